@@ -17,16 +17,21 @@ static enum status copy_stage(struct lowering *l, uint32_t s, struct program *ou
     size_t first = out->stage_start[s];
     const struct lowering_cost *c;
     PASS(lowering_cost(l, s, from->device[0], &c));
-    *to = (struct program_stage){.replicas = from->replicas,
-                                 .shards = from->tensor_parallel,
-                                 .zero = lowering_zero(l, s),
-                                 .recompute = from->recompute,
-                                 .split = l->schedule->split,
-                                 .bucket = (uint32_t)out->buckets,
-                                 .buckets = (uint32_t)c->buckets};
+    *to = (struct program_stage){
+        .replicas = from->replicas,
+        .shards = from->tensor_parallel,
+        .context = from->context_parallel,
+        .exchange = from->context_parallel > 1 ? l->plan->context_exchange : EXCHANGE_RING,
+        .zero = lowering_zero(l, s),
+        .recompute = from->recompute,
+        .recompute_layers = from->recompute_layers,
+        .recompute_unit = from->recompute_unit > 1 ? from->recompute_unit : 1,
+        .bucket = (uint32_t)out->buckets,
+        .buckets = (uint32_t)c->buckets};
     for (size_t b = 0; b < c->buckets; b++) {
         PASS(ARRAY_ROOM(out->bucket, out->buckets));
         out->bucket[out->buckets++] = c->bucket[b].gradients;
+        to->again += c->bucket[b].gradients.again;
     }
     memcpy(out->stage_op + first, from->op, from->ops * sizeof *out->stage_op);
     out->stage_start[s + 1] = first + from->ops;
@@ -60,8 +65,9 @@ static enum status memory_of(struct lowering *l, uint32_t team, uint32_t device,
         ahead += lowering_team(l, t)->replicas;
     int64_t gathered_bytes = 0, reduced_bytes = 0;
     int64_t versions = l->schedule->asynchronous ? (ahead - 1) / replicas + 1 : 1;
-    for (uint32_t s = team; s < l->plan->stages; s += l->shape.teams) {
+    for (uint32_t k = 0; k < l->shape.chunks; k++) {
         const struct lowering_cost *c;
+        uint32_t s = lowering_stage(l, team, k);
         PASS(lowering_cost(l, s, device, &c));
         out->weight_bytes += versions * c->weight_bytes;
         out->gradient_bytes += c->gradient_bytes;
@@ -110,6 +116,7 @@ static enum status copy_ops(struct lowering *l, struct program *out)
         for (size_t i = 0; i < list->n; i++) {
             struct program_op *o = &out->op[base + i];
             *o = list->op[i];
+            out->stage[o->stage].split |= o->kind == OP_BACKWARD_WEIGHT;
             o->dep_start += (uint32_t)deps;
             o->match =
                 op_is_message(o) ? (uint32_t)out->op_start[o->peer] + o->match : PROGRAM_NONE;
@@ -133,7 +140,7 @@ static void count_flop(const struct lowering *l, struct program *out)
     for (size_t s = 0; s < l->plan->stages; s++)
         for (size_t k = 0; k < l->plan->stage[s].ops; k++) {
             const struct model_op *o = &l->model->op[l->plan->stage[s].op[k]];
-            if (plan_remakes(l->plan->stage[s].recompute, o))
+            if (l->shape.unit[l->plan->stage[s].op[k]] > 0)
                 out->recompute_flop += o->forward_flop;
         }
 }
@@ -217,11 +224,13 @@ static enum status flatten(struct lowering *l, struct program *out)
 }
 
 /* Ranks of a stage are alike when every stage has as many replicas, these share the microbatches
- * evenly, and devices of one type do the work: then what replica 0 and shard 0 do is what all do.
- */
+ * evenly and keep them, and devices of one type do the work: then what replica 0 and shard 0 do is
+ * what all do. */
 static bool is_alike(const struct plan *p, const struct topology *t)
 {
-    if (p->microbatches % p->stage[0].replicas != 0)
+    const struct schedule *schedule;
+    if (schedule_find(p->schedule, &schedule) != STATUS_OK || schedule->crossed ||
+        p->microbatches % plan_streams(&p->stage[0]) != 0)
         return false;
     for (size_t s = 0; s < p->stages; s++) {
         const struct plan_stage *stage = &p->stage[s];

@@ -16,14 +16,6 @@ const char *const plan_recompute_names[RECOMPUTE_KINDS] = {
     [RECOMPUTE_FULL] = "full",
 };
 
-/* Selective recomputation makes an op again when that frees at least as much as its output
- * takes. */
-bool plan_remakes(enum plan_recompute recompute, const struct model_op *o)
-{
-    return recompute == RECOMPUTE_FULL ||
-           (recompute == RECOMPUTE_SELECTIVE && o->stash_bytes >= 2 * o->output_bytes);
-}
-
 void plan_free(struct plan *p)
 {
     for (size_t s = 0; p->stage && s < p->stages; s++) {
@@ -96,6 +88,14 @@ static enum status check_ops(const struct plan *p, const struct model *m, uint32
     return STATUS_OK;
 }
 
+uint32_t plan_chunks(const struct plan *p)
+{
+    uint32_t chunks = 0;
+    for (size_t s = 0; s < p->stages; s++)
+        chunks += p->stage[s].device[0] == p->stage[0].device[0];
+    return chunks;
+}
+
 /* Stages whose first device is the same are on the same devices: they take turns there. */
 uint32_t plan_teams(const struct plan *p, uint32_t *team_of)
 {
@@ -118,11 +118,14 @@ static enum status check_counts(const struct plan *p)
             stage->devices != (size_t)stage->replicas * stage->tensor_parallel)
             return error_set(STATUS_INVALID, "stage %u: %zu devices for %u replicas x %u", s,
                              stage->devices, stage->replicas, stage->tensor_parallel);
-        if (stage->replicas > p->microbatches)
+        if (stage->context_parallel < 1 || stage->replicas % stage->context_parallel != 0)
+            return error_set(STATUS_INVALID, "stage %u: sequences over %u of %u replicas", s,
+                             stage->context_parallel, stage->replicas);
+        if (plan_streams(stage) > p->microbatches)
             return error_set(
                 STATUS_INVALID,
                 "stage %u: %u replicas but only %u microbatches; each replica needs one", s,
-                stage->replicas, p->microbatches);
+                plan_streams(stage), p->microbatches);
         if (stage->expert_parallel < 1 || stage->replicas % stage->expert_parallel != 0)
             return error_set(STATUS_INVALID, "stage %u: experts over %u of %u replicas", s,
                              stage->expert_parallel, stage->replicas);
@@ -139,17 +142,20 @@ static bool same_devices(const struct plan_stage *a, const struct plan_stage *b)
 
 /* A device serves one team; all stages of a team have the same ones in the same order. */
 static enum status check_devices(const struct plan *p, const struct topology *t,
-                                 const uint32_t *team_of, uint32_t teams, bool *used)
+                                 const struct schedule *schedule, const uint32_t *team_of,
+                                 uint32_t teams, bool *used)
 {
     for (uint32_t s = 0, known = 0; s < p->stages; s++) {
         const struct plan_stage *stage = &p->stage[s];
         for (size_t k = 0; k < stage->devices; k++)
             if (stage->device[k] >= t->n)
                 return error_set(STATUS_INVALID, "stage %u: no such device", s);
-        if (team_of[s] != s % teams)
+        if (team_of[s] != schedule_team(schedule, teams, s))
             return error_set(STATUS_INVALID,
-                             "stage %u is on the devices of stage %u; %u sets of devices have to "
-                             "take turns",
+                             schedule->vee ? "stage %u is on the devices of stage %u; %u sets of "
+                                             "devices are gone through forth and back (a V)"
+                                           : "stage %u is on the devices of stage %u; %u sets of "
+                                             "devices have to take turns",
                              s, team_of[s], teams);
         if (team_of[s] < known) {
             if (!same_devices(stage, &p->stage[team_of[s]]))
@@ -169,11 +175,20 @@ static enum status check_devices(const struct plan *p, const struct topology *t,
     return STATUS_OK;
 }
 
-/* Can the schedule do with stages that share devices? */
-static enum status check_schedule(const struct plan *p, uint32_t teams)
+/* Can the schedule do with so many stages on each set of devices? */
+static enum status check_schedule(const struct plan *p, const struct schedule *schedule,
+                                  uint32_t teams)
 {
-    const struct schedule *schedule;
-    PASS(schedule_find(p->schedule, &schedule));
+    if (schedule->vee && p->stages != 2 * (size_t)teams)
+        return error_set(STATUS_INVALID,
+                         "schedule %s wants two stages on each set of devices, the s-th and the "
+                         "s-th from the end; %zu stages are on %u sets",
+                         p->schedule, p->stages, teams);
+    if (schedule->crossed && p->stage[0].replicas % 2 != 0)
+        return error_set(STATUS_INVALID,
+                         "schedule %s sends microbatches both ways between pairs of replicas; "
+                         "there are %u",
+                         p->schedule, p->stage[0].replicas);
     if (teams < p->stages && !schedule->chunked)
         return error_set(STATUS_INVALID,
                          "schedule %s wants devices of its own for every stage; %zu stages share "
@@ -182,9 +197,14 @@ static enum status check_schedule(const struct plan *p, uint32_t teams)
     if (p->stages % teams != 0)
         return error_set(STATUS_INVALID, "%zu stages do not take turns on %u sets of devices",
                          p->stages, teams);
-    if (p->reduce_bits != 0 && p->reduce_bits != 16 && p->reduce_bits != 32)
-        return error_set(STATUS_INVALID, "sums are of numbers of 16 or 32 bits, not %u",
-                         p->reduce_bits);
+    return STATUS_OK;
+}
+
+static enum status check_levels(const struct plan *p)
+{
+    if (p->reduce_dtype != DATA_ANY && p->reduce_dtype != DATA_fp32 && p->reduce_dtype != DATA_bf16)
+        return error_set(STATUS_INVALID, "sums are of fp32 or bf16 numbers, not of %s",
+                         data_type_names[p->reduce_dtype]);
     if (p->zero > 3)
         return error_set(STATUS_INVALID, "ZeRO has the stages 1, 2 and 3, not %u", p->zero);
     return STATUS_OK;
@@ -192,7 +212,7 @@ static enum status check_schedule(const struct plan *p, uint32_t teams)
 
 int64_t plan_reduce_bytes(const struct plan *p, const struct model *m)
 {
-    return p->reduce_bits > 0 ? p->reduce_bits / 8 : m->element_bytes;
+    return p->reduce_dtype != DATA_ANY ? data_type_bytes(p->reduce_dtype) : m->element_bytes;
 }
 
 /* In the order of dependence: ops, then counts, then devices, whose teams the schedule needs. */
@@ -201,6 +221,7 @@ enum status plan_check(const struct plan *p, const struct model *m, const struct
     enum status st;
     uint32_t *stage_of = NULL, *team_of = NULL, teams;
     bool *used = NULL;
+    const struct schedule *schedule;
 
     if (p->stages == 0 || p->stages > m->n)
         return error_set(STATUS_INVALID, "%zu stages for %zu ops", p->stages, m->n);
@@ -212,9 +233,14 @@ enum status plan_check(const struct plan *p, const struct model *m, const struct
     TRY(ARRAY_NEW(used, t->n));
     TRY(check_ops(p, m, stage_of));
     TRY(check_counts(p));
+    TRY(plan_check_context(p, m));
     teams = plan_teams(p, team_of);
-    TRY(check_devices(p, t, team_of, teams, used));
-    TRY(check_schedule(p, teams));
+    TRY(schedule_find(p->schedule, &schedule));
+    if (schedule->vee) /* where its stages ought to be hangs on how many there are */
+        TRY(check_schedule(p, schedule, teams));
+    TRY(check_devices(p, t, schedule, team_of, teams, used));
+    TRY(check_schedule(p, schedule, teams));
+    TRY(check_levels(p));
 out:
     free(used);
     free(team_of);

@@ -2,8 +2,9 @@
  * file core/schedule/NAME.c that defines schedule_NAME, and a line of core/schedule/schedules.def.
  *
  * A pipeline has `teams`: the ranks that share a list of stages. Most schedules give each team one
- * stage; with `chunks` > 1 team i has the stages i, i + teams, i + 2 teams, ... ("virtual stages"),
- * which one list orders together. */
+ * stage; with `chunks` > 1 ("virtual stages") each has several, which one list orders together: in a
+ * loop team i has the stages i, i + teams, i + 2 teams, ..., in a V i and 2 teams - 1 - i, so that
+ * the first and the last stage meet on one team and the turn needs no message. */
 #ifndef CORE_SCHEDULE_H
 #define CORE_SCHEDULE_H
 
@@ -17,6 +18,9 @@ struct schedule_step {
     uint8_t kind;        /* OP_FORWARD, OP_BACKWARD, or its two halves */
     uint32_t chunk;      /* which of the team's stages */
     uint32_t microbatch; /* 0 .. microbatches - 1 */
+    bool paired; /* begins together with the next step: collectives of either run beside the compute
+                  * of both, and what they send leaves when all of it is done. A forward before a
+                  * whole backward of another chunk */
 };
 
 /* Where a list stands in the pipeline. */
@@ -32,14 +36,17 @@ struct schedule_place {
 struct schedule {
     const char *name, *summary;
     bool chunked;      /* allows chunks > 1 */
-    bool split;        /* BACKWARD_INPUT and BACKWARD_WEIGHT instead of BACKWARD */
+    bool vee;          /* stages are placed in a V, two on every team; else in a loop */
+    bool crossed;      /* at the turn of the V a microbatch moves on to the replica beside its own:
+                        * k to k ^ 1 */
+    bool split;        /* BACKWARD_INPUT and BACKWARD_WEIGHT; BACKWARD may be among them */
     bool asynchronous; /* every backward is followed by an update: no flush, stashed weights */
     bool searched;     /* `auto` tries it: same mathematics as the others, worth a try */
     bool usual;        /* of plans that name no schedule, with or without chunks */
-    /* Fill steps[schedule_steps()]: every (chunk, microbatch) once forward and once backward (or
-     * once in each half); the backwards of a chunk in ascending order, so that gradients add up in
-     * the same order whatever the schedule. */
-    void (*order)(const struct schedule_place *at, struct schedule_step *steps);
+    /* Fill steps[schedule_steps()], or fewer, and return how many: every (chunk, microbatch) once
+     * forward and once backward (or once in each half); the backwards of a chunk in ascending order,
+     * so that gradients add up in the same order whatever the schedule. */
+    size_t (*order)(const struct schedule_place *at, struct schedule_step *steps);
 };
 
 #define SCHEDULE(name) extern const struct schedule schedule_##name;
@@ -49,9 +56,26 @@ extern const struct schedule *const schedules[]; /* [schedules_n] */
 extern const size_t schedules_n;
 const char *schedule_name(size_t i); /* NULL from schedules_n on */
 
+/* Most steps of a list. */
 static inline size_t schedule_steps(const struct schedule *s, const struct schedule_place *at)
 {
     return (s->split ? 3 : 2) * (size_t)at->chunks * at->microbatches;
+}
+
+/* Where stages are: team and chunk of stage s, and stage of a team's chunk. */
+static inline uint32_t schedule_team(const struct schedule *s, uint32_t teams, uint32_t stage)
+{
+    return s->vee && stage / teams % 2 == 1 ? teams - 1 - stage % teams : stage % teams;
+}
+static inline uint32_t schedule_stage(const struct schedule *s, uint32_t teams, uint32_t team,
+                                      uint32_t chunk)
+{
+    return chunk * teams + (s->vee && chunk % 2 == 1 ? teams - 1 - team : team);
+}
+/* May every team have so many stages? */
+static inline bool schedule_allows(const struct schedule *s, size_t chunks)
+{
+    return s->vee ? chunks == 2 : chunks == 1 || s->chunked;
 }
 
 /* The usual schedule's name, for stages in chunks or not. */

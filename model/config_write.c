@@ -95,8 +95,11 @@ void config_write(const struct architecture *a, FILE *out)
     json_close(&w);
     write_numbers(a, &w);
     write_layers(a, &w);
-    if (a->bits > 0)
-        json_put_string(&w, "torch_dtype", a->bits == 32 ? "float32" : "bfloat16");
+    if (a->dtype != DATA_ANY)
+        json_put_string(&w, "torch_dtype",
+                        a->dtype == DATA_fp32   ? "float32"
+                        : a->dtype == DATA_fp16 ? "float16"
+                                                : "bfloat16");
     json_close(&w);
 }
 

@@ -66,6 +66,7 @@ static bool keeps_given(const struct auto_state *s, const struct plan *p)
     return auto_wanted(fixed->stages, p->stages) &&
            auto_wanted(fixed->replicas, p->stage[0].replicas) &&
            auto_wanted(fixed->tensor_parallel, p->stage[0].tensor_parallel) && fixed->chunks <= 1 &&
+           auto_wanted(fixed->context_parallel, p->stage[0].context_parallel) &&
            fixed->sequence_parallel <= p->sequence_parallel &&
            (!g->recompute || p->stage[0].recompute == fixed->recompute) &&
            (!g->zero || p->zero == fixed->zero) &&
@@ -183,24 +184,41 @@ static bool schedule_wanted(const struct auto_state *s, const struct schedule *s
 {
     if (s->r->fixed.schedule)
         return strcmp(s->r->fixed.schedule, schedule->name) == 0 &&
-               (shape->chunks == 1 || schedule->chunked);
+               schedule_allows(schedule, shape->chunks);
     if (shape->depth == 1)
         return schedule == &schedule_one_f_one_b; /* all the same */
-    return schedule->searched && schedule->chunked == (shape->chunks > 1);
+    return schedule->searched && schedule->chunked == (shape->chunks > 1) &&
+           schedule_allows(schedule, shape->chunks);
 }
 
-/* With the usual schedule first. The shape is cut when a schedule asks for it. */
+/* The shape is cut when a schedule asks for it, and anew when that wants its stages elsewhere. */
+static enum status cut_for(const struct auto_state *s, const struct auto_trial *t,
+                           struct plan *cut)
+{
+    struct partition_request request = auto_request_for(s, &t->shape);
+    const struct schedule *made = NULL;
+    if (cut->stage)
+        PASS(schedule_find(cut->schedule, &made));
+    if (made && made->vee == t->schedule->vee)
+        return STATUS_OK;
+    plan_free(cut);
+    if (t->shape.chunks > 1)
+        request.schedule = t->schedule->name;
+    return partition_run(t->shape.algorithm, s->m, s->t, &request, cut);
+}
+
+/* With the usual schedule first. */
 enum status auto_try_cut(struct auto_state *s, struct auto_trial *t)
 {
     enum status st = STATUS_OK;
     struct plan cut = {0};
-    struct partition_request request = auto_request_for(s, &t->shape);
     t->cut = &cut;
     t->least_s = INFINITY;
     t->too_big = 0;
     t->begun = false;
+    t->schedule = s->usual;
     if (t->shape.uneven) /* is made by a cut already */
-        TRY(partition_run(t->shape.algorithm, s->m, s->t, &request, &cut));
+        TRY(cut_for(s, t, &cut));
     for (size_t k = 0; k <= schedules_n && !s->result.interrupted; k++) {
         bool left_out = false;
         t->schedule = k == 0 ? s->usual : schedules[k - 1];
@@ -210,8 +228,7 @@ enum status auto_try_cut(struct auto_state *s, struct auto_trial *t)
         s->result.interrupted = auto_must_stop(s);
         if (left_out || s->result.interrupted)
             continue;
-        if (!cut.stage)
-            TRY(partition_run(t->shape.algorithm, s->m, s->t, &request, &cut));
+        TRY(cut_for(s, t, &cut));
         TRY(try_schedule(s, t));
     }
 out:
@@ -233,7 +250,7 @@ static bool chunks_wanted(const struct auto_state *s, const struct auto_shape *s
                           uint32_t chunks)
 {
     size_t stages = (size_t)shape->depth * chunks;
-    uint64_t mine = s->r->samples / shape->microbatch_size / shape->replicas;
+    uint64_t mine = (uint64_t)auto_microbatches(s, shape);
     if (stages > shape->most_stages || !auto_wanted(s->r->fixed.stages, stages))
         return false;
     if (!auto_wanted(s->r->fixed.chunks, chunks))

@@ -154,10 +154,7 @@ static enum status simulate_as_wanted(struct run *run, uint64_t microbatches)
 /* How many sets of devices the stages have. */
 static uint64_t teams_of(const struct plan *p)
 {
-    uint64_t teams = 1;
-    while (teams < p->stages && p->stage[teams].device[0] != p->stage[0].device[0])
-        teams++;
-    return teams;
+    return p->stages / plan_chunks(p);
 }
 
 static uint64_t devices_of(const struct plan *p)
@@ -168,14 +165,14 @@ static uint64_t devices_of(const struct plan *p)
     return devices;
 }
 
-/* After how many microbatches lists repeat: with r_s replicas of stage s microbatch b goes to
- * replica b mod r_s, and virtual stages take them in groups of as many as there are teams. */
+/* After how many microbatches lists repeat: with r_s streams of stage s microbatch b goes to
+ * stream b mod r_s, and virtual stages take them in groups of as many as there are teams. */
 static uint64_t unit_of(const struct plan *p)
 {
     uint64_t unit = teams_of(p) < p->stages ? teams_of(p) : 1;
     uint64_t cycle = 1;
     for (size_t s = 0; s < p->stages && cycle < p->microbatches; s++)
-        cycle = common_multiple(cycle, p->stage[s].replicas);
+        cycle = common_multiple(cycle, plan_streams(&p->stage[s]));
     return unit * cycle;
 }
 
@@ -185,7 +182,7 @@ static uint64_t depth_of(const struct plan *p)
 {
     uint64_t depth = 0, teams = teams_of(p);
     for (uint64_t t = 0; t < teams; t++)
-        depth += p->stage[t].replicas;
+        depth += plan_streams(&p->stage[t]);
     return depth;
 }
 

@@ -82,8 +82,8 @@ void point_cache_free(struct point_cache *c)
 static void fill(const struct topology *t, struct arguments *a)
 {
     size_t shards = a->tensor_parallel ? a->tensor_parallel : 1;
-    size_t chunks = a->chunks ? a->chunks : 1, stages = a->stages ? a->stages : 1;
-    size_t replicas = t->n * chunks / (stages * shards);
+    size_t chunks = plan_request(a).chunks, stages = a->stages ? a->stages : 1;
+    size_t replicas = t->n * (chunks ? chunks : 1) / (stages * shards);
     a->stages = stages;
     a->replicas = replicas ? replicas : 1;
 }

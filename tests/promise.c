@@ -119,7 +119,7 @@ static struct partition_request any_request(struct promise_random *r, uint32_t m
     uint32_t replicas = devices / teams;
     const struct schedule *s = schedules[promise_below(r, (uint32_t)schedules_n)];
     q.replicas = replicas ? 1 + promise_below(r, replicas) : 1;
-    q.chunks = s->chunked && teams > 1 ? between(r, 1, 3) : 1;
+    q.chunks = s->vee ? 2 : s->chunked && teams > 1 ? between(r, 1, 3) : 1;
     q.stages = teams * q.chunks;
     q.schedule = s->name;
     q.sequence_parallel = q.tensor_parallel > 1 && promise_below(r, 2);

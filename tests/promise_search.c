@@ -139,7 +139,8 @@ static void try_schedules(struct grid *g, struct partition_request q)
         uint32_t teams = (uint32_t)q.stages;
         for (q.chunks = 1; q.chunks <= (schedules[s]->chunked && teams > 1 ? 2 : 1); q.chunks++) {
             q.stages = teams * q.chunks;
-            try_savings(g, q);
+            if (schedule_allows(schedules[s], q.chunks))
+                try_savings(g, q);
         }
         q.stages = teams;
     }

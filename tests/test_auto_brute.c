@@ -125,7 +125,7 @@ static void judge_schedules(struct grid *g)
     for (size_t k = 0; k < schedules_n; k++) {
         const struct schedule *s = schedules[k];
         struct plan p = {0};
-        if (!s->searched || (g->r.chunks > 1 && !s->chunked) ||
+        if (!s->searched || !schedule_allows(s, g->r.chunks) ||
             (depth == 1 && s != &schedule_one_f_one_b) ||
             (g->r.chunks > 1 &&
              g->r.microbatches / g->r.replicas % (g->r.stages / g->r.chunks) != 0))

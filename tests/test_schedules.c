@@ -32,6 +32,7 @@ static enum status set_up(struct setup *s, uint32_t teams, uint32_t chunks,
                           const uint32_t *replicas, uint32_t microbatches, const char *schedule)
 {
     uint32_t devices = 0, first[MOST_TEAMS];
+    const struct schedule *order;
     size_t stages = (size_t)teams * chunks;
     *s = (struct setup){.model = sample_chain(stages, 1e-3, 2e-3, 4, 0)};
     for (uint32_t t = 0; t < teams; t++) {
@@ -39,16 +40,17 @@ static enum status set_up(struct setup *s, uint32_t teams, uint32_t chunks,
         devices += replicas[t];
     }
     s->topology = sample_clique(devices + 1, 0, 1e9);
+    assert_int_equal(schedule_find(schedule, &order), STATUS_OK);
     s->plan = sample_plan(&s->model, stages, 1, microbatches, schedule);
     for (size_t k = 0; k < stages; k++) {
         struct plan_stage *stage = &s->plan.stage[k];
-        uint32_t n = replicas[k % teams];
+        uint32_t team = schedule_team(order, teams, (uint32_t)k), n = replicas[team];
         stage->replicas = n;
         stage->devices = n;
         free(stage->device);
         stage->device = calloc(n, sizeof *stage->device);
         for (uint32_t r = 0; stage->device && r < n; r++)
-            stage->device[r] = first[k % teams] + r;
+            stage->device[r] = first[team] + r;
     }
     return plan_lower(&s->plan, &s->model, &s->topology, &s->program);
 }
@@ -77,12 +79,14 @@ static void every_schedule_passes_the_checker_for_every_shape(void **state)
     (void)state;
     for (size_t k = 0; k < schedules_n; k++)
         for (uint32_t teams = 1; teams <= MOST_TEAMS; teams++)
-            for (uint32_t chunks = 1; chunks <= (schedules[k]->chunked ? 4 : 1); chunks++)
+            for (uint32_t chunks = 1; chunks <= 4; chunks++)
                 for (uint32_t replicas = 1; replicas <= MOST_REPLICAS; replicas++)
                     for (uint32_t m = replicas; m <= 32; m++) {
                         struct setup s;
                         bool even = m % replicas == 0;
-                        if (!even && (chunks > 1 || schedules[k]->asynchronous))
+                        if (!schedule_allows(schedules[k], chunks) ||
+                            (schedules[k]->crossed && replicas % 2 == 1) ||
+                            (!even && (chunks > 1 || schedules[k]->asynchronous)))
                             continue; /* refused: below */
                         set_up_even(&s, teams, chunks, replicas, m, schedules[k]->name);
                         tear_down(&s);
@@ -99,6 +103,8 @@ static void uneven_replicas_pass_the_checker_and_get_each_microbatch_once(void *
         for (size_t row = 0; row < sizeof replicas / sizeof *replicas; row++) {
             struct setup s;
             uint32_t teams = 0, all[MOST_TEAMS], m = 60;
+            if (!schedule_allows(schedules[k], 1))
+                continue;
             while (teams < 4 && replicas[row][teams])
                 all[teams] = replicas[row][teams], teams++;
             if (set_up(&s, teams, 1, all, m, schedules[k]->name) != STATUS_OK)
@@ -145,7 +151,8 @@ static void bubbles_are_the_published_ones(void **state)
     static const struct closed_form row[] = {
         {"gpipe", 1, 3},       {"1f1b", 1, 3},          {"interleaved", 1, 3},
         {"interleaved", 2, 3}, {"interleaved", 4, 3},   {"breadth-first", 2, 3},
-        {"zb-h1", 1, 1},       {"breadth-first", 4, 3},
+        {"zb-h1", 1, 1},       {"breadth-first", 4, 3}, {"zb-v", 2, 1},
+        {"dualpipe-v", 2, 2},
     };
     for (size_t e = 0; e < engines_n; e++)
         for (size_t k = 0; k < sizeof row / sizeof *row; k++)
@@ -222,6 +229,30 @@ static void pipedream_pays_for_the_sum_of_every_microbatch(void **state)
         }
 }
 
+/* Halves of 2 P (zb-v) and 2 P + 1 stages at once (Qi et al. 2024, DeepSeek 2024). A rank keeps room
+ * for the most of either chunk, which zb-v needs at different times: program_peak() has one more. */
+static void schedules_in_a_v_hold_what_is_published(void **state)
+{
+    (void)state;
+    static const char *const name[] = {"zb-v", "dualpipe-v", "dualpipe"};
+    for (size_t k = 0; k < 3; k++)
+        for (uint32_t teams = 1; teams <= 8; teams++)
+            for (uint32_t m = 2 * teams; m <= 32; m++) {
+                struct setup s;
+                set_up_even(&s, teams, 2, k < 2 ? 1 : 2, k < 2 ? m : 2 * m, name[k]);
+                for (size_t r = 0; r < s.program.ranks; r++) {
+                    int64_t held = 0, most = 0, unit = s.model.op[0].stash_bytes;
+                    for (size_t i = s.program.op_start[r]; i < s.program.op_start[r + 1]; i++) {
+                        const struct program_op *o = &s.program.op[i];
+                        held += o->kind == OP_FORWARD ? o->bytes : op_computes(o) ? -o->bytes : 0;
+                        most = held > most ? held : most;
+                    }
+                    assert_int_equal(most, (2 * teams + (k > 0)) * unit);
+                }
+                tear_down(&s);
+            }
+}
+
 /* Microbatches between forward and backward on one rank at most. A stage stashes 500 bytes of its
  * own and, but for the first, none received (messages are empty). */
 static size_t in_flight(const struct program *p, uint32_t rank)
@@ -240,9 +271,12 @@ static void memory_peaks_are_the_textbook_in_flight_counts(void **state)
     for (uint32_t teams = 1; teams <= 8; teams++)
         for (uint32_t m = teams; m <= 32; m += teams) /* interleaved: groups of P */
             for (size_t k = 0; k < schedules_n; k++) {
-                uint32_t chunks = schedules[k]->chunked ? 3 : 1;
+                uint32_t chunks = schedules[k]->vee ? 2 : schedules[k]->chunked ? 3 : 1;
                 struct setup s;
-                set_up_even(&s, teams, chunks, 1, m, schedules[k]->name);
+                if (schedules[k]->vee && m < 2 * teams)
+                    continue; /* fewer at once */
+                set_up_even(&s, teams, chunks, schedules[k]->crossed ? 2 : 1,
+                            schedules[k]->crossed ? 2 * m : m, schedules[k]->name);
                 int64_t unit = s.model.op[0].stash_bytes;
                 for (uint32_t t = 0; t < teams; t++) {
                     const char *name = schedules[k]->name;
@@ -252,12 +286,14 @@ static void memory_peaks_are_the_textbook_in_flight_counts(void **state)
                         : !strcmp(name, "gpipe")         ? m
                         : !strcmp(name, "zb-h1")         ? least(m, teams)
                         : !strcmp(name, "breadth-first") ? (size_t)m * chunks
+                        : schedules[k]->vee              ? 2 * teams + 1
                         : !strcmp(name, "interleaved")
                             ? least((size_t)m * chunks, 2 * (ahead - 1) + (chunks - 1) * teams + 1)
                             : least(m, ahead);
-                    if (in_flight(&s.program, t) != count * (size_t)unit)
+                    uint32_t rank = schedules[k]->crossed ? 2 * t : t;
+                    if (in_flight(&s.program, rank) != count * (size_t)unit)
                         fail_msg("%s P=%u M=%u rank %u: %zu, expected %zu x %lld", name, teams, m,
-                                 t, in_flight(&s.program, t), count, (long long)unit);
+                                 t, in_flight(&s.program, rank), count, (long long)unit);
                 }
                 tear_down(&s);
             }
@@ -291,7 +327,20 @@ static void what_cannot_be_scheduled_is_refused_with_the_reason(void **state)
 {
     (void)state;
     struct setup s;
-    uint32_t uneven[] = {2, 1}, even[] = {2, 2};
+    uint32_t uneven[] = {2, 1}, even[] = {2, 2}, odd[] = {3, 3};
+    assert_int_equal(set_up(&s, 2, 3, even, 4, "zb-v"), STATUS_INVALID);
+    assert_non_null(strstr(error_message(), "wants two stages on each set of devices"));
+    tear_down(&s);
+    assert_int_equal(set_up(&s, 2, 2, odd, 6, "dualpipe"), STATUS_INVALID);
+    assert_non_null(strstr(error_message(), "between pairs of replicas"));
+    tear_down(&s);
+    assert_int_equal(set_up(&s, 2, 2, even, 4, "interleaved"), STATUS_OK);
+    free(s.plan.schedule);
+    s.plan.schedule = sample_text("zb-v");
+    program_free(&s.program);
+    assert_int_equal(plan_lower(&s.plan, &s.model, &s.topology, &s.program), STATUS_INVALID);
+    assert_non_null(strstr(error_message(), "gone through forth and back"));
+    tear_down(&s);
     assert_int_equal(set_up(&s, 2, 2, even, 5, "interleaved"), STATUS_UNSUPPORTED);
     assert_non_null(strstr(error_message(), "several stages on a device needs equally many"));
     tear_down(&s);
@@ -315,6 +364,7 @@ int main(void)
         cmocka_unit_test(pipedream_settles_at_the_pace_of_its_slowest_stage),
         cmocka_unit_test(pipedream_pays_for_the_sum_of_every_microbatch),
         cmocka_unit_test(memory_peaks_are_the_textbook_in_flight_counts),
+        cmocka_unit_test(schedules_in_a_v_hold_what_is_published),
         cmocka_unit_test(pipedream_stashes_a_version_for_each_microbatch_in_flight),
         cmocka_unit_test(what_cannot_be_scheduled_is_refused_with_the_reason),
     };

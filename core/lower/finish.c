@@ -20,6 +20,7 @@ static enum status append_sum(struct lowering_list *list, struct program_op op, 
     uint32_t position;
     PASS(list_append(list, &op, &position));
     PASS(list_depend(list, after));
+    PASS(list_depend_beside(list));
     if (list->scattered)
         PASS(list_depend(list, list->scattered - 1));
     list->scattered = position + 1;
@@ -60,7 +61,7 @@ enum status lowering_update(struct lowering *l, uint32_t rank, uint32_t stage, u
         PASS(list_depend(list, list->scattered - 1));
     if (list->blocked)
         PASS(list_depend(list, list->blocked - 1));
-    list->blocked = 0;
+    list->blocked = list->beside = 0;
     list->compute[1] = list->compute[0];
     list->compute[0] = position + 1;
     return STATUS_OK;
@@ -91,8 +92,9 @@ static enum status for_each_stage(struct lowering *l,
 {
     for (uint32_t c = 0; c < l->shape.replicas; c++)
         for (uint32_t k = 0; k < l->replay.replica[c].shards; k++)
-            for (uint32_t s = l->replay.replica[c].team; s < l->plan->stages; s += l->shape.teams) {
+            for (uint32_t i = 0; i < l->shape.chunks; i++) {
                 const struct lowering_cost *cost;
+                uint32_t s = lowering_stage(l, l->replay.replica[c].team, i);
                 uint32_t device =
                     lowering_device(l, l->replay.replica[c].team, l->replay.replica[c].number, k);
                 PASS(lowering_cost(l, s, device, &cost));

@@ -45,6 +45,11 @@ enum status list_append(struct lowering_list *list, const struct program_op *op,
     return STATUS_OK;
 }
 
+enum status list_depend_beside(struct lowering_list *list)
+{
+    return list->beside ? list_depend(list, list->beside - 1) : STATUS_OK;
+}
+
 enum status list_depend(struct lowering_list *list, uint32_t position)
 {
     PASS(list_reserve(list, 0, list->deps + 1));

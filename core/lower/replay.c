@@ -1,21 +1,16 @@
-/* Compute ops from the schedule, and what belongs to a microbatch, by a global replay.
- *
- * Every replica of a team has its steps (schedule_replica()). A queue holds the replicas that may
- * be able to go on; one takes a turn:
- *   1. is everything there that its next step needs?  else it waits until a message wakes it
- *   2. run_step() for each shard: ALLGATHER (ZeRO 3), the compute op, collectives inside the stage
+/* One step of a replica's schedule in its turn (turns.c): the compute op, or the pair of them, and
+ * what belongs to its microbatch.
+ *   1. lowering_is_ready(): is everything there that it needs from other stages?
+ *   2. lowering_run() for each shard: ALLGATHER (ZeRO 3), the compute op, collectives inside the
+ *      stage
  *   3. transfer(): SEND in this list and RECV in the receiver's in the same instant
- *   4. reduce_team(), when gradients are reduced after every backward: once all replicas of the
- * team
- *      stand there, so that the collective has one place in all of their lists
- * Since each list is a part of one global order, the lists cannot deadlock (core/lower.h). */
-#include <stdlib.h>
-
+ *   4. lowering_reduce_team(), when gradients are reduced after every backward: once all replicas of
+ *      the team stand there, so that the collective has one place in all of their lists */
 #include "core/array.h"
 #include "core/lower/lowering.h"
 
 /* A replica that may be able to go on gets a turn, once. */
-static void wake(struct lowering *l, uint32_t replica)
+void lowering_wake(struct lowering *l, uint32_t replica)
 {
     if (l->replay.replica[replica].queued)
         return;
@@ -23,17 +18,15 @@ static void wake(struct lowering *l, uint32_t replica)
     l->replay.queue[(l->replay.head + l->replay.length++) % l->shape.replicas] = replica;
 }
 
-/* Who has microbatch m of this team: replica m mod r. */
-static uint32_t replica_for(const struct lowering *l, uint32_t team, uint32_t microbatch)
+/* Who has microbatch m of a stage: stream m mod so many, or the one beside it behind a crossed turn, and
+ * of it the replica in this position. */
+static uint32_t replica_for(const struct lowering *l, uint32_t stage, uint32_t microbatch,
+                            uint32_t position)
 {
+    uint32_t team = l->shape.team_of[stage], streams = plan_streams(lowering_team(l, team));
+    uint32_t stream = lowering_crosses(l, stage / l->shape.teams, microbatch % streams);
     return l->shape.first_replica[team] +
-           lowering_place_of(l, microbatch % lowering_team(l, team)->replicas);
-}
-
-/* Index in the arrays [row][microbatch][shard] of struct lowering_replay. */
-static size_t slot_of(const struct lowering *l, size_t row, uint32_t microbatch, uint32_t shard)
-{
-    return (row * l->plan->microbatches + microbatch) * l->shape.most_shards + shard;
+           lowering_place_of(l, stream * l->shape.context + position);
 }
 
 /* ---- messages */
@@ -44,7 +37,8 @@ static int64_t message_bytes(const struct lowering *l, const struct lowering_edg
 {
     uint32_t a = l->plan->stage[edge->from].tensor_parallel;
     uint32_t b = l->plan->stage[edge->to].tensor_parallel;
-    return l->plan->sequence_parallel && a == b ? edge->bytes / a : edge->bytes;
+    int64_t bytes = edge->bytes / l->shape.context; /* each position sends its own tokens */
+    return l->plan->sequence_parallel && a == b ? bytes / a : bytes;
 }
 
 /* SEND in the sender's list and, in the same instant, RECV in the receiver's. The tensor is whole
@@ -62,6 +56,7 @@ static enum status send_to(struct lowering *l, uint32_t e, const struct program_
     op.match = (uint32_t)there->n;
     PASS(list_append(here, &op, &position));
     PASS(list_depend(here, computed[from]));
+    PASS(list_depend_beside(here));
     op.kind = OP_RECV;
     op.match = position;
     op.stage = send->peer_stage;
@@ -69,7 +64,8 @@ static enum status send_to(struct lowering *l, uint32_t e, const struct program_
     op.peer_stage = send->stage;
     PASS(list_append(there, &op, &position));
     uint32_t *slot = send->backward ? l->replay.returned : l->replay.arrived;
-    slot[slot_of(l, e, send->microbatch, shard)] = position + 1;
+    slot[lowering_slot(l, e, send->microbatch, lowering_position(l, target->number), shard)] =
+        position + 1;
     return STATUS_OK;
 }
 
@@ -79,7 +75,7 @@ static enum status transfer(struct lowering *l, uint32_t e, bool backward, uint3
 {
     const struct lowering_edge *edge = &l->shape.edge[e];
     uint32_t from = backward ? edge->to : edge->from, to = backward ? edge->from : edge->to;
-    uint32_t target = replica_for(l, l->shape.team_of[to], microbatch);
+    uint32_t at = lowering_position(l, source->number), target = replica_for(l, to, microbatch, at);
     const struct lowering_replica *there = &l->replay.replica[target];
     uint32_t channel = backward ? (uint32_t)l->shape.edges + e : e;
     struct program_op op = list_op(OP_SEND, FOR_PIPELINE, from, microbatch);
@@ -90,98 +86,67 @@ static enum status transfer(struct lowering *l, uint32_t e, bool backward, uint3
     uint32_t *slot = backward ? l->replay.returned : l->replay.arrived;
     for (uint32_t k = 0; k < there->shards; k++)
         if (there == source) /* a later stage of the same ranks */
-            slot[slot_of(l, e, microbatch, k)] = computed[k] + 1;
+            slot[lowering_slot(l, e, microbatch, at, k)] = computed[k] + 1;
         else
             PASS(send_to(l, e, &op, source, there, k, computed));
-    wake(l, target);
+    lowering_wake(l, target);
     return STATUS_OK;
 }
 
 /* ---- one step */
 
-/* Is everything there that this step needs from other stages? */
-static bool is_ready(const struct lowering *l, uint32_t stage, const struct schedule_step *s)
+static bool is_ready(const struct lowering *l, const struct lowering_replica *replica,
+                     const struct schedule_step *s)
 {
+    uint32_t stage = lowering_stage(l, replica->team, s->chunk),
+             at = lowering_position(l, replica->number);
     if (s->kind == OP_FORWARD) {
         for (size_t k = l->shape.in_start[stage]; k < l->shape.in_start[stage + 1]; k++)
-            if (!l->replay.arrived[slot_of(l, l->shape.in[k], s->microbatch, 0)])
+            if (!l->replay.arrived[lowering_slot(l, l->shape.in[k], s->microbatch, at, 0)])
                 return false;
     } else if (s->kind != OP_BACKWARD_WEIGHT) {
         for (size_t e = l->shape.out_start[stage]; e < l->shape.out_start[stage + 1]; e++)
-            if (!l->replay.returned[slot_of(l, e, s->microbatch, 0)])
+            if (!l->replay.returned[lowering_slot(l, e, s->microbatch, at, 0)])
                 return false;
     }
     return true;
 }
 
-/* One shard's part of a step while it is appended. */
-struct pass {
-    struct lowering *l;
-    const struct lowering_replica *replica;
-    struct lowering_list *list;
-    const struct lowering_cost *cost;
-    uint32_t stage, shard, rank;
-    struct schedule_step s;
-};
-
-/* ZeRO 3: parameters of the stage or of a bucket, while the op before still computes. */
-static enum status gather_over(const struct pass *a, uint32_t group, uint8_t part, bool ahead,
-                               int64_t bytes)
+bool lowering_is_ready(const struct lowering *l, const struct lowering_replica *replica)
 {
-    if (group == PROGRAM_NONE || bytes == 0)
-        return STATUS_OK;
-    struct program_op op =
-        list_collective(OP_ALLGATHER, FOR_SHARDS, a->stage, a->s.microbatch, group, bytes);
-    op.part = part;
-    uint32_t position;
-    PASS(list_append(a->list, &op, &position));
-    if (a->list->gathered)
-        PASS(list_depend(a->list, a->list->gathered - 1));
-    uint32_t user = a->list->compute[ahead ? 0 : 1]; /* of the memory that it goes to */
-    if (user)
-        PASS(list_depend(a->list, user - 1));
-    a->list->gathered = position + 1;
-    if (!ahead)
-        a->list->needed = a->list->gathered;
-    return STATUS_OK;
+    const struct schedule_step *s = &replica->schedule[replica->step];
+    return is_ready(l, replica, s) && (!s->paired || is_ready(l, replica, s + 1));
 }
 
-/* Dense parameters of bucket part - 1, or of all when part is 0, and those of experts, over the
- * replicas that have the same; ahead: not for the next compute op but for the one behind it. */
-static enum status gather(const struct pass *a, size_t part, bool ahead)
+enum status pass_depend_on_inputs(const struct pass *a)
 {
     const struct lowering *l = a->l;
-    const struct lowering_bucket *b = part > 0 ? &a->cost->bucket[part - 1] : NULL;
-    int64_t dense = b ? b->gradients.bytes + b->borrowed_bytes : a->cost->replicated_bytes,
-            experts = b ? b->expert_bytes : a->cost->expert_bytes;
-    if (l->plan->zero < 3)
-        return STATUS_OK;
-    PASS(gather_over(a, lowering_data(l, a->replica->team, a->shard), (uint8_t)part, ahead, dense));
-    return gather_over(a, l->groups.same[a->rank], (uint8_t)part, ahead, experts);
-}
-
-/* A forward waits for its inputs, a backward for its forward and for its gradients. */
-static enum status depend_on_inputs(const struct pass *a)
-{
-    const struct lowering *l = a->l;
-    uint32_t microbatch = a->s.microbatch;
     if (a->s.kind == OP_FORWARD) {
         for (size_t k = l->shape.in_start[a->stage]; k < l->shape.in_start[a->stage + 1]; k++)
-            PASS(list_depend(
-                a->list, l->replay.arrived[slot_of(l, l->shape.in[k], microbatch, a->shard)] - 1));
+            PASS(list_depend(a->list, l->replay.arrived[pass_slot(a, l->shape.in[k])] - 1));
     } else if (a->s.kind == OP_BACKWARD_WEIGHT) {
-        PASS(list_depend(a->list, l->replay.half[slot_of(l, a->stage, microbatch, a->shard)]));
+        PASS(list_depend(a->list, l->replay.half[pass_slot(a, a->stage)]));
     } else {
-        PASS(list_depend(a->list, l->replay.forward[slot_of(l, a->stage, microbatch, a->shard)]));
+        PASS(list_depend(a->list, l->replay.forward[pass_slot(a, a->stage)]));
         for (size_t e = l->shape.out_start[a->stage]; e < l->shape.out_start[a->stage + 1]; e++)
-            PASS(list_depend(a->list, l->replay.returned[slot_of(l, e, microbatch, a->shard)] - 1));
+            PASS(list_depend(a->list, l->replay.returned[pass_slot(a, e)] - 1));
     }
     return STATUS_OK;
 }
 
-/* Append a compute op that waits for its inputs and for what blocks the list. */
-static enum status append_compute(const struct pass *a, uint8_t part, double seconds, int64_t bytes,
-                                  uint32_t *position)
+/* What the first compute op of a pair waits for, and the compute op before it. */
+static enum status depend_on_begin(const struct pass *a)
+{
+    struct lowering_list *list = a->list;
+    const struct program_op *first = &list->op[a->begin - 1];
+    uint32_t from = first->dep_start, end = first[1].dep_start;
+    for (uint32_t d = from; d < end; d++)
+        PASS(list_depend(list, list->dep[d]));
+    return a->before ? list_depend(list, a->before - 1) : STATUS_OK;
+}
+
+enum status pass_append(const struct pass *a, uint8_t part, double seconds, int64_t bytes,
+                        uint32_t *position)
 {
     struct lowering_list *list = a->list;
     struct program_op op = list_op(a->s.kind, FOR_PIPELINE, a->stage, a->s.microbatch);
@@ -189,19 +154,22 @@ static enum status append_compute(const struct pass *a, uint8_t part, double sec
     op.seconds = seconds;
     op.bytes = bytes;
     PASS(list_append(list, &op, position));
-    PASS(depend_on_inputs(a));
+    PASS(pass_depend_on_inputs(a));
+    if (a->beside)
+        PASS(pass_depend_on_inputs(a->beside));
     if (list->blocked)
         PASS(list_depend(list, list->blocked - 1));
     if (list->needed && a->l->plan->zero == 3)
         PASS(list_depend(list, list->needed - 1));
     list->needed = list->gathered;
-    list->blocked = 0;
+    list->blocked = list->beside = 0;
     list->compute[1] = list->compute[0];
     list->compute[0] = *position + 1;
     return STATUS_OK;
 }
 
-/* A collective inside the stage, which the next op waits for; *position moves on to it. */
+/* A collective inside the stage, which the next op waits for; *position moves on to it. The first one
+ * of a pair runs beside its compute ops. */
 static enum status call(const struct pass *a, enum op_kind kind, enum op_purpose purpose,
                         uint32_t group, const struct lowering_calls *calls, uint32_t *position)
 {
@@ -213,7 +181,10 @@ static enum status call(const struct pass *a, enum op_kind kind, enum op_purpose
                                            sums ? calls->reduced_bytes : calls->bytes);
     op.count = calls->count;
     PASS(list_append(a->list, &op, position));
-    PASS(list_depend(a->list, after));
+    if (a->begin && op_computes(&a->list->op[after]))
+        PASS(depend_on_begin(a));
+    else
+        PASS(list_depend(a->list, after));
     a->list->blocked = *position + 1;
     return STATUS_OK;
 }
@@ -238,150 +209,149 @@ static enum status calls_after(const struct pass *a, uint32_t *position)
     return call(a, OP_ALLTOALL, FOR_EXPERTS, l->groups.experts[a->rank], experts, position);
 }
 
-/* ZeRO 3: forwards bucket by bucket, from the stage's first op on, each behind the gather of its
- * parameters; all but the last `kept` buckets. The first of them takes the stash. */
-static enum status forward_in_units(const struct pass *a, size_t kept, int64_t stash_bytes,
-                                    uint32_t *position)
-{
-    const struct lowering_cost *c = a->cost;
-    for (size_t b = c->buckets; b-- > kept; stash_bytes = 0) {
-        PASS(gather(a, b + 1, false));
-        PASS(append_compute(a, (uint8_t)(c->buckets - b),
-                            (1 + c->slowdown) * c->bucket[b].forward_s, stash_bytes, position));
-    }
-    return STATUS_OK;
-}
-
-/* Does the backward of the stage recompute its forward bucket by bucket? */
-static bool remakes_units(const struct pass *a)
-{
-    return a->l->plan->zero == 3 && a->l->plan->stage[a->stage].recompute == RECOMPUTE_FULL;
-}
-
-/* ZeRO 2, 3: the gradients of a bucket grow where those of the bucket before the last one were, until
- * their sum is complete. */
-static enum status depend_on_memory(struct lowering_list *list)
-{
-    return list->reduced[1] ? list_depend(list, list->reduced[1] - 1) : STATUS_OK;
-}
-
-/* A backward in parts, each followed by the sum of what it completed. */
-static enum status backward_in_buckets(const struct pass *a, uint32_t *position)
-{
-    const struct lowering_cost *c = a->cost;
-    size_t before = 0;
-    if (c->units && remakes_units(a)) {
-        before = c->buckets - 1;
-        PASS(forward_in_units(a, 1, 0, position));
-    }
-    for (size_t b = 0; b < c->buckets; b++) {
-        const struct lowering_bucket *bucket = &c->bucket[b];
-        bool last = b + 1 == c->buckets;
-        /* beside the sum of the bucket before, if there is one, or a gather */
-        double slower = b > 0 || c->units ? 1 + c->slowdown : 1;
-        struct lowering_sum sum = {bucket->gradients.bytes, c->units ? bucket->expert_bytes : 0,
-                                   (uint8_t)(c->units ? b + 1 : 0)};
-        if (c->units && b == 0)
-            PASS(gather(a, 1, false));
-        if (c->units && !last) /* before the sum of this one, which it need not wait for */
-            PASS(gather(a, b + 2, true));
-        PASS(append_compute(a, (uint8_t)(before + b + 1), slower * bucket->seconds,
-                            last ? c->stash_bytes : 0, position));
-        if (c->units)
-            PASS(depend_on_memory(a->list));
-        PASS(lowering_reduce(a->l, a->rank, a->stage, c->units ? a->s.microbatch : PROGRAM_NONE,
-                             &sum));
-        if (c->units && sum.bytes + sum.expert_bytes > 0) {
-            a->list->reduced[1] = a->list->reduced[0];
-            a->list->reduced[0] = a->list->scattered;
-        }
-    }
-    return STATUS_OK;
-}
-
 /* Is it the last microbatch that its replica has? */
 static bool is_last(const struct lowering *l, uint32_t stage, uint32_t microbatch)
 {
-    return microbatch + l->plan->stage[stage].replicas >= l->plan->microbatches;
+    return microbatch + plan_streams(&l->plan->stage[stage]) >= l->plan->microbatches;
 }
 
-/* *position: what the messages of this shard wait for. */
+/* Without the collectives that follow; *position: the last compute op. */
 static enum status compute(const struct pass *a, uint32_t *position)
 {
     struct lowering *l = a->l;
     const struct lowering_cost *c = a->cost;
-    size_t slot = slot_of(l, a->stage, a->s.microbatch, a->shard);
+    size_t slot = pass_slot(a, a->stage);
     double seconds = a->s.kind == OP_FORWARD          ? c->forward_s
                      : a->s.kind == OP_BACKWARD       ? c->backward_s
                      : a->s.kind == OP_BACKWARD_INPUT ? c->input_s
                                                       : c->weight_s;
-    if (l->plan->zero >= 2 && lowering_data(l, a->replica->team, a->shard) != PROGRAM_NONE)
-        seconds *= 1 + c->slowdown;
+    bool shared =
+        l->plan->zero >= 2 && lowering_data(l, a->replica->team, a->shard) != PROGRAM_NONE;
+    double slower = a->slower || shared ? 1 + c->slowdown : 1;
+    seconds *= slower;
     if (a->s.kind == OP_FORWARD && c->units && l->plan->zero == 3) {
-        PASS(forward_in_units(a, 0, c->stash_bytes, position));
+        PASS(pass_forward(a, position));
     } else if (a->s.kind == OP_BACKWARD &&
                (c->units || (c->overlapped && is_last(l, a->stage, a->s.microbatch)))) {
-        PASS(backward_in_buckets(a, position));
+        PASS(pass_backward(a, position));
     } else {
-        if (a->s.kind != OP_BACKWARD_WEIGHT)
-            PASS(gather(a, 0, false));
-        PASS(append_compute(a, 0, seconds, a->s.kind == OP_BACKWARD_INPUT ? 0 : c->stash_bytes,
-                            position));
+        bool forward = a->s.kind == OP_FORWARD;
+        if (a->s.kind != OP_BACKWARD_WEIGHT) {
+            PASS(pass_gather(a, 0, false));
+            PASS(pass_exchange(a, forward ? &c->context.forward : &c->context.backward, 0, slower,
+                               &seconds));
+        }
+        PASS(pass_append(a, 0, seconds, a->s.kind == OP_BACKWARD_INPUT ? 0 : c->stash_bytes,
+                         position));
     }
     if (a->s.kind == OP_FORWARD)
         l->replay.forward[slot] = *position;
     if (a->s.kind == OP_BACKWARD_INPUT)
         l->replay.half[slot] = *position;
-    return calls_after(a, position);
+    return STATUS_OK;
 }
 
-/* The pass of one shard in the replica's current step. */
+/* The pass of one shard in a step of the replica. */
 static enum status make_pass(struct lowering *l, const struct lowering_replica *replica,
-                             uint32_t shard, struct pass *a)
+                             size_t step, uint32_t shard, struct pass *a)
 {
-    *a = (struct pass){
-        .l = l, .replica = replica, .shard = shard, .s = replica->schedule[replica->step]};
-    a->stage = a->s.chunk * l->shape.teams + replica->team;
+    *a = (struct pass){.l = l, .replica = replica, .shard = shard, .s = replica->schedule[step]};
+    a->stage = lowering_stage(l, replica->team, a->s.chunk);
     a->rank = replica->rank + shard;
     a->list = &l->replay.list[a->rank];
     return lowering_cost(l, a->stage, lowering_device(l, replica->team, replica->number, shard),
                          &a->cost);
 }
 
-static enum status run_step(struct lowering *l, const struct lowering_replica *replica,
-                            uint32_t *computed /* [shards] */)
+/* To the stages that read what this one has made. */
+static enum status send_on(const struct pass *a, const uint32_t *computed /* [shards] */)
 {
-    struct pass a = {0};
-    for (uint32_t shard = 0; shard < replica->shards; shard++) {
-        PASS(make_pass(l, replica, shard, &a));
-        PASS(compute(&a, &computed[shard]));
-    }
-    if (a.s.kind == OP_FORWARD)
-        for (size_t e = l->shape.out_start[a.stage]; e < l->shape.out_start[a.stage + 1]; e++)
-            PASS(transfer(l, (uint32_t)e, false, a.s.microbatch, replica, computed));
-    else if (a.s.kind != OP_BACKWARD_WEIGHT)
-        for (size_t k = l->shape.in_start[a.stage]; k < l->shape.in_start[a.stage + 1]; k++)
-            PASS(transfer(l, l->shape.in[k], true, a.s.microbatch, replica, computed));
+    struct lowering *l = a->l;
+    const struct lowering_shape *s = &l->shape;
+    if (a->s.kind == OP_FORWARD)
+        for (size_t e = s->out_start[a->stage]; e < s->out_start[a->stage + 1]; e++)
+            PASS(transfer(l, (uint32_t)e, false, a->s.microbatch, a->replica, computed));
+    else if (a->s.kind != OP_BACKWARD_WEIGHT)
+        for (size_t k = s->in_start[a->stage]; k < s->in_start[a->stage + 1]; k++)
+            PASS(transfer(l, s->in[k], true, a->s.microbatch, a->replica, computed));
     return STATUS_OK;
 }
 
-/* Are the gradients of every microbatch summed over the replicas at once? */
-static bool reduces_now(const struct lowering *l, const struct lowering_replica *replica)
+/* Has the pass collectives of its stage? */
+static bool has_calls(const struct pass *a)
 {
-    uint8_t kind = replica->schedule[replica->step].kind;
-    return (kind == OP_BACKWARD || kind == OP_BACKWARD_WEIGHT) &&
-           (l->plan->zero >= 2 || l->schedule->asynchronous);
+    const struct lowering *l = a->l;
+    const struct lowering_cost *c = a->cost;
+    bool forward = a->s.kind == OP_FORWARD;
+    return (l->groups.tensor[a->replica - l->replay.replica] != PROGRAM_NONE &&
+            (forward ? c->forward_sum.count : c->backward_sum.count) > 0) ||
+           (l->groups.experts[a->rank] != PROGRAM_NONE &&
+            (forward ? c->forward_experts.count : c->backward_experts.count) > 0);
 }
 
-/* All replicas have come to their sums: these happen in this instant for all of them. */
-static enum status reduce_team(struct lowering *l, uint32_t team)
+/* Two passes side by side, as fine as can be: together they take as long as the compute of both or
+ * as the collectives of both, whichever is longer, and what they make is there at the end. (DeepSeek-V3,
+ * arXiv:2412.19437, section 3.2.1: attention and experts of the one by turns with all-to-alls of the
+ * other.) Collectives stand behind the compute op that they are of and begin with the first one. */
+static enum status run_beside(struct pass *a /* [2] */, uint32_t *position)
+{
+    struct lowering_list *list = a->list;
+    a[0].before = a[1].before = list->compute[0];
+    a[0].slower = a[1].slower = has_calls(&a[0]) || has_calls(&a[1]);
+    a[0].beside = &a[1];
+    PASS(compute(&a[0], position));
+    a[0].begin = a[1].begin = *position + 1;
+    PASS(calls_after(&a[0], position));
+    uint32_t called = list->blocked, second;
+    list->blocked = 0;
+    PASS(compute(&a[1], &second));
+    *position = called ? *position : second;
+    list->blocked = called;
+    PASS(calls_after(&a[1], position));
+    list->beside = list->blocked ? list->compute[0] : 0;
+    return STATUS_OK;
+}
+
+/* A pair leaves the replica at its second step. */
+static enum status run_pair(struct lowering *l, struct lowering_replica *replica,
+                            uint32_t *computed /* [shards] */)
+{
+    struct pass a[2] = {0};
+    if (l->shape.context > 1)
+        return error_set(STATUS_UNSUPPORTED, "schedule %s with context parallelism",
+                         l->plan->schedule);
+    for (uint32_t shard = 0; shard < replica->shards; shard++) {
+        for (size_t k = 0; k < 2; k++)
+            PASS(make_pass(l, replica, replica->step + k, shard, &a[k]));
+        PASS(run_beside(a, &computed[shard]));
+    }
+    PASS(send_on(&a[0], computed));
+    PASS(send_on(&a[1], computed));
+    replica->step++;
+    return STATUS_OK;
+}
+
+enum status lowering_run(struct lowering *l, struct lowering_replica *replica, uint32_t *computed)
+{
+    struct pass a = {0};
+    if (replica->schedule[replica->step].paired)
+        return run_pair(l, replica, computed);
+    for (uint32_t shard = 0; shard < replica->shards; shard++) {
+        PASS(make_pass(l, replica, replica->step, shard, &a));
+        PASS(compute(&a, &computed[shard]));
+        PASS(calls_after(&a, &computed[shard]));
+    }
+    return send_on(&a, computed);
+}
+
+enum status lowering_reduce_team(struct lowering *l, uint32_t team)
 {
     l->replay.reducing[team] = 0;
     for (uint32_t c = l->shape.first_replica[team]; c < l->shape.first_replica[team + 1]; c++) {
         struct lowering_replica *replica = &l->replay.replica[c];
         for (uint32_t shard = 0; shard < replica->shards; shard++) {
             struct pass a;
-            PASS(make_pass(l, replica, shard, &a));
+            PASS(make_pass(l, replica, replica->step, shard, &a));
             if (!a.cost->units) /* else every part of the backward has had its sum */
                 PASS(lowering_reduce(
                     l, a.rank, a.stage, a.s.microbatch,
@@ -391,103 +361,7 @@ static enum status reduce_team(struct lowering *l, uint32_t team)
         }
         replica->reduces = false;
         replica->step++;
-        wake(l, c);
+        lowering_wake(l, c);
     }
     return STATUS_OK;
-}
-
-/* ---- the schedule of every replica */
-
-/* Room for the ops of every step and its messages, and for the end of the iteration. */
-static enum status reserve(struct lowering *l, const struct lowering_replica *replica)
-{
-    size_t messages = 0;
-    for (size_t k = 0; k < replica->steps; k++) {
-        uint32_t stage = replica->schedule[k].chunk * l->shape.teams + replica->team;
-        if (replica->schedule[k].kind != OP_BACKWARD_WEIGHT)
-            messages += l->shape.in_start[stage + 1] - l->shape.in_start[stage] +
-                        l->shape.out_start[stage + 1] - l->shape.out_start[stage];
-    }
-    size_t ops = replica->steps + messages + 2 * l->shape.chunks;
-    for (uint32_t k = 0; k < replica->shards; k++)
-        PASS(list_reserve(&l->replay.list[replica->rank + k], ops, ops));
-    return STATUS_OK;
-}
-
-/* With equal replicas each orders its own microbatches. Otherwise one order is made for all the
- * stage's replicas together, of which each has its part: what one replica waits for, all earlier
- * stages do early enough. The depth is then PipeDream's (Narayanan et al., SOSP 2019). */
-static enum status schedule_replica(struct lowering *l, struct lowering_replica *replica)
-{
-    bool even = lowering_is_even(l);
-    uint32_t replicas = lowering_team(l, replica->team)->replicas;
-    const struct schedule_place at = lowering_place(l->plan, l->shape.teams, replica->team);
-    size_t n = schedule_steps(l->schedule, &at);
-    PASS(ARRAY_NEW(replica->schedule, n));
-    l->schedule->order(&at, replica->schedule);
-    for (size_t k = 0; k < n; k++) {
-        struct schedule_step s = replica->schedule[k];
-        if (even)
-            s.microbatch = s.microbatch * replicas + replica->number;
-        else if (s.microbatch % replicas != replica->number)
-            continue;
-        replica->schedule[replica->steps++] = s;
-    }
-    return reserve(l, replica);
-}
-
-/* One step of replica c, if it can be taken. */
-static enum status take_turn(struct lowering *l, uint32_t c, uint32_t *computed /* [shards] */)
-{
-    struct lowering_replica *replica = &l->replay.replica[c];
-    if (replica->reduces || replica->step == replica->steps)
-        return STATUS_OK;
-    const struct schedule_step *s = &replica->schedule[replica->step];
-    if (!is_ready(l, s->chunk * l->shape.teams + replica->team, s))
-        return STATUS_OK;
-    PASS(run_step(l, replica, computed));
-    if (!reduces_now(l, replica)) {
-        replica->step++;
-        wake(l, c); /* one step per turn: RECVs stand near where they are needed */
-        return STATUS_OK;
-    }
-    replica->reduces = true;
-    if (++l->replay.reducing[replica->team] == lowering_replicas(l, replica->team))
-        PASS(reduce_team(l, replica->team));
-    return STATUS_OK;
-}
-
-/* Until nobody can go on: then all are at their end, or the schedule does not fit the stages. */
-static enum status take_turns(struct lowering *l)
-{
-    enum status st = STATUS_OK;
-    size_t remaining = 0;
-    uint32_t *computed;
-    TRY(ARRAY_NEW(computed, l->shape.most_shards));
-    while (l->replay.length > 0) {
-        uint32_t c = l->replay.queue[l->replay.head];
-        l->replay.head = l->replay.head + 1 < l->shape.replicas ? l->replay.head + 1 : 0;
-        l->replay.length--;
-        l->replay.replica[c].queued = false;
-        TRY(take_turn(l, c, computed));
-    }
-    for (uint32_t c = 0; c < l->shape.replicas; c++)
-        remaining += l->replay.replica[c].step < l->replay.replica[c].steps;
-    if (remaining > 0)
-        st = error_set(STATUS_INVALID,
-                       "schedule %s cannot run on these stages: %zu replicas wait for each other",
-                       l->plan->schedule, remaining);
-out:
-    free(computed);
-    return st;
-}
-
-enum status lowering_replay(struct lowering *l)
-{
-    enum status st = lowering_check(l);
-    for (uint32_t c = 0; st == STATUS_OK && c < l->shape.replicas; c++) {
-        st = schedule_replica(l, &l->replay.replica[c]);
-        wake(l, c);
-    }
-    return st == STATUS_OK ? take_turns(l) : st;
 }

@@ -2,14 +2,16 @@
  * Source: Lamy-Poirier, Breadth-First Pipeline Parallelism, MLSys 2023. */
 #include "core/schedule/steps.h"
 
-void schedule_order_breadth_first(const struct schedule_place *at, struct schedule_step *steps)
+size_t schedule_order_breadth_first(const struct schedule_place *at, struct schedule_step *steps)
 {
+    const struct schedule_step *first = steps;
     for (uint32_t c = 0; c < at->chunks; c++)
         for (uint32_t m = 0; m < at->microbatches; m++)
             *steps++ = step(OP_FORWARD, c, m);
     for (uint32_t c = at->chunks; c-- > 0;)
         for (uint32_t m = 0; m < at->microbatches; m++)
             *steps++ = step(OP_BACKWARD, c, m);
+    return (size_t)(steps - first);
 }
 
 const struct schedule schedule_breadth_first = {

@@ -16,8 +16,9 @@ static struct schedule_step grouped(const struct schedule_place *at, uint32_t k,
                 first + within % size);
 }
 
-static void interleaved(const struct schedule_place *at, struct schedule_step *steps)
+static size_t interleaved(const struct schedule_place *at, struct schedule_step *steps)
 {
+    const struct schedule_step *first = steps;
     uint32_t total = at->chunks * at->microbatches, forward = 0, backward = 0;
     uint32_t ahead = at->teams - 1 - at->team;
     uint32_t left = at->microbatches % at->teams; /* the last group is so much larger */
@@ -29,6 +30,7 @@ static void interleaved(const struct schedule_place *at, struct schedule_step *s
             *steps++ = grouped(at, forward++, false);
         *steps++ = grouped(at, backward++, true);
     }
+    return (size_t)(steps - first);
 }
 
 const struct schedule schedule_interleaved = {

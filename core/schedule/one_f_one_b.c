@@ -4,8 +4,9 @@
  * Source: Narayanan et al., PipeDream, SOSP 2019; with flushes: Narayanan et al., SC 2021. */
 #include "core/schedule/steps.h"
 
-void schedule_order_1f1b(const struct schedule_place *at, struct schedule_step *steps)
+size_t schedule_order_1f1b(const struct schedule_place *at, struct schedule_step *steps)
 {
+    const struct schedule_step *first = steps;
     uint32_t forward = 0, backward = 0;
     while (forward < at->microbatches && forward + 1 < at->depth)
         *steps++ = step(OP_FORWARD, 0, forward++);
@@ -14,6 +15,7 @@ void schedule_order_1f1b(const struct schedule_place *at, struct schedule_step *
             *steps++ = step(OP_FORWARD, 0, forward++);
         *steps++ = step(OP_BACKWARD, 0, backward++);
     }
+    return (size_t)(steps - first);
 }
 
 const struct schedule schedule_one_f_one_b = {

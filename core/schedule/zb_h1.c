@@ -3,8 +3,9 @@
  * Source: Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024: ZB-H1. */
 #include "core/schedule/steps.h"
 
-static void zero_bubble(const struct schedule_place *at, struct schedule_step *steps)
+static size_t zero_bubble(const struct schedule_place *at, struct schedule_step *steps)
 {
+    const struct schedule_step *first = steps;
     uint32_t forward = 0, backward = 0, weight = 0;
     while (forward < at->microbatches && forward + 1 < at->depth)
         *steps++ = step(OP_FORWARD, 0, forward++);
@@ -17,6 +18,7 @@ static void zero_bubble(const struct schedule_place *at, struct schedule_step *s
     }
     while (weight < at->microbatches)
         *steps++ = step(OP_BACKWARD_WEIGHT, 0, weight++);
+    return (size_t)(steps - first);
 }
 
 const struct schedule schedule_zb_h1 = {

@@ -39,7 +39,7 @@ static bool recognises(const struct keys *k)
 static enum status after(struct setup *s)
 {
     s->pipeline = s->chunks = s->context = s->expert = 1;
-    s->bits = s->bf16 || s->fp16 ? 16 : 32;
+    setup_set_dtype(s, s->fp16 ? DATA_fp16 : s->bf16 ? DATA_bf16 : DATA_fp32);
     s->reduce_bits = s->precision && strstr(s->precision, "32") ? 32 : s->bits;
     s->zero_group = s->zero_group > 0 ? s->zero_group : 0;
     s->optimizer = s->strategy_text && !strcasecmp(s->strategy_text, "SGD");
@@ -52,7 +52,7 @@ static enum status after(struct setup *s)
     if (s->batch > 0 && s->microbatch_size > 0 && s->accumulation > 0 && s->tensor > 0 &&
         s->batch % (s->microbatch_size * s->accumulation) == 0)
         s->devices = s->batch / s->microbatch_size / s->accumulation * s->tensor;
-    return s->fp16 ? setup_add_note(s, NOTE_ASSUMED, "fp16 takes as long as bf16") : STATUS_OK;
+    return STATUS_OK;
 }
 
 static enum status before(struct setup *s)
@@ -89,7 +89,10 @@ static enum status before(struct setup *s)
     if (s->reduce_bits < s->bits)
         return error_set(STATUS_UNSUPPORTED, "sums of %" PRId64 " bits in a model of %" PRId64,
                          s->reduce_bits, s->bits);
-    s->bf16 = s->bits == 16;
+    s->fp16 = s->dtype == DATA_fp16;
+    s->bf16 = s->bits == 16 && !s->fp16;
+    if (s->dtype == DATA_fp8)
+        return error_set(STATUS_UNSUPPORTED, "numbers of fp8");
     s->precision = s->reduce_bits > s->bits ? "fp32" : NULL;
     s->strategy_text = s->optimizer ? "SGD" : "AdamW";
     s->zero_group = s->zero_group > 0 ? s->zero_group : -1;

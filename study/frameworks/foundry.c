@@ -80,7 +80,10 @@ static enum status after(struct setup *s)
         PASS(setup_add_note(s, NOTE_ASSUMED, "microbatches of one sample"));
     }
     s->microbatch_size = size;
-    s->bits = s->precision && strstr(s->precision, "fp32") ? 32 : 16;
+    bool fp32 = s->precision && strstr(s->precision, "fp32");
+    bool fp16 = s->precision && strstr(s->precision, "_fp16");
+    bool fp8 = s->precision && strstr(s->precision, "fp8");
+    setup_set_dtype(s, fp8 ? DATA_fp8 : fp32 ? DATA_fp32 : fp16 ? DATA_fp16 : DATA_bf16);
     s->reduce_bits = s->bits;
     s->recompute = s->all_layers ? RECOMPUTE_FULL : RECOMPUTE_NONE;
     return read_sharding(s);

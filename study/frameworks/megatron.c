@@ -24,7 +24,9 @@ static const char *const strategies[] = {"no_shard", "optim", "optim_grads", "op
                                          NULL};
 static const char *const backends[] = {"auto", "unfused", "local", "flash", "fused", NULL};
 enum { BACKEND_AUTO, BACKEND_UNFUSED, BACKEND_LOCAL };
-static const char *const exchanges[] = {"p2p", "all_gather", "a2a", NULL};
+static const char *const exchanges[EXCHANGE_KINDS + 1] = {
+    [EXCHANGE_RING] = "p2p", [EXCHANGE_ALLGATHER] = "all_gather", [EXCHANGE_ALLTOALL] = "a2a"};
+static const char *const formats[] = {"none", "hybrid", "e4m3", NULL};
 
 static const struct setup_row rows[] = {
     ROW_NUMBER("LAUNCH", "nnodes", nodes, 0),
@@ -115,6 +117,8 @@ static const struct setup_row rows[] = {
     ROW_WORD("TRAIN", "optimizer", optimizer, optimizers),
     ROW_FLAG("TRAIN", "bf16", bf16),
     ROW_FLAG("TRAIN", "fp16", fp16),
+    ROW_WORD("TRAIN", "fp8_format", fp8, formats),
+    ALSO_WORD("fp8", fp8, formats),
     ROW_WORD("TRAIN", "recompute_granularity", granularity, granularities),
     ROW_WORD("TRAIN", "recompute_method", method, methods),
     ROW_NUMBER("TRAIN", "recompute_num_layers", unit, 0),
@@ -125,8 +129,6 @@ static const struct setup_row rows[] = {
     ALSO_WORD("activations_checkpoint_granularity", granularity, granularities),
     ALSO_NUMBER("activations_checkpoint_num_layers", unit),
 
-    ROW_LOST("fp8_format", "numbers of 8 bits are not of plans"),
-    ROW_LOST("fp8", "numbers of 8 bits are not of plans"),
     ROW_LOST("tp_comm_overlap", "sums of tensor parallelism are not overlapped"),
     ROW_LOST("overlap_moe_expert_parallel_comm", "exchanges of experts are not overlapped"),
     ROW_LOST("optimizer_cpu_offload", "nothing is kept in the host's memory"),
@@ -202,7 +204,7 @@ static void read_buckets(struct setup *s)
  * those of tensor parallelism are of 16 bits, so only plans without these can say so. */
 static enum status read_sums(struct setup *s)
 {
-    s->bits = s->bf16 || s->fp16 ? 16 : 32;
+    setup_set_dtype(s, s->fp8 ? DATA_fp8 : s->fp16 ? DATA_fp16 : s->bf16 ? DATA_bf16 : DATA_fp32);
     if (s->bits == 32 || s->reduce_16 || s->fp16) {
         s->reduce_bits = s->bits;
     } else if (s->tensor > 1) {
@@ -213,7 +215,7 @@ static enum status read_sums(struct setup *s)
     } else {
         s->reduce_bits = 32;
     }
-    return s->fp16 ? setup_add_note(s, NOTE_ASSUMED, "fp16 takes as long as bf16") : STATUS_OK;
+    return STATUS_OK;
 }
 
 static enum status read_zero(struct setup *s)
@@ -309,7 +311,9 @@ static enum status before(struct setup *s)
     s->distributed = s->zero == 1;
     s->fsdp = s->zero > 1;
     s->strategy = s->zero > 1 ? s->zero : 0;
-    s->bf16 = s->bits == 16;
+    s->fp16 = s->dtype == DATA_fp16;
+    s->bf16 = s->bits == 16 && !s->fp16;
+    s->fp8 = s->dtype == DATA_fp8;
     s->reduce_16 = s->bits == 16 && s->reduce_bits == 16;
     s->overlap = s->bucket_bytes > 0;
     s->bucket_elements = s->bucket_bytes * 8 / s->reduce_bits;

@@ -50,6 +50,7 @@ static const struct setup_row rows[] = {
     ROW_WORD("model", "activations_checkpoint_granularity", granularity, granularities),
     ROW_WORD("model", "activations_checkpoint_method", method, methods),
     ROW_NUMBER("model", "activations_checkpoint_num_layers", unit, 0),
+    ROW_FLAG("model", "fp8", fp8),
     ROW_FLAG("model", "fsdp", fsdp),
     ROW_NUMBER("model", "grad_allreduce_chunk_size_mb", shard, 0),
     ROW_TEXT("model", "optim.name", strategy_text),
@@ -58,7 +59,6 @@ static const struct setup_row rows[] = {
     ROW_TEXT("model", "optim.grad_sync_dtype", modules),
     ALSO_TEXT("tokenizer.type", hub),
 
-    ROW_LOST("model.fp8", "numbers of 8 bits are not of plans"),
     ROW_LOST("ub_tp_comm_overlap", "sums of tensor parallelism are not overlapped"),
     ROW_LOST("rampup_batch_size", "the batch is the final one from the start"),
     ROW_LOST("activations_checkpoint_layers_per_pipeline", "all stages recompute alike"),
@@ -121,8 +121,9 @@ static enum status read_optimizer(struct setup *s)
     bool sharded = strstr(name, "distributed") != NULL;
     s->zero = s->fsdp ? 3 : sharded;
     s->optimizer = strstr(name, "sgd") != NULL;
-    s->bits = s->precision && strstr(s->precision, "32") ? 32 : 16;
     bool fp16 = s->precision && !strncmp(s->precision, "16", 2);
+    bool fp32 = s->precision && strstr(s->precision, "32");
+    setup_set_dtype(s, s->fp8 ? DATA_fp8 : fp32 ? DATA_fp32 : fp16 ? DATA_fp16 : DATA_bf16);
     bool wide = s->bits == 16 && !fp16 && !(s->modules && strstr(s->modules, "16"));
     s->reduce_bits = wide && s->tensor <= 1 ? 32 : s->bits;
     if (wide && s->tensor > 1)
@@ -189,7 +190,8 @@ static enum status before(struct setup *s)
     if (s->optimizer && s->zero == 1)
         return error_set(STATUS_UNSUPPORTED, "ZeRO 1 of SGD");
     s->modules = s->bits == 16 && s->reduce_bits == 16 ? "bf16" : NULL;
-    s->precision = s->bits == 16 ? "bf16" : "32";
+    s->precision = s->bits == 32 ? "32" : s->dtype == DATA_fp16 ? "16" : "bf16";
+    s->fp8 = s->dtype == DATA_fp8;
     s->activation = s->gated ? "fast-swiglu" : "gelu";
     s->granularity = s->recompute;
     if (s->recompute == RECOMPUTE_FULL) {

@@ -80,8 +80,9 @@ static enum status after(struct setup *s)
     find_inner(s);
     s->no_bias |= s->gated; /* gated MLPs have none */
     s->qkv_bias = !s->qkv_bias && s->no_bias;
+    bool fp16 = s->fp16 || (s->precision && !strcmp(s->precision, "fp16"));
     bool half = s->fp16 || s->bf16 || (s->precision && !strstr(s->precision, "32"));
-    s->bits = half ? 16 : 32;
+    setup_set_dtype(s, fp16 ? DATA_fp16 : half ? DATA_bf16 : DATA_fp32);
     s->reduce_bits = s->gradient_bits && s->tensor <= 1 ? 32 : s->bits;
     s->recompute = s->all_layers ? RECOMPUTE_FULL : RECOMPUTE_NONE;
     s->optimizer = s->strategy_text && !strcasecmp(s->strategy_text, "sgd");

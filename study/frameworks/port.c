@@ -108,7 +108,7 @@ static enum status model_of_sizes(struct setup *s, const char *plan, char **spec
     struct file_out f = {0};
     char *path = NULL;
     const struct architecture_choice c = {
-        .tokens = s->tokens, .bits = s->bits, .flash = !s->plain_attention};
+        .tokens = s->tokens, .dtype = (enum data_type)s->dtype, .flash = !s->plain_attention};
     TRY(setup_architecture(s, &a));
     st = architecture_build(&a, &c, "imported", out);
     if (st == STATUS_INVALID)
@@ -124,8 +124,8 @@ static enum status model_of_sizes(struct setup *s, const char *plan, char **spec
     if (s->tokens > 0)
         snprintf(*spec + n, room - n, ",tokens=%" PRId64, s->tokens);
     n = strlen(*spec);
-    if (s->bits > 0)
-        snprintf(*spec + n, room - n, ",bits=%" PRId64, s->bits);
+    if (s->dtype != DATA_ANY)
+        snprintf(*spec + n, room - n, ",dtype=%s", data_type_names[s->dtype]);
     TRY(file_create(path, &f));
     config_write(&a, f.stream);
     TRY(file_commit(&f));

@@ -29,14 +29,15 @@ struct setup {
     const char *model;     /* the model's name in foreline, where the file names one */
     int64_t rms, gated, positions, no_bias, qkv_bias, untied, head_norm, latent, router_bias,
         shared_gate, parallel, grouped, embedding_norm;
-    int64_t masked;                        /* BERT: tokens attend both ways */
-    int64_t encoder_decoder;               /* T5 */
-    int64_t tokens, bits, plain_attention; /* per sample; of a number; it keeps its scores */
+    int64_t masked;                  /* BERT: tokens attend both ways */
+    int64_t encoder_decoder;         /* T5 */
+    int64_t tokens, plain_attention; /* per sample; it keeps its scores */
+    int64_t dtype, bits; /* enum data_type; of a number that is kept, by setup_set_dtype() */
 
     /* devices and how they are divided */
     int64_t devices, nodes, per_node;
     int64_t tensor, sequence, pipeline, chunks, expert, expert_tensor;
-    int64_t context, exchange; /* enum plan_context of the plan */
+    int64_t context, exchange; /* replicas that share a sequence; enum plan_exchange */
     int64_t apart; /* ranks of a pipeline lie together: tp-cp-ep-pp-dp; 0: tp-cp-ep-dp-pp */
     size_t stages;
     int64_t *cut; /* [stages] transformer layers of each stage, in the model's order */
@@ -51,10 +52,11 @@ struct setup {
     /* what some frameworks call by other names, between rows and the members above */
     int64_t chunk_layers, first_layers, last_layers, count_embedding, count_head,
         uneven; /* layers that are left over go to the first stages */
-    const char *layout, *modules, *strategy_text, *precision, *activation, *hub, *flavor;
-    int64_t distributed, fsdp, fsdp2, strategy, overlap, bucket_elements, reduce_16, bf16, fp16,
-        granularity, method, unit, all_layers, selected, backend, shard, replicate, local_batch,
-        microbatch_tokens, reshard, gradient_bits;
+    const char *layout, *modules, *strategy_text, *precision, *activation, *hub, *flavor,
+        *converters;
+    int64_t fp8, distributed, fsdp, fsdp2, strategy, overlap, bucket_elements, reduce_16, bf16,
+        fp16, granularity, method, unit, all_layers, selected, backend, shard, replicate,
+        local_batch, microbatch_tokens, reshard, gradient_bits;
 
     /* what to tell the user */
     size_t notes;
@@ -211,6 +213,8 @@ enum status setup_write_layout(const struct setup *s, const char **out) MUST_CHE
 /* Are all stages equally large? */
 bool setup_is_even(const struct setup *s);
 
+/* The type of numbers, and how many bits they have. */
+void setup_set_dtype(struct setup *s, enum data_type dtype);
 /* Which of its layers have experts: Megatron's "[0]*3+[1]*58" or a step. */
 enum status setup_read_frequency(struct setup *s, const char *text) MUST_CHECK;
 /* A model of foreline by what other programs call it ("meta-llama/Llama-3.1-8B"); NULL: none. */

@@ -185,6 +185,12 @@ enum status setup_read_frequency(struct setup *s, const char *text)
     return STATUS_OK;
 }
 
+void setup_set_dtype(struct setup *s, enum data_type dtype)
+{
+    s->dtype = (int64_t)dtype;
+    s->bits = 8 * data_type_bytes(dtype);
+}
+
 /* ---- names of models */
 
 /* "meta-llama/Meta-Llama-3.1-8B-Instruct" and "llama3-8B" are both llama3-8b. */

@@ -15,11 +15,15 @@ static enum status check_alike(const struct plan *p)
     const struct plan_stage *a = &p->stage[0];
     for (size_t k = 1; k < p->stages; k++) {
         const struct plan_stage *b = &p->stage[k];
-        const char *what = a->replicas != b->replicas                 ? "replicas"
-                           : a->tensor_parallel != b->tensor_parallel ? "tensor parallelism"
-                           : a->expert_parallel != b->expert_parallel ? "expert parallelism"
-                           : a->recompute != b->recompute             ? "recomputation"
-                                                                      : NULL;
+        const char *what = a->replicas != b->replicas                   ? "replicas"
+                           : a->tensor_parallel != b->tensor_parallel   ? "tensor parallelism"
+                           : a->expert_parallel != b->expert_parallel   ? "expert parallelism"
+                           : a->context_parallel != b->context_parallel ? "context parallelism"
+                           : a->recompute != b->recompute ||
+                                   a->recompute_layers != b->recompute_layers ||
+                                   a->recompute_unit != b->recompute_unit
+                               ? "recomputation"
+                               : NULL;
         if (what)
             return error_set(STATUS_UNSUPPORTED, "%s that differs between stages 0 and %zu", what,
                              k);
@@ -159,8 +163,13 @@ static enum status find_choices(const struct plan *p, const struct model *m, str
     s->optimizer = strcmp(p->optimizer, "sgd") == 0;
     s->zero = p->zero;
     s->bucket_bytes = p->bucket_bytes;
-    s->bits = 8 * m->element_bytes;
-    s->reduce_bits = p->reduce_bits > 0 ? p->reduce_bits : s->bits;
+    setup_set_dtype(s, m->dtype != DATA_ANY    ? m->dtype
+                       : m->element_bytes == 2 ? DATA_bf16
+                                               : DATA_fp32);
+    s->reduce_bits = p->reduce_dtype == DATA_ANY ? s->bits : 8 * data_type_bytes(p->reduce_dtype);
+    s->exchange = p->context_exchange;
+    s->recompute_layers = p->stage[0].recompute_layers;
+    s->recompute_unit = p->stage[0].recompute_unit;
     s->recompute = p->stage[0].recompute;
     s->sequence = p->sequence_parallel && s->tensor > 1;
     return STATUS_OK;
@@ -177,7 +186,7 @@ enum status setup_of_plan(const struct plan *p, const struct model *m, const str
     s->chunks = (int64_t)p->stages / s->pipeline;
     s->tensor = p->stage[0].tensor_parallel;
     s->expert = p->stage[0].expert_parallel;
-    s->context = 1;
+    s->context = p->stage[0].context_parallel;
     s->devices = s->pipeline * (int64_t)p->stage[0].devices;
     TRY(find_cut(p, m, s));
     TRY(find_devices(p, t, s));

@@ -139,7 +139,12 @@ static enum status make_stage(const struct setup *s, size_t first, size_t last, 
     out->replicas = (uint32_t)replicas;
     out->tensor_parallel = (uint32_t)s->tensor;
     out->expert_parallel = experts ? (uint32_t)s->expert : 1;
+    out->context_parallel = (uint32_t)s->context;
     out->recompute = (enum plan_recompute)s->recompute;
+    if (out->recompute == RECOMPUTE_FULL) { /* 0 and 1 are the same, and so is all of a stage */
+        out->recompute_layers = (uint32_t)s->recompute_layers;
+        out->recompute_unit = s->recompute_unit > 1 ? (uint32_t)s->recompute_unit : 0;
+    }
     PASS(ARRAY_NEW(out->op, last - first));
     for (size_t i = first; i < last; i++)
         out->op[out->ops++] = (uint32_t)i;
@@ -198,7 +203,10 @@ static void set_choices(const struct setup *s, const struct model *m, struct pla
     bool alone = s->devices == s->tensor * s->pipeline;
     p->zero = alone ? 0 : (uint32_t)s->zero;
     p->bucket_bytes = alone ? 0 : s->bucket_bytes;
-    p->reduce_bits = s->reduce_bits == 8 * m->element_bytes ? 0 : (uint32_t)s->reduce_bits;
+    p->context_exchange = s->context > 1 ? (enum plan_exchange)s->exchange : EXCHANGE_RING;
+    p->reduce_dtype = s->reduce_bits == 8 * m->element_bytes ? DATA_ANY
+                      : s->reduce_bits == 32                 ? DATA_fp32
+                                                             : DATA_bf16;
     p->sequence_parallel = s->sequence && s->tensor > 1;
     p->objective_s = NAN;
     p->seed = 1;

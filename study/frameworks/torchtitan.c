@@ -31,6 +31,7 @@ enum { SCHEDULES = sizeof schedules_of / sizeof *schedules_of };
 static const struct setup_row rows[] = {
     ROW_TEXT("model", "name", hub),
     ROW_TEXT("model", "flavor", flavor),
+    ROW_TEXT("model", "converters", converters),
     ROW_TEXT("optimizer", "name", strategy_text),
     ROW_NUMBER("training", "local_batch_size", local_batch, USUAL_LOCAL),
     ALSO_NUMBER("training.batch_size", local_batch),
@@ -156,7 +157,8 @@ static enum status read_batch(struct setup *s)
 /* Sums of gradients have 32 bits. */
 static enum status read_sums(struct setup *s)
 {
-    s->bits = s->precision && !strcmp(s->precision, "float32") ? 32 : 16;
+    bool fp32 = s->precision && !strcmp(s->precision, "float32");
+    setup_set_dtype(s, s->fp8 ? DATA_fp8 : fp32 ? DATA_fp32 : DATA_bf16);
     s->reduce_bits = s->tensor > 1 ? s->bits : 32;
     return s->reduce_bits == 16
                ? setup_add_note(s, NOTE_LOST,
@@ -168,11 +170,10 @@ static enum status read_sums(struct setup *s)
 static enum status read_converters(struct setup *s)
 {
     struct key *key = keys_find(s->keys, "converters");
-    bool float8 = (key && key->text && strstr(key->text, "loat8")) ||
-                  keys_has(s->keys, "Float8LinearConverter");
-    return float8 ? setup_add_note(s, NOTE_LOST,
-                                   "converters float8: numbers of 8 bits are not of plans")
-                  : STATUS_OK;
+    s->fp8 = key && key->text && strstr(key->text, "loat8");
+    if (!s->fp8 && key && key->text && strstr(key->text, "Converter"))
+        return setup_add_note(s, NOTE_LOST, "converters: %.80s", key->text);
+    return STATUS_OK;
 }
 
 static enum status after(struct setup *s)
@@ -182,8 +183,8 @@ static enum status after(struct setup *s)
     if (s->layout && *s->layout)
         PASS(read_parts(s));
     PASS(read_batch(s));
-    PASS(read_sums(s));
     PASS(read_converters(s));
+    PASS(read_sums(s));
     s->count_embedding = s->first_layers > 0 && s->pipeline > 1;
     s->count_head = s->last_layers > 0 && s->pipeline > 1;
     s->first_layers = s->last_layers = 0;
@@ -300,6 +301,9 @@ static enum status before(struct setup *s)
         PASS(write_parts(s));
     s->sequence = s->sequence || s->tensor == 1;
     s->precision = s->bits == 32 ? "float32" : NULL;
+    s->converters = s->dtype == DATA_fp8 ? "[\"float8\"]" : NULL;
+    if (s->dtype == DATA_fp16)
+        return error_set(STATUS_UNSUPPORTED, "numbers of fp16");
     s->strategy_text = s->optimizer ? "SGD" : "AdamW";
     s->granularity = s->recompute;
     s->tokens = s->tokens > 0 ? s->tokens : 2048;

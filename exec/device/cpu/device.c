@@ -89,22 +89,23 @@ static enum status device_open(const struct model *m, const struct program *p, u
     return cpu_open_on(&(struct memory){&backend_cpu, NULL}, m, p, rank, o, self);
 }
 
-/* What stage s gets from other stages of the same device, for which the program has no messages. */
+/* What goes between stage s and those that it reads from on the same device, for which the program has
+ * no messages: their activations to it, gradients back to them. */
 static enum status hand_over(const struct cpu *c, struct stage *s, uint32_t microbatch,
                              bool backward)
 {
     enum status st = STATUS_OK;
-    size_t links = backward ? s->layout.consumers : s->layout.producers;
-    for (size_t i = 0; i < links; i++) {
-        const struct stage_link *link = backward ? &s->layout.consumer[i] : &s->layout.producer[i];
-        struct stage *other = find(c, link->stage);
-        if (other->index != link->stage)
-            continue; /* on another device */
+    for (size_t i = 0; i < s->layout.producers; i++) {
+        const struct stage_link *link = &s->layout.producer[i];
+        struct stage *other = find(c, link->stage), *from = backward ? s : other,
+                     *to = backward ? other : s;
+        if (!link->local)
+            continue;
         real *data;
         TRY(ARRAY_NEW(data, link->size));
-        st = stage_get(other, s->index, microbatch, backward, data);
+        st = stage_get(from, to->index, microbatch, backward, data);
         if (st == STATUS_OK)
-            st = stage_put(s, other->index, microbatch, backward, data);
+            st = stage_put(to, from->index, microbatch, backward, data);
         free(data);
         TRY(st);
     }
@@ -112,25 +113,31 @@ out:
     return st;
 }
 
-/* Inputs from stages of the same rank are handed over when the pass that needs them begins; for
- * those of other ranks the executor has called put(). */
+static enum status backward(const struct cpu *c, struct stage *s, const struct program_op *op)
+{
+    PASS(op->kind == OP_BACKWARD ? stage_backward(s, op->microbatch, op->part)
+                                 : stage_backward_input(s, op->microbatch));
+    return s->pass.parts == 0 ? hand_over(c, s, op->microbatch, true) : STATUS_OK;
+}
+
+/* Inputs from stages of the same rank are handed over when the forward that needs them begins, their
+ * gradients when the backward has made them; for those of other ranks the executor calls put() and
+ * get(). */
 static enum status compute(void *self, uint32_t step, const struct program_op *op,
                            const struct layer_reduction *reduction)
 {
     struct stage *s = find(self, op->stage);
-    bool whole = op->kind == OP_FORWARD || op->kind == OP_BACKWARD;
-    bool begins = whole ? op->part <= 1 : op->kind == OP_BACKWARD_INPUT;
     s->pass.reduction = reduction;
-    if (begins) {
-        PASS(hand_over(self, s, op->microbatch, op->kind != OP_FORWARD));
-    }
+    if (op->beside) /* the op that follows computes it */
+        return STATUS_OK;
+    if (op->kind == OP_FORWARD && op->part <= 1)
+        PASS(hand_over(self, s, op->microbatch, false));
     switch (op->kind) {
     case OP_FORWARD:
         return stage_forward(s, step, op->microbatch, op->part);
     case OP_BACKWARD:
-        return stage_backward(s, op->microbatch, op->part);
     case OP_BACKWARD_INPUT:
-        return stage_backward_input(s, op->microbatch);
+        return backward(self, s, op);
     case OP_BACKWARD_WEIGHT:
         return stage_backward_weight(s, op->microbatch);
     default:

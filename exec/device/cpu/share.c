@@ -10,7 +10,7 @@
  * (struct program_stage); the parts of the replicas are those of program_zero_part(). While one
  * bucket computes, the gradients of the one before are summed and the parameters of the next
  * gathered: hence two arrays of each, as large as the largest bucket (struct stage_flight). The
- * program counts the same (core/lower/cost.c). */
+ * program counts the same (core/lower/cost_memory.c). */
 #include <math.h>
 #include <string.h>
 
@@ -27,8 +27,9 @@ enum status stage_find_shares(struct stage *s)
         .shard = {.shards = of->shards, .shard = me->shard},
         .replicas = of->replicas,
         .me = me->replica,
+        .context = of->context > 0 ? of->context : 1,
+        .position = me->replica % (of->context > 0 ? of->context : 1),
         .zero = of->zero,
-        .recompute = of->recompute,
         .split = of->split,
         .part = s->share.part,
         .reduced = s->program->reduce_bytes == 2 ? ELEMENT_BF16 : ELEMENT_FP32,

@@ -1,0 +1,207 @@
+/* What a stage needs of one of its ranks' memory: parameters and their state, stashes, scratch. */
+#include <stdlib.h>
+
+#include "core/array.h"
+#include "core/lower/summing.h"
+
+/* Does another stage read the op's output? */
+static bool is_sent(const struct lowering *l, uint32_t op)
+{
+    for (size_t k = l->model->out_start[op]; k < l->model->out_start[op + 1]; k++)
+        if (l->shape.stage_of[l->model->out[k]] != l->shape.stage_of[op])
+            return true;
+    return false;
+}
+
+/* Is it a product with weights, and no vector of them? Then each number of its output is a sum of many
+ * terms: layernorm takes 7 FLOP for each, a product of 8 columns 16. */
+static bool is_product(const struct model *m, const struct model_op *o)
+{
+    enum { LEAST = 16 };
+    return o->parameter_bytes + o->shared_bytes > 0 && !o->sparse &&
+           o->forward_flop >= LEAST * (double)(o->output_bytes / m->element_bytes);
+}
+
+/* What a microbatch keeps of an op between its forward and its backward, and what is made again a unit
+ * at a time (plan_units()), without what is kept of it. Halves of backwards: what a product with
+ * weights has as gradient of its output waits for the second half. */
+static void add_stash(struct sum *u, uint32_t op, const struct cost_part *part)
+{
+    struct lowering_cost *c = &u->c;
+    const struct model_op *o = &u->l->model->op[op];
+    uint32_t unit = u->l->shape.unit[op];
+    int64_t samples = u->l->plan->microbatch_size,
+            stash = samples * sum_scaled(o->stash_bytes, part->stash),
+            output = samples * sum_scaled(o->output_bytes, part->stash);
+    if (u->l->schedule->split && is_product(u->l->model, o))
+        c->stash_bytes += output;
+    if (unit == 0) {
+        c->stash_bytes += stash;
+        return;
+    }
+    int64_t kept = u->l->shape.kept[op] ? output : 0;
+    c->stash_bytes += kept;
+    u->unit_bytes = (unit == u->unit ? u->unit_bytes : 0) + stash - kept;
+    u->unit = unit;
+    c->scratch_bytes = u->unit_bytes > c->scratch_bytes ? u->unit_bytes : c->scratch_bytes;
+}
+
+/* What op adds to the stage's memory: its parameters, with a copy of what it borrows from another
+ * team. */
+static void add_parameters(struct sum *u, const struct model_op *o, const struct cost_part *part)
+{
+    struct lowering_cost *c = &u->c;
+    const struct lowering *l = u->l;
+    bool copy = o->shares != MODEL_NO_OP &&
+                l->shape.team_of[l->shape.stage_of[o->shares]] != l->shape.team_of[u->stage];
+    int64_t own = sum_scaled(o->parameter_bytes + (copy ? o->shared_bytes : 0), part->parameters);
+    c->weight_bytes += own;
+    if (o->shares != MODEL_NO_OP && l->shape.stage_of[o->shares] == u->stage)
+        u->tied_bytes += sum_scaled(o->shared_bytes, part->parameters);
+    u->largest_bytes = own > u->largest_bytes ? own : u->largest_bytes;
+    if (u->split.expert_parallel > 1 && o->exchange_bytes > 0)
+        c->expert_bytes += own;
+    else
+        c->replicated_bytes += own;
+}
+
+void sum_add_memory(struct sum *u, uint32_t op, const struct cost_part *part)
+{
+    add_parameters(u, &u->l->model->op[op], part);
+    add_stash(u, op, part);
+}
+
+/* What ZeRO leaves of them on each rank: experts are sharded over the replicas that have the same.
+ */
+static int64_t sharded(const struct sum *u, int64_t replicated_bytes, int64_t expert_bytes)
+{
+    return replicated_bytes / u->s->replicas +
+           expert_bytes * u->split.expert_parallel / u->s->replicas;
+}
+
+/* ZeRO: what the stage keeps and updates becomes its part (Rajbhandari et al., SC 2020, section 3:
+ * optimizer state, then gradients, then parameters). */
+static void shard(struct sum *u, const struct cost_memory *factor)
+{
+    struct lowering_cost *c = &u->c;
+    uint32_t zero = lowering_zero(u->l, u->stage);
+    int64_t all = c->weight_bytes, dense = c->replicated_bytes, experts = c->expert_bytes;
+    if (zero >= 1)
+        c->state_bytes = sharded(u, dense * factor->state, experts * factor->state);
+    if (zero >= 2)
+        c->gradient_bytes =
+            u->flight_bytes + sharded(u, dense * factor->gradients, experts * factor->gradients);
+    if (zero >= 1 && all > 0)
+        c->update_s *= (double)sharded(u, dense, experts) / (double)all;
+    if (zero == 3)
+        c->weight_bytes = sharded(u, dense, experts);
+}
+
+/* Of gradients of so many bytes, what is summed where that is narrower than they are: a copy. */
+static int64_t copied(const struct sum *u, int64_t bytes)
+{
+    bool narrower = plan_reduce_bytes(u->l->plan, u->l->model) < u->l->model->element_bytes;
+    return narrower ? lowering_reduced(u->l, bytes) : 0;
+}
+
+/* ZeRO 2, 3: while the gradients of a bucket grow, those of the one before are reduced; ZeRO 3:
+ * while the parameters of one are used, those of the next are gathered. Halves of backwards leave
+ * the gradients of the whole stage incomplete, from one op of the rank to another. */
+static void add_flight(struct sum *u, uint32_t zero, int64_t gradients)
+{
+    struct lowering_cost *c = &u->c;
+    int64_t most = 0, gathered = 0;
+    for (size_t b = 0; b < c->buckets; b++) {
+        const struct lowering_bucket *at = &c->bucket[b];
+        int64_t own = c->buckets > 1 ? at->gradients.bytes + at->expert_bytes : c->weight_bytes;
+        most = own > most ? own : most;
+        own += c->buckets > 1 ? at->borrowed_bytes : 0;
+        gathered = own > gathered ? own : gathered;
+    }
+    u->flight_bytes = zero >= 2 && u->l->schedule->split ? 2 * most * gradients : 0;
+    c->reduced_bytes = zero >= 2 && !u->l->schedule->split ? 2 * most * gradients : 0;
+    c->gathered_bytes = zero == 3 ? 2 * gathered : 0;
+    if (zero >= 2)
+        c->reduced_bytes += copied(u, most);
+}
+
+static int64_t tensor_bytes(const struct sum *u, uint32_t op)
+{
+    const struct model_op *o = &u->l->model->op[op];
+    return u->l->plan->microbatch_size * sum_scaled(o->output_bytes, cost_part(o, &u->split).stash);
+}
+
+/* What the backward of op `op` takes: room for a gradient from its first share on; further ones, and
+ * those that follow what another stage sends, are made apart. begun [model->n] */
+static void begin_gradients(const struct sum *u, uint32_t op, bool *begun, int64_t *held,
+                            int64_t *apart)
+{
+    const struct model *m = u->l->model;
+    for (size_t e = m->in_start[op]; e <= m->in_start[op + 1]; e++) {
+        bool own = e == m->in_start[op + 1];
+        uint32_t t = own ? op : m->in[e];
+        bool here = u->l->shape.stage_of[t] == u->stage;
+        int64_t bytes = tensor_bytes(u, t);
+        if (!own && (begun[t] || (here && is_sent(u->l, t))) && bytes > *apart)
+            *apart = bytes;
+        if (here && !begun[t] && m->out_start[t] < m->out_start[t + 1])
+            *held += bytes;
+        begun[t] = true;
+    }
+}
+
+/* Most bytes of gradients of outputs at once in a backward of one microbatch: each lives from its
+ * last reader's backward to its own op's. What is made apart has two places of one size, for as many
+ * inputs as ops have. */
+static enum status gradients_of_outputs(const struct sum *u, int64_t *most)
+{
+    enum { INPUTS = 2 };
+    const struct model *m = u->l->model;
+    int64_t held = 0, apart = 0;
+    bool *begun;
+    PASS(ARRAY_NEW(begun, m->n));
+    *most = 0;
+    for (size_t k = u->s->ops; k-- > 0;) {
+        uint32_t op = u->s->op[k];
+        begin_gradients(u, op, begun, &held, &apart);
+        *most = held > *most ? held : *most;
+        held -= m->out_start[op] < m->out_start[op + 1] ? tensor_bytes(u, op) : 0;
+    }
+    *most += INPUTS * apart;
+    free(begun);
+    return STATUS_OK;
+}
+
+/* Tensors from other stages stay until the backward, beside room for their gradients and for those
+ * of what was sent, which a slot of the executor has from the forward on. */
+static void add_received(struct sum *u)
+{
+    const struct lowering_shape *shape = &u->l->shape;
+    int64_t bytes = 0, parts = u->split.sequence_parallel ? u->split.tensor_parallel : 1;
+    parts *= u->split.context_parallel;
+    for (size_t k = shape->in_start[u->stage]; k < shape->in_start[u->stage + 1]; k++)
+        bytes += 2 * shape->edge[shape->in[k]].bytes / parts;
+    for (size_t e = shape->out_start[u->stage]; e < shape->out_start[u->stage + 1]; e++)
+        bytes += shape->edge[e].bytes / parts;
+    u->c.stash_bytes += bytes;
+}
+
+enum status sum_finish_memory(struct sum *u)
+{
+    const struct lowering *l = u->l;
+    struct lowering_cost *c = &u->c;
+    struct cost_memory factor = cost_memory(l->plan->optimizer, l->model->element_bytes);
+    uint32_t zero = lowering_zero(l, u->stage);
+    int64_t gradients, whole = c->weight_bytes; /* before they are sharded */
+    add_received(u);
+    c->gradient_bytes = whole * factor.gradients;
+    c->state_bytes = whole * factor.state;
+    PASS(gradients_of_outputs(u, &gradients));
+    c->scratch_bytes += gradients + u->context_bytes;
+    add_flight(u, zero, factor.gradients);
+    shard(u, &factor);
+    c->gradient_bytes += u->tied_bytes * factor.gradients; /* apart from their owner's till then */
+    if (zero < 2 && u->s->replicas > 1)
+        c->gradient_bytes += copied(u, whole);
+    return STATUS_OK;
+}

@@ -1,0 +1,113 @@
+/* A global replay of the schedules: who takes a step when.
+ *
+ * Every replica of a team has its steps (schedule_replica()). A queue holds the replicas that may
+ * be able to go on; one takes a turn, if everything is there that its next step needs; else it waits
+ * until a message wakes it. Since each list is a part of one global order, the lists cannot deadlock
+ * (core/lower.h). */
+#include <stdlib.h>
+
+#include "core/array.h"
+#include "core/lower/lowering.h"
+
+/* ---- the schedule of every replica */
+
+/* Room for the ops of every step and its messages, and for the end of the iteration. */
+static enum status reserve(struct lowering *l, const struct lowering_replica *replica)
+{
+    size_t messages = 0;
+    for (size_t k = 0; k < replica->steps; k++) {
+        uint32_t stage = lowering_stage(l, replica->team, replica->schedule[k].chunk);
+        if (replica->schedule[k].kind != OP_BACKWARD_WEIGHT)
+            messages += l->shape.in_start[stage + 1] - l->shape.in_start[stage] +
+                        l->shape.out_start[stage + 1] - l->shape.out_start[stage];
+    }
+    size_t ops = replica->steps + messages + 2 * l->shape.chunks;
+    for (uint32_t k = 0; k < replica->shards; k++)
+        PASS(list_reserve(&l->replay.list[replica->rank + k], ops, ops));
+    return STATUS_OK;
+}
+
+/* With equal replicas each orders its own microbatches. Otherwise one order is made for all the
+ * stage's replicas together, of which each has its part: what one replica waits for, all earlier
+ * stages do early enough. The depth is then PipeDream's (Narayanan et al., SOSP 2019). */
+static enum status schedule_replica(struct lowering *l, struct lowering_replica *replica)
+{
+    bool even = lowering_is_even(l);
+    uint32_t streams = plan_streams(lowering_team(l, replica->team)),
+             stream = replica->number / l->shape.context;
+    const struct schedule_place at = lowering_place(l->plan, l->shape.teams, replica->team);
+    PASS(ARRAY_NEW(replica->schedule, schedule_steps(l->schedule, &at)));
+    size_t n = l->schedule->order(&at, replica->schedule);
+    for (size_t k = 0; k < n; k++) {
+        struct schedule_step s = replica->schedule[k];
+        if (even)
+            s.microbatch = s.microbatch * streams + lowering_crosses(l, s.chunk, stream);
+        else if (s.microbatch % streams != stream)
+            continue;
+        replica->schedule[replica->steps++] = s;
+    }
+    return reserve(l, replica);
+}
+
+/* Are the gradients of every microbatch summed over the replicas at once? */
+static bool reduces_now(const struct lowering *l, const struct lowering_replica *replica)
+{
+    uint8_t kind = replica->schedule[replica->step].kind;
+    return (kind == OP_BACKWARD || kind == OP_BACKWARD_WEIGHT) &&
+           (l->plan->zero >= 2 || l->schedule->asynchronous);
+}
+
+/* One step of replica c, if it can be taken. */
+static enum status take_turn(struct lowering *l, uint32_t c, uint32_t *computed /* [shards] */)
+{
+    struct lowering_replica *replica = &l->replay.replica[c];
+    if (replica->reduces || replica->step == replica->steps)
+        return STATUS_OK;
+    if (!lowering_is_ready(l, replica))
+        return STATUS_OK;
+    PASS(lowering_run(l, replica, computed));
+    if (!reduces_now(l, replica)) {
+        replica->step++;
+        lowering_wake(l, c); /* one step per turn: RECVs stand near where they are needed */
+        return STATUS_OK;
+    }
+    replica->reduces = true;
+    if (++l->replay.reducing[replica->team] == lowering_replicas(l, replica->team))
+        PASS(lowering_reduce_team(l, replica->team));
+    return STATUS_OK;
+}
+
+/* Until nobody can go on: then all are at their end, or the schedule does not fit the stages. */
+static enum status take_turns(struct lowering *l)
+{
+    enum status st = STATUS_OK;
+    size_t remaining = 0;
+    uint32_t *computed;
+    TRY(ARRAY_NEW(computed, l->shape.most_shards));
+    while (l->replay.length > 0) {
+        uint32_t c = l->replay.queue[l->replay.head];
+        l->replay.head = l->replay.head + 1 < l->shape.replicas ? l->replay.head + 1 : 0;
+        l->replay.length--;
+        l->replay.replica[c].queued = false;
+        TRY(take_turn(l, c, computed));
+    }
+    for (uint32_t c = 0; c < l->shape.replicas; c++)
+        remaining += l->replay.replica[c].step < l->replay.replica[c].steps;
+    if (remaining > 0)
+        st = error_set(STATUS_INVALID,
+                       "schedule %s cannot run on these stages: %zu replicas wait for each other",
+                       l->plan->schedule, remaining);
+out:
+    free(computed);
+    return st;
+}
+
+enum status lowering_replay(struct lowering *l)
+{
+    enum status st = lowering_check(l);
+    for (uint32_t c = 0; st == STATUS_OK && c < l->shape.replicas; c++) {
+        st = schedule_replica(l, &l->replay.replica[c]);
+        lowering_wake(l, c);
+    }
+    return st == STATUS_OK ? take_turns(l) : st;
+}
