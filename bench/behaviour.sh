@@ -238,7 +238,7 @@ for model in mlp gpt-tiny gpt2-small gpt2-xl gpt3-13b bert-base rtransformer rmo
     f model show "$model"
 done
 begin model-show-overrides
-f model show gpt-tiny:layers=2,hidden=64,heads=2,flash=1,tied=1,bits=16
+f model show gpt-tiny:layers=2,hidden=64,heads=2,flash=1,tied=1,dtype=bf16
 f model show mlp:layers=1,tokens=8 --json
 f model show rmoe:experts=4,top_k=1,capacity=0,einsum=0,layers=2
 f model show vswitch:layers=2,classes=3

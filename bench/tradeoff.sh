@@ -8,7 +8,7 @@
 # the busiest link, iteration and exposed communication of the first GPU.
 set -eu
 
-bin=$1 model=${2:-gpt2-xl:bits=16} platform=${3:-dgx-h100-x4} gpus=${4:-8} samples=${5:-16}
+bin=$1 model=${2:-gpt2-xl:dtype=bf16} platform=${3:-dgx-h100-x4} gpus=${4:-8} samples=${5:-16}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 

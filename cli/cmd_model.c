@@ -43,8 +43,14 @@ static void print_zoo_row(const struct zoo_entry *e, const struct model *m)
 static void print_overrides(const struct zoo_entry *e)
 {
     printf("%-16s  ", e->name);
-    for (size_t k = 0; k < e->parameters; k++)
-        printf("%s%s=%" PRId64, k ? "," : "", e->parameter[k].name, e->parameter[k].value);
+    for (size_t k = 0; k < e->parameters; k++) {
+        const struct zoo_parameter *p = &e->parameter[k];
+        printf("%s%s=", k ? "," : "", p->name);
+        if (p->names)
+            fputs(p->names[p->value], stdout);
+        else
+            printf("%" PRId64, p->value);
+    }
     putchar('\n');
 }
 
@@ -57,8 +63,13 @@ static void put_zoo_row(struct json_writer *w, const struct zoo_entry *e, const 
     json_put_integer(w, "ops", (int64_t)m->n);
     json_put_real(w, "tokens_per_sample", m->tokens_per_sample);
     json_open_object(w, "overrides", true);
-    for (size_t k = 0; k < e->parameters; k++)
-        json_put_integer(w, e->parameter[k].name, e->parameter[k].value);
+    for (size_t k = 0; k < e->parameters; k++) {
+        const struct zoo_parameter *p = &e->parameter[k];
+        if (p->names)
+            json_put_string(w, p->name, p->names[p->value]);
+        else
+            json_put_integer(w, p->name, p->value);
+    }
     json_close(w);
     json_close(w);
 }

@@ -55,16 +55,21 @@ static enum status check_options(const struct arguments *a)
 /* Bytes of messages are the plan's, so the type is its model's. */
 static enum status check_dtype(const struct arguments *a, const struct model *m)
 {
-    const char *dtype = a->dtype;
-    bool half = m->element_bytes == 2, wants_half = dtype ? !strcmp(dtype, "bf16") : half;
-    if ((half || wants_half) && !strcmp(a->device, "cpu"))
-        return error_set(dtype ? STATUS_USAGE : STATUS_UNSUPPORTED,
+    enum data_type known = m->element_bytes == 2 ? DATA_bf16 : DATA_fp32,
+                   own = m->dtype != DATA_ANY ? m->dtype : known;
+    const char *wanted = a->dtype ? a->dtype : data_type_names[own];
+    if (own != DATA_fp32 && own != DATA_bf16)
+        return error_set(STATUS_UNSUPPORTED,
+                         "%s: workers compute in fp32 and bf16, not in %s: use --compute paced",
+                         m->name, data_type_names[own]);
+    if ((own == DATA_bf16 || !strcmp(wanted, "bf16")) && !strcmp(a->device, "cpu"))
+        return error_set(a->dtype ? STATUS_USAGE : STATUS_UNSUPPORTED,
                          "%s: device cpu computes in fp32 only: --device cuda, or --compute paced",
-                         half ? m->name : "--dtype bf16");
-    if (wants_half != half)
+                         own == DATA_bf16 ? m->name : "--dtype bf16");
+    if (strcmp(wanted, data_type_names[own]) != 0)
         return error_set(STATUS_USAGE,
-                         "--dtype %s: the plan is for %s in %s; plan a model with bits=%d", dtype,
-                         m->name, half ? "bf16" : "fp32", half ? 32 : 16);
+                         "--dtype %s: the plan is for %s in %s; plan a model with dtype=%s", wanted,
+                         m->name, data_type_names[own], wanted);
     return STATUS_OK;
 }
 

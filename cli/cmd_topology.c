@@ -1,6 +1,7 @@
 /* topology - what a platform consists of, and whether a platform file is right. */
 #include "cli/command.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -210,7 +211,7 @@ static enum status list_families(void)
            "attained", "memory", "mem. bandw.", "NVLink", "port");
     for (size_t i = 0; i < gpus_n; i++)
         printf("%-8s  %-16s  %12s  %12s  %10s  %12s  %12s  %10s\n", gpus[i].name, gpus[i].type,
-               units_of(UNIT_FLOPS, gpus[i].peak_flops).text,
+               units_of(UNIT_FLOPS, fmax(gpus[i].peak[DATA_bf16], gpus[i].peak[DATA_fp32])).text,
                units_of(UNIT_FLOPS, gpus[i].flops).text,
                units_of(UNIT_BYTES, (double)gpus[i].memory_bytes).text,
                units_of(UNIT_RATE, gpus[i].memory_Bps).text,

@@ -41,6 +41,7 @@ static const char *const communication_help[OP_PURPOSES] = {
     [FOR_SHARDS] = "a lower ZeRO level, larger microbatches, or replicas on faster links",
     [FOR_TENSOR] = "fewer tensor-parallel shards, or shards inside a node",
     [FOR_EXPERTS] = "experts spread over fewer replicas, or over one node",
+    [FOR_CONTEXT] = "sequences divided over fewer replicas, or over one node, or the ring exchange",
 };
 
 static size_t busiest(const struct measurement *m)

@@ -270,14 +270,22 @@ static enum status check_buckets(const struct program *p, uint32_t s)
         return error_set(STATUS_INVALID, "stage %u: %u buckets", s, stage->buckets);
     const struct program_bucket *bucket = &p->bucket[stage->bucket];
     size_t above = ops > 0 ? ops : 1;
+    uint32_t again = 0;
     for (uint32_t b = 0; b < stage->buckets; above = bucket[b].low, b++) {
         bool last = b + 1 == stage->buckets;
+        again += bucket[b].again;
+        if (bucket[b].again && (b == 0 || stage->zero < 3 || stage->recompute != RECOMPUTE_FULL))
+            return error_set(STATUS_INVALID, "stage %u: bucket %u cannot be made again by itself",
+                             s, b);
         if (bucket[b].bytes < 0 || bucket[b].low >= above || last != (bucket[b].low == 0))
             return error_set(STATUS_INVALID,
                              "stage %u: bucket %u begins at op %u and has %lld bytes: buckets go "
                              "from the last of %zu ops down to the first",
                              s, b, bucket[b].low, (long long)bucket[b].bytes, ops);
     }
+    if (again != stage->again || stage->buckets + again > UINT8_MAX)
+        return error_set(STATUS_INVALID, "stage %u: %u buckets and %u to be made again", s,
+                         stage->buckets, again);
     return STATUS_OK;
 }
 
@@ -315,6 +323,8 @@ static bool fits_zero(const struct program_stage *stage, const struct program_op
 static uint32_t most_parts(const struct program_stage *stage, const struct program_op *o)
 {
     bool shared = o->purpose == FOR_DATA || o->purpose == FOR_SHARDS;
+    if (op_is_collective(o) && o->purpose == FOR_CONTEXT)
+        return program_parts(stage, o->backward ? OP_BACKWARD : OP_FORWARD);
     if (o->kind == OP_BACKWARD || (o->kind == OP_FORWARD && stage->zero == 3))
         return program_parts(stage, (enum op_kind)o->kind);
     return op_is_collective(o) && shared && stage->zero >= 2 ? stage->buckets : 0;
@@ -343,8 +353,8 @@ static enum status check_division(const struct program *p, uint32_t rank)
                              rank, op_label(o, label), o->part, stage->buckets,
                              stage->split ? " and split backwards" : "");
         bool completes = false;
-        uint32_t bucket = o->part > 0 && o->kind == OP_BACKWARD
-                              ? program_part_bucket(stage, OP_BACKWARD, o->part, &completes)
+        uint32_t bucket = o->part > 0 && o->kind == OP_BACKWARD && !o->beside
+                              ? program_part_bucket(p, stage, OP_BACKWARD, o->part, &completes)
                               : 0;
         int64_t bytes =
             completes ? program_reduced_bytes(p, p->bucket[stage->bucket + bucket].bytes) : 0;

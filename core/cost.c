@@ -42,6 +42,10 @@ struct cost_part cost_part(const struct model_op *op, const struct cost_split *s
     }
     if (split->expert_parallel > 1 && op->exchange_bytes > 0)
         part.parameters /= split->expert_parallel; /* as much work comes in as goes out */
+    if (split->context_parallel > 1) {
+        part.work /= split->context_parallel;
+        part.stash /= split->context_parallel;
+    }
     return part;
 }
 
@@ -75,14 +79,15 @@ static double rated(const struct topology_rate *r, double flop, bool *outside)
 
 /* Seconds of one phase of an op: by the measured rate if there is one, else by the roofline. */
 static double phase_cost(const struct device_type *type, const struct model_op *op,
-                         const char *phase, double flop, double bytes, bool *outside)
+                         enum data_type dtype, const char *phase, double flop, double bytes,
+                         bool *outside)
 {
     const struct topology_rate *r = find_rate(type, op->kind, phase);
     if (r && flop > 0)
         return rated(r, flop, outside);
     if (flop == 0 && bytes == 0)
         return 0;
-    return type->launch_s + fmax(flop / type->flops, bytes / type->memory_Bps);
+    return type->launch_s + fmax(flop / device_flops(type, dtype), bytes / type->memory_Bps);
 }
 
 /* Is a profile for this type of device, or for any, and for this degree? */
@@ -124,16 +129,21 @@ static bool profiled(const struct model *m, const struct device_type *type, uint
     return true;
 }
 
-/* A profile of this degree, or of the whole op, of which one shard does its part. */
+/* A profile of this degree, or of the whole op, of which one shard does its part. Profiles are of
+ * whole sequences. */
 static bool measured(const struct model *m, const struct device_type *type, uint32_t op,
                      double samples, const struct cost_split *split, struct op_cost *out)
 {
     uint32_t degree = split ? split->tensor_parallel : 1;
-    if (profiled(m, type, op, samples, degree, out))
+    double work = split && split->context_parallel > 1 ? 1.0 / split->context_parallel : 1;
+    bool exact = profiled(m, type, op, samples, degree, out);
+    if (exact && work == 1)
         return true;
-    if (degree == 1 || !profiled(m, type, op, samples, 1, out))
-        return false;
-    double work = cost_part(&m->op[op], split).work;
+    if (!exact) {
+        if (degree == 1 || !profiled(m, type, op, samples, 1, out))
+            return false;
+        work = cost_part(&m->op[op], split).work;
+    }
     out->forward_s *= work;
     out->backward_s *= work;
     out->extrapolated = true;
@@ -151,17 +161,18 @@ struct op_cost cost_op(const struct model *m, const struct device_type *type, ui
 
     if (!measured(m, type, op, samples, split, &c)) {
         samples *= part.work;
-        c.forward_s = phase_cost(type, o, "forward", samples * o->forward_flop,
+        c.forward_s = phase_cost(type, o, model_dtype(m, o), "forward", samples * o->forward_flop,
                                  samples * o->forward_bytes + read, &c.extrapolated);
         /* Weight gradients are read and written besides the weights. */
-        c.backward_s = phase_cost(type, o, "backward", samples * o->backward_flop,
-                                  samples * o->backward_bytes + 3 * read, &c.extrapolated);
+        c.backward_s =
+            phase_cost(type, o, model_dtype(m, o), "backward", samples * o->backward_flop,
+                       samples * o->backward_bytes + 3 * read, &c.extrapolated);
     }
     struct model_op update = {.kind = (char *)optimizer};
     double flop = held / (double)m->element_bytes * update_flop(optimizer);
     bool outside = false; /* large parameter blocks stream: constant rate is right there */
     if (held > 0)
-        c.update_s = phase_cost(type, &update, "update", flop,
+        c.update_s = phase_cost(type, &update, DATA_ANY, "update", flop,
                                 held * update_traffic(optimizer, m->element_bytes), &outside);
     return c;
 }

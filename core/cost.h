@@ -27,6 +27,7 @@ struct op_cost {
 struct cost_split {
     uint32_t tensor_parallel, expert_parallel;
     bool sequence_parallel; /* ops that tensor parallelism leaves whole work on 1/t of the tokens */
+    uint32_t context_parallel; /* every op works on 1/c of the tokens; 0 is as good as 1 */
 };
 
 /* Part of the op's work, activations and parameters that one rank has; `split` may be NULL. */

@@ -17,15 +17,21 @@ static enum status copy_stage(struct lowering *l, uint32_t s, struct program *ou
     size_t first = out->stage_start[s];
     const struct lowering_cost *c;
     PASS(lowering_cost(l, s, from->device[0], &c));
-    *to = (struct program_stage){.replicas = from->replicas,
-                                 .shards = from->tensor_parallel,
-                                 .zero = lowering_zero(l, s),
-                                 .recompute = from->recompute,
-                                 .bucket = (uint32_t)out->buckets,
-                                 .buckets = (uint32_t)c->buckets};
+    *to = (struct program_stage){
+        .replicas = from->replicas,
+        .shards = from->tensor_parallel,
+        .context = from->context_parallel,
+        .exchange = from->context_parallel > 1 ? l->plan->context_exchange : EXCHANGE_RING,
+        .zero = lowering_zero(l, s),
+        .recompute = from->recompute,
+        .recompute_layers = from->recompute_layers,
+        .recompute_unit = from->recompute_unit > 1 ? from->recompute_unit : 1,
+        .bucket = (uint32_t)out->buckets,
+        .buckets = (uint32_t)c->buckets};
     for (size_t b = 0; b < c->buckets; b++) {
         PASS(ARRAY_ROOM(out->bucket, out->buckets));
         out->bucket[out->buckets++] = c->bucket[b].gradients;
+        to->again += c->bucket[b].gradients.again;
     }
     memcpy(out->stage_op + first, from->op, from->ops * sizeof *out->stage_op);
     out->stage_start[s + 1] = first + from->ops;
@@ -134,7 +140,7 @@ static void count_flop(const struct lowering *l, struct program *out)
     for (size_t s = 0; s < l->plan->stages; s++)
         for (size_t k = 0; k < l->plan->stage[s].ops; k++) {
             const struct model_op *o = &l->model->op[l->plan->stage[s].op[k]];
-            if (plan_remakes(l->plan->stage[s].recompute, o))
+            if (l->shape.unit[l->plan->stage[s].op[k]] > 0)
                 out->recompute_flop += o->forward_flop;
         }
 }
@@ -224,7 +230,7 @@ static bool is_alike(const struct plan *p, const struct topology *t)
 {
     const struct schedule *schedule;
     if (schedule_find(p->schedule, &schedule) != STATUS_OK || schedule->crossed ||
-        p->microbatches % p->stage[0].replicas != 0)
+        p->microbatches % plan_streams(&p->stage[0]) != 0)
         return false;
     for (size_t s = 0; s < p->stages; s++) {
         const struct plan_stage *stage = &p->stage[s];

@@ -7,7 +7,7 @@
 #include "core/topology.h"
 
 /* The microbatches of replica k are those of the replica that was simulated for it, as many later
- * as it is. */
+ * as its stream is. */
 static enum status copy_rank(const struct program *p, uint32_t r, uint32_t replica,
                              const char *device, const struct measured_rank *from,
                              struct measured_rank *to)
@@ -19,7 +19,8 @@ static enum status copy_rank(const struct program *p, uint32_t r, uint32_t repli
     program_peak(p, r, &at);
     if (at != PROGRAM_NONE) {
         struct program_op op = p->op[at];
-        op.microbatch += op.microbatch == PROGRAM_NONE ? 0 : replica - p->rank[r].replica;
+        uint32_t c = p->stage[op.stage].context, streams = replica / c - p->rank[r].replica / c;
+        op.microbatch += op.microbatch == PROGRAM_NONE ? 0 : streams;
         PASS(text_copy(op_label(&op, label), &to->peak_at));
     }
     return text_copy(device, &to->name);

@@ -72,6 +72,9 @@ static enum status check(const struct model *m, const char *path)
     if (m->n == 0 || m->n > MODEL_MAX_OPS)
         return error_set(STATUS_INVALID, "%s: a model of %zu ops (1 to %d are possible)", path,
                          m->n, MODEL_MAX_OPS);
+    if (m->dtype != DATA_ANY && m->element_bytes != data_type_bytes(m->dtype))
+        return error_set(STATUS_INVALID, "%s: %lld bytes per element, which %s is not of", path,
+                         (long long)m->element_bytes, data_type_names[m->dtype]);
     if (m->element_bytes < 1 || m->element_bytes > 8 || !(m->tokens_per_sample >= 0) ||
         !isfinite(m->tokens_per_sample))
         return error_set(STATUS_INVALID, "%s: element size %lld bytes, %g tokens per sample", path,

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/data_type.h"
 #include "core/error.h"
 
 struct json_document;
@@ -47,8 +48,11 @@ struct model_op {
     int64_t shared_bytes; /* parameters borrowed from op `shares` (tied weights) */
     uint32_t shares;      /* op that owns them, lower index; or MODEL_NO_OP */
     enum model_tensor tensor;
+    enum data_type dtype;   /* of its matrix products; DATA_ANY: the model's */
     int64_t exchange_bytes; /* experts: bytes per sample that go to them, and back again, where
                              * they are spread over replicas; 0 for other ops */
+    int64_t context_bytes;  /* attention: keys and values of a sample, which those who share its
+                             * tokens exchange (context parallelism); 0 for other ops */
     int64_t stash_bytes;    /* kept from forward to backward, own output included, per sample */
     int64_t output_bytes;   /* sent to each other stage that consumes the output, per sample */
 };
@@ -65,7 +69,8 @@ struct model {
     char *name;               /* owned */
     char *note;               /* where it comes from, one line; owned, may be NULL */
     double tokens_per_sample; /* 0 where the notion does not apply */
-    int64_t element_bytes;    /* bytes per parameter, > 0 */
+    enum data_type dtype;     /* of matrix products; DATA_ANY: not known */
+    int64_t element_bytes;    /* bytes per parameter, > 0: data_type_bytes(), if it is known */
     size_t n;                 /* ops */
     struct model_op *op;      /* [n] */
     size_t edges;
@@ -98,6 +103,11 @@ void model_free(struct model *m); /* accepts {0}; leaves {0} */
 
 /* Index of the op called `name`, MODEL_NO_OP if there is none; O(n). */
 uint32_t model_find(const struct model *m, const char *name);
+/* Type of the op's matrix products. */
+static inline enum data_type model_dtype(const struct model *m, const struct model_op *op)
+{
+    return op->dtype == DATA_ANY ? m->dtype : op->dtype;
+}
 /* Attribute by name, `fallback` if absent. */
 int64_t model_attribute(const struct model_op *op, const char *name, int64_t fallback);
 /* Parameters (not bytes); tied weights counted once. */
@@ -106,5 +116,13 @@ int64_t model_parameters(const struct model *m);
 double model_sample_flop(const struct model *m);
 /* Those that a token meets: of ops of kind "experts", attributes top_k out of experts. */
 int64_t model_active_parameters(const struct model *m);
+
+/* Layers, by the names of the ops. The block of a name is what stands before '.' or '/' up to the
+ * first part that is a number ("h.3" of "h.3.attn.proj"), or else that ends in a digit ("h3" of
+ * "h3.ln1"). Ops in a row that share their block are a layer, and an op of no block is one by itself:
+ * a model whose names have no blocks has a layer for each op. O(length of the names). */
+bool model_in_block(const struct model *m, size_t i);
+bool model_same_layer(const struct model *m, size_t a, size_t b); /* of a block */
+bool model_begins_layer(const struct model *m, size_t i);
 
 #endif

@@ -77,7 +77,10 @@ static const struct json_row work_rows[] = {
     {"sparse", OP(sparse), FIELD_SPARE},
     {"tensor", FIELD_CHOICE, offsetof(struct model_op, tensor), FIELD_SPARE, .name = tensor_names,
      .names = TENSOR_KINDS},
+    {"dtype", FIELD_CHOICE, offsetof(struct model_op, dtype), FIELD_SPARE, .name = data_type_names,
+     .names = DATA_TYPES},
     {"exchange_bytes", OP(exchange_bytes), FIELD_SPARE, BYTES},
+    {"context_bytes", OP(context_bytes), FIELD_SPARE, BYTES},
     {0},
 };
 static const struct json_row shared_rows[] = {{"shared_bytes", OP(shared_bytes), BYTES}, {0}};
@@ -167,6 +170,8 @@ static const struct json_row head_rows[] = {
     {"name", JSON_MEMBER(struct model, name), FIELD_NEED},
     {"note", JSON_MEMBER(struct model, note), FIELD_SPARE},
     {"tokens_per_sample", JSON_MEMBER(struct model, tokens_per_sample)},
+    {"dtype", FIELD_CHOICE, offsetof(struct model, dtype), FIELD_SPARE, .name = data_type_names,
+     .names = DATA_TYPES},
     {"element_bytes", JSON_MEMBER(struct model, element_bytes), .min = 1, .max = 8},
     {0},
 };

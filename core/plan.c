@@ -16,14 +16,6 @@ const char *const plan_recompute_names[RECOMPUTE_KINDS] = {
     [RECOMPUTE_FULL] = "full",
 };
 
-/* Selective recomputation makes an op again when that frees at least as much as its output
- * takes. */
-bool plan_remakes(enum plan_recompute recompute, const struct model_op *o)
-{
-    return recompute == RECOMPUTE_FULL ||
-           (recompute == RECOMPUTE_SELECTIVE && o->stash_bytes >= 2 * o->output_bytes);
-}
-
 void plan_free(struct plan *p)
 {
     for (size_t s = 0; p->stage && s < p->stages; s++) {
@@ -126,11 +118,14 @@ static enum status check_counts(const struct plan *p)
             stage->devices != (size_t)stage->replicas * stage->tensor_parallel)
             return error_set(STATUS_INVALID, "stage %u: %zu devices for %u replicas x %u", s,
                              stage->devices, stage->replicas, stage->tensor_parallel);
-        if (stage->replicas > p->microbatches)
+        if (stage->context_parallel < 1 || stage->replicas % stage->context_parallel != 0)
+            return error_set(STATUS_INVALID, "stage %u: sequences over %u of %u replicas", s,
+                             stage->context_parallel, stage->replicas);
+        if (plan_streams(stage) > p->microbatches)
             return error_set(
                 STATUS_INVALID,
                 "stage %u: %u replicas but only %u microbatches; each replica needs one", s,
-                stage->replicas, p->microbatches);
+                plan_streams(stage), p->microbatches);
         if (stage->expert_parallel < 1 || stage->replicas % stage->expert_parallel != 0)
             return error_set(STATUS_INVALID, "stage %u: experts over %u of %u replicas", s,
                              stage->expert_parallel, stage->replicas);
@@ -207,9 +202,9 @@ static enum status check_schedule(const struct plan *p, const struct schedule *s
 
 static enum status check_levels(const struct plan *p)
 {
-    if (p->reduce_bits != 0 && p->reduce_bits != 16 && p->reduce_bits != 32)
-        return error_set(STATUS_INVALID, "sums are of numbers of 16 or 32 bits, not %u",
-                         p->reduce_bits);
+    if (p->reduce_dtype != DATA_ANY && p->reduce_dtype != DATA_fp32 && p->reduce_dtype != DATA_bf16)
+        return error_set(STATUS_INVALID, "sums are of fp32 or bf16 numbers, not of %s",
+                         data_type_names[p->reduce_dtype]);
     if (p->zero > 3)
         return error_set(STATUS_INVALID, "ZeRO has the stages 1, 2 and 3, not %u", p->zero);
     return STATUS_OK;
@@ -217,7 +212,7 @@ static enum status check_levels(const struct plan *p)
 
 int64_t plan_reduce_bytes(const struct plan *p, const struct model *m)
 {
-    return p->reduce_bits > 0 ? p->reduce_bits / 8 : m->element_bytes;
+    return p->reduce_dtype != DATA_ANY ? data_type_bytes(p->reduce_dtype) : m->element_bytes;
 }
 
 /* In the order of dependence: ops, then counts, then devices, whose teams the schedule needs. */
@@ -238,6 +233,7 @@ enum status plan_check(const struct plan *p, const struct model *m, const struct
     TRY(ARRAY_NEW(used, t->n));
     TRY(check_ops(p, m, stage_of));
     TRY(check_counts(p));
+    TRY(plan_check_context(p, m));
     teams = plan_teams(p, team_of);
     TRY(schedule_find(p->schedule, &schedule));
     if (schedule->vee) /* where its stages ought to be hangs on how many there are */

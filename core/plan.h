@@ -4,7 +4,9 @@
  * indices into both; it is meaningless without them. Every op is in exactly one stage; an op's
  * producers are in the same or an earlier stage.
  * One iteration trains `microbatches` x `microbatch_size` samples; microbatch m runs on replica
- * m mod replicas of each stage (of dualpipe's second half of stages on the one beside it).
+ * m mod replicas of each stage (of dualpipe's second half of stages on the one beside it). With
+ * context parallelism of degree c a stream is c neighbouring replicas, and microbatch m runs on all
+ * those of stream m mod (replicas / c).
  * Stages with the same devices are a team: its ranks hold all of them (virtual stages). Where the
  * schedule says: with t teams stage s belongs to team s mod t, or is in a V (schedule_team()). */
 #ifndef CORE_PLAN_H
@@ -14,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/data_type.h"
 #include "core/error.h"
 #include "core/json.h"
 
@@ -27,13 +30,20 @@ enum plan_recompute {
     RECOMPUTE_NONE,
     RECOMPUTE_SELECTIVE, /* only outputs: what an op remembers besides is made again (attention's
                           * probabilities). Korthikanti et al., MLSys 2023 */
-    RECOMPUTE_FULL,      /* only the stage's inputs: the forward runs again. Chen et al., 2016 */
+    RECOMPUTE_FULL,      /* only inputs of layers: a unit of them at a time is made again. Chen et
+                          * al., 2016 */
     RECOMPUTE_KINDS
 };
 extern const char *const plan_recompute_names[RECOMPUTE_KINDS];
-/* Is the op's forward made again in the backward? Selectively: of ops that remember at least as
- * much besides their output as it is. */
-bool plan_remakes(enum plan_recompute recompute, const struct model_op *o);
+/* How the replicas that share a sequence bring keys and values to the tokens that look at them. */
+enum plan_exchange {
+    EXCHANGE_RING,      /* from neighbour to neighbour, while attention computes with what is there
+                         * already. Liu et al., Ring Attention, 2023 */
+    EXCHANGE_ALLGATHER, /* all of them before attention. Dubey et al., Llama 3, 2024, section 3.3 */
+    EXCHANGE_ALLTOALL, /* all tokens of a part of the heads instead. Jacobs et al., Ulysses, 2023 */
+    EXCHANGE_KINDS
+};
+extern const char *const plan_exchange_names[EXCHANGE_KINDS];
 
 struct plan_stage {
     size_t ops;
@@ -41,9 +51,15 @@ struct plan_stage {
     size_t devices;
     uint32_t *device; /* [devices] replica-major: replicas x tensor_parallel */
     uint32_t replicas, tensor_parallel;
-    uint32_t expert_parallel; /* experts are spread over so many neighbouring replicas; divides
+    uint32_t expert_parallel;  /* experts are spread over so many neighbouring replicas; divides
                                * them; 1: every replica has all */
+    uint32_t context_parallel; /* so many neighbouring replicas share every sequence, each with as
+                                * many of its tokens; divides replicas; 1: none does */
     enum plan_recompute recompute;
+    /* Full: only the stage's first so many layers are made again, the others keep everything (Megatron's
+     * "block"); 0: all. Layers (model_begins_layer()) that are kept and made again together, 0 is
+     * as good as 1 ("uniform"). */
+    uint32_t recompute_layers, recompute_unit;
 };
 
 struct plan {
@@ -58,10 +74,11 @@ struct plan {
                     * over the replicas (ZeRO, FSDP) */
     int64_t bucket_bytes; /* gradients are summed in buckets of about this size while the last
                              * backward runs; 0: in one piece after it */
-    uint32_t reduce_bits; /* of a number in sums of gradients and of tensor parallelism: 16 (bf16),
-                             * 32 (fp32); 0: as in the model */
-    bool sequence_parallel; /* with tensor parallelism: Korthikanti et al., MLSys 2023 */
-    double objective_s;     /* the algorithm's own objective, seconds per microbatch; NAN if none */
+    enum data_type reduce_dtype; /* of numbers in sums of gradients and of tensor parallelism: fp32
+                                  * or bf16; DATA_ANY: as in the model */
+    bool sequence_parallel;      /* with tensor parallelism: Korthikanti et al., MLSys 2023 */
+    double objective_s; /* the algorithm's own objective, seconds per microbatch; NAN if none */
+    enum plan_exchange context_exchange; /* where context_parallel > 1 */
     size_t stages;
     struct plan_stage *stage; /* [stages] */
 };
@@ -91,6 +108,18 @@ uint32_t plan_teams(const struct plan *p, uint32_t *team_of);
  * it. */
 enum status plan_check(const struct plan *p, const struct model *m,
                        const struct topology *t) MUST_CHECK;
+/* Which ops of a stage a backward makes again, and in which units: the ops of a unit are made again
+ * when the backward comes to the last of them.
+ *
+ *   unit  [s->ops] out: 0: the op is not made again; else its unit, ascending, ops in a row
+ *   kept  [s->ops] out: the output of the op stays from forward to backward: it is not made again,
+ *         or read outside of its unit, by this stage or another
+ *
+ * Selective: every op that remembers at least as much besides its output as that is, by itself. Full:
+ * `recompute_unit` layers together; layers in blocks apart from ops outside of blocks, and of these
+ * one by itself only if it remembers more than its output: heads and embeddings are not made again.
+ * Only recompute, recompute_layers, recompute_unit, ops and op of *s are read. O(ops log ops). */
+void plan_units(const struct plan_stage *s, const struct model *m, uint32_t *unit, bool *kept);
 enum status plan_copy(const struct plan *p, struct plan *out) MUST_CHECK;
 void plan_free(struct plan *p); /* accepts {0}; leaves {0} */
 
@@ -99,5 +128,16 @@ int64_t plan_reduce_bytes(const struct plan *p, const struct model *m);
 
 enum { PLAN_VERSION = 1 };
 extern const char plan_format[]; /* "foreline-plan" */
+
+/* Replicas that have microbatches of their own, context_parallel of them each. */
+static inline uint32_t plan_streams(const struct plan_stage *s)
+{
+    return s->replicas / s->context_parallel;
+}
+/* Does any stage divide its sequences? */
+bool plan_has_context(const struct plan *p);
+/* Can every stage divide the sequences of the model by its context_parallel? STATUS_UNSUPPORTED
+ * names the op that cannot. O(ops * stages). */
+enum status plan_check_context(const struct plan *p, const struct model *m) MUST_CHECK;
 
 #endif

@@ -105,20 +105,27 @@ static void write_recompute(struct json_writer *w, const void *from)
 }
 
 #define STAGE(member) JSON_MEMBER(struct plan_stage, member), .min = 1, .max = MAX_REPLICAS
+#define STAGE_LAYERS(member)                                                                       \
+    JSON_MEMBER(struct plan_stage, member), .presence = FIELD_SPARE, .max = UINT32_MAX
 static const struct json_row stage_rows[] = {
     {"replicas", STAGE(replicas)},
     {"tensor_parallel", STAGE(tensor_parallel)},
     {"expert_parallel", STAGE(expert_parallel), .usual = 1, .presence = FIELD_SPARE},
+    {"context_parallel", STAGE(context_parallel), .usual = 1, .presence = FIELD_SPARE},
     {"recompute", .read = read_recompute, .write = write_recompute},
+    {"recompute_layers", STAGE_LAYERS(recompute_layers), .usual = 0},
+    {"recompute_unit", STAGE_LAYERS(recompute_unit), .usual = 1, .min = 1},
     {0},
 };
 #undef STAGE
+#undef STAGE_LAYERS
 
 /* Ops of a stage may stand in any order in the file; devices keep theirs. */
 static enum status read_stage(const struct json_at *at, const struct names *names,
                               struct plan_stage *s)
 {
-    s->replicas = s->tensor_parallel = s->expert_parallel = 1;
+    s->replicas = s->tensor_parallel = s->expert_parallel = s->context_parallel = 1;
+    s->recompute_unit = 1;
     PASS(read_names(at, "ops", "op", names->op, names->ops, &s->op, &s->ops));
     qsort(s->op, s->ops, sizeof *s->op, order_by_id);
     PASS(read_names(at, "devices", "device", names->device, names->devices, &s->device,
@@ -145,8 +152,11 @@ static const struct json_row head_rows[] = {
     {"optimizer", .read = check_optimizer},
     {"zero", PLAN(zero), FIELD_SPARE, .max = 3},
     {"bucket_bytes", PLAN(bucket_bytes), FIELD_SPARE, .max = INT64_MAX / 65536},
-    {"reduce_bits", PLAN(reduce_bits), FIELD_SPARE, .max = 32},
+    {"reduce_dtype", FIELD_CHOICE, offsetof(struct plan, reduce_dtype), FIELD_SPARE,
+     .name = data_type_names, .names = DATA_TYPES},
     {"sequence_parallel", PLAN(sequence_parallel), FIELD_SPARE},
+    {"context_exchange", FIELD_CHOICE, offsetof(struct plan, context_exchange), FIELD_SPARE,
+     .name = plan_exchange_names, .names = EXCHANGE_KINDS},
     {"seed", PLAN(seed)},
     {"algorithm", PLAN(algorithm)},
     {"objective_s", PLAN(objective_s)},

@@ -11,6 +11,7 @@
 const char *const op_purpose_names[OP_PURPOSES] = {
     [FOR_PIPELINE] = "pipeline", [FOR_DATA] = "data",     [FOR_TIES] = "ties",
     [FOR_SHARDS] = "shards",     [FOR_TENSOR] = "tensor", [FOR_EXPERTS] = "experts",
+    [FOR_CONTEXT] = "context",
 };
 
 /* Owned: everything that a program points to. */
@@ -49,7 +50,12 @@ enum status program_plain_stages(struct program *p)
     PASS(ARRAY_NEW(p->bucket, p->stages));
     p->buckets = p->stages;
     for (uint32_t s = 0; s < p->stages; s++)
-        p->stage[s] = (struct program_stage){.replicas = 1, .shards = 1, .bucket = s, .buckets = 1};
+        p->stage[s] = (struct program_stage){.replicas = 1,
+                                             .shards = 1,
+                                             .context = 1,
+                                             .recompute_unit = 1,
+                                             .bucket = s,
+                                             .buckets = 1};
     return STATUS_OK;
 }
 
@@ -112,26 +118,46 @@ const char *op_label(const struct program_op *o, char text[OP_LABEL])
 
 /* ---- passes in parts */
 
-/* Forwards that a BACKWARD runs again in parts of their own. */
-static uint32_t remakes(const struct program_stage *s)
-{
-    return s->zero == 3 && s->recompute == RECOMPUTE_FULL ? s->buckets - 1 : 0;
-}
-
 uint32_t program_parts(const struct program_stage *s, enum op_kind pass)
 {
-    return pass == OP_BACKWARD                  ? s->buckets + remakes(s)
+    return pass == OP_BACKWARD                  ? s->buckets + s->again
            : pass == OP_FORWARD && s->zero == 3 ? s->buckets
                                                 : 1;
 }
 
-uint32_t program_part_bucket(const struct program_stage *s, enum op_kind pass, uint32_t part,
-                             bool *completes)
+/* Buckets first .. *end - 1 have ops of one unit: all but `first` are made again by themselves. */
+static uint32_t end_of_unit(const struct program *p, const struct program_stage *s, uint32_t first)
 {
-    uint32_t again = pass == OP_BACKWARD ? remakes(s) : s->buckets;
+    uint32_t end = first + 1;
+    while (end < s->buckets && p->bucket[s->bucket + end].again)
+        end++;
+    return end;
+}
+
+uint32_t program_part_bucket(const struct program *p, const struct program_stage *s,
+                             enum op_kind pass, uint32_t part, bool *completes)
+{
+    uint32_t first = 0, at = part - 1; /* bucket, and parts from its first one on */
+    bool backward = pass == OP_BACKWARD;
     if (completes)
-        *completes = part > again;
-    return part > again ? part - again - 1 : s->buckets - part;
+        *completes = backward;
+    if (!backward)
+        return s->buckets - part;
+    if (s->again == 0)
+        return at;
+    for (uint32_t end; first < s->buckets; first = end) {
+        end = end_of_unit(p, s, first);
+        uint32_t again = end - first - 1;
+        if (at < again && completes)
+            *completes = false;
+        if (at < again)
+            return end - 1 - at;
+        at -= again;
+        if (at < end - first)
+            return first + at;
+        at -= end - first;
+    }
+    return s->buckets - 1;
 }
 
 /* ---- matching */

@@ -42,6 +42,7 @@ enum op_purpose {
     FOR_SHARDS,   /* parameters that ZeRO keeps sharded over replicas */
     FOR_TENSOR,   /* activations inside a stage, tensor parallelism */
     FOR_EXPERTS,  /* tokens to experts and back */
+    FOR_CONTEXT,  /* keys and values between the parts of a sequence, and their gradients */
     OP_PURPOSES
 };
 extern const char *const op_purpose_names[OP_PURPOSES]; /* "pipeline", "data", ... */
@@ -51,7 +52,10 @@ enum { PROGRAM_NONE = UINT32_MAX };
 struct program_op {
     uint8_t kind;    /* enum op_kind */
     uint8_t purpose; /* enum op_purpose; of communication */
-    bool backward;   /* SEND, RECV: carries gradients */
+    bool backward;   /* SEND, RECV: carries gradients; collective FOR_CONTEXT: of a backward */
+    bool beside;     /* FORWARD, BACKWARD: takes the seconds of the attention that computes while
+                      * the collectives FOR_CONTEXT before it run; the pass itself, and what it
+                      * computes, is the next op of the same kind and part, which waits for them */
     uint8_t part;    /* 0: all of it; 1, 2, ...: a pass in so many parts (program_part_bucket());
                           * collective of ZeRO 2, 3: that of bucket part - 1 */
     uint32_t stage;  /* own stage */
@@ -105,6 +109,8 @@ struct program_rank {
  * has low 0 and, besides, the copies of tied weights that other stages own. */
 struct program_bucket {
     uint32_t low;  /* position of its first op among the stage's */
+    bool again;    /* ZeRO 3: its forward is made again in a part of its own, before the backward of
+                    * the bucket that has the last op of its unit (plan_units()) */
     int64_t bytes; /* what a shard has of its parameters, as numbers of the model: every collective
                     * FOR_DATA of dense gradients has a bucket's (program_reduced_bytes()), every
                     * ALLGATHER FOR_SHARDS those of all buckets or, with ZeRO
@@ -114,12 +120,17 @@ struct program_bucket {
 /* How the ranks that hold a stage divide it, so that a device need not work it out from the ops. */
 struct program_stage {
     uint32_t replicas, shards; /* shards: of tensor parallelism; both >= 1 */
+    uint32_t context;   /* neighbouring replicas that share every sequence, chunks i and 2c - 1 - i
+                         * of 2c on the i-th of c; >= 1 */
+    uint32_t exchange;  /* enum plan_exchange (plan.h), where context > 1 */
     uint32_t zero;      /* 0 .. 3: what of every bucket a replica keeps only its part of: nothing,
                          * optimizer state, + gradients, + parameters; 0 with one replica.
                          * Rajbhandari et al., SC 2020 */
-    uint32_t recompute; /* enum plan_recompute (plan.h) */
-    bool split;         /* backwards, or some, come as BACKWARD_INPUT and BACKWARD_WEIGHT */
-    uint32_t bucket, buckets; /* program.bucket[bucket .. bucket + buckets), buckets >= 1 */
+    uint32_t recompute; /* enum plan_recompute (plan.h), */
+    uint32_t recompute_layers, recompute_unit; /* and which layers: struct plan_stage */
+    bool split;               /* backwards, or some, come as BACKWARD_INPUT and BACKWARD_WEIGHT */
+    uint32_t bucket, buckets; /* program.bucket[bucket .. bucket + buckets), buckets >= 1; */
+    uint32_t again;           /* of these, those that have `again` */
 };
 
 struct program {
@@ -183,13 +194,14 @@ bool program_rank_has(const struct program *p, uint32_t rank, uint32_t stage);
  * is NULL. O(stages * ops of the rank). */
 size_t program_rank_ops(const struct program *p, uint32_t rank, uint32_t *op);
 /* In how many parts a pass of the stage may come: with ZeRO 3 a FORWARD in one per bucket, from the
- * first op on; a BACKWARD in one per bucket, from the last op down; before these, when ZeRO 3 has
- * to recompute all forwards, one part for the forward of every bucket but the last to be there. */
+ * first op on; a BACKWARD in one per bucket, from the last op down, and one for the forward of every
+ * bucket that is made again by itself: those of a unit, from its first op on, before the backward of
+ * its last one. */
 uint32_t program_parts(const struct program_stage *s, enum op_kind pass);
 /* Bucket whose ops a part (>= 1) of a pass computes; *completes, unless NULL: its gradients are
- * complete then. */
-uint32_t program_part_bucket(const struct program_stage *s, enum op_kind pass, uint32_t part,
-                             bool *completes);
+ * complete then. O(buckets) where there are any to be made again. */
+uint32_t program_part_bucket(const struct program *p, const struct program_stage *s,
+                             enum op_kind pass, uint32_t part, bool *completes);
 /* Rank that op i belongs to; O(log ranks). */
 uint32_t program_rank_of(const struct program *p, size_t op);
 /* ZeRO: the part of a bucket of n numbers that replica `replica` of `replicas` keeps. The bucket is

@@ -79,6 +79,7 @@ static const struct json_row op_rows[] = {
     {"peer_stage", OP(peer_stage), ID},
     {"tag", OP(tag), ID},
     {"backward", OP(backward), FIELD_SPARE},
+    {"beside", OP(beside), FIELD_SPARE},
     {"seconds", .read = read_seconds, .write = write_seconds},
     {"bytes", OP(bytes), BYTES},
     {0},
@@ -104,9 +105,14 @@ static const struct json_row rank_rows[] = {
 static const struct json_row stage_rows[] = {
     {"replicas", STAGE(replicas), FIELD_NEED, COUNT},
     {"shards", STAGE(shards), FIELD_NEED, COUNT},
+    {"context", STAGE(context), FIELD_SPARE, .usual = 1, COUNT},
+    {"exchange", FIELD_CHOICE, offsetof(struct program_stage, exchange), FIELD_SPARE,
+     .name = plan_exchange_names, .names = EXCHANGE_KINDS},
     {"zero", STAGE(zero), FIELD_SPARE, .max = 3},
     {"recompute", FIELD_CHOICE, offsetof(struct program_stage, recompute), FIELD_SPARE,
      .name = plan_recompute_names, .names = RECOMPUTE_KINDS},
+    {"recompute_layers", STAGE(recompute_layers), FIELD_SPARE, .max = UINT32_MAX},
+    {"recompute_unit", STAGE(recompute_unit), FIELD_SPARE, .usual = 1, .max = UINT32_MAX},
     {"split", STAGE(split), FIELD_SPARE},
     {0},
 };
@@ -115,6 +121,7 @@ static const struct json_row stage_rows[] = {
 static const struct json_row bucket_rows[] = {
     {"low", JSON_MEMBER(struct program_bucket, low), FIELD_NEED, .max = MAX_OPS},
     {"bytes", JSON_MEMBER(struct program_bucket, bytes), FIELD_NEED, BYTES},
+    {"again", JSON_MEMBER(struct program_bucket, again), FIELD_SPARE},
     {0},
 };
 
@@ -268,6 +275,7 @@ static enum status read_buckets(const struct json_at *stage, struct program *p,
         struct json_at item = json_item(&at, b);
         PASS(ARRAY_ROOM(p->bucket, p->buckets));
         PASS(json_rows_read(&item, bucket_rows, &p->bucket[p->buckets++]));
+        s->again += p->bucket[p->buckets - 1].again;
     }
     return STATUS_OK;
 }
@@ -279,6 +287,7 @@ static enum status read_stage(const struct json_at *at, struct program *p, struc
     struct json_at field;
     PASS(json_field(at, "ops", &field));
     PASS(read_ids(&field, MAX_OPS, &p->stage_op, ops));
+    s->context = s->recompute_unit = 1;
     PASS(json_rows_read(at, stage_rows, s));
     return read_buckets(at, p, s);
 }

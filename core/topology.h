@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/data_type.h"
 #include "core/error.h"
 #include "core/route_graph.h"
 #include "core/route_table.h"
@@ -30,7 +31,7 @@ struct topology_rate {
 
 struct device_type {
     char *name;              /* owned */
-    double flops;            /* attainable FLOP/s of dense work, > 0 */
+    double flops;            /* attainable FLOP/s of dense work, > 0: device_flops() */
     double memory_Bps;       /* memory bandwidth, > 0 */
     int64_t memory_bytes;    /* > 0 */
     int64_t framework_bytes; /* of them, what a framework takes before any plan: driver, kernels,
@@ -41,10 +42,18 @@ struct device_type {
                            * in it; 0: not known, or everything is one node */
     size_t rates;
     struct topology_rate *rate; /* [rates] */
-    double peak_flops;          /* nominal, of dense products of 16-bit numbers; 0: not known */
+    double peak[DATA_TYPES];    /* nominal FLOP/s of dense products; 0: not known */
     double watts;               /* drawn at work, with its share of the machine; 0: not known */
     double price_per_hour;      /* in whatever money; 0: not known */
 };
+
+/* Attainable FLOP/s of products of a type: `flops` is that of bf16 where its peak is known, and the
+ * same share of their peaks is attained of the others; else it is that of all types. */
+static inline double device_flops(const struct device_type *t, enum data_type dtype)
+{
+    double usual = t->peak[DATA_bf16], own = t->peak[dtype];
+    return usual > 0 && own > 0 ? t->flops * (own / usual) : t->flops;
+}
 
 struct topology_tier {
     char *name; /* owned: "nvlink", "rack", ... */

@@ -24,7 +24,10 @@ static const struct json_row rate_rows[] = {
 static const struct json_row type_rows[] = {
     {"name", TYPE(name)},
     {"flops", TYPE(flops)},
-    {"peak_flops", TYPE(peak_flops), FIELD_SPARE},
+    {"peak_flops", TYPE(peak[DATA_bf16]), FIELD_SPARE},
+    {"peak_fp32_flops", TYPE(peak[DATA_fp32]), FIELD_SPARE},
+    {"peak_tf32_flops", TYPE(peak[DATA_tf32]), FIELD_SPARE},
+    {"peak_fp8_flops", TYPE(peak[DATA_fp8]), FIELD_SPARE},
     {"watts", TYPE(watts), FIELD_SPARE},
     {"price_per_hour", TYPE(price_per_hour), FIELD_SPARE},
     {"memory_Bps", TYPE(memory_Bps)},

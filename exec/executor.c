@@ -5,8 +5,8 @@
  * goes on in the transport while later ops compute; what nobody waited for is completed at the end
  * of the step. Two things are not in list order:
  *   - ZeRO 3: the ALLGATHER for the next pass is posted before this pass computes (post_ahead());
- *   - tensor parallelism: reductions happen inside a pass and are reported as the program's op
- *     after it.
+ *   - tensor parallelism, and experts on other ranks: reductions and exchanges happen inside a pass
+ *     and are reported as the program's op after it.
  * Where the transport can (follow()), to complete means that the device's queue waits, not this
  * thread, which goes through the whole list ahead of the device and waits at the end of the step. */
 #include "exec/executor.h"
@@ -35,6 +35,7 @@ struct running {
     size_t first, end; /* ops of the rank */
     /* Sums inside the op that computes: */
     uint32_t now, sum; /* that op; the program's op of its sums, PROGRAM_NONE: it has none */
+    uint32_t exchange; /* likewise of exchanges of experts */
     enum status st;
     double late_s; /* paced: how much longer than predicted ops took so far */
 };
@@ -223,11 +224,13 @@ static enum status post(struct running *r, uint32_t op)
         TRY(e->transport->send_buffer(e->transport_self, op, &data));
         TRY(e->device->get(e->device_self, o, data));
         TRY(e->transport->send(e->transport_self, op));
-    } else if (op_is_collective(o) && o->purpose == FOR_TENSOR) {
+    } else if (op_is_collective(o) && (o->purpose == FOR_TENSOR || o->purpose == FOR_EXPERTS)) {
         TRY(call_all(r, op));
     } else if (op_is_collective(o)) {
         TRY(call(r, op, 0, &called));
-        if (!called)
+        if (!called && o->purpose == FOR_CONTEXT)
+            *state_of(r, op) = OP_INSIDE; /* the device exchanges it in the pass */
+        else if (!called)
             st = error_set(STATUS_INVALID, "the device has nothing to exchange");
     }
 out:
@@ -251,29 +254,59 @@ static enum status post_ahead(struct running *r, uint32_t now)
  * The program has them as one op of several calls after the pass; they are reported as that op, at
  * the end of the pass (executor_book_sums()). */
 
+/* Collective `op` of the program in the middle of the op at work; its seconds go to *seconds. */
+static void call_inside(struct running *r, uint32_t op, enum element of, void *data, size_t n,
+                        double *seconds)
+{
+    double start_s = clock_now();
+    if (r->st != STATUS_OK)
+        return;
+    if (op == PROGRAM_NONE) {
+        r->st =
+            error_set(STATUS_INVALID, "a collective inside a pass that the program does not have");
+        return;
+    }
+    report(r, op, WORKER_WAITS);
+    *state_of(r, op) = OP_INSIDE;
+    r->st = call_and_wait(r->e, op, of, data, n);
+    *seconds += clock_now() - start_s;
+    report(r, r->now, WORKER_COMPUTES);
+}
+
 /* What devices call inside an op (struct layer_reduction); failures are kept for compute(). */
 static void sum(void *self, enum element of, void *data, size_t n)
 {
     struct running *r = self;
-    const struct executor *e = r->e;
-    double start_s = clock_now();
-    if (r->st != STATUS_OK)
-        return;
-    if (r->sum == PROGRAM_NONE) {
-        r->st = error_set(STATUS_INVALID, "a sum over shards that the program does not have");
-        return;
-    }
-    report(r, r->sum, WORKER_WAITS);
-    *state_of(r, r->sum) = OP_INSIDE;
-    r->st = call_and_wait(e, r->sum, of, data, n);
-    r->out->sums_s[r->now - r->first] += clock_now() - start_s;
-    report(r, r->now, WORKER_COMPUTES);
+    call_inside(r, r->sum, of, data, n, &r->out->sums_s[r->now - r->first]);
+}
+
+static void exchange(void *self, void *data, size_t n)
+{
+    struct running *r = self;
+    call_inside(r, r->exchange, ELEMENT_FP32, data, n, &r->out->exchanges_s[r->now - r->first]);
+}
+
+static void fail(void *self, enum status st)
+{
+    struct running *r = self;
+    r->st = r->st == STATUS_OK ? st : r->st;
+}
+
+/* Likewise for exchanges between the replicas that share sequences, whose ops come before the pass. */
+static void exchange_context(void *self, bool scatter, void *data, size_t n)
+{
+    struct running *r = self;
+    uint32_t op = executor_context_before(r->e->program, r->e->rank, r->now, scatter);
+    double none_s = 0, *seconds = op == PROGRAM_NONE ? &none_s : &r->out->sums_s[op - r->first];
+    call_inside(r, op, ELEMENT_FP32, data, n, seconds);
 }
 
 /* Until what is predicted of an op is over, besides the sums in it. */
 static void pace(struct running *r, const struct program_op *o, double start_s)
 {
-    double sums_s = r->out->sums_s[r->now - r->first], took_s = clock_now() - start_s - sums_s;
+    size_t now = r->now - r->first;
+    double sums_s = r->out->sums_s[now] + r->out->exchanges_s[now];
+    double took_s = clock_now() - start_s - sums_s;
     if (took_s > o->seconds)
         r->late_s += took_s - o->seconds;
     else
@@ -303,8 +336,14 @@ static enum status compute(struct running *r, uint32_t op)
     report(r, op, WORKER_COMPUTES);
     r->now = op;
     r->sum = executor_sum_after(e->program, e->rank, op);
+    r->exchange = executor_exchange_after(e->program, e->rank, op);
     start_s[op] = clock_now();
-    st = e->device->compute(e->device_self, r->step, o, &(struct layer_reduction){r, sum});
+    st = e->device->compute(e->device_self, r->step, o,
+                            &(struct layer_reduction){.self = r,
+                                                      .sum = sum,
+                                                      .exchange = exchange,
+                                                      .fail = fail,
+                                                      .context = exchange_context});
     if (e->paced)
         pace(r, o, start_s[op]);
     end_s[op] = clock_now();
@@ -373,6 +412,7 @@ static enum status finish(const struct running *r, uint32_t *op)
         e->transport->times(e->transport_self, *op, &r->out->op_start_s[k], &r->out->op_end_s[k]);
     }
     PASS(finish_device(r));
+    executor_book_context(e->program, e->rank, r->out);
     executor_book_sums(e->program, e->rank, r->out);
     return STATUS_OK;
 }
@@ -398,7 +438,7 @@ enum status executor_run(const struct executor *e, uint32_t step, struct executo
     uint32_t op = (uint32_t)r.first, end = (uint32_t)r.end;
 
     memset(out->op_start_s, 0, 2 * out->ops * sizeof *out->op_start_s);
-    memset(out->sums_s, 0, out->ops * sizeof *out->sums_s);
+    memset(out->sums_s, 0, 2 * out->ops * sizeof *out->sums_s);
     memset(out->state, 0, out->ops * sizeof *out->state);
     report(&r, op, step == 0 ? WORKER_STARTS : WORKER_WAITS);
     TRY(e->transport->barrier(e->transport_self, e->timeout_s, &out->start_s));

@@ -48,7 +48,8 @@ struct executor_step {
     double loss;
     size_t ops;
     double *op_start_s, *op_end_s; /* [ops] of the rank, in list order */
-    double *sums_s;                /* [ops] for the executor's own use: of sums inside the op, */
+    double *sums_s, *exchanges_s;  /* [ops] for the executor's own use: of sums inside the op, of
+                                    * exchanges of experts, */
     uint8_t *state;                /* [ops] and of communication how far it has come */
 };
 
@@ -67,12 +68,20 @@ enum status executor_step_init(struct executor_step *s, const struct program *p,
 enum status executor_supports(const struct program *p) MUST_CHECK;
 void executor_step_free(struct executor_step *s); /* accepts {0}; leaves {0} */
 
-/* ---- sums of tensor parallelism (executor_sums.c) */
+/* ---- sums of tensor parallelism and exchanges of experts (executor_sums.c) */
 
 /* The program's op of the reductions inside compute op `op`: the next ALLREDUCE FOR_TENSOR of the
  * stage, before another pass begins. PROGRAM_NONE: there is none. */
 uint32_t executor_sum_after(const struct program *p, uint32_t rank, uint32_t op);
-/* Seconds of sums inside passes (sums_s) are taken off the passes' and reported as the program has
+/* Likewise of its exchanges: the next ALLTOALL FOR_EXPERTS. */
+uint32_t executor_exchange_after(const struct program *p, uint32_t rank, uint32_t op);
+/* The program's op of the exchanges inside pass `op`: ALLGATHER or, with `scatter`, REDUCESCATTER
+ * FOR_CONTEXT. PROGRAM_NONE: there is none. */
+uint32_t executor_context_before(const struct program *p, uint32_t rank, uint32_t op, bool scatter);
+/* Seconds of exchanges inside passes (sums_s of the exchange) are taken off the passes' and reported
+ * as the program has them, before the pass. */
+void executor_book_context(const struct program *p, uint32_t rank, struct executor_step *s);
+/* Seconds of sums inside passes (sums_s), and of exchanges, are taken off the passes' and reported as the program has
  * them, as one op after the pass. Of a pass in parts they add up to that one, so that later parts
  * seem to have begun earlier by the sums of those before. */
 void executor_book_sums(const struct program *p, uint32_t rank, struct executor_step *s);

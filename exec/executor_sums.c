@@ -1,17 +1,30 @@
-/* Sums of tensor parallelism, which devices make in the middle of passes, as the program has them. */
+/* Sums of tensor parallelism and exchanges of experts, which devices make in the middle of passes, as
+ * the program has them. */
 #include "exec/executor.h"
 
-uint32_t executor_sum_after(const struct program *p, uint32_t rank, uint32_t op)
+/* The next op of this kind and purpose of the stage, before another pass begins. */
+static uint32_t inside_after(const struct program *p, uint32_t rank, uint32_t op, enum op_kind kind,
+                             enum op_purpose purpose)
 {
     uint8_t part = p->op[op].part;
     for (uint32_t i = op + 1; i < p->op_start[rank + 1]; i++) {
         const struct program_op *o = &p->op[i];
         if (op_computes(o) && (part == 0 || o->part <= part))
             return PROGRAM_NONE;
-        if (o->kind == OP_ALLREDUCE && o->purpose == FOR_TENSOR && o->stage == p->op[op].stage)
+        if (o->kind == kind && o->purpose == purpose && o->stage == p->op[op].stage)
             return i;
     }
     return PROGRAM_NONE;
+}
+
+uint32_t executor_sum_after(const struct program *p, uint32_t rank, uint32_t op)
+{
+    return inside_after(p, rank, op, OP_ALLREDUCE, FOR_TENSOR);
+}
+
+uint32_t executor_exchange_after(const struct program *p, uint32_t rank, uint32_t op)
+{
+    return inside_after(p, rank, op, OP_ALLTOALL, FOR_EXPERTS);
 }
 
 /* Is there no compute op between a pass, or a part of one, and the op of its sums? */
@@ -23,25 +36,63 @@ static bool is_last_part(const struct program *p, uint32_t op, uint32_t sum)
     return true;
 }
 
+/* The sums come first, then the exchanges, as in the program. */
 void executor_book_sums(const struct program *p, uint32_t rank, struct executor_step *s)
 {
     size_t first = p->op_start[rank];
-    double *start_s = s->op_start_s - first, *end_s = s->op_end_s - first, sums_s = 0;
+    double *start_s = s->op_start_s - first, *end_s = s->op_end_s - first, sums_s = 0,
+           exchanges_s = 0;
     for (uint32_t op = (uint32_t)first; op < p->op_start[rank + 1]; op++) {
-        uint32_t sum =
-            op_computes(&p->op[op]) ? executor_sum_after(p, rank, op) : (uint32_t)PROGRAM_NONE;
-        if (sum == PROGRAM_NONE)
+        bool passes = op_computes(&p->op[op]);
+        uint32_t sum = passes ? executor_sum_after(p, rank, op) : (uint32_t)PROGRAM_NONE;
+        uint32_t exchange = passes ? executor_exchange_after(p, rank, op) : (uint32_t)PROGRAM_NONE;
+        if (sum == PROGRAM_NONE && exchange == PROGRAM_NONE)
             continue;
         double now_s = end_s[op];
-        start_s[op] -= sums_s;
+        start_s[op] -= sums_s + exchanges_s;
         sums_s += s->sums_s[op - first];
-        end_s[op] -= sums_s;
-        if (!is_last_part(p, op, sum))
+        exchanges_s += s->exchanges_s[op - first];
+        end_s[op] -= sums_s + exchanges_s;
+        if (!is_last_part(p, op, sum != PROGRAM_NONE ? sum : exchange))
             continue;
         if (sums_s > 0) {
             start_s[sum] = end_s[op];
-            end_s[sum] = now_s;
+            end_s[sum] = now_s - exchanges_s;
         }
-        sums_s = 0;
+        if (exchanges_s > 0) {
+            start_s[exchange] = now_s - exchanges_s;
+            end_s[exchange] = now_s;
+        }
+        sums_s = exchanges_s = 0;
     }
+}
+
+uint32_t executor_context_before(const struct program *p, uint32_t rank, uint32_t op, bool scatter)
+{
+    const struct program_op *pass = &p->op[op];
+    enum op_kind kind = scatter ? OP_REDUCESCATTER : OP_ALLGATHER;
+    for (uint32_t i = op; i-- > p->op_start[rank];) {
+        const struct program_op *o = &p->op[i];
+        if (op_computes(o) && !o->beside)
+            return PROGRAM_NONE;
+        if (op_is_collective(o) && o->purpose == FOR_CONTEXT && o->kind == kind &&
+            o->stage == pass->stage && o->microbatch == pass->microbatch && o->part == pass->part)
+            return i;
+    }
+    return PROGRAM_NONE;
+}
+
+void executor_book_context(const struct program *p, uint32_t rank, struct executor_step *s)
+{
+    size_t first = p->op_start[rank];
+    double *start_s = s->op_start_s - first, *end_s = s->op_end_s - first;
+    for (uint32_t op = (uint32_t)first; op < p->op_start[rank + 1]; op++)
+        for (int scatter = 0; scatter <= 1 && op_computes(&p->op[op]); scatter++) {
+            uint32_t at = p->op[op].beside ? (uint32_t)PROGRAM_NONE
+                                           : executor_context_before(p, rank, op, scatter);
+            if (at == PROGRAM_NONE || s->sums_s[at - first] <= 0)
+                continue;
+            start_s[at] = start_s[op];
+            end_s[at] = start_s[op] += s->sums_s[at - first];
+        }
 }

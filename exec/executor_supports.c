@@ -10,9 +10,10 @@ enum status executor_step_init(struct executor_step *s, const struct program *p,
     struct executor_step step = {.ops = n};
     enum status st;
     TRY(ARRAY_NEW(step.op_start_s, 2 * n));
-    TRY(ARRAY_NEW(step.sums_s, n));
+    TRY(ARRAY_NEW(step.sums_s, 2 * n));
     TRY(ARRAY_NEW(step.state, n));
     step.op_end_s = step.op_start_s + n;
+    step.exchanges_s = step.sums_s + n;
     *s = step;
     return STATUS_OK;
 out:
@@ -24,8 +25,8 @@ out:
 static const char *beyond(const struct program *p, uint32_t r, const struct program_op *o)
 {
     bool scatters = o->kind == OP_REDUCESCATTER || o->kind == OP_ALLGATHER;
-    if (o->purpose == FOR_EXPERTS && op_is_collective(o))
-        return "experts on other ranks";
+    if (o->purpose == FOR_CONTEXT && o->kind == OP_ALLTOALL)
+        return "the all-to-all exchange of sequences";
     if (o->purpose == FOR_TENSOR && scatters)
         return "sequence parallelism";
     if (o->purpose != FOR_TIES)

@@ -42,6 +42,8 @@ enum status rounds_find(const char *name, const char *transport,
 
 static const struct rounds_algorithm *algorithm_of(const struct rounds_call *c)
 {
+    if (c->kind == OP_ALLTOALL)
+        return &rounds_direct;
     return c->algorithm && c->algorithm->serves(c->kind) ? c->algorithm : table[0];
 }
 

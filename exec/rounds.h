@@ -56,10 +56,14 @@ const struct rounds_algorithm *rounds_algorithm(size_t i);
 enum status rounds_find(const char *name, const char *transport,
                         const struct rounds_algorithm **out) MUST_CHECK;
 
-/* Is this a collective of real runs: ALLREDUCE, REDUCESCATTER, ALLGATHER? */
+/* The only one that serves ALLTOALL, which the table's do not. */
+extern const struct rounds_algorithm rounds_direct;
+
+/* Is this a collective of real runs? */
 static inline bool rounds_do(enum op_kind kind)
 {
-    return kind == OP_ALLREDUCE || kind == OP_REDUCESCATTER || kind == OP_ALLGATHER;
+    return kind == OP_ALLREDUCE || kind == OP_REDUCESCATTER || kind == OP_ALLGATHER ||
+           kind == OP_ALLTOALL;
 }
 
 /* How many rounds there are, and the member's part of round k. O(log ranks). */

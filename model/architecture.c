@@ -31,9 +31,9 @@ static bool has(const struct build *b, uint32_t trait)
 
 static uint32_t norm_of(struct build *b, const char *name, uint32_t x, int64_t channels)
 {
-    return has(b, TRAIT_RMS)
-               ? layer_rmsnorm(&b->g, name, x, b->tokens, channels, channels, channels)
-               : layer_norm(&b->g, name, x, b->tokens, channels);
+    const struct rms_shape all = {b->tokens, channels, channels, 0, 0, has(b, TRAIT_OFFSET)};
+    return has(b, TRAIT_RMS) ? layer_rmsnorm(&b->g, name, x, &all)
+                             : layer_norm(&b->g, name, x, b->tokens, channels);
 }
 
 static uint32_t norm(struct build *b, const char *name, uint32_t x)
@@ -74,6 +74,7 @@ static struct attention_shape heads_of(const struct build *b, int64_t i)
                                     .window = is_windowed(a, i) ? a->window : 0,
                                     .learned = (has(b, TRAIT_SINKS) ? a->heads : 0) +
                                                (i == 0 ? a->buckets * a->heads : 0),
+                                    .base = a->base,
                                     .causal = !has(b, TRAIT_BOTH_WAYS),
                                     .flash = b->flash};
 }
@@ -98,8 +99,10 @@ static uint32_t latent_attention(struct build *b, uint32_t x)
                      TENSOR_COLUMN);
     uint32_t latent =
         linear(b, "attn.kv_down", x, a->hidden, a->kv_rank + a->rope, a->qkv_bias, TENSOR_WHOLE);
-    latent = layer_rmsnorm(&b->g, "attn.kv_norm", latent, b->tokens, a->kv_rank + a->rope,
-                           a->kv_rank, a->kv_rank);
+    latent = layer_rmsnorm(&b->g, "attn.kv_norm", latent,
+                           &(struct rms_shape){.tokens = b->tokens,
+                                               .width = a->kv_rank + a->rope,
+                                               .channels = a->kv_rank});
     uint32_t keys = linear(b, "attn.kv", latent, a->kv_rank, kv, false, TENSOR_COLUMN);
     x = layer_attention(&b->g, "attn", queries, keys, &s);
     return linear(b, "attn.proj", x, a->heads * a->value, a->hidden, a->out_bias, TENSOR_ROW);
@@ -115,8 +118,10 @@ static uint32_t attention(struct build *b, uint32_t x, int64_t i)
         return latent_attention(b, x);
     x = linear(b, "attn.qkv", x, a->hidden, q + 2 * kv, a->qkv_bias, TENSOR_COLUMN);
     if (has(b, TRAIT_HEAD_NORM | TRAIT_WIDE_NORM))
-        x = layer_rmsnorm(&b->g, "attn.norm", x, b->tokens, q + 2 * kv, q + kv,
-                          has(b, TRAIT_HEAD_NORM) ? 2 * a->head : q + kv);
+        x = layer_rmsnorm(&b->g, "attn.norm", x,
+                          &(struct rms_shape){b->tokens, q + 2 * kv, q + kv, q,
+                                              has(b, TRAIT_HEAD_NORM) ? a->head : 0,
+                                              has(b, TRAIT_OFFSET)});
     if (has(b, TRAIT_ROPE))
         x = layer_rope(&b->g, "attn.rope", x, &s);
     x = layer_attention(&b->g, "attn", x, MODEL_NO_OP, &s);
@@ -148,7 +153,8 @@ static uint32_t mlp(struct build *b, const struct mlp_names *name, uint32_t x, i
 {
     bool gated = has(b, TRAIT_GATED), bias = b->a.mlp_bias;
     x = linear(b, name->in, x, b->a.hidden, gated ? 2 * inner : inner, bias, TENSOR_COLUMN);
-    x = gated ? layer_gated(&b->g, name->activation, x, b->tokens, inner, TENSOR_SPLIT)
+    x = gated ? layer_gated(&b->g, name->activation, x, b->tokens, inner, has(b, TRAIT_TANH),
+                            TENSOR_SPLIT)
               : layer_gelu(&b->g, name->activation, x, b->tokens, inner, TENSOR_SPLIT);
     return linear(b, name->out, x, inner, b->a.hidden, bias, TENSOR_ROW);
 }
@@ -173,6 +179,7 @@ static uint32_t experts(struct build *b, uint32_t x)
                                     .group = 1,
                                     .scoring = (has(b, TRAIT_ROUTER_BIAS) ? a->experts : 0) +
                                                (has(b, TRAIT_SHARED_GATE) ? a->hidden : 0),
+                                    .over_all = has(b, TRAIT_OVER_ALL),
                                     .gated = has(b, TRAIT_GATED),
                                     .unbiased = !has(b, TRAIT_EXPERT_BIAS)};
     uint32_t y = layer_experts(&b->g, "moe.experts", x, layer_gate(&b->g, "moe.gate", x, &s), &s);
@@ -232,7 +239,8 @@ static uint32_t embed(struct build *b, const char *name)
             .channels = a->embedding,
             .vocabulary = a->vocabulary,
             .positions = learned && a->embedding == a->hidden ? a->context + a->spare : 0,
-            .types = a->types});
+            .types = a->types,
+            .scaled = has(b, TRAIT_SCALED)});
 }
 
 /* Tables narrower than the stream are widened; positions are as wide as the stream. */
@@ -377,19 +385,30 @@ static bool reads_input_again(const struct model_op *op)
     return strcmp(op->kind, "residual") != 0 && strcmp(op->kind, "rope") != 0;
 }
 
-/* An output is kept for its consumers; one that none of them reads again is not kept. */
+/* An output is kept for its consumers: whole; as narrow as the operands of fp8 products where only
+ * those read it again, and its own backward does not (attention's does); or not at all. */
 static enum status keep_needed(struct graph *g)
 {
     enum status st = g->status;
     struct model *m = &g->model;
-    bool *kept = NULL;
+    int64_t *kept = NULL; /* [m->n] bytes of each number */
     TRY(st);
     TRY(ARRAY_NEW(kept, m->n));
-    for (size_t k = 0; k < g->edges; k++)
-        kept[g->edge[k].from] |= reads_input_again(&m->op[g->edge[k].to]);
-    for (size_t i = 0; i < m->n; i++)
-        if (!kept[i] && strcmp(m->op[i].kind, "loss") != 0)
-            m->op[i].stash_bytes -= m->op[i].output_bytes;
+    for (size_t k = 0; k < g->edges; k++) {
+        const struct model_op *reader = &m->op[g->edge[k].to];
+        int64_t *bytes = &kept[g->edge[k].from];
+        int64_t read = data_type_operand(model_dtype(m, reader));
+        if (reads_input_again(reader))
+            *bytes = read > *bytes ? read : *bytes;
+    }
+    for (size_t i = 0; i < m->n; i++) {
+        struct model_op *o = &m->op[i];
+        bool whole =
+            strcmp(o->kind, "loss") == 0 || (strcmp(o->kind, "attention") == 0 && kept[i] > 0);
+        int64_t numbers = o->output_bytes / m->element_bytes;
+        if (!whole)
+            o->stash_bytes -= numbers * (m->element_bytes - kept[i]);
+    }
 out:
     free(kept);
     return st;
@@ -454,11 +473,11 @@ enum status architecture_build(const struct architecture *a, const struct archit
                                const char *name, struct model *out)
 {
     enum { USUAL_TOKENS = 4096 };
-    struct build b = {.a = *a, .flash = c->flash};
+    enum data_type usual = a->dtype != DATA_ANY ? a->dtype : DATA_fp32;
+    struct build b = {
+        .g = graph_begin(c->dtype != DATA_ANY ? c->dtype : usual), .a = *a, .flash = c->flash};
     b.a.layers = or_else(c->layers, a->layers);
     PASS(complete(&b.a));
-    if (c->bits % 16 != 0)
-        return error_set(STATUS_INVALID, "bits=%" PRId64 ": there are 16 and 32", c->bits);
     b.tokens = or_else(c->tokens, b.a.context < USUAL_TOKENS ? b.a.context : USUAL_TOKENS);
     if (has(&b, TRAIT_POSITIONS) && b.tokens > b.a.context)
         return error_set(STATUS_INVALID, "tokens=%" PRId64 ": there are %" PRId64 " positions",
@@ -466,7 +485,6 @@ enum status architecture_build(const struct architecture *a, const struct archit
     if (!b.flash && (double)b.tokens * (double)b.tokens * (double)b.a.heads > 1e17)
         return error_set(STATUS_INVALID, "tokens=%" PRId64 ": too many for unfused attention",
                          b.tokens);
-    b.g.model.element_bytes = or_else(c->bits, or_else(a->bits, 32)) / 8;
     b.g.model.tokens_per_sample = has(&b, TRAIT_IMAGES) ? 0 : (double)b.tokens;
     if (has(&b, TRAIT_IMAGES))
         build_images(&b);

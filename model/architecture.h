@@ -34,6 +34,11 @@ enum architecture_trait {
     TRAIT_IMAGES = 1 << 19,    /* patches of an image, and a head on the class token */
     TRAIT_POSITIONS = 1 << 20, /* positions are learned */
     TRAIT_PLAIN_OUT = 1 << 21, /* "attention_bias" is of queries, keys and values only */
+    TRAIT_OVER_ALL =
+        1 << 22,            /* router: a softmax over all experts, of which the chosen have parts */
+    TRAIT_OFFSET = 1 << 23, /* weights of norms are 1 + parameter */
+    TRAIT_SCALED = 1 << 24, /* rows of the table of tokens count sqrt(hidden) times */
+    TRAIT_TANH = 1 << 25,   /* gated MLP: gelu, not silu */
 };
 
 /* What a layer is that not all are. */
@@ -62,7 +67,8 @@ struct architecture {
     int64_t predict;              /* modules that predict a further token each */
     int64_t decoder_layers, buckets;
     int64_t image, patch, colours, classes;
-    int64_t bits; /* of a number */
+    int64_t base; /* of rotary positions, 0: 10000 */
+    enum data_type dtype;
     uint32_t traits;
     size_t listed; /* layers of which the file says one by one whether they are windowed; 0: by the
                     * rules above */
@@ -82,7 +88,8 @@ const struct family *family_find(const char *name);
 
 /* What a user chooses beside the architecture; 0: the architecture's. */
 struct architecture_choice {
-    int64_t tokens, layers, bits;
+    int64_t tokens, layers;
+    enum data_type dtype;
     bool flash; /* attention keeps no (tokens, tokens) matrix, and skips what is masked */
 };
 

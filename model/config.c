@@ -159,6 +159,37 @@ static enum status read_parallel(const struct json_at *at, struct architecture *
     return STATUS_OK;
 }
 
+/* Are the weights of a token's experts made to add up to 1? */
+static enum status read_normalised(const struct json_at *at, struct architecture *a)
+{
+    bool flag;
+    PASS(get_flag(at, &flag));
+    a->traits &= ~(uint32_t)TRAIT_OVER_ALL;
+    a->traits |= flag ? 0 : TRAIT_OVER_ALL;
+    return STATUS_OK;
+}
+
+/* "silu", "gelu_pytorch_tanh" and the like: of gated MLPs. */
+static enum status read_activation(const struct json_at *at, struct architecture *a)
+{
+    const char *text;
+    if (json_kind(at) == JSON_IS_NULL)
+        return STATUS_OK;
+    PASS(json_get_string(at, &text));
+    a->traits &= ~(uint32_t)TRAIT_TANH;
+    a->traits |= strncmp(text, "gelu", strlen("gelu")) == 0 ? TRAIT_TANH : 0;
+    return STATUS_OK;
+}
+
+static enum status read_base(const struct json_at *at, struct architecture *a)
+{
+    double base = 0;
+    if (json_kind(at) != JSON_IS_NULL)
+        PASS(json_get_real(at, 0, 1e9, &base));
+    a->base = (int64_t)base;
+    return STATUS_OK;
+}
+
 /* T5: "gated-gelu" or "relu". */
 static enum status read_projection(const struct json_at *at, struct architecture *a)
 {
@@ -180,7 +211,9 @@ static enum status read_type(const struct json_at *at, struct architecture *a)
     const char *text = "float32";
     if (json_kind(at) != JSON_IS_NULL)
         PASS(json_get_string(at, &text));
-    a->bits = strcmp(text, "float32") == 0 ? 32 : 16;
+    a->dtype = strcmp(text, "float32") == 0   ? DATA_fp32
+               : strcmp(text, "float16") == 0 ? DATA_fp16
+                                              : DATA_bf16;
     return STATUS_OK;
 }
 
@@ -196,6 +229,10 @@ static const struct special {
     {"do_layer_norm_before", read_norm_before},
     {"use_parallel_residual", read_parallel},
     {"feed_forward_proj", read_projection},
+    {"norm_topk_prob", read_normalised},
+    {"hidden_act", read_activation},
+    {"hidden_activation", read_activation},
+    {"rope_theta", read_base},
     {"id2label", read_classes},
     {"torch_dtype", read_type},
     {"dtype", read_type},
@@ -319,7 +356,7 @@ static bool recognises(const struct json_at *root)
     return false;
 }
 
-enum { CHOICE_TOKENS, CHOICE_LAYERS, CHOICE_BITS, CHOICE_FLASH, CHOICES };
+enum { CHOICE_TOKENS, CHOICE_LAYERS, CHOICE_DTYPE, CHOICE_FLASH, CHOICES };
 
 static enum status read_config(const struct json_at *root, const struct import_options *o,
                                struct model *out)
@@ -327,7 +364,7 @@ static enum status read_config(const struct json_at *root, const struct import_o
     static const struct zoo_parameter rows[CHOICES] = {
         [CHOICE_TOKENS] = {"tokens", "tokens per sample", 0, 1, 1 << 24},
         [CHOICE_LAYERS] = {"layers", "transformer layers", 0, 1, ARCHITECTURE_LAYERS},
-        [CHOICE_BITS] = {"bits", "of a number: 16 or 32", 0, 16, 32},
+        [CHOICE_DTYPE] = ZOO_DTYPE(DATA_ANY),
         [CHOICE_FLASH] = {"flash", "1: fused attention", 1, 0, 1},
     };
     const struct zoo_entry e = {
@@ -338,7 +375,7 @@ static enum status read_config(const struct json_at *root, const struct import_o
     PASS(config_read(root, &a));
     const struct architecture_choice c = {.tokens = value[CHOICE_TOKENS],
                                           .layers = value[CHOICE_LAYERS],
-                                          .bits = value[CHOICE_BITS],
+                                          .dtype = (enum data_type)value[CHOICE_DTYPE],
                                           .flash = value[CHOICE_FLASH]};
     enum status st = architecture_build(&a, &c, root->document->path, out);
     return st == STATUS_INVALID ? error_context(st, "%s", root->document->path) : st;

@@ -43,7 +43,9 @@ static enum status append(struct graph *g, const struct graph_op *from)
         .shares = from->shares,
         .sparse = from->sparse,
         .tensor = from->tensor,
+        .dtype = from->narrow || m->dtype != DATA_fp8 ? DATA_ANY : data_type_beside(m->dtype),
         .exchange_bytes = from->exchange_bytes,
+        .context_bytes = from->context_bytes,
         .stash_bytes = from->stash_bytes,
         .output_bytes = from->output_bytes,
     };
@@ -53,6 +55,18 @@ static enum status append(struct graph *g, const struct graph_op *from)
     PASS(text_copy(from->kind, &op->kind));
     PASS(copy_attributes(from, op));
     return STATUS_OK;
+}
+
+struct graph graph_begin(enum data_type dtype)
+{
+    return (struct graph){
+        .model = {.dtype = dtype, .element_bytes = data_type_bytes(dtype)},
+    };
+}
+
+int64_t graph_operand(const struct graph *g)
+{
+    return g->model.dtype == DATA_ANY ? g->model.element_bytes : data_type_operand(g->model.dtype);
 }
 
 uint32_t graph_add(struct graph *g, const struct graph_op *op)

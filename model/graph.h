@@ -7,7 +7,7 @@
 
 #include "core/model.h"
 
-enum { GRAPH_INPUTS = 2, GRAPH_ATTRIBUTES = 10, GRAPH_PREFIX = 32 };
+enum { GRAPH_INPUTS = 2, GRAPH_ATTRIBUTES = 12, GRAPH_PREFIX = 32 };
 
 struct graph_attribute {
     const char *name; /* NULL ends the list */
@@ -25,7 +25,8 @@ struct graph_op {
     bool sparse;     /* see core/model.h */
     uint32_t shares; /* MODEL_NO_OP: nothing borrowed */
     enum model_tensor tensor;
-    int64_t exchange_bytes;
+    bool narrow; /* its products are of fp8 where the model is; else bf16 beside it */
+    int64_t exchange_bytes, context_bytes;
     int64_t stash_bytes, output_bytes;
 };
 
@@ -37,6 +38,10 @@ struct graph {
     enum status status;
 };
 
+/* A model whose numbers are of that type. */
+struct graph graph_begin(enum data_type dtype);
+/* Bytes of an operand of its matrix products. */
+int64_t graph_operand(const struct graph *g);
 /* Append an op with its in-edges; returns its index, 0 once something has failed. */
 uint32_t graph_add(struct graph *g, const struct graph_op *op);
 /* Append an edge. */

@@ -24,7 +24,8 @@ uint32_t layer_embedding(struct graph *g, const char *name, const struct embeddi
                              {"vocabulary", s->vocabulary},
                              {"positions", s->positions},
                              {"types", s->types},
-                             {"concat", s->concat}},
+                             {"concat", s->concat},
+                             {s->scaled ? "scaled" : NULL, 1}},
                .forward_flop = (double)((tables - 1) * size),
                .backward_flop = (double)(tables * size),
                .forward_bytes = (double)((tables + 1) * size * e),
@@ -135,6 +136,8 @@ uint32_t layer_linear(struct graph *g, const char *name, uint32_t in, const stru
     int64_t read = s->tokens * s->in, written = s->tokens * s->out;
     int64_t weights = s->in * s->out * e, bias = s->bias ? s->out * e : 0;
     bool tied = s->tied != MODEL_NO_OP;
+    bool narrow = g->prefix[0] != '\0' && !tied; /* inside a layer: no head */
+    int64_t operand = narrow ? graph_operand(g) : e;
     return graph_add(
         g,
         &(struct graph_op){
@@ -145,12 +148,14 @@ uint32_t layer_linear(struct graph *g, const char *name, uint32_t in, const stru
             .input = {in},
             .forward_flop = work,
             .backward_flop = 2 * work,
-            .forward_bytes = (double)((read + written) * e),
-            .backward_bytes = (double)(2 * (read + written) * e),
+            .forward_bytes = (double)(read * operand + written * e),
+            /* gradients of the output twice and the input once are operands */
+            .backward_bytes = (double)((read + 2 * written) * operand + read * e),
             .parameter_bytes = bias + (tied ? 0 : weights),
             .shared_bytes = tied ? weights : 0,
             .shares = s->tied,
             .tensor = s->tensor,
+            .narrow = narrow,
             .stash_bytes = written * e,
             .output_bytes = written * e,
         });

@@ -32,6 +32,7 @@ struct embedding_shape {
     int64_t positions; /* rows of the position table, 0: none */
     int64_t types;     /* rows of the segment table, of which row 0 is added; 0: none */
     bool concat;       /* the output is one row of tokens * channels */
+    bool scaled;       /* rows of tokens count sqrt(channels) times */
 };
 
 /* A matrix product with (out, in) weights; `tied` instead of own weights: those of an embedding. */
@@ -66,6 +67,7 @@ struct attention_shape {
     int64_t memory;   /* tokens that are attended to, where they are others' (op `other`); else 0 */
     int64_t learned;  /* own parameters: sinks, a table of distances */
     int64_t copied;   /* channels of a token that are kept besides, e.g. parts shared by heads */
+    int64_t base;     /* of rotary positions; 0: 10000 */
     bool causal, flash;
 };
 /* `qkv` makes rows of queries, keys and values of all heads side by side; or only queries, and
@@ -77,13 +79,18 @@ uint32_t layer_attention(struct graph *g, const char *name, uint32_t qkv, uint32
 /* Rotary positions of queries and keys, in place. Su et al., RoFormer, 2021. */
 uint32_t layer_rope(struct graph *g, const char *name, uint32_t qkv,
                     const struct attention_shape *s);
-/* RMSNorm: no mean, no bias. Zhang and Sennrich, NeurIPS 2019. `channels` of rows of `width` are
- * normalised with `parameters` weights. */
-uint32_t layer_rmsnorm(struct graph *g, const char *name, uint32_t in, int64_t tokens,
-                       int64_t width, int64_t channels, int64_t parameters);
-/* act(a) * b of rows of a and b side by side, `channels` each. Shazeer, 2020. */
+/* RMSNorm: no mean, no bias. Zhang and Sennrich, NeurIPS 2019. The first `channels` of rows of `width`
+ * are normalised: as one, or (queries > 0) the first `queries` of them and the others, each as one or
+ * in heads of `head` channels that share weights. */
+struct rms_shape {
+    int64_t tokens, width, channels, queries, head;
+    bool offset; /* weights are 1 + parameter */
+};
+uint32_t layer_rmsnorm(struct graph *g, const char *name, uint32_t in, const struct rms_shape *s);
+/* act(a) * b of rows of a and b side by side, `channels` each; act is silu, or gelu in its tanh form.
+ * Shazeer, 2020. */
 uint32_t layer_gated(struct graph *g, const char *name, uint32_t in, int64_t tokens,
-                     int64_t channels, enum model_tensor tensor);
+                     int64_t channels, bool tanh, enum model_tensor tensor);
 uint32_t layer_gelu(struct graph *g, const char *name, uint32_t in, int64_t tokens,
                     int64_t channels, enum model_tensor tensor);
 
@@ -97,7 +104,8 @@ struct experts_shape {
     int64_t experts, top_k, capacity, group;
     int64_t scoring; /* parameters of the router beside its product */
     bool einsum;
-    bool gated; /* two products inwards, of which one is activated and gates the other */
+    bool over_all; /* weights are parts of a softmax over all experts, not of one over top_k */
+    bool gated;    /* two products inwards, of which one is activated and gates the other */
     bool unbiased;
 };
 

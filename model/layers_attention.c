@@ -51,6 +51,7 @@ uint32_t layer_attention(struct graph *g, const char *name, uint32_t qkv, uint32
         .parameter_bytes = s->learned * e,
         .shares = MODEL_NO_OP,
         .tensor = TENSOR_SPLIT,
+        .context_bytes = s->memory ? 0 : kv * e, /* what others' tokens make is not among them */
         .stash_bytes = (out + square + s->tokens * s->copied) * e + sums,
         .output_bytes = out * e,
     };
@@ -65,6 +66,8 @@ uint32_t layer_attention(struct graph *g, const char *name, uint32_t qkv, uint32
         *a++ = (struct graph_attribute){"window", s->window};
     if (s->memory)
         *a++ = (struct graph_attribute){"memory", s->memory};
+    if (s->learned)
+        *a++ = (struct graph_attribute){"learned", s->learned};
     return graph_add(g, &op);
 }
 
@@ -73,67 +76,79 @@ uint32_t layer_rope(struct graph *g, const char *name, uint32_t qkv,
 {
     int64_t e = g->model.element_bytes, turned = s->tokens * (s->heads + s->kv_heads) * s->head;
     int64_t size = turned + s->tokens * s->kv_heads * s->value;
-    return graph_add(g, &(struct graph_op){
-                            .name = name,
-                            .kind = "rope",
-                            .attribute = {{"tokens", s->tokens},
-                                          {"heads", s->heads},
-                                          {"kv_heads", s->kv_heads},
-                                          {"head", s->head}},
-                            .inputs = 1,
-                            .input = {qkv},
-                            .forward_flop = (double)(ROPE_OPERATIONS * turned),
-                            .backward_flop = (double)(ROPE_OPERATIONS * turned),
-                            .forward_bytes = (double)(2 * turned * e),
-                            .backward_bytes = (double)(2 * turned * e),
-                            .shares = MODEL_NO_OP,
-                            .tensor = TENSOR_SPLIT,
-                            .stash_bytes = size * e,
-                            .output_bytes = size * e,
-                        });
+    return graph_add(g,
+                     &(struct graph_op){
+                         .name = name,
+                         .kind = "rope",
+                         .attribute = {{"tokens", s->tokens},
+                                       {"heads", s->heads},
+                                       {"kv_heads", s->kv_heads},
+                                       {"head", s->head},
+                                       {s->base > 0 && s->base != 10000 ? "base" : NULL, s->base}},
+                         .inputs = 1,
+                         .input = {qkv},
+                         .forward_flop = (double)(ROPE_OPERATIONS * turned),
+                         .backward_flop = (double)(ROPE_OPERATIONS * turned),
+                         .forward_bytes = (double)(2 * turned * e),
+                         .backward_bytes = (double)(2 * turned * e),
+                         .shares = MODEL_NO_OP,
+                         .tensor = TENSOR_SPLIT,
+                         .stash_bytes = size * e,
+                         .output_bytes = size * e,
+                     });
 }
 
-uint32_t layer_rmsnorm(struct graph *g, const char *name, uint32_t in, int64_t tokens,
-                       int64_t width, int64_t channels, int64_t parameters)
+uint32_t layer_rmsnorm(struct graph *g, const char *name, uint32_t in, const struct rms_shape *s)
 {
-    int64_t e = g->model.element_bytes, size = tokens * channels, all = tokens * width;
-    int64_t rows = size / (parameters > 0 ? parameters : channels); /* a root each */
-    return graph_add(g, &(struct graph_op){
-                            .name = name,
-                            .kind = "rmsnorm",
-                            .attribute = {{"tokens", tokens},
-                                          {"channels", width},
-                                          {channels != width ? "of" : NULL, channels}},
-                            .inputs = 1,
-                            .input = {in},
-                            .forward_flop = (double)(RMS_FORWARD * size),
-                            .backward_flop = (double)(RMS_BACKWARD * size),
-                            .forward_bytes = (double)((2 * size + rows) * e),
-                            .backward_bytes = (double)((3 * size + rows) * e),
-                            .parameter_bytes = parameters * e,
-                            .shares = MODEL_NO_OP,
-                            .stash_bytes = (all + rows) * e,
-                            .output_bytes = all * e,
-                        });
+    int64_t e = g->model.element_bytes, size = s->tokens * s->channels, all = s->tokens * s->width;
+    int64_t parts = s->queries > 0 && s->queries < s->channels ? 2 : 1;
+    int64_t units = s->head > 0 ? s->channels / s->head : parts; /* with a root each */
+    int64_t rows = s->tokens * units;
+    struct graph_op op = {
+        .name = name,
+        .kind = "rmsnorm",
+        .attribute = {{"tokens", s->tokens}, {"channels", s->width}},
+        .inputs = 1,
+        .input = {in},
+        .forward_flop = (double)(RMS_FORWARD * size),
+        .backward_flop = (double)(RMS_BACKWARD * size),
+        .forward_bytes = (double)((2 * size + rows) * e),
+        .backward_bytes = (double)((3 * size + rows) * e),
+        .parameter_bytes = (s->head > 0 ? parts * s->head : s->channels) * e,
+        .shares = MODEL_NO_OP,
+        .stash_bytes = (all + rows) * e,
+        .output_bytes = all * e,
+    };
+    struct graph_attribute *a = op.attribute + 2;
+    if (s->channels != s->width)
+        *a++ = (struct graph_attribute){"of", s->channels};
+    if (s->queries > 0)
+        *a++ = (struct graph_attribute){"queries", s->queries};
+    if (s->head > 0)
+        *a++ = (struct graph_attribute){"head", s->head};
+    if (s->offset)
+        *a++ = (struct graph_attribute){"offset", 1};
+    return graph_add(g, &op);
 }
 
 uint32_t layer_gated(struct graph *g, const char *name, uint32_t in, int64_t tokens,
-                     int64_t channels, enum model_tensor tensor)
+                     int64_t channels, bool tanh, enum model_tensor tensor)
 {
     int64_t e = g->model.element_bytes, size = tokens * channels;
-    return graph_add(g, &(struct graph_op){
-                            .name = name,
-                            .kind = "gated",
-                            .attribute = {{"tokens", tokens}, {"channels", channels}},
-                            .inputs = 1,
-                            .input = {in},
-                            .forward_flop = (double)(GATED_FORWARD * size),
-                            .backward_flop = (double)(GATED_BACKWARD * size),
-                            .forward_bytes = (double)(3 * size * e),
-                            .backward_bytes = (double)(5 * size * e),
-                            .shares = MODEL_NO_OP,
-                            .tensor = tensor,
-                            .stash_bytes = size * e,
-                            .output_bytes = size * e,
-                        });
+    return graph_add(
+        g, &(struct graph_op){
+               .name = name,
+               .kind = "gated",
+               .attribute = {{"tokens", tokens}, {"channels", channels}, {tanh ? "tanh" : NULL, 1}},
+               .inputs = 1,
+               .input = {in},
+               .forward_flop = (double)(GATED_FORWARD * size),
+               .backward_flop = (double)(GATED_BACKWARD * size),
+               .forward_bytes = (double)(3 * size * e),
+               .backward_bytes = (double)(5 * size * e),
+               .shares = MODEL_NO_OP,
+               .tensor = tensor,
+               .stash_bytes = size * e,
+               .output_bytes = size * e,
+           });
 }

@@ -32,7 +32,11 @@ uint32_t layer_gate(struct graph *g, const char *name, uint32_t in, const struct
                             .attribute = {{"tokens", s->tokens},
                                           {"channels", s->channels},
                                           {"experts", s->experts},
-                                          {"top_k", s->top_k}},
+                                          {"top_k", s->top_k},
+                                          {s->scoring > 0 ? "scoring"
+                                           : s->over_all  ? "over_all"
+                                                          : NULL,
+                                           s->scoring > 0 ? s->scoring : 1}},
                             .inputs = 1,
                             .input = {in},
                             .forward_flop = work + (double)((GATE_FORWARD + s->top_k) * scores),
@@ -83,7 +87,11 @@ uint32_t layer_experts(struct graph *g, const char *name, uint32_t in, uint32_t 
                              {"slots", slots},
                              {"group", s->group},
                              {"einsum", s->einsum},
-                             {s->gated ? "gated" : NULL, s->gated}},
+                             {s->gated      ? "gated"
+                              : s->unbiased ? NULL
+                                            : "bias",
+                              1},
+                             {s->gated && !s->unbiased ? "bias" : NULL, 1}},
                .inputs = 2,
                .input = {in, gate},
                .forward_flop = products + i.forward * (double)(slots * h) + 2 * route,
@@ -95,7 +103,10 @@ uint32_t layer_experts(struct graph *g, const char *name, uint32_t in, uint32_t 
                .parameter_bytes = s->experts * (i.matrices * c * h + biases) * e,
                .shares = MODEL_NO_OP,
                .tensor = TENSOR_ROW, /* each expert by its inner width */
-               .exchange_bytes = slots * c * e,
+               .narrow = true,
+               /* the mean of both ways: tokens go out as operands and come back as sums are kept.
+                * DeepSeek-V3 (2024, arXiv:2412.19437), section 3.3.3 */
+               .exchange_bytes = slots * c * (graph_operand(g) + e) / 2,
                .stash_bytes = (size + slots * (2 * c + i.rows * h)) * e,
                .output_bytes = size * e,
            });

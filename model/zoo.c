@@ -72,11 +72,59 @@ static enum status unknown_parameter(const struct zoo_entry *e, const char *text
                      *text_hint(nearest, hint) ? hint : ";", list);
 }
 
-/* Parse "key=value" of `length` characters into value[] and note it in seen[]. The value has to
- * be a plain whole number: no sign, no blanks, nothing behind it. */
+/* The value behind '=' has to be a plain whole number: no sign, no blanks, nothing behind it. */
+static enum status numeric_value(const struct zoo_entry *e, const struct zoo_parameter *p,
+                                 const char *text, size_t length, int64_t *value)
+{
+    const char *from = text + strlen(p->name) + 1;
+    /* the value ends at ',' or at the end of the string, where strtoll stops by itself */
+    char *end;
+    errno = 0;
+    long long v = strtoll(from, &end, 10);
+    if (end != text + length || *from < '0' || *from > '9' || errno != 0 || v < p->min ||
+        v > p->max)
+        return error_set(STATUS_INVALID,
+                         "%s: '%.*s': %s is a whole number from %" PRId64 " to %" PRId64, e->name,
+                         shown(length), text, p->name, p->min, p->max);
+    *value = v;
+    return STATUS_OK;
+}
+
+/* One of the row's words. */
+static enum status named_value(const struct zoo_entry *e, const struct zoo_parameter *p,
+                               const char *text, size_t length, int64_t *value)
+{
+    const char *from = text + strlen(p->name) + 1;
+    size_t n = (size_t)(text + length - from);
+    char list[LIST] = "";
+    for (int64_t v = p->min; v <= p->max; v++) {
+        if (strlen(p->names[v]) == n && memcmp(p->names[v], from, n) == 0) {
+            *value = v;
+            return STATUS_OK;
+        }
+        list_add(list, p->names[v]);
+    }
+    return error_set(STATUS_INVALID, "%s: '%.*s': %s is one of %s", e->name, shown(length), text,
+                     p->name, list);
+}
+
+/* What "bits=32" and "bits=16" are called today; NULL: it is neither. */
+static const char *renamed(const char *text, size_t length)
+{
+    static const char *const names[][2] = {{"bits=32", "dtype=fp32"}, {"bits=16", "dtype=bf16"}};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+        if (strlen(names[k][0]) == length && memcmp(names[k][0], text, length) == 0)
+            return names[k][1];
+    return NULL;
+}
+
+/* Parse "key=value" of `length` characters into value[] and note it in seen[]. */
 static enum status set_parameter(const struct zoo_entry *e, const char *text, size_t length,
                                  int64_t *value, bool *seen)
 {
+    const char *today = renamed(text, length);
+    if (today)
+        text = today, length = strlen(today);
     const char *equals = memchr(text, '=', length);
     if (!equals)
         return error_set(STATUS_INVALID, "%s: '%.*s' is not of the form key=value", e->name,
@@ -91,16 +139,8 @@ static enum status set_parameter(const struct zoo_entry *e, const char *text, si
     if (seen[i])
         return error_set(STATUS_INVALID, "%s: %s is given twice", e->name, p->name);
 
-    /* the value ends at ',' or at the end of the string, where strtoll stops by itself */
-    char *end;
-    errno = 0;
-    long long v = strtoll(equals + 1, &end, 10);
-    if (end != text + length || equals[1] < '0' || equals[1] > '9' || errno != 0 || v < p->min ||
-        v > p->max)
-        return error_set(STATUS_INVALID,
-                         "%s: '%.*s': %s is a whole number from %" PRId64 " to %" PRId64, e->name,
-                         shown(length), text, p->name, p->min, p->max);
-    value[i] = v;
+    PASS(p->names ? named_value(e, p, text, length, &value[i])
+                  : numeric_value(e, p, text, length, &value[i]));
     seen[i] = true;
     return STATUS_OK;
 }

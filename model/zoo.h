@@ -10,8 +10,17 @@
 
 struct zoo_parameter {
     const char *name, *help;
-    int64_t value, min, max; /* default and range */
+    int64_t value, min, max;  /* default and range */
+    const char *const *names; /* words for the values from 0 to max, instead of numbers; or NULL */
 };
+
+/* The row of a model's type of numbers, DATA_ANY: as the model's file says. Its old names stay:
+ * bits=32 and bits=16, in plans written before there were more. */
+#define ZOO_DTYPE(usual)                                                                           \
+    {                                                                                              \
+        "dtype", "of numbers and products: fp32, tf32, fp16, bf16, fp8", (usual), DATA_fp32,       \
+            DATA_fp8, data_type_names                                                              \
+    }
 
 struct zoo_entry {
     const char *name, *summary;

@@ -18,7 +18,8 @@ static const struct zoo_parameter mlp[] = {
 
 static enum status build_mlp(const int64_t *value, struct model *out)
 {
-    struct graph g = {.model = {.element_bytes = 4, .tokens_per_sample = 1}};
+    struct graph g = graph_begin(DATA_fp32);
+    g.model.tokens_per_sample = 1;
     int64_t hidden = value[MLP_HIDDEN], width = value[MLP_TOKENS] * value[MLP_CHANNELS];
 
     uint32_t x = layer_embedding(&g, "embedding",

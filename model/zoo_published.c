@@ -2,14 +2,14 @@
 #include "model/config.h"
 #include "model/zoo.h"
 
-enum { TOKENS, LAYERS, BITS, FLASH, PARAMETERS };
+enum { TOKENS, LAYERS, DTYPE, FLASH, PARAMETERS };
 
 static enum status build(const char *family, const char *keys, const int64_t *value,
                          struct model *out)
 {
     const struct architecture_choice c = {.tokens = value[TOKENS],
                                           .layers = value[LAYERS],
-                                          .bits = value[BITS],
+                                          .dtype = (enum data_type)value[DTYPE],
                                           .flash = value[FLASH]};
     struct architecture a = family_find(family)->usual;
     PASS(config_set(&a, keys));
@@ -25,7 +25,7 @@ static enum status build(const char *family, const char *keys, const int64_t *va
     static const struct zoo_parameter rows_##id[PARAMETERS] = {                                    \
         [TOKENS] = {"tokens", "tokens per sample (sequence length)", tokens_, 1, 1 << 24},         \
         [LAYERS] = {"layers", "transformer layers", layers_, 1, ARCHITECTURE_LAYERS},              \
-        [BITS] = {"bits", "of a parameter and an activation: 16 or 32", 16, 16, 32},               \
+        [DTYPE] = ZOO_DTYPE(DATA_bf16),                                                            \
         [FLASH] = {"flash", "1: attention keeps no (tokens, tokens) matrix", 1, 0, 1},             \
     };                                                                                             \
     const struct zoo_entry zoo_##id = {name_, summary_, PARAMETERS, rows_##id, build_##id};

@@ -20,7 +20,7 @@ enum {
     TRANSFORMER_TOKENS,
     TRANSFORMER_VOCABULARY,
     TRANSFORMER_POSITIONS,
-    TRANSFORMER_BITS,
+    TRANSFORMER_DTYPE,
     TRANSFORMER_FLASH,
     TRANSFORMER_PARAMETERS_BERT,
     GPT_TIED = TRANSFORMER_PARAMETERS_BERT,
@@ -33,7 +33,7 @@ enum {
     EXPERTS_HEADS,
     EXPERTS_TOKENS,
     EXPERTS_VOCABULARY,
-    EXPERTS_BITS,
+    EXPERTS_DTYPE,
     EXPERTS_FLASH,
     EXPERTS_PARAMETERS_PLAIN,
     EXPERTS_EXPERTS = EXPERTS_PARAMETERS_PLAIN,
@@ -51,7 +51,8 @@ enum { PATCH = 48 };
 
 /* What all layers of one transformer have in common. */
 struct shape {
-    int64_t layers, hidden, heads, tokens, vocabulary, positions, bits;
+    int64_t layers, hidden, heads, tokens, vocabulary, positions;
+    enum data_type dtype;
     bool flash;
 };
 
@@ -61,8 +62,6 @@ static enum status check_shape(const struct shape *s)
     if (s->hidden % s->heads != 0)
         return error_set(STATUS_INVALID, "hidden=%" PRId64 " is not divisible by heads=%" PRId64,
                          s->hidden, s->heads);
-    if (s->bits % 16 != 0)
-        return error_set(STATUS_INVALID, "bits=%" PRId64 ": there are 16 and 32", s->bits);
     return STATUS_OK;
 }
 
@@ -75,7 +74,7 @@ static enum status read_shape(const int64_t *value, struct shape *out)
         .tokens = value[TRANSFORMER_TOKENS],
         .vocabulary = value[TRANSFORMER_VOCABULARY],
         .positions = value[TRANSFORMER_POSITIONS],
-        .bits = value[TRANSFORMER_BITS],
+        .dtype = (enum data_type)value[TRANSFORMER_DTYPE],
         .flash = value[TRANSFORMER_FLASH],
     };
     PASS(check_shape(&s));
@@ -150,11 +149,10 @@ static uint32_t post_norm_layer(struct graph *g, uint32_t x, const struct shape 
 
 static enum status build_gpt(const int64_t *value, struct model *out)
 {
-    struct graph g = {.model = {.element_bytes = 4}};
     struct shape s;
     PASS(read_shape(value, &s));
+    struct graph g = graph_begin(s.dtype);
     g.model.tokens_per_sample = (double)s.tokens;
-    g.model.element_bytes = s.bits / 8;
 
     uint32_t table = layer_embedding(&g, "embedding",
                                      &(struct embedding_shape){.tokens = s.tokens,
@@ -178,11 +176,10 @@ static enum status build_gpt(const int64_t *value, struct model *out)
 
 static enum status build_bert(const int64_t *value, struct model *out)
 {
-    struct graph g = {.model = {.element_bytes = 4}};
     struct shape s;
     PASS(read_shape(value, &s));
+    struct graph g = graph_begin(s.dtype);
     g.model.tokens_per_sample = (double)s.tokens;
-    g.model.element_bytes = s.bits / 8;
 
     uint32_t table = layer_embedding(&g, "embedding",
                                      &(struct embedding_shape){.tokens = s.tokens,
@@ -230,7 +227,7 @@ static struct shape plain_shape(const int64_t *value)
                           .heads = value[EXPERTS_HEADS],
                           .tokens = value[EXPERTS_TOKENS],
                           .vocabulary = value[EXPERTS_VOCABULARY],
-                          .bits = value[EXPERTS_BITS],
+                          .dtype = (enum data_type)value[EXPERTS_DTYPE],
                           .flash = value[EXPERTS_FLASH]};
 }
 
@@ -245,7 +242,8 @@ static enum status read_experts(const int64_t *value, const struct shape *s,
                                   .top_k = value[EXPERTS_TOP_K],
                                   .capacity = value[EXPERTS_CAPACITY],
                                   .group = value[EXPERTS_GROUP],
-                                  .einsum = value[EXPERTS_EINSUM]};
+                                  .einsum = value[EXPERTS_EINSUM],
+                                  .over_all = value[EXPERTS_TOP_K] == 1};
     if (out->top_k > out->experts)
         return error_set(STATUS_INVALID, "top_k=%" PRId64 " of experts=%" PRId64, out->top_k,
                          out->experts);
@@ -256,8 +254,8 @@ static enum status read_experts(const int64_t *value, const struct shape *s,
 static enum status language_model(const struct shape *s, const struct experts_shape *e,
                                   struct model *out)
 {
-    struct graph g = {.model = {.element_bytes = s->bits / 8}};
     PASS(check_shape(s));
+    struct graph g = graph_begin(s->dtype);
     g.model.tokens_per_sample = (double)s->tokens;
     uint32_t x = layer_embedding(&g, "embedding",
                                  &(struct embedding_shape){.tokens = s->tokens,
@@ -273,8 +271,8 @@ static enum status language_model(const struct shape *s, const struct experts_sh
 static enum status classifier(const struct shape *s, const struct experts_shape *e,
                               struct model *out)
 {
-    struct graph g = {.model = {.element_bytes = s->bits / 8}};
     PASS(check_shape(s));
+    struct graph g = graph_begin(s->dtype);
     uint32_t x = layer_patches(&g, "patches", s->tokens, s->hidden, PATCH);
     x = encoder(&g, x, s, e, false);
     x = layer_linear(
@@ -316,7 +314,7 @@ static enum status build_v_experts(const int64_t *value, struct model *out)
 
 /* ---- rows of the zoo */
 
-#define TRANSFORMER_ROWS(layers_, hidden_, heads_, tokens_, vocabulary_, bits_)                    \
+#define TRANSFORMER_ROWS(layers_, hidden_, heads_, tokens_, vocabulary_, dtype_)                   \
     [TRANSFORMER_LAYERS] = {"layers", "transformer layers", layers_, 1, 10000},                    \
     [TRANSFORMER_HIDDEN] = {"hidden", "channels of the residual stream", hidden_, 1, 131072},      \
     [TRANSFORMER_HEADS] = {"heads", "attention heads; divide hidden", heads_, 1, 1024},            \
@@ -324,26 +322,31 @@ static enum status build_v_experts(const int64_t *value, struct model *out)
     [TRANSFORMER_VOCABULARY] = {"vocabulary", "different tokens", vocabulary_, 2, 16777216},       \
     [TRANSFORMER_POSITIONS] = {"positions", "rows of the position table; 0: as many as tokens", 0, \
                                0, 1048576},                                                        \
-    [TRANSFORMER_BITS] = {"bits", "of a parameter and an activation: 16 or 32", bits_, 16, 32},    \
+    [TRANSFORMER_DTYPE] = ZOO_DTYPE(dtype_),                                                       \
     [TRANSFORMER_FLASH] = {"flash", "1: attention keeps no (tokens, tokens) matrix", 0, 0, 1}
 
-#define GPT_ROWS(layers_, hidden_, heads_, tokens_, vocabulary_, tied_, bits_)                     \
-    TRANSFORMER_ROWS(layers_, hidden_, heads_, tokens_, vocabulary_, bits_),                       \
+#define GPT_ROWS(layers_, hidden_, heads_, tokens_, vocabulary_, tied_, dtype_)                    \
+    TRANSFORMER_ROWS(layers_, hidden_, heads_, tokens_, vocabulary_, dtype_),                      \
         [GPT_TIED] = {"tied", "1: the head uses the embedding table", tied_, 0, 1}
 
 /* Shapes: Radford et al. (2019), table 2. */
-static const struct zoo_parameter gpt2_small[] = {GPT_ROWS(12, 768, 12, 1024, 50257, 1, 32)};
-static const struct zoo_parameter gpt2_medium[] = {GPT_ROWS(24, 1024, 16, 1024, 50257, 1, 32)};
-static const struct zoo_parameter gpt2_large[] = {GPT_ROWS(36, 1280, 20, 1024, 50257, 1, 32)};
-static const struct zoo_parameter gpt2_xl[] = {GPT_ROWS(48, 1600, 25, 1024, 50257, 1, 32)};
+static const struct zoo_parameter gpt2_small[] = {GPT_ROWS(12, 768, 12, 1024, 50257, 1, DATA_fp32)};
+static const struct zoo_parameter gpt2_medium[] = {
+    GPT_ROWS(24, 1024, 16, 1024, 50257, 1, DATA_fp32)};
+static const struct zoo_parameter gpt2_large[] = {
+    GPT_ROWS(36, 1280, 20, 1024, 50257, 1, DATA_fp32)};
+static const struct zoo_parameter gpt2_xl[] = {GPT_ROWS(48, 1600, 25, 1024, 50257, 1, DATA_fp32)};
 /* Brown et al. (2020), table 2.1, trained in half precision; the 13B model's width of 5140 there is
  * no multiple of its 40 heads: 40 heads of 128 are meant. */
-static const struct zoo_parameter gpt3_13b[] = {GPT_ROWS(40, 5120, 40, 2048, 50257, 1, 16)};
-static const struct zoo_parameter gpt3_175b[] = {GPT_ROWS(96, 12288, 96, 2048, 50257, 1, 16)};
-static const struct zoo_parameter gpt_tiny[] = {GPT_ROWS(4, 128, 4, 128, 256, 0, 32)};
+static const struct zoo_parameter gpt3_13b[] = {GPT_ROWS(40, 5120, 40, 2048, 50257, 1, DATA_bf16)};
+static const struct zoo_parameter gpt3_175b[] = {
+    GPT_ROWS(96, 12288, 96, 2048, 50257, 1, DATA_bf16)};
+static const struct zoo_parameter gpt_tiny[] = {GPT_ROWS(4, 128, 4, 128, 256, 0, DATA_fp32)};
 /* Devlin et al. (2019), section 3; vocabulary of the uncased models. */
-static const struct zoo_parameter bert_base[] = {TRANSFORMER_ROWS(12, 768, 12, 512, 30522, 32)};
-static const struct zoo_parameter bert_large[] = {TRANSFORMER_ROWS(24, 1024, 16, 512, 30522, 32)};
+static const struct zoo_parameter bert_base[] = {
+    TRANSFORMER_ROWS(12, 768, 12, 512, 30522, DATA_fp32)};
+static const struct zoo_parameter bert_large[] = {
+    TRANSFORMER_ROWS(24, 1024, 16, 512, 30522, DATA_fp32)};
 
 #define EXPERTS_ROWS(tokens_, token_help_, classes_, class_help_, vocabulary_)                     \
     [EXPERTS_LAYERS] = {"layers", "transformer layers", 8, 1, 10000},                              \
@@ -351,7 +354,7 @@ static const struct zoo_parameter bert_large[] = {TRANSFORMER_ROWS(24, 1024, 16,
     [EXPERTS_HEADS] = {"heads", "attention heads; divide hidden", 12, 1, 1024},                    \
     [EXPERTS_TOKENS] = {"tokens", token_help_, tokens_, 1, 16384},                                 \
     [EXPERTS_VOCABULARY] = {classes_, class_help_, vocabulary_, 2, 16777216},                      \
-    [EXPERTS_BITS] = {"bits", "of a parameter and an activation: 16 or 32", 32, 16, 32},           \
+    [EXPERTS_DTYPE] = ZOO_DTYPE(DATA_fp32),                                                        \
     [EXPERTS_FLASH] = {"flash", "1: attention keeps no (tokens, tokens) matrix", 0, 0, 1}
 #define R_ROWS EXPERTS_ROWS(128, "tokens per sample", "vocabulary", "different tokens", 33280)
 #define V_ROWS EXPERTS_ROWS(64, "patches of an image", "classes", "of images", 10)

@@ -264,6 +264,30 @@ static size_t node_size(const struct topology *t)
     return n;
 }
 
+/* Cuts divide units and keep more outputs; larger units keep fewer, and have more ops than single layers.
+ * Which layers are the first ones of their stages, nobody knows before. */
+static enum status find_again(struct auto_state *s)
+{
+    enum status st = STATUS_OK;
+    const struct partition_request *fixed = &s->r->fixed;
+    struct plan_stage whole = {.ops = s->m->n};
+    TRY(ARRAY_NEW(whole.op, whole.ops));
+    for (uint32_t i = 0; i < whole.ops; i++)
+        whole.op[i] = i;
+    for (int kind = 0; kind < RECOMPUTE_KINDS; kind++) {
+        struct auto_again *again = &s->again[kind];
+        TRY(ARRAY_NEW(again->unit, whole.ops));
+        TRY(ARRAY_NEW(again->kept, whole.ops));
+        whole.recompute = (enum plan_recompute)kind;
+        plan_units(&whole, s->m, again->unit, again->kept);
+        for (size_t i = 0; i < whole.ops && kind == RECOMPUTE_FULL; i++)
+            again->kept[i] = again->kept[i] && fixed->recompute_unit < 2;
+    }
+out:
+    free(whole.op);
+    return st;
+}
+
 static enum status prepare(struct auto_state *s)
 {
     const struct partition_request *fixed = &s->r->fixed;
@@ -273,6 +297,7 @@ static enum status prepare(struct auto_state *s)
     PASS(ARRAY_NEW(s->order, s->t->n));
     PASS(device_order_find(s->t, s->order));
     PASS(order_fast_first(s));
+    PASS(find_again(s));
     s->node = node_size(s->t);
     /* who asks for more stages than there are layers means ops */
     s->layers =
@@ -342,6 +367,10 @@ out:
     auto_result_free(&s.result);
     free(s.order);
     free(s.fast_order);
+    for (int kind = 0; kind < RECOMPUTE_KINDS; kind++) {
+        free(s.again[kind].unit);
+        free(s.again[kind].kept);
+    }
     return st;
 }
 

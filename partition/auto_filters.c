@@ -125,46 +125,57 @@ static double in_flight(const struct auto_state *s, const struct auto_trial *t, 
     return t->shape.chunks > 1 || !ordered ? 1 : fmin(filled, most);
 }
 
-/* What a stage needs at least: its parameters with all that belongs to them, and the activations of
- * so many microbatches; with full recomputation of the one that is made again. */
-static void stage_bytes(const struct auto_state *s, const struct auto_trial *t,
-                        const struct plan_stage *stage, double holds, double *own, double *kept)
+/* Bytes of a stage: of its parameters, of activations that are kept, of the unit that is made again. */
+struct least {
+    double own, kept, unit;
+};
+
+/* What a stage needs at least: its parameters with all that belongs to them, the activations of so many
+ * microbatches, and of the largest unit what is made again. */
+static struct least stage_bytes(const struct auto_state *s, const struct auto_trial *t,
+                                const struct plan_stage *stage, double holds)
 {
     const struct auto_saving *saving = &auto_savings[t->saving];
+    const struct auto_again *again = &s->again[saving->recompute];
     const struct auto_shape *shape = &t->shape;
     const struct cost_split split = {shape->shards, stage->expert_parallel,
-                                     shape->sequence_parallel};
+                                     shape->sequence_parallel, stage->context_parallel};
     struct cost_memory f = cost_memory(s->r->fixed.optimizer, s->m->element_bytes);
     double r = shape->replicas, times = (double)f.weights / (saving->zero > 2 ? r : 1) +
                                         (double)f.gradients / (saving->zero > 1 ? r : 1) +
                                         (double)f.state / (saving->zero > 0 ? r : 1);
-    double samples = (saving->recompute == RECOMPUTE_FULL ? 1 : holds) * shape->microbatch_size;
-    *own = *kept = 0;
+    bool larger = saving->recompute == RECOMPUTE_FULL && s->r->fixed.recompute_unit > 1;
+    struct least least = {0};
+    double unit = 0;
     for (size_t i = 0; i < stage->ops; i++) {
         const struct model_op *op = &s->m->op[stage->op[i]];
         struct cost_part part = cost_part(op, &split);
-        bool output =
-            saving->recompute == RECOMPUTE_SELECTIVE && plan_remakes(RECOMPUTE_SELECTIVE, op);
-        *own += times * (double)op->parameter_bytes * part.parameters;
-        *kept += samples * part.stash * (double)(output ? op->output_bytes : op->stash_bytes);
+        uint32_t of = again->unit[stage->op[i]];
+        bool kept = of == 0 ? !larger : again->kept[stage->op[i]];
+        double bytes = shape->microbatch_size * part.stash,
+               output = kept ? bytes * (double)op->output_bytes : 0;
+        if (i == 0 || of != again->unit[stage->op[i - 1]])
+            unit = 0;
+        least.own += times * (double)op->parameter_bytes * part.parameters;
+        least.kept += holds * (of == 0 && kept ? bytes * (double)op->stash_bytes : output);
+        unit += of > 0 ? bytes * (double)op->stash_bytes - output : 0;
+        least.unit = fmax(least.unit, unit);
     }
+    return least;
 }
 
-/* What every rank keeps at least, without what it receives, gathers and, selectively, makes again.
- * Of several stages that are made again in full, one at a time is. */
+/* What every rank keeps at least, without what it receives and gathers. */
 static enum status hopeless(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
     const struct plan *p = t->cut;
-    bool full = auto_savings[t->saving].recompute == RECOMPUTE_FULL;
     for (size_t rank = 0; rank < t->shape.depth && !*out; rank++) {
         uint32_t type = s->t->type_of[p->stage[rank].device[0]];
         double bytes = 0, most = 0, holds = in_flight(s, t, rank);
         for (uint32_t k = 0; k < t->shape.chunks; k++) {
-            double own, kept;
             uint32_t at = schedule_stage(t->schedule, t->shape.depth, (uint32_t)rank, k);
-            stage_bytes(s, t, &p->stage[at], holds, &own, &kept);
-            bytes += own + (full ? 0 : kept);
-            most = fmax(most, full ? kept : 0);
+            struct least least = stage_bytes(s, t, &p->stage[at], holds);
+            bytes += least.own + least.kept;
+            most = fmax(most, least.unit);
         }
         double room = (double)(s->t->type[type].memory_bytes -
                                (s->r->reserve_bytes ? s->r->reserve_bytes[type] : 0));

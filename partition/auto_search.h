@@ -20,7 +20,8 @@ enum {
 struct auto_shape {
     uint32_t depth; /* ranks of a pipeline */
     uint32_t chunks, shards, microbatch_size;
-    uint32_t replicas;                     /* of every stage, or the most of one: */
+    uint32_t replicas; /* of every stage, or the most of one: */
+    uint32_t context;  /* of them that share every sequence; 0 is as good as 1 */
     const struct partition_uneven *uneven; /* NULL: all stages have as many */
     bool sequence_parallel;
     enum partition_placement placement;
@@ -46,10 +47,11 @@ struct auto_saving {
 enum { AUTO_SAVINGS = 24 };
 extern const struct auto_saving auto_savings[AUTO_SAVINGS];
 
-/* A bit for each way to save memory: buckets save none. */
+/* A bit for each way to save memory: with ZeRO 3 a bucket may be smaller than a layer. */
 static inline uint32_t auto_memory_bit(const struct auto_saving *saving)
 {
-    return 1u << (saving->recompute * AUTO_ZEROS + saving->zero);
+    bool smaller = saving->zero == 3 && saving->buckets;
+    return 1u << (saving->recompute * (AUTO_ZEROS + 1) + saving->zero + smaller);
 }
 
 /* The plan that is about to be tried, and what others of its shape have shown. */
@@ -78,8 +80,13 @@ struct auto_state {
     bool layers;                  /* stages begin at layers */
     uint32_t *order;              /* [t->n] neighbours together */
     uint32_t *fast_order;         /* [t->n] the same, but the fastest types first */
-    size_t node;                  /* devices of a node */
-    size_t most, least;           /* devices of the class that is tried: least < n <= most */
+    /* What every plan with a kind of recomputation makes again, wherever it is cut: [m->n] */
+    struct auto_again {
+        uint32_t *unit; /* plan_units() of layers; 0: some plan may not */
+        bool *kept;     /* the output of an op in a unit stays */
+    } again[RECOMPUTE_KINDS];
+    size_t node;        /* devices of a node */
+    size_t most, least; /* devices of the class that is tried: least < n <= most */
     double begin_s;
     double best_s;      /* of what fits, INFINITY at first */
     double effort;      /* left */
@@ -95,9 +102,14 @@ static inline bool auto_wanted(size_t fixed, size_t value)
 {
     return fixed == 0 || fixed == value;
 }
-/* Can the samples be trained in microbatches of this size by so many replicas? */
-bool auto_divides(const struct auto_state *s, size_t size, size_t replicas);
-/* Microbatches of one replica. */
+/* Can the samples be trained in microbatches of this size by so many streams of replicas? */
+bool auto_divides(const struct auto_state *s, size_t size, size_t streams);
+/* Replicas of the shape that share every sequence. */
+static inline uint32_t auto_context(const struct auto_shape *shape)
+{
+    return shape->context > 0 ? shape->context : 1;
+}
+/* Microbatches of one stream of replicas. */
 double auto_microbatches(const struct auto_state *s, const struct auto_shape *shape);
 static inline size_t auto_devices(const struct auto_shape *shape)
 {

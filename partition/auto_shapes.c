@@ -14,6 +14,7 @@ struct partition_request auto_request_for(const struct auto_state *s,
     request.replicas = shape->replicas;
     request.uneven = shape->uneven;
     request.tensor_parallel = shape->shards;
+    request.context_parallel = shape->context;
     request.microbatch_size = shape->microbatch_size;
     request.microbatches = (uint32_t)(s->r->samples / shape->microbatch_size);
     request.placement = shape->placement;
@@ -27,13 +28,13 @@ struct partition_request auto_request_for(const struct auto_state *s,
 
 double auto_microbatches(const struct auto_state *s, const struct auto_shape *shape)
 {
-    return (double)(s->r->samples / shape->microbatch_size) / shape->replicas;
+    return (double)(s->r->samples / shape->microbatch_size) * auto_context(shape) / shape->replicas;
 }
 
-bool auto_divides(const struct auto_state *s, size_t size, size_t replicas)
+bool auto_divides(const struct auto_state *s, size_t size, size_t streams)
 {
     size_t microbatches = s->r->samples / size;
-    return s->r->samples % size == 0 && microbatches % replicas == 0 &&
+    return s->r->samples % size == 0 && microbatches % streams == 0 &&
            auto_wanted(s->r->fixed.microbatches, microbatches) &&
            auto_wanted(s->r->fixed.microbatch_size, size);
 }
@@ -57,9 +58,11 @@ static void find_work(const struct auto_state *s, struct family *f)
             struct op_cost c =
                 cost_op(s->m, &s->t->type[k], i, f->shape.microbatch_size, r.optimizer, &spread);
             sum_s += c.forward_s + c.backward_s;
-            for (int kind = RECOMPUTE_SELECTIVE; kind < RECOMPUTE_KINDS; kind++)
-                if (plan_remakes((enum plan_recompute)kind, &s->m->op[i]))
-                    again_s[kind] += c.forward_s;
+            again_s[RECOMPUTE_SELECTIVE] +=
+                s->again[RECOMPUTE_SELECTIVE].unit[i] > 0 ? c.forward_s : 0;
+            bool all = r.recompute_layers == 0; /* else any layers, few perhaps */
+            again_s[RECOMPUTE_FULL] +=
+                all && s->again[RECOMPUTE_FULL].unit[i] > 0 ? c.forward_s : 0;
         }
         f->work_s = fmin(f->work_s, sum_s);
         for (int kind = RECOMPUTE_SELECTIVE; kind < RECOMPUTE_KINDS; kind++)
@@ -118,7 +121,8 @@ static enum status add_depths(const struct auto_state *s, const struct family *f
             continue;
         for (size_t r = slots / depth; r * depth * f->shape.shards > s->least; r--) {
             if ((any && s->t->n > AUTO_SMALL) || !auto_wanted(s->r->fixed.replicas, r) ||
-                (s->usual->crossed && r % 2 == 1) || !auto_divides(s, f->shape.microbatch_size, r))
+                r % f->shape.context != 0 || (s->usual->crossed && r % 2 == 1) ||
+                !auto_divides(s, f->shape.microbatch_size, r / f->shape.context))
                 continue;
             PASS(add_shape(s, f, depth, r, all));
             any = true;
@@ -148,6 +152,7 @@ static enum status add_shards(const struct auto_state *s, uint32_t shards, struc
     const struct partition_request *fixed = &s->r->fixed;
     struct auto_shape shape = {
         .chunks = 1,
+        .context = s->r->fixed.context_parallel ? s->r->fixed.context_parallel : 1,
         .shards = shards,
         .placement = PLACE_PIPELINES,
         .most_stages = partition_most_stages(s->m, shards, s->layers),
@@ -200,10 +205,12 @@ out:
 static int by_bound(const void *a, const void *b)
 {
     const struct auto_shape *x = a, *y = b;
-    const double p[] = {x->depth > AUTO_DEEP, x->bound_s,  x->shards,           x->depth,
-                        x->microbatch_size,   x->replicas, x->sequence_parallel};
-    const double q[] = {y->depth > AUTO_DEEP, y->bound_s,  y->shards,           y->depth,
-                        y->microbatch_size,   y->replicas, y->sequence_parallel};
+    const double p[] = {
+        x->depth > AUTO_DEEP, x->bound_s,           x->shards, x->depth, x->microbatch_size,
+        x->replicas,          x->sequence_parallel, x->context};
+    const double q[] = {
+        y->depth > AUTO_DEEP, y->bound_s,           y->shards, y->depth, y->microbatch_size,
+        y->replicas,          y->sequence_parallel, y->context};
     for (size_t k = 0; k < sizeof p / sizeof *p; k++)
         if (p[k] != q[k])
             return p[k] < q[k] ? -1 : 1;

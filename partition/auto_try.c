@@ -66,6 +66,7 @@ static bool keeps_given(const struct auto_state *s, const struct plan *p)
     return auto_wanted(fixed->stages, p->stages) &&
            auto_wanted(fixed->replicas, p->stage[0].replicas) &&
            auto_wanted(fixed->tensor_parallel, p->stage[0].tensor_parallel) && fixed->chunks <= 1 &&
+           auto_wanted(fixed->context_parallel, p->stage[0].context_parallel) &&
            fixed->sequence_parallel <= p->sequence_parallel &&
            (!g->recompute || p->stage[0].recompute == fixed->recompute) &&
            (!g->zero || p->zero == fixed->zero) &&
@@ -250,7 +251,7 @@ static bool chunks_wanted(const struct auto_state *s, const struct auto_shape *s
                           uint32_t chunks)
 {
     size_t stages = (size_t)shape->depth * chunks;
-    uint64_t mine = s->r->samples / shape->microbatch_size / shape->replicas;
+    uint64_t mine = (uint64_t)auto_microbatches(s, shape);
     if (stages > shape->most_stages || !auto_wanted(s->r->fixed.stages, stages))
         return false;
     if (!auto_wanted(s->r->fixed.chunks, chunks))

@@ -51,7 +51,8 @@ static uint32_t at_least_1(uint32_t count)
 struct cost_split partition_spread(const struct partition_request *r)
 {
     return (struct cost_split){at_least_1(r->tensor_parallel), at_least_1(r->expert_parallel),
-                               r->sequence_parallel && r->tensor_parallel > 1};
+                               r->sequence_parallel && r->tensor_parallel > 1,
+                               at_least_1(r->context_parallel)};
 }
 
 /* ---- where stages may begin */
@@ -83,30 +84,6 @@ enum status partition_check_shards(const struct model *m, uint32_t tensor_parall
     return STATUS_OK;
 }
 
-/* Characters of the name's block: through its first part that is a number, else the first that ends
- * in a digit, its last part apart; 0: it has none. */
-static size_t block_of(const char *name)
-{
-    size_t ends_in_digit = 0;
-    for (size_t i = 0, part = 0; name[i]; i++) {
-        if (name[i] != '.' && name[i] != '/')
-            continue;
-        if (strspn(name + part, "0123456789") == i - part && i > part)
-            return i;
-        if (ends_in_digit == 0 && i > part && strchr("0123456789", name[i - 1]))
-            ends_in_digit = i;
-        part = i + 1;
-    }
-    return ends_in_digit;
-}
-
-bool partition_begins_layer(const struct model *m, size_t i)
-{
-    const char *name = m->op[i].name, *before = i > 0 ? m->op[i - 1].name : "";
-    size_t block = block_of(name);
-    return i == 0 || block == 0 || block_of(before) != block || strncmp(name, before, block) != 0;
-}
-
 /* The rule of whole tensors in one pass: op i may begin a stage if no op from i on reads what an
  * earlier op has divided, so if the last reader of all divided tensors so far is before i. */
 size_t partition_begins(const struct model *m, uint32_t shards, bool layers, size_t *begins)
@@ -116,7 +93,7 @@ size_t partition_begins(const struct model *m, uint32_t shards, bool layers, siz
         size_t readers = m->out_start[i + 1] - m->out_start[i];
         if (begins)
             begins[i] = found;
-        found += i == 0 || (i > read_until && (!layers || partition_begins_layer(m, i)));
+        found += i == 0 || (i > read_until && (!layers || model_begins_layer(m, i)));
         if (shards > 1 && readers > 0 && is_divided(&m->op[i]) &&
             m->out[m->out_start[i + 1] - 1] > read_until)
             read_until = m->out[m->out_start[i + 1] - 1];
@@ -219,8 +196,9 @@ static enum status fill_head(const struct partition_request *r, const char *algo
     p->seed = r->seed;
     p->zero = r->zero;
     p->bucket_bytes = r->bucket_bytes;
-    p->reduce_bits = r->reduce_bits;
+    p->reduce_dtype = r->reduce_dtype;
     p->sequence_parallel = r->sequence_parallel;
+    p->context_exchange = r->context_parallel > 1 ? r->context_exchange : EXCHANGE_RING;
     PASS(text_copy(r->model, &p->model));
     PASS(text_copy(r->platform, &p->platform));
     PASS(text_copy(r->schedule, &p->schedule));
@@ -288,7 +266,10 @@ static enum status fill_stages(const struct partition_request *r, size_t ops, co
             stage->op[k] = (uint32_t)(first[s] + k);
         stage->tensor_parallel = shards;
         stage->expert_parallel = at_least_1(r->expert_parallel);
+        stage->context_parallel = at_least_1(r->context_parallel);
         stage->recompute = r->recompute;
+        stage->recompute_layers = r->recompute_layers;
+        stage->recompute_unit = at_least_1(r->recompute_unit);
         for (uint32_t k = 0; k < stage->devices; k++)
             stage->device[k] = device_of(r, order, s, k / shards, k % shards);
     }

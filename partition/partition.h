@@ -38,21 +38,23 @@ struct partition_request {
     uint32_t replicas;                     /* of every stage, >= 1 */
     const struct partition_uneven *uneven; /* instead, without chunks; NULL: every stage has them */
     /* Devices needed: stages / chunks * replicas * tensor_parallel. 0 is as good as 1: */
-    uint32_t tensor_parallel, expert_parallel;
+    uint32_t tensor_parallel, expert_parallel, context_parallel;
+    enum plan_exchange context_exchange;
     uint32_t chunks; /* stages on each set of devices: virtual stages */
     uint32_t zero;   /* as in struct plan, and so on: */
     int64_t bucket_bytes;
-    uint32_t reduce_bits;
+    enum data_type reduce_dtype;
     bool sequence_parallel;
     enum plan_recompute recompute;
+    uint32_t recompute_layers, recompute_unit; /* 0 of the latter is as good as 1 */
     uint32_t microbatches, microbatch_size;
     const char *schedule, *optimizer;
     const char *model, *platform; /* names for the plan file */
     uint64_t seed;
     enum partition_placement placement;
     const uint32_t *order; /* [t->n] from device_order_find(); NULL: asked for here */
-    bool layers; /* stages begin where layers do (partition_begins_layer()), else at any op */
-    const char *split_at; /* manual: names of ops, separated by commas, at which stages begin, in
+    bool layers;           /* stages begin where layers do (model_begins_layer()), else at any op */
+    const char *split_at;  /* manual: names of ops, separated by commas, at which stages begin, in
                               any order; else NULL */
 };
 
@@ -131,12 +133,6 @@ size_t partition_split_stages(const char *list);
 
 /* Can the ops be divided over so many shards? STATUS_INVALID names the first that cannot. O(n). */
 enum status partition_check_shards(const struct model *m, uint32_t tensor_parallel) MUST_CHECK;
-
-/* Does a layer begin with op i? By the names of the ops: ops in a row that share their block are a
- * layer, and an op of no block is one by itself. The block of a name is what stands before '.' or
- * '/' up to the first part that is a number ("h.3" of "h.3.attn.proj"), or else that ends in a digit
- * ("h3" of "h3.ln1"). A model whose names have no blocks has a layer for each op. */
-bool partition_begins_layer(const struct model *m, size_t i);
 
 /* Where stages may begin, as struct partition_problem has it: begins[m->n + 1], or NULL; returns
  * begins[m->n]. O(n). */

@@ -90,7 +90,8 @@ static enum status make_stage(uint32_t s, uint32_t replicas, struct plan_stage *
                                .device = malloc(replicas * sizeof *out->device),
                                .replicas = replicas,
                                .tensor_parallel = 1,
-                               .expert_parallel = 1};
+                               .expert_parallel = 1,
+                               .context_parallel = 1};
     if (!out->op || !out->device)
         return error_set(STATUS_NOMEM, "a plan of %u replicas", replicas);
     out->op[0] = s;

@@ -165,14 +165,14 @@ static uint64_t devices_of(const struct plan *p)
     return devices;
 }
 
-/* After how many microbatches lists repeat: with r_s replicas of stage s microbatch b goes to
- * replica b mod r_s, and virtual stages take them in groups of as many as there are teams. */
+/* After how many microbatches lists repeat: with r_s streams of stage s microbatch b goes to
+ * stream b mod r_s, and virtual stages take them in groups of as many as there are teams. */
 static uint64_t unit_of(const struct plan *p)
 {
     uint64_t unit = teams_of(p) < p->stages ? teams_of(p) : 1;
     uint64_t cycle = 1;
     for (size_t s = 0; s < p->stages && cycle < p->microbatches; s++)
-        cycle = common_multiple(cycle, p->stage[s].replicas);
+        cycle = common_multiple(cycle, plan_streams(&p->stage[s]));
     return unit * cycle;
 }
 
@@ -182,7 +182,7 @@ static uint64_t depth_of(const struct plan *p)
 {
     uint64_t depth = 0, teams = teams_of(p);
     for (uint64_t t = 0; t < teams; t++)
-        depth += p->stage[t].replicas;
+        depth += plan_streams(&p->stage[t]);
     return depth;
 }
 

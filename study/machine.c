@@ -14,10 +14,11 @@ static double sum_known(double sum, double devices_before, double copies, double
     return value > 0 && (sum > 0 || devices_before == 0) ? sum + copies * value : 0;
 }
 
-void machine_add(struct machine *m, const struct device_type *type, double copies)
+void machine_add(struct machine *m, const struct model *model, const struct device_type *type,
+                 double copies)
 {
-    m->flops += copies * type->flops;
-    m->peak_flops = sum_known(m->peak_flops, m->devices, copies, type->peak_flops);
+    m->flops += copies * device_flops(type, model->dtype);
+    m->peak_flops = sum_known(m->peak_flops, m->devices, copies, type->peak[model->dtype]);
     m->watts = sum_known(m->watts, m->devices, copies, type->watts);
     m->price_per_hour = sum_known(m->price_per_hour, m->devices, copies, type->price_per_hour);
     m->devices += copies;
@@ -25,9 +26,6 @@ void machine_add(struct machine *m, const struct device_type *type, double copie
 
 void machine_finish(struct machine *m, const struct model *model, double samples_per_s)
 {
-    enum { PEAK_OF = 2 }; /* bytes of the numbers */
-    if (model->element_bytes != PEAK_OF)
-        m->peak_flops = 0;
     m->tokens_per_s = samples_per_s * model->tokens_per_sample;
     m->done_flops = samples_per_s * model_sample_flop(model);
 }
@@ -42,7 +40,7 @@ enum status machine_of_plan(const struct plan *p, const struct model *model,
         for (size_t k = 0; k < p->stage[s].devices; k++) {
             uint32_t device = p->stage[s].device[k];
             if (!used[device])
-                machine_add(out, topology_type(t, device), 1);
+                machine_add(out, model, topology_type(t, device), 1);
             used[device] = true;
         }
     free(used);
@@ -61,7 +59,7 @@ void machine_measure(const struct model *model, const struct program *p, const s
     struct machine all = {0};
     for (size_t r = 0; r < p->ranks; r++) {
         const struct device_type *type = topology_type(t, p->rank[r].device);
-        machine_add(&all, type, (double)program_rank_copies(p, r)); /* on devices alike */
+        machine_add(&all, model, type, (double)program_rank_copies(p, r)); /* on devices alike */
         m->rank[r].memory_bytes = type->memory_bytes;
     }
     machine_finish(&all, model, m->samples_per_s);

@@ -22,8 +22,9 @@ struct machine {
 };
 
 /* {0} and then every device once; `copies` devices of the type. */
-void machine_add(struct machine *m, const struct device_type *type, double copies);
-/* After the last device: nominal peaks are those of 16-bit numbers, of other models not known. */
+void machine_add(struct machine *m, const struct model *model, const struct device_type *type,
+                 double copies);
+/* After the last device. */
 void machine_finish(struct machine *m, const struct model *model, double samples_per_s);
 /* The devices of a plan. O(stages x devices). STATUS_NOMEM. */
 enum status machine_of_plan(const struct plan *p, const struct model *model,

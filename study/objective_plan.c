@@ -245,13 +245,14 @@ static enum status fill_stages(struct conversion *c, struct plan *p, size_t *rou
             (struct plan_stage){.replicas = part->replicas,
                                 .tensor_parallel = part->tensor_parallel,
                                 .expert_parallel = 1,
+                                .context_parallel = 1,
                                 .recompute = part->recompute ? RECOMPUTE_FULL : RECOMPUTE_NONE};
         stage->devices = (size_t)part->replicas * part->tensor_parallel;
         *rounded += part->recompute && !part->recompute_all;
         PASS(ARRAY_NEW(stage->device, stage->devices));
     }
-    for (size_t i = 0; i < m->n; i++)
-        p->stage[c->stage_of[i]].ops++;
+    for (size_t i = 0; i < m->n; i++) /* published models make a stage again as a whole */
+        p->stage[c->stage_of[i]].recompute_unit = (uint32_t)++p->stage[c->stage_of[i]].ops;
     for (size_t s = 0; s < p->stages; s++) {
         PASS(ARRAY_NEW(p->stage[s].op, p->stage[s].ops));
         p->stage[s].ops = 0;

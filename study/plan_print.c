@@ -42,6 +42,8 @@ void plan_print_json(const struct plan *p, const struct model *m, const struct t
         json_close(&w);
         json_put_integer(&w, "replicas", stage->replicas);
         json_put_integer(&w, "tensor_parallel", stage->tensor_parallel);
+        if (stage->context_parallel > 1)
+            json_put_integer(&w, "context_parallel", stage->context_parallel);
         json_put_bool(&w, "recompute", stage->recompute != RECOMPUTE_NONE);
         json_close(&w);
     }
@@ -63,7 +65,8 @@ void plan_print_stages(const struct plan *p, const struct model *m, const struct
         double forward_s = 0, backward_s = 0, bytes = 0;
         for (size_t k = 0; k < stage->ops; k++) {
             const struct cost_split split = {stage->tensor_parallel, stage->expert_parallel,
-                                             p->sequence_parallel && stage->tensor_parallel > 1};
+                                             p->sequence_parallel && stage->tensor_parallel > 1,
+                                             stage->context_parallel};
             struct op_cost c =
                 cost_op(m, type, stage->op[k], p->microbatch_size, p->optimizer, &split);
             forward_s += c.forward_s;

@@ -40,14 +40,16 @@ static const char *placement_of(const struct auto_candidate *c)
 static const char *extras_of(const struct plan *p, char text[CELL])
 {
     static const char *const recompute[RECOMPUTE_KINDS] = {"", "sel ", "full "};
-    char zero[16] = "", bucket[32] = "";
+    char zero[16] = "", bucket[32] = "", context[16] = "";
     int64_t b = p->bucket_bytes;
     if (p->zero)
         snprintf(zero, sizeof zero, "z%u ", p->zero);
     if (b > 0)
         snprintf(bucket, sizeof bucket, "b%.4g%s", (double)b / (b < 1 << 20 ? 1024 : 1 << 20),
                  b < 1 << 20 ? "K" : "M");
-    int n = snprintf(text, CELL, "%s%s%s%s", recompute[p->stage[0].recompute], zero,
+    if (p->stage[0].context_parallel > 1)
+        snprintf(context, sizeof context, "cp%u ", p->stage[0].context_parallel);
+    int n = snprintf(text, CELL, "%s%s%s%s%s", recompute[p->stage[0].recompute], zero, context,
                      p->sequence_parallel && p->stage[0].tensor_parallel > 1 ? "sp " : "", bucket);
     while (n > 0 && text[n - 1] == ' ')
         text[--n] = '\0';
@@ -244,6 +246,8 @@ static void put_candidate(struct json_writer *w, const struct auto_candidate *c,
         json_put_integer(w, NULL, p->stage[k].replicas);
     json_close(w);
     json_put_integer(w, "shards", p->stage[0].tensor_parallel);
+    if (p->stage[0].context_parallel > 1)
+        json_put_integer(w, "context_parallel", p->stage[0].context_parallel);
     json_put_integer(w, "devices", (int64_t)c->devices);
     json_put_string(w, "schedule", p->schedule);
     json_put_integer(w, "chunks", (int64_t)chunks_of(c));

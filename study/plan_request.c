@@ -62,6 +62,15 @@ static enum status check_unwritten(const struct arguments *a, uint64_t way)
     return STATUS_OK;
 }
 
+/* The settings table knows the words, so one of them, or none, is what it says. */
+static enum plan_recompute recompute_of(const struct arguments *a)
+{
+    size_t k = RECOMPUTE_KINDS - 1;
+    while (k > 0 && (!a->recompute || strcmp(a->recompute, plan_recompute_names[k]) != 0))
+        k--;
+    return (enum plan_recompute)k;
+}
+
 /* Options that say something only beside others, whatever model and platform are. Where the search
  * chooses the others it finds what suits. These are no rules of plan_settle(): a grid of points may
  * well have a corner in which one of its settings means nothing. */
@@ -81,6 +90,13 @@ static enum status check_together(const struct arguments *a, const struct partit
                                        "are summed"},
         {a->expert_parallel > 1 && (alone || a->replicas % a->expert_parallel != 0),
          "--expert-parallel needs a multiple of it as --replicas"},
+        {a->context_parallel > 1 && al->cut &&
+             (a->replicas ? a->replicas : 1) % a->context_parallel != 0,
+         "--context-parallel needs a multiple of it as --replicas"},
+        {a->context_exchange && a->context_parallel < 2,
+         "--context-exchange needs --context-parallel of 2 or more"},
+        {(a->recompute_layers || a->recompute_unit) && recompute_of(a) != RECOMPUTE_FULL,
+         "--recompute-layers and --recompute-unit need --recompute full"},
         {a->chunks > 1 && schedule && !schedule->chunked,
          "--chunks and --schedule: this one gives every stage devices of its own"},
         {a->chunks > 0 && schedule && schedule->vee && a->chunks != 2,
@@ -160,21 +176,21 @@ enum status plan_settle(struct arguments *a)
 {
     PASS(settle_split(a));
     PASS(settle_batch(a));
-    if (a->microbatches && a->replicas > a->microbatches)
+    size_t streams = a->context_parallel ? a->replicas / a->context_parallel : a->replicas;
+    if (a->microbatches && streams > a->microbatches)
         return error_set(STATUS_USAGE, "%zu replicas need at least as many microbatches, not %zu",
-                         a->replicas, a->microbatches);
+                         streams, a->microbatches);
     if (a->sequence_parallel && a->tensor_parallel < 2 && (a->tensor_parallel || !is_auto(a)))
         return error_set(STATUS_USAGE, "--sequence-parallel needs --tensor-parallel of 2 or more");
     return STATUS_OK;
 }
 
-/* The settings table knows the words, so one of them, or none, is what it says. */
-static enum plan_recompute recompute_of(const struct arguments *a)
+static enum data_type reduce_dtype_of(const struct arguments *a)
 {
-    size_t k = RECOMPUTE_KINDS - 1;
-    while (k > 0 && (!a->recompute || strcmp(a->recompute, plan_recompute_names[k]) != 0))
+    size_t k = DATA_TYPES - 1;
+    while (k > 0 && (!a->reduce_dtype || strcmp(a->reduce_dtype, data_type_names[k]) != 0))
         k--;
-    return (enum plan_recompute)k;
+    return (enum data_type)k;
 }
 
 /* What is given, or what the schedule that is given cannot do without. */
@@ -185,18 +201,30 @@ static uint32_t chunks_of(const struct arguments *a)
     return a->chunks || !vee ? (uint32_t)a->chunks : 2;
 }
 
+static enum plan_exchange exchange_of(const struct arguments *a)
+{
+    size_t k = EXCHANGE_KINDS - 1;
+    while (k > 0 && (!a->context_exchange || strcmp(a->context_exchange, plan_exchange_names[k])))
+        k--;
+    return (enum plan_exchange)k;
+}
+
 struct partition_request plan_request(const struct arguments *a)
 {
     return (struct partition_request){.stages = a->stages,
                                       .replicas = (uint32_t)a->replicas,
                                       .tensor_parallel = (uint32_t)a->tensor_parallel,
                                       .expert_parallel = (uint32_t)a->expert_parallel,
+                                      .context_parallel = (uint32_t)a->context_parallel,
+                                      .context_exchange = exchange_of(a),
                                       .chunks = chunks_of(a),
                                       .zero = (uint32_t)a->zero,
                                       .bucket_bytes = (int64_t)a->bucket_bytes,
-                                      .reduce_bits = (uint32_t)a->reduce_bits,
+                                      .reduce_dtype = reduce_dtype_of(a),
                                       .sequence_parallel = a->sequence_parallel,
                                       .recompute = recompute_of(a),
+                                      .recompute_layers = (uint32_t)a->recompute_layers,
+                                      .recompute_unit = (uint32_t)a->recompute_unit,
                                       .microbatches = (uint32_t)a->microbatches,
                                       .microbatch_size = (uint32_t)a->microbatch_size,
                                       .schedule = a->schedule,
@@ -221,8 +249,14 @@ static const char *stage_breaks(const struct plan_stage *s, const struct argumen
         return "tensor-parallel";
     if (a->expert_parallel && s->expert_parallel != a->expert_parallel)
         return "expert-parallel";
+    if (a->context_parallel && s->context_parallel != a->context_parallel)
+        return "context-parallel";
     if (a->recompute && s->recompute != recompute_of(a))
         return "recompute";
+    if (a->recompute_layers && s->recompute_layers != a->recompute_layers)
+        return "recompute-layers";
+    if (a->recompute_unit && s->recompute_unit != a->recompute_unit)
+        return "recompute-unit";
     return NULL;
 }
 
@@ -239,9 +273,10 @@ const char *plan_breaks(const struct plan *p, const struct arguments *a)
         {"zero", (a->zero || arguments_given(a, "zero")) && p->zero != a->zero},
         {"bucket", (a->bucket_bytes > 0 || arguments_given(a, "bucket")) &&
                        p->bucket_bytes != (int64_t)a->bucket_bytes},
-        {"reduce-bits", a->reduce_bits && p->reduce_bits != a->reduce_bits},
+        {"reduce-dtype", a->reduce_dtype && p->reduce_dtype != reduce_dtype_of(a)},
         {"sequence-parallel",
          a->sequence_parallel && !(p->sequence_parallel && p->stage[0].tensor_parallel > 1)},
+        {"context-exchange", a->context_exchange && p->context_exchange != exchange_of(a)},
         {"microbatches", a->microbatches && p->microbatches != a->microbatches},
         {"microbatch-size", a->microbatch_size && p->microbatch_size != a->microbatch_size},
         {"batch", a->batch && (size_t)p->microbatches * p->microbatch_size != a->batch},
@@ -258,6 +293,14 @@ const char *plan_breaks(const struct plan *p, const struct arguments *a)
 }
 
 /* ---- one algorithm */
+
+/* 8, or one for each stream of replicas. */
+static uint32_t usual_microbatches(const struct partition_request *r)
+{
+    enum { USUAL = 8 };
+    uint32_t streams = r->context_parallel > 1 ? r->replicas / r->context_parallel : r->replicas;
+    return streams > USUAL ? streams : USUAL;
+}
 
 /* Defaults: all devices as one pipeline (a stage for each set of shards, times the chunks, but no
  * more than the model has ops), 8 microbatches of one sample or one for each replica, 1F1B. */
@@ -281,7 +324,7 @@ enum status plan_by_algorithm(const struct arguments *a, const struct model *m,
     if (!request.stages)
         request.stages = most ? most : 1;
     if (!request.microbatches)
-        request.microbatches = request.replicas > 8 ? request.replicas : 8;
+        request.microbatches = usual_microbatches(&request);
     if (!request.microbatch_size)
         request.microbatch_size = 1;
     TRY(partition_run(algorithm, m, t, &request, &p));

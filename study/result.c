@@ -26,6 +26,7 @@ const struct result_column result_columns[] = {
     NAMED("exposed_shards_s", RESULT_REAL, time.exposed_s[FOR_SHARDS]),
     NAMED("exposed_tensor_s", RESULT_REAL, time.exposed_s[FOR_TENSOR]),
     NAMED("exposed_experts_s", RESULT_REAL, time.exposed_s[FOR_EXPERTS]),
+    NAMED("exposed_context_s", RESULT_REAL, time.exposed_s[FOR_CONTEXT]),
     NAMED("bubble_s", RESULT_REAL, time.bubble_s),
     COLUMN(RESULT_REAL, mfu),
     COLUMN(RESULT_REAL, relative_time),

@@ -55,8 +55,11 @@ struct arguments {
     size_t seed;
 
     /* plans: constraints that algorithms keep or refuse; 0 or NULL leaves the choice to them */
-    const char *algorithm, *schedule, *optimizer, *explain, *split_at, *recompute;
-    size_t tensor_parallel, expert_parallel, chunks, zero, reduce_bits;
+    const char *algorithm, *schedule, *optimizer, *explain, *split_at, *recompute, *reduce_dtype;
+    const char *context_exchange;
+    size_t tensor_parallel, expert_parallel, context_parallel, chunks, zero;
+    size_t recompute_layers, recompute_unit, zero_group;
+    bool zero_keep;
     size_t stages, replicas, microbatches, microbatch_size, batch, finalists, tokens;
     double time_limit_s, bucket_bytes;
     bool sequence_parallel, executable, allow_oom, wide;

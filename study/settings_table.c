@@ -130,6 +130,12 @@ const struct setting settings_table[] = {
              "searched; else off)"},
     {"expert-parallel", COUNT(expert_parallel), PLAN_KEYS, "N", NULL,
      .help = "replicas over which experts are spread (else 1)", .least = 1, .most = MOST},
+    {"context-parallel", COUNT(context_parallel), PLAN_KEYS, "N", NULL,
+     .help = "replicas that share every sequence, each with a part of its tokens (auto: searched "
+             "where sequences are long; else 1)",
+     .least = 1, .most = MOST},
+    {"context-exchange", WORD(context_exchange), PLAN_KEYS, "ring|allgather|alltoall", NULL,
+     .help = "how they bring keys and values together (else ring)"},
     {"chunks", COUNT(chunks), PLAN_KEYS, "N", NULL,
      .help = "stages on each device, for --schedule interleaved and breadth-first (auto: searched; "
              "else "
@@ -137,14 +143,20 @@ const struct setting settings_table[] = {
      .least = 1, .most = MOST},
     {"recompute", WORD(recompute), PLAN_KEYS, "none|selective|full", NULL,
      .help = "activations that the backward recomputes (auto: as memory needs; else none)"},
+    {"recompute-layers", COUNT(recompute_layers), PLAN_KEYS, "N", NULL,
+     .help = "with --recompute full: only the first N layers of each stage (else all)", .least = 1,
+     .most = MOST},
+    {"recompute-unit", COUNT(recompute_unit), PLAN_KEYS, "N", NULL,
+     .help =
+         "with --recompute full: layers that are recomputed together, from their input (else 1)",
+     .least = 1, .most = MOST},
     {"zero", NUMBER(zero), PLAN_KEYS, "0|1|2|3", NULL,
      .help = "shard optimizer state, gradients, parameters over replicas (auto: searched; else 0)"},
     {"bucket", BYTES(bucket_bytes), PLAN_KEYS, "SIZE", NULL,
      .help = "sum gradients in buckets of this size during the last backward; 0: after it (auto: "
              "searched; else 0)"},
-    {"reduce-bits", NUMBER(reduce_bits), PLAN_KEYS, "16|32", NULL,
-     .help = "numbers in sums of gradients and of tensor parallelism: bf16 or fp32 (else as the "
-             "model's)"},
+    {"reduce-dtype", WORD(reduce_dtype), PLAN_KEYS, "fp32|bf16", NULL,
+     .help = "numbers in sums of gradients and of tensor parallelism (else the model's)"},
     {"granularity", WORD(granularity), PLAN_KEYS, "layer|op", NULL,
      .help = "stages begin at layers (names that share their block, such as h3.) or at any op "
              "(auto: layer; else op)"},
@@ -294,7 +306,7 @@ const struct setting settings_table[] = {
     {"learning-rate", REAL(learning_rate), REAL_KEYS, "X", "0.001",
      .help = "of the plan's optimizer"},
     {"dtype", WORD(dtype), REAL_KEYS, "fp32|bf16", NULL,
-     .help = "of activations and messages: what the plan's model says (bits=16: bf16, not for the "
+     .help = "of activations and messages: what the plan's model says (dtype=bf16: not for the "
              "CPU)"},
     {"loss-every", COUNT(loss_every), REAL_KEYS, "N", NULL,
      .help = "time and loss of every N-th step on stderr (default: of every step, on a terminal)"},

@@ -21,15 +21,27 @@ static double part_of(uint64_t *state, double most)
     return most * (1 + random_below(state, 1000)) / 1000;
 }
 
+/* Keys and values of so many bytes in 64 heads. */
+static void set_attention(struct model_op *o, int64_t bytes)
+{
+    o->context_bytes = bytes;
+    o->attribute = calloc(1, sizeof *o->attribute);
+    if (o->attribute)
+        o->attribute[o->attributes++] = (struct model_attribute){sample_text("heads"), 64};
+}
+
 struct model random_model(uint64_t *state)
 {
     struct model m = sample_chain(OPS, 0, 0, 0, 0);
+    m.tokens_per_sample = 64;
     for (size_t i = 0; i < OPS; i++) {
         struct model_op *o = &m.op[i];
         o->parameter_bytes = (int64_t)part_of(state, 64 * MEGA) / 4 * 4;
         o->output_bytes = (int64_t)part_of(state, 16 * MEGA);
         o->stash_bytes = 2 * o->output_bytes;
         o->tensor = (enum model_tensor)random_below(state, TENSOR_KINDS);
+        if (random_below(state, 4) == 0)
+            set_attention(o, (int64_t)part_of(state, 4 * MEGA));
         if (random_below(state, 4) == 0)
             o->exchange_bytes = (int64_t)part_of(state, 8 * MEGA);
         m.profile[0].forward_s[i] = part_of(state, 4e-3);
@@ -137,18 +149,24 @@ struct plan random_plan(uint64_t *state, const struct model *m, uint32_t devices
     p.zero = random_below(state, 4);
     p.bucket_bytes = random_below(state, 2) ? (int64_t)part_of(state, 64 * MEGA) : 0;
     p.sequence_parallel = random_below(state, 2);
+    uint32_t context = random_below(state, 3) ? 1 : 1u << random_below(state, 4);
+    for (size_t k = 0; k < p.stages; k++)
+        p.stage[k].context_parallel = context < z.replicas ? context : z.replicas;
+    p.context_exchange = (enum plan_exchange)random_below(state, EXCHANGE_KINDS);
     return p;
 }
 
 const char *random_plan_print(const struct plan *p, char text[RANDOM_PLAN_TEXT])
 {
     const struct plan_stage *s = &p->stage[0];
-    snprintf(text, RANDOM_PLAN_TEXT,
-             "%s of %zu stages x %u replicas x %u shards (last stage %u, experts %u), %u "
-             "microbatches, ZeRO %u, buckets of %lld bytes%s, devices %u %u ...",
-             p->schedule, p->stages, s->replicas, s->tensor_parallel,
-             p->stage[p->stages - 1].tensor_parallel, s->expert_parallel, p->microbatches, p->zero,
-             (long long)p->bucket_bytes, p->sequence_parallel ? ", sequence parallel" : "",
-             s->device[0], s->devices > 1 ? s->device[1] : s->device[0]);
+    snprintf(
+        text, RANDOM_PLAN_TEXT,
+        "%s of %zu stages x %u replicas x %u shards (last stage %u, experts %u, context %u %s), %u "
+        "microbatches, ZeRO %u, buckets of %lld bytes%s, devices %u %u ...",
+        p->schedule, p->stages, s->replicas, s->tensor_parallel,
+        p->stage[p->stages - 1].tensor_parallel, s->expert_parallel, s->context_parallel,
+        plan_exchange_names[p->context_exchange], p->microbatches, p->zero,
+        (long long)p->bucket_bytes, p->sequence_parallel ? ", sequence parallel" : "", s->device[0],
+        s->devices > 1 ? s->device[1] : s->device[0]);
     return text;
 }

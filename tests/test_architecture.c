@@ -14,7 +14,9 @@
 
 #include <cmocka.h>
 
+#include "core/cost.h"
 #include "core/json.h"
+#include "core/provenance.h"
 #include "model/import.h"
 #include "model/zoo.h"
 #include "tests/fault.h"
@@ -104,11 +106,13 @@ static void work_is_that_of_the_formulas(void **state)
 }
 
 /* Activations of a layer of grouped heads with a gated MLP and fused attention, bf16: per token
- * 8 d + 4 q + 4 k + 4 a + 6 f bytes, and the roots of two norms. */
+ * 8 d + 4 q + 4 k + 4 a + 6 f bytes, and the roots of two norms. With fp8 the outputs of norms and
+ * of the MLP's product, which only products of fp8 read again, are half as wide. */
 static void a_layer_keeps_what_its_backward_reads(void **state)
 {
     (void)state;
-    const struct architecture_choice c = {.tokens = 128, .bits = 16, .layers = 3, .flash = true};
+    const struct architecture_choice c = {
+        .tokens = 128, .dtype = DATA_bf16, .layers = 3, .flash = true};
     static const int64_t width[][5] = {
         {256, 8, 2, 32, 640}, {512, 4, 4, 128, 1024}, {96, 6, 3, 64, 200}};
     for (size_t i = 0; i < sizeof width / sizeof *width; i++) {
@@ -126,7 +130,74 @@ static void a_layer_keeps_what_its_backward_reads(void **state)
         /* 8 d counts the layer's own output, of which the next layer's input is one */
         assert_int_equal(kept, 128 * (8 * d + 4 * q + 4 * k + 4 * w[1] + 6 * w[4] + 2 * 2));
         model_free(&m);
+        struct architecture_choice eight = c;
+        eight.dtype = DATA_fp8;
+        m = build("llama", keys, &eight);
+        for (size_t o = 0; o < m.n; o++)
+            if (!strncmp(m.op[o].name, "h1.", 3))
+                kept -= m.op[o].stash_bytes;
+        assert_int_equal(kept, 128 * (2 * d + w[4]));
+        model_free(&m);
     }
+}
+
+/* fp8 is for the products of linear layers and experts: twice the speed there where memory is no
+ * limit, and nothing else is faster. */
+static void fp8_is_for_linear_layers(void **state)
+{
+    (void)state;
+    const struct device_type h100 = {
+        .flops = 800e12,
+        .memory_Bps = 1e18,
+        .memory_bytes = 1,
+        .peak = {[DATA_fp32] = 67e12, [DATA_bf16] = 1000e12, [DATA_fp8] = 2000e12}};
+    static const char *const narrow[] = {"linear", "experts"};
+    struct model m[2];
+    for (int k = 0; k < 2; k++)
+        m[k] = build(
+            "mixtral", "\"hidden_size\": 256",
+            &(struct architecture_choice){
+                .tokens = 64, .layers = 2, .dtype = k == 0 ? DATA_bf16 : DATA_fp8, .flash = true});
+    for (uint32_t i = 0; i < m[0].n; i++) {
+        const struct model_op *o = &m[0].op[i];
+        struct op_cost wide = cost_op(&m[0], &h100, i, 3, "adam", NULL),
+                       eight = cost_op(&m[1], &h100, i, 3, "adam", NULL);
+        bool twice = (!strcmp(o->kind, narrow[0]) || !strcmp(o->kind, narrow[1])) &&
+                     strcmp(o->name, "head") != 0;
+        assert_true(fabs(wide.forward_s / eight.forward_s - (twice ? 2 : 1)) < 1e-6);
+        assert_true(fabs(wide.backward_s / eight.backward_s - (twice ? 2 : 1)) < 1e-6);
+        assert_int_equal(o->parameter_bytes, m[1].op[i].parameter_bytes);
+        if (o->exchange_bytes > 0) /* out as fp8, back as bf16 */
+            assert_int_equal(4 * m[1].op[i].exchange_bytes, 3 * o->exchange_bytes);
+    }
+    model_free(&m[0]);
+    model_free(&m[1]);
+}
+
+/* A file says its types, and one without says that they are not known. */
+static void types_of_numbers_are_in_files(void **state)
+{
+    (void)state;
+    const struct provenance by = {"foreline 0", "foreline model show", "host", 7};
+    char path[] = "/tmp/foreline-types-XXXXXX";
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    for (enum data_type t = DATA_ANY + 1; t < DATA_TYPES; t++) {
+        char spec[64];
+        snprintf(spec, sizeof spec, "llama3-8b:layers=1,dtype=%s", data_type_names[t]);
+        struct model m = {0}, back = {0};
+        assert_int_equal(zoo_build(spec, &m), STATUS_OK);
+        assert_int_equal(m.dtype, t);
+        assert_int_equal(model_write(&m, path, &by), STATUS_OK);
+        assert_int_equal(model_read(path, &back), STATUS_OK);
+        assert_int_equal(back.dtype, t);
+        for (size_t i = 0; i < m.n; i++)
+            assert_int_equal(model_dtype(&back, &back.op[i]), model_dtype(&m, &m.op[i]));
+        model_free(&m);
+        model_free(&back);
+    }
+    unlink(path);
 }
 
 static void attention_sees_what_it_is_allowed(void **state)
@@ -321,6 +392,8 @@ int main(void)
         cmocka_unit_test(work_is_that_of_the_formulas),
         cmocka_unit_test(a_layer_keeps_what_its_backward_reads),
         cmocka_unit_test(attention_sees_what_it_is_allowed),
+        cmocka_unit_test(fp8_is_for_linear_layers),
+        cmocka_unit_test(types_of_numbers_are_in_files),
         cmocka_unit_test(layers_may_be_listed),
         cmocka_unit_test(a_class_or_a_part_for_text_names_the_family),
         cmocka_unit_test(wrong_configurations_are_refused_in_one_line),

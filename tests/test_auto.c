@@ -208,7 +208,7 @@ static void layers_are_the_blocks_of_names(void **state)
     for (size_t i = 0; i < OPS; i++)
         call(&m, i, name[i]);
     for (size_t i = 0; i < OPS; i++)
-        assert_int_equal(partition_begins_layer(&m, i), begins[i]);
+        assert_int_equal(model_begins_layer(&m, i), begins[i]);
     assert_int_equal(partition_most_stages(&m, 1, true), 9);
     model_free(&m);
 }

@@ -259,7 +259,7 @@ static void nothing_in_the_grid_is_better_by_a_percent(void **state)
         g.r.tensor_parallel = 1;
         g.r.uneven = &uneven;
         for (size_t i = 0; i < x.c.model.n; i++)
-            if (partition_begins_layer(&x.c.model, i) && g.layers < MOST_LAYERS)
+            if (model_begins_layer(&x.c.model, i) && g.layers < MOST_LAYERS)
                 g.layer[g.layers++] = i;
         judge_replicas(&g, 0, x.c.topology.n);
         struct auto_result found = search(&x, false, true);

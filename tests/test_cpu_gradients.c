@@ -11,112 +11,17 @@
 #include <cmocka.h>
 
 #include "core/random.h"
+#include "tests/layer_call.h"
 #include "tests/tiny.h"
 
-enum { B = 2, ROOM = 1 << 14 };
-static const double step_width = 1e-5, tolerance = 1e-5;
-
-static void randomise(real *x, size_t n, uint64_t key, double spread)
-{
-    for (size_t i = 0; i < n; i++)
-        x[i] = spread * (2 * random_unit(key, i) - 1);
-}
-
-/* Relative where the numbers are of ordinary size, absolute for tiny ones. */
-static double error_of(double found, double expected)
-{
-    double size = fmax(fabs(found), fabs(expected));
-    return fabs(found - expected) / fmax(size, 1e-3);
-}
-
-/* ---- one layer: the loss is sum(r y), r random */
-
-struct call {
-    struct layer layer;
-    struct layer_io io;
-    real x[LAYER_INPUTS][ROOM], y[ROOM], saved[ROOM], work[ROOM], parameter[ROOM], shared[ROOM];
-    real dy[ROOM], dx[LAYER_INPUTS][ROOM], d_parameter[ROOM], d_shared[ROOM];
-    int32_t token[ROOM], target[ROOM];
-};
-
-static struct call *new_call(const struct model *m, uint32_t op)
-{
-    struct call *c = calloc(1, sizeof *c);
-    assert_non_null(c);
-    assert_int_equal(layer_shape(m, op, B, &c->layer), STATUS_OK);
-    for (size_t i = 0; i < LAYER_INPUTS; i++) {
-        randomise(c->x[i], ROOM, random_key(op, i), 2);
-        c->io.x[i] = c->x[i];
-        c->io.dx[i] = c->dx[i];
-    }
-    randomise(c->parameter, ROOM, random_key(op, 7), 1);
-    randomise(c->shared, ROOM, random_key(op, 8), 1);
-    randomise(c->dy, ROOM, random_key(op, 9), 1);
-    for (size_t i = 0; i < ROOM; i++) {
-        c->token[i] = (int32_t)(random_at(op, i) % 256);
-        c->target[i] = i % 5 == 3 ? -1 : (int32_t)(random_at(op + 1, i) % 256);
-        c->dx[0][i] = c->dx[1][i] = c->work[i] = NAN; /* overwritten, not added to */
-    }
-    c->io.batch = B;
-    c->io.y = c->y;
-    c->io.saved = c->saved;
-    c->io.work = c->work;
-    c->io.parameter = c->parameter;
-    c->io.shared = c->shared;
-    c->io.token = c->token;
-    c->io.target = c->target;
-    c->io.dy = c->dy;
-    c->io.d_parameter = c->d_parameter;
-    c->io.d_shared = c->d_shared;
-    c->io.scale = 0.25;
-    return c;
-}
-
-static double call_loss(struct call *c)
-{
-    double sum = 0;
-    c->io.loss = 0;
-    c->layer.kind->forward(&c->layer, &c->io);
-    for (size_t i = 0; i < B * c->layer.output; i++)
-        sum += c->dy[i] * c->y[i];
-    return sum + c->io.loss * c->io.scale;
-}
-
-/* Worst error of gradient[n] with respect to x[n]; at most 200 of them. */
-static double worst_of(struct call *c, real *x, const real *gradient, size_t n)
-{
-    double worst = 0;
-    for (size_t i = 0; i < n; i += 1 + n / 200) {
-        double kept = x[i];
-        x[i] = kept + step_width;
-        double above = call_loss(c);
-        x[i] = kept - step_width;
-        double below = call_loss(c);
-        x[i] = kept;
-        double error = error_of(gradient[i], (above - below) / (2 * step_width));
-        worst = isnan(error) ? INFINITY : fmax(worst, error);
-    }
-    return worst;
-}
-
-static double worst_of_layer(const struct model *m, uint32_t op)
-{
-    struct call *c = new_call(m, op);
-    const struct layer *l = &c->layer;
-    call_loss(c);
-    layer_backward(l, &c->io);
-    double worst = worst_of(c, c->parameter, c->d_parameter, l->parameters);
-    worst = fmax(worst, worst_of(c, c->shared, c->d_shared, l->shared));
-    for (size_t i = 0; i < l->inputs; i++)
-        worst = fmax(worst, worst_of(c, c->x[i], c->dx[i], B * l->input));
-    free(c);
-    return worst;
-}
+static const double tolerance = 1e-5;
 
 static void check_layers(struct model *m)
 {
     for (uint32_t op = 0; op < m->n; op++) {
-        double worst = worst_of_layer(m, op);
+        struct call *c = new_call(m, op);
+        double worst = worst_of_call(c);
+        free(c);
         if (!(worst < tolerance))
             fail_msg("%s: worst relative error %g", m->op[op].name, worst);
     }
@@ -144,7 +49,7 @@ static void parameter_gradients_are_added_to(void **state)
     assert_int_equal(tiny_gpt(1, false, &m), STATUS_OK);
     for (uint32_t op = 0; op < m.n; op++) {
         struct call *c = new_call(&m, op);
-        real once[ROOM];
+        real once[CALL_ROOM];
         c->layer.kind->forward(&c->layer, &c->io);
         layer_backward(&c->layer, &c->io);
         memcpy(once, c->d_parameter, sizeof once);

@@ -115,8 +115,8 @@ static void capacity_is_rounded_up_over_the_samples_routed_together(void **state
 static void work_and_memory_of_experts_match_a_case_by_hand(void **state)
 {
     (void)state;
-    struct model m = build(
-        "rswitch:layers=2,hidden=8,heads=1,tokens=4,vocabulary=2,experts=2,capacity=150,bits=16");
+    struct model m = build("rswitch:layers=2,hidden=8,heads=1,tokens=4,vocabulary=2,experts=2,"
+                           "capacity=150,dtype=bf16");
     const struct model_op *gate = op(&m, "h1.moe.gate"), *experts = op(&m, "h1.moe.experts");
     assert_true(gate->forward_flop == 176 && gate->backward_flop == 288);
     assert_true(experts->forward_flop == 8640 && experts->backward_flop == 16896);
@@ -182,11 +182,12 @@ static void rejects_routing_that_cannot_be(void **state)
     } bad[] = {
         {"rmoe:experts=1", "rmoe: top_k=2 of experts=1"},
         {"vmoe:hidden=100", "vmoe: hidden=100 is not divisible by heads=12"},
-        {"vswitch:bits=20", "vswitch: bits=20: there are 16 and 32"},
+        {"vswitch:dtype=fp12",
+         "vswitch: 'dtype=fp12': dtype is one of fp32, tf32, fp16, bf16, fp8"},
         {"rtransformer:experts=2", "rtransformer: no parameter 'experts'; known: layers, hidden, "
-                                   "heads, tokens, vocabulary, bits, flash"},
+                                   "heads, tokens, vocabulary, dtype, flash"},
         {"vmoe:vocabulary=2", "vmoe: no parameter 'vocabulary'; known: layers, hidden, heads, "
-                              "tokens, classes, bits, flash, experts, top_k, capacity, group, "
+                              "tokens, classes, dtype, flash, experts, top_k, capacity, group, "
                               "einsum"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

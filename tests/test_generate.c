@@ -2,6 +2,7 @@
  * the files that names resolve to. */
 #include "topologies/generate.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -241,7 +242,9 @@ static void describes_the_gpu_type_of_the_catalogue(void **state)
         assert_true(type->flops >= gpus[i].flops && type->flops <= gpus[i].flops);
         assert_true(type->memory_bytes == gpus[i].memory_bytes);
         assert_true(type->memory_Bps >= gpus[i].memory_Bps * 0.999999);
-        assert_true(gpus[i].flops < gpus[i].peak_flops);
+        assert_true(gpus[i].flops < fmax(gpus[i].peak[DATA_bf16], gpus[i].peak[DATA_fp32]));
+        for (size_t k = 0; k < DATA_TYPES; k++)
+            assert_true(type->peak[k] == gpus[i].peak[k]);
         topology_free(&t);
     }
 }
@@ -289,7 +292,7 @@ static void refuses_nonsense_with_one_line(void **state)
         {"rail:nodes=", "rail: 'nodes=', expected a whole number"},
         {"rail:oversubscription=nan", "expected a number from 0.01 to 1000"},
         {"rail:oversubscription=0", "expected a number from 0.01 to 1000"},
-        {"rail:type=H1000", "rail: no GPU type 'H1000'; known: V100, A100, H100, H200, B200"},
+        {"rail:type=H1000", "rail: no GPU type 'H1000'; known: V100, A100, H100, H800, H200"},
         {"wan:latency=5", "wan: latency: "},
         {"wan:latency=11s", "wan: latency: '11s', expected up to 10s"},
         {"torus:x=256,y=256,z=256", "torus: 16777216 GPUs, expected up to 1048576"},

@@ -262,6 +262,12 @@ static void recomputation_trades_stashes_for_a_second_forward(void **state)
     for (size_t k = 0; k < 2; k++)
         s.plan.stage[k].recompute = RECOMPUTE_FULL;
     lower(&s);
+    assert_int_equal(
+        program_peak(&s.program, 0, NULL), /* layers of an op: their outputs; one of them */
+        2 * 16 * MEGA + 2 * 3 * MEGA + (1 + 2) * MEGA);
+    for (size_t k = 0; k < 2; k++)
+        s.plan.stage[k].recompute_unit = 2; /* the stage */
+    lower(&s);
     assert_int_equal(program_peak(&s.program, 0, NULL),
                      2 * 16 * MEGA + 2 * 2 * MEGA + (3 + 2) * MEGA); /* what is sent; scratch */
     assert_int_equal(program_peak(&s.program, 1, NULL),

@@ -32,7 +32,7 @@ struct spread {
     enum plan_recompute recompute;
     int64_t bucket_bytes;
     const char *schedule; /* NULL: 1f1b */
-    uint32_t reduce_bits;
+    enum data_type reduce_dtype;
 };
 
 /* What training has left: all parameters of every op, and the losses. */
@@ -75,6 +75,24 @@ static void observe_sum(void *self, enum element e, void *data, size_t n)
     s->to->sum(s->to->self, e, data, n);
 }
 
+static void pass_exchange(void *self, void *data, size_t n)
+{
+    const struct observed_sum *s = self;
+    s->to->exchange(s->to->self, data, n);
+}
+
+static void pass_context(void *self, bool scatter, void *data, size_t n)
+{
+    const struct observed_sum *s = self;
+    s->to->context(s->to->self, scatter, data, n);
+}
+
+static void pass_failure(void *self, enum status st)
+{
+    const struct observed_sum *s = self;
+    (s->to->fail)(s->to->self, st);
+}
+
 /* device_cpu.compute(), whose sums are noted as those of the op that the program has for them. */
 static enum status observe_compute(void *self, uint32_t step, const struct program_op *op,
                                    const struct layer_reduction *reduction)
@@ -87,7 +105,9 @@ static enum status observe_compute(void *self, uint32_t step, const struct progr
         observed->moved[sum] = 0;
     if (sum < p->ops)
         observed->step_of[sum] = step;
-    return device_cpu.compute(self, step, op, &(struct layer_reduction){&mine, observe_sum});
+    const struct layer_reduction to = {&mine, observe_sum, pass_exchange, pass_failure,
+                                       pass_context};
+    return device_cpu.compute(self, step, op, &to);
 }
 
 static size_t parameters_of(const struct trained *t, uint32_t op)
@@ -182,7 +202,7 @@ static void lower(const struct model *m, const struct spread *how, struct progra
         .zero = how->zero,
         .recompute = how->recompute,
         .bucket_bytes = how->bucket_bytes,
-        .reduce_bits = how->reduce_bits,
+        .reduce_dtype = how->reduce_dtype,
         .schedule = how->schedule ? how->schedule : "1f1b",
         .model = "m",
         .platform = "p",
@@ -455,7 +475,7 @@ static void sums_in_bf16_change_little(void **state)
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
         struct spread how = all[k];
         train_steps(&m, &how, STEPS, &wide);
-        how.reduce_bits = 16;
+        how.reduce_dtype = DATA_bf16;
         train_steps(&m, &how, STEPS, &half);
         for (size_t s = 0; s < STEPS; s++)
             if (!(fabs(half.loss[s] - wide.loss[s]) < 2e-3 * wide.loss[s]))
@@ -585,7 +605,7 @@ static void what_is_lowered_is_what_is_moved(void **state)
     uint64_t drawn = 0;
     size_t in_parts = 0, shared = 0;
     for (size_t k = 0; k < 80; k++) {
-        struct spread how = {.name = "random", .reduce_bits = k % 5 < 2 ? 16 : 0};
+        struct spread how = {.name = "random", .reduce_dtype = k % 5 < 2 ? DATA_bf16 : DATA_ANY};
         how.shards = 1u << random_at(7, drawn++) % 3;
         how.replicas = 1 + (uint32_t)(random_at(7, drawn++) % (how.shards == 1 ? 4 : 2));
         how.stages = 1 + random_at(7, drawn++) % 2;

@@ -132,7 +132,7 @@ static void trains_to_the_same_bits(void **state)
 {
     (void)state;
     const struct spread alone = {1, 1, 1, 0, RECOMPUTE_NONE, 0, "1f1b", "adam"};
-    const struct layer_reduction none = {NULL, no_sum};
+    const struct layer_reduction none = {.sum = no_sum};
     struct model m = {0};
     struct program p;
     assert_int_equal(zoo_build("gpt-tiny:layers=2,hidden=32,heads=4,tokens=16", &m), STATUS_OK);

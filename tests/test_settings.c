@@ -136,7 +136,6 @@ static const char *said(const struct plan *p, const char *name, char text[64])
                   {"expert-parallel", first->expert_parallel},
                   {"chunks", chunks},
                   {"zero", p->zero},
-                  {"reduce-bits", p->reduce_bits},
                   {"bucket", (size_t)p->bucket_bytes},
                   {"microbatches", p->microbatches},
                   {"microbatch-size", p->microbatch_size},
@@ -151,6 +150,8 @@ static const char *said(const struct plan *p, const char *name, char text[64])
         return p->schedule;
     if (!strcmp(name, "optimizer"))
         return p->optimizer;
+    if (!strcmp(name, "reduce-dtype"))
+        return data_type_names[p->reduce_dtype];
     if (!strcmp(name, "recompute"))
         return plan_recompute_names[first->recompute];
     if (!strcmp(name, "sequence-parallel"))

@@ -36,8 +36,20 @@ static void send_example(bool flat)
     static double flop[] = {1e6, 1e9}, flops[] = {2e9, 3e10};
     static struct topology_rate rate[] = {{"linear.forward", 2, flop, flops}};
     static struct device_type type[] = {
-        {"fast", 3e12, 4e11, 5000000000, 7 << 20, 6e-6, 0.25, 8, 1, rate, 4.5e12, 700, 2.5},
-        {"slow", 1e9, 1e10, 1 << 20, 0, 0, 0, 0, 0, NULL, 0, 0, 0}};
+        {"fast",
+         3e12,
+         4e11,
+         5000000000,
+         7 << 20,
+         6e-6,
+         0.25,
+         8,
+         1,
+         rate,
+         {[DATA_bf16] = 4.5e12},
+         700,
+         2.5},
+        {"slow", 1e9, 1e10, 1 << 20, 0, 0, 0, 0, 0, NULL, {0}, 0, 0}};
     static struct topology_tier tier[] = {{"near", 1e-6, 1e11}, {"far", 0, 1e9}};
     static const uint32_t tier_of[3][3] = {{0, 1, 0}, {1, 0, 0}, {1, 1, 0}};
     static struct topology_link link[] = {{"up", 1e9, false}, {"bus", 2e9, true}};
@@ -88,7 +100,8 @@ static void brings_a_topology_over_unchanged(void **state)
     assert_int_equal(type->memory_bytes, 5000000000);
     assert_float_equal(type->launch_s, 6e-6, 0);
     assert_true(type->slowdown == 0.25);
-    assert_true(type->peak_flops == 4.5e12 && type->watts == 700 && type->price_per_hour == 2.5);
+    assert_true(type->peak[DATA_bf16] == 4.5e12 && type->watts == 700 &&
+                type->price_per_hour == 2.5);
     assert_string_equal(type->rate[0].kind, "linear.forward");
     assert_float_equal(type->rate[0].flops[1], 3e10, 0);
     assert_string_equal(topology_between(&t, 0, 1)->name, "far");

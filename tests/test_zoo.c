@@ -217,7 +217,7 @@ static void rejects_bad_specifications_with_one_clear_line(void **state)
     } bad[] = {
         {"gpt3", "no model 'gpt3'; see foreline model list"},
         {"gpt2-small:depth=3", "gpt2-small: no parameter 'depth'; known: layers, hidden, heads, "
-                               "tokens, vocabulary, positions, bits, flash, tied"},
+                               "tokens, vocabulary, positions, dtype, flash, tied"},
         {"gpt2-small:hidden=770", "gpt2-small: hidden=770 is not divisible by heads=12"},
         {"gpt2-small:layers=0", "gpt2-small: 'layers=0': layers is a whole number from 1 to 10000"},
         {"gpt2-small:layers=", "gpt2-small: 'layers=': layers is a whole number from 1 to 10000"},
@@ -233,8 +233,9 @@ static void rejects_bad_specifications_with_one_clear_line(void **state)
         {"gpt2-small:layers=2,layers=3", "gpt2-small: layers is given twice"},
         {"bert-base:positions=100", "bert-base: positions=100 are fewer than tokens=512"},
         {"bert-base:tied=1", "bert-base: no parameter 'tied'; known: layers, hidden, heads, "
-                             "tokens, vocabulary, positions, bits, flash"},
-        {"gpt2-small:bits=24", "gpt2-small: bits=24: there are 16 and 32"},
+                             "tokens, vocabulary, positions, dtype, flash"},
+        {"gpt2-small:bits=24", "gpt2-small: no parameter 'bits'; known: layers, hidden, heads, "
+                               "tokens, vocabulary, positions, dtype, flash, tied"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct model m = {.n = 7};

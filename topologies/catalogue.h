@@ -5,12 +5,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/data_type.h"
+
 /* Bandwidths are per direction; sources in catalogue.c and docs/platforms.md. */
 struct gpu {
-    const char *name;  /* "H100" */
-    const char *type;  /* name of the device type */
-    double peak_flops; /* nominal, dense, 16-bit matrix products */
-    double flops;      /* attained by the best matrix product measured */
+    const char *name;        /* "H100" */
+    const char *type;        /* name of the device type */
+    double peak[DATA_TYPES]; /* nominal, dense matrix products; 0: none, or as wide a one's */
+    double flops;            /* attained by the best product measured: of bf16, if it has that */
     int64_t memory_bytes;
     double memory_Bps; /* nominal */
     double nvlink_Bps; /* attained into an NVSwitch, all links together */

@@ -238,8 +238,10 @@ void put_gpu_properties(FILE *to, const struct gpu *gpu)
             "    <prop id=\"memory_bandwidth\" value=\"%.12gBps\"/>\n"
             "    <prop id=\"launch_overhead\" value=\"5us\"/>\n",
             gpu->type, (long long)gpu->memory_bytes, gpu->memory_Bps);
-    if (gpu->peak_flops > 0)
-        fprintf(to, "    <prop id=\"peak\" value=\"%.12gf\"/>\n", gpu->peak_flops);
+    for (size_t k = 1; k < DATA_TYPES; k++) /* fp16's is bf16's */
+        if (gpu->peak[k] > 0 && k != DATA_fp16)
+            fprintf(to, "    <prop id=\"%s\" value=\"%.12gf\"/>\n", data_type_peaks[k],
+                    gpu->peak[k]);
 }
 
 void put_cable(FILE *to, const struct cable *c, const char *id_format, ...)

@@ -67,8 +67,10 @@ static void put_device(FILE *f, const struct topology *t, uint32_t i)
                 (long long)type->framework_bytes);
     fprintf(f, "      <prop id=\"memory_bandwidth\" value=\"%.9gBps\"/>\n", type->memory_Bps);
     fprintf(f, "      <prop id=\"launch_overhead\" value=\"%.9gs\"/>\n", type->launch_s);
-    if (type->peak_flops > 0)
-        fprintf(f, "      <prop id=\"peak\" value=\"%.9gf\"/>\n", type->peak_flops);
+    for (size_t k = 1; k < DATA_TYPES; k++) /* fp16's is bf16's */
+        if (type->peak[k] > 0 && k != DATA_fp16)
+            fprintf(f, "      <prop id=\"%s\" value=\"%.9gf\"/>\n", data_type_peaks[k],
+                    type->peak[k]);
     if (type->watts > 0)
         fprintf(f, "      <prop id=\"watts\" value=\"%.9g\"/>\n", type->watts);
     if (type->price_per_hour > 0)

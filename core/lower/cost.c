@@ -5,8 +5,8 @@
 #include "core/lower/summing.h"
 
 /* Calls are merged into one op of the program: their number and, in the end, their mean size. */
-static void add_call(struct lowering_calls *calls, uint32_t count, int64_t bytes,
-                     int64_t reduced_bytes)
+void sum_add_call(struct lowering_calls *calls, uint32_t count, int64_t bytes,
+                  int64_t reduced_bytes)
 {
     calls->count += count;
     calls->bytes += count * bytes; /* the sum, until all are known */
@@ -15,12 +15,12 @@ static void add_call(struct lowering_calls *calls, uint32_t count, int64_t bytes
 
 static void add_sum(const struct sum *u, struct lowering_calls *calls, int64_t bytes)
 {
-    add_call(calls, 1, bytes, lowering_reduced(u->l, bytes));
+    sum_add_call(calls, 1, bytes, lowering_reduced(u->l, bytes));
 }
 
 /* Collectives inside the stage that op adds to a pass, Shoeybi et al. 2019 (arXiv:1909.08053,
  * section 3) for tensor parallelism; bytes are of all samples of a microbatch, in the numbers that
- * the plan says sums are made of:
+ * the plan says sums are made of, and of the part of their tokens that a replica has:
  *   row-parallel      its output (samples, output) is reduced in the forward
  *   column-parallel   the gradient of its inputs is reduced in the backward
  *   divided loss      three fp32 numbers of each row and shard, in the forward
@@ -31,32 +31,33 @@ static void add_calls(struct sum *u, uint32_t op)
     const struct model *m = u->l->model;
     const struct model_op *o = &m->op[op];
     int64_t samples = u->l->plan->microbatch_size, in = 0;
-    bool twice = u->s->recompute == RECOMPUTE_FULL; /* the forward runs in the backward too */
+    bool twice = u->l->shape.unit[op] > 0; /* the forward runs in the backward too */
+    int64_t parts = u->split.context_parallel;
     if (u->split.tensor_parallel > 1 && o->tensor == TENSOR_ROW) {
-        add_sum(u, &u->c.forward_sum, samples * o->output_bytes);
+        add_sum(u, &u->c.forward_sum, samples * o->output_bytes / parts);
         if (twice)
-            add_sum(u, &u->c.backward_sum, samples * o->output_bytes);
+            add_sum(u, &u->c.backward_sum, samples * o->output_bytes / parts);
     }
     /* a loss over divided classes: every shard tells what it has of each row, three numbers */
     bool last = m->out_start[op] == m->out_start[op + 1];
     if (u->split.tensor_parallel > 1 && o->tensor == TENSOR_SPLIT && last) {
         int64_t rows = samples * (int64_t)(m->tokens_per_sample > 1 ? m->tokens_per_sample : 1);
-        int64_t bytes = 3 * 4 * rows * u->split.tensor_parallel;
-        add_call(&u->c.forward_sum, 1, bytes, bytes);
-        if (plan_remakes(u->s->recompute, o))
-            add_call(&u->c.backward_sum, 1, bytes, bytes);
+        int64_t bytes = 3 * 4 * rows / parts * u->split.tensor_parallel;
+        sum_add_call(&u->c.forward_sum, 1, bytes, bytes);
+        if (twice)
+            sum_add_call(&u->c.backward_sum, 1, bytes, bytes);
     }
     for (size_t k = m->in_start[op]; k < m->in_start[op + 1]; k++)
         in += m->op[m->in[k]].output_bytes;
     /* experts: both products in one op */
     bool column = o->tensor == TENSOR_COLUMN || (o->tensor == TENSOR_ROW && o->exchange_bytes > 0);
     if (u->split.tensor_parallel > 1 && column && in > 0)
-        add_sum(u, &u->c.backward_sum, samples * in);
+        add_sum(u, &u->c.backward_sum, samples * in / parts);
     if (u->split.expert_parallel > 1 && o->exchange_bytes > 0) {
         int64_t shards = u->split.sequence_parallel ? u->split.tensor_parallel : 1;
-        int64_t bytes = samples * o->exchange_bytes / shards;
-        add_call(&u->c.forward_experts, 2, bytes, bytes);
-        add_call(&u->c.backward_experts, twice ? 4 : 2, bytes, bytes);
+        int64_t bytes = samples * o->exchange_bytes / parts / shards;
+        sum_add_call(&u->c.forward_experts, 2, bytes, bytes);
+        sum_add_call(&u->c.backward_experts, twice ? 4 : 2, bytes, bytes);
     }
 }
 
@@ -73,7 +74,7 @@ static void add_op(struct sum *u, uint32_t op)
     c->forward_s += cost.forward_s;
     c->backward_s += cost.backward_s;
     c->update_s += cost.update_s;
-    if (plan_remakes(u->s->recompute, o))
+    if (u->l->shape.unit[op] > 0)
         c->recompute_s += cost.forward_s;
     if (o->sparse) /* an embedding: nothing comes before it */
         c->weight_s += cost.backward_s;
@@ -81,9 +82,11 @@ static void add_op(struct sum *u, uint32_t op)
         c->weight_s += cost.backward_s / 2; /* two products of equal size */
     sum_add_memory(u, op, &part);
     add_calls(u, op);
+    sum_add_context(u, op, &cost, u->l->shape.unit[op] > 0 ? &c->context.backward : NULL,
+                    &c->context);
 }
 
-static void average(struct lowering_calls *calls)
+void sum_mean(struct lowering_calls *calls)
 {
     if (calls->count > 0)
         calls->bytes /= calls->count, calls->reduced_bytes /= calls->count;
@@ -96,11 +99,12 @@ static enum status finish(struct sum *u)
     c->slowdown = u->type->slowdown;
     c->backward_s += c->recompute_s;
     c->input_s = c->backward_s - c->weight_s;
-    average(&c->forward_sum);
-    average(&c->backward_sum);
-    average(&c->forward_experts);
-    average(&c->backward_experts);
+    sum_mean(&c->forward_sum);
+    sum_mean(&c->backward_sum);
+    sum_mean(&c->forward_experts);
+    sum_mean(&c->backward_experts);
     PASS(sum_make_buckets(u));
+    sum_mean_context(&c->context);
     return sum_finish_memory(u);
 }
 
@@ -115,7 +119,8 @@ enum status lowering_cost(struct lowering *l, uint32_t stage, uint32_t device,
                     .s = s,
                     .type = topology_type(l->topology, device),
                     .split = {s->tensor_parallel, s->expert_parallel,
-                              l->plan->sequence_parallel && s->tensor_parallel > 1}};
+                              l->plan->sequence_parallel && s->tensor_parallel > 1,
+                              s->context_parallel}};
     enum status st = STATUS_OK;
     if (!l->cost[slot]) {
         for (size_t k = 0; k < s->ops; k++)

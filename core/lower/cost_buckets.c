@@ -1,11 +1,12 @@
 /* Buckets of a stage's gradients and parameters: what is reduced and gathered together. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/array.h"
 #include "core/lower/summing.h"
 
-/* program_op.part is a byte; with ZeRO 3 a pass may have two parts for each bucket but one. */
-enum { MAX_BUCKETS = 200, MAX_UNITS = 120 };
+/* program_op.part is a byte: parts of a pass, some of them forwards that are made again. */
+enum { MAX_BUCKETS = 200, MAX_PARTS = 250 };
 
 /* What op adds to a bucket: its gradients, and the weights that it borrows from another op of the
  * stage, unless a later op of the bucket does so already. */
@@ -60,76 +61,205 @@ static int64_t held_by(const struct lowering_bucket *b)
     return b->gradients.bytes + b->expert_bytes + b->borrowed_bytes;
 }
 
+/* How a stage is cut: */
+struct cutting {
+    bool layers;  /* ZeRO 3, unless a size is given: at layers */
+    bool nested;  /* ZeRO 3 that makes forwards again: a bucket has whole units, or a part of one */
+    bool *lent;   /* [model->n] find_lenders(); NULL: not in units */
+    int64_t size; /* of a bucket */
+    size_t most;  /* buckets */
+    bool within;  /* a bucket has begun within the unit that was come to last */
+};
+
+static uint32_t unit_at(const struct sum *u, size_t k)
+{
+    return u->l->shape.unit[u->s->op[k]];
+}
+
+/* Bytes of the unit whose last op is at position k; too many where it has an op that must be a bucket
+ * of its own. */
+static int64_t unit_bytes(const struct sum *u, const struct cutting *how, size_t k)
+{
+    int64_t bytes = 0;
+    for (size_t i = k + 1; i-- > 0 && unit_at(u, i) == unit_at(u, k);) {
+        struct share share = share_of(u, i, k + 1);
+        bytes += share.dense + share.experts + share.borrowed;
+        if (how->lent[u->s->op[i]])
+            return INT64_MAX / 2;
+    }
+    return bytes;
+}
+
+/* Ops outside of blocks share a bucket as far as it has room for the largest of them, and a little:
+ * the last layernorm stays with the head. */
+static bool joins(const struct sum *u, const struct cutting *how,
+                  const struct lowering_bucket *open, size_t k, int64_t bytes)
+{
+    const struct model *m = u->l->model;
+    uint32_t op = u->s->op[k], behind = u->s->op[k + 1];
+    bool outside = !model_in_block(m, op) && !model_in_block(m, behind);
+    return model_same_layer(m, op, behind) ||
+           (outside && held_by(open) + bytes <= how->size + how->size / 64);
+}
+
+/* Does the open bucket end behind op k, of so many bytes? One without bytes may go on, but not with a
+ * part of a unit. */
+static bool ends_before(const struct sum *u, const struct cutting *how,
+                        const struct lowering_bucket *open, size_t k, int64_t bytes)
+{
+    bool other = how->nested && unit_at(u, k) != unit_at(u, k + 1);
+    bool begins = other && unit_at(u, k) > 0, something = held_by(open) > 0;
+    if (other && how->within)
+        return true;
+    if (how->lent[u->s->op[k]])
+        return something;
+    if (begins)
+        bytes = unit_bytes(u, how, k);
+    bool full = how->layers ? !joins(u, how, open, k, bytes) : held_by(open) + bytes > how->size;
+    return full && (something || begins);
+}
+
+/* Op k and what follows it in the backward are in the next bucket. */
+static void begin_bucket(const struct sum *u, struct cutting *how, size_t k)
+{
+    how->within = unit_at(u, k) > 0 && k + 1 < u->s->ops && unit_at(u, k) == unit_at(u, k + 1);
+}
+
 /* Cut the ops into buckets, in the order in which a backward completes their gradients; *open is
  * the last one. A bucket of ZeRO 0 and 1 ends with the op that fills it. Of ZeRO 2 and 3 two are
  * in memory: one ends before it would be larger than it should. */
-static void cut(struct sum *u, const bool *lent, int64_t size, struct lowering_bucket *open)
+static void cut(struct sum *u, struct cutting *how, struct lowering_bucket *open)
 {
     struct lowering_cost *c = &u->c;
-    size_t most = c->units ? MAX_UNITS : MAX_BUCKETS, high = u->s->ops;
+    size_t high = u->s->ops;
     for (size_t k = high; k-- > 0;) {
         uint32_t op = u->s->op[k];
         struct share share = share_of(u, k, high);
         int64_t bytes = share.dense + share.experts + share.borrowed;
-        if (c->units && held_by(open) > 0 && (held_by(open) + bytes > size || lent[op]) &&
-            c->buckets < most) {
+        if (c->units && k + 1 < high && ends_before(u, how, open, k, bytes)) {
             close_bucket(c, k + 1, open);
             high = k + 1;
+            begin_bucket(u, how, k);
+            share = share_of(u, k, high);
+        } else if (k + 1 < u->s->ops && unit_at(u, k) != unit_at(u, k + 1)) {
+            how->within = false;
         }
-        struct op_cost cost = cost_op(u->l->model, u->type, op, u->l->plan->microbatch_size,
-                                      u->l->plan->optimizer, &u->split);
-        open->seconds += cost.backward_s;
-        open->forward_s += cost.forward_s;
         open->gradients.bytes += share.dense;
         open->expert_bytes += share.experts;
         open->borrowed_bytes += share.borrowed;
-        if (k > 0 && c->buckets < most && (c->units ? lent[op] : open->gradients.bytes >= size)) {
+        if (k > 0 && (c->units ? how->lent[op]
+                               : open->gradients.bytes >= how->size && c->buckets < how->most)) {
             close_bucket(c, k, open);
             high = k;
+            begin_bucket(u, how, k - 1);
         }
     }
 }
 
-/* Without a size given, a bucket of ZeRO 2 and 3 is as large as the stage's largest op: whatever
- * is gathered and reduced, that op must be. */
-static int64_t bucket_size(const struct sum *u)
+/* Without a size given, a bucket of ZeRO 2 is as large as the stage's largest op: whatever is gathered
+ * and reduced, that op must be. One of ZeRO 3 is a layer; ops outside of blocks are as large as the
+ * largest of them. */
+static int64_t bucket_size(const struct sum *u, const struct cutting *how)
 {
     const struct lowering_cost *c = &u->c;
-    int64_t least = c->units ? 2 * c->weight_bytes / MAX_UNITS : c->replicated_bytes / MAX_BUCKETS;
-    int64_t size = u->l->plan->bucket_bytes;
-    size = c->units && size == 0 ? u->largest_bytes : size;
-    return size > least ? size : least + 1;
+    int64_t size = u->l->plan->bucket_bytes, least = c->replicated_bytes / MAX_BUCKETS;
+    if (how->layers)
+        for (size_t k = 0; k < u->s->ops; k++) {
+            int64_t own = own_bytes(u, u->s->op[k]);
+            size = own > size && !model_in_block(u->l->model, u->s->op[k]) ? own : size;
+        }
+    else if (c->units && size == 0)
+        size = u->largest_bytes;
+    return size > least || c->units ? size : least + 1;
 }
 
-/* With full recomputation ZeRO 3 runs the forwards again bucket by bucket, the last of them in the
- * part that makes the first gradients; else the first part recomputes all that is recomputed. The
- * last bucket has, besides its own, the copies of tied weights. */
+/* Ops low .. high - 1 of each bucket: seconds of its passes; with ZeRO 3 a part of a unit is made again
+ * by itself, else all of a unit where its last op is. */
+static void add_seconds(struct sum *u, const struct cutting *how)
+{
+    struct lowering_cost *c = &u->c;
+    size_t high = u->s->ops;
+    double again_s = 0; /* of the unit, up to the op that was come to last, */
+    struct lowering_exchange again = {0};
+    for (size_t b = 0; b < c->buckets; high = c->bucket[b++].gradients.low)
+        c->bucket[b].gradients.again = how->nested && high < u->s->ops && unit_at(u, high) > 0 &&
+                                       high > 0 && unit_at(u, high - 1) == unit_at(u, high);
+    for (size_t k = 0, b = c->buckets - 1; k < u->s->ops; k++) {
+        while (b > 0 && k >= c->bucket[b - 1].gradients.low)
+            b--;
+        struct lowering_bucket *at = &c->bucket[b];
+        struct op_cost cost =
+            cost_op(u->l->model, u->type, u->s->op[k], u->l->plan->microbatch_size,
+                    u->l->plan->optimizer, &u->split);
+        at->seconds += cost.backward_s;
+        at->forward_s += cost.forward_s;
+        bool made_again = unit_at(u, k) > 0 && !at->gradients.again;
+        again_s += made_again ? cost.forward_s : 0;
+        sum_add_context(u, u->s->op[k], &cost, made_again ? &again : NULL, &at->context);
+        if (k + 1 == u->s->ops || unit_at(u, k + 1) != unit_at(u, k)) {
+            at->seconds += again_s;
+            sum_join_exchange(&at->context.backward, &again);
+            again_s = 0;
+            again = (struct lowering_exchange){0};
+        }
+    }
+}
+
+static size_t parts(const struct sum *u)
+{
+    size_t n = u->c.buckets;
+    for (size_t b = 0; b < u->c.buckets; b++)
+        n += u->c.bucket[b].gradients.again;
+    return n;
+}
+
+/* With larger buckets, if need be, until a pass has no more parts than it may have. The last bucket has,
+ * besides its own, the copies of tied weights. */
+static enum status make_buckets(struct sum *u, struct cutting *how)
+{
+    struct lowering_cost *c = &u->c;
+    PASS(ARRAY_NEW(c->bucket, u->s->ops + 1));
+    how->size = bucket_size(u, how);
+    do {
+        struct lowering_bucket open = {0};
+        int64_t left = c->replicated_bytes;
+        memset(c->bucket, 0, (u->s->ops + 1) * sizeof *c->bucket);
+        c->buckets = 0;
+        how->within = false;
+        if (c->overlapped || c->units)
+            cut(u, how, &open);
+        for (size_t b = 0; b < c->buckets; b++)
+            left -= c->bucket[b].gradients.bytes;
+        open.gradients.bytes = left;
+        close_bucket(c, 0, &open);
+        add_seconds(u, how);
+        int64_t least = c->weight_bytes / MAX_PARTS;
+        how->layers = false;
+        how->size = 2 * (how->size > least ? how->size : least + 1);
+    } while (c->units && parts(u) > MAX_PARTS);
+    c->units = c->units && c->buckets > 1;
+    for (size_t b = 0; b < c->buckets; b++)
+        sum_mean_context(&c->bucket[b].context);
+    return STATUS_OK;
+}
+
 enum status sum_make_buckets(struct sum *u)
 {
-    enum status st;
+    enum status st = STATUS_OK;
     const struct plan *p = u->l->plan;
     struct lowering_cost *c = &u->c;
-    bool *lent = NULL;
-    struct lowering_bucket open = {0};
     uint32_t zero = lowering_zero(u->l, u->stage);
+    struct cutting how = {.most = MAX_BUCKETS,
+                          .layers = zero == 3 && p->bucket_bytes == 0,
+                          .nested = zero == 3 && u->s->recompute == RECOMPUTE_FULL};
     c->units = zero >= 2 && !u->l->schedule->split && c->weight_bytes > 0;
     c->overlapped = p->bucket_bytes > 0 && u->s->replicas > 1 && zero < 2 &&
                     !u->l->schedule->split && !u->l->schedule->asynchronous &&
                     c->replicated_bytes > 0;
-    bool again = c->units && zero == 3 && u->s->recompute == RECOMPUTE_FULL;
-    int64_t left = c->replicated_bytes;
-    TRY(ARRAY_NEW(c->bucket, c->overlapped || c->units ? MAX_BUCKETS + 1 : 1));
     if (c->units)
-        TRY(find_lenders(u, &lent));
-    if (c->overlapped || c->units)
-        cut(u, lent, bucket_size(u), &open);
-    for (size_t b = 0; b < c->buckets; b++)
-        left -= c->bucket[b].gradients.bytes;
-    open.gradients.bytes = left;
-    close_bucket(c, 0, &open);
-    c->units = c->units && c->buckets > 1;
-    c->bucket[0].seconds += again ? c->bucket[0].forward_s : c->recompute_s;
+        TRY(find_lenders(u, &how.lent));
+    TRY(make_buckets(u, &how));
 out:
-    free(lent);
+    free(how.lent);
     return st;
 }

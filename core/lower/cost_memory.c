@@ -22,29 +22,28 @@ static bool is_product(const struct model *m, const struct model_op *o)
            o->forward_flop >= LEAST * (double)(o->output_bytes / m->element_bytes);
 }
 
-/* What a microbatch keeps of an op between its forward and its backward, and what the op needs for a
- * while. With full recomputation all is made again at a time, but what was sent stays, with selective
- * an op at a time without its output. Halves of backwards: what a product with weights has as
- * gradient of its output waits for the second half. */
+/* What a microbatch keeps of an op between its forward and its backward, and what is made again a unit
+ * at a time (plan_units()), without what is kept of it. Halves of backwards: what a product with
+ * weights has as gradient of its output waits for the second half. */
 static void add_stash(struct sum *u, uint32_t op, const struct cost_part *part)
 {
     struct lowering_cost *c = &u->c;
     const struct model_op *o = &u->l->model->op[op];
+    uint32_t unit = u->l->shape.unit[op];
     int64_t samples = u->l->plan->microbatch_size,
             stash = samples * sum_scaled(o->stash_bytes, part->stash),
             output = samples * sum_scaled(o->output_bytes, part->stash);
     if (u->l->schedule->split && is_product(u->l->model, o))
         c->stash_bytes += output;
-    if (u->s->recompute == RECOMPUTE_FULL) {
-        int64_t kept = is_sent(u->l, op) ? output : 0;
-        c->stash_bytes += kept;
-        c->scratch_bytes += stash - kept;
-    } else if (plan_remakes(u->s->recompute, o)) {
-        c->stash_bytes += output;
-        c->scratch_bytes = stash - output > c->scratch_bytes ? stash - output : c->scratch_bytes;
-    } else {
+    if (unit == 0) {
         c->stash_bytes += stash;
+        return;
     }
+    int64_t kept = u->l->shape.kept[op] ? output : 0;
+    c->stash_bytes += kept;
+    u->unit_bytes = (unit == u->unit ? u->unit_bytes : 0) + stash - kept;
+    u->unit = unit;
+    c->scratch_bytes = u->unit_bytes > c->scratch_bytes ? u->unit_bytes : c->scratch_bytes;
 }
 
 /* What op adds to the stage's memory: its parameters, with a copy of what it borrows from another
@@ -97,6 +96,7 @@ static void shard(struct sum *u, const struct cost_memory *factor)
     if (zero == 3)
         c->weight_bytes = sharded(u, dense, experts);
 }
+
 /* Of gradients of so many bytes, what is summed where that is narrower than they are: a copy. */
 static int64_t copied(const struct sum *u, int64_t bytes)
 {
@@ -178,6 +178,7 @@ static void add_received(struct sum *u)
 {
     const struct lowering_shape *shape = &u->l->shape;
     int64_t bytes = 0, parts = u->split.sequence_parallel ? u->split.tensor_parallel : 1;
+    parts *= u->split.context_parallel;
     for (size_t k = shape->in_start[u->stage]; k < shape->in_start[u->stage + 1]; k++)
         bytes += 2 * shape->edge[shape->in[k]].bytes / parts;
     for (size_t e = shape->out_start[u->stage]; e < shape->out_start[u->stage + 1]; e++)
@@ -196,7 +197,7 @@ enum status sum_finish_memory(struct sum *u)
     c->gradient_bytes = whole * factor.gradients;
     c->state_bytes = whole * factor.state;
     PASS(gradients_of_outputs(u, &gradients));
-    c->scratch_bytes += gradients;
+    c->scratch_bytes += gradients + u->context_bytes;
     add_flight(u, zero, factor.gradients);
     shard(u, &factor);
     c->gradient_bytes += u->tied_bytes * factor.gradients; /* apart from their owner's till then */

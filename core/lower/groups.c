@@ -2,6 +2,7 @@
  *   data      all replicas of one shard
  *   tensor    the shards of one replica
  *   experts   neighbouring replicas over which the experts are spread
+ *   context   neighbouring replicas that share their sequences
  *   same      replicas with the same part of the experts
  *   ties      the teams that hold a copy of one weight, for every replica and shard
  * A folded program has one rank of each class of a team in each group, but all of its devices. The
@@ -142,6 +143,15 @@ static enum status expert_groups(struct lowering *l, uint32_t team)
     return STATUS_OK;
 }
 
+static enum status context_groups(struct lowering *l, uint32_t team)
+{
+    uint32_t degree = l->shape.context, replicas = lowering_team(l, team)->replicas;
+    for (uint32_t shard = 0; degree > 1 && shard < lowering_team(l, team)->tensor_parallel; shard++)
+        for (uint32_t k = 0; k < replicas; k += degree)
+            PASS(add_every(l, team, shard, (struct every){k, k + degree, 1}, l->groups.context));
+    return STATUS_OK;
+}
+
 /* Teams other than the owner's in which an op borrows parameters of `owner`; tied[] marks them. */
 static size_t tied_teams(const struct lowering *l, uint32_t owner, bool *tied, int64_t *bytes)
 {
@@ -221,11 +231,13 @@ enum status lowering_group(struct lowering *l)
     PASS(new_ids(&l->groups.data, (size_t)l->shape.teams * l->shape.most_shards));
     PASS(new_ids(&l->groups.experts, lowering_ranks(l)));
     PASS(new_ids(&l->groups.same, lowering_ranks(l)));
+    PASS(new_ids(&l->groups.context, lowering_ranks(l)));
     PASS(new_ids(&l->groups.tensor, l->shape.replicas));
     for (uint32_t team = 0; team < l->shape.teams; team++) {
         PASS(replica_groups(l, team));
         PASS(tensor_groups(l, team));
         PASS(expert_groups(l, team));
+        PASS(context_groups(l, team));
     }
     return tie_groups(l);
 }

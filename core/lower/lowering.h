@@ -3,10 +3,11 @@
  *   1. stages.c   what crosses between stages, who the ranks are
  *   2. groups.c   who communicates: replicas, shards, experts, ties
  *   3. turns.c    the schedule of every replica;
- *      replay.c   compute ops, messages, collectives of microbatches
+ *      replay.c   compute ops, messages, collectives of microbatches; parts.c: passes in parts
  *   4. finish.c   the end of the iteration: reductions of gradients, updates
  *   5. ../lower.c the lists become one program, which is checked
  *
+ *   context.c     what replicas that share a sequence exchange in a pass
  *   cost.c        what a stage costs on a device: asked by 3 to 5, computed once;
  *                 its memory and buckets: cost_memory.c, cost_buckets.c (summing.h)
  *   list.c        the growing lists
@@ -56,6 +57,17 @@ struct lowering_calls {
     int64_t bytes, reduced_bytes; /* of one call, as numbers of the model; as they are summed */
 };
 
+/* Attention of a pass, or of a part of one: its seconds, and what the replicas that share the
+ * sequence exchange for it. */
+struct lowering_exchange {
+    double seconds;
+    struct lowering_calls gather;  /* keys and values; or there and back (all-to-all) */
+    struct lowering_calls scatter; /* gradients of keys and values */
+};
+struct lowering_context {
+    struct lowering_exchange forward, backward;
+};
+
 /* A part of a backward: its seconds, and the gradients that are complete after it. With ZeRO 3 a
  * forward comes in the same parts. */
 struct lowering_bucket {
@@ -63,6 +75,7 @@ struct lowering_bucket {
     struct program_bucket gradients;
     int64_t expert_bytes;   /* gradients of experts */
     int64_t borrowed_bytes; /* weights of other buckets of the stage that its ops share */
+    struct lowering_context context;
 };
 
 /* Gradients that are reduced together; part: as in struct program_op. */
@@ -83,6 +96,7 @@ struct lowering_cost {
                                              * replicas that have the same experts */
     struct lowering_calls forward_sum, backward_sum; /* tensor parallelism */
     struct lowering_calls forward_experts, backward_experts;
+    struct lowering_context context;
     bool overlapped;                /* the last backward comes in one part per bucket, */
     bool units;                     /* ZeRO 2, 3: every backward (and forward) does */
     size_t buckets;                 /* >= 1 */
@@ -109,12 +123,16 @@ struct lowering_tie {
 /* Who and what there is: constant after lowering_prepare() (stages.c). */
 struct lowering_shape {
     uint32_t *stage_of;                   /* [model->n] */
+    uint32_t *unit;                       /* [model->n] plan_units() of each op's stage, */
+    bool *kept;                           /* [model->n] likewise */
     uint32_t teams;                       /* sets of devices, the ranks of the pipeline */
     uint32_t chunks;                      /* stages of each */
     uint32_t *team_of;                    /* [stages] == schedule_team() */
     uint32_t *first_rank, *first_replica; /* [teams + 1] */
     uint32_t replicas;                    /* of all teams together */
     uint32_t most_shards;                 /* of any team */
+    uint32_t context;                     /* replicas that share a sequence, of every team */
+    uint32_t parts;                       /* ranks that have a microbatch, at most, of any team */
     uint32_t classes;                     /* folded: of replicas */
     uint32_t *class_of;                   /* [replicas of a team] numbered by their first one */
     uint32_t *class_start;                /* [classes + 1] into by_class, */
@@ -132,6 +150,7 @@ struct lowering_groups {
     uint32_t *data;    /* [team * most_shards + shard] all replicas */
     uint32_t *experts; /* [rank] the replicas over which its experts are spread */
     uint32_t *same;    /* [rank] the replicas that have the same experts as it */
+    uint32_t *context; /* [rank] the replicas that share its sequences */
     uint32_t *tensor;  /* [replicas] */
     size_t ties;
     struct lowering_tie *tie; /* [ties] */
@@ -144,10 +163,10 @@ struct lowering_replay {
     uint32_t *reducing;               /* [teams] replicas whose `reduces` is set */
     uint32_t *queue;                  /* [replicas] ring of those that may go on */
     size_t head, length;
-    /* Position + 1, in the list of shard k of the receiver, of the RECV of edge e and microbatch m:
-     * [(e * microbatches + m) * most_shards + k]; activations, gradients. */
+    /* Position + 1, in the list of part k of the receiver (lowering_slot()), of the RECV of edge e
+     * and microbatch m: [(e * microbatches + m) * parts + k]; activations, gradients. */
     uint32_t *arrived, *returned;
-    uint32_t *forward; /* [(stage * microbatches + m) * most_shards + shard] position of FORWARD */
+    uint32_t *forward; /* [(stage * microbatches + m) * parts + part] position of FORWARD */
     uint32_t *half;    /* likewise, of BACKWARD_INPUT; empty unless the schedule splits */
 };
 
@@ -220,6 +239,18 @@ static inline int64_t lowering_reduced(const struct lowering *l, int64_t bytes)
     int64_t number = l->model->element_bytes, reduced = plan_reduce_bytes(l->plan, l->model);
     return reduced != number ? bytes * reduced / number : bytes;
 }
+/* Which of those that share its sequences a replica is. */
+static inline uint32_t lowering_position(const struct lowering *l, uint32_t replica)
+{
+    return replica % l->shape.context;
+}
+/* Index in the arrays [row][microbatch][part] of struct lowering_replay. */
+static inline size_t lowering_slot(const struct lowering *l, size_t row, uint32_t microbatch,
+                                   uint32_t position, uint32_t shard)
+{
+    return (row * l->plan->microbatches + microbatch) * l->shape.parts +
+           position * l->shape.most_shards + shard;
+}
 static inline uint32_t lowering_ranks(const struct lowering *l)
 {
     return l->shape.first_rank[l->shape.teams];
@@ -252,6 +283,20 @@ void grouping_free(struct lowering_grouping *g);
 /* turns.c: the schedules of all replicas, step by step. */
 enum status lowering_replay(struct lowering *l) MUST_CHECK;
 
+/* One shard's part of a step while it is appended. */
+struct pass {
+    struct lowering *l;
+    const struct lowering_replica *replica;
+    struct lowering_list *list;
+    const struct lowering_cost *cost;
+    uint32_t stage, shard, rank;
+    struct schedule_step s;
+    /* Of a pair, else NULL and 0: */
+    const struct pass *beside; /* the second pass, whose inputs the first one waits for as well */
+    uint32_t begin, before; /* position + 1 of the pair's first compute op, of the one before it */
+    bool slower;            /* collectives run meanwhile */
+};
+
 /* replay.c: compute ops, messages, and collectives that belong to a microbatch. */
 /* A replica that may be able to go on gets a turn, once. */
 void lowering_wake(struct lowering *l, uint32_t replica);
@@ -265,6 +310,32 @@ enum status lowering_send(struct lowering *l, struct lowering_replica *replica,
                           const uint32_t *computed) MUST_CHECK;
 /* All replicas have come to their sums: these happen in this instant for all of them. */
 enum status lowering_reduce_team(struct lowering *l, uint32_t team) MUST_CHECK;
+/* A compute op, or a part of one, that waits for its inputs and for what blocks the list. */
+enum status pass_append(const struct pass *a, uint8_t part, double seconds, int64_t bytes,
+                        uint32_t *position) MUST_CHECK;
+
+/* Its slot in the arrays of struct lowering_replay; row: stage, or edge. */
+static inline size_t pass_slot(const struct pass *a, size_t row)
+{
+    return lowering_slot(a->l, row, a->s.microbatch, lowering_position(a->l, a->replica->number),
+                         a->shard);
+}
+/* The op appended last waits for the inputs of the pass: a forward for its tensors, a backward for
+ * its forward and for its gradients. */
+enum status pass_depend_on_inputs(const struct pass *a) MUST_CHECK;
+
+/* context.c: what the pass, or part `part` of it, exchanges for its attention, and, with the ring,
+ * the op of the attention that computes meanwhile, whose seconds are taken off *seconds; `slower`:
+ * the factor that these have. The next compute op waits for all of it. */
+enum status pass_exchange(const struct pass *a, const struct lowering_exchange *e, uint8_t part,
+                          double slower, double *seconds) MUST_CHECK;
+
+/* parts.c: forward or backward in a part per bucket. */
+enum status pass_forward(const struct pass *a, uint32_t *position) MUST_CHECK;
+enum status pass_backward(const struct pass *a, uint32_t *position) MUST_CHECK;
+/* ZeRO 3: dense parameters of bucket part - 1, or of all when part is 0, and those of experts, over
+ * the replicas that have the same; ahead: not for the next compute op but for the one behind it. */
+enum status pass_gather(const struct pass *a, size_t part, bool ahead) MUST_CHECK;
 
 /* finish.c: sums of gradients and updates at the end of the iteration. */
 enum status lowering_finish(struct lowering *l) MUST_CHECK;

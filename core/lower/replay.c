@@ -18,18 +18,15 @@ void lowering_wake(struct lowering *l, uint32_t replica)
     l->replay.queue[(l->replay.head + l->replay.length++) % l->shape.replicas] = replica;
 }
 
-/* Who has microbatch m of a stage: replica m mod r, or the one beside it behind a crossed turn. */
-static uint32_t replica_for(const struct lowering *l, uint32_t stage, uint32_t microbatch)
+/* Who has microbatch m of a stage: stream m mod so many, or the one beside it behind a crossed turn, and
+ * of it the replica in this position. */
+static uint32_t replica_for(const struct lowering *l, uint32_t stage, uint32_t microbatch,
+                            uint32_t position)
 {
-    uint32_t team = l->shape.team_of[stage], r = lowering_team(l, team)->replicas;
+    uint32_t team = l->shape.team_of[stage], streams = plan_streams(lowering_team(l, team));
+    uint32_t stream = lowering_crosses(l, stage / l->shape.teams, microbatch % streams);
     return l->shape.first_replica[team] +
-           lowering_place_of(l, lowering_crosses(l, stage / l->shape.teams, microbatch % r));
-}
-
-/* Index in the arrays [row][microbatch][shard] of struct lowering_replay. */
-static size_t slot_of(const struct lowering *l, size_t row, uint32_t microbatch, uint32_t shard)
-{
-    return (row * l->plan->microbatches + microbatch) * l->shape.most_shards + shard;
+           lowering_place_of(l, stream * l->shape.context + position);
 }
 
 /* ---- messages */
@@ -40,7 +37,8 @@ static int64_t message_bytes(const struct lowering *l, const struct lowering_edg
 {
     uint32_t a = l->plan->stage[edge->from].tensor_parallel;
     uint32_t b = l->plan->stage[edge->to].tensor_parallel;
-    return l->plan->sequence_parallel && a == b ? edge->bytes / a : edge->bytes;
+    int64_t bytes = edge->bytes / l->shape.context; /* each position sends its own tokens */
+    return l->plan->sequence_parallel && a == b ? bytes / a : bytes;
 }
 
 /* SEND in the sender's list and, in the same instant, RECV in the receiver's. The tensor is whole
@@ -66,7 +64,8 @@ static enum status send_to(struct lowering *l, uint32_t e, const struct program_
     op.peer_stage = send->stage;
     PASS(list_append(there, &op, &position));
     uint32_t *slot = send->backward ? l->replay.returned : l->replay.arrived;
-    slot[slot_of(l, e, send->microbatch, shard)] = position + 1;
+    slot[lowering_slot(l, e, send->microbatch, lowering_position(l, target->number), shard)] =
+        position + 1;
     return STATUS_OK;
 }
 
@@ -76,7 +75,7 @@ static enum status transfer(struct lowering *l, uint32_t e, bool backward, uint3
 {
     const struct lowering_edge *edge = &l->shape.edge[e];
     uint32_t from = backward ? edge->to : edge->from, to = backward ? edge->from : edge->to;
-    uint32_t target = replica_for(l, to, microbatch);
+    uint32_t at = lowering_position(l, source->number), target = replica_for(l, to, microbatch, at);
     const struct lowering_replica *there = &l->replay.replica[target];
     uint32_t channel = backward ? (uint32_t)l->shape.edges + e : e;
     struct program_op op = list_op(OP_SEND, FOR_PIPELINE, from, microbatch);
@@ -87,7 +86,7 @@ static enum status transfer(struct lowering *l, uint32_t e, bool backward, uint3
     uint32_t *slot = backward ? l->replay.returned : l->replay.arrived;
     for (uint32_t k = 0; k < there->shards; k++)
         if (there == source) /* a later stage of the same ranks */
-            slot[slot_of(l, e, microbatch, k)] = computed[k] + 1;
+            slot[lowering_slot(l, e, microbatch, at, k)] = computed[k] + 1;
         else
             PASS(send_to(l, e, &op, source, there, k, computed));
     lowering_wake(l, target);
@@ -99,14 +98,15 @@ static enum status transfer(struct lowering *l, uint32_t e, bool backward, uint3
 static bool is_ready(const struct lowering *l, const struct lowering_replica *replica,
                      const struct schedule_step *s)
 {
-    uint32_t stage = lowering_stage(l, replica->team, s->chunk);
+    uint32_t stage = lowering_stage(l, replica->team, s->chunk),
+             at = lowering_position(l, replica->number);
     if (s->kind == OP_FORWARD) {
         for (size_t k = l->shape.in_start[stage]; k < l->shape.in_start[stage + 1]; k++)
-            if (!l->replay.arrived[slot_of(l, l->shape.in[k], s->microbatch, 0)])
+            if (!l->replay.arrived[lowering_slot(l, l->shape.in[k], s->microbatch, at, 0)])
                 return false;
     } else if (s->kind != OP_BACKWARD_WEIGHT) {
         for (size_t e = l->shape.out_start[stage]; e < l->shape.out_start[stage + 1]; e++)
-            if (!l->replay.returned[slot_of(l, e, s->microbatch, 0)])
+            if (!l->replay.returned[lowering_slot(l, e, s->microbatch, at, 0)])
                 return false;
     }
     return true;
@@ -118,71 +118,18 @@ bool lowering_is_ready(const struct lowering *l, const struct lowering_replica *
     return is_ready(l, replica, s) && (!s->paired || is_ready(l, replica, s + 1));
 }
 
-/* One shard's part of a step while it is appended. */
-struct pass {
-    struct lowering *l;
-    const struct lowering_replica *replica;
-    struct lowering_list *list;
-    const struct lowering_cost *cost;
-    uint32_t stage, shard, rank;
-    struct schedule_step s;
-    /* Of a pair, else NULL and 0: */
-    const struct pass *beside; /* the second pass, whose inputs the first one waits for as well */
-    uint32_t begin, before; /* position + 1 of the pair's first compute op, of the one before it */
-    bool slower;            /* collectives run meanwhile */
-};
-
-/* ZeRO 3: parameters of the stage or of a bucket, while the op before still computes. */
-static enum status gather_over(const struct pass *a, uint32_t group, uint8_t part, bool ahead,
-                               int64_t bytes)
-{
-    if (group == PROGRAM_NONE || bytes == 0)
-        return STATUS_OK;
-    struct program_op op =
-        list_collective(OP_ALLGATHER, FOR_SHARDS, a->stage, a->s.microbatch, group, bytes);
-    op.part = part;
-    uint32_t position;
-    PASS(list_append(a->list, &op, &position));
-    if (a->list->gathered)
-        PASS(list_depend(a->list, a->list->gathered - 1));
-    uint32_t user = a->list->compute[ahead ? 0 : 1]; /* of the memory that it goes to */
-    if (user)
-        PASS(list_depend(a->list, user - 1));
-    a->list->gathered = position + 1;
-    if (!ahead)
-        a->list->needed = a->list->gathered;
-    return STATUS_OK;
-}
-
-/* Dense parameters of bucket part - 1, or of all when part is 0, and those of experts, over the
- * replicas that have the same; ahead: not for the next compute op but for the one behind it. */
-static enum status gather(const struct pass *a, size_t part, bool ahead)
+enum status pass_depend_on_inputs(const struct pass *a)
 {
     const struct lowering *l = a->l;
-    const struct lowering_bucket *b = part > 0 ? &a->cost->bucket[part - 1] : NULL;
-    int64_t dense = b ? b->gradients.bytes + b->borrowed_bytes : a->cost->replicated_bytes,
-            experts = b ? b->expert_bytes : a->cost->expert_bytes;
-    if (l->plan->zero < 3)
-        return STATUS_OK;
-    PASS(gather_over(a, lowering_data(l, a->replica->team, a->shard), (uint8_t)part, ahead, dense));
-    return gather_over(a, l->groups.same[a->rank], (uint8_t)part, ahead, experts);
-}
-
-/* A forward waits for its inputs, a backward for its forward and for its gradients. */
-static enum status depend_on_inputs(const struct pass *a)
-{
-    const struct lowering *l = a->l;
-    uint32_t microbatch = a->s.microbatch;
     if (a->s.kind == OP_FORWARD) {
         for (size_t k = l->shape.in_start[a->stage]; k < l->shape.in_start[a->stage + 1]; k++)
-            PASS(list_depend(
-                a->list, l->replay.arrived[slot_of(l, l->shape.in[k], microbatch, a->shard)] - 1));
+            PASS(list_depend(a->list, l->replay.arrived[pass_slot(a, l->shape.in[k])] - 1));
     } else if (a->s.kind == OP_BACKWARD_WEIGHT) {
-        PASS(list_depend(a->list, l->replay.half[slot_of(l, a->stage, microbatch, a->shard)]));
+        PASS(list_depend(a->list, l->replay.half[pass_slot(a, a->stage)]));
     } else {
-        PASS(list_depend(a->list, l->replay.forward[slot_of(l, a->stage, microbatch, a->shard)]));
+        PASS(list_depend(a->list, l->replay.forward[pass_slot(a, a->stage)]));
         for (size_t e = l->shape.out_start[a->stage]; e < l->shape.out_start[a->stage + 1]; e++)
-            PASS(list_depend(a->list, l->replay.returned[slot_of(l, e, microbatch, a->shard)] - 1));
+            PASS(list_depend(a->list, l->replay.returned[pass_slot(a, e)] - 1));
     }
     return STATUS_OK;
 }
@@ -198,9 +145,8 @@ static enum status depend_on_begin(const struct pass *a)
     return a->before ? list_depend(list, a->before - 1) : STATUS_OK;
 }
 
-/* Append a compute op that waits for its inputs and for what blocks the list. */
-static enum status append_compute(const struct pass *a, uint8_t part, double seconds, int64_t bytes,
-                                  uint32_t *position)
+enum status pass_append(const struct pass *a, uint8_t part, double seconds, int64_t bytes,
+                        uint32_t *position)
 {
     struct lowering_list *list = a->list;
     struct program_op op = list_op(a->s.kind, FOR_PIPELINE, a->stage, a->s.microbatch);
@@ -208,9 +154,9 @@ static enum status append_compute(const struct pass *a, uint8_t part, double sec
     op.seconds = seconds;
     op.bytes = bytes;
     PASS(list_append(list, &op, position));
-    PASS(depend_on_inputs(a));
+    PASS(pass_depend_on_inputs(a));
     if (a->beside)
-        PASS(depend_on_inputs(a->beside));
+        PASS(pass_depend_on_inputs(a->beside));
     if (list->blocked)
         PASS(list_depend(list, list->blocked - 1));
     if (list->needed && a->l->plan->zero == 3)
@@ -263,71 +209,10 @@ static enum status calls_after(const struct pass *a, uint32_t *position)
     return call(a, OP_ALLTOALL, FOR_EXPERTS, l->groups.experts[a->rank], experts, position);
 }
 
-/* ZeRO 3: forwards bucket by bucket, from the stage's first op on, each behind the gather of its
- * parameters; all but the last `kept` buckets. The first of them takes the stash. */
-static enum status forward_in_units(const struct pass *a, size_t kept, int64_t stash_bytes,
-                                    uint32_t *position)
-{
-    const struct lowering_cost *c = a->cost;
-    for (size_t b = c->buckets; b-- > kept; stash_bytes = 0) {
-        PASS(gather(a, b + 1, false));
-        PASS(append_compute(a, (uint8_t)(c->buckets - b),
-                            (1 + c->slowdown) * c->bucket[b].forward_s, stash_bytes, position));
-    }
-    return STATUS_OK;
-}
-
-/* Does the backward of the stage recompute its forward bucket by bucket? */
-static bool remakes_units(const struct pass *a)
-{
-    return a->l->plan->zero == 3 && a->l->plan->stage[a->stage].recompute == RECOMPUTE_FULL;
-}
-
-/* ZeRO 2, 3: the gradients of a bucket grow where those of the bucket before the last one were, until
- * their sum is complete. */
-static enum status depend_on_memory(struct lowering_list *list)
-{
-    return list->reduced[1] ? list_depend(list, list->reduced[1] - 1) : STATUS_OK;
-}
-
-/* A backward in parts, each followed by the sum of what it completed. */
-static enum status backward_in_buckets(const struct pass *a, uint32_t *position)
-{
-    const struct lowering_cost *c = a->cost;
-    size_t before = 0;
-    if (c->units && remakes_units(a)) {
-        before = c->buckets - 1;
-        PASS(forward_in_units(a, 1, 0, position));
-    }
-    for (size_t b = 0; b < c->buckets; b++) {
-        const struct lowering_bucket *bucket = &c->bucket[b];
-        bool last = b + 1 == c->buckets;
-        /* beside the sum of the bucket before, if there is one, or a gather */
-        double slower = b > 0 || c->units ? 1 + c->slowdown : 1;
-        struct lowering_sum sum = {bucket->gradients.bytes, c->units ? bucket->expert_bytes : 0,
-                                   (uint8_t)(c->units ? b + 1 : 0)};
-        if (c->units && b == 0)
-            PASS(gather(a, 1, false));
-        if (c->units && !last) /* before the sum of this one, which it need not wait for */
-            PASS(gather(a, b + 2, true));
-        PASS(append_compute(a, (uint8_t)(before + b + 1), slower * bucket->seconds,
-                            last ? c->stash_bytes : 0, position));
-        if (c->units)
-            PASS(depend_on_memory(a->list));
-        PASS(lowering_reduce(a->l, a->rank, a->stage, c->units ? a->s.microbatch : PROGRAM_NONE,
-                             &sum));
-        if (c->units && sum.bytes + sum.expert_bytes > 0) {
-            a->list->reduced[1] = a->list->reduced[0];
-            a->list->reduced[0] = a->list->scattered;
-        }
-    }
-    return STATUS_OK;
-}
-
 /* Is it the last microbatch that its replica has? */
 static bool is_last(const struct lowering *l, uint32_t stage, uint32_t microbatch)
 {
-    return microbatch + l->plan->stage[stage].replicas >= l->plan->microbatches;
+    return microbatch + plan_streams(&l->plan->stage[stage]) >= l->plan->microbatches;
 }
 
 /* Without the collectives that follow; *position: the last compute op. */
@@ -335,24 +220,29 @@ static enum status compute(const struct pass *a, uint32_t *position)
 {
     struct lowering *l = a->l;
     const struct lowering_cost *c = a->cost;
-    size_t slot = slot_of(l, a->stage, a->s.microbatch, a->shard);
+    size_t slot = pass_slot(a, a->stage);
     double seconds = a->s.kind == OP_FORWARD          ? c->forward_s
                      : a->s.kind == OP_BACKWARD       ? c->backward_s
                      : a->s.kind == OP_BACKWARD_INPUT ? c->input_s
                                                       : c->weight_s;
-    if (a->slower ||
-        (l->plan->zero >= 2 && lowering_data(l, a->replica->team, a->shard) != PROGRAM_NONE))
-        seconds *= 1 + c->slowdown;
+    bool shared =
+        l->plan->zero >= 2 && lowering_data(l, a->replica->team, a->shard) != PROGRAM_NONE;
+    double slower = a->slower || shared ? 1 + c->slowdown : 1;
+    seconds *= slower;
     if (a->s.kind == OP_FORWARD && c->units && l->plan->zero == 3) {
-        PASS(forward_in_units(a, 0, c->stash_bytes, position));
+        PASS(pass_forward(a, position));
     } else if (a->s.kind == OP_BACKWARD &&
                (c->units || (c->overlapped && is_last(l, a->stage, a->s.microbatch)))) {
-        PASS(backward_in_buckets(a, position));
+        PASS(pass_backward(a, position));
     } else {
-        if (a->s.kind != OP_BACKWARD_WEIGHT)
-            PASS(gather(a, 0, false));
-        PASS(append_compute(a, 0, seconds, a->s.kind == OP_BACKWARD_INPUT ? 0 : c->stash_bytes,
-                            position));
+        bool forward = a->s.kind == OP_FORWARD;
+        if (a->s.kind != OP_BACKWARD_WEIGHT) {
+            PASS(pass_gather(a, 0, false));
+            PASS(pass_exchange(a, forward ? &c->context.forward : &c->context.backward, 0, slower,
+                               &seconds));
+        }
+        PASS(pass_append(a, 0, seconds, a->s.kind == OP_BACKWARD_INPUT ? 0 : c->stash_bytes,
+                         position));
     }
     if (a->s.kind == OP_FORWARD)
         l->replay.forward[slot] = *position;
@@ -427,6 +317,9 @@ enum status lowering_run(struct lowering *l, const struct lowering_replica *repl
 {
     struct pass a[2];
     bool paired = replica->schedule[replica->step].paired;
+    if (paired && l->shape.context > 1)
+        return error_set(STATUS_UNSUPPORTED, "schedule %s with context parallelism",
+                         l->plan->schedule);
     for (uint32_t shard = 0; shard < replica->shards; shard++) {
         for (size_t k = 0; k <= paired; k++)
             PASS(make_pass(l, replica, replica->step + k, shard, &a[k]));

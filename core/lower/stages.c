@@ -125,13 +125,15 @@ static enum status number_ranks(struct lowering *l)
         l->shape.first_rank[team + 1] = (uint32_t)ranks;
     }
     l->shape.replicas = (uint32_t)all;
+    l->shape.context = p->stage[0].context_parallel; /* of all of them: plan_check_context() */
+    l->shape.parts = l->shape.most_shards * l->shape.context;
     return STATUS_OK;
 }
 
 /* Arrays of the replay; positions are 32-bit numbers, so there is a limit. */
 static enum status allocate(struct lowering *l)
 {
-    size_t slots = (size_t)l->plan->microbatches * l->shape.most_shards;
+    size_t slots = (size_t)l->plan->microbatches * l->shape.parts;
     double most = (double)(l->shape.edges > l->plan->stages ? l->shape.edges : l->plan->stages);
     if (most * (double)slots * 2 >= PROGRAM_NONE)
         return error_set(STATUS_INVALID,
@@ -156,16 +158,40 @@ static enum status allocate(struct lowering *l)
     return STATUS_OK;
 }
 
+/* Which stage each op is in, and what backwards make again. */
+static enum status find_stages(struct lowering *l)
+{
+    enum status st = STATUS_OK;
+    size_t n = l->model->n;
+    uint32_t *unit = NULL;
+    bool *kept = NULL;
+    TRY(ARRAY_NEW(unit, n));
+    TRY(ARRAY_NEW(kept, n));
+    TRY(ARRAY_NEW(l->shape.stage_of, n));
+    TRY(ARRAY_NEW(l->shape.unit, n));
+    TRY(ARRAY_NEW(l->shape.kept, n));
+    for (uint32_t s = 0; s < l->plan->stages; s++) {
+        const struct plan_stage *stage = &l->plan->stage[s];
+        plan_units(stage, l->model, unit, kept);
+        for (size_t k = 0; k < stage->ops; k++) {
+            l->shape.stage_of[stage->op[k]] = s;
+            l->shape.unit[stage->op[k]] = unit[k];
+            l->shape.kept[stage->op[k]] = kept[k];
+        }
+    }
+out:
+    free(unit);
+    free(kept);
+    return st;
+}
+
 /* Step 1 of lowering (lowering.h). */
 enum status lowering_prepare(struct lowering *l)
 {
     const struct plan *p = l->plan;
 
     PASS(schedule_find(p->schedule, &l->schedule));
-    PASS(ARRAY_NEW(l->shape.stage_of, l->model->n));
-    for (uint32_t s = 0; s < p->stages; s++)
-        for (size_t k = 0; k < p->stage[s].ops; k++)
-            l->shape.stage_of[p->stage[s].op[k]] = s;
+    PASS(find_stages(l));
     PASS(find_edges(l));
     PASS(index_edges(l));
     PASS(list_classes(l));
@@ -185,6 +211,8 @@ enum status lowering_check(const struct lowering *l)
     for (size_t s = 0; s < p->stages; s++)
         if (p->stage[s].expert_parallel > 1)
             what = "spreading experts over replicas";
+    if (l->shape.context > 1)
+        what = "context parallelism";
     if (what && !lowering_is_even(l))
         return error_set(STATUS_UNSUPPORTED,
                          "%s needs equally many replicas of every stage, and these equally many of "
@@ -193,7 +221,7 @@ enum status lowering_check(const struct lowering *l)
     if (l->schedule->asynchronous && p->zero > 0)
         return error_set(STATUS_UNSUPPORTED, "schedule %s with ZeRO", p->schedule);
     for (uint32_t t = 0; l->schedule->asynchronous && t < l->shape.teams; t++)
-        if (p->microbatches % lowering_team(l, t)->replicas != 0)
+        if (p->microbatches % plan_streams(lowering_team(l, t)) != 0)
             return error_set(STATUS_UNSUPPORTED,
                              "schedule %s: %u microbatches for the %u replicas of stage %u",
                              p->schedule, p->microbatches, lowering_team(l, t)->replicas, t);
@@ -250,9 +278,12 @@ void lowering_free(struct lowering *l)
     free(l->shape.by_class);
     free(l->replay.reducing);
     free(l->shape.stage_of);
+    free(l->shape.unit);
+    free(l->shape.kept);
     free(l->groups.data);
     free(l->groups.experts);
     free(l->groups.same);
+    free(l->groups.context);
     free(l->groups.tensor);
     free(l->groups.tie);
 }

@@ -6,13 +6,14 @@
 
 #include "core/array.h"
 
-/* Do all stages have equally many replicas, and these equally many microbatches? */
+/* Do all stages have equally many replicas, and these equally many microbatches? Those that share
+ * sequences have the same ones. */
 static bool is_even(const struct plan *p, uint32_t teams)
 {
     for (uint32_t t = 1; t < teams; t++)
         if (p->stage[t].replicas != p->stage[0].replicas)
             return false;
-    return p->microbatches % p->stage[0].replicas == 0;
+    return p->microbatches % plan_streams(&p->stage[0]) == 0;
 }
 
 bool lowering_is_even(const struct lowering *l)
@@ -27,7 +28,7 @@ struct schedule_place lowering_place(const struct plan *p, uint32_t teams, uint3
                                 .team = team,
                                 .chunks = (uint32_t)p->stages / teams,
                                 .microbatches =
-                                    p->microbatches / (even ? p->stage[team].replicas : 1)};
+                                    p->microbatches / (even ? plan_streams(&p->stage[team]) : 1)};
     for (uint32_t t = team; t < teams; t++)
         at.depth += even ? 1 : p->stage[t].replicas;
     return at;
@@ -82,7 +83,7 @@ enum status plan_lower_repeats(const struct plan *p, uint32_t fewer, uint32_t un
     TRY(ARRAY_NEW(team_of, p->stages));
     uint32_t teams = plan_teams(p, team_of), added = p->microbatches - fewer;
     for (uint32_t t = 0; t < teams && repeats; t++) {
-        uint32_t each = is_even(p, teams) ? p->stage[t].replicas : 1; /* steps are a replica's */
+        uint32_t each = is_even(p, teams) ? plan_streams(&p->stage[t]) : 1; /* steps: a replica's */
         size_t n, m;
         TRY(list_steps(&shorter, schedule, teams, t, &a, &n));
         TRY(list_steps(p, schedule, teams, t, &b, &m));

@@ -15,6 +15,9 @@ struct sum {
     int64_t largest_bytes; /* parameters of one op */
     int64_t flight_bytes;  /* of gradients, kept beside the rank's part of their sums */
     int64_t tied_bytes;    /* weights that ops borrow within the stage */
+    int64_t context_bytes; /* what one op exchanges, at most: of the whole sequence */
+    uint32_t unit;         /* that ops were made again in last, and */
+    int64_t unit_bytes;    /* what they take then */
     struct lowering_cost c;
 };
 
@@ -28,6 +31,17 @@ static inline int64_t sum_scaled(int64_t bytes, double part)
  * have been added, what crosses the stage's boundaries, replicas and buckets make of them. */
 void sum_add_memory(struct sum *u, uint32_t op, const struct cost_part *part);
 enum status sum_finish_memory(struct sum *u) MUST_CHECK;
+
+/* context.c: what the attention of op exchanges, added to *to: sums, until
+ * sum_mean_context(). `again`: where its forward goes that the backward makes again; NULL: nowhere. */
+void sum_add_context(struct sum *u, uint32_t op, const struct op_cost *cost,
+                     struct lowering_exchange *again, struct lowering_context *to);
+void sum_join_exchange(struct lowering_exchange *to, const struct lowering_exchange *from);
+void sum_mean_context(struct lowering_context *c);
+/* cost.c: sums become means. */
+void sum_mean(struct lowering_calls *calls);
+void sum_add_call(struct lowering_calls *calls, uint32_t count, int64_t bytes,
+                  int64_t reduced_bytes);
 
 /* cost_buckets.c: cut the stage into buckets, c.bucket, and say which parts each pass has. */
 enum status sum_make_buckets(struct sum *u) MUST_CHECK;

@@ -33,15 +33,16 @@ static enum status reserve(struct lowering *l, const struct lowering_replica *re
 static enum status schedule_replica(struct lowering *l, struct lowering_replica *replica)
 {
     bool even = lowering_is_even(l);
-    uint32_t replicas = lowering_team(l, replica->team)->replicas;
+    uint32_t streams = plan_streams(lowering_team(l, replica->team)),
+             stream = replica->number / l->shape.context;
     const struct schedule_place at = lowering_place(l->plan, l->shape.teams, replica->team);
     PASS(ARRAY_NEW(replica->schedule, schedule_steps(l->schedule, &at)));
     size_t n = l->schedule->order(&at, replica->schedule);
     for (size_t k = 0; k < n; k++) {
         struct schedule_step s = replica->schedule[k];
         if (even)
-            s.microbatch = s.microbatch * replicas + lowering_crosses(l, s.chunk, replica->number);
-        else if (s.microbatch % replicas != replica->number)
+            s.microbatch = s.microbatch * streams + lowering_crosses(l, s.chunk, stream);
+        else if (s.microbatch % streams != stream)
             continue;
         replica->schedule[replica->steps++] = s;
     }

@@ -129,6 +129,18 @@ out:
     return st;
 }
 
+/* What a router makes, every expert chosen as often: the second input of experts. */
+static void bed_routes(const struct bed *b)
+{
+    const struct layer *l = &b->layer;
+    for (size_t i = 0; l->second > 0 && i < b->ring * b->batch * l->second; i++) {
+        size_t call = i / (b->batch * l->second), at = i % (b->batch * l->second);
+        size_t k = at % (2 * l->top_k), row = at / (2 * l->top_k);
+        b->x[(call * l->inputs + 1) * b->input + at] =
+            k < l->top_k ? (real)((row * l->top_k + k) % l->experts) : (real)1 / (real)l->top_k;
+    }
+}
+
 /* Enough of the operands that they do not stay in a cache. */
 static size_t ring_of(const struct bed *b)
 {
@@ -146,9 +158,10 @@ static enum status bed_init(struct bed *b, const struct bench *bench, const stru
     *b = (struct bed){.bench = bench, .layer = *layer, .batch = batch};
     struct layer *l = &b->layer;
     l->half = bench->half;
+    const struct model_op op = {.kind = (char *)(uintptr_t)l->kind->name};
     if (bench->on.backend->adapt)
-        bench->on.backend->adapt(l);
-    b->input = layer_room(l, l->input * batch);
+        PASS(bench->on.backend->adapt(&op, l));
+    b->input = layer_room(l, (l->second > l->input ? l->second : l->input) * batch);
     b->output = layer_room(l, l->output * batch);
     b->saved = l->saved * batch;
     b->ring = ring_of(b);
@@ -176,6 +189,7 @@ static enum status bed_init(struct bed *b, const struct bench *bench, const stru
     for (size_t k = 0; k < sizeof array / sizeof *array; k++)
         if (!(*array[k].data = numbers(bench, array[k].n, array[k].half && l->half)))
             return error_set(STATUS_NOMEM, "operands of %s", l->kind->name);
+    bed_routes(b);
     return bed_tokens(b);
 }
 
@@ -212,7 +226,7 @@ static enum status forward_pass(struct bench *bench, const struct bed *b, double
     const struct memory *on = &bench->on;
     for (size_t k = 0; k < b->ring; k++) {
         struct layer_io io = operands(b, k);
-        for (size_t i = 0; i < l->inputs; i++)
+        for (size_t i = 0; i < (l->second > 0 ? 1 : l->inputs); i++)
             on->backend->copy(on->self, b->x + (k * l->inputs + i) * b->input, b->source,
                               b->input * sizeof(real));
         bench->watch->start(bench);
@@ -230,7 +244,7 @@ static enum status backward_pass(struct bench *bench, const struct bed *b, doubl
 {
     const struct layer *l = &b->layer;
     const struct memory *on = &bench->on;
-    bool forks = l->inputs > 1;
+    bool forks = l->inputs > 1 && l->second == 0;
     for (size_t k = 0; k < b->ring; k++) {
         struct layer_io io = operands(b, k);
         on->backend->copy(on->self, b->dy, b->source, b->output * sizeof(real));

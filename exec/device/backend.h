@@ -37,8 +37,9 @@ struct optimizer_step {
 
 struct backend {
     bool remote; /* the CPU cannot read this memory */
-    /* Make a layer of layer_shape() one of this backend's: kind, saved, work. NULL: it is. */
-    void (*adapt)(struct layer *l);
+    /* Make a layer of layer_shape() one of this backend's: kind, saved, work. STATUS_UNSUPPORTED
+     * names the op, for which it has no kernels. NULL: it is one. */
+    enum status (*adapt)(const struct model_op *op, struct layer *l) MUST_CHECK;
     /* A stage is about to allocate so many bytes in at most `pieces` pieces, all that it ever
      * needs. NULL: it allocates slots when it takes them. */
     enum status (*reserve)(void *self, size_t bytes, size_t pieces);

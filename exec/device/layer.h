@@ -7,15 +7,22 @@
  * Attributes by kind (n: a count >= 1; flags are 0 or 1):
  *
  *   embedding   tokens n, channels n, vocabulary >= 256, positions 0 or >= tokens, types >= 0,
- *               concat
+ *               concat, scaled
  *   layernorm   tokens n, channels n
+ *   rmsnorm     tokens n, channels n, of 1 .. channels (absent: channels), queries 1 .. of (absent:
+ *               of), head n (absent: the whole part), offset
  *   linear      tokens n, in n, out n, bias
- *   attention   tokens n, channels n, heads n (divides channels), causal
+ *   rope        tokens n, heads n, kv_heads n, head n (even), base n (absent: 10000)
+ *   attention   tokens n, channels n, heads n (divides channels), causal, kv_heads n (divides heads;
+ *               absent: heads), window >= 0, flash
  *   gelu        tokens n, channels n
+ *   gated       tokens n, channels n, tanh
+ *   gate        tokens n, channels n, experts n, top_k 1 .. experts, over_all
+ *   experts     tokens n, channels n, inner n, experts n, top_k n, slots n, gated
  *   residual    tokens n, channels n
  *   loss        tokens n, vocabulary >= 256, masked
  *
- * Flags, positions and types are 0 when absent; everything else must be there. */
+ * Flags, positions, types and window are 0 when absent; everything else must be there. */
 #ifndef EXEC_DEVICE_LAYER_H
 #define EXEC_DEVICE_LAYER_H
 
@@ -34,7 +41,7 @@
 typedef EXEC_REAL real;
 
 enum layer_fill { FILL_NORMAL, FILL_ZERO, FILL_ONE }; /* start values: normal(0, 0.02), 0, 1 */
-enum { LAYER_PARTS = 3, LAYER_INPUTS = 2 };
+enum { LAYER_PARTS = 6, LAYER_INPUTS = 2 };
 
 /* A run of own parameters with the same kind of start value. Of the whole op's parameters these are
  * numbers from .. from + run - 1, then from + stride ..., n in all; layer_shape() makes it all. */
@@ -47,7 +54,9 @@ struct layer_part {
 /* Which part of an op one of several shards computes (core/model.h: enum model_tensor). */
 struct layer_shard {
     size_t shards, shard;
-    size_t groups; /* outputs are so many equal groups, each of which is divided: q, k and v */
+    size_t groups;        /* outputs are so many groups, each of which is divided: q, k and v */
+    size_t queries, keys; /* rows of the first of three groups, and of the others; 0: all alike */
+    size_t parts, part;   /* of experts, which are spread over so many ranks */
 };
 
 /* Tensor parallelism inside an op: reduce `n` numbers over the shards, in place, everywhere to the
@@ -55,6 +64,20 @@ struct layer_shard {
 struct layer_reduction {
     void *self;
     void (*sum)(void *self, enum element e, void *data, size_t n);
+    /* Experts on other ranks, `members` of them: data [n] of fp32 is two halves of as many equal
+     * parts as there are members. Part m of the first half goes to member m, where it becomes part
+     * (this member) of the second half; the own part stays as it is. */
+    void (*exchange)(void *self, void *data, size_t n);
+    void (*fail)(void *self, enum status st); /* the op cannot be completed: error_message() */
+    /* Replicas that share sequences, in place, over them: every one's part of n numbers (exec/ring.h)
+     * to all; or, with `scatter`, the sum of everybody's numbers to where each has its part. */
+    void (*context)(void *self, bool scatter, void *data, size_t n);
+};
+
+/* Memory that grows with what other ranks send. */
+struct layer_array {
+    real *data; /* [n], malloc */
+    size_t n;
 };
 
 /* One op, checked. */
@@ -63,11 +86,25 @@ struct layer {
     size_t tokens;
     size_t in, out; /* channels of an input row and of an output row */
     size_t heads, vocabulary, positions, types;
+    size_t kv_heads, depth;       /* heads of keys and values; channels of a head */
+    size_t window;                /* tokens that a token looks back at, itself included; 0: all */
+    size_t normal, queries, head; /* rmsnorm: channels that it changes, the first part of them, and
+                                   * channels with a root of their own; rope: base in `normal` */
+    size_t experts, top_k, inner, slots; /* slots: of a sample, over all experts */
+    size_t spread, member;               /* over how many ranks the experts are, which this is */
+    size_t second;                       /* numbers of the second input per sample; 0: `input` */
     size_t first[LAYER_PARTS]; /* shards: first row of each table, or first class of the loss */
     size_t shards, shard;      /* 1, 0: all of the op */
+    size_t context, position;  /* replicas that share every sequence, which of them this is; 0 is as
+                                * good as 1 */
+    size_t sequence;           /* tokens of it; of `tokens`, what this one has (layer_position()) */
     bool reduces_output;       /* shards: the output is the sum of theirs, */
     bool reduces_input;        /* the gradient of the input is */
-    bool causal, bias, concat, masked;
+    bool causal, bias, concat, masked, flash, gated;
+    bool scaled;   /* embedding: rows times sqrt(channels) */
+    bool offset;   /* rmsnorm: weights are 1 + parameter */
+    bool tanh;     /* gated: gelu in its tanh form, else silu */
+    bool over_all; /* gate: weights are parts of a softmax over all experts, not the chosen ones */
     bool half; /* x, y, dy and dx are bf16, two in the place of a real: the model's numbers are */
     bool tied; /* its weight is another op's */
     struct layer_part part[LAYER_PARTS];
@@ -95,7 +132,10 @@ struct layer_io {
     real *d_parameter, *d_shared;            /* added to */
     real scale;                              /* loss: weight of one target */
     double loss;                             /* loss: forward sets the unweighted sum */
-    const struct layer_reduction *reduction; /* NULL unless the layer is one of several shards */
+    const struct layer_reduction *reduction; /* NULL unless the layer is one of several shards, */
+    struct layer_array *rows, *parts;        /* ... or its experts are spread: kept from forward
+                                              * to backward, and of one call */
+    int64_t *bytes;                          /* of all such arrays together */
     void *on;                                /* the backend's state (backend.h) */
 };
 
@@ -124,11 +164,21 @@ static inline void layer_backward(const struct layer *l, struct layer_io *io)
         l->kind->backward_weight(l, io);
 }
 
+/* Numbers per sample of input i. */
+static inline size_t layer_input(const struct layer *l, size_t i)
+{
+    return i == 1 && l->second > 0 ? l->second : l->input;
+}
+
 /* Room in reals for n activations. A stage refuses odd numbers of bf16. */
 static inline size_t layer_room(const struct layer *l, size_t n)
 {
     return l->half ? n / 2 : n;
 }
+
+/* At least n numbers, whose values are lost when it grows; NULL: there is no memory, and the
+ * reduction has been told. */
+real *layer_grow(const struct layer_io *io, struct layer_array *a, size_t n);
 
 /* NULL when no kind of that name has numerics. */
 const struct layer_kind *layer_kind_find(const char *name);
@@ -154,6 +204,25 @@ static inline size_t shard_first(size_t n, const struct layer_shard *s)
 static inline size_t shard_rows(size_t n, const struct layer_shard *s)
 {
     return n / s->shards + (s->shard < n % s->shards);
+}
+
+/* Make *l, as layer_divide() has it, that of one of `context` replicas that share every sequence:
+ * chunks `position` and 2 context - 1 - position of 2 context, which balances causal attention.
+ * STATUS_UNSUPPORTED names the op. */
+enum status layer_share(const struct model_op *op, size_t context, size_t position, size_t batch,
+                        struct layer *l) MUST_CHECK;
+/* Where token `row` of those that replica `position` has is in the sequence. */
+static inline size_t layer_place(const struct layer *l, size_t position, size_t row)
+{
+    size_t chunk = l->tokens / 2;
+    if (l->context < 2)
+        return row;
+    return row < chunk ? position * chunk + row
+                       : (2 * l->context - 1 - position) * chunk + row - chunk;
+}
+static inline size_t layer_position(const struct layer *l, size_t row)
+{
+    return layer_place(l, l->position, row);
 }
 
 /* For shape(): attribute `name` in low .. high. Without `fallback` (< 0) it must be there. */

@@ -19,7 +19,7 @@
 
 static bool serves(enum op_kind kind)
 {
-    return rounds_do(kind);
+    return rounds_do(kind) && kind != OP_ALLTOALL;
 }
 
 static size_t count(const struct rounds_call *c)

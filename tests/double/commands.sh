@@ -28,7 +28,7 @@ for bits in 32 16; do
     times=$(sed -n 's/ *"\(forward\|backward\)_s": \[\(.*\)\].*/\2/p' profile.json | tr -d ' \n')
     [ ${#times} -gt 100 ] || fail "profile in $bits bits: $times"
 done
-bits=32
+dtype=fp32
 
 # Six steps are three, kept, and three more.
 plan --stages 2 --replicas 2 --zero 2 || fail "$(cat plan.out)"

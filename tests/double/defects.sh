@@ -75,9 +75,9 @@ case_h8_small_buckets() {
 }
 # M1: bf16 travels as bf16. (The loss of divided classes tells three fp32 numbers of each of 32 rows.)
 case_m1_bf16_on_the_wire() {
-    bits=16
+    dtype=bf16
     plan --replicas 2 --tensor-parallel 2 && run cuda nccl && ok=0 || ok=1
-    bits=32
+    dtype=fp32
     [ $ok = 0 ] && ! calls 'AllReduce|ReduceScatter' | awk '$6 > 192' | grep -q float32
 }
 # M2: the peak is what the GPU says: what transports hold as well.

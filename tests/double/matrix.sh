@@ -43,8 +43,8 @@ same() { # same NAME: the bits of tcp
 # try PLAN: all that a plan must show; where the CPU cannot run it, neither can we
 try() {
     options=$*
-    bits=32
-    case " $options " in *" --half "*) bits=16 ;; esac
+    dtype=fp32
+    case " $options " in *" --half "*) dtype=bf16 ;; esac
     # shellcheck disable=SC2046 # words
     plan $(echo " $options " | sed 's/ --half / /') || {
         [ "$mode" != some ] || fail "$options: $(tail -n 1 plan.out)"
@@ -111,8 +111,8 @@ soak() {
             case $transport in "" | "#"*) continue ;; esac
             unset DOUBLE_SEED DOUBLE_FAULTS
             key=$(echo "$transport $options" | tr -c 'a-zA-Z0-9\n' _)
-            bits=32
-            case " $options " in *" --half "*) bits=16 ;; esac
+            dtype=fp32
+            case " $options " in *" --half "*) dtype=bf16 ;; esac
             # shellcheck disable=SC2046 # words
             plan $(echo " $options " | sed 's/ --half / /; s/ --collective ring / /') || {
                 fail "$options: $(tail -n 1 plan.out)"

@@ -1,137 +1,279 @@
-/* Multi-head scaled dot-product attention on a fused input x (B, T, 3C) = q | k | v, head h in
- * channels hD .. (h+1)D of each, D = C / heads; y (B, T, C). Per sample and head
- *     P = softmax(q k^T / sqrt(D)), row t over columns <= t if causal;  y = P v.
- * P (B, heads, T, T) is saved. Naive on purpose: four T x T products per head forward and backward
- * together, no tiling. Vaswani et al., NIPS 2017, arXiv:1706.03762. */
+/* Multi-head scaled dot-product attention on a fused input x (B, T, (H + 2 G) D) = q | k | v with H
+ * heads of queries and G of keys and values, D channels each; head h is in channels hD .. (h+1)D of
+ * its part, and H / G heads of queries share one of keys and values (Ainslie et al., GQA, EMNLP
+ * 2023); y (B, T, H D). Per sample and head
+ *     P = softmax(q k^T / sqrt(D)), row t over columns <= t if causal and > t - window;  y = P v.
+ * Vaswani et al., NIPS 2017, arXiv:1706.03762.
+ *
+ * P is made in tiles of rows. Plain: one tile, and P (B, H, T, T) is saved. `flash`: tiles of
+ * FLASH_ROWS rows over the columns that any of them sees; the logarithm of each row's sum of
+ * exponentials is all that is saved, from which the backward makes the tile again (Dao et al.,
+ * NeurIPS 2022, without the tiling of columns). */
 #include "exec/device/cpu/gemm.h"
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cpu/vector.h"
 
-/* x (B, T, 3C), y (B, T, C), saved (B, heads, T, T), work (T, T): the gradient of one head's P.
- * No parameters: the products around attention are layers of their own. */
+enum { FLASH_ROWS = 32 };
+
+static size_t rows_of(const struct layer *l)
+{
+    return l->flash && l->tokens > FLASH_ROWS ? FLASH_ROWS : l->tokens;
+}
+
+/* x (B, T, (H + 2 G) D), y (B, T, H D), saved (B, H, T, T) or, with flash, (B, H, T); work: the
+ * gradient of one tile of P, and with flash the tile itself. No parameters: the products around
+ * attention are layers of their own. */
+static void set_sizes(struct layer *l)
+{
+    size_t tile = size_times(rows_of(l), l->tokens);
+    l->out = l->heads * l->depth;
+    l->in = l->out + 2 * l->kv_heads * l->depth;
+    l->input = size_times(l->tokens, l->in);
+    l->output = size_times(l->tokens, l->out);
+    l->work = l->flash ? size_times(2, tile) : tile;
+    l->saved = size_times(l->heads, l->flash ? l->tokens : tile);
+}
+
+/* What the graph knows and these formulas do not. */
+static enum status check_plain(const struct model_op *op)
+{
+    const char *what = NULL;
+    if (model_attribute(op, "learned", 0) > 0)
+        what = "with parameters of its own (sinks, distances)";
+    if (model_attribute(op, "head", 0) > 0)
+        what = "with values of another width than keys (latent attention)";
+    if (model_attribute(op, "memory", 0) > 0)
+        what = "to what another op has made";
+    return what ? error_set(STATUS_UNSUPPORTED, "op '%s': no numerics for kind '%s' %s", op->name,
+                            op->kind, what)
+                : STATUS_OK;
+}
+
 static enum status shape(const struct model_op *op, struct layer *l)
 {
+    PASS(check_plain(op));
     PASS(layer_attribute(op, "tokens", -1, 1, &l->tokens));
     PASS(layer_attribute(op, "channels", -1, 1, &l->out));
     PASS(layer_attribute(op, "heads", -1, 1, &l->heads));
+    PASS(layer_attribute(op, "kv_heads", (int64_t)l->heads, 1, &l->kv_heads));
+    PASS(layer_attribute(op, "window", 0, 0, &l->window));
     PASS(layer_flag(op, "causal", &l->causal));
+    PASS(layer_flag(op, "flash", &l->flash));
     if (l->out % l->heads != 0)
         return error_set(STATUS_INVALID, "op '%s': %zu channels do not divide into %zu heads",
                          op->name, l->out, l->heads);
-    l->in = 3 * l->out;
-    l->input = size_times(l->tokens, l->in);
-    l->output = size_times(l->tokens, l->out);
-    l->work = size_times(l->tokens, l->tokens);
-    l->saved = size_times(l->heads, l->work);
+    if (l->heads % l->kv_heads != 0)
+        return error_set(STATUS_INVALID, "op '%s': %zu heads cannot share %zu of keys and values",
+                         op->name, l->heads, l->kv_heads);
+    if (l->window > 0 && !l->causal)
+        return error_set(STATUS_UNSUPPORTED, "op '%s': a window that is not causal", op->name);
+    l->depth = l->out / l->heads;
+    set_sizes(l);
     return STATUS_OK;
 }
 
-/* The matrices of one sample and head: q, k, v (T, D), rows 3C apart; y (T, D), rows C apart. */
+/* The matrices of one sample and head: q, k, v (T, D), rows `x_stride` apart; dy and y (T, D). */
 struct head {
-    size_t tokens, depth, x_stride, y_stride; /* T, D, 3C, C */
-    real scale;                               /* 1 / sqrt(D) */
-    struct matrix q, k, v, p;                 /* p (T, T) */
-    real *probability;                        /* p's numbers */
+    const struct layer *layer;
+    size_t at_q, at_k, at_v; /* first channels in a row of x */
+    real scale;              /* 1 / sqrt(D) */
+    const real *x;           /* of the sample */
+    bool first;              /* of the heads that share k and v: their gradients begin here */
 };
 
 static struct head head_of(const struct layer *l, const struct layer_io *io, size_t b, size_t h)
 {
-    size_t c = l->out, depth = c / l->heads, t = l->tokens;
-    const real *x = io->x[0] + b * l->input + h * depth;
-    real *p = io->saved + b * l->saved + h * l->work;
-    return (struct head){
-        .tokens = t,
-        .depth = depth,
-        .x_stride = l->in,
-        .y_stride = c,
-        .scale = (real)(1.0 / sqrt((double)depth)),
-        .q = matrix(x, t, depth, l->in),
-        .k = matrix(x + c, t, depth, l->in),
-        .v = matrix(x + 2 * c, t, depth, l->in),
-        .p = matrix(p, t, t, t),
-        .probability = p,
-    };
+    size_t shared = l->heads / l->kv_heads, kv = h / shared, keys = l->heads * l->depth;
+    return (struct head){.layer = l,
+                         .at_q = h * l->depth,
+                         .at_k = keys + kv * l->depth,
+                         .at_v = keys + (l->kv_heads + kv) * l->depth,
+                         .scale = (real)(1.0 / sqrt((double)l->depth)),
+                         .x = io->x[0] + b * l->input,
+                         .first = h % shared == 0};
 }
 
-/* Softmax of the first `n` of `tokens` numbers, zeros after; Milakov & Gimelshein 2018 call it the
- * safe one: the largest is subtracted first. */
-static void softmax(real *p, size_t n, size_t tokens)
+/* Rows row .. row + rows - 1 of P, and the columns that any of them sees. */
+struct tile {
+    size_t row, rows, column, columns;
+    real *p; /* (rows, columns) */
+};
+
+static struct tile tile_at(const struct layer *l, size_t row)
 {
-    real largest = vector_max(p, n);
-    for (size_t i = 0; i < n; i++)
+    size_t rows = l->tokens - row < rows_of(l) ? l->tokens - row : rows_of(l);
+    if (!l->flash)
+        return (struct tile){0, l->tokens, 0, l->tokens, NULL};
+    size_t end = l->causal ? row + rows : l->tokens;
+    size_t column = l->window > 0 && row + 1 > l->window ? row + 1 - l->window : 0;
+    return (struct tile){row, rows, column, end - column, NULL};
+}
+
+/* Rows of the sample as a matrix: `from` is x or its gradient, at the channel where a part begins. */
+static struct matrix part(const struct layer *l, const real *from, size_t row, size_t rows)
+{
+    return matrix(from + row * l->in, rows, l->depth, l->in);
+}
+
+/* Columns from .. to - 1 of the tile are what row i of it sees. */
+static void seen(const struct layer *l, const struct tile *t, size_t i, size_t *from, size_t *to)
+{
+    size_t row = t->row + i, least = l->window > 0 && row + 1 > l->window ? row + 1 - l->window : 0;
+    *from = least > t->column ? least - t->column : 0;
+    *to = l->causal ? row + 1 - t->column : t->columns;
+}
+
+/* t->p = scale q k^T */
+static void scores(const struct head *a, const struct tile *t)
+{
+    const struct layer *l = a->layer;
+    struct gemm g =
+        product(a->scale, part(l, a->x + a->at_q, t->row, t->rows),
+                transposed(part(l, a->x + a->at_k, t->column, t->columns)), t->p, t->columns);
+    gemm(&g);
+}
+
+/* Softmax of numbers from .. to - 1, zeros elsewhere; Milakov & Gimelshein 2018 call it the safe
+ * one: the largest is subtracted first. Returns the logarithm of the sum of exponentials. */
+static real softmax(real *p, size_t from, size_t to, size_t columns)
+{
+    real largest = vector_max(p + from, to - from);
+    for (size_t i = from; i < to; i++)
         p[i] = vector_exp(p[i] - largest);
-    real scale = 1 / vector_sum(p, n);
-    for (size_t i = 0; i < n; i++)
+    real sum = vector_sum(p + from, to - from), scale = 1 / sum;
+    for (size_t i = from; i < to; i++)
         p[i] *= scale;
-    for (size_t i = n; i < tokens; i++)
+    for (size_t i = 0; i < from; i++)
         p[i] = 0;
+    for (size_t i = to; i < columns; i++)
+        p[i] = 0;
+    return largest + (real)log((double)sum);
 }
 
-/* p = softmax(scale q k^T), y = p v: equation (1) of Vaswani et al. */
-static void head_forward(const struct head *a, bool causal, real *y)
+/* p = softmax(scale q k^T), y = p v: equation (1) of Vaswani et al. sums [T]: of flash. */
+static void tile_forward(const struct head *a, const struct tile *t, real *sums, real *y)
 {
-    size_t t = a->tokens;
-    struct gemm scores = product(a->scale, a->q, transposed(a->k), a->probability, t);
-    struct gemm mean = product(1, a->p, a->v, y, a->y_stride);
-    gemm(&scores);
-    for (size_t row = 0; row < t; row++)
-        softmax(a->probability + row * t, causal ? row + 1 : t, t);
+    const struct layer *l = a->layer;
+    scores(a, t);
+    for (size_t i = 0; i < t->rows; i++) {
+        size_t from, to;
+        seen(l, t, i, &from, &to);
+        real sum = softmax(t->p + i * t->columns, from, to, t->columns);
+        if (l->flash)
+            sums[t->row + i] = sum;
+    }
+    struct gemm mean =
+        product(1, matrix(t->p, t->rows, t->columns, t->columns),
+                part(l, a->x + a->at_v, t->column, t->columns), y + t->row * l->out, l->out);
     gemm(&mean);
+}
+
+/* The tile of the forward, from the sums that it has saved. */
+static void tile_again(const struct head *a, const struct tile *t, const real *sums)
+{
+    scores(a, t);
+    for (size_t i = 0; i < t->rows; i++) {
+        size_t from, to;
+        real *p = t->p + i * t->columns;
+        seen(a->layer, t, i, &from, &to);
+        for (size_t k = 0; k < t->columns; k++)
+            p[k] = k < from || k >= to ? 0 : vector_exp(p[k] - sums[t->row + i]);
+    }
 }
 
 /* The gradient of y = p v, and then that of the softmax, whose Jacobian is diag(p) - p p^T:
  *     dv = p^T dy,  dp = dy v^T,  ds = p (dp - sum over the row of dp p).
- * dy (T, D) with rows C apart, dv (T, D) with rows 3C apart; ds (T, T), dp before it. */
-static void head_backward_softmax(const struct head *a, const real *dy, real *dv, real *ds)
+ * dy (T, D) with rows H D apart, dv (T, D) with rows as of x, to which flash and later heads add; ds
+ * (rows, columns), dp before it. */
+static void tile_backward_softmax(const struct head *a, const struct tile *t, const real *dy,
+                                  real *dv, real *ds)
 {
-    size_t t = a->tokens;
-    struct matrix from = matrix(dy, t, a->depth, a->y_stride);
-    struct gemm values = product(1, transposed(a->p), from, dv, a->x_stride);
-    struct gemm probabilities = product(1, from, transposed(a->v), ds, t);
+    const struct layer *l = a->layer;
+    struct matrix from = matrix(dy + t->row * l->out, t->rows, l->depth, l->out);
+    struct matrix p = matrix(t->p, t->rows, t->columns, t->columns);
+    struct gemm values = product(1, transposed(p), from, dv + t->column * l->in, l->in);
+    struct gemm probabilities = product(
+        1, from, transposed(part(l, a->x + a->at_v, t->column, t->columns)), ds, t->columns);
+    values.beta = l->flash || !a->first;
     gemm(&values);
     gemm(&probabilities);
-    for (size_t row = 0; row < t; row++) {
-        const real *p = a->probability + row * t;
-        real *d = ds + row * t, mean = vector_dot(d, p, t);
-        for (size_t i = 0; i < t; i++)
-            d[i] = p[i] * (d[i] - mean);
+    for (size_t i = 0; i < t->rows; i++) {
+        const real *row = t->p + i * t->columns;
+        real *d = ds + i * t->columns, mean = vector_dot(d, row, t->columns);
+        for (size_t k = 0; k < t->columns; k++)
+            d[k] = row[k] * (d[k] - mean);
     }
 }
 
-/* The gradient of s = scale q k^T: dq = scale ds k, dk = scale ds^T q; all (T, D), rows 3C
- * apart. */
-static void head_backward_scores(const struct head *a, const real *ds, real *dq, real *dk)
+/* The gradient of s = scale q k^T: dq = scale ds k, dk = scale ds^T q; dk is added to as dv. */
+static void tile_backward_scores(const struct head *a, const struct tile *t, const real *ds,
+                                 real *dx)
 {
-    struct matrix from = matrix(ds, a->tokens, a->tokens, a->tokens);
-    struct gemm queries = product(a->scale, from, a->k, dq, a->x_stride);
-    struct gemm keys = product(a->scale, transposed(from), a->q, dk, a->x_stride);
+    const struct layer *l = a->layer;
+    struct matrix from = matrix(ds, t->rows, t->columns, t->columns);
+    struct gemm queries = product(a->scale, from, part(l, a->x + a->at_k, t->column, t->columns),
+                                  dx + a->at_q + t->row * l->in, l->in);
+    struct gemm keys = product(a->scale, transposed(from), part(l, a->x + a->at_q, t->row, t->rows),
+                               dx + a->at_k + t->column * l->in, l->in);
+    keys.beta = l->flash || !a->first;
     gemm(&queries);
     gemm(&keys);
 }
 
-/* Every head by itself: 2 T^2 D FLOP in the scores and as many in y, 4 T^2 C per sample; a causal
- * layer computes the scores above the diagonal too and forgets them. */
+/* Every head by itself: 2 T^2 D FLOP in the scores and as many in y, 4 T^2 H D per sample; without
+ * flash a causal layer computes the scores above the diagonal too and forgets them. */
 static void forward(const struct layer *l, struct layer_io *io)
 {
+    if (l->context > 1) {
+        context_forward(l, io);
+        return;
+    }
     for (size_t b = 0; b < io->batch; b++)
         for (size_t h = 0; h < l->heads; h++) {
             struct head a = head_of(l, io, b, h);
-            head_forward(&a, l->causal, io->y + b * l->output + h * a.depth);
+            real *saved = io->saved + b * l->saved + h * (l->saved / l->heads);
+            for (size_t row = 0; row < l->tokens; row += rows_of(l)) {
+                struct tile t = tile_at(l, row);
+                t.p = l->flash ? io->work : saved;
+                tile_forward(&a, &t, saved, io->y + b * l->output + h * l->depth);
+            }
         }
 }
 
-/* Twice the forward: four products of the same size; P comes from `saved`, not from x. dx (B, T,
- * 3C) is written once by every head, whose channels are its own: overwritten, not added to. */
+/* Where tiles or heads add to the gradients of keys and values, these begin at 0. */
+static void clear_keys(const struct layer *l, real *dx)
+{
+    for (size_t row = 0; row < l->tokens && l->flash; row++)
+        memset(dx + row * l->in + l->out, 0, (l->in - l->out) * sizeof *dx);
+}
+
+/* Twice the forward: four products of the same size, and with flash the scores once more. dx is
+ * overwritten: every head has its own channels of queries, the first of those that share keys and
+ * values begins theirs. */
 static void backward(const struct layer *l, struct layer_io *io)
 {
-    for (size_t b = 0; b < io->batch; b++)
+    if (l->context > 1) {
+        context_backward(l, io);
+        return;
+    }
+    for (size_t b = 0; b < io->batch; b++) {
+        real *dx = io->dx[0] + b * l->input;
+        clear_keys(l, dx);
         for (size_t h = 0; h < l->heads; h++) {
             struct head a = head_of(l, io, b, h);
-            const real *dy = io->dy + b * l->output + h * a.depth;
-            real *dq = io->dx[0] + b * l->input + h * a.depth;
-            head_backward_softmax(&a, dy, dq + 2 * l->out, io->work);
-            head_backward_scores(&a, io->work, dq, dq + l->out);
+            real *saved = io->saved + b * l->saved + h * (l->saved / l->heads);
+            const real *dy = io->dy + b * l->output + h * l->depth;
+            for (size_t row = 0; row < l->tokens; row += rows_of(l)) {
+                struct tile t = tile_at(l, row);
+                real *ds = l->flash ? io->work + rows_of(l) * l->tokens : io->work;
+                t.p = l->flash ? io->work : saved;
+                if (l->flash)
+                    tile_again(&a, &t, saved);
+                tile_backward_softmax(&a, &t, dy, dx + a.at_v, ds);
+                tile_backward_scores(&a, &t, ds, dx);
+            }
         }
+    }
 }
 
 /* By heads: shard k of p has heads k h/p .. (k + 1) h/p - 1 of q, k and v, which the product before
@@ -141,14 +283,11 @@ static enum status divide(const struct model_op *op, const struct layer_shard *s
                           struct layer *l)
 {
     (void)batch;
-    if (l->heads % s->shards != 0)
+    if (l->heads % s->shards != 0 || l->kv_heads % s->shards != 0)
         return layer_indivisible(op, s, "so many heads");
     l->heads /= s->shards;
-    l->out /= s->shards;
-    l->in = 3 * l->out;
-    l->input = size_times(l->tokens, l->in);
-    l->output = size_times(l->tokens, l->out);
-    l->saved = size_times(l->heads, size_times(l->tokens, l->tokens));
+    l->kv_heads /= s->shards;
+    set_sizes(l);
     return STATUS_OK;
 }
 

@@ -128,6 +128,8 @@ static enum status compute(void *self, uint32_t step, const struct program_op *o
 {
     struct stage *s = find(self, op->stage);
     s->pass.reduction = reduction;
+    if (op->beside) /* the op that follows computes it */
+        return STATUS_OK;
     if (op->kind == OP_FORWARD && op->part <= 1)
         PASS(hand_over(self, s, op->microbatch, false));
     switch (op->kind) {

@@ -15,6 +15,11 @@ static enum status shape(const struct model_op *op, struct layer *l)
     PASS(layer_attribute(op, "positions", 0, (int64_t)l->tokens, &l->positions));
     PASS(layer_attribute(op, "types", 0, 0, &l->types));
     PASS(layer_flag(op, "concat", &l->concat));
+    PASS(layer_flag(op, "scaled", &l->scaled));
+    if (model_attribute(op, "borrowed", 0) != 0)
+        return error_set(STATUS_UNSUPPORTED,
+                         "op '%s': no numerics for kind '%s' of another's table", op->name,
+                         op->kind);
     l->part[0] = (struct layer_part){.n = size_times(l->vocabulary, l->out), .fill = FILL_NORMAL};
     l->part[1] = (struct layer_part){.n = size_times(l->positions, l->out), .fill = FILL_NORMAL};
     l->part[2] = (struct layer_part){.n = size_times(l->types, l->out), .fill = FILL_NORMAL};
@@ -34,6 +39,24 @@ static bool find_row(const struct layer *l, size_t table, size_t at, size_t *off
     return true;
 }
 
+/* Gemma's rows of the table count sqrt(C) times. */
+static real scale_of(const struct layer *l)
+{
+    return l->scaled ? (real)sqrt((double)l->out) : 1;
+}
+static void scaled_copy(const struct layer *l, const real *restrict x, real *restrict y)
+{
+    real scale = scale_of(l);
+    for (size_t i = 0; i < l->out; i++)
+        y[i] = scale * x[i];
+}
+static void scaled_add(const struct layer *l, const real *restrict x, real *restrict y)
+{
+    real scale = scale_of(l);
+    for (size_t i = 0; i < l->out; i++)
+        y[i] += scale * x[i];
+}
+
 /* A row that another shard has counts as zeros: the sum over the shards is the output. */
 static void forward(const struct layer *l, struct layer_io *io)
 {
@@ -41,10 +64,10 @@ static void forward(const struct layer *l, struct layer_io *io)
     for (size_t row = 0; row < io->batch * l->tokens; row++) {
         real *y = io->y + row * c;
         if (find_row(l, 0, (size_t)io->token[row], &at))
-            memcpy(y, io->parameter + at, c * sizeof *y);
+            scaled_copy(l, io->parameter + at, y);
         else
             memset(y, 0, c * sizeof *y);
-        if (find_row(l, 1, row % l->tokens, &at))
+        if (find_row(l, 1, layer_position(l, row % l->tokens), &at))
             vector_add(y, io->parameter + at, c);
         if (find_row(l, 2, 0, &at))
             vector_add(y, io->parameter + at, c);
@@ -60,8 +83,8 @@ static void backward(const struct layer *l, struct layer_io *io)
     for (size_t row = 0; row < io->batch * l->tokens; row++) {
         const real *dy = io->dy + row * c;
         if (find_row(l, 0, (size_t)io->token[row], &at))
-            vector_add(io->d_parameter + at, dy, c);
-        if (find_row(l, 1, row % l->tokens, &at))
+            scaled_add(l, dy, io->d_parameter + at);
+        if (find_row(l, 1, layer_position(l, row % l->tokens), &at))
             vector_add(io->d_parameter + at, dy, c);
         if (find_row(l, 2, 0, &at))
             vector_add(io->d_parameter + at, dy, c);

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/random.h"
@@ -85,7 +86,8 @@ static enum status check_inputs(const struct model *m, uint32_t index, const str
     enum status st = STATUS_OK;
     for (size_t e = m->in_start[index]; e < m->in_start[index + 1] && st == STATUS_OK; e++) {
         const struct model_op *from = &m->op[m->in[e]];
-        st = check_bytes(m, from, "output", from->output_bytes, l->input);
+        st = check_bytes(m, from, "output", from->output_bytes,
+                         layer_input(l, e - m->in_start[index]));
         if (st != STATUS_OK)
             st = error_context(st, "op '%s' reads an output that does not fit", op->name);
     }
@@ -122,8 +124,8 @@ enum status layer_shape(const struct model *m, uint32_t index, size_t batch, str
         return error_set(STATUS_UNSUPPORTED, "op '%s': no numerics for kind '%s'", op->name,
                          op->kind);
     struct layer l = {.kind = kind, .inputs = kind->inputs, .tied = op->shares != MODEL_NO_OP};
+    l.shards = l.spread = 1;
     PASS(kind->shape(op, &l));
-    l.shards = 1;
     l.half = m->element_bytes == 2;
     for (size_t i = 0; i < LAYER_PARTS; i++) {
         l.part[i].from = l.parameters;
@@ -143,37 +145,102 @@ enum status layer_shape(const struct model *m, uint32_t index, size_t batch, str
     return STATUS_OK;
 }
 
-/* q, k and v of attention come out of one product, head by head each: they are divided alike. */
-static bool feeds_attention(const struct model *m, uint32_t op)
+/* The op that reads, maybe through others that work on the same rows, what op makes, if it is of this
+ * kind; MODEL_NO_OP: none. */
+static uint32_t read_by(const struct model *m, uint32_t op, const char *kind)
 {
-    for (size_t e = m->out_start[op]; e < m->out_start[op + 1]; e++)
-        if (strcmp(m->op[m->out[e]].kind, kind_attention.name) == 0)
-            return true;
-    return false;
+    for (size_t e = m->out_start[op]; e < m->out_start[op + 1]; e++) {
+        const struct model_op *next = &m->op[m->out[e]];
+        bool passes = strcmp(next->kind, kind_rope.name) == 0 ||
+                      model_attribute(next, "queries", 0) > 0; /* a norm of heads */
+        uint32_t found = strcmp(next->kind, kind) == 0 ? m->out[e]
+                         : passes                      ? read_by(m, m->out[e], kind)
+                                                       : MODEL_NO_OP;
+        if (found != MODEL_NO_OP)
+            return found;
+    }
+    return MODEL_NO_OP;
+}
+
+/* q, k and v of attention, or the two halves that a gated activation reads, come out of one
+ * product: they are divided alike. */
+static void find_groups(const struct model *m, uint32_t op, struct layer_shard *s)
+{
+    uint32_t reader = read_by(m, op, kind_attention.name);
+    s->groups = read_by(m, op, kind_gated.name) != MODEL_NO_OP ? 2 : 1;
+    if (reader == MODEL_NO_OP)
+        return;
+    const struct model_op *a = &m->op[reader];
+    int64_t heads = model_attribute(a, "heads", 1), kv = model_attribute(a, "kv_heads", heads);
+    int64_t queries = model_attribute(a, "channels", 0);
+    s->groups = 3;
+    s->queries = heads != kv ? (size_t)queries : 0;
+    s->keys = heads != kv ? (size_t)(queries / heads * kv) : 0;
 }
 
 /* From the whole op to one shard's: the kind divides, and which side is reduced over the shards
- * follows from how the model says that the op is divided (core/model.h: enum model_tensor). */
+ * follows from how the model says that the op is divided (core/model.h: enum model_tensor). Experts
+ * are both: their first products are column-parallel. */
 enum status layer_divide(const struct model *m, uint32_t index, const struct layer_shard *s,
                          size_t batch, struct layer *l)
 {
     const struct model_op *op = &m->op[index];
     struct layer_shard mine = *s;
-    if (s->shards < 2 || op->tensor == TENSOR_WHOLE)
+    bool experts = op->exchange_bytes > 0;
+    mine.parts = experts && s->parts > 1 ? s->parts : 1;
+    if (mine.parts < 2 && (s->shards < 2 || op->tensor == TENSOR_WHOLE))
         return STATUS_OK;
-    mine.groups = op->tensor == TENSOR_COLUMN && feeds_attention(m, index) ? 3 : 1;
+    find_groups(m, index, &mine);
+    mine.groups = op->tensor == TENSOR_COLUMN ? mine.groups : 1;
     if (!l->kind->divide)
         return error_set(STATUS_UNSUPPORTED, "op '%s': kind '%s' cannot be divided over shards",
                          op->name, op->kind);
     PASS(l->kind->divide(op, &mine, batch, l));
     l->shards = s->shards;
     l->shard = s->shard;
-    l->reduces_output = op->tensor == TENSOR_ROW;
-    l->reduces_input = op->tensor == TENSOR_COLUMN && l->inputs > 0;
+    l->reduces_output = op->tensor == TENSOR_ROW && s->shards > 1;
+    l->reduces_input = (op->tensor == TENSOR_COLUMN || experts) && l->inputs > 0 && s->shards > 1;
     l->parameters = 0;
     for (size_t i = 0; i < LAYER_PARTS; i++)
         l->parameters += l->part[i].n;
     return STATUS_OK;
+}
+
+/* Every kind but attention (context.c) does the same with fewer tokens. */
+enum status layer_share(const struct model_op *op, size_t context, size_t position, size_t batch,
+                        struct layer *l)
+{
+    if (context < 2)
+        return STATUS_OK;
+    if (l->concat || l->experts > 0 || l->tokens % (2 * context) != 0)
+        return error_set(STATUS_UNSUPPORTED,
+                         "op '%s': %zu tokens cannot be divided over %zu replicas", op->name,
+                         l->tokens, context);
+    l->context = context;
+    l->position = position;
+    l->sequence = l->tokens;
+    l->tokens /= context;
+    l->input /= context;
+    l->second /= context;
+    l->output /= context;
+    l->saved /= context;
+    if (l->kind == &kind_attention)
+        context_size(batch, l);
+    return STATUS_OK;
+}
+
+real *layer_grow(const struct layer_io *io, struct layer_array *a, size_t n)
+{
+    if (n <= a->n && a->data)
+        return a->data;
+    free(a->data);
+    a->data = n <= SIZE_LIMIT ? malloc((n + 1) * sizeof *a->data) : NULL;
+    *io->bytes += ((int64_t)n - (int64_t)a->n) * (int64_t)sizeof *a->data;
+    a->n = a->data ? n : 0;
+    if (!a->data)
+        io->reduction->fail(io->reduction->self,
+                            error_set(STATUS_NOMEM, "no memory for %zu numbers of experts", n));
+    return a->data;
 }
 
 enum status layer_indivisible(const struct model_op *op, const struct layer_shard *s,

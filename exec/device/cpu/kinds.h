@@ -11,6 +11,11 @@
 /* shape() of what maps rows (tokens) of `channels` to rows of as many: x, y (B, T, C). */
 enum status layer_rowwise(const struct model_op *op, struct layer *l) MUST_CHECK;
 
+/* context.c: attention of a replica's tokens to the whole sequence; `batch` is of the layer's calls. */
+void context_size(size_t batch, struct layer *l);
+void context_forward(const struct layer *l, struct layer_io *io);
+void context_backward(const struct layer *l, struct layer_io *io);
+
 /* For divide(): a part of `rows` x columns, by rows, every group of them alike. */
 void layer_divide_rows(const struct layer_shard *s, size_t rows, size_t columns,
                        struct layer_part *part);

@@ -2,7 +2,7 @@
  * says so at once and a GPU can take all of it in one piece:
  *   1. place_parameters   copies of tied weights, then own parameters op by op; buckets
  *   2. place_gradients    outputs' gradients share `work`: a block is free again after its op
- *   3. place_slot         what a microbatch keeps from forward to backward, messages included
+ *   3. stage_place_slot   (layout_slot.c) what a microbatch keeps from forward to backward, messages included
  *   4. check, reserve and allocate; start values */
 #include "exec/device/cpu/stage_parts.h"
 
@@ -141,14 +141,6 @@ static enum status start_parameters(struct stage *s)
     return STATUS_OK;
 }
 
-/* Room for a tensor. Products on a GPU may choose their kernel, and so their bits, by the alignment
- * of the operands: there all tensors begin at multiples of as much as any of them looks at. */
-static size_t room_for(const struct stage *s, size_t size)
-{
-    enum { ALIGNED = 64 };
-    return s->on.backend->remote ? size_plus(size, ALIGNED - 1) / ALIGNED * ALIGNED : size;
-}
-
 /* ---- gradients of outputs: each lives from its last reader's backward to its own op's */
 
 /* A block of `work`, which one gradient after the other uses. */
@@ -187,16 +179,6 @@ static void give_block(struct gradients *a, size_t offset)
             a->block[i].used = false;
 }
 
-/* Is the tensor sent to another stage? Its value then stays in its slot until it is fetched. */
-static bool is_sent(const struct stage *s, size_t t)
-{
-    for (size_t c = 0; c < s->layout.consumers; c++)
-        for (size_t i = 0; i < s->layout.consumer[c].n; i++)
-            if (s->layout.consumer[c].tensor[i] == t)
-                return true;
-    return false;
-}
-
 /* Replays a backward pass. Loss ops have no output, so no gradient. A share of a gradient that
  * others are in already is made in scratch and then added. */
 static enum status place_gradients(struct stage *s)
@@ -219,91 +201,26 @@ static enum status place_gradients(struct stage *s)
         for (size_t i = 0; i <= o->layer.inputs; i++) { /* inputs, then the output */
             size_t t = i < o->layer.inputs ? o->input[i] : k;
             size_t size = s->layout.tensor[t].size;
-            if (t != k && (placed[t] || is_sent(s, t)) && size > s->layout.scratch_size)
+            if (t != k && (placed[t] || stage_sends(s, t)) && size > s->layout.scratch_size)
                 s->layout.scratch_size = size;
             if (t < s->layout.n && !placed[t] && size > 0)
-                s->layout.tensor[t].gradient = take_block(&a, room_for(s, size));
+                s->layout.tensor[t].gradient = take_block(&a, stage_room(s, size));
             placed[t] = true;
         }
         if (s->layout.tensor[k].size > 0)
             give_block(&a, s->layout.tensor[k].gradient);
     }
     size_t layer_work = s->layout.layer_work;
-    s->layout.scratch_size = room_for(s, s->layout.scratch_size);
+    s->layout.scratch_size = stage_room(s, s->layout.scratch_size);
     s->layout.other = a.end;
-    s->layout.scratch = size_plus(a.end, room_for(s, other_size));
+    s->layout.scratch = size_plus(a.end, stage_room(s, other_size));
     s->layout.layer_work =
         size_plus(s->layout.scratch, size_times(LAYER_INPUTS, s->layout.scratch_size));
-    s->layout.work_size = size_plus(s->layout.layer_work, room_for(s, layer_work));
+    s->layout.work_size = size_plus(s->layout.layer_work, stage_room(s, layer_work));
 out:
     free(a.block);
     free(placed);
     return st;
-}
-
-/* ---- slots */
-
-/* The next `size` numbers of a slot. */
-static size_t place(struct stage *s, size_t size)
-{
-    size_t offset = s->layout.slot_size;
-    s->layout.slot_size = size_plus(s->layout.slot_size, room_for(s, size));
-    return offset;
-}
-
-/* In what is shared by all microbatches: one op after the other when the whole forward is made
- * again; else each for itself. */
-static size_t place_recomputed(struct stage *s, size_t size)
-{
-    bool full = s->share.recompute == RECOMPUTE_FULL;
-    size_t offset = full ? s->layout.recomputed_size : 0,
-           end = size_plus(offset, room_for(s, size));
-    s->layout.recomputed_size = end > s->layout.recomputed_size ? end : s->layout.recomputed_size;
-    return offset;
-}
-
-/* Is the stage that this one reads from on the same device, and of the same microbatches? Then the
- * program has no messages between them. */
-static bool is_local(const struct stage *s, uint32_t stage)
-{
-    const struct program *p = s->program;
-    bool messages = false;
-    for (size_t i = p->op_start[s->rank]; i < p->op_start[s->rank + 1] && !messages; i++)
-        messages =
-            op_is_message(&p->op[i]) && p->op[i].stage == s->index && p->op[i].peer_stage == stage;
-    return !messages && program_rank_has(p, s->rank, stage);
-}
-
-/* In this order: what the ops save, kept gradients of split backwards, values of own and received
- * tensors, gradients of the received ones, areas for what consumers send back. */
-static void place_slot(struct stage *s)
-{
-    for (size_t k = 0; k < s->layout.n; k++) {
-        struct stage_op *o = &s->layout.op[k];
-        size_t saved = size_times(s->layout.batch, o->layer.saved);
-        o->recomputed = plan_remakes(s->share.recompute, &s->model->op[o->index]);
-        o->saved = o->recomputed ? place_recomputed(s, saved) : place(s, saved);
-        s->layout.tensor[k].recomputed = s->share.recompute == RECOMPUTE_FULL && !is_sent(s, k);
-    }
-    for (size_t k = 0; k < s->layout.n && s->share.split; k++)
-        if (s->layout.op[k].layer.kind->backward_weight)
-            s->layout.op[k].kept = place(s, s->layout.tensor[k].size);
-    for (size_t t = 0; t < s->layout.tensors; t++)
-        s->layout.tensor[t].value = s->layout.tensor[t].recomputed
-                                        ? place_recomputed(s, s->layout.tensor[t].size)
-                                        : place(s, s->layout.tensor[t].size);
-    for (size_t t = s->layout.n; t < s->layout.tensors; t++)
-        s->layout.tensor[t].gradient = place(s, s->layout.tensor[t].size);
-    for (size_t p = 0; p < s->layout.producers; p++)
-        s->layout.producer[p].local = is_local(s, s->layout.producer[p].stage);
-    for (size_t p = 0; p < s->layout.producers; p++)
-        for (size_t i = 0; i < s->layout.producer[p].n; i++)
-            s->layout.producer[p].size += s->layout.tensor[s->layout.producer[p].tensor[i]].size;
-    for (size_t c = 0; c < s->layout.consumers; c++) {
-        for (size_t i = 0; i < s->layout.consumer[c].n; i++)
-            s->layout.consumer[c].size += s->layout.tensor[s->layout.consumer[c].tensor[i]].size;
-        s->layout.consumer[c].area = place(s, s->layout.consumer[c].size);
-    }
 }
 
 /* ---- memory */
@@ -485,7 +402,7 @@ enum status stage_layout(struct stage *s)
     size_t slots;
     PASS(place_parameters(s));
     PASS(place_gradients(s));
-    place_slot(s);
+    PASS(stage_place_slot(s));
     PASS(stage_allocate(s, microbatches + 1, sizeof *s->state.version, &s->state.version));
     list_arrays(s, array);
     PASS(check_memory(s, array));

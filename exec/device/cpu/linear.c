@@ -5,7 +5,7 @@
 #include "exec/device/cpu/vector.h"
 
 /* x (B, T, in), y (B, T, out). Parts: weight (out, in), normal(0, 0.02), none when it is borrowed;
- * bias [out] from 0. */
+ * bias [out] from 0. In three parts each when shards divide groups of different sizes. */
 static enum status shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_attribute(op, "tokens", -1, 1, &l->tokens));
@@ -34,7 +34,7 @@ static void forward(const struct layer *l, struct layer_io *io)
     struct matrix x = matrix(io->x[0], rows, l->in, l->in);
     struct gemm g = product(1, x, transposed(weight_of(l, io)), io->y, l->out);
     gemm(&g);
-    const real *bias = io->parameter + l->part[0].n;
+    const real *bias = io->parameter + (l->tied ? 0 : l->in * l->out);
     for (size_t row = 0; l->bias && row < rows; row++)
         vector_add(io->y + row * l->out, bias, l->out);
 }
@@ -55,9 +55,27 @@ static void backward_weight(const struct layer *l, struct layer_io *io)
     struct gemm g = product_added(transposed(dy), matrix(io->x[0], rows, l->in, l->in),
                                   l->tied ? io->d_shared : io->d_parameter, l->in);
     gemm(&g);
-    real *d_bias = io->d_parameter + l->part[0].n;
+    real *d_bias = io->d_parameter + (l->tied ? 0 : l->in * l->out);
     for (size_t row = 0; l->bias && row < rows; row++)
         vector_add(d_bias, io->dy + row * l->out, l->out);
+}
+
+/* Column-parallel queries, keys and values of which there are fewer heads: a part for each. */
+static void divide_queries(const struct layer_shard *s, struct layer *l)
+{
+    const size_t rows[] = {s->queries, s->keys, s->keys};
+    const struct layer_part weight = l->part[0], bias = l->part[1];
+    struct layer_shard one = *s;
+    one.groups = 1;
+    for (size_t k = 0, first = 0; k < 3; first += rows[k++]) {
+        struct layer_part *w = &l->part[k], *b = &l->part[3 + k];
+        *w = (struct layer_part){.fill = weight.fill, .from = weight.from + first * l->in};
+        *b = (struct layer_part){.fill = bias.fill, .from = bias.from + first, .run = 1};
+        layer_divide_rows(&one, rows[k], l->in, w);
+        if (l->bias)
+            layer_divide_rows(&one, rows[k], 1, b);
+    }
+    l->out = shard_rows(s->queries, s) + 2 * shard_rows(s->keys, s);
 }
 
 /* Megatron's two ways (Shoeybi et al. 2019, section 3):
@@ -69,7 +87,9 @@ static enum status divide(const struct model_op *op, const struct layer_shard *s
                           struct layer *l)
 {
     (void)batch;
-    if (op->tensor == TENSOR_COLUMN && l->out % s->groups == 0) {
+    if (op->tensor == TENSOR_COLUMN && s->queries > 0 && !l->tied) {
+        divide_queries(s, l);
+    } else if (op->tensor == TENSOR_COLUMN && l->out % s->groups == 0) {
         layer_divide_rows(s, l->out, 1, &l->part[1]);
         l->part[1].n = l->bias ? l->part[1].n : 0;
         size_t out = s->groups * shard_rows(l->out / s->groups, s);

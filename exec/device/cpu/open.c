@@ -43,8 +43,9 @@ enum status stage_find_data(struct stage *s)
     double targets = (double)s->layout.batch * (double)batch_targets(&s->layout.data);
     s->layout.loss_scale = 1.0 / ((double)s->program->microbatches * targets);
     /* without flush an update is of one microbatch of each replica */
-    s->layout.scale = (real)(s->program->asynchronous ? 1.0 / ((double)s->share.replicas * targets)
-                                                      : s->layout.loss_scale);
+    double streams = (double)s->share.replicas / (double)s->share.context;
+    s->layout.scale =
+        (real)(s->program->asynchronous ? 1.0 / (streams * targets) : s->layout.loss_scale);
     return batch_check(s->corpus, &s->layout.data);
 }
 
@@ -54,7 +55,7 @@ static enum status check_data(const struct stage *s, const struct stage_op *o)
     const struct layer *l = &o->layer;
     bool reads = strcmp(l->kind->name, "embedding") == 0;
     size_t rows = reads || s->layout.data.objective != OBJECTIVE_LAST ? s->layout.data.tokens : 1;
-    if (l->tokens != rows)
+    if (l->tokens * s->share.context != rows)
         return error_set(STATUS_INVALID, "op '%s': %zu tokens, the data have %zu",
                          s->model->op[o->index].name, l->tokens, rows);
     if ((reads && l->concat != (s->layout.data.objective == OBJECTIVE_LAST)) ||
@@ -110,10 +111,16 @@ static enum status open_ops(struct stage *s)
         PASS(layer_shape(s->model, index[k], s->layout.batch, &s->layout.op[k].layer));
         PASS(layer_divide(s->model, index[k], &s->share.shard, s->layout.batch,
                           &s->layout.op[k].layer));
+        PASS(layer_share(&s->model->op[index[k]], s->share.context, s->share.position,
+                         s->layout.batch, &s->layout.op[k].layer));
         PASS(check_halves(s, &s->layout.op[k]));
         if (s->on.backend->adapt)
-            s->on.backend->adapt(&s->layout.op[k].layer);
+            PASS(s->on.backend->adapt(&s->model->op[index[k]], &s->layout.op[k].layer));
+        if (s->layout.op[k].layer.spread > 1)
+            s->layout.op[k].rows = s->layout.spread++;
     }
+    if (s->layout.spread > 0)
+        PASS(stage_allocate(s, s->layout.spread, sizeof *s->pass.rows, &s->pass.rows));
     for (size_t k = 0; k < s->layout.n; k++)
         if (s->layout.op[k].layer.vocabulary > 0) {
             s->layout.reads_data = true;
@@ -169,7 +176,7 @@ static enum status check_parts(const struct stage *s)
         const struct stage_op *o = &s->layout.op[k];
         for (size_t i = 0; i < o->layer.inputs; i++)
             if (s->layout.tensor[o->input[i]].size !=
-                layer_room(&o->layer, size_times(s->layout.batch, o->layer.input)))
+                layer_room(&o->layer, size_times(s->layout.batch, layer_input(&o->layer, i))))
                 return error_set(STATUS_UNSUPPORTED,
                                  "op '%s' reads a tensor that is not divided over %zu shards as it "
                                  "is itself: cut elsewhere",
@@ -180,7 +187,7 @@ static enum status check_parts(const struct stage *s)
             size_t k = s->layout.consumer[c].tensor[i];
             const struct model_op *op = &s->model->op[s->layout.op[k].index];
             if (s->layout.tensor[k].size !=
-                size_times(s->layout.batch, (size_t)op->output_bytes / 4))
+                size_times(s->layout.batch, (size_t)op->output_bytes / 4 / s->share.context))
                 return error_set(STATUS_UNSUPPORTED,
                                  "op '%s' is divided over %zu shards, but another stage reads its "
                                  "output: cut elsewhere",
@@ -210,7 +217,8 @@ static enum status open_tensors(struct stage *s, uint32_t *at)
             uint32_t op = s->layout.producer[p].tensor[i];
             at[op] = (uint32_t)s->layout.tensors;
             s->layout.tensor[s->layout.tensors].size =
-                size_times(s->layout.batch, (size_t)m->op[op].output_bytes / 4); /* checked */
+                size_times(s->layout.batch,
+                           (size_t)m->op[op].output_bytes / 4 / s->share.context); /* checked */
             s->layout.producer[p].tensor[i] = at[op];
         }
     for (size_t c = 0; c < s->layout.consumers; c++)
@@ -303,6 +311,9 @@ enum status stage_open(const struct model *m, const struct program *p, uint32_t 
 /* fp32 everywhere, bf16 activations where the backend has them. */
 static enum status check_numbers(const struct model *m, const struct backend *b)
 {
+    if (m->dtype != DATA_ANY && m->dtype != DATA_fp32 && m->dtype != DATA_bf16)
+        return error_set(STATUS_UNSUPPORTED, "%s is of %s; this device computes in %s", m->name,
+                         data_type_names[m->dtype], b->add_half ? "fp32 and bf16" : "fp32");
     if (m->element_bytes == sizeof(float) || (m->element_bytes == 2 && b->add_half))
         return STATUS_OK;
     return error_set(STATUS_UNSUPPORTED,
@@ -329,6 +340,9 @@ enum status stage_open_on(const struct memory *on, const struct model *m, const 
     if (s.index >= p->stages || p->microbatches < 1 || s.layout.batch < 1)
         return error_set(STATUS_INVALID, "stage %u of %zu, %u microbatches of %zu samples", s.index,
                          p->stages, p->microbatches, s.layout.batch);
+    if (on->backend->remote && p->stage[index].context > 1)
+        return error_set(STATUS_UNSUPPORTED, "stage %u: context parallelism is not for this device",
+                         index);
     if (strcmp(p->optimizer, "adam") != 0 && strcmp(p->optimizer, "sgd") != 0)
         return error_set(STATUS_UNSUPPORTED, "optimizer '%s', there are adam and sgd",
                          p->optimizer);

@@ -42,6 +42,8 @@ enum status stage_allocate_slot(struct stage *s, struct slot *slot)
     size_t tokens = size_times(s->layout.data.samples, s->layout.data.tokens);
     if (!slot->data)
         PASS(stage_allocate_data(s, s->layout.slot_size, sizeof *slot->data, &slot->data));
+    if (s->layout.spread > 0 && !slot->rows)
+        PASS(stage_allocate(s, s->layout.spread, sizeof *slot->rows, &slot->rows));
     if (s->layout.reads_data && !slot->token)
         PASS(stage_allocate_data(s, tokens, sizeof *slot->token, &slot->token));
     if (s->layout.reads_data && !slot->target)

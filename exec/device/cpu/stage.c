@@ -6,7 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/plan.h"
+static void free_rows(const struct stage *s, struct layer_array *rows)
+{
+    for (size_t k = 0; rows && k < s->layout.spread; k++)
+        free(rows[k].data);
+    free(rows);
+}
 
 void stage_close(struct stage *s)
 {
@@ -17,10 +22,13 @@ void stage_close(struct stage *s)
         free(s->layout.consumer[i].tensor);
     for (size_t i = 0; s->stash.slot && i < s->program->microbatches && s->stash.slot[i].data;
          i++) {
+        free_rows(s, s->stash.slot[i].rows);
         b->release(s->on.self, s->stash.slot[i].data);
         b->release(s->on.self, s->stash.slot[i].token);
         b->release(s->on.self, s->stash.slot[i].target);
     }
+    free_rows(s, s->pass.rows);
+    free(s->pass.exchanged.data);
     free(s->layout.producer);
     free(s->layout.consumer);
     free(s->layout.op);
@@ -71,7 +79,7 @@ static const real *half_at(const struct stage *s, size_t n)
 }
 
 /* Operands of op k for the microbatch in `slot`. */
-static struct layer_io operands(const struct stage *s, const struct slot *slot, size_t k)
+static struct layer_io operands(struct stage *s, const struct slot *slot, size_t k)
 {
     const struct stage_op *o = &s->layout.op[k];
     const real *parameter = s->share.zero == 3
@@ -94,11 +102,25 @@ static struct layer_io operands(const struct stage *s, const struct slot *slot, 
         .d_shared = (o->owner == NOWHERE ? gradient : s->pass.tied) + o->d_shared,
         .scale = s->layout.scale,
         .reduction = s->pass.reduction,
+        .rows = o->layer.spread > 1 ? (o->recomputed ? s->pass.rows : slot->rows) + o->rows : NULL,
+        .parts = &s->pass.exchanged,
+        .bytes = &s->bytes,
         .on = s->on.self,
     };
     for (size_t i = 0; i < o->layer.inputs; i++)
         io.x[i] = value_of(s, slot, o->input[i]);
     return io;
+}
+
+/* Of whole sequences, the tokens of this replica, in their order: none moves back. */
+static void keep_own(const struct stage *s, int32_t *token)
+{
+    size_t whole = s->layout.data.tokens, own = whole / s->share.context;
+    const struct layer at = {
+        .tokens = own, .context = s->share.context, .position = s->share.position};
+    for (size_t b = 0; b < s->layout.data.samples && s->share.context > 1; b++)
+        for (size_t row = 0; row < own; row++)
+            token[b * own + row] = token[b * whole + layer_position(&at, row)];
 }
 
 /* Tokens and targets (B, T) of a microbatch: drawn in host memory, copied when the GPU computes.
@@ -112,6 +134,8 @@ static void read_data(const struct stage *s, const struct slot *slot, uint32_t s
     int32_t *token = remote ? filled : slot->token;
     int32_t *target = remote ? filled + n : slot->target;
     batch_fill(s->corpus, &s->layout.data, s->program->seed, step, microbatch, token, target);
+    keep_own(s, token);
+    keep_own(s, target);
     if (!remote)
         return;
     s->on.backend->copy(s->on.self, slot->token, token, n * sizeof *token);
@@ -141,7 +165,7 @@ static void sum_shards(const struct stage *s, real *data, size_t size)
 }
 
 /* Forward of op k; returns its unweighted loss. */
-static double forward_op(const struct stage *s, const struct slot *slot, size_t k)
+static double forward_op(struct stage *s, const struct slot *slot, size_t k)
 {
     const struct layer *l = &s->layout.op[k].layer;
     struct layer_io io = operands(s, slot, k);
@@ -160,7 +184,7 @@ static enum status forward_part(struct stage *s, struct slot *slot, uint32_t par
     if (!whole && (part < 1 || part > parts || part - 1 != slot->parts))
         return error_set(STATUS_INVALID, "stage %u: part %u of the forward of microbatch %u",
                          s->index, part, slot->microbatch);
-    size_t bucket = whole ? 0 : program_part_bucket(of, OP_FORWARD, part, NULL);
+    size_t bucket = whole ? 0 : program_part_bucket(s->program, of, OP_FORWARD, part, NULL);
     size_t low = whole ? 0 : s->share.bucket[bucket].low,
            high = whole ? s->layout.n : s->share.bucket[bucket].high;
     PASS(stage_begin_part(s, slot, bucket));
@@ -226,21 +250,18 @@ static void settle(struct stage *s, const struct slot *slot, size_t t, uint32_t 
 }
 
 /* One op's backward:
- *   1. selective recomputation: its forward once more
- *   2. its output's gradient is complete: add what stages behind have sent for later readers
- *   3. gradients of the inputs, straight into their places where they are the first share, else
+ *   1. its output's gradient is complete: add what stages behind have sent for later readers
+ *   2. gradients of the inputs, straight into their places where they are the first share, else
  *      into scratch
- *   4. tensor parallelism: reduce them over the shards
- *   5. gradients of the weights; with `halves` dy is kept for stage_backward_weight() instead
- *   6. add the shares in scratch */
+ *   3. tensor parallelism: reduce them over the shards
+ *   4. gradients of the weights; with `halves` dy is kept for stage_backward_weight() instead
+ *   5. add the shares in scratch */
 static void backward_op(struct stage *s, const struct slot *slot, size_t k, bool halves)
 {
     const struct stage_op *o = &s->layout.op[k];
     const struct layer *l = &o->layer;
     struct layer_io io = operands(s, slot, k);
     bool direct[LAYER_INPUTS] = {false};
-    if (o->recomputed && s->share.recompute == RECOMPUTE_SELECTIVE)
-        forward_op(s, slot, k);
     settle(s, slot, k, o->index);
     if (!s->pass.begun[k]) /* nobody reads the output */
         s->on.backend->zero(s->on.self, gradient_of(s, slot, k),
@@ -284,18 +305,24 @@ static enum status begin_backward(struct stage *s, struct slot *slot)
     return STATUS_OK;
 }
 
-/* Full recomputation: forwards of ops low .. high - 1 once more, from the received inputs. */
-static void remake(const struct stage *s, const struct slot *slot, size_t low, size_t high)
+/* Forwards of ops low .. high - 1 once more, from what has been kept of ops before them. */
+static void remake(struct stage *s, const struct slot *slot, size_t low, size_t high)
 {
-    for (size_t k = low; k < high && s->share.recompute == RECOMPUTE_FULL; k++)
+    for (size_t k = low; k < high; k++)
         forward_op(s, slot, k);
 }
 
-/* Ops high - 1 .. low. */
+/* Ops high - 1 .. low; those of a unit are made again when the backward comes to its last one, with ZeRO
+ * 3 as far as they are in the bucket: the others have been. */
 static void backward(struct stage *s, struct slot *slot, size_t high, size_t low, bool halves)
 {
-    for (size_t k = high; k-- > low;)
+    size_t there = s->share.zero == 3 ? low : 0;
+    for (size_t k = high; k-- > low;) {
+        const struct stage_op *o = &s->layout.op[k];
+        if (o->recomputed && o->unit_high == k + 1)
+            remake(s, slot, o->unit_low > there ? o->unit_low : there, k + 1);
         backward_op(s, slot, k, halves);
+    }
     if (low > 0)
         return;
     slot->state = SLOT_DONE;
@@ -309,27 +336,25 @@ static enum status whole_backward(struct stage *s, struct slot *slot, bool halve
 {
     PASS(begin_backward(s, slot));
     PASS(stage_begin_part(s, slot, 0));
-    remake(s, slot, 0, s->layout.n);
     backward(s, slot, s->layout.n, 0, halves);
     return STATUS_OK;
 }
 
-/* One part (program_part_bucket()): with ZeRO 3 a bucket is recomputed while it is gathered. */
+/* One part (program_part_bucket()). */
 static enum status backward_part(struct stage *s, struct slot *slot, uint32_t part)
 {
     const struct program_stage *of = &s->program->stage[s->index];
     bool completes;
-    size_t b = program_part_bucket(of, OP_BACKWARD, part, &completes);
+    size_t b = program_part_bucket(s->program, of, OP_BACKWARD, part, &completes);
     const struct stage_bucket *bucket = &s->share.bucket[b];
     if (part == 1)
         PASS(begin_backward(s, slot));
     PASS(stage_begin_part(s, slot, b));
-    if (s->share.zero == 3 ? !completes || b == 0 : part == 1)
-        remake(s, slot, s->share.zero == 3 ? bucket->low : 0,
-               s->share.zero == 3 ? bucket->high : s->layout.n);
     if (completes) {
         s->pass.part = b;
         backward(s, slot, bucket->high, bucket->low, false);
+    } else {
+        remake(s, slot, bucket->low, bucket->high);
     }
     s->pass.parts = part < program_parts(of, OP_BACKWARD) ? part : 0;
     return STATUS_OK;
@@ -359,7 +384,7 @@ enum status stage_backward_input(struct stage *s, uint32_t microbatch)
 }
 
 /* What the backwards in halves have left out, from the gradients that they have kept. */
-static void weights(const struct stage *s, const struct slot *slot)
+static void weights(struct stage *s, const struct slot *slot)
 {
     for (size_t k = s->layout.n; k-- > 0;) {
         const struct layer_kind *kind = s->layout.op[k].layer.kind;
@@ -391,6 +416,18 @@ static void sum_nothing(void *self, enum element e, void *data, size_t n)
     (void)self, (void)e, (void)data, (void)n;
 }
 
+/* As if all members sent the same. */
+static void exchange_nothing(void *self, void *data, size_t n)
+{
+    (void)self;
+    memcpy((real *)data + n / 2, data, n / 2 * sizeof(real));
+}
+
+static void fail_nothing(void *self, enum status st)
+{
+    (void)self, (void)st;
+}
+
 /* Gradients, wherever the passes have added to them, are zero again. */
 static void clear_gradients(struct stage *s)
 {
@@ -404,11 +441,19 @@ static void clear_gradients(struct stage *s)
     s->on.backend->zero(s->on.self, s->pass.tied, s->layout.tied_size * sizeof(real));
 }
 
+static void gather_nothing(void *self, bool scatter, void *data, size_t n)
+{
+    (void)self, (void)scatter, (void)data, (void)n;
+}
+
 /* A forward and a backward of whatever is in the slot, and an update by gradients of zero: the
  * optimizer's moments stay zero and the parameters what they are. */
 enum status stage_rehearse(struct stage *s)
 {
-    const struct layer_reduction alone = {NULL, sum_nothing};
+    const struct layer_reduction alone = {.sum = sum_nothing,
+                                          .exchange = exchange_nothing,
+                                          .fail = fail_nothing,
+                                          .context = gather_nothing};
     struct slot *slot;
     PASS(stage_take_slot(s, 0, &slot));
     s->pass.reduction = &alone;

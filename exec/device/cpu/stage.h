@@ -2,7 +2,7 @@
  * any backend (exec/device/backend.h).
  *
  *   open.c     model and program become ops, tensors and links to other stages
- *   layout.c   offsets of all of them, the memory, the start values
+ *   layout.c   offsets of all of them, the memory, the start values; layout_slot.c: of slots
  *   slot.c     microbatches in flight, messages in and out
  *   stage.c    forward, backward, backward in two halves or by buckets
  *   share.c    what replicas share: ZeRO, versions, updates; sums.c: arrays of collectives
@@ -56,10 +56,12 @@ struct stage_op {
     uint32_t index; /* in the model */
     struct layer layer;
     uint32_t input[LAYER_INPUTS]; /* tensors */
-    bool recomputed;              /* the forward runs again in the backward */
+    bool recomputed;              /* the forward runs again in the backward, with those of */
+    uint32_t unit_low, unit_high; /* ops unit_low .. unit_high - 1; else the op alone */
     size_t saved;                 /* offset in a slot, or, if recomputed, in pass.recomputed */
     size_t kept;                  /* likewise: gradient of the output, for backward_weight */
     size_t bucket;                /* index in share.bucket */
+    size_t rows;                  /* its experts are spread: index in arrays [layout.spread] */
     size_t parameter;             /* offset of its own among the stage's parameters */
     size_t shared;                /* offset of what it borrows there */
     size_t at, shared_at; /* the same in the array that passes use: with ZeRO 3 a bucket's */
@@ -105,6 +107,7 @@ struct stage_layout {
     size_t slot_size;  /* of what a slot has of a microbatch */
     size_t work_size, tied_size, recomputed_size; /* of the arrays of struct stage_pass */
     size_t scratch, scratch_size; /* offset in pass.work of LAYER_INPUTS areas of so many */
+    size_t spread;                /* ops whose experts are */
     size_t layer_work;            /* offset in pass.work for the layers' own use */
     size_t other; /* offset in pass.work of a tensor in the numbers that shards sum, if others */
 };
@@ -124,8 +127,8 @@ struct stage_bucket {
 struct stage_share {
     struct layer_shard shard; /* of tensor parallelism */
     uint32_t replicas, me;    /* replicas of the stage, and which of them this is */
+    size_t context, position; /* replicas that share sequences, and which of them this is */
     uint32_t zero;            /* 0 .. 3 */
-    uint32_t recompute;       /* enum plan_recompute */
     bool split;               /* backwards come in two halves */
     struct ring_part (*part)(size_t n, size_t members, size_t me); /* of struct device_options */
     enum element reduced, gathered; /* gradients and shards' activations as they are summed;
@@ -181,15 +184,17 @@ struct stage_state {
 struct stage_pass {
     const struct layer_reduction *reduction; /* over shards, while an op computes */
     real *work;                              /* [work_size] gradients of own outputs, scratch */
-    real *tied;       /* [tied_size] gradients of what is borrowed within the stage */
-    real *recomputed; /* [recomputed_size] activations that the backward recomputes */
-    bool *begun;      /* [tensors] during a backward: its gradient holds something */
-    size_t *next;     /* [n] during a backward: next entry of layout.remote */
-    size_t part;      /* bucket up to which the backward has come */
-    uint32_t parts;   /* of a backward that is not complete: so many parts are */
-    int32_t *filled;  /* [own microbatches][2 * samples * tokens] remote memory: where data are
+    real *tied;                   /* [tied_size] gradients of what is borrowed within the stage */
+    real *recomputed;             /* [recomputed_size] activations that the backward recomputes */
+    struct layer_array *rows;     /* [spread] of ops that the backward recomputes */
+    struct layer_array exchanged; /* of the op at work */
+    bool *begun;                  /* [tensors] during a backward: its gradient holds something */
+    size_t *next;                 /* [n] during a backward: next entry of layout.remote */
+    size_t part;                  /* bucket up to which the backward has come */
+    uint32_t parts;               /* of a backward that is not complete: so many parts are */
+    int32_t *filled; /* [own microbatches][2 * samples * tokens] remote memory: where data are
                        * made, and copied from some time in the step */
-    double loss;      /* weighted, of this step */
+    double loss;     /* weighted, of this step */
 };
 
 enum slot_state { SLOT_EMPTY, SLOT_FILLING, SLOT_FORWARDED, SLOT_DONE };
@@ -204,6 +209,7 @@ struct slot {
     uint32_t version;                   /* of the parameters: index in stage.version */
     size_t received, returned, fetched; /* messages: inputs, gradients in, gradients out */
     real *data;                         /* [slot_size] */
+    struct layer_array *rows;           /* [spread] what experts here have been sent */
     int32_t *token, *target;            /* [data.samples * data.tokens], NULL where not needed */
 };
 

@@ -12,8 +12,8 @@ void stage_fold(struct stage *s);
 /* The k-th of the buckets, and lenders of its ops' weights among them, that ZeRO 3 gathers for
  * bucket b; NOWHERE: there are not so many. */
 size_t stage_gathered_for(const struct stage *s, size_t b, size_t k);
-/* What the program says of the stage (struct program_stage): shard, zero, members, me, recompute,
- * splits, pieces. */
+/* What the program says of the stage (struct program_stage): shard, zero, members, me, splits,
+ * pieces. */
 enum status stage_find_shares(struct stage *s) MUST_CHECK;
 /* Pieces; parameters are placed. */
 enum status stage_cut_buckets(struct stage *s) MUST_CHECK;
@@ -45,6 +45,18 @@ enum status stage_take_slot(struct stage *s, uint32_t microbatch, struct slot **
 enum status stage_allocate_slot(struct stage *s, struct slot *slot) MUST_CHECK;
 /* Give a slot that is done back, unless something is still to be done with it. */
 void stage_release_slot(struct stage *s, struct slot *slot);
+/* ---- layout_slot.c */
+/* Is the tensor sent to another stage? Its value then stays in its slot until it is fetched. */
+bool stage_sends(const struct stage *s, size_t t);
+/* Offsets of what a slot has, and of what is made again. STATUS_INVALID: buckets and units cross. */
+enum status stage_place_slot(struct stage *s) MUST_CHECK;
+/* Room for a tensor. Products on a GPU may choose their kernel, and so their bits, by the alignment
+ * of the operands: there all tensors begin at multiples of as much as any of them looks at. */
+static inline size_t stage_room(const struct stage *s, size_t size)
+{
+    enum { ALIGNED = 64 };
+    return s->on.backend->remote ? size_plus(size, ALIGNED - 1) / ALIGNED * ALIGNED : size;
+}
 /* ---- layout.c */
 /* calloc that counts; n elements of `size` bytes. */
 enum status stage_allocate(struct stage *s, size_t n, size_t size, void *out) MUST_CHECK;

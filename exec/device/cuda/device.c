@@ -150,7 +150,7 @@ static enum status compute(void *self, uint32_t step, const struct program_op *o
     enum status st;
     struct cuda *c = self;
     TRY(cuda_times_begin(&c->times, &c->context, step, op));
-    const struct layer_reduction mine = {&(struct sums){c, reduction}, sum};
+    const struct layer_reduction mine = {.self = &(struct sums){c, reduction}, .sum = sum};
     TRY(device_cpu.compute(c->stages, step, op, &mine));
     cuda_times_end(&c->times, &c->context);
     st = cuda_status(&c->context);

@@ -237,13 +237,23 @@ static const struct {
     {&cuda_attention, cuda_attention_sizes},
 };
 
-void cuda_adapt(struct layer *l)
+/* Kernels have as many heads of keys as of queries, no windows, no factors. */
+static bool is_plain(const struct layer *l)
 {
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+    return l->kv_heads == l->heads && l->window == 0 && !l->scaled && l->spread == 1;
+}
+
+enum status cuda_adapt(const struct model_op *op, struct layer *l)
+{
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds && is_plain(l); k++)
         if (strcmp(kinds[k].kind->name, l->kind->name) == 0) {
             l->kind = kinds[k].kind;
             if (kinds[k].sizes)
                 kinds[k].sizes(l);
-            return;
+            return STATUS_OK;
         }
+    return error_set(
+        STATUS_UNSUPPORTED,
+        "op '%s': the GPU has no kernels for a '%s' of this form yet; the CPU computes it",
+        op->name ? op->name : "", op->kind);
 }

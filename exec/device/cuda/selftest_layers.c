@@ -172,7 +172,7 @@ static enum status shape(const struct division *d, const struct layer_shard *sha
                                 .attributes = k->attributes,
                                 .attribute = attribute,
                                 .tensor = (uint8_t)d->tensor};
-    struct layer l = {.kind = layer_kind_find(kind), .tied = k->tied};
+    struct layer l = {.kind = layer_kind_find(kind), .tied = k->tied, .spread = 1};
     l.inputs = l.kind->inputs;
     TRY(l.kind->shape(&op, &l));
     for (size_t i = 0, from = 0; i < LAYER_PARTS; from += l.part[i++].n) {
@@ -215,11 +215,14 @@ static enum status open_trial(struct cuda_context *c, struct trial *t)
     size_t room = 0;
     t->device.c = c;
     for (size_t i = 0; i < t->shards; i++) {
-        TRY(shape(t->division, &(struct layer_shard){t->shards, i, t->division->groups},
+        TRY(shape(t->division,
+                  &(struct layer_shard){
+                      .shards = t->shards, .shard = i, .groups = t->division->groups, .parts = 1},
                   &t->cpu[i]));
         t->gpu[i] = t->cpu[i];
         t->gpu[i].half = t->half;
-        cuda_adapt(&t->gpu[i]);
+        TRY(cuda_adapt(&(struct model_op){.kind = (char *)(uintptr_t)t->cpu[i].kind->name},
+                       &t->gpu[i]));
         TRY(operands_open(c, &t->cpu[i], &t->gpu[i], t->batch, &t->operands[i]));
         room = t->cpu[i].work > room ? t->cpu[i].work : room;
     }
@@ -235,8 +238,8 @@ out:
 /* Forward of shard i on both; the host's loss. */
 static double forward(struct trial *t, size_t i, struct layer_io *host, struct layer_io *device)
 {
-    const struct layer_reduction on_host = {&t->host, sum_shards},
-                                 on_device = {&t->device, sum_shards};
+    const struct layer_reduction on_host = {.self = &t->host, .sum = sum_shards},
+                                 on_device = {.self = &t->device, .sum = sum_shards};
     *host = operands_io(t->operands[i].host, t->batch, NULL);
     *device = operands_io(t->operands[i].gpu, t->batch, t->device.c);
     host->reduction = &on_host;

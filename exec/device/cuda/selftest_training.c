@@ -186,7 +186,7 @@ static enum status train(const struct device *d, bool half, bool halves, struct 
     struct toy t = {0};
     void *self = NULL;
     const struct device_options o = {.learning_rate = 1e-3};
-    const struct layer_reduction alone = {NULL, no_sum};
+    const struct layer_reduction alone = {.sum = no_sum};
     make_model(&t, half);
     make_program(&t, halves);
     TRY(d->open(&t.model, &t.program, 0, &o, &self));

@@ -78,8 +78,10 @@ static enum status take(struct local *t, const struct local_call *own, const str
 {
     const struct local_memory *m = t->hub->memory;
     enum element e = own->element;
+    struct rounds_call giver = rounds_of(t, own);
+    giver.me = r->from;
     void *to = element_at(e, data, r->take.first);
-    const void *given = element_at(e, from->call.data, r->take.first);
+    const void *given = element_at(e, from->call.data, rounds_at(&giver, own->round).give.first);
     if (from->call.n != own->n || from->call.element != e)
         return error_set(STATUS_INVALID, "%zu numbers of %zu bytes, not %zu of %zu", from->call.n,
                          element_bytes(from->call.element), own->n, element_bytes(e));

@@ -85,7 +85,7 @@ enum status nccl_collect(struct nccl *t, uint32_t op, enum element e, void *data
     const struct rounds_call c = endpoints_rounds(&t->links, op, n);
     if (c.ranks < 2 || n == 0)
         return STATUS_OK;
-    if (t->links.algorithm)
+    if (t->links.algorithm || c.kind == OP_ALLTOALL)
         return call_rounds(t, g, &c, e, data);
     PASS(nccl_begin(t));
     return nccl_end(t, *g->comm, call_own(g, &c, e, data));

@@ -1,0 +1,91 @@
+/* What backwards make again (Chen et al., 2016, arXiv:1604.06174; Korthikanti et al., MLSys 2023):
+ * single ops that remember much besides their output, or units of layers whose inputs are kept, as
+ * Megatron-LM's --recompute-method uniform and block, and torch's checkpoint of each layer. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/model.h"
+#include "core/order.h"
+#include "core/plan.h"
+
+static void selective_units(const struct plan_stage *s, const struct model *m, uint32_t *unit)
+{
+    uint32_t units = 0;
+    for (size_t k = 0; k < s->ops; k++) {
+        const struct model_op *o = &m->op[s->op[k]];
+        unit[k] = o->stash_bytes >= 2 * o->output_bytes ? ++units : 0;
+    }
+}
+
+/* Where layers and units of a stage have come to. */
+struct counter {
+    uint32_t units, layers; /* so far; layers: of those that are counted */
+    uint32_t in_unit;       /* layers of the unit that grows */
+};
+
+/* Op k begins another layer. Units have layers of one sort: in blocks, or outside. */
+static void begin_layer(const struct plan_stage *s, const struct model *m, size_t k, bool counted,
+                        struct counter *c)
+{
+    uint32_t size = s->recompute_unit > 1 ? s->recompute_unit : 1;
+    bool sort = model_in_block(m, s->op[k]), before = k > 0 && model_in_block(m, s->op[k - 1]);
+    c->layers += counted;
+    if (k > 0 && sort == before && c->in_unit < size) {
+        c->in_unit++;
+        return;
+    }
+    c->units++;
+    c->in_unit = 1;
+}
+
+/* Of the layers that `recompute_layers` counts, in blocks if the stage has any, the first ones. */
+static void layer_units(const struct plan_stage *s, const struct model *m, uint32_t *unit)
+{
+    bool blocks = false;
+    struct counter c = {0};
+    uint32_t most = s->recompute_layers;
+    for (size_t k = 0; k < s->ops; k++)
+        blocks = blocks || model_in_block(m, s->op[k]);
+    for (size_t k = 0; k < s->ops; k++) {
+        bool counted = !blocks || model_in_block(m, s->op[k]);
+        if (k == 0 || !model_same_layer(m, s->op[k - 1], s->op[k]))
+            begin_layer(s, m, k, counted, &c);
+        unit[k] = most == 0 || (counted && c.layers <= most) ? c.units : 0;
+    }
+}
+
+/* An op by itself and outside of blocks, which remembers nothing but its output, frees nothing. */
+static void leave_single_ops(const struct plan_stage *s, const struct model *m, uint32_t *unit)
+{
+    for (size_t k = 0; k < s->ops; k++) {
+        const struct model_op *o = &m->op[s->op[k]];
+        bool single =
+            (k == 0 || unit[k - 1] != unit[k]) && (k + 1 == s->ops || unit[k + 1] != unit[k]);
+        if (single && !model_in_block(m, s->op[k]) && o->stash_bytes <= o->output_bytes)
+            unit[k] = 0;
+    }
+}
+
+static bool is_read_outside(const struct plan_stage *s, const struct model *m, const uint32_t *unit,
+                            size_t k)
+{
+    for (size_t e = m->out_start[s->op[k]]; e < m->out_start[s->op[k] + 1]; e++) {
+        const uint32_t *at = bsearch(&m->out[e], s->op, s->ops, sizeof *s->op, order_by_id);
+        if (!at || unit[at - s->op] != unit[k])
+            return true;
+    }
+    return false;
+}
+
+void plan_units(const struct plan_stage *s, const struct model *m, uint32_t *unit, bool *kept)
+{
+    memset(unit, 0, s->ops * sizeof *unit);
+    if (s->recompute == RECOMPUTE_SELECTIVE)
+        selective_units(s, m, unit);
+    if (s->recompute == RECOMPUTE_FULL) {
+        layer_units(s, m, unit);
+        leave_single_ops(s, m, unit);
+    }
+    for (size_t k = 0; k < s->ops; k++)
+        kept[k] = unit[k] == 0 || is_read_outside(s, m, unit, k);
+}

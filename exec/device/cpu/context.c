@@ -1,0 +1,242 @@
+/* Attention where replicas share sequences (context parallelism): each has 1/c of the tokens, L of T,
+ * and attends from them to all keys and values, which it gathers first. The forward and the backward
+ * of attention.c, of L rows of P and T columns in their order; rows of a replica are two chunks
+ * (layer_position()), each with rows one after the other. In the backward the gradients of all keys
+ * and values are summed, each replica keeping those of its tokens.
+ *
+ * Liu et al., Ring Attention, 2023; Dubey et al., Llama 3, 2024, section 3.3.2 (all-gather). */
+#include "exec/device/cpu/gemm.h"
+#include "exec/device/cpu/kinds.h"
+#include "exec/device/cpu/vector.h"
+#include "exec/ring.h"
+
+enum { CONTEXT_ROWS = 32 };
+
+/* Rows of P that are made at once: of one chunk. */
+static size_t rows_of(const struct layer *l)
+{
+    size_t chunk = l->tokens / 2;
+    return l->flash && chunk > CONTEXT_ROWS ? CONTEXT_ROWS : chunk;
+}
+
+/* Keys and values of a token, side by side. */
+static size_t width_of(const struct layer *l)
+{
+    return 2 * l->kv_heads * l->depth;
+}
+
+/* Keys and values of all tokens. */
+static size_t gathered(const struct layer *l, size_t batch)
+{
+    return size_times(size_times(batch, l->sequence), width_of(l));
+}
+
+/* work: keys and values as they are gathered; in the order of the sequence, (B, T, 2 G D); their
+ * gradients likewise; the gradient of a tile of P; flash: the tile. */
+void context_size(size_t batch, struct layer *l)
+{
+    size_t tile = size_times(rows_of(l), l->sequence);
+    l->work = size_plus(size_times(3, gathered(l, batch)), size_times(l->flash ? 2 : 1, tile));
+}
+
+/* One sample and head; channels where its parts begin: of x, and of keys and values. */
+struct head {
+    const struct layer *layer;
+    const real *x, *kv;
+    size_t at_q, at_k, at_v;
+    real scale; /* 1 / sqrt(D) */
+};
+
+static struct head head_of(const struct layer *l, const struct layer_io *io, size_t b, size_t h)
+{
+    size_t own = h / (l->heads / l->kv_heads) * l->depth;
+    return (struct head){.layer = l,
+                         .x = io->x[0] + b * l->input,
+                         .kv = io->work + gathered(l, io->batch) + b * l->sequence * width_of(l),
+                         .at_q = h * l->depth,
+                         .at_k = own,
+                         .at_v = l->kv_heads * l->depth + own,
+                         .scale = (real)(1.0 / sqrt((double)l->depth))};
+}
+
+/* Rows row .. row + rows - 1 of P, tokens `place` .. of the sequence, and the first `columns`, beyond
+ * which none of them sees. */
+struct tile {
+    size_t row, rows, place, columns;
+    real *p; /* (rows, columns), rows T apart */
+};
+
+static struct tile tile_at(const struct layer *l, const struct layer_io *io, size_t b, size_t h,
+                           size_t row)
+{
+    size_t chunk = l->tokens / 2, rest = chunk - row % chunk;
+    struct tile t = {.row = row, .rows = rest < rows_of(l) ? rest : rows_of(l)};
+    t.place = layer_position(l, row);
+    t.columns = l->causal ? t.place + t.rows : l->sequence;
+    real *work = io->work + 3 * gathered(l, io->batch) + rows_of(l) * l->sequence;
+    t.p = l->flash ? work : io->saved + b * l->saved + (h * l->tokens + row) * l->sequence;
+    return t;
+}
+
+/* Columns from .. to - 1 are what row i of the tile sees. */
+static void seen(const struct layer *l, const struct tile *t, size_t i, size_t *from, size_t *to)
+{
+    size_t place = t->place + i;
+    *from = l->window > 0 && place + 1 > l->window ? place + 1 - l->window : 0;
+    *to = l->causal ? place + 1 : l->sequence;
+}
+
+static struct matrix queries_of(const struct head *a, const struct tile *t)
+{
+    const struct layer *l = a->layer;
+    return matrix(a->x + t->row * l->in + a->at_q, t->rows, l->depth, l->in);
+}
+
+/* Keys or values (columns, D) at channel `at`. */
+static struct matrix columns_of(const struct head *a, const struct tile *t, size_t at)
+{
+    return matrix(a->kv + at, t->columns, a->layer->depth, width_of(a->layer));
+}
+
+/* p = softmax(scale q k^T); of flash, the logarithm of each row's sum goes to `sums` [L] or, `again`,
+ * comes from there. */
+static void make_tile(const struct head *a, const struct tile *t, real *sums, bool again)
+{
+    const struct layer *l = a->layer;
+    struct gemm g = product(a->scale, queries_of(a, t), transposed(columns_of(a, t, a->at_k)), t->p,
+                            l->sequence);
+    gemm(&g);
+    for (size_t i = 0; i < t->rows; i++) {
+        size_t from, to;
+        real *p = t->p + i * l->sequence;
+        seen(l, t, i, &from, &to);
+        real largest = again ? sums[t->row + i] : vector_max(p + from, to - from);
+        for (size_t k = 0; k < t->columns; k++)
+            p[k] = k < from || k >= to ? 0 : vector_exp(p[k] - largest);
+        if (again)
+            continue;
+        real sum = vector_sum(p + from, to - from), scale = 1 / sum;
+        for (size_t k = from; k < to; k++)
+            p[k] *= scale;
+        if (l->flash)
+            sums[t->row + i] = largest + (real)log((double)sum);
+    }
+}
+
+static real *sums_of(const struct layer *l, const struct layer_io *io, size_t b, size_t h)
+{
+    return io->saved + b * l->saved + h * l->tokens;
+}
+
+/* ---- exchange */
+
+/* The first of a token's keys: they and the values follow the queries. */
+static size_t first_key(const struct layer *l)
+{
+    return l->heads * l->depth;
+}
+
+/* Own keys and values go to the part of the array that this replica gives, one sample after the
+ * other; chunk j of the array is of replica j - 1 (exec/ring.h). */
+static void gather(const struct layer *l, struct layer_io *io)
+{
+    size_t width = width_of(l), n = gathered(l, io->batch), rows = io->batch * l->tokens;
+    struct ring_part own = ring_own(n, l->context, l->position);
+    for (size_t row = 0; row < rows; row++)
+        memcpy(io->work + own.first + row * width, io->x[0] + row * l->in + first_key(l),
+               width * sizeof(real));
+    io->reduction->context(io->reduction->self, false, io->work, n);
+    for (size_t k = 0; k < l->context; k++) {
+        const real *from = io->work + ring_own(n, l->context, k).first;
+        for (size_t row = 0; row < rows; row++) {
+            size_t b = row / l->tokens, place = layer_place(l, k, row % l->tokens);
+            memcpy(io->work + n + (b * l->sequence + place) * width, from + row * width,
+                   width * sizeof(real));
+        }
+    }
+}
+
+/* Gradients of all keys and values to those who have the tokens. */
+static void scatter(const struct layer *l, struct layer_io *io)
+{
+    size_t width = width_of(l), n = gathered(l, io->batch), rows = io->batch * l->tokens;
+    for (size_t k = 0; k < l->context; k++) {
+        real *to = io->work + ring_own(n, l->context, k).first;
+        for (size_t row = 0; row < rows; row++) {
+            size_t b = row / l->tokens, place = layer_place(l, k, row % l->tokens);
+            memcpy(to + row * width, io->work + 2 * n + (b * l->sequence + place) * width,
+                   width * sizeof(real));
+        }
+    }
+    io->reduction->context(io->reduction->self, true, io->work, n);
+    struct ring_part own = ring_own(n, l->context, l->position);
+    for (size_t row = 0; row < rows; row++)
+        memcpy(io->dx[0] + row * l->in + first_key(l), io->work + own.first + row * width,
+               width * sizeof(real));
+}
+
+/* ---- passes */
+
+void context_forward(const struct layer *l, struct layer_io *io)
+{
+    gather(l, io);
+    for (size_t b = 0; b < io->batch; b++)
+        for (size_t h = 0; h < l->heads; h++) {
+            struct head a = head_of(l, io, b, h);
+            real *y = io->y + b * l->output + h * l->depth;
+            struct tile t;
+            for (size_t row = 0; row < l->tokens; row += t.rows) {
+                t = tile_at(l, io, b, h, row);
+                make_tile(&a, &t, sums_of(l, io, b, h), false);
+                struct gemm mean = product(1, matrix(t.p, t.rows, t.columns, l->sequence),
+                                           columns_of(&a, &t, a.at_v), y + row * l->out, l->out);
+                gemm(&mean);
+            }
+        }
+}
+
+/* attention.c has the formulas. dy (rows, D) rows H D apart; dkv: of the sample. */
+static void tile_backward(const struct head *a, const struct tile *t, const real *dy, real *ds,
+                          real *dx, real *dkv)
+{
+    const struct layer *l = a->layer;
+    size_t width = width_of(l), s = l->sequence;
+    struct matrix from = matrix(dy + t->row * l->out, t->rows, l->depth, l->out);
+    struct matrix p = matrix(t->p, t->rows, t->columns, s), d = matrix(ds, t->rows, t->columns, s);
+    struct gemm values = product_added(transposed(p), from, dkv + a->at_v, width);
+    struct gemm inner = product(1, from, transposed(columns_of(a, t, a->at_v)), ds, s);
+    gemm(&values);
+    gemm(&inner);
+    for (size_t i = 0; i < t->rows; i++) {
+        const real *row = t->p + i * s;
+        real *di = ds + i * s, mean = vector_dot(di, row, t->columns);
+        for (size_t k = 0; k < t->columns; k++)
+            di[k] = a->scale * row[k] * (di[k] - mean);
+    }
+    struct gemm queries =
+        product(1, d, columns_of(a, t, a->at_k), dx + t->row * l->in + a->at_q, l->in);
+    struct gemm keys = product_added(transposed(d), queries_of(a, t), dkv + a->at_k, width);
+    gemm(&queries);
+    gemm(&keys);
+}
+
+void context_backward(const struct layer *l, struct layer_io *io)
+{
+    size_t n = gathered(l, io->batch);
+    real *dkv = io->work + 2 * n, *ds = io->work + 3 * n;
+    gather(l, io);
+    memset(dkv, 0, n * sizeof *dkv);
+    for (size_t b = 0; b < io->batch; b++)
+        for (size_t h = 0; h < l->heads; h++) {
+            struct head a = head_of(l, io, b, h);
+            struct tile t;
+            for (size_t row = 0; row < l->tokens; row += t.rows) {
+                t = tile_at(l, io, b, h, row);
+                if (l->flash)
+                    make_tile(&a, &t, sums_of(l, io, b, h), true);
+                tile_backward(&a, &t, io->dy + b * l->output + h * l->depth, ds,
+                              io->dx[0] + b * l->input, dkv + b * l->sequence * width_of(l));
+            }
+        }
+    scatter(l, io);
+}

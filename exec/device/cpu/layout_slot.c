@@ -1,0 +1,132 @@
+/* What a microbatch keeps from forward to backward, its slot, and what backwards make again, a unit at a
+ * time (plan_units()), which all microbatches have one place for. */
+#include <stdlib.h>
+
+#include "core/array.h"
+#include "core/plan.h"
+#include "exec/device/cpu/stage_parts.h"
+
+bool stage_sends(const struct stage *s, size_t t)
+{
+    for (size_t c = 0; c < s->layout.consumers; c++)
+        for (size_t i = 0; i < s->layout.consumer[c].n; i++)
+            if (s->layout.consumer[c].tensor[i] == t)
+                return true;
+    return false;
+}
+
+/* The next `size` numbers of a slot. */
+static size_t place(struct stage *s, size_t size)
+{
+    size_t offset = s->layout.slot_size;
+    s->layout.slot_size = size_plus(s->layout.slot_size, stage_room(s, size));
+    return offset;
+}
+
+/* In the place of what is made again: *end is where the op's unit has come to. */
+static size_t place_again(struct stage *s, size_t size, size_t *end)
+{
+    size_t offset = *end;
+    *end = size_plus(offset, stage_room(s, size));
+    if (*end > s->layout.recomputed_size)
+        s->layout.recomputed_size = *end;
+    return offset;
+}
+
+/* The unit of every op, as positions of its first and its last one, and what stays of it. */
+static enum status find_units(struct stage *s, uint32_t *unit, bool *kept)
+{
+    const struct program *p = s->program;
+    const struct program_stage *of = &p->stage[s->index];
+    const struct plan_stage how = {.ops = s->layout.n,
+                                   .op = p->stage_op + p->stage_start[s->index],
+                                   .recompute = (enum plan_recompute)of->recompute,
+                                   .recompute_layers = of->recompute_layers,
+                                   .recompute_unit = of->recompute_unit};
+    plan_units(&how, s->model, unit, kept);
+    for (size_t k = 0; k < s->layout.n; k++) {
+        struct stage_op *o = &s->layout.op[k];
+        bool same = k > 0 && unit[k] > 0 && unit[k] == unit[k - 1];
+        o->recomputed = unit[k] > 0;
+        o->unit_low = same ? s->layout.op[k - 1].unit_low : (uint32_t)k;
+        s->layout.tensor[k].recomputed = o->recomputed && !kept[k];
+    }
+    for (size_t k = s->layout.n; k-- > 0;) {
+        bool same = k + 1 < s->layout.n && unit[k] > 0 && unit[k] == unit[k + 1];
+        s->layout.op[k].unit_high = same ? s->layout.op[k + 1].unit_high : (uint32_t)k + 1;
+    }
+    for (size_t b = 1; b < s->share.buckets && s->share.zero == 3; b++) {
+        const struct stage_op *o = &s->layout.op[s->share.bucket[b].high - 1];
+        if (p->bucket[of->bucket + b].again != (o->unit_high > s->share.bucket[b].high))
+            return error_set(STATUS_INVALID,
+                             "stage %u: bucket %zu has a part of what is made again", s->index, b);
+    }
+    return STATUS_OK;
+}
+
+static void place_ops(struct stage *s, size_t *end)
+{
+    for (size_t k = 0; k < s->layout.n; k++) {
+        struct stage_op *o = &s->layout.op[k];
+        size_t saved = size_times(s->layout.batch, o->layer.saved);
+        o->saved = o->recomputed ? place_again(s, saved, &end[o->unit_low]) : place(s, saved);
+    }
+    for (size_t k = 0; k < s->layout.n && s->share.split; k++)
+        if (s->layout.op[k].layer.kind->backward_weight)
+            s->layout.op[k].kept = place(s, s->layout.tensor[k].size);
+    for (size_t t = 0; t < s->layout.tensors; t++) {
+        struct stage_tensor *to = &s->layout.tensor[t];
+        to->value = to->recomputed ? place_again(s, to->size, &end[s->layout.op[t].unit_low])
+                                   : place(s, to->size);
+    }
+}
+
+/* Is the stage that this one reads from on the same device, and of the same microbatches? Then the
+ * program has no messages between them. */
+static bool is_local(const struct stage *s, uint32_t stage)
+{
+    const struct program *p = s->program;
+    bool messages = false;
+    for (size_t i = p->op_start[s->rank]; i < p->op_start[s->rank + 1] && !messages; i++)
+        messages =
+            op_is_message(&p->op[i]) && p->op[i].stage == s->index && p->op[i].peer_stage == stage;
+    return !messages && program_rank_has(p, s->rank, stage);
+}
+
+/* Gradients of received tensors, areas for what consumers send back. */
+static void place_links(struct stage *s)
+{
+    for (size_t t = s->layout.n; t < s->layout.tensors; t++)
+        s->layout.tensor[t].gradient = place(s, s->layout.tensor[t].size);
+    for (size_t p = 0; p < s->layout.producers; p++)
+        s->layout.producer[p].local = is_local(s, s->layout.producer[p].stage);
+    for (size_t p = 0; p < s->layout.producers; p++)
+        for (size_t i = 0; i < s->layout.producer[p].n; i++)
+            s->layout.producer[p].size += s->layout.tensor[s->layout.producer[p].tensor[i]].size;
+    for (size_t c = 0; c < s->layout.consumers; c++) {
+        for (size_t i = 0; i < s->layout.consumer[c].n; i++)
+            s->layout.consumer[c].size += s->layout.tensor[s->layout.consumer[c].tensor[i]].size;
+        s->layout.consumer[c].area = place(s, s->layout.consumer[c].size);
+    }
+}
+
+/* In this order: what the ops save, kept gradients of split backwards, values of own and received
+ * tensors, gradients of the received ones, areas for what consumers send back. */
+enum status stage_place_slot(struct stage *s)
+{
+    enum status st = STATUS_OK;
+    uint32_t *unit = NULL;
+    bool *kept = NULL;
+    size_t *end = NULL; /* of each unit, by its first op */
+    TRY(ARRAY_NEW(unit, s->layout.n));
+    TRY(ARRAY_NEW(kept, s->layout.n));
+    TRY(ARRAY_NEW(end, s->layout.n));
+    TRY(find_units(s, unit, kept));
+    place_ops(s, end);
+    place_links(s);
+out:
+    free(unit);
+    free(kept);
+    free(end);
+    return st;
+}

@@ -1,0 +1,226 @@
+/* Context parallelism by hand on both engines, and what is refused. Every link 1 GB/s without latency,
+ * so that bytes are nanoseconds. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/lower.h"
+#include "core/measurement.h"
+#include "sim/engine.h"
+#include "tests/fault.h"
+#include "tests/sample.h"
+
+enum { MEGA = 1000000 };
+
+struct setup {
+    struct model model;
+    struct topology topology;
+    struct plan plan;
+    struct program program;
+};
+
+/* Four ops of 1 ms forward and 2 ms backward, 8 MB of parameters and outputs of 1 MB; op 1 is
+ * attention of 4 heads, whose keys and values are 2 MB. Two replicas share a sequence. */
+static struct setup set_up(size_t stages, uint32_t replicas, uint32_t microbatches)
+{
+    struct setup s = {.model = sample_chain(4, 1e-3, 2e-3, 8 * MEGA, MEGA)};
+    struct model_op *o = &s.model.op[1];
+    s.model.tokens_per_sample = 64;
+    o->context_bytes = 2 * MEGA;
+    o->attribute = calloc(1, sizeof *o->attribute);
+    assert_non_null(o->attribute);
+    o->attribute[o->attributes++] = (struct model_attribute){sample_text("heads"), 4};
+    s.topology = sample_clique(stages * replicas, 0, 1e9);
+    s.plan = sample_plan(&s.model, stages, replicas, microbatches, "1f1b");
+    for (size_t k = 0; k < stages; k++) {
+        s.plan.stage[k].context_parallel = 2;
+        for (uint32_t r = 0; r < replicas; r++)
+            s.plan.stage[k].device[r] = (uint32_t)k * replicas + r;
+    }
+    return s;
+}
+
+static void tear_down(struct setup *s)
+{
+    program_free(&s->program);
+    plan_free(&s->plan);
+    topology_free(&s->topology);
+    model_free(&s->model);
+}
+
+static struct measurement measure(const struct engine *e, const struct setup *s)
+{
+    struct simulation result = {0};
+    struct measurement m = {0};
+    char *platform = sample_star_file(s->topology.n, 0, 1e9);
+    if (e->run(&s->program, &s->topology, platform, NULL, &result) != STATUS_OK ||
+        measurement_from_timeline(&s->program, &result.timeline, &m) != STATUS_OK)
+        fail_msg("%s: %s", e->name, error_message());
+    simulation_free(&result);
+    unlink(platform);
+    free(platform);
+    return m;
+}
+
+/* Seconds of an iteration on both engines, which must be equal; *waits_s: for keys and values. */
+static double seconds(struct setup *s, double *waits_s)
+{
+    program_free(&s->program);
+    if (plan_lower(&s->plan, &s->model, &s->topology, &s->program) != STATUS_OK)
+        fail_msg("%s", error_message());
+    struct measurement a = measure(&engine_analytic, s), b = measure(&engine_simgrid, s);
+    double t = a.iteration_s;
+    assert_near(b.iteration_s, t, 1e-6 * t);
+    *waits_s = a.rank[0].exposed_s[FOR_CONTEXT];
+    assert_near(b.rank[0].exposed_s[FOR_CONTEXT], *waits_s, 1e-6 * t);
+    measurement_free(&a);
+    measurement_free(&b);
+    return t;
+}
+
+/* Gradients of 32 MB over 4 replicas, 48 ms, and the optimizer: 4 bytes a parameter byte at 1 TB/s. */
+static const double sums_s = 48e-3 + 32 * MEGA * 4 / 1e12;
+
+/* Two streams of two replicas, a microbatch each: 2 ms forward and 4 ms backward. An all-gather of 2 MB
+ * over two takes 1 ms, forward once, backward twice with the scatter. The ring: half of the
+ * attention's 0.5 and 1 ms pass meanwhile. All-to-all: (1 + 2) / 2 MB in and 1 / 2 MB out, of which
+ * half goes to the other, 0.75 + 0.25 ms in each direction. */
+static void an_iteration_takes_the_closed_form_time(void **state)
+{
+    (void)state;
+    static const double forward_s[] = {1e-3 + 1.75e-3, 3e-3, 3e-3};
+    static const double backward_s[] = {2e-3 + 3.5e-3, 6e-3, 5e-3};
+    static const double wait_s[] = {0.75e-3 + 1.5e-3, 3e-3, 2e-3};
+    for (int k = 0; k < EXCHANGE_KINDS; k++) {
+        struct setup s = set_up(1, 4, 2);
+        double waits_s;
+        s.plan.context_exchange = (enum plan_exchange)k;
+        assert_near(seconds(&s, &waits_s), forward_s[k] + backward_s[k] + sums_s, 1e-9);
+        assert_near(waits_s, wait_s[k], 1e-9);
+        tear_down(&s);
+    }
+}
+
+/* A tenth of the bytes pass while half of the attention computes. */
+static void a_ring_hides_behind_attention(void **state)
+{
+    (void)state;
+    struct setup s = set_up(1, 4, 4);
+    double waits_s;
+    s.model.op[1].context_bytes = MEGA / 5;
+    assert_near(seconds(&s, &waits_s), 2 * 6e-3 + sums_s, 1e-9);
+    assert_near(waits_s, 0, 1e-12);
+    s.plan.context_exchange = EXCHANGE_ALLGATHER;
+    assert_near(seconds(&s, &waits_s), 2 * 6.3e-3 + sums_s, 1e-9);
+    tear_down(&s);
+}
+
+/* What is made again is exchanged again: full, 1 + 2 + 1 ms more by all-gather; selective, attention
+ * alone. */
+static void recomputation_exchanges_again(void **state)
+{
+    (void)state;
+    struct setup s = set_up(1, 4, 2);
+    double waits_s;
+    s.plan.context_exchange = EXCHANGE_ALLGATHER;
+    s.plan.stage[0].recompute = RECOMPUTE_FULL;
+    for (size_t i = 0; i < 4;
+         i++) /* ops outside of layers are made again where that frees memory */
+        s.model.op[i].stash_bytes = 2 * MEGA;
+    assert_near(seconds(&s, &waits_s), 9e-3 + 2e-3 + 1e-3 + sums_s, 1e-9);
+    assert_near(waits_s, 4e-3, 1e-9);
+    s.plan.stage[0].recompute = RECOMPUTE_SELECTIVE;
+    for (size_t i = 0; i < 4; i++)
+        s.model.op[i].stash_bytes = i == 1 ? 2 * MEGA : MEGA;
+    assert_near(seconds(&s, &waits_s), 9e-3 + 0.5e-3 + 1e-3 + sums_s, 1e-9);
+    tear_down(&s);
+}
+
+/* ZeRO 3 and buckets: the passes come in parts, of which one has the attention; all bytes are there. */
+static void parts_of_passes_exchange_their_own(void **state)
+{
+    (void)state;
+    for (uint32_t zero = 0; zero <= 3; zero++)
+        for (int k = 0; k < EXCHANGE_KINDS; k++) {
+            struct setup s = set_up(1, 4, 2);
+            double moved[2] = {0, 0}, computed = 0;
+            s.plan.zero = zero;
+            s.plan.bucket_bytes = 8 * MEGA;
+            s.plan.context_exchange = (enum plan_exchange)k;
+            assert_int_equal(plan_lower(&s.plan, &s.model, &s.topology, &s.program), STATUS_OK);
+            for (size_t i = s.program.op_start[0]; i < s.program.op_start[1]; i++) {
+                const struct program_op *o = &s.program.op[i];
+                if (op_is_collective(o) && o->purpose == FOR_CONTEXT)
+                    moved[o->backward] += (double)o->count * (double)o->bytes;
+                computed += op_computes(o) && o->kind != OP_UPDATE ? o->seconds : 0;
+            }
+            assert_near(moved[0], 2 * MEGA, 1);
+            assert_near(moved[1], k == EXCHANGE_ALLTOALL ? 2 * MEGA : 4 * MEGA, 1);
+            assert_near(computed, 6e-3, 1e-12);
+            tear_down(&s);
+        }
+}
+
+/* Two stages: each position sends its half of the boundary's 1 MB to its like. */
+static void stages_exchange_their_own_tokens(void **state)
+{
+    (void)state;
+    struct setup s = set_up(2, 2, 3);
+    size_t messages = 0;
+    assert_int_equal(plan_lower(&s.plan, &s.model, &s.topology, &s.program), STATUS_OK);
+    for (uint32_t r = 0; r < s.program.ranks; r++)
+        for (size_t i = s.program.op_start[r]; i < s.program.op_start[r + 1]; i++)
+            if (s.program.op[i].kind == OP_SEND) {
+                assert_int_equal(s.program.op[i].bytes, MEGA / 2);
+                assert_int_equal(s.program.op[i].peer % 2, r % 2);
+                messages++;
+            }
+    assert_int_equal(messages, 3 * 2 * 2);
+    assert_int_equal(s.program.stage[0].context, 2);
+    tear_down(&s);
+}
+
+static void what_cannot_be_divided_is_refused(void **state)
+{
+    (void)state;
+    struct setup s = set_up(1, 4, 2);
+    s.plan.stage[0].context_parallel = 3;
+    assert_int_equal(plan_check(&s.plan, &s.model, &s.topology), STATUS_INVALID);
+    s.plan.stage[0].context_parallel = 2;
+    s.model.tokens_per_sample = 62;
+    assert_int_equal(plan_check(&s.plan, &s.model, &s.topology), STATUS_UNSUPPORTED);
+    assert_non_null(strstr(error_message(), "62 tokens do not make two equal chunks"));
+    s.model.tokens_per_sample = 64;
+    s.plan.context_exchange = EXCHANGE_ALLTOALL;
+    s.model.op[1].attribute[0].value = 3;
+    assert_int_equal(plan_check(&s.plan, &s.model, &s.topology), STATUS_UNSUPPORTED);
+    assert_non_null(strstr(error_message(), "3 heads cannot be divided over 2 replicas"));
+    s.model.op[1].context_bytes = 0;
+    assert_int_equal(plan_check(&s.plan, &s.model, &s.topology), STATUS_UNSUPPORTED);
+    assert_non_null(strstr(error_message(), "without attention"));
+    free(s.model.op[1].kind);
+    s.model.op[1].kind = sample_text("attention");
+    assert_int_equal(plan_check(&s.plan, &s.model, &s.topology), STATUS_UNSUPPORTED);
+    assert_non_null(strstr(error_message(), s.model.op[1].name));
+    tear_down(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_iteration_takes_the_closed_form_time),
+        cmocka_unit_test(a_ring_hides_behind_attention),
+        cmocka_unit_test(recomputation_exchanges_again),
+        cmocka_unit_test(parts_of_passes_exchange_their_own),
+        cmocka_unit_test(stages_exchange_their_own_tokens),
+        cmocka_unit_test(what_cannot_be_divided_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
