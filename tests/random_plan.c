@@ -35,7 +35,8 @@ struct model random_model(uint64_t *state)
         m.profile[0].forward_s[i] = part_of(state, 4e-3);
         m.profile[0].backward_s[i] = part_of(state, 8e-3);
     }
-    bool layered = random_below(state, 2) == 0; /* an op, layers of two, two ops */
+    uint64_t own = ~*state; /* of its own, so that older seeds draw what they did */
+    bool layered = random_below(&own, 2) == 0; /* an op, layers of two, two ops */
     for (size_t i = 1; layered && i + 2 < OPS; i++) {
         char name[16];
         snprintf(name, sizeof name, "h.%zu.%c", (i - 1) / 2, i % 2 ? 'a' : 'b');
@@ -122,6 +123,7 @@ struct plan random_plan(uint64_t *state, const struct model *m, uint32_t devices
     uint32_t *order = order_devices(state, devices);
     struct plan p = sample_plan(m, 1, 1, 1, choose_schedule(state, z.chunks > 1));
     bool narrow = random_below(state, 6) == 0;
+    uint64_t own = ~*state; /* for what came later: older seeds draw what they did */
     uint32_t experts = random_below(state, 2) ? 1u << random_below(state, 3) : 1;
     free(p.stage[0].op);
     free(p.stage[0].device);
@@ -136,8 +138,8 @@ struct plan random_plan(uint64_t *state, const struct model *m, uint32_t devices
         s->tensor_parallel = narrow && team % 2 == 1 && z.shards > 1 ? z.shards / 2 : z.shards;
         s->expert_parallel = experts < z.replicas ? experts : z.replicas;
         s->recompute = (enum plan_recompute)random_below(state, RECOMPUTE_KINDS);
-        s->recompute_unit = 1 + random_below(state, 3);
-        s->recompute_layers = random_below(state, 3);
+        s->recompute_unit = 1 + random_below(&own, 3);
+        s->recompute_layers = random_below(&own, 3);
         set_devices(s, &z, team, order);
     }
     free(order);
@@ -145,9 +147,9 @@ struct plan random_plan(uint64_t *state, const struct model *m, uint32_t devices
     p.zero = random_below(state, 4);
     p.bucket_bytes = random_below(state, 2) ? (int64_t)part_of(state, 64 * MEGA) : 0;
     p.sequence_parallel = random_below(state, 2);
-    p.zero_keep = p.zero == 3 && random_below(state, 3) == 0;
+    p.zero_keep = p.zero == 3 && random_below(&own, 3) == 0;
     if (p.zero > 0 && p.stage[0].expert_parallel == 1 && z.replicas % 4 == 0 &&
-        random_below(state, 2) == 0)
+        random_below(&own, 4) == 0)
         p.zero_group = 2;
     return p;
 }

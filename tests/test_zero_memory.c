@@ -286,14 +286,12 @@ static struct spread any_pipeline(char spec[96])
         snprintf(spec, 96, "gpt-tiny:layers=%u,hidden=%u,tokens=%u,tied=%u", 2 + draw(6),
                  64U << draw(2), 32U << draw(2), draw(2));
     how.zero = how.replicas > 1 ? draw(4) : 0;
-    how.keep = draw(3) == 0;
     how.chunks = strcmp(how.schedule, "interleaved") == 0 ? 2 : 1;
     if (strcmp(how.schedule, "zb-h1") != 0 && draw(2))
         how.recompute = (enum plan_recompute)draw(RECOMPUTE_KINDS);
-    if (how.recompute == RECOMPUTE_FULL && draw(2)) {
-        how.recompute_unit = draw(4);
-        how.recompute_layers = draw(3);
-    }
+    how.keep = how.microbatch_size == 2;
+    how.recompute_unit = how.microbatch_size;
+    how.recompute_layers = how.chunks * how.replicas % 3;
     return how;
 }
 
