@@ -209,12 +209,6 @@ static enum status calls_after(const struct pass *a, uint32_t *position)
     return call(a, OP_ALLTOALL, FOR_EXPERTS, l->groups.experts[a->rank], experts, position);
 }
 
-/* Is it the last microbatch that its replica has? */
-static bool is_last(const struct lowering *l, uint32_t stage, uint32_t microbatch)
-{
-    return microbatch + plan_streams(&l->plan->stage[stage]) >= l->plan->microbatches;
-}
-
 /* Without the collectives that follow; *position: the last compute op. */
 static enum status compute(const struct pass *a, uint32_t *position)
 {
@@ -229,10 +223,10 @@ static enum status compute(const struct pass *a, uint32_t *position)
         l->plan->zero >= 2 && lowering_data(l, a->replica->team, a->shard) != PROGRAM_NONE;
     double slower = a->slower || shared ? 1 + c->slowdown : 1;
     seconds *= slower;
-    if (a->s.kind == OP_FORWARD && c->units && l->plan->zero == 3) {
+    if (a->s.kind == OP_FORWARD && c->units && pass_gathers(a)) {
         PASS(pass_forward(a, position));
     } else if (a->s.kind == OP_BACKWARD &&
-               (c->units || (c->overlapped && is_last(l, a->stage, a->s.microbatch)))) {
+               (c->units || (c->overlapped && lowering_is_last(l, a->stage, a->s.microbatch)))) {
         PASS(pass_backward(a, position));
     } else {
         bool forward = a->s.kind == OP_FORWARD;
@@ -244,8 +238,10 @@ static enum status compute(const struct pass *a, uint32_t *position)
         PASS(pass_append(a, 0, seconds, a->s.kind == OP_BACKWARD_INPUT ? 0 : c->stash_bytes,
                          position));
     }
-    if (a->s.kind == OP_FORWARD)
+    if (a->s.kind == OP_FORWARD) {
         l->replay.forward[slot] = *position;
+        l->replay.gathered[a->rank * l->shape.chunks + a->s.chunk] = true;
+    }
     if (a->s.kind == OP_BACKWARD_INPUT)
         l->replay.half[slot] = *position;
     return STATUS_OK;
@@ -354,10 +350,12 @@ enum status lowering_reduce_team(struct lowering *l, uint32_t team)
         for (uint32_t shard = 0; shard < replica->shards; shard++) {
             struct pass a;
             PASS(make_pass(l, replica, replica->step, shard, &a));
+            struct lowering_sum sum = {a.cost->replicated_bytes, a.cost->expert_bytes, 0};
             if (!a.cost->units) /* else every part of the backward has had its sum */
-                PASS(lowering_reduce(
-                    l, a.rank, a.stage, a.s.microbatch,
-                    &(struct lowering_sum){a.cost->replicated_bytes, a.cost->expert_bytes, 0}));
+                PASS(lowering_reduce(l, a.rank, a.stage, a.s.microbatch, &sum));
+            if (!a.cost->units && lowering_is_last(l, a.stage, a.s.microbatch))
+                PASS(lowering_sum_groups(l, a.rank, a.stage, a.s.microbatch, &sum,
+                                         a.list->scattered));
             if (l->schedule->asynchronous)
                 PASS(lowering_update(l, a.rank, a.stage, a.s.microbatch, a.cost));
         }
