@@ -36,7 +36,7 @@ static const char *beyond(const struct program *p, uint32_t r, const struct prog
     if (o->purpose != FOR_TIES)
         return NULL;
     for (const struct program_op *i = &p->op[p->op_start[r]]; i < o; i++)
-        if (i->stage == o->stage && i->kind == OP_REDUCESCATTER)
+        if (i->stage == o->stage && i->kind == OP_REDUCESCATTER && i->purpose == FOR_DATA)
             return "weights that stages share, whose gradients are scattered already";
     return NULL;
 }

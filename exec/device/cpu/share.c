@@ -4,7 +4,10 @@
  *   ZeRO 1   every replica gets the sums of its part, updates it, and all gather the parameters
  *   ZeRO 2   the same after every bucket's part of every backward: the sums of its part are all that
  *            a replica keeps
- *   ZeRO 3   nobody keeps all parameters: those of a bucket are gathered before every part of a pass
+ *   ZeRO 3   nobody keeps all parameters: those of a bucket are gathered before every part of a pass;
+ *            or (program_stage.keep) all do from the first forward of an iteration to its update
+ * Groups of neighbouring replicas may each have all parts (program_stage.group); then the replicas that
+ * have the same part sum it, once in an iteration.
  * Source: Rajbhandari et al., ZeRO: memory optimizations toward training trillion parameter models,
  * SC 2020, section 5. Which level, how many replicas and where buckets end is in the program
  * (struct program_stage); the parts of the replicas are those of program_zero_part(). While one
@@ -34,6 +37,9 @@ enum status stage_find_shares(struct stage *s)
         .context = of->context > 0 ? of->context : 1,
         .position = me->replica % (of->context > 0 ? of->context : 1),
         .zero = of->zero,
+        .reshards = program_reshards(of),
+        .members = program_zero_members(of),
+        .place = me->replica % program_zero_members(of),
         .split = of->split,
         .part = s->share.part,
         .reduced = s->program->reduce_bytes == 2 ? ELEMENT_BF16 : ELEMENT_FP32,
@@ -71,10 +77,10 @@ size_t stage_gathered_for(const struct stage *s, size_t b, size_t k)
 static void place_op(struct stage *s, struct stage_op *o)
 {
     const struct stage_bucket *mine = &s->share.bucket[o->bucket];
-    o->at = s->share.zero == 3 ? o->parameter - mine->first : o->parameter;
+    o->at = s->share.reshards ? o->parameter - mine->first : o->parameter;
     o->d_at = s->share.zero >= 2 ? o->parameter - mine->first : o->parameter;
     o->shared_at = o->shared;
-    if (s->share.zero < 3 || !o->layer.tied)
+    if (!s->share.reshards || !o->layer.tied)
         return;
     size_t offset = 0, owner = o->owner == NOWHERE ? o->bucket : s->layout.op[o->owner].bucket;
     for (size_t k = 0, b; (b = stage_gathered_for(s, o->bucket, k)) != NOWHERE && b != owner; k++)
@@ -129,7 +135,7 @@ enum status stage_cut_buckets(struct stage *s)
             s->layout.op[k].bucket = b;
         to->first = high > 0 ? dense_from(s, high) : 0;
         to->n = end - to->first;
-        place_region(s, to, s->share.replicas, s->share.me);
+        place_region(s, to, s->share.members, s->share.place);
         end = to->first;
     }
     for (struct stage_bucket *to = s->share.bucket + s->share.buckets;
@@ -172,27 +178,31 @@ static size_t half_room(size_t n)
 
 enum status stage_open_flight(struct cpu *c)
 {
-    size_t gradients = 0, parameters = 0, reduced = 0, gathered = 0; /* of the largest bucket */
+    size_t gradients = 0, parameters = 0, reduced = 0, gathered = 0,
+           summed = 0; /* of the largest bucket */
     const struct memory *on = &c->stage->on;
     for (struct stage *s = c->stage; s < c->stage + c->stages; s++) {
         s->flight = &c->flight;
         for (size_t b = 0; b < s->share.buckets && s->share.zero >= 2; b++) {
             const struct stage_bucket *p = &s->share.bucket[b];
-            size_t n = s->share.zero == 3 ? p->gathered : p->n;
+            size_t n = s->share.reshards ? p->gathered : p->n;
             gradients = larger(s->share.split ? 0 : p->n, gradients);
-            parameters = larger(s->share.zero == 3 ? n : 0, parameters);
+            parameters = larger(s->share.reshards ? n : 0, parameters);
             reduced = larger(s->share.reduced == ELEMENT_BF16 ? half_room(p->n) : 0, reduced);
+            bool hybrid = s->share.members < s->share.replicas && s->share.reduced == ELEMENT_BF16;
+            summed = larger(hybrid ? half_room(p->own.n) : 0, summed);
             gathered = larger(s->share.gathered == ELEMENT_BF16 ? half_room(n) : 0, gathered);
         }
     }
-    size_t all = 2 * (gradients + parameters) + reduced + gathered;
+    size_t all = 2 * (gradients + parameters) + reduced + gathered + summed;
     if (all > 0 && on->backend->reserve)
-        PASS(on->backend->reserve(on->self, all * sizeof(real), 6));
+        PASS(on->backend->reserve(on->self, all * sizeof(real), 7));
     for (size_t i = 0; i < 2; i++) {
         PASS(open_flight(c, gradients, &c->flight.gradients.data[i]));
         PASS(open_flight(c, parameters, &c->flight.parameters.data[i]));
     }
     PASS(open_flight(c, reduced, &c->flight.reduced));
+    PASS(open_flight(c, summed, &c->flight.summed));
     return open_flight(c, gathered, &c->flight.gathered);
 }
 
@@ -238,7 +248,7 @@ void stage_begin_pass(struct stage *s, struct slot *slot, bool forward)
 
 enum status stage_begin_part(struct stage *s, const struct slot *slot, size_t bucket)
 {
-    bool sharded = s->share.zero == 3;
+    bool sharded = s->share.reshards;
     size_t n = sharded ? s->share.bucket[bucket].gathered : s->layout.parameters;
     if (sharded && n > 0 && s->state.gathered != bucket + 1)
         return error_set(STATUS_INVALID, "stage %u: a pass before its parameters", s->index);
@@ -255,8 +265,8 @@ enum status stage_begin_part(struct stage *s, const struct slot *slot, size_t bu
 
 const real *stage_parameters(const struct stage *s, size_t k)
 {
-    return (s->share.zero == 3 ? s->flight->parameters.data[s->flight->parameters.now]
-                               : s->state.parameter) +
+    return (s->share.reshards ? s->flight->parameters.data[s->flight->parameters.now]
+                              : s->state.parameter) +
            s->layout.op[k].at;
 }
 

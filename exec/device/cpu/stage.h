@@ -131,7 +131,9 @@ struct stage_share {
     uint32_t experts;         /* over how many of them experts are spread, 1: not */
     size_t context, position; /* replicas that share sequences, and which of them this is */
     uint32_t zero;            /* 0 .. 3 */
-    bool split;               /* backwards come in two halves */
+    bool reshards; /* ZeRO 3: parameters are there only as buckets, while passes use them */
+    uint32_t members, place; /* replicas over which parts are spread, and which of them this is */
+    bool split;              /* backwards come in two halves */
     struct ring_part (*part)(size_t n, size_t members, size_t me); /* of struct device_options */
     enum element reduced, gathered; /* gradients and shards' activations as they are summed;
                                      * parameters as they are gathered */
@@ -159,6 +161,7 @@ struct stage_pair {
 struct stage_flight {
     struct stage_pair gradients, parameters;
     real *reduced, *gathered; /* what a collective has of them, in bf16; NULL: it has them */
+    real *summed;             /* likewise, of what groups of replicas sum */
     int64_t bytes;
 };
 
