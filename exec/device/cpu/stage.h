@@ -138,7 +138,8 @@ struct stage_share {
     enum element reduced, gathered; /* gradients and shards' activations as they are summed;
                                      * parameters as they are gathered */
     size_t buckets, regions;
-    struct stage_bucket *bucket; /* [regions] in the order in which a backward completes them; then, of
+    struct stage_bucket
+        *bucket; /* [regions] in the order in which a backward completes them; then, of
                                   * spread experts, theirs */
 };
 
