@@ -17,6 +17,7 @@
 #include "exec/device/cpu/stage.h"
 #include "exec/executor.h"
 #include "exec/ring.h"
+#include "model/import.h"
 #include "model/zoo.h"
 #include "partition/partition.h"
 #include "tests/mesh.h"
@@ -28,7 +29,7 @@ enum { STEPS = 4, MICROBATCHES = 4, MICROBATCH = 2 };
 struct spread {
     const char *name;
     size_t stages;
-    uint32_t replicas, shards, zero, chunks;
+    uint32_t replicas, shards, zero, chunks, experts;
     enum plan_recompute recompute;
     int64_t bucket_bytes;
     const char *schedule; /* NULL: 1f1b */
@@ -202,6 +203,7 @@ static void lower(const struct model *m, const struct spread *how, struct progra
         .stages = how->stages,
         .replicas = how->replicas,
         .tensor_parallel = how->shards,
+        .expert_parallel = how->experts,
         .context_parallel = how->context,
         .context_exchange = how->exchange,
         .chunks = how->chunks,
@@ -276,13 +278,25 @@ static double distance(const struct trained *a, const struct trained *b)
     return worst;
 }
 
+/* A model of the zoo, or one of the configurations beside the tests: "NAME.json" or
+ * "NAME.json:choices". */
+static void load(const char *spec, struct model *out)
+{
+    char path[4096];
+    const char *colon = strchr(spec, ':'), *file = strstr(spec, ".json");
+    const struct import_options o = {.minibatch_size = 1, .choices = colon};
+    snprintf(path, sizeof path, "%s/tests/models/%.*s", SOURCE_DIR,
+             colon ? (int)(colon - spec) : (int)strlen(spec), spec);
+    if ((file ? model_import(path, &o, out) : zoo_build(spec, out)) != STATUS_OK)
+        fail_msg("%s: %s", spec, error_message());
+}
+
 /* `tolerance` 0: the same bits. (A step of Adam moves a parameter by up to 1e-3.) */
 static void compare(const char *spec, const struct spread *how, size_t n, double tolerance)
 {
     struct model m = {0};
     struct trained one, other;
-    if (zoo_build(spec, &m) != STATUS_OK)
-        fail_msg("%s: %s", spec, error_message());
+    load(spec, &m);
     train_steps(&m, &(struct spread){.name = "one", .stages = 1, .replicas = 1}, STEPS, &one);
     for (size_t k = 0; k < n; k++) {
         train_steps(&m, &how[k], STEPS, &other);
@@ -522,6 +536,106 @@ static void stages_in_a_v_have_the_same_bits(void **state)
     };
     compare(gpt, how, sizeof how / sizeof *how, 0);
     compare("mlp:layers=8,hidden=32", how, sizeof how / sizeof *how, 0);
+    compare(tied, how, sizeof how / sizeof *how, 0); /* both copies are on one device */
+    compare(bert, how, sizeof how / sizeof *how, 0);
+}
+
+static const char *const configurations[] = {"llama.json:tokens=16", "mixtral.json:tokens=16",
+                                             "qwen3_moe.json:tokens=16", "gemma2.json:tokens=16",
+                                             "gemma2.json:tokens=16,flash=0"};
+enum { CONFIGURATIONS = sizeof configurations / sizeof *configurations };
+
+/* Models of today: cut into stages, and what is made again, to the bit; spread over replicas. */
+static void configurations_match_one_process(void **state)
+{
+    (void)state;
+    static const struct spread same[] = {
+        {.name = "2 stages", .stages = 2, .replicas = 1},
+        {.name = "4 stages, gpipe", .stages = 4, .replicas = 1, .schedule = "gpipe"},
+        {.name = "full", .stages = 2, .replicas = 1, .recompute = RECOMPUTE_FULL},
+        {.name = "selective", .stages = 2, .replicas = 1, .recompute = RECOMPUTE_SELECTIVE},
+        {.name = "zb-h1", .stages = 2, .replicas = 1, .schedule = "zb-h1"},
+    };
+    static const struct spread close[] = {
+        {.name = "4 replicas", .stages = 1, .replicas = 4},
+        {.name = "2 stages of 2 replicas", .stages = 2, .replicas = 2},
+        {.name = "2 replicas, buckets, ZeRO 1",
+         .stages = 1,
+         .replicas = 2,
+         .zero = 1,
+         .bucket_bytes = 10000},
+        {.name = "ZeRO 2", .stages = 1, .replicas = 2, .zero = 2},
+        {.name = "ZeRO 3", .stages = 1, .replicas = 4, .zero = 3},
+    };
+    for (size_t k = 0; k < CONFIGURATIONS; k++) {
+        compare(configurations[k], same, sizeof same / sizeof *same, 0);
+        compare(configurations[k], close, sizeof close / sizeof *close, 1e-5);
+    }
+}
+
+/* By heads, of which there are fewer for keys, by inner width of MLPs and of experts. */
+static void configurations_over_shards_match_one_process(void **state)
+{
+    (void)state;
+    static const struct spread how[] = {
+        {.name = "2 shards", .stages = 1, .replicas = 1, .shards = 2},
+        {.name = "2 stages, 2 replicas, 2 shards", .stages = 2, .replicas = 2, .shards = 2},
+        {.name = "2 shards, full",
+         .stages = 1,
+         .replicas = 1,
+         .shards = 2,
+         .recompute = RECOMPUTE_FULL},
+        {.name = "2 shards, selective",
+         .stages = 1,
+         .replicas = 1,
+         .shards = 2,
+         .recompute = RECOMPUTE_SELECTIVE},
+        {.name = "2 shards, ZeRO 3", .stages = 1, .replicas = 2, .shards = 2, .zero = 3},
+    };
+    for (size_t k = 0; k < CONFIGURATIONS; k++)
+        if (strncmp(configurations[k], "qwen3_moe", 9) != 0) /* norms of heads are not divided */
+            compare(configurations[k], how, sizeof how / sizeof *how, 1e-5);
+}
+
+static void experts_over_replicas_match_one_process(void **state)
+{
+    (void)state;
+    static const struct spread how[] = {
+        {.name = "experts over 2", .stages = 1, .replicas = 2, .experts = 2},
+        {.name = "experts over 4", .stages = 1, .replicas = 4, .experts = 4},
+        {.name = "experts over 2 of 4", .stages = 1, .replicas = 4, .experts = 2},
+        {.name = "2 stages, experts over 2", .stages = 2, .replicas = 2, .experts = 2},
+        {.name = "experts over 2, 2 shards", .stages = 1, .replicas = 2, .experts = 2, .shards = 2},
+        {.name = "experts over 2 of 4, ZeRO 1",
+         .stages = 1,
+         .replicas = 4,
+         .experts = 2,
+         .zero = 1},
+        {.name = "experts over 2, ZeRO 1", .stages = 1, .replicas = 2, .experts = 2, .zero = 1},
+        {.name = "experts over 2 of 4, buckets",
+         .stages = 1,
+         .replicas = 4,
+         .experts = 2,
+         .bucket_bytes = 10000},
+        {.name = "experts over 2, full",
+         .stages = 1,
+         .replicas = 2,
+         .experts = 2,
+         .recompute = RECOMPUTE_FULL},
+        {.name = "experts over 2, selective",
+         .stages = 1,
+         .replicas = 2,
+         .experts = 2,
+         .recompute = RECOMPUTE_SELECTIVE},
+        {.name = "experts over 2, zb-h1",
+         .stages = 2,
+         .replicas = 2,
+         .experts = 2,
+         .schedule = "zb-h1"},
+    };
+    compare("mixtral.json:tokens=16", how, sizeof how / sizeof *how, 1e-5);
+    compare("qwen3_moe.json:tokens=16", how, 1, 1e-5);
+    compare("qwen3_moe.json:tokens=16", how + 2, 2, 1e-5);
 }
 
 static void what_is_made_again_has_the_same_bits(void **state)
@@ -813,6 +927,9 @@ int main(void)
         cmocka_unit_test(hybrid_runs_match_one_process),
         cmocka_unit_test(stages_in_a_v_have_the_same_bits),
         cmocka_unit_test(what_is_made_again_has_the_same_bits),
+        cmocka_unit_test(configurations_match_one_process),
+        cmocka_unit_test(configurations_over_shards_match_one_process),
+        cmocka_unit_test(experts_over_replicas_match_one_process),
         cmocka_unit_test(sharding_changes_no_bits),
         cmocka_unit_test(without_flush_it_learns),
     };
