@@ -33,15 +33,12 @@ static void set_attention(struct model_op *o, int64_t bytes)
 struct model random_model(uint64_t *state)
 {
     struct model m = sample_chain(OPS, 0, 0, 0, 0);
-    m.tokens_per_sample = 64;
     for (size_t i = 0; i < OPS; i++) {
         struct model_op *o = &m.op[i];
         o->parameter_bytes = (int64_t)part_of(state, 64 * MEGA) / 4 * 4;
         o->output_bytes = (int64_t)part_of(state, 16 * MEGA);
         o->stash_bytes = 2 * o->output_bytes;
         o->tensor = (enum model_tensor)random_below(state, TENSOR_KINDS);
-        if (random_below(state, 4) == 0)
-            set_attention(o, (int64_t)part_of(state, 4 * MEGA));
         if (random_below(state, 4) == 0)
             o->exchange_bytes = (int64_t)part_of(state, 8 * MEGA);
         m.profile[0].forward_s[i] = part_of(state, 4e-3);
@@ -141,6 +138,7 @@ struct plan random_plan(uint64_t *state, const struct model *m, uint32_t devices
         s->replicas = z.replicas;
         s->tensor_parallel = narrow && team % 2 == 1 && z.shards > 1 ? z.shards / 2 : z.shards;
         s->expert_parallel = experts < z.replicas ? experts : z.replicas;
+        s->context_parallel = 1;
         s->recompute = (enum plan_recompute)random_below(state, RECOMPUTE_KINDS);
         set_devices(s, &z, team, order);
     }
@@ -149,11 +147,19 @@ struct plan random_plan(uint64_t *state, const struct model *m, uint32_t devices
     p.zero = random_below(state, 4);
     p.bucket_bytes = random_below(state, 2) ? (int64_t)part_of(state, 64 * MEGA) : 0;
     p.sequence_parallel = random_below(state, 2);
-    uint32_t context = random_below(state, 3) ? 1 : 1u << random_below(state, 4);
-    for (size_t k = 0; k < p.stages; k++)
-        p.stage[k].context_parallel = context < z.replicas ? context : z.replicas;
-    p.context_exchange = (enum plan_exchange)random_below(state, EXCHANGE_KINDS);
     return p;
+}
+
+void random_context(uint64_t *state, struct model *m, struct plan *p)
+{
+    uint32_t replicas = p->stage[0].replicas, context = 2u << random_below(state, 3);
+    m->tokens_per_sample = 64;
+    for (size_t i = 0; i < m->n; i++)
+        if (i == 0 || random_below(state, 3) == 0)
+            set_attention(&m->op[i], (int64_t)part_of(state, 4 * MEGA));
+    for (size_t k = 0; k < p->stages; k++)
+        p->stage[k].context_parallel = context < replicas ? context : replicas;
+    p->context_exchange = (enum plan_exchange)random_below(state, EXCHANGE_KINDS);
 }
 
 const char *random_plan_print(const struct plan *p, char text[RANDOM_PLAN_TEXT])

@@ -47,8 +47,9 @@ struct setup {
     char text[RANDOM_PLAN_TEXT];
 };
 
-/* A plan that can be lowered, and how its collectives are done: as NCCL would, or by name. */
-static void next_plan(struct setup *s, uint64_t *seed)
+/* A plan that can be lowered, of replicas that share sequences or not, and how its collectives are done:
+ * as NCCL would, or by name. */
+static void next_plan(struct setup *s, uint64_t *seed, bool shared)
 {
     for (;;) {
         program_free(&s->whole);
@@ -56,6 +57,8 @@ static void next_plan(struct setup *s, uint64_t *seed)
         model_free(&s->model);
         s->model = random_model(seed);
         s->plan = random_plan(seed, &s->model, (uint32_t)s->topology.n);
+        if (shared)
+            random_context(seed, &s->model, &s->plan);
         random_plan_print(&s->plan, s->text);
         if (plan_lower(&s->plan, &s->model, &s->topology, &s->whole) == STATUS_OK)
             break;
@@ -142,16 +145,21 @@ static bool check(struct setup *s, const char *what, const struct engine *engine
 
 static void check_platforms(const struct engine *engine, double tolerance)
 {
-    uint64_t seed = 7;
+    uint64_t seed = 7, other = 8;
     size_t folded = 0, all = 0;
     for (size_t k = 0; k < sizeof platform / sizeof *platform; k++) {
         struct setup s = {.topology = generated(platform[k].spec)};
         size_t here = 0;
         for (size_t i = 0; i < plans; i++) {
-            next_plan(&s, &seed);
+            next_plan(&s, &seed, false);
             here += check(&s, platform[k].spec, engine, tolerance);
             if (engine == &engine_simgrid)
                 engines_agree(&s, platform[k].spec);
+            program_free(&s.folded);
+        }
+        for (size_t i = 0; i < plans / 2; i++) {
+            next_plan(&s, &other, true);
+            check(&s, platform[k].spec, engine, tolerance);
             program_free(&s.folded);
         }
         print_message("%zu of %zu plans fold on %s\n", here, plans, platform[k].spec);
