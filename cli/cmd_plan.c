@@ -6,6 +6,7 @@
 #include "cli/interrupt.h"
 #include "core/clock.h"
 #include "core/units.h"
+#include "study/frameworks/port.h"
 #include "study/planning.h"
 
 /* A prediction of a plan that no search has looked at, as `simulate --engine analytic` says where
@@ -132,12 +133,30 @@ out:
     return st;
 }
 
+/* plan export PLAN, plan import FILE...: what is assumed and lost goes to stderr. */
+static enum status port(const struct invocation *in, const char *word)
+{
+    PASS(arguments_check(&in->a, settings_taker("plan", word)));
+    if (in->operands < 2)
+        return error_set(STATUS_USAGE, "plan %s needs a file", word);
+    if (!strcmp(word, "import"))
+        return port_import(&in->a, (const char *const *)in->operand + 1, (size_t)in->operands - 1,
+                           &in->by, arguments_prose(&in->a), stderr);
+    return in->operands == 2 ? port_export(&in->a, in->operand[1], stderr)
+                             : error_set(STATUS_USAGE, "plan export takes one plan");
+}
+
 static enum status plan(struct invocation *in)
 {
     const struct arguments *a = &in->a;
+    const char *word = in->operands > 0 ? in->operand[0] : "";
+    if (!strcmp(word, "export") || !strcmp(word, "import"))
+        return port(in, word);
     uint64_t way = plan_takers(a);
     if (in->operands > 0)
-        return error_set(STATUS_USAGE, "plan takes no operands, only options");
+        return error_set(
+            STATUS_USAGE,
+            "plan takes no operands, only options; plan export and plan import take files");
     PASS(plan_check_given(a));
     if (way == TAKES(PLAN_EXPLAIN))
         return plan_explain(a->explain, stdout);
@@ -154,7 +173,8 @@ static enum status plan(struct invocation *in)
 
 const struct command command_plan = {
     .name = "plan",
-    .synopsis = "--model M --platform P [-o FILE] | --explain PLAN",
+    .synopsis = "--model M --platform P [-o FILE] | --explain PLAN | export PLAN --to NAME | "
+                "import FILE...",
     .summary = "cut a model into stages over the devices of a platform",
     .details =
         "By default searches pipeline depth, replicas, tensor and sequence parallelism, "
@@ -172,6 +192,15 @@ const struct command command_plan = {
         "close to each other: inside a node before across nodes.\n"
         "One iteration trains microbatches x microbatch-size samples, whatever the number\n"
         "of replicas, so that plans with different replicas can be compared.\n"
-        "--algorithm list prints the algorithms with what they guarantee.",
+        "--algorithm list prints the algorithms with what they guarantee.\n"
+        "\n"
+        "plan export PLAN --to NAME writes the arguments that run the plan in another framework, "
+        "or\n"
+        "one line saying what that cannot express. plan import FILE -o PLAN makes a plan of such\n"
+        "arguments: a shell script (several: it and what it sources), YAML, JSON, TOML, "
+        "torchtitan's\n"
+        "Python. Nothing is executed. Said on standard error: what was assumed, what a plan does "
+        "not\n"
+        "express, and which keys were ignored. docs/launch.md has all names.",
     .run = plan,
 };

@@ -206,14 +206,35 @@ static enum status read_classes(const struct json_at *at, struct architecture *a
     return STATUS_OK;
 }
 
+/* Of the family "transformer", which has none by itself: names of config_traits. */
+static enum status read_traits(const struct json_at *at, struct architecture *a)
+{
+    size_t n, k;
+    PASS(json_get_array(at, 64, &n));
+    for (size_t i = 0; i < n; i++) {
+        struct json_at item = json_item(at, i);
+        const char *text;
+        PASS(json_get_string(&item, &text));
+        for (k = 0; k < config_traits_n && strcmp(config_traits[k].name, text) != 0; k++)
+            continue;
+        if (k == config_traits_n)
+            return json_error(&item, "no trait is called '%.40s'", text);
+        a->traits |= config_traits[k].trait;
+    }
+    return STATUS_OK;
+}
+
+const char *const config_dtypes[DATA_TYPES] = {"",        "float32",  "tf32",
+                                               "float16", "bfloat16", "float8_e4m3fn"};
+
 static enum status read_type(const struct json_at *at, struct architecture *a)
 {
     const char *text = "float32";
     if (json_kind(at) != JSON_IS_NULL)
         PASS(json_get_string(at, &text));
-    a->dtype = strcmp(text, "float32") == 0   ? DATA_fp32
-               : strcmp(text, "float16") == 0 ? DATA_fp16
-                                              : DATA_bf16;
+    a->dtype = DATA_bf16; /* of what is called otherwise: int8 and the like, for inference */
+    for (size_t t = DATA_ANY + 1; t < DATA_TYPES; t++)
+        a->dtype = strcmp(text, config_dtypes[t]) == 0 ? (enum data_type)t : a->dtype;
     return STATUS_OK;
 }
 
@@ -234,6 +255,7 @@ static const struct special {
     {"hidden_activation", read_activation},
     {"rope_theta", read_base},
     {"id2label", read_classes},
+    {"traits", read_traits},
     {"torch_dtype", read_type},
     {"dtype", read_type},
 };
@@ -358,8 +380,8 @@ static bool recognises(const struct json_at *root)
 
 enum { CHOICE_TOKENS, CHOICE_LAYERS, CHOICE_DTYPE, CHOICE_FLASH, CHOICES };
 
-static enum status read_config(const struct json_at *root, const struct import_options *o,
-                               struct model *out)
+enum status config_describe(const struct json_at *root, const char *choices, struct architecture *a,
+                            struct architecture_choice *c)
 {
     static const struct zoo_parameter rows[CHOICES] = {
         [CHOICE_TOKENS] = {"tokens", "tokens per sample", 0, 1, 1 << 24},
@@ -370,13 +392,21 @@ static enum status read_config(const struct json_at *root, const struct import_o
     const struct zoo_entry e = {
         .name = root->document->path, .parameters = CHOICES, .parameter = rows};
     int64_t value[CHOICES];
+    PASS(zoo_read_values(&e, choices ? choices : "", value));
+    PASS(config_read(root, a));
+    *c = (struct architecture_choice){.tokens = value[CHOICE_TOKENS],
+                                      .layers = value[CHOICE_LAYERS],
+                                      .dtype = (enum data_type)value[CHOICE_DTYPE],
+                                      .flash = value[CHOICE_FLASH]};
+    return STATUS_OK;
+}
+
+static enum status read_config(const struct json_at *root, const struct import_options *o,
+                               struct model *out)
+{
     struct architecture a;
-    PASS(zoo_read_values(&e, o->choices ? o->choices : "", value));
-    PASS(config_read(root, &a));
-    const struct architecture_choice c = {.tokens = value[CHOICE_TOKENS],
-                                          .layers = value[CHOICE_LAYERS],
-                                          .dtype = (enum data_type)value[CHOICE_DTYPE],
-                                          .flash = value[CHOICE_FLASH]};
+    struct architecture_choice c;
+    PASS(config_describe(root, o->choices, &a, &c));
     enum status st = architecture_build(&a, &c, root->document->path, out);
     return st == STATUS_INVALID ? error_context(st, "%s", root->document->path) : st;
 }

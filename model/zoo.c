@@ -159,6 +159,19 @@ enum status zoo_read_values(const struct zoo_entry *e, const char *text, int64_t
     return STATUS_OK;
 }
 
+enum status zoo_describe(const char *spec, struct architecture *a, struct architecture_choice *c)
+{
+    int64_t value[ZOO_PARAMETERS];
+    const struct zoo_entry *e = find(spec);
+    if (!e)
+        return unknown_model(spec);
+    if (!e->describe)
+        return error_set(STATUS_UNSUPPORTED, "%s is no transformer of a known architecture",
+                         e->name);
+    PASS(zoo_read_values(e, spec + strlen(e->name), value));
+    return e->describe(value, a, c);
+}
+
 /* The model is called by the whole specification, so that it can be built again from its name. */
 enum status zoo_build(const char *spec, struct model *out)
 {

@@ -8,6 +8,9 @@
 
 #include "core/model.h"
 
+struct architecture;
+struct architecture_choice;
+
 struct zoo_parameter {
     const char *name, *help;
     int64_t value, min, max;  /* default and range */
@@ -27,6 +30,9 @@ struct zoo_entry {
     size_t parameters;
     const struct zoo_parameter *parameter; /* [parameters] what may be overridden */
     enum status (*build)(const int64_t *value /* [parameters] */, struct model *out);
+    /* The architecture that it builds; NULL: none that struct architecture can say. */
+    enum status (*describe)(const int64_t *value, struct architecture *a,
+                            struct architecture_choice *c);
 };
 
 #define ZOO(name) extern const struct zoo_entry zoo_##name;
@@ -41,6 +47,9 @@ enum status zoo_build(const char *spec, struct model *out) MUST_CHECK;
 /* Values of the entry's parameters: the defaults, and what `text`, "" or ":key=value,...", says.
  * value [e->parameters]. STATUS_INVALID. */
 enum status zoo_read_values(const struct zoo_entry *e, const char *text, int64_t *value) MUST_CHECK;
+/* What "name:key=value" stands for. STATUS_UNSUPPORTED: a model without an architecture. */
+enum status zoo_describe(const char *spec, struct architecture *a,
+                         struct architecture_choice *c) MUST_CHECK;
 /* Does `spec` start with the name of a zoo model? */
 bool zoo_has(const char *spec);
 

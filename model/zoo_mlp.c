@@ -42,5 +42,5 @@ static enum status build_mlp(const int64_t *value, struct model *out)
     return graph_finish(&g, "mlp", "next-token MLP over a context window", out);
 }
 
-const struct zoo_entry zoo_mlp = {"mlp", "multi-layer perceptron over a window of bytes",
-                                  MLP_PARAMETERS, mlp, build_mlp};
+const struct zoo_entry zoo_mlp = {
+    "mlp", "multi-layer perceptron over a window of bytes", MLP_PARAMETERS, mlp, build_mlp, NULL};

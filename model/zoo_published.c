@@ -4,16 +4,25 @@
 
 enum { TOKENS, LAYERS, DTYPE, FLASH, PARAMETERS };
 
+static enum status describe(const char *family, const char *keys, const int64_t *value,
+                            struct architecture *a, struct architecture_choice *c)
+{
+    *c = (struct architecture_choice){.tokens = value[TOKENS],
+                                      .layers = value[LAYERS],
+                                      .dtype = (enum data_type)value[DTYPE],
+                                      .flash = value[FLASH]};
+    *a = family_find(family)->usual;
+    PASS(config_set(a, keys));
+    a->context = a->context < c->tokens && !(a->traits & TRAIT_POSITIONS) ? c->tokens : a->context;
+    return STATUS_OK;
+}
+
 static enum status build(const char *family, const char *keys, const int64_t *value,
                          struct model *out)
 {
-    const struct architecture_choice c = {.tokens = value[TOKENS],
-                                          .layers = value[LAYERS],
-                                          .dtype = (enum data_type)value[DTYPE],
-                                          .flash = value[FLASH]};
-    struct architecture a = family_find(family)->usual;
-    PASS(config_set(&a, keys));
-    a.context = a.context < c.tokens && !(a.traits & TRAIT_POSITIONS) ? c.tokens : a.context;
+    struct architecture_choice c;
+    struct architecture a;
+    PASS(describe(family, keys, value, &a, &c));
     return architecture_build(&a, &c, family, out);
 }
 
@@ -22,12 +31,18 @@ static enum status build(const char *family, const char *keys, const int64_t *va
     {                                                                                              \
         return build(#family_, keys_, value, out);                                                 \
     }                                                                                              \
+    static enum status describe_##id(const int64_t *value, struct architecture *a,                 \
+                                     struct architecture_choice *c)                                \
+    {                                                                                              \
+        return describe(#family_, keys_, value, a, c);                                             \
+    }                                                                                              \
     static const struct zoo_parameter rows_##id[PARAMETERS] = {                                    \
         [TOKENS] = {"tokens", "tokens per sample (sequence length)", tokens_, 1, 1 << 24},         \
         [LAYERS] = {"layers", "transformer layers", layers_, 1, ARCHITECTURE_LAYERS},              \
         [DTYPE] = ZOO_DTYPE(DATA_bf16),                                                            \
         [FLASH] = {"flash", "1: attention keeps no (tokens, tokens) matrix", 1, 0, 1},             \
     };                                                                                             \
-    const struct zoo_entry zoo_##id = {name_, summary_, PARAMETERS, rows_##id, build_##id};
+    const struct zoo_entry zoo_##id = {name_,     summary_,   PARAMETERS,                          \
+                                       rows_##id, build_##id, describe_##id};
 #include "model/published.def"
 #undef PUBLISHED

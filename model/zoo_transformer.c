@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "model/architecture.h"
 #include "model/layers.h"
 
 enum {
@@ -172,6 +173,23 @@ static enum status build_gpt(const int64_t *value, struct model *out)
                                             value[GPT_TIED] ? table : MODEL_NO_OP, TENSOR_COLUMN});
     layer_loss(&g, "loss", x, s.tokens, s.vocabulary, false);
     return graph_finish(&g, "gpt", "GPT-2 architecture (Radford et al., 2019)", out);
+}
+
+/* The same model as a GPT-2 of model/families.def. */
+static enum status describe_gpt(const int64_t *value, struct architecture *a,
+                                struct architecture_choice *c)
+{
+    struct shape s;
+    PASS(read_shape(value, &s));
+    *a = family_find("gpt2")->usual;
+    a->layers = s.layers;
+    a->hidden = s.hidden;
+    a->heads = s.heads;
+    a->vocabulary = s.vocabulary;
+    a->context = s.positions;
+    a->tied = value[GPT_TIED];
+    *c = (struct architecture_choice){.tokens = s.tokens, .dtype = s.dtype, .flash = s.flash};
+    return STATUS_OK;
 }
 
 static enum status build_bert(const int64_t *value, struct model *out)
@@ -377,35 +395,74 @@ static const struct zoo_parameter v_switch[] = {V_ROWS, ROUTING_ROWS(1)};
 
 const struct zoo_entry zoo_gpt_tiny = {"gpt-tiny",
                                        "byte-level GPT that trains in seconds on a laptop",
-                                       TRANSFORMER_PARAMETERS_GPT, gpt_tiny, build_gpt};
-const struct zoo_entry zoo_gpt2_small = {"gpt2-small", "GPT-2, 124 million parameters",
-                                         TRANSFORMER_PARAMETERS_GPT, gpt2_small, build_gpt};
-const struct zoo_entry zoo_gpt2_medium = {"gpt2-medium", "GPT-2, 355 million parameters",
-                                          TRANSFORMER_PARAMETERS_GPT, gpt2_medium, build_gpt};
-const struct zoo_entry zoo_gpt2_large = {"gpt2-large", "GPT-2, 774 million parameters",
-                                         TRANSFORMER_PARAMETERS_GPT, gpt2_large, build_gpt};
-const struct zoo_entry zoo_gpt2_xl = {"gpt2-xl", "GPT-2, 1.56 billion parameters",
-                                      TRANSFORMER_PARAMETERS_GPT, gpt2_xl, build_gpt};
-const struct zoo_entry zoo_gpt3_13b = {"gpt3-13b", "GPT-3, 12.9 billion parameters",
-                                       TRANSFORMER_PARAMETERS_GPT, gpt3_13b, build_gpt};
-const struct zoo_entry zoo_gpt3_175b = {"gpt3-175b", "GPT-3, 175 billion parameters",
-                                        TRANSFORMER_PARAMETERS_GPT, gpt3_175b, build_gpt};
+                                       TRANSFORMER_PARAMETERS_GPT,
+                                       gpt_tiny,
+                                       build_gpt,
+                                       describe_gpt};
+const struct zoo_entry zoo_gpt2_small = {"gpt2-small",
+                                         "GPT-2, 124 million parameters",
+                                         TRANSFORMER_PARAMETERS_GPT,
+                                         gpt2_small,
+                                         build_gpt,
+                                         describe_gpt};
+const struct zoo_entry zoo_gpt2_medium = {"gpt2-medium",
+                                          "GPT-2, 355 million parameters",
+                                          TRANSFORMER_PARAMETERS_GPT,
+                                          gpt2_medium,
+                                          build_gpt,
+                                          describe_gpt};
+const struct zoo_entry zoo_gpt2_large = {"gpt2-large",
+                                         "GPT-2, 774 million parameters",
+                                         TRANSFORMER_PARAMETERS_GPT,
+                                         gpt2_large,
+                                         build_gpt,
+                                         describe_gpt};
+const struct zoo_entry zoo_gpt2_xl = {
+    "gpt2-xl",   "GPT-2, 1.56 billion parameters", TRANSFORMER_PARAMETERS_GPT, gpt2_xl, build_gpt,
+    describe_gpt};
+const struct zoo_entry zoo_gpt3_13b = {
+    "gpt3-13b",  "GPT-3, 12.9 billion parameters", TRANSFORMER_PARAMETERS_GPT, gpt3_13b, build_gpt,
+    describe_gpt};
+const struct zoo_entry zoo_gpt3_175b = {
+    "gpt3-175b", "GPT-3, 175 billion parameters", TRANSFORMER_PARAMETERS_GPT, gpt3_175b, build_gpt,
+    describe_gpt};
 const struct zoo_entry zoo_bert_base = {"bert-base",
                                         "BERT with masked-LM head, 110 million parameters",
-                                        TRANSFORMER_PARAMETERS_BERT, bert_base, build_bert};
+                                        TRANSFORMER_PARAMETERS_BERT,
+                                        bert_base,
+                                        build_bert,
+                                        NULL};
 const struct zoo_entry zoo_bert_large = {"bert-large",
                                          "BERT with masked-LM head, 335 million parameters",
-                                         TRANSFORMER_PARAMETERS_BERT, bert_large, build_bert};
-const struct zoo_entry zoo_rtransformer = {"rtransformer", "BERT-like language model of HiDup",
-                                           EXPERTS_PARAMETERS_PLAIN, r_plain, build_r_plain};
+                                         TRANSFORMER_PARAMETERS_BERT,
+                                         bert_large,
+                                         build_bert,
+                                         NULL};
+const struct zoo_entry zoo_rtransformer = {"rtransformer",
+                                           "BERT-like language model of HiDup",
+                                           EXPERTS_PARAMETERS_PLAIN,
+                                           r_plain,
+                                           build_r_plain,
+                                           NULL};
 const struct zoo_entry zoo_rmoe = {
-    "rmoe", "BERT-SGMoE of HiDup: 2 of 16 experts per token in every second layer",
-    EXPERTS_PARAMETERS, r_sgmoe, build_r_experts};
-const struct zoo_entry zoo_rswitch = {"rswitch", "BERT-Switch of HiDup: 1 of 16 experts",
-                                      EXPERTS_PARAMETERS, r_switch, build_r_experts};
-const struct zoo_entry zoo_vtransformer = {"vtransformer", "ViT-like classifier of HiDup",
-                                           EXPERTS_PARAMETERS_PLAIN, v_plain, build_v_plain};
-const struct zoo_entry zoo_vmoe = {"vmoe", "ViT-SGMoE of HiDup: 2 of 16 experts",
-                                   EXPERTS_PARAMETERS, v_sgmoe, build_v_experts};
-const struct zoo_entry zoo_vswitch = {"vswitch", "ViT-Switch of HiDup: 1 of 16 experts",
-                                      EXPERTS_PARAMETERS, v_switch, build_v_experts};
+    "rmoe",
+    "BERT-SGMoE of HiDup: 2 of 16 experts per token in every second layer",
+    EXPERTS_PARAMETERS,
+    r_sgmoe,
+    build_r_experts,
+    NULL};
+const struct zoo_entry zoo_rswitch = {"rswitch",          "BERT-Switch of HiDup: 1 of 16 experts",
+                                      EXPERTS_PARAMETERS, r_switch,
+                                      build_r_experts,    NULL};
+const struct zoo_entry zoo_vtransformer = {"vtransformer",
+                                           "ViT-like classifier of HiDup",
+                                           EXPERTS_PARAMETERS_PLAIN,
+                                           v_plain,
+                                           build_v_plain,
+                                           NULL};
+const struct zoo_entry zoo_vmoe = {
+    "vmoe", "ViT-SGMoE of HiDup: 2 of 16 experts", EXPERTS_PARAMETERS, v_sgmoe, build_v_experts,
+    NULL};
+const struct zoo_entry zoo_vswitch = {"vswitch",          "ViT-Switch of HiDup: 1 of 16 experts",
+                                      EXPERTS_PARAMETERS, v_switch,
+                                      build_v_experts,    NULL};

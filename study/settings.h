@@ -73,6 +73,10 @@ struct arguments {
     double memory_bytes;
     bool charge_activations, straight, compat;
 
+    /* plans of other frameworks */
+    const char *to;
+    struct setting_list sets; /* NAME=VALUE */
+
     /* simulations and experiments: texts are parsed where used, for what they mean depends on
      * the plan (names of links, ranks and stages) */
     const char *engine, *collective, *slow, *fail, *kill, *export;

@@ -15,6 +15,7 @@
 #include "core/schedule.h"
 #include "partition/published/objective.h"
 #include "sim/engine.h"
+#include "study/frameworks/setup.h"
 #include "study/point.h"
 #include "study/settings.h"
 
@@ -92,7 +93,7 @@ enum { MOST = 10000000 };
 const struct setting settings_table[] = {
     /* ---- what is planned. A model and a platform are names or files everywhere; validation takes
      * several platforms, objectives of published tools mostly none. */
-    {"model", TEXT(model), PLANS | SCORED | T(VALIDATE) | KEYS, "M", NULL,
+    {"model", TEXT(model), PLANS | T(PLAN_IMPORT) | SCORED | T(VALIDATE) | KEYS, "M", NULL,
      .help = "zoo name with overrides, or model file"},
     {"tokens", COUNT(tokens), PLANS, "N", NULL,
      .help = "tokens per sample, where the model is a zoo transformer or a configuration",
@@ -102,7 +103,7 @@ const struct setting settings_table[] = {
          "say how long training with so many tokens takes, and, where the platform has watts and "
          "price_per_hour, energy and money",
      .least = 1},
-    {"platform", TEXT(platform), PLANS | SCORED | KEYS, "P", NULL,
+    {"platform", TEXT(platform), PLANS | T(PLAN_IMPORT) | SCORED | KEYS, "P", NULL,
      .help = "shipped name, or SimGrid XML file"},
     {"platform", LIST(platforms), T(VALIDATE), "P", NULL,
      .help = "shipped name, or SimGrid XML file of this machine; several times: all of them"},
@@ -152,6 +153,15 @@ const struct setting settings_table[] = {
      .least = 1, .most = MOST},
     {"zero", NUMBER(zero), PLAN_KEYS, "0|1|2|3", NULL,
      .help = "shard optimizer state, gradients, parameters over replicas (auto: searched; else 0)"},
+    {"zero-keep", FLAG(zero_keep), PLAN_KEYS, NULL, NULL,
+     .help =
+         "with --zero 3: gathered parameters stay until the last backward (FSDP without resharding "
+         "after the forward)"},
+    {"zero-group", COUNT(zero_group), PLAN_KEYS, "N", NULL,
+     .help = "with --zero: shard over N neighbouring replicas, whose groups sum their parts "
+             "(hybrid; else "
+             "over all)",
+     .least = 2, .most = MOST},
     {"bucket", BYTES(bucket_bytes), PLAN_KEYS, "SIZE", NULL,
      .help = "sum gradients in buckets of this size during the last backward; 0: after it (auto: "
              "searched; else 0)"},
@@ -218,6 +228,16 @@ const struct setting settings_table[] = {
      .help = "cpsc526: the project's own cost matrix"},
     {"explain", TEXT(explain), T(PLAN_EXPLAIN), "PLAN", NULL,
      .help = "where the time of this plan file goes, and what would have to change"},
+
+    /* ---- plans from and to files of other frameworks */
+    {"to", WORD(to), T(PLAN_EXPORT), "NAME", NULL,
+     .help = "export: for which framework the plan's arguments are written",
+     .word = framework_name},
+    {"set", LIST(sets), T(PLAN_IMPORT), "NAME=VALUE", NULL,
+     .help = "import: the value of a variable or placeholder that the file does not set, or of a "
+             "key instead of the file's; several times: all of them"},
+    {"gpus", COUNT(devices), T(PLAN_IMPORT), "N", NULL,
+     .help = "import: how many devices there are, instead of what the file says", .least = 1},
 
     /* ---- simulations, and keys of experiments about them */
     {"engine", WORD(engine), SIMULATIONS, "NAME", "simgrid",
@@ -454,7 +474,8 @@ const struct setting settings_table[] = {
      .help = "what the page answers, as its title"},
 
     /* ---- outputs, of all commands: the same fields with other help */
-    {"output", TEXT(output), PLANS | OBJECTIVES, "FILE", NULL, .help = "write the plan (also -o)"},
+    {"output", TEXT(output), PLANS | OBJECTIVES | T(PLAN_IMPORT) | T(PLAN_EXPORT), "FILE", NULL,
+     .help = "write the plan (also -o); export: the arguments"},
     {"output", TEXT(output), SIMULATIONS | RUN_KEYS | EMULATIONS, "FILE", NULL,
      .help = "write the measurement as JSON (also -o)"},
     {"output", TEXT(output), CALIBRATIONS, "FILE", NULL,

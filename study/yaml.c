@@ -11,6 +11,7 @@ struct reader {
     struct arena *arena;
     const char *path;
     int depth;
+    bool foreign; /* another program's file */
 };
 
 /* libyaml counts lines from 0, and says where it was reading or where the construct began. */
@@ -44,10 +45,10 @@ static enum status copy_scalar(const struct reader *r, const yaml_event_t *e, ch
     const char *text = (const char *)e->data.scalar.value;
     if (e->data.scalar.anchor)
         return refuse(r, e, "an anchor, which is not understood here");
-    for (size_t i = 0; i < e->data.scalar.length; i++)
+    for (size_t i = 0; i < e->data.scalar.length && !r->foreign; i++)
         if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
             return refuse(r, e, "a control character or a line break in a text");
-    if (!*text)
+    if (!*text && !r->foreign)
         return refuse(r, e, "an empty value, expected a text or a number");
     *out = arena_text(r->arena, text);
     return *out ? STATUS_OK : STATUS_NOMEM;
@@ -168,10 +169,9 @@ out:
     return st;
 }
 
-enum status yaml_read(const char *path, const char *text, size_t length, struct arena *arena,
-                      struct yaml_value *out)
+static enum status read_text(struct reader r, const char *text, size_t length,
+                             struct yaml_value *out)
 {
-    struct reader r = {.path = path, .arena = arena};
     struct yaml_value v = {0};
     if (!yaml_parser_initialize(&r.parser))
         return error_set(STATUS_NOMEM, "out of memory");
@@ -181,4 +181,17 @@ enum status yaml_read(const char *path, const char *text, size_t length, struct 
     if (st == STATUS_OK)
         *out = v;
     return st;
+}
+
+enum status yaml_read(const char *path, const char *text, size_t length, struct arena *arena,
+                      struct yaml_value *out)
+{
+    return read_text((struct reader){.path = path, .arena = arena}, text, length, out);
+}
+
+enum status yaml_read_foreign(const char *path, const char *text, size_t length,
+                              struct arena *arena, struct yaml_value *out)
+{
+    struct reader r = {.path = path, .arena = arena, .foreign = true};
+    return read_text(r, text, length, out);
 }

@@ -35,5 +35,8 @@ enum { YAML_DEPTH = 8 };
  * STATUS_NOMEM. */
 enum status yaml_read(const char *path, const char *text, size_t length, struct arena *arena,
                       struct yaml_value *out) MUST_CHECK;
+/* The same for files of other programs: values may be empty ("") and texts have several lines. */
+enum status yaml_read_foreign(const char *path, const char *text, size_t length,
+                              struct arena *arena, struct yaml_value *out) MUST_CHECK;
 
 #endif

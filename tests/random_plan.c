@@ -33,6 +33,7 @@ static void set_attention(struct model_op *o, int64_t bytes)
 struct model random_model(uint64_t *state)
 {
     struct model m = sample_chain(OPS, 0, 0, 0, 0);
+    m.tokens_per_sample = 64;
     for (size_t i = 0; i < OPS; i++) {
         struct model_op *o = &m.op[i];
         o->parameter_bytes = (int64_t)part_of(state, 64 * MEGA) / 4 * 4;
@@ -40,9 +41,18 @@ struct model random_model(uint64_t *state)
         o->stash_bytes = 2 * o->output_bytes;
         o->tensor = (enum model_tensor)random_below(state, TENSOR_KINDS);
         if (random_below(state, 4) == 0)
+            set_attention(o, (int64_t)part_of(state, 4 * MEGA));
+        if (random_below(state, 4) == 0)
             o->exchange_bytes = (int64_t)part_of(state, 8 * MEGA);
         m.profile[0].forward_s[i] = part_of(state, 4e-3);
         m.profile[0].backward_s[i] = part_of(state, 8e-3);
+    }
+    bool layered = random_below(state, 2) == 0; /* an op, layers of two, two ops */
+    for (size_t i = 1; layered && i + 2 < OPS; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "h.%zu.%c", (i - 1) / 2, i % 2 ? 'a' : 'b');
+        free(m.op[i].name);
+        m.op[i].name = sample_text(name);
     }
     if (random_below(state, 2) == 0) {
         m.op[OPS - 1].shares = 0;
@@ -138,8 +148,9 @@ struct plan random_plan(uint64_t *state, const struct model *m, uint32_t devices
         s->replicas = z.replicas;
         s->tensor_parallel = narrow && team % 2 == 1 && z.shards > 1 ? z.shards / 2 : z.shards;
         s->expert_parallel = experts < z.replicas ? experts : z.replicas;
-        s->context_parallel = 1;
         s->recompute = (enum plan_recompute)random_below(state, RECOMPUTE_KINDS);
+        s->recompute_unit = 1 + random_below(state, 3);
+        s->recompute_layers = random_below(state, 3);
         set_devices(s, &z, team, order);
     }
     free(order);
@@ -147,19 +158,15 @@ struct plan random_plan(uint64_t *state, const struct model *m, uint32_t devices
     p.zero = random_below(state, 4);
     p.bucket_bytes = random_below(state, 2) ? (int64_t)part_of(state, 64 * MEGA) : 0;
     p.sequence_parallel = random_below(state, 2);
+    uint32_t context = random_below(state, 3) ? 1 : 1u << random_below(state, 4);
+    for (size_t k = 0; k < p.stages; k++)
+        p.stage[k].context_parallel = context < z.replicas ? context : z.replicas;
+    p.context_exchange = (enum plan_exchange)random_below(state, EXCHANGE_KINDS);
+    p.zero_keep = p.zero == 3 && random_below(state, 3) == 0;
+    if (p.zero > 0 && p.stage[0].expert_parallel == 1 && z.replicas % 4 == 0 &&
+        random_below(state, 2) == 0)
+        p.zero_group = 2;
     return p;
-}
-
-void random_context(uint64_t *state, struct model *m, struct plan *p)
-{
-    uint32_t replicas = p->stage[0].replicas, context = 2u << random_below(state, 3);
-    m->tokens_per_sample = 64;
-    for (size_t i = 0; i < m->n; i++)
-        if (i == 0 || random_below(state, 3) == 0)
-            set_attention(&m->op[i], (int64_t)part_of(state, 4 * MEGA));
-    for (size_t k = 0; k < p->stages; k++)
-        p->stage[k].context_parallel = context < replicas ? context : replicas;
-    p->context_exchange = (enum plan_exchange)random_below(state, EXCHANGE_KINDS);
 }
 
 const char *random_plan_print(const struct plan *p, char text[RANDOM_PLAN_TEXT])
@@ -168,11 +175,12 @@ const char *random_plan_print(const struct plan *p, char text[RANDOM_PLAN_TEXT])
     snprintf(
         text, RANDOM_PLAN_TEXT,
         "%s of %zu stages x %u replicas x %u shards (last stage %u, experts %u, context %u %s), %u "
-        "microbatches, ZeRO %u, buckets of %lld bytes%s, devices %u %u ...",
+        "microbatches, ZeRO %u%s over %u, buckets of %lld bytes%s, devices %u %u ...",
         p->schedule, p->stages, s->replicas, s->tensor_parallel,
         p->stage[p->stages - 1].tensor_parallel, s->expert_parallel, s->context_parallel,
         plan_exchange_names[p->context_exchange], p->microbatches, p->zero,
-        (long long)p->bucket_bytes, p->sequence_parallel ? ", sequence parallel" : "", s->device[0],
+        p->zero_keep ? " kept" : "", p->zero_group, (long long)p->bucket_bytes,
+        p->sequence_parallel ? ", sequence parallel" : "", s->device[0],
         s->devices > 1 ? s->device[1] : s->device[0]);
     return text;
 }

@@ -21,9 +21,6 @@ struct model random_model(uint64_t *state);
  * STATUS_UNSUPPORTED or STATUS_INVALID. */
 struct plan random_plan(uint64_t *state, const struct model *m, uint32_t devices);
 
-/* Some ops of the model become attention, and groups of replicas share the sequences of the plan. */
-void random_context(uint64_t *state, struct model *m, struct plan *p);
-
 /* "zb-h1 of 2 stages x 4 replicas x 2 shards, 16 microbatches, ZeRO 1, ..."; returns `text`. */
 enum { RANDOM_PLAN_TEXT = 256 };
 const char *random_plan_print(const struct plan *p, char text[RANDOM_PLAN_TEXT]);

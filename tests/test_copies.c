@@ -16,12 +16,7 @@
 #include "tests/random_plan.h"
 #include "tests/sample.h"
 
-enum {
-    PLANS = 400,
-    SHARED = 100,
-    DEVICES = 64,
-    LEAST = 310
-}; /* SHARED: of which share sequences */
+enum { PLANS = 400, DEVICES = 64, LEAST = 250 };
 
 struct setup {
     struct model model;
@@ -207,11 +202,9 @@ static void copies_are_the_channels_and_groups_of_the_whole_program(void **state
     struct topology t = sample_clique(DEVICES, 0, 1e9);
     uint64_t seed = 13;
     size_t lowered = 0;
-    for (size_t k = 0; k < PLANS + SHARED; k++) {
+    for (size_t k = 0; k < PLANS; k++) {
         struct setup s = {.model = random_model(&seed)};
         s.plan = random_plan(&seed, &s.model, DEVICES);
-        if (k >= PLANS)
-            random_context(&seed, &s.model, &s.plan);
         random_plan_print(&s.plan, s.text);
         enum status st = plan_lower(&s.plan, &s.model, &t, &s.whole);
         if (st != STATUS_OK) {
@@ -235,7 +228,7 @@ static void copies_are_the_channels_and_groups_of_the_whole_program(void **state
         tear_down(&s);
     }
     if (lowered < LEAST)
-        fail_msg("only %zu of %d plans could be lowered", lowered, PLANS + SHARED);
+        fail_msg("only %zu of %d plans could be lowered", lowered, PLANS);
     topology_free(&t);
 }
 

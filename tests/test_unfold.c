@@ -138,9 +138,6 @@ static void next_plan(struct setup *s, uint64_t *seed, size_t k)
         s->model = random_model(seed);
         s->plan = random_plan(seed, &s->model, (uint32_t)s->topology.n);
         s->plan.microbatches *= k % 5 == 4 ? LONGER : 1;
-        uint64_t own = *seed; /* the plans that follow stay what they are */
-        if (k % 4 == 3)
-            random_context(&own, &s->model, &s->plan);
         random_plan_print(&s->plan, s->text);
         st = plan_lower(&s->plan, &s->model, &s->topology, &p);
         program_free(&p);

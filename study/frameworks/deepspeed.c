@@ -1,0 +1,121 @@
+/* DeepSpeed: its JSON, of which templates have placeholders for numbers. It does not say the model, nor
+ * pipelines, experts and context parallelism, which are in the program. Names and defaults:
+ * deepspeed/runtime/config.py and deepspeed/runtime/zero/config.py. */
+#include <inttypes.h>
+#include <string.h>
+#include <strings.h>
+
+#include "study/frameworks/nested.h"
+#include "study/frameworks/setup.h"
+
+static const struct setup_row rows[] = {
+    ROW_NUMBER("", "train_batch_size", batch, 0),
+    ROW_NUMBER("", "train_micro_batch_size_per_gpu", microbatch_size, 0),
+    ROW_NUMBER("", "gradient_accumulation_steps", accumulation, 0),
+    ROW_NUMBER("", "zero_optimization.stage", zero, 0),
+    ROW_FLAG("", "zero_optimization.overlap_comm", overlap),
+    ROW_NUMBER("", "zero_optimization.reduce_bucket_size", bucket_elements, 0),
+    ROW_NUMBER("", "zero_optimization.mics_shard_size", zero_group, -1),
+    ROW_FLAG("", "bf16.enabled", bf16),
+    ROW_FLAG("", "fp16.enabled", fp16),
+    ROW_TEXT("", "communication_data_type", precision),
+    ROW_TEXT("", "optimizer.type", strategy_text),
+    ROW_NUMBER("", "tensor_parallel.autotp_size", tensor, 1),
+
+    ROW_LOST("zero_optimization.offload_optimizer.device", "nothing is kept in the host's memory"),
+    ROW_LOST("zero_optimization.offload_param.device", "nothing is kept in the host's memory"),
+    ROW_LOST("zero_optimization.cpu_offload", "nothing is kept in the host's memory"),
+    ROW_LOST("curriculum_learning.enabled", "samples have the same length in all steps"),
+};
+
+static bool recognises(const struct keys *k)
+{
+    return k->format == KEYS_TREE &&
+           (keys_has(k, "train_micro_batch_size_per_gpu") ||
+            keys_has(k, "zero_optimization.stage") || keys_has(k, "zero_optimization") ||
+            keys_has(k, "train_batch_size"));
+}
+
+static enum status after(struct setup *s)
+{
+    s->pipeline = s->chunks = s->context = s->expert = 1;
+    setup_set_dtype(s, s->fp16 ? DATA_fp16 : s->bf16 ? DATA_bf16 : DATA_fp32);
+    s->reduce_bits = s->precision && strstr(s->precision, "32") ? 32 : s->bits;
+    s->zero_group = s->zero_group > 0 ? s->zero_group : 0;
+    s->optimizer = s->strategy_text && !strcasecmp(s->strategy_text, "SGD");
+    if (s->zero < 0 || s->zero > 3)
+        return error_set(STATUS_INVALID, "%s: ZeRO %" PRId64, s->keys->path, s->zero);
+    bool overlap = s->overlap || (s->zero == 3 && !keys_has(s->keys, "overlap_comm"));
+    if (overlap && s->zero > 0 && s->zero < 3)
+        s->bucket_bytes =
+            (s->bucket_elements > 0 ? s->bucket_elements : 500000000) * s->reduce_bits / 8;
+    if (s->batch > 0 && s->microbatch_size > 0 && s->accumulation > 0 && s->tensor > 0 &&
+        s->batch % (s->microbatch_size * s->accumulation) == 0)
+        s->devices = s->batch / s->microbatch_size / s->accumulation * s->tensor;
+    return STATUS_OK;
+}
+
+static enum status before(struct setup *s)
+{
+    if (s->pipeline > 1)
+        return error_set(STATUS_UNSUPPORTED,
+                         "a pipeline of %" PRId64 " in its JSON: stages are in the program",
+                         s->pipeline);
+    if (s->stages > 1)
+        return error_set(STATUS_UNSUPPORTED, "%zu stages on each device", s->stages);
+    if (s->expert > 1 || s->context > 1)
+        return error_set(STATUS_UNSUPPORTED, "%s parallelism in its JSON: it is in the program",
+                         s->expert > 1 ? "expert" : "context");
+    if (s->recompute != RECOMPUTE_NONE)
+        return error_set(STATUS_UNSUPPORTED, "recomputation in its JSON: what is recomputed is in "
+                                             "the program");
+    if (s->sequence)
+        return error_set(STATUS_UNSUPPORTED, "sequence parallelism in its JSON");
+    if (s->zero_keep)
+        return error_set(STATUS_UNSUPPORTED, "parameters that stay gathered");
+    if (s->bucket_bytes > 0 && (s->zero == 0 || s->zero == 3))
+        PASS(setup_add_note(s, NOTE_LOST, "buckets of %" PRId64 " bytes with ZeRO %" PRId64,
+                            s->bucket_bytes, s->zero));
+    if (s->bucket_bytes > 0 && s->zero > 0 && s->zero < 3) {
+        s->overlap = 1;
+        s->bucket_elements = s->bucket_bytes * 8 / s->reduce_bits;
+    }
+    if (s->bucket_elements * s->reduce_bits / 8 != s->bucket_bytes && s->overlap)
+        return error_set(STATUS_UNSUPPORTED, "buckets of %" PRId64 " bytes: no whole numbers",
+                         s->bucket_bytes);
+    if (s->reduce_bits > s->bits && s->tensor > 1)
+        return error_set(STATUS_UNSUPPORTED, "sums of tensor parallelism of %" PRId64 " bits",
+                         s->reduce_bits);
+    if (s->reduce_bits < s->bits)
+        return error_set(STATUS_UNSUPPORTED, "sums of %" PRId64 " bits in a model of %" PRId64,
+                         s->reduce_bits, s->bits);
+    s->fp16 = s->dtype == DATA_fp16;
+    s->bf16 = s->bits == 16 && !s->fp16;
+    if (s->dtype == DATA_fp8)
+        return error_set(STATUS_UNSUPPORTED, "numbers of fp8");
+    s->precision = s->reduce_bits > s->bits ? "fp32" : NULL;
+    s->strategy_text = s->optimizer ? "SGD" : "AdamW";
+    s->zero_group = s->zero_group > 0 ? s->zero_group : -1;
+    return setup_add_note(s, NOTE_LOST, "the model, which is in the program");
+}
+
+/* In the order of the table, which is by maps. */
+static void write_json(const struct setup *s, const char *title, FILE *out)
+{
+    struct nested n = {.out = out, .style = NESTED_JSON};
+    (void)title; /* JSON has no comments */
+    setup_write(s, rows, sizeof rows / sizeof *rows, nested_put, &n);
+    nested_end(&n);
+}
+
+const struct framework framework_deepspeed = {
+    .name = "deepspeed",
+    .summary = "DeepSpeed: its JSON, which does not say the model",
+    .title = "DeepSpeed",
+    .row = rows,
+    .rows = sizeof rows / sizeof *rows,
+    .recognises = recognises,
+    .after = after,
+    .before = before,
+    .write = write_json,
+};

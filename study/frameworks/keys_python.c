@@ -1,0 +1,294 @@
+/* Keyword arguments in Python: registries of configurations, such as torchtitan's.
+ *
+ *     def llama3_8b() -> Trainer.Config:
+ *         spec = model_registry("8B")
+ *         return Trainer.Config(model_spec=spec, training=TrainingConfig(steps=1000))
+ * becomes "model_spec" = "8B", "training.steps" = "1000". A function may begin with what another one
+ * of the file returns and assign to parts of it. Everything else is passed over; nothing is run. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "study/frameworks/keys.h"
+
+enum { PATH_MOST = 256, DEEP = 16, LOCALS = 64, STATEMENTS = 4096 };
+
+struct span {
+    const char *text;
+    size_t length;
+};
+
+struct local {
+    struct span name, value;
+};
+
+struct python {
+    struct keys *keys;
+    const char *text;
+    size_t locals;
+    struct local local[LOCALS];
+    size_t statements; /* so far, of all functions */
+};
+
+static size_t line_of(const struct python *p, const char *at)
+{
+    size_t line = 1;
+    for (const char *c = p->text; c < at; c++)
+        line += *c == '\n';
+    return line;
+}
+
+/* ---- where things end: brackets, quotes and comments respected */
+
+/* Behind one character, a text, a comment or what is in brackets; NULL: it is not closed. */
+static const char *skip(const char *at, const char *end, int depth)
+{
+    char c = *at;
+    if (depth > DEEP)
+        return NULL;
+    if (c == '#') {
+        while (at < end && *at != '\n')
+            at++;
+        return at;
+    }
+    if (c == '"' || c == '\'') {
+        bool thrice = end - at > 2 && at[1] == c && at[2] == c;
+        for (at += thrice ? 3 : 1; at < end; at++) {
+            if (*at == '\\')
+                at++;
+            else if (*at == c && (!thrice || (end - at > 2 && at[1] == c && at[2] == c)))
+                return at + (thrice ? 3 : 1);
+        }
+        return NULL;
+    }
+    if (c == '(' || c == '[' || c == '{') {
+        char close = c == '(' ? ')' : c == '[' ? ']' : '}';
+        for (at++; at && at < end && *at != close;)
+            at = skip(at, end, depth + 1);
+        return at && at < end ? at + 1 : NULL;
+    }
+    return at + 1;
+}
+
+/* Up to an unbracketed `stop`, or the end. */
+static const char *find(const char *at, const char *end, char stop)
+{
+    while (at && at < end && *at != stop)
+        at = skip(at, end, 0);
+    return at && at < end ? at : end;
+}
+
+static struct span trim(const char *begin, const char *end)
+{
+    while (begin < end && (isspace((unsigned char)*begin) || *begin == '#')) {
+        if (*begin == '#')
+            while (begin < end && *begin != '\n')
+                begin++;
+        else
+            begin++;
+    }
+    while (end > begin && (isspace((unsigned char)end[-1]) || end[-1] == ','))
+        end--;
+    return (struct span){begin, (size_t)(end - begin)};
+}
+
+static size_t name_letters(struct span s)
+{
+    size_t n = 0;
+    while (n < s.length && (isalnum((unsigned char)s.text[n]) || strchr("_.", s.text[n])))
+        n++;
+    return n;
+}
+
+/* ---- values */
+
+static enum status emit(struct python *p, struct span value, const char *path, int depth);
+
+static enum status add(struct python *p, const char *path, struct span value)
+{
+    char *text = arena_text_n(&p->keys->memory, value.text, value.length);
+    if (!text)
+        return STATUS_NOMEM;
+    for (char *c = text; *c; c++)
+        if (*c == '\n' || *c == '"' || *c == '\'')
+            *c = ' ';
+    PASS(keys_charge(p->keys, value.length));
+    struct span inner = trim(text, text + strlen(text));
+    text = arena_text_n(&p->keys->memory, inner.text, inner.length);
+    return text ? keys_add(p->keys, path, text, line_of(p, value.text)) : STATUS_NOMEM;
+}
+
+/* What was said below a path before is no more. */
+static void forget(struct python *p, const char *path)
+{
+    size_t n = strlen(path);
+    for (size_t i = 0; n > 0 && i < p->keys->n; i++)
+        if (!strncmp(p->keys->key[i].name, path, n) && p->keys->key[i].name[n] == '.') {
+            p->keys->key[i].text = "none";
+            p->keys->key[i].used = true;
+        }
+}
+
+/* Arguments between the brackets of a call: keywords below the path, the first other one is the
+ * path's own value, which else is the name of what is called. */
+static enum status emit_call(struct python *p, struct span callee, const char *at, const char *end,
+                             const char *path, int depth)
+{
+    char below[PATH_MOST];
+    struct span own = callee;
+    forget(p, path);
+    for (bool first = true; at < end; first = false) {
+        const char *stop = find(at, end, ',');
+        struct span argument = trim(at, stop);
+        size_t n = name_letters(argument);
+        const char *sign = argument.text + n;
+        bool keyword = n > 0 && n < argument.length && *sign == '=' && sign[1] != '=';
+        if (keyword) {
+            snprintf(below, sizeof below, "%s%s%.*s", path, *path ? "." : "",
+                     n < 100 ? (int)n : 100, argument.text);
+            PASS(emit(p, trim(sign + 1, argument.text + argument.length), below, depth + 1));
+        } else if (first && argument.length > 0) {
+            own = argument;
+        }
+        at = stop < end ? stop + 1 : end;
+    }
+    return *path ? add(p, path, own) : STATUS_OK;
+}
+
+static const struct local *find_local(const struct python *p, struct span name)
+{
+    for (size_t i = p->locals; i-- > 0;)
+        if (p->local[i].name.length == name.length &&
+            !memcmp(p->local[i].name.text, name.text, name.length))
+            return &p->local[i];
+    return NULL;
+}
+
+static enum status emit(struct python *p, struct span value, const char *path, int depth)
+{
+    if (depth > DEEP || ++p->statements > STATEMENTS)
+        return error_set(STATUS_PARSE, "%s:%zu: values inside values, too many or too deep",
+                         p->keys->path, line_of(p, value.text));
+    size_t n = name_letters(value);
+    const char *end = value.text + value.length;
+    const struct local *l = n == value.length ? find_local(p, value) : NULL;
+    if (l)
+        return emit(p, l->value, path, depth + 1);
+    bool call = n > 0 && n < value.length && value.text[n] == '(' && end[-1] == ')' &&
+                skip(value.text + n, end, 0) == end;
+    if (call)
+        return emit_call(p, (struct span){value.text, n}, value.text + n + 1, end - 1, path, depth);
+    return *path ? add(p, path, value) : STATUS_OK;
+}
+
+/* ---- functions */
+
+/* The next "def NAME" at the beginning of a line from `at` on; *body: behind its colon, *end. */
+static const char *next_function(const char *at, struct span *name, struct span *body)
+{
+    for (; at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL) {
+        if (strncmp(at, "def ", 4) != 0)
+            continue;
+        const char *end = at + strlen(at);
+        *name = (struct span){at + 4, 0};
+        name->length = name_letters((struct span){at + 4, strlen(at + 4)});
+        const char *begin = find(at + 4, end, ':');
+        const char *line = strchr(begin, '\n');
+        while (line && (isspace((unsigned char)line[1]) || line[1] == '#'))
+            line = strchr(line + 1, '\n');
+        if (line)
+            end = line;
+        *body = (struct span){begin < end ? begin + 1 : end, 0};
+        body->length = (size_t)(end - body->text);
+        return at;
+    }
+    return NULL;
+}
+
+static bool find_function(const struct python *p, struct span name, struct span *body)
+{
+    struct span found;
+    for (const char *at = p->text; (at = next_function(at, &found, body)); at += 4)
+        if (found.length == name.length && !memcmp(found.text, name.text, name.length))
+            return true;
+    return false;
+}
+
+static enum status run_function(struct python *p, struct span body, int depth);
+
+/* "config = llama3_8b()": what that one says. "config.a.b = value". "name = value". */
+static enum status assign(struct python *p, struct span target, struct span value, int depth)
+{
+    char path[PATH_MOST];
+    struct span body;
+    const char *dot = memchr(target.text, '.', target.length);
+    size_t n = name_letters(value);
+    bool call = n > 0 && n + 1 < value.length && value.text[n] == '(';
+    if (dot) {
+        snprintf(path, sizeof path, "%.*s", (int)(target.text + target.length - dot - 1), dot + 1);
+        return emit(p, value, path, 0);
+    }
+    if (call && find_function(p, (struct span){value.text, n}, &body))
+        return run_function(p, body, depth + 1);
+    if (p->locals < LOCALS)
+        p->local[p->locals++] = (struct local){target, value};
+    return STATUS_OK;
+}
+
+/* Logical lines of a body; those inside brackets belong together. */
+static enum status run_function(struct python *p, struct span body, int depth)
+{
+    const char *at = body.text, *end = body.text + body.length;
+    if (depth > DEEP)
+        return error_set(STATUS_PARSE, "%s:%zu: functions that call each other, too deep",
+                         p->keys->path, line_of(p, at));
+    while (at < end) {
+        const char *stop = find(at, end, '\n');
+        struct span line = trim(at, stop);
+        size_t n = name_letters(line);
+        const char *sign = line.text + n;
+        while (sign < line.text + line.length && *sign == ' ')
+            sign++;
+        bool assigned =
+            n > 0 && sign + 1 < line.text + line.length && *sign == '=' && sign[1] != '=';
+        if (++p->statements > STATEMENTS)
+            return error_set(STATUS_PARSE, "%s: more than %d statements", p->keys->path,
+                             STATEMENTS);
+        if (n == 6 && !memcmp(line.text, "return", 6))
+            PASS(emit(p, trim(line.text + 6, line.text + line.length), "", 0));
+        else if (assigned)
+            PASS(assign(p, (struct span){line.text, n}, trim(sign + 1, line.text + line.length),
+                        depth));
+        at = stop < end ? stop + 1 : end;
+    }
+    return STATUS_OK;
+}
+
+/* The configuration that --set config=NAME asks for, or the only one. */
+enum status keys_read_python(struct keys *k, const char *text, size_t length)
+{
+    struct python p = {.keys = k, .text = text};
+    struct span name, body, only = {NULL, 0};
+    char known[512] = "";
+    size_t n = 0, used = 0;
+    const char *wanted = keys_given(k, "config", 6);
+    for (const char *at = text; (at = next_function(at, &name, &body)); at += 4) {
+        if (wanted && strlen(wanted) == name.length && !memcmp(wanted, name.text, name.length)) {
+            PASS(keys_add(k, "config", wanted, line_of(&p, at)));
+            return run_function(&p, body, 0);
+        }
+        if (*name.text == '_' || body.length == 0 || name.length > 80)
+            continue;
+        int c = snprintf(known + used, sizeof known - used, "%s%.*s", used ? ", " : "",
+                         (int)name.length, name.text);
+        used += c > 0 && used + (size_t)c < sizeof known ? (size_t)c : 0;
+        known[used] = '\0';
+        only = body;
+        n++;
+    }
+    if (wanted || n > 1)
+        return error_set(STATUS_UNSUPPORTED,
+                         "%s: %s; --set config=NAME says which of its functions: %s", k->path,
+                         wanted ? "no such configuration" : "several configurations", known);
+    return run_function(&p, n == 1 ? only : (struct span){text, length}, 0);
+}

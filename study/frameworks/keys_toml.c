@@ -1,0 +1,180 @@
+/* The part of TOML that configurations use: tables, dotted keys, strings, numbers, truth values,
+ * arrays and inline tables. Dates and strings of three quotes are refused or passed over as text. */
+#include <stdio.h>
+#include <string.h>
+
+#include "study/frameworks/keys.h"
+
+enum { PATH_MOST = 512, VALUE_MOST = 65536 };
+
+struct toml {
+    struct keys *keys;
+    const char *at;
+    size_t line;
+    char table[PATH_MOST];
+};
+
+static enum status wrong(const struct toml *t, const char *what)
+{
+    return error_set(STATUS_PARSE, "%s:%zu: not TOML: %s", t->keys->path, t->line, what);
+}
+
+/* Blanks and comments; ends of lines too with `lines`. */
+static void skip(struct toml *t, bool lines)
+{
+    for (;; t->at++) {
+        if (*t->at == '#')
+            t->at += strcspn(t->at, "\n");
+        if (lines && *t->at == '\n')
+            t->line++;
+        else if (!*t->at || !strchr(" \t\r", *t->at))
+            return;
+    }
+}
+
+/* A quoted text at t->at, copied without its quotes and with its simple escapes. */
+static enum status read_quoted(struct toml *t, char *out, size_t room)
+{
+    char quote = *t->at++;
+    size_t n = 0;
+    for (; *t->at && *t->at != quote; t->at++) {
+        if (*t->at == '\n')
+            return wrong(t, "a text that is not closed");
+        if (*t->at == '\\' && quote == '"' && t->at[1] && t->at[1] != '\n')
+            t->at++;
+        if (n + 1 == room)
+            return wrong(t, "a text that is too long");
+        out[n++] = *t->at;
+    }
+    if (!*t->at)
+        return wrong(t, "a text that is not closed");
+    out[n] = '\0';
+    t->at++;
+    return STATUS_OK;
+}
+
+/* "a.b", quoted parts or not, up to one of the `ends`. */
+static enum status read_name(struct toml *t, char *out, size_t room, const char *ends)
+{
+    size_t n = 0;
+    for (;;) {
+        char part[PATH_MOST];
+        size_t letters;
+        skip(t, false);
+        if (*t->at == '"' || *t->at == '\'') {
+            PASS(read_quoted(t, part, sizeof part));
+        } else {
+            letters = strcspn(t->at, " \t\r\n.=]#\"'");
+            if (letters == 0 || letters >= sizeof part)
+                return wrong(t, "expected a name");
+            memcpy(part, t->at, letters);
+            part[letters] = '\0';
+            t->at += letters;
+        }
+        int k = snprintf(out + n, room - n, "%s%s", n ? "." : "", part);
+        if (k < 0 || n + (size_t)k >= room)
+            return wrong(t, "a name that is too long");
+        n += (size_t)k;
+        skip(t, false);
+        if (*t->at && strchr(ends, *t->at))
+            return STATUS_OK;
+        if (*t->at != '.')
+            return wrong(t, "expected '.' or the end of a name");
+        t->at++;
+    }
+}
+
+/* An array or an inline table as the text that it is, comments and ends of lines apart. */
+static enum status read_nested(struct toml *t, char *out, size_t room)
+{
+    size_t n = 0;
+    int open = 0;
+    do {
+        skip(t, true);
+        char c = *t->at, text[1024];
+        if (c == '\n') {
+            t->at++;
+            continue;
+        }
+        if (!c)
+            return wrong(t, "an array that is not closed");
+        open += (c == '[' || c == '{') - (c == ']' || c == '}');
+        if (c == '"' || c == '\'') {
+            PASS(read_quoted(t, text, sizeof text));
+        } else {
+            text[0] = c;
+            text[1] = '\0';
+            t->at++;
+        }
+        bool outer = open == 0 || (open == 1 && (c == '[' || c == '{')); /* the outermost pair */
+        int k = outer ? 0 : snprintf(out + n, room - n, "%s", text);
+        if (k < 0 || n + (size_t)k >= room)
+            return wrong(t, "an array that is too long");
+        n += (size_t)k;
+    } while (open > 0);
+    out[n] = '\0';
+    return STATUS_OK;
+}
+
+static enum status read_value(struct toml *t, char *out, size_t room)
+{
+    skip(t, false);
+    if (!strncmp(t->at, "\"\"\"", 3) || !strncmp(t->at, "'''", 3)) {
+        char quotes[4] = {*t->at, *t->at, *t->at, '\0'};
+        const char *end = strstr(t->at + 3, quotes);
+        if (!end || (size_t)(end - t->at) >= room)
+            return wrong(t, "a text of several lines that is not closed");
+        for (const char *c = t->at; c < end; c++)
+            t->line += *c == '\n';
+        snprintf(out, room, "%.*s", (int)(end - t->at - 3), t->at + 3);
+        t->at = end + 3;
+        return STATUS_OK;
+    }
+    if (*t->at == '"' || *t->at == '\'')
+        return read_quoted(t, out, room);
+    if (*t->at == '[' || *t->at == '{')
+        return read_nested(t, out, room);
+    size_t n = strcspn(t->at, " \t\r\n#");
+    if (n == 0 || n >= room)
+        return wrong(t, "expected a value");
+    memcpy(out, t->at, n);
+    out[n] = '\0';
+    t->at += n;
+    return STATUS_OK;
+}
+
+/* [table], [[table]] or key = value. */
+static enum status read_line(struct toml *t)
+{
+    char name[PATH_MOST], path[2 * PATH_MOST + 2], value[VALUE_MOST];
+    if (*t->at == '[') {
+        bool twice = t->at[1] == '[';
+        t->at += 1 + twice;
+        PASS(read_name(t, t->table, sizeof t->table, "]"));
+        t->at += 1 + (twice && t->at[1] == ']');
+    } else {
+        size_t line = t->line;
+        PASS(read_name(t, name, sizeof name, "="));
+        t->at++;
+        PASS(read_value(t, value, sizeof value));
+        snprintf(path, sizeof path, "%s%s%s", t->table, *t->table ? "." : "", name);
+        PASS(keys_add(t->keys, path, value, line));
+    }
+    skip(t, false);
+    return !*t->at || *t->at == '\n' ? STATUS_OK : wrong(t, "something behind the value");
+}
+
+enum status keys_read_toml(struct keys *k, const char *text, size_t length)
+{
+    struct toml t = {.keys = k, .at = text, .line = 1};
+    (void)length;
+    for (;;) {
+        skip(&t, true);
+        if (!*t.at)
+            return STATUS_OK;
+        if (*t.at == '\n')
+            t.at++;
+        else
+            PASS(read_line(&t));
+    }
+}

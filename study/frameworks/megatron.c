@@ -1,0 +1,389 @@
+/* Megatron-LM: arguments in a shell script, or the same names in YAML (its own, Megatron Bridge's and
+ * NeMo 2's). Names and defaults: megatron/training/arguments.py and megatron/core. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "study/frameworks/setup.h"
+
+#define AT(member) offsetof(struct setup, member)
+#define LOST(text)                                                                                 \
+    (const char *const[])                                                                          \
+    {                                                                                              \
+        text, NULL                                                                                 \
+    }
+
+static const char *const norms[] = {"LayerNorm", "RMSNorm", NULL};
+static const char *const positions[] = {"learned_absolute", "rope",  "none", "mrope", "yarn",
+                                        "relative",         "alibi", NULL};
+enum { POSITIONS_MROPE = POSITIONS_KINDS, POSITIONS_YARN };
+static const char *const optimizers[] = {"adam", "sgd", NULL};
+static const char *const granularities[] = {"none", "selective", "full", NULL};
+static const char *const methods[] = {"none", "uniform", "block", NULL};
+static const char *const strategies[] = {"no_shard", "optim", "optim_grads", "optim_grads_params",
+                                         NULL};
+static const char *const backends[] = {"auto", "unfused", "local", "flash", "fused", NULL};
+enum { BACKEND_AUTO, BACKEND_UNFUSED, BACKEND_LOCAL };
+static const char *const exchanges[EXCHANGE_KINDS + 1] = {
+    [EXCHANGE_RING] = "p2p", [EXCHANGE_ALLGATHER] = "all_gather", [EXCHANGE_ALLTOALL] = "a2a"};
+static const char *const formats[] = {"none", "hybrid", "e4m3", NULL};
+
+static const struct setup_row rows[] = {
+    ROW_NUMBER("LAUNCH", "nnodes", nodes, 0),
+    ROW_NUMBER("LAUNCH", "nproc_per_node", per_node, 0),
+    ALSO_NUMBER("num_nodes", nodes),
+    ALSO_NUMBER("sbatch.nodes", nodes),
+    ALSO_NUMBER("sbatch.N", nodes),
+    ALSO_NUMBER("env.NNODES", nodes),
+    ALSO_NUMBER("env.NUM_NODES", nodes),
+    ALSO_NUMBER("sbatch.ntasks_per_node", per_node),
+    ALSO_NUMBER("sbatch.gpus_per_node", per_node),
+    ALSO_NUMBER("env.NPROC_PER_NODE", per_node),
+    ALSO_NUMBER("env.GPUS_PER_NODE", per_node),
+    ALSO_NUMBER("trainer.devices", per_node),
+    ALSO_NUMBER("env.NUM_GPUS", devices),
+    ALSO_NUMBER("env.NGPUS", devices),
+
+    ROW_NUMBER("MODEL", "num_layers", a.layers, 0),
+    ROW_NUMBER("MODEL", "hidden_size", a.hidden, 0),
+    ROW_NUMBER("MODEL", "ffn_hidden_size", a.inner, 0),
+    ROW_NUMBER("MODEL", "num_attention_heads", a.heads, 0),
+    ROW_FLAG("MODEL", "group_query_attention", grouped),
+    ROW_NUMBER("MODEL", "num_query_groups", a.kv_heads, 0),
+    ROW_NUMBER("MODEL", "kv_channels", a.head, 0),
+    ROW_NUMBER("MODEL", "seq_length", tokens, 0),
+    ALSO_NUMBER("decoder_seq_length", tokens),
+    ROW_NUMBER("MODEL", "max_position_embeddings", a.context, 0),
+    ROW_WORD("MODEL", "position_embedding_type", positions, positions),
+    ALSO_FLAG("use_rotary_position_embeddings", positions),
+    ROW_WORD("MODEL", "normalization", rms, norms),
+    ROW_FLAG("MODEL", "swiglu", gated),
+    ROW_FLAG("MODEL", "disable_bias_linear", no_bias),
+    ALSO_NOT("add_bias_linear", no_bias),
+    ROW_FLAG("MODEL", "add_qkv_bias", qkv_bias),
+    ROW_FLAG("MODEL", "qk_layernorm", head_norm),
+    ROW_FLAG("MODEL", "untie_embeddings_and_output_weights", untied),
+    ALSO_NOT("share_embeddings_and_output_weights", untied),
+    ROW_NUMBER("MODEL", "vocab_size", a.vocabulary, 0),
+    ALSO_NUMBER("padded_vocab_size", a.vocabulary),
+    ALSO_NUMBER("pad_vocab_size_to", a.vocabulary),
+    ROW_NUMBER("MODEL", "num_experts", a.experts, 0),
+    ALSO_NUMBER("num_moe_experts", a.experts),
+    ROW_NUMBER("MODEL", "moe_router_topk", a.top_k, 2),
+    ROW_NUMBER("MODEL", "moe_ffn_hidden_size", a.expert_inner, 0),
+    ROW_NUMBER("MODEL", "moe_shared_expert_intermediate_size", a.shared_inner, 0),
+    ROW_FLAG("MODEL", "moe_shared_expert_gate", shared_gate),
+    ALSO_FLAG("embed_layernorm", embedding_norm),
+    ROW_TEXT("MODEL", "moe_layer_freq", flavor),
+    ROW_FLAG("MODEL", "moe_router_enable_expert_bias", router_bias),
+    ROW_FLAG("MODEL", "multi_latent_attention", latent),
+    ROW_NUMBER("MODEL", "q_lora_rank", a.query_rank, 0),
+    ROW_NUMBER("MODEL", "kv_lora_rank", a.kv_rank, 32),
+    ROW_NUMBER("MODEL", "qk_head_dim", a.nope, 128),
+    ROW_NUMBER("MODEL", "qk_pos_emb_head_dim", a.rope, 64),
+    ROW_NUMBER("MODEL", "v_head_dim", a.value, 128),
+    ROW_NUMBER("MODEL", "mtp_num_layers", a.predict, 0),
+    ROW_WORD("MODEL", "attention_backend", backend, backends),
+
+    ROW_NUMBER("PARALLEL", "tensor_model_parallel_size", tensor, 1),
+    ROW_FLAG("PARALLEL", "sequence_parallel", sequence),
+    ROW_NUMBER("PARALLEL", "pipeline_model_parallel_size", pipeline, 1),
+    ROW_NUMBER("PARALLEL", "num_virtual_stages_per_pipeline_rank", chunks, 1),
+    ALSO_NUMBER("virtual_pipeline_model_parallel_size", chunks),
+    ALSO_NUMBER("num_layers_per_virtual_pipeline_stage", chunk_layers),
+    ROW_TEXT("PARALLEL", "pipeline_model_parallel_layout", layout),
+    ROW_NUMBER("PARALLEL", "decoder_first_pipeline_num_layers", first_layers, 0),
+    ROW_NUMBER("PARALLEL", "decoder_last_pipeline_num_layers", last_layers, 0),
+    ROW_FLAG("PARALLEL", "account_for_embedding_in_pipeline_split", count_embedding),
+    ROW_FLAG("PARALLEL", "account_for_loss_in_pipeline_split", count_head),
+    ROW_NUMBER("PARALLEL", "context_parallel_size", context, 1),
+    ROW_WORD("PARALLEL", "cp_comm_type", exchange, exchanges),
+    ROW_NUMBER("PARALLEL", "expert_model_parallel_size", expert, 1),
+    ALSO_NUMBER("moe_expert_parallel_size", expert),
+    ROW_NUMBER("PARALLEL", "expert_tensor_parallel_size", expert_tensor, 0),
+    ROW_FLAG("PARALLEL", "use_tp_pp_dp_mapping", apart),
+    ROW_FLAG("PARALLEL", "use_distributed_optimizer", distributed),
+    ROW_FLAG("PARALLEL", "use_megatron_fsdp", fsdp),
+    ALSO_FLAG("use_custom_fsdp", fsdp),
+    ROW_WORD("PARALLEL", "data_parallel_sharding_strategy", strategy, strategies),
+    ALSO_FLAG("use_torch_fsdp2", fsdp2),
+    ALSO_NUMBER("zero_stage", zero),
+    ROW_FLAG("PARALLEL", "overlap_grad_reduce", overlap),
+    ROW_NUMBER("PARALLEL", "ddp_bucket_size", bucket_elements, 0),
+    ROW_FLAG("PARALLEL", "grad_reduce_in_bf16", reduce_16),
+
+    ROW_NUMBER("TRAIN", "micro_batch_size", microbatch_size, 1),
+    ROW_NUMBER("TRAIN", "global_batch_size", batch, 0),
+    ROW_WORD("TRAIN", "optimizer", optimizer, optimizers),
+    ROW_FLAG("TRAIN", "bf16", bf16),
+    ROW_FLAG("TRAIN", "fp16", fp16),
+    ROW_WORD("TRAIN", "fp8_format", fp8, formats),
+    ALSO_WORD("fp8", fp8, formats),
+    ROW_WORD("TRAIN", "recompute_granularity", granularity, granularities),
+    ROW_WORD("TRAIN", "recompute_method", method, methods),
+    ROW_NUMBER("TRAIN", "recompute_num_layers", unit, 0),
+    ALSO_TEXT("recompute_modules", modules),
+    ALSO_FLAG("recompute_activations", selected),
+    ALSO_FLAG("checkpoint_activations", all_layers),
+    ALSO_WORD("activations_checkpoint_method", method, methods),
+    ALSO_WORD("activations_checkpoint_granularity", granularity, granularities),
+    ALSO_NUMBER("activations_checkpoint_num_layers", unit),
+
+    ROW_LOST("tp_comm_overlap", "sums of tensor parallelism are not overlapped"),
+    ROW_LOST("overlap_moe_expert_parallel_comm", "exchanges of experts are not overlapped"),
+    ROW_LOST("optimizer_cpu_offload", "nothing is kept in the host's memory"),
+    ROW_LOST("rampup_batch_size", "the batch is the final one from the start"),
+    ROW_LOST("step_batch_size_schedule", "the batch is the same in all steps"),
+    ROW_LOST("moe_expert_capacity_factor", "experts take all tokens"),
+    ROW_LOST("moe_train_capacity_factor", "experts take all tokens"),
+    ROW_LOST("window_size", "attention looks back over all tokens"),
+    ROW_LOST("num_distributed_optimizer_instances", "optimizer state is sharded over all replicas"),
+    ROW_LOST("pp_partition_method", "embedding and head count as layers where the stages need it"),
+};
+
+/* ---- reading */
+
+static bool recognises(const struct keys *k)
+{
+    static const char *const names[] = {"tensor_model_parallel_size", "micro_batch_size",
+                                        "pipeline_model_parallel_size", "num_attention_heads",
+                                        "use_distributed_optimizer"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (keys_has(k, names[i]))
+            return k->format == KEYS_SHELL || k->format == KEYS_TREE;
+    return false;
+}
+
+/* "gpu:8" */
+static enum status read_gres(struct setup *s)
+{
+    struct key *gres = keys_find(s->keys, "sbatch.gres");
+    const char *colon = gres && gres->text ? strrchr(gres->text, ':') : NULL;
+    if (colon && s->per_node < 2 && !strncmp(gres->text, "gpu", 3))
+        s->per_node = strtol(colon + 1, NULL, 10);
+    return STATUS_OK;
+}
+
+/* Kinds of models by the program or the experiment's name. */
+static void find_kind(struct setup *s)
+{
+    const char *program = s->keys->program ? s->keys->program : "";
+    s->masked = strstr(program, "bert") != NULL;
+    s->encoder_decoder = strstr(program, "_t5") != NULL;
+}
+
+static enum status read_recompute(struct setup *s)
+{
+    bool old = s->method > 0 && s->granularity == 0; /* --activations-checkpoint-method alone */
+    s->recompute = s->all_layers || old ? RECOMPUTE_FULL
+                   : s->selected        ? RECOMPUTE_SELECTIVE
+                                        : s->granularity;
+    if (s->granularity == RECOMPUTE_FULL && s->unit == 0 && keys_has(s->keys, "method"))
+        s->recompute = s->method == 2 ? RECOMPUTE_NONE : RECOMPUTE_FULL;
+    if (s->recompute == RECOMPUTE_FULL) {
+        s->recompute_layers = s->method == 2 ? s->unit : 0;
+        s->recompute_unit = s->method == 2 ? 0 : s->unit;
+    }
+    if (s->recompute == RECOMPUTE_SELECTIVE && s->modules && strcmp(s->modules, "core_attn") != 0)
+        PASS(setup_add_note(s, NOTE_LOST, "recompute_modules %s: attention's scores are made again",
+                            s->modules));
+    return STATUS_OK;
+}
+
+/* Buckets are of max(40M, 1M x replicas) parameters unless told otherwise. Source:
+ * megatron/core/distributed/distributed_data_parallel.py. */
+static void read_buckets(struct setup *s)
+{
+    int64_t replicas = s->devices / (s->tensor > 0 ? s->tensor : 1);
+    if (s->overlap && s->bucket_elements == 0)
+        s->bucket_elements = replicas > 40 ? replicas * 1000000 : 40000000;
+    s->bucket_bytes = s->overlap ? s->bucket_elements * s->reduce_bits / 8 : 0;
+}
+
+/* Gradients of bf16 are summed as fp32 unless told otherwise. A plan's sums all have one width, and
+ * those of tensor parallelism are of 16 bits, so only plans without these can say so. */
+static enum status read_sums(struct setup *s)
+{
+    setup_set_dtype(s, s->fp8 ? DATA_fp8 : s->fp16 ? DATA_fp16 : s->bf16 ? DATA_bf16 : DATA_fp32);
+    if (s->bits == 32 || s->reduce_16 || s->fp16) {
+        s->reduce_bits = s->bits;
+    } else if (s->tensor > 1) {
+        s->reduce_bits = 16;
+        PASS(setup_add_note(s, NOTE_LOST,
+                            "sums of gradients have 32 bits and those of tensor "
+                            "parallelism 16; the plan's have 16"));
+    } else {
+        s->reduce_bits = 32;
+    }
+    return STATUS_OK;
+}
+
+static enum status read_zero(struct setup *s)
+{
+    static const int64_t stage_of[] = {0, 1, 2, 3};
+    if (s->fsdp)
+        s->zero = stage_of[s->strategy];
+    else if (s->fsdp2)
+        s->zero = 3;
+    else if (s->distributed)
+        s->zero = 1;
+    if (s->zero < 0 || s->zero > 3)
+        return error_set(STATUS_INVALID, "%s: ZeRO %" PRId64, s->keys->path, s->zero);
+    if (s->expert_tensor > 0 && s->expert > 1 && s->expert_tensor != s->tensor)
+        return setup_add_note(s, NOTE_LOST,
+                              "expert_tensor_parallel_size %" PRId64
+                              ": experts have the tensor parallelism of all layers",
+                              s->expert_tensor);
+    return STATUS_OK;
+}
+
+/* Megatron-DeepSpeed's experts: one for a token, in every second layer, unless told otherwise. Source:
+ * its megatron/arguments.py. */
+static enum status read_deepspeed_experts(struct setup *s)
+{
+    struct key *topk = keys_find(s->keys, "topk"), *step = keys_find(s->keys, "expert_interval");
+    if (!keys_has(s->keys, "moe_expert_parallel_size"))
+        return STATUS_OK;
+    s->a.top_k = 1;
+    s->a.routed_step = 2;
+    if (topk)
+        PASS(keys_number(s->keys, topk, &s->a.top_k));
+    return step ? keys_number(s->keys, step, &s->a.routed_step) : STATUS_OK;
+}
+
+/* Megatron-DeepSpeed's --pp-partition-method 'type:transformer|embedding': both ends count. */
+static void read_partition(struct setup *s)
+{
+    struct key *method = keys_find(s->keys, "pp_partition_method");
+    if (method && method->text && strstr(method->text, "embedding"))
+        s->count_embedding = s->count_head = 1;
+}
+
+static enum status after(struct setup *s)
+{
+    PASS(read_gres(s));
+    find_kind(s);
+    read_partition(s);
+    PASS(read_deepspeed_experts(s));
+    if (s->positions >= POSITIONS_KINDS)
+        s->positions = s->positions <= POSITIONS_YARN ? POSITIONS_ROPE : POSITIONS_NONE;
+    PASS(read_recompute(s));
+    PASS(read_sums(s));
+    PASS(read_zero(s));
+    if (s->devices < 1)
+        s->devices = s->nodes * s->per_node;
+    read_buckets(s);
+    s->plain_attention = s->backend == BACKEND_UNFUSED || s->backend == BACKEND_LOCAL;
+    if (!s->grouped && s->keys->format == KEYS_SHELL)
+        s->a.kv_heads = 0;
+    if (s->flavor && s->a.experts > 0)
+        PASS(setup_read_frequency(s, s->flavor));
+    s->schedule = s->chunks > 1 || s->chunk_layers > 0 ? "interleaved" : NULL;
+    return STATUS_OK;
+}
+
+/* ---- writing */
+
+static enum status check_schedule(const struct setup *s)
+{
+    const char *implied = s->chunks > 1 ? "interleaved" : "1f1b";
+    if (s->stages > 1 && strcmp(s->schedule, implied) != 0)
+        return error_set(STATUS_UNSUPPORTED, "the schedule %s; it runs %s here", s->schedule,
+                         implied);
+    if (s->chunks > 1 && s->accumulation % s->pipeline != 0)
+        return error_set(STATUS_UNSUPPORTED,
+                         "%" PRId64 " microbatches per replica in interleaved stages on a "
+                         "pipeline of %" PRId64 ", of which they must be a multiple",
+                         s->accumulation, s->pipeline);
+    return STATUS_OK;
+}
+
+static enum status before(struct setup *s)
+{
+    PASS(check_schedule(s));
+    PASS(setup_write_layout(s, &s->layout));
+    if (s->layout && *s->layout)
+        s->chunks = 1; /* the layout says it */
+    if (s->reduce_bits != s->bits && (s->tensor > 1 || s->bits != 16))
+        return error_set(STATUS_UNSUPPORTED,
+                         "sums of tensor parallelism of %" PRId64 " bits in a model of %" PRId64,
+                         s->reduce_bits, s->bits);
+    s->distributed = s->zero == 1;
+    s->fsdp = s->zero > 1;
+    s->strategy = s->zero > 1 ? s->zero : 0;
+    s->fp16 = s->dtype == DATA_fp16;
+    s->bf16 = s->bits == 16 && !s->fp16;
+    s->fp8 = s->dtype == DATA_fp8;
+    s->reduce_16 = s->bits == 16 && s->reduce_bits == 16;
+    s->overlap = s->bucket_bytes > 0;
+    s->bucket_elements = s->bucket_bytes * 8 / s->reduce_bits;
+    if (s->bucket_bytes * 8 % s->reduce_bits != 0)
+        return error_set(STATUS_UNSUPPORTED, "buckets of %" PRId64 " bytes: no whole numbers",
+                         s->bucket_bytes);
+    s->granularity = s->recompute;
+    if (s->recompute == RECOMPUTE_FULL) {
+        s->method = s->recompute_layers > 0 ? 2 : 1;
+        s->unit = s->recompute_layers > 0 ? s->recompute_layers
+                  : s->recompute_unit > 0 ? s->recompute_unit
+                                          : 1;
+    }
+    if (s->plain_attention)
+        s->backend = BACKEND_UNFUSED;
+    if (!s->latent) { /* rows of what is not there have what is usual */
+        s->a.kv_rank = 32;
+        s->a.nope = s->a.value = 128;
+        s->a.rope = 64;
+    }
+    if (s->a.experts < 2)
+        s->a.top_k = 2;
+    if (!s->grouped)
+        s->a.kv_heads = 0;
+    return STATUS_OK;
+}
+
+struct script {
+    FILE *out;
+    const char *section; /* whose array is open */
+};
+
+/* "--num-layers 32" in the array of the row's section. */
+static void put(void *to, const struct setup_row *row, const char *value, bool text)
+{
+    struct script *x = to;
+    if (!x->section || strcmp(x->section, row->section) != 0)
+        fprintf(x->out, "%s%s_ARGS=(\n", x->section ? ")\n" : "", row->section);
+    x->section = row->section;
+    fputs("    --", x->out);
+    for (const char *at = row->key; *at; at++)
+        fputc(*at == '_' && strcmp(row->section, "LAUNCH") != 0 ? '-' : *at, x->out);
+    if (value)
+        fprintf(x->out, text && strpbrk(value, "|*()[] ") ? " '%s'" : " %s", value);
+    fputc('\n', x->out);
+}
+
+static void write_script(const struct setup *s, const char *title, FILE *out)
+{
+    struct script x = {.out = out};
+    fprintf(out,
+            "#!/bin/bash\n"
+            "# %s\n"
+            "# Data, tokenizer, learning rate and checkpoints are arguments of this script.\n",
+            title);
+    setup_write(s, rows, sizeof rows / sizeof *rows, put, &x);
+    fprintf(out, "%s", x.section ? ")\n" : "");
+    fputs("torchrun \"${LAUNCH_ARGS[@]}\" pretrain_gpt.py \"${MODEL_ARGS[@]}\" "
+          "\"${PARALLEL_ARGS[@]}\" \\\n    \"${TRAIN_ARGS[@]}\" \"$@\"\n",
+          out);
+}
+
+const struct framework framework_megatron = {
+    .name = "megatron",
+    .summary = "Megatron-LM: a shell script; imported from YAML of Bridge and NeMo 2 as well",
+    .title = "Megatron-LM",
+    .row = rows,
+    .rows = sizeof rows / sizeof *rows,
+    .recognises = recognises,
+    .after = after,
+    .before = before,
+    .write = write_script,
+};

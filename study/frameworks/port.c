@@ -1,0 +1,246 @@
+/* Exports and imports of plans, from names of files to files. */
+#include "study/frameworks/port.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/file.h"
+#include "core/text.h"
+#include "model/config.h"
+#include "study/frameworks/setup.h"
+#include "study/load.h"
+
+/* ---- export */
+
+/* The model's sizes, or a note that the framework must be told about them otherwise. */
+static enum status describe(const char *model, struct setup *s)
+{
+    struct architecture a;
+    struct architecture_choice c;
+    enum status st = config_find(model, &a, &c);
+    if (st == STATUS_NOMEM)
+        return st;
+    s->tokens = st == STATUS_OK ? c.tokens : 0;
+    if (st == STATUS_OK && s->tokens == 0)
+        s->tokens = a.context < 4096 ? a.context : 4096; /* as architecture_build() has it */
+    if (st == STATUS_OK && setup_of_architecture(&a, &c, s))
+        return STATUS_OK;
+    int64_t layers = s->a.layers;
+    s->a = (struct architecture){.layers = layers};
+    return setup_add_note(
+        s, NOTE_LOST, "sizes of %s: arguments do not say such a model; give them yourself", model);
+}
+
+static enum status cannot(const struct framework *f, enum status st)
+{
+    char why[1024];
+    if (st != STATUS_UNSUPPORTED)
+        return st;
+    snprintf(why, sizeof why, "%s", error_message());
+    return error_set(st, "%s cannot express %s", f->title, why);
+}
+
+enum status port_export(const struct arguments *a, const char *plan, FILE *notes)
+{
+    enum status st;
+    struct loaded_plan l = {0};
+    struct keys k = {.path = plan, .format = KEYS_TREE};
+    struct setup s = {.keys = &k};
+    struct json_document d = {0};
+    struct file_out f = {0};
+    char *model = NULL, *platform = NULL, title[256];
+    const struct framework *to = NULL;
+    if (!a->to)
+        return error_set(STATUS_USAGE, "plan export needs --to NAME");
+    TRY(text_find("framework", a->to, frameworks, frameworks_n, &to));
+    TRY(load_plan_names(plan, NULL, &d, &model, &platform));
+    TRY(load_plan_only(plan, &l));
+    TRY(topology_find_nodes(&l.topology));
+    TRY(cannot(to, setup_of_plan(&l.plan, &l.model, &l.topology, &s)));
+    TRY(describe(model, &s));
+    TRY(cannot(to, to->before(&s)));
+    snprintf(title, sizeof title, "%s for %s, by foreline plan export", l.plan.model, to->title);
+    TRY(file_create(a->output ? a->output : "-", &f));
+    to->write(&s, title, f.stream);
+    TRY(file_commit(&f));
+    setup_print_notes(&s, notes);
+out:
+    file_discard(&f);
+    free(platform);
+    free(model);
+    json_document_free(&d);
+    loaded_plan_free(&l);
+    keys_free(&k);
+    return st;
+}
+
+/* ---- import */
+
+static enum status recognise(const struct keys *k, const struct framework **out)
+{
+    for (size_t i = 0; i < frameworks_n; i++)
+        if (frameworks[i]->recognises(k)) {
+            *out = frameworks[i];
+            return STATUS_OK;
+        }
+    char known[TEXT_LIST];
+    return error_set(STATUS_UNSUPPORTED,
+                     "%s: no arguments of a framework in it that is known here; there are %s",
+                     k->path, text_list(frameworks, frameworks_n, known));
+}
+
+/* The name of the model's file: that of the plan with another ending. */
+static enum status name_model(const char *plan, char **out)
+{
+    size_t n = strlen(plan), room = n + sizeof ".model.json";
+    n -= n > 5 && !strcmp(plan + n - 5, ".json") ? 5 : 0;
+    PASS(ARRAY_NEW(*out, room));
+    snprintf(*out, room, "%.*s.model.json", (int)n, plan);
+    return STATUS_OK;
+}
+
+/* A model by its sizes: built, and where there is a plan file, written beside it. */
+static enum status model_of_sizes(struct setup *s, const char *plan, char **spec, struct model *out)
+{
+    enum status st;
+    struct architecture a;
+    struct file_out f = {0};
+    char *path = NULL;
+    const struct architecture_choice c = {
+        .tokens = s->tokens, .dtype = (enum data_type)s->dtype, .flash = !s->plain_attention};
+    TRY(setup_architecture(s, &a));
+    st = architecture_build(&a, &c, "imported", out);
+    if (st == STATUS_INVALID)
+        st = error_context(st, "%s", s->keys->path);
+    TRY(st);
+    if (!plan)
+        goto out;
+    TRY(name_model(plan, &path));
+    size_t room = strlen(path) + 96;
+    TRY(ARRAY_NEW(*spec, room));
+    snprintf(*spec, room, "%s:flash=%d", path, !s->plain_attention);
+    size_t n = strlen(*spec);
+    if (s->tokens > 0)
+        snprintf(*spec + n, room - n, ",tokens=%" PRId64, s->tokens);
+    n = strlen(*spec);
+    if (s->dtype != DATA_ANY)
+        snprintf(*spec + n, room - n, ",dtype=%s", data_type_names[s->dtype]);
+    TRY(file_create(path, &f));
+    config_write(&a, f.stream);
+    TRY(file_commit(&f));
+out:
+    file_discard(&f);
+    free(path);
+    return st;
+}
+
+/* What the user names, what the file names, or the file's sizes. */
+static enum status find_model(const struct arguments *a, struct setup *s, char **spec,
+                              struct model *out)
+{
+    const bool written = a->output && strcmp(a->output, "-") != 0;
+    if (!a->model && !s->model) {
+        if (a->output && !written)
+            return error_set(STATUS_USAGE, "-o - has no place for the model; --model M names one");
+        return model_of_sizes(s, a->output, spec, out);
+    }
+    if (a->model)
+        PASS(text_copy(a->model, spec));
+    else if (s->tokens > 0)
+        PASS(load_tokens(s->model, (size_t)s->tokens, spec));
+    else
+        PASS(text_copy(s->model, spec));
+    return load_model(*spec, out);
+}
+
+/* What the user names, or nodes with a rail of the usual GPU. */
+static enum status find_platform(const struct arguments *a, struct setup *s, char **spec)
+{
+    int64_t per_node = s->per_node > 0 && s->devices % s->per_node == 0 ? s->per_node
+                       : s->devices % 8 == 0                            ? 8
+                                                                        : 1;
+    if (a->platform)
+        return text_copy(a->platform, spec);
+    PASS(ARRAY_NEW(*spec, 96));
+    snprintf(*spec, 96, "rail:nodes=%" PRId64 ",gpus=%" PRId64 ",type=H100", s->devices / per_node,
+             per_node);
+    return setup_add_note(s, NOTE_ASSUMED, "the platform %s; --platform P names another", *spec);
+}
+
+static void print_summary(const struct setup *s, const struct framework *from, const struct plan *p,
+                          const struct model *m, FILE *out)
+{
+    const struct plan_stage *stage = &p->stage[0];
+    fprintf(out, "%s: %" PRId64 " devices = tensor %" PRId64, from->name, s->devices, s->tensor);
+    if (p->sequence_parallel)
+        fputs(" with sequence parallelism", out);
+    fprintf(out, " x pipeline %" PRId64, s->pipeline);
+    if (s->chunks > 1)
+        fprintf(out, " (%zu stages)", p->stages);
+    if (s->context > 1)
+        fprintf(out, " x context %" PRId64, s->context);
+    fprintf(out, " x %" PRId64 " replicas", stage->replicas / s->context);
+    if (stage->expert_parallel > 1)
+        fprintf(out, ", experts over %u", stage->expert_parallel);
+    fprintf(out, "; %u microbatches of %u, %s, ZeRO %u, recompute %s; %.4g billion parameters\n",
+            p->microbatches, p->microbatch_size, p->schedule, p->zero,
+            plan_recompute_names[stage->recompute], (double)model_parameters(m) / 1e9);
+}
+
+/* How many devices: what the user says, else what the file says, else those of the named platform. */
+static enum status settle(const struct arguments *a, struct setup *s)
+{
+    enum status st;
+    struct topology t = {0};
+    char *path = NULL;
+    size_t devices = a->devices;
+    bool said = s->devices > 0 || s->nodes > 0 || s->per_node > 0;
+    if (devices == 0 && !said && a->platform) {
+        TRY(load_topology(a->platform, &t, &path));
+        devices = t.n;
+    }
+    st = setup_settle(s, (int64_t)devices);
+out:
+    free(path);
+    topology_free(&t);
+    return st;
+}
+
+enum status port_import(const struct arguments *a, const char *const *file, size_t files,
+                        const struct provenance *by, FILE *out, FILE *notes)
+{
+    enum status st;
+    struct keys k = {0};
+    struct setup s = {.keys = &k};
+    struct model m = {0};
+    struct topology t = {0};
+    struct plan p = {0};
+    char *model = NULL, *platform = NULL, *path = NULL;
+    const struct framework *from = NULL;
+    TRY(keys_read(file, files, a->sets.item, a->sets.n, &k));
+    TRY(recognise(&k, &from));
+    TRY(setup_read(&s, from->row, from->rows));
+    TRY(from->after(&s));
+    TRY(settle(a, &s));
+    TRY(find_model(a, &s, &model, &m));
+    TRY(find_platform(a, &s, &platform));
+    TRY(load_topology(platform, &t, &path));
+    TRY(setup_to_plan(&s, &m, &t, &p));
+    print_summary(&s, from, &p, &m, out);
+    setup_print_notes(&s, notes);
+    if (a->output) {
+        MOVE(&p.model, model);
+        MOVE(&p.platform, platform);
+        TRY(plan_write(&p, &m, &t, a->output, by));
+    }
+out:
+    plan_free(&p);
+    topology_free(&t);
+    model_free(&m);
+    free(path);
+    free(platform);
+    free(model);
+    keys_free(&k);
+    return st;
+}

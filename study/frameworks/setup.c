@@ -1,0 +1,233 @@
+/* Rows of names: reading setups from keys, writing them, and notes about what was made of a file. */
+#include "study/frameworks/setup.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/text.h"
+
+/* Larger numbers than any degree, batch or size that a plan can have. */
+static const int64_t most = INT64_C(1) << 32;
+
+#define FRAMEWORK(name) &framework_##name,
+const struct framework *const frameworks[] = {
+#include "study/frameworks/frameworks.def"
+};
+#undef FRAMEWORK
+const size_t frameworks_n = sizeof frameworks / sizeof *frameworks;
+
+const char *framework_name(size_t i)
+{
+    return i < frameworks_n && frameworks[i]->write ? frameworks[i]->name : NULL;
+}
+
+/* ---- rows */
+
+static void put_number(struct setup *s, const struct setup_row *r, int64_t value)
+{
+    memcpy((char *)s + r->offset, &value, sizeof value);
+}
+
+static int64_t number_of(const struct setup *s, const struct setup_row *r)
+{
+    int64_t value;
+    memcpy(&value, (const char *)s + r->offset, sizeof value);
+    return value;
+}
+
+static enum status unknown_word(struct setup *s, const struct key *key, const char *text,
+                                const struct setup_row *r)
+{
+    char list[TEXT_LIST] = "";
+    for (const char *const *w = r->word; *w; w++)
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", *list ? ", " : "", *w);
+    return error_set(STATUS_UNSUPPORTED, "%s:%zu: %s is '%.60s'; known here: %s", s->keys->path,
+                     key->line, key->name, text, list);
+}
+
+static enum status read_row(struct setup *s, const struct setup_row *r, struct key *key)
+{
+    const char *text;
+    bool on;
+    int64_t value;
+    switch (r->kind) {
+    case SETUP_NUMBER:
+        PASS(keys_number(s->keys, key, &value));
+        if (value < -1 || value > most)
+            return error_set(STATUS_PARSE, "%s:%zu: %s is %" PRId64, s->keys->path, key->line,
+                             key->name, value);
+        put_number(s, r, value);
+        return STATUS_OK;
+    case SETUP_FLAG:
+    case SETUP_NOT:
+        PASS(keys_flag(s->keys, key, &on));
+        put_number(s, r, on == (r->kind == SETUP_FLAG));
+        return STATUS_OK;
+    case SETUP_WORD:
+        PASS(keys_text(s->keys, key, &text));
+        for (value = 0; r->word[value]; value++)
+            if (!strcasecmp(r->word[value], text)) {
+                put_number(s, r, value);
+                return STATUS_OK;
+            }
+        return unknown_word(s, key, text, r);
+    case SETUP_TEXT:
+        PASS(keys_text(s->keys, key, &text));
+        memcpy((char *)s + r->offset, &text, sizeof text);
+        return STATUS_OK;
+    case SETUP_LOST:
+        PASS(keys_flag(s->keys, key, &on));
+        return on ? setup_add_note(s, NOTE_LOST, "%s: %s", key->name, r->word[0]) : STATUS_OK;
+    }
+    return STATUS_OK;
+}
+
+enum status setup_read(struct setup *s, const struct setup_row *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (rows[i].kind != SETUP_TEXT && rows[i].kind != SETUP_LOST && !rows[i].alias)
+            put_number(s, &rows[i], rows[i].usual);
+    for (int aliases = 1; aliases >= 0; aliases--)
+        for (size_t i = 0; i < n; i++) {
+            struct key *key = rows[i].alias == aliases ? keys_find(s->keys, rows[i].key) : NULL;
+            if (key)
+                PASS(read_row(s, &rows[i], key));
+        }
+    return STATUS_OK;
+}
+
+void setup_write(const struct setup *s, const struct setup_row *rows, size_t n, setup_put *put,
+                 void *to)
+{
+    for (const struct setup_row *r = rows; r < rows + n; r++) {
+        char number[32];
+        const char *text = NULL;
+        int64_t value = 0;
+        if (r->alias || r->kind == SETUP_LOST)
+            continue;
+        if (r->kind == SETUP_TEXT)
+            memcpy(&text, (const char *)s + r->offset, sizeof text);
+        else
+            value = number_of(s, r);
+        if (r->kind == SETUP_TEXT ? !text || !*text : value == r->usual)
+            continue;
+        if (r->kind == SETUP_NUMBER) {
+            snprintf(number, sizeof number, "%" PRId64, value);
+            put(to, r, number, false);
+        } else if (r->kind == SETUP_WORD || r->kind == SETUP_TEXT) {
+            put(to, r, r->kind == SETUP_TEXT ? text : r->word[value], true);
+        } else {
+            bool on = (value != 0) == (r->kind == SETUP_FLAG);
+            put(to, r, on ? NULL : "false", false);
+        }
+    }
+}
+
+/* ---- notes */
+
+enum status setup_add_note(struct setup *s, enum setup_note_kind kind, const char *fmt, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    PASS(ARENA_ROOM(&s->keys->memory, s->note, s->notes));
+    const char *copy = arena_text(&s->keys->memory, text);
+    if (!copy)
+        return STATUS_NOMEM;
+    s->note[s->notes++] = (struct setup_note){kind, copy};
+    return STATUS_OK;
+}
+
+/* What keys are about whose use nobody has here, by parts of their names; the first that fits. */
+static const struct {
+    const char *group, *part[24];
+} groups[] = {
+    {"learning rate and regularisation",
+     {"lr",       "min_lr",   "weight_decay", "warmup",        "decay",       "adam_",
+      "betas",    "eps",      "clip_grad",    "gradient_clip", "dropout",     "loss_scale",
+      "momentum", "sched",    "scheduler",    "optim",         "init_method", "_std",
+      "seed",     "max_norm", "hysteresis",   "fp16",          "loss"}},
+    {"data and tokenizer",
+     {"data", "token", "vocab", "merge", "split", "dataset", "loader", "mmap", "num_workers",
+      "train_samples", "train_iters", "train_tokens", "shuffle", "eod", "reset_"}},
+    {"checkpoints, evaluation and logs",
+     {"save",  "load",        "ckpt",       "checkpoint", "log",         "eval",
+      "wandb", "tensorboard", "profil",     "metrics",    "exp_manager", "monitor",
+      "print", "val_",        "validation", "timer",      "callback",    "exit",
+      "nsys",  "report",      "test",       "interval",   "memory",      "steps"}},
+    {"launcher and processes",
+     {"master",    "rdzv", "node_rank", "sbatch",       "container", "launcher",
+      "hostfile",  "nccl", "tee",       "max_restarts", "env_vars",  "account",
+      "partition", "job",  "mpi",       "comment",      "dist",      "backend",
+      "timeout",   "wait", "kill",      "run",          "hydra"}},
+    {"kernels and fusions",
+     {"fusion", "fused", "transformer_engine", "transformer_impl", "te_", "gemm", "flash",
+      "compile", "kernel", "cuda", "gc", "mcore", "async", "buffer"}},
+};
+enum { GROUPS = sizeof groups / sizeof *groups };
+
+static bool is_about(const char *key, size_t group)
+{
+    for (size_t k = 0; k < 24 && groups[group].part[k]; k++) {
+        const char *at = strstr(key, groups[group].part[k]);
+        bool whole =
+            at && strlen(groups[group].part[k]) < 4; /* short ones are words of their own */
+        if (at && (!whole || at == key || strchr("_.", at[-1])))
+            return true;
+    }
+    return false;
+}
+
+static size_t group_of(const char *key)
+{
+    for (size_t g = 0; g < GROUPS; g++)
+        if (is_about(key, g))
+            return g;
+    return GROUPS;
+}
+
+/* Has a key before this one the same name? */
+static bool is_repeated(const struct keys *k, size_t i)
+{
+    for (size_t j = 0; j < i; j++)
+        if (!strcmp(k->key[j].name, k->key[i].name))
+            return true;
+    return false;
+}
+
+/* Names of a group in one line, of which the first few are said. */
+static void print_group(const struct keys *k, size_t group, FILE *out)
+{
+    enum { SHOWN = 8 };
+    size_t n = 0;
+    for (size_t i = 0; i < k->n; i++) {
+        if (k->key[i].used || group_of(k->key[i].name) != group || is_repeated(k, i))
+            continue;
+        if (n == 0)
+            fprintf(out, "ignored, %s:", group < GROUPS ? groups[group].group : "others");
+        if (n < SHOWN || group == GROUPS)
+            fprintf(out, "%s %s", n ? "," : "", k->key[i].name);
+        n++;
+    }
+    if (n > SHOWN && group < GROUPS)
+        fprintf(out, " and %zu more", n - SHOWN);
+    if (n > 0)
+        fputc('\n', out);
+}
+
+void setup_print_notes(const struct setup *s, FILE *out)
+{
+    static const char *const titles[] = {
+        [NOTE_ASSUMED] = "assumed", [NOTE_LOST] = "not expressed", [NOTE_IGNORED] = "ignored"};
+    for (enum setup_note_kind kind = 0; kind <= NOTE_IGNORED; kind++)
+        for (size_t i = 0; i < s->notes; i++)
+            if (s->note[i].kind == kind)
+                fprintf(out, "%s: %s\n", titles[kind], s->note[i].text);
+    for (size_t g = 0; g <= GROUPS; g++)
+        print_group(s->keys, g, out);
+}

@@ -1,0 +1,223 @@
+/* setup.h - how a training framework is told what to run: degrees, batch, sharding, and sizes of the
+ * model, neutral between the frameworks and a plan.
+ *
+ *     file -> keys (keys.h) -> rows of a framework -> setup -> plan     setup_of_keys, setup_to_plan
+ *     plan -> setup -> rows of a framework -> file                      setup_of_plan
+ *
+ * A framework's names are a table of rows, which reads and writes; what no single row can say, its
+ * file does. Frameworks are files study/frameworks/NAME.c that define framework_NAME, and lines of
+ * frameworks.def. */
+#ifndef STUDY_FRAMEWORKS_SETUP_H
+#define STUDY_FRAMEWORKS_SETUP_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "core/plan.h"
+#include "core/topology.h"
+#include "model/architecture.h"
+#include "study/frameworks/keys.h"
+
+enum setup_positions { POSITIONS_LEARNED, POSITIONS_ROPE, POSITIONS_NONE, POSITIONS_KINDS };
+
+/* Numbers are int64_t, so that one table has them all; 0 or NULL: not said. */
+struct setup {
+    struct keys *keys; /* their arena has all texts and lists here */
+
+    /* the model */
+    struct architecture a; /* layers 0: the file does not say the model */
+    const char *model;     /* the model's name in foreline, where the file names one */
+    int64_t rms, gated, positions, no_bias, qkv_bias, untied, head_norm, latent, router_bias,
+        shared_gate, parallel, grouped, embedding_norm;
+    int64_t masked;                  /* BERT: tokens attend both ways */
+    int64_t encoder_decoder;         /* T5 */
+    int64_t tokens, plain_attention; /* per sample; it keeps its scores */
+    int64_t dtype, bits; /* enum data_type; of a number that is kept, by setup_set_dtype() */
+
+    /* devices and how they are divided */
+    int64_t devices, nodes, per_node;
+    int64_t tensor, sequence, pipeline, chunks, expert, expert_tensor;
+    int64_t context, exchange; /* replicas that share a sequence; enum plan_exchange */
+    int64_t apart; /* ranks of a pipeline lie together: tp-cp-ep-pp-dp; 0: tp-cp-ep-dp-pp */
+    size_t stages;
+    int64_t *cut; /* [stages] transformer layers of each stage, in the model's order */
+
+    /* an iteration */
+    int64_t microbatch_size, batch, accumulation; /* samples; microbatches of a replica */
+    const char *schedule;
+    int64_t optimizer; /* 0: adam, 1: sgd */
+    int64_t zero, zero_keep, zero_group, bucket_bytes, reduce_bits;
+    int64_t recompute, recompute_layers, recompute_unit;
+
+    /* what some frameworks call by other names, between rows and the members above */
+    int64_t chunk_layers, first_layers, last_layers, count_embedding, count_head,
+        uneven; /* layers that are left over go to the first stages */
+    const char *layout, *modules, *strategy_text, *precision, *activation, *hub, *flavor,
+        *converters;
+    int64_t fp8, distributed, fsdp, fsdp2, strategy, overlap, bucket_elements, reduce_16, bf16,
+        fp16, granularity, method, unit, all_layers, selected, backend, shard, replicate,
+        local_batch, microbatch_tokens, reshard, gradient_bits;
+
+    /* what to tell the user */
+    size_t notes;
+    struct setup_note {
+        enum setup_note_kind { NOTE_ASSUMED, NOTE_LOST, NOTE_IGNORED } kind;
+        const char *text;
+    } * note; /* [notes] */
+};
+
+/* ---- names */
+
+enum setup_kind {
+    SETUP_NUMBER,
+    SETUP_FLAG,
+    SETUP_NOT,  /* a flag that says the opposite of the member */
+    SETUP_WORD, /* one of `word`; the member is its number */
+    SETUP_TEXT,
+    SETUP_LOST /* whatever it says, a plan has no such thing: `word[0]` says what */
+};
+
+struct setup_row {
+    const char *section; /* where it is written: a table, a map, or an array of arguments */
+    const char *key;     /* dotted where the map has maps */
+    enum setup_kind kind;
+    size_t offset; /* of the member in struct setup */
+    int64_t
+        usual; /* what the framework takes when the key is absent; such values are not written */
+    const char *const *word; /* NULL at the end */
+    bool alias;              /* another or older name, which is read and never written */
+};
+
+/* Rows that are read and written, and, ALSO_, other or older names that are only read. */
+#define SETUP_AT(member) offsetof(struct setup, member)
+#define ROW_NUMBER(in, name, member, standard)                                                     \
+    {                                                                                              \
+        .section = (in), .key = (name), .kind = SETUP_NUMBER, .offset = SETUP_AT(member),          \
+        .usual = (standard)                                                                        \
+    }
+#define ROW_FLAG(in, name, member)                                                                 \
+    {                                                                                              \
+        .section = (in), .key = (name), .kind = SETUP_FLAG, .offset = SETUP_AT(member)             \
+    }
+#define ROW_ON(in, name, member) /* a flag that is on unless it is said to be off */               \
+    {                                                                                              \
+        .section = (in), .key = (name), .kind = SETUP_FLAG, .offset = SETUP_AT(member), .usual = 1 \
+    }
+#define ROW_NOT(in, name, member)                                                                  \
+    {                                                                                              \
+        .section = (in), .key = (name), .kind = SETUP_NOT, .offset = SETUP_AT(member)              \
+    }
+#define ROW_WORD(in, name, member, words)                                                          \
+    {                                                                                              \
+        .section = (in), .key = (name), .kind = SETUP_WORD, .offset = SETUP_AT(member),            \
+        .word = (words)                                                                            \
+    }
+#define ROW_TEXT(in, name, member)                                                                 \
+    {                                                                                              \
+        .section = (in), .key = (name), .kind = SETUP_TEXT, .offset = SETUP_AT(member)             \
+    }
+#define ROW_LOST(name, text)                                                                       \
+    {                                                                                              \
+        .key = (name), .kind = SETUP_LOST, .word = (const char *const[])                           \
+        {                                                                                          \
+            (text), NULL                                                                           \
+        }                                                                                          \
+    }
+#define ALSO(name, kind_, member)                                                                  \
+    .key = (name), .kind = (kind_), .offset = SETUP_AT(member), .alias = true
+#define ALSO_NUMBER(name, member)                                                                  \
+    {                                                                                              \
+        ALSO(name, SETUP_NUMBER, member)                                                           \
+    }
+#define ALSO_FLAG(name, member)                                                                    \
+    {                                                                                              \
+        ALSO(name, SETUP_FLAG, member)                                                             \
+    }
+#define ALSO_NOT(name, member)                                                                     \
+    {                                                                                              \
+        ALSO(name, SETUP_NOT, member)                                                              \
+    }
+#define ALSO_WORD(name, member, words)                                                             \
+    {                                                                                              \
+        ALSO(name, SETUP_WORD, member), .word = (words)                                            \
+    }
+#define ALSO_TEXT(name, member)                                                                    \
+    {                                                                                              \
+        ALSO(name, SETUP_TEXT, member)                                                             \
+    }
+
+/* Where a row's key and value go: NULL is a flag that is on. `text`: it is no number. */
+typedef void setup_put(void *to, const struct setup_row *row, const char *value, bool text);
+
+/* Set every member that a row has to what is usual, then to what the keys say; later keys of one name
+ * win, and names that are no aliases. STATUS_PARSE, STATUS_INVALID, STATUS_UNSUPPORTED. */
+enum status setup_read(struct setup *s, const struct setup_row *rows, size_t n) MUST_CHECK;
+/* Every row whose value is not the usual one, in the order of the table. */
+void setup_write(const struct setup *s, const struct setup_row *rows, size_t n, setup_put *put,
+                 void *to);
+enum status setup_add_note(struct setup *s, enum setup_note_kind kind, const char *fmt, ...)
+    PRINTF_LIKE(3, 4);
+/* Lines on `out`: what was assumed, what a plan cannot say, and keys that were not used, in groups. */
+void setup_print_notes(const struct setup *s, FILE *out);
+
+/* ---- frameworks */
+
+struct framework {
+    const char *name, *summary;
+    const char *title; /* in messages: "Megatron-LM" */
+    const struct setup_row *row;
+    size_t rows;
+    /* Are these keys of a file of it? */
+    bool (*recognises)(const struct keys *k);
+    /* After the rows: from the framework's own members to the neutral ones. */
+    enum status (*after)(struct setup *s);
+    /* The inverse, before rows are written. STATUS_UNSUPPORTED: what it cannot express, without the
+     * framework's name. NULL: plans are only imported. */
+    enum status (*before)(struct setup *s);
+    void (*write)(const struct setup *s, const char *title, FILE *out);
+};
+
+#define FRAMEWORK(name) extern const struct framework framework_##name;
+#include "study/frameworks/frameworks.def"
+#undef FRAMEWORK
+extern const struct framework *const frameworks[]; /* [frameworks_n] */
+extern const size_t frameworks_n;
+const char *
+framework_name(size_t i); /* of those that plans are exported to; NULL behind the last */
+
+/* ---- between setups and plans */
+
+/* What follows from what was said: devices, batch, microbatches. `devices`: as many as the user says,
+ * 0: the file's. STATUS_INVALID. */
+enum status setup_settle(struct setup *s, int64_t devices) MUST_CHECK;
+/* The model's sizes as an architecture. STATUS_INVALID: the file has no sizes. */
+enum status setup_architecture(struct setup *s, struct architecture *out) MUST_CHECK;
+/* The inverse; false: sizes that arguments of frameworks do not say. */
+bool setup_of_architecture(const struct architecture *a, const struct architecture_choice *c,
+                           struct setup *s);
+/* A settled setup as a plan, on the platform's first devices. Names of model and platform are not
+ * set. STATUS_INVALID. */
+enum status setup_to_plan(struct setup *s, const struct model *m, const struct topology *t,
+                          struct plan *out) MUST_CHECK;
+/* A plan as a setup, without the model's sizes; t must know its nodes. STATUS_UNSUPPORTED: what no
+ * framework can express. */
+enum status setup_of_plan(const struct plan *p, const struct model *m, const struct topology *t,
+                          struct setup *s) MUST_CHECK;
+
+/* Layers per stage of a model of so many, from what was said about it; pipeline >= 1, and chunks >= 1
+ * unless they follow. STATUS_INVALID. */
+enum status setup_cut(struct setup *s, int64_t layers) MUST_CHECK;
+/* Megatron's "Et*3|(tt|)*2,t*4L" as layers per stage, and back ("" for what is divided evenly). */
+enum status setup_read_layout(struct setup *s, const char *text) MUST_CHECK;
+enum status setup_write_layout(const struct setup *s, const char **out) MUST_CHECK;
+/* Are all stages equally large? */
+bool setup_is_even(const struct setup *s);
+
+/* The type of numbers, and how many bits they have. */
+void setup_set_dtype(struct setup *s, enum data_type dtype);
+/* Which of its layers have experts: Megatron's "[0]*3+[1]*58" or a step. */
+enum status setup_read_frequency(struct setup *s, const char *text) MUST_CHECK;
+/* A model of foreline by what other programs call it ("meta-llama/Llama-3.1-8B"); NULL: none. */
+const char *setup_model_of(struct setup *s, const char *name);
+
+#endif

@@ -1,0 +1,194 @@
+/* Which layers a stage has: Megatron's layouts, and sizes that follow from counts. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/file.h"
+#include "study/frameworks/setup.h"
+
+enum { STAGES_MOST = 65536 };
+
+bool setup_is_even(const struct setup *s)
+{
+    for (size_t i = 1; i < s->stages; i++)
+        if (s->cut[i] != s->cut[0])
+            return false;
+    return true;
+}
+
+/* ---- "Et*3|(tt|)*29m|L": E embedding, t layer, m prediction of a further token, L head and loss */
+
+struct layout {
+    struct setup *s;
+    const char *text;
+    size_t n; /* stages so far, the one that is being filled not counted */
+    int64_t *cut;
+    int64_t layers; /* of that stage */
+};
+
+static enum status wrong(const struct layout *l)
+{
+    return error_set(STATUS_PARSE, "%s: the layout '%.80s' is not of stages such as Et*3|tt|ttL",
+                     l->s->keys->path, l->text);
+}
+
+static enum status end_stage(struct layout *l)
+{
+    if (l->n == STAGES_MOST)
+        return error_set(STATUS_PARSE, "%s: a layout of more than %d stages", l->s->keys->path,
+                         STAGES_MOST);
+    PASS(ARENA_ROOM(&l->s->keys->memory, l->cut, l->n));
+    l->cut[l->n++] = l->layers;
+    l->layers = 0;
+    return STATUS_OK;
+}
+
+/* "*N" behind a letter or a bracket; 1 when there is none. */
+static int64_t times_of(const char **at)
+{
+    char *end;
+    if (**at != '*')
+        return 1;
+    int64_t times = strtoll(*at + 1, &end, 10);
+    *at = end;
+    return times > 0 && times <= STAGES_MOST ? times : 0;
+}
+
+/* Letters up to the end or, one level deep, up to ")". */
+static enum status read_part(struct layout *l, const char *at, const char *end, int depth)
+{
+    while (at < end) {
+        char c = *at++;
+        if (c == '(') {
+            const char *close = memchr(at, ')', (size_t)(end - at)), *behind = close + 1;
+            if (!close || depth > 0)
+                return wrong(l);
+            int64_t times = times_of(&behind);
+            if (times == 0)
+                return wrong(l);
+            for (int64_t i = 0; i < times; i++)
+                PASS(read_part(l, at, close, depth + 1));
+            at = behind;
+        } else if (c == '|') {
+            PASS(end_stage(l));
+        } else if (strchr("tdEmLe", c)) {
+            int64_t times = times_of(&at);
+            if (times == 0)
+                return wrong(l);
+            l->layers += c == 't' || c == 'd' || c == 'e' ? times : 0;
+        } else if (!strchr(", \t\"'", c)) {
+            return wrong(l);
+        }
+    }
+    return STATUS_OK;
+}
+
+enum status setup_read_layout(struct setup *s, const char *text)
+{
+    struct layout l = {.s = s, .text = text};
+    PASS(read_part(&l, text, text + strlen(text), 0));
+    PASS(end_stage(&l));
+    s->cut = l.cut;
+    s->stages = l.n;
+    return STATUS_OK;
+}
+
+enum status setup_write_layout(const struct setup *s, const char **out)
+{
+    struct file_text f = {0};
+    *out = "";
+    if (setup_is_even(s))
+        return STATUS_OK;
+    PASS(file_text_open(&f));
+    for (size_t i = 0; i < s->stages; i++) {
+        fputs(i > 0 ? "|" : "E", f.stream);
+        if (s->cut[i] > 1)
+            fprintf(f.stream, "t*%" PRId64, s->cut[i]);
+        else if (s->cut[i] == 1)
+            fputc('t', f.stream);
+    }
+    for (int64_t i = 0; i < s->a.predict; i++)
+        fputc('m', f.stream);
+    fputc('L', f.stream);
+    enum status st = file_text_close(&f, STATUS_OK);
+    if (st == STATUS_OK && !(*out = arena_text(&s->keys->memory, f.text)))
+        st = STATUS_NOMEM;
+    free(f.text);
+    return st;
+}
+
+/* ---- what counts say */
+
+/* Equal stages, of which the first and the last may count the embedding and the head as a layer. */
+static enum status divide(struct setup *s, int64_t layers)
+{
+    int64_t first = s->count_embedding != 0, last = s->count_head != 0;
+    int64_t stages = (int64_t)s->stages, all = layers + first + last;
+    if ((all % stages != 0 && !s->uneven) || all / stages < 1)
+        return error_set(
+            STATUS_INVALID, "%s: %" PRId64 " layers%s are no multiple of %" PRId64 " stages",
+            s->keys->path, layers, first + last ? " with embedding and head" : "", stages);
+    for (size_t i = 0; i < s->stages; i++)
+        s->cut[i] = all / stages + ((int64_t)i < all % stages);
+    s->cut[0] -= first;
+    s->cut[s->stages - 1] -= last;
+    return STATUS_OK;
+}
+
+/* --decoder-first-pipeline-num-layers and --decoder-last-...: the others are equal. */
+static enum status divide_middle(struct setup *s, int64_t layers)
+{
+    int64_t given = (s->first_layers > 0) + (s->last_layers > 0);
+    int64_t rest = layers - s->first_layers - s->last_layers, middle = s->pipeline - given;
+    if (s->chunks > 1 || middle < 0 || rest < 0 || (middle == 0 ? rest > 0 : rest % middle != 0))
+        return error_set(STATUS_INVALID,
+                         "%s: %" PRId64 " layers without those of the first and last stage are no "
+                         "multiple of the other %" PRId64 " stages",
+                         s->keys->path, rest, middle);
+    for (size_t i = 0; i < s->stages; i++)
+        s->cut[i] = middle > 0 ? rest / middle : 0;
+    if (s->first_layers > 0)
+        s->cut[0] = s->first_layers;
+    if (s->last_layers > 0)
+        s->cut[s->stages - 1] = s->last_layers;
+    return STATUS_OK;
+}
+
+/* With a layout the number of chunks follows from its stages. */
+static enum status settle_layout(struct setup *s, int64_t layers)
+{
+    int64_t sum = 0;
+    PASS(setup_read_layout(s, s->layout));
+    for (size_t i = 0; i < s->stages; i++)
+        sum += s->cut[i];
+    if ((int64_t)s->stages % s->pipeline != 0 || sum != layers)
+        return error_set(STATUS_INVALID,
+                         "%s: the layout has %" PRId64
+                         " layers in %zu stages, and there are %" PRId64
+                         " layers for a pipeline of %" PRId64,
+                         s->keys->path, sum, s->stages, layers, s->pipeline);
+    s->chunks = (int64_t)s->stages / s->pipeline;
+    return STATUS_OK;
+}
+
+/* The cut of `layers` layers; pipeline and chunks are known and at least 1. */
+enum status setup_cut(struct setup *s, int64_t layers)
+{
+    if (s->layout && *s->layout)
+        return settle_layout(s, layers);
+    if (s->chunk_layers > 0) {
+        if (layers % (s->pipeline * s->chunk_layers) != 0)
+            return error_set(STATUS_INVALID,
+                             "%s: %" PRId64 " layers do not make virtual stages of %" PRId64
+                             " on a pipeline of %" PRId64,
+                             s->keys->path, layers, s->chunk_layers, s->pipeline);
+        s->chunks = layers / s->pipeline / s->chunk_layers;
+    }
+    if (s->pipeline * s->chunks > STAGES_MOST)
+        return error_set(STATUS_INVALID, "%s: more than %d stages", s->keys->path, STAGES_MOST);
+    s->stages = (size_t)(s->pipeline * s->chunks);
+    s->cut = arena_new(&s->keys->memory, s->stages, sizeof *s->cut);
+    if (!s->cut)
+        return STATUS_NOMEM;
+    return s->first_layers > 0 || s->last_layers > 0 ? divide_middle(s, layers) : divide(s, layers);
+}

@@ -1,0 +1,198 @@
+/* Plans as setups: degrees that all stages share, cuts at layers, devices in the order of ranks. What
+ * no framework's arguments can say is refused here, with the stage that it is about. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/schedule.h"
+#include "study/frameworks/setup.h"
+#include "study/frameworks/setup_layers.h"
+
+/* ---- stages */
+
+static enum status check_alike(const struct plan *p)
+{
+    const struct plan_stage *a = &p->stage[0];
+    for (size_t k = 1; k < p->stages; k++) {
+        const struct plan_stage *b = &p->stage[k];
+        const char *what = a->replicas != b->replicas                   ? "replicas"
+                           : a->tensor_parallel != b->tensor_parallel   ? "tensor parallelism"
+                           : a->expert_parallel != b->expert_parallel   ? "expert parallelism"
+                           : a->context_parallel != b->context_parallel ? "context parallelism"
+                           : a->recompute != b->recompute ||
+                                   a->recompute_layers != b->recompute_layers ||
+                                   a->recompute_unit != b->recompute_unit
+                               ? "recomputation"
+                               : NULL;
+        if (what)
+            return error_set(STATUS_UNSUPPORTED, "%s that differs between stages 0 and %zu", what,
+                             k);
+    }
+    return STATUS_OK;
+}
+
+/* Layers of each stage; a stage begins where a layer does, or behind the last one. */
+static enum status find_cut(const struct plan *p, const struct model *m, struct setup *s)
+{
+    enum status st;
+    struct setup_layers l = {0};
+    size_t layer = 0, op = 0;
+    TRY(setup_layers(m, &l));
+    s->stages = p->stages;
+    s->a.layers = (int64_t)l.n;
+    s->cut = arena_new(&s->keys->memory, p->stages, sizeof *s->cut);
+    if (!s->cut)
+        FAIL(STATUS_NOMEM, "out of memory");
+    for (size_t k = 0; k < p->stages; k++) {
+        const struct plan_stage *stage = &p->stage[k];
+        size_t first = stage->op[0], last = stage->op[stage->ops - 1] + 1;
+        if (last - first != stage->ops || first != op)
+            FAIL(STATUS_UNSUPPORTED, "ops of stage %zu that are no neighbours", k);
+        if (k > 0 && (l.n == 0 || first != l.first[layer]))
+            FAIL(STATUS_UNSUPPORTED, "the cut inside a layer, at op '%s' of stage %zu",
+                 m->op[first].name, k);
+        size_t from = layer;
+        while (layer < l.n && l.first[layer] < last)
+            layer++;
+        s->cut[k] = (int64_t)(layer - from);
+        op = last;
+    }
+out:
+    free(l.first);
+    return st;
+}
+
+/* ---- devices */
+
+/* Device of each rank, in the order of ranks with the pipeline outermost or the replicas. */
+static void list_devices(const struct plan *p, const struct setup *s, bool apart, uint32_t *device)
+{
+    size_t replicas = p->stage[0].replicas, tensor = (size_t)s->tensor, teams = (size_t)s->pipeline,
+           context = (size_t)s->context;
+    for (size_t team = 0; team < teams; team++)
+        for (size_t r = 0; r < replicas; r++)
+            for (size_t k = 0; k < tensor; k++) {
+                size_t rank =
+                    apart ? k + tensor * (r % context + context * (team + teams * (r / context)))
+                          : k + tensor * (r + replicas * team);
+                device[rank] = p->stage[team].device[r * tensor + k];
+            }
+}
+
+/* The first rank whose device does not come behind the one before; n: they ascend. */
+static size_t descends(const uint32_t *device, size_t n)
+{
+    size_t i = 1;
+    while (i < n && device[i] > device[i - 1])
+        i++;
+    return i;
+}
+
+/* As many ranks on every node, which a launcher starts node by node. */
+static enum status find_nodes(const uint32_t *device, size_t n, const struct topology *t,
+                              struct setup *s)
+{
+    size_t per = 1, run = 1;
+    while (per < n && t->node_of[device[per]] == t->node_of[device[0]])
+        per++;
+    for (size_t i = 1; i <= n; i++) {
+        bool same = i < n && t->node_of[device[i]] == t->node_of[device[i - 1]];
+        if (!same && run != per)
+            return error_set(STATUS_UNSUPPORTED,
+                             "%zu devices on the node of %s and %zu on that of %s", per,
+                             t->device[device[0]], run, t->device[device[i - 1]]);
+        run = same ? run + 1 : 1;
+    }
+    s->per_node = (int64_t)per;
+    s->nodes = (int64_t)(n / per);
+    return STATUS_OK;
+}
+
+static enum status find_devices(const struct plan *p, const struct topology *t, struct setup *s)
+{
+    enum status st;
+    uint32_t *device = NULL;
+    size_t n = (size_t)s->devices;
+    TRY(ARRAY_NEW(device, n));
+    list_devices(p, s, false, device);
+    size_t at = descends(device, n);
+    if (at < n) {
+        list_devices(p, s, true, device);
+        s->apart = descends(device, n) == n;
+    }
+    if (at < n && !s->apart) {
+        list_devices(p, s, false, device);
+        FAIL(STATUS_UNSUPPORTED,
+             "devices in another order than that of ranks: rank %zu on %s "
+             "behind rank %zu on %s",
+             at, t->device[device[at]], at - 1, t->device[device[at - 1]]);
+    }
+    TRY(find_nodes(device, n, t, s));
+    if (device[n - 1] + 1 != n)
+        TRY(setup_add_note(s, NOTE_ASSUMED,
+                           "hosts that are given to the launcher: the plan is on "
+                           "devices %s to %s",
+                           t->device[device[0]], t->device[device[n - 1]]));
+out:
+    free(device);
+    return st;
+}
+
+/* ---- the rest */
+
+static enum status find_batch(const struct plan *p, struct setup *s)
+{
+    uint32_t streams = p->stage[0].replicas / (uint32_t)s->context;
+    if (p->microbatches % streams != 0)
+        return error_set(STATUS_UNSUPPORTED, "%u microbatches for %u replicas", p->microbatches,
+                         streams);
+    s->microbatch_size = p->microbatch_size;
+    s->batch = (int64_t)p->microbatches * p->microbatch_size;
+    s->accumulation = p->microbatches / streams;
+    return STATUS_OK;
+}
+
+static enum status find_choices(const struct plan *p, const struct model *m, struct setup *s)
+{
+    const struct schedule *schedule;
+    PASS(schedule_find(p->schedule, &schedule));
+    if (schedule->asynchronous)
+        return error_set(STATUS_UNSUPPORTED, "the schedule %s, which never waits for all gradients",
+                         schedule->name);
+    s->schedule = schedule->name;
+    s->optimizer = strcmp(p->optimizer, "sgd") == 0;
+    s->zero = p->zero;
+    s->bucket_bytes = p->bucket_bytes;
+    setup_set_dtype(s, m->dtype != DATA_ANY    ? m->dtype
+                       : m->element_bytes == 2 ? DATA_bf16
+                                               : DATA_fp32);
+    s->reduce_bits = p->reduce_dtype == DATA_ANY ? s->bits : 8 * data_type_bytes(p->reduce_dtype);
+    s->exchange = p->context_exchange;
+    s->recompute_layers = p->stage[0].recompute_layers;
+    s->recompute_unit = p->stage[0].recompute_unit;
+    s->recompute = p->stage[0].recompute;
+    s->sequence = p->sequence_parallel && s->tensor > 1;
+    return STATUS_OK;
+}
+
+enum status setup_of_plan(const struct plan *p, const struct model *m, const struct topology *t,
+                          struct setup *s)
+{
+    enum status st;
+    uint32_t *team_of = NULL;
+    TRY(check_alike(p));
+    TRY(ARRAY_NEW(team_of, p->stages));
+    s->pipeline = plan_teams(p, team_of);
+    s->chunks = (int64_t)p->stages / s->pipeline;
+    s->tensor = p->stage[0].tensor_parallel;
+    s->expert = p->stage[0].expert_parallel;
+    s->context = p->stage[0].context_parallel;
+    s->devices = s->pipeline * (int64_t)p->stage[0].devices;
+    TRY(find_cut(p, m, s));
+    TRY(find_devices(p, t, s));
+    TRY(find_batch(p, s));
+    TRY(find_choices(p, m, s));
+out:
+    free(team_of);
+    return st;
+}

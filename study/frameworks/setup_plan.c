@@ -1,0 +1,233 @@
+/* Setups that become plans: what follows from what a file says, and stages of ops on devices. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/schedule.h"
+#include "core/text.h"
+#include "study/frameworks/setup.h"
+#include "study/frameworks/setup_layers.h"
+
+enum { DEGREE_MOST = 1 << 20 };
+
+/* ---- what follows */
+
+static enum status check_degrees(struct setup *s)
+{
+    struct {
+        const char *name;
+        int64_t *value;
+    } all[] = {{"tensor parallelism", &s->tensor},
+               {"pipeline", &s->pipeline},
+               {"virtual stages", &s->chunks},
+               {"context parallelism", &s->context},
+               {"expert parallelism", &s->expert},
+               {"microbatch", &s->microbatch_size},
+               {"GPUs per node", &s->per_node},
+               {"nodes", &s->nodes},
+               {"devices", &s->devices}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (*all[i].value > DEGREE_MOST || *all[i].value < -1)
+            return error_set(STATUS_INVALID, "%s: %s of %" PRId64, s->keys->path, all[i].name,
+                             *all[i].value);
+        if (i < 6 && *all[i].value < 1)
+            *all[i].value = 1;
+    }
+    return STATUS_OK;
+}
+
+/* The user's number, the file's, or its nodes with the usual 8 GPUs. */
+static enum status count_devices(struct setup *s, int64_t devices)
+{
+    if (s->per_node < 1 && (s->nodes > 0 || devices >= 8)) {
+        s->per_node = 8;
+        if (s->nodes > 0 && s->devices < 1 && devices < 1)
+            PASS(setup_add_note(s, NOTE_ASSUMED, "8 GPUs on each of the %" PRId64 " nodes",
+                                s->nodes));
+    }
+    if (devices > 0)
+        s->devices = devices;
+    else if (s->devices < 1 && s->nodes > 0)
+        s->devices = s->nodes * s->per_node;
+    else if (s->devices < 1)
+        s->devices = s->per_node > 0 ? s->per_node : 0;
+    return s->devices > 0 ? STATUS_OK
+                          : error_set(STATUS_INVALID,
+                                      "%s: the file does not say how many GPUs there are; "
+                                      "--gpus N or --platform P does",
+                                      s->keys->path);
+}
+
+enum status setup_settle(struct setup *s, int64_t devices)
+{
+    PASS(check_degrees(s));
+    PASS(count_devices(s, devices));
+    int64_t one = s->tensor * s->pipeline * s->context;
+    if (s->devices > DEGREE_MOST || one > DEGREE_MOST || s->devices % one != 0)
+        return error_set(STATUS_INVALID,
+                         "%s: %" PRId64 " GPUs are no multiple of tensor %" PRId64
+                         " x pipeline %" PRId64 " x context %" PRId64 " = %" PRId64
+                         "; --gpus N says how many there are",
+                         s->keys->path, s->devices, s->tensor, s->pipeline, s->context, one);
+    int64_t replicas = s->devices / one;
+    if (s->batch < 1) {
+        s->accumulation = s->accumulation < 1 ? 1 : s->accumulation;
+        s->batch = replicas * s->microbatch_size * s->accumulation;
+    }
+    if (s->batch % (replicas * s->microbatch_size) != 0)
+        return error_set(STATUS_INVALID,
+                         "%s: a batch of %" PRId64 " samples is no multiple of %" PRId64
+                         " replicas x microbatches of %" PRId64,
+                         s->keys->path, s->batch, replicas, s->microbatch_size);
+    s->accumulation = s->batch / replicas / s->microbatch_size;
+    int64_t spread = s->devices / s->tensor / s->pipeline;
+    if (spread % s->expert != 0)
+        return error_set(STATUS_INVALID,
+                         "%s: %" PRId64 " replicas cannot be divided into expert parallelism of "
+                         "%" PRId64 "; --gpus N says how many GPUs there are",
+                         s->keys->path, spread, s->expert);
+    return s->batch / s->microbatch_size <= 10000000
+               ? STATUS_OK
+               : error_set(STATUS_INVALID, "%s: a batch of %" PRId64, s->keys->path, s->batch);
+}
+
+/* ---- layers of a model */
+
+/* "h12.attn": 3, the letters of its layer; modules that predict further tokens are part of the end. */
+static size_t layer_letters(const char *name)
+{
+    size_t n = strcspn(name, ".");
+    bool ends = name[n] == '.' && n > 0 && strchr("0123456789", name[n - 1]);
+    return ends && strncmp(name, "mtp", 3) != 0 ? n : 0;
+}
+
+enum status setup_layers(const struct model *m, struct setup_layers *out)
+{
+    size_t before = 0;
+    const char *name = "";
+    *out = (struct setup_layers){0};
+    PASS(ARRAY_NEW(out->first, m->n + 1));
+    for (size_t i = 0; i < m->n; i++) {
+        size_t letters = layer_letters(m->op[i].name);
+        if (letters > 0 && (letters != before || strncmp(m->op[i].name, name, letters) != 0))
+            out->first[out->n++] = i;
+        if (letters > 0)
+            out->first[out->n] = i + 1;
+        before = letters;
+        name = m->op[i].name;
+    }
+    return STATUS_OK;
+}
+
+/* ---- stages */
+
+static uint32_t device_of(const struct setup *s, int64_t team, int64_t replica, int64_t shard)
+{
+    int64_t replicas = s->devices / s->tensor / s->pipeline;
+    if (!s->apart)
+        return (uint32_t)(shard + s->tensor * (replica + replicas * team));
+    int64_t context = replica % s->context, data = replica / s->context;
+    return (uint32_t)(shard + s->tensor * (context + s->context * (team + s->pipeline * data)));
+}
+
+/* Ops [first, last) on the devices of a team. */
+static enum status make_stage(const struct setup *s, size_t first, size_t last, int64_t team,
+                              bool experts, struct plan_stage *out)
+{
+    int64_t replicas = s->devices / s->tensor / s->pipeline;
+    out->replicas = (uint32_t)replicas;
+    out->tensor_parallel = (uint32_t)s->tensor;
+    out->expert_parallel = experts ? (uint32_t)s->expert : 1;
+    out->context_parallel = (uint32_t)s->context;
+    out->recompute = (enum plan_recompute)s->recompute;
+    if (out->recompute == RECOMPUTE_FULL) { /* 0 and 1 are the same, and so is all of a stage */
+        out->recompute_layers = (uint32_t)s->recompute_layers;
+        out->recompute_unit = s->recompute_unit > 1 ? (uint32_t)s->recompute_unit : 0;
+    }
+    PASS(ARRAY_NEW(out->op, last - first));
+    for (size_t i = first; i < last; i++)
+        out->op[out->ops++] = (uint32_t)i;
+    PASS(ARRAY_NEW(out->device, (size_t)(replicas * s->tensor)));
+    for (int64_t r = 0; r < replicas; r++)
+        for (int64_t k = 0; k < s->tensor; k++)
+            out->device[out->devices++] = device_of(s, team, r, k);
+    return STATUS_OK;
+}
+
+/* The first op of a stage whose first layer is number `layer`: the end of the last layer when there
+ * are no more. */
+static size_t begin_of(const struct setup_layers *l, int64_t layer)
+{
+    return l->first[(size_t)layer < l->n ? (size_t)layer : l->n];
+}
+
+static enum status make_stages(struct setup *s, const struct model *m, struct plan *p)
+{
+    enum status st;
+    struct setup_layers l = {0};
+    int64_t layer = 0;
+    bool experts = false;
+    for (size_t i = 0; i < m->n; i++)
+        experts |= m->op[i].exchange_bytes > 0;
+    TRY(setup_layers(m, &l));
+    if (l.n == 0 && s->pipeline * s->chunks > 1)
+        FAIL(STATUS_INVALID, "'%s' has no layers to divide into stages", m->name);
+    if (l.n > 0 || s->pipeline * s->chunks > 1)
+        TRY(setup_cut(s, (int64_t)l.n));
+    else
+        s->stages = 1;
+    TRY(ARRAY_NEW(p->stage, s->stages));
+    for (size_t k = 0; k < s->stages; k++) {
+        size_t first = k == 0 ? 0 : begin_of(&l, layer);
+        layer += s->cut ? s->cut[k] : 0;
+        size_t last = k + 1 == s->stages ? m->n : begin_of(&l, layer);
+        if (first >= last)
+            FAIL(STATUS_INVALID, "%s: stage %zu has no layers", s->keys->path, k);
+        p->stages++;
+        TRY(make_stage(s, first, last, (int64_t)k % s->pipeline, experts, &p->stage[k]));
+    }
+    if (!experts && s->expert > 1)
+        TRY(setup_add_note(s, NOTE_LOST, "expert parallelism of %" PRId64 ": '%s' has no experts",
+                           s->expert, m->name));
+out:
+    free(l.first);
+    return st;
+}
+
+/* Members of plans that other frameworks' files have as well; each is said in one place. */
+static void set_choices(const struct setup *s, const struct model *m, struct plan *p)
+{
+    p->microbatches = (uint32_t)(s->batch / s->microbatch_size);
+    p->microbatch_size = (uint32_t)s->microbatch_size;
+    bool alone = s->devices == s->tensor * s->pipeline;
+    p->zero = alone ? 0 : (uint32_t)s->zero;
+    p->bucket_bytes = alone ? 0 : s->bucket_bytes;
+    p->context_exchange = s->context > 1 ? (enum plan_exchange)s->exchange : EXCHANGE_RING;
+    p->reduce_dtype = s->reduce_bits == 8 * m->element_bytes ? DATA_ANY
+                      : s->reduce_bits == 32                 ? DATA_fp32
+                                                             : DATA_bf16;
+    p->sequence_parallel = s->sequence && s->tensor > 1;
+    p->objective_s = NAN;
+    p->seed = 1;
+}
+
+enum status setup_to_plan(struct setup *s, const struct model *m, const struct topology *t,
+                          struct plan *out)
+{
+    enum status st;
+    struct plan p = {0};
+    if ((size_t)s->devices > t->n)
+        return error_set(STATUS_INVALID, "%s: %" PRId64 " GPUs, and '%s' has %zu", s->keys->path,
+                         s->devices, t->name, t->n);
+    TRY(make_stages(s, m, &p));
+    set_choices(s, m, &p);
+    TRY(text_copy(s->schedule ? s->schedule : schedule_usual(s->chunks > 1), &p.schedule));
+    TRY(text_copy(s->optimizer ? "sgd" : "adam", &p.optimizer));
+    TRY(text_copy("import", &p.algorithm));
+    TRY(plan_check(&p, m, t));
+    MOVE(out, p);
+out:
+    plan_free(&p);
+    return st;
+}

@@ -1,0 +1,132 @@
+/* Tests of shell scripts, [ ... ] and [[ ... ]]: strings, whole numbers, and, or, not. */
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "study/frameworks/shell.h"
+
+/* The text without its gaps: what is not set is empty. False: one is the output of a command. */
+static bool fill_gaps(struct shell *s, const char *text, char **out)
+{
+    char *to = arena_text(&s->keys->memory, text);
+    *out = to;
+    for (const char *from = text; to && *from; from++)
+        if (*from != KEYS_GAP)
+            *to++ = *from;
+        else if (from[1] == '(' || !strchr(from, KEYS_GAP_END))
+            return false;
+        else
+            from = strchr(from, KEYS_GAP_END);
+    if (to)
+        *to = '\0';
+    return to != NULL;
+}
+
+static enum shell_truth truth(bool value)
+{
+    return value ? SHELL_TRUE : SHELL_FALSE;
+}
+
+/* One side a number, as -gt and its like want it; false: it is none. */
+static bool number_of(const char *text, long long *out)
+{
+    char *end;
+    *out = strtoll(text, &end, 10);
+    return end > text && !*end;
+}
+
+static enum shell_truth compare(const char *left, const char *sign, const char *right)
+{
+    static const char *const signs[] = {"-eq", "-ne", "-lt", "-le", "-gt", "-ge"};
+    long long a, b;
+    if (!strcmp(sign, "==") || !strcmp(sign, "="))
+        return truth(fnmatch(right, left, 0) == 0);
+    if (!strcmp(sign, "!="))
+        return truth(fnmatch(right, left, 0) != 0);
+    if (!number_of(left, &a) || !number_of(right, &b))
+        return SHELL_UNKNOWN;
+    const bool holds[] = {a == b, a != b, a<b, a <= b, a> b, a >= b};
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+        if (!strcmp(sign, signs[i]))
+            return truth(holds[i]);
+    return SHELL_UNKNOWN;
+}
+
+static enum shell_truth negate(enum shell_truth t)
+{
+    return t == SHELL_UNKNOWN ? t : truth(t == SHELL_FALSE);
+}
+
+/* One comparison that begins at word[i]; *used: its words. Files are taken not to be there. */
+static enum shell_truth primary(char *const *word, const bool *known, size_t n, size_t *used)
+{
+    bool binary = n >= 3 && strcmp(word[1], "&&") != 0 && strcmp(word[1], "||") != 0;
+    if (n >= 2 && word[0][0] == '-' && strlen(word[0]) == 2 && !binary) {
+        *used = 2;
+        if (word[0][1] == 'n' || word[0][1] == 'z')
+            return known[1] ? truth((*word[1] != '\0') == (word[0][1] == 'n')) : SHELL_UNKNOWN;
+        return SHELL_UNKNOWN;
+    }
+    if (binary && word[0][0] == '-' && strlen(word[0]) == 2 && strchr("nz", word[0][1]) &&
+        word[2][0] == '-' && n > 3) { /* -n A -a ... */
+        *used = 2;
+        return known[1] ? truth((*word[1] != '\0') == (word[0][1] == 'n')) : SHELL_UNKNOWN;
+    }
+    if (binary) {
+        *used = 3;
+        return known[0] && known[2] ? compare(word[0], word[1], word[2]) : SHELL_UNKNOWN;
+    }
+    *used = 1;
+    return known[0] ? truth(*word[0] != '\0') : SHELL_UNKNOWN;
+}
+
+/* Left to right; unknown stands unless the other side decides. */
+enum status shell_test(struct shell *s, const struct shell_raw *raw, size_t n,
+                       enum shell_truth *out)
+{
+    enum status st = STATUS_OK;
+    char **word = NULL;
+    bool *known = NULL, not = false, and = false, or = false;
+    enum shell_truth result = SHELL_TRUE;
+    const char *text;
+    TRY(ARRAY_NEW(word, n));
+    TRY(ARRAY_NEW(known, n));
+    for (size_t i = 0; i < n; i++) {
+        TRY(shell_join(s, raw[i].text, raw[i].length, &text));
+        TRY(keys_charge(s->keys, strlen(text)));
+        known[i] = fill_gaps(s, text, &word[i]);
+        if (!word[i])
+            FAIL(STATUS_NOMEM, "out of memory");
+    }
+    for (size_t i = 0, used = 1; i < n; i += used) {
+        used = 1;
+        if (!strcmp(word[i], "!")) {
+            not = !not ;
+            continue;
+        }
+        if (!strcmp(word[i], "&&") || !strcmp(word[i], "-a") || !strcmp(word[i], "||") ||
+            !strcmp(word[i], "-o")) {
+            or = !strcmp(word[i], "||") || !strcmp(word[i], "-o");
+            and = ! or ;
+            continue;
+        }
+        enum shell_truth t = primary(word + i, known + i, n - i, &used);
+        t = not ? negate(t) : t;
+        not = false;
+        if (or)
+            result = result == SHELL_TRUE || t == SHELL_TRUE ? SHELL_TRUE
+                     : result == SHELL_FALSE                 ? t
+                                                             : result;
+        else if (and)
+            result = result == SHELL_FALSE || t == SHELL_FALSE ? SHELL_FALSE
+                     : result == SHELL_TRUE                    ? t
+                                                               : result;
+        else
+            result = t;
+    }
+    *out = n > 0 ? result : SHELL_FALSE;
+out:
+    free(known);
+    free(word);
+    return st;
+}

@@ -1,0 +1,333 @@
+/* torchtitan: TOML, and the keyword arguments of its newer registries in Python. Names and defaults:
+ * torchtitan/config/job_config.py and torchtitan/distributed; stages: torchtitan/distributed/
+ * pipeline_parallel.py. Ranks: pipeline slowest, then replicas, shards, context, tensor parallelism. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/file.h"
+#include "study/frameworks/nested.h"
+#include "study/frameworks/setup.h"
+
+static const char *const modes[] = {"none", "selective", "full", NULL};
+static const char *const reshard[] = {"default", "always", "never", NULL};
+enum { RESHARD_DEFAULT, RESHARD_ALWAYS, RESHARD_NEVER };
+enum { USUAL_LESS = 1, USUAL_LOCAL = 8 }; /* layers of the ends; samples */
+
+/* Its names of schedules, and whether a rank has several stages. */
+static const struct {
+    const char *theirs, *ours;
+    int64_t chunks;
+} schedules_of[] = {{"1F1B", "1f1b", 1},
+                    {"GPipe", "gpipe", 1},
+                    {"Interleaved1F1B", "interleaved", 2},
+                    {"LoopedBFS", "breadth-first", 2},
+                    {"ZBVZeroBubble", "zb-v", 2},
+                    {"DualPipeV", "dualpipe-v", 2}};
+enum { SCHEDULES = sizeof schedules_of / sizeof *schedules_of };
+
+static const struct setup_row rows[] = {
+    ROW_TEXT("model", "name", hub),
+    ROW_TEXT("model", "flavor", flavor),
+    ROW_TEXT("model", "converters", converters),
+    ROW_TEXT("optimizer", "name", strategy_text),
+    ROW_NUMBER("training", "local_batch_size", local_batch, USUAL_LOCAL),
+    ALSO_NUMBER("training.batch_size", local_batch),
+    ALSO_NUMBER("num_tokens_per_microbatch_per_dp_rank", microbatch_tokens),
+    ALSO_NUMBER("num_pp_microbatches", accumulation),
+    ROW_NUMBER("training", "global_batch_size", batch, -1),
+    ROW_NUMBER("training", "seq_len", tokens, 2048),
+    ALSO_NUMBER("max_context_length", tokens),
+    ROW_TEXT("training", "mixed_precision_param", precision),
+    ROW_NUMBER("parallelism", "data_parallel_replicate_degree", replicate, 1),
+    ROW_NUMBER("parallelism", "data_parallel_shard_degree", shard, -1),
+    ROW_WORD("parallelism", "fsdp_reshard_after_forward", reshard, reshard),
+    ROW_NUMBER("parallelism", "tensor_parallel_degree", tensor, 1),
+    ROW_ON("parallelism", "enable_sequence_parallel", sequence),
+    ROW_NUMBER("parallelism", "context_parallel_degree", context, 1),
+    ROW_NUMBER("parallelism", "pipeline_parallel_degree", pipeline, 1),
+    ROW_TEXT("parallelism", "pipeline_parallel_schedule", schedule),
+    ROW_NUMBER("parallelism", "pipeline_parallel_microbatch_size", microbatch_size, 1),
+    ROW_NUMBER("parallelism", "pipeline_parallel_layers_per_stage", chunk_layers, 0),
+    ROW_NUMBER("parallelism", "pipeline_parallel_first_stage_less_layers", first_layers,
+               USUAL_LESS),
+    ROW_NUMBER("parallelism", "pipeline_parallel_last_stage_less_layers", last_layers, USUAL_LESS),
+    ROW_TEXT("parallelism", "module_fqns_per_model_part", layout),
+    ROW_NUMBER("parallelism", "expert_parallel_degree", expert, 1),
+    ROW_NUMBER("parallelism", "expert_tensor_parallel_degree", expert_tensor, 0),
+    ROW_WORD("activation_checkpoint", "mode", granularity, modes),
+    ALSO_TEXT("activation_checkpoint", modules),
+    ALSO_TEXT("hf_assets_path", activation),
+    ALSO_TEXT("model_spec", flavor),
+
+    ROW_LOST("enable_async_tensor_parallel", "sums of tensor parallelism are not overlapped"),
+    ROW_LOST("enable_cpu_offload", "nothing is kept in the host's memory"),
+};
+
+static bool recognises(const struct keys *k)
+{
+    return k->format == KEYS_PYTHON ||
+           (k->format == KEYS_TOML &&
+            (keys_has(k, "parallelism.tensor_parallel_degree") ||
+             keys_has(k, "parallelism.data_parallel_shard_degree") ||
+             keys_has(k, "training.local_batch_size") || keys_has(k, "model.flavor")));
+}
+
+/* ---- reading */
+
+/* By name and flavour, "llama3" and "8B", or by the folder of the weights. */
+static enum status find_model(struct setup *s)
+{
+    char name[160];
+    const char *flavor = s->flavor ? s->flavor : "";
+    snprintf(name, sizeof name, "%.60s-%.60s", s->hub ? s->hub : "?", flavor);
+    s->model = setup_model_of(s, name);
+    if (!s->model && s->activation)
+        s->model = setup_model_of(s, s->activation);
+    s->hub = NULL;
+    s->flavor = NULL;
+    if (!s->model)
+        PASS(setup_add_note(s, NOTE_LOST,
+                            "the model %s: foreline has none of this name; --model M "
+                            "names one",
+                            name));
+    return STATUS_OK;
+}
+
+static enum status find_schedule(struct setup *s)
+{
+    const char *theirs = s->schedule ? s->schedule : "1F1B";
+    int64_t chunks = 0;
+    s->schedule = NULL;
+    for (size_t i = 0; i < SCHEDULES; i++)
+        if (!strcasecmp(schedules_of[i].theirs, theirs)) {
+            s->schedule = schedules_of[i].ours;
+            chunks = schedules_of[i].chunks;
+        }
+    if (chunks == 0)
+        return error_set(STATUS_UNSUPPORTED, "%s: pipeline_parallel_schedule %s is not known here",
+                         s->keys->path, theirs);
+    s->chunks = s->pipeline > 1 ? chunks : 1;
+    if (s->pipeline <= 1)
+        s->schedule = NULL;
+    return STATUS_OK;
+}
+
+/* Layers of parts "tok_embeddings,layers.0],[layers.1,..." */
+static enum status read_parts(struct setup *s)
+{
+    struct file_text f = {0};
+    PASS(file_text_open(&f));
+    fputc('E', f.stream);
+    for (const char *at = s->layout; *at; at++)
+        if (!strncmp(at, "layers.", 7))
+            fputc('t', f.stream);
+        else if (*at == ']' && at[1] == ',')
+            fputc('|', f.stream);
+    enum status st = file_text_close(&f, STATUS_OK);
+    s->layout = st == STATUS_OK ? arena_text(&s->keys->memory, f.text) : NULL;
+    free(f.text);
+    s->first_layers = s->last_layers = 0;
+    return s->layout ? STATUS_OK : STATUS_NOMEM;
+}
+
+static enum status read_batch(struct setup *s)
+{
+    if (s->microbatch_tokens > 0 && s->tokens > 0)
+        s->local_batch = s->microbatch_tokens / s->tokens;
+    s->batch = s->batch > 0 ? s->batch : 0;
+    if (s->pipeline <= 1) {
+        s->microbatch_size = s->local_batch;
+        s->accumulation = 1;
+    } else if (s->microbatch_tokens == 0) {
+        s->accumulation = s->microbatch_size > 0 ? s->local_batch / s->microbatch_size : 0;
+        if (s->accumulation * s->microbatch_size != s->local_batch)
+            return error_set(STATUS_INVALID,
+                             "%s: a local batch of %" PRId64 " is no multiple of microbatches of "
+                             "%" PRId64,
+                             s->keys->path, s->local_batch, s->microbatch_size);
+    } else {
+        s->microbatch_size = s->local_batch;
+    }
+    return STATUS_OK;
+}
+
+/* Sums of gradients have 32 bits. */
+static enum status read_sums(struct setup *s)
+{
+    bool fp32 = s->precision && !strcmp(s->precision, "float32");
+    setup_set_dtype(s, s->fp8 ? DATA_fp8 : fp32 ? DATA_fp32 : DATA_bf16);
+    s->reduce_bits = s->tensor > 1 ? s->bits : 32;
+    return s->reduce_bits == 16
+               ? setup_add_note(s, NOTE_LOST,
+                                "sums of gradients have 32 bits and those of tensor "
+                                "parallelism 16; the plan's have 16")
+               : STATUS_OK;
+}
+
+static enum status read_converters(struct setup *s)
+{
+    struct key *key = keys_find(s->keys, "converters");
+    s->fp8 = key && key->text && strstr(key->text, "loat8");
+    if (!s->fp8 && key && key->text && strstr(key->text, "Converter"))
+        return setup_add_note(s, NOTE_LOST, "converters: %.80s", key->text);
+    return STATUS_OK;
+}
+
+static enum status after(struct setup *s)
+{
+    PASS(find_model(s));
+    PASS(find_schedule(s));
+    if (s->layout && *s->layout)
+        PASS(read_parts(s));
+    PASS(read_batch(s));
+    PASS(read_converters(s));
+    PASS(read_sums(s));
+    s->count_embedding = s->first_layers > 0 && s->pipeline > 1;
+    s->count_head = s->last_layers > 0 && s->pipeline > 1;
+    s->first_layers = s->last_layers = 0;
+    s->uneven = 1;
+    s->sequence = s->sequence && s->tensor > 1;
+    if (s->modules) /* Python: FullAC.Config */
+        s->granularity = strstr(s->modules, "Full")     ? RECOMPUTE_FULL
+                         : strstr(s->modules, "Select") ? RECOMPUTE_SELECTIVE
+                                                        : s->granularity;
+    else if (!keys_has(s->keys, "activation_checkpoint.mode"))
+        s->granularity = RECOMPUTE_SELECTIVE;
+    s->recompute = s->granularity;
+    if (s->recompute == RECOMPUTE_SELECTIVE)
+        PASS(setup_add_note(s, NOTE_LOST,
+                            "activation_checkpoint selective keeps outputs of "
+                            "products; here what an op keeps besides its output is "
+                            "made again"));
+    s->zero = s->shard == 1 && s->context <= 1 ? 0 : 3;
+    s->zero_keep =
+        s->reshard == RESHARD_NEVER || (s->reshard == RESHARD_DEFAULT && s->pipeline > 1);
+    s->optimizer = s->strategy_text && !strcasecmp(s->strategy_text, "SGD");
+    if (s->expert_tensor > 0 && s->expert > 1 && s->expert_tensor != s->tensor)
+        return setup_add_note(s, NOTE_LOST,
+                              "expert_tensor_parallel_degree %" PRId64
+                              ": experts have the tensor parallelism of all layers",
+                              s->expert_tensor);
+    return STATUS_OK;
+}
+
+/* ---- writing */
+
+/* Names of what each stage has, where the rule of equal stages does not say it. */
+static enum status write_parts(struct setup *s)
+{
+    struct file_text f = {0};
+    int64_t layer = 0;
+    PASS(file_text_open(&f));
+    fputc('[', f.stream);
+    for (size_t k = 0; k < s->stages; k++) {
+        fprintf(f.stream, "%s[", k ? ", " : "");
+        if (k == 0)
+            fprintf(f.stream, "\"tok_embeddings\"%s", s->cut[0] || s->stages == 1 ? ", " : "");
+        for (int64_t i = 0; i < s->cut[k]; i++)
+            fprintf(f.stream, "%s\"layers.%" PRId64 "\"", i ? ", " : "", layer++);
+        if (k + 1 == s->stages)
+            fprintf(f.stream, "%s\"norm\", \"output\"", s->cut[k] ? ", " : "");
+        fputc(']', f.stream);
+    }
+    fputc(']', f.stream);
+    enum status st = file_text_close(&f, STATUS_OK);
+    s->layout = st == STATUS_OK ? arena_text(&s->keys->memory, f.text) : NULL;
+    free(f.text);
+    return s->layout ? STATUS_OK : STATUS_NOMEM;
+}
+
+static enum status name_schedule(struct setup *s)
+{
+    const char *ours = s->schedule;
+    s->schedule = NULL;
+    if (s->stages == 1)
+        return STATUS_OK;
+    for (size_t i = 0; i < SCHEDULES; i++)
+        if (!strcmp(schedules_of[i].ours, ours) && (s->chunks > 1) == (schedules_of[i].chunks > 1))
+            s->schedule = schedules_of[i].theirs;
+    return s->schedule
+               ? STATUS_OK
+               : error_set(STATUS_UNSUPPORTED,
+                           "the schedule %s of %" PRId64 " stages on each device", ours, s->chunks);
+}
+
+static enum status name_model(struct setup *s)
+{
+    s->hub = s->flavor = NULL;
+    return setup_add_note(s, NOTE_LOST,
+                          "sizes of the model: torchtitan has models by name and "
+                          "flavor; give them yourself");
+}
+
+static enum status before(struct setup *s)
+{
+    int64_t streams = s->devices / s->tensor / s->pipeline / s->context;
+    PASS(name_schedule(s));
+    PASS(name_model(s));
+    if (s->apart)
+        return error_set(STATUS_UNSUPPORTED, "ranks of a pipeline that lie together");
+    if (s->zero == 1 || s->zero == 2)
+        return error_set(STATUS_UNSUPPORTED, "ZeRO %" PRId64 ": it shards all or nothing", s->zero);
+    if (s->zero == 0 && s->context > 1)
+        return error_set(STATUS_UNSUPPORTED, "context parallelism without shards of parameters");
+    if (s->recompute_layers > 0 || s->recompute_unit > 1)
+        return error_set(STATUS_UNSUPPORTED, "recomputation of some layers, or of several at once");
+    if (s->reduce_bits != 32 && s->tensor == 1 && streams * s->context > 1)
+        return error_set(STATUS_UNSUPPORTED, "sums of gradients of %" PRId64 " bits",
+                         s->reduce_bits);
+    if (s->reduce_bits != s->bits && s->tensor > 1)
+        return error_set(STATUS_UNSUPPORTED, "sums of tensor parallelism of %" PRId64 " bits",
+                         s->reduce_bits);
+    if (s->bucket_bytes > 0)
+        PASS(setup_add_note(s, NOTE_LOST, "buckets of %" PRId64 " bytes", s->bucket_bytes));
+    s->replicate = s->zero == 0        ? streams
+                   : s->zero_group > 0 ? streams * s->context / s->zero_group
+                                       : 1;
+    s->shard = streams / s->replicate;
+    s->reshard = s->zero < 3                         ? RESHARD_DEFAULT
+                 : s->zero_keep == (s->pipeline > 1) ? RESHARD_DEFAULT
+                 : s->zero_keep                      ? RESHARD_NEVER
+                                                     : RESHARD_ALWAYS;
+    s->local_batch = s->pipeline > 1 ? s->accumulation * s->microbatch_size : s->microbatch_size;
+    if (s->pipeline > 1 || s->accumulation == 1)
+        s->batch = -1;
+    s->microbatch_size = s->pipeline > 1 ? s->microbatch_size : 1;
+    s->first_layers = s->last_layers = USUAL_LESS;
+    if (s->stages > 1)
+        PASS(write_parts(s));
+    s->sequence = s->sequence || s->tensor == 1;
+    s->precision = s->bits == 32 ? "float32" : NULL;
+    s->converters = s->dtype == DATA_fp8 ? "[\"float8\"]" : NULL;
+    if (s->dtype == DATA_fp16)
+        return error_set(STATUS_UNSUPPORTED, "numbers of fp16");
+    s->strategy_text = s->optimizer ? "SGD" : "AdamW";
+    s->granularity = s->recompute;
+    s->tokens = s->tokens > 0 ? s->tokens : 2048;
+    return STATUS_OK;
+}
+
+static void write_toml(const struct setup *s, const char *title, FILE *out)
+{
+    struct nested n = {.out = out, .style = NESTED_TOML};
+    fprintf(out, "# %s\n", title);
+    setup_write(s, rows, sizeof rows / sizeof *rows, nested_put, &n);
+    if (s->granularity == 0) /* the usual one there is selective */
+        fputs("\n[activation_checkpoint]\nmode = \"none\"\n", out);
+    nested_end(&n);
+}
+
+const struct framework framework_torchtitan = {
+    .name = "torchtitan",
+    .summary = "torchtitan: TOML; imported from its registries in Python as well",
+    .title = "torchtitan",
+    .row = rows,
+    .rows = sizeof rows / sizeof *rows,
+    .recognises = recognises,
+    .after = after,
+    .before = before,
+    .write = write_toml,
+};
