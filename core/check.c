@@ -330,7 +330,7 @@ static bool fits_zero(const struct program_stage *stage, const struct program_op
 static uint32_t most_parts(const struct program_stage *stage, const struct program_op *o)
 {
     bool shared = o->purpose == FOR_DATA || o->purpose == FOR_SHARDS;
-    if (op_is_collective(o) && o->purpose == FOR_CONTEXT)
+    if (op_is_collective(o) && (o->purpose == FOR_CONTEXT || o->purpose == FOR_TENSOR))
         return program_parts(stage, o->backward ? OP_BACKWARD : OP_FORWARD);
     if (o->kind == OP_BACKWARD || (o->kind == OP_FORWARD && stage->zero == 3))
         return program_parts(stage, (enum op_kind)o->kind);
