@@ -237,6 +237,15 @@ static enum status read_zero(struct setup *s)
     return STATUS_OK;
 }
 
+/* "0:384 200B:768": the last one, where nothing else says the batch. */
+static void read_steps(struct setup *s)
+{
+    struct key *key = keys_find(s->keys, "step_batch_size_schedule");
+    const char *last = key && key->text ? strrchr(key->text, ':') : NULL;
+    if (last && s->batch == 0)
+        s->batch = strtol(last + 1, NULL, 10);
+}
+
 /* Megatron-DeepSpeed's experts: one for a token, in every second layer, unless told otherwise. Source:
  * its megatron/arguments.py. */
 static enum status read_deepspeed_experts(struct setup *s)
@@ -264,6 +273,7 @@ static enum status after(struct setup *s)
     PASS(read_gres(s));
     find_kind(s);
     read_partition(s);
+    read_steps(s);
     PASS(read_deepspeed_experts(s));
     if (s->positions >= POSITIONS_KINDS)
         s->positions = s->positions <= POSITIONS_YARN ? POSITIONS_ROPE : POSITIONS_NONE;

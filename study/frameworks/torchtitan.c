@@ -77,12 +77,27 @@ static bool recognises(const struct keys *k)
 
 /* ---- reading */
 
+/* In Python the family is in the function's name: "deepseek_v3_16b_hybridep" of flavour "16B". */
+static void family_of_function(struct setup *s, const char *flavor, char *out, size_t room)
+{
+    struct key *config = keys_find(s->keys, "config");
+    const char *name = config && config->text ? config->text : "";
+    size_t n = strlen(flavor);
+    for (const char *at = name; n > 0 && *at; at++)
+        if (!strncasecmp(at, flavor, n) && at > name)
+            snprintf(out, room, "%.*s", (int)(at - name - 1), name);
+}
+
 /* By name and flavour, "llama3" and "8B", or by the folder of the weights. */
 static enum status find_model(struct setup *s)
 {
-    char name[160];
+    char name[160], family[64] = "?";
     const char *flavor = s->flavor ? s->flavor : "";
-    snprintf(name, sizeof name, "%.60s-%.60s", s->hub ? s->hub : "?", flavor);
+    if (s->hub)
+        snprintf(family, sizeof family, "%s", s->hub);
+    else
+        family_of_function(s, flavor, family, sizeof family);
+    snprintf(name, sizeof name, "%s-%.60s", family, flavor);
     s->model = setup_model_of(s, name);
     if (!s->model && s->activation)
         s->model = setup_model_of(s, s->activation);
