@@ -103,12 +103,8 @@ static enum status find_model(struct setup *s)
         s->model = setup_model_of(s, s->activation);
     s->hub = NULL;
     s->flavor = NULL;
-    if (!s->model)
-        PASS(setup_add_note(s, NOTE_LOST,
-                            "the model %s: foreline has none of this name; --model M "
-                            "names one",
-                            name));
-    return STATUS_OK;
+    s->unknown = arena_text(&s->keys->memory, name);
+    return s->unknown ? STATUS_OK : STATUS_NOMEM;
 }
 
 static enum status find_schedule(struct setup *s)
