@@ -274,7 +274,8 @@ static enum status check_buckets(const struct program *p, uint32_t s)
     for (uint32_t b = 0; b < stage->buckets; above = bucket[b].low, b++) {
         bool last = b + 1 == stage->buckets;
         again += bucket[b].again;
-        if (bucket[b].again && (b == 0 || stage->zero < 3 || stage->recompute != RECOMPUTE_FULL))
+        if (bucket[b].again &&
+            (b == 0 || !program_reshards(stage) || stage->recompute != RECOMPUTE_FULL))
             return error_set(STATUS_INVALID, "stage %u: bucket %u cannot be made again by itself",
                              s, b);
         if (bucket[b].bytes < 0 || bucket[b].low >= above || last != (bucket[b].low == 0))
@@ -297,6 +298,11 @@ static enum status check_stage(const struct program *p, uint32_t s)
         stage->recompute >= RECOMPUTE_KINDS)
         return error_set(STATUS_INVALID, "stage %u: %u replicas, %u shards, ZeRO %u", s,
                          stage->replicas, stage->shards, stage->zero);
+    if ((stage->keep && stage->zero < 3) || (stage->group > 0 && stage->zero == 0) ||
+        (stage->group > 0 && (stage->group >= stage->replicas || stage->group < 2 ||
+                              stage->replicas % stage->group != 0)))
+        return error_set(STATUS_INVALID, "stage %u: ZeRO %u over %u of %u replicas%s", s,
+                         stage->zero, stage->group, stage->replicas, stage->keep ? ", kept" : "");
     if (stage->zero > 0 && stage->replicas < 2)
         return error_set(STATUS_INVALID, "stage %u: ZeRO %u with one replica", s, stage->zero);
     if (stage->buckets > 1 && (stage->replicas < 2 || stage->split))
@@ -312,9 +318,10 @@ static bool fits_zero(const struct program_stage *stage, const struct program_op
     bool passing = o->microbatch != PROGRAM_NONE;
     if (!op_is_collective(o))
         return true;
+    bool wanted = o->kind == (stage->zero > 0 ? OP_REDUCESCATTER : OP_ALLREDUCE) ||
+                  (o->kind == OP_ALLREDUCE && stage->group > 0);
     if (o->purpose == FOR_DATA)
-        return o->kind == (stage->zero > 0 ? OP_REDUCESCATTER : OP_ALLREDUCE) &&
-               (stage->zero < 2 || passing);
+        return wanted && (stage->zero < 2 || passing);
     return o->purpose != FOR_SHARDS ||
            (o->kind == OP_ALLGATHER && stage->zero > 0 && passing == (stage->zero == 3));
 }
@@ -327,7 +334,18 @@ static uint32_t most_parts(const struct program_stage *stage, const struct progr
         return program_parts(stage, o->backward ? OP_BACKWARD : OP_FORWARD);
     if (o->kind == OP_BACKWARD || (o->kind == OP_FORWARD && stage->zero == 3))
         return program_parts(stage, (enum op_kind)o->kind);
-    return op_is_collective(o) && shared && stage->zero >= 2 ? stage->buckets : 0;
+    bool parted = stage->zero >= 2 || (stage->group > 0 && o->kind == OP_ALLREDUCE);
+    return op_is_collective(o) && shared && parted ? stage->buckets : 0;
+}
+
+/* Is there a collective of so many bytes of gradients between compute op i and the next one? */
+static bool is_reduced(const struct program *p, uint32_t rank, size_t i, int64_t bytes)
+{
+    bool found = false;
+    while (!found && ++i < p->op_start[rank + 1] && !op_computes(&p->op[i]))
+        found =
+            p->op[i].purpose == FOR_DATA && op_is_collective(&p->op[i]) && p->op[i].bytes == bytes;
+    return found;
 }
 
 /* Does the rank's list do what the program says of its stages? */
@@ -358,8 +376,7 @@ static enum status check_division(const struct program *p, uint32_t rank)
                               : 0;
         int64_t bytes =
             completes ? program_reduced_bytes(p, p->bucket[stage->bucket + bucket].bytes) : 0;
-        if (bytes > 0 && (i + 1 == p->op_start[rank + 1] || o[1].purpose != FOR_DATA ||
-                          !op_is_collective(&o[1]) || o[1].bytes != bytes))
+        if (bytes > 0 && !is_reduced(p, rank, i, bytes))
             return error_set(STATUS_INVALID,
                              "rank %u: %s: no collective reduces the %lld bytes of bucket %u", rank,
                              op_label(o, label), (long long)bytes, bucket);

@@ -20,9 +20,12 @@ static enum status copy_stage(struct lowering *l, uint32_t s, struct program *ou
     *to = (struct program_stage){
         .replicas = from->replicas,
         .shards = from->tensor_parallel,
+        .experts = from->expert_parallel,
         .context = from->context_parallel,
         .exchange = from->context_parallel > 1 ? l->plan->context_exchange : EXCHANGE_RING,
         .zero = lowering_zero(l, s),
+        .keep = lowering_zero(l, s) == 3 && l->plan->zero_keep,
+        .group = lowering_is_hybrid(l, s) ? l->plan->zero_group : 0,
         .recompute = from->recompute,
         .recompute_layers = from->recompute_layers,
         .recompute_unit = from->recompute_unit > 1 ? from->recompute_unit : 1,

@@ -129,7 +129,16 @@ static enum status check_counts(const struct plan *p)
         if (stage->expert_parallel < 1 || stage->replicas % stage->expert_parallel != 0)
             return error_set(STATUS_INVALID, "stage %u: experts over %u of %u replicas", s,
                              stage->expert_parallel, stage->replicas);
+        if (p->zero_group > 0 && stage->replicas > 1 && stage->replicas % p->zero_group != 0)
+            return error_set(STATUS_INVALID, "stage %u: %u replicas in groups of %u", s,
+                             stage->replicas, p->zero_group);
     }
+    if ((p->zero_group > 0 && p->zero == 0) || p->zero_group == 1)
+        return error_set(STATUS_INVALID, "groups of %u replicas that share what ZeRO %u divides",
+                         p->zero_group, p->zero);
+    if (p->zero_keep && p->zero != 3)
+        return error_set(STATUS_INVALID, "gathered parameters are kept, but ZeRO is %u, not 3",
+                         p->zero);
     return STATUS_OK;
 }
 

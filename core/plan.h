@@ -35,6 +35,7 @@ enum plan_recompute {
     RECOMPUTE_KINDS
 };
 extern const char *const plan_recompute_names[RECOMPUTE_KINDS];
+
 /* How the replicas that share a sequence bring keys and values to the tokens that look at them. */
 enum plan_exchange {
     EXCHANGE_RING,      /* from neighbour to neighbour, while attention computes with what is there
@@ -72,6 +73,12 @@ struct plan {
     uint32_t microbatches, microbatch_size;
     uint32_t zero; /* 0: none; 1, 2, 3: optimizer state, + gradients, + parameters are sharded
                     * over the replicas (ZeRO, FSDP) */
+    bool
+        zero_keep; /* ZeRO 3: parameters are gathered for the first forward of an iteration and stay until
+                     * its last backward (FSDP without resharding after the forward) */
+    uint32_t
+        zero_group; /* ZeRO: parts are spread over so many neighbouring replicas, each such group has
+                           * all of them, and the groups sum their parts (hybrid sharding); 0: all */
     int64_t bucket_bytes; /* gradients are summed in buckets of about this size while the last
                              * backward runs; 0: in one piece after it */
     enum data_type reduce_dtype; /* of numbers in sums of gradients and of tensor parallelism: fp32

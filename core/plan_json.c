@@ -151,6 +151,8 @@ static const struct json_row head_rows[] = {
     {"optimizer", PLAN(optimizer), FIELD_NEED},
     {"optimizer", .read = check_optimizer},
     {"zero", PLAN(zero), FIELD_SPARE, .max = 3},
+    {"zero_keep", PLAN(zero_keep), FIELD_SPARE},
+    {"zero_group", PLAN(zero_group), FIELD_SPARE, .max = MAX_REPLICAS},
     {"bucket_bytes", PLAN(bucket_bytes), FIELD_SPARE, .max = INT64_MAX / 65536},
     {"reduce_dtype", FIELD_CHOICE, offsetof(struct plan, reduce_dtype), FIELD_SPARE,
      .name = data_type_names, .names = DATA_TYPES},

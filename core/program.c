@@ -52,6 +52,7 @@ enum status program_plain_stages(struct program *p)
     for (uint32_t s = 0; s < p->stages; s++)
         p->stage[s] = (struct program_stage){.replicas = 1,
                                              .shards = 1,
+                                             .experts = 1,
                                              .context = 1,
                                              .recompute_unit = 1,
                                              .bucket = s,

@@ -112,21 +112,26 @@ struct program_bucket {
     bool again;    /* ZeRO 3: its forward is made again in a part of its own, before the backward of
                     * the bucket that has the last op of its unit (plan_units()) */
     int64_t bytes; /* what a shard has of its parameters, as numbers of the model: every collective
-                    * FOR_DATA of dense gradients has a bucket's (program_reduced_bytes()), every
-                    * ALLGATHER FOR_SHARDS those of all buckets or, with ZeRO
-                    * 3, of its part's and of the buckets whose weights ops of that one borrow */
+                    * FOR_DATA of dense gradients has a bucket's (program_reduced_bytes()), or, between
+                    * groups, a part's; every ALLGATHER FOR_SHARDS a call for each bucket or, with ZeRO
+                    * 3, has those of its part's and of the buckets whose weights ops of that one borrow */
 };
 
 /* How the ranks that hold a stage divide it, so that a device need not work it out from the ops. */
 struct program_stage {
     uint32_t replicas, shards; /* shards: of tensor parallelism; both >= 1 */
-    uint32_t context;   /* neighbouring replicas that share every sequence, chunks i and 2c - 1 - i
+    uint32_t experts;          /* spread over so many neighbouring replicas; 0 is as good as 1 */
+    uint32_t context;  /* neighbouring replicas that share every sequence, chunks i and 2c - 1 - i
                          * of 2c on the i-th of c; >= 1 */
-    uint32_t exchange;  /* enum plan_exchange (plan.h), where context > 1 */
-    uint32_t zero;      /* 0 .. 3: what of every bucket a replica keeps only its part of: nothing,
+    uint32_t exchange; /* enum plan_exchange (plan.h), where context > 1 */
+    uint32_t zero;     /* 0 .. 3: what of every bucket a replica keeps only its part of: nothing,
                          * optimizer state, + gradients, + parameters; 0 with one replica.
                          * Rajbhandari et al., SC 2020 */
-    uint32_t recompute; /* enum plan_recompute (plan.h), */
+    bool keep; /* ZeRO 3: parameters are gathered for one forward of an iteration and stay */
+    uint32_t
+        group; /* the parts of a bucket are spread over so many neighbouring replicas, 0: all; the
+                         * k-th ones of all groups sum what they keep */
+    uint32_t recompute;                        /* enum plan_recompute (plan.h), */
     uint32_t recompute_layers, recompute_unit; /* and which layers: struct plan_stage */
     bool split;               /* backwards, or some, come as BACKWARD_INPUT and BACKWARD_WEIGHT */
     uint32_t bucket, buckets; /* program.bucket[bucket .. bucket + buckets), buckets >= 1; */
@@ -193,6 +198,16 @@ bool program_rank_has(const struct program *p, uint32_t rank, uint32_t stage);
 /* How many model ops the stages of a rank have; their indices go to op[], stage by stage, unless it
  * is NULL. O(stages * ops of the rank). */
 size_t program_rank_ops(const struct program *p, uint32_t rank, uint32_t *op);
+/* Replicas over which the parts of a bucket are spread. */
+static inline uint32_t program_zero_members(const struct program_stage *s)
+{
+    return s->group > 0 ? s->group : s->replicas;
+}
+/* ZeRO 3: are a stage's parameters there only as buckets, while passes use them? */
+static inline bool program_reshards(const struct program_stage *s)
+{
+    return s->zero == 3 && !s->keep;
+}
 /* In how many parts a pass of the stage may come: with ZeRO 3 a FORWARD in one per bucket, from the
  * first op on; a BACKWARD in one per bucket, from the last op down, and one for the forward of every
  * bucket that is made again by itself: those of a unit, from its first op on, before the backward of

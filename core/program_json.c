@@ -105,10 +105,13 @@ static const struct json_row rank_rows[] = {
 static const struct json_row stage_rows[] = {
     {"replicas", STAGE(replicas), FIELD_NEED, COUNT},
     {"shards", STAGE(shards), FIELD_NEED, COUNT},
+    {"experts", STAGE(experts), FIELD_SPARE, .usual = 1, COUNT},
     {"context", STAGE(context), FIELD_SPARE, .usual = 1, COUNT},
     {"exchange", FIELD_CHOICE, offsetof(struct program_stage, exchange), FIELD_SPARE,
      .name = plan_exchange_names, .names = EXCHANGE_KINDS},
     {"zero", STAGE(zero), FIELD_SPARE, .max = 3},
+    {"keep", STAGE(keep), FIELD_SPARE},
+    {"group", STAGE(group), FIELD_SPARE, .max = PROGRAM_NONE - 1},
     {"recompute", FIELD_CHOICE, offsetof(struct program_stage, recompute), FIELD_SPARE,
      .name = plan_recompute_names, .names = RECOMPUTE_KINDS},
     {"recompute_layers", STAGE(recompute_layers), FIELD_SPARE, .max = UINT32_MAX},

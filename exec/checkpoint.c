@@ -51,9 +51,12 @@ static void print_shares(FILE *f, const struct program *p, uint32_t r)
                 fprintf(f, " %u:%" PRId64, s, p->bucket[b].bytes);
             shares = shares || p->bucket[b].bytes > 0;
         }
-        gathers = gathers || (stage->zero == 3 && shares);
+        gathers = gathers || (program_reshards(stage) && shares);
     }
     fprintf(f, " %d%d", shares, gathers);
+    for (uint32_t s = 0; s < p->stages; s++) /* over fewer replicas than there are */
+        if (p->stage[s].group > 0 && program_rank_has(p, r, s))
+            fprintf(f, " %u", p->stage[s].group);
 }
 
 static enum status print_plan(FILE *f, const struct program *p)

@@ -161,8 +161,9 @@ out:
 /* Sums of gradients run one after the other anyway: one need not be waited for by the next. */
 static bool follows_anyway(const struct program_op *before, const struct program_op *o)
 {
+    bool again = before->kind == OP_REDUCESCATTER && o->kind == OP_ALLREDUCE; /* of what it left */
     return op_is_collective(before) && before->purpose == FOR_DATA && op_is_collective(o) &&
-           o->purpose == FOR_DATA && o->microbatch == PROGRAM_NONE;
+           o->purpose == FOR_DATA && o->microbatch == PROGRAM_NONE && !again;
 }
 
 /* Wait for a communication op and hand what has come to the device: after the sums that it did not

@@ -25,6 +25,10 @@ out:
 static const char *beyond(const struct program *p, uint32_t r, const struct program_op *o)
 {
     bool scatters = o->kind == OP_REDUCESCATTER || o->kind == OP_ALLGATHER;
+    if (o->purpose == FOR_EXPERTS && op_is_collective(o) && p->asynchronous)
+        return "experts on other ranks without flush";
+    if (o->purpose == FOR_EXPERTS && op_is_collective(o) && p->stage[o->stage].zero >= 2)
+        return "experts on other ranks with ZeRO 2 or 3";
     if (o->purpose == FOR_CONTEXT && o->kind == OP_ALLTOALL)
         return "the all-to-all exchange of sequences";
     if (o->purpose == FOR_TENSOR && scatters)
@@ -32,7 +36,7 @@ static const char *beyond(const struct program *p, uint32_t r, const struct prog
     if (o->purpose != FOR_TIES)
         return NULL;
     for (const struct program_op *i = &p->op[p->op_start[r]]; i < o; i++)
-        if (i->stage == o->stage && i->kind == OP_REDUCESCATTER)
+        if (i->stage == o->stage && i->kind == OP_REDUCESCATTER && i->purpose == FOR_DATA)
             return "weights that stages share, whose gradients are scattered already";
     return NULL;
 }

@@ -224,14 +224,17 @@ static enum status read_traits(const struct json_at *at, struct architecture *a)
     return STATUS_OK;
 }
 
+const char *const config_dtypes[DATA_TYPES] = {"",        "float32",  "tf32",
+                                               "float16", "bfloat16", "float8_e4m3fn"};
+
 static enum status read_type(const struct json_at *at, struct architecture *a)
 {
     const char *text = "float32";
     if (json_kind(at) != JSON_IS_NULL)
         PASS(json_get_string(at, &text));
-    a->dtype = strcmp(text, "float32") == 0   ? DATA_fp32
-               : strcmp(text, "float16") == 0 ? DATA_fp16
-                                              : DATA_bf16;
+    a->dtype = DATA_bf16; /* of what is called otherwise: int8 and the like, for inference */
+    for (size_t t = DATA_ANY + 1; t < DATA_TYPES; t++)
+        a->dtype = strcmp(text, config_dtypes[t]) == 0 ? (enum data_type)t : a->dtype;
     return STATUS_OK;
 }
 

@@ -10,6 +10,9 @@
 
 struct json_at;
 
+/* What types of numbers are called in configurations ("torch_dtype"). */
+extern const char *const config_dtypes[DATA_TYPES];
+
 /* Set what "key=value key=value ..." says, by the keys of config_keys.def. STATUS_INVALID. */
 enum status config_set(struct architecture *a, const char *keys) MUST_CHECK;
 /* The architecture that a configuration describes; of one with a "text_config" that part. The

@@ -96,10 +96,7 @@ void config_write(const struct architecture *a, FILE *out)
     write_numbers(a, &w);
     write_layers(a, &w);
     if (a->dtype != DATA_ANY)
-        json_put_string(&w, "torch_dtype",
-                        a->dtype == DATA_fp32   ? "float32"
-                        : a->dtype == DATA_fp16 ? "float16"
-                                                : "bfloat16");
+        json_put_string(&w, "torch_dtype", config_dtypes[a->dtype]);
     json_close(&w);
 }
 

@@ -33,9 +33,9 @@ double auto_microbatches(const struct auto_state *s, const struct auto_shape *sh
 
 bool auto_divides(const struct auto_state *s, size_t size, size_t streams)
 {
-    size_t microbatches = s->r->samples / size;
-    return s->r->samples % size == 0 && microbatches % streams == 0 &&
-           auto_wanted(s->r->fixed.microbatches, microbatches) &&
+    size_t microbatches = s->r->samples / size, group = s->r->fixed.zero_group;
+    return (group == 0 || streams == 1 || streams % group == 0) && s->r->samples % size == 0 &&
+           microbatches % streams == 0 && auto_wanted(s->r->fixed.microbatches, microbatches) &&
            auto_wanted(s->r->fixed.microbatch_size, size);
 }
 

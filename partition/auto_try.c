@@ -192,8 +192,7 @@ static bool schedule_wanted(const struct auto_state *s, const struct schedule *s
 }
 
 /* The shape is cut when a schedule asks for it, and anew when that wants its stages elsewhere. */
-static enum status cut_for(const struct auto_state *s, const struct auto_trial *t,
-                           struct plan *cut)
+static enum status cut_for(const struct auto_state *s, struct auto_trial *t, struct plan *cut)
 {
     struct partition_request request = auto_request_for(s, &t->shape);
     const struct schedule *made = NULL;
@@ -202,6 +201,8 @@ static enum status cut_for(const struct auto_state *s, const struct auto_trial *
     if (made && made->vee == t->schedule->vee)
         return STATUS_OK;
     plan_free(cut);
+    t->begun = false;
+    t->least_s = INFINITY;
     if (t->shape.chunks > 1)
         request.schedule = t->schedule->name;
     return partition_run(t->shape.algorithm, s->m, s->t, &request, cut);
@@ -224,11 +225,11 @@ enum status auto_try_cut(struct auto_state *s, struct auto_trial *t)
         t->schedule = k == 0 ? s->usual : schedules[k - 1];
         if ((k > 0 && t->schedule == s->usual) || !schedule_wanted(s, t->schedule, &t->shape))
             continue;
+        TRY(cut_for(s, t, &cut));
         TRY(auto_leaves_out(s, AUTO_SCHEDULE, t, &left_out));
         s->result.interrupted = auto_must_stop(s);
         if (left_out || s->result.interrupted)
             continue;
-        TRY(cut_for(s, t, &cut));
         TRY(try_schedule(s, t));
     }
 out:

@@ -195,6 +195,8 @@ static enum status fill_head(const struct partition_request *r, const char *algo
     p->microbatch_size = r->microbatch_size;
     p->seed = r->seed;
     p->zero = r->zero;
+    p->zero_keep = r->zero_keep;
+    p->zero_group = r->zero_group;
     p->bucket_bytes = r->bucket_bytes;
     p->reduce_dtype = r->reduce_dtype;
     p->sequence_parallel = r->sequence_parallel;

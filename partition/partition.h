@@ -42,6 +42,8 @@ struct partition_request {
     enum plan_exchange context_exchange;
     uint32_t chunks; /* stages on each set of devices: virtual stages */
     uint32_t zero;   /* as in struct plan, and so on: */
+    bool zero_keep;
+    uint32_t zero_group;
     int64_t bucket_bytes;
     enum data_type reduce_dtype;
     bool sequence_parallel;

@@ -28,6 +28,7 @@ static const char *const category_names[TRACE_CATEGORIES] = {
     [TRACE_COMMUNICATION] = "communication",
     [TRACE_FORWARD] = "forward",
     [TRACE_BACKWARD] = "backward",
+    [TRACE_WEIGHT] = "weight gradient",
     [TRACE_UPDATE] = "update",
 };
 
@@ -35,6 +36,7 @@ static const char *colour_of(int category)
 {
     return category == TRACE_FORWARD    ? figure_forward
            : category == TRACE_BACKWARD ? figure_backward
+           : category == TRACE_WEIGHT   ? figure_weight
            : category == TRACE_UPDATE   ? figure_update
                                         : figure_communication;
 }
@@ -51,6 +53,7 @@ static void rank_name(const struct trace_events *t, size_t row, char text[LABEL_
 enum { SHADES = 4 };
 static const unsigned forward_shade[SHADES] = {0x9ED5F5, 0x6FC0EC, 0xB9E1F8, 0x56B4E9};
 static const unsigned backward_shade[SHADES] = {0xD55E00, 0xA84800, 0xE07A2B, 0xBE5200};
+static const unsigned weight_shade[SHADES] = {0xF0E442, 0xD9CB1F, 0xF5EE86, 0xE3D630};
 static const unsigned update_colour = 0x000000, wire_colour = 0x009E73;
 
 static unsigned shade_of(const struct trace_event *e)
@@ -58,6 +61,7 @@ static unsigned shade_of(const struct trace_event *e)
     size_t k = e->microbatch < 0 ? 0 : (size_t)e->microbatch % SHADES;
     return e->category == TRACE_FORWARD    ? forward_shade[k]
            : e->category == TRACE_BACKWARD ? backward_shade[k]
+           : e->category == TRACE_WEIGHT   ? weight_shade[k]
            : e->category == TRACE_UPDATE   ? update_colour
                                            : wire_colour;
 }
@@ -146,7 +150,8 @@ static void put_ranks(FILE *script, const struct trace_events *t, int row_height
 static size_t collect_keys(const struct trace_events *t,
                            struct figure_key key[TRACE_CATEGORIES + 1])
 {
-    static const int order[] = {TRACE_FORWARD, TRACE_BACKWARD, TRACE_UPDATE, TRACE_COMMUNICATION};
+    static const int order[] = {TRACE_FORWARD, TRACE_BACKWARD, TRACE_WEIGHT, TRACE_UPDATE,
+                                TRACE_COMMUNICATION};
     bool used[TRACE_CATEGORIES] = {false};
     size_t n = 0;
     for (size_t i = 0; i < t->n; i++)
@@ -185,7 +190,8 @@ static const char *border_style(const struct trace_events *t, int category, doub
 static void put_script(FILE *script, const struct trace_events *t, const struct figure_geometry *g,
                        int row_height, double end_s)
 {
-    static const int drawn[] = {TRACE_COMMUNICATION, TRACE_FORWARD, TRACE_BACKWARD, TRACE_UPDATE};
+    static const int drawn[] = {TRACE_COMMUNICATION, TRACE_FORWARD, TRACE_BACKWARD, TRACE_WEIGHT,
+                                TRACE_UPDATE};
     struct figure_unit unit = figure_time_unit(end_s);
     double pixels_per_s = (g->width - g->left - g->right) / end_s;
     size_t boxes[TRACE_CATEGORIES], numbers[TRACE_CATEGORIES];
@@ -194,7 +200,7 @@ static void put_script(FILE *script, const struct trace_events *t, const struct 
     for (int c = 0; c < TRACE_CATEGORIES; c++) {
         boxes[c] = put_boxes(script, t, c, unit.per_s);
         numbers[c] = 0;
-        if (row_height >= NUMBER_ROW && (c == TRACE_FORWARD || c == TRACE_BACKWARD))
+        if (row_height >= NUMBER_ROW && c >= TRACE_FORWARD && c <= TRACE_WEIGHT)
             numbers[c] = put_numbers(script, t, c, unit.per_s, pixels_per_s);
     }
     put_idle(script, t, end_s * unit.per_s);

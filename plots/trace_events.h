@@ -12,7 +12,8 @@
 enum trace_category {
     TRACE_COMMUNICATION,
     TRACE_FORWARD,
-    TRACE_BACKWARD,
+    TRACE_BACKWARD, /* whole, or the half that the stage before waits for */
+    TRACE_WEIGHT,   /* the other half */
     TRACE_UPDATE,
     TRACE_CATEGORIES
 };

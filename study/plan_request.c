@@ -86,6 +86,9 @@ static enum status check_together(const struct arguments *a, const struct partit
         const char *message;
     } rules[] = {
         {a->zero > 0 && alone, "--zero needs --replicas of 2 or more, over which it shards"},
+        {a->zero_keep && a->zero != 3, "--zero-keep needs --zero 3, whose parameters it keeps"},
+        {a->zero_group > 0 && (a->zero == 0 || (a->replicas && a->replicas % a->zero_group != 0)),
+         "--zero-group needs --zero of 1 or more and a multiple of it as --replicas"},
         {a->bucket_bytes > 0 && alone, "--bucket needs --replicas of 2 or more, whose gradients "
                                        "are summed"},
         {a->expert_parallel > 1 && (alone || a->replicas % a->expert_parallel != 0),
@@ -219,6 +222,8 @@ struct partition_request plan_request(const struct arguments *a)
                                       .context_exchange = exchange_of(a),
                                       .chunks = chunks_of(a),
                                       .zero = (uint32_t)a->zero,
+                                      .zero_keep = a->zero_keep && a->zero == 3,
+                                      .zero_group = a->zero ? (uint32_t)a->zero_group : 0,
                                       .bucket_bytes = (int64_t)a->bucket_bytes,
                                       .reduce_dtype = reduce_dtype_of(a),
                                       .sequence_parallel = a->sequence_parallel,
@@ -271,6 +276,8 @@ const char *plan_breaks(const struct plan *p, const struct arguments *a)
         {"stages", a->stages && p->stages != a->stages},
         {"chunks", a->chunks && plan_chunks(p) != a->chunks},
         {"zero", (a->zero || arguments_given(a, "zero")) && p->zero != a->zero},
+        {"zero-keep", a->zero_keep && a->zero == 3 && !p->zero_keep},
+        {"zero-group", a->zero_group && a->zero && p->zero_group != a->zero_group},
         {"bucket", (a->bucket_bytes > 0 || arguments_given(a, "bucket")) &&
                        p->bucket_bytes != (int64_t)a->bucket_bytes},
         {"reduce-dtype", a->reduce_dtype && p->reduce_dtype != reduce_dtype_of(a)},

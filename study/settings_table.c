@@ -153,6 +153,15 @@ const struct setting settings_table[] = {
      .least = 1, .most = MOST},
     {"zero", NUMBER(zero), PLAN_KEYS, "0|1|2|3", NULL,
      .help = "shard optimizer state, gradients, parameters over replicas (auto: searched; else 0)"},
+    {"zero-keep", FLAG(zero_keep), PLAN_KEYS, NULL, NULL,
+     .help =
+         "with --zero 3: gathered parameters stay until the last backward (FSDP without resharding "
+         "after the forward)"},
+    {"zero-group", COUNT(zero_group), PLAN_KEYS, "N", NULL,
+     .help = "with --zero: shard over N neighbouring replicas, whose groups sum their parts "
+             "(hybrid; else "
+             "over all)",
+     .least = 2, .most = MOST},
     {"bucket", BYTES(bucket_bytes), PLAN_KEYS, "SIZE", NULL,
      .help = "sum gradients in buckets of this size during the last backward; 0: after it (auto: "
              "searched; else 0)"},

@@ -47,6 +47,13 @@ struct model random_model(uint64_t *state)
         m.profile[0].forward_s[i] = part_of(state, 4e-3);
         m.profile[0].backward_s[i] = part_of(state, 8e-3);
     }
+    bool layered = random_below(state, 2) == 0; /* an op, layers of two, two ops */
+    for (size_t i = 1; layered && i + 2 < OPS; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "h.%zu.%c", (i - 1) / 2, i % 2 ? 'a' : 'b');
+        free(m.op[i].name);
+        m.op[i].name = sample_text(name);
+    }
     if (random_below(state, 2) == 0) {
         m.op[OPS - 1].shares = 0;
         m.op[OPS - 1].shared_bytes = m.op[0].parameter_bytes;
@@ -142,6 +149,8 @@ struct plan random_plan(uint64_t *state, const struct model *m, uint32_t devices
         s->tensor_parallel = narrow && team % 2 == 1 && z.shards > 1 ? z.shards / 2 : z.shards;
         s->expert_parallel = experts < z.replicas ? experts : z.replicas;
         s->recompute = (enum plan_recompute)random_below(state, RECOMPUTE_KINDS);
+        s->recompute_unit = 1 + random_below(state, 3);
+        s->recompute_layers = random_below(state, 3);
         set_devices(s, &z, team, order);
     }
     free(order);
@@ -153,6 +162,10 @@ struct plan random_plan(uint64_t *state, const struct model *m, uint32_t devices
     for (size_t k = 0; k < p.stages; k++)
         p.stage[k].context_parallel = context < z.replicas ? context : z.replicas;
     p.context_exchange = (enum plan_exchange)random_below(state, EXCHANGE_KINDS);
+    p.zero_keep = p.zero == 3 && random_below(state, 3) == 0;
+    if (p.zero > 0 && p.stage[0].expert_parallel == 1 && z.replicas % 4 == 0 &&
+        random_below(state, 2) == 0)
+        p.zero_group = 2;
     return p;
 }
 
@@ -162,11 +175,12 @@ const char *random_plan_print(const struct plan *p, char text[RANDOM_PLAN_TEXT])
     snprintf(
         text, RANDOM_PLAN_TEXT,
         "%s of %zu stages x %u replicas x %u shards (last stage %u, experts %u, context %u %s), %u "
-        "microbatches, ZeRO %u, buckets of %lld bytes%s, devices %u %u ...",
+        "microbatches, ZeRO %u%s over %u, buckets of %lld bytes%s, devices %u %u ...",
         p->schedule, p->stages, s->replicas, s->tensor_parallel,
         p->stage[p->stages - 1].tensor_parallel, s->expert_parallel, s->context_parallel,
         plan_exchange_names[p->context_exchange], p->microbatches, p->zero,
-        (long long)p->bucket_bytes, p->sequence_parallel ? ", sequence parallel" : "", s->device[0],
+        p->zero_keep ? " kept" : "", p->zero_group, (long long)p->bucket_bytes,
+        p->sequence_parallel ? ", sequence parallel" : "", s->device[0],
         s->devices > 1 ? s->device[1] : s->device[0]);
     return text;
 }

@@ -118,6 +118,7 @@ struct plan sample_plan(const struct model *m, size_t stages, uint32_t replicas,
             stage->op[k] = (uint32_t)(first + k);
         stage->replicas = replicas;
         stage->tensor_parallel = stage->expert_parallel = stage->context_parallel = 1;
+        stage->recompute_unit = 1;
         stage->devices = replicas;
         stage->device = need(calloc(replicas, sizeof *stage->device));
         for (uint32_t r = 0; r < replicas; r++)

@@ -277,7 +277,7 @@ static void wrong_configurations_are_refused_in_one_line(void **state)
         enum status st;
     } bad[] = {
         {"{\"model_type\": \"deepseek_v32\"}",
-         "config.json: no family of transformers 'deepseek_v32'; there are llama, mistral",
+         "config.json: no family of transformers 'deepseek_v32'; there are transformer, llama",
          STATUS_UNSUPPORTED},
         {"{\"model_type\": \"llama\", \"hidden_size\": \"big\"}", "config.json:1:", STATUS_PARSE},
         {"{\"model_type\": \"llama\", \"hidden_size\": -4}", "config.json:1:", STATUS_PARSE},

@@ -41,8 +41,7 @@ static void set_up(struct setup *s, struct model model, uint32_t teams, uint32_t
     s->plan = sample_plan(&s->model, model.n, replicas, microbatches, schedule);
     for (size_t k = 0; k < model.n; k++)
         for (uint32_t r = 0; r < replicas; r++)
-            s->plan.stage[k].device[r] =
-                schedule_team(order, teams, (uint32_t)k) * replicas + r;
+            s->plan.stage[k].device[r] = schedule_team(order, teams, (uint32_t)k) * replicas + r;
     if (plan_lower(&s->plan, &s->model, &s->topology, &s->program) != STATUS_OK)
         fail_msg("%s: %s", schedule, error_message());
 }

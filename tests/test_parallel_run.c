@@ -33,6 +33,10 @@ struct spread {
     int64_t bucket_bytes;
     const char *schedule; /* NULL: 1f1b */
     enum data_type reduce_dtype;
+    uint32_t recompute_layers, recompute_unit, group;
+    bool keep;
+    uint32_t context;
+    enum plan_exchange exchange;
 };
 
 /* What training has left: all parameters of every op, and the losses. */
@@ -81,6 +85,12 @@ static void pass_exchange(void *self, void *data, size_t n)
     s->to->exchange(s->to->self, data, n);
 }
 
+static void pass_context(void *self, bool scatter, void *data, size_t n)
+{
+    const struct observed_sum *s = self;
+    s->to->context(s->to->self, scatter, data, n);
+}
+
 static void pass_failure(void *self, enum status st)
 {
     const struct observed_sum *s = self;
@@ -99,7 +109,8 @@ static enum status observe_compute(void *self, uint32_t step, const struct progr
         observed->moved[sum] = 0;
     if (sum < p->ops)
         observed->step_of[sum] = step;
-    const struct layer_reduction to = {&mine, observe_sum, pass_exchange, pass_failure};
+    const struct layer_reduction to = {&mine, observe_sum, pass_exchange, pass_failure,
+                                       pass_context};
     return device_cpu.compute(self, step, op, &to);
 }
 
@@ -191,8 +202,14 @@ static void lower(const struct model *m, const struct spread *how, struct progra
         .stages = how->stages,
         .replicas = how->replicas,
         .tensor_parallel = how->shards,
+        .context_parallel = how->context,
+        .context_exchange = how->exchange,
         .chunks = how->chunks,
         .zero = how->zero,
+        .zero_keep = how->keep && how->zero == 3,
+        .zero_group = how->zero > 0 ? how->group : 0,
+        .recompute_layers = how->recompute_layers,
+        .recompute_unit = how->recompute_unit,
         .recompute = how->recompute,
         .bucket_bytes = how->bucket_bytes,
         .reduce_dtype = how->reduce_dtype,
@@ -272,7 +289,8 @@ static void compare(const char *spec, const struct spread *how, size_t n, double
         double apart = distance(&one, &other);
         print_message("%s, %s: parameters %.2g apart\n", spec, how[k].name, apart);
         assert_true(apart <= tolerance);
-        assert_true(other.buckets > 1 || how[k].bucket_bytes == 0);
+        assert_true(other.buckets > 1 || how[k].bucket_bytes == 0 ||
+                    how[k].bucket_bytes == 1 << 30);
         for (size_t i = 0; i < STEPS; i++)
             assert_near(other.loss[i], one.loss[i], tolerance);
         forget(&other);
@@ -318,6 +336,81 @@ static void data_parallel_runs_match_one_process(void **state)
     };
     compare(gpt, how, sizeof how / sizeof *how, 1e-5);
     compare(tied, how, sizeof how / sizeof *how, 1e-5);
+}
+
+/* FSDP as people use it: units that are layers, kept after the forward or not, and shards that are
+ * spread over some of the replicas only, with and without recomputation. */
+static void fsdp_runs_match_one_process(void **state)
+{
+    (void)state;
+    static const struct spread how[] = {
+        {.name = "kept", .stages = 1, .replicas = 4, .zero = 3, .keep = true},
+        {.name = "kept, in a piece",
+         .stages = 1,
+         .replicas = 2,
+         .zero = 3,
+         .keep = true,
+         .bucket_bytes = 1 << 30},
+        {.name = "recomputing", .stages = 1, .replicas = 4, .zero = 3, .recompute = RECOMPUTE_FULL},
+        {.name = "recomputing, two layers together",
+         .stages = 1,
+         .replicas = 2,
+         .zero = 3,
+         .recompute = RECOMPUTE_FULL,
+         .recompute_unit = 2},
+        {.name = "recomputing, kept",
+         .stages = 1,
+         .replicas = 2,
+         .zero = 3,
+         .keep = true,
+         .recompute = RECOMPUTE_FULL,
+         .recompute_unit = 2},
+        {.name = "ZeRO 1, groups of 2", .stages = 1, .replicas = 4, .zero = 1, .group = 2},
+        {.name = "ZeRO 1, groups of 2, buckets",
+         .stages = 1,
+         .replicas = 4,
+         .zero = 1,
+         .group = 2,
+         .bucket_bytes = 5000},
+        {.name = "ZeRO 2, groups of 2", .stages = 1, .replicas = 4, .zero = 2, .group = 2},
+        {.name = "ZeRO 3, groups of 2", .stages = 1, .replicas = 4, .zero = 3, .group = 2},
+        {.name = "ZeRO 3, groups of 2, kept, recomputing",
+         .stages = 1,
+         .replicas = 4,
+         .zero = 3,
+         .group = 2,
+         .keep = true,
+         .recompute = RECOMPUTE_FULL},
+        {.name = "2 shards, groups of 2",
+         .stages = 1,
+         .replicas = 4,
+         .shards = 2,
+         .zero = 3,
+         .group = 2},
+        {.name = "2 stages, groups of 2", .stages = 2, .replicas = 4, .zero = 3, .group = 2},
+        {.name = "2 stages, kept", .stages = 2, .replicas = 2, .zero = 3, .keep = true},
+        {.name = "interleaved, kept",
+         .stages = 4,
+         .chunks = 2,
+         .replicas = 2,
+         .zero = 3,
+         .keep = true,
+         .schedule = "interleaved"},
+        {.name = "zb-h1, groups of 2",
+         .stages = 2,
+         .replicas = 4,
+         .zero = 3,
+         .group = 2,
+         .schedule = "zb-h1"},
+        {.name = "zb-h1, kept",
+         .stages = 2,
+         .replicas = 2,
+         .zero = 3,
+         .keep = true,
+         .schedule = "zb-h1"},
+    };
+    compare(gpt, how, sizeof how / sizeof *how, 1e-5);
+    compare(tied, how, 10, 1e-5);
 }
 
 static void hybrid_runs_match_one_process(void **state)
@@ -368,6 +461,51 @@ static void hybrid_runs_match_one_process(void **state)
     compare(gpt, how, sizeof how / sizeof *how, 1e-5);
 }
 
+/* Replicas that share sequences: causal and bidirectional attention, fixed and rotary positions,
+ * grouped queries, windows, flash; every part of a pass exchanges what its attention needs. */
+static void context_parallel_runs_match_one_process(void **state)
+{
+    (void)state;
+    static const struct spread how[] = {
+        {.name = "context 2", .stages = 1, .replicas = 2, .context = 2},
+        {.name = "context 4", .stages = 1, .replicas = 4, .context = 4},
+        {.name = "context 2, all-gather",
+         .stages = 1,
+         .replicas = 2,
+         .context = 2,
+         .exchange = EXCHANGE_ALLGATHER},
+        {.name = "2 stages of 4 replicas, context 2", .stages = 2, .replicas = 4, .context = 2},
+        {.name = "2 stages, 2 shards, context 2, recomputing, ZeRO 3",
+         .stages = 2,
+         .replicas = 2,
+         .shards = 2,
+         .context = 2,
+         .zero = 3,
+         .recompute = RECOMPUTE_FULL},
+        {.name = "context 2 of 4, buckets, selective",
+         .stages = 1,
+         .replicas = 4,
+         .context = 2,
+         .bucket_bytes = 20000,
+         .recompute = RECOMPUTE_SELECTIVE},
+        {.name = "zb-h1, context 2, ZeRO 2",
+         .stages = 2,
+         .replicas = 2,
+         .context = 2,
+         .zero = 2,
+         .schedule = "zb-h1"},
+        {.name = "interleaved, context 2, ZeRO 1",
+         .stages = 4,
+         .chunks = 2,
+         .replicas = 2,
+         .context = 2,
+         .zero = 1,
+         .schedule = "interleaved"},
+    };
+    compare(gpt, how, sizeof how / sizeof *how, 1e-5);
+    compare(bert, how, 4, 1e-5);
+}
+
 /* Backwards of a stage stand in ascending order, whole or in halves. */
 static void stages_in_a_v_have_the_same_bits(void **state)
 {
@@ -392,6 +530,16 @@ static void what_is_made_again_has_the_same_bits(void **state)
     static const struct spread how[] = {
         {.name = "full", .stages = 2, .replicas = 1, .recompute = RECOMPUTE_FULL},
         {.name = "selective", .stages = 2, .replicas = 1, .recompute = RECOMPUTE_SELECTIVE},
+        {.name = "full, first layer",
+         .stages = 2,
+         .replicas = 1,
+         .recompute = RECOMPUTE_FULL,
+         .recompute_layers = 1},
+        {.name = "full, the stage",
+         .stages = 2,
+         .replicas = 1,
+         .recompute = RECOMPUTE_FULL,
+         .recompute_unit = 100},
         {.name = "full, gpipe",
          .stages = 3,
          .replicas = 1,
@@ -411,10 +559,12 @@ static void sharding_changes_no_bits(void **state)
         {.name = "ZeRO 1", .stages = 2, .replicas = 2, .zero = 1},
         {.name = "ZeRO 2", .stages = 2, .replicas = 2, .zero = 2},
         {.name = "ZeRO 3", .stages = 2, .replicas = 2, .zero = 3},
+        {.name = "ZeRO 2, buckets", .stages = 1, .replicas = 4, .zero = 2, .bucket_bytes = 9000},
+        {.name = "kept", .stages = 1, .replicas = 4, .zero = 3, .bucket_bytes = 9000, .keep = true},
     };
     struct model m = {0};
     assert_int_equal(zoo_build(gpt, &m), STATUS_OK);
-    for (size_t k = 0; k < 4; k += 2) {
+    for (size_t k = 0; k < sizeof how / sizeof *how; k += 2) {
         struct trained a, b;
         train_steps(&m, &how[k], STEPS, &a);
         train_steps(&m, &how[k + 1], STEPS, &b);
@@ -463,6 +613,9 @@ static void sums_in_bf16_change_little(void **state)
         {.name = "ZeRO 2", .stages = 2, .replicas = 2, .shards = 1, .zero = 2},
         {.name = "ZeRO 3", .stages = 2, .replicas = 2, .shards = 2, .zero = 3},
         {.name = "halves", .stages = 2, .replicas = 2, .zero = 2, .schedule = "zb-h1"},
+        {.name = "groups", .stages = 1, .replicas = 4, .zero = 3, .group = 2},
+        {.name = "groups, ZeRO 1", .stages = 1, .replicas = 4, .zero = 1, .group = 2},
+        {.name = "kept", .stages = 1, .replicas = 4, .zero = 3, .keep = true},
     };
     assert_int_equal(zoo_build(gpt, &m), STATUS_OK);
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
@@ -539,7 +692,7 @@ static int64_t said_of(const struct trained *t, const struct program_op *o, uint
         if (s->buckets == 1 || part == 0 || b + 1 == part)
             bytes += p->bucket[s->bucket + b].bytes;
     bool whole = s->buckets == 1 || part == 0 || o->purpose == FOR_DATA;
-    return bytes + (whole ? 0 : borrowed_by(t, o->stage, part - 1));
+    return bytes + (whole || s->keep ? 0 : borrowed_by(t, o->stage, part - 1));
 }
 
 static void check_moved(const struct trained *t, const char *name)
@@ -566,8 +719,20 @@ static void check_moved(const struct trained *t, const char *name)
             int64_t said = said_of(t, o, i > 0 ? p->op[i - 1].part : 0);
             if (o->purpose == FOR_DATA)
                 said = program_reduced_bytes(p, said);
+            const struct program_stage *s = &p->stage[o->stage];
+            if (o->purpose == FOR_DATA && o->kind == OP_ALLREDUCE && s->zero > 0) {
+                /* chunks of a bucket differ by a number */
+                said = program_reduced_bytes(
+                    p, p->bucket[s->bucket + (o->part ? o->part - 1u : 0)].bytes);
+                if (said / s->group != o->bytes ||
+                    fabs(mean_moved(t, r, i) - (double)o->bytes) > (double)p->reduce_bytes)
+                    fail_msg("%s: rank %u op %zu: groups sum %lld bytes, moved %g", name, r,
+                             i - p->op_start[r], (long long)o->bytes, mean_moved(t, r, i));
+                continue;
+            }
+            int64_t rest = said - o->count * o->bytes; /* of the mean of calls, rounded down */
             double more = mean_moved(t, r, i) - (double)said; /* the mean of shards, rounded down */
-            if (said != o->bytes || more < 0 ||
+            if (rest < 0 || rest >= o->count || more < 0 ||
                 more >= (p->reduce_bytes != p->number_bytes ? 1 : 1e-9))
                 fail_msg("%s: rank %u op %zu: bucket of %lld bytes, op of %lld, moved %g", name, r,
                          i - p->op_start[r], (long long)said, (long long)o->bytes,
@@ -596,7 +761,7 @@ static void what_is_lowered_is_what_is_moved(void **state)
     assert_int_equal(zoo_build(gpt, &m[0]), STATUS_OK);
     assert_int_equal(zoo_build(bert, &m[1]), STATUS_OK);
     uint64_t drawn = 0;
-    size_t in_parts = 0, shared = 0;
+    size_t in_parts = 0, shared = 0, groups = 0;
     for (size_t k = 0; k < 80; k++) {
         struct spread how = {.name = "random", .reduce_dtype = k % 5 < 2 ? DATA_bf16 : DATA_ANY};
         how.shards = 1u << random_at(7, drawn++) % 3;
@@ -609,10 +774,20 @@ static void what_is_lowered_is_what_is_moved(void **state)
         uint64_t most = (uint64_t)1 << random_at(7, drawn++) % 18; /* smaller than any op, too */
         how.bucket_bytes = k % 4 < 3 ? 1 + (int64_t)(random_at(7, drawn++) % most) : 0;
         how.bucket_bytes = ties && how.zero > 0 ? 0 : how.bucket_bytes;
+        how.keep = random_at(7, drawn++) % 3 == 0;
+        how.group = how.replicas == 4 && random_at(7, drawn++) % 2 ? 2 : 0;
+        how.recompute = random_at(7, drawn++) % 3 ? RECOMPUTE_NONE : RECOMPUTE_FULL;
+        how.recompute_unit = (uint32_t)(random_at(7, drawn++) % 4);
+        how.recompute_layers = (uint32_t)(random_at(7, drawn++) % 3);
         struct trained t;
-        char name[80];
-        snprintf(name, sizeof name, "%zu stages x %u replicas x %u shards, ZeRO %u, %lld bytes",
-                 how.stages, how.replicas, how.shards, how.zero, (long long)how.bucket_bytes);
+        char name[128];
+        snprintf(
+            name, sizeof name,
+            "%zu stages x %u replicas (groups of %u) x %u shards, ZeRO %u%s, recompute %d of %u, "
+            "%lld bytes",
+            how.stages, how.replicas, how.group, how.shards, how.zero, how.keep ? " kept" : "",
+            how.recompute, how.recompute_unit, (long long)how.bucket_bytes);
+        groups += how.group > 0 && how.zero > 0;
         train_steps(&m[k % 2], &how, 1, &t);
         check_moved(&t, name);
         for (size_t b = 0; b < t.mesh.program.buckets; b++)
@@ -621,7 +796,7 @@ static void what_is_lowered_is_what_is_moved(void **state)
         shared += t.mesh.program.stage[0].zero > 0;
         forget(&t);
     }
-    assert_true(in_parts > 4 && shared > 4);
+    assert_true(in_parts > 4 && shared > 4 && groups > 2);
     model_free(&m[0]);
     model_free(&m[1]);
 }
@@ -633,6 +808,8 @@ int main(void)
         cmocka_unit_test(what_is_lowered_is_what_is_moved),
         cmocka_unit_test(tensor_parallel_runs_match_one_process),
         cmocka_unit_test(data_parallel_runs_match_one_process),
+        cmocka_unit_test(fsdp_runs_match_one_process),
+        cmocka_unit_test(context_parallel_runs_match_one_process),
         cmocka_unit_test(hybrid_runs_match_one_process),
         cmocka_unit_test(stages_in_a_v_have_the_same_bits),
         cmocka_unit_test(what_is_made_again_has_the_same_bits),

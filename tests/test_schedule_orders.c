@@ -221,9 +221,8 @@ static void expect(const char *name, const struct schedule_place *at, const stru
         if (of[step[i].kind] != l->a[i].what || step[i].chunk != l->a[i].chunk ||
             step[i].microbatch != l->a[i].microbatch || step[i].paired != l->a[i].with)
             fail_msg("%s P=%u r=%u M=%u, step %zu: %c%u of chunk %u, published %c%u of %u", name,
-                     at->teams, at->team, at->microbatches, i, of[step[i].kind],
-                     step[i].microbatch, step[i].chunk, l->a[i].what, l->a[i].microbatch,
-                     l->a[i].chunk);
+                     at->teams, at->team, at->microbatches, i, of[step[i].kind], step[i].microbatch,
+                     step[i].chunk, l->a[i].what, l->a[i].microbatch, l->a[i].chunk);
     free(step);
 }
 
@@ -262,7 +261,8 @@ struct costs {
 struct replayed {
     struct actions list[RANKS];
     size_t at[RANKS];
-    double free_s[RANKS], done[2][2 * RANKS][MICROBATCHES]; /* forward, backward by stage; < 0: not yet */
+    double free_s[RANKS],
+        done[2][2 * RANKS][MICROBATCHES]; /* forward, backward by stage; < 0: not yet */
 };
 
 static uint32_t stage_of(uint32_t p, uint32_t r, uint32_t chunk)
@@ -380,10 +380,84 @@ static void times_are_those_of_the_published_actions(void **state)
     }
 }
 
+/* ---- pairs */
+
+/* The pair at compute op `i` of a rank: its collectives begin with it, it takes as long as the compute
+ * or the collectives of both, and what it sends leaves at its end. Returns its second compute op. */
+static size_t check_pair(const struct program *p, const struct timeline *t, size_t i)
+{
+    size_t end = i + 1, k = i, pass[2] = {i, i};
+    double compute_s = 0, calls_s = 0, ends_s = 0;
+    while (p->op[end].kind != OP_BACKWARD)
+        end++;
+    pass[1] = end;
+    for (end++; op_is_collective(&p->op[end]) && p->op[end].microbatch != PROGRAM_NONE; end++)
+        ;
+    for (; k < end; k++) {
+        double takes_s = t->end_s[k] - t->start_s[k];
+        if (op_is_message(&p->op[k]))
+            continue;
+        compute_s += op_computes(&p->op[k]) ? takes_s : 0;
+        calls_s += op_computes(&p->op[k]) ? 0 : takes_s;
+        ends_s = fmax(ends_s, t->end_s[k]);
+    }
+    assert_true(calls_s > 0);
+    assert_near(t->start_s[i + 1], t->start_s[i], 1e-12);
+    assert_near(ends_s - t->start_s[i], fmax(compute_s, calls_s), 1e-9 * ends_s);
+    for (size_t n = 0; n < 2; n++)
+        for (k = end; k < p->ops && p->op[k].kind == OP_SEND; k++)
+            assert_true(t->start_s[k] >= ends_s - 1e-12);
+    return pass[1];
+}
+
+/* Experts over two replicas, and two shards: all-to-alls and sums of either pass under the compute of
+ * both. Others follow their pass. */
+static void a_pair_hides_the_collectives_of_the_one_under_the_compute_of_the_other(void **state)
+{
+    (void)state;
+    srand(16);
+    const char *const name[] = {"dualpipe-v", "dualpipe", "zb-v"};
+    for (int k = 0; k < 60; k++) {
+        uint32_t p = 2 + (uint32_t)(rand() % 3), m = 2 * p + 2 * (uint32_t)(rand() % 4);
+        struct model model = sample_chain(2 * p, drawn(), drawn(), 0, 1000);
+        struct topology t = sample_clique(2 * p, 1e-6, 1e9);
+        struct plan plan = sample_plan(&model, 2 * p, 2, 2 * m, name[k % 3]);
+        struct program program;
+        struct simulation s = {0};
+        size_t pairs = 0;
+        for (uint32_t i = 0; i < 2 * p; i++) {
+            model.op[i].exchange_bytes = 1 + rand() % 2000000;
+            plan.stage[i].expert_parallel = 2;
+            for (uint32_t r = 0; r < 2; r++)
+                plan.stage[i].device[r] = 2 * (i < p ? i : 2 * p - 1 - i) + r;
+        }
+        if (plan_lower(&plan, &model, &t, &program) != STATUS_OK)
+            fail_msg("%s: %s", name[k % 3], error_message());
+        assert_int_equal(engine_analytic.run(&program, &t, NULL, NULL, &s), STATUS_OK);
+        for (size_t i = 0; i + 1 < program.ops; i++)
+            if (program.op[i].kind == OP_FORWARD && op_is_collective(&program.op[i + 1]) &&
+                program.dep[program.op[i + 1].dep_start] != i) {
+                i = check_pair(&program, &s.timeline, i);
+                pairs++;
+            }
+        /* of every rank M - 2 P + r + 1 twice, but for the last rank's first, and P - r - 1 */
+        size_t wanted = 0;
+        for (uint32_t r = 0; r < p; r++)
+            wanted += 2 * (2 * (m - 2 * p + r + 1) + p - r - 1);
+        assert_int_equal(pairs, k % 3 == 2 ? 0 : wanted - 2);
+        simulation_free(&s);
+        program_free(&program);
+        plan_free(&plan);
+        topology_free(&t);
+        model_free(&model);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(orders_are_the_published_ones),
+        cmocka_unit_test(a_pair_hides_the_collectives_of_the_one_under_the_compute_of_the_other),
         cmocka_unit_test(times_are_those_of_the_published_actions),
     };
     return cmocka_run_group_tests_name("schedule_orders", tests, NULL, NULL);

@@ -40,7 +40,8 @@ struct trained {
 struct spread {
     uint32_t replicas, zero;
     enum plan_recompute recompute;
-    uint32_t recompute_layers, recompute_unit;
+    uint32_t recompute_layers, recompute_unit, group;
+    bool keep;
     int64_t bucket_bytes;
     const char *schedule;
     uint32_t teams, chunks, microbatch_size;
@@ -114,6 +115,8 @@ static enum status lower(const struct model *m, const struct spread *how, struct
                                               .chunks = some(how->chunks),
                                               .replicas = how->replicas,
                                               .zero = how->zero,
+                                              .zero_keep = how->keep && how->zero == 3,
+                                              .zero_group = how->zero > 0 ? how->group : 0,
                                               .recompute = how->recompute,
                                               .recompute_layers = how->recompute_layers,
                                               .recompute_unit = how->recompute_unit,
@@ -178,6 +181,8 @@ static const char *const specs[] = {
 /* Do sums of gradients have the same order? Of two numbers any; else that of the chunks of buckets. */
 static bool sum_alike(const struct trained *a, const struct trained *b, const struct spread *how)
 {
+    if (how->group > 0 && how->zero == 1)
+        return false;
     return how->replicas == 2 || memcmp(a->cuts, b->cuts, DIGEST) == 0;
 }
 
@@ -218,6 +223,11 @@ static void so_they_are_with_recomputation_and_buckets(void **state)
                 (struct spread){.replicas = 2, .schedule = "1f1b", .bucket_bytes = 400000});
         compare(specs[k],
                 (struct spread){.replicas = 4, .schedule = "1f1b", .reduce_dtype = DATA_bf16});
+        compare(specs[k], (struct spread){.replicas = 4, .schedule = "1f1b", .group = 2});
+        compare(specs[k],
+                (struct spread){
+                    .replicas = 4, .schedule = "1f1b", .group = 2, .reduce_dtype = DATA_bf16});
+        compare(specs[k], (struct spread){.replicas = 4, .schedule = "1f1b", .keep = true});
     }
 }
 
@@ -264,8 +274,8 @@ static uint32_t draw(uint32_t n)
 /* A pipeline in any schedule that runs, of anything the executor has; four ranks a replica at most. */
 static struct spread any_pipeline(char spec[96])
 {
-    static const char *const schedule[] = {"1f1b",  "gpipe", "interleaved", "zb-h1",
-                                           "zb-v",  "dualpipe-v",     "dualpipe"};
+    static const char *const schedule[] = {"1f1b", "gpipe",      "interleaved", "zb-h1",
+                                           "zb-v", "dualpipe-v", "dualpipe"};
     const struct schedule *s;
     struct spread how = {.teams = 2 + 2 * draw(2),
                          .replicas = 1 + draw(2),
@@ -285,6 +295,7 @@ static struct spread any_pipeline(char spec[96])
     how.teams = s->crossed ? 2 : how.teams;
     how.replicas = s->crossed ? 2 : how.replicas;
     how.zero = how.replicas > 1 ? draw(4) : 0;
+    how.keep = draw(3) == 0;
     if (!s->split && draw(2))
         how.recompute = (enum plan_recompute)draw(RECOMPUTE_KINDS);
     if (how.recompute == RECOMPUTE_FULL && draw(2)) {

@@ -237,6 +237,8 @@ static enum status make_buckets(struct sum *u, struct cutting *how)
         how->layers = false;
         how->size = 2 * (how->size > least ? how->size : least + 1);
     } while (c->units && parts(u) > MAX_PARTS);
+    for (size_t b = 0; b < c->buckets; b++)
+        sum_mean_context(&c->bucket[b].context);
     c->units = c->units && c->buckets > 1;
     for (size_t b = 0; b < c->buckets; b++)
         sum_mean_context(&c->bucket[b].context);
@@ -251,7 +253,8 @@ enum status sum_make_buckets(struct sum *u)
     uint32_t zero = lowering_zero(u->l, u->stage);
     struct cutting how = {.most = MAX_BUCKETS,
                           .layers = zero == 3 && p->bucket_bytes == 0,
-                          .nested = zero == 3 && u->s->recompute == RECOMPUTE_FULL};
+                          .nested = lowering_reshards(u->l, u->stage) &&
+                                    u->s->recompute == RECOMPUTE_FULL};
     c->units = zero >= 2 && !u->l->schedule->split && c->weight_bytes > 0;
     c->overlapped = p->bucket_bytes > 0 && u->s->replicas > 1 && zero < 2 &&
                     !u->l->schedule->split && !u->l->schedule->asynchronous &&

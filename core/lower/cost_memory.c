@@ -75,7 +75,7 @@ void sum_add_memory(struct sum *u, uint32_t op, const struct cost_part *part)
  */
 static int64_t sharded(const struct sum *u, int64_t replicated_bytes, int64_t expert_bytes)
 {
-    return replicated_bytes / u->s->replicas +
+    return replicated_bytes / lowering_members(u->l, u->stage) +
            expert_bytes * u->split.expert_parallel / u->s->replicas;
 }
 
@@ -93,7 +93,7 @@ static void shard(struct sum *u, const struct cost_memory *factor)
             u->flight_bytes + sharded(u, dense * factor->gradients, experts * factor->gradients);
     if (zero >= 1 && all > 0)
         c->update_s *= (double)sharded(u, dense, experts) / (double)all;
-    if (zero == 3)
+    if (lowering_reshards(u->l, u->stage))
         c->weight_bytes = sharded(u, dense, experts);
 }
 
@@ -120,9 +120,11 @@ static void add_flight(struct sum *u, uint32_t zero, int64_t gradients)
     }
     u->flight_bytes = zero >= 2 && u->l->schedule->split ? 2 * most * gradients : 0;
     c->reduced_bytes = zero >= 2 && !u->l->schedule->split ? 2 * most * gradients : 0;
-    c->gathered_bytes = zero == 3 ? 2 * gathered : 0;
+    c->gathered_bytes = lowering_reshards(u->l, u->stage) ? 2 * gathered : 0;
     if (zero >= 2)
         c->reduced_bytes += copied(u, most);
+    if (zero >= 2 && lowering_is_hybrid(u->l, u->stage))
+        c->reduced_bytes += copied(u, most) / lowering_members(u->l, u->stage);
 }
 
 static int64_t tensor_bytes(const struct sum *u, uint32_t op)

@@ -33,7 +33,7 @@ enum status lowering_reduce(struct lowering *l, uint32_t rank, uint32_t stage, u
     struct lowering_list *list = &l->replay.list[rank];
     uint32_t team = l->shape.team_of[stage],
              shard = (rank - l->shape.first_rank[team]) % lowering_shards(l, team);
-    uint32_t all = lowering_data(l, team, shard);
+    uint32_t all = lowering_sharing(l, team, rank, shard);
     enum op_kind kind = l->plan->zero >= 1 ? OP_REDUCESCATTER : OP_ALLREDUCE;
     struct program_op op =
         list_collective(kind, FOR_DATA, stage, microbatch, all, lowering_reduced(l, sum->bytes));
@@ -47,7 +47,26 @@ enum status lowering_reduce(struct lowering *l, uint32_t rank, uint32_t stage, u
     return STATUS_OK;
 }
 
-/* The update waits for the newest reduction of its list, and so for all of them: each waits for the
+enum status lowering_sum_groups(struct lowering *l, uint32_t rank, uint32_t stage,
+                                uint32_t microbatch, const struct lowering_sum *sum, uint32_t after)
+{
+    struct lowering_list *list = &l->replay.list[rank];
+    int64_t bytes = lowering_reduced(l, sum->bytes) / lowering_members(l, stage);
+    if (l->groups.far[rank] == PROGRAM_NONE || bytes == 0)
+        return STATUS_OK;
+    struct program_op op =
+        list_collective(OP_ALLREDUCE, FOR_DATA, stage, microbatch, l->groups.far[rank], bytes);
+    uint32_t position;
+    op.part = sum->part;
+    PASS(list_append(list, &op, &position));
+    PASS(list_depend(list, after - 1));
+    if (list->summed)
+        PASS(list_depend(list, list->summed - 1));
+    list->summed = position + 1;
+    return STATUS_OK;
+}
+
+/* The update waits for the newest reductions of its list, and so for all of them: each waits for the
  * one before. */
 enum status lowering_update(struct lowering *l, uint32_t rank, uint32_t stage, uint32_t microbatch,
                             const struct lowering_cost *cost)
@@ -59,6 +78,8 @@ enum status lowering_update(struct lowering *l, uint32_t rank, uint32_t stage, u
     PASS(list_append(list, &op, &position));
     if (list->scattered)
         PASS(list_depend(list, list->scattered - 1));
+    if (list->summed)
+        PASS(list_depend(list, list->summed - 1));
     if (list->blocked)
         PASS(list_depend(list, list->blocked - 1));
     list->blocked = list->beside = 0;
@@ -67,18 +88,25 @@ enum status lowering_update(struct lowering *l, uint32_t rank, uint32_t stage, u
     return STATUS_OK;
 }
 
-/* ZeRO 1 and 2: every replica has updated its part of the parameters; now all need all. */
+/* ZeRO 1 and 2: every replica has updated its part of the parameters; now all need all, a call for each
+ * bucket that has any. */
 static enum status spread_parameters(struct lowering *l, uint32_t rank, uint32_t stage,
                                      const struct lowering_cost *cost)
 {
     uint32_t team = l->shape.team_of[stage],
-             shard = (rank - l->shape.first_rank[team]) % lowering_shards(l, team);
+             shard = (rank - l->shape.first_rank[team]) % lowering_shards(l, team), calls = 0;
     struct lowering_list *list = &l->replay.list[rank];
-    struct program_op op = list_collective(OP_ALLGATHER, FOR_SHARDS, stage, PROGRAM_NONE,
-                                           lowering_data(l, team, shard), cost->replicated_bytes);
+    for (size_t b = 0; b < cost->buckets; b++)
+        calls += cost->bucket[b].gradients.bytes > 0;
+    struct program_op op =
+        list_collective(OP_ALLGATHER, FOR_SHARDS, stage, PROGRAM_NONE,
+                        lowering_sharing(l, team, rank, shard), cost->replicated_bytes);
+    op.count = calls > 0 ? calls : 1;
+    op.bytes /= op.count;
     if (op.peer != PROGRAM_NONE && op.bytes > 0)
         PASS(append_sum(list, op, newest(list)));
     op.peer = l->groups.same[rank];
+    op.count = 1;
     op.bytes = cost->expert_bytes;
     if (op.peer != PROGRAM_NONE && op.bytes > 0)
         PASS(append_sum(list, op, newest(list)));
@@ -107,9 +135,10 @@ static enum status reduce(struct lowering *l, uint32_t rank, uint32_t stage,
                           const struct lowering_cost *cost)
 {
     /* with buckets the dense ones are under way already */
-    return lowering_reduce(l, rank, stage, PROGRAM_NONE,
-                           &(struct lowering_sum){cost->overlapped ? 0 : cost->replicated_bytes,
-                                                  cost->expert_bytes, 0});
+    const struct lowering_sum sum = {cost->overlapped ? 0 : cost->replicated_bytes,
+                                     cost->expert_bytes, 0};
+    PASS(lowering_reduce(l, rank, stage, PROGRAM_NONE, &sum));
+    return lowering_sum_groups(l, rank, stage, PROGRAM_NONE, &sum, l->replay.list[rank].scattered);
 }
 
 static enum status update(struct lowering *l, uint32_t rank, uint32_t stage,

@@ -4,6 +4,7 @@
  *   experts   neighbouring replicas over which the experts are spread
  *   context   neighbouring replicas that share their sequences
  *   same      replicas with the same part of the experts
+ *   near, far hybrid sharding: replicas among which parts are spread; replicas with the same parts
  *   ties      the teams that hold a copy of one weight, for every replica and shard
  * A folded program has one rank of each class of a team in each group, but all of its devices. The
  * groups of a kind are gone through as if the program were whole, class by class: the first one has
@@ -152,6 +153,22 @@ static enum status context_groups(struct lowering *l, uint32_t team)
     return STATUS_OK;
 }
 
+/* Hybrid sharding: neighbouring replicas that have the parts of a bucket; then those with the same ones. */
+static enum status hybrid_groups(struct lowering *l, uint32_t team)
+{
+    uint32_t shards = lowering_team(l, team)->tensor_parallel;
+    uint32_t replicas = lowering_team(l, team)->replicas, size = l->plan->zero_group;
+    if (!lowering_is_hybrid(l, team))
+        return STATUS_OK;
+    for (uint32_t shard = 0; shard < shards; shard++)
+        for (uint32_t k = 0; k < replicas; k += size)
+            PASS(add_every(l, team, shard, (struct every){k, k + size, 1}, l->groups.near));
+    for (uint32_t shard = 0; shard < shards; shard++)
+        for (uint32_t part = 0; part < size; part++)
+            PASS(add_every(l, team, shard, (struct every){part, replicas, size}, l->groups.far));
+    return STATUS_OK;
+}
+
 /* Teams other than the owner's in which an op borrows parameters of `owner`; tied[] marks them. */
 static size_t tied_teams(const struct lowering *l, uint32_t owner, bool *tied, int64_t *bytes)
 {
@@ -232,12 +249,15 @@ enum status lowering_group(struct lowering *l)
     PASS(new_ids(&l->groups.experts, lowering_ranks(l)));
     PASS(new_ids(&l->groups.same, lowering_ranks(l)));
     PASS(new_ids(&l->groups.context, lowering_ranks(l)));
+    PASS(new_ids(&l->groups.near, lowering_ranks(l)));
+    PASS(new_ids(&l->groups.far, lowering_ranks(l)));
     PASS(new_ids(&l->groups.tensor, l->shape.replicas));
     for (uint32_t team = 0; team < l->shape.teams; team++) {
         PASS(replica_groups(l, team));
         PASS(tensor_groups(l, team));
         PASS(expert_groups(l, team));
         PASS(context_groups(l, team));
+        PASS(hybrid_groups(l, team));
     }
     return tie_groups(l);
 }

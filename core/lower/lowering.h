@@ -37,7 +37,8 @@ struct lowering_list {
     uint32_t gathered;   /* position + 1 of the newest ALLGATHER of parameters, */
     uint32_t needed;     /* and of the one that the next compute op waits for */
     uint32_t reduced[2]; /* ZeRO 2, 3: of the sums of the last two buckets */
-    uint32_t scattered;  /* position + 1 of the newest REDUCESCATTER of gradients */
+    uint32_t scattered;  /* position + 1 of the newest REDUCESCATTER of gradients, */
+    uint32_t summed;     /* and of the newest sum over groups of replicas of what those left */
     uint32_t compute[2]; /* position + 1 of the last compute op and of the one before */
 };
 
@@ -151,6 +152,8 @@ struct lowering_groups {
     uint32_t *experts; /* [rank] the replicas over which its experts are spread */
     uint32_t *same;    /* [rank] the replicas that have the same experts as it */
     uint32_t *context; /* [rank] the replicas that share its sequences */
+    uint32_t *near;    /* [rank] hybrid sharding: the replicas over which its parts are spread, */
+    uint32_t *far;     /* [rank] and those that keep the same parts as it */
     uint32_t *tensor;  /* [replicas] */
     size_t ties;
     struct lowering_tie *tie; /* [ties] */
@@ -168,6 +171,7 @@ struct lowering_replay {
     uint32_t *arrived, *returned;
     uint32_t *forward; /* [(stage * microbatches + m) * parts + part] position of FORWARD */
     uint32_t *half;    /* likewise, of BACKWARD_INPUT; empty unless the schedule splits */
+    bool *gathered; /* [rank * chunks + chunk] zero_keep: a forward has gathered the parameters */
 };
 
 struct lowering {
@@ -233,6 +237,28 @@ static inline uint32_t lowering_zero(const struct lowering *l, uint32_t stage)
 {
     return l->plan->stage[stage].replicas > 1 ? l->plan->zero : 0;
 }
+/* Are parameters there only as buckets, while passes use them? */
+static inline bool lowering_reshards(const struct lowering *l, uint32_t stage)
+{
+    return lowering_zero(l, stage) == 3 && !l->plan->zero_keep;
+}
+/* Does the stage share by groups of its replicas, and over how many replicas? */
+static inline bool lowering_is_hybrid(const struct lowering *l, uint32_t stage)
+{
+    uint32_t group = l->plan->zero_group;
+    return lowering_zero(l, stage) > 0 && group > 0 && group < l->plan->stage[stage].replicas;
+}
+static inline uint32_t lowering_members(const struct lowering *l, uint32_t stage)
+{
+    return lowering_is_hybrid(l, stage) ? l->plan->zero_group : l->plan->stage[stage].replicas;
+}
+/* The group over which what ZeRO divides is scattered and gathered: all replicas, or its own. */
+static inline uint32_t lowering_sharing(const struct lowering *l, uint32_t team, uint32_t rank,
+                                        uint32_t shard)
+{
+    uint32_t near = l->groups.near[rank];
+    return near != PROGRAM_NONE ? near : lowering_data(l, team, shard);
+}
 /* Bytes of numbers of the model, as gradients and shards' activations are summed. */
 static inline int64_t lowering_reduced(const struct lowering *l, int64_t bytes)
 {
@@ -283,6 +309,12 @@ void grouping_free(struct lowering_grouping *g);
 /* turns.c: the schedules of all replicas, step by step. */
 enum status lowering_replay(struct lowering *l) MUST_CHECK;
 
+/* Is it the last microbatch that its replica has? */
+static inline bool lowering_is_last(const struct lowering *l, uint32_t stage, uint32_t microbatch)
+{
+    return microbatch + plan_streams(&l->plan->stage[stage]) >= l->plan->microbatches;
+}
+
 /* One shard's part of a step while it is appended. */
 struct pass {
     struct lowering *l;
@@ -302,9 +334,12 @@ struct pass {
 void lowering_wake(struct lowering *l, uint32_t replica);
 /* Is everything there that the replica's next step, or pair of steps, needs from other stages? */
 bool lowering_is_ready(const struct lowering *l, const struct lowering_replica *replica);
-/* Append it; of a pair `step` is the second one then. computed[shards] is room. */
-enum status lowering_run(struct lowering *l, struct lowering_replica *replica,
+/* Append it: computed[shards], out, is what its messages wait for; */
+enum status lowering_run(struct lowering *l, const struct lowering_replica *replica,
                          uint32_t *computed) MUST_CHECK;
+/* and the messages. Of a pair `step` is the second one then. */
+enum status lowering_send(struct lowering *l, struct lowering_replica *replica,
+                          const uint32_t *computed) MUST_CHECK;
 /* All replicas have come to their sums: these happen in this instant for all of them. */
 enum status lowering_reduce_team(struct lowering *l, uint32_t team) MUST_CHECK;
 /* A compute op, or a part of one, that waits for its inputs and for what blocks the list. */
@@ -333,6 +368,8 @@ enum status pass_backward(const struct pass *a, uint32_t *position) MUST_CHECK;
 /* ZeRO 3: dense parameters of bucket part - 1, or of all when part is 0, and those of experts, over
  * the replicas that have the same; ahead: not for the next compute op but for the one behind it. */
 enum status pass_gather(const struct pass *a, size_t part, bool ahead) MUST_CHECK;
+/* Does the pass have to gather? With zero_keep the first forward does. */
+bool pass_gathers(const struct pass *a);
 
 /* finish.c: sums of gradients and updates at the end of the iteration. */
 enum status lowering_finish(struct lowering *l) MUST_CHECK;
@@ -341,6 +378,11 @@ enum status lowering_finish(struct lowering *l) MUST_CHECK;
  * The op waits for the list's newest op that computes. */
 enum status lowering_reduce(struct lowering *l, uint32_t rank, uint32_t stage, uint32_t microbatch,
                             const struct lowering_sum *sum) MUST_CHECK;
+/* Hybrid sharding: sum what groups of replicas have of them, once, when the op at `after` - 1 has
+ * scattered them; else nothing. */
+enum status lowering_sum_groups(struct lowering *l, uint32_t rank, uint32_t stage,
+                                uint32_t microbatch, const struct lowering_sum *sum,
+                                uint32_t after) MUST_CHECK;
 enum status lowering_update(struct lowering *l, uint32_t rank, uint32_t stage, uint32_t microbatch,
                             const struct lowering_cost *cost) MUST_CHECK;
 

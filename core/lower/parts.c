@@ -24,15 +24,26 @@ static enum status gather_over(const struct pass *a, uint32_t group, uint8_t par
     return STATUS_OK;
 }
 
+bool pass_gathers(const struct pass *a)
+{
+    const struct lowering *l = a->l;
+    if (!l->plan->zero_keep)
+        return l->plan->zero == 3;
+    return !l->replay.gathered[a->rank * l->shape.chunks + a->s.chunk];
+}
+
 enum status pass_gather(const struct pass *a, size_t part, bool ahead)
 {
     const struct lowering *l = a->l;
     const struct lowering_bucket *b = part > 0 ? &a->cost->bucket[part - 1] : NULL;
     int64_t dense = b ? b->gradients.bytes + b->borrowed_bytes : a->cost->replicated_bytes,
             experts = b ? b->expert_bytes : a->cost->expert_bytes;
-    if (l->plan->zero < 3)
+    if (!pass_gathers(a))
         return STATUS_OK;
-    PASS(gather_over(a, lowering_data(l, a->replica->team, a->shard), (uint8_t)part, ahead, dense));
+    if (b && l->plan->zero_keep) /* lenders come before: theirs are there */
+        dense -= b->borrowed_bytes;
+    PASS(gather_over(a, lowering_sharing(l, a->replica->team, a->rank, a->shard), (uint8_t)part,
+                     ahead, dense));
     return gather_over(a, l->groups.same[a->rank], (uint8_t)part, ahead, experts);
 }
 
@@ -87,8 +98,16 @@ static struct part next_part(const struct lowering_cost *c, const struct part *n
     return (struct part){end - 1, end - 1 > first};
 }
 
-/* What completes the gradients of a bucket, and their sum. */
-static enum status complete_bucket(const struct pass *a, size_t b, uint8_t part, uint32_t *position)
+/* What groups of replicas have still to sum, and what has scattered it. */
+struct owed {
+    struct lowering_sum sum;
+    uint32_t after;
+};
+
+/* What completes the gradients of a bucket, and their sum. Groups of replicas sum theirs one part later,
+ * so that no part waits for what was scattered behind the one before it. */
+static enum status complete_bucket(const struct pass *a, size_t b, uint8_t part, struct owed *owed,
+                                   uint32_t *position)
 {
     const struct lowering_cost *c = a->cost;
     const struct lowering_bucket *bucket = &c->bucket[b];
@@ -100,7 +119,12 @@ static enum status complete_bucket(const struct pass *a, size_t b, uint8_t part,
     PASS(pass_append(a, part, seconds, b + 1 == c->buckets ? c->stash_bytes : 0, position));
     if (c->units)
         PASS(depend_on_memory(a->list));
-    PASS(lowering_reduce(a->l, a->rank, a->stage, c->units ? a->s.microbatch : PROGRAM_NONE, &sum));
+    uint32_t microbatch = c->units ? a->s.microbatch : PROGRAM_NONE;
+    PASS(lowering_reduce(a->l, a->rank, a->stage, microbatch, &sum));
+    PASS(lowering_sum_groups(a->l, a->rank, a->stage, microbatch, &owed->sum, owed->after));
+    *owed = (struct owed){.after = a->list->scattered};
+    if (lowering_is_last(a->l, a->stage, a->s.microbatch))
+        owed->sum = (struct lowering_sum){.bytes = sum.bytes, .part = (uint8_t)(b + 1)};
     if (c->units && sum.bytes + sum.expert_bytes > 0) {
         a->list->reduced[1] = a->list->reduced[0];
         a->list->reduced[0] = a->list->scattered;
@@ -117,6 +141,7 @@ enum status pass_backward(const struct pass *a, uint32_t *position)
     while (first + 1 < c->buckets && c->bucket[first + 1].gradients.again)
         first++;
     struct part now = {first, first > 0}, next;
+    struct owed owed = {0};
     if (c->units)
         PASS(pass_gather(a, now.bucket + 1, false));
     for (uint8_t part = 1; now.bucket < c->buckets; part++, now = next) {
@@ -126,7 +151,8 @@ enum status pass_backward(const struct pass *a, uint32_t *position)
         if (now.again)
             PASS(forward_of(a, now.bucket, part, 0, position));
         else
-            PASS(complete_bucket(a, now.bucket, part, position));
+            PASS(complete_bucket(a, now.bucket, part, &owed, position));
     }
-    return STATUS_OK;
+    return lowering_sum_groups(a->l, a->rank, a->stage, c->units ? a->s.microbatch : PROGRAM_NONE,
+                               &owed.sum, owed.after);
 }

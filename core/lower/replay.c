@@ -1,9 +1,9 @@
 /* One step of a replica's schedule in its turn (turns.c): the compute op, or the pair of them, and
  * what belongs to its microbatch.
  *   1. lowering_is_ready(): is everything there that it needs from other stages?
- *   2. lowering_run() for each shard: ALLGATHER (ZeRO 3), the compute op, collectives inside the
+ *   2. lowering_run(): for each shard ALLGATHER (ZeRO 3), the compute op, collectives inside the
  *      stage
- *   3. transfer(): SEND in this list and RECV in the receiver's in the same instant
+ *   3. lowering_send(): SEND in this list and RECV in the receiver's in the same instant
  *   4. lowering_reduce_team(), when gradients are reduced after every backward: once all replicas of
  *      the team stand there, so that the collective has one place in all of their lists */
 #include "core/array.h"
@@ -209,12 +209,6 @@ static enum status calls_after(const struct pass *a, uint32_t *position)
     return call(a, OP_ALLTOALL, FOR_EXPERTS, l->groups.experts[a->rank], experts, position);
 }
 
-/* Is it the last microbatch that its replica has? */
-static bool is_last(const struct lowering *l, uint32_t stage, uint32_t microbatch)
-{
-    return microbatch + plan_streams(&l->plan->stage[stage]) >= l->plan->microbatches;
-}
-
 /* Without the collectives that follow; *position: the last compute op. */
 static enum status compute(const struct pass *a, uint32_t *position)
 {
@@ -229,10 +223,10 @@ static enum status compute(const struct pass *a, uint32_t *position)
         l->plan->zero >= 2 && lowering_data(l, a->replica->team, a->shard) != PROGRAM_NONE;
     double slower = a->slower || shared ? 1 + c->slowdown : 1;
     seconds *= slower;
-    if (a->s.kind == OP_FORWARD && c->units && l->plan->zero == 3) {
+    if (a->s.kind == OP_FORWARD && c->units && pass_gathers(a)) {
         PASS(pass_forward(a, position));
     } else if (a->s.kind == OP_BACKWARD &&
-               (c->units || (c->overlapped && is_last(l, a->stage, a->s.microbatch)))) {
+               (c->units || (c->overlapped && lowering_is_last(l, a->stage, a->s.microbatch)))) {
         PASS(pass_backward(a, position));
     } else {
         bool forward = a->s.kind == OP_FORWARD;
@@ -244,8 +238,10 @@ static enum status compute(const struct pass *a, uint32_t *position)
         PASS(pass_append(a, 0, seconds, a->s.kind == OP_BACKWARD_INPUT ? 0 : c->stash_bytes,
                          position));
     }
-    if (a->s.kind == OP_FORWARD)
+    if (a->s.kind == OP_FORWARD) {
         l->replay.forward[slot] = *position;
+        l->replay.gathered[a->rank * l->shape.chunks + a->s.chunk] = true;
+    }
     if (a->s.kind == OP_BACKWARD_INPUT)
         l->replay.half[slot] = *position;
     return STATUS_OK;
@@ -312,36 +308,38 @@ static enum status run_beside(struct pass *a /* [2] */, uint32_t *position)
     return STATUS_OK;
 }
 
-/* A pair leaves the replica at its second step. */
-static enum status run_pair(struct lowering *l, struct lowering_replica *replica,
-                            uint32_t *computed /* [shards] */)
+enum status lowering_run(struct lowering *l, const struct lowering_replica *replica,
+                         uint32_t *computed)
 {
-    struct pass a[2] = {0};
-    if (l->shape.context > 1)
+    struct pass a[2];
+    bool paired = replica->schedule[replica->step].paired;
+    if (paired && l->shape.context > 1)
         return error_set(STATUS_UNSUPPORTED, "schedule %s with context parallelism",
                          l->plan->schedule);
     for (uint32_t shard = 0; shard < replica->shards; shard++) {
-        for (size_t k = 0; k < 2; k++)
+        for (size_t k = 0; k <= paired; k++)
             PASS(make_pass(l, replica, replica->step + k, shard, &a[k]));
-        PASS(run_beside(a, &computed[shard]));
+        if (paired) {
+            PASS(run_beside(a, &computed[shard]));
+        } else {
+            PASS(compute(a, &computed[shard]));
+            PASS(calls_after(a, &computed[shard]));
+        }
     }
-    PASS(send_on(&a[0], computed));
-    PASS(send_on(&a[1], computed));
-    replica->step++;
     return STATUS_OK;
 }
 
-enum status lowering_run(struct lowering *l, struct lowering_replica *replica, uint32_t *computed)
+enum status lowering_send(struct lowering *l, struct lowering_replica *replica,
+                          const uint32_t *computed)
 {
-    struct pass a = {0};
-    if (replica->schedule[replica->step].paired)
-        return run_pair(l, replica, computed);
-    for (uint32_t shard = 0; shard < replica->shards; shard++) {
-        PASS(make_pass(l, replica, replica->step, shard, &a));
-        PASS(compute(&a, &computed[shard]));
-        PASS(calls_after(&a, &computed[shard]));
+    struct pass a;
+    bool paired = replica->schedule[replica->step].paired;
+    for (size_t k = 0; k <= paired; k++) {
+        PASS(make_pass(l, replica, replica->step + k, 0, &a));
+        PASS(send_on(&a, computed));
     }
-    return send_on(&a, computed);
+    replica->step += paired;
+    return STATUS_OK;
 }
 
 enum status lowering_reduce_team(struct lowering *l, uint32_t team)
@@ -352,10 +350,12 @@ enum status lowering_reduce_team(struct lowering *l, uint32_t team)
         for (uint32_t shard = 0; shard < replica->shards; shard++) {
             struct pass a;
             PASS(make_pass(l, replica, replica->step, shard, &a));
+            struct lowering_sum sum = {a.cost->replicated_bytes, a.cost->expert_bytes, 0};
             if (!a.cost->units) /* else every part of the backward has had its sum */
-                PASS(lowering_reduce(
-                    l, a.rank, a.stage, a.s.microbatch,
-                    &(struct lowering_sum){a.cost->replicated_bytes, a.cost->expert_bytes, 0}));
+                PASS(lowering_reduce(l, a.rank, a.stage, a.s.microbatch, &sum));
+            if (!a.cost->units && lowering_is_last(l, a.stage, a.s.microbatch))
+                PASS(lowering_sum_groups(l, a.rank, a.stage, a.s.microbatch, &sum,
+                                         a.list->scattered));
             if (l->schedule->asynchronous)
                 PASS(lowering_update(l, a.rank, a.stage, a.s.microbatch, a.cost));
         }

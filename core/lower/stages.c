@@ -147,6 +147,7 @@ static enum status allocate(struct lowering *l)
     PASS(ARRAY_NEW(l->replay.returned, l->shape.edges * slots));
     PASS(ARRAY_NEW(l->replay.forward, l->plan->stages * slots));
     PASS(ARRAY_NEW(l->replay.half, l->schedule->split ? l->plan->stages * slots : 0));
+    PASS(ARRAY_NEW(l->replay.gathered, (size_t)lowering_ranks(l) * l->shape.chunks));
     for (uint32_t team = 0, c = 0; team < l->shape.teams; team++)
         for (uint32_t replica = 0; replica < lowering_replicas(l, team); replica++, c++)
             l->replay.replica[c] = (struct lowering_replica){
@@ -218,6 +219,11 @@ enum status lowering_check(const struct lowering *l)
                          "%s needs equally many replicas of every stage, and these equally many of "
                          "the %u microbatches",
                          what, p->microbatches);
+    for (uint32_t s = 0; s < p->stages; s++)
+        if (p->stage[s].expert_parallel > 1 && lowering_is_hybrid(l, s))
+            return error_set(STATUS_UNSUPPORTED,
+                             "stage %u: experts over %u replicas, and ZeRO over groups of %u", s,
+                             p->stage[s].expert_parallel, p->zero_group);
     if (l->schedule->asynchronous && p->zero > 0)
         return error_set(STATUS_UNSUPPORTED, "schedule %s with ZeRO", p->schedule);
     for (uint32_t t = 0; l->schedule->asynchronous && t < l->shape.teams; t++)
@@ -266,6 +272,7 @@ void lowering_free(struct lowering *l)
     free(l->replay.returned);
     free(l->replay.forward);
     free(l->replay.half);
+    free(l->replay.gathered);
     free(l->shape.edge);
     free(l->shape.in_start);
     free(l->shape.out_start);
@@ -284,6 +291,8 @@ void lowering_free(struct lowering *l)
     free(l->groups.experts);
     free(l->groups.same);
     free(l->groups.context);
+    free(l->groups.near);
+    free(l->groups.far);
     free(l->groups.tensor);
     free(l->groups.tie);
 }

@@ -57,23 +57,38 @@ static bool reduces_now(const struct lowering *l, const struct lowering_replica 
            (l->plan->zero >= 2 || l->schedule->asynchronous);
 }
 
-/* One step of replica c, if it can be taken. */
-static enum status take_turn(struct lowering *l, uint32_t c, uint32_t *computed /* [shards] */)
+/* The step is taken, but for the sum of its gradients. */
+static enum status end_step(struct lowering *l, struct lowering_replica *replica)
 {
-    struct lowering_replica *replica = &l->replay.replica[c];
-    if (replica->reduces || replica->step == replica->steps)
-        return STATUS_OK;
-    if (!lowering_is_ready(l, replica))
-        return STATUS_OK;
-    PASS(lowering_run(l, replica, computed));
     if (!reduces_now(l, replica)) {
         replica->step++;
-        lowering_wake(l, c); /* one step per turn: RECVs stand near where they are needed */
-        return STATUS_OK;
+        lowering_wake(l, (uint32_t)(replica - l->replay.replica));
+        return STATUS_OK; /* one step per turn: RECVs stand near where they are needed */
     }
     replica->reduces = true;
     if (++l->replay.reducing[replica->team] == lowering_replicas(l, replica->team))
         PASS(lowering_reduce_team(l, replica->team));
+    return STATUS_OK;
+}
+
+/* One step of replica c, if it can be taken. Replicas between which microbatches cross take theirs
+ * together: what one makes is sent when collectives of both are in the lists. */
+static enum status take_turn(struct lowering *l, uint32_t c, uint32_t *computed /* [2][shards] */)
+{
+    struct lowering_replica *replica[2] = {&l->replay.replica[c]};
+    uint32_t n = l->schedule->crossed ? 2 : 1, first = l->shape.first_replica[replica[0]->team];
+    if (n == 2)
+        replica[1] = &l->replay.replica[first + ((c - first) ^ 1)];
+    for (uint32_t k = 0; k < n; k++)
+        if (replica[k]->reduces || replica[k]->step == replica[k]->steps ||
+            !lowering_is_ready(l, replica[k]))
+            return STATUS_OK;
+    for (uint32_t k = 0; k < n; k++)
+        PASS(lowering_run(l, replica[k], computed + k * l->shape.most_shards));
+    for (uint32_t k = 0; k < n; k++)
+        PASS(lowering_send(l, replica[k], computed + k * l->shape.most_shards));
+    for (uint32_t k = 0; k < n; k++)
+        PASS(end_step(l, replica[k]));
     return STATUS_OK;
 }
 
@@ -83,7 +98,7 @@ static enum status take_turns(struct lowering *l)
     enum status st = STATUS_OK;
     size_t remaining = 0;
     uint32_t *computed;
-    TRY(ARRAY_NEW(computed, l->shape.most_shards));
+    TRY(ARRAY_NEW(computed, 2 * (size_t)l->shape.most_shards));
     while (l->replay.length > 0) {
         uint32_t c = l->replay.queue[l->replay.head];
         l->replay.head = l->replay.head + 1 < l->shape.replicas ? l->replay.head + 1 : 0;

@@ -43,7 +43,8 @@ static void middle(struct step_writer *w, uint32_t ranks, uint32_t rank, uint32_
 static void drain(struct step_writer *w, uint32_t ranks, uint32_t rank)
 {
     uint32_t after = ranks - rank - 1, put_off = 0;
-    uint32_t whole = 2 * ((rank + 1) / 2) + 1 - rank % 2; /* backwards of step 6 that are not split */
+    uint32_t whole =
+        2 * ((rank + 1) / 2) + 1 - rank % 2; /* backwards of step 6 that are not split */
     for (uint32_t k = 0; k < 2 * (rank + 1); k++) {
         step_next(w, k < whole ? OP_BACKWARD : OP_BACKWARD_INPUT, 1 - k % 2);
         put_off += k >= whole;

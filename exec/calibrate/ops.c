@@ -330,7 +330,7 @@ static enum status update_pass(struct bench *bench, const struct update_bed *b, 
         struct stage_bucket all = {.n = b->n, .own = {0, b->n}};
         struct stage s = {.on = bench->on,
                           .program = &none,
-                          .share = {.buckets = 1, .bucket = &all},
+                          .share = {.buckets = 1, .regions = 1, .bucket = &all},
                           .layout.parameters = b->n,
                           .state = {.learning_rate = 1e-3,
                                     .parameter = own,

@@ -78,9 +78,11 @@ enum status launch_allocate(struct run *run)
     PASS(ARENA_NEW(&run->reports.memory, run->reports.loss, steps * ranks));
     PASS(ARENA_NEW(&run->reports.memory, run->reports.op_start_s, times));
     PASS(ARENA_NEW(&run->reports.memory, run->reports.op_end_s, times));
-    for (size_t r = 0; r < run->program->ranks; r++)
-        if (run->program->rank[r].shard >= run->reports.shards)
-            run->reports.shards = run->program->rank[r].shard + (size_t)1;
+    for (size_t s = 0; s < run->program->stages; s++) {
+        const struct program_stage *of = &run->program->stage[s];
+        size_t parts = (size_t)of->shards * (of->experts > 1 ? of->experts : 1);
+        run->reports.shards = parts > run->reports.shards ? parts : run->reports.shards;
+    }
     PASS(ARENA_NEW(&run->reports.memory, run->reports.digests,
                    run->model->n * run->reports.shards * DIGEST));
     return ARENA_NEW(&run->reports.memory, run->reports.digested,

@@ -104,8 +104,23 @@ enum status launch_take_step(struct run *run, uint32_t rank, const char *payload
     return STATUS_OK;
 }
 
-/* The digests of the ops in own[n] of a shard; they are equal on all replicas. */
-static enum status take_digests(struct run *run, uint32_t shard, const uint32_t *own, size_t n,
+/* Which part of an op's parameters a rank has: its shard's, and of experts that are spread over
+ * replicas those of its replica. */
+static size_t part_of(const struct run *run, uint32_t rank, uint32_t op)
+{
+    const struct program *p = run->program;
+    const struct program_rank *me = &p->rank[rank];
+    size_t at = 0, s = 0;
+    while (at < run->model->n && p->stage_op[at] != op)
+        at++;
+    while (s + 1 < p->stages && p->stage_start[s + 1] <= at)
+        s++;
+    uint32_t experts = run->model->op[op].exchange_bytes > 0 ? p->stage[s].experts : 1;
+    return me->shard + (experts > 1 ? me->replica % experts * (size_t)p->stage[s].shards : 0);
+}
+
+/* The digests of the ops in own[n] of a rank; they are equal on all replicas that have the same. */
+static enum status take_digests(struct run *run, uint32_t rank, const uint32_t *own, size_t n,
                                 const char *payload)
 {
     for (size_t k = 0; k < n; k++) {
@@ -113,7 +128,7 @@ static enum status take_digests(struct run *run, uint32_t shard, const uint32_t 
         memcpy(&d, payload + k * sizeof d, sizeof d);
         if (d.op != own[k] || d.op >= run->model->n)
             return error_set(STATUS_IO, "sends the digest of an op that is not its own");
-        size_t at = d.op * run->reports.shards + shard;
+        size_t at = d.op * run->reports.shards + part_of(run, rank, (uint32_t)d.op);
         uint8_t *known = run->reports.digests + at * DIGEST;
         if (run->reports.digested[at] && memcmp(known, d.digest, DIGEST))
             return error_set(STATUS_INVALID,
@@ -141,8 +156,7 @@ enum status launch_take_done(struct run *run, uint32_t rank, const char *payload
     uint32_t *own = NULL;
     PASS(ARRAY_NEW(own, n));
     program_rank_ops(run->program, rank, own);
-    enum status st =
-        take_digests(run, run->program->rank[rank].shard, own, n, payload + sizeof done);
+    enum status st = take_digests(run, rank, own, n, payload + sizeof done);
     free(own);
     return st;
 }

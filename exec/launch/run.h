@@ -135,7 +135,7 @@ struct run_reports {
     double *start_s, *end_s;       /* [steps * ranks] of each rank's step */
     double *loss;                  /* [steps * ranks] */
     double *op_start_s, *op_end_s; /* [options->steps * ops] measured steps only */
-    size_t shards;                 /* most of any stage */
+    size_t shards;                 /* most of any stage, times ranks that experts are spread over */
     uint8_t *digests;              /* [model->n * shards * DIGEST] of each op's parameters */
     bool *digested;                /* [model->n * shards] */
 };

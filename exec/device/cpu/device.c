@@ -35,6 +35,8 @@ static void device_close(void *self)
         real *half = i == 0 ? c->flight.reduced : c->flight.gathered;
         if (half)
             on->backend->release(on->self, half);
+        if (i == 0 && c->flight.summed)
+            on->backend->release(on->self, c->flight.summed);
     }
     for (size_t k = 0; c && k < c->stages; k++)
         stage_close(&c->stage[k]);
@@ -225,7 +227,7 @@ static enum status digest(void *self, uint32_t op, uint8_t out[DIGEST])
     memset(out, 0, DIGEST);
     if (l->parameters == 0)
         return STATUS_OK;
-    if (s->share.zero < 3)
+    if (!s->share.reshards)
         return digest_parameters(s, k, out);
     memcpy(out, s->state.digest[k], DIGEST);
     return STATUS_OK;

@@ -78,13 +78,26 @@ static enum status place_copies(struct stage *s)
     return STATUS_OK;
 }
 
+/* Own ones of the ops whose experts are spread, or of the others. */
+static void place_own(struct stage *s, bool spread)
+{
+    for (size_t k = 0; k < s->layout.n; k++) {
+        struct stage_op *o = &s->layout.op[k];
+        if ((o->layer.spread > 1) != spread)
+            continue;
+        o->parameter = s->layout.parameters;
+        s->layout.parameters = size_plus(s->layout.parameters, o->layer.parameters);
+    }
+}
+
 static enum status place_parameters(struct stage *s)
 {
     PASS(place_copies(s));
+    place_own(s, false);
+    s->layout.dense_n = s->layout.parameters;
+    place_own(s, true);
     for (size_t k = 0; k < s->layout.n; k++) {
         struct stage_op *o = &s->layout.op[k];
-        o->parameter = s->layout.parameters;
-        s->layout.parameters = size_plus(s->layout.parameters, o->layer.parameters);
         if (!o->layer.tied || o->owner == NOWHERE)
             continue;
         o->shared = s->layout.op[o->owner].parameter; /* owners come before */
@@ -127,7 +140,7 @@ static enum status start_parameters(struct stage *s)
         const struct layer *l = &o->layer;
         if (s->state.owned)
             PASS(start_owned(s, o));
-        if (s->share.zero == 3)
+        if (s->share.reshards)
             continue;
         PASS(start(s, l, o->index, l->parameters, s->state.parameter + o->parameter));
         if (!l->tied || o->owner != NOWHERE)
@@ -274,19 +287,19 @@ static void list_arrays(struct stage *s, struct array array[ARRAYS])
     bool gathers_half = s->share.gathered == ELEMENT_BF16;
     bool half = s->share.reduced == ELEMENT_BF16 || (s->share.zero == 1 && gathers_half);
     size_t half_n = s->layout.parameters;
-    for (size_t b = 0; b < s->share.buckets && s->share.zero == 3; b++) {
+    for (size_t b = 0; b < s->share.buckets && s->share.reshards; b++) {
         size_t n = s->share.bucket[b].gathered;
         half_n = b == 0 || n > half_n ? n : half_n;
     }
     const struct array all[ARRAYS] = {
-        {s->share.zero < 3, &s->state.version[0].data, s->layout.parameters},
+        {!s->share.reshards, &s->state.version[0].data, s->layout.parameters},
         {s->share.zero < 2, &s->state.gradient, s->layout.parameters},
         {halved, &s->state.halved.data[0], s->layout.parameters},
         {halved, &s->state.halved.data[1], s->layout.parameters},
         {adam, &s->state.moment, s->layout.owned_n},
         {adam, &s->state.square, s->layout.owned_n},
         {s->share.zero >= 2, &s->state.sum, s->layout.owned_n},
-        {s->share.zero >= (gathers_half ? 1 : 3), &s->state.owned, s->layout.owned_n},
+        {gathers_half ? s->share.zero >= 1 : s->share.reshards, &s->state.owned, s->layout.owned_n},
         {s->share.zero < 2 && half && is_shared(s), &s->state.reduced,
          s->layout.parameters / 2 + 1},
         {true, &s->pass.tied, s->layout.tied_size},
@@ -302,7 +315,7 @@ static enum status check_memory(const struct stage *s, const struct array array[
     size_t need = s->layout.slot_size, most = 0;
     for (size_t b = 0; b < s->share.buckets && s->share.zero >= 2; b++) {
         const struct stage_bucket *p = &s->share.bucket[b]; /* two of each are in flight */
-        size_t n = p->n + (s->share.zero == 3 ? p->gathered : 0);
+        size_t n = p->n + (s->share.reshards ? p->gathered : 0);
         most = n > most ? n : most;
     }
     need = size_plus(need, size_times(2, most));
@@ -414,7 +427,7 @@ enum status stage_layout(struct stage *s)
     PASS(stage_allocate(s, microbatches, sizeof *s->stash.slot_of, &s->stash.slot_of));
     for (size_t k = 0; k < slots; k++)
         PASS(stage_allocate_slot(s, &s->stash.slot[k]));
-    if (s->share.zero == 3)
+    if (s->share.reshards)
         PASS(ARRAY_NEW(s->state.digest, s->layout.n));
     return start_parameters(s);
 }

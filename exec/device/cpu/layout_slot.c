@@ -55,7 +55,7 @@ static enum status find_units(struct stage *s, uint32_t *unit, bool *kept)
         bool same = k + 1 < s->layout.n && unit[k] > 0 && unit[k] == unit[k + 1];
         s->layout.op[k].unit_high = same ? s->layout.op[k + 1].unit_high : (uint32_t)k + 1;
     }
-    for (size_t b = 1; b < s->share.buckets && s->share.zero == 3; b++) {
+    for (size_t b = 1; b < s->share.buckets && s->share.reshards; b++) {
         const struct stage_op *o = &s->layout.op[s->share.bucket[b].high - 1];
         if (p->bucket[of->bucket + b].again != (o->unit_high > s->share.bucket[b].high))
             return error_set(STATUS_INVALID,

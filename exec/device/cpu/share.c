@@ -4,7 +4,10 @@
  *   ZeRO 1   every replica gets the sums of its part, updates it, and all gather the parameters
  *   ZeRO 2   the same after every bucket's part of every backward: the sums of its part are all that
  *            a replica keeps
- *   ZeRO 3   nobody keeps all parameters: those of a bucket are gathered before every part of a pass
+ *   ZeRO 3   nobody keeps all parameters: those of a bucket are gathered before every part of a pass;
+ *            or (program_stage.keep) all do from the first forward of an iteration to its update
+ * Groups of neighbouring replicas may each have all parts (program_stage.group); then the replicas that
+ * have the same part sum it, once in an iteration.
  * Source: Rajbhandari et al., ZeRO: memory optimizations toward training trillion parameter models,
  * SC 2020, section 5. Which level, how many replicas and where buckets end is in the program
  * (struct program_stage); the parts of the replicas are those of program_zero_part(). While one
@@ -24,12 +27,19 @@ enum status stage_find_shares(struct stage *s)
     const struct program_rank *me = &s->program->rank[s->rank];
     const struct program_stage *of = &s->program->stage[s->index];
     s->share = (struct stage_share){
-        .shard = {.shards = of->shards, .shard = me->shard},
+        .shard = {.shards = of->shards,
+                  .shard = me->shard,
+                  .parts = of->experts > 1 ? of->experts : 1,
+                  .part = of->experts > 1 ? me->replica % of->experts : 0},
         .replicas = of->replicas,
         .me = me->replica,
+        .experts = of->experts > 1 ? of->experts : 1,
         .context = of->context > 0 ? of->context : 1,
         .position = me->replica % (of->context > 0 ? of->context : 1),
         .zero = of->zero,
+        .reshards = program_reshards(of),
+        .members = program_zero_members(of),
+        .place = me->replica % program_zero_members(of),
         .split = of->split,
         .part = s->share.part,
         .reduced = s->program->reduce_bytes == 2 ? ELEMENT_BF16 : ELEMENT_FP32,
@@ -67,10 +77,10 @@ size_t stage_gathered_for(const struct stage *s, size_t b, size_t k)
 static void place_op(struct stage *s, struct stage_op *o)
 {
     const struct stage_bucket *mine = &s->share.bucket[o->bucket];
-    o->at = s->share.zero == 3 ? o->parameter - mine->first : o->parameter;
+    o->at = s->share.reshards ? o->parameter - mine->first : o->parameter;
     o->d_at = s->share.zero >= 2 ? o->parameter - mine->first : o->parameter;
     o->shared_at = o->shared;
-    if (s->share.zero < 3 || !o->layer.tied)
+    if (!s->share.reshards || !o->layer.tied)
         return;
     size_t offset = 0, owner = o->owner == NOWHERE ? o->bucket : s->layout.op[o->owner].bucket;
     for (size_t k = 0, b; (b = stage_gathered_for(s, o->bucket, k)) != NOWHERE && b != owner; k++)
@@ -78,15 +88,32 @@ static void place_op(struct stage *s, struct stage_op *o)
     o->shared_at = offset + o->shared - s->share.bucket[owner].first;
 }
 
-/* What this replica keeps of n numbers: as transports leave it (struct device_options). */
-static struct program_range own_part(const struct stage *s, size_t n)
+/* What replica `me` of those that have the same n numbers keeps: as transports leave it (struct
+ * device_options). */
+static struct program_range own_part(const struct stage *s, size_t n, uint32_t replicas,
+                                     uint32_t me)
 {
-    if (s->share.zero == 0)
+    if (s->share.zero == 0 || replicas == 1)
         return (struct program_range){0, n};
     if (!s->share.part)
-        return program_zero_part(n, s->share.replicas, s->share.me);
-    const struct ring_part own = s->share.part(n, s->share.replicas, s->share.me);
+        return program_zero_part(n, replicas, me);
+    const struct ring_part own = s->share.part(n, replicas, me);
     return (struct program_range){own.first, own.n};
+}
+
+static void place_region(struct stage *s, struct stage_bucket *to, uint32_t replicas, uint32_t me)
+{
+    to->own = own_part(s, to->n, replicas, me);
+    to->at = s->layout.owned_n;
+    s->layout.owned_n += to->own.n;
+}
+
+/* First parameter of op `k` and those behind it that all replicas have. */
+static size_t dense_from(const struct stage *s, size_t k)
+{
+    while (k < s->layout.n && s->layout.op[k].layer.spread > 1)
+        k++;
+    return k < s->layout.n ? s->layout.op[k].parameter : s->layout.dense_n;
 }
 
 /* Where the program's buckets are in the array of parameters. Copies of what other stages own come
@@ -94,8 +121,9 @@ static struct program_range own_part(const struct stage *s, size_t n)
 enum status stage_cut_buckets(struct stage *s)
 {
     const struct program_bucket *bucket = s->program->bucket + s->program->stage[s->index].bucket;
-    size_t high = s->layout.n, end = s->layout.parameters;
-    PASS(ARRAY_NEW(s->share.bucket, s->share.buckets));
+    size_t high = s->layout.n, end = s->layout.dense_n;
+    s->share.regions = s->share.buckets + (s->layout.dense_n < s->layout.parameters);
+    PASS(ARRAY_NEW(s->share.bucket, s->share.regions));
     for (size_t b = 0; b < s->share.buckets; b++) {
         struct stage_bucket *to = &s->share.bucket[b];
         if (bucket[b].low >= high && bucket[b].low > 0)
@@ -105,12 +133,16 @@ enum status stage_cut_buckets(struct stage *s)
         to->low = high = bucket[b].low;
         for (size_t k = to->low; k < to->high; k++)
             s->layout.op[k].bucket = b;
-        to->first = high > 0 ? s->layout.op[high].parameter : 0;
+        to->first = high > 0 ? dense_from(s, high) : 0;
         to->n = end - to->first;
-        to->own = own_part(s, to->n);
-        to->at = s->layout.owned_n;
-        s->layout.owned_n += to->own.n;
+        place_region(s, to, s->share.members, s->share.place);
         end = to->first;
+    }
+    for (struct stage_bucket *to = s->share.bucket + s->share.buckets;
+         to < s->share.bucket + s->share.regions; to++) {
+        to->first = s->layout.dense_n;
+        to->n = s->layout.parameters - s->layout.dense_n;
+        place_region(s, to, s->share.replicas / s->share.experts, s->share.me / s->share.experts);
     }
     for (size_t k = 0; k < s->layout.n; k++)
         place_op(s, &s->layout.op[k]);
@@ -146,34 +178,38 @@ static size_t half_room(size_t n)
 
 enum status stage_open_flight(struct cpu *c)
 {
-    size_t gradients = 0, parameters = 0, reduced = 0, gathered = 0; /* of the largest bucket */
+    size_t gradients = 0, parameters = 0, reduced = 0, gathered = 0,
+           summed = 0; /* of the largest bucket */
     const struct memory *on = &c->stage->on;
     for (struct stage *s = c->stage; s < c->stage + c->stages; s++) {
         s->flight = &c->flight;
         for (size_t b = 0; b < s->share.buckets && s->share.zero >= 2; b++) {
             const struct stage_bucket *p = &s->share.bucket[b];
-            size_t n = s->share.zero == 3 ? p->gathered : p->n;
+            size_t n = s->share.reshards ? p->gathered : p->n;
             gradients = larger(s->share.split ? 0 : p->n, gradients);
-            parameters = larger(s->share.zero == 3 ? n : 0, parameters);
+            parameters = larger(s->share.reshards ? n : 0, parameters);
             reduced = larger(s->share.reduced == ELEMENT_BF16 ? half_room(p->n) : 0, reduced);
+            bool hybrid = s->share.members < s->share.replicas && s->share.reduced == ELEMENT_BF16;
+            summed = larger(hybrid ? half_room(p->own.n) : 0, summed);
             gathered = larger(s->share.gathered == ELEMENT_BF16 ? half_room(n) : 0, gathered);
         }
     }
-    size_t all = 2 * (gradients + parameters) + reduced + gathered;
+    size_t all = 2 * (gradients + parameters) + reduced + gathered + summed;
     if (all > 0 && on->backend->reserve)
-        PASS(on->backend->reserve(on->self, all * sizeof(real), 6));
+        PASS(on->backend->reserve(on->self, all * sizeof(real), 7));
     for (size_t i = 0; i < 2; i++) {
         PASS(open_flight(c, gradients, &c->flight.gradients.data[i]));
         PASS(open_flight(c, parameters, &c->flight.parameters.data[i]));
     }
     PASS(open_flight(c, reduced, &c->flight.reduced));
+    PASS(open_flight(c, summed, &c->flight.summed));
     return open_flight(c, gathered, &c->flight.gathered);
 }
 
 /* Numbers `first` .. first + n - 1 of the stage's parameters; this replica keeps its part. */
 void stage_keep_owned(struct stage *s, size_t first, size_t n, const real *parameter)
 {
-    for (const struct stage_bucket *p = s->share.bucket; p < s->share.bucket + s->share.buckets;
+    for (const struct stage_bucket *p = s->share.bucket; p < s->share.bucket + s->share.regions;
          p++) {
         size_t own = p->first + p->own.first, end = own + p->own.n;
         size_t from = own > first ? own : first, to = end < first + n ? end : first + n;
@@ -212,7 +248,7 @@ void stage_begin_pass(struct stage *s, struct slot *slot, bool forward)
 
 enum status stage_begin_part(struct stage *s, const struct slot *slot, size_t bucket)
 {
-    bool sharded = s->share.zero == 3;
+    bool sharded = s->share.reshards;
     size_t n = sharded ? s->share.bucket[bucket].gathered : s->layout.parameters;
     if (sharded && n > 0 && s->state.gathered != bucket + 1)
         return error_set(STATUS_INVALID, "stage %u: a pass before its parameters", s->index);
@@ -229,8 +265,8 @@ enum status stage_begin_part(struct stage *s, const struct slot *slot, size_t bu
 
 const real *stage_parameters(const struct stage *s, size_t k)
 {
-    return (s->share.zero == 3 ? s->flight->parameters.data[s->flight->parameters.now]
-                               : s->state.parameter) +
+    return (s->share.reshards ? s->flight->parameters.data[s->flight->parameters.now]
+                              : s->state.parameter) +
            s->layout.op[k].at;
 }
 
@@ -290,7 +326,7 @@ enum status stage_update(struct stage *s)
         o.rate = (real)(s->state.learning_rate / (1 - pow(ADAM_BETA1, s->state.updates)));
         o.unbias = (real)(1 / sqrt(1 - pow(ADAM_BETA2, s->state.updates)));
     }
-    for (size_t b = 0; b < s->share.buckets; b++)
+    for (size_t b = 0; b < s->share.regions; b++)
         update_bucket(s, &s->share.bucket[b], o);
     if (s->state.sum)
         s->on.backend->zero(s->on.self, s->state.sum, s->layout.owned_n * sizeof(real));

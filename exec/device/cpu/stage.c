@@ -82,7 +82,7 @@ static const real *half_at(const struct stage *s, size_t n)
 static struct layer_io operands(struct stage *s, const struct slot *slot, size_t k)
 {
     const struct stage_op *o = &s->layout.op[k];
-    const real *parameter = s->share.zero == 3
+    const real *parameter = s->share.reshards
                                 ? s->flight->parameters.data[s->flight->parameters.now]
                                 : s->state.version[slot->version].data;
     real *gradient = stage_gradients(s);
@@ -180,7 +180,7 @@ static enum status forward_part(struct stage *s, struct slot *slot, uint32_t par
 {
     const struct program_stage *of = &s->program->stage[s->index];
     uint32_t parts = part > 0 ? program_parts(of, OP_FORWARD) : 1;
-    bool whole = part == 0 && (s->share.zero < 3 || s->share.buckets == 1);
+    bool whole = part == 0 && (!s->share.reshards || s->share.buckets == 1);
     if (!whole && (part < 1 || part > parts || part - 1 != slot->parts))
         return error_set(STATUS_INVALID, "stage %u: part %u of the forward of microbatch %u",
                          s->index, part, slot->microbatch);
@@ -316,7 +316,7 @@ static void remake(struct stage *s, const struct slot *slot, size_t low, size_t 
  * 3 as far as they are in the bucket: the others have been. */
 static void backward(struct stage *s, struct slot *slot, size_t high, size_t low, bool halves)
 {
-    size_t there = s->share.zero == 3 ? low : 0;
+    size_t there = s->share.reshards ? low : 0;
     for (size_t k = high; k-- > low;) {
         const struct stage_op *o = &s->layout.op[k];
         if (o->recomputed && o->unit_high == k + 1)

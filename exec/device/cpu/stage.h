@@ -102,7 +102,8 @@ struct stage_layout {
     real scale;        /* weight of one target in the gradient of an update, */
     double loss_scale; /* and in the loss of a step */
     bool halves;       /* activations are bf16 (layer.h: half), sizes still count reals */
-    size_t parameters; /* copies of borrowed ones, then own ones by op */
+    size_t parameters; /* copies of borrowed ones, then own ones by op; spread experts', */
+    size_t dense_n;    /* ... which others share them with, behind these */
     size_t owned_n;    /* this rank's part of them: all without ZeRO */
     size_t slot_size;  /* of what a slot has of a microbatch */
     size_t work_size, tied_size, recomputed_size; /* of the arrays of struct stage_pass */
@@ -127,14 +128,18 @@ struct stage_bucket {
 struct stage_share {
     struct layer_shard shard; /* of tensor parallelism */
     uint32_t replicas, me;    /* replicas of the stage, and which of them this is */
+    uint32_t experts;         /* over how many of them experts are spread, 1: not */
     size_t context, position; /* replicas that share sequences, and which of them this is */
     uint32_t zero;            /* 0 .. 3 */
-    bool split;               /* backwards come in two halves */
+    bool reshards; /* ZeRO 3: parameters are there only as buckets, while passes use them */
+    uint32_t members, place; /* replicas over which parts are spread, and which of them this is */
+    bool split;              /* backwards come in two halves */
     struct ring_part (*part)(size_t n, size_t members, size_t me); /* of struct device_options */
     enum element reduced, gathered; /* gradients and shards' activations as they are summed;
                                      * parameters as they are gathered */
-    size_t buckets;
-    struct stage_bucket *bucket; /* [buckets] in the order in which a backward completes them */
+    size_t buckets, regions;
+    struct stage_bucket *bucket; /* [regions] in the order in which a backward completes them; then, of
+                                  * spread experts, theirs */
 };
 
 /* Parameters that passes in flight use. */
@@ -155,6 +160,7 @@ struct stage_pair {
 struct stage_flight {
     struct stage_pair gradients, parameters;
     real *reduced, *gathered; /* what a collective has of them, in bf16; NULL: it has them */
+    real *summed;             /* likewise, of what groups of replicas sum */
     int64_t bytes;
 };
 

@@ -11,7 +11,7 @@ static void *find(const struct cpu *c, size_t index, struct stage **stage, struc
 {
     for (size_t k = 0; k < c->stages; k++) {
         struct stage *s = &c->stage[k];
-        bool whole = s->share.zero < 3;
+        bool whole = !s->share.reshards;
         const struct {
             uint32_t kind;
             void *data;

@@ -81,11 +81,21 @@ static enum status next_tied(struct stage *s, uint32_t owner, void **data, size_
     return STATUS_OK;
 }
 
+/* Is the collective of those replicas that have the same experts? */
+static bool is_of_experts(const struct stage *s, const struct program_op *op)
+{
+    const struct program *p = s->program;
+    return s->share.regions > s->share.buckets &&
+           p->group_start[op->peer + 1] - p->group_start[op->peer] < s->share.replicas;
+}
+
 /* What replicas reduce next: the gradients of the bucket that the backward has come to. With ZeRO 2
  * and 3 the other array takes over, so that the next part need not wait. */
 static void next_reduced(struct stage *s, const struct program_op *op, void **data, size_t *n)
 {
-    size_t bucket = s->share.zero < 2 ? s->pass.part : bucket_of(op);
+    size_t bucket = is_of_experts(s, op) ? s->share.buckets
+                    : s->share.zero < 2  ? s->pass.part
+                                         : bucket_of(op);
     struct stage_bucket *p = &s->share.bucket[bucket];
     fold(s, bucket);
     real *gradient = stage_gradients(s) + (s->share.zero < 2 ? p->first : 0);
@@ -123,10 +133,55 @@ static void next_gathered(struct stage *s, size_t bucket, uint32_t k, void **dat
     }
 }
 
-/* ZeRO 1, 2: the k-th bucket that has parameters; NOWHERE: there are not so many. */
-static size_t spread_bucket(const struct stage *s, uint32_t k)
+/* ZeRO 3 that keeps what is gathered: the parameters of a bucket, with the own part in its place. */
+static void next_kept(struct stage *s, size_t bucket, void **data, size_t *n)
 {
-    for (size_t b = 0; b < s->share.buckets; b++)
+    const struct stage_bucket *p = &s->share.bucket[bucket];
+    *n = p->n;
+    *data = s->state.parameter + p->first;
+    if (s->share.gathered == ELEMENT_FP32)
+        return;
+    in_half(s, s->state.owned + p->at, p->own.n, s->flight->gathered, p->own.first);
+    *data = half_number(s->flight->gathered, 0);
+}
+
+/* The own part of a bucket, reduced: what is summed over the groups of replicas, and where its copy in
+ * bf16 is. */
+static real *own_sum(const struct stage *s, const struct stage_bucket *p, void **half)
+{
+    bool summed = s->share.zero >= 2;
+    if (s->share.reduced == ELEMENT_BF16)
+        *half = summed ? half_number(s->flight->summed, 0)
+                       : half_number(s->state.reduced, p->first + p->own.first);
+    return summed ? s->state.sum + p->at : s->state.gradient + p->first + p->own.first;
+}
+
+/* Hybrid sharding: what the replica has of the sums of its group. */
+static void next_own(struct stage *s, const struct program_op *op, void **data, size_t *n)
+{
+    const struct stage_bucket *p = &s->share.bucket[bucket_of(op)];
+    void *half = NULL;
+    real *own = own_sum(s, p, &half);
+    *n = p->own.n;
+    *data = own;
+    if (s->share.reduced == ELEMENT_FP32)
+        return;
+    s->on.backend->narrow(s->on.self, half, own, p->own.n);
+    *data = half;
+}
+
+/* Is it a sum over groups of replicas, of what they have reduced? */
+static bool sums_groups(const struct stage *s, const struct program_op *op)
+{
+    return s->share.zero > 0 && op->purpose == FOR_DATA && op->kind == OP_ALLREDUCE;
+}
+
+/* ZeRO 1, 2: the k-th bucket that has parameters; NOWHERE: there are not so many. */
+static size_t spread_bucket(const struct stage *s, const struct program_op *op, uint32_t k)
+{
+    bool experts = is_of_experts(s, op);
+    for (size_t b = experts ? s->share.buckets : 0;
+         b < (experts ? s->share.regions : s->share.buckets); b++)
         if (s->share.bucket[b].n > 0 && k-- == 0)
             return b;
     return NOWHERE;
@@ -134,13 +189,14 @@ static size_t spread_bucket(const struct stage *s, uint32_t k)
 
 /* ZeRO 1, 2: array k of the parameters. In bf16 all replicas, their owner too, have what was
  * gathered, bucket after bucket in one place; only the owner's state.owned is not rounded. */
-static void next_spread(struct stage *s, uint32_t k, void **data, size_t *n)
+static void next_spread(struct stage *s, const struct program_op *op, uint32_t k, void **data,
+                        size_t *n)
 {
     bool whole = s->share.gathered == ELEMENT_FP32;
     real *half = s->share.zero == 1 ? s->state.reduced : s->flight->gathered;
-    size_t b = spread_bucket(s, k);
+    size_t b = spread_bucket(s, op, k);
     if (k > 0 && !whole) {
-        const struct stage_bucket *last = &s->share.bucket[spread_bucket(s, k - 1)];
+        const struct stage_bucket *last = &s->share.bucket[spread_bucket(s, op, k - 1)];
         s->on.backend->widen(s->on.self, s->state.parameter + last->first, half, last->n);
     }
     if (b == NOWHERE)
@@ -156,9 +212,9 @@ static void next_spread(struct stage *s, uint32_t k, void **data, size_t *n)
 
 /* Arrays that a collective works on, by purpose:
  *   FOR_TIES     the gradients of one owner's shared parameters
- *   FOR_DATA     the gradients of a bucket
+ *   FOR_DATA     the gradients of a bucket; between groups of replicas the own part of them
  *   FOR_SHARDS   ZeRO 1, 2: the parameters of one bucket after the other; ZeRO 3: of the op's
- *                bucket, then of those that it borrows from */
+ *                bucket, then, unless they stay, of those that it borrows from */
 enum status stage_array(struct stage *s, const struct program_op *op, uint32_t k, enum element *e,
                         void **data, size_t *n)
 {
@@ -167,12 +223,18 @@ enum status stage_array(struct stage *s, const struct program_op *op, uint32_t k
     *e = op->purpose == FOR_SHARDS ? s->share.gathered : s->share.reduced;
     if (op->purpose == FOR_TIES)
         return k == 0 ? next_tied(s, op->tag, data, n) : STATUS_OK;
-    if (op->purpose == FOR_DATA && k == 0)
+    if (sums_groups(s, op) && k == 0)
+        next_own(s, op, data, n);
+    else if (op->purpose == FOR_DATA && k == 0)
         next_reduced(s, op, data, n);
-    else if (op->purpose == FOR_SHARDS && s->share.zero == 3)
+    else if (op->purpose == FOR_SHARDS && s->share.reshards)
         next_gathered(s, bucket_of(op), k, data, n);
+    else if (op->purpose == FOR_SHARDS && s->share.zero == 3 && k == 0)
+        next_kept(s, bucket_of(op), data, n);
+    else if (op->purpose == FOR_SHARDS && s->share.zero == 3)
+        return STATUS_OK;
     else if (op->purpose == FOR_SHARDS)
-        next_spread(s, k, data, n);
+        next_spread(s, op, k, data, n);
     return STATUS_OK;
 }
 
@@ -182,7 +244,7 @@ static void widen_sums(struct stage *s, const struct program_op *op)
 {
     const struct stage_bucket *p = s->share.bucket;
     size_t first, n;
-    while (op->purpose == FOR_DATA && p + 1 < s->share.bucket + s->share.buckets && p->op != op)
+    while (op->purpose == FOR_DATA && p + 1 < s->share.bucket + s->share.regions && p->op != op)
         p++;
     if (op->purpose == FOR_DATA) {
         first = p->first + p->own.first;
@@ -201,15 +263,24 @@ void stage_collected(struct stage *s, const struct program_op *op)
 {
     const struct backend *b = s->on.backend;
     s->state.half_of = NULL; /* parameters may be other ones now */
-    if (s->share.zero >= 2 && op->purpose == FOR_DATA) {
-        const struct stage_bucket *p = &s->share.bucket[bucket_of(op)];
+    const struct stage_bucket *of = &s->share.bucket[bucket_of(op)];
+    bool keeps = s->share.zero == 3 && !s->share.reshards;
+    if (sums_groups(s, op)) {
+        void *half = NULL;
+        real *own = own_sum(s, of, &half);
+        if (half)
+            b->widen(s->on.self, own, half, of->own.n);
+    } else if (keeps && op->purpose == FOR_SHARDS) {
+        if (s->share.gathered == ELEMENT_BF16)
+            b->widen(s->on.self, s->state.parameter + of->first, s->flight->gathered, of->n);
+    } else if (s->share.zero >= 2 && op->purpose == FOR_DATA) {
         const struct stage_pair *pair = gradient_pair(s);
-        real *reduced = pair->data[pair->now ^ 1], *own = reduced + p->own.first;
+        real *reduced = pair->data[pair->now ^ 1], *own = reduced + of->own.first;
         if (s->share.reduced == ELEMENT_BF16)
-            b->widen(s->on.self, own, half_number(s->flight->reduced, p->own.first), p->own.n);
-        b->add(s->on.self, s->state.sum + p->at, own, p->own.n);
-        b->zero(s->on.self, reduced, p->n * sizeof *reduced);
-    } else if (s->share.zero == 3 && op->purpose == FOR_SHARDS) {
+            b->widen(s->on.self, own, half_number(s->flight->reduced, of->own.first), of->own.n);
+        b->add(s->on.self, s->state.sum + of->at, own, of->own.n);
+        b->zero(s->on.self, reduced, of->n * sizeof *reduced);
+    } else if (s->share.reshards && op->purpose == FOR_SHARDS) {
         struct stage_pair *pair = &s->flight->parameters;
         if (s->share.gathered == ELEMENT_BF16)
             b->widen(s->on.self, pair->data[pair->now ^ 1], s->flight->gathered,
