@@ -231,7 +231,10 @@ static void read_back(struct round *r, bool sizes)
     }
     if (setup_to_plan(&r->in, &r->m, r->t, &p) != STATUS_OK)
         fail_msg("%s of\n%s", error_message(), r->text);
-    assert_same_plan(&r->p, &p, r->f != &framework_torchtitan && r->in.zero != 3);
+    bool sharded = r->p.zero == 1 || r->p.zero == 2;
+    assert_same_plan(&r->p, &p,
+                     r->f == &framework_megatron || r->f == &framework_nemo ||
+                         (r->f == &framework_deepspeed && sharded));
     plan_free(&p);
 }
 

@@ -111,6 +111,7 @@ static const struct setup_row rows[] = {
     ROW_FLAG("PARALLEL", "overlap_grad_reduce", overlap),
     ROW_NUMBER("PARALLEL", "ddp_bucket_size", bucket_elements, 0),
     ROW_FLAG("PARALLEL", "grad_reduce_in_bf16", reduce_16),
+    ROW_FLAG("PARALLEL", "accumulate_allreduce_grads_in_fp32", gradient_bits),
 
     ROW_NUMBER("TRAIN", "micro_batch_size", microbatch_size, 1),
     ROW_NUMBER("TRAIN", "global_batch_size", batch, 0),
@@ -205,7 +206,7 @@ static void read_buckets(struct setup *s)
 static enum status read_sums(struct setup *s)
 {
     setup_set_dtype(s, s->fp8 ? DATA_fp8 : s->fp16 ? DATA_fp16 : s->bf16 ? DATA_bf16 : DATA_fp32);
-    if (s->bits == 32 || s->reduce_16 || s->fp16) {
+    if (s->bits == 32 || s->reduce_16 || (s->fp16 && !s->gradient_bits)) {
         s->reduce_bits = s->bits;
     } else if (s->tensor > 1) {
         s->reduce_bits = 16;
@@ -324,7 +325,8 @@ static enum status before(struct setup *s)
     s->fp16 = s->dtype == DATA_fp16;
     s->bf16 = s->bits == 16 && !s->fp16;
     s->fp8 = s->dtype == DATA_fp8;
-    s->reduce_16 = s->bits == 16 && s->reduce_bits == 16;
+    s->reduce_16 = s->bf16 && s->reduce_bits == 16;
+    s->gradient_bits = s->fp16 && s->reduce_bits == 32;
     s->overlap = s->bucket_bytes > 0;
     s->bucket_elements = s->bucket_bytes * 8 / s->reduce_bits;
     if (s->bucket_bytes * 8 % s->reduce_bits != 0)

@@ -69,8 +69,8 @@ static bool recognises(const struct keys *k)
 {
     bool trainer = keys_has(k, "trainer.devices") || keys_has(k, "trainer.num_nodes") ||
                    keys_has(k, "trainer.precision");
-    bool parallel =
-        keys_has(k, "model.tensor_model_parallel_size") || keys_has(k, "model.micro_batch_size");
+    bool parallel = keys_has(k, "model.tensor_model_parallel_size") ||
+                    keys_has(k, "model.global_batch_size") || keys_has(k, "model.micro_batch_size");
     return k->format == KEYS_TREE && parallel &&
            (trainer || keys_has(k, "model.encoder_seq_length")) &&
            !keys_has(k, "strategy.tensor_model_parallel_size");
@@ -178,6 +178,8 @@ static enum status before(struct setup *s)
         return error_set(STATUS_UNSUPPORTED,
                          "sums of tensor parallelism of %" PRId64 " bits in a model of %" PRId64,
                          s->reduce_bits, s->bits);
+    if (s->dtype == DATA_fp16 && s->reduce_bits == 32)
+        return error_set(STATUS_UNSUPPORTED, "sums of gradients of 32 bits beside fp16");
     if (s->bucket_bytes % (1 << 20) != 0)
         return error_set(STATUS_UNSUPPORTED, "buckets of %" PRId64 " bytes: no whole MiB",
                          s->bucket_bytes);

@@ -13,6 +13,9 @@
 
 static const char *const modes[] = {"none", "selective", "full", NULL};
 static const char *const reshard[] = {"default", "always", "never", NULL};
+/* Keys and values are gathered, or passed on from rank to rank. */
+static const char *const rotations[] = {
+    [EXCHANGE_RING] = "alltoall", [EXCHANGE_ALLGATHER] = "allgather", NULL};
 enum { RESHARD_DEFAULT, RESHARD_ALWAYS, RESHARD_NEVER };
 enum { USUAL_LESS = 1, USUAL_LOCAL = 8 }; /* layers of the ends; samples */
 
@@ -47,6 +50,12 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("parallelism", "tensor_parallel_degree", tensor, 1),
     ROW_ON("parallelism", "enable_sequence_parallel", sequence),
     ROW_NUMBER("parallelism", "context_parallel_degree", context, 1),
+    {.section = "parallelism",
+     .key = "context_parallel_rotate_method",
+     .kind = SETUP_WORD,
+     .offset = SETUP_AT(exchange),
+     .usual = EXCHANGE_ALLGATHER,
+     .word = rotations},
     ROW_NUMBER("parallelism", "pipeline_parallel_degree", pipeline, 1),
     ROW_TEXT("parallelism", "pipeline_parallel_schedule", schedule),
     ROW_NUMBER("parallelism", "pipeline_parallel_microbatch_size", microbatch_size, 1),
@@ -285,6 +294,9 @@ static enum status before(struct setup *s)
         return error_set(STATUS_UNSUPPORTED, "ZeRO %" PRId64 ": it shards all or nothing", s->zero);
     if (s->zero == 0 && s->context > 1)
         return error_set(STATUS_UNSUPPORTED, "context parallelism without shards of parameters");
+    if (s->context > 1 && s->exchange == EXCHANGE_ALLTOALL)
+        return error_set(STATUS_UNSUPPORTED, "context parallelism by heads");
+    s->exchange = s->context > 1 ? s->exchange : EXCHANGE_ALLGATHER;
     if (s->recompute_layers > 0 || s->recompute_unit > 1)
         return error_set(STATUS_UNSUPPORTED, "recomputation of some layers, or of several at once");
     if (s->reduce_bits != 32 && s->tensor == 1 && streams * s->context > 1)
