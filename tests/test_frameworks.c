@@ -84,6 +84,8 @@ static void random_setup(uint64_t *state, const struct architecture *a, struct s
                   : s->chunks > 1             ? "interleaved"
                                               : "1f1b";
     s->zero = random_below(state, 4);
+    s->zero_keep = s->zero == 3 && random_below(state, 3) == 0;
+    s->zero_group = s->zero > 0 && replicas % 4 == 0 && random_below(state, 3) == 0 ? 2 : 0;
     s->bucket_bytes = random_below(state, 3) ? 0 : (1 + random_below(state, 100)) << 20;
     s->recompute = random_below(state, RECOMPUTE_KINDS);
     s->recompute_layers = random_below(state, 3) == 0 ? 1 + random_below(state, 3) : 0;
@@ -193,6 +195,8 @@ static void assert_same_plan(const struct plan *a, const struct plan *b, bool bu
     assert_int_equal(a->microbatches, b->microbatches);
     assert_int_equal(a->microbatch_size, b->microbatch_size);
     assert_int_equal(a->zero, b->zero);
+    assert_int_equal(a->zero_keep, b->zero_keep);
+    assert_int_equal(a->zero_group, b->zero_group);
     assert_int_equal(a->sequence_parallel, b->sequence_parallel);
     assert_int_equal(a->context_exchange, b->context_exchange);
     if (buckets)
@@ -256,7 +260,7 @@ static void round_trips(const struct framework *f, bool sizes)
     size_t said = 0, refused = 0;
     assert_int_equal(load_topology("rail:nodes=8,gpus=8,type=H100", &t, &path), STATUS_OK);
     assert_int_equal(topology_find_nodes(&t), STATUS_OK);
-    for (uint64_t seed = 1; said < PLANS && seed < 40 * PLANS; seed++) {
+    for (uint64_t seed = 1; said < PLANS && seed < 100 * PLANS; seed++) {
         struct round r = {.f = f, .t = &t};
         uint64_t state = seed;
         enum status st = make_plan(&state, &r);

@@ -108,6 +108,7 @@ static const struct setup_row rows[] = {
     ROW_WORD("PARALLEL", "data_parallel_sharding_strategy", strategy, strategies),
     ALSO_FLAG("use_torch_fsdp2", fsdp2),
     ALSO_NUMBER("zero_stage", zero),
+    ROW_NUMBER("PARALLEL", "num_distributed_optimizer_instances", replicate, 1),
     ROW_FLAG("PARALLEL", "overlap_grad_reduce", overlap),
     ROW_NUMBER("PARALLEL", "ddp_bucket_size", bucket_elements, 0),
     ROW_FLAG("PARALLEL", "grad_reduce_in_bf16", reduce_16),
@@ -138,7 +139,6 @@ static const struct setup_row rows[] = {
     ROW_LOST("moe_expert_capacity_factor", "experts take all tokens"),
     ROW_LOST("moe_train_capacity_factor", "experts take all tokens"),
     ROW_LOST("window_size", "attention looks back over all tokens"),
-    ROW_LOST("num_distributed_optimizer_instances", "optimizer state is sharded over all replicas"),
     ROW_LOST("pp_partition_method", "embedding and head count as layers where the stages need it"),
 };
 
@@ -319,6 +319,9 @@ static enum status before(struct setup *s)
         return error_set(STATUS_UNSUPPORTED,
                          "sums of tensor parallelism of %" PRId64 " bits in a model of %" PRId64,
                          s->reduce_bits, s->bits);
+    if (s->zero_keep)
+        return error_set(STATUS_UNSUPPORTED, "parameters that stay gathered after the forward");
+    s->replicate = s->zero_group > 0 ? s->devices / s->tensor / s->pipeline / s->zero_group : 1;
     s->distributed = s->zero == 1;
     s->fsdp = s->zero > 1;
     s->strategy = s->zero > 1 ? s->zero : 0;

@@ -10,6 +10,10 @@
 
 static const char *const norms[] = {"layernorm", "rmsnorm", "layernorm1p", NULL};
 static const char *const positions[] = {"learned_absolute", "rope", "none", "relative", NULL};
+static const char *const exchanges[] = {[EXCHANGE_RING] = "p2p",
+                                        [EXCHANGE_ALLGATHER] = "all_gather",
+                                        [EXCHANGE_ALLTOALL] = "a2a",
+                                        NULL};
 static const char *const granularities[] = {"none", "selective", "full", NULL};
 static const char *const methods[] = {"none", "uniform", "block", NULL};
 
@@ -25,6 +29,7 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("model", "pipeline_model_parallel_size", pipeline, 1),
     ROW_NUMBER("model", "virtual_pipeline_model_parallel_size", chunks, 1),
     ROW_NUMBER("model", "context_parallel_size", context, 1),
+    ROW_WORD("model", "cp_comm_type", exchange, exchanges),
     ROW_NUMBER("model", "expert_model_parallel_size", expert, 1),
     ROW_NUMBER("model", "encoder_seq_length", tokens, 0),
     ALSO_NUMBER("model.seq_length", tokens),
@@ -167,6 +172,9 @@ static enum status before(struct setup *s)
         return error_set(STATUS_UNSUPPORTED, "stages of different numbers of layers");
     if (s->apart)
         return error_set(STATUS_UNSUPPORTED, "ranks of a pipeline that lie together");
+    if (s->zero_keep || s->zero_group > 0)
+        return error_set(STATUS_UNSUPPORTED, s->zero_keep ? "parameters that stay gathered"
+                                                          : "shards over some of the replicas");
     if (s->zero == 2)
         return error_set(STATUS_UNSUPPORTED, "ZeRO 2");
     if (s->latent || s->router_bias || s->a.predict || s->shared_gate || s->a.shared_inner ||
