@@ -114,7 +114,7 @@ static const struct setup_row rows[] = {
     ROW_FLAG("PARALLEL", "grad_reduce_in_bf16", reduce_16),
     ROW_FLAG("PARALLEL", "accumulate_allreduce_grads_in_fp32", gradient_bits),
 
-    ROW_NUMBER("TRAIN", "micro_batch_size", microbatch_size, 1),
+    ROW_NUMBER("TRAIN", "micro_batch_size", microbatch_size, 0),
     ROW_NUMBER("TRAIN", "global_batch_size", batch, 0),
     ROW_WORD("TRAIN", "optimizer", optimizer, optimizers),
     ROW_FLAG("TRAIN", "bf16", bf16),

@@ -22,7 +22,7 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("trainer", "devices", per_node, 0),
     ROW_TEXT("trainer", "precision", precision),
 
-    ROW_NUMBER("model", "micro_batch_size", microbatch_size, 1),
+    ROW_NUMBER("model", "micro_batch_size", microbatch_size, 0),
     ROW_NUMBER("model", "global_batch_size", batch, 0),
     ROW_NUMBER("model", "tensor_model_parallel_size", tensor, 1),
     ROW_FLAG("model", "sequence_parallel", sequence),

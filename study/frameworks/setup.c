@@ -22,7 +22,10 @@ const size_t frameworks_n = sizeof frameworks / sizeof *frameworks;
 
 const char *framework_name(size_t i)
 {
-    return i < frameworks_n && frameworks[i]->write ? frameworks[i]->name : NULL;
+    for (size_t k = 0; k < frameworks_n; k++)
+        if (frameworks[k]->write && i-- == 0)
+            return frameworks[k]->name;
+    return NULL;
 }
 
 /* ---- rows */

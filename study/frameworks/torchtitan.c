@@ -1,6 +1,7 @@
 /* torchtitan: TOML, and the keyword arguments of its newer registries in Python. Names and defaults:
  * torchtitan/config/job_config.py and torchtitan/distributed; stages: torchtitan/distributed/
  * pipeline_parallel.py. Ranks: pipeline slowest, then replicas, shards, context, tensor parallelism. */
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -275,12 +276,29 @@ static enum status name_schedule(struct setup *s)
                            "the schedule %s of %" PRId64 " stages on each device", ours, s->chunks);
 }
 
+/* Published models whose flavors it has: the part of the name that is the family, and the rest. */
 static enum status name_model(struct setup *s)
 {
+    static const char *const families[][2] = {
+        {"llama3-", "llama3"}, {"qwen3-", "qwen3"}, {"deepseek-v3", "deepseek_v3"}};
+    const char *rest = NULL;
     s->hub = s->flavor = NULL;
-    return setup_add_note(s, NOTE_LOST,
-                          "sizes of the model: torchtitan has models by name and "
-                          "flavor; give them yourself");
+    for (size_t i = 0; s->model && i < sizeof families / sizeof *families; i++)
+        if (!strncmp(s->model, families[i][0], strlen(families[i][0]))) {
+            rest = s->model + strlen(families[i][0]);
+            s->hub = families[i][1];
+        }
+    if (!rest)
+        return setup_add_note(s, NOTE_LOST,
+                              "sizes of the model: torchtitan has models by name and "
+                              "flavor; give them yourself");
+    char *flavor = arena_text(&s->keys->memory, *rest ? rest : "671B");
+    if (!flavor)
+        return STATUS_NOMEM;
+    for (char *at = flavor; *at; at++)
+        *at = (char)toupper((unsigned char)*at);
+    s->flavor = flavor;
+    return STATUS_OK;
 }
 
 static enum status before(struct setup *s)
