@@ -16,6 +16,7 @@ struct sum {
     int64_t flight_bytes;  /* of gradients, kept beside the rank's part of their sums */
     int64_t tied_bytes;    /* weights that ops borrow within the stage */
     int64_t context_bytes; /* what one op exchanges, at most: of the whole sequence */
+    int64_t experts_bytes; /* what one op's rows take that go to experts elsewhere, at most */
     uint32_t unit;         /* that ops were made again in last, and */
     int64_t unit_bytes;    /* what they take then */
     struct lowering_cost c;
