@@ -119,6 +119,7 @@ values() { # NAME TYPE WORDS
         *-slow) echo "0=2 link:rank0-tcp=2@0" && return ;;
         *-fail) echo "rank0-tcp@0.0001" && return ;;
         *-kill) echo "0@0.0001" && return ;;
+        *-reserve) echo "0 15GiB 50%" && return ;;
         simulate-export) echo goal=new.goal && return ;;
         *-config) echo ../in/run.yml && return ;;
         *-hosts) echo ../in/hosts && return ;;
@@ -170,6 +171,7 @@ depends() { # NAME
         plan-bandwidth) echo "without transfers it is that of gradients only" ;;
         plan-expert-parallel) echo "models without experts have none to spread" ;;
         plan-stages) echo "--split-at says how many there are" ;;
+        plan-granularity) echo "the best cut at ops is one at layers often (options.sh: every algorithm obeys)" ;;
         plan-executable) echo "most plans can be run" ;;
         plan-compat-cpsc526) echo "the cost matrix differs where there are several levels" ;;
         plan-seed) echo "of the plan file, and of heuristic algorithms" ;;
