@@ -162,7 +162,8 @@ static enum status list(const struct auto_state *s, struct choices *all)
     enum status st;
     TRY(auto_list_families(s, &families));
     for (size_t i = 0; i < families.n && !auto_must_stop(s); i++)
-        TRY(add_family(s, &families.shape[i], all));
+        if (families.shape[i].context == 1) /* replicas that share sequences are in step */
+            TRY(add_family(s, &families.shape[i], all));
 out:
     free(families.shape);
     return st;
