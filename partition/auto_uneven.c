@@ -389,7 +389,7 @@ static enum status add_starts(struct auto_state *s)
         struct auto_candidate c = all->candidate[i];
         size_t depth = c.plan.stages;
         if (!c.fits || depth < 2 || depth > UNEVEN_STAGES || depth != c.depth || c.plan.zero > 1 ||
-            c.baseline)
+            c.baseline || plan_has_context(&c.plan))
             continue;
         c.verified = false;
         c.plan = (struct plan){0};
