@@ -93,6 +93,7 @@ struct auto_baseline {
     const char *name, *summary;
     bool all_shards; /* as many shards as a node has devices */
     bool stages;     /* a pipeline: as deep as memory asks for, or without shards as can be */
+    bool experts;    /* spread over as many replicas as they and the replicas divide */
     bool buckets;    /* gradients are summed in buckets of 25 MiB, as PyTorch's DDP does */
     uint32_t zero;
 };

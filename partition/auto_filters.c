@@ -13,20 +13,28 @@ const char *const auto_level_names[AUTO_LEVELS] = {
 
 /* ---- shapes */
 
+/* Bytes per parameter byte of weights, gradients and state, spread over so many ranks by ZeRO. */
+static double held_times(const struct cost_memory *f, uint32_t zero, double ranks)
+{
+    return (double)f->weights / (zero > 2 ? ranks : 1) +
+           (double)f->gradients / (zero > 1 ? ranks : 1) +
+           (double)f->state / (zero > 0 ? ranks : 1);
+}
+
 /* Weights, gradients and state, spread over everything they may be, on the roomiest device. */
 static enum status weights(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
     const struct auto_shape *shape = &t->shape;
     struct cost_memory factor = cost_memory(s->r->fixed.optimizer, s->m->element_bytes);
     uint32_t zero = s->r->given.zero ? s->r->fixed.zero : AUTO_ZEROS - 1;
-    double bytes = 0, room = 0, replicas = shape->replicas;
+    double bytes = 0, room = 0, e = shape->experts > 1 ? shape->experts : 1;
+    double dense = held_times(&factor, zero, shape->replicas),
+           experts = held_times(&factor, zero, shape->replicas / e) / e;
     for (size_t i = 0; i < s->m->n; i++)
-        bytes += (double)s->m->op[i].parameter_bytes;
+        bytes += (double)s->m->op[i].parameter_bytes *
+                 (s->m->op[i].exchange_bytes > 0 ? experts : dense);
     for (size_t k = 0; k < s->t->types; k++)
         room = fmax(room, (double)s->t->type[k].memory_bytes);
-    bytes *= (double)factor.weights / (zero > 2 ? replicas : 1) +
-             (double)factor.gradients / (zero > 1 ? replicas : 1) +
-             (double)factor.state / (zero > 0 ? replicas : 1);
     *out = bytes / shape->depth / shape->shards > room;
     return STATUS_OK;
 }
@@ -160,9 +168,8 @@ static struct least stage_bytes(const struct auto_state *s, const struct auto_tr
     const struct cost_split split = {shape->shards, stage->expert_parallel,
                                      shape->sequence_parallel, stage->context_parallel};
     struct cost_memory f = cost_memory(s->r->fixed.optimizer, s->m->element_bytes);
-    double r = shape->replicas, times = (double)f.weights / (saving->zero > 2 ? r : 1) +
-                                        (double)f.gradients / (saving->zero > 1 ? r : 1) +
-                                        (double)f.state / (saving->zero > 0 ? r : 1);
+    double times = held_times(&f, saving->zero, shape->replicas),
+           experts = held_times(&f, saving->zero, (double)shape->replicas / stage->expert_parallel);
     bool larger = saving->recompute == RECOMPUTE_FULL && s->r->fixed.recompute_unit > 1;
     struct least least = {0};
     double unit = 0;
@@ -175,7 +182,8 @@ static struct least stage_bytes(const struct auto_state *s, const struct auto_tr
                output = kept ? bytes * (double)op->output_bytes : 0;
         if (i == 0 || of != again->unit[stage->op[i - 1]])
             unit = 0;
-        least.own += times * (double)op->parameter_bytes * part.parameters;
+        least.own += (op->exchange_bytes > 0 ? experts : times) * (double)op->parameter_bytes *
+                     part.parameters;
         least.kept += holds * (of == 0 && kept ? bytes * (double)op->stash_bytes : output);
         unit += of > 0 ? bytes * (double)op->stash_bytes - output : 0;
         least.unit = fmax(least.unit, unit);

@@ -24,6 +24,7 @@ enum {
 struct auto_shape {
     uint32_t depth; /* ranks of a pipeline */
     uint32_t chunks, shards, microbatch_size;
+    uint32_t experts;  /* replicas that they are spread over; 0: as many as are given, or none */
     uint32_t replicas; /* of every stage, or the most of one: */
     uint32_t context;  /* of them that share every sequence; 0 is as good as 1 */
     const struct partition_uneven *uneven; /* NULL: all stages have as many */
@@ -90,6 +91,8 @@ struct auto_state {
         bool *kept;     /* the output of an op in a unit stays */
     } again[RECOMPUTE_KINDS];
     size_t node;        /* devices of a node */
+    uint32_t experts;   /* of the layer that has the fewest, 1: no layer has any */
+    double exchanged;   /* bytes per sample that go to experts */
     size_t most, least; /* devices of the class that is tried: least < n <= most */
     double begin_s;
     double best_s;      /* of what fits, INFINITY at first */

@@ -66,6 +66,7 @@ static bool keeps_given(const struct auto_state *s, const struct plan *p)
     return auto_wanted(fixed->stages, p->stages) &&
            auto_wanted(fixed->replicas, p->stage[0].replicas) &&
            auto_wanted(fixed->tensor_parallel, p->stage[0].tensor_parallel) && fixed->chunks <= 1 &&
+           auto_wanted(fixed->expert_parallel, p->stage[0].expert_parallel) &&
            auto_wanted(fixed->context_parallel, p->stage[0].context_parallel) &&
            fixed->sequence_parallel <= p->sequence_parallel &&
            (!g->recompute || p->stage[0].recompute == fixed->recompute) &&
