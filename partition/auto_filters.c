@@ -2,6 +2,8 @@
  * state of the search; what they leave out is counted by auto_leaves_out(). */
 #include <math.h>
 
+#include "core/check.h"
+#include "core/lower.h"
 #include "partition/auto_search.h"
 
 enum { DEEPER = 4 };                     /* times the ranks of a pipeline that fits */
@@ -211,6 +213,42 @@ static enum status hopeless(const struct auto_state *s, const struct auto_trial 
     return STATUS_OK;
 }
 
+/* Does any rank need more than its device has? */
+static bool overflows(const struct auto_state *s, const struct program *p)
+{
+    for (uint32_t r = 0; r < p->ranks; r++) {
+        uint32_t type = s->t->type_of[p->rank[r].device];
+        int64_t reserve = s->r->reserve_bytes ? s->r->reserve_bytes[type] : 0;
+        if (program_peak(p, r, NULL) > s->t->type[type].memory_bytes - reserve)
+            return true;
+    }
+    return false;
+}
+
+/* The same iteration with fewer microbatches, enough to fill the pipeline twice, has at most as many
+ * activations at its peak; it is lowered for that, and not simulated. Small platforms' plans are
+ * simulated about as quickly. */
+static enum status memory(const struct auto_state *s, const struct auto_trial *t, bool *out)
+{
+    enum status st;
+    struct plan plan = {0};
+    struct program program = {0};
+    size_t stages = (size_t)t->shape.depth * t->shape.chunks;
+    if (t->shape.uneven || s->t->n <= AUTO_SMALL)
+        return STATUS_OK;
+    TRY(auto_make_plan(s, t, &auto_savings[t->saving], &plan));
+    uint32_t streams = plan_streams(&plan.stage[0]);
+    if (plan.microbatches / streams > 2 * stages)
+        plan.microbatches = streams * 2 * (uint32_t)stages;
+    st = plan_lower_folded(&plan, s->m, s->t, NULL, &program);
+    *out = st == STATUS_OK && overflows(s, &program);
+    st = st == STATUS_NOMEM ? st : STATUS_OK; /* what cannot be lowered is not for this to say */
+out:
+    program_free(&program);
+    plan_free(&plan);
+    return st;
+}
+
 const struct auto_filter auto_filters[] = {
     {"weights", "their weights, gradients and optimizer state alone do not fit", AUTO_SHAPE,
      weights},
@@ -231,6 +269,7 @@ const struct auto_filter auto_filters[] = {
     {"again", "compute with what is made again takes longer than the best plan", AUTO_SAVING,
      again},
     {"hopeless", "what every rank keeps at least does not fit", AUTO_SAVING, hopeless},
+    {"memory", "a shorter iteration does not fit", AUTO_SAVING, memory},
 };
 const size_t auto_filters_n = sizeof auto_filters / sizeof *auto_filters;
 _Static_assert(sizeof auto_filters / sizeof *auto_filters <= AUTO_MOST_FILTERS, "room in results");

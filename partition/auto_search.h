@@ -140,6 +140,10 @@ enum status auto_list_shapes(const struct auto_state *s, struct auto_shapes *out
  * shape is 0. *out is to be freed. */
 enum status auto_list_families(const struct auto_state *s, struct auto_shapes *out) MUST_CHECK;
 
+/* The trial's cut with its schedule and a saving; the copy is the caller's. */
+enum status auto_make_plan(const struct auto_state *s, const struct auto_trial *t,
+                           const struct auto_saving *saving, struct plan *out) MUST_CHECK;
+
 /* Does a filter of that level leave the trial out? It is counted if so. */
 enum status auto_leaves_out(struct auto_state *s, enum auto_level level, const struct auto_trial *t,
                             bool *out) MUST_CHECK;

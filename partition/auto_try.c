@@ -42,9 +42,8 @@ static bool given(const struct auto_state *s, const struct auto_saving *saving)
            (!g->zero || saving->zero == fixed->zero) && !(g->bucket && saving->buckets);
 }
 
-/* Make the plan of the trial's cut; the copy is the caller's. */
-static enum status make_plan(const struct auto_state *s, const struct auto_trial *t,
-                             const struct auto_saving *saving, struct plan *out)
+enum status auto_make_plan(const struct auto_state *s, const struct auto_trial *t,
+                           const struct auto_saving *saving, struct plan *out)
 {
     PASS(plan_copy(t->cut, out));
     free(out->schedule);
@@ -102,7 +101,7 @@ enum status auto_try_plan(struct auto_state *s, struct auto_trial *t,
                                .depth = t->shape.depth,
                                .devices = auto_devices(&t->shape),
                                .baseline = t->shape.baseline};
-    TRY(make_plan(s, t, saving, &c.plan));
+    TRY(auto_make_plan(s, t, saving, &c.plan));
     TRY(auto_score(s, &c));
     *fits = c.fits;
     t->stuck = isinf(c.quick.iteration_s);
