@@ -214,8 +214,10 @@ static enum status verify(struct auto_state *s)
     double best_s = best_verified(&s->result, done);
     for (int wave = 0; wave < MOST_WAVES && n > 0; wave++) {
         n = select_wave(s, done, best_s, wave == 0);
-        for (size_t i = done; i < done + n; i++)
+        for (size_t i = done; i < done + n; i++) {
+            PASS(auto_try_layers(s, &s->result.candidate[i]));
             PASS(auto_try_buckets(s, &s->result.candidate[i]));
+        }
         PASS(evaluate(s, done, n));
         done += n;
         best_s = best_verified(&s->result, done);

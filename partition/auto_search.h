@@ -166,6 +166,8 @@ enum status auto_try_uneven(struct auto_state *s) MUST_CHECK;
 enum status auto_try_class(struct auto_state *s) MUST_CHECK;
 /* The candidate with buckets of other sizes: the best takes its place. */
 enum status auto_try_buckets(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
+/* The candidate with fewer layers made again, if that fits: it takes its place. */
+enum status auto_try_layers(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
 /* When nothing fits: what saves most of every shape, to say by how much. */
 enum status auto_try_nearest(struct auto_state *s) MUST_CHECK;
 enum status auto_try_baselines(struct auto_state *s) MUST_CHECK;

@@ -84,4 +84,12 @@ grep -q '"step": 0, "clock_monotonic_s": [0-9.]*, "unix_s": [0-9.]*' t.json || g
     tell "the trace has no clock"
 "$bin/foreline" simulate p.json -o a.json >/dev/null
 "$bin/foreline" compare a.json m.json | grep -q '^# measured on 2 x host; .*NCCL 2.28.9' || tell "compare does not say on what"
+
+# what is made again counts once in the loss
+loss=$($run | grep '^loss')
+for how in full selective; do
+    plan --stages 2 --recompute $how -o again.json
+    again=$("$bin/foreline" run again.json --device cuda --steps 1 --warmup 0 --timeout 90s | grep '^loss')
+    [ "$again" = "$loss" ] || tell "recomputing, $how: '$again' instead of '$loss'"
+done
 exit $failed
