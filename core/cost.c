@@ -82,7 +82,9 @@ static double phase_cost(const struct device_type *type, const struct model_op *
                          enum data_type dtype, const char *phase, double flop, double bytes,
                          bool *outside)
 {
-    const struct topology_rate *r = find_rate(type, op->kind, phase);
+    bool flash = model_attribute(op, "flash", 0) > 0; /* has a rate of its own, or attention's */
+    const struct topology_rate *r = flash ? find_rate(type, "flash", phase) : NULL;
+    r = r ? r : find_rate(type, op->kind, phase);
     if (r && flop > 0)
         return rated(r, flop, outside);
     if (flop == 0 && bytes == 0)

@@ -67,8 +67,14 @@ static void add_parameters(struct sum *u, const struct model_op *o, const struct
 
 void sum_add_memory(struct sum *u, uint32_t op, const struct cost_part *part)
 {
-    add_parameters(u, &u->l->model->op[op], part);
+    const struct model_op *o = &u->l->model->op[op];
+    add_parameters(u, o, part);
     add_stash(u, op, part);
+    /* rows on their way to experts and back: those that leave and those that have come */
+    int64_t rows = u->split.expert_parallel > 1
+                       ? 2 * (int64_t)u->l->plan->microbatch_size * o->exchange_bytes
+                       : 0;
+    u->experts_bytes = rows > u->experts_bytes ? rows : u->experts_bytes;
 }
 
 /* What ZeRO leaves of them on each rank: experts are sharded over the replicas that have the same.
@@ -199,7 +205,7 @@ enum status sum_finish_memory(struct sum *u)
     c->gradient_bytes = whole * factor.gradients;
     c->state_bytes = whole * factor.state;
     PASS(gradients_of_outputs(u, &gradients));
-    c->scratch_bytes += gradients + u->context_bytes;
+    c->scratch_bytes += gradients + u->context_bytes + u->experts_bytes;
     add_flight(u, zero, factor.gradients);
     shard(u, &factor);
     c->gradient_bytes += u->tied_bytes * factor.gradients; /* apart from their owner's till then */

@@ -16,6 +16,7 @@ struct sum {
     int64_t flight_bytes;  /* of gradients, kept beside the rank's part of their sums */
     int64_t tied_bytes;    /* weights that ops borrow within the stage */
     int64_t context_bytes; /* what one op exchanges, at most: of the whole sequence */
+    int64_t experts_bytes; /* what one op's rows take that go to experts elsewhere, at most */
     uint32_t unit;         /* that ops were made again in last, and */
     int64_t unit_bytes;    /* what they take then */
     struct lowering_cost c;
@@ -32,7 +33,7 @@ static inline int64_t sum_scaled(int64_t bytes, double part)
 void sum_add_memory(struct sum *u, uint32_t op, const struct cost_part *part);
 enum status sum_finish_memory(struct sum *u) MUST_CHECK;
 
-/* context.c: what the attention of op exchanges, added to *to: sums, until
+/* context.c: what op exchanges for attention and gathers again, added to *to: sums, until
  * sum_mean_context(). `again`: where its forward goes that the backward makes again; NULL: nowhere. */
 void sum_add_context(struct sum *u, uint32_t op, const struct op_cost *cost,
                      struct lowering_exchange *again, struct lowering_context *to);

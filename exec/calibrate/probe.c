@@ -26,6 +26,19 @@ static const struct probe probes[] = {
     {"residual", 128, 128, 0, 0, 8},  {"residual", 256, 512, 0, 0, 8},
     {"loss", 32, 256, 0, 0, 2},       {"loss", 128, 256, 0, 0, 1},
     {"loss", 128, 256, 0, 0, 8},      {"loss", 256, 1024, 0, 0, 8},
+    {"rmsnorm", 32, 32, 0, 0, 2},     {"rmsnorm", 128, 128, 0, 0, 1},
+    {"rmsnorm", 128, 128, 0, 0, 8},   {"rmsnorm", 256, 512, 0, 0, 8},
+    {"rope", 32, 32, 0, 2, 2},        {"rope", 128, 128, 0, 4, 1},
+    {"rope", 128, 128, 0, 4, 8},      {"rope", 256, 512, 0, 8, 8},
+    {"flash", 32, 32, 0, 2, 2},       {"flash", 64, 64, 0, 2, 2},
+    {"flash", 128, 128, 0, 4, 1},     {"flash", 128, 128, 0, 4, 8},
+    {"flash", 256, 256, 0, 4, 8},     {"gated", 32, 88, 0, 0, 2},
+    {"gated", 128, 344, 0, 0, 1},     {"gated", 128, 344, 0, 0, 8},
+    {"gated", 256, 1376, 0, 0, 4},    {"gate", 32, 32, 0, 4, 2},
+    {"gate", 128, 128, 0, 8, 1},      {"gate", 128, 128, 0, 8, 8},
+    {"gate", 256, 512, 0, 8, 8},      {"experts", 32, 32, 48, 4, 2},
+    {"experts", 128, 64, 96, 4, 1},   {"experts", 128, 128, 256, 4, 1},
+    {"experts", 128, 128, 256, 8, 4}, {"experts", 256, 256, 512, 8, 4},
     {"adam", 1, 1 << 14, 0, 0, 1},    {"adam", 1, 1 << 18, 0, 0, 1},
     {"adam", 1, 1 << 21, 0, 0, 1},    {"sgd", 1, 1 << 14, 0, 0, 1},
     {"sgd", 1, 1 << 18, 0, 0, 1},     {"sgd", 1, 1 << 21, 0, 0, 1},
@@ -73,6 +86,62 @@ static void attach(struct model_attribute *a, size_t *n, const char *name, int64
     a[(*n)++] = (struct model_attribute){(char *)(uintptr_t)name, value};
 }
 
+/* Kinds of today's models; formulas of model/layers_attention.c and layers_experts.c. Half as many heads
+ * of keys and values as of queries, so that a fused row is twice as wide as the output; two experts
+ * of each token, gated. False: it is none of them. */
+static bool describe_today(const struct probe *p, struct model_attribute *a, struct model_op *op)
+{
+    double t = (double)p->tokens, size = t * (double)p->channels;
+    if (!strcmp(p->kind, "rmsnorm")) {
+        attach(a, &op->attributes, "channels", p->channels);
+        op->parameter_bytes = 4 * p->channels;
+        op->forward_flop = 4 * size;
+        op->backward_flop = 9 * size;
+    } else if (!strcmp(p->kind, "rope")) {
+        attach(a, &op->attributes, "heads", p->heads);
+        attach(a, &op->attributes, "kv_heads", p->heads / 2);
+        attach(a, &op->attributes, "head", p->channels / p->heads);
+        op->output_bytes = 4 * p->tokens * 2 * p->channels;
+        op->forward_flop = op->backward_flop = 3 * 1.5 * size;
+    } else if (!strcmp(p->kind, "flash")) {
+        op->kind = (char *)(uintptr_t) "attention";
+        attach(a, &op->attributes, "channels", p->channels);
+        attach(a, &op->attributes, "heads", p->heads);
+        attach(a, &op->attributes, "kv_heads", p->heads / 2);
+        attach(a, &op->attributes, "causal", 1);
+        attach(a, &op->attributes, "flash", 1);
+        op->forward_flop = 4 * (double)p->channels * t * (t + 1) / 2;
+        op->backward_flop = 2 * op->forward_flop;
+    } else if (!strcmp(p->kind, "gated")) {
+        attach(a, &op->attributes, "channels", p->channels);
+        op->forward_flop = 6 * size;
+        op->backward_flop = 12 * size;
+    } else if (!strcmp(p->kind, "gate") || !strcmp(p->kind, "experts")) {
+        double products = 2 * size * (double)p->heads, scores = t * (double)p->heads;
+        attach(a, &op->attributes, "channels", p->channels);
+        attach(a, &op->attributes, "experts", p->heads);
+        attach(a, &op->attributes, "top_k", 2);
+        op->parameter_bytes = 4 * p->heads * p->channels;
+        op->output_bytes = 4 * p->tokens * 4;
+        op->forward_flop = products + 7 * scores;
+        op->backward_flop = 2 * products + 4 * scores;
+        if (!strcmp(p->kind, "gate"))
+            return true;
+        double inside = 2 * t * (double)p->out;
+        products = 2 * 3 * inside * (double)p->channels;
+        attach(a, &op->attributes, "inner", p->out);
+        attach(a, &op->attributes, "slots", 2 * p->tokens);
+        attach(a, &op->attributes, "gated", 1);
+        op->parameter_bytes *= 3 * p->out;
+        op->output_bytes = 4 * p->tokens * p->channels;
+        op->forward_flop = products + 6 * inside + 2 * 2 * size;
+        op->backward_flop = 2 * products + 12 * inside + 3 * 2 * size;
+    } else {
+        return false;
+    }
+    return true;
+}
+
 /* Attributes are those of docs/models.md; their array belongs to the caller, because the op borrows
  * it. */
 void probe_describe(const struct probe *p, struct model_attribute *a, struct model_op *op)
@@ -81,6 +150,9 @@ void probe_describe(const struct probe *p, struct model_attribute *a, struct mod
     *op = (struct model_op){.kind = (char *)(uintptr_t)p->kind, .shares = MODEL_NO_OP};
     op->output_bytes = 4 * p->tokens * p->channels;
     attach(a, &op->attributes, "tokens", p->tokens);
+    op->attribute = a;
+    if (describe_today(p, a, op))
+        return;
     if (!strcmp(p->kind, "embedding")) {
         attach(a, &op->attributes, "channels", p->channels);
         attach(a, &op->attributes, "vocabulary", CORPUS_VOCABULARY);
@@ -118,7 +190,6 @@ void probe_describe(const struct probe *p, struct model_attribute *a, struct mod
         op->forward_flop = (gelu ? 9 : 1) * size;
         op->backward_flop = (gelu ? 18 : 1) * size;
     }
-    op->attribute = a;
 }
 
 bool probe_updates(const struct probe *p)
@@ -137,6 +208,16 @@ double probe_flop(const struct probe *p, bool backward)
     return (double)p->batch * (backward ? op.backward_flop : op.forward_flop);
 }
 
+/* Channels of the rows that the layer reads as input i. */
+static int64_t source_channels(const struct probe *p, uint32_t i)
+{
+    if (!strcmp(p->kind, "attention"))
+        return 3 * p->channels;
+    if (!strcmp(p->kind, "flash") || !strcmp(p->kind, "rope") || !strcmp(p->kind, "gated"))
+        return 2 * p->channels;
+    return i == 1 && !strcmp(p->kind, "experts") ? 4 : p->channels;
+}
+
 /* The op after as many embeddings as it has inputs. */
 enum status probe_layer(const struct probe *p, struct layer *out)
 {
@@ -145,15 +226,16 @@ enum status probe_layer(const struct probe *p, struct layer *out)
     struct model_op op[OPS];
     size_t start[OPS + 1] = {0}, nothing[OPS + 1] = {0};
     uint32_t in[LAYER_INPUTS] = {0, 1};
-    const struct layer_kind *kind = layer_kind_find(p->kind);
+    const struct layer_kind *kind =
+        layer_kind_find(!strcmp(p->kind, "flash") ? "attention" : p->kind);
     if (!kind)
         return error_set(STATUS_UNSUPPORTED, "the CPU device has no '%s'", p->kind);
     uint32_t inputs = (uint32_t)kind->inputs;
-    struct probe source = {"embedding", p->tokens, p->channels, 0, 0, p->batch};
-    if (!strcmp(p->kind, "attention"))
-        source.channels *= 3;
-    for (uint32_t i = 0; i < inputs; i++)
+    for (uint32_t i = 0; i < inputs; i++) {
+        const struct probe source = {
+            "embedding", p->tokens, source_channels(p, i), 0, 0, p->batch};
         probe_describe(&source, attribute[i], &op[i]);
+    }
     probe_describe(p, attribute[inputs], &op[inputs]);
     char name[] = "probe";
     op[inputs].name = name;

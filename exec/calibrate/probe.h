@@ -31,16 +31,17 @@ struct bench;
 
 /* A layer to measure; also the size of an optimizer step. */
 struct probe {
-    const char *kind; /* of a layer; "adam", "sgd": `channels` is the number of parameters */
+    const char *kind; /* of a layer; "flash": attention that is; "adam", "sgd": `channels` is the
+                       * number of parameters */
     int64_t tokens, channels; /* linear: channels in */
-    int64_t out;              /* linear: channels out */
-    int64_t heads;            /* attention */
+    int64_t out;              /* linear: channels out; experts: inside */
+    int64_t heads;            /* attention, rope; gate, experts: how many experts */
     size_t batch;
 };
 
 /* Op of a model as the zoo makes it (docs/models.md), without a name; `attribute` has room for
  * PROBE_ATTRIBUTES and is borrowed by *op, as is the kind. */
-enum { PROBE_ATTRIBUTES = 4 };
+enum { PROBE_ATTRIBUTES = 10 };
 void probe_describe(const struct probe *p, struct model_attribute *attribute, struct model_op *op);
 /* FLOP of one call. */
 double probe_flop(const struct probe *p, bool backward);

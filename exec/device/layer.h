@@ -154,6 +154,7 @@ struct layer_kind {
      * complete. STATUS_UNSUPPORTED when it cannot be divided so. NULL: never. */
     enum status (*divide)(const struct model_op *op, const struct layer_shard *s, size_t batch,
                           struct layer *l);
+    bool forgets; /* the backward reads no input again */
 };
 
 /* The whole backward, in both halves where there are two. */

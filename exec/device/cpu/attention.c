@@ -291,4 +291,9 @@ static enum status divide(const struct model_op *op, const struct layer_shard *s
     return STATUS_OK;
 }
 
-const struct layer_kind kind_attention = {"attention", 1, shape, forward, backward, NULL, divide};
+const struct layer_kind kind_attention = {.name = "attention",
+                                          .inputs = 1,
+                                          .shape = shape,
+                                          .forward = forward,
+                                          .backward = backward,
+                                          .divide = divide};

@@ -106,4 +106,9 @@ static enum status divide(const struct model_op *op, const struct layer_shard *s
     return STATUS_OK;
 }
 
-const struct layer_kind kind_embedding = {"embedding", 0, shape, forward, backward, NULL, divide};
+const struct layer_kind kind_embedding = {.name = "embedding",
+                                          .inputs = 0,
+                                          .shape = shape,
+                                          .forward = forward,
+                                          .backward = backward,
+                                          .divide = divide};

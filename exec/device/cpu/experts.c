@@ -364,4 +364,9 @@ static enum status divide(const struct model_op *op, const struct layer_shard *s
     return STATUS_OK;
 }
 
-const struct layer_kind kind_experts = {"experts", 2, shape, forward, backward, NULL, divide};
+const struct layer_kind kind_experts = {.name = "experts",
+                                        .inputs = 2,
+                                        .shape = shape,
+                                        .forward = forward,
+                                        .backward = backward,
+                                        .divide = divide};

@@ -110,4 +110,5 @@ static void backward(const struct layer *l, struct layer_io *io)
 }
 
 /* Every shard of tensor parallelism routes all tokens: no divide(). */
-const struct layer_kind kind_gate = {"gate", 1, shape, forward, backward, NULL, NULL};
+const struct layer_kind kind_gate = {
+    .name = "gate", .inputs = 1, .shape = shape, .forward = forward, .backward = backward};

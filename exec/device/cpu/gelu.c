@@ -44,4 +44,9 @@ static enum status divide(const struct model_op *op, const struct layer_shard *s
     return STATUS_OK;
 }
 
-const struct layer_kind kind_gelu = {"gelu", 1, layer_rowwise, forward, backward, NULL, divide};
+const struct layer_kind kind_gelu = {.name = "gelu",
+                                     .inputs = 1,
+                                     .shape = layer_rowwise,
+                                     .forward = forward,
+                                     .backward = backward,
+                                     .divide = divide};

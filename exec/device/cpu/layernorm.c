@@ -63,4 +63,5 @@ static void backward(const struct layer *l, struct layer_io *io)
     }
 }
 
-const struct layer_kind kind_layernorm = {"layernorm", 1, shape, forward, backward, NULL, NULL};
+const struct layer_kind kind_layernorm = {
+    .name = "layernorm", .inputs = 1, .shape = shape, .forward = forward, .backward = backward};

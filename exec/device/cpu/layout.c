@@ -156,28 +156,16 @@ static enum status start_parameters(struct stage *s)
 
 /* ---- gradients of outputs: each lives from its last reader's backward to its own op's */
 
-/* A block of `work`, which one gradient after the other uses. */
-struct block {
-    size_t offset, size;
-    bool used;
-};
-
-struct gradients {
-    size_t blocks, end;
-    struct block *block; /* [blocks] */
-};
-
-/* The smallest free block that is large enough, or a new one at the end: best fit. */
-static size_t take_block(struct gradients *a, size_t size)
+size_t blocks_take(struct blocks *a, size_t size)
 {
     struct block *best = NULL;
-    for (size_t i = 0; i < a->blocks; i++) {
+    for (size_t i = 0; i < a->n; i++) {
         struct block *b = &a->block[i];
         if (!b->used && b->size >= size && (!best || b->size < best->size))
             best = b;
     }
     if (!best) {
-        best = &a->block[a->blocks++];
+        best = &a->block[a->n++];
         *best = (struct block){.offset = a->end, .size = size};
         a->end = size_plus(a->end, size);
     }
@@ -185,9 +173,9 @@ static size_t take_block(struct gradients *a, size_t size)
     return best->offset;
 }
 
-static void give_block(struct gradients *a, size_t offset)
+void blocks_give(struct blocks *a, size_t offset)
 {
-    for (size_t i = 0; i < a->blocks; i++)
+    for (size_t i = 0; i < a->n; i++)
         if (a->block[i].used && a->block[i].offset == offset)
             a->block[i].used = false;
 }
@@ -197,7 +185,7 @@ static void give_block(struct gradients *a, size_t offset)
 static enum status place_gradients(struct stage *s)
 {
     enum status st;
-    struct gradients a = {0};
+    struct blocks a = {0};
     bool *placed = NULL;
     size_t other_size = 0; /* of a tensor that shards sum in other numbers than its own */
     bool converts =
@@ -217,11 +205,11 @@ static enum status place_gradients(struct stage *s)
             if (t != k && (placed[t] || stage_sends(s, t)) && size > s->layout.scratch_size)
                 s->layout.scratch_size = size;
             if (t < s->layout.n && !placed[t] && size > 0)
-                s->layout.tensor[t].gradient = take_block(&a, stage_room(s, size));
+                s->layout.tensor[t].gradient = blocks_take(&a, stage_room(s, size));
             placed[t] = true;
         }
         if (s->layout.tensor[k].size > 0)
-            give_block(&a, s->layout.tensor[k].gradient);
+            blocks_give(&a, s->layout.tensor[k].gradient);
     }
     size_t layer_work = s->layout.layer_work;
     s->layout.scratch_size = stage_room(s, s->layout.scratch_size);

@@ -64,7 +64,62 @@ static enum status find_units(struct stage *s, uint32_t *unit, bool *kept)
     return STATUS_OK;
 }
 
-static void place_ops(struct stage *s, size_t *end)
+/* ---- what only the forward reads
+ *
+ * An output that no backward reads again, neither another stage nor another unit's forward, is in
+ * memory that is the next op's when its last reader has read it, if the model does not count it among
+ * what is kept (model/architecture.c: keep_needed()). */
+
+/* Does the model keep less of the op than its output and what it saves? */
+static bool is_counted(const struct stage *s, const struct stage_op *o, bool *counted)
+{
+    const struct model_op *op = &s->model->op[o->index];
+    struct layer whole;
+    if (layer_shape(s->model, o->index, s->layout.batch, &whole) != STATUS_OK)
+        return false; /* it was checked before */
+    *counted = op->stash_bytes >= op->output_bytes + (int64_t)(whole.saved * sizeof(float));
+    return true;
+}
+
+/* last: of the ops that read tensor t. */
+static bool is_passing(const struct stage *s, size_t t, size_t *last)
+{
+    const struct stage_op *o = &s->layout.op[t];
+    bool counted = true, passes = !stage_sends(s, t) && is_counted(s, o, &counted) && !counted;
+    *last = t;
+    for (size_t k = t + 1; k < s->layout.n && passes; k++)
+        for (size_t i = 0; i < s->layout.op[k].layer.inputs; i++) {
+            const struct stage_op *reader = &s->layout.op[k];
+            if (reader->input[i] != t)
+                continue;
+            *last = k;
+            passes = passes && reader->layer.kind->forgets &&
+                     (!reader->recomputed || (o->recomputed && reader->unit_low == o->unit_low));
+        }
+    return passes && *last > t;
+}
+
+/* Places for them behind what is made again; last_of [n], 0: the output stays. */
+static enum status place_passing(struct stage *s, size_t *last_of)
+{
+    enum status st;
+    struct blocks a = {0};
+    TRY(ARRAY_NEW(a.block, s->layout.n));
+    for (size_t k = 0; k < s->layout.n; k++) {
+        struct stage_tensor *to = &s->layout.tensor[k];
+        if (last_of[k] > 0)
+            to->value = s->layout.recomputed_size + blocks_take(&a, stage_room(s, to->size));
+        for (size_t t = 0; t < k; t++)
+            if (last_of[t] == k)
+                blocks_give(&a, s->layout.tensor[t].value - s->layout.recomputed_size);
+    }
+    s->layout.recomputed_size = size_plus(s->layout.recomputed_size, a.end);
+out:
+    free(a.block);
+    return st;
+}
+
+static void place_ops(struct stage *s, size_t *end, const size_t *last_of)
 {
     for (size_t k = 0; k < s->layout.n; k++) {
         struct stage_op *o = &s->layout.op[k];
@@ -76,6 +131,10 @@ static void place_ops(struct stage *s, size_t *end)
             s->layout.op[k].kept = place(s, s->layout.tensor[k].size);
     for (size_t t = 0; t < s->layout.tensors; t++) {
         struct stage_tensor *to = &s->layout.tensor[t];
+        if (t < s->layout.n && last_of[t] > 0) {
+            to->recomputed = true;
+            continue;
+        }
         to->value = to->recomputed ? place_again(s, to->size, &end[s->layout.op[t].unit_low])
                                    : place(s, to->size);
     }
@@ -118,15 +177,24 @@ enum status stage_place_slot(struct stage *s)
     uint32_t *unit = NULL;
     bool *kept = NULL;
     size_t *end = NULL; /* of each unit, by its first op */
+    size_t *last_of = NULL;
     TRY(ARRAY_NEW(unit, s->layout.n));
     TRY(ARRAY_NEW(kept, s->layout.n));
     TRY(ARRAY_NEW(end, s->layout.n));
     TRY(find_units(s, unit, kept));
-    place_ops(s, end);
+    TRY(ARRAY_NEW(last_of, s->layout.n));
+    for (size_t k = 0; k < s->layout.n; k++) {
+        size_t last;
+        bool unit_keeps = s->layout.op[k].recomputed && kept[k];
+        last_of[k] = is_passing(s, k, &last) && !unit_keeps ? last : 0;
+    }
+    place_ops(s, end, last_of);
+    TRY(place_passing(s, last_of));
     place_links(s);
 out:
     free(unit);
     free(kept);
     free(end);
+    free(last_of);
     return st;
 }

@@ -114,6 +114,10 @@ static enum status divide(const struct model_op *op, const struct layer_shard *s
     return STATUS_OK;
 }
 
-const struct layer_kind kind_linear = {
-    "linear", 1, shape, forward, backward, backward_weight, divide,
-};
+const struct layer_kind kind_linear = {.name = "linear",
+                                       .inputs = 1,
+                                       .shape = shape,
+                                       .forward = forward,
+                                       .backward = backward,
+                                       .backward_weight = backward_weight,
+                                       .divide = divide};

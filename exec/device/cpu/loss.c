@@ -116,4 +116,9 @@ static enum status divide(const struct model_op *op, const struct layer_shard *s
     return STATUS_OK;
 }
 
-const struct layer_kind kind_loss = {"loss", 1, shape, forward, backward, NULL, divide};
+const struct layer_kind kind_loss = {.name = "loss",
+                                     .inputs = 1,
+                                     .shape = shape,
+                                     .forward = forward,
+                                     .backward = backward,
+                                     .divide = divide};

@@ -19,5 +19,9 @@ static void backward(const struct layer *l, struct layer_io *io)
         memcpy(io->dx[i], io->dy, io->batch * l->input * sizeof(real));
 }
 
-const struct layer_kind kind_residual = {"residual", 2,    layer_rowwise, forward,
-                                         backward,   NULL, NULL};
+const struct layer_kind kind_residual = {.name = "residual",
+                                         .inputs = 2,
+                                         .shape = layer_rowwise,
+                                         .forward = forward,
+                                         .backward = backward,
+                                         .forgets = true};

@@ -92,4 +92,5 @@ static void backward(const struct layer *l, struct layer_io *io)
     }
 }
 
-const struct layer_kind kind_rmsnorm = {"rmsnorm", 1, shape, forward, backward, NULL, NULL};
+const struct layer_kind kind_rmsnorm = {
+    .name = "rmsnorm", .inputs = 1, .shape = shape, .forward = forward, .backward = backward};

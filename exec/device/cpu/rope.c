@@ -87,4 +87,10 @@ static enum status divide(const struct model_op *op, const struct layer_shard *s
     return STATUS_OK;
 }
 
-const struct layer_kind kind_rope = {"rope", 1, shape, forward, backward, NULL, divide};
+const struct layer_kind kind_rope = {.name = "rope",
+                                     .inputs = 1,
+                                     .shape = shape,
+                                     .forward = forward,
+                                     .backward = backward,
+                                     .divide = divide,
+                                     .forgets = true};
