@@ -34,7 +34,7 @@ static int64_t query_bytes(const struct model_op *o)
 
 /* Tokens change places with heads: in with queries, keys and values, out with the output; keys and
  * values of fewer heads than replicas go to several of these. */
-static void add_alltoall(const struct sum *u, const struct model_op *o, int64_t kv, int64_t heads,
+static void add_alltoall(struct sum *u, const struct model_op *o, int64_t kv, int64_t heads,
                          struct lowering_exchange *to)
 {
     int64_t c = u->split.context_parallel, shards = u->split.tensor_parallel;
@@ -43,6 +43,9 @@ static void add_alltoall(const struct sum *u, const struct model_op *o, int64_t 
             out = samples * (o->output_bytes / shards) / c;
     sum_add_call(&to->gather, 1, in, in);
     sum_add_call(&to->gather, 1, out, out);
+    /* sent and come, and gradients of what has come, and the output */
+    int64_t scratch = 3 * in + out;
+    u->context_bytes = scratch > u->context_bytes ? scratch : u->context_bytes;
 }
 
 /* A pass of op: its attention, and its exchange. */

@@ -453,7 +453,8 @@ enum status stage_rehearse(struct stage *s)
     const struct layer_reduction alone = {.sum = sum_nothing,
                                           .exchange = exchange_nothing,
                                           .fail = fail_nothing,
-                                          .context = gather_nothing};
+                                          .context = gather_nothing,
+                                          .swap = exchange_nothing};
     struct slot *slot;
     PASS(stage_take_slot(s, 0, &slot));
     s->pass.reduction = &alone;
