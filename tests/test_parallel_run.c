@@ -86,16 +86,10 @@ static void pass_exchange(void *self, void *data, size_t n)
     s->to->exchange(s->to->self, data, n);
 }
 
-static void pass_context(void *self, bool scatter, void *data, size_t n)
+static void pass_context(void *self, enum op_kind kind, void *data, size_t n)
 {
     const struct observed_sum *s = self;
-    s->to->context(s->to->self, scatter, data, n);
-}
-
-static void pass_swap(void *self, void *data, size_t n)
-{
-    const struct observed_sum *s = self;
-    s->to->swap(s->to->self, data, n);
+    s->to->context(s->to->self, kind, data, n);
 }
 
 static void pass_failure(void *self, enum status st)
@@ -116,8 +110,8 @@ static enum status observe_compute(void *self, uint32_t step, const struct progr
         observed->moved[sum] = 0;
     if (sum < p->ops)
         observed->step_of[sum] = step;
-    const struct layer_reduction to = {&mine,        observe_sum,  pass_exchange,
-                                       pass_failure, pass_context, pass_swap};
+    const struct layer_reduction to = {&mine, observe_sum, pass_exchange, pass_failure,
+                                       pass_context};
     return device_cpu.compute(self, step, op, &to);
 }
 

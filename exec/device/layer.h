@@ -32,6 +32,7 @@
 
 #include "core/error.h"
 #include "core/model.h"
+#include "core/program.h"
 #include "exec/element.h"
 
 /* float, unless a test compiles the layers for double to compare with finite differences. */
@@ -69,11 +70,10 @@ struct layer_reduction {
      * (this member) of the second half; the own part stays as it is. */
     void (*exchange)(void *self, void *data, size_t n);
     void (*fail)(void *self, enum status st); /* the op cannot be completed: error_message() */
-    /* Replicas that share sequences, in place, over them: every one's part of n numbers (exec/ring.h)
-     * to all; or, with `scatter`, the sum of everybody's numbers to where each has its part. */
-    void (*context)(void *self, bool scatter, void *data, size_t n);
-    /* Likewise as exchange(), between them. */
-    void (*swap)(void *self, void *data, size_t n);
+    /* Replicas that share sequences, in place, over them. ALLGATHER: every one's part of n numbers
+     * (exec/ring.h) to all; REDUCESCATTER: the sum of everybody's numbers to where each has its part;
+     * ALLTOALL: as exchange(). */
+    void (*context)(void *self, enum op_kind kind, void *data, size_t n);
 };
 
 /* Memory that grows with what other ranks send. */

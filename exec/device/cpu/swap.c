@@ -75,7 +75,7 @@ static void swap(const struct layer *l, struct layer_io *io, size_t width)
     size_t n = io->batch * l->tokens * width;
     memcpy(part_of(l, io, true, l->position, width), part_of(l, io, false, l->position, width),
            n * sizeof(real));
-    io->reduction->swap(io->reduction->self, io->work, 2 * l->context * n);
+    io->reduction->context(io->reduction->self, OP_ALLTOALL, io->work, 2 * l->context * n);
 }
 
 /* Rows of all tokens [B][T], `stride` apart per sample, from the parts that have come, or `out`, to the
