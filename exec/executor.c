@@ -294,10 +294,10 @@ static void fail(void *self, enum status st)
 }
 
 /* Likewise for exchanges between the replicas that share sequences, whose ops come before the pass. */
-static void exchange_context(void *self, bool scatter, void *data, size_t n)
+static void exchange_context(void *self, enum op_kind kind, void *data, size_t n)
 {
     struct running *r = self;
-    uint32_t op = executor_context_before(r->e->program, r->e->rank, r->now, scatter);
+    uint32_t op = executor_context_before(r->e->program, r->e->rank, r->now, kind);
     double none_s = 0, *seconds = op == PROGRAM_NONE ? &none_s : &r->out->sums_s[op - r->first];
     call_inside(r, op, ELEMENT_FP32, data, n, seconds);
 }
@@ -340,11 +340,7 @@ static enum status compute(struct running *r, uint32_t op)
     r->exchange = executor_exchange_after(e->program, e->rank, op);
     start_s[op] = clock_now();
     st = e->device->compute(e->device_self, r->step, o,
-                            &(struct layer_reduction){.self = r,
-                                                      .sum = sum,
-                                                      .exchange = exchange,
-                                                      .fail = fail,
-                                                      .context = exchange_context});
+                            &(struct layer_reduction){r, sum, exchange, fail, exchange_context});
     if (e->paced)
         pace(r, o, start_s[op]);
     end_s[op] = clock_now();

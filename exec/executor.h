@@ -75,9 +75,10 @@ void executor_step_free(struct executor_step *s); /* accepts {0}; leaves {0} */
 uint32_t executor_sum_after(const struct program *p, uint32_t rank, uint32_t op);
 /* Likewise of its exchanges: the next ALLTOALL FOR_EXPERTS. */
 uint32_t executor_exchange_after(const struct program *p, uint32_t rank, uint32_t op);
-/* The program's op of the exchanges inside pass `op`: ALLGATHER or, with `scatter`, REDUCESCATTER
- * FOR_CONTEXT. PROGRAM_NONE: there is none. */
-uint32_t executor_context_before(const struct program *p, uint32_t rank, uint32_t op, bool scatter);
+/* The program's op of the exchanges inside pass `op`: ALLGATHER, REDUCESCATTER or ALLTOALL FOR_CONTEXT.
+ * PROGRAM_NONE: there is none. */
+uint32_t executor_context_before(const struct program *p, uint32_t rank, uint32_t op,
+                                 enum op_kind kind);
 /* Seconds of exchanges inside passes (sums_s of the exchange) are taken off the passes' and reported
  * as the program has them, before the pass. */
 void executor_book_context(const struct program *p, uint32_t rank, struct executor_step *s);

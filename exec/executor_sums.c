@@ -67,10 +67,10 @@ void executor_book_sums(const struct program *p, uint32_t rank, struct executor_
     }
 }
 
-uint32_t executor_context_before(const struct program *p, uint32_t rank, uint32_t op, bool scatter)
+uint32_t executor_context_before(const struct program *p, uint32_t rank, uint32_t op,
+                                 enum op_kind kind)
 {
     const struct program_op *pass = &p->op[op];
-    enum op_kind kind = scatter ? OP_REDUCESCATTER : OP_ALLGATHER;
     for (uint32_t i = op; i-- > p->op_start[rank];) {
         const struct program_op *o = &p->op[i];
         if (op_computes(o) && !o->beside)
@@ -87,9 +87,10 @@ void executor_book_context(const struct program *p, uint32_t rank, struct execut
     size_t first = p->op_start[rank];
     double *start_s = s->op_start_s - first, *end_s = s->op_end_s - first;
     for (uint32_t op = (uint32_t)first; op < p->op_start[rank + 1]; op++)
-        for (int scatter = 0; scatter <= 1 && op_computes(&p->op[op]); scatter++) {
+        for (int k = 0; k < 3 && op_computes(&p->op[op]); k++) {
+            static const enum op_kind kind[] = {OP_ALLGATHER, OP_REDUCESCATTER, OP_ALLTOALL};
             uint32_t at = p->op[op].beside ? (uint32_t)PROGRAM_NONE
-                                           : executor_context_before(p, rank, op, scatter);
+                                           : executor_context_before(p, rank, op, kind[k]);
             if (at == PROGRAM_NONE || s->sums_s[at - first] <= 0)
                 continue;
             start_s[at] = start_s[op];

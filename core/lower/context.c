@@ -32,28 +32,43 @@ static int64_t query_bytes(const struct model_op *o)
     return head > 0 && channels > 0 ? o->output_bytes / channels * heads * head : o->output_bytes;
 }
 
-/* Tokens change places with heads: in with queries, keys and values, out with the output; keys and
- * values of fewer heads than replicas go to several of these. */
-static void add_alltoall(const struct sum *u, const struct model_op *o, int64_t kv, int64_t heads,
-                         struct lowering_exchange *to)
+/* Queries, keys and values of a replica's tokens, which change places with heads; keys and values of
+ * fewer heads than replicas go to several of these. */
+int64_t sum_swapped(const struct sum *u, uint32_t op)
 {
-    int64_t c = u->split.context_parallel, shards = u->split.tensor_parallel;
-    int64_t samples = u->l->plan->microbatch_size, copies = c > heads ? c / heads : 1;
-    int64_t in = samples * (query_bytes(o) / shards + kv * copies) / c,
-            out = samples * (o->output_bytes / shards) / c;
+    const struct model_op *o = &u->l->model->op[op];
+    int64_t c = u->split.context_parallel, all, heads = shard_heads(u, o, &all);
+    if (c < 2 || o->context_bytes == 0 || u->l->plan->context_exchange != EXCHANGE_ALLTOALL)
+        return 0;
+    int64_t kv = o->context_bytes / all * heads, copies = c > heads ? c / heads : 1;
+    return u->l->plan->microbatch_size * (query_bytes(o) / u->split.tensor_parallel + kv * copies) /
+           c;
+}
+
+/* In with queries, keys and values, out with the output. */
+static void add_alltoall(struct sum *u, uint32_t op, struct lowering_exchange *to)
+{
+    const struct model_op *o = &u->l->model->op[op];
+    int64_t in = sum_swapped(u, op), out = u->l->plan->microbatch_size *
+                                           (o->output_bytes / u->split.tensor_parallel) /
+                                           u->split.context_parallel;
     sum_add_call(&to->gather, 1, in, in);
     sum_add_call(&to->gather, 1, out, out);
+    /* sent and come, and gradients of what has come, and the output */
+    int64_t scratch = 3 * in + out;
+    u->context_bytes = scratch > u->context_bytes ? scratch : u->context_bytes;
 }
 
 /* A pass of op: its attention, and its exchange. */
-static void add_pass(struct sum *u, const struct model_op *o, double seconds, bool backward,
+static void add_pass(struct sum *u, uint32_t op, double seconds, bool backward,
                      struct lowering_exchange *to)
 {
+    const struct model_op *o = &u->l->model->op[op];
     int64_t all, heads = shard_heads(u, o, &all), kv = o->context_bytes / all * heads;
     int64_t bytes = u->l->plan->microbatch_size * kv;
     to->seconds += seconds;
     if (u->l->plan->context_exchange == EXCHANGE_ALLTOALL) {
-        add_alltoall(u, o, kv, heads, to);
+        add_alltoall(u, op, to);
         return;
     }
     sum_add_call(&to->gather, 1, bytes, bytes);
@@ -89,10 +104,10 @@ void sum_add_context(struct sum *u, uint32_t op, const struct op_cost *cost,
     add_inputs(u, op, cost, &to->inputs);
     if (u->split.context_parallel < 2 || o->context_bytes == 0)
         return;
-    add_pass(u, o, cost->forward_s, false, &to->forward);
-    add_pass(u, o, cost->backward_s, true, &to->backward);
+    add_pass(u, op, cost->forward_s, false, &to->forward);
+    add_pass(u, op, cost->backward_s, true, &to->backward);
     if (again)
-        add_pass(u, o, cost->forward_s, false, again);
+        add_pass(u, op, cost->forward_s, false, again);
 }
 
 static void join(struct lowering_calls *to, const struct lowering_calls *from)

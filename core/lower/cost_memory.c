@@ -31,7 +31,7 @@ static void add_stash(struct sum *u, uint32_t op, const struct cost_part *part)
     const struct model_op *o = &u->l->model->op[op];
     uint32_t unit = u->l->shape.unit[op];
     int64_t samples = u->l->plan->microbatch_size,
-            stash = samples * sum_scaled(o->stash_bytes, part->stash),
+            stash = samples * sum_scaled(o->stash_bytes, part->stash) + sum_swapped(u, op),
             output = samples * sum_scaled(o->output_bytes, part->stash);
     if (u->l->schedule->split && is_product(u->l->model, o))
         c->stash_bytes += output;

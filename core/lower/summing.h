@@ -37,6 +37,8 @@ enum status sum_finish_memory(struct sum *u) MUST_CHECK;
  * sum_mean_context(). `again`: where its forward goes that the backward makes again; NULL: nowhere. */
 void sum_add_context(struct sum *u, uint32_t op, const struct op_cost *cost,
                      struct lowering_exchange *again, struct lowering_context *to);
+/* Of all-to-alls: what has come, which attention keeps from forward to backward. */
+int64_t sum_swapped(const struct sum *u, uint32_t op);
 void sum_join_exchange(struct lowering_exchange *to, const struct lowering_exchange *from);
 void sum_mean_context(struct lowering_context *c);
 /* cost.c: sums become means. */

@@ -32,6 +32,7 @@
 
 #include "core/error.h"
 #include "core/model.h"
+#include "core/program.h"
 #include "exec/element.h"
 
 /* float, unless a test compiles the layers for double to compare with finite differences. */
@@ -69,9 +70,10 @@ struct layer_reduction {
      * (this member) of the second half; the own part stays as it is. */
     void (*exchange)(void *self, void *data, size_t n);
     void (*fail)(void *self, enum status st); /* the op cannot be completed: error_message() */
-    /* Replicas that share sequences, in place, over them: every one's part of n numbers (exec/ring.h)
-     * to all; or, with `scatter`, the sum of everybody's numbers to where each has its part. */
-    void (*context)(void *self, bool scatter, void *data, size_t n);
+    /* Replicas that share sequences, in place, over them. ALLGATHER: every one's part of n numbers
+     * (exec/ring.h) to all; REDUCESCATTER: the sum of everybody's numbers to where each has its part;
+     * ALLTOALL: as exchange(). */
+    void (*context)(void *self, enum op_kind kind, void *data, size_t n);
 };
 
 /* Memory that grows with what other ranks send. */
@@ -97,6 +99,7 @@ struct layer {
     size_t shards, shard;      /* 1, 0: all of the op */
     size_t context, position;  /* replicas that share every sequence, which of them this is; 0 is as
                                 * good as 1 */
+    bool swaps;                /* ... and change tokens for heads: all-to-all */
     size_t sequence;           /* tokens of it; of `tokens`, what this one has (layer_position()) */
     bool reduces_output;       /* shards: the output is the sum of theirs, */
     bool reduces_input;        /* the gradient of the input is */
@@ -211,8 +214,8 @@ static inline size_t shard_rows(size_t n, const struct layer_shard *s)
 /* Make *l, as layer_divide() has it, that of one of `context` replicas that share every sequence:
  * chunks `position` and 2 context - 1 - position of 2 context, which balances causal attention.
  * STATUS_UNSUPPORTED names the op. */
-enum status layer_share(const struct model_op *op, size_t context, size_t position, size_t batch,
-                        struct layer *l) MUST_CHECK;
+enum status layer_share(const struct model_op *op, size_t context, size_t position, bool swaps,
+                        size_t batch, struct layer *l) MUST_CHECK;
 /* Where token `row` of those that replica `position` has is in the sequence. */
 static inline size_t layer_place(const struct layer *l, size_t position, size_t row)
 {

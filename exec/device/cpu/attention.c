@@ -23,7 +23,7 @@ static size_t rows_of(const struct layer *l)
 /* x (B, T, (H + 2 G) D), y (B, T, H D), saved (B, H, T, T) or, with flash, (B, H, T); work: the
  * gradient of one tile of P, and with flash the tile itself. No parameters: the products around
  * attention are layers of their own. */
-static void set_sizes(struct layer *l)
+void attention_size(struct layer *l)
 {
     size_t tile = size_times(rows_of(l), l->tokens);
     l->out = l->heads * l->depth;
@@ -68,7 +68,7 @@ static enum status shape(const struct model_op *op, struct layer *l)
     if (l->window > 0 && !l->causal)
         return error_set(STATUS_UNSUPPORTED, "op '%s': a window that is not causal", op->name);
     l->depth = l->out / l->heads;
-    set_sizes(l);
+    attention_size(l);
     return STATUS_OK;
 }
 
@@ -225,7 +225,7 @@ static void tile_backward_scores(const struct head *a, const struct tile *t, con
 static void forward(const struct layer *l, struct layer_io *io)
 {
     if (l->context > 1) {
-        context_forward(l, io);
+        (l->swaps ? swap_forward : context_forward)(l, io);
         return;
     }
     for (size_t b = 0; b < io->batch; b++)
@@ -253,7 +253,7 @@ static void clear_keys(const struct layer *l, real *dx)
 static void backward(const struct layer *l, struct layer_io *io)
 {
     if (l->context > 1) {
-        context_backward(l, io);
+        (l->swaps ? swap_backward : context_backward)(l, io);
         return;
     }
     for (size_t b = 0; b < io->batch; b++) {
@@ -287,7 +287,7 @@ static enum status divide(const struct model_op *op, const struct layer_shard *s
         return layer_indivisible(op, s, "so many heads");
     l->heads /= s->shards;
     l->kv_heads /= s->shards;
-    set_sizes(l);
+    attention_size(l);
     return STATUS_OK;
 }
 

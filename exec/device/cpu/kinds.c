@@ -207,8 +207,8 @@ enum status layer_divide(const struct model *m, uint32_t index, const struct lay
 }
 
 /* Every kind but attention (context.c) does the same with fewer tokens. */
-enum status layer_share(const struct model_op *op, size_t context, size_t position, size_t batch,
-                        struct layer *l)
+enum status layer_share(const struct model_op *op, size_t context, size_t position, bool swaps,
+                        size_t batch, struct layer *l)
 {
     if (context < 2)
         return STATUS_OK;
@@ -218,12 +218,15 @@ enum status layer_share(const struct model_op *op, size_t context, size_t positi
                          l->tokens, context);
     l->context = context;
     l->position = position;
+    l->swaps = swaps;
     l->sequence = l->tokens;
     l->tokens /= context;
     l->input /= context;
     l->second /= context;
     l->output /= context;
     l->saved /= context;
+    if (l->kind == &kind_attention && swaps)
+        return swap_size(op, batch, l);
     if (l->kind == &kind_attention)
         context_size(batch, l);
     return STATUS_OK;

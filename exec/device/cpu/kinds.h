@@ -13,6 +13,11 @@ enum status layer_rowwise(const struct model_op *op, struct layer *l) MUST_CHECK
 
 /* context.c: attention of a replica's tokens to the whole sequence; `batch` is of the layer's calls. */
 void context_size(size_t batch, struct layer *l);
+void attention_size(struct layer *l); /* attention.c: from tokens, heads and depth */
+/* swap.c: the same where tokens change places with heads (l->swaps). STATUS_UNSUPPORTED. */
+enum status swap_size(const struct model_op *op, size_t batch, struct layer *l) MUST_CHECK;
+void swap_forward(const struct layer *l, struct layer_io *io);
+void swap_backward(const struct layer *l, struct layer_io *io);
 void context_forward(const struct layer *l, struct layer_io *io);
 void context_backward(const struct layer *l, struct layer_io *io);
 

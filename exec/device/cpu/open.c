@@ -6,6 +6,7 @@
 
 #include "core/array.h"
 #include "core/lower.h"
+#include "core/plan.h"
 #include "exec/device.h"
 #include "exec/device/cpu/gemm.h"
 
@@ -112,7 +113,8 @@ static enum status open_ops(struct stage *s)
         PASS(layer_divide(s->model, index[k], &s->share.shard, s->layout.batch,
                           &s->layout.op[k].layer));
         PASS(layer_share(&s->model->op[index[k]], s->share.context, s->share.position,
-                         s->layout.batch, &s->layout.op[k].layer));
+                         p->stage[s->index].exchange == EXCHANGE_ALLTOALL, s->layout.batch,
+                         &s->layout.op[k].layer));
         PASS(check_halves(s, &s->layout.op[k]));
         if (s->on.backend->adapt)
             PASS(s->on.backend->adapt(&s->model->op[index[k]], &s->layout.op[k].layer));

@@ -442,9 +442,9 @@ static void clear_gradients(struct stage *s)
     s->on.backend->zero(s->on.self, s->pass.tied, s->layout.tied_size * sizeof(real));
 }
 
-static void gather_nothing(void *self, bool scatter, void *data, size_t n)
+static void gather_nothing(void *self, enum op_kind kind, void *data, size_t n)
 {
-    (void)self, (void)scatter, (void)data, (void)n;
+    (void)self, (void)kind, (void)data, (void)n;
 }
 
 /* A forward and a backward of whatever is in the slot, and an update by gradients of zero: the
