@@ -28,6 +28,7 @@ static const struct setup_row rows[] = {
     ROW_LOST("curriculum_learning.enabled", "samples have the same length in all steps"),
 };
 
+/* Also of files that leave the batch to the program, as long as they say how state is sharded. */
 static bool recognises(const struct keys *k)
 {
     return k->format == KEYS_TREE &&
@@ -36,6 +37,9 @@ static bool recognises(const struct keys *k)
             keys_has(k, "train_batch_size"));
 }
 
+/* What is not in the JSON has degree one. With the batch, the microbatch and the accumulation all said,
+ * the number of replicas follows, and so do the devices. Buckets overlap the backward only where
+ * overlap_comm is on, which it is by default with ZeRO 3 alone; there units are layers. */
 static enum status after(struct setup *s)
 {
     s->pipeline = s->chunks = s->context = s->expert = 1;
@@ -55,6 +59,7 @@ static enum status after(struct setup *s)
     return STATUS_OK;
 }
 
+/* Each degree that the JSON has no name for is refused, as the plan would run otherwise there. */
 static enum status before(struct setup *s)
 {
     if (s->pipeline > 1)

@@ -28,6 +28,7 @@ static const struct setup_row rows[] = {
     ROW_LOST("fsdp_config.activation_cpu_offload", "nothing is kept in the host's memory"),
 };
 
+/* Either name is of no other framework here. */
 static bool recognises(const struct keys *k)
 {
     return k->format == KEYS_TREE &&
@@ -58,6 +59,8 @@ static enum status read_sharding(struct setup *s)
                      s->keys->path, s->strategy_text);
 }
 
+/* FSDP only: every device is a replica. Microbatches may be left to the program ("auto"), which tries
+ * what fits; one sample is the smallest that it can end with. */
 static enum status after(struct setup *s)
 {
     int64_t size = 0;

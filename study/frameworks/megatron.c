@@ -173,6 +173,8 @@ static void find_kind(struct setup *s)
     s->encoder_decoder = strstr(program, "_t5") != NULL;
 }
 
+/* Three generations of names: --checkpoint-activations, --activations-checkpoint-method and
+ * --recompute-granularity. "block" recomputes so many layers of a stage, "uniform" all in units. */
 static enum status read_recompute(struct setup *s)
 {
     bool old = s->method > 0 && s->granularity == 0; /* --activations-checkpoint-method alone */
@@ -219,6 +221,8 @@ static enum status read_sums(struct setup *s)
     return STATUS_OK;
 }
 
+/* The distributed optimizer is ZeRO 1; Megatron-FSDP says by its strategy what is sharded, the FSDP of
+ * PyTorch shards everything. Source: megatron/core/distributed. */
 static enum status read_zero(struct setup *s)
 {
     static const int64_t stage_of[] = {0, 1, 2, 3};
@@ -269,6 +273,7 @@ static void read_partition(struct setup *s)
         s->count_embedding = s->count_head = 1;
 }
 
+/* In the order of dependence: widths of numbers before sizes of buckets in bytes. */
 static enum status after(struct setup *s)
 {
     PASS(read_gres(s));
@@ -309,6 +314,8 @@ static enum status check_schedule(const struct setup *s)
     return STATUS_OK;
 }
 
+/* From neutral members to options. Rows whose value is the usual one are not written, so members that
+ * mean nothing here (latents of a model without them) are set to what is usual. */
 static enum status before(struct setup *s)
 {
     PASS(check_schedule(s));
@@ -376,6 +383,7 @@ static void put(void *to, const struct setup_row *row, const char *value, bool t
     fputc('\n', x->out);
 }
 
+/* A script that bash takes: one array for each section of the table, in its order. */
 static void write_script(const struct setup *s, const char *title, FILE *out)
 {
     struct script x = {.out = out};

@@ -70,6 +70,7 @@ static const struct setup_row rows[] = {
     ROW_LOST("pipeline_model_parallel_split_rank", "encoder and decoder are cut like one chain"),
 };
 
+/* NeMo 2 has the same names below "strategy"; it is read with Megatron's. */
 static bool recognises(const struct keys *k)
 {
     bool trainer = keys_has(k, "trainer.devices") || keys_has(k, "trainer.num_nodes") ||
@@ -108,6 +109,7 @@ static enum status find_kind(struct setup *s)
     return setup_read(s, halves, sizeof halves / sizeof *halves);
 }
 
+/* "block" of no layers is how these files switch recomputation off. */
 static enum status read_recompute(struct setup *s)
 {
     bool none = s->method == 2 && s->unit == 0; /* so many layers of each stage: none */
@@ -140,6 +142,7 @@ static enum status read_optimizer(struct setup *s)
     return STATUS_OK;
 }
 
+/* Files say tokenizers, not vocabularies: that of a known model is taken. */
 static enum status after(struct setup *s)
 {
     PASS(find_kind(s));
@@ -157,6 +160,8 @@ static enum status after(struct setup *s)
     return STATUS_OK;
 }
 
+/* Names of NeMo 1 end where those of Megatron go on: even stages, ranks in one order, models without
+ * latent attention and shared experts. */
 static enum status before(struct setup *s)
 {
     const char *implied = s->chunks > 1 ? "interleaved" : "1f1b";
@@ -215,6 +220,7 @@ static enum status before(struct setup *s)
     return STATUS_OK;
 }
 
+/* Rows are in the order of their maps, "trainer" first. */
 static void write_yaml(const struct setup *s, const char *title, FILE *out)
 {
     struct nested n = {.out = out, .style = NESTED_YAML};

@@ -50,6 +50,7 @@ static const struct setup_row rows[] = {
     ROW_LOST("zero_optimization.cpu_offload", "nothing is kept in the host's memory"),
 };
 
+/* Names from before Megatron called it tensor parallelism. */
 static bool recognises(const struct keys *k)
 {
     return k->format == KEYS_TREE &&
@@ -72,6 +73,8 @@ static enum status find_inner(struct setup *s)
                     : STATUS_OK;
 }
 
+/* Biases are of attention and MLP apart; gated MLPs have none. A file that says no precision trains in
+ * fp32, which is said, as mostly a second file has it. */
 static enum status after(struct setup *s)
 {
     s->chunks = 1;

@@ -14,6 +14,7 @@ static int64_t usual_inner(const struct setup *s)
     return s->gated ? 4 * s->a.hidden * 2 / 3 / 64 * 64 : 4 * s->a.hidden;
 }
 
+/* What families.def has for the families that arguments can say: GPT, Llama and their mixtures, BERT, T5. */
 static uint32_t traits_of(const struct setup *s)
 {
     uint32_t traits = TRAIT_PRE_NORM;
@@ -44,6 +45,8 @@ static enum status assume_vocabulary(struct setup *s)
                           s->a.vocabulary);
 }
 
+/* Sizes that are 0 follow from others, as each framework has it by default: width of the MLP, positions.
+ * Sizes of parts that the model does not have are cleared, as rows set them to what is usual. */
 enum status setup_architecture(struct setup *s, struct architecture *out)
 {
     if (s->a.layers < 1 && s->unknown)
@@ -144,6 +147,7 @@ bool setup_of_architecture(const struct architecture *a, const struct architectu
     return true;
 }
 
+/* Bounded by ARCHITECTURE_LAYERS, whatever the factors are. */
 enum status setup_read_frequency(struct setup *s, const char *text)
 {
     int64_t layer = 0, prefix = 0;
@@ -189,6 +193,7 @@ enum status setup_read_frequency(struct setup *s, const char *text)
     return STATUS_OK;
 }
 
+/* fp8 is a type of products: numbers that are kept have 16 bits. */
 void setup_set_dtype(struct setup *s, enum data_type dtype)
 {
     s->dtype = (int64_t)dtype;

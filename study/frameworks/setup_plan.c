@@ -59,6 +59,8 @@ static enum status count_devices(struct setup *s, int64_t devices)
                                       s->keys->path);
 }
 
+/* Replicas are what is left of the devices; microbatches follow from the batch, or the batch from
+ * microbatches. Each division must come out, as it must in the frameworks. */
 enum status setup_settle(struct setup *s, int64_t devices)
 {
     PASS(check_degrees(s));
@@ -102,6 +104,7 @@ static size_t layer_letters(const char *name)
     return ends && strncmp(name, "mtp", 3) != 0 ? n : 0;
 }
 
+/* O(ops). */
 enum status setup_layers(const struct model *m, struct setup_layers *out)
 {
     size_t before = 0;
@@ -163,6 +166,8 @@ static size_t begin_of(const struct setup_layers *l, int64_t layer)
     return l->first[(size_t)layer < l->n ? (size_t)layer : l->n];
 }
 
+/* Embedding and what stands before the first layer are of the first stage, norm, head and loss of the
+ * last one. */
 static enum status make_stages(struct setup *s, const struct model *m, struct plan *p)
 {
     enum status st;
@@ -220,6 +225,7 @@ static void set_choices(const struct setup *s, const struct model *m, struct pla
     p->seed = 1;
 }
 
+/* Names of the model and the platform are the caller's. */
 enum status setup_to_plan(struct setup *s, const struct model *m, const struct topology *t,
                           struct plan *out)
 {
