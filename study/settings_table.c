@@ -234,8 +234,7 @@ const struct setting settings_table[] = {
      .help = "export: for which framework the plan's arguments are written",
      .word = framework_name},
     {"set", LIST(sets), T(PLAN_IMPORT), "NAME=VALUE", NULL,
-     .help = "import: the value of a variable or placeholder that the file does not set, or of a "
-             "key instead of the file's; several times: all of them"},
+     .help = "import: a variable, a placeholder, or a key instead of the file's; several times"},
     {"gpus", COUNT(devices), T(PLAN_IMPORT), "N", NULL,
      .help = "import: how many devices there are, instead of what the file says", .least = 1},
 
