@@ -181,8 +181,6 @@ static enum status read_recompute(struct setup *s)
     s->recompute = s->all_layers || old ? RECOMPUTE_FULL
                    : s->selected        ? RECOMPUTE_SELECTIVE
                                         : s->granularity;
-    if (s->granularity == RECOMPUTE_FULL && s->unit == 0 && keys_has(s->keys, "method"))
-        s->recompute = s->method == 2 ? RECOMPUTE_NONE : RECOMPUTE_FULL;
     if (s->recompute == RECOMPUTE_FULL) {
         s->recompute_layers = s->method == 2 ? s->unit : 0;
         s->recompute_unit = s->method == 2 ? 0 : s->unit;

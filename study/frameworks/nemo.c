@@ -4,7 +4,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "model/config.h"
 #include "study/frameworks/nested.h"
 #include "study/frameworks/setup.h"
 
@@ -62,7 +61,6 @@ static const struct setup_row rows[] = {
     ROW_FLAG("model", "optim.overlap_grad_sync", overlap),
     ROW_NUMBER("model", "optim.bucket_cap_mb", bucket_elements, 0),
     ROW_TEXT("model", "optim.grad_sync_dtype", modules),
-    ALSO_TEXT("tokenizer.type", hub),
 
     ROW_LOST("ub_tp_comm_overlap", "sums of tensor parallelism are not overlapped"),
     ROW_LOST("rampup_batch_size", "the batch is the final one from the start"),
@@ -142,7 +140,7 @@ static enum status read_optimizer(struct setup *s)
     return STATUS_OK;
 }
 
-/* Files say tokenizers, not vocabularies: that of a known model is taken. */
+/* What several names say together. */
 static enum status after(struct setup *s)
 {
     PASS(find_kind(s));
@@ -151,11 +149,6 @@ static enum status after(struct setup *s)
     s->gated = s->activation && strstr(s->activation, "glu") != NULL;
     PASS(read_recompute(s));
     PASS(read_optimizer(s));
-    const char *known = s->hub && s->a.vocabulary == 0 ? setup_model_of(s, s->hub) : NULL;
-    struct architecture a;
-    struct architecture_choice c;
-    if (known && config_find(known, &a, &c) == STATUS_OK) /* its tokenizer's vocabulary */
-        s->a.vocabulary = a.vocabulary;
     s->schedule = s->chunks > 1 ? "interleaved" : NULL;
     return STATUS_OK;
 }

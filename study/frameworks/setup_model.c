@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/config.h"
 #include "model/zoo.h"
 #include "study/frameworks/setup.h"
 
@@ -33,9 +34,28 @@ static uint32_t traits_of(const struct setup *s)
     return traits;
 }
 
-/* The vocabulary that a tokenizer has, where the file does not say it. */
+/* The vocabulary of a known model whose tokenizer the file names; 0: none. */
+static int64_t vocabulary_of_tokenizer(struct setup *s)
+{
+    static const char *const names[] = {"tokenizer_model", "tokenizer.type", "tokenizer.name",
+                                        "tokenizer_name_or_path"};
+    struct architecture a;
+    struct architecture_choice c;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct key *key = keys_find(s->keys, names[i]);
+        const char *model = key && key->text ? setup_model_of(s, key->text) : NULL;
+        if (model && config_find(model, &a, &c) == STATUS_OK)
+            return a.vocabulary;
+    }
+    return 0;
+}
+
+/* Where the file does not say the vocabulary: the tokenizer's, or that of the first model of the kind,
+ * BERT, Llama or GPT-2. */
 static enum status assume_vocabulary(struct setup *s)
 {
+    if (s->a.vocabulary == 0)
+        s->a.vocabulary = vocabulary_of_tokenizer(s);
     if (s->a.vocabulary > 0)
         return STATUS_OK;
     s->a.vocabulary = s->masked ? 30522 : s->positions == POSITIONS_ROPE && s->rms ? 32000 : 50257;
