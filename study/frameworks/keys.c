@@ -60,10 +60,11 @@ static bool ends_with(const char *path, const char *name)
            (part == whole || path[whole - part - 1] == '.');
 }
 
-/* How YAML, JSON, Python and people write that there is no value. */
+/* How YAML, JSON, Python and people write that there is no value; "auto" is one that somebody else
+ * finds. */
 static bool is_null(const char *text)
 {
-    static const char *const nulls[] = {"", "null", "none", "~", "nan"};
+    static const char *const nulls[] = {"", "null", "none", "~", "nan", "auto"};
     for (size_t i = 0; text && i < sizeof nulls / sizeof *nulls; i++)
         if (!strcasecmp(text, nulls[i]))
             return true;

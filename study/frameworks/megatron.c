@@ -40,6 +40,7 @@ static const struct setup_row rows[] = {
     ALSO_NUMBER("sbatch.gpus_per_node", per_node),
     ALSO_NUMBER("env.NPROC_PER_NODE", per_node),
     ALSO_NUMBER("env.GPUS_PER_NODE", per_node),
+    ALSO_NUMBER("num_gpus", per_node), /* of the launcher deepspeed */
     ALSO_NUMBER("trainer.devices", per_node),
     ALSO_NUMBER("env.NUM_GPUS", devices),
     ALSO_NUMBER("env.NGPUS", devices),
@@ -58,6 +59,7 @@ static const struct setup_row rows[] = {
     ALSO_FLAG("use_rotary_position_embeddings", positions),
     ROW_WORD("MODEL", "normalization", rms, norms),
     ROW_FLAG("MODEL", "swiglu", gated),
+    ALSO_FLAG("gated_linear_unit", gated),
     ROW_FLAG("MODEL", "disable_bias_linear", no_bias),
     ALSO_NOT("add_bias_linear", no_bias),
     ROW_FLAG("MODEL", "add_qkv_bias", qkv_bias),

@@ -39,6 +39,7 @@ static const struct setup_row rows[] = {
     ROW_NUMBER(NULL, "train_batch_size", batch, 0),
     ROW_NUMBER(NULL, "train_micro_batch_size_per_gpu", microbatch_size, 1),
     ROW_NUMBER(NULL, "gradient_accumulation_steps", accumulation, 1),
+    ALSO_NUMBER("gas", accumulation),
     ROW_FLAG(NULL, "checkpoint_activations", all_layers),
     ROW_NUMBER(NULL, "checkpoint_num_layers", recompute_unit, 1),
     ROW_TEXT(NULL, "precision", precision),

@@ -230,6 +230,8 @@ static enum status after(struct setup *s)
                             "activation_checkpoint selective keeps outputs of "
                             "products; here what an op keeps besides its output is "
                             "made again"));
+    if (s->shard > 0 && s->replicate > 0) /* all degrees are said */
+        s->devices = s->tensor * s->pipeline * s->context * s->shard * s->replicate;
     s->zero = s->shard == 1 && s->context <= 1 ? 0 : 3;
     s->zero_keep =
         s->reshard == RESHARD_NEVER || (s->reshard == RESHARD_DEFAULT && s->pipeline > 1);
