@@ -53,9 +53,9 @@ static enum status after(struct setup *s)
     if (overlap && s->zero > 0 && s->zero < 3)
         s->bucket_bytes =
             (s->bucket_elements > 0 ? s->bucket_elements : 500000000) * s->reduce_bits / 8;
-    if (s->batch > 0 && s->microbatch_size > 0 && s->accumulation > 0 && s->tensor > 0 &&
-        s->batch % (s->microbatch_size * s->accumulation) == 0)
-        s->devices = s->batch / s->microbatch_size / s->accumulation * s->tensor;
+    int64_t each = setup_times(s->microbatch_size, s->accumulation);
+    if (s->batch > 0 && each > 0 && s->tensor > 0 && s->batch % each == 0)
+        s->devices = setup_times(s->batch / each, s->tensor);
     return STATUS_OK;
 }
 

@@ -67,7 +67,7 @@ static enum status after(struct setup *s)
     s->tensor = s->pipeline = s->chunks = s->context = s->expert = 1;
     s->model = s->hub ? setup_model_of(s, s->hub) : NULL;
     s->unknown = s->hub;
-    s->a.inner = s->unit * s->a.hidden;
+    s->a.inner = setup_times(s->unit, s->a.hidden);
     s->positions = s->grouped ? POSITIONS_ROPE : s->selected ? POSITIONS_NONE : POSITIONS_LEARNED;
     s->rms = s->modules && strstr(s->modules, "rms") != NULL;
     s->gated = s->activation && strstr(s->activation, "glu") != NULL;

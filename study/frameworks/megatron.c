@@ -287,7 +287,7 @@ static enum status after(struct setup *s)
     PASS(read_sums(s));
     PASS(read_zero(s));
     if (s->devices < 1)
-        s->devices = s->nodes * s->per_node;
+        s->devices = setup_times(s->nodes, s->per_node);
     read_buckets(s);
     s->plain_attention = s->backend == BACKEND_UNFUSED || s->backend == BACKEND_LOCAL;
     if (!s->grouped && s->keys->format == KEYS_SHELL)

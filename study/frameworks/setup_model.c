@@ -65,6 +65,19 @@ static enum status assume_vocabulary(struct setup *s)
                           s->a.vocabulary);
 }
 
+/* Bounds of sizes are those of configurations (model/config_keys.def). */
+static enum status check_sizes(const struct setup *s, const struct architecture *a)
+{
+#define KEY(id, member, max_)                                                                      \
+    if (a->member < 0 || a->member > (max_))                                                       \
+        return error_set(STATUS_INVALID, "%s: %s of %" PRId64, s->keys->path, #id, a->member);
+#include "model/config_keys.def"
+#undef KEY
+    return s->tokens >= 0 && s->tokens <= 1 << 24
+               ? STATUS_OK
+               : error_set(STATUS_INVALID, "%s: %" PRId64 " tokens", s->keys->path, s->tokens);
+}
+
 /* Sizes that are 0 follow from others, as each framework has it by default: width of the MLP, positions.
  * Sizes of parts that the model does not have are cleared, as rows set them to what is usual. */
 enum status setup_architecture(struct setup *s, struct architecture *out)
@@ -96,7 +109,7 @@ enum status setup_architecture(struct setup *s, struct architecture *out)
     if (s->encoder_decoder)
         a.buckets = 32;
     *out = a;
-    return STATUS_OK;
+    return check_sizes(s, out);
 }
 
 /* "[0]*3+[1]*58" of layers with experts; leading zeros are the usual case, others one by one. */

@@ -24,6 +24,7 @@ static enum status check_degrees(struct setup *s)
                {"context parallelism", &s->context},
                {"expert parallelism", &s->expert},
                {"microbatch", &s->microbatch_size},
+               {"accumulation", &s->accumulation},
                {"GPUs per node", &s->per_node},
                {"nodes", &s->nodes},
                {"devices", &s->devices}};
@@ -31,7 +32,7 @@ static enum status check_degrees(struct setup *s)
         if (*all[i].value > DEGREE_MOST || *all[i].value < -1)
             return error_set(STATUS_INVALID, "%s: %s of %" PRId64, s->keys->path, all[i].name,
                              *all[i].value);
-        if (i < 6 && *all[i].value < 1)
+        if (i < 6 && *all[i].value < 1) /* those that count something there is one of */
             *all[i].value = 1;
     }
     return STATUS_OK;

@@ -231,7 +231,8 @@ static enum status after(struct setup *s)
                             "products; here what an op keeps besides its output is "
                             "made again"));
     if (s->shard > 0 && s->replicate > 0) /* all degrees are said */
-        s->devices = s->tensor * s->pipeline * s->context * s->shard * s->replicate;
+        s->devices = setup_times(setup_times(setup_times(s->tensor, s->pipeline), s->context),
+                                 setup_times(s->shard, s->replicate));
     s->zero = s->shard == 1 && s->context <= 1 ? 0 : 3;
     s->zero_keep =
         s->reshard == RESHARD_NEVER || (s->reshard == RESHARD_DEFAULT && s->pipeline > 1);
