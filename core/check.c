@@ -330,22 +330,12 @@ static bool fits_zero(const struct program_stage *stage, const struct program_op
 static uint32_t most_parts(const struct program_stage *stage, const struct program_op *o)
 {
     bool shared = o->purpose == FOR_DATA || o->purpose == FOR_SHARDS;
-    if (op_is_collective(o) && o->purpose == FOR_CONTEXT)
+    if (op_is_collective(o) && (o->purpose == FOR_CONTEXT || o->purpose == FOR_TENSOR))
         return program_parts(stage, o->backward ? OP_BACKWARD : OP_FORWARD);
     if (o->kind == OP_BACKWARD || (o->kind == OP_FORWARD && stage->zero == 3))
         return program_parts(stage, (enum op_kind)o->kind);
     bool parted = stage->zero >= 2 || (stage->group > 0 && o->kind == OP_ALLREDUCE);
     return op_is_collective(o) && shared && parted ? stage->buckets : 0;
-}
-
-/* Is there a collective of so many bytes of gradients between compute op i and the next one? */
-static bool is_reduced(const struct program *p, uint32_t rank, size_t i, int64_t bytes)
-{
-    bool found = false;
-    while (!found && ++i < p->op_start[rank + 1] && !op_computes(&p->op[i]))
-        found =
-            p->op[i].purpose == FOR_DATA && op_is_collective(&p->op[i]) && p->op[i].bytes == bytes;
-    return found;
 }
 
 /* Does the rank's list do what the program says of its stages? */
@@ -376,7 +366,8 @@ static enum status check_division(const struct program *p, uint32_t rank)
                               : 0;
         int64_t bytes =
             completes ? program_reduced_bytes(p, p->bucket[stage->bucket + bucket].bytes) : 0;
-        if (bytes > 0 && !is_reduced(p, rank, i, bytes))
+        if (bytes > 0 && (i + 1 == p->op_start[rank + 1] || o[1].purpose != FOR_DATA ||
+                          !op_is_collective(&o[1]) || o[1].bytes != bytes))
             return error_set(STATUS_INVALID,
                              "rank %u: %s: no collective reduces the %lld bytes of bucket %u", rank,
                              op_label(o, label), (long long)bytes, bucket);

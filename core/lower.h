@@ -45,7 +45,8 @@ struct plan_classes {
 /* The same, but only the first replica of each class and its shard 0 get ranks in every stage;
  * groups keep all their devices, so that collectives cost what they do, and out->copies says what
  * each channel and group stands for. classes / (replicas * shards) of the work; `classes` NULL: all
- * replicas are one. With experts that are spread over replicas there must be one class. In the whole program all copies carry the same messages
+ * replicas are one. With experts that are spread over replicas, and with
+ * plan.zero_group, there must be one class. In the whole program all copies carry the same messages
  * and collectives in the same order, and compute takes equally long on all ranks of a stage; so
  * times are the same too if the copies get equal shares of the network, which is for who simulates
  * to prove (sim/flows.h). Where ranks of a stage would differ by themselves - stages with different

@@ -290,7 +290,7 @@ static enum status read_stage(const struct json_at *at, struct program *p, struc
     struct json_at field;
     PASS(json_field(at, "ops", &field));
     PASS(read_ids(&field, MAX_OPS, &p->stage_op, ops));
-    s->context = s->recompute_unit = 1;
+    s->context = s->experts = s->recompute_unit = 1;
     PASS(json_rows_read(at, stage_rows, s));
     return read_buckets(at, p, s);
 }

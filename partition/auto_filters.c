@@ -64,6 +64,25 @@ static enum status deeper(const struct auto_state *s, const struct auto_trial *t
     return STATUS_OK;
 }
 
+/* Sequences are divided for want of memory, or of samples to fill pipelines with: what has enough of both
+ * would only exchange more. */
+static enum status divided(const struct auto_state *s, const struct auto_trial *t, bool *out)
+{
+    uint32_t context = auto_context(&t->shape);
+    for (size_t k = 0; k < s->result.n && context > 1 && !*out; k++) {
+        const struct auto_candidate *c = &s->result.candidate[k];
+        const struct plan_stage *p = &c->plan.stage[0];
+        double full = AUTO_FULL * (double)(t->shape.depth - 1);
+        *out = c->fits && c->plan.zero <= 1 && p->recompute == RECOMPUTE_NONE &&
+               !auto_is_uneven(&c->plan) && p->context_parallel < context &&
+               c->depth == t->shape.depth && p->tensor_parallel == t->shape.shards &&
+               p->replicas == t->shape.replicas &&
+               c->plan.microbatch_size == t->shape.microbatch_size &&
+               (double)c->plan.microbatches / plan_streams(p) >= full;
+    }
+    return STATUS_OK;
+}
+
 /* ---- schedules */
 
 /* The first schedule of a cut has shown how long it takes; of m microbatches, without the time that
@@ -194,6 +213,8 @@ const struct auto_filter auto_filters[] = {
     {"deep", "pipelines of more than 64 ranks, and shallower ones fit", AUTO_SHAPE, deep},
     {"deeper", "more than four times as deep as one that fits without recomputation", AUTO_SHAPE,
      deeper},
+    {"divided", "sequences divided further than where as many ranks fit and are kept busy",
+     AUTO_SHAPE, divided},
     {"fill", "slower than the best plan even without the fill of the first schedule", AUTO_SCHEDULE,
      fill},
     {"lighter", "1f1b did not fit with so little saved", AUTO_SAVING, lighter},

@@ -8,12 +8,16 @@
 #include "partition/auto.h"
 
 enum {
-    AUTO_DEEP = 64,   /* ranks of a pipeline that is tried unless nothing else fits */
-    AUTO_CHUNKS = 4,  /* stages on a device at most, unless asked for more */
-    AUTO_FILL = 6,    /* part of the fill that no schedule saves */
-    AUTO_SMALL = 16,  /* devices of a platform on which all replicas and shards are tried */
-    AUTO_ZEROS = 4,   /* ZeRO 0 to 3 */
-    AUTO_BUCKETS = 8, /* buckets of a stage's gradients, of the size that is tried first */
+    AUTO_DEEP = 64,    /* ranks of a pipeline that is tried unless nothing else fits */
+    AUTO_CHUNKS = 4,   /* stages on a device at most, unless asked for more */
+    AUTO_FILL = 6,     /* part of the fill that no schedule saves */
+    AUTO_SMALL = 16,   /* devices of a platform on which all replicas and shards are tried */
+    AUTO_ZEROS = 4,    /* ZeRO 0 to 3 */
+    AUTO_LONG = 32768, /* tokens of a sequence that may be divided unless that is given, */
+    AUTO_PART = 8192,  /* and of a part of it, at least */
+    AUTO_CONTEXT = 64, /* replicas that share a sequence, at most */
+    AUTO_FULL = 32,    /* times the ranks of a pipeline whose fill matters little: microbatches */
+    AUTO_BUCKETS = 8,  /* buckets of a stage's gradients, of the size that is tried first */
 };
 
 /* What a plan is made from, but for schedule and memory. */

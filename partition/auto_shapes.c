@@ -145,14 +145,29 @@ static enum status add_sizes(const struct auto_state *s, struct auto_shape shape
     return STATUS_OK;
 }
 
-/* Shapes of `shards`, with sequence parallelism and without it. What is not given is left to exec/
- * as it can: it does not run sequence parallelism. */
-static enum status add_shards(const struct auto_state *s, uint32_t shards, struct auto_shapes *all)
+/* May every sequence be divided over so many replicas, as is given, or because it is long? */
+static bool may_divide(const struct auto_state *s, uint32_t context)
+{
+    const struct partition_request *fixed = &s->r->fixed;
+    double tokens = s->m->tokens_per_sample;
+    if (fixed->context_parallel || context == 1)
+        return auto_wanted(fixed->context_parallel, context);
+    bool attends = false, chunks = (int64_t)tokens % (2 * (int64_t)context) == 0;
+    for (size_t i = 0; i < s->m->n && !attends; i++)
+        attends = s->m->op[i].context_bytes > 0;
+    return attends && chunks && tokens >= AUTO_LONG && tokens / context >= AUTO_PART &&
+           s->usual->searched && context <= s->t->n;
+}
+
+/* Shapes of `shards`, with sequence parallelism and without it, of sequences that are divided or not.
+ * What is not given is left to exec/ as it can: it does not run sequence parallelism. */
+static enum status add_shards(const struct auto_state *s, uint32_t shards, uint32_t context,
+                              struct auto_shapes *all)
 {
     const struct partition_request *fixed = &s->r->fixed;
     struct auto_shape shape = {
         .chunks = 1,
-        .context = s->r->fixed.context_parallel ? s->r->fixed.context_parallel : 1,
+        .context = context,
         .shards = shards,
         .placement = PLACE_PIPELINES,
         .most_stages = partition_most_stages(s->m, shards, s->layers),
@@ -187,13 +202,17 @@ enum status auto_list_families(const struct auto_state *s, struct auto_shapes *o
 {
     struct auto_shapes all = {0};
     enum status st = STATUS_OK;
-    uint32_t fixed = s->r->fixed.tensor_parallel;
+    uint32_t fixed = s->r->fixed.tensor_parallel, context_given = s->r->fixed.context_parallel;
+    uint32_t least = context_given ? context_given : 1,
+             most_context = context_given ? context_given : AUTO_CONTEXT;
     size_t most = fixed ? fixed : s->t->n <= AUTO_SMALL ? s->t->n : s->node;
     if (fixed)
         TRY(partition_check_shards(s->m, fixed));
     for (uint32_t shards = 1; shards <= most; shards++)
-        if (auto_may_shard(s, shards))
-            TRY(add_shards(s, shards, &all));
+        for (uint32_t context = least; context <= most_context && auto_may_shard(s, shards);
+             context *= 2)
+            if (may_divide(s, context))
+                TRY(add_shards(s, shards, context, &all));
     *out = all;
     all.shape = NULL;
 out:
@@ -201,16 +220,16 @@ out:
     return st;
 }
 
-/* Very deep pipelines last: only memory may ask for them. */
+/* Very deep pipelines last: only memory may ask for them; before them divided sequences. */
 static int by_bound(const void *a, const void *b)
 {
     const struct auto_shape *x = a, *y = b;
     const double p[] = {
-        x->depth > AUTO_DEEP, x->bound_s,           x->shards, x->depth, x->microbatch_size,
-        x->replicas,          x->sequence_parallel, x->context};
+        x->depth > AUTO_DEEP, x->context > 1, x->bound_s,           x->shards, x->depth,
+        x->microbatch_size,   x->replicas,    x->sequence_parallel, x->context};
     const double q[] = {
-        y->depth > AUTO_DEEP, y->bound_s,           y->shards, y->depth, y->microbatch_size,
-        y->replicas,          y->sequence_parallel, y->context};
+        y->depth > AUTO_DEEP, y->context > 1, y->bound_s,           y->shards, y->depth,
+        y->microbatch_size,   y->replicas,    y->sequence_parallel, y->context};
     for (size_t k = 0; k < sizeof p / sizeof *p; k++)
         if (p[k] != q[k])
             return p[k] < q[k] ? -1 : 1;

@@ -127,6 +127,14 @@ out:
 
 /* ---- one schedule */
 
+static bool has_ties(const struct model *m)
+{
+    for (size_t i = 0; i < m->n; i++)
+        if (m->op[i].shares != MODEL_NO_OP)
+            return true;
+    return false;
+}
+
 /* Is the saving one for the trial: what is given, executable, and not without effect? */
 static bool saving_wanted(const struct auto_state *s, const struct auto_trial *t,
                           const struct auto_saving *saving)
@@ -137,6 +145,8 @@ static bool saving_wanted(const struct auto_state *s, const struct auto_trial *t
         zero = true; /* is kept even where there is nobody to share with */
     if (s->r->executable && saving->recompute != RECOMPUTE_NONE && !whole)
         return false;
+    if (s->r->executable && saving->zero > 0 && t->shape.chunks > 1 && has_ties(s->m))
+        return false; /* copies on one device are summed when ZeRO has divided them */
     if (t->shape.uneven && saving->zero > 1)
         return false; /* sums in the middle of the iteration need replicas that are in step */
     return given(s, saving) && zero &&
@@ -237,14 +247,6 @@ out:
     return st;
 }
 
-static bool has_ties(const struct model *m)
-{
-    for (size_t i = 0; i < m->n; i++)
-        if (m->op[i].shares != MODEL_NO_OP)
-            return true;
-    return false;
-}
-
 /* Groups of microbatches as long as the pipeline fill it best; on small platforms, where few plans are
  * without a rest, the last group may be longer. */
 static bool chunks_wanted(const struct auto_state *s, const struct auto_shape *shape,
@@ -258,8 +260,7 @@ static bool chunks_wanted(const struct auto_state *s, const struct auto_shape *s
         return false;
     bool may = s->r->fixed.chunks || (chunks & (chunks - 1)) == 0;
     bool even = mine % shape->depth == 0 || s->t->n <= AUTO_SMALL || s->r->fixed.chunks;
-    return chunks == 1 ||
-           (may && shape->depth > 1 && even && !(s->r->executable && has_ties(s->m)));
+    return chunks == 1 || (may && shape->depth > 1 && even);
 }
 
 /* In both placements, where they differ. */

@@ -162,7 +162,8 @@ static enum status list(const struct auto_state *s, struct choices *all)
     enum status st;
     TRY(auto_list_families(s, &families));
     for (size_t i = 0; i < families.n && !auto_must_stop(s); i++)
-        TRY(add_family(s, &families.shape[i], all));
+        if (families.shape[i].context == 1) /* replicas that share sequences are in step */
+            TRY(add_family(s, &families.shape[i], all));
 out:
     free(families.shape);
     return st;
@@ -388,7 +389,7 @@ static enum status add_starts(struct auto_state *s)
         struct auto_candidate c = all->candidate[i];
         size_t depth = c.plan.stages;
         if (!c.fits || depth < 2 || depth > UNEVEN_STAGES || depth != c.depth || c.plan.zero > 1 ||
-            c.baseline)
+            c.baseline || plan_has_context(&c.plan))
             continue;
         c.verified = false;
         c.plan = (struct plan){0};

@@ -36,20 +36,44 @@ static const char *placement_of(const struct auto_candidate *c)
                                              : "replicas";
 }
 
+/* "full:8 ": of the first eight layers of each stage. */
+static void print_recompute(const struct plan *p, char *text, size_t room)
+{
+    static const char *const recompute[RECOMPUTE_KINDS] = {"", "sel", "full"};
+    const struct plan_stage *s = &p->stage[0];
+    bool some = s->recompute == RECOMPUTE_FULL && s->recompute_layers > 0;
+    size_t n = (size_t)snprintf(text, room, "%s", recompute[s->recompute]);
+    if (some && n < room)
+        n += (size_t)snprintf(text + n, room - n, ":%u", s->recompute_layers);
+    if (n > 0 && n < room)
+        snprintf(text + n, room - n, " ");
+}
+
+/* "z3k/8 ": kept, over groups of eight replicas. */
+static void print_zero(const struct plan *p, char *text, size_t room)
+{
+    size_t n = 0;
+    if (p->zero)
+        n = (size_t)snprintf(text, room, "z%u%s", p->zero, p->zero_keep ? "k" : "");
+    if (p->zero_group && n < room)
+        n += (size_t)snprintf(text + n, room - n, "/%u", p->zero_group);
+    if (n > 0 && n < room)
+        snprintf(text + n, room - n, " ");
+}
+
 /* "sel z1 sp b32M": what a plan does besides its shape. */
 static const char *extras_of(const struct plan *p, char text[CELL])
 {
-    static const char *const recompute[RECOMPUTE_KINDS] = {"", "sel ", "full "};
-    char zero[16] = "", bucket[32] = "", context[16] = "";
+    char recompute[24] = "", zero[24] = "", bucket[32] = "", context[16] = "";
     int64_t b = p->bucket_bytes;
-    if (p->zero)
-        snprintf(zero, sizeof zero, "z%u ", p->zero);
+    print_recompute(p, recompute, sizeof recompute);
+    print_zero(p, zero, sizeof zero);
     if (b > 0)
         snprintf(bucket, sizeof bucket, "b%.4g%s", (double)b / (b < 1 << 20 ? 1024 : 1 << 20),
                  b < 1 << 20 ? "K" : "M");
     if (p->stage[0].context_parallel > 1)
         snprintf(context, sizeof context, "cp%u ", p->stage[0].context_parallel);
-    int n = snprintf(text, CELL, "%s%s%s%s%s", recompute[p->stage[0].recompute], zero, context,
+    int n = snprintf(text, CELL, "%s%s%s%s%s", recompute, zero, context,
                      p->sequence_parallel && p->stage[0].tensor_parallel > 1 ? "sp " : "", bucket);
     while (n > 0 && text[n - 1] == ' ')
         text[--n] = '\0';
@@ -254,6 +278,12 @@ static void put_candidate(struct json_writer *w, const struct auto_candidate *c,
     json_put_integer(w, "microbatches", p->microbatches);
     json_put_integer(w, "microbatch_size", p->microbatch_size);
     json_put_integer(w, "zero", p->zero);
+    if (p->zero_keep)
+        json_put_bool(w, "zero_keep", true);
+    if (p->zero_group)
+        json_put_integer(w, "zero_group", p->zero_group);
+    if (p->stage[0].recompute_layers)
+        json_put_integer(w, "recompute_layers", p->stage[0].recompute_layers);
     json_put_string(w, "recompute", plan_recompute_names[p->stage[0].recompute]);
     json_put_bool(w, "sequence_parallel", p->sequence_parallel && p->stage[0].tensor_parallel > 1);
     json_put_integer(w, "bucket_bytes", p->bucket_bytes);

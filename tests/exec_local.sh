@@ -28,7 +28,8 @@ run() { # run OPTIONS...: the hash of the parameters
 for shape in "--stages 1" "--stages 2" "--stages 4 --schedule gpipe" "--stages 3 --schedule zb-h1" \
     "--stages 2 --tensor-parallel 2" "--stages 1 --replicas 4 --zero 3" \
     "--stages 1 --replicas 2 --zero 1 --bucket 8KiB" "--stages 2 --replicas 2" \
-    "--stages 1 --replicas 3"; do
+    "--stages 1 --replicas 3" "--stages 4 --schedule zb-v" \
+    "--stages 4 --replicas 2 --schedule dualpipe"; do
     plan $shape
     tcp=$(run)
     local=$(run --transport local)

@@ -104,6 +104,21 @@ refuse "none of them called 'two'" sweep two.yml -o one.db
 "$foreline" sweep two.yml -o one.db --add >/dev/null 2>&1 || failed=1
 "$foreline" sweep two.yml -o one.db >/dev/null 2>&1 || failed=1
 
+# Every algorithm cuts at layers where it is told to (names of an mlp's layers begin with h0.linear, h1.linear, ...),
+# and at ops where that is better or asked for; a cut by hand is refused.
+cuts() { # cuts OPTIONS...: the ops that stages after the first begin with
+    "$foreline" $plan --stages 4 "$@" 2>&1 | awk '$1 ~ /^[1-9]$/ { print $3 }'
+}
+for algorithm in $("$foreline" plan --algorithm list | awk '!/--objective/ && $1 !~ /^(manual|auto)$/ { print $1 }'); do
+    layers=$(cuts --algorithm "$algorithm" --granularity layer) ops=$(cuts --algorithm "$algorithm" --granularity op)
+    if [ "$(echo "$layers" | grep -c '^h[0-9]*\.linear$')" -ne 3 ] || [ "$layers" = "$ops" ]; then
+        echo "--granularity with $algorithm: layer" $layers ", op" $ops
+        failed=1
+    fi
+done
+"$foreline" $plan --split-at h1.gelu --granularity layer >out 2>err && failed=1
+[ "$(wc -l <err)" = 1 ] && grep -q "no layer begins at 'h1.gelu'" err || failed=1
+
 refuse "did you mean '--schedule'?" $plan --schedul gpipe
 refuse "did you mean 'gpipe'?" $plan --schedule gpip
 refuse "did you mean 'balanced'?" $plan --algorithm balancd

@@ -2,6 +2,9 @@ add_library(promise STATIC promise.c promise_search.c)
 target_link_libraries(promise PUBLIC study PRIVATE m)
 unit_test(promise LIBS promise)
 set_tests_properties(unit.promise PROPERTIES TIMEOUT 600 COST 100)
+# Two searches on each family of platforms; ./check has one.
+add_test(NAME unit.promise_more COMMAND test_promise 22)
+set_tests_properties(unit.promise_more PROPERTIES LABELS long TIMEOUT 1200)
 unit_test(auto_uneven LIBS promise)
 set_tests_properties(unit.auto_uneven PROPERTIES TIMEOUT 600 COST 100)
 # More inputs, of which some must be better for it.

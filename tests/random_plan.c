@@ -47,7 +47,8 @@ struct model random_model(uint64_t *state)
         m.profile[0].forward_s[i] = part_of(state, 4e-3);
         m.profile[0].backward_s[i] = part_of(state, 8e-3);
     }
-    bool layered = random_below(state, 2) == 0; /* an op, layers of two, two ops */
+    uint64_t own = ~*state; /* of its own, so that older seeds draw what they did */
+    bool layered = random_below(&own, 2) == 0; /* an op, layers of two, two ops */
     for (size_t i = 1; layered && i + 2 < OPS; i++) {
         char name[16];
         snprintf(name, sizeof name, "h.%zu.%c", (i - 1) / 2, i % 2 ? 'a' : 'b');
@@ -135,6 +136,7 @@ struct plan random_plan(uint64_t *state, const struct model *m, uint32_t devices
     const struct schedule *schedule = choose_schedule(state, &z);
     struct plan p = sample_plan(m, 1, 1, 1, schedule->name);
     bool narrow = random_below(state, 6) == 0;
+    uint64_t own = ~*state; /* for what came later: older seeds draw what they did */
     uint32_t experts = random_below(state, 2) ? 1u << random_below(state, 3) : 1;
     free(p.stage[0].op);
     free(p.stage[0].device);
@@ -149,8 +151,8 @@ struct plan random_plan(uint64_t *state, const struct model *m, uint32_t devices
         s->tensor_parallel = narrow && team % 2 == 1 && z.shards > 1 ? z.shards / 2 : z.shards;
         s->expert_parallel = experts < z.replicas ? experts : z.replicas;
         s->recompute = (enum plan_recompute)random_below(state, RECOMPUTE_KINDS);
-        s->recompute_unit = 1 + random_below(state, 3);
-        s->recompute_layers = random_below(state, 3);
+        s->recompute_unit = 1 + random_below(&own, 3);
+        s->recompute_layers = random_below(&own, 3);
         set_devices(s, &z, team, order);
     }
     free(order);
@@ -162,9 +164,9 @@ struct plan random_plan(uint64_t *state, const struct model *m, uint32_t devices
     for (size_t k = 0; k < p.stages; k++)
         p.stage[k].context_parallel = context < z.replicas ? context : z.replicas;
     p.context_exchange = (enum plan_exchange)random_below(state, EXCHANGE_KINDS);
-    p.zero_keep = p.zero == 3 && random_below(state, 3) == 0;
+    p.zero_keep = p.zero == 3 && random_below(&own, 3) == 0;
     if (p.zero > 0 && p.stage[0].expert_parallel == 1 && z.replicas % 4 == 0 &&
-        random_below(state, 2) == 0)
+        random_below(&own, 4) == 0)
         p.zero_group = 2;
     return p;
 }

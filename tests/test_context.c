@@ -187,6 +187,29 @@ static void stages_exchange_their_own_tokens(void **state)
     tear_down(&s);
 }
 
+/* Whole, column, split, row over two shards with sequence parallelism: 2 + 4 ms; a scatter and a gather
+ * of 1 MB forward, 1 ms, and of the column's input backward. Its second gather passes beside half of the
+ * column's backward of 1 ms. */
+static void inputs_are_gathered_again_beside_their_gradients(void **state)
+{
+    (void)state;
+    static const enum model_tensor kind[] = {TENSOR_WHOLE, TENSOR_COLUMN, TENSOR_SPLIT, TENSOR_ROW};
+    const double update_s = 20 * MEGA * 4 / 1e12;
+    struct setup s = set_up(1, 2, 1);
+    for (size_t i = 0; i < 4; i++)
+        s.model.op[i].tensor = kind[i];
+    s.plan.stage[0].replicas = s.plan.stage[0].context_parallel = 1;
+    s.plan.stage[0].tensor_parallel = 2;
+    s.plan.sequence_parallel = true;
+    double waits_s;
+    assert_near(seconds(&s, &waits_s), 6e-3 + 1e-3 + 1e-3 + update_s, 1e-9);
+    s.model.op[0].output_bytes = 3 * MEGA; /* 1.5 ms beside 0.5 ms */
+    assert_near(seconds(&s, &waits_s), 6e-3 + 1e-3 + 3e-3 + 1e-3 + update_s, 1e-9);
+    s.plan.sequence_parallel = false; /* an all-reduce of the same time, of whole inputs */
+    assert_near(seconds(&s, &waits_s), 6e-3 + 1.5e-3 + 1e-3 + 3e-3 + update_s, 1e-9);
+    tear_down(&s);
+}
+
 static void what_cannot_be_divided_is_refused(void **state)
 {
     (void)state;
@@ -220,6 +243,7 @@ int main(void)
         cmocka_unit_test(recomputation_exchanges_again),
         cmocka_unit_test(parts_of_passes_exchange_their_own),
         cmocka_unit_test(stages_exchange_their_own_tokens),
+        cmocka_unit_test(inputs_are_gathered_again_beside_their_gradients),
         cmocka_unit_test(what_cannot_be_divided_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -183,7 +183,8 @@ static void random_classes(uint64_t *seed, const struct plan *p, struct plan_cla
 {
     uint32_t number[4] = {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX};
     for (size_t s = 0; s < p->stages; s++)
-        if (p->stage[s].expert_parallel > 1 || p->stage[s].context_parallel > 1)
+        if (p->stage[s].expert_parallel > 1 || p->stage[s].context_parallel > 1 ||
+            p->zero_group > 0)
             return;
     if (random_below(seed, 2) == 0)
         return;

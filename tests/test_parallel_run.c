@@ -536,6 +536,8 @@ static void stages_in_a_v_have_the_same_bits(void **state)
     };
     compare(gpt, how, sizeof how / sizeof *how, 0);
     compare("mlp:layers=8,hidden=32", how, sizeof how / sizeof *how, 0);
+    compare(tied, how, sizeof how / sizeof *how, 0); /* both copies are on one device */
+    compare(bert, how, sizeof how / sizeof *how, 0);
 }
 
 static const char *const configurations[] = {

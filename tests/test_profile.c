@@ -102,6 +102,7 @@ static void what_the_device_does_not_compute_is_named(void **state)
     model_free(&m);
     build(tiny, &m);
     m.element_bytes = 2;
+    m.dtype = DATA_bf16;
     assert_int_equal(profile_ops(&m, &o, &spread), STATUS_UNSUPPORTED);
     m.element_bytes = 4;
     o.batch = 0;

@@ -278,7 +278,7 @@ static void claim_a_bucket_behind_the_ops(struct program *p)
 static void claim_a_part(struct program *p)
 {
     for (size_t i = 0; i < p->ops; i++)
-        p->op[i].part = p->op[i].kind == OP_BACKWARD && p->op[i].microbatch == 3;
+        p->op[i].part = p->op[i].kind == OP_BACKWARD && p->op[i].microbatch == 1;
 }
 
 static void what_a_program_says_of_its_stages_is_checked(void **state)

@@ -295,13 +295,11 @@ static struct spread any_pipeline(char spec[96])
     how.teams = s->crossed ? 2 : how.teams;
     how.replicas = s->crossed ? 2 : how.replicas;
     how.zero = how.replicas > 1 ? draw(4) : 0;
-    how.keep = draw(3) == 0;
     if (!s->split && draw(2))
         how.recompute = (enum plan_recompute)draw(RECOMPUTE_KINDS);
-    if (how.recompute == RECOMPUTE_FULL && draw(2)) {
-        how.recompute_unit = draw(4);
-        how.recompute_layers = draw(3);
-    }
+    how.keep = how.microbatch_size == 2;
+    how.recompute_unit = how.microbatch_size;
+    how.recompute_layers = how.chunks * how.replicas % 3;
     return how;
 }
 

@@ -65,6 +65,8 @@ Y
     echo '{"parts": [{"ops": []}]}' >split.json
     echo 'the quick brown fox jumps over the lazy dog, again and again and again' >text.txt
     echo localhost >hosts
+    echo 'torchrun --nproc_per_node 2 pretrain_gpt.py --num-layers 2 --hidden-size 64 --seq-length 64 \
+        --num-attention-heads 4 --vocab-size 256 --micro-batch-size ${MBS:-1}' >launch.sh
 ) >setup 2>&1
 
 # ---- a call, and what is seen of it
@@ -117,6 +119,7 @@ values() { # NAME TYPE WORDS
         *-slow) echo "0=2 link:rank0-tcp=2@0" && return ;;
         *-fail) echo "rank0-tcp@0.0001" && return ;;
         *-kill) echo "0@0.0001" && return ;;
+        *-reserve) echo "0 15GiB 50%" && return ;;
         simulate-export) echo goal=new.goal && return ;;
         *-config) echo ../in/run.yml && return ;;
         *-hosts) echo ../in/hosts && return ;;
@@ -127,6 +130,7 @@ values() { # NAME TYPE WORDS
         *-resume) echo ../in/ck && return ;;
         *-dilate) echo "0 50 auto" && return ;;
         *-shell) echo rank0 && return ;;
+        *-set) echo "MBS=2" && return ;;
         *-shard) echo 1/2 && return ;;
         *-x | *-by) echo "replicas plan" && return ;;
         *-y | *-value) echo "bubble_s iteration_s" && return ;;
@@ -167,6 +171,7 @@ depends() { # NAME
         plan-bandwidth) echo "without transfers it is that of gradients only" ;;
         plan-expert-parallel) echo "models without experts have none to spread" ;;
         plan-stages) echo "--split-at says how many there are" ;;
+        plan-granularity) echo "the best cut at ops is one at layers often (options.sh: every algorithm obeys)" ;;
         plan-executable) echo "most plans can be run" ;;
         plan-compat-cpsc526) echo "the cost matrix differs where there are several levels" ;;
         plan-seed) echo "of the plan file, and of heuristic algorithms" ;;
@@ -267,6 +272,10 @@ case $command in
         way exact "$plan --finalists 2"
         way exact "plan --model vmoe --platform laptop --finalists 2 --replicas 2 --expert-parallel 2"
         way exact "plan --explain ../in/p.json"
+        way exact "plan export ../in/p.json"
+        way exact "plan export ../in/p.json --to megatron"
+        way exact "plan import ../in/launch.sh"
+        way exact "plan import ../in/launch.sh --platform two-racks -o o.json"
         way exact "plan --algorithm list"
         way exact "plan --objective pippy --model mlp --stages 2"
         way exact "plan --objective pippy --model mlp --stages 2 -o o.json"

@@ -1,4 +1,5 @@
-/* Context parallelism: what the replicas that share a sequence exchange in a pass.
+/* Collectives of a pass beside which it computes: what the replicas that share a sequence exchange
+ * (context parallelism), and inputs that shards gather once more (sequence parallelism).
  *
  * Each of c replicas has 1/c of the tokens. Attention of a causal model is balanced when replica i
  * has chunks i and 2c - 1 - i of 2c: every pair of replicas then meets in equally many pairs of
@@ -62,10 +63,30 @@ static void add_pass(struct sum *u, const struct model_op *o, double seconds, bo
     u->context_bytes = 3 * bytes > u->context_bytes ? 3 * bytes : u->context_bytes;
 }
 
+/* Sequence parallelism: column-parallel products keep their part of the input only and gather all of
+ * it again for the gradient of the weights, while the gradient of the input is computed, half of the
+ * backward (Megatron-LM, core/tensor_parallel/layers.py). */
+static void add_inputs(const struct sum *u, uint32_t op, const struct op_cost *cost,
+                       struct lowering_exchange *to)
+{
+    const struct model *m = u->l->model;
+    int64_t bytes = 0;
+    if (!u->split.sequence_parallel || m->op[op].tensor != TENSOR_COLUMN)
+        return;
+    for (size_t k = m->in_start[op]; k < m->in_start[op + 1]; k++)
+        bytes += m->op[m->in[k]].output_bytes;
+    bytes = bytes * u->l->plan->microbatch_size / u->split.context_parallel;
+    if (bytes == 0)
+        return;
+    to->seconds += cost->backward_s / 2;
+    sum_add_call(&to->gather, 1, bytes, bytes);
+}
+
 void sum_add_context(struct sum *u, uint32_t op, const struct op_cost *cost,
                      struct lowering_exchange *again, struct lowering_context *to)
 {
     const struct model_op *o = &u->l->model->op[op];
+    add_inputs(u, op, cost, &to->inputs);
     if (u->split.context_parallel < 2 || o->context_bytes == 0)
         return;
     add_pass(u, o, cost->forward_s, false, &to->forward);
@@ -93,6 +114,7 @@ void sum_mean_context(struct lowering_context *c)
     sum_mean(&c->forward.gather);
     sum_mean(&c->backward.gather);
     sum_mean(&c->backward.scatter);
+    sum_mean(&c->inputs.gather);
 }
 
 /* ---- the program */
@@ -109,52 +131,90 @@ static enum status depend_as_compute(const struct pass *a)
     return STATUS_OK;
 }
 
-/* The first begins where the pass would, which is after the compute op before; *last, the position
- * + 1 of the one before it, moves on. */
-static enum status append_calls(const struct pass *a, enum op_kind kind, uint8_t part,
-                                const struct lowering_calls *calls, uint32_t *last)
+/* Collectives before a pass, one after the other, and what computes beside them. */
+struct beside {
+    const struct pass *pass;
+    enum op_purpose purpose;
+    uint32_t group, last; /* last: position + 1 of the one appended last */
+    uint8_t part;
+};
+
+/* The first begins where the pass would, which is after the compute op before. */
+static enum status append_calls(struct beside *b, enum op_kind kind,
+                                const struct lowering_calls *calls)
 {
+    const struct pass *a = b->pass;
     uint32_t position;
     if (calls->count == 0)
         return STATUS_OK;
-    struct program_op op = list_collective(kind, FOR_CONTEXT, a->stage, a->s.microbatch,
-                                           a->l->groups.context[a->rank], calls->bytes);
+    struct program_op op =
+        list_collective(kind, b->purpose, a->stage, a->s.microbatch, b->group, calls->bytes);
     op.count = calls->count;
     op.backward = a->s.kind != OP_FORWARD;
-    op.part = part;
+    op.part = b->part;
     PASS(list_append(a->list, &op, &position));
-    if (*last)
-        PASS(list_depend(a->list, *last - 1));
+    if (b->last)
+        PASS(list_depend(a->list, b->last - 1));
     else if (a->list->compute[0])
         PASS(list_depend(a->list, a->list->compute[0] - 1));
-    if (!*last)
+    if (!b->last)
         PASS(depend_as_compute(a));
-    *last = position + 1;
+    b->last = position + 1;
     return STATUS_OK;
 }
 
-enum status pass_exchange(const struct pass *a, const struct lowering_exchange *e, uint8_t part,
-                          double slower, double *seconds)
+/* The op of what computes meanwhile. */
+static enum status append_beside(const struct beside *b, double beside_s)
+{
+    const struct pass *a = b->pass;
+    struct program_op op =
+        list_op((enum op_kind)a->s.kind, FOR_PIPELINE, a->stage, a->s.microbatch);
+    op.part = b->part;
+    op.beside = true;
+    op.seconds = (1 + a->cost->slowdown) * beside_s;
+    PASS(list_append(a->list, &op, NULL));
+    return depend_as_compute(a);
+}
+
+static enum status exchange(const struct pass *a, const struct lowering_exchange *e, uint8_t part,
+                            double *beside_s)
 {
     const struct lowering *l = a->l;
-    uint32_t last = 0, c = l->shape.context;
+    struct beside b = {a, FOR_CONTEXT, l->groups.context[a->rank], 0, part};
     enum plan_exchange how = l->plan->context_exchange;
-    if (l->groups.context[a->rank] == PROGRAM_NONE || e->gather.count == 0)
+    if (b.group == PROGRAM_NONE || e->gather.count == 0)
         return STATUS_OK;
-    PASS(append_calls(a, how == EXCHANGE_ALLTOALL ? OP_ALLTOALL : OP_ALLGATHER, part, &e->gather,
-                      &last));
-    PASS(append_calls(a, OP_REDUCESCATTER, part, &e->scatter, &last));
+    PASS(append_calls(&b, how == EXCHANGE_ALLTOALL ? OP_ALLTOALL : OP_ALLGATHER, &e->gather));
+    PASS(append_calls(&b, OP_REDUCESCATTER, &e->scatter));
     if (how == EXCHANGE_RING) {
-        double beside_s = e->seconds * (c - 1) / c;
-        struct program_op op =
-            list_op((enum op_kind)a->s.kind, FOR_PIPELINE, a->stage, a->s.microbatch);
-        op.part = part;
-        op.beside = true;
-        op.seconds = (1 + a->cost->slowdown) * beside_s;
-        *seconds -= slower * beside_s;
-        PASS(list_append(a->list, &op, NULL));
-        PASS(depend_as_compute(a));
+        *beside_s = e->seconds * (l->shape.context - 1) / l->shape.context;
+        PASS(append_beside(&b, *beside_s));
     }
-    a->list->blocked = last;
+    a->list->blocked = b.last;
+    return STATUS_OK;
+}
+
+static enum status gather_inputs(const struct pass *a, const struct lowering_exchange *e,
+                                 uint8_t part, double *beside_s)
+{
+    const struct lowering *l = a->l;
+    struct beside b = {a, FOR_TENSOR, l->groups.tensor[a->replica - l->replay.replica], 0, part};
+    if (b.group == PROGRAM_NONE || e->gather.count == 0 || a->slower)
+        return STATUS_OK;
+    *beside_s = e->seconds;
+    PASS(append_calls(&b, OP_ALLGATHER, &e->gather));
+    PASS(append_beside(&b, *beside_s));
+    a->list->blocked = b.last;
+    return STATUS_OK;
+}
+
+enum status pass_exchange(const struct pass *a, const struct lowering_context *c, bool forward,
+                          uint8_t part, double slower, double *seconds)
+{
+    double beside_s[2] = {0};
+    if (!forward)
+        PASS(gather_inputs(a, &c->inputs, part, &beside_s[0]));
+    PASS(exchange(a, forward ? &c->forward : &c->backward, part, &beside_s[1]));
+    *seconds -= slower * (beside_s[0] + beside_s[1]);
     return STATUS_OK;
 }

@@ -237,8 +237,6 @@ static enum status make_buckets(struct sum *u, struct cutting *how)
         how->layers = false;
         how->size = 2 * (how->size > least ? how->size : least + 1);
     } while (c->units && parts(u) > MAX_PARTS);
-    for (size_t b = 0; b < c->buckets; b++)
-        sum_mean_context(&c->bucket[b].context);
     c->units = c->units && c->buckets > 1;
     for (size_t b = 0; b < c->buckets; b++)
         sum_mean_context(&c->bucket[b].context);

@@ -67,6 +67,9 @@ struct lowering_exchange {
 };
 struct lowering_context {
     struct lowering_exchange forward, backward;
+    struct lowering_exchange
+        inputs; /* sequence parallelism: of products, gathered once more for the
+                                      * gradients of their weights, beside those of their inputs */
 };
 
 /* A part of a backward: its seconds, and the gradients that are complete after it. With ZeRO 3 a
@@ -356,11 +359,11 @@ static inline size_t pass_slot(const struct pass *a, size_t row)
  * its forward and for its gradients. */
 enum status pass_depend_on_inputs(const struct pass *a) MUST_CHECK;
 
-/* context.c: what the pass, or part `part` of it, exchanges for its attention, and, with the ring,
- * the op of the attention that computes meanwhile, whose seconds are taken off *seconds; `slower`:
+/* context.c: what the pass, or part `part` of it, exchanges for its attention and gathers for its
+ * products, and the ops of what computes meanwhile, whose seconds are taken off *seconds; `slower`:
  * the factor that these have. The next compute op waits for all of it. */
-enum status pass_exchange(const struct pass *a, const struct lowering_exchange *e, uint8_t part,
-                          double slower, double *seconds) MUST_CHECK;
+enum status pass_exchange(const struct pass *a, const struct lowering_context *c, bool forward,
+                          uint8_t part, double slower, double *seconds) MUST_CHECK;
 
 /* parts.c: forward or backward in a part per bucket. */
 enum status pass_forward(const struct pass *a, uint32_t *position) MUST_CHECK;

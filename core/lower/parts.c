@@ -53,7 +53,7 @@ static enum status forward_of(const struct pass *a, size_t b, uint8_t part, int6
 {
     const struct lowering_cost *c = a->cost;
     double slower = 1 + c->slowdown, seconds = slower * c->bucket[b].forward_s;
-    PASS(pass_exchange(a, &c->bucket[b].context.forward, part, slower, &seconds));
+    PASS(pass_exchange(a, &c->bucket[b].context, true, part, slower, &seconds));
     return pass_append(a, part, seconds, stash_bytes, position);
 }
 
@@ -115,7 +115,7 @@ static enum status complete_bucket(const struct pass *a, size_t b, uint8_t part,
     double slower = b > 0 || c->units ? 1 + c->slowdown : 1, seconds = slower * bucket->seconds;
     struct lowering_sum sum = {bucket->gradients.bytes, c->units ? bucket->expert_bytes : 0,
                                (uint8_t)(c->units ? b + 1 : 0)};
-    PASS(pass_exchange(a, &bucket->context.backward, part, slower, &seconds));
+    PASS(pass_exchange(a, &bucket->context, false, part, slower, &seconds));
     PASS(pass_append(a, part, seconds, b + 1 == c->buckets ? c->stash_bytes : 0, position));
     if (c->units)
         PASS(depend_on_memory(a->list));

@@ -203,6 +203,9 @@ static enum status calls_after(const struct pass *a, uint32_t *position)
     if (l->plan->sequence_parallel) {
         PASS(call(a, OP_REDUCESCATTER, FOR_TENSOR, tensor, sum, position));
         PASS(call(a, OP_ALLGATHER, FOR_TENSOR, tensor, sum, position));
+        if (a->begin && !forward) /* of a pair all collectives run beside compute ops */
+            PASS(call(a, OP_ALLGATHER, FOR_TENSOR, tensor, &a->cost->context.inputs.gather,
+                      position));
     } else {
         PASS(call(a, OP_ALLREDUCE, FOR_TENSOR, tensor, sum, position));
     }
@@ -232,8 +235,7 @@ static enum status compute(const struct pass *a, uint32_t *position)
         bool forward = a->s.kind == OP_FORWARD;
         if (a->s.kind != OP_BACKWARD_WEIGHT) {
             PASS(pass_gather(a, 0, false));
-            PASS(pass_exchange(a, forward ? &c->context.forward : &c->context.backward, 0, slower,
-                               &seconds));
+            PASS(pass_exchange(a, &c->context, forward, 0, slower, &seconds));
         }
         PASS(pass_append(a, 0, seconds, a->s.kind == OP_BACKWARD_INPUT ? 0 : c->stash_bytes,
                          position));

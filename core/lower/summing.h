@@ -33,7 +33,7 @@ static inline int64_t sum_scaled(int64_t bytes, double part)
 void sum_add_memory(struct sum *u, uint32_t op, const struct cost_part *part);
 enum status sum_finish_memory(struct sum *u) MUST_CHECK;
 
-/* context.c: what the attention of op exchanges, added to *to: sums, until
+/* context.c: what op exchanges for attention and gathers again, added to *to: sums, until
  * sum_mean_context(). `again`: where its forward goes that the backward makes again; NULL: nowhere. */
 void sum_add_context(struct sum *u, uint32_t op, const struct op_cost *cost,
                      struct lowering_exchange *again, struct lowering_context *to);

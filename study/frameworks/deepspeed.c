@@ -71,6 +71,8 @@ static enum status before(struct setup *s)
                                              "the program");
     if (s->sequence)
         return error_set(STATUS_UNSUPPORTED, "sequence parallelism in its JSON");
+    if (s->zero_group > 0 && s->zero != 3)
+        return error_set(STATUS_UNSUPPORTED, "ZeRO %" PRId64 " over some of the replicas", s->zero);
     if (s->zero_keep)
         return error_set(STATUS_UNSUPPORTED, "parameters that stay gathered");
     if (s->bucket_bytes > 0 && (s->zero == 0 || s->zero == 3))

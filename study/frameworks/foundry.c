@@ -62,11 +62,8 @@ static enum status after(struct setup *s)
 {
     int64_t size = 0;
     s->tensor = s->pipeline = s->chunks = s->context = s->expert = 1;
-    if (s->hub && !(s->model = setup_model_of(s, s->hub)))
-        PASS(setup_add_note(s, NOTE_LOST,
-                            "the model %s: foreline has none of this name; --model M "
-                            "names one",
-                            s->hub));
+    s->model = s->hub ? setup_model_of(s, s->hub) : NULL;
+    s->unknown = s->hub;
     s->a.inner = s->unit * s->a.hidden;
     s->positions = s->grouped ? POSITIONS_ROPE : s->selected ? POSITIONS_NONE : POSITIONS_LEARNED;
     s->rms = s->modules && strstr(s->modules, "rms") != NULL;

@@ -237,10 +237,11 @@ static enum status statement(struct shell_script *x, const struct shell_raw *w, 
 static enum status pattern(struct shell_script *x, const struct shell_raw *w, size_t n, bool last)
 {
     struct shell_frame *f = &x->frame[x->frames - 1];
-    const struct shell_raw words[] = {{f->value, strlen(f->value)}, {"==", 2}, n ? w[n - 1] : w[0]};
     enum shell_truth t = SHELL_FALSE;
-    if (f->outer && !f->taken && n > 0)
+    if (f->outer && !f->taken && n > 0) {
+        const struct shell_raw words[] = {{f->value, strlen(f->value)}, {"==", 2}, w[n - 1]};
         PASS(shell_test(&x->shell, words, 3, &t));
+    }
     f->live |= t == SHELL_TRUE;
     f->taken |= t == SHELL_TRUE;
     f->pattern = !last;

@@ -108,11 +108,13 @@ static const struct setup_row rows[] = {
     ROW_WORD("PARALLEL", "data_parallel_sharding_strategy", strategy, strategies),
     ALSO_FLAG("use_torch_fsdp2", fsdp2),
     ALSO_NUMBER("zero_stage", zero),
+    ROW_NUMBER("PARALLEL", "num_distributed_optimizer_instances", replicate, 1),
     ROW_FLAG("PARALLEL", "overlap_grad_reduce", overlap),
     ROW_NUMBER("PARALLEL", "ddp_bucket_size", bucket_elements, 0),
     ROW_FLAG("PARALLEL", "grad_reduce_in_bf16", reduce_16),
+    ROW_FLAG("PARALLEL", "accumulate_allreduce_grads_in_fp32", gradient_bits),
 
-    ROW_NUMBER("TRAIN", "micro_batch_size", microbatch_size, 1),
+    ROW_NUMBER("TRAIN", "micro_batch_size", microbatch_size, 0),
     ROW_NUMBER("TRAIN", "global_batch_size", batch, 0),
     ROW_WORD("TRAIN", "optimizer", optimizer, optimizers),
     ROW_FLAG("TRAIN", "bf16", bf16),
@@ -137,7 +139,6 @@ static const struct setup_row rows[] = {
     ROW_LOST("moe_expert_capacity_factor", "experts take all tokens"),
     ROW_LOST("moe_train_capacity_factor", "experts take all tokens"),
     ROW_LOST("window_size", "attention looks back over all tokens"),
-    ROW_LOST("num_distributed_optimizer_instances", "optimizer state is sharded over all replicas"),
     ROW_LOST("pp_partition_method", "embedding and head count as layers where the stages need it"),
 };
 
@@ -205,7 +206,7 @@ static void read_buckets(struct setup *s)
 static enum status read_sums(struct setup *s)
 {
     setup_set_dtype(s, s->fp8 ? DATA_fp8 : s->fp16 ? DATA_fp16 : s->bf16 ? DATA_bf16 : DATA_fp32);
-    if (s->bits == 32 || s->reduce_16 || s->fp16) {
+    if (s->bits == 32 || s->reduce_16 || (s->fp16 && !s->gradient_bits)) {
         s->reduce_bits = s->bits;
     } else if (s->tensor > 1) {
         s->reduce_bits = 16;
@@ -237,6 +238,15 @@ static enum status read_zero(struct setup *s)
     return STATUS_OK;
 }
 
+/* "0:384 200B:768": the last one, where nothing else says the batch. */
+static void read_steps(struct setup *s)
+{
+    struct key *key = keys_find(s->keys, "step_batch_size_schedule");
+    const char *last = key && key->text ? strrchr(key->text, ':') : NULL;
+    if (last && s->batch == 0)
+        s->batch = strtol(last + 1, NULL, 10);
+}
+
 /* Megatron-DeepSpeed's experts: one for a token, in every second layer, unless told otherwise. Source:
  * its megatron/arguments.py. */
 static enum status read_deepspeed_experts(struct setup *s)
@@ -264,6 +274,7 @@ static enum status after(struct setup *s)
     PASS(read_gres(s));
     find_kind(s);
     read_partition(s);
+    read_steps(s);
     PASS(read_deepspeed_experts(s));
     if (s->positions >= POSITIONS_KINDS)
         s->positions = s->positions <= POSITIONS_YARN ? POSITIONS_ROPE : POSITIONS_NONE;
@@ -308,13 +319,17 @@ static enum status before(struct setup *s)
         return error_set(STATUS_UNSUPPORTED,
                          "sums of tensor parallelism of %" PRId64 " bits in a model of %" PRId64,
                          s->reduce_bits, s->bits);
+    if (s->zero_keep)
+        return error_set(STATUS_UNSUPPORTED, "parameters that stay gathered after the forward");
+    s->replicate = s->zero_group > 0 ? s->devices / s->tensor / s->pipeline / s->zero_group : 1;
     s->distributed = s->zero == 1;
     s->fsdp = s->zero > 1;
     s->strategy = s->zero > 1 ? s->zero : 0;
     s->fp16 = s->dtype == DATA_fp16;
     s->bf16 = s->bits == 16 && !s->fp16;
     s->fp8 = s->dtype == DATA_fp8;
-    s->reduce_16 = s->bits == 16 && s->reduce_bits == 16;
+    s->reduce_16 = s->bf16 && s->reduce_bits == 16;
+    s->gradient_bits = s->fp16 && s->reduce_bits == 32;
     s->overlap = s->bucket_bytes > 0;
     s->bucket_elements = s->bucket_bytes * 8 / s->reduce_bits;
     if (s->bucket_bytes * 8 % s->reduce_bits != 0)

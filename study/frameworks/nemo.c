@@ -10,6 +10,10 @@
 
 static const char *const norms[] = {"layernorm", "rmsnorm", "layernorm1p", NULL};
 static const char *const positions[] = {"learned_absolute", "rope", "none", "relative", NULL};
+static const char *const exchanges[] = {[EXCHANGE_RING] = "p2p",
+                                        [EXCHANGE_ALLGATHER] = "all_gather",
+                                        [EXCHANGE_ALLTOALL] = "a2a",
+                                        NULL};
 static const char *const granularities[] = {"none", "selective", "full", NULL};
 static const char *const methods[] = {"none", "uniform", "block", NULL};
 
@@ -18,13 +22,14 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("trainer", "devices", per_node, 0),
     ROW_TEXT("trainer", "precision", precision),
 
-    ROW_NUMBER("model", "micro_batch_size", microbatch_size, 1),
+    ROW_NUMBER("model", "micro_batch_size", microbatch_size, 0),
     ROW_NUMBER("model", "global_batch_size", batch, 0),
     ROW_NUMBER("model", "tensor_model_parallel_size", tensor, 1),
     ROW_FLAG("model", "sequence_parallel", sequence),
     ROW_NUMBER("model", "pipeline_model_parallel_size", pipeline, 1),
     ROW_NUMBER("model", "virtual_pipeline_model_parallel_size", chunks, 1),
     ROW_NUMBER("model", "context_parallel_size", context, 1),
+    ROW_WORD("model", "cp_comm_type", exchange, exchanges),
     ROW_NUMBER("model", "expert_model_parallel_size", expert, 1),
     ROW_NUMBER("model", "encoder_seq_length", tokens, 0),
     ALSO_NUMBER("model.seq_length", tokens),
@@ -69,8 +74,8 @@ static bool recognises(const struct keys *k)
 {
     bool trainer = keys_has(k, "trainer.devices") || keys_has(k, "trainer.num_nodes") ||
                    keys_has(k, "trainer.precision");
-    bool parallel =
-        keys_has(k, "model.tensor_model_parallel_size") || keys_has(k, "model.micro_batch_size");
+    bool parallel = keys_has(k, "model.tensor_model_parallel_size") ||
+                    keys_has(k, "model.global_batch_size") || keys_has(k, "model.micro_batch_size");
     return k->format == KEYS_TREE && parallel &&
            (trainer || keys_has(k, "model.encoder_seq_length")) &&
            !keys_has(k, "strategy.tensor_model_parallel_size");
@@ -167,6 +172,9 @@ static enum status before(struct setup *s)
         return error_set(STATUS_UNSUPPORTED, "stages of different numbers of layers");
     if (s->apart)
         return error_set(STATUS_UNSUPPORTED, "ranks of a pipeline that lie together");
+    if (s->zero_keep || s->zero_group > 0)
+        return error_set(STATUS_UNSUPPORTED, s->zero_keep ? "parameters that stay gathered"
+                                                          : "shards over some of the replicas");
     if (s->zero == 2)
         return error_set(STATUS_UNSUPPORTED, "ZeRO 2");
     if (s->latent || s->router_bias || s->a.predict || s->shared_gate || s->a.shared_inner ||
@@ -178,6 +186,8 @@ static enum status before(struct setup *s)
         return error_set(STATUS_UNSUPPORTED,
                          "sums of tensor parallelism of %" PRId64 " bits in a model of %" PRId64,
                          s->reduce_bits, s->bits);
+    if (s->dtype == DATA_fp16 && s->reduce_bits == 32)
+        return error_set(STATUS_UNSUPPORTED, "sums of gradients of 32 bits beside fp16");
     if (s->bucket_bytes % (1 << 20) != 0)
         return error_set(STATUS_UNSUPPORTED, "buckets of %" PRId64 " bytes: no whole MiB",
                          s->bucket_bytes);

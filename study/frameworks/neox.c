@@ -59,12 +59,17 @@ static bool recognises(const struct keys *k)
 
 /* Gated MLPs keep the parameters of plain ones: 2/3 of the width, half of it for each product, rounded
  * up. Source: megatron/model/transformer.py, ParallelMLP. */
-static void find_inner(struct setup *s)
+static enum status find_inner(struct setup *s)
 {
     int64_t width = s->a.inner > 0 ? s->a.inner : 4 * s->a.hidden, of = s->unit > 0 ? s->unit : 1;
     if (s->gated)
         width = width * 2 / 3 / 2;
     s->a.inner = (width + of - 1) / of * of;
+    return s->gated ? setup_add_note(s, NOTE_ASSUMED,
+                                     "a gated MLP of width %" PRId64 ", a third of what the file "
+                                     "says, as the program makes it",
+                                     s->a.inner)
+                    : STATUS_OK;
 }
 
 static enum status after(struct setup *s)
@@ -77,7 +82,7 @@ static enum status after(struct setup *s)
     s->layout = NULL;
     s->gated = s->activation && strstr(s->activation, "glu") != NULL;
     s->plain_attention = !(s->flavor && strstr(s->flavor, "flash"));
-    find_inner(s);
+    PASS(find_inner(s));
     s->no_bias |= s->gated; /* gated MLPs have none */
     s->qkv_bias = !s->qkv_bias && s->no_bias;
     bool fp16 = s->fp16 || (s->precision && !strcmp(s->precision, "fp16"));

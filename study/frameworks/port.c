@@ -8,6 +8,7 @@
 #include "core/file.h"
 #include "core/text.h"
 #include "model/config.h"
+#include "model/zoo.h"
 #include "study/frameworks/setup.h"
 #include "study/load.h"
 
@@ -22,6 +23,11 @@ static enum status describe(const char *model, struct setup *s)
     if (st == STATUS_NOMEM)
         return st;
     s->tokens = st == STATUS_OK ? c.tokens : 0;
+    if (st == STATUS_OK && zoo_has(model) && !strstr(model, "layers=")) { /* as it is published */
+        s->model = arena_text_n(&s->keys->memory, model, strcspn(model, ":"));
+        if (!s->model)
+            return STATUS_NOMEM;
+    }
     if (st == STATUS_OK && s->tokens == 0)
         s->tokens = a.context < 4096 ? a.context : 4096; /* as architecture_build() has it */
     if (st == STATUS_OK && setup_of_architecture(&a, &c, s))

@@ -1,6 +1,7 @@
 /* Rows of names: reading setups from keys, writing them, and notes about what was made of a file. */
 #include "study/frameworks/setup.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -21,7 +22,10 @@ const size_t frameworks_n = sizeof frameworks / sizeof *frameworks;
 
 const char *framework_name(size_t i)
 {
-    return i < frameworks_n && frameworks[i]->write ? frameworks[i]->name : NULL;
+    for (size_t k = 0; k < frameworks_n; k++)
+        if (frameworks[k]->write && i-- == 0)
+            return frameworks[k]->name;
+    return NULL;
 }
 
 /* ---- rows */
@@ -85,6 +89,20 @@ static enum status read_row(struct setup *s, const struct setup_row *r, struct k
     return STATUS_OK;
 }
 
+/* The key of a row, in its section if that is a map of the file. Names of one word alone could be
+ * anything elsewhere. */
+static struct key *find_key(struct setup *s, const struct setup_row *r)
+{
+    char path[128];
+    struct key *key = NULL;
+    bool map = r->section && islower((unsigned char)*r->section);
+    if (map) {
+        snprintf(path, sizeof path, "%s.%s", r->section, r->key);
+        key = keys_find(s->keys, path);
+    }
+    return key || (map && !strchr(r->key, '_')) ? key : keys_find(s->keys, r->key);
+}
+
 enum status setup_read(struct setup *s, const struct setup_row *rows, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -92,7 +110,7 @@ enum status setup_read(struct setup *s, const struct setup_row *rows, size_t n)
             put_number(s, &rows[i], rows[i].usual);
     for (int aliases = 1; aliases >= 0; aliases--)
         for (size_t i = 0; i < n; i++) {
-            struct key *key = rows[i].alias == aliases ? keys_find(s->keys, rows[i].key) : NULL;
+            struct key *key = rows[i].alias == aliases ? find_key(s, &rows[i]) : NULL;
             if (key)
                 PASS(read_row(s, &rows[i], key));
         }

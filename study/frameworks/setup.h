@@ -27,6 +27,7 @@ struct setup {
     /* the model */
     struct architecture a; /* layers 0: the file does not say the model */
     const char *model;     /* the model's name in foreline, where the file names one */
+    const char *unknown;   /* a name of a model that foreline does not have */
     int64_t rms, gated, positions, no_bias, qkv_bias, untied, head_norm, latent, router_bias,
         shared_gate, parallel, grouped, embedding_norm;
     int64_t masked;                  /* BERT: tokens attend both ways */

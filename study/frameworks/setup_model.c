@@ -46,6 +46,10 @@ static enum status assume_vocabulary(struct setup *s)
 
 enum status setup_architecture(struct setup *s, struct architecture *out)
 {
+    if (s->a.layers < 1 && s->unknown)
+        return error_set(STATUS_INVALID,
+                         "%s: the model '%s' is none that foreline has; --model M names one",
+                         s->keys->path, s->unknown);
     if (s->a.layers < 1 || s->a.hidden < 1 || s->a.heads < 1)
         return error_set(STATUS_INVALID, "%s: the file does not say the model's %s; --model M does",
                          s->keys->path, s->a.layers < 1 ? "layers" : "sizes");

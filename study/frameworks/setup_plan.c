@@ -141,9 +141,10 @@ static enum status make_stage(const struct setup *s, size_t first, size_t last, 
     out->expert_parallel = experts ? (uint32_t)s->expert : 1;
     out->context_parallel = (uint32_t)s->context;
     out->recompute = (enum plan_recompute)s->recompute;
-    if (out->recompute == RECOMPUTE_FULL) { /* 0 and 1 are the same, and so is all of a stage */
+    out->recompute_unit = 1;
+    if (out->recompute == RECOMPUTE_FULL) {
         out->recompute_layers = (uint32_t)s->recompute_layers;
-        out->recompute_unit = s->recompute_unit > 1 ? (uint32_t)s->recompute_unit : 0;
+        out->recompute_unit = s->recompute_unit > 1 ? (uint32_t)s->recompute_unit : 1;
     }
     PASS(ARRAY_NEW(out->op, last - first));
     for (size_t i = first; i < last; i++)
@@ -203,6 +204,13 @@ static void set_choices(const struct setup *s, const struct model *m, struct pla
     bool alone = s->devices == s->tensor * s->pipeline;
     p->zero = alone ? 0 : (uint32_t)s->zero;
     p->bucket_bytes = alone ? 0 : s->bucket_bytes;
+    int64_t replicas = s->devices / s->tensor / s->pipeline;
+    if (p->zero == 3)
+        p->zero_keep = s->zero_keep;
+    if (p->zero > 0 && s->replicate > 1 && replicas % s->replicate == 0)
+        p->zero_group = (uint32_t)(replicas / s->replicate);
+    else if (p->zero > 0 && s->zero_group < replicas)
+        p->zero_group = (uint32_t)s->zero_group;
     p->context_exchange = s->context > 1 ? (enum plan_exchange)s->exchange : EXCHANGE_RING;
     p->reduce_dtype = s->reduce_bits == 8 * m->element_bytes ? DATA_ANY
                       : s->reduce_bits == 32                 ? DATA_fp32

@@ -346,6 +346,8 @@ static enum status put_braces(struct build *b, const char *raw, size_t length)
         return expand_into(b, sign + 1, (size_t)(end - sign - 1));
     if (sign < end && *sign == '+')
         return empty ? STATUS_OK : expand_into(b, sign + 1, (size_t)(end - sign - 1));
+    if (!set && all)
+        return STATUS_OK;
     if (!set && letters == 1 && strchr("@*", *name))
         return STATUS_OK; /* arguments of the script, of which there are none */
     if (!set || (at < end && !strchr("-=?", *sign)))

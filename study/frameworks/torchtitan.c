@@ -1,6 +1,7 @@
 /* torchtitan: TOML, and the keyword arguments of its newer registries in Python. Names and defaults:
  * torchtitan/config/job_config.py and torchtitan/distributed; stages: torchtitan/distributed/
  * pipeline_parallel.py. Ranks: pipeline slowest, then replicas, shards, context, tensor parallelism. */
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,9 @@
 
 static const char *const modes[] = {"none", "selective", "full", NULL};
 static const char *const reshard[] = {"default", "always", "never", NULL};
+/* Keys and values are gathered, or passed on from rank to rank. */
+static const char *const rotations[] = {
+    [EXCHANGE_RING] = "alltoall", [EXCHANGE_ALLGATHER] = "allgather", NULL};
 enum { RESHARD_DEFAULT, RESHARD_ALWAYS, RESHARD_NEVER };
 enum { USUAL_LESS = 1, USUAL_LOCAL = 8 }; /* layers of the ends; samples */
 
@@ -47,6 +51,12 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("parallelism", "tensor_parallel_degree", tensor, 1),
     ROW_ON("parallelism", "enable_sequence_parallel", sequence),
     ROW_NUMBER("parallelism", "context_parallel_degree", context, 1),
+    {.section = "parallelism",
+     .key = "context_parallel_rotate_method",
+     .kind = SETUP_WORD,
+     .offset = SETUP_AT(exchange),
+     .usual = EXCHANGE_ALLGATHER,
+     .word = rotations},
     ROW_NUMBER("parallelism", "pipeline_parallel_degree", pipeline, 1),
     ROW_TEXT("parallelism", "pipeline_parallel_schedule", schedule),
     ROW_NUMBER("parallelism", "pipeline_parallel_microbatch_size", microbatch_size, 1),
@@ -77,23 +87,34 @@ static bool recognises(const struct keys *k)
 
 /* ---- reading */
 
+/* In Python the family is in the function's name: "deepseek_v3_16b_hybridep" of flavour "16B". */
+static void family_of_function(struct setup *s, const char *flavor, char *out, size_t room)
+{
+    struct key *config = keys_find(s->keys, "config");
+    const char *name = config && config->text ? config->text : "";
+    size_t n = strlen(flavor);
+    for (const char *at = name; n > 0 && *at; at++)
+        if (!strncasecmp(at, flavor, n) && at > name)
+            snprintf(out, room, "%.*s", (int)(at - name - 1), name);
+}
+
 /* By name and flavour, "llama3" and "8B", or by the folder of the weights. */
 static enum status find_model(struct setup *s)
 {
-    char name[160];
+    char name[160], family[64] = "?";
     const char *flavor = s->flavor ? s->flavor : "";
-    snprintf(name, sizeof name, "%.60s-%.60s", s->hub ? s->hub : "?", flavor);
+    if (s->hub)
+        snprintf(family, sizeof family, "%s", s->hub);
+    else
+        family_of_function(s, flavor, family, sizeof family);
+    snprintf(name, sizeof name, "%s-%.60s", family, flavor);
     s->model = setup_model_of(s, name);
     if (!s->model && s->activation)
         s->model = setup_model_of(s, s->activation);
     s->hub = NULL;
     s->flavor = NULL;
-    if (!s->model)
-        PASS(setup_add_note(s, NOTE_LOST,
-                            "the model %s: foreline has none of this name; --model M "
-                            "names one",
-                            name));
-    return STATUS_OK;
+    s->unknown = arena_text(&s->keys->memory, name);
+    return s->unknown ? STATUS_OK : STATUS_NOMEM;
 }
 
 static enum status find_schedule(struct setup *s)
@@ -255,12 +276,29 @@ static enum status name_schedule(struct setup *s)
                            "the schedule %s of %" PRId64 " stages on each device", ours, s->chunks);
 }
 
+/* Published models whose flavors it has: the part of the name that is the family, and the rest. */
 static enum status name_model(struct setup *s)
 {
+    static const char *const families[][2] = {
+        {"llama3-", "llama3"}, {"qwen3-", "qwen3"}, {"deepseek-v3", "deepseek_v3"}};
+    const char *rest = NULL;
     s->hub = s->flavor = NULL;
-    return setup_add_note(s, NOTE_LOST,
-                          "sizes of the model: torchtitan has models by name and "
-                          "flavor; give them yourself");
+    for (size_t i = 0; s->model && i < sizeof families / sizeof *families; i++)
+        if (!strncmp(s->model, families[i][0], strlen(families[i][0]))) {
+            rest = s->model + strlen(families[i][0]);
+            s->hub = families[i][1];
+        }
+    if (!rest)
+        return setup_add_note(s, NOTE_LOST,
+                              "sizes of the model: torchtitan has models by name and "
+                              "flavor; give them yourself");
+    char *flavor = arena_text(&s->keys->memory, *rest ? rest : "671B");
+    if (!flavor)
+        return STATUS_NOMEM;
+    for (char *at = flavor; *at; at++)
+        *at = (char)toupper((unsigned char)*at);
+    s->flavor = flavor;
+    return STATUS_OK;
 }
 
 static enum status before(struct setup *s)
@@ -274,6 +312,9 @@ static enum status before(struct setup *s)
         return error_set(STATUS_UNSUPPORTED, "ZeRO %" PRId64 ": it shards all or nothing", s->zero);
     if (s->zero == 0 && s->context > 1)
         return error_set(STATUS_UNSUPPORTED, "context parallelism without shards of parameters");
+    if (s->context > 1 && s->exchange == EXCHANGE_ALLTOALL)
+        return error_set(STATUS_UNSUPPORTED, "context parallelism by heads");
+    s->exchange = s->context > 1 ? s->exchange : EXCHANGE_ALLGATHER;
     if (s->recompute_layers > 0 || s->recompute_unit > 1)
         return error_set(STATUS_UNSUPPORTED, "recomputation of some layers, or of several at once");
     if (s->reduce_bits != 32 && s->tensor == 1 && streams * s->context > 1)

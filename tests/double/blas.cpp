@@ -157,6 +157,9 @@ cublasStatus_t queue(cublasHandle_t handle, const product &p, int count,
         compute != (half ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_PEDANTIC))
         return CUBLAS_STATUS_INVALID_VALUE;
     dbl::count(PRODUCT);
+    count_load("product " + std::to_string(p.m) + " " + std::to_string(p.n) + " " +
+               std::to_string(p.k) + " " + std::to_string(p.a_turned) + std::to_string(p.b_turned) +
+               std::to_string(half) + " " + std::to_string(count));
     count_work(2.0 * p.m * p.n * p.k * count,
                (double)(p.a.bytes() + p.b.bytes() + p.c.bytes() * (p.beta != 0 ? 2 : 1)) * count);
     put(stream_of(handle->stream), "gemm", [=](op &o) {

@@ -57,6 +57,14 @@ case_h3_host_waits_at_the_end() {
 case_h4_no_cap_of_ctas() {
     same nccl --stages 2 && ! cat log.* | grep '^#comm' | cut -f 5 | grep -qv '^0$'
 }
+# H5: a receive, a kernel that spins until it is served, is queued when the list has come to it: the first of two
+# stages has sent all microbatches before it waits for gradients.
+case_h5_receives_when_needed() {
+    same nccl --stages 2 --schedule gpipe && grep -v '^#' log.0 | awk -F '\t' '
+        $2 >= 0 && $4 == "Recv" { received[$2]++; n++ }
+        $2 >= 0 && $4 == "Send" && received[$2] { bad = 1 }
+        END { exit bad || n != 12 }'
+}
 # H6: two groups do not share a stream.
 case_h6_stream_per_group() {
     same nccl --replicas 2 --tensor-parallel 2 &&
@@ -89,6 +97,15 @@ case_m2_peak_counts_transports() {
 case_m3_one_identity() {
     same nccl --stages 2 --replicas 2 && [ "$(cat log.* | grep -c '^#id')" = 1 ]
 }
+# M4: what CUDA loads when it is first needed has been needed before the first step, and nothing is loaded ahead.
+case_m4_loaded_before_steps() {
+    for plan in "--stages 2 --replicas 2 --bucket 10KB" "--stages 2 --tensor-parallel 2 --schedule zb-h1"; do
+        # shellcheck disable=SC2086 # words
+        same nccl $plan && [ "$(cat log.* | grep -c '^#step')" = 12 ] &&
+            ! cat log.* | grep '^#step' | cut -f 11 | grep -qv '^0$' || return 1
+    done
+    ! grep -q EAGER m.json
+}
 # M5: what communicates comes first.
 case_m5_priority_of_communication() {
     same nccl --stages 2 --replicas 2 && ! calls . | cut -f 8 | grep -qv '/-5$'
@@ -102,6 +119,10 @@ case_m9_gpu_is_not_shared() {
     plan --stages 2
     DOUBLE_GPUS=1 run cuda tcp && return 1
     grep -qi 'gpu' err && ! grep -q Duplicate err && DOUBLE_GPUS=1 FORELINE_SHARE_GPU=1 run cuda tcp
+}
+# M12: computation and communication are counted from one event.
+case_m12_one_clock() {
+    same nccl --stages 2 --replicas 2 && ! cat log.* | grep '^#step' | cut -f 12 | grep -qv '^1$'
 }
 
 cases=${*:-$(sed -n 's/^case_\([a-z0-9_]*\)() .*/\1/p' "$here/defects.sh")}

@@ -2,6 +2,7 @@
 #include "tests/double/log.h"
 
 #include <mutex>
+#include <set>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,9 @@ FILE *open_log()
 
 thread_local unsigned long counts[HAPPENINGS];
 thread_local double flops, traffic;
+thread_local std::set<std::string> loaded;     /* since the thread began */
+thread_local std::set<const void *> time_from; /* in this step */
+thread_local unsigned long loads;
 thread_local bool is_waiting; /* has waited since the last launch */
 
 } // namespace
@@ -66,9 +70,22 @@ void count_work(double flop, double bytes)
     traffic += bytes;
 }
 
+void count_load(const std::string &what)
+{
+    if (loaded.insert(what).second)
+        loads++;
+}
+
+void count_time_from(const void *event)
+{
+    time_from.insert(event);
+}
+
 void count_begin()
 {
     flops = traffic = 0;
+    loads = 0;
+    time_from.clear();
     for (unsigned long &c : counts)
         c = 0;
     is_waiting = false;
@@ -76,9 +93,9 @@ void count_begin()
 
 void count_end(long step)
 {
-    log_line("#step\t%d\t%ld\t%lu\t%lu\t%lu\t%lu\t%lu\t%.0f\t%.0f", rank_here(), step,
+    log_line("#step\t%d\t%ld\t%lu\t%lu\t%lu\t%lu\t%lu\t%.0f\t%.0f\t%lu\t%zu", rank_here(), step,
              counts[KERNEL], counts[PRODUCT], counts[COPY], counts[WAIT], counts[PAGEABLE], flops,
-             traffic);
+             traffic, loads, time_from.size());
 }
 
 } // namespace dbl

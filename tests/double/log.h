@@ -7,9 +7,13 @@
  *   #id     rank                       ncclGetUniqueId()
  *   #step   rank  step  kernels  products  copies  host waits with launches behind them
  *           copies from pageable memory  FLOP of products  bytes of products' operands and of copies
+ *           kernels and shapes of products that the thread had not queued before (they are loaded then)
+ *           events that times were counted from (cudaEventElapsedTime)
  *   #gpu    rank  GPU    first allocation on it */
 #ifndef DOUBLE_LOG_H
 #define DOUBLE_LOG_H
+
+#include <string>
 
 namespace dbl
 {
@@ -20,6 +24,8 @@ void log_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 enum happening { KERNEL, PRODUCT, COPY, WAIT, PAGEABLE, HAPPENINGS };
 void count(happening h);
 void count_work(double flop, double bytes);
+void count_load(const std::string &what); /* which kernel, which shape */
+void count_time_from(const void *event);
 void count_begin();
 void count_end(long step);
 

@@ -432,6 +432,7 @@ extern "C" cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEv
     if (!a->is_done || !b->is_done)
         return cudaErrorNotReady;
     *ms = (float)((b->at_s - a->at_s) * 1e3);
+    count_time_from(start);
     return cudaSuccess;
 }
 
@@ -444,6 +445,7 @@ cudaError_t double_launch(const char *name, cudaStream_t handle, dim3 grid, cons
     if (grid.x == 0 || grid.y == 0 || grid.z != 1 || grid.x > most_x || grid.y > most_y)
         return note_error(cudaErrorInvalidConfiguration);
     count(KERNEL);
+    count_load(name);
     const kernel k = {name, grid, std::string((const char *)closure, bytes), run};
     put(stream_of(handle), name, [=](op &o) {
         if (computes_nothing())

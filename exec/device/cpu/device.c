@@ -47,22 +47,6 @@ static void device_close(void *self)
     free(c);
 }
 
-/* Copies of tied weights in two stages of one rank would need a sum that no op asks for. */
-static enum status check_ties(const struct model *m, const struct cpu *c)
-{
-    for (uint32_t i = 0; i < m->n && c->stages > 1; i++)
-        for (size_t a = 0; m->op[i].shares != MODEL_NO_OP && a < c->stages; a++)
-            for (size_t b = 0; b < c->stages; b++)
-                if (a != b && stage_find(&c->stage[a], i) != NOWHERE &&
-                    stage_find(&c->stage[b], m->op[i].shares) != NOWHERE)
-                    return error_set(STATUS_UNSUPPORTED,
-                                     "ops '%s' and '%s' share parameters and are in stages %u and "
-                                     "%u of one device",
-                                     m->op[m->op[i].shares].name, m->op[i].name, c->stage[b].index,
-                                     c->stage[a].index);
-    return STATUS_OK;
-}
-
 /* All stages of the rank, in ascending order. */
 enum status cpu_open_on(const struct memory *on, const struct model *m, const struct program *p,
                         uint32_t rank, const struct device_options *o, void **self)
@@ -78,7 +62,7 @@ enum status cpu_open_on(const struct memory *on, const struct model *m, const st
         }
     if (c->stages == 0)
         FAIL(STATUS_INVALID, "rank %u: stage %u of %zu", rank, p->rank[rank].stage, p->stages);
-    TRY(check_ties(m, c));
+    TRY(cpu_check_ties(m, c));
     TRY(stage_open_flight(c));
     *self = c;
     c = NULL;
@@ -134,6 +118,10 @@ static enum status compute(void *self, uint32_t step, const struct program_op *o
     s->pass.reduction = reduction;
     if (op->beside) /* the op that follows computes it */
         return STATUS_OK;
+    if (op->kind == OP_UPDATE)
+        PASS(cpu_sum_ties(self, s->model));
+    else
+        ((struct cpu *)self)->tied = false;
     if (op->kind == OP_FORWARD && op->part <= 1)
         PASS(hand_over(self, s, op->microbatch, false));
     switch (op->kind) {

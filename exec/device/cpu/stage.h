@@ -247,7 +247,12 @@ struct cpu {
     size_t stages;
     struct stage *stage; /* [stages] ascending */
     struct stage_flight flight;
+    bool tied; /* cpu_sum_ties() has been called since the last pass */
 };
+/* ties.c: gradients of weights that two stages of the device share. STATUS_UNSUPPORTED names those
+ * that cannot be summed here; sums the others, once between the passes and the updates. */
+enum status cpu_check_ties(const struct model *m, const struct cpu *c) MUST_CHECK;
+enum status cpu_sum_ties(struct cpu *c, const struct model *m) MUST_CHECK;
 /* device_cpu.open() on another memory; the other functions of device_cpu then work there. */
 enum status cpu_open_on(const struct memory *on, const struct model *m, const struct program *p,
                         uint32_t rank, const struct device_options *o, void **self) MUST_CHECK;

@@ -7,6 +7,8 @@
 /* ---- sums.c */
 /* Gradients of what is borrowed within the stage join their owners'; again: nothing. */
 void stage_fold(struct stage *s);
+/* Gradients of the parameters of op `owner` that stages share, those borrowed here included. */
+enum status stage_tied(struct stage *s, uint32_t owner, real **gradient, size_t *n) MUST_CHECK;
 
 /* ---- share.c */
 /* The k-th of the buckets, and lenders of its ops' weights among them, that ZeRO 3 gathers for

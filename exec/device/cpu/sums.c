@@ -69,15 +69,23 @@ static void *in_half(const struct stage *s, const real *array, size_t n, const r
     return half_number(half, at);
 }
 
-/* Gradients of tied weights: the whole of them, as each member has its own. */
-static enum status next_tied(struct stage *s, uint32_t owner, void **data, size_t *n)
+enum status stage_tied(struct stage *s, uint32_t owner, real **gradient, size_t *n)
 {
     size_t first;
     stage_fold(s);
     PASS(find_tied(s, owner, &first, n));
-    real *gradient = s->state.gradient + first;
+    *gradient = s->state.gradient + first;
+    return STATUS_OK;
+}
+
+/* Gradients of tied weights: the whole of them, as each member has its own. */
+static enum status next_tied(struct stage *s, uint32_t owner, void **data, size_t *n)
+{
+    real *gradient;
+    PASS(stage_tied(s, owner, &gradient, n));
     *data = s->share.reduced == ELEMENT_FP32 ? gradient
-                                             : in_half(s, gradient, *n, s->state.reduced, first);
+                                             : in_half(s, gradient, *n, s->state.reduced,
+                                                       (size_t)(gradient - s->state.gradient));
     return STATUS_OK;
 }
 
