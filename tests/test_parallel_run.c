@@ -553,9 +553,9 @@ static void stages_in_a_v_have_the_same_bits(void **state)
     compare(bert, how, sizeof how / sizeof *how, 0);
 }
 
-static const char *const configurations[] = {"llama.json:tokens=16", "mixtral.json:tokens=16",
-                                             "qwen3_moe.json:tokens=16", "gemma2.json:tokens=16",
-                                             "gemma2.json:tokens=16,flash=0"};
+static const char *const configurations[] = {
+    "llama.json:tokens=16",  "mixtral.json:tokens=16",        "qwen3_moe.json:tokens=16",
+    "gemma2.json:tokens=16", "gemma2.json:tokens=16,flash=0", "deepseek.json:tokens=16"};
 enum { CONFIGURATIONS = sizeof configurations / sizeof *configurations };
 
 /* Models of today: cut into stages, and what is made again, to the bit; spread over replicas. */
