@@ -93,6 +93,7 @@ static struct layer_io operands(const struct stage *s, const struct slot *slot, 
         .d_parameter = gradient + o->d_at,
         .d_shared = (o->owner == NOWHERE ? gradient : s->pass.tied) + o->d_shared,
         .scale = s->layout.scale,
+        .loss_scale = (real)s->layout.loss_scale,
         .reduction = s->pass.reduction,
         .on = s->on.self,
     };
