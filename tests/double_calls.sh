@@ -2,7 +2,8 @@
 # Do the calls that the NCCL transport makes agree with what is predicted? For plans of all
 # parallelisms: the collectives of `foreline simulate` (kind, members, bytes as nccl-tests count
 # them, how often in an iteration) against the calls of one step in the double's log. What only
-# NCCL knows, its choice between ring and tree, is not in the calls. Usage: double_calls.sh BIN
+# NCCL knows, its choice between ring and tree, is not in the calls; an algorithm that is asked for by
+# name is, message by message. Usage: double_calls.sh BIN
 set -eu
 bin=$(realpath "$1")
 . "$(dirname "$0")/double/common.sh"
@@ -54,9 +55,31 @@ agree() { # predicted and called, of shards
     paste -d ' ' predicted.sums called.sums | awk '
         { d = $4 - $8; if ($1 != $5 || $2 != $6 || $3 != $7 || d > $3 || -d > $3) bad = 1 } END { exit bad }'
 }
-run() { # the log of two steps
+# Of rings and double trees: messages in a step, their bytes together, and by whom to whom. A ring of n members
+# has 2 (n - 1) rounds of a sum, half as many of a scatter or gather, in each of which every member sends its
+# neighbour an n-th; a sum in two trees passes each half up and down n - 1 edges (Sanders, Speck & Traeff 2009).
+messages_of() { # messages_of ALGORITHM: predicted
+    tr -d '\n' <a.json | sed 's/.*"collectives": \[\([^]]*\)\].*/\1/' | tr '}' '\n' | sed -n \
+        's/.*"kind": "\([^"]*\)", "members": \([0-9]*\), "bytes": \([0-9]*\), "calls": \([0-9.e+]*\),.*"algorithm": "\([^"]*\)".*/\1 \2 \3 \4 \5/p' |
+        awk -v only="$1" '
+            { edges = ($1 == "all-reduce" ? 2 : 1) * ($2 - 1) * $4; bytes += edges * $3 }
+            $5 == "ring" { messages += edges * $2; rings++ }
+            $5 == "tree" { messages += 2 * edges; trees++ }
+            END { print messages, bytes, trees == 0 && only == "ring" ? "ring" : rings == 0 && only == "tree" ? "tree" : "both" }'
+}
+messages_in_log() { # of a step in which all ranks are one group
+    cat log.[0-9]* | awk -F '\t' '
+        /^#/ || $2 != 1 || $4 == "Recv" { next }
+        $4 != "Send" { other++ }
+        { n = split($3, ignored, ","); messages++; bytes += $6 * ($7 ~ /16/ ? 2 : 4); to[$1 " " $5]++ }
+        END {
+            for (k in to) { split(k, e, " "); if (e[2] != (e[1] + 1) % n) astray = 1; if (to[e[2] " " e[1]] != to[k]) one_way = 1 }
+            print messages, bytes, other ? "calls of NCCL" : !astray ? "ring" : !one_way ? "tree" : "neither"
+        }'
+}
+run() { # run OPTIONS...: the log of two steps
     rm -f log.*
-    DOUBLE_LOG=$work/log timeout 200 "$bin/foreline" run p.json --device cuda --steps 1 --warmup 1 --timeout 90s \
+    DOUBLE_LOG=$work/log timeout 200 "$bin/foreline" run p.json --device cuda --steps 1 --warmup 1 --timeout 90s "$@" \
         -o m.json >out 2>&1 || fail "$plan: $(tail -n 3 out)"
 }
 
@@ -95,4 +118,23 @@ done <<'PLANS'
 16 --tensor-parallel 2 --stages 2
 32 --replicas 2 --tensor-parallel 2 --stages 1 --bucket 20KB
 PLANS
-echo "$plans plans: the calls are those predicted"
+# The algorithm that the prediction names is the one that is run.
+named=0
+while read -r algorithm bits plan; do
+    "$bin/foreline" plan --algorithm balanced --platform laptop --microbatches 12 --stages 1 $plan \
+        --model "gpt-tiny:layers=4,hidden=32,heads=4,tokens=32,bits=$bits" -o p.json >out 2>&1 ||
+        fail "$plan: $(cat out)"
+    "$bin/foreline" simulate p.json --collective "$algorithm" -o a.json >/dev/null 2>&1
+    run --collective "$algorithm"
+    wanted=$(messages_of "$algorithm") found=$(messages_in_log)
+    [ "${wanted##* }" = "$algorithm" ] || fail "$plan, $algorithm: predicted with $wanted"
+    [ "$wanted" = "$found" ] || fail "$plan, $algorithm, $bits bits: predicted $wanted, sent $found"
+    named=$((named + 1))
+done <<'PLANS'
+ring 32 --replicas 4 --bucket 20KB
+ring 16 --replicas 3 --zero 1
+ring 32 --replicas 4 --zero 3
+tree 32 --replicas 4 --bucket 20KB
+tree 16 --replicas 3
+PLANS
+echo "$plans plans: the calls are those predicted; $named with an algorithm by name: so are the messages"

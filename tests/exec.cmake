@@ -72,13 +72,13 @@ endforeach()
 add_test(NAME exec.checkpoint
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_checkpoint.sh ${PROJECT_BINARY_DIR}/bin
         ${CMAKE_CURRENT_BINARY_DIR})
-set_tests_properties(exec.checkpoint PROPERTIES TIMEOUT 300)
+set_tests_properties(exec.checkpoint PROPERTIES TIMEOUT 300 COST 40)
 
 add_test(NAME exec.three_ways
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_three_ways.sh ${PROJECT_BINARY_DIR}/bin)
 add_test(NAME exec.full_disk
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_full_disk.sh ${PROJECT_BINARY_DIR}/bin)
-set_tests_properties(exec.three_ways PROPERTIES TIMEOUT 300)
+set_tests_properties(exec.three_ways PROPERTIES TIMEOUT 300 COST 40)
 set_tests_properties(exec.full_disk PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)
 
 add_test(NAME exec.run

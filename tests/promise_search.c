@@ -94,10 +94,10 @@ struct grid {
     char best[PROMISE_TEXT];
 };
 
-/* The analytic engine is this near to SimGrid, at most (the_quick_engine_ranks_plans_as_simgrid_does). */
+/* The analytic engine is this near to SimGrid, at most: tests/test_promise.c, which asserts it. */
 static const double quick_error = 0.01;
 
-/* SimGrid, which takes a process, only where the analytic engine leaves it possible that it is better. */
+/* SimGrid, which takes a process, only where the plan may be better by the analytic engine. */
 static void try_plan(struct grid *g, const struct partition_request *q)
 {
     const struct partition_algorithm *a;

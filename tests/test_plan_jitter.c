@@ -120,7 +120,7 @@ static void figures_are_those_of_simulate_with_that_seed(void **state)
             free(x.c.path);
             promise_platform(&r, k, x.c.platform_name);
             assert_int_equal(load_topology(x.c.platform_name, &x.c.topology, &x.c.path), STATUS_OK);
-        } while (x.c.topology.n > 16);
+        } while (x.c.topology.n > 8);
         topology_free(&x.c.topology);
         free(x.c.path);
         open_input(&x, k % 2 ? &engine_analytic : NULL);

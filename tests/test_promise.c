@@ -1,5 +1,5 @@
-/* What is promised of any input, on some random ones; bench/promise.c tries many more. Arguments: how many
- * searches (unit.promise_more: 22, two on each family of platforms), the first one's seed. */
+/* What is promised of any input, on some random ones; bench/promise.c tries many more. Arguments:
+ * how many searches (unit.promise_more: 22, two on each family of platforms), the first's seed. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

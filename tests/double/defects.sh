@@ -124,6 +124,8 @@ case_m9_gpu_is_not_shared() {
 case_m12_one_clock() {
     same nccl --stages 2 --replicas 2 && ! cat log.* | grep '^#step' | cut -f 12 | grep -qv '^1$'
 }
+# The loss of a step is a mean also where every microbatch makes an update: it was as many times as large.
+case_loss_of_asynchronous_steps() { same nccl --stages 2 --schedule pipedream; }
 
 cases=${*:-$(sed -n 's/^case_\([a-z0-9_]*\)() .*/\1/p' "$here/defects.sh")}
 patience=${patience:-14}

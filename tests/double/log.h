@@ -7,7 +7,7 @@
  *   #id     rank                       ncclGetUniqueId()
  *   #step   rank  step  kernels  products  copies  host waits with launches behind them
  *           copies from pageable memory  FLOP of products  bytes of products' operands and of copies
- *           kernels and shapes of products that the thread had not queued before (they are loaded then)
+ *           kernels and shapes of products that the thread had not queued before: loaded now
  *           events that times were counted from (cudaEventElapsedTime)
  *   #gpu    rank  GPU    first allocation on it */
 #ifndef DOUBLE_LOG_H

@@ -101,6 +101,7 @@ static struct layer_io operands(struct stage *s, const struct slot *slot, size_t
         .d_parameter = gradient + o->d_at,
         .d_shared = (o->owner == NOWHERE ? gradient : s->pass.tied) + o->d_shared,
         .scale = s->layout.scale,
+        .loss_scale = (real)s->layout.loss_scale,
         .reduction = s->pass.reduction,
         .rows = o->layer.spread > 1 ? (o->recomputed ? s->pass.rows : slot->rows) + o->rows : NULL,
         .parts = &s->pass.exchanged,

@@ -167,12 +167,12 @@ static struct kernel_loss loss_of(const struct layer *l, const struct layer_io *
 }
 
 /* Shards tell each other what they have seen as exec/device/cpu/loss.c does; the first one has the
- * loss.
- */
+ * loss, which is a mean over the step also where every microbatch makes an update of its own. */
 static void loss_forward(const struct layer *l, struct layer_io *io)
 {
     struct cuda_context *c = io->on;
-    const struct kernel_loss k = loss_of(l, io);
+    struct kernel_loss k = loss_of(l, io);
+    k.scale = io->loss_scale;
     CUDA_NOTE(c, "loss", kernel_loss_look(&k));
     if (l->shards > 1)
         io->reduction->sum(io->reduction->self, ELEMENT_FP32, k.part, 3 * k.rows * k.shards);

@@ -246,7 +246,7 @@ static double forward(struct trial *t, size_t i, struct layer_io *host, struct l
     device->reduction = &on_device;
     t->cpu[i].kind->forward(&t->cpu[i], host);
     t->gpu[i].kind->forward(&t->gpu[i], device);
-    return host->loss * (double)host->scale;
+    return host->loss * (double)host->loss_scale;
 }
 
 /* One shard's forward and backward on both sides; *worst grows to the largest difference. */

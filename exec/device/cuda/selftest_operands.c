@@ -160,6 +160,7 @@ struct layer_io operands_io(void *const data[ARRAYS], size_t batch, void *on)
         .d_parameter = data[D_PARAMETER],
         .d_shared = data[D_SHARED],
         .scale = 0.001F,
+        .loss_scale = 0.004F, /* another, as where one microbatch makes an update */
         .on = on,
     };
 }
