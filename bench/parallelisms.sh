@@ -20,6 +20,8 @@ plan pipeline-1f1b --stages 2
 plan pipeline-gpipe --stages 2 --schedule gpipe
 plan pipeline-zb-h1 --stages 2 --schedule zb-h1
 plan pipeline-interleaved --stages 4 --chunks 2 --schedule interleaved
+plan pipeline-zb-v --stages 4 --schedule zb-v
+plan pipeline-dualpipe-v --stages 4 --schedule dualpipe-v
 plan pipeline-pipedream --stages 2 --schedule pipedream
 plan pipeline-recompute-full --stages 2 --recompute full
 plan pipeline-recompute-selective --stages 2 --recompute selective

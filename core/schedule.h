@@ -42,6 +42,7 @@ struct schedule {
     bool split;        /* BACKWARD_INPUT and BACKWARD_WEIGHT; BACKWARD may be among them */
     bool asynchronous; /* every backward is followed by an update: no flush, stashed weights */
     bool searched;     /* `auto` tries it: same mathematics as the others, worth a try */
+    bool hides;        /* collectives inside stages: `auto` tries it where experts are spread */
     bool usual;        /* of plans that name no schedule, with or without chunks */
     /* Fill steps[schedule_steps()], or fewer, and return how many: every (chunk, microbatch) once
      * forward and once backward (or once in each half); the backwards of a chunk in ascending order,

@@ -197,7 +197,8 @@ static bool schedule_wanted(const struct auto_state *s, const struct schedule *s
                schedule_allows(schedule, shape->chunks);
     if (shape->depth == 1)
         return schedule == &schedule_one_f_one_b; /* all the same */
-    return schedule->searched && schedule->chunked == (shape->chunks > 1) &&
+    bool hides = schedule->hides && s->r->fixed.expert_parallel > 1;
+    return (schedule->searched || hides) && schedule->chunked == (shape->chunks > 1) &&
            schedule_allows(schedule, shape->chunks);
 }
 

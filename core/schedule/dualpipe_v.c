@@ -72,5 +72,6 @@ const struct schedule schedule_dualpipe_v = {
     .chunked = true,
     .vee = true,
     .split = true,
+    .hides = true,
     .order = schedule_order_dualpipe_v,
 };
