@@ -263,8 +263,7 @@ static void call_inside(struct running *r, uint32_t op, enum element of, void *d
     if (r->st != STATUS_OK)
         return;
     if (op == PROGRAM_NONE) {
-        r->st =
-            error_set(STATUS_INVALID, "a collective inside a pass that the program does not have");
+        r->st = error_set(STATUS_INVALID, "a collective that the program does not have");
         return;
     }
     report(r, op, WORKER_WAITS);

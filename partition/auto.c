@@ -45,7 +45,7 @@ static double rounded(double x)
     return round(x / unit) * unit;
 }
 
-enum { MERITS = 10 };
+enum { MERITS = 11 };
 
 static void merits(const struct auto_candidate *c, double out[MERITS])
 {
@@ -58,6 +58,7 @@ static void merits(const struct auto_candidate *c, double out[MERITS])
                                   (double)p->stages,
                                   p->microbatch_size,
                                   p->stage[0].tensor_parallel,
+                                  p->stage[0].expert_parallel,
                                   p->stage[0].recompute,
                                   p->zero,
                                   (double)p->bucket_bytes};
@@ -90,6 +91,7 @@ static bool same_shape(const struct auto_candidate *a, const struct auto_candida
 {
     bool same = a->placement == b->placement && a->plan.stages == b->plan.stages &&
                 a->plan.stage[0].tensor_parallel == b->plan.stage[0].tensor_parallel &&
+                a->plan.stage[0].expert_parallel == b->plan.stage[0].expert_parallel &&
                 a->plan.stage[0].context_parallel == b->plan.stage[0].context_parallel;
     bool uneven = same && (auto_is_uneven(&a->plan) || auto_is_uneven(&b->plan));
     for (size_t k = 0; uneven && same && k < a->plan.stages; k++)
@@ -212,8 +214,10 @@ static enum status verify(struct auto_state *s)
     double best_s = best_verified(&s->result, done);
     for (int wave = 0; wave < MOST_WAVES && n > 0; wave++) {
         n = select_wave(s, done, best_s, wave == 0);
-        for (size_t i = done; i < done + n; i++)
+        for (size_t i = done; i < done + n; i++) {
+            PASS(auto_try_layers(s, &s->result.candidate[i]));
             PASS(auto_try_buckets(s, &s->result.candidate[i]));
+        }
         PASS(evaluate(s, done, n));
         done += n;
         best_s = best_verified(&s->result, done);
@@ -289,6 +293,19 @@ out:
     return st;
 }
 
+static void find_experts(struct auto_state *s)
+{
+    s->experts = 0;
+    for (size_t i = 0; i < s->m->n; i++) {
+        const struct model_op *op = &s->m->op[i];
+        int64_t n = op->exchange_bytes > 0 ? model_attribute(op, "experts", 1) : 0;
+        if (n > 0 && (s->experts == 0 || n < s->experts))
+            s->experts = (uint32_t)n;
+        s->exchanged += (double)op->exchange_bytes;
+    }
+    s->experts = s->experts > 0 ? s->experts : 1;
+}
+
 static enum status prepare(struct auto_state *s)
 {
     const struct partition_request *fixed = &s->r->fixed;
@@ -300,6 +317,7 @@ static enum status prepare(struct auto_state *s)
     PASS(order_fast_first(s));
     PASS(find_again(s));
     s->node = node_size(s->t);
+    find_experts(s);
     /* who asks for more stages than there are layers means ops */
     s->layers =
         fixed->layers && fixed->stages <= partition_most_stages(s->m, fixed->tensor_parallel, true);

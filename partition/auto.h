@@ -60,7 +60,7 @@ struct auto_request {
                                    * class; 0: any */
     const int64_t *reserve_bytes; /* [t->types] a plan fits with so much headroom; NULL: 0 */
     bool executable;              /* only what exec/ can run: no recomputation with split backwards,
-                                   * no chunks when weights are tied, no sequence parallelism */
+                                   * no ZeRO with chunks when weights are tied, no sequence parallelism */
     double time_limit_s;          /* wall clock for the quick part; 0: none */
     const volatile int *stop;     /* non-zero: rank what there is; may be NULL */
     bool even;                    /* every stage has the same replicas */
@@ -93,6 +93,7 @@ struct auto_baseline {
     const char *name, *summary;
     bool all_shards; /* as many shards as a node has devices */
     bool stages;     /* a pipeline: as deep as memory asks for, or without shards as can be */
+    bool experts;    /* spread over as many replicas as they and the replicas divide */
     bool buckets;    /* gradients are summed in buckets of 25 MiB, as PyTorch's DDP does */
     uint32_t zero;
 };

@@ -19,6 +19,11 @@ const struct auto_baseline auto_baselines[] = {
      .all_shards = true,
      .stages = true,
      .buckets = true},
+    {.name = "EP+PP+DP",
+     .summary = "experts over the replicas of a pipeline as deep as memory needs, ZeRO 1",
+     .stages = true,
+     .experts = true,
+     .zero = 1},
     {.name = "PP", .summary = "a uniform pipeline as deep as can be", .stages = true},
 };
 const size_t auto_baselines_n = sizeof auto_baselines / sizeof *auto_baselines;
@@ -95,6 +100,13 @@ static size_t deepest(const struct auto_state *s, size_t slots)
     return depth;
 }
 
+/* The largest power of two that divides experts and replicas. */
+static uint32_t most_spread(const struct auto_state *s, uint32_t replicas)
+{
+    uint32_t both = s->experts | replicas;
+    return both & -both;
+}
+
 /* As many replicas of so deep a pipeline as divide the samples. */
 static enum status try_depth(struct auto_state *s, struct auto_trial *t, size_t depth, size_t slots,
                              bool *fits)
@@ -103,6 +115,8 @@ static enum status try_depth(struct auto_state *s, struct auto_trial *t, size_t 
     t->shape.depth = (uint32_t)depth;
     for (size_t replicas = slots / depth; replicas > 0 && !made; replicas--) {
         t->shape.replicas = (uint32_t)replicas;
+        if (t->shape.baseline->experts)
+            t->shape.experts = most_spread(s, t->shape.replicas);
         PASS(try_sizes(s, t, &made, fits));
     }
     return STATUS_OK;
@@ -119,11 +133,11 @@ static enum status try_baseline(struct auto_state *s, const struct auto_baseline
                   .baseline = b}};
     bool fits = false;
     t.kept = SIZE_MAX;
-    if (slots == 0 || (b->all_shards && shards == 1))
+    if (slots == 0 || (b->all_shards && shards == 1) || (b->experts && s->experts == 1))
         return STATUS_OK;
     if (!b->stages)
         return try_depth(s, &t, 1, slots, &fits);
-    if (!b->all_shards)
+    if (!b->all_shards && !b->experts)
         return deepest(s, slots) > 1 ? try_depth(s, &t, deepest(s, slots), slots, &fits)
                                      : STATUS_OK;
     for (size_t depth = 2; depth <= slots && depth <= layers && !fits; depth++)

@@ -2,6 +2,8 @@
  * state of the search; what they leave out is counted by auto_leaves_out(). */
 #include <math.h>
 
+#include "core/check.h"
+#include "core/lower.h"
 #include "partition/auto_search.h"
 
 enum { DEEPER = 4 };                     /* times the ranks of a pipeline that fits */
@@ -13,20 +15,28 @@ const char *const auto_level_names[AUTO_LEVELS] = {
 
 /* ---- shapes */
 
+/* Bytes per parameter byte of weights, gradients and state, spread over so many ranks by ZeRO. */
+static double held_times(const struct cost_memory *f, uint32_t zero, double ranks)
+{
+    return (double)f->weights / (zero > 2 ? ranks : 1) +
+           (double)f->gradients / (zero > 1 ? ranks : 1) +
+           (double)f->state / (zero > 0 ? ranks : 1);
+}
+
 /* Weights, gradients and state, spread over everything they may be, on the roomiest device. */
 static enum status weights(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
     const struct auto_shape *shape = &t->shape;
     struct cost_memory factor = cost_memory(s->r->fixed.optimizer, s->m->element_bytes);
     uint32_t zero = s->r->given.zero ? s->r->fixed.zero : AUTO_ZEROS - 1;
-    double bytes = 0, room = 0, replicas = shape->replicas;
+    double bytes = 0, room = 0, e = shape->experts > 1 ? shape->experts : 1;
+    double dense = held_times(&factor, zero, shape->replicas),
+           experts = held_times(&factor, zero, shape->replicas / e) / e;
     for (size_t i = 0; i < s->m->n; i++)
-        bytes += (double)s->m->op[i].parameter_bytes;
+        bytes += (double)s->m->op[i].parameter_bytes *
+                 (s->m->op[i].exchange_bytes > 0 ? experts : dense);
     for (size_t k = 0; k < s->t->types; k++)
         room = fmax(room, (double)s->t->type[k].memory_bytes);
-    bytes *= (double)factor.weights / (zero > 2 ? replicas : 1) +
-             (double)factor.gradients / (zero > 1 ? replicas : 1) +
-             (double)factor.state / (zero > 0 ? replicas : 1);
     *out = bytes / shape->depth / shape->shards > room;
     return STATUS_OK;
 }
@@ -160,9 +170,8 @@ static struct least stage_bytes(const struct auto_state *s, const struct auto_tr
     const struct cost_split split = {shape->shards, stage->expert_parallel,
                                      shape->sequence_parallel, stage->context_parallel};
     struct cost_memory f = cost_memory(s->r->fixed.optimizer, s->m->element_bytes);
-    double r = shape->replicas, times = (double)f.weights / (saving->zero > 2 ? r : 1) +
-                                        (double)f.gradients / (saving->zero > 1 ? r : 1) +
-                                        (double)f.state / (saving->zero > 0 ? r : 1);
+    double times = held_times(&f, saving->zero, shape->replicas),
+           experts = held_times(&f, saving->zero, (double)shape->replicas / stage->expert_parallel);
     bool larger = saving->recompute == RECOMPUTE_FULL && s->r->fixed.recompute_unit > 1;
     struct least least = {0};
     double unit = 0;
@@ -175,7 +184,8 @@ static struct least stage_bytes(const struct auto_state *s, const struct auto_tr
                output = kept ? bytes * (double)op->output_bytes : 0;
         if (i == 0 || of != again->unit[stage->op[i - 1]])
             unit = 0;
-        least.own += times * (double)op->parameter_bytes * part.parameters;
+        least.own += (op->exchange_bytes > 0 ? experts : times) * (double)op->parameter_bytes *
+                     part.parameters;
         least.kept += holds * (of == 0 && kept ? bytes * (double)op->stash_bytes : output);
         unit += of > 0 ? bytes * (double)op->stash_bytes - output : 0;
         least.unit = fmax(least.unit, unit);
@@ -203,6 +213,42 @@ static enum status hopeless(const struct auto_state *s, const struct auto_trial 
     return STATUS_OK;
 }
 
+/* Does any rank need more than its device has? */
+static bool overflows(const struct auto_state *s, const struct program *p)
+{
+    for (uint32_t r = 0; r < p->ranks; r++) {
+        uint32_t type = s->t->type_of[p->rank[r].device];
+        int64_t reserve = s->r->reserve_bytes ? s->r->reserve_bytes[type] : 0;
+        if (program_peak(p, r, NULL) > s->t->type[type].memory_bytes - reserve)
+            return true;
+    }
+    return false;
+}
+
+/* The same iteration with fewer microbatches, enough to fill the pipeline twice, has at most as many
+ * activations at its peak; it is lowered for that, and not simulated. Small platforms' plans are
+ * simulated about as quickly. */
+static enum status memory(const struct auto_state *s, const struct auto_trial *t, bool *out)
+{
+    enum status st;
+    struct plan plan = {0};
+    struct program program = {0};
+    size_t stages = (size_t)t->shape.depth * t->shape.chunks;
+    if (t->shape.uneven || s->t->n <= AUTO_SMALL)
+        return STATUS_OK;
+    TRY(auto_make_plan(s, t, &auto_savings[t->saving], &plan));
+    uint32_t streams = plan_streams(&plan.stage[0]);
+    if (plan.microbatches / streams > 2 * stages)
+        plan.microbatches = streams * 2 * (uint32_t)stages;
+    st = plan_lower_folded(&plan, s->m, s->t, NULL, &program);
+    *out = st == STATUS_OK && overflows(s, &program);
+    st = st == STATUS_NOMEM ? st : STATUS_OK; /* what cannot be lowered is not for this to say */
+out:
+    program_free(&program);
+    plan_free(&plan);
+    return st;
+}
+
 const struct auto_filter auto_filters[] = {
     {"weights", "their weights, gradients and optimizer state alone do not fit", AUTO_SHAPE,
      weights},
@@ -223,6 +269,7 @@ const struct auto_filter auto_filters[] = {
     {"again", "compute with what is made again takes longer than the best plan", AUTO_SAVING,
      again},
     {"hopeless", "what every rank keeps at least does not fit", AUTO_SAVING, hopeless},
+    {"memory", "a shorter iteration does not fit", AUTO_SAVING, memory},
 };
 const size_t auto_filters_n = sizeof auto_filters / sizeof *auto_filters;
 _Static_assert(sizeof auto_filters / sizeof *auto_filters <= AUTO_MOST_FILTERS, "room in results");

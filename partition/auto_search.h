@@ -24,6 +24,7 @@ enum {
 struct auto_shape {
     uint32_t depth; /* ranks of a pipeline */
     uint32_t chunks, shards, microbatch_size;
+    uint32_t experts;  /* replicas that they are spread over; 0: as many as are given, or none */
     uint32_t replicas; /* of every stage, or the most of one: */
     uint32_t context;  /* of them that share every sequence; 0 is as good as 1 */
     const struct partition_uneven *uneven; /* NULL: all stages have as many */
@@ -90,6 +91,8 @@ struct auto_state {
         bool *kept;     /* the output of an op in a unit stays */
     } again[RECOMPUTE_KINDS];
     size_t node;        /* devices of a node */
+    uint32_t experts;   /* of the layer that has the fewest, 1: no layer has any */
+    double exchanged;   /* bytes per sample that go to experts */
     size_t most, least; /* devices of the class that is tried: least < n <= most */
     double begin_s;
     double best_s;      /* of what fits, INFINITY at first */
@@ -137,6 +140,10 @@ enum status auto_list_shapes(const struct auto_state *s, struct auto_shapes *out
  * shape is 0. *out is to be freed. */
 enum status auto_list_families(const struct auto_state *s, struct auto_shapes *out) MUST_CHECK;
 
+/* The trial's cut with its schedule and a saving; the copy is the caller's. */
+enum status auto_make_plan(const struct auto_state *s, const struct auto_trial *t,
+                           const struct auto_saving *saving, struct plan *out) MUST_CHECK;
+
 /* Does a filter of that level leave the trial out? It is counted if so. */
 enum status auto_leaves_out(struct auto_state *s, enum auto_level level, const struct auto_trial *t,
                             bool *out) MUST_CHECK;
@@ -159,6 +166,8 @@ enum status auto_try_uneven(struct auto_state *s) MUST_CHECK;
 enum status auto_try_class(struct auto_state *s) MUST_CHECK;
 /* The candidate with buckets of other sizes: the best takes its place. */
 enum status auto_try_buckets(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
+/* The candidate with fewer layers made again, if that fits: it takes its place. */
+enum status auto_try_layers(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
 /* When nothing fits: what saves most of every shape, to say by how much. */
 enum status auto_try_nearest(struct auto_state *s) MUST_CHECK;
 enum status auto_try_baselines(struct auto_state *s) MUST_CHECK;

@@ -18,6 +18,8 @@ struct partition_request auto_request_for(const struct auto_state *s,
     request.microbatch_size = shape->microbatch_size;
     request.microbatches = (uint32_t)(s->r->samples / shape->microbatch_size);
     request.placement = shape->placement;
+    if (shape->experts > 0)
+        request.expert_parallel = shape->experts;
     request.sequence_parallel = shape->sequence_parallel;
     request.layers = s->layers;
     request.order = auto_devices(shape) < s->t->n ? s->fast_order : s->order;
@@ -70,11 +72,19 @@ static void find_work(const struct auto_state *s, struct family *f)
     }
 }
 
+static double fastest_Bps(const struct topology *t)
+{
+    double fastest = 0;
+    for (size_t k = 0; k < t->tiers; k++)
+        fastest = fmax(fastest, t->tier[k].bandwidth_Bps);
+    return fastest;
+}
+
 /* Seconds that the shards' reductions of one microbatch take over the fastest links: t shards move
  * 2 (t - 1) / t of a tensor each, once per row-parallel output and column-parallel input. */
 static double reductions_s(const struct auto_state *s, const struct auto_shape *shape)
 {
-    double bytes = 0, fastest = 0, t = shape->shards;
+    double bytes = 0, t = shape->shards;
     for (uint32_t i = 0; i < s->m->n; i++) {
         if (s->m->op[i].tensor == TENSOR_ROW)
             bytes += (double)s->m->op[i].output_bytes;
@@ -82,29 +92,48 @@ static double reductions_s(const struct auto_state *s, const struct auto_shape *
             if (s->m->op[i].tensor == TENSOR_COLUMN)
                 bytes += (double)s->m->op[s->m->in[k]].output_bytes;
     }
-    for (size_t k = 0; k < s->t->tiers; k++)
-        fastest = fmax(fastest, s->t->tier[k].bandwidth_Bps);
-    return t > 1 ? 2 * (t - 1) / t * bytes * shape->microbatch_size / fastest : 0;
+    return t > 1 ? 2 * (t - 1) / t * bytes * shape->microbatch_size / fastest_Bps(s->t) : 0;
+}
+
+/* The same of what goes to experts on e replicas and back, in both passes: (e - 1) / e of it. */
+static double exchanges_s(const struct auto_state *s, const struct auto_shape *shape)
+{
+    double e = shape->experts, bytes = s->exchanged * shape->microbatch_size / shape->shards;
+    return e > 1 ? 4 * (e - 1) / e * bytes / fastest_Bps(s->t) : 0;
 }
 
 /* Its lower bound: m microbatches of d ranks take m + d - 1 times the time of one on one rank, and of
  * the fill, d - 1, the best schedules save all but a part. With W the work of a microbatch and R its
  * reductions, on the fastest devices and links, spread evenly,
- *     bound = (m + (d - 1) / AUTO_FILL) (W + R) / d. */
+ *     bound = (m + (d - 1) / AUTO_FILL) (W + R) / d,
+ * R with the exchanges of experts that are spread. */
 static enum status add_shape(const struct auto_state *s, const struct family *f, size_t depth,
-                             size_t replicas, struct auto_shapes *all)
+                             size_t replicas, uint32_t experts, struct auto_shapes *all)
 {
     struct auto_shape shape = f->shape;
+    shape.experts = experts;
     shape.depth = (uint32_t)depth;
     shape.replicas = (uint32_t)replicas;
     /* the least fill: zb-v's forwards of half stages, or that of the most chunks */
     double fill = (double)(depth - 1) / AUTO_FILL;
     double times = (auto_microbatches(s, &shape) + fill) / (double)depth;
-    shape.bound_s = times * f->work_s;
+    shape.bound_s = times * (f->work_s + exchanges_s(s, &shape));
     for (int kind = 0; kind < RECOMPUTE_KINDS; kind++)
         shape.again_s[kind] = times * f->again_s[kind];
     PASS(ARRAY_ROOM(all->shape, all->n));
     all->shape[all->n++] = shape;
+    return STATUS_OK;
+}
+
+/* With experts spread as is given, or over each power of two that divides both them and the replicas. */
+static enum status add_spreads(const struct auto_state *s, const struct family *f, size_t depth,
+                               size_t replicas, struct auto_shapes *all)
+{
+    uint32_t given = s->r->fixed.expert_parallel;
+    uint32_t most = given ? given : s->r->fixed.zero_group ? 1 : s->experts;
+    for (uint32_t e = given ? given : 1; e <= most; e *= 2)
+        if (replicas % e == 0 && (given || s->experts % e == 0))
+            PASS(add_shape(s, f, depth, replicas, e, all));
     return STATUS_OK;
 }
 
@@ -124,7 +153,7 @@ static enum status add_depths(const struct auto_state *s, const struct family *f
                 r % f->shape.context != 0 || (s->usual->crossed && r % 2 == 1) ||
                 !auto_divides(s, f->shape.microbatch_size, r / f->shape.context))
                 continue;
-            PASS(add_shape(s, f, depth, r, all));
+            PASS(add_spreads(s, f, depth, r, all));
             any = true;
         }
     }
@@ -225,11 +254,11 @@ static int by_bound(const void *a, const void *b)
 {
     const struct auto_shape *x = a, *y = b;
     const double p[] = {
-        x->depth > AUTO_DEEP, x->context > 1, x->bound_s,           x->shards, x->depth,
-        x->microbatch_size,   x->replicas,    x->sequence_parallel, x->context};
+        x->depth > AUTO_DEEP, x->context > 1, x->bound_s,           x->shards,  x->depth,
+        x->microbatch_size,   x->replicas,    x->sequence_parallel, x->context, x->experts};
     const double q[] = {
-        y->depth > AUTO_DEEP, y->context > 1, y->bound_s,           y->shards, y->depth,
-        y->microbatch_size,   y->replicas,    y->sequence_parallel, y->context};
+        y->depth > AUTO_DEEP, y->context > 1, y->bound_s,           y->shards,  y->depth,
+        y->microbatch_size,   y->replicas,    y->sequence_parallel, y->context, y->experts};
     for (size_t k = 0; k < sizeof p / sizeof *p; k++)
         if (p[k] != q[k])
             return p[k] < q[k] ? -1 : 1;

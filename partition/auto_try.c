@@ -42,9 +42,8 @@ static bool given(const struct auto_state *s, const struct auto_saving *saving)
            (!g->zero || saving->zero == fixed->zero) && !(g->bucket && saving->buckets);
 }
 
-/* Make the plan of the trial's cut; the copy is the caller's. */
-static enum status make_plan(const struct auto_state *s, const struct auto_trial *t,
-                             const struct auto_saving *saving, struct plan *out)
+enum status auto_make_plan(const struct auto_state *s, const struct auto_trial *t,
+                           const struct auto_saving *saving, struct plan *out)
 {
     PASS(plan_copy(t->cut, out));
     free(out->schedule);
@@ -66,6 +65,7 @@ static bool keeps_given(const struct auto_state *s, const struct plan *p)
     return auto_wanted(fixed->stages, p->stages) &&
            auto_wanted(fixed->replicas, p->stage[0].replicas) &&
            auto_wanted(fixed->tensor_parallel, p->stage[0].tensor_parallel) && fixed->chunks <= 1 &&
+           auto_wanted(fixed->expert_parallel, p->stage[0].expert_parallel) &&
            auto_wanted(fixed->context_parallel, p->stage[0].context_parallel) &&
            fixed->sequence_parallel <= p->sequence_parallel &&
            (!g->recompute || p->stage[0].recompute == fixed->recompute) &&
@@ -101,7 +101,7 @@ enum status auto_try_plan(struct auto_state *s, struct auto_trial *t,
                                .depth = t->shape.depth,
                                .devices = auto_devices(&t->shape),
                                .baseline = t->shape.baseline};
-    TRY(make_plan(s, t, saving, &c.plan));
+    TRY(auto_make_plan(s, t, saving, &c.plan));
     TRY(auto_score(s, &c));
     *fits = c.fits;
     t->stuck = isinf(c.quick.iteration_s);
@@ -358,6 +358,65 @@ enum status auto_try_buckets(struct auto_state *s, struct auto_candidate *c)
             if (shift >= 0 || usual >> -shift > 0)
                 PASS(try_bucket(s, c, zero, shift >= 0 ? usual << shift : usual >> -shift));
     return try_between(s, c);
+}
+
+/* Layers of the stage that recompute_layers counts. */
+static uint32_t layers_of(const struct model *m, const struct plan_stage *s)
+{
+    uint32_t n = 0, outside = 0;
+    for (size_t k = 0; k < s->ops; k++) {
+        bool begins = k == 0 || !model_same_layer(m, s->op[k - 1], s->op[k]);
+        n += begins && model_in_block(m, s->op[k]);
+        outside += begins;
+    }
+    return n > 0 ? n : outside;
+}
+
+/* The candidate with only the first n layers of each stage made again takes its place if it is better
+ * and fits. */
+static enum status try_layers(struct auto_state *s, struct auto_candidate *best, uint32_t n,
+                              bool *fits)
+{
+    enum status st;
+    struct auto_candidate c = *best;
+    c.plan = (struct plan){0};
+    TRY(plan_copy(&best->plan, &c.plan));
+    for (size_t k = 0; k < c.plan.stages; k++)
+        c.plan.stage[k].recompute_layers = n;
+    TRY(auto_score(s, &c));
+    *fits = c.fits;
+    if (c.fits && auto_by_merit(&c, best) < 0) {
+        struct auto_candidate worse = *best;
+        *best = c;
+        c = worse;
+    }
+out:
+    plan_free(&c.plan);
+    return st;
+}
+
+/* The fewer layers are made again, the faster and the larger a plan is: the least number that fits, by
+ * bisection. */
+enum status auto_try_layers(struct auto_state *s, struct auto_candidate *c)
+{
+    uint32_t most = 0, too_few = 0;
+    for (size_t k = 0; k < c->plan.stages; k++) {
+        uint32_t n = layers_of(s->m, &c->plan.stage[k]);
+        most = n > most ? n : most;
+    }
+    if (s->r->given.recompute || c->baseline || !c->fits ||
+        c->plan.stage[0].recompute != RECOMPUTE_FULL)
+        return STATUS_OK;
+    while (most - too_few > 1 && !auto_must_stop(s)) {
+        bool fits;
+        uint32_t n = (most + too_few) / 2;
+        PASS(try_layers(s, c, n, &fits));
+        if (fits)
+            most = n;
+        else
+            too_few = n;
+    }
+    return STATUS_OK;
 }
 
 /* The saving that leaves least, of those that are wanted: the last one. */

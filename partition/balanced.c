@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "core/array.h"
+#include "core/schedule.h"
 #include "partition/chain_cost.h"
 
 enum { MOST_OPS = 20000 }; /* n^2 doubles: 3.2 GB */
@@ -53,6 +54,66 @@ static void fill_row(const struct partition_problem *p, const struct chain_cost 
     }
 }
 
+/* ---- stages in a V */
+
+/* Seconds of the two stages of a rank, the s-th and the s-th from the end. */
+static double rank_s(const struct chain_cost *c, const struct partition_problem *p,
+                     const size_t *first, size_t s)
+{
+    size_t stages = p->r->stages, pair[2] = {s, stages - 1 - s};
+    double sum_s = 0;
+    for (size_t k = 0; k < 2; k++) {
+        size_t end = pair[k] + 1 < stages ? first[pair[k] + 1] : p->m->n;
+        const double *until = chain_cost_until(c, pair[k]);
+        sum_s += until[end] - until[first[pair[k]]];
+    }
+    return sum_s;
+}
+
+/* Of the ranks that hold stages s - 1 and s: what a move of the cut between them changes. */
+static double squares(const struct chain_cost *c, const struct partition_problem *p,
+                      const size_t *first, size_t s)
+{
+    size_t stages = p->r->stages, a = s - 1 < stages - s ? s - 1 : stages - s,
+           b = s < stages - 1 - s ? s : stages - 1 - s;
+    double x = rank_s(c, p, first, a), y = rank_s(c, p, first, b);
+    return x * x + (a == b ? 0 : y * y);
+}
+
+/* Move the cut before stage s to a neighbouring place, if the two ranks are then more alike. */
+static bool move(const struct chain_cost *c, const struct partition_problem *p, size_t *first,
+                 size_t s, int by)
+{
+    size_t from = first[s], low = first[s - 1],
+           high = s + 1 < p->r->stages ? first[s + 1] : p->m->n, to = from;
+    double before = squares(c, p, first, s);
+    do
+        to = by > 0 ? to + 1 : to - 1;
+    while (to > low && to < high && !partition_may_begin(p, to));
+    if (to <= low || to >= high)
+        return false;
+    first[s] = to;
+    if (squares(c, p, first, s) < before * (1 - 1e-12))
+        return true;
+    first[s] = from;
+    return false;
+}
+
+/* With two stages a rank is as slow as both together. From the cut of least slowest stages on, cuts
+ * move to neighbouring places as long as the sum of the squares of the ranks' seconds falls, which
+ * ends: there are finitely many cuts. Of compute alone. Heuristic. */
+static void even_out(const struct chain_cost *c, const struct partition_problem *p, size_t *first)
+{
+    const struct schedule *schedule;
+    if (schedule_find(p->r->schedule, &schedule) != STATUS_OK || !schedule->vee)
+        return;
+    for (bool any = true; any;) {
+        any = false;
+        for (size_t s = 1; s < p->r->stages; s++)
+            any = move(c, p, first, s, 1) || move(c, p, first, s, -1) || any;
+    }
+}
+
 static enum status cut(const struct partition_problem *p, size_t *first, double *objective_s)
 {
     enum status st;
@@ -77,6 +138,7 @@ static enum status cut(const struct partition_problem *p, size_t *first, double 
     for (size_t s = stages, j = n - 1; s-- > 0; j = first[s] - 1)
         first[s] = x.start[s * n + j];
     *objective_s = x.best[stages * n - 1];
+    even_out(&c, p, first);
 out:
     free(x.start);
     free(x.best);
@@ -88,6 +150,6 @@ out:
 const struct partition_algorithm partition_balanced = {
     .name = "balanced",
     .summary = "least slowest stage, compute plus transfers",
-    .guarantee = "exact for contiguous stages of the model's order",
+    .guarantee = "exact for contiguous stages of the model's order (in a V: local search)",
     .cut = cut,
 };

@@ -64,7 +64,7 @@ static void print_zero(const struct plan *p, char *text, size_t room)
 /* "sel z1 sp b32M": what a plan does besides its shape. */
 static const char *extras_of(const struct plan *p, char text[CELL])
 {
-    char recompute[24] = "", zero[24] = "", bucket[32] = "", context[16] = "";
+    char recompute[24] = "", zero[24] = "", bucket[32] = "", context[16] = "", experts[16] = "";
     int64_t b = p->bucket_bytes;
     print_recompute(p, recompute, sizeof recompute);
     print_zero(p, zero, sizeof zero);
@@ -73,7 +73,9 @@ static const char *extras_of(const struct plan *p, char text[CELL])
                  b < 1 << 20 ? "K" : "M");
     if (p->stage[0].context_parallel > 1)
         snprintf(context, sizeof context, "cp%u ", p->stage[0].context_parallel);
-    int n = snprintf(text, CELL, "%s%s%s%s%s", recompute, zero, context,
+    if (p->stage[0].expert_parallel > 1)
+        snprintf(experts, sizeof experts, "ep%u ", p->stage[0].expert_parallel);
+    int n = snprintf(text, CELL, "%s%s%s%s%s%s", recompute, zero, experts, context,
                      p->sequence_parallel && p->stage[0].tensor_parallel > 1 ? "sp " : "", bucket);
     while (n > 0 && text[n - 1] == ' ')
         text[--n] = '\0';
@@ -270,6 +272,8 @@ static void put_candidate(struct json_writer *w, const struct auto_candidate *c,
         json_put_integer(w, NULL, p->stage[k].replicas);
     json_close(w);
     json_put_integer(w, "shards", p->stage[0].tensor_parallel);
+    if (p->stage[0].expert_parallel > 1)
+        json_put_integer(w, "expert_parallel", p->stage[0].expert_parallel);
     if (p->stage[0].context_parallel > 1)
         json_put_integer(w, "context_parallel", p->stage[0].context_parallel);
     json_put_integer(w, "devices", (int64_t)c->devices);

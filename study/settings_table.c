@@ -13,40 +13,9 @@
 
 #include "core/collective.h"
 #include "core/schedule.h"
-#include "partition/published/objective.h"
-#include "sim/engine.h"
 #include "study/frameworks/setup.h"
-#include "study/point.h"
 #include "study/settings.h"
-
-/* ---- words that other tables know */
-
-static const char *objective_word(size_t i)
-{
-    return i == 0 ? "pipeline" : i <= objectives_n ? objectives[i - 1]->name : NULL;
-}
-
-static const char *simulator_word(size_t i)
-{
-    return i < engines_n ? engines[i]->name : NULL;
-}
-
-/* Those of simulations and, behind them, the collectives that NCCL has itself. */
-static const char *real_collective(size_t i)
-{
-    const char *name = collective_name(i);
-    return !name && i > 0 && collective_name(i - 1) ? "nccl" : name;
-}
-
-static const char *runner_word(size_t i)
-{
-    return i < point_engines_n ? point_engines[i]->name : NULL;
-}
-
-static const char *engine_word(size_t i)
-{
-    return i < engines_n ? simulator_word(i) : runner_word(i - engines_n);
-}
+#include "study/settings_words.h"
 
 /* ---- short names for the columns */
 
@@ -111,7 +80,7 @@ const struct setting settings_table[] = {
      .help = "auto, balanced, uniform, ...: --algorithm list has them all"},
     {"objective", WORD(objective), PLANS | SCORED, "O", "pipeline",
      .help = "what is minimised; besides pipeline those of published tools (docs/objectives)",
-     .word = objective_word},
+     .word = settings_objective_word},
     {"score", TEXT(score), SCORED, "SPLIT", NULL, .help = "print the objective of this split file"},
 
     /* ---- constraints on plans: kept by every algorithm that takes them, or refused
@@ -234,20 +203,19 @@ const struct setting settings_table[] = {
      .help = "export: for which framework the plan's arguments are written",
      .word = framework_name},
     {"set", LIST(sets), T(PLAN_IMPORT), "NAME=VALUE", NULL,
-     .help = "import: the value of a variable or placeholder that the file does not set, or of a "
-             "key instead of the file's; several times: all of them"},
+     .help = "import: a variable, a placeholder, or a key instead of the file's; several times"},
     {"gpus", COUNT(devices), T(PLAN_IMPORT), "N", NULL,
      .help = "import: how many devices there are, instead of what the file says", .least = 1},
 
     /* ---- simulations, and keys of experiments about them */
     {"engine", WORD(engine), SIMULATIONS, "NAME", "simgrid",
      .help = "both share links fairly; analytic is quick, simgrid an independent simulator",
-     .word = simulator_word},
+     .word = settings_simulator_word},
     {"engine", WORD(engine), T(BENCH), "NAME", "analytic",
      .help = "both share links fairly; analytic is quick, simgrid an independent simulator",
-     .word = simulator_word},
+     .word = settings_simulator_word},
     {"engine", WORD(engine), T(KEY_POINT), "NAME", "analytic",
-     .help = "what predicts the plan or runs it", .word = engine_word},
+     .help = "what predicts the plan or runs it", .word = settings_engine_word},
     {"collective", WORD(collective), SIMULATIONS | T(KEY_POINT), "NAME", "auto",
      .help =
          "auto: the one that NCCL's cost table picks; another, for the collectives that it can do",
@@ -308,7 +276,7 @@ const struct setting settings_table[] = {
     {"collective", WORD(collective), RUN_KEYS | EMULATIONS, "NAME", "auto",
      .help = "algorithm of the collectives that it serves, one that real runs can do; the others "
              "go around the ring, as all do with auto; over nccl auto is NCCL's own",
-     .word = real_collective},
+     .word = settings_real_collective},
     {"hosts", TEXT(hosts), RUN_KEYS, "FILE", NULL,
      .help = "mpi: mpirun's hostfile (default: this machine)"},
     {"launcher", TEXT(launcher), RUN_KEYS, "WORDS", NULL,
@@ -443,7 +411,7 @@ const struct setting settings_table[] = {
     {"engine", WORD(engine), VALIDATE_ON, "NAME", NULL,
      .help = "what runs the plans: workers here, in network namespaces, or on SimGrid's MPI "
              "(default: tcp; nccl with --device cuda)",
-     .word = runner_word},
+     .word = settings_runner_word},
     {"repeats", COUNT(repeats), VALIDATE_ON, "N", "3", .help = "runs of each plan", .least = 1},
     {"fail-above", SHARE(fail_above), VALIDATIONS, "SHARE", NULL,
      .help = "exit status 1 when SimGrid's worst error is above, such as 10%"},

@@ -62,6 +62,14 @@ grep -q 'skipped: no GPU: no CUDA-capable device is detected' out || tell "self-
 
 # ---- what was asked for
 
+cat >llama.json <<'END'
+{"model_type": "llama", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1,
+ "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 256, "torch_dtype": "float32"}
+END
+"$bin/foreline" plan --algorithm balanced --platform laptop --microbatches 2 --model llama.json:tokens=32 \
+    --stages 1 -o today.json >/dev/null 2>&1
+says 1 "op 'h0.ln1': the GPU has no kernels for a 'rmsnorm' of this form yet; the CPU computes it" -- \
+    "$bin/foreline" run today.json --device cuda --transport local --steps 1 --warmup 0
 says 2 "--transport nccl carries a GPU's memory: with --device cuda" -- "$bin/foreline" run p.json --transport nccl
 says 2 '--transport mpi is for --device cpu; GPUs talk over nccl' -- $run --transport mpi
 says 2 "--engine nccl carries a GPU's memory: with --device cuda" -- "$bin/foreline" validate p.json --engine nccl -o v
@@ -84,4 +92,12 @@ grep -q '"step": 0, "clock_monotonic_s": [0-9.]*, "unix_s": [0-9.]*' t.json || g
     tell "the trace has no clock"
 "$bin/foreline" simulate p.json -o a.json >/dev/null
 "$bin/foreline" compare a.json m.json | grep -q '^# measured on 2 x host; .*NCCL 2.28.9' || tell "compare does not say on what"
+
+# what is made again counts once in the loss
+loss=$($run | grep '^loss')
+for how in full selective; do
+    plan --stages 2 --recompute $how -o again.json
+    again=$("$bin/foreline" run again.json --device cuda --steps 1 --warmup 0 --timeout 90s | grep '^loss')
+    [ "$again" = "$loss" ] || tell "recomputing, $how: '$again' instead of '$loss'"
+done
 exit $failed

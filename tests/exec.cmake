@@ -94,6 +94,10 @@ set_tests_properties(exec.collective PROPERTIES TIMEOUT 300)
 add_test(NAME exec.local
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_local.sh ${PROJECT_BINARY_DIR}/bin)
 set_tests_properties(exec.local PROPERTIES TIMEOUT 300)
+add_test(NAME exec.today
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_today.sh ${PROJECT_BINARY_DIR}/bin
+            ${CMAKE_CURRENT_SOURCE_DIR}/models)
+set_tests_properties(exec.today PROPERTIES TIMEOUT 600)
 add_test(NAME exec.nccl
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_nccl.sh ${PROJECT_BINARY_DIR}/bin)
 set_tests_properties(exec.nccl PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)

@@ -62,6 +62,7 @@ run sgd.json --steps 2 --checkpoint s >two
 # Each rank keeps what it has: shards, ZeRO's parts, the newest of several versions.
 for shape in "--stages 2 --tensor-parallel 2" "--stages 2 --replicas 2 --zero 1 --bucket 8KiB" \
     "--stages 1 --replicas 4 --zero 2" "--stages 2 --replicas 2 --zero 3" \
+    "--stages 1 --replicas 4 --zero 3 --zero-group 2" "--stages 1 --replicas 2 --zero 3 --zero-keep" \
     "--stages 2 --schedule pipedream" "--stages 2 --recompute full"; do
     # shellcheck disable=SC2086 # words
     plan shape.json --model $tiny $shape

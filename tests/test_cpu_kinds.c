@@ -176,7 +176,7 @@ static void rmsnorm_of_rows_parts_and_heads(void **state)
             s.queries = queries;
         if (k % 4 == 0)
             s.head = head;
-        if (k % 4 == 3)
+        if (k % 4 >= 2)
             s.width = s.channels;
         layer_rmsnorm(&g, "op", source(&g, s.tokens, s.width), &s);
         check(&g, k, naive_rmsnorm);
@@ -387,6 +387,10 @@ static void what_has_no_numerics_is_named(void **state)
     x = source(&g, 4, 8);
     layer_experts(&g, "op", x, layer_gate(&g, "gate", x, &e), &e);
     refused(&g, "by products with masks");
+    g = begin();
+    layer_rmsnorm(&g, "op", source(&g, 4, 12),
+                  &(struct rms_shape){.tokens = 4, .width = 12, .channels = 8});
+    refused(&g, "no numerics for kind 'rmsnorm' of a latent");
     g = begin();
     e.scoring = 4;
     layer_gate(&g, "op", source(&g, 4, 8), &e);

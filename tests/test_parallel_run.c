@@ -553,9 +553,9 @@ static void stages_in_a_v_have_the_same_bits(void **state)
     compare(bert, how, sizeof how / sizeof *how, 0);
 }
 
-static const char *const configurations[] = {"llama.json:tokens=16", "mixtral.json:tokens=16",
-                                             "qwen3_moe.json:tokens=16", "gemma2.json:tokens=16",
-                                             "gemma2.json:tokens=16,flash=0"};
+static const char *const configurations[] = {
+    "llama.json:tokens=16",  "mixtral.json:tokens=16",        "qwen3_moe.json:tokens=16",
+    "gemma2.json:tokens=16", "gemma2.json:tokens=16,flash=0", "deepseek.json:tokens=16"};
 enum { CONFIGURATIONS = sizeof configurations / sizeof *configurations };
 
 /* Models of today: cut into stages, and what is made again, to the bit; spread over replicas. */
@@ -645,6 +645,25 @@ static void experts_over_replicas_match_one_process(void **state)
          .replicas = 2,
          .experts = 2,
          .schedule = "zb-h1"},
+        {.name = "experts over 2, dualpipe-v",
+         .stages = 4,
+         .chunks = 2,
+         .replicas = 2,
+         .experts = 2,
+         .schedule = "dualpipe-v"},
+        {.name = "experts over 2, dualpipe",
+         .stages = 4,
+         .chunks = 2,
+         .replicas = 2,
+         .experts = 2,
+         .schedule = "dualpipe"},
+        {.name = "experts over 2, 2 shards, dualpipe",
+         .stages = 4,
+         .chunks = 2,
+         .replicas = 2,
+         .shards = 2,
+         .experts = 2,
+         .schedule = "dualpipe"},
     };
     compare("mixtral.json:tokens=16", how, sizeof how / sizeof *how, 1e-5);
     compare("qwen3_moe.json:tokens=16", how, 1, 1e-5);

@@ -113,10 +113,45 @@ static void names_are_the_simulators_or_refused(void **state)
     assert_int_equal(rounds_find("nonsense", NULL, &found), STATUS_UNSUPPORTED);
 }
 
+/* Part j of everybody's first half ends as part i of member j's second half, whatever is given and
+ * taken in between; own parts and first halves stay. */
+static void everybody_gets_its_part_of_everybody(void **state)
+{
+    (void)state;
+    enum { PART = 3 };
+    static float before[MOST][2 * MOST * PART], data[MOST][2 * MOST * PART];
+    for (size_t ranks = 2; ranks <= MOST; ranks++) {
+        struct rounds_call call = {.kind = OP_ALLTOALL, .ranks = ranks, .n = 2 * ranks * PART};
+        for (size_t me = 0; me < ranks; me++)
+            for (size_t i = 0; i < call.n; i++)
+                data[me][i] = value(me, i);
+        memcpy(before, data, sizeof before);
+        for (size_t k = 0; k < rounds_count(&call); k++)
+            for (call.me = 0; call.me < ranks; call.me++) {
+                struct rounds_call theirs = call;
+                struct round mine = rounds_at(&call, k);
+                theirs.me = mine.from;
+                struct round given = rounds_at(&theirs, k);
+                assert_int_equal(given.to, call.me);
+                assert_true(given.give.n == mine.take.n && !mine.adds && mine.from != call.me);
+                for (size_t i = 0; i < mine.take.n; i++)
+                    data[call.me][mine.take.first + i] = data[mine.from][given.give.first + i];
+            }
+        for (size_t me = 0; me < ranks; me++)
+            for (size_t i = 0; i < call.n; i++) {
+                size_t from = i / PART - ranks;
+                bool kept = i < ranks * PART || from == me;
+                assert_true(data[me][i] ==
+                            (kept ? before[me][i] : before[from][me * PART + i % PART]));
+            }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rounds_are_collectives_for_any_number_of_members),
+        cmocka_unit_test(everybody_gets_its_part_of_everybody),
         cmocka_unit_test(names_are_the_simulators_or_refused),
     };
     return cmocka_run_group_tests_name("rounds", tests, NULL, NULL);

@@ -272,7 +272,6 @@ case $command in
         way exact "$plan --finalists 2"
         way exact "plan --model vmoe --platform laptop --finalists 2 --replicas 2 --expert-parallel 2"
         way exact "plan --explain ../in/p.json"
-        way exact "plan export ../in/p.json"
         way exact "plan export ../in/p.json --to megatron"
         way exact "plan import ../in/launch.sh"
         way exact "plan import ../in/launch.sh --platform two-racks -o o.json"

@@ -232,8 +232,7 @@ enum status probe_layer(const struct probe *p, struct layer *out)
         return error_set(STATUS_UNSUPPORTED, "the CPU device has no '%s'", p->kind);
     uint32_t inputs = (uint32_t)kind->inputs;
     for (uint32_t i = 0; i < inputs; i++) {
-        const struct probe source = {
-            "embedding", p->tokens, source_channels(p, i), 0, 0, p->batch};
+        const struct probe source = {"embedding", p->tokens, source_channels(p, i), 0, 0, p->batch};
         probe_describe(&source, attribute[i], &op[i]);
     }
     probe_describe(p, attribute[inputs], &op[inputs]);

@@ -134,7 +134,8 @@ struct layer_io {
     real *dx[LAYER_INPUTS];                  /* [inputs] (B, T, in): overwritten */
     real *d_parameter, *d_shared;            /* added to */
     real scale;                              /* loss: weight of one target */
-    double loss;                             /* loss: forward sets the unweighted sum */
+    double loss;                             /* loss: forward sets the unweighted sum, */
+    bool again;                              /* which counts already: the forward is made again */
     const struct layer_reduction *reduction; /* NULL unless the layer is one of several shards, */
     struct layer_array *rows, *parts;        /* ... or its experts are spread: kept from forward
                                               * to backward, and of one call */

@@ -28,6 +28,7 @@ static const struct setup_row rows[] = {
     ROW_LOST("curriculum_learning.enabled", "samples have the same length in all steps"),
 };
 
+/* Also of files that leave the batch to the program, as long as they say how state is sharded. */
 static bool recognises(const struct keys *k)
 {
     return k->format == KEYS_TREE &&
@@ -36,6 +37,9 @@ static bool recognises(const struct keys *k)
             keys_has(k, "train_batch_size"));
 }
 
+/* What is not in the JSON has degree one. With the batch, the microbatch and the accumulation all said,
+ * the number of replicas follows, and so do the devices. Buckets overlap the backward only where
+ * overlap_comm is on, which it is by default with ZeRO 3 alone; there units are layers. */
 static enum status after(struct setup *s)
 {
     s->pipeline = s->chunks = s->context = s->expert = 1;
@@ -49,12 +53,13 @@ static enum status after(struct setup *s)
     if (overlap && s->zero > 0 && s->zero < 3)
         s->bucket_bytes =
             (s->bucket_elements > 0 ? s->bucket_elements : 500000000) * s->reduce_bits / 8;
-    if (s->batch > 0 && s->microbatch_size > 0 && s->accumulation > 0 && s->tensor > 0 &&
-        s->batch % (s->microbatch_size * s->accumulation) == 0)
-        s->devices = s->batch / s->microbatch_size / s->accumulation * s->tensor;
+    int64_t each = setup_times(s->microbatch_size, s->accumulation);
+    if (s->batch > 0 && each > 0 && s->tensor > 0 && s->batch % each == 0)
+        s->devices = setup_times(s->batch / each, s->tensor);
     return STATUS_OK;
 }
 
+/* Each degree that the JSON has no name for is refused, as the plan would run otherwise there. */
 static enum status before(struct setup *s)
 {
     if (s->pipeline > 1)

@@ -28,6 +28,7 @@ static const struct setup_row rows[] = {
     ROW_LOST("fsdp_config.activation_cpu_offload", "nothing is kept in the host's memory"),
 };
 
+/* Either name is of no other framework here. */
 static bool recognises(const struct keys *k)
 {
     return k->format == KEYS_TREE &&
@@ -58,13 +59,15 @@ static enum status read_sharding(struct setup *s)
                      s->keys->path, s->strategy_text);
 }
 
+/* FSDP only: every device is a replica. Microbatches may be left to the program ("auto"), which tries
+ * what fits; one sample is the smallest that it can end with. */
 static enum status after(struct setup *s)
 {
     int64_t size = 0;
     s->tensor = s->pipeline = s->chunks = s->context = s->expert = 1;
     s->model = s->hub ? setup_model_of(s, s->hub) : NULL;
     s->unknown = s->hub;
-    s->a.inner = s->unit * s->a.hidden;
+    s->a.inner = setup_times(s->unit, s->a.hidden);
     s->positions = s->grouped ? POSITIONS_ROPE : s->selected ? POSITIONS_NONE : POSITIONS_LEARNED;
     s->rms = s->modules && strstr(s->modules, "rms") != NULL;
     s->gated = s->activation && strstr(s->activation, "glu") != NULL;

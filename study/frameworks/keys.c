@@ -22,6 +22,7 @@ enum status keys_charge(struct keys *k, size_t bytes)
                                                   k->path, KEYS_TEXT_MOST);
 }
 
+/* Names are made alike: options lose their dashes, and parts are joined by "_". */
 enum status keys_add(struct keys *k, const char *name, const char *text, size_t line)
 {
     if (k->n == KEYS_MOST)
@@ -42,6 +43,7 @@ enum status keys_add(struct keys *k, const char *name, const char *text, size_t 
     return STATUS_OK;
 }
 
+/* Of several --set of one name the first counts. */
 const char *keys_given(const struct keys *k, const char *name, size_t length)
 {
     for (size_t i = 0; i < k->sets; i++)
@@ -58,9 +60,11 @@ static bool ends_with(const char *path, const char *name)
            (part == whole || path[whole - part - 1] == '.');
 }
 
+/* How YAML, JSON, Python and people write that there is no value; "auto" is one that somebody else
+ * finds. */
 static bool is_null(const char *text)
 {
-    static const char *const nulls[] = {"", "null", "none", "~", "nan"};
+    static const char *const nulls[] = {"", "null", "none", "~", "nan", "auto"};
     for (size_t i = 0; text && i < sizeof nulls / sizeof *nulls; i++)
         if (!strcasecmp(text, nulls[i]))
             return true;
@@ -246,6 +250,7 @@ static double product(const char *text)
     }
 }
 
+/* Whole numbers up to 1e15, which double holds exactly. */
 enum status keys_number(struct keys *k, struct key *key, int64_t *out)
 {
     const char *text;
@@ -263,6 +268,7 @@ enum status keys_number(struct keys *k, struct key *key, int64_t *out)
     return STATUS_OK;
 }
 
+/* Scripts have flags without values, files have truth values; both come here. */
 enum status keys_flag(struct keys *k, struct key *key, bool *out)
 {
     static const char *const no[] = {"false", "no", "off", "0", "none", "null"};
@@ -315,6 +321,7 @@ static enum keys_format format_of(const char *path, const char *text)
     return KEYS_TREE;
 }
 
+/* What --set says comes last, because the last key of a name counts. */
 enum status keys_parse(const char *path, const char *text, size_t length, struct keys *k)
 {
     static enum status (*const reader[])(struct keys *, const char *, size_t) = {

@@ -30,6 +30,7 @@ struct python {
     size_t statements; /* so far, of all functions */
 };
 
+/* Lines are counted when a key is added only, O(length of the text). */
 static size_t line_of(const struct python *p, const char *at)
 {
     size_t line = 1;
@@ -78,6 +79,7 @@ static const char *find(const char *at, const char *end, char stop)
     return at && at < end ? at : end;
 }
 
+/* Without blanks and comments around, and without the comma that ends a last argument. */
 static struct span trim(const char *begin, const char *end)
 {
     while (begin < end && (isspace((unsigned char)*begin) || *begin == '#')) {
@@ -92,6 +94,7 @@ static struct span trim(const char *begin, const char *end)
     return (struct span){begin, (size_t)(end - begin)};
 }
 
+/* Letters of a name with dots, such as Trainer.Config, that the span begins with. */
 static size_t name_letters(struct span s)
 {
     size_t n = 0;
@@ -104,6 +107,7 @@ static size_t name_letters(struct span s)
 
 static enum status emit(struct python *p, struct span value, const char *path, int depth);
 
+/* Quotes are taken off, wherever they stand: values are numbers, names or lists of names. */
 static enum status add(struct python *p, const char *path, struct span value)
 {
     char *text = arena_text_n(&p->keys->memory, value.text, value.length);
@@ -152,9 +156,14 @@ static enum status emit_call(struct python *p, struct span callee, const char *a
         }
         at = stop < end ? stop + 1 : end;
     }
-    return *path ? add(p, path, own) : STATUS_OK;
+    if (!*path)
+        return STATUS_OK;
+    PASS(add(p, path, own));
+    p->keys->key[p->keys->n - 1].used = true; /* its arguments are what counts */
+    return STATUS_OK;
 }
 
+/* The last assignment to a name counts. */
 static const struct local *find_local(const struct python *p, struct span name)
 {
     for (size_t i = p->locals; i-- > 0;)
@@ -164,6 +173,7 @@ static const struct local *find_local(const struct python *p, struct span name)
     return NULL;
 }
 
+/* A name that was assigned stands for its value, a call for its arguments, all else for itself. */
 static enum status emit(struct python *p, struct span value, const char *path, int depth)
 {
     if (depth > DEEP || ++p->statements > STATEMENTS)
@@ -205,6 +215,7 @@ static const char *next_function(const char *at, struct span *name, struct span 
     return NULL;
 }
 
+/* O(length of the text), once for each call; statements are bounded. */
 static bool find_function(const struct python *p, struct span name, struct span *body)
 {
     struct span found;

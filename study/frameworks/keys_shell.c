@@ -28,6 +28,7 @@ static size_t assigned_name(const struct shell_raw *w)
                : 0;
 }
 
+/* An assignment makes one word, whatever blanks are in the value. */
 static enum status assign(struct shell_script *x, const struct shell_raw *w, size_t name)
 {
     struct shell_words value = {0};
@@ -50,12 +51,14 @@ static enum status split(struct shell_script *x, const char *text, struct shell_
     return STATUS_OK;
 }
 
+/* Launchers and wrappers differ, what is launched is Python. */
 static bool is_program(const char *word)
 {
     size_t n = strlen(word);
     return n > 3 && !strcmp(word + n - 3, ".py");
 }
 
+/* Words that no launcher and no preparing program has. */
 static bool is_training(const char *word)
 {
     static const char *const options[] = {"--num-layers",
@@ -88,11 +91,14 @@ static enum status consider(struct shell_script *x, const struct shell_raw *word
         program |= is_program(flat.word[i]);
         training |= is_training(flat.word[i]);
     }
-    if (program && training)
+    if (program && training) {
         x->command = flat;
+        x->command_line = x->shell.line;
+    }
     return STATUS_OK;
 }
 
+/* Three-valued logic: what is unknown stands unless the other side decides. */
 static enum shell_truth with(enum shell_truth before, char sign, enum shell_truth t)
 {
     if (sign == '&')
@@ -146,6 +152,7 @@ static enum status push(struct shell_script *x, struct shell_frame f)
     return STATUS_OK;
 }
 
+/* fi, done and esac are not told apart: scripts that a shell takes have them in the right order. */
 static enum status pop(struct shell_script *x)
 {
     if (x->frames == 0)
@@ -167,6 +174,7 @@ static enum status begin_for(struct shell_script *x, const struct shell_raw *w, 
     return push(x, (struct shell_frame){.kind = FRAME_LOOP, .live = shell_live(x)});
 }
 
+/* Patterns are compared when they come; until then nothing is followed. */
 static enum status begin_case(struct shell_script *x, const struct shell_raw *w, size_t n)
 {
     struct shell_frame f = {.kind = FRAME_CASE, .pattern = true, .value = ""};
@@ -346,12 +354,14 @@ static enum status emit(struct shell_script *x, const struct shell_words *words)
     return STATUS_OK;
 }
 
+/* In the order of first assignments, so that what is put together later comes later. */
 static enum status emit_variables(struct shell_script *x)
 {
     for (size_t v = 0; v < x->shell.variables; v++) {
         struct shell_words flat = {0};
         for (size_t i = 0; i < x->shell.variable[v].value.n; i++)
             PASS(split(x, x->shell.variable[v].value.word[i], &flat));
+        x->shell.line = x->shell.variable[v].line;
         PASS(emit(x, &flat));
     }
     return STATUS_OK;
@@ -375,6 +385,7 @@ static enum status emit_sizes(struct shell_script *x)
     return STATUS_OK;
 }
 
+/* Variables that --set gives are fixed before the first statement: assignments leave them alone. */
 enum status keys_read_shell(struct keys *k, const char *text, size_t length)
 {
     struct shell_script x = {.shell = {.keys = k, .line = 1}, .at = text};
@@ -389,5 +400,6 @@ enum status keys_read_shell(struct keys *k, const char *text, size_t length)
     while (*x.at)
         PASS(read_statement(&x));
     PASS(emit_sizes(&x));
+    x.shell.line = x.command_line;
     return x.command.n > 0 ? emit(&x, &x.command) : emit_variables(&x);
 }

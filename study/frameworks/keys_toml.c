@@ -14,6 +14,7 @@ struct toml {
     char table[PATH_MOST];
 };
 
+/* With the line, as all errors of parsers. */
 static enum status wrong(const struct toml *t, const char *what)
 {
     return error_set(STATUS_PARSE, "%s:%zu: not TOML: %s", t->keys->path, t->line, what);
@@ -116,6 +117,7 @@ static enum status read_nested(struct toml *t, char *out, size_t room)
     return STATUS_OK;
 }
 
+/* Numbers and truth values end at a blank or a comment and stay as they are written. */
 static enum status read_value(struct toml *t, char *out, size_t room)
 {
     skip(t, false);
@@ -164,6 +166,7 @@ static enum status read_line(struct toml *t)
     return !*t->at || *t->at == '\n' ? STATUS_OK : wrong(t, "something behind the value");
 }
 
+/* A line is a table, a key or empty; values may go over several. */
 enum status keys_read_toml(struct keys *k, const char *text, size_t length)
 {
     struct toml t = {.keys = k, .at = text, .line = 1};

@@ -44,6 +44,7 @@ static enum status walk_list(struct walk *w, const struct yaml_value *v, size_t 
     return keys_add(w->keys, w->path, text, v->line);
 }
 
+/* Depth is bounded by the reader of YAML (YAML_DEPTH). */
 static enum status walk_value(struct walk *w, const struct yaml_value *v, size_t end)
 {
     if (v->text)
@@ -57,6 +58,7 @@ static enum status walk_value(struct walk *w, const struct yaml_value *v, size_t
     return STATUS_OK;
 }
 
+/* The tree lives in the arena of the keys, which borrow nothing from it but are copied. */
 enum status keys_read_tree(struct keys *k, const char *text, size_t length)
 {
     struct yaml_value root = {0};

@@ -40,6 +40,7 @@ static const struct setup_row rows[] = {
     ALSO_NUMBER("sbatch.gpus_per_node", per_node),
     ALSO_NUMBER("env.NPROC_PER_NODE", per_node),
     ALSO_NUMBER("env.GPUS_PER_NODE", per_node),
+    ALSO_NUMBER("num_gpus", per_node), /* of the launcher deepspeed */
     ALSO_NUMBER("trainer.devices", per_node),
     ALSO_NUMBER("env.NUM_GPUS", devices),
     ALSO_NUMBER("env.NGPUS", devices),
@@ -58,6 +59,7 @@ static const struct setup_row rows[] = {
     ALSO_FLAG("use_rotary_position_embeddings", positions),
     ROW_WORD("MODEL", "normalization", rms, norms),
     ROW_FLAG("MODEL", "swiglu", gated),
+    ALSO_FLAG("gated_linear_unit", gated),
     ROW_FLAG("MODEL", "disable_bias_linear", no_bias),
     ALSO_NOT("add_bias_linear", no_bias),
     ROW_FLAG("MODEL", "add_qkv_bias", qkv_bias),
@@ -173,14 +175,14 @@ static void find_kind(struct setup *s)
     s->encoder_decoder = strstr(program, "_t5") != NULL;
 }
 
+/* Three generations of names: --checkpoint-activations, --activations-checkpoint-method and
+ * --recompute-granularity. "block" recomputes so many layers of a stage, "uniform" all in units. */
 static enum status read_recompute(struct setup *s)
 {
     bool old = s->method > 0 && s->granularity == 0; /* --activations-checkpoint-method alone */
     s->recompute = s->all_layers || old ? RECOMPUTE_FULL
                    : s->selected        ? RECOMPUTE_SELECTIVE
                                         : s->granularity;
-    if (s->granularity == RECOMPUTE_FULL && s->unit == 0 && keys_has(s->keys, "method"))
-        s->recompute = s->method == 2 ? RECOMPUTE_NONE : RECOMPUTE_FULL;
     if (s->recompute == RECOMPUTE_FULL) {
         s->recompute_layers = s->method == 2 ? s->unit : 0;
         s->recompute_unit = s->method == 2 ? 0 : s->unit;
@@ -219,6 +221,8 @@ static enum status read_sums(struct setup *s)
     return STATUS_OK;
 }
 
+/* The distributed optimizer is ZeRO 1; Megatron-FSDP says by its strategy what is sharded, the FSDP of
+ * PyTorch shards everything. Source: megatron/core/distributed. */
 static enum status read_zero(struct setup *s)
 {
     static const int64_t stage_of[] = {0, 1, 2, 3};
@@ -269,6 +273,7 @@ static void read_partition(struct setup *s)
         s->count_embedding = s->count_head = 1;
 }
 
+/* In the order of dependence: widths of numbers before sizes of buckets in bytes. */
 static enum status after(struct setup *s)
 {
     PASS(read_gres(s));
@@ -282,7 +287,7 @@ static enum status after(struct setup *s)
     PASS(read_sums(s));
     PASS(read_zero(s));
     if (s->devices < 1)
-        s->devices = s->nodes * s->per_node;
+        s->devices = setup_times(s->nodes, s->per_node);
     read_buckets(s);
     s->plain_attention = s->backend == BACKEND_UNFUSED || s->backend == BACKEND_LOCAL;
     if (!s->grouped && s->keys->format == KEYS_SHELL)
@@ -309,6 +314,8 @@ static enum status check_schedule(const struct setup *s)
     return STATUS_OK;
 }
 
+/* From neutral members to options. Rows whose value is the usual one are not written, so members that
+ * mean nothing here (latents of a model without them) are set to what is usual. */
 static enum status before(struct setup *s)
 {
     PASS(check_schedule(s));
@@ -376,6 +383,7 @@ static void put(void *to, const struct setup_row *row, const char *value, bool t
     fputc('\n', x->out);
 }
 
+/* A script that bash takes: one array for each section of the table, in its order. */
 static void write_script(const struct setup *s, const char *title, FILE *out)
 {
     struct script x = {.out = out};

@@ -4,7 +4,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "model/config.h"
 #include "study/frameworks/nested.h"
 #include "study/frameworks/setup.h"
 
@@ -62,7 +61,6 @@ static const struct setup_row rows[] = {
     ROW_FLAG("model", "optim.overlap_grad_sync", overlap),
     ROW_NUMBER("model", "optim.bucket_cap_mb", bucket_elements, 0),
     ROW_TEXT("model", "optim.grad_sync_dtype", modules),
-    ALSO_TEXT("tokenizer.type", hub),
 
     ROW_LOST("ub_tp_comm_overlap", "sums of tensor parallelism are not overlapped"),
     ROW_LOST("rampup_batch_size", "the batch is the final one from the start"),
@@ -70,6 +68,7 @@ static const struct setup_row rows[] = {
     ROW_LOST("pipeline_model_parallel_split_rank", "encoder and decoder are cut like one chain"),
 };
 
+/* NeMo 2 has the same names below "strategy"; it is read with Megatron's. */
 static bool recognises(const struct keys *k)
 {
     bool trainer = keys_has(k, "trainer.devices") || keys_has(k, "trainer.num_nodes") ||
@@ -108,6 +107,7 @@ static enum status find_kind(struct setup *s)
     return setup_read(s, halves, sizeof halves / sizeof *halves);
 }
 
+/* "block" of no layers is how these files switch recomputation off. */
 static enum status read_recompute(struct setup *s)
 {
     bool none = s->method == 2 && s->unit == 0; /* so many layers of each stage: none */
@@ -140,6 +140,7 @@ static enum status read_optimizer(struct setup *s)
     return STATUS_OK;
 }
 
+/* What several names say together. */
 static enum status after(struct setup *s)
 {
     PASS(find_kind(s));
@@ -148,15 +149,12 @@ static enum status after(struct setup *s)
     s->gated = s->activation && strstr(s->activation, "glu") != NULL;
     PASS(read_recompute(s));
     PASS(read_optimizer(s));
-    const char *known = s->hub && s->a.vocabulary == 0 ? setup_model_of(s, s->hub) : NULL;
-    struct architecture a;
-    struct architecture_choice c;
-    if (known && config_find(known, &a, &c) == STATUS_OK) /* its tokenizer's vocabulary */
-        s->a.vocabulary = a.vocabulary;
     s->schedule = s->chunks > 1 ? "interleaved" : NULL;
     return STATUS_OK;
 }
 
+/* Names of NeMo 1 end where those of Megatron go on: even stages, ranks in one order, models without
+ * latent attention and shared experts. */
 static enum status before(struct setup *s)
 {
     const char *implied = s->chunks > 1 ? "interleaved" : "1f1b";
@@ -215,6 +213,7 @@ static enum status before(struct setup *s)
     return STATUS_OK;
 }
 
+/* Rows are in the order of their maps, "trainer" first. */
 static void write_yaml(const struct setup *s, const char *title, FILE *out)
 {
     struct nested n = {.out = out, .style = NESTED_YAML};

@@ -39,6 +39,7 @@ static const struct setup_row rows[] = {
     ROW_NUMBER(NULL, "train_batch_size", batch, 0),
     ROW_NUMBER(NULL, "train_micro_batch_size_per_gpu", microbatch_size, 1),
     ROW_NUMBER(NULL, "gradient_accumulation_steps", accumulation, 1),
+    ALSO_NUMBER("gas", accumulation),
     ROW_FLAG(NULL, "checkpoint_activations", all_layers),
     ROW_NUMBER(NULL, "checkpoint_num_layers", recompute_unit, 1),
     ROW_TEXT(NULL, "precision", precision),
@@ -50,6 +51,7 @@ static const struct setup_row rows[] = {
     ROW_LOST("zero_optimization.cpu_offload", "nothing is kept in the host's memory"),
 };
 
+/* Names from before Megatron called it tensor parallelism. */
 static bool recognises(const struct keys *k)
 {
     return k->format == KEYS_TREE &&
@@ -72,6 +74,8 @@ static enum status find_inner(struct setup *s)
                     : STATUS_OK;
 }
 
+/* Biases are of attention and MLP apart; gated MLPs have none. A file that says no precision trains in
+ * fp32, which is said, as mostly a second file has it. */
 static enum status after(struct setup *s)
 {
     s->chunks = 1;

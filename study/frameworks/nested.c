@@ -5,6 +5,7 @@
 
 #include "core/json.h"
 
+/* Maps that are open. */
 static size_t depth_of(const char *path)
 {
     size_t n = *path != '\0';
@@ -13,6 +14,7 @@ static size_t depth_of(const char *path)
     return n;
 }
 
+/* JSON has one pair of braces more around everything. */
 static void indent(struct nested *n, size_t depth)
 {
     fprintf(n->out, "%*s", (int)(2 * (depth + (n->style == NESTED_JSON))), "");
@@ -31,6 +33,7 @@ static size_t shared(const char *a, const char *b)
     }
 }
 
+/* YAML ends lines itself; JSON has commas between members only. */
 static void next_line(struct nested *n)
 {
     if (n->style == NESTED_JSON)
@@ -70,6 +73,7 @@ static void enter(struct nested *n, const char *path)
     }
 }
 
+/* A value that is a list already, "[...]", stands without quotes. */
 void nested_put(void *to, const struct setup_row *row, const char *value, bool text)
 {
     struct nested *n = to;
@@ -93,6 +97,7 @@ void nested_put(void *to, const struct setup_row *row, const char *value, bool t
             quote, value ? value : "true", quote, n->style == NESTED_JSON ? "" : "\n");
 }
 
+/* JSON closes what is open; an empty document is an empty object. */
 void nested_end(struct nested *n)
 {
     if (n->style == NESTED_JSON) {

@@ -38,6 +38,7 @@ static enum status describe(const char *model, struct setup *s)
         s, NOTE_LOST, "sizes of %s: arguments do not say such a model; give them yourself", model);
 }
 
+/* The framework's own reason, with its name before it; other failures pass. */
 static enum status cannot(const struct framework *f, enum status st)
 {
     char why[1024];
@@ -47,6 +48,7 @@ static enum status cannot(const struct framework *f, enum status st)
     return error_set(st, "%s cannot express %s", f->title, why);
 }
 
+/* Nothing is written before the framework has said that it can express the plan. */
 enum status port_export(const struct arguments *a, const char *plan, FILE *notes)
 {
     enum status st;
@@ -174,6 +176,7 @@ static enum status find_platform(const struct arguments *a, struct setup *s, cha
     return setup_add_note(s, NOTE_ASSUMED, "the platform %s; --platform P names another", *spec);
 }
 
+/* Of the plan that was made, not of the file. */
 static void print_summary(const struct setup *s, const struct framework *from, const struct plan *p,
                           const struct model *m, FILE *out)
 {
@@ -213,6 +216,7 @@ out:
     return st;
 }
 
+/* The model file is written before the plan that refers to it by hash. */
 enum status port_import(const struct arguments *a, const char *const *file, size_t files,
                         const struct provenance *by, FILE *out, FILE *notes)
 {

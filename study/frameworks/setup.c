@@ -20,6 +20,7 @@ const struct framework *const frameworks[] = {
 #undef FRAMEWORK
 const size_t frameworks_n = sizeof frameworks / sizeof *frameworks;
 
+/* Frameworks that are only imported are left out. */
 const char *framework_name(size_t i)
 {
     for (size_t k = 0; k < frameworks_n; k++)
@@ -35,6 +36,7 @@ static void put_number(struct setup *s, const struct setup_row *r, int64_t value
     memcpy((char *)s + r->offset, &value, sizeof value);
 }
 
+/* The inverse of put_number(). */
 static int64_t number_of(const struct setup *s, const struct setup_row *r)
 {
     int64_t value;
@@ -42,6 +44,7 @@ static int64_t number_of(const struct setup *s, const struct setup_row *r)
     return value;
 }
 
+/* A word that is not known may change everything: refused, with those that are. */
 static enum status unknown_word(struct setup *s, const struct key *key, const char *text,
                                 const struct setup_row *r)
 {
@@ -52,6 +55,7 @@ static enum status unknown_word(struct setup *s, const struct key *key, const ch
                      key->line, key->name, text, list);
 }
 
+/* One key into one member, by the kind of the row. */
 static enum status read_row(struct setup *s, const struct setup_row *r, struct key *key)
 {
     const char *text;
@@ -103,6 +107,7 @@ static struct key *find_key(struct setup *s, const struct setup_row *r)
     return key || (map && !strchr(r->key, '_')) ? key : keys_find(s->keys, r->key);
 }
 
+/* Aliases come first, so that the names of today win where a file has both. */
 enum status setup_read(struct setup *s, const struct setup_row *rows, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -117,6 +122,7 @@ enum status setup_read(struct setup *s, const struct setup_row *rows, size_t n)
     return STATUS_OK;
 }
 
+/* Aliases and what is lost have no place in a file that is written. */
 void setup_write(const struct setup *s, const struct setup_row *rows, size_t n, setup_put *put,
                  void *to)
 {
@@ -189,6 +195,7 @@ static const struct {
 };
 enum { GROUPS = sizeof groups / sizeof *groups };
 
+/* Parts of fewer than four letters must begin a word: "lr" is no part of "allreduce". */
 static bool is_about(const char *key, size_t group)
 {
     for (size_t k = 0; k < 24 && groups[group].part[k]; k++) {
@@ -201,6 +208,7 @@ static bool is_about(const char *key, size_t group)
     return false;
 }
 
+/* GROUPS: none of them. */
 static size_t group_of(const char *key)
 {
     for (size_t g = 0; g < GROUPS; g++)
@@ -238,6 +246,7 @@ static void print_group(const struct keys *k, size_t group, FILE *out)
         fputc('\n', out);
 }
 
+/* What changes numbers comes before what is ignored. */
 void setup_print_notes(const struct setup *s, FILE *out)
 {
     static const char *const titles[] = {

@@ -67,6 +67,13 @@ struct setup {
     } * note; /* [notes] */
 };
 
+/* a * b of numbers that a file says, at most 2^40, which is more than anything may be. */
+static inline int64_t setup_times(int64_t a, int64_t b)
+{
+    const int64_t most = INT64_C(1) << 40;
+    return a > 0 && b > most / a ? most : a * b;
+}
+
 /* ---- names */
 
 enum setup_kind {

@@ -8,6 +8,7 @@
 
 enum { STAGES_MOST = 65536 };
 
+/* One stage alone is. */
 bool setup_is_even(const struct setup *s)
 {
     for (size_t i = 1; i < s->stages; i++)
@@ -26,12 +27,14 @@ struct layout {
     int64_t layers; /* of that stage */
 };
 
+/* Layouts are quoted up to 80 characters. */
 static enum status wrong(const struct layout *l)
 {
     return error_set(STATUS_PARSE, "%s: the layout '%.80s' is not of stages such as Et*3|tt|ttL",
                      l->s->keys->path, l->text);
 }
 
+/* Bounded, because "(t|)*N" multiplies. */
 static enum status end_stage(struct layout *l)
 {
     if (l->n == STAGES_MOST)
@@ -83,6 +86,7 @@ static enum status read_part(struct layout *l, const char *at, const char *end, 
     return STATUS_OK;
 }
 
+/* O(stages + letters). The last stage has no bar behind it. */
 enum status setup_read_layout(struct setup *s, const char *text)
 {
     struct layout l = {.s = s, .text = text};
@@ -93,6 +97,7 @@ enum status setup_read_layout(struct setup *s, const char *text)
     return STATUS_OK;
 }
 
+/* "E" stands in the first stage and "L" in the last, whatever layers these have. */
 enum status setup_write_layout(const struct setup *s, const char **out)
 {
     struct file_text f = {0};

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/config.h"
 #include "model/zoo.h"
 #include "study/frameworks/setup.h"
 
@@ -14,6 +15,7 @@ static int64_t usual_inner(const struct setup *s)
     return s->gated ? 4 * s->a.hidden * 2 / 3 / 64 * 64 : 4 * s->a.hidden;
 }
 
+/* What families.def has for the families that arguments can say: GPT, Llama and their mixtures, BERT, T5. */
 static uint32_t traits_of(const struct setup *s)
 {
     uint32_t traits = TRAIT_PRE_NORM;
@@ -32,9 +34,28 @@ static uint32_t traits_of(const struct setup *s)
     return traits;
 }
 
-/* The vocabulary that a tokenizer has, where the file does not say it. */
+/* The vocabulary of a known model whose tokenizer the file names; 0: none. */
+static int64_t vocabulary_of_tokenizer(struct setup *s)
+{
+    static const char *const names[] = {"tokenizer_model", "tokenizer.type", "tokenizer.name",
+                                        "tokenizer_name_or_path"};
+    struct architecture a;
+    struct architecture_choice c;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct key *key = keys_find(s->keys, names[i]);
+        const char *model = key && key->text ? setup_model_of(s, key->text) : NULL;
+        if (model && config_find(model, &a, &c) == STATUS_OK)
+            return a.vocabulary;
+    }
+    return 0;
+}
+
+/* Where the file does not say the vocabulary: the tokenizer's, or that of the first model of the kind,
+ * BERT, Llama or GPT-2. */
 static enum status assume_vocabulary(struct setup *s)
 {
+    if (s->a.vocabulary == 0)
+        s->a.vocabulary = vocabulary_of_tokenizer(s);
     if (s->a.vocabulary > 0)
         return STATUS_OK;
     s->a.vocabulary = s->masked ? 30522 : s->positions == POSITIONS_ROPE && s->rms ? 32000 : 50257;
@@ -44,6 +65,21 @@ static enum status assume_vocabulary(struct setup *s)
                           s->a.vocabulary);
 }
 
+/* Bounds of sizes are those of configurations (model/config_keys.def). */
+static enum status check_sizes(const struct setup *s, const struct architecture *a)
+{
+#define KEY(id, member, max_)                                                                      \
+    if (a->member < 0 || a->member > (max_))                                                       \
+        return error_set(STATUS_INVALID, "%s: %s of %" PRId64, s->keys->path, #id, a->member);
+#include "model/config_keys.def"
+#undef KEY
+    return s->tokens >= 0 && s->tokens <= 1 << 24
+               ? STATUS_OK
+               : error_set(STATUS_INVALID, "%s: %" PRId64 " tokens", s->keys->path, s->tokens);
+}
+
+/* Sizes that are 0 follow from others, as each framework has it by default: width of the MLP, positions.
+ * Sizes of parts that the model does not have are cleared, as rows set them to what is usual. */
 enum status setup_architecture(struct setup *s, struct architecture *out)
 {
     if (s->a.layers < 1 && s->unknown)
@@ -73,7 +109,7 @@ enum status setup_architecture(struct setup *s, struct architecture *out)
     if (s->encoder_decoder)
         a.buckets = 32;
     *out = a;
-    return STATUS_OK;
+    return check_sizes(s, out);
 }
 
 /* "[0]*3+[1]*58" of layers with experts; leading zeros are the usual case, others one by one. */
@@ -144,6 +180,7 @@ bool setup_of_architecture(const struct architecture *a, const struct architectu
     return true;
 }
 
+/* Bounded by ARCHITECTURE_LAYERS, whatever the factors are. */
 enum status setup_read_frequency(struct setup *s, const char *text)
 {
     int64_t layer = 0, prefix = 0;
@@ -189,6 +226,7 @@ enum status setup_read_frequency(struct setup *s, const char *text)
     return STATUS_OK;
 }
 
+/* fp8 is a type of products: numbers that are kept have 16 bits. */
 void setup_set_dtype(struct setup *s, enum data_type dtype)
 {
     s->dtype = (int64_t)dtype;

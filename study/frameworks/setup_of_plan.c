@@ -108,6 +108,7 @@ static enum status find_nodes(const uint32_t *device, size_t n, const struct top
     return STATUS_OK;
 }
 
+/* Launchers number ranks by hosts: the devices must ascend in one of the two orders that there are. */
 static enum status find_devices(const struct plan *p, const struct topology *t, struct setup *s)
 {
     enum status st;
@@ -152,6 +153,7 @@ static enum status find_batch(const struct plan *p, struct setup *s)
     return STATUS_OK;
 }
 
+/* Members of plans that all stages share; each is mapped in one place, here and in set_choices(). */
 static enum status find_choices(const struct plan *p, const struct model *m, struct setup *s)
 {
     const struct schedule *schedule;
@@ -177,6 +179,7 @@ static enum status find_choices(const struct plan *p, const struct model *m, str
     return STATUS_OK;
 }
 
+/* O(ops + devices). */
 enum status setup_of_plan(const struct plan *p, const struct model *m, const struct topology *t,
                           struct setup *s)
 {

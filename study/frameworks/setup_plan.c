@@ -24,6 +24,7 @@ static enum status check_degrees(struct setup *s)
                {"context parallelism", &s->context},
                {"expert parallelism", &s->expert},
                {"microbatch", &s->microbatch_size},
+               {"accumulation", &s->accumulation},
                {"GPUs per node", &s->per_node},
                {"nodes", &s->nodes},
                {"devices", &s->devices}};
@@ -31,7 +32,7 @@ static enum status check_degrees(struct setup *s)
         if (*all[i].value > DEGREE_MOST || *all[i].value < -1)
             return error_set(STATUS_INVALID, "%s: %s of %" PRId64, s->keys->path, all[i].name,
                              *all[i].value);
-        if (i < 6 && *all[i].value < 1)
+        if (i < 6 && *all[i].value < 1) /* those that count something there is one of */
             *all[i].value = 1;
     }
     return STATUS_OK;
@@ -59,6 +60,8 @@ static enum status count_devices(struct setup *s, int64_t devices)
                                       s->keys->path);
 }
 
+/* Replicas are what is left of the devices; microbatches follow from the batch, or the batch from
+ * microbatches. Each division must come out, as it must in the frameworks. */
 enum status setup_settle(struct setup *s, int64_t devices)
 {
     PASS(check_degrees(s));
@@ -102,6 +105,7 @@ static size_t layer_letters(const char *name)
     return ends && strncmp(name, "mtp", 3) != 0 ? n : 0;
 }
 
+/* O(ops). */
 enum status setup_layers(const struct model *m, struct setup_layers *out)
 {
     size_t before = 0;
@@ -163,6 +167,8 @@ static size_t begin_of(const struct setup_layers *l, int64_t layer)
     return l->first[(size_t)layer < l->n ? (size_t)layer : l->n];
 }
 
+/* Embedding and what stands before the first layer are of the first stage, norm, head and loss of the
+ * last one. */
 static enum status make_stages(struct setup *s, const struct model *m, struct plan *p)
 {
     enum status st;
@@ -220,6 +226,7 @@ static void set_choices(const struct setup *s, const struct model *m, struct pla
     p->seed = 1;
 }
 
+/* Names of the model and the platform are the caller's. */
 enum status setup_to_plan(struct setup *s, const struct model *m, const struct topology *t,
                           struct plan *out)
 {

@@ -21,6 +21,7 @@ struct shell_words {
 struct shell_variable {
     const char *name;
     struct shell_words value; /* of an array all items, else one */
+    size_t line;              /* of the last assignment */
     bool fixed;               /* by --set: assignments do not change it */
 };
 
@@ -85,6 +86,7 @@ struct shell_script {
     enum shell_truth decided;   /* by it so far; outside: by the command before && or || */
     char joined;                /* what stood before this command: & (&&), | (||) or nothing */
     struct shell_words command; /* the last one that trains */
+    size_t command_line;
 };
 
 /* Is what stands here followed? */

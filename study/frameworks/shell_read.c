@@ -4,11 +4,13 @@
 
 #include "study/frameworks/shell.h"
 
+/* Outside of all branches everything is. */
 bool shell_live(const struct shell_script *x)
 {
     return x->frames == 0 || x->frame[x->frames - 1].live;
 }
 
+/* With the line of the statement. */
 enum status shell_wrong(const struct shell_script *x, const char *what)
 {
     return error_set(STATUS_PARSE, "%s:%zu: %s", x->shell.keys->path, x->shell.line, what);
@@ -65,6 +67,7 @@ enum status shell_skip_blanks(struct shell_script *x)
     }
 }
 
+/* Counts the lines that a quoted word goes over. */
 enum status shell_read_word(struct shell_script *x, struct shell_raw *out)
 {
     const char *end;

@@ -22,6 +22,7 @@ static bool fill_gaps(struct shell *s, const char *text, char **out)
     return to != NULL;
 }
 
+/* Of what is known. */
 static enum shell_truth truth(bool value)
 {
     return value ? SHELL_TRUE : SHELL_FALSE;
@@ -35,6 +36,7 @@ static bool number_of(const char *text, long long *out)
     return end > text && !*end;
 }
 
+/* == takes a pattern on its right, as in [[ ]]; in [ ] it rarely has letters of one. */
 static enum shell_truth compare(const char *left, const char *sign, const char *right)
 {
     static const char *const signs[] = {"-eq", "-ne", "-lt", "-le", "-gt", "-ge"};
@@ -52,6 +54,7 @@ static enum shell_truth compare(const char *left, const char *sign, const char *
     return SHELL_UNKNOWN;
 }
 
+/* Unknown stays so. */
 static enum shell_truth negate(enum shell_truth t)
 {
     return t == SHELL_UNKNOWN ? t : truth(t == SHELL_FALSE);

@@ -47,6 +47,7 @@ static const char *skip(const char *at, int depth)
     return at + 1;
 }
 
+/* Blanks and signs inside quotes and brackets are part of the word. */
 enum status shell_word_end(const struct shell *s, const char *text, const char **end)
 {
     const char *at = text;
@@ -69,6 +70,7 @@ struct shell_variable *shell_find(struct shell *s, const char *name, size_t leng
     return NULL;
 }
 
+/* Every word is charged, so that no script grows without bound. */
 enum status shell_append(struct shell *s, struct shell_words *words, const char *text,
                          size_t length)
 {
@@ -116,6 +118,7 @@ enum status shell_assign(struct shell *s, const char *name, size_t length,
             PASS(shell_append(s, &all, value->word[i], strlen(value->word[i])));
     }
     v->value = all;
+    v->line = s->line;
     return STATUS_OK;
 }
 
@@ -129,6 +132,7 @@ struct sum {
 
 static double sum_of(struct sum *x);
 
+/* Brackets and signs nest up to SHELL_DEEP; values are whole numbers below 9e15. */
 static double factor_of(struct sum *x)
 {
     x->at += strspn(x->at, " \t\n");
@@ -156,6 +160,7 @@ static double factor_of(struct sum *x)
     return value;
 }
 
+/* Division cuts towards zero, as the shell's does. */
 static double term_of(struct sum *x)
 {
     double value = factor_of(x);
@@ -176,6 +181,7 @@ static double term_of(struct sum *x)
     }
 }
 
+/* From left to right. */
 static double sum_of(struct sum *x)
 {
     double value = term_of(x);
@@ -200,6 +206,7 @@ struct build {
     bool whole;  /* blanks never divide */
 };
 
+/* Room doubles; one byte stays for the end of the word. */
 static enum status put(struct build *b, const char *text, size_t length)
 {
     PASS(keys_charge(b->s->keys, length));
@@ -210,6 +217,7 @@ static enum status put(struct build *b, const char *text, size_t length)
     return STATUS_OK;
 }
 
+/* A word that was begun by quotes alone is an empty word. */
 static enum status finish(struct build *b)
 {
     enum status st = STATUS_OK;
@@ -238,6 +246,7 @@ static enum status put_value(struct build *b, const char *text)
     return STATUS_OK;
 }
 
+/* Gaps have no blanks, so they never divide a word. */
 static enum status put_gap(struct build *b, const char *name, size_t length)
 {
     const char begin = KEYS_GAP, end = KEYS_GAP_END;
@@ -379,6 +388,8 @@ static enum status put_dollar(struct build *b, const char *at, const char *end, 
     return n == 1 ? put(b, "$", 1) : put_braces(b, at + 1, n - 1);
 }
 
+/* Single quotes mean nothing inside double ones. Values are expanded once, except those that stand
+ * behind ":-", which are raw text. */
 static enum status expand_into(struct build *b, const char *raw, size_t length)
 {
     enum status st = STATUS_OK;
@@ -415,6 +426,7 @@ static enum status expand_into(struct build *b, const char *raw, size_t length)
     return st;
 }
 
+/* The word that is being built is on the heap, finished ones are in the arena. */
 enum status shell_expand(struct shell *s, const char *raw, size_t length, struct shell_words *out)
 {
     struct build b = {.s = s, .out = out};
@@ -425,6 +437,7 @@ enum status shell_expand(struct shell *s, const char *raw, size_t length, struct
     return st;
 }
 
+/* One word even when it is empty, as tests want it. */
 enum status shell_join(struct shell *s, const char *raw, size_t length, const char **out)
 {
     struct shell_words one = {0};

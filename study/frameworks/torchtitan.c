@@ -76,6 +76,7 @@ static const struct setup_row rows[] = {
     ROW_LOST("enable_cpu_offload", "nothing is kept in the host's memory"),
 };
 
+/* All Python, as no other framework here is configured in it. */
 static bool recognises(const struct keys *k)
 {
     return k->format == KEYS_PYTHON ||
@@ -117,6 +118,7 @@ static enum status find_model(struct setup *s)
     return s->unknown ? STATUS_OK : STATUS_NOMEM;
 }
 
+/* Schedules of several stages on a rank have two there unless layers per stage are given. */
 static enum status find_schedule(struct setup *s)
 {
     const char *theirs = s->schedule ? s->schedule : "1F1B";
@@ -154,6 +156,8 @@ static enum status read_parts(struct setup *s)
     return s->layout ? STATUS_OK : STATUS_NOMEM;
 }
 
+/* A local batch is of one rank and one step: with a pipeline it is divided into microbatches, without
+ * one it is a microbatch. The newer registries say tokens of a microbatch. */
 static enum status read_batch(struct setup *s)
 {
     if (s->microbatch_tokens > 0 && s->tokens > 0)
@@ -188,6 +192,7 @@ static enum status read_sums(struct setup *s)
                : STATUS_OK;
 }
 
+/* Types of products: float8 is known here, others are said. */
 static enum status read_converters(struct setup *s)
 {
     struct key *key = keys_find(s->keys, "converters");
@@ -197,6 +202,8 @@ static enum status read_converters(struct setup *s)
     return STATUS_OK;
 }
 
+/* Shards of -1 are all that is left. Weights are kept after the forward by default where there is a
+ * pipeline. Sequence parallelism comes with tensor parallelism unless it is switched off. */
 static enum status after(struct setup *s)
 {
     PASS(find_model(s));
@@ -223,6 +230,9 @@ static enum status after(struct setup *s)
                             "activation_checkpoint selective keeps outputs of "
                             "products; here what an op keeps besides its output is "
                             "made again"));
+    if (s->shard > 0 && s->replicate > 0) /* all degrees are said */
+        s->devices = setup_times(setup_times(setup_times(s->tensor, s->pipeline), s->context),
+                                 setup_times(s->shard, s->replicate));
     s->zero = s->shard == 1 && s->context <= 1 ? 0 : 3;
     s->zero_keep =
         s->reshard == RESHARD_NEVER || (s->reshard == RESHARD_DEFAULT && s->pipeline > 1);
@@ -261,6 +271,7 @@ static enum status write_parts(struct setup *s)
     return s->layout ? STATUS_OK : STATUS_NOMEM;
 }
 
+/* Of one stage there is nothing to schedule. */
 static enum status name_schedule(struct setup *s)
 {
     const char *ours = s->schedule;
@@ -301,6 +312,7 @@ static enum status name_model(struct setup *s)
     return STATUS_OK;
 }
 
+/* It shards parameters or nothing, sums gradients in fp32 and recomputes layer by layer. */
 static enum status before(struct setup *s)
 {
     int64_t streams = s->devices / s->tensor / s->pipeline / s->context;
@@ -351,6 +363,7 @@ static enum status before(struct setup *s)
     return STATUS_OK;
 }
 
+/* The usual recomputation is selective, so none has to be said. */
 static void write_toml(const struct setup *s, const char *title, FILE *out)
 {
     struct nested n = {.out = out, .style = NESTED_TOML};

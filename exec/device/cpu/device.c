@@ -11,7 +11,9 @@ static_assert(sizeof(real) == sizeof(float), "boundary messages are fp32");
 
 static bool computes(const struct model_op *op)
 {
-    return layer_kind_find(op->kind) != NULL;
+    const struct layer_kind *kind = layer_kind_find(op->kind);
+    struct layer l = {.kind = kind, .spread = 1};
+    return kind && kind->shape(op, &l) != STATUS_UNSUPPORTED;
 }
 
 /* The stage with this index, the last one if there is none: programs are checked before. */

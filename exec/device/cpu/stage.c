@@ -164,11 +164,12 @@ static void sum_shards(const struct stage *s, real *data, size_t size)
     }
 }
 
-/* Forward of op k; returns its unweighted loss. */
-static double forward_op(struct stage *s, const struct slot *slot, size_t k)
+/* Forward of op k, or the same again; returns its unweighted loss. */
+static double forward_op(struct stage *s, const struct slot *slot, size_t k, bool again)
 {
     const struct layer *l = &s->layout.op[k].layer;
     struct layer_io io = operands(s, slot, k);
+    io.again = again;
     l->kind->forward(l, &io);
     if (l->reduces_output)
         sum_shards(s, io.y, s->layout.tensor[k].size);
@@ -189,7 +190,7 @@ static enum status forward_part(struct stage *s, struct slot *slot, uint32_t par
            high = whole ? s->layout.n : s->share.bucket[bucket].high;
     PASS(stage_begin_part(s, slot, bucket));
     for (size_t k = low; k < high; k++)
-        s->pass.loss += forward_op(s, slot, k) * s->layout.loss_scale;
+        s->pass.loss += forward_op(s, slot, k, false) * s->layout.loss_scale;
     slot->parts = part;
     if (part == 0 || part == parts)
         slot->state = SLOT_FORWARDED;
@@ -309,7 +310,7 @@ static enum status begin_backward(struct stage *s, struct slot *slot)
 static void remake(struct stage *s, const struct slot *slot, size_t low, size_t high)
 {
     for (size_t k = low; k < high; k++)
-        forward_op(s, slot, k);
+        forward_op(s, slot, k, true);
 }
 
 /* Ops high - 1 .. low; those of a unit are made again when the backward comes to its last one, with ZeRO
@@ -460,7 +461,7 @@ enum status stage_rehearse(struct stage *s)
     s->state.gathered = 1; /* ZeRO 3: as if */
     PASS(stage_begin_part(s, slot, 0));
     for (size_t k = 0; k < s->layout.n; k++)
-        forward_op(s, slot, k);
+        forward_op(s, slot, k, false);
     clear_backward(s);
     for (size_t k = s->layout.n; k-- > 0;)
         backward_op(s, slot, k, s->share.split);

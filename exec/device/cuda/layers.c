@@ -177,7 +177,7 @@ static void loss_forward(const struct layer *l, struct layer_io *io)
     if (l->shards > 1)
         io->reduction->sum(io->reduction->self, ELEMENT_FP32, k.part, 3 * k.rows * k.shards);
     CUDA_NOTE(c, "loss", kernel_loss_join(&k));
-    if (l->shard == 0)
+    if (l->shard == 0 && !io->again)
         CUDA_NOTE(c, "loss", kernel_loss_sum(&k, c->loss));
 }
 

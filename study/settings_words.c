@@ -1,0 +1,34 @@
+/* Words that settings take from other tables: objectives, engines, collectives. */
+#include "study/settings_words.h"
+
+#include "core/collective.h"
+#include "partition/published/objective.h"
+#include "sim/engine.h"
+#include "study/point.h"
+
+const char *settings_objective_word(size_t i)
+{
+    return i == 0 ? "pipeline" : i <= objectives_n ? objectives[i - 1]->name : NULL;
+}
+
+const char *settings_simulator_word(size_t i)
+{
+    return i < engines_n ? engines[i]->name : NULL;
+}
+
+/* Those of simulations and, behind them, the collectives that NCCL has itself. */
+const char *settings_real_collective(size_t i)
+{
+    const char *name = collective_name(i);
+    return !name && i > 0 && collective_name(i - 1) ? "nccl" : name;
+}
+
+const char *settings_runner_word(size_t i)
+{
+    return i < point_engines_n ? point_engines[i]->name : NULL;
+}
+
+const char *settings_engine_word(size_t i)
+{
+    return i < engines_n ? settings_simulator_word(i) : settings_runner_word(i - engines_n);
+}

@@ -1,0 +1,13 @@
+/* settings_words.h - words of settings_table.c that other tables know: word i, NULL behind the last. */
+#ifndef STUDY_SETTINGS_WORDS_H
+#define STUDY_SETTINGS_WORDS_H
+
+#include <stddef.h>
+
+const char *settings_objective_word(size_t i);
+const char *settings_simulator_word(size_t i);
+const char *settings_real_collective(size_t i);
+const char *settings_runner_word(size_t i);
+const char *settings_engine_word(size_t i);
+
+#endif

@@ -1,0 +1,4 @@
+def a():
+    return C(x=1)
+def b():
+    return a()

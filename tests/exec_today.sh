@@ -1,0 +1,88 @@
+#!/bin/sh
+# Configurations of today's models train: the same losses on 1, 2 and 4 ranks, the same parameters over
+# every transport, and five steps and five more from a checkpoint are ten; what has no numerics is one
+# line that names op and kind.
+# Usage: exec_today.sh DIRECTORY_OF_BINARIES DIRECTORY_OF_MODELS
+set -eu
+bin=$(cd "$1" && pwd)
+models=$(cd "$2" && pwd)
+tool=$bin/foreline
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+unset RANK WORLD_SIZE FORELINE_WORKER
+
+fail() {
+    echo "FAIL: $*" >&2
+    exit 1
+}
+plan() { # plan MODEL OPTIONS...: p.json
+    name=$1
+    shift
+    "$tool" plan --algorithm balanced --model "$models/$name.json:tokens=32" --platform laptop \
+        --microbatches 8 "$@" -o p.json >plan.out 2>&1 || fail "plan $name $*: $(cat plan.out)"
+}
+run() { # run OPTIONS...: the hash of the parameters
+    "$tool" run p.json "$@" --warmup 0 --json >m.json 2>run.err || fail "run $*: $(cat run.err)"
+    sed -n 's/.*"parameters_sha256": "\([0-9a-f]*\)".*/\1/p' m.json
+}
+losses() { # of the last run, a line each
+    sed -n 's/.*"loss": \[\(.*\)\].*/\1/p' m.json | tr -d ' ' | tr , '\n'
+}
+near() { # near FILE FILE: losses fall, and differ by less than 1e-5
+    paste "$1" "$2" | awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > worst) worst = d; last = $1 }
+        NR == 1 { first = $1 } END { exit !(NR == 10 && last < first && worst < 1e-5) }'
+}
+transports="local tcp"
+if command -v mpirun >/dev/null && [ -x "$bin/foreline-worker-mpi" ]; then
+    transports="local tcp mpi"
+fi
+for name in llama mixtral deepseek qwen3_moe gemma2; do
+    plan $name --stages 1
+    run --steps 10 --transport local >/dev/null
+    losses >one
+    for shape in "--stages 2" "--stages 4 --schedule gpipe" "--stages 2 --replicas 2" \
+        "--stages 1 --replicas 4 --zero 3" "--stages 1 --tensor-parallel 2" \
+        "--stages 2 --replicas 2 --expert-parallel 2" "--stages 1 --replicas 4 --expert-parallel 4"; do
+        case "$name $shape" in
+        llama*expert* | gemma2*expert*) continue ;; # no experts
+        qwen3_moe*tensor*) continue ;;              # norms of heads are not divided
+        esac
+        plan $name $shape
+        first=
+        over=local
+        case "$shape" in
+        *"--stages 2 --replicas 2"*) over=$transports ;;
+        esac
+        for transport in $over; do
+            hash=$(run --steps 10 --transport $transport)
+            losses >other
+            near one other || fail "$name $shape, $transport: losses $(paste one other)"
+            [ "${first:=$hash}" = "$hash" ] || fail "$name $shape: $transport $hash, not $first"
+        done
+    done
+done
+
+plan mixtral --stages 1 --replicas 4 --expert-parallel 2
+ten=$(run --steps 10 --transport local)
+run --steps 5 --transport local --checkpoint half >/dev/null
+[ "$(run --steps 5 --transport tcp --resume half)" = "$ten" ] || fail "5 + 5 steps are not 10"
+
+refused() { # refused STATUS TEXT: a run of p.json says it, in one line
+    status=0
+    "$tool" run p.json --compute real --steps 1 --warmup 0 >run.out 2>run.err || status=$?
+    [ $status = $1 ] && [ "$(grep -c . run.err)" = 1 ] && grep -q "$2" run.err ||
+        fail "expected '$2': exit $status, $(cat run.err)"
+}
+plan mixtral --stages 1 --replicas 2 --expert-parallel 2 --zero 2
+refused 1 "experts on other ranks with ZeRO 2 or 3"
+cat >latent.json <<'END'
+{"model_type": "deepseek_v3", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
+ "vocab_size": 256, "q_lora_rank": 16, "kv_lora_rank": 16, "qk_nope_head_dim": 8,
+ "qk_rope_head_dim": 8, "v_head_dim": 8, "intermediate_size": 64, "moe_intermediate_size": 16,
+ "n_routed_experts": 4, "num_experts_per_tok": 2, "first_k_dense_replace": 1}
+END
+models=$work
+plan latent --stages 1
+refused 2 "op 'h0.attn.kv_norm' of kind 'rmsnorm' has no numerics on the CPU: use --compute paced"
+echo "trained over $transports"
