@@ -1,5 +1,5 @@
-/* Context parallelism by hand on both engines, and what is refused. Every link 1 GB/s without latency,
- * so that bytes are nanoseconds. */
+/* Context parallelism by hand on both engines, and what is refused. Every link 1 GB/s without
+ * latency, so that bytes are nanoseconds. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -85,13 +85,14 @@ static double seconds(struct setup *s, double *waits_s)
     return t;
 }
 
-/* Gradients of 32 MB over 4 replicas, 48 ms, and the optimizer: 4 bytes a parameter byte at 1 TB/s. */
+/* Gradients of 32 MB over 4 replicas, 48 ms, and the optimizer: 4 bytes a parameter byte at 1
+ * TB/s. */
 static const double sums_s = 48e-3 + 32 * MEGA * 4 / 1e12;
 
-/* Two streams of two replicas, a microbatch each: 2 ms forward and 4 ms backward. An all-gather of 2 MB
- * over two takes 1 ms, forward once, backward twice with the scatter. The ring: half of the
- * attention's 0.5 and 1 ms pass meanwhile. All-to-all: (1 + 2) / 2 MB in and 1 / 2 MB out, of which
- * half goes to the other, 0.75 + 0.25 ms in each direction. */
+/* Two streams of two replicas, a microbatch each: 2 ms forward and 4 ms backward. An all-gather
+ * of 2 MB over two takes 1 ms, forward once, backward twice with the scatter. The ring: half of
+ * the attention's 0.5 and 1 ms pass meanwhile. All-to-all: (1 + 2) / 2 MB in and 1 / 2 MB out,
+ * of which half goes to the other, 0.75 + 0.25 ms in each direction. */
 static void an_iteration_takes_the_closed_form_time(void **state)
 {
     (void)state;
@@ -122,8 +123,8 @@ static void a_ring_hides_behind_attention(void **state)
     tear_down(&s);
 }
 
-/* What is made again is exchanged again: full, 1 + 2 + 1 ms more by all-gather; selective, attention
- * alone. */
+/* What is made again is exchanged again: full, 1 + 2 + 1 ms more by all-gather; selective,
+ * attention alone. */
 static void recomputation_exchanges_again(void **state)
 {
     (void)state;
@@ -143,7 +144,8 @@ static void recomputation_exchanges_again(void **state)
     tear_down(&s);
 }
 
-/* ZeRO 3 and buckets: the passes come in parts, of which one has the attention; all bytes are there. */
+/* ZeRO 3 and buckets: the passes come in parts, of which one has the attention; all bytes are
+ * there. */
 static void parts_of_passes_exchange_their_own(void **state)
 {
     (void)state;
@@ -187,9 +189,9 @@ static void stages_exchange_their_own_tokens(void **state)
     tear_down(&s);
 }
 
-/* Whole, column, split, row over two shards with sequence parallelism: 2 + 4 ms; a scatter and a gather
- * of 1 MB forward, 1 ms, and of the column's input backward. Its second gather passes beside half of the
- * column's backward of 1 ms. */
+/* Whole, column, split, row over two shards with sequence parallelism: 2 + 4 ms; a scatter and a
+ * gather of 1 MB forward, 1 ms, and of the column's input backward. Its second gather passes
+ * beside half of the column's backward of 1 ms. */
 static void inputs_are_gathered_again_beside_their_gradients(void **state)
 {
     (void)state;

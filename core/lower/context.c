@@ -32,8 +32,8 @@ static int64_t query_bytes(const struct model_op *o)
     return head > 0 && channels > 0 ? o->output_bytes / channels * heads * head : o->output_bytes;
 }
 
-/* Queries, keys and values of a replica's tokens, which change places with heads; keys and values of
- * fewer heads than replicas go to several of these. */
+/* Queries, keys and values of a replica's tokens, which change places with heads; keys and
+ * values of fewer heads than replicas go to several of these. */
 int64_t sum_swapped(const struct sum *u, uint32_t op)
 {
     const struct model_op *o = &u->l->model->op[op];
@@ -78,9 +78,9 @@ static void add_pass(struct sum *u, uint32_t op, double seconds, bool backward,
     u->context_bytes = 3 * bytes > u->context_bytes ? 3 * bytes : u->context_bytes;
 }
 
-/* Sequence parallelism: column-parallel products keep their part of the input only and gather all of
- * it again for the gradient of the weights, while the gradient of the input is computed, half of the
- * backward (Megatron-LM, core/tensor_parallel/layers.py). */
+/* Sequence parallelism: column-parallel products keep their part of the input only and gather
+ * all of it again for the gradient of the weights, while the gradient of the input is computed,
+ * half of the backward (Megatron-LM, core/tensor_parallel/layers.py). */
 static void add_inputs(const struct sum *u, uint32_t op, const struct op_cost *cost,
                        struct lowering_exchange *to)
 {

@@ -1,8 +1,8 @@
-/* Attention where replicas share sequences (context parallelism): each has 1/c of the tokens, L of T,
- * and attends from them to all keys and values, which it gathers first. The forward and the backward
- * of attention.c, of L rows of P and T columns in their order; rows of a replica are two chunks
- * (layer_position()), each with rows one after the other. In the backward the gradients of all keys
- * and values are summed, each replica keeping those of its tokens.
+/* Attention where replicas share sequences (context parallelism): each has 1/c of the tokens, L
+ * of T, and attends from them to all keys and values, which it gathers first. The forward and
+ * the backward of attention.c, of L rows of P and T columns in their order; rows of a replica
+ * are two chunks (layer_position()), each with rows one after the other. In the backward the
+ * gradients of all keys and values are summed, each replica keeping those of its tokens.
  *
  * Liu et al., Ring Attention, 2023; Dubey et al., Llama 3, 2024, section 3.3.2 (all-gather). */
 #include "exec/device/cpu/gemm.h"
@@ -59,8 +59,8 @@ static struct head head_of(const struct layer *l, const struct layer_io *io, siz
                          .scale = (real)(1.0 / sqrt((double)l->depth))};
 }
 
-/* Rows row .. row + rows - 1 of P, tokens `place` .. of the sequence, and the first `columns`, beyond
- * which none of them sees. */
+/* Rows row .. row + rows - 1 of P, tokens `place` .. of the sequence, and the first `columns`,
+ * beyond which none of them sees. */
 struct tile {
     size_t row, rows, place, columns;
     real *p; /* (rows, columns), rows T apart */
@@ -98,8 +98,8 @@ static struct matrix columns_of(const struct head *a, const struct tile *t, size
     return matrix(a->kv + at, t->columns, a->layer->depth, width_of(a->layer));
 }
 
-/* p = softmax(scale q k^T); of flash, the logarithm of each row's sum goes to `sums` [L] or, `again`,
- * comes from there. */
+/* p = softmax(scale q k^T); of flash, the logarithm of each row's sum goes to `sums` [L] or,
+ * `again`, comes from there. */
 static void make_tile(const struct head *a, const struct tile *t, real *sums, bool again)
 {
     const struct layer *l = a->layer;

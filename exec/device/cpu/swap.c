@@ -1,7 +1,8 @@
-/* Attention where replicas share sequences and change tokens for heads: each has 1/c of the tokens of all
- * heads, and for attention all tokens of 1/c of the heads, as attention.c computes it. All-to-all before
- * and after, forward and backward. Keys and values of fewer heads than replicas go to several of them,
- * whose gradients are added. Jacobs et al., DeepSpeed Ulysses, 2023.
+/* Attention where replicas share sequences and change tokens for heads: each has 1/c of the
+ * tokens of all heads, and for attention all tokens of 1/c of the heads, as attention.c computes
+ * it. All-to-all before and after, forward and backward. Keys and values of fewer heads than
+ * replicas go to several of them, whose gradients are added. Jacobs et al., DeepSpeed Ulysses,
+ * 2023.
  *
  * What a replica attends to, (B, T, (H' + 2 G') D), is kept from the forward to the backward. */
 #include <string.h>
@@ -22,8 +23,9 @@ static struct layer inner_of(const struct layer *l)
     return a;
 }
 
-/* saved: what is attended to, then what attention saves, of a sample each. work: parts sent and come; the
- * inner output, or its gradient, and the gradient of what is attended to; attention's own. */
+/* saved: what is attended to, then what attention saves, of a sample each. work: parts sent and
+ * come; the inner output, or its gradient, and the gradient of what is attended to; attention's
+ * own. */
 enum status swap_size(const struct model_op *op, size_t batch, struct layer *l)
 {
     bool shared = l->kv_heads < l->context && l->context % l->kv_heads == 0;
@@ -48,8 +50,8 @@ static size_t first_key(const struct layer *l, size_t k)
     return first_query(l, k) / (l->heads / l->kv_heads);
 }
 
-/* The channels of a row (H + 2 G) D that belong to replica k, in the order of its own rows, copied to
- * `to` or, `back`, added to from there where others may have added. */
+/* The channels of a row (H + 2 G) D that belong to replica k, in the order of its own rows,
+ * copied to `to` or, `back`, added to from there where others may have added. */
 static void move_row(const struct layer *l, const struct layer *a, size_t k, real *row, real *part,
                      bool back)
 {
@@ -78,8 +80,8 @@ static void swap(const struct layer *l, struct layer_io *io, size_t width)
     io->reduction->context(io->reduction->self, OP_ALLTOALL, io->work, 2 * l->context * n);
 }
 
-/* Rows of all tokens [B][T], `stride` apart per sample, from the parts that have come, or `out`, to the
- * parts to send: those of the tokens that each replica has. */
+/* Rows of all tokens [B][T], `stride` apart per sample, from the parts that have come, or `out`,
+ * to the parts to send: those of the tokens that each replica has. */
 static void move_all(const struct layer *l, const struct layer_io *io, real *all, size_t stride,
                      size_t width, bool out)
 {
