@@ -22,6 +22,16 @@ static bool is_product(const struct model *m, const struct model_op *o)
            o->forward_flop >= LEAST * (double)(o->output_bytes / m->element_bytes);
 }
 
+/* Bytes that a shard keeps of op, of one sample. Experts over shards keep whole rows, as they are given
+ * and give them, and divide what is inside of them. */
+static int64_t kept_of(const struct sum *u, const struct model_op *o, const struct cost_part *part)
+{
+    int64_t rows = 2 * o->exchange_bytes, shards = u->split.tensor_parallel;
+    if (rows == 0 || rows > o->stash_bytes || u->split.sequence_parallel || shards < 2)
+        return sum_scaled(o->stash_bytes, part->stash);
+    return rows + (o->stash_bytes - rows) / shards;
+}
+
 /* What a microbatch keeps of an op between its forward and its backward, and what is made again a unit
  * at a time (plan_units()), without what is kept of it. Halves of backwards: what a product with
  * weights has as gradient of its output waits for the second half. */
@@ -31,7 +41,7 @@ static void add_stash(struct sum *u, uint32_t op, const struct cost_part *part)
     const struct model_op *o = &u->l->model->op[op];
     uint32_t unit = u->l->shape.unit[op];
     int64_t samples = u->l->plan->microbatch_size,
-            stash = samples * sum_scaled(o->stash_bytes, part->stash) + sum_swapped(u, op),
+            stash = samples * kept_of(u, o, part) + sum_swapped(u, op),
             output = samples * sum_scaled(o->output_bytes, part->stash);
     if (u->l->schedule->split && is_product(u->l->model, o))
         c->stash_bytes += output;
