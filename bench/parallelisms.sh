@@ -33,4 +33,13 @@ plan data-parallel-zero3 --stages 1 --replicas 2 --zero 3
 plan tensor-parallel --stages 1 --tensor-parallel 2
 plan tensor-parallel-recompute --stages 1 --tensor-parallel 2 --recompute full
 
-"$tool" validate pipeline-*.json data-*.json tensor-*.json --steps 10 --repeats 5 -o validation
+experts=
+case $("$tool" model show "$model" --json) in
+*'"experts"'*)
+    plan experts-over-replicas --stages 1 --replicas 2 --expert-parallel 2
+    experts=experts-over-replicas.json
+    ;;
+esac
+
+# shellcheck disable=SC2086 # a name, or none
+"$tool" validate pipeline-*.json data-*.json tensor-*.json $experts --steps 10 --repeats 5 -o validation
