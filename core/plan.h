@@ -86,6 +86,8 @@ struct plan {
     bool sequence_parallel;      /* with tensor parallelism: Korthikanti et al., MLSys 2023 */
     double objective_s; /* the algorithm's own objective, seconds per microbatch; NAN if none */
     enum plan_exchange context_exchange; /* where context_parallel > 1 */
+    bool p2p_scatter; /* shards send their parts of what is whole on all of them, and the receiving
+                       * ones gather it. Narayanan et al., SC 2021, section 4.1 */
     size_t stages;
     struct plan_stage *stage; /* [stages] */
 };

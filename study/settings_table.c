@@ -106,6 +106,9 @@ const struct setting settings_table[] = {
      .least = 1, .most = MOST},
     {"context-exchange", WORD(context_exchange), PLAN_KEYS, "ring|allgather|alltoall", NULL,
      .help = "how they bring keys and values together (else ring)"},
+    {"p2p-scatter", FLAG(p2p_scatter), PLAN_KEYS, NULL, NULL,
+     .help =
+         "with --tensor-parallel: stages send whole tensors in parts, a shard each (else whole)"},
     {"chunks", COUNT(chunks), PLAN_KEYS, "N", NULL,
      .help = "stages on each device, for --schedule interleaved and breadth-first (auto: searched; "
              "else "

@@ -212,6 +212,35 @@ static void inputs_are_gathered_again_beside_their_gradients(void **state)
     tear_down(&s);
 }
 
+/* Two stages of two shards, a boundary of 1 MB: in parts 0.5 ms on the way and as long to gather, on
+ * links that are all alike; half of the bytes leave each shard. */
+static void boundaries_are_sent_in_parts_and_gathered(void **state)
+{
+    (void)state;
+    double waits_s, whole_s = 0;
+    for (int scatter = 0; scatter <= 1; scatter++) {
+        struct setup s = set_up(2, 2, 3);
+        size_t messages = 0, gathers = 0;
+        for (size_t k = 0; k < 2; k++) {
+            s.plan.stage[k].replicas = s.plan.stage[k].context_parallel = 1;
+            s.plan.stage[k].tensor_parallel = 2;
+        }
+        s.plan.p2p_scatter = scatter;
+        double took_s = seconds(&s, &waits_s);
+        for (size_t i = 0; i < s.program.ops; i++) {
+            const struct program_op *o = &s.program.op[i];
+            messages += o->kind == OP_SEND && o->bytes == (scatter ? MEGA / 2 : MEGA);
+            gathers += o->kind == OP_ALLGATHER && o->purpose == FOR_PIPELINE && o->bytes == MEGA;
+        }
+        assert_int_equal(messages, 2 * 2 * 3);
+        assert_int_equal(gathers, scatter ? 2 * 2 * 3 : 0);
+        if (scatter)
+            assert_near(took_s, whole_s, 1e-9);
+        whole_s = took_s;
+        tear_down(&s);
+    }
+}
+
 static void what_cannot_be_divided_is_refused(void **state)
 {
     (void)state;
@@ -245,6 +274,7 @@ int main(void)
         cmocka_unit_test(recomputation_exchanges_again),
         cmocka_unit_test(parts_of_passes_exchange_their_own),
         cmocka_unit_test(stages_exchange_their_own_tokens),
+        cmocka_unit_test(boundaries_are_sent_in_parts_and_gathered),
         cmocka_unit_test(inputs_are_gathered_again_beside_their_gradients),
         cmocka_unit_test(what_cannot_be_divided_is_refused),
     };

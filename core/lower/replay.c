@@ -31,14 +31,56 @@ static uint32_t replica_for(const struct lowering *l, uint32_t stage, uint32_t m
 
 /* ---- messages */
 
+/* Does the edge go from ranks to others that have as many shards? */
+static bool is_between_shards(const struct lowering *l, const struct lowering_edge *edge)
+{
+    uint32_t a = l->plan->stage[edge->from].tensor_parallel;
+    return a > 1 && a == l->plan->stage[edge->to].tensor_parallel &&
+           l->shape.team_of[edge->from] != l->shape.team_of[edge->to];
+}
+
 /* With sequence parallelism a boundary tensor is divided over the shards, if both ends have as
- * many; else every shard needs all of it. */
+ * many; else every shard needs all of it, which may be sent in parts. */
 static int64_t message_bytes(const struct lowering *l, const struct lowering_edge *edge)
 {
     uint32_t a = l->plan->stage[edge->from].tensor_parallel;
-    uint32_t b = l->plan->stage[edge->to].tensor_parallel;
+    bool parts = (l->plan->sequence_parallel || l->plan->p2p_scatter) && is_between_shards(l, edge);
     int64_t bytes = edge->bytes / l->shape.context; /* each position sends its own tokens */
-    return l->plan->sequence_parallel && a == b ? bytes / a : bytes;
+    return parts ? bytes / a : bytes;
+}
+
+/* What has come in parts is gathered as soon as all of it is there; the pass waits for it. */
+static enum status gather_received(const struct pass *a)
+{
+    const struct lowering *l = a->l;
+    const struct lowering_shape *s = &l->shape;
+    struct lowering_list *list = a->list;
+    struct lowering_calls calls = {0};
+    bool forward = a->s.kind == OP_FORWARD;
+    size_t first = forward ? s->in_start[a->stage] : s->out_start[a->stage],
+           end = forward ? s->in_start[a->stage + 1] : s->out_start[a->stage + 1];
+    uint32_t position;
+    for (size_t k = first; k < end; k++) {
+        const struct lowering_edge *edge = &s->edge[forward ? s->in[k] : k];
+        if (is_between_shards(l, edge)) {
+            calls.count++;
+            calls.bytes += edge->bytes / s->context;
+        }
+    }
+    if (!l->plan->p2p_scatter || l->plan->sequence_parallel || calls.count == 0 ||
+        a->s.kind == OP_BACKWARD_WEIGHT)
+        return STATUS_OK;
+    struct program_op op = list_collective(OP_ALLGATHER, FOR_PIPELINE, a->stage, a->s.microbatch,
+                                           l->groups.tensor[a->replica - l->replay.replica],
+                                           calls.bytes / calls.count);
+    op.count = calls.count;
+    op.backward = !forward;
+    PASS(list_append(list, &op, &position));
+    PASS(pass_depend_on_inputs(a));
+    if (list->blocked)
+        PASS(list_depend(list, list->blocked - 1));
+    list->blocked = position + 1;
+    return STATUS_OK;
 }
 
 /* SEND in the sender's list and, in the same instant, RECV in the receiver's. The tensor is whole
@@ -222,6 +264,7 @@ static enum status compute(const struct pass *a, uint32_t *position)
                      : a->s.kind == OP_BACKWARD       ? c->backward_s
                      : a->s.kind == OP_BACKWARD_INPUT ? c->input_s
                                                       : c->weight_s;
+    PASS(gather_received(a));
     bool shared =
         l->plan->zero >= 2 && lowering_data(l, a->replica->team, a->shard) != PROGRAM_NONE;
     double slower = a->slower || shared ? 1 + c->slowdown : 1;
