@@ -35,6 +35,7 @@ uint32_t layer_gate(struct graph *g, const char *name, uint32_t in, const struct
                                           {"top_k", s->top_k},
                                           {s->scoring > 0 ? "scoring"
                                            : s->over_all  ? "over_all"
+                                           : s->einsum    ? "einsum"
                                                           : NULL,
                                            s->scoring > 0 ? s->scoring : 1}},
                             .inputs = 1,

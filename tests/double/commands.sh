@@ -20,13 +20,13 @@ for over in tcp nccl local; do
 done
 
 # Figures of ops, in both types.
-for bits in 32 16; do
+for dtype in fp32 bf16; do
     FORELINE_WORKER=$double "$bin/foreline" model profile \
-        gpt-tiny:layers=1,hidden=32,heads=2,tokens=16,bits=$bits --device cuda --batch 2 --repeats 2 -o profile.json \
-        2>err || fail "profile in $bits bits: $(why)"
+        gpt-tiny:layers=1,hidden=32,heads=2,tokens=16,dtype=$dtype --device cuda --batch 2 --repeats 2 -o profile.json \
+        2>err || fail "profile in $dtype: $(why)"
     grep -q '"device": "cuda"' profile.json || fail "no profile for cuda"
     times=$(sed -n 's/ *"\(forward\|backward\)_s": \[\(.*\)\].*/\2/p' profile.json | tr -d ' \n')
-    [ ${#times} -gt 100 ] || fail "profile in $bits bits: $times"
+    [ ${#times} -gt 100 ] || fail "profile in $dtype: $times"
 done
 dtype=fp32
 

@@ -50,7 +50,7 @@ try() {
         [ "$mode" != some ] || fail "$options: $(tail -n 1 plan.out)"
         return 0
     }
-    if [ $bits = 32 ]; then
+    if [ $dtype = fp32 ]; then
         tolerance=1e-5
         run cpu tcp && losses >cpu.losses || {
             [ "$mode" != some ] || fail "$options on the CPU: $(why)"

@@ -24,6 +24,9 @@ static enum status shape(const struct model_op *op, struct layer *l)
         return error_set(STATUS_UNSUPPORTED,
                          "op '%s': no numerics for kind '%s' with more parameters than its product",
                          op->name, op->kind);
+    if (model_attribute(op, "einsum", 0) != 0)
+        return error_set(STATUS_UNSUPPORTED, "op '%s': no numerics for kind '%s' with masks",
+                         op->name, op->kind);
     l->out = 2 * l->top_k;
     l->part[0] = (struct layer_part){.n = size_times(l->experts, l->in), .fill = FILL_NORMAL};
     l->input = size_times(l->tokens, l->in);
