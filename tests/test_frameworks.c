@@ -80,9 +80,10 @@ static void random_setup(uint64_t *state, const struct architecture *a, struct s
     s->microbatch_size = 1 + random_below(state, 4);
     s->accumulation = s->pipeline * (1 + random_below(state, 3));
     s->batch = s->accumulation * s->microbatch_size * replicas / s->context;
-    s->schedule = random_below(state, 5) == 0 ? schedule_name(random_below(state, 6))
-                  : s->chunks > 1             ? "interleaved"
-                                              : "1f1b";
+    s->schedule = random_below(state, 5) == 0
+                      ? schedule_name(random_below(state, (uint32_t)schedules_n))
+                  : s->chunks > 1 ? "interleaved"
+                                  : "1f1b";
     s->zero = random_below(state, 4);
     s->zero_keep = s->zero == 3 && random_below(state, 3) == 0;
     s->zero_group = s->zero > 0 && replicas % 4 == 0 && random_below(state, 3) == 0 ? 2 : 0;

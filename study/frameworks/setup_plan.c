@@ -173,8 +173,10 @@ static enum status make_stages(struct setup *s, const struct model *m, struct pl
 {
     enum status st;
     struct setup_layers l = {0};
+    const struct schedule *schedule;
     int64_t layer = 0;
     bool experts = false;
+    TRY(schedule_find(s->schedule ? s->schedule : schedule_usual(s->chunks > 1), &schedule));
     for (size_t i = 0; i < m->n; i++)
         experts |= m->op[i].exchange_bytes > 0;
     TRY(setup_layers(m, &l));
@@ -192,7 +194,8 @@ static enum status make_stages(struct setup *s, const struct model *m, struct pl
         if (first >= last)
             FAIL(STATUS_INVALID, "%s: stage %zu has no layers", s->keys->path, k);
         p->stages++;
-        TRY(make_stage(s, first, last, (int64_t)k % s->pipeline, experts, &p->stage[k]));
+        uint32_t team = schedule_team(schedule, (uint32_t)s->pipeline, (uint32_t)k);
+        TRY(make_stage(s, first, last, team, experts, &p->stage[k]));
     }
     if (!experts && s->expert > 1)
         TRY(setup_add_note(s, NOTE_LOST, "expert parallelism of %" PRId64 ": '%s' has no experts",
