@@ -16,7 +16,10 @@ draw() {
     cp "$name.png" "$here/"
 }
 draw microbatches
-draw nvlink --where model=gpt2-xl
+draw nvlink --where model=gpt2-xl:dtype=bf16
 draw bandwidth --x platform.nic.bandwidth --where devices=32,engine=simgrid
 draw clusters --by engine --where plan.stages=1,plan.tensor-parallel=1,plan.zero=1,plan.recompute=none
 draw straggler
+draw context --x plan.context-parallel --by plan.tensor-parallel --where engine=analytic
+draw experts --x plan.expert-parallel --by plan.schedule --where engine=analytic
+draw fsdp --x platform.nic --by case --where engine=analytic
