@@ -1,12 +1,13 @@
 #!/bin/sh
 # Every way to spread a model over two ranks of this machine, predicted and run for real: calibrates
 # with two ranks, plans, validates. About 3 minutes; the machine should be idle.
-# Usage: bench/parallelisms.sh DIRECTORY_OF_BINARIES OUTPUT [MODEL]
+# Usage: bench/parallelisms.sh DIRECTORY_OF_BINARIES OUTPUT [MODEL [REPEATS]]
 set -eu
 tool=$(cd "$1" && pwd)/foreline
 mkdir -p "$2"
 cd "$2"
 model=${3:-gpt-tiny:layers=4,hidden=128,tokens=128}
+repeats=${4:-5}
 
 "$tool" calibrate --device cpu --ranks 2 -o here.xml
 plan() { # plan NAME OPTIONS...
@@ -30,16 +31,17 @@ plan data-parallel-buckets --stages 1 --replicas 2 --bucket 512KiB
 plan data-parallel-zero1 --stages 1 --replicas 2 --zero 1
 plan data-parallel-zero2 --stages 1 --replicas 2 --zero 2
 plan data-parallel-zero3 --stages 1 --replicas 2 --zero 3
+plan data-parallel-zero3-kept --stages 1 --replicas 2 --zero 3 --zero-keep
+plan context-parallel-ring --stages 1 --replicas 2 --context-parallel 2 --context-exchange ring
+plan context-parallel-alltoall --stages 1 --replicas 2 --context-parallel 2 --context-exchange alltoall
 plan tensor-parallel --stages 1 --tensor-parallel 2
 plan tensor-parallel-recompute --stages 1 --tensor-parallel 2 --recompute full
 
-experts=
 case $("$tool" model show "$model" --json) in
-*'"experts"'*)
+*'"experts"'*) # which do not share sequences
     plan experts-over-replicas --stages 1 --replicas 2 --expert-parallel 2
-    experts=experts-over-replicas.json
+    rm -f context-*.json
     ;;
 esac
 
-# shellcheck disable=SC2086 # a name, or none
-"$tool" validate pipeline-*.json data-*.json tensor-*.json $experts --steps 10 --repeats 5 -o validation
+"$tool" validate ./*-*.json --steps 10 --repeats "$repeats" -o validation

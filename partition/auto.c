@@ -181,13 +181,15 @@ out:
     return st;
 }
 
-/* The best iteration that is verified. */
-static double best_verified(const struct auto_result *r, size_t n)
+/* The best iteration that is verified, of a plan that keeps what is given. */
+static double best_verified(const struct auto_state *s, size_t n)
 {
     double best_s = INFINITY;
-    for (size_t i = 0; i < n; i++)
-        if (r->candidate[i].verified && r->candidate[i].fits)
-            best_s = fmin(best_s, r->candidate[i].thorough.iteration_s);
+    for (size_t i = 0; i < n; i++) {
+        const struct auto_candidate *c = &s->result.candidate[i];
+        if (c->verified && c->fits && (!c->baseline || auto_keeps_given(s, &c->plan)))
+            best_s = fmin(best_s, c->thorough.iteration_s);
+    }
     return best_s;
 }
 
@@ -211,7 +213,7 @@ static void forget(struct auto_state *s, size_t verified)
 static enum status verify(struct auto_state *s)
 {
     size_t done = s->ranked, n = 1;
-    double best_s = best_verified(&s->result, done);
+    double best_s = best_verified(s, done);
     for (int wave = 0; wave < MOST_WAVES && n > 0; wave++) {
         n = select_wave(s, done, best_s, wave == 0);
         for (size_t i = done; i < done + n; i++) {
@@ -220,12 +222,12 @@ static enum status verify(struct auto_state *s)
         }
         PASS(evaluate(s, done, n));
         done += n;
-        best_s = best_verified(&s->result, done);
+        best_s = best_verified(s, done);
     }
     n = select_baselines(s, done, best_s);
     PASS(evaluate(s, done, n));
     done += n;
-    s->best_s = best_verified(&s->result, done);
+    s->best_s = best_verified(s, done);
     forget(s, done);
     return STATUS_OK;
 }

@@ -148,10 +148,13 @@ enum status auto_make_plan(const struct auto_state *s, const struct auto_trial *
 enum status auto_leaves_out(struct auto_state *s, enum auto_level level, const struct auto_trial *t,
                             bool *out) MUST_CHECK;
 
+/* Does a baseline keep what is given? Then nothing slower can win. */
+bool auto_keeps_given(const struct auto_state *s, const struct plan *p);
 /* Score a candidate by the quick evaluator, and note what the search learns from it. One whose
  * stages have different replicas may be found to wait for itself in a circle: with buckets, whose sums
- * stand among the messages of the last backwards, which replicas come to at different times. It
- * gets an infinite iteration then. */
+ * stand among the messages of the last backwards, which replicas come to at different times. It, and
+ * what cannot be lowered (pairs of passes that share sequences, groups of replicas with spread
+ * experts), gets an infinite iteration. */
 enum status auto_score(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
 /* Score the trial's cut with its schedule and a saving, and keep it if it is the best of t->kept so
  * far. *fits: it does. */

@@ -57,8 +57,7 @@ enum status auto_make_plan(const struct auto_state *s, const struct auto_trial *
     return STATUS_OK;
 }
 
-/* Does a baseline keep what is given? Then nothing slower can win. */
-static bool keeps_given(const struct auto_state *s, const struct plan *p)
+bool auto_keeps_given(const struct auto_state *s, const struct plan *p)
 {
     const struct partition_request *fixed = &s->r->fixed;
     const struct auto_given *g = &s->r->given;
@@ -76,15 +75,15 @@ static bool keeps_given(const struct auto_state *s, const struct plan *p)
 enum status auto_score(struct auto_state *s, struct auto_candidate *c)
 {
     enum status st = s->e->quick(s->e->context, &c->plan, &c->quick);
-    if (st == STATUS_INVALID && auto_is_uneven(&c->plan)) {
-        s->result.uneven_stuck++;
+    if (st == STATUS_INVALID || st == STATUS_UNSUPPORTED) {
+        s->result.uneven_stuck += auto_is_uneven(&c->plan);
         c->fits = false;
         c->quick = (struct evaluation){.iteration_s = INFINITY, .headroom_bytes = INT64_MIN};
         return STATUS_OK;
     }
     PASS(st);
     c->fits = auto_spare_bytes(s->t, s->r, &c->quick) >= 0;
-    if (c->fits && (!c->baseline || keeps_given(s, &c->plan)))
+    if (c->fits && (!c->baseline || auto_keeps_given(s, &c->plan)))
         s->best_s = fmin(s->best_s, c->quick.iteration_s);
     s->result.tried++;
     s->result.uneven += auto_is_uneven(&c->plan);
@@ -147,6 +146,8 @@ static bool saving_wanted(const struct auto_state *s, const struct auto_trial *t
         return false;
     if (s->r->executable && saving->zero > 0 && t->shape.chunks > 1 && has_ties(s->m))
         return false; /* copies on one device are summed when ZeRO has divided them */
+    if (s->r->executable && saving->zero > 1 && t->shape.experts > 1)
+        return false;
     if (t->shape.uneven && saving->zero > 1)
         return false; /* sums in the middle of the iteration need replicas that are in step */
     return given(s, saving) && zero &&

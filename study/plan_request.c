@@ -311,6 +311,16 @@ static uint32_t usual_microbatches(const struct partition_request *r)
     return streams > USUAL ? streams : USUAL;
 }
 
+enum status plan_check_model(const struct arguments *a, const struct model *m)
+{
+    bool experts = a->expert_parallel <= 1;
+    for (size_t i = 0; i < m->n && !experts; i++)
+        experts = m->op[i].exchange_bytes > 0;
+    return experts ? STATUS_OK
+                   : error_set(STATUS_INFEASIBLE, "--expert-parallel %zu: %s has no experts",
+                               a->expert_parallel, m->name);
+}
+
 /* Defaults: all devices as one pipeline (a stage for each set of shards, times the chunks, but no
  * more than the model has ops), 8 microbatches of one sample or one for each replica, 1F1B. */
 enum status plan_by_algorithm(const struct arguments *a, const struct model *m,
@@ -322,6 +332,7 @@ enum status plan_by_algorithm(const struct arguments *a, const struct model *m,
     struct partition_request request = plan_request(a);
     struct plan p = {0};
     TRY(algorithm_of(a, &algorithm));
+    TRY(plan_check_model(a, m));
     size_t shards = a->tensor_parallel ? a->tensor_parallel : 1;
     if (!request.schedule)
         request.schedule = schedule_usual(a->chunks > 1);

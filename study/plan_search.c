@@ -105,6 +105,9 @@ static enum status name_constraints(const struct arguments *a, const struct mode
         {"stages", a->stages, partition_most_stages(m, (uint32_t)a->tensor_parallel, layers)},
         {"replicas", a->replicas, t->n},
         {"tensor-parallel", a->tensor_parallel, t->n},
+        {"expert-parallel", a->expert_parallel, t->n},
+        {"context-parallel", a->context_parallel, t->n},
+        {"zero-group", a->zero_group, t->n},
         {"chunks", a->chunks, SIZE_MAX},
         {"microbatches", a->microbatches, SIZE_MAX},
         {"microbatch-size", a->microbatch_size, SIZE_MAX},
@@ -135,6 +138,7 @@ enum status plan_search(const struct arguments *a, struct evaluation_context *co
     struct auto_request request = request_of(a, t, stop);
     struct auto_result result = {0};
     int64_t *reserve_bytes = NULL;
+    TRY(plan_check_model(a, context->model));
     TRY(ARRAY_NEW(reserve_bytes, t->types));
     for (size_t k = 0; k < t->types; k++)
         TRY(plan_reserve(a, &t->type[k], &reserve_bytes[k]));

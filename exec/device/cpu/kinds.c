@@ -212,7 +212,13 @@ enum status layer_share(const struct model_op *op, size_t context, size_t positi
 {
     if (context < 2)
         return STATUS_OK;
-    if (l->concat || l->experts > 0 || l->tokens % (2 * context) != 0)
+    if (l->concat || l->experts > 0)
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "op '%s' of kind '%s' is computed for whole sequences only, not with context "
+            "parallelism",
+            op->name, op->kind);
+    if (l->tokens % (2 * context) != 0)
         return error_set(STATUS_UNSUPPORTED,
                          "op '%s': %zu tokens cannot be divided over %zu replicas", op->name,
                          l->tokens, context);
