@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -20,7 +21,23 @@
 
 enum { VERTICES = 400, LINKS = 600, NAME = 64 };
 
-const char generated_path[] = BINARY_DIR "/generated.xml";
+char generated_path[sizeof BINARY_DIR + 40];
+static pid_t owner;
+
+/* Children of the test leave it alone. */
+static void remove_file(void)
+{
+    if (getpid() == owner)
+        unlink(generated_path);
+}
+
+/* Tests run side by side: every process has a file of its own. */
+__attribute__((constructor)) static void name_file(void)
+{
+    owner = getpid();
+    snprintf(generated_path, sizeof generated_path, BINARY_DIR "/generated-%ld.xml", (long)owner);
+    atexit(remove_file);
+}
 
 struct topology generated(const char *spec)
 {

@@ -5,7 +5,7 @@
 
 #include "core/topology.h"
 
-extern const char generated_path[]; /* of the file of the last generated() */
+extern char generated_path[]; /* of the file of the last generated() */
 
 /* Write the platform that `spec` describes and read it. */
 struct topology generated(const char *spec);
