@@ -63,9 +63,10 @@ static enum status read_part(struct layout *l, const char *at, const char *end, 
     while (at < end) {
         char c = *at++;
         if (c == '(') {
-            const char *close = memchr(at, ')', (size_t)(end - at)), *behind = close + 1;
+            const char *close = memchr(at, ')', (size_t)(end - at));
             if (!close || depth > 0)
                 return wrong(l);
+            const char *behind = close + 1;
             int64_t times = times_of(&behind);
             if (times == 0)
                 return wrong(l);
