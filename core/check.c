@@ -352,6 +352,10 @@ static enum status check_division(const struct program *p, uint32_t rank)
         if (o->stage >= p->stages)
             return error_set(STATUS_INVALID, "rank %u: stage %u does not exist", rank, o->stage);
         const struct program_stage *stage = &p->stage[o->stage];
+        if (op_is_beside(o) &&
+            (o->kind == OP_UPDATE || (o->purpose != FOR_CONTEXT && o->purpose != FOR_TENSOR)))
+            return error_set(STATUS_INVALID, "rank %u: %s computes beside nothing", rank,
+                             op_label(o, label));
         bool half = o->kind == OP_BACKWARD_INPUT || o->kind == OP_BACKWARD_WEIGHT;
         if (!fits_zero(stage, o))
             return error_set(STATUS_INVALID, "rank %u: %s of a stage with ZeRO %u", rank,
@@ -361,7 +365,7 @@ static enum status check_division(const struct program *p, uint32_t rank)
                              rank, op_label(o, label), o->part, stage->buckets,
                              stage->split ? " and split backwards" : "");
         bool completes = false;
-        uint32_t bucket = o->part > 0 && o->kind == OP_BACKWARD && !o->beside
+        uint32_t bucket = o->part > 0 && o->kind == OP_BACKWARD && !op_is_beside(o)
                               ? program_part_bucket(p, stage, OP_BACKWARD, o->part, &completes)
                               : 0;
         int64_t bytes =

@@ -14,7 +14,7 @@
  *   - experts spread over replicas: an ALLTOALL of two calls per op with experts likewise;
  *   - replicas that share sequences: before a pass an ALLGATHER of keys and values (backward also a
  *     REDUCESCATTER of their gradients) or an ALLTOALL, which the pass waits for; with the ring, the
- *     part of the attention that computes meanwhile is an op of its own (program_op.beside);
+ *     part of the attention that computes meanwhile is an op of its own (op_is_beside());
  *   - replicas: ALLREDUCE of the gradients after the last backward, or in buckets while it runs;
  *     ZeRO 1: REDUCESCATTER, UPDATE of one part, ALLGATHER of the parameters; ZeRO 2: a
  *     REDUCESCATTER after every backward; ZeRO 3: also an ALLGATHER before every pass, one pass

@@ -50,15 +50,14 @@ extern const char *const op_purpose_names[OP_PURPOSES]; /* "pipeline", "data", .
 enum { PROGRAM_NONE = UINT32_MAX };
 
 struct program_op {
-    uint8_t kind;    /* enum op_kind */
-    uint8_t purpose; /* enum op_purpose; of communication */
-    bool backward;   /* SEND, RECV: carries gradients; collective FOR_CONTEXT: of a backward */
-    bool beside;     /* FORWARD, BACKWARD: takes the seconds of the attention that computes while
-                      * the collectives FOR_CONTEXT before it run; the pass itself, and what it
-                      * computes, is the next op of the same kind and part, which waits for them */
-    uint8_t part;    /* 0: all of it; 1, 2, ...: a pass in so many parts (program_part_bucket());
+    uint8_t kind; /* enum op_kind */
+    uint8_t
+        purpose;    /* enum op_purpose; of communication. FORWARD, BACKWARD: FOR_PIPELINE, else that
+                      * of the collectives just before it which it computes beside (op_is_beside()) */
+    bool backward;  /* SEND, RECV: carries gradients; collective FOR_CONTEXT: of a backward */
+    uint8_t part;   /* 0: all of it; 1, 2, ...: a pass in so many parts (program_part_bucket());
                           * collective of ZeRO 2, 3: that of bucket part - 1 */
-    uint32_t stage;  /* own stage */
+    uint32_t stage; /* own stage */
     uint32_t microbatch; /* PROGRAM_NONE for what belongs to the iteration */
     uint32_t peer;       /* SEND, RECV: other rank; collective: group */
     uint32_t peer_stage; /* SEND, RECV: stage at the other end */
@@ -273,6 +272,12 @@ static inline bool op_computes(const struct program_op *o)
 static inline bool op_is_collective(const struct program_op *o)
 {
     return o->kind >= OP_ALLREDUCE;
+}
+/* Takes the seconds of what computes while the collectives just before it run: the pass itself, and
+ * what it computes, is the next op of the same kind and part, which waits for both. */
+static inline bool op_is_beside(const struct program_op *o)
+{
+    return op_computes(o) && o->purpose != FOR_PIPELINE;
 }
 static inline bool op_is_message(const struct program_op *o)
 {

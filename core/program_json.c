@@ -33,7 +33,7 @@ static const char *const kind_names[OP_KINDS] = {
 #define ID    FIELD_SPARE, .usual = PROGRAM_NONE, .max = PROGRAM_NONE - 1
 #define COUNT .min = 1, .max = PROGRAM_NONE - 1
 
-/* Kind and purpose are bytes in the struct, names in the file; what computes has no purpose. */
+/* Kind and purpose are bytes in the struct, names in the file. */
 static enum status read_kind(const struct json_at *op, void *into)
 {
     struct program_op *o = into;
@@ -51,7 +51,7 @@ static void write_kind(struct json_writer *w, const void *from)
 {
     const struct program_op *o = from;
     json_put_string(w, "op", kind_names[o->kind]);
-    if (!op_computes(o) && o->purpose != FOR_PIPELINE)
+    if (o->purpose != FOR_PIPELINE)
         json_put_string(w, "for", op_purpose_names[o->purpose]);
 }
 
@@ -79,7 +79,6 @@ static const struct json_row op_rows[] = {
     {"peer_stage", OP(peer_stage), ID},
     {"tag", OP(tag), ID},
     {"backward", OP(backward), FIELD_SPARE},
-    {"beside", OP(beside), FIELD_SPARE},
     {"seconds", .read = read_seconds, .write = write_seconds},
     {"bytes", OP(bytes), BYTES},
     {0},

@@ -73,7 +73,7 @@ uint32_t executor_context_before(const struct program *p, uint32_t rank, uint32_
     const struct program_op *pass = &p->op[op];
     for (uint32_t i = op; i-- > p->op_start[rank];) {
         const struct program_op *o = &p->op[i];
-        if (op_computes(o) && !o->beside)
+        if (op_computes(o) && !op_is_beside(o))
             return PROGRAM_NONE;
         if (op_is_collective(o) && o->purpose == FOR_CONTEXT && o->kind == kind &&
             o->stage == pass->stage && o->microbatch == pass->microbatch && o->part == pass->part)
@@ -89,8 +89,8 @@ void executor_book_context(const struct program *p, uint32_t rank, struct execut
     for (uint32_t op = (uint32_t)first; op < p->op_start[rank + 1]; op++)
         for (int k = 0; k < 3 && op_computes(&p->op[op]); k++) {
             static const enum op_kind kind[] = {OP_ALLGATHER, OP_REDUCESCATTER, OP_ALLTOALL};
-            uint32_t at = p->op[op].beside ? (uint32_t)PROGRAM_NONE
-                                           : executor_context_before(p, rank, op, kind[k]);
+            uint32_t at = op_is_beside(&p->op[op]) ? (uint32_t)PROGRAM_NONE
+                                                   : executor_context_before(p, rank, op, kind[k]);
             if (at == PROGRAM_NONE || s->sums_s[at - first] <= 0)
                 continue;
             start_s[at] = start_s[op];

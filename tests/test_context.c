@@ -7,30 +7,21 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "core/lower.h"
-#include "core/measurement.h"
-#include "sim/engine.h"
 #include "tests/fault.h"
+#include "tests/lowered.h"
 #include "tests/sample.h"
 
 enum { MEGA = 1000000 };
 
-struct setup {
-    struct model model;
-    struct topology topology;
-    struct plan plan;
-    struct program program;
-};
-
 /* Four ops of 1 ms forward and 2 ms backward, 8 MB of parameters and outputs of 1 MB; op 1 is
  * attention of 4 heads, whose keys and values are 2 MB. Two replicas share a sequence. */
-static struct setup set_up(size_t stages, uint32_t replicas, uint32_t microbatches)
+static struct lowered set_up(size_t stages, uint32_t replicas, uint32_t microbatches)
 {
-    struct setup s = {.model = sample_chain(4, 1e-3, 2e-3, 8 * MEGA, MEGA)};
+    struct lowered s = {.model = sample_chain(4, 1e-3, 2e-3, 8 * MEGA, MEGA)};
     struct model_op *o = &s.model.op[1];
     s.model.tokens_per_sample = 64;
     o->context_bytes = 2 * MEGA;
@@ -45,44 +36,6 @@ static struct setup set_up(size_t stages, uint32_t replicas, uint32_t microbatch
             s.plan.stage[k].device[r] = (uint32_t)k * replicas + r;
     }
     return s;
-}
-
-static void tear_down(struct setup *s)
-{
-    program_free(&s->program);
-    plan_free(&s->plan);
-    topology_free(&s->topology);
-    model_free(&s->model);
-}
-
-static struct measurement measure(const struct engine *e, const struct setup *s)
-{
-    struct simulation result = {0};
-    struct measurement m = {0};
-    char *platform = sample_star_file(s->topology.n, 0, 1e9);
-    if (e->run(&s->program, &s->topology, platform, NULL, &result) != STATUS_OK ||
-        measurement_from_timeline(&s->program, &result.timeline, &m) != STATUS_OK)
-        fail_msg("%s: %s", e->name, error_message());
-    simulation_free(&result);
-    unlink(platform);
-    free(platform);
-    return m;
-}
-
-/* Seconds of an iteration on both engines, which must be equal; *waits_s: for keys and values. */
-static double seconds(struct setup *s, double *waits_s)
-{
-    program_free(&s->program);
-    if (plan_lower(&s->plan, &s->model, &s->topology, &s->program) != STATUS_OK)
-        fail_msg("%s", error_message());
-    struct measurement a = measure(&engine_analytic, s), b = measure(&engine_simgrid, s);
-    double t = a.iteration_s;
-    assert_near(b.iteration_s, t, 1e-6 * t);
-    *waits_s = a.rank[0].exposed_s[FOR_CONTEXT];
-    assert_near(b.rank[0].exposed_s[FOR_CONTEXT], *waits_s, 1e-6 * t);
-    measurement_free(&a);
-    measurement_free(&b);
-    return t;
 }
 
 /* Gradients of 32 MB over 4 replicas, 48 ms, and the optimizer: 4 bytes a parameter byte at 1
@@ -100,12 +53,12 @@ static void an_iteration_takes_the_closed_form_time(void **state)
     static const double backward_s[] = {2e-3 + 3.5e-3, 6e-3, 5e-3};
     static const double wait_s[] = {0.75e-3 + 1.5e-3, 3e-3, 2e-3};
     for (int k = 0; k < EXCHANGE_KINDS; k++) {
-        struct setup s = set_up(1, 4, 2);
-        double waits_s;
+        struct lowered s = set_up(1, 4, 2);
+        double exposed_s[OP_PURPOSES];
         s.plan.context_exchange = (enum plan_exchange)k;
-        assert_near(seconds(&s, &waits_s), forward_s[k] + backward_s[k] + sums_s, 1e-9);
-        assert_near(waits_s, wait_s[k], 1e-9);
-        tear_down(&s);
+        assert_near(lowered_seconds(&s, exposed_s), forward_s[k] + backward_s[k] + sums_s, 1e-9);
+        assert_near(exposed_s[FOR_CONTEXT], wait_s[k], 1e-9);
+        lowered_free(&s);
     }
 }
 
@@ -113,14 +66,14 @@ static void an_iteration_takes_the_closed_form_time(void **state)
 static void a_ring_hides_behind_attention(void **state)
 {
     (void)state;
-    struct setup s = set_up(1, 4, 4);
-    double waits_s;
+    struct lowered s = set_up(1, 4, 4);
+    double exposed_s[OP_PURPOSES];
     s.model.op[1].context_bytes = MEGA / 5;
-    assert_near(seconds(&s, &waits_s), 2 * 6e-3 + sums_s, 1e-9);
-    assert_near(waits_s, 0, 1e-12);
+    assert_near(lowered_seconds(&s, exposed_s), 2 * 6e-3 + sums_s, 1e-9);
+    assert_near(exposed_s[FOR_CONTEXT], 0, 1e-12);
     s.plan.context_exchange = EXCHANGE_ALLGATHER;
-    assert_near(seconds(&s, &waits_s), 2 * 6.3e-3 + sums_s, 1e-9);
-    tear_down(&s);
+    assert_near(lowered_seconds(&s, exposed_s), 2 * 6.3e-3 + sums_s, 1e-9);
+    lowered_free(&s);
 }
 
 /* What is made again is exchanged again: full, 1 + 2 + 1 ms more by all-gather; selective,
@@ -128,20 +81,20 @@ static void a_ring_hides_behind_attention(void **state)
 static void recomputation_exchanges_again(void **state)
 {
     (void)state;
-    struct setup s = set_up(1, 4, 2);
-    double waits_s;
+    struct lowered s = set_up(1, 4, 2);
+    double exposed_s[OP_PURPOSES];
     s.plan.context_exchange = EXCHANGE_ALLGATHER;
     s.plan.stage[0].recompute = RECOMPUTE_FULL;
     for (size_t i = 0; i < 4;
          i++) /* ops outside of layers are made again where that frees memory */
         s.model.op[i].stash_bytes = 2 * MEGA;
-    assert_near(seconds(&s, &waits_s), 9e-3 + 2e-3 + 1e-3 + sums_s, 1e-9);
-    assert_near(waits_s, 4e-3, 1e-9);
+    assert_near(lowered_seconds(&s, exposed_s), 9e-3 + 2e-3 + 1e-3 + sums_s, 1e-9);
+    assert_near(exposed_s[FOR_CONTEXT], 4e-3, 1e-9);
     s.plan.stage[0].recompute = RECOMPUTE_SELECTIVE;
     for (size_t i = 0; i < 4; i++)
         s.model.op[i].stash_bytes = i == 1 ? 2 * MEGA : MEGA;
-    assert_near(seconds(&s, &waits_s), 9e-3 + 0.5e-3 + 1e-3 + sums_s, 1e-9);
-    tear_down(&s);
+    assert_near(lowered_seconds(&s, exposed_s), 9e-3 + 0.5e-3 + 1e-3 + sums_s, 1e-9);
+    lowered_free(&s);
 }
 
 /* ZeRO 3 and buckets: the passes come in parts, of which one has the attention; all bytes are
@@ -151,7 +104,7 @@ static void parts_of_passes_exchange_their_own(void **state)
     (void)state;
     for (uint32_t zero = 0; zero <= 3; zero++)
         for (int k = 0; k < EXCHANGE_KINDS; k++) {
-            struct setup s = set_up(1, 4, 2);
+            struct lowered s = set_up(1, 4, 2);
             double moved[2] = {0, 0}, computed = 0;
             s.plan.zero = zero;
             s.plan.bucket_bytes = 8 * MEGA;
@@ -166,7 +119,7 @@ static void parts_of_passes_exchange_their_own(void **state)
             assert_near(moved[0], 2 * MEGA, 1);
             assert_near(moved[1], k == EXCHANGE_ALLTOALL ? 2 * MEGA : 4 * MEGA, 1);
             assert_near(computed, 6e-3, 1e-12);
-            tear_down(&s);
+            lowered_free(&s);
         }
 }
 
@@ -174,7 +127,7 @@ static void parts_of_passes_exchange_their_own(void **state)
 static void stages_exchange_their_own_tokens(void **state)
 {
     (void)state;
-    struct setup s = set_up(2, 2, 3);
+    struct lowered s = set_up(2, 2, 3);
     size_t messages = 0;
     assert_int_equal(plan_lower(&s.plan, &s.model, &s.topology, &s.program), STATUS_OK);
     for (uint32_t r = 0; r < s.program.ranks; r++)
@@ -186,7 +139,7 @@ static void stages_exchange_their_own_tokens(void **state)
             }
     assert_int_equal(messages, 3 * 2 * 2);
     assert_int_equal(s.program.stage[0].context, 2);
-    tear_down(&s);
+    lowered_free(&s);
 }
 
 /* Whole, column, split, row over two shards with sequence parallelism: 2 + 4 ms; a scatter and a
@@ -197,19 +150,19 @@ static void inputs_are_gathered_again_beside_their_gradients(void **state)
     (void)state;
     static const enum model_tensor kind[] = {TENSOR_WHOLE, TENSOR_COLUMN, TENSOR_SPLIT, TENSOR_ROW};
     const double update_s = 20 * MEGA * 4 / 1e12;
-    struct setup s = set_up(1, 2, 1);
+    struct lowered s = set_up(1, 2, 1);
     for (size_t i = 0; i < 4; i++)
         s.model.op[i].tensor = kind[i];
     s.plan.stage[0].replicas = s.plan.stage[0].context_parallel = 1;
     s.plan.stage[0].tensor_parallel = 2;
     s.plan.sequence_parallel = true;
-    double waits_s;
-    assert_near(seconds(&s, &waits_s), 6e-3 + 1e-3 + 1e-3 + update_s, 1e-9);
+    double exposed_s[OP_PURPOSES];
+    assert_near(lowered_seconds(&s, exposed_s), 6e-3 + 1e-3 + 1e-3 + update_s, 1e-9);
     s.model.op[0].output_bytes = 3 * MEGA; /* 1.5 ms beside 0.5 ms */
-    assert_near(seconds(&s, &waits_s), 6e-3 + 1e-3 + 3e-3 + 1e-3 + update_s, 1e-9);
+    assert_near(lowered_seconds(&s, exposed_s), 6e-3 + 1e-3 + 3e-3 + 1e-3 + update_s, 1e-9);
     s.plan.sequence_parallel = false; /* an all-reduce of the same time, of whole inputs */
-    assert_near(seconds(&s, &waits_s), 6e-3 + 1.5e-3 + 1e-3 + 3e-3 + update_s, 1e-9);
-    tear_down(&s);
+    assert_near(lowered_seconds(&s, exposed_s), 6e-3 + 1.5e-3 + 1e-3 + 3e-3 + update_s, 1e-9);
+    lowered_free(&s);
 }
 
 /* Two stages of two shards, a boundary of 1 MB: in parts 0.5 ms on the way and as long to gather, on
@@ -217,16 +170,16 @@ static void inputs_are_gathered_again_beside_their_gradients(void **state)
 static void boundaries_are_sent_in_parts_and_gathered(void **state)
 {
     (void)state;
-    double waits_s, whole_s = 0;
+    double exposed_s[OP_PURPOSES], whole_s = 0;
     for (int scatter = 0; scatter <= 1; scatter++) {
-        struct setup s = set_up(2, 2, 3);
+        struct lowered s = set_up(2, 2, 3);
         size_t messages = 0, gathers = 0;
         for (size_t k = 0; k < 2; k++) {
             s.plan.stage[k].replicas = s.plan.stage[k].context_parallel = 1;
             s.plan.stage[k].tensor_parallel = 2;
         }
         s.plan.p2p_scatter = scatter;
-        double took_s = seconds(&s, &waits_s);
+        double took_s = lowered_seconds(&s, exposed_s);
         for (size_t i = 0; i < s.program.ops; i++) {
             const struct program_op *o = &s.program.op[i];
             messages += o->kind == OP_SEND && o->bytes == (scatter ? MEGA / 2 : MEGA);
@@ -237,14 +190,14 @@ static void boundaries_are_sent_in_parts_and_gathered(void **state)
         if (scatter)
             assert_near(took_s, whole_s, 1e-9);
         whole_s = took_s;
-        tear_down(&s);
+        lowered_free(&s);
     }
 }
 
 static void what_cannot_be_divided_is_refused(void **state)
 {
     (void)state;
-    struct setup s = set_up(1, 4, 2);
+    struct lowered s = set_up(1, 4, 2);
     s.plan.stage[0].context_parallel = 3;
     assert_int_equal(plan_check(&s.plan, &s.model, &s.topology), STATUS_INVALID);
     s.plan.stage[0].context_parallel = 2;
@@ -263,7 +216,7 @@ static void what_cannot_be_divided_is_refused(void **state)
     s.model.op[1].kind = sample_text("attention");
     assert_int_equal(plan_check(&s.plan, &s.model, &s.topology), STATUS_UNSUPPORTED);
     assert_non_null(strstr(error_message(), s.model.op[1].name));
-    tear_down(&s);
+    lowered_free(&s);
 }
 
 int main(void)

@@ -6,34 +6,25 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "core/check.h"
 #include "core/lower.h"
-#include "core/measurement.h"
 #include "model/zoo.h"
-#include "sim/engine.h"
 #include "tests/generated.h"
+#include "tests/lowered.h"
 #include "tests/sample.h"
 
 enum { MEGA = 1000000 };
 
-struct setup {
-    struct model model;
-    struct topology topology;
-    struct plan plan;
-    struct program program;
-};
-
 /* One stage of four ops on four replicas, a microbatch each: 1 ms forward and 2 ms backward, 8 MB of
  * parameters, outputs of 1 MB, stashes of 2 MB. Links of 1 GB/s: over n ranks a gather or a
  * reduce-scatter of a bucket takes (n - 1) / n 8 ms, and they go one after the other. */
-static struct setup set_up(void)
+static struct lowered set_up(void)
 {
-    struct setup s = {.model = sample_chain(4, 1e-3, 2e-3, 8 * MEGA, MEGA),
-                      .topology = sample_clique(4, 0, 1e9)};
+    struct lowered s = {.model = sample_chain(4, 1e-3, 2e-3, 8 * MEGA, MEGA),
+                        .topology = sample_clique(4, 0, 1e9)};
     for (size_t i = 0; i < 4; i++)
         s.model.op[i].stash_bytes = 2 * MEGA;
     s.plan = sample_plan(&s.model, 1, 4, 4, "1f1b");
@@ -41,49 +32,31 @@ static struct setup set_up(void)
     return s;
 }
 
-static void tear_down(struct setup *s)
+static double iteration_s(const struct engine *e, const struct lowered *s)
 {
-    program_free(&s->program);
-    plan_free(&s->plan);
-    topology_free(&s->topology);
-    model_free(&s->model);
-}
-
-static double seconds_on(const struct engine *e, const struct setup *s)
-{
-    struct simulation result = {0};
-    struct measurement m = {0};
-    char *platform = sample_star_file(s->topology.n, 0, 1e9);
-    if (e->run(&s->program, &s->topology, platform, NULL, &result) != STATUS_OK ||
-        measurement_from_timeline(&s->program, &result.timeline, &m) != STATUS_OK)
-        fail_msg("%s: %s", e->name, error_message());
+    struct measurement m = lowered_measure(e, s);
     double t = m.iteration_s;
-    simulation_free(&result);
     measurement_free(&m);
-    unlink(platform);
-    free(platform);
     return t;
 }
 
 /* Of an iteration without the update, which moves 4 bytes of each of a parameter's at 1 TB/s. */
-static double seconds_apart(struct setup *s, double *simgrid)
+static double seconds_apart(struct lowered *s, double *simgrid)
 {
-    program_free(&s->program);
-    if (plan_lower(&s->plan, &s->model, &s->topology, &s->program) != STATUS_OK)
-        fail_msg("%s", error_message());
+    lower(s);
     double update = 32.0 * MEGA / (s->plan.zero_group ? s->plan.zero_group : 4) * 4 / 1e12;
-    *simgrid = seconds_on(&engine_simgrid, s) - update;
-    return seconds_on(&engine_analytic, s) - update;
+    *simgrid = iteration_s(&engine_simgrid, s) - update;
+    return iteration_s(&engine_analytic, s) - update;
 }
 
-static double seconds(struct setup *s)
+static double seconds(struct lowered *s)
 {
     double simgrid, a = seconds_apart(s, &simgrid);
     assert_near(simgrid, a, 1e-6 * a);
     return a;
 }
 
-static size_t count(const struct setup *s, enum op_kind kind)
+static size_t count(const struct lowered *s, enum op_kind kind)
 {
     size_t n = 0;
     for (size_t i = s->program.op_start[0]; i < s->program.op_start[1]; i++)
@@ -96,7 +69,7 @@ static size_t count(const struct setup *s, enum op_kind kind)
 static void units_are_gathered_ahead(void **state)
 {
     (void)state;
-    struct setup s = set_up();
+    struct lowered s = set_up();
     assert_near(seconds(&s), 12 * 6e-3, 1e-9);
     assert_int_equal(count(&s, OP_ALLGATHER), 8);
     assert_int_equal(count(&s, OP_REDUCESCATTER), 4);
@@ -104,7 +77,7 @@ static void units_are_gathered_ahead(void **state)
         s.plan.microbatches = 4 * m;
         assert_near(seconds(&s), m * 12 * 6e-3, 1e-9);
     }
-    tear_down(&s);
+    lowered_free(&s);
 }
 
 /* Four gathers, the last forward and the first backward, then four sums; further microbatches sum only,
@@ -112,7 +85,7 @@ static void units_are_gathered_ahead(void **state)
 static void what_is_kept_is_gathered_once(void **state)
 {
     (void)state;
-    struct setup s = set_up();
+    struct lowered s = set_up();
     s.plan.zero_keep = true;
     assert_near(seconds(&s), 4 * 6e-3 + 1e-3 + 2e-3 + 4 * 6e-3, 1e-9);
     assert_int_equal(count(&s, OP_ALLGATHER), 4);
@@ -126,7 +99,7 @@ static void what_is_kept_is_gathered_once(void **state)
     s.plan.zero_keep = false;
     seconds(&s);
     assert_int_equal(s.program.rank[0].weight_bytes, 8 * MEGA);
-    tear_down(&s);
+    lowered_free(&s);
 }
 
 /* A layer is made again while its parameters are there for its backward; units of several layers gather
@@ -134,7 +107,7 @@ static void what_is_kept_is_gathered_once(void **state)
 static void layers_are_made_again_in_their_unit(void **state)
 {
     (void)state;
-    struct setup s = set_up();
+    struct lowered s = set_up();
     s.plan.stage[0].recompute = RECOMPUTE_FULL;
     static const uint32_t more[] = {0, 0, 2, 2, 3};
     for (uint32_t unit = 1; unit <= 4; unit++) { /* units of 3: three ops and one */
@@ -150,7 +123,7 @@ static void layers_are_made_again_in_their_unit(void **state)
     s.plan.zero_keep = true;
     seconds(&s);
     assert_int_equal(count(&s, OP_ALLGATHER), 4);
-    tear_down(&s);
+    lowered_free(&s);
 }
 
 /* Two groups of two: eight gathers and four reduce-scatters of 4 ms; and what each keeps, 4 MB of a
@@ -161,7 +134,7 @@ static void layers_are_made_again_in_their_unit(void **state)
 static void groups_of_replicas_share_and_sum(void **state)
 {
     (void)state;
-    struct setup s = set_up();
+    struct lowered s = set_up();
     double simgrid;
     s.plan.zero_group = 2;
     assert_near(seconds_apart(&s, &simgrid), 12 * 4e-3 + 4e-3, 1e-9);
@@ -177,13 +150,13 @@ static void groups_of_replicas_share_and_sum(void **state)
     assert_near(seconds(&s), 12e-3 + 16e-3 + 16e-3 + 16e-3, 1e-9);
     s.plan.zero_group = 4; /* all of them: no hybrid */
     assert_near(seconds(&s), 12e-3 + 24e-3 + 24e-3, 1e-9);
-    tear_down(&s);
+    lowered_free(&s);
 }
 
 static void groups_that_make_no_sense_are_refused(void **state)
 {
     (void)state;
-    struct setup s = set_up();
+    struct lowered s = set_up();
     s.plan.zero_group = 3;
     assert_int_equal(plan_check(&s.plan, &s.model, &s.topology), STATUS_INVALID);
     assert_string_equal(error_message(), "stage 0: 4 replicas in groups of 3");
@@ -197,7 +170,7 @@ static void groups_that_make_no_sense_are_refused(void **state)
     s.plan.zero_keep = true;
     assert_int_equal(plan_check(&s.plan, &s.model, &s.topology), STATUS_INVALID);
     assert_string_equal(error_message(), "gathered parameters are kept, but ZeRO is 2, not 3");
-    tear_down(&s);
+    lowered_free(&s);
 }
 
 /* ---- memory */
@@ -237,7 +210,7 @@ static void memory_is_that_of_fsdp2(void **state)
         {"llama3-405b:tokens=8192", 16384, 128, 1024, 53248, 128256, 126, 8192, 64},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        struct setup s = {.topology = generated("rail:nodes=8,gpus=8,type=H100")};
+        struct lowered s = {.topology = generated("rail:nodes=8,gpus=8,type=H100")};
         uint32_t replicas = (uint32_t)all[i].replicas;
         if (zoo_build(all[i].spec, &s.model) != STATUS_OK)
             fail_msg("%s: %s", all[i].spec, error_message());
@@ -254,7 +227,7 @@ static void memory_is_that_of_fsdp2(void **state)
         assert_true(peak > 0.85 * said && peak < 1.15 * said);
         if (i == 0) /* torchtitan's own range */
             assert_true(peak > 40e9 && peak < 47e9);
-        tear_down(&s);
+        lowered_free(&s);
     }
 }
 

@@ -20,6 +20,7 @@
 #include "sim/engine.h"
 #include "sim/platform/platform.h"
 #include "tests/fault.h"
+#include "tests/lowered.h"
 #include "tests/sample.h"
 #include "topologies/write.h"
 
@@ -31,19 +32,11 @@ static struct model build(const char *spec)
     return m;
 }
 
-struct setup {
-    struct model model;
-    struct topology topology;
-    struct plan plan;
-    struct program program;
-    char *platform;
-};
-
 /* One stage of `replicas` on the first devices; `expert_parallel` 1: everybody has all experts. */
-static struct setup set_up(const char *spec, struct topology topology, char *platform,
-                           const struct partition_request *wanted)
+static struct lowered set_up(const char *spec, struct topology topology, char *platform,
+                             const struct partition_request *wanted)
 {
-    struct setup s = {.model = build(spec), .topology = topology, .platform = platform};
+    struct lowered s = {.model = build(spec), .topology = topology, .platform = platform};
     struct partition_request request = *wanted;
     const struct partition_algorithm *balanced;
     request.stages = 1;
@@ -58,28 +51,8 @@ static struct setup set_up(const char *spec, struct topology topology, char *pla
     return s;
 }
 
-static void tear_down(struct setup *s)
-{
-    program_free(&s->program);
-    plan_free(&s->plan);
-    topology_free(&s->topology);
-    model_free(&s->model);
-    free(s->platform);
-}
-
-static struct measurement measure(const struct engine *e, const struct setup *s)
-{
-    struct simulation result = {0};
-    struct measurement m = {0};
-    if (e->run(&s->program, &s->topology, s->platform, NULL, &result) != STATUS_OK ||
-        measurement_from_timeline(&s->program, &result.timeline, &m) != STATUS_OK)
-        fail_msg("%s: %s", e->name, error_message());
-    simulation_free(&result);
-    return m;
-}
-
 /* Seconds that rank 0's collectives of a purpose take, hidden behind compute or not. */
-static double spent(const struct engine *e, const struct setup *s, enum op_purpose purpose)
+static double spent(const struct engine *e, const struct lowered *s, enum op_purpose purpose)
 {
     struct simulation result = {0};
     double seconds = 0;
@@ -113,19 +86,19 @@ static void expert_parallelism_takes_the_closed_form_time(void **state)
     const struct partition_request request = {
         .replicas = 4, .expert_parallel = 4, .microbatch_size = 3, .optimizer = "sgd"};
     char *platform = sample_star_file(4, 0, 1e9);
-    struct setup s = set_up(spec, sample_clique(4, 0, 1e9), platform, &request);
+    struct lowered s = set_up(spec, sample_clique(4, 0, 1e9), platform, &request);
     int64_t dense = expert_bytes(&s.model, false), experts = expert_bytes(&s.model, true);
     assert_int_equal(experts, 8 * (8 * 64 * 64 + 5 * 64) * 4);
     assert_int_equal(program_static_bytes(&s.program.rank[0]), 2 * (dense + experts / 4));
     for (size_t e = 0; e < engines_n; e++) {
-        struct measurement m = measure(engines[e], &s);
+        struct measurement m = lowered_measure(engines[e], &s);
         assert_near(m.rank[0].exposed_s[FOR_EXPERTS], 4 * 0.75 * 6144 / 1e9, 1e-11);
         assert_near(m.rank[0].exposed_s[FOR_DATA], 2 * 0.75 * (double)dense / 1e9, 1e-11);
         assert_near(m.iteration_s, m.rank[0].busy_s + m.rank[0].exposed_comm_s, 1e-12);
         measurement_free(&m);
     }
     unlink(platform);
-    tear_down(&s);
+    lowered_free(&s);
 }
 
 /* The same with all experts on every GPU: all parameters are summed, nothing is exchanged. */
@@ -136,16 +109,16 @@ static void data_parallelism_sums_all_experts(void **state)
     const struct partition_request request = {
         .replicas = 4, .microbatch_size = 3, .optimizer = "sgd"};
     char *platform = sample_star_file(4, 0, 1e9);
-    struct setup s = set_up(spec, sample_clique(4, 0, 1e9), platform, &request);
+    struct lowered s = set_up(spec, sample_clique(4, 0, 1e9), platform, &request);
     double all = (double)(expert_bytes(&s.model, false) + expert_bytes(&s.model, true));
     for (size_t e = 0; e < engines_n; e++) {
-        struct measurement m = measure(engines[e], &s);
+        struct measurement m = lowered_measure(engines[e], &s);
         assert_near(m.rank[0].exposed_s[FOR_EXPERTS], 0, 0);
         assert_near(m.rank[0].exposed_s[FOR_DATA], 2 * 0.75 * all / 1e9, 1e-10);
         measurement_free(&m);
     }
     unlink(platform);
-    tear_down(&s);
+    lowered_free(&s);
 }
 
 /* ZeRO over 4 replicas, experts over pairs of them: dense D bytes on everybody and sharded over 4,
@@ -164,7 +137,7 @@ static void zero_shards_experts_over_the_replicas_that_have_the_same(void **stat
                                                   .microbatch_size = 3,
                                                   .optimizer = "adam"};
         char *platform = sample_star_file(4, 0, 1e9);
-        struct setup s = set_up(spec, sample_clique(4, 0, 1e9), platform, &request);
+        struct lowered s = set_up(spec, sample_clique(4, 0, 1e9), platform, &request);
         int64_t d = expert_bytes(&s.model, false), x = expert_bytes(&s.model, true) / 2;
         int64_t part = d / 4 + x / 2, all = d + x;
         const int64_t held[] = {0, 2 * all + 2 * part, all + 3 * part, 4 * part};
@@ -183,7 +156,7 @@ static void zero_shards_experts_over_the_replicas_that_have_the_same(void **stat
         FOR_EACH_ALLOC_FAILURE(
             (program_free(&s.program), plan_lower(&s.plan, &s.model, &s.topology, &s.program)));
         unlink(platform);
-        tear_down(&s);
+        lowered_free(&s);
     }
 }
 
@@ -199,7 +172,7 @@ static void tensor_parallelism_splits_each_expert(void **state)
     const struct partition_request request = {
         .replicas = 1, .tensor_parallel = 2, .microbatch_size = 3, .optimizer = "sgd"};
     char *platform = sample_star_file(2, 0, 1e9);
-    struct setup s = set_up(spec, sample_clique(2, 0, 1e9), platform, &request);
+    struct lowered s = set_up(spec, sample_clique(2, 0, 1e9), platform, &request);
     const int64_t rows = 3 * 4, x = rows * 64 * 4, weights = rows * 2 * 2 * 4;
     const int64_t seen_of_rows = rows * 3 * 2 * 4; /* of each shard */
     size_t seen = 0;
@@ -213,12 +186,12 @@ static void tensor_parallelism_splits_each_expert(void **state)
     }
     assert_int_equal(seen, 2);
     unlink(platform);
-    tear_down(&s);
+    lowered_free(&s);
 }
 
 /* ---- HiDup's cluster */
 
-static struct setup baseline(const char *spec, const struct partition_request *request)
+static struct lowered baseline(const char *spec, const struct partition_request *request)
 {
     struct topology t = {0};
     char *platform = NULL;
@@ -238,13 +211,14 @@ static struct measurement on_hidup(const char *routing, uint32_t gpus, bool spre
                                               .expert_parallel = spread ? gpus : 1,
                                               .microbatch_size = 32,
                                               .optimizer = "adam"};
-    struct setup s = baseline(spec, &request);
+    struct lowered s = baseline(spec, &request);
     assert_int_equal(s.program.ranks, gpus);
-    struct measurement a = measure(&engine_analytic, &s), b = measure(&engine_simgrid, &s);
+    struct measurement a = lowered_measure(&engine_analytic, &s),
+                       b = lowered_measure(&engine_simgrid, &s);
     if (fabs(a.iteration_s - b.iteration_s) > 0.05 * b.iteration_s)
         fail_msg("%s: analytic %g, simgrid %g", spec, a.iteration_s, b.iteration_s);
     measurement_free(&a);
-    tear_down(&s);
+    lowered_free(&s);
     return b;
 }
 

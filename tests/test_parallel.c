@@ -7,33 +7,25 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "core/check.h"
 #include "core/lower.h"
-#include "core/measurement.h"
 #include "core/schedule.h"
-#include "sim/engine.h"
 #include "tests/fault.h"
+#include "tests/lowered.h"
 #include "tests/sample.h"
 
 enum { MEGA = 1000000 };
 
-struct setup {
-    struct model model;
-    struct topology topology;
-    struct plan plan;
-    struct program program;
-};
-
 /* Four ops in one or two stages: column, split, row, whole; 1 ms forward and 2 ms backward each,
  * 8 MB of parameters, outputs of 1 MB, stashes of `stash` bytes. */
-static struct setup set_up(size_t stages, uint32_t replicas, uint32_t shards, uint32_t microbatches)
+static struct lowered set_up(size_t stages, uint32_t replicas, uint32_t shards,
+                             uint32_t microbatches)
 {
     static const enum model_tensor kind[] = {TENSOR_COLUMN, TENSOR_SPLIT, TENSOR_ROW, TENSOR_WHOLE};
-    struct setup s = {.model = sample_chain(4, 1e-3, 2e-3, 8 * MEGA, MEGA)};
+    struct lowered s = {.model = sample_chain(4, 1e-3, 2e-3, 8 * MEGA, MEGA)};
     for (size_t i = 0; i < 4; i++) {
         s.model.op[i].tensor = kind[i];
         s.model.op[i].stash_bytes = 2 * MEGA;
@@ -54,53 +46,6 @@ static struct setup set_up(size_t stages, uint32_t replicas, uint32_t shards, ui
     return s;
 }
 
-static void lower(struct setup *s)
-{
-    program_free(&s->program);
-    if (plan_lower(&s->plan, &s->model, &s->topology, &s->program) != STATUS_OK)
-        fail_msg("%s", error_message());
-}
-
-static void tear_down(struct setup *s)
-{
-    program_free(&s->program);
-    plan_free(&s->plan);
-    topology_free(&s->topology);
-    model_free(&s->model);
-}
-
-static struct measurement measure(const struct engine *e, const struct setup *s)
-{
-    struct simulation result = {0};
-    struct measurement m = {0};
-    char *platform = sample_star_file(s->topology.n, 0, 1e9);
-    if (e->run(&s->program, &s->topology, platform, NULL, &result) != STATUS_OK ||
-        measurement_from_timeline(&s->program, &result.timeline, &m) != STATUS_OK)
-        fail_msg("%s: %s", e->name, error_message());
-    simulation_free(&result);
-    unlink(platform);
-    free(platform);
-    return m;
-}
-
-/* Seconds of an iteration on both engines, which must be equal; exposed_s may be NULL. */
-static double seconds(struct setup *s, double exposed_s[OP_PURPOSES])
-{
-    lower(s);
-    struct measurement a = measure(&engine_analytic, s), b = measure(&engine_simgrid, s);
-    double t = a.iteration_s;
-    assert_near(b.iteration_s, t, 1e-6 * t);
-    for (size_t k = 0; exposed_s && k < OP_PURPOSES; k++) {
-        assert_near(a.rank[0].exposed_s[k], b.rank[0].exposed_s[k], 1e-6 * t + 1e-12);
-        exposed_s[k] = a.rank[0].exposed_s[k];
-    }
-    for (size_t r = 0; r < a.ranks; r++)
-        assert_near(a.rank[r].busy_s + a.rank[r].exposed_comm_s + a.rank[r].idle_s, t, 1e-12);
-    measurement_free(&a);
-    measurement_free(&b);
-    return t;
-}
-
 /* Time of the optimizer: sgd moves 4 bytes per parameter byte at 1 TB/s. */
 static double update(double parameter_bytes)
 {
@@ -115,8 +60,8 @@ static void tensor_parallelism_divides_the_work_and_sums_activations(void **stat
 {
     (void)state;
     double exposed[OP_PURPOSES];
-    struct setup s = set_up(1, 1, 4, 2);
-    assert_near(seconds(&s, exposed), 2 * 6.75e-3 + update(14 * MEGA), 1e-9);
+    struct lowered s = set_up(1, 1, 4, 2);
+    assert_near(lowered_seconds(&s, exposed), 2 * 6.75e-3 + update(14 * MEGA), 1e-9);
     assert_near(exposed[FOR_TENSOR], 3e-3, 1e-9);
     assert_int_equal(program_static_bytes(&s.program.rank[0]), 2 * 14 * MEGA);
     /* stash: column and split a quarter of 2 MB, row and whole all of it; 1f1b: one in flight;
@@ -124,10 +69,10 @@ static void tensor_parallelism_divides_the_work_and_sums_activations(void **stat
     assert_int_equal(program_peak(&s.program, 0, NULL) - program_static_bytes(&s.program.rank[0]),
                      (2 * MEGA / 4) * 2 + 2 * MEGA * 2 + MEGA + MEGA / 4);
     s.plan.sequence_parallel = true; /* the fourth op too works on a quarter of the tokens */
-    assert_near(seconds(&s, NULL), 2 * (1e-3 + 1.5e-3 + 2e-3) + update(14 * MEGA), 1e-9);
+    assert_near(lowered_seconds(&s, NULL), 2 * (1e-3 + 1.5e-3 + 2e-3) + update(14 * MEGA), 1e-9);
     assert_int_equal(program_peak(&s.program, 0, NULL) - program_static_bytes(&s.program.rank[0]),
                      2 * MEGA + 2 * MEGA / 4);
-    tear_down(&s);
+    lowered_free(&s);
 }
 
 /* Two stages {column, split} {row, whole} of two shards, one microbatch; the boundary of 1 MB goes
@@ -136,13 +81,13 @@ static void tensor_parallelism_divides_the_work_and_sums_activations(void **stat
 static void a_boundary_tensor_goes_from_every_shard_to_its_like(void **state)
 {
     (void)state;
-    struct setup s = set_up(2, 1, 2, 1);
-    assert_near(seconds(&s, NULL), 10.5e-3 + update(8 * MEGA), 1e-9);
+    struct lowered s = set_up(2, 1, 2, 1);
+    assert_near(lowered_seconds(&s, NULL), 10.5e-3 + update(8 * MEGA), 1e-9);
     size_t sends = 0;
     for (size_t i = 0; i < s.program.ops; i++)
         sends += s.program.op[i].kind == OP_SEND;
     assert_int_equal(sends, 4);
-    tear_down(&s);
+    lowered_free(&s);
 }
 
 /* Stages of 1 and 2 shards: both shards of the second get the tensor from the one rank; only shard
@@ -150,7 +95,7 @@ static void a_boundary_tensor_goes_from_every_shard_to_its_like(void **state)
 static void degrees_may_differ_between_stages(void **state)
 {
     (void)state;
-    struct setup s = set_up(2, 1, 2, 3);
+    struct lowered s = set_up(2, 1, 2, 3);
     s.plan.stage[0].tensor_parallel = 1;
     s.plan.stage[0].devices = 1;
     lower(&s);
@@ -161,7 +106,7 @@ static void degrees_may_differ_between_stages(void **state)
             *(s.program.op[i].backward ? &backward : &forward) += 1;
     assert_int_equal(forward, 6);
     assert_int_equal(backward, 3);
-    tear_down(&s);
+    lowered_free(&s);
 }
 
 /* Memory over 4 replicas of 32 MB with Adam (weights W, gradients W, state 2 W): Rajbhandari et
@@ -173,7 +118,7 @@ static void zero_shards_state_then_gradients_then_parameters(void **state)
     const int64_t w = 32 * MEGA;
     const int64_t held[] = {4 * w, 2 * w + 2 * w / 4, w + 3 * w / 4, 4 * w / 4};
     for (uint32_t zero = 0; zero <= 3; zero++) {
-        struct setup s = set_up(1, 4, 1, 4);
+        struct lowered s = set_up(1, 4, 1, 4);
         free(s.plan.optimizer);
         s.plan.optimizer = sample_text("adam");
         s.plan.zero = zero;
@@ -181,7 +126,7 @@ static void zero_shards_state_then_gradients_then_parameters(void **state)
         assert_int_equal(program_static_bytes(&s.program.rank[0]), held[zero]);
         assert_int_equal(s.program.rank[0].scratch_bytes,
                          2 * MEGA + (zero < 2 ? 0 : zero - 1) * 2 * 8 * MEGA);
-        tear_down(&s);
+        lowered_free(&s);
     }
 }
 
@@ -194,21 +139,21 @@ static void zero_shards_state_then_gradients_then_parameters(void **state)
 static void zero_moves_the_bytes_that_it_must(void **state)
 {
     (void)state;
-    struct setup s = set_up(1, 4, 1, 8);
+    struct lowered s = set_up(1, 4, 1, 8);
     double exposed[OP_PURPOSES], all = update(32 * MEGA);
-    assert_near(seconds(&s, exposed), 24e-3 + 48e-3 + all, 1e-9);
+    assert_near(lowered_seconds(&s, exposed), 24e-3 + 48e-3 + all, 1e-9);
     assert_near(exposed[FOR_DATA], 48e-3, 1e-9);
     s.plan.zero = 1;
-    assert_near(seconds(&s, exposed), 24e-3 + 48e-3 + all / 4, 1e-9);
+    assert_near(lowered_seconds(&s, exposed), 24e-3 + 48e-3 + all / 4, 1e-9);
     assert_near(exposed[FOR_SHARDS], 24e-3, 1e-9);
     s.plan.zero = 2;
-    assert_near(seconds(&s, exposed), 54e-3 + 24e-3 + all / 4, 1e-9);
+    assert_near(lowered_seconds(&s, exposed), 54e-3 + 24e-3 + all / 4, 1e-9);
     /* 6 ms each, without a pause: four gathers for the forward, two for the backward (to 36), of
      * which the first op begins at 30, scatter, gather, scatter, gather, scatter, scatter (to 72);
      * the same for the second microbatch. */
     s.plan.zero = 3;
-    assert_near(seconds(&s, exposed), 2 * 72e-3 + all / 4, 1e-9);
-    tear_down(&s);
+    assert_near(lowered_seconds(&s, exposed), 2 * 72e-3 + all / 4, 1e-9);
+    lowered_free(&s);
 }
 
 /* The last backward of 8 ms in four buckets of 8 MB: over 2 ranks each takes 8 ms and starts 2 ms
@@ -216,19 +161,19 @@ static void zero_moves_the_bytes_that_it_must(void **state)
 static void buckets_are_summed_while_the_backward_runs(void **state)
 {
     (void)state;
-    struct setup s = set_up(1, 2, 1, 2);
+    struct lowered s = set_up(1, 2, 1, 2);
     double exposed[OP_PURPOSES];
-    assert_near(seconds(&s, NULL), 12e-3 + 32e-3 + update(32 * MEGA), 1e-9);
+    assert_near(lowered_seconds(&s, NULL), 12e-3 + 32e-3 + update(32 * MEGA), 1e-9);
     s.plan.bucket_bytes = 8 * MEGA;
-    assert_near(seconds(&s, exposed), 6e-3 + 32e-3 + update(32 * MEGA), 1e-9);
+    assert_near(lowered_seconds(&s, exposed), 6e-3 + 32e-3 + update(32 * MEGA), 1e-9);
     assert_near(exposed[FOR_DATA], 26e-3, 1e-9);
     s.topology.type[0].slowdown = 0.5; /* three parts of 2 ms run beside sums; 8 > 3 ms hide them */
-    assert_near(seconds(&s, NULL), 6e-3 + 32e-3 + update(32 * MEGA), 1e-9);
+    assert_near(lowered_seconds(&s, NULL), 6e-3 + 32e-3 + update(32 * MEGA), 1e-9);
     assert_near(s.program.op[s.program.op_start[1] - 3].seconds, 3e-3, 1e-12);
     s.topology.type[0].slowdown = 0;
     s.plan.bucket_bytes = 9 * MEGA; /* two and two */
-    assert_near(seconds(&s, NULL), 8e-3 + 32e-3 + update(32 * MEGA), 1e-9);
-    tear_down(&s);
+    assert_near(lowered_seconds(&s, NULL), 8e-3 + 32e-3 + update(32 * MEGA), 1e-9);
+    lowered_free(&s);
 }
 
 /* Experts in op 1 over 2 of 4 replicas: an all-to-all of 2 MB over 2 ranks moves 1 MB each way: 1
@@ -237,16 +182,17 @@ static void buckets_are_summed_while_the_backward_runs(void **state)
 static void experts_are_spread_over_neighbouring_replicas(void **state)
 {
     (void)state;
-    struct setup s = set_up(1, 4, 1, 4);
+    struct lowered s = set_up(1, 4, 1, 4);
     double exposed[OP_PURPOSES];
     s.model.op[1].exchange_bytes = 2 * MEGA;
     s.plan.stage[0].expert_parallel = 2;
-    assert_near(seconds(&s, exposed), 12e-3 + 4e-3 + 36e-3 + 4e-3 + update(28 * MEGA), 1e-9);
+    assert_near(lowered_seconds(&s, exposed), 12e-3 + 4e-3 + 36e-3 + 4e-3 + update(28 * MEGA),
+                1e-9);
     assert_near(exposed[FOR_EXPERTS], 4e-3, 1e-9);
     assert_int_equal(program_static_bytes(&s.program.rank[0]), 2 * 28 * MEGA);
     s.plan.stage[0].expert_parallel = 4; /* nobody has the same ones */
-    assert_near(seconds(&s, exposed), 12e-3 + 6e-3 + 36e-3 + update(26 * MEGA), 1e-9);
-    tear_down(&s);
+    assert_near(lowered_seconds(&s, exposed), 12e-3 + 6e-3 + 36e-3 + update(26 * MEGA), 1e-9);
+    lowered_free(&s);
 }
 
 /* 1f1b, two stages: two microbatches in flight on the first. Ops stash 2 MB, outputs are 1 MB. The
@@ -254,7 +200,7 @@ static void experts_are_spread_over_neighbouring_replicas(void **state)
 static void recomputation_trades_stashes_for_a_second_forward(void **state)
 {
     (void)state;
-    struct setup s = set_up(2, 1, 1, 2);
+    struct lowered s = set_up(2, 1, 1, 2);
     lower(&s);
     int64_t stashed = program_peak(&s.program, 0, NULL) - program_static_bytes(&s.program.rank[0]);
     assert_int_equal(stashed,
@@ -284,7 +230,7 @@ static void recomputation_trades_stashes_for_a_second_forward(void **state)
     lower(&s);
     assert_int_equal(program_peak(&s.program, 0, NULL),
                      2 * 16 * MEGA + 2 * (4 * MEGA - 1) + (1 + 2) * MEGA);
-    tear_down(&s);
+    lowered_free(&s);
 }
 
 /* Replicas alike: the folded program takes as long as the whole one. */
@@ -294,10 +240,10 @@ static void folding_changes_nothing_when_replicas_are_alike(void **state)
     static const char *const schedule[] = {"1f1b", "zb-h1", "gpipe"};
     for (size_t k = 0; k < 3; k++)
         for (uint32_t zero = 0; zero <= 3; zero++) {
-            struct setup s = set_up(2, 4, 2, 16);
+            struct lowered s = set_up(2, 4, 2, 16);
             struct program folded = {0};
             if (!schedule_allows(schedules[k], 1)) {
-                tear_down(&s);
+                lowered_free(&s);
                 continue;
             }
             free(s.plan.schedule);
@@ -308,21 +254,21 @@ static void folding_changes_nothing_when_replicas_are_alike(void **state)
             assert_int_equal(plan_lower_folded(&s.plan, &s.model, &s.topology, NULL, &folded),
                              STATUS_OK);
             assert_int_equal(folded.ranks, 2);
-            struct measurement whole = measure(&engine_analytic, &s);
+            struct measurement whole = lowered_measure(&engine_analytic, &s);
             struct program keep = s.program;
             s.program = folded;
-            struct measurement part = measure(&engine_analytic, &s);
+            struct measurement part = lowered_measure(&engine_analytic, &s);
             assert_near(part.iteration_s, whole.iteration_s, 1e-12);
             assert_near(part.samples_per_s, whole.samples_per_s, 1e-9 * whole.samples_per_s);
             assert_int_equal(part.rank[1].peak_bytes, whole.rank[8].peak_bytes);
-            struct measurement flows = measure(&engine_simgrid, &s);
+            struct measurement flows = lowered_measure(&engine_simgrid, &s);
             assert_near(flows.iteration_s, whole.iteration_s, 1e-6 * whole.iteration_s);
             measurement_free(&flows);
             s.program = keep;
             measurement_free(&whole);
             measurement_free(&part);
             program_free(&folded);
-            tear_down(&s);
+            lowered_free(&s);
         }
 }
 
@@ -333,10 +279,10 @@ static void combinations_pass_the_checker(void **state)
     for (size_t k = 0; k < schedules_n; k++)
         for (uint32_t bits = 0; bits < 128; bits++) {
             uint32_t replicas = bits & 1 ? 4 : 1, shards = bits & 2 ? 2 : 1;
-            struct setup s = set_up(2, replicas, shards, 8);
+            struct lowered s = set_up(2, replicas, shards, 8);
             struct program folded = {0};
             if (!schedule_allows(schedules[k], 1)) {
-                tear_down(&s);
+                lowered_free(&s);
                 continue;
             }
             free(s.plan.schedule);
@@ -355,14 +301,14 @@ static void combinations_pass_the_checker(void **state)
                 assert_int_equal(plan_lower_folded(&s.plan, &s.model, &s.topology, NULL, &folded),
                                  STATUS_OK);
             program_free(&folded);
-            tear_down(&s);
+            lowered_free(&s);
         }
 }
 
 static void releases_everything_when_memory_runs_out(void **state)
 {
     (void)state;
-    struct setup s = set_up(2, 2, 2, 4);
+    struct lowered s = set_up(2, 2, 2, 4);
     s.plan.bucket_bytes = 4 * MEGA;
     s.model.op[1].exchange_bytes = MEGA;
     s.plan.stage[0].expert_parallel = 2;
@@ -372,7 +318,7 @@ static void releases_everything_when_memory_runs_out(void **state)
     FOR_EACH_ALLOC_FAILURE((simulation_free(&result),
                             engine_analytic.run(&s.program, &s.topology, NULL, NULL, &result)));
     simulation_free(&result);
-    tear_down(&s);
+    lowered_free(&s);
 }
 
 int main(void)

@@ -182,10 +182,8 @@ static enum status append_calls(struct beside *b, enum op_kind kind,
 static enum status append_beside(const struct beside *b, double beside_s)
 {
     const struct pass *a = b->pass;
-    struct program_op op =
-        list_op((enum op_kind)a->s.kind, FOR_PIPELINE, a->stage, a->s.microbatch);
+    struct program_op op = list_op((enum op_kind)a->s.kind, b->purpose, a->stage, a->s.microbatch);
     op.part = b->part;
-    op.beside = true;
     op.seconds = (1 + a->cost->slowdown) * beside_s;
     PASS(list_append(a->list, &op, NULL));
     return depend_as_compute(a);

@@ -232,7 +232,8 @@ static enum status make_buckets(struct sum *u, struct cutting *how)
             left -= c->bucket[b].gradients.bytes;
         open.gradients.bytes = left;
         close_bucket(c, 0, &open);
-        add_seconds(u, how);
+        if (c->overlapped || c->units) /* else passes come whole */
+            add_seconds(u, how);
         int64_t least = c->weight_bytes / MAX_PARTS;
         how->layers = false;
         how->size = 2 * (how->size > least ? how->size : least + 1);

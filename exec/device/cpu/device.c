@@ -116,7 +116,7 @@ static enum status compute(void *self, uint32_t step, const struct program_op *o
 {
     struct stage *s = find(self, op->stage);
     s->pass.reduction = reduction;
-    if (op->beside) /* the op that follows computes it */
+    if (op_is_beside(op)) /* the op that follows computes it */
         return STATUS_OK;
     if (op->kind == OP_UPDATE)
         PASS(cpu_sum_ties(self, s->model));
