@@ -34,6 +34,7 @@ struct auto_shape {
     const struct auto_baseline *baseline; /* that it is made for, or NULL */
     size_t most_stages;                   /* as layers and the rule of whole tensors let it have */
     double bound_s;                       /* no schedule can be faster, */
+    double unhidden_s;                    /* that, if no collectives inside stages are hidden */
     double again_s[RECOMPUTE_KINDS];      /* ... but by so much slower if this is made again */
 };
 
@@ -132,7 +133,7 @@ struct partition_request auto_request_for(const struct auto_state *s,
 /* Is `shards` given, or may it be searched: can the model be divided into so many? */
 bool auto_may_shard(const struct auto_state *s, uint32_t shards);
 
-/* All shapes of the class, the lowest bound first, very deep pipelines last, each with its first
+/* All shapes of the class, the shortest unhidden time first, very deep pipelines last, each with its first
  * placement. *out is to be freed. */
 enum status auto_list_shapes(const struct auto_state *s, struct auto_shapes *out) MUST_CHECK;
 

@@ -42,11 +42,11 @@ bool auto_divides(const struct auto_state *s, size_t size, size_t streams)
 }
 
 /* What the shapes of one number of shards, kind of sharding and microbatch size have in common: for
- * one microbatch on one device of the fastest type, seconds of all ops with the shards' reductions,
- * and of those that are made again. */
+ * one microbatch on one device of the fastest type, seconds of all ops, of the shards' reductions, and
+ * of the ops that are made again. */
 struct family {
     struct auto_shape shape;
-    double work_s, again_s[RECOMPUTE_KINDS];
+    double work_s, sums_s, again_s[RECOMPUTE_KINDS];
 };
 
 static void find_work(const struct auto_state *s, struct family *f)
@@ -106,7 +106,8 @@ static double exchanges_s(const struct auto_state *s, const struct auto_shape *s
  * the fill, d - 1, the best schedules save all but a part. With W the work of a microbatch and R its
  * reductions, on the fastest devices and links, spread evenly,
  *     bound = (m + (d - 1) / AUTO_FILL) (W + R) / d,
- * R with the exchanges of experts that are spread. */
+ * R with the exchanges of experts that are spread, where schedules hide the one behind the other:
+ * max(W, R) instead of the sum. */
 static enum status add_shape(const struct auto_state *s, const struct family *f, size_t depth,
                              size_t replicas, uint32_t experts, struct auto_shapes *all)
 {
@@ -117,7 +118,9 @@ static enum status add_shape(const struct auto_state *s, const struct family *f,
     /* the least fill: zb-v's forwards of half stages, or that of the most chunks */
     double fill = (double)(depth - 1) / AUTO_FILL;
     double times = (auto_microbatches(s, &shape) + fill) / (double)depth;
-    shape.bound_s = times * (f->work_s + exchanges_s(s, &shape));
+    double moved_s = f->sums_s + exchanges_s(s, &shape);
+    shape.unhidden_s = times * (f->work_s + moved_s);
+    shape.bound_s = experts > 1 ? times * fmax(f->work_s, moved_s) : shape.unhidden_s;
     for (int kind = 0; kind < RECOMPUTE_KINDS; kind++)
         shape.again_s[kind] = times * f->again_s[kind];
     PASS(ARRAY_ROOM(all->shape, all->n));
@@ -251,14 +254,14 @@ out:
 }
 
 /* Very deep pipelines last: only memory may ask for them; before them divided sequences. */
-static int by_bound(const void *a, const void *b)
+static int by_unhidden(const void *a, const void *b)
 {
     const struct auto_shape *x = a, *y = b;
     const double p[] = {
-        x->depth > AUTO_DEEP, x->context > 1, x->bound_s,           x->shards,  x->depth,
+        x->depth > AUTO_DEEP, x->context > 1, x->unhidden_s,        x->shards,  x->depth,
         x->microbatch_size,   x->replicas,    x->sequence_parallel, x->context, x->experts};
     const double q[] = {
-        y->depth > AUTO_DEEP, y->context > 1, y->bound_s,           y->shards,  y->depth,
+        y->depth > AUTO_DEEP, y->context > 1, y->unhidden_s,        y->shards,  y->depth,
         y->microbatch_size,   y->replicas,    y->sequence_parallel, y->context, y->experts};
     for (size_t k = 0; k < sizeof p / sizeof *p; k++)
         if (p[k] != q[k])
@@ -274,11 +277,11 @@ enum status auto_list_shapes(const struct auto_state *s, struct auto_shapes *out
     for (size_t i = 0; i < families.n; i++) {
         struct family f = {.shape = families.shape[i]};
         find_work(s, &f);
-        f.work_s += reductions_s(s, &f.shape);
+        f.sums_s = reductions_s(s, &f.shape);
         TRY(add_depths(s, &f, &all));
     }
     if (all.n > 0)
-        qsort(all.shape, all.n, sizeof *all.shape, by_bound);
+        qsort(all.shape, all.n, sizeof *all.shape, by_unhidden);
     *out = all;
     all.shape = NULL;
 out:

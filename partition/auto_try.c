@@ -198,7 +198,7 @@ static bool schedule_wanted(const struct auto_state *s, const struct schedule *s
                schedule_allows(schedule, shape->chunks);
     if (shape->depth == 1)
         return schedule == &schedule_one_f_one_b; /* all the same */
-    bool hides = schedule->hides && s->r->fixed.expert_parallel > 1;
+    bool hides = schedule->hides && shape->experts > 1;
     return (schedule->searched || hides) && schedule->chunked == (shape->chunks > 1) &&
            schedule_allows(schedule, shape->chunks);
 }
@@ -284,7 +284,7 @@ static enum status try_shape(struct auto_state *s, const struct auto_shape *shap
     return STATUS_OK;
 }
 
-/* Best bound first, so that the filters that compare with the best plan leave out most. */
+/* The most promising first, so that the filters that compare with the best plan leave out most. */
 enum status auto_try_class(struct auto_state *s)
 {
     enum status st;

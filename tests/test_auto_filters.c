@@ -111,6 +111,8 @@ static void no_filter_leaves_out_the_best_plan(void **state)
         {"gpt-tiny:layers=12", "leaf-spine:nodes=9,gpus=8", 3, 0},
         {"gpt-tiny:layers=12,hidden=256", "leaf-spine:nodes=9,gpus=8", 3, 8 << 20},
         {"gpt-tiny:layers=3,hidden=256", "leaf-spine:nodes=2,gpus=4,nic=25Gbps", 12, 8 << 20},
+        {"rmoe:layers=2,experts=4,hidden=128,heads=4", "leaf-spine:nodes=2,gpus=2,nic=25Gbps", 8,
+         0},
     };
     size_t left_out[AUTO_MOST_FILTERS] = {0};
     for (size_t k = 0; k < sizeof fixed / sizeof *fixed; k++)
