@@ -11,34 +11,16 @@
 
 enum { ARCHITECTURE_LAYERS = 1024 };
 
+/* Bits of `traits`; what each says is beside its name in traits.def. */
+enum architecture_trait_bit {
+#define TRAIT(id, name) BIT_##id,
+#include "model/traits.def"
+#undef TRAIT
+};
 enum architecture_trait {
-    TRAIT_RMS = 1 << 0,         /* norms have a weight and no bias, and no mean is taken */
-    TRAIT_GATED = 1 << 1,       /* MLP: product of an activation and a second projection */
-    TRAIT_ROPE = 1 << 2,        /* queries and keys are rotated by their position */
-    TRAIT_PRE_NORM = 1 << 3,    /* a norm before attention and MLP, one after the last layer */
-    TRAIT_BRANCH_NORM = 1 << 4, /* a norm between attention or MLP and the residual sum */
-    TRAIT_POST_NORM = 1 << 5,   /* a norm after the residual sum */
-    TRAIT_PARALLEL = 1 << 6,    /* attention and MLP read the same stream and are added at once */
-    TRAIT_ONE_NORM = 1 << 7,    /* parallel: of the same norm */
-    TRAIT_HEAD_NORM = 1 << 8,   /* queries and keys of each head are normalised */
-    TRAIT_WIDE_NORM = 1 << 9,   /* all queries are, and all keys, as one row each */
-    TRAIT_EMBEDDING_NORM = 1 << 10,
-    TRAIT_SINKS = 1 << 11,       /* one more score per head, learned */
-    TRAIT_ROUTER_BIAS = 1 << 12, /* of each expert's score, learned or corrected */
-    TRAIT_EXPERT_BIAS = 1 << 13,
-    TRAIT_SHARED_GATE = 1 << 14, /* a weight for what the shared experts give */
-    TRAIT_BOTH_WAYS = 1 << 15,   /* a token attends to later ones too */
-    TRAIT_POOLER = 1 << 16,      /* a layer over the first token, and no loss over the vocabulary */
-    TRAIT_MASKED_HEAD = 1 << 17, /* BERT's head of masked tokens */
-    TRAIT_ENCODER_DECODER = 1 << 18,
-    TRAIT_IMAGES = 1 << 19,    /* patches of an image, and a head on the class token */
-    TRAIT_POSITIONS = 1 << 20, /* positions are learned */
-    TRAIT_PLAIN_OUT = 1 << 21, /* "attention_bias" is of queries, keys and values only */
-    TRAIT_OVER_ALL =
-        1 << 22,            /* router: a softmax over all experts, of which the chosen have parts */
-    TRAIT_OFFSET = 1 << 23, /* weights of norms are 1 + parameter */
-    TRAIT_SCALED = 1 << 24, /* rows of the table of tokens count sqrt(hidden) times */
-    TRAIT_TANH = 1 << 25,   /* gated MLP: gelu, not silu */
+#define TRAIT(id, name) TRAIT_##id = 1 << BIT_##id,
+#include "model/traits.def"
+#undef TRAIT
 };
 
 /* What a layer is that not all are. */

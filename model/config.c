@@ -181,11 +181,12 @@ static enum status read_activation(const struct json_at *at, struct architecture
     return STATUS_OK;
 }
 
+/* A whole number that most files write as a fraction. */
 static enum status read_base(const struct json_at *at, struct architecture *a)
 {
     double base = 0;
     if (json_kind(at) != JSON_IS_NULL)
-        PASS(json_get_real(at, 0, 1e9, &base));
+        PASS(json_get_real(at, 0, 1 << 30, &base));
     a->base = (int64_t)base;
     return STATUS_OK;
 }

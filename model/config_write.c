@@ -3,37 +3,17 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/file.h"
 #include "core/json.h"
-#include "core/text.h"
 #include "model/config.h"
+#include "model/import.h"
 #include "model/zoo.h"
 
 const struct config_trait config_traits[] = {
-    {"rms_norm", TRAIT_RMS},
-    {"gated", TRAIT_GATED},
-    {"rope", TRAIT_ROPE},
-    {"pre_norm", TRAIT_PRE_NORM},
-    {"branch_norm", TRAIT_BRANCH_NORM},
-    {"post_norm", TRAIT_POST_NORM},
-    {"parallel", TRAIT_PARALLEL},
-    {"one_norm", TRAIT_ONE_NORM},
-    {"head_norm", TRAIT_HEAD_NORM},
-    {"wide_norm", TRAIT_WIDE_NORM},
-    {"embedding_norm", TRAIT_EMBEDDING_NORM},
-    {"sinks", TRAIT_SINKS},
-    {"router_bias", TRAIT_ROUTER_BIAS},
-    {"expert_bias", TRAIT_EXPERT_BIAS},
-    {"shared_gate", TRAIT_SHARED_GATE},
-    {"both_ways", TRAIT_BOTH_WAYS},
-    {"pooler", TRAIT_POOLER},
-    {"masked_head", TRAIT_MASKED_HEAD},
-    {"encoder_decoder", TRAIT_ENCODER_DECODER},
-    {"images", TRAIT_IMAGES},
-    {"positions", TRAIT_POSITIONS},
-    {"plain_out", TRAIT_PLAIN_OUT},
+#define TRAIT(id, name) {name, TRAIT_##id},
+#include "model/traits.def"
+#undef TRAIT
 };
 const size_t config_traits_n = sizeof config_traits / sizeof *config_traits;
 
@@ -100,19 +80,15 @@ void config_write(const struct architecture *a, FILE *out)
     json_close(&w);
 }
 
-/* "FILE:tokens=8192": the choices begin at the last colon, unless a file is called so. */
 enum status config_find(const char *spec, struct architecture *a, struct architecture_choice *c)
 {
     enum status st;
     struct json_document d = {0};
     char *path = NULL;
-    const char *colon = strrchr(spec, ':');
+    const char *choices;
     if (zoo_has(spec))
         return zoo_describe(spec, a, c);
-    const char *choices = colon && strchr(colon, '=') && access(spec, F_OK) != 0 ? colon : NULL;
-    TRY(text_copy(spec, &path));
-    if (choices)
-        path[choices - spec] = '\0';
+    TRY(import_split_choices(spec, &path, &choices));
     TRY(json_read(path, NULL, 0, &d));
     struct json_at root = json_root(&d), type, class;
     TRY(json_optional(&root, "model_type", &type));

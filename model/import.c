@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/file.h"
 #include "core/json.h"
@@ -43,6 +44,16 @@ static enum status unknown_format(const char *path)
 }
 
 /* What is chosen beside a file means something to those formats that leave something open. */
+enum status import_split_choices(const char *spec, char **path, const char **choices)
+{
+    const char *colon = strrchr(spec, ':');
+    *choices = colon && strchr(colon, '=') && access(spec, F_OK) != 0 ? colon : NULL;
+    PASS(text_copy(spec, path));
+    if (*choices)
+        (*path)[colon - spec] = '\0';
+    return STATUS_OK;
+}
+
 static enum status check_choices(const char *path, const struct import_options *o, bool takes)
 {
     if (!o->choices || takes)

@@ -64,6 +64,10 @@ enum status import_tell_members(const struct import_options *o, const struct nod
                                 char *const *name, const uint32_t *named_by) MUST_CHECK;
 void import_members_free(struct import_members *m); /* accepts {0}; leaves {0} */
 
+/* "FILE:key=value,...": the file, and the choices from the last colon on, within `spec`; NULL: there are
+ * none, or a file is called so. *path is the caller's to free. STATUS_NOMEM. */
+enum status import_split_choices(const char *spec, char **path, const char **choices) MUST_CHECK;
+
 /* Read a model in any known format: foreline's own JSON or one of the importers. `path` "-" is
  * standard input. Returns STATUS_PARSE with path:line, STATUS_IO, STATUS_INVALID, STATUS_NOMEM. */
 enum status model_import(const char *path, const struct import_options *o,

@@ -28,17 +28,6 @@ static enum status of_name(const char *spec, enum status st)
     return st == STATUS_INVALID && !is_file ? STATUS_USAGE : st;
 }
 
-/* "FILE:key=value,...": the file, and where its choices begin; NULL: there are none. */
-static enum status split_choices(const char *spec, char **path, const char **choices)
-{
-    const char *colon = strrchr(spec, ':');
-    *choices = colon && strchr(colon, '=') && access(spec, F_OK) != 0 ? colon : NULL;
-    PASS(text_copy(spec, path));
-    if (*choices)
-        (*path)[colon - spec] = '\0';
-    return STATUS_OK;
-}
-
 /* A word without a slash or a dot can only be a name of the zoo, everything else is a file. */
 enum status load_model_with(const char *spec, const struct import_options *options,
                             struct model *out)
@@ -48,7 +37,7 @@ enum status load_model_with(const char *spec, const struct import_options *optio
         return of_name(spec, zoo_build(spec, out));
     struct import_options o = *options;
     char *path = NULL;
-    enum status st = split_choices(spec, &path, &o.choices);
+    enum status st = import_split_choices(spec, &path, &o.choices);
     if (st == STATUS_OK)
         st = model_import(path, &o, out);
     free(path);

@@ -374,6 +374,49 @@ static void gpt2_is_the_zoo_s(void **state)
     model_free(&m);
 }
 
+/* What config_write() writes is read as it was: each trait and each number by itself, and the families
+ * as they are. */
+static void is_read_as_written(const struct architecture *a)
+{
+    char *text = NULL;
+    size_t length = 0;
+    struct json_document d = {0};
+    struct architecture back;
+    FILE *out = open_memstream(&text, &length);
+    assert_non_null(out);
+    config_write(a, out);
+    assert_int_equal(fclose(out), 0);
+    assert_int_equal(json_parse("config.json", text, length, NULL, 0, &d), STATUS_OK);
+    struct json_at root = json_root(&d);
+    if (config_read(&root, &back) != STATUS_OK)
+        fail_msg("%s: %s", text, error_message());
+    if (memcmp(a, &back, offsetof(struct architecture, dtype)) != 0 || a->dtype != back.dtype ||
+        a->traits != back.traits || a->listed != back.listed ||
+        memcmp(a->layer, back.layer, sizeof a->layer) != 0)
+        fail_msg("read as another: %s", text);
+    json_document_free(&d);
+    free(text);
+}
+
+static void what_is_written_is_read_as_it_was(void **state)
+{
+    (void)state;
+    enum { NUMBERS = offsetof(struct architecture, dtype) / sizeof(int64_t) };
+    for (size_t i = 0; i < transformer_families_n; i++)
+        is_read_as_written(&transformer_families[i]->usual);
+    for (size_t i = 0; i < config_traits_n; i++)
+        is_read_as_written(&(struct architecture){.traits = config_traits[i].trait});
+    for (size_t i = 0; i < NUMBERS; i++) {
+        struct architecture a = {0};
+        ((int64_t *)&a)[i] = 1;
+        is_read_as_written(&a);
+    }
+    for (enum data_type t = DATA_ANY; t < DATA_TYPES; t++)
+        is_read_as_written(&(struct architecture){.dtype = t});
+    is_read_as_written(&(struct architecture){
+        .listed = 3, .layer = {LAYER_WINDOWED, LAYER_PLAIN, LAYER_WINDOWED | LAYER_PLAIN}});
+}
+
 static void every_failing_allocation_is_survived(void **state)
 {
     (void)state;
@@ -399,6 +442,7 @@ int main(void)
         cmocka_unit_test(wrong_configurations_are_refused_in_one_line),
         cmocka_unit_test(real_configurations_are_read),
         cmocka_unit_test(gpt2_is_the_zoo_s),
+        cmocka_unit_test(what_is_written_is_read_as_it_was),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
     return cmocka_run_group_tests_name("architecture", tests, NULL, NULL);
