@@ -174,7 +174,7 @@ bool setup_of_architecture(const struct architecture *a, const struct architectu
         s->a.shared_inner = a->shared_inner > 0 ? a->shared_inner : a->shared * s->a.expert_inner;
         write_frequency(&s->a, &uneven, frequency);
         const char *copy = uneven ? arena_text(&s->keys->memory, frequency) : "";
-        s->flavor = copy; /* moe_layer_freq */
+        s->frequency = copy;
         return copy != NULL;
     }
     return true;
@@ -231,6 +231,36 @@ void setup_set_dtype(struct setup *s, enum data_type dtype)
 {
     s->dtype = (int64_t)dtype;
     s->bits = 8 * data_type_bytes(dtype);
+}
+
+/* Frameworks write "bf16", "bfloat16", "bf16-mixed", "amp_fp16", "16", "float32". */
+enum status setup_read_dtype(struct setup *s, enum data_type usual)
+{
+    static const struct {
+        const char *part;
+        enum data_type dtype;
+    } names[] = {{"fp8", DATA_fp8}, {"32", DATA_fp32}, {"bf", DATA_bf16}, {"16", DATA_fp16}};
+    /* flags that a script does not have are off */
+    bool said = s->fp8 || s->fp16 || s->bf16 || s->keys->format == KEYS_SHELL;
+    enum data_type dtype = s->fp8 ? DATA_fp8 : s->fp16 ? DATA_fp16 : s->bf16 ? DATA_bf16 : usual;
+    for (size_t i = 0; s->precision && !said && i < sizeof names / sizeof *names; i++)
+        if ((said = strstr(s->precision, names[i].part)))
+            dtype = names[i].dtype;
+    setup_set_dtype(s, dtype);
+    return said
+               ? STATUS_OK
+               : setup_add_note(s, NOTE_ASSUMED,
+                                "numbers of %" PRId64 " bits: the file says no precision", s->bits);
+}
+
+enum status setup_read_sums(struct setup *s, bool wide)
+{
+    s->reduce_bits = wide && s->tensor <= 1 ? 32 : s->bits;
+    return wide && s->reduce_bits == 16
+               ? setup_add_note(s, NOTE_LOST,
+                                "sums of gradients have 32 bits and those of tensor parallelism "
+                                "16; the plan's have 16")
+               : STATUS_OK;
 }
 
 /* ---- names of models */

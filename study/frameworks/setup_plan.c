@@ -32,9 +32,18 @@ static enum status check_degrees(struct setup *s)
         if (*all[i].value > DEGREE_MOST || *all[i].value < -1)
             return error_set(STATUS_INVALID, "%s: %s of %" PRId64, s->keys->path, all[i].name,
                              *all[i].value);
+        if (all[i].value == &s->microbatch_size && s->microbatch_size < 1)
+            PASS(setup_add_note(s, NOTE_ASSUMED, "microbatches of one sample"));
         if (i < 6 && *all[i].value < 1) /* those that count something there is one of */
             *all[i].value = 1;
     }
+    if (s->zero < 0 || s->zero > 3)
+        return error_set(STATUS_INVALID, "%s: ZeRO %" PRId64, s->keys->path, s->zero);
+    if (s->expert_tensor > 0 && s->expert > 1 && s->expert_tensor != s->tensor)
+        return setup_add_note(s, NOTE_LOST,
+                              "experts with tensor parallelism %" PRId64
+                              " of their own: they have that of all layers",
+                              s->expert_tensor);
     return STATUS_OK;
 }
 
