@@ -379,7 +379,7 @@ static enum status emit_sizes(struct shell_script *x)
         if (!v || v->value.n != 1 || strchr(v->value.word[0], KEYS_GAP))
             continue;
         snprintf(key, sizeof key, "env.%s", names[i]);
-        PASS(keys_add(x->shell.keys, key, v->value.word[0], 0));
+        PASS(keys_add(x->shell.keys, key, v->value.word[0], v->fixed ? 0 : v->line));
         x->shell.keys->key[x->shell.keys->n - 1].used = true;
     }
     return STATUS_OK;

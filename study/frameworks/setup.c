@@ -51,8 +51,7 @@ static enum status unknown_word(struct setup *s, const struct key *key, const ch
     char list[TEXT_LIST] = "";
     for (const char *const *w = r->word; *w; w++)
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", *list ? ", " : "", *w);
-    return error_set(STATUS_UNSUPPORTED, "%s:%zu: %s is '%.60s'; known here: %s", s->keys->path,
-                     key->line, key->name, text, list);
+    return keys_wrong(s->keys, key, STATUS_UNSUPPORTED, "'%.60s'; known here: %s", text, list);
 }
 
 /* One key into one member, by the kind of the row. */
@@ -65,8 +64,7 @@ static enum status read_row(struct setup *s, const struct setup_row *r, struct k
     case SETUP_NUMBER:
         PASS(keys_number(s->keys, key, &value));
         if (value < -1 || value > most)
-            return error_set(STATUS_PARSE, "%s:%zu: %s is %" PRId64, s->keys->path, key->line,
-                             key->name, value);
+            return keys_wrong(s->keys, key, STATUS_PARSE, "%" PRId64, value);
         put_number(s, r, value);
         return STATUS_OK;
     case SETUP_FLAG:
@@ -88,7 +86,7 @@ static enum status read_row(struct setup *s, const struct setup_row *r, struct k
         return STATUS_OK;
     case SETUP_LOST:
         PASS(keys_flag(s->keys, key, &on));
-        return on ? setup_add_note(s, NOTE_LOST, "%s: %s", key->name, r->word[0]) : STATUS_OK;
+        return on ? setup_add_note(s, NOTE_LOST, "%s: %s", key->name, r->lost) : STATUS_OK;
     }
     return STATUS_OK;
 }
@@ -232,7 +230,8 @@ static void print_group(const struct keys *k, size_t group, FILE *out)
     enum { SHOWN = 8 };
     size_t n = 0;
     for (size_t i = 0; i < k->n; i++) {
-        if (k->key[i].used || group_of(k->key[i].name) != group || is_repeated(k, i))
+        if (k->key[i].used || k->key[i].line == 0 || group_of(k->key[i].name) != group ||
+            is_repeated(k, i))
             continue;
         if (n == 0)
             fprintf(out, "ignored, %s:", group < GROUPS ? groups[group].group : "others");
@@ -249,12 +248,14 @@ static void print_group(const struct keys *k, size_t group, FILE *out)
 /* What changes numbers comes before what is ignored. */
 void setup_print_notes(const struct setup *s, FILE *out)
 {
-    static const char *const titles[] = {
-        [NOTE_ASSUMED] = "assumed", [NOTE_LOST] = "not expressed", [NOTE_IGNORED] = "ignored"};
-    for (enum setup_note_kind kind = 0; kind <= NOTE_IGNORED; kind++)
+    size_t set = 0;
+    static const char *const titles[] = {[NOTE_ASSUMED] = "assumed", [NOTE_LOST] = "not expressed"};
+    for (enum setup_note_kind kind = 0; kind <= NOTE_LOST; kind++)
         for (size_t i = 0; i < s->notes; i++)
             if (s->note[i].kind == kind)
                 fprintf(out, "%s: %s\n", titles[kind], s->note[i].text);
     for (size_t g = 0; g <= GROUPS; g++)
         print_group(s->keys, g, out);
+    for (const char *name; (name = keys_unused(s->keys, &set));)
+        fprintf(out, "ignored: --set %s: nothing asks for it\n", name);
 }

@@ -64,7 +64,7 @@ struct setup {
     /* what to tell the user */
     size_t notes;
     struct setup_note {
-        enum setup_note_kind { NOTE_ASSUMED, NOTE_LOST, NOTE_IGNORED } kind;
+        enum setup_note_kind { NOTE_ASSUMED, NOTE_LOST } kind;
         const char *text;
     } * note; /* [notes] */
 };
@@ -84,7 +84,7 @@ enum setup_kind {
     SETUP_NOT,  /* a flag that says the opposite of the member */
     SETUP_WORD, /* one of `word`; the member is its number */
     SETUP_TEXT,
-    SETUP_LOST /* whatever it says, a plan has no such thing: `word[0]` says what */
+    SETUP_LOST /* whatever it says, a plan has no such thing: `lost` says what */
 };
 
 struct setup_row {
@@ -95,7 +95,8 @@ struct setup_row {
     int64_t
         usual; /* what the framework takes when the key is absent; such values are not written */
     const char *const *word; /* NULL at the end */
-    bool alias;              /* another or older name, which is read and never written */
+    const char *lost;
+    bool alias; /* another or older name, which is read and never written */
 };
 
 /* Rows that are read and written, and, ALSO_, other or older names that are only read. */
@@ -115,10 +116,7 @@ struct setup_row {
     SETUP_ROW(in, name, WORD, member, .word = (words), .usual = (standard))
 #define ROW_LOST(name, text)                                                                       \
     {                                                                                              \
-        .key = (name), .kind = SETUP_LOST, .word = (const char *const[])                           \
-        {                                                                                          \
-            (text), NULL                                                                           \
-        }                                                                                          \
+        .key = (name), .kind = SETUP_LOST, .lost = (text)                                          \
     }
 #define ALSO_NUMBER(name, member) SETUP_ROW(NULL, name, NUMBER, member, .alias = true)
 #define ALSO_FLAG(name, member)   SETUP_ROW(NULL, name, FLAG, member, .alias = true)

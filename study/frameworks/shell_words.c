@@ -65,8 +65,11 @@ enum status shell_word_end(const struct shell *s, const char *text, const char *
 struct shell_variable *shell_find(struct shell *s, const char *name, size_t length)
 {
     for (size_t i = 0; i < s->variables; i++)
-        if (strlen(s->variable[i].name) == length && !memcmp(s->variable[i].name, name, length))
+        if (strlen(s->variable[i].name) == length && !memcmp(s->variable[i].name, name, length)) {
+            if (s->variable[i].fixed)
+                (void)keys_given(s->keys, name, length); /* the script asks for it */
             return &s->variable[i];
+        }
     return NULL;
 }
 
