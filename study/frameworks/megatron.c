@@ -275,7 +275,7 @@ static enum status before(struct setup *s)
     if (s->zero_keep)
         return error_set(STATUS_UNSUPPORTED, "parameters that stay gathered after the forward");
     s->replicate = s->zero_group > 0 ? s->devices / s->tensor / s->pipeline / s->zero_group : 1;
-    s->distributed = s->zero == 1;
+    s->distributed = s->zero > 0; /* Megatron-FSDP is one, with checkpoints of its own */
     s->fsdp = s->zero > 1;
     s->strategy = s->zero > 1 ? s->zero : 0;
     s->reduce_16 = s->bf16 && s->reduce_bits == 16;
@@ -311,7 +311,8 @@ static void put(void *to, const struct setup_row *row, const char *value, bool t
         fputc(*at == '_' && strcmp(row->section, "LAUNCH") != 0 ? '-' : *at, x->out);
     if (value)
         fprintf(x->out, text && strpbrk(value, "|*()[] ") ? " '%s'" : " %s", value);
-    fputc('\n', x->out);
+    fputs(strcmp(row->key, "use_megatron_fsdp") ? "\n" : "\n    --ckpt-format fsdp_dtensor\n",
+          x->out);
 }
 
 /* A script that bash takes: one array for each section of the table, in its order. */

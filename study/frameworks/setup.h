@@ -174,6 +174,8 @@ enum status setup_architecture(struct setup *s, struct architecture *out) MUST_C
 /* The inverse; false: sizes that arguments of frameworks do not say. */
 bool setup_of_architecture(const struct architecture *a, const struct architecture_choice *c,
                            struct setup *s);
+/* Models without experts have no expert parallelism, which is noted. */
+enum status setup_check_experts(struct setup *s, const struct model *m) MUST_CHECK;
 /* A settled setup as a plan, on the platform's first devices. Names of model and platform are not
  * set. STATUS_INVALID. */
 enum status setup_to_plan(struct setup *s, const struct model *m, const struct topology *t,

@@ -176,7 +176,7 @@ static enum status find_choices(const struct plan *p, const struct model *m, str
     s->recompute_unit = p->stage[0].recompute_unit;
     s->recompute = p->stage[0].recompute;
     s->sequence = p->sequence_parallel && s->tensor > 1;
-    return STATUS_OK;
+    return setup_check_experts(s, m);
 }
 
 /* O(ops + devices). */

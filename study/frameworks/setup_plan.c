@@ -144,14 +144,27 @@ static uint32_t device_of(const struct setup *s, int64_t team, int64_t replica, 
     return (uint32_t)(shard + s->tensor * (context + s->context * (team + s->pipeline * data)));
 }
 
+enum status setup_check_experts(struct setup *s, const struct model *m)
+{
+    int64_t expert = s->expert;
+    for (size_t i = 0; i < m->n; i++)
+        if (m->op[i].exchange_bytes > 0)
+            return STATUS_OK;
+    s->expert = 1;
+    return expert > 1 ? setup_add_note(s, NOTE_LOST,
+                                       "expert parallelism of %" PRId64 ": '%s' has no experts",
+                                       expert, m->name)
+                      : STATUS_OK;
+}
+
 /* Ops [first, last) on the devices of a team. */
 static enum status make_stage(const struct setup *s, size_t first, size_t last, int64_t team,
-                              bool experts, struct plan_stage *out)
+                              struct plan_stage *out)
 {
     int64_t replicas = s->devices / s->tensor / s->pipeline;
     out->replicas = (uint32_t)replicas;
     out->tensor_parallel = (uint32_t)s->tensor;
-    out->expert_parallel = experts ? (uint32_t)s->expert : 1;
+    out->expert_parallel = (uint32_t)s->expert;
     out->context_parallel = (uint32_t)s->context;
     out->recompute = (enum plan_recompute)s->recompute;
     out->recompute_unit = 1;
@@ -184,10 +197,8 @@ static enum status make_stages(struct setup *s, const struct model *m, struct pl
     struct setup_layers l = {0};
     const struct schedule *schedule;
     int64_t layer = 0;
-    bool experts = false;
+    TRY(setup_check_experts(s, m));
     TRY(schedule_find(s->schedule ? s->schedule : schedule_usual(s->chunks > 1), &schedule));
-    for (size_t i = 0; i < m->n; i++)
-        experts |= m->op[i].exchange_bytes > 0;
     TRY(setup_layers(m, &l));
     if (l.n == 0 && s->pipeline * s->chunks > 1)
         FAIL(STATUS_INVALID, "'%s' has no layers to divide into stages", m->name);
@@ -204,11 +215,8 @@ static enum status make_stages(struct setup *s, const struct model *m, struct pl
             FAIL(STATUS_INVALID, "%s: stage %zu has no layers", s->keys->path, k);
         p->stages++;
         uint32_t team = schedule_team(schedule, (uint32_t)s->pipeline, (uint32_t)k);
-        TRY(make_stage(s, first, last, team, experts, &p->stage[k]));
+        TRY(make_stage(s, first, last, team, &p->stage[k]));
     }
-    if (!experts && s->expert > 1)
-        TRY(setup_add_note(s, NOTE_LOST, "expert parallelism of %" PRId64 ": '%s' has no experts",
-                           s->expert, m->name));
 out:
     free(l.first);
     return st;
