@@ -9,8 +9,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/file.h"
-
 enum { REFERENCES_DEEP = 16, RESULT_MOST = 65536 };
 
 /* ---- the list */
@@ -21,6 +19,14 @@ enum status keys_charge(struct keys *k, size_t bytes)
     return k->bytes <= KEYS_TEXT_MOST ? STATUS_OK
                                       : error_set(STATUS_PARSE, "%s: values of more than %d bytes",
                                                   k->path, KEYS_TEXT_MOST);
+}
+
+enum status keys_keep(struct keys *k, struct file_text *text, const char **out)
+{
+    enum status st = file_text_close(text, STATUS_OK);
+    *out = st == STATUS_OK ? arena_text(&k->memory, text->text) : "";
+    free(text->text);
+    return *out ? st : STATUS_NOMEM;
 }
 
 /* Names are made alike: options lose their dashes, and parts are joined by "_". */

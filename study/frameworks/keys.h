@@ -16,6 +16,7 @@
 
 #include "core/array.h"
 #include "core/error.h"
+#include "core/file.h"
 
 enum {
     KEYS_MOST = 20000,         /* keys of a file */
@@ -67,6 +68,8 @@ const char *keys_unused(const struct keys *k, size_t *at);
 /* "path:line: NAME is ...", or, of a value by --set, "--set: NAME is ..."; returns `st`. */
 enum status keys_wrong(const struct keys *k, const struct key *key, enum status st, const char *fmt,
                        ...) PRINTF_LIKE(4, 5);
+/* Close the text and keep it in the arena. */
+enum status keys_keep(struct keys *k, struct file_text *text, const char **out) MUST_CHECK;
 /* Count so many bytes of values; STATUS_PARSE when they are too many. */
 enum status keys_charge(struct keys *k, size_t bytes) MUST_CHECK;
 

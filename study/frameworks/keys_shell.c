@@ -98,22 +98,6 @@ static enum status consider(struct shell_script *x, const struct shell_raw *word
     return STATUS_OK;
 }
 
-/* Three-valued logic: what is unknown stands unless the other side decides. */
-static enum shell_truth with(enum shell_truth before, char sign, enum shell_truth t)
-{
-    if (sign == '&')
-        return before == SHELL_TRUE    ? t
-               : before == SHELL_FALSE ? before
-               : t == SHELL_FALSE      ? t
-                                       : before;
-    if (sign == '|')
-        return before == SHELL_FALSE  ? t
-               : before == SHELL_TRUE ? before
-               : t == SHELL_TRUE      ? t
-                                      : before;
-    return t;
-}
-
 /* Assignments, tests and commands. What stands behind && and || happens as the test before says. */
 static enum status simple(struct shell_script *x, const struct shell_raw *w, size_t n)
 {
@@ -137,7 +121,7 @@ static enum status simple(struct shell_script *x, const struct shell_raw *w, siz
             PASS(consider(x, w + i, n - i));
         t = i < n && x->condition ? SHELL_UNKNOWN : SHELL_TRUE;
     }
-    x->decided = with(x->decided, x->joined, t);
+    x->decided = shell_with(x->decided, x->joined, t);
     return STATUS_OK;
 }
 

@@ -170,13 +170,12 @@ static const struct {
     const char *group, *part[24];
 } groups[] = {
     {"learning rate and regularisation",
-     {"lr",       "min_lr",   "weight_decay", "warmup",        "decay",       "adam_",
-      "betas",    "eps",      "clip_grad",    "gradient_clip", "dropout",     "loss_scale",
-      "momentum", "sched",    "scheduler",    "optim",         "init_method", "_std",
-      "seed",     "max_norm", "hysteresis",   "fp16",          "loss"}},
+     {"lr", "warmup", "decay", "adam_", "betas", "eps", "clip_grad", "gradient_clip", "dropout",
+      "momentum", "sched", "optim", "init_method", "_std", "seed", "max_norm", "hysteresis", "fp16",
+      "loss"}},
     {"data and tokenizer",
-     {"data", "token", "vocab", "merge", "split", "dataset", "loader", "mmap", "num_workers",
-      "train_samples", "train_iters", "train_tokens", "shuffle", "eod", "reset_"}},
+     {"data", "token", "vocab", "merge", "split", "loader", "mmap", "num_workers", "train_samples",
+      "train_iters", "shuffle", "eod", "reset_"}},
     {"checkpoints, evaluation and logs",
      {"save",  "load",        "ckpt",       "checkpoint", "log",         "eval",
       "wandb", "tensorboard", "profil",     "metrics",    "exp_manager", "monitor",
@@ -198,9 +197,7 @@ static bool is_about(const char *key, size_t group)
 {
     for (size_t k = 0; k < 24 && groups[group].part[k]; k++) {
         const char *at = strstr(key, groups[group].part[k]);
-        bool whole =
-            at && strlen(groups[group].part[k]) < 4; /* short ones are words of their own */
-        if (at && (!whole || at == key || strchr("_.", at[-1])))
+        if (at && (strlen(groups[group].part[k]) >= 4 || at == key || strchr("_.", at[-1])))
             return true;
     }
     return false;

@@ -15,22 +15,39 @@ static int64_t usual_inner(const struct setup *s)
     return s->gated ? 4 * s->a.hidden * 2 / 3 / 64 * 64 : 4 * s->a.hidden;
 }
 
+/* Members that are one trait. */
+#define FLAG(member, trait_)                                                                       \
+    {                                                                                              \
+        offsetof(struct setup, member), trait_                                                     \
+    }
+static const struct {
+    size_t offset;
+    uint32_t trait;
+} flags[] = {FLAG(rms, TRAIT_RMS),
+             FLAG(gated, TRAIT_GATED),
+             FLAG(head_norm, TRAIT_HEAD_NORM),
+             FLAG(router_bias, TRAIT_ROUTER_BIAS),
+             FLAG(shared_gate, TRAIT_SHARED_GATE),
+             FLAG(embedding_norm, TRAIT_EMBEDDING_NORM),
+             FLAG(parallel, TRAIT_PARALLEL),
+             FLAG(encoder_decoder, TRAIT_ENCODER_DECODER)};
+
+enum { FLAGS = sizeof flags / sizeof *flags };
+static int64_t *flag_of(struct setup *s, size_t i)
+{
+    return (void *)((char *)s + flags[i].offset);
+}
+
 /* What families.def has for the families that arguments can say: GPT, Llama and their mixtures, BERT, T5. */
-static uint32_t traits_of(const struct setup *s)
+static uint32_t traits_of(struct setup *s)
 {
     uint32_t traits = TRAIT_PRE_NORM;
     if (s->masked) /* Devlin et al., NAACL 2019: as model/families.def has it */
         return family_find("bert")->usual.traits ^ (TRAIT_POOLER | TRAIT_MASKED_HEAD);
-    traits |= s->rms ? TRAIT_RMS : 0;
-    traits |= s->gated ? TRAIT_GATED : 0;
     traits |= s->positions == POSITIONS_ROPE ? TRAIT_ROPE : 0;
     traits |= s->positions == POSITIONS_LEARNED ? TRAIT_POSITIONS : 0;
-    traits |= s->head_norm ? TRAIT_HEAD_NORM : 0;
-    traits |= s->router_bias ? TRAIT_ROUTER_BIAS : 0;
-    traits |= s->shared_gate ? TRAIT_SHARED_GATE : 0;
-    traits |= s->embedding_norm ? TRAIT_EMBEDDING_NORM : 0;
-    traits |= s->parallel ? TRAIT_PARALLEL : 0;
-    traits |= s->encoder_decoder ? TRAIT_ENCODER_DECODER : 0;
+    for (size_t i = 0; i < FLAGS; i++)
+        traits |= *flag_of(s, i) ? flags[i].trait : 0;
     return traits;
 }
 
@@ -155,11 +172,8 @@ bool setup_of_architecture(const struct architecture *a, const struct architectu
     s->a.inner = a->inner > 0 ? a->inner : 4 * a->hidden;
     s->a.kv_heads = a->kv_heads > 0 ? a->kv_heads : a->heads;
     s->a.head = a->head > 0 ? a->head : a->heads > 0 ? a->hidden / a->heads : 0;
-    s->rms = (a->traits & TRAIT_RMS) != 0;
-    s->gated = (a->traits & TRAIT_GATED) != 0;
-    s->head_norm = (a->traits & TRAIT_HEAD_NORM) != 0;
-    s->router_bias = (a->traits & TRAIT_ROUTER_BIAS) != 0;
-    s->shared_gate = (a->traits & TRAIT_SHARED_GATE) != 0;
+    for (size_t i = 0; i < FLAGS; i++)
+        *flag_of(s, i) = (a->traits & flags[i].trait) != 0;
     s->positions = a->traits & TRAIT_ROPE        ? POSITIONS_ROPE
                    : a->traits & TRAIT_POSITIONS ? POSITIONS_LEARNED
                                                  : POSITIONS_NONE;

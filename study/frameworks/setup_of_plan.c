@@ -40,9 +40,7 @@ static enum status find_cut(const struct plan *p, const struct model *m, struct 
     TRY(setup_layers(m, &l));
     s->stages = p->stages;
     s->a.layers = (int64_t)l.n;
-    s->cut = arena_new(&s->keys->memory, p->stages, sizeof *s->cut);
-    if (!s->cut)
-        FAIL(STATUS_NOMEM, "out of memory");
+    TRY(ARENA_NEW(&s->keys->memory, s->cut, p->stages));
     for (size_t k = 0; k < p->stages; k++) {
         const struct plan_stage *stage = &p->stage[k];
         size_t first = stage->op[0], last = stage->op[stage->ops - 1] + 1;

@@ -144,11 +144,8 @@ static enum status read_parts(struct setup *s)
             fputc('t', f.stream);
         else if (*at == ']' && at[1] == ',')
             fputc('|', f.stream);
-    enum status st = file_text_close(&f, STATUS_OK);
-    s->layout = st == STATUS_OK ? arena_text(&s->keys->memory, f.text) : NULL;
-    free(f.text);
     s->first_layers = s->last_layers = 0;
-    return s->layout ? STATUS_OK : STATUS_NOMEM;
+    return keys_keep(s->keys, &f, &s->layout);
 }
 
 /* A local batch is of one rank and one step: with a pipeline it is divided into microbatches, without
@@ -250,10 +247,7 @@ static enum status write_parts(struct setup *s)
         fputc(']', f.stream);
     }
     fputc(']', f.stream);
-    enum status st = file_text_close(&f, STATUS_OK);
-    s->layout = st == STATUS_OK ? arena_text(&s->keys->memory, f.text) : NULL;
-    free(f.text);
-    return s->layout ? STATUS_OK : STATUS_NOMEM;
+    return keys_keep(s->keys, &f, &s->layout);
 }
 
 /* Of one stage there is nothing to schedule. */
