@@ -95,8 +95,8 @@ struct setup_row {
     int64_t
         usual; /* what the framework takes when the key is absent; such values are not written */
     const char *const *word; /* NULL at the end */
-    const char *lost;
-    bool alias; /* another or older name, which is read and never written */
+    const char *lost;        /* what is not expressed */
+    bool alias;              /* another or older name, which is read and never written */
 };
 
 /* Rows that are read and written, and, ALSO_, other or older names that are only read. */

@@ -64,6 +64,7 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("parallelism", "expert_tensor_parallel_degree", expert_tensor, 0),
     ROW_WORD("activation_checkpoint", "mode", granularity, words_granularities, 0),
     ALSO_TEXT("activation_checkpoint", recomputed),
+    ALSO_TEXT("converters", converters),
     ALSO_TEXT("hf_assets_path", weights),
     ALSO_TEXT("model_spec", flavor),
 
@@ -182,10 +183,9 @@ static enum status read_sums(struct setup *s)
 /* Types of products: float8 is known here, others are said. */
 static enum status read_converters(struct setup *s)
 {
-    struct key *key = keys_find(s->keys, "converters");
-    s->fp8 = key && key->text && strstr(key->text, "loat8");
-    if (!s->fp8 && key && key->text && strstr(key->text, "Converter"))
-        return setup_add_note(s, NOTE_LOST, "converters: %.80s", key->text);
+    s->fp8 = words_have(s->converters, "loat8");
+    if (!s->fp8 && words_have(s->converters, "Converter"))
+        return setup_add_note(s, NOTE_LOST, "converters: %.80s", s->converters);
     return STATUS_OK;
 }
 
