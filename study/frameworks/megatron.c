@@ -147,13 +147,12 @@ static bool recognises(const struct keys *k)
 }
 
 /* "gpu:8" */
-static enum status read_gres(struct setup *s)
+static void read_gres(struct setup *s)
 {
     struct key *gres = keys_find(s->keys, "sbatch.gres");
     const char *colon = gres && gres->text ? strrchr(gres->text, ':') : NULL;
     if (colon && s->per_node < 2 && !strncmp(gres->text, "gpu", 3))
         s->per_node = strtol(colon + 1, NULL, 10);
-    return STATUS_OK;
 }
 
 /* Kinds of models by the program or the experiment's name. */
@@ -236,7 +235,7 @@ static void read_partition(struct setup *s)
 /* In the order of dependence: widths of numbers before sizes of buckets in bytes. */
 static enum status after(struct setup *s)
 {
-    PASS(read_gres(s));
+    read_gres(s);
     find_kind(s);
     read_partition(s);
     read_steps(s);

@@ -20,6 +20,17 @@ const struct framework *const frameworks[] = {
 #undef FRAMEWORK
 const size_t frameworks_n = sizeof frameworks / sizeof *frameworks;
 
+enum status framework_recognise(const struct keys *k, const struct framework **out)
+{
+    char known[TEXT_LIST];
+    for (size_t i = 0; i < frameworks_n; i++)
+        if ((*out = frameworks[i])->recognises(k))
+            return STATUS_OK;
+    return error_set(STATUS_UNSUPPORTED,
+                     "%s: no arguments of a framework in it that is known here; there are %s",
+                     k->path, text_list(frameworks, frameworks_n, known));
+}
+
 /* Frameworks that are only imported are left out. */
 const char *framework_name(size_t i)
 {

@@ -161,6 +161,8 @@ struct framework {
 #undef FRAMEWORK
 extern const struct framework *const frameworks[]; /* [frameworks_n] */
 extern const size_t frameworks_n;
+/* The framework whose keys these are. STATUS_UNSUPPORTED: none, with the names of all. */
+enum status framework_recognise(const struct keys *k, const struct framework **out) MUST_CHECK;
 const char *
 framework_name(size_t i); /* of those that plans are exported to; NULL behind the last */
 
@@ -185,6 +187,12 @@ enum status setup_to_plan(struct setup *s, const struct model *m, const struct t
 enum status setup_of_plan(const struct plan *p, const struct model *m, const struct topology *t,
                           struct setup *s) MUST_CHECK;
 
+/* Where the transformer layers of a model begin. */
+struct setup_layers {
+    size_t n;      /* layers: neighbours among the ops whose names begin with the same "h3." */
+    size_t *first; /* [n + 1] their first ops, and the op behind the last one; malloc'd */
+};
+enum status setup_layers(const struct model *m, struct setup_layers *out) MUST_CHECK;
 /* Layers per stage of a model of so many, from what was said about it; pipeline >= 1, and chunks >= 1
  * unless they follow. STATUS_INVALID. */
 enum status setup_cut(struct setup *s, int64_t layers) MUST_CHECK;

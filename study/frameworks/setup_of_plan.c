@@ -6,7 +6,6 @@
 
 #include "core/schedule.h"
 #include "study/frameworks/setup.h"
-#include "study/frameworks/setup_layers.h"
 
 /* ---- stages */
 

@@ -7,7 +7,6 @@
 #include "core/schedule.h"
 #include "core/text.h"
 #include "study/frameworks/setup.h"
-#include "study/frameworks/setup_layers.h"
 
 enum { DEGREE_MOST = 1 << 20 };
 
