@@ -44,7 +44,7 @@ static enum status after(struct setup *s)
 {
     s->pipeline = s->chunks = s->context = s->expert = 1;
     PASS(setup_read_dtype(s, DATA_fp32));
-    s->reduce_bits = words_have(s->sums, "32") ? 32 : s->bits;
+    PASS(setup_read_sums(s, words_have(s->sums, "32")));
     s->zero_group = s->zero_group > 0 ? s->zero_group : 0;
     s->optimizer = s->optimizer_name && !strcasecmp(s->optimizer_name, "SGD");
     bool overlap = s->overlap || (s->zero == 3 && !keys_has(s->keys, "overlap_comm"));

@@ -117,6 +117,12 @@ struct key *keys_find(struct keys *k, const char *name)
     return found && is_null(found->text) ? NULL : found;
 }
 
+const char *keys_said(struct keys *k, const char *name)
+{
+    const struct key *key = keys_find(k, name);
+    return key && key->text ? key->text : "";
+}
+
 bool keys_has(const struct keys *k, const char *name)
 {
     for (size_t i = 0; i < k->n; i++)

@@ -76,6 +76,8 @@ enum status keys_charge(struct keys *k, size_t bytes) MUST_CHECK;
 /* The last key whose path ends with `name`; NULL: none, or its value is null. It and all of the same
  * path count as used. */
 struct key *keys_find(struct keys *k, const char *name);
+/* Its text as it stands in the file; "": none. */
+const char *keys_said(struct keys *k, const char *name);
 /* Is there such a key? It does not count as used. */
 bool keys_has(const struct keys *k, const char *name);
 /* Its text with references to other keys ("${.hidden_size}", "${multiply:4, ${a.b}}") replaced.

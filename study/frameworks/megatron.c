@@ -149,9 +149,8 @@ static bool recognises(const struct keys *k)
 /* "gpu:8" */
 static void read_gres(struct setup *s)
 {
-    struct key *gres = keys_find(s->keys, "sbatch.gres");
-    const char *colon = gres && gres->text ? strrchr(gres->text, ':') : NULL;
-    if (colon && s->per_node < 2 && !strncmp(gres->text, "gpu", 3))
+    const char *gres = keys_said(s->keys, "sbatch.gres"), *colon = strrchr(gres, ':');
+    if (colon && s->per_node < 2 && !strncmp(gres, "gpu", 3))
         s->per_node = strtol(colon + 1, NULL, 10);
 }
 
@@ -204,8 +203,7 @@ static void read_zero(struct setup *s)
 /* "0:384 200B:768": the last one, where nothing else says the batch. */
 static void read_steps(struct setup *s)
 {
-    struct key *key = keys_find(s->keys, "step_batch_size_schedule");
-    const char *last = key && key->text ? strrchr(key->text, ':') : NULL;
+    const char *last = strrchr(keys_said(s->keys, "step_batch_size_schedule"), ':');
     if (last && s->batch == 0)
         s->batch = strtol(last + 1, NULL, 10);
 }
@@ -227,8 +225,7 @@ static enum status read_deepspeed_experts(struct setup *s)
 /* Megatron-DeepSpeed's --pp-partition-method 'type:transformer|embedding': both ends count. */
 static void read_partition(struct setup *s)
 {
-    struct key *method = keys_find(s->keys, "pp_partition_method");
-    if (method && method->text && strstr(method->text, "embedding"))
+    if (strstr(keys_said(s->keys, "pp_partition_method"), "embedding"))
         s->count_embedding = s->count_head = 1;
 }
 
@@ -244,7 +241,7 @@ static enum status after(struct setup *s)
         s->positions = s->positions <= POSITIONS_YARN ? POSITIONS_ROPE : POSITIONS_NONE;
     PASS(read_recompute(s));
     PASS(setup_read_dtype(s, DATA_fp32));
-    PASS(setup_read_sums(s, s->bits == 16 && !s->reduce_16 && (!s->fp16 || s->wide_sums)));
+    PASS(setup_read_sums(s, !s->reduce_16 && (!s->fp16 || s->wide_sums)));
     read_zero(s);
     if (s->devices < 1)
         s->devices = setup_times(s->nodes, s->per_node);

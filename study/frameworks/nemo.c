@@ -116,7 +116,7 @@ static enum status read_optimizer(struct setup *s)
     PASS(setup_read_dtype(s, DATA_bf16));
     if (s->overlap)
         s->bucket_bytes = (s->bucket_mib > 0 ? s->bucket_mib : 100) << 20;
-    return setup_read_sums(s, s->bits == 16 && s->dtype != DATA_fp16 && !words_have(s->sums, "16"));
+    return setup_read_sums(s, s->dtype != DATA_fp16 && !words_have(s->sums, "16"));
 }
 
 /* What several names say together. */

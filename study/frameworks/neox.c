@@ -90,7 +90,7 @@ static enum status after(struct setup *s)
     s->no_bias |= s->gated; /* gated MLPs have none */
     s->qkv_bias = !s->qkv_bias && s->no_bias;
     PASS(setup_read_dtype(s, DATA_fp32));
-    s->reduce_bits = s->wide_sums && s->tensor <= 1 ? 32 : s->bits;
+    PASS(setup_read_sums(s, s->wide_sums));
     s->recompute = s->all_layers ? RECOMPUTE_FULL : RECOMPUTE_NONE;
     s->optimizer = s->optimizer_name && !strcasecmp(s->optimizer_name, "sgd");
     if (s->overlap && s->zero > 0 && s->zero < 3)

@@ -59,8 +59,7 @@ static int64_t vocabulary_of_tokenizer(struct setup *s)
     struct architecture a;
     struct architecture_choice c;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        struct key *key = keys_find(s->keys, names[i]);
-        const char *model = key && key->text ? setup_model_of(s, key->text) : NULL;
+        const char *model = setup_model_of(s, keys_said(s->keys, names[i]));
         if (model && config_find(model, &a, &c) == STATUS_OK)
             return a.vocabulary;
     }

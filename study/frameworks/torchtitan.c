@@ -87,8 +87,7 @@ static bool recognises(const struct keys *k)
 /* In Python the family is in the function's name: "deepseek_v3_16b_hybridep" of flavour "16B". */
 static void family_of_function(struct setup *s, const char *flavor, char *out, size_t room)
 {
-    struct key *config = keys_find(s->keys, "config");
-    const char *name = config && config->text ? config->text : "";
+    const char *name = keys_said(s->keys, "config");
     size_t n = strlen(flavor);
     for (const char *at = name; n > 0 && *at; at++)
         if (!strncasecmp(at, flavor, n) && at > name)
