@@ -148,14 +148,6 @@ out:
     return st;
 }
 
-static const struct framework *recognised(const struct keys *k)
-{
-    for (size_t i = 0; i < frameworks_n; i++)
-        if (frameworks[i]->recognises(k))
-            return frameworks[i];
-    return NULL;
-}
-
 static void assert_same_model(const struct model *a, const struct model *b)
 {
     assert_int_equal(a->n, b->n);
@@ -218,10 +210,12 @@ static void read_back(struct round *r, bool sizes)
     struct plan p = {0};
     struct model m = {0};
     struct architecture a;
+    const struct framework *f;
     r->back = (struct keys){0};
     r->in = (struct setup){.keys = &r->back};
     if (keys_parse(path, r->text, strlen(r->text), &r->back) != STATUS_OK ||
-        recognised(&r->back) != r->f || setup_read(&r->in, r->f->row, r->f->rows) != STATUS_OK ||
+        framework_recognise(&r->back, &f) != STATUS_OK || f != r->f ||
+        setup_read(&r->in, r->f->row, r->f->rows) != STATUS_OK ||
         r->f->after(&r->in) != STATUS_OK ||
         setup_settle(&r->in, sizes ? 0 : r->out.devices) != STATUS_OK)
         fail_msg("%s of\n%s", error_message(), r->text);

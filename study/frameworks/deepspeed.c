@@ -6,7 +6,7 @@
 #include <strings.h>
 
 #include "study/frameworks/nested.h"
-#include "study/frameworks/setup.h"
+#include "study/frameworks/words.h"
 
 static const struct setup_row rows[] = {
     ROW_NUMBER("", "train_batch_size", batch, 0),
@@ -18,8 +18,8 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("", "zero_optimization.mics_shard_size", zero_group, -1),
     ROW_FLAG("", "bf16.enabled", bf16),
     ROW_FLAG("", "fp16.enabled", fp16),
-    ROW_TEXT("", "communication_data_type", precision),
-    ROW_TEXT("", "optimizer.type", strategy_text),
+    ROW_TEXT("", "communication_data_type", sums),
+    ROW_TEXT("", "optimizer.type", optimizer_name),
     ROW_NUMBER("", "tensor_parallel.autotp_size", tensor, 1),
 
     ROW_LOST("zero_optimization.offload_optimizer.device", "nothing is kept in the host's memory"),
@@ -43,12 +43,10 @@ static bool recognises(const struct keys *k)
 static enum status after(struct setup *s)
 {
     s->pipeline = s->chunks = s->context = s->expert = 1;
-    setup_set_dtype(s, s->fp16 ? DATA_fp16 : s->bf16 ? DATA_bf16 : DATA_fp32);
-    s->reduce_bits = s->precision && strstr(s->precision, "32") ? 32 : s->bits;
+    PASS(setup_read_dtype(s, DATA_fp32));
+    PASS(setup_read_sums(s, words_have(s->sums, "32")));
     s->zero_group = s->zero_group > 0 ? s->zero_group : 0;
-    s->optimizer = s->strategy_text && !strcasecmp(s->strategy_text, "SGD");
-    if (s->zero < 0 || s->zero > 3)
-        return error_set(STATUS_INVALID, "%s: ZeRO %" PRId64, s->keys->path, s->zero);
+    s->optimizer = s->optimizer_name && !strcasecmp(s->optimizer_name, "SGD");
     bool overlap = s->overlap || (s->zero == 3 && !keys_has(s->keys, "overlap_comm"));
     if (overlap && s->zero > 0 && s->zero < 3)
         s->bucket_bytes =
@@ -80,28 +78,17 @@ static enum status before(struct setup *s)
         return error_set(STATUS_UNSUPPORTED, "ZeRO %" PRId64 " over some of the replicas", s->zero);
     if (s->zero_keep)
         return error_set(STATUS_UNSUPPORTED, "parameters that stay gathered");
-    if (s->bucket_bytes > 0 && (s->zero == 0 || s->zero == 3))
+    if (s->bucket_bytes > 0 && (s->zero == 0 || s->zero == 3)) {
         PASS(setup_add_note(s, NOTE_LOST, "buckets of %" PRId64 " bytes with ZeRO %" PRId64,
                             s->bucket_bytes, s->zero));
-    if (s->bucket_bytes > 0 && s->zero > 0 && s->zero < 3) {
-        s->overlap = 1;
-        s->bucket_elements = s->bucket_bytes * 8 / s->reduce_bits;
+        s->bucket_bytes = 0;
     }
-    if (s->bucket_elements * s->reduce_bits / 8 != s->bucket_bytes && s->overlap)
-        return error_set(STATUS_UNSUPPORTED, "buckets of %" PRId64 " bytes: no whole numbers",
-                         s->bucket_bytes);
-    if (s->reduce_bits > s->bits && s->tensor > 1)
-        return error_set(STATUS_UNSUPPORTED, "sums of tensor parallelism of %" PRId64 " bits",
-                         s->reduce_bits);
-    if (s->reduce_bits < s->bits)
-        return error_set(STATUS_UNSUPPORTED, "sums of %" PRId64 " bits in a model of %" PRId64,
-                         s->reduce_bits, s->bits);
-    s->fp16 = s->dtype == DATA_fp16;
-    s->bf16 = s->bits == 16 && !s->fp16;
-    if (s->dtype == DATA_fp8)
+    PASS(words_write_types(s));
+    PASS(words_check_sums(s));
+    if (s->fp8)
         return error_set(STATUS_UNSUPPORTED, "numbers of fp8");
-    s->precision = s->reduce_bits > s->bits ? "fp32" : NULL;
-    s->strategy_text = s->optimizer ? "SGD" : "AdamW";
+    s->sums = s->reduce_bits > s->bits ? "fp32" : NULL;
+    s->optimizer_name = s->optimizer ? "SGD" : "AdamW";
     s->zero_group = s->zero_group > 0 ? s->zero_group : -1;
     return setup_add_note(s, NOTE_LOST, "the model, which is in the program");
 }

@@ -3,12 +3,11 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-
-#include "core/file.h"
 
 enum { REFERENCES_DEEP = 16, RESULT_MOST = 65536 };
 
@@ -20,6 +19,14 @@ enum status keys_charge(struct keys *k, size_t bytes)
     return k->bytes <= KEYS_TEXT_MOST ? STATUS_OK
                                       : error_set(STATUS_PARSE, "%s: values of more than %d bytes",
                                                   k->path, KEYS_TEXT_MOST);
+}
+
+enum status keys_keep(struct keys *k, struct file_text *text, const char **out)
+{
+    enum status st = file_text_close(text, STATUS_OK);
+    *out = st == STATUS_OK ? arena_text(&k->memory, text->text) : "";
+    free(text->text);
+    return *out ? st : STATUS_NOMEM;
 }
 
 /* Names are made alike: options lose their dashes, and parts are joined by "_". */
@@ -47,9 +54,37 @@ enum status keys_add(struct keys *k, const char *name, const char *text, size_t 
 const char *keys_given(const struct keys *k, const char *name, size_t length)
 {
     for (size_t i = 0; i < k->sets; i++)
-        if (!strncmp(k->set[i], name, length) && k->set[i][length] == '=')
+        if (!strncmp(k->set[i], name, length) && k->set[i][length] == '=') {
+            k->asked[i] = true;
             return k->set[i] + length + 1;
+        }
     return NULL;
+}
+
+/* Their keys are the last ones. */
+const char *keys_unused(const struct keys *k, size_t *at)
+{
+    for (; *at < k->sets; ++*at) {
+        const struct key *key = &k->key[k->n - k->sets + *at];
+        if (!k->asked[*at] && !key->used) {
+            ++*at;
+            return key->name;
+        }
+    }
+    return NULL;
+}
+
+enum status keys_wrong(const struct keys *k, const struct key *key, enum status st, const char *fmt,
+                       ...)
+{
+    char why[512];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(why, sizeof why, fmt, args);
+    va_end(args);
+    if (key->line == 0)
+        return error_set(st, "--set: %s is %s", key->name, why);
+    return error_set(st, "%s:%zu: %s is %s", k->path, key->line, key->name, why);
 }
 
 /* Does the path end with the name, at the beginning of a part? */
@@ -80,6 +115,12 @@ struct key *keys_find(struct keys *k, const char *name)
             found->used = true;
         }
     return found && is_null(found->text) ? NULL : found;
+}
+
+const char *keys_said(struct keys *k, const char *name)
+{
+    const struct key *key = keys_find(k, name);
+    return key && key->text ? key->text : "";
 }
 
 bool keys_has(const struct keys *k, const char *name)
@@ -174,8 +215,7 @@ static enum status resolve(struct keys *k, const struct key *key, const char *te
         return STATUS_OK;
     }
     if (depth > REFERENCES_DEEP)
-        return error_set(STATUS_PARSE, "%s:%zu: %s: references that lead too far", k->path,
-                         key->line, key->name);
+        return keys_wrong(k, key, STATUS_PARSE, "made of references that lead too far");
     const char *inner = arena_text_n(&k->memory, open + 2, (size_t)(close - open - 2));
     if (!inner)
         return STATUS_NOMEM;
@@ -184,8 +224,7 @@ static enum status resolve(struct keys *k, const struct key *key, const char *te
     PASS(resolve(k, key, close + 1, depth + 1, &rest));
     size_t size = (size_t)(open - text) + strlen(value) + strlen(rest) + 1;
     if (size > RESULT_MOST)
-        return error_set(STATUS_PARSE, "%s:%zu: %s: a value of more than %d bytes", k->path,
-                         key->line, key->name, RESULT_MOST);
+        return keys_wrong(k, key, STATUS_PARSE, "a value of more than %d bytes", RESULT_MOST);
     PASS(keys_charge(k, size));
     char *whole = arena_new(&k->memory, size, 1);
     if (!whole)
@@ -204,16 +243,14 @@ enum status keys_text(struct keys *k, struct key *key, const char **out)
     PASS(resolve(k, key, given ? given : text, 0, &text));
     const char *gap = strchr(text, KEYS_GAP), *end = gap ? strchr(gap, KEYS_GAP_END) : NULL;
     if (gap && end && gap[1] == '(')
-        return error_set(STATUS_INVALID,
-                         "%s:%zu: %s is the output of a command, and nothing is executed here; "
-                         "--set %s=VALUE says it",
-                         k->path, key->line, key->name, key->name);
+        return keys_wrong(k, key, STATUS_INVALID,
+                          "the output of a command, and nothing is executed here; "
+                          "--set %s=VALUE says it",
+                          key->name);
     if (gap && end)
-        return error_set(STATUS_INVALID,
-                         "%s:%zu: %s is in '%.*s', which the file does not set; --set %.*s=VALUE "
-                         "does",
-                         k->path, key->line, key->name, (int)(end - gap - 1), gap + 1,
-                         (int)(end - gap - 1), gap + 1);
+        return keys_wrong(k, key, STATUS_INVALID,
+                          "in '%.*s', which the file does not set; --set %.*s=VALUE does",
+                          (int)(end - gap - 1), gap + 1, (int)(end - gap - 1), gap + 1);
     *out = text;
     return STATUS_OK;
 }
@@ -257,13 +294,11 @@ enum status keys_number(struct keys *k, struct key *key, int64_t *out)
     PASS(keys_text(k, key, &text));
     double value = !strcasecmp(text, "true") ? 1 : !strcasecmp(text, "false") ? 0 : product(text);
     if (is_placeholder(text) && isnan(value))
-        return error_set(STATUS_INVALID,
-                         "%s:%zu: %s is '%.60s', a placeholder; --set %.60s=N says "
-                         "what it stands for",
-                         k->path, key->line, key->name, text, text);
+        return keys_wrong(k, key, STATUS_INVALID,
+                          "'%.60s', a placeholder; --set %.60s=N says what it stands for", text,
+                          text);
     if (isnan(value) || value != floor(value) || fabs(value) > 1e15)
-        return error_set(STATUS_PARSE, "%s:%zu: %s is '%.60s', expected a whole number", k->path,
-                         key->line, key->name, text);
+        return keys_wrong(k, key, STATUS_PARSE, "'%.60s', expected a whole number", text);
     *out = (int64_t)value;
     return STATUS_OK;
 }
@@ -278,10 +313,10 @@ enum status keys_flag(struct keys *k, struct key *key, bool *out)
         return STATUS_OK; /* what follows a flag in a script is not its value */
     PASS(keys_text(k, key, &text));
     if (is_placeholder(text) && strcasecmp(text, "true") != 0)
-        return error_set(STATUS_INVALID,
-                         "%s:%zu: %s is '%.60s', a placeholder; --set %.60s=true "
-                         "or false says what it stands for",
-                         k->path, key->line, key->name, text, text);
+        return keys_wrong(k, key, STATUS_INVALID,
+                          "'%.60s', a placeholder; --set %.60s=true or false says what it stands "
+                          "for",
+                          text, text);
     for (size_t i = 0; i < sizeof no / sizeof *no; i++)
         if (!strcasecmp(text, no[i]))
             *out = false;
@@ -337,6 +372,7 @@ enum status keys_parse(const char *path, const char *text, size_t length, struct
         memchr(text, KEYS_GAP_END, length))
         return error_set(STATUS_PARSE, "%s: no text: it has control characters", path);
     k->format = format_of(path, text);
+    PASS(ARENA_NEW(&k->memory, k->asked, k->sets));
     PASS(reader[k->format](k, text, length));
     for (size_t i = 0; i < k->sets; i++) { /* after the file, so that they stand instead of it */
         size_t name = strcspn(k->set[i], "=");
@@ -344,7 +380,6 @@ enum status keys_parse(const char *path, const char *text, size_t length, struct
         if (!key)
             return STATUS_NOMEM;
         PASS(keys_add(k, key, k->set[i] + name + 1, 0));
-        k->key[k->n - 1].used = true;
     }
     return STATUS_OK;
 }

@@ -16,6 +16,7 @@
 
 #include "core/array.h"
 #include "core/error.h"
+#include "core/file.h"
 
 enum {
     KEYS_MOST = 20000,         /* keys of a file */
@@ -28,8 +29,8 @@ enum {
 struct key {
     const char *name; /* path of names, joined by dots; without leading "--", "_" for "-" */
     const char *text; /* NULL: a flag without a value */
-    size_t line;
-    bool used; /* something was made of it; others are reported */
+    size_t line;      /* 0: of --set */
+    bool used;        /* something was made of it; others are reported */
 };
 
 /* In which language the file was written. */
@@ -44,6 +45,7 @@ struct keys {
     struct key *key;
     size_t sets;
     const char *const *set; /* [sets] "NAME=VALUE", borrowed */
+    bool *asked;            /* [sets] somebody wanted its value */
     size_t bytes;           /* of values made so far */
 };
 
@@ -61,12 +63,21 @@ void keys_free(struct keys *k);
 enum status keys_add(struct keys *k, const char *name, const char *text, size_t line) MUST_CHECK;
 /* The value of --set NAME; NULL: it was not given. */
 const char *keys_given(const struct keys *k, const char *name, size_t length);
+/* The next --set, from *at on, that nobody wanted: its NAME; NULL: there is no more. */
+const char *keys_unused(const struct keys *k, size_t *at);
+/* "path:line: NAME is ...", or, of a value by --set, "--set: NAME is ..."; returns `st`. */
+enum status keys_wrong(const struct keys *k, const struct key *key, enum status st, const char *fmt,
+                       ...) PRINTF_LIKE(4, 5);
+/* Close the text and keep it in the arena. */
+enum status keys_keep(struct keys *k, struct file_text *text, const char **out) MUST_CHECK;
 /* Count so many bytes of values; STATUS_PARSE when they are too many. */
 enum status keys_charge(struct keys *k, size_t bytes) MUST_CHECK;
 
 /* The last key whose path ends with `name`; NULL: none, or its value is null. It and all of the same
  * path count as used. */
 struct key *keys_find(struct keys *k, const char *name);
+/* Its text as it stands in the file; "": none. */
+const char *keys_said(struct keys *k, const char *name);
 /* Is there such a key? It does not count as used. */
 bool keys_has(const struct keys *k, const char *name);
 /* Its text with references to other keys ("${.hidden_size}", "${multiply:4, ${a.b}}") replaced.

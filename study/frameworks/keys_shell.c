@@ -98,22 +98,6 @@ static enum status consider(struct shell_script *x, const struct shell_raw *word
     return STATUS_OK;
 }
 
-/* Three-valued logic: what is unknown stands unless the other side decides. */
-static enum shell_truth with(enum shell_truth before, char sign, enum shell_truth t)
-{
-    if (sign == '&')
-        return before == SHELL_TRUE    ? t
-               : before == SHELL_FALSE ? before
-               : t == SHELL_FALSE      ? t
-                                       : before;
-    if (sign == '|')
-        return before == SHELL_FALSE  ? t
-               : before == SHELL_TRUE ? before
-               : t == SHELL_TRUE      ? t
-                                      : before;
-    return t;
-}
-
 /* Assignments, tests and commands. What stands behind && and || happens as the test before says. */
 static enum status simple(struct shell_script *x, const struct shell_raw *w, size_t n)
 {
@@ -137,7 +121,7 @@ static enum status simple(struct shell_script *x, const struct shell_raw *w, siz
             PASS(consider(x, w + i, n - i));
         t = i < n && x->condition ? SHELL_UNKNOWN : SHELL_TRUE;
     }
-    x->decided = with(x->decided, x->joined, t);
+    x->decided = shell_with(x->decided, x->joined, t);
     return STATUS_OK;
 }
 
@@ -165,12 +149,12 @@ static enum status pop(struct shell_script *x)
 /* for NAME in A B: the first one. */
 static enum status begin_for(struct shell_script *x, const struct shell_raw *w, size_t n)
 {
-    struct shell_words items = {0}, first;
+    struct shell_words items = {0};
     for (size_t i = 3; i < n && shell_live(x); i++)
         PASS(shell_expand(&x->shell, w[i].text, w[i].length, &items));
-    first = (struct shell_words){items.n > 0, items.word};
-    if (n > 1 && first.n > 0)
-        PASS(shell_assign(&x->shell, w[1].text, w[1].length, &first, false, false));
+    items.n = items.n > 0;
+    if (n > 1 && items.n > 0)
+        PASS(shell_assign(&x->shell, w[1].text, w[1].length, &items, false, false));
     return push(x, (struct shell_frame){.kind = FRAME_LOOP, .live = shell_live(x)});
 }
 
@@ -211,22 +195,17 @@ static enum status branch(struct shell_script *x, const struct shell_raw *w)
 /* One statement of n words. Keywords may have a command behind them, which is a statement again. */
 static enum status statement(struct shell_script *x, const struct shell_raw *w, size_t n)
 {
-    static const char *const branches[] = {"if", "then", "elif", "else"};
-    static const char *const passed[] = {"do", "{", "}", "!", "time", "function"};
-    while (n > 0) {
-        bool again = false;
-        for (size_t k = 0; k < sizeof branches / sizeof *branches; k++)
-            if (is(&w[0], branches[k])) {
-                PASS(branch(x, &w[0]));
-                again = true;
-                break;
-            }
-        for (size_t k = 0; !again && k < sizeof passed / sizeof *passed; k++)
-            again = is(&w[0], passed[k]);
-        if (!again)
+    static const char *const words[] = {"if", "then", "elif", "else", "do",
+                                        "{",  "}",    "!",    "time", "function"};
+    enum { BRANCHES = 4, WORDS = sizeof words / sizeof *words };
+    for (; n > 0; w++, n--) {
+        size_t k = 0;
+        while (k < WORDS && !is(&w[0], words[k]))
+            k++;
+        if (k == WORDS)
             break;
-        w++;
-        n--;
+        if (k < BRANCHES)
+            PASS(branch(x, &w[0]));
     }
     if (n == 0)
         return STATUS_OK;
@@ -379,7 +358,7 @@ static enum status emit_sizes(struct shell_script *x)
         if (!v || v->value.n != 1 || strchr(v->value.word[0], KEYS_GAP))
             continue;
         snprintf(key, sizeof key, "env.%s", names[i]);
-        PASS(keys_add(x->shell.keys, key, v->value.word[0], 0));
+        PASS(keys_add(x->shell.keys, key, v->value.word[0], v->fixed ? 0 : v->line));
         x->shell.keys->key[x->shell.keys->n - 1].used = true;
     }
     return STATUS_OK;

@@ -4,28 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "study/frameworks/setup.h"
-
-#define AT(member) offsetof(struct setup, member)
-#define LOST(text)                                                                                 \
-    (const char *const[])                                                                          \
-    {                                                                                              \
-        text, NULL                                                                                 \
-    }
+#include "study/frameworks/words.h"
 
 static const char *const norms[] = {"LayerNorm", "RMSNorm", NULL};
 static const char *const positions[] = {"learned_absolute", "rope",  "none", "mrope", "yarn",
                                         "relative",         "alibi", NULL};
 enum { POSITIONS_MROPE = POSITIONS_KINDS, POSITIONS_YARN };
 static const char *const optimizers[] = {"adam", "sgd", NULL};
-static const char *const granularities[] = {"none", "selective", "full", NULL};
-static const char *const methods[] = {"none", "uniform", "block", NULL};
 static const char *const strategies[] = {"no_shard", "optim", "optim_grads", "optim_grads_params",
                                          NULL};
 static const char *const backends[] = {"auto", "unfused", "local", "flash", "fused", NULL};
 enum { BACKEND_AUTO, BACKEND_UNFUSED, BACKEND_LOCAL };
-static const char *const exchanges[EXCHANGE_KINDS + 1] = {
-    [EXCHANGE_RING] = "p2p", [EXCHANGE_ALLGATHER] = "all_gather", [EXCHANGE_ALLTOALL] = "a2a"};
 static const char *const formats[] = {"none", "hybrid", "e4m3", NULL};
 
 static const struct setup_row rows[] = {
@@ -55,9 +44,9 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("MODEL", "seq_length", tokens, 0),
     ALSO_NUMBER("decoder_seq_length", tokens),
     ROW_NUMBER("MODEL", "max_position_embeddings", a.context, 0),
-    ROW_WORD("MODEL", "position_embedding_type", positions, positions),
+    ROW_WORD("MODEL", "position_embedding_type", positions, positions, 0),
     ALSO_FLAG("use_rotary_position_embeddings", positions),
-    ROW_WORD("MODEL", "normalization", rms, norms),
+    ROW_WORD("MODEL", "normalization", rms, norms, 0),
     ROW_FLAG("MODEL", "swiglu", gated),
     ALSO_FLAG("gated_linear_unit", gated),
     ROW_FLAG("MODEL", "disable_bias_linear", no_bias),
@@ -76,7 +65,7 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("MODEL", "moe_shared_expert_intermediate_size", a.shared_inner, 0),
     ROW_FLAG("MODEL", "moe_shared_expert_gate", shared_gate),
     ALSO_FLAG("embed_layernorm", embedding_norm),
-    ROW_TEXT("MODEL", "moe_layer_freq", flavor),
+    ROW_TEXT("MODEL", "moe_layer_freq", frequency),
     ROW_FLAG("MODEL", "moe_router_enable_expert_bias", router_bias),
     ROW_FLAG("MODEL", "multi_latent_attention", latent),
     ROW_NUMBER("MODEL", "q_lora_rank", a.query_rank, 0),
@@ -85,7 +74,7 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("MODEL", "qk_pos_emb_head_dim", a.rope, 64),
     ROW_NUMBER("MODEL", "v_head_dim", a.value, 128),
     ROW_NUMBER("MODEL", "mtp_num_layers", a.predict, 0),
-    ROW_WORD("MODEL", "attention_backend", backend, backends),
+    ROW_WORD("MODEL", "attention_backend", backend, backends, 0),
 
     ROW_NUMBER("PARALLEL", "tensor_model_parallel_size", tensor, 1),
     ROW_FLAG("PARALLEL", "sequence_parallel", sequence),
@@ -99,7 +88,7 @@ static const struct setup_row rows[] = {
     ROW_FLAG("PARALLEL", "account_for_embedding_in_pipeline_split", count_embedding),
     ROW_FLAG("PARALLEL", "account_for_loss_in_pipeline_split", count_head),
     ROW_NUMBER("PARALLEL", "context_parallel_size", context, 1),
-    ROW_WORD("PARALLEL", "cp_comm_type", exchange, exchanges),
+    ROW_WORD("PARALLEL", "cp_comm_type", exchange, words_exchanges, 0),
     ROW_NUMBER("PARALLEL", "expert_model_parallel_size", expert, 1),
     ALSO_NUMBER("moe_expert_parallel_size", expert),
     ROW_NUMBER("PARALLEL", "expert_tensor_parallel_size", expert_tensor, 0),
@@ -107,30 +96,30 @@ static const struct setup_row rows[] = {
     ROW_FLAG("PARALLEL", "use_distributed_optimizer", distributed),
     ROW_FLAG("PARALLEL", "use_megatron_fsdp", fsdp),
     ALSO_FLAG("use_custom_fsdp", fsdp),
-    ROW_WORD("PARALLEL", "data_parallel_sharding_strategy", strategy, strategies),
+    ROW_WORD("PARALLEL", "data_parallel_sharding_strategy", strategy, strategies, 0),
     ALSO_FLAG("use_torch_fsdp2", fsdp2),
     ALSO_NUMBER("zero_stage", zero),
     ROW_NUMBER("PARALLEL", "num_distributed_optimizer_instances", replicate, 1),
     ROW_FLAG("PARALLEL", "overlap_grad_reduce", overlap),
     ROW_NUMBER("PARALLEL", "ddp_bucket_size", bucket_elements, 0),
     ROW_FLAG("PARALLEL", "grad_reduce_in_bf16", reduce_16),
-    ROW_FLAG("PARALLEL", "accumulate_allreduce_grads_in_fp32", gradient_bits),
+    ROW_FLAG("PARALLEL", "accumulate_allreduce_grads_in_fp32", wide_sums),
 
     ROW_NUMBER("TRAIN", "micro_batch_size", microbatch_size, 0),
     ROW_NUMBER("TRAIN", "global_batch_size", batch, 0),
-    ROW_WORD("TRAIN", "optimizer", optimizer, optimizers),
+    ROW_WORD("TRAIN", "optimizer", optimizer, optimizers, 0),
     ROW_FLAG("TRAIN", "bf16", bf16),
     ROW_FLAG("TRAIN", "fp16", fp16),
-    ROW_WORD("TRAIN", "fp8_format", fp8, formats),
+    ROW_WORD("TRAIN", "fp8_format", fp8, formats, 0),
     ALSO_WORD("fp8", fp8, formats),
-    ROW_WORD("TRAIN", "recompute_granularity", granularity, granularities),
-    ROW_WORD("TRAIN", "recompute_method", method, methods),
+    ROW_WORD("TRAIN", "recompute_granularity", granularity, words_granularities, 0),
+    ROW_WORD("TRAIN", "recompute_method", method, words_methods, 0),
     ROW_NUMBER("TRAIN", "recompute_num_layers", unit, 0),
-    ALSO_TEXT("recompute_modules", modules),
+    ALSO_TEXT("recompute_modules", recomputed),
     ALSO_FLAG("recompute_activations", selected),
     ALSO_FLAG("checkpoint_activations", all_layers),
-    ALSO_WORD("activations_checkpoint_method", method, methods),
-    ALSO_WORD("activations_checkpoint_granularity", granularity, granularities),
+    ALSO_WORD("activations_checkpoint_method", method, words_methods),
+    ALSO_WORD("activations_checkpoint_granularity", granularity, words_granularities),
     ALSO_NUMBER("activations_checkpoint_num_layers", unit),
 
     ROW_LOST("tp_comm_overlap", "sums of tensor parallelism are not overlapped"),
@@ -158,13 +147,11 @@ static bool recognises(const struct keys *k)
 }
 
 /* "gpu:8" */
-static enum status read_gres(struct setup *s)
+static void read_gres(struct setup *s)
 {
-    struct key *gres = keys_find(s->keys, "sbatch.gres");
-    const char *colon = gres && gres->text ? strrchr(gres->text, ':') : NULL;
-    if (colon && s->per_node < 2 && !strncmp(gres->text, "gpu", 3))
+    const char *gres = keys_said(s->keys, "sbatch.gres"), *colon = strrchr(gres, ':');
+    if (colon && s->per_node < 2 && !strncmp(gres, "gpu", 3))
         s->per_node = strtol(colon + 1, NULL, 10);
-    return STATUS_OK;
 }
 
 /* Kinds of models by the program or the experiment's name. */
@@ -176,20 +163,18 @@ static void find_kind(struct setup *s)
 }
 
 /* Three generations of names: --checkpoint-activations, --activations-checkpoint-method and
- * --recompute-granularity. "block" recomputes so many layers of a stage, "uniform" all in units. */
+ * --recompute-granularity. */
 static enum status read_recompute(struct setup *s)
 {
     bool old = s->method > 0 && s->granularity == 0; /* --activations-checkpoint-method alone */
     s->recompute = s->all_layers || old ? RECOMPUTE_FULL
                    : s->selected        ? RECOMPUTE_SELECTIVE
                                         : s->granularity;
-    if (s->recompute == RECOMPUTE_FULL) {
-        s->recompute_layers = s->method == 2 ? s->unit : 0;
-        s->recompute_unit = s->method == 2 ? 0 : s->unit;
-    }
-    if (s->recompute == RECOMPUTE_SELECTIVE && s->modules && strcmp(s->modules, "core_attn") != 0)
+    words_read_recompute(s);
+    if (s->recompute == RECOMPUTE_SELECTIVE && s->recomputed &&
+        strcmp(s->recomputed, "core_attn") != 0)
         PASS(setup_add_note(s, NOTE_LOST, "recompute_modules %s: attention's scores are made again",
-                            s->modules));
+                            s->recomputed));
     return STATUS_OK;
 }
 
@@ -203,50 +188,22 @@ static void read_buckets(struct setup *s)
     s->bucket_bytes = s->overlap ? s->bucket_elements * s->reduce_bits / 8 : 0;
 }
 
-/* Gradients of bf16 are summed as fp32 unless told otherwise. A plan's sums all have one width, and
- * those of tensor parallelism are of 16 bits, so only plans without these can say so. */
-static enum status read_sums(struct setup *s)
-{
-    setup_set_dtype(s, s->fp8 ? DATA_fp8 : s->fp16 ? DATA_fp16 : s->bf16 ? DATA_bf16 : DATA_fp32);
-    if (s->bits == 32 || s->reduce_16 || (s->fp16 && !s->gradient_bits)) {
-        s->reduce_bits = s->bits;
-    } else if (s->tensor > 1) {
-        s->reduce_bits = 16;
-        PASS(setup_add_note(s, NOTE_LOST,
-                            "sums of gradients have 32 bits and those of tensor "
-                            "parallelism 16; the plan's have 16"));
-    } else {
-        s->reduce_bits = 32;
-    }
-    return STATUS_OK;
-}
-
 /* The distributed optimizer is ZeRO 1; Megatron-FSDP says by its strategy what is sharded, the FSDP of
  * PyTorch shards everything. Source: megatron/core/distributed. */
-static enum status read_zero(struct setup *s)
+static void read_zero(struct setup *s)
 {
-    static const int64_t stage_of[] = {0, 1, 2, 3};
     if (s->fsdp)
-        s->zero = stage_of[s->strategy];
+        s->zero = s->strategy;
     else if (s->fsdp2)
         s->zero = 3;
     else if (s->distributed)
         s->zero = 1;
-    if (s->zero < 0 || s->zero > 3)
-        return error_set(STATUS_INVALID, "%s: ZeRO %" PRId64, s->keys->path, s->zero);
-    if (s->expert_tensor > 0 && s->expert > 1 && s->expert_tensor != s->tensor)
-        return setup_add_note(s, NOTE_LOST,
-                              "expert_tensor_parallel_size %" PRId64
-                              ": experts have the tensor parallelism of all layers",
-                              s->expert_tensor);
-    return STATUS_OK;
 }
 
 /* "0:384 200B:768": the last one, where nothing else says the batch. */
 static void read_steps(struct setup *s)
 {
-    struct key *key = keys_find(s->keys, "step_batch_size_schedule");
-    const char *last = key && key->text ? strrchr(key->text, ':') : NULL;
+    const char *last = strrchr(keys_said(s->keys, "step_batch_size_schedule"), ':');
     if (last && s->batch == 0)
         s->batch = strtol(last + 1, NULL, 10);
 }
@@ -268,15 +225,14 @@ static enum status read_deepspeed_experts(struct setup *s)
 /* Megatron-DeepSpeed's --pp-partition-method 'type:transformer|embedding': both ends count. */
 static void read_partition(struct setup *s)
 {
-    struct key *method = keys_find(s->keys, "pp_partition_method");
-    if (method && method->text && strstr(method->text, "embedding"))
+    if (strstr(keys_said(s->keys, "pp_partition_method"), "embedding"))
         s->count_embedding = s->count_head = 1;
 }
 
 /* In the order of dependence: widths of numbers before sizes of buckets in bytes. */
 static enum status after(struct setup *s)
 {
-    PASS(read_gres(s));
+    read_gres(s);
     find_kind(s);
     read_partition(s);
     read_steps(s);
@@ -284,71 +240,42 @@ static enum status after(struct setup *s)
     if (s->positions >= POSITIONS_KINDS)
         s->positions = s->positions <= POSITIONS_YARN ? POSITIONS_ROPE : POSITIONS_NONE;
     PASS(read_recompute(s));
-    PASS(read_sums(s));
-    PASS(read_zero(s));
+    PASS(setup_read_dtype(s, DATA_fp32));
+    PASS(setup_read_sums(s, !s->reduce_16 && (!s->fp16 || s->wide_sums)));
+    read_zero(s);
     if (s->devices < 1)
         s->devices = setup_times(s->nodes, s->per_node);
     read_buckets(s);
     s->plain_attention = s->backend == BACKEND_UNFUSED || s->backend == BACKEND_LOCAL;
     if (!s->grouped && s->keys->format == KEYS_SHELL)
         s->a.kv_heads = 0;
-    if (s->flavor && s->a.experts > 0)
-        PASS(setup_read_frequency(s, s->flavor));
+    if (s->frequency && s->a.experts > 0)
+        PASS(setup_read_frequency(s, s->frequency));
     s->schedule = s->chunks > 1 || s->chunk_layers > 0 ? "interleaved" : NULL;
     return STATUS_OK;
 }
 
 /* ---- writing */
 
-static enum status check_schedule(const struct setup *s)
-{
-    const char *implied = s->chunks > 1 ? "interleaved" : "1f1b";
-    if (s->stages > 1 && strcmp(s->schedule, implied) != 0)
-        return error_set(STATUS_UNSUPPORTED, "the schedule %s; it runs %s here", s->schedule,
-                         implied);
-    if (s->chunks > 1 && s->accumulation % s->pipeline != 0)
-        return error_set(STATUS_UNSUPPORTED,
-                         "%" PRId64 " microbatches per replica in interleaved stages on a "
-                         "pipeline of %" PRId64 ", of which they must be a multiple",
-                         s->accumulation, s->pipeline);
-    return STATUS_OK;
-}
-
 /* From neutral members to options. Rows whose value is the usual one are not written, so members that
  * mean nothing here (latents of a model without them) are set to what is usual. */
 static enum status before(struct setup *s)
 {
-    PASS(check_schedule(s));
+    PASS(words_check_schedule(s));
+    PASS(words_check_sums(s));
+    PASS(words_write_types(s));
+    words_write_recompute(s);
     PASS(setup_write_layout(s, &s->layout));
     if (s->layout && *s->layout)
         s->chunks = 1; /* the layout says it */
-    if (s->reduce_bits != s->bits && (s->tensor > 1 || s->bits != 16))
-        return error_set(STATUS_UNSUPPORTED,
-                         "sums of tensor parallelism of %" PRId64 " bits in a model of %" PRId64,
-                         s->reduce_bits, s->bits);
     if (s->zero_keep)
         return error_set(STATUS_UNSUPPORTED, "parameters that stay gathered after the forward");
     s->replicate = s->zero_group > 0 ? s->devices / s->tensor / s->pipeline / s->zero_group : 1;
-    s->distributed = s->zero == 1;
+    s->distributed = s->zero > 0; /* Megatron-FSDP is one, with checkpoints of its own */
     s->fsdp = s->zero > 1;
     s->strategy = s->zero > 1 ? s->zero : 0;
-    s->fp16 = s->dtype == DATA_fp16;
-    s->bf16 = s->bits == 16 && !s->fp16;
-    s->fp8 = s->dtype == DATA_fp8;
     s->reduce_16 = s->bf16 && s->reduce_bits == 16;
-    s->gradient_bits = s->fp16 && s->reduce_bits == 32;
-    s->overlap = s->bucket_bytes > 0;
-    s->bucket_elements = s->bucket_bytes * 8 / s->reduce_bits;
-    if (s->bucket_bytes * 8 % s->reduce_bits != 0)
-        return error_set(STATUS_UNSUPPORTED, "buckets of %" PRId64 " bytes: no whole numbers",
-                         s->bucket_bytes);
-    s->granularity = s->recompute;
-    if (s->recompute == RECOMPUTE_FULL) {
-        s->method = s->recompute_layers > 0 ? 2 : 1;
-        s->unit = s->recompute_layers > 0 ? s->recompute_layers
-                  : s->recompute_unit > 0 ? s->recompute_unit
-                                          : 1;
-    }
+    s->wide_sums = s->fp16 && s->reduce_bits == 32;
     if (s->plain_attention)
         s->backend = BACKEND_UNFUSED;
     if (!s->latent) { /* rows of what is not there have what is usual */
@@ -380,7 +307,8 @@ static void put(void *to, const struct setup_row *row, const char *value, bool t
         fputc(*at == '_' && strcmp(row->section, "LAUNCH") != 0 ? '-' : *at, x->out);
     if (value)
         fprintf(x->out, text && strpbrk(value, "|*()[] ") ? " '%s'" : " %s", value);
-    fputc('\n', x->out);
+    fputs(strcmp(row->key, "use_megatron_fsdp") ? "\n" : "\n    --ckpt-format fsdp_dtensor\n",
+          x->out);
 }
 
 /* A script that bash takes: one array for each section of the table, in its order. */

@@ -5,16 +5,10 @@
 #include <strings.h>
 
 #include "study/frameworks/nested.h"
-#include "study/frameworks/setup.h"
+#include "study/frameworks/words.h"
 
 static const char *const norms[] = {"layernorm", "rmsnorm", "layernorm1p", NULL};
 static const char *const positions[] = {"learned_absolute", "rope", "none", "relative", NULL};
-static const char *const exchanges[] = {[EXCHANGE_RING] = "p2p",
-                                        [EXCHANGE_ALLGATHER] = "all_gather",
-                                        [EXCHANGE_ALLTOALL] = "a2a",
-                                        NULL};
-static const char *const granularities[] = {"none", "selective", "full", NULL};
-static const char *const methods[] = {"none", "uniform", "block", NULL};
 
 static const struct setup_row rows[] = {
     ROW_NUMBER("trainer", "num_nodes", nodes, 0),
@@ -28,7 +22,7 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("model", "pipeline_model_parallel_size", pipeline, 1),
     ROW_NUMBER("model", "virtual_pipeline_model_parallel_size", chunks, 1),
     ROW_NUMBER("model", "context_parallel_size", context, 1),
-    ROW_WORD("model", "cp_comm_type", exchange, exchanges),
+    ROW_WORD("model", "cp_comm_type", exchange, words_exchanges, 0),
     ROW_NUMBER("model", "expert_model_parallel_size", expert, 1),
     ROW_NUMBER("model", "encoder_seq_length", tokens, 0),
     ALSO_NUMBER("model.seq_length", tokens),
@@ -40,8 +34,8 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("model", "num_attention_heads", a.heads, 0),
     ROW_NUMBER("model", "num_query_groups", a.kv_heads, 0),
     ROW_NUMBER("model", "kv_channels", a.head, 0),
-    ROW_WORD("model", "position_embedding_type", positions, positions),
-    ROW_WORD("model", "normalization", rms, norms),
+    ROW_WORD("model", "position_embedding_type", positions, positions, 0),
+    ROW_WORD("model", "normalization", rms, norms, 0),
     ROW_TEXT("model", "activation", activation),
     ROW_NOT("model", "bias", no_bias),
     ROW_FLAG("model", "qkv_bias", qkv_bias),
@@ -51,16 +45,15 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("model", "num_moe_experts", a.experts, 0),
     ROW_NUMBER("model", "moe_router_topk", a.top_k, 2),
     ROW_NUMBER("model", "moe_ffn_hidden_size", a.expert_inner, 0),
-    ROW_WORD("model", "activations_checkpoint_granularity", granularity, granularities),
-    ROW_WORD("model", "activations_checkpoint_method", method, methods),
+    ROW_WORD("model", "activations_checkpoint_granularity", granularity, words_granularities, 0),
+    ROW_WORD("model", "activations_checkpoint_method", method, words_methods, 0),
     ROW_NUMBER("model", "activations_checkpoint_num_layers", unit, 0),
     ROW_FLAG("model", "fp8", fp8),
     ROW_FLAG("model", "fsdp", fsdp),
-    ROW_NUMBER("model", "grad_allreduce_chunk_size_mb", shard, 0),
-    ROW_TEXT("model", "optim.name", strategy_text),
+    ROW_TEXT("model", "optim.name", optimizer_name),
     ROW_FLAG("model", "optim.overlap_grad_sync", overlap),
-    ROW_NUMBER("model", "optim.bucket_cap_mb", bucket_elements, 0),
-    ROW_TEXT("model", "optim.grad_sync_dtype", modules),
+    ROW_NUMBER("model", "optim.bucket_cap_mb", bucket_mib, 0),
+    ROW_TEXT("model", "optim.grad_sync_dtype", sums),
 
     ROW_LOST("ub_tp_comm_overlap", "sums of tensor parallelism are not overlapped"),
     ROW_LOST("rampup_batch_size", "the batch is the final one from the start"),
@@ -91,8 +84,8 @@ static enum status find_kind(struct setup *s)
         ROW_NUMBER(NULL, "model.encoder.kv_channels", a.head, 0),
         ROW_TEXT(NULL, "model.encoder.activation", activation),
         ROW_WORD(NULL, "model.encoder.activations_checkpoint_granularity", granularity,
-                 granularities),
-        ROW_WORD(NULL, "model.encoder.activations_checkpoint_method", method, methods),
+                 words_granularities, 0),
+        ROW_WORD(NULL, "model.encoder.activations_checkpoint_method", method, words_methods, 0),
         ROW_NUMBER(NULL, "model.encoder.activations_checkpoint_num_layers", unit, 0),
         ROW_NUMBER(NULL, "model.decoder.num_layers", a.decoder_layers, 0),
     };
@@ -108,36 +101,22 @@ static enum status find_kind(struct setup *s)
 }
 
 /* "block" of no layers is how these files switch recomputation off. */
-static enum status read_recompute(struct setup *s)
+static void read_recompute(struct setup *s)
 {
     bool none = s->method == 2 && s->unit == 0; /* so many layers of each stage: none */
     s->recompute = none && s->granularity == RECOMPUTE_FULL ? RECOMPUTE_NONE : s->granularity;
-    if (s->recompute == RECOMPUTE_FULL) {
-        s->recompute_layers = s->method == 2 ? s->unit : 0;
-        s->recompute_unit = s->method == 2 ? 0 : s->unit;
-    }
-    return STATUS_OK;
+    words_read_recompute(s);
 }
 
 /* Buckets of so many MB of gradients, which are fp32 unless the optimizer says bf16. */
 static enum status read_optimizer(struct setup *s)
 {
-    const char *name = s->strategy_text ? s->strategy_text : "fused_adam";
-    bool sharded = strstr(name, "distributed") != NULL;
-    s->zero = s->fsdp ? 3 : sharded;
-    s->optimizer = strstr(name, "sgd") != NULL;
-    bool fp16 = s->precision && !strncmp(s->precision, "16", 2);
-    bool fp32 = s->precision && strstr(s->precision, "32");
-    setup_set_dtype(s, s->fp8 ? DATA_fp8 : fp32 ? DATA_fp32 : fp16 ? DATA_fp16 : DATA_bf16);
-    bool wide = s->bits == 16 && !fp16 && !(s->modules && strstr(s->modules, "16"));
-    s->reduce_bits = wide && s->tensor <= 1 ? 32 : s->bits;
-    if (wide && s->tensor > 1)
-        PASS(setup_add_note(s, NOTE_LOST,
-                            "sums of gradients have 32 bits and those of tensor "
-                            "parallelism 16; the plan's have 16"));
+    s->zero = s->fsdp ? 3 : words_have(s->optimizer_name, "distributed");
+    s->optimizer = words_have(s->optimizer_name, "sgd");
+    PASS(setup_read_dtype(s, DATA_bf16));
     if (s->overlap)
-        s->bucket_bytes = s->bucket_elements > 0 ? s->bucket_elements << 20 : INT64_C(100) << 20;
-    return STATUS_OK;
+        s->bucket_bytes = (s->bucket_mib > 0 ? s->bucket_mib : 100) << 20;
+    return setup_read_sums(s, s->dtype != DATA_fp16 && !words_have(s->sums, "16"));
 }
 
 /* What several names say together. */
@@ -146,8 +125,8 @@ static enum status after(struct setup *s)
     PASS(find_kind(s));
     s->rms = s->rms == 1;
     s->positions = s->positions == 3 ? POSITIONS_NONE : s->positions;
-    s->gated = s->activation && strstr(s->activation, "glu") != NULL;
-    PASS(read_recompute(s));
+    s->gated = words_have(s->activation, "glu");
+    read_recompute(s);
     PASS(read_optimizer(s));
     s->schedule = s->chunks > 1 ? "interleaved" : NULL;
     return STATUS_OK;
@@ -157,57 +136,39 @@ static enum status after(struct setup *s)
  * latent attention and shared experts. */
 static enum status before(struct setup *s)
 {
-    const char *implied = s->chunks > 1 ? "interleaved" : "1f1b";
-    if (s->stages > 1 && strcmp(s->schedule, implied) != 0)
-        return error_set(STATUS_UNSUPPORTED, "the schedule %s; it runs %s here", s->schedule,
-                         implied);
-    if (s->chunks > 1 && s->accumulation % s->pipeline != 0)
-        return error_set(STATUS_UNSUPPORTED,
-                         "%" PRId64 " microbatches per replica in interleaved stages on a "
-                         "pipeline of %" PRId64 ", of which they must be a multiple",
-                         s->accumulation, s->pipeline);
+    PASS(words_check_schedule(s));
+    PASS(words_check_sums(s));
     if (!setup_is_even(s))
         return error_set(STATUS_UNSUPPORTED, "stages of different numbers of layers");
-    if (s->apart)
-        return error_set(STATUS_UNSUPPORTED, "ranks of a pipeline that lie together");
+    PASS(words_check_order(s));
     if (s->zero_keep || s->zero_group > 0)
         return error_set(STATUS_UNSUPPORTED, s->zero_keep ? "parameters that stay gathered"
                                                           : "shards over some of the replicas");
     if (s->zero == 2)
         return error_set(STATUS_UNSUPPORTED, "ZeRO 2");
     if (s->latent || s->router_bias || s->a.predict || s->shared_gate || s->a.shared_inner ||
-        (s->flavor && *s->flavor)) {
+        (s->frequency && *s->frequency)) {
         s->a = (struct architecture){.layers = 0};
         PASS(setup_add_note(s, NOTE_LOST, "sizes of the model: NeMo 1 has no names for them"));
     }
-    if (s->reduce_bits != s->bits && (s->tensor > 1 || s->bits != 16))
-        return error_set(STATUS_UNSUPPORTED,
-                         "sums of tensor parallelism of %" PRId64 " bits in a model of %" PRId64,
-                         s->reduce_bits, s->bits);
     if (s->dtype == DATA_fp16 && s->reduce_bits == 32)
         return error_set(STATUS_UNSUPPORTED, "sums of gradients of 32 bits beside fp16");
     if (s->bucket_bytes % (1 << 20) != 0)
         return error_set(STATUS_UNSUPPORTED, "buckets of %" PRId64 " bytes: no whole MiB",
                          s->bucket_bytes);
-    s->bucket_elements = s->bucket_bytes >> 20;
+    s->bucket_mib = s->bucket_bytes >> 20;
     s->overlap = s->bucket_bytes > 0;
     s->fsdp = s->zero == 3;
-    s->strategy_text = s->optimizer   ? "sgd"
-                       : s->zero == 1 ? "mcore_distributed_optim"
-                                      : "fused_adam";
+    s->optimizer_name = s->optimizer   ? "sgd"
+                        : s->zero == 1 ? "mcore_distributed_optim"
+                                       : "fused_adam";
     if (s->optimizer && s->zero == 1)
         return error_set(STATUS_UNSUPPORTED, "ZeRO 1 of SGD");
-    s->modules = s->bits == 16 && s->reduce_bits == 16 ? "bf16" : NULL;
+    s->sums = s->bits == 16 && s->reduce_bits == 16 ? "bf16" : NULL;
     s->precision = s->bits == 32 ? "32" : s->dtype == DATA_fp16 ? "16" : "bf16";
     s->fp8 = s->dtype == DATA_fp8;
     s->activation = s->gated ? "fast-swiglu" : "gelu";
-    s->granularity = s->recompute;
-    if (s->recompute == RECOMPUTE_FULL) {
-        s->method = s->recompute_layers > 0 ? 2 : 1;
-        s->unit = s->recompute_layers > 0 ? s->recompute_layers
-                  : s->recompute_unit > 0 ? s->recompute_unit
-                                          : 1;
-    }
+    words_write_recompute(s);
     if (s->a.experts < 2)
         s->a.top_k = 2;
     return STATUS_OK;

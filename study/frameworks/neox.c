@@ -3,7 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "study/frameworks/setup.h"
+#include "study/frameworks/words.h"
 
 static const struct setup_row rows[] = {
     ROW_NUMBER(NULL, "num_nodes", nodes, 0),
@@ -15,17 +15,17 @@ static const struct setup_row rows[] = {
     ROW_NUMBER(NULL, "num_layers", a.layers, 0),
     ROW_NUMBER(NULL, "hidden_size", a.hidden, 0),
     ROW_NUMBER(NULL, "intermediate_size", a.inner, 0),
-    ROW_NUMBER(NULL, "mlp_multiple_of", unit, 1),
+    ROW_NUMBER(NULL, "mlp_multiple_of", multiple, 1),
     ROW_NUMBER(NULL, "num_attention_heads", a.heads, 0),
     ROW_NUMBER(NULL, "num_kv_heads", a.kv_heads, 0),
     ROW_NUMBER(NULL, "seq_length", tokens, 0),
     ROW_NUMBER(NULL, "max_position_embeddings", a.context, 0),
     ROW_NUMBER(NULL, "padded_vocab_size", a.vocabulary, 0),
     ALSO_NUMBER("vocab_size", a.vocabulary),
-    ROW_TEXT(NULL, "norm", modules),
-    ROW_TEXT(NULL, "pos_emb", layout),
+    ROW_TEXT(NULL, "norm", norm),
+    ROW_TEXT(NULL, "pos_emb", embeddings),
     ROW_TEXT(NULL, "activation", activation),
-    ROW_TEXT(NULL, "attention_config", flavor),
+    ROW_TEXT(NULL, "attention_config", attention),
     ROW_FLAG(NULL, "no_weight_tying", untied),
     ROW_FLAG(NULL, "gpt_j_residual", parallel),
     ROW_NOT(NULL, "use_bias_in_attn_linear", qkv_bias),
@@ -37,7 +37,7 @@ static const struct setup_row rows[] = {
     ROW_FLAG(NULL, "zero_optimization.overlap_comm", overlap),
     ROW_NUMBER(NULL, "zero_optimization.reduce_bucket_size", bucket_elements, 500000000),
     ROW_NUMBER(NULL, "train_batch_size", batch, 0),
-    ROW_NUMBER(NULL, "train_micro_batch_size_per_gpu", microbatch_size, 1),
+    ROW_NUMBER(NULL, "train_micro_batch_size_per_gpu", microbatch_size, 0),
     ROW_NUMBER(NULL, "gradient_accumulation_steps", accumulation, 1),
     ALSO_NUMBER("gas", accumulation),
     ROW_FLAG(NULL, "checkpoint_activations", all_layers),
@@ -45,8 +45,8 @@ static const struct setup_row rows[] = {
     ROW_TEXT(NULL, "precision", precision),
     ROW_FLAG(NULL, "fp16.enabled", fp16),
     ROW_FLAG(NULL, "bf16.enabled", bf16),
-    ROW_FLAG(NULL, "fp32_allreduce", gradient_bits),
-    ROW_TEXT(NULL, "optimizer.type", strategy_text),
+    ROW_FLAG(NULL, "fp32_allreduce", wide_sums),
+    ROW_TEXT(NULL, "optimizer.type", optimizer_name),
     ROW_LOST("sliding_window_width", "attention looks back over all tokens"),
     ROW_LOST("zero_optimization.cpu_offload", "nothing is kept in the host's memory"),
 };
@@ -63,7 +63,8 @@ static bool recognises(const struct keys *k)
  * up. Source: megatron/model/transformer.py, ParallelMLP. */
 static enum status find_inner(struct setup *s)
 {
-    int64_t width = s->a.inner > 0 ? s->a.inner : 4 * s->a.hidden, of = s->unit > 0 ? s->unit : 1;
+    int64_t width = s->a.inner > 0 ? s->a.inner : 4 * s->a.hidden,
+            of = s->multiple > 0 ? s->multiple : 1;
     if (s->gated)
         width = width * 2 / 3 / 2;
     s->a.inner = (width + of - 1) / of * of;
@@ -79,28 +80,21 @@ static enum status find_inner(struct setup *s)
 static enum status after(struct setup *s)
 {
     s->chunks = 1;
-    s->rms = s->modules && strstr(s->modules, "rms") != NULL;
-    s->positions = s->layout && !strcmp(s->layout, "rotary")     ? POSITIONS_ROPE
-                   : !s->layout || !strcmp(s->layout, "learned") ? POSITIONS_LEARNED
-                                                                 : POSITIONS_NONE;
-    s->layout = NULL;
-    s->gated = s->activation && strstr(s->activation, "glu") != NULL;
-    s->plain_attention = !(s->flavor && strstr(s->flavor, "flash"));
+    s->rms = words_have(s->norm, "rms");
+    s->positions = words_have(s->embeddings, "rotary")                   ? POSITIONS_ROPE
+                   : !s->embeddings || !strcmp(s->embeddings, "learned") ? POSITIONS_LEARNED
+                                                                         : POSITIONS_NONE;
+    s->gated = words_have(s->activation, "glu");
+    s->plain_attention = !words_have(s->attention, "flash");
     PASS(find_inner(s));
     s->no_bias |= s->gated; /* gated MLPs have none */
     s->qkv_bias = !s->qkv_bias && s->no_bias;
-    bool fp16 = s->fp16 || (s->precision && !strcmp(s->precision, "fp16"));
-    bool half = s->fp16 || s->bf16 || (s->precision && !strstr(s->precision, "32"));
-    setup_set_dtype(s, fp16 ? DATA_fp16 : half ? DATA_bf16 : DATA_fp32);
-    s->reduce_bits = s->gradient_bits && s->tensor <= 1 ? 32 : s->bits;
+    PASS(setup_read_dtype(s, DATA_fp32));
+    PASS(setup_read_sums(s, s->wide_sums));
     s->recompute = s->all_layers ? RECOMPUTE_FULL : RECOMPUTE_NONE;
-    s->optimizer = s->strategy_text && !strcasecmp(s->strategy_text, "sgd");
-    if (s->zero < 0 || s->zero > 3)
-        return error_set(STATUS_INVALID, "%s: ZeRO %" PRId64, s->keys->path, s->zero);
+    s->optimizer = s->optimizer_name && !strcasecmp(s->optimizer_name, "sgd");
     if (s->overlap && s->zero > 0 && s->zero < 3)
         s->bucket_bytes = s->bucket_elements * s->reduce_bits / 8;
-    if (!half)
-        PASS(setup_add_note(s, NOTE_ASSUMED, "numbers of 32 bits: the file says no precision"));
     return STATUS_OK;
 }
 

@@ -85,19 +85,6 @@ out:
 
 /* ---- import */
 
-static enum status recognise(const struct keys *k, const struct framework **out)
-{
-    for (size_t i = 0; i < frameworks_n; i++)
-        if (frameworks[i]->recognises(k)) {
-            *out = frameworks[i];
-            return STATUS_OK;
-        }
-    char known[TEXT_LIST];
-    return error_set(STATUS_UNSUPPORTED,
-                     "%s: no arguments of a framework in it that is known here; there are %s",
-                     k->path, text_list(frameworks, frameworks_n, known));
-}
-
 /* The name of the model's file: that of the plan with another ending. */
 static enum status name_model(const char *plan, char **out)
 {
@@ -114,6 +101,7 @@ static enum status model_of_sizes(struct setup *s, const char *plan, char **spec
     enum status st;
     struct architecture a;
     struct file_out f = {0};
+    struct file_text said = {0};
     char *path = NULL;
     const struct architecture_choice c = {
         .tokens = s->tokens, .dtype = (enum data_type)s->dtype, .flash = !s->plain_attention};
@@ -125,15 +113,13 @@ static enum status model_of_sizes(struct setup *s, const char *plan, char **spec
     if (!plan)
         goto out;
     TRY(name_model(plan, &path));
-    size_t room = strlen(path) + 96;
-    TRY(ARRAY_NEW(*spec, room));
-    snprintf(*spec, room, "%s:flash=%d", path, !s->plain_attention);
-    size_t n = strlen(*spec);
+    TRY(file_text_open(&said));
+    fprintf(said.stream, "%s:flash=%d", path, !s->plain_attention);
     if (s->tokens > 0)
-        snprintf(*spec + n, room - n, ",tokens=%" PRId64, s->tokens);
-    n = strlen(*spec);
-    if (s->dtype != DATA_ANY)
-        snprintf(*spec + n, room - n, ",dtype=%s", data_type_names[s->dtype]);
+        fprintf(said.stream, ",tokens=%" PRId64, s->tokens);
+    fprintf(said.stream, ",dtype=%s", data_type_names[s->dtype]);
+    TRY(file_text_close(&said, STATUS_OK));
+    *spec = said.text;
     TRY(file_create(path, &f));
     config_write(&a, f.stream);
     TRY(file_commit(&f));
@@ -229,7 +215,7 @@ enum status port_import(const struct arguments *a, const char *const *file, size
     char *model = NULL, *platform = NULL, *path = NULL;
     const struct framework *from = NULL;
     TRY(keys_read(file, files, a->sets.item, a->sets.n, &k));
-    TRY(recognise(&k, &from));
+    TRY(framework_recognise(&k, &from));
     TRY(setup_read(&s, from->row, from->rows));
     TRY(from->after(&s));
     TRY(settle(a, &s));

@@ -20,6 +20,17 @@ const struct framework *const frameworks[] = {
 #undef FRAMEWORK
 const size_t frameworks_n = sizeof frameworks / sizeof *frameworks;
 
+enum status framework_recognise(const struct keys *k, const struct framework **out)
+{
+    char known[TEXT_LIST];
+    for (size_t i = 0; i < frameworks_n; i++)
+        if ((*out = frameworks[i])->recognises(k))
+            return STATUS_OK;
+    return error_set(STATUS_UNSUPPORTED,
+                     "%s: no arguments of a framework in it that is known here; there are %s",
+                     k->path, text_list(frameworks, frameworks_n, known));
+}
+
 /* Frameworks that are only imported are left out. */
 const char *framework_name(size_t i)
 {
@@ -51,8 +62,7 @@ static enum status unknown_word(struct setup *s, const struct key *key, const ch
     char list[TEXT_LIST] = "";
     for (const char *const *w = r->word; *w; w++)
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", *list ? ", " : "", *w);
-    return error_set(STATUS_UNSUPPORTED, "%s:%zu: %s is '%.60s'; known here: %s", s->keys->path,
-                     key->line, key->name, text, list);
+    return keys_wrong(s->keys, key, STATUS_UNSUPPORTED, "'%.60s'; known here: %s", text, list);
 }
 
 /* One key into one member, by the kind of the row. */
@@ -65,8 +75,7 @@ static enum status read_row(struct setup *s, const struct setup_row *r, struct k
     case SETUP_NUMBER:
         PASS(keys_number(s->keys, key, &value));
         if (value < -1 || value > most)
-            return error_set(STATUS_PARSE, "%s:%zu: %s is %" PRId64, s->keys->path, key->line,
-                             key->name, value);
+            return keys_wrong(s->keys, key, STATUS_PARSE, "%" PRId64, value);
         put_number(s, r, value);
         return STATUS_OK;
     case SETUP_FLAG:
@@ -88,7 +97,7 @@ static enum status read_row(struct setup *s, const struct setup_row *r, struct k
         return STATUS_OK;
     case SETUP_LOST:
         PASS(keys_flag(s->keys, key, &on));
-        return on ? setup_add_note(s, NOTE_LOST, "%s: %s", key->name, r->word[0]) : STATUS_OK;
+        return on ? setup_add_note(s, NOTE_LOST, "%s: %s", key->name, r->lost) : STATUS_OK;
     }
     return STATUS_OK;
 }
@@ -172,13 +181,12 @@ static const struct {
     const char *group, *part[24];
 } groups[] = {
     {"learning rate and regularisation",
-     {"lr",       "min_lr",   "weight_decay", "warmup",        "decay",       "adam_",
-      "betas",    "eps",      "clip_grad",    "gradient_clip", "dropout",     "loss_scale",
-      "momentum", "sched",    "scheduler",    "optim",         "init_method", "_std",
-      "seed",     "max_norm", "hysteresis",   "fp16",          "loss"}},
+     {"lr", "warmup", "decay", "adam_", "betas", "eps", "clip_grad", "gradient_clip", "dropout",
+      "momentum", "sched", "optim", "init_method", "_std", "seed", "max_norm", "hysteresis", "fp16",
+      "loss"}},
     {"data and tokenizer",
-     {"data", "token", "vocab", "merge", "split", "dataset", "loader", "mmap", "num_workers",
-      "train_samples", "train_iters", "train_tokens", "shuffle", "eod", "reset_"}},
+     {"data", "token", "vocab", "merge", "split", "loader", "mmap", "num_workers", "train_samples",
+      "train_iters", "shuffle", "eod", "reset_"}},
     {"checkpoints, evaluation and logs",
      {"save",  "load",        "ckpt",       "checkpoint", "log",         "eval",
       "wandb", "tensorboard", "profil",     "metrics",    "exp_manager", "monitor",
@@ -200,9 +208,7 @@ static bool is_about(const char *key, size_t group)
 {
     for (size_t k = 0; k < 24 && groups[group].part[k]; k++) {
         const char *at = strstr(key, groups[group].part[k]);
-        bool whole =
-            at && strlen(groups[group].part[k]) < 4; /* short ones are words of their own */
-        if (at && (!whole || at == key || strchr("_.", at[-1])))
+        if (at && (strlen(groups[group].part[k]) >= 4 || at == key || strchr("_.", at[-1])))
             return true;
     }
     return false;
@@ -232,7 +238,8 @@ static void print_group(const struct keys *k, size_t group, FILE *out)
     enum { SHOWN = 8 };
     size_t n = 0;
     for (size_t i = 0; i < k->n; i++) {
-        if (k->key[i].used || group_of(k->key[i].name) != group || is_repeated(k, i))
+        if (k->key[i].used || k->key[i].line == 0 || group_of(k->key[i].name) != group ||
+            is_repeated(k, i))
             continue;
         if (n == 0)
             fprintf(out, "ignored, %s:", group < GROUPS ? groups[group].group : "others");
@@ -249,12 +256,14 @@ static void print_group(const struct keys *k, size_t group, FILE *out)
 /* What changes numbers comes before what is ignored. */
 void setup_print_notes(const struct setup *s, FILE *out)
 {
-    static const char *const titles[] = {
-        [NOTE_ASSUMED] = "assumed", [NOTE_LOST] = "not expressed", [NOTE_IGNORED] = "ignored"};
-    for (enum setup_note_kind kind = 0; kind <= NOTE_IGNORED; kind++)
+    size_t set = 0;
+    static const char *const titles[] = {[NOTE_ASSUMED] = "assumed", [NOTE_LOST] = "not expressed"};
+    for (enum setup_note_kind kind = 0; kind <= NOTE_LOST; kind++)
         for (size_t i = 0; i < s->notes; i++)
             if (s->note[i].kind == kind)
                 fprintf(out, "%s: %s\n", titles[kind], s->note[i].text);
     for (size_t g = 0; g <= GROUPS; g++)
         print_group(s->keys, g, out);
+    for (const char *name; (name = keys_unused(s->keys, &set));)
+        fprintf(out, "ignored: --set %s: nothing asks for it\n", name);
 }

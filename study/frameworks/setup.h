@@ -52,17 +52,19 @@ struct setup {
 
     /* what some frameworks call by other names, between rows and the members above */
     int64_t chunk_layers, first_layers, last_layers, count_embedding, count_head,
-        uneven; /* layers that are left over go to the first stages */
-    const char *layout, *modules, *strategy_text, *precision, *activation, *hub, *flavor,
-        *converters;
-    int64_t fp8, distributed, fsdp, fsdp2, strategy, overlap, bucket_elements, reduce_16, bf16,
-        fp16, granularity, method, unit, all_layers, selected, backend, shard, replicate,
-        local_batch, microbatch_tokens, reshard, gradient_bits;
+        uneven;                     /* layers that are left over go to the first stages */
+    const char *layout, *frequency; /* layers of stages; layers with experts */
+    const char *precision, *sums, *norm, *activation, *attention, *embeddings, *optimizer_name,
+        *sharding, *recomputed, *hub, *weights, *flavor, *converters;
+    int64_t fp8, fp16, bf16, distributed, fsdp, fsdp2, strategy, overlap, bucket_elements,
+        bucket_mib, reduce_16, wide_sums, granularity, method, unit, all_layers, selected, backend,
+        shard, replicate, local_batch, microbatch_tokens, reshard, expansion, multiple, alibi,
+        rotary;
 
     /* what to tell the user */
     size_t notes;
     struct setup_note {
-        enum setup_note_kind { NOTE_ASSUMED, NOTE_LOST, NOTE_IGNORED } kind;
+        enum setup_note_kind { NOTE_ASSUMED, NOTE_LOST } kind;
         const char *text;
     } * note; /* [notes] */
 };
@@ -82,7 +84,7 @@ enum setup_kind {
     SETUP_NOT,  /* a flag that says the opposite of the member */
     SETUP_WORD, /* one of `word`; the member is its number */
     SETUP_TEXT,
-    SETUP_LOST /* whatever it says, a plan has no such thing: `word[0]` says what */
+    SETUP_LOST /* whatever it says, a plan has no such thing: `lost` says what */
 };
 
 struct setup_row {
@@ -93,66 +95,35 @@ struct setup_row {
     int64_t
         usual; /* what the framework takes when the key is absent; such values are not written */
     const char *const *word; /* NULL at the end */
+    const char *lost;        /* what is not expressed */
     bool alias;              /* another or older name, which is read and never written */
 };
 
 /* Rows that are read and written, and, ALSO_, other or older names that are only read. */
-#define SETUP_AT(member) offsetof(struct setup, member)
+#define SETUP_ROW(in, name, kind_, member, ...)                                                    \
+    {                                                                                              \
+        .section = (in), .key = (name), .kind = SETUP_##kind_,                                     \
+        .offset = offsetof(struct setup, member), __VA_ARGS__                                      \
+    }
 #define ROW_NUMBER(in, name, member, standard)                                                     \
-    {                                                                                              \
-        .section = (in), .key = (name), .kind = SETUP_NUMBER, .offset = SETUP_AT(member),          \
-        .usual = (standard)                                                                        \
-    }
-#define ROW_FLAG(in, name, member)                                                                 \
-    {                                                                                              \
-        .section = (in), .key = (name), .kind = SETUP_FLAG, .offset = SETUP_AT(member)             \
-    }
-#define ROW_ON(in, name, member) /* a flag that is on unless it is said to be off */               \
-    {                                                                                              \
-        .section = (in), .key = (name), .kind = SETUP_FLAG, .offset = SETUP_AT(member), .usual = 1 \
-    }
-#define ROW_NOT(in, name, member)                                                                  \
-    {                                                                                              \
-        .section = (in), .key = (name), .kind = SETUP_NOT, .offset = SETUP_AT(member)              \
-    }
-#define ROW_WORD(in, name, member, words)                                                          \
-    {                                                                                              \
-        .section = (in), .key = (name), .kind = SETUP_WORD, .offset = SETUP_AT(member),            \
-        .word = (words)                                                                            \
-    }
-#define ROW_TEXT(in, name, member)                                                                 \
-    {                                                                                              \
-        .section = (in), .key = (name), .kind = SETUP_TEXT, .offset = SETUP_AT(member)             \
-    }
+    SETUP_ROW(in, name, NUMBER, member, .usual = (standard))
+#define ROW_FLAG(in, name, member) SETUP_ROW(in, name, FLAG, member, .usual = 0)
+#define ROW_ON(in, name, member)                                                                   \
+    SETUP_ROW(in, name, FLAG, member, .usual = 1) /* unless it is off */
+#define ROW_NOT(in, name, member)  SETUP_ROW(in, name, NOT, member, .usual = 0)
+#define ROW_TEXT(in, name, member) SETUP_ROW(in, name, TEXT, member, .usual = 0)
+#define ROW_WORD(in, name, member, words, standard)                                                \
+    SETUP_ROW(in, name, WORD, member, .word = (words), .usual = (standard))
 #define ROW_LOST(name, text)                                                                       \
     {                                                                                              \
-        .key = (name), .kind = SETUP_LOST, .word = (const char *const[])                           \
-        {                                                                                          \
-            (text), NULL                                                                           \
-        }                                                                                          \
+        .key = (name), .kind = SETUP_LOST, .lost = (text)                                          \
     }
-#define ALSO(name, kind_, member)                                                                  \
-    .key = (name), .kind = (kind_), .offset = SETUP_AT(member), .alias = true
-#define ALSO_NUMBER(name, member)                                                                  \
-    {                                                                                              \
-        ALSO(name, SETUP_NUMBER, member)                                                           \
-    }
-#define ALSO_FLAG(name, member)                                                                    \
-    {                                                                                              \
-        ALSO(name, SETUP_FLAG, member)                                                             \
-    }
-#define ALSO_NOT(name, member)                                                                     \
-    {                                                                                              \
-        ALSO(name, SETUP_NOT, member)                                                              \
-    }
+#define ALSO_NUMBER(name, member) SETUP_ROW(NULL, name, NUMBER, member, .alias = true)
+#define ALSO_FLAG(name, member)   SETUP_ROW(NULL, name, FLAG, member, .alias = true)
+#define ALSO_NOT(name, member)    SETUP_ROW(NULL, name, NOT, member, .alias = true)
+#define ALSO_TEXT(name, member)   SETUP_ROW(NULL, name, TEXT, member, .alias = true)
 #define ALSO_WORD(name, member, words)                                                             \
-    {                                                                                              \
-        ALSO(name, SETUP_WORD, member), .word = (words)                                            \
-    }
-#define ALSO_TEXT(name, member)                                                                    \
-    {                                                                                              \
-        ALSO(name, SETUP_TEXT, member)                                                             \
-    }
+    SETUP_ROW(NULL, name, WORD, member, .word = (words), .alias = true)
 
 /* Where a row's key and value go: NULL is a flag that is on. `text`: it is no number. */
 typedef void setup_put(void *to, const struct setup_row *row, const char *value, bool text);
@@ -190,6 +161,8 @@ struct framework {
 #undef FRAMEWORK
 extern const struct framework *const frameworks[]; /* [frameworks_n] */
 extern const size_t frameworks_n;
+/* The framework whose keys these are. STATUS_UNSUPPORTED: none, with the names of all. */
+enum status framework_recognise(const struct keys *k, const struct framework **out) MUST_CHECK;
 const char *
 framework_name(size_t i); /* of those that plans are exported to; NULL behind the last */
 
@@ -203,6 +176,8 @@ enum status setup_architecture(struct setup *s, struct architecture *out) MUST_C
 /* The inverse; false: sizes that arguments of frameworks do not say. */
 bool setup_of_architecture(const struct architecture *a, const struct architecture_choice *c,
                            struct setup *s);
+/* Models without experts have no expert parallelism, which is noted. */
+enum status setup_check_experts(struct setup *s, const struct model *m) MUST_CHECK;
 /* A settled setup as a plan, on the platform's first devices. Names of model and platform are not
  * set. STATUS_INVALID. */
 enum status setup_to_plan(struct setup *s, const struct model *m, const struct topology *t,
@@ -212,6 +187,12 @@ enum status setup_to_plan(struct setup *s, const struct model *m, const struct t
 enum status setup_of_plan(const struct plan *p, const struct model *m, const struct topology *t,
                           struct setup *s) MUST_CHECK;
 
+/* Where the transformer layers of a model begin. */
+struct setup_layers {
+    size_t n;      /* layers: neighbours among the ops whose names begin with the same "h3." */
+    size_t *first; /* [n + 1] their first ops, and the op behind the last one; malloc'd */
+};
+enum status setup_layers(const struct model *m, struct setup_layers *out) MUST_CHECK;
 /* Layers per stage of a model of so many, from what was said about it; pipeline >= 1, and chunks >= 1
  * unless they follow. STATUS_INVALID. */
 enum status setup_cut(struct setup *s, int64_t layers) MUST_CHECK;
@@ -223,6 +204,11 @@ bool setup_is_even(const struct setup *s);
 
 /* The type of numbers, and how many bits they have. */
 void setup_set_dtype(struct setup *s, enum data_type dtype);
+/* The type by the flags fp8, fp16 and bf16, the text `precision`, or, which is noted, what is usual. */
+enum status setup_read_dtype(struct setup *s, enum data_type usual) MUST_CHECK;
+/* Sums of gradients have 32 bits where they are `wide`. A plan's sums all have one width, and those of
+ * tensor parallelism are as wide as numbers, so only plans without these can say so: else a note. */
+enum status setup_read_sums(struct setup *s, bool wide) MUST_CHECK;
 /* Which of its layers have experts: Megatron's "[0]*3+[1]*58" or a step. */
 enum status setup_read_frequency(struct setup *s, const char *text) MUST_CHECK;
 /* A model of foreline by what other programs call it ("meta-llama/Llama-3.1-8B"); NULL: none. */

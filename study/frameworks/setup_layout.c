@@ -116,11 +116,7 @@ enum status setup_write_layout(const struct setup *s, const char **out)
     for (int64_t i = 0; i < s->a.predict; i++)
         fputc('m', f.stream);
     fputc('L', f.stream);
-    enum status st = file_text_close(&f, STATUS_OK);
-    if (st == STATUS_OK && !(*out = arena_text(&s->keys->memory, f.text)))
-        st = STATUS_NOMEM;
-    free(f.text);
-    return st;
+    return keys_keep(s->keys, &f, out);
 }
 
 /* ---- what counts say */
@@ -193,8 +189,6 @@ enum status setup_cut(struct setup *s, int64_t layers)
     if (s->pipeline * s->chunks > STAGES_MOST)
         return error_set(STATUS_INVALID, "%s: more than %d stages", s->keys->path, STAGES_MOST);
     s->stages = (size_t)(s->pipeline * s->chunks);
-    s->cut = arena_new(&s->keys->memory, s->stages, sizeof *s->cut);
-    if (!s->cut)
-        return STATUS_NOMEM;
+    PASS(ARENA_NEW(&s->keys->memory, s->cut, s->stages));
     return s->first_layers > 0 || s->last_layers > 0 ? divide_middle(s, layers) : divide(s, layers);
 }

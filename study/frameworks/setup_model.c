@@ -15,22 +15,39 @@ static int64_t usual_inner(const struct setup *s)
     return s->gated ? 4 * s->a.hidden * 2 / 3 / 64 * 64 : 4 * s->a.hidden;
 }
 
+/* Members that are one trait. */
+#define FLAG(member, trait_)                                                                       \
+    {                                                                                              \
+        offsetof(struct setup, member), trait_                                                     \
+    }
+static const struct {
+    size_t offset;
+    uint32_t trait;
+} flags[] = {FLAG(rms, TRAIT_RMS),
+             FLAG(gated, TRAIT_GATED),
+             FLAG(head_norm, TRAIT_HEAD_NORM),
+             FLAG(router_bias, TRAIT_ROUTER_BIAS),
+             FLAG(shared_gate, TRAIT_SHARED_GATE),
+             FLAG(embedding_norm, TRAIT_EMBEDDING_NORM),
+             FLAG(parallel, TRAIT_PARALLEL),
+             FLAG(encoder_decoder, TRAIT_ENCODER_DECODER)};
+
+enum { FLAGS = sizeof flags / sizeof *flags };
+static int64_t *flag_of(struct setup *s, size_t i)
+{
+    return (void *)((char *)s + flags[i].offset);
+}
+
 /* What families.def has for the families that arguments can say: GPT, Llama and their mixtures, BERT, T5. */
-static uint32_t traits_of(const struct setup *s)
+static uint32_t traits_of(struct setup *s)
 {
     uint32_t traits = TRAIT_PRE_NORM;
     if (s->masked) /* Devlin et al., NAACL 2019: as model/families.def has it */
         return family_find("bert")->usual.traits ^ (TRAIT_POOLER | TRAIT_MASKED_HEAD);
-    traits |= s->rms ? TRAIT_RMS : 0;
-    traits |= s->gated ? TRAIT_GATED : 0;
     traits |= s->positions == POSITIONS_ROPE ? TRAIT_ROPE : 0;
     traits |= s->positions == POSITIONS_LEARNED ? TRAIT_POSITIONS : 0;
-    traits |= s->head_norm ? TRAIT_HEAD_NORM : 0;
-    traits |= s->router_bias ? TRAIT_ROUTER_BIAS : 0;
-    traits |= s->shared_gate ? TRAIT_SHARED_GATE : 0;
-    traits |= s->embedding_norm ? TRAIT_EMBEDDING_NORM : 0;
-    traits |= s->parallel ? TRAIT_PARALLEL : 0;
-    traits |= s->encoder_decoder ? TRAIT_ENCODER_DECODER : 0;
+    for (size_t i = 0; i < FLAGS; i++)
+        traits |= *flag_of(s, i) ? flags[i].trait : 0;
     return traits;
 }
 
@@ -42,8 +59,7 @@ static int64_t vocabulary_of_tokenizer(struct setup *s)
     struct architecture a;
     struct architecture_choice c;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        struct key *key = keys_find(s->keys, names[i]);
-        const char *model = key && key->text ? setup_model_of(s, key->text) : NULL;
+        const char *model = setup_model_of(s, keys_said(s->keys, names[i]));
         if (model && config_find(model, &a, &c) == STATUS_OK)
             return a.vocabulary;
     }
@@ -155,11 +171,8 @@ bool setup_of_architecture(const struct architecture *a, const struct architectu
     s->a.inner = a->inner > 0 ? a->inner : 4 * a->hidden;
     s->a.kv_heads = a->kv_heads > 0 ? a->kv_heads : a->heads;
     s->a.head = a->head > 0 ? a->head : a->heads > 0 ? a->hidden / a->heads : 0;
-    s->rms = (a->traits & TRAIT_RMS) != 0;
-    s->gated = (a->traits & TRAIT_GATED) != 0;
-    s->head_norm = (a->traits & TRAIT_HEAD_NORM) != 0;
-    s->router_bias = (a->traits & TRAIT_ROUTER_BIAS) != 0;
-    s->shared_gate = (a->traits & TRAIT_SHARED_GATE) != 0;
+    for (size_t i = 0; i < FLAGS; i++)
+        *flag_of(s, i) = (a->traits & flags[i].trait) != 0;
     s->positions = a->traits & TRAIT_ROPE        ? POSITIONS_ROPE
                    : a->traits & TRAIT_POSITIONS ? POSITIONS_LEARNED
                                                  : POSITIONS_NONE;
@@ -174,7 +187,7 @@ bool setup_of_architecture(const struct architecture *a, const struct architectu
         s->a.shared_inner = a->shared_inner > 0 ? a->shared_inner : a->shared * s->a.expert_inner;
         write_frequency(&s->a, &uneven, frequency);
         const char *copy = uneven ? arena_text(&s->keys->memory, frequency) : "";
-        s->flavor = copy; /* moe_layer_freq */
+        s->frequency = copy;
         return copy != NULL;
     }
     return true;
@@ -231,6 +244,36 @@ void setup_set_dtype(struct setup *s, enum data_type dtype)
 {
     s->dtype = (int64_t)dtype;
     s->bits = 8 * data_type_bytes(dtype);
+}
+
+/* Frameworks write "bf16", "bfloat16", "bf16-mixed", "amp_fp16", "16", "float32". */
+enum status setup_read_dtype(struct setup *s, enum data_type usual)
+{
+    static const struct {
+        const char *part;
+        enum data_type dtype;
+    } names[] = {{"fp8", DATA_fp8}, {"32", DATA_fp32}, {"bf", DATA_bf16}, {"16", DATA_fp16}};
+    /* flags that a script does not have are off */
+    bool said = s->fp8 || s->fp16 || s->bf16 || s->keys->format == KEYS_SHELL;
+    enum data_type dtype = s->fp8 ? DATA_fp8 : s->fp16 ? DATA_fp16 : s->bf16 ? DATA_bf16 : usual;
+    for (size_t i = 0; s->precision && !said && i < sizeof names / sizeof *names; i++)
+        if ((said = strstr(s->precision, names[i].part)))
+            dtype = names[i].dtype;
+    setup_set_dtype(s, dtype);
+    return said
+               ? STATUS_OK
+               : setup_add_note(s, NOTE_ASSUMED,
+                                "numbers of %" PRId64 " bits: the file says no precision", s->bits);
+}
+
+enum status setup_read_sums(struct setup *s, bool wide)
+{
+    s->reduce_bits = wide && s->tensor <= 1 ? 32 : s->bits;
+    return wide && s->reduce_bits == 16
+               ? setup_add_note(s, NOTE_LOST,
+                                "sums of gradients have 32 bits and those of tensor parallelism "
+                                "16; the plan's have 16")
+               : STATUS_OK;
 }
 
 /* ---- names of models */

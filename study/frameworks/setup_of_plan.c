@@ -6,7 +6,6 @@
 
 #include "core/schedule.h"
 #include "study/frameworks/setup.h"
-#include "study/frameworks/setup_layers.h"
 
 /* ---- stages */
 
@@ -40,9 +39,7 @@ static enum status find_cut(const struct plan *p, const struct model *m, struct 
     TRY(setup_layers(m, &l));
     s->stages = p->stages;
     s->a.layers = (int64_t)l.n;
-    s->cut = arena_new(&s->keys->memory, p->stages, sizeof *s->cut);
-    if (!s->cut)
-        FAIL(STATUS_NOMEM, "out of memory");
+    TRY(ARENA_NEW(&s->keys->memory, s->cut, p->stages));
     for (size_t k = 0; k < p->stages; k++) {
         const struct plan_stage *stage = &p->stage[k];
         size_t first = stage->op[0], last = stage->op[stage->ops - 1] + 1;
@@ -176,7 +173,7 @@ static enum status find_choices(const struct plan *p, const struct model *m, str
     s->recompute_unit = p->stage[0].recompute_unit;
     s->recompute = p->stage[0].recompute;
     s->sequence = p->sequence_parallel && s->tensor > 1;
-    return STATUS_OK;
+    return setup_check_experts(s, m);
 }
 
 /* O(ops + devices). */

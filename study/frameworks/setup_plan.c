@@ -7,7 +7,6 @@
 #include "core/schedule.h"
 #include "core/text.h"
 #include "study/frameworks/setup.h"
-#include "study/frameworks/setup_layers.h"
 
 enum { DEGREE_MOST = 1 << 20 };
 
@@ -32,9 +31,18 @@ static enum status check_degrees(struct setup *s)
         if (*all[i].value > DEGREE_MOST || *all[i].value < -1)
             return error_set(STATUS_INVALID, "%s: %s of %" PRId64, s->keys->path, all[i].name,
                              *all[i].value);
+        if (all[i].value == &s->microbatch_size && s->microbatch_size < 1)
+            PASS(setup_add_note(s, NOTE_ASSUMED, "microbatches of one sample"));
         if (i < 6 && *all[i].value < 1) /* those that count something there is one of */
             *all[i].value = 1;
     }
+    if (s->zero < 0 || s->zero > 3)
+        return error_set(STATUS_INVALID, "%s: ZeRO %" PRId64, s->keys->path, s->zero);
+    if (s->expert_tensor > 0 && s->expert > 1 && s->expert_tensor != s->tensor)
+        return setup_add_note(s, NOTE_LOST,
+                              "experts with tensor parallelism %" PRId64
+                              " of their own: they have that of all layers",
+                              s->expert_tensor);
     return STATUS_OK;
 }
 
@@ -135,14 +143,27 @@ static uint32_t device_of(const struct setup *s, int64_t team, int64_t replica, 
     return (uint32_t)(shard + s->tensor * (context + s->context * (team + s->pipeline * data)));
 }
 
+enum status setup_check_experts(struct setup *s, const struct model *m)
+{
+    int64_t expert = s->expert;
+    for (size_t i = 0; i < m->n; i++)
+        if (m->op[i].exchange_bytes > 0)
+            return STATUS_OK;
+    s->expert = 1;
+    return expert > 1 ? setup_add_note(s, NOTE_LOST,
+                                       "expert parallelism of %" PRId64 ": '%s' has no experts",
+                                       expert, m->name)
+                      : STATUS_OK;
+}
+
 /* Ops [first, last) on the devices of a team. */
 static enum status make_stage(const struct setup *s, size_t first, size_t last, int64_t team,
-                              bool experts, struct plan_stage *out)
+                              struct plan_stage *out)
 {
     int64_t replicas = s->devices / s->tensor / s->pipeline;
     out->replicas = (uint32_t)replicas;
     out->tensor_parallel = (uint32_t)s->tensor;
-    out->expert_parallel = experts ? (uint32_t)s->expert : 1;
+    out->expert_parallel = (uint32_t)s->expert;
     out->context_parallel = (uint32_t)s->context;
     out->recompute = (enum plan_recompute)s->recompute;
     out->recompute_unit = 1;
@@ -175,10 +196,8 @@ static enum status make_stages(struct setup *s, const struct model *m, struct pl
     struct setup_layers l = {0};
     const struct schedule *schedule;
     int64_t layer = 0;
-    bool experts = false;
+    TRY(setup_check_experts(s, m));
     TRY(schedule_find(s->schedule ? s->schedule : schedule_usual(s->chunks > 1), &schedule));
-    for (size_t i = 0; i < m->n; i++)
-        experts |= m->op[i].exchange_bytes > 0;
     TRY(setup_layers(m, &l));
     if (l.n == 0 && s->pipeline * s->chunks > 1)
         FAIL(STATUS_INVALID, "'%s' has no layers to divide into stages", m->name);
@@ -195,11 +214,8 @@ static enum status make_stages(struct setup *s, const struct model *m, struct pl
             FAIL(STATUS_INVALID, "%s: stage %zu has no layers", s->keys->path, k);
         p->stages++;
         uint32_t team = schedule_team(schedule, (uint32_t)s->pipeline, (uint32_t)k);
-        TRY(make_stage(s, first, last, team, experts, &p->stage[k]));
+        TRY(make_stage(s, first, last, team, &p->stage[k]));
     }
-    if (!experts && s->expert > 1)
-        TRY(setup_add_note(s, NOTE_LOST, "expert parallelism of %" PRId64 ": '%s' has no experts",
-                           s->expert, m->name));
 out:
     free(l.first);
     return st;

@@ -54,7 +54,14 @@ enum status shell_append(struct shell *s, struct shell_words *words, const char 
 
 /* What a test says. Variables that are not set are empty; where the output of a command counts the
  * answer is unknown. */
-enum shell_truth { SHELL_FALSE, SHELL_TRUE, SHELL_UNKNOWN };
+enum shell_truth { SHELL_FALSE, SHELL_UNKNOWN, SHELL_TRUE };
+
+/* Kleene's logic: && (sign '&') is the smaller one, || the larger one; other signs forget `before`. */
+static inline enum shell_truth shell_with(enum shell_truth before, char sign, enum shell_truth t)
+{
+    return (sign == '&' && before < t) || (sign == '|' && before > t) ? before : t;
+}
+
 /* Of the n raw words between [ and ], or [[ and ]]. */
 struct shell_raw {
     const char *text;

@@ -54,26 +54,16 @@ static enum shell_truth compare(const char *left, const char *sign, const char *
     return SHELL_UNKNOWN;
 }
 
-/* Unknown stays so. */
-static enum shell_truth negate(enum shell_truth t)
-{
-    return t == SHELL_UNKNOWN ? t : truth(t == SHELL_FALSE);
-}
-
 /* One comparison that begins at word[i]; *used: its words. Files are taken not to be there. */
 static enum shell_truth primary(char *const *word, const bool *known, size_t n, size_t *used)
 {
     bool binary = n >= 3 && strcmp(word[1], "&&") != 0 && strcmp(word[1], "||") != 0;
-    if (n >= 2 && word[0][0] == '-' && strlen(word[0]) == 2 && !binary) {
+    bool unary = n >= 2 && word[0][0] == '-' && strlen(word[0]) == 2;
+    bool filled = unary && strchr("nz", word[0][1]);
+    if (unary && (!binary || (filled && word[2][0] == '-' && n > 3))) { /* -n A -a ... */
         *used = 2;
-        if (word[0][1] == 'n' || word[0][1] == 'z')
-            return known[1] ? truth((*word[1] != '\0') == (word[0][1] == 'n')) : SHELL_UNKNOWN;
-        return SHELL_UNKNOWN;
-    }
-    if (binary && word[0][0] == '-' && strlen(word[0]) == 2 && strchr("nz", word[0][1]) &&
-        word[2][0] == '-' && n > 3) { /* -n A -a ... */
-        *used = 2;
-        return known[1] ? truth((*word[1] != '\0') == (word[0][1] == 'n')) : SHELL_UNKNOWN;
+        return filled && known[1] ? truth((*word[1] != '\0') == (word[0][1] == 'n'))
+                                  : SHELL_UNKNOWN;
     }
     if (binary) {
         *used = 3;
@@ -89,7 +79,8 @@ enum status shell_test(struct shell *s, const struct shell_raw *raw, size_t n,
 {
     enum status st = STATUS_OK;
     char **word = NULL;
-    bool *known = NULL, not = false, and = false, or = false;
+    bool *known = NULL, not = false;
+    char sign = '\0';
     enum shell_truth result = SHELL_TRUE;
     const char *text;
     TRY(ARRAY_NEW(word, n));
@@ -109,23 +100,12 @@ enum status shell_test(struct shell *s, const struct shell_raw *raw, size_t n,
         }
         if (!strcmp(word[i], "&&") || !strcmp(word[i], "-a") || !strcmp(word[i], "||") ||
             !strcmp(word[i], "-o")) {
-            or = !strcmp(word[i], "||") || !strcmp(word[i], "-o");
-            and = ! or ;
+            sign = strpbrk(word[i], "|o") ? '|' : '&';
             continue;
         }
         enum shell_truth t = primary(word + i, known + i, n - i, &used);
-        t = not ? negate(t) : t;
+        result = shell_with(result, sign, not ? SHELL_TRUE - t : t);
         not = false;
-        if (or)
-            result = result == SHELL_TRUE || t == SHELL_TRUE ? SHELL_TRUE
-                     : result == SHELL_FALSE                 ? t
-                                                             : result;
-        else if (and)
-            result = result == SHELL_FALSE || t == SHELL_FALSE ? SHELL_FALSE
-                     : result == SHELL_TRUE                    ? t
-                                                               : result;
-        else
-            result = t;
     }
     *out = n > 0 ? result : SHELL_FALSE;
 out:

@@ -65,8 +65,11 @@ enum status shell_word_end(const struct shell *s, const char *text, const char *
 struct shell_variable *shell_find(struct shell *s, const char *name, size_t length)
 {
     for (size_t i = 0; i < s->variables; i++)
-        if (strlen(s->variable[i].name) == length && !memcmp(s->variable[i].name, name, length))
+        if (strlen(s->variable[i].name) == length && !memcmp(s->variable[i].name, name, length)) {
+            if (s->variable[i].fixed)
+                (void)keys_given(s->keys, name, length); /* the script asks for it */
             return &s->variable[i];
+        }
     return NULL;
 }
 
@@ -263,23 +266,12 @@ static enum status put_arithmetic(struct build *b, const char *raw, size_t lengt
     enum status st;
     const char *text;
     char number[64];
-    size_t n = 0;
-    char *sum = NULL;
+    struct build sum = {.s = b->s};
     TRY(shell_join(b->s, raw, length, &text));
-    size_t room = strlen(text) + 1;
     if (strchr(text, KEYS_GAP)) {
         st = put_value(b, text);
         goto out;
     }
-    for (const char *at = text; *at; at++) { /* the room that names take at most */
-        size_t name = isalpha((unsigned char)*at) || *at == '_' ? strcspn(at, " \t\n+-*/%()") : 0;
-        struct shell_variable *v = name ? shell_find(b->s, at, name) : NULL;
-        if (v && v->value.n > 0)
-            room += strlen(v->value.word[0]);
-        at += name ? name - 1 : 0;
-    }
-    TRY(keys_charge(b->s->keys, room));
-    TRY(ARRAY_NEW(sum, room));
     for (const char *at = text; *at;) {
         size_t name = isalpha((unsigned char)*at) || *at == '_' ? strcspn(at, " \t\n+-*/%()") : 0;
         struct shell_variable *v = name ? shell_find(b->s, at, name) : NULL;
@@ -287,13 +279,11 @@ static enum status put_arithmetic(struct build *b, const char *raw, size_t lengt
             st = put_gap(b, at, name);
             goto out;
         }
-        const char *from = name ? v->value.word[0] : at;
-        size_t letters = name ? strlen(from) : 1;
-        memcpy(sum + n, from, letters);
-        n += letters;
+        TRY(put(&sum, name ? v->value.word[0] : at, name ? strlen(v->value.word[0]) : 1));
         at += name ? name : 1;
     }
-    struct sum x = {.at = sum};
+    TRY(put(&sum, "", 1));
+    struct sum x = {.at = sum.text};
     double value = sum_of(&x);
     x.at += strspn(x.at, " \t\n");
     if (x.failed || *x.at || !(value > -9e15 && value < 9e15)) {
@@ -303,7 +293,7 @@ static enum status put_arithmetic(struct build *b, const char *raw, size_t lengt
     snprintf(number, sizeof number, "%.0f", value);
     st = put(b, number, strlen(number));
 out:
-    free(sum);
+    free(sum.text);
     return st;
 }
 

@@ -10,9 +10,8 @@
 
 #include "core/file.h"
 #include "study/frameworks/nested.h"
-#include "study/frameworks/setup.h"
+#include "study/frameworks/words.h"
 
-static const char *const modes[] = {"none", "selective", "full", NULL};
 static const char *const reshard[] = {"default", "always", "never", NULL};
 /* Keys and values are gathered, or passed on from rank to rank. */
 static const char *const rotations[] = {
@@ -36,7 +35,7 @@ static const struct setup_row rows[] = {
     ROW_TEXT("model", "name", hub),
     ROW_TEXT("model", "flavor", flavor),
     ROW_TEXT("model", "converters", converters),
-    ROW_TEXT("optimizer", "name", strategy_text),
+    ROW_TEXT("optimizer", "name", optimizer_name),
     ROW_NUMBER("training", "local_batch_size", local_batch, USUAL_LOCAL),
     ALSO_NUMBER("training.batch_size", local_batch),
     ALSO_NUMBER("num_tokens_per_microbatch_per_dp_rank", microbatch_tokens),
@@ -47,16 +46,12 @@ static const struct setup_row rows[] = {
     ROW_TEXT("training", "mixed_precision_param", precision),
     ROW_NUMBER("parallelism", "data_parallel_replicate_degree", replicate, 1),
     ROW_NUMBER("parallelism", "data_parallel_shard_degree", shard, -1),
-    ROW_WORD("parallelism", "fsdp_reshard_after_forward", reshard, reshard),
+    ROW_WORD("parallelism", "fsdp_reshard_after_forward", reshard, reshard, 0),
     ROW_NUMBER("parallelism", "tensor_parallel_degree", tensor, 1),
     ROW_ON("parallelism", "enable_sequence_parallel", sequence),
     ROW_NUMBER("parallelism", "context_parallel_degree", context, 1),
-    {.section = "parallelism",
-     .key = "context_parallel_rotate_method",
-     .kind = SETUP_WORD,
-     .offset = SETUP_AT(exchange),
-     .usual = EXCHANGE_ALLGATHER,
-     .word = rotations},
+    ROW_WORD("parallelism", "context_parallel_rotate_method", exchange, rotations,
+             EXCHANGE_ALLGATHER),
     ROW_NUMBER("parallelism", "pipeline_parallel_degree", pipeline, 1),
     ROW_TEXT("parallelism", "pipeline_parallel_schedule", schedule),
     ROW_NUMBER("parallelism", "pipeline_parallel_microbatch_size", microbatch_size, 1),
@@ -67,9 +62,10 @@ static const struct setup_row rows[] = {
     ROW_TEXT("parallelism", "module_fqns_per_model_part", layout),
     ROW_NUMBER("parallelism", "expert_parallel_degree", expert, 1),
     ROW_NUMBER("parallelism", "expert_tensor_parallel_degree", expert_tensor, 0),
-    ROW_WORD("activation_checkpoint", "mode", granularity, modes),
-    ALSO_TEXT("activation_checkpoint", modules),
-    ALSO_TEXT("hf_assets_path", activation),
+    ROW_WORD("activation_checkpoint", "mode", granularity, words_granularities, 0),
+    ALSO_TEXT("activation_checkpoint", recomputed),
+    ALSO_TEXT("converters", converters),
+    ALSO_TEXT("hf_assets_path", weights),
     ALSO_TEXT("model_spec", flavor),
 
     ROW_LOST("enable_async_tensor_parallel", "sums of tensor parallelism are not overlapped"),
@@ -91,8 +87,7 @@ static bool recognises(const struct keys *k)
 /* In Python the family is in the function's name: "deepseek_v3_16b_hybridep" of flavour "16B". */
 static void family_of_function(struct setup *s, const char *flavor, char *out, size_t room)
 {
-    struct key *config = keys_find(s->keys, "config");
-    const char *name = config && config->text ? config->text : "";
+    const char *name = keys_said(s->keys, "config");
     size_t n = strlen(flavor);
     for (const char *at = name; n > 0 && *at; at++)
         if (!strncasecmp(at, flavor, n) && at > name)
@@ -110,8 +105,8 @@ static enum status find_model(struct setup *s)
         family_of_function(s, flavor, family, sizeof family);
     snprintf(name, sizeof name, "%s-%.60s", family, flavor);
     s->model = setup_model_of(s, name);
-    if (!s->model && s->activation)
-        s->model = setup_model_of(s, s->activation);
+    if (!s->model && s->weights)
+        s->model = setup_model_of(s, s->weights);
     s->hub = NULL;
     s->flavor = NULL;
     s->unknown = arena_text(&s->keys->memory, name);
@@ -149,11 +144,8 @@ static enum status read_parts(struct setup *s)
             fputc('t', f.stream);
         else if (*at == ']' && at[1] == ',')
             fputc('|', f.stream);
-    enum status st = file_text_close(&f, STATUS_OK);
-    s->layout = st == STATUS_OK ? arena_text(&s->keys->memory, f.text) : NULL;
-    free(f.text);
     s->first_layers = s->last_layers = 0;
-    return s->layout ? STATUS_OK : STATUS_NOMEM;
+    return keys_keep(s->keys, &f, &s->layout);
 }
 
 /* A local batch is of one rank and one step: with a pipeline it is divided into microbatches, without
@@ -182,23 +174,17 @@ static enum status read_batch(struct setup *s)
 /* Sums of gradients have 32 bits. */
 static enum status read_sums(struct setup *s)
 {
-    bool fp32 = s->precision && !strcmp(s->precision, "float32");
-    setup_set_dtype(s, s->fp8 ? DATA_fp8 : fp32 ? DATA_fp32 : DATA_bf16);
-    s->reduce_bits = s->tensor > 1 ? s->bits : 32;
-    return s->reduce_bits == 16
-               ? setup_add_note(s, NOTE_LOST,
-                                "sums of gradients have 32 bits and those of tensor "
-                                "parallelism 16; the plan's have 16")
-               : STATUS_OK;
+    s->precision = s->precision ? s->precision : "bfloat16"; /* the framework's own default */
+    PASS(setup_read_dtype(s, DATA_bf16));
+    return setup_read_sums(s, true);
 }
 
 /* Types of products: float8 is known here, others are said. */
 static enum status read_converters(struct setup *s)
 {
-    struct key *key = keys_find(s->keys, "converters");
-    s->fp8 = key && key->text && strstr(key->text, "loat8");
-    if (!s->fp8 && key && key->text && strstr(key->text, "Converter"))
-        return setup_add_note(s, NOTE_LOST, "converters: %.80s", key->text);
+    s->fp8 = words_have(s->converters, "loat8");
+    if (!s->fp8 && words_have(s->converters, "Converter"))
+        return setup_add_note(s, NOTE_LOST, "converters: %.80s", s->converters);
     return STATUS_OK;
 }
 
@@ -218,10 +204,10 @@ static enum status after(struct setup *s)
     s->first_layers = s->last_layers = 0;
     s->uneven = 1;
     s->sequence = s->sequence && s->tensor > 1;
-    if (s->modules) /* Python: FullAC.Config */
-        s->granularity = strstr(s->modules, "Full")     ? RECOMPUTE_FULL
-                         : strstr(s->modules, "Select") ? RECOMPUTE_SELECTIVE
-                                                        : s->granularity;
+    if (s->recomputed) /* Python: FullAC.Config */
+        s->granularity = strstr(s->recomputed, "Full")     ? RECOMPUTE_FULL
+                         : strstr(s->recomputed, "Select") ? RECOMPUTE_SELECTIVE
+                                                           : s->granularity;
     else if (!keys_has(s->keys, "activation_checkpoint.mode"))
         s->granularity = RECOMPUTE_SELECTIVE;
     s->recompute = s->granularity;
@@ -236,12 +222,7 @@ static enum status after(struct setup *s)
     s->zero = s->shard == 1 && s->context <= 1 ? 0 : 3;
     s->zero_keep =
         s->reshard == RESHARD_NEVER || (s->reshard == RESHARD_DEFAULT && s->pipeline > 1);
-    s->optimizer = s->strategy_text && !strcasecmp(s->strategy_text, "SGD");
-    if (s->expert_tensor > 0 && s->expert > 1 && s->expert_tensor != s->tensor)
-        return setup_add_note(s, NOTE_LOST,
-                              "expert_tensor_parallel_degree %" PRId64
-                              ": experts have the tensor parallelism of all layers",
-                              s->expert_tensor);
+    s->optimizer = s->optimizer_name && !strcasecmp(s->optimizer_name, "SGD");
     return STATUS_OK;
 }
 
@@ -265,10 +246,7 @@ static enum status write_parts(struct setup *s)
         fputc(']', f.stream);
     }
     fputc(']', f.stream);
-    enum status st = file_text_close(&f, STATUS_OK);
-    s->layout = st == STATUS_OK ? arena_text(&s->keys->memory, f.text) : NULL;
-    free(f.text);
-    return s->layout ? STATUS_OK : STATUS_NOMEM;
+    return keys_keep(s->keys, &f, &s->layout);
 }
 
 /* Of one stage there is nothing to schedule. */
@@ -318,8 +296,7 @@ static enum status before(struct setup *s)
     int64_t streams = s->devices / s->tensor / s->pipeline / s->context;
     PASS(name_schedule(s));
     PASS(name_model(s));
-    if (s->apart)
-        return error_set(STATUS_UNSUPPORTED, "ranks of a pipeline that lie together");
+    PASS(words_check_order(s));
     if (s->zero == 1 || s->zero == 2)
         return error_set(STATUS_UNSUPPORTED, "ZeRO %" PRId64 ": it shards all or nothing", s->zero);
     if (s->zero == 0 && s->context > 1)
@@ -357,7 +334,7 @@ static enum status before(struct setup *s)
     s->converters = s->dtype == DATA_fp8 ? "[\"float8\"]" : NULL;
     if (s->dtype == DATA_fp16)
         return error_set(STATUS_UNSUPPORTED, "numbers of fp16");
-    s->strategy_text = s->optimizer ? "SGD" : "AdamW";
+    s->optimizer_name = s->optimizer ? "SGD" : "AdamW";
     s->granularity = s->recompute;
     s->tokens = s->tokens > 0 ? s->tokens : 2048;
     return STATUS_OK;

@@ -12,11 +12,8 @@ static enum status follow(struct keys *k)
 {
     struct setup s = {.keys = k};
     struct architecture a;
-    const struct framework *f = NULL;
-    for (size_t i = 0; i < frameworks_n && !f; i++)
-        f = frameworks[i]->recognises(k) ? frameworks[i] : NULL;
-    if (!f)
-        return STATUS_OK;
+    const struct framework *f;
+    PASS(framework_recognise(k, &f));
     PASS(setup_read(&s, f->row, f->rows));
     PASS(f->after(&s));
     PASS(setup_settle(&s, 0));

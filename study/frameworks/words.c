@@ -1,0 +1,75 @@
+/* What several frameworks say in the same words, and what several of them cannot express. */
+#include "study/frameworks/words.h"
+
+#include <inttypes.h>
+
+const char *const words_granularities[] = {"none", "selective", "full", NULL};
+const char *const words_methods[] = {"none", "uniform", "block", NULL};
+enum { METHOD_UNIFORM = 1, METHOD_BLOCK };
+const char *const words_exchanges[EXCHANGE_KINDS + 1] = {
+    [EXCHANGE_RING] = "p2p", [EXCHANGE_ALLGATHER] = "all_gather", [EXCHANGE_ALLTOALL] = "a2a"};
+
+/* "block" recomputes so many layers of a stage, "uniform" all in units. */
+void words_read_recompute(struct setup *s)
+{
+    if (s->recompute == RECOMPUTE_FULL) {
+        s->recompute_layers = s->method == METHOD_BLOCK ? s->unit : 0;
+        s->recompute_unit = s->method == METHOD_BLOCK ? 0 : s->unit;
+    }
+}
+
+void words_write_recompute(struct setup *s)
+{
+    s->granularity = s->recompute;
+    if (s->recompute == RECOMPUTE_FULL) {
+        s->method = s->recompute_layers > 0 ? METHOD_BLOCK : METHOD_UNIFORM;
+        s->unit = s->recompute_layers > 0 ? s->recompute_layers
+                  : s->recompute_unit > 0 ? s->recompute_unit
+                                          : 1;
+    }
+}
+
+/* Numbers of products have a type of their own where they are fp8; the kept ones are bf16 then. */
+enum status words_write_types(struct setup *s)
+{
+    s->fp8 = s->dtype == DATA_fp8;
+    s->fp16 = s->dtype == DATA_fp16;
+    s->bf16 = s->bits == 16 && !s->fp16;
+    s->overlap = s->bucket_bytes > 0;
+    s->bucket_elements = s->bucket_bytes * 8 / s->reduce_bits;
+    return s->bucket_bytes * 8 % s->reduce_bits == 0
+               ? STATUS_OK
+               : error_set(STATUS_UNSUPPORTED, "buckets of %" PRId64 " bytes: no whole numbers",
+                           s->bucket_bytes);
+}
+
+enum status words_check_schedule(const struct setup *s)
+{
+    const char *implied = s->chunks > 1 ? "interleaved" : "1f1b";
+    if (s->stages > 1 && strcmp(s->schedule, implied) != 0)
+        return error_set(STATUS_UNSUPPORTED, "the schedule %s; it runs %s here", s->schedule,
+                         implied);
+    if (s->chunks > 1 && s->accumulation % s->pipeline != 0)
+        return error_set(STATUS_UNSUPPORTED,
+                         "%" PRId64 " microbatches per replica in interleaved stages on a "
+                         "pipeline of %" PRId64 ", of which they must be a multiple",
+                         s->accumulation, s->pipeline);
+    return STATUS_OK;
+}
+
+enum status words_check_sums(const struct setup *s)
+{
+    if (s->reduce_bits != s->bits && (s->tensor > 1 || s->bits != 16))
+        return error_set(
+            STATUS_UNSUPPORTED, "sums of %s of %" PRId64 " bits in a model of %" PRId64,
+            s->tensor > 1 ? "tensor parallelism" : "gradients", s->reduce_bits, s->bits);
+    return STATUS_OK;
+}
+
+enum status words_check_order(const struct setup *s)
+{
+    return s->apart ? error_set(STATUS_UNSUPPORTED,
+                                "this order of devices: here stages of one replica lie side by "
+                                "side, there replicas of one stage")
+                    : STATUS_OK;
+}
