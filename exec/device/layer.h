@@ -136,10 +136,11 @@ struct layer_io {
     real loss_scale;                         /* and in the step's loss, where backends sum it: */
     double loss;                             /* others' forward sets the unweighted sum, */
     bool again;                              /* which counts already: the forward is made again */
-    const struct layer_reduction *reduction; /* NULL unless the layer is one of several shards, */
-    struct layer_array *rows, *parts;        /* ... or its experts are spread: kept from forward
-                                              * to backward, and of one call */
-    int64_t *bytes;                          /* of all such arrays together */
+    const struct layer_reduction *reduction; /* NULL at most where no other rank has a part of the
+                                              * layer: shards, experts, the sequence */
+    struct layer_array *rows, *parts;        /* experts that are spread: kept from forward to
+                                              * backward, and of one call; else NULL */
+    int64_t *bytes;                          /* of all such arrays together, else NULL */
     void *on;                                /* the backend's state (backend.h) */
 };
 
