@@ -65,9 +65,10 @@ struct device {
      * put. op->seconds is the predicted time: what a paced device takes, ignored by the others.
      *   BACKWARD_INPUT makes the gradients that are sent on, BACKWARD_WEIGHT later the others;
      *   UPDATE: optimizer step of op->stage; its gradients are zero afterwards.
-     * `reduction` (exec/device/layer.h) is what a device calls for the sums of tensor parallelism,
-     * in the middle of an op; array() then has nothing for the program's op of them. Not NULL. May
-     * return before the op is complete if there is finish(). */
+     * `reduction` (exec/device/layer.h) is what a device calls in the middle of an op for the sums
+     * of tensor parallelism and for exchanges of experts and of shared sequences; array() then has
+     * nothing for the program's op of them. Not NULL. May return before the op is complete if there
+     * is finish(). */
     enum status (*compute)(void *self, uint32_t step, const struct program_op *op,
                            const struct layer_reduction *reduction);
 

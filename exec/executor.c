@@ -280,25 +280,23 @@ static void sum(void *self, enum element of, void *data, size_t n)
     call_inside(r, r->sum, of, data, n, &r->out->sums_s[r->now - r->first]);
 }
 
-static void exchange(void *self, void *data, size_t n)
+/* Those of experts come after the pass, as sums, those between replicas that share sequences before it. */
+static void exchange(void *self, enum op_purpose purpose, enum op_kind kind, void *data, size_t n)
 {
     struct running *r = self;
-    call_inside(r, r->exchange, ELEMENT_FP32, data, n, &r->out->exchanges_s[r->now - r->first]);
+    uint32_t op = r->exchange;
+    double none_s = 0, *seconds = &r->out->exchanges_s[r->now - r->first];
+    if (purpose == FOR_CONTEXT) {
+        op = executor_context_before(r->e->program, r->e->rank, r->now, kind);
+        seconds = op == PROGRAM_NONE ? &none_s : &r->out->sums_s[op - r->first];
+    }
+    call_inside(r, op, ELEMENT_FP32, data, n, seconds);
 }
 
 static void fail(void *self, enum status st)
 {
     struct running *r = self;
     r->st = r->st == STATUS_OK ? st : r->st;
-}
-
-/* Likewise for exchanges between the replicas that share sequences, whose ops come before the pass. */
-static void exchange_context(void *self, enum op_kind kind, void *data, size_t n)
-{
-    struct running *r = self;
-    uint32_t op = executor_context_before(r->e->program, r->e->rank, r->now, kind);
-    double none_s = 0, *seconds = op == PROGRAM_NONE ? &none_s : &r->out->sums_s[op - r->first];
-    call_inside(r, op, ELEMENT_FP32, data, n, seconds);
 }
 
 /* Until what is predicted of an op is over, besides the sums in it. */
@@ -339,7 +337,7 @@ static enum status compute(struct running *r, uint32_t op)
     r->exchange = executor_exchange_after(e->program, e->rank, op);
     start_s[op] = clock_now();
     st = e->device->compute(e->device_self, r->step, o,
-                            &(struct layer_reduction){r, sum, exchange, fail, exchange_context});
+                            &(struct layer_reduction){r, sum, exchange, fail});
     if (e->paced)
         pace(r, o, start_s[op]);
     end_s[op] = clock_now();

@@ -82,8 +82,8 @@ uint32_t executor_context_before(const struct program *p, uint32_t rank, uint32_
 /* Seconds of exchanges inside passes (sums_s of the exchange) are taken off the passes' and reported
  * as the program has them, before the pass. */
 void executor_book_context(const struct program *p, uint32_t rank, struct executor_step *s);
-/* Seconds of sums inside passes (sums_s), and of exchanges, are taken off the passes' and reported as the program has
- * them, as one op after the pass. Of a pass in parts they add up to that one, so that later parts
+/* Seconds of sums inside passes (sums_s), and of exchanges, are taken off the passes' and reported as
+ * the program has them, as one op after the pass. Of a pass in parts they add up to that one, so that later parts
  * seem to have begun earlier by the sums of those before. */
 void executor_book_sums(const struct program *p, uint32_t rank, struct executor_step *s);
 

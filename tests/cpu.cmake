@@ -9,6 +9,7 @@ target_link_libraries(tiny PUBLIC core)
 
 unit_test(corpus LIBS exec)
 unit_test(cpu_layers LIBS exec tiny)
+target_sources(test_cpu_layers PRIVATE layer_call.c) # in float
 add_library(layer_call OBJECT layer_call.c)
 target_link_libraries(layer_call PUBLIC cpu_double)
 unit_test(cpu_gradients LIBS cpu_double tiny layer_call)

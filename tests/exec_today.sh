@@ -74,6 +74,19 @@ refused() { # refused STATUS TEXT: a run of p.json says it, in one line
     [ $status = $1 ] && [ "$(grep -c . run.err)" = 1 ] && grep -q "$2" run.err ||
         fail "expected '$2': exit $status, $(cat run.err)"
 }
+auto() { # auto OPTIONS...: what --executable finds, into auto.out, and p.json
+    "$tool" plan --algorithm auto --executable --model "$models/mixtral.json:tokens=32" \
+        --platform laptop --batch 8 "$@" -o p.json >auto.out 2>&1
+}
+for given in "--zero 3" "--expert-parallel 2" "--schedule pipedream --stages 2"; do
+    auto $given || fail "auto $given: $(cat auto.out)"
+    run --steps 1 --transport local >/dev/null
+done
+for given in "--context-parallel 2" "--expert-parallel 2 --zero 2" \
+    "--expert-parallel 2 --schedule pipedream"; do
+    ! auto $given && grep -q "no plan of" auto.out || fail "auto $given: $(cat auto.out)"
+done
+
 plan mixtral --stages 1 --replicas 2 --expert-parallel 2 --zero 2
 refused 1 "experts on other ranks with ZeRO 2 or 3"
 cat >latent.json <<'END'

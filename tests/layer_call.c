@@ -32,7 +32,7 @@ static void route(struct call *c, uint64_t key)
         real *x = c->x[1] + row * 2 * l->top_k;
         size_t first = (size_t)(random_at(key, row) % l->experts);
         for (size_t k = 0; k < l->top_k; k++)
-            x[k] = (real)((first + k) % l->experts) + 0.25;
+            x[k] = (real)((first + k) % l->experts) + (real)0.25;
     }
 }
 
@@ -48,7 +48,7 @@ struct call *new_call(const struct model *m, uint32_t op)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         assert_true(sizes[i] <= CALL_ROOM);
     for (size_t i = 0; i < LAYER_INPUTS; i++) {
-        randomise(c->x[i], random_key(op, i), 2);
+        randomise(c->x[i], random_key(op, i), 3);
         c->io.x[i] = c->x[i];
         c->io.dx[i] = c->dx[i];
     }
@@ -61,6 +61,7 @@ struct call *new_call(const struct model *m, uint32_t op)
         c->token[i] = (int32_t)(random_at(op, i) % 256);
         c->target[i] = i % 5 == 3 ? -1 : (int32_t)(random_at(op + 1, i) % 256);
         c->dx[0][i] = c->dx[1][i] = c->work[i] = (real)NAN; /* overwritten, not added to */
+        c->y[i] = c->saved[i] = (real)NAN; /* whatever is used must be written first */
     }
     c->io.batch = CALL_B;
     c->io.y = c->y;

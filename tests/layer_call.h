@@ -1,5 +1,5 @@
-/* layer_call.h - one call of one layer with random operands, in the build whose `real` is double: the
- * loss is sum(r y), r random, and backward() is compared with its central differences. */
+/* layer_call.h - one call of one layer with random operands, which forward() is compared with, and
+ * where `real` is double backward() with central differences of the loss sum(r y), r random. */
 #ifndef TESTS_LAYER_CALL_H
 #define TESTS_LAYER_CALL_H
 

@@ -9,53 +9,9 @@
 
 #include <cmocka.h>
 
-#include "core/random.h"
 #include "exec/device/cpu/vector.h"
+#include "tests/layer_call.h"
 #include "tests/tiny.h"
-
-enum { B = 2, ROOM = 1 << 14 };
-
-/* A call with random operands. */
-struct call {
-    struct layer layer;
-    struct layer_io io;
-    real x[LAYER_INPUTS][ROOM], y[ROOM], saved[ROOM], work[ROOM], parameter[ROOM], shared[ROOM];
-    int32_t token[ROOM], target[ROOM];
-};
-
-static void randomise(real *x, uint64_t key, double spread)
-{
-    for (size_t i = 0; i < ROOM; i++)
-        x[i] = (real)(spread * (2 * random_unit(key, i) - 1));
-}
-
-static struct call *new_call(const struct model *m, uint32_t op)
-{
-    struct call *c = calloc(1, sizeof *c);
-    assert_non_null(c);
-    assert_int_equal(layer_shape(m, op, B, &c->layer), STATUS_OK);
-    assert_true(B * c->layer.input <= ROOM && c->layer.parameters <= ROOM);
-    for (size_t i = 0; i < LAYER_INPUTS; i++) {
-        randomise(c->x[i], random_key(op, i), 3);
-        c->io.x[i] = c->x[i];
-    }
-    randomise(c->parameter, random_key(op, 7), 1);
-    randomise(c->shared, random_key(op, 8), 1);
-    for (size_t i = 0; i < ROOM; i++) {
-        c->token[i] = (int32_t)(random_at(op, i) % 256);
-        c->target[i] = i % 5 == 3 ? -1 : (int32_t)(random_at(op + 1, i) % 256);
-        c->y[i] = c->saved[i] = c->work[i] = NAN; /* whatever is used must be written first */
-    }
-    c->io.batch = B;
-    c->io.y = c->y;
-    c->io.saved = c->saved;
-    c->io.work = c->work;
-    c->io.parameter = c->parameter;
-    c->io.shared = c->shared;
-    c->io.token = c->token;
-    c->io.target = c->target;
-    return c;
-}
 
 static double naive_embedding(const struct call *c, size_t row, size_t i)
 {
@@ -134,7 +90,7 @@ static double naive_loss(const struct call *c)
 {
     const struct layer *l = &c->layer;
     double loss = 0;
-    for (size_t row = 0; row < B * l->tokens; row++) {
+    for (size_t row = 0; row < CALL_B * l->tokens; row++) {
         double sum = 0;
         if (c->target[row] < 0)
             continue;
@@ -173,7 +129,7 @@ static void check_model(struct model *m, size_t *compared)
         naive y = naive_of(l->kind->name);
         if (!y)
             assert_true(fabs(c->io.loss - naive_loss(c)) < 1e-5 * naive_loss(c));
-        for (size_t row = 0; y && row < B * l->tokens; row++)
+        for (size_t row = 0; y && row < CALL_B * l->tokens; row++)
             for (size_t i = 0; i < l->out; i++) {
                 double expected = y(c, row, i), found = (double)c->y[row * l->out + i];
                 if (!(fabs(found - expected) <= 2e-6 * (4 + fabs(expected))))
@@ -209,7 +165,7 @@ static void softmax_does_not_overflow(void **state)
     struct call *c = new_call(&m, (uint32_t)m.n - 1);
     c->layer.kind->forward(&c->layer, &c->io);
     double loss = c->io.loss;
-    for (size_t i = 0; i < B * c->layer.input; i++)
+    for (size_t i = 0; i < CALL_B * c->layer.input; i++)
         c->x[0][i] += 1000;
     c->layer.kind->forward(&c->layer, &c->io);
     assert_true(fabs(c->io.loss - loss) < 1e-4 * loss); /* 1000 costs ten bits of the inputs */

@@ -60,20 +60,19 @@ struct layer_shard {
     size_t parts, part;   /* of experts, which are spread over so many ranks */
 };
 
-/* Tensor parallelism inside an op: reduce `n` numbers over the shards, in place, everywhere to the
- * same bits. Keeps its errors to itself (exec/device.h). */
+/* Communication inside an op, which keeps its errors to itself (exec/device.h). */
 struct layer_reduction {
     void *self;
+    /* Tensor parallelism: reduce `n` numbers over the shards, in place, everywhere to the same bits. */
     void (*sum)(void *self, enum element e, void *data, size_t n);
-    /* Experts on other ranks, `members` of them: data [n] of fp32 is two halves of as many equal
-     * parts as there are members. Part m of the first half goes to member m, where it becomes part
-     * (this member) of the second half; the own part stays as it is. */
-    void (*exchange)(void *self, void *data, size_t n);
+    /* FOR_EXPERTS, on other ranks, and FOR_CONTEXT, replicas that share sequences: data [n] of fp32, in
+     * place, over the members of that group. ALLTOALL: two halves of as many equal parts as there
+     * are members; part m of the first half goes to member m, where it becomes part (this member) of
+     * the second half; the own part stays as it is. Of FOR_CONTEXT also ALLGATHER: every one's part
+     * of n numbers (exec/ring.h) to all; REDUCESCATTER: the sum of everybody's numbers to where each
+     * has its part. */
+    void (*exchange)(void *self, enum op_purpose purpose, enum op_kind kind, void *data, size_t n);
     void (*fail)(void *self, enum status st); /* the op cannot be completed: error_message() */
-    /* Replicas that share sequences, in place, over them. ALLGATHER: every one's part of n numbers
-     * (exec/ring.h) to all; REDUCESCATTER: the sum of everybody's numbers to where each has its part;
-     * ALLTOALL: as exchange(). */
-    void (*context)(void *self, enum op_kind kind, void *data, size_t n);
 };
 
 /* Memory that grows with what other ranks send. */
@@ -137,10 +136,11 @@ struct layer_io {
     real loss_scale;                         /* and in the step's loss, where backends sum it: */
     double loss;                             /* others' forward sets the unweighted sum, */
     bool again;                              /* which counts already: the forward is made again */
-    const struct layer_reduction *reduction; /* NULL unless the layer is one of several shards, */
-    struct layer_array *rows, *parts;        /* ... or its experts are spread: kept from forward
-                                              * to backward, and of one call */
-    int64_t *bytes;                          /* of all such arrays together */
+    const struct layer_reduction *reduction; /* NULL at most where no other rank has a part of the
+                                              * layer: shards, experts, the sequence */
+    struct layer_array *rows, *parts;        /* experts that are spread: kept from forward to
+                                              * backward, and of one call; else NULL */
+    int64_t *bytes;                          /* of all such arrays together, else NULL */
     void *on;                                /* the backend's state (backend.h) */
 };
 

@@ -283,10 +283,7 @@ static enum status divide(const struct model_op *op, const struct layer_shard *s
                           struct layer *l)
 {
     (void)batch;
-    if (l->heads % s->shards != 0 || l->kv_heads % s->shards != 0)
-        return layer_indivisible(op, s, "so many heads");
-    l->heads /= s->shards;
-    l->kv_heads /= s->shards;
+    PASS(layer_divide_heads(op, s, l));
     attention_size(l);
     return STATUS_OK;
 }

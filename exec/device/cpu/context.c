@@ -145,7 +145,7 @@ static void gather(const struct layer *l, struct layer_io *io)
     for (size_t row = 0; row < rows; row++)
         memcpy(io->work + own.first + row * width, io->x[0] + row * l->in + first_key(l),
                width * sizeof(real));
-    io->reduction->context(io->reduction->self, OP_ALLGATHER, io->work, n);
+    io->reduction->exchange(io->reduction->self, FOR_CONTEXT, OP_ALLGATHER, io->work, n);
     for (size_t k = 0; k < l->context; k++) {
         const real *from = io->work + ring_own(n, l->context, k).first;
         for (size_t row = 0; row < rows; row++) {
@@ -168,7 +168,7 @@ static void scatter(const struct layer *l, struct layer_io *io)
                    width * sizeof(real));
         }
     }
-    io->reduction->context(io->reduction->self, OP_REDUCESCATTER, io->work, n);
+    io->reduction->exchange(io->reduction->self, FOR_CONTEXT, OP_REDUCESCATTER, io->work, n);
     struct ring_part own = ring_own(n, l->context, l->position);
     for (size_t row = 0; row < rows; row++)
         memcpy(io->dx[0] + row * l->in + first_key(l), io->work + own.first + row * width,

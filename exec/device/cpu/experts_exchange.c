@@ -60,7 +60,8 @@ static void exchange(const struct layer *l, struct layer_io *io, real *parts, si
 {
     memcpy(come(l, parts, n, l->member), sent(parts, n, l->member), n * sizeof *parts);
     if (n > 0)
-        io->reduction->exchange(io->reduction->self, parts, 2 * l->spread * n);
+        io->reduction->exchange(io->reduction->self, FOR_EXPERTS, OP_ALLTOALL, parts,
+                                2 * l->spread * n);
 }
 
 /* counts [member][expert] from the own ones, which are in the first row. */

@@ -259,6 +259,16 @@ enum status layer_indivisible(const struct model_op *op, const struct layer_shar
                      what, s->shards);
 }
 
+enum status layer_divide_heads(const struct model_op *op, const struct layer_shard *s,
+                               struct layer *l)
+{
+    if (l->heads % s->shards != 0 || l->kv_heads % s->shards != 0)
+        return layer_indivisible(op, s, "so many heads");
+    l->heads /= s->shards;
+    l->kv_heads /= s->shards;
+    return STATUS_OK;
+}
+
 /* Each of the groups is divided over the shards in the same way; a shard has `run` numbers of every
  * group, `stride` numbers apart. */
 void layer_divide_rows(const struct layer_shard *s, size_t rows, size_t columns,

@@ -24,6 +24,9 @@ void context_backward(const struct layer *l, struct layer_io *io);
 /* For divide(): a part of `rows` x columns, by rows, every group of them alike. */
 void layer_divide_rows(const struct layer_shard *s, size_t rows, size_t columns,
                        struct layer_part *part);
+/* Heads of queries, and of keys and values, over the shards. STATUS_UNSUPPORTED. */
+enum status layer_divide_heads(const struct model_op *op, const struct layer_shard *s,
+                               struct layer *l) MUST_CHECK;
 /* STATUS_UNSUPPORTED with the reason. */
 enum status layer_indivisible(const struct model_op *op, const struct layer_shard *s,
                               const char *what) MUST_CHECK;

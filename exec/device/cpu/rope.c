@@ -26,8 +26,8 @@ static enum status shape(const struct model_op *op, struct layer *l)
     return STATUS_OK;
 }
 
-/* Cosine and sine of every token of the sequence and pair of channels, each turned on from the token before: the
- * error grows by one rounding of a double per token. */
+/* Cosine and sine of every token of the sequence and pair of channels, each turned on from the token
+ * before: the error grows by one rounding of a double per token. */
 static void find_angles(const struct layer *l, real *table)
 {
     size_t pairs = l->depth / 2, tokens = l->context > 1 ? l->sequence : l->tokens;
@@ -79,10 +79,7 @@ static enum status divide(const struct model_op *op, const struct layer_shard *s
                           struct layer *l)
 {
     (void)batch;
-    if (l->heads % s->shards != 0 || l->kv_heads % s->shards != 0)
-        return layer_indivisible(op, s, "so many heads");
-    l->heads /= s->shards;
-    l->kv_heads /= s->shards;
+    PASS(layer_divide_heads(op, s, l));
     set_sizes(l);
     return STATUS_OK;
 }

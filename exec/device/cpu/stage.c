@@ -419,10 +419,12 @@ static void sum_nothing(void *self, enum element e, void *data, size_t n)
 }
 
 /* As if all members sent the same. */
-static void exchange_nothing(void *self, void *data, size_t n)
+static void exchange_nothing(void *self, enum op_purpose purpose, enum op_kind kind, void *data,
+                             size_t n)
 {
-    (void)self;
-    memcpy((real *)data + n / 2, data, n / 2 * sizeof(real));
+    (void)self, (void)purpose;
+    if (kind == OP_ALLTOALL)
+        memcpy((real *)data + n / 2, data, n / 2 * sizeof(real));
 }
 
 static void fail_nothing(void *self, enum status st)
@@ -443,19 +445,12 @@ static void clear_gradients(struct stage *s)
     s->on.backend->zero(s->on.self, s->pass.tied, s->layout.tied_size * sizeof(real));
 }
 
-static void gather_nothing(void *self, enum op_kind kind, void *data, size_t n)
-{
-    (void)self, (void)kind, (void)data, (void)n;
-}
-
 /* A forward and a backward of whatever is in the slot, and an update by gradients of zero: the
  * optimizer's moments stay zero and the parameters what they are. */
 enum status stage_rehearse(struct stage *s)
 {
-    const struct layer_reduction alone = {.sum = sum_nothing,
-                                          .exchange = exchange_nothing,
-                                          .fail = fail_nothing,
-                                          .context = gather_nothing};
+    const struct layer_reduction alone = {
+        .sum = sum_nothing, .exchange = exchange_nothing, .fail = fail_nothing};
     struct slot *slot;
     PASS(stage_take_slot(s, 0, &slot));
     s->pass.reduction = &alone;

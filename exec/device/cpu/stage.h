@@ -189,7 +189,7 @@ struct stage_state {
 
 /* Buffers of the op at work, the same for every microbatch (stage.c). */
 struct stage_pass {
-    const struct layer_reduction *reduction; /* over shards, while an op computes */
+    const struct layer_reduction *reduction; /* to other ranks, while an op computes */
     real *work;                              /* [work_size] gradients of own outputs, scratch */
     real *tied;                   /* [tied_size] gradients of what is borrowed within the stage */
     real *recomputed;             /* [recomputed_size] activations that the backward recomputes */

@@ -77,7 +77,8 @@ static void swap(const struct layer *l, struct layer_io *io, size_t width)
     size_t n = io->batch * l->tokens * width;
     memcpy(part_of(l, io, true, l->position, width), part_of(l, io, false, l->position, width),
            n * sizeof(real));
-    io->reduction->context(io->reduction->self, OP_ALLTOALL, io->work, 2 * l->context * n);
+    io->reduction->exchange(io->reduction->self, FOR_CONTEXT, OP_ALLTOALL, io->work,
+                            2 * l->context * n);
 }
 
 /* Rows of all tokens [B][T], `stride` apart per sample, from the parts that have come, or `out`,
