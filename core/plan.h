@@ -129,6 +129,10 @@ enum status plan_check(const struct plan *p, const struct model *m,
  * one by itself only if it remembers more than its output: heads and embeddings are not made again.
  * Only recompute, recompute_layers, recompute_unit, ops and op of *s are read. O(ops log ops). */
 void plan_units(const struct plan_stage *s, const struct model *m, uint32_t *unit, bool *kept);
+
+/* The layers that `recompute_layers` counts: those in blocks, or all of a stage without blocks. Only
+ * ops and op of *s are read. O(ops). */
+uint32_t plan_stage_layers(const struct plan_stage *s, const struct model *m);
 enum status plan_copy(const struct plan *p, struct plan *out) MUST_CHECK;
 void plan_free(struct plan *p); /* accepts {0}; leaves {0} */
 

@@ -110,9 +110,8 @@ const struct setting settings_table[] = {
      .help =
          "with --tensor-parallel: stages send whole tensors in parts, a shard each (else whole)"},
     {"chunks", COUNT(chunks), PLAN_KEYS, "N", NULL,
-     .help = "stages on each device, for --schedule interleaved and breadth-first (auto: searched; "
-             "else "
-             "1)",
+     .help = "stages on each device, for --schedule interleaved and breadth-first; in a V (zb-v, "
+             "dualpipe-v, dualpipe) always 2 (auto: searched; else 1)",
      .least = 1, .most = MOST},
     {"recompute", WORD(recompute), PLAN_KEYS, "none|selective|full", NULL,
      .help = "activations that the backward recomputes (auto: as memory needs; else none)"},
