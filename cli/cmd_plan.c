@@ -102,6 +102,7 @@ static enum status make(struct invocation *in)
         a->model = model;
     }
     TRY(load_model(a->model, &l.model));
+    TRY(plan_check_sums(a, &l.model));
     TRY(load_topology(a->platform, &l.topology, &l.platform));
     if (a->train_tokens > 0 && l.model.tokens_per_sample <= 0)
         FAIL(STATUS_USAGE, "--train-tokens: '%s' has no tokens", a->model);

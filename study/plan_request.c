@@ -378,6 +378,19 @@ static enum status check_layers(const struct arguments *a, const struct model *m
                            a->recompute_layers, most);
 }
 
+enum status plan_check_sums(const struct arguments *a, const struct model *m)
+{
+    bool search = is_auto(a), tied = false;
+    for (size_t i = 0; i < m->n && !tied; i++)
+        tied = m->op[i].shares != MODEL_NO_OP;
+    bool alone = a->replicas == 1 || (!a->replicas && !search),
+         whole = a->tensor_parallel == 1 || (!a->tensor_parallel && !search);
+    if (a->reduce_dtype && alone && whole && !tied)
+        return error_set(STATUS_USAGE, "--reduce-dtype: nothing is summed without --replicas or "
+                                       "--tensor-parallel of 2 or more");
+    return STATUS_OK;
+}
+
 enum status plan_check_model(const struct arguments *a, const struct model *m)
 {
     enum status st;
