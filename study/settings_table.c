@@ -99,7 +99,8 @@ const struct setting settings_table[] = {
      .help = "with --tensor-parallel: the ops it leaves whole work on parts of the tokens (auto: "
              "searched; else off)"},
     {"expert-parallel", COUNT(expert_parallel), PLAN_KEYS, "N", NULL,
-     .help = "replicas over which experts are spread (else 1)", .least = 1, .most = MOST},
+     .help = "replicas over which experts are spread (auto: searched; else 1)", .least = 1,
+     .most = MOST},
     {"context-parallel", COUNT(context_parallel), PLAN_KEYS, "N", NULL,
      .help = "replicas that share every sequence, each with a part of its tokens (auto: searched "
              "where sequences are long; else 1)",
