@@ -102,6 +102,7 @@ static enum status make(struct invocation *in)
         a->model = model;
     }
     TRY(load_model(a->model, &l.model));
+    TRY(plan_check_sums(a, &l.model));
     TRY(load_topology(a->platform, &l.topology, &l.platform));
     if (a->train_tokens > 0 && l.model.tokens_per_sample <= 0)
         FAIL(STATUS_USAGE, "--train-tokens: '%s' has no tokens", a->model);
@@ -181,7 +182,8 @@ const struct command command_plan = {
         "placement,\n"
         "microbatch size, schedule, recomputation, ZeRO 0 to 3 and gradient buckets, on all\n"
         "devices and on fewer: every plan is scored on the analytic engine, the best few and the\n"
-        "baselines (DP, ZeRO-3, TP+DP, TP+PP+DP, PP) on SimGrid; prints the ranking. Stages begin\n"
+        "baselines (DP, ZeRO-3, TP+DP, TP+PP+DP, EP+PP+DP, PP) on SimGrid; prints the ranking. "
+        "Stages begin\n"
         "at layers (--granularity). --jitter ranks them by samples of noise. Options that are "
         "given are kept. Plans fit that leave "
         "--reserve\n"

@@ -106,7 +106,7 @@ static void blame_bubble(const struct measurement *m, const struct breakdown *b,
         snprintf(
             text + k, BREAKDOWN_TEXT - (size_t)k,
             " (a pipeline %u ranks deep, %u microbatches over all replicas); more microbatches per "
-            "iteration, fewer stages, or the interleaved or zb-h1 schedule would help",
+            "iteration, fewer stages, or a schedule that idles less (zb-v least) would help",
             n, m->microbatches);
     else
         snprintf(text + k, BREAKDOWN_TEXT - (size_t)k,

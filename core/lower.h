@@ -10,7 +10,8 @@
  *   - tensor parallelism: the shards of a replica run the same list; what Megatron sums inside a
  *     stage is one ALLREDUCE (with sequence parallelism a REDUCESCATTER and an ALLGATHER) of
  *     `count` calls after each FORWARD and BACKWARD, which the rank's next compute op waits for;
- *     a boundary tensor is whole on every shard, so shard k sends to shard k;
+ *     a boundary tensor is whole on every shard, so shard k sends to shard k: all of it, or with
+ *     sequence parallelism or p2p_scatter its part;
  *   - experts spread over replicas: an ALLTOALL of two calls per op with experts likewise;
  *   - replicas that share sequences: before a pass an ALLGATHER of keys and values (backward also a
  *     REDUCESCATTER of their gradients) or an ALLTOALL, which the pass waits for; with the ring, the

@@ -57,9 +57,10 @@ struct plan_stage {
     uint32_t context_parallel; /* so many neighbouring replicas share every sequence, each with as
                                 * many of its tokens; divides replicas; 1: none does */
     enum plan_recompute recompute;
-    /* Full: only the stage's first so many layers are made again, the others keep everything (Megatron's
-     * "block"); 0: all. Layers (model_begins_layer()) that are kept and made again together, 0 is
-     * as good as 1 ("uniform"). */
+    /* Full. Only the stage's first so many layers (plan_stage_layers()) are made again, the others and
+     * what is outside of blocks keep everything (Megatron's "block"); 0: all are. And how many layers
+     * (model_begins_layer()) are made again together, from their input; 0 is as good as 1
+     * ("uniform"). */
     uint32_t recompute_layers, recompute_unit;
 };
 
@@ -129,6 +130,10 @@ enum status plan_check(const struct plan *p, const struct model *m,
  * one by itself only if it remembers more than its output: heads and embeddings are not made again.
  * Only recompute, recompute_layers, recompute_unit, ops and op of *s are read. O(ops log ops). */
 void plan_units(const struct plan_stage *s, const struct model *m, uint32_t *unit, bool *kept);
+
+/* The layers that `recompute_layers` counts: those in blocks, or all of a stage without blocks. Only
+ * ops and op of *s are read. O(ops). */
+uint32_t plan_stage_layers(const struct plan_stage *s, const struct model *m);
 enum status plan_copy(const struct plan *p, struct plan *out) MUST_CHECK;
 void plan_free(struct plan *p); /* accepts {0}; leaves {0} */
 

@@ -38,6 +38,17 @@ static void begin_layer(const struct plan_stage *s, const struct model *m, size_
     c->in_unit = 1;
 }
 
+uint32_t plan_stage_layers(const struct plan_stage *s, const struct model *m)
+{
+    uint32_t blocks = 0, all = 0;
+    for (size_t k = 0; k < s->ops; k++) {
+        bool begins = k == 0 || !model_same_layer(m, s->op[k - 1], s->op[k]);
+        blocks += begins && model_in_block(m, s->op[k]);
+        all += begins;
+    }
+    return blocks > 0 ? blocks : all;
+}
+
 /* Of the layers that `recompute_layers` counts, in blocks if the stage has any, the first ones. */
 static void layer_units(const struct plan_stage *s, const struct model *m, uint32_t *unit)
 {

@@ -362,18 +362,6 @@ enum status auto_try_buckets(struct auto_state *s, struct auto_candidate *c)
     return try_between(s, c);
 }
 
-/* Layers of the stage that recompute_layers counts. */
-static uint32_t layers_of(const struct model *m, const struct plan_stage *s)
-{
-    uint32_t n = 0, outside = 0;
-    for (size_t k = 0; k < s->ops; k++) {
-        bool begins = k == 0 || !model_same_layer(m, s->op[k - 1], s->op[k]);
-        n += begins && model_in_block(m, s->op[k]);
-        outside += begins;
-    }
-    return n > 0 ? n : outside;
-}
-
 /* The candidate with only the first n layers of each stage made again takes its place if it is better
  * and fits. */
 static enum status try_layers(struct auto_state *s, struct auto_candidate *best, uint32_t n,
@@ -403,7 +391,7 @@ enum status auto_try_layers(struct auto_state *s, struct auto_candidate *c)
 {
     uint32_t most = 0, too_few = 0;
     for (size_t k = 0; k < c->plan.stages; k++) {
-        uint32_t n = layers_of(s->m, &c->plan.stage[k]);
+        uint32_t n = plan_stage_layers(&c->plan.stage[k], s->m);
         most = n > most ? n : most;
     }
     if (s->r->given.recompute || c->baseline || !c->fits ||

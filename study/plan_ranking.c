@@ -65,12 +65,14 @@ static void print_zero(const struct plan *p, char *text, size_t room)
 static const char *extras_of(const struct plan *p, char text[CELL])
 {
     char recompute[24] = "", zero[24] = "", bucket[32] = "", context[16] = "", experts[16] = "";
-    int64_t b = p->bucket_bytes;
+    int64_t b = p->bucket_bytes, unit = b < 1 << 10 ? 1 : b < 1 << 20 ? 1 << 10 : 1 << 20;
     print_recompute(p, recompute, sizeof recompute);
     print_zero(p, zero, sizeof zero);
     if (b > 0)
-        snprintf(bucket, sizeof bucket, "b%.4g%s", (double)b / (b < 1 << 20 ? 1024 : 1 << 20),
-                 b < 1 << 20 ? "K" : "M");
+        snprintf(bucket, sizeof bucket, "b%.4g%s", (double)b / (double)unit,
+                 unit == 1         ? "B"
+                 : unit == 1 << 10 ? "K"
+                                   : "M");
     if (p->stage[0].context_parallel > 1)
         snprintf(context, sizeof context, "cp%u ", p->stage[0].context_parallel);
     if (p->stage[0].expert_parallel > 1)

@@ -1,7 +1,9 @@
 /* Arguments about a plan: are they possible together, the request to an algorithm that they make,
  * and whether a plan keeps them. */
+#include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/error.h"
 #include "core/schedule.h"
 #include "partition/partition.h"
@@ -71,6 +73,42 @@ static enum plan_recompute recompute_of(const struct arguments *a)
     return (enum plan_recompute)k;
 }
 
+struct rule {
+    bool wrong;
+    const char *message;
+};
+
+static enum status first_wrong(const struct rule *rule, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (rule[i].wrong)
+            return error_set(STATUS_USAGE, "%s", rule[i].message);
+    return STATUS_OK;
+}
+
+/* What is given about stages, the tensors between them and the executor. */
+static enum status check_stages_together(const struct arguments *a,
+                                         const struct partition_algorithm *al,
+                                         const struct schedule *schedule)
+{
+    bool vee = schedule && schedule->vee,
+         whole = a->tensor_parallel == 1 || (!a->tensor_parallel && al->cut);
+    const struct rule rules[] = {
+        {a->stages % 2 != 0 && vee,
+         "--stages and --schedule: this one has two stages on each device"},
+        {a->chunks > 1 && a->stages % a->chunks != 0,
+         "--stages needs to be a multiple of --chunks"},
+        {a->p2p_scatter && a->sequence_parallel,
+         "--p2p-scatter means nothing with --sequence-parallel, whose tensors are in parts "
+         "already"},
+        {a->p2p_scatter && whole, "--p2p-scatter needs --tensor-parallel of 2 or more"},
+        {a->p2p_scatter && a->stages == 1, "--p2p-scatter needs --stages of 2 or more"},
+        {a->executable && (a->sequence_parallel || a->p2p_scatter),
+         "--executable: foreline run has neither --sequence-parallel nor --p2p-scatter"},
+    };
+    return first_wrong(rules, sizeof rules / sizeof *rules);
+}
+
 /* Options that say something only beside others, whatever model and platform are. Where the search
  * chooses the others it finds what suits. These are no rules of plan_settle(): a grid of points may
  * well have a corner in which one of its settings means nothing. */
@@ -81,10 +119,7 @@ static enum status check_together(const struct arguments *a, const struct partit
          cut_by_hand = al == &partition_manual;
     if (a->schedule)
         PASS(schedule_find(a->schedule, &schedule));
-    const struct {
-        bool wrong;
-        const char *message;
-    } rules[] = {
+    const struct rule rules[] = {
         {a->zero > 0 && alone, "--zero needs --replicas of 2 or more, over which it shards"},
         {a->zero_keep && a->zero != 3, "--zero-keep needs --zero 3, whose parameters it keeps"},
         {a->zero_group > 0 && (a->zero == 0 || (a->replicas && a->replicas % a->zero_group != 0)),
@@ -113,10 +148,8 @@ static enum status check_together(const struct arguments *a, const struct partit
          "--samples and --rank-by are of --jitter"},
         {cut_by_hand && !a->split_at, "--algorithm manual needs --split-at"},
     };
-    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-        if (rules[i].wrong)
-            return error_set(STATUS_USAGE, "%s", rules[i].message);
-    return STATUS_OK;
+    PASS(check_stages_together(a, al, schedule));
+    return first_wrong(rules, sizeof rules / sizeof *rules);
 }
 
 enum status plan_check_given(const struct arguments *a)
@@ -311,14 +344,65 @@ static uint32_t usual_microbatches(const struct partition_request *r)
     return streams > USUAL ? streams : USUAL;
 }
 
-enum status plan_check_model(const struct arguments *a, const struct model *m)
+/* Experts are spread evenly, and there are some. */
+static enum status check_experts(size_t spread, const struct model *m)
 {
-    bool experts = a->expert_parallel <= 1;
-    for (size_t i = 0; i < m->n && !experts; i++)
-        experts = m->op[i].exchange_bytes > 0;
+    bool experts = spread <= 1;
+    for (size_t i = 0; i < m->n && spread > 1; i++) {
+        const struct model_op *o = &m->op[i];
+        int64_t n = o->exchange_bytes > 0 ? model_attribute(o, "experts", (int64_t)spread) : 0;
+        experts = experts || o->exchange_bytes > 0;
+        if (n % (int64_t)spread != 0)
+            return error_set(STATUS_INFEASIBLE,
+                             "--expert-parallel %zu does not divide the %lld experts of %s", spread,
+                             (long long)n, m->name);
+    }
     return experts ? STATUS_OK
                    : error_set(STATUS_INFEASIBLE, "--expert-parallel %zu: %s has no experts",
-                               a->expert_parallel, m->name);
+                               spread, m->name);
+}
+
+/* More layers than the longest of these stages has would be as good as all of them, and is not what
+ * was meant. */
+static enum status check_layers(const struct arguments *a, const struct model *m,
+                                const struct plan_stage *stage, size_t stages)
+{
+    uint32_t most = 0;
+    for (size_t s = 0; s < stages && a->recompute_layers > 0; s++) {
+        uint32_t n = plan_stage_layers(&stage[s], m);
+        most = n > most ? n : most;
+    }
+    return a->recompute_layers <= most
+               ? STATUS_OK
+               : error_set(STATUS_INFEASIBLE, "--recompute-layers %zu: no stage has more than %u",
+                           a->recompute_layers, most);
+}
+
+enum status plan_check_sums(const struct arguments *a, const struct model *m)
+{
+    bool search = is_auto(a), tied = false;
+    for (size_t i = 0; i < m->n && !tied; i++)
+        tied = m->op[i].shares != MODEL_NO_OP;
+    bool alone = a->replicas == 1 || (!a->replicas && !search),
+         whole = a->tensor_parallel == 1 || (!a->tensor_parallel && !search);
+    if (a->reduce_dtype && alone && whole && !tied)
+        return error_set(STATUS_USAGE, "--reduce-dtype: nothing is summed without --replicas or "
+                                       "--tensor-parallel of 2 or more");
+    return STATUS_OK;
+}
+
+enum status plan_check_model(const struct arguments *a, const struct model *m)
+{
+    enum status st;
+    struct plan_stage whole = {.ops = m->n};
+    TRY(ARRAY_NEW(whole.op, whole.ops));
+    for (uint32_t i = 0; i < m->n; i++)
+        whole.op[i] = i;
+    TRY(check_experts(a->expert_parallel, m));
+    TRY(check_layers(a, m, &whole, 1));
+out:
+    free(whole.op);
+    return st;
 }
 
 /* Defaults: all devices as one pipeline (a stage for each set of shards, times the chunks, but no
@@ -351,6 +435,7 @@ enum status plan_by_algorithm(const struct arguments *a, const struct model *m,
     const char *broken = plan_breaks(&p, a);
     if (broken)
         FAIL(STATUS_UNSUPPORTED, "--algorithm %s does not keep --%s", a->algorithm, broken);
+    TRY(check_layers(a, m, p.stage, p.stages));
     MOVE(out, p);
 out:
     plan_free(&p);

@@ -122,6 +122,10 @@ static enum status name_constraints(const struct arguments *a, const struct mode
             n += (size_t)snprintf(given + n, sizeof given - n, "%s--%s %zu", n ? ", " : " with ",
                                   all[k].name, all[k].value);
     }
+    size_t n = strlen(given);
+    if (a->schedule)
+        snprintf(given + n, sizeof given - n, "%s--schedule %.40s", n ? ", " : " with ",
+                 a->schedule);
     return error_set(STATUS_INFEASIBLE,
                      "no plan of %s on the %zu devices of %s trains %zu samples per iteration%s",
                      m->name, t->n, t->name, samples, given);

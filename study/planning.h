@@ -41,8 +41,12 @@ struct partition_request plan_request(const struct arguments *a);
 /* Name of a constraint that the plan breaks, NULL if it keeps all. */
 const char *plan_breaks(const struct plan *p, const struct arguments *a);
 
-/* Can the model do what is given? STATUS_INFEASIBLE: it has no experts to spread. */
+/* Can the model do what is given? STATUS_INFEASIBLE: it has no experts to spread, or not a multiple of
+ * so many, or not so many layers to make again. STATUS_NOMEM. */
 enum status plan_check_model(const struct arguments *a, const struct model *m) MUST_CHECK;
+/* Is anything of the model summed in numbers of --reduce-dtype, if that is given: over replicas, shards
+ * or tied weights? STATUS_USAGE. For commands; a grid of points may have corners without. */
+enum status plan_check_sums(const struct arguments *a, const struct model *m) MUST_CHECK;
 /* One algorithm of partition/partition.h, with defaults for what `a` does not say. STATUS_USAGE
  * for an unknown algorithm or schedule, else as partition_run(). */
 enum status plan_by_algorithm(const struct arguments *a, const struct model *m,

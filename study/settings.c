@@ -82,8 +82,10 @@ static enum status set_count(const struct setting *s, const char *text, size_t *
     char *end = NULL;
     errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
-    if (errno || end == text || *end || *text == '-')
-        return error_set(STATUS_USAGE, "'%.60s' is not a number", text);
+    if (errno || end == text || *end)
+        return error_set(STATUS_USAGE, "'%.60s' is not a whole number", text);
+    if (*text == '-')
+        return error_set(STATUS_USAGE, "%.60s, expected at least %g", text, s->least);
     if ((double)value < s->least)
         return error_set(STATUS_USAGE, "%llu, expected at least %g", value, s->least);
     if (s->most > 0 && (double)value > s->most)

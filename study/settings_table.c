@@ -99,7 +99,8 @@ const struct setting settings_table[] = {
      .help = "with --tensor-parallel: the ops it leaves whole work on parts of the tokens (auto: "
              "searched; else off)"},
     {"expert-parallel", COUNT(expert_parallel), PLAN_KEYS, "N", NULL,
-     .help = "replicas over which experts are spread (else 1)", .least = 1, .most = MOST},
+     .help = "replicas over which experts are spread (auto: searched; else 1)", .least = 1,
+     .most = MOST},
     {"context-parallel", COUNT(context_parallel), PLAN_KEYS, "N", NULL,
      .help = "replicas that share every sequence, each with a part of its tokens (auto: searched "
              "where sequences are long; else 1)",
@@ -110,9 +111,8 @@ const struct setting settings_table[] = {
      .help =
          "with --tensor-parallel: stages send whole tensors in parts, a shard each (else whole)"},
     {"chunks", COUNT(chunks), PLAN_KEYS, "N", NULL,
-     .help = "stages on each device, for --schedule interleaved and breadth-first (auto: searched; "
-             "else "
-             "1)",
+     .help = "stages on each device, for --schedule interleaved and breadth-first; in a V (zb-v, "
+             "dualpipe-v, dualpipe) always 2 (auto: searched; else 1)",
      .least = 1, .most = MOST},
     {"recompute", WORD(recompute), PLAN_KEYS, "none|selective|full", NULL,
      .help = "activations that the backward recomputes (auto: as memory needs; else none)"},

@@ -73,6 +73,26 @@ refuse '--checkpoint means nothing with --compute paced' run p.json --compute pa
 refuse '--x means nothing with measurements' plot bars a.json --x stages -o x.svg
 refuse '--value means nothing with a table' plot throughput t.tsv --value stages -o x.svg
 
+# What the model cannot do is infeasible, status 1, in one line that names the option.
+infeasible() {
+    words=$1
+    shift
+    "$foreline" "$@" >out 2>err </dev/null
+    status=$?
+    if [ $status -ne 1 ] || [ "$(wc -l <err)" -ne 1 ] || ! grep -qF -- "$words" err || [ -s out ]; then
+        echo "foreline $*: status $status, $(cat err)"
+        failed=1
+    fi
+}
+layers='plan --model gpt2-small --platform two-racks --recompute full --recompute-layers'
+infeasible '--recompute-layers 13: no stage has more than 12' $layers 13
+infeasible '--recompute-layers 12: no stage has more than' $layers 12 --algorithm balanced --stages 2
+infeasible '--expert-parallel 3 does not divide the 8 experts of mixtral-8x7b' \
+    plan --model mixtral-8x7b --platform two-racks --expert-parallel 3 --replicas 3
+infeasible '--expert-parallel 2: mlp has no experts' $plan --replicas 2 --expert-parallel 2
+infeasible '--context-parallel 64: at most 16' \
+    plan --model gpt2-small --platform two-racks --context-parallel 64
+
 # equal kinds of mistakes, equal status: a value that is nothing, or that says nothing beside the others
 refuse '--stages is given twice' $plan --stages 2 --stages 3
 refuse '--stages is given twice' $plan --stages=2 --algorithm balanced --stages 2
@@ -82,6 +102,18 @@ refuse '--bucket needs --replicas' $plan --algorithm uniform --bucket 1MiB
 refuse '--expert-parallel needs a multiple' $plan --algorithm balanced --expert-parallel 2
 refuse '--expert-parallel needs a multiple' $plan --replicas 3 --expert-parallel 2
 refuse '--chunks and --schedule' $plan --schedule 1f1b --chunks 2
+refuse '--context-parallel needs a multiple' $plan --algorithm balanced --context-parallel 64
+refuse 'this one has two stages on each device' $plan --schedule zb-v --stages 3
+refuse '--stages needs to be a multiple of --chunks' $plan --chunks 2 --stages 3
+refuse '--stages: -1, expected at least 1' $plan --stages -1
+refuse "--stages: '2.5' is not a whole number" $plan --stages 2.5
+refuse '--p2p-scatter needs --tensor-parallel' $plan --algorithm balanced --p2p-scatter
+refuse '--p2p-scatter needs --stages' $plan --stages 1 --p2p-scatter
+refuse '--p2p-scatter means nothing with --sequence-parallel' \
+    $plan --tensor-parallel 2 --sequence-parallel --p2p-scatter
+refuse '--executable: foreline run has neither' $plan --executable --sequence-parallel
+refuse '--executable: foreline run has neither' $plan --executable --p2p-scatter
+refuse '--reduce-dtype: nothing is summed' $plan --algorithm balanced --reduce-dtype bf16
 refuse '--algorithm manual needs --split-at' $plan --algorithm manual
 refuse "has no op 'nope'" $plan --split-at nope
 refuse '--machines says how many devices' \

@@ -94,7 +94,7 @@ refuses 'an unknown setting' "bad.yml:2: no setting is called 'stepz'"
 printf 'plan: %s\nsteps: [3, 4]\n' "$folder/plan.json" >bad.yml
 refuses 'a list' 'bad.yml:2: steps: a list'
 printf 'plan: %s\nsteps: few\n' "$folder/plan.json" >bad.yml
-refuses 'a word' "bad.yml:2: steps: 'few' is not a number"
+refuses 'a word' "bad.yml:2: steps: 'few' is not a whole number"
 printf 'plan: nowhere.json\n' >bad.yml
 refuses 'no plan' 'nowhere.json: No such file'
 printf 'steps: 3\n' >bad.yml

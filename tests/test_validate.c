@@ -92,7 +92,7 @@ static void grids_refuse_what_makes_no_point(void **state)
 {
     (void)state;
     assert_int_equal(compose("1,,2", NULL), STATUS_USAGE);
-    assert_string_equal(error_message(), "--stages: '' is not a number");
+    assert_string_equal(error_message(), "--stages: '' is not a whole number");
     assert_int_equal(compose(NULL, "1,2,1"), STATUS_USAGE);
     assert_string_equal(error_message(),
                         "as an experiment: options:4: '1' a second time in this list");

@@ -207,7 +207,7 @@ try() { # BASE NAME TYPE WORDS DEFAULT
         elif differs; then
             with=1 && break
         elif [ "$value" = "$5" ] || [ "$value" = "$own" ] || [ "$2$value" = zero0 ] ||
-            [ "$2$value" = expert-parallel1 ]; then
+            [ "$2$value" = expert-parallel1 ] || [ "$2$value" = context-parallel1 ]; then
             : # what it is without the option
         else
             without=$((without + 1)) same=$line
