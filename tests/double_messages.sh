@@ -39,10 +39,11 @@ plan() {
 plan --stages 2 -o p.json
 plan --stages 1 -o one.json
 run="$bin/foreline run p.json --device cuda --steps 1 --warmup 0 --timeout 90s"
+alone="$bin/foreline run one.json --device cuda --steps 1 --warmup 0" # nobody else fails first
 
 # ---- the machine
 
-says 1 'rank 0 (rank0 on ' DOUBLE_GPUS=0 -- $run
+says 1 'rank 0 (rank0 on ' DOUBLE_GPUS=0 -- $alone
 says 1 'no GPU: no CUDA-capable device is detected' DOUBLE_GPUS=0 -- $run
 says 1 'no GPU: no CUDA-capable device is detected, CUDA_VISIBLE_DEVICES=' DOUBLE_GPUS=0 CUDA_VISIBLE_DEVICES= -- $run
 says 1 'no GPU: no NVIDIA driver is installed (libcuda.so.1 is not found)' DOUBLE_DRIVER=0 -- $run
