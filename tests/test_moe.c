@@ -189,6 +189,41 @@ static void tensor_parallelism_splits_each_expert(void **state)
     lowered_free(&s);
 }
 
+/* What a shard keeps of a microbatch, op by op: of experts the rows that it is given and gives, whole,
+ * and its part of what is inside of them; all of it for its part of the tokens. */
+static void shards_keep_the_rows_of_experts_whole(void **state)
+{
+    (void)state;
+    static const char *const spec[] = {"mixtral-8x7b:layers=2,tokens=1024",
+                                       "deepseek-v3:layers=5,tokens=1024,dtype=fp8",
+                                       "mixtral-8x7b:layers=1,tokens=512,dtype=fp8"};
+    for (int i = 0; i < 3 * 6; i++) {
+        const uint32_t shards = 1U << i / 3 % 3, parts = 1 + (uint32_t)(i / 9);
+        const struct partition_request request = {.replicas = parts,
+                                                  .context_parallel = parts,
+                                                  .tensor_parallel = shards,
+                                                  .microbatch_size = 2,
+                                                  .optimizer = "sgd"};
+        struct lowered s =
+            set_up(spec[i % 3], sample_clique(parts * shards, 0, 1e9), NULL, &request);
+        double kept = 0;
+        for (uint32_t k = 0; k < s.model.n; k++) {
+            const struct model_op *o = &s.model.op[k];
+            bool experts = !strcmp(o->kind, "experts");
+            double rows = experts ? 2.0 * (double)model_attribute(o, "slots", 0) *
+                                        (double)model_attribute(o, "channels", 0) *
+                                        (double)s.model.element_bytes
+                                  : 0;
+            bool whole = !experts && (o->tensor == TENSOR_WHOLE || o->tensor == TENSOR_ROW);
+            kept += 2 * (rows + ((double)o->stash_bytes - rows) / (whole ? 1 : shards)) / parts;
+        }
+        for (size_t k = 0; k < s.program.op_start[1]; k++)
+            if (s.program.op[k].kind == OP_FORWARD)
+                assert_true(fabs((double)s.program.op[k].bytes - kept) <= 1e-9 * kept + s.model.n);
+        lowered_free(&s);
+    }
+}
+
 /* ---- HiDup's cluster */
 
 static struct lowered baseline(const char *spec, const struct partition_request *request)
@@ -306,6 +341,7 @@ int main(void)
         cmocka_unit_test(data_parallelism_sums_all_experts),
         cmocka_unit_test(zero_shards_experts_over_the_replicas_that_have_the_same),
         cmocka_unit_test(tensor_parallelism_splits_each_expert),
+        cmocka_unit_test(shards_keep_the_rows_of_experts_whole),
         cmocka_unit_test(collectives_on_hidups_cluster_are_close_to_what_was_measured),
         cmocka_unit_test(all_to_all_on_hidups_cluster_is_bound_by_the_port_of_a_node),
         cmocka_unit_test(baselines_of_hidup_rank_by_their_bytes),

@@ -23,13 +23,18 @@ static bool is_product(const struct model *m, const struct model_op *o)
 }
 
 /* Bytes that a shard keeps of op, of one sample. Experts over shards keep whole rows, as they are given
- * and give them, and divide what is inside of them. */
+ * and give them, and divide what is inside of them; an output that is read again counts as divided. */
 static int64_t kept_of(const struct sum *u, const struct model_op *o, const struct cost_part *part)
 {
-    int64_t rows = 2 * o->exchange_bytes, shards = u->split.tensor_parallel;
-    if (rows == 0 || rows > o->stash_bytes || u->split.sequence_parallel || shards < 2)
+    const struct model *m = u->l->model;
+    int64_t e = m->element_bytes, operand = m->dtype == DATA_ANY ? e : data_type_operand(m->dtype);
+    /* exchange_bytes: the mean of rows as operands and as they are kept */
+    int64_t rows = 4 * o->exchange_bytes * e / (operand + e);
+    if (o->exchange_bytes == 0 || o->tensor != TENSOR_ROW || u->split.sequence_parallel ||
+        u->split.tensor_parallel < 2 || rows > o->stash_bytes)
         return sum_scaled(o->stash_bytes, part->stash);
-    return rows + (o->stash_bytes - rows) / shards;
+    return sum_scaled(rows, part->stash) +
+           sum_scaled(o->stash_bytes - rows, part->stash / u->split.tensor_parallel);
 }
 
 /* What a microbatch keeps of an op between its forward and its backward, and what is made again a unit
