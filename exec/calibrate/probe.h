@@ -1,12 +1,4 @@
-/* calibrate_run.h - calibration inside: what is measured, and by whom.
- *
- *   calibrate.c         forked ranks or mpirun's, then a topology of the medians
- *   calibrate_fit.c     medians, rates, links
- *   calibrate_probe.c   the layers that are measured
- *   calibrate_ops.c     one rank's compute: layers, optimizers, memory
- *   calibrate_link.c    one rank's messages and collectives, over any transport
- *   calibrate_mpi.c     ranks that mpirun starts (mpi/calibrate.c is one), and foreline-worker-cuda
- *                       (cuda/calibrate.c)
+/* probe.h - calibration inside: what is measured, and where its numbers lie (README.md: by whom).
  *
  * All ranks go through the same list of figures together: before each they wait for one another, so
  * that every op is measured while the other ranks do the same. */
