@@ -244,8 +244,8 @@ static enum status post_ahead(struct running *r, uint32_t now)
 {
     const struct program *p = r->e->program;
     for (uint32_t op = now + 1; op < r->end && !op_computes(&p->op[op]); op++)
-        if (p->op[op].kind == OP_ALLGATHER && p->op[op].microbatch != PROGRAM_NONE &&
-            is_ready(r, op, now))
+        if (p->op[op].kind == OP_ALLGATHER && p->op[op].purpose == FOR_SHARDS &&
+            p->op[op].microbatch != PROGRAM_NONE && is_ready(r, op, now))
             PASS(post(r, op));
     return STATUS_OK;
 }

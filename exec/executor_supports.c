@@ -29,8 +29,6 @@ static const char *beyond(const struct program *p, uint32_t r, const struct prog
         return "experts on other ranks without flush";
     if (o->purpose == FOR_EXPERTS && op_is_collective(o) && p->stage[o->stage].zero >= 2)
         return "experts on other ranks with ZeRO 2 or 3";
-    if (o->purpose == FOR_PIPELINE && scatters)
-        return "tensors between stages in parts";
     if (o->purpose == FOR_TENSOR && scatters)
         return "sequence parallelism";
     if (o->purpose != FOR_TIES)

@@ -184,6 +184,10 @@ struct partition_request request_of(const char *how)
             continue;
         if (strcmp(w, "kept") == 0)
             r.zero_keep = true;
+        else if (strcmp(w, "scatter") == 0)
+            r.p2p_scatter = true;
+        else if (strcmp(w, "sequence") == 0)
+            r.sequence_parallel = true;
         else if (is_one(w, plan_recompute_names, RECOMPUTE_KINDS, &k))
             r.recompute = (enum plan_recompute)k;
         else if (is_one(w, plan_exchange_names, EXCHANGE_KINDS, &k))

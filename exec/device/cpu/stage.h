@@ -78,6 +78,7 @@ struct stage_link {
     size_t size;      /* of the message */
     size_t area;      /* consumers: offset in a slot of the gradients that come back */
     bool local;       /* producers: on the same device, from which the program has no messages */
+    size_t parts;     /* the message is one of so many, which the receiving shards gather; else 1 */
 };
 
 /* What a consumer stage adds to the gradient of an own output. */

@@ -222,13 +222,19 @@ static void next_spread(struct stage *s, const struct program_op *op, uint32_t k
  *   FOR_TIES     the gradients of one owner's shared parameters
  *   FOR_DATA     the gradients of a bucket; between groups of replicas the own part of them
  *   FOR_SHARDS   ZeRO 1, 2: the parameters of one bucket after the other; ZeRO 3: of the op's
- *                bucket, then, unless they stay, of those that it borrows from */
+ *                bucket, then, unless they stay, of those that it borrows from
+ *   FOR_PIPELINE messages that came in parts */
 enum status stage_array(struct stage *s, const struct program_op *op, uint32_t k, enum element *e,
                         void **data, size_t *n)
 {
     *data = NULL;
     *n = 0;
     *e = op->purpose == FOR_SHARDS ? s->share.gathered : s->share.reduced;
+    if (op->purpose == FOR_PIPELINE) {
+        *e = ELEMENT_FP32;
+        stage_received(s, op, k, data, n);
+        return STATUS_OK;
+    }
     if (op->purpose == FOR_TIES)
         return k == 0 ? next_tied(s, op->tag, data, n) : STATUS_OK;
     if (sums_groups(s, op) && k == 0)
@@ -270,6 +276,8 @@ static void widen_sums(struct stage *s, const struct program_op *op)
 void stage_collected(struct stage *s, const struct program_op *op)
 {
     const struct backend *b = s->on.backend;
+    if (op->purpose == FOR_PIPELINE)
+        return;
     s->state.half_of = NULL; /* parameters may be other ones now */
     const struct stage_bucket *of = &s->share.bucket[bucket_of(op)];
     bool keeps = s->share.zero == 3 && !s->share.reshards;
