@@ -28,6 +28,32 @@ static void tensor_parallel_runs_match_one_process(void **state)
     COMPARE(bert, how, 1e-5);
 }
 
+/* What shards leave whole is divided by tokens: gathered for products, scattered behind them. */
+static void sequence_parallel_runs_match_one_process(void **state)
+{
+    (void)state;
+    static const char *const how[] = {
+        "tp=2 sequence",
+        "tp=4 sequence",
+        "pp=2 tp=2 sequence",
+        "tp=2 sequence full",
+        "tp=2 sequence selective",
+        "pp=2 tp=2 sequence full unit=2 gpipe",
+        "dp=2 tp=2 sequence",
+        "dp=2 tp=2 sequence bucket=5000",
+        "dp=2 tp=2 sequence zero=1 bucket=5000",
+        "dp=2 tp=2 sequence zero=2",
+        "dp=2 tp=2 sequence zero=3 full",
+        "pp=2 dp=2 tp=2 sequence zero=3 kept",
+        "pp=4 tp=2 sequence chunks=2 interleaved",
+        "dp=2 tp=2 cp=2 sequence",
+        "pp=2 dp=2 tp=2 cp=2 sequence zero=1 alltoall",
+    };
+    COMPARE(gpt, how, 1e-5);
+    compare(tied, how, 11, 1e-5);
+    compare(bert, how, 6, 1e-5);
+}
+
 static void data_parallel_runs_match_one_process(void **state)
 {
     (void)state;
@@ -227,6 +253,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensor_parallel_runs_match_one_process),
+        cmocka_unit_test(sequence_parallel_runs_match_one_process),
         cmocka_unit_test(data_parallel_runs_match_one_process),
         cmocka_unit_test(fsdp_runs_match_one_process),
         cmocka_unit_test(hybrid_runs_match_one_process),

@@ -56,6 +56,12 @@ static void pass_exchange(void *self, enum op_purpose purpose, enum op_kind kind
     s->to->exchange(s->to->self, purpose, kind, data, n);
 }
 
+static void pass_move(void *self, enum layer_move how, enum element e, void *data, size_t n)
+{
+    const struct observed_sum *s = self;
+    s->to->move(s->to->self, how, e, data, n);
+}
+
 static void pass_failure(void *self, enum status st)
 {
     const struct observed_sum *s = self;
@@ -74,7 +80,7 @@ static enum status observe_compute(void *self, uint32_t step, const struct progr
         observed->moved[sum] = 0;
     if (sum < p->ops)
         observed->step_of[sum] = step;
-    const struct layer_reduction to = {&mine, observe_sum, pass_exchange, pass_failure};
+    const struct layer_reduction to = {&mine, observe_sum, pass_exchange, pass_move, pass_failure};
     return device_cpu.compute(self, step, op, &to);
 }
 

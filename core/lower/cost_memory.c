@@ -209,6 +209,32 @@ static void add_received(struct sum *u)
     u->c.stash_bytes += bytes;
 }
 
+/* Sequence parallelism: tensors that shards make whole for a product have one place, which gradients of
+ * the parameters that all of them have are gathered in, too, a bucket's at a time. */
+static int64_t whole_rows(const struct sum *u)
+{
+    const struct model *m = u->l->model;
+    int64_t most = 0, shards = u->split.tensor_parallel, own = 0;
+    if (!u->split.sequence_parallel)
+        return 0;
+    for (size_t k = u->s->ops, b = 0; k-- > 0;) {
+        const struct model_op *o = &m->op[u->s->op[k]];
+        bool column = o->tensor == TENSOR_COLUMN;
+        int64_t rows = o->tensor == TENSOR_ROW ? o->output_bytes : 0;
+        for (size_t e = m->in_start[u->s->op[k]]; e < m->in_start[u->s->op[k] + 1] && column; e++)
+            rows += m->op[m->in[e]].output_bytes;
+        rows = rows * u->l->plan->microbatch_size / u->split.context_parallel;
+        own += o->tensor == TENSOR_WHOLE ? o->parameter_bytes : 0;
+        most = rows > most ? rows : most;
+        most = own * shards > most ? own * shards : most;
+        if (k == u->c.bucket[b].gradients.low) {
+            b++;
+            own = 0;
+        }
+    }
+    return most;
+}
+
 enum status sum_finish_memory(struct sum *u)
 {
     const struct lowering *l = u->l;
@@ -220,7 +246,7 @@ enum status sum_finish_memory(struct sum *u)
     c->gradient_bytes = whole * factor.gradients;
     c->state_bytes = whole * factor.state;
     PASS(gradients_of_outputs(u, &gradients));
-    c->scratch_bytes += gradients + u->context_bytes + u->experts_bytes;
+    c->scratch_bytes += gradients + u->context_bytes + u->experts_bytes + whole_rows(u);
     add_flight(u, zero, factor.gradients);
     shard(u, &factor);
     c->gradient_bytes += u->tied_bytes * factor.gradients; /* apart from their owner's till then */

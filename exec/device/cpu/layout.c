@@ -214,7 +214,8 @@ static enum status place_gradients(struct stage *s)
     size_t layer_work = s->layout.layer_work;
     s->layout.scratch_size = stage_room(s, s->layout.scratch_size);
     s->layout.other = a.end;
-    s->layout.scratch = size_plus(a.end, stage_room(s, other_size));
+    s->layout.rows = size_plus(a.end, stage_room(s, other_size));
+    s->layout.scratch = size_plus(s->layout.rows, stage_room(s, stage_whole_rows(s)));
     s->layout.layer_work =
         size_plus(s->layout.scratch, size_times(LAYER_INPUTS, s->layout.scratch_size));
     s->layout.work_size = size_plus(s->layout.layer_work, stage_room(s, layer_work));

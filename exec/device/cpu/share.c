@@ -36,6 +36,7 @@ enum status stage_find_shares(struct stage *s)
         .experts = of->experts > 1 ? of->experts : 1,
         .context = of->context > 0 ? of->context : 1,
         .position = me->replica % (of->context > 0 ? of->context : 1),
+        .sequence = of->sequence && of->shards > 1,
         .zero = of->zero,
         .reshards = program_reshards(of),
         .members = program_zero_members(of),

@@ -33,6 +33,25 @@ void stage_end_pass(struct stage *s, struct slot *slot); /* after a microbatch's
 /* What a sample is: s->data and s->scale, from model, program, batch and corpus. */
 enum status stage_find_data(struct stage *s) MUST_CHECK;
 
+/* ---- sequence.c */
+/* Reduce a tensor over the shards, in the numbers that the program says: [size] reals, which are 2
+ * size numbers in bf16. */
+void stage_sum_shards(const struct stage *s, real *data, size_t size);
+/* The op, a layer of a shard, where shards have parts of the rows. STATUS_UNSUPPORTED names it. */
+enum status stage_divide_rows(const struct stage *s, struct stage_op *o) MUST_CHECK;
+/* Are all tensors that ops read divided as they read them? Sizes do not tell rows from channels. */
+enum status stage_check_rows(const struct stage *s) MUST_CHECK;
+/* Room for what shards make whole, in reals: a tensor, or the gradients of the parameters that all of
+ * them have, of every shard. */
+size_t stage_whole_rows(const struct stage *s);
+/* All rows of the microbatch from the shard's part of them, or of their sum that part; n: of all. */
+void stage_gather_rows(const struct stage *s, enum layer_move how, const real *own, real *all,
+                       size_t n);
+void stage_scatter_rows(const struct stage *s, real *all, real *own, size_t n);
+/* Shards have seen different rows: gradients of the parameters of ops low .. high - 1 that all of them
+ * have are summed. */
+void stage_sum_whole(const struct stage *s, size_t low, size_t high);
+
 /* ---- layout.c */
 /* Offsets and sizes of everything (ops, tensors and links are known), then the memory, then the
  * start values. */
