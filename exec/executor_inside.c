@@ -40,7 +40,7 @@ void executor_move(void *self, enum layer_move how, enum element of, void *data,
 void executor_sum(void *self, enum element of, void *data, size_t n)
 {
     struct running *r = self;
-    if (!r->e->program->stage[r->e->program->op[r->now].stage].sequence) {
+    if (r->sum != PROGRAM_NONE) {
         call_inside(r, r->sum, of, data, n, &r->out->sums_s[r->now - r->first]);
         return;
     }

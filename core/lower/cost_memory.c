@@ -209,12 +209,15 @@ static void add_received(struct sum *u)
     u->c.stash_bytes += bytes;
 }
 
-/* Sequence parallelism: tensors that shards make whole for a product have one place, which gradients of
- * the parameters that all of them have are gathered in, too, a bucket's at a time. */
+/* Sequence parallelism: tensors that shards make whole for a product have one place, in which gradients of
+ * the parameters that all of them have are summed, too, a bucket's at a time: or, in a stage whose
+ * backward has not both halves of a sum, gathered. */
 static int64_t whole_rows(const struct sum *u)
 {
     const struct model *m = u->l->model;
-    int64_t most = 0, shards = u->split.tensor_parallel, own = 0;
+    const struct lowering_cost *c = &u->c;
+    bool sums = c->backward_sum.count > 0 && c->backward_gather.count > 0;
+    int64_t most = 0, copies = sums ? 1 : u->split.tensor_parallel, own = 0;
     if (!u->split.sequence_parallel)
         return 0;
     for (size_t k = u->s->ops, b = 0; k-- > 0;) {
@@ -226,8 +229,8 @@ static int64_t whole_rows(const struct sum *u)
         rows = rows * u->l->plan->microbatch_size / u->split.context_parallel;
         own += o->tensor == TENSOR_WHOLE ? o->parameter_bytes : 0;
         most = rows > most ? rows : most;
-        most = own * shards > most ? own * shards : most;
-        if (k == u->c.bucket[b].gradients.low) {
+        most = own * copies > most ? own * copies : most;
+        if (k == c->bucket[b].gradients.low) {
             b++;
             own = 0;
         }

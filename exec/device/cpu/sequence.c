@@ -87,9 +87,21 @@ static size_t whole_parameters(const struct stage *s, size_t k)
     return s->model->op[o->index].tensor == TENSOR_WHOLE ? o->layer.parameters : 0;
 }
 
+/* Has the backward both halves of a sum? Where no op of the stage gathers, or none scatters, gradients of
+ * parameters are gathered, of every shard. */
+static bool sums(const struct stage *s)
+{
+    bool gathers = false, scatters = false;
+    for (size_t k = 0; k < s->layout.n; k++) {
+        gathers = gathers || s->layout.op[k].gathers;
+        scatters = scatters || s->layout.op[k].scatters;
+    }
+    return gathers && scatters;
+}
+
 size_t stage_whole_rows(const struct stage *s)
 {
-    size_t most = 0;
+    size_t most = 0, copies = sums(s) ? 1 : s->share.shard.shards;
     for (size_t k = 0; k < s->layout.n; k++) {
         const struct stage_op *o = &s->layout.op[k];
         size_t in = o->gathers ? size_times(s->layout.batch, o->layer.input) : 0,
@@ -100,7 +112,7 @@ size_t stage_whole_rows(const struct stage *s)
     for (size_t b = 0; b < s->share.buckets && s->share.sequence; b++) {
         size_t n = 0;
         for (size_t k = s->share.bucket[b].low; k < s->share.bucket[b].high; k++)
-            n = size_plus(n, size_times(s->share.shard.shards, whole_parameters(s, k)));
+            n = size_plus(n, size_times(copies, whole_parameters(s, k)));
         most = n > most ? n : most;
     }
     return most;
@@ -151,27 +163,35 @@ void stage_sum_shards(const struct stage *s, real *data, size_t size)
     }
 }
 
-/* Everybody's gradients to all, and then the sum of them in one order on all: the same bits. They are
- * few, so that it does not matter that a sum moves as much only once. */
+/* To and from `packed`, one op after the other. */
+static void pack(const struct stage *s, size_t low, size_t high, real *packed, bool back)
+{
+    real *gradient = stage_gradients(s);
+    for (size_t k = low; k < high; packed += whole_parameters(s, k++)) {
+        real *at = gradient + s->layout.op[k].d_at;
+        s->on.backend->copy(s->on.self, back ? at : packed, back ? packed : at,
+                            whole_parameters(s, k) * sizeof *at);
+    }
+}
+
+/* Where gradients are only gathered, everybody adds those of all in one order: the same bits. */
 void stage_sum_whole(const struct stage *s, size_t low, size_t high)
 {
-    const struct backend *b = s->on.backend;
     const struct layer_reduction *r = s->pass.reduction;
     size_t shards = s->share.shard.shards, n = 0;
-    real *all = s->pass.work + s->layout.rows, *gradient = stage_gradients(s);
+    real *all = s->pass.work + s->layout.rows;
     for (size_t k = low; k < high; k++)
         n += whole_parameters(s, k);
     if (n == 0)
         return;
-    real *own = all + own_part(s, shards * n).first;
-    for (size_t k = low, at = 0; k < high; at += whole_parameters(s, k++))
-        b->copy(s->on.self, own + at, gradient + s->layout.op[k].d_at,
-                whole_parameters(s, k) * sizeof *own);
-    r->move(r->self, MOVE_GATHER, ELEMENT_FP32, all, shards * n);
-    for (size_t k = low, at = 0; k < high; at += whole_parameters(s, k++)) {
-        real *to = gradient + s->layout.op[k].d_at;
-        b->copy(s->on.self, to, all + at, whole_parameters(s, k) * sizeof *to);
-        for (size_t j = 1; j < shards; j++)
-            b->add(s->on.self, to, all + j * n + at, whole_parameters(s, k));
+    if (sums(s)) {
+        pack(s, low, high, all, false);
+        r->sum(r->self, ELEMENT_FP32, all, n);
+    } else {
+        pack(s, low, high, all + own_part(s, shards * n).first, false);
+        r->move(r->self, MOVE_GATHER, ELEMENT_FP32, all, shards * n);
+        for (size_t k = 1; k < shards; k++)
+            s->on.backend->add(s->on.self, all, all + k * n, n);
     }
+    pack(s, low, high, all, true);
 }
