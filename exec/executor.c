@@ -396,13 +396,14 @@ static enum status gather_parameters(const struct executor *e)
     const struct program *p = e->program;
     struct running r = {.e = e, .first = p->op_start[e->rank], .end = p->op_start[e->rank + 1]};
     for (uint32_t stage = 0; stage < p->stages; stage++) {
-        bool seen[UINT8_MAX + 1] = {false}; /* by part */
+        uint32_t seen[UINT8_MAX + 1][2] = {0}; /* by part: groups + 1, one of experts maybe */
         for (uint32_t op = (uint32_t)r.first; op < r.end && p->stage[stage].zero == 3; op++) {
             const struct program_op *o = &p->op[op];
+            uint32_t *groups = seen[o->part], group = o->peer + 1;
             if (o->kind != OP_ALLGATHER || o->purpose != FOR_SHARDS || o->stage != stage ||
-                seen[o->part])
+                groups[0] == group || groups[1] == group)
                 continue;
-            seen[o->part] = true;
+            groups[groups[0] ? 1 : 0] = group;
             PASS(gather_again(&r, op));
         }
     }

@@ -27,8 +27,6 @@ static const char *beyond(const struct program *p, uint32_t r, const struct prog
     const struct program_stage *stage = &p->stage[o->stage];
     if (o->purpose == FOR_EXPERTS && op_is_collective(o) && p->asynchronous)
         return "experts on other ranks without flush";
-    if (o->purpose == FOR_EXPERTS && op_is_collective(o) && p->stage[o->stage].zero >= 2)
-        return "experts on other ranks with ZeRO 2 or 3";
     if (stage->sequence && stage->split)
         return "sequence parallelism with split backwards";
     if (stage->sequence && stage->experts > 1)

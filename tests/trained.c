@@ -115,8 +115,10 @@ static enum status observe_gathered(void *self, const struct program_op *op)
         s++;
     const struct stage_bucket *b = &s->share.bucket[op->part > 0 ? op->part - 1 : 0];
     pthread_mutex_lock(&observed->mutex);
-    for (size_t k = b->low; k < b->high && st == STATUS_OK; k++)
-        st = show(observed, s, &s->layout.op[k]);
+    bool there = s->share.reshards && s->state.gathered == (op->part > 0 ? op->part : 1);
+    for (size_t k = b->low; k < b->high && st == STATUS_OK && there; k++)
+        if (!s->layout.op[k].alone)
+            st = show(observed, s, &s->layout.op[k]);
     pthread_mutex_unlock(&observed->mutex);
     return st;
 }
@@ -152,9 +154,9 @@ static enum status train_rank(struct actor *a, void *transport_self)
     for (size_t s = 0; s < c->stages && st == STATUS_OK; s++) {
         t->buckets =
             c->stage[s].share.buckets > t->buckets ? c->stage[s].share.buckets : t->buckets;
-        size_t n = c->stage[s].share.zero < 3 ? c->stage[s].layout.n : 0;
-        for (size_t k = 0; k < n && st == STATUS_OK; k++)
-            st = show(t, &c->stage[s], &c->stage[s].layout.op[k]);
+        for (size_t k = 0; k < c->stage[s].layout.n && st == STATUS_OK; k++)
+            if (!c->stage[s].share.reshards || c->stage[s].layout.op[k].alone)
+                st = show(t, &c->stage[s], &c->stage[s].layout.op[k]);
     }
     pthread_mutex_unlock(&t->mutex);
 out:

@@ -132,9 +132,12 @@ static void add_flight(struct sum *u, uint32_t zero, int64_t gradients)
 {
     struct lowering_cost *c = &u->c;
     int64_t most = 0, gathered = 0;
+    /* experts that no other replica has are neither reduced nor gathered */
+    bool shared = u->s->replicas > u->split.expert_parallel;
     for (size_t b = 0; b < c->buckets; b++) {
         const struct lowering_bucket *at = &c->bucket[b];
-        int64_t own = c->buckets > 1 ? at->gradients.bytes + at->expert_bytes : c->weight_bytes;
+        int64_t own = c->buckets > 1 ? at->gradients.bytes + (shared ? at->expert_bytes : 0)
+                                     : c->weight_bytes - (shared ? 0 : c->expert_bytes);
         most = own > most ? own : most;
         own += c->buckets > 1 ? at->borrowed_bytes : 0;
         gathered = own > gathered ? own : gathered;

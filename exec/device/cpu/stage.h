@@ -65,6 +65,9 @@ struct stage_op {
     size_t rows;                  /* its experts are spread: index in arrays [layout.spread] */
     size_t parameter;             /* offset of its own among the stage's parameters */
     size_t shared;                /* offset of what it borrows there */
+    bool
+        alone; /* ZeRO 2, 3: no replica has the same experts: they are used and updated where they are
+                 * kept, and their gradients grow where others' sums do */
     size_t at, shared_at;   /* the same in the array that passes use: with ZeRO 3 a bucket's */
     size_t d_at;            /* offset of its gradient: with ZeRO 2 and 3 in its bucket's */
     size_t d_shared;        /* offset of its gradient: in pass.tied if the owner is here, ... */
@@ -143,9 +146,8 @@ struct stage_share {
     enum element reduced, gathered; /* gradients and shards' activations as they are summed;
                                      * parameters as they are gathered */
     size_t buckets, regions;
-    struct stage_bucket
-        *bucket; /* [regions] in the order in which a backward completes them; then, of
-                                  * spread experts, theirs */
+    struct stage_bucket *bucket; /* [regions] in the order in which a backward completes them; then
+                                  * those of spread experts: one, with ZeRO 2 and 3 one each */
 };
 
 /* Parameters that passes in flight use. */

@@ -14,6 +14,11 @@ enum status stage_tied(struct stage *s, uint32_t owner, real **gradient, size_t 
 /* The k-th of the buckets, and lenders of its ops' weights among them, that ZeRO 3 gathers for
  * bucket b; NOWHERE: there are not so many. */
 size_t stage_gathered_for(const struct stage *s, size_t b, size_t k);
+/* The region of the spread experts of bucket b, NULL: there are none. */
+struct stage_bucket *stage_experts_of(const struct stage *s, size_t b);
+/* Numbers in an array that is in flight for bucket b, of gradients or of parameters: with experts
+ * that replicas share. */
+size_t stage_flying(const struct stage *s, size_t b, bool parameters);
 /* What the program says of the stage (struct program_stage): shard, zero, members, me, splits,
  * pieces. */
 enum status stage_find_shares(struct stage *s) MUST_CHECK;
