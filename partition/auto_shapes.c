@@ -215,11 +215,12 @@ static enum status add_shards(const struct auto_state *s, uint32_t shards, uint3
         .most_stages = partition_most_stages(s->m, shards, s->layers),
         .algorithm = &partition_balanced,
     };
-    bool may = shards > 1 && (!s->r->executable || runs_by_tokens(s, shards, context));
+    bool runs = !s->r->executable || runs_by_tokens(s, shards, context);
     for (int sequence = 0; sequence <= 1; sequence++) {
         bool given = fixed->sequence_parallel || s->r->given.sequence_parallel;
         shape.sequence_parallel = sequence;
-        if (given ? fixed->sequence_parallel != sequence : sequence && !may)
+        if ((given ? fixed->sequence_parallel != sequence : sequence && shards == 1) ||
+            (sequence && shards > 1 && !runs))
             continue;
         PASS(add_sizes(s, shape, all));
     }

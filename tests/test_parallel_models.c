@@ -99,6 +99,8 @@ static void experts_over_replicas_match_one_process(void **state)
     COMPARE("mixtral.json:tokens=16", how, 1e-5);
     compare("qwen3_moe.json:tokens=16", how, 1, 1e-5);
     compare("qwen3_moe.json:tokens=16", how + 2, 2, 1e-5);
+    compare("qwen3_moe.json:tokens=16", how + 10, 2, 1e-5);
+    compare("deepseek.json:tokens=16", how + 8, 6, 1e-5);
 }
 
 /* Replicas that share sequences: causal and bidirectional attention, fixed and rotary positions,
