@@ -258,6 +258,7 @@ static enum status lower(struct lowering *l, struct program *out)
     TRY(lowering_group(l));
     TRY(lowering_replay(l));
     TRY(lowering_finish(l));
+    TRY(lowering_charge(l));
     TRY(flatten(l, &program));
     MOVE(out, program);
 out:

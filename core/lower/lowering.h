@@ -5,10 +5,11 @@
  *   3. turns.c    the schedule of every replica;
  *      replay.c   compute ops, messages, collectives of microbatches; parts.c: passes in parts
  *   4. finish.c   the end of the iteration: reductions of gradients, updates
- *   5. ../lower.c the lists become one program, which is checked
+ *   5. messages.c what messages take from compute beside them
+ *   6. ../lower.c the lists become one program, which is checked
  *
  *   context.c     what replicas that share a sequence exchange in a pass
- *   cost.c        what a stage costs on a device: asked by 3 to 5, computed once;
+ *   cost.c        what a stage costs on a device: asked by 3 to 6, computed once;
  *                 its memory and buckets: cost_memory.c, cost_buckets.c (summing.h)
  *   list.c        the growing lists
  *   steps.c       the order of compute ops, and whether more microbatches only repeat it */
@@ -377,6 +378,8 @@ bool pass_gathers(const struct pass *a);
 
 /* finish.c: sums of gradients and updates at the end of the iteration. */
 enum status lowering_finish(struct lowering *l) MUST_CHECK;
+/* messages.c: lengthen compute ops by what messages and collectives beside them take of the CPU. O(ops) */
+enum status lowering_charge(struct lowering *l) MUST_CHECK;
 /* Sum or scatter the gradients of `stage` over the replicas of `rank`; nothing without replicas.
  * PROGRAM_NONE for `microbatch` unless it is that one's own.
  * The op waits for the list's newest op that computes. */
