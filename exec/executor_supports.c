@@ -24,15 +24,17 @@ out:
 /* What of op o of rank r cannot be run; NULL: nothing. */
 static const char *beyond(const struct program *p, uint32_t r, const struct program_op *o)
 {
-    bool scatters = o->kind == OP_REDUCESCATTER || o->kind == OP_ALLGATHER;
+    const struct program_stage *stage = &p->stage[o->stage];
     if (o->purpose == FOR_EXPERTS && op_is_collective(o) && p->asynchronous)
         return "experts on other ranks without flush";
-    if (o->purpose == FOR_EXPERTS && op_is_collective(o) && p->stage[o->stage].zero >= 2)
-        return "experts on other ranks with ZeRO 2 or 3";
-    if (o->purpose == FOR_PIPELINE && scatters)
-        return "tensors between stages in parts";
-    if (o->purpose == FOR_TENSOR && scatters)
-        return "sequence parallelism";
+    if (stage->sequence && stage->split)
+        return "sequence parallelism with split backwards";
+    if (stage->sequence && stage->experts > 1)
+        return "sequence parallelism with experts on other ranks";
+    if (op_is_message(o) && stage->sequence != p->stage[o->peer_stage].sequence)
+        return "sequence parallelism of some stages only";
+    if (op_is_message(o) && stage->sequence && stage->shards != p->stage[o->peer_stage].shards)
+        return "sequence parallelism over different numbers of shards";
     if (o->purpose != FOR_TIES)
         return NULL;
     for (const struct program_op *i = &p->op[p->op_start[r]]; i < o; i++)

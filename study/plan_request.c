@@ -103,8 +103,8 @@ static enum status check_stages_together(const struct arguments *a,
          "already"},
         {a->p2p_scatter && whole, "--p2p-scatter needs --tensor-parallel of 2 or more"},
         {a->p2p_scatter && a->stages == 1, "--p2p-scatter needs --stages of 2 or more"},
-        {a->executable && (a->sequence_parallel || a->p2p_scatter),
-         "--executable: foreline run has neither --sequence-parallel nor --p2p-scatter"},
+        {a->executable && a->sequence_parallel && schedule && schedule->split,
+         "--executable: foreline run has no --sequence-parallel with split backwards"},
     };
     return first_wrong(rules, sizeof rules / sizeof *rules);
 }

@@ -24,6 +24,9 @@ static void add_sum(const struct sum *u, struct lowering_calls *calls, int64_t b
  *   row-parallel      its output (samples, output) is reduced in the forward
  *   column-parallel   the gradient of its inputs is reduced in the backward
  *   divided loss      three fp32 numbers of each row and shard, in the forward
+ * With sequence parallelism what is reduced is scattered over the shards, and what it is the gradient of,
+ * or has as gradient, is gathered in the other pass: inputs of column-parallel ops forward, gradients of
+ * outputs of row-parallel ones backward (Korthikanti et al., MLSys 2023, section 4.2.2).
  *   experts           tokens to their experts and back, each twice when the forward is recomputed
  * */
 static void add_calls(struct sum *u, uint32_t op)
@@ -34,9 +37,11 @@ static void add_calls(struct sum *u, uint32_t op)
     bool twice = u->l->shape.unit[op] > 0; /* the forward runs in the backward too */
     int64_t parts = u->split.context_parallel;
     if (u->split.tensor_parallel > 1 && o->tensor == TENSOR_ROW) {
-        add_sum(u, &u->c.forward_sum, samples * o->output_bytes / parts);
+        int64_t out = samples * o->output_bytes / parts;
+        add_sum(u, &u->c.forward_sum, out);
+        sum_add_call(&u->c.backward_gather, 1, out, out);
         if (twice)
-            add_sum(u, &u->c.backward_sum, samples * o->output_bytes / parts);
+            add_sum(u, &u->c.backward_sum, out);
     }
     /* a loss over divided classes: every shard tells what it has of each row, three numbers */
     bool last = m->out_start[op] == m->out_start[op + 1];
@@ -44,15 +49,22 @@ static void add_calls(struct sum *u, uint32_t op)
         int64_t rows = samples * (int64_t)(m->tokens_per_sample > 1 ? m->tokens_per_sample : 1);
         int64_t bytes = 3 * 4 * rows / parts * u->split.tensor_parallel;
         sum_add_call(&u->c.forward_sum, 1, bytes, bytes);
+        sum_add_call(&u->c.forward_gather, 1, bytes, bytes);
         if (twice)
             sum_add_call(&u->c.backward_sum, 1, bytes, bytes);
+        if (twice)
+            sum_add_call(&u->c.backward_gather, 1, bytes, bytes);
     }
     for (size_t k = m->in_start[op]; k < m->in_start[op + 1]; k++)
         in += m->op[m->in[k]].output_bytes;
     /* experts: both products in one op */
     bool column = o->tensor == TENSOR_COLUMN || (o->tensor == TENSOR_ROW && o->exchange_bytes > 0);
-    if (u->split.tensor_parallel > 1 && column && in > 0)
+    if (u->split.tensor_parallel > 1 && column && in > 0) {
         add_sum(u, &u->c.backward_sum, samples * in / parts);
+        sum_add_call(&u->c.forward_gather, 1, samples * in / parts, 0);
+        if (twice)
+            sum_add_call(&u->c.backward_gather, 1, samples * in / parts, 0);
+    }
     if (u->split.expert_parallel > 1 && o->exchange_bytes > 0) {
         int64_t shards = u->split.sequence_parallel ? u->split.tensor_parallel : 1;
         int64_t bytes = samples * o->exchange_bytes / parts / shards;
@@ -101,6 +113,8 @@ static enum status finish(struct sum *u)
     c->input_s = c->backward_s - c->weight_s;
     sum_mean(&c->forward_sum);
     sum_mean(&c->backward_sum);
+    sum_mean(&c->forward_gather);
+    sum_mean(&c->backward_gather);
     sum_mean(&c->forward_experts);
     sum_mean(&c->backward_experts);
     PASS(sum_make_buckets(u));

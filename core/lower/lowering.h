@@ -99,7 +99,8 @@ struct lowering_cost {
     int64_t reduced_bytes;  /* ZeRO 2, 3: gradients of the bucket at work and of the one before */
     int64_t replicated_bytes, expert_bytes;          /* gradients summed over all replicas; over the
                                              * replicas that have the same experts */
-    struct lowering_calls forward_sum, backward_sum; /* tensor parallelism */
+    struct lowering_calls forward_sum, backward_sum; /* tensor parallelism; with parts of the */
+    struct lowering_calls forward_gather, backward_gather; /* tokens scattered, and gathered */
     struct lowering_calls forward_experts, backward_experts;
     struct lowering_context context;
     bool overlapped;                /* the last backward comes in one part per bucket, */
