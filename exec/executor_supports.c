@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "core/array.h"
+#include "core/plan.h"
 #include "exec/executor.h"
 
 enum status executor_step_init(struct executor_step *s, const struct program *p, uint32_t rank)
@@ -41,6 +42,18 @@ static const char *beyond(const struct program *p, uint32_t r, const struct prog
     return NULL;
 }
 
+/* What of a stage cannot be run; NULL: nothing. */
+static const char *beyond_stage(const struct program_stage *s)
+{
+    const uint32_t within = 1u << MODULE_MOE_ACT | 1u << MODULE_MLA_UP_PROJ,
+                   norms = 1u << MODULE_LAYERNORM;
+    if (s->recompute_modules & within)
+        return "recomputation of moe_act and mla_up_proj";
+    return (s->recompute_modules & norms) && program_reshards(s)
+               ? "recomputation of norms whose parameters are gathered"
+               : NULL;
+}
+
 /* Without flush every stage must average over equally many microbatches. */
 static bool is_uneven(const struct program *p)
 {
@@ -58,6 +71,12 @@ enum status executor_supports(const struct program *p)
         return error_set(STATUS_UNSUPPORTED,
                          "updates without flush over unequally many replicas can be simulated but "
                          "not run yet (plan --executable avoids it)");
+    for (uint32_t k = 0; k < p->stages; k++)
+        if (beyond_stage(&p->stage[k]))
+            return error_set(STATUS_UNSUPPORTED,
+                             "stage %u: %s can be simulated but not run yet "
+                             "(plan --executable avoids it)",
+                             k, beyond_stage(&p->stage[k]));
     for (uint32_t r = 0; r < p->ranks; r++)
         for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
             char label[OP_LABEL];

@@ -173,6 +173,10 @@ static struct least stage_bytes(const struct auto_state *s, const struct auto_tr
     double times = held_times(&f, saving->zero, shape->replicas),
            experts = held_times(&f, saving->zero, (double)shape->replicas / stage->expert_parallel);
     bool larger = saving->recompute == RECOMPUTE_FULL && s->r->fixed.recompute_unit > 1;
+    const struct plan_stage how = {.recompute = saving->recompute,
+                                   .recompute_modules = saving->recompute == RECOMPUTE_SELECTIVE
+                                                            ? s->r->fixed.recompute_modules
+                                                            : 0};
     struct least least = {0};
     double unit = 0;
     for (size_t i = 0; i < stage->ops; i++) {
@@ -181,12 +185,16 @@ static struct least stage_bytes(const struct auto_state *s, const struct auto_tr
         uint32_t of = again->unit[stage->op[i]];
         bool kept = of == 0 ? !larger : again->kept[stage->op[i]];
         double bytes = shape->microbatch_size * part.stash,
+               stash = bytes *
+                       (double)(op->stash_bytes - plan_part_again(&how, s->m, stage->op[i]).bytes),
                output = kept ? bytes * (double)op->output_bytes : 0;
+        if (how.recompute_modules > 0) /* what is not read again is not kept either */
+            output = fmin(output, bytes * (double)op->stash_bytes);
         if (i == 0 || of != again->unit[stage->op[i - 1]])
             unit = 0;
         least.own += (op->exchange_bytes > 0 ? experts : times) * (double)op->parameter_bytes *
                      part.parameters;
-        least.kept += holds * (of == 0 && kept ? bytes * (double)op->stash_bytes : output);
+        least.kept += holds * (of == 0 && kept ? stash : output);
         unit += of > 0 ? bytes * (double)op->stash_bytes - output : 0;
         least.unit = fmax(least.unit, unit);
     }

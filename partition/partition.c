@@ -273,6 +273,8 @@ static enum status fill_stages(const struct partition_request *r, size_t ops, co
         stage->recompute = r->recompute;
         stage->recompute_layers = r->recompute_layers;
         stage->recompute_unit = at_least_1(r->recompute_unit);
+        if (r->recompute == RECOMPUTE_SELECTIVE)
+            stage->recompute_modules = r->recompute_modules;
         for (uint32_t k = 0; k < stage->devices; k++)
             stage->device[k] = device_of(r, order, s, k / shards, k % shards);
     }

@@ -73,6 +73,15 @@ static enum plan_recompute recompute_of(const struct arguments *a)
     return (enum plan_recompute)k;
 }
 
+/* Names that nobody knows were refused by check_together(). */
+static uint32_t modules_of(const struct arguments *a)
+{
+    uint32_t modules = 0;
+    bool known = a->recompute_modules && recompute_of(a) == RECOMPUTE_SELECTIVE &&
+                 plan_read_modules(a->recompute_modules, &modules) == STATUS_OK;
+    return known ? modules : 0;
+}
+
 struct rule {
     bool wrong;
     const char *message;
@@ -117,8 +126,11 @@ static enum status check_together(const struct arguments *a, const struct partit
     const struct schedule *schedule = NULL;
     bool alone = a->replicas == 1 || (!a->replicas && al->cut),
          cut_by_hand = al == &partition_manual;
+    uint32_t modules;
     if (a->schedule)
         PASS(schedule_find(a->schedule, &schedule));
+    if (a->recompute_modules && plan_read_modules(a->recompute_modules, &modules) != STATUS_OK)
+        return error_context(STATUS_USAGE, "--recompute-modules");
     const struct rule rules[] = {
         {a->zero > 0 && alone, "--zero needs --replicas of 2 or more, over which it shards"},
         {a->zero_keep && a->zero != 3, "--zero-keep needs --zero 3, whose parameters it keeps"},
@@ -135,6 +147,8 @@ static enum status check_together(const struct arguments *a, const struct partit
          "--context-exchange needs --context-parallel of 2 or more"},
         {(a->recompute_layers || a->recompute_unit) && recompute_of(a) != RECOMPUTE_FULL,
          "--recompute-layers and --recompute-unit need --recompute full"},
+        {a->recompute_modules && recompute_of(a) != RECOMPUTE_SELECTIVE,
+         "--recompute-modules needs --recompute selective"},
         {a->chunks > 1 && schedule && !schedule->chunked,
          "--chunks and --schedule: this one gives every stage devices of its own"},
         {a->chunks > 0 && schedule && schedule->vee && a->chunks != 2,
@@ -264,6 +278,7 @@ struct partition_request plan_request(const struct arguments *a)
                                       .recompute = recompute_of(a),
                                       .recompute_layers = (uint32_t)a->recompute_layers,
                                       .recompute_unit = (uint32_t)a->recompute_unit,
+                                      .recompute_modules = modules_of(a),
                                       .microbatches = (uint32_t)a->microbatches,
                                       .microbatch_size = (uint32_t)a->microbatch_size,
                                       .schedule = a->schedule,
@@ -296,6 +311,8 @@ static const char *stage_breaks(const struct plan_stage *s, const struct argumen
         return "recompute-layers";
     if (a->recompute_unit && s->recompute_unit != a->recompute_unit)
         return "recompute-unit";
+    if (a->recompute_modules && s->recompute_modules != modules_of(a))
+        return "recompute-modules";
     return NULL;
 }
 

@@ -115,7 +115,7 @@ static const struct setup_row rows[] = {
     ROW_WORD("TRAIN", "recompute_granularity", granularity, words_granularities, 0),
     ROW_WORD("TRAIN", "recompute_method", method, words_methods, 0),
     ROW_NUMBER("TRAIN", "recompute_num_layers", unit, 0),
-    ALSO_TEXT("recompute_modules", recomputed),
+    ROW_TEXT("TRAIN", "recompute_modules", recomputed),
     ALSO_FLAG("recompute_activations", selected),
     ALSO_FLAG("checkpoint_activations", all_layers),
     ALSO_WORD("activations_checkpoint_method", method, words_methods),
@@ -171,11 +171,28 @@ static enum status read_recompute(struct setup *s)
                    : s->selected        ? RECOMPUTE_SELECTIVE
                                         : s->granularity;
     words_read_recompute(s);
-    if (s->recompute == RECOMPUTE_SELECTIVE && s->recomputed &&
-        strcmp(s->recomputed, "core_attn") != 0)
-        PASS(setup_add_note(s, NOTE_LOST, "recompute_modules %s: attention's scores are made again",
-                            s->recomputed));
+    uint32_t modules = 0;
+    if (s->recompute != RECOMPUTE_SELECTIVE || !s->recomputed)
+        return STATUS_OK;
+    if (plan_read_modules(s->recomputed, &modules) != STATUS_OK)
+        return error_context(STATUS_INVALID, "recompute_modules");
+    s->recompute_modules = modules;
     return STATUS_OK;
+}
+
+/* Names with blanks between them. */
+static enum status write_modules(struct setup *s)
+{
+    char text[PLAN_MODULES_TEXT], *kept;
+    s->recomputed = NULL;
+    if (s->recompute_modules == 0)
+        return STATUS_OK;
+    plan_print_modules((uint32_t)s->recompute_modules, text);
+    for (char *at = text; *at; at++)
+        *at = *at == ',' ? ' ' : *at;
+    kept = arena_text(&s->keys->memory, text);
+    s->recomputed = kept;
+    return kept ? STATUS_OK : STATUS_NOMEM;
 }
 
 /* Buckets are of max(40M, 1M x replicas) parameters unless told otherwise. Source:
@@ -265,6 +282,7 @@ static enum status before(struct setup *s)
     PASS(words_check_sums(s));
     PASS(words_write_types(s));
     words_write_recompute(s);
+    PASS(write_modules(s));
     PASS(setup_write_layout(s, &s->layout));
     if (s->layout && *s->layout)
         s->chunks = 1; /* the layout says it */
@@ -305,8 +323,9 @@ static void put(void *to, const struct setup_row *row, const char *value, bool t
     fputs("    --", x->out);
     for (const char *at = row->key; *at; at++)
         fputc(*at == '_' && strcmp(row->section, "LAUNCH") != 0 ? '-' : *at, x->out);
+    bool several = strcmp(row->key, "recompute_modules") == 0; /* an argument each */
     if (value)
-        fprintf(x->out, text && strpbrk(value, "|*()[] ") ? " '%s'" : " %s", value);
+        fprintf(x->out, text && !several && strpbrk(value, "|*()[] ") ? " '%s'" : " %s", value);
     fputs(strcmp(row->key, "use_megatron_fsdp") ? "\n" : "\n    --ckpt-format fsdp_dtensor\n",
           x->out);
 }

@@ -48,7 +48,7 @@ struct setup {
     const char *schedule;
     int64_t optimizer; /* 0: adam, 1: sgd */
     int64_t zero, zero_keep, zero_group, bucket_bytes, reduce_bits;
-    int64_t recompute, recompute_layers, recompute_unit;
+    int64_t recompute, recompute_layers, recompute_unit, recompute_modules;
 
     /* what some frameworks call by other names, between rows and the members above */
     int64_t chunk_layers, first_layers, last_layers, count_embedding, count_head,

@@ -297,6 +297,7 @@ static enum status before(struct setup *s)
     PASS(name_schedule(s));
     PASS(name_model(s));
     PASS(words_check_order(s));
+    PASS(words_check_modules(s));
     if (s->zero == 1 || s->zero == 2)
         return error_set(STATUS_UNSUPPORTED, "ZeRO %" PRId64 ": it shards all or nothing", s->zero);
     if (s->zero == 0 && s->context > 1)

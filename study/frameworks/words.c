@@ -66,6 +66,15 @@ enum status words_check_sums(const struct setup *s)
     return STATUS_OK;
 }
 
+enum status words_check_modules(const struct setup *s)
+{
+    char text[PLAN_MODULES_TEXT];
+    return s->recompute_modules
+               ? error_set(STATUS_UNSUPPORTED, "recomputation of %s by name",
+                           plan_print_modules((uint32_t)s->recompute_modules, text))
+               : STATUS_OK;
+}
+
 enum status words_check_order(const struct setup *s)
 {
     return s->apart ? error_set(STATUS_UNSUPPORTED,
