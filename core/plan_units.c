@@ -86,12 +86,14 @@ static void leave_single_ops(const struct plan_stage *s, const struct model *m, 
     }
 }
 
+/* By a module's reader that needs it in its backward: sums need nothing of what they were given. */
 static bool is_read_outside(const struct plan_stage *s, const struct model *m, const uint32_t *unit,
                             size_t k)
 {
     for (size_t e = m->out_start[s->op[k]]; e < m->out_start[s->op[k] + 1]; e++) {
         const uint32_t *at = bsearch(&m->out[e], s->op, s->ops, sizeof *s->op, order_by_id);
-        if (!at || unit[at - s->op] != unit[k])
+        bool forgets = s->recompute_modules > 0 && !strcmp(m->op[m->out[e]].kind, "residual");
+        if (!at || (unit[at - s->op] != unit[k] && !forgets))
             return true;
     }
     return false;
@@ -136,6 +138,9 @@ void plan_needs(const struct plan_stage *s, const struct model *m, const uint32_
                 const uint32_t *found =
                     bsearch(&m->out[e], s->op, s->ops, sizeof *s->op, order_by_id);
                 size_t reader = found ? (size_t)(found - s->op) : 0;
+                bool forgets = !strcmp(m->op[m->out[e]].kind, "residual");
+                if (found && forgets && unit[reader] != unit[k])
+                    continue;
                 if (found && unit[reader] > 0 && unit[reader] != unit[k])
                     reader = needed[reader];
                 at = reader > at ? reader : at;

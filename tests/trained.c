@@ -184,6 +184,8 @@ struct partition_request request_of(const char *how)
             continue;
         if (strcmp(w, "kept") == 0)
             r.zero_keep = true;
+        else if (plan_read_modules(w, &r.recompute_modules) == STATUS_OK)
+            r.recompute = RECOMPUTE_SELECTIVE;
         else if (is_one(w, plan_recompute_names, RECOMPUTE_KINDS, &k))
             r.recompute = (enum plan_recompute)k;
         else if (is_one(w, plan_exchange_names, EXCHANGE_KINDS, &k))
