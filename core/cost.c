@@ -192,6 +192,12 @@ double cost_again(const struct model *m, const struct device_type *type, uint32_
                       parts * part->traffic, &outside);
 }
 
+double cost_host_update(const struct model *m, const struct device_type *type,
+                        const char *optimizer, double bytes)
+{
+    return bytes * update_traffic(optimizer, m->element_bytes) / device_host_memory_Bps(type);
+}
+
 double cost_transfer(const struct topology *t, uint32_t from, uint32_t to, double bytes)
 {
     if (from == to)

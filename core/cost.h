@@ -51,6 +51,11 @@ struct op_cost cost_op(const struct model *m, const struct device_type *type, ui
 double cost_again(const struct model *m, const struct device_type *type, uint32_t op,
                   const struct plan_part *part, double samples, const struct cost_split *split);
 
+/* Seconds of the update of so many bytes of parameters in the host's memory: the traffic of gradients,
+ * state and parameters at what the host's memory has for the device. */
+double cost_host_update(const struct model *m, const struct device_type *type,
+                        const char *optimizer, double bytes);
+
 /* Bytes per parameter byte. Gradients are kept like the weights; the optimizer's state is fp32, and
  * with 2-byte weights it has an fp32 copy of them: Adam 2 x 4 bytes per fp32 parameter, 12 per
  * 16-bit one. Source: Rajbhandari et al., ZeRO, SC 2020, section 3.1. */

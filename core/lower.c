@@ -76,6 +76,7 @@ static enum status memory_of(struct lowering *l, uint32_t team, uint32_t device,
         out->weight_bytes += versions * c->weight_bytes;
         out->gradient_bytes += c->gradient_bytes;
         out->state_bytes += c->state_bytes;
+        out->host_bytes += c->host_bytes;
         out->scratch_bytes += c->scratch_bytes;
         at_least(&gathered_bytes, c->gathered_bytes);
         at_least(&reduced_bytes, c->reduced_bytes);

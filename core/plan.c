@@ -10,6 +10,12 @@
 #include "core/text.h"
 #include "core/topology.h"
 
+const char *const plan_offload_names[OFFLOAD_KINDS] = {
+    [OFFLOAD_NONE] = "none",
+    [OFFLOAD_OPTIMIZER] = "optimizer",
+    [OFFLOAD_ACTIVATIONS] = "activations",
+    [OFFLOAD_BOTH] = "both",
+};
 const char *const plan_recompute_names[RECOMPUTE_KINDS] = {
     [RECOMPUTE_NONE] = "none",
     [RECOMPUTE_SELECTIVE] = "selective",

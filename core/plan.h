@@ -60,6 +60,17 @@ enum plan_exchange {
 };
 extern const char *const plan_exchange_names[EXCHANGE_KINDS];
 
+/* What is in the host's memory while devices do not work at it; bits. */
+enum plan_offload {
+    OFFLOAD_NONE,
+    OFFLOAD_OPTIMIZER = 1, /* the optimizer's state, which the host updates: gradients go there, and
+                              * parameters come back. Ren et al., ZeRO-Offload, USENIX ATC 2021 */
+    OFFLOAD_ACTIVATIONS = 2, /* what a microbatch keeps from forward to backward */
+    OFFLOAD_BOTH = 3,
+    OFFLOAD_KINDS
+};
+extern const char *const plan_offload_names[OFFLOAD_KINDS];
+
 struct plan_stage {
     size_t ops;
     uint32_t *op; /* [ops] ascending */
@@ -106,6 +117,7 @@ struct plan {
     enum plan_exchange context_exchange; /* where context_parallel > 1 */
     bool p2p_scatter; /* shards send their parts of what is whole on all of them, and the receiving
                        * ones gather it. Narayanan et al., SC 2021, section 4.1 */
+    enum plan_offload offload;
     size_t stages;
     struct plan_stage *stage; /* [stages] */
 };

@@ -171,6 +171,8 @@ static const struct json_row head_rows[] = {
     {"p2p_scatter", PLAN(p2p_scatter), FIELD_SPARE},
     {"context_exchange", FIELD_CHOICE, offsetof(struct plan, context_exchange), FIELD_SPARE,
      .name = plan_exchange_names, .names = EXCHANGE_KINDS},
+    {"offload", FIELD_CHOICE, offsetof(struct plan, offload), FIELD_SPARE,
+     .name = plan_offload_names, .names = OFFLOAD_KINDS},
     {"seed", PLAN(seed)},
     {"algorithm", PLAN(algorithm)},
     {"objective_s", PLAN(objective_s)},

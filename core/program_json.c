@@ -24,6 +24,7 @@ static const char *const kind_names[OP_KINDS] = {
     [OP_ALLGATHER] = "allgather",
     [OP_REDUCESCATTER] = "reducescatter",
     [OP_ALLTOALL] = "alltoall",
+    [OP_COPY] = "copy",
 };
 
 /* ---- reading: nothing of a file is trusted; program_check() looks at what one field alone cannot
@@ -96,6 +97,7 @@ static const struct json_row rank_rows[] = {
     {"gradient_bytes", RANK(gradient_bytes), BYTES},
     {"state_bytes", RANK(state_bytes), BYTES},
     {"scratch_bytes", RANK(scratch_bytes), FIELD_SPARE, BYTES},
+    {"host_bytes", RANK(host_bytes), FIELD_SPARE, BYTES},
     {0},
 };
 #undef RANK

@@ -30,6 +30,8 @@ static const char *beyond(const struct program *p, uint32_t r, const struct prog
         return "experts on other ranks without flush";
     if (o->purpose == FOR_EXPERTS && op_is_collective(o) && p->stage[o->stage].zero >= 2)
         return "experts on other ranks with ZeRO 2 or 3";
+    if (o->kind == OP_COPY)
+        return "what is offloaded to the host's memory";
     if (o->purpose == FOR_PIPELINE && scatters)
         return "tensors between stages in parts";
     if (o->purpose == FOR_TENSOR && scatters)

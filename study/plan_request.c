@@ -73,6 +73,14 @@ static enum plan_recompute recompute_of(const struct arguments *a)
     return (enum plan_recompute)k;
 }
 
+static enum plan_offload offload_of(const struct arguments *a)
+{
+    size_t k = OFFLOAD_KINDS - 1;
+    while (k > 0 && (!a->offload || strcmp(a->offload, plan_offload_names[k]) != 0))
+        k--;
+    return (enum plan_offload)k;
+}
+
 /* Names that nobody knows were refused by check_together(). */
 static uint32_t modules_of(const struct arguments *a)
 {
@@ -112,6 +120,8 @@ static enum status check_stages_together(const struct arguments *a,
          "already"},
         {a->p2p_scatter && whole, "--p2p-scatter needs --tensor-parallel of 2 or more"},
         {a->p2p_scatter && a->stages == 1, "--p2p-scatter needs --stages of 2 or more"},
+        {a->executable && offload_of(a) != OFFLOAD_NONE,
+         "--executable: foreline run has no --offload"},
         {a->executable && (modules_of(a) & (1u << MODULE_MOE_ACT | 1u << MODULE_MLA_UP_PROJ)),
          "--executable: foreline run has no --recompute-modules moe_act and mla_up_proj"},
         {a->executable && (a->sequence_parallel || a->p2p_scatter),
@@ -277,6 +287,7 @@ struct partition_request plan_request(const struct arguments *a)
                                       .bucket_bytes = (int64_t)a->bucket_bytes,
                                       .reduce_dtype = reduce_dtype_of(a),
                                       .sequence_parallel = a->sequence_parallel,
+                                      .offload = offload_of(a),
                                       .recompute = recompute_of(a),
                                       .recompute_layers = (uint32_t)a->recompute_layers,
                                       .recompute_unit = (uint32_t)a->recompute_unit,
@@ -337,6 +348,7 @@ const char *plan_breaks(const struct plan *p, const struct arguments *a)
         {"sequence-parallel",
          a->sequence_parallel && !(p->sequence_parallel && p->stage[0].tensor_parallel > 1)},
         {"p2p-scatter", a->p2p_scatter && !p->p2p_scatter},
+        {"offload", p->offload != offload_of(a)},
         {"context-exchange", a->context_exchange && p->context_exchange != exchange_of(a)},
         {"microbatches", a->microbatches && p->microbatches != a->microbatches},
         {"microbatch-size", a->microbatch_size && p->microbatch_size != a->microbatch_size},

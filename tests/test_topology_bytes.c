@@ -48,8 +48,10 @@ static void send_example(bool flat)
          rate,
          {[DATA_bf16] = 4.5e12},
          700,
-         2.5},
-        {"slow", 1e9, 1e10, 1 << 20, 0, 0, 0, 0, 0, NULL, {0}, 0, 0}};
+         2.5,
+         24e9,
+         51e9},
+        {"slow", 1e9, 1e10, 1 << 20, 0, 0, 0, 0, 0, NULL, {0}, 0, 0, 0, 0}};
     static struct topology_tier tier[] = {{"near", 1e-6, 1e11}, {"far", 0, 1e9}};
     static const uint32_t tier_of[3][3] = {{0, 1, 0}, {1, 0, 0}, {1, 1, 0}};
     static struct topology_link link[] = {{"up", 1e9, false}, {"bus", 2e9, true}};
@@ -101,7 +103,8 @@ static void brings_a_topology_over_unchanged(void **state)
     assert_float_equal(type->launch_s, 6e-6, 0);
     assert_true(type->slowdown == 0.25);
     assert_true(type->peak[DATA_bf16] == 4.5e12 && type->watts == 700 &&
-                type->price_per_hour == 2.5);
+                type->price_per_hour == 2.5 && type->host_Bps == 24e9 &&
+                type->host_memory_Bps == 51e9);
     assert_string_equal(type->rate[0].kind, "linear.forward");
     assert_float_equal(type->rate[0].flops[1], 3e10, 0);
     assert_string_equal(topology_between(&t, 0, 1)->name, "far");

@@ -154,6 +154,7 @@ static int64_t sharded(const struct sum *u, int64_t replicated_bytes, int64_t ex
 static void shard(struct sum *u, const struct cost_memory *factor)
 {
     struct lowering_cost *c = &u->c;
+    c->updated_bytes = c->weight_bytes;
     uint32_t zero = lowering_zero(u->l, u->stage);
     int64_t all = c->weight_bytes, dense = c->replicated_bytes, experts = c->expert_bytes;
     if (zero >= 1)
@@ -161,10 +162,22 @@ static void shard(struct sum *u, const struct cost_memory *factor)
     if (zero >= 2)
         c->gradient_bytes =
             u->flight_bytes + sharded(u, dense * factor->gradients, experts * factor->gradients);
+    if (zero >= 1)
+        c->updated_bytes = sharded(u, dense, experts);
     if (zero >= 1 && all > 0)
-        c->update_s *= (double)sharded(u, dense, experts) / (double)all;
+        c->update_s *= (double)c->updated_bytes / (double)all;
     if (lowering_reshards(u->l, u->stage))
         c->weight_bytes = sharded(u, dense, experts);
+}
+
+/* The state and the update are the host's, which is given gradients in the model's numbers. */
+static void offload_state(struct sum *u)
+{
+    struct lowering_cost *c = &u->c;
+    c->host_bytes = c->state_bytes + c->updated_bytes;
+    c->state_bytes = 0;
+    c->update_s =
+        cost_host_update(u->l->model, u->type, u->l->plan->optimizer, (double)c->updated_bytes);
 }
 
 /* Of gradients of so many bytes, what is summed where that is narrower than they are: a copy. */
@@ -273,6 +286,8 @@ enum status sum_finish_memory(struct sum *u)
     c->scratch_bytes += again + gradients + u->context_bytes + u->experts_bytes;
     add_flight(u, zero, factor.gradients);
     shard(u, &factor);
+    if (l->plan->offload & OFFLOAD_OPTIMIZER)
+        offload_state(u);
     c->gradient_bytes += u->tied_bytes * factor.gradients; /* apart from their owner's till then */
     if (zero < 2 && u->s->replicas > 1)
         c->gradient_bytes += copied(u, whole);

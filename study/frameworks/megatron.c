@@ -100,6 +100,7 @@ static const struct setup_row rows[] = {
     ALSO_FLAG("use_torch_fsdp2", fsdp2),
     ALSO_NUMBER("zero_stage", zero),
     ROW_NUMBER("PARALLEL", "num_distributed_optimizer_instances", replicate, 1),
+    ROW_FLAG("PARALLEL", "optimizer_cpu_offload", to_host),
     ROW_FLAG("PARALLEL", "overlap_grad_reduce", overlap),
     ROW_NUMBER("PARALLEL", "ddp_bucket_size", bucket_elements, 0),
     ROW_FLAG("PARALLEL", "grad_reduce_in_bf16", reduce_16),
@@ -124,7 +125,7 @@ static const struct setup_row rows[] = {
 
     ROW_LOST("tp_comm_overlap", "sums of tensor parallelism are not overlapped"),
     ROW_LOST("overlap_moe_expert_parallel_comm", "exchanges of experts are not overlapped"),
-    ROW_LOST("optimizer_cpu_offload", "nothing is kept in the host's memory"),
+    ROW_LOST("fine_grained_activation_offloading", "activations of some modules on the host"),
     ROW_LOST("rampup_batch_size", "the batch is the final one from the start"),
     ROW_LOST("step_batch_size_schedule", "the batch is the same in all steps"),
     ROW_LOST("moe_expert_capacity_factor", "experts take all tokens"),
@@ -260,6 +261,7 @@ static enum status after(struct setup *s)
     PASS(setup_read_dtype(s, DATA_fp32));
     PASS(setup_read_sums(s, !s->reduce_16 && (!s->fp16 || s->wide_sums)));
     read_zero(s);
+    s->offload = s->to_host ? OFFLOAD_OPTIMIZER : OFFLOAD_NONE;
     if (s->devices < 1)
         s->devices = setup_times(s->nodes, s->per_node);
     read_buckets(s);
@@ -283,6 +285,8 @@ static enum status before(struct setup *s)
     PASS(words_write_types(s));
     words_write_recompute(s);
     PASS(write_modules(s));
+    PASS(words_check_offload(s, OFFLOAD_OPTIMIZER));
+    s->to_host = s->offload != OFFLOAD_NONE;
     PASS(setup_write_layout(s, &s->layout));
     if (s->layout && *s->layout)
         s->chunks = 1; /* the layout says it */
@@ -313,6 +317,12 @@ struct script {
     const char *section; /* whose array is open */
 };
 
+/* What an argument needs beside it. */
+static const struct {
+    const char *key, *argument;
+} besides[] = {{"use_megatron_fsdp", "--ckpt-format fsdp_dtensor"},
+               {"optimizer_cpu_offload", "--use-precision-aware-optimizer"}};
+
 /* "--num-layers 32" in the array of the row's section. */
 static void put(void *to, const struct setup_row *row, const char *value, bool text)
 {
@@ -326,8 +336,10 @@ static void put(void *to, const struct setup_row *row, const char *value, bool t
     bool several = strcmp(row->key, "recompute_modules") == 0; /* an argument each */
     if (value)
         fprintf(x->out, text && !several && strpbrk(value, "|*()[] ") ? " '%s'" : " %s", value);
-    fputs(strcmp(row->key, "use_megatron_fsdp") ? "\n" : "\n    --ckpt-format fsdp_dtensor\n",
-          x->out);
+    fputs("\n", x->out);
+    for (size_t k = 0; k < sizeof besides / sizeof *besides; k++)
+        if (!strcmp(row->key, besides[k].key))
+            fprintf(x->out, "    %s\n", besides[k].argument);
 }
 
 /* A script that bash takes: one array for each section of the table, in its order. */

@@ -257,6 +257,7 @@ static void set_choices(const struct setup *s, const struct model *m, struct pla
     p->reduce_dtype = s->reduce_bits == 8 * m->element_bytes ? DATA_ANY
                       : s->reduce_bits == 32                 ? DATA_fp32
                                                              : DATA_bf16;
+    p->offload = (enum plan_offload)s->offload;
     p->sequence_parallel = s->sequence && s->tensor > 1;
     p->objective_s = NAN;
     p->seed = 1;
