@@ -30,6 +30,8 @@ static const struct json_row type_rows[] = {
     {"peak_fp8_flops", TYPE(peak[DATA_fp8]), FIELD_SPARE},
     {"watts", TYPE(watts), FIELD_SPARE},
     {"price_per_hour", TYPE(price_per_hour), FIELD_SPARE},
+    {"host_Bps", TYPE(host_Bps), FIELD_SPARE},
+    {"host_memory_Bps", TYPE(host_memory_Bps), FIELD_SPARE},
     {"memory_Bps", TYPE(memory_Bps)},
     {"memory_bytes", TYPE(memory_bytes)},
     {"launch_s", TYPE(launch_s)},

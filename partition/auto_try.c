@@ -146,6 +146,9 @@ static bool saving_wanted(const struct auto_state *s, const struct auto_trial *t
         return false;
     if (s->r->executable && t->shape.sequence_parallel && !whole)
         return false;
+    if (s->r->executable && saving->zero == 3 && saving->recompute == RECOMPUTE_SELECTIVE &&
+        (s->r->fixed.recompute_modules & 1u << MODULE_LAYERNORM))
+        return false;
     if (s->r->executable && saving->zero > 0 && t->shape.chunks > 1 && has_ties(s->m))
         return false; /* copies on one device are summed when ZeRO has divided them */
     if (s->r->executable && t->schedule->asynchronous && t->shape.experts > 1)

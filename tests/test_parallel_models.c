@@ -23,7 +23,8 @@ static void configurations_match_one_process(void **state)
 {
     (void)state;
     static const char *const same[] = {
-        "pp=2", "pp=4 gpipe", "pp=2 full", "pp=2 selective", "pp=2 zb-h1",
+        "pp=2",           "pp=4 gpipe", "pp=2 full",
+        "pp=2 selective", "pp=2 zb-h1", "pp=2 core_attn,layernorm",
     };
     static const char *const close[] = {
         "dp=4", "pp=2 dp=2", "dp=2 zero=1 bucket=10000", "dp=2 zero=2", "dp=4 zero=3",
@@ -39,7 +40,8 @@ static void configurations_over_shards_match_one_process(void **state)
 {
     (void)state;
     static const char *const how[] = {
-        "tp=2", "pp=2 dp=2 tp=2", "tp=2 full", "tp=2 selective", "dp=2 tp=2 zero=3",
+        "tp=2",           "pp=2 dp=2 tp=2",   "tp=2 full",
+        "tp=2 selective", "dp=2 tp=2 zero=3", "tp=2 core_attn,layernorm",
     };
     for (size_t k = 0; k < CONFIGURATIONS; k++)
         if (strncmp(configurations[k], "qwen3_moe", 9) != 0) /* norms of heads are not divided */
@@ -91,6 +93,7 @@ static void experts_over_replicas_match_one_process(void **state)
         "pp=2 dp=2 ep=2 zero=3 zb-h1",
         "dp=2 ep=2 full",
         "dp=2 ep=2 selective",
+        "dp=2 ep=2 moe",
         "pp=2 dp=2 ep=2 zb-h1",
         "pp=4 dp=2 ep=2 chunks=2 dualpipe-v",
         "pp=4 dp=2 ep=2 chunks=2 dualpipe",

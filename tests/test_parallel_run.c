@@ -129,8 +129,16 @@ static void what_is_made_again_has_the_same_bits(void **state)
 {
     (void)state;
     static const char *const how[] = {
-        "pp=2 full",          "pp=2 selective",  "pp=2 full layers=1",
-        "pp=2 full unit=100", "pp=3 full gpipe",
+        "pp=2 full",
+        "pp=2 selective",
+        "pp=2 full layers=1",
+        "pp=2 full unit=100",
+        "pp=3 full gpipe",
+        "pp=2 core_attn",
+        "pp=2 mlp",
+        "pp=2 layernorm",
+        "pp=3 layernorm,mlp gpipe",
+        "pp=2 core_attn,layernorm",
     };
     COMPARE(gpt, how, 0);
     COMPARE(tied, how, 0);

@@ -50,7 +50,9 @@ static void send_example(bool flat)
          .rate = rate,
          .peak = {[DATA_bf16] = 4.5e12},
          .watts = 700,
-         .price_per_hour = 2.5},
+         .price_per_hour = 2.5,
+         .host_Bps = 24e9,
+         .host_memory_Bps = 51e9},
         {.name = "slow", .flops = 1e9, .memory_Bps = 1e10, .memory_bytes = 1 << 20}};
     static struct topology_tier tier[] = {{"near", 1e-6, 1e11}, {"far", 0, 1e9}};
     static const uint32_t tier_of[3][3] = {{0, 1, 0}, {1, 0, 0}, {1, 1, 0}};
@@ -103,7 +105,8 @@ static void brings_a_topology_over_unchanged(void **state)
     assert_float_equal(type->launch_s, 6e-6, 0);
     assert_true(type->slowdown == 0.25 && type->message_s == 3e-5 && type->message_Bps == 2e9);
     assert_true(type->peak[DATA_bf16] == 4.5e12 && type->watts == 700 &&
-                type->price_per_hour == 2.5);
+                type->price_per_hour == 2.5 && type->host_Bps == 24e9 &&
+                type->host_memory_Bps == 51e9);
     assert_string_equal(type->rate[0].kind, "linear.forward");
     assert_float_equal(type->rate[0].flops[1], 3e10, 0);
     assert_string_equal(topology_between(&t, 0, 1)->name, "far");

@@ -46,7 +46,7 @@ struct trained {
 struct spread {
     uint32_t replicas, zero;
     enum plan_recompute recompute;
-    uint32_t recompute_layers, recompute_unit, group;
+    uint32_t recompute_layers, recompute_unit, recompute_modules, group;
     bool keep;
     int64_t bucket_bytes;
     const char *schedule;
@@ -129,6 +129,7 @@ static enum status lower(const struct model *m, const struct spread *how, struct
                                               .recompute = how->recompute,
                                               .recompute_layers = how->recompute_layers,
                                               .recompute_unit = how->recompute_unit,
+                                              .recompute_modules = how->recompute_modules,
                                               .bucket_bytes = how->bucket_bytes,
                                               .schedule = how->schedule,
                                               .tensor_parallel = how->shards,
@@ -251,6 +252,10 @@ static void recomputation_changes_no_bit(void **state)
     (void)state;
     static const struct spread ways[] = {
         {.recompute = RECOMPUTE_SELECTIVE},
+        {.recompute = RECOMPUTE_SELECTIVE, .recompute_modules = 1u << MODULE_LAYERNORM},
+        {.recompute = RECOMPUTE_SELECTIVE,
+         .recompute_modules = 1u << MODULE_LAYERNORM | 1u << MODULE_CORE_ATTN | 1u << MODULE_MLP},
+        {.recompute = RECOMPUTE_SELECTIVE, .recompute_modules = 1u << MODULE_MLP},
         {.recompute = RECOMPUTE_FULL},
         {.recompute = RECOMPUTE_FULL, .recompute_unit = 2},
         {.recompute = RECOMPUTE_FULL, .recompute_unit = 100},
@@ -267,6 +272,9 @@ static void recomputation_changes_no_bit(void **state)
             if (zoo_build(specs[k], &m) != STATUS_OK || train(&m, &how, &before) != STATUS_OK)
                 fail_msg("%s: %s", specs[k], error_message());
             for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+                if (ways[i].recompute_modules & ~plan_modules_of(&m) ||
+                    (zero == 3 && ways[i].recompute_modules & 1u << MODULE_LAYERNORM))
+                    continue; /* no such layers, or refused */
                 how = ways[i];
                 how.replicas = 2;
                 how.zero = zero;
@@ -311,6 +319,10 @@ static struct spread any_pipeline(char spec[96])
     how.zero = how.replicas > 1 ? draw(4) : 0;
     if (!s->split && draw(2))
         how.recompute = (enum plan_recompute)draw(RECOMPUTE_KINDS);
+    if (how.recompute == RECOMPUTE_SELECTIVE && !strncmp(spec, "gpt", 3))
+        how.recompute_modules =
+            (how.teams * 7 + how.replicas * 3 + how.microbatch_size) &
+            (1u << MODULE_CORE_ATTN | 1u << MODULE_LAYERNORM | 1u << MODULE_MLP);
     how.keep = how.microbatch_size == 2;
     how.recompute_unit = how.microbatch_size;
     how.recompute_layers = how.chunks * how.replicas % 3;

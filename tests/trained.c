@@ -196,6 +196,8 @@ struct partition_request request_of(const char *how)
             r.p2p_scatter = true;
         else if (strcmp(w, "sequence") == 0)
             r.sequence_parallel = true;
+        else if (plan_read_modules(w, &r.recompute_modules) == STATUS_OK)
+            r.recompute = RECOMPUTE_SELECTIVE;
         else if (is_one(w, plan_recompute_names, RECOMPUTE_KINDS, &k))
             r.recompute = (enum plan_recompute)k;
         else if (is_one(w, plan_exchange_names, EXCHANGE_KINDS, &k))

@@ -73,6 +73,16 @@ static void add_calls(struct sum *u, uint32_t op)
     }
 }
 
+double sum_again(const struct sum *u, uint32_t op, double forward_s)
+{
+    if (u->l->shape.unit[op] > 0)
+        return forward_s;
+    struct plan_part part = plan_part_again(u->s, u->l->model, op);
+    return part.flop > 0
+               ? cost_again(u->l->model, u->type, op, &part, u->l->plan->microbatch_size, &u->split)
+               : 0;
+}
+
 /* An op's seconds and bytes. A backward in two halves: the gradients of the weights are one of the
  * two products of equal size that a backward consists of; an embedding has only those. */
 static void add_op(struct sum *u, uint32_t op)
@@ -86,8 +96,7 @@ static void add_op(struct sum *u, uint32_t op)
     c->forward_s += cost.forward_s;
     c->backward_s += cost.backward_s;
     c->update_s += cost.update_s;
-    if (u->l->shape.unit[op] > 0)
-        c->recompute_s += cost.forward_s;
+    c->recompute_s += sum_again(u, op, cost.forward_s);
     if (o->sparse) /* an embedding: nothing comes before it */
         c->weight_s += cost.backward_s;
     else if (o->parameter_bytes + o->shared_bytes > 0)

@@ -40,6 +40,7 @@ struct lowering_list {
     uint32_t reduced[2]; /* ZeRO 2, 3: of the sums of the last two buckets */
     uint32_t scattered;  /* position + 1 of the newest REDUCESCATTER of gradients, */
     uint32_t summed;     /* and of the newest sum over groups of replicas of what those left */
+    uint32_t raised;     /* position + 1 of the newest COPY of parameters to the device */
     uint32_t compute[2]; /* position + 1 of the last compute op and of the one before */
 };
 
@@ -95,6 +96,8 @@ struct lowering_cost {
     double forward_s, recompute_s, backward_s, input_s, weight_s, update_s;
     int64_t stash_bytes; /* per microbatch */
     int64_t weight_bytes, gradient_bytes, state_bytes, scratch_bytes;
+    int64_t updated_bytes;  /* of the parameters that the rank updates; */
+    int64_t host_bytes;     /* offloaded: of state, and of gradients on their way to it */
     int64_t gathered_bytes; /* ZeRO 3: parameters of the bucket at work and of the next one */
     int64_t reduced_bytes;  /* ZeRO 2, 3: gradients of the bucket at work and of the one before */
     int64_t replicated_bytes, expert_bytes;          /* gradients summed over all replicas; over the
@@ -160,6 +163,7 @@ struct lowering_groups {
     uint32_t *near;    /* [rank] hybrid sharding: the replicas over which its parts are spread, */
     uint32_t *far;     /* [rank] and those that keep the same parts as it */
     uint32_t *tensor;  /* [replicas] */
+    uint32_t *host[2]; /* [rank] itself: to its host's memory, and from there */
     size_t ties;
     struct lowering_tie *tie; /* [ties] */
 };

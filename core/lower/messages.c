@@ -68,6 +68,8 @@ static void count_taken(const struct lowering *l, const struct lowering_list *li
         bool came = op->kind == OP_RECV;
         if (op_computes(op)) {
             done++;
+        } else if (op->kind == OP_COPY) {
+            continue; /* the device's own engines move it */
         } else if (came ? done > 0 : goes_beside(list, i, marked)) {
             struct taken t = op_is_message(op) ? of_message(l, op) : of_collective(l, op);
             taken[done - came].messages += t.messages;

@@ -323,15 +323,16 @@ static bool completes(const struct stage *s, const struct slot *slot)
     return s->share.zero >= 2 || p->asynchronous || slot->microbatch + streams >= p->microbatches;
 }
 
-/* Ops high - 1 .. low; those of a unit are made again when the backward comes to its last one, with ZeRO
- * 3 as far as they are in the bucket: the others have been. */
+/* Ops high - 1 .. low; those of a unit are made again when the backward first needs them, with ZeRO 3 as
+ * far as they are in the bucket: the others have been. */
 static void backward(struct stage *s, struct slot *slot, size_t high, size_t low, bool halves)
 {
     size_t there = s->share.reshards ? low : 0;
     for (size_t k = high; k-- > low;) {
-        const struct stage_op *o = &s->layout.op[k];
-        if (o->recomputed && o->unit_high == k + 1)
-            remake(s, slot, o->unit_low > there ? o->unit_low : there, k + 1);
+        const struct stage_op *o = &s->layout.op[s->layout.op[k].remakes];
+        for (; o <= &s->layout.op[k]; o = &s->layout.op[o->unit_high])
+            if (o->recomputed && o->needed == k)
+                remake(s, slot, o->unit_low > there ? o->unit_low : there, o->unit_high);
         backward_op(s, slot, k, halves);
     }
     if (s->share.sequence && completes(s, slot))

@@ -59,12 +59,14 @@ struct stage_op {
     uint32_t input[LAYER_INPUTS]; /* tensors */
     bool recomputed;              /* the forward runs again in the backward, with those of */
     uint32_t unit_low, unit_high; /* ops unit_low .. unit_high - 1; else the op alone */
-    size_t saved;                 /* offset in a slot, or, if recomputed, in pass.recomputed */
-    size_t kept;                  /* likewise: gradient of the output, for backward_weight */
-    size_t bucket;                /* index in share.bucket */
-    size_t rows;                  /* its experts are spread: index in arrays [layout.spread] */
-    size_t parameter;             /* offset of its own among the stage's parameters */
-    size_t shared;                /* offset of what it borrows there */
+    uint32_t needed;              /* before the backward of this op (plan_needs()) */
+    uint32_t remakes; /* first op of the first unit that is made again before the own backward */
+    size_t saved;     /* offset in a slot, or, if recomputed, in pass.recomputed */
+    size_t kept;      /* likewise: gradient of the output, for backward_weight */
+    size_t bucket;    /* index in share.bucket */
+    size_t rows;      /* its experts are spread: index in arrays [layout.spread] */
+    size_t parameter; /* offset of its own among the stage's parameters */
+    size_t shared;    /* offset of what it borrows there */
     bool
         alone; /* ZeRO 2, 3: no replica has the same experts: they are used and updated where they are
                  * kept, and their gradients grow where others' sums do */
