@@ -87,10 +87,11 @@ static enum status evaluate_watched(struct simulate *s)
 
 static enum status write_files(const struct simulate *s)
 {
-    if (s->exporter)
+    if (s->exporter) {
         PASS(export_check(&s->program));
-    PASS(s->exporter->write(&s->program, &s->p.topology, &s->context.options.collective,
-                            s->exported, &s->by));
+        PASS(s->exporter->write(&s->program, &s->p.topology, &s->context.options.collective,
+                                s->exported, &s->by));
+    }
     const struct results r = {&s->program, &s->timeline, &s->m, &s->by};
     PASS(results_write(&r, s->a));
     return STATUS_OK;
