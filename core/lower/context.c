@@ -255,6 +255,7 @@ static int64_t all_but_one(int64_t bytes, uint32_t shards)
     return bytes / shards * (shards - 1);
 }
 
+/* The last parts of all are one call: their latencies are those of the parts before them. */
 struct lowering_calls lowering_left(const struct lowering_calls *all,
                                     const struct lowering_exchange *beside, uint32_t shards)
 {
@@ -262,8 +263,12 @@ struct lowering_calls lowering_left(const struct lowering_calls *all,
     const struct lowering_calls *gone = &beside->gather;
     if (all->count == 0 || gone->count == 0)
         return left;
-    left.bytes -= gone->count * all_but_one(gone->bytes, shards) / all->count;
-    left.reduced_bytes -= gone->count * all_but_one(gone->reduced_bytes, shards) / all->count;
+    left.count = all->count - gone->count + 1;
+    left.bytes =
+        (all->count * all->bytes - gone->count * all_but_one(gone->bytes, shards)) / left.count;
+    left.reduced_bytes =
+        (all->count * all->reduced_bytes - gone->count * all_but_one(gone->reduced_bytes, shards)) /
+        left.count;
     return left;
 }
 
