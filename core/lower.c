@@ -20,6 +20,7 @@ static enum status copy_stage(struct lowering *l, uint32_t s, struct program *ou
     *to = (struct program_stage){
         .replicas = from->replicas,
         .shards = from->tensor_parallel,
+        .sequence = l->plan->sequence_parallel && from->tensor_parallel > 1,
         .experts = from->expert_parallel,
         .context = from->context_parallel,
         .exchange = from->context_parallel > 1 ? l->plan->context_exchange : EXCHANGE_RING,
@@ -260,6 +261,7 @@ static enum status lower(struct lowering *l, struct program *out)
     TRY(lowering_group(l));
     TRY(lowering_replay(l));
     TRY(lowering_finish(l));
+    TRY(lowering_charge(l));
     TRY(flatten(l, &program));
     MOVE(out, program);
 out:

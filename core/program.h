@@ -54,13 +54,14 @@ enum { PROGRAM_NONE = UINT32_MAX };
 struct program_op {
     uint8_t kind; /* enum op_kind */
     uint8_t
-        purpose;   /* enum op_purpose; of communication. FORWARD, BACKWARD: FOR_PIPELINE, else that
+        purpose; /* enum op_purpose; of communication. FORWARD, BACKWARD: FOR_PIPELINE, else that
                       * of the collectives just before it which it computes beside (op_is_beside()) */
-    bool backward; /* SEND, RECV: carries gradients; collective FOR_CONTEXT: of a backward; COPY: to
+    bool
+        backward; /* SEND, RECV: carries gradients; collective before a pass: of a backward; COPY: to
                      * the device, else to the host */
-    uint8_t part;  /* 0: all of it; 1, 2, ...: a pass in so many parts (program_part_bucket());
+    uint8_t part;   /* 0: all of it; 1, 2, ...: a pass in so many parts (program_part_bucket());
                           * collective of ZeRO 2, 3: that of bucket part - 1 */
-    uint32_t stage;      /* own stage */
+    uint32_t stage; /* own stage */
     uint32_t microbatch; /* PROGRAM_NONE for what belongs to the iteration */
     uint32_t peer;       /* SEND, RECV: other rank; collective: group */
     uint32_t peer_stage; /* SEND, RECV: stage at the other end */
@@ -123,7 +124,10 @@ struct program_bucket {
 /* How the ranks that hold a stage divide it, so that a device need not work it out from the ops. */
 struct program_stage {
     uint32_t replicas, shards; /* shards: of tensor parallelism; both >= 1 */
-    uint32_t experts;          /* spread over so many neighbouring replicas; 0 is as good as 1 */
+    bool sequence; /* shards: ops that they do not divide work on parts of the tokens. What shards
+                    * exchange in a pass is then REDUCESCATTER and ALLGATHER FOR_TENSOR behind it, and
+                    * (`backward`) the ALLGATHER before it of inputs, for gradients of weights */
+    uint32_t experts;  /* spread over so many neighbouring replicas; 0 is as good as 1 */
     uint32_t context;  /* neighbouring replicas that share every sequence, chunks i and 2c - 1 - i
                          * of 2c on the i-th of c; >= 1 */
     uint32_t exchange; /* enum plan_exchange (plan.h), where context > 1 */

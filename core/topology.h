@@ -38,6 +38,8 @@ struct device_type {
                               * buffers of the communication; 0: not known */
     double launch_s;         /* fixed cost of one op */
     double slowdown;         /* a pass beside a collective takes 1 + slowdown times as long, >= 0 */
+    double message_s, message_Bps; /* what a message that a rank sends or receives takes from the
+                              * compute beside it: message_s + bytes / message_Bps; 0: nothing */
     uint32_t nics; /* ways that lead out of the node of such a device, shared by the devices
                            * in it; 0: not known, or everything is one node */
     size_t rates;

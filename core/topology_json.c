@@ -36,6 +36,8 @@ static const struct json_row type_rows[] = {
     {"memory_bytes", TYPE(memory_bytes)},
     {"launch_s", TYPE(launch_s)},
     {"slowdown", TYPE(slowdown), FIELD_SPARE},
+    {"message_s", TYPE(message_s), FIELD_SPARE},
+    {"message_Bps", TYPE(message_Bps), FIELD_SPARE},
     {"nics", TYPE(nics), FIELD_SPARE},
     {"rates", TYPE(rate), .count = offsetof(struct device_type, rates), .rows = rate_rows,
      .size = sizeof(struct topology_rate), .flat = true},

@@ -25,17 +25,17 @@ out:
 /* What of op o of rank r cannot be run; NULL: nothing. */
 static const char *beyond(const struct program *p, uint32_t r, const struct program_op *o)
 {
-    bool scatters = o->kind == OP_REDUCESCATTER || o->kind == OP_ALLGATHER;
+    const struct program_stage *stage = &p->stage[o->stage];
     if (o->purpose == FOR_EXPERTS && op_is_collective(o) && p->asynchronous)
         return "experts on other ranks without flush";
-    if (o->purpose == FOR_EXPERTS && op_is_collective(o) && p->stage[o->stage].zero >= 2)
-        return "experts on other ranks with ZeRO 2 or 3";
+    if (op_is_message(o) && stage->sequence != p->stage[o->peer_stage].sequence)
+        return "sequence parallelism of some stages only";
+    if (op_is_message(o) && stage->sequence && stage->shards != p->stage[o->peer_stage].shards)
+        return "sequence parallelism over different numbers of shards";
+    if (o->kind == OP_FORWARD && o->purpose == FOR_TENSOR)
+        return "products in parts beside what shards exchange";
     if (o->kind == OP_COPY)
         return "what is offloaded to the host's memory";
-    if (o->purpose == FOR_PIPELINE && scatters)
-        return "tensors between stages in parts";
-    if (o->purpose == FOR_TENSOR && scatters)
-        return "sequence parallelism";
     if (o->purpose != FOR_TIES)
         return NULL;
     for (const struct program_op *i = &p->op[p->op_start[r]]; i < o; i++)
@@ -47,6 +47,10 @@ static const char *beyond(const struct program *p, uint32_t r, const struct prog
 /* What of a stage cannot be run; NULL: nothing. */
 static const char *beyond_stage(const struct program_stage *s)
 {
+    if (s->sequence && s->split)
+        return "sequence parallelism with split backwards";
+    if (s->sequence && s->experts > 1)
+        return "sequence parallelism with experts on other ranks";
     const uint32_t within = 1u << MODULE_MOE_ACT | 1u << MODULE_MLA_UP_PROJ,
                    norms = 1u << MODULE_LAYERNORM;
     if (s->recompute_modules & within)

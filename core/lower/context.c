@@ -115,12 +115,18 @@ void sum_add_products(struct sum *u, uint32_t op, const struct op_cost *cost, bo
     forward->seconds += cost->forward_s;
     backward->seconds +=
         (again ? cost->forward_s : 0) + (row || !u->l->schedule->split ? cost->backward_s / 2 : 0);
-    if (sum.forward > 0)
-        sum_add_call(&forward->gather, 1, sum.forward, reduced);
-    if (sum.forward > 0 && again)
-        sum_add_call(&backward->gather, 1, sum.forward, reduced);
-    if (sum.backward > 0)
-        sum_add_call(&backward->gather, 1, sum.backward, lowering_reduced(u->l, sum.backward));
+    if (sum.forward > 0) {
+        sum_add_call(&forward->scatter, 1, sum.forward, reduced);
+        sum_add_call(&backward->gather, 1, sum.forward, 0);
+        if (again)
+            sum_add_call(&backward->scatter, 1, sum.forward, reduced);
+    }
+    if (sum.backward > 0) {
+        sum_add_call(&backward->scatter, 1, sum.backward, lowering_reduced(u->l, sum.backward));
+        sum_add_call(&forward->gather, 1, sum.backward, 0);
+        if (again)
+            sum_add_call(&backward->gather, 1, sum.backward, 0);
+    }
 }
 
 void sum_add_context(struct sum *u, uint32_t op, const struct op_cost *cost,
@@ -156,8 +162,10 @@ void sum_mean_context(struct lowering_context *c)
     sum_mean(&c->backward.gather);
     sum_mean(&c->backward.scatter);
     sum_mean(&c->inputs.gather);
-    sum_mean(&c->products[0].gather);
-    sum_mean(&c->products[1].gather);
+    for (int k = 0; k < 2; k++) {
+        sum_mean(&c->products[k].gather);
+        sum_mean(&c->products[k].scatter);
+    }
 }
 
 /* ---- the program */
@@ -257,10 +265,9 @@ static int64_t all_but_one(int64_t bytes, uint32_t shards)
 
 /* The last parts of all are one call: their latencies are those of the parts before them. */
 struct lowering_calls lowering_left(const struct lowering_calls *all,
-                                    const struct lowering_exchange *beside, uint32_t shards)
+                                    const struct lowering_calls *gone, uint32_t shards)
 {
     struct lowering_calls left = *all;
-    const struct lowering_calls *gone = &beside->gather;
     if (all->count == 0 || gone->count == 0)
         return left;
     left.count = all->count - gone->count + 1;
@@ -278,8 +285,8 @@ static enum status sum_products(const struct pass *a, const struct lowering_exch
     const struct lowering *l = a->l;
     struct beside b = {a, FOR_TENSOR, l->groups.tensor[a->replica - l->replay.replica], 0, part};
     uint32_t shards = l->plan->stage[a->stage].tensor_parallel;
-    struct lowering_calls scatter = e->gather, gather = e->gather;
-    if (b.group == PROGRAM_NONE || e->gather.count == 0 || a->slower)
+    struct lowering_calls scatter = e->scatter, gather = e->gather;
+    if (b.group == PROGRAM_NONE || scatter.count + gather.count == 0 || a->slower)
         return STATUS_OK;
     scatter.bytes = all_but_one(scatter.reduced_bytes, shards);
     gather.bytes = all_but_one(gather.bytes, shards);

@@ -43,6 +43,9 @@ struct sum_bytes sum_of_shards(const struct sum *u, uint32_t op)
  *   row-parallel      its output (samples, output) is reduced in the forward
  *   column-parallel   the gradient of its inputs is reduced in the backward
  *   divided loss      three fp32 numbers of each row and shard, in the forward
+ * With sequence parallelism what is reduced is scattered over the shards, and what it is the gradient of,
+ * or has as gradient, is gathered in the other pass: inputs of column-parallel ops forward, gradients of
+ * outputs of row-parallel ones backward (Korthikanti et al., MLSys 2023, section 4.2.2).
  *   experts           tokens to their experts and back, each twice when the forward is recomputed
  * */
 static void add_calls(struct sum *u, uint32_t op)
@@ -55,6 +58,7 @@ static void add_calls(struct sum *u, uint32_t op)
     struct sum_bytes sum = sum_of_shards(u, op);
     if (u->split.tensor_parallel > 1 && o->tensor == TENSOR_ROW) {
         add_sum(u, &u->c.forward_sum, sum.forward);
+        sum_add_call(&u->c.backward_gather, 1, sum.forward, sum.forward);
         if (twice)
             add_sum(u, &u->c.backward_sum, sum.forward);
     }
@@ -64,11 +68,18 @@ static void add_calls(struct sum *u, uint32_t op)
         int64_t rows = samples * (int64_t)(m->tokens_per_sample > 1 ? m->tokens_per_sample : 1);
         int64_t bytes = 3 * 4 * rows / parts * u->split.tensor_parallel;
         sum_add_call(&u->c.forward_sum, 1, bytes, bytes);
+        sum_add_call(&u->c.forward_gather, 1, bytes, bytes);
         if (twice)
             sum_add_call(&u->c.backward_sum, 1, bytes, bytes);
+        if (twice)
+            sum_add_call(&u->c.backward_gather, 1, bytes, bytes);
     }
-    if (sum.backward > 0)
+    if (sum.backward > 0) {
         add_sum(u, &u->c.backward_sum, sum.backward);
+        sum_add_call(&u->c.forward_gather, 1, sum.backward, 0);
+        if (twice)
+            sum_add_call(&u->c.backward_gather, 1, sum.backward, 0);
+    }
     if (u->split.expert_parallel > 1 && o->exchange_bytes > 0) {
         int64_t shards = u->split.sequence_parallel ? u->split.tensor_parallel : 1;
         int64_t bytes = samples * o->exchange_bytes / parts / shards;
@@ -127,6 +138,8 @@ static enum status finish(struct sum *u)
     c->input_s = c->backward_s - c->weight_s;
     sum_mean(&c->forward_sum);
     sum_mean(&c->backward_sum);
+    sum_mean(&c->forward_gather);
+    sum_mean(&c->backward_gather);
     sum_mean(&c->forward_experts);
     sum_mean(&c->backward_experts);
     PASS(sum_make_buckets(u));

@@ -194,9 +194,12 @@ static void add_flight(struct sum *u, uint32_t zero, int64_t gradients)
 {
     struct lowering_cost *c = &u->c;
     int64_t most = 0, gathered = 0;
+    /* experts that no other replica has are neither reduced nor gathered */
+    bool shared = u->s->replicas > u->split.expert_parallel;
     for (size_t b = 0; b < c->buckets; b++) {
         const struct lowering_bucket *at = &c->bucket[b];
-        int64_t own = c->buckets > 1 ? at->gradients.bytes + at->expert_bytes : c->weight_bytes;
+        int64_t own = c->buckets > 1 ? at->gradients.bytes + (shared ? at->expert_bytes : 0)
+                                     : c->weight_bytes - (shared ? 0 : c->expert_bytes);
         most = own > most ? own : most;
         own += c->buckets > 1 ? at->borrowed_bytes : 0;
         gathered = own > gathered ? own : gathered;
@@ -271,6 +274,35 @@ static void add_received(struct sum *u)
     u->c.stash_bytes += bytes;
 }
 
+/* Sequence parallelism: tensors that shards make whole for a product have one place, in which gradients of
+ * the parameters that all of them have are summed, too, a bucket's at a time: or, in a stage whose
+ * backward has not both halves of a sum, gathered. */
+static int64_t whole_rows(const struct sum *u)
+{
+    const struct model *m = u->l->model;
+    const struct lowering_cost *c = &u->c;
+    bool sums = c->backward_sum.count > 0 && c->backward_gather.count > 0;
+    int64_t most = 0, copies = sums ? 1 : u->split.tensor_parallel, own = 0;
+    if (!u->split.sequence_parallel)
+        return 0;
+    for (size_t k = u->s->ops, b = 0; k-- > 0;) {
+        const struct model_op *o = &m->op[u->s->op[k]];
+        bool column = o->tensor == TENSOR_COLUMN;
+        int64_t rows = o->tensor == TENSOR_ROW ? o->output_bytes : 0;
+        for (size_t e = m->in_start[u->s->op[k]]; e < m->in_start[u->s->op[k] + 1] && column; e++)
+            rows += m->op[m->in[e]].output_bytes;
+        rows = rows * u->l->plan->microbatch_size / u->split.context_parallel;
+        own += o->tensor == TENSOR_WHOLE ? o->parameter_bytes : 0;
+        most = rows > most ? rows : most;
+        most = own * copies > most ? own * copies : most;
+        if (k == c->bucket[b].gradients.low) {
+            b++;
+            own = 0;
+        }
+    }
+    return most;
+}
+
 enum status sum_finish_memory(struct sum *u)
 {
     const struct lowering *l = u->l;
@@ -283,7 +315,7 @@ enum status sum_finish_memory(struct sum *u)
     c->state_bytes = whole * factor.state;
     PASS(gradients_of_outputs(u, &gradients));
     PASS(made_again(u, &again));
-    c->scratch_bytes += again + gradients + u->context_bytes + u->experts_bytes;
+    c->scratch_bytes += again + gradients + u->context_bytes + u->experts_bytes + whole_rows(u);
     add_flight(u, zero, factor.gradients);
     shard(u, &factor);
     if (l->plan->offload & OFFLOAD_OPTIMIZER)

@@ -127,10 +127,13 @@ static enum status spread_parameters(struct lowering *l, uint32_t rank, uint32_t
                                      const struct lowering_cost *cost)
 {
     uint32_t team = l->shape.team_of[stage],
-             shard = (rank - l->shape.first_rank[team]) % lowering_shards(l, team), calls = 0;
+             shard = (rank - l->shape.first_rank[team]) % lowering_shards(l, team), calls = 0,
+             experts = 0;
     struct lowering_list *list = &l->replay.list[rank];
-    for (size_t b = 0; b < cost->buckets; b++)
+    for (size_t b = 0; b < cost->buckets; b++) {
         calls += cost->bucket[b].gradients.bytes > 0;
+        experts += l->plan->zero == 2 && cost->bucket[b].expert_bytes > 0;
+    }
     struct program_op op =
         list_collective(OP_ALLGATHER, FOR_SHARDS, stage, PROGRAM_NONE,
                         lowering_sharing(l, team, rank, shard), cost->replicated_bytes);
@@ -139,8 +142,8 @@ static enum status spread_parameters(struct lowering *l, uint32_t rank, uint32_t
     if (op.peer != PROGRAM_NONE && op.bytes > 0)
         PASS(append_sum(list, op, newest(list)));
     op.peer = l->groups.same[rank];
-    op.count = 1;
-    op.bytes = cost->expert_bytes;
+    op.count = experts > 0 ? experts : 1; /* of ZeRO 1 in one piece */
+    op.bytes = cost->expert_bytes / op.count;
     if (op.peer != PROGRAM_NONE && op.bytes > 0)
         PASS(append_sum(list, op, newest(list)));
     return STATUS_OK;

@@ -5,11 +5,12 @@
  *   3. turns.c    the schedule of every replica;
  *      replay.c   compute ops, messages, collectives of microbatches; parts.c: passes in parts
  *   4. finish.c   the end of the iteration: reductions of gradients, updates
- *   5. ../lower.c the lists become one program, which is checked
+ *   5. messages.c what messages take from compute beside them
+ *   6. ../lower.c the lists become one program, which is checked
  *
  *   offload.c     what goes to the hosts' memory and comes back in passes
  *   context.c     what replicas that share a sequence exchange in a pass
- *   cost.c        what a stage costs on a device: asked by 3 to 5, computed once;
+ *   cost.c        what a stage costs on a device: asked by 3 to 6, computed once;
  *                 its memory and buckets: cost_memory.c, cost_buckets.c (summing.h)
  *   list.c        the growing lists
  *   steps.c       the order of compute ops, and whether more microbatches only repeat it */
@@ -70,9 +71,8 @@ struct lowering_exchange {
 };
 struct lowering_context {
     struct lowering_exchange forward, backward;
-    struct lowering_exchange
-        products[2]; /* tensor overlap, of forward and backward: products of layers, and the sums
-                      * (`gather`) that go on beside them */
+    struct lowering_exchange products[2]; /* tensor overlap, of forward and backward: products of
+                                           * layers, and what goes on beside them */
     struct lowering_exchange
         inputs; /* sequence parallelism: of products, gathered once more for the
                                       * gradients of their weights, beside those of their inputs */
@@ -106,7 +106,8 @@ struct lowering_cost {
     int64_t reduced_bytes;  /* ZeRO 2, 3: gradients of the bucket at work and of the one before */
     int64_t replicated_bytes, expert_bytes;          /* gradients summed over all replicas; over the
                                              * replicas that have the same experts */
-    struct lowering_calls forward_sum, backward_sum; /* tensor parallelism */
+    struct lowering_calls forward_sum, backward_sum; /* tensor parallelism; with parts of the */
+    struct lowering_calls forward_gather, backward_gather; /* tokens scattered, and gathered */
     struct lowering_calls forward_experts, backward_experts;
     struct lowering_context context;
     bool overlapped;                /* the last backward comes in one part per bucket, */
@@ -386,7 +387,7 @@ enum status pass_depend_on_copies(const struct pass *a) MUST_CHECK;
 
 /* Tensor overlap: what of the sums of a pass is left for behind it. */
 struct lowering_calls lowering_left(const struct lowering_calls *all,
-                                    const struct lowering_exchange *beside, uint32_t shards);
+                                    const struct lowering_calls *gone, uint32_t shards);
 
 /* parts.c: forward or backward in a part per bucket. */
 enum status pass_forward(const struct pass *a, uint32_t *position) MUST_CHECK;
@@ -399,6 +400,8 @@ bool pass_gathers(const struct pass *a);
 
 /* finish.c: sums of gradients and updates at the end of the iteration. */
 enum status lowering_finish(struct lowering *l) MUST_CHECK;
+/* messages.c: lengthen compute ops by what messages and collectives beside them take of the CPU. O(ops) */
+enum status lowering_charge(struct lowering *l) MUST_CHECK;
 /* Sum or scatter the gradients of `stage` over the replicas of `rank`; nothing without replicas.
  * PROGRAM_NONE for `microbatch` unless it is that one's own.
  * The op waits for the list's newest op that computes. */

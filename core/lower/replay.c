@@ -239,17 +239,21 @@ static enum status calls_after(const struct pass *a, uint32_t *position)
     bool forward = a->s.kind == OP_FORWARD;
     if (a->s.kind == OP_BACKWARD_WEIGHT)
         return STATUS_OK;
-    const struct lowering_calls all = forward ? a->cost->forward_sum : a->cost->backward_sum,
-                                left = lowering_left(
-                                    &all, &a->cost->context.products[!forward],
-                                    lowering_team(l, a->replica->team)->tensor_parallel),
-                                *sum = a->slower ? &all : &left;
+    const struct lowering_exchange *beside = &a->cost->context.products[!forward];
+    uint32_t shards = lowering_team(l, a->replica->team)->tensor_parallel;
+    struct lowering_calls sums = forward ? a->cost->forward_sum : a->cost->backward_sum,
+                          gathers = forward ? a->cost->forward_gather : a->cost->backward_gather;
+    if (!a->slower) {
+        sums = lowering_left(&sums, &beside->scatter, shards);
+        gathers = lowering_left(&gathers, &beside->gather, shards);
+    }
+    const struct lowering_calls *sum = &sums, *gather = &gathers;
     const struct lowering_calls *experts =
         forward ? &a->cost->forward_experts : &a->cost->backward_experts;
     uint32_t tensor = l->groups.tensor[a->replica - l->replay.replica];
     if (l->plan->sequence_parallel) {
         PASS(call(a, OP_REDUCESCATTER, FOR_TENSOR, tensor, sum, position));
-        PASS(call(a, OP_ALLGATHER, FOR_TENSOR, tensor, sum, position));
+        PASS(call(a, OP_ALLGATHER, FOR_TENSOR, tensor, gather, position));
         if (a->begin && !forward) /* of a pair all collectives run beside compute ops */
             PASS(call(a, OP_ALLGATHER, FOR_TENSOR, tensor, &a->cost->context.inputs.gather,
                       position));
@@ -330,7 +334,11 @@ static bool has_calls(const struct pass *a)
     const struct lowering_cost *c = a->cost;
     bool forward = a->s.kind == OP_FORWARD;
     return (l->groups.tensor[a->replica - l->replay.replica] != PROGRAM_NONE &&
-            (forward ? c->forward_sum.count : c->backward_sum.count) > 0) ||
+            (forward ? c->forward_sum.count : c->backward_sum.count) +
+                    (l->plan->sequence_parallel
+                         ? (forward ? c->forward_gather.count : c->backward_gather.count)
+                         : 0) >
+                0) ||
            (l->groups.experts[a->rank] != PROGRAM_NONE &&
             (forward ? c->forward_experts.count : c->backward_experts.count) > 0);
 }

@@ -27,6 +27,8 @@ static enum status pass_type(struct bytes *b, struct device_type *type)
     PASS(BYTES_VALUE(b, type->framework_bytes));
     PASS(bytes_above(b, -1, &type->launch_s));
     PASS(bytes_above(b, -1, &type->slowdown));
+    PASS(bytes_above(b, -1, &type->message_s));
+    PASS(bytes_above(b, -1, &type->message_Bps));
     for (size_t k = 0; k < DATA_TYPES; k++)
         PASS(bytes_above(b, -1, &type->peak[k]));
     PASS(bytes_above(b, -1, &type->watts));

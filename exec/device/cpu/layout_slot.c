@@ -191,8 +191,29 @@ static bool is_local(const struct stage *s, uint32_t stage)
     return !messages && program_rank_has(p, s->rank, stage);
 }
 
+/* Does every shard send its part only? The program's messages say so. */
+static enum status find_parts(const struct stage *s, struct stage_link *link)
+{
+    const struct program *p = s->program;
+    size_t shards = s->share.shard.shards, bytes = link->size * sizeof(real);
+    link->parts = 1;
+    for (size_t i = p->op_start[s->rank]; i < p->op_start[s->rank + 1]; i++) {
+        const struct program_op *o = &p->op[i];
+        if (!op_is_message(o) || o->stage != s->index || o->peer_stage != link->stage ||
+            (size_t)o->bytes == bytes)
+            continue;
+        if ((size_t)o->bytes * shards != bytes || link->size % shards > 0 || s->on.backend->remote)
+            return error_set(STATUS_UNSUPPORTED,
+                             "stage %u: a message of %zu bytes between %zu shards, of which each "
+                             "sends %lld, cannot be sent in parts by this device",
+                             s->index, bytes, shards, (long long)o->bytes);
+        link->parts = shards;
+    }
+    return STATUS_OK;
+}
+
 /* Gradients of received tensors, areas for what consumers send back. */
-static void place_links(struct stage *s)
+static enum status place_links(struct stage *s)
 {
     for (size_t t = s->layout.n; t < s->layout.tensors; t++)
         s->layout.tensor[t].gradient = place(s, s->layout.tensor[t].size);
@@ -205,7 +226,11 @@ static void place_links(struct stage *s)
         for (size_t i = 0; i < s->layout.consumer[c].n; i++)
             s->layout.consumer[c].size += s->layout.tensor[s->layout.consumer[c].tensor[i]].size;
         s->layout.consumer[c].area = place(s, s->layout.consumer[c].size);
+        PASS(find_parts(s, &s->layout.consumer[c]));
     }
+    for (size_t p = 0; p < s->layout.producers; p++)
+        PASS(find_parts(s, &s->layout.producer[p]));
+    return STATUS_OK;
 }
 
 /* In this order: what the ops save, kept gradients of split backwards, values of own and received
@@ -231,7 +256,7 @@ enum status stage_place_slot(struct stage *s)
     TRY(place_units(s, last_of, end));
     place_ops(s, end, last_of);
     TRY(place_passing(s, last_of));
-    place_links(s);
+    TRY(place_links(s));
 out:
     free(unit);
     free(kept);
