@@ -219,17 +219,47 @@ struct pool {
     uint32_t at, next;
 };
 
+/* Copies to the host that may not be complete: of the last forward, and of the one before it. */
+struct leaving {
+    uint32_t microbatch[2];
+    int64_t bytes[2];
+};
+
+/* Bytes on the device behind op `o`. What leaves is there until an op waits for its copy: the next
+ * forward but one, or its way back (core/lower/offload.c). */
+static int64_t held_beside(const struct program_op *o, int64_t held, struct leaving *l)
+{
+    if (o->kind == OP_FORWARD && o->bytes > 0) {
+        held -= l->bytes[1];
+        *l = (struct leaving){.microbatch = {0, l->microbatch[0]}, .bytes = {0, l->bytes[0]}};
+    }
+    if (o->kind != OP_COPY || o->microbatch == PROGRAM_NONE)
+        return held_after(o, held);
+    if (!o->backward) {
+        l->microbatch[0] = o->microbatch;
+        l->bytes[0] = o->bytes;
+        return held;
+    }
+    for (int k = 0; k < 2; k++)
+        if (l->bytes[k] > 0 && l->microbatch[k] == o->microbatch) {
+            l->bytes[k] = 0;
+            return held; /* it goes and comes */
+        }
+    return held + o->bytes;
+}
+
 static struct pool pool_of(const struct program *p, uint32_t rank, uint32_t stage)
 {
     int64_t held = 0;
+    struct leaving leaving = {0};
     struct pool pool = {.most = -1, .at = PROGRAM_NONE, .next = PROGRAM_NONE};
     for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++) {
         const struct program_op *o = &p->op[i];
         if (o->stage > stage && o->stage < pool.next)
             pool.next = o->stage;
-        if (o->stage != stage || !op_computes(o))
+        if (o->stage != stage || !(op_computes(o) || o->kind == OP_COPY))
             continue;
-        int64_t after = held_after(o, held);
+        int64_t after = held_beside(o, held, &leaving);
         if ((after > held ? after : held) > pool.most) {
             pool.most = after > held ? after : held;
             pool.at = (uint32_t)i;

@@ -113,6 +113,10 @@ struct plan {
     enum data_type reduce_dtype; /* of numbers in sums of gradients and of tensor parallelism: fp32
                                   * or bf16; DATA_ANY: as in the model */
     bool sequence_parallel;      /* with tensor parallelism: Korthikanti et al., MLSys 2023 */
+    bool
+        tensor_overlap; /* with sequence parallelism: products of layers are split in as many parts as
+                          * there are shards, and what is gathered and scattered around them goes on
+                          * beside them (Transformer Engine's userbuffers) */
     double objective_s; /* the algorithm's own objective, seconds per microbatch; NAN if none */
     enum plan_exchange context_exchange; /* where context_parallel > 1 */
     bool p2p_scatter; /* shards send their parts of what is whole on all of them, and the receiving

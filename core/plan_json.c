@@ -168,6 +168,7 @@ static const struct json_row head_rows[] = {
     {"reduce_dtype", FIELD_CHOICE, offsetof(struct plan, reduce_dtype), FIELD_SPARE,
      .name = data_type_names, .names = DATA_TYPES},
     {"sequence_parallel", PLAN(sequence_parallel), FIELD_SPARE},
+    {"tensor_overlap", PLAN(tensor_overlap), FIELD_SPARE},
     {"p2p_scatter", PLAN(p2p_scatter), FIELD_SPARE},
     {"context_exchange", FIELD_CHOICE, offsetof(struct plan, context_exchange), FIELD_SPARE,
      .name = plan_exchange_names, .names = EXCHANGE_KINDS},

@@ -32,6 +32,8 @@ static const char *beyond(const struct program *p, uint32_t r, const struct prog
         return "sequence parallelism of some stages only";
     if (op_is_message(o) && stage->sequence && stage->shards != p->stage[o->peer_stage].shards)
         return "sequence parallelism over different numbers of shards";
+    if (o->kind == OP_FORWARD && o->purpose == FOR_TENSOR)
+        return "products in parts beside what shards exchange";
     if (o->kind == OP_COPY)
         return "what is offloaded to the host's memory";
     if (o->purpose != FOR_TIES)

@@ -287,7 +287,7 @@ enum status auto_list_shapes(const struct auto_state *s, struct auto_shapes *out
     for (size_t i = 0; i < families.n; i++) {
         struct family f = {.shape = families.shape[i]};
         find_work(s, &f);
-        f.sums_s = reductions_s(s, &f.shape);
+        f.sums_s = s->r->fixed.tensor_overlap ? 0 : reductions_s(s, &f.shape); /* else hidden */
         TRY(add_depths(s, &f, &all));
     }
     if (all.n > 0)

@@ -200,6 +200,7 @@ static enum status fill_head(const struct partition_request *r, const char *algo
     p->bucket_bytes = r->bucket_bytes;
     p->reduce_dtype = r->reduce_dtype;
     p->offload = r->offload;
+    p->tensor_overlap = r->tensor_overlap;
     p->sequence_parallel = r->sequence_parallel;
     p->p2p_scatter = r->p2p_scatter && at_least_1(r->tensor_parallel) > 1;
     p->context_exchange = r->context_parallel > 1 ? r->context_exchange : EXCHANGE_RING;

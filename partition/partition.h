@@ -48,6 +48,7 @@ struct partition_request {
     int64_t bucket_bytes;
     enum data_type reduce_dtype;
     bool sequence_parallel;
+    bool tensor_overlap;
     enum plan_offload offload;
     enum plan_recompute recompute;
     uint32_t recompute_layers, recompute_unit; /* 0 of the latter is as good as 1 */

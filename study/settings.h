@@ -60,7 +60,7 @@ struct arguments {
     bool p2p_scatter;
     size_t tensor_parallel, expert_parallel, context_parallel, chunks, zero;
     size_t recompute_layers, recompute_unit, zero_group;
-    bool zero_keep;
+    bool zero_keep, tensor_overlap;
     size_t stages, replicas, microbatches, microbatch_size, batch, finalists, tokens;
     double time_limit_s, bucket_bytes;
     bool sequence_parallel, executable, allow_oom, wide;

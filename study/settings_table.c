@@ -98,6 +98,9 @@ const struct setting settings_table[] = {
     {"sequence-parallel", FLAG(sequence_parallel), PLAN_KEYS, NULL, NULL,
      .help = "with --tensor-parallel: the ops it leaves whole work on parts of the tokens (auto: "
              "searched; else off)"},
+    {"tensor-overlap", FLAG(tensor_overlap), PLAN_KEYS, NULL, NULL,
+     .help = "with --sequence-parallel: products are split, so that what shards gather and scatter "
+             "goes on beside them (else before and behind them)"},
     {"expert-parallel", COUNT(expert_parallel), PLAN_KEYS, "N", NULL,
      .help = "replicas over which experts are spread (auto: searched; else 1)", .least = 1,
      .most = MOST},

@@ -95,6 +95,7 @@ static void random_setup(uint64_t *state, const struct architecture *a, struct s
         s->recompute_modules = random_below(state, 1u << PLAN_MODULES);
     s->offload = random_below(state, 3) ? OFFLOAD_NONE : random_below(state, OFFLOAD_KINDS);
     s->sequence = random_below(state, 2);
+    s->tensor_overlap = random_below(state, 2);
     s->exchange = random_below(state, EXCHANGE_KINDS);
     s->optimizer = random_below(state, 8) == 0;
 }
@@ -193,6 +194,7 @@ static void assert_same_plan(const struct plan *a, const struct plan *b, bool bu
     assert_int_equal(a->microbatch_size, b->microbatch_size);
     assert_int_equal(a->zero, b->zero);
     assert_int_equal(a->offload, b->offload);
+    assert_int_equal(a->tensor_overlap, b->tensor_overlap);
     assert_int_equal(a->zero_keep, b->zero_keep);
     assert_int_equal(a->zero_group, b->zero_group);
     assert_int_equal(a->sequence_parallel, b->sequence_parallel);

@@ -9,7 +9,9 @@
 
 #include <cmocka.h>
 
+#include "core/check.h"
 #include "core/lower.h"
+#include "core/schedule.h"
 #include "tests/lowered.h"
 #include "tests/sample.h"
 
@@ -91,6 +93,71 @@ static void copies_of_stages_overlap_updates(void **state)
     lowered_free(&s);
 }
 
+/* Passes of 4 and 8 ms that keep 4 MB. Copies of 2 ms hide behind them. Of 10 ms: the third forward waits
+ * for the first copy (14 ms), which comes back at 24 ms, and so on each 10 ms: 24, 34 and 44 ms begin
+ * the backwards, the last of which takes 8. */
+static void activations_come_and_go_beside_passes(void **state)
+{
+    (void)state;
+    struct lowered s = set_up(1, 1, 3);
+    free(s.plan.schedule);
+    s.plan.schedule = sample_text("gpipe");
+    double update_s = lowered_seconds(&s, NULL) - 36e-3, exposed[OP_PURPOSES];
+    s.plan.offload = OFFLOAD_ACTIVATIONS;
+    assert_near(lowered_seconds(&s, exposed), 36e-3 + update_s, 1e-9);
+    assert_near(exposed[FOR_HOST], 0, 1e-9);
+    s.topology.type[0].host_Bps = 4e8;
+    assert_near(lowered_seconds(&s, exposed), 52e-3 + update_s, 1e-9);
+    assert_near(exposed[FOR_HOST], 16e-3, 1e-9);
+    lowered_free(&s);
+}
+
+/* On the device: one at work, one on its way back, two on their way there; on the host all the others
+ * at most. A backward behind its forward leaves nothing to copy. */
+static void few_activations_are_on_the_device(void **state)
+{
+    (void)state;
+    struct lowered s = set_up(1, 1, 8);
+    lowered_seconds(&s, NULL);
+    int64_t alone = program_peak(&s.program, 0, NULL); /* 1f1b: a microbatch at a time */
+    size_t ops = s.program.ops;
+    s.plan.offload = OFFLOAD_ACTIVATIONS;
+    lowered_seconds(&s, NULL);
+    assert_int_equal(s.program.ops, ops);
+    free(s.plan.schedule);
+    s.plan.schedule = sample_text("gpipe");
+    lowered_seconds(&s, NULL);
+    assert_int_equal(program_peak(&s.program, 0, NULL), alone + 3 * 4 * MEGA);
+    assert_int_equal(program_host_bytes(&s.program, 0), 7 * 4 * MEGA);
+    s.plan.offload = OFFLOAD_NONE;
+    lowered_seconds(&s, NULL);
+    assert_int_equal(program_peak(&s.program, 0, NULL), alone + 7 * 4 * MEGA);
+    lowered_free(&s);
+}
+
+/* In every schedule that takes it: both engines agree, as lowered_seconds() asserts, and what is on the
+ * device is no more than without, nor is an iteration faster. */
+static void schedules_agree(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < schedules_n; k++) {
+        const struct schedule *schedule = schedules[k];
+        if (schedule->asynchronous || schedule->vee)
+            continue;
+        struct lowered s = set_up(4, 1, 8);
+        for (size_t i = 0; i < OPS; i++) /* messages that hardly meet */
+            s.model.op[i].output_bytes = 8;
+        free(s.plan.schedule);
+        s.plan.schedule = sample_text(schedule->name);
+        double before = lowered_seconds(&s, NULL);
+        int64_t peak = program_peak(&s.program, 0, NULL);
+        s.plan.offload = OFFLOAD_ACTIVATIONS;
+        assert_true(lowered_seconds(&s, NULL) >= before - 1e-9);
+        assert_true(program_peak(&s.program, 0, NULL) <= peak);
+        lowered_free(&s);
+    }
+}
+
 static void updates_without_flush_are_refused(void **state)
 {
     (void)state;
@@ -108,6 +175,9 @@ int main(void)
         cmocka_unit_test(state_is_updated_on_the_host),
         cmocka_unit_test(replicas_update_their_parts),
         cmocka_unit_test(copies_of_stages_overlap_updates),
+        cmocka_unit_test(activations_come_and_go_beside_passes),
+        cmocka_unit_test(few_activations_are_on_the_device),
+        cmocka_unit_test(schedules_agree),
         cmocka_unit_test(updates_without_flush_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -97,6 +97,38 @@ static void add_inputs(const struct sum *u, uint32_t op, const struct op_cost *c
     sum_add_call(&to->gather, 1, bytes, bytes);
 }
 
+/* Tensor overlap: what is scattered behind row-parallel products and gathered before column-parallel ones
+ * goes on beside the whole forward of both. In the backward gradients are gathered beside the first
+ * half of row-parallel products (that of their input), and scattered beside the second half of
+ * column-parallel ones, unless that is another pass. Embedding, head and experts are not split. */
+void sum_add_products(struct sum *u, uint32_t op, const struct op_cost *cost, bool again,
+                      struct lowering_context *to)
+{
+    const struct model_op *o = &u->l->model->op[op];
+    bool row = o->tensor == TENSOR_ROW, column = o->tensor == TENSOR_COLUMN;
+    if (!u->l->plan->tensor_overlap || !u->split.sequence_parallel || o->exchange_bytes > 0 ||
+        o->sparse || !model_in_block(u->l->model, op) || !(row || column))
+        return;
+    struct sum_bytes sum = sum_of_shards(u, op);
+    struct lowering_exchange *forward = &to->products[0], *backward = &to->products[1];
+    int64_t reduced = lowering_reduced(u->l, sum.forward);
+    forward->seconds += cost->forward_s;
+    backward->seconds +=
+        (again ? cost->forward_s : 0) + (row || !u->l->schedule->split ? cost->backward_s / 2 : 0);
+    if (sum.forward > 0) {
+        sum_add_call(&forward->scatter, 1, sum.forward, reduced);
+        sum_add_call(&backward->gather, 1, sum.forward, 0);
+        if (again)
+            sum_add_call(&backward->scatter, 1, sum.forward, reduced);
+    }
+    if (sum.backward > 0) {
+        sum_add_call(&backward->scatter, 1, sum.backward, lowering_reduced(u->l, sum.backward));
+        sum_add_call(&forward->gather, 1, sum.backward, 0);
+        if (again)
+            sum_add_call(&backward->gather, 1, sum.backward, 0);
+    }
+}
+
 void sum_add_context(struct sum *u, uint32_t op, const struct op_cost *cost,
                      struct lowering_exchange *again, struct lowering_context *to)
 {
@@ -130,6 +162,10 @@ void sum_mean_context(struct lowering_context *c)
     sum_mean(&c->backward.gather);
     sum_mean(&c->backward.scatter);
     sum_mean(&c->inputs.gather);
+    for (int k = 0; k < 2; k++) {
+        sum_mean(&c->products[k].gather);
+        sum_mean(&c->products[k].scatter);
+    }
 }
 
 /* ---- the program */
@@ -221,13 +257,57 @@ static enum status gather_inputs(const struct pass *a, const struct lowering_exc
     return STATUS_OK;
 }
 
+/* All but one of as many parts as there are shards: that one is behind the pass (replay.c). */
+static int64_t all_but_one(int64_t bytes, uint32_t shards)
+{
+    return bytes / shards * (shards - 1);
+}
+
+/* The last parts of all are one call: their latencies are those of the parts before them. */
+struct lowering_calls lowering_left(const struct lowering_calls *all,
+                                    const struct lowering_calls *gone, uint32_t shards)
+{
+    struct lowering_calls left = *all;
+    if (all->count == 0 || gone->count == 0)
+        return left;
+    left.count = all->count - gone->count + 1;
+    left.bytes =
+        (all->count * all->bytes - gone->count * all_but_one(gone->bytes, shards)) / left.count;
+    left.reduced_bytes =
+        (all->count * all->reduced_bytes - gone->count * all_but_one(gone->reduced_bytes, shards)) /
+        left.count;
+    return left;
+}
+
+static enum status sum_products(const struct pass *a, const struct lowering_exchange *e,
+                                uint8_t part, double most_s, double *beside_s)
+{
+    const struct lowering *l = a->l;
+    struct beside b = {a, FOR_TENSOR, l->groups.tensor[a->replica - l->replay.replica], 0, part};
+    uint32_t shards = l->plan->stage[a->stage].tensor_parallel;
+    struct lowering_calls scatter = e->scatter, gather = e->gather;
+    if (b.group == PROGRAM_NONE || scatter.count + gather.count == 0 || a->slower)
+        return STATUS_OK;
+    scatter.bytes = all_but_one(scatter.reduced_bytes, shards);
+    gather.bytes = all_but_one(gather.bytes, shards);
+    *beside_s = e->seconds * (shards - 1) / shards;
+    *beside_s = *beside_s < most_s ? *beside_s : most_s;
+    PASS(append_calls(&b, OP_REDUCESCATTER, &scatter));
+    PASS(append_calls(&b, OP_ALLGATHER, &gather));
+    PASS(append_beside(&b, *beside_s));
+    a->list->blocked = b.last;
+    return STATUS_OK;
+}
+
 enum status pass_exchange(const struct pass *a, const struct lowering_context *c, bool forward,
                           uint8_t part, double slower, double *seconds)
 {
-    double beside_s[2] = {0};
+    double beside_s[3] = {0};
     if (!forward)
         PASS(gather_inputs(a, &c->inputs, part, &beside_s[0]));
     PASS(exchange(a, forward ? &c->forward : &c->backward, part, &beside_s[1]));
-    *seconds -= slower * (beside_s[0] + beside_s[1]);
+    double left_s = *seconds / slower - beside_s[0] - beside_s[1];
+    PASS(sum_products(a, &c->products[!forward], part, left_s > 0 ? left_s : 0, &beside_s[2]));
+    *seconds -= slower * (beside_s[0] + beside_s[1] + beside_s[2]);
     return STATUS_OK;
 }

@@ -18,6 +18,25 @@ static void add_sum(const struct sum *u, struct lowering_calls *calls, int64_t b
     sum_add_call(calls, 1, bytes, lowering_reduced(u->l, bytes));
 }
 
+struct sum_bytes sum_of_shards(const struct sum *u, uint32_t op)
+{
+    const struct model *m = u->l->model;
+    const struct model_op *o = &m->op[op];
+    int64_t samples = u->l->plan->microbatch_size, in = 0, parts = u->split.context_parallel;
+    struct sum_bytes sum = {0};
+    if (u->split.tensor_parallel < 2)
+        return sum;
+    if (o->tensor == TENSOR_ROW)
+        sum.forward = samples * o->output_bytes / parts;
+    for (size_t k = m->in_start[op]; k < m->in_start[op + 1]; k++)
+        in += m->op[m->in[k]].output_bytes;
+    /* experts: both products in one op */
+    bool column = o->tensor == TENSOR_COLUMN || (o->tensor == TENSOR_ROW && o->exchange_bytes > 0);
+    if (column)
+        sum.backward = samples * in / parts;
+    return sum;
+}
+
 /* Collectives inside the stage that op adds to a pass, Shoeybi et al. 2019 (arXiv:1909.08053,
  * section 3) for tensor parallelism; bytes are of all samples of a microbatch, in the numbers that
  * the plan says sums are made of, and of the part of their tokens that a replica has:
@@ -33,15 +52,15 @@ static void add_calls(struct sum *u, uint32_t op)
 {
     const struct model *m = u->l->model;
     const struct model_op *o = &m->op[op];
-    int64_t samples = u->l->plan->microbatch_size, in = 0;
+    int64_t samples = u->l->plan->microbatch_size;
     bool twice = u->l->shape.unit[op] > 0; /* the forward runs in the backward too */
     int64_t parts = u->split.context_parallel;
+    struct sum_bytes sum = sum_of_shards(u, op);
     if (u->split.tensor_parallel > 1 && o->tensor == TENSOR_ROW) {
-        int64_t out = samples * o->output_bytes / parts;
-        add_sum(u, &u->c.forward_sum, out);
-        sum_add_call(&u->c.backward_gather, 1, out, out);
+        add_sum(u, &u->c.forward_sum, sum.forward);
+        sum_add_call(&u->c.backward_gather, 1, sum.forward, sum.forward);
         if (twice)
-            add_sum(u, &u->c.backward_sum, out);
+            add_sum(u, &u->c.backward_sum, sum.forward);
     }
     /* a loss over divided classes: every shard tells what it has of each row, three numbers */
     bool last = m->out_start[op] == m->out_start[op + 1];
@@ -55,15 +74,11 @@ static void add_calls(struct sum *u, uint32_t op)
         if (twice)
             sum_add_call(&u->c.backward_gather, 1, bytes, bytes);
     }
-    for (size_t k = m->in_start[op]; k < m->in_start[op + 1]; k++)
-        in += m->op[m->in[k]].output_bytes;
-    /* experts: both products in one op */
-    bool column = o->tensor == TENSOR_COLUMN || (o->tensor == TENSOR_ROW && o->exchange_bytes > 0);
-    if (u->split.tensor_parallel > 1 && column && in > 0) {
-        add_sum(u, &u->c.backward_sum, samples * in / parts);
-        sum_add_call(&u->c.forward_gather, 1, samples * in / parts, 0);
+    if (sum.backward > 0) {
+        add_sum(u, &u->c.backward_sum, sum.backward);
+        sum_add_call(&u->c.forward_gather, 1, sum.backward, 0);
         if (twice)
-            sum_add_call(&u->c.backward_gather, 1, samples * in / parts, 0);
+            sum_add_call(&u->c.backward_gather, 1, sum.backward, 0);
     }
     if (u->split.expert_parallel > 1 && o->exchange_bytes > 0) {
         int64_t shards = u->split.sequence_parallel ? u->split.tensor_parallel : 1;
@@ -105,6 +120,7 @@ static void add_op(struct sum *u, uint32_t op)
     add_calls(u, op);
     sum_add_context(u, op, &cost, u->l->shape.unit[op] > 0 ? &c->context.backward : NULL,
                     &c->context);
+    sum_add_products(u, op, &cost, u->l->shape.unit[op] > 0, &c->context);
 }
 
 void sum_mean(struct lowering_calls *calls)

@@ -197,6 +197,7 @@ static void add_seconds(struct sum *u, const struct cutting *how)
         bool made_again = unit_at(u, k) > 0 && !at->gradients.again;
         again_s += made_again ? cost.forward_s : 0;
         sum_add_context(u, u->s->op[k], &cost, made_again ? &again : NULL, &at->context);
+        sum_add_products(u, u->s->op[k], &cost, made_again, &at->context);
         if (k + 1 == u->s->ops || unit_at(u, k + 1) != unit_at(u, k)) {
             at->seconds += again_s;
             sum_join_exchange(&at->context.backward, &again);
@@ -240,6 +241,11 @@ static enum status make_buckets(struct sum *u, struct cutting *how)
         how->size = 2 * (how->size > least ? how->size : least + 1);
     } while (c->units && parts(u) > MAX_PARTS);
     c->units = c->units && c->buckets > 1;
+    for (int k = 0; k < 2 && c->units; k++) { /* parts of them, in any pass */
+        c->context.products[k] = (struct lowering_exchange){0};
+        for (size_t b = 0; b < c->buckets; b++)
+            sum_join_exchange(&c->context.products[k], &c->bucket[b].context.products[k]);
+    }
     for (size_t b = 0; b < c->buckets; b++)
         sum_mean_context(&c->bucket[b].context);
     return STATUS_OK;

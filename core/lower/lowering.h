@@ -8,6 +8,7 @@
  *   5. messages.c what messages take from compute beside them
  *   6. ../lower.c the lists become one program, which is checked
  *
+ *   offload.c     what goes to the hosts' memory and comes back in passes
  *   context.c     what replicas that share a sequence exchange in a pass
  *   cost.c        what a stage costs on a device: asked by 3 to 6, computed once;
  *                 its memory and buckets: cost_memory.c, cost_buckets.c (summing.h)
@@ -40,7 +41,8 @@ struct lowering_list {
     uint32_t reduced[2]; /* ZeRO 2, 3: of the sums of the last two buckets */
     uint32_t scattered;  /* position + 1 of the newest REDUCESCATTER of gradients, */
     uint32_t summed;     /* and of the newest sum over groups of replicas of what those left */
-    uint32_t raised;     /* position + 1 of the newest COPY of parameters to the device */
+    uint32_t raised;     /* position + 1 of the newest COPY of parameters to the device, */
+    uint32_t lowered[2]; /* and of those to the host of what the last two forwards keep; 0: none */
     uint32_t compute[2]; /* position + 1 of the last compute op and of the one before */
 };
 
@@ -69,6 +71,8 @@ struct lowering_exchange {
 };
 struct lowering_context {
     struct lowering_exchange forward, backward;
+    struct lowering_exchange products[2]; /* tensor overlap, of forward and backward: products of
+                                           * layers, and what goes on beside them */
     struct lowering_exchange
         inputs; /* sequence parallelism: of products, gathered once more for the
                                       * gradients of their weights, beside those of their inputs */
@@ -180,6 +184,8 @@ struct lowering_replay {
     uint32_t *arrived, *returned;
     uint32_t *forward; /* [(stage * microbatches + m) * parts + part] position of FORWARD */
     uint32_t *half;    /* likewise, of BACKWARD_INPUT; empty unless the schedule splits */
+    uint32_t *host; /* likewise, position + 1 of the newest COPY of what the forward keeps, 0: none;
+                        * empty unless activations are offloaded */
     bool *gathered; /* [rank * chunks + chunk] zero_keep: a forward has gathered the parameters */
 };
 
@@ -370,6 +376,18 @@ enum status pass_depend_on_inputs(const struct pass *a) MUST_CHECK;
  * the factor that these have. The next compute op waits for all of it. */
 enum status pass_exchange(const struct pass *a, const struct lowering_context *c, bool forward,
                           uint8_t part, double slower, double *seconds) MUST_CHECK;
+
+/* offload.c: what passes keep goes to the host's memory and comes back, if activations are offloaded.
+ * Before the compute ops of a step, and behind those of a forward, the newest of which is at `computed`.
+ */
+enum status pass_raise(const struct pass *a) MUST_CHECK;
+enum status pass_lower(const struct pass *a, uint32_t computed) MUST_CHECK;
+/* The op appended last waits for what it needs from there, or for room that copies leave. */
+enum status pass_depend_on_copies(const struct pass *a) MUST_CHECK;
+
+/* Tensor overlap: what of the sums of a pass is left for behind it. */
+struct lowering_calls lowering_left(const struct lowering_calls *all,
+                                    const struct lowering_calls *gone, uint32_t shards);
 
 /* parts.c: forward or backward in a part per bucket. */
 enum status pass_forward(const struct pass *a, uint32_t *position) MUST_CHECK;

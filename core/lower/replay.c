@@ -163,6 +163,7 @@ bool lowering_is_ready(const struct lowering *l, const struct lowering_replica *
 enum status pass_depend_on_inputs(const struct pass *a)
 {
     const struct lowering *l = a->l;
+    PASS(pass_depend_on_copies(a));
     if (a->s.kind == OP_FORWARD) {
         for (size_t k = l->shape.in_start[a->stage]; k < l->shape.in_start[a->stage + 1]; k++)
             PASS(list_depend(a->list, l->replay.arrived[pass_slot(a, l->shape.in[k])] - 1));
@@ -238,9 +239,15 @@ static enum status calls_after(const struct pass *a, uint32_t *position)
     bool forward = a->s.kind == OP_FORWARD;
     if (a->s.kind == OP_BACKWARD_WEIGHT)
         return STATUS_OK;
-    const struct lowering_calls *sum = forward ? &a->cost->forward_sum : &a->cost->backward_sum;
-    const struct lowering_calls *gather =
-        forward ? &a->cost->forward_gather : &a->cost->backward_gather;
+    const struct lowering_exchange *beside = &a->cost->context.products[!forward];
+    uint32_t shards = lowering_team(l, a->replica->team)->tensor_parallel;
+    struct lowering_calls sums = forward ? a->cost->forward_sum : a->cost->backward_sum,
+                          gathers = forward ? a->cost->forward_gather : a->cost->backward_gather;
+    if (!a->slower) {
+        sums = lowering_left(&sums, &beside->scatter, shards);
+        gathers = lowering_left(&gathers, &beside->gather, shards);
+    }
+    const struct lowering_calls *sum = &sums, *gather = &gathers;
     const struct lowering_calls *experts =
         forward ? &a->cost->forward_experts : &a->cost->backward_experts;
     uint32_t tensor = l->groups.tensor[a->replica - l->replay.replica];
@@ -364,6 +371,9 @@ enum status lowering_run(struct lowering *l, const struct lowering_replica *repl
 {
     struct pass a[2];
     bool paired = replica->schedule[replica->step].paired;
+    if (paired && (l->plan->offload & OFFLOAD_ACTIVATIONS))
+        return error_set(STATUS_UNSUPPORTED, "schedule %s with offloaded activations",
+                         l->plan->schedule);
     if (paired && l->shape.context > 1)
         return error_set(STATUS_UNSUPPORTED, "schedule %s with context parallelism",
                          l->plan->schedule);
@@ -373,7 +383,9 @@ enum status lowering_run(struct lowering *l, const struct lowering_replica *repl
         if (paired) {
             PASS(run_beside(a, &computed[shard]));
         } else {
+            PASS(pass_raise(a));
             PASS(compute(a, &computed[shard]));
+            PASS(pass_lower(a, computed[shard]));
             PASS(calls_after(a, &computed[shard]));
         }
     }

@@ -146,6 +146,8 @@ static enum status allocate(struct lowering *l)
     PASS(ARRAY_NEW(l->replay.arrived, l->shape.edges * slots));
     PASS(ARRAY_NEW(l->replay.returned, l->shape.edges * slots));
     PASS(ARRAY_NEW(l->replay.forward, l->plan->stages * slots));
+    bool offloads = l->plan->offload & OFFLOAD_ACTIVATIONS;
+    PASS(ARRAY_NEW(l->replay.host, offloads ? l->plan->stages * slots : 0));
     PASS(ARRAY_NEW(l->replay.half, l->schedule->split ? l->plan->stages * slots : 0));
     PASS(ARRAY_NEW(l->replay.gathered, (size_t)lowering_ranks(l) * l->shape.chunks));
     for (uint32_t team = 0, c = 0; team < l->shape.teams; team++)
@@ -274,6 +276,7 @@ void lowering_free(struct lowering *l)
     free(l->replay.returned);
     free(l->replay.forward);
     free(l->replay.half);
+    free(l->replay.host);
     free(l->replay.gathered);
     free(l->shape.edge);
     free(l->shape.in_start);

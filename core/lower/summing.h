@@ -35,6 +35,10 @@ enum status sum_finish_memory(struct sum *u) MUST_CHECK;
  * sum_mean_context(). `again`: where its forward goes that the backward makes again; NULL: nowhere. */
 void sum_add_context(struct sum *u, uint32_t op, const struct op_cost *cost,
                      struct lowering_exchange *again, struct lowering_context *to);
+/* With tensor overlap, likewise: the op's product and its sums; `again`: and those of its forward in the
+ * backward. */
+void sum_add_products(struct sum *u, uint32_t op, const struct op_cost *cost, bool again,
+                      struct lowering_context *to);
 /* Of all-to-alls: what has come, which attention keeps from forward to backward. */
 int64_t sum_swapped(const struct sum *u, uint32_t op);
 void sum_join_exchange(struct lowering_exchange *to, const struct lowering_exchange *from);
@@ -45,6 +49,13 @@ double sum_again(const struct sum *u, uint32_t op, double forward_s);
 void sum_mean(struct lowering_calls *calls);
 void sum_add_call(struct lowering_calls *calls, uint32_t count, int64_t bytes,
                   int64_t reduced_bytes);
+
+/* Bytes of what shards sum behind an op's forward (its output) and backward (gradients of its inputs),
+ * of a microbatch and of this replica's tokens; 0: nothing. */
+struct sum_bytes {
+    int64_t forward, backward;
+};
+struct sum_bytes sum_of_shards(const struct sum *u, uint32_t op);
 
 /* cost_buckets.c: cut the stage into buckets, c.bucket, and say which parts each pass has. */
 enum status sum_make_buckets(struct sum *u) MUST_CHECK;

@@ -78,6 +78,7 @@ static const struct setup_row rows[] = {
 
     ROW_NUMBER("PARALLEL", "tensor_model_parallel_size", tensor, 1),
     ROW_FLAG("PARALLEL", "sequence_parallel", sequence),
+    ROW_FLAG("PARALLEL", "tp_comm_overlap", tensor_overlap),
     ROW_NUMBER("PARALLEL", "pipeline_model_parallel_size", pipeline, 1),
     ROW_NUMBER("PARALLEL", "num_virtual_stages_per_pipeline_rank", chunks, 1),
     ALSO_NUMBER("virtual_pipeline_model_parallel_size", chunks),
@@ -123,7 +124,6 @@ static const struct setup_row rows[] = {
     ALSO_WORD("activations_checkpoint_granularity", granularity, words_granularities),
     ALSO_NUMBER("activations_checkpoint_num_layers", unit),
 
-    ROW_LOST("tp_comm_overlap", "sums of tensor parallelism are not overlapped"),
     ROW_LOST("overlap_moe_expert_parallel_comm", "exchanges of experts are not overlapped"),
     ROW_LOST("fine_grained_activation_offloading", "activations of some modules on the host"),
     ROW_LOST("rampup_batch_size", "the batch is the final one from the start"),

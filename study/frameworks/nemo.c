@@ -19,6 +19,7 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("model", "global_batch_size", batch, 0),
     ROW_NUMBER("model", "tensor_model_parallel_size", tensor, 1),
     ROW_FLAG("model", "sequence_parallel", sequence),
+    ROW_FLAG("model", "ub_tp_comm_overlap", tensor_overlap),
     ROW_NUMBER("model", "pipeline_model_parallel_size", pipeline, 1),
     ROW_NUMBER("model", "virtual_pipeline_model_parallel_size", chunks, 1),
     ROW_NUMBER("model", "context_parallel_size", context, 1),
@@ -55,7 +56,6 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("model", "optim.bucket_cap_mb", bucket_mib, 0),
     ROW_TEXT("model", "optim.grad_sync_dtype", sums),
 
-    ROW_LOST("ub_tp_comm_overlap", "sums of tensor parallelism are not overlapped"),
     ROW_LOST("rampup_batch_size", "the batch is the final one from the start"),
     ROW_LOST("activations_checkpoint_layers_per_pipeline", "all stages recompute alike"),
     ROW_LOST("pipeline_model_parallel_split_rank", "encoder and decoder are cut like one chain"),

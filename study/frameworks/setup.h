@@ -37,7 +37,7 @@ struct setup {
 
     /* devices and how they are divided */
     int64_t devices, nodes, per_node;
-    int64_t tensor, sequence, pipeline, chunks, expert, expert_tensor;
+    int64_t tensor, sequence, tensor_overlap, pipeline, chunks, expert, expert_tensor;
     int64_t context, exchange; /* replicas that share a sequence; enum plan_exchange */
     int64_t apart; /* ranks of a pipeline lie together: tp-cp-ep-pp-dp; 0: tp-cp-ep-dp-pp */
     size_t stages;

@@ -176,6 +176,7 @@ static enum status find_choices(const struct plan *p, const struct model *m, str
     s->recompute = p->stage[0].recompute;
     s->recompute_modules = p->stage[0].recompute_modules;
     s->sequence = p->sequence_parallel && s->tensor > 1;
+    s->tensor_overlap = p->tensor_overlap && s->sequence;
     return setup_check_experts(s, m);
 }
 

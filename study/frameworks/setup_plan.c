@@ -259,6 +259,7 @@ static void set_choices(const struct setup *s, const struct model *m, struct pla
                                                              : DATA_bf16;
     p->offload = (enum plan_offload)s->offload;
     p->sequence_parallel = s->sequence && s->tensor > 1;
+    p->tensor_overlap = s->tensor_overlap && p->sequence_parallel;
     p->objective_s = NAN;
     p->seed = 1;
 }

@@ -49,6 +49,7 @@ static const struct setup_row rows[] = {
     ROW_WORD("parallelism", "fsdp_reshard_after_forward", reshard, reshard, 0),
     ROW_NUMBER("parallelism", "tensor_parallel_degree", tensor, 1),
     ROW_ON("parallelism", "enable_sequence_parallel", sequence),
+    ROW_FLAG("parallelism", "enable_async_tensor_parallel", tensor_overlap),
     ROW_NUMBER("parallelism", "context_parallel_degree", context, 1),
     ROW_WORD("parallelism", "context_parallel_rotate_method", exchange, rotations,
              EXCHANGE_ALLGATHER),
@@ -68,7 +69,6 @@ static const struct setup_row rows[] = {
     ALSO_TEXT("hf_assets_path", weights),
     ALSO_TEXT("model_spec", flavor),
 
-    ROW_LOST("enable_async_tensor_parallel", "sums of tensor parallelism are not overlapped"),
     ALSO_FLAG("enable_cpu_offload", to_host),
 };
 
