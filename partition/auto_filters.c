@@ -167,8 +167,7 @@ static struct least stage_bytes(const struct auto_state *s, const struct auto_tr
     const struct auto_saving *saving = &auto_savings[t->saving];
     const struct auto_again *again = &s->again[saving->recompute];
     const struct auto_shape *shape = &t->shape;
-    const struct cost_split split = {shape->shards, stage->expert_parallel,
-                                     shape->sequence_parallel, stage->context_parallel};
+    const struct cost_split split = plan_split(t->cut, stage);
     struct cost_memory f = cost_memory(s->r->fixed.optimizer, s->m->element_bytes);
     double times = held_times(&f, saving->zero, shape->replicas),
            experts = held_times(&f, saving->zero, (double)shape->replicas / stage->expert_parallel);

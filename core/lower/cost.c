@@ -24,9 +24,10 @@ static void add_sum(const struct sum *u, struct lowering_calls *calls, int64_t b
  *   row-parallel      its output (samples, output) is reduced in the forward
  *   column-parallel   the gradient of its inputs is reduced in the backward
  *   divided loss      three fp32 numbers of each row and shard, in the forward
- *   experts           tokens to their experts and back, each twice when the forward is recomputed
+ *   experts           tokens to their experts and back, each twice when the forward is recomputed;
+ *                     parts are as long as those of the busiest rank
  * */
-static void add_calls(struct sum *u, uint32_t op)
+static void add_calls(struct sum *u, uint32_t op, const struct cost_part *part)
 {
     const struct model *m = u->l->model;
     const struct model_op *o = &m->op[op];
@@ -55,7 +56,8 @@ static void add_calls(struct sum *u, uint32_t op)
         add_sum(u, &u->c.backward_sum, samples * in / parts);
     if (u->split.expert_parallel > 1 && o->exchange_bytes > 0) {
         int64_t shards = u->split.sequence_parallel ? u->split.tensor_parallel : 1;
-        int64_t bytes = samples * o->exchange_bytes / parts / shards;
+        int64_t bytes =
+            (int64_t)(part->load * (double)(samples * o->exchange_bytes / parts / shards));
         sum_add_call(&u->c.forward_experts, 2, bytes, bytes);
         sum_add_call(&u->c.backward_experts, twice ? 4 : 2, bytes, bytes);
     }
@@ -81,7 +83,7 @@ static void add_op(struct sum *u, uint32_t op)
     else if (o->parameter_bytes + o->shared_bytes > 0)
         c->weight_s += cost.backward_s / 2; /* two products of equal size */
     sum_add_memory(u, op, &part);
-    add_calls(u, op);
+    add_calls(u, op, &part);
     sum_add_context(u, op, &cost, u->l->shape.unit[op] > 0 ? &c->context.backward : NULL,
                     &c->context);
 }
@@ -118,9 +120,7 @@ enum status lowering_cost(struct lowering *l, uint32_t stage, uint32_t device,
                     .stage = stage,
                     .s = s,
                     .type = topology_type(l->topology, device),
-                    .split = {s->tensor_parallel, s->expert_parallel,
-                              l->plan->sequence_parallel && s->tensor_parallel > 1,
-                              s->context_parallel}};
+                    .split = plan_split(l->plan, s)};
     enum status st = STATUS_OK;
     if (!l->cost[slot]) {
         for (size_t k = 0; k < s->ops; k++)
