@@ -318,12 +318,14 @@ static enum status text_of(const struct json_at *object, const char *key, const 
 static enum status unknown_family(const struct json_at *root, const char *type, const char *class)
 {
     char known[TEXT_LIST];
+    text_list(transformer_families, transformer_families_n, known);
+    if (!type && !class)
+        return error_set(STATUS_INVALID,
+                         "%s: the size of a model, but not its family: \"model_type\" says it; "
+                         "there are %s",
+                         root->document->path, known);
     return error_set(STATUS_UNSUPPORTED, "%s: no family of transformers '%s'; there are %s",
-                     root->document->path,
-                     type    ? type
-                     : class ? class
-                             : "?",
-                     text_list(transformer_families, transformer_families_n, known));
+                     root->document->path, type ? type : class, known);
 }
 
 /* Models of several media are read by their part for text. */
@@ -373,7 +375,8 @@ static bool recognises(const struct json_at *root)
     for (size_t i = 0; i < json_members(root); i++) {
         struct json_at at = json_member(root, i);
         if ((strcmp(at.key, "model_type") == 0 && json_kind(&at) == JSON_IS_TEXT) ||
-            (strcmp(at.key, "architectures") == 0 && json_kind(&at) == JSON_IS_ARRAY))
+            (strcmp(at.key, "architectures") == 0 && json_kind(&at) == JSON_IS_ARRAY) ||
+            strcmp(at.key, "num_hidden_layers") == 0)
             return true;
     }
     return false;
