@@ -176,6 +176,7 @@ static uint32_t experts(struct build *b, uint32_t x)
                                     .inner = a->expert_inner,
                                     .experts = a->experts,
                                     .top_k = a->top_k,
+                                    .capacity = a->capacity,
                                     .group = 1,
                                     .scoring = (has(b, TRAIT_ROUTER_BIAS) ? a->experts : 0) +
                                                (has(b, TRAIT_SHARED_GATE) ? a->hidden : 0),
@@ -430,6 +431,8 @@ static enum status check_sizes(const struct architecture *a)
     if (a->experts > 0 && (a->top_k < 1 || a->top_k > a->experts))
         return error_set(STATUS_INVALID, "%" PRId64 " of %" PRId64 " experts per token", a->top_k,
                          a->experts);
+    if (a->capacity > 0 && a->experts == 0)
+        return error_set(STATUS_INVALID, "a capacity of %" PRId64 " %% of no experts", a->capacity);
     if (a->traits & TRAIT_IMAGES && (a->patch < 1 || a->image < a->patch || a->classes < 1))
         return error_set(STATUS_INVALID,
                          "images of %" PRId64 " in patches of %" PRId64 ", %" PRId64 " classes",
@@ -477,6 +480,7 @@ enum status architecture_build(const struct architecture *a, const struct archit
     struct build b = {
         .g = graph_begin(c->dtype != DATA_ANY ? c->dtype : usual), .a = *a, .flash = c->flash};
     b.a.layers = or_else(c->layers, a->layers);
+    b.a.capacity = or_else(c->capacity, a->capacity);
     PASS(complete(&b.a));
     b.tokens = or_else(c->tokens, b.a.context < USUAL_TOKENS ? b.a.context : USUAL_TOKENS);
     if (has(&b, TRAIT_POSITIONS) && b.tokens > b.a.context)
