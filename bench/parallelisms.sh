@@ -35,12 +35,15 @@ plan data-parallel-zero3-kept --stages 1 --replicas 2 --zero 3 --zero-keep
 plan context-parallel-ring --stages 1 --replicas 2 --context-parallel 2 --context-exchange ring
 plan context-parallel-alltoall --stages 1 --replicas 2 --context-parallel 2 --context-exchange alltoall
 plan tensor-parallel --stages 1 --tensor-parallel 2
+plan tensor-parallel-sequence --stages 1 --tensor-parallel 2 --sequence-parallel
 plan tensor-parallel-recompute --stages 1 --tensor-parallel 2 --recompute full
 
 case $("$tool" model show "$model" --json) in
-*'"experts"'*) # which do not share sequences
+*'"experts"'*) # which do not share sequences, nor divide tokens
     plan experts-over-replicas --stages 1 --replicas 2 --expert-parallel 2
-    rm -f context-*.json
+    plan experts-over-replicas-zero2 --stages 1 --replicas 2 --expert-parallel 2 --zero 2
+    plan experts-over-replicas-zero3 --stages 1 --replicas 2 --expert-parallel 2 --zero 3
+    rm -f context-*.json tensor-parallel-sequence.json
     ;;
 esac
 

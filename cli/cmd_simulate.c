@@ -88,8 +88,9 @@ static enum status evaluate_watched(struct simulate *s)
 static enum status write_files(const struct simulate *s)
 {
     if (s->exporter)
-        PASS(s->exporter->write(&s->program, &s->p.topology, &s->context.options.collective,
-                                s->exported, &s->by));
+        PASS(export_check(&s->program));
+    PASS(s->exporter->write(&s->program, &s->p.topology, &s->context.options.collective,
+                            s->exported, &s->by));
     const struct results r = {&s->program, &s->timeline, &s->m, &s->by};
     PASS(results_write(&r, s->a));
     return STATUS_OK;

@@ -275,7 +275,8 @@ static enum status check_buckets(const struct program *p, uint32_t s)
         bool last = b + 1 == stage->buckets;
         again += bucket[b].again;
         if (bucket[b].again &&
-            (b == 0 || !program_reshards(stage) || stage->recompute != RECOMPUTE_FULL))
+            (b == 0 || !program_reshards(stage) ||
+             (stage->recompute != RECOMPUTE_FULL && stage->recompute_modules == 0)))
             return error_set(STATUS_INVALID, "stage %u: bucket %u cannot be made again by itself",
                              s, b);
         if (bucket[b].bytes < 0 || bucket[b].low >= above || last != (bucket[b].low == 0))
@@ -295,7 +296,8 @@ static enum status check_stage(const struct program *p, uint32_t s)
 {
     const struct program_stage *stage = &p->stage[s];
     if (stage->replicas < 1 || stage->shards < 1 || stage->zero > 3 ||
-        stage->recompute >= RECOMPUTE_KINDS)
+        stage->recompute >= RECOMPUTE_KINDS ||
+        (stage->recompute_modules > 0 && stage->recompute != RECOMPUTE_SELECTIVE))
         return error_set(STATUS_INVALID, "stage %u: %u replicas, %u shards, ZeRO %u", s,
                          stage->replicas, stage->shards, stage->zero);
     if ((stage->keep && stage->zero < 3) || (stage->group > 0 && stage->zero == 0) ||

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/plan.h"
+
 /* FLOP per parameter of one optimizer step, as calibration counts them. */
 static double update_flop(const char *optimizer)
 {
@@ -190,6 +192,23 @@ struct op_cost cost_op(const struct model *m, const struct device_type *type, ui
         c.update_s = phase_cost(type, &update, DATA_ANY, "update", flop,
                                 held * update_traffic(optimizer, m->element_bytes), &outside);
     return c;
+}
+
+double cost_again(const struct model *m, const struct device_type *type, uint32_t op,
+                  const struct plan_part *part, double samples, const struct cost_split *split)
+{
+    const struct model_op *o = &m->op[op];
+    struct model_op activation = {.kind = model_attribute(o, "gated", 0) > 0 ? "gated" : "gelu"};
+    double parts = samples * cost_part(o, split).work;
+    bool outside = false;
+    return phase_cost(type, &activation, DATA_ANY, "forward", parts * part->flop,
+                      parts * part->traffic, &outside);
+}
+
+double cost_host_update(const struct model *m, const struct device_type *type,
+                        const char *optimizer, double bytes)
+{
+    return bytes * update_traffic(optimizer, m->element_bytes) / device_host_memory_Bps(type);
 }
 
 double cost_transfer(const struct topology *t, uint32_t from, uint32_t to, double bytes)

@@ -17,6 +17,8 @@
 #include "core/model.h"
 #include "core/topology.h"
 
+struct plan_part;
+
 struct op_cost {
     double forward_s, backward_s; /* per microbatch */
     double update_s;              /* per iteration */
@@ -48,6 +50,15 @@ struct cost_part cost_part(const struct model_op *op, const struct cost_split *s
  * `split` may be NULL. */
 struct op_cost cost_op(const struct model *m, const struct device_type *type, uint32_t op,
                        double samples, const char *optimizer, const struct cost_split *split);
+
+/* Seconds of what is made again of the op in a backward, where the op as a whole is not. */
+double cost_again(const struct model *m, const struct device_type *type, uint32_t op,
+                  const struct plan_part *part, double samples, const struct cost_split *split);
+
+/* Seconds of the update of so many bytes of parameters in the host's memory: the traffic of gradients,
+ * state and parameters at what the host's memory has for the device. */
+double cost_host_update(const struct model *m, const struct device_type *type,
+                        const char *optimizer, double bytes);
 
 /* Bytes per parameter byte. Gradients are kept like the weights; the optimizer's state is fp32, and
  * with 2-byte weights it has an fp32 copy of them: Adam 2 x 4 bytes per fp32 parameter, 12 per

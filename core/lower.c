@@ -20,6 +20,7 @@ static enum status copy_stage(struct lowering *l, uint32_t s, struct program *ou
     *to = (struct program_stage){
         .replicas = from->replicas,
         .shards = from->tensor_parallel,
+        .sequence = l->plan->sequence_parallel && from->tensor_parallel > 1,
         .experts = from->expert_parallel,
         .context = from->context_parallel,
         .exchange = from->context_parallel > 1 ? l->plan->context_exchange : EXCHANGE_RING,
@@ -29,6 +30,7 @@ static enum status copy_stage(struct lowering *l, uint32_t s, struct program *ou
         .recompute = from->recompute,
         .recompute_layers = from->recompute_layers,
         .recompute_unit = from->recompute_unit > 1 ? from->recompute_unit : 1,
+        .recompute_modules = from->recompute_modules,
         .bucket = (uint32_t)out->buckets,
         .buckets = (uint32_t)c->buckets};
     for (size_t b = 0; b < c->buckets; b++) {
@@ -75,6 +77,7 @@ static enum status memory_of(struct lowering *l, uint32_t team, uint32_t device,
         out->weight_bytes += versions * c->weight_bytes;
         out->gradient_bytes += c->gradient_bytes;
         out->state_bytes += c->state_bytes;
+        out->host_bytes += c->host_bytes;
         out->scratch_bytes += c->scratch_bytes;
         at_least(&gathered_bytes, c->gathered_bytes);
         at_least(&reduced_bytes, c->reduced_bytes);
@@ -142,9 +145,10 @@ static void count_flop(const struct lowering *l, struct program *out)
     out->sample_flop = model_sample_flop(l->model);
     for (size_t s = 0; s < l->plan->stages; s++)
         for (size_t k = 0; k < l->plan->stage[s].ops; k++) {
-            const struct model_op *o = &l->model->op[l->plan->stage[s].op[k]];
-            if (l->shape.unit[l->plan->stage[s].op[k]] > 0)
-                out->recompute_flop += o->forward_flop;
+            uint32_t op = l->plan->stage[s].op[k];
+            out->recompute_flop += l->shape.unit[op] > 0
+                                       ? l->model->op[op].forward_flop
+                                       : plan_part_again(&l->plan->stage[s], l->model, op).flop;
         }
 }
 
@@ -257,6 +261,7 @@ static enum status lower(struct lowering *l, struct program *out)
     TRY(lowering_group(l));
     TRY(lowering_replay(l));
     TRY(lowering_finish(l));
+    TRY(lowering_charge(l));
     TRY(flatten(l, &program));
     MOVE(out, program);
 out:

@@ -199,6 +199,7 @@ static enum status account_memory(const struct program *p, uint32_t r, struct me
     out->weight_bytes = rank->weight_bytes;
     out->gradient_bytes = rank->gradient_bytes;
     out->state_bytes = rank->state_bytes;
+    out->host_bytes = program_host_bytes(p, r);
     out->scratch_bytes = at == PROGRAM_NONE ? 0 : rank->scratch_bytes;
     out->stash_bytes = out->peak_bytes - program_static_bytes(rank) - out->scratch_bytes;
     return at == PROGRAM_NONE ? STATUS_OK : text_copy(op_label(&p->op[at], label), &out->peak_at);

@@ -42,6 +42,7 @@ struct measured_rank {
     char *peak_at; /* label of the op at which memory is fullest; owned, NULL if not known */
     /* What the program expects the peak to be made of; of simulations the sum is peak_bytes. */
     int64_t weight_bytes, gradient_bytes, state_bytes, stash_bytes, scratch_bytes;
+    int64_t host_bytes;   /* in the host's memory, besides */
     int64_t memory_bytes; /* of its device; 0: not known */
 };
 
@@ -159,7 +160,7 @@ double measured_call_seconds(const struct measured_call *c);
 double measured_call_algbw(const struct measured_call *c);
 double measured_call_busbw(const struct measured_call *c);
 /* What calls there are, and their names: "send", "all-reduce", ... */
-enum { MEASURED_CALLS = 5 };
+enum { MEASURED_CALLS = 6 };
 extern const char *const measured_call_names[MEASURED_CALLS];
 extern const uint8_t measured_call_kinds[MEASURED_CALLS]; /* enum op_kind */
 const char *measured_call_name(const struct measured_call *c);

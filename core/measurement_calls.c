@@ -20,10 +20,10 @@ bool measured_calls_alike(const struct measured_call *a, const struct measured_c
            a->members == b->members;
 }
 
-const char *const measured_call_names[MEASURED_CALLS] = {"send", "all-reduce", "all-gather",
-                                                         "reduce-scatter", "all-to-all"};
-const uint8_t measured_call_kinds[MEASURED_CALLS] = {OP_SEND, OP_ALLREDUCE, OP_ALLGATHER,
-                                                     OP_REDUCESCATTER, OP_ALLTOALL};
+const char *const measured_call_names[MEASURED_CALLS] = {
+    "send", "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "copy"};
+const uint8_t measured_call_kinds[MEASURED_CALLS] = {OP_SEND,          OP_ALLREDUCE, OP_ALLGATHER,
+                                                     OP_REDUCESCATTER, OP_ALLTOALL,  OP_COPY};
 
 const char *measured_call_name(const struct measured_call *c)
 {

@@ -46,6 +46,7 @@ static const struct json_row peak_rows[] = {
 };
 static const struct json_row rank_rows[] = {
     {"name", RANK(name), FIELD_NEED},
+    {"host_bytes", RANK(host_bytes), FIELD_SPARE},
     {"busy_s", RANK(busy_s), FIELD_NEED},
     {"exposed_comm_s", RANK(exposed_comm_s), FIELD_NEED},
     {"idle_s", RANK(idle_s), FIELD_NEED},

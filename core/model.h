@@ -124,5 +124,7 @@ int64_t model_active_parameters(const struct model *m);
 bool model_in_block(const struct model *m, size_t i);
 bool model_same_layer(const struct model *m, size_t a, size_t b); /* of a block */
 bool model_begins_layer(const struct model *m, size_t i);
+/* What the name says behind the block, "attn.proj"; "" without one. Borrowed. */
+const char *model_in_layer(const struct model *m, size_t i);
 
 #endif

@@ -36,3 +36,10 @@ bool model_begins_layer(const struct model *m, size_t i)
 {
     return i == 0 || !model_same_layer(m, i, i - 1);
 }
+
+const char *model_in_layer(const struct model *m, size_t i)
+{
+    const char *name = m->op[i].name;
+    size_t block = block_of(name);
+    return block > 0 ? name + block + 1 : "";
+}

@@ -11,6 +11,12 @@
 #include "core/text.h"
 #include "core/topology.h"
 
+const char *const plan_offload_names[OFFLOAD_KINDS] = {
+    [OFFLOAD_NONE] = "none",
+    [OFFLOAD_OPTIMIZER] = "optimizer",
+    [OFFLOAD_ACTIVATIONS] = "activations",
+    [OFFLOAD_BOTH] = "both",
+};
 const char *const plan_recompute_names[RECOMPUTE_KINDS] = {
     [RECOMPUTE_NONE] = "none",
     [RECOMPUTE_SELECTIVE] = "selective",
@@ -220,6 +226,16 @@ static enum status check_schedule(const struct plan *p, const struct schedule *s
     return STATUS_OK;
 }
 
+/* Stages mostly have the same modules, which are looked for once. */
+static enum status check_modules(const struct plan *p, const struct model *m)
+{
+    for (size_t s = 0; s < p->stages; s++)
+        if (s == 0 || p->stage[s].recompute_modules != p->stage[s - 1].recompute_modules ||
+            p->stage[s].recompute != p->stage[s - 1].recompute)
+            PASS(plan_check_modules(&p->stage[s], m));
+    return STATUS_OK;
+}
+
 static enum status check_levels(const struct plan *p)
 {
     if (p->reduce_dtype != DATA_ANY && p->reduce_dtype != DATA_fp32 && p->reduce_dtype != DATA_bf16)
@@ -261,6 +277,7 @@ enum status plan_check(const struct plan *p, const struct model *m, const struct
     TRY(check_devices(p, t, schedule, team_of, teams, used));
     TRY(check_schedule(p, schedule, teams));
     TRY(check_levels(p));
+    TRY(check_modules(p, m));
 out:
     free(used);
     free(team_of);

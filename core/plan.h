@@ -29,12 +29,26 @@ struct provenance;
 enum plan_recompute {
     RECOMPUTE_NONE,
     RECOMPUTE_SELECTIVE, /* only outputs: what an op remembers besides is made again (attention's
-                          * probabilities). Korthikanti et al., MLSys 2023 */
+                          * probabilities), or the modules that the stage names. Korthikanti et al.,
+                          * MLSys 2023 */
     RECOMPUTE_FULL,      /* only inputs of layers: a unit of them at a time is made again. Chen et
                           * al., 2016 */
     RECOMPUTE_KINDS
 };
 extern const char *const plan_recompute_names[RECOMPUTE_KINDS];
+
+/* Modules of layers (plan_modules.c). What is read of norms, activations of experts and projections
+ * out of latents is made again as well; of the others what they were given and what they give stays. */
+enum plan_module {
+    MODULE_CORE_ATTN,   /* scores, softmax, weighted values */
+    MODULE_LAYERNORM,   /* norms of the stream */
+    MODULE_MLA_UP_PROJ, /* queries, keys and values out of latents */
+    MODULE_MLP,         /* both products and the activation of a dense layer */
+    MODULE_MOE,         /* router, experts and shared experts */
+    MODULE_MOE_ACT,     /* the activation inside of experts */
+    MODULE_SHARED_EXPERTS,
+    PLAN_MODULES
+};
 
 /* How the replicas that share a sequence bring keys and values to the tokens that look at them. */
 enum plan_exchange {
@@ -45,6 +59,17 @@ enum plan_exchange {
     EXCHANGE_KINDS
 };
 extern const char *const plan_exchange_names[EXCHANGE_KINDS];
+
+/* What is in the host's memory while devices do not work at it; bits. */
+enum plan_offload {
+    OFFLOAD_NONE,
+    OFFLOAD_OPTIMIZER = 1, /* the optimizer's state, which the host updates: gradients go there, and
+                              * parameters come back. Ren et al., ZeRO-Offload, USENIX ATC 2021 */
+    OFFLOAD_ACTIVATIONS = 2, /* what a microbatch keeps from forward to backward */
+    OFFLOAD_BOTH = 3,
+    OFFLOAD_KINDS
+};
+extern const char *const plan_offload_names[OFFLOAD_KINDS];
 
 struct plan_stage {
     size_t ops;
@@ -62,6 +87,9 @@ struct plan_stage {
      * (model_begins_layer()) are made again together, from their input; 0 is as good as 1
      * ("uniform"). */
     uint32_t recompute_layers, recompute_unit;
+    /* Selective. These modules, bits 1 << enum plan_module; 0: every op that remembers at least as much
+     * besides its output as that is. */
+    uint32_t recompute_modules;
 };
 
 struct plan {
@@ -92,6 +120,7 @@ struct plan {
                               * rank of a group gets, for which the others wait; 0 is as good as 1 */
     bool p2p_scatter; /* shards send their parts of what is whole on all of them, and the receiving
                        * ones gather it. Narayanan et al., SC 2021, section 4.1 */
+    enum plan_offload offload;
     size_t stages;
     struct plan_stage *stage; /* [stages] */
 };
@@ -122,17 +151,46 @@ uint32_t plan_teams(const struct plan *p, uint32_t *team_of);
 enum status plan_check(const struct plan *p, const struct model *m,
                        const struct topology *t) MUST_CHECK;
 /* Which ops of a stage a backward makes again, and in which units: the ops of a unit are made again
- * when the backward comes to the last of them.
+ * when the backward comes to the last of them, or to the last reader of what is not kept.
  *
  *   unit  [s->ops] out: 0: the op is not made again; else its unit, ascending, ops in a row
  *   kept  [s->ops] out: the output of the op stays from forward to backward: it is not made again,
  *         or read outside of its unit, by this stage or another
  *
- * Selective: every op that remembers at least as much besides its output as that is, by itself. Full:
+ * Selective: every op that remembers at least as much besides its output as that is, by itself, or the
+ * neighbours that are of the stage's modules together. Full:
  * `recompute_unit` layers together; layers in blocks apart from ops outside of blocks, and of these
  * one by itself only if it remembers more than its output: heads and embeddings are not made again.
- * Only recompute, recompute_layers, recompute_unit, ops and op of *s are read. O(ops log ops). */
+ * Only recompute, its members, ops and op of *s are read. O(ops log ops). */
 void plan_units(const struct plan_stage *s, const struct model *m, uint32_t *unit, bool *kept);
+/* When: needed[k], of ops with unit[k] > 0, is the position whose backward op k is made again before.
+ *
+ *   needed [s->ops] out
+ *
+ * O(ops log ops). */
+void plan_needs(const struct plan_stage *s, const struct model *m, const uint32_t *unit,
+                const bool *kept, size_t *needed);
+
+/* Is the op in one of the modules, as a whole? *discards: in none whose output stays. */
+bool plan_module_has(uint32_t modules, const struct model *m, uint32_t op, bool *discards);
+/* What a stage that selects modules makes again of an op that it does not make again as a whole: bytes
+ * that are not kept, work and traffic of making them; per sample of the whole op. */
+struct plan_part {
+    int64_t bytes;
+    double flop, traffic;
+};
+struct plan_part plan_part_again(const struct plan_stage *s, const struct model *m, uint32_t op);
+/* "core_attn,mlp", or the same with blanks. STATUS_INVALID with the names. */
+enum status plan_read_modules(const char *text, uint32_t *modules) MUST_CHECK;
+enum { PLAN_MODULES_TEXT = 96 };
+const char *plan_print_modules(uint32_t modules, char text[PLAN_MODULES_TEXT]);
+/* Those that the model has ops of. O(ops). */
+uint32_t plan_modules_of(const struct model *m);
+/* Has the model ops of each of the stage's modules? STATUS_INVALID. O(ops). */
+enum status plan_check_modules(const struct plan_stage *s, const struct model *m) MUST_CHECK;
+/* The field "recompute_modules" of an object, a list of names; absent: none. */
+enum status plan_get_modules(const struct json_at *stage, uint32_t *modules) MUST_CHECK;
+void plan_put_modules(struct json_writer *w, uint32_t modules);
 
 /* The layers that `recompute_layers` counts: those in blocks, or all of a stage without blocks. Only
  * ops and op of *s are read. O(ops). */

@@ -104,6 +104,16 @@ static void write_recompute(struct json_writer *w, const void *from)
         json_put_bool(w, "recompute", s->recompute == RECOMPUTE_FULL);
 }
 
+static enum status read_modules(const struct json_at *stage, void *into)
+{
+    return plan_get_modules(stage, &((struct plan_stage *)into)->recompute_modules);
+}
+
+static void write_modules(struct json_writer *w, const void *from)
+{
+    plan_put_modules(w, ((const struct plan_stage *)from)->recompute_modules);
+}
+
 #define STAGE(member) JSON_MEMBER(struct plan_stage, member), .min = 1, .max = MAX_REPLICAS
 #define STAGE_LAYERS(member)                                                                       \
     JSON_MEMBER(struct plan_stage, member), .presence = FIELD_SPARE, .max = UINT32_MAX
@@ -115,6 +125,7 @@ static const struct json_row stage_rows[] = {
     {"recompute", .read = read_recompute, .write = write_recompute},
     {"recompute_layers", STAGE_LAYERS(recompute_layers), .usual = 0},
     {"recompute_unit", STAGE_LAYERS(recompute_unit), .usual = 1, .min = 1},
+    {"recompute_modules", .read = read_modules, .write = write_modules},
     {0},
 };
 #undef STAGE
@@ -161,6 +172,8 @@ static const struct json_row head_rows[] = {
     {"expert_imbalance", PLAN(expert_imbalance), FIELD_SPARE, .min = 1, .max = MAX_REPLICAS},
     {"context_exchange", FIELD_CHOICE, offsetof(struct plan, context_exchange), FIELD_SPARE,
      .name = plan_exchange_names, .names = EXCHANGE_KINDS},
+    {"offload", FIELD_CHOICE, offsetof(struct plan, offload), FIELD_SPARE,
+     .name = plan_offload_names, .names = OFFLOAD_KINDS},
     {"seed", PLAN(seed)},
     {"algorithm", PLAN(algorithm)},
     {"objective_s", PLAN(objective_s)},

@@ -11,9 +11,18 @@
 static void selective_units(const struct plan_stage *s, const struct model *m, uint32_t *unit)
 {
     uint32_t units = 0;
+    bool discards, grows = false;
     for (size_t k = 0; k < s->ops; k++) {
         const struct model_op *o = &m->op[s->op[k]];
-        unit[k] = o->stash_bytes >= 2 * o->output_bytes ? ++units : 0;
+        bool whole = s->recompute_modules == 0;
+        if (whole ? o->stash_bytes < 2 * o->output_bytes
+                  : !plan_module_has(s->recompute_modules, m, s->op[k], &discards)) {
+            grows = false;
+            continue;
+        }
+        grows = grows && !whole && model_same_layer(m, s->op[k - 1], s->op[k]);
+        unit[k] = grows ? units : ++units;
+        grows = true;
     }
 }
 
@@ -77,15 +86,29 @@ static void leave_single_ops(const struct plan_stage *s, const struct model *m, 
     }
 }
 
+/* By a module's reader that needs it in its backward: sums need nothing of what they were given. */
 static bool is_read_outside(const struct plan_stage *s, const struct model *m, const uint32_t *unit,
                             size_t k)
 {
     for (size_t e = m->out_start[s->op[k]]; e < m->out_start[s->op[k] + 1]; e++) {
         const uint32_t *at = bsearch(&m->out[e], s->op, s->ops, sizeof *s->op, order_by_id);
-        if (!at || unit[at - s->op] != unit[k])
+        bool forgets = s->recompute_modules > 0 && !strcmp(m->op[m->out[e]].kind, "residual");
+        if (!at || (unit[at - s->op] != unit[k] && !forgets))
             return true;
     }
     return false;
+}
+
+/* Of a module that discards what it gives, if nobody else reads that than the layer itself. */
+static bool is_discarded(const struct plan_stage *s, const struct model *m, size_t k)
+{
+    bool discards, inside = s->recompute == RECOMPUTE_SELECTIVE &&
+                            plan_module_has(s->recompute_modules, m, s->op[k], &discards) &&
+                            discards;
+    for (size_t e = m->out_start[s->op[k]]; e < m->out_start[s->op[k] + 1] && inside; e++)
+        inside = model_same_layer(m, s->op[k], m->out[e]) &&
+                 bsearch(&m->out[e], s->op, s->ops, sizeof *s->op, order_by_id);
+    return inside;
 }
 
 void plan_units(const struct plan_stage *s, const struct model *m, uint32_t *unit, bool *kept)
@@ -98,5 +121,31 @@ void plan_units(const struct plan_stage *s, const struct model *m, uint32_t *uni
         leave_single_ops(s, m, unit);
     }
     for (size_t k = 0; k < s->ops; k++)
-        kept[k] = unit[k] == 0 || is_read_outside(s, m, unit, k);
+        kept[k] = unit[k] == 0 || (is_read_outside(s, m, unit, k) && !is_discarded(s, m, k));
+}
+
+/* From the last unit on: readers come later, and what makes them again is known by then. */
+void plan_needs(const struct plan_stage *s, const struct model *m, const uint32_t *unit,
+                const bool *kept, size_t *needed)
+{
+    for (size_t high = s->ops, low; high > 0; high = low) {
+        size_t at = high - 1;
+        for (low = high - 1; low > 0 && unit[low] > 0 && unit[low - 1] == unit[low];)
+            low--;
+        for (size_t k = low; k < high && unit[k] > 0; k++)
+            for (size_t e = m->out_start[s->op[k]]; e < m->out_start[s->op[k] + 1] && !kept[k];
+                 e++) {
+                const uint32_t *found =
+                    bsearch(&m->out[e], s->op, s->ops, sizeof *s->op, order_by_id);
+                size_t reader = found ? (size_t)(found - s->op) : 0;
+                bool forgets = !strcmp(m->op[m->out[e]].kind, "residual");
+                if (found && forgets && unit[reader] != unit[k])
+                    continue;
+                if (found && unit[reader] > 0 && unit[reader] != unit[k])
+                    reader = needed[reader];
+                at = reader > at ? reader : at;
+            }
+        for (size_t k = low; k < high; k++)
+            needed[k] = at;
+    }
 }

@@ -11,7 +11,7 @@
 const char *const op_purpose_names[OP_PURPOSES] = {
     [FOR_PIPELINE] = "pipeline", [FOR_DATA] = "data",     [FOR_TIES] = "ties",
     [FOR_SHARDS] = "shards",     [FOR_TENSOR] = "tensor", [FOR_EXPERTS] = "experts",
-    [FOR_CONTEXT] = "context",
+    [FOR_CONTEXT] = "context",   [FOR_HOST] = "host",
 };
 
 /* Owned: everything that a program points to. */
@@ -96,6 +96,20 @@ uint32_t program_rank_of(const struct program *p, size_t op)
     return (uint32_t)low;
 }
 
+/* Copies of passes come and go; those of the update have a place of their own. */
+int64_t program_host_bytes(const struct program *p, size_t rank)
+{
+    int64_t held = 0, most = 0;
+    for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++) {
+        const struct program_op *o = &p->op[i];
+        if (o->kind != OP_COPY || o->microbatch == PROGRAM_NONE)
+            continue;
+        held += o->backward ? -o->bytes : o->bytes;
+        most = held > most ? held : most;
+    }
+    return p->rank[rank].host_bytes + most;
+}
+
 const char *op_label(const struct program_op *o, char text[OP_LABEL])
 {
     static const char *const names[OP_KINDS] = {
@@ -104,7 +118,7 @@ const char *op_label(const struct program_op *o, char text[OP_LABEL])
         [OP_UPDATE] = "UPDATE",       [OP_SEND] = "SEND",
         [OP_RECV] = "RECV",           [OP_ALLREDUCE] = "ALLREDUCE",
         [OP_ALLGATHER] = "ALLGATHER", [OP_REDUCESCATTER] = "REDUCESCATTER",
-        [OP_ALLTOALL] = "ALLTOALL",
+        [OP_ALLTOALL] = "ALLTOALL",   [OP_COPY] = "COPY",
     };
     const char *name = o->kind < OP_KINDS ? names[o->kind] : "?";
     if (op_is_message(o))

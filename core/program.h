@@ -31,6 +31,7 @@ enum op_kind {
     OP_ALLGATHER,
     OP_REDUCESCATTER,
     OP_ALLTOALL,
+    OP_COPY, /* between a rank and its host's memory: a collective of one */
     OP_KINDS
 };
 
@@ -43,6 +44,7 @@ enum op_purpose {
     FOR_TENSOR,   /* activations inside a stage, tensor parallelism */
     FOR_EXPERTS,  /* tokens to experts and back */
     FOR_CONTEXT,  /* keys and values between the parts of a sequence, and their gradients */
+    FOR_HOST,     /* what is offloaded to the host's memory, and comes back */
     OP_PURPOSES
 };
 extern const char *const op_purpose_names[OP_PURPOSES]; /* "pipeline", "data", ... */
@@ -52,9 +54,11 @@ enum { PROGRAM_NONE = UINT32_MAX };
 struct program_op {
     uint8_t kind; /* enum op_kind */
     uint8_t
-        purpose;    /* enum op_purpose; of communication. FORWARD, BACKWARD: FOR_PIPELINE, else that
+        purpose; /* enum op_purpose; of communication. FORWARD, BACKWARD: FOR_PIPELINE, else that
                       * of the collectives just before it which it computes beside (op_is_beside()) */
-    bool backward;  /* SEND, RECV: carries gradients; collective FOR_CONTEXT: of a backward */
+    bool
+        backward; /* SEND, RECV: carries gradients; collective before a pass: of a backward; COPY: to
+                     * the device, else to the host */
     uint8_t part;   /* 0: all of it; 1, 2, ...: a pass in so many parts (program_part_bucket());
                           * collective of ZeRO 2, 3: that of bucket part - 1 */
     uint32_t stage; /* own stage */
@@ -99,6 +103,7 @@ struct program_rank {
     uint32_t stage;          /* its (first) stage */
     uint32_t replica, shard; /* shard: position in the tensor-parallel group */
     int64_t weight_bytes, gradient_bytes, state_bytes; /* kept all the time; state: optimizer's */
+    int64_t host_bytes;    /* of state, and gradients on their way to it, in the host's memory */
     int64_t scratch_bytes; /* needed besides while ops compute: recomputed activations, with ZeRO 2
                             * and 3 gradients of two buckets, with ZeRO 3 parameters of two */
 };
@@ -119,7 +124,10 @@ struct program_bucket {
 /* How the ranks that hold a stage divide it, so that a device need not work it out from the ops. */
 struct program_stage {
     uint32_t replicas, shards; /* shards: of tensor parallelism; both >= 1 */
-    uint32_t experts;          /* spread over so many neighbouring replicas; 0 is as good as 1 */
+    bool sequence; /* shards: ops that they do not divide work on parts of the tokens. What shards
+                    * exchange in a pass is then REDUCESCATTER and ALLGATHER FOR_TENSOR behind it, and
+                    * (`backward`) the ALLGATHER before it of inputs, for gradients of weights */
+    uint32_t experts;  /* spread over so many neighbouring replicas; 0 is as good as 1 */
     uint32_t context;  /* neighbouring replicas that share every sequence, chunks i and 2c - 1 - i
                          * of 2c on the i-th of c; >= 1 */
     uint32_t exchange; /* enum plan_exchange (plan.h), where context > 1 */
@@ -131,7 +139,8 @@ struct program_stage {
         group; /* the parts of a bucket are spread over so many neighbouring replicas, 0: all; the
                          * k-th ones of all groups sum what they keep */
     uint32_t recompute;                        /* enum plan_recompute (plan.h), */
-    uint32_t recompute_layers, recompute_unit; /* and which layers: struct plan_stage */
+    uint32_t recompute_layers, recompute_unit; /* and which layers: struct plan_stage, */
+    uint32_t recompute_modules;                /* or which of their modules */
     bool split;               /* backwards, or some, come as BACKWARD_INPUT and BACKWARD_WEIGHT */
     uint32_t bucket, buckets; /* program.bucket[bucket .. bucket + buckets), buckets >= 1; */
     uint32_t again;           /* of these, those that have `again` */
@@ -260,6 +269,8 @@ static inline size_t program_rank_copies(const struct program *p, size_t r)
     return (size_t)p->copies.class_size[p->copies.class_of[rank->replica]] *
            p->stage[rank->stage].shards;
 }
+/* What the rank has in its host's memory, at most. O(ops of the rank). */
+int64_t program_host_bytes(const struct program *p, size_t rank);
 /* What the rank keeps all the time. */
 static inline int64_t program_static_bytes(const struct program_rank *r)
 {

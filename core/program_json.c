@@ -24,6 +24,7 @@ static const char *const kind_names[OP_KINDS] = {
     [OP_ALLGATHER] = "allgather",
     [OP_REDUCESCATTER] = "reducescatter",
     [OP_ALLTOALL] = "alltoall",
+    [OP_COPY] = "copy",
 };
 
 /* ---- reading: nothing of a file is trusted; program_check() looks at what one field alone cannot
@@ -96,15 +97,27 @@ static const struct json_row rank_rows[] = {
     {"gradient_bytes", RANK(gradient_bytes), BYTES},
     {"state_bytes", RANK(state_bytes), BYTES},
     {"scratch_bytes", RANK(scratch_bytes), FIELD_SPARE, BYTES},
+    {"host_bytes", RANK(host_bytes), FIELD_SPARE, BYTES},
     {0},
 };
 #undef RANK
+
+static enum status read_modules(const struct json_at *stage, void *into)
+{
+    return plan_get_modules(stage, &((struct program_stage *)into)->recompute_modules);
+}
+
+static void write_modules(struct json_writer *w, const void *from)
+{
+    plan_put_modules(w, ((const struct program_stage *)from)->recompute_modules);
+}
 
 #define STAGE(member) JSON_MEMBER(struct program_stage, member)
 static const struct json_row stage_rows[] = {
     {"replicas", STAGE(replicas), FIELD_NEED, COUNT},
     {"shards", STAGE(shards), FIELD_NEED, COUNT},
     {"experts", STAGE(experts), FIELD_SPARE, .usual = 1, COUNT},
+    {"sequence", STAGE(sequence), FIELD_SPARE},
     {"context", STAGE(context), FIELD_SPARE, .usual = 1, COUNT},
     {"exchange", FIELD_CHOICE, offsetof(struct program_stage, exchange), FIELD_SPARE,
      .name = plan_exchange_names, .names = EXCHANGE_KINDS},
@@ -115,6 +128,7 @@ static const struct json_row stage_rows[] = {
      .name = plan_recompute_names, .names = RECOMPUTE_KINDS},
     {"recompute_layers", STAGE(recompute_layers), FIELD_SPARE, .max = UINT32_MAX},
     {"recompute_unit", STAGE(recompute_unit), FIELD_SPARE, .usual = 1, .max = UINT32_MAX},
+    {"recompute_modules", .read = read_modules, .write = write_modules},
     {"split", STAGE(split), FIELD_SPARE},
     {0},
 };

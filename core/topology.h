@@ -38,6 +38,8 @@ struct device_type {
                               * buffers of the communication; 0: not known */
     double launch_s;         /* fixed cost of one op */
     double slowdown;         /* a pass beside a collective takes 1 + slowdown times as long, >= 0 */
+    double message_s, message_Bps; /* what a message that a rank sends or receives takes from the
+                              * compute beside it: message_s + bytes / message_Bps; 0: nothing */
     uint32_t nics; /* ways that lead out of the node of such a device, shared by the devices
                            * in it; 0: not known, or everything is one node */
     size_t rates;
@@ -45,7 +47,20 @@ struct device_type {
     double peak[DATA_TYPES];    /* nominal FLOP/s of dense products; 0: not known */
     double watts;               /* drawn at work, with its share of the machine; 0: not known */
     double price_per_hour;      /* in whatever money; 0: not known */
+    double host_Bps;            /* between the device and its host's memory, per direction, and */
+    double host_memory_Bps;     /* what updates there get of that memory; 0: not known */
 };
+
+/* Where a platform does not say: PCIe 4.0 x16 as attained (topologies/catalogue.c), and a channel of
+ * DDR4-3200, 25.6 GB/s, for each device. */
+static inline double device_host_Bps(const struct device_type *t)
+{
+    return t->host_Bps > 0 ? t->host_Bps : 24e9;
+}
+static inline double device_host_memory_Bps(const struct device_type *t)
+{
+    return t->host_memory_Bps > 0 ? t->host_memory_Bps : 25.6e9;
+}
 
 /* Attainable FLOP/s of products of a type: `flops` is that of bf16 where its peak is known, and the
  * same share of their peaks is attained of the others; else it is that of all types. */

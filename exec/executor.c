@@ -9,7 +9,7 @@
  *     and are reported as the program's op after it.
  * Where the transport can (follow()), to complete means that the device's queue waits, not this
  * thread, which goes through the whole list ahead of the device and waits at the end of the step. */
-#include "exec/executor.h"
+#include "exec/executor_running.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,33 +18,11 @@
 #include "exec/device/layer.h"
 #include "exec/ranges.h"
 
-/* How far an op of communication has come in the step. */
-enum {
-    OP_IDLE,
-    OP_POSTED,
-    OP_INSIDE,   /* sums that a pass has made itself; these and the following may be depended on: */
-    OP_FOLLOWED, /* the device's queue waits for it, the host has not */
-    OP_COMPLETE
-};
-
-/* A step under way. */
-struct running {
-    const struct executor *e;
-    uint32_t step;
-    struct executor_step *out;
-    size_t first, end; /* ops of the rank */
-    /* Sums inside the op that computes: */
-    uint32_t now, sum; /* that op; the program's op of its sums, PROGRAM_NONE: it has none */
-    uint32_t exchange; /* likewise of exchanges of experts */
-    enum status st;
-    double late_s; /* paced: how much longer than predicted ops took so far */
-};
-
 /* Of a step's time: more, and it is no measurement of the plan. */
 static const double most_late = 0.02;
 
 /* Where the rank is, for the heartbeats. */
-static void report(const struct running *r, uint32_t op, enum worker_state state)
+void executor_report(const struct running *r, uint32_t op, enum worker_state state)
 {
     struct executor_progress *p = r->e->progress;
     if (!p)
@@ -54,15 +32,10 @@ static void report(const struct running *r, uint32_t op, enum worker_state state
     atomic_store(&p->state, (uint32_t)state);
 }
 
-static uint8_t *state_of(const struct running *r, uint32_t op)
-{
-    return &r->out->state[op - r->first];
-}
-
 /* May what depends on it go on? Compute ops before the current one always are complete. */
 static bool is_complete(const struct running *r, uint32_t op)
 {
-    return *state_of(r, op) >= OP_INSIDE;
+    return *executor_state_of(r, op) >= OP_INSIDE;
 }
 
 /* What comes next waits for the op: the device's work where the transport can, else this thread. */
@@ -74,8 +47,8 @@ static enum status wait_or_follow(const struct executor *e, uint32_t op, const v
 }
 
 /* A reduction that the op at work cannot go on without: data [n] in place. */
-static enum status call_and_wait(const struct executor *e, uint32_t op, enum element of, void *data,
-                                 size_t n)
+enum status executor_call(const struct executor *e, uint32_t op, enum element of, void *data,
+                          size_t n)
 {
     if (e->transport->call)
         return e->transport->call(e->transport_self, op, of, data, n, e->timeout_s);
@@ -88,7 +61,7 @@ static void end_op(const struct running *r, uint32_t op)
 {
     const struct executor *e = r->e;
     size_t k = op - r->first;
-    *state_of(r, op) = e->transport->follow ? OP_FOLLOWED : OP_COMPLETE;
+    *executor_state_of(r, op) = e->transport->follow ? OP_FOLLOWED : OP_COMPLETE;
     if (!e->transport->follow)
         e->transport->times(e->transport_self, op, &r->out->op_start_s[k], &r->out->op_end_s[k]);
 }
@@ -116,11 +89,11 @@ static enum status call_all(const struct running *r, uint32_t op)
     enum element of;
     void *data = NULL;
     size_t n;
-    report(r, op, WORKER_WAITS);
+    executor_report(r, op, WORKER_WAITS);
     for (uint32_t k = 0; k == 0 || data; k++) {
         TRY(e->device->array(e->device_self, &e->program->op[op], k, &of, &data, &n));
         if (data)
-            TRY(call_and_wait(e, op, of, data, n));
+            TRY(executor_call(e, op, of, data, n));
         else if (k == 0)
             st = error_set(STATUS_INVALID, "the device has nothing to sum");
     }
@@ -176,7 +149,7 @@ static enum status complete(const struct running *r, uint32_t op)
     for (uint32_t d = o->dep_start; d < p->op[op + 1].dep_start; d++)
         if (follows_anyway(&p->op[p->dep[d]], o) && !is_complete(r, p->dep[d]))
             PASS(complete(r, p->dep[d]));
-    report(r, op, WORKER_WAITS);
+    executor_report(r, op, WORKER_WAITS);
     if (o->kind == OP_RECV)
         PASS(complete_receive(r, op));
     else if (op_is_collective(o))
@@ -217,20 +190,21 @@ static enum status post(struct running *r, uint32_t op)
     const struct executor *e = r->e;
     const struct program_op *o = &e->program->op[op];
     bool called = true;
-    if (*state_of(r, op) != OP_IDLE)
+    if (*executor_state_of(r, op) != OP_IDLE)
         return STATUS_OK;
-    *state_of(r, op) = OP_POSTED;
+    *executor_state_of(r, op) = OP_POSTED;
     if (o->kind == OP_SEND) {
         void *data;
         TRY(e->transport->send_buffer(e->transport_self, op, &data));
         TRY(e->device->get(e->device_self, o, data));
         TRY(e->transport->send(e->transport_self, op));
-    } else if (op_is_collective(o) && (o->purpose == FOR_TENSOR || o->purpose == FOR_EXPERTS)) {
+    } else if (op_is_collective(o) &&
+               ((o->purpose == FOR_TENSOR && !o->backward) || o->purpose == FOR_EXPERTS)) {
         TRY(call_all(r, op));
     } else if (op_is_collective(o)) {
         TRY(call(r, op, 0, &called));
-        if (!called && o->purpose == FOR_CONTEXT)
-            *state_of(r, op) = OP_INSIDE; /* the device exchanges it in the pass */
+        if (!called && (o->purpose == FOR_CONTEXT || o->purpose == FOR_TENSOR))
+            *executor_state_of(r, op) = OP_INSIDE; /* the device exchanges it in the pass */
         else if (!called)
             st = error_set(STATUS_INVALID, "the device has nothing to exchange");
     }
@@ -244,59 +218,10 @@ static enum status post_ahead(struct running *r, uint32_t now)
 {
     const struct program *p = r->e->program;
     for (uint32_t op = now + 1; op < r->end && !op_computes(&p->op[op]); op++)
-        if (p->op[op].kind == OP_ALLGATHER && p->op[op].microbatch != PROGRAM_NONE &&
-            is_ready(r, op, now))
+        if (p->op[op].kind == OP_ALLGATHER && p->op[op].purpose == FOR_SHARDS &&
+            p->op[op].microbatch != PROGRAM_NONE && is_ready(r, op, now))
             PASS(post(r, op));
     return STATUS_OK;
-}
-
-/* ---- tensor parallelism: sums in the middle of an op
- *
- * The program has them as one op of several calls after the pass; they are reported as that op, at
- * the end of the pass (executor_book_sums()). */
-
-/* Collective `op` of the program in the middle of the op at work; its seconds go to *seconds. */
-static void call_inside(struct running *r, uint32_t op, enum element of, void *data, size_t n,
-                        double *seconds)
-{
-    double start_s = clock_now();
-    if (r->st != STATUS_OK)
-        return;
-    if (op == PROGRAM_NONE) {
-        r->st = error_set(STATUS_INVALID, "a collective that the program does not have");
-        return;
-    }
-    report(r, op, WORKER_WAITS);
-    *state_of(r, op) = OP_INSIDE;
-    r->st = call_and_wait(r->e, op, of, data, n);
-    *seconds += clock_now() - start_s;
-    report(r, r->now, WORKER_COMPUTES);
-}
-
-/* What devices call inside an op (struct layer_reduction); failures are kept for compute(). */
-static void sum(void *self, enum element of, void *data, size_t n)
-{
-    struct running *r = self;
-    call_inside(r, r->sum, of, data, n, &r->out->sums_s[r->now - r->first]);
-}
-
-/* Those of experts come after the pass, as sums, those between replicas that share sequences before it. */
-static void exchange(void *self, enum op_purpose purpose, enum op_kind kind, void *data, size_t n)
-{
-    struct running *r = self;
-    uint32_t op = r->exchange;
-    double none_s = 0, *seconds = &r->out->exchanges_s[r->now - r->first];
-    if (purpose == FOR_CONTEXT) {
-        op = executor_context_before(r->e->program, r->e->rank, r->now, kind);
-        seconds = op == PROGRAM_NONE ? &none_s : &r->out->sums_s[op - r->first];
-    }
-    call_inside(r, op, ELEMENT_FP32, data, n, seconds);
-}
-
-static void fail(void *self, enum status st)
-{
-    struct running *r = self;
-    r->st = r->st == STATUS_OK ? st : r->st;
 }
 
 /* Until what is predicted of an op is over, besides the sums in it. */
@@ -331,13 +256,14 @@ static enum status compute(struct running *r, uint32_t op)
     const struct program_op *o = &e->program->op[op];
     double *start_s = r->out->op_start_s - r->first, *end_s = r->out->op_end_s - r->first;
     TRY(post_ahead(r, op));
-    report(r, op, WORKER_COMPUTES);
+    executor_report(r, op, WORKER_COMPUTES);
     r->now = op;
     r->sum = executor_sum_after(e->program, e->rank, op);
     r->exchange = executor_exchange_after(e->program, e->rank, op);
     start_s[op] = clock_now();
     st = e->device->compute(e->device_self, r->step, o,
-                            &(struct layer_reduction){r, sum, exchange, fail});
+                            &(struct layer_reduction){r, executor_sum, executor_exchange,
+                                                      executor_move, executor_fail});
     if (e->paced)
         pace(r, o, start_s[op]);
     end_s[op] = clock_now();
@@ -401,7 +327,7 @@ static enum status finish(const struct running *r, uint32_t *op)
         size_t k = *op - r->first;
         if (op_computes(&e->program->op[*op]))
             continue;
-        report(r, *op, WORKER_WAITS);
+        executor_report(r, *op, WORKER_WAITS);
         PASS(e->transport->wait(e->transport_self, *op, e->timeout_s, NULL));
         e->transport->times(e->transport_self, *op, &r->out->op_start_s[k], &r->out->op_end_s[k]);
     }
@@ -434,7 +360,7 @@ enum status executor_run(const struct executor *e, uint32_t step, struct executo
     memset(out->op_start_s, 0, 2 * out->ops * sizeof *out->op_start_s);
     memset(out->sums_s, 0, 2 * out->ops * sizeof *out->sums_s);
     memset(out->state, 0, out->ops * sizeof *out->state);
-    report(&r, op, step == 0 ? WORKER_STARTS : WORKER_WAITS);
+    executor_report(&r, op, step == 0 ? WORKER_STARTS : WORKER_WAITS);
     TRY(e->transport->barrier(e->transport_self, e->timeout_s, &out->start_s));
     clock_sleep_until(out->start_s);
     begin_step(e, step);
@@ -470,13 +396,14 @@ static enum status gather_parameters(const struct executor *e)
     const struct program *p = e->program;
     struct running r = {.e = e, .first = p->op_start[e->rank], .end = p->op_start[e->rank + 1]};
     for (uint32_t stage = 0; stage < p->stages; stage++) {
-        bool seen[UINT8_MAX + 1] = {false}; /* by part */
+        uint32_t seen[UINT8_MAX + 1][2] = {0}; /* by part: groups + 1, one of experts maybe */
         for (uint32_t op = (uint32_t)r.first; op < r.end && p->stage[stage].zero == 3; op++) {
             const struct program_op *o = &p->op[op];
+            uint32_t *groups = seen[o->part], group = o->peer + 1;
             if (o->kind != OP_ALLGATHER || o->purpose != FOR_SHARDS || o->stage != stage ||
-                seen[o->part])
+                groups[0] == group || groups[1] == group)
                 continue;
-            seen[o->part] = true;
+            groups[groups[0] ? 1 : 0] = group;
             PASS(gather_again(&r, op));
         }
     }

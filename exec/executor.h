@@ -17,6 +17,7 @@
 #include "core/error.h"
 #include "core/program.h"
 #include "exec/device.h"
+#include "exec/device/layer.h"
 #include "exec/rendezvous.h"
 #include "exec/transport.h"
 
@@ -73,6 +74,8 @@ void executor_step_free(struct executor_step *s); /* accepts {0}; leaves {0} */
 /* The program's op of the reductions inside compute op `op`: the next ALLREDUCE FOR_TENSOR of the
  * stage, before another pass begins. PROGRAM_NONE: there is none. */
 uint32_t executor_sum_after(const struct program *p, uint32_t rank, uint32_t op);
+/* Sequence parallelism: the program's op of what shards do inside pass `op`; PROGRAM_NONE: there is none. */
+uint32_t executor_move_of(const struct program *p, uint32_t rank, uint32_t op, enum layer_move how);
 /* Likewise of its exchanges: the next ALLTOALL FOR_EXPERTS. */
 uint32_t executor_exchange_after(const struct program *p, uint32_t rank, uint32_t op);
 /* The program's op of the exchanges inside pass `op`: ALLGATHER, REDUCESCATTER or ALLTOALL FOR_CONTEXT.

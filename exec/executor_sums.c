@@ -11,7 +11,7 @@ static uint32_t inside_after(const struct program *p, uint32_t rank, uint32_t op
         const struct program_op *o = &p->op[i];
         if (op_computes(o) && (part == 0 || o->part <= part))
             return PROGRAM_NONE;
-        if (o->kind == kind && o->purpose == purpose && o->stage == p->op[op].stage)
+        if (o->kind == kind && o->purpose == purpose && o->stage == p->op[op].stage && !o->backward)
             return i;
     }
     return PROGRAM_NONE;
@@ -27,6 +27,42 @@ uint32_t executor_exchange_after(const struct program *p, uint32_t rank, uint32_
     return inside_after(p, rank, op, OP_ALLTOALL, FOR_EXPERTS);
 }
 
+/* Do shards have parts of the tokens? */
+static bool has_rows(const struct program *p, uint32_t op)
+{
+    return p->stages > 0 && p->stage[p->op[op].stage].sequence;
+}
+
+/* The op of this kind and purpose before pass `op`, with what computes beside it at most in between. */
+static uint32_t inside_before(const struct program *p, uint32_t rank, uint32_t op,
+                              enum op_kind kind, enum op_purpose purpose)
+{
+    const struct program_op *pass = &p->op[op];
+    for (uint32_t i = op; i-- > p->op_start[rank];) {
+        const struct program_op *o = &p->op[i];
+        if (op_computes(o) && !op_is_beside(o))
+            return PROGRAM_NONE;
+        if (o->kind == kind && o->purpose == purpose && o->stage == pass->stage &&
+            o->microbatch == pass->microbatch && o->part == pass->part)
+            return i;
+    }
+    return PROGRAM_NONE;
+}
+
+/* Inputs are gathered again before the backward; what else is gathered, behind the pass, and with inputs
+ * where nothing else is. */
+uint32_t executor_move_of(const struct program *p, uint32_t rank, uint32_t op, enum layer_move how)
+{
+    uint32_t found = PROGRAM_NONE;
+    if (!has_rows(p, op))
+        return PROGRAM_NONE;
+    if (how == MOVE_SCATTER)
+        return inside_after(p, rank, op, OP_REDUCESCATTER, FOR_TENSOR);
+    if (how == MOVE_GATHER)
+        found = inside_after(p, rank, op, OP_ALLGATHER, FOR_TENSOR);
+    return found != PROGRAM_NONE ? found : inside_before(p, rank, op, OP_ALLGATHER, FOR_TENSOR);
+}
+
 /* Is there no compute op between a pass, or a part of one, and the op of its sums? */
 static bool is_last_part(const struct program *p, uint32_t op, uint32_t sum)
 {
@@ -36,6 +72,19 @@ static bool is_last_part(const struct program *p, uint32_t op, uint32_t sum)
     return true;
 }
 
+/* The op of the sums of a pass; where they are scattered, *gather is that of what is gathered, unless that
+ * is all there is. */
+static uint32_t sums_after(const struct program *p, uint32_t rank, uint32_t op, uint32_t *gather)
+{
+    uint32_t sum = executor_sum_after(p, rank, op);
+    if (sum != PROGRAM_NONE || !has_rows(p, op))
+        return sum;
+    sum = inside_after(p, rank, op, OP_REDUCESCATTER, FOR_TENSOR);
+    uint32_t after = inside_after(p, rank, op, OP_ALLGATHER, FOR_TENSOR);
+    *gather = sum != PROGRAM_NONE ? after : (uint32_t)PROGRAM_NONE;
+    return sum != PROGRAM_NONE ? sum : after;
+}
+
 /* The sums come first, then the exchanges, as in the program. */
 void executor_book_sums(const struct program *p, uint32_t rank, struct executor_step *s)
 {
@@ -43,8 +92,9 @@ void executor_book_sums(const struct program *p, uint32_t rank, struct executor_
     double *start_s = s->op_start_s - first, *end_s = s->op_end_s - first, sums_s = 0,
            exchanges_s = 0;
     for (uint32_t op = (uint32_t)first; op < p->op_start[rank + 1]; op++) {
-        bool passes = op_computes(&p->op[op]);
-        uint32_t sum = passes ? executor_sum_after(p, rank, op) : (uint32_t)PROGRAM_NONE;
+        bool passes = op_computes(&p->op[op]) && !op_is_beside(&p->op[op]);
+        uint32_t gather = PROGRAM_NONE;
+        uint32_t sum = passes ? sums_after(p, rank, op, &gather) : (uint32_t)PROGRAM_NONE;
         uint32_t exchange = passes ? executor_exchange_after(p, rank, op) : (uint32_t)PROGRAM_NONE;
         if (sum == PROGRAM_NONE && exchange == PROGRAM_NONE)
             continue;
@@ -59,6 +109,11 @@ void executor_book_sums(const struct program *p, uint32_t rank, struct executor_
             start_s[sum] = end_s[op];
             end_s[sum] = now_s - exchanges_s;
         }
+        if (sums_s > 0 && gather != PROGRAM_NONE) {
+            start_s[gather] = end_s[sum] - s->sums_s[gather - first];
+            end_s[gather] = end_s[sum];
+            end_s[sum] = start_s[gather];
+        }
         if (exchanges_s > 0) {
             start_s[exchange] = now_s - exchanges_s;
             end_s[exchange] = now_s;
@@ -70,16 +125,7 @@ void executor_book_sums(const struct program *p, uint32_t rank, struct executor_
 uint32_t executor_context_before(const struct program *p, uint32_t rank, uint32_t op,
                                  enum op_kind kind)
 {
-    const struct program_op *pass = &p->op[op];
-    for (uint32_t i = op; i-- > p->op_start[rank];) {
-        const struct program_op *o = &p->op[i];
-        if (op_computes(o) && !op_is_beside(o))
-            return PROGRAM_NONE;
-        if (op_is_collective(o) && o->purpose == FOR_CONTEXT && o->kind == kind &&
-            o->stage == pass->stage && o->microbatch == pass->microbatch && o->part == pass->part)
-            return i;
-    }
-    return PROGRAM_NONE;
+    return inside_before(p, rank, op, kind, FOR_CONTEXT);
 }
 
 void executor_book_context(const struct program *p, uint32_t rank, struct executor_step *s)
@@ -87,10 +133,13 @@ void executor_book_context(const struct program *p, uint32_t rank, struct execut
     size_t first = p->op_start[rank];
     double *start_s = s->op_start_s - first, *end_s = s->op_end_s - first;
     for (uint32_t op = (uint32_t)first; op < p->op_start[rank + 1]; op++)
-        for (int k = 0; k < 3 && op_computes(&p->op[op]); k++) {
-            static const enum op_kind kind[] = {OP_ALLGATHER, OP_REDUCESCATTER, OP_ALLTOALL};
-            uint32_t at = op_is_beside(&p->op[op]) ? (uint32_t)PROGRAM_NONE
-                                                   : executor_context_before(p, rank, op, kind[k]);
+        for (int k = 0; k < 4 && op_computes(&p->op[op]); k++) {
+            static const enum op_kind kind[] = {OP_ALLGATHER, OP_ALLGATHER, OP_REDUCESCATTER,
+                                                OP_ALLTOALL};
+            uint32_t at =
+                op_is_beside(&p->op[op])
+                    ? (uint32_t)PROGRAM_NONE
+                    : inside_before(p, rank, op, kind[k], k == 0 ? FOR_TENSOR : FOR_CONTEXT);
             if (at == PROGRAM_NONE || s->sums_s[at - first] <= 0)
                 continue;
             start_s[at] = start_s[op];

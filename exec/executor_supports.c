@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "core/array.h"
+#include "core/plan.h"
 #include "exec/executor.h"
 
 enum status executor_step_init(struct executor_step *s, const struct program *p, uint32_t rank)
@@ -24,21 +25,37 @@ out:
 /* What of op o of rank r cannot be run; NULL: nothing. */
 static const char *beyond(const struct program *p, uint32_t r, const struct program_op *o)
 {
-    bool scatters = o->kind == OP_REDUCESCATTER || o->kind == OP_ALLGATHER;
+    const struct program_stage *stage = &p->stage[o->stage];
     if (o->purpose == FOR_EXPERTS && op_is_collective(o) && p->asynchronous)
         return "experts on other ranks without flush";
-    if (o->purpose == FOR_EXPERTS && op_is_collective(o) && p->stage[o->stage].zero >= 2)
-        return "experts on other ranks with ZeRO 2 or 3";
-    if (o->purpose == FOR_PIPELINE && scatters)
-        return "tensors between stages in parts";
-    if (o->purpose == FOR_TENSOR && scatters)
-        return "sequence parallelism";
+    if (op_is_message(o) && stage->sequence != p->stage[o->peer_stage].sequence)
+        return "sequence parallelism of some stages only";
+    if (op_is_message(o) && stage->sequence && stage->shards != p->stage[o->peer_stage].shards)
+        return "sequence parallelism over different numbers of shards";
+    if (o->kind == OP_COPY)
+        return "what is offloaded to the host's memory";
     if (o->purpose != FOR_TIES)
         return NULL;
     for (const struct program_op *i = &p->op[p->op_start[r]]; i < o; i++)
         if (i->stage == o->stage && i->kind == OP_REDUCESCATTER && i->purpose == FOR_DATA)
             return "weights that stages share, whose gradients are scattered already";
     return NULL;
+}
+
+/* What of a stage cannot be run; NULL: nothing. */
+static const char *beyond_stage(const struct program_stage *s)
+{
+    if (s->sequence && s->split)
+        return "sequence parallelism with split backwards";
+    if (s->sequence && s->experts > 1)
+        return "sequence parallelism with experts on other ranks";
+    const uint32_t within = 1u << MODULE_MOE_ACT | 1u << MODULE_MLA_UP_PROJ,
+                   norms = 1u << MODULE_LAYERNORM;
+    if (s->recompute_modules & within)
+        return "recomputation of moe_act and mla_up_proj";
+    return (s->recompute_modules & norms) && program_reshards(s)
+               ? "recomputation of norms whose parameters are gathered"
+               : NULL;
 }
 
 /* Without flush every stage must average over equally many microbatches. */
@@ -58,6 +75,12 @@ enum status executor_supports(const struct program *p)
         return error_set(STATUS_UNSUPPORTED,
                          "updates without flush over unequally many replicas can be simulated but "
                          "not run yet (plan --executable avoids it)");
+    for (uint32_t k = 0; k < p->stages; k++)
+        if (beyond_stage(&p->stage[k]))
+            return error_set(STATUS_UNSUPPORTED,
+                             "stage %u: %s can be simulated but not run yet "
+                             "(plan --executable avoids it)",
+                             k, beyond_stage(&p->stage[k]));
     for (uint32_t r = 0; r < p->ranks; r++)
         for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
             char label[OP_LABEL];

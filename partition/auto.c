@@ -289,6 +289,7 @@ static enum status find_again(struct auto_state *s)
         TRY(ARRAY_NEW(again->unit, whole.ops));
         TRY(ARRAY_NEW(again->kept, whole.ops));
         whole.recompute = (enum plan_recompute)kind;
+        whole.recompute_modules = kind == RECOMPUTE_SELECTIVE ? fixed->recompute_modules : 0;
         plan_units(&whole, s->m, again->unit, again->kept);
         for (size_t i = 0; i < whole.ops && kind == RECOMPUTE_FULL; i++)
             again->kept[i] = again->kept[i] && fixed->recompute_unit < 2;

@@ -61,7 +61,8 @@ struct auto_request {
     const int64_t *reserve_bytes; /* [t->types] a plan fits with so much headroom; NULL: 0 */
     bool executable;              /* only what exec/ can run: no recomputation with split backwards,
                                    * no ZeRO with chunks when weights are tied, no sequence
-                                   * parallelism, no sequences shared by replicas with experts */
+                                   * parallelism with experts or split backwards, no sequences
+                                   * shared by replicas with experts */
     double time_limit_s;          /* wall clock for the quick part; 0: none */
     const volatile int *stop;     /* non-zero: rank what there is; may be NULL */
     bool even;                    /* every stage has the same replicas */

@@ -24,11 +24,20 @@ static double held_times(const struct cost_memory *f, uint32_t zero, double rank
            (double)f->state / (zero > 0 ? ranks : 1);
 }
 
+/* Bytes per parameter byte that a device has. */
+static struct cost_memory on_device(const struct auto_state *s)
+{
+    struct cost_memory f = cost_memory(s->r->fixed.optimizer, s->m->element_bytes);
+    if (s->r->fixed.offload & OFFLOAD_OPTIMIZER)
+        f.state = 0;
+    return f;
+}
+
 /* Weights, gradients and state, spread over everything they may be, on the roomiest device. */
 static enum status weights(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
     const struct auto_shape *shape = &t->shape;
-    struct cost_memory factor = cost_memory(s->r->fixed.optimizer, s->m->element_bytes);
+    struct cost_memory factor = on_device(s);
     uint32_t zero = s->r->given.zero ? s->r->fixed.zero : AUTO_ZEROS - 1;
     double bytes = 0, room = 0, e = shape->experts > 1 ? shape->experts : 1;
     double dense = held_times(&factor, zero, shape->replicas),
@@ -169,6 +178,8 @@ static double in_flight(const struct auto_state *s, const struct auto_trial *t, 
     for (size_t k = rank; k < t->shape.depth; k++)
         filled += t->cut->stage[k].replicas;
     filled = floor(filled / t->cut->stage[rank].replicas);
+    if (s->r->fixed.offload & OFFLOAD_ACTIVATIONS)
+        return 1;
     bool ordered = t->schedule == &schedule_one_f_one_b || t->schedule == &schedule_zb_h1;
     if (t->schedule == &schedule_gpipe)
         return most;
@@ -189,12 +200,16 @@ static struct least stage_bytes(const struct auto_state *s, const struct auto_tr
     const struct auto_again *again = &s->again[saving->recompute];
     const struct auto_shape *shape = &t->shape;
     const struct cost_split split = plan_split(t->cut, stage);
-    struct cost_memory f = cost_memory(s->r->fixed.optimizer, s->m->element_bytes);
+    struct cost_memory f = on_device(s);
     uint32_t zero = saving->keep ? 2 : saving->zero;
     double ranks = saving->hybrid ? auto_group(s, shape) : shape->replicas,
            times = held_times(&f, zero, ranks),
            experts = held_times(&f, zero, ranks / stage->expert_parallel);
     bool larger = saving->recompute == RECOMPUTE_FULL && s->r->fixed.recompute_unit > 1;
+    const struct plan_stage how = {.recompute = saving->recompute,
+                                   .recompute_modules = saving->recompute == RECOMPUTE_SELECTIVE
+                                                            ? s->r->fixed.recompute_modules
+                                                            : 0};
     struct least least = {0};
     double unit = 0;
     for (size_t i = 0; i < stage->ops; i++) {
@@ -203,12 +218,16 @@ static struct least stage_bytes(const struct auto_state *s, const struct auto_tr
         uint32_t of = again->unit[stage->op[i]];
         bool kept = of == 0 ? !larger : again->kept[stage->op[i]];
         double bytes = shape->microbatch_size * part.stash,
+               stash = bytes *
+                       (double)(op->stash_bytes - plan_part_again(&how, s->m, stage->op[i]).bytes),
                output = kept ? bytes * (double)op->output_bytes : 0;
+        if (how.recompute_modules > 0) /* what is not read again is not kept either */
+            output = fmin(output, bytes * (double)op->stash_bytes);
         if (i == 0 || of != again->unit[stage->op[i - 1]])
             unit = 0;
         least.own += (op->exchange_bytes > 0 ? experts : times) * (double)op->parameter_bytes *
                      part.parameters;
-        least.kept += holds * (of == 0 && kept ? bytes * (double)op->stash_bytes : output);
+        least.kept += holds * (of == 0 && kept ? stash : output);
         unit += of > 0 ? bytes * (double)op->stash_bytes - output : 0;
         least.unit = fmax(least.unit, unit);
     }

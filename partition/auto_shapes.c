@@ -195,8 +195,14 @@ static bool may_divide(const struct auto_state *s, uint32_t context)
            s->usual->searched && context <= s->t->n;
 }
 
-/* Shapes of `shards`, with sequence parallelism and without it, of sequences that are divided or not.
- * What is not given is left to exec/ as it can: it does not run sequence parallelism. */
+/* Can sequence parallelism be executed? Not of experts, nor of tokens that shards cannot divide. */
+static bool runs_by_tokens(const struct auto_state *s, uint32_t shards, uint32_t context)
+{
+    uint64_t tokens = s->m->tokens_per_sample > 1 ? (uint64_t)s->m->tokens_per_sample : 1;
+    return s->exchanged == 0 && tokens % ((uint64_t)shards * context) == 0;
+}
+
+/* Shapes of `shards`, with sequence parallelism and without it, of sequences that are divided or not. */
 static enum status add_shards(const struct auto_state *s, uint32_t shards, uint32_t context,
                               struct auto_shapes *all)
 {
@@ -209,11 +215,12 @@ static enum status add_shards(const struct auto_state *s, uint32_t shards, uint3
         .most_stages = partition_most_stages(s->m, shards, s->layers),
         .algorithm = &partition_balanced,
     };
-    bool may = shards > 1 && !s->r->executable;
+    bool runs = !s->r->executable || runs_by_tokens(s, shards, context);
     for (int sequence = 0; sequence <= 1; sequence++) {
         bool given = fixed->sequence_parallel || s->r->given.sequence_parallel;
         shape.sequence_parallel = sequence;
-        if (given ? fixed->sequence_parallel != sequence : sequence && !may)
+        if ((given ? fixed->sequence_parallel != sequence : sequence && shards == 1) ||
+            (sequence && shards > 1 && !runs))
             continue;
         PASS(add_sizes(s, shape, all));
     }

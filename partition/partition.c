@@ -199,6 +199,7 @@ static enum status fill_head(const struct partition_request *r, const char *algo
     p->zero_group = r->zero_group;
     p->bucket_bytes = r->bucket_bytes;
     p->reduce_dtype = r->reduce_dtype;
+    p->offload = r->offload;
     p->sequence_parallel = r->sequence_parallel;
     p->expert_imbalance = r->expert_imbalance > 1 ? r->expert_imbalance : 0;
     p->p2p_scatter = r->p2p_scatter && at_least_1(r->tensor_parallel) > 1;
@@ -274,6 +275,8 @@ static enum status fill_stages(const struct partition_request *r, size_t ops, co
         stage->recompute = r->recompute;
         stage->recompute_layers = r->recompute_layers;
         stage->recompute_unit = at_least_1(r->recompute_unit);
+        if (r->recompute == RECOMPUTE_SELECTIVE)
+            stage->recompute_modules = r->recompute_modules;
         for (uint32_t k = 0; k < stage->devices; k++)
             stage->device[k] = device_of(r, order, s, k / shards, k % shards);
     }

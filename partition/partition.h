@@ -49,8 +49,10 @@ struct partition_request {
     int64_t bucket_bytes;
     enum data_type reduce_dtype;
     bool sequence_parallel;
+    enum plan_offload offload;
     enum plan_recompute recompute;
     uint32_t recompute_layers, recompute_unit; /* 0 of the latter is as good as 1 */
+    uint32_t recompute_modules;                /* where it is selective */
     uint32_t microbatches, microbatch_size;
     const char *schedule, *optimizer;
     const char *model, *platform; /* names for the plan file */

@@ -20,6 +20,7 @@ static const struct figure_key parts[PARTS] = {
     [EXPOSED + FOR_TENSOR] = {"wait: tensor", "#CC79A7", 0},
     [EXPOSED + FOR_EXPERTS] = {"wait: experts", "#56B4E9", 0},
     [EXPOSED + FOR_CONTEXT] = {"wait: context", "#999933", 0},
+    [EXPOSED + FOR_HOST] = {"wait: host", "#882255", 0},
     [BUBBLE] = {"bubble", "#D9D9D9", 0},
 };
 

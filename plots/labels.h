@@ -1,6 +1,6 @@
-/* placement.h - where labels go so that they hide neither points nor each other. Private. */
-#ifndef PLOTS_PLACEMENT_H
-#define PLOTS_PLACEMENT_H
+/* labels.h - where labels go so that they hide neither points nor each other. Private. */
+#ifndef PLOTS_LABELS_H
+#define PLOTS_LABELS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -68,11 +68,23 @@ static void merge_flows(struct collective_shape *s)
     s->flows = kept;
 }
 
+/* Between a device and its host: nobody shares that way, so all of it is latency. */
+static enum status shape_copy(const struct device_type *type, int64_t bytes,
+                              struct collective_shape *out)
+{
+    *out = (struct collective_shape){.phases = 1};
+    PASS(ARRAY_NEW(out->phase, 1));
+    out->seconds = out->phase[0].latency_s = (double)bytes / device_host_Bps(type);
+    return STATUS_OK;
+}
+
 /* The algorithm's flows, over as many ways out of the nodes as the platform has. */
 static enum status shape(const struct collective_group *g, uint8_t kind, int64_t bytes,
                          const struct collective_options *options, struct collective_shape *out)
 {
     struct collective_options with = *options;
+    if (kind == OP_COPY)
+        return shape_copy(topology_type(g->topology, g->device[0]), bytes, out);
     if (with.nics == 0)
         with.nics = shared_nics(g);
     PASS(collective_shape_make(g, kind_of[kind], bytes, &with, out));

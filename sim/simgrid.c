@@ -11,7 +11,7 @@
 
 #include "sim/fluid.h"
 #include "sim/simgrid_module.h"
-#include "sim/simgrid_report.h"
+#include "sim/simgrid_answer.h"
 
 enum { PERIOD_MS = 200 };
 

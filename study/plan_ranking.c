@@ -291,6 +291,9 @@ static void put_candidate(struct json_writer *w, const struct auto_candidate *c,
     if (p->stage[0].recompute_layers)
         json_put_integer(w, "recompute_layers", p->stage[0].recompute_layers);
     json_put_string(w, "recompute", plan_recompute_names[p->stage[0].recompute]);
+    plan_put_modules(w, p->stage[0].recompute_modules);
+    if (p->offload)
+        json_put_string(w, "offload", plan_offload_names[p->offload]);
     json_put_bool(w, "sequence_parallel", p->sequence_parallel && p->stage[0].tensor_parallel > 1);
     json_put_integer(w, "bucket_bytes", p->bucket_bytes);
     json_put_string(w, "placement", placement_of(c));

@@ -73,6 +73,23 @@ static enum plan_recompute recompute_of(const struct arguments *a)
     return (enum plan_recompute)k;
 }
 
+static enum plan_offload offload_of(const struct arguments *a)
+{
+    size_t k = OFFLOAD_KINDS - 1;
+    while (k > 0 && (!a->offload || strcmp(a->offload, plan_offload_names[k]) != 0))
+        k--;
+    return (enum plan_offload)k;
+}
+
+/* Names that nobody knows were refused by check_together(). */
+static uint32_t modules_of(const struct arguments *a)
+{
+    uint32_t modules = 0;
+    bool known = a->recompute_modules && recompute_of(a) == RECOMPUTE_SELECTIVE &&
+                 plan_read_modules(a->recompute_modules, &modules) == STATUS_OK;
+    return known ? modules : 0;
+}
+
 struct rule {
     bool wrong;
     const char *message;
@@ -103,8 +120,12 @@ static enum status check_stages_together(const struct arguments *a,
          "already"},
         {a->p2p_scatter && whole, "--p2p-scatter needs --tensor-parallel of 2 or more"},
         {a->p2p_scatter && a->stages == 1, "--p2p-scatter needs --stages of 2 or more"},
-        {a->executable && (a->sequence_parallel || a->p2p_scatter),
-         "--executable: foreline run has neither --sequence-parallel nor --p2p-scatter"},
+        {a->executable && a->sequence_parallel && schedule && schedule->split,
+         "--executable: foreline run has no --sequence-parallel with split backwards"},
+        {a->executable && offload_of(a) != OFFLOAD_NONE,
+         "--executable: foreline run has no --offload"},
+        {a->executable && (modules_of(a) & (1u << MODULE_MOE_ACT | 1u << MODULE_MLA_UP_PROJ)),
+         "--executable: foreline run has no --recompute-modules moe_act and mla_up_proj"},
     };
     return first_wrong(rules, sizeof rules / sizeof *rules);
 }
@@ -117,8 +138,11 @@ static enum status check_together(const struct arguments *a, const struct partit
     const struct schedule *schedule = NULL;
     bool alone = a->replicas == 1 || (!a->replicas && al->cut),
          cut_by_hand = al == &partition_manual;
+    uint32_t modules;
     if (a->schedule)
         PASS(schedule_find(a->schedule, &schedule));
+    if (a->recompute_modules && plan_read_modules(a->recompute_modules, &modules) != STATUS_OK)
+        return error_context(STATUS_USAGE, "--recompute-modules");
     const struct rule rules[] = {
         {a->zero > 0 && alone, "--zero needs --replicas of 2 or more, over which it shards"},
         {a->zero_keep && a->zero != 3, "--zero-keep needs --zero 3, whose parameters it keeps"},
@@ -137,6 +161,8 @@ static enum status check_together(const struct arguments *a, const struct partit
          "--context-exchange needs --context-parallel of 2 or more"},
         {(a->recompute_layers || a->recompute_unit) && recompute_of(a) != RECOMPUTE_FULL,
          "--recompute-layers and --recompute-unit need --recompute full"},
+        {a->recompute_modules && recompute_of(a) != RECOMPUTE_SELECTIVE,
+         "--recompute-modules needs --recompute selective"},
         {a->chunks > 1 && schedule && !schedule->chunked,
          "--chunks and --schedule: this one gives every stage devices of its own"},
         {a->chunks > 0 && schedule && schedule->vee && a->chunks != 2,
@@ -264,9 +290,11 @@ struct partition_request plan_request(const struct arguments *a)
                                       .bucket_bytes = (int64_t)a->bucket_bytes,
                                       .reduce_dtype = reduce_dtype_of(a),
                                       .sequence_parallel = a->sequence_parallel,
+                                      .offload = offload_of(a),
                                       .recompute = recompute_of(a),
                                       .recompute_layers = (uint32_t)a->recompute_layers,
                                       .recompute_unit = (uint32_t)a->recompute_unit,
+                                      .recompute_modules = modules_of(a),
                                       .microbatches = (uint32_t)a->microbatches,
                                       .microbatch_size = (uint32_t)a->microbatch_size,
                                       .schedule = a->schedule,
@@ -299,6 +327,8 @@ static const char *stage_breaks(const struct plan_stage *s, const struct argumen
         return "recompute-layers";
     if (a->recompute_unit && s->recompute_unit != a->recompute_unit)
         return "recompute-unit";
+    if (a->recompute_modules && s->recompute_modules != modules_of(a))
+        return "recompute-modules";
     return NULL;
 }
 
@@ -322,6 +352,7 @@ const char *plan_breaks(const struct plan *p, const struct arguments *a)
          a->sequence_parallel && !(p->sequence_parallel && p->stage[0].tensor_parallel > 1)},
         {"expert-imbalance", a->expert_imbalance > 1 && !(p->expert_imbalance > 1)},
         {"p2p-scatter", a->p2p_scatter && !p->p2p_scatter},
+        {"offload", p->offload != offload_of(a)},
         {"context-exchange", a->context_exchange && p->context_exchange != exchange_of(a)},
         {"microbatches", a->microbatches && p->microbatches != a->microbatches},
         {"microbatch-size", a->microbatch_size && p->microbatch_size != a->microbatch_size},

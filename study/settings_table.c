@@ -127,6 +127,13 @@ const struct setting settings_table[] = {
      .help =
          "with --recompute full: layers that are recomputed together, from their input (else 1)",
      .least = 1, .most = MOST},
+    {"recompute-modules", TEXT(recompute_modules), PLAN_KEYS, "NAME,NAME", NULL,
+     .help = "with --recompute selective: these modules of layers, of core_attn, layernorm, "
+             "mla_up_proj, mlp, moe, moe_act, shared_experts (else what remembers much besides "
+             "its output)"},
+    {"offload", WORD(offload), PLAN_KEYS, "none|optimizer|activations|both", NULL,
+     .help = "what is in the host's memory: the optimizer's state, updated there, and activations "
+             "between forward and backward (else none)"},
     {"zero", NUMBER(zero), PLAN_KEYS, "0|1|2|3", NULL,
      .help = "shard optimizer state, gradients, parameters over replicas (auto: searched; else 0)"},
     {"zero-keep", FLAG(zero_keep), PLAN_KEYS, NULL, NULL,

@@ -57,6 +57,20 @@ static void print_memory(const struct measurement *m, FILE *out)
     }
 }
 
+/* What is offloaded. */
+static void print_host(const struct measurement *m, FILE *out)
+{
+    size_t most = 0;
+    double all = 0;
+    for (size_t r = 0; r < m->ranks; r++) {
+        most = m->rank[r].host_bytes > m->rank[most].host_bytes ? r : most;
+        all += (double)m->rank[r].host_bytes;
+    }
+    if (all > 0)
+        fprintf(out, "host        %s of rank %zu (%s) in its host's memory, %s of all ranks\n",
+                BYTES(m->rank[most].host_bytes), most, m->rank[most].name, BYTES(all));
+}
+
 /* Of several measured iterations; predictions have one. */
 static void print_spread(const struct measurement *m, FILE *out)
 {
@@ -131,6 +145,7 @@ static void print_summary(const struct measurement *m, double train_tokens, FILE
     print_speed(m, out);
     machine_print_training(&machine, train_tokens, out);
     print_memory(m, out);
+    print_host(m, out);
     if (*measurement_hardware(m, hardware))
         print_wrapped("GPUs", hardware, out);
     if (m->losses > 0)

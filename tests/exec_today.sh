@@ -43,16 +43,20 @@ for name in llama mixtral deepseek qwen3_moe gemma2; do
     losses >one
     for shape in "--stages 2" "--stages 4 --schedule gpipe" "--stages 2 --replicas 2" \
         "--stages 1 --replicas 4 --zero 3" "--stages 1 --tensor-parallel 2" \
-        "--stages 2 --replicas 2 --expert-parallel 2" "--stages 1 --replicas 4 --expert-parallel 4"; do
+        "--stages 1 --replicas 2 --tensor-parallel 2 --sequence-parallel --zero 3" \
+        "--stages 2 --tensor-parallel 2 --p2p-scatter" \
+        "--stages 2 --replicas 2 --expert-parallel 2" "--stages 1 --replicas 4 --expert-parallel 4" \
+        "--stages 1 --replicas 4 --expert-parallel 2 --zero 3"; do
         case "$name $shape" in
         llama*expert* | gemma2*expert*) continue ;; # no experts
         qwen3_moe*tensor*) continue ;;              # norms of heads are not divided
+        mixtral*sequence* | deepseek*sequence*) continue ;;
         esac
         plan $name $shape
         first=
         over=local
         case "$shape" in
-        *"--stages 2 --replicas 2"*) over=$transports ;;
+        *"--stages 2 --replicas 2"* | *scatter | *"--zero 3") over=$transports ;;
         esac
         for transport in $over; do
             hash=$(run --steps 10 --transport $transport)
@@ -78,17 +82,20 @@ auto() { # auto OPTIONS...: what --executable finds, into auto.out, and p.json
     "$tool" plan --algorithm auto --executable --model "$models/mixtral.json:tokens=32" \
         --platform laptop --batch 8 "$@" -o p.json >auto.out 2>&1
 }
-for given in "--zero 3" "--expert-parallel 2" "--schedule pipedream --stages 2"; do
+for given in "--zero 3" "--expert-parallel 2" "--expert-parallel 2 --zero 2" \
+    "--schedule pipedream --stages 2"; do
     auto $given || fail "auto $given: $(cat auto.out)"
     run --steps 1 --transport local >/dev/null
 done
-for given in "--context-parallel 2" "--expert-parallel 2 --zero 2" \
+for given in "--context-parallel 2" "--tensor-parallel 2 --sequence-parallel" \
     "--expert-parallel 2 --schedule pipedream"; do
     ! auto $given && grep -q "no plan of" auto.out || fail "auto $given: $(cat auto.out)"
 done
 
-plan mixtral --stages 1 --replicas 2 --expert-parallel 2 --zero 2
-refused 1 "experts on other ranks with ZeRO 2 or 3"
+plan mixtral --stages 1 --tensor-parallel 2 --sequence-parallel
+refused 1 "experts with sequence parallelism"
+plan llama --stages 2 --tensor-parallel 2 --sequence-parallel --schedule zb-h1
+refused 1 "sequence parallelism with split backwards"
 cat >latent.json <<'END'
 {"model_type": "deepseek_v3", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
  "vocab_size": 256, "q_lora_rank": 16, "kv_lora_rank": 16, "qk_nope_head_dim": 8,

@@ -1,8 +1,16 @@
 #!/bin/sh
 # Fail when a document links to a file that is not there, or names in backticks a file of one of our
 # folders that is not there; says where files of that name are. Results and decisions may name what
-# was there when they were written. Usage: lint_links.sh SOURCE_DIR
+# was there when they were written. Headers begin with their own name and are guarded by their path.
+# Usage: lint_links.sh SOURCE_DIR
 cd "$1" || exit 2
+headers=0
+for header in $(find core model topologies partition sim exec plots study cli -name '*.h'); do
+    name=$(sed -nE '1s#^/\* ([a-zA-Z0-9_]+\.h)[ :].*#\1#p' "$header")
+    [ -z "$name" ] || [ "$name" = "$(basename "$header")" ] || { echo "$header:1: begins with $name" && headers=1; }
+    guard=$(echo "$header" | tr 'a-z/.' 'A-Z__')
+    grep -qx "#ifndef $guard" "$header" || { echo "$header: no guard $guard" && headers=1; }
+done
 {
     find . \( -name build -o -name .git \) -prune -o -name '*.md' -print0 |
         xargs -0 grep -noHE '\]\([^)[:space:]]+\)' |
@@ -14,7 +22,7 @@ cd "$1" || exit 2
         sed -E 's/^(\.\/)?([^:]*):([0-9]+):`(.*)`$/\2 \3 code \4/'
 } |
     (
-        status=0
+        status=$headers
         while read -r file line kind target; do
             [ -n "$target" ] || continue # a place in the same file
             path=$target

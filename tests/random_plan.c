@@ -30,6 +30,17 @@ static void set_attention(struct model_op *o, int64_t bytes)
         o->attribute[o->attributes++] = (struct model_attribute){sample_text("heads"), 64};
 }
 
+/* A norm or a product of a layer's MLP, which may be made again by its module. */
+static void rename_op(struct model_op *o, bool norm, size_t layer)
+{
+    char name[24];
+    snprintf(name, sizeof name, norm ? "h.%zu.ln" : "h.%zu.mlp.fc", layer);
+    free(o->name);
+    free(o->kind);
+    o->name = sample_text(name);
+    o->kind = sample_text(norm ? "layernorm" : "linear");
+}
+
 struct model random_model(uint64_t *state)
 {
     struct model m = sample_chain(OPS, 0, 0, 0, 0);
@@ -55,6 +66,9 @@ struct model random_model(uint64_t *state)
         free(m.op[i].name);
         m.op[i].name = sample_text(name);
     }
+    for (size_t i = 1; layered && i + 2 < OPS && random_below(&own, 2);
+         i++) /* norms and products */
+        rename_op(&m.op[i], i % 2 == 1, (i - 1) / 2);
     if (random_below(state, 2) == 0) {
         m.op[OPS - 1].shares = 0;
         m.op[OPS - 1].shared_bytes = m.op[0].parameter_bytes;
@@ -153,6 +167,9 @@ struct plan random_plan(uint64_t *state, const struct model *m, uint32_t devices
         s->recompute = (enum plan_recompute)random_below(state, RECOMPUTE_KINDS);
         s->recompute_unit = 1 + random_below(&own, 3);
         s->recompute_layers = random_below(&own, 3);
+        uint64_t drawn = ~own;
+        if (s->recompute == RECOMPUTE_SELECTIVE)
+            s->recompute_modules = plan_modules_of(m) & random_below(&drawn, 1u << PLAN_MODULES);
         set_devices(s, &z, team, order);
     }
     free(order);

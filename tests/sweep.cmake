@@ -13,5 +13,5 @@ unit_test(pool LIBS study)
 foreach(part IN ITEMS killed shards ranks interrupted faults runs pages retried progress examples)
     add_test(NAME sweep.${part}
         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sweep.sh $<TARGET_FILE:foreline> ${part})
-    set_tests_properties(sweep.${part} PROPERTIES LABELS sweep TIMEOUT 400 SKIP_RETURN_CODE 77)
+    set_tests_properties(sweep.${part} PROPERTIES LABELS sweep TIMEOUT 1200 SKIP_RETURN_CODE 77)
 endforeach()

@@ -271,7 +271,8 @@ static void the_fit_of_an_exact_link_is_that_link(void **state)
     for (size_t pair = 0; pair < 3; pair++)
         for (size_t s = 0; s < little.sizes; s++)
             for (size_t r = 0; r < b.repeats; r++)
-                ways_of(&b, pair, s)[r] = latency_s + (double)small[s] / Bps;
+                ways_of(&b, pair, s)[r] =
+                    2 * (taken_of(&b, pair, s)[r] = latency_s / 2 + (double)small[s] / 2 / Bps);
     for (size_t sum = 0; sum < BENCH_SUMS; sum++) /* 2 (n - 1) steps of a third each, or half */
         for (size_t s = 0; s < little.sizes; s++)
             for (size_t k = 0; k < 3 * b.repeats; k++)
@@ -282,6 +283,8 @@ static void the_fit_of_an_exact_link_is_that_link(void **state)
         assert_true(fabs(c.pair[pair].latency_s / latency_s - 1) < 1e-9);
         assert_true(fabs(c.pair[pair].bandwidth_Bps / Bps - 1) < 1e-9);
     }
+    assert_true(fabs(c.topology.type->message_s / (latency_s / 2) - 1) < 1e-9);
+    assert_true(fabs(c.topology.type->message_Bps / (2 * Bps) - 1) < 1e-9);
     for (size_t k = 0; k < c.timings; k++)
         assert_true(fabs(c.timing[k].seconds / c.timing[k].model_s - 1) < 1e-9);
     assert_true(c.noise.spread.median == 0 && c.noise.spread.worst == 0);

@@ -13,16 +13,28 @@
 enum { OPS = 8 };
 
 /* A list of one rank: op k runs from start[k] to end[k]. */
-static void book(struct program_op *op, size_t n, double *start_s, double *end_s, double *sums_s)
+static void book_of(struct program_stage *stage, struct program_op *op, size_t n, double *start_s,
+                    double *end_s, double *sums_s)
 {
     size_t op_start[2] = {0, n};
-    const struct program p = {.ranks = 1, .op_start = op_start, .ops = n, .op = op};
+    const struct program p = {.ranks = 1,
+                              .op_start = op_start,
+                              .ops = n,
+                              .op = op,
+                              .stages = stage != NULL,
+                              .stage = stage};
     struct executor_step s = {.ops = n,
                               .op_start_s = start_s,
                               .op_end_s = end_s,
                               .sums_s = sums_s,
                               .exchanges_s = sums_s + n};
+    executor_book_context(&p, 0, &s);
     executor_book_sums(&p, 0, &s);
+}
+
+static void book(struct program_op *op, size_t n, double *start_s, double *end_s, double *sums_s)
+{
+    book_of(NULL, op, n, start_s, end_s, sums_s);
 }
 
 static void expect(const double *found, const double *wanted, size_t n)
@@ -80,6 +92,28 @@ static void of_sums_and_exchanges(void **state)
     expect(end, (const double[]){5, 7, 10, 16, 20}, 5);
 }
 
+/* Of 5 s in the forward 2 are scattering; of 11 s in the backward 4 are before it. */
+static void of_what_is_scattered_and_gathered(void **state)
+{
+    (void)state;
+    struct program_stage stage = {.sequence = true};
+    struct program_op op[OPS] = {
+        {.kind = OP_FORWARD},
+        {.kind = OP_REDUCESCATTER, .purpose = FOR_TENSOR},
+        {.kind = OP_ALLGATHER, .purpose = FOR_TENSOR},
+        {.kind = OP_ALLGATHER, .purpose = FOR_TENSOR, .backward = true},
+        {.kind = OP_BACKWARD, .purpose = FOR_TENSOR},
+        {.kind = OP_BACKWARD},
+        {.kind = OP_REDUCESCATTER, .purpose = FOR_TENSOR},
+        {.kind = OP_ALLGATHER, .purpose = FOR_TENSOR},
+    };
+    double start[OPS] = {0, 0, 0, 0, 10, 10}, end[OPS] = {10, 0, 0, 0, 10, 30},
+           sums[2 * OPS] = {5, 2, 3, 4, 0, 7, 1, 6};
+    book_of(&stage, op, OPS, start, end, sums);
+    expect(start, (const double[]){0, 5, 7, 10, 10, 14, 23, 24}, OPS);
+    expect(end, (const double[]){5, 7, 10, 14, 10, 23, 24, 30}, OPS);
+}
+
 /* Devices without sums of their own: the transport knows when the op was. */
 static void not_of_a_pass_without_any(void **state)
 {
@@ -99,6 +133,7 @@ int main(void)
         cmocka_unit_test(of_a_whole_pass),
         cmocka_unit_test(of_all_parts_of_a_pass),
         cmocka_unit_test(of_sums_and_exchanges),
+        cmocka_unit_test(of_what_is_scattered_and_gathered),
         cmocka_unit_test(not_of_a_pass_without_any),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -93,6 +93,9 @@ static void random_setup(uint64_t *state, const struct architecture *a, struct s
     s->recompute = random_below(state, RECOMPUTE_KINDS);
     s->recompute_layers = random_below(state, 3) == 0 ? 1 + random_below(state, 3) : 0;
     s->recompute_unit = s->recompute_layers == 0 && random_below(state, 3) == 0 ? 2 : 0;
+    if (s->recompute == RECOMPUTE_SELECTIVE && random_below(state, 2))
+        s->recompute_modules = random_below(state, 1u << PLAN_MODULES);
+    s->offload = random_below(state, 3) ? OFFLOAD_NONE : random_below(state, OFFLOAD_KINDS);
     s->sequence = random_below(state, 2);
     s->exchange = random_below(state, EXCHANGE_KINDS);
     s->optimizer = random_below(state, 8) == 0;
@@ -176,6 +179,7 @@ static void assert_same_stage(const struct plan_stage *a, const struct plan_stag
     assert_int_equal(a->recompute, b->recompute);
     assert_int_equal(a->recompute_layers, b->recompute_layers);
     assert_int_equal(a->recompute_unit, b->recompute_unit);
+    assert_int_equal(a->recompute_modules, b->recompute_modules);
 }
 
 /* `buckets`: the framework says their size. */
@@ -190,6 +194,7 @@ static void assert_same_plan(const struct plan *a, const struct plan *b, bool bu
     assert_int_equal(a->microbatches, b->microbatches);
     assert_int_equal(a->microbatch_size, b->microbatch_size);
     assert_int_equal(a->zero, b->zero);
+    assert_int_equal(a->offload, b->offload);
     assert_int_equal(a->zero_keep, b->zero_keep);
     assert_int_equal(a->zero_group, b->zero_group);
     assert_int_equal(a->sequence_parallel, b->sequence_parallel);

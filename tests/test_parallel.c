@@ -70,8 +70,10 @@ static void tensor_parallelism_divides_the_work_and_sums_activations(void **stat
                      (2 * MEGA / 4) * 2 + 2 * MEGA * 2 + MEGA + MEGA / 4);
     s.plan.sequence_parallel = true; /* the fourth op too works on a quarter of the tokens */
     assert_near(lowered_seconds(&s, NULL), 2 * (1e-3 + 1.5e-3 + 2e-3) + update(14 * MEGA), 1e-9);
+    /* all rows of row's output, for which gradients of the 8 MB that all shards have need more room: of
+     * every shard, since no op gathers its input whose gradient would be scattered */
     assert_int_equal(program_peak(&s.program, 0, NULL) - program_static_bytes(&s.program.rank[0]),
-                     2 * MEGA + 2 * MEGA / 4);
+                     2 * MEGA + 2 * MEGA / 4 + 4 * 8 * MEGA);
     lowered_free(&s);
 }
 
@@ -173,6 +175,28 @@ static void buckets_are_summed_while_the_backward_runs(void **state)
     s.topology.type[0].slowdown = 0;
     s.plan.bucket_bytes = 9 * MEGA; /* two and two */
     assert_near(lowered_seconds(&s, NULL), 8e-3 + 32e-3 + update(32 * MEGA), 1e-9);
+    lowered_free(&s);
+}
+
+/* A message of 1 MB takes 0.1 + 1 ms of the compute beside it: F1 of the first stage sends F0's output and
+ * receives B0's gradient, B0 sends F1's and receives B1's; B0 of the second receives F1's input, F1 sends
+ * B0's gradient. Times in ms: first F0 0-2, F1 2-6.2, B0 11.1-17.3, B1 18.2-22.2; second F0 3-5, B0
+ * 5-10.1, F1 10.1-13.2, B1 13.2-17.2. A bucket of 16 MB goes round two ranks in 4 messages of 8 MB. */
+static void messages_take_time_from_the_compute_beside_them(void **state)
+{
+    (void)state;
+    struct lowered s = set_up(2, 1, 1, 2);
+    assert_near(lowered_seconds(&s, NULL), 20e-3 + update(16 * MEGA), 1e-9);
+    s.topology.type[0].message_s = 0.1e-3;
+    s.topology.type[0].message_Bps = 1e9;
+    assert_near(lowered_seconds(&s, NULL), 22.2e-3 + update(16 * MEGA), 1e-9);
+    lowered_free(&s);
+    s = set_up(1, 2, 1, 2);
+    s.plan.bucket_bytes = 9 * MEGA;
+    s.topology.type[0].message_s = 0.1e-3;
+    s.topology.type[0].message_Bps = 1e9; /* what the last sum takes nobody computes beside */
+    assert_near(lowered_seconds(&s, NULL), 4e-3 + 8e-3 + 4 * 8.1e-3 + 16e-3 + update(32 * MEGA),
+                1e-9);
     lowered_free(&s);
 }
 
@@ -330,6 +354,7 @@ int main(void)
         cmocka_unit_test(zero_shards_state_then_gradients_then_parameters),
         cmocka_unit_test(zero_moves_the_bytes_that_it_must),
         cmocka_unit_test(buckets_are_summed_while_the_backward_runs),
+        cmocka_unit_test(messages_take_time_from_the_compute_beside_them),
         cmocka_unit_test(experts_are_spread_over_neighbouring_replicas),
         cmocka_unit_test(recomputation_trades_stashes_for_a_second_forward),
         cmocka_unit_test(folding_changes_nothing_when_replicas_are_alike),

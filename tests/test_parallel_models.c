@@ -23,7 +23,8 @@ static void configurations_match_one_process(void **state)
 {
     (void)state;
     static const char *const same[] = {
-        "pp=2", "pp=4 gpipe", "pp=2 full", "pp=2 selective", "pp=2 zb-h1",
+        "pp=2",           "pp=4 gpipe", "pp=2 full",
+        "pp=2 selective", "pp=2 zb-h1", "pp=2 core_attn,layernorm",
     };
     static const char *const close[] = {
         "dp=4", "pp=2 dp=2", "dp=2 zero=1 bucket=10000", "dp=2 zero=2", "dp=4 zero=3",
@@ -39,11 +40,29 @@ static void configurations_over_shards_match_one_process(void **state)
 {
     (void)state;
     static const char *const how[] = {
-        "tp=2", "pp=2 dp=2 tp=2", "tp=2 full", "tp=2 selective", "dp=2 tp=2 zero=3",
+        "tp=2",           "pp=2 dp=2 tp=2",   "tp=2 full",
+        "tp=2 selective", "dp=2 tp=2 zero=3", "tp=2 core_attn,layernorm",
     };
     for (size_t k = 0; k < CONFIGURATIONS; k++)
         if (strncmp(configurations[k], "qwen3_moe", 9) != 0) /* norms of heads are not divided */
             COMPARE(configurations[k], how, 1e-5);
+}
+
+/* What shards leave whole, by tokens; experts see whole tensors. */
+static void configurations_by_tokens_match_one_process(void **state)
+{
+    (void)state;
+    static const char *const how[] = {
+        "tp=2 sequence",
+        "pp=2 tp=2 sequence full",
+        "dp=2 tp=2 sequence zero=3",
+        "pp=2 dp=2 tp=2 sequence bucket=10000 selective",
+        "dp=2 tp=2 cp=2 sequence zero=2",
+    };
+    static const char *const dense[] = {"llama.json:tokens=16", "gemma2.json:tokens=16",
+                                        "gemma2.json:tokens=16,flash=0"};
+    for (size_t k = 0; k < sizeof dense / sizeof *dense; k++)
+        COMPARE(dense[k], how, 1e-5);
 }
 
 static void experts_over_replicas_match_one_process(void **state)
@@ -58,8 +77,23 @@ static void experts_over_replicas_match_one_process(void **state)
         "dp=4 ep=2 zero=1",
         "dp=2 ep=2 zero=1",
         "dp=4 ep=2 bucket=10000",
+        "dp=2 ep=2 zero=2",
+        "dp=4 ep=2 zero=2",
+        "dp=2 ep=2 zero=3",
+        "dp=4 ep=2 zero=3",
+        "dp=4 ep=2 zero=3 kept",
+        "dp=4 ep=2 zero=3 bucket=2000",
+        "dp=4 ep=2 zero=2 bucket=2000",
+        "dp=4 ep=2 zero=3 bucket=1073741824",
+        "dp=4 ep=2 zero=3 full",
+        "dp=2 ep=2 zero=3 kept full",
+        "pp=2 dp=4 ep=2 zero=3 selective",
+        "dp=4 tp=2 ep=2 zero=3",
+        "pp=2 dp=4 ep=2 zero=2 zb-h1",
+        "pp=2 dp=2 ep=2 zero=3 zb-h1",
         "dp=2 ep=2 full",
         "dp=2 ep=2 selective",
+        "dp=2 ep=2 moe",
         "pp=2 dp=2 ep=2 zb-h1",
         "pp=4 dp=2 ep=2 chunks=2 dualpipe-v",
         "pp=4 dp=2 ep=2 chunks=2 dualpipe",
@@ -68,6 +102,8 @@ static void experts_over_replicas_match_one_process(void **state)
     COMPARE("mixtral.json:tokens=16", how, 1e-5);
     compare("qwen3_moe.json:tokens=16", how, 1, 1e-5);
     compare("qwen3_moe.json:tokens=16", how + 2, 2, 1e-5);
+    compare("qwen3_moe.json:tokens=16", how + 10, 2, 1e-5);
+    compare("deepseek.json:tokens=16", how + 8, 6, 1e-5);
 }
 
 /* Replicas that share sequences: causal and bidirectional attention, fixed and rotary positions,
@@ -96,6 +132,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(configurations_match_one_process),
         cmocka_unit_test(configurations_over_shards_match_one_process),
+        cmocka_unit_test(configurations_by_tokens_match_one_process),
         cmocka_unit_test(experts_over_replicas_match_one_process),
         cmocka_unit_test(context_parallel_runs_match_one_process),
     };

@@ -28,6 +28,32 @@ static void tensor_parallel_runs_match_one_process(void **state)
     COMPARE(bert, how, 1e-5);
 }
 
+/* What shards leave whole is divided by tokens: gathered for products, scattered behind them. */
+static void sequence_parallel_runs_match_one_process(void **state)
+{
+    (void)state;
+    static const char *const how[] = {
+        "tp=2 sequence",
+        "tp=4 sequence",
+        "pp=2 tp=2 sequence",
+        "tp=2 sequence full",
+        "tp=2 sequence selective",
+        "pp=2 tp=2 sequence full unit=2 gpipe",
+        "dp=2 tp=2 sequence",
+        "dp=2 tp=2 sequence bucket=5000",
+        "dp=2 tp=2 sequence zero=1 bucket=5000",
+        "dp=2 tp=2 sequence zero=2",
+        "dp=2 tp=2 sequence zero=3 full",
+        "pp=2 dp=2 tp=2 sequence zero=3 kept",
+        "pp=4 tp=2 sequence chunks=2 interleaved",
+        "dp=2 tp=2 cp=2 sequence",
+        "pp=2 dp=2 tp=2 cp=2 sequence zero=1 alltoall",
+    };
+    COMPARE(gpt, how, 1e-5);
+    compare(tied, how, 11, 1e-5);
+    compare(bert, how, 6, 1e-5);
+}
+
 static void data_parallel_runs_match_one_process(void **state)
 {
     (void)state;
@@ -103,14 +129,40 @@ static void what_is_made_again_has_the_same_bits(void **state)
 {
     (void)state;
     static const char *const how[] = {
-        "pp=2 full",          "pp=2 selective",  "pp=2 full layers=1",
-        "pp=2 full unit=100", "pp=3 full gpipe",
+        "pp=2 full",
+        "pp=2 selective",
+        "pp=2 full layers=1",
+        "pp=2 full unit=100",
+        "pp=3 full gpipe",
+        "pp=2 core_attn",
+        "pp=2 mlp",
+        "pp=2 layernorm",
+        "pp=3 layernorm,mlp gpipe",
+        "pp=2 core_attn,layernorm",
     };
     COMPARE(gpt, how, 0);
     COMPARE(tied, how, 0);
 }
 
-/* ZeRO 1 divides the work of data parallelism, ZeRO 3 that of ZeRO 2: bit for bit. */
+/* Two ways each, of which the second does the same with less: bit for bit. */
+static void compare_pairs(const char *spec, const char *const *how, size_t n)
+{
+    struct model m = {0};
+    assert_int_equal(zoo_build(spec, &m), STATUS_OK);
+    for (size_t k = 0; k < n; k += 2) {
+        struct trained a, b;
+        const struct partition_request less = request_of(how[k]), more = request_of(how[k + 1]);
+        train(&m, how[k], &less, STEPS, &a);
+        train(&m, how[k + 1], &more, STEPS, &b);
+        if (distance(&a, &b) != 0)
+            fail_msg("%s: '%s' is %g from '%s'", spec, how[k + 1], distance(&a, &b), how[k]);
+        trained_free(&a);
+        trained_free(&b);
+    }
+    model_free(&m);
+}
+
+/* ZeRO 1 divides the work of data parallelism, ZeRO 3 that of ZeRO 2. */
 static void sharding_changes_no_bits(void **state)
 {
     (void)state;
@@ -118,18 +170,34 @@ static void sharding_changes_no_bits(void **state)
         "pp=2 dp=2",        "pp=2 dp=2 zero=1",        "pp=2 dp=2 zero=2",
         "pp=2 dp=2 zero=3", "dp=4 zero=2 bucket=9000", "dp=4 zero=3 bucket=9000 kept",
     };
-    struct model m = {0};
-    assert_int_equal(zoo_build(gpt, &m), STATUS_OK);
-    for (size_t k = 0; k < sizeof how / sizeof *how; k += 2) {
-        struct trained a, b;
-        const struct partition_request less = request_of(how[k]), more = request_of(how[k + 1]);
-        train(&m, how[k], &less, STEPS, &a);
-        train(&m, how[k + 1], &more, STEPS, &b);
-        assert_true(distance(&a, &b) == 0);
-        trained_free(&a);
-        trained_free(&b);
-    }
-    model_free(&m);
+    compare_pairs(gpt, how, sizeof how / sizeof *how);
+}
+
+/* Tensors that shards send in parts and gather are those that they would send whole. */
+static void messages_in_parts_have_the_same_bits(void **state)
+{
+    (void)state;
+    static const char *const how[] = {
+        "pp=2 tp=2",
+        "pp=2 tp=2 scatter",
+        "pp=2 tp=4",
+        "pp=2 tp=4 scatter",
+        "pp=3 tp=2 gpipe full",
+        "pp=3 tp=2 gpipe full scatter",
+        "pp=2 dp=2 tp=2 zero=3",
+        "pp=2 dp=2 tp=2 zero=3 scatter",
+        "pp=4 tp=2 chunks=2 interleaved",
+        "pp=4 tp=2 chunks=2 interleaved scatter",
+        "pp=2 tp=2 zb-h1",
+        "pp=2 tp=2 zb-h1 scatter",
+        "pp=4 tp=2 chunks=2 dualpipe-v",
+        "pp=4 tp=2 chunks=2 dualpipe-v scatter",
+        "pp=2 dp=2 tp=2 cp=2",
+        "pp=2 dp=2 tp=2 cp=2 scatter",
+    };
+    compare_pairs(gpt, how, sizeof how / sizeof *how);
+    compare_pairs(tied, how, 2);
+    compare_pairs(bert, how, 4);
 }
 
 /* Without flush: one stage updates after every microbatch like a stream of small steps. With two
@@ -193,12 +261,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensor_parallel_runs_match_one_process),
+        cmocka_unit_test(sequence_parallel_runs_match_one_process),
         cmocka_unit_test(data_parallel_runs_match_one_process),
         cmocka_unit_test(fsdp_runs_match_one_process),
         cmocka_unit_test(hybrid_runs_match_one_process),
         cmocka_unit_test(stages_in_a_v_have_the_same_bits),
         cmocka_unit_test(what_is_made_again_has_the_same_bits),
         cmocka_unit_test(sharding_changes_no_bits),
+        cmocka_unit_test(messages_in_parts_have_the_same_bits),
         cmocka_unit_test(without_flush_it_learns),
         cmocka_unit_test(sums_in_bf16_change_little),
     };

@@ -36,20 +36,24 @@ static void send_example(bool flat)
     static double flop[] = {1e6, 1e9}, flops[] = {2e9, 3e10};
     static struct topology_rate rate[] = {{"linear.forward", 2, flop, flops}};
     static struct device_type type[] = {
-        {"fast",
-         3e12,
-         4e11,
-         5000000000,
-         7 << 20,
-         6e-6,
-         0.25,
-         8,
-         1,
-         rate,
-         {[DATA_bf16] = 4.5e12},
-         700,
-         2.5},
-        {"slow", 1e9, 1e10, 1 << 20, 0, 0, 0, 0, 0, NULL, {0}, 0, 0}};
+        {.name = "fast",
+         .flops = 3e12,
+         .memory_Bps = 4e11,
+         .memory_bytes = 5000000000,
+         .framework_bytes = 7 << 20,
+         .launch_s = 6e-6,
+         .slowdown = 0.25,
+         .message_s = 3e-5,
+         .message_Bps = 2e9,
+         .nics = 8,
+         .rates = 1,
+         .rate = rate,
+         .peak = {[DATA_bf16] = 4.5e12},
+         .watts = 700,
+         .price_per_hour = 2.5,
+         .host_Bps = 24e9,
+         .host_memory_Bps = 51e9},
+        {.name = "slow", .flops = 1e9, .memory_Bps = 1e10, .memory_bytes = 1 << 20}};
     static struct topology_tier tier[] = {{"near", 1e-6, 1e11}, {"far", 0, 1e9}};
     static const uint32_t tier_of[3][3] = {{0, 1, 0}, {1, 0, 0}, {1, 1, 0}};
     static struct topology_link link[] = {{"up", 1e9, false}, {"bus", 2e9, true}};
@@ -99,9 +103,10 @@ static void brings_a_topology_over_unchanged(void **state)
     assert_float_equal(type->memory_Bps, 4e11, 0);
     assert_int_equal(type->memory_bytes, 5000000000);
     assert_float_equal(type->launch_s, 6e-6, 0);
-    assert_true(type->slowdown == 0.25);
+    assert_true(type->slowdown == 0.25 && type->message_s == 3e-5 && type->message_Bps == 2e9);
     assert_true(type->peak[DATA_bf16] == 4.5e12 && type->watts == 700 &&
-                type->price_per_hour == 2.5);
+                type->price_per_hour == 2.5 && type->host_Bps == 24e9 &&
+                type->host_memory_Bps == 51e9);
     assert_string_equal(type->rate[0].kind, "linear.forward");
     assert_float_equal(type->rate[0].flops[1], 3e10, 0);
     assert_string_equal(topology_between(&t, 0, 1)->name, "far");

@@ -45,20 +45,23 @@ static void build(struct machine *m)
     *m = (struct machine){
         .flop = {1e3, 1234567.89, 1.23456789e12},
         .flops = {5e9, 4.0625e10, 3.14159265e11},
-        .type = {{"core <1> & \"2\"",
-                  5.4321e10,
-                  1.28e10,
-                  ((int64_t)1 << 33) + 1,
-                  (int64_t)3 << 20,
-                  1.5e-6,
-                  0.125,
-                  0,
-                  2,
-                  NULL,
-                  {0, 2e10, 0, 8.5e10, 8.5e10, 1.7e11},
-                  350.5,
-                  1.25},
-                 {"gpu", 1.2e13, 9e11, (int64_t)1 << 34, 0, 0, 0, 0, 0, NULL, {0}, 0, 0}},
+        .type = {{.name = "core <1> & \"2\"",
+                  .flops = 5.4321e10,
+                  .memory_Bps = 1.28e10,
+                  .memory_bytes = ((int64_t)1 << 33) + 1,
+                  .framework_bytes = (int64_t)3 << 20,
+                  .launch_s = 1.5e-6,
+                  .slowdown = 0.125,
+                  .message_s = 2.5e-5,
+                  .message_Bps = 3.75e9,
+                  .rates = 2,
+                  .peak = {0, 2e10, 0, 8.5e10, 8.5e10, 1.7e11},
+                  .watts = 350.5,
+                  .price_per_hour = 1.25},
+                 {.name = "gpu",
+                  .flops = 1.2e13,
+                  .memory_Bps = 9e11,
+                  .memory_bytes = (int64_t)1 << 34}},
         .tier = {{"memory", 0, 9.87654321e9},
                  {"loopback+nic", 3.70000001e-5, 4.1e9},
                  {"slow & far", 1e-3, 1.25e8}},
@@ -99,6 +102,8 @@ static void assert_same_type(const struct device_type *got, const struct device_
     assert_int_equal(got->framework_bytes, expected->framework_bytes);
     assert_same(got->launch_s, expected->launch_s);
     assert_same(got->slowdown, expected->slowdown);
+    assert_same(got->message_s, expected->message_s);
+    assert_same(got->message_Bps, expected->message_Bps);
     for (size_t k = 0; k < DATA_TYPES; k++)
         assert_same(got->peak[k], expected->peak[k]);
     assert_same(got->watts, expected->watts);

@@ -165,6 +165,9 @@ static void check_platforms(const struct engine *engine, double tolerance, size_
     size_t folded = 0, both = 0;
     for (size_t k = 0; k < sizeof platform / sizeof *platform; k++) {
         struct setup s = {.topology = generated(platform[k]), .tolerance = tolerance};
+        s.topology.type[0].message_s =
+            k % 2 ? 2e-6 : 0; /* every other takes messages from compute */
+        s.topology.type[0].message_Bps = k % 2 ? 1e11 : 0;
         for (size_t i = 0; i < n; i++) {
             struct measurement a = {0}, b = {0};
             next_plan(&s, &seed, i);

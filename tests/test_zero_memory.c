@@ -22,7 +22,13 @@
 #include "tests/mesh.h"
 #include "tests/sample.h"
 
-enum { STEPS = 2, MOST_OPS = 128, PIPELINES = 40, BOOKKEEPING = 32 << 10 /* B of a rank */ };
+enum {
+    STEPS = 2,
+    MOST_OPS = 128,
+    PIPELINES = 40,
+    SHARDS = 40,
+    BOOKKEEPING = 32 << 10 /* B of a rank */
+};
 
 struct trained {
     const struct model *model;
@@ -40,12 +46,14 @@ struct trained {
 struct spread {
     uint32_t replicas, zero;
     enum plan_recompute recompute;
-    uint32_t recompute_layers, recompute_unit, group;
+    uint32_t recompute_layers, recompute_unit, recompute_modules, group;
     bool keep;
     int64_t bucket_bytes;
     const char *schedule;
     uint32_t teams, chunks, microbatch_size;
     enum data_type reduce_dtype;
+    uint32_t shards;
+    bool sequence, scatter;
 };
 
 static uint32_t some(uint32_t n)
@@ -67,7 +75,8 @@ static void note_peak(struct trained *t, const struct executor *e)
 static enum status note(struct trained *t, const struct executor *e)
 {
     note_peak(t, e);
-    for (uint32_t op = 0; op < t->model->n && e->program->stages == 1; op++) {
+    for (uint32_t op = 0;
+         op < t->model->n && e->program->stages == 1 && e->program->stage[0].shards == 1; op++) {
         uint8_t own[DIGEST];
         PASS(e->device->digest(e->device_self, op, own));
         if (t->known[op] && memcmp(own, t->digest[op], DIGEST) != 0)
@@ -120,8 +129,12 @@ static enum status lower(const struct model *m, const struct spread *how, struct
                                               .recompute = how->recompute,
                                               .recompute_layers = how->recompute_layers,
                                               .recompute_unit = how->recompute_unit,
+                                              .recompute_modules = how->recompute_modules,
                                               .bucket_bytes = how->bucket_bytes,
                                               .schedule = how->schedule,
+                                              .tensor_parallel = how->shards,
+                                              .sequence_parallel = how->sequence,
+                                              .p2p_scatter = how->scatter,
                                               .reduce_dtype = how->reduce_dtype,
                                               .model = "m",
                                               .platform = "p",
@@ -162,11 +175,13 @@ static enum status train(const struct model *m, const struct spread *how, struct
 static void check_peak(const char *spec, const struct spread *how, const struct trained *t)
 {
     double ratio = (double)t->measured / (double)t->predicted;
-    print_message("%s, %u x %u, %u chunks, ZeRO %u, %s, recompute %d, bucket %lld: measured %lld, "
-                  "predicted %lld, ratio %.3f, furthest rank %.3f\n",
-                  spec, some(how->teams), how->replicas, some(how->chunks), how->zero,
-                  how->schedule, (int)how->recompute, (long long)how->bucket_bytes,
-                  (long long)t->measured, (long long)t->predicted, ratio, t->furthest);
+    print_message(
+        "%s, %u x %u x %u%s%s, %u chunks, ZeRO %u, %s, recompute %d, bucket %lld: measured %lld, "
+        "predicted %lld, ratio %.3f, furthest rank %.3f\n",
+        spec, some(how->teams), how->replicas, some(how->shards), how->sequence ? " by tokens" : "",
+        how->scatter ? " in parts" : "", some(how->chunks), how->zero, how->schedule,
+        (int)how->recompute, (long long)how->bucket_bytes, (long long)t->measured,
+        (long long)t->predicted, ratio, t->furthest);
     assert_true(ratio > 0.9 && ratio < 1.1);
     assert_true(t->furthest < 0.1);
 }
@@ -237,6 +252,10 @@ static void recomputation_changes_no_bit(void **state)
     (void)state;
     static const struct spread ways[] = {
         {.recompute = RECOMPUTE_SELECTIVE},
+        {.recompute = RECOMPUTE_SELECTIVE, .recompute_modules = 1u << MODULE_LAYERNORM},
+        {.recompute = RECOMPUTE_SELECTIVE,
+         .recompute_modules = 1u << MODULE_LAYERNORM | 1u << MODULE_CORE_ATTN | 1u << MODULE_MLP},
+        {.recompute = RECOMPUTE_SELECTIVE, .recompute_modules = 1u << MODULE_MLP},
         {.recompute = RECOMPUTE_FULL},
         {.recompute = RECOMPUTE_FULL, .recompute_unit = 2},
         {.recompute = RECOMPUTE_FULL, .recompute_unit = 100},
@@ -253,6 +272,9 @@ static void recomputation_changes_no_bit(void **state)
             if (zoo_build(specs[k], &m) != STATUS_OK || train(&m, &how, &before) != STATUS_OK)
                 fail_msg("%s: %s", specs[k], error_message());
             for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+                if (ways[i].recompute_modules & ~plan_modules_of(&m) ||
+                    (zero == 3 && ways[i].recompute_modules & 1u << MODULE_LAYERNORM))
+                    continue; /* no such layers, or refused */
                 how = ways[i];
                 how.replicas = 2;
                 how.zero = zero;
@@ -297,21 +319,47 @@ static struct spread any_pipeline(char spec[96])
     how.zero = how.replicas > 1 ? draw(4) : 0;
     if (!s->split && draw(2))
         how.recompute = (enum plan_recompute)draw(RECOMPUTE_KINDS);
+    if (how.recompute == RECOMPUTE_SELECTIVE && !strncmp(spec, "gpt", 3))
+        how.recompute_modules =
+            (how.teams * 7 + how.replicas * 3 + how.microbatch_size) &
+            (1u << MODULE_CORE_ATTN | 1u << MODULE_LAYERNORM | 1u << MODULE_MLP);
     how.keep = how.microbatch_size == 2;
     how.recompute_unit = how.microbatch_size;
     how.recompute_layers = how.chunks * how.replicas % 3;
     return how;
 }
 
-static void pipelines_hold_what_is_predicted(void **state)
+/* Shards, with what they leave whole divided by tokens or not; up to eight ranks. */
+static struct spread any_shards(char spec[96])
 {
-    (void)state;
-    srand(13);
-    for (int done = 0; done < PIPELINES;) {
+    struct spread how = {.teams = 1 + draw(2),
+                         .replicas = 1 + draw(2),
+                         .shards = 2 + 2 * draw(2),
+                         .sequence = draw(4) > 0,
+                         .schedule = draw(2) ? "1f1b" : "gpipe",
+                         .microbatch_size = 1U << draw(3),
+                         .bucket_bytes = draw(3) ? 0 : 1 << 16,
+                         .recompute = (enum plan_recompute)draw(RECOMPUTE_KINDS),
+                         .recompute_unit = 1 + draw(2)};
+    how.teams = how.replicas * how.shards > MESH_RANKS / 2 ? 1 : how.teams;
+    how.zero = how.replicas > 1 ? draw(4) : 0;
+    how.scatter = how.teams > 1 && !how.sequence;
+    if (draw(4) == 0)
+        snprintf(spec, 96, "bert-base:layers=%u,hidden=64,heads=4,tokens=%u,vocabulary=1024",
+                 2 + draw(4), 32U << draw(2));
+    else
+        snprintf(spec, 96, "gpt-tiny:layers=%u,hidden=%u,heads=4,tokens=%u,tied=%u", 2 + draw(6),
+                 64U << draw(2), 32U << draw(2), draw(2));
+    return how;
+}
+
+static void draw_pipelines(struct spread (*any)(char spec[96]), int n)
+{
+    for (int done = 0; done < n;) {
         char spec[96];
         struct model m = {0};
         struct trained t;
-        struct spread how = any_pipeline(spec);
+        struct spread how = any(spec);
         if (zoo_build(spec, &m) != STATUS_OK)
             fail_msg("%s: %s", spec, error_message());
         enum status st = train(&m, &how, &t);
@@ -324,6 +372,20 @@ static void pipelines_hold_what_is_predicted(void **state)
     }
 }
 
+static void pipelines_hold_what_is_predicted(void **state)
+{
+    (void)state;
+    srand(13);
+    draw_pipelines(any_pipeline, PIPELINES);
+}
+
+static void shards_hold_what_is_predicted(void **state)
+{
+    (void)state;
+    srand(29);
+    draw_pipelines(any_shards, SHARDS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -331,6 +393,7 @@ int main(void)
         cmocka_unit_test(so_they_are_with_recomputation_and_buckets),
         cmocka_unit_test(recomputation_changes_no_bit),
         cmocka_unit_test(pipelines_hold_what_is_predicted),
+        cmocka_unit_test(shards_hold_what_is_predicted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,6 +56,12 @@ static void pass_exchange(void *self, enum op_purpose purpose, enum op_kind kind
     s->to->exchange(s->to->self, purpose, kind, data, n);
 }
 
+static void pass_move(void *self, enum layer_move how, enum element e, void *data, size_t n)
+{
+    const struct observed_sum *s = self;
+    s->to->move(s->to->self, how, e, data, n);
+}
+
 static void pass_failure(void *self, enum status st)
 {
     const struct observed_sum *s = self;
@@ -74,7 +80,7 @@ static enum status observe_compute(void *self, uint32_t step, const struct progr
         observed->moved[sum] = 0;
     if (sum < p->ops)
         observed->step_of[sum] = step;
-    const struct layer_reduction to = {&mine, observe_sum, pass_exchange, pass_failure};
+    const struct layer_reduction to = {&mine, observe_sum, pass_exchange, pass_move, pass_failure};
     return device_cpu.compute(self, step, op, &to);
 }
 
@@ -109,8 +115,10 @@ static enum status observe_gathered(void *self, const struct program_op *op)
         s++;
     const struct stage_bucket *b = &s->share.bucket[op->part > 0 ? op->part - 1 : 0];
     pthread_mutex_lock(&observed->mutex);
-    for (size_t k = b->low; k < b->high && st == STATUS_OK; k++)
-        st = show(observed, s, &s->layout.op[k]);
+    bool there = s->share.reshards && s->state.gathered == (op->part > 0 ? op->part : 1);
+    for (size_t k = b->low; k < b->high && st == STATUS_OK && there; k++)
+        if (!s->layout.op[k].alone)
+            st = show(observed, s, &s->layout.op[k]);
     pthread_mutex_unlock(&observed->mutex);
     return st;
 }
@@ -146,9 +154,9 @@ static enum status train_rank(struct actor *a, void *transport_self)
     for (size_t s = 0; s < c->stages && st == STATUS_OK; s++) {
         t->buckets =
             c->stage[s].share.buckets > t->buckets ? c->stage[s].share.buckets : t->buckets;
-        size_t n = c->stage[s].share.zero < 3 ? c->stage[s].layout.n : 0;
-        for (size_t k = 0; k < n && st == STATUS_OK; k++)
-            st = show(t, &c->stage[s], &c->stage[s].layout.op[k]);
+        for (size_t k = 0; k < c->stage[s].layout.n && st == STATUS_OK; k++)
+            if (!c->stage[s].share.reshards || c->stage[s].layout.op[k].alone)
+                st = show(t, &c->stage[s], &c->stage[s].layout.op[k]);
     }
     pthread_mutex_unlock(&t->mutex);
 out:
@@ -184,6 +192,12 @@ struct partition_request request_of(const char *how)
             continue;
         if (strcmp(w, "kept") == 0)
             r.zero_keep = true;
+        else if (strcmp(w, "scatter") == 0)
+            r.p2p_scatter = true;
+        else if (strcmp(w, "sequence") == 0)
+            r.sequence_parallel = true;
+        else if (plan_read_modules(w, &r.recompute_modules) == STATUS_OK)
+            r.recompute = RECOMPUTE_SELECTIVE;
         else if (is_one(w, plan_recompute_names, RECOMPUTE_KINDS, &k))
             r.recompute = (enum plan_recompute)k;
         else if (is_one(w, plan_exchange_names, EXCHANGE_KINDS, &k))

@@ -26,8 +26,9 @@ struct trained {
 
 /* "pp=2 dp=4 zero=3 kept full zb-h1": a request from NAME=NUMBER of pp (stages), dp (replicas), tp, cp
  * and ep (shards, replicas that share sequences, that experts are spread over), chunks, zero, group,
- * bucket (bytes), layers and unit (of full recomputation); of kept, a recomputation, an exchange of
- * context parallelism and a schedule, whose names are their own. Without: one rank, 1f1b. */
+ * bucket (bytes), layers and unit (of full recomputation); of kept, scatter (messages in parts), sequence
+ * (parallelism), a recomputation, an exchange of context parallelism and a schedule, whose names are
+ * their own. Without: one rank, 1f1b. */
 struct partition_request request_of(const char *how);
 
 /* Trains for `steps` and checks that every parameter was seen, the same to the bit on all ranks that

@@ -112,6 +112,7 @@ values() { # NAME TYPE WORDS
             { [ "$1" = schedules ] && echo "gpipe 1f1b,gpipe" || echo "1,2 2 4"; } && return ;;
         *-score) echo ../in/split.json && return ;;
         *-explain) echo ../in/p.json && return ;;
+        *-recompute-modules) echo "mlp core_attn,layernorm" && return ;;
         *-split-at) echo "h0.ln2 h1.linear" && return ;;
         *-machines) echo "2 2,2" && return ;;
         *-bandwidth) echo "1e6 1e5,1e4" && return ;;

@@ -18,8 +18,16 @@
  *           3.2.2
  *   nic     one port a GPU: DGX A100 200 Gb/s, DGX H100, H200, B200, GB200 NVL72 and MI300X servers
  *           400 Gb/s, GH200 in Alps 200 Gb/s; V100: 100 Gb/s, as DGX-2 has for each two; RTX and
- * CPU 25 Gb/s, assumed pcie    [NCCL-bw] 12 GB/s for 3.0 x16, doubled with each generation since;
- * GH200 and GB200: of the port, as 5.0 */
+ *           CPU 25 Gb/s, assumed
+ *   pcie    [NCCL-bw] 12 GB/s for 3.0 x16, doubled with each generation since; GH200 and GB200: of the
+ *           port, as 5.0
+ *   host    GH200, GB200: data sheets, NVLink-C2C of 900 GB/s both ways together, which two GPUs of
+ *           a GB200 share; the others' PCIe
+ *   host memory: channels x data rate of the CPUs in the vendor's server, by its GPUs. DGX-2
+ *           2 x 6 x DDR4-2666 for 16; DGX-1 2 x 4 x DDR4-2400 for 8; DGX A100 2 x 8 x DDR4-3200;
+ *           DGX H100, H200 (and H800) 2 x 8 x DDR5-4800; DGX B200 2 x 8 x DDR5-5600; servers of 8
+ *           MI300X 2 x 12 x DDR5-4800; Grace: 512 GB/s of LPDDR5X, for one and for two; RTX: two
+ *           channels of DDR4-3200 and DDR5-5600, assumed */
 enum { GIB_SHIFT = 30 };
 
 /* Nominal FLOP/s in units of 1e12; 0: the device has no such products. */
@@ -30,29 +38,29 @@ enum { GIB_SHIFT = 30 };
 
 const struct gpu gpus[] = {
     {"V100", "V100-SXM3-32GB", PEAKS(15.7, 0, 125, 0), 83e12, INT64_C(32) << GIB_SHIFT, 900e9,
-     120e9, 12.5e9, 12e9},
+     120e9, 12.5e9, 12e9, 0, 16e9},
     {"A100", "A100-SXM4-80GB", PEAKS(19.5, 156, 312, 0), 268e12, INT64_C(80) << GIB_SHIFT, 2039e9,
-     240e9, 25e9, 24e9},
+     240e9, 25e9, 24e9, 0, 51.2e9},
     {"H100", "H100-SXM5-80GB", PEAKS(67, 494.5, 989, 1979), 792e12, INT64_C(80) << GIB_SHIFT,
-     3350e9, 370.8e9, 50e9, 48e9},
+     3350e9, 370.8e9, 50e9, 48e9, 0, 76.8e9},
     {"H800", "H800-SXM5-80GB", PEAKS(67, 494.5, 989, 1979), 792e12, INT64_C(80) << GIB_SHIFT,
-     3350e9, 160e9, 50e9, 48e9},
+     3350e9, 160e9, 50e9, 48e9, 0, 76.8e9},
     {"H200", "H200-SXM5-141GB", PEAKS(67, 494.5, 989, 1979), 792e12, INT64_C(141000000000), 4800e9,
-     370.8e9, 50e9, 48e9},
+     370.8e9, 50e9, 48e9, 0, 76.8e9},
     {"B200", "B200-SXM6-180GB", PEAKS(75, 1125, 2250, 4500), 1745e12, INT64_C(180000000000), 7700e9,
-     721.8e9, 50e9, 48e9},
+     721.8e9, 50e9, 48e9, 0, 89.6e9},
     {"GB200", "GB200-186GB", PEAKS(80, 1250, 2500, 5000), 1822e12, INT64_C(186000000000), 8000e9,
-     721.8e9, 50e9, 48e9},
+     721.8e9, 50e9, 48e9, 225e9, 256e9},
     {"GH200", "GH200-96GB", PEAKS(67, 494.5, 989, 1979), 828.6e12, INT64_C(96) << GIB_SHIFT, 4000e9,
-     450e9, 25e9, 48e9},
+     450e9, 25e9, 48e9, 450e9, 512e9},
     {"MI300X", "MI300X-192GB", PEAKS(163.4, 653.7, 1307, 2614), 668.4e12, INT64_C(192000000000),
-     5300e9, 448e9, 50e9, 48e9},
+     5300e9, 448e9, 50e9, 48e9, 0, 115.2e9},
     {"RTX3090", "RTX-3090-24GB", PEAKS(35.6, 35.6, 71, 0), 57e12, INT64_C(24) << GIB_SHIFT, 936e9,
-     24e9, 3.125e9, 24e9},
+     24e9, 3.125e9, 24e9, 0, 51.2e9},
     {"RTX4090", "RTX-4090-24GB", PEAKS(82.6, 82.6, 165.2, 330.3), 132e12, INT64_C(24) << GIB_SHIFT,
-     1008e9, 24e9, 3.125e9, 24e9},
+     1008e9, 24e9, 3.125e9, 24e9, 0, 89.6e9},
     {"V100-FP32", "V100-SXM2-16GB", PEAKS(15.7, 0, 0, 0), 12e12, INT64_C(16) << GIB_SHIFT, 900e9,
-     120e9, 12.5e9, 12e9},
+     120e9, 12.5e9, 12e9, 0, 19.2e9},
     {"CPU",
      "core",
      {[DATA_fp32] = 67e9},
@@ -61,7 +69,9 @@ const struct gpu gpus[] = {
      12.8e9,
      4e9,
      3.125e9,
-     12e9},
+     12e9,
+     0,
+     12.8e9},
 };
 #undef PEAKS
 const size_t gpus_n = sizeof gpus / sizeof *gpus;

@@ -14,10 +14,12 @@ struct gpu {
     double peak[DATA_TYPES]; /* nominal, dense matrix products; 0: none, or as wide a one's */
     double flops;            /* attained by the best product measured: of bf16, if it has that */
     int64_t memory_bytes;
-    double memory_Bps; /* nominal */
-    double nvlink_Bps; /* attained into an NVSwitch, all links together */
-    double nic_Bps;    /* nominal, of the port that each GPU has in the vendor's server */
-    double pcie_Bps;   /* attained */
+    double memory_Bps;      /* nominal */
+    double nvlink_Bps;      /* attained into an NVSwitch, all links together */
+    double nic_Bps;         /* nominal, of the port that each GPU has in the vendor's server */
+    double pcie_Bps;        /* attained */
+    double host_Bps;        /* to its host's memory; 0: as PCIe */
+    double host_memory_Bps; /* nominal, of the vendor's server, shared by its GPUs */
 };
 
 extern const struct gpu gpus[];

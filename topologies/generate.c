@@ -236,8 +236,11 @@ void put_gpu_properties(FILE *to, const struct gpu *gpu)
             "    <prop id=\"type\" value=\"%s\"/>\n"
             "    <prop id=\"memory\" value=\"%lldB\"/>\n"
             "    <prop id=\"memory_bandwidth\" value=\"%.12gBps\"/>\n"
-            "    <prop id=\"launch_overhead\" value=\"5us\"/>\n",
-            gpu->type, (long long)gpu->memory_bytes, gpu->memory_Bps);
+            "    <prop id=\"launch_overhead\" value=\"5us\"/>\n"
+            "    <prop id=\"host_bandwidth\" value=\"%.12gBps\"/>\n"
+            "    <prop id=\"host_memory_bandwidth\" value=\"%.12gBps\"/>\n",
+            gpu->type, (long long)gpu->memory_bytes, gpu->memory_Bps,
+            gpu->host_Bps > 0 ? gpu->host_Bps : gpu->pcie_Bps, gpu->host_memory_Bps);
     for (size_t k = 1; k < DATA_TYPES; k++) /* fp16's is bf16's */
         if (gpu->peak[k] > 0 && k != DATA_fp16)
             fprintf(to, "    <prop id=\"%s\" value=\"%.12gf\"/>\n", data_type_peaks[k],

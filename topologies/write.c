@@ -71,12 +71,21 @@ static void put_device(FILE *f, const struct topology *t, uint32_t i)
         if (type->peak[k] > 0 && k != DATA_fp16)
             fprintf(f, "      <prop id=\"%s\" value=\"%.9gf\"/>\n", data_type_peaks[k],
                     type->peak[k]);
+    if (type->host_Bps > 0)
+        fprintf(f, "      <prop id=\"host_bandwidth\" value=\"%.9gBps\"/>\n", type->host_Bps);
+    if (type->host_memory_Bps > 0)
+        fprintf(f, "      <prop id=\"host_memory_bandwidth\" value=\"%.9gBps\"/>\n",
+                type->host_memory_Bps);
     if (type->watts > 0)
         fprintf(f, "      <prop id=\"watts\" value=\"%.9g\"/>\n", type->watts);
     if (type->price_per_hour > 0)
         fprintf(f, "      <prop id=\"price_per_hour\" value=\"%.9g\"/>\n", type->price_per_hour);
     if (type->slowdown > 0)
         fprintf(f, "      <prop id=\"slowdown\" value=\"%.9g\"/>\n", type->slowdown);
+    if (type->message_s > 0)
+        fprintf(f, "      <prop id=\"message_overhead\" value=\"%.9gs\"/>\n", type->message_s);
+    if (type->message_Bps > 0)
+        fprintf(f, "      <prop id=\"message_bandwidth\" value=\"%.9gBps\"/>\n", type->message_Bps);
     for (size_t k = 0; k < type->rates; k++)
         put_rate(f, &type->rate[k]);
     fputs("    </host>\n", f);

@@ -26,6 +26,9 @@ static void add_sum(const struct sum *u, struct lowering_calls *calls, int64_t b
  *   divided loss      three fp32 numbers of each row and shard, in the forward
  *   experts           tokens to their experts and back, each twice when the forward is recomputed;
  *                     parts are as long as those of the busiest rank
+ * With sequence parallelism what is reduced is scattered over the shards, and what it is the gradient of,
+ * or has as gradient, is gathered in the other pass: inputs of column-parallel ops forward, gradients of
+ * outputs of row-parallel ones backward (Korthikanti et al., MLSys 2023, section 4.2.2).
  * */
 static void add_calls(struct sum *u, uint32_t op, const struct cost_part *part)
 {
@@ -35,9 +38,11 @@ static void add_calls(struct sum *u, uint32_t op, const struct cost_part *part)
     bool twice = u->l->shape.unit[op] > 0; /* the forward runs in the backward too */
     int64_t parts = u->split.context_parallel;
     if (u->split.tensor_parallel > 1 && o->tensor == TENSOR_ROW) {
-        add_sum(u, &u->c.forward_sum, samples * o->output_bytes / parts);
+        int64_t out = samples * o->output_bytes / parts;
+        add_sum(u, &u->c.forward_sum, out);
+        sum_add_call(&u->c.backward_gather, 1, out, out);
         if (twice)
-            add_sum(u, &u->c.backward_sum, samples * o->output_bytes / parts);
+            add_sum(u, &u->c.backward_sum, out);
     }
     /* a loss over divided classes: every shard tells what it has of each row, three numbers */
     bool last = m->out_start[op] == m->out_start[op + 1];
@@ -45,15 +50,22 @@ static void add_calls(struct sum *u, uint32_t op, const struct cost_part *part)
         int64_t rows = samples * (int64_t)(m->tokens_per_sample > 1 ? m->tokens_per_sample : 1);
         int64_t bytes = 3 * 4 * rows / parts * u->split.tensor_parallel;
         sum_add_call(&u->c.forward_sum, 1, bytes, bytes);
+        sum_add_call(&u->c.forward_gather, 1, bytes, bytes);
         if (twice)
             sum_add_call(&u->c.backward_sum, 1, bytes, bytes);
+        if (twice)
+            sum_add_call(&u->c.backward_gather, 1, bytes, bytes);
     }
     for (size_t k = m->in_start[op]; k < m->in_start[op + 1]; k++)
         in += m->op[m->in[k]].output_bytes;
     /* experts: both products in one op */
     bool column = o->tensor == TENSOR_COLUMN || (o->tensor == TENSOR_ROW && o->exchange_bytes > 0);
-    if (u->split.tensor_parallel > 1 && column && in > 0)
+    if (u->split.tensor_parallel > 1 && column && in > 0) {
         add_sum(u, &u->c.backward_sum, samples * in / parts);
+        sum_add_call(&u->c.forward_gather, 1, samples * in / parts, 0);
+        if (twice)
+            sum_add_call(&u->c.backward_gather, 1, samples * in / parts, 0);
+    }
     if (u->split.expert_parallel > 1 && o->exchange_bytes > 0) {
         int64_t shards = u->split.sequence_parallel ? u->split.tensor_parallel : 1;
         int64_t bytes =
@@ -61,6 +73,16 @@ static void add_calls(struct sum *u, uint32_t op, const struct cost_part *part)
         sum_add_call(&u->c.forward_experts, 2, bytes, bytes);
         sum_add_call(&u->c.backward_experts, twice ? 4 : 2, bytes, bytes);
     }
+}
+
+double sum_again(const struct sum *u, uint32_t op, double forward_s)
+{
+    if (u->l->shape.unit[op] > 0)
+        return forward_s;
+    struct plan_part part = plan_part_again(u->s, u->l->model, op);
+    return part.flop > 0
+               ? cost_again(u->l->model, u->type, op, &part, u->l->plan->microbatch_size, &u->split)
+               : 0;
 }
 
 /* An op's seconds and bytes. A backward in two halves: the gradients of the weights are one of the
@@ -76,8 +98,7 @@ static void add_op(struct sum *u, uint32_t op)
     c->forward_s += cost.forward_s;
     c->backward_s += cost.backward_s;
     c->update_s += cost.update_s;
-    if (u->l->shape.unit[op] > 0)
-        c->recompute_s += cost.forward_s;
+    c->recompute_s += sum_again(u, op, cost.forward_s);
     if (o->sparse) /* an embedding: nothing comes before it */
         c->weight_s += cost.backward_s;
     else if (o->parameter_bytes + o->shared_bytes > 0)
@@ -103,6 +124,8 @@ static enum status finish(struct sum *u)
     c->input_s = c->backward_s - c->weight_s;
     sum_mean(&c->forward_sum);
     sum_mean(&c->backward_sum);
+    sum_mean(&c->forward_gather);
+    sum_mean(&c->backward_gather);
     sum_mean(&c->forward_experts);
     sum_mean(&c->backward_experts);
     PASS(sum_make_buckets(u));

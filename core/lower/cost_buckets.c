@@ -193,6 +193,7 @@ static void add_seconds(struct sum *u, const struct cutting *how)
                     u->l->plan->optimizer, &u->split);
         at->seconds += cost.backward_s;
         at->forward_s += cost.forward_s;
+        at->seconds += unit_at(u, k) > 0 ? 0 : sum_again(u, u->s->op[k], 0);
         bool made_again = unit_at(u, k) > 0 && !at->gradients.again;
         again_s += made_again ? cost.forward_s : 0;
         sum_add_context(u, u->s->op[k], &cost, made_again ? &again : NULL, &at->context);
@@ -252,8 +253,9 @@ enum status sum_make_buckets(struct sum *u)
     uint32_t zero = lowering_zero(u->l, u->stage);
     struct cutting how = {.most = MAX_BUCKETS,
                           .layers = zero == 3 && p->bucket_bytes == 0,
-                          .nested = lowering_reshards(u->l, u->stage) &&
-                                    u->s->recompute == RECOMPUTE_FULL};
+                          .nested =
+                              lowering_reshards(u->l, u->stage) &&
+                              (u->s->recompute == RECOMPUTE_FULL || u->s->recompute_modules > 0)};
     c->units = zero >= 2 && !u->l->schedule->split && c->weight_bytes > 0;
     c->overlapped = p->bucket_bytes > 0 && u->s->replicas > 1 && zero < 2 &&
                     !u->l->schedule->split && !u->l->schedule->asynchronous &&

@@ -49,28 +49,77 @@ static int64_t kept_of(const struct sum *u, const struct model_op *o, const stru
            sum_scaled(stash - rows, part->stash / u->split.tensor_parallel);
 }
 
-/* What a microbatch keeps of an op between its forward and its backward, and what is made again a unit
- * at a time (plan_units()), without what is kept of it. Halves of backwards: what a product with
- * weights has as gradient of its output waits for the second half. */
+/* What the op and its consumers need of it in a backward, of a microbatch, */
+static int64_t stash_of(const struct sum *u, uint32_t op, const struct cost_part *part)
+{
+    return u->l->plan->microbatch_size * kept_of(u, &u->l->model->op[op], part) +
+           sum_swapped(u, op);
+}
+
+/* and what of it stays from the forward on, the rest being made again. Units of layers keep what the
+ * next layer's forward needs, modules what a backward does. */
+static int64_t stays_of(const struct sum *u, uint32_t op, const struct cost_part *part)
+{
+    const struct lowering *l = u->l;
+    const struct model_op *o = &l->model->op[op];
+    int64_t samples = l->plan->microbatch_size, stash = stash_of(u, op, part),
+            output = samples * sum_scaled(o->output_bytes, part->stash);
+    if (l->shape.unit[op] == 0) {
+        struct plan_part again = plan_part_again(u->s, l->model, op);
+        double share = part->stash;
+        if (o->exchange_bytes > 0 && o->tensor == TENSOR_ROW) /* inside of experts: divided */
+            share = 1.0 / u->split.tensor_parallel / u->split.context_parallel;
+        return stash - samples * sum_scaled(again.bytes, share);
+    }
+    if (!l->shape.kept[op])
+        return 0;
+    return u->s->recompute_modules > 0 && stash < output ? stash : output;
+}
+
+/* Halves of backwards: what a product with weights has as gradient of its output waits for the second
+ * half. */
 static void add_stash(struct sum *u, uint32_t op, const struct cost_part *part)
 {
-    struct lowering_cost *c = &u->c;
     const struct model_op *o = &u->l->model->op[op];
-    uint32_t unit = u->l->shape.unit[op];
-    int64_t samples = u->l->plan->microbatch_size,
-            stash = samples * kept_of(u, o, part) + sum_swapped(u, op),
-            output = samples * sum_scaled(o->output_bytes, part->stash);
     if (u->l->schedule->split && is_product(u->l->model, o))
-        c->stash_bytes += output;
-    if (unit == 0) {
-        c->stash_bytes += stash;
-        return;
+        u->c.stash_bytes += u->l->plan->microbatch_size * sum_scaled(o->output_bytes, part->stash);
+    u->c.stash_bytes += stays_of(u, op, part);
+}
+
+/* Most bytes at once of what a backward makes again (plan_needs()): each from when it is needed to its
+ * own op's backward. */
+static enum status made_again(const struct sum *u, int64_t *most)
+{
+    enum status st;
+    struct arena scratch = {0};
+    size_t n = u->s->ops, *needed;
+    uint32_t *unit;
+    bool *kept;
+    int64_t *bytes, *begins, held = 0;
+    *most = 0;
+    TRY(ARENA_NEW(&scratch, needed, n));
+    TRY(ARENA_NEW(&scratch, unit, n));
+    TRY(ARENA_NEW(&scratch, kept, n));
+    TRY(ARENA_NEW(&scratch, bytes, n));
+    TRY(ARENA_NEW(&scratch, begins, n));
+    for (size_t k = 0; k < n; k++) {
+        unit[k] = u->l->shape.unit[u->s->op[k]];
+        kept[k] = u->l->shape.kept[u->s->op[k]];
     }
-    int64_t kept = u->l->shape.kept[op] ? output : 0;
-    c->stash_bytes += kept;
-    u->unit_bytes = (unit == u->unit ? u->unit_bytes : 0) + stash - kept;
-    u->unit = unit;
-    c->scratch_bytes = u->unit_bytes > c->scratch_bytes ? u->unit_bytes : c->scratch_bytes;
+    plan_needs(u->s, u->l->model, unit, kept, needed);
+    for (size_t k = 0; k < n; k++) {
+        struct cost_part part = cost_part(&u->l->model->op[u->s->op[k]], &u->split);
+        bytes[k] = stash_of(u, u->s->op[k], &part) - stays_of(u, u->s->op[k], &part);
+        begins[needed[k]] += bytes[k];
+    }
+    for (size_t k = n; k-- > 0;) {
+        held += begins[k];
+        *most = held > *most ? held : *most;
+        held -= bytes[k];
+    }
+out:
+    arena_free(&scratch);
+    return st;
 }
 
 /* What op adds to the stage's memory: its parameters, with a copy of what it borrows from another
@@ -119,6 +168,7 @@ static int64_t sharded(const struct sum *u, int64_t replicated_bytes, int64_t ex
 static void shard(struct sum *u, const struct cost_memory *factor)
 {
     struct lowering_cost *c = &u->c;
+    c->updated_bytes = c->weight_bytes;
     uint32_t zero = lowering_zero(u->l, u->stage);
     int64_t all = c->weight_bytes, dense = c->replicated_bytes, experts = c->expert_bytes;
     if (zero >= 1)
@@ -126,10 +176,22 @@ static void shard(struct sum *u, const struct cost_memory *factor)
     if (zero >= 2)
         c->gradient_bytes =
             u->flight_bytes + sharded(u, dense * factor->gradients, experts * factor->gradients);
+    if (zero >= 1)
+        c->updated_bytes = sharded(u, dense, experts);
     if (zero >= 1 && all > 0)
-        c->update_s *= (double)sharded(u, dense, experts) / (double)all;
+        c->update_s *= (double)c->updated_bytes / (double)all;
     if (lowering_reshards(u->l, u->stage))
         c->weight_bytes = sharded(u, dense, experts);
+}
+
+/* The state and the update are the host's, which is given gradients in the model's numbers. */
+static void offload_state(struct sum *u)
+{
+    struct lowering_cost *c = &u->c;
+    c->host_bytes = c->state_bytes + c->updated_bytes;
+    c->state_bytes = 0;
+    c->update_s =
+        cost_host_update(u->l->model, u->type, u->l->plan->optimizer, (double)c->updated_bytes);
 }
 
 /* Of gradients of so many bytes, what is summed where that is narrower than they are: a copy. */
@@ -146,9 +208,12 @@ static void add_flight(struct sum *u, uint32_t zero, int64_t gradients)
 {
     struct lowering_cost *c = &u->c;
     int64_t most = 0, gathered = 0;
+    /* experts that no other replica has are neither reduced nor gathered */
+    bool shared = u->s->replicas > u->split.expert_parallel;
     for (size_t b = 0; b < c->buckets; b++) {
         const struct lowering_bucket *at = &c->bucket[b];
-        int64_t own = c->buckets > 1 ? at->gradients.bytes + at->expert_bytes : c->weight_bytes;
+        int64_t own = c->buckets > 1 ? at->gradients.bytes + (shared ? at->expert_bytes : 0)
+                                     : c->weight_bytes - (shared ? 0 : c->expert_bytes);
         most = own > most ? own : most;
         own += c->buckets > 1 ? at->borrowed_bytes : 0;
         gathered = own > gathered ? own : gathered;
@@ -223,20 +288,52 @@ static void add_received(struct sum *u)
     u->c.stash_bytes += bytes;
 }
 
+/* Sequence parallelism: tensors that shards make whole for a product have one place, in which gradients of
+ * the parameters that all of them have are summed, too, a bucket's at a time: or, in a stage whose
+ * backward has not both halves of a sum, gathered. */
+static int64_t whole_rows(const struct sum *u)
+{
+    const struct model *m = u->l->model;
+    const struct lowering_cost *c = &u->c;
+    bool sums = c->backward_sum.count > 0 && c->backward_gather.count > 0;
+    int64_t most = 0, copies = sums ? 1 : u->split.tensor_parallel, own = 0;
+    if (!u->split.sequence_parallel)
+        return 0;
+    for (size_t k = u->s->ops, b = 0; k-- > 0;) {
+        const struct model_op *o = &m->op[u->s->op[k]];
+        bool column = o->tensor == TENSOR_COLUMN;
+        int64_t rows = o->tensor == TENSOR_ROW ? o->output_bytes : 0;
+        for (size_t e = m->in_start[u->s->op[k]]; e < m->in_start[u->s->op[k] + 1] && column; e++)
+            rows += m->op[m->in[e]].output_bytes;
+        rows = rows * u->l->plan->microbatch_size / u->split.context_parallel;
+        own += o->tensor == TENSOR_WHOLE ? o->parameter_bytes : 0;
+        most = rows > most ? rows : most;
+        most = own * copies > most ? own * copies : most;
+        if (k == c->bucket[b].gradients.low) {
+            b++;
+            own = 0;
+        }
+    }
+    return most;
+}
+
 enum status sum_finish_memory(struct sum *u)
 {
     const struct lowering *l = u->l;
     struct lowering_cost *c = &u->c;
     struct cost_memory factor = cost_memory(l->plan->optimizer, l->model->element_bytes);
     uint32_t zero = lowering_zero(l, u->stage);
-    int64_t gradients, whole = c->weight_bytes; /* before they are sharded */
+    int64_t gradients, again, whole = c->weight_bytes; /* before they are sharded */
     add_received(u);
     c->gradient_bytes = whole * factor.gradients;
     c->state_bytes = whole * factor.state;
     PASS(gradients_of_outputs(u, &gradients));
-    c->scratch_bytes += gradients + u->context_bytes + u->experts_bytes;
+    PASS(made_again(u, &again));
+    c->scratch_bytes += again + gradients + u->context_bytes + u->experts_bytes + whole_rows(u);
     add_flight(u, zero, factor.gradients);
     shard(u, &factor);
+    if (l->plan->offload & OFFLOAD_OPTIMIZER)
+        offload_state(u);
     c->gradient_bytes += u->tied_bytes * factor.gradients; /* apart from their owner's till then */
     if (zero < 2 && u->s->replicas > 1)
         c->gradient_bytes += copied(u, whole);

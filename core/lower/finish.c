@@ -2,7 +2,8 @@
  *   1. ZeRO 1: tied weights, as long as their gradients are whole
  *   2. without ZeRO, or with ZeRO 1: gradients over the replicas, unless buckets have seen to it
  *   3. tied weights otherwise: ALLREDUCE over the stages that hold a copy
- *   4. UPDATE of every stage
+ *   4. UPDATE of every stage; on the host if its state is there, between COPYs of gradients and of
+ *      parameters
  *   5. ZeRO 1, 2: ALLGATHER of the parameters that the replicas have updated
  * Without flush every backward has had its reduction and its update: nothing is left. */
 #include "core/lower/lowering.h"
@@ -23,6 +24,8 @@ static enum status append_sum(struct lowering_list *list, struct program_op op, 
     PASS(list_depend_beside(list));
     if (list->scattered)
         PASS(list_depend(list, list->scattered - 1));
+    if (list->raised && op.purpose == FOR_SHARDS)
+        PASS(list_depend(list, list->raised - 1));
     list->scattered = position + 1;
     return STATUS_OK;
 }
@@ -88,16 +91,49 @@ enum status lowering_update(struct lowering *l, uint32_t rank, uint32_t stage, u
     return STATUS_OK;
 }
 
+/* Offloaded state: the rank's gradients go to its host, when they are summed. */
+static enum status lower_gradients(struct lowering *l, uint32_t rank, uint32_t stage,
+                                   const struct lowering_cost *cost)
+{
+    struct lowering_list *list = &l->replay.list[rank];
+    struct program_op op = list_collective(OP_COPY, FOR_HOST, stage, PROGRAM_NONE,
+                                           l->groups.host[0][rank], cost->updated_bytes);
+    if (op.bytes == 0)
+        return STATUS_OK;
+    PASS(append_sum(list, op, newest(list)));
+    return list->summed ? list_depend(list, list->summed - 1) : STATUS_OK;
+}
+
+/* And the parameters come back from there. */
+static enum status raise_parameters(struct lowering *l, uint32_t rank, uint32_t stage,
+                                    const struct lowering_cost *cost)
+{
+    struct lowering_list *list = &l->replay.list[rank];
+    struct program_op op = list_collective(OP_COPY, FOR_HOST, stage, PROGRAM_NONE,
+                                           l->groups.host[1][rank], cost->updated_bytes);
+    uint32_t position;
+    op.backward = true;
+    if (op.bytes == 0)
+        return STATUS_OK;
+    PASS(list_append(list, &op, &position));
+    PASS(list_depend(list, list->compute[0] - 1));
+    list->raised = position + 1;
+    return STATUS_OK;
+}
+
 /* ZeRO 1 and 2: every replica has updated its part of the parameters; now all need all, a call for each
  * bucket that has any. */
 static enum status spread_parameters(struct lowering *l, uint32_t rank, uint32_t stage,
                                      const struct lowering_cost *cost)
 {
     uint32_t team = l->shape.team_of[stage],
-             shard = (rank - l->shape.first_rank[team]) % lowering_shards(l, team), calls = 0;
+             shard = (rank - l->shape.first_rank[team]) % lowering_shards(l, team), calls = 0,
+             experts = 0;
     struct lowering_list *list = &l->replay.list[rank];
-    for (size_t b = 0; b < cost->buckets; b++)
+    for (size_t b = 0; b < cost->buckets; b++) {
         calls += cost->bucket[b].gradients.bytes > 0;
+        experts += l->plan->zero == 2 && cost->bucket[b].expert_bytes > 0;
+    }
     struct program_op op =
         list_collective(OP_ALLGATHER, FOR_SHARDS, stage, PROGRAM_NONE,
                         lowering_sharing(l, team, rank, shard), cost->replicated_bytes);
@@ -106,8 +142,8 @@ static enum status spread_parameters(struct lowering *l, uint32_t rank, uint32_t
     if (op.peer != PROGRAM_NONE && op.bytes > 0)
         PASS(append_sum(list, op, newest(list)));
     op.peer = l->groups.same[rank];
-    op.count = 1;
-    op.bytes = cost->expert_bytes;
+    op.count = experts > 0 ? experts : 1; /* of ZeRO 1 in one piece */
+    op.bytes = cost->expert_bytes / op.count;
     if (op.peer != PROGRAM_NONE && op.bytes > 0)
         PASS(append_sum(list, op, newest(list)));
     return STATUS_OK;
@@ -144,7 +180,9 @@ static enum status reduce(struct lowering *l, uint32_t rank, uint32_t stage,
 static enum status update(struct lowering *l, uint32_t rank, uint32_t stage,
                           const struct lowering_cost *cost)
 {
-    return lowering_update(l, rank, stage, PROGRAM_NONE, cost);
+    PASS(lowering_update(l, rank, stage, PROGRAM_NONE, cost));
+    bool offloaded = l->plan->offload & OFFLOAD_OPTIMIZER;
+    return offloaded ? raise_parameters(l, rank, stage, cost) : STATUS_OK;
 }
 
 /* The stage of this team that has the owner or, else, a borrower. */
@@ -187,6 +225,8 @@ enum status lowering_finish(struct lowering *l)
         PASS(for_each_stage(l, reduce));
     if (l->plan->zero != 1)
         PASS(tie(l));
+    if (l->plan->offload & OFFLOAD_OPTIMIZER)
+        PASS(for_each_stage(l, lower_gradients));
     PASS(for_each_stage(l, update));
     if (l->plan->zero == 1 || l->plan->zero == 2)
         PASS(for_each_stage(l, spread_parameters));

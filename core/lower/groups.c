@@ -5,6 +5,7 @@
  *   context   neighbouring replicas that share their sequences
  *   same      replicas with the same part of the experts
  *   near, far hybrid sharding: replicas among which parts are spread; replicas with the same parts
+ *   host      every rank, with its host's memory
  *   ties      the teams that hold a copy of one weight, for every replica and shard
  * A folded program has one rank of each class of a team in each group, but all of its devices. The
  * groups of a kind are gone through as if the program were whole, class by class: the first one has
@@ -44,11 +45,11 @@ static enum status add_copy(struct lowering_grouping *g, uint32_t replica, size_
 
 /* End the group, of one replica or (PROGRAM_NONE) of several; *id is PROGRAM_NONE when nobody would
  * communicate in it, or it is a copy. */
-static enum status close_group(struct lowering *l, uint32_t replica, uint32_t *id)
+static enum status close_group_of(struct lowering *l, size_t least, uint32_t replica, uint32_t *id)
 {
     struct lowering_grouping *g = &l->groups.all;
     size_t first = g->n ? g->device_start[g->n] : 0, member = g->n ? g->start[g->n] : 0;
-    bool alone = g->devices - first < 2;
+    bool alone = g->devices - first < least;
     *id = PROGRAM_NONE;
     if (alone || g->members == member) {
         enum status st = alone ? STATUS_OK : add_copy(g, replica, first);
@@ -68,6 +69,11 @@ static enum status close_group(struct lowering *l, uint32_t replica, uint32_t *i
     g->start[g->n] = g->members;
     g->device_start[g->n] = g->devices;
     return l->fold ? add_copy(g, replica, first) : STATUS_OK;
+}
+
+static enum status close_group(struct lowering *l, uint32_t replica, uint32_t *id)
+{
+    return close_group_of(l, 2, replica, id);
 }
 
 static enum status replica_groups(struct lowering *l, uint32_t team)
@@ -169,6 +175,23 @@ static enum status hybrid_groups(struct lowering *l, uint32_t team)
     return STATUS_OK;
 }
 
+/* Every rank for itself, once for each way. */
+static enum status host_groups(struct lowering *l, uint32_t team, int way)
+{
+    const struct plan_stage *s = lowering_team(l, team);
+    uint32_t id, shards = lowering_shards(l, team);
+    for (uint32_t i = 0; i < s->replicas; i++)
+        for (uint32_t k = 0; k < s->tensor_parallel; k++) {
+            uint32_t replica = lowering_replica_at(l, i);
+            PASS(add(l, team, replica, k));
+            PASS(close_group_of(l, 1, replica, &id));
+            if (id != PROGRAM_NONE)
+                l->groups.host[way][l->shape.first_rank[team] +
+                                    lowering_place_of(l, replica) * shards + k] = id;
+        }
+    return STATUS_OK;
+}
+
 /* Teams other than the owner's in which an op borrows parameters of `owner`; tied[] marks them. */
 static size_t tied_teams(const struct lowering *l, uint32_t owner, bool *tied, int64_t *bytes)
 {
@@ -252,12 +275,16 @@ enum status lowering_group(struct lowering *l)
     PASS(new_ids(&l->groups.near, lowering_ranks(l)));
     PASS(new_ids(&l->groups.far, lowering_ranks(l)));
     PASS(new_ids(&l->groups.tensor, l->shape.replicas));
+    PASS(new_ids(&l->groups.host[0], lowering_ranks(l)));
+    PASS(new_ids(&l->groups.host[1], lowering_ranks(l)));
     for (uint32_t team = 0; team < l->shape.teams; team++) {
         PASS(replica_groups(l, team));
         PASS(tensor_groups(l, team));
         PASS(expert_groups(l, team));
         PASS(context_groups(l, team));
         PASS(hybrid_groups(l, team));
+        for (int way = 0; way < 2 && l->plan->offload != OFFLOAD_NONE; way++)
+            PASS(host_groups(l, team, way));
     }
     return tie_groups(l);
 }

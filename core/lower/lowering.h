@@ -5,10 +5,11 @@
  *   3. turns.c    the schedule of every replica;
  *      replay.c   compute ops, messages, collectives of microbatches; parts.c: passes in parts
  *   4. finish.c   the end of the iteration: reductions of gradients, updates
- *   5. ../lower.c the lists become one program, which is checked
+ *   5. messages.c what messages take from compute beside them
+ *   6. ../lower.c the lists become one program, which is checked
  *
  *   context.c     what replicas that share a sequence exchange in a pass
- *   cost.c        what a stage costs on a device: asked by 3 to 5, computed once;
+ *   cost.c        what a stage costs on a device: asked by 3 to 6, computed once;
  *                 its memory and buckets: cost_memory.c, cost_buckets.c (summing.h)
  *   list.c        the growing lists
  *   steps.c       the order of compute ops, and whether more microbatches only repeat it */
@@ -39,6 +40,7 @@ struct lowering_list {
     uint32_t reduced[2]; /* ZeRO 2, 3: of the sums of the last two buckets */
     uint32_t scattered;  /* position + 1 of the newest REDUCESCATTER of gradients, */
     uint32_t summed;     /* and of the newest sum over groups of replicas of what those left */
+    uint32_t raised;     /* position + 1 of the newest COPY of parameters to the device */
     uint32_t compute[2]; /* position + 1 of the last compute op and of the one before */
 };
 
@@ -94,11 +96,14 @@ struct lowering_cost {
     double forward_s, recompute_s, backward_s, input_s, weight_s, update_s;
     int64_t stash_bytes; /* per microbatch */
     int64_t weight_bytes, gradient_bytes, state_bytes, scratch_bytes;
+    int64_t updated_bytes;  /* of the parameters that the rank updates; */
+    int64_t host_bytes;     /* offloaded: of state, and of gradients on their way to it */
     int64_t gathered_bytes; /* ZeRO 3: parameters of the bucket at work and of the next one */
     int64_t reduced_bytes;  /* ZeRO 2, 3: gradients of the bucket at work and of the one before */
     int64_t replicated_bytes, expert_bytes;          /* gradients summed over all replicas; over the
                                              * replicas that have the same experts */
-    struct lowering_calls forward_sum, backward_sum; /* tensor parallelism */
+    struct lowering_calls forward_sum, backward_sum; /* tensor parallelism; with parts of the */
+    struct lowering_calls forward_gather, backward_gather; /* tokens scattered, and gathered */
     struct lowering_calls forward_experts, backward_experts;
     struct lowering_context context;
     bool overlapped;                /* the last backward comes in one part per bucket, */
@@ -158,6 +163,7 @@ struct lowering_groups {
     uint32_t *near;    /* [rank] hybrid sharding: the replicas over which its parts are spread, */
     uint32_t *far;     /* [rank] and those that keep the same parts as it */
     uint32_t *tensor;  /* [replicas] */
+    uint32_t *host[2]; /* [rank] itself: to its host's memory, and from there */
     size_t ties;
     struct lowering_tie *tie; /* [ties] */
 };
@@ -376,6 +382,8 @@ bool pass_gathers(const struct pass *a);
 
 /* finish.c: sums of gradients and updates at the end of the iteration. */
 enum status lowering_finish(struct lowering *l) MUST_CHECK;
+/* messages.c: lengthen compute ops by what messages and collectives beside them take of the CPU. O(ops) */
+enum status lowering_charge(struct lowering *l) MUST_CHECK;
 /* Sum or scatter the gradients of `stage` over the replicas of `rank`; nothing without replicas.
  * PROGRAM_NONE for `microbatch` unless it is that one's own.
  * The op waits for the list's newest op that computes. */

@@ -239,12 +239,14 @@ static enum status calls_after(const struct pass *a, uint32_t *position)
     if (a->s.kind == OP_BACKWARD_WEIGHT)
         return STATUS_OK;
     const struct lowering_calls *sum = forward ? &a->cost->forward_sum : &a->cost->backward_sum;
+    const struct lowering_calls *gather =
+        forward ? &a->cost->forward_gather : &a->cost->backward_gather;
     const struct lowering_calls *experts =
         forward ? &a->cost->forward_experts : &a->cost->backward_experts;
     uint32_t tensor = l->groups.tensor[a->replica - l->replay.replica];
     if (l->plan->sequence_parallel) {
         PASS(call(a, OP_REDUCESCATTER, FOR_TENSOR, tensor, sum, position));
-        PASS(call(a, OP_ALLGATHER, FOR_TENSOR, tensor, sum, position));
+        PASS(call(a, OP_ALLGATHER, FOR_TENSOR, tensor, gather, position));
         if (a->begin && !forward) /* of a pair all collectives run beside compute ops */
             PASS(call(a, OP_ALLGATHER, FOR_TENSOR, tensor, &a->cost->context.inputs.gather,
                       position));
@@ -325,7 +327,11 @@ static bool has_calls(const struct pass *a)
     const struct lowering_cost *c = a->cost;
     bool forward = a->s.kind == OP_FORWARD;
     return (l->groups.tensor[a->replica - l->replay.replica] != PROGRAM_NONE &&
-            (forward ? c->forward_sum.count : c->backward_sum.count) > 0) ||
+            (forward ? c->forward_sum.count : c->backward_sum.count) +
+                    (l->plan->sequence_parallel
+                         ? (forward ? c->forward_gather.count : c->backward_gather.count)
+                         : 0) >
+                0) ||
            (l->groups.experts[a->rank] != PROGRAM_NONE &&
             (forward ? c->forward_experts.count : c->backward_experts.count) > 0);
 }

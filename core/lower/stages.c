@@ -224,6 +224,8 @@ enum status lowering_check(const struct lowering *l)
             return error_set(STATUS_UNSUPPORTED,
                              "stage %u: experts over %u replicas, and ZeRO over groups of %u", s,
                              p->stage[s].expert_parallel, p->zero_group);
+    if (l->schedule->asynchronous && p->offload != OFFLOAD_NONE)
+        return error_set(STATUS_UNSUPPORTED, "schedule %s with what is offloaded", p->schedule);
     if (l->schedule->asynchronous && p->zero > 0)
         return error_set(STATUS_UNSUPPORTED, "schedule %s with ZeRO", p->schedule);
     for (uint32_t t = 0; l->schedule->asynchronous && t < l->shape.teams; t++)
@@ -294,5 +296,7 @@ void lowering_free(struct lowering *l)
     free(l->groups.near);
     free(l->groups.far);
     free(l->groups.tensor);
+    free(l->groups.host[0]);
+    free(l->groups.host[1]);
     free(l->groups.tie);
 }

@@ -17,8 +17,6 @@ struct sum {
     int64_t tied_bytes;    /* weights that ops borrow within the stage */
     int64_t context_bytes; /* what one op exchanges, at most: of the whole sequence */
     int64_t experts_bytes; /* what one op's rows take that go to experts elsewhere, at most */
-    uint32_t unit;         /* that ops were made again in last, and */
-    int64_t unit_bytes;    /* what they take then */
     struct lowering_cost c;
 };
 
@@ -41,7 +39,9 @@ void sum_add_context(struct sum *u, uint32_t op, const struct op_cost *cost,
 int64_t sum_swapped(const struct sum *u, uint32_t op);
 void sum_join_exchange(struct lowering_exchange *to, const struct lowering_exchange *from);
 void sum_mean_context(struct lowering_context *c);
-/* cost.c: sums become means. */
+/* cost.c: seconds of what a backward makes again of op, whose forward takes so many. */
+double sum_again(const struct sum *u, uint32_t op, double forward_s);
+/* Sums become means. */
 void sum_mean(struct lowering_calls *calls);
 void sum_add_call(struct lowering_calls *calls, uint32_t count, int64_t bytes,
                   int64_t reduced_bytes);

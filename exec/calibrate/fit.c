@@ -169,19 +169,30 @@ static enum status make_pairs(const struct bench *b, struct spreads *spread,
     return STATUS_OK;
 }
 
+/* Median over all pairs of one size, of ways_of() or taken_of(); `all` has room for them. */
+static double over_pairs(const struct bench *b, size_t size,
+                         double *(*of)(const struct bench *b, size_t pair, size_t size),
+                         struct spreads *spread, double *all)
+{
+    size_t pairs = bench_pairs(b);
+    for (size_t p = 0; p < pairs; p++)
+        memcpy(all + p * b->repeats, of(b, p, size), b->repeats * sizeof *all);
+    return middle(all, pairs * b->repeats, spread);
+}
+
 /* All pairs together: on one machine they are alike. */
 static enum status make_tier(const struct bench *b, struct spreads *spread, struct calibration *out)
 {
     size_t n = b->task->sizes, pairs = bench_pairs(b);
     struct topology *t = &out->topology;
-    double *way_s = NULL, *all = NULL;
+    double *way_s = NULL, *taken_s = NULL, *all = NULL;
     PASS(ARENA_NEW(&spread->memory, way_s, n));
+    PASS(ARENA_NEW(&spread->memory, taken_s, n));
     PASS(ARENA_NEW(&spread->memory, all, pairs * b->repeats));
     PASS(ARRAY_NEW(t->tier, 1));
     for (size_t s = 0; pairs > 0 && s < n; s++) {
-        for (size_t p = 0; p < pairs; p++)
-            memcpy(all + p * b->repeats, ways_of(b, p, s), b->repeats * sizeof *all);
-        way_s[s] = middle(all, pairs * b->repeats, spread);
+        way_s[s] = over_pairs(b, s, ways_of, spread, all);
+        taken_s[s] = over_pairs(b, s, taken_of, spread, all);
         out->timing[out->timings++] =
             (struct calibrate_timing){.bytes = b->task->size[s], .seconds = way_s[s]};
     }
@@ -189,6 +200,7 @@ static enum status make_tier(const struct bench *b, struct spreads *spread, stru
         PASS(text_copy("loopback", &t->tier->name));
         t->tiers = 1;
         fit(b->task->size, way_s, n, &t->tier->latency_s, &t->tier->bandwidth_Bps);
+        fit(b->task->size, taken_s, n, &t->type->message_s, &t->type->message_Bps);
     }
     return STATUS_OK;
 }
@@ -262,7 +274,7 @@ enum status calibrate_fit(struct bench *b, struct calibration *out)
     enum status st;
     struct calibration c = {0};
     struct spreads s = {0};
-    size_t timings = (1 + BENCH_SUMS) * b->task->sizes;
+    size_t timings = (2 + BENCH_SUMS) * b->task->sizes;
     TRY(ARENA_NEW(&s.memory, s.value,
                   bench_figures(b) + bench_pairs(b) * b->task->sizes + timings));
     TRY(ARRAY_NEW(c.timing, timings));

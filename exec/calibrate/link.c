@@ -1,10 +1,14 @@
 /* One rank's messages and collectives, over any transport.
  *
+ * What a message takes of the CPU is what this rank's process has got of it meanwhile, waiting
+ * without turning; where cores are left for the transports' threads, what the calling thread has.
+ *
  * Messages are timed as half of a round trip between two ranks, collectives as nccl-tests do: calls
  * one right after the other. Both are ordinary programs of SENDs, RECVs and collectives, so that
  * what is measured is what the executor will use, packing into and out of buffers included. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/array.h"
 #include "core/clock.h"
@@ -168,10 +172,20 @@ static enum status start_together(const struct table *t)
     return st;
 }
 
-/* All sizes; half of each round trip is added to way_s[size * stride], divided by the rounds. */
-static enum status play(const struct bench_task *task, const struct table *t, uint32_t rank,
-                        double *way_s, size_t stride)
+/* CPU seconds that this rank's compute cannot have. */
+static double taken(const struct bench *b)
 {
+    bool spare = sysconf(_SC_NPROCESSORS_ONLN) >= 2 * (long)b->ranks;
+    return spare ? clock_thread_cpu() : clock_cpu();
+}
+
+/* All sizes; halves of round trips, over the rounds: repetition k of way_s, taken_s [size][repeats];
+ * both may be NULL. */
+static enum status play(const struct bench *b, const struct table *t, double *way_s,
+                        double *taken_s)
+{
+    const struct bench_task *task = b->task;
+    uint32_t rank = b->rank;
     const struct program *p = &t->program;
     uint32_t op = (uint32_t)p->op_start[rank];
     PASS(start_together(t));
@@ -179,15 +193,18 @@ static enum status play(const struct bench_task *task, const struct table *t, ui
         return STATUS_OK; /* a pair of others */
     for (size_t k = 0; k < task->sizes; k++) {
         size_t rounds = rounds_of(task->size[k]);
+        double before_s = taken(b);
         for (size_t i = 0; i < rounds; i++, op += 2) {
             double start_s = clock_now();
             PASS(pass(t, op));
             PASS(pass(t, op + 1));
             if (way_s)
-                way_s[k * stride] += (clock_now() - start_s) / 2 / (double)rounds;
+                way_s[k * b->repeats] += (clock_now() - start_s) / 2 / (double)rounds;
             uint32_t sent = p->op[op].kind == OP_SEND ? op : op + 1;
             PASS(t->how->wait(t->self, sent, patience_s, NULL));
         }
+        if (taken_s)
+            taken_s[k * b->repeats] = (taken(b) - before_s) / 2 / (double)rounds;
     }
     return STATUS_OK;
 }
@@ -200,10 +217,10 @@ static enum status bench_pair(struct bench *b, size_t pair, uint32_t first, uint
     struct table t = {0};
     TRY(make_game(b, first, second, &t.program));
     TRY(sit_down(b, &t));
-    TRY(play(b->task, &t, b->rank, NULL, 0)); /* warms up */
+    TRY(play(b, &t, NULL, NULL)); /* warms up */
     for (size_t k = 0; k < b->repeats; k++)
-        TRY(play(b->task, &t, b->rank, b->rank == first ? ways_of(b, pair, 0) + k : NULL,
-                 b->repeats));
+        TRY(play(b, &t, b->rank == first ? ways_of(b, pair, 0) + k : NULL,
+                 b->rank == first ? taken_of(b, pair, 0) + k : NULL));
     TRY(start_together(&t));
 out:
     stand_up(&t);

@@ -1,12 +1,4 @@
-/* calibrate_run.h - calibration inside: what is measured, and by whom.
- *
- *   calibrate.c         forked ranks or mpirun's, then a topology of the medians
- *   calibrate_fit.c     medians, rates, links
- *   calibrate_probe.c   the layers that are measured
- *   calibrate_ops.c     one rank's compute: layers, optimizers, memory
- *   calibrate_link.c    one rank's messages and collectives, over any transport
- *   calibrate_mpi.c     ranks that mpirun starts (mpi/calibrate.c is one), and foreline-worker-cuda
- *                       (cuda/calibrate.c)
+/* probe.h - calibration inside: what is measured, and where its numbers lie (README.md: by whom).
  *
  * All ranks go through the same list of figures together: before each they wait for one another, so
  * that every op is measured while the other ranks do the same. */
@@ -101,8 +93,9 @@ struct bench {
     void (*together)(void *context); /* wait for all ranks */
     void *context;
     /* [bench_numbers()] seconds: of a call [figure][rank][repeat]; one way [pair][size][repeat],
-     * pairs (0, 1), (0, 2), ... in this order; of a collective [sum][size][rank][repeat]. Zeros
-     * where another rank fills in. */
+     * pairs (0, 1), (0, 2), ... in this order; of the CPU that would compute else, for one message
+     * [pair][size][repeat]; of a collective [sum][size][rank][repeat]. Zeros where another rank fills
+     * in. */
     double *number;
 };
 
@@ -122,14 +115,18 @@ static inline double *ways_of(const struct bench *b, size_t pair, size_t size)
 {
     return calls_of(b, bench_figures(b), 0) + (pair * b->task->sizes + size) * b->repeats;
 }
+static inline double *taken_of(const struct bench *b, size_t pair, size_t size)
+{
+    return ways_of(b, bench_pairs(b) + pair, size);
+}
 static inline double *sums_of(const struct bench *b, size_t sum, size_t size, size_t rank)
 {
-    return ways_of(b, bench_pairs(b), 0) +
+    return taken_of(b, bench_pairs(b), 0) +
            ((sum * b->task->sizes + size) * b->ranks + rank) * b->repeats;
 }
 static inline size_t bench_numbers(const struct bench *b)
 {
-    size_t calls = bench_figures(b) * b->ranks, ways = bench_pairs(b) * b->task->sizes;
+    size_t calls = bench_figures(b) * b->ranks, ways = 2 * bench_pairs(b) * b->task->sizes;
     return (calls + ways + BENCH_SUMS * b->task->sizes * b->ranks) * b->repeats;
 }
 

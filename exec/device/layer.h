@@ -60,6 +60,13 @@ struct layer_shard {
     size_t parts, part;   /* of experts, which are spread over so many ranks */
 };
 
+/* Sequence parallelism: what shards do with tensors of which each has a part of the rows. */
+enum layer_move {
+    MOVE_SCATTER,      /* sum them, and leave each its part */
+    MOVE_GATHER,       /* everybody's part to all: for what comes next, */
+    MOVE_GATHER_AGAIN, /* of an input of the forward, for the gradient of weights */
+};
+
 /* Communication inside an op, which keeps its errors to itself (exec/device.h). */
 struct layer_reduction {
     void *self;
@@ -72,6 +79,8 @@ struct layer_reduction {
      * of n numbers (exec/ring.h) to all; REDUCESCATTER: the sum of everybody's numbers to where each
      * has its part. */
     void (*exchange)(void *self, enum op_purpose purpose, enum op_kind kind, void *data, size_t n);
+    /* Sequence parallelism: data [n], of which each shard's part is as in the exchanges. */
+    void (*move)(void *self, enum layer_move how, enum element e, void *data, size_t n);
     void (*fail)(void *self, enum status st); /* the op cannot be completed: error_message() */
 };
 

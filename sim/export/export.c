@@ -30,6 +30,15 @@ static enum status expected_one_of(const char *text)
     return error_set(STATUS_INVALID, "'%s': expected %s", text, list);
 }
 
+enum status export_check(const struct program *p)
+{
+    for (size_t i = 0; i < p->ops; i++)
+        if (p->op[i].kind == OP_COPY)
+            return error_set(STATUS_UNSUPPORTED,
+                             "what is offloaded to the host's memory cannot be exported");
+    return STATUS_OK;
+}
+
 enum status export_parse(const char *text, const struct exporter **out, const char **path)
 {
     char name[32];

@@ -28,6 +28,8 @@ extern const size_t exporters_n;
 
 /* STATUS_INVALID lists the known names. */
 enum status export_find(const char *name, const struct exporter **out) MUST_CHECK;
+/* STATUS_UNSUPPORTED: the program copies to the hosts' memory, which no format here has. */
+enum status export_check(const struct program *p) MUST_CHECK;
 /* "goal=FILE": format and path; *path points into `text`. STATUS_INVALID. */
 enum status export_parse(const char *text, const struct exporter **out,
                          const char **path) MUST_CHECK;

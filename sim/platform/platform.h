@@ -16,6 +16,8 @@
  *   memory_bandwidth  e.g. "2039GBps" (default 100GBps)
  *   launch_overhead seconds per op, e.g. "5us" (default 0)
  *   slowdown        share by which compute beside a collective is slower, "10%" (default 0)
+ *   message_overhead, message_bandwidth  seconds and bytes per second that messages take from
+ *                   compute, e.g. "20us" and "4GBps" (default: nothing)
  *   peak            nominal FLOP/s of dense products of 16-bit numbers, which MFU is counted against
  *   watts, price_per_hour  of a device at work, bare numbers: what training takes (--train-tokens)
  *   rate:KIND       attainable FLOP/s at increasing work, e.g. "1Mflop@5Gf 100Mflop@40Gf"

@@ -27,10 +27,14 @@ static enum status pass_type(struct bytes *b, struct device_type *type)
     PASS(BYTES_VALUE(b, type->framework_bytes));
     PASS(bytes_above(b, -1, &type->launch_s));
     PASS(bytes_above(b, -1, &type->slowdown));
+    PASS(bytes_above(b, -1, &type->message_s));
+    PASS(bytes_above(b, -1, &type->message_Bps));
     for (size_t k = 0; k < DATA_TYPES; k++)
         PASS(bytes_above(b, -1, &type->peak[k]));
     PASS(bytes_above(b, -1, &type->watts));
     PASS(bytes_above(b, -1, &type->price_per_hour));
+    PASS(bytes_above(b, -1, &type->host_Bps));
+    PASS(bytes_above(b, -1, &type->host_memory_Bps));
     PASS(BYTES_VALUE(b, type->nics));
     PASS(bytes_count(b, 1, &type->rates));
     PASS(BYTES_ROOM(b, type->rate, type->rates));

@@ -8,7 +8,7 @@
 #include <xbt/dynar.h>
 
 #include "core/array.h"
-#include "sim/simgrid_report.h"
+#include "sim/simgrid_answer.h"
 
 /* Bytes that crossed a link; one entry for each hop of each route at first. */
 struct link_load {

@@ -227,8 +227,13 @@ static enum status read_type(const struct platform_text *p, const_sg_host_t host
     PASS(read_quantity(p, host, "memory_bandwidth", UNIT_RATE, DBL_MIN, &type->memory_Bps));
     PASS(read_quantity(p, host, "launch_overhead", UNIT_SECONDS, 0, &type->launch_s));
     PASS(read_slowdown(p, host, &type->slowdown));
+    PASS(read_quantity(p, host, "message_overhead", UNIT_SECONDS, 0, &type->message_s));
+    PASS(read_quantity(p, host, "message_bandwidth", UNIT_RATE, DBL_MIN, &type->message_Bps));
     for (size_t k = 1; k < DATA_TYPES; k++)
         PASS(read_quantity(p, host, data_type_peaks[k], UNIT_FLOPS, 0, &type->peak[k]));
+    PASS(read_quantity(p, host, "host_bandwidth", UNIT_RATE, DBL_MIN, &type->host_Bps));
+    PASS(read_quantity(p, host, "host_memory_bandwidth", UNIT_RATE, DBL_MIN,
+                       &type->host_memory_Bps));
     PASS(read_bare(p, host, "watts", &type->watts));
     PASS(read_bare(p, host, "price_per_hour", &type->price_per_hour));
     for (size_t k = 0; k < rates->n; k++)
@@ -260,8 +265,16 @@ static const char *difference(const struct device_type *a, const struct device_t
         return "launch_overhead";
     if (!same_numbers(&a->slowdown, &b->slowdown, 1))
         return "slowdown";
+    if (!same_numbers(&a->message_s, &b->message_s, 1))
+        return "message_overhead";
+    if (!same_numbers(&a->message_Bps, &b->message_Bps, 1))
+        return "message_bandwidth";
     if (!same_numbers(a->peak, b->peak, DATA_TYPES))
         return "peak";
+    if (!same_numbers(&a->host_Bps, &b->host_Bps, 1))
+        return "host_bandwidth";
+    if (!same_numbers(&a->host_memory_Bps, &b->host_memory_Bps, 1))
+        return "host_memory_bandwidth";
     if (!same_numbers(&a->watts, &b->watts, 1))
         return "watts";
     if (!same_numbers(&a->price_per_hour, &b->price_per_hour, 1))

@@ -16,15 +16,15 @@ static const struct setup_row rows[] = {
     ROW_FLAG("", "zero_optimization.overlap_comm", overlap),
     ROW_NUMBER("", "zero_optimization.reduce_bucket_size", bucket_elements, 0),
     ROW_NUMBER("", "zero_optimization.mics_shard_size", zero_group, -1),
+    ROW_TEXT("", "zero_optimization.offload_optimizer.device", offloaded),
     ROW_FLAG("", "bf16.enabled", bf16),
     ROW_FLAG("", "fp16.enabled", fp16),
     ROW_TEXT("", "communication_data_type", sums),
     ROW_TEXT("", "optimizer.type", optimizer_name),
     ROW_NUMBER("", "tensor_parallel.autotp_size", tensor, 1),
 
-    ROW_LOST("zero_optimization.offload_optimizer.device", "nothing is kept in the host's memory"),
-    ROW_LOST("zero_optimization.offload_param.device", "nothing is kept in the host's memory"),
-    ROW_LOST("zero_optimization.cpu_offload", "nothing is kept in the host's memory"),
+    ALSO_FLAG("zero_optimization.cpu_offload", to_host), /* its older name */
+    ROW_LOST("zero_optimization.offload_param.device", "parameters stay on the device"),
     ROW_LOST("curriculum_learning.enabled", "samples have the same length in all steps"),
 };
 
@@ -47,6 +47,10 @@ static enum status after(struct setup *s)
     PASS(setup_read_sums(s, words_have(s->sums, "32")));
     s->zero_group = s->zero_group > 0 ? s->zero_group : 0;
     s->optimizer = s->optimizer_name && !strcasecmp(s->optimizer_name, "SGD");
+    if (s->offloaded && !strcmp(s->offloaded, "nvme"))
+        PASS(setup_add_note(s, NOTE_LOST, "offload_optimizer to nvme: it is in the host's memory"));
+    bool there = s->to_host || (s->offloaded && strcmp(s->offloaded, "none") != 0);
+    s->offload = there && s->zero > 0 ? OFFLOAD_OPTIMIZER : OFFLOAD_NONE;
     bool overlap = s->overlap || (s->zero == 3 && !keys_has(s->keys, "overlap_comm"));
     if (overlap && s->zero > 0 && s->zero < 3)
         s->bucket_bytes =
@@ -83,6 +87,8 @@ static enum status before(struct setup *s)
                             s->bucket_bytes, s->zero));
         s->bucket_bytes = 0;
     }
+    PASS(words_check_offload(s, OFFLOAD_OPTIMIZER));
+    s->offloaded = s->offload ? "cpu" : NULL;
     PASS(words_write_types(s));
     PASS(words_check_sums(s));
     if (s->fp8)

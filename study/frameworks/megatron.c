@@ -103,6 +103,7 @@ static const struct setup_row rows[] = {
     ALSO_FLAG("use_torch_fsdp2", fsdp2),
     ALSO_NUMBER("zero_stage", zero),
     ROW_NUMBER("PARALLEL", "num_distributed_optimizer_instances", replicate, 1),
+    ROW_FLAG("PARALLEL", "optimizer_cpu_offload", to_host),
     ROW_FLAG("PARALLEL", "overlap_grad_reduce", overlap),
     ROW_NUMBER("PARALLEL", "ddp_bucket_size", bucket_elements, 0),
     ROW_FLAG("PARALLEL", "grad_reduce_in_bf16", reduce_16),
@@ -118,7 +119,7 @@ static const struct setup_row rows[] = {
     ROW_WORD("TRAIN", "recompute_granularity", granularity, words_granularities, 0),
     ROW_WORD("TRAIN", "recompute_method", method, words_methods, 0),
     ROW_NUMBER("TRAIN", "recompute_num_layers", unit, 0),
-    ALSO_TEXT("recompute_modules", recomputed),
+    ROW_TEXT("TRAIN", "recompute_modules", recomputed),
     ALSO_FLAG("recompute_activations", selected),
     ALSO_FLAG("checkpoint_activations", all_layers),
     ALSO_WORD("activations_checkpoint_method", method, words_methods),
@@ -127,7 +128,7 @@ static const struct setup_row rows[] = {
 
     ROW_LOST("tp_comm_overlap", "sums of tensor parallelism are not overlapped"),
     ROW_LOST("overlap_moe_expert_parallel_comm", "exchanges of experts are not overlapped"),
-    ROW_LOST("optimizer_cpu_offload", "nothing is kept in the host's memory"),
+    ROW_LOST("fine_grained_activation_offloading", "activations of some modules on the host"),
     ROW_LOST("rampup_batch_size", "the batch is the final one from the start"),
     ROW_LOST("step_batch_size_schedule", "the batch is the same in all steps"),
     ROW_LOST("window_size", "attention looks back over all tokens"),
@@ -172,11 +173,28 @@ static enum status read_recompute(struct setup *s)
                    : s->selected        ? RECOMPUTE_SELECTIVE
                                         : s->granularity;
     words_read_recompute(s);
-    if (s->recompute == RECOMPUTE_SELECTIVE && s->recomputed &&
-        strcmp(s->recomputed, "core_attn") != 0)
-        PASS(setup_add_note(s, NOTE_LOST, "recompute_modules %s: attention's scores are made again",
-                            s->recomputed));
+    uint32_t modules = 0;
+    if (s->recompute != RECOMPUTE_SELECTIVE || !s->recomputed)
+        return STATUS_OK;
+    if (plan_read_modules(s->recomputed, &modules) != STATUS_OK)
+        return error_context(STATUS_INVALID, "recompute_modules");
+    s->recompute_modules = modules;
     return STATUS_OK;
+}
+
+/* Names with blanks between them. */
+static enum status write_modules(struct setup *s)
+{
+    char text[PLAN_MODULES_TEXT], *kept;
+    s->recomputed = NULL;
+    if (s->recompute_modules == 0)
+        return STATUS_OK;
+    plan_print_modules((uint32_t)s->recompute_modules, text);
+    for (char *at = text; *at; at++)
+        *at = *at == ',' ? ' ' : *at;
+    kept = arena_text(&s->keys->memory, text);
+    s->recomputed = kept;
+    return kept ? STATUS_OK : STATUS_NOMEM;
 }
 
 /* Buckets are of max(40M, 1M x replicas) parameters unless told otherwise. Source:
@@ -244,6 +262,7 @@ static enum status after(struct setup *s)
     PASS(setup_read_dtype(s, DATA_fp32));
     PASS(setup_read_sums(s, !s->reduce_16 && (!s->fp16 || s->wide_sums)));
     read_zero(s);
+    s->offload = s->to_host ? OFFLOAD_OPTIMIZER : OFFLOAD_NONE;
     if (s->devices < 1)
         s->devices = setup_times(s->nodes, s->per_node);
     read_buckets(s);
@@ -267,6 +286,9 @@ static enum status before(struct setup *s)
     PASS(words_check_sums(s));
     PASS(words_write_types(s));
     words_write_recompute(s);
+    PASS(write_modules(s));
+    PASS(words_check_offload(s, OFFLOAD_OPTIMIZER));
+    s->to_host = s->offload != OFFLOAD_NONE;
     PASS(setup_write_layout(s, &s->layout));
     if (s->layout && *s->layout)
         s->chunks = 1; /* the layout says it */
@@ -297,6 +319,12 @@ struct script {
     const char *section; /* whose array is open */
 };
 
+/* What an argument needs beside it. */
+static const struct {
+    const char *key, *argument;
+} besides[] = {{"use_megatron_fsdp", "--ckpt-format fsdp_dtensor"},
+               {"optimizer_cpu_offload", "--use-precision-aware-optimizer"}};
+
 /* "--num-layers 32" in the array of the row's section. */
 static void put(void *to, const struct setup_row *row, const char *value, bool text)
 {
@@ -307,10 +335,13 @@ static void put(void *to, const struct setup_row *row, const char *value, bool t
     fputs("    --", x->out);
     for (const char *at = row->key; *at; at++)
         fputc(*at == '_' && strcmp(row->section, "LAUNCH") != 0 ? '-' : *at, x->out);
+    bool several = strcmp(row->key, "recompute_modules") == 0; /* an argument each */
     if (value)
-        fprintf(x->out, text && strpbrk(value, "|*()[] ") ? " '%s'" : " %s", value);
-    fputs(strcmp(row->key, "use_megatron_fsdp") ? "\n" : "\n    --ckpt-format fsdp_dtensor\n",
-          x->out);
+        fprintf(x->out, text && !several && strpbrk(value, "|*()[] ") ? " '%s'" : " %s", value);
+    fputs("\n", x->out);
+    for (size_t k = 0; k < sizeof besides / sizeof *besides; k++)
+        if (!strcmp(row->key, besides[k].key))
+            fprintf(x->out, "    %s\n", besides[k].argument);
 }
 
 /* A script that bash takes: one array for each section of the table, in its order. */

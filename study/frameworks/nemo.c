@@ -173,6 +173,8 @@ static enum status before(struct setup *s)
     s->precision = s->bits == 32 ? "32" : s->dtype == DATA_fp16 ? "16" : "bf16";
     s->fp8 = s->dtype == DATA_fp8;
     s->activation = s->gated ? "fast-swiglu" : "gelu";
+    PASS(words_check_modules(s));
+    PASS(words_check_offload(s, OFFLOAD_NONE));
     words_write_recompute(s);
     if (s->a.experts < 2)
         s->a.top_k = 2;

@@ -48,7 +48,7 @@ static const struct setup_row rows[] = {
     ROW_FLAG(NULL, "fp32_allreduce", wide_sums),
     ROW_TEXT(NULL, "optimizer.type", optimizer_name),
     ROW_LOST("sliding_window_width", "attention looks back over all tokens"),
-    ROW_LOST("zero_optimization.cpu_offload", "nothing is kept in the host's memory"),
+    ALSO_FLAG("zero_optimization.cpu_offload", to_host),
 };
 
 /* Names from before Megatron called it tensor parallelism. */
@@ -91,6 +91,7 @@ static enum status after(struct setup *s)
     s->qkv_bias = !s->qkv_bias && s->no_bias;
     PASS(setup_read_dtype(s, DATA_fp32));
     PASS(setup_read_sums(s, s->wide_sums));
+    s->offload = s->to_host && s->zero > 0 ? OFFLOAD_OPTIMIZER : OFFLOAD_NONE;
     s->recompute = s->all_layers ? RECOMPUTE_FULL : RECOMPUTE_NONE;
     s->optimizer = s->optimizer_name && !strcasecmp(s->optimizer_name, "sgd");
     if (s->overlap && s->zero > 0 && s->zero < 3)

@@ -48,7 +48,8 @@ struct setup {
     const char *schedule;
     int64_t optimizer; /* 0: adam, 1: sgd */
     int64_t zero, zero_keep, zero_group, bucket_bytes, reduce_bits;
-    int64_t recompute, recompute_layers, recompute_unit;
+    int64_t recompute, recompute_layers, recompute_unit, recompute_modules;
+    int64_t offload; /* enum plan_offload */
 
     /* what some frameworks call by other names, between rows and the members above */
     int64_t chunk_layers, first_layers, last_layers, count_embedding, count_head,
@@ -57,11 +58,11 @@ struct setup {
     const char *capacity;           /* of experts, times their share */
     int64_t padded;                 /* they work on all of it */
     const char *precision, *sums, *norm, *activation, *attention, *embeddings, *optimizer_name,
-        *sharding, *recomputed, *hub, *weights, *flavor, *converters;
+        *sharding, *recomputed, *offloaded, *hub, *weights, *flavor, *converters;
     int64_t fp8, fp16, bf16, distributed, fsdp, fsdp2, strategy, overlap, bucket_elements,
         bucket_mib, reduce_16, wide_sums, granularity, method, unit, all_layers, selected, backend,
         shard, replicate, local_batch, microbatch_tokens, reshard, expansion, multiple, alibi,
-        rotary;
+        rotary, to_host;
 
     /* what to tell the user */
     size_t notes;

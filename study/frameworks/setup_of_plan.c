@@ -20,7 +20,8 @@ static enum status check_alike(const struct plan *p)
                            : a->context_parallel != b->context_parallel ? "context parallelism"
                            : a->recompute != b->recompute ||
                                    a->recompute_layers != b->recompute_layers ||
-                                   a->recompute_unit != b->recompute_unit
+                                   a->recompute_unit != b->recompute_unit ||
+                                   a->recompute_modules != b->recompute_modules
                                ? "recomputation"
                                : NULL;
         if (what)
@@ -167,11 +168,13 @@ static enum status find_choices(const struct plan *p, const struct model *m, str
                                                : DATA_fp32);
     s->reduce_bits = p->reduce_dtype == DATA_ANY ? s->bits : 8 * data_type_bytes(p->reduce_dtype);
     s->exchange = p->context_exchange;
+    s->offload = p->offload;
     s->zero_keep = p->zero_keep;
     s->zero_group = p->zero_group < p->stage[0].replicas ? p->zero_group : 0;
     s->recompute_layers = p->stage[0].recompute_layers;
     s->recompute_unit = p->stage[0].recompute_unit;
     s->recompute = p->stage[0].recompute;
+    s->recompute_modules = p->stage[0].recompute_modules;
     s->sequence = p->sequence_parallel && s->tensor > 1;
     return setup_check_experts(s, m);
 }

@@ -156,6 +156,20 @@ enum status setup_check_experts(struct setup *s, const struct model *m)
                       : STATUS_OK;
 }
 
+/* Frameworks take names of modules that a model does not have; they are noted. */
+static enum status check_modules(struct setup *s, const struct model *m)
+{
+    char text[PLAN_MODULES_TEXT];
+    uint32_t chosen = (uint32_t)s->recompute_modules,
+             known = chosen ? chosen & plan_modules_of(m) : 0;
+    s->recompute_modules = s->recompute == RECOMPUTE_SELECTIVE ? known : 0;
+    if (chosen && !known && s->recompute == RECOMPUTE_SELECTIVE)
+        s->recompute = RECOMPUTE_NONE;
+    return chosen == known ? STATUS_OK
+                           : setup_add_note(s, NOTE_LOST, "recomputed modules %s: '%s' has none",
+                                            plan_print_modules(chosen & ~known, text), m->name);
+}
+
 /* Ops [first, last) on the devices of a team. */
 static enum status make_stage(const struct setup *s, size_t first, size_t last, int64_t team,
                               struct plan_stage *out)
@@ -171,6 +185,8 @@ static enum status make_stage(const struct setup *s, size_t first, size_t last, 
         out->recompute_layers = (uint32_t)s->recompute_layers;
         out->recompute_unit = s->recompute_unit > 1 ? (uint32_t)s->recompute_unit : 1;
     }
+    if (out->recompute == RECOMPUTE_SELECTIVE)
+        out->recompute_modules = (uint32_t)s->recompute_modules;
     PASS(ARRAY_NEW(out->op, last - first));
     for (size_t i = first; i < last; i++)
         out->op[out->ops++] = (uint32_t)i;
@@ -197,6 +213,7 @@ static enum status make_stages(struct setup *s, const struct model *m, struct pl
     const struct schedule *schedule;
     int64_t layer = 0;
     TRY(setup_check_experts(s, m));
+    TRY(check_modules(s, m));
     TRY(schedule_find(s->schedule ? s->schedule : schedule_usual(s->chunks > 1), &schedule));
     TRY(setup_layers(m, &l));
     if (l.n == 0 && s->pipeline * s->chunks > 1)
@@ -240,6 +257,7 @@ static void set_choices(const struct setup *s, const struct model *m, struct pla
     p->reduce_dtype = s->reduce_bits == 8 * m->element_bytes ? DATA_ANY
                       : s->reduce_bits == 32                 ? DATA_fp32
                                                              : DATA_bf16;
+    p->offload = (enum plan_offload)s->offload;
     p->sequence_parallel = s->sequence && s->tensor > 1;
     p->objective_s = NAN;
     p->seed = 1;

@@ -69,7 +69,7 @@ static const struct setup_row rows[] = {
     ALSO_TEXT("model_spec", flavor),
 
     ROW_LOST("enable_async_tensor_parallel", "sums of tensor parallelism are not overlapped"),
-    ROW_LOST("enable_cpu_offload", "nothing is kept in the host's memory"),
+    ALSO_FLAG("enable_cpu_offload", to_host),
 };
 
 /* All Python, as no other framework here is configured in it. */
@@ -223,6 +223,11 @@ static enum status after(struct setup *s)
     s->zero_keep =
         s->reshard == RESHARD_NEVER || (s->reshard == RESHARD_DEFAULT && s->pipeline > 1);
     s->optimizer = s->optimizer_name && !strcasecmp(s->optimizer_name, "SGD");
+    s->offload = s->to_host ? OFFLOAD_OPTIMIZER : OFFLOAD_NONE;
+    if (s->to_host)
+        PASS(setup_add_note(s, NOTE_LOST,
+                            "enable_cpu_offload: shards of parameters stay on the device, the "
+                            "optimizer's state is on the host"));
     return STATUS_OK;
 }
 
@@ -297,6 +302,8 @@ static enum status before(struct setup *s)
     PASS(name_schedule(s));
     PASS(name_model(s));
     PASS(words_check_order(s));
+    PASS(words_check_modules(s));
+    PASS(words_check_offload(s, OFFLOAD_NONE));
     if (s->zero == 1 || s->zero == 2)
         return error_set(STATUS_UNSUPPORTED, "ZeRO %" PRId64 ": it shards all or nothing", s->zero);
     if (s->zero == 0 && s->context > 1)

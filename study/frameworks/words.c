@@ -66,6 +66,28 @@ enum status words_check_sums(const struct setup *s)
     return STATUS_OK;
 }
 
+enum status words_check_offload(const struct setup *s, int64_t can)
+{
+    int64_t beyond = s->offload & ~can;
+    if (beyond)
+        return error_set(STATUS_UNSUPPORTED, "%s in the host's memory",
+                         beyond & OFFLOAD_ACTIVATIONS ? "activations"
+                                                      : "the optimizer's state, and nothing else,");
+    if (s->offload && s->zero == 0)
+        return error_set(STATUS_UNSUPPORTED,
+                         "the optimizer's state in the host's memory without ZeRO");
+    return STATUS_OK;
+}
+
+enum status words_check_modules(const struct setup *s)
+{
+    char text[PLAN_MODULES_TEXT];
+    return s->recompute_modules
+               ? error_set(STATUS_UNSUPPORTED, "recomputation of %s by name",
+                           plan_print_modules((uint32_t)s->recompute_modules, text))
+               : STATUS_OK;
+}
+
 enum status words_check_order(const struct setup *s)
 {
     return s->apart ? error_set(STATUS_UNSUPPORTED,

@@ -191,11 +191,13 @@ static enum status digest_parameters(const struct stage *s, size_t k, uint8_t ou
     return STATUS_OK;
 }
 
-/* ZeRO 3: a bucket's parameters are there, until the next bucket's are. */
+/* ZeRO 3: a bucket's parameters are there, its experts too, until the next bucket's are. */
 static enum status gathered(void *self, const struct program_op *op)
 {
     struct stage *s = find(self, op->stage);
     const struct stage_bucket *b = &s->share.bucket[op->part > 0 ? op->part - 1 : 0];
+    if (s->share.reshards && s->state.gathered != (op->part > 0 ? op->part : 1))
+        return STATUS_OK;
     for (size_t k = b->low; k < b->high && s->state.digest; k++)
         if (s->layout.op[k].layer.parameters > 0)
             PASS(digest_parameters(s, k, s->state.digest[k]));
@@ -217,7 +219,7 @@ static enum status digest(void *self, uint32_t op, uint8_t out[DIGEST])
     memset(out, 0, DIGEST);
     if (l->parameters == 0)
         return STATUS_OK;
-    if (!s->share.reshards)
+    if (!s->share.reshards || s->layout.op[k].alone)
         return digest_parameters(s, k, out);
     memcpy(out, s->state.digest[k], DIGEST);
     return STATUS_OK;

@@ -214,7 +214,8 @@ static enum status place_gradients(struct stage *s)
     size_t layer_work = s->layout.layer_work;
     s->layout.scratch_size = stage_room(s, s->layout.scratch_size);
     s->layout.other = a.end;
-    s->layout.scratch = size_plus(a.end, stage_room(s, other_size));
+    s->layout.rows = size_plus(a.end, stage_room(s, other_size));
+    s->layout.scratch = size_plus(s->layout.rows, stage_room(s, stage_whole_rows(s)));
     s->layout.layer_work =
         size_plus(s->layout.scratch, size_times(LAYER_INPUTS, s->layout.scratch_size));
     s->layout.work_size = size_plus(s->layout.layer_work, stage_room(s, layer_work));
@@ -272,6 +273,7 @@ static void list_arrays(struct stage *s, struct array array[ARRAYS])
 {
     bool adam = strcmp(s->program->optimizer, "adam") == 0;
     bool halved = s->share.zero >= 2 && s->share.split;
+    size_t halves = halved ? stage_flying(s, 0, false) : 0;
     bool gathers_half = s->share.gathered == ELEMENT_BF16;
     bool half = s->share.reduced == ELEMENT_BF16 || (s->share.zero == 1 && gathers_half);
     size_t half_n = s->layout.parameters;
@@ -282,8 +284,8 @@ static void list_arrays(struct stage *s, struct array array[ARRAYS])
     const struct array all[ARRAYS] = {
         {!s->share.reshards, &s->state.version[0].data, s->layout.parameters},
         {s->share.zero < 2, &s->state.gradient, s->layout.parameters},
-        {halved, &s->state.halved.data[0], s->layout.parameters},
-        {halved, &s->state.halved.data[1], s->layout.parameters},
+        {halved, &s->state.halved.data[0], halves}, /* of one bucket */
+        {halved, &s->state.halved.data[1], halves},
         {adam, &s->state.moment, s->layout.owned_n},
         {adam, &s->state.square, s->layout.owned_n},
         {s->share.zero >= 2, &s->state.sum, s->layout.owned_n},
@@ -302,8 +304,7 @@ static enum status check_memory(const struct stage *s, const struct array array[
 {
     size_t need = s->layout.slot_size, most = 0;
     for (size_t b = 0; b < s->share.buckets && s->share.zero >= 2; b++) {
-        const struct stage_bucket *p = &s->share.bucket[b]; /* two of each are in flight */
-        size_t n = p->n + (s->share.reshards ? p->gathered : 0);
+        size_t n = stage_flying(s, b, false) + (s->share.reshards ? stage_flying(s, b, true) : 0);
         most = n > most ? n : most;
     }
     need = size_plus(need, size_times(2, most));

@@ -33,8 +33,9 @@ static size_t place_again(struct stage *s, size_t size, size_t *end)
     return offset;
 }
 
-/* The unit of every op, as positions of its first and its last one, and what stays of it. */
-static enum status find_units(struct stage *s, uint32_t *unit, bool *kept)
+/* The unit of every op, as positions of its first and its last one, what stays of it, and when it is
+ * made again. */
+static enum status find_units(struct stage *s, uint32_t *unit, bool *kept, size_t *needed)
 {
     const struct program *p = s->program;
     const struct program_stage *of = &p->stage[s->index];
@@ -42,8 +43,10 @@ static enum status find_units(struct stage *s, uint32_t *unit, bool *kept)
                                    .op = p->stage_op + p->stage_start[s->index],
                                    .recompute = (enum plan_recompute)of->recompute,
                                    .recompute_layers = of->recompute_layers,
-                                   .recompute_unit = of->recompute_unit};
+                                   .recompute_unit = of->recompute_unit,
+                                   .recompute_modules = of->recompute_modules};
     plan_units(&how, s->model, unit, kept);
+    plan_needs(&how, s->model, unit, kept, needed);
     for (size_t k = 0; k < s->layout.n; k++) {
         struct stage_op *o = &s->layout.op[k];
         bool same = k > 0 && unit[k] > 0 && unit[k] == unit[k - 1];
@@ -54,6 +57,10 @@ static enum status find_units(struct stage *s, uint32_t *unit, bool *kept)
     for (size_t k = s->layout.n; k-- > 0;) {
         bool same = k + 1 < s->layout.n && unit[k] > 0 && unit[k] == unit[k + 1];
         s->layout.op[k].unit_high = same ? s->layout.op[k + 1].unit_high : (uint32_t)k + 1;
+        s->layout.op[k].remakes = (uint32_t)k;
+        if (unit[k] > 0 && s->layout.op[k].unit_low == k)
+            s->layout.op[needed[k]].remakes = (uint32_t)k;
+        s->layout.op[k].needed = (uint32_t)needed[k];
     }
     for (size_t b = 1; b < s->share.buckets && s->share.reshards; b++) {
         const struct stage_op *o = &s->layout.op[s->share.bucket[b].high - 1];
@@ -119,6 +126,38 @@ out:
     return st;
 }
 
+/* Where the place of each unit begins, end[] by its first op: all have one, but those that are made
+ * again for ops behind them have places beside it as long as they are needed. */
+static enum status place_units(struct stage *s, const size_t *last_of, size_t *end)
+{
+    enum status st;
+    struct blocks a = {0};
+    size_t *size = NULL, most = 0; /* of each unit, by its first op; of those with one place */
+    TRY(ARRAY_NEW(a.block, s->layout.n));
+    TRY(ARRAY_NEW(size, s->layout.n));
+    for (size_t k = 0; k < s->layout.n; k++) {
+        const struct stage_op *o = &s->layout.op[k];
+        size_t *of = &size[o->unit_low];
+        *of = size_plus(*of, stage_room(s, size_times(s->layout.batch, o->layer.saved)));
+        if (s->layout.tensor[k].recomputed && last_of[k] == 0)
+            *of = size_plus(*of, stage_room(s, s->layout.tensor[k].size));
+        if (o->recomputed && o->needed + 1 == o->unit_high && *of > most)
+            most = *of;
+    }
+    for (size_t k = s->layout.n; k-- > 0;) {
+        const struct stage_op *own = &s->layout.op[k], *o = &s->layout.op[own->remakes];
+        for (; o <= own; o = &s->layout.op[o->unit_high])
+            if (o->recomputed && o->needed == k && o->unit_high <= k && size[o->unit_low] > 0)
+                end[o->unit_low] = most + blocks_take(&a, size[o->unit_low]);
+        if (own->recomputed && own->unit_low == k && end[k] > 0)
+            blocks_give(&a, end[k] - most);
+    }
+out:
+    free(a.block);
+    free(size);
+    return st;
+}
+
 static void place_ops(struct stage *s, size_t *end, const size_t *last_of)
 {
     for (size_t k = 0; k < s->layout.n; k++) {
@@ -152,8 +191,29 @@ static bool is_local(const struct stage *s, uint32_t stage)
     return !messages && program_rank_has(p, s->rank, stage);
 }
 
+/* Does every shard send its part only? The program's messages say so. */
+static enum status find_parts(const struct stage *s, struct stage_link *link)
+{
+    const struct program *p = s->program;
+    size_t shards = s->share.shard.shards, bytes = link->size * sizeof(real);
+    link->parts = 1;
+    for (size_t i = p->op_start[s->rank]; i < p->op_start[s->rank + 1]; i++) {
+        const struct program_op *o = &p->op[i];
+        if (!op_is_message(o) || o->stage != s->index || o->peer_stage != link->stage ||
+            (size_t)o->bytes == bytes)
+            continue;
+        if ((size_t)o->bytes * shards != bytes || link->size % shards > 0 || s->on.backend->remote)
+            return error_set(STATUS_UNSUPPORTED,
+                             "stage %u: a message of %zu bytes between %zu shards, of which each "
+                             "sends %lld, cannot be sent in parts by this device",
+                             s->index, bytes, shards, (long long)o->bytes);
+        link->parts = shards;
+    }
+    return STATUS_OK;
+}
+
 /* Gradients of received tensors, areas for what consumers send back. */
-static void place_links(struct stage *s)
+static enum status place_links(struct stage *s)
 {
     for (size_t t = s->layout.n; t < s->layout.tensors; t++)
         s->layout.tensor[t].gradient = place(s, s->layout.tensor[t].size);
@@ -166,7 +226,11 @@ static void place_links(struct stage *s)
         for (size_t i = 0; i < s->layout.consumer[c].n; i++)
             s->layout.consumer[c].size += s->layout.tensor[s->layout.consumer[c].tensor[i]].size;
         s->layout.consumer[c].area = place(s, s->layout.consumer[c].size);
+        PASS(find_parts(s, &s->layout.consumer[c]));
     }
+    for (size_t p = 0; p < s->layout.producers; p++)
+        PASS(find_parts(s, &s->layout.producer[p]));
+    return STATUS_OK;
 }
 
 /* In this order: what the ops save, kept gradients of split backwards, values of own and received
@@ -177,24 +241,27 @@ enum status stage_place_slot(struct stage *s)
     uint32_t *unit = NULL;
     bool *kept = NULL;
     size_t *end = NULL; /* of each unit, by its first op */
-    size_t *last_of = NULL;
+    size_t *last_of = NULL, *needed = NULL;
     TRY(ARRAY_NEW(unit, s->layout.n));
     TRY(ARRAY_NEW(kept, s->layout.n));
     TRY(ARRAY_NEW(end, s->layout.n));
-    TRY(find_units(s, unit, kept));
+    TRY(ARRAY_NEW(needed, s->layout.n));
+    TRY(find_units(s, unit, kept, needed));
     TRY(ARRAY_NEW(last_of, s->layout.n));
     for (size_t k = 0; k < s->layout.n; k++) {
         size_t last;
         bool unit_keeps = s->layout.op[k].recomputed && kept[k];
         last_of[k] = is_passing(s, k, &last) && !unit_keeps ? last : 0;
     }
+    TRY(place_units(s, last_of, end));
     place_ops(s, end, last_of);
     TRY(place_passing(s, last_of));
-    place_links(s);
+    TRY(place_links(s));
 out:
     free(unit);
     free(kept);
     free(end);
     free(last_of);
+    free(needed);
     return st;
 }

@@ -115,6 +115,7 @@ static enum status open_ops(struct stage *s)
         PASS(layer_share(&s->model->op[index[k]], s->share.context, s->share.position,
                          p->stage[s->index].exchange == EXCHANGE_ALLTOALL, s->layout.batch,
                          &s->layout.op[k].layer));
+        PASS(stage_divide_rows(s, &s->layout.op[k]));
         PASS(check_halves(s, &s->layout.op[k]));
         if (s->on.backend->adapt)
             PASS(s->on.backend->adapt(&s->model->op[index[k]], &s->layout.op[k].layer));
@@ -171,6 +172,12 @@ out:
     return st;
 }
 
+/* How many shards a tensor is divided over by rows. */
+static size_t rows_over(const struct stage *s, bool divided)
+{
+    return divided ? s->share.shard.shards : 1;
+}
+
 /* Shards pass each other parts only inside a stage, and only to ops that are divided alike. */
 static enum status check_parts(const struct stage *s)
 {
@@ -178,7 +185,8 @@ static enum status check_parts(const struct stage *s)
         const struct stage_op *o = &s->layout.op[k];
         for (size_t i = 0; i < o->layer.inputs; i++)
             if (s->layout.tensor[o->input[i]].size !=
-                layer_room(&o->layer, size_times(s->layout.batch, layer_input(&o->layer, i))))
+                layer_room(&o->layer, size_times(s->layout.batch, layer_input(&o->layer, i))) /
+                    rows_over(s, o->gathers))
                 return error_set(STATUS_UNSUPPORTED,
                                  "op '%s' reads a tensor that is not divided over %zu shards as it "
                                  "is itself: cut elsewhere",
@@ -189,13 +197,14 @@ static enum status check_parts(const struct stage *s)
             size_t k = s->layout.consumer[c].tensor[i];
             const struct model_op *op = &s->model->op[s->layout.op[k].index];
             if (s->layout.tensor[k].size !=
-                size_times(s->layout.batch, (size_t)op->output_bytes / 4 / s->share.context))
+                size_times(s->layout.batch, (size_t)op->output_bytes / 4 / s->share.context) /
+                    rows_over(s, s->share.sequence))
                 return error_set(STATUS_UNSUPPORTED,
                                  "op '%s' is divided over %zu shards, but another stage reads its "
                                  "output: cut elsewhere",
                                  op->name, s->share.shard.shards);
         }
-    return STATUS_OK;
+    return stage_check_rows(s);
 }
 
 /* Tensors: own outputs, then what comes in, producer by producer; inputs of the ops in terms of
@@ -212,15 +221,16 @@ static enum status open_tensors(struct stage *s, uint32_t *at)
         at[s->layout.op[s->layout.tensors].index] = (uint32_t)s->layout.tensors;
         const struct layer *l = &s->layout.op[s->layout.tensors].layer;
         s->layout.tensor[s->layout.tensors].size =
-            layer_room(l, size_times(s->layout.batch, l->output));
+            layer_room(l, size_times(s->layout.batch, l->output)) /
+            rows_over(s, s->layout.op[s->layout.tensors].scatters);
     }
     for (size_t p = 0; p < s->layout.producers; p++)
         for (size_t i = 0; i < s->layout.producer[p].n; i++, s->layout.tensors++) {
             uint32_t op = s->layout.producer[p].tensor[i];
             at[op] = (uint32_t)s->layout.tensors;
             s->layout.tensor[s->layout.tensors].size =
-                size_times(s->layout.batch,
-                           (size_t)m->op[op].output_bytes / 4 / s->share.context); /* checked */
+                size_times(s->layout.batch, (size_t)m->op[op].output_bytes / 4 / s->share.context) /
+                rows_over(s, s->share.sequence); /* checked */
             s->layout.producer[p].tensor[i] = at[op];
         }
     for (size_t c = 0; c < s->layout.consumers; c++)
@@ -342,9 +352,9 @@ enum status stage_open_on(const struct memory *on, const struct model *m, const 
     if (s.index >= p->stages || p->microbatches < 1 || s.layout.batch < 1)
         return error_set(STATUS_INVALID, "stage %u of %zu, %u microbatches of %zu samples", s.index,
                          p->stages, p->microbatches, s.layout.batch);
-    if (on->backend->remote && p->stage[index].context > 1)
-        return error_set(STATUS_UNSUPPORTED, "stage %u: context parallelism is not for this device",
-                         index);
+    if (on->backend->remote && (p->stage[index].context > 1 || p->stage[index].sequence))
+        return error_set(STATUS_UNSUPPORTED, "stage %u: %s parallelism is not for this device",
+                         index, p->stage[index].sequence ? "sequence" : "context");
     if (strcmp(p->optimizer, "adam") != 0 && strcmp(p->optimizer, "sgd") != 0)
         return error_set(STATUS_UNSUPPORTED, "optimizer '%s', there are adam and sgd",
                          p->optimizer);

@@ -36,6 +36,7 @@ enum status stage_find_shares(struct stage *s)
         .experts = of->experts > 1 ? of->experts : 1,
         .context = of->context > 0 ? of->context : 1,
         .position = me->replica % (of->context > 0 ? of->context : 1),
+        .sequence = of->sequence && of->shards > 1,
         .zero = of->zero,
         .reshards = program_reshards(of),
         .members = program_zero_members(of),
@@ -71,12 +72,46 @@ size_t stage_gathered_for(const struct stage *s, size_t b, size_t k)
     return NOWHERE;
 }
 
+struct stage_bucket *stage_experts_of(const struct stage *s, size_t b)
+{
+    size_t region = s->share.buckets + (s->share.zero >= 2 ? b : 0);
+    return region < s->share.regions ? &s->share.bucket[region] : NULL;
+}
+
+/* Experts of bucket b that replicas share, so many parameters. */
+static size_t shared_experts(const struct stage *s, size_t b)
+{
+    const struct stage_bucket *experts = s->share.zero >= 2 ? stage_experts_of(s, b) : NULL;
+    return experts && s->share.replicas > s->share.experts ? experts->n : 0;
+}
+
+size_t stage_flying(const struct stage *s, size_t b, bool parameters)
+{
+    const struct stage_bucket *p = &s->share.bucket[b];
+    return (parameters ? p->gathered : p->n) + shared_experts(s, b);
+}
+
+/* ZeRO 2, 3: experts follow what else the arrays of their bucket have. */
+static void place_experts(struct stage *s, struct stage_op *o)
+{
+    const struct stage_bucket *mine = &s->share.bucket[o->bucket],
+                              *experts = stage_experts_of(s, o->bucket);
+    size_t offset = o->parameter - experts->first;
+    o->alone = shared_experts(s, o->bucket) == 0;
+    o->at = !s->share.reshards ? o->parameter : offset + (o->alone ? experts->at : mine->gathered);
+    o->d_at = offset + (o->alone ? experts->at : mine->n);
+}
+
 /* Where in the arrays of its passes an op's parameters and gradients are: at their own place, or
  * (ZeRO 3, and gradients with ZeRO 2) in an array of the op's bucket, behind which follow the
  * buckets that it borrows from. */
 static void place_op(struct stage *s, struct stage_op *o)
 {
     const struct stage_bucket *mine = &s->share.bucket[o->bucket];
+    if (o->layer.spread > 1 && s->share.zero >= 2) {
+        place_experts(s, o);
+        return;
+    }
     o->at = s->share.reshards ? o->parameter - mine->first : o->parameter;
     o->d_at = s->share.zero >= 2 ? o->parameter - mine->first : o->parameter;
     o->shared_at = o->shared;
@@ -116,13 +151,24 @@ static size_t dense_from(const struct stage *s, size_t k)
     return k < s->layout.n ? s->layout.op[k].parameter : s->layout.dense_n;
 }
 
+/* First parameter of the spread experts of op `k` and those behind it. */
+static size_t experts_from(const struct stage *s, size_t k)
+{
+    while (k < s->layout.n && s->layout.op[k].layer.spread < 2)
+        k++;
+    return k < s->layout.n ? s->layout.op[k].parameter : s->layout.parameters;
+}
+
 /* Where the program's buckets are in the array of parameters. Copies of what other stages own come
  * first there (layout.c): they are in the last bucket, as the program says. */
 enum status stage_cut_buckets(struct stage *s)
 {
     const struct program_bucket *bucket = s->program->bucket + s->program->stage[s->index].bucket;
     size_t high = s->layout.n, end = s->layout.dense_n;
-    s->share.regions = s->share.buckets + (s->layout.dense_n < s->layout.parameters);
+    bool experts = s->layout.dense_n < s->layout.parameters;
+    s->share.regions = s->share.buckets + (!experts             ? 0
+                                           : s->share.zero >= 2 ? s->share.buckets
+                                                                : 1);
     PASS(ARRAY_NEW(s->share.bucket, s->share.regions));
     for (size_t b = 0; b < s->share.buckets; b++) {
         struct stage_bucket *to = &s->share.bucket[b];
@@ -138,17 +184,20 @@ enum status stage_cut_buckets(struct stage *s)
         place_region(s, to, s->share.members, s->share.place);
         end = to->first;
     }
-    for (struct stage_bucket *to = s->share.bucket + s->share.buckets;
-         to < s->share.bucket + s->share.regions; to++) {
-        to->first = s->layout.dense_n;
-        to->n = s->layout.parameters - s->layout.dense_n;
+    end = s->layout.parameters;
+    for (size_t r = s->share.buckets; r < s->share.regions; r++) {
+        struct stage_bucket *to = &s->share.bucket[r];
+        to->first = s->share.zero >= 2 ? experts_from(s, s->share.bucket[r - s->share.buckets].low)
+                                       : s->layout.dense_n;
+        to->n = end - to->first;
         place_region(s, to, s->share.replicas / s->share.experts, s->share.me / s->share.experts);
+        end = to->first;
     }
-    for (size_t k = 0; k < s->layout.n; k++)
-        place_op(s, &s->layout.op[k]);
     for (size_t b = 0, q; b < s->share.buckets; b++)
         for (size_t k = 0; (q = stage_gathered_for(s, b, k)) != NOWHERE; k++)
             s->share.bucket[b].gathered += s->share.bucket[q].n;
+    for (size_t k = 0; k < s->layout.n; k++)
+        place_op(s, &s->layout.op[k]);
     return STATUS_OK;
 }
 
@@ -185,18 +234,18 @@ enum status stage_open_flight(struct cpu *c)
         s->flight = &c->flight;
         for (size_t b = 0; b < s->share.buckets && s->share.zero >= 2; b++) {
             const struct stage_bucket *p = &s->share.bucket[b];
-            size_t n = s->share.reshards ? p->gathered : p->n;
-            gradients = larger(s->share.split ? 0 : p->n, gradients);
+            size_t all = stage_flying(s, b, false), n = stage_flying(s, b, s->share.reshards);
+            gradients = larger(s->share.split ? 0 : all, gradients);
             parameters = larger(s->share.reshards ? n : 0, parameters);
-            reduced = larger(s->share.reduced == ELEMENT_BF16 ? half_room(p->n) : 0, reduced);
+            reduced = larger(s->share.reduced == ELEMENT_BF16 ? half_room(all) : 0, reduced);
             bool hybrid = s->share.members < s->share.replicas && s->share.reduced == ELEMENT_BF16;
             summed = larger(hybrid ? half_room(p->own.n) : 0, summed);
             gathered = larger(s->share.gathered == ELEMENT_BF16 ? half_room(n) : 0, gathered);
         }
     }
-    size_t all = 2 * (gradients + parameters) + reduced + gathered + summed;
-    if (all > 0 && on->backend->reserve)
-        PASS(on->backend->reserve(on->self, all * sizeof(real), 7));
+    size_t room = 2 * (gradients + parameters) + reduced + gathered + summed;
+    if (room > 0 && on->backend->reserve)
+        PASS(on->backend->reserve(on->self, room * sizeof(real), 7));
     for (size_t i = 0; i < 2; i++) {
         PASS(open_flight(c, gradients, &c->flight.gradients.data[i]));
         PASS(open_flight(c, parameters, &c->flight.parameters.data[i]));
@@ -249,7 +298,7 @@ void stage_begin_pass(struct stage *s, struct slot *slot, bool forward)
 enum status stage_begin_part(struct stage *s, const struct slot *slot, size_t bucket)
 {
     bool sharded = s->share.reshards;
-    size_t n = sharded ? s->share.bucket[bucket].gathered : s->layout.parameters;
+    size_t n = sharded ? stage_flying(s, bucket, true) : s->layout.parameters;
     if (sharded && n > 0 && s->state.gathered != bucket + 1)
         return error_set(STATUS_INVALID, "stage %u: a pass before its parameters", s->index);
     if (n > 0)
@@ -265,9 +314,11 @@ enum status stage_begin_part(struct stage *s, const struct slot *slot, size_t bu
 
 const real *stage_parameters(const struct stage *s, size_t k)
 {
-    return (s->share.reshards ? s->flight->parameters.data[s->flight->parameters.now]
-                              : s->state.parameter) +
-           s->layout.op[k].at;
+    const struct stage_op *o = &s->layout.op[k];
+    const real *all = !s->share.reshards ? s->state.parameter
+                      : o->alone         ? s->state.owned
+                                         : s->flight->parameters.data[s->flight->parameters.now];
+    return all + o->at;
 }
 
 real *stage_gradients(const struct stage *s)

@@ -101,6 +101,46 @@ static const struct stage_link *find_link(const struct stage *s, bool producer, 
     return NULL;
 }
 
+/* Which numbers of a message this shard sends and receives. */
+static struct ring_part own_numbers(const struct stage *s, const struct stage_link *link)
+{
+    if (link->parts < 2)
+        return (struct ring_part){0, link->size};
+    return s->share.part ? s->share.part(link->size, link->parts, s->share.shard.shard)
+                         : ring_own(link->size, link->parts, s->share.shard.shard);
+}
+
+/* Numbers of a tensor that a message has: those that are in the shard's part of it. */
+struct overlap {
+    size_t message, tensor, n; /* where they begin there */
+};
+
+/* The tensor is number `first` of the message and those behind it, n of them. */
+static struct overlap overlap_of(const struct ring_part *part, size_t first, size_t n)
+{
+    size_t end = first + n, part_end = part->first + part->n;
+    size_t from = first > part->first ? first : part->first, to = end < part_end ? end : part_end;
+    return from < to ? (struct overlap){from - part->first, from - first, to - from}
+                     : (struct overlap){0};
+}
+
+/* Shards gather what has come, once every one's part of the link's message is there: in the slot, where
+ * it lies in one piece. */
+void stage_received(struct stage *s, const struct program_op *op, uint32_t k, void **data,
+                    size_t *n)
+{
+    const struct stage_link *link = op->backward ? s->layout.consumer : s->layout.producer;
+    size_t links = op->backward ? s->layout.consumers : s->layout.producers;
+    uint32_t i = s->stash.slot_of[op->microbatch];
+    for (; links > 0 && i > 0; link++, links--)
+        if (link->parts > 1 && k-- == 0) {
+            *data = s->stash.slot[i - 1].data +
+                    (op->backward ? link->area : s->layout.tensor[link->tensor[0]].value);
+            *n = link->size;
+            return;
+        }
+}
+
 enum status stage_get(struct stage *s, uint32_t to, uint32_t microbatch, bool backward, real *data)
 {
     struct slot *slot;
@@ -108,11 +148,14 @@ enum status stage_get(struct stage *s, uint32_t to, uint32_t microbatch, bool ba
     if (!link)
         return STATUS_INVALID;
     PASS(stage_slot(s, microbatch, backward ? SLOT_DONE : SLOT_FORWARDED, &slot));
-    for (size_t i = 0; i < link->n; i++) {
+    const struct ring_part part = own_numbers(s, link);
+    for (size_t i = 0, first = 0; i < link->n; i++) {
         const struct stage_tensor *t = &s->layout.tensor[link->tensor[i]];
-        s->on.backend->copy(s->on.self, data, slot->data + (backward ? t->gradient : t->value),
-                            t->size * sizeof *data);
-        data += t->size;
+        const struct overlap o = overlap_of(&part, first, t->size);
+        s->on.backend->copy(s->on.self, data + o.message,
+                            slot->data + (backward ? t->gradient : t->value) + o.tensor,
+                            o.n * sizeof *data);
+        first += t->size;
     }
     if (backward) {
         slot->fetched++;
@@ -128,17 +171,21 @@ enum status stage_put(struct stage *s, uint32_t from, uint32_t microbatch, bool 
     const struct stage_link *link = find_link(s, !backward, from);
     if (!link)
         return STATUS_INVALID;
+    const struct ring_part part = own_numbers(s, link);
     if (backward) {
         PASS(stage_slot(s, microbatch, SLOT_FORWARDED, &slot));
-        s->on.backend->copy(s->on.self, slot->data + link->area, data, link->size * sizeof *data);
+        s->on.backend->copy(s->on.self, slot->data + link->area + part.first, data,
+                            part.n * sizeof *data);
         slot->returned++;
         return STATUS_OK;
     }
     PASS(stage_take_slot(s, microbatch, &slot));
-    for (size_t i = 0; i < link->n; i++) {
+    for (size_t i = 0, first = 0; i < link->n; i++) {
         const struct stage_tensor *t = &s->layout.tensor[link->tensor[i]];
-        s->on.backend->copy(s->on.self, slot->data + t->value, data, t->size * sizeof *data);
-        data += t->size;
+        const struct overlap o = overlap_of(&part, first, t->size);
+        s->on.backend->copy(s->on.self, slot->data + t->value + o.tensor, data + o.message,
+                            o.n * sizeof *data);
+        first += t->size;
     }
     slot->received++;
     return STATUS_OK;

@@ -91,14 +91,14 @@ static struct layer_io operands(struct stage *s, const struct slot *slot, size_t
         .y = value_of(s, slot, k),
         .saved = (o->recomputed ? s->pass.recomputed : slot->data) + o->saved,
         .work = s->pass.work + s->layout.layer_work,
-        .parameter = parameter + o->at,
+        .parameter = o->alone ? stage_parameters(s, k) : parameter + o->at,
         .shared = parameter + o->shared_at,
         .half = half_at(s, o->at),
         .half_shared = half_at(s, o->shared_at),
         .token = slot->token,
         .target = slot->target,
         .dy = s->pass.work + s->layout.tensor[k].gradient,
-        .d_parameter = gradient + o->d_at,
+        .d_parameter = (o->alone ? s->state.sum : gradient) + o->d_at,
         .d_shared = (o->owner == NOWHERE ? gradient : s->pass.tied) + o->d_shared,
         .scale = s->layout.scale,
         .loss_scale = (real)s->layout.loss_scale,
@@ -143,37 +143,24 @@ static void read_data(const struct stage *s, const struct slot *slot, uint32_t s
     s->on.backend->copy(s->on.self, slot->target, target, n * sizeof *target);
 }
 
-/* Reduce a tensor over the shards, in the numbers that the program says: [size] reals, which are 2
- * size numbers in bf16. */
-static void sum_shards(const struct stage *s, real *data, size_t size)
-{
-    const struct backend *b = s->on.backend;
-    const struct layer_reduction *r = s->pass.reduction;
-    enum element have = s->layout.halves ? ELEMENT_BF16 : ELEMENT_FP32, sums = s->share.reduced;
-    size_t n = s->layout.halves ? 2 * size : size;
-    real *other = s->pass.work + s->layout.other;
-    if (have == sums) {
-        r->sum(r->self, sums, data, n);
-    } else if (sums == ELEMENT_FP32) {
-        b->widen(s->on.self, other, data, n);
-        r->sum(r->self, sums, other, n);
-        b->narrow(s->on.self, data, other, n);
-    } else {
-        b->narrow(s->on.self, other, data, n);
-        r->sum(r->self, sums, other, n);
-        b->widen(s->on.self, data, other, n);
-    }
-}
-
 /* Forward of op k, or the same again; returns its unweighted loss. */
 static double forward_op(struct stage *s, const struct slot *slot, size_t k, bool again)
 {
     const struct layer *l = &s->layout.op[k].layer;
     struct layer_io io = operands(s, slot, k);
+    real *own = io.y, *rows = s->pass.work + s->layout.rows;
     io.again = again;
+    if (s->layout.op[k].gathers) {
+        stage_gather_rows(s, MOVE_GATHER, io.x[0], rows, io.batch * l->input);
+        io.x[0] = rows;
+    }
+    if (s->layout.op[k].scatters)
+        io.y = rows;
     l->kind->forward(l, &io);
-    if (l->reduces_output)
-        sum_shards(s, io.y, s->layout.tensor[k].size);
+    if (s->layout.op[k].scatters)
+        stage_scatter_rows(s, rows, own, io.batch * l->output);
+    else if (l->reduces_output)
+        stage_sum_shards(s, io.y, s->layout.tensor[k].size);
     return io.loss;
 }
 
@@ -255,7 +242,8 @@ static void settle(struct stage *s, const struct slot *slot, size_t t, uint32_t 
  *   1. its output's gradient is complete: add what stages behind have sent for later readers
  *   2. gradients of the inputs, straight into their places where they are the first share, else
  *      into scratch
- *   3. tensor parallelism: reduce them over the shards
+ *   3. tensor parallelism: reduce them over the shards, or scatter them; what shards have parts of
+ *      the rows of is gathered before it is used
  *   4. gradients of the weights; with `halves` dy is kept for stage_backward_weight() instead
  *   5. add the shares in scratch */
 static void backward_op(struct stage *s, const struct slot *slot, size_t k, bool halves)
@@ -274,9 +262,22 @@ static void backward_op(struct stage *s, const struct slot *slot, size_t k, bool
         io.dx[i] = direct[i] ? gradient_of(s, slot, o->input[i])
                              : s->pass.work + s->layout.scratch + i * s->layout.scratch_size;
     }
+    real *own = io.dx[0], *rows = s->pass.work + s->layout.rows;
+    if (o->scatters) {
+        stage_gather_rows(s, MOVE_GATHER, io.dy, rows, io.batch * l->output);
+        io.dy = rows;
+    }
+    if (o->gathers)
+        io.dx[0] = rows;
     l->kind->backward(l, &io);
-    for (size_t i = 0; i < l->inputs && l->reduces_input; i++)
-        sum_shards(s, io.dx[i], s->layout.tensor[o->input[i]].size);
+    for (size_t i = 0; i < l->inputs && l->reduces_input && !o->gathers; i++)
+        stage_sum_shards(s, io.dx[i], s->layout.tensor[o->input[i]].size);
+    if (o->gathers) {
+        stage_scatter_rows(s, rows, own, io.batch * l->input);
+        stage_gather_rows(s, MOVE_GATHER_AGAIN, io.x[0], rows, io.batch * l->input);
+        io.x[0] = rows;
+        io.dx[0] = own;
+    }
     if (l->kind->backward_weight && halves)
         s->on.backend->copy(s->on.self, slot->data + o->kept, io.dy,
                             s->layout.tensor[k].size * sizeof *io.dy);
@@ -314,17 +315,28 @@ static void remake(struct stage *s, const struct slot *slot, size_t low, size_t 
         forward_op(s, slot, k, true);
 }
 
-/* Ops high - 1 .. low; those of a unit are made again when the backward comes to its last one, with ZeRO
- * 3 as far as they are in the bucket: the others have been. */
+/* Are gradients complete behind the backward of this microbatch? */
+static bool completes(const struct stage *s, const struct slot *slot)
+{
+    const struct program *p = s->program;
+    size_t streams = s->share.replicas / s->share.context;
+    return s->share.zero >= 2 || p->asynchronous || slot->microbatch + streams >= p->microbatches;
+}
+
+/* Ops high - 1 .. low; those of a unit are made again when the backward first needs them, with ZeRO 3 as
+ * far as they are in the bucket: the others have been. */
 static void backward(struct stage *s, struct slot *slot, size_t high, size_t low, bool halves)
 {
     size_t there = s->share.reshards ? low : 0;
     for (size_t k = high; k-- > low;) {
-        const struct stage_op *o = &s->layout.op[k];
-        if (o->recomputed && o->unit_high == k + 1)
-            remake(s, slot, o->unit_low > there ? o->unit_low : there, k + 1);
+        const struct stage_op *o = &s->layout.op[s->layout.op[k].remakes];
+        for (; o <= &s->layout.op[k]; o = &s->layout.op[o->unit_high])
+            if (o->recomputed && o->needed == k)
+                remake(s, slot, o->unit_low > there ? o->unit_low : there, o->unit_high);
         backward_op(s, slot, k, halves);
     }
+    if (s->share.sequence && completes(s, slot))
+        stage_sum_whole(s, low, high);
     if (low > 0)
         return;
     slot->state = SLOT_DONE;

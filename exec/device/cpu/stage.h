@@ -5,6 +5,7 @@
  *   layout.c   offsets of all of them, the memory, the start values; layout_slot.c: of slots
  *   slot.c     microbatches in flight, messages in and out
  *   stage.c    forward, backward, backward in two halves or by buckets
+ *   sequence.c rows that shards divide (sequence parallelism)
  *   share.c    what replicas share: ZeRO, versions, updates; sums.c: arrays of collectives
  *   state.c    what a checkpoint keeps
  *   device.c   the stages of one rank as a struct device
@@ -58,16 +59,22 @@ struct stage_op {
     uint32_t input[LAYER_INPUTS]; /* tensors */
     bool recomputed;              /* the forward runs again in the backward, with those of */
     uint32_t unit_low, unit_high; /* ops unit_low .. unit_high - 1; else the op alone */
-    size_t saved;                 /* offset in a slot, or, if recomputed, in pass.recomputed */
-    size_t kept;                  /* likewise: gradient of the output, for backward_weight */
-    size_t bucket;                /* index in share.bucket */
-    size_t rows;                  /* its experts are spread: index in arrays [layout.spread] */
-    size_t parameter;             /* offset of its own among the stage's parameters */
-    size_t shared;                /* offset of what it borrows there */
-    size_t at, shared_at; /* the same in the array that passes use: with ZeRO 3 a bucket's */
-    size_t d_at;          /* offset of its gradient: with ZeRO 2 and 3 in its bucket's */
-    size_t d_shared;      /* offset of its gradient: in pass.tied if the owner is here, ... */
-    uint32_t owner;       /* ... an op of this stage; else NOWHERE: own copy, gradient beside it */
+    uint32_t needed;              /* before the backward of this op (plan_needs()) */
+    uint32_t remakes; /* first op of the first unit that is made again before the own backward */
+    size_t saved;     /* offset in a slot, or, if recomputed, in pass.recomputed */
+    size_t kept;      /* likewise: gradient of the output, for backward_weight */
+    size_t bucket;    /* index in share.bucket */
+    size_t rows;      /* its experts are spread: index in arrays [layout.spread] */
+    size_t parameter; /* offset of its own among the stage's parameters */
+    size_t shared;    /* offset of what it borrows there */
+    bool
+        alone; /* ZeRO 2, 3: no replica has the same experts: they are used and updated where they are
+                 * kept, and their gradients grow where others' sums do */
+    size_t at, shared_at;   /* the same in the array that passes use: with ZeRO 3 a bucket's */
+    size_t d_at;            /* offset of its gradient: with ZeRO 2 and 3 in its bucket's */
+    size_t d_shared;        /* offset of its gradient: in pass.tied if the owner is here, ... */
+    bool gathers, scatters; /* its input, its output is divided by rows over the shards */
+    uint32_t owner; /* ... an op of this stage; else NOWHERE: own copy, gradient beside it */
 };
 
 /* Another stage that this one exchanges messages with. */
@@ -78,6 +85,7 @@ struct stage_link {
     size_t size;      /* of the message */
     size_t area;      /* consumers: offset in a slot of the gradients that come back */
     bool local;       /* producers: on the same device, from which the program has no messages */
+    size_t parts;     /* the message is one of so many, which the receiving shards gather; else 1 */
 };
 
 /* What a consumer stage adds to the gradient of an own output. */
@@ -109,6 +117,7 @@ struct stage_layout {
     size_t work_size, tied_size, recomputed_size; /* of the arrays of struct stage_pass */
     size_t scratch, scratch_size; /* offset in pass.work of LAYER_INPUTS areas of so many */
     size_t spread;                /* ops whose experts are */
+    size_t rows;                  /* offset in pass.work of what shards make whole */
     size_t layer_work;            /* offset in pass.work for the layers' own use */
     size_t other; /* offset in pass.work of a tensor in the numbers that shards sum, if others */
 };
@@ -130,7 +139,8 @@ struct stage_share {
     uint32_t replicas, me;    /* replicas of the stage, and which of them this is */
     uint32_t experts;         /* over how many of them experts are spread, 1: not */
     size_t context, position; /* replicas that share sequences, and which of them this is */
-    uint32_t zero;            /* 0 .. 3 */
+    bool sequence; /* shards have parts of the rows of what they do not divide (sequence.c) */
+    uint32_t zero; /* 0 .. 3 */
     bool reshards; /* ZeRO 3: parameters are there only as buckets, while passes use them */
     uint32_t members, place; /* replicas over which parts are spread, and which of them this is */
     bool split;              /* backwards come in two halves */
@@ -138,9 +148,8 @@ struct stage_share {
     enum element reduced, gathered; /* gradients and shards' activations as they are summed;
                                      * parameters as they are gathered */
     size_t buckets, regions;
-    struct stage_bucket
-        *bucket; /* [regions] in the order in which a backward completes them; then, of
-                                  * spread experts, theirs */
+    struct stage_bucket *bucket; /* [regions] in the order in which a backward completes them; then
+                                  * those of spread experts: one, with ZeRO 2 and 3 one each */
 };
 
 /* Parameters that passes in flight use. */

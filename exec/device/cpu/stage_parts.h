@@ -14,6 +14,11 @@ enum status stage_tied(struct stage *s, uint32_t owner, real **gradient, size_t 
 /* The k-th of the buckets, and lenders of its ops' weights among them, that ZeRO 3 gathers for
  * bucket b; NOWHERE: there are not so many. */
 size_t stage_gathered_for(const struct stage *s, size_t b, size_t k);
+/* The region of the spread experts of bucket b, NULL: there are none. */
+struct stage_bucket *stage_experts_of(const struct stage *s, size_t b);
+/* Numbers in an array that is in flight for bucket b, of gradients or of parameters: with experts
+ * that replicas share. */
+size_t stage_flying(const struct stage *s, size_t b, bool parameters);
 /* What the program says of the stage (struct program_stage): shard, zero, members, me, splits,
  * pieces. */
 enum status stage_find_shares(struct stage *s) MUST_CHECK;
@@ -32,6 +37,25 @@ void stage_end_pass(struct stage *s, struct slot *slot); /* after a microbatch's
 /* ---- open.c */
 /* What a sample is: s->data and s->scale, from model, program, batch and corpus. */
 enum status stage_find_data(struct stage *s) MUST_CHECK;
+
+/* ---- sequence.c */
+/* Reduce a tensor over the shards, in the numbers that the program says: [size] reals, which are 2
+ * size numbers in bf16. */
+void stage_sum_shards(const struct stage *s, real *data, size_t size);
+/* The op, a layer of a shard, where shards have parts of the rows. STATUS_UNSUPPORTED names it. */
+enum status stage_divide_rows(const struct stage *s, struct stage_op *o) MUST_CHECK;
+/* Are all tensors that ops read divided as they read them? Sizes do not tell rows from channels. */
+enum status stage_check_rows(const struct stage *s) MUST_CHECK;
+/* Room for what shards make whole, in reals: a tensor, or the gradients of the parameters that all of
+ * them have, of every shard. */
+size_t stage_whole_rows(const struct stage *s);
+/* All rows of the microbatch from the shard's part of them, or of their sum that part; n: of all. */
+void stage_gather_rows(const struct stage *s, enum layer_move how, const real *own, real *all,
+                       size_t n);
+void stage_scatter_rows(const struct stage *s, real *all, real *own, size_t n);
+/* Shards have seen different rows: gradients of the parameters of ops low .. high - 1 that all of them
+ * have are summed. */
+void stage_sum_whole(const struct stage *s, size_t low, size_t high);
 
 /* ---- layout.c */
 /* Offsets and sizes of everything (ops, tensors and links are known), then the memory, then the
@@ -60,6 +84,10 @@ enum status stage_take_slot(struct stage *s, uint32_t microbatch, struct slot **
 enum status stage_allocate_slot(struct stage *s, struct slot *slot) MUST_CHECK;
 /* Give a slot that is done back, unless something is still to be done with it. */
 void stage_release_slot(struct stage *s, struct slot *slot);
+/* The k-th message of a pass that came in parts, which its ALLGATHER FOR_PIPELINE makes whole; nothing
+ * behind the last one. */
+void stage_received(struct stage *s, const struct program_op *op, uint32_t k, void **data,
+                    size_t *n);
 /* ---- layout_slot.c */
 /* Is the tensor sent to another stage? Its value then stays in its slot until it is fetched. */
 bool stage_sends(const struct stage *s, size_t t);

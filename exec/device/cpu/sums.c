@@ -97,38 +97,64 @@ static bool is_of_experts(const struct stage *s, const struct program_op *op)
            p->group_start[op->peer + 1] - p->group_start[op->peer] < s->share.replicas;
 }
 
-/* What replicas reduce next: the gradients of the bucket that the backward has come to. With ZeRO 2
- * and 3 the other array takes over, so that the next part need not wait. */
+/* What a collective FOR_DATA or FOR_SHARDS of ZeRO 2 or 3 is of: a bucket's own, or its experts. */
+static struct stage_bucket *region_of(const struct stage *s, const struct program_op *op)
+{
+    return is_of_experts(s, op) ? stage_experts_of(s, bucket_of(op))
+                                : &s->share.bucket[bucket_of(op)];
+}
+
+/* Where experts follow in the array of their bucket. */
+static size_t behind(const struct stage *s, const struct program_op *op, bool parameters)
+{
+    const struct stage_bucket *p = &s->share.bucket[bucket_of(op)];
+    return !is_of_experts(s, op) ? 0 : parameters ? p->gathered : p->n;
+}
+
+/* ZeRO 2, 3: gradients of a bucket. The other array takes over, so that the next part need not wait; of
+ * experts it has, if the bucket has something else. */
+static void next_flying(struct stage *s, const struct program_op *op, void **data, size_t *n)
+{
+    struct stage_pair *pair = gradient_pair(s);
+    struct stage_bucket *p = region_of(s, op);
+    if (!is_of_experts(s, op))
+        fold(s, bucket_of(op));
+    if (!is_of_experts(s, op) || s->share.bucket[bucket_of(op)].n == 0)
+        pair->now ^= 1;
+    real *gradient = pair->data[pair->now ^ 1] + behind(s, op, false);
+    *n = p->n;
+    *data = s->share.reduced == ELEMENT_FP32 ? gradient
+                                             : in_half(s, gradient, p->n, s->flight->reduced, 0);
+}
+
+/* What replicas reduce next: the gradients of the bucket that the backward has come to. */
 static void next_reduced(struct stage *s, const struct program_op *op, void **data, size_t *n)
 {
-    size_t bucket = is_of_experts(s, op) ? s->share.buckets
-                    : s->share.zero < 2  ? s->pass.part
-                                         : bucket_of(op);
+    size_t bucket = is_of_experts(s, op) ? s->share.buckets : s->pass.part;
     struct stage_bucket *p = &s->share.bucket[bucket];
     fold(s, bucket);
-    real *gradient = stage_gradients(s) + (s->share.zero < 2 ? p->first : 0);
+    real *gradient = s->state.gradient + p->first;
     *n = p->n;
-    if (s->share.zero >= 2)
-        gradient_pair(s)->now ^= 1;
     p->op = op;
     if (s->share.reduced == ELEMENT_FP32)
         *data = gradient;
-    else if (s->share.zero < 2)
-        *data = in_half(s, gradient, p->n, s->state.reduced, p->first);
     else
-        *data = in_half(s, gradient, p->n, s->flight->reduced, 0);
+        *data = in_half(s, gradient, p->n, s->state.reduced, p->first);
 }
 
 /* ZeRO 3: array k that is gathered for a bucket, with the own part filled in. */
-static void next_gathered(struct stage *s, size_t bucket, uint32_t k, void **data, size_t *n)
+static void next_gathered(struct stage *s, const struct program_op *op, uint32_t k, void **data,
+                          size_t *n)
 {
     struct stage_pair *pair = &s->flight->parameters;
-    size_t b = stage_gathered_for(s, bucket, k), offset = 0;
+    size_t bucket = bucket_of(op), offset = behind(s, op, true);
+    bool experts = is_of_experts(s, op);
+    size_t b = experts ? (k == 0 ? 0 : (size_t)NOWHERE) : stage_gathered_for(s, bucket, k);
     if (b == NOWHERE)
         return;
     for (uint32_t i = 0; i < k; i++)
         offset += s->share.bucket[stage_gathered_for(s, bucket, i)].n;
-    const struct stage_bucket *p = &s->share.bucket[b];
+    const struct stage_bucket *p = experts ? region_of(s, op) : &s->share.bucket[b];
     const real *own = s->state.owned + p->at;
     real *array = pair->data[pair->now ^ 1] + offset;
     *n = p->n;
@@ -142,9 +168,9 @@ static void next_gathered(struct stage *s, size_t bucket, uint32_t k, void **dat
 }
 
 /* ZeRO 3 that keeps what is gathered: the parameters of a bucket, with the own part in its place. */
-static void next_kept(struct stage *s, size_t bucket, void **data, size_t *n)
+static void next_kept(struct stage *s, const struct program_op *op, void **data, size_t *n)
 {
-    const struct stage_bucket *p = &s->share.bucket[bucket];
+    const struct stage_bucket *p = region_of(s, op);
     *n = p->n;
     *data = s->state.parameter + p->first;
     if (s->share.gathered == ELEMENT_FP32)
@@ -222,23 +248,31 @@ static void next_spread(struct stage *s, const struct program_op *op, uint32_t k
  *   FOR_TIES     the gradients of one owner's shared parameters
  *   FOR_DATA     the gradients of a bucket; between groups of replicas the own part of them
  *   FOR_SHARDS   ZeRO 1, 2: the parameters of one bucket after the other; ZeRO 3: of the op's
- *                bucket, then, unless they stay, of those that it borrows from */
+ *                bucket, then, unless they stay, of those that it borrows from
+ *   FOR_PIPELINE messages that came in parts */
 enum status stage_array(struct stage *s, const struct program_op *op, uint32_t k, enum element *e,
                         void **data, size_t *n)
 {
     *data = NULL;
     *n = 0;
     *e = op->purpose == FOR_SHARDS ? s->share.gathered : s->share.reduced;
+    if (op->purpose == FOR_PIPELINE) {
+        *e = ELEMENT_FP32;
+        stage_received(s, op, k, data, n);
+        return STATUS_OK;
+    }
     if (op->purpose == FOR_TIES)
         return k == 0 ? next_tied(s, op->tag, data, n) : STATUS_OK;
     if (sums_groups(s, op) && k == 0)
         next_own(s, op, data, n);
+    else if (op->purpose == FOR_DATA && k == 0 && s->share.zero >= 2)
+        next_flying(s, op, data, n);
     else if (op->purpose == FOR_DATA && k == 0)
         next_reduced(s, op, data, n);
     else if (op->purpose == FOR_SHARDS && s->share.reshards)
-        next_gathered(s, bucket_of(op), k, data, n);
+        next_gathered(s, op, k, data, n);
     else if (op->purpose == FOR_SHARDS && s->share.zero == 3 && k == 0)
-        next_kept(s, bucket_of(op), data, n);
+        next_kept(s, op, data, n);
     else if (op->purpose == FOR_SHARDS && s->share.zero == 3)
         return STATUS_OK;
     else if (op->purpose == FOR_SHARDS)
@@ -270,8 +304,11 @@ static void widen_sums(struct stage *s, const struct program_op *op)
 void stage_collected(struct stage *s, const struct program_op *op)
 {
     const struct backend *b = s->on.backend;
+    if (op->purpose == FOR_PIPELINE)
+        return;
     s->state.half_of = NULL; /* parameters may be other ones now */
-    const struct stage_bucket *of = &s->share.bucket[bucket_of(op)];
+    const struct stage_bucket *of =
+        s->share.zero >= 2 ? region_of(s, op) : &s->share.bucket[bucket_of(op)];
     bool keeps = s->share.zero == 3 && !s->share.reshards;
     if (sums_groups(s, op)) {
         void *half = NULL;
@@ -283,18 +320,24 @@ void stage_collected(struct stage *s, const struct program_op *op)
             b->widen(s->on.self, s->state.parameter + of->first, s->flight->gathered, of->n);
     } else if (s->share.zero >= 2 && op->purpose == FOR_DATA) {
         const struct stage_pair *pair = gradient_pair(s);
-        real *reduced = pair->data[pair->now ^ 1], *own = reduced + of->own.first;
+        real *reduced = pair->data[pair->now ^ 1] + behind(s, op, false),
+             *own = reduced + of->own.first;
         if (s->share.reduced == ELEMENT_BF16)
             b->widen(s->on.self, own, half_number(s->flight->reduced, of->own.first), of->own.n);
         b->add(s->on.self, s->state.sum + of->at, own, of->own.n);
         b->zero(s->on.self, reduced, of->n * sizeof *reduced);
     } else if (s->share.reshards && op->purpose == FOR_SHARDS) {
         struct stage_pair *pair = &s->flight->parameters;
+        bool experts = is_of_experts(s, op);
+        size_t bucket = bucket_of(op), from = behind(s, op, true),
+               n = experts ? of->n : s->share.bucket[bucket].gathered;
         if (s->share.gathered == ELEMENT_BF16)
-            b->widen(s->on.self, pair->data[pair->now ^ 1], s->flight->gathered,
-                     s->share.bucket[bucket_of(op)].gathered);
+            b->widen(s->on.self, pair->data[pair->now ^ 1] + from,
+                     half_number(s->flight->gathered, from), n);
+        if (from + n < stage_flying(s, bucket, true))
+            return; /* experts follow */
         pair->now ^= 1;
-        s->state.gathered = bucket_of(op) + 1;
+        s->state.gathered = bucket + 1;
     } else if (s->share.reduced == ELEMENT_BF16 && op->purpose != FOR_SHARDS) {
         widen_sums(s, op);
     }

@@ -3,7 +3,7 @@
  * MPI is initialised and finalised by the process (worker_main_mpi.c), thread level FUNNELED: all
  * calls come from the thread that computes. So nothing moves while that thread computes, except
  * what MPI has handed to the kernel or the network card: messages should be eager
- * (launch_mpirun.c), and every call of the transport tests all requests. Waiting is testing and
+ * (exec/launch/mpi.c), and every call of the transport tests all requests. Waiting is testing and
  * sleeping, never spinning.
  *
  * Receives are pre-posted: as many per channel as exec/window.h says, and the next one with every

@@ -1,6 +1,6 @@
-/* simgrid_report.h - how a simulation comes back from the child it ran in. Private to the engine. */
-#ifndef SIM_SIMGRID_PARSE_H
-#define SIM_SIMGRID_PARSE_H
+/* simgrid_answer.h - how a simulation comes back from the child it ran in. Private to the engine. */
+#ifndef SIM_SIMGRID_ANSWER_H
+#define SIM_SIMGRID_ANSWER_H
 
 #include "sim/child.h"
 #include "sim/engine.h"

@@ -1,5 +1,5 @@
 /* The result of a simulation through a pipe: times of all ops, then what the links carried. */
-#include "sim/simgrid_report.h"
+#include "sim/simgrid_answer.h"
 
 #include "core/array.h"
 #include "sim/bytes.h"

@@ -1,0 +1,120 @@
+/* What messages take from the compute beside which they go: their bytes are moved by the CPU that
+ * computes, where none is spare (struct device_type, LogGOPS' o and O: Hoefler, Schneider, Lumsdaine,
+ * HPDC 2010). What a rank waits for takes nothing more than its time on the links. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/array.h"
+#include "core/lower/lowering.h"
+
+/* Messages that a rank sends or receives beside one of its compute ops. */
+struct taken {
+    double messages, bytes;
+};
+
+/* A message, of a folded program all that the first shard sends: every one of the next stage has one. */
+static struct taken of_message(const struct lowering *l, const struct program_op *op)
+{
+    const struct plan_stage *from = &l->plan->stage[op->stage],
+                            *to = &l->plan->stage[op->peer_stage];
+    bool several = l->fold && op->kind == OP_SEND;
+    uint32_t n = several ? (to->tensor_parallel - 1) / from->tensor_parallel + 1 : 1;
+    return (struct taken){n, n * (double)op->bytes};
+}
+
+/* Of one member of a ring, which sends as often as it receives. */
+static struct taken of_collective(const struct lowering *l, const struct program_op *op)
+{
+    const struct lowering_grouping *g = &l->groups.all;
+    double n = (double)(g->device_start[op->peer + 1] - g->device_start[op->peer]);
+    double messages = 2 * op->count * (n - 1) * (op->kind == OP_ALLREDUCE ? 2 : 1);
+    return (struct taken){messages, messages * (double)op->bytes / n};
+}
+
+/* Does op i of the list wait for one that is marked? */
+static bool waits(const struct lowering_list *list, size_t i, const bool *marked)
+{
+    size_t end = i + 1 < list->n ? list->op[i + 1].dep_start : list->deps;
+    for (size_t d = list->op[i].dep_start; d < end; d++)
+        if (marked[list->dep[d]])
+            return true;
+    return false;
+}
+
+/* Is there a compute op behind op i, and does the next one not wait for it?
+ *   marked  [list->n] scratch, false before and after */
+static bool goes_beside(const struct lowering_list *list, size_t i, bool *marked)
+{
+    size_t k = i + 1;
+    marked[i] = true;
+    for (; k < list->n; k++) {
+        marked[k] = waits(list, k, marked);
+        if (op_computes(&list->op[k]))
+            break;
+    }
+    bool beside = k < list->n && !marked[k];
+    memset(marked + i, 0, ((k < list->n ? k + 1 : k) - i) * sizeof *marked);
+    return beside;
+}
+
+/* Sends go while the next pass computes, and what is received has come during the one before.
+ *   taken  [compute ops of the list] out, zeros before */
+static void count_taken(const struct lowering *l, const struct lowering_list *list, bool *marked,
+                        struct taken *taken)
+{
+    size_t done = 0; /* compute ops */
+    for (size_t i = 0; i < list->n; i++) {
+        const struct program_op *op = &list->op[i];
+        bool came = op->kind == OP_RECV;
+        if (op_computes(op)) {
+            done++;
+        } else if (op->kind == OP_COPY) {
+            continue; /* the device's own engines move it */
+        } else if (came ? done > 0 : goes_beside(list, i, marked)) {
+            struct taken t = op_is_message(op) ? of_message(l, op) : of_collective(l, op);
+            taken[done - came].messages += t.messages;
+            taken[done - came].bytes += t.bytes;
+        }
+    }
+}
+
+static void lengthen(struct lowering_list *list, const struct device_type *t,
+                     const struct taken *taken)
+{
+    for (size_t i = 0; i < list->n; i++)
+        if (op_computes(&list->op[i])) {
+            double bytes_s = t->message_Bps > 0 ? taken->bytes / t->message_Bps : 0;
+            list->op[i].seconds += taken->messages * t->message_s + bytes_s;
+            taken++;
+        }
+}
+
+/* The shards of a replica, which compute the same ops: each as the first one, which sends most. */
+static enum status charge_replica(struct lowering *l, const struct lowering_replica *replica)
+{
+    enum status st = STATUS_OK;
+    struct lowering_list *list = &l->replay.list[replica->rank];
+    struct taken *taken = NULL;
+    bool *marked = NULL;
+    TRY(ARRAY_NEW(marked, list->n));
+    TRY(ARRAY_NEW(taken, list->n));
+    count_taken(l, list, marked, taken);
+    for (uint32_t k = 0; k < replica->shards; k++) {
+        uint32_t device = lowering_device(l, replica->team, replica->number, k);
+        lengthen(list + k, topology_type(l->topology, device), taken);
+    }
+out:
+    free(marked);
+    free(taken);
+    return st;
+}
+
+enum status lowering_charge(struct lowering *l)
+{
+    bool any = false;
+    for (size_t k = 0; k < l->topology->types; k++)
+        any |= l->topology->type[k].message_s > 0 || l->topology->type[k].message_Bps > 0;
+    for (uint32_t c = 0; any && c < l->shape.replicas; c++)
+        PASS(charge_replica(l, &l->replay.replica[c]));
+    return STATUS_OK;
+}

@@ -1,0 +1,197 @@
+/* What shards exchange in a pass. Sums of tensors, or, with sequence parallelism: what tensor parallelism leaves whole (norms, sums, what crosses between stages)
+ * shards divide by rows. Korthikanti et al., Reducing activation recomputation in large transformer
+ * models, MLSys 2023, section 4.2.2.
+ *
+ * The B T rows of a microbatch are cut into as many chunks as there are shards, and each has the one
+ * that an all-gather takes from it (exec/ring.h), so that tensors are gathered and scattered where they
+ * are, without moving rows: who works on rows by themselves does not care which they are. A
+ * column-parallel op gathers its input, and once more for the gradient of its weight; a row-parallel
+ * one has its output summed and scattered. Backward the same of the gradients, with both changed over.
+ * Parameters that every shard has get a sum of gradients over the rows of all. */
+#include "exec/device/cpu/kinds.h"
+#include "exec/device/cpu/stage_parts.h"
+
+/* Where this shard's part of n numbers is. */
+static struct ring_part own_part(const struct stage *s, size_t n)
+{
+    const struct layer_shard *shard = &s->share.shard;
+    return s->share.part ? s->share.part(n, shard->shards, shard->shard)
+                         : ring_own(n, shard->shards, shard->shard);
+}
+
+static enum status cannot(const struct model_op *op, const char *what)
+{
+    return error_set(STATUS_UNSUPPORTED, "op '%s': %s with sequence parallelism", op->name, what);
+}
+
+/* Layers see all rows of what is gathered for them; those that every shard computes a part of them. */
+enum status stage_divide_rows(const struct stage *s, struct stage_op *o)
+{
+    const struct model_op *op = &s->model->op[o->index];
+    struct layer *l = &o->layer;
+    size_t shards = s->share.shard.shards;
+    if (!s->share.sequence)
+        return STATUS_OK;
+    if (op->exchange_bytes > 0)
+        return cannot(op, "experts");
+    o->gathers = l->reduces_input;
+    o->scatters = l->reduces_output;
+    if (op->tensor == TENSOR_SPLIT)
+        return STATUS_OK;
+    if (l->tokens % shards != 0)
+        return error_set(STATUS_UNSUPPORTED,
+                         "op '%s': %zu tokens cannot be divided over %zu shards", op->name,
+                         l->tokens, shards);
+    if (o->gathers && (l->inputs != 1 || !l->kind->backward_weight))
+        return cannot(op, "a column-parallel op of this kind");
+    if (op->tensor != TENSOR_WHOLE)
+        return STATUS_OK;
+    if (l->vocabulary > 0 || l->heads > 0 || l->tied)
+        return cannot(op, "an undivided op of this kind");
+    l->tokens /= shards;
+    l->input /= shards;
+    l->second /= shards;
+    l->output /= shards;
+    l->saved /= shards;
+    return STATUS_OK;
+}
+
+/* Is tensor t divided by rows, rather than by channels or heads? What comes from other stages is. */
+static bool has_rows(const struct stage *s, size_t t)
+{
+    if (t >= s->layout.n)
+        return true;
+    enum model_tensor kind = s->model->op[s->layout.op[t].index].tensor;
+    return kind == TENSOR_WHOLE || kind == TENSOR_ROW;
+}
+
+enum status stage_check_rows(const struct stage *s)
+{
+    for (size_t k = 0; k < s->layout.n && s->share.sequence; k++) {
+        const struct stage_op *o = &s->layout.op[k];
+        const struct model_op *op = &s->model->op[o->index];
+        bool reads = op->tensor == TENSOR_WHOLE || op->tensor == TENSOR_COLUMN;
+        for (size_t i = 0; i < o->layer.inputs; i++)
+            if (has_rows(s, o->input[i]) != reads)
+                return cannot(op, "an input that is divided otherwise");
+        if (stage_sends(s, k) && !has_rows(s, k))
+            return cannot(op, "a divided output that another stage reads");
+    }
+    return STATUS_OK;
+}
+
+/* Parameters of op k that every shard has. */
+static size_t whole_parameters(const struct stage *s, size_t k)
+{
+    const struct stage_op *o = &s->layout.op[k];
+    return s->model->op[o->index].tensor == TENSOR_WHOLE ? o->layer.parameters : 0;
+}
+
+/* Has the backward both halves of a sum? Where no op of the stage gathers, or none scatters, gradients of
+ * parameters are gathered, of every shard. */
+static bool sums(const struct stage *s)
+{
+    bool gathers = false, scatters = false;
+    for (size_t k = 0; k < s->layout.n; k++) {
+        gathers = gathers || s->layout.op[k].gathers;
+        scatters = scatters || s->layout.op[k].scatters;
+    }
+    return gathers && scatters;
+}
+
+size_t stage_whole_rows(const struct stage *s)
+{
+    size_t most = 0, copies = sums(s) ? 1 : s->share.shard.shards;
+    for (size_t k = 0; k < s->layout.n; k++) {
+        const struct stage_op *o = &s->layout.op[k];
+        size_t in = o->gathers ? size_times(s->layout.batch, o->layer.input) : 0,
+               out = o->scatters ? size_times(s->layout.batch, o->layer.output) : 0;
+        most = in > most ? in : most;
+        most = out > most ? out : most;
+    }
+    for (size_t b = 0; b < s->share.buckets && s->share.sequence; b++) {
+        size_t n = 0;
+        for (size_t k = s->share.bucket[b].low; k < s->share.bucket[b].high; k++)
+            n = size_plus(n, size_times(copies, whole_parameters(s, k)));
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+void stage_gather_rows(const struct stage *s, enum layer_move how, const real *own, real *all,
+                       size_t n)
+{
+    const struct layer_reduction *r = s->pass.reduction;
+    struct ring_part part = own_part(s, n);
+    s->on.backend->copy(s->on.self, all + part.first, own, part.n * sizeof *own);
+    r->move(r->self, how, ELEMENT_FP32, all, n);
+}
+
+void stage_scatter_rows(const struct stage *s, real *all, real *own, size_t n)
+{
+    const struct backend *b = s->on.backend;
+    const struct layer_reduction *r = s->pass.reduction;
+    struct ring_part part = own_part(s, n);
+    real *half = s->pass.work + s->layout.other;
+    if (s->share.reduced == ELEMENT_FP32) {
+        r->move(r->self, MOVE_SCATTER, ELEMENT_FP32, all, n);
+        b->copy(s->on.self, own, all + part.first, part.n * sizeof *own);
+        return;
+    }
+    b->narrow(s->on.self, half, all, n);
+    r->move(r->self, MOVE_SCATTER, ELEMENT_BF16, half, n);
+    b->widen(s->on.self, own, element_at(ELEMENT_BF16, half, part.first), part.n);
+}
+
+void stage_sum_shards(const struct stage *s, real *data, size_t size)
+{
+    const struct backend *b = s->on.backend;
+    const struct layer_reduction *r = s->pass.reduction;
+    enum element have = s->layout.halves ? ELEMENT_BF16 : ELEMENT_FP32, sums = s->share.reduced;
+    size_t n = s->layout.halves ? 2 * size : size;
+    real *other = s->pass.work + s->layout.other;
+    if (have == sums) {
+        r->sum(r->self, sums, data, n);
+    } else if (sums == ELEMENT_FP32) {
+        b->widen(s->on.self, other, data, n);
+        r->sum(r->self, sums, other, n);
+        b->narrow(s->on.self, data, other, n);
+    } else {
+        b->narrow(s->on.self, other, data, n);
+        r->sum(r->self, sums, other, n);
+        b->widen(s->on.self, data, other, n);
+    }
+}
+
+/* To and from `packed`, one op after the other. */
+static void pack(const struct stage *s, size_t low, size_t high, real *packed, bool back)
+{
+    real *gradient = stage_gradients(s);
+    for (size_t k = low; k < high; packed += whole_parameters(s, k++)) {
+        real *at = gradient + s->layout.op[k].d_at;
+        s->on.backend->copy(s->on.self, back ? at : packed, back ? packed : at,
+                            whole_parameters(s, k) * sizeof *at);
+    }
+}
+
+/* Where gradients are only gathered, everybody adds those of all in one order: the same bits. */
+void stage_sum_whole(const struct stage *s, size_t low, size_t high)
+{
+    const struct layer_reduction *r = s->pass.reduction;
+    size_t shards = s->share.shard.shards, n = 0;
+    real *all = s->pass.work + s->layout.rows;
+    for (size_t k = low; k < high; k++)
+        n += whole_parameters(s, k);
+    if (n == 0)
+        return;
+    if (sums(s)) {
+        pack(s, low, high, all, false);
+        r->sum(r->self, ELEMENT_FP32, all, n);
+    } else {
+        pack(s, low, high, all + own_part(s, shards * n).first, false);
+        r->move(r->self, MOVE_GATHER, ELEMENT_FP32, all, shards * n);
+        for (size_t k = 1; k < shards; k++)
+            s->on.backend->add(s->on.self, all, all + k * n, n);
+    }
+    pack(s, low, high, all, true);
+}
