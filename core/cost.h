@@ -30,9 +30,9 @@ struct cost_split {
     uint32_t tensor_parallel, expert_parallel;
     bool sequence_parallel; /* ops that tensor parallelism leaves whole work on 1/t of the tokens */
     uint32_t context_parallel; /* every op works on 1/c of the tokens; 0 is as good as 1 */
-    double
-        expert_imbalance; /* times its share of the rows the busiest rank of a group gets over which
-                                * experts are spread; 0 is as good as 1 */
+    /* times its share of the rows the busiest rank of a group gets over which experts are spread; 0 is
+     * as good as 1 */
+    double expert_imbalance;
 };
 
 /* Part of the op's work, activations and parameters that one rank has; `split` may be NULL. */

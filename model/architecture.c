@@ -477,8 +477,7 @@ enum status architecture_build(const struct architecture *a, const struct archit
     enum data_type usual = a->dtype != DATA_ANY ? a->dtype : DATA_fp32;
     struct build b = {
         .g = graph_begin(c->dtype != DATA_ANY ? c->dtype : usual), .a = *a, .flash = c->flash};
-    b.a.layers = or_else(c->layers, a->layers);
-    b.a.capacity = or_else(c->capacity, a->capacity);
+    b.a.layers = or_else(c->layers, a->layers), b.a.capacity = or_else(c->capacity, a->capacity);
     PASS(complete(&b.a));
     b.tokens = or_else(c->tokens, b.a.context < USUAL_TOKENS ? b.a.context : USUAL_TOKENS);
     if (has(&b, TRAIT_POSITIONS) && b.tokens > b.a.context)
