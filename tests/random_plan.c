@@ -168,6 +168,7 @@ struct plan random_plan(uint64_t *state, const struct model *m, uint32_t devices
     if (p.zero > 0 && p.stage[0].expert_parallel == 1 && z.replicas % 4 == 0 &&
         random_below(&own, 4) == 0)
         p.zero_group = 2;
+    p.p2p_scatter = !p.sequence_parallel && random_below(&own, 3) == 0;
     return p;
 }
 
