@@ -191,6 +191,7 @@ struct plan random_plan(uint64_t *state, const struct model *m, uint32_t devices
         p.zero_group = 2;
     if (p.stage[0].expert_parallel > 1 && random_below(&own, 2) == 0)
         p.expert_imbalance = 1 + part_of(&own, 3);
+    p.p2p_scatter = !p.sequence_parallel && random_below(&own, 3) == 0;
     return p;
 }
 
