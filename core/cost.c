@@ -28,9 +28,16 @@ static double update_traffic(const char *optimizer, int64_t element_bytes)
     return (double)(element_bytes < 4 ? 3 + 2 * state : 4 + 2 * state);
 }
 
+/* Experts with a capacity always work on all of their slots, and take no more. */
+static bool is_padded(const struct model_op *op)
+{
+    int64_t slots = model_attribute(op, "slots", 0);
+    return slots > 0 && slots != model_attribute(op, "tokens", 0) * model_attribute(op, "top_k", 0);
+}
+
 struct cost_part cost_part(const struct model_op *op, const struct cost_split *split)
 {
-    struct cost_part part = {1, 1, 1, false};
+    struct cost_part part = {1, 1, 1, 1, false};
     if (!split)
         return part;
     if (split->tensor_parallel > 1) {
@@ -42,8 +49,12 @@ struct cost_part cost_part(const struct model_op *op, const struct cost_split *s
         part.stash = (whole || op->tensor == TENSOR_ROW) && !sequence ? 1 : share;
         part.replicated = whole;
     }
-    if (split->expert_parallel > 1 && op->exchange_bytes > 0)
-        part.parameters /= split->expert_parallel; /* as much work comes in as goes out */
+    if (split->expert_parallel > 1 && op->exchange_bytes > 0) {
+        part.parameters /= split->expert_parallel; /* as much work comes in as goes out, but */
+        if (split->expert_imbalance > 1 && !is_padded(op))
+            part.load = split->expert_imbalance;
+        part.work *= part.load; /* all wait for the busiest rank */
+    }
     if (split->context_parallel > 1) {
         part.work /= split->context_parallel;
         part.stash /= split->context_parallel;
@@ -139,14 +150,16 @@ static bool measured(const struct model *m, const struct device_type *type, uint
                      double samples, const struct cost_split *split, struct op_cost *out)
 {
     uint32_t degree = split ? split->tensor_parallel : 1;
-    double work = split && split->context_parallel > 1 ? 1.0 / split->context_parallel : 1;
+    struct cost_part part = cost_part(&m->op[op], split);
+    double work =
+        split && split->context_parallel > 1 ? part.load / split->context_parallel : part.load;
     bool exact = profiled(m, type, op, samples, degree, out);
     if (exact && work == 1)
         return true;
     if (!exact) {
         if (degree == 1 || !profiled(m, type, op, samples, 1, out))
             return false;
-        work = cost_part(&m->op[op], split).work;
+        work = part.work;
     }
     out->forward_s *= work;
     out->backward_s *= work;

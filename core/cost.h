@@ -30,13 +30,17 @@ struct cost_split {
     uint32_t tensor_parallel, expert_parallel;
     bool sequence_parallel; /* ops that tensor parallelism leaves whole work on 1/t of the tokens */
     uint32_t context_parallel; /* every op works on 1/c of the tokens; 0 is as good as 1 */
+    /* times its share of the rows the busiest rank of a group gets over which experts are spread; 0 is
+     * as good as 1 */
+    double expert_imbalance;
 };
 
 /* Part of the op's work, activations and parameters that one rank has; `split` may be NULL. */
 struct cost_part {
     double work;              /* of FLOP, traffic and time */
     double parameters, stash; /* of bytes */
-    bool replicated;          /* every shard has the same parameters: gradients are the same too,
+    double load;     /* of experts that are spread, rows: times the mean share; in work, too */
+    bool replicated; /* every shard has the same parameters: gradients are the same too,
                                * or (sequence parallelism) summed in a message too small to count */
 };
 struct cost_part cost_part(const struct model_op *op, const struct cost_split *split);

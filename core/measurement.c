@@ -53,20 +53,27 @@ static int by_start(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* Communication that an op waits for, in places for all ops of a rank. */
+struct waits {
+    struct interval *in; /* [n] */
+    size_t n;
+    size_t *asked_by; /* [ops of the rank] op + 1 that it was added for last */
+};
+
 /* Add the communication that op i waits for after `since`: messages, collectives, and what these
- * wait for in their turn. in[room] has a place for each dependency of the rank. */
-static size_t waited_for(const struct program *p, const struct timeline *t, size_t i, double since,
-                         struct interval *in, size_t n)
+ * wait for in their turn, each once for `asking`. */
+static void add_waits(const struct program *p, const struct timeline *t, size_t first, size_t i,
+                      size_t asking, double since, struct waits *w)
 {
     for (uint32_t d = p->op[i].dep_start; d < p->op[i + 1].dep_start; d++) {
         size_t j = p->dep[d];
-        if (op_computes(&p->op[j]) || t->end_s[j] <= since)
+        if (op_computes(&p->op[j]) || t->end_s[j] <= since || w->asked_by[j - first] == asking + 1)
             continue;
-        in[n++] = (struct interval){t->start_s[j], t->end_s[j], p->op[j].purpose};
+        w->asked_by[j - first] = asking + 1;
+        w->in[w->n++] = (struct interval){t->start_s[j], t->end_s[j], p->op[j].purpose};
         if (op_is_collective(&p->op[j]))
-            n = waited_for(p, t, j, since, in, n);
+            add_waits(p, t, first, j, asking, since, w);
     }
-    return n;
 }
 
 /* Add the parts of [from, to) that the union of in[n] covers, each to the interval that began
@@ -91,25 +98,27 @@ struct window {
 };
 
 static void account_rank(const struct program *p, const struct timeline *t, uint32_t r,
-                         const struct window *w, struct interval *room, struct measured_rank *out)
+                         const struct window *w, struct waits *waits, struct measured_rank *out)
 {
     double reached = w->from_s;
-    size_t n = 0;
     for (size_t i = p->op_start[r]; i < p->op_start[r + 1] && reached < w->to_s; i++) {
         if (!op_computes(&p->op[i]) || t->end_s[i] <= reached)
             continue;
         double start = fmin(t->start_s[i], w->to_s), end = fmin(t->end_s[i], w->to_s);
+        waits->n = 0;
         if (start > reached)
-            expose(room, waited_for(p, t, i, reached, room, 0), reached, start, out);
+            add_waits(p, t, p->op_start[r], i, i, reached, waits);
+        expose(waits->in, waits->n, reached, start, out);
         double seconds = end - fmax(start, reached);
         out->busy_s += seconds;
         out->update_s += p->op[i].kind == OP_UPDATE ? seconds : 0;
         reached = end;
     }
+    waits->n = 0;
     for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) /* what the end waits for */
         if (op_is_collective(&p->op[i]) && t->end_s[i] > reached)
-            room[n++] = (struct interval){t->start_s[i], t->end_s[i], p->op[i].purpose};
-    expose(room, n, reached, w->to_s, out);
+            waits->in[waits->n++] = (struct interval){t->start_s[i], t->end_s[i], p->op[i].purpose};
+    expose(waits->in, waits->n, reached, w->to_s, out);
     out->busy_s *= w->times;
     out->update_s *= w->times;
     out->exposed_comm_s *= w->times;
@@ -168,13 +177,12 @@ double timeline_iteration(const struct program *p, const struct timeline *t, boo
     return (w.to_s - w.from_s) * w.times;
 }
 
-/* The longest list of dependencies, or of ops, of any rank. */
-static size_t most_waits(const struct program *p)
+/* The longest list of any rank. */
+static size_t most_ops(const struct program *p)
 {
     size_t most = 0;
     for (size_t r = 0; r < p->ranks; r++) {
-        size_t first = p->op_start[r], last = p->op_start[r + 1];
-        size_t n = last - first + p->op[last].dep_start - p->op[first].dep_start;
+        size_t n = p->op_start[r + 1] - p->op_start[r];
         most = n > most ? n : most;
     }
     return most;
@@ -197,27 +205,39 @@ static enum status account_memory(const struct program *p, uint32_t r, struct me
     return at == PROGRAM_NONE ? STATUS_OK : text_copy(op_label(&p->op[at], label), &out->peak_at);
 }
 
+static enum status waits_new(const struct program *p, struct waits *w)
+{
+    PASS(ARRAY_NEW(w->in, most_ops(p)));
+    return ARRAY_NEW(w->asked_by, most_ops(p));
+}
+
+static void waits_free(struct waits *w)
+{
+    free(w->in);
+    free(w->asked_by);
+}
+
 /* Ranks one by one; the bubble is the mean idle share of all. */
 static enum status account_ranks(const struct program *p, const struct timeline *t,
                                  const struct window *w, struct measurement *out)
 {
     enum status st;
     double idle_s = 0, iteration_s = (w->to_s - w->from_s) * w->times;
-    struct interval *room = NULL;
-    TRY(ARRAY_NEW(room, most_waits(p)));
+    struct waits waits = {0};
+    TRY(waits_new(p, &waits));
     TRY(ARRAY_NEW(out->rank, p->ranks));
     for (uint32_t r = 0; r < p->ranks; r++) {
         struct measured_rank *rank = &out->rank[out->ranks++];
         rank->stage = p->rank[r].stage;
         TRY(text_copy(p->rank[r].name, &rank->name));
-        account_rank(p, t, r, w, room, rank);
+        account_rank(p, t, r, w, &waits, rank);
         rank->idle_s = fmax(0, iteration_s - rank->busy_s - rank->exposed_comm_s);
         TRY(account_memory(p, r, rank));
         idle_s += rank->idle_s;
     }
     out->bubble_fraction = iteration_s > 0 ? idle_s / ((double)p->ranks * iteration_s) : 0;
 out:
-    free(room);
+    waits_free(&waits);
     return st;
 }
 
@@ -274,13 +294,14 @@ void measurement_sort_links(struct measurement *m)
 static enum status repeat_ranks(struct measurement *m, const struct program *p,
                                 const struct timeline *t, const struct steady *s, double times)
 {
-    struct interval *room = NULL;
+    enum status st;
+    struct waits waits = {0};
     const struct window w = {s->from_s, s->from_s + s->step_s, times};
     double idle_s = 0;
-    PASS(ARRAY_NEW(room, most_waits(p)));
+    TRY(waits_new(p, &waits));
     for (uint32_t r = 0; r < m->ranks; r++) {
         struct measured_rank more = {0}, *rank = &m->rank[r];
-        account_rank(p, t, r, &w, room, &more);
+        account_rank(p, t, r, &w, &waits, &more);
         rank->busy_s += more.busy_s;
         rank->update_s += more.update_s;
         rank->exposed_comm_s += more.exposed_comm_s;
@@ -290,8 +311,9 @@ static enum status repeat_ranks(struct measurement *m, const struct program *p,
         idle_s += rank->idle_s;
     }
     m->bubble_fraction = idle_s / ((double)m->ranks * m->iteration_s);
-    free(room);
-    return STATUS_OK;
+out:
+    waits_free(&waits);
+    return st;
 }
 
 enum status measurement_repeat(struct measurement *m, const struct program *p,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/cost.h"
 #include "core/model.h"
 #include "core/schedule.h"
 #include "core/text.h"
@@ -35,6 +36,13 @@ void plan_free(struct plan *p)
     free(p->optimizer);
     free(p->algorithm);
     *p = (struct plan){0};
+}
+
+struct cost_split plan_split(const struct plan *p, const struct plan_stage *s)
+{
+    return (struct cost_split){s->tensor_parallel, s->expert_parallel,
+                               p->sequence_parallel && s->tensor_parallel > 1, s->context_parallel,
+                               p->expert_imbalance};
 }
 
 /* The copy owns all of its memory; while it is built, `c` has only what is its own. */
@@ -142,6 +150,9 @@ static enum status check_counts(const struct plan *p)
     if ((p->zero_group > 0 && p->zero == 0) || p->zero_group == 1)
         return error_set(STATUS_INVALID, "groups of %u replicas that share what ZeRO %u divides",
                          p->zero_group, p->zero);
+    if (p->expert_imbalance != 0 && !(p->expert_imbalance >= 1))
+        return error_set(STATUS_INVALID, "the busiest rank gets %g times the mean share of rows",
+                         p->expert_imbalance);
     if (p->zero_keep && p->zero != 3)
         return error_set(STATUS_INVALID, "gathered parameters are kept, but ZeRO is %u, not 3",
                          p->zero);

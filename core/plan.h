@@ -119,6 +119,9 @@ struct plan {
                           * beside them (Transformer Engine's userbuffers) */
     double objective_s; /* the algorithm's own objective, seconds per microbatch; NAN if none */
     enum plan_exchange context_exchange; /* where context_parallel > 1 */
+    double
+        expert_imbalance; /* where expert_parallel > 1: times the mean share of rows that the busiest
+                              * rank of a group gets, for which the others wait; 0 is as good as 1 */
     bool p2p_scatter; /* shards send their parts of what is whole on all of them, and the receiving
                        * ones gather it. Narayanan et al., SC 2021, section 4.1 */
     enum plan_offload offload;
@@ -198,6 +201,9 @@ void plan_put_modules(struct json_writer *w, uint32_t modules);
 uint32_t plan_stage_layers(const struct plan_stage *s, const struct model *m);
 enum status plan_copy(const struct plan *p, struct plan *out) MUST_CHECK;
 void plan_free(struct plan *p); /* accepts {0}; leaves {0} */
+
+/* How the ops of a stage are spread over its ranks. */
+struct cost_split plan_split(const struct plan *p, const struct plan_stage *s);
 
 /* Bytes of a number in those sums. */
 int64_t plan_reduce_bytes(const struct plan *p, const struct model *m);

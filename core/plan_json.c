@@ -170,6 +170,7 @@ static const struct json_row head_rows[] = {
     {"sequence_parallel", PLAN(sequence_parallel), FIELD_SPARE},
     {"tensor_overlap", PLAN(tensor_overlap), FIELD_SPARE},
     {"p2p_scatter", PLAN(p2p_scatter), FIELD_SPARE},
+    {"expert_imbalance", PLAN(expert_imbalance), FIELD_SPARE, .min = 1, .max = MAX_REPLICAS},
     {"context_exchange", FIELD_CHOICE, offsetof(struct plan, context_exchange), FIELD_SPARE,
      .name = plan_exchange_names, .names = EXCHANGE_KINDS},
     {"offload", FIELD_CHOICE, offsetof(struct plan, offload), FIELD_SPARE,

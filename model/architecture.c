@@ -1,8 +1,8 @@
 /* Builds the model of a transformer from its hyper-parameters: one place for all families.
  *
- * Order of ops: embedding, layers "h0.", "h1.", ..., last norm, head, loss; then modules that
- * predict further tokens. What a backward does not need is not kept: keep_needed() goes over the
- * finished graph and takes the output of an op out of its stash unless a consumer reads it again. */
+ * Ops: embedding, layers "h0.", "h1.", ..., last norm, head, loss; then modules that predict further
+ * tokens. keep_needed() goes over the finished graph: outputs that no backward reads are not kept.
+ */
 #include "model/architecture.h"
 
 #include <inttypes.h>
@@ -176,6 +176,7 @@ static uint32_t experts(struct build *b, uint32_t x)
                                     .inner = a->expert_inner,
                                     .experts = a->experts,
                                     .top_k = a->top_k,
+                                    .capacity = a->capacity,
                                     .group = 1,
                                     .scoring = (has(b, TRAIT_ROUTER_BIAS) ? a->experts : 0) +
                                                (has(b, TRAIT_SHARED_GATE) ? a->hidden : 0),
@@ -427,9 +428,9 @@ static enum status check_sizes(const struct architecture *a)
         return error_set(STATUS_INVALID,
                          "%" PRId64 " heads cannot share %" PRId64 " heads of keys and values",
                          a->heads, a->kv_heads);
-    if (a->experts > 0 && (a->top_k < 1 || a->top_k > a->experts))
-        return error_set(STATUS_INVALID, "%" PRId64 " of %" PRId64 " experts per token", a->top_k,
-                         a->experts);
+    if (a->experts > 0 ? a->top_k < 1 || a->top_k > a->experts : a->capacity > 0)
+        return error_set(STATUS_INVALID, "%" PRId64 " of %" PRId64 " experts per token%s", a->top_k,
+                         a->experts, a->experts > 0 ? "" : ", which have no capacity");
     if (a->traits & TRAIT_IMAGES && (a->patch < 1 || a->image < a->patch || a->classes < 1))
         return error_set(STATUS_INVALID,
                          "images of %" PRId64 " in patches of %" PRId64 ", %" PRId64 " classes",
@@ -476,7 +477,7 @@ enum status architecture_build(const struct architecture *a, const struct archit
     enum data_type usual = a->dtype != DATA_ANY ? a->dtype : DATA_fp32;
     struct build b = {
         .g = graph_begin(c->dtype != DATA_ANY ? c->dtype : usual), .a = *a, .flash = c->flash};
-    b.a.layers = or_else(c->layers, a->layers);
+    b.a.layers = or_else(c->layers, a->layers), b.a.capacity = or_else(c->capacity, a->capacity);
     PASS(complete(&b.a));
     b.tokens = or_else(c->tokens, b.a.context < USUAL_TOKENS ? b.a.context : USUAL_TOKENS);
     if (has(&b, TRAIT_POSITIONS) && b.tokens > b.a.context)

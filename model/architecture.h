@@ -41,6 +41,9 @@ struct architecture {
     int64_t window_period,
         window_phase; /* 0: all; else all but those with (i + 1 + phase) % period == 0 */
     int64_t experts, top_k, expert_inner;
+    int64_t
+        capacity; /* % of an expert's share of a sample's tokens that it has slots for; 0: as many
+                       * as it is sent */
     int64_t shared, shared_inner; /* experts of every token: how many, or how wide together */
     int64_t first_dense;          /* layers before have a plain MLP */
     int64_t routed_step;          /* of the others, those with (i + 1) % step == 0 are routed */
@@ -70,7 +73,7 @@ const struct family *family_find(const char *name);
 
 /* What a user chooses beside the architecture; 0: the architecture's. */
 struct architecture_choice {
-    int64_t tokens, layers;
+    int64_t tokens, layers, capacity;
     enum data_type dtype;
     bool flash; /* attention keeps no (tokens, tokens) matrix, and skips what is masked */
 };

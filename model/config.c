@@ -382,7 +382,7 @@ static bool recognises(const struct json_at *root)
     return false;
 }
 
-enum { CHOICE_TOKENS, CHOICE_LAYERS, CHOICE_DTYPE, CHOICE_FLASH, CHOICES };
+enum { CHOICE_TOKENS, CHOICE_LAYERS, CHOICE_DTYPE, CHOICE_FLASH, CHOICE_CAPACITY, CHOICES };
 
 enum status config_describe(const struct json_at *root, const char *choices, struct architecture *a,
                             struct architecture_choice *c)
@@ -392,6 +392,7 @@ enum status config_describe(const struct json_at *root, const char *choices, str
         [CHOICE_LAYERS] = {"layers", "transformer layers", 0, 1, ARCHITECTURE_LAYERS},
         [CHOICE_DTYPE] = ZOO_DTYPE(DATA_ANY),
         [CHOICE_FLASH] = {"flash", "1: fused attention", 1, 0, 1},
+        [CHOICE_CAPACITY] = ZOO_SLOTS,
     };
     const struct zoo_entry e = {
         .name = root->document->path, .parameters = CHOICES, .parameter = rows};
@@ -400,6 +401,7 @@ enum status config_describe(const struct json_at *root, const char *choices, str
     PASS(config_read(root, a));
     *c = (struct architecture_choice){.tokens = value[CHOICE_TOKENS],
                                       .layers = value[CHOICE_LAYERS],
+                                      .capacity = value[CHOICE_CAPACITY],
                                       .dtype = (enum data_type)value[CHOICE_DTYPE],
                                       .flash = value[CHOICE_FLASH]};
     return STATUS_OK;

@@ -25,6 +25,13 @@ struct zoo_parameter {
             DATA_fp8, data_type_names                                                              \
     }
 
+/* The row of the slots that experts of a transformer have, where it has experts. */
+enum { ZOO_CAPACITY = 10000 };
+#define ZOO_SLOTS                                                                                  \
+    {                                                                                              \
+        "capacity", "of an expert, % of its share; 0: as it is sent", 0, 0, ZOO_CAPACITY           \
+    }
+
 struct zoo_entry {
     const char *name, *summary;
     size_t parameters;

@@ -2,13 +2,14 @@
 #include "model/config.h"
 #include "model/zoo.h"
 
-enum { TOKENS, LAYERS, DTYPE, FLASH, PARAMETERS };
+enum { TOKENS, LAYERS, DTYPE, FLASH, CAPACITY, PARAMETERS };
 
 static enum status describe(const char *family, const char *keys, const int64_t *value,
                             struct architecture *a, struct architecture_choice *c)
 {
     *c = (struct architecture_choice){.tokens = value[TOKENS],
                                       .layers = value[LAYERS],
+                                      .capacity = value[CAPACITY],
                                       .dtype = (enum data_type)value[DTYPE],
                                       .flash = value[FLASH]};
     *a = family_find(family)->usual;
@@ -41,6 +42,7 @@ static enum status build(const char *family, const char *keys, const int64_t *va
         [LAYERS] = {"layers", "transformer layers", layers_, 1, ARCHITECTURE_LAYERS},              \
         [DTYPE] = ZOO_DTYPE(DATA_bf16),                                                            \
         [FLASH] = {"flash", "1: attention keeps no (tokens, tokens) matrix", 1, 0, 1},             \
+        [CAPACITY] = ZOO_SLOTS,                                                                    \
     };                                                                                             \
     const struct zoo_entry zoo_##id = {name_,     summary_,   PARAMETERS,                          \
                                        rows_##id, build_##id, describe_##id};

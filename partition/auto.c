@@ -45,7 +45,7 @@ static double rounded(double x)
     return round(x / unit) * unit;
 }
 
-enum { MERITS = 11 };
+enum { MERITS = 13 };
 
 static void merits(const struct auto_candidate *c, double out[MERITS])
 {
@@ -61,6 +61,8 @@ static void merits(const struct auto_candidate *c, double out[MERITS])
                                   p->stage[0].expert_parallel,
                                   p->stage[0].recompute,
                                   p->zero,
+                                  p->zero_keep,
+                                  p->zero_group,
                                   (double)p->bucket_bytes};
     memcpy(out, merit, sizeof merit);
 }
@@ -217,6 +219,7 @@ static enum status verify(struct auto_state *s)
     for (int wave = 0; wave < MOST_WAVES && n > 0; wave++) {
         n = select_wave(s, done, best_s, wave == 0);
         for (size_t i = done; i < done + n; i++) {
+            PASS(auto_try_groups(s, &s->result.candidate[i]));
             PASS(auto_try_layers(s, &s->result.candidate[i]));
             PASS(auto_try_buckets(s, &s->result.candidate[i]));
         }

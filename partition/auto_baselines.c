@@ -51,8 +51,8 @@ static enum status try_size(struct auto_state *s, struct auto_trial *t, bool *ma
     TRY(st);
     t->cut = &cut;
     for (uint32_t r = searched ? 0 : s->r->fixed.recompute; r < RECOMPUTE_KINDS && !*fits; r++) {
-        struct auto_saving saving = {(enum plan_recompute)r,
-                                     s->r->given.zero ? s->r->fixed.zero : b->zero, false};
+        struct auto_saving saving = {.recompute = (enum plan_recompute)r,
+                                     .zero = s->r->given.zero ? s->r->fixed.zero : b->zero};
         TRY(auto_try_plan(s, t, &saving, fits));
         *made = true;
         if (!searched)

@@ -15,7 +15,8 @@ const char *const auto_level_names[AUTO_LEVELS] = {
 
 /* ---- shapes */
 
-/* Bytes per parameter byte of weights, gradients and state, spread over so many ranks by ZeRO. */
+/* Bytes per parameter byte of weights, gradients and state, spread over so many ranks by ZeRO; 2 is 3
+ * that keeps parameters, too. */
 static double held_times(const struct cost_memory *f, uint32_t zero, double ranks)
 {
     return (double)f->weights / (zero > 2 ? ranks : 1) +
@@ -114,31 +115,51 @@ static enum status fill(const struct auto_state *s, const struct auto_trial *t, 
     return STATUS_OK;
 }
 
-/* ---- ways to save memory and to hide sums of gradients */
-
-/* Others keep more activations than the usual schedule. */
-static enum status lighter(const struct auto_state *s, const struct auto_trial *t, bool *out)
+/* DualPipe is DualPipe-V with a message for every microbatch at the turn, both ways: at best as fast,
+ * with as much memory (unit.schedule_orders). */
+static enum status crossed(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
-    (void)s;
-    *out = t->too_big & auto_memory_bit(&auto_savings[t->saving]);
+    *out = t->schedule->crossed && !s->r->fixed.schedule;
     return STATUS_OK;
 }
 
-/* What is made again takes time, which pays only if it spreads less: ZeRO 1 costs nothing. */
+/* ---- ways to save memory and to hide sums of gradients */
+
+/* Others keep more activations than the usual schedule, kept parameters are more than gathered ones,
+ * and parts of a group's more than of all replicas'. */
+static enum status lighter(const struct auto_state *s, const struct auto_trial *t, bool *out)
+{
+    (void)s;
+    struct auto_saving saving = auto_savings[t->saving], less = saving;
+    *out = t->too_big & auto_memory_bit(&saving);
+    less.keep = false;
+    *out = *out || (saving.keep && (t->too_big & auto_memory_bit(&less)));
+    less.hybrid = saving.hybrid = false;
+    *out = *out || (t->too_big & (auto_memory_bit(&less) | auto_memory_bit(&saving)));
+    return STATUS_OK;
+}
+
+/* What is made again takes time, which pays only if less is sent for it: a bit for each auto_spread()
+ * that sends no more. ZeRO 1 costs nothing, but what is sent inside of nodes only, or before the first
+ * pass of an iteration, which hides it, may cost less; gradients of backwards in halves are more in
+ * memory with ZeRO 2 and 3 than without. */
+static const uint32_t no_slower[AUTO_SPREADS] = {0x03, 0x03, 0x04, 0x0f, 0x10, 0x30, 0x54, 0xff};
+
 static enum status enough(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
     (void)s;
     const struct auto_saving *saving = &auto_savings[t->saving];
     for (int less = 0; less < (int)saving->recompute; less++)
-        *out = *out || t->fits_with[less] <= (saving->zero > 0 ? saving->zero : 1);
+        *out = *out || (t->fits[less] & no_slower[auto_spread(saving)]);
     return STATUS_OK;
 }
 
-/* A plan of the same cut, schedule and recomputation has shown how long it takes; without its sums
- * of gradients it would take as long as the others at least. */
+/* A plan of the same cut and schedule that makes no more again has shown how long it takes; without
+ * its sums of gradients it would take as long as the others at least. */
 static enum status sums(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
-    *out = t->bare_s[auto_savings[t->saving].recompute] > s->best_s;
+    for (int kind = 0; kind <= (int)auto_savings[t->saving].recompute; kind++)
+        *out = *out || t->bare_s[kind] > s->best_s;
     return STATUS_OK;
 }
 
@@ -178,11 +199,12 @@ static struct least stage_bytes(const struct auto_state *s, const struct auto_tr
     const struct auto_saving *saving = &auto_savings[t->saving];
     const struct auto_again *again = &s->again[saving->recompute];
     const struct auto_shape *shape = &t->shape;
-    const struct cost_split split = {shape->shards, stage->expert_parallel,
-                                     shape->sequence_parallel, stage->context_parallel};
+    const struct cost_split split = plan_split(t->cut, stage);
     struct cost_memory f = on_device(s);
-    double times = held_times(&f, saving->zero, shape->replicas),
-           experts = held_times(&f, saving->zero, (double)shape->replicas / stage->expert_parallel);
+    uint32_t zero = saving->keep ? 2 : saving->zero;
+    double ranks = saving->hybrid ? auto_group(s, shape) : shape->replicas,
+           times = held_times(&f, zero, ranks),
+           experts = held_times(&f, zero, ranks / stage->expert_parallel);
     bool larger = saving->recompute == RECOMPUTE_FULL && s->r->fixed.recompute_unit > 1;
     const struct plan_stage how = {.recompute = saving->recompute,
                                    .recompute_modules = saving->recompute == RECOMPUTE_SELECTIVE
@@ -282,6 +304,7 @@ const struct auto_filter auto_filters[] = {
      AUTO_SHAPE, divided},
     {"fill", "slower than the best plan even without the fill of the first schedule", AUTO_SCHEDULE,
      fill},
+    {"crossed", "dualpipe-v without what dualpipe sends at the turn", AUTO_SCHEDULE, crossed},
     {"lighter", "1f1b did not fit with so little saved", AUTO_SAVING, lighter},
     {"enough", "less recomputed fits already", AUTO_SAVING, enough},
     {"sums", "slower than the best plan even without any sums of gradients", AUTO_SAVING, sums},

@@ -1,6 +1,7 @@
 /* auto_search.h - what the parts of `auto` share: auto_shapes.c lists the shapes of plans by their
- * lower bounds, auto_try.c makes plans of them, auto_filters.c says which are not worth it,
- * auto_baselines.c what everybody would try, auto.c keeps and ranks what comes out. Private. */
+ * lower bounds, auto_try.c makes plans of them, auto_improve.c better ones of the best,
+ * auto_filters.c says which are not worth it, auto_baselines.c what everybody would try, auto.c keeps
+ * and ranks what comes out. Private. */
 #ifndef PARTITION_AUTO_SEARCH_H
 #define PARTITION_AUTO_SEARCH_H
 
@@ -48,16 +49,28 @@ struct auto_saving {
     enum plan_recompute recompute;
     uint32_t zero;
     bool buckets;
+    bool keep;   /* plan.zero_keep */
+    bool hybrid; /* plan.zero_group: auto_group() */
 };
-/* The cheapest first, by what they recompute, then by what they spread. */
-enum { AUTO_SAVINGS = 24 };
+/* The cheapest first, by what they recompute, then by what they spread; what keeps parameters or
+ * shares inside of nodes only after what needs less memory. */
+enum { AUTO_SAVINGS = 36 };
 extern const struct auto_saving auto_savings[AUTO_SAVINGS];
+
+/* How much of the memory is spread over replicas: the more, the more is sent. Nothing, ZeRO 1, 2
+ * inside of nodes, 2, 3 that keeps parameters inside of nodes, and over all, 3 inside of nodes, 3. */
+enum { AUTO_SPREADS = 8 };
+static inline uint32_t auto_spread(const struct auto_saving *saving)
+{
+    uint32_t ways = saving->zero < 2 ? saving->zero : saving->zero == 2 ? 3 : saving->keep ? 5 : 7;
+    return ways - saving->hybrid;
+}
 
 /* A bit for each way to save memory: with ZeRO 3 a bucket may be smaller than a layer. */
 static inline uint32_t auto_memory_bit(const struct auto_saving *saving)
 {
     bool smaller = saving->zero == 3 && saving->buckets;
-    return 1u << (saving->recompute * (AUTO_ZEROS + 1) + saving->zero + smaller);
+    return 1u << (saving->recompute * (AUTO_SPREADS + 1) + auto_spread(saving) + smaller);
 }
 
 /* The plan that is about to be tried, and what others of its shape have shown. */
@@ -71,9 +84,9 @@ struct auto_trial {
     bool stuck;       /* the last plan that was tried cannot run */
     size_t kept;      /* the candidate of this schedule, SIZE_MAX: none yet */
     bool begun;       /* a schedule of this cut was tried, with whatever outcome */
-    /* Of this schedule, by recomputation: the least ZeRO that fits, AUTO_ZEROS: none yet, and the
-     * iteration without the sums of gradients, 0: not known. */
-    uint32_t fits_with[RECOMPUTE_KINDS];
+    /* Of this schedule, by recomputation: a bit for each auto_spread() that fits, and the iteration
+     * without the sums of gradients, 0: not known. */
+    uint32_t fits[RECOMPUTE_KINDS];
     double bare_s[RECOMPUTE_KINDS];
 };
 
@@ -141,6 +154,13 @@ enum status auto_list_shapes(const struct auto_state *s, struct auto_shapes *out
  * shape is 0. *out is to be freed. */
 enum status auto_list_families(const struct auto_state *s, struct auto_shapes *out) MUST_CHECK;
 
+/* Neighbouring replicas of a stage that are on one node, where there are more nodes of them; 0: one
+ * by one, or all. */
+uint32_t auto_group(const struct auto_state *s, const struct auto_shape *shape);
+/* Are there such groups, none that are given, and no experts that are spread over others? */
+bool auto_may_group(const struct auto_state *s, const struct auto_shape *shape);
+/* Bytes of a bucket of the shape's gradients that is tried first. */
+int64_t auto_usual_bucket(const struct auto_state *s, const struct auto_shape *shape);
 /* The trial's cut with its schedule and a saving; the copy is the caller's. */
 enum status auto_make_plan(const struct auto_state *s, const struct auto_trial *t,
                            const struct auto_saving *saving, struct plan *out) MUST_CHECK;
@@ -168,6 +188,9 @@ enum status auto_try_cut(struct auto_state *s, struct auto_trial *t) MUST_CHECK;
 enum status auto_try_uneven(struct auto_state *s) MUST_CHECK;
 /* Every shape of the class in every schedule. Sets result.interrupted when told to stop. */
 enum status auto_try_class(struct auto_state *s) MUST_CHECK;
+/* The candidate, if it shares by ZeRO 2 or 3, with parameters kept or not, and over groups of replicas
+ * of other sizes, or all of them: the best takes its place. */
+enum status auto_try_groups(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
 /* The candidate with buckets of other sizes: the best takes its place. */
 enum status auto_try_buckets(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
 /* The candidate with fewer layers made again, if that fits: it takes its place. */

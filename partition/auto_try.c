@@ -10,22 +10,25 @@
 
 /* With ZeRO 2 and 3 buckets are the units in which gradients are summed and parameters gathered;
  * without, a unit is a layer. */
-#define SAVINGS(recompute)                                                                         \
-    {recompute, 0, false}, {recompute, 1, false}, {recompute, 0, true}, {recompute, 1, true},      \
-        {recompute, 2, false}, {recompute, 2, true}, {recompute, 3, false},                        \
+#define SAVINGS(kind)                                                                              \
+    {.recompute = kind}, {.recompute = kind, .zero = 1}, {.recompute = kind, .buckets = true},     \
+        {.recompute = kind, .zero = 1, .buckets = true}, {.recompute = kind, .zero = 2},           \
+        {.recompute = kind, .zero = 2, .buckets = true}, {.recompute = kind, .zero = 3},           \
+        {.recompute = kind, .zero = 3, .buckets = true},                                           \
+        {.recompute = kind, .zero = 2, .hybrid = true},                                            \
+        {.recompute = kind, .zero = 3, .keep = true},                                              \
+        {.recompute = kind, .zero = 3, .hybrid = true},                                            \
     {                                                                                              \
-        recompute, 3, true                                                                         \
+        .recompute = kind, .zero = 3, .keep = true, .hybrid = true                                 \
     }
 const struct auto_saving auto_savings[AUTO_SAVINGS] = {
     SAVINGS(RECOMPUTE_NONE), SAVINGS(RECOMPUTE_SELECTIVE), SAVINGS(RECOMPUTE_FULL)};
-
-enum { BUCKET_LARGEST = 2, BUCKET_SMALLEST = -6 }; /* sizes tried, as powers of two of the usual */
 
 /* ---- one plan */
 
 /* Buckets of about an eighth of a stage's gradients: small enough to hide most of them behind the
  * backward, large enough that their latencies do not matter. A power of two, for people. */
-static int64_t usual_bucket(const struct auto_state *s, const struct auto_shape *shape)
+int64_t auto_usual_bucket(const struct auto_state *s, const struct auto_shape *shape)
 {
     double all = 0;
     for (size_t i = 0; i < s->m->n; i++)
@@ -42,6 +45,25 @@ static bool given(const struct auto_state *s, const struct auto_saving *saving)
            (!g->zero || saving->zero == fixed->zero) && !(g->bucket && saving->buckets);
 }
 
+static uint32_t common_divisor(uint32_t a, uint32_t b)
+{
+    return b == 0 ? a : common_divisor(b, a % b);
+}
+
+uint32_t auto_group(const struct auto_state *s, const struct auto_shape *shape)
+{
+    size_t apart = shape->shards * (shape->placement == PLACE_PIPELINES ? shape->depth : 1);
+    uint32_t group = common_divisor((uint32_t)(s->node / apart), shape->replicas);
+    return s->node % apart == 0 && group > 1 && group < shape->replicas ? group : 0;
+}
+
+/* Are there groups to share over, which are not given, and no experts that are spread over others? */
+bool auto_may_group(const struct auto_state *s, const struct auto_shape *shape)
+{
+    return s->r->fixed.zero_group == 0 && s->r->fixed.expert_parallel <= 1 && shape->experts <= 1 &&
+           auto_group(s, shape) > 0;
+}
+
 enum status auto_make_plan(const struct auto_state *s, const struct auto_trial *t,
                            const struct auto_saving *saving, struct plan *out)
 {
@@ -50,8 +72,13 @@ enum status auto_make_plan(const struct auto_state *s, const struct auto_trial *
     out->schedule = NULL;
     PASS(text_copy(t->schedule->name, &out->schedule));
     out->zero = saving->zero;
+    out->zero_keep = saving->zero == 3 && (saving->keep || s->r->fixed.zero_keep);
+    out->zero_group = saving->hybrid ? auto_group(s, &t->shape)
+                      : saving->zero ? s->r->fixed.zero_group
+                                     : 0;
     if (saving->buckets)
-        out->bucket_bytes = usual_bucket(s, &t->shape); /* else the request's, which the cut has */
+        out->bucket_bytes =
+            auto_usual_bucket(s, &t->shape); /* else the request's, which the cut has */
     for (size_t k = 0; k < out->stages; k++)
         out->stage[k].recompute = saving->recompute;
     return STATUS_OK;
@@ -153,6 +180,9 @@ static bool saving_wanted(const struct auto_state *s, const struct auto_trial *t
         return false; /* copies on one device are summed when ZeRO has divided them */
     if (s->r->executable && t->schedule->asynchronous && t->shape.experts > 1)
         return false;
+    if ((saving->keep && s->r->fixed.zero_keep) ||
+        (saving->hybrid && !auto_may_group(s, &t->shape)))
+        return false;
     if (t->shape.uneven && saving->zero > 1)
         return false; /* sums in the middle of the iteration need replicas that are in step */
     return given(s, saving) && zero &&
@@ -161,9 +191,8 @@ static bool saving_wanted(const struct auto_state *s, const struct auto_trial *t
 
 static void learn(struct auto_trial *t, const struct auto_saving *saving, bool usual, bool fits)
 {
-    uint32_t *least = &t->fits_with[saving->recompute];
-    if (fits && saving->zero < *least)
-        *least = saving->zero;
+    if (fits)
+        t->fits[saving->recompute] |= 1u << auto_spread(saving);
     if (!fits && usual)
         t->too_big |= auto_memory_bit(saving);
 }
@@ -176,7 +205,7 @@ static enum status try_schedule(struct auto_state *s, struct auto_trial *t)
     t->kept = SIZE_MAX;
     t->begun = true;
     for (size_t k = 0; k < RECOMPUTE_KINDS; k++) {
-        t->fits_with[k] = AUTO_ZEROS;
+        t->fits[k] = 0;
         t->bare_s[k] = 0;
     }
     for (t->saving = 0; t->saving < AUTO_SAVINGS; t->saving++) {
@@ -203,7 +232,8 @@ static bool schedule_wanted(const struct auto_state *s, const struct schedule *s
                schedule_allows(schedule, shape->chunks);
     if (shape->depth == 1)
         return schedule == &schedule_one_f_one_b; /* all the same */
-    bool hides = schedule->hides && shape->experts > 1;
+    bool hides =
+        schedule->hides && shape->experts > 1 && (!schedule->crossed || shape->replicas % 2 == 0);
     return (schedule->searched || hides) && schedule->chunked == (shape->chunks > 1) &&
            schedule_allows(schedule, shape->chunks);
 }
@@ -305,115 +335,6 @@ out:
     return st;
 }
 
-/* ---- afterwards */
-
-/* A copy of the candidate with buckets of another size, and another ZeRO level, takes its place if
- * it is better. */
-static enum status try_bucket(struct auto_state *s, struct auto_candidate *best, uint32_t zero,
-                              int64_t bytes)
-{
-    enum status st;
-    struct auto_candidate c = *best;
-    c.plan = (struct plan){0};
-    TRY(plan_copy(&best->plan, &c.plan));
-    c.plan.bucket_bytes = bytes;
-    c.plan.zero = zero;
-    TRY(auto_score(s, &c));
-    if (auto_by_merit(&c, best) < 0) {
-        struct auto_candidate worse = *best;
-        *best = c;
-        c = worse;
-    }
-out:
-    plan_free(&c.plan);
-    return st;
-}
-
-/* Which ops share a bucket hangs on its size in steps that no power of two need meet: sixteenths of
- * the candidate's from a half on, eighths above it. On small platforms, where this takes little. */
-static enum status try_between(struct auto_state *s, struct auto_candidate *c)
-{
-    enum { PARTS = 16 };
-    int64_t best = c->plan.bucket_bytes;
-    uint32_t zero = c->plan.zero;
-    if (s->t->n > AUTO_SMALL || best < PARTS)
-        return STATUS_OK;
-    for (int k = PARTS / 2 + 1; k < 2 * PARTS && !auto_must_stop(s); k += k < PARTS ? 1 : 2)
-        if (k != PARTS)
-            PASS(try_bucket(s, c, zero, best / PARTS * k));
-    return STATUS_OK;
-}
-
-enum status auto_try_buckets(struct auto_state *s, struct auto_candidate *c)
-{
-    struct auto_trial t = {.shape = {.depth = (uint32_t)c->depth,
-                                     .shards = c->plan.stage[0].tensor_parallel,
-                                     .replicas = c->plan.stage[0].replicas}};
-    bool all = !s->r->given.zero && s->t->n <= AUTO_SMALL; /* levels: which is best depends on it */
-    uint32_t first = all ? 0 : c->plan.zero, last = all ? AUTO_ZEROS - 1 : c->plan.zero;
-    if (auto_is_uneven(&c->plan)) {
-        t.shape.replicas = 2; /* of a stage at least */
-        last = last > 1 ? 1 : last;
-    }
-    PASS(schedule_find(c->plan.schedule, &t.schedule));
-    if (s->r->given.bucket || c->baseline || !c->fits || t.shape.replicas == 1 ||
-        t.schedule->split || t.schedule->asynchronous)
-        return STATUS_OK;
-    int64_t usual = usual_bucket(s, &t.shape);
-    for (uint32_t zero = first; zero <= last; zero++)
-        for (int shift = BUCKET_LARGEST; shift >= BUCKET_SMALLEST && !auto_must_stop(s); shift--)
-            if (shift >= 0 || usual >> -shift > 0)
-                PASS(try_bucket(s, c, zero, shift >= 0 ? usual << shift : usual >> -shift));
-    return try_between(s, c);
-}
-
-/* The candidate with only the first n layers of each stage made again takes its place if it is better
- * and fits. */
-static enum status try_layers(struct auto_state *s, struct auto_candidate *best, uint32_t n,
-                              bool *fits)
-{
-    enum status st;
-    struct auto_candidate c = *best;
-    c.plan = (struct plan){0};
-    TRY(plan_copy(&best->plan, &c.plan));
-    for (size_t k = 0; k < c.plan.stages; k++)
-        c.plan.stage[k].recompute_layers = n;
-    TRY(auto_score(s, &c));
-    *fits = c.fits;
-    if (c.fits && auto_by_merit(&c, best) < 0) {
-        struct auto_candidate worse = *best;
-        *best = c;
-        c = worse;
-    }
-out:
-    plan_free(&c.plan);
-    return st;
-}
-
-/* The fewer layers are made again, the faster and the larger a plan is: the least number that fits, by
- * bisection. */
-enum status auto_try_layers(struct auto_state *s, struct auto_candidate *c)
-{
-    uint32_t most = 0, too_few = 0;
-    for (size_t k = 0; k < c->plan.stages; k++) {
-        uint32_t n = plan_stage_layers(&c->plan.stage[k], s->m);
-        most = n > most ? n : most;
-    }
-    if (s->r->given.recompute || c->baseline || !c->fits ||
-        c->plan.stage[0].recompute != RECOMPUTE_FULL)
-        return STATUS_OK;
-    while (most - too_few > 1 && !auto_must_stop(s)) {
-        bool fits;
-        uint32_t n = (most + too_few) / 2;
-        PASS(try_layers(s, c, n, &fits));
-        if (fits)
-            most = n;
-        else
-            too_few = n;
-    }
-    return STATUS_OK;
-}
-
 /* The saving that leaves least, of those that are wanted: the last one. */
 enum status auto_try_nearest(struct auto_state *s)
 {
@@ -429,7 +350,8 @@ enum status auto_try_nearest(struct auto_state *s)
         if (!chunks_wanted(s, &t.shape, t.shape.chunks))
             continue;
         t.saving = AUTO_SAVINGS - 1;
-        while (t.saving > 0 && !saving_wanted(s, &t, &auto_savings[t.saving]))
+        while (t.saving > 0 && (auto_savings[t.saving].keep || auto_savings[t.saving].hybrid ||
+                                !saving_wanted(s, &t, &auto_savings[t.saving])))
             t.saving--;
         struct partition_request request = auto_request_for(s, &t.shape);
         TRY(schedule_find(request.schedule, &t.schedule));

@@ -52,7 +52,7 @@ struct cost_split partition_spread(const struct partition_request *r)
 {
     return (struct cost_split){at_least_1(r->tensor_parallel), at_least_1(r->expert_parallel),
                                r->sequence_parallel && r->tensor_parallel > 1,
-                               at_least_1(r->context_parallel)};
+                               at_least_1(r->context_parallel), r->expert_imbalance};
 }
 
 /* ---- where stages may begin */
@@ -202,6 +202,7 @@ static enum status fill_head(const struct partition_request *r, const char *algo
     p->offload = r->offload;
     p->tensor_overlap = r->tensor_overlap;
     p->sequence_parallel = r->sequence_parallel;
+    p->expert_imbalance = r->expert_imbalance > 1 ? r->expert_imbalance : 0;
     p->p2p_scatter = r->p2p_scatter && at_least_1(r->tensor_parallel) > 1;
     p->context_exchange = r->context_parallel > 1 ? r->context_exchange : EXCHANGE_RING;
     PASS(text_copy(r->model, &p->model));

@@ -40,6 +40,7 @@ struct partition_request {
     /* Devices needed: stages / chunks * replicas * tensor_parallel. 0 is as good as 1: */
     uint32_t tensor_parallel, expert_parallel, context_parallel;
     enum plan_exchange context_exchange;
+    double expert_imbalance; /* as in struct plan */
     bool p2p_scatter;
     uint32_t chunks; /* stages on each set of devices: virtual stages */
     uint32_t zero;   /* as in struct plan, and so on: */

@@ -10,8 +10,8 @@
 #include <sys/mman.h>
 
 #include "sim/fluid.h"
-#include "sim/simgrid_module.h"
 #include "sim/simgrid_answer.h"
+#include "sim/simgrid_module.h"
 
 enum { PERIOD_MS = 200 };
 

@@ -64,9 +64,7 @@ void plan_print_stages(const struct plan *p, const struct model *m, const struct
         const struct device_type *type = topology_type(t, stage->device[0]);
         double forward_s = 0, backward_s = 0, bytes = 0;
         for (size_t k = 0; k < stage->ops; k++) {
-            const struct cost_split split = {stage->tensor_parallel, stage->expert_parallel,
-                                             p->sequence_parallel && stage->tensor_parallel > 1,
-                                             stage->context_parallel};
+            const struct cost_split split = plan_split(p, stage);
             struct op_cost c =
                 cost_op(m, type, stage->op[k], p->microbatch_size, p->optimizer, &split);
             forward_s += c.forward_s;

@@ -155,6 +155,8 @@ static enum status check_together(const struct arguments *a, const struct partit
                                        "are summed"},
         {a->expert_parallel > 1 && (alone || a->replicas % a->expert_parallel != 0),
          "--expert-parallel needs a multiple of it as --replicas"},
+        {a->expert_imbalance > 0 && (a->expert_parallel == 1 || (!a->expert_parallel && al->cut)),
+         "--expert-imbalance needs --expert-parallel of 2 or more"},
         {a->context_parallel > 1 && al->cut &&
              (a->replicas ? a->replicas : 1) % a->context_parallel != 0,
          "--context-parallel needs a multiple of it as --replicas"},
@@ -282,6 +284,7 @@ struct partition_request plan_request(const struct arguments *a)
                                       .expert_parallel = (uint32_t)a->expert_parallel,
                                       .context_parallel = (uint32_t)a->context_parallel,
                                       .context_exchange = exchange_of(a),
+                                      .expert_imbalance = a->expert_imbalance,
                                       .p2p_scatter = a->p2p_scatter,
                                       .chunks = chunks_of(a),
                                       .zero = (uint32_t)a->zero,
@@ -351,6 +354,7 @@ const char *plan_breaks(const struct plan *p, const struct arguments *a)
         {"reduce-dtype", a->reduce_dtype && p->reduce_dtype != reduce_dtype_of(a)},
         {"sequence-parallel",
          a->sequence_parallel && !(p->sequence_parallel && p->stage[0].tensor_parallel > 1)},
+        {"expert-imbalance", a->expert_imbalance > 1 && !(p->expert_imbalance > 1)},
         {"p2p-scatter", a->p2p_scatter && !p->p2p_scatter},
         {"tensor-overlap", a->tensor_overlap && !p->tensor_overlap},
         {"offload", p->offload != offload_of(a)},
@@ -398,6 +402,19 @@ static enum status check_experts(size_t spread, const struct model *m)
                                spread, m->name);
 }
 
+/* Is there an op whose experts get as many tokens as routers send them? Others have a capacity. */
+static enum status check_imbalance(double imbalance, const struct model *m)
+{
+    const struct cost_split split = {1, 2, false, 1, 2};
+    bool any = imbalance == 0;
+    for (size_t i = 0; i < m->n && !any; i++)
+        any = cost_part(&m->op[i], &split).load > 1;
+    return any ? STATUS_OK
+               : error_set(STATUS_INFEASIBLE,
+                           "--expert-imbalance: %s has no experts that take all tokens they get",
+                           m->name);
+}
+
 /* More layers than the longest of these stages has would be as good as all of them, and is not what
  * was meant. */
 static enum status check_layers(const struct arguments *a, const struct model *m,
@@ -435,6 +452,7 @@ enum status plan_check_model(const struct arguments *a, const struct model *m)
     for (uint32_t i = 0; i < m->n; i++)
         whole.op[i] = i;
     TRY(check_experts(a->expert_parallel, m));
+    TRY(check_imbalance(a->expert_imbalance, m));
     TRY(check_layers(a, m, &whole, 1));
 out:
     free(whole.op);

@@ -57,6 +57,7 @@ struct arguments {
     /* plans: constraints that algorithms keep or refuse; 0 or NULL leaves the choice to them */
     const char *algorithm, *schedule, *optimizer, *explain, *split_at, *recompute, *reduce_dtype;
     const char *context_exchange, *recompute_modules, *offload;
+    double expert_imbalance;
     bool p2p_scatter;
     size_t tensor_parallel, expert_parallel, context_parallel, chunks, zero;
     size_t recompute_layers, recompute_unit, zero_group;

@@ -104,6 +104,10 @@ const struct setting settings_table[] = {
     {"expert-parallel", COUNT(expert_parallel), PLAN_KEYS, "N", NULL,
      .help = "replicas over which experts are spread (auto: searched; else 1)", .least = 1,
      .most = MOST},
+    {"expert-imbalance", REAL(expert_imbalance), PLAN_KEYS, "X", NULL,
+     .help = "where experts are spread: times its share of the tokens that the busiest rank gets, "
+             "for which the others wait (else 1)",
+     .least = 1, .most = MOST},
     {"context-parallel", COUNT(context_parallel), PLAN_KEYS, "N", NULL,
      .help = "replicas that share every sequence, each with a part of its tokens (auto: searched "
              "where sequences are long; else 1)",

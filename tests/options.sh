@@ -90,6 +90,9 @@ infeasible '--recompute-layers 12: no stage has more than' $layers 12 --algorith
 infeasible '--expert-parallel 3 does not divide the 8 experts of mixtral-8x7b' \
     plan --model mixtral-8x7b --platform two-racks --expert-parallel 3 --replicas 3
 infeasible '--expert-parallel 2: mlp has no experts' $plan --replicas 2 --expert-parallel 2
+infeasible '--expert-imbalance: mlp has no experts' $plan --expert-imbalance 1.5
+infeasible '--expert-imbalance: vmoe has no experts that take all' \
+    plan --model vmoe --platform two-racks --expert-imbalance 1.5
 infeasible '--context-parallel 64: at most 16' \
     plan --model gpt2-small --platform two-racks --context-parallel 64
 
@@ -101,6 +104,9 @@ refuse '--zero needs --replicas' $plan --replicas 1 --zero 1
 refuse '--bucket needs --replicas' $plan --algorithm uniform --bucket 1MiB
 refuse '--expert-parallel needs a multiple' $plan --algorithm balanced --expert-parallel 2
 refuse '--expert-parallel needs a multiple' $plan --replicas 3 --expert-parallel 2
+refuse '--expert-imbalance needs --expert-parallel' $plan --algorithm balanced --expert-imbalance 2
+refuse '--expert-imbalance needs --expert-parallel' $plan --expert-parallel 1 --expert-imbalance 2
+refuse '--expert-imbalance: 0.5' $plan --replicas 2 --expert-parallel 2 --expert-imbalance 0.5
 refuse '--chunks and --schedule' $plan --schedule 1f1b --chunks 2
 refuse '--context-parallel needs a multiple' $plan --algorithm balanced --context-parallel 64
 refuse 'this one has two stages on each device' $plan --schedule zb-v --stages 3

@@ -120,6 +120,18 @@ static void try_plan(struct grid *g, const struct partition_request *q)
     }
 }
 
+/* Over all replicas and over groups of any size, ZeRO 3 with parameters kept or not. */
+static void try_shared(struct grid *g, struct partition_request q)
+{
+    for (int keep = 0; keep <= (q.zero == 3); keep++)
+        for (uint32_t group = 1; group < q.replicas || group == 1; group++) {
+            q.zero_keep = keep;
+            q.zero_group = group > 1 ? group : 0;
+            if (group == 1 || (q.zero > 0 && q.replicas % group == 0))
+                try_plan(g, &q);
+        }
+}
+
 static void try_savings(struct grid *g, struct partition_request q)
 {
     for (q.zero = 0; q.zero <= (q.replicas > 1 ? 3 : 0); q.zero++)
@@ -129,7 +141,7 @@ static void try_savings(struct grid *g, struct partition_request q)
             if ((q.sequence_parallel && q.tensor_parallel == 1) ||
                 (q.bucket_bytes && q.replicas == 1))
                 continue;
-            try_plan(g, &q);
+            try_shared(g, q);
         }
 }
 

@@ -189,21 +189,24 @@ struct plan random_plan(uint64_t *state, const struct model *m, uint32_t devices
     if (p.zero > 0 && p.stage[0].expert_parallel == 1 && z.replicas % 4 == 0 &&
         random_below(&own, 4) == 0)
         p.zero_group = 2;
+    if (p.stage[0].expert_parallel > 1 && random_below(&own, 2) == 0)
+        p.expert_imbalance = 1 + part_of(&own, 3);
+    p.p2p_scatter = !p.sequence_parallel && random_below(&own, 3) == 0;
     return p;
 }
 
 const char *random_plan_print(const struct plan *p, char text[RANDOM_PLAN_TEXT])
 {
     const struct plan_stage *s = &p->stage[0];
-    snprintf(
-        text, RANDOM_PLAN_TEXT,
-        "%s of %zu stages x %u replicas x %u shards (last stage %u, experts %u, context %u %s), %u "
-        "microbatches, ZeRO %u%s over %u, buckets of %lld bytes%s, devices %u %u ...",
-        p->schedule, p->stages, s->replicas, s->tensor_parallel,
-        p->stage[p->stages - 1].tensor_parallel, s->expert_parallel, s->context_parallel,
-        plan_exchange_names[p->context_exchange], p->microbatches, p->zero,
-        p->zero_keep ? " kept" : "", p->zero_group, (long long)p->bucket_bytes,
-        p->sequence_parallel ? ", sequence parallel" : "", s->device[0],
-        s->devices > 1 ? s->device[1] : s->device[0]);
+    snprintf(text, RANDOM_PLAN_TEXT,
+             "%s of %zu stages x %u replicas x %u shards (last stage %u, experts %u times %g, "
+             "context %u %s), %u "
+             "microbatches, ZeRO %u%s over %u, buckets of %lld bytes%s, devices %u %u ...",
+             p->schedule, p->stages, s->replicas, s->tensor_parallel,
+             p->stage[p->stages - 1].tensor_parallel, s->expert_parallel, p->expert_imbalance,
+             s->context_parallel, plan_exchange_names[p->context_exchange], p->microbatches,
+             p->zero, p->zero_keep ? " kept" : "", p->zero_group, (long long)p->bucket_bytes,
+             p->sequence_parallel ? ", sequence parallel" : "", s->device[0],
+             s->devices > 1 ? s->device[1] : s->device[0]);
     return text;
 }

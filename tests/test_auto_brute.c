@@ -100,10 +100,27 @@ static void judge(struct grid *g, struct plan *p, int64_t bucket_bytes)
         return;
     g->best_s = e.iteration_s;
     snprintf(g->best, sizeof g->best,
-             "%zu x %u x %u %s %u x %u recompute %d zero %u bucket %lld sp %d %s", p->stages,
+             "%zu x %u x %u %s %u x %u recompute %d zero %u%s/%u bucket %lld sp %d %s", p->stages,
              p->stage[0].replicas, p->stage[0].tensor_parallel, p->schedule, p->microbatches,
-             p->microbatch_size, (int)p->stage[0].recompute, p->zero, (long long)p->bucket_bytes,
-             p->sequence_parallel, g->r.placement == PLACE_PIPELINES ? "pipelines" : "replicas");
+             p->microbatch_size, (int)p->stage[0].recompute, p->zero, p->zero_keep ? " kept" : "",
+             p->zero_group, (long long)p->bucket_bytes, p->sequence_parallel,
+             g->r.placement == PLACE_PIPELINES ? "pipelines" : "replicas");
+}
+
+/* ZeRO 2 and 3 over all replicas and over groups of any size, 3 also with parameters kept. */
+static void judge_shared(struct grid *g, struct plan *p)
+{
+    uint32_t replicas = p->stage[0].replicas;
+    judge(g, p, 0);
+    for (int keep = 0; keep <= (p->zero == 3); keep++)
+        for (uint32_t group = p->zero < 2 ? replicas : 1; group < replicas; group++) {
+            p->zero_keep = keep;
+            p->zero_group = group > 1 ? group : 0;
+            if (replicas % group == 0)
+                judge(g, p, 0);
+        }
+    p->zero_keep = false;
+    p->zero_group = 0;
 }
 
 static void judge_savings(struct grid *g, struct plan *p, bool split)
@@ -113,7 +130,7 @@ static void judge_savings(struct grid *g, struct plan *p, bool split)
         for (p->zero = 0; p->zero <= (replicas ? 3 : 0); p->zero++) {
             for (size_t s = 0; s < p->stages; s++)
                 p->stage[s].recompute = (enum plan_recompute)recompute;
-            judge(g, p, 0);
+            judge_shared(g, p);
             for (int64_t b = 1 << 14; replicas && !split && p->zero < 2 && b <= 1 << 24; b *= 8)
                 judge(g, p, b);
         }

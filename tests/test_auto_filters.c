@@ -113,6 +113,8 @@ static void no_filter_leaves_out_the_best_plan(void **state)
         {"gpt-tiny:layers=3,hidden=256", "leaf-spine:nodes=2,gpus=4,nic=25Gbps", 12, 8 << 20},
         {"rmoe:layers=2,experts=4,hidden=128,heads=4", "leaf-spine:nodes=2,gpus=2,nic=25Gbps", 8,
          0},
+        {"rmoe:layers=4,experts=2,hidden=128,heads=4", "leaf-spine:nodes=2,gpus=2,nic=25Gbps", 16,
+         0},
     };
     size_t left_out[AUTO_MOST_FILTERS] = {0};
     for (size_t k = 0; k < sizeof fixed / sizeof *fixed; k++)

@@ -44,6 +44,8 @@ static struct architecture random_architecture(uint64_t *state)
         a.routed_step = 1;
         a.first_dense = random_below(state, 3);
         a.shared_inner = random_below(state, 2) ? 256 : 0;
+        uint64_t own = ~*state; /* of its own, so that older seeds draw what they did */
+        a.capacity = random_below(&own, 3) ? 0 : 50 + random_below(&own, 200);
     }
     return a;
 }

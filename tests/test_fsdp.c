@@ -153,6 +153,26 @@ static void groups_of_replicas_share_and_sum(void **state)
     lowered_free(&s);
 }
 
+/* A sum over groups waits for the one before and for its own scatter, which waits for the scatter before:
+ * from the last one on there are more ways back than anybody could count. All of an iteration that is no
+ * compute is waiting. */
+static void waits_of_many_buckets_are_counted_once(void **state)
+{
+    (void)state;
+    struct lowered s = {.model = sample_chain(100, 1e-4, 2e-4, 8 * MEGA, MEGA),
+                        .topology = sample_clique(4, 0, 1e9)};
+    s.plan = sample_plan(&s.model, 1, 4, 4, "1f1b");
+    s.plan.zero_group = 2;
+    for (s.plan.zero = 1; s.plan.zero <= 3; s.plan.zero++) {
+        s.plan.bucket_bytes = 8 * MEGA;
+        lower(&s);
+        struct measurement m = lowered_measure(&engine_analytic, &s);
+        assert_near(m.rank[0].busy_s + m.rank[0].exposed_comm_s, m.iteration_s, 1e-9);
+        measurement_free(&m);
+    }
+    lowered_free(&s);
+}
+
 static void groups_that_make_no_sense_are_refused(void **state)
 {
     (void)state;
@@ -238,6 +258,7 @@ int main(void)
         cmocka_unit_test(what_is_kept_is_gathered_once),
         cmocka_unit_test(layers_are_made_again_in_their_unit),
         cmocka_unit_test(groups_of_replicas_share_and_sum),
+        cmocka_unit_test(waits_of_many_buckets_are_counted_once),
         cmocka_unit_test(groups_that_make_no_sense_are_refused),
         cmocka_unit_test(memory_is_that_of_fsdp2),
     };

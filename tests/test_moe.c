@@ -101,6 +101,69 @@ static void expert_parallelism_takes_the_closed_form_time(void **state)
     lowered_free(&s);
 }
 
+/* What rank 0's compute takes, and keeps of a microbatch, with the busiest rank's rows `times` the
+ * mean; what only experts take and keep is in *experts_s and *experts_bytes. */
+struct load {
+    double busy_s, exchange_s, experts_s;
+    int64_t kept, scratch;
+};
+
+static struct load load_of(const struct engine *e, const char *spec, struct topology topology,
+                           const char *platform, double times)
+{
+    const struct partition_request request = {.replicas = 4,
+                                              .expert_parallel = 4,
+                                              .expert_imbalance = times,
+                                              .microbatch_size = 3,
+                                              .optimizer = "sgd"};
+    struct lowered s = set_up(spec, topology, sample_text(platform), &request);
+    struct cost_split split = plan_split(&s.plan, &s.plan.stage[0]);
+    struct measurement m = lowered_measure(e, &s);
+    struct load out = {.busy_s = m.rank[0].busy_s,
+                       .exchange_s = m.rank[0].exposed_s[FOR_EXPERTS],
+                       .scratch = s.program.rank[0].scratch_bytes};
+    for (uint32_t i = 0; i < s.model.n; i++)
+        if (s.model.op[i].exchange_bytes > 0) {
+            struct op_cost c = cost_op(&s.model, &s.topology.type[0], i, 3, "sgd", &split);
+            out.experts_s += c.forward_s + c.backward_s;
+        }
+    for (size_t k = 0; k < s.program.op_start[1]; k++)
+        if (s.program.op[k].kind == OP_FORWARD)
+            out.kept += s.program.op[k].bytes;
+    measurement_free(&m);
+    lowered_free(&s);
+    return out;
+}
+
+/* Everybody waits for the rank whose experts get F times their share: exchanges carry F times the
+ * bytes, experts compute F times as long (launches apart, of which there are none here), and keep F
+ * times what comes to them and is inside of them: 3 samples of S = 4 * 2 rows of 64 before and 2 * 256
+ * inside; what comes back is as much as was sent. With a capacity every expert works on its slots
+ * whoever gets tokens. */
+static void all_wait_for_the_busiest_rank(void **state)
+{
+    (void)state;
+    const char *options = "rmoe:layers=2,hidden=64,heads=4,tokens=4,vocabulary=100,experts=8";
+    static const char *const padding[] = {",capacity=0,einsum=0", ",capacity=200,einsum=0"};
+    char *platform = sample_star_file(4, 0, 1e9), spec[128];
+    for (size_t i = 0; i < 2 * engines_n; i++) {
+        bool padded = i % 2;
+        snprintf(spec, sizeof spec, "%s%s", options, padding[i % 2]);
+        struct load even = load_of(engines[i / 2], spec, sample_clique(4, 0, 1e9), platform, 0);
+        for (int k = 0; k <= 4; k++) {
+            const double f = 1 + 0.5 * k, more = padded ? 0 : f - 1;
+            struct load load = load_of(engines[i / 2], spec, sample_clique(4, 0, 1e9), platform, f);
+            assert_near(load.exchange_s, (1 + more) * even.exchange_s, 1e-9);
+            assert_near(load.experts_s, (1 + more) * even.experts_s, 1e-9 * even.experts_s);
+            assert_near(load.busy_s, even.busy_s + more * even.experts_s, 1e-9 * even.busy_s);
+            assert_int_equal(load.kept - even.kept, (int64_t)(more * 3 * 8 * (64 + 512) * 4));
+            assert_int_equal(load.scratch - even.scratch, (int64_t)(more * 2 * 3 * 8 * 64 * 4));
+        }
+    }
+    unlink(platform);
+    free(platform);
+}
+
 /* The same with all experts on every GPU: all parameters are summed, nothing is exchanged. */
 static void data_parallelism_sums_all_experts(void **state)
 {
@@ -341,6 +404,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(expert_parallelism_takes_the_closed_form_time),
+        cmocka_unit_test(all_wait_for_the_busiest_rank),
         cmocka_unit_test(data_parallelism_sums_all_experts),
         cmocka_unit_test(zero_shards_experts_over_the_replicas_that_have_the_same),
         cmocka_unit_test(tensor_parallelism_splits_each_expert),

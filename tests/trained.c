@@ -40,12 +40,27 @@ static enum status observe_array(void *self, const struct program_op *op, uint32
 struct observed_sum {
     const struct layer_reduction *to;
     int64_t *moved;
+    uint32_t op, step; /* of the pass */
 };
+
+/* What shards do with rows in the pass is the program's op beside it. */
+static void note_move(const struct observed_sum *s, enum layer_move how, int64_t bytes)
+{
+    const struct program *p = &observed->mesh.program;
+    uint32_t op = executor_move_of(p, program_rank_of(p, s->op), s->op, how);
+    if (op >= p->ops)
+        return;
+    observed->moved[op] = (observed->step_of[op] == s->step ? observed->moved[op] : 0) + bytes;
+    observed->step_of[op] = s->step;
+}
 
 static void observe_sum(void *self, enum element e, void *data, size_t n)
 {
     const struct observed_sum *s = self;
-    *s->moved += (int64_t)(n * element_bytes(e));
+    int64_t bytes = (int64_t)(n * element_bytes(e));
+    *s->moved += bytes;
+    note_move(s, MOVE_SCATTER, bytes); /* by rows: in two halves */
+    note_move(s, MOVE_GATHER, bytes);
     s->to->sum(s->to->self, e, data, n);
 }
 
@@ -59,6 +74,7 @@ static void pass_exchange(void *self, enum op_purpose purpose, enum op_kind kind
 static void pass_move(void *self, enum layer_move how, enum element e, void *data, size_t n)
 {
     const struct observed_sum *s = self;
+    note_move(s, how, (int64_t)(n * element_bytes(e)));
     s->to->move(s->to->self, how, e, data, n);
 }
 
@@ -75,7 +91,8 @@ static enum status observe_compute(void *self, uint32_t step, const struct progr
     const struct program *p = &observed->mesh.program;
     uint32_t i = (uint32_t)(op - p->op), sum = executor_sum_after(p, program_rank_of(p, i), i);
     int64_t ignored = 0;
-    struct observed_sum mine = {reduction, sum < p->ops ? &observed->moved[sum] : &ignored};
+    struct observed_sum mine = {reduction, sum < p->ops ? &observed->moved[sum] : &ignored, i,
+                                step};
     if (sum < p->ops && step != observed->step_of[sum])
         observed->moved[sum] = 0;
     if (sum < p->ops)

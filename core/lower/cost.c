@@ -43,12 +43,13 @@ struct sum_bytes sum_of_shards(const struct sum *u, uint32_t op)
  *   row-parallel      its output (samples, output) is reduced in the forward
  *   column-parallel   the gradient of its inputs is reduced in the backward
  *   divided loss      three fp32 numbers of each row and shard, in the forward
+ *   experts           tokens to their experts and back, each twice when the forward is recomputed;
+ *                     parts are as long as those of the busiest rank
  * With sequence parallelism what is reduced is scattered over the shards, and what it is the gradient of,
  * or has as gradient, is gathered in the other pass: inputs of column-parallel ops forward, gradients of
  * outputs of row-parallel ones backward (Korthikanti et al., MLSys 2023, section 4.2.2).
- *   experts           tokens to their experts and back, each twice when the forward is recomputed
  * */
-static void add_calls(struct sum *u, uint32_t op)
+static void add_calls(struct sum *u, uint32_t op, const struct cost_part *part)
 {
     const struct model *m = u->l->model;
     const struct model_op *o = &m->op[op];
@@ -82,7 +83,8 @@ static void add_calls(struct sum *u, uint32_t op)
     }
     if (u->split.expert_parallel > 1 && o->exchange_bytes > 0) {
         int64_t shards = u->split.sequence_parallel ? u->split.tensor_parallel : 1;
-        int64_t bytes = samples * o->exchange_bytes / parts / shards;
+        int64_t bytes =
+            (int64_t)(part->load * (double)(samples * o->exchange_bytes / parts / shards));
         sum_add_call(&u->c.forward_experts, 2, bytes, bytes);
         sum_add_call(&u->c.backward_experts, twice ? 4 : 2, bytes, bytes);
     }
@@ -117,7 +119,7 @@ static void add_op(struct sum *u, uint32_t op)
     else if (o->parameter_bytes + o->shared_bytes > 0)
         c->weight_s += cost.backward_s / 2; /* two products of equal size */
     sum_add_memory(u, op, &part);
-    add_calls(u, op);
+    add_calls(u, op, &part);
     sum_add_context(u, op, &cost, u->l->shape.unit[op] > 0 ? &c->context.backward : NULL,
                     &c->context);
     sum_add_products(u, op, &cost, u->l->shape.unit[op] > 0, &c->context);
@@ -157,9 +159,7 @@ enum status lowering_cost(struct lowering *l, uint32_t stage, uint32_t device,
                     .stage = stage,
                     .s = s,
                     .type = topology_type(l->topology, device),
-                    .split = {s->tensor_parallel, s->expert_parallel,
-                              l->plan->sequence_parallel && s->tensor_parallel > 1,
-                              s->context_parallel}};
+                    .split = plan_split(l->plan, s)};
     enum status st = STATUS_OK;
     if (!l->cost[slot]) {
         for (size_t k = 0; k < s->ops; k++)

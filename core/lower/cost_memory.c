@@ -22,19 +22,31 @@ static bool is_product(const struct model *m, const struct model_op *o)
            o->forward_flop >= LEAST * (double)(o->output_bytes / m->element_bytes);
 }
 
+/* What the busiest rank has more of rows that come to it, of so many bytes. */
+static int64_t excess(int64_t bytes, const struct cost_part *part)
+{
+    return bytes > 0 ? (int64_t)((part->load - 1) * (double)bytes) : 0;
+}
+
 /* Bytes that a shard keeps of op, of one sample. Experts over shards keep whole rows, as they are given
- * and give them, and divide what is inside of them; an output that is read again counts as divided. */
+ * and give them, and divide what is inside of them; an output that is read again counts as divided.
+ * Of experts on several replicas tokens and what has come back are those of the replica itself; what
+ * experts are given, and what is inside of them, is more on the busiest one. */
 static int64_t kept_of(const struct sum *u, const struct model_op *o, const struct cost_part *part)
 {
     const struct model *m = u->l->model;
     int64_t e = m->element_bytes, operand = m->dtype == DATA_ANY ? e : data_type_operand(m->dtype);
     /* exchange_bytes: the mean of rows as operands and as they are kept */
     int64_t rows = 4 * o->exchange_bytes * e / (operand + e);
-    if (o->exchange_bytes == 0 || o->tensor != TENSOR_ROW || u->split.sequence_parallel ||
-        u->split.tensor_parallel < 2 || rows > o->stash_bytes)
-        return sum_scaled(o->stash_bytes, part->stash);
+    int64_t stash = o->stash_bytes;
+    bool whole = o->exchange_bytes == 0 || o->tensor != TENSOR_ROW || u->split.sequence_parallel ||
+                 u->split.tensor_parallel < 2 || rows > stash;
+    stash += excess(stash - o->output_bytes - rows / 2, part);
+    rows += excess(rows / 2, part);
+    if (whole)
+        return sum_scaled(stash, part->stash);
     return sum_scaled(rows, part->stash) +
-           sum_scaled(o->stash_bytes - rows, part->stash / u->split.tensor_parallel);
+           sum_scaled(stash - rows, part->stash / u->split.tensor_parallel);
 }
 
 /* What the op and its consumers need of it in a backward, of a microbatch, */
@@ -134,10 +146,12 @@ void sum_add_memory(struct sum *u, uint32_t op, const struct cost_part *part)
     const struct model_op *o = &u->l->model->op[op];
     add_parameters(u, o, part);
     add_stash(u, op, part);
-    /* rows on their way to experts and back: those that leave and those that have come */
+    /* rows on their way to experts and back: those that leave and those that have come, in parts as
+     * long as the busiest rank's */
     int64_t rows = u->split.expert_parallel > 1
                        ? 2 * (int64_t)u->l->plan->microbatch_size * o->exchange_bytes
                        : 0;
+    rows += excess(rows, part);
     u->experts_bytes = rows > u->experts_bytes ? rows : u->experts_bytes;
 }
 

@@ -13,5 +13,6 @@ const struct schedule schedule_dualpipe = {
     .vee = true,
     .crossed = true,
     .split = true,
+    .hides = true,
     .order = schedule_order_dualpipe_v,
 };

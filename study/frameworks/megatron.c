@@ -66,6 +66,9 @@ static const struct setup_row rows[] = {
     ROW_FLAG("MODEL", "moe_shared_expert_gate", shared_gate),
     ALSO_FLAG("embed_layernorm", embedding_norm),
     ROW_TEXT("MODEL", "moe_layer_freq", frequency),
+    ROW_TEXT("MODEL", "moe_expert_capacity_factor", capacity),
+    ALSO_TEXT("moe_train_capacity_factor", capacity),
+    ROW_FLAG("MODEL", "moe_pad_expert_input_to_capacity", padded),
     ROW_FLAG("MODEL", "moe_router_enable_expert_bias", router_bias),
     ROW_FLAG("MODEL", "multi_latent_attention", latent),
     ROW_NUMBER("MODEL", "q_lora_rank", a.query_rank, 0),
@@ -128,8 +131,6 @@ static const struct setup_row rows[] = {
     ROW_LOST("fine_grained_activation_offloading", "activations of some modules on the host"),
     ROW_LOST("rampup_batch_size", "the batch is the final one from the start"),
     ROW_LOST("step_batch_size_schedule", "the batch is the same in all steps"),
-    ROW_LOST("moe_expert_capacity_factor", "experts take all tokens"),
-    ROW_LOST("moe_train_capacity_factor", "experts take all tokens"),
     ROW_LOST("window_size", "attention looks back over all tokens"),
     ROW_LOST("pp_partition_method", "embedding and head count as layers where the stages need it"),
 };
@@ -270,6 +271,7 @@ static enum status after(struct setup *s)
         s->a.kv_heads = 0;
     if (s->frequency && s->a.experts > 0)
         PASS(setup_read_frequency(s, s->frequency));
+    PASS(setup_read_capacity(s));
     s->schedule = s->chunks > 1 || s->chunk_layers > 0 ? "interleaved" : NULL;
     return STATUS_OK;
 }

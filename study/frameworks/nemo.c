@@ -45,6 +45,8 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("model", "vocab_size", a.vocabulary, 0),
     ROW_NUMBER("model", "num_moe_experts", a.experts, 0),
     ROW_NUMBER("model", "moe_router_topk", a.top_k, 2),
+    ROW_TEXT("model", "moe_expert_capacity_factor", capacity),
+    ROW_FLAG("model", "moe_pad_expert_input_to_capacity", padded),
     ROW_NUMBER("model", "moe_ffn_hidden_size", a.expert_inner, 0),
     ROW_WORD("model", "activations_checkpoint_granularity", granularity, words_granularities, 0),
     ROW_WORD("model", "activations_checkpoint_method", method, words_methods, 0),
@@ -128,6 +130,7 @@ static enum status after(struct setup *s)
     s->gated = words_have(s->activation, "glu");
     read_recompute(s);
     PASS(read_optimizer(s));
+    PASS(setup_read_capacity(s));
     s->schedule = s->chunks > 1 ? "interleaved" : NULL;
     return STATUS_OK;
 }
@@ -149,6 +152,8 @@ static enum status before(struct setup *s)
     if (s->latent || s->router_bias || s->a.predict || s->shared_gate || s->a.shared_inner ||
         (s->frequency && *s->frequency)) {
         s->a = (struct architecture){.layers = 0};
+        s->capacity = NULL;
+        s->padded = 0;
         PASS(setup_add_note(s, NOTE_LOST, "sizes of the model: NeMo 1 has no names for them"));
     }
     if (s->dtype == DATA_fp16 && s->reduce_bits == 32)

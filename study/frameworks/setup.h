@@ -55,6 +55,8 @@ struct setup {
     int64_t chunk_layers, first_layers, last_layers, count_embedding, count_head,
         uneven;                     /* layers that are left over go to the first stages */
     const char *layout, *frequency; /* layers of stages; layers with experts */
+    const char *capacity;           /* of experts, times their share */
+    int64_t padded;                 /* they work on all of it */
     const char *precision, *sums, *norm, *activation, *attention, *embeddings, *optimizer_name,
         *sharding, *recomputed, *offloaded, *hub, *weights, *flavor, *converters;
     int64_t fp8, fp16, bf16, distributed, fsdp, fsdp2, strategy, overlap, bucket_elements,
@@ -212,6 +214,8 @@ enum status setup_read_dtype(struct setup *s, enum data_type usual) MUST_CHECK;
 enum status setup_read_sums(struct setup *s, bool wide) MUST_CHECK;
 /* Which of its layers have experts: Megatron's "[0]*3+[1]*58" or a step. */
 enum status setup_read_frequency(struct setup *s, const char *text) MUST_CHECK;
+/* The architecture's capacity of experts from `capacity` and `padded`; without padding a note. */
+enum status setup_read_capacity(struct setup *s) MUST_CHECK;
 /* A model of foreline by what other programs call it ("meta-llama/Llama-3.1-8B"); NULL: none. */
 const char *setup_model_of(struct setup *s, const char *name);
 

@@ -2,6 +2,8 @@
  * other programs have for them. */
 #include <ctype.h>
 #include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,7 +121,7 @@ enum status setup_architecture(struct setup *s, struct architecture *out)
     else
         a.kv_heads = a.head = 0;
     if (a.experts < 2)
-        a.experts = a.top_k = a.expert_inner = a.shared_inner = a.routed_step = 0;
+        a.experts = a.top_k = a.expert_inner = a.shared_inner = a.routed_step = a.capacity = 0;
     if (s->masked)
         a.types = 2;
     if (s->encoder_decoder)
@@ -148,6 +150,32 @@ static void write_frequency(const struct architecture *a, bool *uneven, char tex
         }
         before = plain;
     }
+}
+
+/* "1.25" of 125 %, with room for it padded; false: there is no memory. */
+static bool write_capacity(struct setup *s, int64_t percent)
+{
+    char text[32] = "";
+    s->a.capacity = percent;
+    s->padded = percent > 0;
+    if (percent > 0)
+        snprintf(text, sizeof text, "%g", (double)percent / 100);
+    s->capacity = arena_text(&s->keys->memory, text);
+    return s->capacity != NULL;
+}
+
+/* Experts that are padded to their capacity work on all of it; otherwise tokens beyond it are dropped,
+ * and what experts do is about what they are sent. */
+enum status setup_read_capacity(struct setup *s)
+{
+    double factor = s->capacity ? strtod(s->capacity, NULL) : 0;
+    if (!(factor > 0) || s->a.experts < 2)
+        return STATUS_OK;
+    if (!s->padded)
+        return setup_add_note(s, NOTE_LOST, "moe_expert_capacity_factor: experts take all tokens");
+    double percent = round(100 * fmin(factor, ZOO_CAPACITY));
+    s->a.capacity = percent < 1 ? 1 : percent < ZOO_CAPACITY ? (int64_t)percent : ZOO_CAPACITY;
+    return STATUS_OK;
 }
 
 /* What arguments say: pre-norm decoders of rms or layer norms, with all biases, none, or those of
@@ -188,7 +216,7 @@ bool setup_of_architecture(const struct architecture *a, const struct architectu
         write_frequency(&s->a, &uneven, frequency);
         const char *copy = uneven ? arena_text(&s->keys->memory, frequency) : "";
         s->frequency = copy;
-        return copy != NULL;
+        return copy != NULL && write_capacity(s, c->capacity > 0 ? c->capacity : a->capacity);
     }
     return true;
 }

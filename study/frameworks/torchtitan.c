@@ -310,6 +310,8 @@ static enum status before(struct setup *s)
         return error_set(STATUS_UNSUPPORTED, "context parallelism without shards of parameters");
     if (s->context > 1 && s->exchange == EXCHANGE_ALLTOALL)
         return error_set(STATUS_UNSUPPORTED, "context parallelism by heads");
+    if (s->a.capacity > 0)
+        return error_set(STATUS_UNSUPPORTED, "a capacity of experts");
     s->exchange = s->context > 1 ? s->exchange : EXCHANGE_ALLGATHER;
     if (s->recompute_layers > 0 || s->recompute_unit > 1)
         return error_set(STATUS_UNSUPPORTED, "recomputation of some layers, or of several at once");

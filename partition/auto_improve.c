@@ -1,0 +1,171 @@
+/* What becomes of `auto`'s finalists: as few layers made again as fit, sums of gradients in buckets of
+ * other sizes, parameters kept or not, and shared over groups of other sizes. */
+#include "core/array.h"
+#include "partition/auto_search.h"
+
+enum { BUCKET_LARGEST = 2, BUCKET_SMALLEST = -6 }; /* sizes tried, as powers of two of the usual */
+
+/* How a plan sums its gradients, and what of it is spread over replicas. */
+struct sums {
+    uint32_t zero, group;
+    bool keep;
+    int64_t bucket_bytes;
+};
+
+static struct sums sums_of(const struct plan *p)
+{
+    return (struct sums){p->zero, p->zero_group, p->zero_keep, p->bucket_bytes};
+}
+
+/* A copy of the candidate that does so takes its place if it is better. *fits: it does; may be NULL. */
+static enum status try_sums(struct auto_state *s, struct auto_candidate *best,
+                            const struct sums *how, bool *fits)
+{
+    enum status st;
+    struct auto_candidate c = *best;
+    c.plan = (struct plan){0};
+    TRY(plan_copy(&best->plan, &c.plan));
+    c.plan.bucket_bytes = how->bucket_bytes;
+    c.plan.zero = how->zero;
+    c.plan.zero_keep = how->keep && how->zero == 3;
+    c.plan.zero_group = how->zero > 0 ? how->group : 0;
+    TRY(auto_score(s, &c));
+    if (fits)
+        *fits = c.fits;
+    if (auto_by_merit(&c, best) < 0) {
+        struct auto_candidate worse = *best;
+        *best = c;
+        c = worse;
+    }
+out:
+    plan_free(&c.plan);
+    return st;
+}
+
+/* Which ops share a bucket hangs on its size in steps that no power of two need meet: sixteenths of
+ * the candidate's from a half on, eighths above it. On small platforms, where this takes little. */
+static enum status try_between(struct auto_state *s, struct auto_candidate *c)
+{
+    enum { PARTS = 16 };
+    int64_t best = c->plan.bucket_bytes;
+    struct sums how = sums_of(&c->plan);
+    if (s->t->n > AUTO_SMALL || best < PARTS)
+        return STATUS_OK;
+    for (int k = PARTS / 2 + 1; k < 2 * PARTS && !auto_must_stop(s); k += k < PARTS ? 1 : 2) {
+        how.bucket_bytes = best / PARTS * k;
+        if (k != PARTS)
+            PASS(try_sums(s, c, &how, NULL));
+    }
+    return STATUS_OK;
+}
+
+enum status auto_try_buckets(struct auto_state *s, struct auto_candidate *c)
+{
+    struct auto_trial t = {.shape = {.depth = (uint32_t)c->depth,
+                                     .shards = c->plan.stage[0].tensor_parallel,
+                                     .replicas = c->plan.stage[0].replicas}};
+    bool all = !s->r->given.zero && s->t->n <= AUTO_SMALL; /* levels: which is best depends on it */
+    uint32_t first = all ? 0 : c->plan.zero, last = all ? AUTO_ZEROS - 1 : c->plan.zero;
+    if (auto_is_uneven(&c->plan)) {
+        t.shape.replicas = 2; /* of a stage at least */
+        last = last > 1 ? 1 : last;
+    }
+    PASS(schedule_find(c->plan.schedule, &t.schedule));
+    if (s->r->given.bucket || c->baseline || !c->fits || t.shape.replicas == 1 ||
+        t.schedule->split || t.schedule->asynchronous)
+        return STATUS_OK;
+    int64_t usual = auto_usual_bucket(s, &t.shape);
+    struct sums how = sums_of(&c->plan);
+    for (how.zero = first; how.zero <= last; how.zero++)
+        for (int shift = BUCKET_LARGEST; shift >= BUCKET_SMALLEST && !auto_must_stop(s); shift--) {
+            how.bucket_bytes = shift >= 0 ? usual << shift : usual >> -shift;
+            if (how.bucket_bytes > 0)
+                PASS(try_sums(s, c, &how, NULL));
+        }
+    return try_between(s, c);
+}
+
+/* Groups from the smallest on, for the smaller they are, the less is sent, until one fits: of replicas
+ * that are on a node, doubled; on small platforms of any that divide them. */
+static enum status try_sizes(struct auto_state *s, struct auto_candidate *c, struct sums how,
+                             uint32_t first)
+{
+    bool small = s->t->n <= AUTO_SMALL, fits = false;
+    uint32_t replicas = c->plan.stage[0].replicas;
+    for (how.group = first; how.group < replicas && how.group > 0 && !fits && !auto_must_stop(s);
+         how.group = small ? how.group + 1 : 2 * how.group)
+        if (replicas % how.group == 0)
+            PASS(try_sums(s, c, &how, &fits));
+    how.group = 0;
+    return fits ? STATUS_OK : try_sums(s, c, &how, NULL);
+}
+
+enum status auto_try_groups(struct auto_state *s, struct auto_candidate *c)
+{
+    const struct partition_request *fixed = &s->r->fixed;
+    const struct plan_stage *first = &c->plan.stage[0];
+    struct auto_shape shape = {.depth = (uint32_t)c->depth,
+                               .shards = first->tensor_parallel,
+                               .replicas = first->replicas,
+                               .experts = first->expert_parallel,
+                               .placement = c->placement};
+    uint32_t group = auto_may_group(s, &shape) ? auto_group(s, &shape) : 0;
+    if (s->t->n <= AUTO_SMALL && fixed->zero_group == 0 && first->expert_parallel == 1)
+        group = 2;
+    if (c->baseline || !c->fits || c->plan.zero < 2 || auto_is_uneven(&c->plan))
+        return STATUS_OK;
+    for (int keep = c->plan.zero == 3 && !fixed->zero_keep; keep >= 0; keep--) {
+        struct sums how = sums_of(&c->plan);
+        how.keep = keep || fixed->zero_keep;
+        how.group = fixed->zero_group;
+        PASS(group > 0 ? try_sizes(s, c, how, group) : try_sums(s, c, &how, NULL));
+    }
+    return STATUS_OK;
+}
+
+/* The candidate with only the first n layers of each stage made again takes its place if it is better
+ * and fits. */
+static enum status try_layers(struct auto_state *s, struct auto_candidate *best, uint32_t n,
+                              bool *fits)
+{
+    enum status st;
+    struct auto_candidate c = *best;
+    c.plan = (struct plan){0};
+    TRY(plan_copy(&best->plan, &c.plan));
+    for (size_t k = 0; k < c.plan.stages; k++)
+        c.plan.stage[k].recompute_layers = n;
+    TRY(auto_score(s, &c));
+    *fits = c.fits;
+    if (c.fits && auto_by_merit(&c, best) < 0) {
+        struct auto_candidate worse = *best;
+        *best = c;
+        c = worse;
+    }
+out:
+    plan_free(&c.plan);
+    return st;
+}
+
+/* The fewer layers are made again, the faster and the larger a plan is: the least number that fits, by
+ * bisection. */
+enum status auto_try_layers(struct auto_state *s, struct auto_candidate *c)
+{
+    uint32_t most = 0, too_few = 0;
+    for (size_t k = 0; k < c->plan.stages; k++) {
+        uint32_t n = plan_stage_layers(&c->plan.stage[k], s->m);
+        most = n > most ? n : most;
+    }
+    if (s->r->given.recompute || c->baseline || !c->fits ||
+        c->plan.stage[0].recompute != RECOMPUTE_FULL)
+        return STATUS_OK;
+    while (most - too_few > 1 && !auto_must_stop(s)) {
+        bool fits;
+        uint32_t n = (most + too_few) / 2;
+        PASS(try_layers(s, c, n, &fits));
+        if (fits)
+            most = n;
+        else
+            too_few = n;
+    }
+    return STATUS_OK;
+}
