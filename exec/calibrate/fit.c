@@ -3,7 +3,7 @@
  * 1. Every figure is the median over ranks and repetitions; its spread is noted.
  * 2. Rates: for each kind of layer and phase, FLOP/s over FLOP, a point for each probe.
  * 3. Links: latency and bandwidth of the straight line through (bytes, seconds), for each pair of
- *    ranks and for all pairs together, which is the platform's only tier.
+ *    ranks; and, of messages and collectives together, those of the platform's only tier.
  * 4. What the fitted platform predicts for the same messages and collectives is put beside them. */
 #include <math.h>
 #include <stdio.h>
@@ -126,18 +126,25 @@ static enum status make_type(const struct bench *b, struct spreads *spread, stru
 
 /* ---- links */
 
-/* Latency and bandwidth of t = latency + bytes / bandwidth: least squares of the relative error.
- * When noise makes one of them negative, or there is one size, all is bandwidth. */
-static void fit(const int64_t *size, const double *t, size_t n, double *latency_s, double *Bps)
+/* What was measured of a link: `rounds` times its latency and `bytes` over its bandwidth. */
+struct fitted {
+    double rounds, bytes, seconds;
+    double weight; /* against other points */
+};
+
+/* Latency and bandwidth: least squares of the relative error over all points. When noise makes one of
+ * them negative, or there is one size, all is bandwidth. */
+static void fit(const struct fitted *point, size_t n, double *latency_s, double *Bps)
 {
     double s = 0, sx = 0, sxx = 0, sy = 0, sxy = 0;
     for (size_t k = 0; k < n; k++) {
-        double w = 1 / (t[k] * t[k]), x = (double)size[k];
-        s += w;
-        sx += w * x;
+        double t = point[k].seconds, r = point[k].rounds, x = point[k].bytes;
+        double w = point[k].weight / (t * t);
+        s += w * r * r;
+        sx += w * r * x;
         sxx += w * x * x;
-        sy += w * t[k];
-        sxy += w * x * t[k];
+        sy += w * r * t;
+        sxy += w * x * t;
     }
     double slope = (s * sxy - sx * sy) / (s * sxx - sx * sx), start_s = (sy - slope * sx) / s;
     if (n < 2 || !(slope > 0) || start_s < 0) {
@@ -148,22 +155,27 @@ static void fit(const int64_t *size, const double *t, size_t n, double *latency_
     *Bps = 1 / slope;
 }
 
+static struct fitted message(const struct bench *b, size_t size, double seconds)
+{
+    return (struct fitted){1, (double)b->task->size[size], seconds, 1};
+}
+
 /* Of each pair the straight line through the medians of all sizes. */
 static enum status make_pairs(const struct bench *b, struct spreads *spread,
                               struct calibration *out)
 {
     size_t n = b->task->sizes;
-    double *way_s = NULL;
-    PASS(ARENA_NEW(&spread->memory, way_s, n));
+    struct fitted *way = NULL;
+    PASS(ARENA_NEW(&spread->memory, way, n));
     PASS(ARRAY_NEW(out->pair, bench_pairs(b)));
     for (uint32_t i = 0; i < b->ranks; i++)
         for (uint32_t j = i + 1; j < b->ranks; j++) {
             struct calibrate_pair *pair = &out->pair[out->pairs];
             for (size_t s = 0; s < n; s++)
-                way_s[s] = middle(ways_of(b, out->pairs, s), b->repeats, spread);
+                way[s] = message(b, s, middle(ways_of(b, out->pairs, s), b->repeats, spread));
             pair->from = i;
             pair->to = j;
-            fit(b->task->size, way_s, n, &pair->latency_s, &pair->bandwidth_Bps);
+            fit(way, n, &pair->latency_s, &pair->bandwidth_Bps);
             out->pairs++;
         }
     return STATUS_OK;
@@ -180,28 +192,23 @@ static double over_pairs(const struct bench *b, size_t size,
     return middle(all, pairs * b->repeats, spread);
 }
 
-/* All pairs together: on one machine they are alike. */
-static enum status make_tier(const struct bench *b, struct spreads *spread, struct calibration *out)
+/* Messages, all pairs together, as on one machine they are alike; and what they take of the CPU. */
+static enum status add_messages(const struct bench *b, struct spreads *spread,
+                                struct calibration *out)
 {
     size_t n = b->task->sizes, pairs = bench_pairs(b);
-    struct topology *t = &out->topology;
-    double *way_s = NULL, *taken_s = NULL, *all = NULL;
-    PASS(ARENA_NEW(&spread->memory, way_s, n));
-    PASS(ARENA_NEW(&spread->memory, taken_s, n));
+    struct device_type *type = out->topology.type;
+    struct fitted *taken = NULL;
+    double *all = NULL;
+    PASS(ARENA_NEW(&spread->memory, taken, n));
     PASS(ARENA_NEW(&spread->memory, all, pairs * b->repeats));
-    PASS(ARRAY_NEW(t->tier, 1));
     for (size_t s = 0; pairs > 0 && s < n; s++) {
-        way_s[s] = over_pairs(b, s, ways_of, spread, all);
-        taken_s[s] = over_pairs(b, s, taken_of, spread, all);
-        out->timing[out->timings++] =
-            (struct calibrate_timing){.bytes = b->task->size[s], .seconds = way_s[s]};
+        out->timing[out->timings++] = (struct calibrate_timing){
+            .bytes = b->task->size[s], .seconds = over_pairs(b, s, ways_of, spread, all)};
+        taken[s] = message(b, s, over_pairs(b, s, taken_of, spread, all));
     }
-    if (pairs > 0) {
-        PASS(text_copy("loopback", &t->tier->name));
-        t->tiers = 1;
-        fit(b->task->size, way_s, n, &t->tier->latency_s, &t->tier->bandwidth_Bps);
-        fit(b->task->size, taken_s, n, &t->type->message_s, &t->type->message_Bps);
-    }
+    if (pairs > 0)
+        fit(taken, n, &type->message_s, &type->message_Bps);
     return STATUS_OK;
 }
 
@@ -214,6 +221,30 @@ static void add_collectives(const struct bench *b, struct spreads *spread, struc
                 .kind = bench_sums[k].kind,
                 .bytes = b->task->size[s],
                 .seconds = middle(sums_of(b, k, s, 0), b->ranks * b->repeats, spread)};
+}
+
+/* One tier between all ranks, of messages and rings of collectives, which weigh as much as all messages
+ * do: collectives of small buffers are faster than a message after the other, as both ways overlap. */
+static enum status make_tier(const struct bench *b, struct spreads *spread, struct calibration *out)
+{
+    struct topology *t = &out->topology;
+    struct fitted *point = NULL;
+    double n = (double)b->ranks;
+    PASS(ARENA_NEW(&spread->memory, point, out->timings));
+    PASS(ARRAY_NEW(t->tier, 1));
+    if (out->timings == 0)
+        return STATUS_OK;
+    for (size_t k = 0; k < out->timings; k++) {
+        const struct calibrate_timing *c = &out->timing[k];
+        double rounds = c->kind == COLLECTIVE_ALLREDUCE ? 2 * (n - 1) : n - 1;
+        point[k] = c->collective
+                       ? (struct fitted){rounds, rounds * (double)c->bytes / n, c->seconds, 1}
+                       : (struct fitted){1, (double)c->bytes, c->seconds, BENCH_SUMS};
+    }
+    PASS(text_copy("loopback", &t->tier->name));
+    t->tiers = 1;
+    fit(point, out->timings, &t->tier->latency_s, &t->tier->bandwidth_Bps);
+    return STATUS_OK;
 }
 
 /* ---- what the fitted platform says of what was measured */
@@ -280,9 +311,10 @@ enum status calibrate_fit(struct bench *b, struct calibration *out)
     TRY(ARRAY_NEW(c.timing, timings));
     TRY(name_devices(b->ranks, &c.topology));
     TRY(make_type(b, &s, &c.topology));
-    TRY(make_tier(b, &s, &c));
+    TRY(add_messages(b, &s, &c));
     TRY(make_pairs(b, &s, &c));
     add_collectives(b, &s, &c);
+    TRY(make_tier(b, &s, &c));
     TRY(add_models(&c));
     c.noise.ranks = b->ranks;
     c.noise.share = least_share(b);
