@@ -113,15 +113,14 @@ struct plan {
     enum data_type reduce_dtype; /* of numbers in sums of gradients and of tensor parallelism: fp32
                                   * or bf16; DATA_ANY: as in the model */
     bool sequence_parallel;      /* with tensor parallelism: Korthikanti et al., MLSys 2023 */
-    bool
-        tensor_overlap; /* with sequence parallelism: products of layers are split in as many parts as
-                          * there are shards, and what is gathered and scattered around them goes on
-                          * beside them (Transformer Engine's userbuffers) */
+    /* With sequence parallelism: products of layers are split in as many parts as there are shards, and
+     * what is gathered and scattered around them goes on beside them (Transformer Engine's userbuffers). */
+    bool tensor_overlap;
     double objective_s; /* the algorithm's own objective, seconds per microbatch; NAN if none */
     enum plan_exchange context_exchange; /* where context_parallel > 1 */
-    double
-        expert_imbalance; /* where expert_parallel > 1: times the mean share of rows that the busiest
-                              * rank of a group gets, for which the others wait; 0 is as good as 1 */
+    /* Where expert_parallel > 1: times the mean share of rows that the busiest rank of a group gets, for
+     * which the others wait; 0 is as good as 1. */
+    double expert_imbalance;
     bool p2p_scatter; /* shards send their parts of what is whole on all of them, and the receiving
                        * ones gather it. Narayanan et al., SC 2021, section 4.1 */
     enum plan_offload offload;

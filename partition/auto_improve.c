@@ -17,29 +17,40 @@ static struct sums sums_of(const struct plan *p)
     return (struct sums){p->zero, p->zero_group, p->zero_keep, p->bucket_bytes};
 }
 
-/* A copy of the candidate that does so takes its place if it is better. *fits: it does; may be NULL. */
+/* The candidate's plan changed takes its place if it is better: c becomes a copy to change, which
+ * take_better() scores and frees. */
+static enum status copy_of(const struct auto_candidate *best, struct auto_candidate *c)
+{
+    *c = *best;
+    c->plan = (struct plan){0};
+    return plan_copy(&best->plan, &c->plan);
+}
+
+/* *fits: it does. */
+static enum status take_better(struct auto_state *s, struct auto_candidate *c,
+                               struct auto_candidate *best, bool *fits)
+{
+    enum status st = auto_score(s, c);
+    *fits = st == STATUS_OK && c->fits;
+    if (st == STATUS_OK && auto_by_merit(c, best) < 0) {
+        struct auto_candidate worse = *best;
+        *best = *c;
+        *c = worse;
+    }
+    plan_free(&c->plan);
+    return st;
+}
+
 static enum status try_sums(struct auto_state *s, struct auto_candidate *best,
                             const struct sums *how, bool *fits)
 {
-    enum status st;
-    struct auto_candidate c = *best;
-    c.plan = (struct plan){0};
-    TRY(plan_copy(&best->plan, &c.plan));
+    struct auto_candidate c;
+    PASS(copy_of(best, &c));
     c.plan.bucket_bytes = how->bucket_bytes;
     c.plan.zero = how->zero;
     c.plan.zero_keep = how->keep && how->zero == 3;
     c.plan.zero_group = how->zero > 0 ? how->group : 0;
-    TRY(auto_score(s, &c));
-    if (fits)
-        *fits = c.fits;
-    if (auto_by_merit(&c, best) < 0) {
-        struct auto_candidate worse = *best;
-        *best = c;
-        c = worse;
-    }
-out:
-    plan_free(&c.plan);
-    return st;
+    return take_better(s, &c, best, fits);
 }
 
 /* Which ops share a bucket hangs on its size in steps that no power of two need meet: sixteenths of
@@ -49,12 +60,13 @@ static enum status try_between(struct auto_state *s, struct auto_candidate *c)
     enum { PARTS = 16 };
     int64_t best = c->plan.bucket_bytes;
     struct sums how = sums_of(&c->plan);
+    bool fits;
     if (s->t->n > AUTO_SMALL || best < PARTS)
         return STATUS_OK;
     for (int k = PARTS / 2 + 1; k < 2 * PARTS && !auto_must_stop(s); k += k < PARTS ? 1 : 2) {
         how.bucket_bytes = best / PARTS * k;
         if (k != PARTS)
-            PASS(try_sums(s, c, &how, NULL));
+            PASS(try_sums(s, c, &how, &fits));
     }
     return STATUS_OK;
 }
@@ -76,11 +88,12 @@ enum status auto_try_buckets(struct auto_state *s, struct auto_candidate *c)
         return STATUS_OK;
     int64_t usual = auto_usual_bucket(s, &t.shape);
     struct sums how = sums_of(&c->plan);
+    bool fits;
     for (how.zero = first; how.zero <= last; how.zero++)
         for (int shift = BUCKET_LARGEST; shift >= BUCKET_SMALLEST && !auto_must_stop(s); shift--) {
             how.bucket_bytes = shift >= 0 ? usual << shift : usual >> -shift;
             if (how.bucket_bytes > 0)
-                PASS(try_sums(s, c, &how, NULL));
+                PASS(try_sums(s, c, &how, &fits));
         }
     return try_between(s, c);
 }
@@ -97,7 +110,7 @@ static enum status try_sizes(struct auto_state *s, struct auto_candidate *c, str
         if (replicas % how.group == 0)
             PASS(try_sums(s, c, &how, &fits));
     how.group = 0;
-    return fits ? STATUS_OK : try_sums(s, c, &how, NULL);
+    return fits ? STATUS_OK : try_sums(s, c, &how, &fits);
 }
 
 enum status auto_try_groups(struct auto_state *s, struct auto_candidate *c)
@@ -116,34 +129,23 @@ enum status auto_try_groups(struct auto_state *s, struct auto_candidate *c)
         return STATUS_OK;
     for (int keep = c->plan.zero == 3 && !fixed->zero_keep; keep >= 0; keep--) {
         struct sums how = sums_of(&c->plan);
+        bool fits;
         how.keep = keep || fixed->zero_keep;
         how.group = fixed->zero_group;
-        PASS(group > 0 ? try_sizes(s, c, how, group) : try_sums(s, c, &how, NULL));
+        PASS(group > 0 ? try_sizes(s, c, how, group) : try_sums(s, c, &how, &fits));
     }
     return STATUS_OK;
 }
 
-/* The candidate with only the first n layers of each stage made again takes its place if it is better
- * and fits. */
+/* Only the first n layers of each stage are made again. */
 static enum status try_layers(struct auto_state *s, struct auto_candidate *best, uint32_t n,
                               bool *fits)
 {
-    enum status st;
-    struct auto_candidate c = *best;
-    c.plan = (struct plan){0};
-    TRY(plan_copy(&best->plan, &c.plan));
+    struct auto_candidate c;
+    PASS(copy_of(best, &c));
     for (size_t k = 0; k < c.plan.stages; k++)
         c.plan.stage[k].recompute_layers = n;
-    TRY(auto_score(s, &c));
-    *fits = c.fits;
-    if (c.fits && auto_by_merit(&c, best) < 0) {
-        struct auto_candidate worse = *best;
-        *best = c;
-        c = worse;
-    }
-out:
-    plan_free(&c.plan);
-    return st;
+    return take_better(s, &c, best, fits);
 }
 
 /* The fewer layers are made again, the faster and the larger a plan is: the least number that fits, by

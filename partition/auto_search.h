@@ -154,8 +154,8 @@ enum status auto_list_shapes(const struct auto_state *s, struct auto_shapes *out
  * shape is 0. *out is to be freed. */
 enum status auto_list_families(const struct auto_state *s, struct auto_shapes *out) MUST_CHECK;
 
-/* Neighbouring replicas of a stage that are on one node, where there are more nodes of them; 0: one
- * by one, or all. */
+/* Neighbouring replicas of a stage that are on one node, where there are more nodes of them; else, on
+ * small platforms, as few as divide them. 0: none. */
 uint32_t auto_group(const struct auto_state *s, const struct auto_shape *shape);
 /* Are there such groups, none that are given, and no experts that are spread over others? */
 bool auto_may_group(const struct auto_state *s, const struct auto_shape *shape);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/divisor.h"
 #include "core/text.h"
 #include "partition/auto_search.h"
 
@@ -45,16 +46,22 @@ static bool given(const struct auto_state *s, const struct auto_saving *saving)
            (!g->zero || saving->zero == fixed->zero) && !(g->bucket && saving->buckets);
 }
 
-static uint32_t common_divisor(uint32_t a, uint32_t b)
+/* The least number of replicas that divides them, 0: none. */
+static uint32_t least_group(uint32_t replicas)
 {
-    return b == 0 ? a : common_divisor(b, a % b);
+    for (uint32_t group = 2; group <= replicas / 2; group++)
+        if (replicas % group == 0)
+            return group;
+    return 0;
 }
 
 uint32_t auto_group(const struct auto_state *s, const struct auto_shape *shape)
 {
     size_t apart = shape->shards * (shape->placement == PLACE_PIPELINES ? shape->depth : 1);
-    uint32_t group = common_divisor((uint32_t)(s->node / apart), shape->replicas);
-    return s->node % apart == 0 && group > 1 && group < shape->replicas ? group : 0;
+    uint32_t group = (uint32_t)common_divisor(s->node / apart, shape->replicas);
+    if (s->node % apart == 0 && group > 1 && group < shape->replicas)
+        return group;
+    return s->t->n <= AUTO_SMALL ? least_group(shape->replicas) : 0;
 }
 
 /* Are there groups to share over, which are not given, and no experts that are spread over others? */

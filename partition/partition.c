@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/divisor.h"
 #include "core/schedule.h"
 #include "core/text.h"
 #include "partition/device_order.h"
@@ -210,11 +211,6 @@ static enum status fill_head(const struct partition_request *r, const char *algo
     PASS(text_copy(r->schedule, &p->schedule));
     PASS(text_copy(r->optimizer, &p->optimizer));
     return text_copy(algorithm, &p->algorithm);
-}
-
-static size_t common_divisor(size_t a, size_t b)
-{
-    return b == 0 ? a : common_divisor(b, a % b);
 }
 
 /* Of as many pipelines as divide the replicas of every stage, q has those replicas whose number is q

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "core/array.h"
+#include "core/divisor.h"
 
 enum { LONGEST = 1 << 22 }; /* links of all routes together */
 
@@ -26,18 +27,7 @@ struct quotient_ends quotient_ends(size_t flows, uint32_t flow)
     return (struct quotient_ends){from, to < from ? to : to + 1};
 }
 
-/* Euclid's algorithm; 0 divides nothing, so that a link without flows has unit 0. */
-static uint64_t common_divisor(uint64_t a, uint64_t b)
-{
-    while (b > 0) {
-        uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
-/* Of the weights on every link; they are whole numbers, counts of flows. */
+/* Of the weights on every link, 0 without flows; they are whole numbers, counts of flows. */
 static enum status find_units(const struct sharing_network *n, uint64_t *unit)
 {
     double length = 0;

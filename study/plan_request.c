@@ -64,21 +64,22 @@ static enum status check_unwritten(const struct arguments *a, uint64_t way)
     return STATUS_OK;
 }
 
-/* The settings table knows the words, so one of them, or none, is what it says. */
+/* The settings table knows the words, so a text is one of them; none says the first. */
+static size_t word_of(const char *text, const char *const *words, size_t n)
+{
+    while (--n > 0 && (!text || strcmp(text, words[n]) != 0))
+        ;
+    return n;
+}
+
 static enum plan_recompute recompute_of(const struct arguments *a)
 {
-    size_t k = RECOMPUTE_KINDS - 1;
-    while (k > 0 && (!a->recompute || strcmp(a->recompute, plan_recompute_names[k]) != 0))
-        k--;
-    return (enum plan_recompute)k;
+    return (enum plan_recompute)word_of(a->recompute, plan_recompute_names, RECOMPUTE_KINDS);
 }
 
 static enum plan_offload offload_of(const struct arguments *a)
 {
-    size_t k = OFFLOAD_KINDS - 1;
-    while (k > 0 && (!a->offload || strcmp(a->offload, plan_offload_names[k]) != 0))
-        k--;
-    return (enum plan_offload)k;
+    return (enum plan_offload)word_of(a->offload, plan_offload_names, OFFLOAD_KINDS);
 }
 
 /* Names that nobody knows were refused by check_together(). */
@@ -254,10 +255,7 @@ enum status plan_settle(struct arguments *a)
 
 static enum data_type reduce_dtype_of(const struct arguments *a)
 {
-    size_t k = DATA_TYPES - 1;
-    while (k > 0 && (!a->reduce_dtype || strcmp(a->reduce_dtype, data_type_names[k]) != 0))
-        k--;
-    return (enum data_type)k;
+    return (enum data_type)word_of(a->reduce_dtype, data_type_names, DATA_TYPES);
 }
 
 /* What is given, or what the schedule that is given cannot do without. */
@@ -270,10 +268,7 @@ static uint32_t chunks_of(const struct arguments *a)
 
 static enum plan_exchange exchange_of(const struct arguments *a)
 {
-    size_t k = EXCHANGE_KINDS - 1;
-    while (k > 0 && (!a->context_exchange || strcmp(a->context_exchange, plan_exchange_names[k])))
-        k--;
-    return (enum plan_exchange)k;
+    return (enum plan_exchange)word_of(a->context_exchange, plan_exchange_names, EXCHANGE_KINDS);
 }
 
 struct partition_request plan_request(const struct arguments *a)

@@ -1,5 +1,5 @@
-/* What shards exchange in a pass. Sums of tensors, or, with sequence parallelism: what tensor parallelism leaves whole (norms, sums, what crosses between stages)
- * shards divide by rows. Korthikanti et al., Reducing activation recomputation in large transformer
+/* What shards exchange in a pass: sums of tensors, or, with sequence parallelism, parts of them. What
+ * tensor parallelism leaves whole (norms, sums, what crosses between stages) shards then divide by rows. Korthikanti et al., Reducing activation recomputation in large transformer
  * models, MLSys 2023, section 4.2.2.
  *
  * The B T rows of a microbatch are cut into as many chunks as there are shards, and each has the one

@@ -67,9 +67,9 @@ struct stage_op {
     size_t rows;      /* its experts are spread: index in arrays [layout.spread] */
     size_t parameter; /* offset of its own among the stage's parameters */
     size_t shared;    /* offset of what it borrows there */
-    bool
-        alone; /* ZeRO 2, 3: no replica has the same experts: they are used and updated where they are
-                 * kept, and their gradients grow where others' sums do */
+    /* ZeRO 2, 3: no replica has the same experts; they are used and updated where they are kept, and their
+     * gradients grow where others' sums do. */
+    bool alone;
     size_t at, shared_at;   /* the same in the array that passes use: with ZeRO 3 a bucket's */
     size_t d_at;            /* offset of its gradient: with ZeRO 2 and 3 in its bucket's */
     size_t d_shared;        /* offset of its gradient: in pass.tied if the owner is here, ... */
