@@ -222,6 +222,7 @@ static enum status verify(struct auto_state *s)
             PASS(auto_try_groups(s, &s->result.candidate[i]));
             PASS(auto_try_layers(s, &s->result.candidate[i]));
             PASS(auto_try_buckets(s, &s->result.candidate[i]));
+            PASS(auto_try_groups(s, &s->result.candidate[i])); /* which buckets change */
         }
         PASS(evaluate(s, done, n));
         done += n;

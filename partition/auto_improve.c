@@ -98,19 +98,20 @@ enum status auto_try_buckets(struct auto_state *s, struct auto_candidate *c)
     return try_between(s, c);
 }
 
-/* Groups from the smallest on, for the smaller they are, the less is sent, until one fits: of replicas
- * that are on a node, doubled; on small platforms of any that divide them. */
+/* Groups from the smallest on: of replicas that are on a node, doubled, until one fits, for the smaller
+ * they are, the less is sent; on small platforms all that divide them, as some lie better on a torus. */
 static enum status try_sizes(struct auto_state *s, struct auto_candidate *c, struct sums how,
                              uint32_t first)
 {
     bool small = s->t->n <= AUTO_SMALL, fits = false;
     uint32_t replicas = c->plan.stage[0].replicas;
-    for (how.group = first; how.group < replicas && how.group > 0 && !fits && !auto_must_stop(s);
+    for (how.group = first;
+         how.group < replicas && how.group > 0 && (small || !fits) && !auto_must_stop(s);
          how.group = small ? how.group + 1 : 2 * how.group)
         if (replicas % how.group == 0)
             PASS(try_sums(s, c, &how, &fits));
     how.group = 0;
-    return fits ? STATUS_OK : try_sums(s, c, &how, &fits);
+    return fits && !small ? STATUS_OK : try_sums(s, c, &how, &fits);
 }
 
 enum status auto_try_groups(struct auto_state *s, struct auto_candidate *c)
@@ -122,18 +123,23 @@ enum status auto_try_groups(struct auto_state *s, struct auto_candidate *c)
                                .replicas = first->replicas,
                                .experts = first->expert_parallel,
                                .placement = c->placement};
+    /* which level is best depends on what is kept, and exec/ cannot do all of them */
+    bool small = s->t->n <= AUTO_SMALL, all = small && !s->r->given.zero && !s->r->executable;
+    uint32_t lowest = all ? 2 : c->plan.zero, highest = all ? AUTO_ZEROS - 1 : c->plan.zero;
     uint32_t group = auto_may_group(s, &shape) ? auto_group(s, &shape) : 0;
-    if (s->t->n <= AUTO_SMALL && fixed->zero_group == 0 && first->expert_parallel == 1)
+    if (small && fixed->zero_group == 0 && first->expert_parallel == 1)
         group = 2;
-    if (c->baseline || !c->fits || c->plan.zero < 2 || auto_is_uneven(&c->plan))
+    if (c->baseline || !c->fits || lowest < 2 || shape.replicas == 1 || auto_is_uneven(&c->plan))
         return STATUS_OK;
-    for (int keep = c->plan.zero == 3 && !fixed->zero_keep; keep >= 0; keep--) {
-        struct sums how = sums_of(&c->plan);
-        bool fits;
-        how.keep = keep || fixed->zero_keep;
-        how.group = fixed->zero_group;
-        PASS(group > 0 ? try_sizes(s, c, how, group) : try_sums(s, c, &how, &fits));
-    }
+    for (uint32_t zero = lowest; zero <= highest; zero++)
+        for (int keep = zero == 3 && !fixed->zero_keep; keep >= 0; keep--) {
+            struct sums how = sums_of(&c->plan);
+            bool fits;
+            how.zero = zero;
+            how.keep = keep || fixed->zero_keep;
+            how.group = fixed->zero_group;
+            PASS(group > 0 ? try_sizes(s, c, how, group) : try_sums(s, c, &how, &fits));
+        }
     return STATUS_OK;
 }
 
