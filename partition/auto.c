@@ -121,6 +121,9 @@ static void take(struct auto_state *s, size_t i, size_t kept)
     s->effort -= c.quick.effort;
 }
 
+/* On small platforms what is so near to the best may become better yet (auto_improve()). */
+static const double near = 1.1;
+
 /* Take to candidate[first ..] what is evaluated next, of those that follow: the best of each shape
  * first, for what the quick evaluator does not see hits the plans of one shape alike. Those that the
  * best verified one beats without contention are not worth it, nor those that do not fit when others
@@ -131,11 +134,12 @@ static size_t select_wave(struct auto_state *s, size_t first, double best_s, boo
     size_t kept = first, n = out->n;
     qsort(out->candidate + first, n - first, sizeof *out->candidate, auto_by_merit);
     bool fits = isfinite(best_s) || (n > first && out->candidate[first].fits);
+    double worth_s = must && s->t->n <= AUTO_SMALL ? near * best_s : best_s;
     for (int round = 0; round < 2; round++)
         for (size_t i = kept; i < n && kept - first < s->r->finalists; i++) {
             const struct auto_candidate *c = &out->candidate[i];
             bool affordable = s->r->effort == 0 || c->quick.effort <= s->effort;
-            if ((!c->fits && fits) || c->baseline || !(c->quick.iteration_s < best_s) ||
+            if ((!c->fits && fits) || c->baseline || !(c->quick.iteration_s < worth_s) ||
                 !(affordable || (must && kept == first)) ||
                 (round == 0 && shape_is_kept(out, first, kept, c)))
                 continue;
@@ -218,12 +222,8 @@ static enum status verify(struct auto_state *s)
     double best_s = best_verified(s, done);
     for (int wave = 0; wave < MOST_WAVES && n > 0; wave++) {
         n = select_wave(s, done, best_s, wave == 0);
-        for (size_t i = done; i < done + n; i++) {
-            PASS(auto_try_groups(s, &s->result.candidate[i]));
-            PASS(auto_try_layers(s, &s->result.candidate[i]));
-            PASS(auto_try_buckets(s, &s->result.candidate[i]));
-            PASS(auto_try_groups(s, &s->result.candidate[i])); /* which buckets change */
-        }
+        for (size_t i = done; i < done + n; i++)
+            PASS(auto_improve(s, &s->result.candidate[i]));
         PASS(evaluate(s, done, n));
         done += n;
         best_s = best_verified(s, done);

@@ -1,5 +1,6 @@
 /* What becomes of `auto`'s finalists: as few layers made again as fit, sums of gradients in buckets of
- * other sizes, parameters kept or not, and shared over groups of other sizes. */
+ * other sizes, parameters kept or not, and shared over groups of other sizes; on small platforms the
+ * same with other microbatches. */
 #include "core/array.h"
 #include "partition/auto_search.h"
 
@@ -71,7 +72,7 @@ static enum status try_between(struct auto_state *s, struct auto_candidate *c)
     return STATUS_OK;
 }
 
-enum status auto_try_buckets(struct auto_state *s, struct auto_candidate *c)
+static enum status try_buckets(struct auto_state *s, struct auto_candidate *c)
 {
     struct auto_trial t = {.shape = {.depth = (uint32_t)c->depth,
                                      .shards = c->plan.stage[0].tensor_parallel,
@@ -114,7 +115,7 @@ static enum status try_sizes(struct auto_state *s, struct auto_candidate *c, str
     return fits && !small ? STATUS_OK : try_sums(s, c, &how, &fits);
 }
 
-enum status auto_try_groups(struct auto_state *s, struct auto_candidate *c)
+static enum status try_groups(struct auto_state *s, struct auto_candidate *c)
 {
     const struct partition_request *fixed = &s->r->fixed;
     const struct plan_stage *first = &c->plan.stage[0];
@@ -144,8 +145,8 @@ enum status auto_try_groups(struct auto_state *s, struct auto_candidate *c)
 }
 
 /* Only the first n layers of each stage are made again. */
-static enum status try_layers(struct auto_state *s, struct auto_candidate *best, uint32_t n,
-                              bool *fits)
+static enum status try_first(struct auto_state *s, struct auto_candidate *best, uint32_t n,
+                             bool *fits)
 {
     struct auto_candidate c;
     PASS(copy_of(best, &c));
@@ -156,7 +157,7 @@ static enum status try_layers(struct auto_state *s, struct auto_candidate *best,
 
 /* The fewer layers are made again, the faster and the larger a plan is: the least number that fits, by
  * bisection. */
-enum status auto_try_layers(struct auto_state *s, struct auto_candidate *c)
+static enum status try_layers(struct auto_state *s, struct auto_candidate *c)
 {
     uint32_t most = 0, too_few = 0;
     for (size_t k = 0; k < c->plan.stages; k++) {
@@ -169,11 +170,72 @@ enum status auto_try_layers(struct auto_state *s, struct auto_candidate *c)
     while (most - too_few > 1 && !auto_must_stop(s)) {
         bool fits;
         uint32_t n = (most + too_few) / 2;
-        PASS(try_layers(s, c, n, &fits));
+        PASS(try_first(s, c, n, &fits));
         if (fits)
             most = n;
         else
             too_few = n;
+    }
+    return STATUS_OK;
+}
+
+static enum status improve(struct auto_state *s, struct auto_candidate *c)
+{
+    PASS(try_groups(s, c));
+    PASS(try_layers(s, c));
+    PASS(try_buckets(s, c));
+    return try_groups(s, c); /* which buckets change */
+}
+
+/* The candidate with microbatches of another size, improved in its own way: which size is best hangs
+ * on what hides behind the passes. *better: it took the candidate's place. */
+static enum status try_size(struct auto_state *s, struct auto_candidate *best, size_t size,
+                            bool *better)
+{
+    enum status st;
+    struct auto_candidate c;
+    *better = false;
+    PASS(copy_of(best, &c));
+    c.plan.microbatch_size = (uint32_t)size;
+    c.plan.microbatches = (uint32_t)(s->r->samples / size);
+    TRY(auto_score(s, &c));
+    if (c.fits)
+        TRY(improve(s, &c));
+    *better = auto_by_merit(&c, best) < 0;
+    if (*better) {
+        struct auto_candidate worse = *best;
+        *best = c;
+        c = worse;
+    }
+out:
+    plan_free(&c.plan);
+    return st;
+}
+
+/* The next larger (step 1) or smaller (-1) size that divides the samples over the candidate's streams,
+ * 0: there is none. */
+static size_t next_size(const struct auto_state *s, const struct plan *p, int step)
+{
+    size_t streams = plan_streams(&p->stage[0]), size = p->microbatch_size;
+    while ((size += (size_t)step) > 0 && size <= s->r->samples)
+        if (auto_divides(s, size, streams))
+            return size;
+    return 0;
+}
+
+enum status auto_improve(struct auto_state *s, struct auto_candidate *c)
+{
+    PASS(improve(s, c));
+    if (c->baseline || !c->fits || s->t->n > AUTO_SMALL || auto_is_uneven(&c->plan))
+        return STATUS_OK;
+    for (int step = -1; step <= 1; step += 2) {
+        bool better = true;
+        while (better && !auto_must_stop(s)) {
+            size_t size = next_size(s, &c->plan, step);
+            better = false;
+            if (size > 0)
+                PASS(try_size(s, c, size, &better));
+        }
     }
     return STATUS_OK;
 }

@@ -188,13 +188,10 @@ enum status auto_try_cut(struct auto_state *s, struct auto_trial *t) MUST_CHECK;
 enum status auto_try_uneven(struct auto_state *s) MUST_CHECK;
 /* Every shape of the class in every schedule. Sets result.interrupted when told to stop. */
 enum status auto_try_class(struct auto_state *s) MUST_CHECK;
-/* The candidate, if it shares by ZeRO 2 or 3 (on small platforms: if it did), with parameters kept or not,
- * and over groups of replicas of other sizes, or all of them: the best takes its place. */
-enum status auto_try_groups(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
-/* The candidate with buckets of other sizes: the best takes its place. */
-enum status auto_try_buckets(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
-/* The candidate with fewer layers made again, if that fits: it takes its place. */
-enum status auto_try_layers(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
+/* The candidate with what shares by ZeRO 2 or 3 (on small platforms: all levels) over groups of
+ * replicas of other sizes, with parameters kept or not; fewer layers made again, if that fits; buckets
+ * of other sizes; and on small platforms microbatches of other sizes: the best takes its place. */
+enum status auto_improve(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
 /* When nothing fits: what saves most of every shape, to say by how much. */
 enum status auto_try_nearest(struct auto_state *s) MUST_CHECK;
 enum status auto_try_baselines(struct auto_state *s) MUST_CHECK;

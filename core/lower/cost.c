@@ -149,31 +149,34 @@ static enum status finish(struct sum *u)
     return sum_finish_memory(u);
 }
 
+static enum status make_cost(struct lowering *l, uint32_t stage, const struct device_type *type,
+                             struct lowering_cost **out)
+{
+    const struct plan_stage *s = &l->plan->stage[stage];
+    struct sum u = {.l = l, .stage = stage, .s = s, .type = type, .split = plan_split(l->plan, s)};
+    enum status st = STATUS_OK;
+    for (size_t k = 0; k < s->ops; k++)
+        add_op(&u, s->op[k]);
+    TRY(finish(&u));
+    if (!(*out = malloc(sizeof u.c)))
+        FAIL(STATUS_NOMEM, "cost of stage %u", stage);
+    **out = u.c;
+    u.c.bucket = NULL;
+out:
+    free(u.c.bucket);
+    return st;
+}
+
 /* Devices of one type cost the same: one entry per stage and type. */
 enum status lowering_cost(struct lowering *l, uint32_t stage, uint32_t device,
                           const struct lowering_cost **out)
 {
-    size_t slot = stage * l->topology->types + l->topology->type_of[device];
-    const struct plan_stage *s = &l->plan->stage[stage];
-    struct sum u = {.l = l,
-                    .stage = stage,
-                    .s = s,
-                    .type = topology_type(l->topology, device),
-                    .split = plan_split(l->plan, s)};
-    enum status st = STATUS_OK;
-    if (!l->cost[slot]) {
-        for (size_t k = 0; k < s->ops; k++)
-            add_op(&u, s->op[k]);
-        TRY(finish(&u));
-        if (!(l->cost[slot] = malloc(sizeof u.c)))
-            FAIL(STATUS_NOMEM, "cost of stage %u", stage);
-        *l->cost[slot] = u.c;
-        u.c.bucket = NULL;
-    }
-    *out = l->cost[slot];
-out:
-    free(u.c.bucket);
-    return st;
+    struct lowering_cost **kept =
+        &l->cost[stage * l->topology->types + l->topology->type_of[device]];
+    if (!*kept)
+        PASS(make_cost(l, stage, topology_type(l->topology, device), kept));
+    *out = *kept;
+    return STATUS_OK;
 }
 
 void lowering_cost_free(struct lowering_cost *c)
