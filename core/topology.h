@@ -13,6 +13,7 @@
 
 #include "core/data_type.h"
 #include "core/error.h"
+#include "core/kernel.h"
 #include "core/route_graph.h"
 #include "core/route_table.h"
 #include "core/topology_map.h"
@@ -49,6 +50,7 @@ struct device_type {
     double price_per_hour;      /* in whatever money; 0: not known */
     double host_Bps;            /* between the device and its host's memory, per direction, and */
     double host_memory_Bps;     /* what updates there get of that memory; 0: not known */
+    struct device_kernels kernels; /* where a framework says which an op launches */
 };
 
 /* Where a platform does not say: PCIe 4.0 x16 as attained (topologies/catalogue.c), and a channel of

@@ -1,0 +1,100 @@
+/* The table of frameworks, and names with overrides. */
+#include "core/framework.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/text.h"
+
+enum { MAX_WORD = 64 };
+
+/* A row each, in static storage. */
+#define FRAMEWORK(id, text, ...)                                                                   \
+    static const struct framework row_##id = {.name = #id, .summary = (text), __VA_ARGS__};
+#include "core/frameworks.def"
+#undef FRAMEWORK
+
+const struct framework *const frameworks[] = {
+#define FRAMEWORK(id, text, ...) &row_##id,
+#include "core/frameworks.def"
+#undef FRAMEWORK
+};
+const size_t frameworks_n = sizeof frameworks / sizeof *frameworks;
+
+const char *framework_name(size_t i)
+{
+    return i < frameworks_n ? frameworks[i]->name : NULL;
+}
+
+/* ---- what can be overridden */
+
+struct field {
+    const char *name; /* first: text_find() */
+    size_t offset;
+    double most;
+    const char *help;
+};
+
+static const struct field all_fields[] = {
+#define FRAMEWORK_FIELD(id, most, help) {#id, offsetof(struct framework, id), most, help},
+#include "core/framework_fields.def"
+#undef FRAMEWORK_FIELD
+};
+enum { FIELDS = sizeof all_fields / sizeof *all_fields };
+
+size_t framework_fields(void)
+{
+    return FIELDS;
+}
+
+const char *framework_field(size_t i, const char **help)
+{
+    *help = all_fields[i].help;
+    return all_fields[i].name;
+}
+
+/* One "NAME=VALUE" of n characters. */
+static enum status override(const char *text, size_t n, struct framework *f)
+{
+    char word[MAX_WORD];
+    const struct field *rows[FIELDS], *found;
+    double value;
+    snprintf(word, sizeof word, "%.*s", (int)(n < MAX_WORD ? n : MAX_WORD - 1), text);
+    char *equals = strchr(word, '=');
+    if (!equals || n >= MAX_WORD)
+        return error_set(STATUS_INVALID,
+                         "framework %s: '%s', expected NAME=NUMBER such as host=0.5", f->name,
+                         word);
+    *equals = '\0';
+    for (size_t k = 0; k < FIELDS; k++)
+        rows[k] = &all_fields[k];
+    PASS(text_find("property of a framework", word, rows, FIELDS, &found));
+    if (!text_real(equals + 1, &value) || value < 0 || value > found->most)
+        return error_set(STATUS_INVALID, "framework %s: %s is '%.40s', expected 0 to %g", f->name,
+                         found->name, equals + 1, found->most);
+    memcpy((char *)f + found->offset, &value, sizeof value);
+    return STATUS_OK;
+}
+
+enum status framework_parse(const char *text, struct framework *out)
+{
+    char name[MAX_WORD];
+    size_t n = strcspn(text, ":");
+    const struct framework *row;
+    snprintf(name, sizeof name, "%.*s", (int)(n < MAX_WORD ? n : MAX_WORD - 1), text);
+    PASS(text_find("framework", name, frameworks, frameworks_n, &row));
+    struct framework f = *row;
+    if (text[n] == ':' && !f.by_kernel)
+        return error_set(STATUS_INVALID, "framework %s issues no kernels: nothing to set", f.name);
+    for (const char *at = text + n; *at;) {
+        at++; /* ':' or ',' */
+        n = strcspn(at, ",");
+        PASS(override(at, n, &f));
+        at += n;
+    }
+    if (f.by_kernel && (f.flash < 1 || f.flash > 3))
+        return error_set(STATUS_INVALID, "framework %s: flash is %g, expected 1, 2 or 3", f.name,
+                         f.flash);
+    *out = f;
+    return STATUS_OK;
+}

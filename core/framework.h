@@ -1,0 +1,33 @@
+/* framework.h - who issues the kernels of a model, and what that costs: a line of frameworks.def each.
+ *
+ * A framework is named with what differs from its row, "megatron:host=0.1,flash=2". The one of
+ * foreline run, "foreline", is what plans have that say nothing: ops cost what core/cost.h says
+ * without kernels. */
+#ifndef CORE_FRAMEWORK_H
+#define CORE_FRAMEWORK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/error.h"
+
+struct framework {
+    const char *name; /* of the row, static */
+    const char *summary;
+    bool by_kernel; /* ops are lists of kernels (core/op_kernels.h); false: foreline */
+#define FRAMEWORK_FIELD(field, most, help) double field;
+#include "core/framework_fields.def"
+#undef FRAMEWORK_FIELD
+};
+
+extern const struct framework *const frameworks[];
+extern const size_t frameworks_n;
+const char *framework_name(size_t i); /* NULL behind the last one */
+
+/* A name with overrides. STATUS_INVALID with the known names, of frameworks or of what they do. */
+enum status framework_parse(const char *text, struct framework *out) MUST_CHECK;
+/* What can be overridden, with what it means: one line each, "host  times that: ...". */
+size_t framework_fields(void);
+const char *framework_field(size_t i, const char **help);
+
+#endif

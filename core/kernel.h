@@ -1,0 +1,70 @@
+/* kernel.h - seconds of a kernel on a device: closed forms over a few constants of the device.
+ *
+ * Three kinds, M x N x K products in batches, fused ("flash") attention, and passes over memory:
+ *
+ *   product    t0 + max(2 b M N K / (peak e eff), bytes / (bandwidth share))
+ *              eff = 1 / (1 + q (rows/M + rows/N + depth/K)), q = 1.2 for operands of 8 bits
+ *   attention  t0 + max(flop / (nominal flash[g] size), bytes / (bandwidth share))
+ *              size = 1 / (1 + tokens/n), times 0.8 where heads have fewer than 128 channels
+ *   pass       0.6 t0 per launch + max(flop / (peak e), bytes / (bandwidth share))
+ *
+ * An op of a model is a short list of kernels (core/op_kernels.h). The constants' sources, and what
+ * they were fitted on: docs/kernels.md. */
+#ifndef CORE_KERNEL_H
+#define CORE_KERNEL_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "core/data_type.h"
+#include "core/error.h"
+
+struct device_type;
+
+/* Libraries of fused attention: Dao et al. 2022, Dao 2023, and the newest that the device's vendor has
+ * (cuDNN, FlashAttention-3). */
+enum flash { FLASH_1, FLASH_2, FLASH_VENDOR, FLASH_KINDS };
+
+/* What is known of a device type's kernels; all zero: nothing. */
+struct device_kernels {
+    double product[DATA_TYPES]; /* FLOP/s of the best product measured; 0: device_flops() */
+    double rows, depth;         /* a product of so many rows (columns; depth) has half of it */
+    double memory;              /* share of the nominal bandwidth that long passes get */
+    double shortest_s;          /* of the shortest kernel, from its start to the next one's */
+    double flash[FLASH_KINDS];  /* share of the nominal 16-bit peak that long sequences attain */
+    double flash_backward;      /* times that in the backward */
+    double flash_tokens;        /* sequences of so many tokens attain half */
+};
+
+enum kernel_kind { KERNEL_PRODUCT, KERNEL_ATTENTION, KERNEL_PASS, KERNEL_KINDS };
+
+struct kernel {
+    enum kernel_kind kind;
+    enum data_type dtype; /* of operands; DATA_ANY is 16 bits */
+    double launches;      /* equal ones in a row, of which this is the sum; a batch is one */
+    double batch, m, n, k;
+    double bytes;     /* moved; of a product 0: operands once and the result once */
+    double flop;      /* of attention and passes */
+    double tokens;    /* attention: of the sequence; k: channels of a head */
+    enum flash flash; /* attention */
+    bool backward;    /* attention: what is counted twice there is in flop already */
+};
+
+/* Does the device say anything of its kernels? */
+bool kernels_known(const struct device_kernels *k);
+/* What data sheets let one guess, of a type whose nominal 16-bit or fp32 peak is known; else nothing:
+ * `flops` is the best product of 16 bits, of the other types a usual share of their peaks is attained;
+ * attention by whether the device has fp8 (Hopper and later) or not. */
+struct device_kernels kernels_derive(const struct device_type *type);
+/* What such a line of words says, "bf16=792Tf memory=0.88", instead of what *k has (kernel_text.c).
+ * STATUS_INVALID or STATUS_PARSE, and *k as it was: an unknown word, no value within bounds, or shares
+ * that are neither said nor there. */
+enum status kernels_read(const char *text, struct device_kernels *k) MUST_CHECK;
+/* The same words of everything, for kernels_read(). */
+void kernels_put(const struct device_kernels *k, FILE *to);
+/* Seconds of a kernel on a device whose kernels are known; increasing in every size. About 10 ns. */
+double kernel_seconds(const struct device_type *type, const struct kernel *kernel);
+/* Bytes that a product of these operands moves at least. */
+double kernel_product_bytes(const struct kernel *kernel);
+
+#endif
