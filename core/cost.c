@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/cost_profile.h"
 #include "core/framework.h"
 #include "core/op_kernels.h"
 #include "core/plan.h"
@@ -116,68 +117,6 @@ static double phase_cost(const struct device_type *type, const struct model_op *
     return type->launch_s + fmax(flop / device_flops(type, dtype), bytes / type->memory_Bps);
 }
 
-/* Is a profile for this type of device, or for any, and for this degree? */
-static bool profile_matches(const struct model_profile *p, const struct device_type *type,
-                            uint32_t tensor_parallel)
-{
-    return p->tensor_parallel == tensor_parallel && (!*p->device || !strcmp(p->device, type->name));
-}
-
-/* Measured times for `samples`: the nearest measured sizes below and above, linear between,
- * proportional to the size outside. False when the model has no profile for the device. */
-static bool profiled(const struct model *m, const struct device_type *type, uint32_t op,
-                     double samples, uint32_t tensor_parallel, struct op_cost *out)
-{
-    const struct model_profile *below = NULL, *above = NULL;
-    for (size_t k = 0; k < m->profiles; k++) {
-        const struct model_profile *p = &m->profile[k];
-        if (!profile_matches(p, type, tensor_parallel))
-            continue;
-        if (p->samples <= samples && (!below || p->samples > below->samples))
-            below = p;
-        if (p->samples >= samples && (!above || p->samples < above->samples))
-            above = p;
-    }
-    if (!below && !above)
-        return false;
-    if (below && above) {
-        double gap = above->samples - below->samples;
-        double x = gap > 0 ? (samples - below->samples) / gap : 0;
-        out->forward_s = (1 - x) * below->forward_s[op] + x * above->forward_s[op];
-        out->backward_s = (1 - x) * below->backward_s[op] + x * above->backward_s[op];
-        return true;
-    }
-    const struct model_profile *only = below ? below : above;
-    double x = samples / only->samples;
-    out->forward_s = x * only->forward_s[op];
-    out->backward_s = x * only->backward_s[op];
-    out->extrapolated = true;
-    return true;
-}
-
-/* A profile of this degree, or of the whole op, of which one shard does its part. Profiles are of
- * whole sequences. */
-static bool measured(const struct model *m, const struct device_type *type, uint32_t op,
-                     double samples, const struct cost_split *split, struct op_cost *out)
-{
-    uint32_t degree = split ? split->tensor_parallel : 1;
-    struct cost_part part = cost_part(&m->op[op], split);
-    double work =
-        split && split->context_parallel > 1 ? part.load / split->context_parallel : part.load;
-    bool exact = profiled(m, type, op, samples, degree, out);
-    if (exact && work == 1)
-        return true;
-    if (!exact) {
-        if (degree == 1 || !profiled(m, type, op, samples, 1, out))
-            return false;
-        work = part.work;
-    }
-    out->forward_s *= work;
-    out->backward_s *= work;
-    out->extrapolated = true;
-    return true;
-}
-
 /* Are ops lists of kernels here, and does the device say how long these take? */
 static bool by_kernel(const struct device_type *type, const struct cost_split *split)
 {
@@ -237,13 +176,16 @@ struct op_cost cost_op(const struct model *m, const struct device_type *type, ui
     struct cost_part part = cost_part(o, split);
     double held = part.parameters * (double)(o->parameter_bytes + o->shared_bytes);
     double read = o->sparse ? 0 : held; /* per microbatch */
-    struct op_cost c = {0};
+    struct op_cost c = {.update_s = -1};
 
-    if (!measured(m, type, op, samples, split, &c))
+    if (!profile_cost(m, type, op, samples, split, &c)) {
         for (int backward = 0; backward < 2; backward++)
             if (!kernel_cost(m, type, op, samples, split, backward, &c))
                 roofline_cost(m, type, op, samples * part.work, read, backward, &c);
-    c.update_s = update_cost(m, type, held, optimizer, by_kernel(type, split));
+        c.again_s = c.forward_s;
+    }
+    if (c.update_s < 0)
+        c.update_s = update_cost(m, type, held, optimizer, by_kernel(type, split));
     return c;
 }
 

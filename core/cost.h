@@ -25,6 +25,7 @@ struct plan_part;
 struct op_cost {
     double forward_s, backward_s;           /* per microbatch, of the device */
     double forward_host_s, backward_host_s; /* of the host, meanwhile: issuing kernels */
+    double again_s;                         /* of the forward that a backward makes again */
     double update_s;                        /* per iteration */
     bool extrapolated;                      /* a measured table was used outside its range */
 };

@@ -7,7 +7,27 @@
 
 #include "core/array.h"
 #include "core/check.h"
+#include "core/cost_profile.h"
 #include "core/text.h"
+
+/* Are the sums of a stage's shards in the measured times of all its devices, or of none? */
+static enum status find_inside(const struct lowering *l, uint32_t s, bool *inside)
+{
+    const struct plan_stage *stage = &l->plan->stage[s];
+    for (size_t k = 0; k < stage->devices; k++) {
+        const struct device_type *type = topology_type(l->topology, stage->device[k]);
+        bool has = profile_has_sums(l->model, type, stage->tensor_parallel);
+        if (k > 0 && has != *inside)
+            return error_set(STATUS_UNSUPPORTED,
+                             "stage %u: the sums of shards are in the measured times of some of "
+                             "its devices only",
+                             s);
+        *inside = has;
+        if (l->topology->types == 1 || l->model->profiles == 0)
+            break;
+    }
+    return STATUS_OK;
+}
 
 /* Which ops a stage has, and how its ranks divide it. */
 static enum status copy_stage(struct lowering *l, uint32_t s, struct program *out)
@@ -33,6 +53,7 @@ static enum status copy_stage(struct lowering *l, uint32_t s, struct program *ou
         .recompute_modules = from->recompute_modules,
         .bucket = (uint32_t)out->buckets,
         .buckets = (uint32_t)c->buckets};
+    PASS(find_inside(l, s, &to->inside));
     for (size_t b = 0; b < c->buckets; b++) {
         PASS(ARRAY_ROOM(out->bucket, out->buckets));
         out->bucket[out->buckets++] = c->bucket[b].gradients;

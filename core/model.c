@@ -58,12 +58,29 @@ static enum status check_profile(const struct model *m, const struct model_profi
     if (!(p->samples > 0 && isfinite(p->samples)) || p->tensor_parallel < 1)
         return error_set(STATUS_INVALID, "%s: profile for %g samples", path, p->samples);
     for (size_t i = 0; i < m->n; i++) {
-        double update = p->update_s ? p->update_s[i] : 0;
-        double sum = p->forward_s[i] + p->backward_s[i] + update;
-        if (!(p->forward_s[i] >= 0 && p->backward_s[i] >= 0 && update >= 0 && isfinite(sum)))
+        double update = p->update_s ? p->update_s[i] : 0, again = p->again_s ? p->again_s[i] : 0;
+        double sum = p->forward_s[i] + p->backward_s[i] + update + again;
+        double least = fmin(fmin(p->forward_s[i], p->backward_s[i]), fmin(update, again));
+        if (!(least >= 0 && isfinite(sum)))
             return error_set(STATUS_INVALID, "%s: op '%s': measured time is not a number >= 0",
                              path, m->op[i].name);
     }
+    return STATUS_OK;
+}
+
+/* Profiles of one device and degree are of one kind: with the sums of shards, or without. */
+static enum status check_sums(const struct model *m, const char *path)
+{
+    for (size_t k = 0; k < m->profiles; k++)
+        for (size_t i = 0; i < k; i++) {
+            const struct model_profile *p = &m->profile[i], *q = &m->profile[k];
+            if (p->sums != q->sums && p->tensor_parallel == q->tensor_parallel &&
+                !strcmp(p->device, q->device))
+                return error_set(STATUS_INVALID,
+                                 "%s: profiles of device '%s' and %u shards have tensor_sums, and "
+                                 "others have not",
+                                 path, p->device, p->tensor_parallel);
+        }
     return STATUS_OK;
 }
 
@@ -84,6 +101,7 @@ static enum status check(const struct model *m, const char *path)
         PASS(check_op(m, i, path));
     for (size_t k = 0; k < m->profiles; k++)
         PASS(check_profile(m, &m->profile[k], path));
+    PASS(check_sums(m, path));
     return STATUS_OK;
 }
 
@@ -114,6 +132,7 @@ static enum status permute(struct model *m, const uint32_t *position)
     for (size_t k = 0; k < m->profiles; k++) {
         permute_reals(m->profile[k].forward_s, position, m->n, room);
         permute_reals(m->profile[k].backward_s, position, m->n, room);
+        permute_reals(m->profile[k].again_s, position, m->n, room);
         permute_reals(m->profile[k].update_s, position, m->n, room);
     }
 out:
@@ -215,6 +234,7 @@ void model_free(struct model *m)
         free(m->profile[k].device);
         free(m->profile[k].forward_s);
         free(m->profile[k].backward_s);
+        free(m->profile[k].again_s);
         free(m->profile[k].update_s);
     }
     free(m->profile);

@@ -59,10 +59,14 @@ struct model_op {
 
 /* Measured seconds of every op on one device type at one microbatch size. */
 struct model_profile {
-    char *device;             /* type name, e.g. "V100"; owned; "" matches any device */
-    double samples;           /* microbatch size, > 0 */
-    uint32_t tensor_parallel; /* degree, >= 1 */
-    double *forward_s, *backward_s, *update_s; /* [n], per microbatch; update_s per step or NULL */
+    char *device;                   /* type name, e.g. "V100"; owned; "" matches any device */
+    double samples;                 /* microbatch size, > 0 */
+    uint32_t tensor_parallel;       /* degree, >= 1 */
+    double *forward_s, *backward_s; /* [n] per microbatch */
+    double *
+        again_s; /* [n] per microbatch, of a forward that a backward makes again; NULL: as forward_s */
+    double *update_s; /* [n] per iteration, of all parameters of the op; NULL: not measured */
+    bool sums;        /* tensor_parallel > 1: what shards sum over each other is in these times */
 };
 
 struct model {

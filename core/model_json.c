@@ -124,25 +124,90 @@ static enum status read_edges(const struct json_at *ops, const struct json_name 
     return STATUS_OK;
 }
 
-/* One time for every op of the model, or nothing where that is allowed. */
-static enum status read_times(const struct json_at *profile, const char *key, size_t n,
-                              bool optional, double **out)
+/* One time for every op. */
+static enum status read_times(const struct json_at *at, const struct model *m, double **out)
 {
-    struct json_at at;
     size_t count;
-    PASS(optional ? json_optional(profile, key, &at) : json_field(profile, key, &at));
-    if (!at.value)
-        return STATUS_OK;
-    PASS(json_get_reals(&at, 0, DBL_MAX, out, &count));
-    return count == n ? STATUS_OK : json_error(&at, "%zu times for %zu ops", count, n);
+    PASS(json_get_reals(at, 0, DBL_MAX, out, &count));
+    return count == m->n ? STATUS_OK : json_error(at, "%zu times for %zu ops", count, m->n);
+}
+
+/* Times of layers are spread over their ops by their FLOP, and where these have none by their bytes. */
+static double share_of(const struct model *m, size_t begin, size_t end, size_t i)
+{
+    double flop = 0, bytes = 0;
+    for (size_t k = begin; k < end; k++) {
+        flop += m->op[k].forward_flop;
+        bytes += m->op[k].forward_bytes;
+    }
+    return flop > 0    ? m->op[i].forward_flop / flop
+           : bytes > 0 ? m->op[i].forward_bytes / bytes
+                       : 1 / (double)(end - begin);
+}
+
+/* One time for every layer (model_begins_layer()), in the order of the ops. */
+static enum status read_layer_times(const struct json_at *at, const struct model *m, double **out)
+{
+    enum status st;
+    double *layer = NULL;
+    size_t count, layers = 0;
+    for (size_t i = 0; i < m->n; i++)
+        layers += model_begins_layer(m, i);
+    TRY(json_get_reals(at, 0, DBL_MAX, &layer, &count));
+    if (count != layers) {
+        st = json_error(at, "%zu times for %zu layers", count, layers);
+        goto out;
+    }
+    TRY(ARRAY_NEW(*out, m->n));
+    for (size_t begin = 0, end, k = 0; begin < m->n; begin = end, k++) {
+        for (end = begin + 1; end < m->n && !model_begins_layer(m, end);)
+            end++;
+        for (size_t i = begin; i < end; i++)
+            (*out)[i] = layer[k] * share_of(m, begin, end, i);
+    }
+out:
+    free(layer);
+    return st;
 }
 
 static const struct json_row profile_rows[] = {
     {"device", JSON_MEMBER(struct model_profile, device), FIELD_NEED},
     {"samples", JSON_MEMBER(struct model_profile, samples), FIELD_NEED, .min = DBL_MIN},
     {"tensor_parallel", JSON_MEMBER(struct model_profile, tensor_parallel), .min = 1, .max = 65536},
+    {"tensor_sums", JSON_MEMBER(struct model_profile, sums), FIELD_SPARE},
     {0},
 };
+
+/* What a profile says of ops, or with "layers" of layers. */
+static const struct profile_times {
+    const char *key;
+    size_t offset;
+    bool optional;
+} profile_times[] = {
+    {"forward_s", offsetof(struct model_profile, forward_s), false},
+    {"backward_s", offsetof(struct model_profile, backward_s), false},
+    {"again_s", offsetof(struct model_profile, again_s), true},
+    {"update_s", offsetof(struct model_profile, update_s), true},
+};
+enum { PROFILE_TIMES = sizeof profile_times / sizeof *profile_times };
+
+static enum status read_profile(const struct json_at *item, const struct model *m,
+                                struct model_profile *p)
+{
+    bool layers = false;
+    p->tensor_parallel = 1;
+    PASS(json_rows_read(item, profile_rows, p));
+    PASS(json_may_bool(item, "layers", &layers));
+    for (size_t k = 0; k < PROFILE_TIMES; k++) {
+        const struct profile_times *row = &profile_times[k];
+        struct json_at at;
+        PASS((row->optional ? json_optional : json_field)(item, row->key, &at));
+        if (at.value)
+            PASS((layers ? read_layer_times
+                         : read_times)(&at, m, (double **)(void *)((char *)p + row->offset)));
+    }
+    return STATUS_OK;
+}
 
 /* A profile counts as it is begun, so that model_free() finds what it holds. */
 static enum status read_profiles(const struct json_at *root, struct model *m)
@@ -157,11 +222,7 @@ static enum status read_profiles(const struct json_at *root, struct model *m)
     for (size_t k = 0; k < n; k++) {
         struct model_profile *p = &m->profile[m->profiles++];
         struct json_at item = json_item(&at, k);
-        p->tensor_parallel = 1;
-        PASS(json_rows_read(&item, profile_rows, p));
-        PASS(read_times(&item, "forward_s", m->n, false, &p->forward_s));
-        PASS(read_times(&item, "backward_s", m->n, false, &p->backward_s));
-        PASS(read_times(&item, "update_s", m->n, true, &p->update_s));
+        PASS(read_profile(&item, m, p));
     }
     return STATUS_OK;
 }
@@ -276,12 +337,6 @@ static void put_op(struct json_writer *w, const struct model *m, size_t i)
     json_close(w);
 }
 
-static void put_times(struct json_writer *w, const char *key, const double *time_s, size_t n)
-{
-    if (time_s)
-        json_put_reals(w, key, time_s, n);
-}
-
 /* Totals for readers; model_read() passes them over. */
 static void put_totals(struct json_writer *w, const struct model *m)
 {
@@ -316,9 +371,12 @@ enum status model_write(const struct model *m, const char *path, const struct pr
         const struct model_profile *q = &m->profile[k];
         json_open_object(&w, NULL, false);
         json_rows_write(&w, profile_rows, q);
-        put_times(&w, "forward_s", q->forward_s, m->n);
-        put_times(&w, "backward_s", q->backward_s, m->n);
-        put_times(&w, "update_s", q->update_s, m->n);
+        for (size_t i = 0; i < PROFILE_TIMES; i++) {
+            const char *at = (const char *)q + profile_times[i].offset;
+            const double *time_s = *(double *const *)(const void *)at;
+            if (time_s)
+                json_put_reals(&w, profile_times[i].key, time_s, m->n);
+        }
         json_close(&w);
     }
     json_close(&w);

@@ -47,6 +47,8 @@ static const char *beyond(const struct program *p, uint32_t r, const struct prog
 /* What of a stage cannot be run; NULL: nothing. */
 static const char *beyond_stage(const struct program_stage *s)
 {
+    if (s->inside)
+        return "sums of shards that are inside of measured times";
     if (s->sequence && s->split)
         return "sequence parallelism with split backwards";
     if (s->sequence && s->experts > 1)

@@ -114,7 +114,7 @@ void sum_add_products(struct sum *u, uint32_t op, const struct op_cost *cost, bo
     int64_t reduced = lowering_reduced(u->l, sum.forward);
     forward->seconds += cost->forward_s;
     backward->seconds +=
-        (again ? cost->forward_s : 0) + (row || !u->l->schedule->split ? cost->backward_s / 2 : 0);
+        (again ? cost->again_s : 0) + (row || !u->l->schedule->split ? cost->backward_s / 2 : 0);
     if (sum.forward > 0) {
         sum_add_call(&forward->scatter, 1, sum.forward, reduced);
         sum_add_call(&backward->gather, 1, sum.forward, 0);
@@ -139,7 +139,7 @@ void sum_add_context(struct sum *u, uint32_t op, const struct op_cost *cost,
     add_pass(u, op, cost->forward_s, false, &to->forward);
     add_pass(u, op, cost->backward_s, true, &to->backward);
     if (again)
-        add_pass(u, op, cost->forward_s, false, again);
+        add_pass(u, op, cost->again_s, false, again);
 }
 
 static void join(struct lowering_calls *to, const struct lowering_calls *from)

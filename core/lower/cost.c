@@ -1,7 +1,7 @@
 /* What a stage costs one of its ranks: seconds, bytes, and the collectives inside. */
 #include <stdlib.h>
 
-#include "core/cost.h"
+#include "core/cost_profile.h"
 #include "core/framework.h"
 #include "core/lower/summing.h"
 
@@ -25,7 +25,7 @@ struct sum_bytes sum_of_shards(const struct sum *u, uint32_t op)
     const struct model_op *o = &m->op[op];
     int64_t samples = u->l->plan->microbatch_size, in = 0, parts = u->split.context_parallel;
     struct sum_bytes sum = {0};
-    if (u->split.tensor_parallel < 2)
+    if (u->split.tensor_parallel < 2 || u->sums_measured)
         return sum;
     if (o->tensor == TENSOR_ROW)
         sum.forward = samples * o->output_bytes / parts;
@@ -58,7 +58,8 @@ static void add_calls(struct sum *u, uint32_t op, const struct cost_part *part)
     bool twice = u->l->shape.unit[op] > 0; /* the forward runs in the backward too */
     int64_t parts = u->split.context_parallel;
     struct sum_bytes sum = sum_of_shards(u, op);
-    if (u->split.tensor_parallel > 1 && o->tensor == TENSOR_ROW) {
+    bool summed = u->split.tensor_parallel > 1 && !u->sums_measured;
+    if (summed && o->tensor == TENSOR_ROW) {
         add_sum(u, &u->c.forward_sum, sum.forward);
         sum_add_call(&u->c.backward_gather, 1, sum.forward, sum.forward);
         if (twice)
@@ -66,7 +67,7 @@ static void add_calls(struct sum *u, uint32_t op, const struct cost_part *part)
     }
     /* a loss over divided classes: every shard tells what it has of each row, three numbers */
     bool last = m->out_start[op] == m->out_start[op + 1];
-    if (u->split.tensor_parallel > 1 && o->tensor == TENSOR_SPLIT && last) {
+    if (summed && o->tensor == TENSOR_SPLIT && last) {
         int64_t rows = samples * (int64_t)(m->tokens_per_sample > 1 ? m->tokens_per_sample : 1);
         int64_t bytes = 3 * 4 * rows / parts * u->split.tensor_parallel;
         sum_add_call(&u->c.forward_sum, 1, bytes, bytes);
@@ -91,10 +92,10 @@ static void add_calls(struct sum *u, uint32_t op, const struct cost_part *part)
     }
 }
 
-double sum_again(const struct sum *u, uint32_t op, double forward_s)
+double sum_again(const struct sum *u, uint32_t op, double again_s)
 {
     if (u->l->shape.unit[op] > 0)
-        return forward_s;
+        return again_s;
     struct plan_part part = plan_part_again(u->s, u->l->model, op);
     return part.flop > 0
                ? cost_again(u->l->model, u->type, op, &part, u->l->plan->microbatch_size, &u->split)
@@ -107,8 +108,7 @@ static void add_passes(struct sum *u, uint32_t op, const struct op_cost *cost)
     bool again = u->l->shape.unit[op] > 0;
     cost_pass_forward(&u->forward, cost->forward_s, cost->forward_host_s);
     cost_pass_backward(&u->backward, cost->backward_s, cost->backward_host_s);
-    cost_pass_forward(&u->again, sum_again(u, op, cost->forward_s),
-                      again ? cost->forward_host_s : 0);
+    cost_pass_forward(&u->again, sum_again(u, op, cost->again_s), again ? cost->forward_host_s : 0);
 }
 
 /* An op's seconds and bytes. A backward in two halves: the gradients of the weights are one of the
@@ -176,6 +176,7 @@ static enum status make_cost(struct lowering *l, uint32_t stage, const struct de
     const struct plan_stage *s = &l->plan->stage[stage];
     struct sum u = {.l = l, .stage = stage, .s = s, .type = type, .split = plan_split(l->plan, s)};
     enum status st = STATUS_OK;
+    u.sums_measured = profile_has_sums(l->model, type, u.split.tensor_parallel);
     for (size_t k = 0; k < s->ops; k++)
         add_op(&u, s->op[k]);
     TRY(finish(&u));

@@ -198,7 +198,7 @@ static void add_seconds(struct sum *u, const struct cutting *how)
         at->forward_s += forward * cost.forward_s;
         at->seconds += unit_at(u, k) > 0 ? 0 : stretch * sum_again(u, u->s->op[k], 0);
         bool made_again = unit_at(u, k) > 0 && !at->gradients.again;
-        again_s += made_again ? stretch * cost.forward_s : 0;
+        again_s += made_again ? stretch * cost.again_s : 0;
         sum_add_context(u, u->s->op[k], &cost, made_again ? &again : NULL, &at->context);
         sum_add_products(u, u->s->op[k], &cost, made_again, &at->context);
         if (k + 1 == u->s->ops || unit_at(u, k + 1) != unit_at(u, k)) {

@@ -17,6 +17,7 @@ struct sum {
     int64_t tied_bytes;    /* weights that ops borrow within the stage */
     int64_t context_bytes; /* what one op exchanges, at most: of the whole sequence */
     int64_t experts_bytes; /* what one op's rows take that go to experts elsewhere, at most */
+    bool sums_measured;    /* what shards sum is in the times of their ops (struct model_profile) */
     struct cost_pass forward, backward, again; /* of all ops, of those that are made again */
     struct lowering_cost c;
 };
@@ -45,7 +46,7 @@ int64_t sum_swapped(const struct sum *u, uint32_t op);
 void sum_join_exchange(struct lowering_exchange *to, const struct lowering_exchange *from);
 void sum_mean_context(struct lowering_context *c);
 /* cost.c: seconds of what a backward makes again of op, whose forward takes so many. */
-double sum_again(const struct sum *u, uint32_t op, double forward_s);
+double sum_again(const struct sum *u, uint32_t op, double again_s);
 /* Sums become means. */
 void sum_mean(struct lowering_calls *calls);
 void sum_add_call(struct lowering_calls *calls, uint32_t count, int64_t bytes,
