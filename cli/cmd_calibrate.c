@@ -11,6 +11,7 @@
 #include "core/topology.h"
 #include "core/units.h"
 #include "exec/calibrate/calibrate.h"
+#include "study/fit.h"
 #include "topologies/write.h"
 
 static void print(const struct topology *t, const struct calibrate_spread *spread, FILE *out)
@@ -85,6 +86,25 @@ static enum status judge(struct calibration *c, bool force)
     return text_copy(name, &c->topology.name);
 }
 
+/* Nothing is measured here: constants of a platform, by what was measured anywhere. */
+static enum status fit(const struct invocation *in)
+{
+    enum status st;
+    const struct arguments *a = &in->a;
+    struct fit f = {0};
+    PASS(arguments_check(a, TAKES(CALIBRATE_FROM)));
+    if (!a->fit)
+        return error_set(STATUS_USAGE, "--from: --fit says which constants are fitted, such as "
+                                       "uplink.bandwidth=25Gbps");
+    TRY(fit_measured(a->from, a->fit, &f));
+    if (a->output)
+        TRY(fit_write_platform(&f, a->output, &in->by));
+    fit_print(&f, arguments_prose(a));
+out:
+    fit_free(&f);
+    return st;
+}
+
 static enum status calibrate(struct invocation *in)
 {
     enum status st;
@@ -100,6 +120,8 @@ static enum status calibrate(struct invocation *in)
         .transport = a->transport,
     };
     PASS(command_expect(in, 0, "no operands"));
+    if (a->from)
+        return fit(in);
     TRY(arguments_check(a, (gpu ? TAKES(CALIBRATE_CUDA) : TAKES(CALIBRATE_CPU)) |
                                (a->json ? TAKES(CALIBRATE_JSON) : 0)));
     if (half && !gpu)
@@ -145,6 +167,12 @@ const struct command command_calibrate = {
         "--table prints size, count, type, time, algbw and busbw as nccl-tests define them, and\n"
         "what the fitted platform predicts: for messages the fit, for collectives the closed form\n"
         "of a ring; ratio = measured / predicted.\n"
+        "\n"
+        "With --from nothing is measured here: the constants that --fit names, of the platform of\n"
+        "the plans (changes as behind its @) or of their framework, are fitted to measured\n"
+        "iterations by least squares, and the platform with them is written. The error of rows "
+        "that\n"
+        "were left out of the fit is printed beside that of all rows.\n"
         "\n"
         "The platform file has one host per rank, rank0, rank1, ..., with the measured rates as\n"
         "properties: `foreline plan --platform FILE` predicts with them.",

@@ -96,6 +96,7 @@ struct arguments {
 
     /* emulation, calibration, models and platforms */
     const char *dilate, *shell, *graph, *matrix;
+    const char *from, *fit; /* calibrate: measured iterations, constants */
     size_t pid;
     double minibatch_size;
     double train_tokens; /* of a whole training run; 0: not asked */

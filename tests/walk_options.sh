@@ -37,6 +37,8 @@ mkdir in
         printf '\tnode1 -- node2\n\tnode2 -- node3\n\tnode3 -- node4\n'
     } >graph.txt
     "$foreline" simulate p.json -o a.json --trace t.json
+    printf 'p.json,0.5\nr.json,0.4\n' >m.csv
+    printf 'p.json,0.3\nr.json,0.4\n' >m2.csv
     "$foreline" run p.json --compute paced --steps 2 --warmup 0 --transport local -o run.json
     "$foreline" run p.json --steps 1 --warmup 0 --transport local --checkpoint ck
     printf 'stages\treplicas\tplan\tsamples_per_s\titeration_s\tbubble_s\n' >t.tsv
@@ -110,6 +112,8 @@ values() { # NAME TYPE WORDS
         *-output | *-trace | *-matrix | *-graph | *-batch-tokens | *-log) echo "new.out" && return ;;
         validate-[srtcm]*s | validate-tensor-parallel | validate-microbatch-size) [ "$2" = text ] &&
             { [ "$1" = schedules ] && echo "gpipe 1f1b,gpipe" || echo "1,2 2 4"; } && return ;;
+        calibrate-from) echo "../in/m2.csv" && return ;;
+        calibrate-fit) echo "*.latency=1us" && return ;;
         *-score) echo ../in/split.json && return ;;
         *-explain) echo ../in/p.json && return ;;
         *-recompute-modules) echo "mlp core_attn,layernorm" && return ;;
@@ -249,6 +253,7 @@ case $command in
         ;;
     calibrate)
         way measured "calibrate --repeats 1"
+        way exact "calibrate --from ../in/m.csv --fit '*.bandwidth=4GBps'"
         ;;
     compare) way exact "compare ../in/a.json ../in/run.json" ;;
     emulate)

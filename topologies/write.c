@@ -12,8 +12,7 @@
 
 enum { MAX_WRITTEN = 64 };
 
-/* Inside a comment, where "--" would end it too early. */
-static void put_comment(FILE *f, const char *text)
+void write_comment(FILE *f, const char *text)
 {
     for (char before = 0; *text; before = *text++)
         fputc((unsigned char)*text < ' ' || (*text == '-' && before == '-') ? ' ' : *text, f);
@@ -25,18 +24,18 @@ static void put_header(FILE *f, const struct topology *t, const struct provenanc
           "<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
           "<!-- ",
           f);
-    put_comment(f, t->name ? t->name : "platform");
+    write_comment(f, t->name ? t->name : "platform");
     fprintf(f, ": %zu devices, every pair by itself\n", t->n);
     if (by) {
         fputs("     written by ", f);
-        put_comment(f, by->version ? by->version : "foreline");
+        write_comment(f, by->version ? by->version : "foreline");
         if (by->command) {
             fputs(": ", f);
-            put_comment(f, by->command);
+            write_comment(f, by->command);
         }
         if (by->host) {
             fputs(" on ", f);
-            put_comment(f, by->host);
+            write_comment(f, by->host);
         }
         fprintf(f, ", seed %llu\n", (unsigned long long)by->seed);
     }

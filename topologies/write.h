@@ -2,6 +2,8 @@
 #ifndef TOPOLOGIES_WRITE_H
 #define TOPOLOGIES_WRITE_H
 
+#include <stdio.h>
+
 #include "core/topology.h"
 
 struct provenance;
@@ -22,5 +24,8 @@ enum status topology_list(char ***names, size_t *n) MUST_CHECK;
 /* What a platform file says it is: the first line of its first comment; "" without one; malloc'd.
  */
 enum status topology_summary(const char *path, char **summary) MUST_CHECK;
+
+/* A text inside of a comment of XML, where "--" would end it too early. */
+void write_comment(FILE *f, const char *text);
 
 #endif
