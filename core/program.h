@@ -127,7 +127,8 @@ struct program_stage {
     bool sequence; /* shards: ops that they do not divide work on parts of the tokens. What shards
                     * exchange in a pass is then REDUCESCATTER and ALLGATHER FOR_TENSOR behind it, and
                     * (`backward`) the ALLGATHER before it of inputs, for gradients of weights */
-    bool inside; /* shards: what they sum is in the seconds of passes, and no op (model_profile.sums) */
+    bool
+        inside; /* shards: what they sum is in the seconds of passes, and no op (model_profile.sums) */
     uint32_t experts;  /* spread over so many neighbouring replicas; 0 is as good as 1 */
     uint32_t context;  /* neighbouring replicas that share every sequence, chunks i and 2c - 1 - i
                          * of 2c on the i-th of c; >= 1 */

@@ -22,6 +22,7 @@ static const char of_framework[] = "framework.";
 static const double step = 1e-4;      /* of logarithms, for derivatives */
 static const double nudge = 0.05;     /* by which a constant must change some prediction */
 static const double tolerance = 1e-8; /* of constants, at which a fit ends */
+static const double far = 1e4;        /* times, or parts, of its first value */
 enum { ITERATIONS = 60 };
 
 static bool is_of_framework(const struct fit_constant *c)
@@ -225,10 +226,26 @@ struct problem {
     enum status st;
 };
 
+/* Beyond `far` a constant has run away: there all is as at the end. */
 static void values_of(const struct fit *f, const gsl_vector *x, double *value)
 {
-    for (size_t k = 0; k < f->constants; k++)
-        value[k] = exp(gsl_vector_get(x, k));
+    for (size_t k = 0; k < f->constants; k++) {
+        double times = gsl_vector_get(x, k) - log(f->constant[k].begin);
+        value[k] = f->constant[k].begin * exp(fmax(fmin(times, log(far)), -log(far)));
+    }
+}
+
+static enum status check_near(const struct fit *f, const double *value)
+{
+    for (size_t k = 0; k < f->constants; k++) {
+        double times = value[k] / f->constant[k].begin;
+        if (!(times < 0.99 * far && times > 1.01 / far))
+            return error_set(STATUS_INVALID,
+                             "constant '%s' runs away, to %s: no value of it makes what was "
+                             "measured",
+                             f->constant[k].name, times > 1 ? "infinity" : "zero");
+    }
+    return STATUS_OK;
 }
 
 static int residuals(const gsl_vector *x, void *data, gsl_vector *out)
@@ -265,6 +282,8 @@ static enum status run_library(struct problem *p, size_t rows, double *value)
         gsl_multifit_nlinear_driver(ITERATIONS, tolerance, tolerance, 0, NULL, NULL, &info, w);
     st = p->st;
     values_of(f, gsl_multifit_nlinear_position(w), value);
+    if (st == STATUS_OK)
+        st = check_near(f, value);
 out:
     gsl_vector_free(x);
     gsl_multifit_nlinear_free(w);

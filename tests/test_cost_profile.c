@@ -198,7 +198,8 @@ static void profiles_come_back_as_they_were_written(void **state)
                                "\"update_s\": [9, 9, 9, 9]}",
                                &m),
                      STATUS_OK);
-    assert_int_equal(model_write(&m, path, &(struct provenance){"foreline", "test", NULL, 0}), STATUS_OK);
+    assert_int_equal(model_write(&m, path, &(struct provenance){"foreline", "test", NULL, 0}),
+                     STATUS_OK);
     assert_int_equal(model_read(path, &back), STATUS_OK);
     unlink(path);
     const struct model_profile *p = &m.profile[0], *q = &back.profile[0];
