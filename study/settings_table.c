@@ -425,6 +425,9 @@ const struct setting settings_table[] = {
      .help = "what cuts the model: foreline plan"},
     {"measurements", FLAG(measurements), T(VALIDATE_MEASUREMENTS), NULL, NULL,
      .help = "operands are measurement files of runs; their plans are predicted now"},
+    {"published", FLAG(published), T(VALIDATE_PUBLISHED), NULL, NULL,
+     .help = "operands are files or folders of runs that others measured and published; they are "
+             "predicted now"},
     {"engine", WORD(engine), VALIDATE_ON, "NAME", NULL,
      .help = "what runs the plans: workers here, in network namespaces, or on SimGrid's MPI "
              "(default: tcp; nccl with --device cuda)",
@@ -469,7 +472,7 @@ const struct setting settings_table[] = {
      .help = "import, profile: where the model goes ('-': stdout)"},
     {"output", TEXT(output), T(TOPOLOGY_DRAW) | T(TOPOLOGY_GENERATE), "FILE", NULL,
      .help = "generate: where the file goes (also -o); draw: picture, .svg, .png or .pdf"},
-    {"output", TEXT(output), VALIDATIONS, "DIR", NULL, .help = "write everything there (also -o)"},
+    {"output", TEXT(output), VALIDATIONS | T(VALIDATE_PUBLISHED), "DIR", NULL, .help = "write everything there (also -o)"},
     {"output", TEXT(output), T(SWEEP), "FILE", NULL,
      .help = "the database (also -o; default: the experiment's name with .db, here)"},
     {"output", TEXT(output), PLOTS | T(PLOT_FILES), "FILE", NULL,
@@ -487,7 +490,7 @@ const struct setting settings_table[] = {
     {"json", FLAG(json), SIMULATIONS | RUNS | EMULATIONS, NULL, NULL,
      .help = "print the measurement as JSON, SI units"},
     {"json", FLAG(json), CALIBRATIONS, NULL, NULL, .help = "print the topology as JSON, SI units"},
-    {"json", FLAG(json), T(BENCH) | T(COMPARE), NULL, NULL,
+    {"json", FLAG(json), T(BENCH) | T(COMPARE) | T(VALIDATE_PUBLISHED), NULL, NULL,
      .help = "print one JSON object, SI units, instead of text"},
     {"json", FLAG(json), T(MODEL_LIST) | T(MODEL_SHOW) | T(TOPOLOGY_LIST) | T(TOPOLOGY_SHOW), NULL,
      NULL, .help = "list, show: print JSON instead of a table"},
