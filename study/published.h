@@ -27,9 +27,9 @@
 enum published_said { SAID_NOTHING, SAID_NO, SAID_YES };
 
 enum {
-    PUBLISHED_ROWS = 100000,     /* of all files */
-    PUBLISHED_TEXT = 1000,       /* letters of a text of a row */
-    PUBLISHED_ARGUMENTS = 500,   /* of the framework, of a row */
+    PUBLISHED_ROWS = 100000,   /* of all files */
+    PUBLISHED_TEXT = 1000,     /* letters of a text of a row */
+    PUBLISHED_ARGUMENTS = 500, /* of the framework, of a row */
     PUBLISHED_GPUS = 1 << 16,
     PUBLISHED_BATCH = 10000000
 };
@@ -47,7 +47,7 @@ struct published_config {
     int64_t gated, tied, biases, learned; /* enum published_said, as all yes and no here */
     const char *gpu, *network, *dtype;
     int64_t gpus, gpus_per_node;
-    int64_t tp, pp, vp, cp, ep, micro_batch, local_batch, global_batch, microbatches;
+    int64_t tp, pp, vp, cp, ep, expert_tp, micro_batch, local_batch, global_batch, microbatches;
     int64_t sequence_parallel, compiled, async_tp, fsdp;
     const char *zero, *reduce, *recompute, *schedule, *task, *layout, *attention, *tp_overlap,
         *optimizer_step, *container, *graph, *modules;
@@ -93,8 +93,8 @@ void published_free(struct published *p); /* accepts {0}; leaves {0} */
 /* For readers: append a row of the set; the pointer is good until the next one. NULL: no memory, or
  * too many rows. */
 struct published_row *published_add(struct published *p, const char *set);
-enum status published_leave_out(struct published *p, struct published_row *row, const char *fmt, ...)
-    PRINTF_LIKE(3, 4);
+enum status published_leave_out(struct published *p, struct published_row *row, const char *fmt,
+                                ...) PRINTF_LIKE(3, 4);
 /* Is the text of that format? Then its rows are appended. */
 struct json_document;
 bool published_is_vtrain(const char *text);
@@ -107,14 +107,14 @@ enum status published_add_sailor(const struct json_document *d, const char *path
 
 /* Who trained, by words of the source: what its rows leave unsaid. */
 struct published_source {
-    const char *word;      /* in the source */
-    const char *framework; /* of core/framework.h */
-    bool sequence;         /* tensor parallelism comes with sequence parallelism */
-    bool tensor_overlap;   /* and is overlapped with it */
-    bool plain;            /* attention keeps its scores */
-    bool scatter;          /* shards send parts of activations to the next stage */
-    int64_t reduce_bits;   /* of gradients that are summed; 0: as in the model */
-    bool overlap;          /* gradients are summed during the last backward */
+    const char *word;                     /* in the source */
+    const char *framework;                /* of core/framework.h */
+    bool sequence;                        /* tensor parallelism comes with sequence parallelism */
+    bool tensor_overlap;                  /* and is overlapped with it */
+    bool plain;                           /* attention keeps its scores */
+    bool scatter;                         /* shards send parts of activations to the next stage */
+    int64_t reduce_bits;                  /* of gradients that are summed; 0: as in the model */
+    bool overlap;                         /* gradients are summed during the last backward */
     enum { DEPTH_ONE, DEPTH_FIVE } depth; /* virtual stages where none are said */
 };
 const struct published_source *published_source(const struct published_config *c);
@@ -183,10 +183,10 @@ struct published_table {
         const char *by; /* "set", "gpu", "dtype", "parallelism" */
         size_t n;
         struct published_score *score; /* [n] */
-    } kind[5]; /* the last one is of all rows */
+    } kind[5];                         /* the last one is of all rows */
     size_t reasons;
     struct published_reason *reason; /* [reasons] */
-    size_t worst[10], worsts; /* rows */
+    size_t worst[10], worsts;        /* rows */
 };
 
 enum status published_tabulate(struct published *p, const struct published_prediction *prediction,
@@ -202,7 +202,8 @@ void published_print(const struct published *p, const struct published_predictio
 void published_print_json(const struct published *p, const struct published_prediction *prediction,
                           const struct published_table *t, FILE *out);
 /* Tables of all rows and scores, and a picture, in a folder. */
-enum status published_write(const struct published *p, const struct published_prediction *prediction,
+enum status published_write(const struct published *p,
+                            const struct published_prediction *prediction,
                             const struct published_table *t, const char *folder,
                             const struct provenance *by) MUST_CHECK;
 

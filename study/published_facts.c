@@ -37,7 +37,10 @@ static const struct published_source sources[] = {
     {.word = "neusight", .framework = "eager", .plain = true},
     {.word = "llm-foundry", .framework = "fsdp", .overlap = true},
     {.word = "llm_foundry", .framework = "fsdp", .overlap = true},
-    {.word = "torchtitan", .framework = "compiled", .sequence = true, .reduce_bits = 32,
+    {.word = "torchtitan",
+     .framework = "compiled",
+     .sequence = true,
+     .reduce_bits = 32,
      .overlap = true},
     {.word = "vtrain", .framework = "deepspeed", .plain = true, .scatter = true},
     {.word = "sailor", .framework = "deepspeed", .plain = true, .scatter = true},
@@ -45,12 +48,27 @@ static const struct published_source sources[] = {
     {.word = "sc21", .framework = "megatron_lm", .plain = true, .scatter = true},
     {.word = "calculon", .framework = "megatron_lm", .plain = true, .scatter = true},
     {.word = "megatron_ci", .framework = "megatron", .scatter = true, .reduce_bits = 32},
-    {.word = "megatron", .framework = "megatron", .sequence = true, .tensor_overlap = true,
-     .scatter = true, .overlap = true, .depth = DEPTH_FIVE},
-    {.word = "nemo", .framework = "megatron", .sequence = true, .tensor_overlap = true,
-     .scatter = true, .overlap = true, .depth = DEPTH_FIVE},
-    {.word = "mlperf", .framework = "megatron", .sequence = true, .tensor_overlap = true,
-     .scatter = true, .overlap = true, .depth = DEPTH_FIVE},
+    {.word = "megatron",
+     .framework = "megatron",
+     .sequence = true,
+     .tensor_overlap = true,
+     .scatter = true,
+     .overlap = true,
+     .depth = DEPTH_FIVE},
+    {.word = "nemo",
+     .framework = "megatron",
+     .sequence = true,
+     .tensor_overlap = true,
+     .scatter = true,
+     .overlap = true,
+     .depth = DEPTH_FIVE},
+    {.word = "mlperf",
+     .framework = "megatron",
+     .sequence = true,
+     .tensor_overlap = true,
+     .scatter = true,
+     .overlap = true,
+     .depth = DEPTH_FIVE},
     {.word = "", .framework = "megatron", .scatter = true, .overlap = true},
 };
 
@@ -114,9 +132,9 @@ enum status published_dtype(const struct published_config *c, enum data_type *ou
     static const struct {
         const char *word;
         enum data_type dtype;
-    } all[] = {{"fp8", DATA_fp8},   {"float8", DATA_fp8}, {"bf16", DATA_bf16}, {"bfloat16", DATA_bf16},
-               {"fp16", DATA_fp16}, {"float16", DATA_fp16}, {"fp32", DATA_fp32}, {"tf32", DATA_tf32},
-               {"float32", DATA_fp32}};
+    } all[] = {{"fp8", DATA_fp8},       {"float8", DATA_fp8}, {"bf16", DATA_bf16},
+               {"bfloat16", DATA_bf16}, {"fp16", DATA_fp16},  {"float16", DATA_fp16},
+               {"fp32", DATA_fp32},     {"tf32", DATA_tf32},  {"float32", DATA_fp32}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (says(c->dtype, all[i].word)) {
             *out = all[i].dtype;
@@ -134,10 +152,22 @@ enum status published_zero(const struct published_config *c, int64_t *out)
     static const struct {
         const char *word;
         int64_t zero;
-    } all[] = {{"ZeRO-3", 3},         {"ZeRO-2", 2},  {"ZeRO-1", 1},       {"ZeRO-0", 0},
-               {"zero 3", 3},         {"zero 2", 2},  {"zero 1", 1},       {"zero3", 3},
-               {"zero2", 2},          {"zero1", 1},   {"full_shard", 3},   {"shard_grad_op", 2},
-               {"distributed opt", 1}, {"none", 0},    {"ddp", 0},          {"fsdp", 3},
+    } all[] = {{"ZeRO-3", 3},
+               {"ZeRO-2", 2},
+               {"ZeRO-1", 1},
+               {"ZeRO-0", 0},
+               {"zero 3", 3},
+               {"zero 2", 2},
+               {"zero 1", 1},
+               {"zero3", 3},
+               {"zero2", 2},
+               {"zero1", 1},
+               {"full_shard", 3},
+               {"shard_grad_op", 2},
+               {"distributed opt", 1},
+               {"none", 0},
+               {"ddp", 0},
+               {"fsdp", 3},
                {"no", 0}};
     *out = c->fsdp == SAID_YES ? 3 : 0;
     for (size_t i = 0; c->zero && c->fsdp != SAID_YES && i < sizeof all / sizeof *all; i++)
@@ -191,7 +221,8 @@ static double number_before(const char *text, const char *word)
     for (const char *at = text; at && *at; at++) {
         char *end;
         double number;
-        if (!isdigit((unsigned char)*at) || (at > text && (isalnum((unsigned char)at[-1]) || at[-1] == '.')))
+        if (!isdigit((unsigned char)*at) ||
+            (at > text && (isalnum((unsigned char)at[-1]) || at[-1] == '.')))
             continue;
         number = strtod(at, &end);
         if (strncmp(end, word, strlen(word)) == 0)
@@ -228,7 +259,9 @@ enum status published_platform(const struct published_config *c, char text[PUBLI
     if (!gpu)
         return error_set(STATUS_UNSUPPORTED, "the catalogue has no %.60s", c->gpu);
     bool domain = strncmp(gpu->name, "GB", 2) == 0;
-    int64_t node = smaller(c->gpus, domain ? DOMAIN_GPUS : c->gpus_per_node > 0 ? c->gpus_per_node : 8);
+    int64_t node = smaller(c->gpus, domain                 ? DOMAIN_GPUS
+                                    : c->gpus_per_node > 0 ? c->gpus_per_node
+                                                           : 8);
     while (c->gpus % node != 0)
         node--;
     double port = port_of(c, node);

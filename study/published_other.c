@@ -19,8 +19,20 @@ bool published_is_vtrain(const char *text)
     return strncmp(text, vtrain_head, sizeof vtrain_head - 1) == 0;
 }
 
-enum { VTRAIN_GPUS, VTRAIN_BATCH, VTRAIN_MICRO, VTRAIN_HIDDEN, VTRAIN_HEADS, VTRAIN_LAYERS,
-       VTRAIN_SEQ, VTRAIN_TP, VTRAIN_DP, VTRAIN_PP, VTRAIN_MS, VTRAIN_COLUMNS };
+enum {
+    VTRAIN_GPUS,
+    VTRAIN_BATCH,
+    VTRAIN_MICRO,
+    VTRAIN_HIDDEN,
+    VTRAIN_HEADS,
+    VTRAIN_LAYERS,
+    VTRAIN_SEQ,
+    VTRAIN_TP,
+    VTRAIN_DP,
+    VTRAIN_PP,
+    VTRAIN_MS,
+    VTRAIN_COLUMNS
+};
 
 /* Numbers with commas between; false: they are not as many, or none. */
 static bool read_line(const char *line, double value[VTRAIN_COLUMNS])

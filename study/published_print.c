@@ -238,7 +238,8 @@ out:
     return st;
 }
 
-enum status published_write(const struct published *p, const struct published_prediction *prediction,
+enum status published_write(const struct published *p,
+                            const struct published_prediction *prediction,
                             const struct published_table *t, const char *folder,
                             const struct provenance *by)
 {

@@ -48,7 +48,8 @@ struct published_row *published_add(struct published *p, const char *set)
 }
 
 /* The first reason stays. */
-enum status published_leave_out(struct published *p, struct published_row *row, const char *fmt, ...)
+enum status published_leave_out(struct published *p, struct published_row *row, const char *fmt,
+                                ...)
 {
     char text[PUBLISHED_REASON];
     va_list list;
@@ -124,6 +125,7 @@ static const struct field {
     FIELD(NULL, "optimizer_step", TEXT, config.optimizer_step, 0),
     FIELD(NULL, "container", TEXT, config.container, 0),
     FIELD("recipe", "cuda_graph_impl", TEXT, config.graph, 0),
+    FIELD("recipe", "expert_tensor_parallel_size", NUMBER, config.expert_tp, PUBLISHED_GPUS),
     FIELD("recipe", "use_megatron_fsdp", SAID, config.fsdp, 0),
     FIELD("recipe", "use_mcore_fsdp", SAID, config.fsdp, 0),
     FIELD("metrics", "step_time_s", REAL, measured.step_s, 1e9),
@@ -257,9 +259,9 @@ static enum status read_flags(struct reading *r, const struct json_at *row)
 {
     struct json_at flags;
     PASS(json_optional(row, "flags", &flags));
-    bool any = flags.value && (json_kind(&flags) == JSON_IS_ARRAY
-                                   ? json_item(&flags, 0).value != NULL
-                                   : json_kind(&flags) != JSON_IS_BOOL);
+    bool any =
+        flags.value && (json_kind(&flags) == JSON_IS_ARRAY ? json_item(&flags, 0).value != NULL
+                                                           : json_kind(&flags) != JSON_IS_BOOL);
     return any ? published_leave_out(r->p, r->row, "flagged by who collected it") : STATUS_OK;
 }
 

@@ -58,10 +58,11 @@ static const char *key_of(const struct published_row *row, int by, char text[64]
         snprintf(text, 64, "%s",
                  published_dtype(&row->config, &dtype) == STATUS_OK ? data_type_names[dtype] : "?");
     else
-        snprintf(text, 64, "%s", by == BY_SET   ? row->set
-                                 : by == BY_ALL ? "all"
-                                 : gpu          ? gpu->name
-                                                : "?");
+        snprintf(text, 64, "%s",
+                 by == BY_SET   ? row->set
+                 : by == BY_ALL ? "all"
+                 : gpu          ? gpu->name
+                                : "?");
     return text;
 }
 
@@ -82,24 +83,40 @@ struct scoring {
     const struct published *p;
     const struct published_prediction *prediction;
     const struct published_table *t;
-    bool *in;                    /* [rows] of the group, with a time */
-    double *value, *x, *y;       /* [rows] */
+    bool *in;              /* [rows] of the group, with a time */
+    double *value, *x, *y; /* [rows] */
 };
 
-/* Regret of taking the row that is predicted to be the fastest, in each choice of two or more. */
+/* The rows of the choice that row i is of, into x and y. Rows of one prediction are one plan that was
+ * measured several times, which counts by its mean. */
+static size_t take_choice(const struct scoring *g, size_t i)
+{
+    size_t n = 0;
+    for (size_t k = i; k < g->p->rows; k++) {
+        if (!g->in[k] || !same_choice(&g->p->row[i], &g->p->row[k]))
+            continue;
+        double predicted = g->prediction[k].step_s;
+        size_t at = 0;
+        g->in[k] = false;
+        while (at < n && fabs(g->x[at] / predicted - 1) > 1e-9)
+            at++;
+        if (at == n) {
+            g->x[n] = predicted;
+            g->y[n] = 0;
+            g->value[n++] = 0;
+        }
+        g->value[at]++;
+        g->y[at] += (g->t->measured_s[k] - g->y[at]) / g->value[at];
+    }
+    return n;
+}
+
+/* Regret of taking the plan that is predicted to be the fastest, in each choice of two or more. */
 static void score_choices(const struct scoring *g, struct published_score *s)
 {
     double sum = 0;
     for (size_t i = 0; i < g->p->rows; i++) {
-        size_t n = 0;
-        if (!g->in[i])
-            continue;
-        for (size_t k = i; k < g->p->rows; k++)
-            if (g->in[k] && same_choice(&g->p->row[i], &g->p->row[k])) {
-                g->x[n] = g->prediction[k].step_s;
-                g->y[n++] = g->t->measured_s[k];
-                g->in[k] = false;
-            }
+        size_t n = g->in[i] ? take_choice(g, i) : 0;
         if (n < 2)
             continue;
         double cost = regret(g->x, g->y, n);
@@ -178,8 +195,8 @@ static enum status find_groups(const struct published *p, struct published_table
 /* ---- rows */
 
 /* The error of each row, or why it has none. */
-static enum status judge_row(struct published *p, size_t i,
-                             const struct published_prediction *q, struct published_table *t)
+static enum status judge_row(struct published *p, size_t i, const struct published_prediction *q,
+                             struct published_table *t)
 {
     struct published_row *row = &p->row[i];
     double measured = published_step_s(row), gib = row->measured.memory_gib;

@@ -21,11 +21,16 @@ static enum status read_arguments(const struct published_config *c, struct setup
     const struct {
         const char *name;
         int64_t value;
-    } also[] = {{"num_layers", c->layers},        {"tensor_model_parallel_size", c->tp},
-                {"ffn_hidden_size", c->ffn},      {"pipeline_model_parallel_size", c->pp},
-                {"micro_batch_size", c->micro_batch}, {"global_batch_size", c->global_batch},
-                {"hidden_size", c->hidden},       {"context_parallel_size", c->cp},
-                {"num_attention_heads", c->heads}, {"seq_length", c->seq}};
+    } also[] = {{"num_layers", c->layers},
+                {"tensor_model_parallel_size", c->tp},
+                {"ffn_hidden_size", c->ffn},
+                {"pipeline_model_parallel_size", c->pp},
+                {"micro_batch_size", c->micro_batch},
+                {"global_batch_size", c->global_batch},
+                {"hidden_size", c->hidden},
+                {"context_parallel_size", c->cp},
+                {"num_attention_heads", c->heads},
+                {"seq_length", c->seq}};
     for (size_t i = 0; i < c->arguments; i++)
         PASS(keys_add(s->keys, c->argument[i].name, c->argument[i].value, 0));
     for (size_t i = 0; i < sizeof also / sizeof *also; i++) {
@@ -124,6 +129,16 @@ static int64_t microbatch_of(const struct published_config *c, int64_t replicas)
     return pipeline > 1 && local > 0 && local % pipeline == 0 ? local / pipeline : 1;
 }
 
+/* Experts that are not divided themselves are spread over the shards too; here they are divided, so
+ * that each GPU has as much of them, and they are spread over fewer replicas. */
+static int64_t expert_of(const struct published_config *c, const struct setup *s, int64_t replicas)
+{
+    int64_t expert = one_of(c->ep, 1), own = one_of(c->expert_tp, s->expert_tensor);
+    if (own < 1)
+        own = replicas % expert == 0 ? s->tensor : 1;
+    return own < s->tensor && expert % (s->tensor / own) == 0 ? expert / (s->tensor / own) : expert;
+}
+
 static enum status set_degrees(const struct published_config *c, struct setup *s)
 {
     s->devices = c->gpus;
@@ -132,14 +147,15 @@ static enum status set_degrees(const struct published_config *c, struct setup *s
     s->tensor = one_of(c->tp, 1);
     s->pipeline = one_of(c->pp, 1);
     s->context = one_of(c->cp, 1);
-    s->expert = one_of(c->ep, 1);
     s->chunks = chunks_of(c);
     s->chunk_layers = 0;
     int64_t one = s->tensor * s->pipeline * s->context;
     if (c->gpus % one != 0)
-        return error_set(STATUS_UNSUPPORTED, "tp x pp x cp = %" PRId64 " does not divide %" PRId64
-                         " GPUs", one, c->gpus);
+        return error_set(STATUS_UNSUPPORTED,
+                         "tp x pp x cp = %" PRId64 " does not divide %" PRId64 " GPUs", one,
+                         c->gpus);
     int64_t replicas = c->gpus / one;
+    s->expert = expert_of(c, s, replicas * s->context);
     s->microbatch_size = microbatch_of(c, replicas);
     s->batch = c->global_batch;
     if (s->batch < 1)
@@ -169,9 +185,9 @@ static enum status set_sums(const struct published_config *c, struct setup *s)
     const struct published_source *source = published_source(c);
     bool pure = c->reduce && strcmp(c->reduce, "PURE") == 0;
     PASS(published_zero(c, &s->zero));
-    s->reduce_bits = source->reduce_bits > 0                             ? source->reduce_bits
+    s->reduce_bits = source->reduce_bits > 0                            ? source->reduce_bits
                      : (c->reduce && strcmp(c->reduce, "DEFAULT") == 0) ? 32
-                                                                         : s->bits;
+                                                                        : s->bits;
     if (pure)
         s->reduce_bits = 16;
     if (c->arguments == 0)
@@ -193,9 +209,8 @@ static enum status set_plan(const struct published_config *c, struct setup *s)
         s->sequence = tensor && (c->sequence_parallel == SAID_YES ||
                                  (c->sequence_parallel == SAID_NOTHING && source->sequence));
     if (c->arguments == 0)
-        s->tensor_overlap = s->sequence &&
-                            (source->tensor_overlap || c->async_tp == SAID_YES ||
-                             (c->tp_overlap && strcmp(c->tp_overlap, "True") == 0));
+        s->tensor_overlap = s->sequence && (source->tensor_overlap || c->async_tp == SAID_YES ||
+                                            (c->tp_overlap && strcmp(c->tp_overlap, "True") == 0));
     return STATUS_OK;
 }
 

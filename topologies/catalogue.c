@@ -9,6 +9,12 @@
  *           828.6, MI300X 668.4; [Markidis] V100 83, V100-FP32 12. No measurement of a kind for the
  *           others: H200 has the H100's chip; for RTX 3090 and 4090 the H100's 80 % of the peak is
  *           assumed; CPU as in the platform laptop
+ *           A100-PCIe [MAMF] 252.9; B300 [MAMF] 1769; GB300: none measured, GB200's times the 1.18 by which
+ *           its published runs of Megatron are faster (KERNELS: set by hand). H100-HBM2e: H100's at
+ *           the 500 W of 700 W that its clock is held at, to the power 0.62, which was fitted on the
+ *           33 runs of torchtitan on such parts; the nominal peak stays. MI100, MI210, MI250 (a die
+ *           of two, which is a device of its own), L4, T4: fp32 measured by the kernels of NeuSight,
+ *           34, 34, 34, 12.4, 6.4; 80 % of the 16-bit peak is assumed
  *   memory  data sheets; V100, A100, H100, GH200 and RTX in GiB, the others in the sheet's own GB
  *   nvlink  [NCCL-bw] links x GB/s: V100 6 x 20, A100 12 x 20, H100 and H200 18 x 20.6, B200 and
  *           GB200 18 x 40.1 (nominal 150, 300, 450, 450, 900). GH200: nominal 3 x 150 GB/s to the
@@ -41,8 +47,14 @@ const struct gpu gpus[] = {
      120e9, 12.5e9, 12e9, 0, 16e9},
     {"A100", "A100-SXM4-80GB", PEAKS(19.5, 156, 312, 0), 268e12, INT64_C(80) << GIB_SHIFT, 2039e9,
      240e9, 25e9, 24e9, 0, 51.2e9},
+    {"A100-40GB", "A100-SXM4-40GB", PEAKS(19.5, 156, 312, 0), 268e12, INT64_C(40) << GIB_SHIFT,
+     1555e9, 240e9, 25e9, 24e9, 0, 51.2e9},
+    {"A100-PCIe", "A100-PCIe-80GB", PEAKS(19.5, 156, 312, 0), 253e12, INT64_C(80) << GIB_SHIFT,
+     1935e9, 24e9, 25e9, 24e9, 0, 51.2e9},
     {"H100", "H100-SXM5-80GB", PEAKS(67, 494.5, 989, 1979), 792e12, INT64_C(80) << GIB_SHIFT,
      3350e9, 370.8e9, 50e9, 48e9, 0, 76.8e9},
+    {"H100-HBM2e", "H100-SXM5-96GB-HBM2e", PEAKS(67, 494.5, 989, 1979), 643e12,
+     INT64_C(95) << GIB_SHIFT, 2400e9, 370.8e9, 50e9, 48e9, 0, 76.8e9},
     {"H800", "H800-SXM5-80GB", PEAKS(67, 494.5, 989, 1979), 792e12, INT64_C(80) << GIB_SHIFT,
      3350e9, 160e9, 50e9, 48e9, 0, 76.8e9},
     {"H200", "H200-SXM5-141GB", PEAKS(67, 494.5, 989, 1979), 792e12, INT64_C(141000000000), 4800e9,
@@ -51,10 +63,24 @@ const struct gpu gpus[] = {
      721.8e9, 50e9, 48e9, 0, 89.6e9},
     {"GB200", "GB200-186GB", PEAKS(80, 1250, 2500, 5000), 1822e12, INT64_C(186000000000), 8000e9,
      721.8e9, 50e9, 48e9, 225e9, 256e9},
+    {"B300", "B300-SXM6-270GB", PEAKS(75, 1125, 2250, 4500), 1769e12, INT64_C(270000000000), 8000e9,
+     721.8e9, 100e9, 96e9, 0, 102.4e9},
+    {"GB300", "GB300-278GB", PEAKS(80, 1250, 2500, 5000), 2150e12, INT64_C(278000000000), 8000e9,
+     721.8e9, 100e9, 96e9, 225e9, 256e9},
     {"GH200", "GH200-96GB", PEAKS(67, 494.5, 989, 1979), 828.6e12, INT64_C(96) << GIB_SHIFT, 4000e9,
      450e9, 25e9, 48e9, 450e9, 512e9},
     {"MI300X", "MI300X-192GB", PEAKS(163.4, 653.7, 1307, 2614), 668.4e12, INT64_C(192000000000),
      5300e9, 448e9, 50e9, 48e9, 0, 115.2e9},
+    {"MI100", "MI100-32GB", PEAKS(46.1, 0, 184.6, 0), 147e12, INT64_C(32) << GIB_SHIFT, 1228.8e9,
+     24e9, 25e9, 24e9, 0, 51.2e9},
+    {"MI210", "MI210-64GB", PEAKS(45.3, 0, 181, 0), 145e12, INT64_C(64) << GIB_SHIFT, 1638.4e9,
+     24e9, 25e9, 24e9, 0, 51.2e9},
+    {"MI250", "MI250-64GB", PEAKS(45.3, 0, 181, 0), 145e12, INT64_C(64) << GIB_SHIFT, 1638.4e9,
+     24e9, 25e9, 24e9, 0, 51.2e9},
+    {"L4", "L4-24GB", PEAKS(30.3, 60.5, 121, 242), 97e12, INT64_C(24) << GIB_SHIFT, 300e9, 24e9,
+     3.125e9, 24e9, 0, 51.2e9},
+    {"T4", "T4-16GB", PEAKS(8.1, 0, 65, 0), 52e12, INT64_C(16) << GIB_SHIFT, 320e9, 12e9, 3.125e9,
+     12e9, 0, 51.2e9},
     {"RTX3090", "RTX-3090-24GB", PEAKS(35.6, 35.6, 71, 0), 57e12, INT64_C(24) << GIB_SHIFT, 936e9,
      24e9, 3.125e9, 24e9, 0, 51.2e9},
     {"RTX4090", "RTX-4090-24GB", PEAKS(82.6, 82.6, 165.2, 330.3), 132e12, INT64_C(24) << GIB_SHIFT,
