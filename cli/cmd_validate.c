@@ -66,7 +66,7 @@ static enum status validate_published(const struct invocation *in)
     for (int i = 0; i < in->operands; i++)
         TRY(published_read(in->operand[i], &p));
     TRY(ARRAY_NEW(prediction, p.rows));
-    TRY(published_predict(&p, prediction));
+    TRY(published_predict(&p, in->a.framework, prediction));
     TRY(published_tabulate(&p, prediction, &t));
     (in->a.json ? published_print_json : published_print)(&p, prediction, &t, stdout);
     if (in->a.output) {

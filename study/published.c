@@ -15,7 +15,8 @@
 /* What a worker keeps from row to row: reading a large platform takes longer than using it. */
 struct predictor {
     const struct published *p;
-    const size_t *order; /* [rows] rows of one platform after each other */
+    const char *framework; /* of all rows; NULL: their own */
+    const size_t *order;   /* [rows] rows of one platform after each other */
     char platform[PUBLISHED_PLATFORM];
     char *path;
     struct topology topology;
@@ -96,7 +97,7 @@ static enum status predict(struct predictor *w, const struct published_config *c
     TRY(published_setup(c, &s));
     TRY(published_model(c, &s, &m));
     TRY(need_platform(w, platform));
-    TRY(published_plan(c, &s, &m, &w->topology, &p));
+    TRY(published_plan(c, &s, &m, &w->topology, w->framework, &p));
     TRY(evaluate(w, c, &m, &p, out));
 out:
     plan_free(&p);
@@ -113,7 +114,7 @@ static enum status work(void *context, size_t i, void *slot)
     if (row->left_out)
         return STATUS_OK;
     enum status st = predict(w, &row->config, out);
-    if (st == STATUS_NOMEM || st == STATUS_IO)
+    if (st == STATUS_NOMEM || st == STATUS_IO || st == STATUS_EXTERNAL)
         return error_context(st, "%s", row->id ? row->id : row->set);
     if (st != STATUS_OK) {
         *out = (struct published_prediction){0};
@@ -152,12 +153,13 @@ static enum status order_rows(const struct published *p, size_t *order)
     return STATUS_OK;
 }
 
-enum status published_predict(const struct published *p, struct published_prediction *out)
+enum status published_predict(const struct published *p, const char *framework,
+                              struct published_prediction *out)
 {
     enum status st;
     size_t *order = NULL;
     struct published_prediction *slots = NULL;
-    struct predictor w = {.p = p};
+    struct predictor w = {.p = p, .framework = framework};
     TRY(ARRAY_NEW(order, p->rows));
     TRY(ARRAY_NEW(slots, p->rows));
     TRY(order_rows(p, order));

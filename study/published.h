@@ -50,7 +50,7 @@ struct published_config {
     int64_t tp, pp, vp, cp, ep, expert_tp, micro_batch, local_batch, global_batch, microbatches;
     int64_t sequence_parallel, compiled, async_tp, fsdp;
     const char *zero, *reduce, *recompute, *schedule, *task, *layout, *attention, *tp_overlap,
-        *optimizer_step, *container, *graph, *modules;
+        *optimizer_step, *container, *graph, *graph_scope;
     size_t cuts;
     int64_t *cut; /* [cuts] transformer layers of each stage; 0: evenly */
     size_t arguments;
@@ -126,6 +126,8 @@ const struct gpu *published_gpu(const char *name);
 enum status published_dtype(const struct published_config *c, enum data_type *out) MUST_CHECK;
 enum status published_zero(const struct published_config *c, int64_t *out) MUST_CHECK;
 enum status published_recompute(const struct published_config *c, struct setup *s) MUST_CHECK;
+/* "megatron:host=0.5": the framework, as plan_set_framework() takes it. */
+const char *published_framework(const struct published_config *c);
 /* "nvl:domains=4,gpus=64,type=GB200": the platform of such a row. */
 enum { PUBLISHED_PLATFORM = 128 };
 enum status published_platform(const struct published_config *c,
@@ -138,7 +140,8 @@ enum status published_platform(const struct published_config *c,
 enum status published_model(const struct published_config *c, struct setup *s,
                             struct model *m) MUST_CHECK;
 enum status published_plan(const struct published_config *c, struct setup *s, const struct model *m,
-                           const struct topology *t, struct plan *p) MUST_CHECK;
+                           const struct topology *t, const char *framework,
+                           struct plan *p) MUST_CHECK;
 /* Members of *s that both need; s->keys has an arena. */
 enum status published_setup(const struct published_config *c, struct setup *s) MUST_CHECK;
 
@@ -151,8 +154,11 @@ struct published_prediction {
     int64_t peak_bytes, last_bytes, device_bytes;
 };
 
-/* Predict every row that is not left out, on all cores. out [p->rows] */
-enum status published_predict(const struct published *p,
+/* Predict every row that is not left out, on all cores.
+ *
+ *   framework  of all rows; NULL: each has its own
+ *   out        [p->rows] */
+enum status published_predict(const struct published *p, const char *framework,
                               struct published_prediction *out) MUST_CHECK;
 
 /* ---- errors */

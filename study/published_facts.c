@@ -80,6 +80,19 @@ const struct published_source *published_source(const struct published_config *c
     return &sources[i];
 }
 
+/* CUDA graphs of layers or of the whole iteration spare the host most of its work. */
+const char *published_framework(const struct published_config *c)
+{
+    const char *name = published_source(c)->framework;
+    bool megatron = strcmp(name, "megatron") == 0;
+    bool whole = says(c->graph, "full_iteration") || says(c->graph_scope, "full_iteration");
+    if (megatron && whole)
+        return "megatron:host=0.1";
+    if (megatron && (says(c->graph, "transformer_engine") || says(c->graph, "local")))
+        return "megatron:host=0.5";
+    return strcmp(name, "compiled") == 0 && c->compiled == SAID_NO ? "eager" : name;
+}
+
 /* ---- GPUs */
 
 /* The next word of letters and digits, in capitals; false: there is none. */
@@ -170,6 +183,10 @@ enum status published_zero(const struct published_config *c, int64_t *out)
                {"fsdp", 3},
                {"no", 0}};
     *out = c->fsdp == SAID_YES ? 3 : 0;
+    if (c->zero && c->fsdp != SAID_YES && c->zero[0] >= '0' && c->zero[0] <= '3' && !c->zero[1]) {
+        *out = c->zero[0] - '0';
+        return STATUS_OK;
+    }
     for (size_t i = 0; c->zero && c->fsdp != SAID_YES && i < sizeof all / sizeof *all; i++)
         if (says(c->zero, all[i].word)) {
             *out = all[i].zero;

@@ -38,8 +38,8 @@ static enum status read_arguments(const struct published_config *c, struct setup
         if (also[i].value > 0)
             PASS(keys_add(s->keys, also[i].name, number, 0));
     }
-    PASS(setup_read(s, framework_megatron.row, framework_megatron.rows));
-    return framework_megatron.after(s);
+    PASS(setup_read(s, dialect_megatron.row, dialect_megatron.rows));
+    return dialect_megatron.after(s);
 }
 
 /* Alternating windows are said as in GPT-OSS: every second layer. */
@@ -252,11 +252,12 @@ static enum status set_cut(const struct published_config *c, struct setup *s)
 }
 
 enum status published_plan(const struct published_config *c, struct setup *s, const struct model *m,
-                           const struct topology *t, struct plan *p)
+                           const struct topology *t, const char *framework, struct plan *p)
 {
     const struct published_source *source = published_source(c);
     PASS(set_cut(c, s));
     PASS(setup_to_plan(s, m, t, p));
     p->p2p_scatter = source->scatter && s->pipeline > 1 && s->tensor > 1;
-    return STATUS_OK;
+    p->zero_keep |= p->zero == 3 && s->pipeline > 1; /* FSDP in pipelines does not gather again */
+    return plan_set_framework(p, framework ? framework : published_framework(c));
 }

@@ -184,6 +184,8 @@ const struct setting settings_table[] = {
      .word = framework_name},
     {"framework", TEXT(framework), SIMULATIONS | T(KEY_POINT), "NAME[:KEY=X,...]", NULL,
      .help = "likewise, instead of what the plan says", .word = framework_name},
+    {"framework", TEXT(framework), T(VALIDATE_PUBLISHED), "NAME[:KEY=X,...]", NULL,
+     .help = "of all runs, instead of that of each", .word = framework_name},
     {"finalists", COUNT(finalists), PLAN_KEYS, "N", "12",
      .help = "auto: plans that SimGrid looks at, at a time", .least = 1, .most = MOST},
     {"time-limit", SECONDS(time_limit_s), PLAN_KEYS | OBJECTIVES, "TIME", NULL,
