@@ -126,12 +126,13 @@ const struct gpu *published_gpu(const char *name);
 enum status published_dtype(const struct published_config *c, enum data_type *out) MUST_CHECK;
 enum status published_zero(const struct published_config *c, int64_t *out) MUST_CHECK;
 enum status published_recompute(const struct published_config *c, struct setup *s) MUST_CHECK;
-/* "megatron:host=0.5": the framework, as plan_set_framework() takes it. */
-const char *published_framework(const struct published_config *c);
 /* "nvl:domains=4,gpus=64,type=GB200": the platform of such a row. */
 enum { PUBLISHED_PLATFORM = 128 };
 enum status published_platform(const struct published_config *c,
                                char text[PUBLISHED_PLATFORM]) MUST_CHECK;
+
+/* "megatron:host=0.5": the framework, as plan_set_framework() takes it. */
+void published_framework(const struct published_config *c, char text[PUBLISHED_PLATFORM]);
 
 /* ---- predictions */
 

@@ -80,17 +80,31 @@ const struct published_source *published_source(const struct published_config *c
     return &sources[i];
 }
 
-/* CUDA graphs of layers or of the whole iteration spare the host most of its work. */
-const char *published_framework(const struct published_config *c)
+/* CUDA graphs of layers or of the whole iteration spare the host most of its work. Blocks that share a
+ * scale (mxfp8, nvfp4) are written twice, along rows and columns; torchao's scales of rows were known to
+ * be slow. Factors: docs/kernels.md. */
+void published_framework(const struct published_config *c, char text[PUBLISHED_PLATFORM])
 {
     const char *name = published_source(c)->framework;
-    bool megatron = strcmp(name, "megatron") == 0;
-    bool whole = says(c->graph, "full_iteration") || says(c->graph_scope, "full_iteration");
-    if (megatron && whole)
-        return "megatron:host=0.1";
-    if (megatron && (says(c->graph, "transformer_engine") || says(c->graph, "local")))
-        return "megatron:host=0.5";
-    return strcmp(name, "compiled") == 0 && c->compiled == SAID_NO ? "eager" : name;
+    const struct {
+        bool is;
+        const char *what;
+    } all[] = {
+        {says(c->graph, "full_iteration") || says(c->graph_scope, "full_iteration"), "host=0.1"},
+        {says(c->graph, "transformer_engine") || says(c->graph, "local"), "host=0.5"},
+        {says(c->dtype, "rowwise"), "cast=31"},
+        {says(c->dtype, "mxfp8") || says(c->dtype, "nvfp4"), "cast=6"}};
+    bool host = false;
+    if (strcmp(name, "compiled") == 0 && c->compiled == SAID_NO)
+        name = "eager";
+    size_t n = (size_t)snprintf(text, PUBLISHED_PLATFORM, "%s", name);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (!all[i].is || (host && all[i].what[0] == 'h'))
+            continue;
+        host = all[i].what[0] == 'h';
+        n += (size_t)snprintf(text + n, PUBLISHED_PLATFORM - n, "%c%s",
+                              strchr(text, ':') ? ',' : ':', all[i].what);
+    }
 }
 
 /* ---- GPUs */
@@ -110,11 +124,14 @@ static bool next_word(const char **at, char word[32])
     return n > 0;
 }
 
+/* "40" of "A100-40" is in "A100-SXM-40GB". */
 static bool has_word(const char *text, const char *word)
 {
     char other[32];
+    size_t n = strlen(word);
     while (next_word(&text, other))
-        if (strcmp(word, other) == 0)
+        if (strncmp(word, other, n) == 0 &&
+            (!other[n] || (isdigit((unsigned char)word[0]) && strcmp(other + n, "GB") == 0)))
             return true;
     return false;
 }
