@@ -17,6 +17,19 @@ static enum status pass_rate(struct bytes *b, struct topology_rate *rate)
     return BYTES_ARRAY(b, rate->flops, rate->n);
 }
 
+static enum status pass_kernels(struct bytes *b, struct device_kernels *k)
+{
+    double *const all[] = {&k->rows,       &k->depth,          &k->memory,
+                           &k->shortest_s, &k->flash_backward, &k->flash_tokens};
+    for (size_t i = 0; i < DATA_TYPES; i++)
+        PASS(bytes_above(b, -1, &k->product[i]));
+    for (size_t i = 0; i < FLASH_KINDS; i++)
+        PASS(bytes_above(b, -1, &k->flash[i]));
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        PASS(bytes_above(b, -1, all[i]));
+    return STATUS_OK;
+}
+
 /* Numbers are checked as those of a file are. */
 static enum status pass_type(struct bytes *b, struct device_type *type)
 {
@@ -31,6 +44,7 @@ static enum status pass_type(struct bytes *b, struct device_type *type)
     PASS(bytes_above(b, -1, &type->message_Bps));
     for (size_t k = 0; k < DATA_TYPES; k++)
         PASS(bytes_above(b, -1, &type->peak[k]));
+    PASS(pass_kernels(b, &type->kernels));
     PASS(bytes_above(b, -1, &type->watts));
     PASS(bytes_above(b, -1, &type->price_per_hour));
     PASS(bytes_above(b, -1, &type->host_Bps));
