@@ -63,6 +63,9 @@ static enum status validate_published(const struct invocation *in)
     struct published p = {0};
     struct published_prediction *prediction = NULL;
     struct published_table t = {0};
+    struct framework framework;
+    if (in->a.framework && framework_parse(in->a.framework, &framework) != STATUS_OK)
+        return error_context(STATUS_USAGE, "--framework");
     for (int i = 0; i < in->operands; i++)
         TRY(published_read(in->operand[i], &p));
     TRY(ARRAY_NEW(prediction, p.rows));

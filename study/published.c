@@ -49,17 +49,17 @@ static void take(const struct published_config *c, const struct measurement *m,
         const struct measured_rank *rank = &m->rank[r];
         out->busy += rank->busy_s;
         out->exposed += rank->exposed_comm_s;
-        out->idle += rank->idle_s;
+        all += rank->busy_s + rank->exposed_comm_s + rank->idle_s;
         out->update_s = fmax(out->update_s, rank->update_s);
         if (rank->peak_bytes > out->peak_bytes)
             out->peak_bytes = rank->peak_bytes;
         out->last_bytes = rank->peak_bytes;
         out->device_bytes = rank->memory_bytes;
     }
-    all = out->busy + out->exposed + out->idle;
     out->busy /= all;
     out->exposed /= all;
-    out->idle /= all;
+    out->idle = fmax(1 - out->busy - out->exposed, 0);
+    out->idle = out->idle < 1e-9 ? 0 : out->idle; /* what is left of rounding */
     out->step_s = m->iteration_s;
     if (c->optimizer_step && strncmp(c->optimizer_step, "not included", 12) == 0)
         out->step_s -= out->update_s;

@@ -55,7 +55,8 @@
 #define CALIBRATE_ON (T(CALIBRATE_CPU) | T(CALIBRATE_JSON))
 #define PLOTS        (T(PLOT_LINES) | T(PLOT_HEATMAP))
 #define VALIDATIONS                                                                                \
-    (T(VALIDATE) | T(VALIDATE_FILES) | T(VALIDATE_EXPERIMENT) | T(VALIDATE_MEASUREMENTS))
+    (T(VALIDATE) | T(VALIDATE_FILES) | T(VALIDATE_EXPERIMENT) | T(VALIDATE_MEASUREMENTS) |         \
+     T(VALIDATE_PUBLISHED))
 #define VALIDATE_ON (T(VALIDATE) | T(VALIDATE_FILES))
 
 enum { MOST = 10000000 };
@@ -179,13 +180,9 @@ const struct setting settings_table[] = {
      .help = "order of microbatches (auto: searched; else 1f1b)", .word = schedule_name},
     {"optimizer", WORD(optimizer), PLAN_KEYS | OBJECTIVES | T(VALIDATE), "adam|sgd", "adam",
      .help = "state and time of the update"},
-    {"framework", TEXT(framework), PLAN_KEYS, "NAME[:KEY=X,...]", NULL,
-     .help = "who issues the kernels (else foreline), and what of that is otherwise",
-     .word = framework_name},
-    {"framework", TEXT(framework), SIMULATIONS | T(KEY_POINT), "NAME[:KEY=X,...]", NULL,
-     .help = "likewise, instead of what the plan says", .word = framework_name},
-    {"framework", TEXT(framework), T(VALIDATE_PUBLISHED), "NAME[:KEY=X,...]", NULL,
-     .help = "of all runs, instead of that of each", .word = framework_name},
+    {"framework", TEXT(framework), PLAN_KEYS | SIMULATIONS | T(KEY_POINT) | T(VALIDATE_PUBLISHED),
+     "NAME[:KEY=X,...]", NULL, .word = framework_name,
+     .help = "who issues the kernels (else as the plan or run says, or foreline), and how"},
     {"finalists", COUNT(finalists), PLAN_KEYS, "N", "12",
      .help = "auto: plans that SimGrid looks at, at a time", .least = 1, .most = MOST},
     {"time-limit", SECONDS(time_limit_s), PLAN_KEYS | OBJECTIVES, "TIME", NULL,
@@ -433,8 +430,7 @@ const struct setting settings_table[] = {
     {"measurements", FLAG(measurements), T(VALIDATE_MEASUREMENTS), NULL, NULL,
      .help = "operands are measurement files of runs; their plans are predicted now"},
     {"published", FLAG(published), T(VALIDATE_PUBLISHED), NULL, NULL,
-     .help = "operands are files or folders of runs that others measured and published; they are "
-             "predicted now"},
+     .help = "operands are files or folders of runs that others measured"},
     {"engine", WORD(engine), VALIDATE_ON, "NAME", NULL,
      .help = "what runs the plans: workers here, in network namespaces, or on SimGrid's MPI "
              "(default: tcp; nccl with --device cuda)",
@@ -479,7 +475,8 @@ const struct setting settings_table[] = {
      .help = "import, profile: where the model goes ('-': stdout)"},
     {"output", TEXT(output), T(TOPOLOGY_DRAW) | T(TOPOLOGY_GENERATE), "FILE", NULL,
      .help = "generate: where the file goes (also -o); draw: picture, .svg, .png or .pdf"},
-    {"output", TEXT(output), VALIDATIONS | T(VALIDATE_PUBLISHED), "DIR", NULL, .help = "write everything there (also -o)"},
+    {"output", TEXT(output), VALIDATIONS | T(VALIDATE_PUBLISHED), "DIR", NULL,
+     .help = "write everything there (also -o)"},
     {"output", TEXT(output), T(SWEEP), "FILE", NULL,
      .help = "the database (also -o; default: the experiment's name with .db, here)"},
     {"output", TEXT(output), PLOTS | T(PLOT_FILES), "FILE", NULL,
