@@ -92,6 +92,14 @@ static enum status shape(const struct collective_group *g, uint8_t kind, int64_t
     return STATUS_OK;
 }
 
+enum status shapes_moved(const struct shapes *s, const struct shaped *shaped,
+                         struct collective_shape *out)
+{
+    struct collective_options with = s->options;
+    with.algorithm = shaped->shape.algorithm->name;
+    return shape(&s->group[shaped->group], shaped->kind, shaped->bytes, &with, out);
+}
+
 /* Shape the collective of op `o` and put it in front of its group's list. The group itself
  * (which member is on which node) is made when its first collective is met. */
 static enum status add(struct shapes *s, const struct program *p, const struct topology *t,
@@ -119,6 +127,7 @@ enum status shapes_make(const struct program *p, const struct topology *t,
     struct shapes s = {.groups = p->groups};
     if (options)
         s.options = *options;
+    s.options.attained |= p->attained;
     TRY(ARRAY_NEW(s.group, p->groups + 1));
     TRY(ARRAY_NEW(s.first, p->groups + 1));
     for (size_t g = 0; g < p->groups; g++)
