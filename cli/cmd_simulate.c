@@ -105,6 +105,8 @@ static enum status predict(struct simulate *s, const char *path)
     char text[REPORT_VERDICT];
     PASS(parse_options(s));
     PASS(load_plan_only(path, &s->p));
+    if (a->framework && plan_set_framework(&s->p.plan, a->framework) != STATUS_OK)
+        return error_context(STATUS_USAGE, "--framework");
     if (a->train_tokens > 0 && s->p.model.tokens_per_sample <= 0)
         return error_set(STATUS_USAGE, "--train-tokens: '%s' has no tokens", s->p.model.name);
     s->context.model = &s->p.model;

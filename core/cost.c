@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/framework.h"
+#include "core/op_kernels.h"
 #include "core/plan.h"
 
 /* FLOP per parameter of one optimizer step, as calibration counts them. */
@@ -90,14 +92,23 @@ static double rated(const struct topology_rate *r, double flop, bool *outside)
     return flop / (r->flops[i] + x * (r->flops[i + 1] - r->flops[i]));
 }
 
+/* The measured rate of a phase of an op; fused attention may have one of its own. */
+static const struct topology_rate *rate_of(const struct device_type *type,
+                                           const struct model_op *op, const char *phase)
+{
+    if (type->rates == 0)
+        return NULL;
+    bool flash = model_attribute(op, "flash", 0) > 0;
+    const struct topology_rate *r = flash ? find_rate(type, "flash", phase) : NULL;
+    return r ? r : find_rate(type, op->kind, phase);
+}
+
 /* Seconds of one phase of an op: by the measured rate if there is one, else by the roofline. */
 static double phase_cost(const struct device_type *type, const struct model_op *op,
                          enum data_type dtype, const char *phase, double flop, double bytes,
                          bool *outside)
 {
-    bool flash = model_attribute(op, "flash", 0) > 0; /* has a rate of its own, or attention's */
-    const struct topology_rate *r = flash ? find_rate(type, "flash", phase) : NULL;
-    r = r ? r : find_rate(type, op->kind, phase);
+    const struct topology_rate *r = rate_of(type, op, phase);
     if (r && flop > 0)
         return rated(r, flop, outside);
     if (flop == 0 && bytes == 0)
@@ -167,6 +178,58 @@ static bool measured(const struct model *m, const struct device_type *type, uint
     return true;
 }
 
+/* Are ops lists of kernels here, and does the device say how long these take? */
+static bool by_kernel(const struct device_type *type, const struct cost_split *split)
+{
+    return split && split->framework && split->framework->by_kernel &&
+           kernels_known(&type->kernels);
+}
+
+/* Seconds of a pass over the op's kernels, unless the device has a measured rate for the op. */
+static bool kernel_cost(const struct model *m, const struct device_type *type, uint32_t op,
+                        double samples, const struct cost_split *split, bool backward,
+                        struct op_cost *c)
+{
+    struct op_kernels k;
+    if (!by_kernel(type, split) ||
+        rate_of(type, &m->op[op], backward ? "backward" : "forward") != NULL)
+        return false;
+    op_kernels(m, op, samples, split, backward, &k);
+    *(backward ? &c->backward_s : &c->forward_s) = op_kernels_seconds(type, &k);
+    *(backward ? &c->backward_host_s : &c->forward_host_s) = op_kernels_host(split->framework, &k);
+    return true;
+}
+
+/* The roofline, or a measured rate, of a pass over so many samples' share of work. */
+static void roofline_cost(const struct model *m, const struct device_type *type, uint32_t op,
+                          double samples, double read, bool backward, struct op_cost *c)
+{
+    const struct model_op *o = &m->op[op];
+    if (!backward)
+        c->forward_s = phase_cost(type, o, model_dtype(m, o), "forward", samples * o->forward_flop,
+                                  samples * o->forward_bytes + read, &c->extrapolated);
+    else /* Weight gradients are read and written besides the weights. */
+        c->backward_s =
+            phase_cost(type, o, model_dtype(m, o), "backward", samples * o->backward_flop,
+                       samples * o->backward_bytes + 3 * read, &c->extrapolated);
+}
+
+/* Optimizers go over many tensors in one launch: the traffic is all. */
+static double update_cost(const struct model *m, const struct device_type *type, double held,
+                          const char *optimizer, bool kernels)
+{
+    struct model_op update = {.kind = (char *)optimizer};
+    double flop = held / (double)m->element_bytes * update_flop(optimizer);
+    double bytes = held * update_traffic(optimizer, m->element_bytes);
+    bool outside = false; /* large parameter blocks stream: constant rate is right there */
+    struct kernel pass = {.kind = KERNEL_PASS, .dtype = DATA_fp32, .bytes = bytes};
+    if (held <= 0)
+        return 0;
+    if (kernels && !rate_of(type, &update, "update"))
+        return kernel_seconds(type, &pass);
+    return phase_cost(type, &update, DATA_ANY, "update", flop, bytes, &outside);
+}
+
 struct op_cost cost_op(const struct model *m, const struct device_type *type, uint32_t op,
                        double samples, const char *optimizer, const struct cost_split *split)
 {
@@ -176,22 +239,31 @@ struct op_cost cost_op(const struct model *m, const struct device_type *type, ui
     double read = o->sparse ? 0 : held; /* per microbatch */
     struct op_cost c = {0};
 
-    if (!measured(m, type, op, samples, split, &c)) {
-        samples *= part.work;
-        c.forward_s = phase_cost(type, o, model_dtype(m, o), "forward", samples * o->forward_flop,
-                                 samples * o->forward_bytes + read, &c.extrapolated);
-        /* Weight gradients are read and written besides the weights. */
-        c.backward_s =
-            phase_cost(type, o, model_dtype(m, o), "backward", samples * o->backward_flop,
-                       samples * o->backward_bytes + 3 * read, &c.extrapolated);
-    }
-    struct model_op update = {.kind = (char *)optimizer};
-    double flop = held / (double)m->element_bytes * update_flop(optimizer);
-    bool outside = false; /* large parameter blocks stream: constant rate is right there */
-    if (held > 0)
-        c.update_s = phase_cost(type, &update, DATA_ANY, "update", flop,
-                                held * update_traffic(optimizer, m->element_bytes), &outside);
+    if (!measured(m, type, op, samples, split, &c))
+        for (int backward = 0; backward < 2; backward++)
+            if (!kernel_cost(m, type, op, samples, split, backward, &c))
+                roofline_cost(m, type, op, samples * part.work, read, backward, &c);
+    c.update_s = update_cost(m, type, held, optimizer, by_kernel(type, split));
     return c;
+}
+
+void cost_pass_forward(struct cost_pass *p, double device_s, double host_s)
+{
+    p->device_s += device_s;
+    p->host_s += host_s;
+    p->pass_s = fmax(p->pass_s, p->host_s) + device_s;
+}
+
+void cost_pass_backward(struct cost_pass *p, double device_s, double host_s)
+{
+    p->device_s += device_s;
+    p->host_s += host_s;
+    p->pass_s = host_s + fmax(p->pass_s, p->device_s);
+}
+
+double cost_pass_stretch(const struct cost_pass *p)
+{
+    return p->pass_s > p->device_s && p->device_s > 0 ? p->pass_s / p->device_s : 1;
 }
 
 double cost_again(const struct model *m, const struct device_type *type, uint32_t op,
@@ -201,6 +273,10 @@ double cost_again(const struct model *m, const struct device_type *type, uint32_
     struct model_op activation = {.kind = model_attribute(o, "gated", 0) > 0 ? "gated" : "gelu"};
     double parts = samples * cost_part(o, split).work;
     bool outside = false;
+    struct kernel pass = {
+        .kind = KERNEL_PASS, .dtype = DATA_fp32, .launches = 1, .bytes = parts * part->traffic};
+    if (by_kernel(type, split) && !rate_of(type, &activation, "forward"))
+        return kernel_seconds(type, &pass);
     return phase_cost(type, &activation, DATA_ANY, "forward", parts * part->flop,
                       parts * part->traffic, &outside);
 }

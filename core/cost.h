@@ -7,6 +7,8 @@
  *     launch + max(flop / flops, bytes / memory bandwidth)
  * with parameters read once per microbatch, unless the op only looks rows up in them (sparse).
  * Source: Williams, Waterman & Patterson, CACM 52 (2009).
+ * Where the split names a framework and the device's kernels are known, the sum of the op's kernels
+ * (core/op_kernels.h) takes the roofline's place, and the host needs its time to issue them.
  */
 #ifndef CORE_COST_H
 #define CORE_COST_H
@@ -17,15 +19,26 @@
 #include "core/model.h"
 #include "core/topology.h"
 
+struct framework;
 struct plan_part;
 
 struct op_cost {
-    double forward_s, backward_s; /* per microbatch */
-    double update_s;              /* per iteration */
-    bool extrapolated;            /* a measured table was used outside its range */
+    double forward_s, backward_s;           /* per microbatch, of the device */
+    double forward_host_s, backward_host_s; /* of the host, meanwhile: issuing kernels */
+    double update_s;                        /* per iteration */
+    bool extrapolated;                      /* a measured table was used outside its range */
 };
 
-/* How an op is spread over the ranks of a stage; {1, 1, false} for not at all. */
+/* What partitioners add up per op of both passes: the device's time, or the host's where that is
+ * longer; at least its part of what the passes of a stage take (cost_pass_forward()). */
+static inline double op_cost_seconds(const struct op_cost *c)
+{
+    double forward_s = c->forward_s > c->forward_host_s ? c->forward_s : c->forward_host_s;
+    double backward_s = c->backward_s > c->backward_host_s ? c->backward_s : c->backward_host_s;
+    return forward_s + backward_s;
+}
+
+/* How an op is spread over the ranks of a stage and issued; {1, 1, false} for not at all. */
 struct cost_split {
     uint32_t tensor_parallel, expert_parallel;
     bool sequence_parallel; /* ops that tensor parallelism leaves whole work on 1/t of the tokens */
@@ -33,6 +46,10 @@ struct cost_split {
     /* times its share of the rows the busiest rank of a group gets over which experts are spread; 0 is
      * as good as 1 */
     double expert_imbalance;
+    const struct framework *framework; /* who issues kernels; NULL: foreline */
+    uint32_t
+        microbatches; /* of an iteration on a rank, over which casts of weights are spread; 0 is
+                            * as good as 1 */
 };
 
 /* Part of the op's work, activations and parameters that one rank has; `split` may be NULL. */
@@ -50,6 +67,18 @@ struct cost_part cost_part(const struct model_op *op, const struct cost_split *s
  * `split` may be NULL. */
 struct op_cost cost_op(const struct model *m, const struct device_type *type, uint32_t op,
                        double samples, const char *optimizer, const struct cost_split *split);
+
+/* Seconds of a pass over ops that the host issues one by one while the device works at those before:
+ * a kernel begins when it is issued and the one before has ended. Add ops in the order of the model. */
+struct cost_pass {
+    double device_s, host_s; /* of all ops so far */
+    double pass_s;           /* of them all, together */
+};
+void cost_pass_forward(struct cost_pass *p, double device_s, double host_s);
+void cost_pass_backward(struct cost_pass *p, double device_s,
+                        double host_s); /* goes from last to first */
+/* Times the device's seconds that is; 1 where the host is fast enough. */
+double cost_pass_stretch(const struct cost_pass *p);
 
 /* Seconds of what is made again of the op in a backward, where the op as a whole is not. */
 double cost_again(const struct model *m, const struct device_type *type, uint32_t op,

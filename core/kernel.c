@@ -64,15 +64,21 @@ static double memory_s(const struct device_type *type, double bytes)
     return bytes / (type->memory_Bps * type->kernels.memory);
 }
 
+/* FLOP/s of large products. */
+static double product_flops(const struct device_type *type, enum data_type dtype)
+{
+    double best = type->kernels.product[dtype];
+    return product_share(dtype) * (best > 0 ? best : device_flops(type, dtype));
+}
+
 static double product_s(const struct device_type *type, const struct kernel *k)
 {
     const struct device_kernels *d = &type->kernels;
-    double peak = d->product[k->dtype] > 0 ? d->product[k->dtype] : device_flops(type, k->dtype);
     double narrow = k->dtype == DATA_fp8 ? narrow_penalty : 1;
     double slower = 1 + narrow * (d->rows / k->m + d->rows / k->n + d->depth / k->k);
     double flop = 2 * k->batch * k->m * k->n * k->k;
     double bytes = k->bytes > 0 ? k->bytes : kernel_product_bytes(k);
-    return fmax(flop * slower / (peak * product_share(k->dtype)), memory_s(type, bytes));
+    return fmax(flop * slower / product_flops(type, k->dtype), memory_s(type, bytes));
 }
 
 static double attention_s(const struct device_type *type, const struct kernel *k)
@@ -86,8 +92,7 @@ static double attention_s(const struct device_type *type, const struct kernel *k
 
 static double pass_s(const struct device_type *type, const struct kernel *k)
 {
-    double peak = type->peak[DATA_fp32] > 0 ? type->peak[DATA_fp32] : type->flops;
-    return fmax(k->flop / peak, memory_s(type, k->bytes));
+    return fmax(k->flop / product_flops(type, k->dtype), memory_s(type, k->bytes));
 }
 
 double kernel_seconds(const struct device_type *type, const struct kernel *k)

@@ -6,7 +6,7 @@
  *              eff = 1 / (1 + q (rows/M + rows/N + depth/K)), q = 1.2 for operands of 8 bits
  *   attention  t0 + max(flop / (nominal flash[g] size), bytes / (bandwidth share))
  *              size = 1 / (1 + tokens/n), times 0.8 where heads have fewer than 128 channels
- *   pass       0.6 t0 per launch + max(flop / vector, bytes / (bandwidth share))
+ *   pass       0.6 t0 per launch + max(flop / (peak e), bytes / (bandwidth share))
  *
  * An op of a model is a short list of kernels (core/op_kernels.h). The constants' sources, and what
  * they were fitted on: docs/kernels.md. */

@@ -35,14 +35,34 @@ void plan_free(struct plan *p)
     free(p->schedule);
     free(p->optimizer);
     free(p->algorithm);
+    free(p->framework);
     *p = (struct plan){0};
 }
 
 struct cost_split plan_split(const struct plan *p, const struct plan_stage *s)
 {
-    return (struct cost_split){s->tensor_parallel, s->expert_parallel,
-                               p->sequence_parallel && s->tensor_parallel > 1, s->context_parallel,
-                               p->expert_imbalance};
+    return (struct cost_split){s->tensor_parallel,
+                               s->expert_parallel,
+                               p->sequence_parallel && s->tensor_parallel > 1,
+                               s->context_parallel,
+                               p->expert_imbalance,
+                               plan_framework(p),
+                               p->microbatches / plan_streams(s)};
+}
+
+enum status plan_set_framework(struct plan *p, const char *text)
+{
+    struct framework f = {0};
+    char *copy = NULL;
+    if (text) {
+        PASS(framework_parse(text, &f));
+        if (f.by_kernel)
+            PASS(text_copy(text, &copy));
+    }
+    free(p->framework);
+    p->framework = copy;
+    p->issue = f;
+    return STATUS_OK;
 }
 
 /* The copy owns all of its memory; while it is built, `c` has only what is its own. */
@@ -50,7 +70,7 @@ enum status plan_copy(const struct plan *p, struct plan *out)
 {
     enum status st;
     struct plan c = *p;
-    c.model = c.platform = c.schedule = c.optimizer = c.algorithm = NULL;
+    c.model = c.platform = c.schedule = c.optimizer = c.algorithm = c.framework = NULL;
     c.stages = 0;
     TRY(ARRAY_NEW(c.stage, p->stages));
     for (size_t s = 0; s < p->stages; s++) {
@@ -66,6 +86,8 @@ enum status plan_copy(const struct plan *p, struct plan *out)
     TRY(text_copy(p->optimizer, &c.optimizer));
     if (p->algorithm)
         TRY(text_copy(p->algorithm, &c.algorithm));
+    if (p->framework)
+        TRY(text_copy(p->framework, &c.framework));
     MOVE(out, c);
 out:
     plan_free(&c);

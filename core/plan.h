@@ -18,6 +18,7 @@
 
 #include "core/data_type.h"
 #include "core/error.h"
+#include "core/framework.h"
 #include "core/json.h"
 
 struct model;
@@ -124,6 +125,9 @@ struct plan {
     bool p2p_scatter; /* shards send their parts of what is whole on all of them, and the receiving
                        * ones gather it. Narayanan et al., SC 2021, section 4.1 */
     enum plan_offload offload;
+    /* Who issues the kernels, as plan_set_framework() was given it, and what that says; NULL: foreline. */
+    char *framework; /* owned */
+    struct framework issue;
     size_t stages;
     struct plan_stage *stage; /* [stages] */
 };
@@ -201,7 +205,15 @@ uint32_t plan_stage_layers(const struct plan_stage *s, const struct model *m);
 enum status plan_copy(const struct plan *p, struct plan *out) MUST_CHECK;
 void plan_free(struct plan *p); /* accepts {0}; leaves {0} */
 
-/* How the ops of a stage are spread over its ranks. */
+/* "megatron:host=0.5", or NULL (core/framework.h). STATUS_INVALID with the names; STATUS_NOMEM. */
+enum status plan_set_framework(struct plan *p, const char *text) MUST_CHECK;
+/* NULL: foreline. Borrowed of the plan. */
+static inline const struct framework *plan_framework(const struct plan *p)
+{
+    return p->framework ? &p->issue : NULL;
+}
+
+/* How the ops of a stage are spread over its ranks, and issued; borrows the plan's framework. */
 struct cost_split plan_split(const struct plan *p, const struct plan_stage *s);
 
 /* Bytes of a number in those sums. */

@@ -154,6 +154,26 @@ static enum status check_optimizer(const struct json_at *root, void *into)
     return STATUS_OK;
 }
 
+static enum status read_framework(const struct json_at *root, void *into)
+{
+    struct plan *p = into;
+    struct json_at at;
+    const char *text;
+    PASS(json_optional(root, "framework", &at));
+    if (!at.value)
+        return STATUS_OK;
+    PASS(json_get_string(&at, &text));
+    enum status st = plan_set_framework(p, text);
+    return st == STATUS_INVALID ? json_error(&at, "%s", error_message()) : st;
+}
+
+static void write_framework(struct json_writer *w, const void *from)
+{
+    const struct plan *p = from;
+    if (p->framework)
+        json_put_string(w, "framework", p->framework);
+}
+
 #define PLAN(member) JSON_MEMBER(struct plan, member)
 static const struct json_row head_rows[] = {
     {"schedule", PLAN(schedule), FIELD_NEED},
@@ -175,6 +195,7 @@ static const struct json_row head_rows[] = {
      .name = plan_exchange_names, .names = EXCHANGE_KINDS},
     {"offload", FIELD_CHOICE, offsetof(struct plan, offload), FIELD_SPARE,
      .name = plan_offload_names, .names = OFFLOAD_KINDS},
+    {"framework", .read = read_framework, .write = write_framework},
     {"seed", PLAN(seed)},
     {"algorithm", PLAN(algorithm)},
     {"objective_s", PLAN(objective_s)},

@@ -56,16 +56,21 @@ static void find_work(const struct auto_state *s, struct family *f)
     f->work_s = f->again_s[RECOMPUTE_SELECTIVE] = f->again_s[RECOMPUTE_FULL] = INFINITY;
     for (size_t k = 0; k < s->t->types; k++) {
         double sum_s = 0, again_s[RECOMPUTE_KINDS] = {0};
+        struct cost_pass forward = {0}, backward = {0};
         for (uint32_t i = 0; i < s->m->n; i++) {
             struct op_cost c =
                 cost_op(s->m, &s->t->type[k], i, f->shape.microbatch_size, r.optimizer, &spread);
             sum_s += c.forward_s + c.backward_s;
+            cost_pass_forward(&forward, c.forward_s, c.forward_host_s);
+            cost_pass_backward(&backward, c.backward_s, c.backward_host_s);
             again_s[RECOMPUTE_SELECTIVE] +=
                 s->again[RECOMPUTE_SELECTIVE].unit[i] > 0 ? c.forward_s : 0;
             bool all = r.recompute_layers == 0; /* else any layers, few perhaps */
             again_s[RECOMPUTE_FULL] +=
                 all && s->again[RECOMPUTE_FULL].unit[i] > 0 ? c.forward_s : 0;
         }
+        if (spread.framework) /* stages together take no less than one that is all of them */
+            sum_s = forward.pass_s + backward.pass_s;
         f->work_s = fmin(f->work_s, sum_s);
         for (int kind = RECOMPUTE_SELECTIVE; kind < RECOMPUTE_KINDS; kind++)
             f->again_s[kind] = fmin(f->again_s[kind], again_s[kind]);

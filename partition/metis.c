@@ -42,6 +42,8 @@ static enum status alignment_begin(const struct partition_problem *p, struct ali
 {
     const struct model *m = p->m;
     const struct device_type *type = topology_type(p->t, p->device[0]);
+    const struct cost_split whole = {
+        .tensor_parallel = 1, .expert_parallel = 1, .framework = partition_spread(p->r).framework};
     PASS(ARRAY_NEW(a->time_s, m->n));
     PASS(ARRAY_NEW(a->edge, m->edges));
     PASS(ARRAY_NEW(a->part_of, m->n));
@@ -49,8 +51,8 @@ static enum status alignment_begin(const struct partition_problem *p, struct ali
     PASS(ARRAY_NEW(a->best, p->r->stages * (m->n + 1)));
     PASS(ARRAY_NEW(a->start, p->r->stages * (m->n + 1)));
     for (uint32_t i = 0; i < m->n; i++) {
-        struct op_cost c = cost_op(m, type, i, p->r->microbatch_size, p->r->optimizer, NULL);
-        a->time_s[i] = c.forward_s + c.backward_s;
+        struct op_cost c = cost_op(m, type, i, p->r->microbatch_size, p->r->optimizer, &whole);
+        a->time_s[i] = op_cost_seconds(&c);
         for (size_t k = m->in_start[i]; k < m->in_start[i + 1]; k++)
             a->edge[k] = (struct metis_edge){m->in[k], i, (double)m->op[m->in[k]].output_bytes};
     }

@@ -51,9 +51,14 @@ static uint32_t at_least_1(uint32_t count)
 
 struct cost_split partition_spread(const struct partition_request *r)
 {
-    return (struct cost_split){at_least_1(r->tensor_parallel), at_least_1(r->expert_parallel),
+    uint32_t streams = at_least_1(r->replicas) / at_least_1(r->context_parallel);
+    return (struct cost_split){at_least_1(r->tensor_parallel),
+                               at_least_1(r->expert_parallel),
                                r->sequence_parallel && r->tensor_parallel > 1,
-                               at_least_1(r->context_parallel), r->expert_imbalance};
+                               at_least_1(r->context_parallel),
+                               r->expert_imbalance,
+                               r->framework ? &r->issue : NULL,
+                               r->microbatches / at_least_1(streams)};
 }
 
 /* ---- where stages may begin */
@@ -206,6 +211,7 @@ static enum status fill_head(const struct partition_request *r, const char *algo
     p->expert_imbalance = r->expert_imbalance > 1 ? r->expert_imbalance : 0;
     p->p2p_scatter = r->p2p_scatter && at_least_1(r->tensor_parallel) > 1;
     p->context_exchange = r->context_parallel > 1 ? r->context_exchange : EXCHANGE_RING;
+    PASS(plan_set_framework(p, r->framework));
     PASS(text_copy(r->model, &p->model));
     PASS(text_copy(r->platform, &p->platform));
     PASS(text_copy(r->schedule, &p->schedule));

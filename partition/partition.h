@@ -42,8 +42,10 @@ struct partition_request {
     enum plan_exchange context_exchange;
     double expert_imbalance; /* as in struct plan */
     bool p2p_scatter;
-    uint32_t chunks; /* stages on each set of devices: virtual stages */
-    uint32_t zero;   /* as in struct plan, and so on: */
+    const char *framework;  /* as plan_set_framework() takes it; NULL: foreline */
+    struct framework issue; /* what that says */
+    uint32_t chunks;        /* stages on each set of devices: virtual stages */
+    uint32_t zero;          /* as in struct plan, and so on: */
     bool zero_keep;
     uint32_t zero_group;
     int64_t bucket_bytes;

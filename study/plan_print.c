@@ -62,19 +62,20 @@ void plan_print_stages(const struct plan *p, const struct model *m, const struct
     for (size_t s = 0; s < p->stages; s++) {
         const struct plan_stage *stage = &p->stage[s];
         const struct device_type *type = topology_type(t, stage->device[0]);
-        double forward_s = 0, backward_s = 0, bytes = 0;
+        struct cost_pass forward = {0}, backward = {0};
+        double bytes = 0;
         for (size_t k = 0; k < stage->ops; k++) {
             const struct cost_split split = plan_split(p, stage);
             struct op_cost c =
                 cost_op(m, type, stage->op[k], p->microbatch_size, p->optimizer, &split);
-            forward_s += c.forward_s;
-            backward_s += c.backward_s;
+            cost_pass_forward(&forward, c.forward_s, c.forward_host_s);
+            cost_pass_backward(&backward, c.backward_s, c.backward_host_s);
             bytes += (double)m->op[stage->op[k]].parameter_bytes;
         }
         fprintf(out, "%-5zu %5zu  %-22s %-22s %10s %10s %12s  ", s, stage->ops,
                 m->op[stage->op[0]].name, m->op[stage->op[stage->ops - 1]].name,
-                units_of(UNIT_SECONDS, forward_s).text, units_of(UNIT_SECONDS, backward_s).text,
-                units_of(UNIT_BYTES, bytes).text);
+                units_of(UNIT_SECONDS, forward.pass_s).text,
+                units_of(UNIT_SECONDS, backward.pass_s).text, units_of(UNIT_BYTES, bytes).text);
         for (size_t k = 0; k < stage->devices && k < 4; k++)
             fprintf(out, "%s%s", k ? "," : "", t->device[stage->device[k]]);
         fprintf(out, "%s\n", stage->devices > 4 ? ",..." : "");

@@ -91,6 +91,14 @@ static uint32_t modules_of(const struct arguments *a)
     return known ? modules : 0;
 }
 
+/* Likewise. */
+static struct framework framework_of(const struct arguments *a)
+{
+    struct framework f = {0};
+    bool known = a->framework && framework_parse(a->framework, &f) == STATUS_OK;
+    return known ? f : (struct framework){0};
+}
+
 struct rule {
     bool wrong;
     const char *message;
@@ -143,11 +151,15 @@ static enum status check_together(const struct arguments *a, const struct partit
     bool alone = a->replicas == 1 || (!a->replicas && al->cut),
          cut_by_hand = al == &partition_manual;
     uint32_t modules;
+    struct framework issue = {0};
     if (a->schedule)
         PASS(schedule_find(a->schedule, &schedule));
     if (a->recompute_modules && plan_read_modules(a->recompute_modules, &modules) != STATUS_OK)
         return error_context(STATUS_USAGE, "--recompute-modules");
+    if (a->framework && framework_parse(a->framework, &issue) != STATUS_OK)
+        return error_context(STATUS_USAGE, "--framework");
     const struct rule rules[] = {
+        {a->executable && issue.by_kernel, "--executable: foreline run is a framework by itself"},
         {a->zero > 0 && alone, "--zero needs --replicas of 2 or more, over which it shards"},
         {a->zero_keep && a->zero != 3, "--zero-keep needs --zero 3, whose parameters it keeps"},
         {a->zero_group > 0 && (a->zero == 0 || (a->replicas && a->replicas % a->zero_group != 0)),
@@ -273,6 +285,7 @@ static enum plan_exchange exchange_of(const struct arguments *a)
 
 struct partition_request plan_request(const struct arguments *a)
 {
+    struct framework issue = framework_of(a);
     return (struct partition_request){.stages = a->stages,
                                       .replicas = (uint32_t)a->replicas,
                                       .tensor_parallel = (uint32_t)a->tensor_parallel,
@@ -303,6 +316,8 @@ struct partition_request plan_request(const struct arguments *a)
                                       .seed = a->seed,
                                       .layers = a->granularity ? !strcmp(a->granularity, "layer")
                                                                : is_auto(a),
+                                      .framework = issue.by_kernel ? a->framework : NULL,
+                                      .issue = issue,
                                       .split_at = a->split_at};
 }
 
@@ -359,6 +374,8 @@ const char *plan_breaks(const struct plan *p, const struct arguments *a)
         {"batch", a->batch && (size_t)p->microbatches * p->microbatch_size != a->batch},
         {"schedule", a->schedule && strcmp(p->schedule, a->schedule) != 0},
         {"optimizer", a->optimizer && strcmp(p->optimizer, a->optimizer) != 0},
+        {"framework",
+         framework_of(a).by_kernel && (!p->framework || strcmp(p->framework, a->framework) != 0)},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].broken)
@@ -400,7 +417,7 @@ static enum status check_experts(size_t spread, const struct model *m)
 /* Is there an op whose experts get as many tokens as routers send them? Others have a capacity. */
 static enum status check_imbalance(double imbalance, const struct model *m)
 {
-    const struct cost_split split = {1, 2, false, 1, 2};
+    const struct cost_split split = {1, 2, false, 1, 2, NULL, 1};
     bool any = imbalance == 0;
     for (size_t i = 0; i < m->n && !any; i++)
         any = cost_part(&m->op[i], &split).load > 1;

@@ -35,6 +35,7 @@ static bool begins(const char *key, const char *prefix)
 static enum status set(struct point *p, const char *key, const char *value)
 {
     enum status st;
+    struct framework framework;
     if (begins(key, "model.") || begins(key, "platform."))
         return STATUS_OK;
     if (!strcmp(key, "plan.replicas") && !strcmp(value, "fill")) {
@@ -42,6 +43,8 @@ static enum status set(struct point *p, const char *key, const char *value)
         return STATUS_OK;
     }
     PASS(arguments_set(&p->a, keys, key, value));
+    if (p->a.framework && framework_parse(p->a.framework, &framework) != STATUS_OK)
+        return error_context(STATUS_USAGE, "framework");
     if (!strcmp(key, "noise") && p->a.noise >= 1)
         return error_set(STATUS_USAGE, "noise: '%s' leaves nothing, expected less than 100%%",
                          value);

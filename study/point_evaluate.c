@@ -139,6 +139,8 @@ static enum status read_plan(const struct point *p, struct point_cache *c, struc
     TRY(need_model(c, model));
     TRY(need_platform(c, platform));
     TRY(plan_read(&d, &c->model, &c->topology, out));
+    if (p->a.framework)
+        TRY(plan_set_framework(out, p->a.framework));
 out:
     free(model);
     free(platform);

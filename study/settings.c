@@ -338,7 +338,7 @@ void setting_describe(const struct setting *s, char *text, size_t size)
 {
     char names[512];
     size_t n = (size_t)snprintf(text, size, "%s", s->help);
-    if (s->type == SETTING_WORD && s->word && n < size) {
+    if (s->word && n < size) {
         list_words(s, names, sizeof names);
         n += (size_t)snprintf(text + n, size - n, ": %s", names);
     }

@@ -56,7 +56,7 @@ struct arguments {
 
     /* plans: constraints that algorithms keep or refuse; 0 or NULL leaves the choice to them */
     const char *algorithm, *schedule, *optimizer, *explain, *split_at, *recompute, *reduce_dtype;
-    const char *context_exchange, *recompute_modules, *offload;
+    const char *context_exchange, *recompute_modules, *offload, *framework;
     double expert_imbalance;
     bool p2p_scatter;
     size_t tensor_parallel, expert_parallel, context_parallel, chunks, zero;

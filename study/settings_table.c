@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 #include "core/collective.h"
+#include "core/framework.h"
 #include "core/schedule.h"
 #include "study/frameworks/setup.h"
 #include "study/settings.h"
@@ -178,6 +179,11 @@ const struct setting settings_table[] = {
      .help = "order of microbatches (auto: searched; else 1f1b)", .word = schedule_name},
     {"optimizer", WORD(optimizer), PLAN_KEYS | OBJECTIVES | T(VALIDATE), "adam|sgd", "adam",
      .help = "state and time of the update"},
+    {"framework", TEXT(framework), PLAN_KEYS, "NAME[:KEY=X,...]", NULL,
+     .help = "who issues the kernels (else foreline), and what of that is otherwise",
+     .word = framework_name},
+    {"framework", TEXT(framework), SIMULATIONS | T(KEY_POINT), "NAME[:KEY=X,...]", NULL,
+     .help = "likewise, instead of what the plan says", .word = framework_name},
     {"finalists", COUNT(finalists), PLAN_KEYS, "N", "12",
      .help = "auto: plans that SimGrid looks at, at a time", .least = 1, .most = MOST},
     {"time-limit", SECONDS(time_limit_s), PLAN_KEYS | OBJECTIVES, "TIME", NULL,
@@ -217,8 +223,7 @@ const struct setting settings_table[] = {
 
     /* ---- plans from and to files of other frameworks */
     {"to", WORD(to), T(PLAN_EXPORT), "NAME", NULL,
-     .help = "export: for which framework the plan's arguments are written",
-     .word = framework_name},
+     .help = "export: for which framework the plan's arguments are written", .word = dialect_name},
     {"set", LIST(sets), T(PLAN_IMPORT), "NAME=VALUE", NULL,
      .help = "import: a variable, a placeholder, or a key instead of the file's; several times"},
     {"gpus", COUNT(devices), T(PLAN_IMPORT), "N", NULL,

@@ -105,7 +105,7 @@ static void random_setup(uint64_t *state, const struct architecture *a, struct s
 /* ---- one round */
 
 struct round {
-    const struct framework *f;
+    const struct dialect *f;
     const struct topology *t;
     struct architecture a;
     struct architecture_choice c;
@@ -212,18 +212,18 @@ static void assert_same_plan(const struct plan *a, const struct plan *b, bool bu
 static void read_back(struct round *r, bool sizes)
 {
     static const char *const paths[] = {"plan.sh", "plan.yaml", "plan.toml", "plan.json"};
-    const char *path = r->f == &framework_megatron     ? paths[0]
-                       : r->f == &framework_nemo       ? paths[1]
-                       : r->f == &framework_torchtitan ? paths[2]
-                                                       : paths[3];
+    const char *path = r->f == &dialect_megatron     ? paths[0]
+                       : r->f == &dialect_nemo       ? paths[1]
+                       : r->f == &dialect_torchtitan ? paths[2]
+                                                     : paths[3];
     struct plan p = {0};
     struct model m = {0};
     struct architecture a;
-    const struct framework *f;
+    const struct dialect *f;
     r->back = (struct keys){0};
     r->in = (struct setup){.keys = &r->back};
     if (keys_parse(path, r->text, strlen(r->text), &r->back) != STATUS_OK ||
-        framework_recognise(&r->back, &f) != STATUS_OK || f != r->f ||
+        dialect_recognise(&r->back, &f) != STATUS_OK || f != r->f ||
         setup_read(&r->in, r->f->row, r->f->rows) != STATUS_OK ||
         r->f->after(&r->in) != STATUS_OK ||
         setup_settle(&r->in, sizes ? 0 : r->out.devices) != STATUS_OK)
@@ -241,8 +241,8 @@ static void read_back(struct round *r, bool sizes)
         fail_msg("%s of\n%s", error_message(), r->text);
     bool sharded = r->p.zero == 1 || r->p.zero == 2;
     assert_same_plan(&r->p, &p,
-                     r->f == &framework_megatron || r->f == &framework_nemo ||
-                         (r->f == &framework_deepspeed && sharded));
+                     r->f == &dialect_megatron || r->f == &dialect_nemo ||
+                         (r->f == &dialect_deepspeed && sharded));
     plan_free(&p);
 }
 
@@ -257,7 +257,7 @@ static void end_round(struct round *r)
 }
 
 /* Seeds 1, 2, ... until so many plans have been said; `sizes`: the file has the model's. */
-static void round_trips(const struct framework *f, bool sizes)
+static void round_trips(const struct dialect *f, bool sizes)
 {
     struct topology t = {0};
     char *path = NULL;
@@ -287,25 +287,25 @@ static void round_trips(const struct framework *f, bool sizes)
 static void plans_to_megatron_and_back_are_equal(void **state)
 {
     (void)state;
-    round_trips(&framework_megatron, true);
+    round_trips(&dialect_megatron, true);
 }
 
 static void plans_to_nemo_and_back_are_equal(void **state)
 {
     (void)state;
-    round_trips(&framework_nemo, false); /* it cannot say all sizes */
+    round_trips(&dialect_nemo, false); /* it cannot say all sizes */
 }
 
 static void plans_to_torchtitan_and_back_are_equal(void **state)
 {
     (void)state;
-    round_trips(&framework_torchtitan, false);
+    round_trips(&dialect_torchtitan, false);
 }
 
 static void plans_to_deepspeed_and_back_are_equal(void **state)
 {
     (void)state;
-    round_trips(&framework_deepspeed, false);
+    round_trips(&dialect_deepspeed, false);
 }
 
 /* ---- scripts */
@@ -407,9 +407,9 @@ static enum status read_small(const char *text)
     struct setup s = {.keys = &k};
     enum status st = keys_parse("a.sh", text, strlen(text), &k);
     if (st == STATUS_OK)
-        st = setup_read(&s, framework_megatron.row, framework_megatron.rows);
+        st = setup_read(&s, dialect_megatron.row, dialect_megatron.rows);
     if (st == STATUS_OK)
-        st = framework_megatron.after(&s);
+        st = dialect_megatron.after(&s);
     if (st == STATUS_OK)
         st = setup_settle(&s, 0);
     keys_free(&k);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "core/cost.h"
+#include "core/framework.h"
 #include "core/lower/summing.h"
 
 /* Calls are merged into one op of the program: their number and, in the end, their mean size. */
@@ -100,6 +101,16 @@ double sum_again(const struct sum *u, uint32_t op, double forward_s)
                : 0;
 }
 
+/* The op's part of each pass, as the host issues it. */
+static void add_passes(struct sum *u, uint32_t op, const struct op_cost *cost)
+{
+    bool again = u->l->shape.unit[op] > 0;
+    cost_pass_forward(&u->forward, cost->forward_s, cost->forward_host_s);
+    cost_pass_backward(&u->backward, cost->backward_s, cost->backward_host_s);
+    cost_pass_forward(&u->again, sum_again(u, op, cost->forward_s),
+                      again ? cost->forward_host_s : 0);
+}
+
 /* An op's seconds and bytes. A backward in two halves: the gradients of the weights are one of the
  * two products of equal size that a backward consists of; an embedding has only those. */
 static void add_op(struct sum *u, uint32_t op)
@@ -110,10 +121,8 @@ static void add_op(struct sum *u, uint32_t op)
     struct op_cost cost =
         cost_op(u->l->model, u->type, op, p->microbatch_size, p->optimizer, &u->split);
     struct lowering_cost *c = &u->c;
-    c->forward_s += cost.forward_s;
-    c->backward_s += cost.backward_s;
+    add_passes(u, op, &cost);
     c->update_s += cost.update_s;
-    c->recompute_s += sum_again(u, op, cost.forward_s);
     if (o->sparse) /* an embedding: nothing comes before it */
         c->weight_s += cost.backward_s;
     else if (o->parameter_bytes + o->shared_bytes > 0)
@@ -131,12 +140,22 @@ void sum_mean(struct lowering_calls *calls)
         calls->bytes /= calls->count, calls->reduced_bytes /= calls->count;
 }
 
+/* What an iteration takes beside its passes is the last thing that a rank does, once. */
+static double step_s(const struct sum *u)
+{
+    const struct framework *f = u->split.framework;
+    return f ? f->step_s / plan_chunks(u->l->plan) : 0;
+}
+
 /* What follows once all ops have been added up. */
 static enum status finish(struct sum *u)
 {
     struct lowering_cost *c = &u->c;
     c->slowdown = u->type->slowdown;
-    c->backward_s += c->recompute_s;
+    c->forward_s = u->forward.pass_s;
+    c->recompute_s = u->again.pass_s;
+    c->backward_s = u->backward.pass_s + c->recompute_s;
+    c->weight_s *= cost_pass_stretch(&u->backward);
     c->input_s = c->backward_s - c->weight_s;
     sum_mean(&c->forward_sum);
     sum_mean(&c->backward_sum);
@@ -146,7 +165,9 @@ static enum status finish(struct sum *u)
     sum_mean(&c->backward_experts);
     PASS(sum_make_buckets(u));
     sum_mean_context(&c->context);
-    return sum_finish_memory(u);
+    PASS(sum_finish_memory(u));
+    c->update_s += step_s(u);
+    return STATUS_OK;
 }
 
 /* Devices of one type cost the same: one entry per stage and type. */

@@ -179,6 +179,9 @@ static void add_seconds(struct sum *u, const struct cutting *how)
 {
     struct lowering_cost *c = &u->c;
     size_t high = u->s->ops;
+    /* parts take their shares of a pass, of the time that the device waits for the host as well */
+    double forward = cost_pass_stretch(&u->forward), backward = cost_pass_stretch(&u->backward);
+    double stretch = cost_pass_stretch(&u->again);
     double again_s = 0; /* of the unit, up to the op that was come to last, */
     struct lowering_exchange again = {0};
     for (size_t b = 0; b < c->buckets; high = c->bucket[b++].gradients.low)
@@ -191,11 +194,11 @@ static void add_seconds(struct sum *u, const struct cutting *how)
         struct op_cost cost =
             cost_op(u->l->model, u->type, u->s->op[k], u->l->plan->microbatch_size,
                     u->l->plan->optimizer, &u->split);
-        at->seconds += cost.backward_s;
-        at->forward_s += cost.forward_s;
-        at->seconds += unit_at(u, k) > 0 ? 0 : sum_again(u, u->s->op[k], 0);
+        at->seconds += backward * cost.backward_s;
+        at->forward_s += forward * cost.forward_s;
+        at->seconds += unit_at(u, k) > 0 ? 0 : stretch * sum_again(u, u->s->op[k], 0);
         bool made_again = unit_at(u, k) > 0 && !at->gradients.again;
-        again_s += made_again ? cost.forward_s : 0;
+        again_s += made_again ? stretch * cost.forward_s : 0;
         sum_add_context(u, u->s->op[k], &cost, made_again ? &again : NULL, &at->context);
         sum_add_products(u, u->s->op[k], &cost, made_again, &at->context);
         if (k + 1 == u->s->ops || unit_at(u, k + 1) != unit_at(u, k)) {

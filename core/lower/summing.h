@@ -17,6 +17,7 @@ struct sum {
     int64_t tied_bytes;    /* weights that ops borrow within the stage */
     int64_t context_bytes; /* what one op exchanges, at most: of the whole sequence */
     int64_t experts_bytes; /* what one op's rows take that go to experts elsewhere, at most */
+    struct cost_pass forward, backward, again; /* of all ops, of those that are made again */
     struct lowering_cost c;
 };
 

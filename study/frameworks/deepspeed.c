@@ -108,7 +108,7 @@ static void write_json(const struct setup *s, const char *title, FILE *out)
     nested_end(&n);
 }
 
-const struct framework framework_deepspeed = {
+const struct dialect dialect_deepspeed = {
     .name = "deepspeed",
     .summary = "DeepSpeed: its JSON, which does not say the model",
     .title = "DeepSpeed",

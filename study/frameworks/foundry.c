@@ -77,7 +77,7 @@ static enum status after(struct setup *s)
     return read_sharding(s);
 }
 
-const struct framework framework_foundry = {
+const struct dialect dialect_foundry = {
     .name = "foundry",
     .summary = "LLM Foundry: a YAML file of training",
     .title = "LLM Foundry",

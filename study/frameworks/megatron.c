@@ -360,7 +360,7 @@ static void write_script(const struct setup *s, const char *title, FILE *out)
           out);
 }
 
-const struct framework framework_megatron = {
+const struct dialect dialect_megatron = {
     .name = "megatron",
     .summary = "Megatron-LM: a shell script; imported from YAML of Bridge and NeMo 2 as well",
     .title = "Megatron-LM",

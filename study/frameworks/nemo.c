@@ -190,7 +190,7 @@ static void write_yaml(const struct setup *s, const char *title, FILE *out)
     nested_end(&n);
 }
 
-const struct framework framework_nemo = {
+const struct dialect dialect_nemo = {
     .name = "nemo",
     .summary = "NeMo 1: a YAML file of training",
     .title = "NeMo 1",

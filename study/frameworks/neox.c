@@ -99,7 +99,7 @@ static enum status after(struct setup *s)
     return STATUS_OK;
 }
 
-const struct framework framework_neox = {
+const struct dialect dialect_neox = {
     .name = "neox",
     .summary = "GPT-NeoX: YAML of one or more files",
     .title = "GPT-NeoX",

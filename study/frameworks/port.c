@@ -39,7 +39,7 @@ static enum status describe(const char *model, struct setup *s)
 }
 
 /* The framework's own reason, with its name before it; other failures pass. */
-static enum status cannot(const struct framework *f, enum status st)
+static enum status cannot(const struct dialect *f, enum status st)
 {
     char why[1024];
     if (st != STATUS_UNSUPPORTED)
@@ -58,10 +58,10 @@ enum status port_export(const struct arguments *a, const char *plan, FILE *notes
     struct json_document d = {0};
     struct file_out f = {0};
     char *model = NULL, *platform = NULL, title[256];
-    const struct framework *to = NULL;
+    const struct dialect *to = NULL;
     if (!a->to)
         return error_set(STATUS_USAGE, "plan export needs --to NAME");
-    TRY(text_find("framework", a->to, frameworks, frameworks_n, &to));
+    TRY(text_find("framework", a->to, dialects, dialects_n, &to));
     TRY(load_plan_names(plan, NULL, &d, &model, &platform));
     TRY(load_plan_only(plan, &l));
     TRY(topology_find_nodes(&l.topology));
@@ -163,7 +163,7 @@ static enum status find_platform(const struct arguments *a, struct setup *s, cha
 }
 
 /* Of the plan that was made, not of the file. */
-static void print_summary(const struct setup *s, const struct framework *from, const struct plan *p,
+static void print_summary(const struct setup *s, const struct dialect *from, const struct plan *p,
                           const struct model *m, FILE *out)
 {
     const struct plan_stage *stage = &p->stage[0];
@@ -213,9 +213,9 @@ enum status port_import(const struct arguments *a, const char *const *file, size
     struct topology t = {0};
     struct plan p = {0};
     char *model = NULL, *platform = NULL, *path = NULL;
-    const struct framework *from = NULL;
+    const struct dialect *from = NULL;
     TRY(keys_read(file, files, a->sets.item, a->sets.n, &k));
-    TRY(framework_recognise(&k, &from));
+    TRY(dialect_recognise(&k, &from));
     TRY(setup_read(&s, from->row, from->rows));
     TRY(from->after(&s));
     TRY(settle(a, &s));

@@ -13,30 +13,30 @@
 /* Larger numbers than any degree, batch or size that a plan can have. */
 static const int64_t most = INT64_C(1) << 32;
 
-#define FRAMEWORK(name) &framework_##name,
-const struct framework *const frameworks[] = {
+#define DIALECT(name) &dialect_##name,
+const struct dialect *const dialects[] = {
 #include "study/frameworks/frameworks.def"
 };
-#undef FRAMEWORK
-const size_t frameworks_n = sizeof frameworks / sizeof *frameworks;
+#undef DIALECT
+const size_t dialects_n = sizeof dialects / sizeof *dialects;
 
-enum status framework_recognise(const struct keys *k, const struct framework **out)
+enum status dialect_recognise(const struct keys *k, const struct dialect **out)
 {
     char known[TEXT_LIST];
-    for (size_t i = 0; i < frameworks_n; i++)
-        if ((*out = frameworks[i])->recognises(k))
+    for (size_t i = 0; i < dialects_n; i++)
+        if ((*out = dialects[i])->recognises(k))
             return STATUS_OK;
     return error_set(STATUS_UNSUPPORTED,
                      "%s: no arguments of a framework in it that is known here; there are %s",
-                     k->path, text_list(frameworks, frameworks_n, known));
+                     k->path, text_list(dialects, dialects_n, known));
 }
 
 /* Frameworks that are only imported are left out. */
-const char *framework_name(size_t i)
+const char *dialect_name(size_t i)
 {
-    for (size_t k = 0; k < frameworks_n; k++)
-        if (frameworks[k]->write && i-- == 0)
-            return frameworks[k]->name;
+    for (size_t k = 0; k < dialects_n; k++)
+        if (dialects[k]->write && i-- == 0)
+            return dialects[k]->name;
     return NULL;
 }
 

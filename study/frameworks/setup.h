@@ -5,7 +5,7 @@
  *     plan -> setup -> rows of a framework -> file                      setup_of_plan
  *
  * A framework's names are a table of rows, which reads and writes; what no single row can say, its
- * file does. Frameworks are files study/frameworks/NAME.c that define framework_NAME, and lines of
+ * file does. Frameworks are files study/frameworks/NAME.c that define dialect_NAME, and lines of
  * frameworks.def. */
 #ifndef STUDY_FRAMEWORKS_SETUP_H
 #define STUDY_FRAMEWORKS_SETUP_H
@@ -142,9 +142,9 @@ enum status setup_add_note(struct setup *s, enum setup_note_kind kind, const cha
 /* Lines on `out`: what was assumed, what a plan cannot say, and keys that were not used, in groups. */
 void setup_print_notes(const struct setup *s, FILE *out);
 
-/* ---- frameworks */
+/* ---- frameworks, whose arguments are dialects of one language (core/framework.h: what they do) */
 
-struct framework {
+struct dialect {
     const char *name, *summary;
     const char *title; /* in messages: "Megatron-LM" */
     const struct setup_row *row;
@@ -159,15 +159,14 @@ struct framework {
     void (*write)(const struct setup *s, const char *title, FILE *out);
 };
 
-#define FRAMEWORK(name) extern const struct framework framework_##name;
+#define DIALECT(name) extern const struct dialect dialect_##name;
 #include "study/frameworks/frameworks.def"
-#undef FRAMEWORK
-extern const struct framework *const frameworks[]; /* [frameworks_n] */
-extern const size_t frameworks_n;
+#undef DIALECT
+extern const struct dialect *const dialects[]; /* [dialects_n] */
+extern const size_t dialects_n;
 /* The framework whose keys these are. STATUS_UNSUPPORTED: none, with the names of all. */
-enum status framework_recognise(const struct keys *k, const struct framework **out) MUST_CHECK;
-const char *
-framework_name(size_t i); /* of those that plans are exported to; NULL behind the last */
+enum status dialect_recognise(const struct keys *k, const struct dialect **out) MUST_CHECK;
+const char *dialect_name(size_t i); /* of those that plans are exported to; NULL behind the last */
 
 /* ---- between setups and plans */
 

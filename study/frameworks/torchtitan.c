@@ -360,7 +360,7 @@ static void write_toml(const struct setup *s, const char *title, FILE *out)
     nested_end(&n);
 }
 
-const struct framework framework_torchtitan = {
+const struct dialect dialect_torchtitan = {
     .name = "torchtitan",
     .summary = "torchtitan: TOML; imported from its registries in Python as well",
     .title = "torchtitan",

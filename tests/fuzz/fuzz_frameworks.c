@@ -12,8 +12,8 @@ static enum status follow(struct keys *k)
 {
     struct setup s = {.keys = k};
     struct architecture a;
-    const struct framework *f;
-    PASS(framework_recognise(k, &f));
+    const struct dialect *f;
+    PASS(dialect_recognise(k, &f));
     PASS(setup_read(&s, f->row, f->rows));
     PASS(f->after(&s));
     PASS(setup_settle(&s, 0));
