@@ -19,9 +19,8 @@ static double last_slope(const struct fabric_curve *c)
     size_t last = c->n - 1, from = last;
     while (from > 0 && c->bytes[from] * 2 > c->bytes[last])
         from--;
-    double slope = from < last ? (c->seconds[last] - c->seconds[from]) /
-                                     (c->bytes[last] - c->bytes[from])
-                               : 0;
+    double slope =
+        from < last ? (c->seconds[last] - c->seconds[from]) / (c->bytes[last] - c->bytes[from]) : 0;
     return slope > 0 ? slope : c->seconds[last] / c->bytes[last];
 }
 
@@ -72,16 +71,15 @@ bool fabric_seconds(const struct device_type *type, enum fabric_kind kind, uint3
         if (c->members <= members &&
             (!low || c->members > low->members || (c->members == low->members && *c->tier != '*')))
             low = c;
-        if (c->members >= members &&
-            (!high || c->members < high->members || (c->members == high->members && *c->tier != '*')))
+        if (c->members >= members && (!high || c->members < high->members ||
+                                      (c->members == high->members && *c->tier != '*')))
             high = c;
     }
     if (!low || !high)
         return false;
-    double at = low->members == high->members
-                    ? 0
-                    : log((double)members / low->members) /
-                          log((double)high->members / low->members);
+    double at = low->members == high->members ? 0
+                                              : log((double)members / low->members) /
+                                                    log((double)high->members / low->members);
     double a = fabric_curve_seconds(low, bytes), b = fabric_curve_seconds(high, bytes);
     *seconds = a * pow(b / a, at);
     *latency_s = fmin(*seconds, least(low) * pow(least(high) / least(low), at));

@@ -54,7 +54,7 @@ struct fabric_model {
     double exponent;   /* and how fast larger ones get more */
     double nic;        /* share of the bandwidth between nodes */
     double hop_s;      /* from node to node */
-    double reduce;     /* what a switch sums of an all-reduce's buffer, over the links' bandwidth; 0: it
+    double reduce; /* what a switch sums of an all-reduce's buffer, over the links' bandwidth; 0: it
                         * cannot */
 };
 

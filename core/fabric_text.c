@@ -29,8 +29,8 @@ static enum status parse_name(const char *id, struct fabric_curve *c)
 {
     size_t n = strcspn(id, ":"), kind = 0;
     const char *at = id + n;
-    while (kind < FABRIC_KINDS && (strlen(fabric_kind_name[kind]) != n ||
-                                   memcmp(fabric_kind_name[kind], id, n) != 0))
+    while (kind < FABRIC_KINDS &&
+           (strlen(fabric_kind_name[kind]) != n || memcmp(fabric_kind_name[kind], id, n) != 0))
         kind++;
     c->kind = (enum fabric_kind)kind;
     bool good = kind < FABRIC_KINDS && *at == ':';

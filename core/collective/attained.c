@@ -114,9 +114,8 @@ void collective_stretch(const struct collective_group *g, const uint32_t *node,
     for (size_t k = 0; k < s->phases; k++)
         latency_s += s->phase[k].latency_s;
     for (size_t k = 0; k < s->phases; k++)
-        s->phase[k].latency_s =
-            latency_s > 0 ? a->latency_s * (s->phase[k].latency_s / latency_s)
-                          : a->latency_s / (double)s->phases;
+        s->phase[k].latency_s = latency_s > 0 ? a->latency_s * (s->phase[k].latency_s / latency_s)
+                                              : a->latency_s / (double)s->phases;
     for (size_t f = 0; f < s->flows; f++)
         s->flow[f].bytes *= is_inside(g, node, &s->flow[f]) ? a->inside : a->across;
 }

@@ -131,8 +131,8 @@ static enum status read_curve(const struct platform_text *p, const_sg_host_t hos
     const char *text = platform_property(p, host, property);
     if (!text)
         return STATUS_OK;
-    enum status st = fabric_curve_parse(property + sizeof curve_prefix - 1, text,
-                                        &type->curve[type->curves]);
+    enum status st =
+        fabric_curve_parse(property + sizeof curve_prefix - 1, text, &type->curve[type->curves]);
     type->curves += st == STATUS_OK;
     return st == STATUS_OK ? st : in_property(p, host, property, st);
 }
