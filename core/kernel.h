@@ -14,8 +14,10 @@
 #define CORE_KERNEL_H
 
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "core/data_type.h"
+#include "core/error.h"
 
 struct device_type;
 
@@ -54,6 +56,12 @@ bool kernels_known(const struct device_kernels *k);
  * `flops` is the best product of 16 bits, of the other types a usual share of their peaks is attained;
  * attention by whether the device has fp8 (Hopper and later) or not. */
 struct device_kernels kernels_derive(const struct device_type *type);
+/* What such a line of words says, "bf16=792Tf memory=0.88", instead of what *k has (kernel_text.c).
+ * STATUS_INVALID or STATUS_PARSE, and *k as it was: an unknown word, no value within bounds, or shares
+ * that are neither said nor there. */
+enum status kernels_read(const char *text, struct device_kernels *k) MUST_CHECK;
+/* The same words of everything, for kernels_read(). */
+void kernels_put(const struct device_kernels *k, FILE *to);
 /* Seconds of a kernel on a device whose kernels are known; increasing in every size. About 10 ns. */
 double kernel_seconds(const struct device_type *type, const struct kernel *kernel);
 /* Bytes that a product of these operands moves at least. */

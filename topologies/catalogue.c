@@ -4,11 +4,16 @@
 /* Sources, by column ([...] as in docs/platforms.md):
  *   peak    data sheets: matrix products with 32-bit sums, without sparsity: fp32, tf32, 16 bits,
  *           fp8. HGX B200 and GB200 NVL72: the sheet's system figures by GPU, half of those with
- *           sparsity. V100's 16 bits are fp16
+ *           sparsity; HGX B300 and GB300 NVL72 likewise. 16 bits of V100 and MI100 are fp16 (MI100: half
+ *           of it in bf16); fp32 of MI: its matrix cores'. MI250: one of its two dies, which is what
+ *           frameworks see as a device
  *   flops   [MAMF] A100 267.9, H100 (and H800) 792.1, and in its edition of 2026 B200 1745, GB200 1822, GH200
  *           828.6, MI300X 668.4; [Markidis] V100 83, V100-FP32 12. No measurement of a kind for the
  *           others: H200 has the H100's chip; for RTX 3090 and 4090 the H100's 80 % of the peak is
- *           assumed; CPU as in the platform laptop
+ *           assumed, as for H100-PCIE, A40, L4, T4 and MI; [MAMF] A100-PCIE 252.9, B300 1769; GB300:
+ *           GB200's 1822 and 18 % more, set from published training runs (Megatron Bridge), not by a product; P100 and P4
+ *           V100's 0.89 of fp32; H100-HBM2E is an H100 at 500 W instead of 700: (500 / 700)^0.62 = 0.81
+ *           of its speed (docs/kernels.md). CPU as in the platform laptop
  *   memory  data sheets; V100, A100, H100, GH200 and RTX in GiB, the others in the sheet's own GB
  *   nvlink  [NCCL-bw] links x GB/s: V100 6 x 20, A100 12 x 20, H100 and H200 18 x 20.6, B200 and
  *           GB200 18 x 40.1 (nominal 150, 300, 450, 450, 900). GH200: nominal 3 x 150 GB/s to the
@@ -27,7 +32,9 @@
  *           2 x 6 x DDR4-2666 for 16; DGX-1 2 x 4 x DDR4-2400 for 8; DGX A100 2 x 8 x DDR4-3200;
  *           DGX H100, H200 (and H800) 2 x 8 x DDR5-4800; DGX B200 2 x 8 x DDR5-5600; servers of 8
  *           MI300X 2 x 12 x DDR5-4800; Grace: 512 GB/s of LPDDR5X, for one and for two; RTX: two
- *           channels of DDR4-3200 and DDR5-5600, assumed */
+ *           channels of DDR4-3200 and DDR5-5600, assumed; the rows behind V100-FP32 as their kin
+ *   kernels [MAMF] in fp8; fp32: the fastest products of the measured sets of kernels that NeuSight
+ *           (ASPLOS 2025) published, MI set by hand; flash as docs/kernels.md says for Blackwell */
 enum { GIB_SHIFT = 30 };
 
 /* Nominal FLOP/s in units of 1e12; 0: the device has no such products. */
@@ -36,31 +43,63 @@ enum { GIB_SHIFT = 30 };
         0, (fp32)*1e12, (tf32)*1e12, (half)*1e12, (half)*1e12, (fp8)*1e12                          \
     }
 
+/* Ada's tensor cores do attention as Ampere's do (assumed). */
+#define ADA "flash1=0.47 flash2=0.79 flash3=0.79"
+
 const struct gpu gpus[] = {
     {"V100", "V100-SXM3-32GB", PEAKS(15.7, 0, 125, 0), 83e12, INT64_C(32) << GIB_SHIFT, 900e9,
-     120e9, 12.5e9, 12e9, 0, 16e9},
+     120e9, 12.5e9, 12e9, 0, 16e9, "fp32=14Tf"},
     {"A100", "A100-SXM4-80GB", PEAKS(19.5, 156, 312, 0), 268e12, INT64_C(80) << GIB_SHIFT, 2039e9,
-     240e9, 25e9, 24e9, 0, 51.2e9},
+     240e9, 25e9, 24e9, 0, 51.2e9, "bf16=271Tf fp32=18.8Tf"},
     {"H100", "H100-SXM5-80GB", PEAKS(67, 494.5, 989, 1979), 792e12, INT64_C(80) << GIB_SHIFT,
-     3350e9, 370.8e9, 50e9, 48e9, 0, 76.8e9},
+     3350e9, 370.8e9, 50e9, 48e9, 0, 76.8e9, "bf16=794Tf fp8=1402Tf fp32=54Tf"},
     {"H800", "H800-SXM5-80GB", PEAKS(67, 494.5, 989, 1979), 792e12, INT64_C(80) << GIB_SHIFT,
-     3350e9, 160e9, 50e9, 48e9, 0, 76.8e9},
+     3350e9, 160e9, 50e9, 48e9, 0, 76.8e9, "bf16=794Tf fp8=1402Tf fp32=54Tf"},
     {"H200", "H200-SXM5-141GB", PEAKS(67, 494.5, 989, 1979), 792e12, INT64_C(141000000000), 4800e9,
-     370.8e9, 50e9, 48e9, 0, 76.8e9},
+     370.8e9, 50e9, 48e9, 0, 76.8e9, "bf16=794Tf fp8=1453Tf fp32=54Tf"},
     {"B200", "B200-SXM6-180GB", PEAKS(75, 1125, 2250, 4500), 1745e12, INT64_C(180000000000), 7700e9,
-     721.8e9, 50e9, 48e9, 0, 89.6e9},
+     721.8e9, 50e9, 48e9, 0, 89.6e9, "fp8=3432Tf flash2=0.43 flash3=0.43"},
     {"GB200", "GB200-186GB", PEAKS(80, 1250, 2500, 5000), 1822e12, INT64_C(186000000000), 8000e9,
-     721.8e9, 50e9, 48e9, 225e9, 256e9},
+     721.8e9, 50e9, 48e9, 225e9, 256e9, "fp8=3615Tf flash2=0.43 flash3=0.43"},
     {"GH200", "GH200-96GB", PEAKS(67, 494.5, 989, 1979), 828.6e12, INT64_C(96) << GIB_SHIFT, 4000e9,
-     450e9, 25e9, 48e9, 450e9, 512e9},
+     450e9, 25e9, 48e9, 450e9, 512e9, "fp8=1402Tf fp32=54Tf"},
     {"MI300X", "MI300X-192GB", PEAKS(163.4, 653.7, 1307, 2614), 668.4e12, INT64_C(192000000000),
-     5300e9, 448e9, 50e9, 48e9, 0, 115.2e9},
+     5300e9, 448e9, 50e9, 48e9, 0, 115.2e9, NULL},
     {"RTX3090", "RTX-3090-24GB", PEAKS(35.6, 35.6, 71, 0), 57e12, INT64_C(24) << GIB_SHIFT, 936e9,
-     24e9, 3.125e9, 24e9, 0, 51.2e9},
+     24e9, 3.125e9, 24e9, 0, 51.2e9, NULL},
     {"RTX4090", "RTX-4090-24GB", PEAKS(82.6, 82.6, 165.2, 330.3), 132e12, INT64_C(24) << GIB_SHIFT,
-     1008e9, 24e9, 3.125e9, 24e9, 0, 89.6e9},
+     1008e9, 24e9, 3.125e9, 24e9, 0, 89.6e9, ADA},
     {"V100-FP32", "V100-SXM2-16GB", PEAKS(15.7, 0, 0, 0), 12e12, INT64_C(16) << GIB_SHIFT, 900e9,
-     120e9, 12.5e9, 12e9, 0, 19.2e9},
+     120e9, 12.5e9, 12e9, 0, 19.2e9, "fp32=14Tf"},
+    {"A100-40", "A100-SXM4-40GB", PEAKS(19.5, 156, 312, 0), 268e12, INT64_C(40) << GIB_SHIFT,
+     1555e9, 240e9, 25e9, 24e9, 0, 51.2e9, "bf16=271Tf fp32=18.8Tf"},
+    {"A100-PCIE", "A100-PCIE-80GB", PEAKS(19.5, 156, 312, 0), 252.9e12, INT64_C(80) << GIB_SHIFT,
+     1935e9, 24e9, 25e9, 24e9, 0, 51.2e9, "fp32=18.8Tf"},
+    {"H100-HBM2E", "H100-SXM5-96GB-500W", PEAKS(67, 494.5, 989, 1979), 643e12,
+     INT64_C(96) << GIB_SHIFT, 2400e9, 370.8e9, 50e9, 48e9, 0, 76.8e9,
+     "bf16=644Tf fp8=1138Tf fp32=43.8Tf flash1=0.187 flash2=0.317 flash3=0.398"},
+    {"H100-PCIE", "H100-PCIE-80GB", PEAKS(51, 378, 756, 1513), 605e12, INT64_C(80) << GIB_SHIFT,
+     2000e9, 48e9, 50e9, 48e9, 0, 76.8e9, NULL},
+    {"B300", "B300-SXM6-270GB", PEAKS(75, 1125, 2250, 4500), 1769e12, INT64_C(270000000000), 7700e9,
+     721.8e9, 100e9, 48e9, 0, 89.6e9, "fp8=3432Tf flash2=0.43 flash3=0.43"},
+    {"GB300", "GB300-279GB", PEAKS(80, 1250, 2500, 5000), 2150e12, INT64_C(279000000000), 8000e9,
+     721.8e9, 100e9, 48e9, 225e9, 256e9, "fp8=4270Tf flash2=0.43 flash3=0.43"},
+    {"L4", "L4-24GB", PEAKS(30.3, 60.5, 121, 242.5), 97e12, INT64_C(24) << GIB_SHIFT, 300e9, 24e9,
+     3.125e9, 24e9, 0, 51.2e9, "fp32=12.4Tf " ADA},
+    {"T4", "T4-16GB", PEAKS(8.1, 0, 65, 0), 52e12, INT64_C(16) << GIB_SHIFT, 320e9, 12e9, 3.125e9,
+     12e9, 0, 19.2e9, "fp32=6.4Tf"},
+    {"P100", "P100-SXM2-16GB", PEAKS(10.6, 0, 0, 0), 9.5e12, INT64_C(16) << GIB_SHIFT, 732e9, 80e9,
+     12.5e9, 12e9, 0, 19.2e9, NULL},
+    {"P4", "P4-8GB", PEAKS(5.5, 0, 0, 0), 4.9e12, INT64_C(8) << GIB_SHIFT, 192e9, 12e9, 3.125e9,
+     12e9, 0, 19.2e9, NULL},
+    {"A40", "A40-48GB", PEAKS(37.4, 74.8, 149.7, 0), 120e12, INT64_C(48) << GIB_SHIFT, 696e9, 24e9,
+     25e9, 24e9, 0, 51.2e9, NULL},
+    {"MI100", "MI100-32GB", PEAKS(46.1, 0, 184.6, 0), 148e12, INT64_C(32) << GIB_SHIFT, 1228.8e9,
+     24e9, 25e9, 24e9, 0, 51.2e9, "fp32=34Tf"},
+    {"MI210", "MI210-64GB", PEAKS(45.3, 0, 181, 0), 145e12, INT64_C(64) << GIB_SHIFT, 1638.4e9,
+     24e9, 25e9, 24e9, 0, 51.2e9, "fp32=34Tf"},
+    {"MI250", "MI250-64GB", PEAKS(45.3, 0, 181, 0), 145e12, INT64_C(64) << GIB_SHIFT, 1638.4e9,
+     50e9, 25e9, 24e9, 0, 51.2e9, "fp32=34Tf"},
     {"CPU",
      "core",
      {[DATA_fp32] = 67e9},
@@ -71,7 +110,9 @@ const struct gpu gpus[] = {
      3.125e9,
      12e9,
      0,
-     12.8e9},
+     12.8e9,
+     NULL},
 };
+#undef ADA
 #undef PEAKS
 const size_t gpus_n = sizeof gpus / sizeof *gpus;

@@ -20,6 +20,9 @@ struct gpu {
     double pcie_Bps;        /* attained */
     double host_Bps;        /* to its host's memory; 0: as PCIe */
     double host_memory_Bps; /* nominal, of the vendor's server, shared by its GPUs */
+    const char
+        *kernels; /* what is known of them beyond the rule of data sheets, as kernels_read() takes
+                          * it; NULL: nothing */
 };
 
 extern const struct gpu gpus[];

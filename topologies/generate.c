@@ -245,6 +245,8 @@ void put_gpu_properties(FILE *to, const struct gpu *gpu)
         if (gpu->peak[k] > 0 && k != DATA_fp16)
             fprintf(to, "    <prop id=\"%s\" value=\"%.12gf\"/>\n", data_type_peaks[k],
                     gpu->peak[k]);
+    if (gpu->kernels)
+        fprintf(to, "    <prop id=\"kernels\" value=\"%s\"/>\n", gpu->kernels);
 }
 
 void put_cable(FILE *to, const struct cable *c, const char *id_format, ...)

@@ -88,6 +88,11 @@ static void put_device(FILE *f, const struct topology *t, uint32_t i)
         if (type->peak[k] > 0 && k != DATA_fp16)
             fprintf(f, "      <prop id=\"%s\" value=\"%.9gf\"/>\n", data_type_peaks[k],
                     type->peak[k]);
+    if (kernels_known(&type->kernels)) {
+        fputs("      <prop id=\"kernels\" value=\"", f);
+        kernels_put(&type->kernels, f);
+        fputs("\"/>\n", f);
+    }
     if (type->host_Bps > 0)
         fprintf(f, "      <prop id=\"host_bandwidth\" value=\"%.9gBps\"/>\n", type->host_Bps);
     if (type->host_memory_Bps > 0)

@@ -1,6 +1,7 @@
 /* Device types from the properties of hosts (docs/topology.md): type, memory, memory_bandwidth,
  * launch_overhead,
- * slowdown, framework_memory, collectives, rate:KIND and curve:KIND:MEMBERSxPER_NODE. Devices of one type must agree in all of them. */
+ * slowdown, framework_memory, kernels, collectives, rate:KIND and curve:KIND:MEMBERSxPER_NODE. Devices of
+ * one type must agree in all of them. */
 #include "sim/simgrid/types.h"
 
 #include <float.h>
@@ -230,6 +231,16 @@ static enum status read_bare(const struct platform_text *p, const_sg_host_t host
     return STATUS_OK;
 }
 
+/* What data sheets let one guess, then what the host says. */
+static enum status read_kernels(const struct platform_text *p, const_sg_host_t host,
+                                struct device_type *type)
+{
+    const char *text = platform_property(p, host, "kernels");
+    type->kernels = kernels_derive(type);
+    enum status st = text ? kernels_read(text, &type->kernels) : STATUS_OK;
+    return st == STATUS_OK ? st : in_property(p, host, "kernels", st);
+}
+
 /* All properties of a host as a device type; a host without a "type" is called by its speed. */
 static enum status read_type(const struct platform_text *p, const_sg_host_t host,
                              const struct found_properties *found, struct device_type *type)
@@ -260,6 +271,7 @@ static enum status read_type(const struct platform_text *p, const_sg_host_t host
     PASS(read_quantity(p, host, "message_bandwidth", UNIT_RATE, DBL_MIN, &type->message_Bps));
     for (size_t k = 1; k < DATA_TYPES; k++)
         PASS(read_quantity(p, host, data_type_peaks[k], UNIT_FLOPS, 0, &type->peak[k]));
+    PASS(read_kernels(p, host, type));
     PASS(read_quantity(p, host, "host_bandwidth", UNIT_RATE, DBL_MIN, &type->host_Bps));
     PASS(read_quantity(p, host, "host_memory_bandwidth", UNIT_RATE, DBL_MIN,
                        &type->host_memory_Bps));
@@ -302,6 +314,8 @@ static const char *difference(const struct device_type *a, const struct device_t
         return "message_bandwidth";
     if (!same_numbers(a->peak, b->peak, DATA_TYPES))
         return "peak";
+    if (memcmp(&a->kernels, &b->kernels, sizeof a->kernels) != 0)
+        return "kernels";
     if (!same_numbers(&a->host_Bps, &b->host_Bps, 1))
         return "host_bandwidth";
     if (!same_numbers(&a->host_memory_Bps, &b->host_memory_Bps, 1))
