@@ -102,6 +102,27 @@ struct fabric_model fabric_derive(const struct device_type *type)
                                  .reduce = hopper ? 0.7 : 0};
 }
 
+double fabric_model_seconds(const struct fabric_model *m, enum fabric_kind kind,
+                            const struct fabric_where *where, double bytes)
+{
+    double n = where->members, nodes = n / where->per_node, inside = where->link_Bps * m->share,
+           out = where->nic_Bps * m->nic;
+    bool sums = kind == FABRIC_ALLREDUCE, sends = kind == FABRIC_SEND;
+    double passes = sends || kind == FABRIC_BROADCAST ? 1 : (sums ? 2 : 1) * (n - 1) / n;
+    if (where->members == where->per_node) {
+        double lost = m->half_bytes > 0 ? 1 + pow(m->half_bytes / bytes, m->exponent) : 1;
+        double busy = passes / inside;
+        if (sums && where->switched && n > 2 && m->reduce > 0)
+            busy = fmin(busy, 1 / (m->reduce * where->link_Bps));
+        return (sends ? 0.5 : 1) * m->start_s + bytes * lost * busy;
+    }
+    if (sends)
+        return m->start_s / 2 + bytes / out;
+    double hops = sums ? 8 * log2(nodes) : kind == FABRIC_ALLTOALL ? nodes - 1 : n - 1;
+    return 1.5 * m->start_s + m->hop_s * hops +
+           bytes * passes / fmin(inside, where->per_node * out);
+}
+
 void fabric_curve_free(struct fabric_curve *c)
 {
     free(c->tier);

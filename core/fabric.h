@@ -72,6 +72,16 @@ bool fabric_seconds(const struct device_type *type, enum fabric_kind kind, uint3
  * (docs/collectives.md); sums in the switch from Hopper on. Nothing for types without a 16-bit peak. */
 struct fabric_model fabric_derive(const struct device_type *type);
 
+/* The model's closed form on nodes of equal links and as many ways out as members: what a collective alone
+ * takes on a generated platform. `switched`: may an all-reduce be summed in the switch? */
+struct fabric_where {
+    uint32_t members, per_node;
+    double link_Bps, nic_Bps; /* of a member: inside its node, and out of it */
+    bool switched;
+};
+double fabric_model_seconds(const struct fabric_model *m, enum fabric_kind kind,
+                            const struct fabric_where *where, double bytes);
+
 /* ---- as properties of a platform
 
  * A curve is <prop id="curve:all-reduce:8x8" value="1MiB@30us 4MiB@52us"/>, kind, members x members of

@@ -53,7 +53,7 @@ struct device_type {
     double host_memory_Bps;     /* what updates there get of that memory; 0: not known */
     struct fabric_model fabric; /* what collectives attain, share 0: not known; */
     size_t curves;
-    struct fabric_curve *curve; /* [curves] and measured */
+    struct fabric_curve *curve;    /* [curves] and measured */
     struct device_kernels kernels; /* where a framework says which an op launches */
 };
 
