@@ -29,13 +29,15 @@ struct op_cost {
     bool extrapolated;                      /* a measured table was used outside its range */
 };
 
-/* What partitioners add up per op of both passes: the device's time, or the host's where that is
- * longer; at least its part of what the passes of a stage take (cost_pass_forward()). */
-static inline double op_cost_seconds(const struct op_cost *c)
+/* What partitioners add up per op: the device's time, or the host's where that is longer; at least the
+ * op's part of what the passes of a stage take (cost_pass_forward()). */
+static inline double op_cost_forward(const struct op_cost *c)
 {
-    double forward_s = c->forward_s > c->forward_host_s ? c->forward_s : c->forward_host_s;
-    double backward_s = c->backward_s > c->backward_host_s ? c->backward_s : c->backward_host_s;
-    return forward_s + backward_s;
+    return c->forward_s > c->forward_host_s ? c->forward_s : c->forward_host_s;
+}
+static inline double op_cost_backward(const struct op_cost *c)
+{
+    return c->backward_s > c->backward_host_s ? c->backward_s : c->backward_host_s;
 }
 
 /* How an op is spread over the ranks of a stage and issued; {1, 1, false} for not at all. */

@@ -151,6 +151,11 @@ void topology_free(struct topology *t)
     route_graph_free(&t->graph);
     route_table_free(&t->table);
     topology_map_free(&t->between);
+    for (size_t i = 0; t->type && i < t->types; i++) {
+        for (size_t k = 0; k < t->type[i].curves; k++)
+            fabric_curve_free(&t->type[i].curve[k]);
+        free(t->type[i].curve);
+    }
     json_rows_free(rows, t);
     *t = (struct topology){0};
 }

@@ -53,7 +53,7 @@ enum status chain_cost_begin(const struct partition_problem *p, struct chain_cos
         for (uint32_t i = 0; i < n; i++) {
             struct op_cost op =
                 cost_op(p->m, &t->type[k], i, r->microbatch_size, r->optimizer, &spread);
-            until_s[i + 1] = until_s[i] + op_cost_seconds(&op);
+            until_s[i + 1] = until_s[i] + op_cost_forward(&op) + op_cost_backward(&op);
         }
     }
     for (size_t s = 0; s < r->stages; s++) {

@@ -52,7 +52,7 @@ static enum status alignment_begin(const struct partition_problem *p, struct ali
     PASS(ARRAY_NEW(a->start, p->r->stages * (m->n + 1)));
     for (uint32_t i = 0; i < m->n; i++) {
         struct op_cost c = cost_op(m, type, i, p->r->microbatch_size, p->r->optimizer, &whole);
-        a->time_s[i] = op_cost_seconds(&c);
+        a->time_s[i] = op_cost_forward(&c) + op_cost_backward(&c);
         for (size_t k = m->in_start[i]; k < m->in_start[i + 1]; k++)
             a->edge[k] = (struct metis_edge){m->in[k], i, (double)m->op[m->in[k]].output_bytes};
     }

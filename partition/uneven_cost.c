@@ -50,7 +50,8 @@ static enum status sum_work(struct uneven_family *f)
         for (uint32_t i = 0; i < m->n; i++) {
             struct op_cost c =
                 cost_op(m, &t->type[k], i, f->shape.microbatch_size, r.optimizer, &spread);
-            work_s[k * (m->n + 1) + i + 1] = work_s[k * (m->n + 1) + i] + op_cost_seconds(&c);
+            work_s[k * (m->n + 1) + i + 1] =
+                work_s[k * (m->n + 1) + i] + op_cost_forward(&c) + op_cost_backward(&c);
         }
     for (uint32_t i = 0; i < m->n; i++)
         bytes[i + 1] = bytes[i] + (double)m->op[i].parameter_bytes * (double)factor.gradients *

@@ -11,7 +11,7 @@
  *           828.6, MI300X 668.4; [Markidis] V100 83, V100-FP32 12. No measurement of a kind for the
  *           others: H200 has the H100's chip; for RTX 3090 and 4090 the H100's 80 % of the peak is
  *           assumed, as for H100-PCIE, A40, L4, T4 and MI; [MAMF] A100-PCIE 252.9, B300 1769; GB300:
- *           GB200's 1822 and 18 % more, set by 79 published training runs, not by a product; P100 and P4
+ *           GB200's 1822 and 18 % more, set from published training runs (Megatron Bridge), not by a product; P100 and P4
  *           V100's 0.89 of fp32; H100-HBM2E is an H100 at 500 W instead of 700: (500 / 700)^0.62 = 0.81
  *           of its speed (docs/kernels.md). CPU as in the platform laptop
  *   memory  data sheets; V100, A100, H100, GH200 and RTX in GiB, the others in the sheet's own GB
