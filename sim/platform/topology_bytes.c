@@ -17,17 +17,18 @@ static enum status pass_rate(struct bytes *b, struct topology_rate *rate)
     return BYTES_ARRAY(b, rate->flops, rate->n);
 }
 
-/* Kind and members, then as many sizes as times. */
-static enum status pass_curve(struct bytes *b, struct fabric_curve *curve)
+/* All zero where nothing is known. */
+static enum status pass_kernels(struct bytes *b, struct device_kernels *k)
 {
-    PASS(BYTES_VALUE(b, curve->kind));
-    PASS(BYTES_VALUE(b, curve->members));
-    PASS(BYTES_VALUE(b, curve->per_node));
-    PASS(bytes_text(b, &curve->tier));
-    PASS(bytes_count(b, sizeof *curve->bytes, &curve->n));
-    PASS(BYTES_ARRAY(b, curve->bytes, curve->n));
-    PASS(BYTES_ARRAY(b, curve->seconds, curve->n));
-    return (unsigned)curve->kind < FABRIC_KINDS && curve->n > 0 ? STATUS_OK : bytes_broken(b);
+    double *const numbers[] = {&k->rows,       &k->depth,          &k->memory,
+                               &k->shortest_s, &k->flash_backward, &k->flash_tokens};
+    for (size_t i = 0; i < DATA_TYPES; i++)
+        PASS(bytes_above(b, -1, &k->product[i]));
+    for (size_t i = 0; i < FLASH_KINDS; i++)
+        PASS(bytes_above(b, -1, &k->flash[i]));
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        PASS(bytes_above(b, -1, numbers[i]));
+    return STATUS_OK;
 }
 
 /* Numbers are checked as those of a file are. */
@@ -44,16 +45,12 @@ static enum status pass_type(struct bytes *b, struct device_type *type)
     PASS(bytes_above(b, -1, &type->message_Bps));
     for (size_t k = 0; k < DATA_TYPES; k++)
         PASS(bytes_above(b, -1, &type->peak[k]));
+    PASS(pass_kernels(b, &type->kernels));
     PASS(bytes_above(b, -1, &type->watts));
     PASS(bytes_above(b, -1, &type->price_per_hour));
     PASS(bytes_above(b, -1, &type->host_Bps));
     PASS(bytes_above(b, -1, &type->host_memory_Bps));
     PASS(BYTES_VALUE(b, type->nics));
-    PASS(BYTES_VALUE(b, type->fabric));
-    PASS(bytes_count(b, 1, &type->curves));
-    PASS(BYTES_ROOM(b, type->curve, type->curves));
-    for (size_t k = 0; k < type->curves; k++)
-        PASS(pass_curve(b, &type->curve[k]));
     PASS(bytes_count(b, 1, &type->rates));
     PASS(BYTES_ROOM(b, type->rate, type->rates));
     for (size_t k = 0; k < type->rates; k++)
