@@ -17,6 +17,7 @@
 #include "core/cost.h"
 #include "core/model.h"
 #include "core/op_kernels.h"
+#include "core/provenance.h"
 #include "core/random.h"
 #include "core/text.h"
 #include "model/zoo.h"
@@ -150,6 +151,7 @@ static void a_plan_file_keeps_the_framework(void **state)
 {
     (void)state;
     const char *path = BINARY_DIR "/framework-plan.json";
+    const struct provenance by = {.version = "1"};
     struct model m = sample_chain(4, 1, 2, 100, 10);
     struct topology t = sample_clique(2, 0, 1e9);
     struct plan p = sample_plan(&m, 2, 1, 4, "1f1b"), again = {0};
@@ -160,7 +162,7 @@ static void a_plan_file_keeps_the_framework(void **state)
     p.platform = sample_text("p");
     for (int named = 0; named < 2; named++) {
         assert_int_equal(plan_set_framework(&p, named ? "fsdp:flash=2" : NULL), STATUS_OK);
-        assert_int_equal(plan_write(&p, &m, &t, path, NULL), STATUS_OK);
+        assert_int_equal(plan_write(&p, &m, &t, path, &by), STATUS_OK);
         assert_int_equal(json_read(path, plan_format, PLAN_VERSION, &d), STATUS_OK);
         struct json_at root = json_root(&d), at;
         assert_int_equal(json_optional(&root, "framework", &at), STATUS_OK);
