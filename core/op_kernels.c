@@ -116,7 +116,9 @@ static void issue_linear(struct issue *i)
     else if (i->split.sequence_parallel)
         tokens /= i->shards;
     add_layer(i, 1, tokens, out, in);
-    add_casts(i, tokens * in, tokens * out, in * out);
+    /* with sequence parallelism inputs are cast before they are gathered */
+    bool parts = !row && !whole && i->split.sequence_parallel;
+    add_casts(i, tokens * in / (parts ? i->shards : 1), tokens * out, in * out);
     if (i->f->bias > 0 && !row && attribute(i, "bias", 0) > 0 && !is_activated(i))
         add_pass(i, i->f->bias * tokens * out * i->number * (i->backward ? i->f->backward : 1), 1);
 }
