@@ -205,6 +205,10 @@ const struct command command_validate = {
         "DIR gets report.md, results.tsv, scatter.svg and bars.svg with their tables, and all\n"
         "plans, predictions and measurements. The same command on the same DIR goes on where it\n"
         "was stopped; Ctrl-C stops it with status 130. Exit status 1 when nothing could be\n"
-        "compared, or --fail-above says so. docs/validate.md",
+        "compared, or --fail-above says so.\n"
+        "\n"
+        "--published: runs that others measured and published, files of one schema or folders of\n"
+        "them, are predicted from their configurations; errors by set, GPU, type of numbers and\n"
+        "parallelism, with why rows are left out and the ten worst. docs/validate.md",
     .run = validate,
 };
