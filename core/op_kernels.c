@@ -73,12 +73,12 @@ static void add_layer(struct issue *i, double batch, double m, double n, double 
     add_product(i, batch, n, k, m);
 }
 
-/* What becomes fp8 of `in` numbers forward and `out` gradients backward, and once per iteration the
+/* What becomes fp8 or fp4 of `in` numbers forward and `out` gradients backward, and once per iteration the
  * weights. */
 static void add_casts(struct issue *i, double in, double out, double weights)
 {
     double bytes = i->f->cast * (i->backward ? out : in), shared = i->split.microbatches;
-    if (i->dtype != DATA_fp8)
+    if (!data_type_narrow(i->dtype))
         return;
     if (!i->backward)
         bytes += cast_weights * weights / (shared > 1 ? shared : 1);
