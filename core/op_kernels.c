@@ -109,14 +109,15 @@ static void issue_linear(struct issue *i)
     bool row = i->op->tensor == TENSOR_ROW, whole = i->op->tensor == TENSOR_WHOLE;
     double tokens = i->samples * attribute(i, "tokens", 1) / i->context;
     double in = attribute(i, "in", 0), out = attribute(i, "out", 0);
+    double own = !row && i->split.sequence_parallel ? 1 / i->shards : 1; /* cast, then gathered */
     if (row)
         in /= i->shards;
     else if (!whole)
         out /= i->shards;
     else if (i->split.sequence_parallel)
-        tokens /= i->shards;
+        tokens /= i->shards, own = 1;
     add_layer(i, 1, tokens, out, in);
-    add_casts(i, tokens * in, tokens * out, in * out);
+    add_casts(i, own * tokens * in, tokens * out, in * out);
     if (i->f->bias > 0 && !row && attribute(i, "bias", 0) > 0 && !is_activated(i))
         add_pass(i, i->f->bias * tokens * out * i->number * (i->backward ? i->f->backward : 1), 1);
 }
