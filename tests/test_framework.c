@@ -274,6 +274,34 @@ static void a_linear_layer_is_three_products(void **state)
     model_free(&m);
 }
 
+/* Four shards of a layer of 256 tokens in fp8: a rank casts its part of the tokens, which are gathered
+ * then, and its part of the weights in one of 8 microbatches; gradients of its outputs, all of them. */
+static void casts_are_of_what_a_rank_has(void **state)
+{
+    (void)state;
+    struct model m = build(specs[2]);
+    struct framework f = parsed("megatron");
+    struct cost_split split = {4, 1, true, 1, 0, &f, 8};
+    struct op_kernels k;
+    uint32_t op = model_find(&m, "h0.mlp.proj");
+    double hidden = 2048, inner = 8192, tokens = 256;
+    assert_true(op != MODEL_NO_OP && model_attribute(&m.op[op], "in", 0) == (int64_t)inner);
+    op_kernels(&m, op, 1, &split, false, &k);
+    assert_int_equal(k.n, 2);
+    assert_true(k.kernel[0].dtype == DATA_fp8 && k.kernel[0].k == inner / 4);
+    double bytes = 1.5 * (4 * tokens * inner / 4 + 3 * inner / 4 * hidden / 8);
+    assert_near(k.kernel[1].bytes, bytes, 1e-6);
+    op_kernels(&m, op, 1, &split, true, &k);
+    assert_near(k.kernel[2].bytes, 1.5 * 4 * tokens * hidden, 1e-6);
+    op = model_find(&m, "h0.mlp.fc");
+    op_kernels(&m, op, 1, &split, false, &k);
+    assert_near(k.kernel[1].bytes,
+                1.5 * (4 * tokens / 4 * hidden + 3 * hidden * (2 * inner / 4) / 8), 1e-6);
+    op_kernels(&m, op, 1, &split, true, &k);
+    assert_near(k.kernel[2].bytes, 1.5 * 4 * tokens * 2 * inner / 4, 1e-6);
+    model_free(&m);
+}
+
 /* Measured rates and profiles come before kernels; without figures of kernels, or under foreline,
  * costs are the roofline's to the bit. */
 static void without_a_framework_costs_are_the_rooflines(void **state)
@@ -439,6 +467,7 @@ int main(void)
         cmocka_unit_test(a_plan_file_keeps_the_framework),
         cmocka_unit_test(ops_take_what_their_kernels_do),
         cmocka_unit_test(a_linear_layer_is_three_products),
+        cmocka_unit_test(casts_are_of_what_a_rank_has),
         cmocka_unit_test(without_a_framework_costs_are_the_rooflines),
         cmocka_unit_test(passes_are_two_queues),
         cmocka_unit_test(every_framework_simulates),

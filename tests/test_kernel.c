@@ -34,7 +34,8 @@ static struct device_type random_type(uint64_t *state)
                                      [DATA_tf32] = 494.5e12 * scale,
                                      [DATA_fp16] = 989e12 * scale,
                                      [DATA_bf16] = 989e12 * scale,
-                                     [DATA_fp8] = (random_next(state) & 1) ? 1979e12 * scale : 0}};
+                                     [DATA_fp8] = (random_next(state) & 1) ? 1979e12 * scale : 0,
+                                     [DATA_fp4] = (random_next(state) & 1) ? 4000e12 * scale : 0}};
     t.kernels = kernels_derive(&t);
     assert_true(kernels_known(&t.kernels));
     return t;
@@ -42,9 +43,10 @@ static struct device_type random_type(uint64_t *state)
 
 static struct kernel random_product(uint64_t *state)
 {
-    static const enum data_type types[] = {DATA_fp32, DATA_tf32, DATA_fp16, DATA_bf16, DATA_fp8};
+    static const enum data_type types[] = {DATA_fp32, DATA_tf32, DATA_fp16,
+                                           DATA_bf16, DATA_fp8,  DATA_fp4};
     return (struct kernel){.kind = KERNEL_PRODUCT,
-                           .dtype = types[random_next(state) % 5],
+                           .dtype = types[random_next(state) % 6],
                            .launches = 1,
                            .batch = floor(between(state, 1, 100)),
                            .m = floor(between(state, 1, 1e5)),
@@ -55,16 +57,21 @@ static struct kernel random_product(uint64_t *state)
 /* docs/kernels.md, term by term, in long double and without shared code. */
 static long double direct_product(const struct device_type *t, const struct kernel *k)
 {
-    bool eight = k->dtype == DATA_fp8, single = k->dtype == DATA_fp32;
+    bool four = k->dtype == DATA_fp4, eight = k->dtype == DATA_fp8 || four,
+         single = k->dtype == DATA_fp32;
     long double peak = t->kernels.product[k->dtype];
     if (peak == 0) /* an A100 has no fp8: whatever its 16 bits attain */
         peak = t->flops;
-    long double operand = eight ? 1 : single || k->dtype == DATA_tf32 ? 4 : 2;
+    long double operand = four ? 0.6L : eight ? 1 : single || k->dtype == DATA_tf32 ? 4 : 2;
     long double result = single || k->dtype == DATA_tf32 ? 4 : 2;
     long double efficiency =
         1 / (1 + (eight ? 1.2L : 1.0L) * (95.0L / k->m + 95.0L / k->n + 55.0L / k->k));
-    long double compute =
-        2.0L * k->batch * k->m * k->n * k->k / (peak * (single ? 0.97L : 0.91L) * efficiency);
+    long double compute = 2.0L * k->batch * k->m * k->n * k->k /
+                          (peak *
+                           (single ? 0.97L
+                            : four ? 0.85L
+                                   : 0.91L) *
+                           efficiency);
     long double bytes =
         k->batch * (operand * k->m * k->k + operand * k->k * k->n + result * k->m * k->n);
     long double move = bytes / (t->memory_Bps * 0.88L);
