@@ -8,11 +8,9 @@
 #include <string.h>
 
 #include "core/array.h"
-#include "core/file.h"
 #include "core/units.h"
-#include "sim/platform/properties.h"
 #include "study/kernel_fit.h"
-#include "study/load.h"
+#include "study/platform_properties.h"
 
 static const double large_bytes = 1 << 20; /* from here on curves are judged */
 
@@ -32,6 +30,7 @@ static void print_error(const char *name, const struct fit_error *e, FILE *out)
     print_share(e->median, out);
     print_share(e->p95, out);
     print_share(e->crossed, out);
+    print_share(e->own, out);
     print_share(e->left_out, out);
     fputc('\n', out);
 }
@@ -47,8 +46,8 @@ static enum status print(const struct kernel_rows *rows, const struct kernel_fit
     fprintf(out, "\n%zu constants:", f->constants.n);
     for (size_t k = 0; k < f->constants.n; k++)
         fprintf(out, " %s=%.4g", f->constants.name[k], f->constants.value[k]);
-    fprintf(out, "\n\n%-12s  %7s  %9s  %9s  %9s  %9s\n", "# GPU", "rows", "median", "95 %",
-            "crossed", "left out");
+    fprintf(out, "\n\n%-12s  %7s  %9s  %9s  %9s  %9s  %9s\n", "# GPU", "rows", "median", "95 %",
+            "crossed", "own", "left out");
     for (size_t g = 0; g < gpus_n; g++)
         if (f->gpu[g].rows > 0) {
             named++;
@@ -57,8 +56,8 @@ static enum status print(const struct kernel_rows *rows, const struct kernel_fit
     if (named > 1)
         print_error("all", &f->all, out);
     fputs("Errors of times. crossed: median of rows whose shapes were not fitted, in five parts; "
-          "left "
-          "out:\nwhere no row of the GPU was.\n",
+          "own: the\n"
+          "same with constants of that GPU alone; left out: where no row of the GPU was fitted.\n",
           out);
     if (rows->kind != ROW_COLLECTIVE)
         return STATUS_OK;
@@ -75,24 +74,9 @@ static enum status print(const struct kernel_rows *rows, const struct kernel_fit
 static enum status write_platform(const struct arguments *a, const struct gpu *gpu,
                                   const struct platform_property_text *property)
 {
-    enum status st;
-    struct file_out out = {0};
-    struct platform_text text = {0};
-    char node[64], *path = NULL, *xml = NULL;
-    size_t length;
+    char node[64];
     snprintf(node, sizeof node, "node:gpus=8,type=%s", gpu->name);
-    TRY(load_platform(a->platform ? a->platform : node, &path));
-    TRY(file_read(path, &xml, &length));
-    text.path = path;
-    text.text = xml;
-    TRY(file_create(a->output, &out));
-    TRY(platform_set_properties(&text, property, 1, out.stream));
-    TRY(file_commit(&out));
-out:
-    file_discard(&out);
-    free(xml);
-    free(path);
-    return st;
+    return platform_write_properties(a->platform ? a->platform : node, property, 1, a->output);
 }
 
 /* The words of the property, which only constants of one GPU can be. */

@@ -7,7 +7,7 @@
 #include "sim/platform/fault.h"
 
 struct platform_property_text {
-    const char *id, *value; /* as they are, without entities */
+    char *id, *value; /* as they are, without entities */
 };
 
 /* Write the file with these properties of its first zone, instead of those of the same id there; the rest
