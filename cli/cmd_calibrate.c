@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/calibrate_kernels.h"
 #include "cli/command.h"
 #include "core/json.h"
 #include "core/text.h"
@@ -100,6 +101,8 @@ static enum status calibrate(struct invocation *in)
         .transport = a->transport,
     };
     PASS(command_expect(in, 0, "no operands"));
+    if (a->kernels)
+        return calibrate_kernels(in);
     TRY(arguments_check(a, (gpu ? TAKES(CALIBRATE_CUDA) : TAKES(CALIBRATE_CPU)) |
                                (a->json ? TAKES(CALIBRATE_JSON) : 0)));
     if (half && !gpu)
@@ -145,6 +148,11 @@ const struct command command_calibrate = {
         "--table prints size, count, type, time, algbw and busbw as nccl-tests define them, and\n"
         "what the fitted platform predicts: for messages the fit, for collectives the closed form\n"
         "of a ring; ratio = measured / predicted.\n"
+        "\n"
+        "With --kernels nothing is measured here: a table of measured kernels or collectives gives "
+        "the\n"
+        "constants with which their times are predicted, and the errors on rows that were not "
+        "fitted.\n"
         "\n"
         "The platform file has one host per rank, rank0, rank1, ..., with the measured rates as\n"
         "properties: `foreline plan --platform FILE` predicts with them.",

@@ -6,8 +6,8 @@
  *           last one with the slope of the last doubling
  *   model   T = latency + (seconds at the links' bandwidth) * lost
  *           inside a node  latency = start, lost = (1 + (half / bytes)^exponent) / share; an
- *                          all-reduce that the switch sums (NVLS): bytes / (reduce * bandwidth) instead,
- *                          where that is faster
+ *                          all-reduce that the switch sums (NVLS): bytes * (n + 1) / n /
+ *                          (reduce * bandwidth) instead, where that is faster
  *           across nodes   lost = 1 / share inside and 1 / nic across, latency = 1.5 start + hop * (n - 1),
  *                          of an all-reduce 1.5 start + 8 hop * log2(nodes)
  *
@@ -54,8 +54,7 @@ struct fabric_model {
     double exponent;   /* and how fast larger ones get more */
     double nic;        /* share of the bandwidth between nodes */
     double hop_s;      /* from node to node */
-    double reduce; /* what a switch sums of an all-reduce's buffer, over the links' bandwidth; 0: it
-                        * cannot */
+    double reduce; /* share of the links' bandwidth that sums in the switch attain; 0: it cannot */
 };
 
 /* Seconds of so many bytes by a curve; increasing where its points are. O(log n). */

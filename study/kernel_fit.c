@@ -223,15 +223,22 @@ static struct kernel_constants constants_of(const struct kernel_rows *rows)
 
 /* ---- errors */
 
-/* Is a row fitted: part < 0: every one; gpu: those of others; else those of other fifths, by shape. */
-static bool is_fitted(const struct kernel_row *row, int part, uint32_t gpu)
+/* Which rows are fitted, and which are tested with that: of one GPU or of all (NO_GPU), but for those of a GPU
+ * or of a fifth of the shapes, which are tested; or of nothing, and all are. */
+struct choice {
+    uint32_t only, without;
+    int part; /* -1: none */
+};
+static const uint32_t NO_GPU = UINT32_MAX;
+
+static bool is_left_out(const struct kernel_row *row, const struct choice *c)
 {
     uint64_t x = (row->shape + 1) * UINT64_C(0x9e3779b97f4a7c15);
-    return gpu < gpus_n ? row->gpu != gpu : part < 0 || (int)((x >> 32) % FIT_FOLDS) != part;
+    return row->gpu == c->without || (c->part >= 0 && (int)((x >> 32) % FIT_FOLDS) == c->part);
 }
 
-/* Fit the rows that is_fitted() says, and note the errors of the others (of all: all). */
-static enum status fit_part(struct problem *p, size_t *index, int part, uint32_t gpu,
+/* Fit, and note the errors of what is tested. */
+static enum status fit_part(struct problem *p, size_t *index, const struct choice *choice,
                             struct kernel_constants *c, double *error)
 {
     const struct kernel_rows *rows = p->rows;
@@ -241,17 +248,21 @@ static enum status fit_part(struct problem *p, size_t *index, int part, uint32_t
     p->index = index;
     p->n = 0;
     for (size_t i = 0; i < rows->n; i++)
-        if (is_fitted(&rows->row[i], part, gpu))
+        if ((choice->only == NO_GPU || rows->row[i].gpu == choice->only) &&
+            !is_left_out(&rows->row[i], choice))
             index[p->n++] = i;
     PASS(solve(p));
     if (c->kind == ROW_COLLECTIVE)
         m = fabric_of(c);
     else
         set_types(p);
-    bool all = part < 0 && gpu >= gpus_n;
-    for (size_t i = 0; i < rows->n; i++)
-        if (all || !is_fitted(&rows->row[i], part, gpu))
-            error[i] = fabs(seconds_of(p, &m, &rows->row[i]) / rows->row[i].seconds - 1);
+    bool all = choice->without == NO_GPU && choice->part < 0;
+    for (size_t i = 0; i < rows->n; i++) {
+        const struct kernel_row *row = &rows->row[i];
+        if ((choice->only == NO_GPU || row->gpu == choice->only) &&
+            (all || is_left_out(row, choice)))
+            error[i] = fabs(seconds_of(p, &m, row) / row->seconds - 1);
+    }
     return STATUS_OK;
 }
 
@@ -266,38 +277,45 @@ static double quantile_of(const struct kernel_rows *rows, uint32_t gpu, const do
     return *n > 0 ? quantile(room, *n, q) : NAN;
 }
 
-static void summarise(const struct kernel_rows *rows, const double *error, const double *crossed,
-                      const double *apart, double *room, struct kernel_fit *f)
+enum { FITTED, CROSSED, OWN, APART, ROOM, LISTS }; /* lists of errors, a row's each; and room */
+
+static void summarise(const struct kernel_rows *rows, double *error, struct kernel_fit *f)
 {
-    size_t n;
+    size_t n, all = rows->n;
+    double *room = error + ROOM * all;
     for (uint32_t g = 0; g <= gpus_n; g++) {
         struct fit_error *e = g < gpus_n ? &f->gpu[g] : &f->all;
         e->median = quantile_of(rows, g, error, 0.5, room, &e->rows);
         e->p95 = quantile_of(rows, g, error, 0.95, room, &n);
-        e->crossed = quantile_of(rows, g, crossed, 0.5, room, &n);
-        e->left_out = quantile_of(rows, g, apart, 0.5, room, &n);
+        e->crossed = quantile_of(rows, g, error + CROSSED * all, 0.5, room, &n);
+        e->own = quantile_of(rows, g, error + OWN * all, 0.5, room, &n);
+        e->left_out = quantile_of(rows, g, error + APART * all, 0.5, room, &n);
     }
 }
 
-/* Five parts by shape; then, if asked for, every GPU by the others. A part whose rest does not bear the
- * constants is left out of what is said. */
-static enum status cross(struct problem *p, size_t *index, bool by_gpu, double *crossed,
-                         double *apart)
+/* A fit whose rows do not bear the constants is left out of what is said. */
+static enum status try_part(struct problem *p, size_t *index, const struct choice *choice,
+                            double *error)
 {
     struct kernel_constants c;
-    for (int part = 0; part < FIT_FOLDS; part++) {
-        enum status st = fit_part(p, index, part, UINT32_MAX, &c, crossed);
-        if (st != STATUS_OK && st != STATUS_INVALID)
-            return st;
-    }
+    enum status st = fit_part(p, index, choice, &c, error);
+    return st == STATUS_INVALID ? STATUS_OK : st;
+}
+
+/* Five parts by shape: of all rows, and of each GPU's own; and every GPU by the others. */
+static enum status cross(struct problem *p, size_t *index, bool by_gpu, double *error)
+{
+    size_t n = p->rows->n;
+    for (int part = 0; part < FIT_FOLDS; part++)
+        PASS(try_part(p, index, &(struct choice){NO_GPU, NO_GPU, part}, error + CROSSED * n));
     for (uint32_t g = 0; by_gpu && g < gpus_n; g++) {
         size_t own = 0;
-        for (size_t i = 0; i < p->rows->n; i++)
+        for (size_t i = 0; i < n; i++)
             own += p->rows->row[i].gpu == g;
-        enum status st =
-            own > 0 && own < p->rows->n ? fit_part(p, index, -1, g, &c, apart) : STATUS_OK;
-        if (st != STATUS_OK && st != STATUS_INVALID)
-            return st;
+        for (int part = 0; own > 0 && part < FIT_FOLDS; part++)
+            PASS(try_part(p, index, &(struct choice){g, NO_GPU, part}, error + OWN * n));
+        if (own > 0 && own < n)
+            PASS(try_part(p, index, &(struct choice){NO_GPU, g, -1}, error + APART * n));
     }
     return STATUS_OK;
 }
@@ -311,14 +329,14 @@ enum status kernel_fit(const struct kernel_rows *rows, bool apart, struct kernel
     double *error = NULL;
     TRY(ARRAY_NEW(f.gpu, gpus_n));
     TRY(ARRAY_NEW(index, rows->n + 1));
-    TRY(ARRAY_NEW(error, 4 * rows->n + 1)); /* fitted, crossed, apart, room */
+    TRY(ARRAY_NEW(error, LISTS * rows->n + 1));
     if (rows->kind != ROW_COLLECTIVE)
         TRY(ARRAY_NEW(p.type, gpus_n));
-    for (size_t i = 0; i < 4 * rows->n; i++)
+    for (size_t i = 0; i < LISTS * rows->n; i++)
         error[i] = NAN;
-    TRY(fit_part(&p, index, -1, UINT32_MAX, &f.constants, error));
-    TRY(cross(&p, index, apart, error + rows->n, error + 2 * rows->n));
-    summarise(rows, error, error + rows->n, error + 2 * rows->n, error + 3 * rows->n, &f);
+    TRY(fit_part(&p, index, &(struct choice){NO_GPU, NO_GPU, -1}, &f.constants, error));
+    TRY(cross(&p, index, apart, error));
+    summarise(rows, error, &f);
     MOVE(out, f);
 out:
     kernel_fit_free(&f);
@@ -339,12 +357,13 @@ void kernel_rows_keep(struct kernel_rows *rows, const struct gpu *gpu)
     rows->n = kept;
 }
 
-void kernel_fit_put(const struct kernel_fit *f, const struct kernel_row *first,
-                    const char **property, FILE *to)
+void kernel_fit_put(const struct kernel_fit *f, const struct kernel_row *first, char **property,
+                    FILE *to)
 {
     struct device_type t = type_of(first->gpu);
     struct fabric_model m = fabric_of(&f->constants);
-    *property = f->constants.kind == ROW_COLLECTIVE ? "collectives" : "kernels";
+    static char collectives[] = "collectives", kernels[] = "kernels";
+    *property = f->constants.kind == ROW_COLLECTIVE ? collectives : kernels;
     if (f->constants.kind == ROW_COLLECTIVE) {
         fabric_model_put(to, &m);
         return;

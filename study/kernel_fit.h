@@ -21,6 +21,7 @@ struct fit_error {
     size_t rows;
     double median, p95;
     double crossed;  /* median where rows of the same shape were not fitted, in five parts */
+    double own;      /* the same with constants of this GPU alone; NAN: not asked for */
     double left_out; /* median where none of the GPU's rows was fitted; NAN: there is one GPU */
 };
 
@@ -43,8 +44,8 @@ double kernel_fit_seconds(const struct kernel_constants *c, const struct kernel_
 /* Only rows of this GPU; the others are dropped. */
 void kernel_rows_keep(struct kernel_rows *rows, const struct gpu *gpu);
 /* The constants as words of a property, for rows of one GPU (products: absolute); *property its name. */
-void kernel_fit_put(const struct kernel_fit *f, const struct kernel_row *first,
-                    const char **property, FILE *to);
+void kernel_fit_put(const struct kernel_fit *f, const struct kernel_row *first, char **property,
+                    FILE *to);
 /* Median error of collectives of at least `least` bytes by curves: points of every other size of each group
  * make the curve, the errors are of the rest. NAN: no group has three sizes. */
 enum status kernel_fit_curves(const struct kernel_rows *rows, double least, size_t *tested,

@@ -20,6 +20,7 @@ struct predictor {
     char platform[PUBLISHED_PLATFORM];
     char *path;
     struct topology topology;
+    bool broken; /* platforms cannot be read, which is no fault of rows */
 };
 
 static void forget_platform(struct predictor *w)
@@ -35,7 +36,9 @@ static enum status need_platform(struct predictor *w, const char *platform)
     if (strcmp(w->platform, platform) == 0)
         return STATUS_OK;
     forget_platform(w);
+    w->broken = true;
     PASS(load_topology(platform, &w->topology, &w->path));
+    w->broken = false;
     snprintf(w->platform, sizeof w->platform, "%s", platform);
     return STATUS_OK;
 }
@@ -114,7 +117,7 @@ static enum status work(void *context, size_t i, void *slot)
     if (row->left_out)
         return STATUS_OK;
     enum status st = predict(w, &row->config, out);
-    if (st == STATUS_NOMEM || st == STATUS_IO || st == STATUS_EXTERNAL)
+    if (st == STATUS_NOMEM || (st != STATUS_OK && w->broken))
         return error_context(st, "%s", row->id ? row->id : row->set);
     if (st != STATUS_OK) {
         *out = (struct published_prediction){0};

@@ -162,10 +162,10 @@ enum status published_dtype(const struct published_config *c, enum data_type *ou
     static const struct {
         const char *word;
         enum data_type dtype;
-    } all[] = {{"fp4", DATA_fp4},
-               {"fp8", DATA_fp8},       {"float8", DATA_fp8}, {"bf16", DATA_bf16},
-               {"bfloat16", DATA_bf16}, {"fp16", DATA_fp16},  {"float16", DATA_fp16},
-               {"fp32", DATA_fp32},     {"tf32", DATA_tf32},  {"float32", DATA_fp32}};
+    } all[] = {{"fp4", DATA_fp4},      {"fp8", DATA_fp8},       {"float8", DATA_fp8},
+               {"bf16", DATA_bf16},    {"bfloat16", DATA_bf16}, {"fp16", DATA_fp16},
+               {"float16", DATA_fp16}, {"fp32", DATA_fp32},     {"tf32", DATA_tf32},
+               {"float32", DATA_fp32}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (says(c->dtype, all[i].word)) {
             *out = all[i].dtype;

@@ -95,7 +95,7 @@ struct arguments {
     bool dry_run;
 
     /* emulation, calibration, models and platforms */
-    const char *dilate, *shell, *graph, *matrix;
+    const char *dilate, *shell, *graph, *matrix, *kernels, *gpu;
     size_t pid;
     double minibatch_size;
     double train_tokens; /* of a whole training run; 0: not asked */

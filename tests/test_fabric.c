@@ -249,7 +249,7 @@ static void the_model_is_its_closed_form(void **state)
         double lost = 1 + pow(5e6 / floor(b), 0.8), T;
         T = 25e-6 + floor(b) / 1e11 * lost * 0.875 / 0.8;
         assert_near(seconds_of(&t, 8, COLLECTIVE_ALLGATHER, (int64_t)b, NULL), T, 1e-9 * T);
-        T = 25e-6 + floor(b) / 1e11 * lost / 0.6; /* the switch: 1 / 0.6 < 1.75 / 0.8 */
+        T = 25e-6 + floor(b) / 1e11 * lost * 1.125 / 0.6; /* the switch: below 1.75 / 0.8 */
         assert_near(seconds_of(&t, 8, COLLECTIVE_ALLREDUCE, (int64_t)b, NULL), T, 1e-9 * T);
         T = 25e-6 + floor(b) / 1e11 * lost * 1 / 0.8; /* a pair: 2 / 2 */
         assert_near(seconds_of(&t, 2, COLLECTIVE_ALLREDUCE, (int64_t)b, NULL), T, 1e-9 * T);

@@ -91,8 +91,9 @@ bool collective_attain(const struct collective_group *g, enum collective_kind ki
     a.inside = lost / m.share;
     a.across = 1 / m.nic;
     if (kind == COLLECTIVE_ALLREDUCE && g->nodes == 1 && m.reduce > 0 && g->n > 2) {
-        /* Around a ring 2 (n - 1) / n of the buffer passes every link, through the switch all of it. */
-        double ring = 2 * (double)(g->n - 1) / (double)g->n / m.share, summed = 1 / m.reduce;
+        /* Around a ring 2 (n - 1) / n of the buffer leave every member; to the switch all of it, and of what
+         * it has summed every member's n-th, which the switch spreads. */
+        double n = (double)g->n, ring = 2 * (n - 1) / n / m.share, summed = (n + 1) / n / m.reduce;
         a.switched = summed < ring;
         a.inside = a.switched ? lost * summed : a.inside;
     }
