@@ -99,7 +99,7 @@ struct fabric_model fabric_derive(const struct device_type *type)
                                  .half_bytes = 6.2e6,
                                  .exponent = 0.46,
                                  .nic = 0.94,
-                                 .hop_s = 22e-6,
+                                 .hop_s = 4e-6,
                                  .reduce = type->peak[DATA_fp8] > 0 ? 0.82 : 0};
 }
 
