@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/calibrate_kernels.h"
 #include "cli/command.h"
 #include "core/json.h"
 #include "core/text.h"
@@ -122,6 +123,8 @@ static enum status calibrate(struct invocation *in)
     PASS(command_expect(in, 0, "no operands"));
     if (a->from)
         return fit(in);
+    if (a->kernels)
+        return calibrate_kernels(in);
     TRY(arguments_check(a, (gpu ? TAKES(CALIBRATE_CUDA) : TAKES(CALIBRATE_CPU)) |
                                (a->json ? TAKES(CALIBRATE_JSON) : 0)));
     if (half && !gpu)
@@ -173,6 +176,10 @@ const struct command command_calibrate = {
         "iterations by least squares, and the platform with them is written. The error of rows "
         "that\n"
         "were left out of the fit is printed beside that of all rows.\n"
+        "With --kernels nothing is measured here: a table of measured kernels or collectives gives "
+        "the\n"
+        "constants with which their times are predicted, and the errors on rows that were not "
+        "fitted.\n"
         "\n"
         "The platform file has one host per rank, rank0, rank1, ..., with the measured rates as\n"
         "properties: `foreline plan --platform FILE` predicts with them.",

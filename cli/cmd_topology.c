@@ -1,5 +1,6 @@
 /* topology - what a platform consists of, and whether a platform file is right. */
 #include "cli/command.h"
+#include "cli/topology_import.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -30,6 +31,11 @@ static const char details[] =
     "generate SPEC    write a platform file from a description such as\n"
     "                 rail:nodes=128,gpus=8,type=H100; 'generate list' prints the families, their\n"
     "                 parameters and the GPU types\n"
+    "import FILE...   write --platform with what nccl-tests printed as curves of time over bytes, "
+    "by\n"
+    "                 which collectives then are simulated. A table that does not say which "
+    "collective\n"
+    "                 it is, or of how many members: all-gather:16x8=FILE, 16 of 8 a node\n"
     "\n"
     "PLATFORM is a name from the list, a description as above or a SimGrid platform file (XML). A\n"
     "tier is a distinct pair of latency and bandwidth that a device gets to another one while\n"
@@ -241,14 +247,17 @@ static enum status topology(struct invocation *in)
         return strcmp(of, "list") != 0 ? generate(in, of)
                : in->a.output ? error_set(STATUS_USAGE, "--output means nothing with generate list")
                               : list_families();
+    if (n >= 2 && !strcmp(word, "import"))
+        return topology_import(in, n - 1, in->operand + 1);
     return error_set(STATUS_USAGE,
                      "expected topology list, topology show PLATFORM, topology draw PLATFORM, "
-                     "topology check FILE... or topology generate SPEC");
+                     "topology check FILE..., topology generate SPEC or topology import FILE...");
 }
 
 const struct command command_topology = {
     .name = "topology",
-    .synopsis = "list | show PLATFORM | draw PLATFORM | check FILE... | generate SPEC",
+    .synopsis =
+        "list | show PLATFORM | draw PLATFORM | check FILE... | generate SPEC | import FILE...",
     .summary = "platforms: devices, tiers between them, faults of a platform file",
     .details = details,
     .run = topology,

@@ -1,11 +1,13 @@
 /* validate - how good predictions are: an experiment of plans, predicted, run and compared. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "exec/launch/launch.h"
+#include "study/published.h"
 #include "study/validate.h"
 
 /* Is a prediction by SimGrid further off than allowed? */
@@ -51,6 +53,33 @@ static enum status validate_files(const struct invocation *in)
     TRY(conclude(in, &v, NULL, NULL));
 out:
     validation_free(&v);
+    return st;
+}
+
+/* Runs that others published. */
+static enum status validate_published(const struct invocation *in)
+{
+    enum status st;
+    struct published p = {0};
+    struct published_prediction *prediction = NULL;
+    struct published_table t = {0};
+    struct framework framework;
+    if (in->a.framework && framework_parse(in->a.framework, &framework) != STATUS_OK)
+        return error_context(STATUS_USAGE, "--framework");
+    for (int i = 0; i < in->operands; i++)
+        TRY(published_read(in->operand[i], &p));
+    TRY(ARRAY_NEW(prediction, p.rows));
+    TRY(published_predict(&p, in->a.framework, prediction));
+    TRY(published_tabulate(&p, prediction, &t));
+    (in->a.json ? published_print_json : published_print)(&p, prediction, &t, stdout);
+    if (in->a.output) {
+        TRY(validate_make_directory(in->a.output, ""));
+        TRY(published_write(&p, prediction, &t, in->a.output, &in->by));
+    }
+out:
+    free(prediction);
+    published_table_free(&t);
+    published_free(&p);
     return st;
 }
 
@@ -131,9 +160,13 @@ static enum status validate(struct invocation *in)
 {
     const struct arguments *a = &in->a;
     bool grid = a->model || a->platforms.n;
-    if (a->measurements && (in->operands < 1 || grid))
-        return error_set(STATUS_USAGE, "--measurements takes measurement files, and neither "
-                                       "--model nor --platform");
+    if ((a->measurements || a->published) && (in->operands < 1 || grid))
+        return error_set(STATUS_USAGE, "--%s takes files, and neither --model nor --platform",
+                         a->published ? "published" : "measurements");
+    if (a->published) {
+        PASS(arguments_check(a, TAKES(VALIDATE_PUBLISHED)));
+        return validate_published(in);
+    }
     if (!a->measurements && !a->output)
         return error_set(STATUS_USAGE, "-o DIR is needed for what is predicted and measured");
     if (!a->measurements && (in->operands > 0 ? grid : !a->model || !a->platforms.n))
@@ -153,7 +186,8 @@ static enum status validate(struct invocation *in)
 
 const struct command command_validate = {
     .name = "validate",
-    .synopsis = "--model M --platform P -o DIR | PLAN... -o DIR | --measurements FILE...",
+    .synopsis = "--model M --platform P -o DIR | PLAN... -o DIR | --measurements FILE... | "
+                "--published FILE|DIR...",
     .summary = "predict plans, run them, and say how good the predictions were",
     .details =
         "Makes a plan for every combination of the lists, predicts all of them with both engines\n"
@@ -171,6 +205,10 @@ const struct command command_validate = {
         "DIR gets report.md, results.tsv, scatter.svg and bars.svg with their tables, and all\n"
         "plans, predictions and measurements. The same command on the same DIR goes on where it\n"
         "was stopped; Ctrl-C stops it with status 130. Exit status 1 when nothing could be\n"
-        "compared, or --fail-above says so. docs/validate.md",
+        "compared, or --fail-above says so.\n"
+        "\n"
+        "--published: runs that others measured and published, files of one schema or folders of\n"
+        "them, are predicted from their configurations; errors by set, GPU, type of numbers and\n"
+        "parallelism, with why rows are left out and the ten worst. docs/validate.md",
     .run = validate,
 };

@@ -127,19 +127,36 @@ static double transfer_seconds(const struct collective_group *g, const struct co
     return worst;
 }
 
+/* The closed form of a shape as it stands. */
+static void close_phases(const struct collective_group *g, struct ports *p,
+                         struct collective_shape *s)
+{
+    s->seconds = 0;
+    for (size_t k = 0; k < s->phases; k++) {
+        s->phase[k].transfer_s = transfer_seconds(g, s, &s->phase[k], p);
+        s->seconds += s->phase[k].latency_s + s->phase[k].transfer_s;
+    }
+}
+
 /* The closed form of a shape: phases follow one another, each takes its latency and its
- * transfer. */
+ * transfer. With `a`, NULL or what it attains: flows are lengthened to that. */
 static enum status close_shape(const struct collective_group *g, uint32_t nics,
-                               struct collective_shape *s)
+                               struct collective_attained *a, struct collective_shape *s)
 {
     enum status st;
     struct ports p;
     TRY(ports_open(g, s->flows, nics, &p));
-    s->seconds = 0;
-    for (size_t k = 0; k < s->phases; k++) {
-        s->phase[k].transfer_s = transfer_seconds(g, s, &s->phase[k], &p);
-        s->seconds += s->phase[k].latency_s + s->phase[k].transfer_s;
+    if (a && a->seconds > 0) {
+        double transfer_s = 0;
+        close_phases(g, &p, s);
+        for (size_t k = 0; k < s->phases; k++)
+            transfer_s += s->phase[k].transfer_s;
+        a->inside = a->across = larger(a->seconds - a->latency_s, 1e-6 * a->seconds) / transfer_s;
+        a->latency_s = larger(a->seconds - a->inside * transfer_s, 0);
     }
+    if (a)
+        collective_stretch(g, p.node, a, s);
+    close_phases(g, &p, s);
 out:
     ports_free(&p);
     return st;
@@ -213,12 +230,17 @@ enum status collective_shape_make(const struct collective_group *g, enum collect
     enum status st;
     struct collective_shape s = {0};
     struct collective_choice choice;
+    struct collective_attained a = {0};
 
     TRY(collective_choose(g, kind, bytes, options, &choice));
     s.algorithm = choice.algorithm;
     if (g->n > 1 && bytes > 0) {
+        bool attained = collective_attain(g, kind, (double)bytes, options, &a);
+        s.lengthened = attained;
+        if (attained)
+            s.algorithm = a.switched ? &collective_switch : fallback(g, kind);
         TRY(s.algorithm->shape(g, kind, (double)bytes, channels_of(g, options), &s));
-        TRY(close_shape(g, options ? options->nics : 0, &s));
+        TRY(close_shape(g, options ? options->nics : 0, attained ? &a : NULL, &s));
         if (options && options->nccl_protocols && choice.protocol != COLLECTIVE_IDEAL)
             apply_protocol(&s, &choice);
     }

@@ -49,6 +49,10 @@ enum status collective_group_make(const struct topology *t, const uint32_t *devi
                                   struct collective_group *out) MUST_CHECK;
 void collective_group_free(struct collective_group *g); /* accepts {0}; leaves {0} */
 
+/* Ways out of a node that the members share: as many as the platform has, but not more than the smallest
+ * node has members; 1 on one node. O(n). */
+uint32_t collective_nics(const struct collective_group *g);
+
 struct collective_flow {
     uint32_t from, to; /* members, different */
     double bytes;      /* > 0 */
@@ -74,7 +78,8 @@ enum collective_protocol {
 struct collective_shape {
     const struct collective_algorithm *algorithm; /* the one used */
     enum collective_protocol protocol;
-    double seconds; /* closed form: sum of latency_s + transfer_s over the phases */
+    bool lengthened; /* flows have more bytes than are moved, by what is attained */
+    double seconds;  /* closed form: sum of latency_s + transfer_s over the phases */
     size_t phases;
     struct collective_phase *phase; /* [phases] owned */
     size_t flows;
@@ -88,6 +93,7 @@ struct collective_options {
     uint32_t nics;         /* ways out of a node that its members share: as many rings or tree
                               pairs run side by side, each through another member, and what leaves
                               or enters a node shares them. 0: one ring, a way for every member */
+    bool attained;         /* types whose platform says nothing of collectives: fabric_derive() */
 };
 
 /* A way to do collectives: core/collective/NAME.c defines collective_NAME, and algorithms.def there
@@ -125,6 +131,8 @@ bool collective_applies(const struct collective_algorithm *a, const struct colle
  * one: see out->algorithm.
  * transfer_s of a phase is the largest of bytes / bandwidth over its flows, and, for each device
  * and direction, of the bytes over tiers of one bandwidth / that bandwidth (they share a port).
+ * With measured curves or constants of collectives on the members' devices (core/fabric.h), and no
+ * algorithm asked for, flows and latencies are lengthened to what these say of one alone.
  * With nics the same is counted for each node of several, over nics times the bandwidth.
  * O(flows) time and memory: n to 4 n for rings and trees, times nics; all-to-all
  * n (n - 1) flows up to COLLECTIVE_PAIRS_MAX members, at most 8 n above.

@@ -236,6 +236,7 @@ static enum status flatten(struct lowering *l, struct program *out)
     out->microbatches = l->plan->microbatches;
     out->microbatch_size = l->plan->microbatch_size;
     out->tokens_per_sample = l->model->tokens_per_sample;
+    out->attained = plan_framework(l->plan) != NULL;
     out->asynchronous = l->schedule->asynchronous;
     out->folded = l->fold;
     out->seed = l->plan->seed;
@@ -275,6 +276,7 @@ static enum status lower(struct lowering *l, struct program *out)
 {
     enum status st;
     struct program program = {0};
+    const struct framework *f = plan_framework(l->plan);
 
     TRY(plan_check(l->plan, l->model, l->topology));
     l->fold = l->fold && is_alike(l->plan, l->topology);
@@ -282,6 +284,8 @@ static enum status lower(struct lowering *l, struct program *out)
     TRY(lowering_group(l));
     TRY(lowering_replay(l));
     TRY(lowering_finish(l));
+    if (f && f->p2p_blocking >= 0.5)
+        TRY(lowering_block(l));
     TRY(lowering_charge(l));
     TRY(flatten(l, &program));
     MOVE(out, program);

@@ -178,6 +178,7 @@ struct program {
     double sample_flop, recompute_flop; /* of the model per sample; executed besides */
     char *optimizer;                    /* owned */
     uint64_t seed;
+    bool attained;     /* collectives take what NCCL attains (collective_options.attained) */
     bool asynchronous; /* no flush: the microbatches are a window of an endless stream */
     bool
         folded; /* only one replica of each class and its shard 0 have ranks: lower.h; cannot be written */

@@ -140,6 +140,8 @@ enum status topology_uniform(size_t n, const struct device_type *type,
     t.type[0].name = NULL;
     t.type[0].rate = NULL;
     t.type[0].rates = 0;
+    t.type[0].curve = NULL;
+    t.type[0].curves = 0;
     t.tier[0] = *tier;
     t.tier[0].name = NULL;
     TRY(text_copy(type->name, &t.type[0].name));

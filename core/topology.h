@@ -13,6 +13,7 @@
 
 #include "core/data_type.h"
 #include "core/error.h"
+#include "core/fabric.h"
 #include "core/kernel.h"
 #include "core/route_graph.h"
 #include "core/route_table.h"
@@ -50,6 +51,9 @@ struct device_type {
     double price_per_hour;      /* in whatever money; 0: not known */
     double host_Bps;            /* between the device and its host's memory, per direction, and */
     double host_memory_Bps;     /* what updates there get of that memory; 0: not known */
+    struct fabric_model fabric; /* what collectives attain, share 0: not known; */
+    size_t curves;
+    struct fabric_curve *curve;    /* [curves] and measured */
     struct device_kernels kernels; /* where a framework says which an op launches */
 };
 

@@ -28,6 +28,7 @@ static const struct json_row type_rows[] = {
     {"peak_fp32_flops", TYPE(peak[DATA_fp32]), FIELD_SPARE},
     {"peak_tf32_flops", TYPE(peak[DATA_tf32]), FIELD_SPARE},
     {"peak_fp8_flops", TYPE(peak[DATA_fp8]), FIELD_SPARE},
+    {"peak_fp4_flops", TYPE(peak[DATA_fp4]), FIELD_SPARE},
     {"watts", TYPE(watts), FIELD_SPARE},
     {"price_per_hour", TYPE(price_per_hour), FIELD_SPARE},
     {"host_Bps", TYPE(host_Bps), FIELD_SPARE},
@@ -151,6 +152,11 @@ void topology_free(struct topology *t)
     route_graph_free(&t->graph);
     route_table_free(&t->table);
     topology_map_free(&t->between);
+    for (size_t i = 0; t->type && i < t->types; i++) {
+        for (size_t k = 0; k < t->type[i].curves; k++)
+            fabric_curve_free(&t->type[i].curve[k]);
+        free(t->type[i].curve);
+    }
     json_rows_free(rows, t);
     *t = (struct topology){0};
 }

@@ -31,22 +31,6 @@ size_t shapes_number(const struct shapes *s, const struct program_op *o)
     return (size_t)(find(s, o) - s->shaped);
 }
 
-/* Ways out of a node that members of the group share: as many as the platform has, but not more
- * than the smallest node has members. */
-static uint32_t shared_nics(const struct collective_group *g)
-{
-    size_t least = g->n;
-    for (size_t k = 0; k < g->nodes; k++) {
-        size_t members = g->node_start[k + 1] - g->node_start[k];
-        least = members < least ? members : least;
-    }
-    for (size_t m = 0; m < g->n && g->nodes > 1; m++) {
-        uint32_t nics = topology_type(g->topology, g->device[m])->nics;
-        least = nics > 0 && nics < least ? nics : least;
-    }
-    return g->nodes > 1 ? (uint32_t)least : 1;
-}
-
 /* Rings side by side take the same way inside a node: one flow for all bytes of a phase between
  * two members. */
 static void merge_flows(struct collective_shape *s)
@@ -86,10 +70,18 @@ static enum status shape(const struct collective_group *g, uint8_t kind, int64_t
     if (kind == OP_COPY)
         return shape_copy(topology_type(g->topology, g->device[0]), bytes, out);
     if (with.nics == 0)
-        with.nics = shared_nics(g);
+        with.nics = collective_nics(g);
     PASS(collective_shape_make(g, kind_of[kind], bytes, &with, out));
     merge_flows(out);
     return STATUS_OK;
+}
+
+enum status shapes_moved(const struct shapes *s, const struct shaped *shaped,
+                         struct collective_shape *out)
+{
+    struct collective_options with = s->options;
+    with.algorithm = shaped->shape.algorithm->name;
+    return shape(&s->group[shaped->group], shaped->kind, shaped->bytes, &with, out);
 }
 
 /* Shape the collective of op `o` and put it in front of its group's list. The group itself
@@ -119,6 +111,7 @@ enum status shapes_make(const struct program *p, const struct topology *t,
     struct shapes s = {.groups = p->groups};
     if (options)
         s.options = *options;
+    s.options.attained |= p->attained;
     TRY(ARRAY_NEW(s.group, p->groups + 1));
     TRY(ARRAY_NEW(s.first, p->groups + 1));
     for (size_t g = 0; g < p->groups; g++)

@@ -35,6 +35,9 @@ static inline const struct collective_shape *shapes_of(const struct shapes *s,
 {
     return &s->shaped[shapes_number(s, o)].shape;
 }
+/* The shape with the bytes that are moved, where its flows are lengthened; O(flows). STATUS_NOMEM. */
+enum status shapes_moved(const struct shapes *s, const struct shaped *shaped,
+                         struct collective_shape *out) MUST_CHECK;
 /* Would these devices, as many as group g has, get the same flows and latencies for all its
  * collectives? O(flows). STATUS_INVALID, STATUS_NOMEM. */
 enum status shapes_fit(const struct shapes *s, uint32_t g, const struct topology *t,

@@ -72,15 +72,28 @@ static enum status add_messages(const struct program *p, const struct topology *
 
 /* The flows of a collective, in all the groups that its own stands for. */
 static void add_flows(const struct program *p, const struct topology *t, const struct shaped *s,
-                      double *tier_bytes)
+                      const struct collective_shape *shape, double *tier_bytes)
 {
     for (size_t copy = 0; copy < program_group_copies(p, s->group); copy++) {
         const uint32_t *device = program_group_devices(p, s->group, copy);
-        for (size_t f = 0; f < s->shape.flows; f++) {
-            const struct collective_flow *flow = &s->shape.flow[f];
+        for (size_t f = 0; f < shape->flows; f++) {
+            const struct collective_flow *flow = &shape->flow[f];
             add_bytes(t, device[flow->from], device[flow->to], s->calls * flow->bytes, tier_bytes);
         }
     }
+}
+
+/* The bytes that are moved, not those that stand for what is lost. */
+static enum status add_collective(const struct program *p, const struct topology *t,
+                                  const struct shapes *all, const struct shaped *s,
+                                  double *tier_bytes)
+{
+    struct collective_shape moved = {0};
+    if (s->shape.lengthened)
+        PASS(shapes_moved(all, s, &moved));
+    add_flows(p, t, s, s->shape.lengthened ? &moved : &s->shape, tier_bytes);
+    collective_shape_free(&moved);
+    return STATUS_OK;
 }
 
 /* Every pair of devices, of all copies, belongs to one tier; its bytes count there. */
@@ -95,7 +108,7 @@ enum status traffic_examine(const struct program *p, const struct topology *t,
         TRY(label(p, &shapes.shaped[k], m));
     memset(tier_bytes, 0, t->tiers * sizeof *tier_bytes);
     for (size_t k = 0; k < shapes.n; k++)
-        add_flows(p, t, &shapes.shaped[k], tier_bytes);
+        TRY(add_collective(p, t, &shapes, &shapes.shaped[k], tier_bytes));
     TRY(add_messages(p, t, tier_bytes));
 out:
     shapes_free(&shapes);

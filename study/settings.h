@@ -95,7 +95,7 @@ struct arguments {
     bool dry_run;
 
     /* emulation, calibration, models and platforms */
-    const char *dilate, *shell, *graph, *matrix;
+    const char *dilate, *shell, *graph, *matrix, *kernels, *gpu;
     const char *from, *fit; /* calibrate: measured iterations, constants */
     size_t pid;
     double minibatch_size;
@@ -105,7 +105,7 @@ struct arguments {
     /* sweeps, validation, pictures and pages */
     const char *shard, *x, *y, *by, *value, *where, *question;
     size_t workers;
-    bool list, retry, add, measurements;
+    bool list, retry, add, measurements, published;
     double fail_above; /* share; 0: nothing fails */
     const char *stage_list, *replica_list, *tensor_list, *chunk_list, *schedule_list,
         *microbatch_list, *size_list, *algorithm_list; /* "1,2,4" */

@@ -55,7 +55,8 @@
 #define CALIBRATE_ON (T(CALIBRATE_CPU) | T(CALIBRATE_JSON))
 #define PLOTS        (T(PLOT_LINES) | T(PLOT_HEATMAP))
 #define VALIDATIONS                                                                                \
-    (T(VALIDATE) | T(VALIDATE_FILES) | T(VALIDATE_EXPERIMENT) | T(VALIDATE_MEASUREMENTS))
+    (T(VALIDATE) | T(VALIDATE_FILES) | T(VALIDATE_EXPERIMENT) | T(VALIDATE_MEASUREMENTS) |         \
+     T(VALIDATE_PUBLISHED))
 #define VALIDATE_ON (T(VALIDATE) | T(VALIDATE_FILES))
 
 enum { MOST = 10000000 };
@@ -179,11 +180,8 @@ const struct setting settings_table[] = {
      .help = "order of microbatches (auto: searched; else 1f1b)", .word = schedule_name},
     {"optimizer", WORD(optimizer), PLAN_KEYS | OBJECTIVES | T(VALIDATE), "adam|sgd", "adam",
      .help = "state and time of the update"},
-    {"framework", TEXT(framework), PLAN_KEYS, "NAME[:KEY=X,...]", NULL,
-     .help = "who issues the kernels (else foreline), and what of that is otherwise",
-     .word = framework_name},
-    {"framework", TEXT(framework), SIMULATIONS | T(KEY_POINT), "NAME[:KEY=X,...]", NULL,
-     .help = "likewise, instead of what the plan says", .word = framework_name},
+    {"framework", TEXT(framework), PLAN_KEYS | SIMULATIONS | T(KEY_POINT) | T(VALIDATE_PUBLISHED),
+     "NAME[:KEY=X,...]", NULL, .help = "who issues the kernels, and how", .word = framework_name},
     {"finalists", COUNT(finalists), PLAN_KEYS, "N", "12",
      .help = "auto: plans that SimGrid looks at, at a time", .least = 1, .most = MOST},
     {"time-limit", SECONDS(time_limit_s), PLAN_KEYS | OBJECTIVES, "TIME", NULL,
@@ -374,8 +372,15 @@ const struct setting settings_table[] = {
     /* ---- measuring this machine: calibrate, model profile, bench */
     {"device", WORD(device), CALIBRATIONS, "cpu|cuda", "cpu",
      .help = "what to measure; cuda: one GPU, by foreline-worker-cuda"},
-    {"dtype", WORD(dtype), CALIBRATIONS, "fp32|bf16", "fp32",
-     .help = "of activations; bf16 is for cuda"},
+    {"kernels", TEXT(kernels), T(CALIBRATE_KERNELS), "FILE", NULL,
+     .help = "fit the constants of kernels or collectives to a table of measured ones (CSV)"},
+    {"gpu", TEXT(gpu), T(CALIBRATE_KERNELS), "NAME", NULL,
+     .help = "only its rows: constants of this GPU, a name of 'topology generate list'"},
+    {"platform", TEXT(platform), T(CALIBRATE_KERNELS), "P", NULL,
+     .help = "what gets the constants, with --output; default: a node of 8 of the GPU"},
+    {"platform", TEXT(platform), T(TOPOLOGY_IMPORT), "P", NULL, .help = "what gets the curves"},
+    {"dtype", WORD(dtype), CALIBRATIONS | T(CALIBRATE_KERNELS), "fp32|bf16", "fp32",
+     .help = "of activations; bf16 is for cuda, and for tables of 16-bit kernels"},
     {"transport", WORD(transport), CALIBRATE_ON, "tcp|mpi", "tcp",
      .help = "what carries the messages"},
     {"ranks", COUNT(ranks), CALIBRATE_ON, "N", "2",
@@ -434,6 +439,7 @@ const struct setting settings_table[] = {
      .help = "what cuts the model: foreline plan"},
     {"measurements", FLAG(measurements), T(VALIDATE_MEASUREMENTS), NULL, NULL,
      .help = "operands are measurement files of runs; their plans are predicted now"},
+    {"published", FLAG(published), T(VALIDATE_PUBLISHED), NULL, NULL, .help = "runs of others"},
     {"engine", WORD(engine), VALIDATE_ON, "NAME", NULL,
      .help = "what runs the plans: workers here, in network namespaces, or on SimGrid's MPI "
              "(default: tcp; nccl with --device cuda)",
@@ -472,13 +478,15 @@ const struct setting settings_table[] = {
      .help = "write the plan (also -o); export: the arguments"},
     {"output", TEXT(output), SIMULATIONS | RUN_KEYS | EMULATIONS, "FILE", NULL,
      .help = "write the measurement as JSON (also -o)"},
-    {"output", TEXT(output), CALIBRATIONS | T(CALIBRATE_FROM), "FILE", NULL,
+    {"output", TEXT(output), CALIBRATIONS | T(CALIBRATE_KERNELS) | T(CALIBRATE_FROM), "FILE", NULL,
      .help = "write the platform as SimGrid XML (also -o)"},
     {"output", TEXT(output), T(MODEL_IMPORT) | T(MODEL_PROFILE), "FILE", NULL,
      .help = "import, profile: where the model goes ('-': stdout)"},
-    {"output", TEXT(output), T(TOPOLOGY_DRAW) | T(TOPOLOGY_GENERATE), "FILE", NULL,
-     .help = "generate: where the file goes (also -o); draw: picture, .svg, .png or .pdf"},
-    {"output", TEXT(output), VALIDATIONS, "DIR", NULL, .help = "write everything there (also -o)"},
+    {"output", TEXT(output), T(TOPOLOGY_DRAW) | T(TOPOLOGY_GENERATE) | T(TOPOLOGY_IMPORT), "FILE",
+     NULL,
+     .help = "generate, import: where the file goes (also -o); draw: picture, .svg, .png or .pdf"},
+    {"output", TEXT(output), VALIDATIONS | T(VALIDATE_PUBLISHED), "DIR", NULL,
+     .help = "write everything there (also -o)"},
     {"output", TEXT(output), T(SWEEP), "FILE", NULL,
      .help = "the database (also -o; default: the experiment's name with .db, here)"},
     {"output", TEXT(output), PLOTS | T(PLOT_FILES), "FILE", NULL,
@@ -496,7 +504,7 @@ const struct setting settings_table[] = {
     {"json", FLAG(json), SIMULATIONS | RUNS | EMULATIONS, NULL, NULL,
      .help = "print the measurement as JSON, SI units"},
     {"json", FLAG(json), CALIBRATIONS, NULL, NULL, .help = "print the topology as JSON, SI units"},
-    {"json", FLAG(json), T(BENCH) | T(COMPARE), NULL, NULL,
+    {"json", FLAG(json), T(BENCH) | T(COMPARE) | T(VALIDATE_PUBLISHED), NULL, NULL,
      .help = "print one JSON object, SI units, instead of text"},
     {"json", FLAG(json), T(MODEL_LIST) | T(MODEL_SHOW) | T(TOPOLOGY_LIST) | T(TOPOLOGY_SHOW), NULL,
      NULL, .help = "list, show: print JSON instead of a table"},

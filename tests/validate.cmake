@@ -4,3 +4,4 @@ unit_test(validate LIBS study)
 add_test(NAME validate
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/validate.sh $<TARGET_FILE:foreline>)
 set_tests_properties(validate PROPERTIES LABELS cli TIMEOUT 300)
+unit_test(published LIBS study)

@@ -52,6 +52,23 @@ static void put_rate(FILE *f, const struct topology_rate *rate)
     fputs("\"/>\n", f);
 }
 
+/* What collectives attain: the model's constants, and measured curves. */
+static void put_fabric(FILE *f, const struct device_type *type)
+{
+    if (type->fabric.share > 0) {
+        fputs("      <prop id=\"collectives\" value=\"", f);
+        fabric_model_put(f, &type->fabric);
+        fputs("\"/>\n", f);
+    }
+    for (size_t k = 0; k < type->curves; k++) {
+        fputs("      <prop id=\"curve:", f);
+        fabric_curve_put_name(f, &type->curve[k]);
+        fputs("\" value=\"", f);
+        fabric_curve_put(f, &type->curve[k]);
+        fputs("\"/>\n", f);
+    }
+}
+
 static void put_device(FILE *f, const struct topology *t, uint32_t i)
 {
     const struct device_type *type = topology_type(t, i);
@@ -92,6 +109,7 @@ static void put_device(FILE *f, const struct topology *t, uint32_t i)
         fprintf(f, "      <prop id=\"message_bandwidth\" value=\"%.9gBps\"/>\n", type->message_Bps);
     for (size_t k = 0; k < type->rates; k++)
         put_rate(f, &type->rate[k]);
+    put_fabric(f, type);
     fputs("    </host>\n", f);
 }
 

@@ -5,7 +5,8 @@
  *   ring.c  tree.c  hierarchical.c  switch.c  direct.c
  *   shapes.c         what is declared here and not inline
  *   group.c          members and the nodes they form
- *   nccl.c           NCCL's cost table, which picks the algorithm */
+ *   nccl.c           NCCL's cost table, which picks the algorithm
+ *   attained.c       measured curves, and the model of what NCCL attains */
 #ifndef CORE_COLLECTIVE_SHAPES_H
 #define CORE_COLLECTIVE_SHAPES_H
 
@@ -16,6 +17,21 @@
 void collective_table(const struct collective_group *g, enum collective_kind kind, double bytes,
                       uint32_t channels, const struct collective_algorithm *only,
                       struct collective_choice *out);
+
+/* What a collective alone takes: so many seconds, if known; else times its bytes inside nodes and
+ * across. */
+struct collective_attained {
+    double seconds; /* 0: by the factors */
+    double latency_s, inside, across;
+    bool switched; /* the switch sums */
+};
+/* False: nothing is known, or an algorithm is asked for. n >= 2, bytes > 0. O(n) with curves. */
+bool collective_attain(const struct collective_group *g, enum collective_kind kind, double bytes,
+                       const struct collective_options *options, struct collective_attained *out);
+/* Lengthen the flows by the factors and share the latency out over the phases as it was.
+ *   node  [n] of each member */
+void collective_stretch(const struct collective_group *g, const uint32_t *node,
+                        const struct collective_attained *a, struct collective_shape *s);
 
 /* Room for phases and flows; nothing in them yet. What was there before is not released. */
 enum status collective_shape_open(struct collective_shape *s, size_t phases,

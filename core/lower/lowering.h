@@ -5,7 +5,8 @@
  *   3. turns.c    the schedule of every replica;
  *      replay.c   compute ops, messages, collectives of microbatches; parts.c: passes in parts
  *   4. finish.c   the end of the iteration: reductions of gradients, updates
- *   5. messages.c what messages take from compute beside them
+ *   5. blocking.c compute that waits for what was sent before it, where a framework does so;
+ *      messages.c what messages take from compute beside them
  *   6. ../lower.c the lists become one program, which is checked
  *
  *   offload.c     what goes to the hosts' memory and comes back in passes
@@ -320,6 +321,9 @@ struct schedule_place lowering_place(const struct plan *p, uint32_t teams, uint3
 /* groups.c: groups of ranks. */
 enum status lowering_group(struct lowering *l) MUST_CHECK;
 void grouping_free(struct lowering_grouping *g);
+
+/* blocking.c: compute ops wait for the messages sent before them. */
+enum status lowering_block(struct lowering *l) MUST_CHECK;
 
 /* turns.c: the schedules of all replicas, step by step. */
 enum status lowering_replay(struct lowering *l) MUST_CHECK;

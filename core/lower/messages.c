@@ -1,15 +1,33 @@
-/* What messages take from the compute beside which they go: their bytes are moved by the CPU that
- * computes, where none is spare (struct device_type, LogGOPS' o and O: Hoefler, Schneider, Lumsdaine,
+/* What messages and collectives take from the compute beside which they go.
+ *
+ * Where a framework says so, compute and collectives side by side take the longer of both and a share of
+ * the shorter (docs/collectives.md): collectives keep SMs and memory of the device busy. And bytes are
+ * moved by the CPU that computes, where none is spare (struct device_type, LogGOPS' o and O: Hoefler, Schneider, Lumsdaine,
  * HPDC 2010). What a rank waits for takes nothing more than its time on the links. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/array.h"
+#include "core/collective.h"
 #include "core/lower/lowering.h"
 
-/* Messages that a rank sends or receives beside one of its compute ops. */
+/* Messages that a rank sends or receives beside one of its compute ops, and seconds of collectives. */
 struct taken {
-    double messages, bytes;
+    double messages, bytes, collective_s;
+};
+
+/* One collective alone, by group, kind and size. */
+struct alone {
+    uint32_t group;
+    uint8_t kind;
+    int64_t bytes;
+    double seconds;
+};
+struct known {
+    const struct framework *framework; /* NULL, or without a share: no seconds are asked for */
+    size_t n;
+    struct alone *alone;
 };
 
 /* A message, of a folded program all that the first shard sends: every one of the next stage has one. */
@@ -19,7 +37,7 @@ static struct taken of_message(const struct lowering *l, const struct program_op
                             *to = &l->plan->stage[op->peer_stage];
     bool several = l->fold && op->kind == OP_SEND;
     uint32_t n = several ? (to->tensor_parallel - 1) / from->tensor_parallel + 1 : 1;
-    return (struct taken){n, n * (double)op->bytes};
+    return (struct taken){.messages = n, .bytes = n * (double)op->bytes};
 }
 
 /* Of one member of a ring, which sends as often as it receives. */
@@ -28,7 +46,48 @@ static struct taken of_collective(const struct lowering *l, const struct program
     const struct lowering_grouping *g = &l->groups.all;
     double n = (double)(g->device_start[op->peer + 1] - g->device_start[op->peer]);
     double messages = 2 * op->count * (n - 1) * (op->kind == OP_ALLREDUCE ? 2 : 1);
-    return (struct taken){messages, messages * (double)op->bytes / n};
+    return (struct taken){.messages = messages, .bytes = messages * (double)op->bytes / n};
+}
+
+static enum status measure(const struct lowering *l, struct alone *a)
+{
+    static const enum collective_kind kind_of[OP_KINDS] = {
+        [OP_ALLREDUCE] = COLLECTIVE_ALLREDUCE,
+        [OP_ALLGATHER] = COLLECTIVE_ALLGATHER,
+        [OP_REDUCESCATTER] = COLLECTIVE_REDUCESCATTER,
+        [OP_ALLTOALL] = COLLECTIVE_ALLTOALL,
+    };
+    enum status st;
+    const struct lowering_grouping *all = &l->groups.all;
+    size_t first = all->device_start[a->group], n = all->device_start[a->group + 1] - first;
+    struct collective_group g = {0};
+    struct collective_shape shape = {0};
+    TRY(collective_group_make(l->topology, all->device + first, n, &g));
+    struct collective_options o = {.attained = true, .nics = collective_nics(&g)};
+    TRY(collective_shape_make(&g, kind_of[a->kind], a->bytes, &o, &shape));
+    a->seconds = shape.seconds;
+out:
+    collective_shape_free(&shape);
+    collective_group_free(&g);
+    return st;
+}
+
+/* Seconds of a collective alone by its closed form; a stage has few different ones. */
+static enum status seconds_alone(const struct lowering *l, struct known *known,
+                                 const struct program_op *op, double *seconds)
+{
+    struct alone a = {.group = op->peer, .kind = op->kind, .bytes = op->bytes};
+    size_t k = 0;
+    while (k < known->n && (known->alone[k].group != a.group || known->alone[k].kind != a.kind ||
+                            known->alone[k].bytes != a.bytes))
+        k++;
+    if (k == known->n) {
+        PASS(measure(l, &a));
+        PASS(ARRAY_ROOM(known->alone, known->n));
+        known->alone[known->n++] = a;
+    }
+    *seconds = op->count * known->alone[k].seconds;
+    return STATUS_OK;
 }
 
 /* Does op i of the list wait for one that is marked? */
@@ -59,8 +118,8 @@ static bool goes_beside(const struct lowering_list *list, size_t i, bool *marked
 
 /* Sends go while the next pass computes, and what is received has come during the one before.
  *   taken  [compute ops of the list] out, zeros before */
-static void count_taken(const struct lowering *l, const struct lowering_list *list, bool *marked,
-                        struct taken *taken)
+static enum status count_taken(const struct lowering *l, const struct lowering_list *list,
+                               struct known *known, bool *marked, struct taken *taken)
 {
     size_t done = 0; /* compute ops */
     for (size_t i = 0; i < list->n; i++) {
@@ -74,23 +133,30 @@ static void count_taken(const struct lowering *l, const struct lowering_list *li
             struct taken t = op_is_message(op) ? of_message(l, op) : of_collective(l, op);
             taken[done - came].messages += t.messages;
             taken[done - came].bytes += t.bytes;
+            if (!op_is_message(op) && known->framework) {
+                PASS(seconds_alone(l, known, op, &t.collective_s));
+                taken[done].collective_s += t.collective_s;
+            }
         }
     }
+    return STATUS_OK;
 }
 
-static void lengthen(struct lowering_list *list, const struct device_type *t,
+static void lengthen(struct lowering_list *list, const struct device_type *t, double share,
                      const struct taken *taken)
 {
     for (size_t i = 0; i < list->n; i++)
         if (op_computes(&list->op[i])) {
             double bytes_s = t->message_Bps > 0 ? taken->bytes / t->message_Bps : 0;
-            list->op[i].seconds += taken->messages * t->message_s + bytes_s;
+            double least = fmin(list->op[i].seconds, taken->collective_s);
+            list->op[i].seconds += taken->messages * t->message_s + bytes_s + share * least;
             taken++;
         }
 }
 
 /* The shards of a replica, which compute the same ops: each as the first one, which sends most. */
-static enum status charge_replica(struct lowering *l, const struct lowering_replica *replica)
+static enum status charge_replica(struct lowering *l, struct known *known,
+                                  const struct lowering_replica *replica)
 {
     enum status st = STATUS_OK;
     struct lowering_list *list = &l->replay.list[replica->rank];
@@ -98,10 +164,11 @@ static enum status charge_replica(struct lowering *l, const struct lowering_repl
     bool *marked = NULL;
     TRY(ARRAY_NEW(marked, list->n));
     TRY(ARRAY_NEW(taken, list->n));
-    count_taken(l, list, marked, taken);
+    TRY(count_taken(l, list, known, marked, taken));
     for (uint32_t k = 0; k < replica->shards; k++) {
         uint32_t device = lowering_device(l, replica->team, replica->number, k);
-        lengthen(list + k, topology_type(l->topology, device), taken);
+        lengthen(list + k, topology_type(l->topology, device),
+                 known->framework ? known->framework->interference : 0, taken);
     }
 out:
     free(marked);
@@ -111,10 +178,15 @@ out:
 
 enum status lowering_charge(struct lowering *l)
 {
-    bool any = false;
+    enum status st = STATUS_OK;
+    const struct framework *f = plan_framework(l->plan);
+    struct known known = {.framework = f && f->interference > 0 ? f : NULL};
+    bool any = known.framework;
     for (size_t k = 0; k < l->topology->types; k++)
         any |= l->topology->type[k].message_s > 0 || l->topology->type[k].message_Bps > 0;
     for (uint32_t c = 0; any && c < l->shape.replicas; c++)
-        PASS(charge_replica(l, &l->replay.replica[c]));
-    return STATUS_OK;
+        TRY(charge_replica(l, &known, &l->replay.replica[c]));
+out:
+    free(known.alone);
+    return st;
 }

@@ -1,6 +1,7 @@
 /* Device types from the properties of hosts (docs/topology.md): type, memory, memory_bandwidth,
  * launch_overhead,
- * slowdown, framework_memory, kernels and rate:KIND. Devices of one type must agree in all of them. */
+ * slowdown, framework_memory, kernels, collectives, rate:KIND and curve:KIND:MEMBERSxPER_NODE. Devices of
+ * one type must agree in all of them. */
 #include "sim/simgrid/types.h"
 
 #include <float.h>
@@ -17,7 +18,7 @@
 
 enum { MAX_RATES = 256, MAX_POINTS = 256, NAME = 256 };
 
-static const char rate_prefix[] = "rate:";
+static const char rate_prefix[] = "rate:", curve_prefix[] = "curve:";
 static const double default_memory_bytes = 16.0 * 1024 * 1024 * 1024;
 static const double default_memory_Bps = 100e9;
 static const double max_memory_bytes = 4e18; /* fits int64_t */
@@ -124,40 +125,68 @@ static enum status read_rate(const struct platform_text *p, const_sg_host_t host
     return st == STATUS_OK ? st : in_property(p, host, property, st);
 }
 
-/* The distinct rate:KIND properties of the whole file, in its order: SimGrid has the values, but no
- * order. */
-struct rate_names {
+/* A curve of collectives, likewise. */
+static enum status read_curve(const struct platform_text *p, const_sg_host_t host,
+                              const char *property, struct device_type *type)
+{
+    const char *text = platform_property(p, host, property);
+    if (!text)
+        return STATUS_OK;
+    enum status st =
+        fabric_curve_parse(property + sizeof curve_prefix - 1, text, &type->curve[type->curves]);
+    type->curves += st == STATUS_OK;
+    return st == STATUS_OK ? st : in_property(p, host, property, st);
+}
+
+/* The constants of collectives, if the host has them. */
+static enum status read_fabric(const struct platform_text *p, const_sg_host_t host,
+                               struct device_type *type)
+{
+    const char *text = platform_property(p, host, "collectives");
+    enum status st = text ? fabric_model_parse(text, &type->fabric) : STATUS_OK;
+    return st == STATUS_OK ? st : in_property(p, host, "collectives", st);
+}
+
+/* The distinct properties of the whole file that begin with a prefix, in its order: SimGrid has the
+ * values, but no order. */
+struct prefixed {
     size_t n;
     char *name[MAX_RATES];
 };
+struct found_properties {
+    struct prefixed rate, curve;
+};
 
 /* Release the names. */
-static void rate_names_free(struct rate_names *names)
+static void found_free(struct found_properties *f)
 {
-    for (size_t i = 0; i < names->n; i++)
-        free(names->name[i]);
+    for (size_t i = 0; i < f->rate.n; i++)
+        free(f->rate.name[i]);
+    for (size_t i = 0; i < f->curve.n; i++)
+        free(f->curve.name[i]);
 }
 
-/* Each kind once, in the order of the text. */
-static enum status find_rates(const struct platform_text *p, struct rate_names *out)
+/* Each name once, in the order of the text. */
+static enum status find_prefixed(const struct platform_text *p, const char *wanted,
+                                 struct prefixed *out)
 {
     struct xml_scanner s = xml_scan(p->text);
     struct xml_tag tag;
     while (xml_next(&s, &tag)) {
         struct xml_span id = xml_attribute(&tag, "id");
-        size_t prefix = sizeof rate_prefix - 1, i = 0;
-        if (!xml_is(&tag, "prop") || id.n < prefix || memcmp(id.at, rate_prefix, prefix) != 0)
+        size_t prefix = strlen(wanted), i = 0;
+        if (!xml_is(&tag, "prop") || id.n < prefix || memcmp(id.at, wanted, prefix) != 0)
             continue;
         if (id.n == prefix)
             return error_set(STATUS_PARSE, "%s:%zu: kind missing after '%s'", p->path, tag.line,
-                             rate_prefix);
+                             wanted);
         while (i < out->n && !xml_equal(id, out->name[i]))
             i++;
         if (i < out->n)
             continue;
         if (out->n == MAX_RATES)
-            return error_set(STATUS_PARSE, "%s:%zu: more than %d kinds of rates", p->path, tag.line,
-                             MAX_RATES);
+            return error_set(STATUS_PARSE, "%s:%zu: more than %d kinds of %.*ss", p->path, tag.line,
+                             MAX_RATES, (int)(prefix - 1), wanted);
         char *name;
         PASS(ARRAY_NEW(name, id.n + 1));
         xml_decode(id, name, id.n + 1);
@@ -214,7 +243,7 @@ static enum status read_kernels(const struct platform_text *p, const_sg_host_t h
 
 /* All properties of a host as a device type; a host without a "type" is called by its speed. */
 static enum status read_type(const struct platform_text *p, const_sg_host_t host,
-                             const struct rate_names *rates, struct device_type *type)
+                             const struct found_properties *found, struct device_type *type)
 {
     char speed[UNITS_TEXT];
     double memory = default_memory_bytes, framework = 0;
@@ -224,7 +253,8 @@ static enum status read_type(const struct platform_text *p, const_sg_host_t host
     if (!name || !*name)
         name = units_print(UNIT_FLOPS, type->flops, speed);
     PASS(text_copy(name, &type->name));
-    PASS(ARRAY_NEW(type->rate, rates->n + 1));
+    PASS(ARRAY_NEW(type->rate, found->rate.n + 1));
+    PASS(ARRAY_NEW(type->curve, found->curve.n + 1));
     PASS(read_quantity(p, host, "memory", UNIT_BYTES, 1, &memory));
     if (memory > max_memory_bytes)
         return in_property(p, host, "memory", error_set(STATUS_PARSE, "too large"));
@@ -247,9 +277,11 @@ static enum status read_type(const struct platform_text *p, const_sg_host_t host
                        &type->host_memory_Bps));
     PASS(read_bare(p, host, "watts", &type->watts));
     PASS(read_bare(p, host, "price_per_hour", &type->price_per_hour));
-    for (size_t k = 0; k < rates->n; k++)
-        PASS(read_rate(p, host, rates->name[k], type));
-    return STATUS_OK;
+    for (size_t k = 0; k < found->rate.n; k++)
+        PASS(read_rate(p, host, found->rate.name[k], type));
+    for (size_t k = 0; k < found->curve.n; k++)
+        PASS(read_curve(p, host, found->curve.name[k], type));
+    return read_fabric(p, host, type);
 }
 
 /* Equal bit for bit, but for signed zeros. */
@@ -298,18 +330,26 @@ static const char *difference(const struct device_type *a, const struct device_t
         same = !strcmp(x->kind, y->kind) && x->n == y->n && same_numbers(x->flop, y->flop, x->n) &&
                same_numbers(x->flops, y->flops, x->n);
     }
-    return same ? NULL : "rates";
+    if (!same)
+        return "rates";
+    if (!same_numbers((const double *)&a->fabric, (const double *)&b->fabric,
+                      sizeof a->fabric / sizeof(double)))
+        return "collectives";
+    same = a->curves == b->curves;
+    for (size_t k = 0; same && k < a->curves; k++)
+        same = fabric_curve_same(&a->curve[k], &b->curve[k]);
+    return same ? NULL : "curves";
 }
 
 /* Find the type of device i among the known ones or add it. */
 static enum status place_type(const struct platform_text *p, const sg_host_t *host,
-                              const struct rate_names *rates, size_t i, struct topology *t)
+                              const struct found_properties *found, size_t i, struct topology *t)
 {
     enum status st;
     struct topology one = {.types = 1}; /* for its _free */
     size_t k = 0;
     PASS(ARRAY_NEW(one.type, 1));
-    TRY(read_type(p, host[i], rates, one.type));
+    TRY(read_type(p, host[i], found, one.type));
     while (k < t->types && strcmp(t->type[k].name, one.type->name) != 0)
         k++;
     if (k < t->types) {
@@ -333,12 +373,13 @@ out:
 enum status platform_types(const struct platform_text *p, const sg_host_t *host, struct topology *t)
 {
     enum status st;
-    struct rate_names rates = {0};
-    TRY(find_rates(p, &rates));
+    struct found_properties found = {0};
+    TRY(find_prefixed(p, rate_prefix, &found.rate));
+    TRY(find_prefixed(p, curve_prefix, &found.curve));
     TRY(ARRAY_NEW(t->type_of, t->n + 1));
     for (size_t i = 0; i < t->n; i++)
-        TRY(place_type(p, host, &rates, i, t));
+        TRY(place_type(p, host, &found, i, t));
 out:
-    rate_names_free(&rates);
+    found_free(&found);
     return st;
 }

@@ -1,0 +1,309 @@
+/* What the texts of a published row mean: who trained, on which GPU and network, with which numbers,
+ * what was sharded and what was computed again. Everything is a table of words. */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "study/published.h"
+#include "topologies/catalogue.h"
+
+/* Is the word in the text, whatever the case? */
+static bool says(const char *text, const char *word)
+{
+    size_t n = strlen(word);
+    for (; text && *text; text++) {
+        size_t k = 0;
+        while (k < n && tolower((unsigned char)text[k]) == tolower((unsigned char)word[k]))
+            k++;
+        if (k == n)
+            return true;
+    }
+    return false;
+}
+
+/* ---- who trained */
+
+/* The first row whose word is in the source counts; the last one is for all others. What is here was
+ * read off the repositories and papers:
+ *   sc21, calculon  Megatron-LM of 2021 and 2022: no fused attention, sums of gradients in 16 bits,
+ *                   scatter and gather between stages
+ *   ci              tests of Megatron-LM: sums in 32 bits, which is its default for bf16
+ *   Bridge, NeMo    recipes overlap tensor parallelism and sums of gradients, which have 16 bits
+ *   torchtitan      FSDP2 sums in 32 bits; tensor parallelism is always of sequences
+ *   vTrain, Sailor  Megatron-DeepSpeed without fused attention
+ *   NeuSight        Hugging Face's models in eager PyTorch */
+static const struct published_source sources[] = {
+    {.word = "neusight", .framework = "eager", .plain = true},
+    {.word = "llm-foundry", .framework = "fsdp", .overlap = true},
+    {.word = "llm_foundry", .framework = "fsdp", .overlap = true},
+    {.word = "torchtitan",
+     .framework = "compiled",
+     .sequence = true,
+     .reduce_bits = 32,
+     .overlap = true},
+    {.word = "vtrain", .framework = "deepspeed", .plain = true, .scatter = true},
+    {.word = "sailor", .framework = "deepspeed", .plain = true, .scatter = true},
+    {.word = "deepspeed", .framework = "deepspeed", .scatter = true},
+    {.word = "sc21", .framework = "megatron_lm", .plain = true, .scatter = true},
+    {.word = "calculon", .framework = "megatron_lm", .plain = true, .scatter = true},
+    {.word = "megatron_ci", .framework = "megatron", .scatter = true, .reduce_bits = 32},
+    {.word = "megatron",
+     .framework = "megatron",
+     .sequence = true,
+     .tensor_overlap = true,
+     .scatter = true,
+     .overlap = true,
+     .depth = DEPTH_FIVE},
+    {.word = "nemo",
+     .framework = "megatron",
+     .sequence = true,
+     .tensor_overlap = true,
+     .scatter = true,
+     .overlap = true,
+     .depth = DEPTH_FIVE},
+    {.word = "mlperf",
+     .framework = "megatron",
+     .sequence = true,
+     .tensor_overlap = true,
+     .scatter = true,
+     .overlap = true,
+     .depth = DEPTH_FIVE},
+    {.word = "", .framework = "megatron", .scatter = true, .overlap = true},
+};
+
+const struct published_source *published_source(const struct published_config *c)
+{
+    size_t i = 0;
+    while (*sources[i].word && !says(c->source, sources[i].word))
+        i++;
+    return &sources[i];
+}
+
+/* CUDA graphs of layers or of the whole iteration spare the host most of its work. Blocks that share a
+ * scale (mxfp8, nvfp4) are written twice, along rows and columns; torchao's scales of rows were known to
+ * be slow. Factors: docs/kernels.md. */
+void published_framework(const struct published_config *c, char text[PUBLISHED_PLATFORM])
+{
+    const char *name = published_source(c)->framework;
+    const struct {
+        bool is;
+        const char *what;
+    } all[] = {
+        {says(c->graph, "full_iteration") || says(c->graph_scope, "full_iteration"), "host=0.1"},
+        {says(c->graph, "transformer_engine") || says(c->graph, "local"), "host=0.5"},
+        {says(c->dtype, "rowwise"), "cast=31"},
+        {says(c->dtype, "mxfp8") || says(c->dtype, "nvfp4"), "cast=6"}};
+    bool host = false;
+    if (strcmp(name, "compiled") == 0 && c->compiled == SAID_NO)
+        name = "eager";
+    size_t n = (size_t)snprintf(text, PUBLISHED_PLATFORM, "%s", name);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (!all[i].is || (host && all[i].what[0] == 'h'))
+            continue;
+        host = all[i].what[0] == 'h';
+        n += (size_t)snprintf(text + n, PUBLISHED_PLATFORM - n, "%c%s",
+                              strchr(text, ':') ? ',' : ':', all[i].what);
+    }
+}
+
+/* ---- GPUs */
+
+/* The next word of letters and digits, in capitals; false: there is none. */
+static bool next_word(const char **at, char word[32])
+{
+    size_t n = 0;
+    while (**at && !isalnum((unsigned char)**at))
+        (*at)++;
+    while (isalnum((unsigned char)**at)) {
+        if (n < 31)
+            word[n++] = (char)toupper((unsigned char)**at);
+        (*at)++;
+    }
+    word[n] = '\0';
+    return n > 0;
+}
+
+/* "40" of "A100-40" is in "A100-SXM-40GB". */
+static bool has_word(const char *text, const char *word)
+{
+    char other[32];
+    size_t n = strlen(word);
+    while (next_word(&text, other))
+        if (strncmp(word, other, n) == 0 &&
+            (!other[n] || (isdigit((unsigned char)word[0]) && strcmp(other + n, "GB") == 0)))
+            return true;
+    return false;
+}
+
+const struct gpu *published_gpu(const char *name)
+{
+    const struct gpu *found = NULL;
+    size_t most = 0;
+    for (size_t i = 0; i < gpus_n; i++) {
+        const char *at = gpus[i].name;
+        char word[32];
+        size_t words = 0;
+        bool all = true;
+        for (; all && next_word(&at, word); words++)
+            all = has_word(name, word);
+        if (all && words > most) {
+            found = &gpus[i];
+            most = words;
+        }
+    }
+    return found;
+}
+
+/* ---- numbers */
+
+enum status published_dtype(const struct published_config *c, enum data_type *out)
+{
+    static const struct {
+        const char *word;
+        enum data_type dtype;
+    } all[] = {{"fp4", DATA_fp4},      {"fp8", DATA_fp8},       {"float8", DATA_fp8},
+               {"bf16", DATA_bf16},    {"bfloat16", DATA_bf16}, {"fp16", DATA_fp16},
+               {"float16", DATA_fp16}, {"fp32", DATA_fp32},     {"tf32", DATA_tf32},
+               {"float32", DATA_fp32}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (says(c->dtype, all[i].word)) {
+            *out = all[i].dtype;
+            return STATUS_OK;
+        }
+    return c->dtype ? error_set(STATUS_UNSUPPORTED, "no such type of numbers: %.40s", c->dtype)
+                    : error_set(STATUS_UNSUPPORTED, "the type of numbers is not said");
+}
+
+/* ---- what is sharded */
+
+/* "distributed optimizer (ZeRO-1) assumed; FSDP column absent" is no FSDP. */
+enum status published_zero(const struct published_config *c, int64_t *out)
+{
+    static const struct {
+        const char *word;
+        int64_t zero;
+    } all[] = {{"ZeRO-3", 3},
+               {"ZeRO-2", 2},
+               {"ZeRO-1", 1},
+               {"ZeRO-0", 0},
+               {"zero 3", 3},
+               {"zero 2", 2},
+               {"zero 1", 1},
+               {"zero3", 3},
+               {"zero2", 2},
+               {"zero1", 1},
+               {"full_shard", 3},
+               {"shard_grad_op", 2},
+               {"distributed opt", 1},
+               {"none", 0},
+               {"ddp", 0},
+               {"fsdp", 3},
+               {"no", 0}};
+    *out = c->fsdp == SAID_YES ? 3 : 0;
+    if (c->zero && c->fsdp != SAID_YES && c->zero[0] >= '0' && c->zero[0] <= '3' && !c->zero[1]) {
+        *out = c->zero[0] - '0';
+        return STATUS_OK;
+    }
+    for (size_t i = 0; c->zero && c->fsdp != SAID_YES && i < sizeof all / sizeof *all; i++)
+        if (says(c->zero, all[i].word)) {
+            *out = all[i].zero;
+            return STATUS_OK;
+        }
+    return !c->zero || c->fsdp == SAID_YES
+               ? STATUS_OK
+               : error_set(STATUS_UNSUPPORTED, "no such sharding: %.40s", c->zero);
+}
+
+/* ---- what is computed again */
+
+/* torch's selective checkpointing of single ops makes every second product again, which is here: half
+ * of the layers. What is not stated is taken to be nothing, as in recipes without memory trouble. */
+enum status published_recompute(const struct published_config *c, struct setup *s)
+{
+    const char *text = c->recompute;
+    uint32_t modules = 0;
+    const char *colon = text ? strchr(text, ':') : NULL;
+    s->recompute = RECOMPUTE_NONE;
+    s->recompute_layers = s->recompute_modules = 0;
+    s->recompute_unit = 1;
+    if (!text || says(text, "not stated") || !(says(text, "full") || says(text, "selective")))
+        return STATUS_OK;
+    bool half = says(text, "every 2nd layer");
+    bool by_op = says(text, "per-op") || published_source(c)->framework[0] == 'c';
+    if (says(text, "full") || half || by_op) {
+        int64_t stages = (c->pp > 0 ? c->pp : 1) * (c->vp > 0 ? c->vp : 1);
+        s->recompute = RECOMPUTE_FULL;
+        if (!says(text, "full"))
+            s->recompute_layers = (c->layers / stages + 1) / 2;
+        return STATUS_OK;
+    }
+    s->recompute = RECOMPUTE_SELECTIVE;
+    if (!colon)
+        return STATUS_OK;
+    for (colon++; isspace((unsigned char)*colon);)
+        colon++;
+    PASS(plan_read_modules(colon, &modules));
+    s->recompute_modules = modules;
+    return STATUS_OK;
+}
+
+/* ---- platforms */
+
+/* The number that stands before the word, "400 Gbit/s per GPU"; 0: none. */
+static double number_before(const char *text, const char *word)
+{
+    for (const char *at = text; at && *at; at++) {
+        char *end;
+        double number;
+        if (!isdigit((unsigned char)*at) ||
+            (at > text && (isalnum((unsigned char)at[-1]) || at[-1] == '.')))
+            continue;
+        number = strtod(at, &end);
+        if (strncmp(end, word, strlen(word)) == 0)
+            return number;
+    }
+    return 0;
+}
+
+/* Gbit/s of each GPU's port; 0: not said. "8x NDR InfiniBand 400 Gbit/s" is a port each. */
+static double port_of(const struct published_config *c, int64_t per_node)
+{
+    double each = number_before(c->network, " Gbit/s per GPU");
+    if (each <= 0 && says(c->network, "8x "))
+        each = number_before(c->network, " Gbit/s");
+    if (each <= 0)
+        each = number_before(c->network, " Gbit/s per node") / (double)per_node;
+    return each >= 1 && each <= 10000 ? each : 0;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Jobs take domains of NVLink in equal parts: 256 GPUs are four times 64 of 72. */
+enum status published_platform(const struct published_config *c, char text[PUBLISHED_PLATFORM])
+{
+    enum { DOMAIN_GPUS = 72 };
+    char nic[32] = "";
+    if (!c->gpu || c->gpus < 1)
+        return error_set(STATUS_UNSUPPORTED, "the row does not say %s",
+                         c->gpu ? "how many GPUs" : "which GPU");
+    const struct gpu *gpu = published_gpu(c->gpu);
+    if (!gpu)
+        return error_set(STATUS_UNSUPPORTED, "the catalogue has no %.60s", c->gpu);
+    bool domain = strncmp(gpu->name, "GB", 2) == 0;
+    int64_t node = smaller(c->gpus, domain                 ? DOMAIN_GPUS
+                                    : c->gpus_per_node > 0 ? c->gpus_per_node
+                                                           : 8);
+    while (c->gpus % node != 0)
+        node--;
+    double port = port_of(c, node);
+    if (port > 0)
+        snprintf(nic, sizeof nic, ",nic=%gGbps", port);
+    snprintf(text, PUBLISHED_PLATFORM, "%s:%s=%" PRId64 ",gpus=%" PRId64 ",type=%s%s",
+             domain ? "nvl" : "rail", domain ? "domains" : "nodes", c->gpus / node, node, gpu->name,
+             nic);
+    return STATUS_OK;
+}

@@ -1,0 +1,316 @@
+/* Runs that others published: what is read of files, how little stops it, what is made of a row, and
+ * the figures, against ones computed by hand. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "study/published.h"
+#include "tests/fault.h"
+#include "topologies/catalogue.h"
+
+/* ---- reading */
+
+static const char small[] =
+    "{\"source\": {\"repo\": \"NVIDIA/Megatron-LM\", \"what\": 3}, \"else\": [], \"rows\": ["
+    "{\"id\": \"a\", \"model\": {\"name\": \"m\", \"layers\": 4, \"hidden\": 256, \"heads\": 4,"
+    " \"kv_heads\": null, \"ffn\": 1024, \"vocab\": 1000, \"seq\": 128, \"gated_mlp\": false},"
+    " \"gpu\": \"A100-SXM-80GB\", \"gpus\": 8, \"gpus_per_node\": 8, \"network\": \"x\","
+    " \"dtype\": \"bf16\", \"tp\": 2, \"pp\": 2, \"vp\": null, \"zero\": \"none\","
+    " \"micro_batch\": 1, \"global_batch\": 8, \"recompute\": null, \"novel\": {\"x\": [1]},"
+    " \"metrics\": {\"tokens_per_s_per_gpu\": 1000, \"step_time_s_derived\": 9},"
+    " \"other_args\": {\"--swiglu\": false, \"--num-query-groups\": 2}, \"flags\": []},"
+    "{\"id\": \"b\", \"flags\": [\"does not add up\"]}, {\"id\": \"c\", \"tp\": \"two\"},"
+    "{\"id\": \"d\", \"gpus\": 1e30}, {\"id\": \"e\", \"micro_batch\": 1.5},"
+    "{\"id\": \"f\", \"micro_batch\": -1, \"tp\": 1}, 7, {}, {\"flags\": null, \"zero\": 1,"
+    " \"sequence_parallel\": \"True\", \"recompute\": true}]}";
+
+static struct published parsed(const char *text)
+{
+    struct published p = {0};
+    assert_int_equal(published_parse("some/set.json", text, strlen(text), &p), STATUS_OK);
+    return p;
+}
+
+static void reads_what_is_said_and_leaves_the_rest_at_nothing(void **state)
+{
+    (void)state;
+    struct published p = parsed(small);
+    const struct published_config *c = &p.row[0].config;
+    assert_int_equal(p.rows, 9);
+    assert_int_equal(p.sets, 1);
+    assert_string_equal(p.set[0], "set");
+    assert_string_equal(p.row[0].id, "a");
+    assert_null(p.row[0].left_out);
+    assert_int_equal(c->layers, 4);
+    assert_int_equal(c->kv_heads, 0);
+    assert_int_equal(c->vp, 0);
+    assert_int_equal(c->gated, SAID_NO);
+    assert_int_equal(c->tied, SAID_NOTHING);
+    assert_null(c->recompute);
+    assert_int_equal(c->arguments, 1);
+    assert_string_equal(c->argument[0].value, "2");
+    assert_string_equal(published_source(c)->framework, "megatron");
+    /* 8 samples of 128 tokens at 1000 tokens a second on each of 8 GPUs */
+    assert_true(fabs(published_step_s(&p.row[0]) - 0.128) < 1e-12);
+    assert_string_equal(p.row[8].config.zero, "1");
+    assert_int_equal(p.row[8].config.sequence_parallel, SAID_YES);
+    published_free(&p);
+}
+
+static void leaves_out_rows_that_are_wrong_and_says_why(void **state)
+{
+    (void)state;
+    static const char *const reason[] = {"flagged by who collected it",
+                                         "tp is no whole number from 0 to 65536",
+                                         "gpus is no whole number from 0 to 65536",
+                                         "micro_batch is no whole number from 0 to 10000000",
+                                         "micro_batch is no whole number from 0 to 10000000",
+                                         "the row is no object"};
+    struct published p = parsed(small);
+    for (size_t i = 0; i < sizeof reason / sizeof *reason; i++)
+        assert_string_equal(p.row[i + 1].left_out, reason[i]);
+    published_free(&p);
+}
+
+static void refuses_what_is_no_such_file(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"",
+                                      "[]",
+                                      "{\"rows\": 3}",
+                                      "{\"rows\": [}",
+                                      "{}",
+                                      "# GPUs,global batch,micro batch,hidden size,attention "
+                                      "heads,# layers\n1,2,3\n",
+                                      "{\"pipeline_list\": []}",
+                                      "{\"pipeline_list\": 1, \"N\": 1}"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct published p = {0};
+        assert_int_equal(published_parse("f.json", bad[i], strlen(bad[i]), &p), STATUS_PARSE);
+        assert_non_null(strstr(error_message(), "f.json"));
+        assert_null(strchr(error_message(), '\n'));
+        published_free(&p);
+    }
+}
+
+static void reads_the_table_of_vtrain_and_the_plans_of_sailor(void **state)
+{
+    (void)state;
+    struct published p =
+        parsed("\xef\xbb\xbf# GPUs,global batch,micro batch,hidden size,attention heads,# layers,"
+               "sequence length,tensor parallelism,data parallelism,pipeline parallelism,iteration "
+               "time (ms)\r\n2,16,8,1024,16,24,1024,1,1,2,372.16\r\n\n");
+    assert_int_equal(p.rows, 1);
+    assert_int_equal(p.row[0].config.pp, 2);
+    assert_int_equal(p.row[0].config.global_batch, 16);
+    assert_true(fabs(p.row[0].measured.step_s - 0.37216) < 1e-12);
+    published_free(&p);
+    p = parsed("{\"real\": 2, \"max_mem\": 1073741824, \"gbs\": 8, \"mbs\": 2, \"N\": 2, "
+               "\"pipeline_list\": [{\"layers_per_stage\": [[0,1,2,3,4,5,6,7,8,9,10,11],"
+               "[12,13,14,15,16,17,18,19,20,21,22,23,24,25]]}]}");
+    assert_int_equal(p.row[0].config.cuts, 2);
+    assert_int_equal(p.row[0].config.cut[0], 11);
+    assert_int_equal(p.row[0].config.cut[1], 13);
+    assert_true(fabs(p.row[0].measured.memory_gib - 1) < 1e-12);
+    published_free(&p);
+}
+
+static enum status parse_and_free(void)
+{
+    struct published p = {0};
+    enum status st = published_parse("s.json", small, sizeof small - 1, &p);
+    published_free(&p);
+    return st;
+}
+
+static void survives_every_allocation_that_fails(void **state)
+{
+    (void)state;
+    FOR_EACH_ALLOC_FAILURE(parse_and_free());
+}
+
+/* ---- facts */
+
+static void finds_gpus_by_the_words_of_their_names(void **state)
+{
+    (void)state;
+    static const char *const names[][2] = {{"H100-SXM-80GB", "H100"},
+                                           {"NVIDIA_H100_80GB_HBM3", "H100"},
+                                           {"A100-SXM-40GB", "A100-40"},
+                                           {"A100-SXM-80GB", "A100"},
+                                           {"NVIDIA_A100_80GB_PCIe", "A100-PCIE"},
+                                           {"NVIDIA_A100-SXM4-40GB", "A100-40"},
+                                           {"B200-SXM-180GB (preview)", "B200"},
+                                           {"AMD_Instinct_MI210", "MI210"},
+                                           {"Tesla_V100-PCIE-32GB", "V100"},
+                                           {"GB300", "GB300"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const struct gpu *gpu = published_gpu(names[i][0]);
+        assert_non_null(gpu);
+        assert_string_equal(gpu->name, names[i][1]);
+    }
+    assert_null(published_gpu("TPU v5"));
+    assert_null(published_gpu(""));
+    assert_null(published_gpu("H1000"));
+}
+
+static void makes_platforms_of_what_is_said(void **state)
+{
+    (void)state;
+    char text[PUBLISHED_PLATFORM];
+    const struct {
+        const char *gpu, *network;
+        int64_t gpus, node;
+        const char *platform;
+    } all[] = {
+        {"A100-SXM-80GB", "8x HDR InfiniBand 200 Gbit/s per node", 16, 8,
+         "rail:nodes=2,gpus=8,type=A100,nic=200Gbps"},
+        {"A100-SXM-80GB", "RoCE 1600 Gbit/s per node (200 Gbit/s per GPU)", 8, 8,
+         "rail:nodes=1,gpus=8,type=A100,nic=200Gbps"},
+        {"H100", "1600 Gbit/s per node", 12, 8, "rail:nodes=2,gpus=6,type=H100,nic=266.667Gbps"},
+        {"GB200", NULL, 256, 4, "nvl:domains=4,gpus=64,type=GB200"}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct published_config c = {.gpu = all[i].gpu,
+                                     .network = all[i].network,
+                                     .gpus = all[i].gpus,
+                                     .gpus_per_node = all[i].node};
+        assert_int_equal(published_platform(&c, text), STATUS_OK);
+        assert_string_equal(text, all[i].platform);
+    }
+    struct published_config unknown = {.gpu = "TPU v5", .gpus = 8};
+    assert_int_equal(published_platform(&unknown, text), STATUS_UNSUPPORTED);
+}
+
+static void reads_sharding_out_of_sentences(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t zero;
+    } all[] = {{"distributed optimizer (ZeRO-1) assumed; FSDP column absent", 1},
+               {"Megatron-FSDP (ZeRO-3)", 3},
+               {"fsdp_shard_grad_op (ZeRO-2)", 2},
+               {"none (DDP)", 0},
+               {"distributed optimizer", 1},
+               {"2", 2},
+               {NULL, 0}};
+    int64_t zero;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const struct published_config c = {.zero = all[i].text};
+        assert_int_equal(published_zero(&c, &zero), STATUS_OK);
+        assert_int_equal(zero, all[i].zero);
+    }
+    const struct published_config strange = {.zero = "by moonlight"};
+    assert_int_equal(published_zero(&strange, &zero), STATUS_UNSUPPORTED);
+}
+
+/* ---- predictions and figures */
+
+/* What was measured is multiplied by 3, and times are taken away altogether. */
+static void predicts_without_looking_at_what_was_measured(void **state)
+{
+    (void)state;
+    struct published p = parsed(small), q = parsed(small);
+    struct published_prediction *a = calloc(p.rows, sizeof *a), *b = calloc(p.rows, sizeof *b);
+    assert_true(a && b);
+    for (size_t i = 0; i < q.rows; i++) {
+        q.row[i].measured.tokens_per_s *= 3;
+        q.row[i].measured.derived_s = 0;
+        q.row[i].measured.memory_gib = 17;
+    }
+    assert_int_equal(published_predict(&p, NULL, a), STATUS_OK);
+    assert_int_equal(published_predict(&q, NULL, b), STATUS_OK);
+    assert_true(a[0].step_s > 0 && a[0].peak_bytes > 0);
+    assert_memory_equal(a, b, p.rows * sizeof *a);
+    assert_string_equal(b[7].reason, "the row does not say which GPU");
+    free(a);
+    free(b);
+    published_free(&p);
+    published_free(&q);
+}
+
+/* Four runs of one set: measured 1, 2, 4 and 10 s; a fifth was measured twice, as 3 and 5 s. */
+static void figures_are_those_computed_by_hand(void **state)
+{
+    (void)state;
+    static const double measured[] = {1, 2, 4, 10, 3, 5};
+    static const double predicted[] = {1.1, 1.6, 4, 15, 3.6, 3.6};
+    struct published p = {0};
+    struct published_table t = {0};
+    struct published_prediction q[6] = {{0}};
+    for (size_t i = 0; i < 6; i++) {
+        struct published_row *row = published_add(&p, "s");
+        assert_non_null(row);
+        row->config.gpus = i < 2 ? 1 : 8; /* two choices: of two plans, and of three */
+        row->measured.step_s = measured[i];
+        q[i].step_s = predicted[i];
+        q[i].peak_bytes = INT64_C(3) << 30;
+        q[i].device_bytes = INT64_C(2) << 30;
+    }
+    p.row[0].measured.memory_gib = 4;
+    assert_int_equal(published_tabulate(&p, q, &t), STATUS_OK);
+    const struct published_score *s = &t.kind[0].score[0];
+    assert_int_equal(s->rows, 6);
+    assert_int_equal(s->used, 6);
+    /* errors .1, -.2, 0, .5, .2, -.28 */
+    assert_true(fabs(s->mean - 1.28 / 6) < 1e-12);
+    assert_true(fabs(s->bias - 0.32 / 6) < 1e-12);
+    assert_true(fabs(s->median - 0.2) < 1e-12);
+    assert_true(fabs(s->max - 0.5) < 1e-12);
+    assert_true(fabs(s->p95 - (0.28 + 0.75 * 0.22)) < 1e-12); /* at 4.75 of 0 to 5 */
+    assert_int_equal(s->groups, 2);
+    /* 1.1 before 1.6 is right; 3.6, which took (3 + 5) / 2 = 4 s, is as good as the 4 s */
+    assert_int_equal(s->best, 2);
+    assert_true(fabs(s->regret) < 1e-12);
+    /* of 15 pairs 13 are in order, one is not (5 before 4), and one is tied in predictions */
+    assert_true(fabs(s->tau - 12 / sqrt(15.0 * 14.0)) < 1e-9);
+    assert_int_equal(s->memories, 1);
+    assert_true(fabs(s->memory_median - 0.25) < 1e-12);
+    assert_int_equal(s->false_oom, 6);
+    assert_int_equal(t.worst[0], 3);
+    published_table_free(&t);
+    published_free(&p);
+}
+
+/* Skipped where they are not: every set is read, and every row has a prediction or a reason. */
+static void has_a_prediction_or_a_reason_for_every_row_of_the_sets(void **state)
+{
+    (void)state;
+    struct published p = {0};
+    if (published_read(WORKLOADS_DIR "/measured/published", &p) != STATUS_OK) {
+        published_free(&p);
+        print_message("no sets of published runs beside the repository\n");
+        skip();
+    }
+    struct published_prediction *q = calloc(p.rows, sizeof *q);
+    assert_non_null(q);
+    assert_int_equal(published_predict(&p, NULL, q), STATUS_OK);
+    for (size_t i = 0; i < p.rows; i++)
+        assert_true(p.row[i].left_out || q[i].reason[0] ||
+                    (q[i].step_s > 0 && q[i].peak_bytes > 0));
+    free(q);
+    published_free(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_what_is_said_and_leaves_the_rest_at_nothing),
+        cmocka_unit_test(leaves_out_rows_that_are_wrong_and_says_why),
+        cmocka_unit_test(refuses_what_is_no_such_file),
+        cmocka_unit_test(reads_the_table_of_vtrain_and_the_plans_of_sailor),
+        cmocka_unit_test(survives_every_allocation_that_fails),
+        cmocka_unit_test(finds_gpus_by_the_words_of_their_names),
+        cmocka_unit_test(makes_platforms_of_what_is_said),
+        cmocka_unit_test(reads_sharding_out_of_sentences),
+        cmocka_unit_test(predicts_without_looking_at_what_was_measured),
+        cmocka_unit_test(has_a_prediction_or_a_reason_for_every_row_of_the_sets),
+        cmocka_unit_test(figures_are_those_computed_by_hand),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,191 @@
+/* What nccl-tests (all_reduce_perf, ...) prints: lines of size, count, type, redop, root and times, older
+ * versions without redop or root. Members are the lines "#  Rank  0 ... on HOST device", their nodes the
+ * distinct hosts. The kind is that of "# Collective test starting: all_reduce_perf" where a newer version says
+ * it, else what busbw / algbw tells. Out-of-place times count. */
+#include "topologies/measured.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/array.h"
+#include "core/text.h"
+
+enum { LINE = 1024, CELLS = 24, HOSTS = 4096, HOST = 64 };
+
+/* A table under way. */
+struct table {
+    const char *path;
+    size_t line;
+    const struct measured_hint *hint;
+    bool named;
+    enum fabric_kind kind;
+    uint32_t ranks;
+    size_t hosts;
+    char (*host)[HOST];
+    struct fabric_curve curve;
+    double ratio; /* busbw / algbw of the largest size */
+};
+
+/* Words of a line; they stay in `text`. */
+static size_t split(char *text, char **cell)
+{
+    size_t n = 0;
+    char *rest;
+    for (char *at = strtok_r(text, " \t\r", &rest); at && n < CELLS;
+         at = strtok_r(NULL, " \t\r", &rest))
+        cell[n++] = at;
+    return n;
+}
+
+/* "#  Rank  0 Group  0 Pid 71 on node7 device  0 [0x19] NVIDIA H100" */
+static enum status read_rank(struct table *t, char **cell, size_t n)
+{
+    const char *host = NULL;
+    size_t k = 0;
+    for (size_t i = 0; i + 2 < n && !host; i++)
+        host = !strcmp(cell[i], "on") && !strcmp(cell[i + 2], "device") ? cell[i + 1] : NULL;
+    if (!host)
+        return STATUS_OK;
+    t->ranks++;
+    while (k < t->hosts && strncmp(t->host[k], host, HOST - 1) != 0)
+        k++;
+    if (k < t->hosts)
+        return STATUS_OK;
+    if (t->hosts == HOSTS)
+        return error_set(STATUS_PARSE, "%s:%zu: more than %d hosts", t->path, t->line, HOSTS);
+    snprintf(t->host[t->hosts++], HOST, "%s", host);
+    return STATUS_OK;
+}
+
+/* "all_reduce_perf" */
+static bool kind_of_test(const char *name, enum fabric_kind *out)
+{
+    static const char *const tests[FABRIC_KINDS] = {"all_reduce", "all_gather", "reduce_scatter",
+                                                    "alltoall",   "broadcast",  "sendrecv"};
+    for (size_t k = 0; k < FABRIC_KINDS; k++)
+        if (!strncmp(name, tests[k], strlen(tests[k]))) {
+            *out = (enum fabric_kind)k;
+            return true;
+        }
+    return false;
+}
+
+static enum status read_comment(struct table *t, char **cell, size_t n)
+{
+    if (n > 2 && !strcmp(cell[1], "Rank"))
+        return read_rank(t, cell, n);
+    for (size_t i = 0; i + 1 < n; i++)
+        if (!strcmp(cell[i], "starting:"))
+            t->named = kind_of_test(cell[i + 1], &t->kind);
+    return STATUS_OK;
+}
+
+/* size count type [redop] [root] time algbw busbw #wrong [time algbw busbw #wrong] */
+static enum status read_size(struct table *t, char **cell, size_t n)
+{
+    double value[CELLS];
+    size_t at = 3;
+    struct fabric_curve *c = &t->curve;
+    while (at < n && (!text_real(cell[at], &value[at]) || !strchr(cell[at], '.')))
+        at++; /* redop is a word and root whole: times have a point */
+    if (n < 6 || at + 2 >= n || !text_real(cell[0], &value[0]) ||
+        !text_real(cell[at + 1], &value[at + 1]) || !text_real(cell[at + 2], &value[at + 2]))
+        return error_set(
+            STATUS_PARSE,
+            "%s:%zu: expected size, count, type, perhaps redop and root, then time, algbw "
+            "and busbw",
+            t->path, t->line);
+    double bytes = value[0], seconds = value[at] * 1e-6;
+    if (bytes <= 0 || bytes > 1e18 || seconds <= 1e-12 || seconds > 1e6)
+        return STATUS_OK; /* nccl-tests prints a line for sizes that are rounded down to nothing */
+    if (c->n > 0 && bytes <= c->bytes[c->n - 1])
+        return STATUS_OK; /* the same size again */
+    if (c->n == FABRIC_POINTS)
+        return error_set(STATUS_PARSE, "%s:%zu: more than %d sizes", t->path, t->line,
+                         FABRIC_POINTS);
+    c->bytes[c->n] = bytes;
+    c->seconds[c->n++] = seconds;
+    t->ratio = value[at + 1] > 0 ? value[at + 2] / value[at + 1] : t->ratio;
+    return STATUS_OK;
+}
+
+/* all-reduce alone has 2 (n - 1) / n; others need their names. With two members that is 1, as of broadcasts. */
+static bool guess_kind(const struct table *t, double n, enum fabric_kind *out)
+{
+    bool sums = fabs(t->ratio - 2 * (n - 1) / n) < 0.02 * t->ratio;
+    *out = FABRIC_ALLREDUCE;
+    return sums && n > 2;
+}
+
+static enum status finish(struct table *t, struct measured *out)
+{
+    const struct measured_hint *h = t->hint;
+    struct fabric_curve *c = &t->curve;
+    c->members = h->members ? h->members : t->ranks;
+    c->per_node = h->members                                 ? h->per_node
+                  : t->hosts > 0 && t->ranks % t->hosts == 0 ? t->ranks / (uint32_t)t->hosts
+                                                             : 0;
+    if (c->n == 0)
+        return error_set(STATUS_PARSE,
+                         "%s: no line of a size and times: not what nccl-tests prints", t->path);
+    if (c->members < 2 || c->members > FABRIC_MEMBERS || c->per_node == 0 ||
+        c->members % c->per_node != 0)
+        return error_set(
+            STATUS_PARSE,
+            "%s: who took part is not said; expected KIND:MEMBERSxPER_NODE=FILE such as "
+            "all-reduce:16x8=FILE",
+            t->path);
+    c->kind = h->has_kind ? h->kind : t->kind;
+    if (!h->has_kind && !t->named && !guess_kind(t, c->members, &c->kind))
+        return error_set(STATUS_PARSE,
+                         "%s: which collective it is is not said; expected KIND=FILE such as "
+                         "all-gather=FILE",
+                         t->path);
+    PASS(text_copy("*", &c->tier));
+    PASS(ARRAY_ROOM(out->curve, out->n));
+    MOVE(&out->curve[out->n++], t->curve);
+    return STATUS_OK;
+}
+
+static enum status read_lines(struct table *t, const char *text)
+{
+    char line[LINE], *cell[CELLS];
+    while (*text) {
+        size_t length = strcspn(text, "\n");
+        t->line++;
+        snprintf(line, sizeof line, "%.*s", (int)(length < LINE ? length : LINE - 1), text);
+        size_t n = split(line, cell);
+        text += length + (text[length] == '\n');
+        if (n > 0 && *cell[0] == '#')
+            PASS(read_comment(t, cell, n));
+        else if (n > 3 && strspn(cell[0], "0123456789") == strlen(cell[0]))
+            PASS(read_size(t, cell, n));
+    }
+    return STATUS_OK;
+}
+
+static enum status parse(const char *path, const char *text, const struct measured_hint *hint,
+                         struct measured *out)
+{
+    enum status st;
+    struct measured m = {0};
+    struct table t = {.path = path, .hint = hint};
+    TRY(ARRAY_NEW(t.host, HOSTS));
+    TRY(ARRAY_NEW(t.curve.bytes, FABRIC_POINTS));
+    TRY(ARRAY_NEW(t.curve.seconds, FABRIC_POINTS));
+    TRY(read_lines(&t, text));
+    TRY(finish(&t, &m));
+    MOVE(out, m);
+out:
+    measured_free(&m);
+    fabric_curve_free(&t.curve);
+    free(t.host);
+    return st;
+}
+
+const struct measured_format measured_nccl_tests = {
+    .name = "nccl-tests",
+    .summary = "tables of all_reduce_perf and its siblings, of old and new versions",
+    .parse = parse,
+};

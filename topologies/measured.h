@@ -1,0 +1,40 @@
+/* measured.h - what has been measured of collectives elsewhere, as curves of a platform: importers, one file
+ * and one line of importers.def each. */
+#ifndef TOPOLOGIES_MEASURED_H
+#define TOPOLOGIES_MEASURED_H
+
+#include <stddef.h>
+
+#include "core/fabric.h"
+
+struct measured {
+    size_t n;
+    struct fabric_curve *curve; /* [n] */
+};
+
+/* What the caller knows and a file may not say: kind, members and those of a node; members 0: nothing. */
+struct measured_hint {
+    bool has_kind;
+    enum fabric_kind kind;
+    uint32_t members, per_node;
+};
+
+struct measured_format {
+    const char *name, *summary;
+    /* STATUS_PARSE "path:line: ...": not in this format, or damaged. */
+    enum status (*parse)(const char *path, const char *text, const struct measured_hint *hint,
+                         struct measured *out);
+};
+
+#define IMPORTER(name) extern const struct measured_format measured_##name;
+#include "topologies/importers.def"
+#undef IMPORTER
+extern const struct measured_format *const measured_formats[]; /* [measured_formats_n] */
+extern const size_t measured_formats_n;
+
+/* "all-reduce:16x8=FILE", "all-gather=FILE" or FILE: what is known, and the path, inside of `operand`. */
+enum status measured_hint(const char *operand, struct measured_hint *hint,
+                          const char **path) MUST_CHECK;
+void measured_free(struct measured *m); /* accepts {0}; leaves {0} */
+
+#endif
