@@ -1,9 +1,6 @@
-/* Constants become a varied platform and changed plans, these become predictions, and GSL finds the
- * constants whose predictions are nearest to what was measured. */
+/* Constants become a varied platform and changed plans, these become predictions, and the constants are found whose predictions are nearest to what was measured. */
 #include "study/fit.h"
 
-#include <gsl/gsl_errno.h>
-#include <gsl/gsl_multifit_nlinear.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +13,7 @@
 #include "sim/platform/platform.h"
 #include "sim/platform/variant.h"
 #include "study/evaluate.h"
+#include "study/least_squares.h"
 #include "topologies/write.h"
 
 static const char of_framework[] = "framework.";
@@ -218,19 +216,18 @@ out:
 
 /* ---- the fit */
 
-/* Rows that count, and the first thing that went wrong. */
+/* Rows that count. */
 struct problem {
     const struct fit *f;
     const bool *left_out; /* [rows] */
     double *seconds;      /* [rows] scratch */
-    enum status st;
 };
 
 /* Beyond `far` a constant has run away: there all is as at the end. */
-static void values_of(const struct fit *f, const gsl_vector *x, double *value)
+static void values_of(const struct fit *f, const double *x, double *value)
 {
     for (size_t k = 0; k < f->constants; k++) {
-        double times = gsl_vector_get(x, k) - log(f->constant[k].begin);
+        double times = x[k] - log(f->constant[k].begin);
         value[k] = f->constant[k].begin * exp(fmax(fmin(times, log(far)), -log(far)));
     }
 }
@@ -248,59 +245,36 @@ static enum status check_near(const struct fit *f, const double *value)
     return STATUS_OK;
 }
 
-static int residuals(const gsl_vector *x, void *data, gsl_vector *out)
+static enum status residuals(void *self, const double *x, double *out)
 {
-    struct problem *p = data;
+    const struct problem *p = self;
     double value[FIT_CONSTANTS];
     values_of(p->f, x, value);
-    p->st = p->st == STATUS_OK ? predict(p->f, value, p->seconds) : p->st;
-    if (p->st != STATUS_OK)
-        return GSL_EBADFUNC;
-    size_t n = 0;
-    for (size_t i = 0; i < p->f->rows; i++)
+    PASS(predict(p->f, value, p->seconds));
+    for (size_t i = 0, n = 0; i < p->f->rows; i++)
         if (!p->left_out[i])
-            gsl_vector_set(out, n++, log(p->seconds[i] / p->f->row[i].measured_s));
-    return GSL_SUCCESS;
-}
-
-static enum status run_library(struct problem *p, size_t rows, double *value)
-{
-    enum status st = STATUS_OK;
-    const struct fit *f = p->f;
-    gsl_multifit_nlinear_parameters how = gsl_multifit_nlinear_default_parameters();
-    gsl_multifit_nlinear_fdf fdf = {.f = residuals, .n = rows, .p = f->constants, .params = p};
-    gsl_vector *x = gsl_vector_alloc(f->constants);
-    how.h_df = step;
-    gsl_multifit_nlinear_workspace *w =
-        gsl_multifit_nlinear_alloc(gsl_multifit_nlinear_trust, &how, rows, f->constants);
-    int info;
-    if (!x || !w)
-        FAIL(STATUS_NOMEM, "fit of %zu rows", rows);
-    for (size_t k = 0; k < f->constants; k++)
-        gsl_vector_set(x, k, log(f->constant[k].begin));
-    if (gsl_multifit_nlinear_init(x, &fdf, w) == GSL_SUCCESS)
-        gsl_multifit_nlinear_driver(ITERATIONS, tolerance, tolerance, 0, NULL, NULL, &info, w);
-    st = p->st;
-    values_of(f, gsl_multifit_nlinear_position(w), value);
-    if (st == STATUS_OK)
-        st = check_near(f, value);
-out:
-    gsl_vector_free(x);
-    gsl_multifit_nlinear_free(w);
-    return st;
+            out[n++] = log(p->seconds[i] / p->f->row[i].measured_s);
+    return STATUS_OK;
 }
 
 /* The values that are best for the rows that are not left out. */
 static enum status solve(const struct fit *f, const bool *left_out, double *seconds, double *value)
 {
     struct problem p = {.f = f, .left_out = left_out, .seconds = seconds};
-    size_t rows = 0;
+    struct least_squares s = {.constants = f->constants,
+                              .residuals = residuals,
+                              .self = &p,
+                              .step = step,
+                              .tolerance = tolerance,
+                              .iterations = ITERATIONS};
+    double x[FIT_CONSTANTS];
     for (size_t i = 0; i < f->rows; i++)
-        rows += !left_out[i];
-    gsl_error_handler_t *handler = gsl_set_error_handler_off();
-    enum status st = run_library(&p, rows, value);
-    gsl_set_error_handler(handler);
-    return st;
+        s.rows += !left_out[i];
+    for (size_t k = 0; k < f->constants; k++)
+        x[k] = log(f->constant[k].begin);
+    PASS(least_squares(&s, x));
+    values_of(f, x, value);
+    return check_near(f, value);
 }
 
 /* Each constant must change some prediction, or nobody could say what it is. */

@@ -2,8 +2,6 @@
  * rows that were not fitted. */
 #include "study/kernel_fit.h"
 
-#include <gsl/gsl_errno.h>
-#include <gsl/gsl_multifit_nlinear.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +9,7 @@
 #include "core/array.h"
 #include "core/statistics.h"
 #include "core/topology.h"
+#include "study/least_squares.h"
 
 /* Beyond this error a residual counts by its size, not by its square. */
 static const double huber = 0.05;
@@ -88,7 +87,7 @@ struct problem {
     const size_t *index; /* [n] rows that are fitted */
     size_t n;
     struct kernel_constants *constants;
-    double guess[FIT_CONSTANTS];            /* logarithms */
+    double guess[KERNEL_FIT_CONSTANTS];     /* logarithms */
     struct device_type (*type)[DATA_TYPES]; /* [gpus_n] types with the constants of the moment */
 };
 
@@ -123,17 +122,18 @@ static double robust(double e)
     return copysign(huber * sqrt(2 * root), e);
 }
 
-/* GSL: residuals of the rows, then those of the guess. */
-static int residuals(const gsl_vector *x, void *params, gsl_vector *f)
+/* Residuals of the rows, then those of the guess. */
+static enum status residuals(void *self, const double *x, double *out)
 {
-    struct problem *p = params;
+    struct problem *p = self;
     struct fabric_model m = {0};
     for (size_t k = 0; k < p->constants->n; k++) {
-        double at = gsl_vector_get(x, k);
-        if (!(fabs(at) < 200))
-            return GSL_EDOM;
-        p->constants->value[k] = value_of(p, k, at);
-        gsl_vector_set(f, p->n + k, prior * (at - p->guess[k]));
+        if (!(fabs(x[k]) < 200))
+            return error_set(STATUS_EXTERNAL,
+                             "constant '%s' runs away: these rows say nothing of it",
+                             p->constants->name[k]);
+        p->constants->value[k] = value_of(p, k, x[k]);
+        out[p->n + k] = prior * (x[k] - p->guess[k]);
     }
     if (p->constants->kind == ROW_COLLECTIVE)
         m = fabric_of(p->constants);
@@ -141,41 +141,31 @@ static int residuals(const gsl_vector *x, void *params, gsl_vector *f)
         set_types(p);
     for (size_t i = 0; i < p->n; i++) {
         const struct kernel_row *row = &p->rows->row[p->index[i]];
-        gsl_vector_set(f, i, robust(log(seconds_of(p, &m, row) / row->seconds)));
+        out[i] = robust(log(seconds_of(p, &m, row) / row->seconds));
     }
-    return GSL_SUCCESS;
+    return STATUS_OK;
 }
 
 /* The constants of these rows. */
 static enum status solve(struct problem *p)
 {
-    enum { ITERATIONS = 100 };
     struct kernel_constants *c = p->constants;
-    gsl_multifit_nlinear_parameters parameters = gsl_multifit_nlinear_default_parameters();
-    gsl_multifit_nlinear_fdf f = {.f = residuals, .n = p->n + c->n, .p = c->n, .params = p};
-    double start[FIT_CONSTANTS];
-    int info = 0;
-    if (p->n < FIT_ROWS_PER_CONSTANT * c->n)
+    const struct least_squares s = {.rows = p->n + c->n,
+                                    .constants = c->n,
+                                    .residuals = residuals,
+                                    .self = p,
+                                    .tolerance = 1e-8,
+                                    .iterations = 100};
+    double x[KERNEL_FIT_CONSTANTS];
+    if (p->n < KERNEL_FIT_ROWS_PER_CONSTANT * c->n)
         return error_set(STATUS_INVALID, "%zu rows do not bear %zu constants: at least %d for each",
-                         p->n, c->n, FIT_ROWS_PER_CONSTANT);
+                         p->n, c->n, KERNEL_FIT_ROWS_PER_CONSTANT);
     for (size_t k = 0; k < c->n; k++)
-        start[k] = p->guess[k] = log(c->value[k]);
-    gsl_vector_view x = gsl_vector_view_array(start, c->n);
-    gsl_error_handler_t *handler = gsl_set_error_handler_off();
-    gsl_multifit_nlinear_workspace *w =
-        gsl_multifit_nlinear_alloc(gsl_multifit_nlinear_trust, &parameters, f.n, f.p);
-    int code = w ? gsl_multifit_nlinear_init(&x.vector, &f, w) : GSL_ENOMEM;
-    if (code == GSL_SUCCESS)
-        code = gsl_multifit_nlinear_driver(ITERATIONS, 1e-6, 1e-8, 1e-10, NULL, NULL, &info, w);
-    for (size_t k = 0; w && k < c->n; k++)
-        c->value[k] = value_of(p, k, gsl_vector_get(gsl_multifit_nlinear_position(w), k));
-    if (w)
-        gsl_multifit_nlinear_free(w);
-    gsl_set_error_handler(handler);
-    bool done = code == GSL_SUCCESS || code == GSL_EMAXITER || code == GSL_ENOPROG;
-    return code == GSL_ENOMEM ? error_set(STATUS_NOMEM, "out of memory")
-           : done             ? STATUS_OK
-                              : error_set(STATUS_EXTERNAL, "GSL: %s", gsl_strerror(code));
+        x[k] = p->guess[k] = log(c->value[k]);
+    PASS(least_squares(&s, x));
+    for (size_t k = 0; k < c->n; k++)
+        c->value[k] = value_of(p, k, x[k]);
+    return STATUS_OK;
 }
 
 /* ---- which constants */
@@ -234,7 +224,8 @@ static const uint32_t NO_GPU = UINT32_MAX;
 static bool is_left_out(const struct kernel_row *row, const struct choice *c)
 {
     uint64_t x = (row->shape + 1) * UINT64_C(0x9e3779b97f4a7c15);
-    return row->gpu == c->without || (c->part >= 0 && (int)((x >> 32) % FIT_FOLDS) == c->part);
+    return row->gpu == c->without ||
+           (c->part >= 0 && (int)((x >> 32) % KERNEL_FIT_FOLDS) == c->part);
 }
 
 /* Fit, and note the errors of what is tested. */
@@ -306,13 +297,13 @@ static enum status try_part(struct problem *p, size_t *index, const struct choic
 static enum status cross(struct problem *p, size_t *index, bool by_gpu, double *error)
 {
     size_t n = p->rows->n;
-    for (int part = 0; part < FIT_FOLDS; part++)
+    for (int part = 0; part < KERNEL_FIT_FOLDS; part++)
         PASS(try_part(p, index, &(struct choice){NO_GPU, NO_GPU, part}, error + CROSSED * n));
     for (uint32_t g = 0; by_gpu && g < gpus_n; g++) {
         size_t own = 0;
         for (size_t i = 0; i < n; i++)
             own += p->rows->row[i].gpu == g;
-        for (int part = 0; own > 0 && part < FIT_FOLDS; part++)
+        for (int part = 0; own > 0 && part < KERNEL_FIT_FOLDS; part++)
             PASS(try_part(p, index, &(struct choice){g, NO_GPU, part}, error + OWN * n));
         if (own > 0 && own < n)
             PASS(try_part(p, index, &(struct choice){NO_GPU, g, -1}, error + APART * n));

@@ -6,14 +6,14 @@
 
 #include "study/kernel_rows.h"
 
-enum { FIT_CONSTANTS = 8, FIT_ROWS_PER_CONSTANT = 5, FIT_FOLDS = 5 };
+enum { KERNEL_FIT_CONSTANTS = 8, KERNEL_FIT_ROWS_PER_CONSTANT = 5, KERNEL_FIT_FOLDS = 5 };
 
 /* Constants of one kind of rows, by name. */
 struct kernel_constants {
     enum row_kind kind;
     size_t n;
-    const char *name[FIT_CONSTANTS];
-    double value[FIT_CONSTANTS]; /* > 0 */
+    const char *name[KERNEL_FIT_CONSTANTS];
+    double value[KERNEL_FIT_CONSTANTS]; /* > 0 */
 };
 
 /* Errors |predicted / measured - 1|. */

@@ -1,0 +1,49 @@
+/* settings_columns.h - short names for the columns of settings_table.c, and sets of takers that many
+ * rows share. Included there only. */
+#ifndef STUDY_SETTINGS_COLUMNS_H
+#define STUDY_SETTINGS_COLUMNS_H
+
+#include <stddef.h>
+
+#include "study/settings.h"
+
+/* A row reads: name, type and field, takers, what stands for the value, default, help; then bounds
+ * or words where there are any.
+ *
+ * The offset of a field, which must be of this type: comparing other pointers does not compile. */
+#define FIELD(type, field)                                                                         \
+    (offsetof(struct arguments, field) + 0 * sizeof((type *)0 == &((struct arguments *)0)->field))
+#define FLAG(field)    SETTING_FLAG, FIELD(bool, field)
+#define COUNT(field)   SETTING_COUNT, FIELD(size_t, field)
+#define NUMBER(field)  SETTING_NUMBER, FIELD(size_t, field)
+#define REAL(field)    SETTING_REAL, FIELD(double, field)
+#define SHARE(field)   SETTING_SHARE, FIELD(double, field)
+#define SECONDS(field) SETTING_SECONDS, FIELD(double, field)
+#define BYTES(field)   SETTING_BYTES, FIELD(double, field)
+#define TEXT(field)    SETTING_TEXT, FIELD(const char *, field)
+#define WORD(field)    SETTING_WORD, FIELD(const char *, field)
+#define LIST(field)    SETTING_LIST, FIELD(struct setting_list, field)
+
+/* Sets of takers that many rows share. Read `PLANS | OBJECTIVES` as: means something with every
+ * algorithm and with every published objective. */
+#define T(name)   TAKES(name)
+#define KEYS      (T(KEY_POINT) | T(KEY_RUN))
+#define PLANS     (T(PLAN_AUTO) | T(PLAN_CUT))
+#define PLAN_KEYS (PLANS | T(KEY_PLAN))
+#define OBJECTIVES                                                                                 \
+    (T(PLAN_CPSC526) | T(PLAN_PIPEDREAM) | T(PLAN_PIPER) | T(PLAN_PIPPY) | T(PLAN_PLACEMENT))
+#define SCORED       (OBJECTIVES | T(PLAN_SCORE))
+#define SIMULATIONS  (T(SIMULATE) | T(SIMULATE_JSON))
+#define RUNS         (T(RUN_REAL) | T(RUN_PACED))
+#define RUN_KEYS     (RUNS | T(KEY_RUN))
+#define REAL_KEYS    (T(RUN_REAL) | T(KEY_RUN))
+#define EMULATIONS   (T(EMULATE_SMPI) | T(EMULATE_NETNS))
+#define CALIBRATIONS (T(CALIBRATE_CPU) | T(CALIBRATE_CUDA) | T(CALIBRATE_JSON))
+#define CALIBRATE_ON (T(CALIBRATE_CPU) | T(CALIBRATE_JSON))
+#define PLOTS        (T(PLOT_LINES) | T(PLOT_HEATMAP))
+#define VALIDATIONS                                                                                \
+    (T(VALIDATE) | T(VALIDATE_FILES) | T(VALIDATE_EXPERIMENT) | T(VALIDATE_MEASUREMENTS) |         \
+     T(VALIDATE_PUBLISHED))
+#define VALIDATE_ON (T(VALIDATE) | T(VALIDATE_FILES))
+
+#endif
