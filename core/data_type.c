@@ -34,5 +34,5 @@ int64_t data_type_operand(enum data_type t)
 
 enum data_type data_type_beside(enum data_type t)
 {
-    return t == DATA_fp8 ? DATA_bf16 : t;
+    return data_type_narrow(t) ? DATA_bf16 : t;
 }

@@ -98,3 +98,10 @@ enum status framework_parse(const char *text, struct framework *out)
     *out = f;
     return STATUS_OK;
 }
+
+struct framework framework_of(const char *text)
+{
+    struct framework f = *frameworks[0];
+    bool known = text && framework_parse(text, &f) == STATUS_OK;
+    return known ? f : *frameworks[0];
+}

@@ -26,6 +26,8 @@ const char *framework_name(size_t i); /* NULL behind the last one */
 
 /* A name with overrides. STATUS_INVALID with the known names, of frameworks or of what they do. */
 enum status framework_parse(const char *text, struct framework *out) MUST_CHECK;
+/* The same of a name that was checked; NULL, and what no framework is called: foreline. */
+struct framework framework_of(const char *text);
 /* What can be overridden, with what it means: one line each, "host  times that: ...". */
 size_t framework_fields(void);
 const char *framework_field(size_t i, const char **help);

@@ -8,15 +8,16 @@
 
 /* Of the best product measured, what products inside of a training step get: the clock is lower under
  * load, and operands come out of the memory instead of the cache. */
-static const double share_16 = 0.91, share_8 = 0.91, share_32 = 0.97;
-static const double narrow_penalty = 1.2; /* operands of 8 bits need larger products for the same */
-static const double head_penalty = 0.8;   /* attention with heads of fewer than 128 channels */
+static const double share_16 = 0.91, share_8 = 0.91, share_4 = 0.85, share_32 = 0.97;
+static const double narrow_penalty =
+    1.2; /* operands of 8 and 4 bits need larger products for the same */
+static const double head_penalty = 0.8; /* attention with heads of fewer than 128 channels */
 static const double pass_launch =
     0.6; /* of the shortest kernel: passes follow one another closely */
 
 /* Where no product has been measured, and of the types beside the measured one: share of the peak. H100:
- * 0.71 of fp8, 0.81 of fp32; B200 0.76; A100 0.96 of fp32 (docs/kernels.md). */
-static const double derived_8 = 0.72, derived_32 = 0.85;
+ * 0.71 of fp8, 0.81 of fp32; B200 0.76, 0.72 of fp4; A100 0.96 of fp32 (docs/kernels.md). */
+static const double derived_4 = 0.68, derived_8 = 0.72, derived_32 = 0.85;
 
 bool kernels_known(const struct device_kernels *k)
 {
@@ -38,6 +39,7 @@ struct device_kernels kernels_derive(const struct device_type *type)
     k.product[DATA_fp16] = k.product[DATA_bf16] = half > 0 ? type->flops : 0;
     k.product[DATA_tf32] = half > 0 ? type->flops / half * type->peak[DATA_tf32] : 0;
     k.product[DATA_fp8] = derived_8 * eight;
+    k.product[DATA_fp4] = derived_4 * type->peak[DATA_fp4];
     k.flash[FLASH_2] = eight > 0 ? 0.39 : 0.79;
     k.flash[FLASH_VENDOR] = eight > 0 ? 0.49 : 0.79;
     k.flash[FLASH_1] = 0.59 * k.flash[FLASH_2];
@@ -47,7 +49,10 @@ struct device_kernels kernels_derive(const struct device_type *type)
 /* Share of the attained peak that products of a type get when they are large. */
 static double product_share(enum data_type dtype)
 {
-    return dtype == DATA_fp32 ? share_32 : dtype == DATA_fp8 ? share_8 : share_16;
+    return dtype == DATA_fp32  ? share_32
+           : dtype == DATA_fp8 ? share_8
+           : dtype == DATA_fp4 ? share_4
+                               : share_16;
 }
 
 double kernel_product_bytes(const struct kernel *k)
@@ -55,6 +60,8 @@ double kernel_product_bytes(const struct kernel *k)
     double operand = (double)data_type_operand(k->dtype), kept = (double)data_type_bytes(k->dtype);
     if (k->dtype == DATA_ANY)
         operand = kept = 2;
+    if (k->dtype == DATA_fp4)
+        operand = 0.6; /* with its scaling */
     return k->batch * (operand * (k->m * k->k + k->k * k->n) + kept * k->m * k->n);
 }
 
@@ -74,7 +81,7 @@ static double product_flops(const struct device_type *type, enum data_type dtype
 static double product_s(const struct device_type *type, const struct kernel *k)
 {
     const struct device_kernels *d = &type->kernels;
-    double narrow = k->dtype == DATA_fp8 ? narrow_penalty : 1;
+    double narrow = data_type_narrow(k->dtype) ? narrow_penalty : 1;
     double slower = 1 + narrow * (d->rows / k->m + d->rows / k->n + d->depth / k->k);
     double flop = 2 * k->batch * k->m * k->n * k->k;
     double bytes = k->bytes > 0 ? k->bytes : kernel_product_bytes(k);

@@ -25,6 +25,7 @@ static const struct word words[] = {
     {"tf32", AT(product[DATA_tf32]), UNIT_FLOPS, 0, 1e30, false},
     {"bf16", AT(product[DATA_bf16]), UNIT_FLOPS, 0, 1e30, false}, /* and fp16 */
     {"fp8", AT(product[DATA_fp8]), UNIT_FLOPS, 0, 1e30, false},
+    {"fp4", AT(product[DATA_fp4]), UNIT_FLOPS, 0, 1e30, false},
     {"rows", AT(rows), UNIT_FLOP, 0, 1e9, true},
     {"depth", AT(depth), UNIT_FLOP, 0, 1e9, true},
     {"memory", AT(memory), UNIT_FLOP, 1e-3, 1, true},

@@ -77,6 +77,7 @@ struct measured_software {
 
 struct measurement {
     char *engine;      /* "analytic", "simgrid", "tcp", ... */
+    char *framework;   /* of a prediction, core/framework.h; NULL: foreline */
     char *plan;        /* path of the plan from the current directory; in a file an absolute one
                         * becomes relative to that file (core/path.h) */
     char *plan_sha256; /* of the plan file */

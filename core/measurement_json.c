@@ -199,6 +199,7 @@ static void write_warnings(struct json_writer *w, const void *from)
                    .size = sizeof *((struct measurement *)0)->member, .flat = true
 static const struct json_row rows[] = {
     {"engine", FIELD(engine), FIELD_NEED},
+    {"framework", FIELD(framework), FIELD_SPARE},
     {"plan", FIELD(plan), FIELD_SPARE},
     {"plan_sha256", FIELD(plan_sha256), FIELD_SPARE},
     {"model", FIELD(model), FIELD_SPARE},

@@ -73,12 +73,12 @@ static void add_layer(struct issue *i, double batch, double m, double n, double 
     add_product(i, batch, n, k, m);
 }
 
-/* What becomes fp8 of `in` numbers forward and `out` gradients backward, and once per iteration the
+/* What becomes fp8 or fp4 of `in` numbers forward and `out` gradients backward, and once per iteration the
  * weights. */
 static void add_casts(struct issue *i, double in, double out, double weights)
 {
     double bytes = i->f->cast * (i->backward ? out : in), shared = i->split.microbatches;
-    if (i->dtype != DATA_fp8)
+    if (!data_type_narrow(i->dtype))
         return;
     if (!i->backward)
         bytes += cast_weights * weights / (shared > 1 ? shared : 1);
@@ -109,14 +109,15 @@ static void issue_linear(struct issue *i)
     bool row = i->op->tensor == TENSOR_ROW, whole = i->op->tensor == TENSOR_WHOLE;
     double tokens = i->samples * attribute(i, "tokens", 1) / i->context;
     double in = attribute(i, "in", 0), out = attribute(i, "out", 0);
+    double own = !row && i->split.sequence_parallel ? 1 / i->shards : 1; /* cast, then gathered */
     if (row)
         in /= i->shards;
     else if (!whole)
         out /= i->shards;
     else if (i->split.sequence_parallel)
-        tokens /= i->shards;
+        tokens /= i->shards, own = 1;
     add_layer(i, 1, tokens, out, in);
-    add_casts(i, tokens * in, tokens * out, in * out);
+    add_casts(i, own * tokens * in, tokens * out, in * out);
     if (i->f->bias > 0 && !row && attribute(i, "bias", 0) > 0 && !is_activated(i))
         add_pass(i, i->f->bias * tokens * out * i->number * (i->backward ? i->f->backward : 1), 1);
 }

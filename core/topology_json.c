@@ -28,6 +28,7 @@ static const struct json_row type_rows[] = {
     {"peak_fp32_flops", TYPE(peak[DATA_fp32]), FIELD_SPARE},
     {"peak_tf32_flops", TYPE(peak[DATA_tf32]), FIELD_SPARE},
     {"peak_fp8_flops", TYPE(peak[DATA_fp8]), FIELD_SPARE},
+    {"peak_fp4_flops", TYPE(peak[DATA_fp4]), FIELD_SPARE},
     {"watts", TYPE(watts), FIELD_SPARE},
     {"price_per_hour", TYPE(price_per_hour), FIELD_SPARE},
     {"host_Bps", TYPE(host_Bps), FIELD_SPARE},

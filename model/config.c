@@ -225,8 +225,8 @@ static enum status read_traits(const struct json_at *at, struct architecture *a)
     return STATUS_OK;
 }
 
-const char *const config_dtypes[DATA_TYPES] = {"",        "float32",  "tf32",
-                                               "float16", "bfloat16", "float8_e4m3fn"};
+const char *const config_dtypes[DATA_TYPES] = {
+    "", "float32", "tf32", "float16", "bfloat16", "float8_e4m3fn", "float4_e2m1fn_x2"};
 
 static enum status read_type(const struct json_at *at, struct architecture *a)
 {

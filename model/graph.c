@@ -43,7 +43,8 @@ static enum status append(struct graph *g, const struct graph_op *from)
         .shares = from->shares,
         .sparse = from->sparse,
         .tensor = from->tensor,
-        .dtype = from->narrow || m->dtype != DATA_fp8 ? DATA_ANY : data_type_beside(m->dtype),
+        .dtype =
+            from->narrow || !data_type_narrow(m->dtype) ? DATA_ANY : data_type_beside(m->dtype),
         .exchange_bytes = from->exchange_bytes,
         .context_bytes = from->context_bytes,
         .stash_bytes = from->stash_bytes,

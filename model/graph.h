@@ -25,7 +25,7 @@ struct graph_op {
     bool sparse;     /* see core/model.h */
     uint32_t shares; /* MODEL_NO_OP: nothing borrowed */
     enum model_tensor tensor;
-    bool narrow; /* its products are of fp8 where the model is; else bf16 beside it */
+    bool narrow; /* its products are as narrow as the model's, fp8 or fp4; else bf16 beside it */
     int64_t exchange_bytes, context_bytes;
     int64_t stash_bytes, output_bytes;
 };

@@ -21,8 +21,8 @@ struct zoo_parameter {
  * bits=32 and bits=16, in plans written before there were more. */
 #define ZOO_DTYPE(usual)                                                                           \
     {                                                                                              \
-        "dtype", "of numbers and products: fp32, tf32, fp16, bf16, fp8", (usual), DATA_fp32,       \
-            DATA_fp8, data_type_names                                                              \
+        "dtype", "of numbers and products: fp32, tf32, fp16, bf16, fp8, fp4", (usual), DATA_fp32,  \
+            DATA_fp4, data_type_names                                                              \
     }
 
 /* The row of the slots that experts of a transformer have, where it has experts. */

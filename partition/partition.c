@@ -57,7 +57,7 @@ struct cost_split partition_spread(const struct partition_request *r)
                                r->sequence_parallel && r->tensor_parallel > 1,
                                at_least_1(r->context_parallel),
                                r->expert_imbalance,
-                               r->framework ? &r->issue : NULL,
+                               r->issue.by_kernel ? &r->issue : NULL,
                                r->microbatches / at_least_1(streams)};
 }
 

@@ -43,7 +43,7 @@ struct partition_request {
     double expert_imbalance; /* as in struct plan */
     bool p2p_scatter;
     const char *framework;  /* as plan_set_framework() takes it; NULL: foreline */
-    struct framework issue; /* what that says */
+    struct framework issue; /* and what it says: framework_of() */
     uint32_t chunks;        /* stages on each set of devices: virtual stages */
     uint32_t zero;          /* as in struct plan, and so on: */
     bool zero_keep;

@@ -91,14 +91,6 @@ static uint32_t modules_of(const struct arguments *a)
     return known ? modules : 0;
 }
 
-/* Likewise. */
-static struct framework framework_of(const struct arguments *a)
-{
-    struct framework f = {0};
-    bool known = a->framework && framework_parse(a->framework, &f) == STATUS_OK;
-    return known ? f : (struct framework){0};
-}
-
 struct rule {
     bool wrong;
     const char *message;
@@ -151,7 +143,7 @@ static enum status check_together(const struct arguments *a, const struct partit
     bool alone = a->replicas == 1 || (!a->replicas && al->cut),
          cut_by_hand = al == &partition_manual;
     uint32_t modules;
-    struct framework issue = {0};
+    struct framework issue = framework_of(NULL);
     if (a->schedule)
         PASS(schedule_find(a->schedule, &schedule));
     if (a->recompute_modules && plan_read_modules(a->recompute_modules, &modules) != STATUS_OK)
@@ -285,7 +277,6 @@ static enum plan_exchange exchange_of(const struct arguments *a)
 
 struct partition_request plan_request(const struct arguments *a)
 {
-    struct framework issue = framework_of(a);
     return (struct partition_request){.stages = a->stages,
                                       .replicas = (uint32_t)a->replicas,
                                       .tensor_parallel = (uint32_t)a->tensor_parallel,
@@ -316,8 +307,8 @@ struct partition_request plan_request(const struct arguments *a)
                                       .seed = a->seed,
                                       .layers = a->granularity ? !strcmp(a->granularity, "layer")
                                                                : is_auto(a),
-                                      .framework = issue.by_kernel ? a->framework : NULL,
-                                      .issue = issue,
+                                      .framework = a->framework,
+                                      .issue = framework_of(a->framework),
                                       .split_at = a->split_at};
 }
 
@@ -374,8 +365,8 @@ const char *plan_breaks(const struct plan *p, const struct arguments *a)
         {"batch", a->batch && (size_t)p->microbatches * p->microbatch_size != a->batch},
         {"schedule", a->schedule && strcmp(p->schedule, a->schedule) != 0},
         {"optimizer", a->optimizer && strcmp(p->optimizer, a->optimizer) != 0},
-        {"framework",
-         framework_of(a).by_kernel && (!p->framework || strcmp(p->framework, a->framework) != 0)},
+        {"framework", framework_of(a->framework).by_kernel &&
+                          (!p->framework || strcmp(p->framework, a->framework) != 0)},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].broken)

@@ -86,7 +86,10 @@ static void print_spread(const struct measurement *m, FILE *out)
 static void print_iteration(const struct measurement *m, FILE *out)
 {
     bool spread = false;
-    fprintf(out, "engine      %s\niteration   %s", m->engine, SECONDS(m->iteration_s));
+    fprintf(out, "engine      %s\n", m->engine);
+    if (m->framework)
+        fprintf(out, "framework   %s\n", m->framework);
+    fprintf(out, "iteration   %s", SECONDS(m->iteration_s));
     if (m->iterations > 1) {
         double least = m->iterations_s[0], most = least;
         for (size_t i = 1; i < m->iterations; i++) {

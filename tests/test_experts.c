@@ -183,7 +183,7 @@ static void rejects_routing_that_cannot_be(void **state)
         {"rmoe:experts=1", "rmoe: top_k=2 of experts=1"},
         {"vmoe:hidden=100", "vmoe: hidden=100 is not divisible by heads=12"},
         {"vswitch:dtype=fp12",
-         "vswitch: 'dtype=fp12': dtype is one of fp32, tf32, fp16, bf16, fp8"},
+         "vswitch: 'dtype=fp12': dtype is one of fp32, tf32, fp16, bf16, fp8, fp4"},
         {"rtransformer:experts=2", "rtransformer: no parameter 'experts'; known: layers, hidden, "
                                    "heads, tokens, vocabulary, dtype, flash"},
         {"vmoe:vocabulary=2", "vmoe: no parameter 'vocabulary'; known: layers, hidden, heads, "

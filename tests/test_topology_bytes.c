@@ -49,6 +49,10 @@ static void send_example(bool flat)
          .rates = 1,
          .rate = rate,
          .peak = {[DATA_bf16] = 4.5e12},
+         .kernels = {.product = {[DATA_fp8] = 7e12},
+                     .memory = 0.9,
+                     .shortest_s = 8e-6,
+                     .flash = {[FLASH_VENDOR] = 0.5}},
          .watts = 700,
          .price_per_hour = 2.5,
          .host_Bps = 24e9,
@@ -107,6 +111,8 @@ static void brings_a_topology_over_unchanged(void **state)
     assert_true(type->peak[DATA_bf16] == 4.5e12 && type->watts == 700 &&
                 type->price_per_hour == 2.5 && type->host_Bps == 24e9 &&
                 type->host_memory_Bps == 51e9);
+    assert_true(type->kernels.product[DATA_fp8] == 7e12 && type->kernels.memory == 0.9 &&
+                type->kernels.shortest_s == 8e-6 && type->kernels.flash[FLASH_VENDOR] == 0.5);
     assert_string_equal(type->rate[0].kind, "linear.forward");
     assert_float_equal(type->rate[0].flops[1], 3e10, 0);
     assert_string_equal(topology_between(&t, 0, 1)->name, "far");

@@ -33,7 +33,7 @@
  *           DGX H100, H200 (and H800) 2 x 8 x DDR5-4800; DGX B200 2 x 8 x DDR5-5600; servers of 8
  *           MI300X 2 x 12 x DDR5-4800; Grace: 512 GB/s of LPDDR5X, for one and for two; RTX: two
  *           channels of DDR4-3200 and DDR5-5600, assumed; the rows behind V100-FP32 as their kin
- *   kernels [MAMF] in fp8; fp32: the fastest products of the measured sets of kernels that NeuSight
+ *   kernels [MAMF] in fp8; fp4 assumed, about 0.7 of the peak; fp32: the fastest products of the measured sets of kernels that NeuSight
  *           (ASPLOS 2025) published, MI set by hand; flash as docs/kernels.md says for Blackwell */
 enum { GIB_SHIFT = 30 };
 
@@ -46,6 +46,12 @@ enum { GIB_SHIFT = 30 };
 /* Ada's tensor cores do attention as Ampere's do (assumed). */
 #define ADA "flash1=0.47 flash2=0.79 flash3=0.79"
 
+/* With fp4, of Blackwell, dense. */
+#define PEAKS4(fp32, tf32, half, fp8, fp4)                                                         \
+    {                                                                                              \
+        0, (fp32)*1e12, (tf32)*1e12, (half)*1e12, (half)*1e12, (fp8)*1e12, (fp4)*1e12              \
+    }
+
 const struct gpu gpus[] = {
     {"V100", "V100-SXM3-32GB", PEAKS(15.7, 0, 125, 0), 83e12, INT64_C(32) << GIB_SHIFT, 900e9,
      120e9, 12.5e9, 12e9, 0, 16e9, "fp32=14Tf"},
@@ -57,10 +63,10 @@ const struct gpu gpus[] = {
      3350e9, 160e9, 50e9, 48e9, 0, 76.8e9, "bf16=794Tf fp8=1402Tf fp32=54Tf"},
     {"H200", "H200-SXM5-141GB", PEAKS(67, 494.5, 989, 1979), 792e12, INT64_C(141000000000), 4800e9,
      370.8e9, 50e9, 48e9, 0, 76.8e9, "bf16=794Tf fp8=1453Tf fp32=54Tf"},
-    {"B200", "B200-SXM6-180GB", PEAKS(75, 1125, 2250, 4500), 1745e12, INT64_C(180000000000), 7700e9,
-     721.8e9, 50e9, 48e9, 0, 89.6e9, "fp8=3432Tf flash2=0.43 flash3=0.43"},
-    {"GB200", "GB200-186GB", PEAKS(80, 1250, 2500, 5000), 1822e12, INT64_C(186000000000), 8000e9,
-     721.8e9, 50e9, 48e9, 225e9, 256e9, "fp8=3615Tf flash2=0.43 flash3=0.43"},
+    {"B200", "B200-SXM6-180GB", PEAKS4(75, 1125, 2250, 4500, 9000), 1745e12, INT64_C(180000000000),
+     7700e9, 721.8e9, 50e9, 48e9, 0, 89.6e9, "fp8=3432Tf fp4=6500Tf flash2=0.43 flash3=0.43"},
+    {"GB200", "GB200-186GB", PEAKS4(80, 1250, 2500, 5000, 10000), 1822e12, INT64_C(186000000000),
+     8000e9, 721.8e9, 50e9, 48e9, 225e9, 256e9, "fp8=3615Tf fp4=6900Tf flash2=0.43 flash3=0.43"},
     {"GH200", "GH200-96GB", PEAKS(67, 494.5, 989, 1979), 828.6e12, INT64_C(96) << GIB_SHIFT, 4000e9,
      450e9, 25e9, 48e9, 450e9, 512e9, "fp8=1402Tf fp32=54Tf"},
     {"MI300X", "MI300X-192GB", PEAKS(163.4, 653.7, 1307, 2614), 668.4e12, INT64_C(192000000000),
@@ -80,10 +86,10 @@ const struct gpu gpus[] = {
      "bf16=644Tf fp8=1138Tf fp32=43.8Tf flash1=0.187 flash2=0.317 flash3=0.398"},
     {"H100-PCIE", "H100-PCIE-80GB", PEAKS(51, 378, 756, 1513), 605e12, INT64_C(80) << GIB_SHIFT,
      2000e9, 48e9, 50e9, 48e9, 0, 76.8e9, NULL},
-    {"B300", "B300-SXM6-270GB", PEAKS(75, 1125, 2250, 4500), 1769e12, INT64_C(270000000000), 7700e9,
-     721.8e9, 100e9, 48e9, 0, 89.6e9, "fp8=3432Tf flash2=0.43 flash3=0.43"},
-    {"GB300", "GB300-279GB", PEAKS(80, 1250, 2500, 5000), 2150e12, INT64_C(279000000000), 8000e9,
-     721.8e9, 100e9, 48e9, 225e9, 256e9, "fp8=4270Tf flash2=0.43 flash3=0.43"},
+    {"B300", "B300-SXM6-270GB", PEAKS4(75, 1125, 2250, 4500, 13500), 1769e12, INT64_C(270000000000),
+     7700e9, 721.8e9, 100e9, 48e9, 0, 89.6e9, "fp8=3432Tf fp4=9000Tf flash2=0.43 flash3=0.43"},
+    {"GB300", "GB300-279GB", PEAKS4(80, 1250, 2500, 5000, 15000), 2150e12, INT64_C(279000000000),
+     8000e9, 721.8e9, 100e9, 48e9, 225e9, 256e9, "fp8=4270Tf fp4=9800Tf flash2=0.43 flash3=0.43"},
     {"L4", "L4-24GB", PEAKS(30.3, 60.5, 121, 242.5), 97e12, INT64_C(24) << GIB_SHIFT, 300e9, 24e9,
      3.125e9, 24e9, 0, 51.2e9, "fp32=12.4Tf " ADA},
     {"T4", "T4-16GB", PEAKS(8.1, 0, 65, 0), 52e12, INT64_C(16) << GIB_SHIFT, 320e9, 12e9, 3.125e9,
@@ -114,5 +120,6 @@ const struct gpu gpus[] = {
      NULL},
 };
 #undef ADA
+#undef PEAKS4
 #undef PEAKS
 const size_t gpus_n = sizeof gpus / sizeof *gpus;

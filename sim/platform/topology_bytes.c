@@ -30,6 +30,20 @@ static enum status pass_curve(struct bytes *b, struct fabric_curve *curve)
     return (unsigned)curve->kind < FABRIC_KINDS && curve->n > 0 ? STATUS_OK : bytes_broken(b);
 }
 
+/* All zero where nothing is known. */
+static enum status pass_kernels(struct bytes *b, struct device_kernels *k)
+{
+    double *const numbers[] = {&k->rows,       &k->depth,          &k->memory,
+                               &k->shortest_s, &k->flash_backward, &k->flash_tokens};
+    for (size_t i = 0; i < DATA_TYPES; i++)
+        PASS(bytes_above(b, -1, &k->product[i]));
+    for (size_t i = 0; i < FLASH_KINDS; i++)
+        PASS(bytes_above(b, -1, &k->flash[i]));
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        PASS(bytes_above(b, -1, numbers[i]));
+    return STATUS_OK;
+}
+
 /* Numbers are checked as those of a file are. */
 static enum status pass_type(struct bytes *b, struct device_type *type)
 {
@@ -44,6 +58,7 @@ static enum status pass_type(struct bytes *b, struct device_type *type)
     PASS(bytes_above(b, -1, &type->message_Bps));
     for (size_t k = 0; k < DATA_TYPES; k++)
         PASS(bytes_above(b, -1, &type->peak[k]));
+    PASS(pass_kernels(b, &type->kernels));
     PASS(bytes_above(b, -1, &type->watts));
     PASS(bytes_above(b, -1, &type->price_per_hour));
     PASS(bytes_above(b, -1, &type->host_Bps));
