@@ -364,31 +364,34 @@ static void passes_are_two_queues(void **state)
     }
 }
 
-/* A plan of one stage on four devices; its iteration on both engines. */
-static double iteration_of(const char *spec, const char *framework, uint32_t zero,
-                           enum plan_recompute recompute)
+/* A plan of one stage on devices like H100s, lowered. */
+static struct lowered planned(const char *spec, const char *framework, uint32_t replicas,
+                              struct partition_request request)
 {
     const struct partition_algorithm *balanced;
-    struct lowered s = {.model = build(spec), .topology = sample_clique(4, 0, 1e9)};
-    struct partition_request request = {.stages = 1,
-                                        .replicas = 4,
-                                        .microbatches = 4,
-                                        .microbatch_size = 1,
-                                        .zero = zero,
-                                        .recompute = recompute,
-                                        .optimizer = "adam",
-                                        .schedule = "1f1b",
-                                        .model = spec,
-                                        .platform = "p",
-                                        .framework = framework};
+    struct lowered s = {.model = build(spec), .topology = sample_clique(replicas, 0, 1e9)};
     struct device_type t = h100();
     t.name = s.topology.type[0].name;
     s.topology.type[0] = t;
-    if (framework)
-        request.issue = parsed(framework);
+    request.stages = request.microbatch_size = 1;
+    request.replicas = request.microbatches = replicas;
+    request.optimizer = "adam";
+    request.schedule = "1f1b";
+    request.model = spec;
+    request.platform = "p";
+    request.framework = framework;
+    request.issue = framework_of(framework);
     if (partition_find("balanced", &balanced) != STATUS_OK ||
         partition_run(balanced, &s.model, &s.topology, &request, &s.plan) != STATUS_OK)
         fail_msg("%s", error_message());
+    lower(&s);
+    return s;
+}
+
+/* Its iteration, equal on both engines. */
+static double iteration_of(const char *spec, const char *framework)
+{
+    struct lowered s = planned(spec, framework, 4, (struct partition_request){0});
     double seconds = lowered_seconds(&s, NULL);
     lowered_free(&s);
     return seconds;
@@ -401,9 +404,9 @@ static void every_framework_simulates(void **state)
         for (size_t i = 1; i < frameworks_n; i++) {
             char slow[64];
             snprintf(slow, sizeof slow, "%s:kernel_s=1e-3,host=2", frameworks[i]->name);
-            double plain = iteration_of(specs[k], NULL, 0, RECOMPUTE_NONE);
-            double usual = iteration_of(specs[k], frameworks[i]->name, 0, RECOMPUTE_NONE);
-            double waiting = iteration_of(specs[k], slow, 0, RECOMPUTE_NONE);
+            double plain = iteration_of(specs[k], NULL);
+            double usual = iteration_of(specs[k], frameworks[i]->name);
+            double waiting = iteration_of(specs[k], slow);
             assert_true(usual > plain && waiting > usual);
             struct model m = build(specs[k]);
             double host_s = 2e-3 * (double)m.n *
@@ -421,41 +424,44 @@ static void parts_of_passes_are_the_passes(void **state)
     static const char *const names[] = {"eager:step_s=0", "eager:kernel_s=1e-3,step_s=0"};
     for (size_t i = 0; i < 2; i++)
         for (int recompute = RECOMPUTE_NONE; recompute <= RECOMPUTE_FULL; recompute += 2) {
-            struct lowered s[2] = {{.plan = {0}}, {.plan = {0}}};
             double busy[2] = {0, 0};
             for (uint32_t k = 0; k < 2; k++) {
-                const struct partition_algorithm *balanced;
-                struct partition_request request = {.stages = 1,
-                                                    .replicas = 2,
-                                                    .microbatches = 2,
-                                                    .microbatch_size = 1,
-                                                    .zero = k ? 3 : 0,
-                                                    .recompute = (enum plan_recompute)recompute,
-                                                    .optimizer = "adam",
-                                                    .schedule = "1f1b",
-                                                    .model = specs[0],
-                                                    .platform = "p",
-                                                    .framework = names[i],
-                                                    .issue = parsed(names[i])};
-                s[k].model = build(specs[0]);
-                s[k].topology = sample_clique(2, 0, 1e9);
-                struct device_type t = h100();
-                t.name = s[k].topology.type[0].name;
-                s[k].topology.type[0] = t;
-                assert_int_equal(partition_find("balanced", &balanced), STATUS_OK);
-                assert_int_equal(
-                    partition_run(balanced, &s[k].model, &s[k].topology, &request, &s[k].plan),
-                    STATUS_OK);
-                lower(&s[k]);
-                for (size_t o = 0; o < s[k].program.op_start[1]; o++)
-                    if (s[k].program.op[o].kind == OP_FORWARD ||
-                        s[k].program.op[o].kind == OP_BACKWARD)
-                        busy[k] += s[k].program.op[o].seconds;
-                lowered_free(&s[k]);
+                struct lowered s =
+                    planned(specs[0], names[i], 2,
+                            (struct partition_request){
+                                .zero = k ? 3 : 0, .recompute = (enum plan_recompute)recompute});
+                for (size_t o = 0; o < s.program.op_start[1]; o++)
+                    if (s.program.op[o].kind == OP_FORWARD || s.program.op[o].kind == OP_BACKWARD)
+                        busy[k] += s.program.op[o].seconds;
+                lowered_free(&s);
             }
             assert_true(busy[0] > 0);
             assert_near(busy[1], busy[0], 1e-9 * busy[0]);
         }
+}
+
+/* Bytes of rank 0's all-to-alls, of experts over four replicas. */
+static double exchanged(const char *framework)
+{
+    const char *spec = "rmoe:layers=2,hidden=64,heads=4,tokens=4,vocabulary=100,experts=8,"
+                       "capacity=0,einsum=0";
+    double bytes = 0;
+    struct lowered s =
+        planned(spec, framework, 4, (struct partition_request){.expert_parallel = 4});
+    for (size_t i = 0; i < s.program.op_start[1]; i++)
+        if (s.program.op[i].kind == OP_ALLTOALL)
+            bytes += s.program.op[i].count * (double)s.program.op[i].bytes;
+    lowered_free(&s);
+    return bytes;
+}
+
+static void hidden_exchanges_are_left_out(void **state)
+{
+    (void)state;
+    double all = exchanged("megatron");
+    assert_true(all > 0 && exchanged(NULL) == all);
+    assert_near(exchanged("megatron:hidden_exchange=0.6"), 0.4 * all, 8);
+    assert_true(exchanged("megatron:hidden_exchange=1") == 0);
 }
 
 int main(void)
@@ -472,6 +478,7 @@ int main(void)
         cmocka_unit_test(passes_are_two_queues),
         cmocka_unit_test(every_framework_simulates),
         cmocka_unit_test(parts_of_passes_are_the_passes),
+        cmocka_unit_test(hidden_exchanges_are_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

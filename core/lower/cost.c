@@ -45,7 +45,8 @@ struct sum_bytes sum_of_shards(const struct sum *u, uint32_t op)
  *   column-parallel   the gradient of its inputs is reduced in the backward
  *   divided loss      three fp32 numbers of each row and shard, in the forward
  *   experts           tokens to their experts and back, each twice when the forward is recomputed;
- *                     parts are as long as those of the busiest rank
+ *                     parts are as long as those of the busiest rank; of what a framework hides
+ *                     behind other microbatches only the rest is sent
  * With sequence parallelism what is reduced is scattered over the shards, and what it is the gradient of,
  * or has as gradient, is gathered in the other pass: inputs of column-parallel ops forward, gradients of
  * outputs of row-parallel ones backward (Korthikanti et al., MLSys 2023, section 4.2.2).
@@ -84,8 +85,9 @@ static void add_calls(struct sum *u, uint32_t op, const struct cost_part *part)
     }
     if (u->split.expert_parallel > 1 && o->exchange_bytes > 0) {
         int64_t shards = u->split.sequence_parallel ? u->split.tensor_parallel : 1;
-        int64_t bytes =
-            (int64_t)(part->load * (double)(samples * o->exchange_bytes / parts / shards));
+        const struct framework *f = u->split.framework;
+        double exposed = part->load * (f ? 1 - f->hidden_exchange : 1);
+        int64_t bytes = (int64_t)(exposed * (double)(samples * o->exchange_bytes / parts / shards));
         sum_add_call(&u->c.forward_experts, 2, bytes, bytes);
         sum_add_call(&u->c.backward_experts, twice ? 4 : 2, bytes, bytes);
     }
