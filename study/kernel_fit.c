@@ -1,9 +1,7 @@
-/* Fits constants of kernels and collectives to measured ones, with GSL, and says how far off they are on
+/* Fits constants of kernels and collectives to measured ones, and says how far off they are on
  * rows that were not fitted. */
 #include "study/kernel_fit.h"
 
-#include <gsl/gsl_errno.h>
-#include <gsl/gsl_multifit_nlinear.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +9,7 @@
 #include "core/array.h"
 #include "core/statistics.h"
 #include "core/topology.h"
+#include "study/least_squares.h"
 
 /* Beyond this error a residual counts by its size, not by its square. */
 static const double huber = 0.05;
@@ -18,6 +17,9 @@ static const double huber = 0.05;
 static const double prior = 0.1;
 
 /* ---- prediction */
+
+/* What rows of one kind leave open: nobody asks. */
+static const struct fabric_model nothing_lost = {.share = 1, .nic = 1, .exponent = 1};
 
 /* What the catalogue says of a GPU, as a device type; name and lists are left out. */
 static struct device_type type_of(uint32_t gpu)
@@ -48,9 +50,8 @@ static double *fabric_field(struct fabric_model *m, const char *name)
                                        : &m->reduce;
 }
 
-static struct fabric_model fabric_of(const struct kernel_constants *c)
+static struct fabric_model fabric_of(const struct kernel_constants *c, struct fabric_model m)
 {
-    struct fabric_model m = {.share = 1, .nic = 1, .exponent = 1};
     for (size_t k = 0; k < c->n; k++)
         *fabric_field(&m, c->name[k]) = c->value[k];
     return m;
@@ -73,7 +74,7 @@ static void set_constants(const struct kernel_constants *c, enum data_type dtype
 double kernel_fit_seconds(const struct kernel_constants *c, const struct kernel_row *row)
 {
     if (c->kind == ROW_COLLECTIVE) {
-        struct fabric_model m = fabric_of(c);
+        struct fabric_model m = fabric_of(c, nothing_lost);
         return fabric_model_seconds(&m, row->collective, &row->where, row->bytes);
     }
     struct device_type t = type_of(row->gpu);
@@ -123,27 +124,34 @@ static double robust(double e)
     return copysign(huber * sqrt(2 * root), e);
 }
 
-/* GSL: residuals of the rows, then those of the guess. */
-static int residuals(const gsl_vector *x, void *params, gsl_vector *f)
+/* Residuals of the rows, then those of the guess. */
+static bool residuals(const double *x, void *context, double *residual)
 {
-    struct problem *p = params;
+    struct problem *p = context;
     struct fabric_model m = {0};
     for (size_t k = 0; k < p->constants->n; k++) {
-        double at = gsl_vector_get(x, k);
-        if (!(fabs(at) < 200))
-            return GSL_EDOM;
-        p->constants->value[k] = value_of(p, k, at);
-        gsl_vector_set(f, p->n + k, prior * (at - p->guess[k]));
+        if (!(fabs(x[k]) < 200))
+            return false;
+        p->constants->value[k] = value_of(p, k, x[k]);
+        residual[p->n + k] = prior * (x[k] - p->guess[k]);
     }
     if (p->constants->kind == ROW_COLLECTIVE)
-        m = fabric_of(p->constants);
+        m = fabric_of(p->constants, nothing_lost);
     else
         set_types(p);
     for (size_t i = 0; i < p->n; i++) {
         const struct kernel_row *row = &p->rows->row[p->index[i]];
-        gsl_vector_set(f, i, robust(log(seconds_of(p, &m, row) / row->seconds)));
+        residual[i] = robust(log(seconds_of(p, &m, row) / row->seconds));
     }
-    return GSL_SUCCESS;
+    return true;
+}
+
+/* To three digits: what is said, and tested, is what a platform gets. */
+static double rounded(double x)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.3g", x);
+    return strtod(text, NULL);
 }
 
 /* The constants of these rows. */
@@ -151,31 +159,21 @@ static enum status solve(struct problem *p)
 {
     enum { ITERATIONS = 100 };
     struct kernel_constants *c = p->constants;
-    gsl_multifit_nlinear_parameters parameters = gsl_multifit_nlinear_default_parameters();
-    gsl_multifit_nlinear_fdf f = {.f = residuals, .n = p->n + c->n, .p = c->n, .params = p};
-    double start[FIT_CONSTANTS];
-    int info = 0;
+    const struct least_squares problem = {.residuals = p->n + c->n,
+                                          .unknowns = c->n,
+                                          .f = residuals,
+                                          .context = p,
+                                          .iterations = ITERATIONS};
+    double x[FIT_CONSTANTS];
     if (p->n < FIT_ROWS_PER_CONSTANT * c->n)
         return error_set(STATUS_INVALID, "%zu rows do not bear %zu constants: at least %d for each",
                          p->n, c->n, FIT_ROWS_PER_CONSTANT);
     for (size_t k = 0; k < c->n; k++)
-        start[k] = p->guess[k] = log(c->value[k]);
-    gsl_vector_view x = gsl_vector_view_array(start, c->n);
-    gsl_error_handler_t *handler = gsl_set_error_handler_off();
-    gsl_multifit_nlinear_workspace *w =
-        gsl_multifit_nlinear_alloc(gsl_multifit_nlinear_trust, &parameters, f.n, f.p);
-    int code = w ? gsl_multifit_nlinear_init(&x.vector, &f, w) : GSL_ENOMEM;
-    if (code == GSL_SUCCESS)
-        code = gsl_multifit_nlinear_driver(ITERATIONS, 1e-6, 1e-8, 1e-10, NULL, NULL, &info, w);
-    for (size_t k = 0; w && k < c->n; k++)
-        c->value[k] = value_of(p, k, gsl_vector_get(gsl_multifit_nlinear_position(w), k));
-    if (w)
-        gsl_multifit_nlinear_free(w);
-    gsl_set_error_handler(handler);
-    bool done = code == GSL_SUCCESS || code == GSL_EMAXITER || code == GSL_ENOPROG;
-    return code == GSL_ENOMEM ? error_set(STATUS_NOMEM, "out of memory")
-           : done             ? STATUS_OK
-                              : error_set(STATUS_EXTERNAL, "GSL: %s", gsl_strerror(code));
+        x[k] = p->guess[k] = log(c->value[k]);
+    PASS(least_squares_solve(&problem, x));
+    for (size_t k = 0; k < c->n; k++)
+        c->value[k] = rounded(value_of(p, k, x[k]));
+    return STATUS_OK;
 }
 
 /* ---- which constants */
@@ -253,7 +251,7 @@ static enum status fit_part(struct problem *p, size_t *index, const struct choic
             index[p->n++] = i;
     PASS(solve(p));
     if (c->kind == ROW_COLLECTIVE)
-        m = fabric_of(c);
+        m = fabric_of(c, nothing_lost);
     else
         set_types(p);
     bool all = choice->without == NO_GPU && choice->part < 0;
@@ -361,7 +359,7 @@ void kernel_fit_put(const struct kernel_fit *f, const struct kernel_row *first, 
                     FILE *to)
 {
     struct device_type t = type_of(first->gpu);
-    struct fabric_model m = fabric_of(&f->constants);
+    struct fabric_model m = fabric_of(&f->constants, fabric_derive(&t));
     static char collectives[] = "collectives", kernels[] = "kernels";
     *property = f->constants.kind == ROW_COLLECTIVE ? collectives : kernels;
     if (f->constants.kind == ROW_COLLECTIVE) {
