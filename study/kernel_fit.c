@@ -1,4 +1,4 @@
-/* Fits constants of kernels and collectives to measured ones, with GSL, and says how far off they are on
+/* Fits constants of kernels and collectives to measured ones, and says how far off they are on
  * rows that were not fitted. */
 #include "study/kernel_fit.h"
 
@@ -17,6 +17,9 @@ static const double huber = 0.05;
 static const double prior = 0.1;
 
 /* ---- prediction */
+
+/* What rows of one kind leave open: nobody asks. */
+static const struct fabric_model nothing_lost = {.share = 1, .nic = 1, .exponent = 1};
 
 /* What the catalogue says of a GPU, as a device type; name and lists are left out. */
 static struct device_type type_of(uint32_t gpu)
@@ -47,9 +50,8 @@ static double *fabric_field(struct fabric_model *m, const char *name)
                                        : &m->reduce;
 }
 
-static struct fabric_model fabric_of(const struct kernel_constants *c)
+static struct fabric_model fabric_of(const struct kernel_constants *c, struct fabric_model m)
 {
-    struct fabric_model m = {.share = 1, .nic = 1, .exponent = 1};
     for (size_t k = 0; k < c->n; k++)
         *fabric_field(&m, c->name[k]) = c->value[k];
     return m;
@@ -72,7 +74,7 @@ static void set_constants(const struct kernel_constants *c, enum data_type dtype
 double kernel_fit_seconds(const struct kernel_constants *c, const struct kernel_row *row)
 {
     if (c->kind == ROW_COLLECTIVE) {
-        struct fabric_model m = fabric_of(c);
+        struct fabric_model m = fabric_of(c, nothing_lost);
         return fabric_model_seconds(&m, row->collective, &row->where, row->bytes);
     }
     struct device_type t = type_of(row->gpu);
@@ -136,7 +138,7 @@ static enum status residuals(void *self, const double *x, double *out)
         out[p->n + k] = prior * (x[k] - p->guess[k]);
     }
     if (p->constants->kind == ROW_COLLECTIVE)
-        m = fabric_of(p->constants);
+        m = fabric_of(p->constants, nothing_lost);
     else
         set_types(p);
     for (size_t i = 0; i < p->n; i++) {
@@ -146,25 +148,33 @@ static enum status residuals(void *self, const double *x, double *out)
     return STATUS_OK;
 }
 
+/* To three digits: what is said, and tested, is what a platform gets. */
+static double rounded(double x)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.3g", x);
+    return strtod(text, NULL);
+}
+
 /* The constants of these rows. */
 static enum status solve(struct problem *p)
 {
     struct kernel_constants *c = p->constants;
-    const struct least_squares s = {.rows = p->n + c->n,
-                                    .constants = c->n,
-                                    .residuals = residuals,
-                                    .self = p,
-                                    .tolerance = 1e-8,
-                                    .iterations = 100};
+    const struct least_squares problem = {.rows = p->n + c->n,
+                                          .constants = c->n,
+                                          .residuals = residuals,
+                                          .self = p,
+                                          .tolerance = 1e-8,
+                                          .iterations = 100};
     double x[KERNEL_FIT_CONSTANTS];
     if (p->n < KERNEL_FIT_ROWS_PER_CONSTANT * c->n)
         return error_set(STATUS_INVALID, "%zu rows do not bear %zu constants: at least %d for each",
                          p->n, c->n, KERNEL_FIT_ROWS_PER_CONSTANT);
     for (size_t k = 0; k < c->n; k++)
         x[k] = p->guess[k] = log(c->value[k]);
-    PASS(least_squares(&s, x));
+    PASS(least_squares(&problem, x));
     for (size_t k = 0; k < c->n; k++)
-        c->value[k] = value_of(p, k, x[k]);
+        c->value[k] = rounded(value_of(p, k, x[k]));
     return STATUS_OK;
 }
 
@@ -244,7 +254,7 @@ static enum status fit_part(struct problem *p, size_t *index, const struct choic
             index[p->n++] = i;
     PASS(solve(p));
     if (c->kind == ROW_COLLECTIVE)
-        m = fabric_of(c);
+        m = fabric_of(c, nothing_lost);
     else
         set_types(p);
     bool all = choice->without == NO_GPU && choice->part < 0;
@@ -352,7 +362,7 @@ void kernel_fit_put(const struct kernel_fit *f, const struct kernel_row *first, 
                     FILE *to)
 {
     struct device_type t = type_of(first->gpu);
-    struct fabric_model m = fabric_of(&f->constants);
+    struct fabric_model m = fabric_of(&f->constants, fabric_derive(&t));
     static char collectives[] = "collectives", kernels[] = "kernels";
     *property = f->constants.kind == ROW_COLLECTIVE ? collectives : kernels;
     if (f->constants.kind == ROW_COLLECTIVE) {

@@ -29,9 +29,8 @@ const struct setting settings_table[] = {
      .help = "tokens per sample, where the model is a zoo transformer or a configuration",
      .least = 1, .most = 1 << 24},
     {"train-tokens", REAL(train_tokens), PLANS | T(SIMULATE), "N", NULL,
-     .help =
-         "say how long training with so many tokens takes, and, where the platform has watts and "
-         "price_per_hour, energy and money",
+     .help = "say how long training with so many tokens takes, and, where the platform has watts "
+             "and price_per_hour, energy and money",
      .least = 1},
     {"platform", TEXT(platform), PLANS | T(PLAN_IMPORT) | SCORED | KEYS, "P", NULL,
      .help = "shipped name, or SimGrid XML file"},
@@ -93,21 +92,19 @@ const struct setting settings_table[] = {
      .least = 1, .most = MOST},
     {"recompute-modules", TEXT(recompute_modules), PLAN_KEYS, "NAME,NAME", NULL,
      .help = "with --recompute selective: these modules of layers, of core_attn, layernorm, "
-             "mla_up_proj, mlp, moe, moe_act, shared_experts (else what remembers much besides "
-             "its output)"},
+             "mla_up_proj, mlp, moe, moe_act, shared_experts (else what remembers much besides its "
+             "output)"},
     {"offload", WORD(offload), PLAN_KEYS, "none|optimizer|activations|both", NULL,
      .help = "what is in the host's memory: the optimizer's state, updated there, and activations "
              "between forward and backward (else none)"},
     {"zero", NUMBER(zero), PLAN_KEYS, "0|1|2|3", NULL,
      .help = "shard optimizer state, gradients, parameters over replicas (auto: searched; else 0)"},
     {"zero-keep", FLAG(zero_keep), PLAN_KEYS, NULL, NULL,
-     .help =
-         "with --zero 3: gathered parameters stay until the last backward (FSDP without resharding "
-         "after the forward)"},
+     .help = "with --zero 3: gathered parameters stay until the last backward (FSDP without "
+             "resharding after the forward)"},
     {"zero-group", COUNT(zero_group), PLAN_KEYS, "N", NULL,
      .help = "with --zero: shard over N neighbouring replicas, whose groups sum their parts "
-             "(hybrid; else "
-             "over all)",
+             "(hybrid; else over all)",
      .least = 2, .most = MOST},
     {"bucket", BYTES(bucket_bytes), PLAN_KEYS, "SIZE", NULL,
      .help = "sum gradients in buckets of this size during the last backward; 0: after it (auto: "
@@ -131,9 +128,8 @@ const struct setting settings_table[] = {
     {"microbatch-size", COUNT(microbatch_size), PLAN_KEYS | OBJECTIVES, "N", NULL,
      .help = "samples per microbatch (auto: searched; else 1)", .least = 1, .most = MOST},
     {"batch", COUNT(batch), PLAN_KEYS | T(PLAN_PIPER) | T(PLAN_SCORE), "N", NULL,
-     .help =
-         "samples per iteration (default: microbatches x microbatch-size when both are given; else "
-         "auto: 8 per device); piper: microbatches per batch",
+     .help = "samples per iteration (default: microbatches x microbatch-size when both are given; "
+             "else auto: 8 per device); piper: microbatches per batch",
      .least = 1, .most = MOST},
     {"schedule", WORD(schedule), PLAN_KEYS | OBJECTIVES, "NAME", NULL,
      .help = "order of microbatches (auto: searched; else 1f1b)", .word = schedule_name},
@@ -213,8 +209,7 @@ const struct setting settings_table[] = {
      .help = "plans are made on a model and platform that are off by up to so much"},
     {"slow", TEXT(slow), SIMULATIONS | T(KEY_POINT), "NAME=X,...", NULL,
      .help = "takes X times as long: compute of a device (r0n0g1), a rank (3) or a stage "
-             "(stage:1), from "
-             "time T on the messages of a link (link:NAME=X@T)"},
+             "(stage:1), from time T on the messages of a link (link:NAME=X@T)"},
     {"fail", TEXT(fail), SIMULATIONS, "LINK@T,...", NULL,
      .help = "from T on nothing passes a link of the platform"},
     {"kill", TEXT(kill), SIMULATIONS, "RANK@T,...", NULL,
@@ -234,24 +229,21 @@ const struct setting settings_table[] = {
 
     /* ---- runs, and keys of `run --config`. Numerics mean nothing to paced compute. */
     {"config", TEXT(config), RUNS, "FILE", NULL,
-     .help =
-         "the run as a YAML file, instead of a plan: results, logs and what they come from go to a "
-         "folder (docs/running.md)"},
+     .help = "the run as a YAML file, instead of a plan: results, logs and what they come from go "
+             "to a folder (docs/running.md)"},
     {"dry-run", FLAG(dry_run), RUNS, NULL, NULL, .help = "with --config: say what would be done"},
     {"plan", TEXT(plan_file), KEYS, "PLAN", NULL, .help = "a plan file instead of planning"},
     {"folder", TEXT(folder), T(KEY_RUN), "DIR", ".", .help = "where the run's folder is made"},
     {"log", TEXT(log), RUN_KEYS, "PREFIX", NULL,
      .help = "what worker R prints goes to PREFIX.R (default: to stderr)"},
     {"compute", WORD(compute), RUN_KEYS | VALIDATE_ON | T(KEY_POINT), "real|paced", NULL,
-     .help =
-         "real: numerics; paced: ops take their predicted time, messages are real; with --device "
-         "cuda a GPU's (default: real when the device can compute all ops)"},
+     .help = "real: numerics; paced: ops take their predicted time, messages are real; with "
+             "--device cuda a GPU's (default: real when the device can compute all ops)"},
     {"device", WORD(device), RUN_KEYS | VALIDATE_ON | T(KEY_POINT), "cpu|cuda", "cpu",
      .help = "what computes; cuda needs foreline-worker-cuda (docs/cuda.md)"},
     {"transport", WORD(transport), RUN_KEYS, "tcp|mpi|local|nccl", NULL,
-     .help =
-         "what carries messages; local: ranks are threads of one process; nccl: GPU to GPU, needs "
-         "--device cuda (default: tcp; nccl with --device cuda)"},
+     .help = "what carries messages; local: ranks are threads of one process; nccl: GPU to GPU, "
+             "needs --device cuda (default: tcp; nccl with --device cuda)"},
     {"collective", WORD(collective), RUN_KEYS | EMULATIONS, "NAME", "auto",
      .help = "algorithm of the collectives that it serves, one that real runs can do; the others "
              "go around the ring, as all do with auto; over nccl auto is NCCL's own",
@@ -259,11 +251,10 @@ const struct setting settings_table[] = {
     {"hosts", TEXT(hosts), RUN_KEYS, "FILE", NULL,
      .help = "mpi: mpirun's hostfile (default: this machine)"},
     {"launcher", TEXT(launcher), RUN_KEYS, "WORDS", NULL,
-     .help = "what starts the workers instead, \"srun -n 4\"; env: this is one of several "
-             "processes that "
-             "torchrun, srun, mpirun or you start alike, and RANK, WORLD_SIZE, MASTER_ADDR and "
-             "MASTER_PORT "
-             "say which; none: you start them, as a line on stderr says"},
+     .help =
+         "what starts the workers instead, \"srun -n 4\"; env: this is one of several processes "
+         "that torchrun, srun, mpirun or you start alike, and RANK, WORLD_SIZE, MASTER_ADDR and "
+         "MASTER_PORT say which; none: you start them, as a line on stderr says"},
     {"address", TEXT(address), RUN_KEYS, "A.B.C.D", NULL,
      .help = "where workers on other machines reach this one (default: they are all here)"},
     {"steps", COUNT(steps), RUN_KEYS | VALIDATE_ON | T(KEY_POINT), "N", "10",
@@ -273,8 +264,8 @@ const struct setting settings_table[] = {
     {"learning-rate", REAL(learning_rate), REAL_KEYS, "X", "0.001",
      .help = "of the plan's optimizer"},
     {"dtype", WORD(dtype), REAL_KEYS, "fp32|bf16", NULL,
-     .help = "of activations and messages: what the plan's model says (dtype=bf16: not for the "
-             "CPU)"},
+     .help =
+         "of activations and messages: what the plan's model says (dtype=bf16: not for the CPU)"},
     {"loss-every", COUNT(loss_every), REAL_KEYS, "N", NULL,
      .help = "time and loss of every N-th step on stderr (default: of every step, on a terminal)"},
     {"batch-tokens", TEXT(batch_tokens), REAL_KEYS, "FILE", NULL,
@@ -300,8 +291,7 @@ const struct setting settings_table[] = {
      NULL, .help = "run a command instead: a shipped one, or XML"},
     {"shell", TEXT(shell), T(EMULATE_SHELL) | T(EMULATE_JOIN), "HOST", NULL,
      .help = "a shell in the node of this device or rank: with --platform in a network of its own, "
-             "else in "
-             "one that runs"},
+             "else in one that runs"},
     {"pid", COUNT(pid), T(EMULATE_JOIN), "N", NULL,
      .help = "with --shell: which one, by its process; 0: there is just one", .most = INT32_MAX},
     {"ranks", COUNT(ranks), T(EMULATE_COMMAND) | T(EMULATE_SHELL) | T(EMULATE_CHECK), "N", NULL,
@@ -309,8 +299,7 @@ const struct setting settings_table[] = {
     {"dilate", TEXT(dilate),
      T(EMULATE_NETNS) | T(EMULATE_COMMAND) | T(EMULATE_SHELL) | T(EMULATE_CHECK), "F|auto", "1",
      .help = "netns: divide bandwidths, multiply latencies and a plan's compute times; its results "
-             "are in "
-             "the platform's seconds again; auto: what this machine carries well"},
+             "are in the platform's seconds again; auto: what this machine carries well"},
     {"compute", WORD(compute), EMULATIONS, "paced|real", "paced",
      .help = "of a plan on netns: its predicted time, or numerics on this CPU"},
     {"transport", WORD(transport), EMULATIONS, "tcp|mpi", "tcp",
@@ -332,12 +321,10 @@ const struct setting settings_table[] = {
     {"device", WORD(device), CALIBRATIONS, "cpu|cuda", "cpu",
      .help = "what to measure; cuda: one GPU, by foreline-worker-cuda"},
     {"kernels", TEXT(kernels), T(CALIBRATE_KERNELS), "FILE", NULL,
-     .help = "fit the constants of kernels or collectives to a table of measured ones (CSV)"},
-    {"gpu", TEXT(gpu), T(CALIBRATE_KERNELS), "NAME", NULL,
-     .help = "only its rows: constants of this GPU, a name of 'topology generate list'"},
-    {"platform", TEXT(platform), T(CALIBRATE_KERNELS), "P", NULL,
-     .help = "what gets the constants, with --output; default: a node of 8 of the GPU"},
-    {"platform", TEXT(platform), T(TOPOLOGY_IMPORT), "P", NULL, .help = "what gets the curves"},
+     .help = "fit constants to a table of measured kernels or collectives (CSV)"},
+    {"gpu", TEXT(gpu), T(CALIBRATE_KERNELS), "NAME", NULL, .help = "only rows of this GPU"},
+    {"platform", TEXT(platform), T(CALIBRATE_KERNELS) | T(TOPOLOGY_IMPORT), "P", NULL,
+     .help = "what gets constants or curves; default (calibrate): a node of 8 of the GPU"},
     {"dtype", WORD(dtype), CALIBRATIONS | T(CALIBRATE_KERNELS), "fp32|bf16", "fp32",
      .help = "of activations; bf16 is for cuda, and for tables of 16-bit kernels"},
     {"transport", WORD(transport), CALIBRATE_ON, "tcp|mpi", "tcp",
@@ -362,8 +349,7 @@ const struct setting settings_table[] = {
      .help = "the first N devices of a platform instead of N ports of one switch"},
     {"minibatch-size", REAL(minibatch_size), T(MODEL_SHOW) | T(MODEL_IMPORT), "N", "1",
      .help = "samples that an imported profile's times and sizes are for (1: count the minibatch "
-             "as one "
-             "sample)"},
+             "as one sample)"},
     {"device", TEXT(device), T(MODEL_SHOW) | T(MODEL_IMPORT) | T(MODEL_PROFILE), "NAME", NULL,
      .help =
          "import: device type that the profile was taken on; profile: what to measure (cpu, cuda)"},

@@ -17,6 +17,19 @@ static enum status pass_rate(struct bytes *b, struct topology_rate *rate)
     return BYTES_ARRAY(b, rate->flops, rate->n);
 }
 
+/* Kind and members, then as many sizes as times. */
+static enum status pass_curve(struct bytes *b, struct fabric_curve *curve)
+{
+    PASS(BYTES_VALUE(b, curve->kind));
+    PASS(BYTES_VALUE(b, curve->members));
+    PASS(BYTES_VALUE(b, curve->per_node));
+    PASS(bytes_text(b, &curve->tier));
+    PASS(bytes_count(b, sizeof *curve->bytes, &curve->n));
+    PASS(BYTES_ARRAY(b, curve->bytes, curve->n));
+    PASS(BYTES_ARRAY(b, curve->seconds, curve->n));
+    return (unsigned)curve->kind < FABRIC_KINDS && curve->n > 0 ? STATUS_OK : bytes_broken(b);
+}
+
 /* All zero where nothing is known. */
 static enum status pass_kernels(struct bytes *b, struct device_kernels *k)
 {
@@ -51,6 +64,11 @@ static enum status pass_type(struct bytes *b, struct device_type *type)
     PASS(bytes_above(b, -1, &type->host_Bps));
     PASS(bytes_above(b, -1, &type->host_memory_Bps));
     PASS(BYTES_VALUE(b, type->nics));
+    PASS(BYTES_VALUE(b, type->fabric));
+    PASS(bytes_count(b, 1, &type->curves));
+    PASS(BYTES_ROOM(b, type->curve, type->curves));
+    for (size_t k = 0; k < type->curves; k++)
+        PASS(pass_curve(b, &type->curve[k]));
     PASS(bytes_count(b, 1, &type->rates));
     PASS(BYTES_ROOM(b, type->rate, type->rates));
     for (size_t k = 0; k < type->rates; k++)
