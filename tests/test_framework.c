@@ -421,7 +421,8 @@ static void every_framework_simulates(void **state)
 static void parts_of_passes_are_the_passes(void **state)
 {
     (void)state;
-    static const char *const names[] = {"eager:step_s=0", "eager:kernel_s=1e-3,step_s=0"};
+    static const char *const names[] = {"eager:step_s=0,interference=0",
+                                        "eager:kernel_s=1e-3,step_s=0,interference=0"};
     for (size_t i = 0; i < 2; i++)
         for (int recompute = RECOMPUTE_NONE; recompute <= RECOMPUTE_FULL; recompute += 2) {
             double busy[2] = {0, 0};
