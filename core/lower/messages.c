@@ -15,6 +15,7 @@
 /* Messages that a rank sends or receives beside one of its compute ops, and seconds of collectives. */
 struct taken {
     double messages, bytes, collective_s;
+    double context_s; /* of collectives that are parts of the attention beside which they go */
 };
 
 /* One collective alone, by group, kind and size. */
@@ -133,23 +134,26 @@ static enum status count_taken(const struct lowering *l, const struct lowering_l
             struct taken t = op_is_message(op) ? of_message(l, op) : of_collective(l, op);
             taken[done - came].messages += t.messages;
             taken[done - came].bytes += t.bytes;
-            if (!op_is_message(op) && known->framework) {
+            if (!op_is_message(op) && known->framework)
                 PASS(seconds_alone(l, known, op, &t.collective_s));
-                taken[done].collective_s += t.collective_s;
-            }
+            *(op->purpose == FOR_CONTEXT ? &taken[done].context_s : &taken[done].collective_s) +=
+                t.collective_s;
         }
     }
     return STATUS_OK;
 }
 
-static void lengthen(struct lowering_list *list, const struct device_type *t, double share,
-                     const struct taken *taken)
+static void lengthen(struct lowering_list *list, const struct device_type *t,
+                     const struct framework *f, const struct taken *taken)
 {
     for (size_t i = 0; i < list->n; i++)
         if (op_computes(&list->op[i])) {
-            double bytes_s = t->message_Bps > 0 ? taken->bytes / t->message_Bps : 0;
-            double least = fmin(list->op[i].seconds, taken->collective_s);
-            list->op[i].seconds += taken->messages * t->message_s + bytes_s + share * least;
+            double seconds = list->op[i].seconds, more = taken->messages * t->message_s;
+            more += t->message_Bps > 0 ? taken->bytes / t->message_Bps : 0;
+            if (f)
+                more += f->interference * fmin(seconds, taken->collective_s) +
+                        f->context_interference * fmin(seconds, taken->context_s);
+            list->op[i].seconds += more;
             taken++;
         }
 }
@@ -167,8 +171,7 @@ static enum status charge_replica(struct lowering *l, struct known *known,
     TRY(count_taken(l, list, known, marked, taken));
     for (uint32_t k = 0; k < replica->shards; k++) {
         uint32_t device = lowering_device(l, replica->team, replica->number, k);
-        lengthen(list + k, topology_type(l->topology, device),
-                 known->framework ? known->framework->interference : 0, taken);
+        lengthen(list + k, topology_type(l->topology, device), known->framework, taken);
     }
 out:
     free(marked);
@@ -180,7 +183,8 @@ enum status lowering_charge(struct lowering *l)
 {
     enum status st = STATUS_OK;
     const struct framework *f = plan_framework(l->plan);
-    struct known known = {.framework = f && f->interference > 0 ? f : NULL};
+    bool shares = f && (f->interference > 0 || f->context_interference > 0);
+    struct known known = {.framework = shares ? f : NULL};
     bool any = known.framework;
     for (size_t k = 0; k < l->topology->types; k++)
         any |= l->topology->type[k].message_s > 0 || l->topology->type[k].message_Bps > 0;
