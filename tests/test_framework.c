@@ -460,8 +460,8 @@ static void hidden_exchanges_are_left_out(void **state)
     (void)state;
     double all = exchanged("megatron");
     assert_true(all > 0 && exchanged(NULL) == all);
-    assert_near(exchanged("megatron:hidden_exchange=0.6"), 0.4 * all, 8);
-    assert_true(exchanged("megatron:hidden_exchange=1") == 0);
+    assert_near(exchanged("megatron:exchange_hidden=0.6"), 0.4 * all, 8);
+    assert_true(exchanged("megatron:exchange_hidden=1") == 0);
 }
 
 int main(void)

@@ -86,7 +86,7 @@ static void add_calls(struct sum *u, uint32_t op, const struct cost_part *part)
     if (u->split.expert_parallel > 1 && o->exchange_bytes > 0) {
         int64_t shards = u->split.sequence_parallel ? u->split.tensor_parallel : 1;
         const struct framework *f = u->split.framework;
-        double exposed = part->load * (f ? 1 - f->hidden_exchange : 1);
+        double exposed = part->load * (f ? 1 - f->exchange_hidden : 1);
         int64_t bytes = (int64_t)(exposed * (double)(samples * o->exchange_bytes / parts / shards));
         sum_add_call(&u->c.forward_experts, 2, bytes, bytes);
         sum_add_call(&u->c.backward_experts, twice ? 4 : 2, bytes, bytes);
