@@ -18,6 +18,8 @@ struct taken {
     double context_s; /* of collectives that are parts of the attention beside which they go */
 };
 
+enum { KNOWN = 64 }; /* collectives whose seconds are kept */
+
 /* One collective alone, by group, kind and size. */
 struct alone {
     uint32_t group;
@@ -84,6 +86,7 @@ static enum status seconds_alone(const struct lowering *l, struct known *known,
         k++;
     if (k == known->n) {
         PASS(measure(l, &a));
+        known->n = known->n < KNOWN ? known->n : 0; /* those of replicas long done */
         PASS(ARRAY_ROOM(known->alone, known->n));
         known->alone[known->n++] = a;
     }
