@@ -92,7 +92,7 @@ repetition of one configuration in another container differs by 1 to 2 % in dens
 * vTrain's layers are 34 % too slow where the GPU is the limit (width 2048, microbatches of 4: 12.8 ms predicted, 9.0 measured) with full recomputation, which
   its file does not say, and 8 % without; where the host is, recomputation fits. It is left at full.
 * Context parallelism in torchtitan is slower by 35 % at degree 2 and right at 4 and 8: one factor cannot have both.
-* Sailor's GH200 nodes: 45 % too fast. Its layers take three times what products and passes do; the files do not say which kernels ran.
+* Sailor's GH200 nodes: 43 % too fast. Its layers take three times what products and passes do; the files do not say which kernels ran.
 * Containers: the same Qwen3-30B took 14.5 s in 25.09 and 28.2 s in 25.11.
 
 ## To add a run
