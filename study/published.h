@@ -48,7 +48,7 @@ struct published_config {
     const char *gpu, *network, *dtype;
     int64_t gpus, gpus_per_node;
     int64_t tp, pp, vp, cp, ep, expert_tp, micro_batch, local_batch, global_batch, microbatches;
-    int64_t sequence_parallel, compiled, async_tp, fsdp;
+    int64_t sequence_parallel, compiled, async_tp, fsdp, exchange_overlap;
     const char *zero, *reduce, *recompute, *schedule, *task, *layout, *attention, *tp_overlap,
         *optimizer_step, *container, *graph, *graph_scope;
     size_t cuts;

@@ -92,6 +92,7 @@ void published_framework(const struct published_config *c, char text[PUBLISHED_P
     } all[] = {
         {says(c->graph, "full_iteration") || says(c->graph_scope, "full_iteration"), "host=0.1"},
         {says(c->graph, "transformer_engine") || says(c->graph, "local"), "host=0.5"},
+        {c->exchange_overlap == SAID_YES, "hidden_exchange=0.6"},
         {says(c->dtype, "rowwise"), "cast=31"},
         {says(c->dtype, "mxfp8") || says(c->dtype, "nvfp4"), "cast=6"}};
     bool host = false;
@@ -99,9 +100,9 @@ void published_framework(const struct published_config *c, char text[PUBLISHED_P
         name = "eager";
     size_t n = (size_t)snprintf(text, PUBLISHED_PLATFORM, "%s", name);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (!all[i].is || (host && all[i].what[0] == 'h'))
+        if (!all[i].is || (host && i < 2)) /* the first two are of the host */
             continue;
-        host = all[i].what[0] == 'h';
+        host |= i < 2;
         n += (size_t)snprintf(text + n, PUBLISHED_PLATFORM - n, "%c%s",
                               strchr(text, ':') ? ',' : ':', all[i].what);
     }

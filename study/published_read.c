@@ -127,6 +127,7 @@ static const struct field {
     FIELD("recipe", "cuda_graph_impl", TEXT, config.graph, 0),
     FIELD("recipe", "cuda_graph_scope", TEXT, config.graph_scope, 0),
     FIELD("recipe", "expert_tensor_parallel_size", NUMBER, config.expert_tp, PUBLISHED_GPUS),
+    FIELD("recipe", "moe_a2a_overlap", SAID, config.exchange_overlap, 0),
     FIELD("recipe", "use_megatron_fsdp", SAID, config.fsdp, 0),
     FIELD("recipe", "use_mcore_fsdp", SAID, config.fsdp, 0),
     FIELD("metrics", "step_time_s", REAL, measured.step_s, 1e9),
