@@ -92,7 +92,7 @@ void published_framework(const struct published_config *c, char text[PUBLISHED_P
     } all[] = {
         {says(c->graph, "full_iteration") || says(c->graph_scope, "full_iteration"), "host=0.1"},
         {says(c->graph, "transformer_engine") || says(c->graph, "local"), "host=0.5"},
-        {c->exchange_overlap == SAID_YES, "hidden_exchange=0.6"},
+        {c->exchange_overlap == SAID_YES, "exchange_hidden=0.6"},
         {says(c->dtype, "rowwise"), "cast=31"},
         {says(c->dtype, "mxfp8") || says(c->dtype, "nvfp4"), "cast=6"}};
     bool host = false;

@@ -149,6 +149,11 @@ static double step_s(const struct sum *u)
     return f ? f->step_s / plan_chunks(u->l->plan) : 0;
 }
 
+static double waits_of(double device_s, double pass_s)
+{
+    return pass_s > device_s ? 1 - device_s / pass_s : 0;
+}
+
 /* What follows once all ops have been added up. */
 static enum status finish(struct sum *u)
 {
@@ -157,6 +162,8 @@ static enum status finish(struct sum *u)
     c->forward_s = u->forward.pass_s;
     c->recompute_s = u->again.pass_s;
     c->backward_s = u->backward.pass_s + c->recompute_s;
+    c->forward_waits = waits_of(u->forward.device_s, c->forward_s);
+    c->backward_waits = waits_of(u->backward.device_s + u->again.device_s, c->backward_s);
     c->weight_s *= cost_pass_stretch(&u->backward);
     c->input_s = c->backward_s - c->weight_s;
     sum_mean(&c->forward_sum);

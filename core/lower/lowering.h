@@ -98,6 +98,8 @@ struct lowering_sum {
 /* One stage on one type of device; per rank. */
 struct lowering_cost {
     double slowdown; /* of passes beside collectives */
+    double forward_waits,
+        backward_waits; /* share of passes in which the device waits for the host */
     double forward_s, recompute_s, backward_s, input_s, weight_s, update_s;
     int64_t stash_bytes; /* per microbatch */
     int64_t weight_bytes, gradient_bytes, state_bytes, scratch_bytes;

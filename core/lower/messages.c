@@ -1,7 +1,8 @@
 /* What messages and collectives take from the compute beside which they go.
  *
  * Where a framework says so, compute and collectives side by side take the longer of both and a share of
- * the shorter (docs/collectives.md): collectives keep SMs and memory of the device busy. And bytes are
+ * the shorter (docs/collectives.md): collectives keep SMs and memory of the device busy. Where the device
+ * waits for the host, which goes on issuing kernels while shards sum, passes are shorter by as much. And bytes are
  * moved by the CPU that computes, where none is spare (struct device_type, LogGOPS' o and O: Hoefler, Schneider, Lumsdaine,
  * HPDC 2010). What a rank waits for takes nothing more than its time on the links. */
 #include <math.h>
@@ -16,6 +17,7 @@
 struct taken {
     double messages, bytes, collective_s;
     double context_s; /* of collectives that are parts of the attention beside which they go */
+    double inside_s;  /* of those inside the pass: the host has issued more by their end */
 };
 
 enum { KNOWN = 64 }; /* collectives whose seconds are kept */
@@ -28,7 +30,7 @@ struct alone {
     double seconds;
 };
 struct known {
-    const struct framework *framework; /* NULL, or without a share: no seconds are asked for */
+    const struct framework *framework; /* NULL: no seconds are asked for */
     size_t n;
     struct alone *alone;
 };
@@ -133,6 +135,11 @@ static enum status count_taken(const struct lowering *l, const struct lowering_l
             done++;
         } else if (op->kind == OP_COPY) {
             continue; /* the device's own engines move it */
+        } else if (op->purpose == FOR_TENSOR && done > 0 && known->framework &&
+                   !goes_beside(list, i, marked)) {
+            double seconds;
+            PASS(seconds_alone(l, known, op, &seconds));
+            taken[done - 1].inside_s += seconds;
         } else if (came ? done > 0 : goes_beside(list, i, marked)) {
             struct taken t = op_is_message(op) ? of_message(l, op) : of_collective(l, op);
             taken[done - came].messages += t.messages;
@@ -146,19 +153,36 @@ static enum status count_taken(const struct lowering *l, const struct lowering_l
     return STATUS_OK;
 }
 
-static void lengthen(struct lowering_list *list, const struct device_type *t,
-                     const struct framework *f, const struct taken *taken)
+/* Share of a compute op in which its device waits for the host. */
+static enum status find_waits(struct lowering *l, uint32_t device, const struct program_op *op,
+                              double *out)
 {
+    const struct lowering_cost *c;
+    PASS(lowering_cost(l, op->stage, device, &c));
+    *out = op->kind == OP_UPDATE    ? 0
+           : op->kind == OP_FORWARD ? c->forward_waits
+                                    : c->backward_waits;
+    return STATUS_OK;
+}
+
+static enum status change(struct lowering *l, struct lowering_list *list, uint32_t device,
+                          const struct framework *f, const struct taken *taken)
+{
+    const struct device_type *t = topology_type(l->topology, device);
     for (size_t i = 0; i < list->n; i++)
         if (op_computes(&list->op[i])) {
-            double seconds = list->op[i].seconds, more = taken->messages * t->message_s;
+            double seconds = list->op[i].seconds, waits = 0;
+            double more = taken->messages * t->message_s;
             more += t->message_Bps > 0 ? taken->bytes / t->message_Bps : 0;
             if (f)
                 more += f->interference * fmin(seconds, taken->collective_s) +
                         f->context_interference * fmin(seconds, taken->context_s);
-            list->op[i].seconds += more;
+            if (taken->inside_s > 0)
+                PASS(find_waits(l, device, &list->op[i], &waits));
+            list->op[i].seconds += more - fmin(waits * seconds, taken->inside_s);
             taken++;
         }
+    return STATUS_OK;
 }
 
 /* The shards of a replica, which compute the same ops: each as the first one, which sends most. */
@@ -174,7 +198,7 @@ static enum status charge_replica(struct lowering *l, struct known *known,
     TRY(count_taken(l, list, known, marked, taken));
     for (uint32_t k = 0; k < replica->shards; k++) {
         uint32_t device = lowering_device(l, replica->team, replica->number, k);
-        lengthen(list + k, topology_type(l->topology, device), known->framework, taken);
+        TRY(change(l, list + k, device, known->framework, taken));
     }
 out:
     free(marked);
@@ -186,8 +210,7 @@ enum status lowering_charge(struct lowering *l)
 {
     enum status st = STATUS_OK;
     const struct framework *f = plan_framework(l->plan);
-    bool shares = f && (f->interference > 0 || f->context_interference > 0);
-    struct known known = {.framework = shares ? f : NULL};
+    struct known known = {.framework = f && f->by_kernel ? f : NULL};
     bool any = known.framework;
     for (size_t k = 0; k < l->topology->types; k++)
         any |= l->topology->type[k].message_s > 0 || l->topology->type[k].message_Bps > 0;
