@@ -6,6 +6,7 @@
 #include "cli/interrupt.h"
 #include "core/clock.h"
 #include "core/units.h"
+#include "study/expected.h"
 #include "study/frameworks/port.h"
 #include "study/planning.h"
 
@@ -115,6 +116,7 @@ static enum status make(struct invocation *in)
                                    .cpu_s = clock_cpu() - begin};
     TRY(machine_of_plan(&l.plan, &l.model, &l.topology, e.samples_per_s, &outcome.machine));
     machine_print_speed(&outcome.machine, stderr);
+    expected_print(&l.plan, &l.model, &l.topology, stderr);
     machine_print_training(&outcome.machine, a->train_tokens, stderr);
     if (ranking.n == 0)
         warn_of_memory(&e, &l.topology);

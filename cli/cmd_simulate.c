@@ -8,6 +8,7 @@
 #include "sim/engine.h"
 #include "sim/export/export.h"
 #include "study/evaluate.h"
+#include "study/expected.h"
 #include "study/load.h"
 #include "study/summary.h"
 #include "study/warn.h"
@@ -122,6 +123,8 @@ static enum status predict(struct simulate *s, const char *path)
     if (!s->interrupted)
         PASS(write_files(s));
     PASS(results_print(&r, a, &rows, arguments_prose(a), stderr));
+    if (!a->json)
+        expected_print(&s->p.plan, &s->p.model, &s->p.topology, arguments_prose(a));
     if (a->fail_on_oom && measurement_overfull(&s->m) > 0)
         return error_set(STATUS_INFEASIBLE, "out of memory: %s", report_lack(&s->m, text));
     return STATUS_OK;

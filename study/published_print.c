@@ -7,6 +7,7 @@
 #include "core/json.h"
 #include "plots/plot.h"
 #include "study/published.h"
+#include "topologies/catalogue.h"
 
 static const char *text_of(const char *text)
 {
@@ -48,8 +49,20 @@ static void put_scores(FILE *out, const struct published_table *t)
 static void put_row_head(FILE *out)
 {
     fputs("id\tmodel\tgpu\tgpus\tparallelism\tmeasured_s\tpredicted_s\terror_%\tcompute_%\t"
-          "exposed_%\tidle_%\tpeak_GiB\tmemory_error_%\n",
+          "exposed_%\tidle_%\tpeak_GiB\tmemory_error_%\ttype\tdtype\tframework\n",
           out);
+}
+
+/* By what runs are alike (study/expected.h), in the words of platforms and models. */
+static void put_like(FILE *out, const struct published_config *c)
+{
+    char framework[PUBLISHED_PLATFORM];
+    enum data_type dtype = DATA_ANY;
+    const struct gpu *gpu = c->gpu ? published_gpu(c->gpu) : NULL;
+    bool known = published_dtype(c, &dtype) == STATUS_OK;
+    published_framework(c, framework);
+    fprintf(out, "\t%s\t%s\t%.*s\n", gpu ? gpu->type : "-", known ? data_type_names[dtype] : "-",
+            (int)strcspn(framework, ":"), framework);
 }
 
 static void put_row(FILE *out, const struct published *p, const struct published_prediction *all,
@@ -68,7 +81,7 @@ static void put_row(FILE *out, const struct published *p, const struct published
     put_share(out, q->idle);
     fprintf(out, "\t%.2f", (double)q->peak_bytes / 0x1p30);
     put_share(out, t->memory_error[i]);
-    fputc('\n', out);
+    put_like(out, c);
 }
 
 /* Tables with tabs between columns. */

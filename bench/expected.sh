@@ -1,0 +1,36 @@
+#!/bin/sh
+# Writes study/expected.def: how far predictions of published runs are off, by what they have in common.
+# Usage: bench/expected.sh FORELINE FILE|DIR... > study/expected.def
+# Groups of fewer than 5 runs are left out; the narrowest come first, as study/expected.c takes the first.
+set -eu
+foreline=$1
+shift
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"$foreline" validate --published "$(dirname "$0")/../docs/fidelity" "$@" -o "$work/own" >/dev/null
+cat <<'TEXT'
+/* How far predictions of published runs were off: device type, numbers, framework, parallelism (NULL:
+ * whatever they are), runs, mean of |predicted / measured - 1|. Written by bench/expected.sh, from the
+ * runs of docs/fidelity.md, which says what was fitted on which of them. */
+TEXT
+awk -F '\t' '
+    NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+    $at["error_%"] != "-" {
+        e = $at["error_%"]; e = e < 0 ? -e : e
+        v[1] = $at["type"]; v[2] = $at["dtype"]; v[3] = $at["framework"]; v[4] = $at["parallelism"]
+        split("1111 1110 0111 1010 0110 1000 0010 0000", mask, " ")
+        for (k = 1; k <= 8; k++) {
+            key = k
+            for (i = 1; i <= 4; i++)
+                key = key "\t" (substr(mask[k], i, 1) == "1" ? "\"" v[i] "\"" : "NULL")
+            n[key]++; sum[key] += e
+        }
+    }
+    END {
+        for (key in n)
+            if (n[key] >= 5) {
+                split(key, part, "\t")
+                printf "%d EXPECTED(%s, %s, %s, %s, %d, %.4f)\n", part[1], part[2], part[3], part[4], part[5],
+                    n[key], sum[key] / n[key] / 100
+            }
+    }' "$work/own/rows.tsv" | LC_ALL=C sort -k1,1n -k2 | sed 's/^[0-9]* //'

@@ -1,0 +1,81 @@
+/* Finds the published runs that are like a plan in the table that bench/expected.sh writes. */
+#include "study/expected.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "core/framework.h"
+
+static const struct expected all[] = {
+#define EXPECTED(device, dtype, framework, parallelism, runs, mean)                                \
+    {device, dtype, framework, parallelism, runs, mean},
+#include "study/expected.def"
+#undef EXPECTED
+    {NULL, NULL, NULL, NULL, 0, 0},
+};
+
+const char *expected_kind(const struct plan *p, char text[EXPECTED_KIND])
+{
+    bool shards = false, experts = false, context = false;
+    size_t devices = 0;
+    for (size_t s = 0; s < p->stages; s++) {
+        shards |= p->stage[s].tensor_parallel > 1;
+        experts |= p->stage[s].expert_parallel > 1;
+        context |= p->stage[s].context_parallel > 1;
+        devices += p->stage[s].devices;
+    }
+    const struct {
+        const char *name;
+        bool is;
+    } kinds[] = {{"zero3", p->zero == 3},
+                 {"tp", shards},
+                 {"pp", p->stages > plan_chunks(p)},
+                 {"cp", context},
+                 {"ep", experts}};
+    text[0] = '\0';
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (kinds[i].is)
+            snprintf(text + strlen(text), EXPECTED_KIND - strlen(text), "%s%s", text[0] ? "+" : "",
+                     kinds[i].name);
+    if (!text[0])
+        snprintf(text, EXPECTED_KIND, "%s", devices > 1 ? "dp" : "one");
+    return text;
+}
+
+static bool is(const char *wanted, const char *own)
+{
+    return !wanted || !strcmp(wanted, own);
+}
+
+const struct expected *expected_find(const struct plan *p, const struct model *m,
+                                     const struct topology *t)
+{
+    const struct framework *f = plan_framework(p);
+    char kind[EXPECTED_KIND];
+    const char *device = topology_type(t, p->stage[0].device[0])->name;
+    if (!f || !f->by_kernel)
+        return NULL;
+    for (const struct expected *e = all; e->runs > 0; e++)
+        if (is(e->device, device) && is(e->dtype, data_type_names[m->dtype]) &&
+            is(e->framework, f->name) && is(e->parallelism, expected_kind(p, kind)))
+            return e;
+    return NULL;
+}
+
+void expected_print(const struct plan *p, const struct model *m, const struct topology *t,
+                    FILE *out)
+{
+    const struct expected *e = expected_find(p, m, t);
+    if (!e)
+        return;
+    const char *const like[] = {e->device, e->dtype, e->framework, e->parallelism};
+    const char *before = " (";
+    fprintf(out, "published   %zu runs like this", e->runs);
+    for (size_t k = 0; k < sizeof like / sizeof *like; k++)
+        if (like[k]) {
+            fprintf(out, "%s%s", before, like[k]);
+            before = ", ";
+        }
+    fprintf(out, "%s: predictions %.1f %% off on average\n", *before == ',' ? ")" : "",
+            100 * e->mean);
+}

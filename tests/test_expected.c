@@ -1,0 +1,99 @@
+/* Which published runs a plan is told of. */
+#include "study/expected.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/sample.h"
+
+struct fixture {
+    struct model model;
+    struct topology topology;
+    struct plan plan;
+};
+
+static struct fixture set_up(size_t stages, uint32_t replicas, const char *framework)
+{
+    struct fixture f = {.model = sample_chain(8, 1e-3, 2e-3, 0, 1000),
+                        .topology = sample_clique(stages * replicas, 0, 1e9)};
+    f.plan = sample_plan(&f.model, stages, replicas, replicas, "1f1b");
+    if (framework)
+        assert_int_equal(plan_set_framework(&f.plan, framework), STATUS_OK);
+    return f;
+}
+
+static void tear_down(struct fixture *f)
+{
+    plan_free(&f->plan);
+    model_free(&f->model);
+    topology_free(&f->topology);
+}
+
+static void a_kind_is_what_a_plan_has(void **state)
+{
+    (void)state;
+    char text[EXPECTED_KIND];
+    struct fixture f = set_up(1, 1, NULL);
+    assert_string_equal(expected_kind(&f.plan, text), "one");
+    tear_down(&f);
+    f = set_up(1, 4, NULL);
+    assert_string_equal(expected_kind(&f.plan, text), "dp");
+    f.plan.zero = 3;
+    assert_string_equal(expected_kind(&f.plan, text), "zero3");
+    tear_down(&f);
+    f = set_up(2, 4, NULL);
+    f.plan.stage[1].tensor_parallel = 2;
+    f.plan.stage[0].context_parallel = 2;
+    f.plan.stage[0].expert_parallel = 2;
+    assert_string_equal(expected_kind(&f.plan, text), "tp+pp+cp+ep");
+    tear_down(&f);
+}
+
+/* The narrowest line is found, and fewer words are asked for where there is none. */
+static void the_most_alike_runs_are_found(void **state)
+{
+    (void)state;
+    struct fixture f = set_up(1, 4, "fsdp");
+    free(f.topology.type[0].name);
+    f.topology.type[0].name = sample_text("H100-SXM5-80GB");
+    f.model.dtype = DATA_bf16;
+    f.plan.zero = 3;
+    const struct expected *e = expected_find(&f.plan, &f.model, &f.topology);
+    assert_non_null(e);
+    assert_string_equal(e->device, "H100-SXM5-80GB");
+    assert_string_equal(e->parallelism, "zero3");
+    assert_true(e->runs >= 5 && e->mean > 0 && e->mean < 1);
+    size_t narrow = e->runs;
+    free(f.topology.type[0].name);
+    f.topology.type[0].name = sample_text("a GPU of 2031");
+    e = expected_find(&f.plan, &f.model, &f.topology);
+    assert_non_null(e);
+    assert_null(e->device);
+    assert_true(e->runs >= narrow);
+    tear_down(&f);
+}
+
+/* foreline's own executor is not what others have run. */
+static void plans_of_our_own_executor_are_told_nothing(void **state)
+{
+    (void)state;
+    struct fixture f = set_up(1, 4, NULL);
+    assert_null(expected_find(&f.plan, &f.model, &f.topology));
+    tear_down(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_kind_is_what_a_plan_has),
+        cmocka_unit_test(the_most_alike_runs_are_found),
+        cmocka_unit_test(plans_of_our_own_executor_are_told_nothing),
+    };
+    return cmocka_run_group_tests_name("expected", tests, NULL, NULL);
+}
