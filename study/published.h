@@ -153,6 +153,8 @@ struct published_prediction {
     double busy, exposed, idle; /* shares of the ranks' time */
     double update_s;
     int64_t peak_bytes, last_bytes, device_bytes;
+    /* of the rank that needs most, or of the last one where that was measured */
+    int64_t weight_bytes, gradient_bytes, state_bytes, stash_bytes, scratch_bytes;
 };
 
 /* Predict every row that is not left out, on all cores.
