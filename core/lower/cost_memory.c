@@ -410,7 +410,8 @@ enum status sum_finish_memory(struct sum *u)
     shard(u, &factor);
     if (l->plan->offload & OFFLOAD_OPTIMIZER)
         offload_state(u);
-    c->gradient_bytes += u->tied_bytes * factor.gradients; /* apart from their owner's till then */
+    if (!u->split.framework) /* apart from their owner's till then */
+        c->gradient_bytes += u->tied_bytes * factor.gradients;
     if (zero < 2 && u->s->replicas > 1)
         c->gradient_bytes += copied(u, whole);
     return STATUS_OK;
