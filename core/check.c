@@ -248,6 +248,7 @@ static int64_t held_beside(const struct program_op *o, int64_t held, struct leav
     return held + o->bytes;
 }
 
+/* Of one stage, or of all stages of the rank together: PROGRAM_NONE. */
 static struct pool pool_of(const struct program *p, uint32_t rank, uint32_t stage)
 {
     int64_t held = 0;
@@ -257,7 +258,8 @@ static struct pool pool_of(const struct program *p, uint32_t rank, uint32_t stag
         const struct program_op *o = &p->op[i];
         if (o->stage > stage && o->stage < pool.next)
             pool.next = o->stage;
-        if (o->stage != stage || !(op_computes(o) || o->kind == OP_COPY))
+        bool own = o->stage == stage || stage == PROGRAM_NONE;
+        if (!own || !(op_computes(o) || o->kind == OP_COPY))
             continue;
         int64_t after = held_beside(o, held, &leaving);
         if ((after > held ? after : held) > pool.most) {
@@ -269,19 +271,30 @@ static struct pool pool_of(const struct program *p, uint32_t rank, uint32_t stag
     return pool;
 }
 
-/* Stages of a rank are of different sizes: what one has given back is no room for another. Scratch
- * counts once: passes of a stage do not overlap. */
+/* Does a framework allocate for this rank? Then all of its stages share one pool. What is copied to the
+ * host is followed by stages. */
+static bool is_shared(const struct program *p, uint32_t rank)
+{
+    bool copies = false;
+    for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++)
+        copies |= p->op[i].kind == OP_COPY && p->op[i].microbatch != PROGRAM_NONE;
+    return p->attained && !copies;
+}
+
+/* Stages of a rank are of different sizes: what one has given back is no room for another, unless a
+ * framework's allocator makes it so. Scratch counts once: passes of a stage do not overlap. */
 int64_t program_peak(const struct program *p, uint32_t rank, uint32_t *op)
 {
     int64_t most = 0;
     uint32_t at = PROGRAM_NONE;
-    for (uint32_t s = p->rank[rank].stage; s != PROGRAM_NONE;) {
+    uint32_t s = is_shared(p, rank) ? PROGRAM_NONE : p->rank[rank].stage;
+    do {
         struct pool pool = pool_of(p, rank, s);
         most += pool.most > 0 ? pool.most : 0;
         if (pool.at != PROGRAM_NONE && (at == PROGRAM_NONE || pool.at > at))
             at = pool.at;
         s = pool.next;
-    }
+    } while (s != PROGRAM_NONE && !is_shared(p, rank));
     if (op)
         *op = at;
     return program_static_bytes(&p->rank[rank]) + most +

@@ -16,10 +16,12 @@ static double update_flop(const char *optimizer)
     return !strcmp(optimizer, "adam") ? 12 : 2;
 }
 
-struct cost_memory cost_memory(const char *optimizer, int64_t element_bytes)
+struct cost_memory cost_memory(const char *optimizer, int64_t element_bytes,
+                               const struct framework *framework)
 {
     int64_t moments = !strcmp(optimizer, "adam") ? 2 : 0, copy = element_bytes < 4;
-    return (struct cost_memory){1, 1,
+    double wide = framework ? framework->gradient / (double)element_bytes : 1;
+    return (struct cost_memory){1, wide > 1 ? (int64_t)ceil(wide) : 1,
                                 (moments + copy) * (element_bytes < 4 ? 4 / element_bytes : 1)};
 }
 
@@ -27,7 +29,7 @@ struct cost_memory cost_memory(const char *optimizer, int64_t element_bytes)
  * all of the state read and written; a 16-bit parameter is only written, its copy is read. */
 static double update_traffic(const char *optimizer, int64_t element_bytes)
 {
-    int64_t state = cost_memory(optimizer, element_bytes).state;
+    int64_t state = cost_memory(optimizer, element_bytes, NULL).state;
     return (double)(element_bytes < 4 ? 3 + 2 * state : 4 + 2 * state);
 }
 

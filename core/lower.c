@@ -81,15 +81,18 @@ static void at_least(int64_t *most, int64_t bytes)
 }
 
 /* What the rank keeps all the time: with asynchronous updates one set of weights for each
- * microbatch between forward and backward. Each of its stages has its own scratch, as in the executor;
- * they share the buckets of ZeRO 2 and 3. */
+ * microbatch between forward and backward. Each of its stages has its own scratch, as in the executor,
+ * unless a framework issues its kernels, which allocates what one pass needs; they share the buckets of
+ * ZeRO 2 and 3. */
 static enum status memory_of(struct lowering *l, uint32_t team, uint32_t device,
                              struct program_rank *out)
 {
     uint32_t ahead = 0, replicas = lowering_team(l, team)->replicas;
     for (uint32_t t = team; t < l->shape.teams; t++)
         ahead += lowering_team(l, t)->replicas;
-    int64_t gathered_bytes = 0, reduced_bytes = 0;
+    int64_t gathered_bytes = 0, reduced_bytes = 0, scratch_bytes = 0;
+    const struct framework *f = plan_framework(l->plan);
+    bool frees = f && f->by_kernel;
     int64_t versions = l->schedule->asynchronous ? (ahead - 1) / replicas + 1 : 1;
     for (uint32_t k = 0; k < l->shape.chunks; k++) {
         const struct lowering_cost *c;
@@ -99,11 +102,15 @@ static enum status memory_of(struct lowering *l, uint32_t team, uint32_t device,
         out->gradient_bytes += c->gradient_bytes;
         out->state_bytes += c->state_bytes;
         out->host_bytes += c->host_bytes;
-        out->scratch_bytes += c->scratch_bytes;
+        if (frees)
+            at_least(&scratch_bytes, c->scratch_bytes);
+        else
+            scratch_bytes += c->scratch_bytes;
         at_least(&gathered_bytes, c->gathered_bytes);
         at_least(&reduced_bytes, c->reduced_bytes);
     }
-    out->scratch_bytes += gathered_bytes + reduced_bytes;
+    out->scratch_bytes += scratch_bytes + gathered_bytes + reduced_bytes;
+    out->scratch_bytes += frees ? (int64_t)f->workspace : 0;
     return STATUS_OK;
 }
 

@@ -27,7 +27,8 @@ static double held_times(const struct cost_memory *f, uint32_t zero, double rank
 /* Bytes per parameter byte that a device has. */
 static struct cost_memory on_device(const struct auto_state *s)
 {
-    struct cost_memory f = cost_memory(s->r->fixed.optimizer, s->m->element_bytes);
+    struct cost_memory f = cost_memory(s->r->fixed.optimizer, s->m->element_bytes,
+                                       s->r->fixed.framework ? &s->r->fixed.issue : NULL);
     if (s->r->fixed.offload & OFFLOAD_OPTIMIZER)
         f.state = 0;
     return f;
@@ -229,7 +230,8 @@ static struct least stage_bytes(const struct auto_state *s, const struct auto_tr
                      part.parameters;
         least.kept += holds * (of == 0 && kept ? stash : output);
         unit += of > 0 ? bytes * (double)op->stash_bytes - output : 0;
-        least.unit = fmax(least.unit, unit);
+        /* what a framework makes again takes the place of what it has given back */
+        least.unit = split.framework ? 0 : fmax(least.unit, unit);
     }
     return least;
 }

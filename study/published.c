@@ -43,10 +43,21 @@ static enum status need_platform(struct predictor *w, const char *platform)
     return STATUS_OK;
 }
 
+static void take_memory(const struct measured_rank *rank, struct published_prediction *out)
+{
+    out->weight_bytes = rank->weight_bytes;
+    out->gradient_bytes = rank->gradient_bytes;
+    out->state_bytes = rank->state_bytes;
+    out->stash_bytes = rank->stash_bytes;
+    out->scratch_bytes = rank->scratch_bytes;
+}
+
 /* What is asked of the measurement of an iteration. */
-static void take(const struct published_config *c, const struct measurement *m,
+static void take(const struct published_row *row, const struct measurement *m,
                  struct published_prediction *out)
 {
+    const struct published_config *c = &row->config;
+    bool last = row->measured.memory_gib <= 0 && row->measured.last_gib > 0;
     double all = 0;
     for (size_t r = 0; r < m->ranks; r++) {
         const struct measured_rank *rank = &m->rank[r];
@@ -54,6 +65,8 @@ static void take(const struct published_config *c, const struct measurement *m,
         out->exposed += rank->exposed_comm_s;
         all += rank->busy_s + rank->exposed_comm_s + rank->idle_s;
         out->update_s = fmax(out->update_s, rank->update_s);
+        if (last || rank->peak_bytes > out->peak_bytes)
+            take_memory(rank, out);
         if (rank->peak_bytes > out->peak_bytes)
             out->peak_bytes = rank->peak_bytes;
         out->last_bytes = rank->peak_bytes;
@@ -68,7 +81,7 @@ static void take(const struct published_config *c, const struct measurement *m,
         out->step_s -= out->update_s;
 }
 
-static enum status evaluate(struct predictor *w, const struct published_config *c,
+static enum status evaluate(struct predictor *w, const struct published_row *row,
                             const struct model *model, const struct plan *plan,
                             struct published_prediction *out)
 {
@@ -81,17 +94,18 @@ static enum status evaluate(struct predictor *w, const struct published_config *
                                                .no_links = true};
     enum status st = evaluate_plan(plan, &context, &engine_analytic, &m, NULL, NULL);
     if (st == STATUS_OK)
-        take(c, &m, out);
+        take(row, &m, out);
     measurement_free(&m);
     return st;
 }
 
 /* A row by its configuration alone. */
-static enum status predict(struct predictor *w, const struct published_config *c,
+static enum status predict(struct predictor *w, const struct published_row *row,
                            struct published_prediction *out)
 {
     enum status st;
     char platform[PUBLISHED_PLATFORM];
+    const struct published_config *c = &row->config;
     struct keys keys = {.path = "the row", .format = KEYS_TREE};
     struct setup s = {.keys = &keys};
     struct model m = {0};
@@ -101,7 +115,7 @@ static enum status predict(struct predictor *w, const struct published_config *c
     TRY(published_model(c, &s, &m));
     TRY(need_platform(w, platform));
     TRY(published_plan(c, &s, &m, &w->topology, w->framework, &p));
-    TRY(evaluate(w, c, &m, &p, out));
+    TRY(evaluate(w, row, &m, &p, out));
 out:
     plan_free(&p);
     model_free(&m);
@@ -116,7 +130,7 @@ static enum status work(void *context, size_t i, void *slot)
     const struct published_row *row = &w->p->row[w->order[i]];
     if (row->left_out)
         return STATUS_OK;
-    enum status st = predict(w, &row->config, out);
+    enum status st = predict(w, row, out);
     if (st == STATUS_NOMEM || (st != STATUS_OK && w->broken))
         return error_context(st, "%s", row->id ? row->id : row->set);
     if (st != STATUS_OK) {

@@ -50,7 +50,7 @@ struct published_config {
     int64_t tp, pp, vp, cp, ep, expert_tp, micro_batch, local_batch, global_batch, microbatches;
     int64_t sequence_parallel, compiled, async_tp, fsdp, exchange_overlap;
     const char *zero, *reduce, *recompute, *schedule, *task, *layout, *attention, *tp_overlap,
-        *optimizer_step, *container, *graph, *graph_scope;
+        *optimizer_step, *container, *table, *graph, *graph_scope;
     size_t cuts;
     int64_t *cut; /* [cuts] transformer layers of each stage; 0: evenly */
     size_t arguments;
@@ -115,6 +115,7 @@ struct published_source {
     bool scatter;                         /* shards send parts of activations to the next stage */
     int64_t reduce_bits;                  /* of gradients that are summed; 0: as in the model */
     bool overlap;                         /* gradients are summed during the last backward */
+    bool dropout;                         /* there is */
     enum { DEPTH_ONE, DEPTH_FIVE } depth; /* virtual stages where none are said */
 };
 const struct published_source *published_source(const struct published_config *c);
@@ -153,6 +154,8 @@ struct published_prediction {
     double busy, exposed, idle; /* shares of the ranks' time */
     double update_s;
     int64_t peak_bytes, last_bytes, device_bytes;
+    /* of the rank that needs most, or of the last one where that was measured */
+    int64_t weight_bytes, gradient_bytes, state_bytes, stash_bytes, scratch_bytes;
 };
 
 /* Predict every row that is not left out, on all cores.

@@ -28,7 +28,8 @@ static bool says(const char *text, const char *word)
  * read off the repositories and papers:
  *   sc21, calculon  Megatron-LM of 2021 and 2022: no fused attention, sums of gradients in 16 bits,
  *                   scatter and gather between stages
- *   ci              tests of Megatron-LM: sums in 32 bits, which is its default for bf16
+ *   ci              tests of Megatron-LM: sums in 32 bits, which is its default for bf16, and dropout,
+ *                   which is one, too
  *   Bridge, NeMo    recipes overlap tensor parallelism and sums of gradients, which have 16 bits
  *   torchtitan      FSDP2 sums in 32 bits; tensor parallelism is always of sequences
  *   vTrain, Sailor  Megatron-DeepSpeed without fused attention
@@ -47,7 +48,11 @@ static const struct published_source sources[] = {
     {.word = "deepspeed", .framework = "deepspeed", .scatter = true},
     {.word = "sc21", .framework = "megatron_lm", .plain = true, .scatter = true},
     {.word = "calculon", .framework = "megatron_lm", .plain = true, .scatter = true},
-    {.word = "megatron_ci", .framework = "megatron", .scatter = true, .reduce_bits = 32},
+    {.word = "megatron_ci",
+     .framework = "megatron",
+     .scatter = true,
+     .reduce_bits = 32,
+     .dropout = true},
     {.word = "megatron",
      .framework = "megatron",
      .sequence = true,
@@ -86,6 +91,7 @@ const struct published_source *published_source(const struct published_config *c
 void published_framework(const struct published_config *c, char text[PUBLISHED_PLATFORM])
 {
     const char *name = published_source(c)->framework;
+    bool titan = strcmp(name, "compiled") == 0;
     const struct {
         bool is;
         const char *what;
@@ -94,7 +100,15 @@ void published_framework(const struct published_config *c, char text[PUBLISHED_P
         {says(c->graph, "transformer_engine") || says(c->graph, "local"), "host=0.5"},
         {c->exchange_overlap == SAID_YES, "exchange_hidden=0.6"},
         {says(c->dtype, "rowwise"), "cast=31"},
-        {says(c->dtype, "mxfp8") || says(c->dtype, "nvfp4"), "cast=6"}};
+        {says(c->dtype, "mxfp8") || says(c->dtype, "nvfp4"), "cast=6"},
+        {published_source(c)->dropout, "dropout=1"},
+        /* Megatron keeps gradients in the type in which it sums them */
+        {strncmp(name, "megatron", 8) == 0 && published_source(c)->reduce_bits != 32, "gradient=2"},
+        /* torchtitan keeps whole ones in pipelines; its loss is compiled from 2025 on; of a loss over
+         * shards torch makes two copies more (docs/kernels.md) */
+        {titan && c->pp > 1, "gradient=4"},
+        {titan && says(c->table, "2025"), "logit=0"},
+        {titan && !says(c->table, "2025") && c->tp > 1, "logit=14"}};
     bool host = false;
     if (strcmp(name, "compiled") == 0 && c->compiled == SAID_NO)
         name = "eager";

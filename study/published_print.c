@@ -49,7 +49,8 @@ static void put_scores(FILE *out, const struct published_table *t)
 static void put_row_head(FILE *out)
 {
     fputs("id\tmodel\tgpu\tgpus\tparallelism\tmeasured_s\tpredicted_s\terror_%\tcompute_%\t"
-          "exposed_%\tidle_%\tpeak_GiB\tmemory_error_%\ttype\tdtype\tframework\n",
+          "exposed_%\tidle_%\tpeak_GiB\tmemory_error_%\tmeasured_GiB\tweights_GiB\t"
+          "gradients_GiB\tstate_GiB\tstash_GiB\tscratch_GiB\ttype\tdtype\tframework\n",
           out);
 }
 
@@ -63,6 +64,18 @@ static void put_like(FILE *out, const struct published_config *c)
     published_framework(c, framework);
     fprintf(out, "\t%s\t%s\t%.*s\n", gpu ? gpu->type : "-", known ? data_type_names[dtype] : "-",
             (int)strcspn(framework, ":"), framework);
+}
+
+/* What was measured, and what the prediction consists of. */
+static void put_memory(FILE *out, const struct published_measured *m,
+                       const struct published_prediction *q)
+{
+    const int64_t part[] = {q->weight_bytes, q->gradient_bytes, q->state_bytes, q->stash_bytes,
+                            q->scratch_bytes};
+    double measured = m->memory_gib > 0 ? m->memory_gib : m->last_gib;
+    fprintf(out, measured > 0 ? "\t%.2f" : "\t-", measured);
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++)
+        fprintf(out, "\t%.2f", (double)part[i] / 0x1p30);
 }
 
 static void put_row(FILE *out, const struct published *p, const struct published_prediction *all,
@@ -81,6 +94,7 @@ static void put_row(FILE *out, const struct published *p, const struct published
     put_share(out, q->idle);
     fprintf(out, "\t%.2f", (double)q->peak_bytes / 0x1p30);
     put_share(out, t->memory_error[i]);
+    put_memory(out, &row->measured, q);
     put_like(out, c);
 }
 

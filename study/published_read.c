@@ -124,6 +124,7 @@ static const struct field {
     FIELD(NULL, "tp_comm_overlap", TEXT, config.tp_overlap, 0),
     FIELD(NULL, "optimizer_step", TEXT, config.optimizer_step, 0),
     FIELD(NULL, "container", TEXT, config.container, 0),
+    FIELD(NULL, "table", TEXT, config.table, 0),
     FIELD("recipe", "cuda_graph_impl", TEXT, config.graph, 0),
     FIELD("recipe", "cuda_graph_scope", TEXT, config.graph_scope, 0),
     FIELD("recipe", "expert_tensor_parallel_size", NUMBER, config.expert_tp, PUBLISHED_GPUS),

@@ -185,6 +185,8 @@ static enum status set_sums(const struct published_config *c, struct setup *s)
     const struct published_source *source = published_source(c);
     bool pure = c->reduce && strcmp(c->reduce, "PURE") == 0;
     PASS(published_zero(c, &s->zero));
+    if (s->zero == 3 && c->pp > 1 && strcmp(source->framework, "compiled") == 0)
+        s->zero = 1; /* torchtitan gathers and sums once per iteration where there are stages */
     s->reduce_bits = source->reduce_bits > 0                            ? source->reduce_bits
                      : (c->reduce && strcmp(c->reduce, "DEFAULT") == 0) ? 32
                                                                         : s->bits;
@@ -214,12 +216,26 @@ static enum status set_plan(const struct published_config *c, struct setup *s)
     return STATUS_OK;
 }
 
+/* What options of Megatron mean that its dialect does not read. */
+static enum status read_rest(const struct published_config *c, struct setup *s)
+{
+    for (size_t i = 0; i < c->arguments; i++) {
+        const char *name = c->argument[i].name, *value = c->argument[i].value;
+        if (strncmp(name, "--rl-", 5) == 0)
+            return error_set(STATUS_UNSUPPORTED, "inference beside training");
+        if (strcmp(name, "--transformer-impl") == 0 && value && strcmp(value, "local") == 0)
+            s->plain_attention = 1;
+    }
+    return STATUS_OK;
+}
+
 enum status published_setup(const struct published_config *c, struct setup *s)
 {
     if (c->task && strstr(c->task, "lora"))
         return error_set(STATUS_UNSUPPORTED, "frozen parameters (LoRA)");
     if (c->arguments > 0)
         PASS(read_arguments(c, s));
+    PASS(read_rest(c, s));
     PASS(set_model(c, s));
     PASS(set_plan(c, s));
     return setup_settle(s, c->gpus);

@@ -1,7 +1,10 @@
 /* What a stage needs of one of its ranks' memory: parameters and their state, stashes, scratch. */
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/array.h"
+#include "core/framework.h"
 #include "core/lower/summing.h"
 
 /* Does another stage read the op's output? */
@@ -49,11 +52,25 @@ static int64_t kept_of(const struct sum *u, const struct model_op *o, const stru
            sum_scaled(stash - rows, part->stash / u->split.tensor_parallel);
 }
 
+/* Dropout, per sample: a byte of mask for each number of a residual; where scores of attention are kept,
+ * mask and what is left of them, besides. Korthikanti et al. 2023, section 4.1: 2 sbh and 3 as^2b. */
+static int64_t masks_of(const struct sum *u, const struct model_op *o)
+{
+    int64_t e = u->l->model->element_bytes, tokens = model_attribute(o, "tokens", 0);
+    if (!u->split.framework || u->split.framework->dropout < 0.5)
+        return 0;
+    if (strcmp(o->kind, "attention") == 0 && !model_attribute(o, "flash", 0))
+        return (1 + e) * model_attribute(o, "heads", 0) * tokens *
+               model_attribute(o, "memory", tokens);
+    return strcmp(o->kind, "residual") == 0 ? o->output_bytes / e : 0;
+}
+
 /* What the op and its consumers need of it in a backward, of a microbatch, */
 static int64_t stash_of(const struct sum *u, uint32_t op, const struct cost_part *part)
 {
-    return u->l->plan->microbatch_size * kept_of(u, &u->l->model->op[op], part) +
-           sum_swapped(u, op);
+    const struct model_op *o = &u->l->model->op[op];
+    int64_t sample = kept_of(u, o, part) + sum_scaled(masks_of(u, o), part->stash);
+    return u->l->plan->microbatch_size * sample + sum_swapped(u, op);
 }
 
 /* and what of it stays from the forward on, the rest being made again. Units of layers keep what the
@@ -86,22 +103,22 @@ static void add_stash(struct sum *u, uint32_t op, const struct cost_part *part)
     u->c.stash_bytes += stays_of(u, op, part);
 }
 
-/* Most bytes at once of what a backward makes again (plan_needs()): each from when it is needed to its
- * own op's backward. */
-static enum status made_again(const struct sum *u, int64_t *most)
+/* What a backward makes again (plan_needs()) of each op of the stage, and what begins to be needed with
+ * each. */
+struct again {
+    int64_t *bytes, *begins; /* [ops] */
+};
+
+static enum status list_again(const struct sum *u, struct arena *arena, struct again *out)
 {
-    enum status st;
-    struct arena scratch = {0};
     size_t n = u->s->ops, *needed;
     uint32_t *unit;
     bool *kept;
-    int64_t *bytes, *begins, held = 0;
-    *most = 0;
-    TRY(ARENA_NEW(&scratch, needed, n));
-    TRY(ARENA_NEW(&scratch, unit, n));
-    TRY(ARENA_NEW(&scratch, kept, n));
-    TRY(ARENA_NEW(&scratch, bytes, n));
-    TRY(ARENA_NEW(&scratch, begins, n));
+    PASS(ARENA_NEW(arena, needed, n));
+    PASS(ARENA_NEW(arena, unit, n));
+    PASS(ARENA_NEW(arena, kept, n));
+    PASS(ARENA_NEW(arena, out->bytes, n));
+    PASS(ARENA_NEW(arena, out->begins, n));
     for (size_t k = 0; k < n; k++) {
         unit[k] = u->l->shape.unit[u->s->op[k]];
         kept[k] = u->l->shape.kept[u->s->op[k]];
@@ -109,17 +126,22 @@ static enum status made_again(const struct sum *u, int64_t *most)
     plan_needs(u->s, u->l->model, unit, kept, needed);
     for (size_t k = 0; k < n; k++) {
         struct cost_part part = cost_part(&u->l->model->op[u->s->op[k]], &u->split);
-        bytes[k] = stash_of(u, u->s->op[k], &part) - stays_of(u, u->s->op[k], &part);
-        begins[needed[k]] += bytes[k];
+        out->bytes[k] = stash_of(u, u->s->op[k], &part) - stays_of(u, u->s->op[k], &part);
+        out->begins[needed[k]] += out->bytes[k];
     }
-    for (size_t k = n; k-- > 0;) {
-        held += begins[k];
-        *most = held > *most ? held : *most;
-        held -= bytes[k];
+    return STATUS_OK;
+}
+
+/* Most bytes of it at once: each from when it is needed to its own op's backward. */
+static int64_t made_again(const struct sum *u, const struct again *again)
+{
+    int64_t most = 0, held = 0;
+    for (size_t k = u->s->ops; k-- > 0;) {
+        held += again->begins[k];
+        most = held > most ? held : most;
+        held -= again->bytes[k];
     }
-out:
-    arena_free(&scratch);
-    return st;
+    return most;
 }
 
 /* What op adds to the stage's memory: its parameters, with a copy of what it borrows from another
@@ -274,6 +296,60 @@ static enum status gradients_of_outputs(const struct sum *u, int64_t *most)
     return STATUS_OK;
 }
 
+/* What a loss has besides the logits of its shard and their gradient. */
+static int64_t beside_logits(const struct sum *u, uint32_t op, const struct cost_part *part)
+{
+    const struct model_op *o = &u->l->model->op[op];
+    int64_t logits = model_attribute(o, "tokens", 0) * model_attribute(o, "vocabulary", 0);
+    if (strcmp(o->kind, "loss") != 0)
+        return 0;
+    double own = u->split.framework->logit * (double)u->l->plan->microbatch_size;
+    return (int64_t)(own * part->stash * (double)logits);
+}
+
+/* A framework has no places of its own for what is made again and for gradients of outputs: it takes
+ * memory when a tensor is made and gives it back with the last reader, so that a backward gives back what
+ * is kept of one op after another. The most that it has beyond the stash of its microbatch. */
+static enum status freed_meanwhile(const struct sum *u, const struct again *again, int64_t *most)
+{
+    const struct model *m = u->l->model;
+    int64_t held = 0;
+    bool *begun;
+    PASS(ARRAY_NEW(begun, m->n));
+    *most = 0;
+    for (size_t k = u->s->ops; k-- > 0;) {
+        uint32_t op = u->s->op[k];
+        struct cost_part part = cost_part(&m->op[op], &u->split);
+        int64_t apart = 0;
+        held += again->begins[k];
+        begin_gradients(u, op, begun, &held, &apart);
+        int64_t now = held + apart + beside_logits(u, op, &part);
+        *most = now > *most ? now : *most;
+        held -= again->bytes[k] + stays_of(u, op, &part);
+        held -= m->out_start[op] < m->out_start[op + 1] ? tensor_bytes(u, op) : 0;
+    }
+    free(begun);
+    return STATUS_OK;
+}
+
+/* What a backward needs for itself. */
+static enum status work_space(const struct sum *u, int64_t *bytes)
+{
+    enum status st;
+    struct arena arena = {0};
+    struct again again;
+    TRY(list_again(u, &arena, &again));
+    if (u->split.framework) {
+        TRY(freed_meanwhile(u, &again, bytes));
+    } else {
+        TRY(gradients_of_outputs(u, bytes));
+        *bytes += made_again(u, &again);
+    }
+out:
+    arena_free(&arena);
+    return st;
+}
+
 /* Tensors from other stages stay until the backward, beside room for their gradients and for those
  * of what was sent, which a slot of the executor has from the forward on. */
 static void add_received(struct sum *u)
@@ -321,20 +397,21 @@ enum status sum_finish_memory(struct sum *u)
 {
     const struct lowering *l = u->l;
     struct lowering_cost *c = &u->c;
-    struct cost_memory factor = cost_memory(l->plan->optimizer, l->model->element_bytes);
+    struct cost_memory factor =
+        cost_memory(l->plan->optimizer, l->model->element_bytes, plan_framework(l->plan));
     uint32_t zero = lowering_zero(l, u->stage);
-    int64_t gradients, again, whole = c->weight_bytes; /* before they are sharded */
+    int64_t work, whole = c->weight_bytes; /* before they are sharded */
     add_received(u);
     c->gradient_bytes = whole * factor.gradients;
     c->state_bytes = whole * factor.state;
-    PASS(gradients_of_outputs(u, &gradients));
-    PASS(made_again(u, &again));
-    c->scratch_bytes += again + gradients + u->context_bytes + u->experts_bytes + whole_rows(u);
+    PASS(work_space(u, &work));
+    c->scratch_bytes += work + u->context_bytes + u->experts_bytes + whole_rows(u);
     add_flight(u, zero, factor.gradients);
     shard(u, &factor);
     if (l->plan->offload & OFFLOAD_OPTIMIZER)
         offload_state(u);
-    c->gradient_bytes += u->tied_bytes * factor.gradients; /* apart from their owner's till then */
+    if (!u->split.framework) /* apart from their owner's till then */
+        c->gradient_bytes += u->tied_bytes * factor.gradients;
     if (zero < 2 && u->s->replicas > 1)
         c->gradient_bytes += copied(u, whole);
     return STATUS_OK;
