@@ -161,6 +161,7 @@ values() { # NAME TYPE WORDS
 unseen() { # NAME
     case $command-$1 in
         run-timeout | validate-timeout) echo "how long is waited for a worker that is silent" ;;
+        run-dtype) echo "fp32 is what models say that a CPU can run; bf16 is refused there" ;;
         run-warmup | validate-warmup | emulate-warmup) echo "steps that are not measured" ;;
         plan-time-limit) echo "for searches that take longer" ;;
         sweep-workers) echo "the result does not depend on it (tests/sweep.sh)" ;;
