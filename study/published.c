@@ -70,7 +70,7 @@ static void take(const struct published_row *row, const struct measurement *m,
         if (rank->peak_bytes > out->peak_bytes)
             out->peak_bytes = rank->peak_bytes;
         out->last_bytes = rank->peak_bytes;
-        out->device_bytes = rank->memory_bytes;
+        out->device_bytes = published_memory(c, rank->memory_bytes);
     }
     out->busy /= all;
     out->exposed /= all;
@@ -99,6 +99,42 @@ static enum status evaluate(struct predictor *w, const struct published_row *row
     return st;
 }
 
+static void put_memory(const struct published_prediction *from, struct published_prediction *to)
+{
+    to->peak_bytes = from->peak_bytes;
+    to->last_bytes = from->last_bytes;
+    to->weight_bytes = from->weight_bytes;
+    to->gradient_bytes = from->gradient_bytes;
+    to->state_bytes = from->state_bytes;
+    to->stash_bytes = from->stash_bytes;
+    to->scratch_bytes = from->scratch_bytes;
+    to->assumed = from->assumed;
+}
+
+/* A run that happened had room: what its row leaves unsaid is the least with which it has. Nothing is
+ * concluded about its time: these runs are as fast as if they computed nothing again, so that what they
+ * saved with is not known. What was predicted first stays where nothing helps. */
+static enum status assume(struct predictor *w, const struct published_row *row, struct setup *s,
+                          const struct model *m, struct published_prediction *out)
+{
+    const char *words;
+    bool fits = out->peak_bytes <= out->device_bytes;
+    for (size_t k = 0; !fits && (words = published_assume(&row->config, k, s)); k++) {
+        struct published_prediction other = {.assumed = words};
+        struct plan p = {0};
+        enum status st = published_plan(&row->config, s, m, &w->topology, w->framework, &p);
+        if (st == STATUS_OK)
+            st = evaluate(w, row, m, &p, &other);
+        plan_free(&p);
+        if (st != STATUS_OK)
+            return st == STATUS_NOMEM ? st : STATUS_OK;
+        fits = other.peak_bytes <= other.device_bytes;
+        if (fits)
+            put_memory(&other, out);
+    }
+    return STATUS_OK;
+}
+
 /* A row by its configuration alone. */
 static enum status predict(struct predictor *w, const struct published_row *row,
                            struct published_prediction *out)
@@ -116,6 +152,7 @@ static enum status predict(struct predictor *w, const struct published_row *row,
     TRY(need_platform(w, platform));
     TRY(published_plan(c, &s, &m, &w->topology, w->framework, &p));
     TRY(evaluate(w, row, &m, &p, out));
+    TRY(assume(w, row, &s, &m, out));
 out:
     plan_free(&p);
     model_free(&m);
