@@ -43,12 +43,14 @@ static enum status need_platform(struct predictor *w, const char *platform)
     return STATUS_OK;
 }
 
-static void take_memory(const struct measured_rank *rank, struct published_prediction *out)
+/* Of a rank. What is copied to the host layer by layer goes while the next one computes. */
+static void take_memory(const struct measured_rank *rank, double away,
+                        struct published_prediction *out)
 {
     out->weight_bytes = rank->weight_bytes;
     out->gradient_bytes = rank->gradient_bytes;
     out->state_bytes = rank->state_bytes;
-    out->stash_bytes = rank->stash_bytes;
+    out->stash_bytes = (int64_t)((1 - away) * (double)rank->stash_bytes);
     out->scratch_bytes = rank->scratch_bytes;
 }
 
@@ -57,6 +59,7 @@ static void take(const struct published_row *row, const struct measurement *m,
                  struct published_prediction *out)
 {
     const struct published_config *c = &row->config;
+    double away = published_away(c);
     bool last = row->measured.memory_gib <= 0 && row->measured.last_gib > 0;
     double all = 0;
     for (size_t r = 0; r < m->ranks; r++) {
@@ -65,11 +68,12 @@ static void take(const struct published_row *row, const struct measurement *m,
         out->exposed += rank->exposed_comm_s;
         all += rank->busy_s + rank->exposed_comm_s + rank->idle_s;
         out->update_s = fmax(out->update_s, rank->update_s);
-        if (last || rank->peak_bytes > out->peak_bytes)
-            take_memory(rank, out);
-        if (rank->peak_bytes > out->peak_bytes)
-            out->peak_bytes = rank->peak_bytes;
-        out->last_bytes = rank->peak_bytes;
+        int64_t peak = rank->peak_bytes - (int64_t)(away * (double)rank->stash_bytes);
+        if (last || peak > out->peak_bytes)
+            take_memory(rank, away, out);
+        if (peak > out->peak_bytes)
+            out->peak_bytes = peak;
+        out->last_bytes = peak;
         out->device_bytes = published_memory(c, rank->memory_bytes);
     }
     out->busy /= all;

@@ -129,6 +129,8 @@ enum status published_zero(const struct published_config *c, int64_t *out) MUST_
 enum status published_recompute(const struct published_config *c, struct setup *s) MUST_CHECK;
 /* Assumption k >= 0 about what the row leaves unsaid, into *s; its words. NULL: there is none. */
 const char *published_assume(const struct published_config *c, size_t k, struct setup *s);
+/* The share of activations that the host has. */
+double published_away(const struct published_config *c);
 /* Bytes that the row's GPU has. */
 int64_t published_memory(const struct published_config *c, int64_t nominal);
 /* "nvl:domains=4,gpus=64,type=GB200": the platform of such a row. */

@@ -289,27 +289,6 @@ enum status published_recompute(const struct published_config *c, struct setup *
     return STATUS_OK;
 }
 
-/* Rows that do not say what is made again, in the order in which it costs more time; of those that say
- * how many layers' activations the host has, all layers. NULL: no more. */
-const char *published_assume(const struct published_config *c, size_t k, struct setup *s)
-{
-    int64_t stages = (c->pp > 0 ? c->pp : 1) * (c->vp > 0 ? c->vp : 1);
-    static const char *const names[] = {"recompute layernorm,mlp,moe_act",
-                                        "recompute half of the layers", "recompute all layers"};
-    uint32_t modules = 0;
-    s->offload = says(c->recompute, "offload") ? OFFLOAD_ACTIVATIONS : OFFLOAD_NONE;
-    if (s->offload != OFFLOAD_NONE)
-        return k == 0 ? "activations of layers in the host's memory" : NULL;
-    if (k >= sizeof names / sizeof *names ||
-        (c->recompute && !says(c->recompute, "not stated") && !says(c->recompute, "see recipe")) ||
-        plan_read_modules("layernorm,mlp,moe_act", &modules) != STATUS_OK)
-        return NULL;
-    s->recompute = k == 0 ? RECOMPUTE_SELECTIVE : RECOMPUTE_FULL;
-    s->recompute_modules = k == 0 ? modules : 0;
-    s->recompute_layers = k == 1 ? (c->layers / stages + 1) / 2 : 0;
-    return names[k];
-}
-
 /* ---- platforms */
 
 /* The number that stands before the word, "400 Gbit/s per GPU"; 0: none. */
@@ -326,6 +305,35 @@ static double number_before(const char *text, const char *word)
             return number;
     }
     return 0;
+}
+
+/* The share of activations that the host has, "CPU activation offload of 20 layers". */
+double published_away(const struct published_config *c)
+{
+    double layers = says(c->recompute, "offload") ? number_before(c->recompute, " layers") : 0;
+    return c->layers > 0 && layers < (double)c->layers ? layers / (double)c->layers : 0;
+}
+
+/* For rows that do not say what is made again, in the order in which it costs more time. NULL: no more. */
+const char *published_assume(const struct published_config *c, size_t k, struct setup *s)
+{
+    static const char *const names[] = {"recompute layernorm,mlp,moe_act",
+                                        "recompute half of the layers", "recompute all layers",
+                                        "recompute layernorm,mlp,moe_act and ZeRO 3"};
+    enum { MODULES, HALF, ALL, SHARDED, ASSUMPTIONS };
+    int64_t stages = (c->pp > 0 ? c->pp : 1) * (c->vp > 0 ? c->vp : 1);
+    bool unsaid =
+        !c->recompute || says(c->recompute, "not stated") || says(c->recompute, "see recipe");
+    bool by_module = k == MODULES || k == SHARDED;
+    uint32_t modules = 0;
+    if (k >= ASSUMPTIONS || !unsaid ||
+        plan_read_modules("layernorm,mlp,moe_act", &modules) != STATUS_OK)
+        return NULL;
+    s->recompute = by_module ? RECOMPUTE_SELECTIVE : RECOMPUTE_FULL;
+    s->recompute_modules = by_module ? modules : 0;
+    s->recompute_layers = k == HALF ? (c->layers / stages + 1) / 2 : 0;
+    s->zero = k == SHARDED ? 3 : s->zero;
+    return names[k];
 }
 
 /* Gbit/s of each GPU's port; 0: not said. "8x NDR InfiniBand 400 Gbit/s" is a port each. */
