@@ -18,6 +18,7 @@
 #include "model/zoo.h"
 #include "partition/partition.h"
 #include "tests/lowered.h"
+#include "tests/random_plan.h"
 #include "tests/sample.h"
 
 enum { TRIALS = 60, DEVICES = 8 };
@@ -43,11 +44,11 @@ static const char *random_request(uint64_t seed, struct partition_request *r)
     bool interleaved = stages > 1 && random_below(&state, 2) == 1;
     const char *spec = specs[random_below(&state, SPECS)];
     *r = (struct partition_request){.stages = interleaved ? 2 * stages : stages,
-                                    .chunks = interleaved ? 2 : 1,
+                                    .chunks = interleaved ? 2u : 1u,
                                     .replicas = replicas,
                                     .tensor_parallel = shards,
                                     .sequence_parallel = shards > 1 && random_below(&state, 2) == 1,
-                                    .zero = random_below(&state, stages > 1 ? 2 : 4),
+                                    .zero = random_below(&state, stages > 1 ? 2u : 4u),
                                     .recompute = (enum plan_recompute)random_below(&state, 3),
                                     .microbatches = 4 * replicas,
                                     .microbatch_size = 1 + random_below(&state, 2),
