@@ -25,6 +25,27 @@ struct cost_memory cost_memory(const char *optimizer, int64_t element_bytes,
                                 (moments + copy) * (element_bytes < 4 ? 4 / element_bytes : 1)};
 }
 
+/* Dropout: a byte of mask for each number of a residual; where scores of attention are kept, mask and
+ * what is left of them, besides. Korthikanti et al. 2023, section 4.1: 2 sbh and 3 as^2b.
+ * Weights of experts (Megatron-Core since 2025): where they are factors of what is inside of an expert, no
+ * backward needs what it gives back. */
+int64_t cost_stash(const struct model *m, const struct model_op *op,
+                   const struct framework *framework)
+{
+    int64_t bytes = op->stash_bytes, e = m->element_bytes;
+    int64_t tokens = model_attribute(op, "tokens", 0);
+    if (!framework)
+        return bytes;
+    if (framework->weighted >= 0.5 && strcmp(op->kind, "experts") == 0)
+        bytes -= model_attribute(op, "slots", 0) * model_attribute(op, "channels", 0) * e;
+    if (framework->dropout < 0.5)
+        return bytes;
+    if (strcmp(op->kind, "attention") == 0 && !model_attribute(op, "flash", 0))
+        bytes += (1 + e) * model_attribute(op, "heads", 0) * tokens *
+                 model_attribute(op, "memory", tokens);
+    return bytes + (strcmp(op->kind, "residual") == 0 ? op->output_bytes / e : 0);
+}
+
 /* Memory traffic per parameter byte: parameter read and written, gradient read and cleared, and
  * all of the state read and written; a 16-bit parameter is only written, its copy is read. */
 static double update_traffic(const char *optimizer, int64_t element_bytes)

@@ -102,6 +102,11 @@ struct cost_memory {
 struct cost_memory cost_memory(const char *optimizer, int64_t element_bytes,
                                const struct framework *framework);
 
+/* Bytes that the op and its consumers keep of it for a backward, of a sample: those of the model, and
+ * what a framework makes of them; NULL: foreline. */
+int64_t cost_stash(const struct model *m, const struct model_op *op,
+                   const struct framework *framework);
+
 /* Seconds to move `bytes` between two devices when nothing else does. */
 double cost_transfer(const struct topology *t, uint32_t from, uint32_t to, double bytes);
 

@@ -218,18 +218,18 @@ static struct least stage_bytes(const struct auto_state *s, const struct auto_tr
         struct cost_part part = cost_part(op, &split);
         uint32_t of = again->unit[stage->op[i]];
         bool kept = of == 0 ? !larger : again->kept[stage->op[i]];
+        int64_t keeps = cost_stash(s->m, op, split.framework);
         double bytes = shape->microbatch_size * part.stash,
-               stash = bytes *
-                       (double)(op->stash_bytes - plan_part_again(&how, s->m, stage->op[i]).bytes),
+               stash = bytes * (double)(keeps - plan_part_again(&how, s->m, stage->op[i]).bytes),
                output = kept ? bytes * (double)op->output_bytes : 0;
         if (how.recompute_modules > 0) /* what is not read again is not kept either */
-            output = fmin(output, bytes * (double)op->stash_bytes);
+            output = fmin(output, bytes * (double)keeps);
         if (i == 0 || of != again->unit[stage->op[i - 1]])
             unit = 0;
         least.own += (op->exchange_bytes > 0 ? experts : times) * (double)op->parameter_bytes *
                      part.parameters;
         least.kept += holds * (of == 0 && kept ? stash : output);
-        unit += of > 0 ? bytes * (double)op->stash_bytes - output : 0;
+        unit += of > 0 ? bytes * (double)keeps - output : 0;
         /* what a framework makes again takes the place of what it has given back */
         least.unit = split.framework ? 0 : fmax(least.unit, unit);
     }

@@ -43,12 +43,14 @@ static enum status need_platform(struct predictor *w, const char *platform)
     return STATUS_OK;
 }
 
-static void take_memory(const struct measured_rank *rank, struct published_prediction *out)
+/* Of a rank. What is copied to the host layer by layer goes while the next one computes. */
+static void take_memory(const struct measured_rank *rank, double away,
+                        struct published_prediction *out)
 {
     out->weight_bytes = rank->weight_bytes;
     out->gradient_bytes = rank->gradient_bytes;
     out->state_bytes = rank->state_bytes;
-    out->stash_bytes = rank->stash_bytes;
+    out->stash_bytes = (int64_t)((1 - away) * (double)rank->stash_bytes);
     out->scratch_bytes = rank->scratch_bytes;
 }
 
@@ -57,6 +59,7 @@ static void take(const struct published_row *row, const struct measurement *m,
                  struct published_prediction *out)
 {
     const struct published_config *c = &row->config;
+    double away = published_away(c);
     bool last = row->measured.memory_gib <= 0 && row->measured.last_gib > 0;
     double all = 0;
     for (size_t r = 0; r < m->ranks; r++) {
@@ -65,12 +68,13 @@ static void take(const struct published_row *row, const struct measurement *m,
         out->exposed += rank->exposed_comm_s;
         all += rank->busy_s + rank->exposed_comm_s + rank->idle_s;
         out->update_s = fmax(out->update_s, rank->update_s);
-        if (last || rank->peak_bytes > out->peak_bytes)
-            take_memory(rank, out);
-        if (rank->peak_bytes > out->peak_bytes)
-            out->peak_bytes = rank->peak_bytes;
-        out->last_bytes = rank->peak_bytes;
-        out->device_bytes = rank->memory_bytes;
+        int64_t peak = rank->peak_bytes - (int64_t)(away * (double)rank->stash_bytes);
+        if (last || peak > out->peak_bytes)
+            take_memory(rank, away, out);
+        if (peak > out->peak_bytes)
+            out->peak_bytes = peak;
+        out->last_bytes = peak;
+        out->device_bytes = published_memory(c, rank->memory_bytes);
     }
     out->busy /= all;
     out->exposed /= all;
@@ -99,6 +103,42 @@ static enum status evaluate(struct predictor *w, const struct published_row *row
     return st;
 }
 
+static void put_memory(const struct published_prediction *from, struct published_prediction *to)
+{
+    to->peak_bytes = from->peak_bytes;
+    to->last_bytes = from->last_bytes;
+    to->weight_bytes = from->weight_bytes;
+    to->gradient_bytes = from->gradient_bytes;
+    to->state_bytes = from->state_bytes;
+    to->stash_bytes = from->stash_bytes;
+    to->scratch_bytes = from->scratch_bytes;
+    to->assumed = from->assumed;
+}
+
+/* A run that happened had room: what its row leaves unsaid is the least with which it has. Nothing is
+ * concluded about its time: these runs are as fast as if they computed nothing again, so that what they
+ * saved with is not known. What was predicted first stays where nothing helps. */
+static enum status assume(struct predictor *w, const struct published_row *row, struct setup *s,
+                          const struct model *m, struct published_prediction *out)
+{
+    const char *words;
+    bool fits = out->peak_bytes <= out->device_bytes;
+    for (size_t k = 0; !fits && (words = published_assume(&row->config, k, s)); k++) {
+        struct published_prediction other = {.assumed = words};
+        struct plan p = {0};
+        enum status st = published_plan(&row->config, s, m, &w->topology, w->framework, &p);
+        if (st == STATUS_OK)
+            st = evaluate(w, row, m, &p, &other);
+        plan_free(&p);
+        if (st != STATUS_OK)
+            return st == STATUS_NOMEM ? st : STATUS_OK;
+        fits = other.peak_bytes <= other.device_bytes;
+        if (fits)
+            put_memory(&other, out);
+    }
+    return STATUS_OK;
+}
+
 /* A row by its configuration alone. */
 static enum status predict(struct predictor *w, const struct published_row *row,
                            struct published_prediction *out)
@@ -116,6 +156,7 @@ static enum status predict(struct predictor *w, const struct published_row *row,
     TRY(need_platform(w, platform));
     TRY(published_plan(c, &s, &m, &w->topology, w->framework, &p));
     TRY(evaluate(w, row, &m, &p, out));
+    TRY(assume(w, row, &s, &m, out));
 out:
     plan_free(&p);
     model_free(&m);

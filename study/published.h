@@ -127,6 +127,12 @@ const struct gpu *published_gpu(const char *name);
 enum status published_dtype(const struct published_config *c, enum data_type *out) MUST_CHECK;
 enum status published_zero(const struct published_config *c, int64_t *out) MUST_CHECK;
 enum status published_recompute(const struct published_config *c, struct setup *s) MUST_CHECK;
+/* Assumption k >= 0 about what the row leaves unsaid, into *s; its words. NULL: there is none. */
+const char *published_assume(const struct published_config *c, size_t k, struct setup *s);
+/* The share of activations that the host has. */
+double published_away(const struct published_config *c);
+/* Bytes that the row's GPU has. */
+int64_t published_memory(const struct published_config *c, int64_t nominal);
 /* "nvl:domains=4,gpus=64,type=GB200": the platform of such a row. */
 enum { PUBLISHED_PLATFORM = 128 };
 enum status published_platform(const struct published_config *c,
@@ -156,6 +162,8 @@ struct published_prediction {
     int64_t peak_bytes, last_bytes, device_bytes;
     /* of the rank that needs most, or of the last one where that was measured */
     int64_t weight_bytes, gradient_bytes, state_bytes, stash_bytes, scratch_bytes;
+    const char *
+        assumed; /* so that it fits its devices, what the row does not say; static, NULL: nothing */
 };
 
 /* Predict every row that is not left out, on all cores.

@@ -85,6 +85,16 @@ const struct published_source *published_source(const struct published_config *c
     return &sources[i];
 }
 
+/* DeepSeek-V3 chooses experts so, and its tests say that there is no dropout. */
+static bool by_sigmoid(const struct published_config *c)
+{
+    bool is = false;
+    for (size_t i = 0; i < c->arguments; i++)
+        is |= strcmp(c->argument[i].name, "--moe-router-score-function") == 0 &&
+              says(c->argument[i].value, "sigmoid");
+    return is;
+}
+
 /* CUDA graphs of layers or of the whole iteration spare the host most of its work. Blocks that share a
  * scale (mxfp8, nvfp4) are written twice, along rows and columns; torchao's scales of rows were known to
  * be slow. Factors: docs/kernels.md. */
@@ -101,7 +111,8 @@ void published_framework(const struct published_config *c, char text[PUBLISHED_P
         {c->exchange_overlap == SAID_YES, "exchange_hidden=0.6"},
         {says(c->dtype, "rowwise"), "cast=31"},
         {says(c->dtype, "mxfp8") || says(c->dtype, "nvfp4"), "cast=6"},
-        {published_source(c)->dropout, "dropout=1"},
+        {published_source(c)->dropout && !by_sigmoid(c), "dropout=1"},
+        {says(c->name, "cross_entropy_loss_fusion"), "logit=6"},
         /* Megatron keeps gradients in the type in which it sums them */
         {strncmp(name, "megatron", 8) == 0 && published_source(c)->reduce_bits != 32, "gradient=2"},
         /* torchtitan keeps whole ones in pipelines; its loss is compiled from 2025 on; of a loss over
@@ -168,6 +179,22 @@ const struct gpu *published_gpu(const char *name)
         }
     }
     return found;
+}
+
+/* MiB that the driver says a GPU has (nvidia-smi), which is not what its name does: 80 GB of an H100 are
+ * 85.5e9 bytes. Nominal where it is not known. */
+int64_t published_memory(const struct published_config *c, int64_t nominal)
+{
+    static const struct {
+        const char *gpu;
+        int64_t mib;
+    } all[] = {{"A100-40", 40960}, {"A100", 81920},   {"H100", 81559},  {"H200", 143771},
+               {"B200", 183359},   {"GB200", 189471}, {"B300", 275040}, {"GB300", 284208}};
+    const struct gpu *gpu = published_gpu(c->gpu);
+    for (size_t i = 0; gpu && i < sizeof all / sizeof *all; i++)
+        if (strcmp(gpu->name, all[i].gpu) == 0)
+            return all[i].mib << 20;
+    return nominal;
 }
 
 /* ---- numbers */
@@ -279,6 +306,35 @@ static double number_before(const char *text, const char *word)
             return number;
     }
     return 0;
+}
+
+/* The share of activations that the host has, "CPU activation offload of 20 layers". */
+double published_away(const struct published_config *c)
+{
+    double layers = says(c->recompute, "offload") ? number_before(c->recompute, " layers") : 0;
+    return c->layers > 0 && layers < (double)c->layers ? layers / (double)c->layers : 0;
+}
+
+/* For rows that do not say what is made again, in the order in which it costs more time. NULL: no more. */
+const char *published_assume(const struct published_config *c, size_t k, struct setup *s)
+{
+    static const char *const names[] = {"recompute layernorm,mlp,moe_act",
+                                        "recompute half of the layers", "recompute all layers",
+                                        "recompute layernorm,mlp,moe_act and ZeRO 3"};
+    enum { MODULES, HALF, ALL, SHARDED, ASSUMPTIONS };
+    int64_t stages = (c->pp > 0 ? c->pp : 1) * (c->vp > 0 ? c->vp : 1);
+    bool unsaid =
+        !c->recompute || says(c->recompute, "not stated") || says(c->recompute, "see recipe");
+    bool by_module = k == MODULES || k == SHARDED;
+    uint32_t modules = 0;
+    if (k >= ASSUMPTIONS || !unsaid ||
+        plan_read_modules("layernorm,mlp,moe_act", &modules) != STATUS_OK)
+        return NULL;
+    s->recompute = by_module ? RECOMPUTE_SELECTIVE : RECOMPUTE_FULL;
+    s->recompute_modules = by_module ? modules : 0;
+    s->recompute_layers = k == HALF ? (c->layers / stages + 1) / 2 : 0;
+    s->zero = k == SHARDED ? 3 : s->zero;
+    return names[k];
 }
 
 /* Gbit/s of each GPU's port; 0: not said. "8x NDR InfiniBand 400 Gbit/s" is a port each. */

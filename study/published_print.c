@@ -50,7 +50,7 @@ static void put_row_head(FILE *out)
 {
     fputs("id\tmodel\tgpu\tgpus\tparallelism\tmeasured_s\tpredicted_s\terror_%\tcompute_%\t"
           "exposed_%\tidle_%\tpeak_GiB\tmemory_error_%\tmeasured_GiB\tweights_GiB\t"
-          "gradients_GiB\tstate_GiB\tstash_GiB\tscratch_GiB\ttype\tdtype\tframework\n",
+          "gradients_GiB\tstate_GiB\tstash_GiB\tscratch_GiB\tassumed\ttype\tdtype\tframework\n",
           out);
 }
 
@@ -76,6 +76,7 @@ static void put_memory(FILE *out, const struct published_measured *m,
     fprintf(out, measured > 0 ? "\t%.2f" : "\t-", measured);
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
         fprintf(out, "\t%.2f", (double)part[i] / 0x1p30);
+    fprintf(out, "\t%s", q->assumed ? q->assumed : "-");
 }
 
 static void put_row(FILE *out, const struct published *p, const struct published_prediction *all,

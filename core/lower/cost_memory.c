@@ -41,36 +41,24 @@ static int64_t kept_of(const struct sum *u, const struct model_op *o, const stru
     int64_t e = m->element_bytes, operand = m->dtype == DATA_ANY ? e : data_type_operand(m->dtype);
     /* exchange_bytes: the mean of rows as operands and as they are kept */
     int64_t rows = 4 * o->exchange_bytes * e / (operand + e);
-    int64_t stash = o->stash_bytes;
+    int64_t stash = cost_stash(m, o, u->split.framework);
+    /* what experts give back, unless it is not kept */
+    int64_t back = rows / 2 - (o->exchange_bytes > 0 ? o->stash_bytes - stash : 0);
     bool whole = o->exchange_bytes == 0 || o->tensor != TENSOR_ROW || u->split.sequence_parallel ||
                  u->split.tensor_parallel < 2 || rows > stash;
-    stash += excess(stash - o->output_bytes - rows / 2, part);
-    rows += excess(rows / 2, part);
+    stash += excess(stash - o->output_bytes - back, part);
+    rows += back - rows / 2 + excess(rows / 2, part);
     if (whole)
         return sum_scaled(stash, part->stash);
     return sum_scaled(rows, part->stash) +
            sum_scaled(stash - rows, part->stash / u->split.tensor_parallel);
 }
 
-/* Dropout, per sample: a byte of mask for each number of a residual; where scores of attention are kept,
- * mask and what is left of them, besides. Korthikanti et al. 2023, section 4.1: 2 sbh and 3 as^2b. */
-static int64_t masks_of(const struct sum *u, const struct model_op *o)
-{
-    int64_t e = u->l->model->element_bytes, tokens = model_attribute(o, "tokens", 0);
-    if (!u->split.framework || u->split.framework->dropout < 0.5)
-        return 0;
-    if (strcmp(o->kind, "attention") == 0 && !model_attribute(o, "flash", 0))
-        return (1 + e) * model_attribute(o, "heads", 0) * tokens *
-               model_attribute(o, "memory", tokens);
-    return strcmp(o->kind, "residual") == 0 ? o->output_bytes / e : 0;
-}
-
 /* What the op and its consumers need of it in a backward, of a microbatch, */
 static int64_t stash_of(const struct sum *u, uint32_t op, const struct cost_part *part)
 {
-    const struct model_op *o = &u->l->model->op[op];
-    int64_t sample = kept_of(u, o, part) + sum_scaled(masks_of(u, o), part->stash);
-    return u->l->plan->microbatch_size * sample + sum_swapped(u, op);
+    return u->l->plan->microbatch_size * kept_of(u, &u->l->model->op[op], part) +
+           sum_swapped(u, op);
 }
 
 /* and what of it stays from the forward on, the rest being made again. Units of layers keep what the
@@ -351,15 +339,17 @@ out:
 }
 
 /* Tensors from other stages stay until the backward, beside room for their gradients and for those
- * of what was sent, which a slot of the executor has from the forward on. */
+ * of what was sent, which a slot of the executor has from the forward on; frameworks keep the tensors
+ * and nothing of what they have sent. */
 static void add_received(struct sum *u)
 {
     const struct lowering_shape *shape = &u->l->shape;
     int64_t bytes = 0, parts = u->split.sequence_parallel ? u->split.tensor_parallel : 1;
+    bool frees = u->split.framework;
     parts *= u->split.context_parallel;
     for (size_t k = shape->in_start[u->stage]; k < shape->in_start[u->stage + 1]; k++)
-        bytes += 2 * shape->edge[shape->in[k]].bytes / parts;
-    for (size_t e = shape->out_start[u->stage]; e < shape->out_start[u->stage + 1]; e++)
+        bytes += (frees ? 1 : 2) * shape->edge[shape->in[k]].bytes / parts;
+    for (size_t e = shape->out_start[u->stage]; e < shape->out_start[u->stage + 1] && !frees; e++)
         bytes += shape->edge[e].bytes / parts;
     u->c.stash_bytes += bytes;
 }
