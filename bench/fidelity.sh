@@ -87,8 +87,8 @@ repetition of one configuration in another container differs by 1 to 2 % in dens
 * LoRA (frozen parameters) and nvfp4: such rows are left out.
 * Parameters that the distributed optimizer gathers beside the next forward: here they are gathered after the update. MLPerf's runs on 10,000 GPUs are
   9 to 15 % too slow.
-* Memory: Megatron's gradients of 32 bits beside parameters of 16, dropout's masks, logits in 32 bits, and what a framework takes by itself: peaks
-  of Megatron's tests are 27 % too small at the median. Offloading of some layers' activations: such rows are called out of memory.
+* Memory: NCCL's buffers and CUDA's context, blocks of unequal size, dispatchers that gather tokens, offloading of modules. Peaks of Megatron's tests are
+  4 % off at the median (10.6 % with experts), torchtitan's 6 % (17 % in pipelines). [kernels.md](kernels.md#memory) says what is derived, and from what.
 * Context parallelism in torchtitan is slower by 35 % at degree 2 and right at 4 and 8: one factor cannot have both.
 * Sailor's GH200 nodes: 45 % too fast. Its layers take three times what products and passes do; the files do not say which kernels ran.
 * Containers: the same Qwen3-30B took 14.5 s in 25.09 and 28.2 s in 25.11.
