@@ -18,8 +18,8 @@ awk -F '\t' '
     $at["error_%"] != "-" {
         e = $at["error_%"]; e = e < 0 ? -e : e
         v[1] = $at["type"]; v[2] = $at["dtype"]; v[3] = $at["framework"]; v[4] = $at["parallelism"]
-        split("1111 1110 0111 1010 0110 1000 0010 0000", mask, " ")
-        for (k = 1; k <= 8; k++) {
+        split("1111 1110 0111 0110", mask, " ")
+        for (k = 1; k <= 4; k++) {
             key = k
             for (i = 1; i <= 4; i++)
                 key = key "\t" (substr(mask[k], i, 1) == "1" ? "\"" v[i] "\"" : "NULL")

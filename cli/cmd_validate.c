@@ -76,6 +76,12 @@ static enum status validate_published(const struct invocation *in)
         TRY(validate_make_directory(in->a.output, ""));
         TRY(published_write(&p, prediction, &t, in->a.output, &in->by));
     }
+    const struct published_score *all = t.kind[sizeof t.kind / sizeof *t.kind - 1].score;
+    if (!all || all->used == 0)
+        FAIL(STATUS_INFEASIBLE, "nothing to compare: no row was predicted");
+    if (arguments_given(&in->a, "fail-above") && all->max > in->a.fail_above)
+        FAIL(STATUS_INFEASIBLE, "the worst row is off by %.2f %%, allowed are %g %%",
+             100 * all->max, 100 * in->a.fail_above);
 out:
     free(prediction);
     published_table_free(&t);

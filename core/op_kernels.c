@@ -129,7 +129,8 @@ static void issue_attention(struct issue *i)
     double tokens = attribute(i, "tokens", 1), heads = attribute(i, "heads", 1);
     double head = attribute(i, "channels", 1) / heads, again = i->backward ? 2 : 1;
     double seen = attribute(i, "memory", (int64_t)tokens);
-    if (model_attribute(i->op, "flash", 0) > 0) {
+    bool wide = i->dtype == DATA_fp32 || i->dtype == DATA_tf32; /* for which nobody has fused it */
+    if (model_attribute(i->op, "flash", 0) > 0 && !wide) {
         struct kernel *k = add(i, KERNEL_ATTENTION);
         k->tokens = tokens;
         k->k = head;

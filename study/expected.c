@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/framework.h"
+#include "topologies/catalogue.h"
 
 static const struct expected all[] = {
 #define EXPECTED(device, dtype, framework, parallelism, runs, mean)                                \
@@ -47,17 +48,33 @@ static bool is(const char *wanted, const char *own)
     return !wanted || !strcmp(wanted, own);
 }
 
+/* Both kinds of 16 bits are as fast. */
+static bool is_as_wide(const char *wanted, enum data_type own)
+{
+    bool half = own == DATA_fp16 || own == DATA_bf16;
+    return !strcmp(wanted, data_type_names[own]) ||
+           (half && (!strcmp(wanted, "fp16") || !strcmp(wanted, "bf16")));
+}
+
+static bool is_known(const char *device)
+{
+    for (size_t k = 0; k < gpus_n; k++)
+        if (!strcmp(gpus[k].type, device))
+            return true;
+    return false;
+}
+
 const struct expected *expected_find(const struct plan *p, const struct model *m,
                                      const struct topology *t)
 {
     const struct framework *f = plan_framework(p);
     char kind[EXPECTED_KIND];
     const char *device = topology_type(t, p->stage[0].device[0])->name;
-    if (!f || !f->by_kernel)
+    if (!f || !f->by_kernel || !is_known(device))
         return NULL;
     for (const struct expected *e = all; e->runs > 0; e++)
-        if (is(e->device, device) && is(e->dtype, data_type_names[m->dtype]) &&
-            is(e->framework, f->name) && is(e->parallelism, expected_kind(p, kind)))
+        if (is(e->device, device) && is_as_wide(e->dtype, m->dtype) && is(e->framework, f->name) &&
+            is(e->parallelism, expected_kind(p, kind)))
             return e;
     return NULL;
 }
@@ -65,17 +82,16 @@ const struct expected *expected_find(const struct plan *p, const struct model *m
 void expected_print(const struct plan *p, const struct model *m, const struct topology *t,
                     FILE *out)
 {
+    const struct framework *f = plan_framework(p);
     const struct expected *e = expected_find(p, m, t);
-    if (!e)
+    if (!f || !f->by_kernel)
         return;
-    const char *const like[] = {e->device, e->dtype, e->framework, e->parallelism};
-    const char *before = " (";
-    fprintf(out, "published   %zu runs like this", e->runs);
-    for (size_t k = 0; k < sizeof like / sizeof *like; k++)
-        if (like[k]) {
-            fprintf(out, "%s%s", before, like[k]);
-            before = ", ";
-        }
-    fprintf(out, "%s: predictions %.1f %% off on average\n", *before == ',' ? ")" : "",
-            100 * e->mean);
+    if (!e) {
+        fprintf(out,
+                "published   no runs like this were compared: how far it is off, nobody knows\n");
+        return;
+    }
+    fprintf(out, "published   %zu runs of %s in %s on %s, %s: predictions %.1f %% off on average\n",
+            e->runs, e->framework, e->dtype, e->device ? e->device : "any GPU",
+            e->parallelism ? e->parallelism : "however parallel", 100 * e->mean);
 }

@@ -20,13 +20,14 @@ struct expected {
 enum { EXPECTED_KIND = 64 };
 const char *expected_kind(const struct plan *p, char text[EXPECTED_KIND]);
 
-/* The runs that are most like it: of the same device, numbers, framework and parallelism, else of
- * fewer of these (expected.def has the narrowest first); NULL of plans of foreline's own executor. */
+/* The runs that are most like it: of the same framework and width of numbers, and of the same device and
+ * parallelism, of the device, of the parallelism on any GPU of the catalogue, or of any there; NULL:
+ * none. Of plans of foreline's own executor, and of devices that are no such GPU, none are. */
 const struct expected *expected_find(const struct plan *p, const struct model *m,
                                      const struct topology *t);
 
-/* "published   155 runs like this (H100-SXM5-80GB, bf16, fsdp, zero3): predictions 4.7 % off on average";
- * nothing without such runs. */
+/* "published   155 runs of fsdp in bf16 on H100-SXM5-80GB, zero3: predictions 4.7 % off on average"; nothing
+ * for foreline's own executor. */
 void expected_print(const struct plan *p, const struct model *m, const struct topology *t,
                     FILE *out);
 

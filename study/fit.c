@@ -385,6 +385,25 @@ static const char *text_of(const struct fit_constant *c, double value, char text
     return text;
 }
 
+/* Constants of a framework are of plans: no platform has them. */
+static void put_framework(const struct fit *f, FILE *out)
+{
+    const char *own = f->row[0].plan.plan.framework;
+    bool any = false;
+    for (size_t k = 0; k < f->constants; k++) {
+        const struct fit_constant *c = &f->constant[k];
+        if (!c->plain)
+            continue;
+        if (!any)
+            fprintf(out, "# plan and simulate take it by --framework %s", own);
+        fprintf(out, "%c%s=%.4g", any || strchr(own, ':') ? ',' : ':',
+                c->name + sizeof of_framework - 1, c->value);
+        any = true;
+    }
+    if (any)
+        fputc('\n', out);
+}
+
 void fit_print(const struct fit *f, FILE *out)
 {
     char begin[UNITS_TEXT], value[UNITS_TEXT];
@@ -398,6 +417,7 @@ void fit_print(const struct fit *f, FILE *out)
         fprintf(out, "# %s: %s -> %s\n", f->constant[k].name,
                 text_of(&f->constant[k], f->constant[k].begin, begin),
                 text_of(&f->constant[k], f->constant[k].value, value));
+    put_framework(f, out);
     fprintf(out,
             "# mean error of %zu rows: %.2f %% before, %.2f %% fitted, %.2f %% of rows that were "
             "left out\n",

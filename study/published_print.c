@@ -14,6 +14,14 @@ static const char *text_of(const char *text)
     return text ? text : "";
 }
 
+/* A column: what would end it, or the line, is a blank. */
+static void put_column(FILE *out, const char *text, const char *end)
+{
+    for (text = text_of(text); *text; text++)
+        fputc((unsigned char)*text < ' ' ? ' ' : *text, out);
+    fputs(end, out);
+}
+
 /* Per cent, or a dash where there is none. */
 static void put_share(FILE *out, double share)
 {
@@ -86,9 +94,11 @@ static void put_row(FILE *out, const struct published *p, const struct published
     const struct published_config *c = &row->config;
     const struct published_prediction *q = &all[i];
     char kind[64];
-    fprintf(out, "%s\t%s\t%s\t%lld\t%s\t%.6g\t%.6g", text_of(row->id), text_of(c->name),
-            text_of(c->gpu), (long long)c->gpus, published_kind(c, kind), t->measured_s[i],
-            q->step_s);
+    put_column(out, row->id, "\t");
+    put_column(out, c->name, "\t");
+    put_column(out, c->gpu, "\t");
+    fprintf(out, "%lld\t%s\t%.6g\t%.6g", (long long)c->gpus, published_kind(c, kind),
+            t->measured_s[i], q->step_s);
     put_share(out, t->error[i]);
     put_share(out, q->busy);
     put_share(out, q->exposed);

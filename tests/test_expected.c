@@ -69,13 +69,17 @@ static void the_most_alike_runs_are_found(void **state)
     assert_string_equal(e->device, "H100-SXM5-80GB");
     assert_string_equal(e->parallelism, "zero3");
     assert_true(e->runs >= 5 && e->mean > 0 && e->mean < 1);
-    size_t narrow = e->runs;
+    f.model.dtype = DATA_fp16; /* as fast */
+    assert_ptr_equal(expected_find(&f.plan, &f.model, &f.topology), e);
+    f.plan.zero = 0; /* fewer words are asked for, but never another framework or width */
+    e = expected_find(&f.plan, &f.model, &f.topology);
+    assert_true(!e || (!strcmp(e->framework, "fsdp") && strcmp(e->dtype, "fp8") != 0));
+    f.model.dtype = DATA_fp4;
+    assert_null(expected_find(&f.plan, &f.model, &f.topology));
+    f.model.dtype = DATA_bf16;
     free(f.topology.type[0].name);
     f.topology.type[0].name = sample_text("a GPU of 2031");
-    e = expected_find(&f.plan, &f.model, &f.topology);
-    assert_non_null(e);
-    assert_null(e->device);
-    assert_true(e->runs >= narrow);
+    assert_null(expected_find(&f.plan, &f.model, &f.topology));
     tear_down(&f);
 }
 
