@@ -185,9 +185,11 @@ static bool has_part(const char *name, const char *part, size_t n)
         size_t k = 0;
         while (k < n && at[k] && toupper((unsigned char)at[k]) == toupper((unsigned char)part[k]))
             k++;
+        if (k < n)
+            continue;
         bool begins = at == name || !is_word(at[-1]) || at[-1] == 'x';
         bool unit = isdigit((unsigned char)part[0]) && !strncmp(at + n, "GB", 2); /* 40 of "40GB" */
-        if (k == n && begins && (!is_word(at[n]) || unit))
+        if (begins && (!is_word(at[n]) || unit))
             return true;
     }
     return false;
