@@ -334,7 +334,8 @@ static enum status choose_samples(const struct topology *t, size_t values, uint3
             (*out)[(*n)++] =
                 (struct sample){pair, &tier[topology_map_at(&t->between, pair.from, pair.to)]};
         }
-    qsort(*out, *n, sizeof **out, order_by_pair);
+    if (*n > 0) /* none of one device */
+        qsort(*out, *n, sizeof **out, order_by_pair);
     return STATUS_OK;
 }
 
