@@ -11,6 +11,7 @@
 #include "core/units.h"
 #include "study/kernel_fit.h"
 #include "study/platform_properties.h"
+#include "topologies/catalogue.h"
 
 static const double large_bytes = 1 << 20; /* from here on curves are judged */
 
@@ -111,7 +112,7 @@ enum status calibrate_kernels(struct invocation *in)
     const struct gpu *gpu = NULL;
     FILE *out = arguments_prose(a);
     PASS(arguments_check(a, TAKES(CALIBRATE_KERNELS)));
-    if (a->gpu && !(gpu = kernel_rows_gpu(a->gpu)))
+    if (a->gpu && !(gpu = gpu_named(a->gpu)))
         return error_set(STATUS_USAGE, "--gpu: the catalogue has no GPU '%.40s'", a->gpu);
     if (a->output && !gpu)
         return error_set(STATUS_USAGE, "--output wants --gpu: a platform has constants of one GPU");

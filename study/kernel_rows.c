@@ -9,6 +9,7 @@
 #include "core/array.h"
 #include "core/file.h"
 #include "core/text.h"
+#include "topologies/catalogue.h"
 
 /* ---- columns */
 
@@ -173,45 +174,6 @@ static enum status number(const struct reader *r, enum column c, double least, d
     return STATUS_OK;
 }
 
-static bool is_word(char c)
-{
-    return isalnum((unsigned char)c) != 0;
-}
-
-/* Does a part of n characters stand in the name as a word? "8xH200" has H200. */
-static bool has_part(const char *name, const char *part, size_t n)
-{
-    for (const char *at = name; *at; at++) {
-        size_t k = 0;
-        while (k < n && at[k] && toupper((unsigned char)at[k]) == toupper((unsigned char)part[k]))
-            k++;
-        if (k < n)
-            continue;
-        bool begins = at == name || !is_word(at[-1]) || at[-1] == 'x';
-        bool unit = isdigit((unsigned char)part[0]) && !strncmp(at + n, "GB", 2); /* 40 of "40GB" */
-        if (begins && (!is_word(at[n]) || unit))
-            return true;
-    }
-    return false;
-}
-
-const struct gpu *kernel_rows_gpu(const char *name)
-{
-    const struct gpu *best = NULL;
-    for (size_t g = 0; g < gpus_n; g++) {
-        const char *at = gpus[g].name;
-        bool all = true;
-        while (all && *at) {
-            size_t n = strcspn(at, "-");
-            all = has_part(name, at, n);
-            at += n + (at[n] == '-');
-        }
-        if (all && (!best || strlen(gpus[g].name) > strlen(best->name)))
-            best = &gpus[g];
-    }
-    return best;
-}
-
 static enum status dtype_of(const struct reader *r, enum data_type *out)
 {
     const char *text = text_of(r, DTYPE);
@@ -321,7 +283,7 @@ static double bus_factor(const struct kernel_row *row)
 static enum status read_row(const struct reader *r, enum row_kind kind, struct kernel_row *row,
                             bool *known)
 {
-    const struct gpu *gpu = kernel_rows_gpu(text_of(r, GPU));
+    const struct gpu *gpu = gpu_named(text_of(r, GPU));
     double busbw = 0;
     *known = gpu != NULL;
     if (!gpu)

@@ -37,9 +37,6 @@ struct kernel_rows {
         unknown; /* rows left out: of GPUs that the catalogue lacks, of times of 0, of collectives unknown */
 };
 
-/* The GPU of the catalogue that a name means ("NVIDIA A100-PCIE-40GB", "8xH200 node"): that whose parts, cut
- * at "-", all stand in it as words, the longest; NULL. */
-const struct gpu *kernel_rows_gpu(const char *name);
 /* What is in memory; `path` is for messages. `dtype`: where no column says. STATUS_PARSE "path:line: ..."
  * STATUS_NOMEM. O(length). */
 enum status kernel_rows_parse(const char *path, const char *text, enum data_type dtype,

@@ -120,9 +120,6 @@ struct published_source {
 };
 const struct published_source *published_source(const struct published_config *c);
 
-struct gpu;
-/* The row of the catalogue whose name has the most words of `name`, all of its own among them; NULL. */
-const struct gpu *published_gpu(const char *name);
 /* STATUS_UNSUPPORTED: with the reason why such a row cannot be predicted. */
 enum status published_dtype(const struct published_config *c, enum data_type *out) MUST_CHECK;
 enum status published_zero(const struct published_config *c, int64_t *out) MUST_CHECK;

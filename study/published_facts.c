@@ -135,52 +135,6 @@ void published_framework(const struct published_config *c, char text[PUBLISHED_P
 
 /* ---- GPUs */
 
-/* The next word of letters and digits, in capitals; false: there is none. */
-static bool next_word(const char **at, char word[32])
-{
-    size_t n = 0;
-    while (**at && !isalnum((unsigned char)**at))
-        (*at)++;
-    while (isalnum((unsigned char)**at)) {
-        if (n < 31)
-            word[n++] = (char)toupper((unsigned char)**at);
-        (*at)++;
-    }
-    word[n] = '\0';
-    return n > 0;
-}
-
-/* "40" of "A100-40" is in "A100-SXM-40GB". */
-static bool has_word(const char *text, const char *word)
-{
-    char other[32];
-    size_t n = strlen(word);
-    while (next_word(&text, other))
-        if (strncmp(word, other, n) == 0 &&
-            (!other[n] || (isdigit((unsigned char)word[0]) && strcmp(other + n, "GB") == 0)))
-            return true;
-    return false;
-}
-
-const struct gpu *published_gpu(const char *name)
-{
-    const struct gpu *found = NULL;
-    size_t most = 0;
-    for (size_t i = 0; i < gpus_n; i++) {
-        const char *at = gpus[i].name;
-        char word[32];
-        size_t words = 0;
-        bool all = true;
-        for (; all && next_word(&at, word); words++)
-            all = has_word(name, word);
-        if (all && words > most) {
-            found = &gpus[i];
-            most = words;
-        }
-    }
-    return found;
-}
-
 /* MiB that the driver says a GPU has (nvidia-smi), which is not what its name does: 80 GB of an H100 are
  * 85.5e9 bytes. Nominal where it is not known. */
 int64_t published_memory(const struct published_config *c, int64_t nominal)
@@ -190,7 +144,7 @@ int64_t published_memory(const struct published_config *c, int64_t nominal)
         int64_t mib;
     } all[] = {{"A100-40", 40960}, {"A100", 81920},   {"H100", 81559},  {"H200", 143771},
                {"B200", 183359},   {"GB200", 189471}, {"B300", 275040}, {"GB300", 284208}};
-    const struct gpu *gpu = published_gpu(c->gpu);
+    const struct gpu *gpu = gpu_named(c->gpu);
     for (size_t i = 0; gpu && i < sizeof all / sizeof *all; i++)
         if (strcmp(gpu->name, all[i].gpu) == 0)
             return all[i].mib << 20;
@@ -361,7 +315,7 @@ enum status published_platform(const struct published_config *c, char text[PUBLI
     if (!c->gpu || c->gpus < 1)
         return error_set(STATUS_UNSUPPORTED, "the row does not say %s",
                          c->gpu ? "how many GPUs" : "which GPU");
-    const struct gpu *gpu = published_gpu(c->gpu);
+    const struct gpu *gpu = gpu_named(c->gpu);
     if (!gpu)
         return error_set(STATUS_UNSUPPORTED, "the catalogue has no %.60s", c->gpu);
     bool domain = strncmp(gpu->name, "GB", 2) == 0;

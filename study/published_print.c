@@ -67,7 +67,7 @@ static void put_like(FILE *out, const struct published_config *c)
 {
     char framework[PUBLISHED_PLATFORM];
     enum data_type dtype = DATA_ANY;
-    const struct gpu *gpu = c->gpu ? published_gpu(c->gpu) : NULL;
+    const struct gpu *gpu = c->gpu ? gpu_named(c->gpu) : NULL;
     bool known = published_dtype(c, &dtype) == STATUS_OK;
     published_framework(c, framework);
     fprintf(out, "\t%s\t%s\t%.*s\n", gpu ? gpu->type : "-", known ? data_type_names[dtype] : "-",

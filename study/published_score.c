@@ -51,7 +51,7 @@ static const char *const kind_names[KINDS] = {"set", "gpu", "dtype", "parallelis
 static const char *key_of(const struct published_row *row, int by, char text[64])
 {
     enum data_type dtype = DATA_ANY;
-    const struct gpu *gpu = row->config.gpu ? published_gpu(row->config.gpu) : NULL;
+    const struct gpu *gpu = row->config.gpu ? gpu_named(row->config.gpu) : NULL;
     if (by == BY_KIND)
         return published_kind(&row->config, text);
     if (by == BY_DTYPE)

@@ -14,6 +14,7 @@
 
 #include "tests/random_plan.h"
 #include "tests/sample.h"
+#include "topologies/catalogue.h"
 
 static double uniform(uint64_t *state)
 {
@@ -75,7 +76,7 @@ static void tells_gpus_by_their_words(void **state)
                                            {"NVIDIA L40", NULL},
                                            {"", NULL}};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
-        const struct gpu *g = kernel_rows_gpu(names[k][0]);
+        const struct gpu *g = gpu_named(names[k][0]);
         if (k == 2) /* a word ends at "_" */
             assert_string_equal(g->name, "A100");
         else if (!names[k][1])
@@ -114,7 +115,7 @@ static void says_which_line_is_wrong(void **state)
 
 static const struct gpu *gpu_of(const char *name)
 {
-    return kernel_rows_gpu(name);
+    return gpu_named(name);
 }
 
 /* n products on two GPUs by known constants, each off by up to `noise`. */

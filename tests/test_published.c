@@ -150,13 +150,13 @@ static void finds_gpus_by_the_words_of_their_names(void **state)
                                            {"Tesla_V100-PCIE-32GB", "V100"},
                                            {"GB300", "GB300"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const struct gpu *gpu = published_gpu(names[i][0]);
+        const struct gpu *gpu = gpu_named(names[i][0]);
         assert_non_null(gpu);
         assert_string_equal(gpu->name, names[i][1]);
     }
-    assert_null(published_gpu("TPU v5"));
-    assert_null(published_gpu(""));
-    assert_null(published_gpu("H1000"));
+    assert_null(gpu_named("TPU v5"));
+    assert_null(gpu_named(""));
+    assert_null(gpu_named("H1000"));
 }
 
 static void makes_platforms_of_what_is_said(void **state)

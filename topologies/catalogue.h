@@ -28,4 +28,9 @@ struct gpu {
 extern const struct gpu gpus[];
 extern const size_t gpus_n;
 
+/* The row that a text means: of those whose words, letters and digits between other signs, all stand in
+ * it, whatever their case, the one with the most, then the longest. "NVIDIA A100-PCIE-40GB" is A100-PCIE,
+ * "A100-SXM-40GB" A100-40, "8xH200" H200; NULL: none. */
+const struct gpu *gpu_named(const char *text);
+
 #endif
