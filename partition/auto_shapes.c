@@ -42,18 +42,22 @@ bool auto_divides(const struct auto_state *s, size_t size, size_t streams)
 }
 
 /* What the shapes of one number of shards, kind of sharding and microbatch size have in common: for
- * one microbatch on one device of the fastest type, seconds of all ops, of the shards' reductions, and
- * of the ops that are made again. */
+ * one microbatch on one device of the fastest type, seconds of all ops, of them without what a device
+ * waits for its host, of the shards' reductions, and of the ops that are made again. */
 struct family {
     struct auto_shape shape;
-    double work_s, sums_s, again_s[RECOMPUTE_KINDS];
+    double work_s, device_s, sums_s, again_s[RECOMPUTE_KINDS];
+    const struct family
+        *spread; /* the same with experts spread as far as can be, which takes no longer
+                                  * than any other way; NULL: so does this one */
 };
 
 static void find_work(const struct auto_state *s, struct family *f)
 {
     struct partition_request r = auto_request_for(s, &f->shape);
     struct cost_split spread = partition_spread(&r);
-    f->work_s = f->again_s[RECOMPUTE_SELECTIVE] = f->again_s[RECOMPUTE_FULL] = INFINITY;
+    f->work_s = f->device_s = INFINITY;
+    f->again_s[RECOMPUTE_SELECTIVE] = f->again_s[RECOMPUTE_FULL] = INFINITY;
     for (size_t k = 0; k < s->t->types; k++) {
         double sum_s = 0, again_s[RECOMPUTE_KINDS] = {0};
         struct cost_pass forward = {0}, backward = {0};
@@ -69,6 +73,7 @@ static void find_work(const struct auto_state *s, struct family *f)
             again_s[RECOMPUTE_FULL] +=
                 all && s->again[RECOMPUTE_FULL].unit[i] > 0 ? c.forward_s : 0;
         }
+        f->device_s = fmin(f->device_s, sum_s);
         if (spread.framework) /* stages together take no less than one that is all of them */
             sum_s = forward.pass_s + backward.pass_s;
         f->work_s = fmin(f->work_s, sum_s);
@@ -86,7 +91,8 @@ static double fastest_Bps(const struct topology *t)
 }
 
 /* Seconds that the shards' reductions of one microbatch take over the fastest links: t shards move
- * 2 (t - 1) / t of a tensor each, once per row-parallel output and column-parallel input. */
+ * 2 (t - 1) / t of a tensor each, or all of it to a switch that sums (core/fabric.h), once per
+ * row-parallel output and column-parallel input. */
 static double reductions_s(const struct auto_state *s, const struct auto_shape *shape)
 {
     double bytes = 0, t = shape->shards;
@@ -97,14 +103,17 @@ static double reductions_s(const struct auto_state *s, const struct auto_shape *
             if (s->m->op[i].tensor == TENSOR_COLUMN)
                 bytes += (double)s->m->op[s->m->in[k]].output_bytes;
     }
-    return t > 1 ? 2 * (t - 1) / t * bytes * shape->microbatch_size / fastest_Bps(s->t) : 0;
+    double times = s->r->fixed.framework ? 1 : 2 * (t - 1) / t;
+    return t > 1 ? times * bytes * shape->microbatch_size / fastest_Bps(s->t) : 0;
 }
 
-/* The same of what goes to experts on e replicas and back, in both passes: (e - 1) / e of it. */
+/* The same of what goes to experts on e replicas and back, in both passes: (e - 1) / e of it, but for what
+ * a framework hides. */
 static double exchanges_s(const struct auto_state *s, const struct auto_shape *shape)
 {
     double e = shape->experts, bytes = s->exchanged * shape->microbatch_size / shape->shards;
-    return e > 1 ? 4 * (e - 1) / e * bytes / fastest_Bps(s->t) : 0;
+    double seen = s->r->fixed.framework ? 1 - s->r->fixed.issue.exchange_hidden : 1;
+    return e > 1 ? seen * 4 * (e - 1) / e * bytes / fastest_Bps(s->t) : 0;
 }
 
 /* Its lower bound: m microbatches of d ranks take m + d - 1 times the time of one on one rank, and of
@@ -112,7 +121,8 @@ static double exchanges_s(const struct auto_state *s, const struct auto_shape *s
  * reductions, on the fastest devices and links, spread evenly,
  *     bound = (m + (d - 1) / AUTO_FILL) (W + R) / d,
  * R with the exchanges of experts that are spread, where schedules hide the one behind the other:
- * max(W, R) instead of the sum. */
+ * max(W, R) instead of the sum. While a device waits for its host, reductions go on: W + R is no less
+ * than W, nor than R and what the device does. */
 static enum status add_shape(const struct auto_state *s, const struct family *f, size_t depth,
                              size_t replicas, uint32_t experts, struct auto_shapes *all)
 {
@@ -124,8 +134,9 @@ static enum status add_shape(const struct auto_state *s, const struct family *f,
     double fill = (double)(depth - 1) / AUTO_FILL;
     double times = (auto_microbatches(s, &shape) + fill) / (double)depth;
     double moved_s = f->sums_s + exchanges_s(s, &shape);
-    shape.unhidden_s = times * (f->work_s + moved_s);
-    shape.bound_s = experts > 1 ? times * fmax(f->work_s, moved_s) : shape.unhidden_s;
+    const struct family *least = experts > 1 && f->spread ? f->spread : f;
+    shape.unhidden_s = times * fmax(least->work_s, least->device_s + moved_s);
+    shape.bound_s = experts > 1 ? times * fmax(least->work_s, moved_s) : shape.unhidden_s;
     for (int kind = 0; kind < RECOMPUTE_KINDS; kind++)
         shape.again_s[kind] = times * f->again_s[kind];
     PASS(ARRAY_ROOM(all->shape, all->n));
@@ -290,8 +301,13 @@ enum status auto_list_shapes(const struct auto_state *s, struct auto_shapes *out
     struct auto_shapes families = {0}, all = {0};
     TRY(auto_list_families(s, &families));
     for (size_t i = 0; i < families.n; i++) {
-        struct family f = {.shape = families.shape[i]};
+        struct family f = {.shape = families.shape[i]}, spread = f;
+        spread.shape.experts = s->experts;
         find_work(s, &f);
+        if (s->r->fixed.framework && s->experts > 1) { /* a host issues fewer kernels of them */
+            find_work(s, &spread);
+            f.spread = &spread;
+        }
         f.sums_s = s->r->fixed.tensor_overlap ? 0 : reductions_s(s, &f.shape); /* else hidden */
         TRY(add_depths(s, &f, &all));
     }
