@@ -343,7 +343,8 @@ static enum status check_stage(const struct program *p, uint32_t s)
         (stage->recompute_modules > 0 && stage->recompute != RECOMPUTE_SELECTIVE))
         return error_set(STATUS_INVALID, "stage %u: %u replicas, %u shards, ZeRO %u", s,
                          stage->replicas, stage->shards, stage->zero);
-    if ((stage->keep && stage->zero < 3) || (stage->group > 0 && stage->zero == 0) ||
+    if ((stage->keep && stage->zero != 1 && stage->zero != 3) ||
+        (stage->group > 0 && stage->zero == 0) ||
         (stage->group > 0 && (stage->group >= stage->replicas || stage->group < 2 ||
                               stage->replicas % stage->group != 0)))
         return error_set(STATUS_INVALID, "stage %u: ZeRO %u over %u of %u replicas%s", s,
@@ -377,9 +378,10 @@ static uint32_t most_parts(const struct program_stage *stage, const struct progr
     bool shared = o->purpose == FOR_DATA || o->purpose == FOR_SHARDS;
     if (op_is_collective(o) && (o->purpose == FOR_CONTEXT || o->purpose == FOR_TENSOR))
         return program_parts(stage, o->backward ? OP_BACKWARD : OP_FORWARD);
-    if (o->kind == OP_BACKWARD || (o->kind == OP_FORWARD && stage->zero == 3))
+    if (o->kind == OP_BACKWARD || (o->kind == OP_FORWARD && (stage->zero == 3 || stage->keep)))
         return program_parts(stage, (enum op_kind)o->kind);
-    bool parted = stage->zero >= 2 || (stage->group > 0 && o->kind == OP_ALLREDUCE);
+    bool parted = stage->zero >= 2 || (stage->keep && o->kind == OP_ALLGATHER) ||
+                  (stage->group > 0 && o->kind == OP_ALLREDUCE);
     return op_is_collective(o) && shared && parted ? stage->buckets : 0;
 }
 

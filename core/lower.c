@@ -45,7 +45,7 @@ static enum status copy_stage(struct lowering *l, uint32_t s, struct program *ou
         .context = from->context_parallel,
         .exchange = from->context_parallel > 1 ? l->plan->context_exchange : EXCHANGE_RING,
         .zero = lowering_zero(l, s),
-        .keep = lowering_zero(l, s) == 3 && l->plan->zero_keep,
+        .keep = lowering_zero(l, s) > 0 && l->plan->zero_keep,
         .group = lowering_is_hybrid(l, s) ? l->plan->zero_group : 0,
         .recompute = from->recompute,
         .recompute_layers = from->recompute_layers,
@@ -289,6 +289,7 @@ static enum status lower(struct lowering *l, struct program *out)
     l->fold = l->fold && is_alike(l->plan, l->topology);
     TRY(lowering_prepare(l));
     TRY(lowering_group(l));
+    TRY(lowering_begin(l));
     TRY(lowering_replay(l));
     TRY(lowering_finish(l));
     if (f && f->p2p_blocking >= 0.5)

@@ -175,8 +175,8 @@ static enum status check_counts(const struct plan *p)
     if (p->expert_imbalance != 0 && !(p->expert_imbalance >= 1))
         return error_set(STATUS_INVALID, "the busiest rank gets %g times the mean share of rows",
                          p->expert_imbalance);
-    if (p->zero_keep && p->zero != 3)
-        return error_set(STATUS_INVALID, "gathered parameters are kept, but ZeRO is %u, not 3",
+    if (p->zero_keep && p->zero != 1 && p->zero != 3)
+        return error_set(STATUS_INVALID, "gathered parameters are kept, but ZeRO is %u, not 1 or 3",
                          p->zero);
     return STATUS_OK;
 }

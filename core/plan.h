@@ -104,8 +104,10 @@ struct plan {
     uint32_t zero; /* 0: none; 1, 2, 3: optimizer state, + gradients, + parameters are sharded
                     * over the replicas (ZeRO, FSDP) */
     bool
-        zero_keep; /* ZeRO 3: parameters are gathered for the first forward of an iteration and stay until
-                     * its last backward (FSDP without resharding after the forward) */
+        zero_keep; /* Parameters are gathered once, for the first forward of an iteration, and stay until
+                     * its last backward. ZeRO 3: FSDP without resharding after the forward. ZeRO 1: what
+                     * the update before has left, a bucket after the other from the iteration's begin
+                     * on (Megatron's overlap-param-gather), instead of all of it behind the update */
     uint32_t
         zero_group; /* ZeRO: parts are spread over so many neighbouring replicas, each such group has
                            * all of them, and the groups sum their parts (hybrid sharding); 0: all */

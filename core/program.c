@@ -135,9 +135,9 @@ const char *op_label(const struct program_op *o, char text[OP_LABEL])
 
 uint32_t program_parts(const struct program_stage *s, enum op_kind pass)
 {
-    return pass == OP_BACKWARD                  ? s->buckets + s->again
-           : pass == OP_FORWARD && s->zero == 3 ? s->buckets
-                                                : 1;
+    return pass == OP_BACKWARD                               ? s->buckets + s->again
+           : pass == OP_FORWARD && (s->zero == 3 || s->keep) ? s->buckets
+                                                             : 1;
 }
 
 /* Buckets first .. *end - 1 have ops of one unit: all but `first` are made again by themselves. */

@@ -136,7 +136,7 @@ struct program_stage {
     uint32_t zero;     /* 0 .. 3: what of every bucket a replica keeps only its part of: nothing,
                          * optimizer state, + gradients, + parameters; 0 with one replica.
                          * Rajbhandari et al., SC 2020 */
-    bool keep; /* ZeRO 3: parameters are gathered for one forward of an iteration and stay */
+    bool keep; /* ZeRO 1, 3: parameters are gathered for one forward of an iteration and stay */
     uint32_t
         group; /* the parts of a bucket are spread over so many neighbouring replicas, 0: all; the
                          * k-th ones of all groups sum what they keep */

@@ -389,7 +389,7 @@ static enum status gather_again(const struct running *r, uint32_t op)
                                : STATUS_OK;
 }
 
-/* With ZeRO 3 nobody has all parameters after the last update: gather them once more, stage by
+/* With ZeRO 3, or kept parameters, nobody has all after the last update: gather them once more, stage by
  * stage and bucket by bucket, by one more call of the first op of each that does. */
 static enum status gather_parameters(const struct executor *e)
 {
@@ -397,7 +397,8 @@ static enum status gather_parameters(const struct executor *e)
     struct running r = {.e = e, .first = p->op_start[e->rank], .end = p->op_start[e->rank + 1]};
     for (uint32_t stage = 0; stage < p->stages; stage++) {
         uint32_t seen[UINT8_MAX + 1][2] = {0}; /* by part: groups + 1, one of experts maybe */
-        for (uint32_t op = (uint32_t)r.first; op < r.end && p->stage[stage].zero == 3; op++) {
+        bool gathers = p->stage[stage].zero == 3 || p->stage[stage].keep;
+        for (uint32_t op = (uint32_t)r.first; op < r.end && gathers; op++) {
             const struct program_op *o = &p->op[op];
             uint32_t *groups = seen[o->part], group = o->peer + 1;
             if (o->kind != OP_ALLGATHER || o->purpose != FOR_SHARDS || o->stage != stage ||

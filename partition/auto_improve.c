@@ -49,7 +49,7 @@ static enum status try_sums(struct auto_state *s, struct auto_candidate *best,
     PASS(copy_of(best, &c));
     c.plan.bucket_bytes = how->bucket_bytes;
     c.plan.zero = how->zero;
-    c.plan.zero_keep = how->keep && how->zero == 3;
+    c.plan.zero_keep = how->keep && how->zero % 2 == 1;
     c.plan.zero_group = how->zero > 0 ? how->group : 0;
     return take_better(s, &c, best, fits);
 }
@@ -72,6 +72,17 @@ static enum status try_between(struct auto_state *s, struct auto_candidate *c)
     return STATUS_OK;
 }
 
+/* Buckets of one size; what ZeRO 1 has updated is gathered behind the updates, or later. */
+static enum status try_bucket(struct auto_state *s, struct auto_candidate *c, struct sums how)
+{
+    bool fits;
+    if (how.bucket_bytes == 0)
+        return STATUS_OK;
+    PASS(try_sums(s, c, &how, &fits));
+    how.keep = true;
+    return how.zero == 1 && !s->r->fixed.zero_keep ? try_sums(s, c, &how, &fits) : STATUS_OK;
+}
+
 static enum status try_buckets(struct auto_state *s, struct auto_candidate *c)
 {
     struct auto_trial t = {.shape = {.depth = (uint32_t)c->depth,
@@ -89,12 +100,11 @@ static enum status try_buckets(struct auto_state *s, struct auto_candidate *c)
         return STATUS_OK;
     int64_t usual = auto_usual_bucket(s, &t.shape);
     struct sums how = sums_of(&c->plan);
-    bool fits;
+    how.keep = s->r->fixed.zero_keep || (how.zero == 3 && how.keep);
     for (how.zero = first; how.zero <= last; how.zero++)
         for (int shift = BUCKET_LARGEST; shift >= BUCKET_SMALLEST && !auto_must_stop(s); shift--) {
             how.bucket_bytes = shift >= 0 ? usual << shift : usual >> -shift;
-            if (how.bucket_bytes > 0)
-                PASS(try_sums(s, c, &how, &fits));
+            PASS(try_bucket(s, c, how));
         }
     return try_between(s, c);
 }

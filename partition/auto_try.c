@@ -79,7 +79,7 @@ enum status auto_make_plan(const struct auto_state *s, const struct auto_trial *
     out->schedule = NULL;
     PASS(text_copy(t->schedule->name, &out->schedule));
     out->zero = saving->zero;
-    out->zero_keep = saving->zero == 3 && (saving->keep || s->r->fixed.zero_keep);
+    out->zero_keep = saving->zero % 2 == 1 && (saving->keep || s->r->fixed.zero_keep);
     out->zero_group = saving->hybrid ? auto_group(s, &t->shape)
                       : saving->zero ? s->r->fixed.zero_group
                                      : 0;

@@ -153,7 +153,7 @@ static enum status check_together(const struct arguments *a, const struct partit
     const struct rule rules[] = {
         {a->executable && issue.by_kernel, "--executable: foreline run is a framework by itself"},
         {a->zero > 0 && alone, "--zero needs --replicas of 2 or more, over which it shards"},
-        {a->zero_keep && a->zero != 3, "--zero-keep needs --zero 3, whose parameters it keeps"},
+        {a->zero_keep && a->zero != 1 && a->zero != 3, "--zero-keep needs --zero 1 or 3"},
         {a->zero_group > 0 && (a->zero == 0 || (a->replicas && a->replicas % a->zero_group != 0)),
          "--zero-group needs --zero of 1 or more and a multiple of it as --replicas"},
         {a->bucket_bytes > 0 && alone, "--bucket needs --replicas of 2 or more, whose gradients "
@@ -287,7 +287,7 @@ struct partition_request plan_request(const struct arguments *a)
                                       .p2p_scatter = a->p2p_scatter,
                                       .chunks = chunks_of(a),
                                       .zero = (uint32_t)a->zero,
-                                      .zero_keep = a->zero_keep && a->zero == 3,
+                                      .zero_keep = a->zero_keep && a->zero > 0,
                                       .zero_group = a->zero ? (uint32_t)a->zero_group : 0,
                                       .bucket_bytes = (int64_t)a->bucket_bytes,
                                       .reduce_dtype = reduce_dtype_of(a),
@@ -348,7 +348,7 @@ const char *plan_breaks(const struct plan *p, const struct arguments *a)
         {"stages", a->stages && p->stages != a->stages},
         {"chunks", a->chunks && plan_chunks(p) != a->chunks},
         {"zero", (a->zero || arguments_given(a, "zero")) && p->zero != a->zero},
-        {"zero-keep", a->zero_keep && a->zero == 3 && !p->zero_keep},
+        {"zero-keep", a->zero_keep && a->zero > 0 && !p->zero_keep},
         {"zero-group", a->zero_group && a->zero && p->zero_group != a->zero_group},
         {"bucket", (a->bucket_bytes > 0 || arguments_given(a, "bucket")) &&
                        p->bucket_bytes != (int64_t)a->bucket_bytes},

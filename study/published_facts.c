@@ -30,7 +30,8 @@ static bool says(const char *text, const char *word)
  *                   scatter and gather between stages
  *   ci              tests of Megatron-LM: sums in 32 bits, which is its default for bf16, and dropout,
  *                   which is one, too
- *   Bridge, NeMo    recipes overlap tensor parallelism and sums of gradients, which have 16 bits
+ *   Bridge, NeMo    recipes overlap tensor parallelism and sums of gradients, which have 16 bits, and
+ *                   gather updated parameters beside the next forwards
  *   torchtitan      FSDP2 sums in 32 bits; tensor parallelism is always of sequences
  *   vTrain, Sailor  Megatron-DeepSpeed without fused attention
  *   NeuSight        Hugging Face's models in eager PyTorch */

@@ -192,8 +192,10 @@ static enum status set_sums(const struct published_config *c, struct setup *s)
                                                                         : s->bits;
     if (pure)
         s->reduce_bits = 16;
-    if (c->arguments == 0)
-        s->bucket_bytes = source->overlap || s->zero >= 2 ? INT64_C(80000000) : 0;
+    if (c->arguments > 0)
+        return STATUS_OK;
+    s->bucket_bytes = source->overlap || s->zero >= 2 ? INT64_C(80000000) : 0;
+    s->zero_keep = source->overlap && s->zero == 1;
     return STATUS_OK;
 }
 

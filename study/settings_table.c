@@ -100,8 +100,10 @@ const struct setting settings_table[] = {
     {"zero", NUMBER(zero), PLAN_KEYS, "0|1|2|3", NULL,
      .help = "shard optimizer state, gradients, parameters over replicas (auto: searched; else 0)"},
     {"zero-keep", FLAG(zero_keep), PLAN_KEYS, NULL, NULL,
-     .help = "with --zero 3: gathered parameters stay until the last backward (FSDP without "
-             "resharding after the forward)"},
+     .help =
+         "with --zero 3: gathered parameters stay until the last backward (FSDP without "
+         "resharding after the forward); with --zero 1: what was updated is gathered beside the "
+         "next iteration's first forwards (Megatron's overlap-param-gather)"},
     {"zero-group", COUNT(zero_group), PLAN_KEYS, "N", NULL,
      .help = "with --zero: shard over N neighbouring replicas, whose groups sum their parts "
              "(hybrid; else over all)",

@@ -120,10 +120,10 @@ static void try_plan(struct grid *g, const struct partition_request *q)
     }
 }
 
-/* Over all replicas and over groups of any size, ZeRO 3 with parameters kept or not. */
+/* Over all replicas and over groups of any size, ZeRO 1 and 3 with parameters kept or not. */
 static void try_shared(struct grid *g, struct partition_request q)
 {
-    for (int keep = 0; keep <= (q.zero == 3); keep++)
+    for (int keep = 0; keep <= (q.zero % 2 == 1); keep++)
         for (uint32_t group = 1; group < q.replicas || group == 1; group++) {
             q.zero_keep = keep;
             q.zero_group = group > 1 ? group : 0;

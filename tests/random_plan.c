@@ -185,7 +185,7 @@ struct plan random_plan(uint64_t *state, const struct model *m, uint32_t devices
     if (!schedule->asynchronous && random_below(&host, 3) == 0)
         p.offload = (enum plan_offload)random_below(&host, OFFLOAD_KINDS);
     p.tensor_overlap = p.sequence_parallel && random_below(&host, 2);
-    p.zero_keep = p.zero == 3 && random_below(&own, 3) == 0;
+    p.zero_keep = p.zero % 2 == 1 && random_below(&own, 3) == 0;
     if (p.zero > 0 && p.stage[0].expert_parallel == 1 && z.replicas % 4 == 0 &&
         random_below(&own, 4) == 0)
         p.zero_group = 2;

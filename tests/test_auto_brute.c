@@ -107,13 +107,13 @@ static void judge(struct grid *g, struct plan *p, int64_t bucket_bytes)
              g->r.placement == PLACE_PIPELINES ? "pipelines" : "replicas");
 }
 
-/* ZeRO 2 and 3 over all replicas and over groups of any size, 3 also with parameters kept. */
+/* ZeRO over all replicas and over groups of any size, 1 and 3 also with parameters kept. */
 static void judge_shared(struct grid *g, struct plan *p)
 {
     uint32_t replicas = p->stage[0].replicas;
     judge(g, p, 0);
-    for (int keep = 0; keep <= (p->zero == 3); keep++)
-        for (uint32_t group = p->zero < 2 ? replicas : 1; group < replicas; group++) {
+    for (int keep = 0; keep <= (p->zero % 2 == 1); keep++)
+        for (uint32_t group = p->zero < 1 ? replicas : 1; group < replicas; group++) {
             p->zero_keep = keep;
             p->zero_group = group > 1 ? group : 0;
             if (replicas % group == 0)

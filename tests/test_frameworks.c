@@ -87,7 +87,7 @@ static void random_setup(uint64_t *state, const struct architecture *a, struct s
                   : s->chunks > 1 ? "interleaved"
                                   : "1f1b";
     s->zero = random_below(state, 4);
-    s->zero_keep = s->zero == 3 && random_below(state, 3) == 0;
+    s->zero_keep = s->zero % 2 == 1 && random_below(state, 3) == 0;
     s->zero_group = s->zero > 0 && replicas % 4 == 0 && random_below(state, 3) == 0 ? 2 : 0;
     s->bucket_bytes = random_below(state, 3) ? 0 : (1 + random_below(state, 100)) << 20;
     s->recompute = random_below(state, RECOMPUTE_KINDS);

@@ -102,6 +102,31 @@ static void what_is_kept_is_gathered_once(void **state)
     lowered_free(&s);
 }
 
+/* ZeRO 1: four gathers behind the update; or at the begin of the next iteration, where they hide three of
+ * four forwards. Sums are of the last backward alone. */
+static void what_was_updated_is_gathered_late(void **state)
+{
+    (void)state;
+    struct lowered s = set_up();
+    s.plan.zero = 1;
+    s.plan.bucket_bytes = 8 * MEGA;
+    assert_near(seconds(&s), 4e-3 + 2e-3 + 4 * 6e-3 + 4 * 6e-3, 1e-9);
+    s.plan.zero_keep = true;
+    assert_near(seconds(&s), 4 * 6e-3 + 1e-3 + 2e-3 + 4 * 6e-3, 1e-9);
+    assert_int_equal(count(&s, OP_ALLGATHER), 4);
+    assert_int_equal(s.program.rank[0].weight_bytes, 32 * MEGA);
+    s.plan.microbatches = 12;
+    double before = 4 * 6e-3 + 1e-3 + 8e-3 + 12e-3; /* the last microbatch's forward begins */
+    assert_near(seconds(&s), before + 4e-3 + 2e-3 + 4 * 6e-3, 1e-9);
+    assert_int_equal(count(&s, OP_REDUCESCATTER), 4);
+    s.plan.bucket_bytes = 0; /* in one piece, which hides nothing */
+    s.plan.microbatches = 4;
+    double late = seconds(&s);
+    s.plan.zero_keep = false;
+    assert_near(seconds(&s), late, 1e-9);
+    lowered_free(&s);
+}
+
 /* A layer is made again while its parameters are there for its backward; units of several layers gather
  * all but the last one of them once more. */
 static void layers_are_made_again_in_their_unit(void **state)
@@ -189,7 +214,7 @@ static void groups_that_make_no_sense_are_refused(void **state)
     s.plan.zero = 2;
     s.plan.zero_keep = true;
     assert_int_equal(plan_check(&s.plan, &s.model, &s.topology), STATUS_INVALID);
-    assert_string_equal(error_message(), "gathered parameters are kept, but ZeRO is 2, not 3");
+    assert_string_equal(error_message(), "gathered parameters are kept, but ZeRO is 2, not 1 or 3");
     lowered_free(&s);
 }
 
@@ -256,6 +281,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(units_are_gathered_ahead),
         cmocka_unit_test(what_is_kept_is_gathered_once),
+        cmocka_unit_test(what_was_updated_is_gathered_late),
         cmocka_unit_test(layers_are_made_again_in_their_unit),
         cmocka_unit_test(groups_of_replicas_share_and_sum),
         cmocka_unit_test(waits_of_many_buckets_are_counted_once),

@@ -60,7 +60,9 @@ static int64_t said_of(const struct trained *t, const struct program_op *o, uint
 {
     const struct program *p = &t->mesh.program;
     const struct program_stage *s = &p->stage[o->stage];
-    uint32_t part = s->zero >= 2 ? o->part : o->purpose == FOR_DATA ? part_before : 0;
+    uint32_t part = s->zero >= 2 || o->purpose == FOR_SHARDS ? o->part
+                    : o->purpose == FOR_DATA                 ? part_before
+                                                             : 0;
     int64_t bytes = 0;
     for (uint32_t b = 0; b < s->buckets; b++)
         if (s->buckets == 1 || part == 0 || b + 1 == part)
@@ -164,7 +166,7 @@ static void what_is_lowered_is_what_is_moved(void **state)
         uint64_t most = (uint64_t)1 << random_at(7, drawn++) % 18; /* smaller than any op, too */
         how.bucket_bytes = k % 4 < 3 ? 1 + (int64_t)(random_at(7, drawn++) % most) : 0;
         how.bucket_bytes = ties && how.zero > 0 ? 0 : how.bucket_bytes;
-        how.zero_keep = random_at(7, drawn++) % 3 == 0 && how.zero == 3;
+        how.zero_keep = random_at(7, drawn++) % 3 == 0 && how.zero % 2 == 1;
         how.zero_group = how.replicas == 4 && random_at(7, drawn++) % 2 && how.zero > 0 ? 2 : 0;
         how.recompute = random_at(7, drawn++) % 3 ? RECOMPUTE_NONE : RECOMPUTE_FULL;
         how.recompute_unit = (uint32_t)(random_at(7, drawn++) % 4);

@@ -76,6 +76,7 @@ static void experts_over_replicas_match_one_process(void **state)
         "dp=2 tp=2 ep=2",
         "dp=4 ep=2 zero=1",
         "dp=2 ep=2 zero=1",
+        "dp=4 ep=2 zero=1 bucket=5000 kept",
         "dp=4 ep=2 bucket=10000",
         "dp=2 ep=2 zero=2",
         "dp=4 ep=2 zero=2",

@@ -78,6 +78,13 @@ static void fsdp_runs_match_one_process(void **state)
         "dp=2 zero=3 kept full unit=2",
         "dp=4 zero=1 group=2",
         "dp=4 zero=1 group=2 bucket=5000",
+        "dp=4 zero=1 kept",
+        "dp=4 zero=1 bucket=5000 kept",
+        "dp=4 zero=1 group=2 bucket=5000 kept",
+        "pp=2 dp=2 zero=1 bucket=10000 kept",
+        "pp=2 dp=2 tp=2 sequence zero=1 bucket=10000 kept full",
+        "pp=4 dp=2 chunks=2 zero=1 bucket=5000 kept interleaved",
+        "pp=2 dp=2 zero=1 kept zb-h1",
         "dp=4 zero=2 group=2",
         "dp=4 zero=3 group=2",
         "dp=4 zero=3 group=2 kept full",
@@ -230,9 +237,11 @@ static void sums_in_bf16_change_little(void **state)
     struct model m = {0};
     struct trained wide, half, before = {0};
     static const char *const all[] = {
-        "pp=2 dp=2 tp=2",      "dp=4 bucket=5000",      "dp=4 zero=1 bucket=5000",
-        "pp=2 dp=2 zero=2",    "pp=2 dp=2 tp=2 zero=3", "pp=2 dp=2 zero=2 zb-h1",
-        "dp=4 zero=3 group=2", "dp=4 zero=1 group=2",   "dp=4 zero=3 kept",
+        "pp=2 dp=2 tp=2",          "dp=4 bucket=5000",
+        "dp=4 zero=1 bucket=5000", "dp=4 zero=1 bucket=5000 kept",
+        "pp=2 dp=2 zero=2",        "pp=2 dp=2 tp=2 zero=3",
+        "pp=2 dp=2 zero=2 zb-h1",  "dp=4 zero=3 group=2",
+        "dp=4 zero=1 group=2",     "dp=4 zero=3 kept",
     };
     assert_int_equal(zoo_build(gpt, &m), STATUS_OK);
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) {

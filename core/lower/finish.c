@@ -1,10 +1,12 @@
-/* The end of the iteration, in one order for all ranks:
+/* The begin and the end of the iteration, in one order for all ranks:
+ *   0. ZeRO 1 that keeps: ALLGATHER of the parameters that the replicas updated before
  *   1. ZeRO 1: tied weights, as long as their gradients are whole
  *   2. without ZeRO, or with ZeRO 1: gradients over the replicas, unless buckets have seen to it
  *   3. tied weights otherwise: ALLREDUCE over the stages that hold a copy
  *   4. UPDATE of every stage; on the host if its state is there, between COPYs of gradients and of
  *      parameters
- *   5. ZeRO 1, 2: ALLGATHER of the parameters that the replicas have updated
+ *   5. ZeRO 1, 2: ALLGATHER of the parameters that the replicas have updated, unless that is for the
+ *      next iteration to do
  * Without flush every backward has had its reduction and its update: nothing is left. */
 #include "core/lower/lowering.h"
 
@@ -228,7 +230,51 @@ enum status lowering_finish(struct lowering *l)
     if (l->plan->offload & OFFLOAD_OPTIMIZER)
         PASS(for_each_stage(l, lower_gradients));
     PASS(for_each_stage(l, update));
-    if (l->plan->zero == 1 || l->plan->zero == 2)
+    if ((l->plan->zero == 1 || l->plan->zero == 2) && !lowering_spreads_late(l))
         PASS(for_each_stage(l, spread_parameters));
+    return STATUS_OK;
+}
+
+/* An ALLGATHER behind the one before it; *first: position + 1 of the stage's first one. */
+static enum status append_gather(struct lowering_list *list, const struct program_op *op,
+                                 uint32_t *first)
+{
+    uint32_t position;
+    if (op->peer == PROGRAM_NONE || op->bytes == 0)
+        return STATUS_OK;
+    PASS(list_append(list, op, &position));
+    if (list->gathered)
+        PASS(list_depend(list, list->gathered - 1));
+    list->gathered = position + 1;
+    *first = *first ? *first : position + 1;
+    return STATUS_OK;
+}
+
+/* Experts in one piece, then bucket after bucket from the stage's first op on. */
+static enum status spread_late(struct lowering *l, uint32_t rank, uint32_t stage,
+                               const struct lowering_cost *cost)
+{
+    uint32_t team = l->shape.team_of[stage], shards = lowering_shards(l, team);
+    struct lowering_list *list = &l->replay.list[rank];
+    uint32_t *first = &l->replay.spread[rank * l->shape.chunks + stage / l->shape.teams];
+    struct program_op op = list_collective(OP_ALLGATHER, FOR_SHARDS, stage, PROGRAM_NONE,
+                                           l->groups.same[rank], cost->expert_bytes);
+    PASS(append_gather(list, &op, first));
+    op.peer = lowering_sharing(l, team, rank, (rank - l->shape.first_rank[team]) % shards);
+    for (size_t b = cost->buckets; b-- > 0;) {
+        op.part = cost->buckets > 1 ? (uint8_t)(b + 1) : 0;
+        op.bytes = cost->bucket[b].gradients.bytes;
+        PASS(append_gather(list, &op, first));
+    }
+    return STATUS_OK;
+}
+
+enum status lowering_begin(struct lowering *l)
+{
+    if (!lowering_spreads_late(l))
+        return STATUS_OK;
+    PASS(for_each_stage(l, spread_late));
+    for (uint32_t r = 0; r < lowering_ranks(l); r++)
+        l->replay.list[r].gathered = 0; /* passes wait for what they need */
     return STATUS_OK;
 }

@@ -190,6 +190,7 @@ struct lowering_replay {
     uint32_t *host; /* likewise, position + 1 of the newest COPY of what the forward keeps, 0: none;
                         * empty unless activations are offloaded */
     bool *gathered; /* [rank * chunks + chunk] zero_keep: a forward has gathered the parameters */
+    uint32_t *spread; /* likewise, ZeRO 1: position + 1 of their first ALLGATHER; 0: none */
 };
 
 struct lowering {
@@ -254,6 +255,11 @@ static inline uint32_t lowering_data(const struct lowering *l, uint32_t team, ui
 static inline uint32_t lowering_zero(const struct lowering *l, uint32_t stage)
 {
     return l->plan->stage[stage].replicas > 1 ? l->plan->zero : 0;
+}
+/* Are the parameters that others have updated gathered when the next iteration begins? */
+static inline bool lowering_spreads_late(const struct lowering *l)
+{
+    return l->plan->zero == 1 && l->plan->zero_keep;
 }
 /* Are parameters there only as buckets, while passes use them? */
 static inline bool lowering_reshards(const struct lowering *l, uint32_t stage)
@@ -404,7 +410,9 @@ enum status pass_gather(const struct pass *a, size_t part, bool ahead) MUST_CHEC
 /* Does the pass have to gather? With zero_keep the first forward does. */
 bool pass_gathers(const struct pass *a);
 
-/* finish.c: sums of gradients and updates at the end of the iteration. */
+/* finish.c: with ZeRO 1 that keeps parameters, their ALLGATHERs at the head of each list; sums of
+ * gradients and updates at the end of the iteration. */
+enum status lowering_begin(struct lowering *l) MUST_CHECK;
 enum status lowering_finish(struct lowering *l) MUST_CHECK;
 /* messages.c: lengthen compute ops by what messages and collectives beside them take of the CPU. O(ops) */
 enum status lowering_charge(struct lowering *l) MUST_CHECK;

@@ -24,6 +24,21 @@ static enum status gather_over(const struct pass *a, uint32_t group, uint8_t par
     return STATUS_OK;
 }
 
+/* ZeRO 1: the next compute op needs what has been gathered for it since the iteration began: experts,
+ * then buckets from the first op on (lowering_begin()). */
+static void need_spread(const struct pass *a, size_t part)
+{
+    const struct lowering *l = a->l;
+    const struct lowering_cost *c = a->cost;
+    uint32_t first = l->replay.spread[a->rank * l->shape.chunks + a->s.chunk], n = 0;
+    for (size_t b = part > 0 ? part - 1 : 0; b < c->buckets; b++)
+        n += c->bucket[b].gradients.bytes > 0 &&
+             lowering_sharing(l, a->replica->team, a->rank, a->shard) != PROGRAM_NONE;
+    n += c->expert_bytes > 0 && l->groups.same[a->rank] != PROGRAM_NONE;
+    if (first > 0 && n > 0)
+        a->list->needed = first + n - 1;
+}
+
 bool pass_gathers(const struct pass *a)
 {
     const struct lowering *l = a->l;
@@ -40,6 +55,10 @@ enum status pass_gather(const struct pass *a, size_t part, bool ahead)
             experts = b ? b->expert_bytes : a->cost->expert_bytes;
     if (!pass_gathers(a))
         return STATUS_OK;
+    if (lowering_spreads_late(l)) {
+        need_spread(a, part);
+        return STATUS_OK;
+    }
     if (b && l->plan->zero_keep) /* lenders come before: theirs are there */
         dense -= b->borrowed_bytes;
     PASS(gather_over(a, lowering_sharing(l, a->replica->team, a->rank, a->shard), (uint8_t)part,

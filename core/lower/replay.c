@@ -202,7 +202,7 @@ enum status pass_append(const struct pass *a, uint8_t part, double seconds, int6
         PASS(pass_depend_on_inputs(a->beside));
     if (list->blocked)
         PASS(list_depend(list, list->blocked - 1));
-    if (list->needed && a->l->plan->zero == 3)
+    if (list->needed && (a->l->plan->zero == 3 || a->l->plan->zero_keep))
         PASS(list_depend(list, list->needed - 1));
     list->needed = list->gathered;
     list->blocked = list->beside = 0;
@@ -278,7 +278,7 @@ static enum status compute(const struct pass *a, uint32_t *position)
         l->plan->zero >= 2 && lowering_data(l, a->replica->team, a->shard) != PROGRAM_NONE;
     double slower = a->slower || shared ? 1 + c->slowdown : 1;
     seconds *= slower;
-    if (a->s.kind == OP_FORWARD && c->units && pass_gathers(a)) {
+    if (a->s.kind == OP_FORWARD && (c->units || c->overlapped) && pass_gathers(a)) {
         PASS(pass_forward(a, position));
     } else if (a->s.kind == OP_BACKWARD &&
                (c->units || (c->overlapped && lowering_is_last(l, a->stage, a->s.microbatch)))) {

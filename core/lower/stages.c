@@ -150,6 +150,7 @@ static enum status allocate(struct lowering *l)
     PASS(ARRAY_NEW(l->replay.host, offloads ? l->plan->stages * slots : 0));
     PASS(ARRAY_NEW(l->replay.half, l->schedule->split ? l->plan->stages * slots : 0));
     PASS(ARRAY_NEW(l->replay.gathered, (size_t)lowering_ranks(l) * l->shape.chunks));
+    PASS(ARRAY_NEW(l->replay.spread, (size_t)lowering_ranks(l) * l->shape.chunks));
     for (uint32_t team = 0, c = 0; team < l->shape.teams; team++)
         for (uint32_t replica = 0; replica < lowering_replicas(l, team); replica++, c++)
             l->replay.replica[c] = (struct lowering_replica){
@@ -278,6 +279,7 @@ void lowering_free(struct lowering *l)
     free(l->replay.half);
     free(l->replay.host);
     free(l->replay.gathered);
+    free(l->replay.spread);
     free(l->shape.edge);
     free(l->shape.in_start);
     free(l->shape.out_start);

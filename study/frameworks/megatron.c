@@ -106,6 +106,7 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("PARALLEL", "num_distributed_optimizer_instances", replicate, 1),
     ROW_FLAG("PARALLEL", "optimizer_cpu_offload", to_host),
     ROW_FLAG("PARALLEL", "overlap_grad_reduce", overlap),
+    ROW_FLAG("PARALLEL", "overlap_param_gather", zero_keep),
     ROW_NUMBER("PARALLEL", "ddp_bucket_size", bucket_elements, 0),
     ROW_FLAG("PARALLEL", "grad_reduce_in_bf16", reduce_16),
     ROW_FLAG("PARALLEL", "accumulate_allreduce_grads_in_fp32", wide_sums),
@@ -217,6 +218,7 @@ static void read_zero(struct setup *s)
         s->zero = 3;
     else if (s->distributed)
         s->zero = 1;
+    s->zero_keep = s->zero_keep && s->zero == 1 && s->overlap;
 }
 
 /* "0:384 200B:768": the last one, where nothing else says the batch. */
@@ -292,7 +294,7 @@ static enum status before(struct setup *s)
     PASS(setup_write_layout(s, &s->layout));
     if (s->layout && *s->layout)
         s->chunks = 1; /* the layout says it */
-    if (s->zero_keep)
+    if (s->zero_keep && (s->zero == 3 || s->bucket_bytes == 0))
         return error_set(STATUS_UNSUPPORTED, "parameters that stay gathered after the forward");
     s->replicate = s->zero_group > 0 ? s->devices / s->tensor / s->pipeline / s->zero_group : 1;
     s->distributed = s->zero > 0; /* Megatron-FSDP is one, with checkpoints of its own */

@@ -55,6 +55,7 @@ static const struct setup_row rows[] = {
     ROW_FLAG("model", "fsdp", fsdp),
     ROW_TEXT("model", "optim.name", optimizer_name),
     ROW_FLAG("model", "optim.overlap_grad_sync", overlap),
+    ROW_FLAG("model", "optim.overlap_param_sync", zero_keep),
     ROW_NUMBER("model", "optim.bucket_cap_mb", bucket_mib, 0),
     ROW_TEXT("model", "optim.grad_sync_dtype", sums),
 
@@ -114,6 +115,7 @@ static void read_recompute(struct setup *s)
 static enum status read_optimizer(struct setup *s)
 {
     s->zero = s->fsdp ? 3 : words_have(s->optimizer_name, "distributed");
+    s->zero_keep = s->zero_keep && s->zero == 1 && s->overlap;
     s->optimizer = words_have(s->optimizer_name, "sgd");
     PASS(setup_read_dtype(s, DATA_bf16));
     if (s->overlap)
@@ -144,9 +146,10 @@ static enum status before(struct setup *s)
     if (!setup_is_even(s))
         return error_set(STATUS_UNSUPPORTED, "stages of different numbers of layers");
     PASS(words_check_order(s));
-    if (s->zero_keep || s->zero_group > 0)
-        return error_set(STATUS_UNSUPPORTED, s->zero_keep ? "parameters that stay gathered"
-                                                          : "shards over some of the replicas");
+    if (s->zero_keep && (s->zero == 3 || s->bucket_bytes == 0))
+        return error_set(STATUS_UNSUPPORTED, "parameters that stay gathered");
+    if (s->zero_group > 0)
+        return error_set(STATUS_UNSUPPORTED, "shards over some of the replicas");
     if (s->zero == 2)
         return error_set(STATUS_UNSUPPORTED, "ZeRO 2");
     if (s->latent || s->router_bias || s->a.predict || s->shared_gate || s->a.shared_inner ||

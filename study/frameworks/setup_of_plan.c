@@ -169,7 +169,7 @@ static enum status find_choices(const struct plan *p, const struct model *m, str
     s->reduce_bits = p->reduce_dtype == DATA_ANY ? s->bits : 8 * data_type_bytes(p->reduce_dtype);
     s->exchange = p->context_exchange;
     s->offload = p->offload;
-    s->zero_keep = p->zero_keep;
+    s->zero_keep = p->zero_keep && s->zero > 0;
     s->zero_group = p->zero_group < p->stage[0].replicas ? p->zero_group : 0;
     s->recompute_layers = p->stage[0].recompute_layers;
     s->recompute_unit = p->stage[0].recompute_unit;

@@ -247,8 +247,7 @@ static void set_choices(const struct setup *s, const struct model *m, struct pla
     p->zero = alone ? 0 : (uint32_t)s->zero;
     p->bucket_bytes = alone ? 0 : s->bucket_bytes;
     int64_t replicas = s->devices / s->tensor / s->pipeline;
-    if (p->zero == 3)
-        p->zero_keep = s->zero_keep;
+    p->zero_keep = s->zero_keep && (p->zero == 1 || p->zero == 3);
     if (p->zero > 0 && s->replicate > 1 && replicas % s->replicate == 0)
         p->zero_group = (uint32_t)(replicas / s->replicate);
     else if (p->zero > 0 && s->zero_group < replicas)

@@ -167,7 +167,19 @@ static void next_gathered(struct stage *s, const struct program_op *op, uint32_t
     }
 }
 
-/* ZeRO 3 that keeps what is gathered: the parameters of a bucket, with the own part in its place. */
+/* Are parameters gathered a bucket at a time, and stay? */
+static bool is_kept(const struct stage *s)
+{
+    return s->program->stage[s->index].keep;
+}
+
+/* Where numbers are in bf16 on their way to other replicas. */
+static real *gathered_half(const struct stage *s)
+{
+    return s->share.zero == 1 ? s->state.reduced : s->flight->gathered;
+}
+
+/* Parameters that stay: those of a bucket, with the own part in its place. */
 static void next_kept(struct stage *s, const struct program_op *op, void **data, size_t *n)
 {
     const struct stage_bucket *p = region_of(s, op);
@@ -175,8 +187,8 @@ static void next_kept(struct stage *s, const struct program_op *op, void **data,
     *data = s->state.parameter + p->first;
     if (s->share.gathered == ELEMENT_FP32)
         return;
-    in_half(s, s->state.owned + p->at, p->own.n, s->flight->gathered, p->own.first);
-    *data = half_number(s->flight->gathered, 0);
+    in_half(s, s->state.owned + p->at, p->own.n, gathered_half(s), p->own.first);
+    *data = gathered_half(s);
 }
 
 /* The own part of a bucket, reduced: what is summed over the groups of replicas, and where its copy in
@@ -227,7 +239,7 @@ static void next_spread(struct stage *s, const struct program_op *op, uint32_t k
                         size_t *n)
 {
     bool whole = s->share.gathered == ELEMENT_FP32;
-    real *half = s->share.zero == 1 ? s->state.reduced : s->flight->gathered;
+    real *half = gathered_half(s);
     size_t b = spread_bucket(s, op, k);
     if (k > 0 && !whole) {
         const struct stage_bucket *last = &s->share.bucket[spread_bucket(s, op, k - 1)];
@@ -248,7 +260,7 @@ static void next_spread(struct stage *s, const struct program_op *op, uint32_t k
  *   FOR_TIES     the gradients of one owner's shared parameters
  *   FOR_DATA     the gradients of a bucket; between groups of replicas the own part of them
  *   FOR_SHARDS   ZeRO 1, 2: the parameters of one bucket after the other; ZeRO 3: of the op's
- *                bucket, then, unless they stay, of those that it borrows from
+ *                bucket, then of those that it borrows from; where they stay, of the op's bucket
  *   FOR_PIPELINE messages that came in parts */
 enum status stage_array(struct stage *s, const struct program_op *op, uint32_t k, enum element *e,
                         void **data, size_t *n)
@@ -271,12 +283,10 @@ enum status stage_array(struct stage *s, const struct program_op *op, uint32_t k
         next_reduced(s, op, data, n);
     else if (op->purpose == FOR_SHARDS && s->share.reshards)
         next_gathered(s, op, k, data, n);
-    else if (op->purpose == FOR_SHARDS && s->share.zero == 3 && k == 0)
-        next_kept(s, op, data, n);
-    else if (op->purpose == FOR_SHARDS && s->share.zero == 3)
-        return STATUS_OK;
-    else if (op->purpose == FOR_SHARDS)
+    else if (op->purpose == FOR_SHARDS && !is_kept(s))
         next_spread(s, op, k, data, n);
+    else if (op->purpose == FOR_SHARDS && k == 0)
+        next_kept(s, op, data, n);
     return STATUS_OK;
 }
 
@@ -307,17 +317,17 @@ void stage_collected(struct stage *s, const struct program_op *op)
     if (op->purpose == FOR_PIPELINE)
         return;
     s->state.half_of = NULL; /* parameters may be other ones now */
+    bool keeps = is_kept(s) && op->purpose == FOR_SHARDS;
     const struct stage_bucket *of =
-        s->share.zero >= 2 ? region_of(s, op) : &s->share.bucket[bucket_of(op)];
-    bool keeps = s->share.zero == 3 && !s->share.reshards;
+        s->share.zero >= 2 || keeps ? region_of(s, op) : &s->share.bucket[bucket_of(op)];
     if (sums_groups(s, op)) {
         void *half = NULL;
         real *own = own_sum(s, of, &half);
         if (half)
             b->widen(s->on.self, own, half, of->own.n);
-    } else if (keeps && op->purpose == FOR_SHARDS) {
+    } else if (keeps) {
         if (s->share.gathered == ELEMENT_BF16)
-            b->widen(s->on.self, s->state.parameter + of->first, s->flight->gathered, of->n);
+            b->widen(s->on.self, s->state.parameter + of->first, gathered_half(s), of->n);
     } else if (s->share.zero >= 2 && op->purpose == FOR_DATA) {
         const struct stage_pair *pair = gradient_pair(s);
         real *reduced = pair->data[pair->now ^ 1] + behind(s, op, false),
