@@ -1,25 +1,31 @@
 #!/bin/sh
 # Writes study/expected.def: how far predictions of published runs are off, by what they have in common.
 # Usage: bench/expected.sh FORELINE FILE|DIR... > study/expected.def
-# Groups of fewer than 5 runs are left out; the narrowest come first, as study/expected.c takes the first.
+# Groups of fewer than 5 runs are left out; the narrowest come first, as study/expected.c takes the first. What
+# plans say that name no framework, foreline, is how far the roofline is off runs of whatever framework.
 set -eu
 foreline=$1
 shift
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-"$foreline" validate --published "$(dirname "$0")/../docs/fidelity" "$@" -o "$work/own" >/dev/null
+for as in own foreline; do
+    "$foreline" validate --published "$(dirname "$0")/../docs/fidelity" "$@" -o "$work/$as" \
+        $([ $as = own ] || echo --framework $as) >/dev/null
+done
 cat <<'TEXT'
 /* How far predictions of published runs were off: device type, numbers, framework, parallelism (NULL:
  * whatever they are), runs, mean of |predicted / measured - 1|. Written by bench/expected.sh, from the
  * runs of docs/fidelity.md, which says what was fitted on which of them. */
 TEXT
 awk -F '\t' '
-    NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+    FNR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; files++; next }
     $at["error_%"] != "-" {
         e = $at["error_%"]; e = e < 0 ? -e : e
-        v[1] = $at["type"]; v[2] = $at["dtype"]; v[3] = $at["framework"]; v[4] = $at["parallelism"]
-        split("1111 1110 0111 0110", mask, " ")
-        for (k = 1; k <= 4; k++) {
+        v[1] = $at["type"]; v[2] = $at["dtype"]; v[3] = files > 1 ? "foreline" : $at["framework"]; v[4] = $at["parallelism"]
+        split("1111 1110 0111 0110 0010", mask, " ")
+        for (k = v[3] == "foreline" ? 2 : 1; k <= 5; k++) {
+            if (v[3] == "foreline" && k == 3)
+                continue
             key = k
             for (i = 1; i <= 4; i++)
                 key = key "\t" (substr(mask[k], i, 1) == "1" ? "\"" v[i] "\"" : "NULL")
@@ -33,4 +39,4 @@ awk -F '\t' '
                 printf "%d EXPECTED(%s, %s, %s, %s, %d, %.4f)\n", part[1], part[2], part[3], part[4], part[5],
                     n[key], sum[key] / n[key] / 100
             }
-    }' "$work/own/rows.tsv" | LC_ALL=C sort -k1,1n -k2 | sed 's/^[0-9]* //'
+    }' "$work/own/rows.tsv" "$work/foreline/rows.tsv" | LC_ALL=C sort -k1,1n -k2 | sed 's/^[0-9]* //'

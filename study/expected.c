@@ -52,7 +52,7 @@ static bool is(const char *wanted, const char *own)
 static bool is_as_wide(const char *wanted, enum data_type own)
 {
     bool half = own == DATA_fp16 || own == DATA_bf16;
-    return !strcmp(wanted, data_type_names[own]) ||
+    return !wanted || !strcmp(wanted, data_type_names[own]) ||
            (half && (!strcmp(wanted, "fp16") || !strcmp(wanted, "bf16")));
 }
 
@@ -64,17 +64,24 @@ static bool is_known(const char *device)
     return false;
 }
 
+/* Of a framework that issues kernels; NULL: of foreline's own executor. */
+static const char *issued_by(const struct plan *p)
+{
+    const struct framework *f = plan_framework(p);
+    return f && f->by_kernel ? f->name : NULL;
+}
+
 const struct expected *expected_find(const struct plan *p, const struct model *m,
                                      const struct topology *t)
 {
-    const struct framework *f = plan_framework(p);
-    char kind[EXPECTED_KIND];
     const char *device = topology_type(t, p->stage[0].device[0])->name;
-    if (!f || !f->by_kernel || !is_known(device))
+    const char *framework = issued_by(p) ? issued_by(p) : "foreline";
+    char kind[EXPECTED_KIND];
+    if (!is_known(device))
         return NULL;
     for (const struct expected *e = all; e->runs > 0; e++)
-        if (is(e->device, device) && is_as_wide(e->dtype, m->dtype) && is(e->framework, f->name) &&
-            is(e->parallelism, expected_kind(p, kind)))
+        if (is(e->device, device) && is_as_wide(e->dtype, m->dtype) &&
+            is(e->framework, framework) && is(e->parallelism, expected_kind(p, kind)))
             return e;
     return NULL;
 }
@@ -82,16 +89,39 @@ const struct expected *expected_find(const struct plan *p, const struct model *m
 void expected_print(const struct plan *p, const struct model *m, const struct topology *t,
                     FILE *out)
 {
-    const struct framework *f = plan_framework(p);
     const struct expected *e = expected_find(p, m, t);
-    if (!f || !f->by_kernel)
-        return;
-    if (!e) {
+    const char *dtype = e && e->dtype ? e->dtype : "any type",
+               *device = e && e->device ? e->device : "any GPU";
+    if (e && !issued_by(p))
+        fprintf(
+            out,
+            "published   name a --framework: without one, predictions of %zu runs in %s on %s were "
+            "%.0f %% off\n",
+            e->runs, dtype, device, 100 * e->mean);
+    else if (e)
+        fprintf(out,
+                "published   %zu runs of %s in %s on %s, %s: predictions %.1f %% off on average\n",
+                e->runs, e->framework, dtype, device,
+                e->parallelism ? e->parallelism : "however parallel", 100 * e->mean);
+    else if (issued_by(p))
         fprintf(out,
                 "published   no runs like this were compared: how far it is off, nobody knows\n");
+}
+
+void expected_put(const struct plan *p, const struct model *m, const struct topology *t,
+                  struct json_writer *w)
+{
+    const struct expected *e = expected_find(p, m, t);
+    if (!e) {
+        json_put_string(w, "published", NULL);
         return;
     }
-    fprintf(out, "published   %zu runs of %s in %s on %s, %s: predictions %.1f %% off on average\n",
-            e->runs, e->framework, e->dtype, e->device ? e->device : "any GPU",
-            e->parallelism ? e->parallelism : "however parallel", 100 * e->mean);
+    json_open_object(w, "published", true);
+    json_put_string(w, "framework", issued_by(p) ? e->framework : NULL);
+    json_put_string(w, "device", e->device);
+    json_put_string(w, "dtype", e->dtype);
+    json_put_string(w, "parallelism", e->parallelism);
+    json_put_integer(w, "runs", (int64_t)e->runs);
+    json_put_real(w, "mean_error", e->mean);
+    json_close(w);
 }

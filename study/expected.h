@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "core/json.h"
 #include "core/model.h"
 #include "core/plan.h"
 #include "core/topology.h"
@@ -21,14 +22,19 @@ enum { EXPECTED_KIND = 64 };
 const char *expected_kind(const struct plan *p, char text[EXPECTED_KIND]);
 
 /* The runs that are most like it: of the same framework and width of numbers, and of the same device and
- * parallelism, of the device, of the parallelism on any GPU of the catalogue, or of any there; NULL:
- * none. Of plans of foreline's own executor, and of devices that are no such GPU, none are. */
+ * parallelism, of the device, of the parallelism on any GPU of the catalogue, or of any there, at last of
+ * any width. To a plan that names no framework, and is foreline's own executor's, runs of all frameworks
+ * are compared. NULL: none; of devices that are no such GPU none are. */
 const struct expected *expected_find(const struct plan *p, const struct model *m,
                                      const struct topology *t);
 
-/* "published   155 runs of fsdp in bf16 on H100-SXM5-80GB, zero3: predictions 4.7 % off on average"; nothing
- * for foreline's own executor. */
+/* "published   155 runs of fsdp in bf16 on H100-SXM5-80GB, zero3: predictions 4.7 % off on average"; that
+ * no framework is named, and what that may be worth; nothing on other devices than GPUs. */
 void expected_print(const struct plan *p, const struct model *m, const struct topology *t,
                     FILE *out);
+/* The same as member "published" of a JSON object: {framework, device, dtype, parallelism, runs,
+ * mean_error}, of which null is whatever they are; null: nobody knows. */
+void expected_put(const struct plan *p, const struct model *m, const struct topology *t,
+                  struct json_writer *w);
 
 #endif

@@ -3,6 +3,7 @@
 #include "core/json.h"
 #include "core/units.h"
 #include "partition/published/objective.h"
+#include "study/expected.h"
 #include "study/planning.h"
 
 /* The published objectives (plan_objective.c) print the same document with the value that they
@@ -24,6 +25,7 @@ void plan_print_json(const struct plan *p, const struct model *m, const struct t
     }
     json_put_real(&w, "model_flops", outcome->machine.done_flops);
     json_put_real(&w, "mfu", outcome->machine.done_flops / machine_nominal(&outcome->machine));
+    expected_put(p, m, t, &w);
     json_put_string(&w, "engine", outcome->evaluation->engine);
     json_put_bool(&w, "exact", outcome->evaluation->exact);
     json_put_real(&w, "slowest_stage_s", p->objective_s);

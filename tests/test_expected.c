@@ -71,11 +71,14 @@ static void the_most_alike_runs_are_found(void **state)
     assert_true(e->runs >= 5 && e->mean > 0 && e->mean < 1);
     f.model.dtype = DATA_fp16; /* as fast */
     assert_ptr_equal(expected_find(&f.plan, &f.model, &f.topology), e);
-    f.plan.zero = 0; /* fewer words are asked for, but never another framework or width */
+    f.plan.zero = 0; /* fewer words are asked for, but never another framework; */
     e = expected_find(&f.plan, &f.model, &f.topology);
-    assert_true(!e || (!strcmp(e->framework, "fsdp") && strcmp(e->dtype, "fp8") != 0));
-    f.model.dtype = DATA_fp4;
-    assert_null(expected_find(&f.plan, &f.model, &f.topology));
+    assert_true(!e || (!strcmp(e->framework, "fsdp") && (!e->dtype || strcmp(e->dtype, "fp8"))));
+    f.model.dtype = DATA_fp4; /* another width last, and said to be any */
+    e = expected_find(&f.plan, &f.model, &f.topology);
+    assert_non_null(e);
+    assert_null(e->dtype);
+    assert_string_equal(e->framework, "fsdp");
     f.model.dtype = DATA_bf16;
     free(f.topology.type[0].name);
     f.topology.type[0].name = sample_text("a GPU of 2031");
@@ -83,12 +86,26 @@ static void the_most_alike_runs_are_found(void **state)
     tear_down(&f);
 }
 
-/* foreline's own executor is not what others have run. */
-static void plans_of_our_own_executor_are_told_nothing(void **state)
+/* foreline's own executor is what no framework is: plans that name none are told how far that is off. */
+static void plans_that_name_no_framework_are_told(void **state)
 {
     (void)state;
+    char *text = NULL;
+    size_t n = 0;
     struct fixture f = set_up(1, 4, NULL);
-    assert_null(expected_find(&f.plan, &f.model, &f.topology));
+    assert_null(expected_find(&f.plan, &f.model, &f.topology)); /* on no GPU */
+    free(f.topology.type[0].name);
+    f.topology.type[0].name = sample_text("H100-SXM5-80GB");
+    f.model.dtype = DATA_bf16;
+    const struct expected *e = expected_find(&f.plan, &f.model, &f.topology);
+    assert_non_null(e);
+    assert_string_equal(e->framework, "foreline");
+    FILE *out = open_memstream(&text, &n);
+    assert_non_null(out);
+    expected_print(&f.plan, &f.model, &f.topology, out);
+    assert_int_equal(fclose(out), 0);
+    assert_non_null(strstr(text, "--framework"));
+    free(text);
     tear_down(&f);
 }
 
@@ -97,7 +114,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_kind_is_what_a_plan_has),
         cmocka_unit_test(the_most_alike_runs_are_found),
-        cmocka_unit_test(plans_of_our_own_executor_are_told_nothing),
+        cmocka_unit_test(plans_that_name_no_framework_are_told),
     };
     return cmocka_run_group_tests_name("expected", tests, NULL, NULL);
 }
