@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/text.h"
+#include "core/units.h"
 
 enum { MAX_WORD = 64 };
 
@@ -53,8 +54,18 @@ const char *framework_field(size_t i, const char **help)
     return all_fields[i].name;
 }
 
-/* One "NAME=VALUE" of n characters. */
-static enum status override(const char *text, size_t n, struct framework *f)
+/* A number, or seconds or bytes as people write them where the field is such. */
+static bool read_value(const struct field *of, const char *text, double *value)
+{
+    size_t n = strlen(of->name);
+    bool seconds = n > 2 && !strcmp(of->name + n - 2, "_s"), bytes = !strcmp(of->name, "workspace");
+    return text_real(text, value) ||
+           ((seconds || bytes) &&
+            units_parse(seconds ? UNIT_SECONDS : UNIT_BYTES, text, value) == STATUS_OK);
+}
+
+/* One "NAME=VALUE" of n characters; set[FIELDS]: which have been. */
+static enum status override(const char *text, size_t n, struct framework *f, bool *set)
 {
     char word[MAX_WORD];
     const struct field *rows[FIELDS], *found;
@@ -69,7 +80,10 @@ static enum status override(const char *text, size_t n, struct framework *f)
     for (size_t k = 0; k < FIELDS; k++)
         rows[k] = &all_fields[k];
     PASS(text_find("property of a framework", word, rows, FIELDS, &found));
-    if (!text_real(equals + 1, &value) || value < 0 || value > found->most)
+    if (set[found - all_fields])
+        return error_set(STATUS_INVALID, "framework %s: %s twice", f->name, found->name);
+    set[found - all_fields] = true;
+    if (!read_value(found, equals + 1, &value) || !(value >= 0) || value > found->most)
         return error_set(STATUS_INVALID, "framework %s: %s is '%.40s', expected 0 to %g", f->name,
                          found->name, equals + 1, found->most);
     memcpy((char *)f + found->offset, &value, sizeof value);
@@ -79,6 +93,7 @@ static enum status override(const char *text, size_t n, struct framework *f)
 enum status framework_parse(const char *text, struct framework *out)
 {
     char name[MAX_WORD];
+    bool set[FIELDS] = {false};
     size_t n = strcspn(text, ":");
     const struct framework *row;
     snprintf(name, sizeof name, "%.*s", (int)(n < MAX_WORD ? n : MAX_WORD - 1), text);
@@ -89,7 +104,7 @@ enum status framework_parse(const char *text, struct framework *out)
     for (const char *at = text + n; *at;) {
         at++; /* ':' or ',' */
         n = strcspn(at, ",");
-        PASS(override(at, n, &f));
+        PASS(override(at, n, &f, set));
         at += n;
     }
     if (f.by_kernel && (f.flash < 1 || f.flash > 3))

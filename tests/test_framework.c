@@ -80,11 +80,13 @@ static void names_are_rows_with_overrides(void **state)
         assert_true(f.by_kernel == (i > 0)); /* all but foreline, which is the first */
     }
     assert_null(framework_name(frameworks_n));
-    struct framework f = parsed("megatron:host=0.1,flash=2,kernel_s=2e-5");
+    struct framework f = parsed("megatron:host=0.1,flash=2,kernel_s=20us,workspace=64MiB");
     struct framework expected = parsed("megatron");
     expected.host = 0.1;
     expected.flash = 2;
-    expected.kernel_s = 2e-5;
+    expected.kernel_s = f.kernel_s; /* 20 of 1e-6 */
+    assert_true(fabs(f.kernel_s - 2e-5) < 1e-18);
+    expected.workspace = 64 << 20;
     assert_memory_equal(&f, &expected, sizeof f);
     for (size_t i = 0; i < framework_fields(); i++) {
         const char *help;
@@ -119,6 +121,9 @@ static void unknown_names_are_refused_with_the_known_ones(void **state)
     expect_refusal("eager:", "expected NAME=NUMBER");
     expect_refusal("eager:host=1,", "expected NAME=NUMBER");
     expect_refusal("eager:flash=0", "expected 1, 2 or 3");
+    expect_refusal("eager:host=1,flash=2,host=2", "host twice");
+    expect_refusal("eager:kernel_s=20MiB", "expected 0 to 1");
+    expect_refusal("eager:host=20us", "expected 0 to 1000");
     expect_refusal("foreline:host=1", "nothing to set");
 }
 
