@@ -36,11 +36,15 @@ static void print_error(const char *name, const struct fit_error *e, FILE *out)
     fputc('\n', out);
 }
 
-static enum status print(const struct kernel_rows *rows, const struct kernel_fit *f, FILE *out)
+static enum status print(const struct arguments *a, const struct kernel_rows *rows,
+                         const struct kernel_fit *f)
 {
+    FILE *out = arguments_prose(a);
     size_t named = 0, tested;
     double error;
     fprintf(out, "%zu %s", rows->n, kind_name[rows->kind]);
+    if (rows->untyped > 0)
+        fprintf(out, " in %s, which the table does not say (--dtype)", a->dtype);
     if (rows->unknown > 0)
         fprintf(out, "; %zu rows left out: a GPU that the catalogue lacks, or no time",
                 rows->unknown);
@@ -126,7 +130,7 @@ enum status calibrate_kernels(struct invocation *in)
              gpu ? gpu->name : "a GPU of the catalogue");
     st = kernel_fit(&rows, !gpu, &fit);
     TRY(st == STATUS_INVALID ? error_context(STATUS_INVALID, "%s", a->kernels) : st);
-    TRY(print(&rows, &fit, out));
+    TRY(print(a, &rows, &fit));
     if (gpu)
         TRY(put_constants(a, &rows, &fit, gpu, out));
 out:

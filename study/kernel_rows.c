@@ -70,6 +70,7 @@ struct reader {
     const char *path, *next;
     size_t line;
     enum data_type dtype;
+    size_t untyped;     /* rows that had to take it */
     size_t at[COLUMNS]; /* + 1; 0: there is none */
     double scale;
     size_t cells;
@@ -174,10 +175,11 @@ static enum status number(const struct reader *r, enum column c, double least, d
     return STATUS_OK;
 }
 
-static enum status dtype_of(const struct reader *r, enum data_type *out)
+static enum status dtype_of(struct reader *r, enum data_type *out)
 {
     const char *text = text_of(r, DTYPE);
     *out = r->dtype;
+    r->untyped += !*text;
     if (!*text)
         return STATUS_OK;
     for (size_t k = 1; k < DATA_TYPES; k++)
@@ -190,7 +192,7 @@ static enum status dtype_of(const struct reader *r, enum data_type *out)
 
 /* ---- rows */
 
-static enum status product(const struct reader *r, struct kernel_row *row)
+static enum status product(struct reader *r, struct kernel_row *row)
 {
     struct kernel *k = &row->kernel;
     *k = (struct kernel){.kind = KERNEL_PRODUCT, .launches = 1, .batch = 1};
@@ -215,7 +217,7 @@ static double moved(const char *op)
     return 2;
 }
 
-static enum status pass(const struct reader *r, struct kernel_row *row)
+static enum status pass(struct reader *r, struct kernel_row *row)
 {
     struct kernel *k = &row->kernel;
     double rows, width;
@@ -280,7 +282,7 @@ static double bus_factor(const struct kernel_row *row)
 }
 
 /* A row; *known false: it is left out. */
-static enum status read_row(const struct reader *r, enum row_kind kind, struct kernel_row *row,
+static enum status read_row(struct reader *r, enum row_kind kind, struct kernel_row *row,
                             bool *known)
 {
     const struct gpu *gpu = gpu_named(text_of(r, GPU));
@@ -344,6 +346,7 @@ enum status kernel_rows_parse(const char *path, const char *text, enum data_type
     r->next = text;
     r->dtype = dtype;
     TRY(read_rows(r, &rows));
+    rows.untyped = r->untyped;
     MOVE(out, rows);
 out:
     kernel_rows_free(&rows);

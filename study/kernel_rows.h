@@ -33,7 +33,7 @@ struct kernel_rows {
     enum row_kind kind;
     size_t n;
     struct kernel_row *row; /* [n] in the file's order */
-    size_t
+    size_t untyped,         /* rows of kernels whose type of numbers is the caller's */
         unknown; /* rows left out: of GPUs that the catalogue lacks, of times of 0, of collectives unknown */
 };
 

@@ -371,6 +371,22 @@ static bool ends(const char *name, const char *with)
     return n > m && strcmp(name + n - m, with) == 0;
 }
 
+/* One of many: what is wrong with a file leaves that file out, as a row of a set of its name. */
+static enum status read_one_of_many(const char *path, struct published *p)
+{
+    char why[PUBLISHED_REASON], set[PUBLISHED_REASON];
+    size_t rows = p->rows;
+    enum status st = read_file(path, p);
+    if (st == STATUS_OK || st == STATUS_NOMEM)
+        return st;
+    const char *slash = strrchr(path, '/');
+    snprintf(why, sizeof why, "%s", error_message());
+    snprintf(set, sizeof set, "%s", slash ? slash + 1 : path);
+    p->rows = rows;
+    struct published_row *row = published_add(p, set);
+    return row ? published_leave_out(p, row, "%s", why) : STATUS_NOMEM;
+}
+
 /* Files of a folder that are of the formats by their names, in the order of names. */
 static enum status read_folder(const char *path, struct published *p)
 {
@@ -391,7 +407,7 @@ static enum status read_folder(const char *path, struct published *p)
         FAIL(STATUS_INVALID, "%s: no .json or .csv in this folder", path);
     qsort(name, n, sizeof *name, order_by_name);
     for (size_t i = 0; i < n; i++)
-        TRY(read_file(name[i], p));
+        TRY(read_one_of_many(name[i], p));
 out:
     for (size_t i = 0; i < n; i++)
         free(name[i]);

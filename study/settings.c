@@ -302,13 +302,20 @@ enum status arguments_parse(struct arguments *a, uint64_t takers, int *argc, cha
     return STATUS_OK;
 }
 
-/* "--device cpu or --device cuda": the ways of `command` that take the setting. */
-static void list_ways(uint64_t takers, const char *command, char *text, size_t size)
+/* Is it the way that has its name from the setting, "--json" of json? */
+static bool is_way_itself(const struct setting *s, const char *words)
+{
+    return !strncmp(words, "--", 2) && !strcmp(words + 2, s->name);
+}
+
+/* "--device cpu or --device cuda": the other ways of `command` that take the setting. */
+static void list_ways(const struct setting *s, const char *command, char *text, size_t size)
 {
     *text = '\0';
     for (int i = 0; i < TAKERS; i++) {
         size_t n = strlen(text);
-        if ((takers >> i & 1) && *taker[i].words && !strcmp(taker[i].command, command))
+        if ((s->takers >> i & 1) && *taker[i].words && !is_way_itself(s, taker[i].words) &&
+            !strcmp(taker[i].command, command))
             snprintf(text + n, size - n, "%s%s", n ? " or " : "", taker[i].words);
     }
 }
@@ -324,7 +331,7 @@ enum status arguments_check(const struct arguments *a, uint64_t takers)
             if (!(takers >> k & 1) || (mine >> k & 1) ||
                 !(mine & settings_takers(taker[k].command)))
                 continue;
-            list_ways(settings_table[i].takers, taker[k].command, ways, sizeof ways);
+            list_ways(&settings_table[i], taker[k].command, ways, sizeof ways);
             return error_set(STATUS_USAGE, "--%s means nothing with %s%s%s", settings_table[i].name,
                              taker[k].words, *ways ? ", only with " : "", ways);
         }
