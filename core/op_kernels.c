@@ -9,9 +9,6 @@
 #include "core/model.h"
 #include "core/topology.h"
 
-/* Unfused attention, numbers moved per score: scaling, mask, softmax in fp32 and dropout, forward and
- * backward. */
-static const double square_forward = 6.5, square_backward = 13;
 /* Fused attention makes its scores again: five products instead of the forward's two. */
 static const double flash_backward_work = 2.5;
 /* Tokens on their way to experts and back: numbers moved per slot and channel. */
@@ -146,7 +143,7 @@ static void issue_attention(struct issue *i)
     double scores = batch * rows * seen * i->number;
     add_product(i, again * batch, rows, seen, head);
     add_product(i, again * batch, rows, head, seen);
-    add_pass(i, scores * (i->backward ? square_backward : square_forward), 3);
+    add_pass(i, scores * (i->backward ? i->f->scores_backward : i->f->scores), 3);
 }
 
 static void issue_norm(struct issue *i)

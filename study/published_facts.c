@@ -33,7 +33,9 @@ static bool says(const char *text, const char *word)
  *   Bridge, NeMo    recipes overlap tensor parallelism and sums of gradients, which have 16 bits, and
  *                   gather updated parameters beside the next forwards
  *   torchtitan      FSDP2 sums in 32 bits; tensor parallelism is always of sequences
- *   vTrain, Sailor  Megatron-DeepSpeed without fused attention
+ *   vTrain, Sailor  Megatron-DeepSpeed without fused attention; Sailor's OPT makes more of its scores and
+ *                   issues more kernels, by its own profile of one layer on GH200 and A100 (of slopes over
+ *                   microbatches, and of the smallest): no iteration was looked at
  *   NeuSight        Hugging Face's models in eager PyTorch */
 static const struct published_source sources[] = {
     {.word = "neusight", .framework = "eager", .plain = true},
@@ -113,6 +115,8 @@ void published_framework(const struct published_config *c, char text[PUBLISHED_P
         {says(c->dtype, "rowwise"), "cast=31"},
         {says(c->dtype, "mxfp8") || says(c->dtype, "nvfp4"), "cast=6"},
         {published_source(c)->dropout && !by_sigmoid(c), "dropout=1"},
+        {says(published_source(c)->word, "sailor"),
+         "scores=16,scores_backward=50,forward_kernels=7.2,backward_kernels=8.5"},
         {says(c->name, "cross_entropy_loss_fusion"), "logit=6"},
         /* Megatron keeps gradients in the type in which it sums them */
         {strncmp(name, "megatron", 8) == 0 && published_source(c)->reduce_bits != 32, "gradient=2"},
@@ -312,7 +316,7 @@ static int64_t smaller(int64_t a, int64_t b)
 enum status published_platform(const struct published_config *c, char text[PUBLISHED_PLATFORM])
 {
     enum { DOMAIN_GPUS = 72 };
-    char nic[32] = "";
+    char nic[64] = "";
     if (!c->gpu || c->gpus < 1)
         return error_set(STATUS_UNSUPPORTED, "the row does not say %s",
                          c->gpu ? "how many GPUs" : "which GPU");
@@ -328,8 +332,11 @@ enum status published_platform(const struct published_config *c, char text[PUBLI
     double port = port_of(c, node);
     if (port > 0)
         snprintf(nic, sizeof nic, ",nic=%gGbps", port);
-    snprintf(text, PUBLISHED_PLATFORM, "%s:%s=%" PRId64 ",gpus=%" PRId64 ",type=%s%s",
-             domain ? "nvl" : "rail", domain ? "domains" : "nodes", c->gpus / node, node, gpu->name,
-             nic);
+    bool pairs = strcmp(gpu->name, "GH200") == 0 && node <= 4; /* boards of four, as in Alps */
+    const char *family = domain ? "nvl:domains" : pairs ? "fat-tree:nodes" : "rail:nodes";
+    if (pairs)
+        snprintf(nic + strlen(nic), sizeof nic - strlen(nic), ",mesh=1,nics=%" PRId64, node);
+    snprintf(text, PUBLISHED_PLATFORM, "%s=%" PRId64 ",gpus=%" PRId64 ",type=%s%s", family,
+             c->gpus / node, node, gpu->name, nic);
     return STATUS_OK;
 }
