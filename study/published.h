@@ -7,7 +7,7 @@
  *     published_other.c  the formats of vTrain and Sailor -> rows
  *     published_facts.c  texts of rows -> framework, GPU, type of numbers, ZeRO, recomputation
  *     published_setup.c  configuration -> struct setup -> model, platform, plan
- *     published.c        plan -> prediction, rows side by side
+ *     published.c        plan -> prediction, rows side by side; the same with other constants
  *     published_score.c  errors, rank correlations and regrets of groups of rows
  *     published_print.c  all of that as text, JSON, tables and a picture */
 #ifndef STUDY_PUBLISHED_H
@@ -136,7 +136,8 @@ enum status published_platform(const struct published_config *c,
                                char text[PUBLISHED_PLATFORM]) MUST_CHECK;
 
 /* "megatron:host=0.5": the framework, as plan_set_framework() takes it. */
-void published_framework(const struct published_config *c, char text[PUBLISHED_PLATFORM]);
+void published_framework(const struct published_config *c, const struct constants *constants,
+                         char text[PUBLISHED_PLATFORM]);
 
 /* ---- predictions */
 
@@ -169,6 +170,16 @@ struct published_prediction {
  *   out        [p->rows] */
 enum status published_predict(const struct published *p, const char *framework,
                               struct published_prediction *out) MUST_CHECK;
+
+/* Seconds of an iteration by other constants than the shipped ones, of every row that is not left out,
+ * on all cores. A constant that cannot matter for a row takes no time there.
+ *
+ *   want       [p->rows] rows that are asked for; NULL: all
+ *   constants  [n], n <= PUBLISHED_VARIED
+ *   out        [p->rows * n] row by row; 0: no prediction */
+enum { PUBLISHED_VARIED = 512 };
+enum status published_vary(const struct published *p, const bool *want,
+                           const struct constants *constants, size_t n, double *out) MUST_CHECK;
 
 /* ---- errors */
 

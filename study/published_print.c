@@ -65,11 +65,12 @@ static void put_row_head(FILE *out)
 /* By what runs are alike (study/expected.h), in the words of platforms and models. */
 static void put_like(FILE *out, const struct published_config *c)
 {
+    const struct constants shipped = constants_shipped();
     char framework[PUBLISHED_PLATFORM];
     enum data_type dtype = DATA_ANY;
     const struct gpu *gpu = c->gpu ? gpu_named(c->gpu) : NULL;
     bool known = published_dtype(c, &dtype) == STATUS_OK;
-    published_framework(c, framework);
+    published_framework(c, &shipped, framework);
     fprintf(out, "\t%s\t%s\t%.*s\n", gpu ? gpu->type : "-", known ? data_type_names[dtype] : "-",
             (int)strcspn(framework, ":"), framework);
 }
