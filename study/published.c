@@ -13,17 +13,11 @@
 #include "study/pool.h"
 #include "topologies/catalogue.h"
 
-struct variation {
-    const bool *want; /* [rows] NULL: all */
-    const struct constants *constants;
-    size_t n; /* of them */
-};
-
 /* What a worker keeps from row to row: reading a large platform takes longer than using it. */
 struct predictor {
     const struct published *p;
     const char *framework; /* of all rows; NULL: their own */
-    const struct variation *variation;
+    const struct published_variation *variation;
     const size_t *order; /* [rows] rows of one platform after each other */
     char platform[PUBLISHED_PLATFORM];
     char *path;
@@ -234,34 +228,41 @@ static struct reach needed(const struct published_config *c, const struct setup 
     return r;
 }
 
-/* Seconds of a row with each of the constants; where they reach it as the first ones do, the same. */
-static enum status vary_row(struct predictor *w, const struct published_row *row,
-                            const struct variation *v, double *out)
+/* Seconds of a row with a group of constants, which reach it as the first one does or have their own. */
+static enum status vary_group(struct predictor *w, const struct published_row *row,
+                              struct prepared *x, const struct constants *constants, double *out)
 {
-    enum status st;
-    struct prepared x;
-    struct reach first, other, shipped = {0};
-    struct published_prediction q;
-    TRY(prepare(w, row, &x));
     struct device_type *type = w->topology.type;
-    for (size_t k = 0; k < v->n; k++) {
-        shipped.kernels = type->kernels;
-        TRY(vary(&row->config, type, &v->constants[k], &other));
-        struct reach reach = needed(&row->config, &x.setup, other);
-        if (k == 0)
-            first = reach;
+    const struct device_kernels shipped = type->kernels;
+    struct reach first = {0};
+    for (size_t k = 0; k < w->variation->each; k++) {
+        struct reach all;
+        struct published_prediction q = {0};
+        PASS(vary(&row->config, type, &constants[k], &all));
+        struct reach reach = needed(&row->config, &x->setup, all);
         out[k] = out[0];
         if (k > 0 && !memcmp(&first, &reach, sizeof reach))
             continue;
-        q = (struct published_prediction){0};
-        x.plan.issue = other.framework;
-        type->kernels = other.kernels;
-        st = evaluate(w, row, &x.model, &x.plan, &q);
-        type->kernels = shipped.kernels;
-        if (st != STATUS_OK)
-            goto out;
+        first = k == 0 ? reach : first;
+        x->plan.issue = all.framework;
+        type->kernels = all.kernels;
+        enum status st = evaluate(w, row, &x->model, &x->plan, &q);
+        type->kernels = shipped;
+        PASS(st);
         out[k] = q.step_s;
     }
+    return STATUS_OK;
+}
+
+static enum status vary_row(struct predictor *w, size_t i, double *out)
+{
+    enum status st = STATUS_OK;
+    const struct published_variation *v = w->variation;
+    struct prepared x;
+    TRY(prepare(w, &w->p->row[i], &x));
+    for (size_t g = 0; g < v->groups; g++)
+        if (!v->want || v->want[i * v->groups + g])
+            TRY(vary_group(w, &w->p->row[i], &x, v->constants + g * v->each, out + g * v->each));
 out:
     prepared_free(&x);
     return st;
@@ -297,14 +298,17 @@ static enum status work(void *context, size_t i, void *slot)
 static enum status work_varied(void *context, size_t i, void *slot)
 {
     struct predictor *w = context;
+    const struct published_variation *v = w->variation;
     const struct published_row *row = &w->p->row[w->order[i]];
     char reason[PUBLISHED_REASON] = "";
-    size_t n = w->variation->n;
-    if (row->left_out || (w->variation->want && !w->variation->want[w->order[i]]))
+    bool any = !v->want;
+    for (size_t g = 0; g < v->groups && !any; g++)
+        any = v->want[w->order[i] * v->groups + g];
+    if (row->left_out || !any)
         return STATUS_OK;
-    PASS(judge(w, row, vary_row(w, row, w->variation, slot), reason));
+    PASS(judge(w, row, vary_row(w, w->order[i], slot), reason));
     if (reason[0])
-        memset(slot, 0, n * sizeof(double));
+        memset(slot, 0, v->groups * v->each * sizeof(double));
     return STATUS_OK;
 }
 
@@ -366,10 +370,9 @@ enum status published_predict(const struct published *p, const char *framework,
     return for_rows(&w, sizeof *out, out, work);
 }
 
-enum status published_vary(const struct published *p, const bool *want,
-                           const struct constants *constants, size_t n, double *out)
+enum status published_vary(const struct published *p, const struct published_variation *v,
+                           double *out)
 {
-    const struct variation v = {want, constants, n};
-    struct predictor w = {.p = p, .variation = &v};
-    return for_rows(&w, n * sizeof *out, out, work_varied);
+    struct predictor w = {.p = p, .variation = v};
+    return for_rows(&w, v->groups * v->each * sizeof *out, out, work_varied);
 }

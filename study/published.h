@@ -9,6 +9,7 @@
  *     published_setup.c  configuration -> struct setup -> model, platform, plan
  *     published.c        plan -> prediction, rows side by side; the same with other constants
  *     published_score.c  errors, rank correlations and regrets of groups of rows
+ *     published_fit.c    constants fitted to rows, and without some (published_fit.h)
  *     published_print.c  all of that as text, JSON, tables and a picture */
 #ifndef STUDY_PUBLISHED_H
 #define STUDY_PUBLISHED_H
@@ -171,15 +172,17 @@ struct published_prediction {
 enum status published_predict(const struct published *p, const char *framework,
                               struct published_prediction *out) MUST_CHECK;
 
-/* Seconds of an iteration by other constants than the shipped ones, of every row that is not left out,
- * on all cores. A constant that cannot matter for a row takes no time there.
- *
- *   want       [p->rows] rows that are asked for; NULL: all
- *   constants  [n], n <= PUBLISHED_VARIED
- *   out        [p->rows * n] row by row; 0: no prediction */
-enum { PUBLISHED_VARIED = 512 };
-enum status published_vary(const struct published *p, const bool *want,
-                           const struct constants *constants, size_t n, double *out) MUST_CHECK;
+/* Seconds of an iteration by other constants than the shipped ones, on all cores. Constants come in
+ * groups; one that cannot matter for a row takes no time there: it is as the first of its group. */
+struct published_variation {
+    size_t groups, each;               /* groups * each <= PUBLISHED_VARIED */
+    const struct constants *constants; /* [groups * each] */
+    const bool *want; /* [rows * groups] of which rows; NULL: all that have a prediction */
+};
+enum { PUBLISHED_VARIED = 900 };
+/* out [p->rows * groups * each] row by row; 0: not asked for, or no prediction. */
+enum status published_vary(const struct published *p, const struct published_variation *v,
+                           double *out) MUST_CHECK;
 
 /* ---- errors */
 
@@ -225,8 +228,12 @@ const char *published_kind(const struct published_config *c, char text[64]);
 
 void published_print(const struct published *p, const struct published_prediction *prediction,
                      const struct published_table *t, FILE *out);
-void published_print_json(const struct published *p, const struct published_prediction *prediction,
-                          const struct published_table *t, FILE *out);
+/* fits: of published_fit.h, NULL: none. */
+struct published_fits;
+enum status published_print_json(const struct published *p,
+                                 const struct published_prediction *prediction,
+                                 const struct published_table *t, const struct published_fits *fits,
+                                 FILE *out) MUST_CHECK;
 /* Tables of all rows and scores, and a picture, in a folder. */
 enum status published_write(const struct published *p,
                             const struct published_prediction *prediction,
