@@ -266,16 +266,32 @@ static enum status solve_all(struct work *w)
     return STATUS_OK;
 }
 
+/* Rows that the fit of all knows, of a constant; those of a set are beside each other. */
+static void count_on(const struct work *w, size_t k)
+{
+    struct published_fits *f = w->f;
+    const char *last = "";
+    for (size_t i = 0; i < w->p->rows; i++) {
+        const char *set = w->p->row[i].set;
+        size_t at = i * f->fits;
+        if (w->weight[at] <= 0 || fabs(w->slope[at * CONSTANTS + k]) < 1e-3)
+            continue;
+        f->on[k]++;
+        f->sets_on[k] += strcmp(set, last) != 0;
+        f->set_on[k] = f->set_on[k] ? f->set_on[k] : set;
+        last = set;
+    }
+}
+
 /* What the rows of a fit say of a constant, beside what is known a priori. */
 static void find_known(const struct work *w, size_t fit)
 {
     for (size_t k = 0; k < CONSTANTS; k++) {
-        double sum = 0, width = constant_rows[k].width / usual;
+        double sum = 0;
         for (size_t i = 0; i < w->p->rows; i++) {
             size_t at = i * w->f->fits + fit;
-            double slope = w->slope[at * CONSTANTS + k] * width;
+            double slope = w->slope[at * CONSTANTS + k] * constant_rows[k].width / usual;
             sum += w->weight[at] * slope * slope;
-            w->f->on[k] += fit == 0 && w->weight[at] > 0 && fabs(slope) > 1e-3 * width;
         }
         w->f->fit[fit].known[k] = sum;
     }
@@ -294,6 +310,8 @@ static enum status fit_all(struct work *w)
     PASS(solve_all(w));
     PASS(look_again(w, false));
     PASS(solve_all(w));
+    for (size_t k = 0; k < CONSTANTS; k++)
+        count_on(w, k);
     for (size_t fit = 0; fit < w->f->fits; fit++) {
         find_known(w, fit);
         for (size_t k = 0; k < CONSTANTS; k++)

@@ -38,7 +38,9 @@ struct published_fits {
     /* [rows] seconds, 0 where there are none: by constants a priori and shipped, of the fit of all rows,
      * and of the two fits that do not know the row's set, and its generation */
     double *prior_s, *shipped_s, *fitted_s, *set_s, *generation_s;
-    size_t on[CONSTANTS]; /* rows fitted to that a constant changes */
+    /* rows fitted to that a constant changes, of so many sets, and the first of these */
+    size_t on[CONSTANTS], sets_on[CONSTANTS];
+    const char *set_on[CONSTANTS];
 };
 
 /* apart: fits without each set and generation as well. STATUS_INFEASIBLE: no row has a time and a

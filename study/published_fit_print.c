@@ -14,25 +14,14 @@
 enum { WORDS = 160 };
 
 /* The rows that a constant was fitted to: "155 rows of llm_foundry_mpt", "664 rows of 11 sets". */
-static void find_words(const struct published_fits *f, size_t constant, char text[WORDS])
+static void find_words(const struct published_fits *f, size_t k, char text[WORDS])
 {
-    const char *only = NULL;
-    size_t sets = 0;
-    for (size_t k = 1; k < f->fits;
-         k++) /* a set that a constant does not miss says nothing of it */
-        if (!strcmp(f->fit[k].by, "set") &&
-            f->fit[k].known[constant] < (1 - 1e-9) * f->fit[0].known[constant]) {
-            sets++;
-            only = f->fit[k].without;
-        }
-    if (f->on[constant] == 0)
+    if (f->on[k] == 0)
         snprintf(text, WORDS, "nothing: no row says anything of it");
-    else if (sets == 1)
-        snprintf(text, WORDS, "%zu rows of %s", f->on[constant], only);
-    else if (sets > 1)
-        snprintf(text, WORDS, "%zu rows of %zu sets", f->on[constant], sets);
+    else if (f->sets_on[k] == 1)
+        snprintf(text, WORDS, "%zu rows of %s", f->on[k], f->set_on[k]);
     else
-        snprintf(text, WORDS, "%zu rows", f->on[constant]);
+        snprintf(text, WORDS, "%zu rows of %zu sets", f->on[k], f->sets_on[k]);
 }
 
 void published_fit_write(const struct published_fits *f, FILE *out)
