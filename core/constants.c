@@ -24,19 +24,16 @@ struct constants constants_prior(void)
     return c;
 }
 
-/* Also how it is written in the repository. */
-static const char head[] = "/* Constants of kernels and frameworks (constants.h). Written by\n"
-                           " *\n"
-                           " *     foreline validate --published SETS --fit > core/constants.def\n"
-                           " *\n"
-                           " * which changes the second column and the last one, and nothing else. "
-                           "In a row: name; shipped value; "
-                           "value a\n"
-                           " * priori, how sure that is (standard deviation of its logarithm), "
-                           "least and most; meaning; source "
-                           "of the\n"
-                           " * value a priori; what the shipped one was fitted to. */\n"
-                           "/* clang-format off */\n";
+/* Why, and what the columns are. */
+static const char head[] =
+    "/* Constants of kernels and frameworks (constants.h). Written by\n"
+    " *\n"
+    " *     foreline validate --published SETS --fit > core/constants.def\n"
+    " *\n"
+    " * which changes the second column and the last one, and nothing else. A row: name; shipped\n"
+    " * value; value a priori, how sure that is (standard deviation of its logarithm), least and\n"
+    " * most; meaning; source of the value a priori; what the shipped one was fitted to. */\n"
+    "/* clang-format off */\n";
 
 void constants_write(const struct constants *c, const char *const fitted[CONSTANTS], FILE *to)
 {

@@ -306,16 +306,16 @@ static void casts_are_of_what_a_rank_has(void **state)
     op_kernels(&m, op, 1, &split, false, &k);
     assert_int_equal(k.n, 2);
     assert_true(k.kernel[0].dtype == DATA_fp8 && k.kernel[0].k == inner / 4);
-    double bytes = 1.5 * (4 * tokens * inner / 4 + 3 * inner / 4 * hidden / 8);
+    double times = f.narrow, bytes = times * (4 * tokens * inner / 4 + 3 * inner / 4 * hidden / 8);
     assert_near(k.kernel[1].bytes, bytes, 1e-6);
     op_kernels(&m, op, 1, &split, true, &k);
-    assert_near(k.kernel[2].bytes, 1.5 * 4 * tokens * hidden, 1e-6);
+    assert_near(k.kernel[2].bytes, times * 4 * tokens * hidden, 1e-6);
     op = model_find(&m, "h0.mlp.fc");
     op_kernels(&m, op, 1, &split, false, &k);
     assert_near(k.kernel[1].bytes,
-                1.5 * (4 * tokens / 4 * hidden + 3 * hidden * (2 * inner / 4) / 8), 1e-6);
+                times * (4 * tokens / 4 * hidden + 3 * hidden * (2 * inner / 4) / 8), 1e-6);
     op_kernels(&m, op, 1, &split, true, &k);
-    assert_near(k.kernel[2].bytes, 1.5 * 4 * tokens * 2 * inner / 4, 1e-6);
+    assert_near(k.kernel[2].bytes, times * 4 * tokens * 2 * inner / 4, 1e-6);
     model_free(&m);
 }
 
