@@ -36,7 +36,7 @@ extern const struct constant_row constant_rows[CONSTANTS];
 
 struct constants constants_shipped(void);
 struct constants constants_prior(void);
-/* The table with other values, in two digits, and words for `fitted`: what constants.def is. */
+/* The table with other values, in two or three digits, and words for `fitted`: what constants.def is. */
 void constants_write(const struct constants *c, const char *const fitted[CONSTANTS], FILE *to);
 
 #endif

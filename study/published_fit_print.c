@@ -136,7 +136,7 @@ enum status published_fits_print(const struct published *p, const struct publish
           out);
     PASS(put_lines(p, f, "set", out));
     PASS(put_lines(p, f, "generation", out));
-    fputs("\nconstant\tprior\tshipped\tfitted\tleast_apart\tmost_apart\trows\n", out);
+    fputs("\nconstant\tprior\tshipped\tfitted\tleast_apart\tmost_apart\trows\tprior_from\n", out);
     for (size_t k = 0; k < CONSTANTS; k++) {
         const struct constant_row *r = &constant_rows[k];
         double least = INFINITY, most = 0;
@@ -144,8 +144,8 @@ enum status published_fits_print(const struct published *p, const struct publish
             least = fmin(least, f->fit[i].constants.value[k]);
             most = fmax(most, f->fit[i].constants.value[k]);
         }
-        fprintf(out, "%s\t%.3g\t%.3g\t%.3g\t%.3g\t%.3g\t%zu\n", r->name, r->prior, r->shipped,
-                f->fit[0].constants.value[k], least, most, f->on[k]);
+        fprintf(out, "%s\t%.3g\t%.3g\t%.3g\t%.3g\t%.3g\t%zu\t%s\n", r->name, r->prior, r->shipped,
+                f->fit[0].constants.value[k], least, most, f->on[k], r->source);
     }
     return STATUS_OK;
 }
