@@ -8,6 +8,7 @@
 #include "cli/interrupt.h"
 #include "exec/launch/launch.h"
 #include "study/published_fit.h"
+#include "study/published_layers.h"
 #include "study/validate.h"
 
 /* Is a prediction by SimGrid further off than allowed? */
@@ -86,6 +87,8 @@ static enum status score_published(const struct invocation *in, struct published
     struct published_table t = {0};
     TRY(ARRAY_NEW(prediction, p->rows));
     TRY(published_predict(p, in->a.framework, prediction));
+    if (in->a.layers > 0)
+        TRY(published_fit_layers(p, in->a.layers, in->a.seed, prediction));
     TRY(published_tabulate(p, prediction, &t));
     TRY(print_published(&in->a, p, prediction, &t));
     if (in->a.output) {
@@ -123,10 +126,11 @@ static enum status validate_published(const struct invocation *in)
     struct framework framework;
     if (in->a.framework && framework_parse(in->a.framework, &framework) != STATUS_OK)
         return error_context(STATUS_USAGE, "--framework");
-    if (in->a.framework && (in->a.fit_constants || in->a.cross_validate))
-        return error_set(STATUS_USAGE,
-                         "--fit and --cross-validate take rows with their own frameworks, and no "
-                         "--framework");
+    if (in->a.framework && (in->a.fit_constants || in->a.cross_validate || in->a.layers))
+        return error_set(
+            STATUS_USAGE,
+            "--fit, --cross-validate and --layers take rows with their own frameworks, and no "
+            "--framework");
     for (int i = 0; i < in->operands; i++)
         TRY(published_read(in->operand[i], &p));
     TRY(in->a.fit_constants ? fit_published(&p) : score_published(in, &p));
@@ -263,6 +267,8 @@ const struct command command_validate = {
         "them, are predicted from their configurations; errors by set, GPU, type of numbers and\n"
         "parallelism, with why rows are left out and the ten worst. --cross-validate: also errors\n"
         "by constants fitted to the rows of other sets, and of other generations of GPUs; --fit:\n"
-        "only the constants, fitted to all rows, as core/constants.def has them. docs/validate.md",
+        "only the constants, fitted to all rows, as core/constants.def has them; --layers: what "
+        "the\n"
+        "layers take is fitted to a few runs of each set. docs/validate.md",
     .run = validate,
 };

@@ -228,10 +228,18 @@ static struct reach needed(const struct published_config *c, const struct setup 
     return r;
 }
 
-/* Seconds of a row with a group of constants, which reach it as the first one does or have their own. */
-static enum status vary_group(struct predictor *w, const struct published_row *row,
-                              struct prepared *x, const struct constants *constants, double *out)
+static void set_pace(const double times[PUBLISHED_PACES], struct framework *f)
 {
+    f->layers *= times[PACE_LAYERS];
+    f->head *= times[PACE_HEAD];
+    f->step_s *= times[PACE_STEP];
+}
+
+/* Seconds of a row with a group of constants, which reach it as the first one does or have their own. */
+static enum status vary_group(struct predictor *w, size_t i, struct prepared *x,
+                              const struct constants *constants, double *out)
+{
+    const struct published_row *row = &w->p->row[i];
     struct device_type *type = w->topology.type;
     const struct device_kernels shipped = type->kernels;
     struct reach first = {0};
@@ -245,6 +253,8 @@ static enum status vary_group(struct predictor *w, const struct published_row *r
             continue;
         first = k == 0 ? reach : first;
         x->plan.issue = all.framework;
+        if (w->variation->pace)
+            set_pace(w->variation->pace[i].times, &x->plan.issue);
         type->kernels = all.kernels;
         enum status st = evaluate(w, row, &x->model, &x->plan, &q);
         type->kernels = shipped;
@@ -262,7 +272,7 @@ static enum status vary_row(struct predictor *w, size_t i, double *out)
     TRY(prepare(w, &w->p->row[i], &x));
     for (size_t g = 0; g < v->groups; g++)
         if (!v->want || v->want[i * v->groups + g])
-            TRY(vary_group(w, &w->p->row[i], &x, v->constants + g * v->each, out + g * v->each));
+            TRY(vary_group(w, i, &x, v->constants + g * v->each, out + g * v->each));
 out:
     prepared_free(&x);
     return st;

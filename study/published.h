@@ -10,6 +10,7 @@
  *     published.c        plan -> prediction, rows side by side; the same with other constants
  *     published_score.c  errors, rank correlations and regrets of groups of rows
  *     published_fit.c    constants fitted to rows, and without some (published_fit.h)
+ *     published_layers.c what layers take, out of a few runs (published_layers.h)
  *     published_print.c  all of that as text, JSON, tables and a picture */
 #ifndef STUDY_PUBLISHED_H
 #define STUDY_PUBLISHED_H
@@ -172,12 +173,19 @@ struct published_prediction {
 enum status published_predict(const struct published *p, const char *framework,
                               struct published_prediction *out) MUST_CHECK;
 
+/* What parts of a row take, times what is expected: `layers` and `head` of its framework, and `step_s`. */
+enum { PACE_LAYERS, PACE_HEAD, PACE_STEP, PUBLISHED_PACES };
+struct published_pace {
+    double times[PUBLISHED_PACES];
+};
+
 /* Seconds of an iteration by other constants than the shipped ones, on all cores. Constants come in
  * groups; one that cannot matter for a row takes no time there: it is as the first of its group. */
 struct published_variation {
     size_t groups, each;               /* groups * each <= PUBLISHED_VARIED */
     const struct constants *constants; /* [groups * each] */
     const bool *want; /* [rows * groups] of which rows; NULL: all that have a prediction */
+    const struct published_pace *pace; /* [rows] NULL: 1 */
 };
 enum { PUBLISHED_VARIED = 900 };
 /* out [p->rows * groups * each] row by row; 0: not asked for, or no prediction. */

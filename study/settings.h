@@ -96,6 +96,7 @@ struct arguments {
 
     /* emulation, calibration, models and platforms */
     const char *dilate, *shell, *graph, *matrix, *kernels, *gpu;
+    size_t layers;          /* validate: runs of a set that are fitted to; 0: none */
     const char *from, *fit; /* calibrate: measured iterations, constants */
     size_t pid;
     double minibatch_size;
