@@ -13,7 +13,7 @@ enum { MAX_WORD = 64 };
 #define FITTED(id) (-1.0 - CONSTANT_##id)
 #define ISSUED                                                                                     \
     .by_kernel = true, .layers = 1, .head = 1, .kernel_s = FITTED(kernel_s),                       \
-    .backward = FITTED(backward), .expert_kernels = FITTED(expert_kernels), .sum_kernels = 1,      \
+    .expert_kernels = FITTED(expert_kernels), .sum_kernels = 1,                                    \
     .context_interference = FITTED(interference_context), .step_s = 25e-3, .cast = 4,              \
     .narrow = FITTED(narrow)
 
