@@ -46,8 +46,9 @@ static bool shares(const struct published_row *a, const struct published_row *b,
 {
     const struct published_config *x = &a->config, *y = &b->config;
     bool ends = x->hidden == y->hidden && x->heads == y->heads && x->ffn == y->ffn &&
-                x->seq == y->seq && x->gated == y->gated && x->experts == y->experts && x->tp == y->tp && x->cp == y->cp &&
-                x->ep == y->ep && same_text(x->gpu, y->gpu) && same_text(x->dtype, y->dtype);
+                x->seq == y->seq && x->gated == y->gated && x->experts == y->experts &&
+                x->tp == y->tp && x->cp == y->cp && x->ep == y->ep && same_text(x->gpu, y->gpu) &&
+                same_text(x->dtype, y->dtype);
     return strcmp(a->set, b->set) == 0 &&
            (kind == PACE_STEP ||
             (ends && (kind == PACE_HEAD || (x->micro_batch == y->micro_batch &&
