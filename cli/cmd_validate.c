@@ -7,7 +7,8 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "exec/launch/launch.h"
-#include "study/published.h"
+#include "study/published_fit.h"
+#include "study/published_layers.h"
 #include "study/validate.h"
 
 /* Is a prediction by SimGrid further off than allowed? */
@@ -56,25 +57,43 @@ out:
     return st;
 }
 
-/* Runs that others published. */
-static enum status validate_published(const struct invocation *in)
+/* Scores, and where asked for those of constants that do not know the rows. */
+static enum status print_published(const struct arguments *a, const struct published *p,
+                                   const struct published_prediction *prediction,
+                                   const struct published_table *t)
+{
+    enum status st = STATUS_OK;
+    struct published_fits fits = {0};
+    if (a->cross_validate)
+        TRY(published_fit(p, true, &fits));
+    if (a->json) {
+        TRY(published_print_json(p, prediction, t, a->cross_validate ? &fits : NULL, stdout));
+    } else {
+        published_print(p, prediction, t, stdout);
+        if (a->cross_validate) {
+            putchar('\n');
+            TRY(published_fits_print(p, &fits, stdout));
+        }
+    }
+out:
+    published_fits_free(&fits);
+    return st;
+}
+
+static enum status score_published(const struct invocation *in, struct published *p)
 {
     enum status st;
-    struct published p = {0};
     struct published_prediction *prediction = NULL;
     struct published_table t = {0};
-    struct framework framework;
-    if (in->a.framework && framework_parse(in->a.framework, &framework) != STATUS_OK)
-        return error_context(STATUS_USAGE, "--framework");
-    for (int i = 0; i < in->operands; i++)
-        TRY(published_read(in->operand[i], &p));
-    TRY(ARRAY_NEW(prediction, p.rows));
-    TRY(published_predict(&p, in->a.framework, prediction));
-    TRY(published_tabulate(&p, prediction, &t));
-    (in->a.json ? published_print_json : published_print)(&p, prediction, &t, stdout);
+    TRY(ARRAY_NEW(prediction, p->rows));
+    TRY(published_predict(p, in->a.framework, prediction));
+    if (in->a.layers > 0)
+        TRY(published_fit_layers(p, in->a.layers, in->a.seed, prediction));
+    TRY(published_tabulate(p, prediction, &t));
+    TRY(print_published(&in->a, p, prediction, &t));
     if (in->a.output) {
         TRY(validate_make_directory(in->a.output, ""));
-        TRY(published_write(&p, prediction, &t, in->a.output, &in->by));
+        TRY(published_write(p, prediction, &t, in->a.output, &in->by));
     }
     const struct published_score *all = t.kind[sizeof t.kind / sizeof *t.kind - 1].score;
     if (!all || all->used == 0)
@@ -85,6 +104,37 @@ static enum status validate_published(const struct invocation *in)
 out:
     free(prediction);
     published_table_free(&t);
+    return st;
+}
+
+/* The table of constants, fitted to the rows. */
+static enum status fit_published(const struct published *p)
+{
+    struct published_fits fits = {0};
+    enum status st = published_fit(p, false, &fits);
+    if (st == STATUS_OK)
+        published_fit_write(&fits, stdout);
+    published_fits_free(&fits);
+    return st;
+}
+
+/* Runs that others published. */
+static enum status validate_published(const struct invocation *in)
+{
+    enum status st;
+    struct published p = {0};
+    struct framework framework;
+    if (in->a.framework && framework_parse(in->a.framework, &framework) != STATUS_OK)
+        return error_context(STATUS_USAGE, "--framework");
+    if (in->a.framework && (in->a.fit_constants || in->a.cross_validate || in->a.layers))
+        return error_set(
+            STATUS_USAGE,
+            "--fit, --cross-validate and --layers take rows with their own frameworks, and no "
+            "--framework");
+    for (int i = 0; i < in->operands; i++)
+        TRY(published_read(in->operand[i], &p));
+    TRY(in->a.fit_constants ? fit_published(&p) : score_published(in, &p));
+out:
     published_free(&p);
     return st;
 }
@@ -215,6 +265,10 @@ const struct command command_validate = {
         "\n"
         "--published: runs that others measured and published, files of one schema or folders of\n"
         "them, are predicted from their configurations; errors by set, GPU, type of numbers and\n"
-        "parallelism, with why rows are left out and the ten worst. docs/validate.md",
+        "parallelism, with why rows are left out and the ten worst. --cross-validate: also errors\n"
+        "by constants fitted to the rows of other sets, and of other generations of GPUs; --fit:\n"
+        "only the constants, fitted to all rows, as core/constants.def has them; --layers: what "
+        "the\n"
+        "layers take is fitted to a few runs of each set. docs/validate.md",
     .run = validate,
 };

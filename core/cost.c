@@ -156,9 +156,11 @@ static bool kernel_cost(const struct model *m, const struct device_type *type, u
     if (!by_kernel(type, split) ||
         rate_of(type, &m->op[op], backward ? "backward" : "forward") != NULL)
         return false;
+    const struct framework *f = split->framework;
+    double times = model_in_block(m, op) ? f->layers : f->head;
     op_kernels(m, op, samples, split, backward, &k);
-    *(backward ? &c->backward_s : &c->forward_s) = op_kernels_seconds(type, &k);
-    *(backward ? &c->backward_host_s : &c->forward_host_s) = op_kernels_host(split->framework, &k);
+    *(backward ? &c->backward_s : &c->forward_s) = times * op_kernels_seconds(type, &k);
+    *(backward ? &c->backward_host_s : &c->forward_host_s) = times * op_kernels_host(f, &k);
     return true;
 }
 

@@ -9,6 +9,15 @@
 
 enum { MAX_WORD = 64 };
 
+/* What all that issue kernels have in common, and how a constant stands in a row: below 0, where no
+ * number of a framework is. */
+#define FITTED(id) (-1.0 - CONSTANT_##id)
+#define ISSUED                                                                                     \
+    .by_kernel = true, .layers = 1, .head = 1, .kernel_s = FITTED(kernel_s),                       \
+    .expert_kernels = FITTED(expert_kernels), .sum_kernels = 1,                                    \
+    .context_interference = FITTED(interference_context), .step_s = 25e-3, .cast = 4,              \
+    .narrow = FITTED(narrow), .square_backward = 2
+
 /* A row each, in static storage. */
 #define FRAMEWORK(id, text, ...)                                                                   \
     static const struct framework row_##id = {.name = #id, .summary = (text), __VA_ARGS__};
@@ -90,7 +99,19 @@ static enum status override(const char *text, size_t n, struct framework *f, boo
     return STATUS_OK;
 }
 
-enum status framework_parse(const char *text, struct framework *out)
+/* The constants of a row as numbers. */
+static void fill_in(const struct constants *c, struct framework *f)
+{
+    for (size_t k = 0; k < FIELDS; k++) {
+        char *at = (char *)f + all_fields[k].offset;
+        double value;
+        memcpy(&value, at, sizeof value);
+        if (value < 0)
+            memcpy(at, &c->value[(size_t)(-value - 1)], sizeof value);
+    }
+}
+
+enum status framework_parse_with(const struct constants *c, const char *text, struct framework *out)
 {
     char name[MAX_WORD];
     bool set[FIELDS] = {false};
@@ -99,6 +120,7 @@ enum status framework_parse(const char *text, struct framework *out)
     snprintf(name, sizeof name, "%.*s", (int)(n < MAX_WORD ? n : MAX_WORD - 1), text);
     PASS(text_find("framework", name, frameworks, frameworks_n, &row));
     struct framework f = *row;
+    fill_in(c, &f);
     if (text[n] == ':' && !f.by_kernel)
         return error_set(STATUS_INVALID, "framework %s issues no kernels: nothing to set", f.name);
     for (const char *at = text + n; *at;) {
@@ -112,6 +134,12 @@ enum status framework_parse(const char *text, struct framework *out)
                          f.flash);
     *out = f;
     return STATUS_OK;
+}
+
+enum status framework_parse(const char *text, struct framework *out)
+{
+    const struct constants shipped = constants_shipped();
+    return framework_parse_with(&shipped, text, out);
 }
 
 struct framework framework_of(const char *text)

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "core/constants.h"
 #include "core/error.h"
 
 struct framework {
@@ -20,12 +21,17 @@ struct framework {
 #undef FRAMEWORK_FIELD
 };
 
+/* Rows of the table, for their names: what is negative there is a constant (constants.h), whose value
+ * framework_parse() fills in. */
 extern const struct framework *const frameworks[];
 extern const size_t frameworks_n;
 const char *framework_name(size_t i); /* NULL behind the last one */
 
 /* A name with overrides. STATUS_INVALID with the known names, of frameworks or of what they do. */
 enum status framework_parse(const char *text, struct framework *out) MUST_CHECK;
+/* The same with other constants than the shipped ones. */
+enum status framework_parse_with(const struct constants *c, const char *text,
+                                 struct framework *out) MUST_CHECK;
 /* The same of a name that was checked; NULL, and what no framework is called: foreline. */
 struct framework framework_of(const char *text);
 /* What can be overridden, with what it means: one line each, "host  times that: ...". */

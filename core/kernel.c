@@ -6,9 +6,6 @@
 
 #include "core/topology.h"
 
-/* Of the best product measured, what products inside of a training step get: the clock is lower under
- * load, and operands come out of the memory instead of the cache. */
-static const double share_16 = 0.91, share_8 = 0.91, share_4 = 0.85, share_32 = 0.97;
 static const double narrow_penalty =
     1.2; /* operands of 8 and 4 bits need larger products for the same */
 static const double head_penalty = 0.8; /* attention with heads of fewer than 128 channels */
@@ -24,15 +21,28 @@ bool kernels_known(const struct device_kernels *k)
     return k->memory > 0;
 }
 
+/* Attention: by what tensor cores the device has. */
+static void derive_flash(const struct device_type *type, const struct constants *c,
+                         struct device_kernels *k)
+{
+    bool blackwell = type->peak[DATA_fp4] > 0, hopper = type->peak[DATA_fp8] > 0;
+    const double *v = c->value;
+    k->flash[FLASH_2] = v[blackwell ? CONSTANT_flash_blackwell
+                          : hopper  ? CONSTANT_flash_hopper
+                                    : CONSTANT_flash_ampere];
+    k->flash[FLASH_VENDOR] = v[blackwell ? CONSTANT_flash_blackwell
+                               : hopper  ? CONSTANT_flash_vendor
+                                         : CONSTANT_flash_ampere];
+    k->flash[FLASH_1] = v[CONSTANT_flash_first] * k->flash[FLASH_2];
+    k->flash_backward = v[CONSTANT_flash_backward];
+}
+
 struct device_kernels kernels_derive(const struct device_type *type)
 {
+    const struct constants shipped = constants_shipped();
     double half = type->peak[DATA_bf16], full = type->peak[DATA_fp32], eight = type->peak[DATA_fp8];
-    struct device_kernels k = {.rows = 95,
-                               .depth = 55,
-                               .memory = 0.88,
-                               .shortest_s = 8e-6,
-                               .flash_backward = 0.68,
-                               .flash_tokens = 900};
+    struct device_kernels k = {
+        .rows = 95, .depth = 55, .memory = 0.88, .shortest_s = 8e-6, .flash_tokens = 900};
     if (half <= 0 && full <= 0)
         return (struct device_kernels){0};
     k.product[DATA_fp32] = half > 0 ? derived_32 * full : type->flops;
@@ -40,19 +50,38 @@ struct device_kernels kernels_derive(const struct device_type *type)
     k.product[DATA_tf32] = half > 0 ? type->flops / half * type->peak[DATA_tf32] : 0;
     k.product[DATA_fp8] = derived_8 * eight;
     k.product[DATA_fp4] = derived_4 * type->peak[DATA_fp4];
-    k.flash[FLASH_2] = eight > 0 ? 0.39 : 0.79;
-    k.flash[FLASH_VENDOR] = eight > 0 ? 0.49 : 0.79;
-    k.flash[FLASH_1] = 0.59 * k.flash[FLASH_2];
+    derive_flash(type, &shipped, &k);
     return k;
 }
 
-/* Share of the attained peak that products of a type get when they are large. */
-static double product_share(enum data_type dtype)
+/* Of the best product measured, what products inside of a training step get: the clock is lower under
+ * load, and operands come out of the memory instead of the cache. */
+static enum constant share_of(enum data_type dtype)
 {
-    return dtype == DATA_fp32  ? share_32
-           : dtype == DATA_fp8 ? share_8
-           : dtype == DATA_fp4 ? share_4
-                               : share_16;
+    return dtype == DATA_fp32  ? CONSTANT_share_32
+           : dtype == DATA_fp8 ? CONSTANT_share_8
+           : dtype == DATA_fp4 ? CONSTANT_share_4
+                               : CONSTANT_share_16;
+}
+
+struct device_kernels kernels_vary(const struct device_type *type, enum data_type dtype,
+                                   const struct constants *c)
+{
+    const struct constants shipped = constants_shipped();
+    struct device_kernels k = type->kernels, now = k, then = k;
+    const enum data_type used[] = {dtype, data_type_beside(dtype)};
+    derive_flash(type, &shipped, &now);
+    derive_flash(type, c, &then);
+    for (int i = 0; i < FLASH_KINDS; i++)
+        k.flash[i] *= then.flash[i] / now.flash[i];
+    k.flash_backward *= then.flash_backward / now.flash_backward;
+    for (size_t i = 0; i < sizeof used / sizeof *used; i++) {
+        enum constant share = share_of(used[i]);
+        double best = type->kernels.product[used[i]];
+        k.product[used[i]] = (best > 0 ? best : device_flops(type, used[i])) * c->value[share] /
+                             shipped.value[share];
+    }
+    return k;
 }
 
 double kernel_product_bytes(const struct kernel *k)
@@ -75,7 +104,7 @@ static double memory_s(const struct device_type *type, double bytes)
 static double product_flops(const struct device_type *type, enum data_type dtype)
 {
     double best = type->kernels.product[dtype];
-    return product_share(dtype) * (best > 0 ? best : device_flops(type, dtype));
+    return constant_rows[share_of(dtype)].shipped * (best > 0 ? best : device_flops(type, dtype));
 }
 
 static double product_s(const struct device_type *type, const struct kernel *k)

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "core/constants.h"
 #include "core/data_type.h"
 #include "core/error.h"
 
@@ -56,6 +57,11 @@ bool kernels_known(const struct device_kernels *k);
  * `flops` is the best product of 16 bits, of the other types a usual share of their peaks is attained;
  * attention by whether the device has fp8 (Hopper and later) or not. */
 struct device_kernels kernels_derive(const struct device_type *type);
+/* What is known of the type, as if the constants were these instead of the shipped ones: shares of
+ * attention, and products of a model whose numbers are `dtype`, in their place of the shares that
+ * kernel_seconds() has. */
+struct device_kernels kernels_vary(const struct device_type *type, enum data_type dtype,
+                                   const struct constants *c);
 /* What such a line of words says, "bf16=792Tf memory=0.88", instead of what *k has (kernel_text.c).
  * STATUS_INVALID or STATUS_PARSE, and *k as it was: an unknown word, no value within bounds, or shares
  * that are neither said nor there. */

@@ -14,8 +14,8 @@ static const double flash_backward_work = 2.5;
 /* Tokens on their way to experts and back: numbers moved per slot and channel. */
 static const double permuted = 6.6, permuted_backward = 1.5;
 static const double expert_kernels_backward = 1.6, route_kernels_backward = 1.5;
-/* Casts: times the framework's bytes per operand, and passes over weights per iteration. */
-static const double cast_passes = 1.5, cast_weights = 3;
+/* Casts of weights: passes over them per iteration. */
+static const double cast_weights = 3;
 
 /* An op while its kernels are listed. */
 struct issue {
@@ -79,7 +79,7 @@ static void add_casts(struct issue *i, double in, double out, double weights)
         return;
     if (!i->backward)
         bytes += cast_weights * weights / (shared > 1 ? shared : 1);
-    add_pass(i, cast_passes * bytes, 1);
+    add_pass(i, i->f->narrow * bytes, 1);
 }
 
 /* What the op moves forward, of `usual` numbers per number of its output `own` instead. */
@@ -143,7 +143,7 @@ static void issue_attention(struct issue *i)
     double scores = batch * rows * seen * i->number;
     add_product(i, again * batch, rows, seen, head);
     add_product(i, again * batch, rows, head, seen);
-    add_pass(i, scores * (i->backward ? i->f->scores_backward : i->f->scores), 3);
+    add_pass(i, scores * i->f->square * (i->backward ? i->f->square_backward : 1), 3);
 }
 
 static void issue_norm(struct issue *i)

@@ -11,12 +11,14 @@
 #include "study/evaluate.h"
 #include "study/load.h"
 #include "study/pool.h"
+#include "topologies/catalogue.h"
 
 /* What a worker keeps from row to row: reading a large platform takes longer than using it. */
 struct predictor {
     const struct published *p;
     const char *framework; /* of all rows; NULL: their own */
-    const size_t *order;   /* [rows] rows of one platform after each other */
+    const struct published_variation *variation;
+    const size_t *order; /* [rows] rows of one platform after each other */
     char platform[PUBLISHED_PLATFORM];
     char *path;
     struct topology topology;
@@ -139,45 +141,184 @@ static enum status assume(struct predictor *w, const struct published_row *row, 
     return STATUS_OK;
 }
 
+/* A row's configuration as what is simulated; the platform is the worker's. */
+struct prepared {
+    struct keys keys;
+    struct setup setup;
+    struct model model;
+    struct plan plan;
+};
+
+static enum status prepare(struct predictor *w, const struct published_row *row,
+                           struct prepared *out)
+{
+    char platform[PUBLISHED_PLATFORM];
+    const struct published_config *c = &row->config;
+    *out = (struct prepared){.keys = {.path = "the row", .format = KEYS_TREE}};
+    out->setup.keys = &out->keys;
+    PASS(published_platform(c, platform));
+    PASS(published_setup(c, &out->setup));
+    PASS(published_model(c, &out->setup, &out->model));
+    PASS(need_platform(w, platform));
+    return published_plan(c, &out->setup, &out->model, &w->topology, w->framework, &out->plan);
+}
+
+static void prepared_free(struct prepared *x)
+{
+    plan_free(&x->plan);
+    model_free(&x->model);
+    keys_free(&x->keys);
+}
+
 /* A row by its configuration alone. */
 static enum status predict(struct predictor *w, const struct published_row *row,
                            struct published_prediction *out)
 {
     enum status st;
-    char platform[PUBLISHED_PLATFORM];
-    const struct published_config *c = &row->config;
-    struct keys keys = {.path = "the row", .format = KEYS_TREE};
-    struct setup s = {.keys = &keys};
-    struct model m = {0};
-    struct plan p = {0};
-    TRY(published_platform(c, platform));
-    TRY(published_setup(c, &s));
-    TRY(published_model(c, &s, &m));
-    TRY(need_platform(w, platform));
-    TRY(published_plan(c, &s, &m, &w->topology, w->framework, &p));
-    TRY(evaluate(w, row, &m, &p, out));
-    TRY(assume(w, row, &s, &m, out));
+    struct prepared x;
+    TRY(prepare(w, row, &x));
+    TRY(evaluate(w, row, &x.model, &x.plan, out));
+    TRY(assume(w, row, &x.setup, &x.model, out));
 out:
-    plan_free(&p);
-    model_free(&m);
-    keys_free(&keys);
+    prepared_free(&x);
     return st;
+}
+
+/* ---- other constants */
+
+/* What of the constants reaches a row. */
+struct reach {
+    struct framework framework;
+    struct device_kernels kernels;
+};
+
+/* The framework and the device of a row with these constants. Platforms of rows have one type. */
+static enum status vary(const struct published_config *c, const struct device_type *type,
+                        const struct constants *constants, struct reach *out)
+{
+    bool all;
+    char text[PUBLISHED_PLATFORM];
+    enum data_type dtype = DATA_ANY;
+    PASS(published_dtype(c, &dtype));
+    published_framework(c, constants, text);
+    PASS(framework_parse_with(constants, text, &out->framework));
+    out->kernels = kernels_vary(type, dtype, constants);
+    double times = gpu_varied(type->name, constants, &all);
+    for (size_t i = 0; i < DATA_TYPES; i++)
+        out->kernels.product[i] *= times;
+    for (size_t i = 0; i < FLASH_KINDS && all; i++)
+        out->kernels.flash[i] *= times;
+    return STATUS_OK;
+}
+
+/* The same without what no op of the row asks for, so that equal ones are equally long. */
+static struct reach needed(const struct published_config *c, const struct setup *s, struct reach r)
+{
+    bool narrow = data_type_narrow((enum data_type)s->dtype), wide = s->dtype == DATA_fp32;
+    if (!narrow)
+        r.framework.narrow = r.framework.cast = 0;
+    if (c->cp < 2)
+        r.framework.context = r.framework.context_interference = 0;
+    if (c->experts < 2)
+        r.framework.expert_kernels = r.framework.exchange_hidden = 0;
+    if (s->plain_attention || wide)
+        memset(r.kernels.flash, 0, sizeof r.kernels.flash), r.kernels.flash_backward = 0;
+    else
+        r.framework.square = 0;
+    return r;
+}
+
+static void set_pace(const double times[PUBLISHED_PACES], struct framework *f)
+{
+    f->layers *= times[PACE_LAYERS];
+    f->head *= times[PACE_HEAD];
+    f->step_s *= times[PACE_STEP];
+}
+
+/* Seconds of a row with a group of constants, which reach it as the first one does or have their own. */
+static enum status vary_group(struct predictor *w, size_t i, struct prepared *x,
+                              const struct constants *constants, double *out)
+{
+    const struct published_row *row = &w->p->row[i];
+    struct device_type *type = w->topology.type;
+    const struct device_kernels shipped = type->kernels;
+    struct reach first = {0};
+    for (size_t k = 0; k < w->variation->each; k++) {
+        struct reach all;
+        struct published_prediction q = {0};
+        PASS(vary(&row->config, type, &constants[k], &all));
+        struct reach reach = needed(&row->config, &x->setup, all);
+        out[k] = out[0];
+        if (k > 0 && !memcmp(&first, &reach, sizeof reach))
+            continue;
+        first = k == 0 ? reach : first;
+        x->plan.issue = all.framework;
+        if (w->variation->pace)
+            set_pace(w->variation->pace[i].times, &x->plan.issue);
+        type->kernels = all.kernels;
+        enum status st = evaluate(w, row, &x->model, &x->plan, &q);
+        type->kernels = shipped;
+        PASS(st);
+        out[k] = q.step_s;
+    }
+    return STATUS_OK;
+}
+
+static enum status vary_row(struct predictor *w, size_t i, double *out)
+{
+    enum status st = STATUS_OK;
+    const struct published_variation *v = w->variation;
+    struct prepared x;
+    TRY(prepare(w, &w->p->row[i], &x));
+    for (size_t g = 0; g < v->groups; g++)
+        if (!v->want || v->want[i * v->groups + g])
+            TRY(vary_group(w, i, &x, v->constants + g * v->each, out + g * v->each));
+out:
+    prepared_free(&x);
+    return st;
+}
+
+/* What rows have to do with is theirs; *reason gets it, or the error is everybody's. */
+static enum status judge(const struct predictor *w, const struct published_row *row, enum status st,
+                         char *reason)
+{
+    if (st == STATUS_NOMEM || (st != STATUS_OK && w->broken))
+        return error_context(st, "%s", row->id ? row->id : row->set);
+    if (st != STATUS_OK)
+        snprintf(reason, PUBLISHED_REASON, "%s", error_message());
+    return STATUS_OK;
 }
 
 static enum status work(void *context, size_t i, void *slot)
 {
     struct predictor *w = context;
     struct published_prediction *out = slot;
+    char reason[PUBLISHED_REASON] = "";
     const struct published_row *row = &w->p->row[w->order[i]];
     if (row->left_out)
         return STATUS_OK;
-    enum status st = predict(w, row, out);
-    if (st == STATUS_NOMEM || (st != STATUS_OK && w->broken))
-        return error_context(st, "%s", row->id ? row->id : row->set);
-    if (st != STATUS_OK) {
+    PASS(judge(w, row, predict(w, row, out), reason));
+    if (reason[0]) {
         *out = (struct published_prediction){0};
-        snprintf(out->reason, sizeof out->reason, "%s", error_message());
+        memcpy(out->reason, reason, sizeof reason);
     }
+    return STATUS_OK;
+}
+
+static enum status work_varied(void *context, size_t i, void *slot)
+{
+    struct predictor *w = context;
+    const struct published_variation *v = w->variation;
+    const struct published_row *row = &w->p->row[w->order[i]];
+    char reason[PUBLISHED_REASON] = "";
+    bool any = !v->want;
+    for (size_t g = 0; g < v->groups && !any; g++)
+        any = v->want[w->order[i] * v->groups + g];
+    if (row->left_out || !any)
+        return STATUS_OK;
+    PASS(judge(w, row, vary_row(w, w->order[i], slot), reason));
+    if (reason[0])
+        memset(slot, 0, v->groups * v->each * sizeof(double));
     return STATUS_OK;
 }
 
@@ -211,23 +352,37 @@ static enum status order_rows(const struct published *p, size_t *order)
     return STATUS_OK;
 }
 
-enum status published_predict(const struct published *p, const char *framework,
-                              struct published_prediction *out)
+/* Do `each` for all rows, on all cores: size bytes each, to out + row * size. */
+static enum status for_rows(struct predictor *w, size_t size, void *out,
+                            enum status (*each)(void *context, size_t i, void *slot))
 {
     enum status st;
-    size_t *order = NULL;
-    struct published_prediction *slots = NULL;
-    struct predictor w = {.p = p, .framework = framework};
-    TRY(ARRAY_NEW(order, p->rows));
-    TRY(ARRAY_NEW(slots, p->rows));
-    TRY(order_rows(p, order));
-    w.order = order;
-    TRY(pool_for(p->rows, sizeof *slots, slots, work, &w));
-    for (size_t i = 0; i < p->rows; i++)
-        out[order[i]] = slots[i];
+    size_t *order = NULL, rows = w->p->rows;
+    char *slots = NULL;
+    TRY(ARRAY_NEW(order, rows));
+    TRY(ARRAY_NEW(slots, rows * size));
+    TRY(order_rows(w->p, order));
+    w->order = order;
+    TRY(pool_for(rows, size, slots, each, w));
+    for (size_t i = 0; i < rows; i++)
+        memcpy((char *)out + order[i] * size, slots + i * size, size);
 out:
-    forget_platform(&w);
+    forget_platform(w);
     free(order);
     free(slots);
     return st;
+}
+
+enum status published_predict(const struct published *p, const char *framework,
+                              struct published_prediction *out)
+{
+    struct predictor w = {.p = p, .framework = framework};
+    return for_rows(&w, sizeof *out, out, work);
+}
+
+enum status published_vary(const struct published *p, const struct published_variation *v,
+                           double *out)
+{
+    struct predictor w = {.p = p, .variation = v};
+    return for_rows(&w, v->groups * v->each * sizeof *out, out, work_varied);
 }

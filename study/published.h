@@ -7,8 +7,10 @@
  *     published_other.c  the formats of vTrain and Sailor -> rows
  *     published_facts.c  texts of rows -> framework, GPU, type of numbers, ZeRO, recomputation
  *     published_setup.c  configuration -> struct setup -> model, platform, plan
- *     published.c        plan -> prediction, rows side by side
+ *     published.c        plan -> prediction, rows side by side; the same with other constants
  *     published_score.c  errors, rank correlations and regrets of groups of rows
+ *     published_fit.c    constants fitted to rows, and without some (published_fit.h)
+ *     published_layers.c what layers take, out of a few runs (published_layers.h)
  *     published_print.c  all of that as text, JSON, tables and a picture */
 #ifndef STUDY_PUBLISHED_H
 #define STUDY_PUBLISHED_H
@@ -136,7 +138,8 @@ enum status published_platform(const struct published_config *c,
                                char text[PUBLISHED_PLATFORM]) MUST_CHECK;
 
 /* "megatron:host=0.5": the framework, as plan_set_framework() takes it. */
-void published_framework(const struct published_config *c, char text[PUBLISHED_PLATFORM]);
+void published_framework(const struct published_config *c, const struct constants *constants,
+                         char text[PUBLISHED_PLATFORM]);
 
 /* ---- predictions */
 
@@ -169,6 +172,25 @@ struct published_prediction {
  *   out        [p->rows] */
 enum status published_predict(const struct published *p, const char *framework,
                               struct published_prediction *out) MUST_CHECK;
+
+/* What parts of a row take, times what is expected: `layers` and `head` of its framework, and `step_s`. */
+enum { PACE_LAYERS, PACE_HEAD, PACE_STEP, PUBLISHED_PACES };
+struct published_pace {
+    double times[PUBLISHED_PACES];
+};
+
+/* Seconds of an iteration by other constants than the shipped ones, on all cores. Constants come in
+ * groups; one that cannot matter for a row takes no time there: it is as the first of its group. */
+struct published_variation {
+    size_t groups, each;               /* groups * each <= PUBLISHED_VARIED */
+    const struct constants *constants; /* [groups * each] */
+    const bool *want; /* [rows * groups] of which rows; NULL: all that have a prediction */
+    const struct published_pace *pace; /* [rows] NULL: 1 */
+};
+enum { PUBLISHED_VARIED = 900 };
+/* out [p->rows * groups * each] row by row; 0: not asked for, or no prediction. */
+enum status published_vary(const struct published *p, const struct published_variation *v,
+                           double *out) MUST_CHECK;
 
 /* ---- errors */
 
@@ -214,8 +236,12 @@ const char *published_kind(const struct published_config *c, char text[64]);
 
 void published_print(const struct published *p, const struct published_prediction *prediction,
                      const struct published_table *t, FILE *out);
-void published_print_json(const struct published *p, const struct published_prediction *prediction,
-                          const struct published_table *t, FILE *out);
+/* fits: of published_fit.h, NULL: none. */
+struct published_fits;
+enum status published_print_json(const struct published *p,
+                                 const struct published_prediction *prediction,
+                                 const struct published_table *t, const struct published_fits *fits,
+                                 FILE *out) MUST_CHECK;
 /* Tables of all rows and scores, and a picture, in a folder. */
 enum status published_write(const struct published *p,
                             const struct published_prediction *prediction,

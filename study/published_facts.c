@@ -101,22 +101,27 @@ static bool by_sigmoid(const struct published_config *c)
 /* CUDA graphs of layers or of the whole iteration spare the host most of its work. Blocks that share a
  * scale (mxfp8, nvfp4) are written twice, along rows and columns; torchao's scales of rows were known to
  * be slow. Factors: docs/kernels.md. */
-void published_framework(const struct published_config *c, char text[PUBLISHED_PLATFORM])
+void published_framework(const struct published_config *c, const struct constants *constants,
+                         char text[PUBLISHED_PLATFORM])
 {
     const char *name = published_source(c)->framework;
+    const double *v = constants->value;
+    char hidden[32], rows[32];
     bool titan = strcmp(name, "compiled") == 0;
+    snprintf(hidden, sizeof hidden, "exchange_hidden=%.9g", v[CONSTANT_exchange_hidden]);
+    snprintf(rows, sizeof rows, "cast=%.9g", v[CONSTANT_cast_rows]);
     const struct {
         bool is;
         const char *what;
     } all[] = {
         {says(c->graph, "full_iteration") || says(c->graph_scope, "full_iteration"), "host=0.1"},
         {says(c->graph, "transformer_engine") || says(c->graph, "local"), "host=0.5"},
-        {c->exchange_overlap == SAID_YES, "exchange_hidden=0.6"},
-        {says(c->dtype, "rowwise"), "cast=31"},
+        {c->exchange_overlap == SAID_YES, hidden},
+        {says(c->dtype, "rowwise"), rows},
         {says(c->dtype, "mxfp8") || says(c->dtype, "nvfp4"), "cast=6"},
         {published_source(c)->dropout && !by_sigmoid(c), "dropout=1"},
         {says(published_source(c)->word, "sailor"),
-         "scores=16,scores_backward=50,forward_kernels=7.2,backward_kernels=8.5"},
+         "square=16,square_backward=3.1,forward_kernels=7.2,backward_kernels=8.5"},
         {says(c->name, "cross_entropy_loss_fusion"), "logit=6"},
         /* Megatron keeps gradients in the type in which it sums them */
         {strncmp(name, "megatron", 8) == 0 && published_source(c)->reduce_bits != 32, "gradient=2"},

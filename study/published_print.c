@@ -6,7 +6,7 @@
 #include "core/file.h"
 #include "core/json.h"
 #include "plots/plot.h"
-#include "study/published.h"
+#include "study/published_fit.h"
 #include "topologies/catalogue.h"
 
 static const char *text_of(const char *text)
@@ -65,11 +65,12 @@ static void put_row_head(FILE *out)
 /* By what runs are alike (study/expected.h), in the words of platforms and models. */
 static void put_like(FILE *out, const struct published_config *c)
 {
+    const struct constants shipped = constants_shipped();
     char framework[PUBLISHED_PLATFORM];
     enum data_type dtype = DATA_ANY;
     const struct gpu *gpu = c->gpu ? gpu_named(c->gpu) : NULL;
     bool known = published_dtype(c, &dtype) == STATUS_OK;
-    published_framework(c, framework);
+    published_framework(c, &shipped, framework);
     fprintf(out, "\t%s\t%s\t%.*s\n", gpu ? gpu->type : "-", known ? data_type_names[dtype] : "-",
             (int)strcspn(framework, ":"), framework);
 }
@@ -179,8 +180,10 @@ static void put_json_row(struct json_writer *w, const struct published_row *row,
     json_close(w);
 }
 
-void published_print_json(const struct published *p, const struct published_prediction *prediction,
-                          const struct published_table *t, FILE *out)
+enum status published_print_json(const struct published *p,
+                                 const struct published_prediction *prediction,
+                                 const struct published_table *t, const struct published_fits *fits,
+                                 FILE *out)
 {
     struct json_writer w = {.stream = out};
     json_open_object(&w, NULL, false);
@@ -200,8 +203,11 @@ void published_print_json(const struct published *p, const struct published_pred
         put_json_row(&w, &p->row[k], &prediction[k], t->measured_s[k], t->error[k]);
     }
     json_close(&w);
+    if (fits)
+        PASS(published_fits_put_json(p, fits, &w));
     json_close(&w);
     fputc('\n', out);
+    return STATUS_OK;
 }
 
 /* ---- a folder */

@@ -273,11 +273,12 @@ enum status published_plan(const struct published_config *c, struct setup *s, co
                            const struct topology *t, const char *framework, struct plan *p)
 {
     const struct published_source *source = published_source(c);
+    const struct constants shipped = constants_shipped();
     char own[PUBLISHED_PLATFORM];
     PASS(set_cut(c, s));
     PASS(setup_to_plan(s, m, t, p));
     p->p2p_scatter = source->scatter && s->pipeline > 1 && s->tensor > 1;
     p->zero_keep |= p->zero == 3 && s->pipeline > 1; /* FSDP in pipelines does not gather again */
-    published_framework(c, own);
+    published_framework(c, &shipped, own);
     return plan_set_framework(p, framework ? framework : own);
 }

@@ -96,6 +96,7 @@ struct arguments {
 
     /* emulation, calibration, models and platforms */
     const char *dilate, *shell, *graph, *matrix, *kernels, *gpu;
+    size_t layers;          /* validate: runs of a set that are fitted to; 0: none */
     const char *from, *fit; /* calibrate: measured iterations, constants */
     size_t pid;
     double minibatch_size;
@@ -105,7 +106,7 @@ struct arguments {
     /* sweeps, validation, pictures and pages */
     const char *shard, *x, *y, *by, *value, *where, *question;
     size_t workers;
-    bool list, retry, add, measurements, published;
+    bool list, retry, add, measurements, published, cross_validate, fit_constants;
     double fail_above; /* share; 0: nothing fails */
     const char *stage_list, *replica_list, *tensor_list, *chunk_list, *schedule_list,
         *microbatch_list, *size_list, *algorithm_list; /* "1,2,4" */

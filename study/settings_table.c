@@ -387,6 +387,13 @@ const struct setting settings_table[] = {
     {"measurements", FLAG(measurements), T(VALIDATE_MEASUREMENTS), NULL, NULL,
      .help = "operands are measurement files of runs; their plans are predicted now"},
     {"published", FLAG(published), T(VALIDATE_PUBLISHED), NULL, NULL, .help = "runs of others"},
+    {"cross-validate", FLAG(cross_validate), T(VALIDATE_PUBLISHED), NULL, NULL,
+     .help = "constants fitted without each set, and without each generation of GPUs"},
+    {"layers", COUNT(layers), T(VALIDATE_PUBLISHED), "N", "0",
+     .help = "fit what layers take to N random runs of each set, and predict the others"},
+    {"seed", COUNT(seed), T(VALIDATE_PUBLISHED), "N", "1", .help = "of which runs --layers takes"},
+    {"fit", FLAG(fit_constants), T(VALIDATE_PUBLISHED), NULL, NULL,
+     .help = "print the table of constants, fitted to the rows, and nothing else"},
     {"engine", WORD(engine), VALIDATE_ON, "NAME", NULL,
      .help = "what runs the plans: workers here, in network namespaces, or on SimGrid's MPI "
              "(default: tcp; nccl with --device cuda)",

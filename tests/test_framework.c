@@ -71,13 +71,29 @@ static struct framework parsed(const char *text)
 
 /* ---- names */
 
+/* Number i of what can be overridden. */
+static double field_of(const struct framework *f, size_t i)
+{
+    const double all[] = {
+#define FRAMEWORK_FIELD(field, most, help) f->field,
+#include "core/framework_fields.def"
+#undef FRAMEWORK_FIELD
+    };
+    return all[i];
+}
+
 static void names_are_rows_with_overrides(void **state)
 {
     (void)state;
     for (size_t i = 0; i < frameworks_n; i++) {
         struct framework f = parsed(framework_name(i));
-        assert_true(!memcmp(&f, frameworks[i], sizeof f) && strlen(f.summary) > 0);
-        assert_true(f.by_kernel == (i > 0)); /* all but foreline, which is the first */
+        struct framework checked = framework_of(framework_name(i));
+        assert_memory_equal(&f, &checked, sizeof f);
+        assert_string_equal(f.name, frameworks[i]->name);
+        assert_true(strlen(f.summary) > 0);
+        for (size_t k = 0; k < framework_fields(); k++)
+            assert_true(field_of(&f, k) >= 0); /* no constant is left */
+        assert_true(f.by_kernel == (i > 0));   /* all but foreline, which is the first */
     }
     assert_null(framework_name(frameworks_n));
     struct framework f = parsed("megatron:host=0.1,flash=2,kernel_s=20us,workspace=64MiB");
@@ -249,7 +265,8 @@ static void ops_take_what_their_kernels_do(void **state)
     for (size_t k = 0; k < SPECS; k++) {
         struct model m = build(specs[k]);
         for (size_t trial = 0; trial < 40; trial++) {
-            struct framework f = *frameworks[1 + random_below(&seed, (uint32_t)frameworks_n - 1)];
+            size_t which = 1 + random_below(&seed, (uint32_t)frameworks_n - 1);
+            struct framework f = framework_of(framework_name(which));
             struct cost_split split = random_split(&seed, &f);
             for (uint32_t i = 0; i < m.n; i++)
                 check_op(&t, &m, i, 1 + random_below(&seed, 8), &split);
@@ -294,16 +311,16 @@ static void casts_are_of_what_a_rank_has(void **state)
     op_kernels(&m, op, 1, &split, false, &k);
     assert_int_equal(k.n, 2);
     assert_true(k.kernel[0].dtype == DATA_fp8 && k.kernel[0].k == inner / 4);
-    double bytes = 1.5 * (4 * tokens * inner / 4 + 3 * inner / 4 * hidden / 8);
+    double times = f.narrow, bytes = times * (4 * tokens * inner / 4 + 3 * inner / 4 * hidden / 8);
     assert_near(k.kernel[1].bytes, bytes, 1e-6);
     op_kernels(&m, op, 1, &split, true, &k);
-    assert_near(k.kernel[2].bytes, 1.5 * 4 * tokens * hidden, 1e-6);
+    assert_near(k.kernel[2].bytes, times * 4 * tokens * hidden, 1e-6);
     op = model_find(&m, "h0.mlp.fc");
     op_kernels(&m, op, 1, &split, false, &k);
     assert_near(k.kernel[1].bytes,
-                1.5 * (4 * tokens / 4 * hidden + 3 * hidden * (2 * inner / 4) / 8), 1e-6);
+                times * (4 * tokens / 4 * hidden + 3 * hidden * (2 * inner / 4) / 8), 1e-6);
     op_kernels(&m, op, 1, &split, true, &k);
-    assert_near(k.kernel[2].bytes, 1.5 * 4 * tokens * 2 * inner / 4, 1e-6);
+    assert_near(k.kernel[2].bytes, times * 4 * tokens * 2 * inner / 4, 1e-6);
     model_free(&m);
 }
 

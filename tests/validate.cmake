@@ -5,3 +5,4 @@ add_test(NAME validate
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/validate.sh $<TARGET_FILE:foreline>)
 set_tests_properties(validate PROPERTIES LABELS cli TIMEOUT 300)
 unit_test(published LIBS study)
+unit_test(published_fit LIBS study)

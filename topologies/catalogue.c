@@ -1,6 +1,9 @@
 /* The GPUs of generated platforms, a row each, with the source of every number. */
 #include "topologies/catalogue.h"
 
+#include <math.h>
+#include <string.h>
+
 /* Sources, by column ([...] as in docs/platforms.md):
  *   peak    data sheets: matrix products with 32-bit sums, without sparsity: fp32, tf32, 16 bits,
  *           fp8. HGX B200 and GB200 NVL72: the sheet's system figures by GPU, half of those with
@@ -64,9 +67,9 @@ const struct gpu gpus[] = {
     {"H200", "H200-SXM5-141GB", PEAKS(67, 494.5, 989, 1979), 792e12, INT64_C(141000000000), 4800e9,
      370.8e9, 50e9, 48e9, 0, 76.8e9, "bf16=794Tf fp8=1453Tf fp32=54Tf"},
     {"B200", "B200-SXM6-180GB", PEAKS4(75, 1125, 2250, 4500, 9000), 1745e12, INT64_C(180000000000),
-     7700e9, 721.8e9, 50e9, 48e9, 0, 89.6e9, "fp8=3432Tf fp4=6500Tf flash2=0.43 flash3=0.43"},
+     7700e9, 721.8e9, 50e9, 48e9, 0, 89.6e9, "fp8=3432Tf fp4=6500Tf"},
     {"GB200", "GB200-186GB", PEAKS4(80, 1250, 2500, 5000, 10000), 1822e12, INT64_C(186000000000),
-     8000e9, 721.8e9, 50e9, 48e9, 225e9, 256e9, "fp8=3615Tf fp4=6900Tf flash2=0.43 flash3=0.43"},
+     8000e9, 721.8e9, 50e9, 48e9, 225e9, 256e9, "fp8=3615Tf fp4=6900Tf"},
     {"GH200", "GH200-96GB", PEAKS(67, 494.5, 989, 1979), 828.6e12, INT64_C(96) << GIB_SHIFT, 4000e9,
      450e9, 25e9, 48e9, 450e9, 512e9, "fp8=1402Tf fp32=54Tf"},
     {"MI300X", "MI300X-192GB", PEAKS(163.4, 653.7, 1307, 2614), 668.4e12, INT64_C(192000000000),
@@ -87,9 +90,9 @@ const struct gpu gpus[] = {
     {"H100-PCIE", "H100-PCIE-80GB", PEAKS(51, 378, 756, 1513), 605e12, INT64_C(80) << GIB_SHIFT,
      2000e9, 48e9, 50e9, 48e9, 0, 76.8e9, NULL},
     {"B300", "B300-SXM6-270GB", PEAKS4(75, 1125, 2250, 4500, 13500), 1769e12, INT64_C(270000000000),
-     7700e9, 721.8e9, 100e9, 48e9, 0, 89.6e9, "fp8=3432Tf fp4=9000Tf flash2=0.43 flash3=0.43"},
+     7700e9, 721.8e9, 100e9, 48e9, 0, 89.6e9, "fp8=3432Tf fp4=9000Tf"},
     {"GB300", "GB300-279GB", PEAKS4(80, 1250, 2500, 5000, 15000), 2150e12, INT64_C(279000000000),
-     8000e9, 721.8e9, 100e9, 48e9, 225e9, 256e9, "fp8=4270Tf fp4=9800Tf flash2=0.43 flash3=0.43"},
+     8000e9, 721.8e9, 100e9, 48e9, 225e9, 256e9, "fp8=4270Tf fp4=9800Tf"},
     {"L4", "L4-24GB", PEAKS(30.3, 60.5, 121, 242.5), 97e12, INT64_C(24) << GIB_SHIFT, 300e9, 24e9,
      3.125e9, 24e9, 0, 51.2e9, "fp32=12.4Tf " ADA},
     {"T4", "T4-16GB", PEAKS(8.1, 0, 65, 0), 52e12, INT64_C(16) << GIB_SHIFT, 320e9, 12e9, 3.125e9,
@@ -123,3 +126,13 @@ const struct gpu gpus[] = {
 #undef PEAKS4
 #undef PEAKS
 const size_t gpus_n = sizeof gpus / sizeof *gpus;
+
+double gpu_varied(const char *type, const struct constants *c, bool *all)
+{
+    const struct constants shipped = constants_shipped();
+    const double *new = c->value, *old = shipped.value;
+    *all = strcmp(type, "H100-SXM5-96GB-500W") == 0;
+    if (*all)
+        return pow(500.0 / 700, new[CONSTANT_power] - old[CONSTANT_power]);
+    return strcmp(type, "GB300-279GB") == 0 ? new[CONSTANT_gb300] / old[CONSTANT_gb300] : 1;
+}

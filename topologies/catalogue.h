@@ -2,9 +2,11 @@
 #ifndef TOPOLOGIES_CATALOGUE_H
 #define TOPOLOGIES_CATALOGUE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/constants.h"
 #include "core/data_type.h"
 
 /* Bandwidths are per direction; sources in catalogue.c and docs/platforms.md. */
@@ -27,6 +29,11 @@ struct gpu {
 
 extern const struct gpu gpus[];
 extern const size_t gpus_n;
+
+/* Times what the table says of the products of a type (and of its attention, *all) with these constants
+ * instead of the shipped ones: of the few whose figures are no measured products. Type as in
+ * gpu.type. */
+double gpu_varied(const char *type, const struct constants *c, bool *all);
 
 /* The row that a text means: of those whose words, letters and digits between other signs, all stand in
  * it, whatever their case, the one with the most, then the longest. "NVIDIA A100-PCIE-40GB" is A100-PCIE,

@@ -14,7 +14,8 @@ static void follow(const struct published_config *c)
     struct keys k = {.path = "the row", .format = KEYS_TREE};
     struct setup s = {.keys = &k};
     struct model m = {0};
-    published_framework(c, text);
+    const struct constants shipped = constants_shipped();
+    published_framework(c, &shipped, text);
     if (published_platform(c, text) == STATUS_OK && published_setup(c, &s) == STATUS_OK &&
         c->layers <= 8 && published_model(c, &s, &m) == STATUS_OK)
         (void)!setup_cut(&s, s.a.layers);
