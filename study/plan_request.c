@@ -128,8 +128,8 @@ static enum status check_stages_together(const struct arguments *a,
         {a->executable && a->tensor_overlap, "--executable: foreline run has no --tensor-overlap"},
         {a->executable && offload_of(a) != OFFLOAD_NONE,
          "--executable: foreline run has no --offload"},
-        {a->executable && (modules_of(a) & (1u << MODULE_MOE_ACT | 1u << MODULE_MLA_UP_PROJ)),
-         "--executable: foreline run has no --recompute-modules moe_act and mla_up_proj"},
+        {a->executable && (modules_of(a) & 1u << MODULE_MOE_ACT),
+         "--executable: foreline run has no --recompute-modules moe_act"},
     };
     return first_wrong(rules, sizeof rules / sizeof *rules);
 }

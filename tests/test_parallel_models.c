@@ -14,8 +14,11 @@
 #include "tests/trained.h"
 
 static const char *const configurations[] = {
-    "llama.json:tokens=16",  "mixtral.json:tokens=16",        "qwen3_moe.json:tokens=16",
-    "gemma2.json:tokens=16", "gemma2.json:tokens=16,flash=0", "deepseek.json:tokens=16"};
+    "llama.json:tokens=16",          "mixtral.json:tokens=16",
+    "qwen3_moe.json:tokens=16",      "gemma2.json:tokens=16",
+    "gemma2.json:tokens=16,flash=0", "deepseek.json:tokens=16",
+    "deepseek_v3.json:tokens=16",    "deepseek_v2.json:tokens=16,flash=0",
+    "gpt_oss.json:tokens=16",        "qwen2_moe.json:tokens=16"};
 enum { CONFIGURATIONS = sizeof configurations / sizeof *configurations };
 
 /* Models of today: cut into stages, and what is made again, to the bit; spread over replicas. */
@@ -33,6 +36,8 @@ static void configurations_match_one_process(void **state)
         COMPARE(configurations[k], same, 0);
         COMPARE(configurations[k], close, 1e-5);
     }
+    static const char *const up[] = {"pp=2 mla_up_proj", "mla_up_proj,shared_experts"};
+    COMPARE("deepseek_v3.json:tokens=16", up, 0);
 }
 
 /* By heads, of which there are fewer for keys, by inner width of MLPs and of experts. */
@@ -104,6 +109,11 @@ static void experts_over_replicas_match_one_process(void **state)
     compare("qwen3_moe.json:tokens=16", how + 2, 2, 1e-5);
     compare("qwen3_moe.json:tokens=16", how + 10, 2, 1e-5);
     compare("deepseek.json:tokens=16", how + 8, 6, 1e-5);
+    compare("deepseek_v3.json:tokens=16", how, 4, 1e-5);
+    compare("deepseek_v3.json:tokens=16", how + 11, 2, 1e-5);
+    compare("deepseek_v2.json:tokens=16", how + 4, 2, 1e-5);
+    compare("gpt_oss.json:tokens=16", how, 6, 1e-5);
+    compare("qwen2_moe.json:tokens=16", how + 2, 4, 1e-5);
 }
 
 /* Replicas that share sequences: causal and bidirectional attention, fixed and rotary positions,

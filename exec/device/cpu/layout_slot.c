@@ -75,7 +75,7 @@ static enum status find_units(struct stage *s, uint32_t *unit, bool *kept, size_
  *
  * An output that no backward reads again, neither another stage nor another unit's forward, is in
  * memory that is the next op's when its last reader has read it, if the model does not count it among
- * what is kept (model/architecture.c: keep_needed()). */
+ * what is kept (model/graph.h: graph_keep_needed()). */
 
 /* Does the model keep less of the op than its output and what it saves? */
 static bool is_counted(const struct stage *s, const struct stage_op *o, bool *counted)
