@@ -255,7 +255,7 @@ struct array {
     size_t n;
 };
 
-enum { ARRAYS = 13 };
+enum { ARRAYS = 14 };
 
 /* Do others take part in sums of the gradients of the stage, or in gathers of its parameters? */
 static bool is_shared(const struct stage *s)
@@ -293,6 +293,7 @@ static void list_arrays(struct stage *s, struct array array[ARRAYS])
         {s->share.zero < 2 && half && is_shared(s), &s->state.reduced,
          s->layout.parameters / 2 + 1},
         {true, &s->pass.tied, s->layout.tied_size},
+        {halved && s->share.sequence, &s->pass.whole, stage_whole_parameters(s)},
         {true, &s->pass.work, size_plus(s->layout.work_size, s->layout.recomputed_size)},
         {s->layout.halves, &s->state.half, half_n / 2 + 1},
     };
