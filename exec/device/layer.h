@@ -93,6 +93,16 @@ struct layer_array {
     size_t n;
 };
 
+/* Where tokens went, over all forwards: rows of each expert that came from here, [experts]; and of every
+ * call of the group, were its experts spread over 2, 4, 8, ... ranks: rows of the busiest of these over
+ * their mean, summed. */
+enum { LAYER_SPREADS = 10 };
+struct layer_routing {
+    uint64_t *rows;
+    uint64_t calls;
+    double busiest[LAYER_SPREADS]; /* [k]: of 2 << k ranks; 0: that does not divide the experts */
+};
+
 /* One op, checked. */
 struct layer {
     const struct layer_kind *kind;
@@ -161,6 +171,7 @@ struct layer_io {
     struct layer_array *rows, *parts;        /* experts that are spread: kept from forward to
                                               * backward, and of one call; else NULL */
     int64_t *bytes;                          /* of all such arrays together, else NULL */
+    struct layer_routing *routing;           /* of experts; NULL: nobody asks */
     void *on;                                /* the backend's state (backend.h) */
 };
 

@@ -333,6 +333,38 @@ static void alone_forward(const struct layer *l, struct layer_io *io,
     }
 }
 
+/* Rows of expert e, of all members of the group, or from here. */
+static uint64_t rows_of(const struct layer *l, const struct experts_kept *kept, size_t e, bool all)
+{
+    uint64_t n = 0;
+    for (size_t m = 0; m < l->spread; m++)
+        n += all || m == l->member ? (uint64_t)kept->counts[m * l->experts + e] : 0;
+    return n;
+}
+
+static void count_rows(const struct layer *l, const struct layer_io *io,
+                       const struct experts_kept *kept)
+{
+    struct layer_routing *to = io->routing;
+    uint64_t all = 0;
+    for (size_t e = 0; e < l->experts; e++) {
+        to->rows[e] += rows_of(l, kept, e, false);
+        all += rows_of(l, kept, e, true);
+    }
+    to->calls += all > 0;
+    for (size_t k = 0; k < LAYER_SPREADS && l->experts % ((size_t)2 << k) == 0 && all > 0; k++) {
+        size_t ranks = (size_t)2 << k, here = l->experts / ranks;
+        uint64_t most = 0;
+        for (size_t r = 0; r < ranks; r++) {
+            uint64_t n = 0;
+            for (size_t e = r * here; e < (r + 1) * here; e++)
+                n += rows_of(l, kept, e, true);
+            most = n > most ? n : most;
+        }
+        to->busiest[k] += (double)most * (double)ranks / (double)all;
+    }
+}
+
 static void forward(const struct layer *l, struct layer_io *io)
 {
     struct experts_kept kept = experts_kept(l, io);
@@ -344,6 +376,8 @@ static void forward(const struct layer *l, struct layer_io *io)
         experts_exchange_forward(l, io);
     else
         alone_forward(l, io, &kept);
+    if (io->routing && !io->again)
+        count_rows(l, io, &kept);
     combine(l, io, &kept);
 }
 

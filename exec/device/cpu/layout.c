@@ -406,6 +406,9 @@ enum status stage_layout(struct stage *s)
     PASS(place_parameters(s));
     PASS(place_gradients(s));
     PASS(stage_place_slot(s));
+    for (size_t k = 0; k < s->layout.n; k++)
+        if (s->layout.op[k].layer.slots > 0)
+            PASS(ARRAY_NEW(s->layout.op[k].routing.rows, s->layout.op[k].layer.experts));
     PASS(stage_allocate(s, microbatches + 1, sizeof *s->state.version, &s->state.version));
     list_arrays(s, array);
     PASS(check_memory(s, array));

@@ -29,6 +29,8 @@ void stage_close(struct stage *s)
     }
     free_rows(s, s->pass.rows);
     free(s->pass.exchanged.data);
+    for (size_t k = 0; k < s->layout.n; k++)
+        free(s->layout.op[k].routing.rows);
     free(s->layout.producer);
     free(s->layout.consumer);
     free(s->layout.op);
@@ -107,6 +109,7 @@ static struct layer_io operands(struct stage *s, const struct slot *slot, size_t
         .rows = o->layer.spread > 1 ? (o->recomputed ? s->pass.rows : slot->rows) + o->rows : NULL,
         .parts = &s->pass.exchanged,
         .bytes = &s->bytes,
+        .routing = o->routing.rows ? &s->layout.op[k].routing : NULL,
         .on = s->on.self,
     };
     for (size_t i = 0; i < o->layer.inputs; i++)

@@ -77,6 +77,7 @@ struct stage_op {
     bool gathers, scatters; /* its input, its output is divided by rows over the shards */
     bool delays;            /* gradients of its parameters come in the second half of a backward */
     uint32_t owner; /* ... an op of this stage; else NOWHERE: own copy, gradient beside it */
+    struct layer_routing routing; /* of experts */
 };
 
 /* Another stage that this one exchanges messages with. */
