@@ -56,6 +56,17 @@ struct measured_call {
     char *algorithm;       /* owned; NULL: not known, or a message */
 };
 
+/* Where the tokens of an op of experts went in a real run, warm-up included. */
+struct measured_experts {
+    char *op;
+    double imbalance; /* rows of the busiest expert over the mean */
+    size_t experts, spreads;
+    double *rows; /* [experts] choices that it has taken */
+    double
+        *busiest; /* [spreads] [k]: were they spread over 2 << k ranks, rows of the busiest of these
+                      * over the mean, on average over all exchanges: what --expert-imbalance says */
+};
+
 struct measured_link {
     char *name;
     double bytes;         /* per iteration */
@@ -103,6 +114,8 @@ struct measurement {
     struct measured_link *link; /* [links] busiest first; empty when not known */
     size_t calls;
     struct measured_call *call; /* [calls] most seconds first; empty when not known */
+    size_t expert_ops;
+    struct measured_experts *expert; /* [expert_ops] in the model's order; real runs only */
     double cpu_s;
     size_t losses;
     double *loss;            /* [losses] mean loss of each step; real runs only */

@@ -109,6 +109,19 @@ static const struct json_row call_rows[] = {
 };
 #undef CALL
 
+/* ---- experts */
+
+#define EXPERTS(member) JSON_MEMBER(struct measured_experts, member)
+static const struct json_row expert_rows[] = {
+    {"op", EXPERTS(op), FIELD_NEED},
+    {"imbalance", EXPERTS(imbalance), FIELD_NEED},
+    {"rows", EXPERTS(rows), .count = offsetof(struct measured_experts, experts)},
+    {"busiest_of_2_4_8_ranks", EXPERTS(busiest),
+     .count = offsetof(struct measured_experts, spreads)},
+    {0},
+};
+#undef EXPERTS
+
 /* ---- GPUs */
 
 #define GPU(member) JSON_MEMBER(struct measured_gpu, member)
@@ -227,6 +240,7 @@ static const struct json_row rows[] = {
     {"ranks", LIST(rank, ranks, rank_rows), .presence = FIELD_NEED},
     {"links", LIST(link, links, link_rows)},
     {"collectives", LIST(call, calls, call_rows)},
+    {"experts", LIST(expert, expert_ops, expert_rows), .presence = FIELD_SPARE},
     {"loss", FIELD(loss), FIELD_SPARE, .count = offsetof(struct measurement, losses)},
     {"parameters_sha256", FIELD(parameters_sha256), FIELD_SPARE},
     {"gpus", LIST(gpu, gpus, gpu_rows), .presence = FIELD_SPARE},

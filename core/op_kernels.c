@@ -238,7 +238,7 @@ static const struct {
     {"linear", issue_linear},       {"residual", issue_residual}, {"rmsnorm", issue_norm},
     {"attention", issue_attention}, {"layernorm", issue_norm},    {"gated", issue_gated},
     {"rope", issue_rope},           {"gelu", issue_gelu},         {"experts", issue_experts},
-    {"gate", issue_gate},           {"loss", issue_loss},
+    {"gate", issue_gate},           {"loss", issue_loss},         {"token_gate", issue_residual},
 };
 
 /* An imported op may lack the attributes of its kind. */

@@ -38,7 +38,8 @@ static bool in_norm(const struct model *m, uint32_t op)
 static bool in_up_projection(const struct model *m, uint32_t op)
 {
     const char *rest = model_in_layer(m, op);
-    return strcmp(rest, "attn.q") == 0 || strcmp(rest, "attn.kv") == 0;
+    return strcmp(rest, "attn.q") == 0 || strcmp(rest, "attn.kv") == 0 ||
+           (is_kind(&m->op[op], "rope") && model_attribute(&m->op[op], "turned", 0) > 0);
 }
 
 static bool in_mlp(const struct model *m, uint32_t op)
@@ -89,8 +90,7 @@ bool plan_module_has(uint32_t chosen, const struct model *m, uint32_t op, bool *
     return found;
 }
 
-/* Experts make the activation of their inner rows again; attention behind latents its copies of what
- * heads share, for each head. */
+/* Experts make the activation of their inner rows again. */
 struct plan_part plan_part_again(const struct plan_stage *s, const struct model *m, uint32_t op)
 {
     enum { GATED = 6, PLAIN = 9 }; /* operations per number: model/layers.h */
@@ -105,15 +105,6 @@ struct plan_part plan_part_again(const struct plan_stage *s, const struct model 
         part.flop = n * (gated ? GATED : PLAIN);
         part.traffic = n * (double)m->element_bytes * (gated ? 3 : 2);
     }
-    if ((s->recompute_modules & 1u << MODULE_MLA_UP_PROJ) && in_attention(m, op) &&
-        m->in_start[op + 1] - m->in_start[op] == 2 && in_up_projection(m, m->in[m->in_start[op]])) {
-        int64_t rows = model_attribute(o, "heads", 0) * model_attribute(o, "tokens", 0);
-        int64_t own = model_attribute(o, "flash", 0)
-                          ? 4 * rows
-                          : rows * model_attribute(o, "tokens", 0) * m->element_bytes;
-        part.bytes = o->stash_bytes - o->output_bytes - own;
-    }
-    part.bytes = part.bytes > 0 ? part.bytes : 0;
     return part;
 }
 

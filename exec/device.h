@@ -26,6 +26,7 @@
 struct corpus;
 struct hardware;
 struct layer_reduction;
+struct layer_routing;
 
 struct device_options {
     const struct corpus *corpus; /* where tokens come from; NULL: the text shipped with foreline */
@@ -106,6 +107,9 @@ struct device {
     /* SHA-256 of the parameters of one op of the rank's stages (zeros for ops without). */
     enum status (*digest)(void *self, uint32_t op, uint8_t digest[DIGEST]);
     int64_t (*peak_bytes)(void *self); /* allocated at most so far */
+    /* Where the tokens of experts' op `op` of the model have gone since open(); NULL: it is not one of
+     * the rank's, or this device has no experts. Borrowed; *experts: how many there are. */
+    const struct layer_routing *(*routing)(void *self, uint32_t op, size_t *experts);
 
     /* What a checkpoint keeps between two steps: arrays 0, 1, ... of this rank, the same ones in
      * every run of the plan; false behind the last one. save, load: the bytes of one to and from

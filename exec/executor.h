@@ -76,6 +76,9 @@ void executor_step_free(struct executor_step *s); /* accepts {0}; leaves {0} */
 uint32_t executor_sum_after(const struct program *p, uint32_t rank, uint32_t op);
 /* Sequence parallelism: the program's op of what shards do inside pass `op`; PROGRAM_NONE: there is none. */
 uint32_t executor_move_of(const struct program *p, uint32_t rank, uint32_t op, enum layer_move how);
+/* Where the stage has nothing that shards divide but parameters of which they have seen other rows: an op
+ * of another stage of the rank, whose shards are the same. */
+uint32_t executor_move_elsewhere(const struct program *p, uint32_t rank, enum layer_move how);
 /* Likewise of its exchanges: the next ALLTOALL FOR_EXPERTS. */
 uint32_t executor_exchange_after(const struct program *p, uint32_t rank, uint32_t op);
 /* The program's op of the exchanges inside pass `op`: ALLGATHER, REDUCESCATTER or ALLTOALL FOR_CONTEXT.

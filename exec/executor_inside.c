@@ -29,10 +29,14 @@ void executor_move(void *self, enum layer_move how, enum element of, void *data,
     struct running *r = self;
     uint32_t op = executor_move_of(r->e->program, r->e->rank, r->now, how);
     double seconds = 0, *sums_s = r->out->sums_s;
+    if (op == PROGRAM_NONE) { /* few numbers, once in a step: counted as computed */
+        op = executor_move_elsewhere(r->e->program, r->e->rank, how);
+        call_inside(r, op, of, data, n, &seconds);
+        return;
+    }
     call_inside(r, op, of, data, n, &seconds);
-    if (op != PROGRAM_NONE)
-        sums_s[op - r->first] += seconds;
-    if (op != PROGRAM_NONE && op > r->now)
+    sums_s[op - r->first] += seconds;
+    if (op > r->now)
         sums_s[r->now - r->first] += seconds;
 }
 

@@ -49,8 +49,19 @@ static uint32_t inside_before(const struct program *p, uint32_t rank, uint32_t o
     return PROGRAM_NONE;
 }
 
-/* Inputs are gathered again before the backward; what else is gathered, behind the pass, and with inputs
- * where nothing else is. */
+/* The last op of this kind inside pass `op`. */
+static uint32_t last_after(const struct program *p, uint32_t rank, uint32_t op, enum op_kind kind)
+{
+    uint32_t found = PROGRAM_NONE, next = inside_after(p, rank, op, kind, FOR_TENSOR);
+    while (next != PROGRAM_NONE) {
+        found = next;
+        next = inside_after(p, rank, found, kind, FOR_TENSOR);
+    }
+    return found;
+}
+
+/* Inputs are gathered again before the backward, or behind all else where it is one of a pair of passes;
+ * what else is gathered, behind the pass, and with inputs where nothing else is. */
 uint32_t executor_move_of(const struct program *p, uint32_t rank, uint32_t op, enum layer_move how)
 {
     uint32_t found = PROGRAM_NONE;
@@ -60,7 +71,18 @@ uint32_t executor_move_of(const struct program *p, uint32_t rank, uint32_t op, e
         return inside_after(p, rank, op, OP_REDUCESCATTER, FOR_TENSOR);
     if (how == MOVE_GATHER)
         found = inside_after(p, rank, op, OP_ALLGATHER, FOR_TENSOR);
-    return found != PROGRAM_NONE ? found : inside_before(p, rank, op, OP_ALLGATHER, FOR_TENSOR);
+    if (found == PROGRAM_NONE)
+        found = inside_before(p, rank, op, OP_ALLGATHER, FOR_TENSOR);
+    return found != PROGRAM_NONE ? found : last_after(p, rank, op, OP_ALLGATHER);
+}
+
+uint32_t executor_move_elsewhere(const struct program *p, uint32_t rank, enum layer_move how)
+{
+    enum op_kind kind = how == MOVE_SCATTER ? OP_REDUCESCATTER : OP_ALLGATHER;
+    for (uint32_t i = (uint32_t)p->op_start[rank]; i < p->op_start[rank + 1]; i++)
+        if (p->op[i].kind == kind && p->op[i].purpose == FOR_TENSOR)
+            return i;
+    return PROGRAM_NONE;
 }
 
 /* Is there no compute op between a pass, or a part of one, and the op of its sums? */
@@ -110,9 +132,12 @@ void executor_book_sums(const struct program *p, uint32_t rank, struct executor_
             end_s[sum] = now_s - exchanges_s;
         }
         if (sums_s > 0 && gather != PROGRAM_NONE) {
-            start_s[gather] = end_s[sum] - s->sums_s[gather - first];
-            end_s[gather] = end_s[sum];
-            end_s[sum] = start_s[gather];
+            const uint32_t last = last_after(p, rank, op, OP_ALLGATHER), behind[] = {last, gather};
+            for (size_t k = last == gather; k < 2; k++) {
+                start_s[behind[k]] = end_s[sum] - s->sums_s[behind[k] - first];
+                end_s[behind[k]] = end_s[sum];
+                end_s[sum] = start_s[behind[k]];
+            }
         }
         if (exchanges_s > 0) {
             start_s[exchange] = now_s - exchanges_s;

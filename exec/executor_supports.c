@@ -49,14 +49,13 @@ static const char *beyond_stage(const struct program_stage *s)
 {
     if (s->inside)
         return "sums of shards that are inside of measured times";
-    if (s->sequence && s->split)
-        return "sequence parallelism with split backwards";
-    if (s->sequence && s->experts > 1)
-        return "sequence parallelism with experts on other ranks";
-    const uint32_t within = 1u << MODULE_MOE_ACT | 1u << MODULE_MLA_UP_PROJ,
-                   norms = 1u << MODULE_LAYERNORM;
+    if (s->sequence &&
+        s->experts > 1) /* a shard's rows to their experts, then those of all shards */
+        return "sequence parallelism with experts on other ranks, whose rows are gathered on "
+               "arrival,";
+    const uint32_t within = 1u << MODULE_MOE_ACT, norms = 1u << MODULE_LAYERNORM;
     if (s->recompute_modules & within)
-        return "recomputation of moe_act and mla_up_proj";
+        return "recomputation of moe_act";
     return (s->recompute_modules & norms) && program_reshards(s)
                ? "recomputation of norms whose parameters are gathered"
                : NULL;

@@ -19,6 +19,7 @@
 
 #include "core/error.h"
 #include "exec/device.h"
+#include "exec/device/layer.h"
 #include "exec/hardware.h"
 
 enum { TOKEN = 16, CONTROL_VERSION = 5, ERROR_TEXT = 1024, MACHINE = 64 };
@@ -59,7 +60,9 @@ enum frame_type {
     FRAME_ERROR,     /* worker: int32_t status and the text, at most ERROR_TEXT bytes */
     FRAME_SAVED,     /* worker: struct frame_saved, after every checkpoint */
     FRAME_KEPT,      /* launcher: struct frame_kept, when all ranks have and it counts */
-    FRAME_DONE,      /* worker: struct frame_done, then `digests` times struct frame_digest */
+    FRAME_ROUTED, /* worker, before it is done: struct frame_routed of an op of experts that it has,
+                      * then their rows, uint64_t each */
+    FRAME_DONE,   /* worker: struct frame_done, then `digests` times struct frame_digest */
     FRAME_TYPES
 };
 
@@ -115,6 +118,12 @@ struct frame_kept {
 struct frame_digest {
     uint64_t op; /* of the model */
     uint8_t digest[DIGEST];
+};
+
+struct frame_routed {
+    uint64_t op, experts; /* of the model */
+    uint64_t calls;       /* struct layer_routing */
+    double busiest[LAYER_SPREADS];
 };
 
 struct frame_done {

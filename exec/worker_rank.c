@@ -97,6 +97,22 @@ static enum status report_step(struct worker_rank *w, uint32_t step, const struc
     return report(w, FRAME_STEP, &f, sizeof f, s->op_start_s, 2 * s->ops * sizeof *s->op_start_s);
 }
 
+/* Where tokens went in ops of experts. */
+static enum status report_routing(struct worker_rank *w)
+{
+    const struct device *device = w->worker->device;
+    for (uint32_t op = 0; op < w->worker->model.n && device->routing; op++) {
+        size_t experts;
+        const struct layer_routing *routing = device->routing(w->device_self, op, &experts);
+        if (!routing)
+            continue;
+        struct frame_routed f = {.op = op, .experts = experts, .calls = routing->calls};
+        memcpy(f.busiest, routing->busiest, sizeof f.busiest);
+        PASS(report(w, FRAME_ROUTED, &f, sizeof f, routing->rows, experts * sizeof *routing->rows));
+    }
+    return STATUS_OK;
+}
+
 static enum status report_done(struct worker_rank *w)
 {
     enum status st = STATUS_OK;
@@ -242,6 +258,7 @@ static enum status run_steps(struct worker_rank *w)
     e.timeout_s = launcher_s + patience(w->worker, w->worker->checkpoint_path != NULL);
     TRY(executor_finish(&e));
     TRY(wait_for_kept(w, 0));
+    TRY(report_routing(w));
     TRY(report_done(w));
 out:
     executor_step_free(&step);

@@ -1,16 +1,15 @@
 /* Builds the model of a transformer from its hyper-parameters: one place for all families.
  *
  * Ops: embedding, layers "h0.", "h1.", ..., last norm, head, loss; then modules that predict further
- * tokens. keep_needed() goes over the finished graph: outputs that no backward reads are not kept.
+ * tokens. graph_keep_needed() goes over the finished graph: outputs that no backward reads are not
+ * kept.
  */
 #include "model/architecture.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
 #include "model/layers.h"
 
 /* The architecture under construction. */
@@ -74,6 +73,7 @@ static struct attention_shape heads_of(const struct build *b, int64_t i)
                                     .window = is_windowed(a, i) ? a->window : 0,
                                     .learned = (has(b, TRAIT_SINKS) ? a->heads : 0) +
                                                (i == 0 ? a->buckets * a->heads : 0),
+                                    .sinks = has(b, TRAIT_SINKS) && a->buckets == 0,
                                     .base = a->base,
                                     .causal = !has(b, TRAIT_BOTH_WAYS),
                                     .flash = b->flash};
@@ -89,7 +89,7 @@ static uint32_t latent_attention(struct build *b, uint32_t x)
     s.kv_heads = s.heads;
     s.head = a->nope + a->rope;
     s.value = a->value;
-    s.copied = a->heads * a->rope; /* the shared part of the keys, once for every head */
+    s.turned = a->rope;
     uint32_t queries = x;
     if (a->query_rank > 0) {
         queries = linear(b, "attn.q_down", x, a->hidden, a->query_rank, a->qkv_bias, TENSOR_WHOLE);
@@ -103,8 +103,12 @@ static uint32_t latent_attention(struct build *b, uint32_t x)
                            &(struct rms_shape){.tokens = b->tokens,
                                                .width = a->kv_rank + a->rope,
                                                .channels = a->kv_rank});
-    uint32_t keys = linear(b, "attn.kv", latent, a->kv_rank, kv, false, TENSOR_COLUMN);
-    x = layer_attention(&b->g, "attn", queries, keys, &s);
+    uint32_t keys = layer_linear_passing(
+        &b->g, "attn.kv", latent,
+        &(struct linear_shape){b->tokens, a->kv_rank, kv, false, MODEL_NO_OP, TENSOR_COLUMN},
+        a->rope);
+    x = layer_rope_latent(&b->g, "attn.rope", queries, keys, &s);
+    x = layer_attention(&b->g, "attn", x, MODEL_NO_OP, &s);
     return linear(b, "attn.proj", x, a->heads * a->value, a->hidden, a->out_bias, TENSOR_ROW);
 }
 
@@ -171,6 +175,7 @@ static uint32_t experts(struct build *b, uint32_t x)
 {
     static const struct mlp_names shared = {"shared.fc", "shared.act", "shared.proj"};
     const struct architecture *a = &b->a;
+    bool corrected = has(b, TRAIT_ROUTER_BIAS) && has(b, TRAIT_SIGMOID);
     const struct experts_shape s = {.tokens = b->tokens,
                                     .channels = a->hidden,
                                     .inner = a->expert_inner,
@@ -178,13 +183,23 @@ static uint32_t experts(struct build *b, uint32_t x)
                                     .top_k = a->top_k,
                                     .capacity = a->capacity,
                                     .group = 1,
-                                    .scoring = (has(b, TRAIT_ROUTER_BIAS) ? a->experts : 0) +
-                                               (has(b, TRAIT_SHARED_GATE) ? a->hidden : 0),
+                                    .groups = has(b, TRAIT_GREEDY) ? 0 : a->groups,
+                                    .group_top = a->group_top,
+                                    .scale = a->route_scale,
                                     .over_all = has(b, TRAIT_OVER_ALL),
+                                    .sigmoid = has(b, TRAIT_SIGMOID),
+                                    .router_bias = has(b, TRAIT_ROUTER_BIAS) && !corrected,
+                                    .correction = corrected,
                                     .gated = has(b, TRAIT_GATED),
+                                    .clamped = has(b, TRAIT_GATED) && has(b, TRAIT_EXPERT_BIAS),
                                     .unbiased = !has(b, TRAIT_EXPERT_BIAS)};
     uint32_t y = layer_experts(&b->g, "moe.experts", x, layer_gate(&b->g, "moe.gate", x, &s), &s);
-    return a->shared_inner > 0 ? add(b, "moe.sum", y, mlp(b, &shared, x, a->shared_inner)) : y;
+    if (a->shared_inner == 0)
+        return y;
+    uint32_t all = mlp(b, &shared, x, a->shared_inner);
+    if (has(b, TRAIT_SHARED_GATE))
+        all = layer_token_gate(&b->g, "shared.gate", all, x, b->tokens, a->hidden);
+    return add(b, "moe.sum", y, all);
 }
 
 static uint32_t feed_forward(struct build *b, uint32_t x, int64_t i)
@@ -378,43 +393,6 @@ static void build_images(struct build *b)
     layer_loss(&b->g, "loss", x, 1, a->classes, false);
 }
 
-/* ---- what the backward needs */
-
-/* Sums of gradients and rotations need none of what they were given. */
-static bool reads_input_again(const struct model_op *op)
-{
-    return strcmp(op->kind, "residual") != 0 && strcmp(op->kind, "rope") != 0;
-}
-
-/* An output is kept for its consumers: whole; as narrow as the operands of fp8 products where only
- * those read it again, and its own backward does not (attention's does); or not at all. */
-static enum status keep_needed(struct graph *g)
-{
-    enum status st = g->status;
-    struct model *m = &g->model;
-    int64_t *kept = NULL; /* [m->n] bytes of each number */
-    TRY(st);
-    TRY(ARRAY_NEW(kept, m->n));
-    for (size_t k = 0; k < g->edges; k++) {
-        const struct model_op *reader = &m->op[g->edge[k].to];
-        int64_t *bytes = &kept[g->edge[k].from];
-        int64_t read = data_type_operand(model_dtype(m, reader));
-        if (reads_input_again(reader))
-            *bytes = read > *bytes ? read : *bytes;
-    }
-    for (size_t i = 0; i < m->n; i++) {
-        struct model_op *o = &m->op[i];
-        bool whole =
-            strcmp(o->kind, "loss") == 0 || (strcmp(o->kind, "attention") == 0 && kept[i] > 0);
-        int64_t numbers = o->output_bytes / m->element_bytes;
-        if (!whole)
-            o->stash_bytes -= numbers * (m->element_bytes - kept[i]);
-    }
-out:
-    free(kept);
-    return st;
-}
-
 /* ---- checks */
 
 static enum status check_sizes(const struct architecture *a)
@@ -435,6 +413,13 @@ static enum status check_sizes(const struct architecture *a)
         return error_set(STATUS_INVALID,
                          "images of %" PRId64 " in patches of %" PRId64 ", %" PRId64 " classes",
                          a->image, a->patch, a->classes);
+    if (a->groups > 1 && !(a->traits & TRAIT_GREEDY) && a->experts > 0 &&
+        (a->experts % a->groups != 0 || a->group_top > a->groups ||
+         a->group_top * (a->experts / a->groups) < a->top_k))
+        return error_set(STATUS_INVALID,
+                         "%" PRId64 " experts per token of %" PRId64 " of %" PRId64
+                         " groups of %" PRId64 " experts",
+                         a->top_k, a->group_top, a->groups, a->experts);
     return a->traits & TRAIT_IMAGES || a->vocabulary >= 2
                ? STATUS_OK
                : error_set(STATUS_INVALID, "a vocabulary of %" PRId64, a->vocabulary);
@@ -466,6 +451,7 @@ static enum status complete(struct architecture *a)
     a->expert_inner = or_else(a->expert_inner, a->inner);
     a->shared_inner = or_else(a->shared_inner, a->shared * a->expert_inner);
     a->decoder_layers = or_else(a->decoder_layers, a->layers);
+    a->group_top = or_else(a->group_top, 1);
     a->window_used = a->window_used && a->window > 0;
     return check_sizes(a);
 }
@@ -493,7 +479,7 @@ enum status architecture_build(const struct architecture *a, const struct archit
         build_encoder_decoder(&b);
     else
         build_decoder(&b);
-    enum status kept = keep_needed(&b.g);
+    enum status kept = graph_keep_needed(&b.g);
     if (b.g.status == STATUS_OK)
         b.g.status = kept == STATUS_OK ? check_bytes(&b.g.model) : kept;
     return graph_finish(&b.g, name, NULL, out);

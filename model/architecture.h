@@ -44,6 +44,8 @@ struct architecture {
     int64_t
         capacity; /* % of an expert's share of a sample's tokens that it has slots for; 0: as many
                        * as it is sent */
+    int64_t groups, group_top;    /* a token takes experts of the best so many groups; 0: of all */
+    int64_t route_scale;          /* of weights of experts, in thousandths; 0: 1000 */
     int64_t shared, shared_inner; /* experts of every token: how many, or how wide together */
     int64_t first_dense;          /* layers before have a plain MLP */
     int64_t routed_step;          /* of the others, those with (i + 1) % step == 0 are routed */

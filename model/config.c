@@ -169,6 +169,35 @@ static enum status read_normalised(const struct json_at *at, struct architecture
     return STATUS_OK;
 }
 
+/* "softmax" or "sigmoid". */
+static enum status read_scoring(const struct json_at *at, struct architecture *a)
+{
+    const char *text;
+    PASS(json_get_string(at, &text));
+    a->traits &= ~(uint32_t)TRAIT_SIGMOID;
+    a->traits |= strcmp(text, "sigmoid") == 0 ? TRAIT_SIGMOID : 0;
+    return STATUS_OK;
+}
+
+/* "greedy": of all experts, whatever groups there are. */
+static enum status read_method(const struct json_at *at, struct architecture *a)
+{
+    const char *text;
+    PASS(json_get_string(at, &text));
+    a->traits &= ~(uint32_t)TRAIT_GREEDY;
+    a->traits |= strcmp(text, "greedy") == 0 ? TRAIT_GREEDY : 0;
+    return STATUS_OK;
+}
+
+static enum status read_route_scale(const struct json_at *at, struct architecture *a)
+{
+    double scale = 1;
+    if (json_kind(at) != JSON_IS_NULL)
+        PASS(json_get_real(at, 0, 1000, &scale));
+    a->route_scale = (int64_t)(1000 * scale + 0.5);
+    return STATUS_OK;
+}
+
 /* "silu", "gelu_pytorch_tanh" and the like: of gated MLPs. */
 static enum status read_activation(const struct json_at *at, struct architecture *a)
 {
@@ -252,6 +281,9 @@ static const struct special {
     {"use_parallel_residual", read_parallel},
     {"feed_forward_proj", read_projection},
     {"norm_topk_prob", read_normalised},
+    {"scoring_func", read_scoring},
+    {"topk_method", read_method},
+    {"routed_scaling_factor", read_route_scale},
     {"hidden_act", read_activation},
     {"hidden_activation", read_activation},
     {"rope_theta", read_base},

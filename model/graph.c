@@ -105,6 +105,41 @@ void graph_profile(struct graph *g, const struct model_profile *p)
         g->status = append_profile(&g->model, p);
 }
 
+/* Sums of gradients and rotations need none of what they were given. */
+static bool reads_input_again(const struct model_op *op)
+{
+    return strcmp(op->kind, "residual") != 0 && strcmp(op->kind, "rope") != 0;
+}
+
+/* An output is kept for its consumers: whole; as narrow as the operands of fp8 products where only
+ * those read it again, and its own backward does not (attention's does); or not at all. */
+enum status graph_keep_needed(struct graph *g)
+{
+    enum status st = g->status;
+    struct model *m = &g->model;
+    int64_t *kept = NULL; /* [m->n] bytes of each number */
+    TRY(st);
+    TRY(ARRAY_NEW(kept, m->n));
+    for (size_t k = 0; k < g->edges; k++) {
+        const struct model_op *reader = &m->op[g->edge[k].to];
+        int64_t *bytes = &kept[g->edge[k].from];
+        int64_t read = data_type_operand(model_dtype(m, reader));
+        if (reads_input_again(reader))
+            *bytes = read > *bytes ? read : *bytes;
+    }
+    for (size_t i = 0; i < m->n; i++) {
+        struct model_op *o = &m->op[i];
+        bool whole =
+            strcmp(o->kind, "loss") == 0 || (strcmp(o->kind, "attention") == 0 && kept[i] > 0);
+        int64_t numbers = o->output_bytes / m->element_bytes;
+        if (!whole)
+            o->stash_bytes -= numbers * (m->element_bytes - kept[i]);
+    }
+out:
+    free(kept);
+    return st;
+}
+
 enum status graph_finish(struct graph *g, const char *name, const char *note, struct model *out)
 {
     enum status st = STATUS_OK;

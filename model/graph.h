@@ -50,6 +50,8 @@ void graph_connect(struct graph *g, uint32_t from, uint32_t to);
 /* Append a profile: times of the ops added so far, copied; device NULL: any. */
 void graph_profile(struct graph *g, const struct model_profile *p);
 
+/* Outputs that no backward reads again are not kept: once, over the finished graph. */
+enum status graph_keep_needed(struct graph *g) MUST_CHECK;
 /* Turn the graph into a model called `name`, which is also what messages start with; `note` may be
  * NULL. Leaves *g empty in every case; *out is set on success only. */
 enum status graph_finish(struct graph *g, const char *name, const char *note,

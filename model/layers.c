@@ -129,7 +129,8 @@ uint32_t layer_norm(struct graph *g, const char *name, uint32_t in, int64_t toke
                         });
 }
 
-uint32_t layer_linear(struct graph *g, const char *name, uint32_t in, const struct linear_shape *s)
+uint32_t layer_linear_passing(struct graph *g, const char *name, uint32_t in,
+                              const struct linear_shape *s, int64_t passes)
 {
     int64_t e = g->model.element_bytes;
     double work = 2.0 * (double)s->tokens * (double)s->in * (double)s->out;
@@ -137,28 +138,36 @@ uint32_t layer_linear(struct graph *g, const char *name, uint32_t in, const stru
     int64_t weights = s->in * s->out * e, bias = s->bias ? s->out * e : 0;
     bool tied = s->tied != MODEL_NO_OP;
     bool narrow = g->prefix[0] != '\0' && !tied; /* inside a layer: no head */
-    int64_t operand = narrow ? graph_operand(g) : e;
+    int64_t operand = narrow ? graph_operand(g) : e, passed = s->tokens * passes * e;
     return graph_add(
-        g,
-        &(struct graph_op){
-            .name = name,
-            .kind = "linear",
-            .attribute = {{"tokens", s->tokens}, {"in", s->in}, {"out", s->out}, {"bias", s->bias}},
-            .inputs = 1,
-            .input = {in},
-            .forward_flop = work,
-            .backward_flop = 2 * work,
-            .forward_bytes = (double)(read * operand + written * e),
-            /* gradients of the output twice and the input once are operands */
-            .backward_bytes = (double)((read + 2 * written) * operand + read * e),
-            .parameter_bytes = bias + (tied ? 0 : weights),
-            .shared_bytes = tied ? weights : 0,
-            .shares = s->tied,
-            .tensor = s->tensor,
-            .narrow = narrow,
-            .stash_bytes = written * e,
-            .output_bytes = written * e,
-        });
+        g, &(struct graph_op){
+               .name = name,
+               .kind = "linear",
+               .attribute = {{"tokens", s->tokens},
+                             {"in", s->in},
+                             {"out", s->out},
+                             {"bias", s->bias},
+                             {passes > 0 ? "passes" : NULL, passes}},
+               .inputs = 1,
+               .input = {in},
+               .forward_flop = work,
+               .backward_flop = 2 * work,
+               .forward_bytes = (double)(read * operand + written * e + 2 * passed),
+               /* gradients of the output twice and the input once are operands */
+               .backward_bytes = (double)((read + 2 * written) * operand + read * e + 2 * passed),
+               .parameter_bytes = bias + (tied ? 0 : weights),
+               .shared_bytes = tied ? weights : 0,
+               .shares = s->tied,
+               .tensor = s->tensor,
+               .narrow = narrow,
+               .stash_bytes = written * e + passed,
+               .output_bytes = written * e + passed,
+           });
+}
+
+uint32_t layer_linear(struct graph *g, const char *name, uint32_t in, const struct linear_shape *s)
+{
+    return layer_linear_passing(g, name, in, s, 0);
 }
 
 uint32_t layer_gelu(struct graph *g, const char *name, uint32_t in, int64_t tokens,

@@ -56,6 +56,9 @@ uint32_t layer_join(struct graph *g, const char *name, uint32_t first, uint32_t 
 uint32_t layer_norm(struct graph *g, const char *name, uint32_t in, int64_t tokens,
                     int64_t channels);
 uint32_t layer_linear(struct graph *g, const char *name, uint32_t in, const struct linear_shape *s);
+/* The same of rows with `passes` channels more, which are passed on behind the product's. */
+uint32_t layer_linear_passing(struct graph *g, const char *name, uint32_t in,
+                              const struct linear_shape *s, int64_t passes);
 
 /* The core of attention: scores, their softmax, weighted values. */
 struct attention_shape {
@@ -66,9 +69,10 @@ struct attention_shape {
     int64_t window;   /* a token looks back at so many, itself included; 0: at all */
     int64_t memory;   /* tokens that are attended to, where they are others' (op `other`); else 0 */
     int64_t learned;  /* own parameters: sinks, a table of distances */
-    int64_t copied;   /* channels of a token that are kept besides, e.g. parts shared by heads */
     int64_t base;     /* of rotary positions; 0: 10000 */
+    int64_t turned;   /* channels of a head that these turn, its last ones; 0: all */
     bool causal, flash;
+    bool sinks; /* `learned` is a score for each head that goes nowhere: Xiao et al., ICLR 2024 */
 };
 /* `qkv` makes rows of queries, keys and values of all heads side by side; or only queries, and
  * `other` (not MODEL_NO_OP) keys and values. `flash`: the (T, T) probabilities stay on the chip and
@@ -79,6 +83,11 @@ uint32_t layer_attention(struct graph *g, const char *name, uint32_t qkv, uint32
 /* Rotary positions of queries and keys, in place. Su et al., RoFormer, 2021. */
 uint32_t layer_rope(struct graph *g, const char *name, uint32_t qkv,
                     const struct attention_shape *s);
+/* Latent attention: `queries` makes rows of queries of all heads; `keys` of what is not turned of a
+ * key, and its value, head by head, and then the turned part of a key, which all heads share. Makes
+ * rows of queries, keys and values. DeepSeek-V2, 2024, section 2.1. */
+uint32_t layer_rope_latent(struct graph *g, const char *name, uint32_t queries, uint32_t keys,
+                           const struct attention_shape *s);
 /* RMSNorm: no mean, no bias. Zhang and Sennrich, NeurIPS 2019. The first `channels` of rows of `width`
  * are normalised: as one, or (queries > 0) the first `queries` of them and the others, each as one or
  * in heads of `head` channels that share weights. */
@@ -102,10 +111,15 @@ uint32_t layer_gelu(struct graph *g, const char *name, uint32_t in, int64_t toke
 struct experts_shape {
     int64_t tokens, channels, inner; /* inner: width of an expert */
     int64_t experts, top_k, capacity, group;
-    int64_t scoring; /* parameters of the router beside its product */
+    int64_t groups, group_top; /* a token takes experts of the best group_top groups; 0: of all */
+    int64_t scale;             /* of weights, in thousandths; 0: 1000 */
     bool einsum;
-    bool over_all; /* weights are parts of a softmax over all experts, not of one over top_k */
-    bool gated;    /* two products inwards, of which one is activated and gates the other */
+    bool over_all;    /* weights are parts of a softmax over all experts, not of one over top_k */
+    bool sigmoid;     /* scores are sigmoids; a group is as good as its two best, not its best */
+    bool router_bias; /* of each score */
+    bool correction;  /* of scores where experts are chosen, but not of weights; not learned */
+    bool gated;       /* two products inwards, of which one is activated and gates the other */
+    bool clamped;     /* gated: as gpt-oss does it */
     bool unbiased;
 };
 
@@ -114,6 +128,9 @@ struct experts_shape {
 int64_t layer_slots(const struct experts_shape *s);
 /* The router: scores of the experts, and which tokens go where. */
 uint32_t layer_gate(struct graph *g, const char *name, uint32_t in, const struct experts_shape *s);
+/* Rows of `branch` times the sigmoid of a product of the row of `in` with a learned one. */
+uint32_t layer_token_gate(struct graph *g, const char *name, uint32_t branch, uint32_t in,
+                          int64_t tokens, int64_t channels);
 /* Dispatch, both products of every expert with a gelu between, combine. `exchange_bytes`: the
  * slots. */
 uint32_t layer_experts(struct graph *g, const char *name, uint32_t in, uint32_t gate,

@@ -52,7 +52,7 @@ uint32_t layer_attention(struct graph *g, const char *name, uint32_t qkv, uint32
         .shares = MODEL_NO_OP,
         .tensor = TENSOR_SPLIT,
         .context_bytes = s->memory ? 0 : kv * e, /* what others' tokens make is not among them */
-        .stash_bytes = (out + square + s->tokens * s->copied) * e + sums,
+        .stash_bytes = (out + square) * e + sums,
         .output_bytes = out * e,
     };
     struct graph_attribute *a = op.attribute + 4;
@@ -68,6 +68,8 @@ uint32_t layer_attention(struct graph *g, const char *name, uint32_t qkv, uint32
         *a++ = (struct graph_attribute){"memory", s->memory};
     if (s->learned)
         *a++ = (struct graph_attribute){"learned", s->learned};
+    if (s->sinks)
+        *a++ = (struct graph_attribute){"sinks", 1};
     return graph_add(g, &op);
 }
 
@@ -91,6 +93,39 @@ uint32_t layer_rope(struct graph *g, const char *name, uint32_t qkv,
                          .backward_flop = (double)(ROPE_OPERATIONS * turned),
                          .forward_bytes = (double)(2 * turned * e),
                          .backward_bytes = (double)(2 * turned * e),
+                         .shares = MODEL_NO_OP,
+                         .tensor = TENSOR_SPLIT,
+                         .stash_bytes = size * e,
+                         .output_bytes = size * e,
+                     });
+}
+
+uint32_t layer_rope_latent(struct graph *g, const char *name, uint32_t queries, uint32_t keys,
+                           const struct attention_shape *s)
+{
+    int64_t e = g->model.element_bytes, wide = s->heads * s->head, shared = s->turned;
+    int64_t turned = s->tokens * (s->heads + 1) * s->turned;
+    int64_t size = s->tokens * (2 * wide + s->heads * s->value);
+    /* queries and keys are written anew; values stay where they are */
+    int64_t moved = s->tokens * (3 * wide + wide - s->heads * shared + shared);
+    return graph_add(g,
+                     &(struct graph_op){
+                         .name = name,
+                         .kind = "rope",
+                         .attribute = {{"tokens", s->tokens},
+                                       {"heads", s->heads},
+                                       {"kv_heads", s->heads},
+                                       {"head", s->head},
+                                       {"turned", s->turned},
+                                       {"value", s->value},
+                                       {s->base > 0 && s->base != 10000 ? "base" : NULL, s->base}},
+                         .inputs = 2,
+                         .input = {queries, keys},
+                         .forward_flop = (double)(ROPE_OPERATIONS * turned),
+                         /* and the sum of the gradients of what heads share */
+                         .backward_flop = (double)(ROPE_OPERATIONS * turned + turned),
+                         .forward_bytes = (double)(moved * e),
+                         .backward_bytes = (double)(moved * e),
                          .shares = MODEL_NO_OP,
                          .tensor = TENSOR_SPLIT,
                          .stash_bytes = size * e,

@@ -5,6 +5,10 @@
  * comparisons; backward of the softmax: product, sum, difference, product. */
 enum { GATE_FORWARD = 5, GATE_BACKWARD = 4 };
 
+/* Operations per number of a row times the sigmoid of a product: product and sum, scaling; backward:
+ * the scaling, and products for the gradients of the sigmoid, the row and the weights. */
+enum { TOKEN_GATE_FORWARD = 3, TOKEN_GATE_BACKWARD = 7 };
+
 int64_t layer_slots(const struct experts_shape *s)
 {
     int64_t all = s->tokens * s->top_k; /* of a sample */
@@ -25,29 +29,59 @@ uint32_t layer_gate(struct graph *g, const char *name, uint32_t in, const struct
 {
     int64_t e = g->model.element_bytes, read = s->tokens * s->channels;
     int64_t scores = s->tokens * s->experts, mask = mask_size(s);
+    int64_t biases = s->router_bias || s->correction ? s->experts : 0;
     double work = 2.0 * (double)read * (double)s->experts;
+    struct graph_op op = {
+        .name = name,
+        .kind = "gate",
+        .attribute = {{"tokens", s->tokens},
+                      {"channels", s->channels},
+                      {"experts", s->experts},
+                      {"top_k", s->top_k}},
+        .inputs = 1,
+        .input = {in},
+        .forward_flop = work + (double)((GATE_FORWARD + s->top_k) * scores),
+        .backward_flop = 2 * work + (double)(GATE_BACKWARD * scores),
+        .forward_bytes = (double)((read + 2 * scores + mask) * e),
+        .backward_bytes = (double)((2 * read + 3 * scores + mask) * e),
+        .parameter_bytes = (s->channels * s->experts + biases) * e,
+        .shares = MODEL_NO_OP,
+        .stash_bytes = (mask + scores) * e,
+        .output_bytes = mask * e,
+    };
+    const struct graph_attribute rest[] = {{"over_all", s->over_all},
+                                           {"einsum", s->einsum},
+                                           {"sigmoid", s->sigmoid},
+                                           {"bias", s->router_bias},
+                                           {"correction", s->correction},
+                                           {"groups", s->groups > 1 ? s->groups : 0},
+                                           {"group_top", s->groups > 1 ? s->group_top : 0},
+                                           {"scale", s->scale == 1000 ? 0 : s->scale}};
+    struct graph_attribute *a = op.attribute + 4;
+    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
+        if (rest[i].value != 0)
+            *a++ = rest[i];
+    return graph_add(g, &op);
+}
+
+uint32_t layer_token_gate(struct graph *g, const char *name, uint32_t branch, uint32_t in,
+                          int64_t tokens, int64_t channels)
+{
+    int64_t e = g->model.element_bytes, size = tokens * channels;
     return graph_add(g, &(struct graph_op){
                             .name = name,
-                            .kind = "gate",
-                            .attribute = {{"tokens", s->tokens},
-                                          {"channels", s->channels},
-                                          {"experts", s->experts},
-                                          {"top_k", s->top_k},
-                                          {s->scoring > 0 ? "scoring"
-                                           : s->over_all  ? "over_all"
-                                           : s->einsum    ? "einsum"
-                                                          : NULL,
-                                           s->scoring > 0 ? s->scoring : 1}},
-                            .inputs = 1,
-                            .input = {in},
-                            .forward_flop = work + (double)((GATE_FORWARD + s->top_k) * scores),
-                            .backward_flop = 2 * work + (double)(GATE_BACKWARD * scores),
-                            .forward_bytes = (double)((read + 2 * scores + mask) * e),
-                            .backward_bytes = (double)((2 * read + 3 * scores + mask) * e),
-                            .parameter_bytes = (s->channels * s->experts + s->scoring) * e,
+                            .kind = "token_gate",
+                            .attribute = {{"tokens", tokens}, {"channels", channels}},
+                            .inputs = 2,
+                            .input = {branch, in},
+                            .forward_flop = (double)(TOKEN_GATE_FORWARD * size),
+                            .backward_flop = (double)(TOKEN_GATE_BACKWARD * size),
+                            .forward_bytes = (double)((3 * size + tokens) * e),
+                            .backward_bytes = (double)((5 * size + tokens) * e),
+                            .parameter_bytes = channels * e,
                             .shares = MODEL_NO_OP,
-                            .stash_bytes = (mask + scores) * e,
-                            .output_bytes = mask * e,
+                            .stash_bytes = (size + tokens) * e,
+                            .output_bytes = size * e,
                         });
 }
 
@@ -92,7 +126,8 @@ uint32_t layer_experts(struct graph *g, const char *name, uint32_t in, uint32_t 
                               : s->unbiased ? NULL
                                             : "bias",
                               1},
-                             {s->gated && !s->unbiased ? "bias" : NULL, 1}},
+                             {s->gated && !s->unbiased ? "bias" : NULL, 1},
+                             {s->clamped ? "clamped" : NULL, 1}},
                .inputs = 2,
                .input = {in, gate},
                .forward_flop = products + i.forward * (double)(slots * h) + 2 * route,

@@ -211,11 +211,11 @@ static bool may_divide(const struct auto_state *s, uint32_t context)
            s->usual->searched && context <= s->t->n;
 }
 
-/* Can sequence parallelism be executed? Not of experts, nor of tokens that shards cannot divide. */
+/* Can sequence parallelism be executed? Not of tokens that shards cannot divide. */
 static bool runs_by_tokens(const struct auto_state *s, uint32_t shards, uint32_t context)
 {
     uint64_t tokens = s->m->tokens_per_sample > 1 ? (uint64_t)s->m->tokens_per_sample : 1;
-    return s->exchanged == 0 && tokens % ((uint64_t)shards * context) == 0;
+    return tokens % ((uint64_t)shards * context) == 0;
 }
 
 /* Shapes of `shards`, with sequence parallelism and without it, of sequences that are divided or not. */

@@ -178,14 +178,13 @@ static bool saving_wanted(const struct auto_state *s, const struct auto_trial *t
         zero = true; /* is kept even where there is nobody to share with */
     if (s->r->executable && saving->recompute != RECOMPUTE_NONE && !whole)
         return false;
-    if (s->r->executable && t->shape.sequence_parallel && !whole)
-        return false;
     if (s->r->executable && saving->zero == 3 && saving->recompute == RECOMPUTE_SELECTIVE &&
         (s->r->fixed.recompute_modules & 1u << MODULE_LAYERNORM))
         return false;
     if (s->r->executable && saving->zero > 0 && t->shape.chunks > 1 && has_ties(s->m))
         return false; /* copies on one device are summed when ZeRO has divided them */
-    if (s->r->executable && t->schedule->asynchronous && t->shape.experts > 1)
+    bool alone = t->schedule->asynchronous || t->shape.sequence_parallel;
+    if (s->r->executable && alone && t->shape.experts > 1)
         return false;
     if ((saving->keep && s->r->fixed.zero_keep) ||
         (saving->hybrid && !auto_may_group(s, &t->shape)))

@@ -123,13 +123,11 @@ static enum status check_stages_together(const struct arguments *a,
          "--tensor-overlap needs --sequence-parallel"},
         {a->p2p_scatter && whole, "--p2p-scatter needs --tensor-parallel of 2 or more"},
         {a->p2p_scatter && a->stages == 1, "--p2p-scatter needs --stages of 2 or more"},
-        {a->executable && a->sequence_parallel && schedule && schedule->split,
-         "--executable: foreline run has no --sequence-parallel with split backwards"},
         {a->executable && a->tensor_overlap, "--executable: foreline run has no --tensor-overlap"},
         {a->executable && offload_of(a) != OFFLOAD_NONE,
          "--executable: foreline run has no --offload"},
-        {a->executable && (modules_of(a) & (1u << MODULE_MOE_ACT | 1u << MODULE_MLA_UP_PROJ)),
-         "--executable: foreline run has no --recompute-modules moe_act and mla_up_proj"},
+        {a->executable && (modules_of(a) & 1u << MODULE_MOE_ACT),
+         "--executable: foreline run has no --recompute-modules moe_act"},
     };
     return first_wrong(rules, sizeof rules / sizeof *rules);
 }

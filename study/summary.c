@@ -4,6 +4,7 @@
  * side; what only one of them knows (losses, links, folding) is left out where it is missing. */
 #include "study/summary.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -299,6 +300,24 @@ static enum status report_ranks(const struct measurement *m, size_t limit, FILE 
     return STATUS_OK;
 }
 
+/* How unevenly tokens went to experts. */
+static void report_experts(const struct measurement *m, FILE *out)
+{
+    double least = HUGE_VAL, most = 0, two = 0;
+    for (size_t i = 0; i < m->expert_ops; i++) {
+        least = fmin(least, m->expert[i].imbalance);
+        most = fmax(most, m->expert[i].imbalance);
+        two += m->expert[i].spreads > 0 ? m->expert[i].busiest[0] / (double)m->expert_ops : 0;
+    }
+    if (m->expert_ops == 0)
+        return;
+    fprintf(out, "\nexperts: in %zu ops the busiest has %.3g to %.3g times the mean of rows",
+            m->expert_ops, least, most);
+    if (two > 0)
+        fprintf(out, "; the busier of two ranks %.3g times its share", two);
+    fprintf(out, "\n");
+}
+
 /* Messages and collectives by kind, most time first, with nccl-tests' algbw and busbw. */
 static void report_calls(const struct measurement *m, FILE *out)
 {
@@ -341,6 +360,7 @@ enum status summary_print(const struct measurement *m, const struct summary_rows
     report_breakdown(m, out);
     PASS(report_ranks(m, rows->ranks, out));
     report_calls(m, out);
+    report_experts(m, out);
     report_links(m, rows->links, out);
     for (size_t k = 0; k < m->warnings; k++)
         fprintf(warnings, "warning: %s\n", m->warning[k]);

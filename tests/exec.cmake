@@ -17,6 +17,7 @@ target_link_libraries(trained PUBLIC toy sample exec model partition Threads::Th
 target_compile_definitions(trained PRIVATE SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 unit_test(parallel_run LIBS trained)
 unit_test(parallel_models LIBS trained)
+unit_test(parallel_drawn LIBS trained)
 unit_test(parallel_bytes LIBS trained)
 unit_test(zero_memory LIBS toy sample exec model partition Threads::Threads)
 set_tests_properties(unit.zero_memory PROPERTIES TIMEOUT 300)

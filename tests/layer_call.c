@@ -52,7 +52,7 @@ struct call *new_call(const struct model *m, uint32_t op)
         c->io.x[i] = c->x[i];
         c->io.dx[i] = c->dx[i];
     }
-    if (l->second > 0)
+    if (l->second > 0 && l->experts > 0)
         route(c, random_key(op, 6));
     randomise(c->parameter, random_key(op, 7), 1);
     randomise(c->shared, random_key(op, 8), 1);

@@ -86,9 +86,13 @@ void play_all(struct mesh *m, struct actor *a, enum status (*act)(struct actor *
         a[k].steps = steps;
     }
     play(a, m->program.ranks);
+    bool failed = false; /* which of them was the first is for the reader to say */
     for (size_t k = 0; k < m->program.ranks; k++)
-        if (is_here(m, k) && a[k].st != STATUS_OK)
-            fail_msg("rank %zu: %s", k, a[k].message);
+        if (is_here(m, k) && a[k].st != STATUS_OK) {
+            print_error("rank %zu: %s\n", k, a[k].message);
+            failed = true;
+        }
+    assert_false(failed);
 }
 
 static unsigned char pattern(uint32_t send, size_t step, size_t i)

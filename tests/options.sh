@@ -117,8 +117,6 @@ refuse '--p2p-scatter needs --tensor-parallel' $plan --algorithm balanced --p2p-
 refuse '--p2p-scatter needs --stages' $plan --stages 1 --p2p-scatter
 refuse '--p2p-scatter means nothing with --sequence-parallel' \
     $plan --tensor-parallel 2 --sequence-parallel --p2p-scatter
-refuse '--executable: foreline run has no --sequence-parallel with split' $plan --executable \
-    --tensor-parallel 2 --sequence-parallel --schedule zb-h1
 refuse '--reduce-dtype: nothing is summed' $plan --algorithm balanced --reduce-dtype bf16
 refuse '--algorithm manual needs --split-at' $plan --algorithm manual
 refuse "has no op 'nope'" $plan --split-at nope

@@ -1,6 +1,4 @@
-/* The layer kinds of today's models, of seeded random shapes, as the model's graph makes them: forward
- * against the formula written down naively, backward against central differences. `real` is
- * double. */
+/* The layer kinds of today's models but routers and experts: forward and backward (kind_case.h). */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,60 +7,7 @@
 
 #include <cmocka.h>
 
-#include "core/random.h"
-#include "model/layers.h"
-#include "tests/layer_call.h"
-
-static const double tolerance = 1e-5, close_to = 1e-9;
-
-/* Draws of a case. */
-struct draw {
-    uint64_t key, n;
-};
-
-static int64_t from_to(struct draw *d, int64_t low, int64_t high)
-{
-    return low + (int64_t)(random_at(d->key, d->n++) % (uint64_t)(high - low + 1));
-}
-
-typedef double (*naive)(const struct call *c, size_t row, size_t i);
-
-/* Ends the graph, whose last op is the case, and compares. A central difference of a choice that
- * flips is none: routers whose scores are near each other are let go. */
-static void check(struct graph *g, uint64_t k, naive y)
-{
-    struct model m = {0};
-    if (graph_finish(g, "case", NULL, &m) != STATUS_OK)
-        fail_msg("case %llu: %s", (unsigned long long)k, error_message());
-    uint32_t op = (uint32_t)m.n - 1;
-    struct call *c = new_call(&m, op);
-    const struct layer *l = &c->layer;
-    double worst = worst_of_call(c), far = 0;
-    call_loss(c);
-    for (size_t row = 0; row < CALL_B * l->tokens; row++)
-        for (size_t i = 0; i < l->out; i++) {
-            double expected = y(c, row, i), found = (double)c->y[row * l->out + i];
-            far = fmax(far, fabs(found - expected) / (1 + fabs(expected)));
-        }
-    if (!(far < close_to) || !(worst < tolerance))
-        fail_msg("case %llu, %s: forward %g off, gradient %g", (unsigned long long)k, m.op[op].kind,
-                 far, worst);
-    free(c);
-    model_free(&m);
-}
-
-static struct graph begin(void)
-{
-    return (struct graph){.model = {.element_bytes = 4}};
-}
-
-/* Something of rows of `channels` to read. */
-static uint32_t source(struct graph *g, int64_t tokens, int64_t channels)
-{
-    return layer_embedding(
-        g, "source",
-        &(struct embedding_shape){.tokens = tokens, .channels = channels, .vocabulary = 256});
-}
+#include "tests/kind_case.h"
 
 /* ---- attention and rope */
 
@@ -72,6 +17,7 @@ static struct attention_shape draw_heads(struct draw *d)
     s.kv_heads = from_to(d, 1, 3);
     s.heads = s.kv_heads * from_to(d, 1, 3);
     s.head = s.value = 2 * from_to(d, 1, 3);
+    s.turned = 0;
     s.flash = from_to(d, 0, 1);
     s.window = s.causal && from_to(d, 0, 1) ? from_to(d, 1, 40) : 0;
     if (s.tokens * (s.heads + 2 * s.kv_heads) * s.head * CALL_B > CALL_ROOM / 2 ||
@@ -83,10 +29,10 @@ static struct attention_shape draw_heads(struct draw *d)
 static double naive_attention(const struct call *c, size_t row, size_t i)
 {
     const struct layer *l = &c->layer;
-    size_t d = l->out / l->heads, h = i / d, kv = h / (l->heads / l->kv_heads);
+    size_t d = l->depth, v = l->out / l->heads, h = i / v, kv = h / (l->heads / l->kv_heads);
     size_t b = row / l->tokens, t = row % l->tokens;
     const real *x = c->x[0] + b * l->input, *q = x + t * l->in + h * d;
-    double sum = 0, weighted = 0;
+    double sum = l->sinks ? exp((double)c->parameter[h]) : 0, weighted = 0;
     for (size_t s = 0; s < l->tokens; s++) {
         const real *k = x + s * l->in + (l->heads + kv) * d;
         double score = 0;
@@ -96,7 +42,7 @@ static double naive_attention(const struct call *c, size_t row, size_t i)
             score += (double)(q[n] * k[n]);
         score = exp(score / sqrt((double)d));
         sum += score;
-        weighted += score * (double)x[s * l->in + (l->heads + l->kv_heads + kv) * d + i % d];
+        weighted += score * (double)x[s * l->in + (l->heads + l->kv_heads) * d + kv * v + i % v];
     }
     return weighted / sum;
 }
@@ -104,11 +50,15 @@ static double naive_attention(const struct call *c, size_t row, size_t i)
 static void attention_of_groups_and_windows(void **state)
 {
     (void)state;
-    for (uint64_t k = 0; k < 40; k++) {
+    for (uint64_t k = 0; k < 60; k++) {
         struct draw d = {k, 0};
         struct graph g = begin();
         struct attention_shape s = draw_heads(&d);
-        layer_attention(&g, "op", source(&g, s.tokens, (s.heads + 2 * s.kv_heads) * s.head),
+        s.sinks = k % 3 == 1; /* as gpt-oss has them */
+        s.learned = s.sinks ? s.heads : 0;
+        s.value = k % 3 == 2 ? from_to(&d, 1, 6) : s.head; /* as latent attention has them */
+        layer_attention(&g, "op",
+                        source(&g, s.tokens, s.heads * s.head + s.kv_heads * (s.head + s.value)),
                         MODEL_NO_OP, &s);
         check(&g, k, naive_attention);
     }
@@ -137,6 +87,75 @@ static void rope_turns_queries_and_keys(void **state)
         s.base = from_to(&d, 0, 1) ? 500000 : 0;
         layer_rope(&g, "op", source(&g, s.tokens, (s.heads + 2 * s.kv_heads) * s.head), &s);
         check(&g, k, naive_rope);
+    }
+}
+
+/* Channel i of what heads read of latents: queries, keys and values, head by head. */
+static double naive_latent(const struct call *c, size_t row, size_t i)
+{
+    const struct layer *l = &c->layer;
+    size_t d = l->depth, plain = d - l->turned, wide = plain + l->value, all = l->heads * d;
+    const real *q = c->x[0] + row * l->in, *kv = c->x[1] + row * (l->heads * wide + l->turned);
+    size_t at = i % d, head = i % all / d, half = l->turned / 2, pair = (at - plain) % half;
+    if (i >= 2 * all)
+        return (double)kv[(i - 2 * all) / l->value * wide + plain + (i - 2 * all) % l->value];
+    if (at < plain)
+        return (double)(i < all ? q[i] : kv[head * wide + at]);
+    const real *turned = i < all ? q + head * d + plain : kv + l->heads * wide;
+    double angle =
+        (double)(row % l->tokens) * pow((double)l->normal, -2.0 * (double)pair / (double)l->turned);
+    double a = (double)turned[pair], b = (double)turned[pair + half];
+    return at - plain < half ? a * cos(angle) - b * sin(angle) : b * cos(angle) + a * sin(angle);
+}
+
+static void rope_makes_rows_of_latents(void **state)
+{
+    (void)state;
+    for (uint64_t k = 0; k < 30; k++) {
+        struct draw d = {150 + k, 0};
+        struct graph g = begin();
+        struct attention_shape s = {.tokens = from_to(&d, 1, 20), .heads = from_to(&d, 1, 4)};
+        s.kv_heads = s.heads;
+        s.turned = 2 * from_to(&d, 1, 3);
+        s.head = s.turned + from_to(&d, 0, 4);
+        s.value = from_to(&d, 1, 5);
+        s.base = from_to(&d, 0, 1) ? 500000 : 0;
+        uint32_t q = source(&g, s.tokens, s.heads * s.head);
+        uint32_t kv = source(&g, s.tokens, s.heads * (s.head - s.turned + s.value) + s.turned);
+        layer_rope_latent(&g, "op", q, kv, &s);
+        check(&g, k, naive_latent);
+    }
+}
+
+/* ---- linear */
+
+static double naive_linear(const struct call *c, size_t row, size_t i)
+{
+    const struct layer *l = &c->layer;
+    size_t in = l->in - l->passed, out = l->out - l->passed;
+    const real *x = c->x[0] + row * l->in;
+    double sum = l->bias ? (double)c->parameter[in * out + i] : 0;
+    if (i >= out)
+        return (double)x[in + i - out];
+    for (size_t n = 0; n < in; n++)
+        sum += (double)(x[n] * c->parameter[i * in + n]);
+    return sum;
+}
+
+static void products_pass_channels_on(void **state)
+{
+    (void)state;
+    for (uint64_t k = 0; k < 20; k++) {
+        struct draw d = {170 + k, 0};
+        struct graph g = begin();
+        struct linear_shape s = {.tokens = from_to(&d, 1, 12),
+                                 .in = from_to(&d, 1, 12),
+                                 .out = from_to(&d, 1, 12),
+                                 .bias = from_to(&d, 0, 1),
+                                 .tied = MODEL_NO_OP};
+        int64_t passes = from_to(&d, 0, 5);
+        layer_linear_passing(&g, "op", source(&g, s.tokens, s.in + passes), &s, passes);
+        check(&g, k, naive_linear);
     }
 }
 
@@ -176,7 +195,7 @@ static void rmsnorm_of_rows_parts_and_heads(void **state)
             s.queries = queries;
         if (k % 4 == 0)
             s.head = head;
-        if (k % 4 >= 2)
+        if (k % 4 == 2)
             s.width = s.channels;
         layer_rmsnorm(&g, "op", source(&g, s.tokens, s.width), &s);
         check(&g, k, naive_rmsnorm);
@@ -184,12 +203,6 @@ static void rmsnorm_of_rows_parts_and_heads(void **state)
 }
 
 /* ---- activations */
-
-static double act(bool tanh_form, double x)
-{
-    return tanh_form ? 0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)))
-                     : x / (1 + exp(-x));
-}
 
 static double naive_gated(const struct call *c, size_t row, size_t i)
 {
@@ -208,127 +221,6 @@ static void gated_by_silu_and_gelu(void **state)
                     TENSOR_SPLIT);
         check(&g, k, naive_gated);
     }
-}
-
-/* ---- router and experts */
-
-static double naive_score(const struct call *c, size_t row, size_t e)
-{
-    double sum = 0;
-    for (size_t i = 0; i < c->layer.in; i++)
-        sum += (double)(c->x[0][row * c->layer.in + i] * c->parameter[e * c->layer.in + i]);
-    return sum;
-}
-
-/* How many experts have a larger score. */
-static size_t better(const struct call *c, size_t row, size_t e)
-{
-    size_t n = 0;
-    for (size_t k = 0; k < c->layer.experts; k++)
-        n += naive_score(c, row, k) > naive_score(c, row, e);
-    return n;
-}
-
-static double naive_gate(const struct call *c, size_t row, size_t i)
-{
-    const struct layer *l = &c->layer;
-    double sum = 0, mine = 0;
-    for (size_t e = 0; e < l->experts; e++) {
-        size_t rank = better(c, row, e);
-        if (rank == i && i < l->top_k)
-            return (double)e;
-        if (rank + l->top_k == i)
-            mine = exp(naive_score(c, row, e));
-        sum += l->over_all || rank < l->top_k ? exp(naive_score(c, row, e)) : 0;
-    }
-    return mine / sum;
-}
-
-static struct experts_shape draw_experts(struct draw *d)
-{
-    struct experts_shape s = {.tokens = from_to(d, 1, 12),
-                              .channels = from_to(d, 1, 10),
-                              .inner = from_to(d, 1, 10),
-                              .experts = from_to(d, 1, 7),
-                              .group = 1,
-                              .unbiased = true};
-    s.top_k = from_to(d, 1, s.experts < 3 ? s.experts : 3);
-    s.gated = from_to(d, 0, 1);
-    s.over_all = from_to(d, 0, 1);
-    s.capacity = from_to(d, 0, 1) ? from_to(d, 20, 150) : 0;
-    return s;
-}
-
-static void routers_choose_and_weigh(void **state)
-{
-    (void)state;
-    for (uint64_t k = 0; k < 30; k++) {
-        struct draw d = {400 + k, 0};
-        struct graph g = begin();
-        struct experts_shape s = draw_experts(&d);
-        layer_gate(&g, "op", source(&g, s.tokens, s.channels), &s);
-        check(&g, k, naive_gate);
-    }
-}
-
-/* Is choice k of token t of the sample among those that its expert has room for? First choices of all
- * tokens come first. */
-static bool is_taken(const struct layer *l, const real *chosen, size_t t, size_t k)
-{
-    size_t e = (size_t)chosen[t * 2 * l->top_k + k], before = 0;
-    if (l->slots == l->tokens * l->top_k)
-        return true;
-    for (size_t j = 0; j <= k; j++)
-        for (size_t s = 0; s < (j < k ? l->tokens : t); s++)
-            before += (size_t)chosen[s * 2 * l->top_k + j] == e;
-    return before < l->slots / l->experts;
-}
-
-static double naive_expert(const struct call *c, const real *x, size_t e, size_t i)
-{
-    const struct layer *l = &c->layer;
-    size_t wide = l->gated ? 2 * l->inner : l->inner;
-    const real *w1 = c->parameter + e * wide * l->in;
-    const real *w2 = c->parameter + l->experts * wide * l->in + (e * l->in + i) * l->inner;
-    double y = 0;
-    for (size_t h = 0; h < l->inner; h++) {
-        double a = 0, b = 0;
-        for (size_t n = 0; n < l->in; n++) {
-            a += (double)(x[n] * w1[h * l->in + n]);
-            b += l->gated ? (double)(x[n] * w1[(l->inner + h) * l->in + n]) : 0;
-        }
-        y += (double)w2[h] * (l->gated ? act(false, a) * b : act(true, a));
-    }
-    return y;
-}
-
-static double naive_experts(const struct call *c, size_t row, size_t i)
-{
-    const struct layer *l = &c->layer;
-    const real *chosen = c->x[1] + row / l->tokens * l->second;
-    size_t t = row % l->tokens;
-    double y = 0;
-    for (size_t k = 0; k < l->top_k; k++)
-        if (is_taken(l, chosen, t, k))
-            y += (double)chosen[t * 2 * l->top_k + l->top_k + k] *
-                 naive_expert(c, c->x[0] + row * l->in, (size_t)chosen[t * 2 * l->top_k + k], i);
-    return y;
-}
-
-static void experts_take_what_they_are_given(void **state)
-{
-    (void)state;
-    size_t limited = 0;
-    for (uint64_t k = 0; k < 40; k++) {
-        struct draw d = {500 + k, 0};
-        struct graph g = begin();
-        struct experts_shape s = draw_experts(&d);
-        uint32_t x = source(&g, s.tokens, s.channels), gate = layer_gate(&g, "gate", x, &s);
-        limited += layer_slots(&s) < s.tokens * s.top_k;
-        layer_experts(&g, "op", x, gate, &s);
-        check(&g, k, naive_experts);
-    }
-    assert_true(limited >= 3);
 }
 
 /* ---- embedding */
@@ -372,29 +264,12 @@ static void what_has_no_numerics_is_named(void **state)
     struct graph g = begin();
     a.learned = 2;
     layer_attention(&g, "op", source(&g, 4, 24), MODEL_NO_OP, &a);
-    refused(&g, "op 'op': no numerics for kind 'attention' with parameters of its own");
-    g = begin();
-    a.learned = 0;
-    a.head = 6;
-    layer_attention(&g, "op", source(&g, 4, 32), MODEL_NO_OP, &a);
-    refused(&g, "of another width than keys");
-    g = begin();
-    uint32_t x = source(&g, 4, 8), gate = layer_gate(&g, "gate", x, &e);
-    layer_experts(&g, "op", x, gate, &e);
-    refused(&g, "with biases");
+    refused(&g, "op 'op': no numerics for kind 'attention' with a table of distances");
     g = begin();
     e.unbiased = e.einsum = true;
-    x = source(&g, 4, 8);
+    uint32_t x = source(&g, 4, 8);
     layer_experts(&g, "op", x, layer_gate(&g, "gate", x, &e), &e);
     refused(&g, "by products with masks");
-    g = begin();
-    layer_rmsnorm(&g, "op", source(&g, 4, 12),
-                  &(struct rms_shape){.tokens = 4, .width = 12, .channels = 8});
-    refused(&g, "no numerics for kind 'rmsnorm' of a latent");
-    g = begin();
-    e.scoring = 4;
-    layer_gate(&g, "op", source(&g, 4, 8), &e);
-    refused(&g, "with more parameters than its product");
 }
 
 int main(void)
@@ -402,10 +277,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attention_of_groups_and_windows),
         cmocka_unit_test(rope_turns_queries_and_keys),
+        cmocka_unit_test(rope_makes_rows_of_latents),
+        cmocka_unit_test(products_pass_channels_on),
         cmocka_unit_test(rmsnorm_of_rows_parts_and_heads),
         cmocka_unit_test(gated_by_silu_and_gelu),
-        cmocka_unit_test(routers_choose_and_weigh),
-        cmocka_unit_test(experts_take_what_they_are_given),
         cmocka_unit_test(scaled_embedding),
         cmocka_unit_test(what_has_no_numerics_is_named),
     };

@@ -14,8 +14,11 @@
 #include "tests/trained.h"
 
 static const char *const configurations[] = {
-    "llama.json:tokens=16",  "mixtral.json:tokens=16",        "qwen3_moe.json:tokens=16",
-    "gemma2.json:tokens=16", "gemma2.json:tokens=16,flash=0", "deepseek.json:tokens=16"};
+    "llama.json:tokens=16",          "mixtral.json:tokens=16",
+    "qwen3_moe.json:tokens=16",      "gemma2.json:tokens=16",
+    "gemma2.json:tokens=16,flash=0", "deepseek.json:tokens=16",
+    "deepseek_v3.json:tokens=16",    "deepseek_v2.json:tokens=16,flash=0",
+    "gpt_oss.json:tokens=16",        "qwen2_moe.json:tokens=16"};
 enum { CONFIGURATIONS = sizeof configurations / sizeof *configurations };
 
 /* Models of today: cut into stages, and what is made again, to the bit; spread over replicas. */
@@ -33,6 +36,8 @@ static void configurations_match_one_process(void **state)
         COMPARE(configurations[k], same, 0);
         COMPARE(configurations[k], close, 1e-5);
     }
+    static const char *const up[] = {"pp=2 mla_up_proj", "mla_up_proj,shared_experts"};
+    COMPARE("deepseek_v3.json:tokens=16", up, 0);
 }
 
 /* By heads, of which there are fewer for keys, by inner width of MLPs and of experts. */
@@ -48,7 +53,7 @@ static void configurations_over_shards_match_one_process(void **state)
             COMPARE(configurations[k], how, 1e-5);
 }
 
-/* What shards leave whole, by tokens; experts see whole tensors. */
+/* What shards leave whole, by tokens; experts gather them. */
 static void configurations_by_tokens_match_one_process(void **state)
 {
     (void)state;
@@ -57,12 +62,28 @@ static void configurations_by_tokens_match_one_process(void **state)
         "pp=2 tp=2 sequence full",
         "dp=2 tp=2 sequence zero=3",
         "pp=2 dp=2 tp=2 sequence bucket=10000 selective",
+        "pp=2 tp=2 sequence zb-h1",
+        "pp=2 dp=2 tp=2 sequence zb-h1 zero=1",
         "dp=2 tp=2 cp=2 sequence zero=2",
+        "pp=2 dp=2 tp=2 sequence zb-h1 zero=2", /* not of weights that stages share */
     };
-    static const char *const dense[] = {"llama.json:tokens=16", "gemma2.json:tokens=16",
-                                        "gemma2.json:tokens=16,flash=0"};
-    for (size_t k = 0; k < sizeof dense / sizeof *dense; k++)
-        COMPARE(dense[k], how, 1e-5);
+    for (size_t k = 0; k < CONFIGURATIONS; k++) {
+        size_t fewer = strncmp(configurations[k], "llama", 5) == 0   ? 0
+                       : strncmp(configurations[k], "gemma", 5) == 0 ? 1
+                                                                     : 2;
+        if (strncmp(configurations[k], "qwen3_moe", 9) != 0)
+            compare(configurations[k], how, sizeof how / sizeof *how - fewer, 1e-5);
+    }
+    static const char *const bent[] = {"pp=4 tp=2 sequence chunks=2 zb-v",
+                                       "pp=4 tp=2 sequence chunks=2 dualpipe-v",
+                                       "pp=4 dp=2 tp=2 sequence chunks=2 dualpipe"};
+    COMPARE("llama.json:tokens=16,layers=4", bent, 1e-5);
+    COMPARE("deepseek_v3.json:tokens=16,layers=4", bent, 1e-5);
+    compare("deepseek_v3.json:tokens=16", how + 7, 1, 1e-5);
+    static const char *const other[] = {"tp=4 sequence", "dp=2 tp=2 sequence selective zero=3",
+                                        "tp=2 sequence moe"};
+    COMPARE("deepseek_v3.json:tokens=16", other, 1e-5);
+    compare("gpt_oss.json:tokens=16", other + 1, 2, 1e-5);
 }
 
 static void experts_over_replicas_match_one_process(void **state)
@@ -105,6 +126,11 @@ static void experts_over_replicas_match_one_process(void **state)
     compare("qwen3_moe.json:tokens=16", how + 2, 2, 1e-5);
     compare("qwen3_moe.json:tokens=16", how + 10, 2, 1e-5);
     compare("deepseek.json:tokens=16", how + 8, 6, 1e-5);
+    compare("deepseek_v3.json:tokens=16", how, 4, 1e-5);
+    compare("deepseek_v3.json:tokens=16", how + 11, 2, 1e-5);
+    compare("deepseek_v2.json:tokens=16", how + 4, 2, 1e-5);
+    compare("gpt_oss.json:tokens=16", how, 6, 1e-5);
+    compare("qwen2_moe.json:tokens=16", how + 2, 4, 1e-5);
 }
 
 /* Replicas that share sequences: causal and bidirectional attention, fixed and rotary positions,

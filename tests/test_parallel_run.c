@@ -46,10 +46,18 @@ static void sequence_parallel_runs_match_one_process(void **state)
         "dp=2 tp=2 sequence zero=3 full",
         "pp=2 dp=2 tp=2 sequence zero=3 kept",
         "pp=4 tp=2 sequence chunks=2 interleaved",
+        "pp=2 tp=2 sequence zb-h1",
+        "pp=2 tp=4 sequence zb-h1",
+        "pp=2 dp=2 tp=2 sequence zb-h1 zero=3",
         "dp=2 tp=2 cp=2 sequence",
         "pp=2 dp=2 tp=2 cp=2 sequence zero=1 alltoall",
+        "pp=2 dp=2 tp=2 cp=2 sequence zb-h1",
     };
+    static const char *const bent[] = {"pp=4 tp=2 sequence chunks=2 zb-v",
+                                       "pp=4 tp=2 sequence chunks=2 dualpipe-v",
+                                       "pp=4 dp=2 tp=2 sequence chunks=2 dualpipe"};
     COMPARE(gpt, how, 1e-5);
+    COMPARE("gpt-tiny:layers=4,hidden=32,tokens=16", bent, 1e-5);
     compare(tied, how, 11, 1e-5);
     compare(bert, how, 6, 1e-5);
 }

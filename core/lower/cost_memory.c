@@ -81,14 +81,40 @@ static int64_t stays_of(const struct sum *u, uint32_t op, const struct cost_part
     return u->s->recompute_modules > 0 && stash < output ? stash : output;
 }
 
+/* Of a sample, of all shards. */
+static int64_t input_bytes(const struct sum *u, uint32_t op, size_t from)
+{
+    const struct model *m = u->l->model;
+    int64_t bytes = 0;
+    for (size_t e = m->in_start[op] + from; e < m->in_start[op + 1]; e++)
+        bytes += m->op[m->in[e]].output_bytes;
+    return bytes / u->split.context_parallel;
+}
+
 /* Halves of backwards: what a product with weights has as gradient of its output waits for the second
- * half. */
+ * half. With sequence parallelism that, and the input, as they have been gathered; of what every shard
+ * has, nothing waits. */
+static int64_t waiting_of(const struct sum *u, uint32_t op, const struct cost_part *part)
+{
+    const struct model_op *o = &u->l->model->op[op];
+    int64_t own = sum_scaled(o->output_bytes, part->stash);
+    if (!u->l->schedule->split || !is_product(u->l->model, o))
+        return 0;
+    if (!u->split.sequence_parallel || u->split.tensor_parallel < 2)
+        return own;
+    if (o->tensor == TENSOR_ROW && o->exchange_bytes == 0)
+        return o->output_bytes / u->split.context_parallel;
+    return o->tensor == TENSOR_COLUMN ? own + input_bytes(u, op, 0) : 0;
+}
+
+/* Experts of shards keep the choices of the rows of all of them. */
 static void add_stash(struct sum *u, uint32_t op, const struct cost_part *part)
 {
     const struct model_op *o = &u->l->model->op[op];
-    if (u->l->schedule->split && is_product(u->l->model, o))
-        u->c.stash_bytes += u->l->plan->microbatch_size * sum_scaled(o->output_bytes, part->stash);
-    u->c.stash_bytes += stays_of(u, op, part);
+    bool gathers = u->split.sequence_parallel && u->split.tensor_parallel > 1 &&
+                   o->exchange_bytes > 0 && o->tensor == TENSOR_ROW;
+    int64_t bytes = waiting_of(u, op, part) + (gathers ? input_bytes(u, op, 1) : 0);
+    u->c.stash_bytes += u->l->plan->microbatch_size * bytes + stays_of(u, op, part);
 }
 
 /* What a backward makes again (plan_needs()) of each op of the stage, and what begins to be needed with
@@ -367,7 +393,8 @@ static int64_t whole_rows(const struct sum *u)
         return 0;
     for (size_t k = u->s->ops, b = 0; k-- > 0;) {
         const struct model_op *o = &m->op[u->s->op[k]];
-        bool column = o->tensor == TENSOR_COLUMN;
+        bool experts = o->tensor == TENSOR_ROW && o->exchange_bytes > 0,
+             column = o->tensor == TENSOR_COLUMN || experts;
         int64_t rows = o->tensor == TENSOR_ROW ? o->output_bytes : 0;
         for (size_t e = m->in_start[u->s->op[k]]; e < m->in_start[u->s->op[k] + 1] && column; e++)
             rows += m->op[m->in[e]].output_bytes;

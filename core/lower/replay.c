@@ -35,8 +35,10 @@ static uint32_t replica_for(const struct lowering *l, uint32_t stage, uint32_t m
 static bool is_between_shards(const struct lowering *l, const struct lowering_edge *edge)
 {
     uint32_t a = l->plan->stage[edge->from].tensor_parallel;
+    uint32_t here = lowering_crosses(l, edge->from / l->shape.teams, 0),
+             there = lowering_crosses(l, edge->to / l->shape.teams, 0); /* of a pair of replicas */
     return a > 1 && a == l->plan->stage[edge->to].tensor_parallel &&
-           l->shape.team_of[edge->from] != l->shape.team_of[edge->to];
+           (l->shape.team_of[edge->from] != l->shape.team_of[edge->to] || here != there);
 }
 
 /* With sequence parallelism a boundary tensor is divided over the shards, if both ends have as

@@ -11,14 +11,17 @@
  *   layernorm   tokens n, channels n
  *   rmsnorm     tokens n, channels n, of 1 .. channels (absent: channels), queries 1 .. of (absent:
  *               of), head n (absent: the whole part), offset
- *   linear      tokens n, in n, out n, bias
- *   rope        tokens n, heads n, kv_heads n, head n (even), base n (absent: 10000)
+ *   linear      tokens n, in n, out n, bias, passes >= 0
+ *   rope        tokens n, heads n, kv_heads n, head n (even), base n (absent: 10000); or besides
+ *               turned n (even), value n: of latents, in two inputs
  *   attention   tokens n, channels n, heads n (divides channels), causal, kv_heads n (divides heads;
- *               absent: heads), window >= 0, flash
+ *               absent: heads), head n (of keys; absent: as values), window >= 0, flash, sinks
  *   gelu        tokens n, channels n
  *   gated       tokens n, channels n, tanh
- *   gate        tokens n, channels n, experts n, top_k 1 .. experts, over_all
- *   experts     tokens n, channels n, inner n, experts n, top_k n, slots n, gated
+ *   gate        tokens n, channels n, experts n, top_k 1 .. experts, over_all, sigmoid, bias,
+ *               correction, groups n (divides experts; absent: 1), group_top n, scale n (1000)
+ *   token_gate  tokens n, channels n
+ *   experts     tokens n, channels n, inner n, experts n, top_k n, slots n, gated, bias, clamped
  *   residual    tokens n, channels n
  *   loss        tokens n, vocabulary >= 256, masked
  *
@@ -90,17 +93,32 @@ struct layer_array {
     size_t n;
 };
 
+/* Where tokens went, over all forwards: rows of each expert that came from here, [experts]; and of every
+ * call of the group, were its experts spread over 2, 4, 8, ... ranks: rows of the busiest of these over
+ * their mean, summed. */
+enum { LAYER_SPREADS = 10 };
+struct layer_routing {
+    uint64_t *rows;
+    uint64_t calls;
+    double busiest[LAYER_SPREADS]; /* [k]: of 2 << k ranks; 0: that does not divide the experts */
+};
+
 /* One op, checked. */
 struct layer {
     const struct layer_kind *kind;
     size_t tokens;
     size_t in, out; /* channels of an input row and of an output row */
     size_t heads, vocabulary, positions, types;
-    size_t kv_heads, depth;       /* heads of keys and values; channels of a head */
+    size_t kv_heads, depth;       /* heads of keys and values; channels of a query's and key's, */
+    size_t value;                 /* and of a value's */
+    size_t turned;                /* rope: last channels of a head of latent attention; 0: all */
+    size_t passed;                /* linear: last channels of in and out, which are no product's */
     size_t window;                /* tokens that a token looks back at, itself included; 0: all */
     size_t normal, queries, head; /* rmsnorm: channels that it changes, the first part of them, and
                                    * channels with a root of their own; rope: base in `normal` */
     size_t experts, top_k, inner, slots; /* slots: of a sample, over all experts */
+    size_t groups, group_top;            /* gate: of experts, of which a token may take the best */
+    double route_scale;                  /* gate: of weights */
     size_t spread, member;               /* over how many ranks the experts are, which this is */
     size_t second;                       /* numbers of the second input per sample; 0: `input` */
     size_t first[LAYER_PARTS]; /* shards: first row of each table, or first class of the loss */
@@ -116,6 +134,9 @@ struct layer {
     bool offset;   /* rmsnorm: weights are 1 + parameter */
     bool tanh;     /* gated: gelu in its tanh form, else silu */
     bool over_all; /* gate: weights are parts of a softmax over all experts, not the chosen ones */
+    bool sigmoid, correction; /* gate: scores are sigmoids; a bias is for the choice alone */
+    bool clamped;             /* experts: gated as gpt-oss has it */
+    bool sinks;               /* attention: a learned score per head, of nothing */
     bool half; /* x, y, dy and dx are bf16, two in the place of a real: the model's numbers are */
     bool tied; /* its weight is another op's */
     struct layer_part part[LAYER_PARTS];
@@ -150,6 +171,7 @@ struct layer_io {
     struct layer_array *rows, *parts;        /* experts that are spread: kept from forward to
                                               * backward, and of one call; else NULL */
     int64_t *bytes;                          /* of all such arrays together, else NULL */
+    struct layer_routing *routing;           /* of experts; NULL: nobody asks */
     void *on;                                /* the backend's state (backend.h) */
 };
 

@@ -311,6 +311,7 @@ enum status launch_result(struct run *run, double cpu_s, struct measurement *out
     if (!paced) {
         TRY(fill_losses(run, &m));
         TRY(fill_parameters(run, &m));
+        TRY(launch_fill_routing(run, &m));
     }
     TRY(launch_fill_hardware(run, &m));
     TRY(warn_of_load(run, &m));

@@ -9,7 +9,7 @@
  *   cause.c  who fell silent or died, and which failure is the cause of the others
  *   watch.c  event loop: what workers report, processes that end
  *   checkpoint.c  where to go on from; files of all ranks become a checkpoint
- *   result.c  reports of all ranks become a measurement */
+ *   result.c  reports of all ranks become a measurement; routing.c: where tokens went */
 #ifndef EXEC_LAUNCH_RUN_H
 #define EXEC_LAUNCH_RUN_H
 
@@ -127,6 +127,12 @@ struct run_keeping {
 };
 
 /* What the workers have reported; result.c. */
+/* Of an op of experts, over all ranks (struct layer_routing). */
+struct run_routed {
+    double *rows; /* [experts]; NULL: no rank has said anything */
+    double calls, busiest[LAYER_SPREADS];
+};
+
 struct run_reports {
     struct arena memory;           /* of the arrays */
     size_t announced;              /* steps shown as progress */
@@ -138,6 +144,7 @@ struct run_reports {
     size_t shards;                 /* most of any stage, times ranks that experts are spread over */
     uint8_t *digests;              /* [model->n * shards * DIGEST] of each op's parameters */
     bool *digested;                /* [model->n * shards] */
+    struct run_routed *routed;     /* [model->n]; NULL: there are no experts */
 };
 
 /* A run: what it is, its parts as above, and the state of its processes, which all files read. */
@@ -246,6 +253,11 @@ void launch_kill(struct run *run);
 enum status launch_take_step(struct run *run, uint32_t rank, const char *payload) MUST_CHECK;
 enum status launch_take_saved(struct run *run, uint32_t rank, const char *payload) MUST_CHECK;
 enum status launch_take_done(struct run *run, uint32_t rank, const char *payload) MUST_CHECK;
+/* May a FRAME_ROUTED be so long? */
+bool launch_routing_fits(const struct run *run, uint64_t bytes);
+enum status launch_take_routing(struct run *run, uint32_t rank, const char *payload,
+                                uint64_t bytes) MUST_CHECK;
+enum status launch_fill_routing(const struct run *run, struct measurement *out) MUST_CHECK;
 enum status launch_result(struct run *run, double cpu_s, struct measurement *out,
                           struct timeline *timeline) MUST_CHECK;
 

@@ -106,6 +106,8 @@ static bool length_fits(const struct run *run, uint32_t rank, const struct frame
         return h->bytes == sizeof(struct frame_saved);
     case FRAME_ERROR:
         return h->bytes >= sizeof(int32_t) && h->bytes <= sizeof(int32_t) + ERROR_TEXT;
+    case FRAME_ROUTED:
+        return launch_routing_fits(run, h->bytes);
     case FRAME_DONE:
         return h->bytes == sizeof(struct frame_done) +
                                program_rank_ops(p, rank, NULL) * sizeof(struct frame_digest);
@@ -127,6 +129,8 @@ static enum status take_frame(struct run *run, uint32_t rank)
     case FRAME_SAVED:
         w->progress_s = clock_now();
         return launch_take_saved(run, rank, w->payload);
+    case FRAME_ROUTED:
+        return launch_take_routing(run, rank, w->payload, w->head.bytes);
     case FRAME_ERROR:
         launch_take_error(run, rank, w->payload, (size_t)w->head.bytes);
         return STATUS_OK;

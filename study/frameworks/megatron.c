@@ -15,6 +15,7 @@ static const char *const strategies[] = {"no_shard", "optim", "optim_grads", "op
                                          NULL};
 static const char *const backends[] = {"auto", "unfused", "local", "flash", "fused", NULL};
 enum { BACKEND_AUTO, BACKEND_UNFUSED, BACKEND_LOCAL };
+static const char *const scores[] = {"softmax", "sigmoid", NULL};
 static const char *const formats[] = {"none", "hybrid", "e4m3", NULL};
 
 static const struct setup_row rows[] = {
@@ -70,6 +71,9 @@ static const struct setup_row rows[] = {
     ALSO_TEXT("moe_train_capacity_factor", capacity),
     ROW_FLAG("MODEL", "moe_pad_expert_input_to_capacity", padded),
     ROW_FLAG("MODEL", "moe_router_enable_expert_bias", router_bias),
+    ROW_WORD("MODEL", "moe_router_score_function", sigmoid_router, scores, 0),
+    ROW_NUMBER("MODEL", "moe_router_num_groups", a.groups, 0),
+    ROW_NUMBER("MODEL", "moe_router_group_topk", a.group_top, 0),
     ROW_FLAG("MODEL", "multi_latent_attention", latent),
     ROW_NUMBER("MODEL", "q_lora_rank", a.query_rank, 0),
     ROW_NUMBER("MODEL", "kv_lora_rank", a.kv_rank, 32),

@@ -29,7 +29,7 @@ struct setup {
     const char *model;     /* the model's name in foreline, where the file names one */
     const char *unknown;   /* a name of a model that foreline does not have */
     int64_t rms, gated, positions, no_bias, qkv_bias, untied, head_norm, latent, router_bias,
-        shared_gate, parallel, grouped, embedding_norm;
+        sigmoid_router, shared_gate, parallel, grouped, embedding_norm;
     int64_t masked;                  /* BERT: tokens attend both ways */
     int64_t encoder_decoder;         /* T5 */
     int64_t tokens, plain_attention; /* per sample; it keeps its scores */

@@ -29,6 +29,7 @@ static const struct {
              FLAG(gated, TRAIT_GATED),
              FLAG(head_norm, TRAIT_HEAD_NORM),
              FLAG(router_bias, TRAIT_ROUTER_BIAS),
+             FLAG(sigmoid_router, TRAIT_SIGMOID),
              FLAG(shared_gate, TRAIT_SHARED_GATE),
              FLAG(embedding_norm, TRAIT_EMBEDDING_NORM),
              FLAG(parallel, TRAIT_PARALLEL),
@@ -122,6 +123,8 @@ enum status setup_architecture(struct setup *s, struct architecture *out)
         a.kv_heads = a.head = 0;
     if (a.experts < 2)
         a.experts = a.top_k = a.expert_inner = a.shared_inner = a.routed_step = a.capacity = 0;
+    if (a.experts < 2 || a.group_top == 0)
+        a.groups = a.group_top = 0;
     if (s->masked)
         a.types = 2;
     if (s->encoder_decoder)
@@ -184,7 +187,7 @@ bool setup_of_architecture(const struct architecture *a, const struct architectu
                            struct setup *s)
 {
     const uint32_t sayable = TRAIT_RMS | TRAIT_GATED | TRAIT_ROPE | TRAIT_POSITIONS |
-                             TRAIT_PRE_NORM | TRAIT_HEAD_NORM | TRAIT_ROUTER_BIAS |
+                             TRAIT_PRE_NORM | TRAIT_HEAD_NORM | TRAIT_ROUTER_BIAS | TRAIT_SIGMOID |
                              TRAIT_SHARED_GATE | TRAIT_PLAIN_OUT;
     bool window = a->window > 0 && a->window_used;
     bool biases = a->out_bias == a->mlp_bias && (a->qkv_bias || !a->out_bias);

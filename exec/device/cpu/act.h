@@ -42,4 +42,32 @@ static inline void act_gate_backward(bool tanh, const real *restrict x, const re
     }
 }
 
+/* gpt-oss: x = a | b, a at most 7 and b within -7 .. 7; y = a s(1.702 a) (b + 1). OpenAI, 2025,
+ * github.com/openai/gpt-oss, swiglu(). */
+#define CLAMP_LIMIT ((real)7)
+#define CLAMP_STEEP ((real)1.702)
+
+static inline void act_clamped(const real *restrict x, size_t n, real *restrict y)
+{
+    for (size_t i = 0; i < n; i++) {
+        real a = x[i] < CLAMP_LIMIT ? x[i] : CLAMP_LIMIT, b = x[n + i];
+        b = b > CLAMP_LIMIT ? CLAMP_LIMIT : b < -CLAMP_LIMIT ? -CLAMP_LIMIT : b;
+        y[i] = a / (1 + vector_exp(-CLAMP_STEEP * a)) * (b + 1);
+    }
+}
+
+static inline void act_clamped_backward(const real *restrict x, const real *restrict dy, size_t n,
+                                        real *restrict dx)
+{
+    for (size_t i = 0; i < n; i++) {
+        bool a_free = x[i] < CLAMP_LIMIT,
+             b_free = x[n + i] < CLAMP_LIMIT && x[n + i] > -CLAMP_LIMIT;
+        real a = a_free ? x[i] : CLAMP_LIMIT;
+        real b = b_free ? x[n + i] : x[n + i] > 0 ? CLAMP_LIMIT : -CLAMP_LIMIT;
+        real s = 1 / (1 + vector_exp(-CLAMP_STEEP * a));
+        dx[i] = a_free ? dy[i] * (b + 1) * (s + CLAMP_STEEP * a * s * (1 - s)) : 0;
+        dx[n + i] = b_free ? dy[i] * a * s : 0;
+    }
+}
+
 #endif

@@ -3,7 +3,9 @@
  * its part, and H / G heads of queries share one of keys and values (Ainslie et al., GQA, EMNLP
  * 2023); y (B, T, H D). Per sample and head
  *     P = softmax(q k^T / sqrt(D)), row t over columns <= t if causal and > t - window;  y = P v.
- * Vaswani et al., NIPS 2017, arXiv:1706.03762.
+ * Vaswani et al., NIPS 2017, arXiv:1706.03762. Values may have another width V than keys (latent
+ * attention): G D + G V channels, y (B, T, H V). With `sinks` every head has one more score, learned,
+ * whose part of the softmax goes nowhere (gpt-oss; Xiao et al., ICLR 2024, arXiv:2309.17453).
  *
  * P is made in tiles of rows. Plain: one tile, and P (B, H, T, T) is saved. `flash`: tiles of
  * FLASH_ROWS rows over the columns that any of them sees; the logarithm of each row's sum of
@@ -20,14 +22,14 @@ static size_t rows_of(const struct layer *l)
     return l->flash && l->tokens > FLASH_ROWS ? FLASH_ROWS : l->tokens;
 }
 
-/* x (B, T, (H + 2 G) D), y (B, T, H D), saved (B, H, T, T) or, with flash, (B, H, T); work: the
- * gradient of one tile of P, and with flash the tile itself. No parameters: the products around
- * attention are layers of their own. */
+/* x (B, T, (H + G) D + G V), y (B, T, H V), saved (B, H, T, T) or, with flash, (B, H, T); work: the
+ * gradient of one tile of P, and with flash the tile itself. No parameters but sinks [H]: the
+ * products around attention are layers of their own. */
 void attention_size(struct layer *l)
 {
     size_t tile = size_times(rows_of(l), l->tokens);
-    l->out = l->heads * l->depth;
-    l->in = l->out + 2 * l->kv_heads * l->depth;
+    l->out = l->heads * l->value;
+    l->in = l->heads * l->depth + l->kv_heads * (l->depth + l->value);
     l->input = size_times(l->tokens, l->in);
     l->output = size_times(l->tokens, l->out);
     l->work = l->flash ? size_times(2, tile) : tile;
@@ -38,10 +40,8 @@ void attention_size(struct layer *l)
 static enum status check_plain(const struct model_op *op)
 {
     const char *what = NULL;
-    if (model_attribute(op, "learned", 0) > 0)
-        what = "with parameters of its own (sinks, distances)";
-    if (model_attribute(op, "head", 0) > 0)
-        what = "with values of another width than keys (latent attention)";
+    if (model_attribute(op, "learned", 0) > 0 && model_attribute(op, "sinks", 0) == 0)
+        what = "with a table of distances";
     if (model_attribute(op, "memory", 0) > 0)
         what = "to what another op has made";
     return what ? error_set(STATUS_UNSUPPORTED, "op '%s': no numerics for kind '%s' %s", op->name,
@@ -59,6 +59,7 @@ static enum status shape(const struct model_op *op, struct layer *l)
     PASS(layer_attribute(op, "window", 0, 0, &l->window));
     PASS(layer_flag(op, "causal", &l->causal));
     PASS(layer_flag(op, "flash", &l->flash));
+    PASS(layer_flag(op, "sinks", &l->sinks));
     if (l->out % l->heads != 0)
         return error_set(STATUS_INVALID, "op '%s': %zu channels do not divide into %zu heads",
                          op->name, l->out, l->heads);
@@ -67,18 +68,22 @@ static enum status shape(const struct model_op *op, struct layer *l)
                          op->name, l->heads, l->kv_heads);
     if (l->window > 0 && !l->causal)
         return error_set(STATUS_UNSUPPORTED, "op '%s': a window that is not causal", op->name);
-    l->depth = l->out / l->heads;
+    l->value = l->out / l->heads;
+    PASS(layer_attribute(op, "head", (int64_t)l->value, 1, &l->depth));
+    l->part[0] = (struct layer_part){.n = l->sinks ? l->heads : 0, .fill = FILL_NORMAL};
     attention_size(l);
     return STATUS_OK;
 }
 
-/* The matrices of one sample and head: q, k, v (T, D), rows `x_stride` apart; dy and y (T, D). */
+/* The matrices of one sample and head: q, k (T, D), v (T, V), rows `in` apart; dy and y (T, V). */
 struct head {
     const struct layer *layer;
     size_t at_q, at_k, at_v; /* first channels in a row of x */
     real scale;              /* 1 / sqrt(D) */
     const real *x;           /* of the sample */
     bool first;              /* of the heads that share k and v: their gradients begin here */
+    const real *sink;        /* NULL: none */
+    real *d_sink;
 };
 
 static struct head head_of(const struct layer *l, const struct layer_io *io, size_t b, size_t h)
@@ -87,10 +92,12 @@ static struct head head_of(const struct layer *l, const struct layer_io *io, siz
     return (struct head){.layer = l,
                          .at_q = h * l->depth,
                          .at_k = keys + kv * l->depth,
-                         .at_v = keys + (l->kv_heads + kv) * l->depth,
+                         .at_v = keys + l->kv_heads * l->depth + kv * l->value,
                          .scale = (real)(1.0 / sqrt((double)l->depth)),
                          .x = io->x[0] + b * l->input,
-                         .first = h % shared == 0};
+                         .first = h % shared == 0,
+                         .sink = l->sinks ? io->parameter + h : NULL,
+                         .d_sink = l->sinks ? io->d_parameter + h : NULL};
 }
 
 /* Rows row .. row + rows - 1 of P, and the columns that any of them sees. */
@@ -114,6 +121,11 @@ static struct matrix part(const struct layer *l, const real *from, size_t row, s
 {
     return matrix(from + row * l->in, rows, l->depth, l->in);
 }
+static struct matrix values(const struct head *a, const struct tile *t)
+{
+    return matrix(a->x + a->at_v + t->column * a->layer->in, t->columns, a->layer->value,
+                  a->layer->in);
+}
 
 /* Columns from .. to - 1 of the tile are what row i of it sees. */
 static void seen(const struct layer *l, const struct tile *t, size_t i, size_t *from, size_t *to)
@@ -133,14 +145,16 @@ static void scores(const struct head *a, const struct tile *t)
     gemm(&g);
 }
 
-/* Softmax of numbers from .. to - 1, zeros elsewhere; Milakov & Gimelshein 2018 call it the safe
- * one: the largest is subtracted first. Returns the logarithm of the sum of exponentials. */
-static real softmax(real *p, size_t from, size_t to, size_t columns)
+/* Softmax of numbers from .. to - 1 and of the sink, zeros elsewhere; Milakov & Gimelshein 2018 call
+ * it the safe one: the largest is subtracted first. Returns the logarithm of the sum of exponentials. */
+static real softmax(real *p, size_t from, size_t to, size_t columns, const real *sink)
 {
     real largest = vector_max(p + from, to - from);
+    largest = sink && *sink > largest ? *sink : largest;
     for (size_t i = from; i < to; i++)
         p[i] = vector_exp(p[i] - largest);
-    real sum = vector_sum(p + from, to - from), scale = 1 / sum;
+    real sum = vector_sum(p + from, to - from) + (sink ? vector_exp(*sink - largest) : 0);
+    real scale = 1 / sum;
     for (size_t i = from; i < to; i++)
         p[i] *= scale;
     for (size_t i = 0; i < from; i++)
@@ -158,13 +172,12 @@ static void tile_forward(const struct head *a, const struct tile *t, real *sums,
     for (size_t i = 0; i < t->rows; i++) {
         size_t from, to;
         seen(l, t, i, &from, &to);
-        real sum = softmax(t->p + i * t->columns, from, to, t->columns);
+        real sum = softmax(t->p + i * t->columns, from, to, t->columns, a->sink);
         if (l->flash)
             sums[t->row + i] = sum;
     }
-    struct gemm mean =
-        product(1, matrix(t->p, t->rows, t->columns, t->columns),
-                part(l, a->x + a->at_v, t->column, t->columns), y + t->row * l->out, l->out);
+    struct gemm mean = product(1, matrix(t->p, t->rows, t->columns, t->columns), values(a, t),
+                               y + t->row * l->out, l->out);
     gemm(&mean);
 }
 
@@ -183,25 +196,26 @@ static void tile_again(const struct head *a, const struct tile *t, const real *s
 
 /* The gradient of y = p v, and then that of the softmax, whose Jacobian is diag(p) - p p^T:
  *     dv = p^T dy,  dp = dy v^T,  ds = p (dp - sum over the row of dp p).
- * dy (T, D) with rows H D apart, dv (T, D) with rows as of x, to which flash and later heads add; ds
- * (rows, columns), dp before it. */
+ * dy (T, V) with rows H V apart, dv (T, V) with rows as of x, to which flash and later heads add; ds
+ * (rows, columns), dp before it. The sink has what is left of the row, and dp = 0. */
 static void tile_backward_softmax(const struct head *a, const struct tile *t, const real *dy,
                                   real *dv, real *ds)
 {
     const struct layer *l = a->layer;
-    struct matrix from = matrix(dy + t->row * l->out, t->rows, l->depth, l->out);
+    struct matrix from = matrix(dy + t->row * l->out, t->rows, l->value, l->out);
     struct matrix p = matrix(t->p, t->rows, t->columns, t->columns);
-    struct gemm values = product(1, transposed(p), from, dv + t->column * l->in, l->in);
-    struct gemm probabilities = product(
-        1, from, transposed(part(l, a->x + a->at_v, t->column, t->columns)), ds, t->columns);
-    values.beta = l->flash || !a->first;
-    gemm(&values);
+    struct gemm of_values = product(1, transposed(p), from, dv + t->column * l->in, l->in);
+    struct gemm probabilities = product(1, from, transposed(values(a, t)), ds, t->columns);
+    of_values.beta = l->flash || !a->first;
+    gemm(&of_values);
     gemm(&probabilities);
     for (size_t i = 0; i < t->rows; i++) {
         const real *row = t->p + i * t->columns;
         real *d = ds + i * t->columns, mean = vector_dot(d, row, t->columns);
         for (size_t k = 0; k < t->columns; k++)
             d[k] = row[k] * (d[k] - mean);
+        if (a->sink)
+            *a->d_sink -= (1 - vector_sum(row, t->columns)) * mean;
     }
 }
 
@@ -235,7 +249,7 @@ static void forward(const struct layer *l, struct layer_io *io)
             for (size_t row = 0; row < l->tokens; row += rows_of(l)) {
                 struct tile t = tile_at(l, row);
                 t.p = l->flash ? io->work : saved;
-                tile_forward(&a, &t, saved, io->y + b * l->output + h * l->depth);
+                tile_forward(&a, &t, saved, io->y + b * l->output + h * l->value);
             }
         }
 }
@@ -243,8 +257,9 @@ static void forward(const struct layer *l, struct layer_io *io)
 /* Where tiles or heads add to the gradients of keys and values, these begin at 0. */
 static void clear_keys(const struct layer *l, real *dx)
 {
+    size_t keys = l->heads * l->depth;
     for (size_t row = 0; row < l->tokens && l->flash; row++)
-        memset(dx + row * l->in + l->out, 0, (l->in - l->out) * sizeof *dx);
+        memset(dx + row * l->in + keys, 0, (l->in - keys) * sizeof *dx);
 }
 
 /* Twice the forward: four products of the same size, and with flash the scores once more. dx is
@@ -262,7 +277,7 @@ static void backward(const struct layer *l, struct layer_io *io)
         for (size_t h = 0; h < l->heads; h++) {
             struct head a = head_of(l, io, b, h);
             real *saved = io->saved + b * l->saved + h * (l->saved / l->heads);
-            const real *dy = io->dy + b * l->output + h * l->depth;
+            const real *dy = io->dy + b * l->output + h * l->value;
             for (size_t row = 0; row < l->tokens; row += rows_of(l)) {
                 struct tile t = tile_at(l, row);
                 real *ds = l->flash ? io->work + rows_of(l) * l->tokens : io->work;
@@ -284,6 +299,8 @@ static enum status divide(const struct model_op *op, const struct layer_shard *s
 {
     (void)batch;
     PASS(layer_divide_heads(op, s, l));
+    if (l->sinks)
+        layer_divide_rows(s, l->heads * s->shards, 1, &l->part[0]);
     attention_size(l);
     return STATUS_OK;
 }

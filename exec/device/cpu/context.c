@@ -22,7 +22,7 @@ static size_t rows_of(const struct layer *l)
 /* Keys and values of a token, side by side. */
 static size_t width_of(const struct layer *l)
 {
-    return 2 * l->kv_heads * l->depth;
+    return l->kv_heads * (l->depth + l->value);
 }
 
 /* Keys and values of all tokens. */
@@ -31,7 +31,7 @@ static size_t gathered(const struct layer *l, size_t batch)
     return size_times(size_times(batch, l->sequence), width_of(l));
 }
 
-/* work: keys and values as they are gathered; in the order of the sequence, (B, T, 2 G D); their
+/* work: keys and values as they are gathered; in the order of the sequence, (B, T, G (D + V)); their
  * gradients likewise; the gradient of a tile of P; flash: the tile. */
 void context_size(size_t batch, struct layer *l)
 {
@@ -44,19 +44,23 @@ struct head {
     const struct layer *layer;
     const real *x, *kv;
     size_t at_q, at_k, at_v;
-    real scale; /* 1 / sqrt(D) */
+    real scale;       /* 1 / sqrt(D) */
+    const real *sink; /* NULL: none */
+    real *d_sink;
 };
 
 static struct head head_of(const struct layer *l, const struct layer_io *io, size_t b, size_t h)
 {
-    size_t own = h / (l->heads / l->kv_heads) * l->depth;
+    size_t own = h / (l->heads / l->kv_heads);
     return (struct head){.layer = l,
                          .x = io->x[0] + b * l->input,
                          .kv = io->work + gathered(l, io->batch) + b * l->sequence * width_of(l),
                          .at_q = h * l->depth,
-                         .at_k = own,
-                         .at_v = l->kv_heads * l->depth + own,
-                         .scale = (real)(1.0 / sqrt((double)l->depth))};
+                         .at_k = own * l->depth,
+                         .at_v = l->kv_heads * l->depth + own * l->value,
+                         .scale = (real)(1.0 / sqrt((double)l->depth)),
+                         .sink = l->sinks ? io->parameter + h : NULL,
+                         .d_sink = l->sinks ? io->d_parameter + h : NULL};
 }
 
 /* Rows row .. row + rows - 1 of P, tokens `place` .. of the sequence, and the first `columns`,
@@ -92,10 +96,13 @@ static struct matrix queries_of(const struct head *a, const struct tile *t)
     return matrix(a->x + t->row * l->in + a->at_q, t->rows, l->depth, l->in);
 }
 
-/* Keys or values (columns, D) at channel `at`. */
-static struct matrix columns_of(const struct head *a, const struct tile *t, size_t at)
+static struct matrix keys_of(const struct head *a, const struct tile *t)
 {
-    return matrix(a->kv + at, t->columns, a->layer->depth, width_of(a->layer));
+    return matrix(a->kv + a->at_k, t->columns, a->layer->depth, width_of(a->layer));
+}
+static struct matrix values_of(const struct head *a, const struct tile *t)
+{
+    return matrix(a->kv + a->at_v, t->columns, a->layer->value, width_of(a->layer));
 }
 
 /* p = softmax(scale q k^T); of flash, the logarithm of each row's sum goes to `sums` [L] or,
@@ -103,19 +110,22 @@ static struct matrix columns_of(const struct head *a, const struct tile *t, size
 static void make_tile(const struct head *a, const struct tile *t, real *sums, bool again)
 {
     const struct layer *l = a->layer;
-    struct gemm g = product(a->scale, queries_of(a, t), transposed(columns_of(a, t, a->at_k)), t->p,
-                            l->sequence);
+    struct gemm g =
+        product(a->scale, queries_of(a, t), transposed(keys_of(a, t)), t->p, l->sequence);
     gemm(&g);
     for (size_t i = 0; i < t->rows; i++) {
         size_t from, to;
         real *p = t->p + i * l->sequence;
         seen(l, t, i, &from, &to);
         real largest = again ? sums[t->row + i] : vector_max(p + from, to - from);
+        largest = !again && a->sink && *a->sink > largest ? *a->sink : largest;
         for (size_t k = 0; k < t->columns; k++)
             p[k] = k < from || k >= to ? 0 : vector_exp(p[k] - largest);
         if (again)
             continue;
-        real sum = vector_sum(p + from, to - from), scale = 1 / sum;
+        real sum = vector_sum(p + from, to - from), scale;
+        sum += a->sink ? vector_exp(*a->sink - largest) : 0;
+        scale = 1 / sum;
         for (size_t k = from; k < to; k++)
             p[k] *= scale;
         if (l->flash)
@@ -183,28 +193,28 @@ void context_forward(const struct layer *l, struct layer_io *io)
     for (size_t b = 0; b < io->batch; b++)
         for (size_t h = 0; h < l->heads; h++) {
             struct head a = head_of(l, io, b, h);
-            real *y = io->y + b * l->output + h * l->depth;
+            real *y = io->y + b * l->output + h * l->value;
             struct tile t;
             for (size_t row = 0; row < l->tokens; row += t.rows) {
                 t = tile_at(l, io, b, h, row);
                 make_tile(&a, &t, sums_of(l, io, b, h), false);
                 struct gemm mean = product(1, matrix(t.p, t.rows, t.columns, l->sequence),
-                                           columns_of(&a, &t, a.at_v), y + row * l->out, l->out);
+                                           values_of(&a, &t), y + row * l->out, l->out);
                 gemm(&mean);
             }
         }
 }
 
-/* attention.c has the formulas. dy (rows, D) rows H D apart; dkv: of the sample. */
+/* attention.c has the formulas. dy (rows, V) rows H V apart; dkv: of the sample. */
 static void tile_backward(const struct head *a, const struct tile *t, const real *dy, real *ds,
                           real *dx, real *dkv)
 {
     const struct layer *l = a->layer;
     size_t width = width_of(l), s = l->sequence;
-    struct matrix from = matrix(dy + t->row * l->out, t->rows, l->depth, l->out);
+    struct matrix from = matrix(dy + t->row * l->out, t->rows, l->value, l->out);
     struct matrix p = matrix(t->p, t->rows, t->columns, s), d = matrix(ds, t->rows, t->columns, s);
     struct gemm values = product_added(transposed(p), from, dkv + a->at_v, width);
-    struct gemm inner = product(1, from, transposed(columns_of(a, t, a->at_v)), ds, s);
+    struct gemm inner = product(1, from, transposed(values_of(a, t)), ds, s);
     gemm(&values);
     gemm(&inner);
     for (size_t i = 0; i < t->rows; i++) {
@@ -212,9 +222,10 @@ static void tile_backward(const struct head *a, const struct tile *t, const real
         real *di = ds + i * s, mean = vector_dot(di, row, t->columns);
         for (size_t k = 0; k < t->columns; k++)
             di[k] = a->scale * row[k] * (di[k] - mean);
+        if (a->sink)
+            *a->d_sink -= (1 - vector_sum(row, t->columns)) * mean;
     }
-    struct gemm queries =
-        product(1, d, columns_of(a, t, a->at_k), dx + t->row * l->in + a->at_q, l->in);
+    struct gemm queries = product(1, d, keys_of(a, t), dx + t->row * l->in + a->at_q, l->in);
     struct gemm keys = product_added(transposed(d), queries_of(a, t), dkv + a->at_k, width);
     gemm(&queries);
     gemm(&keys);
@@ -234,7 +245,7 @@ void context_backward(const struct layer *l, struct layer_io *io)
                 t = tile_at(l, io, b, h, row);
                 if (l->flash)
                     make_tile(&a, &t, sums_of(l, io, b, h), true);
-                tile_backward(&a, &t, io->dy + b * l->output + h * l->depth, ds,
+                tile_backward(&a, &t, io->dy + b * l->output + h * l->value, ds,
                               io->dx[0] + b * l->input, dkv + b * l->sequence * width_of(l));
             }
         }

@@ -235,6 +235,19 @@ static int64_t peak_bytes(void *self)
     return bytes;
 }
 
+static const struct layer_routing *routing(void *self, uint32_t op, size_t *experts)
+{
+    const struct cpu *c = self;
+    for (size_t i = 0; i < c->stages; i++) {
+        uint32_t k = stage_find(&c->stage[i], op);
+        if (k == NOWHERE || !c->stage[i].layout.op[k].routing.rows)
+            continue;
+        *experts = c->stage[i].layout.op[k].layer.experts;
+        return &c->stage[i].layout.op[k].routing;
+    }
+    return NULL;
+}
+
 const struct device device_cpu = {
     .name = "cpu",
     .computes = computes,
@@ -249,6 +262,7 @@ const struct device device_cpu = {
     .take_loss = take_loss,
     .digest = digest,
     .peak_bytes = peak_bytes,
+    .routing = routing,
     .state = cpu_state,
     .save = cpu_save,
     .load = cpu_load,

@@ -1,8 +1,9 @@
 /* Experts of a mixture: x (B, T, C) and the router's y (B, T, 2 K) (gate.c); every token goes to its
  * K experts, y = sum of weight times what they make of it. An expert is a feed-forward layer
  *     act(x W1^T) W2^T,  W1 (H, C), W2 (C, H), act a gelu in its tanh form,
- * or, `gated`, (act(x Wa^T) (x Wb^T)) W2^T with W1 = Wa over Wb (2 H, C) and act silu. Lepikhin et
- * al., GShard, ICLR 2021; Jiang et al., Mixtral, 2024, arXiv:2401.04088.
+ * or, `gated`, (act(x Wa^T) (x Wb^T)) W2^T with W1 = Wa over Wb (2 H, C) and act silu, or as gpt-oss
+ * has it (`clamped`, act.h); both products may have a bias. Lepikhin et al., GShard, ICLR 2021; Jiang
+ * et al., Mixtral, 2024, arXiv:2401.04088.
  *
  * Tokens are sorted by expert, so that each expert does products over the rows that it has been
  * given, however many (dropless); with fewer slots than choices an expert takes slots / experts of
@@ -29,7 +30,7 @@ static size_t wide(const struct layer *l)
     return l->gated ? 2 * l->inner : l->inner;
 }
 
-/* Weights of the experts here: W1 of all, then W2 of all. saved, for the whole batch: see
+/* Weights of the experts here: W1 of all, then W2 of all, then biases of both. saved, for the whole batch: see
  * experts_kept(). work: a chunk of rows before and after experts and their activation, then a number
  * for each expert. */
 static void set_sizes(struct layer *l)
@@ -37,6 +38,8 @@ static void set_sizes(struct layer *l)
     size_t inside = wide(l) + l->inner, here = l->experts / l->spread;
     l->part[0].n = size_times(here, size_times(wide(l), l->in));
     l->part[1].n = size_times(here, size_times(l->inner, l->in));
+    l->part[2].n = l->bias ? size_times(here, wide(l)) : 0;
+    l->part[3].n = l->bias && l->shard == 0 ? size_times(here, l->in) : 0;
     l->saved = size_plus(size_times(2 * l->tokens, l->top_k), size_times(l->spread, l->experts));
     l->saved = size_plus(l->saved, size_times(l->slots, l->in));
     if (l->spread == 1)
@@ -47,8 +50,6 @@ static void set_sizes(struct layer *l)
 static enum status check_kind(const struct model_op *op, const struct layer *l)
 {
     const char *what = NULL;
-    if (model_attribute(op, "bias", 0) != 0)
-        what = "with biases";
     if (model_attribute(op, "einsum", 0) != 0)
         what = "by products with masks";
     if (l->slots != l->tokens * l->top_k && model_attribute(op, "group", 1) != 1)
@@ -69,12 +70,16 @@ static enum status shape(const struct model_op *op, struct layer *l)
     PASS(layer_attribute(op, "top_k", -1, 1, &l->top_k));
     PASS(layer_attribute(op, "slots", -1, 1, &l->slots));
     PASS(layer_flag(op, "gated", &l->gated));
+    PASS(layer_flag(op, "bias", &l->bias));
+    PASS(layer_flag(op, "clamped", &l->clamped));
+    l->clamped = l->clamped && l->gated;
     PASS(check_kind(op, l));
     l->out = l->in;
     l->spread = 1;
     l->input = l->output = size_times(l->tokens, l->in);
     l->second = size_times(l->tokens, 2 * l->top_k);
     l->part[0].fill = l->part[1].fill = FILL_NORMAL;
+    l->part[2].fill = l->part[3].fill = FILL_ZERO;
     set_sizes(l);
     return STATUS_OK;
 }
@@ -84,6 +89,58 @@ static enum status shape(const struct model_op *op, struct layer *l)
 static size_t least(size_t a, size_t b)
 {
     return a < b ? a : b;
+}
+
+/* Where the biases of an expert are among the parameters: of the first product, and of the second,
+ * which one shard has. */
+static size_t first_bias(const struct layer *l, size_t expert)
+{
+    return l->part[0].n + l->part[1].n + expert * wide(l);
+}
+static size_t second_bias(const struct layer *l, size_t expert)
+{
+    return l->part[0].n + l->part[1].n + l->part[2].n + expert * l->in;
+}
+
+/* Rows of n numbers, as wide as `bias`, which is added to each. */
+static void add_bias(real *rows, size_t n, const real *bias, size_t width)
+{
+    for (size_t i = 0; i < n; i++)
+        vector_add(rows + i * width, bias, width);
+}
+
+/* bias += all rows */
+static void bias_backward(const real *rows, size_t n, real *bias, size_t width)
+{
+    for (size_t i = 0; i < n; i++)
+        vector_add(bias, rows + i * width, width);
+}
+
+static void activate(const struct layer *l, const struct expert_rows *r)
+{
+    size_t h = l->inner, w = wide(l);
+    for (size_t i = 0; i < r->n; i++)
+        if (l->clamped)
+            act_clamped(r->inner + i * w, h, r->act + i * h);
+        else if (l->gated)
+            act_gate(false, r->inner + i * w, h, r->act + i * h);
+        else
+            for (size_t k = 0; k < h; k++)
+                r->act[i * h + k] = act_of(true, r->inner[i * h + k]);
+}
+
+static void activate_backward(const struct layer *l, const struct expert_rows *r, const real *d_act,
+                              real *d_inner)
+{
+    size_t h = l->inner, w = wide(l);
+    for (size_t i = 0; i < r->n; i++)
+        if (l->clamped)
+            act_clamped_backward(r->inner + i * w, d_act + i * h, h, d_inner + i * w);
+        else if (l->gated)
+            act_gate_backward(false, r->inner + i * w, d_act + i * h, h, d_inner + i * w);
+        else
+            for (size_t k = 0; k < h; k++)
+                d_inner[i * h + k] = d_act[i * h + k] * act_slope(true, r->inner[i * h + k]);
 }
 
 /* Rows at .. at + n - 1 of what is kept belong to one expert, number `expert` of those here. */
@@ -99,13 +156,12 @@ void experts_forward(const struct layer *l, const struct layer_io *io, const str
     if (r->n == 0)
         return;
     gemm(&in);
-    for (size_t i = 0; i < r->n; i++)
-        if (l->gated)
-            act_gate(false, r->inner + i * w, h, r->act + i * h);
-        else
-            for (size_t k = 0; k < h; k++)
-                r->act[i * h + k] = act_of(true, r->inner[i * h + k]);
+    if (l->bias)
+        add_bias(r->inner, r->n, io->parameter + first_bias(l, expert), w);
+    activate(l, r);
     gemm(&out);
+    if (l->part[3].n > 0)
+        add_bias(y, r->n, io->parameter + second_bias(l, expert), c);
 }
 
 /* One chunk: dW2 += dy^T act, d act = dy W2, through the activation, dW1 += d inner^T x,
@@ -125,14 +181,13 @@ static void chunk_backward(const struct layer *l, struct layer_io *io, const str
     struct gemm in = product(1, inner, matrix(io->parameter + at1, w, c, c), dx, c);
     gemm(&out_weight);
     gemm(&out);
-    for (size_t i = 0; i < r->n; i++)
-        if (l->gated)
-            act_gate_backward(false, r->inner + i * w, d_act + i * h, h, d_inner + i * w);
-        else
-            for (size_t k = 0; k < h; k++)
-                d_inner[i * h + k] = d_act[i * h + k] * act_slope(true, r->inner[i * h + k]);
+    activate_backward(l, r, d_act, d_inner);
     gemm(&in_weight);
     gemm(&in);
+    if (l->bias)
+        bias_backward(d_inner, r->n, io->d_parameter + first_bias(l, expert), w);
+    if (l->part[3].n > 0)
+        bias_backward(dy, r->n, io->d_parameter + second_bias(l, expert), c);
 }
 
 /* A chunk of one expert's rows from row `at` on. */
@@ -278,6 +333,38 @@ static void alone_forward(const struct layer *l, struct layer_io *io,
     }
 }
 
+/* Rows of expert e, of all members of the group, or from here. */
+static uint64_t rows_of(const struct layer *l, const struct experts_kept *kept, size_t e, bool all)
+{
+    uint64_t n = 0;
+    for (size_t m = 0; m < l->spread; m++)
+        n += all || m == l->member ? (uint64_t)kept->counts[m * l->experts + e] : 0;
+    return n;
+}
+
+static void count_rows(const struct layer *l, const struct layer_io *io,
+                       const struct experts_kept *kept)
+{
+    struct layer_routing *to = io->routing;
+    uint64_t all = 0;
+    for (size_t e = 0; e < l->experts; e++) {
+        to->rows[e] += rows_of(l, kept, e, false);
+        all += rows_of(l, kept, e, true);
+    }
+    to->calls += all > 0;
+    for (size_t k = 0; k < LAYER_SPREADS && l->experts % ((size_t)2 << k) == 0 && all > 0; k++) {
+        size_t ranks = (size_t)2 << k, here = l->experts / ranks;
+        uint64_t most = 0;
+        for (size_t r = 0; r < ranks; r++) {
+            uint64_t n = 0;
+            for (size_t e = r * here; e < (r + 1) * here; e++)
+                n += rows_of(l, kept, e, true);
+            most = n > most ? n : most;
+        }
+        to->busiest[k] += (double)most * (double)ranks / (double)all;
+    }
+}
+
 static void forward(const struct layer *l, struct layer_io *io)
 {
     struct experts_kept kept = experts_kept(l, io);
@@ -289,6 +376,8 @@ static void forward(const struct layer *l, struct layer_io *io)
         experts_exchange_forward(l, io);
     else
         alone_forward(l, io, &kept);
+    if (io->routing && !io->again)
+        count_rows(l, io, &kept);
     combine(l, io, &kept);
 }
 
@@ -353,13 +442,19 @@ static enum status divide(const struct model_op *op, const struct layer_shard *s
     l->member = s->part;
     l->inner = shard_rows(inner, s);
     size_t first = shard_first(inner, s), in = s->part * (rows / s->parts) * inner * l->in;
-    struct layer_part *w1 = &l->part[0], *w2 = &l->part[1];
+    struct layer_part *w1 = &l->part[0], *w2 = &l->part[1], *b1 = &l->part[2], *b2 = &l->part[3];
     w1->from += in + first * l->in;
     w1->run = l->inner * l->in;
     w1->stride = inner * l->in;
     w2->from += s->part * here * l->in * inner + first;
     w2->run = l->inner;
     w2->stride = inner;
+    b1->from += s->part * (rows / s->parts) * inner + first;
+    b1->run = l->inner;
+    b1->stride = inner;
+    b2->from += s->part * here * l->in;
+    b2->run = b2->stride = here * l->in;
+    l->shard = s->shard;
     set_sizes(l);
     return STATUS_OK;
 }

@@ -151,8 +151,10 @@ static uint32_t read_by(const struct model *m, uint32_t op, const char *kind)
 {
     for (size_t e = m->out_start[op]; e < m->out_start[op + 1]; e++) {
         const struct model_op *next = &m->op[m->out[e]];
-        bool passes = strcmp(next->kind, kind_rope.name) == 0 ||
-                      model_attribute(next, "queries", 0) > 0; /* a norm of heads */
+        /* a rotation, or a norm of heads; what is made of latents is divided by heads as it is */
+        bool passes =
+            (strcmp(next->kind, kind_rope.name) == 0 && model_attribute(next, "turned", 0) == 0) ||
+            model_attribute(next, "queries", 0) > 0;
         uint32_t found = strcmp(next->kind, kind) == 0 ? m->out[e]
                          : passes                      ? read_by(m, m->out[e], kind)
                                                        : MODEL_NO_OP;

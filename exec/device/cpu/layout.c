@@ -255,7 +255,7 @@ struct array {
     size_t n;
 };
 
-enum { ARRAYS = 13 };
+enum { ARRAYS = 14 };
 
 /* Do others take part in sums of the gradients of the stage, or in gathers of its parameters? */
 static bool is_shared(const struct stage *s)
@@ -293,6 +293,7 @@ static void list_arrays(struct stage *s, struct array array[ARRAYS])
         {s->share.zero < 2 && half && is_shared(s), &s->state.reduced,
          s->layout.parameters / 2 + 1},
         {true, &s->pass.tied, s->layout.tied_size},
+        {halved && s->share.sequence, &s->pass.whole, stage_whole_parameters(s)},
         {true, &s->pass.work, size_plus(s->layout.work_size, s->layout.recomputed_size)},
         {s->layout.halves, &s->state.half, half_n / 2 + 1},
     };
@@ -405,6 +406,9 @@ enum status stage_layout(struct stage *s)
     PASS(place_parameters(s));
     PASS(place_gradients(s));
     PASS(stage_place_slot(s));
+    for (size_t k = 0; k < s->layout.n; k++)
+        if (s->layout.op[k].layer.slots > 0)
+            PASS(ARRAY_NEW(s->layout.op[k].routing.rows, s->layout.op[k].layer.experts));
     PASS(stage_allocate(s, microbatches + 1, sizeof *s->state.version, &s->state.version));
     list_arrays(s, array);
     PASS(check_memory(s, array));

@@ -75,7 +75,7 @@ static enum status find_units(struct stage *s, uint32_t *unit, bool *kept, size_
  *
  * An output that no backward reads again, neither another stage nor another unit's forward, is in
  * memory that is the next op's when its last reader has read it, if the model does not count it among
- * what is kept (model/architecture.c: keep_needed()). */
+ * what is kept (model/graph.h: graph_keep_needed()). */
 
 /* Does the model keep less of the op than its output and what it saves? */
 static bool is_counted(const struct stage *s, const struct stage_op *o, bool *counted)
@@ -158,6 +158,19 @@ out:
     return st;
 }
 
+size_t stage_kept(const struct stage *s, size_t k)
+{
+    const struct stage_op *o = &s->layout.op[k];
+    return o->scatters ? size_times(s->layout.batch, o->layer.output) : s->layout.tensor[k].size;
+}
+
+/* What every shard has is summed over the shards with the first half (sequence.c). */
+static bool delays(const struct stage *s, const struct stage_op *o)
+{
+    bool whole = s->share.sequence && s->model->op[o->index].tensor == TENSOR_WHOLE;
+    return s->share.split && o->layer.kind->backward_weight && !whole;
+}
+
 static void place_ops(struct stage *s, size_t *end, const size_t *last_of)
 {
     for (size_t k = 0; k < s->layout.n; k++) {
@@ -165,9 +178,13 @@ static void place_ops(struct stage *s, size_t *end, const size_t *last_of)
         size_t saved = size_times(s->layout.batch, o->layer.saved);
         o->saved = o->recomputed ? place_again(s, saved, &end[o->unit_low]) : place(s, saved);
     }
-    for (size_t k = 0; k < s->layout.n && s->share.split; k++)
-        if (s->layout.op[k].layer.kind->backward_weight)
-            s->layout.op[k].kept = place(s, s->layout.tensor[k].size);
+    for (size_t k = 0; k < s->layout.n; k++) {
+        struct stage_op *o = &s->layout.op[k];
+        o->delays = delays(s, o);
+        if (o->delays)
+            o->kept = place(s, stage_kept(s, k));
+        o->gathered = place(s, stage_rows_kept(s, k));
+    }
     for (size_t t = 0; t < s->layout.tensors; t++) {
         struct stage_tensor *to = &s->layout.tensor[t];
         if (t < s->layout.n && last_of[t] > 0) {

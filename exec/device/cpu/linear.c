@@ -1,5 +1,9 @@
 /* Linear: y (BT, out) = x (BT, in) weight^T + bias, weight (out, in). A tied weight is the first
- * out * in parameters of its owner (the token table of the embedding: Press & Wolf, EACL 2017). */
+ * out * in parameters of its owner (the token table of the embedding: Press & Wolf, EACL 2017).
+ *
+ * Rows may have channels behind those of the product that are passed on as they are (`passes`): what
+ * the heads of latent attention share takes the way of what is made for each of them, so that shards
+ * sum both gradients at once. */
 #include "exec/device/cpu/gemm.h"
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cpu/vector.h"
@@ -11,53 +15,78 @@ static enum status shape(const struct model_op *op, struct layer *l)
     PASS(layer_attribute(op, "tokens", -1, 1, &l->tokens));
     PASS(layer_attribute(op, "in", -1, 1, &l->in));
     PASS(layer_attribute(op, "out", -1, 1, &l->out));
+    PASS(layer_attribute(op, "passes", 0, 0, &l->passed));
     PASS(layer_flag(op, "bias", &l->bias));
     size_t weight = size_times(l->in, l->out);
     l->shared = l->tied ? weight : 0;
     l->part[0] = (struct layer_part){.n = l->tied ? 0 : weight, .fill = FILL_NORMAL};
     l->part[1] = (struct layer_part){.n = l->bias ? l->out : 0, .fill = FILL_ZERO};
+    l->in += l->passed;
+    l->out += l->passed;
     l->input = size_times(l->tokens, l->in);
     l->output = size_times(l->tokens, l->out);
     return STATUS_OK;
 }
 
+/* Channels of the product. */
+static size_t in_of(const struct layer *l)
+{
+    return l->in - l->passed;
+}
+static size_t out_of(const struct layer *l)
+{
+    return l->out - l->passed;
+}
+
 /* (out, in), the layer's own or borrowed. */
 static struct matrix weight_of(const struct layer *l, const struct layer_io *io)
 {
-    return matrix(l->tied ? io->shared : io->parameter, l->out, l->in, l->in);
+    return matrix(l->tied ? io->shared : io->parameter, out_of(l), in_of(l), in_of(l));
+}
+
+/* The last channels of rows, from those of `from_width` to those of `to_width`. */
+static void pass_on(const struct layer *l, size_t rows, const real *from, size_t from_width,
+                    real *to, size_t to_width)
+{
+    for (size_t row = 0; l->passed > 0 && row < rows; row++)
+        memcpy(to + (row + 1) * to_width - l->passed, from + (row + 1) * from_width - l->passed,
+               l->passed * sizeof *to);
 }
 
 /* y (BT, out) = x (BT, in) weight^T + bias [out]. */
 static void forward(const struct layer *l, struct layer_io *io)
 {
     size_t rows = io->batch * l->tokens;
-    struct matrix x = matrix(io->x[0], rows, l->in, l->in);
+    struct matrix x = matrix(io->x[0], rows, in_of(l), l->in);
     struct gemm g = product(1, x, transposed(weight_of(l, io)), io->y, l->out);
     gemm(&g);
-    const real *bias = io->parameter + (l->tied ? 0 : l->in * l->out);
+    const real *bias = io->parameter + (l->tied ? 0 : in_of(l) * out_of(l));
     for (size_t row = 0; l->bias && row < rows; row++)
-        vector_add(io->y + row * l->out, bias, l->out);
+        vector_add(io->y + row * l->out, bias, out_of(l));
+    pass_on(l, rows, io->x[0], l->in, io->y, l->out);
 }
 
 /* dx (BT, in) = dy (BT, out) weight: all that the op before waits for. */
 static void backward(const struct layer *l, struct layer_io *io)
 {
-    struct matrix dy = matrix(io->dy, io->batch * l->tokens, l->out, l->out);
+    size_t rows = io->batch * l->tokens;
+    struct matrix dy = matrix(io->dy, rows, out_of(l), l->out);
     struct gemm g = product(1, dy, weight_of(l, io), io->dx[0], l->in);
     gemm(&g);
+    pass_on(l, rows, io->dy, l->out, io->dx[0], l->in);
 }
 
 /* d_weight (out, in) += dy^T (out, BT) x (BT, in); d_bias [out] += column sums of dy. */
 static void backward_weight(const struct layer *l, struct layer_io *io)
 {
     size_t rows = io->batch * l->tokens;
-    struct matrix dy = matrix(io->dy, rows, l->out, l->out);
-    struct gemm g = product_added(transposed(dy), matrix(io->x[0], rows, l->in, l->in),
-                                  l->tied ? io->d_shared : io->d_parameter, l->in);
+    struct matrix dy = matrix(io->dy, rows, out_of(l), l->out);
+    struct gemm g = product_added(transposed(dy), matrix(io->x[0], rows, in_of(l), l->in),
+                                  l->tied ? io->d_shared : io->d_parameter, in_of(l));
     gemm(&g);
-    real *d_bias = io->d_parameter + (l->tied ? 0 : l->in * l->out);
+    real *d_bias = io->d_parameter + (l->tied ? 0 : in_of(l) * out_of(l));
     for (size_t row = 0; l->bias && row < rows; row++)
-        vector_add(d_bias, io->dy + row * l->out, l->out);
+        vector_add(d_bias, io->dy + row * l->out, out_of(l));
 }
 
 /* Column-parallel queries, keys and values of which there are fewer heads: a part for each. */
@@ -89,16 +118,16 @@ static enum status divide(const struct model_op *op, const struct layer_shard *s
     (void)batch;
     if (op->tensor == TENSOR_COLUMN && s->queries > 0 && !l->tied) {
         divide_queries(s, l);
-    } else if (op->tensor == TENSOR_COLUMN && l->out % s->groups == 0) {
-        layer_divide_rows(s, l->out, 1, &l->part[1]);
+    } else if (op->tensor == TENSOR_COLUMN && out_of(l) % s->groups == 0) {
+        size_t whole = out_of(l), out = s->groups * shard_rows(whole / s->groups, s);
+        layer_divide_rows(s, whole, 1, &l->part[1]);
         l->part[1].n = l->bias ? l->part[1].n : 0;
-        size_t out = s->groups * shard_rows(l->out / s->groups, s);
         if (l->tied)
-            l->shared = out * l->in;
+            l->shared = out * in_of(l);
         else
-            layer_divide_rows(s, l->out, l->in, &l->part[0]);
-        l->out = out;
-    } else if (op->tensor == TENSOR_ROW && !l->tied) {
+            layer_divide_rows(s, whole, in_of(l), &l->part[0]);
+        l->out = out + l->passed;
+    } else if (op->tensor == TENSOR_ROW && !l->tied && l->passed == 0) {
         struct layer_part *weight = &l->part[0];
         weight->from += shard_first(l->in, s);
         weight->stride = l->in;

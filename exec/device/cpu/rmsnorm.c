@@ -2,7 +2,8 @@
  *
  * What shares a root is a unit: the whole row, or, where only queries and keys of a fused row are
  * normalised (`of` < channels), all queries and all keys, or each head of theirs (`head`), which
- * then share the weights of their part. Channels from `of` on pass. */
+ * then share the weights of their part. Channels from `of` on pass, as those of latent attention do
+ * that are turned. */
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cpu/vector.h"
 
@@ -20,10 +21,6 @@ static enum status shape(const struct model_op *op, struct layer *l)
     PASS(layer_attribute(op, "queries", (int64_t)l->normal, 1, &l->queries));
     PASS(layer_attribute(op, "head", 0, 1, &l->head));
     PASS(layer_flag(op, "offset", &l->offset));
-    if (l->normal < l->in && model_attribute(op, "queries", 0) == 0)
-        return error_set(STATUS_UNSUPPORTED,
-                         "op '%s': no numerics for kind '%s' of a latent (latent attention)",
-                         op->name, op->kind);
     bool fits = l->queries <= l->normal && l->normal <= l->in;
     if (!fits || (l->head > 0 && (l->queries % l->head != 0 || l->normal % l->head != 0)))
         return error_set(STATUS_INVALID, "op '%s': %zu of %zu channels in units of %zu", op->name,

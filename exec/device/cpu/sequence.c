@@ -7,7 +7,12 @@
  * are, without moving rows: who works on rows by themselves does not care which they are. A
  * column-parallel op gathers its input, and once more for the gradient of its weight; a row-parallel
  * one has its output summed and scattered. Backward the same of the gradients, with both changed over.
- * Parameters that every shard has get a sum of gradients over the rows of all. */
+ * Parameters that every shard has get a sum of gradients over the rows of all.
+ *
+ * Experts are both: they gather rows and the router's choices, which they keep, and scatter the sum of
+ * what the shards' parts of each expert make. Where backwards come in halves, what has been gathered
+ * for the gradients of parameters is kept for the second one, in which nothing travels; gradients of
+ * what every shard has come with the first. */
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cpu/stage_parts.h"
 
@@ -32,8 +37,9 @@ enum status stage_divide_rows(const struct stage *s, struct stage_op *o)
     size_t shards = s->share.shard.shards;
     if (!s->share.sequence)
         return STATUS_OK;
-    if (op->exchange_bytes > 0)
-        return cannot(op, "experts");
+    bool experts = op->exchange_bytes > 0;
+    if (experts && l->spread > 1)
+        return cannot(op, "experts on other ranks");
     o->gathers = l->reduces_input;
     o->scatters = l->reduces_output;
     if (op->tensor == TENSOR_SPLIT)
@@ -42,7 +48,7 @@ enum status stage_divide_rows(const struct stage *s, struct stage_op *o)
         return error_set(STATUS_UNSUPPORTED,
                          "op '%s': %zu tokens cannot be divided over %zu shards", op->name,
                          l->tokens, shards);
-    if (o->gathers && (l->inputs != 1 || !l->kind->backward_weight))
+    if (o->gathers && !experts && (l->inputs != 1 || !l->kind->backward_weight))
         return cannot(op, "a column-parallel op of this kind");
     if (op->tensor != TENSOR_WHOLE)
         return STATUS_OK;
@@ -65,12 +71,32 @@ static bool has_rows(const struct stage *s, size_t t)
     return kind == TENSOR_WHOLE || kind == TENSOR_ROW;
 }
 
+/* Gradients of what every shard has are summed in the collectives of a backward, or in those of another
+ * stage of the rank. */
+static enum status check_sums(const struct stage *s)
+{
+    const struct program *p = s->program;
+    bool any = stage_whole_parameters(s) == 0;
+    for (size_t k = 0; k < s->layout.n && !any; k++)
+        any = s->layout.op[k].gathers || s->layout.op[k].scatters;
+    for (size_t i = p->op_start[s->rank]; i < p->op_start[s->rank + 1] && !any; i++)
+        any = p->op[i].kind == OP_ALLGATHER && p->op[i].purpose == FOR_TENSOR;
+    return any ? STATUS_OK
+               : error_set(
+                     STATUS_UNSUPPORTED,
+                     "stage %u: sequence parallelism of a stage that has parameters but nothing "
+                     "that shards divide",
+                     s->index);
+}
+
 enum status stage_check_rows(const struct stage *s)
 {
+    if (s->share.sequence)
+        PASS(check_sums(s));
     for (size_t k = 0; k < s->layout.n && s->share.sequence; k++) {
         const struct stage_op *o = &s->layout.op[k];
         const struct model_op *op = &s->model->op[o->index];
-        bool reads = op->tensor == TENSOR_WHOLE || op->tensor == TENSOR_COLUMN;
+        bool reads = op->tensor == TENSOR_WHOLE || op->tensor == TENSOR_COLUMN || o->gathers;
         for (size_t i = 0; i < o->layer.inputs; i++)
             if (has_rows(s, o->input[i]) != reads)
                 return cannot(op, "an input that is divided otherwise");
@@ -106,6 +132,8 @@ size_t stage_whole_rows(const struct stage *s)
         const struct stage_op *o = &s->layout.op[k];
         size_t in = o->gathers ? size_times(s->layout.batch, o->layer.input) : 0,
                out = o->scatters ? size_times(s->layout.batch, o->layer.output) : 0;
+        if (o->gathers && o->scatters) /* both gradients, and that of the choices */
+            in = size_plus(size_plus(in, out), size_times(s->layout.batch, o->layer.second));
         most = in > most ? in : most;
         most = out > most ? out : most;
     }
@@ -118,8 +146,8 @@ size_t stage_whole_rows(const struct stage *s)
     return most;
 }
 
-void stage_gather_rows(const struct stage *s, enum layer_move how, const real *own, real *all,
-                       size_t n)
+static void gather_rows(const struct stage *s, enum layer_move how, const real *own, real *all,
+                        size_t n)
 {
     const struct layer_reduction *r = s->pass.reduction;
     struct ring_part part = own_part(s, n);
@@ -127,7 +155,7 @@ void stage_gather_rows(const struct stage *s, enum layer_move how, const real *o
     r->move(r->self, how, ELEMENT_FP32, all, n);
 }
 
-void stage_scatter_rows(const struct stage *s, real *all, real *own, size_t n)
+static void scatter_rows(const struct stage *s, real *all, real *own, size_t n)
 {
     const struct backend *b = s->on.backend;
     const struct layer_reduction *r = s->pass.reduction;
@@ -142,6 +170,81 @@ void stage_scatter_rows(const struct stage *s, real *all, real *own, size_t n)
     r->move(r->self, MOVE_SCATTER, ELEMENT_BF16, half, n);
     b->widen(s->on.self, own, element_at(ELEMENT_BF16, half, part.first), part.n);
 }
+
+/* ---- operands */
+
+size_t stage_rows_kept(const struct stage *s, size_t k)
+{
+    const struct stage_op *o = &s->layout.op[k];
+    if (!o->gathers)
+        return 0;
+    return size_times(s->layout.batch, o->layer.inputs > 1 ? o->layer.second
+                                       : o->delays         ? o->layer.input
+                                                           : 0);
+}
+
+void stage_rows_forward(const struct stage *s, const struct slot *slot, size_t k,
+                        struct layer_io *io)
+{
+    const struct stage_op *o = &s->layout.op[k];
+    const struct layer *l = &o->layer;
+    real *rows = s->pass.work + s->layout.rows;
+    if (o->gathers) {
+        gather_rows(s, MOVE_GATHER, io->x[0], rows, io->batch * l->input);
+        io->x[0] = rows;
+    }
+    if (o->gathers && l->inputs > 1) {
+        real *choices = slot->data + o->gathered;
+        gather_rows(s, MOVE_GATHER, io->x[1], choices, io->batch * l->second);
+        io->x[1] = choices;
+    }
+    if (o->scatters)
+        io->y = rows + (o->gathers ? io->batch * l->input : 0);
+}
+
+void stage_rows_made(const struct stage *s, size_t k, const struct layer_io *io, real *own)
+{
+    if (s->layout.op[k].scatters)
+        scatter_rows(s, io->y, own, io->batch * s->layout.op[k].layer.output);
+}
+
+void stage_rows_backward(const struct stage *s, const struct slot *slot, size_t k,
+                         struct layer_io *io)
+{
+    const struct stage_op *o = &s->layout.op[k];
+    const struct layer *l = &o->layer;
+    real *rows = s->pass.work + s->layout.rows;
+    if (o->scatters) {
+        gather_rows(s, MOVE_GATHER, io->dy, rows, io->batch * l->output);
+        io->dy = rows;
+        rows += io->batch * l->output;
+    }
+    if (!o->gathers)
+        return;
+    io->dx[0] = rows;
+    if (l->inputs > 1) {
+        io->dx[1] = rows + io->batch * l->input;
+        io->x[1] = slot->data + o->gathered;
+    }
+}
+
+void stage_rows_returned(const struct stage *s, const struct slot *slot, size_t k, bool halves,
+                         struct layer_io *io, real *const own[LAYER_INPUTS])
+{
+    const struct stage_op *o = &s->layout.op[k];
+    const struct layer *l = &o->layer;
+    for (size_t i = 0; i < l->inputs && o->gathers; i++) {
+        scatter_rows(s, io->dx[i], own[i], io->batch * layer_input(l, i));
+        io->dx[i] = own[i];
+    }
+    if (!o->gathers || !l->kind->backward_weight)
+        return;
+    real *all = halves && o->delays ? slot->data + o->gathered : s->pass.work + s->layout.rows;
+    gather_rows(s, MOVE_GATHER_AGAIN, io->x[0], all, io->batch * l->input);
+    io->x[0] = all;
+}
+
+/* ---- sums */
 
 void stage_sum_shards(const struct stage *s, real *data, size_t size)
 {
@@ -174,6 +277,34 @@ static void pack(const struct stage *s, size_t low, size_t high, real *packed, b
     }
 }
 
+size_t stage_whole_parameters(const struct stage *s)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < s->layout.n && s->share.sequence; k++)
+        n += whole_parameters(s, k);
+    return n;
+}
+
+/* All of the stage: backwards in halves have no parts. */
+void stage_set_apart(const struct stage *s)
+{
+    real *gradient = stage_gradients(s);
+    if (!s->pass.whole)
+        return;
+    pack(s, 0, s->layout.n, s->pass.whole, false);
+    for (size_t k = 0; k < s->layout.n; k++)
+        s->on.backend->zero(s->on.self, gradient + s->layout.op[k].d_at,
+                            whole_parameters(s, k) * sizeof *gradient);
+}
+
+static void put_back(const struct stage *s)
+{
+    real *gradient = stage_gradients(s), *apart = s->pass.whole;
+    for (size_t k = 0; k < s->layout.n && apart; apart += whole_parameters(s, k++))
+        s->on.backend->add(s->on.self, gradient + s->layout.op[k].d_at, apart,
+                           whole_parameters(s, k));
+}
+
 /* Where gradients are only gathered, everybody adds those of all in one order: the same bits. */
 void stage_sum_whole(const struct stage *s, size_t low, size_t high)
 {
@@ -194,4 +325,5 @@ void stage_sum_whole(const struct stage *s, size_t low, size_t high)
             s->on.backend->add(s->on.self, all, all + k * n, n);
     }
     pack(s, low, high, all, true);
+    put_back(s);
 }

@@ -29,6 +29,8 @@ void stage_close(struct stage *s)
     }
     free_rows(s, s->pass.rows);
     free(s->pass.exchanged.data);
+    for (size_t k = 0; k < s->layout.n; k++)
+        free(s->layout.op[k].routing.rows);
     free(s->layout.producer);
     free(s->layout.consumer);
     free(s->layout.op);
@@ -46,6 +48,7 @@ void stage_close(struct stage *s)
                           s->state.owned,
                           s->state.reduced,
                           s->pass.tied,
+                          s->pass.whole,
                           s->pass.work,
                           s->state.half};
     for (size_t i = 0; i < sizeof data / sizeof *data; i++)
@@ -106,6 +109,7 @@ static struct layer_io operands(struct stage *s, const struct slot *slot, size_t
         .rows = o->layer.spread > 1 ? (o->recomputed ? s->pass.rows : slot->rows) + o->rows : NULL,
         .parts = &s->pass.exchanged,
         .bytes = &s->bytes,
+        .routing = o->routing.rows ? &s->layout.op[k].routing : NULL,
         .on = s->on.self,
     };
     for (size_t i = 0; i < o->layer.inputs; i++)
@@ -148,18 +152,12 @@ static double forward_op(struct stage *s, const struct slot *slot, size_t k, boo
 {
     const struct layer *l = &s->layout.op[k].layer;
     struct layer_io io = operands(s, slot, k);
-    real *own = io.y, *rows = s->pass.work + s->layout.rows;
+    real *own = io.y;
     io.again = again;
-    if (s->layout.op[k].gathers) {
-        stage_gather_rows(s, MOVE_GATHER, io.x[0], rows, io.batch * l->input);
-        io.x[0] = rows;
-    }
-    if (s->layout.op[k].scatters)
-        io.y = rows;
+    stage_rows_forward(s, slot, k, &io);
     l->kind->forward(l, &io);
-    if (s->layout.op[k].scatters)
-        stage_scatter_rows(s, rows, own, io.batch * l->output);
-    else if (l->reduces_output)
+    stage_rows_made(s, k, &io, own);
+    if (l->reduces_output && !s->layout.op[k].scatters)
         stage_sum_shards(s, io.y, s->layout.tensor[k].size);
     return io.loss;
 }
@@ -244,7 +242,8 @@ static void settle(struct stage *s, const struct slot *slot, size_t t, uint32_t 
  *      into scratch
  *   3. tensor parallelism: reduce them over the shards, or scatter them; what shards have parts of
  *      the rows of is gathered before it is used
- *   4. gradients of the weights; with `halves` dy is kept for stage_backward_weight() instead
+ *   4. gradients of the weights; with `halves` dy, and what has been gathered of the input, are kept
+ *      for stage_backward_weight() instead
  *   5. add the shares in scratch */
 static void backward_op(struct stage *s, const struct slot *slot, size_t k, bool halves)
 {
@@ -262,25 +261,15 @@ static void backward_op(struct stage *s, const struct slot *slot, size_t k, bool
         io.dx[i] = direct[i] ? gradient_of(s, slot, o->input[i])
                              : s->pass.work + s->layout.scratch + i * s->layout.scratch_size;
     }
-    real *own = io.dx[0], *rows = s->pass.work + s->layout.rows;
-    if (o->scatters) {
-        stage_gather_rows(s, MOVE_GATHER, io.dy, rows, io.batch * l->output);
-        io.dy = rows;
-    }
-    if (o->gathers)
-        io.dx[0] = rows;
+    real *const own[LAYER_INPUTS] = {io.dx[0], io.dx[1]};
+    stage_rows_backward(s, slot, k, &io);
     l->kind->backward(l, &io);
     for (size_t i = 0; i < l->inputs && l->reduces_input && !o->gathers; i++)
         stage_sum_shards(s, io.dx[i], s->layout.tensor[o->input[i]].size);
-    if (o->gathers) {
-        stage_scatter_rows(s, rows, own, io.batch * l->input);
-        stage_gather_rows(s, MOVE_GATHER_AGAIN, io.x[0], rows, io.batch * l->input);
-        io.x[0] = rows;
-        io.dx[0] = own;
-    }
-    if (l->kind->backward_weight && halves)
+    stage_rows_returned(s, slot, k, halves, &io, own);
+    if (o->delays && halves)
         s->on.backend->copy(s->on.self, slot->data + o->kept, io.dy,
-                            s->layout.tensor[k].size * sizeof *io.dy);
+                            stage_kept(s, k) * sizeof *io.dy);
     else if (l->kind->backward_weight)
         l->kind->backward_weight(l, &io);
     for (size_t i = 0; i < l->inputs; i++)
@@ -328,6 +317,8 @@ static bool completes(const struct stage *s, const struct slot *slot)
 static void backward(struct stage *s, struct slot *slot, size_t high, size_t low, bool halves)
 {
     size_t there = s->share.reshards ? low : 0;
+    if (halves)
+        stage_set_apart(s);
     for (size_t k = high; k-- > low;) {
         const struct stage_op *o = &s->layout.op[s->layout.op[k].remakes];
         for (; o <= &s->layout.op[k]; o = &s->layout.op[o->unit_high])
@@ -401,11 +392,13 @@ enum status stage_backward_input(struct stage *s, uint32_t microbatch)
 static void weights(struct stage *s, const struct slot *slot)
 {
     for (size_t k = s->layout.n; k-- > 0;) {
-        const struct layer_kind *kind = s->layout.op[k].layer.kind;
+        const struct stage_op *o = &s->layout.op[k];
         struct layer_io io = operands(s, slot, k);
-        io.dy = slot->data + s->layout.op[k].kept;
-        if (kind->backward_weight)
-            kind->backward_weight(&s->layout.op[k].layer, &io);
+        io.dy = slot->data + o->kept;
+        if (o->gathers)
+            io.x[0] = slot->data + o->gathered;
+        if (o->delays)
+            o->layer.kind->backward_weight(&o->layer, &io);
     }
 }
 

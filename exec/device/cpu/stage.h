@@ -62,7 +62,8 @@ struct stage_op {
     uint32_t needed;              /* before the backward of this op (plan_needs()) */
     uint32_t remakes; /* first op of the first unit that is made again before the own backward */
     size_t saved;     /* offset in a slot, or, if recomputed, in pass.recomputed */
-    size_t kept;      /* likewise: gradient of the output, for backward_weight */
+    size_t kept;      /* offset in a slot: gradient of the output, for backward_weight, */
+    size_t gathered;  /* and what of the inputs has been gathered for that, or for the backward */
     size_t bucket;    /* index in share.bucket */
     size_t rows;      /* its experts are spread: index in arrays [layout.spread] */
     size_t parameter; /* offset of its own among the stage's parameters */
@@ -74,7 +75,9 @@ struct stage_op {
     size_t d_at;            /* offset of its gradient: with ZeRO 2 and 3 in its bucket's */
     size_t d_shared;        /* offset of its gradient: in pass.tied if the owner is here, ... */
     bool gathers, scatters; /* its input, its output is divided by rows over the shards */
+    bool delays;            /* gradients of its parameters come in the second half of a backward */
     uint32_t owner; /* ... an op of this stage; else NOWHERE: own copy, gradient beside it */
+    struct layer_routing routing; /* of experts */
 };
 
 /* Another stage that this one exchanges messages with. */
@@ -200,9 +203,11 @@ struct stage_state {
 struct stage_pass {
     const struct layer_reduction *reduction; /* to other ranks, while an op computes */
     real *work;                              /* [work_size] gradients of own outputs, scratch */
-    real *tied;                   /* [tied_size] gradients of what is borrowed within the stage */
-    real *recomputed;             /* [recomputed_size] activations that the backward recomputes */
-    struct layer_array *rows;     /* [spread] of ops that the backward recomputes */
+    real *tied;               /* [tied_size] gradients of what is borrowed within the stage */
+    real *whole;              /* gradients of earlier microbatches of what every shard has; NULL:
+                                   * they are not mixed with those of a backward */
+    real *recomputed;         /* [recomputed_size] activations that the backward recomputes */
+    struct layer_array *rows; /* [spread] of ops that the backward recomputes */
     struct layer_array exchanged; /* of the op at work */
     bool *begun;                  /* [tensors] during a backward: its gradient holds something */
     size_t *next;                 /* [n] during a backward: next entry of layout.remote */

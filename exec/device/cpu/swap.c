@@ -4,7 +4,7 @@
  * replicas go to several of them, whose gradients are added. Jacobs et al., DeepSpeed Ulysses,
  * 2023.
  *
- * What a replica attends to, (B, T, (H' + 2 G') D), is kept from the forward to the backward. */
+ * What a replica attends to, (B, T, (H' + G') D + G' V), is kept from the forward to the backward. */
 #include <string.h>
 
 #include "exec/device/cpu/kinds.h"
@@ -33,6 +33,9 @@ enum status swap_size(const struct model_op *op, size_t batch, struct layer *l)
         return error_set(STATUS_UNSUPPORTED,
                          "op '%s': %zu heads cannot be divided over %zu replicas", op->name,
                          l->heads, l->context);
+    if (l->sinks)
+        return error_set(STATUS_UNSUPPORTED, "op '%s': sinks where tokens change for heads",
+                         op->name);
     struct layer a = inner_of(l);
     size_t in = size_times(batch, a.input), out = size_times(batch, a.output);
     l->saved = size_plus(a.input, a.saved);
@@ -50,19 +53,20 @@ static size_t first_key(const struct layer *l, size_t k)
     return first_query(l, k) / (l->heads / l->kv_heads);
 }
 
-/* The channels of a row (H + 2 G) D that belong to replica k, in the order of its own rows,
+/* The channels of a row (H + G) D + G V that belong to replica k, in the order of its own rows,
  * copied to `to` or, `back`, added to from there where others may have added. */
 static void move_row(const struct layer *l, const struct layer *a, size_t k, real *row, real *part,
                      bool back)
 {
-    size_t d = l->depth, keys = l->heads, values = l->heads + l->kv_heads;
-    const size_t from[] = {first_query(l, k), keys + first_key(l, k), values + first_key(l, k)},
-                 n[] = {a->heads, a->kv_heads, a->kv_heads};
-    for (size_t i = 0; i < 3; part += n[i++] * d)
+    size_t d = l->depth, keys = l->heads * d, values = keys + l->kv_heads * d;
+    const size_t from[] = {first_query(l, k) * d, keys + first_key(l, k) * d,
+                           values + first_key(l, k) * l->value},
+                 n[] = {a->heads * d, a->kv_heads * d, a->kv_heads * l->value};
+    for (size_t i = 0; i < 3; part += n[i++])
         if (back)
-            vector_add(row + from[i] * d, part, n[i] * d);
+            vector_add(row + from[i], part, n[i]);
         else
-            memcpy(part, row + from[i] * d, n[i] * d * sizeof *part);
+            memcpy(part, row + from[i], n[i] * sizeof *part);
 }
 
 /* Parts of `width` numbers per own token for all replicas, and from them: [2][c][B * L][width]. */

@@ -237,10 +237,11 @@ static const struct {
     {&cuda_attention, cuda_attention_sizes},
 };
 
-/* Kernels have as many heads of keys as of queries, no windows, no factors. */
+/* Kernels have as many heads of keys as of queries, and as wide, no windows, no factors, no sinks. */
 static bool is_plain(const struct layer *l)
 {
-    return l->kv_heads == l->heads && l->window == 0 && !l->scaled && l->spread == 1;
+    return l->kv_heads == l->heads && l->depth == l->value && l->window == 0 && !l->scaled &&
+           !l->sinks && l->passed == 0 && l->spread == 1;
 }
 
 enum status cuda_adapt(const struct model_op *op, struct layer *l)
