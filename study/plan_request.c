@@ -53,7 +53,7 @@ static enum status check_unwritten(const struct arguments *a, uint64_t way)
         const char *name;
         uint64_t besides;
     } all[] = {{"platform", TAKES(PLAN_CPSC526)},
-               {"seed", TAKES(PLAN_CPSC526) | TAKES(PLAN_PLACEMENT)},
+               {"seed", TAKES(PLAN_CPSC526) | TAKES(PLAN_PLACEMENT) | TAKES(PLAN_HIDUP)},
                {"schedule", 0},
                {"optimizer", 0},
                {"microbatches", 0},

@@ -4,16 +4,15 @@
 const char *const spmd_overlap_names[OVERLAPS + 1] = {"forward", "full", "none", NULL};
 
 #define PROFILE(id, what, flop, gather, all, scatter, exchange)                                    \
-    static const struct spmd_machine machine_##id = {                                              \
-        #id,                                                                                       \
-        what,                                                                                      \
-        {0,                                                                                        \
-         flop,                                                                                     \
-         {[STEP_ALLGATHER] = gather,                                                               \
-          [STEP_ALLREDUCE] = all,                                                                  \
-          [STEP_REDUCESCATTER] = scatter,                                                          \
-          [STEP_ALLTOALL] = exchange},                                                             \
-         1e-4}};
+    static const struct spmd_machine machine_##id = {#id,                                          \
+                                                     what,                                         \
+                                                     {0,                                           \
+                                                      flop,                                        \
+                                                      {[STEP_ALLGATHER] = gather,                  \
+                                                       [STEP_ALLREDUCE] = all,                     \
+                                                       [STEP_REDUCESCATTER] = scatter,             \
+                                                       [STEP_ALLTOALL] = exchange},                \
+                                                      1e-4}};
 #include "partition/published/hidup/profiles.def"
 #undef PROFILE
 const struct spmd_machine *const spmd_machines[] = {

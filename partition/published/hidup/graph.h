@@ -52,7 +52,7 @@ struct spmd_graph {
     size_t nodes, tensors;
     struct spmd_node *node;
     struct spmd_tensor *tensor;
-    bool compat; /* signatures as the published code has them, its faults included */
+    bool compat;                /* signatures as the published code has them, its faults included */
     char prefix[SPMD_NAME / 2]; /* of names of nodes */
     enum status status;
     struct arena memory;

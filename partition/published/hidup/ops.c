@@ -221,7 +221,8 @@ uint32_t op_einsum(struct spmd_graph *g, const char *op, const char *name, uint3
     if (g->status != STATUS_OK)
         return 0;
     if (!letter_sizes(row, &g->tensor[x], &g->tensor[y], size)) {
-        g->status = error_set(STATUS_INVALID, "%s: shapes are not those of %s", name, row->equation);
+        g->status =
+            error_set(STATUS_INVALID, "%s: shapes are not those of %s", name, row->equation);
         return 0;
     }
     for (const char *l = strstr(row->equation, "->") + 2; *l; l++)
@@ -311,8 +312,8 @@ uint32_t op_conv2d(struct spmd_graph *g, const char *name, uint32_t x, uint32_t 
         return 0;
     const int64_t *in = g->tensor[x].size, *kernel = g->tensor[w].size;
     double work = 3 * spmd_elements(g, x) * (double)kernel[0];
-    uint32_t y = spmd_make(
-        g, 4, (int64_t[]){in[0], kernel[0], in[2] / kernel[2], in[3] / kernel[3]});
+    uint32_t y =
+        spmd_make(g, 4, (int64_t[]){in[0], kernel[0], in[2] / kernel[2], in[3] / kernel[3]});
     spmd_work(g, work);
     spmd_sign_all(g, "0FF>0 F00>1");
     return y;

@@ -32,8 +32,8 @@ uint32_t op_chunk(struct spmd_graph *g, const char *name, uint32_t x, size_t par
     struct spmd_tensor t = tensor(g, x);
     uint32_t first = 0;
     if (g->status == STATUS_OK && (parts == 0 || parts > SPMD_MAKES || dim >= t.rank))
-        g->status = error_set(STATUS_INVALID, "%s: not 1 to %d parts of a dimension", name,
-                              SPMD_MAKES);
+        g->status =
+            error_set(STATUS_INVALID, "%s: not 1 to %d parts of a dimension", name, SPMD_MAKES);
     if (g->status != STATUS_OK)
         return 0;
     t.size[dim] /= (int64_t)parts;

@@ -33,9 +33,9 @@ struct crossing {
 
 struct cut {
     size_t n;
-    struct crossing *crossing;  /* [n] */
-    uint32_t read[SPMD_READS];  /* of the node behind: where among those that cross */
-    uint32_t first;             /* state */
+    struct crossing *crossing; /* [n] */
+    uint32_t read[SPMD_READS]; /* of the node behind: where among those that cross */
+    uint32_t first;            /* state */
 };
 
 struct search {
@@ -106,8 +106,7 @@ static enum status state_of(struct search *s, uint32_t cut, const uint8_t *forms
         key = random_key(key, forms[i]);
     uint32_t *bucket = &s->bucket[key % BUCKETS];
     for (*out = *bucket; *out != NONE; *out = s->state[*out].bucket)
-        if (s->state[*out].cut == cut &&
-            memcmp(s->forms + s->state[*out].forms, forms, n) == 0)
+        if (s->state[*out].cut == cut && memcmp(s->forms + s->state[*out].forms, forms, n) == 0)
             return STATUS_OK;
     PASS(ARRAY_ROOM(s->state, s->states));
     PASS(ARRAY_RESERVE(s->forms, s->forms_n + n + 1, s->forms_room));
@@ -192,8 +191,7 @@ static bool grow(const struct search *s, const struct growing *w, size_t k, stru
         if (has(*form, to))
             continue;
         if (*form >> 4 != FORM_NONE || n->kind == SPMD_ADAPTIVE ||
-            s->g->tensor[n->read[r]].node >= w->start ||
-            !form_convert(*form & 15, to, &conversion))
+            s->g->tensor[n->read[r]].node >= w->start || !form_convert(*form & 15, to, &conversion))
             return false;
         spmd_add_conversion(s->q->costs, s->g, n->read[r], &conversion, &out->load);
         out->moves++;
@@ -212,7 +210,8 @@ static bool grow(const struct search *s, const struct growing *w, size_t k, stru
 static bool must_hurry(struct search *s)
 {
     if (!s->narrow && !s->hurry && s->steps++ % LOOK_EVERY == 0)
-        s->hurry = (s->q->stop && *s->q->stop) || (s->q->until_s > 0 && clock_now() > s->q->until_s);
+        s->hurry =
+            (s->q->stop && *s->q->stop) || (s->q->until_s > 0 && clock_now() > s->q->until_s);
     return s->hurry && !s->narrow;
 }
 

@@ -42,8 +42,7 @@ static enum status complete_node(const struct spmd_graph *g, struct spmd_stage *
     return STATUS_OK;
 }
 
-enum status spmd_complete(const struct spmd_graph *g, struct arena *memory,
-                          struct spmd_strategy *s)
+enum status spmd_complete(const struct spmd_graph *g, struct arena *memory, struct spmd_strategy *s)
 {
     enum status st;
     struct forms *held;

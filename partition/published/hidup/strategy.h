@@ -10,6 +10,7 @@
 
 #include "partition/published/hidup/cost.h"
 
+struct json_document;
 struct provenance;
 
 struct spmd_move {
@@ -41,18 +42,18 @@ double spmd_seconds(const struct spmd_costs *c, const struct spmd_graph *g,
 
 /* JSON, format "foreline-strategy" version 1: of every stage its communications, of every node its
  * signature. */
-enum status spmd_write(const struct spmd_graph *g, const struct spmd_strategy *s, const char *path,
-                       const struct provenance *by) MUST_CHECK;
-/* What a file says of the graph, out of *memory. STATUS_PARSE, with the place: another model, nodes
- * missing, twice or in another order, signatures that the node does not have, communications that do
- * not follow from them. */
-struct json_document;
-enum status spmd_read(const struct json_document *d, const struct spmd_graph *g,
-                      const char *model, struct arena *memory,
-                      struct spmd_strategy *out) MUST_CHECK;
+void spmd_put(const struct spmd_graph *g, const struct spmd_strategy *s,
+              const struct provenance *by, FILE *to);
+/* What a file says of the graph, out of *memory; `model` is borrowed. STATUS_PARSE, with the place:
+ * another model, nodes missing, twice or in another order, signatures that the node does not have,
+ * communications that do not follow from them. */
+enum status spmd_read(const struct json_document *d, const struct spmd_graph *g, const char *model,
+                      struct arena *memory, struct spmd_strategy *out) MUST_CHECK;
+/* The signature of a node that is written so. STATUS_INVALID. */
+enum status spmd_choose(const struct spmd_node *n, const char *letters,
+                        struct spmd_signature *out) MUST_CHECK;
 /* A line per communication and computation, stage by stage; and the same for Graphviz. */
-void spmd_print(const struct spmd_graph *g, const struct spmd_costs *c,
-                const struct spmd_strategy *s, FILE *to);
+void spmd_print(const struct spmd_graph *g, const struct spmd_strategy *s, FILE *to);
 void spmd_draw(const struct spmd_graph *g, const struct spmd_strategy *s, FILE *to);
 
 #endif
