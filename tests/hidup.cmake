@@ -1,0 +1,2 @@
+unit_test(hidup LIBS published sample)
+unit_test(hidup_search LIBS published)
