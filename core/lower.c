@@ -286,11 +286,15 @@ static enum status lower(struct lowering *l, struct program *out)
     const struct framework *f = plan_framework(l->plan);
 
     TRY(plan_check(l->plan, l->model, l->topology));
-    l->fold = l->fold && is_alike(l->plan, l->topology);
+    l->fold = l->fold && l->plan->steps == 0 && is_alike(l->plan, l->topology);
     TRY(lowering_prepare(l));
     TRY(lowering_group(l));
-    TRY(lowering_replay(l));
-    TRY(lowering_finish(l));
+    if (l->plan->steps > 0) {
+        TRY(lowering_steps(l));
+    } else {
+        TRY(lowering_replay(l));
+        TRY(lowering_finish(l));
+    }
     if (f && f->p2p_blocking >= 0.5)
         TRY(lowering_block(l));
     TRY(lowering_charge(l));

@@ -80,13 +80,13 @@ static double plus(bool overlap, double a, double b)
 static double total(const struct truth *t, const struct so_far *s)
 {
     bool compat = t->c->compat, forward = t->c->overlap != OVERLAP_NONE;
-    bool backward = t->c->overlap == OVERLAP_FULL;
+    bool backward = t->c->overlap == OVERLAP_FULL, plain = !compat && !forward;
     double sum = 0, debt = 0;
     for (size_t k = 0; k < s->stages; k++) {
         sum += plus(forward, debt, s->first_s[k]) + plus(forward, s->compute[k], s->second_s[k]);
         sum += plus(backward, 2 * debt, s->first_back[k]) +
                plus(backward, 2 * s->compute[k], s->second_back[k]);
-        debt = s->compute[k];
+        debt = plain ? 0 : s->compute[k];
     }
     return sum + debt + (compat ? 0 : 2 * debt);
 }
@@ -105,12 +105,13 @@ static bool read_tensor(const struct truth *t, struct so_far *s, uint32_t node, 
         return false;
     held[1] = form;
     bool parameter = t->g->node[t->g->tensor[tensor].node].kind == SPMD_PARAMETER;
-    double bytes = 4, share = t->c->compat || parameter ? 1 : 0.5;
+    bool plain = !t->c->compat && t->c->overlap == OVERLAP_NONE;
+    double bytes = 4, share = t->c->compat || parameter || plain ? 1 : 0.5;
     for (size_t d = 0; d < t->g->tensor[tensor].rank; d++)
         bytes *= (double)t->g->tensor[tensor].size[d];
     s->first_s[stage] += of(t, forward, share * bytes);
     s->first_back[stage] += of(t, backward, share * bytes);
-    if (t->c->compat || !parameter) {
+    if (!plain && (t->c->compat || !parameter)) {
         s->second_s[stage] += of(t, forward, share * bytes);
         s->second_back[stage] += of(t, backward, share * bytes);
     }
@@ -129,7 +130,8 @@ static bool take(const struct truth *t, struct so_far *s, uint32_t node,
     for (size_t k = 0; k < n->makes; k++)
         snprintf(s->held[n->made + k], 3, "%c", form_letter(signature->made[k]));
     spmd_letters(n, signature, letters);
-    double seconds = n->flop / t->c->profile.flop_per_s / (t->c->compat ? 1 : 2);
+    bool halves = !t->c->compat && t->c->overlap != OVERLAP_NONE;
+    double seconds = n->flop / t->c->profile.flop_per_s / (halves ? 2 : 1);
     if (strpbrk(letters, "012345"))
         seconds /= t->c->profile.devices;
     s->compute[s->stages - 1] += seconds;
@@ -287,7 +289,7 @@ static void solve(struct problem *p, const char *model, bool compat)
 {
     assert_int_equal(spmd_model(model, compat, &p->g), STATUS_OK);
     p->c = (struct spmd_costs){spmd_machines[0]->profile, compat ? OVERLAP_FORWARD : OVERLAP_FULL,
-                               compat, NULL};
+                               compat, NULL, NULL};
     p->c.profile.devices = 8;
     p->q.graph = &p->g;
     p->q.costs = &p->c;

@@ -9,6 +9,7 @@
  *      messages.c what messages take from compute beside them
  *   6. ../lower.c the lists become one program, which is checked
  *
+ *   sharded.c     instead of 3 and 4, where a plan says step by step what shards do
  *   offload.c     what goes to the hosts' memory and comes back in passes
  *   context.c     what replicas that share a sequence exchange in a pass
  *   cost.c        what a stage costs on a device: asked by 3 to 6, computed once;
@@ -405,6 +406,8 @@ enum status pass_gather(const struct pass *a, size_t part, bool ahead) MUST_CHEC
 bool pass_gathers(const struct pass *a);
 
 /* finish.c: sums of gradients and updates at the end of the iteration. */
+/* 3 and 4 of plans with steps (sharded.c). */
+enum status lowering_steps(struct lowering *l) MUST_CHECK;
 enum status lowering_finish(struct lowering *l) MUST_CHECK;
 /* messages.c: lengthen compute ops by what messages and collectives beside them take of the CPU. O(ops) */
 enum status lowering_charge(struct lowering *l) MUST_CHECK;

@@ -31,7 +31,7 @@ static void expect(bool right)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const struct provenance by = {"fuzz", "fuzz", NULL, 1};
-    struct spmd_costs c = {spmd_machines[0]->profile, OVERLAP_FULL, false, NULL};
+    struct spmd_costs c = {spmd_machines[0]->profile, OVERLAP_FULL, false, NULL, NULL};
     struct spmd_graph g = {0};
     struct spmd_strategy s, again;
     struct arena memory = {0};

@@ -34,10 +34,16 @@ void spmd_add_node(const struct spmd_costs *c, const struct spmd_graph *g, uint3
                    const struct spmd_signature *s, struct spmd_load *load)
 {
     const struct spmd_node *n = &g->node[node];
+    bool divided = !spmd_is_whole(n, s);
+    if (c->table) {
+        load->compute_s += c->table->node_s[node][divided][0];
+        load->compute_back_s += c->table->node_s[node][divided][1];
+        return;
+    }
     double seconds = n->flop * (c->noise ? c->noise[node] : 1) / c->profile.flop_per_s;
-    if (!spmd_is_whole(n, s))
+    if (divided)
         seconds /= c->profile.devices;
-    if (!c->compat)
+    if (!c->compat && !spmd_is_plain(c))
         seconds /= 2; /* of a half */
     load->compute_s += seconds;
     load->compute_back_s += 2 * seconds;
@@ -48,14 +54,17 @@ void spmd_add_conversion(const struct spmd_costs *c, const struct spmd_graph *g,
 {
     double bytes = NUMBER_BYTES * spmd_elements(g, tensor);
     bool shared = !c->compat && spmd_is_parameter(g, tensor);
+    bool once = shared || spmd_is_plain(c), all = c->compat || once;
     for (size_t i = 0; i < 2; i++) {
         enum form_step step = conversion->step[i], back = form_conjugate(step);
-        double half = c->compat || shared ? bytes : bytes / 2;
-        double seconds = step_s(c, step, half), back_s = step_s(c, back, half);
+        double seconds =
+            c->table ? c->table->step_s[tensor][step] : step_s(c, step, all ? bytes : bytes / 2);
+        double back_s =
+            c->table ? c->table->step_s[tensor][back] : step_s(c, back, all ? bytes : bytes / 2);
         load->first_s += seconds;
         load->first_back_s += back_s;
-        load->second_s += shared ? 0 : seconds;
-        load->second_back_s += shared ? 0 : back_s;
+        load->second_s += once ? 0 : seconds;
+        load->second_back_s += once ? 0 : back_s;
     }
 }
 
@@ -74,13 +83,14 @@ struct spmd_time spmd_after(const struct spmd_costs *c, const struct spmd_time *
                             const struct spmd_load *s)
 {
     bool forward = c->overlap != OVERLAP_NONE, backward = c->overlap == OVERLAP_FULL;
+    bool plain = spmd_is_plain(c);
     return (struct spmd_time){
         .acc_s = before->acc_s + both(forward, before->debt_s, s->first_s) +
                  both(forward, s->compute_s, s->second_s) +
                  both(backward, before->debt_back_s, s->first_back_s) +
                  both(backward, s->compute_back_s, s->second_back_s),
-        .debt_s = s->compute_s,
-        .debt_back_s = s->compute_back_s,
+        .debt_s = plain ? 0 : s->compute_s,
+        .debt_back_s = plain ? 0 : s->compute_back_s,
     };
 }
 

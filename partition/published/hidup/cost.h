@@ -38,12 +38,25 @@ struct spmd_machine {
 extern const struct spmd_machine *const spmd_machines[]; /* [spmd_machines_n] the default first */
 extern const size_t spmd_machines_n;
 
+/* Seconds on a platform, of half a batch, or of a whole one where nothing overlaps. */
+struct spmd_table {
+    double (*node_s)[2][2];  /* [nodes] whole or divided; forward, backward */
+    double (*step_s)[STEPS]; /* [tensors] */
+};
+
 struct spmd_costs {
     struct spmd_profile profile;
     enum spmd_overlap overlap;
     bool compat;
-    const double *noise; /* [nodes] factors of each node's work; NULL: 1 */
+    const double *noise;            /* [nodes] factors of each node's work; NULL: 1 */
+    const struct spmd_table *table; /* instead of the profile; or NULL */
 };
+
+/* Without overlap there is no reason for halves, but the published model has them. */
+static inline bool spmd_is_plain(const struct spmd_costs *c)
+{
+    return !c->compat && c->overlap == OVERLAP_NONE;
+}
 
 /* Seconds of what stands in a stage; sums of nodes and conversions, in their order. Communication of
  * the first half has the parameters, which both share. */

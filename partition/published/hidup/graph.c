@@ -84,6 +84,13 @@ void spmd_work(struct spmd_graph *g, double flop)
         g->node[g->nodes - 1].flop = flop;
 }
 
+void spmd_product(struct spmd_graph *g, double pairs)
+{
+    spmd_work(g, 3 * pairs);
+    if (g->status == STATUS_OK)
+        g->node[g->nodes - 1].product = true;
+}
+
 double spmd_elements(const struct spmd_graph *g, uint32_t tensor)
 {
     double n = 1;

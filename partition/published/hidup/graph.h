@@ -41,7 +41,8 @@ struct spmd_node {
     enum spmd_kind kind;
     uint32_t reads, makes;
     uint32_t read[SPMD_READS], made; /* tensors; the first that is made */
-    double flop;                     /* forward, of the whole batch; backward twice as much */
+    double flop;  /* forward, of the whole batch, as published; backward twice as much */
+    bool product; /* whose work counts three operations for a multiplication and an addition */
     size_t signatures;
     struct spmd_signature *signature;
 };
@@ -69,6 +70,8 @@ void spmd_sign(struct spmd_graph *g, const char *letters);
 void spmd_sign_all(struct spmd_graph *g, const char *list);
 /* The last node's work. */
 void spmd_work(struct spmd_graph *g, double flop);
+/* The same of a product of so many multiplications and additions. */
+void spmd_product(struct spmd_graph *g, double pairs);
 
 /* Check and complete: names, last readers, full signatures of functions. Returns the status; after
  * a failure the graph is to be freed all the same. */

@@ -70,7 +70,7 @@ uint32_t op_linear(struct spmd_graph *g, const char *name, uint32_t x, uint32_t 
     double in = (double)out.size[last];
     out.size[last] = g->tensor[w].size[0];
     uint32_t y = spmd_make(g, out.rank, out.size);
-    spmd_work(g, 3 * in * spmd_elements(g, y));
+    spmd_product(g, in * spmd_elements(g, y));
     for (size_t d = 0; d < last; d++)
         sign(g, bias ? "%cFF>%c" : "%cF>%c", dimension(d), dimension(d), 0);
     sign(g, bias ? "F00>%c" : "F0>%c", dimension(last), 0, 0);
@@ -84,7 +84,7 @@ uint32_t op_linear(struct spmd_graph *g, const char *name, uint32_t x, uint32_t 
 /* Rows of ops.def: operations per number, and signatures for compat false, true. */
 struct row {
     const char *name, *equation;
-    double work;
+    double work; /* of a number; binary ones do one operation */
     const char *sign[2];
 };
 static const struct row elementwise[] = {
@@ -98,7 +98,7 @@ static const struct row elementwise[] = {
 };
 static const struct row binary[] = {
 #define ELEMENTWISE(name, work, sign)
-#define BINARY(name, tensors, number) {#name, NULL, 1, {tensors, number}},
+#define BINARY(name, tensors, number) {#name, NULL, 0, {tensors, number}},
 #define EINSUM(name, equation, sign, published)
 #include "partition/published/hidup/ops.def"
 #undef ELEMENTWISE
@@ -108,7 +108,7 @@ static const struct row binary[] = {
 static const struct row einsums[] = {
 #define ELEMENTWISE(name, work, sign)
 #define BINARY(name, tensors, number)
-#define EINSUM(name, equation, sign, published) {#name, equation, 3, {sign, published}},
+#define EINSUM(name, equation, sign, published) {#name, equation, 0, {sign, published}},
 #include "partition/published/hidup/ops.def"
 #undef ELEMENTWISE
 #undef BINARY
@@ -213,7 +213,7 @@ uint32_t op_einsum(struct spmd_graph *g, const char *op, const char *name, uint3
 {
     const struct row *row = find(g, einsums, sizeof einsums / sizeof *einsums, op);
     int64_t size[LETTERS] = {0}, out[FORM_RANK];
-    double work = row ? row->work : 0;
+    double pairs = 1;
     size_t rank = 0;
     if (!row)
         return 0;
@@ -228,9 +228,9 @@ uint32_t op_einsum(struct spmd_graph *g, const char *op, const char *name, uint3
     for (const char *l = strstr(row->equation, "->") + 2; *l; l++)
         out[rank++] = size[*l - 'a'];
     for (size_t l = 0; l < LETTERS; l++)
-        work *= size[l] ? (double)size[l] : 1;
+        pairs *= size[l] ? (double)size[l] : 1;
     uint32_t z = spmd_make(g, rank, out);
-    spmd_work(g, work);
+    spmd_product(g, pairs);
     spmd_sign_all(g, row->sign[g->compat]);
     return z;
 }
@@ -311,10 +311,10 @@ uint32_t op_conv2d(struct spmd_graph *g, const char *name, uint32_t x, uint32_t 
     if (g->status != STATUS_OK)
         return 0;
     const int64_t *in = g->tensor[x].size, *kernel = g->tensor[w].size;
-    double work = 3 * spmd_elements(g, x) * (double)kernel[0];
+    double pairs = spmd_elements(g, x) * (double)kernel[0];
     uint32_t y =
         spmd_make(g, 4, (int64_t[]){in[0], kernel[0], in[2] / kernel[2], in[3] / kernel[3]});
-    spmd_work(g, work);
+    spmd_product(g, pairs);
     spmd_sign_all(g, "0FF>0 F00>1");
     return y;
 }

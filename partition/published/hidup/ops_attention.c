@@ -12,8 +12,8 @@ uint32_t op_attention(struct spmd_graph *g, const char *name, uint32_t x,
     const double channels = (double)size[2], rows = (double)(tokens * samples);
     uint32_t y = spmd_make(g, 3, (int64_t[]){tokens, samples, size[2]});
     spmd_make(g, 3, (int64_t[]){samples, tokens, tokens});
-    /* projections in and out, scores and weighted values; three operations each */
-    spmd_work(g, 3 * rows * channels * (4 * channels + 2 * (double)tokens));
+    /* projections in and out, scores and weighted values */
+    spmd_product(g, rows * channels * (4 * channels + 2 * (double)tokens));
     spmd_sign(g, "1FFFFF>10");
     spmd_sign(g, g->compat ? "2001FF>RR" : "F001FF>RR");
     return y;
