@@ -47,6 +47,7 @@ static enum status copy_stage(struct lowering *l, uint32_t s, struct program *ou
         .zero = lowering_zero(l, s),
         .keep = lowering_zero(l, s) == 3 && l->plan->zero_keep,
         .group = lowering_is_hybrid(l, s) ? l->plan->zero_group : 0,
+        .stepped = l->plan->steps > 0,
         .recompute = from->recompute,
         .recompute_layers = from->recompute_layers,
         .recompute_unit = from->recompute_unit > 1 ? from->recompute_unit : 1,

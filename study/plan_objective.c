@@ -93,7 +93,10 @@ static enum status make_request(const struct arguments *a, struct objective_requ
                                     .hint = a->hints.item,
                                     .noise = a->noise,
                                     .bandwidth_error = a->bandwidth_error,
-                                    .samples = a->samples};
+                                    .samples = a->samples,
+                                    .optimizer = a->optimizer};
+    if (a->platform && arguments_given(a, "profile"))
+        return error_set(STATUS_USAGE, "--profile has the constants that --platform stands for");
     PASS(parse_counts("machines", a->machines, r->machines, &r->levels));
     PASS(parse_counts("hierarchy", a->hierarchy, r->hierarchy, &r->hierarchy_levels));
     PASS(parse_list("bandwidth", a->bandwidth, parse_bandwidth, r->bandwidth_Bps, &bandwidths));
@@ -240,11 +243,14 @@ static enum status write_plan(const struct arguments *a, const struct objective 
     struct plan p = {0};
     char *path = NULL, name[PLATFORM_NAME];
     size_t rounded;
+    if (o->plan && !a->platform)
+        FAIL(STATUS_USAGE, "a plan of objective %s needs --platform", o->name);
     if (!a->platform)
         TRY(default_platform(r, result, name));
     TRY(load_model_members(a->model, &m, &members));
     TRY(load_topology(a->platform ? a->platform : name, &t, &path));
     const struct objective_plan_request q = {.objective = o,
+                                             .request = r,
                                              .result = result,
                                              .model = &m,
                                              .members = &members,

@@ -24,8 +24,8 @@
 #define WORD(field)    SETTING_WORD, FIELD(const char *, field)
 #define LIST(field)    SETTING_LIST, FIELD(struct setting_list, field)
 
-/* Sets of takers that many rows share: OBJECTIVES are those whose solutions become plans. Read `PLANS | OBJECTIVES` as: means something with every
- * algorithm and with every published objective. */
+/* Sets of takers that many rows share: OBJECTIVES are those whose parts become stages. Read `PLANS |
+ * OBJECTIVES` as: means something with every algorithm and with every such objective. */
 #define T(name)   TAKES(name)
 #define KEYS      (T(KEY_POINT) | T(KEY_RUN))
 #define PLANS     (T(PLAN_AUTO) | T(PLAN_CUT))

@@ -32,8 +32,8 @@ const struct setting settings_table[] = {
      .help = "say how long training with so many tokens takes, and, where the platform has watts "
              "and price_per_hour, energy and money",
      .least = 1},
-    {"platform", TEXT(platform), PLANS | T(PLAN_IMPORT) | OBJECTIVES | T(PLAN_SCORE) | KEYS, "P",
-     NULL, .help = "shipped name, or SimGrid XML file"},
+    {"platform", TEXT(platform), PLANS | T(PLAN_IMPORT) | SCORED | KEYS, "P", NULL,
+     .help = "shipped name, or SimGrid XML file"},
     {"platform", LIST(platforms), T(VALIDATE), "P", NULL,
      .help = "shipped name, or SimGrid XML file of this machine; several times: all of them"},
     {"algorithm", TEXT(algorithm), PLAN_KEYS | SOLVED | T(PLAN_LIST), "A", "auto",
@@ -133,7 +133,7 @@ const struct setting settings_table[] = {
      .least = 1, .most = MOST},
     {"schedule", WORD(schedule), PLAN_KEYS | OBJECTIVES, "NAME", NULL,
      .help = "order of microbatches (auto: searched; else 1f1b)", .word = schedule_name},
-    {"optimizer", WORD(optimizer), PLAN_KEYS | OBJECTIVES | T(VALIDATE), "adam|sgd", "adam",
+    {"optimizer", WORD(optimizer), PLAN_KEYS | SOLVED | T(VALIDATE), "adam|sgd", "adam",
      .help = "state and time of the update"},
     {"framework", TEXT(framework), PLAN_KEYS | SIMULATIONS | T(KEY_POINT) | T(VALIDATE_PUBLISHED),
      "NAME[:KEY=X,...]", NULL, .help = "who issues the kernels, and how", .word = framework_name},
@@ -439,7 +439,7 @@ const struct setting settings_table[] = {
      .help = "what the page answers, as its title"},
 
     /* ---- outputs, of all commands: the same fields with other help */
-    {"output", TEXT(output), PLANS | OBJECTIVES | T(PLAN_IMPORT) | T(PLAN_EXPORT), "FILE", NULL,
+    {"output", TEXT(output), PLANS | SOLVED | T(PLAN_IMPORT) | T(PLAN_EXPORT), "FILE", NULL,
      .help = "write the plan (also -o); export: the arguments"},
     {"output", TEXT(output), SIMULATIONS | RUN_KEYS | EMULATIONS, "FILE", NULL,
      .help = "write the measurement as JSON (also -o)"},

@@ -17,6 +17,7 @@
 #include "core/model.h"
 #include "core/topology.h"
 
+struct plan;
 struct provenance;
 
 enum { OBJECTIVE_LEVELS = 8, OBJECTIVE_NOTE = 1024 };
@@ -42,8 +43,9 @@ struct objective_request {
     const char *const *hint; /* [hints] */
     double noise, bandwidth_error;
     size_t samples;
-    double time_limit_s; /* wall clock; 0: the algorithm's default */
-    uint64_t work;       /* steps of a search, in its own unit; 0: what fits the time limit */
+    const char *optimizer; /* of the plan; NULL: adam */
+    double time_limit_s;   /* wall clock; 0: the algorithm's default */
+    uint64_t work;         /* steps of a search, in its own unit; 0: what fits the time limit */
     uint64_t seed;
     const volatile int *stop; /* non-zero: finish with the best so far; may be NULL */
 };
@@ -98,6 +100,9 @@ struct objective {
     /* What was decided beyond the parts: a strategy; NULL where there is no such thing. */
     enum status (*show)(const struct objective_request *r, const struct objective_result *result,
                         enum objective_look look, const struct provenance *by, FILE *to);
+    /* The stages of a plan that says more than parts do, on r->topology; NULL: what parts say. */
+    enum status (*plan)(const struct objective_request *r, const struct objective_result *result,
+                        struct plan *out);
 };
 
 #define OBJECTIVE(name)            extern const struct objective objective_##name;

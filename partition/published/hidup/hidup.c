@@ -1,40 +1,79 @@
 /* The objective: requests become graphs and costs, strategies become parts. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/text.h"
-#include "core/units.h"
+#include "partition/published/hidup/lowered.h"
 #include "partition/published/hidup/models.h"
 #include "partition/published/hidup/noise.h"
 #include "partition/published/objective.h"
 
 enum { DEVICES = 8 };
 
-/* A request as the problem that it is. */
-static enum status pose(const struct objective_request *r, struct spmd_graph *g,
-                        struct spmd_costs *c)
+/* What a request asks for. */
+struct problem {
+    struct spmd_graph g;
+    struct spmd_costs c;
+    struct spmd_strategy s; /* that one is about; may be {0} */
+    /* with a platform: */
+    struct model model;
+    uint32_t *op_of; /* [g.nodes] */
+    struct spmd_platform on;
+    struct spmd_table table;
+    struct arena memory;
+};
+
+static void release(struct problem *p)
 {
-    enum status st;
+    model_free(&p->model);
+    free(p->op_of);
+    arena_free(&p->memory);
+    spmd_graph_free(&p->g);
+}
+
+/* Costs of the platform instead of constants. */
+static enum status place(const struct objective_request *r, struct problem *p)
+{
+    int64_t batch = spmd_batch(&p->g), halves = spmd_is_plain(&p->c) ? 1 : 2;
+    if (r->compat)
+        return error_set(STATUS_USAGE,
+                         "--compat-hidup has constants of its own, and no --platform");
+    if (batch % halves != 0)
+        return error_set(STATUS_INFEASIBLE, "a batch of %lld has no halves", (long long)batch);
+    PASS(ARRAY_NEW(p->op_of, p->g.nodes));
+    PASS(spmd_to_model(&p->g, r->spec, &p->model, p->op_of));
+    p->on = (struct spmd_platform){.topology = r->topology,
+                                   .model = &p->model,
+                                   .op_of = p->op_of,
+                                   .devices = r->devices ? r->devices : r->topology->n,
+                                   .samples = (size_t)(batch / halves),
+                                   .optimizer = r->optimizer ? r->optimizer : "adam"};
+    p->c.profile.devices = (double)p->on.devices;
+    p->c.table = &p->table;
+    return spmd_tabulate(&p->g, &p->on, &p->memory, &p->table);
+}
+
+/* Released by the caller, also after a failure. */
+static enum status pose(const struct objective_request *r, struct problem *p)
+{
     const struct spmd_machine *machine = spmd_machines[0];
     if (r->profile)
         PASS(text_find("profile", r->profile, spmd_machines, spmd_machines_n, &machine));
-    *c = (struct spmd_costs){.profile = machine->profile,
-                             .compat = r->compat,
-                             .overlap = r->compat ? OVERLAP_FORWARD : OVERLAP_FULL};
-    c->profile.devices = r->devices ? (double)r->devices : DEVICES;
+    p->c = (struct spmd_costs){.profile = machine->profile,
+                               .compat = r->compat,
+                               .overlap = r->compat ? OVERLAP_FORWARD : OVERLAP_FULL};
+    p->c.profile.devices = r->devices ? (double)r->devices : DEVICES;
     for (size_t i = 0; i < OVERLAPS && r->overlap; i++)
         if (!strcmp(r->overlap, spmd_overlap_names[i]))
-            c->overlap = (enum spmd_overlap)i;
-    PASS(spmd_model(r->spec, r->compat, g));
-    st = STATUS_OK;
-    for (size_t i = 0; i < r->hints && st == STATUS_OK; i++)
-        st = spmd_restrict(g, r->hint[i]);
-    if (st != STATUS_OK)
-        spmd_graph_free(g);
-    return st;
+            p->c.overlap = (enum spmd_overlap)i;
+    PASS(spmd_model(r->spec, r->compat, &p->g));
+    for (size_t i = 0; i < r->hints; i++)
+        PASS(spmd_restrict(&p->g, r->hint[i]));
+    return r->topology ? place(r, p) : STATUS_OK;
 }
 
 static enum status add_stage(const struct spmd_graph *g, const struct spmd_costs *c,
@@ -84,84 +123,92 @@ static enum status add_note(const struct objective_request *r, const struct spmd
 static enum status solve(const struct objective_request *r, struct objective_result *out)
 {
     enum status st;
-    struct spmd_graph g = {0};
-    struct spmd_costs c;
+    struct problem p = {0};
     struct spmd_found found;
-    struct arena memory = {0};
     double limit_s = objective_limit_s(r, 0);
-    PASS(pose(r, &g, &c));
-    const struct spmd_search q = {.graph = &g,
-                                  .costs = &c,
+    const struct spmd_search q = {.graph = &p.g,
+                                  .costs = &p.c,
                                   .stop = r->stop,
                                   .until_s = limit_s > 0 ? clock_now() + limit_s : 0};
-    TRY(spmd_search(&q, &memory, &found));
+    TRY(pose(r, &p));
+    if (p.c.table && (r->noise > 0 || r->bandwidth_error > 0))
+        FAIL(STATUS_USAGE, "--noise and --bandwidth-error are of a --profile, not of a platform");
+    TRY(spmd_search(&q, &p.memory, &found));
     out->value = found.seconds;
     out->lower_bound = found.interrupted ? (double)NAN : found.seconds;
     out->proved_optimal = !found.interrupted;
     out->interrupted = found.interrupted;
     for (size_t i = 0; i < found.strategy.stages; i++)
-        TRY(add_stage(&g, &c, &found.strategy, i, out));
+        TRY(add_stage(&p.g, &p.c, &found.strategy, i, out));
     TRY(add_note(r, &q, &found, out));
 out:
-    arena_free(&memory);
-    spmd_graph_free(&g);
+    release(&p);
     return st;
 }
 
 static enum status score(const struct objective_request *r, const char *path, double *value)
 {
     enum status st;
-    struct spmd_graph g = {0};
-    struct spmd_costs c;
-    struct spmd_strategy s;
+    struct problem p = {0};
     struct json_document d = {0};
-    struct arena memory = {0};
-    PASS(pose(r, &g, &c));
+    TRY(pose(r, &p));
     TRY(json_read(path, NULL, 1, &d));
-    TRY(spmd_read(&d, &g, r->spec, &memory, &s));
-    *value = spmd_seconds(&c, &g, &s);
+    TRY(spmd_read(&d, &p.g, r->spec, &p.memory, &p.s));
+    *value = spmd_seconds(&p.c, &p.g, &p.s);
 out:
     json_document_free(&d);
-    arena_free(&memory);
-    spmd_graph_free(&g);
+    release(&p);
     return st;
 }
 
 /* The strategy that the parts of a result say, stage by stage. */
-static enum status recall(const struct objective_result *r, const struct spmd_graph *g,
-                          struct arena *memory, struct spmd_strategy *s)
+static enum status recall(const struct objective_result *r, struct problem *p)
 {
+    struct spmd_strategy *s = &p->s;
     uint32_t node = 0;
     s->stages = r->parts;
-    PASS(ARENA_NEW(memory, s->chosen, g->nodes));
-    PASS(ARENA_NEW(memory, s->stage, r->parts));
+    PASS(ARENA_NEW(&p->memory, s->chosen, p->g.nodes));
+    PASS(ARENA_NEW(&p->memory, s->stage, r->parts));
     for (size_t i = 0; i < r->parts; i++) {
         s->stage[i] = (struct spmd_stage){.first = node, .nodes = (uint32_t)r->part[i].ops};
         for (size_t k = 0; k < r->part[i].ops; k++, node++)
-            PASS(spmd_choose(&g->node[node], r->part[i].configuration[k], &s->chosen[node]));
+            PASS(spmd_choose(&p->g.node[node], r->part[i].configuration[k], &s->chosen[node]));
     }
-    return spmd_complete(g, memory, s);
+    return spmd_complete(&p->g, &p->memory, s);
 }
 
 static enum status show(const struct objective_request *r, const struct objective_result *result,
                         enum objective_look look, const struct provenance *by, FILE *to)
 {
     enum status st;
-    struct spmd_graph g = {0};
-    struct spmd_costs c;
-    struct spmd_strategy s = {.model = r->spec};
-    struct arena memory = {0};
-    PASS(pose(r, &g, &c));
-    TRY(recall(result, &g, &memory, &s));
+    struct problem p = {.s = {.model = r->spec}};
+    TRY(pose(r, &p));
+    TRY(recall(result, &p));
     if (look == OBJECTIVE_JSON)
-        spmd_put(&g, &s, by, to);
+        spmd_put(&p.g, &p.s, by, to);
     else if (look == OBJECTIVE_DOT)
-        spmd_draw(&g, &s, to);
+        spmd_draw(&p.g, &p.s, to);
     else
-        spmd_print(&g, &s, to);
+        spmd_print(&p.g, &p.s, to);
 out:
-    arena_free(&memory);
-    spmd_graph_free(&g);
+    release(&p);
+    return st;
+}
+
+static enum status make_plan(const struct objective_request *r,
+                             const struct objective_result *result, struct plan *out)
+{
+    enum status st;
+    struct problem p = {0};
+    TRY(pose(r, &p));
+    if (!p.c.table)
+        FAIL(STATUS_USAGE, "a plan is for a --platform, not for the constants of a --profile");
+    if (p.c.overlap == OVERLAP_FORWARD)
+        FAIL(STATUS_UNSUPPORTED, "a plan overlaps in both passes (--overlap full) or in none");
+    TRY(recall(result, &p));
+    TRY(spmd_to_plan(&p.g, &p.s, &p.on, out));
+out:
+    release(&p);
     return st;
 }
 
@@ -181,4 +228,5 @@ const struct objective objective_hidup = {
     .own_format = true,
     .score = score,
     .show = show,
+    .plan = make_plan,
 };

@@ -195,6 +195,15 @@ static enum status build(struct building *b, const struct model_row *row)
     return spmd_finish(g);
 }
 
+bool spmd_has(const char *spec)
+{
+    size_t length = strcspn(spec, ":");
+    for (size_t i = 0; i < MODELS; i++)
+        if (strlen(models[i]->name) == length && !memcmp(models[i]->name, spec, length))
+            return true;
+    return false;
+}
+
 enum status spmd_model(const char *spec, bool compat, struct spmd_graph *out)
 {
     char name[SPMD_NAME];

@@ -8,5 +8,7 @@
  * option, with the known ones; STATUS_NOMEM. The graph's nodes are in the order in which the
  * published code traces them: inputs, parameters before the operator that reads them, output. */
 enum status spmd_model(const char *spec, bool compat, struct spmd_graph *out) MUST_CHECK;
+/* Does the specification begin with the name of one of them? */
+bool spmd_has(const char *spec);
 
 #endif

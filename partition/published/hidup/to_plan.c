@@ -1,0 +1,177 @@
+/* What strategies cost on a platform, and strategies as plans. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/collective.h"
+#include "core/cost.h"
+#include "partition/published/hidup/lowered.h"
+
+enum { NUMBER_BYTES = 4 };
+
+/* Which collective a step is; COLLECTIVE_KINDS: none. */
+static uint8_t collective_of(enum form_step step)
+{
+    switch (step) {
+    case STEP_ALLGATHER:
+        return COLLECTIVE_ALLGATHER;
+    case STEP_ALLREDUCE:
+        return COLLECTIVE_ALLREDUCE;
+    case STEP_REDUCESCATTER:
+        return COLLECTIVE_REDUCESCATTER;
+    case STEP_ALLTOALL:
+        return COLLECTIVE_ALLTOALL;
+    default:
+        return COLLECTIVE_KINDS;
+    }
+}
+
+/* Whole bytes of a tensor: of a parameter, or of one sample. */
+static int64_t bytes_of(const struct spmd_graph *g, uint32_t tensor)
+{
+    double bytes = NUMBER_BYTES * spmd_elements(g, tensor);
+    return (int64_t)(spmd_is_parameter(g, tensor) ? bytes : bytes / (double)spmd_batch(g));
+}
+
+static enum status step_seconds(const struct collective_group *group, enum form_step step,
+                                int64_t bytes, double *out)
+{
+    struct collective_shape shape = {0};
+    uint8_t kind = collective_of(step);
+    *out = 0;
+    if (kind == COLLECTIVE_KINDS || bytes == 0 || group->n < 2)
+        return STATUS_OK;
+    if (kind == COLLECTIVE_ALLTOALL) /* what each member has */
+        bytes /= (int64_t)group->n;
+    PASS(collective_shape_make(group, (enum collective_kind)kind, bytes, NULL, &shape));
+    *out = shape.seconds;
+    collective_shape_free(&shape);
+    return STATUS_OK;
+}
+
+static void tabulate_nodes(const struct spmd_graph *g, const struct spmd_platform *on,
+                           struct spmd_table *out)
+{
+    const struct device_type *type = topology_type(on->topology, 0);
+    for (size_t i = 0; i < g->nodes; i++)
+        for (int divided = 0; divided < 2 && on->op_of[i] != MODEL_NO_OP; divided++) {
+            struct cost_split split = {.tensor_parallel = divided ? (uint32_t)on->devices : 1,
+                                       .expert_parallel = 1};
+            struct op_cost c =
+                cost_op(on->model, type, on->op_of[i], (double)on->samples, on->optimizer, &split);
+            out->node_s[i][divided][0] = op_cost_forward(&c);
+            out->node_s[i][divided][1] = op_cost_backward(&c);
+        }
+}
+
+enum status spmd_tabulate(const struct spmd_graph *g, const struct spmd_platform *on,
+                          struct arena *memory, struct spmd_table *out)
+{
+    enum status st;
+    struct collective_group group = {0};
+    uint32_t *device = NULL;
+    if (on->devices > on->topology->n)
+        return error_set(STATUS_INFEASIBLE, "%zu devices, the platform has %zu", on->devices,
+                         on->topology->n);
+    TRY(ARENA_NEW(memory, out->node_s, g->nodes));
+    TRY(ARENA_NEW(memory, out->step_s, g->tensors));
+    TRY(ARRAY_NEW(device, on->devices));
+    for (uint32_t k = 0; k < on->devices; k++)
+        device[k] = k;
+    TRY(collective_group_make(on->topology, device, on->devices, &group));
+    tabulate_nodes(g, on, out);
+    for (uint32_t t = 0; t < g->tensors; t++) {
+        int64_t samples = spmd_is_parameter(g, t) ? 1 : (int64_t)on->samples;
+        for (size_t step = 0; step < STEPS; step++)
+            TRY(step_seconds(&group, (enum form_step)step, samples * bytes_of(g, t),
+                             &out->step_s[t][step]));
+    }
+out:
+    collective_group_free(&group);
+    free(device);
+    return st;
+}
+
+/* ---- plans */
+
+/* Are most bytes of the parameters that a node reads divided from the start? */
+static bool divides_parameters(const struct spmd_graph *g, const struct spmd_strategy *s,
+                               const struct spmd_node *n)
+{
+    double divided = 0, all = 0;
+    for (size_t k = 0; k < n->reads; k++)
+        if (spmd_is_parameter(g, n->read[k])) {
+            uint8_t form = s->chosen[g->tensor[n->read[k]].node].made[0];
+            double numbers = spmd_elements(g, n->read[k]);
+            all += numbers;
+            divided += form_is_gather(form) ? numbers : 0;
+        }
+    return all > 0 && 2 * divided >= all;
+}
+
+static void add_move(const struct spmd_graph *g, const struct spmd_move *m, struct plan_step *step)
+{
+    struct form_conversion conversion;
+    if (!form_convert(m->from, m->to, &conversion))
+        return;
+    for (size_t i = 0; i < 2; i++) {
+        enum form_step forward = conversion.step[i];
+        struct plan_conversion c = {.forward = collective_of(forward),
+                                    .backward = collective_of(form_conjugate(forward)),
+                                    .shared = spmd_is_parameter(g, m->tensor),
+                                    .bytes = bytes_of(g, m->tensor)};
+        if (c.forward != COLLECTIVE_KINDS || c.backward != COLLECTIVE_KINDS)
+            step->conversion[step->conversions++] = c;
+    }
+}
+
+static enum status fill_step(const struct spmd_graph *g, const struct spmd_strategy *s,
+                             const struct spmd_platform *on, const struct spmd_stage *stage,
+                             struct plan *p)
+{
+    struct plan_step *step = &p->step[p->steps++];
+    PASS(ARRAY_NEW(step->conversion, 2 * stage->moves));
+    for (size_t i = 0; i < stage->moves; i++)
+        add_move(g, &stage->move[i], step);
+    for (uint32_t n = stage->first; n < stage->first + stage->nodes; n++) {
+        uint32_t op = on->op_of[n];
+        if (op == MODEL_NO_OP)
+            continue;
+        step->ops++;
+        p->shard[op] = (struct plan_shard){.work = !spmd_is_whole(&g->node[n], &s->chosen[n]),
+                                           .output = form_is_gather(s->chosen[n].made[0]),
+                                           .parameters = divides_parameters(g, s, &g->node[n])};
+    }
+    return STATUS_OK;
+}
+
+enum status spmd_to_plan(const struct spmd_graph *g, const struct spmd_strategy *s,
+                         const struct spmd_platform *on, struct plan *out)
+{
+    enum status st;
+    struct plan p = {0};
+    TRY(ARRAY_NEW(p.stage, 1));
+    p.stages = 1;
+    p.stage[0] = (struct plan_stage){.ops = on->model->n,
+                                     .devices = on->devices,
+                                     .replicas = 1,
+                                     .tensor_parallel = (uint32_t)on->devices,
+                                     .expert_parallel = 1,
+                                     .context_parallel = 1,
+                                     .recompute_unit = 1};
+    TRY(ARRAY_NEW(p.stage[0].op, on->model->n));
+    TRY(ARRAY_NEW(p.stage[0].device, on->devices));
+    for (uint32_t i = 0; i < on->model->n; i++)
+        p.stage[0].op[i] = i;
+    for (uint32_t k = 0; k < on->devices; k++)
+        p.stage[0].device[k] = k;
+    TRY(ARRAY_NEW(p.step, s->stages));
+    TRY(ARRAY_NEW(p.shard, on->model->n));
+    for (size_t i = 0; i < s->stages; i++)
+        TRY(fill_step(g, s, on, &s->stage[i], &p));
+    p.microbatch_size = (uint32_t)on->samples;
+    p.microbatches = (uint32_t)((size_t)spmd_batch(g) / on->samples);
+    MOVE(out, p);
+out:
+    plan_free(&p);
+    return st;
+}
