@@ -75,8 +75,8 @@ enum status plan_copy(const struct plan *p, struct plan *out)
     c.stages = c.steps = 0;
     c.step = NULL;
     c.shard = NULL;
-    TRY(plan_copy_steps(p, &c));
     TRY(ARRAY_NEW(c.stage, p->stages));
+    TRY(plan_copy_steps(p, &c));
     for (size_t s = 0; s < p->stages; s++) {
         struct plan_stage *stage = &c.stage[c.stages++];
         *stage = p->stage[s];

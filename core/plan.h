@@ -108,9 +108,11 @@ struct plan_step {
     struct plan_conversion *conversion; /* [conversions] */
 };
 
-/* What of an op is divided over the devices; else each has, or does, all of it. */
+/* What of an op is divided over the devices, else each does, or has, all of it; and what of its
+ * parameters a device keeps. */
 struct plan_shard {
-    bool work, output, parameters;
+    bool work, output;
+    int64_t parameter_bytes;
 };
 
 struct plan {

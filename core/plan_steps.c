@@ -47,7 +47,8 @@ static enum status get_shards(const struct json_at *list, const struct model *m,
             return json_error(&name, "'%.60s': ops of steps stand in the order of the model", text);
         PASS(json_may_bool(&item, "work", &p->shard[*first].work));
         PASS(json_may_bool(&item, "output", &p->shard[*first].output));
-        PASS(json_may_bool(&item, "parameters", &p->shard[*first].parameters));
+        PASS(json_may_integer(&item, "parameter_bytes", 0, m->op[*first].parameter_bytes,
+                              &p->shard[*first].parameter_bytes));
     }
     return STATUS_OK;
 }
@@ -111,7 +112,8 @@ static void put_step(struct json_writer *w, const struct plan_step *step,
         json_put_string(w, "op", op[k].name);
         json_put_bool(w, "work", shard[k].work);
         json_put_bool(w, "output", shard[k].output);
-        json_put_bool(w, "parameters", shard[k].parameters);
+        if (shard[k].parameter_bytes)
+            json_put_integer(w, "parameter_bytes", shard[k].parameter_bytes);
         json_close(w);
     }
     json_close(w);

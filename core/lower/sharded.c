@@ -165,13 +165,13 @@ static enum status cost_steps(struct lowering *l, uint32_t device, struct loweri
                                           shard->work ? &divided : &whole);
             out[k].forward_s += op_cost_forward(&cost);
             out[k].backward_s += op_cost_backward(&cost);
-            int64_t bytes = o->parameter_bytes / (shard->parameters ? n : 1);
-            c->weight_bytes += memory.weights * bytes;
-            c->gradient_bytes += memory.gradients * bytes;
-            c->state_bytes += memory.state * bytes;
-            cost = cost_op(l->model, type, op, p->microbatch_size, p->optimizer,
-                           shard->parameters ? &divided : &whole);
-            c->update_s += cost.update_s;
+            c->weight_bytes += memory.weights * shard->parameter_bytes;
+            c->gradient_bytes += memory.gradients * shard->parameter_bytes;
+            c->state_bytes += memory.state * shard->parameter_bytes;
+            if (shard->parameter_bytes > 0)
+                c->update_s +=
+                    cost_op(l->model, type, op, p->microbatch_size, p->optimizer, &whole).update_s *
+                    (double)shard->parameter_bytes / (double)o->parameter_bytes;
             out[k].stash_bytes += p->microbatch_size * o->stash_bytes / (shard->output ? n : 1);
         }
     return STATUS_OK;

@@ -35,6 +35,10 @@ void spmd_add_node(const struct spmd_costs *c, const struct spmd_graph *g, uint3
 {
     const struct spmd_node *n = &g->node[node];
     bool divided = !spmd_is_whole(n, s);
+    if (c->table && n->kind == SPMD_PARAMETER) {
+        load->update_s += c->table->node_s[node][divided][0];
+        return;
+    }
     if (c->table) {
         load->compute_s += c->table->node_s[node][divided][0];
         load->compute_back_s += c->table->node_s[node][divided][1];
@@ -88,7 +92,7 @@ struct spmd_time spmd_after(const struct spmd_costs *c, const struct spmd_time *
         .acc_s = before->acc_s + both(forward, before->debt_s, s->first_s) +
                  both(forward, s->compute_s, s->second_s) +
                  both(backward, before->debt_back_s, s->first_back_s) +
-                 both(backward, s->compute_back_s, s->second_back_s),
+                 both(backward, s->compute_back_s, s->second_back_s) + s->update_s,
         .debt_s = plain ? 0 : s->compute_s,
         .debt_back_s = plain ? 0 : s->compute_back_s,
     };

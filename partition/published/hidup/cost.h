@@ -8,8 +8,8 @@
  *
  * and at the end B computes the last stage alone, its `debt`. The backward is the same from behind.
  * The published model (`compat`) counts a half as a whole, and leaves the last backward of B out. */
-#ifndef HIDUP_COST_H
-#define HIDUP_COST_H
+#ifndef PARTITION_PUBLISHED_HIDUP_COST_H
+#define PARTITION_PUBLISHED_HIDUP_COST_H
 
 #include "partition/published/hidup/graph.h"
 
@@ -40,7 +40,8 @@ extern const size_t spmd_machines_n;
 
 /* Seconds on a platform, of half a batch, or of a whole one where nothing overlaps. */
 struct spmd_table {
-    double (*node_s)[2][2];  /* [nodes] whole or divided; forward, backward */
+    double (*node_s)[2][2];  /* [nodes] whole or divided; forward, backward. Of parameters: of their
+                             * update, 0 */
     double (*step_s)[STEPS]; /* [tensors] */
 };
 
@@ -63,6 +64,7 @@ static inline bool spmd_is_plain(const struct spmd_costs *c)
 struct spmd_load {
     double compute_s, compute_back_s;
     double first_s, second_s, first_back_s, second_back_s;
+    double update_s; /* on a platform only */
 };
 void spmd_add_node(const struct spmd_costs *c, const struct spmd_graph *g, uint32_t node,
                    const struct spmd_signature *s, struct spmd_load *load);

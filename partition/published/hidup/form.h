@@ -7,8 +7,8 @@
  *
  * Source: Zhang et al., "Accelerating Large-Scale Distributed Neural Network Training with SPMD
  * Parallelism" (HiDup), SoCC 2022. */
-#ifndef HIDUP_FORM_H
-#define HIDUP_FORM_H
+#ifndef PARTITION_PUBLISHED_HIDUP_FORM_H
+#define PARTITION_PUBLISHED_HIDUP_FORM_H
 
 #include <stdbool.h>
 #include <stdint.h>

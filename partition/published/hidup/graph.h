@@ -4,8 +4,8 @@
  * and parameters are nodes that read nothing, the output is one that makes nothing. A signature of a
  * node is a form for each tensor that it reads and makes, in which the same program runs on every
  * device. Sizes are of whole tensors of the whole batch, numbers have 4 bytes. */
-#ifndef HIDUP_GRAPH_H
-#define HIDUP_GRAPH_H
+#ifndef PARTITION_PUBLISHED_HIDUP_GRAPH_H
+#define PARTITION_PUBLISHED_HIDUP_GRAPH_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -120,7 +120,7 @@ static enum status add_note(const struct objective_request *r, const struct spmd
         nodes, loss.samples, 100 * noise.share, noise.bandwidth, loss.mean, loss.worst, loss.least);
 }
 
-static enum status solve(const struct objective_request *r, struct objective_result *out)
+static enum status solve_as(const struct objective_request *r, struct objective_result *out)
 {
     enum status st;
     struct problem p = {0};
@@ -138,12 +138,45 @@ static enum status solve(const struct objective_request *r, struct objective_res
     out->lower_bound = found.interrupted ? (double)NAN : found.seconds;
     out->proved_optimal = !found.interrupted;
     out->interrupted = found.interrupted;
+    out->microbatches = spmd_is_plain(&p.c) ? 1 : 2;
     for (size_t i = 0; i < found.strategy.stages; i++)
         TRY(add_stage(&p.g, &p.c, &found.strategy, i, out));
     TRY(add_note(r, &q, &found, out));
 out:
     release(&p);
     return st;
+}
+
+/* On a platform halves that take turns, or the batch in one piece, whichever is faster; a batch that
+ * has no halves in one piece. */
+static enum status solve(const struct objective_request *r, struct objective_result *out)
+{
+    struct objective_request as = *r;
+    struct objective_result plain = {0};
+    if (!r->topology || r->overlap)
+        return solve_as(r, out);
+    as.overlap = spmd_overlap_names[OVERLAP_FULL];
+    enum status st = solve_as(&as, out);
+    if (st != STATUS_OK && st != STATUS_INFEASIBLE)
+        return st;
+    as.overlap = spmd_overlap_names[OVERLAP_NONE];
+    enum status alone = solve_as(&as, &plain);
+    if (alone == STATUS_OK && (st != STATUS_OK || plain.value < out->value)) {
+        objective_result_free(out);
+        MOVE(out, plain);
+    }
+    objective_result_free(&plain);
+    return alone == STATUS_INFEASIBLE ? st : alone;
+}
+
+/* The request as it was answered. */
+static struct objective_request answered(const struct objective_request *r,
+                                         const struct objective_result *result)
+{
+    struct objective_request as = *r;
+    if (r->topology && !r->overlap)
+        as.overlap = spmd_overlap_names[result->microbatches == 1 ? OVERLAP_NONE : OVERLAP_FULL];
+    return as;
 }
 
 static enum status score(const struct objective_request *r, const char *path, double *value)
@@ -181,8 +214,9 @@ static enum status show(const struct objective_request *r, const struct objectiv
                         enum objective_look look, const struct provenance *by, FILE *to)
 {
     enum status st;
+    const struct objective_request as = answered(r, result);
     struct problem p = {.s = {.model = r->spec}};
-    TRY(pose(r, &p));
+    TRY(pose(&as, &p));
     TRY(recall(result, &p));
     if (look == OBJECTIVE_JSON)
         spmd_put(&p.g, &p.s, by, to);
@@ -199,8 +233,9 @@ static enum status make_plan(const struct objective_request *r,
                              const struct objective_result *result, struct plan *out)
 {
     enum status st;
+    const struct objective_request as = answered(r, result);
     struct problem p = {0};
-    TRY(pose(r, &p));
+    TRY(pose(&as, &p));
     if (!p.c.table)
         FAIL(STATUS_USAGE, "a plan is for a --platform, not for the constants of a --profile");
     if (p.c.overlap == OVERLAP_FORWARD)

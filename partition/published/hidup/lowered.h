@@ -1,7 +1,7 @@
 /* lowered.h - graphs of operators as models of this project, their costs on a platform, and
  * strategies as plans. */
-#ifndef HIDUP_LOWERED_H
-#define HIDUP_LOWERED_H
+#ifndef PARTITION_PUBLISHED_HIDUP_LOWERED_H
+#define PARTITION_PUBLISHED_HIDUP_LOWERED_H
 
 #include "core/model.h"
 #include "core/plan.h"
@@ -20,6 +20,8 @@ enum status spmd_to_model(const struct spmd_graph *g, const char *name, struct m
 /* spmd_model() as such a model: what `foreline plan --model tmlp` reads. */
 enum status spmd_load_model(const char *spec, struct model *out) MUST_CHECK;
 
+/* Is the tensor a parameter that is trained? */
+bool spmd_is_weight(const struct spmd_graph *g, uint32_t tensor);
 /* Samples of the batch: of the first input. */
 int64_t spmd_batch(const struct spmd_graph *g);
 
@@ -33,7 +35,7 @@ struct spmd_platform {
     const char *optimizer;
 };
 
-/* Seconds of every node, by core/cost.h, and of every step of every tensor, by the closed forms of
+/* Seconds of every node, by core/cost.h, of a parameter those of its update, and of every step of every tensor, by the closed forms of
  * core/collective.h, out of *memory. O(tensors * devices). STATUS_INFEASIBLE: more devices than there
  * are; STATUS_NOMEM. */
 enum status spmd_tabulate(const struct spmd_graph *g, const struct spmd_platform *on,

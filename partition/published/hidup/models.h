@@ -1,6 +1,6 @@
 /* models.h - the paper's four models with synthetic input, as graphs of operators. */
-#ifndef HIDUP_MODELS_H
-#define HIDUP_MODELS_H
+#ifndef PARTITION_PUBLISHED_HIDUP_MODELS_H
+#define PARTITION_PUBLISHED_HIDUP_MODELS_H
 
 #include "partition/published/hidup/graph.h"
 

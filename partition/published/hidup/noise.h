@@ -1,6 +1,6 @@
 /* noise.h - what a strategy loses that was searched with wrong numbers. */
-#ifndef HIDUP_NOISE_H
-#define HIDUP_NOISE_H
+#ifndef PARTITION_PUBLISHED_HIDUP_NOISE_H
+#define PARTITION_PUBLISHED_HIDUP_NOISE_H
 
 #include "partition/published/hidup/search.h"
 

@@ -5,8 +5,8 @@
  * multiplication and addition of a product, because its devices' speed is measured over forward,
  * backward and update. r is the rank of what is made, signatures are those of section 4 of the
  * paper and of its artifact; with g->compat those of the artifact, faults included. */
-#ifndef HIDUP_OPS_H
-#define HIDUP_OPS_H
+#ifndef PARTITION_PUBLISHED_HIDUP_OPS_H
+#define PARTITION_PUBLISHED_HIDUP_OPS_H
 
 #include "partition/published/hidup/graph.h"
 

@@ -6,8 +6,8 @@
  * are tried; one without communication only at the beginning, or behind a stage that was full.
  * Exact for that space; exponential in the nodes of a stage and in the tensors of a cut, linear in
  * the layers of a model, and independent of the number of devices. */
-#ifndef HIDUP_SEARCH_H
-#define HIDUP_SEARCH_H
+#ifndef PARTITION_PUBLISHED_HIDUP_SEARCH_H
+#define PARTITION_PUBLISHED_HIDUP_SEARCH_H
 
 #include "partition/published/hidup/strategy.h"
 

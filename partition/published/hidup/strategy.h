@@ -3,8 +3,8 @@
  * Which conversions a stage needs follows from the signatures: a tensor that is not in the form that
  * a node reads is converted at the beginning of the node's stage. So it must be there by then, and
  * has at most two forms at any time. */
-#ifndef HIDUP_STRATEGY_H
-#define HIDUP_STRATEGY_H
+#ifndef PARTITION_PUBLISHED_HIDUP_STRATEGY_H
+#define PARTITION_PUBLISHED_HIDUP_STRATEGY_H
 
 #include <stdio.h>
 

@@ -22,7 +22,7 @@ static uint32_t producer(const struct spmd_graph *g, const uint32_t *op_of, uint
     return op_of[g->tensor[tensor].node];
 }
 
-static bool is_weight(const struct spmd_graph *g, uint32_t tensor)
+bool spmd_is_weight(const struct spmd_graph *g, uint32_t tensor)
 {
     const struct spmd_node *n = &g->node[g->tensor[tensor].node];
     return n->kind == SPMD_PARAMETER && strcmp(n->op, "mask") != 0;
@@ -37,7 +37,7 @@ static enum status fill_op(const struct spmd_graph *g, uint32_t node, struct mod
     *o = (struct model_op){.shares = MODEL_NO_OP, .tensor = TENSOR_SPLIT};
     for (size_t k = 0; k < n->reads; k++) {
         double bytes = NUMBER_BYTES * spmd_elements(g, n->read[k]);
-        if (is_weight(g, n->read[k]))
+        if (spmd_is_weight(g, n->read[k]))
             o->parameter_bytes += (int64_t)bytes;
         else if (g->node[g->tensor[n->read[k]].node].kind != SPMD_PARAMETER)
             read += bytes;

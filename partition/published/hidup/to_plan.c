@@ -35,6 +35,7 @@ static int64_t bytes_of(const struct spmd_graph *g, uint32_t tensor)
 static enum status step_seconds(const struct collective_group *group, enum form_step step,
                                 int64_t bytes, double *out)
 {
+    const struct collective_options o = {.nics = collective_nics(group)}; /* as engines have it */
     struct collective_shape shape = {0};
     uint8_t kind = collective_of(step);
     *out = 0;
@@ -42,25 +43,40 @@ static enum status step_seconds(const struct collective_group *group, enum form_
         return STATUS_OK;
     if (kind == COLLECTIVE_ALLTOALL) /* what each member has */
         bytes /= (int64_t)group->n;
-    PASS(collective_shape_make(group, (enum collective_kind)kind, bytes, NULL, &shape));
+    PASS(collective_shape_make(group, (enum collective_kind)kind, bytes, &o, &shape));
     *out = shape.seconds;
     collective_shape_free(&shape);
     return STATUS_OK;
 }
 
-static void tabulate_nodes(const struct spmd_graph *g, const struct spmd_platform *on,
-                           struct spmd_table *out)
+/* Bytes that a device keeps of a tensor that is trained. */
+static double kept(const struct spmd_graph *g, uint32_t tensor, bool divided, size_t devices)
 {
+    double bytes = spmd_is_weight(g, tensor) ? NUMBER_BYTES * spmd_elements(g, tensor) : 0;
+    return divided ? bytes / (double)devices : bytes;
+}
+
+/* A function's passes, and the updates of the parameters that it reads. */
+static void tabulate_node(const struct spmd_graph *g, const struct spmd_platform *on, uint32_t node,
+                          struct spmd_table *out)
+{
+    const struct spmd_node *n = &g->node[node];
     const struct device_type *type = topology_type(on->topology, 0);
-    for (size_t i = 0; i < g->nodes; i++)
-        for (int divided = 0; divided < 2 && on->op_of[i] != MODEL_NO_OP; divided++) {
-            struct cost_split split = {.tensor_parallel = divided ? (uint32_t)on->devices : 1,
-                                       .expert_parallel = 1};
-            struct op_cost c =
-                cost_op(on->model, type, on->op_of[i], (double)on->samples, on->optimizer, &split);
-            out->node_s[i][divided][0] = op_cost_forward(&c);
-            out->node_s[i][divided][1] = op_cost_backward(&c);
-        }
+    uint32_t op = on->op_of[node];
+    struct cost_split split[2] = {{.tensor_parallel = 1, .expert_parallel = 1},
+                                  {.tensor_parallel = (uint32_t)on->devices, .expert_parallel = 1}};
+    for (int divided = 0; divided < 2; divided++) {
+        struct op_cost c =
+            cost_op(on->model, type, op, (double)on->samples, on->optimizer, &split[divided]);
+        out->node_s[node][divided][0] = op_cost_forward(&c);
+        out->node_s[node][divided][1] = op_cost_backward(&c);
+        c = cost_op(on->model, type, op, (double)on->samples, on->optimizer, &split[0]);
+        for (size_t k = 0; k < n->reads; k++)
+            if (spmd_is_weight(g, n->read[k]))
+                out->node_s[g->tensor[n->read[k]].node][divided][0] =
+                    c.update_s * kept(g, n->read[k], divided, on->devices) /
+                    (double)on->model->op[op].parameter_bytes;
+    }
 }
 
 enum status spmd_tabulate(const struct spmd_graph *g, const struct spmd_platform *on,
@@ -78,7 +94,9 @@ enum status spmd_tabulate(const struct spmd_graph *g, const struct spmd_platform
     for (uint32_t k = 0; k < on->devices; k++)
         device[k] = k;
     TRY(collective_group_make(on->topology, device, on->devices, &group));
-    tabulate_nodes(g, on, out);
+    for (uint32_t i = 0; i < g->nodes; i++)
+        if (on->op_of[i] != MODEL_NO_OP)
+            tabulate_node(g, on, i, out);
     for (uint32_t t = 0; t < g->tensors; t++) {
         int64_t samples = spmd_is_parameter(g, t) ? 1 : (int64_t)on->samples;
         for (size_t step = 0; step < STEPS; step++)
@@ -93,19 +111,17 @@ out:
 
 /* ---- plans */
 
-/* Are most bytes of the parameters that a node reads divided from the start? */
-static bool divides_parameters(const struct spmd_graph *g, const struct spmd_strategy *s,
-                               const struct spmd_node *n)
+/* What a device keeps of the parameters that a node reads, in the forms that they have first. */
+static int64_t keeps(const struct spmd_graph *g, const struct spmd_strategy *s, uint32_t node,
+                     size_t devices)
 {
-    double divided = 0, all = 0;
-    for (size_t k = 0; k < n->reads; k++)
-        if (spmd_is_parameter(g, n->read[k])) {
-            uint8_t form = s->chosen[g->tensor[n->read[k]].node].made[0];
-            double numbers = spmd_elements(g, n->read[k]);
-            all += numbers;
-            divided += form_is_gather(form) ? numbers : 0;
-        }
-    return all > 0 && 2 * divided >= all;
+    double bytes = 0;
+    for (size_t k = 0; k < g->node[node].reads; k++) {
+        uint32_t tensor = g->node[node].read[k];
+        uint8_t form = s->chosen[g->tensor[tensor].node].made[0];
+        bytes += kept(g, tensor, form_is_gather(form), devices);
+    }
+    return (int64_t)bytes;
 }
 
 static void add_move(const struct spmd_graph *g, const struct spmd_move *m, struct plan_step *step)
@@ -139,7 +155,7 @@ static enum status fill_step(const struct spmd_graph *g, const struct spmd_strat
         step->ops++;
         p->shard[op] = (struct plan_shard){.work = !spmd_is_whole(&g->node[n], &s->chosen[n]),
                                            .output = form_is_gather(s->chosen[n].made[0]),
-                                           .parameters = divides_parameters(g, s, &g->node[n])};
+                                           .parameter_bytes = keeps(g, s, n, on->devices)};
     }
     return STATUS_OK;
 }
