@@ -13,6 +13,7 @@
 #include "core/json.h"
 #include "core/units.h"
 #include "partition/published/objective.h"
+#include "study/collective_times.h"
 #include "study/objective_plan.h"
 #include "study/planning.h"
 
@@ -94,7 +95,8 @@ static enum status make_request(const struct arguments *a, struct objective_requ
                                     .noise = a->noise,
                                     .bandwidth_error = a->bandwidth_error,
                                     .samples = a->samples,
-                                    .optimizer = a->optimizer};
+                                    .optimizer = a->optimizer,
+                                    .collectives = collective_times};
     if (a->platform && arguments_given(a, "profile"))
         return error_set(STATUS_USAGE, "--profile has the constants that --platform stands for");
     PASS(parse_counts("machines", a->machines, r->machines, &r->levels));
@@ -243,8 +245,6 @@ static enum status write_plan(const struct arguments *a, const struct objective 
     struct plan p = {0};
     char *path = NULL, name[PLATFORM_NAME];
     size_t rounded;
-    if (o->plan && !a->platform)
-        FAIL(STATUS_USAGE, "a plan of objective %s needs --platform", o->name);
     if (!a->platform)
         TRY(default_platform(r, result, name));
     TRY(load_model_members(a->model, &m, &members));
@@ -297,6 +297,8 @@ enum status plan_by_objective(const struct arguments *a, const struct provenance
         return error_context(STATUS_USAGE, "--objective (besides pipeline)");
     if (!a->model)
         return error_set(STATUS_USAGE, "--model is needed");
+    if (a->output && o->plan && !a->platform)
+        return error_set(STATUS_USAGE, "-o: a plan of objective %s needs --platform", o->name);
     TRY(make_request(a, &request));
     if (!o->own_format) {
         TRY((o->nodes_apart ? load_model_apart : load_model)(a->model, &m));

@@ -18,6 +18,7 @@
 #include "partition/published/hidup/models.h"
 #include "partition/published/hidup/search.h"
 #include "sim/engine.h"
+#include "study/collective_times.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 
@@ -35,17 +36,20 @@ struct made {
     struct plan plan;
 };
 
-static void make(struct made *d, const char *model, size_t devices, double latency_s,
-                 double bandwidth_Bps, bool two)
+static void make_with(struct made *d, const char *model, const char *hint, size_t devices,
+                      double latency_s, double bandwidth_Bps, bool two)
 {
     *d = (struct made){.t = sample_clique(devices, latency_s, bandwidth_Bps)};
     d->c.overlap = two ? OVERLAP_FULL : OVERLAP_NONE;
     d->c.table = &d->table;
     assert_int_equal(spmd_model(model, false, &d->g), STATUS_OK);
+    if (hint)
+        assert_int_equal(spmd_restrict(&d->g, hint), STATUS_OK);
     assert_int_equal(ARRAY_NEW(d->op_of, d->g.nodes), STATUS_OK);
     assert_int_equal(spmd_to_model(&d->g, model, &d->m, d->op_of), STATUS_OK);
     size_t samples = (size_t)spmd_batch(&d->g) / (two ? 2 : 1);
-    d->on = (struct spmd_platform){&d->t, &d->m, d->op_of, devices, samples, "adam"};
+    d->on =
+        (struct spmd_platform){&d->t, &d->m, d->op_of, devices, samples, "adam", collective_times};
     assert_int_equal(spmd_tabulate(&d->g, &d->on, &d->memory, &d->table), STATUS_OK);
     assert_int_equal(
         spmd_search(&(struct spmd_search){.graph = &d->g, .costs = &d->c}, &d->memory, &d->found),
@@ -56,6 +60,12 @@ static void make(struct made *d, const char *model, size_t devices, double laten
     assert_int_equal(text_copy("gpipe", &d->plan.schedule), STATUS_OK);
     assert_int_equal(text_copy("adam", &d->plan.optimizer), STATUS_OK);
     d->plan.objective_s = d->found.seconds;
+}
+
+static void make(struct made *d, const char *model, size_t devices, double latency_s,
+                 double bandwidth_Bps, bool two)
+{
+    make_with(d, model, NULL, devices, latency_s, bandwidth_Bps, two);
 }
 
 static void done(struct made *d)
@@ -105,6 +115,28 @@ static void a_plan_takes_what_the_search_says(void **state)
         assert_near(run(&d) / d.found.seconds, 1, 1e-7); /* bytes are whole numbers in plans */
         done(&d);
     }
+}
+
+/* Simulated, strategies that somebody would have chosen by hand: samples divided, all parameters
+ * divided or none, tensors whole. */
+static void no_strategy_by_hand_is_simulated_to_be_faster(void **state)
+{
+    (void)state;
+    static const char *const hints[] = {"x=0", "x=F", "sum=R", "sum=F+R"};
+    for (size_t i = 0; i < MODELS; i++)
+        for (int fast = 0; fast < 2; fast++) {
+            struct made best;
+            double bandwidth_Bps = fast ? 2e10 : 1e8;
+            make(&best, models[i], 4, 1e-5, bandwidth_Bps, true);
+            double best_s = run(&best);
+            for (size_t k = 0; k < sizeof hints / sizeof *hints; k++) {
+                struct made other;
+                make_with(&other, models[i], hints[k], 4, 1e-5, bandwidth_Bps, true);
+                assert_true(best_s <= run(&other) * (1 + 1e-9));
+                done(&other);
+            }
+            done(&best);
+        }
 }
 
 /* What plans hold of a strategy is enough for every device to have all that it needs, and no more. */
@@ -185,6 +217,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_takes_what_the_search_says),
+        cmocka_unit_test(no_strategy_by_hand_is_simulated_to_be_faster),
         cmocka_unit_test(a_plan_divides_what_its_strategy_divides),
         cmocka_unit_test(real_runs_refuse_such_a_plan_in_one_line),
         cmocka_unit_test(plans_with_steps_are_checked),

@@ -44,8 +44,12 @@ struct objective_request {
     double noise, bandwidth_error;
     size_t samples;
     const char *optimizer; /* of the plan; NULL: adam */
-    double time_limit_s;   /* wall clock; 0: the algorithm's default */
-    uint64_t work;         /* steps of a search, in its own unit; 0: what fits the time limit */
+    /* How long collectives of so many whole bytes take over the topology's first devices (kind [n]:
+     * enum collective_kind); NULL: closed forms (core/collective.h). */
+    enum status (*collectives)(const struct topology *t, size_t devices, size_t n,
+                               const uint8_t *kind, const int64_t *bytes, double *seconds);
+    double time_limit_s; /* wall clock; 0: the algorithm's default */
+    uint64_t work;       /* steps of a search, in its own unit; 0: what fits the time limit */
     uint64_t seed;
     const volatile int *stop; /* non-zero: finish with the best so far; may be NULL */
 };

@@ -51,7 +51,8 @@ static enum status place(const struct objective_request *r, struct problem *p)
                                    .op_of = p->op_of,
                                    .devices = r->devices ? r->devices : r->topology->n,
                                    .samples = (size_t)(batch / halves),
-                                   .optimizer = r->optimizer ? r->optimizer : "adam"};
+                                   .optimizer = r->optimizer ? r->optimizer : "adam",
+                                   .collectives = r->collectives};
     p->c.profile.devices = (double)p->on.devices;
     p->c.table = &p->table;
     return spmd_tabulate(&p->g, &p->on, &p->memory, &p->table);

@@ -33,6 +33,9 @@ struct spmd_platform {
     size_t devices;
     size_t samples; /* of a microbatch: the batch, or half of it */
     const char *optimizer;
+    /* Seconds of collectives, as of struct objective_request; NULL: closed forms. */
+    enum status (*collectives)(const struct topology *t, size_t devices, size_t n,
+                               const uint8_t *kind, const int64_t *bytes, double *seconds);
 };
 
 /* Seconds of every node, by core/cost.h, of a parameter those of its update, and of every step of every tensor, by the closed forms of

@@ -32,21 +32,29 @@ static int64_t bytes_of(const struct spmd_graph *g, uint32_t tensor)
     return (int64_t)(spmd_is_parameter(g, tensor) ? bytes : bytes / (double)spmd_batch(g));
 }
 
-static enum status step_seconds(const struct collective_group *group, enum form_step step,
-                                int64_t bytes, double *out)
+/* Closed forms of core/collective.h, with as many ways out of nodes as engines see. */
+static enum status closed_forms(const struct topology *t, size_t devices, size_t n,
+                                const uint8_t *kind, const int64_t *bytes, double *seconds)
 {
-    const struct collective_options o = {.nics = collective_nics(group)}; /* as engines have it */
-    struct collective_shape shape = {0};
-    uint8_t kind = collective_of(step);
-    *out = 0;
-    if (kind == COLLECTIVE_KINDS || bytes == 0 || group->n < 2)
-        return STATUS_OK;
-    if (kind == COLLECTIVE_ALLTOALL) /* what each member has */
-        bytes /= (int64_t)group->n;
-    PASS(collective_shape_make(group, (enum collective_kind)kind, bytes, &o, &shape));
-    *out = shape.seconds;
-    collective_shape_free(&shape);
-    return STATUS_OK;
+    enum status st;
+    struct collective_group group = {0};
+    uint32_t *device = NULL;
+    TRY(ARRAY_NEW(device, devices));
+    for (uint32_t k = 0; k < devices; k++)
+        device[k] = k;
+    TRY(collective_group_make(t, device, devices, &group));
+    const struct collective_options o = {.nics = collective_nics(&group)};
+    for (size_t k = 0; k < n; k++) {
+        struct collective_shape shape = {0};
+        int64_t own = kind[k] == COLLECTIVE_ALLTOALL ? bytes[k] / (int64_t)devices : bytes[k];
+        TRY(collective_shape_make(&group, (enum collective_kind)kind[k], own, &o, &shape));
+        seconds[k] = shape.seconds;
+        collective_shape_free(&shape);
+    }
+out:
+    collective_group_free(&group);
+    free(device);
+    return st;
 }
 
 /* Bytes that a device keeps of a tensor that is trained. */
@@ -79,34 +87,68 @@ static void tabulate_node(const struct spmd_graph *g, const struct spmd_platform
     }
 }
 
+/* Different collectives that there may be, and how long they take. */
+struct collectives {
+    size_t n;
+    uint8_t *kind;
+    int64_t *bytes;
+    double *seconds;
+};
+
+static size_t find(const struct collectives *c, uint8_t kind, int64_t bytes)
+{
+    size_t k = 0;
+    while (k < c->n && (c->kind[k] != kind || c->bytes[k] != bytes))
+        k++;
+    return k;
+}
+
+/* Bytes that steps of a tensor move, of one half of a batch or the whole. */
+static int64_t moved(const struct spmd_graph *g, const struct spmd_platform *on, uint32_t tensor)
+{
+    return (spmd_is_parameter(g, tensor) ? 1 : (int64_t)on->samples) * bytes_of(g, tensor);
+}
+
+static enum status collect(const struct spmd_graph *g, const struct spmd_platform *on,
+                           struct arena *memory, struct collectives *c)
+{
+    PASS(ARENA_NEW(memory, c->kind, g->tensors * STEPS));
+    PASS(ARENA_NEW(memory, c->bytes, g->tensors * STEPS));
+    PASS(ARENA_NEW(memory, c->seconds, g->tensors * STEPS));
+    for (uint32_t t = 0; t < g->tensors; t++)
+        for (size_t step = 0; step < STEPS; step++) {
+            uint8_t kind = collective_of((enum form_step)step);
+            int64_t bytes = moved(g, on, t);
+            if (kind == COLLECTIVE_KINDS || bytes == 0 || find(c, kind, bytes) < c->n)
+                continue;
+            c->kind[c->n] = kind;
+            c->bytes[c->n++] = bytes;
+        }
+    if (on->devices < 2)
+        return STATUS_OK; /* all of them 0 */
+    return (on->collectives ? on->collectives : closed_forms)(on->topology, on->devices, c->n,
+                                                              c->kind, c->bytes, c->seconds);
+}
+
 enum status spmd_tabulate(const struct spmd_graph *g, const struct spmd_platform *on,
                           struct arena *memory, struct spmd_table *out)
 {
-    enum status st;
-    struct collective_group group = {0};
-    uint32_t *device = NULL;
+    struct collectives c = {0};
     if (on->devices > on->topology->n)
         return error_set(STATUS_INFEASIBLE, "%zu devices, the platform has %zu", on->devices,
                          on->topology->n);
-    TRY(ARENA_NEW(memory, out->node_s, g->nodes));
-    TRY(ARENA_NEW(memory, out->step_s, g->tensors));
-    TRY(ARRAY_NEW(device, on->devices));
-    for (uint32_t k = 0; k < on->devices; k++)
-        device[k] = k;
-    TRY(collective_group_make(on->topology, device, on->devices, &group));
+    PASS(ARENA_NEW(memory, out->node_s, g->nodes));
+    PASS(ARENA_NEW(memory, out->step_s, g->tensors));
     for (uint32_t i = 0; i < g->nodes; i++)
         if (on->op_of[i] != MODEL_NO_OP)
             tabulate_node(g, on, i, out);
-    for (uint32_t t = 0; t < g->tensors; t++) {
-        int64_t samples = spmd_is_parameter(g, t) ? 1 : (int64_t)on->samples;
-        for (size_t step = 0; step < STEPS; step++)
-            TRY(step_seconds(&group, (enum form_step)step, samples * bytes_of(g, t),
-                             &out->step_s[t][step]));
-    }
-out:
-    collective_group_free(&group);
-    free(device);
-    return st;
+    PASS(collect(g, on, memory, &c));
+    for (uint32_t t = 0; t < g->tensors; t++)
+        for (size_t step = 0; step < STEPS; step++) {
+            size_t k = find(&c, collective_of((enum form_step)step), moved(g, on, t));
+            out->step_s[t][step] = k < c.n ? c.seconds[k] : 0;
+        }
+    return STATUS_OK;
 }
 
 /* ---- plans */
