@@ -155,6 +155,7 @@ static enum status plan(struct invocation *in)
     const char *word = in->operands > 0 ? in->operand[0] : "";
     if (!strcmp(word, "export") || !strcmp(word, "import"))
         return port(in, word);
+    plan_settle_objective(&in->a);
     uint64_t way = plan_takers(a);
     if (in->operands > 0)
         return error_set(

@@ -47,6 +47,7 @@ static enum status copy_stage(struct lowering *l, uint32_t s, struct program *ou
         .zero = lowering_zero(l, s),
         .keep = lowering_zero(l, s) > 0 && l->plan->zero_keep,
         .group = lowering_is_hybrid(l, s) ? l->plan->zero_group : 0,
+        .stepped = l->plan->steps > 0,
         .recompute = from->recompute,
         .recompute_layers = from->recompute_layers,
         .recompute_unit = from->recompute_unit > 1 ? from->recompute_unit : 1,
@@ -286,12 +287,16 @@ static enum status lower(struct lowering *l, struct program *out)
     const struct framework *f = plan_framework(l->plan);
 
     TRY(plan_check(l->plan, l->model, l->topology));
-    l->fold = l->fold && is_alike(l->plan, l->topology);
+    l->fold = l->fold && l->plan->steps == 0 && is_alike(l->plan, l->topology);
     TRY(lowering_prepare(l));
     TRY(lowering_group(l));
-    TRY(lowering_begin(l));
-    TRY(lowering_replay(l));
-    TRY(lowering_finish(l));
+    if (l->plan->steps > 0) {
+        TRY(lowering_steps(l));
+    } else {
+        TRY(lowering_begin(l));
+        TRY(lowering_replay(l));
+        TRY(lowering_finish(l));
+    }
     if (f && f->p2p_blocking >= 0.5)
         TRY(lowering_block(l));
     TRY(lowering_charge(l));

@@ -30,6 +30,7 @@ void plan_free(struct plan *p)
         free(p->stage[s].device);
     }
     free(p->stage);
+    plan_free_steps(p);
     free(p->model);
     free(p->platform);
     free(p->schedule);
@@ -71,8 +72,11 @@ enum status plan_copy(const struct plan *p, struct plan *out)
     enum status st;
     struct plan c = *p;
     c.model = c.platform = c.schedule = c.optimizer = c.algorithm = c.framework = NULL;
-    c.stages = 0;
+    c.stages = c.steps = 0;
+    c.step = NULL;
+    c.shard = NULL;
     TRY(ARRAY_NEW(c.stage, p->stages));
+    TRY(plan_copy_steps(p, &c));
     for (size_t s = 0; s < p->stages; s++) {
         struct plan_stage *stage = &c.stage[c.stages++];
         *stage = p->stage[s];
@@ -300,6 +304,7 @@ enum status plan_check(const struct plan *p, const struct model *m, const struct
     TRY(check_schedule(p, schedule, teams));
     TRY(check_levels(p));
     TRY(check_modules(p, m));
+    TRY(plan_check_steps(p, m));
 out:
     free(used);
     free(team_of);

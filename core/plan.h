@@ -93,6 +93,28 @@ struct plan_stage {
     uint32_t recompute_modules;
 };
 
+/* A tensor changes the form in which devices hold it: what is communicated for it in the forward, and
+ * in the place of that in the backward. */
+struct plan_conversion {
+    uint8_t forward, backward; /* enum collective_kind, COLLECTIVE_KINDS: nothing */
+    bool shared;               /* a parameter: once for all microbatches of an iteration */
+    int64_t bytes;             /* of the whole tensor; of one sample unless it is shared */
+};
+
+/* Ops on shards, and before them the conversions of what they read. */
+struct plan_step {
+    size_t ops; /* behind those of the step before */
+    size_t conversions;
+    struct plan_conversion *conversion; /* [conversions] */
+};
+
+/* What of an op is divided over the devices, else each does, or has, all of it; and what of its
+ * parameters a device keeps. */
+struct plan_shard {
+    bool work, output;
+    int64_t parameter_bytes;
+};
+
 struct plan {
     char *model, *platform; /* name with overrides, or path (of a plan that was read: as seen from
                              * its folder); owned */
@@ -132,7 +154,22 @@ struct plan {
     struct framework issue;
     size_t stages;
     struct plan_stage *stage; /* [stages] */
+    /* Strategies in which every op of the one stage says what its shards do (plan_steps.c); 0: they
+     * do as ops' `tensor` says. One microbatch, or two, of which one computes while the other
+     * communicates. */
+    size_t steps;
+    struct plan_step *step;   /* [steps] */
+    struct plan_shard *shard; /* [ops of the model] */
 };
+
+/* The fields "steps" of a plan's object, absent: none; and for plans that have some: what a plan must
+ * be, STATUS_INVALID; a copy of them into one that has none; and releasing them. */
+enum status plan_get_steps(const struct json_at *root, const struct model *m,
+                           struct plan *p) MUST_CHECK;
+void plan_put_steps(struct json_writer *w, const struct plan *p, const struct model *m);
+enum status plan_check_steps(const struct plan *p, const struct model *m) MUST_CHECK;
+enum status plan_copy_steps(const struct plan *p, struct plan *out) MUST_CHECK;
+void plan_free_steps(struct plan *p);
 
 /* Is `found` the file that the plan was made with, as "model" or "platform" (`key`)? What is no file,
  * or was written without a hash, is taken as it is. STATUS_PARSE when it has changed since. */

@@ -241,6 +241,7 @@ enum status plan_read(const struct json_document *d, const struct model *m,
         p.stages++;
         TRY(read_stage(&item, &names, &p.stage[s]));
     }
+    TRY(plan_get_steps(&root, m, &p));
     st = plan_check(&p, m, t);
     if (st == STATUS_INVALID)
         st = json_error(&stages, "%s", error_message());
@@ -302,6 +303,7 @@ enum status plan_write(const struct plan *p, const struct model *m, const struct
     for (size_t s = 0; s < p->stages; s++)
         put_stage(&w, &p->stage[s], m, t);
     json_close(&w);
+    plan_put_steps(&w, p, m);
     json_close(&w);
     TRY(file_commit(&f));
 out:

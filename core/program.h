@@ -143,7 +143,9 @@ struct program_stage {
     uint32_t recompute;                        /* enum plan_recompute (plan.h), */
     uint32_t recompute_layers, recompute_unit; /* and which layers: struct plan_stage, */
     uint32_t recompute_modules;                /* or which of their modules */
-    bool split;               /* backwards, or some, come as BACKWARD_INPUT and BACKWARD_WEIGHT */
+    bool stepped; /* passes come step by step, and between them what shards need of each other
+                   * (plan.steps) */
+    bool split;   /* backwards, or some, come as BACKWARD_INPUT and BACKWARD_WEIGHT */
     uint32_t bucket, buckets; /* program.bucket[bucket .. bucket + buckets), buckets >= 1; */
     uint32_t again;           /* of these, those that have `again` */
 };

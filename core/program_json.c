@@ -119,6 +119,7 @@ static const struct json_row stage_rows[] = {
     {"experts", STAGE(experts), FIELD_SPARE, .usual = 1, COUNT},
     {"sequence", STAGE(sequence), FIELD_SPARE},
     {"inside", STAGE(inside), FIELD_SPARE},
+    {"stepped", STAGE(stepped), FIELD_SPARE},
     {"context", STAGE(context), FIELD_SPARE, .usual = 1, COUNT},
     {"exchange", FIELD_CHOICE, offsetof(struct program_stage, exchange), FIELD_SPARE,
      .name = plan_exchange_names, .names = EXCHANGE_KINDS},

@@ -47,6 +47,8 @@ static const char *beyond(const struct program *p, uint32_t r, const struct prog
 /* What of a stage cannot be run; NULL: nothing. */
 static const char *beyond_stage(const struct program_stage *s)
 {
+    if (s->stepped)
+        return "a strategy that says step by step what shards do";
     if (s->inside)
         return "sums of shards that are inside of measured times";
     if (s->sequence &&

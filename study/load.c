@@ -14,6 +14,8 @@
 #include "core/text.h"
 #include "model/import.h"
 #include "model/zoo.h"
+#include "partition/published/hidup/lowered.h"
+#include "partition/published/hidup/models.h"
 #include "sim/platform/platform.h"
 #include "sim/platform/variant.h"
 #include "topologies/cache.h"
@@ -33,6 +35,8 @@ enum status load_model_with(const char *spec, const struct import_options *optio
                             struct model *out)
 {
     bool is_name = !strchr(spec, '/') && !strchr(spec, '.') && strcmp(spec, "-") != 0;
+    if (spmd_has(spec))
+        return of_name(spec, spmd_load_model(spec, out));
     if (zoo_has(spec) || is_name) /* or says which names there are */
         return of_name(spec, zoo_build(spec, out));
     struct import_options o = *options;

@@ -264,13 +264,9 @@ static enum status fill_stages(struct conversion *c, struct plan *p, size_t *rou
     return STATUS_OK;
 }
 
-static enum status fill_head(const struct conversion *c, struct plan *p)
+static void fill_counts(const struct conversion *c, struct plan *p)
 {
     const struct objective_plan_request *q = c->q;
-    const char *schedule = c->stages > c->parts     ? "interleaved"
-                           : q->objective->schedule ? q->objective->schedule
-                                                    : "1f1b";
-    char algorithm[128];
     uint32_t most = MICROBATCHES;
     for (size_t s = 0; s < p->stages; s++)
         most = p->stage[s].replicas > most ? p->stage[s].replicas : most;
@@ -278,6 +274,12 @@ static enum status fill_head(const struct conversion *c, struct plan *p)
         most = (uint32_t)q->result->microbatches;
     p->microbatches = q->microbatches ? q->microbatches : most;
     p->microbatch_size = q->microbatch_size ? q->microbatch_size : 1;
+}
+
+static enum status fill_head(const struct objective_plan_request *q, const char *schedule,
+                             struct plan *p)
+{
+    char algorithm[128];
     p->seed = q->seed;
     p->objective_s =
         q->objective->unit_s > 0 ? q->result->value * q->objective->unit_s : (double)NAN;
@@ -289,6 +291,20 @@ static enum status fill_head(const struct conversion *c, struct plan *p)
     return text_copy(algorithm, &p->algorithm);
 }
 
+/* An objective that says itself what the plan does. */
+static enum status own_plan(const struct objective_plan_request *q, struct plan *out)
+{
+    enum status st;
+    struct plan p = {0};
+    TRY(q->objective->plan(q->request, q->result, &p));
+    TRY(fill_head(q, "gpipe", &p));
+    TRY(plan_check(&p, q->model, q->topology));
+    MOVE(out, p);
+out:
+    plan_free(&p);
+    return st;
+}
+
 enum status objective_plan(const struct objective_plan_request *q, struct plan *out,
                            size_t *rounded)
 {
@@ -296,6 +312,9 @@ enum status objective_plan(const struct objective_plan_request *q, struct plan *
     struct conversion c = {.q = q};
     struct plan p = {0};
     bool *taken;
+    *rounded = 0;
+    if (q->objective->plan)
+        return own_plan(q, out);
     TRY(ARENA_NEW(&c.memory, c.part_of, q->model->n));
     TRY(ARENA_NEW(&c.memory, c.stage_of, q->model->n));
     TRY(ARENA_NEW(&c.memory, c.part, q->result->parts));
@@ -306,7 +325,12 @@ enum status objective_plan(const struct objective_plan_request *q, struct plan *
     place_others(&c);
     TRY(fill_stages(&c, &p, rounded));
     TRY(give_devices(&c, taken, &p));
-    TRY(fill_head(&c, &p));
+    fill_counts(&c, &p);
+    TRY(fill_head(q,
+                  c.stages > c.parts       ? "interleaved"
+                  : q->objective->schedule ? q->objective->schedule
+                                           : "1f1b",
+                  &p));
     TRY(plan_check(&p, q->model, q->topology));
     MOVE(out, p);
 out:

@@ -9,6 +9,7 @@
 /* Everything that a plan says besides what the objective decided; nothing may be NULL. */
 struct objective_plan_request {
     const struct objective *objective;
+    const struct objective_request *request;
     const struct objective_result *result;
     const struct model *model;            /* that the plan refers to */
     const struct import_members *members; /* nodes of the model's file; n 0: parts name ops */

@@ -9,9 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/file.h"
 #include "core/json.h"
 #include "core/units.h"
 #include "partition/published/objective.h"
+#include "study/collective_times.h"
 #include "study/objective_plan.h"
 #include "study/planning.h"
 
@@ -85,7 +87,18 @@ static enum status make_request(const struct arguments *a, struct objective_requ
                                     .compat = a->compat,
                                     .time_limit_s = a->time_limit_s,
                                     .work = a->work_limit,
-                                    .seed = a->seed};
+                                    .seed = a->seed,
+                                    .profile = a->profile,
+                                    .overlap = a->overlap,
+                                    .hints = a->hints.n,
+                                    .hint = a->hints.item,
+                                    .noise = a->noise,
+                                    .bandwidth_error = a->bandwidth_error,
+                                    .samples = a->samples,
+                                    .optimizer = a->optimizer,
+                                    .collectives = collective_times};
+    if (a->platform && arguments_given(a, "profile"))
+        return error_set(STATUS_USAGE, "--profile has the constants that --platform stands for");
     PASS(parse_counts("machines", a->machines, r->machines, &r->levels));
     PASS(parse_counts("hierarchy", a->hierarchy, r->hierarchy, &r->hierarchy_levels));
     PASS(parse_list("bandwidth", a->bandwidth, parse_bandwidth, r->bandwidth_Bps, &bandwidths));
@@ -126,6 +139,12 @@ static void print_json(const struct objective *o, const struct objective_result 
         for (size_t k = 0; k < p->ops; k++)
             json_put_string(&w, NULL, p->op[k]);
         json_close(&w);
+        if (o->show) {
+            json_open_array(&w, "forms", true);
+            for (size_t k = 0; k < p->ops; k++)
+                json_put_string(&w, NULL, p->configuration[k]);
+            json_close(&w);
+        }
         json_open_array(&w, "devices", true);
         if (p->device)
             json_put_string(&w, NULL, p->device);
@@ -140,7 +159,8 @@ static void print_json(const struct objective *o, const struct objective_result 
 }
 
 /* Value, bound and gap, then a row per part with what distinguishes it. */
-static void print_result(const struct objective *o, const struct objective_result *r)
+static enum status print_result(const struct objective *o, const struct objective_request *q,
+                                const struct objective_result *r)
 {
     printf("objective    %s by %s: %.12g %s%s\n", o->name, r->algorithm, r->value, o->unit,
            r->interrupted      ? " (interrupted: best so far)"
@@ -152,6 +172,10 @@ static void print_result(const struct objective *o, const struct objective_resul
     printf("CPU time     %.3g s\n", r->cpu_s);
     if (r->note)
         printf("note         %s\n", r->note);
+    if (o->show) {
+        putchar('\n');
+        return o->show(q, r, OBJECTIVE_TEXT, NULL, stdout);
+    }
     printf("\n%-5s %-10s %6s %9s %7s  %s\n", "part", "device", "ops", "replicas", "tensor",
            "first");
     for (size_t i = 0; i < r->parts; i++) {
@@ -160,6 +184,37 @@ static void print_result(const struct objective *o, const struct objective_resul
                p->replicas, p->tensor_parallel, p->ops ? p->op[0] : "-",
                p->recompute ? " (recompute)" : "");
     }
+    return STATUS_OK;
+}
+
+/* What the objective decided, as a->strategy: JSON, or by its ending a drawing or a text. */
+static enum status write_strategy(const struct arguments *a, const struct objective *o,
+                                  const struct objective_request *q,
+                                  const struct objective_result *r, const struct provenance *by)
+{
+    enum status st;
+    struct file_out out = {0};
+    const char *ending = strrchr(a->strategy, '.');
+    enum objective_look look = ending && !strcmp(ending, ".dot")   ? OBJECTIVE_DOT
+                               : ending && !strcmp(ending, ".txt") ? OBJECTIVE_TEXT
+                                                                   : OBJECTIVE_JSON;
+    TRY(file_create(a->strategy, &out));
+    TRY(o->show(q, r, look, by, out.stream));
+    TRY(file_commit(&out));
+out:
+    file_discard(&out);
+    return st;
+}
+
+/* An algorithm that only one published objective has says which one is meant. */
+void plan_settle_objective(struct arguments *a)
+{
+    const struct objective *o = a->algorithm ? objective_of(a->algorithm) : NULL;
+    bool own = false;
+    for (size_t i = 0; i < partition_algorithms_n; i++)
+        own = own || !strcmp(partition_algorithms[i]->name, a->algorithm ? a->algorithm : "");
+    if (o && !own && !arguments_given(a, "objective"))
+        a->objective = o->name;
 }
 
 /* A platform for a plan that says none: one node with as many GPUs as the parts take. */
@@ -195,6 +250,7 @@ static enum status write_plan(const struct arguments *a, const struct objective 
     TRY(load_model_members(a->model, &m, &members));
     TRY(load_topology(a->platform ? a->platform : name, &t, &path));
     const struct objective_plan_request q = {.objective = o,
+                                             .request = r,
                                              .result = result,
                                              .model = &m,
                                              .members = &members,
@@ -241,6 +297,8 @@ enum status plan_by_objective(const struct arguments *a, const struct provenance
         return error_context(STATUS_USAGE, "--objective (besides pipeline)");
     if (!a->model)
         return error_set(STATUS_USAGE, "--model is needed");
+    if (a->output && o->plan && !a->platform)
+        return error_set(STATUS_USAGE, "-o: a plan of objective %s needs --platform", o->name);
     TRY(make_request(a, &request));
     if (!o->own_format) {
         TRY((o->nodes_apart ? load_model_apart : load_model)(a->model, &m));
@@ -262,9 +320,11 @@ enum status plan_by_objective(const struct arguments *a, const struct provenance
         if (prints && a->json)
             print_json(o, &result, by);
         else if (prints)
-            print_result(o, &result);
+            TRY(print_result(o, &request, &result));
         if (a->output)
             TRY(write_plan(a, o, &request, &result, by));
+        if (a->strategy)
+            TRY(write_strategy(a, o, &request, &result, by));
     }
 out:
     objective_result_free(&result);

@@ -52,8 +52,8 @@ static enum status check_unwritten(const struct arguments *a, uint64_t way)
     static const struct {
         const char *name;
         uint64_t besides;
-    } all[] = {{"platform", TAKES(PLAN_CPSC526)},
-               {"seed", TAKES(PLAN_CPSC526) | TAKES(PLAN_PLACEMENT)},
+    } all[] = {{"platform", TAKES(PLAN_CPSC526) | TAKES(PLAN_HIDUP)},
+               {"seed", TAKES(PLAN_CPSC526) | TAKES(PLAN_PLACEMENT) | TAKES(PLAN_HIDUP)},
                {"schedule", 0},
                {"optimizer", 0},
                {"microbatches", 0},

@@ -95,6 +95,8 @@ enum status plan_make(const struct arguments *a, struct evaluation_context *cont
 /* What a plan is limited by, and what would change if that were different. */
 enum status plan_explain(const char *path, FILE *out) MUST_CHECK;
 
+/* Set the objective by an algorithm that only one published one has, where none is given. */
+void plan_settle_objective(struct arguments *a);
 /* Solve or score one of the published objectives (partition/published/objective.h). */
 enum status plan_by_objective(const struct arguments *a, const struct provenance *by,
                               const volatile int *stop) MUST_CHECK;

@@ -74,6 +74,9 @@ struct arguments {
     size_t devices, work_limit;
     double memory_bytes;
     bool charge_activations, straight, compat;
+    const char *profile, *overlap, *strategy;
+    struct setting_list hints;
+    double bandwidth_error;
 
     /* plans of other frameworks */
     const char *to;

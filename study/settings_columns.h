@@ -24,15 +24,16 @@
 #define WORD(field)    SETTING_WORD, FIELD(const char *, field)
 #define LIST(field)    SETTING_LIST, FIELD(struct setting_list, field)
 
-/* Sets of takers that many rows share. Read `PLANS | OBJECTIVES` as: means something with every
- * algorithm and with every published objective. */
+/* Sets of takers that many rows share: OBJECTIVES are those whose parts become stages. Read `PLANS |
+ * OBJECTIVES` as: means something with every algorithm and with every such objective. */
 #define T(name)   TAKES(name)
 #define KEYS      (T(KEY_POINT) | T(KEY_RUN))
 #define PLANS     (T(PLAN_AUTO) | T(PLAN_CUT))
 #define PLAN_KEYS (PLANS | T(KEY_PLAN))
 #define OBJECTIVES                                                                                 \
     (T(PLAN_CPSC526) | T(PLAN_PIPEDREAM) | T(PLAN_PIPER) | T(PLAN_PIPPY) | T(PLAN_PLACEMENT))
-#define SCORED       (OBJECTIVES | T(PLAN_SCORE))
+#define SOLVED       (OBJECTIVES | T(PLAN_HIDUP))
+#define SCORED       (SOLVED | T(PLAN_SCORE))
 #define SIMULATIONS  (T(SIMULATE) | T(SIMULATE_JSON))
 #define RUNS         (T(RUN_REAL) | T(RUN_PACED))
 #define RUN_KEYS     (RUNS | T(KEY_RUN))

@@ -2,6 +2,7 @@
 #include "study/settings_words.h"
 
 #include "core/collective.h"
+#include "partition/published/hidup/cost.h"
 #include "partition/published/objective.h"
 #include "sim/engine.h"
 #include "study/point.h"
@@ -9,6 +10,11 @@
 const char *settings_objective_word(size_t i)
 {
     return i == 0 ? "pipeline" : i <= objectives_n ? objectives[i - 1]->name : NULL;
+}
+
+const char *settings_profile_word(size_t i)
+{
+    return i < spmd_machines_n ? spmd_machines[i]->name : NULL;
 }
 
 const char *settings_simulator_word(size_t i)

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 const char *settings_objective_word(size_t i);
+const char *settings_profile_word(size_t i);
 const char *settings_simulator_word(size_t i);
 const char *settings_real_collective(size_t i);
 const char *settings_runner_word(size_t i);

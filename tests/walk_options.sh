@@ -141,6 +141,7 @@ values() { # NAME TYPE WORDS
         *-y | *-value) echo "bubble_s iteration_s" && return ;;
         *-where) echo stages=1 && return ;;
         *-question) echo why && return ;;
+        *-hint) echo "h0.linear=full x=F" && return ;;
         *-model) echo gpt2-small && return ;;
         *-platform) echo two-racks && return ;;
         model-device) echo "cpu cuda other" && return ;;
@@ -289,6 +290,9 @@ case $command in
         way exact "plan --objective pipedream --model ../in/graph.txt --devices 3 --charge-activations -o o.json"
         way exact "plan --objective cpsc526 --model mlp --devices 4"
         way exact "plan --objective cpsc526 --model two-chains:ops=5 --hierarchy 2,2 -o o.json"
+        way exact "plan --objective hidup --model tmlp:layers=2"
+        way exact "plan --algorithm spmd --model tmlp:layers=2,batch=8 --compat-hidup --noise 80%"
+        way exact "plan --algorithm spmd --model tmlp:layers=2,batch=8 --platform laptop -o o.json"
         way exact "plan --objective placement --model ../in/graph.json"
         way exact "plan --objective piper --model ../in/piper.json"
         ;;

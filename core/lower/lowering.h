@@ -9,6 +9,7 @@
  *      messages.c what messages take from compute beside them
  *   6. ../lower.c the lists become one program, which is checked
  *
+ *   sharded.c     instead of 3 and 4, where a plan says step by step what shards do
  *   offload.c     what goes to the hosts' memory and comes back in passes
  *   context.c     what replicas that share a sequence exchange in a pass
  *   cost.c        what a stage costs on a device: asked by 3 to 6, computed once;
@@ -410,6 +411,8 @@ enum status pass_gather(const struct pass *a, size_t part, bool ahead) MUST_CHEC
 /* Does the pass have to gather? With zero_keep the first forward does. */
 bool pass_gathers(const struct pass *a);
 
+/* sharded.c: passes and updates of plans with steps, instead of the replay and the end. */
+enum status lowering_steps(struct lowering *l) MUST_CHECK;
 /* finish.c: with ZeRO 1 that keeps parameters, their ALLGATHERs at the head of each list; sums of
  * gradients and updates at the end of the iteration. */
 enum status lowering_begin(struct lowering *l) MUST_CHECK;

@@ -40,6 +40,16 @@ const struct objective_algorithm *objective_algorithm(const struct objective *o,
     return NULL;
 }
 
+const struct objective *objective_of(const char *algorithm)
+{
+    const struct objective *found = NULL;
+    size_t n = 0;
+    for (size_t k = 0; k < sizeof algorithms / sizeof *algorithms; k++)
+        if (!strcmp(algorithms[k].algorithm->name, algorithm))
+            found = algorithms[k].objective, n++;
+    return n == 1 ? found : NULL;
+}
+
 /* Algorithms fill the result in place; what one has put there before it failed is released
  * here. */
 enum status objective_solve(const struct objective *o, const char *algorithm,

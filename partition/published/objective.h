@@ -10,11 +10,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "core/array.h"
 #include "core/error.h"
 #include "core/model.h"
 #include "core/topology.h"
+
+struct plan;
+struct provenance;
 
 enum { OBJECTIVE_LEVELS = 8, OBJECTIVE_NOTE = 1024 };
 
@@ -32,6 +36,18 @@ struct objective_request {
     const struct topology *topology;    /* cpsc526: devices and what lies between them; or NULL */
     size_t batch;                       /* microbatches per batch */
     bool charge_activations, straight, compat;
+    /* hidup: constants of a machine, what overlaps (each NULL: the default), nodes' forms, and
+     * errors of the numbers that a search is given */
+    const char *profile, *overlap;
+    size_t hints;
+    const char *const *hint; /* [hints] */
+    double noise, bandwidth_error;
+    size_t samples;
+    const char *optimizer; /* of the plan; NULL: adam */
+    /* How long collectives of so many whole bytes take over the topology's first devices (kind [n]:
+     * enum collective_kind); NULL: closed forms (core/collective.h). */
+    enum status (*collectives)(const struct topology *t, size_t devices, size_t n,
+                               const uint8_t *kind, const int64_t *bytes, double *seconds);
     double time_limit_s; /* wall clock; 0: the algorithm's default */
     uint64_t work;       /* steps of a search, in its own unit; 0: what fits the time limit */
     uint64_t seed;
@@ -72,6 +88,9 @@ struct objective_algorithm {
     enum status (*solve)(const struct objective_request *r, struct objective_result *out);
 };
 
+/* How a decision can be shown. */
+enum objective_look { OBJECTIVE_TEXT, OBJECTIVE_JSON, OBJECTIVE_DOT };
+
 /* A row of the table. Values are in `unit`; they compare within one objective only. */
 struct objective {
     const char *name, *unit, *summary;
@@ -82,6 +101,12 @@ struct objective {
     /* Value of the split in the JSON file `split` (docs/objectives.md: {"parts": [{"ops": [...]}]}
      * or the published tool's own format); NULL where there is no such thing. */
     enum status (*score)(const struct objective_request *r, const char *split, double *value);
+    /* What was decided beyond the parts: a strategy; NULL where there is no such thing. */
+    enum status (*show)(const struct objective_request *r, const struct objective_result *result,
+                        enum objective_look look, const struct provenance *by, FILE *to);
+    /* The stages of a plan that says more than parts do, on r->topology; NULL: what parts say. */
+    enum status (*plan)(const struct objective_request *r, const struct objective_result *result,
+                        struct plan *out);
 };
 
 #define OBJECTIVE(name)            extern const struct objective objective_##name;
@@ -94,6 +119,8 @@ extern const size_t objectives_n;
 enum status objective_find(const char *name, const struct objective **out) MUST_CHECK;
 /* Algorithm number i of an objective, the default first; NULL: there are no more. */
 const struct objective_algorithm *objective_algorithm(const struct objective *o, size_t i);
+/* The objective that has an algorithm of this name, if just one has; else NULL. */
+const struct objective *objective_of(const char *algorithm);
 enum status objective_solve(const struct objective *o, const char *algorithm,
                             const struct objective_request *r,
                             struct objective_result *out) MUST_CHECK;

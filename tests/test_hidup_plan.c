@@ -1,0 +1,227 @@
+/* HiDup's strategies on a platform: what the search says they take is what the program of their plan
+ * takes on the analytic engine. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/lower.h"
+#include "core/random.h"
+#include "core/text.h"
+#include "exec/executor.h"
+#include "partition/published/hidup/lowered.h"
+#include "partition/published/hidup/models.h"
+#include "partition/published/hidup/search.h"
+#include "sim/engine.h"
+#include "study/collective_times.h"
+#include "tests/fault.h"
+#include "tests/sample.h"
+
+/* A strategy on a platform, its plan and its program. */
+struct made {
+    struct spmd_graph g;
+    struct topology t;
+    struct model m;
+    uint32_t *op_of;
+    struct spmd_table table;
+    struct spmd_costs c;
+    struct spmd_platform on;
+    struct arena memory;
+    struct spmd_found found;
+    struct plan plan;
+};
+
+static void make_with(struct made *d, const char *model, const char *hint, size_t devices,
+                      double latency_s, double bandwidth_Bps, bool two)
+{
+    *d = (struct made){.t = sample_clique(devices, latency_s, bandwidth_Bps)};
+    d->c.overlap = two ? OVERLAP_FULL : OVERLAP_NONE;
+    d->c.table = &d->table;
+    assert_int_equal(spmd_model(model, false, &d->g), STATUS_OK);
+    if (hint)
+        assert_int_equal(spmd_restrict(&d->g, hint), STATUS_OK);
+    assert_int_equal(ARRAY_NEW(d->op_of, d->g.nodes), STATUS_OK);
+    assert_int_equal(spmd_to_model(&d->g, model, &d->m, d->op_of), STATUS_OK);
+    size_t samples = (size_t)spmd_batch(&d->g) / (two ? 2 : 1);
+    d->on =
+        (struct spmd_platform){&d->t, &d->m, d->op_of, devices, samples, "adam", collective_times};
+    assert_int_equal(spmd_tabulate(&d->g, &d->on, &d->memory, &d->table), STATUS_OK);
+    assert_int_equal(
+        spmd_search(&(struct spmd_search){.graph = &d->g, .costs = &d->c}, &d->memory, &d->found),
+        STATUS_OK);
+    assert_int_equal(spmd_to_plan(&d->g, &d->found.strategy, &d->on, &d->plan), STATUS_OK);
+    assert_int_equal(text_copy(model, &d->plan.model), STATUS_OK);
+    assert_int_equal(text_copy("clique", &d->plan.platform), STATUS_OK);
+    assert_int_equal(text_copy("gpipe", &d->plan.schedule), STATUS_OK);
+    assert_int_equal(text_copy("adam", &d->plan.optimizer), STATUS_OK);
+    d->plan.objective_s = d->found.seconds;
+}
+
+static void make(struct made *d, const char *model, size_t devices, double latency_s,
+                 double bandwidth_Bps, bool two)
+{
+    make_with(d, model, NULL, devices, latency_s, bandwidth_Bps, two);
+}
+
+static void done(struct made *d)
+{
+    plan_free(&d->plan);
+    arena_free(&d->memory);
+    model_free(&d->m);
+    free(d->op_of);
+    topology_free(&d->t);
+    spmd_graph_free(&d->g);
+}
+
+/* Seconds of an iteration. */
+static double run(const struct made *d)
+{
+    struct program p = {0};
+    struct simulation s = {0};
+    double end_s = 0;
+    assert_int_equal(plan_lower(&d->plan, &d->m, &d->t, &p), STATUS_OK);
+    assert_int_equal(engine_analytic.run(&p, &d->t, NULL, NULL, &s), STATUS_OK);
+    for (size_t i = 0; i < p.ops; i++)
+        end_s = fmax(end_s, s.timeline.end_s[i]);
+    simulation_free(&s);
+    program_free(&p);
+    return end_s;
+}
+
+static const char *const models[] = {
+    "tmlp:layers=3,batch=16,seq=8,hidden=64",
+    "tmlp2:layers=2,batch=16,seq=8,hidden=64,inner=128",
+    "ttransformer:layers=1,batch=16,seq=8,hidden=48,inner=96",
+    "tmoe:layers=2,batch=16,seq=8,hidden=48,inner=96,experts=8",
+    "tmlp:layers=4,batch=512,seq=64,hidden=512",
+};
+enum { MODELS = sizeof models / sizeof *models };
+
+static void a_plan_takes_what_the_search_says(void **state)
+{
+    (void)state;
+    uint64_t dice = 3;
+    for (size_t round = 0; round < 60; round++) {
+        struct made d;
+        double latency_s = 1e-6 * (double)(1 + random_next(&dice) % 50);
+        double bandwidth_Bps = 1e8 * (double)(1 + random_next(&dice) % 200);
+        size_t devices = 2 + random_next(&dice) % 7;
+        make(&d, models[round % MODELS], devices, latency_s, bandwidth_Bps, round / MODELS % 2);
+        assert_near(run(&d) / d.found.seconds, 1, 1e-7); /* bytes are whole numbers in plans */
+        done(&d);
+    }
+}
+
+/* Simulated, strategies that somebody would have chosen by hand: samples divided, all parameters
+ * divided or none, tensors whole. */
+static void no_strategy_by_hand_is_simulated_to_be_faster(void **state)
+{
+    (void)state;
+    static const char *const hints[] = {"x=0", "x=F", "sum=R", "sum=F+R"};
+    for (size_t i = 0; i < MODELS; i++)
+        for (int fast = 0; fast < 2; fast++) {
+            struct made best;
+            double bandwidth_Bps = fast ? 2e10 : 1e8;
+            make(&best, models[i], 4, 1e-5, bandwidth_Bps, true);
+            double best_s = run(&best);
+            for (size_t k = 0; k < sizeof hints / sizeof *hints; k++) {
+                struct made other;
+                make_with(&other, models[i], hints[k], 4, 1e-5, bandwidth_Bps, true);
+                assert_true(best_s <= run(&other) * (1 + 1e-9));
+                done(&other);
+            }
+            done(&best);
+        }
+}
+
+/* What plans hold of a strategy is enough for every device to have all that it needs, and no more. */
+static void a_plan_divides_what_its_strategy_divides(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < MODELS; i++) {
+        struct made d;
+        struct program p = {0};
+        make(&d, models[i], 4, 1e-5, 1e9, true);
+        size_t ops = 0;
+        for (size_t k = 0; k < d.plan.steps; k++)
+            ops += d.plan.step[k].ops;
+        assert_int_equal(ops, d.m.n);
+        assert_int_equal(d.plan.steps, d.found.strategy.stages);
+        assert_int_equal(plan_lower(&d.plan, &d.m, &d.t, &p), STATUS_OK);
+        int64_t all = 0;
+        for (size_t k = 0; k < d.m.n; k++)
+            all += d.m.op[k].parameter_bytes;
+        assert_true(p.rank[0].weight_bytes <= all && p.rank[0].weight_bytes >= all / 4);
+        program_free(&p);
+        done(&d);
+    }
+}
+
+static void real_runs_refuse_such_a_plan_in_one_line(void **state)
+{
+    (void)state;
+    struct made d;
+    struct program p = {0};
+    make(&d, models[0], 2, 1e-5, 1e9, true);
+    assert_int_equal(plan_lower(&d.plan, &d.m, &d.t, &p), STATUS_OK);
+    assert_int_equal(executor_supports(&p), STATUS_UNSUPPORTED);
+    assert_non_null(strstr(error_message(), "step by step"));
+    program_free(&p);
+    done(&d);
+}
+
+static void plans_with_steps_are_checked(void **state)
+{
+    (void)state;
+    struct made d;
+    struct plan copy = {0};
+    make(&d, models[0], 2, 1e-5, 1e9, true);
+    assert_int_equal(plan_check(&d.plan, &d.m, &d.t), STATUS_OK);
+    FOR_EACH_ALLOC_FAILURE(plan_copy(&d.plan, &copy));
+    assert_int_equal(copy.steps, d.plan.steps);
+    copy.step[0].ops++;
+    assert_int_equal(plan_check(&copy, &d.m, &d.t), STATUS_INVALID);
+    copy.step[0].ops--;
+    copy.microbatches = 3;
+    assert_int_equal(plan_check(&copy, &d.m, &d.t), STATUS_INVALID);
+    copy.microbatches = 2;
+    copy.sequence_parallel = true;
+    assert_int_equal(plan_check(&copy, &d.m, &d.t), STATUS_INVALID);
+    plan_free(&copy);
+    done(&d);
+}
+
+static void models_have_the_parameters_and_the_work_of_their_graphs(void **state)
+{
+    (void)state;
+    struct model m = {0};
+    assert_int_equal(spmd_load_model("tmlp:layers=2,batch=4,seq=8,hidden=16", &m), STATUS_OK);
+    assert_int_equal(m.n, 5); /* two linear, two sigmoid, sum */
+    assert_int_equal(model_parameters(&m), 2 * (16 * 16 + 16));
+    assert_near(m.op[0].forward_flop, 2.0 * 16 * 16 * 8, 1e-9);
+    assert_near(m.op[1].forward_flop, 3.0 * 16 * 8, 1e-9);
+    assert_int_equal(m.op[0].output_bytes, 4 * 8 * 16);
+    assert_int_equal(m.edges, 4);
+    model_free(&m);
+    FOR_EACH_ALLOC_FAILURE(spmd_load_model("tmoe:layers=2,batch=4", &m));
+    model_free(&m);
+    assert_int_equal(spmd_load_model("tmlp:depth=2", &m), STATUS_INVALID);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_plan_takes_what_the_search_says),
+        cmocka_unit_test(no_strategy_by_hand_is_simulated_to_be_faster),
+        cmocka_unit_test(a_plan_divides_what_its_strategy_divides),
+        cmocka_unit_test(real_runs_refuse_such_a_plan_in_one_line),
+        cmocka_unit_test(plans_with_steps_are_checked),
+        cmocka_unit_test(models_have_the_parameters_and_the_work_of_their_graphs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
