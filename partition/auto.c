@@ -333,20 +333,41 @@ static enum status prepare(struct auto_state *s)
 
 /* 1. For each class of numbers of devices, the largest first: try what the filters let through, by
  * the quick evaluator; choose finalists, in the first class with the baselines, and evaluate them
- * thoroughly. 2. Rank what was evaluated. */
-static enum status search(struct auto_state *s)
+ * thoroughly. */
+static enum status search_classes(struct auto_state *s, bool baselines)
 {
     for (s->most = s->t->n; s->most > 0 && !s->result.interrupted; s->most = s->least) {
         s->least = s->most / 2;
-        if (s->most == s->t->n)
+        if (s->most == s->t->n && baselines)
             PASS(auto_try_baselines(s));
         PASS(auto_try_class(s));
         if (s->result.n > s->ranked)
             PASS(verify(s));
     }
+    return STATUS_OK;
+}
+
+/* Nothing fits: the same again with the optimizer's state in the host's memory. */
+static enum status search_offloaded(struct auto_state *s)
+{
+    const struct auto_request *given = s->r;
+    if (given->given.offload || given->executable || s->result.interrupted || isfinite(s->best_s))
+        return STATUS_OK;
+    s->offloads = *given;
+    s->offloads.fixed.offload = OFFLOAD_OPTIMIZER;
+    s->r = &s->offloads;
+    PASS(search_classes(s, false));
+    s->r = given;
+    return STATUS_OK;
+}
+
+static enum status search(struct auto_state *s)
+{
+    PASS(search_classes(s, true));
     PASS(auto_try_uneven(s));
     if (s->result.n > s->ranked)
         PASS(verify(s));
+    PASS(search_offloaded(s));
     if (!s->result.interrupted && isinf(s->best_s)) {
         s->most = s->t->n;
         s->least = s->most / 2;

@@ -11,6 +11,10 @@
  * begins, which must beat them: contention that the quick evaluator underrates makes larger plans
  * slower than it says, and what is compared with smaller ones is the truth.
  *
+ * When nothing fits, the space is walked once more with the optimizer's state
+ * in the host's memory: its copies and the host's update only take time, so that nobody wants it
+ * otherwise.
+ *
  * What of the space is not tried is what a filter leaves out (auto_filters.c): each has a name and
  * a reason, its count is in the result, and it can be switched off. */
 #ifndef PARTITION_AUTO_H
@@ -46,7 +50,7 @@ struct evaluator {
 
 /* Which values of `fixed` are wanted though they are 0 or false. */
 struct auto_given {
-    bool recompute, zero, bucket, sequence_parallel;
+    bool recompute, zero, bucket, sequence_parallel, offload;
 };
 
 /* 0 or NULL: searched. `samples` per iteration is what every candidate trains. */
@@ -117,9 +121,11 @@ struct auto_candidate {
 };
 
 struct auto_result {
-    size_t tried;        /* plans scored by the quick evaluator */
-    size_t too_big;      /* of those, plans that do not fit into memory */
-    size_t uneven;       /* of those, plans whose stages have different replicas; */
+    size_t tried;     /* plans scored by the quick evaluator */
+    size_t too_big;   /* of those, plans that do not fit into memory */
+    size_t offloaded; /* of those, plans with the optimizer's state in the host's memory, which are
+                          * tried when nothing else fits */
+    size_t uneven;    /* of those, plans whose stages have different replicas; */
     size_t uneven_stuck; /* more such plans, which cannot run; */
     size_t uneven_left;  /* shapes of such that the work for them did not suffice for */
     size_t left_out[AUTO_MOST_FILTERS]; /* [auto_filters_n] of the filter's level */

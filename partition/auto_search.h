@@ -113,6 +113,7 @@ struct auto_state {
     double effort;      /* left */
     double uneven_work; /* ops of plans with different replicas that were scored */
     size_t ranked;      /* candidates of earlier classes, verified: the first ones of the result */
+    struct auto_request offloads; /* the request, with the optimizer's state on the host */
     struct auto_result result;
 };
 

@@ -122,6 +122,7 @@ enum status auto_score(struct auto_state *s, struct auto_candidate *c)
     s->result.tried++;
     s->result.uneven += auto_is_uneven(&c->plan);
     s->result.too_big += !c->fits;
+    s->result.offloaded += (c->plan.offload & OFFLOAD_OPTIMIZER) != 0;
     return STATUS_OK;
 }
 

@@ -61,7 +61,8 @@ static void print_zero(const struct plan *p, char *text, size_t room)
         snprintf(text + n, room - n, " ");
 }
 
-/* "sel z1 sp b32M": what a plan does besides its shape. */
+/* "sel z1 sp b32M": what a plan does besides its shape; sp/o: products in parts beside exchanges; host: where
+ * the optimizer's state is. */
 static const char *extras_of(const struct plan *p, char text[CELL])
 {
     char recompute[24] = "", zero[24] = "", bucket[32] = "", context[16] = "", experts[16] = "";
@@ -77,8 +78,12 @@ static const char *extras_of(const struct plan *p, char text[CELL])
         snprintf(context, sizeof context, "cp%u ", p->stage[0].context_parallel);
     if (p->stage[0].expert_parallel > 1)
         snprintf(experts, sizeof experts, "ep%u ", p->stage[0].expert_parallel);
-    int n = snprintf(text, CELL, "%s%s%s%s%s%s", recompute, zero, experts, context,
-                     p->sequence_parallel && p->stage[0].tensor_parallel > 1 ? "sp " : "", bucket);
+    bool rows = p->sequence_parallel && p->stage[0].tensor_parallel > 1;
+    int n = snprintf(text, CELL, "%s%s%s%s%s%s%s", recompute, zero, experts, context,
+                     !rows               ? ""
+                     : p->tensor_overlap ? "sp/o "
+                                         : "sp ",
+                     p->offload & OFFLOAD_OPTIMIZER ? "host " : "", bucket);
     while (n > 0 && text[n - 1] == ' ')
         text[--n] = '\0';
     return n > 0 ? text : "-";
@@ -218,6 +223,11 @@ void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
         fprintf(out, "; %zu less promising such shapes not tried", r->uneven_left);
     if (r->uneven > 0)
         putc('\n', out);
+    if (r->offloaded > 0)
+        fprintf(
+            out,
+            "  of them %zu with the optimizer's state in the host's memory, as nothing else fits\n",
+            r->offloaded);
     for (size_t i = 0; i < auto_filters_n; i++)
         if (r->left_out[i] > 0)
             fprintf(out, "  %-9s %7zu %-9s %s\n", auto_filters[i].name, r->left_out[i],

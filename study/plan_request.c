@@ -356,7 +356,7 @@ const char *plan_breaks(const struct plan *p, const struct arguments *a)
         {"expert-imbalance", a->expert_imbalance > 1 && !(p->expert_imbalance > 1)},
         {"p2p-scatter", a->p2p_scatter && !p->p2p_scatter},
         {"tensor-overlap", a->tensor_overlap && !p->tensor_overlap},
-        {"offload", p->offload != offload_of(a)},
+        {"offload", a->offload && p->offload != offload_of(a)},
         {"context-exchange", a->context_exchange && p->context_exchange != exchange_of(a)},
         {"microbatches", a->microbatches && p->microbatches != a->microbatches},
         {"microbatch-size", a->microbatch_size && p->microbatch_size != a->microbatch_size},

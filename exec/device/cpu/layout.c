@@ -180,18 +180,64 @@ void blocks_give(struct blocks *a, size_t offset)
             a->block[i].used = false;
 }
 
+/* Tensor t's gradient is there from the backward of op from[t] down to its own. The lowest offset at
+ * which none of those placed before is in its way. */
+static size_t lowest_offset(const struct stage *s, const size_t *from, const uint32_t *before,
+                            size_t n, uint32_t t)
+{
+    const struct stage_tensor *all = s->layout.tensor;
+    size_t offset = 0, room = stage_room(s, all[t].size);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t o = before[i];
+        size_t end = all[o].gradient + stage_room(s, all[o].size);
+        if (o > from[t] || t > from[o] || end <= offset || all[o].gradient >= offset + room)
+            continue;
+        offset = end;
+        i = (size_t)-1; /* from the first one again */
+    }
+    return offset;
+}
+
+/* The largest first: little is left free between them. Returns where the last one ends. */
+static size_t place_in_order(struct stage *s, const size_t *from, uint32_t *order)
+{
+    size_t n = 0, end = 0;
+    for (uint32_t k = 0; k < s->layout.n; k++)
+        if (from[k] != SIZE_MAX)
+            order[n++] = k;
+    for (size_t i = 1; i < n; i++)
+        for (size_t j = i; j > 0; j--) {
+            uint32_t last = order[j - 1];
+            if (s->layout.tensor[last].size >= s->layout.tensor[order[j]].size)
+                break;
+            order[j - 1] = order[j];
+            order[j] = last;
+        }
+    for (size_t i = 0; i < n; i++) {
+        struct stage_tensor *t = &s->layout.tensor[order[i]];
+        t->gradient = lowest_offset(s, from, order, i, order[i]);
+        size_t top = size_plus(t->gradient, stage_room(s, t->size));
+        end = top > end ? top : end;
+    }
+    return end;
+}
+
 /* Replays a backward pass. Loss ops have no output, so no gradient. A share of a gradient that
  * others are in already is made in scratch and then added. */
 static enum status place_gradients(struct stage *s)
 {
     enum status st;
-    struct blocks a = {0};
+    size_t *from = NULL;
+    uint32_t *order = NULL;
     bool *placed = NULL;
     size_t other_size = 0; /* of a tensor that shards sum in other numbers than its own */
     bool converts =
         s->share.shard.shards > 1 && s->layout.halves != (s->share.reduced == ELEMENT_BF16);
-    TRY(ARRAY_NEW(a.block, s->layout.n));
+    TRY(ARRAY_NEW(from, s->layout.n));
+    TRY(ARRAY_NEW(order, s->layout.n));
     TRY(ARRAY_NEW(placed, s->layout.tensors));
+    for (size_t k = 0; k < s->layout.n; k++)
+        from[k] = SIZE_MAX;
     for (size_t k = s->layout.n; k-- > 0;) {
         const struct stage_op *o = &s->layout.op[k];
         size_t wide = size_times(
@@ -205,22 +251,21 @@ static enum status place_gradients(struct stage *s)
             if (t != k && (placed[t] || stage_sends(s, t)) && size > s->layout.scratch_size)
                 s->layout.scratch_size = size;
             if (t < s->layout.n && !placed[t] && size > 0)
-                s->layout.tensor[t].gradient = blocks_take(&a, stage_room(s, size));
+                from[t] = k;
             placed[t] = true;
         }
-        if (s->layout.tensor[k].size > 0)
-            blocks_give(&a, s->layout.tensor[k].gradient);
     }
     size_t layer_work = s->layout.layer_work;
     s->layout.scratch_size = stage_room(s, s->layout.scratch_size);
-    s->layout.other = a.end;
-    s->layout.rows = size_plus(a.end, stage_room(s, other_size));
+    s->layout.other = place_in_order(s, from, order);
+    s->layout.rows = size_plus(s->layout.other, stage_room(s, other_size));
     s->layout.scratch = size_plus(s->layout.rows, stage_room(s, stage_whole_rows(s)));
     s->layout.layer_work =
         size_plus(s->layout.scratch, size_times(LAYER_INPUTS, s->layout.scratch_size));
     s->layout.work_size = size_plus(s->layout.layer_work, stage_room(s, layer_work));
 out:
-    free(a.block);
+    free(from);
+    free(order);
     free(placed);
     return st;
 }
@@ -268,6 +313,16 @@ static bool is_shared(const struct stage *s)
     return any;
 }
 
+/* Room for what is made again, and for outputs that only the forward reads: these are where gradients
+ * are in the backward, which makes none of them unless it makes something again. */
+static size_t remade_size(const struct stage *s)
+{
+    bool again = s->layout.recomputed_size > s->layout.other;
+    for (size_t k = 0; k < s->layout.n; k++)
+        again = again || s->layout.op[k].recomputed;
+    return again ? s->layout.recomputed_size : 0;
+}
+
 /* What a stage allocates once, besides versions of its parameters. */
 static void list_arrays(struct stage *s, struct array array[ARRAYS])
 {
@@ -294,7 +349,7 @@ static void list_arrays(struct stage *s, struct array array[ARRAYS])
          s->layout.parameters / 2 + 1},
         {true, &s->pass.tied, s->layout.tied_size},
         {halved && s->share.sequence, &s->pass.whole, stage_whole_parameters(s)},
-        {true, &s->pass.work, size_plus(s->layout.work_size, s->layout.recomputed_size)},
+        {true, &s->pass.work, size_plus(s->layout.work_size, remade_size(s))},
         {s->layout.halves, &s->state.half, half_n / 2 + 1},
     };
     memcpy(array, all, sizeof all);
@@ -382,7 +437,7 @@ static enum status allocate(struct stage *s, const struct array array[ARRAYS])
         if (array[i].wanted)
             PASS(stage_allocate_data(s, array[i].n, sizeof(real), array[i].data));
     s->state.parameter = s->state.version[0].data;
-    s->pass.recomputed = s->pass.work + s->layout.work_size;
+    s->pass.recomputed = s->pass.work + (remade_size(s) > 0 ? s->layout.work_size : 0);
     return STATUS_OK;
 }
 
