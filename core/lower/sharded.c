@@ -145,8 +145,8 @@ static enum status backward(struct sharded *s, bool two)
 }
 
 /* Ops of a step on a device of the type, and what the device keeps of all of them. */
-static enum status cost_steps(struct lowering *l, uint32_t device, struct lowering_cost *c,
-                              struct sharded_step *out)
+static void cost_steps(struct lowering *l, uint32_t device, struct lowering_cost *c,
+                       struct sharded_step *out)
 {
     const struct plan *p = l->plan;
     const struct device_type *type = topology_type(l->topology, device);
@@ -174,7 +174,6 @@ static enum status cost_steps(struct lowering *l, uint32_t device, struct loweri
                     (double)shard->parameter_bytes / (double)o->parameter_bytes;
             out[k].stash_bytes += p->microbatch_size * o->stash_bytes / (shard->output ? n : 1);
         }
-    return STATUS_OK;
 }
 
 static enum status append(struct lowering *l, uint32_t rank, const struct lowering_cost *c,
@@ -198,15 +197,17 @@ enum status lowering_steps(struct lowering *l)
     const struct plan_stage *stage = &l->plan->stage[0];
     struct sharded_step *step = NULL;
     if (l->schedule->asynchronous || l->schedule->split || plan_framework(l->plan))
-        return error_set(STATUS_UNSUPPORTED, "steps of shards with schedule %s%s",
-                         l->plan->schedule, plan_framework(l->plan) ? " and a framework" : "");
+        return error_set(STATUS_UNSUPPORTED,
+                         "a plan that says step by step what shards do, with %s %s",
+                         plan_framework(l->plan) ? "framework" : "schedule",
+                         plan_framework(l->plan) ? l->plan->framework : l->plan->schedule);
     for (uint32_t rank = 0; rank < stage->tensor_parallel; rank++) {
         const struct lowering_cost *c;
         uint32_t device = stage->device[rank];
         TRY(lowering_cost(l, 0, device, &c));
         free(step);
         TRY(ARRAY_NEW(step, l->plan->steps));
-        TRY(cost_steps(l, device, l->cost[l->topology->type_of[device]], step));
+        cost_steps(l, device, l->cost[l->topology->type_of[device]], step);
         TRY(append(l, rank, c, step));
     }
     st = STATUS_OK;
