@@ -1,4 +1,5 @@
 /* What strategies cost on a platform, and strategies as plans. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,11 +58,11 @@ out:
     return st;
 }
 
-/* Bytes that a device keeps of a tensor that is trained. */
+/* Bytes that a device keeps, at most, of a tensor that is trained. */
 static double kept(const struct spmd_graph *g, uint32_t tensor, bool divided, size_t devices)
 {
     double bytes = spmd_is_weight(g, tensor) ? NUMBER_BYTES * spmd_elements(g, tensor) : 0;
-    return divided ? bytes / (double)devices : bytes;
+    return divided ? ceil(bytes / (double)devices) : bytes;
 }
 
 static void raise(double *seconds, double to_s)
