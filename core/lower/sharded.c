@@ -17,7 +17,7 @@
 /* One step of a microbatch: seconds and bytes. */
 struct sharded_step {
     double forward_s, backward_s;
-    int64_t stash_bytes;
+    int64_t stash_bytes, shared_bytes; /* kept for the backward: of each; besides, of both */
 };
 
 /* A list as it grows by slots. Positions are kept plus one; 0: none. */
@@ -56,7 +56,7 @@ static enum status compute(struct sharded *s, size_t step, uint32_t half, bool b
     if (s->l->plan->step[step].ops == 0)
         return STATUS_OK;
     op.seconds = backward ? of->backward_s : of->forward_s;
-    op.bytes = of->stash_bytes;
+    op.bytes = of->stash_bytes + (half == 0 ? of->shared_bytes : 0);
     op.backward = backward;
     PASS(list_append(s->list, &op, &position));
     PASS(wait_for_slot(s));
@@ -144,6 +144,21 @@ static enum status backward(struct sharded *s, bool two)
     return STATUS_OK;
 }
 
+/* What the conversions of a step leave on a device, which backwards need: all of a tensor that is
+ * gathered or summed, or its part. */
+static int64_t converted_bytes(const struct plan *p, const struct plan_step *step, bool shared)
+{
+    int64_t bytes = 0;
+    for (size_t k = 0; k < step->conversions; k++) {
+        const struct plan_conversion *c = &step->conversion[k];
+        bool part = c->forward == COLLECTIVE_REDUCESCATTER || c->forward == COLLECTIVE_ALLTOALL;
+        int64_t all = c->bytes * (shared ? 1 : p->microbatch_size);
+        if (c->forward < COLLECTIVE_KINDS && c->shared == shared)
+            bytes += part ? all / p->stage[0].tensor_parallel : all;
+    }
+    return bytes;
+}
+
 /* Ops of a step on a device of the type, and what the device keeps of all of them. */
 static void cost_steps(struct lowering *l, uint32_t device, struct lowering_cost *c,
                        struct sharded_step *out)
@@ -157,7 +172,9 @@ static void cost_steps(struct lowering *l, uint32_t device, struct lowering_cost
     whole.tensor_parallel = 1;
     c->update_s = 0;
     c->weight_bytes = c->gradient_bytes = c->state_bytes = c->scratch_bytes = 0;
-    for (size_t k = 0; k < p->steps; k++)
+    for (size_t k = 0; k < p->steps; k++) {
+        out[k].stash_bytes = converted_bytes(p, &p->step[k], false);
+        out[k].shared_bytes = converted_bytes(p, &p->step[k], true);
         for (size_t i = 0; i < p->step[k].ops; i++, op++) {
             const struct plan_shard *shard = &p->shard[op];
             const struct model_op *o = &l->model->op[op];
@@ -174,6 +191,7 @@ static void cost_steps(struct lowering *l, uint32_t device, struct lowering_cost
                     (double)shard->parameter_bytes / (double)o->parameter_bytes;
             out[k].stash_bytes += p->microbatch_size * o->stash_bytes / (shard->output ? n : 1);
         }
+    }
 }
 
 static enum status append(struct lowering *l, uint32_t rank, const struct lowering_cost *c,
