@@ -15,6 +15,8 @@
 #include "model/export.h"
 #include "model/import.h"
 #include "model/zoo.h"
+#include "partition/published/hidup/lowered.h"
+#include "partition/published/hidup/models.h"
 #include "study/load.h"
 #include "study/model_text.h"
 
@@ -33,11 +35,11 @@ static const char details[] =
 
 /* ---- subcommands */
 
-static void print_zoo_row(const struct zoo_entry *e, const struct model *m)
+static void print_row(const char *name, const char *summary, const struct model *m)
 {
     char parameters[MODEL_GROUPED];
-    printf("%-16s  %15s  %5zu  %6g  %s\n", e->name, model_grouped(model_parameters(m), parameters),
-           m->n, m->tokens_per_sample, e->summary);
+    printf("%-16s  %15s  %5zu  %6g  %s\n", name, model_grouped(model_parameters(m), parameters),
+           m->n, m->tokens_per_sample, summary);
 }
 
 static void print_overrides(const struct zoo_entry *e)
@@ -54,15 +56,22 @@ static void print_overrides(const struct zoo_entry *e)
     putchar('\n');
 }
 
-static void put_zoo_row(struct json_writer *w, const struct zoo_entry *e, const struct model *m)
+/* Opens the object of a model, and in it that of its overrides. */
+static void open_row(struct json_writer *w, const char *name, const char *summary,
+                     const struct model *m)
 {
     json_open_object(w, NULL, false);
-    json_put_string(w, "name", e->name);
-    json_put_string(w, "summary", e->summary);
+    json_put_string(w, "name", name);
+    json_put_string(w, "summary", summary);
     json_put_integer(w, "parameters", model_parameters(m));
     json_put_integer(w, "ops", (int64_t)m->n);
     json_put_real(w, "tokens_per_sample", m->tokens_per_sample);
     json_open_object(w, "overrides", true);
+}
+
+static void put_zoo_row(struct json_writer *w, const struct zoo_entry *e, const struct model *m)
+{
+    open_row(w, e->name, e->summary, m);
     for (size_t k = 0; k < e->parameters; k++) {
         const struct zoo_parameter *p = &e->parameter[k];
         if (p->names)
@@ -72,6 +81,36 @@ static void put_zoo_row(struct json_writer *w, const struct zoo_entry *e, const 
     }
     json_close(w);
     json_close(w);
+}
+
+/* The models of HiDup (docs/objectives/hidup.md), as rows like those of the zoo. */
+static enum status list_spmd(struct json_writer *w)
+{
+    struct model m = {0};
+    for (size_t i = 0; i < spmd_families_n; i++) {
+        const struct spmd_family *f = &spmd_families[i];
+        PASS(spmd_load_model(f->name, &m));
+        if (!w)
+            print_row(f->name, f->summary, &m);
+        if (w)
+            open_row(w, f->name, f->summary, &m);
+        for (size_t k = 0; w && k < spmd_options_n; k++)
+            json_put_integer(w, spmd_options[k].name, spmd_options[k].standard);
+        for (int k = 0; w && k < 2; k++)
+            json_close(w);
+        model_free(&m);
+    }
+    return STATUS_OK;
+}
+
+static void print_spmd_overrides(void)
+{
+    for (size_t i = 0; i < spmd_families_n; i++) {
+        printf("%-16s  ", spmd_families[i].name);
+        for (size_t k = 0; k < spmd_options_n; k++)
+            printf("%s%s=%" PRId64, k ? "," : "", spmd_options[k].name, spmd_options[k].standard);
+        putchar('\n');
+    }
 }
 
 static enum status list(const struct arguments *a)
@@ -89,9 +128,10 @@ static enum status list(const struct arguments *a)
         if (a->json)
             put_zoo_row(&w, zoo[i], &m);
         else
-            print_zoo_row(zoo[i], &m);
+            print_row(zoo[i]->name, zoo[i]->summary, &m);
         model_free(&m);
     }
+    PASS(list_spmd(a->json ? &w : NULL));
     if (a->json) {
         json_close(&w);
         json_close(&w);
@@ -100,6 +140,7 @@ static enum status list(const struct arguments *a)
     printf("\n%-16s  %s\n", "# model", "overrides with their defaults");
     for (size_t i = 0; i < zoo_n; i++)
         print_overrides(zoo[i]);
+    print_spmd_overrides();
     printf("\n%-16s  %s\n", "# importer", "reads");
     for (size_t i = 0; i < importers_n; i++)
         printf("%-16s  %s\n", importers[i]->name, importers[i]->summary);

@@ -99,6 +99,8 @@ static enum status make_request(const struct arguments *a, struct objective_requ
                                     .collectives = collective_times};
     if (a->platform && arguments_given(a, "profile"))
         return error_set(STATUS_USAGE, "--profile has the constants that --platform stands for");
+    if (arguments_given(a, "samples") && !(a->noise > 0))
+        return error_set(STATUS_USAGE, "--samples is of --noise");
     PASS(parse_counts("machines", a->machines, r->machines, &r->levels));
     PASS(parse_counts("hierarchy", a->hierarchy, r->hierarchy, &r->hierarchy_levels));
     PASS(parse_list("bandwidth", a->bandwidth, parse_bandwidth, r->bandwidth_Bps, &bandwidths));

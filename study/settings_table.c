@@ -189,8 +189,6 @@ const struct setting settings_table[] = {
     {"noise", SHARE(noise), T(PLAN_HIDUP), "SHARE", NULL,
      .help = "hidup: also search with work and constants that are off by up to so much, and say "
              "what that costs"},
-    {"samples", COUNT(samples), T(PLAN_HIDUP), "N", "16", .help = "of --noise", .least = 1,
-     .most = 100000},
     {"bandwidth-error", REAL(bandwidth_error), T(PLAN_HIDUP), "X", NULL,
      .help = "hidup: the same with bandwidths that are believed to be X times as high"},
     {"explain", TEXT(explain), T(PLAN_EXPLAIN), "PLAN", NULL,
@@ -221,8 +219,10 @@ const struct setting settings_table[] = {
      .help = "NCCL's latencies and efficiencies (LL, LL128, Simple) instead of the platform's"},
     {"jitter", SHARE(jitter), T(PLAN_AUTO), "SHARE", NULL,
      .help = "auto: rank the finalists by simulations with so much jitter, as simulate --jitter"},
-    {"samples", COUNT(samples), T(PLAN_AUTO), "N", "16",
-     .help = "of --jitter, with the seeds --seed, --seed + 1, ...", .least = 1, .most = 1000},
+    {"samples", COUNT(samples), T(PLAN_AUTO) | T(PLAN_HIDUP), "N", "16",
+     .help =
+         "hidup: searches with --noise; else of --jitter, with the seeds --seed, --seed + 1, ...",
+     .least = 1, .most = 1000},
     {"rank-by", WORD(rank_by), T(PLAN_AUTO), "mean|worst|quiet", "mean",
      .help = "of the iterations with --jitter the mean or the worst, or the one without"},
     {"jitter", SHARE(jitter), SIMULATIONS | T(KEY_POINT), "SHARE", NULL,

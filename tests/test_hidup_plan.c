@@ -19,6 +19,7 @@
 #include "partition/published/hidup/search.h"
 #include "sim/engine.h"
 #include "study/collective_times.h"
+#include "study/load.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 
@@ -36,10 +37,11 @@ struct made {
     struct plan plan;
 };
 
-static void make_with(struct made *d, const char *model, const char *hint, size_t devices,
-                      double latency_s, double bandwidth_Bps, bool two)
+/* The topology becomes d's. */
+static void make_on(struct made *d, const char *model, const char *hint, struct topology t,
+                    size_t devices, bool two)
 {
-    *d = (struct made){.t = sample_clique(devices, latency_s, bandwidth_Bps)};
+    *d = (struct made){.t = t};
     d->c.overlap = two ? OVERLAP_FULL : OVERLAP_NONE;
     d->c.table = &d->table;
     assert_int_equal(spmd_model(model, false, &d->g), STATUS_OK);
@@ -60,6 +62,12 @@ static void make_with(struct made *d, const char *model, const char *hint, size_
     assert_int_equal(text_copy("gpipe", &d->plan.schedule), STATUS_OK);
     assert_int_equal(text_copy("adam", &d->plan.optimizer), STATUS_OK);
     d->plan.objective_s = d->found.seconds;
+}
+
+static void make_with(struct made *d, const char *model, const char *hint, size_t devices,
+                      double latency_s, double bandwidth_Bps, bool two)
+{
+    make_on(d, model, hint, sample_clique(devices, latency_s, bandwidth_Bps), devices, two);
 }
 
 static void make(struct made *d, const char *model, size_t devices, double latency_s,
@@ -112,8 +120,26 @@ static void a_plan_takes_what_the_search_says(void **state)
         double bandwidth_Bps = 1e8 * (double)(1 + random_next(&dice) % 200);
         size_t devices = 2 + random_next(&dice) % 7;
         make(&d, models[round % MODELS], devices, latency_s, bandwidth_Bps, round / MODELS % 2);
-        assert_near(run(&d) / d.found.seconds, 1, 1e-7); /* bytes are whole numbers in plans */
+        assert_near(run(&d) / d.found.seconds, 1, 1e-9);
         done(&d);
+    }
+}
+
+/* Where flows of one collective share ports and uplinks. */
+static void it_does_so_on_machines_in_racks(void **state)
+{
+    (void)state;
+    static const char *const platforms[] = {"two-racks", "hidup-8xv100", "node:gpus=8"};
+    static const size_t devices[] = {16, 24, 8};
+    for (size_t i = 0; i < 3 * MODELS; i++) {
+        struct made d;
+        struct topology t = {0};
+        char *path = NULL;
+        assert_int_equal(load_topology(platforms[i % 3], &t, &path), STATUS_OK);
+        make_on(&d, models[i / 3], NULL, t, devices[i % 3], i % 2);
+        assert_near(run(&d) / d.found.seconds, 1, 1e-9);
+        done(&d);
+        free(path);
     }
 }
 
@@ -217,6 +243,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_takes_what_the_search_says),
+        cmocka_unit_test(it_does_so_on_machines_in_racks),
         cmocka_unit_test(no_strategy_by_hand_is_simulated_to_be_faster),
         cmocka_unit_test(a_plan_divides_what_its_strategy_divides),
         cmocka_unit_test(real_runs_refuse_such_a_plan_in_one_line),

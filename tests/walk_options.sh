@@ -109,7 +109,7 @@ values() { # NAME TYPE WORDS
         *-algorithm) echo "uniform metis dp optimal hierarchical" && return ;;
         plot-output | topology-output) echo "o.svg" && return ;;
         validate-output) echo "o2" && return ;;
-        *-output | *-trace | *-matrix | *-graph | *-batch-tokens | *-log) echo "new.out" && return ;;
+        *-output | *-strategy | *-trace | *-matrix | *-graph | *-batch-tokens | *-log) echo "new.out" && return ;;
         validate-[srtcm]*s | validate-tensor-parallel | validate-microbatch-size) [ "$2" = text ] &&
             { [ "$1" = schedules ] && echo "gpipe 1f1b,gpipe" || echo "1,2 2 4"; } && return ;;
         calibrate-from) echo "../in/m2.csv" && return ;;
@@ -291,8 +291,8 @@ case $command in
         way exact "plan --objective cpsc526 --model mlp --devices 4"
         way exact "plan --objective cpsc526 --model two-chains:ops=5 --hierarchy 2,2 -o o.json"
         way exact "plan --objective hidup --model tmlp:layers=2"
-        way exact "plan --algorithm spmd --model tmlp:layers=2,batch=8 --compat-hidup --noise 80%"
-        way exact "plan --algorithm spmd --model tmlp:layers=2,batch=8 --platform laptop -o o.json"
+        way exact "plan --objective hidup --model tmlp:layers=2,batch=8 --compat-hidup --noise 80%"
+        way exact "plan --objective hidup --model tmlp:layers=2,batch=8 --platform laptop -o o.json"
         way exact "plan --objective placement --model ../in/graph.json"
         way exact "plan --objective piper --model ../in/piper.json"
         ;;

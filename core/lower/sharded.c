@@ -17,7 +17,7 @@
 /* One step of a microbatch: seconds and bytes. */
 struct sharded_step {
     double forward_s, backward_s;
-    int64_t stash_bytes;
+    int64_t stash_bytes, shared_bytes; /* kept for the backward: of each; besides, of both */
 };
 
 /* A list as it grows by slots. Positions are kept plus one; 0: none. */
@@ -56,7 +56,7 @@ static enum status compute(struct sharded *s, size_t step, uint32_t half, bool b
     if (s->l->plan->step[step].ops == 0)
         return STATUS_OK;
     op.seconds = backward ? of->backward_s : of->forward_s;
-    op.bytes = of->stash_bytes;
+    op.bytes = of->stash_bytes + (half == 0 ? of->shared_bytes : 0);
     op.backward = backward;
     PASS(list_append(s->list, &op, &position));
     PASS(wait_for_slot(s));
@@ -144,9 +144,24 @@ static enum status backward(struct sharded *s, bool two)
     return STATUS_OK;
 }
 
+/* What the conversions of a step leave on a device, which backwards need: all of a tensor that is
+ * gathered or summed, or its part. */
+static int64_t converted_bytes(const struct plan *p, const struct plan_step *step, bool shared)
+{
+    int64_t bytes = 0;
+    for (size_t k = 0; k < step->conversions; k++) {
+        const struct plan_conversion *c = &step->conversion[k];
+        bool part = c->forward == COLLECTIVE_REDUCESCATTER || c->forward == COLLECTIVE_ALLTOALL;
+        int64_t all = c->bytes * (shared ? 1 : p->microbatch_size);
+        if (c->forward < COLLECTIVE_KINDS && c->shared == shared)
+            bytes += part ? all / p->stage[0].tensor_parallel : all;
+    }
+    return bytes;
+}
+
 /* Ops of a step on a device of the type, and what the device keeps of all of them. */
-static enum status cost_steps(struct lowering *l, uint32_t device, struct lowering_cost *c,
-                              struct sharded_step *out)
+static void cost_steps(struct lowering *l, uint32_t device, struct lowering_cost *c,
+                       struct sharded_step *out)
 {
     const struct plan *p = l->plan;
     const struct device_type *type = topology_type(l->topology, device);
@@ -157,7 +172,9 @@ static enum status cost_steps(struct lowering *l, uint32_t device, struct loweri
     whole.tensor_parallel = 1;
     c->update_s = 0;
     c->weight_bytes = c->gradient_bytes = c->state_bytes = c->scratch_bytes = 0;
-    for (size_t k = 0; k < p->steps; k++)
+    for (size_t k = 0; k < p->steps; k++) {
+        out[k].stash_bytes = converted_bytes(p, &p->step[k], false);
+        out[k].shared_bytes = converted_bytes(p, &p->step[k], true);
         for (size_t i = 0; i < p->step[k].ops; i++, op++) {
             const struct plan_shard *shard = &p->shard[op];
             const struct model_op *o = &l->model->op[op];
@@ -174,7 +191,7 @@ static enum status cost_steps(struct lowering *l, uint32_t device, struct loweri
                     (double)shard->parameter_bytes / (double)o->parameter_bytes;
             out[k].stash_bytes += p->microbatch_size * o->stash_bytes / (shard->output ? n : 1);
         }
-    return STATUS_OK;
+    }
 }
 
 static enum status append(struct lowering *l, uint32_t rank, const struct lowering_cost *c,
@@ -198,15 +215,17 @@ enum status lowering_steps(struct lowering *l)
     const struct plan_stage *stage = &l->plan->stage[0];
     struct sharded_step *step = NULL;
     if (l->schedule->asynchronous || l->schedule->split || plan_framework(l->plan))
-        return error_set(STATUS_UNSUPPORTED, "steps of shards with schedule %s%s",
-                         l->plan->schedule, plan_framework(l->plan) ? " and a framework" : "");
+        return error_set(STATUS_UNSUPPORTED,
+                         "a plan that says step by step what shards do, with %s %s",
+                         plan_framework(l->plan) ? "framework" : "schedule",
+                         plan_framework(l->plan) ? l->plan->framework : l->plan->schedule);
     for (uint32_t rank = 0; rank < stage->tensor_parallel; rank++) {
         const struct lowering_cost *c;
         uint32_t device = stage->device[rank];
         TRY(lowering_cost(l, 0, device, &c));
         free(step);
         TRY(ARRAY_NEW(step, l->plan->steps));
-        TRY(cost_steps(l, device, l->cost[l->topology->type_of[device]], step));
+        cost_steps(l, device, l->cost[l->topology->type_of[device]], step);
         TRY(append(l, rank, c, step));
     }
     st = STATUS_OK;

@@ -186,6 +186,8 @@ enum status setup_of_plan(const struct plan *p, const struct model *m, const str
 {
     enum status st;
     uint32_t *team_of = NULL;
+    if (p->steps > 0)
+        return error_set(STATUS_UNSUPPORTED, "a strategy that says step by step what shards do");
     TRY(check_alike(p));
     TRY(ARRAY_NEW(team_of, p->stages));
     s->pipeline = plan_teams(p, team_of);

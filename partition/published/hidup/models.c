@@ -15,14 +15,19 @@ enum option {
     OPTIONS
 };
 
-static const struct {
-    const char *name;
-    int64_t standard, most;
-} options[OPTIONS] = {
+const struct spmd_option spmd_options[] = {
 #define OPTION(name, standard, most, help) {#name, standard, most},
 #include "partition/published/hidup/models.def"
 #undef OPTION
 };
+const size_t spmd_options_n = OPTIONS;
+
+const struct spmd_family spmd_families[] = {
+#define MODEL(name, summary) {#name, summary},
+#include "partition/published/hidup/models.def"
+#undef MODEL
+};
+const size_t spmd_families_n = sizeof spmd_families / sizeof *spmd_families;
 
 /* A model that is being built: the stream x, and what it is made of. */
 struct building {
@@ -127,24 +132,32 @@ static void layer_tmoe(struct building *b, int64_t layer)
         feed_forward(b);
 }
 
-struct model_row {
-    const char *name;
-    void (*layer)(struct building *b, int64_t layer);
-};
-#define MODEL(name, summary) static const struct model_row row_##name = {#name, layer_##name};
-#include "partition/published/hidup/models.def"
-#undef MODEL
-static const struct model_row *const models[] = {
-#define MODEL(name, summary) &row_##name,
+static void (*const layers[])(struct building *b, int64_t layer) = {
+#define MODEL(name, summary) layer_##name,
 #include "partition/published/hidup/models.def"
 #undef MODEL
 };
-enum { MODELS = sizeof models / sizeof *models };
+
+/* Which model a specification begins with. */
+static size_t find(const char *spec)
+{
+    size_t length = strcspn(spec, ":"), i = 0;
+    while (i < spmd_families_n && (strlen(spmd_families[i].name) != length ||
+                                   memcmp(spmd_families[i].name, spec, length) != 0))
+        i++;
+    return i;
+}
 
 static const char known[] =
 #define OPTION(name, standard, most, help) " " #name
 #include "partition/published/hidup/models.def"
 #undef OPTION
+    ;
+
+static const char families[] =
+#define MODEL(name, summary) " " #name
+#include "partition/published/hidup/models.def"
+#undef MODEL
     ;
 
 /* "key=value,..." behind the model's name. */
@@ -161,24 +174,24 @@ static enum status read_options(const char *text, int64_t value[OPTIONS])
         if (equals)
             *equals++ = '\0';
         size_t i = 0;
-        while (i < OPTIONS && strcmp(options[i].name, word) != 0)
+        while (i < OPTIONS && strcmp(spmd_options[i].name, word) != 0)
             i++;
         uint64_t n;
         if (i == OPTIONS)
             return error_set(STATUS_INVALID, "no option '%s'; known:%s", word, known);
-        if (!equals || !text_count(equals, (uint64_t)options[i].most, &n) || n == 0)
+        if (!equals || !text_count(equals, (uint64_t)spmd_options[i].most, &n) || n == 0)
             return error_set(STATUS_INVALID, "%s is a whole number from 1 to %lld", word,
-                             (long long)options[i].most);
+                             (long long)spmd_options[i].most);
         value[i] = (int64_t)n;
     }
     return STATUS_OK;
 }
 
-static enum status build(struct building *b, const struct model_row *row)
+static enum status build(struct building *b, size_t family)
 {
     const int64_t *v = b->value;
     const int64_t stream[3] = {v[OPTION_batch], v[OPTION_seq], v[OPTION_hidden]};
-    bool attends = row->layer == layer_ttransformer || row->layer == layer_tmoe;
+    bool attends = layers[family] == layer_ttransformer || layers[family] == layer_tmoe;
     struct spmd_graph *g = b->g;
     b->x = op_input(g, "x", 3, stream);
     op_input(g, "y", 2, stream);
@@ -188,7 +201,7 @@ static enum status build(struct building *b, const struct model_row *row)
     }
     for (int64_t l = 0; l < v[OPTION_layers] && g->status == STATUS_OK; l++) {
         snprintf(g->prefix, sizeof g->prefix, "h%lld.", (long long)l);
-        row->layer(b, l);
+        layers[family](b, l);
     }
     g->prefix[0] = '\0';
     op_output(g, "output", op_sum(g, "sum", b->x));
@@ -197,28 +210,23 @@ static enum status build(struct building *b, const struct model_row *row)
 
 bool spmd_has(const char *spec)
 {
-    size_t length = strcspn(spec, ":");
-    for (size_t i = 0; i < MODELS; i++)
-        if (strlen(models[i]->name) == length && !memcmp(models[i]->name, spec, length))
-            return true;
-    return false;
+    return find(spec) < spmd_families_n;
 }
 
 enum status spmd_model(const char *spec, bool compat, struct spmd_graph *out)
 {
-    char name[SPMD_NAME];
-    const struct model_row *row;
     struct spmd_graph g = {.compat = compat};
     struct building b = {.g = &g};
-    size_t length = strcspn(spec, ":");
-    snprintf(name, sizeof name, "%.*s", (int)(length < 60 ? length : 60), spec);
-    PASS(text_find("model of HiDup", name, models, MODELS, &row));
+    size_t length = strcspn(spec, ":"), family = find(spec);
+    if (family == spmd_families_n)
+        return error_set(STATUS_INVALID, "no model of HiDup is called '%.*s'; there are%s",
+                         (int)(length < 60 ? length : 60), spec, families);
     for (size_t i = 0; i < OPTIONS; i++)
-        b.value[i] = options[i].standard;
+        b.value[i] = spmd_options[i].standard;
     enum status st = read_options(spec + length, b.value);
     if (st != STATUS_OK)
-        return error_context(st, "%s", name);
-    st = build(&b, row);
+        return error_context(st, "%s", spmd_families[family].name);
+    st = build(&b, family);
     if (st != STATUS_OK) {
         spmd_graph_free(&g);
         return st;

@@ -8,6 +8,18 @@
  * option, with the known ones; STATUS_NOMEM. The graph's nodes are in the order in which the
  * published code traces them: inputs, parameters before the operator that reads them, output. */
 enum status spmd_model(const char *spec, bool compat, struct spmd_graph *out) MUST_CHECK;
+/* The table: names with what they are, and what can be said of each. */
+struct spmd_family {
+    const char *name, *summary;
+};
+extern const struct spmd_family spmd_families[]; /* [spmd_families_n] */
+extern const size_t spmd_families_n;
+struct spmd_option {
+    const char *name;
+    int64_t standard, most; /* from 1 */
+};
+extern const struct spmd_option spmd_options[]; /* [spmd_options_n] */
+extern const size_t spmd_options_n;
 /* Does the specification begin with the name of one of them? */
 bool spmd_has(const char *spec);
 

@@ -1,4 +1,5 @@
 /* What strategies cost on a platform, and strategies as plans. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,34 +58,51 @@ out:
     return st;
 }
 
-/* Bytes that a device keeps of a tensor that is trained. */
+/* Bytes that a device keeps, at most, of a tensor that is trained. */
 static double kept(const struct spmd_graph *g, uint32_t tensor, bool divided, size_t devices)
 {
     double bytes = spmd_is_weight(g, tensor) ? NUMBER_BYTES * spmd_elements(g, tensor) : 0;
-    return divided ? bytes / (double)devices : bytes;
+    return divided ? ceil(bytes / (double)devices) : bytes;
 }
 
-/* A function's passes, and the updates of the parameters that it reads. */
-static void tabulate_node(const struct spmd_graph *g, const struct spmd_platform *on, uint32_t node,
-                          struct spmd_table *out)
+static void raise(double *seconds, double to_s)
+{
+    *seconds = to_s > *seconds ? to_s : *seconds;
+}
+
+/* A function's passes, and the updates of the parameters that it reads, on the slowest type of
+ * device so far. */
+static void tabulate_node(const struct spmd_graph *g, const struct spmd_platform *on,
+                          const struct device_type *type, uint32_t node, struct spmd_table *out)
 {
     const struct spmd_node *n = &g->node[node];
-    const struct device_type *type = topology_type(on->topology, 0);
     uint32_t op = on->op_of[node];
     struct cost_split split[2] = {{.tensor_parallel = 1, .expert_parallel = 1},
                                   {.tensor_parallel = (uint32_t)on->devices, .expert_parallel = 1}};
+    struct op_cost whole =
+        cost_op(on->model, type, op, (double)on->samples, on->optimizer, &split[0]);
     for (int divided = 0; divided < 2; divided++) {
         struct op_cost c =
             cost_op(on->model, type, op, (double)on->samples, on->optimizer, &split[divided]);
-        out->node_s[node][divided][0] = op_cost_forward(&c);
-        out->node_s[node][divided][1] = op_cost_backward(&c);
-        c = cost_op(on->model, type, op, (double)on->samples, on->optimizer, &split[0]);
+        raise(&out->node_s[node][divided][0], op_cost_forward(&c));
+        raise(&out->node_s[node][divided][1], op_cost_backward(&c));
         for (size_t k = 0; k < n->reads; k++)
             if (spmd_is_weight(g, n->read[k]))
-                out->node_s[g->tensor[n->read[k]].node][divided][0] =
-                    c.update_s * kept(g, n->read[k], divided, on->devices) /
-                    (double)on->model->op[op].parameter_bytes;
+                raise(&out->node_s[g->tensor[n->read[k]].node][divided][0],
+                      whole.update_s * kept(g, n->read[k], divided, on->devices) /
+                          (double)on->model->op[op].parameter_bytes);
     }
+}
+
+static void tabulate_nodes(const struct spmd_graph *g, const struct spmd_platform *on,
+                           struct spmd_table *out)
+{
+    const struct topology *t = on->topology;
+    for (uint32_t k = 0; k < on->devices; k++)
+        if (k == 0 || t->type_of[k] != t->type_of[k - 1])
+            for (uint32_t i = 0; i < g->nodes; i++)
+                if (on->op_of[i] != MODEL_NO_OP)
+                    tabulate_node(g, on, topology_type(t, k), i, out);
 }
 
 /* Different collectives that there may be, and how long they take. */
@@ -139,9 +157,7 @@ enum status spmd_tabulate(const struct spmd_graph *g, const struct spmd_platform
                          on->topology->n);
     PASS(ARENA_NEW(memory, out->node_s, g->nodes));
     PASS(ARENA_NEW(memory, out->step_s, g->tensors));
-    for (uint32_t i = 0; i < g->nodes; i++)
-        if (on->op_of[i] != MODEL_NO_OP)
-            tabulate_node(g, on, i, out);
+    tabulate_nodes(g, on, out);
     PASS(collect(g, on, memory, &c));
     for (uint32_t t = 0; t < g->tensors; t++)
         for (size_t step = 0; step < STEPS; step++) {
