@@ -16,7 +16,8 @@ static const double tolerance = 1e-6; /* of logarithms, at which a search ends *
 enum {
     SEARCH = 100, /* steps of a search */
     ROUNDS = 3,   /* of looking where that led */
-    LARGE = 256   /* GPUs of rows that are looked up once, for all fits */
+    LARGE = 256,  /* GPUs of rows that are looked up once, for all fits, */
+    MOST = 1024   /* and of those that are fitted to: a row of ten thousand takes a second */
 };
 
 struct work {
@@ -80,6 +81,11 @@ static enum status add_fits(const struct published *p, struct published_fits *f,
     return STATUS_OK;
 }
 
+static bool is_fit(const struct published_row *row)
+{
+    return !row->left_out && published_step_s(row) > 0 && row->config.gpus <= MOST;
+}
+
 /* Rows with a time; of large sets every k-th. */
 static enum status choose_rows(const struct published *p, struct published_fits *f)
 {
@@ -87,11 +93,10 @@ static enum status choose_rows(const struct published *p, struct published_fits 
     for (size_t i = 0; i < p->rows; i++) {
         size_t n = 0, before = 0;
         const struct published_row *row = &p->row[i];
-        if (row->left_out || published_step_s(row) <= 0)
+        if (!is_fit(row))
             continue;
         for (size_t k = 0; k < p->rows; k++)
-            if (!p->row[k].left_out && published_step_s(&p->row[k]) > 0 &&
-                !strcmp(p->row[k].set, row->set)) {
+            if (is_fit(&p->row[k]) && !strcmp(p->row[k].set, row->set)) {
                 n++;
                 before += k < i;
             }

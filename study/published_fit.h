@@ -3,8 +3,8 @@
  *
  * What is least is the sum over rows of Huber's function of log(predicted / measured) / 0.1, where a set
  * of n rows counts as sqrt(n) of them, and of ((log constant - log a priori) / width)^2: a constant that
- * no row knows of stays what it is a priori. Rows of a set of more than PUBLISHED_FITTED are every k-th
- * of it. Fits begin at the values a priori, so that nothing of a row reaches a fit that it is left out
+ * no row knows of stays what it is a priori. Rows of more than 1024 GPUs are predicted, not fitted to; of
+ * a set with more than PUBLISHED_FITTED others every k-th is. Fits begin at the values a priori, so that nothing of a row reaches a fit that it is left out
  * of. Logarithms of times are taken to be linear in those of constants, with differences at the values a
  * priori, which all fits share; where a fit went, rows of few GPUs are looked up again, three times, and
  * their derivatives corrected (Broyden). */
