@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "core/file.h"
 #include "exec/launch/launch.h"
 #include "study/published_fit.h"
 #include "study/published_layers.h"
@@ -57,6 +58,23 @@ out:
     return st;
 }
 
+/* The table of constants, fitted to all rows, beside the other tables. */
+static enum status write_constants(const struct published_fits *fits, const char *folder)
+{
+    enum status st;
+    char path[4096];
+    struct file_out f = {0};
+    PASS(validate_make_directory(folder, ""));
+    if (snprintf(path, sizeof path, "%s/constants.def", folder) >= (int)sizeof path)
+        return error_set(STATUS_INVALID, "%s: the path is too long", folder);
+    TRY(file_create(path, &f));
+    published_fit_write(fits, f.stream);
+    TRY(file_commit(&f));
+out:
+    file_discard(&f);
+    return st;
+}
+
 /* Scores, and where asked for those of constants that do not know the rows. */
 static enum status print_published(const struct arguments *a, const struct published *p,
                                    const struct published_prediction *prediction,
@@ -66,6 +84,8 @@ static enum status print_published(const struct arguments *a, const struct publi
     struct published_fits fits = {0};
     if (a->cross_validate)
         TRY(published_fit(p, true, &fits));
+    if (a->cross_validate && a->output)
+        TRY(write_constants(&fits, a->output));
     if (a->json) {
         TRY(published_print_json(p, prediction, t, a->cross_validate ? &fits : NULL, stdout));
     } else {

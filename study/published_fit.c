@@ -11,22 +11,25 @@
 #include "topologies/catalogue.h"
 
 static const double usual = 0.1;      /* error of a row, which counts as one */
-static const double nudge = 0.1;      /* of logarithms of constants, for derivatives */
-static const double farthest = 0.7;   /* that a constant goes from where derivatives were taken */
+static const double farthest = 0.7;   /* that a constant goes at a time, of logarithms */
 static const double tolerance = 1e-6; /* of logarithms, at which a search ends */
 enum {
     SEARCH = 100, /* steps of a search */
-    LARGE = 256   /* GPUs of rows whose derivatives are taken once, for all fits */
+    ROUNDS = 3,   /* of looking where that led */
+    LARGE = 256,  /* GPUs of rows that are looked up once, for all fits, */
+    MOST = 1024   /* and of those that are fitted to: a row of ten thousand takes a second */
 };
 
 struct work {
     const struct published *p;
     struct published_fits *f;
-    double *measured;                     /* [rows] logarithm */
-    double *weight;                       /* [rows * fits] 0: left out */
-    double *base;                         /* [rows * fits] logarithm of the time at `at`, */
-    double *slope;                        /* [rows * fits * CONSTANTS] and derivatives */
-    double at[PUBLISHED_FITS][CONSTANTS]; /* logarithms of constants */
+    double *measured; /* [rows] logarithm */
+    double *weight;   /* [rows * fits] 0: left out */
+    double *base;     /* [rows * fits] logarithm of the time at `at`, */
+    double *slope;    /* [rows * fits * CONSTANTS] and derivatives */
+    bool *reached;    /* [rows * CONSTANTS] by a constant, it or others of its set */
+    double at[PUBLISHED_FITS][CONSTANTS];    /* logarithms of constants, */
+    double moved[PUBLISHED_FITS][CONSTANTS]; /* and how they moved there, in widths */
 };
 
 /* ---- who knows which rows */
@@ -78,6 +81,11 @@ static enum status add_fits(const struct published *p, struct published_fits *f,
     return STATUS_OK;
 }
 
+static bool is_fit(const struct published_row *row)
+{
+    return !row->left_out && published_step_s(row) > 0 && row->config.gpus <= MOST;
+}
+
 /* Rows with a time; of large sets every k-th. */
 static enum status choose_rows(const struct published *p, struct published_fits *f)
 {
@@ -85,11 +93,10 @@ static enum status choose_rows(const struct published *p, struct published_fits 
     for (size_t i = 0; i < p->rows; i++) {
         size_t n = 0, before = 0;
         const struct published_row *row = &p->row[i];
-        if (row->left_out || published_step_s(row) <= 0)
+        if (!is_fit(row))
             continue;
         for (size_t k = 0; k < p->rows; k++)
-            if (!p->row[k].left_out && published_step_s(&p->row[k]) > 0 &&
-                !strcmp(p->row[k].set, row->set)) {
+            if (is_fit(&p->row[k]) && !strcmp(p->row[k].set, row->set)) {
                 n++;
                 before += k < i;
             }
@@ -120,7 +127,8 @@ static void weigh(const struct work *w, size_t fit)
 
 /* ---- times by other constants */
 
-/* Seconds of the rows that are wanted, by constants around where each of the groups is. */
+/* Seconds of the rows that are wanted where each of the groups is, and, behind that, with each constant
+ * a width larger. */
 static enum status look_up(const struct work *w, size_t groups, bool slopes, const bool *want,
                            double *seconds)
 {
@@ -131,7 +139,8 @@ static enum status look_up(const struct work *w, size_t groups, bool slopes, con
     for (size_t g = 0; g < groups; g++)
         for (size_t v = 0; v < each; v++)
             for (size_t k = 0; k < CONSTANTS; k++)
-                constants[g * each + v].value[k] = exp(w->at[g][k] + (v == k + 1 ? nudge : 0));
+                constants[g * each + v].value[k] =
+                    exp(w->at[g][k] + (v == k + 1 ? constant_rows[k].width : 0));
     const struct published_variation v = {
         .groups = groups, .each = each, .constants = constants, .want = want};
     TRY(published_vary(w->p, &v, seconds));
@@ -140,13 +149,16 @@ out:
     return st;
 }
 
-/* What a row's times say, [1 or 1 + CONSTANTS], to a fit. */
-static void learn(const struct work *w, size_t row, size_t fit, bool slopes, const double *seconds)
+/* What a constant does to a row of a set, it may do to its others elsewhere. */
+static void find_reached(const struct work *w)
 {
-    size_t at = row * w->f->fits + fit;
-    w->base[at] = log(seconds[0]);
-    for (size_t k = 0; k < CONSTANTS && slopes; k++)
-        w->slope[at * CONSTANTS + k] = log(seconds[1 + k] / seconds[0]) / nudge;
+    const struct published *p = w->p;
+    for (size_t i = 0; i < p->rows; i++)
+        for (size_t n = 0; n < p->rows && w->f->fitted[i]; n++)
+            for (size_t k = 0; k < CONSTANTS; k++)
+                if (w->f->fitted[n] && !strcmp(p->row[i].set, p->row[n].set))
+                    w->reached[i * CONSTANTS + k] |=
+                        fabs(w->slope[n * w->f->fits * CONSTANTS + k]) > 1e-6;
 }
 
 /* Everything at the values a priori, where all fits begin. Rows without a prediction are no longer
@@ -158,32 +170,54 @@ static enum status begin(const struct work *w)
     double *seconds = NULL;
     TRY(ARRAY_NEW(seconds, rows * each));
     TRY(look_up(w, 1, true, w->f->fitted, seconds));
-    for (size_t i = 0; i < rows; i++) {
-        w->f->fitted[i] = seconds[i * each] > 0;
-        w->measured[i] = w->f->fitted[i] ? log(published_step_s(&w->p->row[i])) : 0;
-        for (size_t fit = 0; fit < fits && w->f->fitted[i]; fit++)
-            learn(w, i, fit, true, &seconds[i * each]);
+    for (size_t at = 0; at < rows * fits; at++) {
+        size_t i = at / fits;
+        const double *own = &seconds[i * each];
+        w->f->fitted[i] = own[0] > 0;
+        if (!w->f->fitted[i])
+            continue;
+        w->f->prior_s[i] = own[0];
+        w->measured[i] = log(published_step_s(&w->p->row[i]));
+        w->base[at] = log(own[0]);
+        for (size_t k = 0; k < CONSTANTS; k++)
+            w->slope[at * CONSTANTS + k] = log(own[1 + k] / own[0]) / constant_rows[k].width;
     }
+    find_reached(w);
 out:
     free(seconds);
     return st;
 }
 
-/* The same where each fit is by now, of rows that it knows and that are not large. */
-static enum status look_again(const struct work *w, bool slopes)
+/* A row took others seconds than its derivatives say: the smallest change of them that would have said so
+ * (Broyden 1965), of constants in widths. */
+static void learn(const struct work *w, size_t row, size_t fit, double seconds)
+{
+    size_t at = row * w->f->fits + fit;
+    double missed = log(seconds) - w->base[at], all = 0;
+    const double *moved = w->moved[fit];
+    for (size_t k = 0; k < CONSTANTS; k++)
+        all += w->reached[row * CONSTANTS + k] ? moved[k] * moved[k] : 0;
+    for (size_t k = 0; k < CONSTANTS && all > 1e-4; k++)
+        if (w->reached[row * CONSTANTS + k])
+            w->slope[at * CONSTANTS + k] += missed * moved[k] / all / constant_rows[k].width;
+    w->base[at] = log(seconds);
+}
+
+/* Where each fit is by now, of rows that it knows and that are not large. */
+static enum status look_again(const struct work *w)
 {
     enum status st;
-    size_t fits = w->f->fits, rows = w->p->rows, each = slopes ? 1 + CONSTANTS : 1;
+    size_t fits = w->f->fits, rows = w->p->rows;
     double *seconds = NULL;
     bool *want = NULL;
-    TRY(ARRAY_NEW(seconds, rows * fits * each));
+    TRY(ARRAY_NEW(seconds, rows * fits));
     TRY(ARRAY_NEW(want, rows * fits));
     for (size_t i = 0; i < rows * fits; i++)
         want[i] = w->weight[i] > 0 && w->p->row[i / fits].config.gpus <= LARGE;
-    TRY(look_up(w, fits, slopes, want, seconds));
+    TRY(look_up(w, fits, false, want, seconds));
     for (size_t i = 0; i < rows * fits; i++)
-        if (want[i] && seconds[i * each] > 0)
-            learn(w, i / fits, i % fits, slopes, &seconds[i * each]);
+        if (want[i] && seconds[i] > 0)
+            learn(w, i / fits, i % fits, seconds[i]);
 out:
     free(seconds);
     free(want);
@@ -197,7 +231,7 @@ struct problem {
     size_t fit;
 };
 
-/* Within bounds, and not far from where derivatives were taken. */
+/* Within bounds, and not far from where it is. */
 static double bounded(const struct problem *p, size_t k, double x)
 {
     const struct constant_row *r = &constant_rows[k];
@@ -255,6 +289,8 @@ static enum status solve(struct work *w, size_t fit)
         for (size_t k = 0; k < CONSTANTS; k++)
             w->base[at] += w->slope[at * CONSTANTS + k] * (x[k] - w->at[fit][k]);
     }
+    for (size_t k = 0; k < CONSTANTS; k++)
+        w->moved[fit][k] = (x[k] - w->at[fit][k]) / constant_rows[k].width;
     memcpy(w->at[fit], x, sizeof x);
     return STATUS_OK;
 }
@@ -306,10 +342,10 @@ static enum status fit_all(struct work *w)
     for (size_t fit = 0; fit < w->f->fits; fit++)
         weigh(w, fit);
     PASS(solve_all(w));
-    PASS(look_again(w, true));
-    PASS(solve_all(w));
-    PASS(look_again(w, false));
-    PASS(solve_all(w));
+    for (int round = 0; round < ROUNDS; round++) {
+        PASS(look_again(w));
+        PASS(solve_all(w));
+    }
     for (size_t k = 0; k < CONSTANTS; k++)
         count_on(w, k);
     for (size_t fit = 0; fit < w->f->fits; fit++) {
@@ -347,9 +383,8 @@ static enum status predict_rows(const struct published *p, struct published_fits
     TRY(published_vary(p, &v, seconds));
     for (size_t i = 0; i < p->rows; i++) {
         const double *own = &seconds[i * groups];
-        f->prior_s[i] = own[PRIOR];
+        f->prior_s[i] = fmax(f->prior_s[i], own[PRIOR]);
         f->shipped_s[i] = own[SHIPPED];
-        f->fitted_s[i] = own[FIRST];
         for (size_t g = FIRST + 1; g < groups; g++)
             if (want[i * groups + g])
                 *(!strcmp(f->fit[g - FIRST].by, "set") ? &f->set_s[i] : &f->generation_s[i]) =
@@ -370,12 +405,14 @@ static enum status fit_rows(const struct published *p, struct published_fits *f)
     TRY(ARRAY_NEW(w.weight, p->rows * f->fits));
     TRY(ARRAY_NEW(w.base, p->rows * f->fits));
     TRY(ARRAY_NEW(w.slope, p->rows * f->fits * CONSTANTS));
+    TRY(ARRAY_NEW(w.reached, p->rows * CONSTANTS));
     TRY(fit_all(&w));
 out:
     free(w.measured);
     free(w.weight);
     free(w.base);
     free(w.slope);
+    free(w.reached);
     return st;
 }
 
@@ -383,7 +420,7 @@ enum status published_fit(const struct published *p, bool apart, struct publishe
 {
     enum status st;
     struct published_fits f = {.rows = p->rows};
-    double **const seconds[] = {&f.prior_s, &f.shipped_s, &f.fitted_s, &f.set_s, &f.generation_s};
+    double **const seconds[] = {&f.prior_s, &f.shipped_s, &f.set_s, &f.generation_s};
     TRY(ARRAY_NEW(f.fitted, p->rows));
     for (size_t i = 0; i < sizeof seconds / sizeof *seconds; i++)
         TRY(ARRAY_NEW(*seconds[i], p->rows));
@@ -404,7 +441,6 @@ void published_fits_free(struct published_fits *f)
     free(f->fitted);
     free(f->prior_s);
     free(f->shipped_s);
-    free(f->fitted_s);
     free(f->set_s);
     free(f->generation_s);
     *f = (struct published_fits){0};

@@ -3,10 +3,11 @@
  *
  * What is least is the sum over rows of Huber's function of log(predicted / measured) / 0.1, where a set
  * of n rows counts as sqrt(n) of them, and of ((log constant - log a priori) / width)^2: a constant that
- * no row knows of stays what it is a priori. Rows of a set of more than PUBLISHED_FITTED are every k-th
- * of it. Fits begin at the values a priori, so that nothing of a row reaches a fit that it is left out
- * of. Logarithms of times are taken to be linear in those of constants, three times: at the values a
- * priori for all fits together, where that led, for rows of few GPUs, and where that led. */
+ * no row knows of stays what it is a priori. Rows of more than 1024 GPUs are predicted, not fitted to; of
+ * a set with more than PUBLISHED_FITTED others every k-th is. Fits begin at the values a priori, so that nothing of a row reaches a fit that it is left out
+ * of. Logarithms of times are taken to be linear in those of constants, with differences at the values a
+ * priori, which all fits share; where a fit went, rows of few GPUs are looked up again, three times, and
+ * their derivatives corrected (Broyden). */
 #ifndef STUDY_PUBLISHED_FIT_H
 #define STUDY_PUBLISHED_FIT_H
 
@@ -35,16 +36,16 @@ struct published_fits {
     bool *fitted; /* [rows] has a time, and is one of the rows that are fitted to */
     size_t fits;
     struct published_fit fit[PUBLISHED_FITS]; /* the first one knows all rows */
-    /* [rows] seconds, 0 where there are none: by constants a priori and shipped, of the fit of all rows,
-     * and of the two fits that do not know the row's set, and its generation */
-    double *prior_s, *shipped_s, *fitted_s, *set_s, *generation_s;
+    /* [rows] seconds, 0 where there are none: by constants a priori and shipped, and of the two fits
+     * that do not know the row's set, and its generation */
+    double *prior_s, *shipped_s, *set_s, *generation_s;
     /* rows fitted to that a constant changes, of so many sets, and the first of these */
     size_t on[CONSTANTS], sets_on[CONSTANTS];
     const char *set_on[CONSTANTS];
 };
 
 /* apart: fits without each set and generation as well. STATUS_INFEASIBLE: no row has a time and a
- * prediction; what predicting says. About 10 minutes of CPU time for 2,000 rows, 2 where not apart. */
+ * prediction; what predicting says. About 7 minutes of CPU time for 2,000 rows, 3 where not apart. */
 enum status published_fit(const struct published *p, bool apart,
                           struct published_fits *out) MUST_CHECK;
 void published_fits_free(struct published_fits *f); /* accepts {0}; leaves {0} */

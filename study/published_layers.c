@@ -15,7 +15,7 @@ static const double farthest = 1;     /* that a factor goes from where derivativ
 static const double tolerance = 1e-6; /* of logarithms, at which a search ends */
 static const double slack = 0.01;     /* of times, which pulls as hard as */
 static const double width = 1;        /* this of a factor */
-enum { ROUNDS = 3, SEARCH = 50 };
+enum { ROUNDS = 6, SEARCH = 50 };
 
 /* A row's factors; the order of PUBLISHED_PACES. */
 struct places {

@@ -145,8 +145,8 @@ const struct setting settings_table[] = {
      .help = "0: the algorithm's own (auto: 40 s for trying plans)"},
     {"seed", COUNT(seed), PLANS | SOLVED | T(KEY_POINT), "N", "1",
      .help = "seed of parameters and data; with --jitter of its first sample, too"},
-    {"seed", COUNT(seed), VALIDATE_ON, "N", "1",
-     .help = "of parameters and data, and of the order of runs"},
+    {"seed", COUNT(seed), VALIDATE_ON | T(VALIDATE_PUBLISHED), "N", "1",
+     .help = "of parameters and data, and of the order of runs; of which runs --layers takes"},
 
     /* ---- published objectives: each takes what its paper's problem has. With --score both the
      * objective and PLAN_SCORE must take it. */
@@ -411,7 +411,6 @@ const struct setting settings_table[] = {
      .help = "constants fitted without each set, and without each generation of GPUs"},
     {"layers", COUNT(layers), T(VALIDATE_PUBLISHED), "N", "0",
      .help = "fit what layers take to N random runs of each set, and predict the others"},
-    {"seed", COUNT(seed), T(VALIDATE_PUBLISHED), "N", "1", .help = "of which runs --layers takes"},
     {"fit", FLAG(fit_constants), T(VALIDATE_PUBLISHED), NULL, NULL,
      .help = "print the table of constants, fitted to the rows, and nothing else"},
     {"engine", WORD(engine), VALIDATE_ON, "NAME", NULL,

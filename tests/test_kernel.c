@@ -92,14 +92,15 @@ static void products_are_the_formula(void **state)
     }
 }
 
-/* Flash 2 on a device with fp8, of `head` channels: 4 s^2 head / 2 FLOP a head, forward. */
+/* Flash 2 on devices with fp4, fp8 or neither, of `head` channels: 4 s^2 head / 2 FLOP a head, forward. */
 static void attention_is_the_formula(void **state)
 {
     (void)state;
     uint64_t seed = 2;
     for (int i = 0; i < TRIALS; i++) {
         struct device_type t = random_type(&seed);
-        bool hopper = t.peak[DATA_fp8] > 0, backward = random_next(&seed) & 1;
+        bool hopper = t.peak[DATA_fp8] > 0, blackwell = t.peak[DATA_fp4] > 0;
+        bool backward = random_next(&seed) & 1;
         double s = floor(between(&seed, 64, 1e6)), head = (random_next(&seed) & 1) ? 128 : 64;
         double heads = floor(between(&seed, 1, 128)), flop = heads * 2 * s * s * head;
         struct kernel k = {.kind = KERNEL_ATTENTION,
@@ -110,7 +111,9 @@ static void attention_is_the_formula(void **state)
                            .flop = backward ? 2.5 * flop : flop,
                            .flash = FLASH_2,
                            .backward = backward};
-        double share = (hopper ? SHIPPED(flash_hopper) : SHIPPED(flash_ampere)) *
+        double share = (blackwell ? SHIPPED(flash_blackwell)
+                        : hopper  ? SHIPPED(flash_hopper)
+                                  : SHIPPED(flash_ampere)) *
                        (backward ? SHIPPED(flash_backward) : 1) * (head < 128 ? 0.8 : 1);
         double expected = 8e-6 + k.flop / (t.peak[DATA_bf16] * share) * (1 + 900 / s);
         assert_near(kernel_seconds(&t, &k), expected, 1e-12 * expected);
