@@ -3,8 +3,8 @@
  *     plan: {stages: [1, 2]}      ->  map of "plan" to a map of "stages" to a list of "1" and "2"
  * All scalars are texts; what they mean is the caller's business. Anchors and aliases are refused,
  * as a few lines could stand for very much. */
-#ifndef STUDY_YAML_H
-#define STUDY_YAML_H
+#ifndef TOPOLOGIES_YAML_H
+#define TOPOLOGIES_YAML_H
 
 #include <stdbool.h>
 #include <stddef.h>

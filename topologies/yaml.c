@@ -1,5 +1,5 @@
 /* libyaml's events as a tree. Each function takes over the event that its value begins with. */
-#include "study/yaml.h"
+#include "topologies/yaml.h"
 
 #include <string.h>
 
