@@ -1,5 +1,6 @@
 /* Measured collectives become curves of a platform. */
 #include "cli/topology_import.h"
+#include "cli/topology_machine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,8 +65,10 @@ enum status topology_import(const struct invocation *in, int files, char **file)
     struct platform_property_text *property = NULL;
     size_t n = 0;
     struct measured m = {0};
-    if (!a->platform || !a->output)
-        return error_set(STATUS_USAGE, "topology import needs --platform P and --output FILE.xml");
+    if (!a->platform)
+        return topology_import_machine(in, files, file);
+    if (!a->output)
+        return error_set(STATUS_USAGE, "topology import --platform needs --output FILE.xml");
     for (int i = 0; i < files; i++) {
         TRY(read_file(file[i], &m));
         for (size_t k = 0; k < m.n; k++) {

@@ -95,7 +95,8 @@ struct arguments {
     bool dry_run;
 
     /* emulation, calibration, models and platforms */
-    const char *dilate, *shell, *graph, *matrix, *kernels, *gpu;
+    const char *dilate, *shell, *graph, *matrix, *kernels, *gpu, *nic, *node, *fabric;
+    size_t nodes;
     const char *from, *fit; /* calibrate: measured iterations, constants */
     size_t pid;
     double minibatch_size;

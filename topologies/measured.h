@@ -26,9 +26,11 @@ struct measured_format {
                          struct measured *out);
 };
 
-#define IMPORTER(name) extern const struct measured_format measured_##name;
+#define MACHINE(name)
+#define MEASURED(name) extern const struct measured_format measured_##name;
 #include "topologies/importers.def"
-#undef IMPORTER
+#undef MEASURED
+#undef MACHINE
 extern const struct measured_format *const measured_formats[]; /* [measured_formats_n] */
 extern const size_t measured_formats_n;
 

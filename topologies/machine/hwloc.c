@@ -97,7 +97,7 @@ static enum status add_gpu(struct reader *r, const struct xml_element *pci, uint
     uint32_t part;
     const struct xml_element *os = find_os(pci, computes);
     snprintf(name, sizeof name, "GPU%u", r->gpus++);
-    PASS(machine_add(m, MACHINE_GPU, 0, up, name, &part));
+    PASS(machine_add_part(m, MACHINE_GPU, 0, up, name, &part));
     m->part[part].up_Bps = lanes_Bps(pci);
     m->part[part].model = os ? info(os, "GPUModel") : NULL;
     if (!m->part[part].model || !gpu_named(m->part[part].model)) {
@@ -126,11 +126,12 @@ static enum status add_nic(struct reader *r, const struct xml_element *pci, uint
 {
     uint32_t part;
     const struct xml_element *os = NULL;
-    for (const struct xml_element *e = pci->first; e; e = e->next) /* RDMA's name is the better one */
+    for (const struct xml_element *e = pci->first; e;
+         e = e->next) /* RDMA's name is the better one */
         if (is(e, "OSDev") && is_network(e) && (!os || info(e, "NodeGUID")))
             os = e;
     const char *name = os ? xml_value(os, "name") : NULL, *bus = xml_value(pci, "pci_busid");
-    PASS(machine_add(r->m, MACHINE_NIC, 0, up, name ? name : bus ? bus : "port", &part));
+    PASS(machine_add_part(r->m, MACHINE_NIC, 0, up, name ? name : bus ? bus : "port", &part));
     r->m->part[part].up_Bps = lanes_Bps(pci);
     r->m->part[part].bus = bus;
     return remember(r, pci, part);
@@ -144,7 +145,8 @@ static enum status add_device(struct reader *r, const struct xml_element *pci, u
     long class = pci_class(type);
     if (sub && !strcmp(sub, "NVSwitch")) {
         const char *bus = xml_value(pci, "pci_busid");
-        PASS(machine_add(r->m, MACHINE_NVSWITCH, 0, MACHINE_NONE, bus ? bus : "NVSwitch", &part));
+        PASS(machine_add_part(r->m, MACHINE_NVSWITCH, 0, MACHINE_NONE, bus ? bus : "NVSwitch",
+                              &part));
         return remember(r, pci, part);
     }
     if (find_os(pci, computes) || (type && !strncmp(type, "0302", 4)))
@@ -160,12 +162,12 @@ static enum status read_objects(struct reader *r, const struct xml_element *abov
         if (strcmp(e->name, "object") != 0)
             continue;
         if (is(e, "Package") || is(e, "Socket") || (is(e, "Bridge") && up == MACHINE_NONE)) {
-            PASS(machine_add(r->m, MACHINE_CPU, 0, MACHINE_NONE, "CPU", &part));
+            PASS(machine_add_part(r->m, MACHINE_CPU, 0, MACHINE_NONE, "CPU", &part));
             PASS(remember(r, e, part));
         }
         if (is(e, "Bridge") && (name = xml_value(e, "pci_busid"))) {
             uint32_t root = part;
-            PASS(machine_add(r->m, MACHINE_BRIDGE, 0, root, name, &part));
+            PASS(machine_add_part(r->m, MACHINE_BRIDGE, 0, root, name, &part));
             r->m->part[part].up_Bps = lanes_Bps(e);
         }
         if (is(e, "PCIDev"))
@@ -223,13 +225,13 @@ static enum status join(struct reader *r, uint32_t a, uint32_t b, double MBps)
     if (ka != MACHINE_GPU || (kb != MACHINE_GPU && kb != MACHINE_NVSWITCH))
         return STATUS_OK;
     const struct gpu *gpu = m->part[a].model ? gpu_named(m->part[a].model) : NULL;
-    double lane = !gpu                            ? 25e3
+    double lane = !gpu                             ? 25e3
                   : !strncmp(gpu->name, "P100", 4) ? 20e3
                   : strchr(gpu->name, 'B')         ? 50e3
                                                    : 25e3;
     double count = round(MBps / lane);
-    return machine_join(m, &(struct machine_link){.a = a, .b = b,
-                                                  .count = count < 1 ? 1 : (uint32_t)count});
+    return machine_join(
+        m, &(struct machine_link){.a = a, .b = b, .count = count < 1 ? 1 : (uint32_t)count});
 }
 
 static enum status read_matrix(struct reader *r, const struct xml_element *of)

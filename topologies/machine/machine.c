@@ -63,8 +63,8 @@ out:
     return st;
 }
 
-enum status machine_add(struct machine *m, enum machine_kind kind, uint32_t node, uint32_t up,
-                        const char *name, uint32_t *index)
+enum status machine_add_part(struct machine *m, enum machine_kind kind, uint32_t node, uint32_t up,
+                             const char *name, uint32_t *index)
 {
     if (m->parts == MACHINE_PARTS)
         return error_set(STATUS_PARSE, "%s: more than %d parts of machines", m->path,

@@ -33,23 +33,23 @@ enum machine_kind {
 
 struct machine_part {
     enum machine_kind kind;
-    uint32_t node;     /* MACHINE_NONE: of no node, as switches */
-    uint32_t up;       /* MACHINE_NONE: not below anything */
-    double up_Bps;     /* nominal, of the PCIe lanes to `up`; 0: not said */
-    double Bps;        /* of a port; 0: not said */
-    const char *name;  /* never NULL */
-    const char *model; /* of a GPU, as the file has it; NULL: not said */
-    const char *bus;   /* PCI address; NULL: not said */
+    uint32_t node;         /* MACHINE_NONE: of no node, as switches */
+    uint32_t up;           /* MACHINE_NONE: not below anything */
+    double up_Bps;         /* nominal, of the PCIe lanes to `up`; 0: not said */
+    double Bps;            /* of a port; 0: not said */
+    const char *name;      /* never NULL */
+    const char *model;     /* of a GPU, as the file has it; NULL: not said */
+    const char *bus;       /* PCI address; NULL: not said */
     const char *domain;    /* of a node: what shares NVLink; NULL: not said */
     const struct gpu *gpu; /* of a GPU, once complete */
 };
 
 struct machine_link {
-    bool net;          /* a cable of the network; else NVLink */
-    uint32_t a, b;     /* parts */
-    uint32_t count;    /* bonded lanes of NVLink; cables */
-    double Bps;        /* of each of them, one direction; 0: not said */
-    double latency_s;  /* 0: not said */
+    bool net;         /* a cable of the network; else NVLink */
+    uint32_t a, b;    /* parts */
+    uint32_t count;   /* bonded lanes of NVLink; cables */
+    double Bps;       /* of each of them, one direction; 0: not said */
+    double latency_s; /* 0: not said */
 };
 
 struct machine_notes {
@@ -100,8 +100,8 @@ void machine_free(struct machine *m); /* accepts {0}; leaves {0} */
 /* ---- for importers */
 
 /* A new part or link; *index may be NULL. STATUS_PARSE beyond the limits. */
-enum status machine_add(struct machine *m, enum machine_kind kind, uint32_t node, uint32_t up,
-                        const char *name, uint32_t *index) MUST_CHECK;
+enum status machine_add_part(struct machine *m, enum machine_kind kind, uint32_t node, uint32_t up,
+                             const char *name, uint32_t *index) MUST_CHECK;
 enum status machine_join(struct machine *m, const struct machine_link *link) MUST_CHECK;
 /* A note; beyond MACHINE_NOTES they are counted in the last one. */
 enum status machine_assume(struct machine *m, const char *format, ...) PRINTF_LIKE(2, 3) MUST_CHECK;
@@ -113,9 +113,9 @@ bool machine_begins(const struct machine_source *s, const char *word, size_t lin
 /* Hash table of names: the index that `name` has in names[], or adds it. */
 struct machine_names {
     size_t n, slots;
-    const char **name;   /* [n] */
-    uint32_t *value;     /* [n] */
-    uint32_t *slot;      /* [slots], n + 1; 0: empty */
+    const char **name; /* [n] */
+    uint32_t *value;   /* [n] */
+    uint32_t *slot;    /* [slots], n + 1; 0: empty */
 };
 /* MACHINE_NONE: not there. */
 uint32_t machine_name_find(const struct machine_names *t, const char *name);
@@ -136,7 +136,7 @@ struct machine_options {
 
 /* Nodes of a fabric get what `node` has inside (NULL: the vendor's server of the GPU type), and --nodes
  * copies of a node one switch. *m is replaced. STATUS_INVALID. */
-enum status machine_combine(struct machine *m, const struct machine *node,
+enum status machine_combine(struct machine *m, struct machine *node,
                             const struct machine_options *o) MUST_CHECK;
 /* GPU types, speeds and ports that are not said. STATUS_INVALID: no GPU at all. */
 enum status machine_complete(struct machine *m, const struct machine_options *o) MUST_CHECK;
@@ -146,6 +146,7 @@ size_t machine_count(const struct machine *m, enum machine_kind kind);
 uint32_t machine_nvlinks(const struct machine *m, uint32_t a, uint32_t b);
 
 /* The machine as a platform of SimGrid. STATUS_INVALID: too many devices, a network in several pieces. */
-enum status machine_write(const struct machine *m, const struct provenance *by, const char *path) MUST_CHECK;
+enum status machine_write(const struct machine *m, const struct provenance *by,
+                          const char *path) MUST_CHECK;
 
 #endif

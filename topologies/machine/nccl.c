@@ -59,11 +59,11 @@ static const char *model_of(const struct xml_element *pci, const struct xml_elem
 {
     static const struct {
         const char *attribute, *value, *name;
-    } by[] = {{"gcn", "908", "MI100"}, {"gcn", "910", "MI250"}, {"gcn", "940", "MI300X"},
-              {"gcn", "942", "MI300X"}, {"gcn", "", NULL},      {"sm", "60", "P100"},
-              {"sm", "70", "V100"},    {"sm", "75", "T4"},      {"sm", "80", "A100"},
-              {"sm", "86", "A40"},     {"sm", "89", "L4"},      {"sm", "90", "H100"},
-              {"sm", "100", "B200"},   {"sm", "103", "B300"}};
+    } by[] = {{"gcn", "908", "MI100"},  {"gcn", "910", "MI250"}, {"gcn", "940", "MI300X"},
+              {"gcn", "942", "MI300X"}, {"gcn", "", NULL},       {"sm", "60", "P100"},
+              {"sm", "70", "V100"},     {"sm", "75", "T4"},      {"sm", "80", "A100"},
+              {"sm", "86", "A40"},      {"sm", "89", "L4"},      {"sm", "90", "H100"},
+              {"sm", "100", "B200"},    {"sm", "103", "B300"}};
     const char *known = pci_gpu(xml_value(pci, "vendor"), xml_value(pci, "device"));
     for (size_t k = 0; gpu && !known && k < sizeof by / sizeof *by; k++) {
         const char *value = xml_value(gpu, by[k].attribute);
@@ -87,7 +87,7 @@ static enum status add_gpu(struct reader *r, const struct xml_element *pci, uint
     else
         snprintf(name, sizeof name, "GPU%u", r->gpus);
     r->gpus++;
-    PASS(machine_add(m, MACHINE_GPU, node, up, name, &part));
+    PASS(machine_add_part(m, MACHINE_GPU, node, up, name, &part));
     m->part[part].up_Bps = lanes_Bps(pci);
     m->part[part].model = model_of(pci, gpu);
     if (bus) {
@@ -116,7 +116,7 @@ static enum status add_nics(struct reader *r, const struct xml_element *at, uint
             continue;
         const char *called = net ? xml_value(net, "name") : NULL;
         snprintf(name, sizeof name, "NIC%u", r->nics++);
-        PASS(machine_add(r->m, MACHINE_NIC, node, up, called ? called : name, &part));
+        PASS(machine_add_part(r->m, MACHINE_NIC, node, up, called ? called : name, &part));
         r->m->part[part].up_Bps = up_Bps;
         double Mbps = net ? number(net, "speed", 0) : 0;
         if (Mbps > 3.2e6) { /* no port is that fast: some versions write kb/s */
@@ -150,7 +150,7 @@ static enum status read_below(struct reader *r, const struct xml_element *above,
             PASS(add_nics(r, e, node, up, lanes_Bps(e)));
         else if (class == 0x06 || child(e, "pci")) {
             const char *bus = xml_value(e, "busid");
-            PASS(machine_add(r->m, MACHINE_BRIDGE, node, up, bus ? bus : "switch", &part));
+            PASS(machine_add_part(r->m, MACHINE_BRIDGE, node, up, bus ? bus : "switch", &part));
             r->m->part[part].up_Bps = lanes_Bps(e);
             PASS(read_below(r, e, node, part));
         }
@@ -174,7 +174,7 @@ static enum status read_system(struct reader *r, const struct xml_element *syste
             PASS(machine_name_put(&r->m->arena, &r->host, hash, node));
         }
         snprintf(name, sizeof name, "CPU%.20s", numa ? numa : "");
-        PASS(machine_add(r->m, MACHINE_CPU, node, MACHINE_NONE, name, &part));
+        PASS(machine_add_part(r->m, MACHINE_CPU, node, MACHINE_NONE, name, &part));
         PASS(read_below(r, e, node, part));
     }
     return STATUS_OK;
@@ -188,13 +188,16 @@ static enum status join(struct reader *r, const struct link_end *end)
     double count = number(end->e, "count", 1);
     uint32_t other = target ? machine_name_find(&r->bus, target) : MACHINE_NONE;
     if (count < 1 || count > 1000)
-        return error_set(STATUS_PARSE, "%s:%zu: count '%.20s' of links, expected 1 to 1000", r->path,
-                         end->e->line, xml_value(end->e, "count"));
+        return error_set(STATUS_PARSE, "%s:%zu: count '%.20s' of links, expected 1 to 1000",
+                         r->path, end->e->line, xml_value(end->e, "count"));
     if (other == end->gpu)
-        return machine_warn(m, "NVLink of a GPU to itself, as in virtual machines: whom it joins is "
-                               "not said, so it is left out");
-    if (other == MACHINE_NONE && target && pci_class(class) == 0x06 && !strncmp(class, "0x0680", 6)) {
-        PASS(machine_add(m, MACHINE_NVSWITCH, m->part[end->gpu].node, MACHINE_NONE, target, &other));
+        return machine_warn(m,
+                            "NVLink of a GPU to itself, as in virtual machines: whom it joins is "
+                            "not said, so it is left out");
+    if (other == MACHINE_NONE && target && pci_class(class) == 0x06 &&
+        !strncmp(class, "0x0680", 6)) {
+        PASS(machine_add_part(m, MACHINE_NVSWITCH, m->part[end->gpu].node, MACHINE_NONE, target,
+                              &other));
         PASS(machine_name_put(&m->arena, &r->bus, target, other));
     }
     if (other == MACHINE_NONE)
@@ -216,10 +219,11 @@ static enum status parse(const struct machine_source *s, struct machine *m)
     struct reader r = {.m = m, .path = s->path};
     PASS(xml_read(s->path, s->text, s->length, &m->arena, &root));
     if (!strcmp(root->name, "graphs"))
-        return error_set(STATUS_PARSE,
-                         "%s:%zu: <graphs>, rings and trees that NCCL found (NCCL_GRAPH_DUMP_FILE), "
-                         "not a machine; expected <system>, as NCCL_TOPO_DUMP_FILE writes it",
-                         s->path, root->line);
+        return error_set(
+            STATUS_PARSE,
+            "%s:%zu: <graphs>, rings and trees that NCCL found (NCCL_GRAPH_DUMP_FILE), "
+            "not a machine; expected <system>, as NCCL_TOPO_DUMP_FILE writes it",
+            s->path, root->line);
     if (strcmp(root->name, "system") != 0)
         return error_set(STATUS_PARSE, "%s:%zu: <%.40s>, expected <system>", s->path, root->line,
                          root->name);
@@ -229,9 +233,9 @@ static enum status parse(const struct machine_source *s, struct machine *m)
     for (size_t k = 0; k < r.ends; k++)
         PASS(join(&r, &r.end[k]));
     m->no_nvlink_seen = r.ends == 0;
-    return r.gpus > 0 ? STATUS_OK
-                      : error_set(STATUS_PARSE, "%s: no GPU: no <gpu>, no <pci> of class 0x03",
-                                  s->path);
+    return r.gpus > 0
+               ? STATUS_OK
+               : error_set(STATUS_PARSE, "%s: no GPU: no <gpu>, no <pci> of class 0x03", s->path);
 }
 
 const struct machine_format machine_nccl = {

@@ -88,7 +88,8 @@ static enum status read_header(struct matrix *t, char **word, size_t n)
     for (size_t i = 0; i < n && strcmp(word[i], "CPU") != 0; i++) {
         for (char *at = word[i]; *at;) {
             size_t end = 1;
-            while (at[end] && !(isdigit((unsigned char)at[end - 1]) && isalpha((unsigned char)at[end])))
+            while (at[end] &&
+                   !(isdigit((unsigned char)at[end - 1]) && isalpha((unsigned char)at[end])))
                 end++;
             if (t->n == COLUMNS)
                 return error_set(STATUS_PARSE, "%s:%zu: more than %d columns", t->path, t->line,
@@ -121,10 +122,11 @@ static enum status read_row(struct matrix *t, char **word, size_t n)
     for (; k < t->n && k + 1 < n; k++) {
         uint16_t code = code_of(word[k + 1]);
         if (is_peer_word(word[k + 1]))
-            return error_set(STATUS_PARSE,
-                             "%s:%zu: the table of 'nvidia-smi topo -p2p', which says who may reach "
-                             "whom but not over what; expected that of 'nvidia-smi topo -m'",
-                             t->path, t->line);
+            return error_set(
+                STATUS_PARSE,
+                "%s:%zu: the table of 'nvidia-smi topo -p2p', which says who may reach "
+                "whom but not over what; expected that of 'nvidia-smi topo -m'",
+                t->path, t->line);
         if (code == UNKNOWN || (code == SELF) != (k == row))
             return error_set(STATUS_PARSE, "%s:%zu: '%.20s' of %s and %s, expected %s", t->path,
                              t->line, word[k + 1], word[0], t->name[k],
@@ -171,7 +173,8 @@ static enum status settle(struct matrix *t)
                 return error_set(STATUS_PARSE, "%s:%zu: cut off: nothing is said of %s and %s",
                                  t->path, t->line, t->name[j], t->name[i]);
             if (*a && *b && *a != *b) {
-                PASS(machine_warn(t->m, "%s and %s are said to be joined in two ways; the lesser counts",
+                PASS(machine_warn(t->m,
+                                  "%s and %s are said to be joined in two ways; the lesser counts",
                                   t->name[j], t->name[i]));
                 *a = *b = *a > NV && *b > NV ? (*a < *b ? *a : *b) : (*a > *b ? *a : *b);
             }
@@ -194,8 +197,9 @@ static void group(const struct matrix *t, unsigned level, uint32_t *of)
         for (size_t i = 0; i < t->n; i++)
             for (size_t j = 0; j < i; j++) {
                 uint16_t c = t->cell[i * t->n + j];
-                bool near = c <= level || (c > NV && level >= NODE && t->affinity[i] &&
-                                           t->affinity[j] && !strcmp(t->affinity[i], t->affinity[j]));
+                bool near =
+                    c <= level || (c > NV && level >= NODE && t->affinity[i] && t->affinity[j] &&
+                                   !strcmp(t->affinity[i], t->affinity[j]));
                 if (!near || of[i] == of[j])
                     continue;
                 uint32_t low = of[i] < of[j] ? of[i] : of[j];
@@ -215,7 +219,8 @@ static enum status build(struct matrix *t)
         unsigned level;
         enum machine_kind kind;
         const char *name;
-    } levels[] = {{NODE, MACHINE_CPU, "CPU"}, {PXB, MACHINE_BRIDGE, "PXB"}, {PIX, MACHINE_BRIDGE, "PIX"}};
+    } levels[] = {
+        {NODE, MACHINE_CPU, "CPU"}, {PXB, MACHINE_BRIDGE, "PXB"}, {PIX, MACHINE_BRIDGE, "PIX"}};
     TRY(ARRAY_NEW(of, t->n));
     TRY(ARRAY_NEW(up, t->n));
     TRY(ARENA_NEW(&m->arena, part, t->n));
@@ -231,18 +236,19 @@ static enum status build(struct matrix *t)
             if (members < (l > 0 ? 2U : 1U))
                 continue;
             snprintf(name, sizeof name, "%s%u", levels[l].name, i);
-            TRY(machine_add(m, levels[l].kind, 0, up[i], name, &inner));
+            TRY(machine_add_part(m, levels[l].kind, 0, up[i], name, &inner));
             for (uint32_t j = i; j < t->n; j++)
                 up[j] = of[j] == i ? inner : up[j];
         }
     }
     for (size_t i = 0; i < t->n; i++)
-        TRY(machine_add(m, is_gpu(t->name[i]) ? MACHINE_GPU : MACHINE_NIC, 0, up[i], t->name[i],
-                        &part[i]));
+        TRY(machine_add_part(m, is_gpu(t->name[i]) ? MACHINE_GPU : MACHINE_NIC, 0, up[i],
+                             t->name[i], &part[i]));
     for (size_t i = 0; i < t->n; i++)
         for (size_t j = i + 1; j < t->n; j++)
             if (t->cell[i * t->n + j] > NV)
-                TRY(machine_join(m, &(struct machine_link){.a = part[i], .b = part[j],
+                TRY(machine_join(m, &(struct machine_link){.a = part[i],
+                                                           .b = part[j],
                                                            .count = t->cell[i * t->n + j] - NV}));
     m->nodes = 1;
 out:
@@ -266,8 +272,9 @@ static enum status parse(const struct machine_source *s, struct machine *m)
     PASS(settle(t));
     if (!t->nvlink && !t->nvlink_legend) {
         m->no_nvlink_seen = true;
-        PASS(machine_warn(m, "%s: as 'nvidia-smi topo -mp' writes, which leaves NVLink out: use topo "
-                             "-m to have it",
+        PASS(machine_warn(m,
+                          "%s: as 'nvidia-smi topo -mp' writes, which leaves NVLink out: use topo "
+                          "-m to have it",
                           t->legend ? "no NV# in the legend" : "no NV# and no legend"));
     }
     return build(t);
