@@ -93,17 +93,18 @@ static void put_json(const struct machine *m, const struct pair *pair, size_t pa
 static void print(const struct machine *m, const struct pair *pair, size_t pairs, FILE *out)
 {
     uint32_t least = UINT32_MAX, most = 0;
+    size_t devices = machine_count(m, MACHINE_GPU), ports = machine_count(m, MACHINE_NIC);
     size_t switches = machine_count(m, MACHINE_SWITCH);
     for (size_t k = 0; k < pairs; k++) {
         least = pair[k].links < least ? pair[k].links : least;
         most = pair[k].links > most ? pair[k].links : most;
     }
-    fprintf(out, "%s: %zu GPUs on %zu node%s, %zu ports, %zu switch%s", m->format,
-            machine_count(m, MACHINE_GPU), m->nodes, m->nodes == 1 ? "" : "s",
-            machine_count(m, MACHINE_NIC), switches, switches == 1 ? "" : "es");
+    fprintf(out, "%s: %zu device%s on %zu node%s, %zu port%s, %zu switch%s", m->format, devices,
+            devices == 1 ? "" : "s", m->nodes, m->nodes == 1 ? "" : "s", ports,
+            ports == 1 ? "" : "s", switches, switches == 1 ? "" : "es");
     if (pairs > 0)
-        fprintf(out, ", NVLink between %zu pairs of a node's GPUs, %u to %u lanes", pairs, least,
-                most);
+        fprintf(out, ", NVLink between %zu pair%s of the first node's, %u to %u lanes", pairs,
+                pairs == 1 ? "" : "s", least, most);
     fputc('\n', out);
     for (size_t k = 0; k < m->assumed.n; k++)
         fprintf(out, "assumed: %s\n", m->assumed.text[k]);

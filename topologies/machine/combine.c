@@ -224,6 +224,7 @@ static enum status combine(struct combine *c)
     c->out->format = f->format;
     if (!(c->out->path = arena_text(&c->out->arena, f->path)))
         return STATUS_NOMEM;
+    c->out->no_nvlink_seen = c->node->no_nvlink_seen;
     PASS(take_notes(c->out, f));
     if (c->node != f)
         PASS(take_notes(c->out, c->node));

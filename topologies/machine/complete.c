@@ -43,16 +43,28 @@ static double lane_Bps(const struct gpu *gpu)
     return 20e9;
 }
 
-/* What NVLink hints at: lanes of a pair, and of a GPU in all. */
+/* What the file hints at: lanes of a pair, lanes of a GPU in all, PCIe's generation. */
 static const char *guess_gpu(const struct machine *m)
 {
-    uint32_t pair = 0;
+    uint32_t pair = 0, first = MACHINE_NONE, total = 0;
+    double pcie = 0;
+    for (uint32_t i = 0; i < m->parts; i++)
+        if (m->part[i].kind == MACHINE_GPU) {
+            first = first == MACHINE_NONE ? i : first;
+            pcie = m->part[i].up_Bps > pcie ? m->part[i].up_Bps : pcie;
+            if (m->part[i].model && strstr(m->part[i].model, "MI"))
+                return "MI100";
+        }
     for (size_t k = 0; k < m->links; k++)
-        if (!m->link[k].net && m->link[k].count > pair)
-            pair = m->link[k].count;
+        if (!m->link[k].net) {
+            pair = m->link[k].count > pair ? m->link[k].count : pair;
+            total += m->link[k].a == first || m->link[k].b == first ? m->link[k].count : 0;
+        }
+    if (pair == 0 && m->no_gpus_seen)
+        return pcie > 40e9 ? "H100" : pcie > 20e9 ? "A100" : "V100";
     if (pair == 0)
-        return m->no_nvlink_seen ? "A100" : "A100-PCIE";
-    return pair > 12 ? "H100" : pair > 6 ? "A100" : "V100";
+        return "A100-PCIE";
+    return pair > 12 ? "H100" : pair > 6 ? "A100" : pair == 1 && total == 4 ? "P100" : "V100";
 }
 
 static enum status find_types(struct machine *m, const struct machine_options *o)
@@ -107,6 +119,33 @@ static enum status find_switch(struct machine *m)
             m->link[m->links++] = (struct machine_link){.a = i, .b = part, .count = count};
         }
     return machine_assume(m, "NVSwitch: NV%u between all %zu GPUs cannot be cables", count, n);
+}
+
+/* Types whose servers have an NVSwitch: where a file cannot show NVLink, theirs is not absent. */
+static enum status assume_switch(struct machine *m)
+{
+    size_t n = 0;
+    uint32_t part;
+    const struct gpu *gpu = NULL;
+    if (!m->no_nvlink_seen || m->links > 0)
+        return STATUS_OK;
+    for (size_t i = 0; i < m->parts; i++)
+        if (m->part[i].kind == MACHINE_GPU) {
+            gpu = m->part[i].gpu;
+            n++;
+        }
+    if (n < 4 || m->nodes != 1 || machine_lanes(gpu) < 8 || strstr(gpu->name, "PCIE") ||
+        !strncmp(gpu->name, "GH", 2))
+        return machine_warn(m, "NVLink is not in the file: GPUs are joined by PCIe alone");
+    PASS(machine_add_part(m, MACHINE_NVSWITCH, 0, MACHINE_NONE, "NVSwitch", &part));
+    for (uint32_t i = 0; i < part; i++)
+        if (m->part[i].kind == MACHINE_GPU)
+            PASS(machine_join(
+                m, &(struct machine_link){.a = i, .b = part, .count = machine_lanes(gpu)}));
+    return machine_assume(m,
+                          "NVSwitch: the file does not show NVLink; %u lanes of each %s, as in the "
+                          "vendor's server",
+                          machine_lanes(gpu), gpu->name);
 }
 
 static enum status nvlink_rates(struct machine *m)
@@ -284,6 +323,7 @@ enum status machine_complete(struct machine *m, const struct machine_options *o)
                          "%s: a machine without GPUs, so without devices to plan for", m->path);
     PASS(find_types(m, o));
     PASS(find_switch(m));
+    PASS(assume_switch(m));
     PASS(nvlink_rates(m));
     PASS(pcie_rates(m));
     PASS(port_rates(m, o));

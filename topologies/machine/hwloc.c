@@ -17,7 +17,9 @@ struct reader {
     struct machine *m;
     const char *path;
     struct machine_names object; /* "OSDev:802", "PCIDev:449", by gp_index, to parts */
-    uint32_t gpus;
+    uint32_t gpus, silent;
+    bool
+        computing; /* some device has an interface that computes: those without one are not in use */
 };
 
 static bool recognises(const struct machine_source *s)
@@ -149,7 +151,9 @@ static enum status add_device(struct reader *r, const struct xml_element *pci, u
                               &part));
         return remember(r, pci, part);
     }
-    if (find_os(pci, computes) || (type && !strncmp(type, "0302", 4)))
+    bool compute = find_os(pci, computes);
+    r->silent += !compute && type && !strncmp(type, "0302", 4) && r->computing;
+    if (compute || (type && !strncmp(type, "0302", 4) && !r->computing))
         return add_gpu(r, pci, up);
     return class == 0x02 && find_os(pci, is_network) ? add_nic(r, pci, up) : STATUS_OK;
 }
@@ -266,6 +270,15 @@ static enum status read_matrix(struct reader *r, const struct xml_element *of)
                                   r->path, of->line, k, k >= n * n ? " and more" : "", n);
 }
 
+/* Does any device below compute? */
+static bool any_computes(const struct xml_element *above)
+{
+    for (const struct xml_element *e = above->first; e; e = e->next)
+        if ((is(e, "OSDev") && computes(e)) || any_computes(e))
+            return true;
+    return false;
+}
+
 static enum status parse(const struct machine_source *s, struct machine *m)
 {
     struct xml_element *root;
@@ -276,7 +289,11 @@ static enum status parse(const struct machine_source *s, struct machine *m)
                          root->name);
     m->nodes = 1;
     m->no_nvlink_seen = true;
+    r.computing = any_computes(root);
     PASS(read_objects(&r, root, MACHINE_NONE));
+    if (r.silent > 0)
+        PASS(machine_warn(m, "%u GPU%s without CUDA, NVML or OpenCL left out", r.silent,
+                          r.silent == 1 ? "" : "s"));
     for (const struct xml_element *e = root->first; e; e = e->next) {
         const char *name = strncmp(e->name, "distances2", 10) ? NULL : xml_value(e, "name");
         if (!name || strcmp(name, "NVLinkBandwidth") != 0)

@@ -259,11 +259,10 @@ static enum status expand(struct hostlist *h, const char *prefix, size_t n, cons
     return STATUS_OK;
 }
 
-enum status machine_hostlist(struct arena *a, const char *text,
-                             enum status (*each)(void *to, const char *name), void *to)
+enum status machine_hostlist(const char *text, enum status (*each)(void *to, const char *name),
+                             void *to)
 {
     struct hostlist h = {each, to, 0};
-    (void)a;
     while (*text) {
         size_t n = 0;
         int depth = 0;

@@ -67,6 +67,7 @@ struct machine {
     struct machine_link *link; /* [links] */
     struct machine_notes assumed, warnings;
     bool no_nvlink_seen; /* the file cannot show NVLink */
+    bool no_gpus_seen;   /* its GPUs are PCI devices without more */
 };
 
 /* A file to import; the text is NUL-terminated, without other NULs. */
@@ -122,8 +123,8 @@ uint32_t machine_name_find(const struct machine_names *t, const char *name);
 enum status machine_name_put(struct arena *a, struct machine_names *t, const char *name,
                              uint32_t value) MUST_CHECK;
 /* "node[01-04,7],x3": each name in turn to `each`. STATUS_PARSE "what". At most MACHINE_PARTS names. */
-enum status machine_hostlist(struct arena *a, const char *text,
-                             enum status (*each)(void *to, const char *name), void *to) MUST_CHECK;
+enum status machine_hostlist(const char *text, enum status (*each)(void *to, const char *name),
+                             void *to) MUST_CHECK;
 
 /* ---- what follows import */
 

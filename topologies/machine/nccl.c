@@ -24,6 +24,7 @@ struct reader {
     size_t ends;
     struct link_end *end; /* [ends], in the arena */
     uint32_t gpus, nics;
+    bool described; /* some device has a <gpu> */
 };
 
 static bool recognises(const struct machine_source *s)
@@ -59,11 +60,21 @@ static const char *model_of(const struct xml_element *pci, const struct xml_elem
 {
     static const struct {
         const char *attribute, *value, *name;
-    } by[] = {{"gcn", "908", "MI100"},  {"gcn", "910", "MI250"}, {"gcn", "940", "MI300X"},
-              {"gcn", "942", "MI300X"}, {"gcn", "", NULL},       {"sm", "60", "P100"},
-              {"sm", "70", "V100"},     {"sm", "75", "T4"},      {"sm", "80", "A100"},
-              {"sm", "86", "A40"},      {"sm", "89", "L4"},      {"sm", "90", "H100"},
-              {"sm", "100", "B200"},    {"sm", "103", "B300"}};
+    } by[] = {{"gcn", "906", "MI50 (gfx906)"},
+              {"gcn", "908", "MI100"},
+              {"gcn", "910", "MI250"},
+              {"gcn", "940", "MI300X"},
+              {"gcn", "942", "MI300X"},
+              {"gcn", "", NULL},
+              {"sm", "60", "P100"},
+              {"sm", "70", "V100"},
+              {"sm", "75", "T4"},
+              {"sm", "80", "A100"},
+              {"sm", "86", "A40"},
+              {"sm", "89", "L4"},
+              {"sm", "90", "H100"},
+              {"sm", "100", "B200"},
+              {"sm", "103", "B300"}};
     const char *known = pci_gpu(xml_value(pci, "vendor"), xml_value(pci, "device"));
     for (size_t k = 0; gpu && !known && k < sizeof by / sizeof *by; k++) {
         const char *value = xml_value(gpu, by[k].attribute);
@@ -82,6 +93,7 @@ static enum status add_gpu(struct reader *r, const struct xml_element *pci, uint
     const char *bus = xml_value(pci, "busid");
     const struct xml_element *gpu = child(pci, "gpu");
     const char *dev = gpu ? xml_value(gpu, "dev") : NULL;
+    r->described |= gpu;
     if (dev && strlen(dev) < 8)
         snprintf(name, sizeof name, "GPU%s", dev);
     else
@@ -232,7 +244,7 @@ static enum status parse(const struct machine_source *s, struct machine *m)
         return error_set(STATUS_PARSE, "%s: more than %d NVLinks", s->path, 1 << 16);
     for (size_t k = 0; k < r.ends; k++)
         PASS(join(&r, &r.end[k]));
-    m->no_nvlink_seen = r.ends == 0;
+    m->no_nvlink_seen = m->no_gpus_seen = !r.described;
     return r.gpus > 0
                ? STATUS_OK
                : error_set(STATUS_PARSE, "%s: no GPU: no <gpu>, no <pci> of class 0x03", s->path);
