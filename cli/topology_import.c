@@ -7,7 +7,10 @@
 
 #include "core/array.h"
 #include "core/file.h"
+#include "core/topology.h"
 #include "core/units.h"
+#include "sim/platform/platform.h"
+#include "study/load.h"
 #include "study/platform_properties.h"
 #include "topologies/measured.h"
 
@@ -51,11 +54,71 @@ static enum status print_property(const struct fabric_curve *c, struct platform_
 static void print_curve(const struct fabric_curve *c, FILE *out)
 {
     size_t last = c->n - 1;
-    fprintf(out, "%s of %u, %u a node: %zu sizes, %s in %s", fabric_kind_name[c->kind], c->members,
-            c->per_node, c->n, units_of(UNIT_BYTES, c->bytes[0]).text,
-            units_of(UNIT_SECONDS, c->seconds[0]).text);
+    uint32_t nodes = c->members / c->per_node;
+    fprintf(out, "%s of %u devices on %u node%s: %zu size%s, %s in %s", fabric_kind_name[c->kind],
+            c->members, nodes, nodes == 1 ? "" : "s", c->n, c->n == 1 ? "" : "s",
+            units_of(UNIT_BYTES, c->bytes[0]).text, units_of(UNIT_SECONDS, c->seconds[0]).text);
     fprintf(out, " to %s in %s\n", units_of(UNIT_BYTES, c->bytes[last]).text,
             units_of(UNIT_SECONDS, c->seconds[last]).text);
+}
+
+static void print_left(const char *path, const char *what, size_t n, FILE *out)
+{
+    if (n > 0)
+        fprintf(out, "%s: %zu %s%s left out\n", path, n, what, n == 1 ? "" : "s");
+}
+
+/* Nothing of a file is dropped without a word. */
+static void print_losses(const char *path, const struct measured *m, FILE *out)
+{
+    print_left(path, "row of 0 bytes", m->empty > 1 ? 0 : m->empty, out);
+    print_left(path, "rows of 0 byte", m->empty > 1 ? m->empty : 0, out);
+    print_left(path, "row of 0.00 us", m->timeless > 1 ? 0 : m->timeless, out);
+    if (m->timeless > 1)
+        fprintf(out, "%s: %zu rows of 0.00 us left out\n", path, m->timeless);
+    if (m->repeated > 0)
+        fprintf(out, "%s: %zu of sizes not above the one before left out\n", path, m->repeated);
+    if (m->elided > 0)
+        fprintf(out, "%s: '...': the file leaves sizes out\n", path);
+    print_left(path, "table", m->tables, out);
+}
+
+/* Curves of more members than there are devices never count. */
+static enum status check_members(const struct topology *t, const char *path,
+                                 const struct fabric_curve *c)
+{
+    if (c->members <= t->n)
+        return STATUS_OK;
+    return error_set(STATUS_INVALID, "%s: %s of %u devices, and the platform has %zu", path,
+                     fabric_kind_name[c->kind], c->members, t->n);
+}
+
+static bool is_same(const struct fabric_curve *a, const struct fabric_curve *b)
+{
+    return a->kind == b->kind && a->members == b->members && a->per_node == b->per_node;
+}
+
+/* The curves of one file behind those of the files before. */
+static enum status take_file(const struct arguments *a, const struct topology *t, const char *path,
+                             struct measured *all)
+{
+    enum status st;
+    struct measured m = {0};
+    TRY(read_file(path, &m));
+    for (size_t k = 0; k < m.n; k++) {
+        TRY(check_members(t, path, &m.curve[k]));
+        for (size_t i = 0; i < all->n; i++)
+            if (is_same(&m.curve[k], &all->curve[i]))
+                FAIL(STATUS_INVALID, "%s: %s of %u, %u a node, a second time", path,
+                     fabric_kind_name[m.curve[k].kind], m.curve[k].members, m.curve[k].per_node);
+        TRY(ARRAY_ROOM(all->curve, all->n));
+        print_curve(&m.curve[k], arguments_prose(a));
+        MOVE(&all->curve[all->n++], m.curve[k]);
+    }
+    print_losses(path, &m, arguments_prose(a));
+out:
+    measured_free(&m);
+    return st;
 }
 
 enum status topology_import(const struct invocation *in, int files, char **file)
@@ -64,20 +127,23 @@ enum status topology_import(const struct invocation *in, int files, char **file)
     const struct arguments *a = &in->a;
     struct platform_property_text *property = NULL;
     size_t n = 0;
+    char *path = NULL;
+    struct topology t = {0};
     struct measured m = {0};
     if (!a->platform)
         return topology_import_machine(in, files, file);
     if (!a->output)
         return error_set(STATUS_USAGE, "topology import --platform needs --output FILE.xml");
-    for (int i = 0; i < files; i++) {
-        TRY(read_file(file[i], &m));
-        for (size_t k = 0; k < m.n; k++) {
-            TRY(ARRAY_ROOM(property, n));
-            property[n] = (struct platform_property_text){0};
-            TRY(print_property(&m.curve[k], &property[n++]));
-            print_curve(&m.curve[k], arguments_prose(a));
-        }
-        measured_free(&m);
+    if (files == 0)
+        return error_set(STATUS_USAGE, "topology import --platform needs a FILE of collectives");
+    TRY(load_platform(a->platform, &path));
+    TRY(platform_read(path, &t));
+    for (int i = 0; i < files; i++)
+        TRY(take_file(a, &t, file[i], &m));
+    for (size_t k = 0; k < m.n; k++) {
+        TRY(ARRAY_ROOM(property, n));
+        property[n] = (struct platform_property_text){0};
+        TRY(print_property(&m.curve[k], &property[n++]));
     }
     TRY(platform_write_properties(a->platform, property, n, a->output));
 out:
@@ -86,6 +152,8 @@ out:
         free(property[k].value);
     }
     free(property);
+    free(path);
+    topology_free(&t);
     measured_free(&m);
     return st;
 }

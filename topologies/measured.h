@@ -10,6 +10,9 @@
 struct measured {
     size_t n;
     struct fabric_curve *curve; /* [n] */
+    /* Rows that are no points: of 0 bytes, of 0.00 us, of a size not above the one before, "..."; tables of
+     * what no curve is for, or of what another one before was of. */
+    size_t empty, timeless, repeated, elided, tables;
 };
 
 /* What the caller knows and a file may not say: kind, members and those of a node; members 0: nothing. */

@@ -295,6 +295,7 @@ enum status machine_combine(struct machine *m, struct machine *node,
                  m->nodes, o->nodes);
         return STATUS_OK;
     }
+    node = node ? node : m->inside;
     if (node && node->nodes != 1)
         FAIL(STATUS_INVALID, "%s: %zu nodes, expected a file of one", node->path, node->nodes);
     if (!fabric) {

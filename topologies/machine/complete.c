@@ -308,6 +308,60 @@ out:
     return st;
 }
 
+/* Cables side by side are one of as many. */
+static int compare_ends(const void *a, const void *b)
+{
+    const struct machine_link *x = a, *y = b;
+    uint32_t xa = x->a < x->b ? x->a : x->b, ya = y->a < y->b ? y->a : y->b;
+    uint32_t xb = x->a ^ x->b ^ xa, yb = y->a ^ y->b ^ ya;
+    if (x->net != y->net)
+        return x->net ? 1 : -1;
+    return xa != ya ? (xa < ya ? -1 : 1) : xb != yb ? (xb < yb ? -1 : 1) : 0;
+}
+
+static void merge_cables(struct machine *m)
+{
+    size_t n = 0;
+    if (m->links > 0)
+        qsort(m->link, m->links, sizeof *m->link, compare_ends);
+    for (size_t k = 0; k < m->links; k++) {
+        struct machine_link *l = &m->link[k], *into = n > 0 ? &m->link[n - 1] : NULL;
+        if (!into || !l->net || compare_ends(into, l) != 0) {
+            m->link[n++] = *l;
+            continue;
+        }
+        uint32_t count = into->count + l->count;
+        into->Bps = (into->Bps * into->count + l->Bps * l->count) / count;
+        into->count = count;
+    }
+    m->links = n;
+}
+
+/* A GPU that the file joins to nothing hangs from a CPU of its node. */
+static enum status join_lonely(struct machine *m)
+{
+    enum status st = STATUS_OK;
+    bool *joined = NULL;
+    uint32_t cpu = MACHINE_NONE, node = MACHINE_NONE;
+    size_t parts = m->parts;
+    TRY(ARRAY_NEW(joined, parts));
+    for (size_t k = 0; k < m->links; k++)
+        joined[m->link[k].a] = joined[m->link[k].b] = true;
+    for (size_t i = 0; i < parts; i++) {
+        if (m->part[i].kind != MACHINE_GPU || joined[i] || m->part[i].up != MACHINE_NONE)
+            continue;
+        if (cpu == MACHINE_NONE || node != m->part[i].node) {
+            node = m->part[i].node;
+            TRY(machine_add_part(m, MACHINE_CPU, node, MACHINE_NONE, "CPU", &cpu));
+        }
+        m->part[i].up = cpu;
+        TRY(machine_assume(m, "PCIe to a CPU for GPUs that the file joins to nothing"));
+    }
+out:
+    free(joined);
+    return st;
+}
+
 size_t machine_count(const struct machine *m, enum machine_kind kind)
 {
     size_t n = 0;
@@ -321,6 +375,8 @@ enum status machine_complete(struct machine *m, const struct machine_options *o)
     if (machine_count(m, MACHINE_GPU) == 0)
         return error_set(STATUS_INVALID,
                          "%s: a machine without GPUs, so without devices to plan for", m->path);
+    merge_cables(m);
+    PASS(join_lonely(m));
     PASS(find_types(m, o));
     PASS(find_switch(m));
     PASS(assume_switch(m));

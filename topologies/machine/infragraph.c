@@ -277,6 +277,18 @@ static enum status read_network(struct reader *r)
     return STATUS_OK;
 }
 
+/* A network whose nodes' device is in the file too. */
+static enum status read_inside(struct reader *r, const struct yaml_value *device)
+{
+    struct machine *m = r->m;
+    PASS(ARRAY_NEW(m->inside, 1));
+    m->inside->format = m->format;
+    m->inside->path = m->path;
+    struct reader inside = {.m = m->inside, .path = r->path};
+    PASS(read_device(&inside, device));
+    return read_network(r);
+}
+
 static enum status parse(const struct machine_source *s, struct machine *m)
 {
     struct reader r = {.m = m, .path = s->path};
@@ -299,7 +311,7 @@ static enum status parse(const struct machine_source *s, struct machine *m)
     for (size_t i = 0; r.instances && i < r.instances->items; i++)
         joins |= !machine || device_of(&r, text_at(&r.instances->item[i], "name")) == machine;
     if (r.connections && joins)
-        return read_network(&r);
+        return machine ? read_inside(&r, machine) : read_network(&r);
     if (!machine)
         return error_set(STATUS_PARSE,
                          "%s: devices without an xpu: part of an infrastructure, not a "

@@ -21,6 +21,9 @@ const size_t machine_formats_n = sizeof machine_formats / sizeof *machine_format
 
 void machine_free(struct machine *m)
 {
+    if (m->inside)
+        machine_free(m->inside);
+    free(m->inside);
     arena_free(&m->arena);
     free(m->part);
     free(m->link);

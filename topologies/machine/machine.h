@@ -66,6 +66,8 @@ struct machine {
     struct machine_part *part; /* [parts] */
     struct machine_link *link; /* [links] */
     struct machine_notes assumed, warnings;
+    struct machine
+        *inside; /* what the file says of the inside of its nodes, malloc'd; NULL: nothing */
     bool no_nvlink_seen; /* the file cannot show NVLink */
     bool no_gpus_seen;   /* its GPUs are PCI devices without more */
 };

@@ -93,7 +93,7 @@ static enum status add_gpu(struct reader *r, const struct xml_element *pci, uint
     const char *bus = xml_value(pci, "busid");
     const struct xml_element *gpu = child(pci, "gpu");
     const char *dev = gpu ? xml_value(gpu, "dev") : NULL;
-    r->described |= gpu;
+    r->described = r->described || gpu;
     if (dev && strlen(dev) < 8)
         snprintf(name, sizeof name, "GPU%s", dev);
     else
