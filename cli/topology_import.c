@@ -14,7 +14,7 @@
 #include "study/platform_properties.h"
 #include "topologies/measured.h"
 
-/* One file by the first importer that takes it; what the last one says where none does. */
+/* One file by the first importer that recognises it. */
 static enum status read_file(const char *operand, struct measured *out)
 {
     enum status st;
@@ -24,9 +24,10 @@ static enum status read_file(const char *operand, struct measured *out)
     size_t length;
     TRY(measured_hint(operand, &hint, &path));
     TRY(file_read(path, &text, &length));
-    st = STATUS_PARSE;
-    for (size_t k = 0; k < measured_formats_n && st == STATUS_PARSE; k++)
-        st = measured_formats[k]->parse(path, text, &hint, out);
+    size_t k = 0;
+    while (k + 1 < measured_formats_n && !measured_formats[k]->recognises(text))
+        k++;
+    st = measured_formats[k]->parse(path, text, &hint, out);
 out:
     free(text);
     return st;
@@ -99,12 +100,15 @@ static bool is_same(const struct fabric_curve *a, const struct fabric_curve *b)
 }
 
 /* The curves of one file behind those of the files before. */
-static enum status take_file(const struct arguments *a, const struct topology *t, const char *path,
-                             struct measured *all)
+static enum status take_file(const struct arguments *a, const struct topology *t,
+                             const char *operand, struct measured *all)
 {
     enum status st;
+    const char *path;
+    struct measured_hint hint;
     struct measured m = {0};
-    TRY(read_file(path, &m));
+    TRY(read_file(operand, &m));
+    TRY(measured_hint(operand, &hint, &path));
     for (size_t k = 0; k < m.n; k++) {
         TRY(check_members(t, path, &m.curve[k]));
         for (size_t i = 0; i < all->n; i++)

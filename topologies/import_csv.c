@@ -66,6 +66,11 @@ static enum status read_rows(const char *path, const char *text, struct measured
     return c->n > 0 ? STATUS_OK : error_set(STATUS_PARSE, "%s: no rows", path);
 }
 
+static bool recognises(const char *text)
+{
+    return !strncmp(text, "size(B),", 8);
+}
+
 static enum status parse(const char *path, const char *text, const struct measured_hint *hint,
                          struct measured *out)
 {
@@ -95,5 +100,6 @@ out:
 const struct measured_format measured_csv = {
     .name = "csv",
     .summary = "CSV with columns size(B) and time(us) or time(ns)",
+    .recognises = recognises,
     .parse = parse,
 };

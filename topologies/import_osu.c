@@ -196,14 +196,16 @@ static enum status read_lines(struct reader *r, const char *text)
     return end(r);
 }
 
+static bool recognises(const char *text)
+{
+    return strstr(text, "# OSU ");
+}
+
 static enum status parse(const char *path, const char *text, const struct measured_hint *hint,
                          struct measured *out)
 {
     enum status st;
     struct reader r = {.path = path, .hint = hint, .test = -1};
-    if (!strstr(text, "# OSU "))
-        return error_set(STATUS_PARSE, "%s: no '# OSU ... Test': not what OSU's benchmarks print",
-                         path);
     TRY(ARRAY_NEW(r.curve.bytes, FABRIC_POINTS));
     TRY(ARRAY_NEW(r.curve.seconds, FABRIC_POINTS));
     TRY(read_lines(&r, text));
@@ -219,5 +221,6 @@ out:
 const struct measured_format measured_osu = {
     .name = "osu",
     .summary = "tables of OSU's latency, bandwidth and collective benchmarks",
+    .recognises = recognises,
     .parse = parse,
 };

@@ -24,6 +24,8 @@ struct measured_hint {
 
 struct measured_format {
     const char *name, *summary;
+    /* Looks at the text only; the last format takes what no other one does. */
+    bool (*recognises)(const char *text);
     /* STATUS_PARSE "path:line: ...": not in this format, or damaged. */
     enum status (*parse)(const char *path, const char *text, const struct measured_hint *hint,
                          struct measured *out);
