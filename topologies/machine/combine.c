@@ -310,6 +310,7 @@ enum status machine_combine(struct machine *m, struct machine *node,
     } else {
         TRY(give_ports(node));
     }
+    TRY(machine_inside(node, o));
     c.fabric = m;
     c.node = node;
     TRY(combine(&c));

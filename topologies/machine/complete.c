@@ -370,16 +370,22 @@ size_t machine_count(const struct machine *m, enum machine_kind kind)
     return n;
 }
 
+enum status machine_inside(struct machine *m, const struct machine_options *o)
+{
+    PASS(join_lonely(m));
+    PASS(find_types(m, o));
+    PASS(find_switch(m));
+    return assume_switch(m);
+}
+
 enum status machine_complete(struct machine *m, const struct machine_options *o)
 {
     if (machine_count(m, MACHINE_GPU) == 0)
         return error_set(STATUS_INVALID,
                          "%s: a machine without GPUs, so without devices to plan for", m->path);
     merge_cables(m);
-    PASS(join_lonely(m));
+    PASS(m->nodes == 1 ? machine_inside(m, o) : join_lonely(m));
     PASS(find_types(m, o));
-    PASS(find_switch(m));
-    PASS(assume_switch(m));
     PASS(nvlink_rates(m));
     PASS(pcie_rates(m));
     PASS(port_rates(m, o));

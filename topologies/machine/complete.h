@@ -1,4 +1,4 @@
-/* complete.h - NVLink of GPU types. */
+/* complete.h - what machine_complete() finds inside of a node, and NVLink of GPU types. */
 #ifndef TOPOLOGIES_MACHINE_COMPLETE_H
 #define TOPOLOGIES_MACHINE_COMPLETE_H
 
@@ -6,5 +6,7 @@
 
 /* Lanes of NVLink that a type has; 0: none, or not known. */
 unsigned machine_lanes(const struct gpu *gpu);
+/* GPU types and NVSwitches of one node, before it is copied. */
+enum status machine_inside(struct machine *m, const struct machine_options *o) MUST_CHECK;
 
 #endif
