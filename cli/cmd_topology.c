@@ -1,6 +1,7 @@
 /* topology - what a platform consists of, and whether a platform file is right. */
 #include "cli/command.h"
 #include "cli/topology_import.h"
+#include "cli/topology_machine.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -31,6 +32,16 @@ static const char details[] =
     "generate SPEC    write a platform file from a description such as\n"
     "                 rail:nodes=128,gpus=8,type=H100; 'generate list' prints the families, their\n"
     "                 parameters and the GPU types\n"
+    "import FILE      write a platform (-o) of what another program says of a machine or a "
+    "cluster:\n"
+    "                 nvidia-smi topo -m, NCCL's topology, hwloc, Slurm, ibnetdiscover, "
+    "topograph,\n"
+    "                 InfraGraph, ASTRA-sim, ns-3. What the file does not say comes from options "
+    "and\n"
+    "                 the catalogue of GPUs, and is listed as assumed. --node FILE and --fabric "
+    "FILE\n"
+    "                 combine what is inside of nodes with what is between them\n"
+    "discover         the same of this machine\n"
     "import FILE...   write --platform with what nccl-tests printed as curves of time over bytes, "
     "by\n"
     "                 which collectives then are simulated. A table that does not say which "
@@ -247,17 +258,21 @@ static enum status topology(struct invocation *in)
         return strcmp(of, "list") != 0 ? generate(in, of)
                : in->a.output ? error_set(STATUS_USAGE, "--output means nothing with generate list")
                               : list_families();
-    if (n >= 2 && !strcmp(word, "import"))
+    if (n >= 1 && !strcmp(word, "import"))
         return topology_import(in, n - 1, in->operand + 1);
+    if (n == 1 && !strcmp(word, "discover"))
+        return topology_discover(in);
     return error_set(STATUS_USAGE,
                      "expected topology list, topology show PLATFORM, topology draw PLATFORM, "
-                     "topology check FILE..., topology generate SPEC or topology import FILE...");
+                     "topology check FILE..., topology generate SPEC, topology import FILE... or "
+                     "topology discover");
 }
 
 const struct command command_topology = {
     .name = "topology",
     .synopsis =
-        "list | show PLATFORM | draw PLATFORM | check FILE... | generate SPEC | import FILE...",
+        "list | show PLATFORM | draw PLATFORM | check FILE... | generate SPEC | import FILE... | "
+        "discover",
     .summary = "platforms: devices, tiers between them, faults of a platform file",
     .details = details,
     .run = topology,

@@ -36,7 +36,7 @@ enum fabric_kind {
 };
 extern const char *const fabric_kind_name[FABRIC_KINDS]; /* "all-reduce", ..., "send" */
 
-enum { FABRIC_POINTS = 256, FABRIC_CURVES = 256, FABRIC_MEMBERS = 1 << 20, FABRIC_TIER = 64 };
+enum { FABRIC_POINTS = 2048, FABRIC_CURVES = 256, FABRIC_MEMBERS = 1 << 20, FABRIC_TIER = 64 };
 
 struct fabric_curve {
     enum fabric_kind kind;

@@ -12,6 +12,7 @@
 
 #include "core/array.h"
 #include "core/text.h"
+#include "core/units.h"
 
 enum {
     FILE_LIMIT = 1 << 30,
@@ -22,7 +23,7 @@ enum {
 
 /* Read to the end of a stream into a buffer that doubles; the size of a pipe is not known
  * before. */
-static enum status read_all(const char *path, FILE *f, char **text, size_t *length)
+static enum status read_all(const char *path, FILE *f, size_t most, char **text, size_t *length)
 {
     enum status st = STATUS_OK;
     size_t size = 0, room = FIRST_BLOCK;
@@ -36,8 +37,8 @@ static enum status read_all(const char *path, FILE *f, char **text, size_t *leng
             break;
         if (size < room)
             continue;
-        if (room >= FILE_LIMIT)
-            FAIL(STATUS_IO, "%s: larger than 1 GiB", path);
+        if (room >= most)
+            FAIL(STATUS_IO, "%s: larger than %s", path, units_of(UNIT_BYTES, (double)most).text);
         room *= 2;
         char *larger = realloc(buffer, room + 1);
         if (!larger)
@@ -57,13 +58,18 @@ out:
 
 enum status file_read(const char *path, char **text, size_t *length)
 {
+    return file_read_most(path, FILE_LIMIT, text, length);
+}
+
+enum status file_read_most(const char *path, size_t most, char **text, size_t *length)
+{
     if (!strcmp(path, "-"))
-        return read_all("standard input", stdin, text, length);
+        return read_all("standard input", stdin, most, text, length);
     FILE *f = fopen(path, "rb");
     if (!f)
         return error_set(errno == ENOMEM ? STATUS_NOMEM : STATUS_IO, "%s: %s", path,
                          strerror(errno));
-    enum status st = read_all(path, f, text, length);
+    enum status st = read_all(path, f, most, text, length);
     fclose(f);
     return st;
 }

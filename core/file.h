@@ -21,6 +21,8 @@
 /* Read all of `path` ("-" is standard input); *text is NUL-terminated, malloc'd, *length without
  * the NUL. Returns STATUS_IO (missing, directory, larger than 1 GiB), STATUS_NOMEM. */
 enum status file_read(const char *path, char **text, size_t *length) MUST_CHECK;
+/* The same of files of at most so many bytes, a power of two from 64 KiB on. */
+enum status file_read_most(const char *path, size_t most, char **text, size_t *length) MUST_CHECK;
 
 /* A file being written; {0} before file_create(). */
 struct file_out {

@@ -9,7 +9,7 @@
 
 #include "core/file.h"
 #include "core/text.h"
-#include "study/yaml.h"
+#include "topologies/yaml.h"
 
 enum { KEY = 256 };
 static const char cases_key[] = "cases", seed_key[] = "seed", plan_prefix[] = "plan.",

@@ -98,7 +98,8 @@ struct arguments {
     bool dry_run;
 
     /* emulation, calibration, models and platforms */
-    const char *dilate, *shell, *graph, *matrix, *kernels, *gpu;
+    const char *dilate, *shell, *graph, *matrix, *kernels, *gpu, *nic, *node, *fabric;
+    size_t nodes;
     size_t layers;          /* validate: runs of a set that are fitted to; 0: none */
     const char *from, *fit; /* calibrate: measured iterations, constants */
     size_t pid;

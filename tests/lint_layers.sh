@@ -16,7 +16,7 @@ BEGIN {
     only["metis"] = "partition"; only["glpk"] = "partition/published"
     only["simgrid"] = only["xbt"] = "sim/simgrid"; only["cblas"] = "exec"; only["mpi"] = "exec"
     only["cuda"] = "exec"; only["nccl"] = "exec"
-    only["yaml"] = "study"; only["sqlite3"] = "study"
+    only["yaml"] = only["expat"] = "topologies"; only["hwloc"] = "topologies/machine"; only["sqlite3"] = "study"
 }
 {
     split($1, path, "/"); from = path[1]

@@ -11,3 +11,8 @@ foreach(name child platform_faults)
     target_sources(test_${name} PRIVATE process.c)
 endforeach()
 set_tests_properties(unit.platform unit.platform_faults PROPERTIES TIMEOUT 300)
+unit_test(machine LIBS topologies)
+
+# Files of other people's machines, where there are some beside the project.
+add_test(NAME topo.real_files COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/real_files.sh $<TARGET_FILE:foreline>)
+set_tests_properties(topo.real_files PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)

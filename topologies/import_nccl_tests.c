@@ -4,6 +4,7 @@
  * it, else what busbw / algbw tells. Out-of-place times count. */
 #include "topologies/measured.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,8 @@ struct table {
     size_t hosts;
     char (*host)[HOST];
     struct fabric_curve curve;
-    double ratio; /* busbw / algbw of the largest size */
+    double ratio;                             /* busbw / algbw of the largest size */
+    size_t empty, timeless, repeated, elided; /* rows that give no point */
 };
 
 /* Words of a line; they stay in `text`. */
@@ -73,41 +75,76 @@ static bool kind_of_test(const char *name, enum fabric_kind *out)
 
 static enum status read_comment(struct table *t, char **cell, size_t n)
 {
+    if (n > 2 && !strcmp(cell[1], "size") && t->curve.n > 0)
+        return error_set(STATUS_PARSE, "%s:%zu: a second table; expected one in a file", t->path,
+                         t->line);
     if (n > 2 && !strcmp(cell[1], "Rank"))
         return read_rank(t, cell, n);
     for (size_t i = 0; i + 1 < n; i++)
-        if (!strcmp(cell[i], "starting:"))
+        if (!strcmp(cell[i], "starting:") || !strcmp(cell[i], "concluded:"))
             t->named = kind_of_test(cell[i + 1], &t->kind);
     return STATUS_OK;
+}
+
+/* Where the time stands: after words and perhaps a root, before algbw = bytes / time, by which it is told:
+ * newer versions print long times without a point, as roots are. 0: nowhere. */
+static size_t find_time(char **cell, size_t n, double bytes)
+{
+    for (size_t at = 3; at < 6 && at + 2 < n; at++) {
+        double time, algbw, busbw;
+        if (!text_real(cell[at], &time) || !text_real(cell[at + 1], &algbw) ||
+            !text_real(cell[at + 2], &busbw) || time < 0 || !strchr(cell[at + 1], '.'))
+            continue;
+        double exact = time > 0 ? bytes / time * 1e-3 : 0;
+        if (fabs(exact - algbw) <= 0.0051 + 0.02 * algbw || !(time > 0))
+            return at;
+    }
+    return 0;
 }
 
 /* size count type [redop] [root] time algbw busbw #wrong [time algbw busbw #wrong] */
 static enum status read_size(struct table *t, char **cell, size_t n)
 {
-    double value[CELLS];
-    size_t at = 3;
+    double bytes = 0, seconds = 0, algbw = 0, busbw = 0;
     struct fabric_curve *c = &t->curve;
-    while (at < n && (!text_real(cell[at], &value[at]) || !strchr(cell[at], '.')))
-        at++; /* redop is a word and root whole: times have a point */
-    if (n < 6 || at + 2 >= n || !text_real(cell[0], &value[0]) ||
-        !text_real(cell[at + 1], &value[at + 1]) || !text_real(cell[at + 2], &value[at + 2]))
+    bool good = text_real(cell[0], &bytes) && bytes < 1e18;
+    size_t at = good ? find_time(cell, n, bytes) : 0;
+    if (at == 0 || !text_real(cell[at], &seconds) || !text_real(cell[at + 1], &algbw) ||
+        !text_real(cell[at + 2], &busbw) || seconds > 1e12)
         return error_set(
             STATUS_PARSE,
-            "%s:%zu: expected size, count, type, perhaps redop and root, then time, algbw "
-            "and busbw",
+            "%s:%zu: expected size, count, type, perhaps redop and root, then time in us, algbw = "
+            "size / time, and busbw",
             t->path, t->line);
-    double bytes = value[0], seconds = value[at] * 1e-6;
-    if (bytes <= 0 || bytes > 1e18 || seconds <= 1e-12 || seconds > 1e6)
-        return STATUS_OK; /* nccl-tests prints a line for sizes that are rounded down to nothing */
-    if (c->n > 0 && bytes <= c->bytes[c->n - 1])
-        return STATUS_OK; /* the same size again */
+    if (bytes <= 0 || seconds <= 0) { /* sizes are rounded down to nothing, times to 0.00 us */
+        t->empty += bytes <= 0;
+        t->timeless += bytes > 0;
+        return STATUS_OK;
+    }
+    if (c->n > 0 && bytes <= c->bytes[c->n - 1]) {
+        t->repeated++;
+        return STATUS_OK;
+    }
     if (c->n == FABRIC_POINTS)
         return error_set(STATUS_PARSE, "%s:%zu: more than %d sizes", t->path, t->line,
                          FABRIC_POINTS);
     c->bytes[c->n] = bytes;
-    c->seconds[c->n++] = seconds;
-    t->ratio = value[at + 1] > 0 ? value[at + 2] / value[at + 1] : t->ratio;
+    c->seconds[c->n++] = seconds * 1e-6;
+    t->ratio = algbw > 0 ? busbw / algbw : t->ratio;
     return STATUS_OK;
+}
+
+/* Launchers put the rank before each line: "[1,0]<stdout>:", "0: ", "node7: ". */
+static char *unlabelled(char *line)
+{
+    char *at = line + strspn(line, " "), *colon = strchr(at, ':');
+    if (*at == '[' && (colon = strstr(at, "<std")) && (colon = strchr(colon, ':')))
+        return colon + 1;
+    colon = strchr(at, ':');
+    if (!colon || colon == at || strcspn(at, " \t") < (size_t)(colon - at))
+        return line;
+    const char *next = colon + 1 + strspn(colon + 1, " ");
+    return *next == '#' || (isdigit((unsigned char)*next) && colon[1] == ' ') ? colon + 1 : line;
 }
 
 /* all-reduce alone has 2 (n - 1) / n; others need their names. With two members that is 1, as of broadcasts. */
@@ -155,14 +192,22 @@ static enum status read_lines(struct table *t, const char *text)
         size_t length = strcspn(text, "\n");
         t->line++;
         snprintf(line, sizeof line, "%.*s", (int)(length < LINE ? length : LINE - 1), text);
-        size_t n = split(line, cell);
+        size_t n = split(unlabelled(line), cell);
         text += length + (text[length] == '\n');
         if (n > 0 && *cell[0] == '#')
             PASS(read_comment(t, cell, n));
+        else if (n == 1 && !strcmp(cell[0], "..."))
+            t->elided++;
         else if (n > 3 && strspn(cell[0], "0123456789") == strlen(cell[0]))
             PASS(read_size(t, cell, n));
     }
     return STATUS_OK;
+}
+
+static bool recognises(const char *text)
+{
+    (void)text;
+    return true;
 }
 
 static enum status parse(const char *path, const char *text, const struct measured_hint *hint,
@@ -176,6 +221,10 @@ static enum status parse(const char *path, const char *text, const struct measur
     TRY(ARRAY_NEW(t.curve.seconds, FABRIC_POINTS));
     TRY(read_lines(&t, text));
     TRY(finish(&t, &m));
+    m.empty = t.empty;
+    m.timeless = t.timeless;
+    m.repeated = t.repeated;
+    m.elided = t.elided;
     MOVE(out, m);
 out:
     measured_free(&m);
@@ -187,5 +236,6 @@ out:
 const struct measured_format measured_nccl_tests = {
     .name = "nccl-tests",
     .summary = "tables of all_reduce_perf and its siblings, of old and new versions",
+    .recognises = recognises,
     .parse = parse,
 };

@@ -7,9 +7,11 @@
 #include "core/text.h"
 
 const struct measured_format *const measured_formats[] = {
-#define IMPORTER(name) &measured_##name,
+#define MACHINE(name)
+#define MEASURED(name) &measured_##name,
 #include "topologies/importers.def"
-#undef IMPORTER
+#undef MEASURED
+#undef MACHINE
 };
 const size_t measured_formats_n = sizeof measured_formats / sizeof *measured_formats;
 

@@ -10,6 +10,9 @@
 struct measured {
     size_t n;
     struct fabric_curve *curve; /* [n] */
+    /* Rows that are no points: of 0 bytes, of 0.00 us, of a size not above the one before, "..."; tables of
+     * what no curve is for, or of what another one before was of. */
+    size_t empty, timeless, repeated, elided, tables;
 };
 
 /* What the caller knows and a file may not say: kind, members and those of a node; members 0: nothing. */
@@ -21,14 +24,18 @@ struct measured_hint {
 
 struct measured_format {
     const char *name, *summary;
+    /* Looks at the text only; the last format takes what no other one does. */
+    bool (*recognises)(const char *text);
     /* STATUS_PARSE "path:line: ...": not in this format, or damaged. */
     enum status (*parse)(const char *path, const char *text, const struct measured_hint *hint,
                          struct measured *out);
 };
 
-#define IMPORTER(name) extern const struct measured_format measured_##name;
+#define MACHINE(name)
+#define MEASURED(name) extern const struct measured_format measured_##name;
 #include "topologies/importers.def"
-#undef IMPORTER
+#undef MEASURED
+#undef MACHINE
 extern const struct measured_format *const measured_formats[]; /* [measured_formats_n] */
 extern const size_t measured_formats_n;
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "study/frameworks/keys.h"
-#include "study/yaml.h"
+#include "topologies/yaml.h"
 
 enum { PATH_MOST = 512 };
 

@@ -1,9 +1,11 @@
 /* libyaml's events as a tree. Each function takes over the event that its value begins with. */
-#include "study/yaml.h"
+#include "topologies/yaml.h"
 
 #include <string.h>
 
 #include <yaml.h>
+
+enum { ENTRIES = 1 << 14 };
 
 /* Where in the text the parser is. */
 struct reader {
@@ -81,6 +83,8 @@ static enum status new_entry(struct reader *r, const yaml_event_t *e, struct yam
 {
     if (e->type != YAML_SCALAR_EVENT)
         return refuse(r, e, "expected a name before ':'");
+    if (out->entries == ENTRIES) /* looking for names that stand twice takes the square of it */
+        return refuse(r, e, "a map of too many entries");
     PASS(ARENA_ROOM(r->arena, out->entry, out->entries));
     struct yaml_entry *entry = &out->entry[out->entries];
     PASS(copy_scalar(r, e, &entry->key));
@@ -147,7 +151,7 @@ static enum status read_document(struct reader *r, struct yaml_value *out)
     do { /* the stream's start, the document's start */
         TRY(next(r, &e));
         type = e.type;
-        if (type == YAML_MAPPING_START_EVENT)
+        if (type == YAML_MAPPING_START_EVENT || (r->foreign && type == YAML_SEQUENCE_START_EVENT))
             break;
         if (type != YAML_STREAM_START_EVENT && type != YAML_DOCUMENT_START_EVENT)
             st = error_set(STATUS_PARSE, "%s:%zu: expected settings, 'key: value'", r->path,
@@ -194,4 +198,12 @@ enum status yaml_read_foreign(const char *path, const char *text, size_t length,
 {
     struct reader r = {.path = path, .arena = arena, .foreign = true};
     return read_text(r, text, length, out);
+}
+
+const struct yaml_value *yaml_get(const struct yaml_value *map, const char *key)
+{
+    for (size_t i = 0; map && i < map->entries; i++)
+        if (!strcmp(map->entry[i].key, key))
+            return &map->entry[i].value;
+    return NULL;
 }

@@ -3,8 +3,8 @@
  *     plan: {stages: [1, 2]}      ->  map of "plan" to a map of "stages" to a list of "1" and "2"
  * All scalars are texts; what they mean is the caller's business. Anchors and aliases are refused,
  * as a few lines could stand for very much. */
-#ifndef STUDY_YAML_H
-#define STUDY_YAML_H
+#ifndef TOPOLOGIES_YAML_H
+#define TOPOLOGIES_YAML_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,8 +35,11 @@ enum { YAML_DEPTH = 8 };
  * STATUS_NOMEM. */
 enum status yaml_read(const char *path, const char *text, size_t length, struct arena *arena,
                       struct yaml_value *out) MUST_CHECK;
-/* The same for files of other programs: values may be empty ("") and texts have several lines. */
+/* The same for files of other programs: values may be empty (""), texts have several lines,
+ * and all may be one list. */
 enum status yaml_read_foreign(const char *path, const char *text, size_t length,
                               struct arena *arena, struct yaml_value *out) MUST_CHECK;
+/* The value of a key; NULL: not there, or `map` is none. */
+const struct yaml_value *yaml_get(const struct yaml_value *map, const char *key);
 
 #endif

@@ -1,0 +1,64 @@
+#!/bin/sh
+# What 'foreline topology import' makes of files of real machines, a row a file, as tab-separated facts.
+# Usage: bench/real_files.sh FORELINE FOLDER [--markdown]
+# FOLDER has smi_topo, nccl_topo, hwloc, ...; what a file cannot say (who measured, which type) is a table below.
+set -u
+foreline=$1 real=$2 markdown=${3:-}
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+"$foreline" topology generate rail:nodes=128,gpus=8,type=H100 -o "$out/p.xml"
+
+options() { # of a machine's file
+    case $1 in
+    slurm/tree_testcase[12]*) echo "--gpus 1" ;;
+    esac
+}
+
+hint() { # of a table of collectives
+    case $1 in
+    */a100x8_old_format_allgather*) echo all-gather= ;;
+    */a100x8_old_format_alltoall*) echo all-to-all= ;;
+    */a100x8_old_format_broadcast*) echo broadcast= ;;
+    */a100x8_old_format_reducescatter*) echo reduce-scatter= ;;
+    */aws_p5_h100_8gpu* | */vtrain*GPU8*) echo all-reduce:8x8= ;;
+    */aws_p* | */dgxa100_2node* | */h100_2node* | */networkoperator*) echo all-reduce:16x8= ;;
+    */gcp_*) echo all-gather:16x8= ;;
+    */vtrain*GPU2*) echo all-reduce:2x2= ;;
+    */vtrain*GPU4*) echo all-reduce:4x4= ;;
+    osu/archer2*) echo all-reduce:8x4= ;;
+    osu/pizdaint*_0*) echo send:2x1= ;;
+    osu/pizdaint*_1*) echo all-to-all:8x4= ;;
+    esac
+}
+
+row() { # file, options, what came of it
+    if [ "$markdown" ]; then
+        printf '| %s | %s | %s |\n' "$1" "$2" "$3"
+    else
+        printf '%s\t%s\t%s\n' "$1" "$2" "$3"
+    fi
+}
+
+if [ "$markdown" ]; then
+    printf '| file | given | what came of it |\n|---|---|---|\n'
+fi
+cd "$real" || exit 1
+find smi_topo smi_topo_facts_only nccl_topo hwloc slurm ibnetdiscover cluster_models infragraph astra_simai -type f |
+    LC_ALL=C sort | while read -r file; do
+    given=$(options "$file")
+    # shellcheck disable=SC2086
+    if "$foreline" topology import "$file" $given -o "$out/x.xml" >"$out/said" 2>"$out/error"; then
+        platform=$("$foreline" topology check "$out/x.xml" 2>&1 | sed 's/.*: ok: /platform of /; s/.*x.xml/platform: /')
+        row "$file" "$given" "$(sed -n 1p "$out/said"); $platform$(sed -n 's/^warning: \(.*\)/; \1/p' "$out/said" | tr -d '\n')"
+    else
+        row "$file" "$given" "refused: $(sed "s|.*$file:*||; s/^[0-9]*: *//; s/^ *//" "$out/error")"
+    fi
+done
+find nccl_tests osu -type f | LC_ALL=C sort | while read -r file; do
+    given=$(hint "$file")
+    if "$foreline" topology import --platform "$out/p.xml" -o "$out/x.xml" "$given$file" >"$out/said" 2>"$out/error"; then
+        row "$file" "$given" "$(sed "s|.*$file: ||" "$out/said" | paste -sd ';' | sed 's/;/; /g')"
+    else
+        row "$file" "$given" "refused: $(sed "s|.*$file:*||; s/^[0-9]*: *//; s/^ *//" "$out/error")"
+    fi
+done

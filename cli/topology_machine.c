@@ -1,0 +1,173 @@
+/* topology import of machines and clusters, topology discover: what was found, what was assumed, and the
+ * platform. */
+#include "cli/topology_machine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/json.h"
+#include "core/units.h"
+#include "topologies/machine/discover.h"
+#include "topologies/machine/machine.h"
+
+enum { PAIRS = 4096 };
+
+static enum status read_options(const struct arguments *a, struct machine_options *o)
+{
+    *o = (struct machine_options){.nodes = a->nodes, .gpus = a->devices};
+    if (a->gpu && !(o->gpu = gpu_named(a->gpu)))
+        return error_set(STATUS_USAGE, "--gpu %s: not in the catalogue of 'topology generate list'",
+                         a->gpu);
+    if (!a->nic)
+        return STATUS_OK;
+    enum status st = units_parse(UNIT_RATE, a->nic, &o->nic_Bps);
+    if (st == STATUS_OK && !(o->nic_Bps >= 1e6 && o->nic_Bps <= 1e13))
+        st = error_set(STATUS_INVALID, "'%s', expected 1MBps to 10TBps", a->nic);
+    return st == STATUS_OK ? st : error_context(STATUS_USAGE, "--nic");
+}
+
+/* Calls `each` for the pairs of the first node that NVLink joins; how many there are. */
+struct pair {
+    uint32_t a, b, links;
+};
+static enum status nvlink_pairs(const struct machine *m, struct pair **out, size_t *n)
+{
+    uint32_t *gpu = NULL;
+    size_t gpu_count = 0;
+    struct pair *pair = NULL;
+    enum status st;
+    *n = 0;
+    TRY(ARRAY_NEW(gpu, m->parts));
+    for (uint32_t i = 0; i < m->parts; i++)
+        if (m->part[i].kind == MACHINE_GPU && m->part[i].node == 0 && gpu_count < 128)
+            gpu[gpu_count++] = i;
+    for (size_t i = 0; i < gpu_count; i++)
+        for (size_t j = i + 1; j < gpu_count && *n < PAIRS; j++) {
+            uint32_t links = machine_nvlinks(m, gpu[i], gpu[j]);
+            if (links == 0)
+                continue;
+            TRY(ARRAY_ROOM(pair, *n));
+            pair[(*n)++] = (struct pair){gpu[i], gpu[j], links};
+        }
+    st = STATUS_OK;
+    *out = pair;
+    pair = NULL;
+out:
+    free(gpu);
+    free(pair);
+    return st;
+}
+
+static void put_json_notes(struct json_writer *w, const char *key, const struct machine_notes *n)
+{
+    json_open_array(w, key, false);
+    for (size_t k = 0; k < n->n; k++)
+        json_put_string(w, NULL, n->text[k]);
+    json_close(w);
+}
+
+static void put_json(const struct machine *m, const struct pair *pair, size_t pairs)
+{
+    struct json_writer w = {.stream = stdout};
+    json_open_object(&w, NULL, false);
+    json_put_string(&w, "format", m->format);
+    json_put_integer(&w, "devices", (int64_t)machine_count(m, MACHINE_GPU));
+    json_put_integer(&w, "nodes", (int64_t)m->nodes);
+    json_put_integer(&w, "nics", (int64_t)machine_count(m, MACHINE_NIC));
+    json_put_integer(&w, "switches", (int64_t)machine_count(m, MACHINE_SWITCH));
+    json_open_array(&w, "nvlink_pairs", false);
+    for (size_t k = 0; k < pairs; k++) {
+        json_open_object(&w, NULL, true);
+        json_put_string(&w, "a", m->part[pair[k].a].name);
+        json_put_string(&w, "b", m->part[pair[k].b].name);
+        json_put_integer(&w, "links", pair[k].links);
+        json_close(&w);
+    }
+    json_close(&w);
+    put_json_notes(&w, "assumed", &m->assumed);
+    put_json_notes(&w, "warnings", &m->warnings);
+    json_close(&w);
+}
+
+static void print(const struct machine *m, const struct pair *pair, size_t pairs, FILE *out)
+{
+    uint32_t least = UINT32_MAX, most = 0;
+    size_t devices = machine_count(m, MACHINE_GPU), ports = machine_count(m, MACHINE_NIC);
+    size_t switches = machine_count(m, MACHINE_SWITCH);
+    for (size_t k = 0; k < pairs; k++) {
+        least = pair[k].links < least ? pair[k].links : least;
+        most = pair[k].links > most ? pair[k].links : most;
+    }
+    fprintf(out, "%s: %zu device%s on %zu node%s, %zu port%s, %zu switch%s", m->format, devices,
+            devices == 1 ? "" : "s", m->nodes, m->nodes == 1 ? "" : "s", ports,
+            ports == 1 ? "" : "s", switches, switches == 1 ? "" : "es");
+    if (pairs > 0)
+        fprintf(out, ", NVLink between %zu pair%s of the first node's, %u to %u lanes", pairs,
+                pairs == 1 ? "" : "s", least, most);
+    fputc('\n', out);
+    for (size_t k = 0; k < m->assumed.n; k++)
+        fprintf(out, "assumed: %s\n", m->assumed.text[k]);
+    for (size_t k = 0; k < m->warnings.n; k++)
+        fprintf(out, "warning: %s\n", m->warnings.text[k]);
+}
+
+/* What a machine is, then its platform. */
+static enum status finish(const struct invocation *in, struct machine *m,
+                          const struct machine_options *o)
+{
+    enum status st;
+    struct pair *pair = NULL;
+    size_t pairs = 0;
+    TRY(machine_complete(m, o));
+    TRY(nvlink_pairs(m, &pair, &pairs));
+    if (in->a.output)
+        TRY(machine_write(m, &in->by, in->a.output));
+    if (in->a.json)
+        put_json(m, pair, pairs);
+    else
+        print(m, pair, pairs, arguments_prose(&in->a));
+out:
+    free(pair);
+    return st;
+}
+
+enum status topology_import_machine(const struct invocation *in, int files, char **file)
+{
+    enum status st;
+    const struct arguments *a = &in->a;
+    struct machine m = {0}, node = {0};
+    struct machine_options o;
+    const char *inside = a->node, *between = a->fabric;
+    TRY(read_options(a, &o));
+    if (files == 1 && !between)
+        between = file[0];
+    else if (files == 1 && !inside)
+        inside = file[0];
+    else if (files != 0 || !between)
+        FAIL(STATUS_USAGE,
+             "topology import needs one FILE of a machine or a network, or --node FILE "
+             "and --fabric FILE; tables of collectives need --platform P");
+    TRY(machine_read(between, &m));
+    if (inside)
+        TRY(machine_read(inside, &node));
+    TRY(machine_combine(&m, inside ? &node : NULL, &o));
+    TRY(finish(in, &m, &o));
+out:
+    machine_free(&m);
+    machine_free(&node);
+    return st;
+}
+
+enum status topology_discover(const struct invocation *in)
+{
+    enum status st;
+    struct machine m = {0};
+    struct machine_options o;
+    TRY(read_options(&in->a, &o));
+    TRY(machine_discover(&m));
+    TRY(finish(in, &m, &o));
+out:
+    machine_free(&m);
+    return st;
+}

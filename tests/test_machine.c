@@ -1,0 +1,228 @@
+/* What other programs say of machines becomes one graph: formats by hand, random matrices against the matrix,
+ * lists of hosts against a slow reading. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/random.h"
+#include "topologies/machine/machine.h"
+
+static const struct machine_options nothing;
+
+static size_t below(uint64_t *r, size_t n)
+{
+    return n ? (size_t)(random_next(r) % n) : 0;
+}
+
+static void read_good(const char *text, struct machine *m)
+{
+    enum status st = machine_parse("t", text, strlen(text), m);
+    if (st != STATUS_OK)
+        fail_msg("%s", error_message());
+}
+
+static void read_bad(const char *text, const char *says)
+{
+    struct machine m = {0};
+    assert_int_equal(machine_parse("t", text, strlen(text), &m), STATUS_PARSE);
+    if (!strstr(error_message(), says))
+        fail_msg("'%s' does not say '%s'", error_message(), says);
+}
+
+static uint32_t part_named(const struct machine *m, const char *name)
+{
+    for (uint32_t i = 0; i < m->parts; i++)
+        if (!strcmp(m->part[i].name, name))
+            return i;
+    fail_msg("no part %s", name);
+    return 0;
+}
+
+static void reads_a_matrix_with_a_row_cut_off(void **state)
+{
+    struct machine m = {0};
+    (void)state;
+    read_good("prose\n   GPU0 GPU1\tGPU2 mlx5_0 CPU Affinity\nGPU0 X NV2 SYS PIX 0-3\n"
+              "GPU1\tNV2 \t X SYS PXB 0-3\nGPU2 SYS SYS\nmlx5_0 PIX PXB SYS X\n\n NV# = NVLinks\n",
+              &m);
+    assert_int_equal(machine_count(&m, MACHINE_GPU), 3);
+    assert_int_equal(machine_count(&m, MACHINE_NIC), 1);
+    assert_int_equal(m.warnings.n, 1);
+    assert_int_equal(machine_nvlinks(&m, part_named(&m, "GPU0"), part_named(&m, "GPU1")), 2);
+    assert_int_equal(machine_nvlinks(&m, part_named(&m, "GPU0"), part_named(&m, "GPU2")), 0);
+    machine_free(&m);
+    read_bad("  GPU0 GPU1 GPU2\nGPU0 X NV1 NV1\nGPU1 NV1\n", "cut off: nothing is said of GPU1 and GPU2");
+    read_bad("  GPU0 GPU1\nGPU0 X OK\nGPU1 OK X\n", "topo -p2p");
+    read_bad("  GPU0 GPU1\nGPU0 X NVX\nGPU1 NV1 X\n", "t:2:");
+}
+
+/* A random symmetric matrix, as text; lanes[i * n + j]. */
+static void a_random_matrix_comes_back(void **state)
+{
+    uint64_t r = 18;
+    (void)state;
+    for (int round = 0; round < 200; round++) {
+        char text[8192];
+        size_t n = 2 + below(&r, 15), at = 0;
+        unsigned lanes[16][16] = {{0}};
+        static const char *const far[] = {"PIX", "PXB", "PHB", "NODE", "SYS"};
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = 0; j < i; j++)
+                lanes[i][j] = lanes[j][i] = below(&r, 2) ? (unsigned)below(&r, 19) : 0;
+        for (size_t i = 0; i < n; i++)
+            at += (size_t)snprintf(text + at, sizeof text - at, "%sGPU%zu", i ? "\t" : " ", i);
+        for (size_t i = 0; i < n; i++) {
+            at += (size_t)snprintf(text + at, sizeof text - at, "\nGPU%zu", i);
+            for (size_t j = 0; j < n; j++)
+                if (i == j)
+                    at += (size_t)snprintf(text + at, sizeof text - at, " X");
+                else if (lanes[i][j])
+                    at += (size_t)snprintf(text + at, sizeof text - at, "\t NV%u", lanes[i][j]);
+                else
+                    at += (size_t)snprintf(text + at, sizeof text - at, " %s", far[(i + j) % 5]);
+        }
+        struct machine m = {0};
+        read_good(text, &m);
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = 0; j < i; j++) {
+                char a[16], b[16];
+                snprintf(a, sizeof a, "GPU%zu", i);
+                snprintf(b, sizeof b, "GPU%zu", j);
+                assert_int_equal(machine_nvlinks(&m, part_named(&m, a), part_named(&m, b)), lanes[i][j]);
+            }
+        machine_free(&m);
+    }
+}
+
+struct names {
+    size_t n;
+    char name[64][32];
+};
+
+static enum status keep(void *data, const char *name)
+{
+    struct names *to = data;
+    assert_true(to->n < 64);
+    snprintf(to->name[to->n++], 32, "%s", name);
+    return STATUS_OK;
+}
+
+static void lists_of_hosts_are_expanded(void **state)
+{
+    struct names got = {0};
+    (void)state;
+    assert_int_equal(machine_hostlist("a[08-11,3],b,c[1-2]x[1,2]", keep, &got), STATUS_OK);
+    static const char *const want[] = {"a08", "a09", "a10",  "a11",  "a3",
+                                       "b",   "c1x1", "c1x2", "c2x1", "c2x2"};
+    assert_int_equal(got.n, 10);
+    for (size_t i = 0; i < got.n; i++)
+        assert_string_equal(got.name[i], want[i]);
+    assert_int_equal(machine_hostlist("a[1-999999999]", keep, &got), STATUS_PARSE);
+    assert_int_equal(machine_hostlist("a[3-1]", keep, &got), STATUS_PARSE);
+    assert_int_equal(machine_hostlist("a[1-2", keep, &got), STATUS_PARSE);
+    assert_int_equal(machine_hostlist("a[x]", keep, &got), STATUS_PARSE);
+}
+
+static void ends_of_xml_are_said(void **state)
+{
+    (void)state;
+    read_bad("<graphs version='1'/>", "NCCL_GRAPH_DUMP_FILE");
+    read_bad("<system><cpu></system>", "not XML");
+    read_bad("<!DOCTYPE x [<!ENTITY a 'b'>]><system>&a;</system>", "entity");
+    read_bad("<system version='1'><cpu/></system>", "no GPU");
+}
+
+static void nvswitches_join_by_what_the_lesser_has(void **state)
+{
+    struct machine m = {0};
+    (void)state;
+    read_good("<system><cpu numaid='0'>"
+              "<pci busid='a' class='0x030200' link_speed='' link_width='0'><gpu dev='0' sm='90'>"
+              "<nvlink target='s0' count='4' tclass='0x068000'/><nvlink target='s1' count='5' "
+              "tclass='0x068000'/></gpu></pci>"
+              "<pci busid='b' class='0x030200'><gpu dev='1' sm='90'>"
+              "<nvlink target='s1' count='7' tclass='0x068000'/></gpu></pci>"
+              "<nic><net name='n' speed='200000000'/></nic></cpu></system>",
+              &m);
+    assert_int_equal(machine_nvlinks(&m, part_named(&m, "GPU0"), part_named(&m, "GPU1")), 7);
+    assert_int_equal(machine_complete(&m, &nothing), STATUS_OK);
+    assert_true(m.part[part_named(&m, "n")].Bps == 25e9);
+    assert_string_equal(m.part[part_named(&m, "GPU0")].gpu->name, "H100");
+    machine_free(&m);
+}
+
+static void networks_take_nodes(void **state)
+{
+    struct machine m = {0}, node = {0};
+    struct machine_options o = {.nodes = 3};
+    (void)state;
+    read_good("SwitchName=top Switches=l[0-1]\nSwitchName=l0 Nodes=a[0-1]\nSwitchName=l1 Nodes=b[0-1]\n", &m);
+    read_good(" GPU0 GPU1 NIC0\nGPU0 X NV4 PIX\nGPU1 NV4 X SYS\nNIC0 PIX SYS X\n", &node);
+    assert_int_equal(machine_combine(&m, &node, &o), STATUS_OK);
+    assert_int_equal(machine_complete(&m, &o), STATUS_OK);
+    assert_int_equal(m.nodes, 3);
+    assert_int_equal(machine_count(&m, MACHINE_GPU), 6);
+    assert_int_equal(machine_count(&m, MACHINE_NIC), 3);
+    assert_int_equal(machine_count(&m, MACHINE_SWITCH), 3);
+    machine_free(&m);
+    machine_free(&node);
+    read_bad("SwitchName=a Switches=a\n", "below itself");
+    read_bad("SwitchName=a Nodes=n[1-\n", "t:1:");
+    read_bad("BlockName=a Nodes=n\nBlockName=a Nodes=m\n", "a second time");
+}
+
+/* Whatever stands in a file, reading it ends, and well or with one line. */
+static void noise_is_refused_or_read(void **state)
+{
+    static const char *const seeds[] = {
+        "  GPU0 GPU1\nGPU0 X NV1\nGPU1 NV1 X\n",
+        "<system><cpu><pci class='0x0302' busid='1'><gpu/></pci></cpu></system>",
+        "<topology><object type='Package'><object type='PCIDev' pci_type='0302 [10de:20b0]'/></object></topology>",
+        "SwitchName=a Nodes=b[1-3]\n",
+        "Switch 4 \"S-1\"\n[1] \"H-1\"[1] # \"n mlx5_0\" lid 1 4xHDR\n[2] \"H-2\"[1]\n",
+        "topology: [Ring, Switch]\nnpus_count: [2, 3]\nbandwidth: [1, 2]\nlatency: [1, 2]\n",
+        "5 1 4\n4\n0 4 25Gbps 1us 0\n1 4 25Gbps 1us 0\n2 4 25Gbps 1us 0\n3 4 25Gbps 1us 0\n",
+        "switches:\n  s: {switches: [t]}\nblocks:\n- {switch: t, nodes: ['n[1-2]']}\n",
+    };
+    uint64_t r = 7;
+    (void)state;
+    for (int round = 0; round < 8000; round++) {
+        char text[256];
+        const char *seed = seeds[round % 8];
+        size_t n = strlen(seed);
+        memcpy(text, seed, n + 1);
+        for (size_t k = below(&r, 4); k > 0; k--)
+            text[below(&r, n)] = (char)(32 + below(&r, 95));
+        if (below(&r, 8) == 0)
+            n = below(&r, n);
+        text[n] = '\0';
+        struct machine m = {0};
+        enum status st = machine_parse("t", text, n, &m);
+        if (st == STATUS_OK && (st = machine_combine(&m, NULL, &nothing)) == STATUS_OK)
+            st = machine_complete(&m, &nothing);
+        if (st == STATUS_OK && machine_count(&m, MACHINE_GPU) < 4096)
+            st = machine_write(&m, NULL, "/dev/null");
+        assert_true(st == STATUS_OK || (*error_message() && !strchr(error_message(), '\n')));
+        machine_free(&m);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_a_matrix_with_a_row_cut_off),
+        cmocka_unit_test(a_random_matrix_comes_back),
+        cmocka_unit_test(lists_of_hosts_are_expanded),
+        cmocka_unit_test(ends_of_xml_are_said),
+        cmocka_unit_test(nvswitches_join_by_what_the_lesser_has),
+        cmocka_unit_test(networks_take_nodes),
+        cmocka_unit_test(noise_is_refused_or_read),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,105 @@
+/* Tables as CSV with a header that names size(B) and time(us) or time(ns), as vTrain's. Of columns that stand
+ * twice the first counts; who took part is not in the file. */
+#include "topologies/measured.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/array.h"
+#include "core/text.h"
+
+enum { LINE = 1024, CELLS = 32 };
+
+static size_t split(char *text, char **cell)
+{
+    size_t n = 0;
+    char *rest;
+    for (char *at = strtok_r(text, ",\r", &rest); at && n < CELLS;
+         at = strtok_r(NULL, ",\r", &rest))
+        cell[n++] = at;
+    return n;
+}
+
+static const char *take_line(const char *text, char line[LINE])
+{
+    size_t length = strcspn(text, "\n");
+    snprintf(line, LINE, "%.*s", (int)(length < LINE ? length : LINE - 1), text);
+    return text + length + (text[length] == '\n');
+}
+
+static enum status read_rows(const char *path, const char *text, struct measured *m,
+                             struct fabric_curve *c)
+{
+    char line[LINE], *cell[CELLS];
+    size_t time = 0;
+    double scale = 0;
+    text = take_line(text, line);
+    size_t columns = split(line, cell);
+    for (size_t k = 1; k < columns && !time; k++)
+        if (!strncmp(cell[k], "time(", 5)) {
+            time = k;
+            scale = !strncmp(cell[k] + 5, "ns", 2) ? 1e-9 : 1e-6;
+        }
+    if (!time || strcmp(cell[0], "size(B)") != 0)
+        return error_set(STATUS_PARSE, "%s:1: no columns size(B) and time(us) or time(ns)", path);
+    for (size_t number = 2; *text; number++) {
+        double bytes, value;
+        text = take_line(text, line);
+        size_t n = split(line, cell);
+        if (n == 0)
+            continue;
+        if (n <= time || !text_real(cell[0], &bytes) || !text_real(cell[time], &value) ||
+            bytes < 0 || bytes > 1e18 || value < 0 || value > 1e15)
+            return error_set(STATUS_PARSE, "%s:%zu: expected a size and a time", path, number);
+        if (bytes <= 0 || value <= 0 || (c->n > 0 && bytes <= c->bytes[c->n - 1])) {
+            m->empty += bytes <= 0;
+            m->timeless += bytes > 0 && value <= 0;
+            m->repeated += bytes > 0 && value > 0;
+            continue;
+        }
+        if (c->n == FABRIC_POINTS)
+            return error_set(STATUS_PARSE, "%s:%zu: more than %d sizes", path, number,
+                             FABRIC_POINTS);
+        c->bytes[c->n] = bytes;
+        c->seconds[c->n++] = value * scale;
+    }
+    return c->n > 0 ? STATUS_OK : error_set(STATUS_PARSE, "%s: no rows", path);
+}
+
+static bool recognises(const char *text)
+{
+    return !strncmp(text, "size(B),", 8);
+}
+
+static enum status parse(const char *path, const char *text, const struct measured_hint *hint,
+                         struct measured *out)
+{
+    enum status st;
+    struct measured m = {0};
+    struct fabric_curve c = {
+        .kind = hint->kind, .members = hint->members, .per_node = hint->per_node};
+    TRY(ARRAY_NEW(c.bytes, FABRIC_POINTS));
+    TRY(ARRAY_NEW(c.seconds, FABRIC_POINTS));
+    TRY(read_rows(path, text, &m, &c));
+    if (!hint->has_kind || hint->members < 2)
+        FAIL(STATUS_PARSE,
+             "%s: which collective of how many is not said; expected KIND:MEMBERSxPER_NODE=FILE "
+             "such as "
+             "all-reduce:8x8=FILE",
+             path);
+    TRY(text_copy("*", &c.tier));
+    TRY(ARRAY_ROOM(m.curve, m.n));
+    MOVE(&m.curve[m.n++], c);
+    MOVE(out, m);
+out:
+    fabric_curve_free(&c);
+    measured_free(&m);
+    return st;
+}
+
+const struct measured_format measured_csv = {
+    .name = "csv",
+    .summary = "CSV with columns size(B) and time(us) or time(ns)",
+    .recognises = recognises,
+    .parse = parse,
+};

@@ -1,0 +1,49 @@
+/* Networks of named switches and nodes. */
+#include "topologies/machine/fabric.h"
+
+#include <string.h>
+
+enum status fabric_part(struct fabric *f, enum machine_kind kind, const char *name, uint32_t *part)
+{
+    struct machine_names *t = kind == MACHINE_NODE ? &f->nodes : &f->switches;
+    *part = machine_name_find(t, name);
+    if (*part != MACHINE_NONE)
+        return STATUS_OK;
+    PASS(machine_add_part(f->m, kind, MACHINE_NONE, MACHINE_NONE, name, part));
+    return machine_name_put(&f->m->arena, t, f->m->part[*part].name, *part);
+}
+
+static enum status add_below(void *data, const char *name)
+{
+    struct fabric *f = data;
+    uint32_t part;
+    PASS(fabric_part(f, f->kind, name, &part));
+    if (f->kind == MACHINE_NODE && f->domain)
+        f->m->part[part].domain = f->domain;
+    if (f->above == MACHINE_NONE)
+        return STATUS_OK;
+    if (f->above == part)
+        return error_set(STATUS_PARSE, "switch '%.60s' below itself", name);
+    return machine_join(f->m,
+                        &(struct machine_link){.net = true, .a = f->above, .b = part, .count = 1});
+}
+
+enum status fabric_list(struct fabric *f, size_t line, const char *list)
+{
+    enum status st = machine_hostlist(list, add_below, f);
+    if (st == STATUS_NOMEM || st == STATUS_OK)
+        return st;
+    return error_context(st, "%s:%zu", f->m->path, line);
+}
+
+enum status fabric_check(struct fabric *f)
+{
+    for (size_t i = 0; i < f->m->parts; i++)
+        if (f->m->part[i].kind == MACHINE_SWITCH &&
+            machine_name_find(&f->defined, f->m->part[i].name) == MACHINE_NONE)
+            PASS(machine_warn(f->m, "switch %.60s is named, but nothing is said of it",
+                              f->m->part[i].name));
+    if (machine_count(f->m, MACHINE_NODE) == 0)
+        return error_set(STATUS_PARSE, "%s: no nodes", f->m->path);
+    return STATUS_OK;
+}

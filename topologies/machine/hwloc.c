@@ -1,0 +1,312 @@
+/* hwloc's XML (lstopo --of xml, versions 1 to 3): packages, PCI bridges and devices. A GPU has an OS device
+ * for each of CUDA, NVML and OpenCL below its one PCI device, which is what counts. NVLink is the matrix
+ * "NVLinkBandwidth" of MB/s, of objects of one or of several types. */
+#include "topologies/machine/machine.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/text.h"
+#include "topologies/machine/pci.h"
+#include "topologies/xml.h"
+
+enum { OBJECTS = 1024 };
+
+struct reader {
+    struct machine *m;
+    const char *path;
+    struct machine_names object; /* "OSDev:802", "PCIDev:449", by gp_index, to parts */
+    uint32_t gpus, silent;
+    bool
+        computing; /* some device has an interface that computes: those without one are not in use */
+};
+
+static bool recognises(const struct machine_source *s)
+{
+    const char *at = s->text + strspn(s->text, " \t\r\n");
+    return *at == '<' && strstr(s->text, "<topology") && strstr(s->text, "<object");
+}
+
+static bool is(const struct xml_element *e, const char *type)
+{
+    const char *value = strcmp(e->name, "object") ? NULL : xml_value(e, "type");
+    return value && !strcmp(value, type);
+}
+
+static const char *info(const struct xml_element *e, const char *name)
+{
+    for (e = e->first; e; e = e->next) {
+        const char *called = strcmp(e->name, "info") ? NULL : xml_value(e, "name");
+        if (called && !strcmp(called, name))
+            return xml_value(e, "value");
+    }
+    return NULL;
+}
+
+/* GB/s, line code taken off. */
+static double lanes_Bps(const struct xml_element *e)
+{
+    double value;
+    const char *text = xml_value(e, "pci_link_speed");
+    return text && text_real(text, &value) && value > 0 && value < 1e4 ? value * 1e9 : 0;
+}
+
+/* "0302 [10de:15f9] ..." becomes the name of a known GPU. */
+static const char *known_gpu(const char *type)
+{
+    char vendor[5] = "", device[5] = "";
+    if (!type || sscanf(type, "%*4s [%4[0-9a-fA-F]:%4[0-9a-fA-F]", vendor, device) != 2)
+        return NULL;
+    return pci_gpu(vendor, device);
+}
+
+/* The object is known by its type and gp_index to the matrix of NVLink. */
+static enum status remember(struct reader *r, const struct xml_element *e, uint32_t part)
+{
+    char name[64];
+    const char *index = xml_value(e, "gp_index"), *type = xml_value(e, "type");
+    if (!index || !type)
+        return STATUS_OK;
+    snprintf(name, sizeof name, "%.20s:%.20s", type, index);
+    return machine_name_put(&r->m->arena, &r->object, name, part);
+}
+
+/* Is an OS device one of a GPU's computing interfaces, or a network port? RDMA ports count, plain Ethernet
+ * and IPoIB interfaces of the same device do not count again. */
+static bool computes(const struct xml_element *os)
+{
+    const char *name = xml_value(os, "name"), *sub = xml_value(os, "subtype");
+    return (sub && (!strcmp(sub, "CUDA") || !strcmp(sub, "NVML") || !strcmp(sub, "OpenCL") ||
+                    !strcmp(sub, "RSMI") || !strcmp(sub, "LevelZero"))) ||
+           (name && (!strncmp(name, "nvml", 4) || !strncmp(name, "cuda", 4) ||
+                     !strncmp(name, "rsmi", 4) || !strncmp(name, "opencl", 6)));
+}
+
+static const struct xml_element *find_os(const struct xml_element *pci,
+                                         bool (*which)(const struct xml_element *))
+{
+    for (const struct xml_element *e = pci->first; e; e = e->next)
+        if (is(e, "OSDev") && which(e))
+            return e;
+    return NULL;
+}
+
+static enum status add_gpu(struct reader *r, const struct xml_element *pci, uint32_t up)
+{
+    struct machine *m = r->m;
+    char name[48];
+    uint32_t part;
+    const struct xml_element *os = find_os(pci, computes);
+    snprintf(name, sizeof name, "GPU%u", r->gpus++);
+    PASS(machine_add_part(m, MACHINE_GPU, 0, up, name, &part));
+    m->part[part].up_Bps = lanes_Bps(pci);
+    m->part[part].model = os ? info(os, "GPUModel") : NULL;
+    if (!m->part[part].model || !gpu_named(m->part[part].model)) {
+        const char *known = known_gpu(xml_value(pci, "pci_type"));
+        m->part[part].model = known ? known : m->part[part].model;
+    }
+    const char *bus = xml_value(pci, "pci_busid");
+    m->part[part].bus = bus;
+    PASS(remember(r, pci, part));
+    for (os = pci->first; os; os = os->next)
+        if (is(os, "OSDev"))
+            PASS(remember(r, os, part));
+    return STATUS_OK;
+}
+
+static bool is_network(const struct xml_element *os)
+{
+    const char *type = xml_value(os, "osdev_type"), *name = xml_value(os, "name");
+    /* 2 and 3 of versions 1 and 2; bits 16 and 32 of version 3. */
+    return type && !computes(os) &&
+           (!strcmp(type, "2") || !strcmp(type, "3") || !strcmp(type, "16") ||
+            !strcmp(type, "32") || !strcmp(type, "48") || (name && !strncmp(name, "mlx5_", 5)));
+}
+
+static enum status add_nic(struct reader *r, const struct xml_element *pci, uint32_t up)
+{
+    uint32_t part;
+    const struct xml_element *os = NULL;
+    for (const struct xml_element *e = pci->first; e;
+         e = e->next) /* RDMA's name is the better one */
+        if (is(e, "OSDev") && is_network(e) && (!os || info(e, "NodeGUID")))
+            os = e;
+    const char *name = os ? xml_value(os, "name") : NULL, *bus = xml_value(pci, "pci_busid");
+    PASS(machine_add_part(r->m, MACHINE_NIC, 0, up, name ? name : bus ? bus : "port", &part));
+    r->m->part[part].up_Bps = lanes_Bps(pci);
+    r->m->part[part].bus = bus;
+    return remember(r, pci, part);
+}
+
+/* A PCI device that computes or has a port; others do not matter. */
+static enum status add_device(struct reader *r, const struct xml_element *pci, uint32_t up)
+{
+    uint32_t part;
+    const char *sub = xml_value(pci, "subtype"), *type = xml_value(pci, "pci_type");
+    long class = pci_class(type);
+    if (sub && !strcmp(sub, "NVSwitch")) {
+        const char *bus = xml_value(pci, "pci_busid");
+        PASS(machine_add_part(r->m, MACHINE_NVSWITCH, 0, MACHINE_NONE, bus ? bus : "NVSwitch",
+                              &part));
+        return remember(r, pci, part);
+    }
+    bool compute = find_os(pci, computes);
+    r->silent += !compute && type && !strncmp(type, "0302", 4) && r->computing;
+    if (compute || (type && !strncmp(type, "0302", 4) && !r->computing))
+        return add_gpu(r, pci, up);
+    return class == 0x02 && find_os(pci, is_network) ? add_nic(r, pci, up) : STATUS_OK;
+}
+
+static enum status read_objects(struct reader *r, const struct xml_element *above, uint32_t up)
+{
+    for (const struct xml_element *e = above->first; e; e = e->next) {
+        uint32_t part = up;
+        const char *name = NULL;
+        if (strcmp(e->name, "object") != 0)
+            continue;
+        if (is(e, "Package") || is(e, "Socket") || (is(e, "Bridge") && up == MACHINE_NONE)) {
+            PASS(machine_add_part(r->m, MACHINE_CPU, 0, MACHINE_NONE, "CPU", &part));
+            PASS(remember(r, e, part));
+        }
+        if (is(e, "Bridge") && (name = xml_value(e, "pci_busid"))) {
+            uint32_t root = part;
+            PASS(machine_add_part(r->m, MACHINE_BRIDGE, 0, root, name, &part));
+            r->m->part[part].up_Bps = lanes_Bps(e);
+        }
+        if (is(e, "PCIDev"))
+            PASS(add_device(r, e, up));
+        else
+            PASS(read_objects(r, e, part));
+    }
+    return STATUS_OK;
+}
+
+/* The texts of all children of one name, joined. */
+static enum status gather(struct arena *a, const struct xml_element *of, const char *name,
+                          char **out)
+{
+    size_t length = 0;
+    for (const struct xml_element *e = of->first; e; e = e->next)
+        length += !strcmp(e->name, name) && e->text ? strlen(e->text) + 1 : 0;
+    char *text = arena_new(a, length + 1, 1), *at = text;
+    if (!text)
+        return STATUS_NOMEM;
+    for (const struct xml_element *e = of->first; e; e = e->next)
+        if (!strcmp(e->name, name) && e->text) {
+            size_t n = strlen(e->text);
+            memcpy(at, e->text, n);
+            at[n] = ' ';
+            at += n + 1;
+        }
+    *out = text;
+    return STATUS_OK;
+}
+
+/* Objects of the matrix; those that are no part stand as MACHINE_NONE. */
+static enum status read_indexes(struct reader *r, const struct xml_element *of, char *text,
+                                uint32_t *part, size_t *n)
+{
+    char *rest, name[64];
+    const char *type = xml_value(of, "type");
+    *n = 0;
+    for (char *word = strtok_r(text, " \t\r\n", &rest); word;
+         word = strtok_r(NULL, " \t\r\n", &rest)) {
+        if (*n == OBJECTS)
+            return error_set(STATUS_PARSE, "%s:%zu: more than %d objects", r->path, of->line,
+                             OBJECTS);
+        snprintf(name, sizeof name, "%.20s%s%.30s", type ? type : "", type ? ":" : "", word);
+        part[(*n)++] = machine_name_find(&r->object, name);
+    }
+    return STATUS_OK;
+}
+
+/* NVLink of a pair: how many lanes by the rate of one of them, which is the GPU's generation's. */
+static enum status join(struct reader *r, uint32_t a, uint32_t b, double MBps)
+{
+    struct machine *m = r->m;
+    enum machine_kind ka = m->part[a].kind, kb = m->part[b].kind;
+    if (ka != MACHINE_GPU || (kb != MACHINE_GPU && kb != MACHINE_NVSWITCH))
+        return STATUS_OK;
+    const struct gpu *gpu = m->part[a].model ? gpu_named(m->part[a].model) : NULL;
+    double lane = !gpu                             ? 25e3
+                  : !strncmp(gpu->name, "P100", 4) ? 20e3
+                  : strchr(gpu->name, 'B')         ? 50e3
+                                                   : 25e3;
+    double count = round(MBps / lane);
+    return machine_join(
+        m, &(struct machine_link){.a = a, .b = b, .count = count < 1 ? 1 : (uint32_t)count});
+}
+
+static enum status read_matrix(struct reader *r, const struct xml_element *of)
+{
+    char *indexes, *values, *rest;
+    uint32_t *part;
+    size_t n, k = 0;
+    bool cpus = false;
+    PASS(gather(&r->m->arena, of, "indexes", &indexes));
+    PASS(gather(&r->m->arena, of, "u64values", &values));
+    PASS(ARENA_NEW(&r->m->arena, part, OBJECTS));
+    PASS(read_indexes(r, of, indexes, part, &n));
+    for (char *word = strtok_r(values, " \t\r\n", &rest); word;
+         word = strtok_r(NULL, " \t\r\n", &rest), k++) {
+        double MBps;
+        if (!text_real(word, &MBps) || MBps < 0 || MBps > 1e8)
+            return error_set(STATUS_PARSE, "%s:%zu: '%.20s' of NVLinkBandwidth, expected MB/s",
+                             r->path, of->line, word);
+        if (k >= n * n)
+            break;
+        uint32_t a = part[k / n], b = part[k % n];
+        if (MBps <= 0 || k / n == k % n || a == MACHINE_NONE || b == MACHINE_NONE || a == b)
+            continue;
+        cpus |= r->m->part[a].kind == MACHINE_CPU;
+        if (r->m->part[b].kind != MACHINE_GPU || a < b)
+            PASS(join(r, a, b, MBps));
+    }
+    if (cpus)
+        PASS(machine_warn(r->m, "NVLink between GPUs and CPUs is left out"));
+    return k == n * n ? STATUS_OK
+                      : error_set(STATUS_PARSE, "%s:%zu: %zu%s numbers of %zu objects' matrix",
+                                  r->path, of->line, k, k >= n * n ? " and more" : "", n);
+}
+
+/* Does any device below compute? */
+static bool any_computes(const struct xml_element *above)
+{
+    for (const struct xml_element *e = above->first; e; e = e->next)
+        if ((is(e, "OSDev") && computes(e)) || any_computes(e))
+            return true;
+    return false;
+}
+
+static enum status parse(const struct machine_source *s, struct machine *m)
+{
+    struct xml_element *root;
+    struct reader r = {.m = m, .path = s->path};
+    PASS(xml_read(s->path, s->text, s->length, &m->arena, &root));
+    if (strcmp(root->name, "topology") != 0)
+        return error_set(STATUS_PARSE, "%s:%zu: <%.40s>, expected <topology>", s->path, root->line,
+                         root->name);
+    m->nodes = 1;
+    m->no_nvlink_seen = true;
+    r.computing = any_computes(root);
+    PASS(read_objects(&r, root, MACHINE_NONE));
+    if (r.silent > 0)
+        PASS(machine_warn(m, "%u GPU%s without CUDA, NVML or OpenCL left out", r.silent,
+                          r.silent == 1 ? "" : "s"));
+    for (const struct xml_element *e = root->first; e; e = e->next) {
+        const char *name = strncmp(e->name, "distances2", 10) ? NULL : xml_value(e, "name");
+        if (!name || strcmp(name, "NVLinkBandwidth") != 0)
+            continue;
+        m->no_nvlink_seen = false;
+        PASS(read_matrix(&r, e));
+    }
+    return STATUS_OK;
+}
+
+const struct machine_format machine_hwloc = {
+    .name = "hwloc",
+    .summary = "XML of lstopo and hwloc, with NVLinkBandwidth where NVML was there",
+    .recognises = recognises,
+    .parse = parse,
+};

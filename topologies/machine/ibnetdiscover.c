@@ -1,0 +1,192 @@
+/* What ibnetdiscover prints of an InfiniBand network, and ibsim's files in that form: records of switches and
+ * adapters, then a line per port that is connected. A cable may stand at one of its ends or at both. Adapters
+ * of one host are told by their description, "HOST mlx5_0"; without one each is a node. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "topologies/machine/fabric.h"
+
+enum { KEY = 200 };
+
+struct reader {
+    struct fabric f;
+    size_t line;
+    struct machine_names cables,
+        kinds;   /* "id:port" of both ends; 1 a switch, 2 an adapter, 3 an aggregator */
+    char id[96]; /* of the record under way; "": none */
+    size_t unknown;
+};
+
+static bool recognises(const struct machine_source *s)
+{
+    const char *at = s->text;
+    for (size_t lines = 0; *at && lines < 4096; lines++) {
+        at += strspn(at, " \t\r\n");
+        size_t word = strspn(at, "SwitchCaHR");
+        if ((!strncmp(at, "Switch", 6) || !strncmp(at, "Ca", 2) || !strncmp(at, "Hca", 3)) &&
+            word > 1 && isspace((unsigned char)at[word]) &&
+            isdigit((unsigned char)at[word + strspn(at + word, " \t")]) &&
+            memchr(at, '"', strcspn(at, "\n")))
+            return true;
+        at += strcspn(at, "\n");
+    }
+    return false;
+}
+
+/* The text between the next two quotes, at most size - 1 characters; where it ends, NULL: none. */
+static const char *quoted(const char *at, char *out, size_t size)
+{
+    const char *open = strchr(at, '"'), *end = open ? strchr(open + 1, '"') : NULL;
+    if (!end || (size_t)(end - open) >= size)
+        return NULL;
+    memcpy(out, open + 1, (size_t)(end - open - 1));
+    out[end - open - 1] = '\0';
+    return end + 1;
+}
+
+/* "node-7 mlx5_0" and "node-7 HCA-1" are of node-7. */
+static void host_of(char *description)
+{
+    char *blank = strchr(description, ' ');
+    if (blank && !strchr(blank + 1, ' '))
+        *blank = '\0';
+}
+
+/* "4xHDR": lanes and what one carries, bytes per second; 0: not said. */
+static double speed_of(const char *text)
+{
+    static const struct {
+        const char *name;
+        double Gbps;
+    } rates[] = {{"SDR", 2},  {"DDR", 4},  {"QDR", 8},   {"FDR10", 10}, {"FDR", 13.6},
+                 {"EDR", 25}, {"HDR", 50}, {"NDR", 100}, {"XDR", 200}};
+    for (const char *x = text; (x = strchr(x, 'x')); x++) {
+        const char *from = x;
+        while (from > text && isdigit((unsigned char)from[-1]))
+            from--;
+        long lanes = from < x && x - from < 3 ? strtol(from, NULL, 10) : 0;
+        for (size_t k = 0; lanes > 0 && k < sizeof rates / sizeof *rates; k++)
+            if (!strncmp(x + 1, rates[k].name, strlen(rates[k].name)))
+                return (double)lanes * rates[k].Gbps * 1e9 / 8;
+    }
+    return 0;
+}
+
+/* First pass: which id is what. */
+static enum status read_kind(struct reader *r, const char *line)
+{
+    char id[96], rest[160];
+    uint32_t kind = !strncmp(line, "Switch", 6)                           ? 1
+                    : !strncmp(line, "Ca", 2) || !strncmp(line, "Hca", 3) ? 2
+                                                                          : 0;
+    const char *at = kind > 0 ? quoted(line, id, sizeof id) : NULL;
+    if (!at)
+        return STATUS_OK;
+    if (quoted(at, rest, sizeof rest) && strstr(rest, "Aggregation Node"))
+        kind = 3;
+    return machine_name_put(&r->f.m->arena, &r->kinds, id, kind);
+}
+
+static uint32_t kind_of(const struct reader *r, const char *id)
+{
+    uint32_t kind = machine_name_find(&r->kinds, id);
+    return kind != MACHINE_NONE ? kind : !strncmp(id, "S-", 2) ? 1 : !strncmp(id, "H-", 2) ? 2 : 0;
+}
+
+/* The part of an end; the description is the remote one's on lines of ports. */
+static enum status part_of(struct reader *r, const char *id, const char *description,
+                           uint32_t *part)
+{
+    if (kind_of(r, id) == 1)
+        return fabric_part(&r->f, MACHINE_SWITCH, id, part);
+    return fabric_part(&r->f, MACHINE_NODE, *description ? description : id, part);
+}
+
+/* [1](guid) "S-0002"[21](guid)  # "what" lid 3 4xHDR */
+static enum status read_port(struct reader *r, const char *line)
+{
+    char id[96], description[160] = "", key[KEY];
+    uint32_t here, there;
+    const char *at = quoted(line, id, sizeof id);
+    long port = strtol(line + 1, NULL, 10);
+    if (!*r->id || !at)
+        return error_set(STATUS_PARSE, "%s:%zu: a port %s", r->f.m->path, r->line,
+                         at ? "before any switch or adapter" : "without \"ID\" of the other end");
+    long other = *at == '[' ? strtol(at + 1, NULL, 10) : 0;
+    uint32_t kind = kind_of(r, r->id), remote = kind_of(r, id);
+    if (quoted(at, description, sizeof description) && strstr(description, "Aggregation Node"))
+        remote = 3;
+    if (kind == 3 || remote == 3)
+        return machine_warn(r->f.m, "aggregation nodes of switches (SHARP) are left out");
+    if (remote == 0) {
+        r->unknown++;
+        return STATUS_OK;
+    }
+    if (kind !=
+        1) /* described where the switch has it, or at the switch's end only: not lost below */
+        return STATUS_OK;
+    bool first = strcmp(r->id, id) < 0 || (!strcmp(r->id, id) && port < other);
+    snprintf(key, sizeof key, "%.80s:%ld %.80s:%ld", first ? r->id : id, first ? port : other,
+             first ? id : r->id, first ? other : port);
+    if (machine_name_find(&r->cables, key) != MACHINE_NONE)
+        return STATUS_OK;
+    PASS(machine_name_put(&r->f.m->arena, &r->cables, key, 1));
+    host_of(description);
+    PASS(part_of(r, r->id, "", &here));
+    PASS(part_of(r, id, description, &there));
+    if (here == there)
+        return STATUS_OK;
+    double Bps = speed_of(at);
+    if (!(Bps > 0)) {
+        Bps = 12.5e9;
+        PASS(machine_assume(r->f.m, "cables: 12.5 GB/s (4xEDR) where the file does not say it"));
+    }
+    return machine_join(
+        r->f.m, &(struct machine_link){.net = true, .a = here, .b = there, .count = 1, .Bps = Bps});
+}
+
+static enum status read_line(struct reader *r, const char *line)
+{
+    r->line++;
+    if (*line == '[')
+        return read_port(r, line);
+    if (!strncmp(line, "Switch", 6) || !strncmp(line, "Ca", 2) || !strncmp(line, "Hca", 3)) {
+        if (!quoted(line, r->id, sizeof r->id))
+            return error_set(STATUS_PARSE, "%s:%zu: a record without \"ID\"", r->f.m->path,
+                             r->line);
+        uint32_t part;
+        if (kind_of(r, r->id) == 1) {
+            PASS(fabric_part(&r->f, MACHINE_SWITCH, r->id, &part));
+            return machine_name_put(&r->f.m->arena, &r->f.defined, r->id, 1);
+        }
+    } else if (!*line) {
+        r->id[0] = '\0';
+    }
+    return STATUS_OK;
+}
+
+static enum status parse(const struct machine_source *s, struct machine *m)
+{
+    struct reader r = {.f = {.m = m}};
+    const char *text = s->text;
+    size_t line = 0;
+    for (char *at; (at = machine_line(m, &text, &line));)
+        PASS(read_kind(&r, at));
+    text = s->text;
+    for (char *at; (at = machine_line(m, &text, &line));)
+        PASS(read_line(&r, at));
+    if (machine_count(m, MACHINE_SWITCH) == 0)
+        return error_set(STATUS_PARSE, "%s: adapters, but no switch that joins them", s->path);
+    if (r.unknown > 0)
+        PASS(machine_warn(m, "%zu port%s to what the file does not describe, left out", r.unknown,
+                          r.unknown == 1 ? "" : "s"));
+    return fabric_check(&r.f);
+}
+
+const struct machine_format machine_ibnetdiscover = {
+    .name = "ibnetdiscover",
+    .summary = "InfiniBand networks as ibnetdiscover prints them",
+    .recognises = recognises,
+    .parse = parse,
+};

@@ -1,0 +1,279 @@
+/* The graph of a machine: parts, links, notes and names, and the table of formats. */
+#include "topologies/machine/machine.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/file.h"
+#include "core/text.h"
+
+enum { FILE_MOST = 64 << 20, NOTE = 400, HOSTLIST_DIGITS = 9, HOSTS_MOST = 1 << 20 };
+
+const struct machine_format *const machine_formats[] = {
+#define MEASURED(name)
+#define MACHINE(name) &machine_##name,
+#include "topologies/importers.def"
+#undef MACHINE
+#undef MEASURED
+};
+const size_t machine_formats_n = sizeof machine_formats / sizeof *machine_formats;
+
+void machine_free(struct machine *m)
+{
+    if (m->inside)
+        machine_free(m->inside);
+    free(m->inside);
+    arena_free(&m->arena);
+    free(m->part);
+    free(m->link);
+    *m = (struct machine){0};
+}
+
+enum status machine_parse(const char *path, const char *text, size_t length, struct machine *out)
+{
+    enum status st = STATUS_OK;
+    struct machine m = {0};
+    struct machine_source s = {path, text, length};
+    const struct machine_format *f = NULL;
+    char list[TEXT_LIST];
+    for (size_t k = 0; k < machine_formats_n && !f; k++)
+        f = machine_formats[k]->recognises(&s) ? machine_formats[k] : NULL;
+    if (!f)
+        FAIL(STATUS_PARSE, "%s: no format recognises it; known are %s", path,
+             text_list(machine_formats, machine_formats_n, list));
+    m.format = f->name;
+    if (!(m.path = arena_text(&m.arena, path)))
+        FAIL(STATUS_NOMEM, "out of memory");
+    TRY(f->parse(&s, &m));
+    MOVE(out, m);
+out:
+    machine_free(&m);
+    return st;
+}
+
+enum status machine_read(const char *path, struct machine *out)
+{
+    enum status st;
+    char *text = NULL;
+    size_t length = 0;
+    TRY(file_read_most(path, FILE_MOST, &text, &length));
+    if (strlen(text) != length)
+        FAIL(STATUS_PARSE, "%s: a byte of value 0: not a text", path);
+    TRY(machine_parse(path, text, length, out));
+out:
+    free(text);
+    return st;
+}
+
+enum status machine_add_part(struct machine *m, enum machine_kind kind, uint32_t node, uint32_t up,
+                             const char *name, uint32_t *index)
+{
+    if (m->parts == MACHINE_PARTS)
+        return error_set(STATUS_PARSE, "%s: more than %d parts of machines", m->path,
+                         MACHINE_PARTS);
+    PASS(ARRAY_ROOM(m->part, m->parts));
+    struct machine_part p = {.kind = kind, .node = node, .up = up};
+    if (!(p.name = arena_text(&m->arena, name)))
+        return STATUS_NOMEM;
+    if (index)
+        *index = (uint32_t)m->parts;
+    m->part[m->parts++] = p;
+    return STATUS_OK;
+}
+
+enum status machine_join(struct machine *m, const struct machine_link *link)
+{
+    if (m->links == MACHINE_LINKS)
+        return error_set(STATUS_PARSE, "%s: more than %d links", m->path, MACHINE_LINKS);
+    PASS(ARRAY_ROOM(m->link, m->links));
+    m->link[m->links++] = *link;
+    return STATUS_OK;
+}
+
+static enum status note(struct machine *m, struct machine_notes *to, const char *format, va_list v)
+{
+    char text[NOTE];
+    vsnprintf(text, sizeof text, format, v);
+    for (size_t i = 0; i < to->n; i++)
+        if (!strcmp(to->text[i], text))
+            return STATUS_OK;
+    if (to->n >= MACHINE_NOTES) {
+        to->text[MACHINE_NOTES - 1] = "and more of the kind";
+        return STATUS_OK;
+    }
+    PASS(ARENA_ROOM(&m->arena, to->text, to->n));
+    to->text[to->n] = arena_text(&m->arena, text);
+    return to->text[to->n++] ? STATUS_OK : STATUS_NOMEM;
+}
+
+enum status machine_assume(struct machine *m, const char *format, ...)
+{
+    va_list v;
+    va_start(v, format);
+    enum status st = note(m, &m->assumed, format, v);
+    va_end(v);
+    return st;
+}
+
+enum status machine_warn(struct machine *m, const char *format, ...)
+{
+    va_list v;
+    va_start(v, format);
+    enum status st = note(m, &m->warnings, format, v);
+    va_end(v);
+    return st;
+}
+
+/* ---- texts */
+
+char *machine_line(struct machine *m, const char **text, size_t *line)
+{
+    if (!**text)
+        return NULL;
+    size_t n = strcspn(*text, "\n"), end = n;
+    const char *at = *text;
+    while (end > 0 && (at[end - 1] == '\r' || at[end - 1] == ' '))
+        end--;
+    *text += n + (at[n] == '\n');
+    (*line)++;
+    return arena_text_n(&m->arena, at, end);
+}
+
+bool machine_begins(const struct machine_source *s, const char *word, size_t lines)
+{
+    const char *at = s->text;
+    for (; *at && lines > 0; lines--) {
+        at += strspn(at, " \t\r\n");
+        if (!strncmp(at, word, strlen(word)))
+            return true;
+        at += strcspn(at, "\n");
+    }
+    return false;
+}
+
+/* ---- names */
+
+/* FNV-1a */
+static size_t hash(const char *name)
+{
+    uint64_t h = UINT64_C(14695981039346656037);
+    for (; *name; name++)
+        h = (h ^ (unsigned char)*name) * UINT64_C(1099511628211);
+    return (size_t)(h ^ h >> 32);
+}
+
+/* The slot where a name is, or would be. */
+static size_t probe(const struct machine_names *t, const char *name)
+{
+    size_t k = hash(name) & (t->slots - 1);
+    while (t->slot[k] && strcmp(t->name[t->slot[k] - 1], name) != 0)
+        k = (k + 1) & (t->slots - 1);
+    return k;
+}
+
+uint32_t machine_name_find(const struct machine_names *t, const char *name)
+{
+    if (t->slots == 0)
+        return MACHINE_NONE;
+    uint32_t at = t->slot[probe(t, name)];
+    return at ? t->value[at - 1] : MACHINE_NONE;
+}
+
+enum status machine_name_put(struct arena *a, struct machine_names *t, const char *name,
+                             uint32_t value)
+{
+    if (2 * t->n >= t->slots) {
+        t->slots = t->slots ? 2 * t->slots : 64;
+        PASS(ARENA_NEW(a, t->slot, t->slots));
+        for (size_t i = 0; i < t->n; i++)
+            t->slot[probe(t, t->name[i])] = (uint32_t)i + 1;
+    }
+    PASS(ARENA_ROOM(a, t->name, t->n));
+    PASS(ARENA_ROOM(a, t->value, t->n));
+    size_t k = probe(t, name);
+    if (t->slot[k]) {
+        t->value[t->slot[k] - 1] = value;
+        return STATUS_OK;
+    }
+    if (!(t->name[t->n] = arena_text(a, name)))
+        return STATUS_NOMEM;
+    t->value[t->n] = value;
+    t->slot[k] = (uint32_t)++t->n;
+    return STATUS_OK;
+}
+
+/* ---- lists of hosts */
+
+struct hostlist {
+    enum status (*each)(void *to, const char *name);
+    void *to;
+    size_t names;
+};
+
+static enum status expand(struct hostlist *h, const char *prefix, size_t n, const char *rest);
+
+/* One "01-04" of the brackets, which end at `end`. */
+static enum status expand_range(struct hostlist *h, const char *prefix, size_t n, const char *range,
+                                const char *end)
+{
+    unsigned long long low, high;
+    char name[256];
+    size_t digits = strspn(range, "0123456789"), part = strcspn(range, ",]");
+    const char *second = range[digits] == '-' ? range + digits + 1 : range;
+    size_t digits2 = strspn(second, "0123456789");
+    if (digits == 0 || digits > HOSTLIST_DIGITS || digits2 == 0 || digits2 > HOSTLIST_DIGITS ||
+        second + digits2 != range + part)
+        return error_set(STATUS_PARSE, "'%.40s' is not a range such as 01-04", range);
+    low = strtoull(range, NULL, 10);
+    high = strtoull(second, NULL, 10);
+    if (high < low || high - low >= HOSTS_MOST)
+        return error_set(STATUS_PARSE, "'%.*s': a range of up to %d names, from low to high",
+                         (int)part, range, HOSTS_MOST);
+    for (unsigned long long k = low; k <= high; k++) {
+        int at = snprintf(name, sizeof name, "%.*s%0*llu", (int)n, prefix, (int)digits, k);
+        if (at < 0 || (size_t)at >= sizeof name)
+            return error_set(STATUS_PARSE, "a name of more than %zu characters", sizeof name - 1);
+        PASS(expand(h, name, (size_t)at, end + 1));
+    }
+    return STATUS_OK;
+}
+
+/* Prefix of n characters, then the rest of one item, "x[1-2]y[3,4]z". */
+static enum status expand(struct hostlist *h, const char *prefix, size_t n, const char *rest)
+{
+    char name[256];
+    size_t plain = strcspn(rest, "[,");
+    if (n + plain >= sizeof name)
+        return error_set(STATUS_PARSE, "a name of more than %zu characters", sizeof name - 1);
+    memcpy(name, prefix, n);
+    memcpy(name + n, rest, plain);
+    name[n + plain] = '\0';
+    if (rest[plain] != '[') {
+        if (++h->names > HOSTS_MOST)
+            return error_set(STATUS_PARSE, "a list of more than %d names", HOSTS_MOST);
+        return h->each(h->to, name);
+    }
+    const char *range = rest + plain + 1, *end = strchr(range, ']');
+    if (!end)
+        return error_set(STATUS_PARSE, "'%.40s': no ']'", rest);
+    for (; range < end; range += strcspn(range, ",]") + 1)
+        PASS(expand_range(h, name, n + plain, range, end));
+    return STATUS_OK;
+}
+
+enum status machine_hostlist(const char *text, enum status (*each)(void *to, const char *name),
+                             void *to)
+{
+    struct hostlist h = {each, to, 0};
+    while (*text) {
+        size_t n = 0;
+        int depth = 0;
+        for (; text[n] && (text[n] != ',' || depth > 0); n++)
+            depth += text[n] == '[' ? 1 : text[n] == ']' ? -1 : 0;
+        if (n > 0)
+            PASS(expand(&h, "", 0, text));
+        text += n + (text[n] == ',');
+    }
+    return STATUS_OK;
+}

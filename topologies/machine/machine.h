@@ -1,0 +1,155 @@
+/* machine.h - what a file of another program says of a machine or a cluster, as one small graph.
+ *
+ *   part   a GPU, CPU, PCIe switch, NVSwitch, network port, switch, or a node of which only the name is
+ *          known. PCIe is a forest: `up` is the part nearer to the CPU, none for a CPU itself
+ *   link   NVLink (xGMI) between GPUs or from a GPU to an NVSwitch, or a cable of the network
+ *
+ * Importers fill in what their file says and leave 0 or NULL where it says nothing; machine_complete()
+ * takes that from options and the catalogue, and notes it. Texts and notes are in the machine's arena. */
+#ifndef TOPOLOGIES_MACHINE_MACHINE_H
+#define TOPOLOGIES_MACHINE_MACHINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "core/array.h"
+#include "topologies/catalogue.h"
+
+struct provenance;
+
+enum machine_kind {
+    MACHINE_GPU,
+    MACHINE_CPU,
+    MACHINE_BRIDGE, /* PCIe switch */
+    MACHINE_NVSWITCH,
+    MACHINE_NIC,    /* a port */
+    MACHINE_SWITCH, /* of the network */
+    MACHINE_NODE,   /* a node without anything inside */
+};
+
+#define MACHINE_NONE UINT32_MAX
+
+struct machine_part {
+    enum machine_kind kind;
+    uint32_t node;         /* MACHINE_NONE: of no node, as switches */
+    uint32_t up;           /* MACHINE_NONE: not below anything */
+    double up_Bps;         /* nominal, of the PCIe lanes to `up`; 0: not said */
+    double Bps;            /* of a port; 0: not said */
+    const char *name;      /* never NULL */
+    const char *model;     /* of a GPU, as the file has it; NULL: not said */
+    const char *bus;       /* PCI address; NULL: not said */
+    const char *domain;    /* of a node: what shares NVLink; NULL: not said */
+    const struct gpu *gpu; /* of a GPU, once complete */
+};
+
+struct machine_link {
+    bool net;         /* a cable of the network; else NVLink */
+    uint32_t a, b;    /* parts */
+    uint32_t count;   /* bonded lanes of NVLink; cables */
+    double Bps;       /* of each of them, one direction; 0: not said */
+    double latency_s; /* 0: not said */
+};
+
+struct machine_notes {
+    size_t n;
+    const char **text; /* [n] */
+};
+
+enum { MACHINE_PARTS = 1 << 22, MACHINE_LINKS = 1 << 23, MACHINE_NOTES = 64 };
+
+struct machine {
+    struct arena arena;
+    const char *format, *path;
+    size_t nodes, parts, links;
+    struct machine_part *part; /* [parts] */
+    struct machine_link *link; /* [links] */
+    struct machine_notes assumed, warnings;
+    struct machine
+        *inside; /* what the file says of the inside of its nodes, malloc'd; NULL: nothing */
+    bool no_nvlink_seen; /* the file cannot show NVLink */
+    bool no_gpus_seen;   /* its GPUs are PCI devices without more */
+};
+
+/* A file to import; the text is NUL-terminated, without other NULs. */
+struct machine_source {
+    const char *path, *text;
+    size_t length;
+};
+
+struct machine_format {
+    const char *name, *summary;
+    /* Is it this format, whole or damaged, or a relative that is refused by name? Looks at the text only. */
+    bool (*recognises)(const struct machine_source *s);
+    /* Into an empty machine that has its format and path already. STATUS_PARSE "path:line: what". */
+    enum status (*parse)(const struct machine_source *s, struct machine *m);
+};
+
+#define MEASURED(name)
+#define MACHINE(name) extern const struct machine_format machine_##name;
+#include "topologies/importers.def"
+#undef MACHINE
+#undef MEASURED
+extern const struct machine_format *const machine_formats[]; /* [machine_formats_n] */
+extern const size_t machine_formats_n;
+
+/* Read a file by the first format that recognises it. STATUS_IO, STATUS_PARSE (one line), STATUS_NOMEM. */
+enum status machine_read(const char *path, struct machine *out) MUST_CHECK;
+enum status machine_parse(const char *path, const char *text, size_t length,
+                          struct machine *out) MUST_CHECK;
+void machine_free(struct machine *m); /* accepts {0}; leaves {0} */
+
+/* ---- for importers */
+
+/* A new part or link; *index may be NULL. STATUS_PARSE beyond the limits. */
+enum status machine_add_part(struct machine *m, enum machine_kind kind, uint32_t node, uint32_t up,
+                             const char *name, uint32_t *index) MUST_CHECK;
+enum status machine_join(struct machine *m, const struct machine_link *link) MUST_CHECK;
+/* A note; beyond MACHINE_NOTES they are counted in the last one. */
+enum status machine_assume(struct machine *m, const char *format, ...) PRINTF_LIKE(2, 3) MUST_CHECK;
+enum status machine_warn(struct machine *m, const char *format, ...) PRINTF_LIKE(2, 3) MUST_CHECK;
+/* The next line of a text, without its end, in the arena; NULL behind the last one. *line counts. */
+char *machine_line(struct machine *m, const char **text, size_t *line);
+/* Does one of the first `lines` lines begin with this, blanks skipped? */
+bool machine_begins(const struct machine_source *s, const char *word, size_t lines);
+/* Hash table of names: the index that `name` has in names[], or adds it. */
+struct machine_names {
+    size_t n, slots;
+    const char **name; /* [n] */
+    uint32_t *value;   /* [n] */
+    uint32_t *slot;    /* [slots], n + 1; 0: empty */
+};
+/* MACHINE_NONE: not there. */
+uint32_t machine_name_find(const struct machine_names *t, const char *name);
+enum status machine_name_put(struct arena *a, struct machine_names *t, const char *name,
+                             uint32_t value) MUST_CHECK;
+/* "node[01-04,7],x3": each name in turn to `each`. STATUS_PARSE "what". At most MACHINE_PARTS names. */
+enum status machine_hostlist(const char *text, enum status (*each)(void *to, const char *name),
+                             void *to) MUST_CHECK;
+
+/* ---- what follows import */
+
+struct machine_options {
+    const struct gpu *gpu; /* NULL: as the file says, or a guess */
+    double nic_Bps;        /* 0: as the file says, or the catalogue's */
+    size_t nodes;          /* 0: as many as there are */
+    size_t gpus;           /* of a node that only has a name; 0: as the vendor's server */
+};
+
+/* Nodes of a fabric get what `node` has inside (NULL: the vendor's server of the GPU type), and --nodes
+ * copies of a node one switch. *m is replaced. STATUS_INVALID. */
+enum status machine_combine(struct machine *m, struct machine *node,
+                            const struct machine_options *o) MUST_CHECK;
+/* GPU types, speeds and ports that are not said. STATUS_INVALID: no GPU at all. */
+enum status machine_complete(struct machine *m, const struct machine_options *o) MUST_CHECK;
+
+size_t machine_count(const struct machine *m, enum machine_kind kind);
+/* NVLinks between two GPUs, directly or through NVSwitches; 0: none. */
+uint32_t machine_nvlinks(const struct machine *m, uint32_t a, uint32_t b);
+
+/* The machine as a platform of SimGrid. STATUS_INVALID: too many devices, a network in several pieces. */
+enum status machine_write(const struct machine *m, const struct provenance *by,
+                          const char *path) MUST_CHECK;
+
+#endif

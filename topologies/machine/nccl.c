@@ -1,0 +1,258 @@
+/* What NCCL and RCCL know of a machine: NCCL_TOPO_DUMP_FILE, and files for NCCL_TOPO_FILE, which clouds ship
+ * and which say less: neither <gpu> nor <net>, PCIe switches that do not exist, speeds that are hints. */
+#include "topologies/machine/machine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/text.h"
+#include "topologies/machine/pci.h"
+#include "topologies/xml.h"
+
+enum { HOSTS = 4096 };
+
+/* <nvlink> and <xgmi> name their other end by bus, which may stand further below. */
+struct link_end {
+    const struct xml_element *e;
+    uint32_t gpu;
+};
+
+struct reader {
+    struct machine *m;
+    const char *path;
+    struct machine_names bus, host;
+    size_t ends;
+    struct link_end *end; /* [ends], in the arena */
+    uint32_t gpus, nics;
+    bool described; /* some device has a <gpu> */
+};
+
+static bool recognises(const struct machine_source *s)
+{
+    const char *at = s->text + strspn(s->text, " \t\r\n");
+    return *at == '<' && (strstr(s->text, "<system") || strstr(s->text, "<graphs"));
+}
+
+/* A number of an attribute, which may be followed by a unit; `otherwise` when absent or empty. */
+static double number(const struct xml_element *e, const char *name, double otherwise)
+{
+    const char *text = xml_value(e, name);
+    char *end;
+    double value = text ? strtod(text, &end) : 0;
+    return text && end != text && value >= 0 && value < 1e15 ? value : otherwise;
+}
+
+/* Of the lanes above a device: "16.0 GT/s PCIe" and "16". 0: not said. */
+static double lanes_Bps(const struct xml_element *e)
+{
+    return pci_Bps(number(e, "link_speed", 0) * 1e9, number(e, "link_width", 0));
+}
+
+static const struct xml_element *child(const struct xml_element *e, const char *name)
+{
+    for (e = e->first; e; e = e->next)
+        if (!strcmp(e->name, name))
+            return e;
+    return NULL;
+}
+
+static const char *model_of(const struct xml_element *pci, const struct xml_element *gpu)
+{
+    static const struct {
+        const char *attribute, *value, *name;
+    } by[] = {{"gcn", "906", "MI50 (gfx906)"},
+              {"gcn", "908", "MI100"},
+              {"gcn", "910", "MI250"},
+              {"gcn", "940", "MI300X"},
+              {"gcn", "942", "MI300X"},
+              {"gcn", "", NULL},
+              {"sm", "60", "P100"},
+              {"sm", "70", "V100"},
+              {"sm", "75", "T4"},
+              {"sm", "80", "A100"},
+              {"sm", "86", "A40"},
+              {"sm", "89", "L4"},
+              {"sm", "90", "H100"},
+              {"sm", "100", "B200"},
+              {"sm", "103", "B300"}};
+    const char *known = pci_gpu(xml_value(pci, "vendor"), xml_value(pci, "device"));
+    for (size_t k = 0; gpu && !known && k < sizeof by / sizeof *by; k++) {
+        const char *value = xml_value(gpu, by[k].attribute);
+        if (value && (!*by[k].value || !strcmp(value, by[k].value)))
+            return by[k].name;
+    }
+    return known;
+}
+
+static enum status add_gpu(struct reader *r, const struct xml_element *pci, uint32_t node,
+                           uint32_t up)
+{
+    struct machine *m = r->m;
+    char name[48];
+    uint32_t part;
+    const char *bus = xml_value(pci, "busid");
+    const struct xml_element *gpu = child(pci, "gpu");
+    const char *dev = gpu ? xml_value(gpu, "dev") : NULL;
+    r->described = r->described || gpu;
+    if (dev && strlen(dev) < 8)
+        snprintf(name, sizeof name, "GPU%s", dev);
+    else
+        snprintf(name, sizeof name, "GPU%u", r->gpus);
+    r->gpus++;
+    PASS(machine_add_part(m, MACHINE_GPU, node, up, name, &part));
+    m->part[part].up_Bps = lanes_Bps(pci);
+    m->part[part].model = model_of(pci, gpu);
+    if (bus) {
+        m->part[part].bus = arena_text(&m->arena, bus);
+        PASS(machine_name_put(&m->arena, &r->bus, bus, part));
+    }
+    for (const struct xml_element *e = gpu ? gpu->first : NULL; e; e = e->next)
+        if (!strcmp(e->name, "nvlink") || !strcmp(e->name, "xgmi")) {
+            PASS(ARENA_ROOM(&m->arena, r->end, r->ends));
+            r->end[r->ends++] = (struct link_end){e, part};
+        }
+    return STATUS_OK;
+}
+
+/* Ports: each <net>, or the device itself where the file has none. */
+static enum status add_nics(struct reader *r, const struct xml_element *at, uint32_t node,
+                            uint32_t up, double up_Bps)
+{
+    uint32_t part;
+    char name[48];
+    const struct xml_element *nic = child(at, "nic");
+    const struct xml_element *net = nic ? child(nic, "net") : child(at, "net");
+    bool alone = !net;
+    for (; net || alone; net = net ? net->next : NULL) {
+        if (net && strcmp(net->name, "net") != 0)
+            continue;
+        const char *called = net ? xml_value(net, "name") : NULL;
+        snprintf(name, sizeof name, "NIC%u", r->nics++);
+        PASS(machine_add_part(r->m, MACHINE_NIC, node, up, called ? called : name, &part));
+        r->m->part[part].up_Bps = up_Bps;
+        double Mbps = net ? number(net, "speed", 0) : 0;
+        if (Mbps > 3.2e6) { /* no port is that fast: some versions write kb/s */
+            PASS(machine_warn(r->m, "%s:%zu: a port of %g Mb/s; taken as kb/s", r->path, net->line,
+                              Mbps));
+            Mbps = Mbps / 1000 > 3.2e6 ? 0 : Mbps / 1000;
+        }
+        r->m->part[part].Bps = Mbps * 1e6 / 8;
+        alone = false;
+        if (!net)
+            break;
+    }
+    return STATUS_OK;
+}
+
+/* What is below a <cpu> or a <pci>; expat's limit of depth is this recursion's. */
+static enum status read_below(struct reader *r, const struct xml_element *above, uint32_t node,
+                              uint32_t up)
+{
+    for (const struct xml_element *e = above->first; e; e = e->next) {
+        uint32_t part;
+        if (!strcmp(e->name, "nic") && !strcmp(above->name, "cpu"))
+            PASS(add_nics(r, above, node, up, 0));
+        if (strcmp(e->name, "pci") != 0)
+            continue;
+        long class = pci_class(xml_value(e, "class"));
+        bool gpu = child(e, "gpu") || class == 0x03 || class == 0x12;
+        if (gpu)
+            PASS(add_gpu(r, e, node, up));
+        else if (child(e, "nic") || child(e, "net") || class == 0x02)
+            PASS(add_nics(r, e, node, up, lanes_Bps(e)));
+        else if (class == 0x06 || child(e, "pci")) {
+            const char *bus = xml_value(e, "busid");
+            PASS(machine_add_part(r->m, MACHINE_BRIDGE, node, up, bus ? bus : "switch", &part));
+            r->m->part[part].up_Bps = lanes_Bps(e);
+            PASS(read_below(r, e, node, part));
+        }
+    }
+    return STATUS_OK;
+}
+
+/* "host_hash" tells nodes apart in dumps of several. */
+static enum status read_system(struct reader *r, const struct xml_element *system)
+{
+    for (const struct xml_element *e = system->first; e; e = e->next) {
+        uint32_t part;
+        if (strcmp(e->name, "cpu") != 0)
+            continue;
+        const char *hash = xml_value(e, "host_hash"), *numa = xml_value(e, "numaid");
+        char name[48];
+        hash = hash ? hash : "";
+        uint32_t node = machine_name_find(&r->host, hash);
+        if (node == MACHINE_NONE) {
+            node = (uint32_t)r->m->nodes++;
+            PASS(machine_name_put(&r->m->arena, &r->host, hash, node));
+        }
+        snprintf(name, sizeof name, "CPU%.20s", numa ? numa : "");
+        PASS(machine_add_part(r->m, MACHINE_CPU, node, MACHINE_NONE, name, &part));
+        PASS(read_below(r, e, node, part));
+    }
+    return STATUS_OK;
+}
+
+/* A link of GPUs stands at both of its ends: the same pair is not joined again. */
+static enum status join(struct reader *r, const struct link_end *end)
+{
+    struct machine *m = r->m;
+    const char *target = xml_value(end->e, "target"), *class = xml_value(end->e, "tclass");
+    double count = number(end->e, "count", 1);
+    uint32_t other = target ? machine_name_find(&r->bus, target) : MACHINE_NONE;
+    if (count < 1 || count > 1000)
+        return error_set(STATUS_PARSE, "%s:%zu: count '%.20s' of links, expected 1 to 1000",
+                         r->path, end->e->line, xml_value(end->e, "count"));
+    if (other == end->gpu)
+        return machine_warn(m,
+                            "NVLink of a GPU to itself, as in virtual machines: whom it joins is "
+                            "not said, so it is left out");
+    if (other == MACHINE_NONE && target && pci_class(class) == 0x06 &&
+        !strncmp(class, "0x0680", 6)) {
+        PASS(machine_add_part(m, MACHINE_NVSWITCH, m->part[end->gpu].node, MACHINE_NONE, target,
+                              &other));
+        PASS(machine_name_put(&m->arena, &r->bus, target, other));
+    }
+    if (other == MACHINE_NONE)
+        return machine_warn(m, "%s:%zu: a link to %.40s, which is not in the file", r->path,
+                            end->e->line, target ? target : "nothing");
+    if (m->part[other].kind == MACHINE_GPU && other < end->gpu)
+        for (size_t k = 0; k < m->links; k++)
+            if (m->link[k].a == other && m->link[k].b == end->gpu)
+                return STATUS_OK;
+    uint32_t a = end->gpu, b = other;
+    if (m->part[b].kind == MACHINE_GPU && b < a)
+        a = other, b = end->gpu;
+    return machine_join(m, &(struct machine_link){.a = a, .b = b, .count = (uint32_t)count});
+}
+
+static enum status parse(const struct machine_source *s, struct machine *m)
+{
+    struct xml_element *root;
+    struct reader r = {.m = m, .path = s->path};
+    PASS(xml_read(s->path, s->text, s->length, &m->arena, &root));
+    if (!strcmp(root->name, "graphs"))
+        return error_set(
+            STATUS_PARSE,
+            "%s:%zu: <graphs>, rings and trees that NCCL found (NCCL_GRAPH_DUMP_FILE), "
+            "not a machine; expected <system>, as NCCL_TOPO_DUMP_FILE writes it",
+            s->path, root->line);
+    if (strcmp(root->name, "system") != 0)
+        return error_set(STATUS_PARSE, "%s:%zu: <%.40s>, expected <system>", s->path, root->line,
+                         root->name);
+    PASS(read_system(&r, root));
+    if (r.ends > 1 << 16)
+        return error_set(STATUS_PARSE, "%s: more than %d NVLinks", s->path, 1 << 16);
+    for (size_t k = 0; k < r.ends; k++)
+        PASS(join(&r, &r.end[k]));
+    m->no_nvlink_seen = m->no_gpus_seen = !r.described;
+    return r.gpus > 0
+               ? STATUS_OK
+               : error_set(STATUS_PARSE, "%s: no GPU: no <gpu>, no <pci> of class 0x03", s->path);
+}
+
+const struct machine_format machine_nccl = {
+    .name = "NCCL topology",
+    .summary = "XML of NCCL_TOPO_DUMP_FILE and for NCCL_TOPO_FILE, of RCCL too",
+    .recognises = recognises,
+    .parse = parse,
+};

@@ -1,0 +1,288 @@
+/* The matrix of "nvidia-smi topo -m": who reaches whom over what. Columns are split at any blanks, for what
+ * copies it mixes them with tabs; "#" before lines, a prompt and prose around it are skipped. A row that was
+ * cut off is taken from the column of its name. "topo -mp" is the same without NVLink, "topo -p2p" is another
+ * table. */
+#include "topologies/machine/machine.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/text.h"
+
+enum { COLUMNS = 1024, LINE_WORDS = COLUMNS + 8 };
+
+/* What stands in a cell: nothing yet, then how far two devices are from each other; NVLink from NV on. */
+enum { UNKNOWN, PIX, PXB, PHB, NODE, SYS, SELF, NV };
+
+static const struct {
+    const char *word;
+    uint16_t code;
+} words[] = {{"PIX", PIX}, {"PXB", PXB}, {"PHB", PHB}, {"NODE", NODE},
+             {"SYS", SYS}, {"SOC", SYS}, {"PSB", PIX}, {"X", SELF}};
+
+struct matrix {
+    struct machine *m;
+    const char *path;
+    size_t line, n, gpus, cut;
+    const char *name[COLUMNS];
+    const char *affinity[COLUMNS]; /* CPUs of a row; NULL: not said */
+    uint16_t *cell;                /* [n * n] */
+    size_t row_line[COLUMNS];      /* 0: no row */
+    bool nvlink, legend, nvlink_legend;
+};
+
+static size_t split(char *text, char **word)
+{
+    size_t n = 0;
+    char *rest;
+    for (char *at = strtok_r(text, " \t\r#", &rest); at && n < LINE_WORDS;
+         at = strtok_r(NULL, " \t\r", &rest))
+        word[n++] = at;
+    return n;
+}
+
+static bool is_gpu(const char *word)
+{
+    size_t digits = strncmp(word, "GPU", 3) ? 0 : strspn(word + 3, "0123456789");
+    return digits > 0 && !word[3 + digits];
+}
+
+/* UNKNOWN: none of a matrix of topo -m. */
+static uint16_t code_of(const char *word)
+{
+    uint64_t links;
+    for (size_t k = 0; k < sizeof words / sizeof *words; k++)
+        if (!strcmp(word, words[k].word))
+            return words[k].code;
+    if (!strncmp(word, "NV", 2) && text_count(word + 2, 1000, &links) && links > 0)
+        return (uint16_t)(NV + links);
+    return UNKNOWN;
+}
+
+static bool is_peer_word(const char *word)
+{
+    static const char *const peer[] = {"OK", "CNS", "GNS", "TNS", "NS", "DR"};
+    for (size_t k = 0; k < sizeof peer / sizeof *peer; k++)
+        if (!strcmp(word, peer[k]))
+            return true;
+    return false;
+}
+
+/* A row: the name of a device, then cells. */
+static bool is_row(char **word, size_t n)
+{
+    return n > 1 && (code_of(word[1]) != UNKNOWN || is_peer_word(word[1]));
+}
+
+static bool recognises(const struct machine_source *s)
+{
+    const char *at = strstr(s->text, "GPU0");
+    return at && !strchr("\"<'", *s->text) && s->text[strspn(s->text, " \t\r\n")] != '<' &&
+           at - s->text < 4096 && (strstr(at, "X") || strstr(s->text, "nvidia-smi topo"));
+}
+
+/* Names of columns; pages that lose blanks glue them together: "GPU0GPU1mlx5_0". */
+static enum status read_header(struct matrix *t, char **word, size_t n)
+{
+    for (size_t i = 0; i < n && strcmp(word[i], "CPU") != 0; i++) {
+        for (char *at = word[i]; *at;) {
+            size_t end = 1;
+            while (at[end] &&
+                   !(isdigit((unsigned char)at[end - 1]) && isalpha((unsigned char)at[end])))
+                end++;
+            if (t->n == COLUMNS)
+                return error_set(STATUS_PARSE, "%s:%zu: more than %d columns", t->path, t->line,
+                                 COLUMNS);
+            if (!(t->name[t->n] = arena_text_n(&t->m->arena, at, end)))
+                return STATUS_NOMEM;
+            for (size_t k = 0; k < t->n; k++)
+                if (!strcmp(t->name[k], t->name[t->n]))
+                    return error_set(STATUS_PARSE, "%s:%zu: column %s twice", t->path, t->line,
+                                     t->name[k]);
+            t->gpus += is_gpu(t->name[t->n++]);
+            at += end;
+        }
+    }
+    return ARENA_NEW(&t->m->arena, t->cell, t->n * t->n);
+}
+
+static enum status read_row(struct matrix *t, char **word, size_t n)
+{
+    size_t row = 0, k = 0;
+    while (row < t->n && strcmp(t->name[row], word[0]) != 0)
+        row++;
+    if (row == t->n)
+        return error_set(STATUS_PARSE, "%s:%zu: a row of %.40s, which is no column", t->path,
+                         t->line, word[0]);
+    if (t->row_line[row])
+        return error_set(STATUS_PARSE, "%s:%zu: %s a second time, first in line %zu", t->path,
+                         t->line, word[0], t->row_line[row]);
+    t->row_line[row] = t->line;
+    for (; k < t->n && k + 1 < n; k++) {
+        uint16_t code = code_of(word[k + 1]);
+        if (is_peer_word(word[k + 1]))
+            return error_set(
+                STATUS_PARSE,
+                "%s:%zu: the table of 'nvidia-smi topo -p2p', which says who may reach "
+                "whom but not over what; expected that of 'nvidia-smi topo -m'",
+                t->path, t->line);
+        if (code == UNKNOWN || (code == SELF) != (k == row))
+            return error_set(STATUS_PARSE, "%s:%zu: '%.20s' of %s and %s, expected %s", t->path,
+                             t->line, word[k + 1], word[0], t->name[k],
+                             k == row ? "X" : "NV#, PIX, PXB, PHB, NODE or SYS");
+        t->cell[row * t->n + k] = code;
+        t->nvlink |= code > NV;
+    }
+    t->cut += k < t->n;
+    if (k == t->n && k + 1 < n && isdigit((unsigned char)word[k + 1][0]))
+        t->affinity[row] = arena_text(&t->m->arena, word[k + 1]);
+    return STATUS_OK;
+}
+
+static enum status read_line(struct matrix *t, char *line)
+{
+    char *word[LINE_WORDS];
+    t->legend |= strstr(line, "PIX") && strstr(line, "= ");
+    t->nvlink_legend |= strstr(line, "NV#") || strstr(line, "NVLink");
+    size_t n = split(line, word);
+    if (n == 0)
+        return STATUS_OK;
+    if (t->n == 0)
+        return n > 0 && !strncmp(word[0], "GPU0", 4) && !is_row(word, n) ? read_header(t, word, n)
+                                                                         : STATUS_OK;
+    if (is_row(word, n))
+        return read_row(t, word, n);
+    size_t name = strlen(word[0]); /* "NIC0: mlx5_0" of the legend */
+    if (n != 2 || name < 2 || word[0][name - 1] != ':')
+        return STATUS_OK;
+    word[0][name - 1] = '\0';
+    for (size_t k = 0; k < t->n; k++)
+        if (!strcmp(t->name[k], word[0]) && !(t->name[k] = arena_text(&t->m->arena, word[1])))
+            return STATUS_NOMEM;
+    return STATUS_OK;
+}
+
+/* Each pair from both of its cells: one may have been cut off. */
+static enum status settle(struct matrix *t)
+{
+    for (size_t i = 0; i < t->n; i++)
+        for (size_t j = 0; j < i; j++) {
+            uint16_t *a = &t->cell[i * t->n + j], *b = &t->cell[j * t->n + i];
+            if (!*a && !*b)
+                return error_set(STATUS_PARSE, "%s:%zu: cut off: nothing is said of %s and %s",
+                                 t->path, t->line, t->name[j], t->name[i]);
+            if (*a && *b && *a != *b) {
+                PASS(machine_warn(t->m,
+                                  "%s and %s are said to be joined in two ways; the lesser counts",
+                                  t->name[j], t->name[i]));
+                *a = *b = *a > NV && *b > NV ? (*a < *b ? *a : *b) : (*a > *b ? *a : *b);
+            }
+            *a = *b = *a ? *a : *b;
+        }
+    if (t->cut)
+        return machine_warn(t->m, "%zu row%s cut off; what is missing was taken from the columns",
+                            t->cut, t->cut == 1 ? "" : "s");
+    return STATUS_OK;
+}
+
+/* Groups of what is at most `level` apart, by the lowest member. Where NVLink hides how far GPUs are, those
+ * of the same CPUs are near. */
+static void group(const struct matrix *t, unsigned level, uint32_t *of)
+{
+    for (uint32_t i = 0; i < t->n; i++)
+        of[i] = i;
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (size_t i = 0; i < t->n; i++)
+            for (size_t j = 0; j < i; j++) {
+                uint16_t c = t->cell[i * t->n + j];
+                bool near =
+                    c <= level || (c > NV && level >= NODE && t->affinity[i] && t->affinity[j] &&
+                                   !strcmp(t->affinity[i], t->affinity[j]));
+                if (!near || of[i] == of[j])
+                    continue;
+                uint32_t low = of[i] < of[j] ? of[i] : of[j];
+                of[i] = of[j] = low;
+                changed = true;
+            }
+    }
+}
+
+/* CPUs, below them switches of PXB, below those switches of PIX; groups of one need no switch. */
+static enum status build(struct matrix *t)
+{
+    enum status st;
+    struct machine *m = t->m;
+    uint32_t *of = NULL, *up = NULL, *part, inner;
+    static const struct {
+        unsigned level;
+        enum machine_kind kind;
+        const char *name;
+    } levels[] = {
+        {NODE, MACHINE_CPU, "CPU"}, {PXB, MACHINE_BRIDGE, "PXB"}, {PIX, MACHINE_BRIDGE, "PIX"}};
+    TRY(ARRAY_NEW(of, t->n));
+    TRY(ARRAY_NEW(up, t->n));
+    TRY(ARENA_NEW(&m->arena, part, t->n));
+    for (size_t i = 0; i < t->n; i++)
+        up[i] = MACHINE_NONE;
+    for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) {
+        group(t, levels[l].level, of);
+        for (uint32_t i = 0; i < t->n; i++) {
+            size_t members = 0;
+            char name[32];
+            for (uint32_t j = i; of[i] == i && j < t->n; j++)
+                members += of[j] == i;
+            if (members < (l > 0 ? 2U : 1U))
+                continue;
+            snprintf(name, sizeof name, "%s%u", levels[l].name, i);
+            TRY(machine_add_part(m, levels[l].kind, 0, up[i], name, &inner));
+            for (uint32_t j = i; j < t->n; j++)
+                up[j] = of[j] == i ? inner : up[j];
+        }
+    }
+    for (size_t i = 0; i < t->n; i++)
+        TRY(machine_add_part(m, is_gpu(t->name[i]) ? MACHINE_GPU : MACHINE_NIC, 0, up[i],
+                             t->name[i], &part[i]));
+    for (size_t i = 0; i < t->n; i++)
+        for (size_t j = i + 1; j < t->n; j++)
+            if (t->cell[i * t->n + j] > NV)
+                TRY(machine_join(m, &(struct machine_link){.a = part[i],
+                                                           .b = part[j],
+                                                           .count = t->cell[i * t->n + j] - NV}));
+    m->nodes = 1;
+out:
+    free(of);
+    free(up);
+    return st;
+}
+
+static enum status parse(const struct machine_source *s, struct machine *m)
+{
+    struct matrix *t;
+    const char *text = s->text;
+    PASS(ARENA_NEW(&m->arena, t, 1));
+    t->m = m;
+    t->path = s->path;
+    for (char *line; (line = machine_line(m, &text, &t->line));)
+        PASS(read_line(t, line));
+    if (t->gpus == 0)
+        return error_set(STATUS_PARSE, "%s: no header GPU0 GPU1 ... of 'nvidia-smi topo -m'",
+                         s->path);
+    PASS(settle(t));
+    if (!t->nvlink && !t->nvlink_legend) {
+        m->no_nvlink_seen = true;
+        PASS(machine_warn(m,
+                          "%s: as 'nvidia-smi topo -mp' writes, which leaves NVLink out: use topo "
+                          "-m to have it",
+                          t->legend ? "no NV# in the legend" : "no NV# and no legend"));
+    }
+    return build(t);
+}
+
+const struct machine_format machine_nvidia_smi = {
+    .name = "nvidia-smi topo -m",
+    .summary = "the matrix of GPUs and network ports that nvidia-smi prints",
+    .recognises = recognises,
+    .parse = parse,
+};
