@@ -5,12 +5,17 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "core/file.h"
+#include "core/json.h"
 #include "core/lower.h"
+#include "core/provenance.h"
 #include "core/random.h"
 #include "core/text.h"
 #include "exec/executor.h"
@@ -222,6 +227,79 @@ static void plans_with_steps_are_checked(void **state)
     done(&d);
 }
 
+/* The plan in a file, with the first `from` behind the first `behind` replaced; NULL: as it is. */
+static enum status read_edited(const struct made *d, const char *behind, const char *from,
+                               const char *to, struct plan *out)
+{
+    const struct provenance by = {"version", "command", NULL, 1};
+    char path[] = "/tmp/foreline-hidup-XXXXXX", *text, *edited;
+    struct json_document document = {0};
+    size_t length;
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(plan_write(&d->plan, &d->m, &d->t, path, &by), STATUS_OK);
+    assert_int_equal(file_read(path, &text, &length), STATUS_OK);
+    unlink(path);
+    const char *at = behind ? strstr(strstr(text, behind), from) : text;
+    assert_non_null(at);
+    size_t size = length + 64;
+    assert_non_null(edited = malloc(size));
+    snprintf(edited, size, "%.*s%s%s", (int)(at - text), text, to ? to : "",
+             at + (from ? strlen(from) : 0));
+    enum status st = json_parse("p.json", edited, strlen(edited), plan_format, 1, &document);
+    if (st == STATUS_OK)
+        st = plan_read(&document, &d->m, &d->t, out);
+    json_document_free(&document);
+    free(edited);
+    free(text);
+    return st;
+}
+
+static void steps_are_read_as_they_were_written_or_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *behind, *from, *to, *message;
+    } wrong[] = {
+        {"shards", "\"op\": \"h0.linear\"", "\"op\": \"h0.linaer\"", "order of the model"},
+        {"shards", "\"op\"", "\"opp\"", "op"},
+        {"shards", "\"work\": true", "\"work\": 1", "work"},
+        {"\"parameter_bytes\"", ": ", ": -", "parameter_bytes"},
+        {"\"conversions\"", "\"shards\"", "\"shard\"", "shards"},
+        {"\"forward\"", ": \"", ": \"x", "forward"},
+        {"\"bytes\"", ": ", ": -", "bytes"},
+        {"\"microbatches\"", "2", "3", "one microbatch or two"},
+    };
+    struct made d;
+    struct plan again = {0};
+    make(&d, models[0], 4, 1e-5, 1e8, true);
+    assert_int_equal(read_edited(&d, NULL, NULL, NULL, &again), STATUS_OK);
+    assert_int_equal(again.steps, d.plan.steps);
+    for (size_t i = 0; i < d.plan.steps; i++) {
+        size_t n = d.plan.step[i].conversions;
+        assert_int_equal(again.step[i].ops, d.plan.step[i].ops);
+        assert_int_equal(again.step[i].conversions, n);
+        for (size_t k = 0; k < n; k++) {
+            const struct plan_conversion *a = &again.step[i].conversion[k];
+            const struct plan_conversion *b = &d.plan.step[i].conversion[k];
+            assert_true(a->forward == b->forward && a->backward == b->backward &&
+                        a->shared == b->shared && a->bytes == b->bytes);
+        }
+    }
+    for (size_t k = 0; k < d.m.n; k++)
+        assert_true(again.shard[k].work == d.plan.shard[k].work &&
+                    again.shard[k].output == d.plan.shard[k].output &&
+                    again.shard[k].parameter_bytes == d.plan.shard[k].parameter_bytes);
+    plan_free(&again);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        enum status st = read_edited(&d, wrong[i].behind, wrong[i].from, wrong[i].to, &again);
+        if (st != STATUS_PARSE || !strstr(error_message(), wrong[i].message))
+            fail_msg("%zu: %d, %s, not '%s'", i, st, error_message(), wrong[i].message);
+    }
+    done(&d);
+}
+
 static void models_have_the_parameters_and_the_work_of_their_graphs(void **state)
 {
     (void)state;
@@ -248,6 +326,7 @@ int main(void)
         cmocka_unit_test(a_plan_divides_what_its_strategy_divides),
         cmocka_unit_test(real_runs_refuse_such_a_plan_in_one_line),
         cmocka_unit_test(plans_with_steps_are_checked),
+        cmocka_unit_test(steps_are_read_as_they_were_written_or_refused),
         cmocka_unit_test(models_have_the_parameters_and_the_work_of_their_graphs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
