@@ -29,7 +29,7 @@ void stage_close(struct stage *s)
     }
     free_rows(s, s->pass.rows);
     free(s->pass.exchanged.data);
-    for (size_t k = 0; k < s->layout.n; k++)
+    for (size_t k = 0; s->layout.op && k < s->layout.n; k++)
         free(s->layout.op[k].routing.rows);
     free(s->layout.producer);
     free(s->layout.consumer);
