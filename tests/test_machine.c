@@ -94,7 +94,7 @@ static void a_random_matrix_comes_back(void **state)
         read_good(text, &m);
         for (size_t i = 0; i < n; i++)
             for (size_t j = 0; j < i; j++) {
-                char a[16], b[16];
+                char a[32], b[32];
                 snprintf(a, sizeof a, "GPU%zu", i);
                 snprintf(b, sizeof b, "GPU%zu", j);
                 assert_int_equal(machine_nvlinks(&m, part_named(&m, a), part_named(&m, b)),
