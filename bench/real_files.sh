@@ -3,7 +3,7 @@
 # Usage: bench/real_files.sh FORELINE FOLDER [--markdown]
 # FOLDER has smi_topo, nccl_topo, hwloc, ...; what a file cannot say (who measured, which type) is a table below.
 set -u
-foreline=$1 real=$2 markdown=${3:-}
+foreline=$(realpath "$1") real=$2 markdown=${3:-}
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 "$foreline" topology generate rail:nodes=128,gpus=8,type=H100 -o "$out/p.xml"

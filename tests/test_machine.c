@@ -6,12 +6,14 @@
 
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/random.h"
 #include "topologies/machine/machine.h"
+#include "topologies/measured.h"
 
 static const struct machine_options nothing;
 
@@ -57,7 +59,8 @@ static void reads_a_matrix_with_a_row_cut_off(void **state)
     assert_int_equal(machine_nvlinks(&m, part_named(&m, "GPU0"), part_named(&m, "GPU1")), 2);
     assert_int_equal(machine_nvlinks(&m, part_named(&m, "GPU0"), part_named(&m, "GPU2")), 0);
     machine_free(&m);
-    read_bad("  GPU0 GPU1 GPU2\nGPU0 X NV1 NV1\nGPU1 NV1\n", "cut off: nothing is said of GPU1 and GPU2");
+    read_bad("  GPU0 GPU1 GPU2\nGPU0 X NV1 NV1\nGPU1 NV1\n",
+             "cut off: nothing is said of GPU1 and GPU2");
     read_bad("  GPU0 GPU1\nGPU0 X OK\nGPU1 OK X\n", "topo -p2p");
     read_bad("  GPU0 GPU1\nGPU0 X NVX\nGPU1 NV1 X\n", "t:2:");
 }
@@ -94,7 +97,8 @@ static void a_random_matrix_comes_back(void **state)
                 char a[32], b[32];
                 snprintf(a, sizeof a, "GPU%zu", i);
                 snprintf(b, sizeof b, "GPU%zu", j);
-                assert_int_equal(machine_nvlinks(&m, part_named(&m, a), part_named(&m, b)), lanes[i][j]);
+                assert_int_equal(machine_nvlinks(&m, part_named(&m, a), part_named(&m, b)),
+                                 lanes[i][j]);
             }
         machine_free(&m);
     }
@@ -118,7 +122,7 @@ static void lists_of_hosts_are_expanded(void **state)
     struct names got = {0};
     (void)state;
     assert_int_equal(machine_hostlist("a[08-11,3],b,c[1-2]x[1,2]", keep, &got), STATUS_OK);
-    static const char *const want[] = {"a08", "a09", "a10",  "a11",  "a3",
+    static const char *const want[] = {"a08", "a09",  "a10",  "a11",  "a3",
                                        "b",   "c1x1", "c1x2", "c2x1", "c2x2"};
     assert_int_equal(got.n, 10);
     for (size_t i = 0; i < got.n; i++)
@@ -162,7 +166,9 @@ static void networks_take_nodes(void **state)
     struct machine m = {0}, node = {0};
     struct machine_options o = {.nodes = 3};
     (void)state;
-    read_good("SwitchName=top Switches=l[0-1]\nSwitchName=l0 Nodes=a[0-1]\nSwitchName=l1 Nodes=b[0-1]\n", &m);
+    read_good(
+        "SwitchName=top Switches=l[0-1]\nSwitchName=l0 Nodes=a[0-1]\nSwitchName=l1 Nodes=b[0-1]\n",
+        &m);
     read_good(" GPU0 GPU1 NIC0\nGPU0 X NV4 PIX\nGPU1 NV4 X SYS\nNIC0 PIX SYS X\n", &node);
     assert_int_equal(machine_combine(&m, &node, &o), STATUS_OK);
     assert_int_equal(machine_complete(&m, &o), STATUS_OK);
@@ -183,7 +189,8 @@ static void noise_is_refused_or_read(void **state)
     static const char *const seeds[] = {
         "  GPU0 GPU1\nGPU0 X NV1\nGPU1 NV1 X\n",
         "<system><cpu><pci class='0x0302' busid='1'><gpu/></pci></cpu></system>",
-        "<topology><object type='Package'><object type='PCIDev' pci_type='0302 [10de:20b0]'/></object></topology>",
+        "<topology><object type='Package'><object type='PCIDev' pci_type='0302 "
+        "[10de:20b0]'/></object></topology>",
         "SwitchName=a Nodes=b[1-3]\n",
         "Switch 4 \"S-1\"\n[1] \"H-1\"[1] # \"n mlx5_0\" lid 1 4xHDR\n[2] \"H-2\"[1]\n",
         "topology: [Ring, Switch]\nnpus_count: [2, 3]\nbandwidth: [1, 2]\nlatency: [1, 2]\n",
@@ -213,6 +220,53 @@ static void noise_is_refused_or_read(void **state)
     }
 }
 
+/* A random table of nccl-tests with any of its forms gives its times back, to 1e-6, through the text of a
+ * platform's property too. */
+static void curves_reproduce_their_table(void **state)
+{
+    uint64_t r = 5;
+    (void)state;
+    for (int round = 0; round < 200; round++) {
+        static const char *const labels[] = {"", "0: ", "[1,0]<stdout>:", "node7: "};
+        static const char *const columns[] = {"", "  sum", "  sum  -1", "  0"};
+        char text[16384], *value = NULL;
+        size_t at = 0, rows = 1 + below(&r, 24), length = 0;
+        double seconds[40], bytes[40], size = 8;
+        const char *label = labels[below(&r, 4)], *column = columns[below(&r, 4)];
+        at +=
+            (size_t)snprintf(text, sizeof text, "%s#  size  count type time algbw busbw\n", label);
+        for (size_t i = 0; i < rows; i++, size *= 1 + (double)(1 + below(&r, 3))) {
+            double us = 10 + size / 1e5 * (1 + (double)below(&r, 100) / 100);
+            char time[32];
+            snprintf(time, sizeof time, us < 100 ? "%.2f" : us < 1e4 ? "%.1f" : "%.0f", us);
+            us = strtod(time, NULL);
+            bytes[i] = size;
+            seconds[i] = us * 1e-6;
+            at += (size_t)snprintf(text + at, sizeof text - at,
+                                   "%s%.0f %.0f float%s %s %.2f %.2f 0\n", label, size, size / 4,
+                                   column, time, size / us * 1e-3, size / us * 1.75e-3);
+        }
+        const struct measured_hint hint = {true, FABRIC_ALLREDUCE, 8, 8};
+        struct measured m = {0};
+        struct fabric_curve again = {0};
+        if (measured_nccl_tests.parse("t", text, &hint, &m) != STATUS_OK)
+            fail_msg("%s in\n%s", error_message(), text);
+        FILE *to = open_memstream(&value, &length);
+        assert_non_null(to);
+        fabric_curve_put(to, &m.curve[0]);
+        fclose(to);
+        assert_int_equal(fabric_curve_parse("all-reduce:8x8", value, &again), STATUS_OK);
+        assert_int_equal(again.n, rows);
+        for (size_t i = 0; i < rows; i++) {
+            assert_true(fabs(fabric_curve_seconds(&m.curve[0], bytes[i]) / seconds[i] - 1) < 1e-6);
+            assert_true(fabs(fabric_curve_seconds(&again, bytes[i]) / seconds[i] - 1) < 1e-6);
+        }
+        free(value);
+        fabric_curve_free(&again);
+        measured_free(&m);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -222,6 +276,7 @@ int main(void)
         cmocka_unit_test(ends_of_xml_are_said),
         cmocka_unit_test(nvswitches_join_by_what_the_lesser_has),
         cmocka_unit_test(networks_take_nodes),
+        cmocka_unit_test(curves_reproduce_their_table),
         cmocka_unit_test(noise_is_refused_or_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -96,7 +96,7 @@ static size_t find_time(char **cell, size_t n, double bytes)
             !text_real(cell[at + 2], &busbw) || time < 0 || !strchr(cell[at + 1], '.'))
             continue;
         double exact = time > 0 ? bytes / time * 1e-3 : 0;
-        if (fabs(exact - algbw) <= 0.0051 + 0.02 * algbw || !(time > 0))
+        if (fabs(exact - algbw) <= 0.0051 + 0.02 * algbw)
             return at;
     }
     return 0;

@@ -40,8 +40,10 @@ enum status machine_parse(const char *path, const char *text, size_t length, str
     for (size_t k = 0; k < machine_formats_n && !f; k++)
         f = machine_formats[k]->recognises(&s) ? machine_formats[k] : NULL;
     if (!f)
-        FAIL(STATUS_PARSE, "%s: no format recognises it; known are %s", path,
-             text_list(machine_formats, machine_formats_n, list));
+        FAIL(STATUS_PARSE,
+             "%s: no format of machines recognises it (tables of collectives need --platform "
+             "P); known: %s",
+             path, text_list(machine_formats, machine_formats_n, list));
     m.format = f->name;
     if (!(m.path = arena_text(&m.arena, path)))
         FAIL(STATUS_NOMEM, "out of memory");

@@ -148,6 +148,10 @@ size_t machine_count(const struct machine *m, enum machine_kind kind);
 /* NVLinks between two GPUs, directly or through NVSwitches; 0: none. */
 uint32_t machine_nvlinks(const struct machine *m, uint32_t a, uint32_t b);
 
+/* Steps between two parts; those of different CPUs are 1000 further. *a and *b: steps of each to where they
+ * meet. */
+size_t machine_distance(const struct machine *m, uint32_t x, uint32_t y, size_t *a, size_t *b);
+
 /* The machine as a platform of SimGrid. STATUS_INVALID: too many devices, a network in several pieces. */
 enum status machine_write(const struct machine *m, const struct provenance *by,
                           const char *path) MUST_CHECK;

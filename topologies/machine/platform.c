@@ -18,7 +18,7 @@
 #include "topologies/machine/machine.h"
 #include "topologies/write.h"
 
-enum { NODE_GPUS = 1024, HOPS = 64 };
+enum { NODE_GPUS = 1024 };
 
 /* PCIe's latency of one ring step of large messages is 5.7 us (NCCL's src/graph/tuning.cc). Between CPUs:
  * assumed, between NCCL's 10 GB/s of UPI and 22 of later ones. */
@@ -129,28 +129,6 @@ out:
 
 /* ---- PCIe */
 
-/* The way from a part to the top, itself included. */
-static size_t climb(const struct machine *m, uint32_t part, uint32_t way[HOPS])
-{
-    size_t n = 0;
-    for (; part != MACHINE_NONE && n < HOPS; part = m->part[part].up)
-        way[n++] = part;
-    return n;
-}
-
-/* Steps between two parts; those of different CPUs are far. *a and *b: steps of each to where they meet. */
-static size_t distance(const struct machine *m, uint32_t x, uint32_t y, size_t *a, size_t *b)
-{
-    uint32_t wx[HOPS], wy[HOPS];
-    size_t nx = climb(m, x, wx), ny = climb(m, y, wy);
-    size_t i = nx, j = ny;
-    while (i > 0 && j > 0 && wx[i - 1] == wy[j - 1])
-        i--, j--;
-    *a = i;
-    *b = j;
-    return i + j + (i == nx ? 1000 : 0);
-}
-
 /* Below a part's meeting point: its lanes, the bridges that only it uses included, and the narrowest bridge
  * that it shares; MACHINE_NONE: none. */
 static uint32_t shared_bridge(const struct writer *w, uint32_t part, size_t steps)
@@ -189,7 +167,7 @@ static void put_pcie(const struct writer *w, uint32_t x, uint32_t y, bool meet)
 {
     const struct machine *m = w->m;
     size_t a, b;
-    bool far = distance(m, x, y, &a, &b) >= 1000;
+    bool far = machine_distance(m, x, y, &a, &b) >= 1000;
     uint32_t ux = shared_bridge(w, x, a), uy = shared_bridge(w, y, b);
     put_step(w, "pcie", x, true);
     if (ux != MACHINE_NONE)
@@ -220,7 +198,7 @@ static void choose_port(struct writer *w, uint32_t gpu, double fastest)
         if (!is(w, port, MACHINE_NIC) || w->cable_first[port] == w->cable_first[port + 1] ||
             m->part[port].Bps < fastest / 8)
             continue;
-        size_t cost = distance(m, gpu, port, &a, &b) * 4096 + w->users[port];
+        size_t cost = machine_distance(m, gpu, port, &a, &b) * 4096 + w->users[port];
         if (cost < best) {
             best = cost;
             w->port[gpu] = port;
