@@ -125,7 +125,7 @@ repetition of one configuration in another container differs by 1 to 2 % in dens
   9 to 15 % too slow.
 * vTrain's file does not say what is computed again. With everything, its widest layers would take products of 350 Tflop/s on a GPU whose peak is 312: nothing is, here, and DeepSpeed
   is taken to be built without its fused kernels. Shards of eight with small microbatches take 4 to 5 ms a layer, against 3 of fewer (jitter?): 10 to 25 % too fast. With layer times of 128
-  random runs (`--layers 128`) the others are 0.9 to 1.0 % off, over four seeds, and the best plan is found in 133 to 142 of 140 to 143 choices.
+  random runs (`--layers 128`) the others are 1.0 % off, over four seeds, and the best plan is found in 132 to 140 of 140 to 143 choices (by zero knowledge in 86 of 144, before in 97).
 * Memory: NCCL's buffers and CUDA's context, blocks of unequal size, dispatchers that gather tokens, offloading of modules. Peaks of Megatron's tests are
   4 % off at the median (10.6 % with experts), torchtitan's 6 % (17 % in pipelines). [kernels.md](kernels.md#memory) says what is derived, and from what.
 * Context parallelism in torchtitan is slower by 35 % at degree 2 and right at 4 and 8: one factor cannot have both.
