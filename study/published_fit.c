@@ -127,8 +127,15 @@ static void weigh(const struct work *w, size_t fit)
 
 /* ---- times by other constants */
 
+/* By how much a constant is changed for a difference: a width, up or, at its bound, down. */
+static double step_of(const struct work *w, size_t fit, size_t k)
+{
+    const struct constant_row *r = &constant_rows[k];
+    return w->at[fit][k] + r->width <= log(r->most) ? r->width : -r->width;
+}
+
 /* Seconds of the rows that are wanted where each of the groups is, and, behind that, with each constant
- * a width larger. */
+ * a width away. */
 static enum status look_up(const struct work *w, size_t groups, bool slopes, const bool *want,
                            double *seconds)
 {
@@ -140,7 +147,7 @@ static enum status look_up(const struct work *w, size_t groups, bool slopes, con
         for (size_t v = 0; v < each; v++)
             for (size_t k = 0; k < CONSTANTS; k++)
                 constants[g * each + v].value[k] =
-                    exp(w->at[g][k] + (v == k + 1 ? constant_rows[k].width : 0));
+                    exp(w->at[g][k] + (v == k + 1 ? step_of(w, g, k) : 0));
     const struct published_variation v = {
         .groups = groups, .each = each, .constants = constants, .want = want};
     TRY(published_vary(w->p, &v, seconds));
@@ -180,7 +187,7 @@ static enum status begin(const struct work *w)
         w->measured[i] = log(published_step_s(&w->p->row[i]));
         w->base[at] = log(own[0]);
         for (size_t k = 0; k < CONSTANTS; k++)
-            w->slope[at * CONSTANTS + k] = log(own[1 + k] / own[0]) / constant_rows[k].width;
+            w->slope[at * CONSTANTS + k] = log(own[1 + k] / own[0]) / step_of(w, 0, k);
     }
     find_reached(w);
 out:
