@@ -14,8 +14,8 @@
  *           828.6, MI300X 668.4; [Markidis] V100 83, V100-FP32 12. No measurement of a kind for the
  *           others: H200 has the H100's chip; for RTX 3090 and 4090 the H100's 80 % of the peak is
  *           assumed, as for H100-PCIE, A40, L4, T4 and MI; [MAMF] A100-PCIE 252.9, B300 1769; GB300:
- *           GB200's 1822 and 18 % more, set from published training runs (Megatron Bridge), not by a product; P100 and P4
- *           V100's 0.89 of fp32; H100-HBM2E is an H100 at 500 W instead of 700: (500 / 700)^0.62 = 0.81
+ *           GB200's 1822 and 14 % more, set from published training runs (Megatron Bridge), not by a product; P100 and P4
+ *           V100's 0.89 of fp32; H100-HBM2E is an H100 at 500 W instead of 700: (500 / 700)^0.5 = 0.85
  *           of its speed (docs/kernels.md). CPU as in the platform laptop
  *   memory  data sheets; V100, A100, H100, GH200 and RTX in GiB, the others in the sheet's own GB
  *   nvlink  [NCCL-bw] links x GB/s: V100 6 x 20, A100 12 x 20, H100 and H200 18 x 20.6, B200 and
@@ -47,7 +47,7 @@ enum { GIB_SHIFT = 30 };
     }
 
 /* Ada's tensor cores do attention as Ampere's do (assumed). */
-#define ADA "flash1=0.47 flash2=0.79 flash3=0.79"
+#define ADA "flash1=0.47 flash2=0.78 flash3=0.78"
 
 /* With fp4, of Blackwell, dense. */
 #define PEAKS4(fp32, tf32, half, fp8, fp4)                                                         \
@@ -84,15 +84,15 @@ const struct gpu gpus[] = {
      1555e9, 240e9, 25e9, 24e9, 0, 51.2e9, "bf16=271Tf fp32=18.8Tf"},
     {"A100-PCIE", "A100-PCIE-80GB", PEAKS(19.5, 156, 312, 0), 252.9e12, INT64_C(80) << GIB_SHIFT,
      1935e9, 24e9, 25e9, 24e9, 0, 51.2e9, "fp32=18.8Tf"},
-    {"H100-HBM2E", "H100-SXM5-96GB-500W", PEAKS(67, 494.5, 989, 1979), 643e12,
+    {"H100-HBM2E", "H100-SXM5-96GB-500W", PEAKS(67, 494.5, 989, 1979), 669e12,
      INT64_C(96) << GIB_SHIFT, 2400e9, 370.8e9, 50e9, 48e9, 0, 76.8e9,
-     "bf16=644Tf fp8=1138Tf fp32=43.8Tf flash1=0.187 flash2=0.317 flash3=0.398"},
+     "bf16=671Tf fp8=1185Tf fp32=45.6Tf flash1=0.193 flash2=0.321 flash3=0.397"},
     {"H100-PCIE", "H100-PCIE-80GB", PEAKS(51, 378, 756, 1513), 605e12, INT64_C(80) << GIB_SHIFT,
      2000e9, 48e9, 50e9, 48e9, 0, 76.8e9, NULL},
     {"B300", "B300-SXM6-270GB", PEAKS4(75, 1125, 2250, 4500, 13500), 1769e12, INT64_C(270000000000),
      7700e9, 721.8e9, 100e9, 48e9, 0, 89.6e9, "fp8=3432Tf fp4=9000Tf"},
-    {"GB300", "GB300-279GB", PEAKS4(80, 1250, 2500, 5000, 15000), 2150e12, INT64_C(279000000000),
-     8000e9, 721.8e9, 100e9, 48e9, 225e9, 256e9, "fp8=4270Tf fp4=9800Tf"},
+    {"GB300", "GB300-279GB", PEAKS4(80, 1250, 2500, 5000, 15000), 2077e12, INT64_C(279000000000),
+     8000e9, 721.8e9, 100e9, 48e9, 225e9, 256e9, "fp8=4125Tf fp4=9468Tf"},
     {"L4", "L4-24GB", PEAKS(30.3, 60.5, 121, 242.5), 97e12, INT64_C(24) << GIB_SHIFT, 300e9, 24e9,
      3.125e9, 24e9, 0, 51.2e9, "fp32=12.4Tf " ADA},
     {"T4", "T4-16GB", PEAKS(8.1, 0, 65, 0), 52e12, INT64_C(16) << GIB_SHIFT, 320e9, 12e9, 3.125e9,
