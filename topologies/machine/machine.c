@@ -47,7 +47,10 @@ enum status machine_parse(const char *path, const char *text, size_t length, str
     m.format = f->name;
     if (!(m.path = arena_text(&m.arena, path)))
         FAIL(STATUS_NOMEM, "out of memory");
-    TRY(f->parse(&s, &m));
+    if ((st = f->parse(&s, &m)) == STATUS_PARSE &&
+        strncmp(error_message(), path, strlen(path)) != 0)
+        st = error_context(st, "%s", path);
+    TRY(st);
     MOVE(out, m);
 out:
     machine_free(&m);
