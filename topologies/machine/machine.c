@@ -8,7 +8,7 @@
 #include "core/file.h"
 #include "core/text.h"
 
-enum { FILE_MOST = 32 << 20, NOTE = 400, HOSTLIST_DIGITS = 9 };
+enum { FILE_MOST = 32 << 20, NOTE = 400, MESSAGE = 1024, HOSTLIST_DIGITS = 9 };
 
 const struct machine_format *const machine_formats[] = {
 #define MEASURED(name)
@@ -30,6 +30,24 @@ void machine_free(struct machine *m)
     *m = (struct machine){0};
 }
 
+/* Texts of files may have line breaks, and messages do not. */
+static void blank_controls(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7f)
+            *text = ' ';
+}
+
+/* The fault that was found, in one line that begins with the file. */
+static enum status one_line(const char *path)
+{
+    char text[MESSAGE];
+    bool named = !strncmp(error_message(), path, strlen(path));
+    snprintf(text, sizeof text, "%s%s%s", named ? "" : path, named ? "" : ": ", error_message());
+    blank_controls(text);
+    return error_set(STATUS_PARSE, "%s", text);
+}
+
 enum status machine_parse(const char *path, const char *text, size_t length, struct machine *out)
 {
     enum status st = STATUS_OK;
@@ -47,10 +65,8 @@ enum status machine_parse(const char *path, const char *text, size_t length, str
     m.format = f->name;
     if (!(m.path = arena_text(&m.arena, path)))
         FAIL(STATUS_NOMEM, "out of memory");
-    if ((st = f->parse(&s, &m)) == STATUS_PARSE &&
-        strncmp(error_message(), path, strlen(path)) != 0)
-        st = error_context(st, "%s", path);
-    TRY(st);
+    st = f->parse(&s, &m);
+    TRY(st == STATUS_PARSE ? one_line(path) : st);
     MOVE(out, m);
 out:
     machine_free(&m);
@@ -100,6 +116,7 @@ static enum status note(struct machine *m, struct machine_notes *to, const char 
 {
     char text[NOTE];
     vsnprintf(text, sizeof text, format, v);
+    blank_controls(text);
     for (size_t i = 0; i < to->n; i++)
         if (!strcmp(to->text[i], text))
             return STATUS_OK;
