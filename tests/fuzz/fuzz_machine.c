@@ -23,7 +23,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (st == STATUS_OK && machine_count(&m, MACHINE_NODE) == 0 && m.parts < 8192 &&
         (st = machine_complete(&m, &o)) == STATUS_OK && machine_count(&m, MACHINE_GPU) < 256)
         st = machine_write(&m, NULL, "/dev/null");
-    if (st != STATUS_OK && (!*error_message() || (st == STATUS_PARSE && strchr(error_message(), 10))))
+    if (st != STATUS_OK &&
+        (!*error_message() || (st == STATUS_PARSE && strchr(error_message(), 10))))
         abort();
     machine_free(&m);
     free(text);
