@@ -16,3 +16,5 @@ unit_test(machine LIBS topologies)
 # Files of other people's machines, where there are some beside the project.
 add_test(NAME topo.real_files COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/real_files.sh $<TARGET_FILE:foreline>)
 set_tests_properties(topo.real_files PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
+add_test(NAME topo.discover COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/discover.sh $<TARGET_FILE:foreline>)
+set_tests_properties(topo.discover PROPERTIES TIMEOUT 120)

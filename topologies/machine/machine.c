@@ -8,7 +8,7 @@
 #include "core/file.h"
 #include "core/text.h"
 
-enum { FILE_MOST = 64 << 20, NOTE = 400, HOSTLIST_DIGITS = 9, HOSTS_MOST = 1 << 20 };
+enum { FILE_MOST = 32 << 20, NOTE = 400, MESSAGE = 1024, HOSTLIST_DIGITS = 9 };
 
 const struct machine_format *const machine_formats[] = {
 #define MEASURED(name)
@@ -30,6 +30,24 @@ void machine_free(struct machine *m)
     *m = (struct machine){0};
 }
 
+/* Texts of files may have line breaks, and messages do not. */
+static void blank_controls(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7f)
+            *text = ' ';
+}
+
+/* The fault that was found, in one line that begins with the file. */
+static enum status one_line(const char *path)
+{
+    char text[MESSAGE];
+    bool named = !strncmp(error_message(), path, strlen(path));
+    snprintf(text, sizeof text, "%s%s%s", named ? "" : path, named ? "" : ": ", error_message());
+    blank_controls(text);
+    return error_set(STATUS_PARSE, "%s", text);
+}
+
 enum status machine_parse(const char *path, const char *text, size_t length, struct machine *out)
 {
     enum status st = STATUS_OK;
@@ -47,7 +65,8 @@ enum status machine_parse(const char *path, const char *text, size_t length, str
     m.format = f->name;
     if (!(m.path = arena_text(&m.arena, path)))
         FAIL(STATUS_NOMEM, "out of memory");
-    TRY(f->parse(&s, &m));
+    st = f->parse(&s, &m);
+    TRY(st == STATUS_PARSE ? one_line(path) : st);
     MOVE(out, m);
 out:
     machine_free(&m);
@@ -97,6 +116,7 @@ static enum status note(struct machine *m, struct machine_notes *to, const char 
 {
     char text[NOTE];
     vsnprintf(text, sizeof text, format, v);
+    blank_controls(text);
     for (size_t i = 0; i < to->n; i++)
         if (!strcmp(to->text[i], text))
             return STATUS_OK;
@@ -198,6 +218,8 @@ enum status machine_name_put(struct arena *a, struct machine_names *t, const cha
         t->value[t->slot[k] - 1] = value;
         return STATUS_OK;
     }
+    if (t->n == MACHINE_NAMES)
+        return error_set(STATUS_PARSE, "more than %d names", MACHINE_NAMES);
     if (!(t->name[t->n] = arena_text(a, name)))
         return STATUS_NOMEM;
     t->value[t->n] = value;
@@ -229,9 +251,9 @@ static enum status expand_range(struct hostlist *h, const char *prefix, size_t n
         return error_set(STATUS_PARSE, "'%.40s' is not a range such as 01-04", range);
     low = strtoull(range, NULL, 10);
     high = strtoull(second, NULL, 10);
-    if (high < low || high - low >= HOSTS_MOST)
+    if (high < low || high - low >= MACHINE_NAMES)
         return error_set(STATUS_PARSE, "'%.*s': a range of up to %d names, from low to high",
-                         (int)part, range, HOSTS_MOST);
+                         (int)part, range, MACHINE_NAMES);
     for (unsigned long long k = low; k <= high; k++) {
         int at = snprintf(name, sizeof name, "%.*s%0*llu", (int)n, prefix, (int)digits, k);
         if (at < 0 || (size_t)at >= sizeof name)
@@ -252,8 +274,8 @@ static enum status expand(struct hostlist *h, const char *prefix, size_t n, cons
     memcpy(name + n, rest, plain);
     name[n + plain] = '\0';
     if (rest[plain] != '[') {
-        if (++h->names > HOSTS_MOST)
-            return error_set(STATUS_PARSE, "a list of more than %d names", HOSTS_MOST);
+        if (++h->names > MACHINE_NAMES)
+            return error_set(STATUS_PARSE, "a list of more than %d names", MACHINE_NAMES);
         return h->each(h->to, name);
     }
     const char *range = rest + plain + 1, *end = strchr(range, ']');

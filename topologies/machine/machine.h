@@ -57,7 +57,12 @@ struct machine_notes {
     const char **text; /* [n] */
 };
 
-enum { MACHINE_PARTS = 1 << 22, MACHINE_LINKS = 1 << 23, MACHINE_NOTES = 64 };
+enum {
+    MACHINE_PARTS = 1 << 21,
+    MACHINE_LINKS = 1 << 21,
+    MACHINE_NAMES = 1 << 18,
+    MACHINE_NOTES = 64
+};
 
 struct machine {
     struct arena arena;
@@ -124,7 +129,7 @@ struct machine_names {
 uint32_t machine_name_find(const struct machine_names *t, const char *name);
 enum status machine_name_put(struct arena *a, struct machine_names *t, const char *name,
                              uint32_t value) MUST_CHECK;
-/* "node[01-04,7],x3": each name in turn to `each`. STATUS_PARSE "what". At most MACHINE_PARTS names. */
+/* "node[01-04,7],x3": each name in turn to `each`. STATUS_PARSE "what". At most MACHINE_NAMES. */
 enum status machine_hostlist(const char *text, enum status (*each)(void *to, const char *name),
                              void *to) MUST_CHECK;
 

@@ -150,21 +150,21 @@ static enum status read_below(struct reader *r, const struct xml_element *above,
 {
     for (const struct xml_element *e = above->first; e; e = e->next) {
         uint32_t part;
-        if (!strcmp(e->name, "nic") && !strcmp(above->name, "cpu"))
-            PASS(add_nics(r, above, node, up, 0));
+        if (!strcmp(e->name, "nic"))
+            PASS(add_nics(r, e, node, up, 0));
         if (strcmp(e->name, "pci") != 0)
             continue;
         long class = pci_class(xml_value(e, "class"));
         bool gpu = child(e, "gpu") || class == 0x03 || class == 0x12;
-        if (gpu)
+        if (gpu) {
             PASS(add_gpu(r, e, node, up));
-        else if (child(e, "nic") || child(e, "net") || class == 0x02)
-            PASS(add_nics(r, e, node, up, lanes_Bps(e)));
-        else if (class == 0x06 || child(e, "pci")) {
+        } else if (class == 0x06 || child(e, "pci")) {
             const char *bus = xml_value(e, "busid");
             PASS(machine_add_part(r->m, MACHINE_BRIDGE, node, up, bus ? bus : "switch", &part));
             r->m->part[part].up_Bps = lanes_Bps(e);
             PASS(read_below(r, e, node, part));
+        } else if (child(e, "nic") || child(e, "net") || class == 0x02) {
+            PASS(add_nics(r, e, node, up, lanes_Bps(e)));
         }
     }
     return STATUS_OK;

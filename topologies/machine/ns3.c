@@ -8,7 +8,7 @@
 #include "core/units.h"
 #include "topologies/machine/machine.h"
 
-enum { NODES = 1 << 20, WORDS = 8 };
+enum { NODES = 1 << 20, CABLES = 1 << 20, WORDS = 8 };
 
 struct reader {
     struct machine *m;
@@ -59,7 +59,7 @@ static enum status read_head(struct reader *r, char *line)
         good = good && text_count(word[1], NODES, &r->switches) &&
                text_count(word[2], UINT32_MAX, &r->links);
     }
-    if (!good || r->nvswitches + r->switches >= r->nodes || r->links > MACHINE_LINKS)
+    if (!good || r->nvswitches + r->switches >= r->nodes || r->links > CABLES)
         return error_set(
             STATUS_PARSE,
             "%s:%zu: expected 'nodes switches links' or 'nodes GPUs-a-server NVSwitches "
@@ -126,6 +126,8 @@ static enum status read_cable(struct reader *r, char *line)
         return error_set(STATUS_PARSE,
                          "%s:%zu: expected 'A B RATE LATENCY LOSS', 0 1 400Gbps 0.0005ms 0",
                          r->path, r->line);
+    if (r->m->links == CABLES)
+        return error_set(STATUS_PARSE, "%s:%zu: more than %d cables", r->path, r->line, CABLES);
     bool below = r->kind[id[0]] > r->kind[id[1]]; /* links run from switches to what is below */
     l.a = r->part[id[below ? 0 : 1]];
     l.b = r->part[id[below ? 1 : 0]];

@@ -26,6 +26,7 @@ struct matrix {
     const char *path;
     size_t line, n, gpus, cut;
     const char *name[COLUMNS];
+    bool gpu[COLUMNS];
     const char *affinity[COLUMNS]; /* CPUs of a row; NULL: not said */
     uint16_t *cell;                /* [n * n] */
     size_t row_line[COLUMNS];      /* 0: no row */
@@ -100,7 +101,8 @@ static enum status read_header(struct matrix *t, char **word, size_t n)
                 if (!strcmp(t->name[k], t->name[t->n]))
                     return error_set(STATUS_PARSE, "%s:%zu: column %s twice", t->path, t->line,
                                      t->name[k]);
-            t->gpus += is_gpu(t->name[t->n++]);
+            t->gpu[t->n] = is_gpu(t->name[t->n]);
+            t->gpus += t->gpu[t->n++];
             at += end;
         }
     }
@@ -179,6 +181,10 @@ static enum status settle(struct matrix *t)
                 *a = *b = *a > NV && *b > NV ? (*a < *b ? *a : *b) : (*a > *b ? *a : *b);
             }
             *a = *b = *a ? *a : *b;
+            if (*a > NV && !(t->gpu[i] && t->gpu[j]))
+                return error_set(STATUS_PARSE,
+                                 "%s:%zu: NVLink between %s and %s, which are not GPUs", t->path,
+                                 t->line, t->name[j], t->name[i]);
         }
     if (t->cut)
         return machine_warn(t->m, "%zu row%s cut off; what is missing was taken from the columns",
@@ -242,8 +248,8 @@ static enum status build(struct matrix *t)
         }
     }
     for (size_t i = 0; i < t->n; i++)
-        TRY(machine_add_part(m, is_gpu(t->name[i]) ? MACHINE_GPU : MACHINE_NIC, 0, up[i],
-                             t->name[i], &part[i]));
+        TRY(machine_add_part(m, t->gpu[i] ? MACHINE_GPU : MACHINE_NIC, 0, up[i], t->name[i],
+                             &part[i]));
     for (size_t i = 0; i < t->n; i++)
         for (size_t j = i + 1; j < t->n; j++)
             if (t->cell[i * t->n + j] > NV)

@@ -1,0 +1,32 @@
+/* Machines of other programs, of every format: read, completed, put into nodes and written; whatever is refused
+ * has one line. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "topologies/machine/machine.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct machine m = {0};
+    const struct machine_options o = {.gpus = 2};
+    char *text = malloc(size + 1);
+    if (!text)
+        abort();
+    memcpy(text, data, size);
+    text[size] = '\0';
+    enum status st = machine_parse("t", text, strlen(text), &m);
+    if (st == STATUS_OK && m.parts < 4096 && machine_count(&m, MACHINE_NODE) < 256)
+        st = machine_combine(&m, NULL, &o);
+    if (st == STATUS_OK && machine_count(&m, MACHINE_NODE) == 0 && m.parts < 8192 &&
+        (st = machine_complete(&m, &o)) == STATUS_OK && machine_count(&m, MACHINE_GPU) < 256)
+        st = machine_write(&m, NULL, "/dev/null");
+    if (st != STATUS_OK &&
+        (!*error_message() || (st == STATUS_PARSE && strchr(error_message(), 10))))
+        abort();
+    machine_free(&m);
+    free(text);
+    return 0;
+}
