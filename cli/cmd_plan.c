@@ -5,6 +5,7 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "core/clock.h"
+#include "core/framework.h"
 #include "core/units.h"
 #include "study/expected.h"
 #include "study/frameworks/port.h"
@@ -29,6 +30,16 @@ static void print_prediction(const struct plan *p, const struct evaluation *e)
             e->engine, !strcmp(e->engine, "analytic") ? " engine" : "",
             e->exact ? "" : " without contention", units_of(UNIT_SECONDS, e->iteration_s).text,
             e->samples_per_s, 100 * e->bubble_fraction);
+}
+
+/* What the framework that issues the kernels has no argument for, whatever was planned: its launcher would
+ * not run this. */
+static void warn_of_launcher(const struct arguments *a, struct loaded_plan *l)
+{
+    const struct framework *f = plan_framework(&l->plan);
+    if (f && f->launcher &&
+        port_says(f->launcher, &l->plan, &l->model, &l->topology, a->model) == STATUS_UNSUPPORTED)
+        fprintf(stderr, "launch      %s\n", error_message());
 }
 
 /* A search says what does not fit; what one algorithm was asked for is made all the same, but not
@@ -117,6 +128,7 @@ static enum status make(struct invocation *in)
     TRY(machine_of_plan(&l.plan, &l.model, &l.topology, e.samples_per_s, &outcome.machine));
     machine_print_speed(&outcome.machine, stderr);
     expected_print(&l.plan, &l.model, &l.topology, stderr);
+    warn_of_launcher(a, &l);
     machine_print_training(&outcome.machine, a->train_tokens, stderr);
     if (ranking.n == 0)
         warn_of_memory(&e, &l.topology);

@@ -15,7 +15,8 @@
 struct framework {
     const char *name; /* of the row, static */
     const char *summary;
-    bool by_kernel; /* ops are lists of kernels (core/op_kernels.h); false: foreline */
+    const char *launcher; /* that `plan export --to` writes for; NULL: none */
+    bool by_kernel;       /* ops are lists of kernels (core/op_kernels.h); false: foreline */
 #define FRAMEWORK_FIELD(field, most, help) double field;
 #include "core/framework_fields.def"
 #undef FRAMEWORK_FIELD

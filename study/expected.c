@@ -60,7 +60,7 @@ static bool is_known(const char *device)
 {
     for (size_t k = 0; k < gpus_n; k++)
         if (!strcmp(gpus[k].type, device))
-            return true;
+            return gpus[k].peak[DATA_fp32] > 1e12; /* no CPU's core */
     return false;
 }
 
@@ -77,7 +77,7 @@ const struct expected *expected_find(const struct plan *p, const struct model *m
     const char *device = topology_type(t, p->stage[0].device[0])->name;
     const char *framework = issued_by(p) ? issued_by(p) : "foreline";
     char kind[EXPECTED_KIND];
-    if (!is_known(device))
+    if (!is_known(device) || p->steps > 0)
         return NULL;
     for (const struct expected *e = all; e->runs > 0; e++)
         if (is(e->device, device) && is_as_wide(e->dtype, m->dtype) &&

@@ -48,6 +48,23 @@ static enum status cannot(const struct dialect *f, enum status st)
     return error_set(st, "%s cannot express %s", f->title, why);
 }
 
+enum status port_says(const char *launcher, const struct plan *p, const struct model *m,
+                      struct topology *t, const char *model)
+{
+    enum status st;
+    struct keys k = {.path = "plan", .format = KEYS_TREE};
+    struct setup s = {.keys = &k};
+    const struct dialect *to;
+    TRY(text_find("framework", launcher, dialects, dialects_n, &to));
+    TRY(topology_find_nodes(t));
+    TRY(cannot(to, setup_of_plan(p, m, t, &s)));
+    TRY(describe(model, &s));
+    st = cannot(to, to->before(&s));
+out:
+    keys_free(&k);
+    return st;
+}
+
 /* Nothing is written before the framework has said that it can express the plan. */
 enum status port_export(const struct arguments *a, const char *plan, FILE *notes)
 {

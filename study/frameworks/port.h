@@ -4,12 +4,18 @@
 
 #include <stdio.h>
 
+#include "core/plan.h"
 #include "core/provenance.h"
+#include "core/topology.h"
 #include "study/settings.h"
 
 /* Write what runs the plan file there to a->output ("-" or NULL: standard output); what it does not say
  * goes to `notes`. STATUS_UNSUPPORTED: what the framework a->to cannot express. */
 enum status port_export(const struct arguments *a, const char *plan, FILE *notes) MUST_CHECK;
+/* Can the framework's launcher, as core/framework.h has it, say this plan? STATUS_UNSUPPORTED: what it
+ * cannot express. `model`: its name or file. */
+enum status port_says(const char *launcher, const struct plan *p, const struct model *m,
+                      struct topology *t, const char *model) MUST_CHECK;
 /* Make the plan that the files (one, or a script and what it sources) stand for: a line about it on
  * `out`, what was assumed, not expressed and ignored on `notes`, the plan in a->output, and beside it
  * the model, NAME.model.json, unless a->model or the file names one. */
