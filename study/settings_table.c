@@ -345,7 +345,7 @@ const struct setting settings_table[] = {
     {"kernels", TEXT(kernels), T(CALIBRATE_KERNELS), "FILE", NULL,
      .help = "fit constants to a table of measured kernels or collectives (CSV)"},
     {"gpu", TEXT(gpu), T(CALIBRATE_KERNELS), "NAME", NULL, .help = "only rows of this GPU"},
-    {"gpu", TEXT(gpu), T(TOPOLOGY_IMPORT) | T(TOPOLOGY_DISCOVER), "NAME", NULL,
+    {"gpu", TEXT(gpu), T(TOPOLOGY_IMPORT), "NAME", NULL,
      .help = "import: GPU type of a machine, instead of what the file says or hints at"},
     {"nic", TEXT(nic), T(TOPOLOGY_IMPORT) | T(TOPOLOGY_DISCOVER), "RATE", NULL,
      .help = "import: rate of each network port (400Gbps), instead of what the file says"},

@@ -67,6 +67,8 @@ Y
     echo '{"parts": [{"ops": []}]}' >split.json
     echo 'the quick brown fox jumps over the lazy dog, again and again and again' >text.txt
     echo localhost >hosts
+    printf ' GPU0 GPU1 NIC0\nGPU0 X NV4 PIX\nGPU1 NV4 X PIX\nNIC0 PIX PIX X\n' >node.txt
+    printf 'SwitchName=s Nodes=n[1-12]\n' >topology.conf
     echo 'torchrun --nproc_per_node 2 pretrain_gpt.py --num-layers 2 --hidden-size 64 --seq-length 64 \
         --num-attention-heads 4 --vocab-size 256 --micro-batch-size ${MBS:-1}' >launch.sh
 ) >setup 2>&1
@@ -127,6 +129,10 @@ values() { # NAME TYPE WORDS
         *-reserve) echo "0 15GiB 50%" && return ;;
         simulate-export) echo goal=new.goal && return ;;
         *-config) echo ../in/run.yml && return ;;
+        topology-gpu) echo "A100 H100" && return ;;
+        topology-nic) echo "100Gbps 10GBps" && return ;;
+        topology-node) echo ../in/node.txt && return ;;
+        topology-fabric) echo ../in/topology.conf && return ;;
         *-hosts) echo ../in/hosts && return ;;
         *-launcher) echo false && return ;;
         *-address) echo 127.0.0.1 && return ;;
@@ -329,6 +335,8 @@ case $command in
         way exact "topology check laptop two-racks"
         way exact "topology generate rail:nodes=2,gpus=2,type=H100"
         way exact "topology generate list"
+        way exact "topology import ../in/topology.conf"
+        way exact "topology discover"
         ;;
     validate)
         way exact "validate --model mlp --platform laptop --stages 1,2 --engine smpi --repeats 1 -o o"
