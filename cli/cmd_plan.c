@@ -1,6 +1,9 @@
 /* plan - cut a model into pipeline stages and place them on the devices of a platform. */
+#include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
@@ -187,6 +190,19 @@ static enum status plan(struct invocation *in)
     return st;
 }
 
+/* Who reads the tables may have seen enough (head): the plan's file is written all the same. */
+static enum status plan_to_the_end(struct invocation *in)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO};
+    void (*before)(int) = signal(SIGPIPE, SIG_IGN);
+    enum status st = plan(in);
+    fflush(stdout);
+    signal(SIGPIPE, before);
+    if (poll(&out, 1, 0) == 1 && (out.revents & POLLERR))
+        raise(SIGPIPE);
+    return st;
+}
+
 const struct command command_plan = {
     .name = "plan",
     .synopsis = "--model M --platform P [-o FILE] | --explain PLAN | export PLAN --to NAME | "
@@ -219,5 +235,5 @@ const struct command command_plan = {
         "Python. Nothing is executed. Said on standard error: what was assumed, what a plan does "
         "not\n"
         "express, and which keys were ignored. docs/launch.md has all names.",
-    .run = plan,
+    .run = plan_to_the_end,
 };

@@ -82,6 +82,21 @@ static bool nvlink_name(const char *name)
 
 /* ---- a device as a machine */
 
+/* One part of a component; a GPU's description may name its type. */
+static enum status add_one(struct reader *r, const struct yaml_value *c, const char *name,
+                           uint32_t *part)
+{
+    enum machine_kind kind = kind_of(text_at(c, "type"), text_at(c, "name"));
+    const char *said = text_at(c, "description");
+    PASS(machine_add_part(r->m, kind, 0, MACHINE_NONE, name, part));
+    if (kind == MACHINE_GPU && gpu_named(said)) {
+        r->m->part[*part].model = arena_text(&r->m->arena, said);
+        if (!r->m->part[*part].model)
+            return STATUS_NOMEM;
+    }
+    return machine_name_put(&r->m->arena, &r->parts, name, *part);
+}
+
 static enum status add_components(struct reader *r, const struct yaml_value *list, uint64_t copies)
 {
     char name[96];
@@ -100,9 +115,7 @@ static enum status add_components(struct reader *r, const struct yaml_value *lis
         }
         for (uint64_t k = 0; k < n * copies; k++) {
             snprintf(name, sizeof name, "%.60s.%llu", called, (unsigned long long)k);
-            PASS(machine_add_part(r->m, kind_of(text_at(c, "type"), called), 0, MACHINE_NONE, name,
-                                  &part));
-            PASS(machine_name_put(&r->m->arena, &r->parts, name, part));
+            PASS(add_one(r, c, name, &part));
         }
     }
     return STATUS_OK;
@@ -135,8 +148,7 @@ static enum status end_of(struct reader *r, const struct yaml_value *components,
     if (*text_at(c, "count"))
         return error_set(STATUS_PARSE, "%s:%zu: '%s', and only %s of them", r->path, line, key,
                          text_at(c, "count"));
-    PASS(machine_add_part(r->m, kind_of(text_at(c, "type"), name), 0, MACHINE_NONE, key, part));
-    return machine_name_put(&r->m->arena, &r->parts, key, *part);
+    return add_one(r, c, key, part);
 }
 
 /* Nearer to the CPU: what goes below what. */
