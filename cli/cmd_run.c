@@ -74,9 +74,10 @@ static enum status check_dtype(const struct arguments *a, const struct model *m)
 }
 
 /* What --compute means for this model. */
-static enum status choose(const struct arguments *a, const struct model *m, bool *paced)
+static enum status choose(const struct arguments *a, const struct loaded_plan *p, bool *paced)
 {
     const char *compute = a->compute;
+    const struct model *m = &p->model;
     const struct model_op *op = point_without_numerics(m);
     if (compute && !strcmp(compute, "real") && op)
         return error_set(STATUS_USAGE,
@@ -86,7 +87,7 @@ static enum status choose(const struct arguments *a, const struct model *m, bool
     if (!*paced)
         PASS(check_dtype(a, m));
     PASS(arguments_check(a, *paced ? TAKES(RUN_PACED) : TAKES(RUN_REAL)));
-    if (!compute && op)
+    if (!compute && op && p->plan.steps == 0) /* strategies are refused whatever they compute */
         fprintf(stderr, "op '%s' of kind '%s' has no numerics: compute is paced\n", op->name,
                 op->kind);
     return STATUS_OK;
@@ -168,7 +169,7 @@ static enum status run_plan(struct invocation *in, const char *path)
     struct timeline t = {0};
 
     TRY(load_plan(path, &p));
-    TRY(choose(a, &p.model, &paced));
+    TRY(choose(a, &p, &paced));
     struct launch_options o = options_of(a, paced);
     if (o.timeout_s == 0)
         TRY(choose_timeout(&p, &o.timeout_s));

@@ -129,6 +129,7 @@ static void unknown_names_are_refused_with_the_known_ones(void **state)
     expect_refusal("megatrn", "did you mean 'megatron'?");
     expect_refusal("megatrn", text_list(frameworks, frameworks_n, known));
     expect_refusal("", "no framework is called ''");
+    expect_refusal("torchtitan", "what it runs is 'compiled'");
     expect_refusal("eager:hots=1", "did you mean 'host'?");
     expect_refusal("eager:host", "expected NAME=NUMBER");
     expect_refusal("eager:host=", "expected 0 to 1000");
