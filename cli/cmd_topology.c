@@ -245,7 +245,8 @@ static enum status topology(struct invocation *in)
 {
     int n = in->operands;
     const char *word = n > 0 ? in->operand[0] : "", *of = n > 1 ? in->operand[1] : NULL;
-    PASS(arguments_check(&in->a, settings_taker("topology", word)));
+    bool curves = in->a.platform && !strcmp(word, "import");
+    PASS(arguments_check(&in->a, settings_taker("topology", curves ? "import --platform" : word)));
     if (n == 1 && !strcmp(word, "list"))
         return list(in);
     if (n == 2 && !strcmp(word, "show"))

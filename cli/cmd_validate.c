@@ -146,11 +146,12 @@ static enum status validate_published(const struct invocation *in)
     struct framework framework;
     if (in->a.framework && framework_parse(in->a.framework, &framework) != STATUS_OK)
         return error_context(STATUS_USAGE, "--framework");
-    if (in->a.framework && (in->a.fit_constants || in->a.cross_validate || in->a.layers))
-        return error_set(
-            STATUS_USAGE,
-            "--fit, --cross-validate and --layers take rows with their own frameworks, and no "
-            "--framework");
+    if (in->a.framework && (in->a.cross_validate || in->a.layers))
+        return error_set(STATUS_USAGE, "--cross-validate and --layers take rows with their own "
+                                       "frameworks, and no --framework");
+    if (in->a.cross_validate && in->a.layers)
+        return error_set(STATUS_USAGE, "--cross-validate fits constants to rows, --layers what "
+                                       "layers take: one of them");
     for (int i = 0; i < in->operands; i++)
         TRY(published_read(in->operand[i], &p));
     TRY(in->a.fit_constants ? fit_published(&p) : score_published(in, &p));
@@ -240,7 +241,8 @@ static enum status validate(struct invocation *in)
         return error_set(STATUS_USAGE, "--%s takes files, and neither --model nor --platform",
                          a->published ? "published" : "measurements");
     if (a->published) {
-        PASS(arguments_check(a, TAKES(VALIDATE_PUBLISHED)));
+        PASS(
+            arguments_check(a, a->fit_constants ? TAKES(VALIDATE_FIT) : TAKES(VALIDATE_PUBLISHED)));
         return validate_published(in);
     }
     if (!a->measurements && !a->output)

@@ -27,7 +27,7 @@ static enum status read_options(const struct arguments *a, struct machine_option
     return st == STATUS_OK ? st : error_context(STATUS_USAGE, "--nic");
 }
 
-/* Calls `each` for the pairs of the first node that NVLink joins; how many there are. */
+/* Two GPUs of the first node, and the lanes of NVLink between them. */
 struct pair {
     uint32_t a, b, links;
 };
@@ -103,8 +103,12 @@ static void print(const struct machine *m, const struct pair *pair, size_t pairs
             devices == 1 ? "" : "s", m->nodes, m->nodes == 1 ? "" : "s", ports,
             ports == 1 ? "" : "s", switches, switches == 1 ? "" : "es");
     if (pairs > 0)
-        fprintf(out, ", NVLink between %zu pair%s of the first node's, %u to %u lanes", pairs,
-                pairs == 1 ? "" : "s", least, most);
+        fprintf(out, ", NVLink between %zu pair%s of the first node's, ", pairs,
+                pairs == 1 ? "" : "s");
+    if (pairs > 0 && least < most)
+        fprintf(out, "%u to ", least);
+    if (pairs > 0)
+        fprintf(out, "%u lane%s", most, most == 1 ? "" : "s");
     fputc('\n', out);
     for (size_t k = 0; k < m->assumed.n; k++)
         fprintf(out, "assumed: %s\n", m->assumed.text[k]);

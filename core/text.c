@@ -154,3 +154,20 @@ void text_put_wrapped(FILE *to, const char *text, int indent, int limit)
     }
     putc('\n', to);
 }
+
+size_t text_split(char *text, const char *separators, char **word, size_t most)
+{
+    size_t n = 0;
+    char *rest;
+    for (char *at = strtok_r(text, separators, &rest); at && n < most;
+         at = strtok_r(NULL, separators, &rest))
+        word[n++] = at;
+    return n;
+}
+
+const char *text_line(const char *text, char *line, size_t size)
+{
+    size_t length = strcspn(text, "\n");
+    snprintf(line, size, "%.*s", (int)(length < size ? length : size - 1), text);
+    return text + length + (text[length] == '\n');
+}

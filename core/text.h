@@ -42,6 +42,11 @@ enum status text_find(const char *what, const char *name, const void *rows, size
 bool text_count(const char *text, uint64_t most, uint64_t *out);
 /* A finite number with nothing behind it; false, and *out as it was: it is none. */
 bool text_real(const char *text, double *out);
+/* The words between separators (any of these characters), at most `most`: word[] points into `text`, which
+ * is cut up. How many; what is behind the last is left out. */
+size_t text_split(char *text, const char *separators, char **word, size_t most);
+/* The first line of `text`, as far as it fits into line[size]; where the next one begins. */
+const char *text_line(const char *text, char *line, size_t size);
 
 /* Write n characters of a text for XML or HTML, inside an element or double quotes: reserved
  * characters become entities, control characters blanks. The first NUL ends the text too. */

@@ -61,6 +61,10 @@ refuse '--output means nothing with list' model list -o m.json
 refuse '--matrix means nothing with draw' topology draw laptop --matrix m -o p.svg
 refuse '--json means nothing with check' topology check laptop --json
 refuse '--json means nothing with generate' topology generate list --json
+refuse '--gpu means nothing with import --platform' topology import x.log --platform laptop --gpu H100 -o x.xml
+refuse '--json means nothing with import --platform' topology import x.log --platform laptop --json -o x.xml
+refuse '--json means nothing with --published --fit' validate --published x.json --fit --json
+refuse '--layers what layers take: one of them' validate --published x.json --layers 8 --cross-validate
 refuse '--dilate means nothing with PLAN on --engine smpi' emulate p.json --dilate 2
 refuse '--steps means nothing with PLAN on --engine smpi' emulate p.json --steps 2
 refuse '--json means nothing with --check' emulate --check --json

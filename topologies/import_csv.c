@@ -10,31 +10,14 @@
 
 enum { LINE = 1024, CELLS = 32 };
 
-static size_t split(char *text, char **cell)
-{
-    size_t n = 0;
-    char *rest;
-    for (char *at = strtok_r(text, ",\r", &rest); at && n < CELLS;
-         at = strtok_r(NULL, ",\r", &rest))
-        cell[n++] = at;
-    return n;
-}
-
-static const char *take_line(const char *text, char line[LINE])
-{
-    size_t length = strcspn(text, "\n");
-    snprintf(line, LINE, "%.*s", (int)(length < LINE ? length : LINE - 1), text);
-    return text + length + (text[length] == '\n');
-}
-
 static enum status read_rows(const char *path, const char *text, struct measured *m,
                              struct fabric_curve *c)
 {
     char line[LINE], *cell[CELLS];
     size_t time = 0;
     double scale = 0;
-    text = take_line(text, line);
-    size_t columns = split(line, cell);
+    text = text_line(text, line, sizeof line);
+    size_t columns = text_split(line, ",\r", cell, CELLS);
     for (size_t k = 1; k < columns && !time; k++)
         if (!strncmp(cell[k], "time(", 5)) {
             time = k;
@@ -44,8 +27,8 @@ static enum status read_rows(const char *path, const char *text, struct measured
         return error_set(STATUS_PARSE, "%s:1: no columns size(B) and time(us) or time(ns)", path);
     for (size_t number = 2; *text; number++) {
         double bytes, value;
-        text = take_line(text, line);
-        size_t n = split(line, cell);
+        text = text_line(text, line, sizeof line);
+        size_t n = text_split(line, ",\r", cell, CELLS);
         if (n == 0)
             continue;
         if (n <= time || !text_real(cell[0], &bytes) || !text_real(cell[time], &value) ||

@@ -29,17 +29,6 @@ struct table {
     size_t empty, timeless, repeated, elided; /* rows that give no point */
 };
 
-/* Words of a line; they stay in `text`. */
-static size_t split(char *text, char **cell)
-{
-    size_t n = 0;
-    char *rest;
-    for (char *at = strtok_r(text, " \t\r", &rest); at && n < CELLS;
-         at = strtok_r(NULL, " \t\r", &rest))
-        cell[n++] = at;
-    return n;
-}
-
 /* "#  Rank  0 Group  0 Pid 71 on node7 device  0 [0x19] NVIDIA H100" */
 static enum status read_rank(struct table *t, char **cell, size_t n)
 {
@@ -189,11 +178,9 @@ static enum status read_lines(struct table *t, const char *text)
 {
     char line[LINE], *cell[CELLS];
     while (*text) {
-        size_t length = strcspn(text, "\n");
         t->line++;
-        snprintf(line, sizeof line, "%.*s", (int)(length < LINE ? length : LINE - 1), text);
-        size_t n = split(unlabelled(line), cell);
-        text += length + (text[length] == '\n');
+        text = text_line(text, line, sizeof line);
+        size_t n = text_split(unlabelled(line), " \t\r", cell, CELLS);
         if (n > 0 && *cell[0] == '#')
             PASS(read_comment(t, cell, n));
         else if (n == 1 && !strcmp(cell[0], "..."))

@@ -160,30 +160,18 @@ static enum status read_size(struct reader *r, char **cell, size_t n)
     return STATUS_OK;
 }
 
-static size_t split(char *text, char **cell)
-{
-    size_t n = 0;
-    char *rest;
-    for (char *at = strtok_r(text, " \t\r", &rest); at && n < CELLS;
-         at = strtok_r(NULL, " \t\r", &rest))
-        cell[n++] = at;
-    return n;
-}
-
 static enum status read_lines(struct reader *r, const char *text)
 {
     char line[LINE], *cell[CELLS];
     while (*text) {
-        size_t length = strcspn(text, "\n");
         r->line++;
-        snprintf(line, sizeof line, "%.*s", (int)(length < LINE ? length : LINE - 1), text);
-        text += length + (text[length] == '\n');
+        text = text_line(text, line, sizeof line);
         if (strstr(line, "# OSU ")) {
             PASS(end(r));
             begin(r, line);
             continue;
         }
-        size_t n = split(line, cell);
+        size_t n = text_split(line, " \t\r", cell, CELLS);
         if (n == 1 && !strcmp(cell[0], "..."))
             r->out.elided++;
         else if (n > 0 && *cell[0] != '#' && r->test >= 0 && isdigit((unsigned char)*cell[0]))

@@ -21,16 +21,6 @@ struct reader {
     uint32_t *part;      /* [nodes] */
 };
 
-static size_t split(char *text, char **word, size_t most)
-{
-    size_t n = 0;
-    char *rest;
-    for (char *at = strtok_r(text, " \t\r", &rest); at && n < most;
-         at = strtok_r(NULL, " \t\r", &rest))
-        word[n++] = at;
-    return n;
-}
-
 static bool recognises(const struct machine_source *s)
 {
     size_t numbers = 0, at = 0;
@@ -46,7 +36,7 @@ static bool recognises(const struct machine_source *s)
 static enum status read_head(struct reader *r, char *line)
 {
     char *word[WORDS];
-    size_t n = split(line, word, WORDS);
+    size_t n = text_split(line, " \t\r", word, WORDS);
     bool good = (n == 3 || n == 6) && text_count(word[0], NODES, &r->nodes);
     r->simai = n == 6;
     if (r->simai) {
@@ -116,7 +106,7 @@ static enum status read_cable(struct reader *r, char *line)
     char *word[WORDS];
     uint64_t id[2];
     struct machine_link l = {.net = true, .count = 1};
-    size_t n = split(line, word, WORDS);
+    size_t n = text_split(line, " \t\r", word, WORDS);
     if (n == 0)
         return STATUS_OK;
     if (n < 4 || !text_count(word[0], r->nodes - 1, &id[0]) ||

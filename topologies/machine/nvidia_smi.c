@@ -33,16 +33,6 @@ struct matrix {
     bool nvlink, legend, nvlink_legend;
 };
 
-static size_t split(char *text, char **word)
-{
-    size_t n = 0;
-    char *rest;
-    for (char *at = strtok_r(text, " \t\r#", &rest); at && n < LINE_WORDS;
-         at = strtok_r(NULL, " \t\r", &rest))
-        word[n++] = at;
-    return n;
-}
-
 static bool is_gpu(const char *word)
 {
     size_t digits = strncmp(word, "GPU", 3) ? 0 : strspn(word + 3, "0123456789");
@@ -147,7 +137,7 @@ static enum status read_line(struct matrix *t, char *line)
     char *word[LINE_WORDS];
     t->legend |= strstr(line, "PIX") && strstr(line, "= ");
     t->nvlink_legend |= strstr(line, "NV#") || strstr(line, "NVLink");
-    size_t n = split(line, word);
+    size_t n = text_split(line + strspn(line, " \t\r#"), " \t\r", word, LINE_WORDS);
     if (n == 0)
         return STATUS_OK;
     if (t->n == 0)
