@@ -36,12 +36,15 @@ const char *framework_name(size_t i)
     return i < frameworks_n ? frameworks[i]->name : NULL;
 }
 
-static bool framework_named(const char *name)
+/* The row of a name; what only a launcher is called leads to what it runs. */
+static enum status find_row(const char *name, const struct framework **row)
 {
-    for (size_t i = 0; i < frameworks_n; i++)
-        if (!strcmp(frameworks[i]->name, name))
-            return true;
-    return false;
+    enum status st = text_find("framework", name, frameworks, frameworks_n, row);
+    for (size_t i = 0; i < frameworks_n && st != STATUS_OK; i++)
+        if (frameworks[i]->launcher && !strcmp(frameworks[i]->launcher, name))
+            return error_set(STATUS_INVALID, "no framework is called '%s'; what it runs is '%s'",
+                             name, frameworks[i]->name);
+    return st;
 }
 
 /* ---- what can be overridden */
@@ -126,12 +129,7 @@ enum status framework_parse_with(const struct constants *c, const char *text, st
     size_t n = strcspn(text, ":");
     const struct framework *row;
     snprintf(name, sizeof name, "%.*s", (int)(n < MAX_WORD ? n : MAX_WORD - 1), text);
-    for (size_t i = 0; i < frameworks_n; i++) /* a launcher's name that no framework has */
-        if (frameworks[i]->launcher && !strcmp(frameworks[i]->launcher, name) &&
-            !framework_named(name))
-            return error_set(STATUS_INVALID, "no framework is called '%s'; what it runs is '%s'",
-                             name, frameworks[i]->name);
-    PASS(text_find("framework", name, frameworks, frameworks_n, &row));
+    PASS(find_row(name, &row));
     struct framework f = *row;
     fill_in(c, &f);
     if (text[n] == ':' && !f.by_kernel)

@@ -78,6 +78,13 @@ enum status intern(struct interner *s, const void *record, size_t bytes, uint32_
     return STATUS_OK;
 }
 
+bool interned(const struct interner *s, const void *record, size_t bytes, uint32_t *number)
+{
+    uint32_t slot = s->slots ? *find_slot(s, record, bytes) : 0;
+    *number = slot - 1;
+    return slot > 0;
+}
+
 void interner_free(struct interner *s)
 {
     free(s->data);

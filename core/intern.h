@@ -27,6 +27,8 @@ struct interner {
  * it is new. The record may not lie in s->data. Expected O(bytes). STATUS_NOMEM. */
 enum status intern(struct interner *s, const void *record, size_t bytes, uint32_t *number,
                    bool *fresh) MUST_CHECK;
+/* Is it there already? Then its number. Expected O(bytes). */
+bool interned(const struct interner *s, const void *record, size_t bytes, uint32_t *number);
 /* Where record i begins in data, bytes; i == s->n: where the next one will. */
 static inline size_t interned_at(const struct interner *s, size_t i)
 {

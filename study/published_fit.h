@@ -4,10 +4,12 @@
  * What is least is the sum over rows of Huber's function of log(predicted / measured) / 0.1, where a set
  * of n rows counts as sqrt(n) of them, and of ((log constant - log a priori) / width)^2: a constant that
  * no row knows of stays what it is a priori. Rows of more than 1024 GPUs are predicted, not fitted to; of
- * a set with more than PUBLISHED_FITTED others every k-th is. Fits begin at the values a priori, so that nothing of a row reaches a fit that it is left out
- * of. Logarithms of times are taken to be linear in those of constants, with differences at the values a
- * priori, which all fits share; where a fit went, rows of few GPUs are looked up again, three times, and
- * their derivatives corrected (Broyden). */
+ * a set with more than PUBLISHED_FITTED others every k-th is. Fits begin at the values a priori, so that
+ * nothing of a row reaches a fit that it is left out of. Logarithms of times are taken to be linear in
+ * those of constants, with differences at the values a priori, which all fits share; where a fit went,
+ * rows of few GPUs are looked up again, three times, and their derivatives corrected (Broyden). The
+ * catalogue has figures of its own that follow `power` and `gb300` (topologies/catalogue.c).
+ */
 #ifndef STUDY_PUBLISHED_FIT_H
 #define STUDY_PUBLISHED_FIT_H
 
@@ -45,7 +47,7 @@ struct published_fits {
 };
 
 /* apart: fits without each set and generation as well. STATUS_INFEASIBLE: no row has a time and a
- * prediction; what predicting says. About 7 minutes of CPU time for 2,000 rows, 3 where not apart. */
+ * prediction; what predicting says. 380 s of CPU time for 2,000 rows, 90 where not apart. */
 enum status published_fit(const struct published *p, bool apart,
                           struct published_fits *out) MUST_CHECK;
 void published_fits_free(struct published_fits *f); /* accepts {0}; leaves {0} */

@@ -94,7 +94,6 @@ struct combine {
     uint32_t *map, *copied, *nic; /* of the fabric's parts; of the node's; ports of a copy */
     size_t *first;                /* [fabric's parts + 1] cables of a part */
     struct machine_link *cable;   /* the fabric's end renamed, `a` being the switch */
-    struct machine_names domains;
 };
 
 /* The fabric's cables by node, their switches as they are called in the result. */
@@ -131,11 +130,11 @@ static enum status domain_switch(struct combine *c, const char *domain, uint32_t
     *out = MACHINE_NONE;
     if (!domain || !gpu || strncmp(gpu->name, "GB", 2) != 0)
         return STATUS_OK;
-    *out = machine_name_find(&c->domains, domain);
+    *out = machine_name_find(c->out, NAMES_DOMAINS, domain);
     if (*out != MACHINE_NONE)
         return STATUS_OK;
     PASS(machine_add_part(c->out, MACHINE_NVSWITCH, MACHINE_NONE, MACHINE_NONE, domain, out));
-    return machine_name_put(&c->out->arena, &c->domains, domain, *out);
+    return machine_name_put(c->out, NAMES_DOMAINS, domain, *out);
 }
 
 static enum status fill_nodes(struct combine *c)

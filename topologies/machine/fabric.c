@@ -5,12 +5,12 @@
 
 enum status fabric_part(struct fabric *f, enum machine_kind kind, const char *name, uint32_t *part)
 {
-    struct machine_names *t = kind == MACHINE_NODE ? &f->nodes : &f->switches;
-    *part = machine_name_find(t, name);
+    enum machine_names t = kind == MACHINE_NODE ? NAMES_NODES : NAMES_SWITCHES;
+    *part = machine_name_find(f->m, t, name);
     if (*part != MACHINE_NONE)
         return STATUS_OK;
     PASS(machine_add_part(f->m, kind, MACHINE_NONE, MACHINE_NONE, name, part));
-    return machine_name_put(&f->m->arena, t, f->m->part[*part].name, *part);
+    return machine_name_put(f->m, t, f->m->part[*part].name, *part);
 }
 
 static enum status add_below(void *data, const char *name)
@@ -40,7 +40,7 @@ enum status fabric_check(struct fabric *f)
 {
     for (size_t i = 0; i < f->m->parts; i++)
         if (f->m->part[i].kind == MACHINE_SWITCH &&
-            machine_name_find(&f->defined, f->m->part[i].name) == MACHINE_NONE)
+            machine_name_find(f->m, NAMES_DEFINED, f->m->part[i].name) == MACHINE_NONE)
             PASS(machine_warn(f->m, "switch %.60s is named, but nothing is said of it",
                               f->m->part[i].name));
     if (machine_count(f->m, MACHINE_NODE) == 0)

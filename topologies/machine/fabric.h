@@ -7,7 +7,6 @@
 /* Switches and nodes by name, and the lists of them that are being read. */
 struct fabric {
     struct machine *m;
-    struct machine_names switches, nodes, defined;
     /* Of the list under way: what is above, and what the names are. */
     uint32_t above;
     enum machine_kind kind;

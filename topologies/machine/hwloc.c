@@ -16,7 +16,6 @@ enum { OBJECTS = 1024 };
 struct reader {
     struct machine *m;
     const char *path;
-    struct machine_names object; /* "OSDev:802", "PCIDev:449", by gp_index, to parts */
     uint32_t gpus, silent;
     bool
         computing; /* some device has an interface that computes: those without one are not in use */
@@ -69,7 +68,7 @@ static enum status remember(struct reader *r, const struct xml_element *e, uint3
     if (!index || !type)
         return STATUS_OK;
     snprintf(name, sizeof name, "%.20s:%.20s", type, index);
-    return machine_name_put(&r->m->arena, &r->object, name, part);
+    return machine_name_put(r->m, NAMES_PARTS, name, part);
 }
 
 /* Is an OS device one of a GPU's computing interfaces, or a network port? RDMA ports count, plain Ethernet
@@ -216,7 +215,7 @@ static enum status read_indexes(struct reader *r, const struct xml_element *of, 
             return error_set(STATUS_PARSE, "%s:%zu: more than %d objects", r->path, of->line,
                              OBJECTS);
         snprintf(name, sizeof name, "%.20s%s%.30s", type ? type : "", type ? ":" : "", word);
-        part[(*n)++] = machine_name_find(&r->object, name);
+        part[(*n)++] = machine_name_find(r->m, NAMES_PARTS, name);
     }
     return STATUS_OK;
 }

@@ -12,8 +12,6 @@ enum { KEY = 200 };
 struct reader {
     struct fabric f;
     size_t line;
-    struct machine_names cables,
-        kinds;   /* "id:port" of both ends; 1 a switch, 2 an adapter, 3 an aggregator */
     char id[96]; /* of the record under way; "": none */
     size_t unknown;
 };
@@ -73,7 +71,7 @@ static double speed_of(const char *text)
     return 0;
 }
 
-/* First pass: which id is what. */
+/* First pass: which id is what, 1 a switch, 2 an adapter, 3 an aggregator. */
 static enum status read_kind(struct reader *r, const char *line)
 {
     char id[96], rest[160];
@@ -85,12 +83,12 @@ static enum status read_kind(struct reader *r, const char *line)
         return STATUS_OK;
     if (quoted(at, rest, sizeof rest) && strstr(rest, "Aggregation Node"))
         kind = 3;
-    return machine_name_put(&r->f.m->arena, &r->kinds, id, kind);
+    return machine_name_put(r->f.m, NAMES_KINDS, id, kind);
 }
 
 static uint32_t kind_of(const struct reader *r, const char *id)
 {
-    uint32_t kind = machine_name_find(&r->kinds, id);
+    uint32_t kind = machine_name_find(r->f.m, NAMES_KINDS, id);
     return kind != MACHINE_NONE ? kind : !strncmp(id, "S-", 2) ? 1 : !strncmp(id, "H-", 2) ? 2 : 0;
 }
 
@@ -129,9 +127,9 @@ static enum status read_port(struct reader *r, const char *line)
     bool first = strcmp(r->id, id) < 0 || (!strcmp(r->id, id) && port < other);
     snprintf(key, sizeof key, "%.80s:%ld %.80s:%ld", first ? r->id : id, first ? port : other,
              first ? id : r->id, first ? other : port);
-    if (machine_name_find(&r->cables, key) != MACHINE_NONE)
+    if (machine_name_find(r->f.m, NAMES_CABLES, key) != MACHINE_NONE)
         return STATUS_OK;
-    PASS(machine_name_put(&r->f.m->arena, &r->cables, key, 1));
+    PASS(machine_name_put(r->f.m, NAMES_CABLES, key, 1));
     host_of(description);
     PASS(part_of(r, r->id, "", &here));
     PASS(part_of(r, id, description, &there));
@@ -158,7 +156,7 @@ static enum status read_line(struct reader *r, const char *line)
         uint32_t part;
         if (kind_of(r, r->id) == 1) {
             PASS(fabric_part(&r->f, MACHINE_SWITCH, r->id, &part));
-            return machine_name_put(&r->f.m->arena, &r->f.defined, r->id, 1);
+            return machine_name_put(r->f.m, NAMES_DEFINED, r->id, 1);
         }
     } else if (!*line) {
         r->id[0] = '\0';

@@ -15,7 +15,6 @@ struct reader {
     struct machine *m;
     const char *path;
     const struct yaml_value *root, *devices, *instances, *links, *connections;
-    struct machine_names parts; /* "xpu.0" */
 };
 
 static const char *text_at(const struct yaml_value *map, const char *key)
@@ -94,7 +93,7 @@ static enum status add_one(struct reader *r, const struct yaml_value *c, const c
         if (!r->m->part[*part].model)
             return STATUS_NOMEM;
     }
-    return machine_name_put(&r->m->arena, &r->parts, name, *part);
+    return machine_name_put(r->m, NAMES_PARTS, name, *part);
 }
 
 static enum status add_components(struct reader *r, const struct yaml_value *list, uint64_t copies)
@@ -142,7 +141,7 @@ static enum status end_of(struct reader *r, const struct yaml_value *components,
         return error_set(STATUS_PARSE, "%s:%zu: no component '%.40s.%.20s'", r->path, line, name,
                          index);
     snprintf(key, sizeof key, "%.60s.%llu", name, (unsigned long long)k);
-    *part = machine_name_find(&r->parts, key);
+    *part = machine_name_find(r->m, NAMES_PARTS, key);
     if (*part != MACHINE_NONE || yaml_get(c, "components"))
         return STATUS_OK;
     if (*text_at(c, "count"))
@@ -214,10 +213,10 @@ static enum status read_cards(struct reader *r, const struct yaml_value *device)
             continue;
         PASS(end_of(r, yaml_get(device, "components"), word[2], word[3], c->line, &bridge));
         snprintf(name, sizeof name, "%.60s.%.20s", word[5], word[6]);
-        if (bridge == MACHINE_NONE || machine_name_find(&r->parts, name) != MACHINE_NONE)
+        if (bridge == MACHINE_NONE || machine_name_find(r->m, NAMES_PARTS, name) != MACHINE_NONE)
             continue;
         PASS(machine_add_part(r->m, MACHINE_NIC, 0, bridge, name, &nic));
-        PASS(machine_name_put(&r->m->arena, &r->parts, name, nic));
+        PASS(machine_name_put(r->m, NAMES_PARTS, name, nic));
     }
     return STATUS_OK;
 }
@@ -254,12 +253,12 @@ static enum status instance_of(struct reader *r, const char *instance, const cha
     const struct yaml_value *device = device_of(r, instance);
     bool node = device ? has_xpu(device) : !strcmp(through, "nic");
     snprintf(key, sizeof key, "%.60s.%.20s", instance, index);
-    *part = machine_name_find(&r->parts, key);
+    *part = machine_name_find(r->m, NAMES_PARTS, key);
     if (*part != MACHINE_NONE)
         return STATUS_OK;
     PASS(machine_add_part(r->m, node ? MACHINE_NODE : MACHINE_SWITCH, MACHINE_NONE, MACHINE_NONE,
                           key, part));
-    return machine_name_put(&r->m->arena, &r->parts, key, *part);
+    return machine_name_put(r->m, NAMES_PARTS, key, *part);
 }
 
 static enum status read_network(struct reader *r)

@@ -25,6 +25,10 @@ void machine_free(struct machine *m)
         machine_free(m->inside);
     free(m->inside);
     arena_free(&m->arena);
+    for (size_t k = 0; k < NAMES; k++) {
+        interner_free(&m->name[k]);
+        free(m->named[k]);
+    }
     free(m->part);
     free(m->link);
     *m = (struct machine){0};
@@ -176,55 +180,23 @@ bool machine_begins(const struct machine_source *s, const char *word, size_t lin
 
 /* ---- names */
 
-/* FNV-1a */
-static size_t hash(const char *name)
+uint32_t machine_name_find(const struct machine *m, enum machine_names in, const char *name)
 {
-    uint64_t h = UINT64_C(14695981039346656037);
-    for (; *name; name++)
-        h = (h ^ (unsigned char)*name) * UINT64_C(1099511628211);
-    return (size_t)(h ^ h >> 32);
+    uint32_t k;
+    return interned(&m->name[in], name, strlen(name), &k) ? m->named[in][k] : MACHINE_NONE;
 }
 
-/* The slot where a name is, or would be. */
-static size_t probe(const struct machine_names *t, const char *name)
-{
-    size_t k = hash(name) & (t->slots - 1);
-    while (t->slot[k] && strcmp(t->name[t->slot[k] - 1], name) != 0)
-        k = (k + 1) & (t->slots - 1);
-    return k;
-}
-
-uint32_t machine_name_find(const struct machine_names *t, const char *name)
-{
-    if (t->slots == 0)
-        return MACHINE_NONE;
-    uint32_t at = t->slot[probe(t, name)];
-    return at ? t->value[at - 1] : MACHINE_NONE;
-}
-
-enum status machine_name_put(struct arena *a, struct machine_names *t, const char *name,
+enum status machine_name_put(struct machine *m, enum machine_names in, const char *name,
                              uint32_t value)
 {
-    if (2 * t->n >= t->slots) {
-        t->slots = t->slots ? 2 * t->slots : 64;
-        PASS(ARENA_NEW(a, t->slot, t->slots));
-        for (size_t i = 0; i < t->n; i++)
-            t->slot[probe(t, t->name[i])] = (uint32_t)i + 1;
-    }
-    PASS(ARENA_ROOM(a, t->name, t->n));
-    PASS(ARENA_ROOM(a, t->value, t->n));
-    size_t k = probe(t, name);
-    if (t->slot[k]) {
-        t->value[t->slot[k] - 1] = value;
-        return STATUS_OK;
-    }
-    if (t->n == MACHINE_NAMES)
-        return error_set(STATUS_PARSE, "more than %d names", MACHINE_NAMES);
-    if (!(t->name[t->n] = arena_text(a, name)))
-        return STATUS_NOMEM;
-    t->value[t->n] = value;
-    t->slot[k] = (uint32_t)++t->n;
-    return STATUS_OK;
+    uint32_t k;
+    bool fresh;
+    PASS(intern(&m->name[in], name, strlen(name), &k, &fresh));
+    if (fresh)
+        PASS(ARRAY_ROOM(m->named[in], k));
+    m->named[in][k] = value;
+    return k < MACHINE_NAMES ? STATUS_OK
+                             : error_set(STATUS_PARSE, "more than %d names", MACHINE_NAMES);
 }
 
 /* ---- lists of hosts */

@@ -15,6 +15,7 @@
 #include <stdio.h>
 
 #include "core/array.h"
+#include "core/intern.h"
 #include "topologies/catalogue.h"
 
 struct provenance;
@@ -64,6 +65,19 @@ enum {
     MACHINE_NOTES = 64
 };
 
+/* Tables of names, for importers: each uses those that it needs. */
+enum machine_names {
+    NAMES_PARTS, /* by the file's own ids: PCI addresses, objects, "xpu.0" */
+    NAMES_HOSTS,
+    NAMES_NODES,
+    NAMES_SWITCHES,
+    NAMES_DEFINED, /* of which the file says more than the name */
+    NAMES_CABLES,
+    NAMES_KINDS,
+    NAMES_DOMAINS, /* what shares NVLink */
+    NAMES
+};
+
 struct machine {
     struct arena arena;
     const char *format, *path;
@@ -71,6 +85,8 @@ struct machine {
     struct machine_part *part; /* [parts] */
     struct machine_link *link; /* [links] */
     struct machine_notes assumed, warnings;
+    struct interner name[NAMES]; /* of each table, */
+    uint32_t *named[NAMES];      /* [name[k].n] and what its names stand for */
     struct machine
         *inside; /* what the file says of the inside of its nodes, malloc'd; NULL: nothing */
     bool no_nvlink_seen; /* the file cannot show NVLink */
@@ -111,23 +127,17 @@ void machine_free(struct machine *m); /* accepts {0}; leaves {0} */
 enum status machine_add_part(struct machine *m, enum machine_kind kind, uint32_t node, uint32_t up,
                              const char *name, uint32_t *index) MUST_CHECK;
 enum status machine_join(struct machine *m, const struct machine_link *link) MUST_CHECK;
-/* A note; beyond MACHINE_NOTES they are counted in the last one. */
+/* A note; beyond MACHINE_NOTES the last one says that there are more. */
 enum status machine_assume(struct machine *m, const char *format, ...) PRINTF_LIKE(2, 3) MUST_CHECK;
 enum status machine_warn(struct machine *m, const char *format, ...) PRINTF_LIKE(2, 3) MUST_CHECK;
 /* The next line of a text, without its end, in the arena; NULL behind the last one. *line counts. */
 char *machine_line(struct machine *m, const char **text, size_t *line);
 /* Does one of the first `lines` lines begin with this, blanks skipped? */
 bool machine_begins(const struct machine_source *s, const char *word, size_t lines);
-/* Hash table of names: the index that `name` has in names[], or adds it. */
-struct machine_names {
-    size_t n, slots;
-    const char **name; /* [n] */
-    uint32_t *value;   /* [n] */
-    uint32_t *slot;    /* [slots], n + 1; 0: empty */
-};
-/* MACHINE_NONE: not there. */
-uint32_t machine_name_find(const struct machine_names *t, const char *name);
-enum status machine_name_put(struct arena *a, struct machine_names *t, const char *name,
+/* What a name stands for in one of the tables; MACHINE_NONE: it is not there. */
+uint32_t machine_name_find(const struct machine *m, enum machine_names in, const char *name);
+/* From now on this; a name that is there stands for something else. STATUS_PARSE beyond MACHINE_NAMES. */
+enum status machine_name_put(struct machine *m, enum machine_names in, const char *name,
                              uint32_t value) MUST_CHECK;
 /* "node[01-04,7],x3": each name in turn to `each`. STATUS_PARSE "what". At most MACHINE_NAMES. */
 enum status machine_hostlist(const char *text, enum status (*each)(void *to, const char *name),

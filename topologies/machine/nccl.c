@@ -20,7 +20,6 @@ struct link_end {
 struct reader {
     struct machine *m;
     const char *path;
-    struct machine_names bus, host;
     size_t ends;
     struct link_end *end; /* [ends], in the arena */
     uint32_t gpus, nics;
@@ -104,7 +103,7 @@ static enum status add_gpu(struct reader *r, const struct xml_element *pci, uint
     m->part[part].model = model_of(pci, gpu);
     if (bus) {
         m->part[part].bus = arena_text(&m->arena, bus);
-        PASS(machine_name_put(&m->arena, &r->bus, bus, part));
+        PASS(machine_name_put(r->m, NAMES_PARTS, bus, part));
     }
     for (const struct xml_element *e = gpu ? gpu->first : NULL; e; e = e->next)
         if (!strcmp(e->name, "nvlink") || !strcmp(e->name, "xgmi")) {
@@ -180,10 +179,10 @@ static enum status read_system(struct reader *r, const struct xml_element *syste
         const char *hash = xml_value(e, "host_hash"), *numa = xml_value(e, "numaid");
         char name[48];
         hash = hash ? hash : "";
-        uint32_t node = machine_name_find(&r->host, hash);
+        uint32_t node = machine_name_find(r->m, NAMES_HOSTS, hash);
         if (node == MACHINE_NONE) {
             node = (uint32_t)r->m->nodes++;
-            PASS(machine_name_put(&r->m->arena, &r->host, hash, node));
+            PASS(machine_name_put(r->m, NAMES_HOSTS, hash, node));
         }
         snprintf(name, sizeof name, "CPU%.20s", numa ? numa : "");
         PASS(machine_add_part(r->m, MACHINE_CPU, node, MACHINE_NONE, name, &part));
@@ -198,7 +197,7 @@ static enum status join(struct reader *r, const struct link_end *end)
     struct machine *m = r->m;
     const char *target = xml_value(end->e, "target"), *class = xml_value(end->e, "tclass");
     double count = number(end->e, "count", 1);
-    uint32_t other = target ? machine_name_find(&r->bus, target) : MACHINE_NONE;
+    uint32_t other = target ? machine_name_find(r->m, NAMES_PARTS, target) : MACHINE_NONE;
     if (count < 1 || count > 1000)
         return error_set(STATUS_PARSE, "%s:%zu: count '%.20s' of links, expected 1 to 1000",
                          r->path, end->e->line, xml_value(end->e, "count"));
@@ -210,7 +209,7 @@ static enum status join(struct reader *r, const struct link_end *end)
         !strncmp(class, "0x0680", 6)) {
         PASS(machine_add_part(m, MACHINE_NVSWITCH, m->part[end->gpu].node, MACHINE_NONE, target,
                               &other));
-        PASS(machine_name_put(&m->arena, &r->bus, target, other));
+        PASS(machine_name_put(r->m, NAMES_PARTS, target, other));
     }
     if (other == MACHINE_NONE)
         return machine_warn(m, "%s:%zu: a link to %.40s, which is not in the file", r->path,

@@ -27,7 +27,7 @@ static enum status read_tier(const struct json_at *tier, struct fabric *f)
         PASS(json_get_string(&at, &type));
         PASS(machine_add_part(f->m, !strcmp(type, "switch") ? MACHINE_SWITCH : MACHINE_NODE,
                               MACHINE_NONE, MACHINE_NONE, id, &part));
-        PASS(machine_name_put(&f->m->arena, &f->nodes, id, part));
+        PASS(machine_name_put(f->m, NAMES_NODES, id, part));
     }
     return STATUS_OK;
 }
@@ -42,7 +42,7 @@ static enum status read_link(const struct json_at *link, struct fabric *f)
         struct json_at at;
         PASS(json_field(link, keys[k], &at));
         PASS(json_get_string(&at, &end[k]));
-        part[k] = machine_name_find(&f->nodes, end[k]);
+        part[k] = machine_name_find(f->m, NAMES_NODES, end[k]);
         if (part[k] == MACHINE_NONE)
             return json_error(&at, "no device is called '%.60s'", end[k]);
     }

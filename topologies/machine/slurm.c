@@ -30,7 +30,7 @@ static const char *value_of(const char *word, const char *key)
 static enum status name_line(struct fabric *f, size_t line, const char *name, bool block)
 {
     struct machine *m = f->m;
-    uint32_t before = machine_name_find(&f->defined, name);
+    uint32_t before = machine_name_find(f->m, NAMES_DEFINED, name);
     if (!*name || strpbrk(name, "[],"))
         return error_set(STATUS_PARSE, "%s:%zu: '%.60s', expected the name of one %s", m->path,
                          line, name, block ? "block" : "switch");
@@ -39,7 +39,7 @@ static enum status name_line(struct fabric *f, size_t line, const char *name, bo
                          line, name, before);
     PASS(fabric_part(f, MACHINE_SWITCH, name, &f->above));
     f->domain = block ? m->part[f->above].name : NULL;
-    return machine_name_put(&m->arena, &f->defined, name, (uint32_t)line);
+    return machine_name_put(f->m, NAMES_DEFINED, name, (uint32_t)line);
 }
 
 static enum status read_line(struct fabric *f, size_t line, char *text)

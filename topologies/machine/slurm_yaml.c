@@ -30,7 +30,7 @@ static enum status read_entries(struct fabric *f, const struct yaml_value *list,
             return error_set(STATUS_PARSE, "%s:%zu: expected '%s: NAME'", f->m->path,
                              list->item[i].line, key);
         PASS(fabric_part(f, MACHINE_SWITCH, name->text, &f->above));
-        PASS(machine_name_put(&f->m->arena, &f->defined, name->text, 1));
+        PASS(machine_name_put(f->m, NAMES_DEFINED, name->text, 1));
         f->domain = !strcmp(key, "block") ? name->text : NULL;
         f->kind = MACHINE_SWITCH;
         PASS(read_list(f, yaml_get(&list->item[i], "children")));

@@ -34,7 +34,7 @@ static enum status parse(const struct machine_source *s, struct machine *m)
     for (size_t i = 0; switches && i < switches->entries; i++) {
         const struct yaml_entry *e = &switches->entry[i];
         PASS(fabric_part(&f, MACHINE_SWITCH, e->key, &f.above));
-        PASS(machine_name_put(&m->arena, &f.defined, e->key, 1));
+        PASS(machine_name_put(m, NAMES_DEFINED, e->key, 1));
         PASS(read_items(&f, yaml_get(&e->value, "switches"), MACHINE_SWITCH));
     }
     for (size_t i = 0; blocks && i < blocks->items; i++) {
@@ -44,7 +44,7 @@ static enum status parse(const struct machine_source *s, struct machine *m)
         f.domain = NULL;
         if (above && above->text) {
             PASS(fabric_part(&f, MACHINE_SWITCH, above->text, &f.above));
-            PASS(machine_name_put(&m->arena, &f.defined, above->text, 1));
+            PASS(machine_name_put(m, NAMES_DEFINED, above->text, 1));
         }
         for (size_t k = 0; notes && k < notes->entries; k++)
             if (strstr(notes->entry[k].key, "domain"))
