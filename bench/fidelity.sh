@@ -133,6 +133,9 @@ repetition of one configuration in another container differs by 1 to 2 % in dens
   4 % off at the median (10.6 % with experts), torchtitan's 6 % (17 % in pipelines). [kernels.md](kernels.md#memory) says what is derived, and from what.
 * Context parallelism in torchtitan is slower by 35 % at degree 2 and right at 4 and 8: one factor cannot have both.
 * Sailor's attention and host (see above): 33 % off with what other Megatron-DeepSpeed runs are given. Memory is 22 % too small: what such attention keeps is not known.
+  With its profile of layers (`validate --published PLANS profiles.json`) the 15 runs are 11.5 % off, 6.4 at the median (its authors' simulator: 8.9). Its profile says 95 ms for
+  an iteration of one sample that took 74 (61.9 % with the 25 ms that DeepSpeed takes besides), so a layer was not timed as it runs; pipelines of four stages are 15 % too fast: 3 to 4 ms
+  of each message are not its bytes, which take 1.5.
 * Containers: the same Qwen3-30B took 14.5 s in 25.09 and 28.2 s in 25.11.
 
 ## To add a run

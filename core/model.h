@@ -130,5 +130,8 @@ bool model_same_layer(const struct model *m, size_t a, size_t b); /* of a block 
 bool model_begins_layer(const struct model *m, size_t i);
 /* What the name says behind the block, "attn.proj"; "" without one. Borrowed. */
 const char *model_in_layer(const struct model *m, size_t i);
+/* The part of op i in what ops [begin, end) take together, by their FLOP, and where these have none by
+ * their bytes. O(end - begin). */
+double model_layer_share(const struct model *m, size_t begin, size_t end, size_t i);
 
 #endif

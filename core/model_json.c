@@ -132,19 +132,6 @@ static enum status read_times(const struct json_at *at, const struct model *m, d
     return count == m->n ? STATUS_OK : json_error(at, "%zu times for %zu ops", count, m->n);
 }
 
-/* Times of layers are spread over their ops by their FLOP, and where these have none by their bytes. */
-static double share_of(const struct model *m, size_t begin, size_t end, size_t i)
-{
-    double flop = 0, bytes = 0;
-    for (size_t k = begin; k < end; k++) {
-        flop += m->op[k].forward_flop;
-        bytes += m->op[k].forward_bytes;
-    }
-    return flop > 0    ? m->op[i].forward_flop / flop
-           : bytes > 0 ? m->op[i].forward_bytes / bytes
-                       : 1 / (double)(end - begin);
-}
-
 /* One time for every layer (model_begins_layer()), in the order of the ops. */
 static enum status read_layer_times(const struct json_at *at, const struct model *m, double **out)
 {
@@ -163,7 +150,7 @@ static enum status read_layer_times(const struct json_at *at, const struct model
         for (end = begin + 1; end < m->n && !model_begins_layer(m, end);)
             end++;
         for (size_t i = begin; i < end; i++)
-            (*out)[i] = layer[k] * share_of(m, begin, end, i);
+            (*out)[i] = layer[k] * model_layer_share(m, begin, end, i);
     }
 out:
     free(layer);

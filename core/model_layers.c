@@ -43,3 +43,15 @@ const char *model_in_layer(const struct model *m, size_t i)
     size_t block = block_of(name);
     return block > 0 ? name + block + 1 : "";
 }
+
+double model_layer_share(const struct model *m, size_t begin, size_t end, size_t i)
+{
+    double flop = 0, bytes = 0;
+    for (size_t k = begin; k < end; k++) {
+        flop += m->op[k].forward_flop;
+        bytes += m->op[k].forward_bytes;
+    }
+    return flop > 0    ? m->op[i].forward_flop / flop
+           : bytes > 0 ? m->op[i].forward_bytes / bytes
+                       : 1 / (double)(end - begin);
+}

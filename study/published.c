@@ -160,6 +160,7 @@ static enum status prepare(struct predictor *w, const struct published_row *row,
     PASS(published_setup(c, &out->setup));
     PASS(published_model(c, &out->setup, &out->model));
     PASS(need_platform(w, platform));
+    PASS(published_attach(w->p, c, w->topology.type[0].name, &out->model));
     return published_plan(c, &out->setup, &out->model, &w->topology, w->framework, &out->plan);
 }
 

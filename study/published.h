@@ -5,6 +5,7 @@
  *
  *     published_read.c   files of the published schema -> rows
  *     published_other.c  the formats of vTrain and Sailor -> rows
+ *     published_profile.c  times of layers that others measured, of Sailor's form
  *     published_facts.c  texts of rows -> framework, GPU, type of numbers, ZeRO, recomputation
  *     published_setup.c  configuration -> struct setup -> model, platform, plan
  *     published.c        plan -> prediction, rows side by side; the same with other constants
@@ -47,6 +48,7 @@ struct published_config {
     int64_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab, seq;
     int64_t experts, top_k, expert_ffn, moe_layers, window, window_layers;
     int64_t gated, tied, biases, learned; /* enum published_said, as all yes and no here */
+    const char *profile;                  /* the model's name in profiles of layers */
     const char *gpu, *network, *dtype;
     int64_t gpus, gpus_per_node;
     int64_t tp, pp, vp, cp, ep, expert_tp, micro_batch, local_batch, global_batch, microbatches;
@@ -75,12 +77,27 @@ struct published_row {
     const char *left_out; /* why; NULL: it is not */
 };
 
+/* What layers took that somebody measured by themselves. */
+struct gpu;
+enum { PROFILE_TIMES = 3 };
+struct published_profile {
+    const char *name; /* of the model */
+    const struct gpu *gpu;
+    int64_t micro_batch, tp;
+    size_t layers; /* the embedding, layers, the head */
+    struct {
+        double s[PROFILE_TIMES]; /* forward, backward, update; what shards sum is in it */
+    } * time;                    /* [layers] */
+};
+
 struct published {
     struct arena memory; /* of everything here */
     size_t sets;
     const char **set; /* [sets] in order of the files */
     size_t rows;
     struct published_row *row; /* [rows] */
+    size_t profiles;
+    struct published_profile *profile; /* [profiles] */
 };
 
 /* Append the rows of a file, or of all files of a directory, by name, that are of a format that we
@@ -104,6 +121,9 @@ enum status published_parse_vtrain(const char *path, const char *text,
                                    struct published *p) MUST_CHECK;
 enum status published_add_sailor(const struct json_document *d, const char *path,
                                  struct published *p) MUST_CHECK;
+struct json_at;
+bool published_is_profile(const struct json_at *root);
+enum status published_add_profile(const struct json_at *root, struct published *p) MUST_CHECK;
 
 /* ---- facts behind texts */
 
@@ -147,6 +167,10 @@ void published_framework(const struct published_config *c, const struct constant
  * cannot be. */
 enum status published_model(const struct published_config *c, struct setup *s,
                             struct model *m) MUST_CHECK;
+/* Give the model the times that a profile of p has for the row's layers, GPU, microbatch and shards;
+ * none: nothing changes. STATUS_UNSUPPORTED where the model has other layers than its profile. */
+enum status published_attach(const struct published *p, const struct published_config *c,
+                             const char *device, struct model *m) MUST_CHECK;
 enum status published_plan(const struct published_config *c, struct setup *s, const struct model *m,
                            const struct topology *t, const char *framework,
                            struct plan *p) MUST_CHECK;

@@ -146,6 +146,7 @@ enum status published_add_sailor(const struct json_document *d, const char *path
     row->id = arena_text(&p->memory, base ? base + 1 : path);
     row->config = (struct published_config){.source = row->set,
                                             .name = "OPT-350M",
+                                            .profile = "OPT-350",
                                             .layers = 24,
                                             .hidden = 1024,
                                             .heads = 16,

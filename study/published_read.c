@@ -20,6 +20,7 @@
 void published_free(struct published *p)
 {
     free(p->row);
+    free(p->profile);
     arena_free(&p->memory);
     *p = (struct published){0};
 }
@@ -349,7 +350,9 @@ enum status published_parse(const char *path, const char *text, size_t length, s
     if (json_kind(&root) != JSON_IS_OBJECT)
         FAIL(STATUS_PARSE, "%s: no object with rows of published runs", path);
     TRY(json_optional(&root, "pipeline_list", &at));
-    TRY(at.value ? published_add_sailor(&d, path, p) : read_schema(p, path, &root));
+    TRY(at.value                      ? published_add_sailor(&d, path, p)
+        : published_is_profile(&root) ? published_add_profile(&root, p)
+                                      : read_schema(p, path, &root));
 out:
     json_document_free(&d);
     return st;

@@ -120,6 +120,74 @@ static void reads_the_table_of_vtrain_and_the_plans_of_sailor(void **state)
     published_free(&p);
 }
 
+static void add_text(struct published *p, const char *text)
+{
+    assert_int_equal(published_parse("f.json", text, strlen(text), p), STATUS_OK);
+}
+
+/* A profile of 26 layers, layer i of which takes i + 1, 2 (i + 1) and i / 2 ms. */
+static void profile_of_layers(size_t layers, char text[4096])
+{
+    size_t n = (size_t)snprintf(text, 4096, "{\"OPT-350\": {\"GH-96\": {\"2\": {\"4\": {");
+    for (size_t i = 0; i < layers; i++)
+        n += (size_t)snprintf(text + n, 4096 - n, "%s\"%zu\": [%g, %g, %g]", i ? ", " : "", i,
+                              1e-3 * (double)(i + 1), 2e-3 * (double)(i + 1), 5e-4 * (double)i);
+    snprintf(text + n, 4096 - n, "}}}}}");
+}
+
+static void takes_times_of_layers_from_a_profile(void **state)
+{
+    (void)state;
+    static const char row[] = "{\"real\": 2, \"max_mem\": 1, \"gbs\": 8, \"mbs\": 2, \"N\": 1, "
+                              "\"pipeline_list\": [{\"layers_per_stage\": [[0,1,2,3,4,5,6,7,8,9,10,"
+                              "11,12,13,14,15,16,17,18,19,20,21,22,23,24,25]]}]}";
+    char text[4096];
+    struct published_prediction q = {0};
+    struct published p = {0};
+    profile_of_layers(26, text);
+    add_text(&p, row);
+    add_text(&p, text); /* files come in any order */
+    assert_int_equal(p.profiles, 1);
+    assert_int_equal(published_predict(&p, "foreline", &q), STATUS_OK);
+    double sum = 26 * 27 / 2.0;
+    assert_true(fabs(q.step_s - (4 * 3e-3 * sum + 5e-4 * (sum - 26))) < 1e-9);
+    published_free(&p);
+
+    p = (struct published){0}; /* other layers are no layers of this model */
+    profile_of_layers(20, text);
+    add_text(&p, row);
+    add_text(&p, text);
+    assert_int_equal(published_predict(&p, "foreline", &q), STATUS_OK);
+    assert_string_equal(q.reason, "its profile has 18 layers");
+    published_free(&p);
+}
+
+static void refuses_profiles_by_line(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *says;
+    } bad[] = {
+        {"{\"m\": {\"abacus\": {\"1\": {\"1\": {\"0\": [1, 2, 3]}}}}}", "no GPU of the catalogue"},
+        {"{\"m\": {\"GH-96\": {\"x\": {\"1\": {\"0\": [1, 2, 3]}}}}}", "whole number"},
+        {"{\"m\": {\"GH-96\": {\"1\": {\"0\": {\"0\": [1, 2, 3]}}}}}", "whole number"},
+        {"{\"m\": {\"GH-96\": {\"1\": {\"1\": {\"0\": [1, 2, 3]}}}}}", "a head"},
+        {"{\"m\": {\"GH-96\": {\"1\": {\"1\": {\"0\": [1, 2], \"1\": [], \"2\": []}}}}}", "update"},
+        {"{\"m\": {\"GH-96\": {\"1\": {\"1\": {\"7\": [1, 2, 3], \"1\": [], \"2\": []}}}}}",
+         "whole number"},
+        {"{\"m\": {\"GH-96\": {\"1\": {\"1\": {\"0\": [1, -2, 3], \"1\": [], \"2\": []}}}}}",
+         "f.json:1"},
+        {"{\"m\": {\"GH-96\": {\"1\": {\"1\": {\"0\": [1, 2, 3]}}, \"2\": 1}}}", "a head"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct published p = {0};
+        assert_int_equal(published_parse("f.json", bad[i].text, strlen(bad[i].text), &p),
+                         STATUS_PARSE);
+        assert_non_null(strstr(error_message(), bad[i].says));
+        published_free(&p);
+    }
+}
+
 static enum status parse_and_free(void)
 {
     struct published p = {0};
@@ -309,6 +377,8 @@ int main(void)
         cmocka_unit_test(leaves_out_rows_that_are_wrong_and_says_why),
         cmocka_unit_test(refuses_what_is_no_such_file),
         cmocka_unit_test(reads_the_table_of_vtrain_and_the_plans_of_sailor),
+        cmocka_unit_test(takes_times_of_layers_from_a_profile),
+        cmocka_unit_test(refuses_profiles_by_line),
         cmocka_unit_test(survives_every_allocation_that_fails),
         cmocka_unit_test(finds_gpus_by_the_words_of_their_names),
         cmocka_unit_test(makes_platforms_of_what_is_said),
