@@ -9,8 +9,19 @@
 
 enum { BASE = 40 }; /* longest $TMPDIR that is used */
 
+static char elsewhere[FOLDER_PROGRAM]; /* "": nobody has said */
+
+void folder_set_program(const char *folder)
+{
+    snprintf(elsewhere, sizeof elsewhere, "%s", folder);
+}
+
 enum status folder_of_program(char folder[FOLDER_PROGRAM])
 {
+    if (elsewhere[0]) {
+        memcpy(folder, elsewhere, sizeof elsewhere);
+        return STATUS_OK;
+    }
     ssize_t n = readlink("/proc/self/exe", folder, FOLDER_PROGRAM - 1);
     if (n < 0)
         return error_set(STATUS_IO, "/proc/self/exe: %s", strerror(errno));

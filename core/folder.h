@@ -6,6 +6,8 @@
 
 enum { FOLDER_PROGRAM = 2048, FOLDER_TEMPORARY = 64 };
 
+/* In a library, whose program is somebody else's: the folder where the executable would be. */
+void folder_set_program(const char *folder);
 /* The folder of our own executable, without a '/' at its end. STATUS_IO. */
 enum status folder_of_program(char folder[FOLDER_PROGRAM]) MUST_CHECK;
 

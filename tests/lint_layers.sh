@@ -2,13 +2,14 @@
 # Fail when a file includes a folder or a library it may not know (docs/architecture.md).
 # Usage: lint_layers.sh SOURCE_DIR
 cd "$1" || exit 2
-grep -rn '^ *# *include' core model topologies partition sim exec plots study cli \
+grep -rn '^ *# *include' core model topologies partition sim exec plots study cli library \
     --include='*.[ch]' --include='*.cu' |
 awk -F: '
 BEGIN {
     # Siblings meet in core; study stands above them, cli above study.
     n = split("model topologies partition sim exec plots", lib, " ")
     ok["core core"] = ok["study core"] = ok["cli core"] = 1
+    ok["library library"] = ok["library core"] = ok["library study"] = 1
     ok["study study"] = ok["cli cli"] = ok["cli study"] = 1
     for (i = 1; i <= n; i++)
         ok[lib[i] " core"] = ok[lib[i] " " lib[i]] = ok["study " lib[i]] = ok["cli " lib[i]] = 1
