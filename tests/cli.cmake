@@ -16,7 +16,7 @@ add_test(NAME cli.paths COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cli_paths.sh $<TARGE
 set_tests_properties(cli.paths PROPERTIES LABELS cli TIMEOUT 120)
 
 add_test(NAME cli.library COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/library.sh ${PROJECT_BINARY_DIR}
-    ${CMAKE_C_COMPILER} $<$<BOOL:${FORELINE_SANITIZE}>:-fsanitize=address,undefined>)
+    ${CMAKE_C_COMPILER} -g $<IF:$<BOOL:${FORELINE_SANITIZE}>,-fsanitize=address$<COMMA>undefined,-O2>)
 add_test(NAME cli.modules COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/modules.sh $<TARGET_FILE:foreline>)
 set_tests_properties(cli.modules PROPERTIES LABELS cli)
 
