@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/clock.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/units.h"
@@ -96,6 +97,7 @@ static enum status make_request(const struct arguments *a, struct objective_requ
                                     .bandwidth_error = a->bandwidth_error,
                                     .samples = a->samples,
                                     .optimizer = a->optimizer,
+                                    .speeds = a->speeds,
                                     .collectives = collective_times};
     if (a->platform && arguments_given(a, "profile"))
         return error_set(STATUS_USAGE, "--profile has the constants that --platform stands for");
@@ -208,6 +210,38 @@ out:
     return st;
 }
 
+/* ---- values as they were found */
+
+struct series {
+    struct file_out out;
+    double begin_s;
+    bool comma;
+};
+
+static void series_add(void *context, double value)
+{
+    const struct series *s = context;
+    fprintf(s->out.stream, "%.6f%c%.17g\n", clock_now() - s->begin_s, s->comma ? ',' : '\t', value);
+}
+
+/* In the project's form where the name ends in .csv; else a table that `plot` takes. */
+static enum status series_begin(const struct arguments *a, const struct provenance *by,
+                                struct series *s, struct objective_request *r)
+{
+    const char *ending = strrchr(a->series, '.');
+    s->comma = ending && strcmp(ending, ".csv") == 0;
+    s->begin_s = clock_now();
+    PASS(file_create(a->series, &s->out));
+    if (s->comma)
+        fputs("Time (seconds),Best Metric\n", s->out.stream);
+    else
+        fprintf(s->out.stream, "# %s\n# %s\n# seed %llu\ntime_s\tbest\n", by->version, by->command,
+                (unsigned long long)a->seed);
+    r->better = series_add;
+    r->context = s;
+    return STATUS_OK;
+}
+
 /* An algorithm that only one published objective has says which one is meant. */
 void plan_settle_objective(struct arguments *a)
 {
@@ -280,6 +314,44 @@ out:
     return st;
 }
 
+static enum status score(const struct arguments *a, const struct objective *o,
+                         const struct objective_request *r)
+{
+    double value;
+    if (!o->score)
+        return error_set(STATUS_UNSUPPORTED, "objective %s cannot score a split", o->name);
+    PASS(o->score(r, a->score, &value));
+    printf("%.12g\n", value);
+    return STATUS_OK;
+}
+
+static enum status solve(const struct arguments *a, const struct objective *o,
+                         struct objective_request *r, const struct provenance *by)
+{
+    enum status st;
+    struct objective_result result = {0};
+    struct series series = {0};
+    bool chosen = strcmp(a->algorithm, "auto") != 0;
+    bool prints = arguments_prose(a) == stdout; /* else the plan goes there */
+    if (a->series)
+        TRY(series_begin(a, by, &series, r));
+    TRY(objective_solve(o, chosen ? a->algorithm : NULL, r, &result));
+    if (prints && a->json)
+        print_json(o, &result, by);
+    else if (prints)
+        TRY(print_result(o, r, &result));
+    if (a->output)
+        TRY(write_plan(a, o, r, &result, by));
+    if (a->series)
+        TRY(file_commit(&series.out));
+    if (a->strategy)
+        TRY(write_strategy(a, o, r, &result, by));
+out:
+    file_discard(&series.out);
+    objective_result_free(&result);
+    return st;
+}
+
 /* Models come as the objective wants them: read by itself, with every node of a graph file as an
  * op, or as the rest of the program sees them. */
 enum status plan_by_objective(const struct arguments *a, const struct provenance *by,
@@ -288,13 +360,9 @@ enum status plan_by_objective(const struct arguments *a, const struct provenance
     enum status st;
     const struct objective *o;
     struct objective_request request;
-    struct objective_result result = {0};
     struct model m = {0};
     struct topology t = {0};
     char *path = NULL;
-    double value;
-    bool chosen = strcmp(a->algorithm, "auto") != 0;
-
     if (objective_find(a->objective, &o) != STATUS_OK)
         return error_context(STATUS_USAGE, "--objective (besides pipeline)");
     if (!a->model)
@@ -311,25 +379,8 @@ enum status plan_by_objective(const struct arguments *a, const struct provenance
         request.topology = &t;
     }
     request.stop = stop;
-    if (a->score) {
-        if (!o->score)
-            return error_set(STATUS_UNSUPPORTED, "objective %s cannot score a split", o->name);
-        TRY(o->score(&request, a->score, &value));
-        printf("%.12g\n", value);
-    } else {
-        TRY(objective_solve(o, chosen ? a->algorithm : NULL, &request, &result));
-        bool prints = arguments_prose(a) == stdout; /* else the plan goes there */
-        if (prints && a->json)
-            print_json(o, &result, by);
-        else if (prints)
-            TRY(print_result(o, &request, &result));
-        if (a->output)
-            TRY(write_plan(a, o, &request, &result, by));
-        if (a->strategy)
-            TRY(write_strategy(a, o, &request, &result, by));
-    }
+    TRY(a->score ? score(a, o, &request) : solve(a, o, &request, by));
 out:
-    objective_result_free(&result);
     topology_free(&t);
     free(path);
     model_free(&m);

@@ -74,7 +74,7 @@ struct arguments {
     size_t devices, work_limit;
     double memory_bytes;
     bool charge_activations, straight, compat;
-    const char *profile, *overlap, *strategy;
+    const char *profile, *overlap, *strategy, *speeds, *series;
     struct setting_list hints;
     double bandwidth_error;
 

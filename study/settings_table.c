@@ -172,6 +172,12 @@ const struct setting settings_table[] = {
      .help = "pipedream: no replicas"},
     {"hierarchy", TEXT(hierarchy), T(PLAN_CPSC526) | T(PLAN_SCORE), "K,K", NULL,
      .help = "cpsc526: groups per level, outermost first"},
+    {"speeds", TEXT(speeds), T(PLAN_CPSC526) | T(PLAN_SCORE), "FILE", NULL,
+     .help =
+         "cpsc526: measured speeds between devices: .npy, lines of numbers, calibrate --matrix"},
+    {"series", TEXT(series), T(PLAN_CPSC526), "FILE", NULL,
+     .help =
+         "cpsc526: write each value that was better than all before, and when (.csv or a table)"},
     {"compat-cpsc526", FLAG(compat), T(PLAN_CPSC526) | T(PLAN_SCORE), NULL, NULL,
      .help = "cpsc526: the project's own cost matrix"},
     {"compat-hidup", FLAG(compat), T(PLAN_HIDUP) | T(PLAN_SCORE), NULL, NULL,

@@ -34,7 +34,11 @@ struct objective_request {
     size_t hierarchy_levels;
     size_t hierarchy[OBJECTIVE_LEVELS]; /* outermost first */
     const struct topology *topology;    /* cpsc526: devices and what lies between them; or NULL */
-    size_t batch;                       /* microbatches per batch */
+    const char *speeds;                 /* cpsc526: a file of speeds between devices; or NULL */
+    /* cpsc526: told each value that is better than all before; may be NULL. */
+    void (*better)(void *context, double value);
+    void *context; /* of better() */
+    size_t batch;  /* microbatches per batch */
     bool charge_activations, straight, compat;
     /* hidup: constants of a machine, what overlaps (each NULL: the default), nodes' forms, and
      * errors of the numbers that a search is given */

@@ -7,6 +7,7 @@
 #include "partition/published/cpsc526/exhaustive.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,14 +15,14 @@
 #include "core/clock.h"
 
 static const double default_limit_s = 120;
-static const double tiny = 1e-9; /* improvements are larger, relative */
+static const double exact = 0x1p53; /* whole numbers are, below */
+static const double tiny = 1e-9;    /* improvements are larger, relative */
 
 enum { CHECK_EVERY = 1024 }; /* steps between looks at the clock */
 
 struct search {
     const struct cpsc526_problem *p;
     const struct objective_request *r;
-    const struct cpsc526_improvement *improvement;
     double begin_s, best, cheapest; /* cheapest pair of different labels */
     bool uniform, stopped, found;
     size_t steps;
@@ -120,8 +121,8 @@ static void keep(struct search *s, double value)
     s->found = true;
     for (size_t i = 0; i < s->p->n; i++)
         s->label[i] = s->renamed[s->part[i]];
-    if (s->improvement && s->improvement->found)
-        s->improvement->found(s->improvement->context, value);
+    if (s->r->better)
+        s->r->better(s->r->context, value);
     s->stopped = s->stopped || cpsc526_is_optimal(s->p, value) || (s->r->stop && *s->r->stop);
 }
 
@@ -252,12 +253,10 @@ static void first_partition(const struct cpsc526_problem *p, uint32_t *label)
 
 /* Without a split found in time the first of the order is returned: there always is one. */
 enum status cpsc526_enumerate(const struct cpsc526_problem *p, const struct objective_request *r,
-                              const struct cpsc526_improvement *improvement, uint32_t *label,
-                              bool *complete)
+                              uint32_t *label, bool *complete)
 {
     enum status st = STATUS_OK;
-    struct search s = {
-        .p = p, .r = r, .improvement = improvement, .begin_s = clock_now(), .best = INFINITY};
+    struct search s = {.p = p, .r = r, .begin_s = clock_now(), .best = INFINITY};
     if (p->n > CPSC526_MAX_EXHAUSTIVE)
         return error_set(STATUS_UNSUPPORTED, "%zu ops; exhaustive takes at most %d", p->n,
                          CPSC526_MAX_EXHAUSTIVE);
@@ -276,16 +275,36 @@ out:
     return st;
 }
 
+/* S(n, k) = sum over i of (-1)^(k - i) i^n / (i! (k - i)!) loses digits; the triangle does not:
+ * S(n, k) = k S(n - 1, k) + S(n - 1, k - 1). */
+double cpsc526_partitions(size_t n, size_t k)
+{
+    double row[CPSC526_MAX_PARTS + 1] = {1};
+    for (size_t i = 1; i <= n; i++) {
+        for (size_t c = i < k ? i : k; c > 0; c--)
+            row[c] = (double)c * row[c] + row[c - 1];
+        row[0] = 0;
+    }
+    return row[k];
+}
+
 static enum status solve(const struct objective_request *r, struct objective_result *out)
 {
     enum status st = STATUS_OK;
     struct cpsc526_problem p = {0};
+    char how[CPSC526_TEXT];
     bool complete;
     uint32_t *label;
     TRY(cpsc526_problem_build(r, &p));
     TRY(ARENA_NEW(&p.memory, label, p.n));
-    TRY(cpsc526_enumerate(&p, r, NULL, label, &complete));
-    TRY(cpsc526_report(r, &p, label, complete ? "all splits" : "splits until time was up", out));
+    TRY(cpsc526_enumerate(&p, r, label, &complete));
+    double partitions = cpsc526_partitions(p.n, p.k);
+    double labelings = partitions * tgamma((double)p.k + 1);
+    int digits = labelings < exact ? 16 : 3;
+    snprintf(how, sizeof how, "%s of %.*g partitions, %.*g labelings",
+             complete ? "all" : "as many as there was time for", digits, partitions, digits,
+             labelings);
+    TRY(cpsc526_report(r, &p, label, how, out));
     out->interrupted = !complete;
     if (complete) {
         out->proved_optimal = true;

@@ -87,6 +87,8 @@ static enum status search(struct descent *d, uint32_t *best)
         if (value < best_value) {
             best_value = value;
             memcpy(best, d->label, d->p->n * sizeof *best);
+            if (d->s->r->better)
+                d->s->r->better(d->s->r->context, value);
         }
         if (cpsc526_is_optimal(d->p, best_value))
             break;

@@ -14,6 +14,7 @@ static enum status solve(const struct objective_request *r, struct objective_res
     struct cpsc526_search s = cpsc526_search_begin(r);
     uint32_t *label;
     double value;
+    s.whole = true;
     TRY(cpsc526_problem_build(r, &p));
     TRY(ARENA_NEW(&p.memory, label, p.n));
     TRY(cpsc526_search_best(&p, &s, TRIES, label, &value));

@@ -15,6 +15,7 @@
 
 #include "core/array.h"
 #include "core/text.h"
+#include "partition/published/cpsc526/speeds.h"
 #include "partition/tiers.h"
 
 /* ---- graph */
@@ -259,19 +260,40 @@ out:
     return st;
 }
 
+/* ---- measured speeds */
+
+/* A pair is as fast as its slower direction, and costs what it lacks to the fastest. */
+static enum status add_speeds(const struct cpsc526_speeds *s, size_t components,
+                              struct cpsc526_problem *p)
+{
+    double most = 0, least = INFINITY;
+    for (size_t i = 0; i < p->k; i++)
+        for (size_t j = 0; j < p->k; j++)
+            most = fmax(most, s->speed[i * p->k + j]);
+    for (size_t i = 0; i < p->k; i++)
+        for (size_t j = 0; j < i; j++) {
+            double cost = most - fmin(s->speed[i * p->k + j], s->speed[j * p->k + i]);
+            p->cost[i * p->k + j] = p->cost[j * p->k + i] = cost;
+            least = fmin(least, cost);
+        }
+    if (p->k > 1)
+        p->cut_bound = level_bound(p->k, least, components);
+    return keep_groups(0, NULL, p);
+}
+
 /* ---- */
 
 /* One way of saying the devices, and at least one op for each of them. */
-static enum status count_parts(const struct objective_request *r, size_t *k)
+static enum status count_parts(const struct objective_request *r, size_t speeds, size_t *k)
 {
     if (!r->model)
         return error_set(STATUS_INVALID, "objective cpsc526 needs a model");
-    int ways = (r->devices > 0) + (r->hierarchy_levels > 0) + (r->topology != NULL);
+    int ways = (r->devices > 0) + (r->hierarchy_levels > 0) + (r->topology != NULL) + (speeds > 0);
     if (ways != 1)
         return error_set(STATUS_USAGE,
-                         "objective cpsc526 needs --devices, --hierarchy or --platform%s",
+                         "objective cpsc526 needs --devices, --hierarchy, --platform or --speeds%s",
                          ways > 1 ? ", one of them" : "");
-    *k = r->topology ? r->topology->n : r->hierarchy_levels ? 1 : r->devices;
+    *k = r->topology ? r->topology->n : r->hierarchy_levels ? 1 : speeds ? speeds : r->devices;
     for (size_t i = 0; i < r->hierarchy_levels; i++) {
         if (r->hierarchy[i] < 1 || r->hierarchy[i] > CPSC526_MAX_PARTS)
             return error_set(STATUS_INVALID, "--hierarchy: level %zu has from 1 to %d groups",
@@ -289,14 +311,22 @@ static enum status count_parts(const struct objective_request *r, size_t *k)
 
 enum status cpsc526_problem_build(const struct objective_request *r, struct cpsc526_problem *p)
 {
+    enum status st;
+    struct cpsc526_speeds speeds = {0};
     size_t k = 0, components = 0;
-    PASS(count_parts(r, &k));
-    PASS(allocate(r->model->n, k, r->model->edges, p));
+    if (r->speeds)
+        TRY(cpsc526_speeds_read(r->speeds, &speeds));
+    TRY(count_parts(r, speeds.k, &k));
+    TRY(allocate(r->model->n, k, r->model->edges, p));
     read_graph(r->model, p);
-    PASS(count_components(p, &components));
-    PASS(r->topology ? add_platform(r->topology, components, p) : add_levels(r, components, p));
+    TRY(count_components(p, &components));
+    TRY(r->topology    ? add_platform(r->topology, components, p)
+        : speeds.k > 0 ? add_speeds(&speeds, components, p)
+                       : add_levels(r, components, p));
     finish_bound(p, components);
-    return STATUS_OK;
+out:
+    free(speeds.speed);
+    return st;
 }
 
 /* Edges that leave the members are dropped: their ends are decided at the level above. */

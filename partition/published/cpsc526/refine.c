@@ -235,6 +235,8 @@ enum status cpsc526_search_best(const struct cpsc526_problem *p, struct cpsc526_
         if (metric < best) {
             best = metric;
             memcpy(label, trial, p->n * sizeof *label);
+            if (s->whole && s->r->better)
+                s->r->better(s->r->context, best);
         }
         if (cpsc526_is_optimal(p, best))
             break;

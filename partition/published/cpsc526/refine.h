@@ -11,6 +11,7 @@ struct cpsc526_search {
     double begin_s;
     uint64_t random; /* state of the generator, never 0 */
     bool stopped;
+    bool whole; /* splits of all ops, whose values r->better() is told */
 };
 
 struct cpsc526_search cpsc526_search_begin(const struct objective_request *r);
@@ -30,5 +31,9 @@ enum status cpsc526_refine(const struct cpsc526_problem *p, struct cpsc526_searc
  * consecutive parts by dynamic programming; every fourth is random. Stops at the bound. */
 enum status cpsc526_search_best(const struct cpsc526_problem *p, struct cpsc526_search *s,
                                 size_t tries, uint32_t *label, double *value) MUST_CHECK;
+
+/* A random split with the minimum of ops in every part. STATUS_NOMEM. */
+enum status cpsc526_scatter(const struct cpsc526_problem *p, struct cpsc526_search *s,
+                            uint32_t *label) MUST_CHECK;
 
 #endif

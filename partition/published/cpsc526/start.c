@@ -168,19 +168,29 @@ static void scatter(const struct cpsc526_problem *p, struct cpsc526_search *s, u
             (uint32_t)(i < p->k * p->minimum ? i / p->minimum : random_below(s, p->k));
 }
 
+enum status cpsc526_scatter(const struct cpsc526_problem *p, struct cpsc526_search *s,
+                            uint32_t *label)
+{
+    uint32_t *order;
+    PASS(ARRAY_NEW(order, p->n));
+    for (size_t i = 0; i < p->n; i++)
+        order[i] = (uint32_t)i;
+    scatter(p, s, order, label);
+    free(order);
+    return STATUS_OK;
+}
+
 /* Start 0 takes the model's order, every fourth is random, the others walk the graph. */
 enum status cpsc526_start(const struct cpsc526_problem *p, struct cpsc526_search *s, size_t index,
                           uint32_t *label)
 {
     enum status st = STATUS_OK;
     uint32_t *order = NULL;
+    if (index % 4 == 3)
+        return cpsc526_scatter(p, s, label);
     TRY(ARRAY_NEW(order, p->n));
     for (size_t i = 0; i < p->n; i++)
         order[i] = (uint32_t)i;
-    if (index % 4 == 3) {
-        scatter(p, s, order, label);
-        goto out;
-    }
     if (index > 0)
         TRY(order_ops(p, s, index, order));
     TRY(cut_order(p, order, label));
