@@ -81,6 +81,8 @@ uint32_t graph_add(struct graph *g, const struct graph_op *op)
 
 void graph_connect(struct graph *g, uint32_t from, uint32_t to)
 {
+    if (from == MODEL_NO_OP)
+        return;
     if (g->status == STATUS_OK)
         g->status = ARRAY_ROOM(g->edge, g->edges);
     if (g->status == STATUS_OK)

@@ -44,7 +44,7 @@ struct graph graph_begin(enum data_type dtype);
 int64_t graph_operand(const struct graph *g);
 /* Append an op with its in-edges; returns its index, 0 once something has failed. */
 uint32_t graph_add(struct graph *g, const struct graph_op *op);
-/* Append an edge. */
+/* Append an edge; from MODEL_NO_OP, which is outside of the model, there is none. */
 void graph_connect(struct graph *g, uint32_t from, uint32_t to);
 
 /* Append a profile: times of the ops added so far, copied; device NULL: any. */

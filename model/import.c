@@ -1,15 +1,22 @@
 /* Reads a model in whatever known format: foreline's own JSON, or by one of the importers. */
 #include "model/import.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/file.h"
 #include "core/json.h"
 #include "core/nodes.h"
 #include "core/text.h"
+
+enum {
+    HEAD = 64,         /* bytes that tell what a binary file is */
+    LARGEST = 1 << 28, /* bytes of a model in text or JSON */
+};
 
 #define IMPORTER(name) &importer_##name,
 const struct importer *const importers[] = {
@@ -123,6 +130,32 @@ void import_members_free(struct import_members *m)
     *m = (struct import_members){0};
 }
 
+/* A regular file of a format that is read where it lies; *done is false if it is none. */
+static enum status import_open_file(const char *path, const struct import_options *o, bool *done,
+                                    struct model *out)
+{
+    enum status st = STATUS_OK;
+    struct stat is;
+    char head[HEAD];
+    ssize_t n = 0;
+    /* a pipe that is opened twice loses its writer */
+    bool regular = strcmp(path, "-") != 0 && stat(path, &is) == 0 && S_ISREG(is.st_mode);
+    int fd = regular ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    *done = false;
+    if (fd >= 0 && fstat(fd, &is) == 0)
+        n = pread(fd, head, sizeof head, 0);
+    for (size_t i = 0; i < importers_n && n > 0 && !*done; i++)
+        if (importers[i]->parse_file && importers[i]->recognises(head, (size_t)n)) {
+            *done = true;
+            st = check_choices(path, o, importers[i]->takes_choices);
+            if (st == STATUS_OK)
+                st = importers[i]->parse_file(path, fd, (uint64_t)is.st_size, o, out);
+        }
+    if (fd >= 0)
+        close(fd);
+    return st;
+}
+
 /* Text formats look at the bytes, JSON formats at the parsed document. */
 enum status model_import(const char *path, const struct import_options *o, struct model *out)
 {
@@ -132,7 +165,12 @@ enum status model_import(const char *path, const struct import_options *o, struc
     size_t length = 0;
     const char *shown = strcmp(path, "-") == 0 ? "standard input" : path;
 
-    TRY(file_read(path, &text, &length));
+    bool done;
+
+    TRY(import_open_file(path, o, &done, out));
+    if (done)
+        goto out;
+    TRY(file_read_most(path, LARGEST, &text, &length));
     if (!is_json(text, length)) {
         TRY(import_text(shown, text, length, o, out));
     } else {

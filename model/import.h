@@ -27,7 +27,7 @@ struct import_options {
     const char *device;    /* device type that was measured, NULL: any */
     bool nodes_apart; /* placement: every node is an op, backward ones too, whatever its colour; its
                          whole size counts as parameters of one byte each */
-    /* config: ":tokens=8192,layers=4"; NULL: none. Other formats refuse them. */
+    /* config: ":tokens=8192,layers=4", onnx: ":batch=8,seq=128"; NULL: none. Other formats refuse them. */
     const char *choices;
     struct import_members *members; /* placement, piper: filled in; NULL: not wanted */
 };
@@ -41,6 +41,10 @@ struct importer {
     /* `path` is for messages only. Returns STATUS_PARSE with path:line. */
     enum status (*parse)(const char *path, const char *text, size_t length,
                          const struct import_options *o, struct model *out);
+    /* The same of a regular file that is open, whose weights may be larger than memory; NULL: files are
+     * read as a whole, up to 256 MiB. */
+    enum status (*parse_file)(const char *path, int fd, uint64_t length,
+                              const struct import_options *o, struct model *out);
     /* The same for a JSON object, which is parsed once for all formats. */
     bool (*recognises_json)(const struct json_at *root);
     enum status (*read_json)(const struct json_at *root, const struct import_options *o,

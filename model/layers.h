@@ -141,6 +141,28 @@ uint32_t layer_patches(struct graph *g, const char *name, int64_t tokens, int64_
                        int64_t numbers);
 uint32_t layer_residual(struct graph *g, const char *name, uint32_t stream, uint32_t branch,
                         int64_t tokens, int64_t channels);
+
+/* Products of windows of an input of `in` channels, in `groups` that do not see each other, with weights. */
+struct convolution_shape {
+    int64_t in, out, groups; /* channels */
+    int64_t window;          /* numbers of a kernel for a pair of channels */
+    int64_t read, written;   /* positions of a channel */
+    bool bias;
+    bool transposed; /* the kernel is put at each position that is read, not written */
+};
+uint32_t layer_convolution(struct graph *g, const char *name, uint32_t in,
+                           const struct convolution_shape *s);
+/* Every channel normalised over all its positions in a batch. Ioffe and Szegedy, ICML 2015. */
+uint32_t layer_batchnorm(struct graph *g, const char *name, uint32_t in, int64_t channels,
+                         int64_t positions);
+/* Any other layer without weights, whose time is set by memory traffic. */
+struct plain_shape {
+    const char *kind;
+    int64_t read, written;    /* numbers */
+    double forward, backward; /* operations, all together */
+    bool again;               /* the backward reads what was read once more, for its gradient */
+};
+uint32_t layer_plain(struct graph *g, const char *name, uint32_t in, const struct plain_shape *s);
 /* Softmax cross-entropy of the logits; `masked`: BERT's masked-LM objective, else the next token.
  */
 uint32_t layer_loss(struct graph *g, const char *name, uint32_t logits, int64_t tokens,

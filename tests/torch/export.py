@@ -1,0 +1,276 @@
+"""python/foreline_export.py: what it writes foreline reads, counts are right, and a plan cuts the module again.
+
+Usage: export.py FORELINE. Exit status 77, with the reason, where torch is not installed.
+"""
+import copy
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import warnings
+
+import networks  # first: it says what is missing
+import torch
+import torch.distributed as dist
+from torch import nn
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python"))
+import foreline_export as fe  # noqa: E402
+
+warnings.simplefilter("ignore")
+TOLERANCE = 1e-5  # of losses: sums of single precision in another order
+
+
+class CustomGraphLinearModel2(nn.Module):
+    """Four layers, as in the course that asked for graphs of modules."""
+
+    def __init__(self, into, hidden, out):
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(into, hidden), nn.Linear(hidden, hidden)
+        self.fc3, self.fc4 = nn.Linear(hidden, hidden), nn.Linear(hidden, out)
+
+    def forward(self, x):
+        return self.fc4(torch.relu(self.fc3(torch.relu(self.fc2(torch.relu(self.fc1(x)))))))
+
+
+def foreline(program, *args):
+    done = subprocess.run([program, *args], capture_output=True, text=True)
+    assert done.returncode == 0, (args, done.stderr)
+    return done.stdout
+
+
+def marked_modules_are_a_chain(program, folder):
+    """The weights that the course's graph has (its nodes are those marked, its weights parameters)."""
+    model = CustomGraphLinearModel2(767, 4096, 10)
+    for part in (model.fc1, model.fc2, model.fc3, model.fc4):
+        fe.stage(part)
+    path = os.path.join(folder, "course.json")
+    fe.export(model, torch.zeros(2, 767)).write(path)
+    ops = json.loads(foreline(program, "model", "show", "--json", path))["ops"]
+    assert [o["parameter_bytes"] // 4 for o in ops] == [3145728, 16781312, 16781312, 40970]
+    assert [o.get("inputs", []) for o in ops] == [[], ["fc1"], ["fc2"], ["fc3"]]
+    print("course: 4 ops,", sum(o["parameter_bytes"] // 4 for o in ops), "parameters")
+
+
+def ghosts_do_not_count(program, folder):
+    model = CustomGraphLinearModel2(8, 8, 8)
+    fe.stage(model.fc1), fe.ghost(model.fc2), fe.stage(model.fc4)
+    got = fe.export(model, torch.zeros(2, 8)).model
+    assert [(o["name"], o["parameter_bytes"] // 4) for o in got["ops"]] == [("fc1", 72 + 72), ("fc4", 72)]
+
+
+class Stubborn(nn.Module):
+    """No tracer gets through this."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.inner(x) if float(x.detach().sum()) < 1e9 else x
+
+
+def what_cannot_be_traced_is_one_op(program, folder):
+    exported = fe.export(nn.Sequential(nn.Linear(8, 8), Stubborn()), torch.zeros(2, 8))
+    assert [name for name, _ in exported.whole] == ["1"], exported.whole
+    assert [o["name"] for o in exported.model["ops"]] == ["0", "1"]
+
+
+def random_networks_are_counted(program, folder):
+    """Each linear layer and convolution by the formula, parameters by the module, all of it read back."""
+    kinds = (("images", networks.images, 8), ("perceptron", networks.perceptron, 4),
+             ("transformer", networks.transformer, 8))
+    layers = 0
+    for name, make, n in kinds:
+        for seed in range(n):
+            torch.manual_seed(seed)
+            model, example = make(random.Random(f"export {name} {seed}"))
+            before = copy.deepcopy(model.state_dict())
+            exported = fe.export(model, example, profile=seed == 0, repeats=1)
+            assert all(torch.equal(a, before[k]) for k, a in model.state_dict().items())
+            path = os.path.join(folder, "m.json")
+            exported.write(path)
+            got = json.loads(foreline(program, "model", "show", "--json", path))
+            assert got["parameters"] == sum(p.numel() for p in model.parameters()), (name, seed)
+            out = {}
+            hooks = [m.register_forward_hook(lambda m, i, o: out.__setitem__(m, (i[0], o)))
+                     for m in model.modules()]
+            with torch.no_grad():
+                model(example)
+            for hook in hooks:
+                hook.remove()
+            for op in got["ops"]:
+                layer = dict(model.named_modules()).get(op["name"])
+                if not isinstance(layer, (nn.Linear, nn.Conv2d)):
+                    continue
+                given, made = out[layer]
+                flop = 2 * made.numel() * layer.weight[0].numel() / len(example)
+                sums = made.numel() / len(example)  # of a bias, where it is added apart
+                first = not op.get("inputs")
+                assert flop <= op["forward_flop"] <= flop + sums, (name, seed, op)
+                backward = flop * (1 if first else 2)
+                # views behind it are the op's: their gradients are put together number by number
+                most = backward + 8 * sums + layer.weight.numel()
+                assert backward <= op["backward_flop"] <= most, (name, seed, op)
+                layers += 1
+    assert layers > 50
+    print("random networks:", layers, "layers by their formulas")
+
+
+class Skips(nn.Module):
+    """A value that passes over a cut, and a tie."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(12, 24)
+        self.inner = nn.ModuleList(nn.Sequential(nn.Linear(24, 24), nn.GELU()) for _ in range(5))
+        self.last = nn.Linear(24, 6)
+
+    def forward(self, x):
+        x = start = self.first(x)
+        for layer in self.inner:
+            x = x + layer(x)
+        return self.last(torch.relu(x) + start)
+
+
+def train_alone(model, batches, rate):
+    losses = []
+    for batch in batches:
+        model.zero_grad()
+        losses.append(0.0)
+        for x, y in batch:
+            loss = nn.functional.cross_entropy(model(x).flatten(0, -2), y.flatten()) / len(batch)
+            loss.backward()
+            losses[-1] += float(loss)
+        with torch.no_grad():
+            for p in model.parameters():
+                p -= rate * p.grad
+    return losses
+
+
+def wires(split):
+    """Of each stage: the values that it is given, and those that it makes, by their names in the graph."""
+    stages, names = [], {}
+    for node in split.graph.nodes:
+        if node.op == "call_module":
+            stages.append({"module": node.target, "in": [names.get(a, a.name) for a in node.args], "out": [node.name],
+                           "constants": {a.name: getattr(split, a.target) for a in node.args if a.op == "get_attr"}})
+            users = [u for u in node.users if u.op == "call_function"]  # of a tuple
+            if users:
+                stages[-1]["out"] = [None] * (1 + max(u.args[1] for u in users))
+                for u in users:
+                    stages[-1]["out"][u.args[1]] = names[u] = u.name
+    return stages
+
+
+def worker(rank, split, batches, rate, folder, out):
+    """GPipe: all forwards, all backwards, and the gradients of what was received go back."""
+    dist.init_process_group("gloo", init_method="file://" + os.path.join(folder, "meeting"), rank=rank, world_size=2)
+    stages = wires(split)
+    me = split.get_submodule(stages[rank]["module"])
+    passed = [n for n in stages[1]["in"] if n in stages[0]["out"]]
+    losses = []
+    for batch in batches:
+        me.zero_grad()
+        kept, total = [], 0.0
+        for x, y in batch:
+            given = dict.fromkeys(stages[rank]["in"], x)  # whatever is not received is the input, or a constant
+            given.update(stages[rank]["constants"])
+            if rank == 1:
+                for name in passed:
+                    shape = torch.zeros(8, dtype=torch.long)
+                    dist.recv(shape, 0)
+                    given[name] = torch.zeros(*shape[1:1 + shape[0]]).requires_grad_()
+                    dist.recv(given[name].data, 0)
+            made = me(*[given[n] for n in stages[rank]["in"]])
+            made = dict(zip(stages[rank]["out"], made if isinstance(made, tuple) else (made,)))
+            if rank == 0:
+                for name in passed:
+                    shape = torch.zeros(8, dtype=torch.long)
+                    shape[:made[name].dim() + 1] = torch.tensor([made[name].dim(), *made[name].shape])
+                    dist.send(shape, 1)
+                    dist.send(made[name].detach().contiguous(), 1)
+                kept.append([made[n] for n in passed])
+            else:
+                loss = nn.functional.cross_entropy(made[stages[1]["out"][0]].flatten(0, -2), y.flatten()) / len(batch)
+                total += float(loss)
+                kept.append((loss, [given[n] for n in passed]))
+        for value in kept:
+            if rank == 0:
+                gradients = [torch.zeros_like(v) for v in value]
+                for g in gradients:
+                    dist.recv(g, 1)
+                torch.autograd.backward(value, gradients)
+            else:
+                value[0].backward()
+                for v in value[1]:
+                    dist.send(v.grad.contiguous(), 0)
+        with torch.no_grad():
+            for p in me.parameters():
+                p -= rate * p.grad
+        losses.append(total)
+    if rank == 1:
+        with open(out, "w", encoding="utf-8") as file:
+            json.dump(losses, file)
+
+
+def round_trip(program, folder, name, model, draw_batch, size):
+    """PyTorch -> foreline -> plan -> names of ops -> stages, run by two processes: losses as of one."""
+    torch.manual_seed(7)
+    batches = [[draw_batch() for _ in range(4)]] * 5  # the same ones, which are learned
+    exported = fe.export(model, (batches[0][0][0],))
+    path, plan = os.path.join(folder, name + ".json"), os.path.join(folder, name + "-plan.json")
+    exported.write(path)
+    foreline(program, "plan", "--model", path, "--platform", "laptop", "--algorithm", "uniform", "--stages", "2",
+             "--microbatches", "4", "--microbatch-size", str(size), "-o", plan)
+    alone = train_alone(copy.deepcopy(model), batches, 0.1)
+    split = exported.split(plan)
+    out = os.path.join(folder, "losses.json")
+    torch.multiprocessing.set_sharing_strategy("file_system")
+    context = torch.multiprocessing.get_context("fork")
+    workers = [context.Process(target=worker, args=(r, split, batches, 0.1, folder, out)) for r in range(2)]
+    for w in workers:
+        w.start()
+    for w in workers:
+        w.join(60)
+        assert w.exitcode == 0, w
+    with open(out, encoding="utf-8") as file:
+        piped = json.load(file)
+    os.unlink(os.path.join(folder, "meeting"))
+    stages = exported.stages(plan)
+    assert len(stages) == 2 and all(stages)
+    assert alone[0] - alone[-1] > 10 * TOLERANCE, alone
+    assert all(abs(a - b) <= TOLERANCE * abs(a) for a, b in zip(alone, piped)), (alone, piped)
+    print(f"{name}: stages of {len(stages[0])} and {len(stages[1])} ops,", "losses",
+          " ".join(f"{v:.6f}" for v in piped), "largest difference", max(abs(a - b) for a, b in zip(alone, piped)))
+
+
+def another_plan_is_refused(program, folder):
+    exported = fe.export(nn.Sequential(nn.Linear(4, 4)), torch.zeros(1, 4))
+    try:
+        exported.stages({"stages": [{"ops": ["0", "1"]}]})
+    except ValueError as reason:
+        assert "another model" in str(reason)
+        return
+    raise AssertionError("a plan of other ops was taken")
+
+
+def main():
+    program = sys.argv[1]
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        for case in (marked_modules_are_a_chain, ghosts_do_not_count, what_cannot_be_traced_is_one_op,
+                     random_networks_are_counted, another_plan_is_refused):
+            case(program, folder)
+        torch.manual_seed(1)
+        round_trip(program, folder, "skips", Skips(),
+                   lambda: (torch.randn(8, 1, 12), torch.randint(6, (8, 1))), 8)
+        gpt = networks.Transformer(3, 32, 4, 64, 8, 20, True, True, networks.Tanh())
+        round_trip(program, folder, "transformer", gpt,
+                   lambda: (torch.randint(20, (4, 8)), torch.randint(20, (4, 8))), 4)
+
+
+if __name__ == "__main__":
+    main()
