@@ -98,6 +98,8 @@ enum status launch_take_signals(struct run *run)
     sigemptyset(&mask);
     sigaddset(&mask, SIGINT);
     sigaddset(&mask, SIGTERM);
+    sigaddset(&mask, SIGHUP);
+    sigaddset(&mask, SIGQUIT);
     sigaddset(&mask, SIGCHLD);
     sigaction(SIGCHLD, &standard,
               &run->signals.old_child); /* ignored children cannot be waited for */

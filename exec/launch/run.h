@@ -91,7 +91,7 @@ struct cause {
 /* What the run leaves in the file system while workers start; spawn.c. */
 struct run_files {
     char directory[FOLDER_TEMPORARY]; /* private temporary directory, "": none */
-    char program_path[96], model_path[96];
+    char program_path[FOLDER_FILE], model_path[FOLDER_FILE];
     char worker_path[4096];
 };
 

@@ -25,21 +25,14 @@ extern char **environ;
 static enum status make_directory(struct run *run)
 {
     PASS(folder_temporary(run->files.directory));
-    snprintf(run->files.program_path, sizeof run->files.program_path, "%s/program.json",
-             run->files.directory);
-    snprintf(run->files.model_path, sizeof run->files.model_path, "%s/model.json",
-             run->files.directory);
+    folder_file(run->files.directory, "program.json", run->files.program_path);
+    folder_file(run->files.directory, "model.json", run->files.model_path);
     return STATUS_OK;
 }
 
 void launch_remove_files(struct run *run)
 {
-    if (!run->files.directory[0])
-        return;
-    unlink(run->files.program_path);
-    unlink(run->files.model_path);
-    rmdir(run->files.directory);
-    run->files.directory[0] = '\0';
+    folder_remove(run->files.directory);
 }
 
 const char *launch_transport(const struct run *run)
