@@ -121,6 +121,7 @@ void launch_tear_down(struct run *run)
     }
     if (run->starter.output)
         fclose(run->starter.output);
+    door_close(&run->meeting.door);
     socket_close(&run->meeting.listener);
     socket_close(&run->signals.fd);
     if (run->signals.masked) {
