@@ -8,6 +8,7 @@
 #include "cli/calibrate_kernels.h"
 #include "cli/command.h"
 #include "core/json.h"
+#include "core/screen.h"
 #include "core/text.h"
 #include "core/topology.h"
 #include "core/units.h"
@@ -117,7 +118,7 @@ static enum status calibrate(struct invocation *in)
         .ranks = gpu ? 1 : a->ranks,
         .half = half,
         .repeats = a->repeats,
-        .notes = isatty(STDERR_FILENO) ? stderr : NULL,
+        .notes = screen_drawing(),
         .transport = a->transport,
     };
     PASS(command_expect(in, 0, "no operands"));

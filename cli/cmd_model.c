@@ -10,6 +10,7 @@
 
 #include "core/json.h"
 #include "core/model.h"
+#include "core/screen.h"
 #include "core/units.h"
 #include "exec/calibrate/profile.h"
 #include "model/export.h"
@@ -221,7 +222,7 @@ static enum status profile(const struct invocation *in, const char *spec)
     const struct profile_options o = {.batch = a->batch,
                                       .ranks = gpu ? 1 : a->ranks,
                                       .repeats = a->repeats,
-                                      .notes = isatty(STDERR_FILENO) ? stderr : NULL,
+                                      .notes = screen_drawing(),
                                       .gpu = gpu};
     size_t k = 0;
     if (!a->output && !a->graph)

@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "core/screen.h"
 #include "core/text.h"
 #include "study/point.h"
 #include "study/rank.h"
@@ -109,7 +110,7 @@ static enum status run_experiment(const struct invocation *in, struct sweep *s,
     char *database = NULL;
     TRY(arguments_check(a, a->list ? TAKES(SWEEP_LIST) : TAKES(SWEEP)));
     TRY(choose_shard(a, &run));
-    run.progress = isatty(STDERR_FILENO) ? stderr : NULL;
+    run.progress = screen_drawing();
     TRY(experiment_read(in->operand[0], &check, &s->e));
     TRY(sweep_identify(s));
     if (a->list) {

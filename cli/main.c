@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/manual.h"
 #include "core/path.h"
+#include "core/screen.h"
 #include "core/text.h"
 
 #define COMMAND(name) extern const struct command command_##name;
@@ -89,6 +90,7 @@ int main(int argc, char **argv)
 {
     mallopt(M_MMAP_THRESHOLD, 256 << 20); /* searches take and give back the same large blocks */
     mallopt(M_TRIM_THRESHOLD, 512 << 20);
+    screen_protect();
     remember(argc, argv);
     const char *word = argc > 1 ? argv[1] : "";
     if (!strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h")) {

@@ -1,10 +1,10 @@
 #include "cli/progress.h"
 
 #include "core/clock.h"
+#include "core/screen.h"
 
 #include <stdio.h>
 #include <time.h>
-#include <unistd.h>
 
 static const double patience_s = 1, interval_s = 0.2;
 
@@ -16,10 +16,11 @@ static bool tick(void *context, size_t completed, size_t ops)
     p->ops = ops;
     if (*p->interrupted)
         return false;
-    if (t - p->started_s > patience_s && t - p->shown_s >= interval_s && isatty(STDERR_FILENO)) {
-        fprintf(stderr, "\r%s: %.0f %% of %zu ops ", p->what,
+    FILE *to = screen_drawing();
+    if (to && t - p->started_s > patience_s && t - p->shown_s >= interval_s) {
+        fprintf(to, "\r%s: %.0f %% of %zu ops ", p->what,
                 100 * (double)completed / (double)(ops > 0 ? ops : 1), ops);
-        fflush(stderr);
+        fflush(to);
         p->shown_s = t;
     }
     return true;
@@ -34,6 +35,6 @@ struct simulation_watch progress_watch(struct progress *p)
 void progress_end(struct progress *p)
 {
     if (p->shown_s > 0)
-        fputs("\r\033[K", stderr);
+        fputs("\r\033[K", screen_drawing());
     p->shown_s = 0;
 }

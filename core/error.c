@@ -13,6 +13,8 @@ enum status error_set(enum status code, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(message, sizeof message, fmt, ap);
     va_end(ap);
+    for (char *c = message; *c; c++) /* one line, whatever the names in it */
+        *c = *c == '\n' || *c == '\r' ? ' ' : *c;
     return code;
 }
 

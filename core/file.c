@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/array.h"
+#include "core/leftover.h"
 #include "core/text.h"
 #include "core/units.h"
 
@@ -197,6 +198,16 @@ static enum status from_fd(const char *path, int fd, FILE **stream)
     return error_set(cause == ENOMEM ? STATUS_NOMEM : STATUS_IO, "%s: %s", path, strerror(cause));
 }
 
+static void remove_temporary(struct file_out *f)
+{
+    if (!f->temporary)
+        return;
+    unlink(f->temporary);
+    leftover_drop(f->temporary);
+    free(f->temporary);
+    f->temporary = NULL;
+}
+
 /* The temporary file lies beside the target, so that rename() stays on one file system; it gets the
  * permissions of the file that it replaces, or those that open() would have given. */
 static enum status open_temporary(const char *path, const struct place *place, struct file_out *f)
@@ -212,6 +223,7 @@ static enum status open_temporary(const char *path, const struct place *place, s
         f->temporary = NULL;
         return error_set(STATUS_IO, "%s: %s", path, strerror(cause));
     }
+    leftover_add(f->temporary, -1);
     mode_t mask = umask(0), mode = place->mode;
     umask(mask);
     if (!place->replaces)
@@ -238,16 +250,14 @@ enum status file_create(const char *path, struct file_out *out)
         TRY(open_temporary(path, &place, &f));
     else if (place.how == PLACE_DIRECT) /* no O_TRUNC: nothing of a device or pipe is replaced */
         TRY(from_fd(path, open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC), &f.stream));
-    else if (place.fd == STDOUT_FILENO)
-        f.stream = stdout;
-    else
+    else {
+        fflush(place.fd == STDOUT_FILENO ? stdout : stderr); /* what was printed comes first */
         TRY(from_fd(path, fcntl(place.fd, F_DUPFD_CLOEXEC, 0), &f.stream));
+    }
     *out = f;
     f = (struct file_out){0};
 out:
-    if (f.temporary)
-        unlink(f.temporary);
-    free(f.temporary);
+    remove_temporary(&f);
     free(f.path);
     return st;
 }
@@ -294,11 +304,11 @@ enum status file_create_beside(const char *path, const char *mark, struct file_o
 enum status file_commit(struct file_out *out)
 {
     enum status st = STATUS_OK;
-    const char *name = out->stream == stdout ? "standard output" : out->path;
+    const char *name = !strcmp(out->path, "-") ? "standard output" : out->path;
     bool fine = fflush(out->stream) == 0 && !ferror(out->stream);
     fine = fine && (!out->temporary || fsync(fileno(out->stream)) == 0);
     int cause = errno;
-    if (out->stream != stdout && fclose(out->stream) != 0 && fine) {
+    if (fclose(out->stream) != 0 && fine) {
         fine = false;
         cause = errno;
     }
@@ -309,10 +319,11 @@ enum status file_commit(struct file_out *out)
     }
     if (!fine) {
         st = error_set(STATUS_IO, "%s: %s", name, strerror(cause));
-        if (out->temporary)
-            unlink(out->temporary);
+        remove_temporary(out);
+    } else if (out->temporary) {
+        leftover_drop(out->temporary);
+        free(out->temporary);
     }
-    free(out->temporary);
     free(out->path);
     *out = (struct file_out){0};
     return st;
@@ -321,11 +332,9 @@ enum status file_commit(struct file_out *out)
 /* What went to a stream, a device or a pipe cannot be taken back. */
 void file_discard(struct file_out *out)
 {
-    if (out->stream && out->stream != stdout)
+    if (out->stream)
         fclose(out->stream);
-    if (out->temporary)
-        unlink(out->temporary);
-    free(out->temporary);
+    remove_temporary(out);
     free(out->path);
     *out = (struct file_out){0};
 }

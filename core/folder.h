@@ -4,15 +4,22 @@
 
 #include "core/error.h"
 
-enum { FOLDER_PROGRAM = 2048, FOLDER_TEMPORARY = 64 };
+enum { FOLDER_PROGRAM = 2048, FOLDER_TEMPORARY = 64, FOLDER_FILE = FOLDER_TEMPORARY + 24 };
 
 /* In a library, whose program is somebody else's: the folder where the executable would be. */
 void folder_set_program(const char *folder);
 /* The folder of our own executable, without a '/' at its end. STATUS_IO. */
 enum status folder_of_program(char folder[FOLDER_PROGRAM]) MUST_CHECK;
 
-/* Make a new folder below $TMPDIR, or /tmp where that is not set or too long for `folder`; it is
- * the caller's to remove. STATUS_IO, and `folder` is "". */
+/* Make a new folder, for this user alone, below the first of $TMPDIR, $XDG_RUNTIME_DIR and /tmp that
+ * is set and not too long for `folder`; it is the caller's to remove, and goes when a signal ends
+ * us. Folders of processes of ours that were killed are removed on the way. STATUS_IO, and `folder`
+ * is "". */
 enum status folder_temporary(char folder[FOLDER_TEMPORARY]) MUST_CHECK;
+/* Remove it with all that is in it, and set `folder` to ""; "" is accepted. */
+void folder_remove(char folder[FOLDER_TEMPORARY]);
+/* FOLDER/NAME of a name of up to 20 bytes; returns `path`. */
+const char *folder_file(const char folder[FOLDER_TEMPORARY], const char *name,
+                        char path[FOLDER_FILE]);
 
 #endif

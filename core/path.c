@@ -162,3 +162,13 @@ out:
     free(found);
     return st;
 }
+
+bool path_is_name(const char *name)
+{
+    enum { LONGEST = 200 };
+    size_t n = strlen(name);
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)name[i] < 0x20 || name[i] == 0x7f || name[i] == '/')
+            return false;
+    return n > 0 && n <= LONGEST && name[0] != '.';
+}

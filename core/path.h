@@ -8,6 +8,7 @@
 #ifndef CORE_PATH_H
 #define CORE_PATH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "core/error.h"
@@ -30,6 +31,10 @@ enum status path_find(const char *reference, const char *file, char **out) MUST_
  * and path_label() when that is absolute. For texts and for grouping, not for opening. *out is
  * malloc'd; STATUS_NOMEM. */
 enum status path_seen(const char *reference, const char *file, char **out) MUST_CHECK;
+
+/* May a file or folder be called so, as given: not "", not hidden, without '/' and control
+ * characters, at most 200 bytes? */
+bool path_is_name(const char *name);
 
 /* SHA-256 of the file behind a reference, hexadecimal; "" when it is a name or cannot be read. */
 enum { PATH_HASH = 65 };

@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -302,7 +303,8 @@ enum status rendezvous_join(const char *launcher, const struct frame_hello *hell
     else
         TRY(socket_own(r.control, own));
     TRY(socket_listen_at(own, &r.listener, &h.port));
-    TRY(frame_write(r.control, FRAME_HELLO, &h, sizeof h, NULL, 0, deadline_s));
+    h.head = frame_head(FRAME_HELLO, sizeof h - offsetof(struct frame_hello, rank));
+    TRY(socket_write(r.control, &h, sizeof h, deadline_s));
     TRY(receive_peers(&r, deadline_s));
     *out = r;
     r = RENDEZVOUS_NONE;

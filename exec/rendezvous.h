@@ -22,7 +22,7 @@
 #include "exec/device/layer.h"
 #include "exec/hardware.h"
 
-enum { TOKEN = 16, CONTROL_VERSION = 5, ERROR_TEXT = 1024, MACHINE = 64 };
+enum { TOKEN = 16, CONTROL_VERSION = 6, ERROR_TEXT = 1024, MACHINE = 64 };
 
 /* What a transport adds to messages from another rank because the network under it does not:
  * a message is there `latency_s` after its last byte, and one that begins at t has its last byte
@@ -53,7 +53,7 @@ struct rendezvous {
 };
 
 enum frame_type {
-    FRAME_HELLO,     /* worker: struct frame_hello */
+    FRAME_HELLO,     /* worker, behind the token: the rest of struct frame_hello */
     FRAME_WELCOME,   /* launcher: struct frame_peer of every rank */
     FRAME_HEARTBEAT, /* worker: struct frame_heartbeat, every heartbeat_s */
     FRAME_STEP,      /* worker: struct frame_step, then start_s[ops] and end_s[ops] of the rank */
@@ -72,11 +72,13 @@ struct frame_head {
     uint64_t bytes; /* of the payload */
 };
 
+/* The first thing on the connection: the token, and only then a frame (exec/door.h). */
 struct frame_hello {
+    uint8_t token[TOKEN];
+    struct frame_head head;
     uint32_t rank, ranks;
     uint16_t port, unused;
-    uint32_t pid; /* of the worker, on its machine */
-    uint8_t token[TOKEN];
+    uint32_t pid;           /* of the worker, on its machine */
     uint8_t digest[DIGEST]; /* inputs_digest() */
     char machine[MACHINE];  /* its name, NUL-terminated */
     uint64_t clock;         /* the same number where CLOCK_MONOTONIC is the same: of the boot */

@@ -2,47 +2,40 @@
 #include "exec/star.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "core/array.h"
 #include "core/clock.h"
+#include "exec/door.h"
 #include "exec/transport/tcp/socket.h"
 
-/* A stranger that connects and says nothing must not use up everybody's time. */
-static const double hello_s = 3;
 /* How much later a step starts for every rank that has to hear of it. */
 static const double ahead_per_rank_s = 3e-5;
-
-static enum status call_at(const struct rendezvous *r, const char *host, uint16_t port,
-                           enum star_role role, uint32_t id, double deadline_s, int *fd)
-{
-    struct star_hello h = {STAR_MAGIC, STAR_VERSION, {0}, role, id, r->rank};
-    memcpy(h.token, r->token, TOKEN);
-    PASS(socket_connect(host, port, deadline_s, fd));
-    return socket_write(*fd, &h, sizeof h, deadline_s);
-}
 
 enum status star_call(const struct rendezvous *r, uint32_t peer, enum star_role role, uint32_t id,
                       double deadline_s, int *fd)
 {
+    enum status st;
     char host[RENDEZVOUS_HOST];
-    enum status st =
-        call_at(r, rendezvous_host(r, peer, host), r->port[peer], role, id, deadline_s, fd);
+    struct star_hello h = {{0}, STAR_MAGIC, STAR_VERSION, role, id, r->rank};
+    memcpy(h.token, r->token, TOKEN);
+    TRY(socket_connect(rendezvous_host(r, peer, host), r->port[peer], deadline_s, fd));
+    TRY(socket_write(*fd, &h, sizeof h, deadline_s));
+out:
     return st == STATUS_OK ? st : error_context(st, "rank %u connects to rank %u", r->rank, peer);
 }
 
-/* A stranger's connection is not a failure: whoever waits goes on waiting. */
-enum status star_answer(const struct rendezvous *r, int listener, double deadline_s,
-                        struct star_hello *hello, int *fd)
+enum status star_door(const struct rendezvous *r, struct door *out)
 {
-    PASS(socket_accept(listener, deadline_s, fd));
-    if (socket_read(*fd, hello, sizeof *hello, fmin(deadline_s, clock_now() + hello_s)) !=
-            STATUS_OK ||
-        hello->magic != STAR_MAGIC || hello->version != STAR_VERSION ||
-        memcmp(hello->token, r->token, TOKEN) != 0)
+    return door_open(r->listener, r->token, sizeof(struct star_hello), out);
+}
+
+enum status star_answer(struct door *door, double deadline_s, struct star_hello *hello, int *fd)
+{
+    PASS(door_answer(door, deadline_s, hello, fd));
+    if (hello->magic != STAR_MAGIC || hello->version != STAR_VERSION)
         socket_close(fd);
     return STATUS_OK;
 }
@@ -66,13 +59,12 @@ int *star_seat(const struct star *s, const struct star_hello *h)
 }
 
 /* Rank 0: let everybody in; repeated ranks are dropped. */
-static enum status let_in(const struct rendezvous *r, struct star *s, int listener,
-                          double deadline_s)
+static enum status let_in(struct star *s, struct door *door, double deadline_s)
 {
     for (size_t joined = 1; joined < s->ranks;) {
         struct star_hello hello;
         int fd = -1;
-        PASS(star_answer(r, listener, deadline_s, &hello, &fd));
+        PASS(star_answer(door, deadline_s, &hello, &fd));
         int *seat = fd >= 0 ? star_seat(s, &hello) : NULL;
         if (seat && *seat < 0) {
             *seat = fd;
@@ -84,33 +76,21 @@ static enum status let_in(const struct rendezvous *r, struct star *s, int listen
     return STATUS_OK;
 }
 
-static enum status listen_everywhere(uint16_t port, int *listener)
-{
-    enum status st = socket_listen_on("0.0.0.0", port, listener);
-    return st == STATUS_OK ? st : error_context(st, "port %u", port);
-}
-
-/* A port that everybody knows, or the one that rank 0 has told the launcher. */
 enum status star_open(const struct rendezvous *r, double deadline_s, struct star *out)
 {
     enum status st;
     struct star s = {0};
-    char host[RENDEZVOUS_HOST];
-    uint16_t port = r->port[0];
-    int listener = -1;
-    bool given = false;
+    struct door door = {0};
     TRY(star_init(r, &s));
-    TRY(rendezvous_master(host, &port, &given));
-    port = (uint16_t)(port + given); /* the launcher may listen on that one (--launcher env) */
-    if (!given)
-        rendezvous_host(r, 0, host);
-    else if (s.rank == 0)
-        TRY(listen_everywhere(port, &listener));
-    TRY(s.rank == 0 ? let_in(r, &s, given ? listener : r->listener, deadline_s)
-                    : call_at(r, host, port, STAR_CENTRE, 0, deadline_s, &s.socket[0]));
+    if (s.rank == 0) {
+        TRY(star_door(r, &door));
+        TRY(let_in(&s, &door, deadline_s));
+    } else {
+        TRY(star_call(r, 0, STAR_CENTRE, 0, deadline_s, &s.socket[0]));
+    }
     MOVE(out, s);
 out:
-    socket_close(&listener);
+    door_close(&door);
     star_close(&s);
     return st == STATUS_OK ? st : error_context(st, "rank %u meets the others", r->rank);
 }

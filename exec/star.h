@@ -13,14 +13,14 @@
 #include "core/error.h"
 #include "exec/rendezvous.h"
 
-enum { STAR_MAGIC = 0x464c5431, STAR_GONE = 0x464c5447, STAR_VERSION = 2 };
+enum { STAR_MAGIC = 0x464c5431, STAR_GONE = 0x464c5447, STAR_VERSION = 3 };
 
 enum star_role { STAR_CHANNEL, STAR_GROUP, STAR_CENTRE };
 
 /* First thing on a connection between ranks. */
 struct star_hello {
+    uint8_t token[TOKEN]; /* first (exec/door.h) */
     uint32_t magic, version;
-    uint8_t token[TOKEN];
     uint32_t role; /* enum star_role */
     uint32_t id;   /* of the channel or group */
     uint32_t from; /* rank */
@@ -29,10 +29,12 @@ struct star_hello {
 /* Connect to a rank for such a purpose. STATUS_IO, STATUS_EXTERNAL after the deadline. */
 enum status star_call(const struct rendezvous *r, uint32_t peer, enum star_role role, uint32_t id,
                       double deadline_s, int *fd) MUST_CHECK;
-/* Take the next connection of a listener. *fd is -1 when it was a stranger's, who has at most a few
- * seconds to say something. */
-enum status star_answer(const struct rendezvous *r, int listener, double deadline_s,
-                        struct star_hello *hello, int *fd) MUST_CHECK;
+/* The door to which other ranks call, and the next of them. *fd is -1 when it was one of another
+ * version. STATUS_NOMEM; STATUS_EXTERNAL after the deadline. */
+struct door;
+enum status star_door(const struct rendezvous *r, struct door *out) MUST_CHECK;
+enum status star_answer(struct door *door, double deadline_s, struct star_hello *hello,
+                        int *fd) MUST_CHECK;
 
 struct star {
     size_t ranks;
@@ -41,9 +43,8 @@ struct star {
     bool one_clock; /* all ranks run under one kernel: they read the same CLOCK_MONOTONIC */
 };
 
-/* Meet the others. Rank 0 is met at its port of the rendezvous or, when MASTER_ADDR is set, at the
- * port after that of rendezvous_master(), where the launcher may be. STATUS_IO, STATUS_EXTERNAL
- * after the deadline, STATUS_USAGE for a MASTER_PORT that is none. */
+/* Meet the others at rank 0's port of the rendezvous. STATUS_IO, STATUS_EXTERNAL after the deadline,
+ * STATUS_NOMEM. */
 enum status star_open(const struct rendezvous *r, double deadline_s, struct star *out) MUST_CHECK;
 void star_close(struct star *s); /* accepts {0} */
 

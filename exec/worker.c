@@ -2,6 +2,7 @@
 #include "exec/worker.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 
 #include "core/array.h"
 #include "core/provenance.h"
+#include "core/screen.h"
 #include "exec/rounds.h"
 #include "exec/worker_rank.h"
 
@@ -213,9 +215,10 @@ static enum status open_log(const struct worker *w)
     if (n < 0 || (size_t)n >= sizeof path)
         return error_set(STATUS_USAGE, "--log: too long a path");
     fflush(stdout);
-    if (!freopen(path, "a", stderr) || dup2(fileno(stderr), STDOUT_FILENO) < 0)
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (fd < 0 || dup2(fd, STDERR_FILENO) < 0 || dup2(fd, STDOUT_FILENO) < 0)
         return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
-    setvbuf(stderr, NULL, _IOLBF, 0);
+    close(fd);
     (void)gethostname(host, sizeof host - 1);
     if (is_all_ranks(w))
         fprintf(stderr, "all ranks");
@@ -246,6 +249,7 @@ out:
 int worker_main(int argc, char **argv, const struct worker_parts *have)
 {
     struct worker w = {.learning_rate = 1e-3, .timeout_s = 30};
+    screen_protect();
     signal(SIGPIPE, SIG_IGN);
     prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); /* wake up when asked, not 50 us later */
 

@@ -3,16 +3,15 @@
 #include "plots/figure.h"
 
 #include <errno.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/compare.h"
 #include "core/text.h"
+#include "core/tool.h"
 
-extern char **environ;
+static const double gnuplot_s = 300; /* a picture of a million bars takes a minute */
 
 const char figure_forward[] = "#56B4E9", figure_backward[] = "#D55E00", figure_weight[] = "#F0E442",
            figure_update[] = "#000000", figure_communication[] = "#009E73",
@@ -275,23 +274,6 @@ void figure_discard(struct figure *f)
 
 /* ---- gnuplot */
 
-/* Start gnuplot with the script as input, the drawing as output; settings of the user are ignored
- * (-d). Returns an errno. */
-static int start(const struct figure *f, pid_t *pid)
-{
-    char *const argv[] = {"gnuplot", "-d", "-", NULL};
-    posix_spawn_file_actions_t actions;
-    int e = posix_spawn_file_actions_init(&actions);
-    if (e)
-        return e;
-    if (!(e = posix_spawn_file_actions_adddup2(&actions, fileno(f->script), STDIN_FILENO)) &&
-        !(e = posix_spawn_file_actions_adddup2(&actions, fileno(f->drawing), STDOUT_FILENO)) &&
-        !(e = posix_spawn_file_actions_adddup2(&actions, fileno(f->errors), STDERR_FILENO)))
-        e = posix_spawnp(pid, argv[0], &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    return e;
-}
-
 /* The line in which gnuplot says what is wrong: the last that is not blank. */
 static void read_complaint(FILE *errors, char *text, int room)
 {
@@ -306,26 +288,25 @@ static void read_complaint(FILE *errors, char *text, int room)
     }
 }
 
+/* With the script as input, the drawing as output; settings of the user are ignored (-d). */
 static enum status run_gnuplot(const struct figure *f)
 {
-    pid_t pid = 0;
-    int how = 0, e;
+    static const char *const words[] = {"gnuplot", "-d", "-", NULL};
+    const struct tool gnuplot = {
+        words, NULL, fileno(f->script), fileno(f->drawing), fileno(f->errors), gnuplot_s};
+    int code;
     char complaint[256];
 
     if (fflush(f->script) != 0 || fseek(f->script, 0, SEEK_SET) != 0)
         return error_set(STATUS_IO, "script for gnuplot: %s", strerror(errno));
-    e = start(f, &pid);
-    if (e == ENOENT)
+    enum status st = tool_run(&gnuplot, &code);
+    if (st == STATUS_UNSUPPORTED)
         return error_set(STATUS_EXTERNAL,
                          "gnuplot is not installed; on Debian: apt install gnuplot-nox");
-    if (e)
-        return error_set(STATUS_EXTERNAL, "gnuplot: %s", strerror(e));
-    while (waitpid(pid, &how, 0) < 0)
-        if (errno != EINTR)
-            return error_set(STATUS_EXTERNAL, "gnuplot: %s", strerror(errno));
-    if (!WIFEXITED(how) || WEXITSTATUS(how) == 127) /* 127: spawn could not execute it */
-        return error_set(STATUS_EXTERNAL, "gnuplot did not run to its end (status %d)", how);
-    if (WEXITSTATUS(how) != 0) {
+    PASS(st);
+    if (code >= 127) /* not executed, or killed */
+        return error_set(STATUS_EXTERNAL, "gnuplot did not run to its end (status %d)", code);
+    if (code != 0) {
         read_complaint(f->errors, complaint, sizeof complaint);
         return error_set(STATUS_EXTERNAL, "gnuplot: %s", complaint);
     }

@@ -102,8 +102,8 @@ _Noreturn static void live(struct child *c, enum status (*fn)(void *, int), void
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) /* gone before the line above took effect */
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* which lets it remove what it has made */
+    if (getppid() != parent)          /* gone before the line above took effect */
         _exit(EXIT_FAILURE);
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     dup2(c->end[LOG][1], STDOUT_FILENO);

@@ -26,7 +26,7 @@ struct emulation {
     const char *platform;
     const char *collective;                         /* as its --collective; NULL: "auto" */
     char directory[FOLDER_TEMPORARY], worker[PATH]; /* directory "": none */
-    char program_path[96], hosts_path[96], times_path[96];
+    char program_path[FOLDER_FILE], hosts_path[FOLDER_FILE], times_path[FOLDER_FILE];
 };
 
 /* The module beside our own executable, or where FORELINE_WORKER_SMPI says. */
@@ -68,24 +68,13 @@ static enum status prepare(struct emulation *e)
     const struct provenance by = {.version = foreline_version, .command = "foreline emulate"};
     TRY(find_worker(e->worker));
     TRY(folder_temporary(e->directory));
-    snprintf(e->program_path, sizeof e->program_path, "%s/program.json", e->directory);
-    snprintf(e->hosts_path, sizeof e->hosts_path, "%s/hosts", e->directory);
-    snprintf(e->times_path, sizeof e->times_path, "%s/times", e->directory);
+    folder_file(e->directory, "program.json", e->program_path);
+    folder_file(e->directory, "hosts", e->hosts_path);
+    folder_file(e->directory, "times", e->times_path);
     TRY(program_write(e->program, e->program_path, &by));
     TRY(write_hosts(e->program, e->hosts_path));
 out:
     return st;
-}
-
-/* Remove the temporary folder and all that can be in it. */
-static void clean_up(const struct emulation *e)
-{
-    if (!e->directory[0])
-        return;
-    unlink(e->program_path);
-    unlink(e->hosts_path);
-    unlink(e->times_path);
-    rmdir(e->directory);
 }
 
 /* Become smpirun, with the network model of simgrid.c: nothing that is not in the platform takes
@@ -195,7 +184,7 @@ static enum status run(const struct program *p, const struct topology *t, const 
 out:
     simulation_free(&s);
     child_output_free(&output);
-    clean_up(&e);
+    folder_remove(e.directory);
     return st;
 }
 

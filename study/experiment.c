@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/file.h"
+#include "core/path.h"
 #include "core/text.h"
 #include "topologies/yaml.h"
 
@@ -188,14 +189,23 @@ static enum status read_best(struct reader *r, const struct yaml_value *v)
     return STATUS_OK;
 }
 
+/* Files and folders are called so. */
+static enum status take_name(struct reader *r, const struct yaml_value *v)
+{
+    if (!v->text)
+        return FAULT(r, v->line, "%s: expected one text", "name");
+    if (!path_is_name(v->text))
+        return FAULT(r, v->line, "name: '%.60s' is no name for a file", v->text);
+    r->e.name = v->text;
+    return STATUS_OK;
+}
+
 /* A word of experiments, or else a setting. */
 static enum status read_entry(struct reader *r, const struct yaml_entry *entry)
 {
     const struct yaml_value *v = &entry->value;
-    if (!strcmp(entry->key, "name")) {
-        r->e.name = v->text;
-        return v->text ? STATUS_OK : FAULT(r, v->line, "%s: expected one text", "name");
-    }
+    if (!strcmp(entry->key, "name"))
+        return take_name(r, v);
     if (!strcmp(entry->key, cases_key))
         return add_cases(r, v);
     if (!strcmp(entry->key, "finalists"))

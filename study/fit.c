@@ -8,6 +8,7 @@
 
 #include "core/array.h"
 #include "core/file.h"
+#include "core/folder.h"
 #include "core/provenance.h"
 #include "core/text.h"
 #include "sim/platform/platform.h"
@@ -137,21 +138,16 @@ out:
 static enum status read_varied(const struct fit *f, const double *value, struct topology *out)
 {
     enum status st;
-    char path[] = "/tmp/foreline-fit-XXXXXX";
-    int fd = mkstemp(path);
-    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
-    if (!file)
-        FAIL(STATUS_IO, "%s: cannot be written", path);
-    TRY(put_platform(f, value, file));
-    bool failed = fflush(file) != 0;
-    if (failed)
-        FAIL(STATUS_IO, "%s: cannot be written", path);
+    char folder[FOLDER_TEMPORARY], path[FOLDER_FILE];
+    struct file_out file = {0};
+    PASS(folder_temporary(folder));
+    TRY(file_create(folder_file(folder, "platform.xml", path), &file));
+    TRY(put_platform(f, value, file.stream));
+    TRY(file_commit(&file));
     TRY(platform_read(path, out));
 out:
-    if (file)
-        fclose(file);
-    if (fd >= 0)
-        unlink(path);
+    file_discard(&file);
+    folder_remove(folder);
     return st;
 }
 

@@ -209,18 +209,16 @@ static enum status run(const struct point *p, const struct point_cache *c, const
     const struct provenance by = {
         .version = foreline_version, .command = "foreline sweep", .seed = p->a.seed};
     struct point_run how = p->run;
-    char dir[FOLDER_TEMPORARY], plan_path[sizeof dir + 16], path[sizeof dir + 16];
+    char dir[FOLDER_TEMPORARY], plan_path[FOLDER_FILE], path[FOLDER_FILE];
     PASS(folder_temporary(dir));
-    snprintf(plan_path, sizeof plan_path, "%s/plan.json", dir);
-    snprintf(path, sizeof path, "%s/run.json", dir);
+    folder_file(dir, "plan.json", plan_path);
+    folder_file(dir, "run.json", path);
     how.by = &by;
     TRY(plan_write(plan, &c->model, &c->topology, plan_path, &by));
     TRY(point_measure(plan_path, &how, path));
     TRY(measurement_read(path, out));
 out:
-    unlink(plan_path);
-    unlink(path);
-    rmdir(dir);
+    folder_remove(dir);
     return st;
 }
 

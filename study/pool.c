@@ -17,8 +17,10 @@
 #include <unistd.h>
 
 #include "core/array.h"
+#include "core/clock.h"
 
 enum { TICK_MS = 200, MESSAGE = 512 };
+static const double end_s = 2; /* then a worker is killed */
 
 /* Room for an answer, aligned for any type. */
 union slot {
@@ -83,7 +85,7 @@ static enum status start(struct pool *p, struct worker *w)
     if (pid == 0) {
         setpgid(0, 0);
         signal(SIGINT, SIG_DFL);
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        prctl(PR_SET_PDEATHSIG, SIGTERM);       /* as end() */
         for (size_t i = 0; i < p->workers; i++) /* their other ends must close with the parent */
             if (p->worker[i].pid)
                 close(p->worker[i].socket);
@@ -98,13 +100,21 @@ static enum status start(struct pool *p, struct worker *w)
     return STATUS_OK;
 }
 
-/* Kill a worker with all its children. Returns how it ended. */
+/* End a worker with all its children; it has a moment to remove what it has made. Returns how it
+ * ended. */
 static int end(struct worker *w)
 {
     int how = 0;
-    kill(-w->pid, SIGKILL);
+    pid_t ended = 0;
+    kill(-w->pid, SIGTERM);
     close(w->socket);
-    while (waitpid(w->pid, &how, 0) < 0 && errno == EINTR)
+    for (double until_s = clock_now() + end_s; ended == 0 && clock_now() < until_s;) {
+        ended = waitpid(w->pid, &how, WNOHANG);
+        if (ended == 0)
+            clock_sleep_until(clock_now() + 1e-3);
+    }
+    kill(-w->pid, SIGKILL);
+    while (ended != w->pid && waitpid(w->pid, &how, 0) < 0 && errno == EINTR)
         ;
     w->pid = 0;
     w->item = SIZE_MAX;

@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/folder.h"
 #include "plots/kind.h"
@@ -13,10 +12,8 @@
 
 void report_page_free(struct report_page *p)
 {
-    if (*p->directory)
-        rmdir(p->directory);
+    folder_remove(p->directory);
     arena_free(&p->texts);
-    *p->directory = '\0';
 }
 
 /* ---- texts */
@@ -90,12 +87,11 @@ enum status report_picture(struct report_page *p,
                                                const struct provenance *by),
                            const void *context, const char *caption)
 {
-    char svg[128], tsv[128];
+    char svg[FOLDER_FILE], tsv[FOLDER_FILE];
     if (!*p->directory)
         PASS(folder_temporary(p->directory));
-    snprintf(svg, sizeof svg, "%s/p.svg", p->directory);
-    snprintf(tsv, sizeof tsv, "%s/p.tsv", p->directory);
-    enum status st = draw(context, svg, p->by);
+    folder_file(p->directory, "p.tsv", tsv);
+    enum status st = draw(context, folder_file(p->directory, "p.svg", svg), p->by);
     if (st == STATUS_OK)
         st = page_picture(p->to, svg, caption);
     else if (st == STATUS_INVALID || st == STATUS_INFEASIBLE)

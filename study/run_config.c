@@ -12,10 +12,12 @@
 
 #include "core/clock.h"
 #include "core/file.h"
+#include "core/path.h"
 #include "core/text.h"
 #include "study/point.h"
+#include "study/revision.h"
 
-enum { DIFF_BYTES = 16 << 20, SAME_SECOND = 100 };
+enum { SAME_SECOND = 100 };
 static const char plan_prefix[] = "plan.";
 
 /* ---- reading */
@@ -76,7 +78,7 @@ static enum status check_whole(const struct run_config *c)
         return error_set(STATUS_PARSE, "%s: plan is needed, or model and platform", path);
     if (a->plan_file && access(a->plan_file, R_OK) != 0)
         return error_set(STATUS_IO, "%s: %s: %s", path, a->plan_file, strerror(errno));
-    if (strchr(c->file.name, '/') || c->file.name[0] == '.')
+    if (!path_is_name(c->file.name)) /* the file's own */
         return error_set(STATUS_PARSE, "%s: name: '%s' is no name for a folder", path,
                          c->file.name);
     if (!a->plan_file)
@@ -174,33 +176,13 @@ out:
     return st;
 }
 
-/* What a fixed command prints; nothing when there is no git, or no repository. */
-static void put_output(const char *command, FILE *to)
-{
-    char part[4096];
-    size_t n, all = 0;
-    FILE *from = popen(command, "r");
-    if (!from)
-        return;
-    while ((n = fread(part, 1, sizeof part, from)) > 0) {
-        if (all < DIFF_BYTES)
-            fwrite(part, 1, n, to);
-        all += n;
-    }
-    if (all > DIFF_BYTES)
-        fprintf(to, "\n(cut after %d bytes)\n", DIFF_BYTES);
-    (void)pclose(from);
-}
-
-/* The revision of the working directory, and what differs from it. A run must not fail for want of
- * git, so errors of these commands are no errors here. */
+/* The revision of the working directory, and what differs from it. */
 static enum status put_git(const struct run_config *c)
 {
     char path[RUN_PATH];
     struct file_out f;
     PASS(file_create(run_config_path(c, "git", path), &f));
-    put_output("git rev-parse HEAD 2>/dev/null", f.stream);
-    put_output("git --no-pager diff HEAD 2>/dev/null", f.stream);
+    revision_put(f.stream);
     return file_commit(&f);
 }
 

@@ -37,7 +37,7 @@ if [ $# = 7 ]; then
         >"$work/out" 2>"$work/err" || status=$?
     what="$transport, rank $rank, $phase, signal $signal"
     case $phase in
-    init) place="while starting" ;;
+    init | open) place="while starting" ;;
     warm-up) place="at [01]B[01] step 0" ;;
     steady) place="at [01]B[01] step 4" ;;
     allreduce) place="at [01]ALLREDUCE step 4" ;;
@@ -65,7 +65,7 @@ trap 'rm -rf "$work"' EXIT
     --platform laptop --microbatches 4 --stages 2 --replicas 2 --schedule 1f1b \
     -o "$work/plan.json" >"$work/out" 2>&1 || fail "plan: $(cat "$work/out")"
 for signal in 9 19; do
-    for phase in init warm-up steady allreduce; do
+    for phase in init open warm-up steady allreduce; do
         for rank in 0 1 2 3; do
             echo "$rank $phase $signal"
         done

@@ -60,6 +60,13 @@ static enum status wait_for(void *self, uint32_t op, double timeout_s, const voi
     return plan.transport->wait(self, op, timeout_s, data);
 }
 
+static enum status open_transport(const struct program *p, uint32_t rank,
+                                  const struct rendezvous *r, void **self)
+{
+    fail_in("open");
+    return plan.transport->open(p, rank, r, self);
+}
+
 int failing_worker(int argc, char **argv, const struct transport *transport)
 {
     struct device device = device_cpu;
@@ -69,6 +76,7 @@ int failing_worker(int argc, char **argv, const struct transport *transport)
     plan.transport = transport;
     device.open = open_device;
     device.compute = compute;
+    failing.open = open_transport;
     failing.wait = wait_for;
     return worker_main(argc, argv, &(const struct worker_parts){devices, transports, NULL});
 }

@@ -5,8 +5,6 @@
 
 int main(int argc, char **argv)
 {
-    int level;
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
     int status = failing_worker(argc, argv, &transport_mpi);
     if (status == 0)
         MPI_Finalize();

@@ -303,7 +303,7 @@ static void a_stopped_worker_is_named(void **state)
     (void)state;
     struct fixture f;
     begin(&f, 2);
-    f.o.timeout_s = 3;
+    f.o.timeout_s = 600; /* where the network is slow: that of emulations is multiplied */
     must_fail(&f, "1 9 stop", STATUS_EXTERNAL, "rank 1 (toy1 on @) not heard of for ");
 }
 

@@ -149,6 +149,17 @@ static void words_of_a_command_name_no_path_of_the_machine(void **state)
     expect_label("--model=/no-such-folder/a.json", "--model=a.json");
 }
 
+static void names_of_files_lead_nowhere(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"a", "two racks", "-x", "a.b..c", "\xc3\xa4"};
+    static const char *const bad[] = {"", ".", "..", ".x", "../x", "/x", "a/b", "a\nb", "\x1b[2J"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        assert_true(path_is_name(good[i]));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_false(path_is_name(bad[i]));
+}
+
 static enum status convert(void)
 {
     enum status st;
@@ -179,6 +190,7 @@ int main(void)
         cmocka_unit_test(people_see_files_from_the_current_directory),
         cmocka_unit_test(only_files_have_a_hash),
         cmocka_unit_test(words_of_a_command_name_no_path_of_the_machine),
+        cmocka_unit_test(names_of_files_lead_nowhere),
         cmocka_unit_test(survives_failing_allocations),
     };
     return cmocka_run_group_tests(tests, enter, leave);

@@ -43,17 +43,15 @@ static void meet(struct joining *j, int *fd, struct frame_hello *h)
 {
     int listener = -1;
     uint16_t port;
-    struct frame_head head;
     assert_int_equal(socket_listen(&listener, &port), STATUS_OK);
     *j = (struct joining){.timeout_s = 60};
     snprintf(j->address, sizeof j->address, "127.0.0.1:%u", port);
     assert_int_equal(pthread_create(&j->thread, NULL, join_main, j), 0);
     assert_int_equal(socket_accept(listener, INFINITY, fd), STATUS_OK);
-    assert_int_equal(socket_read(*fd, &head, sizeof head, INFINITY), STATUS_OK);
-    assert_int_equal(frame_check(&head), STATUS_OK);
-    assert_int_equal(head.type, FRAME_HELLO);
-    assert_int_equal(head.bytes, sizeof *h);
     assert_int_equal(socket_read(*fd, h, sizeof *h, INFINITY), STATUS_OK);
+    assert_int_equal(frame_check(&h->head), STATUS_OK);
+    assert_int_equal(h->head.type, FRAME_HELLO);
+    assert_int_equal(h->head.bytes, sizeof *h - TOKEN - sizeof h->head);
     socket_close(&listener);
 }
 

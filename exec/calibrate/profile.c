@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/folder.h"
 #include "core/json.h"
 #include "core/provenance.h"
 #include "core/text.h"
@@ -107,19 +108,17 @@ static enum status measure_on_gpu(const struct survey *s, const struct model *m,
                                   double limit_s)
 {
     enum status st;
-    char path[] = "/tmp/foreline-profile-XXXXXX", batch[32], repeats[32];
+    char folder[FOLDER_TEMPORARY], path[FOLDER_FILE], batch[32], repeats[32];
     const struct provenance by = {.version = foreline_version, .command = "foreline model profile"};
-    int fd = mkstemp(path);
-    if (fd < 0)
-        return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
-    close(fd);
+    PASS(folder_temporary(folder));
+    folder_file(folder, "model.json", path);
     snprintf(batch, sizeof batch, "%zu", s->options->batch);
     snprintf(repeats, sizeof repeats, "%zu", s->options->repeats);
     const char *const arguments[] = {profile_flag, path, batch, repeats, NULL};
     TRY(model_write(m, path, &by));
     TRY(calibrate_gpu_worker(s->options->worker, arguments, numbers, limit_s, s->call_s));
 out:
-    unlink(path);
+    folder_remove(folder);
     return st;
 }
 

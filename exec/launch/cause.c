@@ -18,8 +18,12 @@
 #include "core/clock.h"
 #include "exec/launch/run.h"
 
-/* How long workers may take to start besides the timeout. */
+/* How long workers may take to start besides the timeout: to join, and then to open device and
+ * transport (MPI_Init() of many). */
 static const double start_s = 20;
+/* How long a rank may be stopped (SIGSTOP) where that is known, however long the timeout is: that of
+ * a slow network is minutes. */
+static const double stopped_s = 4;
 /* A better explanation than "my peer is gone" may follow: for so long in any case, and for so long
  * at most where somebody is known to have one. */
 static const double grace_s = 0.5, explain_s = 30;
@@ -210,6 +214,21 @@ static void check_start(struct run *run, double now_s)
                          launch_name(run, r, name), limit_s);
 }
 
+/* Does its machine, if that is this one, say that the rank's process is stopped? */
+static bool is_stopped(const struct launched *w)
+{
+    char here[MACHINE], path[64], text[512];
+    machine_name(here);
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)w->told);
+    FILE *f = w->told > 0 && !strcmp(here, w->machine) ? fopen(path, "re") : NULL;
+    size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+    if (f)
+        fclose(f);
+    text[n] = '\0';
+    const char *name_ends = strrchr(text, ')');
+    return name_ends && !strncmp(name_ends, ") T", 3);
+}
+
 /* A rank that is stopped sends no heartbeats: the one that has been silent longest, since a busy
  * machine makes others late. Who has hung up has something else to be explained by. When all send
  * heartbeats but none gets anywhere, the one that computes is stuck, and the others wait for it.
@@ -218,6 +237,7 @@ static void check_silence(struct run *run, double now_s)
 {
     char name[RANK_NAME], place[RANK_NAME];
     uint32_t suspect = 0, silent = 0;
+    bool starting = true;
     double limit_s = run->options->timeout_s, progress_s = 0, silence_s = 0;
     if (run->cause.rank >= CAUSE_GONE)
         return;
@@ -230,14 +250,17 @@ static void check_silence(struct run *run, double now_s)
             silent = r;
         }
         progress_s = fmax(progress_s, w->progress_s);
+        starting = starting && w->at.state == WORKER_STARTS;
         if (w->at.state == WORKER_COMPUTES || w->at.state == WORKER_SAVES)
             suspect = r;
     }
-    if (silence_s > limit_s)
+    if (silence_s > limit_s || (silence_s > stopped_s && is_stopped(&run->worker[silent])))
         launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s not heard of for %.3g s%s",
                      launch_name(run, silent, name), silence_s, launch_place(run, silent, place));
     if (silence_s > 3 * heartbeat_s)
         limit_s *= 2;
+    if (starting)
+        limit_s += start_s;
     if (run->done == 0 && run->joined == run->program->ranks && run->cause.rank == CAUSE_NONE &&
         now_s - progress_s > limit_s)
         launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s makes no progress for %.3g s%s",

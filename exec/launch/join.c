@@ -8,19 +8,16 @@
 #include "exec/launch/run.h"
 #include "exec/transport/tcp/socket.h"
 
-/* A connection that says nothing for so long is dropped; how long the answer may take to send. */
-static const double hello_s = 3, welcome_s = 0.5;
+/* How long the answer may take to send. */
+static const double welcome_s = 0.5;
 
-/* The token comes first: a stranger learns nothing from a complaint about its model. */
-static enum status check_hello(const struct run *run, const struct frame_head *head,
-                               const struct frame_hello *h)
+/* Who knows the token; a complaint about its model is for such only. */
+static enum status check_hello(const struct run *run, const struct frame_hello *h)
 {
     char name[RANK_NAME];
-    PASS(frame_check(head));
-    if (head->type != FRAME_HELLO || head->bytes != sizeof *h)
-        return error_set(STATUS_IO, "a stranger");
-    if (h->machine[MACHINE - 1] || !launch_hardware_ends(&h->hardware) ||
-        memcmp(h->token, run->meeting.token, TOKEN) || h->ranks != run->program->ranks ||
+    PASS(frame_check(&h->head));
+    if (h->head.type != FRAME_HELLO || h->machine[MACHINE - 1] ||
+        !launch_hardware_ends(&h->hardware) || h->ranks != run->program->ranks ||
         h->rank >= h->ranks || run->worker[h->rank].stage != WORKER_SPAWNED)
         return error_set(STATUS_IO, "a stranger");
     if (memcmp(h->digest, run->meeting.digest, DIGEST))
@@ -52,39 +49,41 @@ static void welcome(struct run *run)
         launch_blame(run, st == STATUS_NOMEM ? CAUSE_PRIMARY : CAUSE_SYMPTOM, st, "%s",
                      error_message());
     free(peer);
+    door_close(&run->meeting.door);
     socket_close(&run->meeting.listener);
     launch_remove_files(run);
 }
 
-/* One at a time with a short deadline: a stranger that says nothing delays the others a little, but
- * does not stop them. */
-void launch_answer(struct run *run)
+static enum status take_worker(struct run *run, const struct frame_hello *h, int *fd)
 {
-    enum status st;
-    int fd = -1;
-    struct frame_head head;
-    struct frame_hello h;
-    double now_s = clock_now();
-    TRY(socket_accept(run->meeting.listener, now_s + hello_s, &fd));
-    TRY(socket_read(fd, &head, sizeof head, now_s + hello_s));
-    TRY(socket_read(fd, &h, sizeof h, now_s + hello_s));
-    TRY(check_hello(run, &head, &h));
-    struct launched *w = &run->worker[h.rank];
-    TRY(socket_peer(fd, w->peer.host));
-    w->peer.port = h.port;
-    w->peer.clock = h.clock;
-    w->fd = fd;
-    fd = -1;
-    w->told = (pid_t)h.pid;
-    memcpy(w->machine, h.machine, MACHINE);
-    w->hardware = h.hardware;
+    PASS(check_hello(run, h));
+    struct launched *w = &run->worker[h->rank];
+    PASS(socket_peer(*fd, w->peer.host));
+    w->peer.port = h->port;
+    w->peer.clock = h->clock;
+    w->fd = *fd;
+    *fd = -1;
+    w->told = (pid_t)h->pid;
+    memcpy(w->machine, h->machine, MACHINE);
+    w->hardware = h->hardware;
     w->stage = WORKER_JOINED;
-    w->at.op = run->program->op_start[h.rank];
-    w->heard_s = w->progress_s = now_s;
+    w->at.op = run->program->op_start[h->rank];
+    w->heard_s = w->progress_s = clock_now();
     if (++run->joined == run->program->ranks)
         welcome(run);
-out:
-    if (st == STATUS_INVALID)
-        launch_blame(run, CAUSE_PRIMARY, st, "%s", error_message());
-    socket_close(&fd);
+    return STATUS_OK;
+}
+
+/* Until nobody has anything more to say, or all are there. */
+void launch_answer(struct run *run)
+{
+    struct frame_hello h;
+    int fd = -1;
+    while (run->meeting.door.caller && door_step(&run->meeting.door, &h, &fd) == STATUS_OK &&
+           fd >= 0) {
+        enum status st = take_worker(run, &h, &fd);
+        if (st == STATUS_INVALID)
+            launch_blame(run, CAUSE_PRIMARY, st, "%s", error_message());
+        socket_close(&fd);
+    }
 }

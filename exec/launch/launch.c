@@ -98,6 +98,8 @@ enum status launch_take_signals(struct run *run)
     sigemptyset(&mask);
     sigaddset(&mask, SIGINT);
     sigaddset(&mask, SIGTERM);
+    sigaddset(&mask, SIGHUP);
+    sigaddset(&mask, SIGQUIT);
     sigaddset(&mask, SIGCHLD);
     sigaction(SIGCHLD, &standard,
               &run->signals.old_child); /* ignored children cannot be waited for */
@@ -119,6 +121,7 @@ void launch_tear_down(struct run *run)
     }
     if (run->starter.output)
         fclose(run->starter.output);
+    door_close(&run->meeting.door);
     socket_close(&run->meeting.listener);
     socket_close(&run->signals.fd);
     if (run->signals.masked) {

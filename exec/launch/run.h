@@ -26,6 +26,7 @@
 #include "core/model.h"
 #include "core/program.h"
 #include "exec/checkpoint.h"
+#include "exec/door.h"
 #include "exec/hardware.h"
 #include "exec/launch/launch.h"
 #include "exec/rendezvous.h"
@@ -91,7 +92,7 @@ struct cause {
 /* What the run leaves in the file system while workers start; spawn.c. */
 struct run_files {
     char directory[FOLDER_TEMPORARY]; /* private temporary directory, "": none */
-    char program_path[96], model_path[96];
+    char program_path[FOLDER_FILE], model_path[FOLDER_FILE];
     char worker_path[4096];
 };
 
@@ -102,7 +103,8 @@ struct run_meeting {
     uint32_t rank;                 /* of this process, where each starts its own worker */
     char address[RENDEZVOUS_HOST]; /* of the launcher */
     uint16_t port;
-    int listener; /* -1: none */
+    int listener;     /* -1: none */
+    struct door door; /* until all are there */
 };
 
 /* Ctrl-C and dead children as events, and what was in force before; launch.c. */
@@ -231,8 +233,8 @@ void launch_check_silence(struct run *run, double now_s);
 /* Is the cause so far the cause? Time decides only where nobody is known to have a better one. */
 bool launch_is_settled(const struct run *run, double now_s);
 
-/* A connection to the control port: a worker says who it is, strangers are dropped. When the last
- * one is there, all are told where everybody is. */
+/* Connections to the control port, without waiting: workers say who they are, strangers are dropped.
+ * When the last one is there, all are told where everybody is. */
 void launch_answer(struct run *run);
 
 /* hardware.c. Does every text of what a worker said end? */

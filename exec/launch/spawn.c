@@ -25,21 +25,14 @@ extern char **environ;
 static enum status make_directory(struct run *run)
 {
     PASS(folder_temporary(run->files.directory));
-    snprintf(run->files.program_path, sizeof run->files.program_path, "%s/program.json",
-             run->files.directory);
-    snprintf(run->files.model_path, sizeof run->files.model_path, "%s/model.json",
-             run->files.directory);
+    folder_file(run->files.directory, "program.json", run->files.program_path);
+    folder_file(run->files.directory, "model.json", run->files.model_path);
     return STATUS_OK;
 }
 
 void launch_remove_files(struct run *run)
 {
-    if (!run->files.directory[0])
-        return;
-    unlink(run->files.program_path);
-    unlink(run->files.model_path);
-    rmdir(run->files.directory);
-    run->files.directory[0] = '\0';
+    folder_remove(run->files.directory);
 }
 
 const char *launch_transport(const struct run *run)
@@ -97,29 +90,34 @@ static enum status find_worker(struct run *run)
 
 /* Under torchrun and its kin address, port and token are what all processes were given; otherwise
  * the port is any, and the token a secret of this run. */
+static enum status listen_for_workers(struct run *run)
+{
+    struct run_meeting *m = &run->meeting;
+    if (launch_by_environment(run)) {
+        if (m->rank > 0)
+            return STATUS_OK;
+        enum status st = socket_listen_on(m->address, m->port, &m->listener);
+        if (st != STATUS_OK)
+            return error_context(st, "launcher at %s:%u", m->address, m->port);
+    } else {
+        if (getrandom(m->token, TOKEN, 0) != TOKEN)
+            return error_set(STATUS_IO, "no random numbers: %s", strerror(errno));
+        snprintf(m->address, sizeof m->address, "%s",
+                 run->options->address ? run->options->address : "127.0.0.1");
+        PASS(socket_listen_at(m->address, &m->listener, &m->port));
+    }
+    return door_open(m->listener, m->token, sizeof(struct frame_hello), &m->door);
+}
+
 enum status launch_prepare(struct run *run)
 {
-    enum status st;
     const struct provenance by = {.version = foreline_version, .command = "foreline run"};
-    TRY(find_worker(run));
-    TRY(make_directory(run));
-    TRY(program_write(run->program, run->files.program_path, &by));
-    TRY(model_write(run->model, run->files.model_path, &by));
-    TRY(inputs_digest(run->files.program_path, run->files.model_path, run->meeting.digest));
-    if (launch_by_environment(run)) {
-        if (run->meeting.rank == 0 &&
-            (st =
-                 socket_listen_on(run->meeting.address, run->meeting.port, &run->meeting.listener)))
-            error_context(st, "launcher at %s:%u", run->meeting.address, run->meeting.port);
-        goto out;
-    }
-    if (getrandom(run->meeting.token, TOKEN, 0) != TOKEN)
-        FAIL(STATUS_IO, "no random numbers: %s", strerror(errno));
-    snprintf(run->meeting.address, sizeof run->meeting.address, "%s",
-             run->options->address ? run->options->address : "127.0.0.1");
-    TRY(socket_listen_at(run->meeting.address, &run->meeting.listener, &run->meeting.port));
-out:
-    return st;
+    PASS(find_worker(run));
+    PASS(make_directory(run));
+    PASS(program_write(run->program, run->files.program_path, &by));
+    PASS(model_write(run->model, run->files.model_path, &by));
+    PASS(inputs_digest(run->files.program_path, run->files.model_path, run->meeting.digest));
+    return listen_for_workers(run);
 }
 
 /* ---- arguments and environment, made before fork(): a child may not allocate */

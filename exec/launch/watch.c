@@ -209,11 +209,11 @@ static enum status wait_for_news(struct run *run, struct pollfd *p)
 {
     size_t ranks = run->program->ranks;
     p[0] = (struct pollfd){.fd = run->signals.fd, .events = POLLIN};
-    p[1] = (struct pollfd){.fd = run->meeting.listener, .events = POLLIN};
     for (size_t r = 0; r < ranks; r++)
-        p[2 + r] = (struct pollfd){.fd = run->worker[r].fd, .events = POLLIN};
+        p[1 + r] = (struct pollfd){.fd = run->worker[r].fd, .events = POLLIN};
+    size_t n = 1 + ranks + door_poll(&run->meeting.door, p + 1 + ranks);
     double wait_s = run->cause.rank == CAUSE_NONE ? tick_s : short_tick_s;
-    if (poll(p, ranks + 2, (int)(wait_s * 1e3)) < 0 && errno != EINTR)
+    if (poll(p, n, (int)(wait_s * 1e3)) < 0 && errno != EINTR)
         return error_set(STATUS_IO, "poll: %s", strerror(errno));
     return STATUS_OK;
 }
@@ -222,11 +222,10 @@ static void take_news(struct run *run, const struct pollfd *p)
 {
     if (p[0].revents)
         take_signal(run);
-    if (p[1].revents)
-        launch_answer(run);
+    launch_answer(run);
     reap(run);
     for (uint32_t r = 0; r < run->program->ranks; r++)
-        if (run->worker[r].fd >= 0 && (p[2 + r].revents || launch_has_ended(run, r)))
+        if (run->worker[r].fd >= 0 && (p[1 + r].revents || launch_has_ended(run, r)))
             listen_to(run, r);
     launch_explain_ends(run);
 }
@@ -262,7 +261,7 @@ enum status launch_watch(struct run *run)
     size_t ranks = run->program->ranks;
     double done_s = INFINITY, last_s = clock_now();
     struct pollfd *p = NULL;
-    TRY(ARRAY_NEW(p, ranks + 2));
+    TRY(ARRAY_NEW(p, 1 + ranks + DOOR_POLLS));
     while (run->done < ranks || still_here(run) > 0 || run->cause.rank != CAUSE_NONE) {
         TRY(wait_for_news(run, p));
         take_news(run, p);

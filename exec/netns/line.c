@@ -219,6 +219,7 @@ static void run(struct lane *lane, size_t lanes, struct pollfd *wake)
     signal(SIGTERM, SIG_IGN);
     signal(SIGINT, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
+    signal(SIGQUIT, SIG_IGN);
     be_prompt();
     for (int64_t late = 0;;) {
         int64_t next = INT64_MAX;

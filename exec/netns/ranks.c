@@ -165,9 +165,8 @@ static enum status start(struct crew *c, uint32_t r)
 
 static void print_line(uint32_t r, int which, const char *line, size_t n)
 {
-    FILE *to = which ? stderr : stdout;
-    fprintf(to, "[%u] %.*s\n", r, (int)n, line);
-    fflush(to);
+    fflush(which ? stderr : stdout);
+    dprintf(which ? STDERR_FILENO : STDOUT_FILENO, "[%u] %.*s\n", r, (int)n, line);
 }
 
 /* Whole lines, and what is longer in pieces. */
@@ -282,6 +281,7 @@ enum status ranks_run(const struct built *b, const struct ranks_options *o, int 
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGQUIT);
     sigprocmask(SIG_BLOCK, &set, &c.old);
     c.signals = signalfd(-1, &set, SFD_CLOEXEC);
     TRY(c.signals < 0 ? error_set(STATUS_IO, "signalfd: %s", strerror(errno)) : STATUS_OK);

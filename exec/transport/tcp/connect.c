@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "core/clock.h"
+#include "exec/door.h"
 #include "exec/transport/tcp/socket.h"
 #include "exec/transport/tcp/tcp.h"
 
@@ -55,11 +56,13 @@ enum status tcp_connect(struct tcp *t, const struct rendezvous *r)
     enum status st = STATUS_OK;
     size_t incoming = 0;
     double deadline_s = clock_now() + r->timeout_s;
+    struct door door = {0};
+    TRY(star_door(r, &door));
     TRY(call_all(t, r, deadline_s, &incoming));
     while (incoming > 0) {
         struct star_hello hello;
         int fd = -1;
-        st = star_answer(r, r->listener, deadline_s, &hello, &fd);
+        st = star_answer(&door, deadline_s, &hello, &fd);
         if (st != STATUS_OK) {
             error_context(st, "rank %u waits for %zu connections of its peers", t->links.rank,
                           incoming);
@@ -74,6 +77,7 @@ enum status tcp_connect(struct tcp *t, const struct rendezvous *r)
         }
     }
 out:
+    door_close(&door);
     return st;
 }
 

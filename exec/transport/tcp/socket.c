@@ -161,24 +161,32 @@ enum status socket_connect(const char *host, uint16_t port, double deadline_s, i
     }
 }
 
+/* Callers may have gone, and descriptors may be used up: both pass. */
+enum status socket_accept_now(int listener, int *fd)
+{
+    int s = accept(listener, NULL, NULL);
+    *fd = -1;
+    if (s < 0)
+        return errno == EAGAIN || errno == EINTR || errno == ECONNABORTED || errno == EMFILE ||
+                       errno == ENFILE || errno == ENOBUFS
+                   ? STATUS_OK
+                   : failed();
+    enum status st = prepare(s);
+    if (st != STATUS_OK)
+        close(s);
+    else
+        *fd = s;
+    return st;
+}
+
 /* poll() may promise a connection that is gone by the time of accept(). */
 enum status socket_accept(int listener, double deadline_s, int *fd)
 {
-    for (;;) {
+    for (*fd = -1; *fd < 0;) {
         PASS(socket_poll(listener, POLLIN, deadline_s));
-        int s = accept(listener, NULL, NULL);
-        if (s >= 0) {
-            enum status st = prepare(s);
-            if (st != STATUS_OK)
-                close(s);
-            else
-                *fd = s;
-            return st;
-        }
-        /* the client may have gone between poll() and accept() */
-        if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-            return failed();
+        PASS(socket_accept_now(listener, fd));
     }
+    return STATUS_OK;
 }
 
 /* After a transfer that moved `moved` bytes: go on, wait, or give up? */

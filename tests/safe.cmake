@@ -1,0 +1,13 @@
+# Strangers' files, connections and signals.
+unit_test(screen LIBS core)
+unit_test(tool LIBS core)
+unit_test(leftover LIBS core)
+
+add_test(NAME safe.files COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/safe_files.sh $<TARGET_FILE:foreline>)
+set_tests_properties(safe.files PROPERTIES TIMEOUT 120)
+
+unit_test(door LIBS exec)
+add_test(NAME safe.strangers COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/safe_strangers.sh $<TARGET_FILE:foreline>)
+set_tests_properties(safe.strangers PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)
+add_test(NAME safe.signals COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/safe_signals.sh $<TARGET_FILE:foreline>)
+set_tests_properties(safe.signals PROPERTIES TIMEOUT 120)

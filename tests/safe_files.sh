@@ -1,0 +1,73 @@
+#!/bin/sh
+# Files and folders of strangers run nothing, write nowhere else and draw nothing on the terminal.
+# Usage: safe_files.sh FORELINE
+set -u
+foreline=$1
+dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 2
+export XDG_CACHE_HOME="$dir/cache" TMPDIR="$dir/tmp"
+mkdir tmp
+escape=$(printf '\033')
+
+fail() {
+    echo "FAIL: $*"
+    exit 1
+}
+shows_no_escape() { # shows_no_escape FILE WHAT
+    ! grep -q "$escape" "$1" || fail "$2: prints an escape: $(cat "$1")"
+}
+
+# A repository whose configuration and attributes name programs.
+if command -v git >/dev/null; then
+    mkdir 're po' && cd 're po' || exit 2
+    printf 'model: mlp\nplatform: laptop\ncompute: paced\nsteps: 1\nwarmup: 0\n' >run.yml
+    printf 'plan: {algorithm: balanced, stages: 2, microbatches: 2}\n' >>run.yml
+    echo before >file
+    echo '* filter=evil diff=evil' >.gitattributes
+    git init -q . && git add . && git -c user.name=a -c user.email=a@b commit -qm first || fail git
+    echo after >file
+    for key in diff.external diff.evil.command diff.evil.textconv core.fsmonitor core.pager \
+        filter.evil.clean filter.evil.smudge filter.evil.process core.sshCommand; do
+        git config $key "touch '$dir/ran-$key'; cat"
+    done
+    mkdir -p .git/hooks
+    printf '#!/bin/sh\ntouch "%s/ran-hook"\n' "$dir" >.git/hooks/post-index-change
+    chmod +x .git/hooks/post-index-change
+    GIT_EXTERNAL_DIFF="touch '$dir/ran-variable'" "$foreline" run --config run.yml >../out 2>&1 ||
+        fail "run: $(cat ../out)"
+    cd ..
+    for ran in ran-*; do
+        [ ! -e "$ran" ] || fail "run --config ran $ran"
+    done
+    grep -q '^+after' 're po'/run-*/git || fail "no difference: $(cat 're po'/run-*/git)"
+fi
+
+# Names of experiments are names of files.
+mkdir in && cd in || exit 2
+for name in ../x /x .x; do
+    printf 'name: "%s"\nmodel: mlp\nplatform: laptop\n' "$name" >name.yml
+    for command in "sweep name.yml" "run --config name.yml --dry-run"; do
+        # shellcheck disable=SC2086 # words
+        "$foreline" $command >../out 2>&1 && fail "$command, name $name: accepted"
+        grep -q 'name.yml:1: name: .* is no name for a file' ../out ||
+            fail "$command, name $name: $(cat ../out)"
+    done
+done
+cd ..
+[ ! -e x.db ] || fail "name: ../x writes there"
+
+# Names on the terminal: in messages and in tables; JSON keeps them.
+evil=$(printf 'e\033]0;title\007\302\233mvil')
+"$foreline" topology show "$evil" >out 2>&1 && fail "shows $evil"
+shows_no_escape out "an error"
+"$foreline" model show mlp --json | sed 's/"h1.linear"/"\\u001b[31mh1"/' >evil.json
+"$foreline" plan --model evil.json --platform laptop --algorithm balanced --stages 2 -o evil.plan.json \
+    >out 2>&1 || fail "plan: $(cat out)"
+shows_no_escape out "a plan"
+grep -q 'x1b\[31mh1' out || fail "the name is not there: $(cat out)"
+"$foreline" model show evil.json --json >out 2>&1 || fail "show: $(cat out)"
+grep -qi '\\u001b\[31mh1' out || fail "JSON changes the name: $(cat out)"
+"$foreline" simulate evil.plan.json >out 2>&1 || fail "simulate: $(cat out)"
+shows_no_escape out "a simulation"
+[ -z "$(ls -A tmp)" ] || fail "left behind: $(ls -A tmp)"
+echo done
