@@ -225,14 +225,15 @@ static enum status take_event(struct file *f, const struct event *e)
         !is(e, "gpu_user_annotation"))
         return take_step(f, e);
     f->host_events++;
-    enum span_phase phase = launches_phase_of(e->name);
+    enum launch_about about;
+    uint8_t meaning;
+    bool part = launches_means(e->name, &about, &meaning);
     bool launch = is(e, "cuda_runtime") || is(e, "cuda_driver") || is(e, "runtime");
-    if ((!launch && phase == PHASE_UNKNOWN) || is(e, "gpu_user_annotation") ||
-        !times(f, e, &start_ns, &end_ns))
+    if ((!launch && !part) || is(e, "gpu_user_annotation") || !times(f, e, &start_ns, &end_ns))
         return STATUS_OK;
     int64_t thread = whole(e, KEY_TID, 0);
-    if (phase != PHASE_UNKNOWN)
-        return launches_add_part(&f->launches, thread, start_ns, end_ns, phase);
+    if (part)
+        return launches_add_part(&f->launches, thread, start_ns, end_ns, about, meaning);
     int64_t number = whole(e, KEY_CORRELATION, -1);
     return number < 0 ? STATUS_OK : launches_add(&f->launches, number, thread, start_ns);
 }

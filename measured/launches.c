@@ -8,13 +8,19 @@
 
 enum { LAUNCHES = 1 << 23 };
 
-enum span_phase launches_phase_of(const char *name)
+static bool begins(const char *text, const char *with)
 {
-    if (strncmp(name, "autograd::engine::evaluate_function", 35) == 0)
-        return PHASE_BACKWARD;
-    if (strncmp(name, "Optimizer.step", 14) == 0)
-        return PHASE_UPDATE;
-    return PHASE_UNKNOWN;
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+bool launches_means(const char *name, enum launch_about *about, uint8_t *meaning)
+{
+    bool backward = begins(name, "autograd::engine::evaluate_function");
+    bool update = begins(name, "Optimizer.step");
+    bool call = begins(name, "nccl:") || begins(name, "c10d::");
+    *about = call ? ABOUT_KIND : ABOUT_PHASE;
+    *meaning = (uint8_t)(call ? (int)span_kind_of(name) : backward ? PHASE_BACKWARD : PHASE_UPDATE);
+    return backward || update || (call && *meaning != SPAN_OTHER);
 }
 
 enum status launches_add(struct launches *l, int64_t number, int64_t thread, int64_t start_ns)
@@ -28,13 +34,14 @@ enum status launches_add(struct launches *l, int64_t number, int64_t thread, int
 }
 
 enum status launches_add_part(struct launches *l, int64_t thread, int64_t start_ns, int64_t end_ns,
-                              enum span_phase phase)
+                              enum launch_about about, uint8_t meaning)
 {
-    struct launch_part one = {thread, start_ns, end_ns, (uint8_t)phase};
-    if (l->parts == LAUNCHES)
+    struct launch_parts *p = &l->about[about];
+    struct launch_part one = {thread, start_ns, end_ns, meaning};
+    if (p->n == LAUNCHES)
         return error_set(STATUS_INVALID, "more than %d parts of steps", LAUNCHES);
-    PASS(ARRAY_ROOM(l->part, l->parts));
-    l->part[l->parts++] = one;
+    PASS(ARRAY_ROOM(p->part, p->n));
+    p->part[p->n++] = one;
     return STATUS_OK;
 }
 
@@ -53,37 +60,44 @@ static int by_place(const void *a, const void *b)
 }
 
 /* The last part of the thread that has begun decides, if it has not ended: parts follow each other, or the outer
- * one is of the same phase. */
-static uint8_t phase_at(const struct launches *l, const struct launch *at)
+ * one means the same. */
+static uint8_t meaning_at(const struct launch_parts *p, const struct launch *at, uint8_t otherwise)
 {
-    size_t low = 0, high = l->parts;
+    size_t low = 0, high = p->n;
     const struct launch_part key = {at->thread, at->start_ns, 0, 0};
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (by_place(&l->part[middle], &key) <= 0)
+        if (by_place(&p->part[middle], &key) <= 0)
             low = middle + 1;
         else
             high = middle;
     }
     if (low == 0)
-        return PHASE_FORWARD;
-    const struct launch_part *p = &l->part[low - 1];
-    return p->thread == at->thread && at->start_ns <= p->end_ns ? p->phase : PHASE_FORWARD;
+        return otherwise;
+    const struct launch_part *one = &p->part[low - 1];
+    return one->thread == at->thread && at->start_ns <= one->end_ns ? one->meaning : otherwise;
 }
 
 /* Of numbers that occur twice, as those of calls that launch nothing may, any one counts. */
 enum status launches_find(struct launches *l, struct span *span, size_t n)
 {
-    if (l->parts == 0 || l->n == 0)
+    const struct launch_parts *phases = &l->about[ABOUT_PHASE], *kinds = &l->about[ABOUT_KIND];
+    if (l->n == 0)
         return STATUS_OK;
     qsort(l->launch, l->n, sizeof *l->launch, by_number);
-    qsort(l->part, l->parts, sizeof *l->part, by_place);
+    for (size_t k = 0; k < ABOUTS; k++)
+        if (l->about[k].n > 0)
+            qsort(l->about[k].part, l->about[k].n, sizeof *l->about[k].part, by_place);
     for (size_t i = 0; i < n; i++) {
-        const struct launch key = {.number = span[i].launch};
+        struct span *s = &span[i];
+        const struct launch key = {.number = s->launch};
         const struct launch *at =
-            span[i].launch < 0 ? NULL : bsearch(&key, l->launch, l->n, sizeof key, by_number);
-        if (at)
-            span[i].phase = phase_at(l, at);
+            s->launch < 0 ? NULL : bsearch(&key, l->launch, l->n, sizeof key, by_number);
+        if (at && phases->n > 0)
+            s->phase = meaning_at(phases, at, PHASE_FORWARD);
+        if (at && s->what == SPAN_COMMUNICATION &&
+            (s->kind == SPAN_SENDRECV || s->kind == SPAN_OTHER))
+            s->kind = meaning_at(kinds, at, s->kind);
     }
     return STATUS_OK;
 }
@@ -91,6 +105,7 @@ enum status launches_find(struct launches *l, struct span *span, size_t n)
 void launches_free(struct launches *l)
 {
     free(l->launch);
-    free(l->part);
+    for (size_t k = 0; k < ABOUTS; k++)
+        free(l->about[k].part);
     *l = (struct launches){0};
 }
