@@ -247,6 +247,7 @@ static enum status read_events(struct file *f)
         *e.name = '\0';
         for (int k = 0; k < KEYS; k++)
             *e.value[k] = '\0';
+        f->tokens.tokens = 0;
         PASS(tokens_next(&f->tokens, &t));
         if (t == TOKEN_ARRAY_END)
             return STATUS_OK;

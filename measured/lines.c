@@ -48,8 +48,11 @@ static enum status next_line(struct bytes *b, char *line, size_t *n)
             continue;
         if (*n > 0)
             break; /* the end of the line stays for the next call, which counts it */
-        for (; b->at < b->end && (b->piece[b->at] == '\n' || b->piece[b->at] == '\r'); b->at++)
-            b->line += b->piece[b->at] == '\n';
+        size_t at = b->at, ends = 0;
+        for (; at < b->end && (b->piece[at] == '\n' || b->piece[at] == '\r'); at++)
+            ends += b->piece[at] == '\n';
+        b->at = at;
+        b->line += ends;
     }
     line[*n] = '\0';
     return STATUS_OK;

@@ -148,7 +148,8 @@ static enum status name_ranks(struct measured_run *run)
     for (size_t r = 0; r < run->ranks; r++)
         if (run->rank[r].rank < 0)
             run->rank[r].rank = next++;
-    qsort(run->rank, run->ranks, sizeof *run->rank, by_rank);
+    if (run->ranks > 0)
+        qsort(run->rank, run->ranks, sizeof *run->rank, by_rank);
     for (size_t r = 0; r < run->ranks; r++) {
         struct run_rank *one = &run->rank[r];
         bool before = r > 0 && run->rank[r - 1].rank == one->rank;

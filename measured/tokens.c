@@ -98,18 +98,17 @@ static enum status take_word(struct tokens *s, enum token *out)
         b->at++;
     }
     s->text[s->length] = '\0';
-    for (size_t i = 0; i < sizeof word / sizeof *word; i++)
-        if (strcmp(s->text, word[i]) == 0) {
-            *out = TOKEN_WORD;
-            return STATUS_OK;
-        }
     const char *digit = s->text + (*s->text == '-');
-    if (*digit < '0' || *digit > '9')
-        return s->length > 0 ? tokens_error(s, "'%.20s' is no value", s->text)
-               : c == NONE   ? tokens_error(s, "the file ends before its JSON does")
-                             : tokens_error(s, "byte 0x%02x where a value was expected", c);
     *out = TOKEN_NUMBER;
-    return STATUS_OK;
+    if (*digit >= '0' && *digit <= '9')
+        return STATUS_OK;
+    *out = TOKEN_WORD;
+    for (size_t i = 0; i < sizeof word / sizeof *word; i++)
+        if (strcmp(s->text, word[i]) == 0)
+            return STATUS_OK;
+    return s->length > 0 ? tokens_error(s, "'%.20s' is no value", s->text)
+           : c == NONE   ? tokens_error(s, "the file ends before its JSON does")
+                         : tokens_error(s, "byte 0x%02x where a value was expected", c);
 }
 
 static enum status open_level(struct tokens *s, bool array)
@@ -171,6 +170,8 @@ enum status tokens_next(struct tokens *s, enum token *out)
 {
     struct bytes *b = s->bytes;
     int c;
+    if (s->tokens++ == TOKEN_MOST)
+        return tokens_error(s, "more than %d values in one", TOKEN_MOST);
     PASS(pass_blanks(b, &c));
     if (s->ended) {
         *out = TOKEN_END;
