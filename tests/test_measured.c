@@ -68,83 +68,36 @@ static void near(double a, double b)
     "\",\"pid\":9,\"tid\":9,"                                                                      \
     "\"ts\":" ts ",\"dur\":" dur "}"
 
+#define HOST(category, name, ts, dur, args)                                                        \
+    "{\"ph\":\"X\",\"cat\":\"" category "\",\"name\":\"" name "\",\"tid\":1,\"ts\":" ts            \
+    ",\"dur\":" dur ",\"args\":{" args "}}"
+
 /* Steps 100 to 200 and 200 to 300 us. Compute 110-140 and 130-150: 40; all-gather 145-165 of which 15 are exposed; an
  * all-to-all by launch 210-230, exposed; a copy 160-170, of which 5 are alone; the kernel from 290 on is cut off. */
+/* clang-format off */
 static const char by_hand[] =
-    "{\"schemaVersion\":1,\"traceEvents\":[" STEP("3", "200.0", "100") "," STEP("2", "100", "100") "," KERNEL(
-        "gemm", "110.000", "30",
-        ",\"correlation\":5") "," KERNEL("relu", "130", "20.000",
-                                         ",\"correlation\":6") "," KERNEL("ncclDevKernel_AllGather_"
-                                                                          "RING_LL(int)",
-                                                                          "145", "20",
-                                                                          ",\"Collective "
-                                                                          "name\":\"_allgather_"
-                                                                          "base\",\"In msg "
-                                                                          "nelems\":10,\"Out msg "
-                                                                          "nelems\":80,"
-                                                                          "\"Group "
-                                                                          "size\":8,\"dtype\":"
-                                                                          "\"BFloat16\",\"Process "
-                                                                          "Group "
-                                                                          "Description\":\"mesh_dp_"
-                                                                          "shard\"") "," KERNEL("nc"
-                                                                                                "cl"
-                                                                                                "Ke"
-                                                                                                "rn"
-                                                                                                "el"
-                                                                                                "_S"
-                                                                                                "en"
-                                                                                                "dR"
-                                                                                                "ec"
-                                                                                                "v_"
-                                                                                                "RI"
-                                                                                                "NG"
-                                                                                                "_S"
-                                                                                                "IM"
-                                                                                                "PL"
-                                                                                                "E_"
-                                                                                                "Su"
-                                                                                                "m_"
-                                                                                                "in"
-                                                                                                "t8"
-                                                                                                "_"
-                                                                                                "t",
-                                                                                                "21"
-                                                                                                "0",
-                                                                                                "2"
-                                                                                                "0",
-                                                                                                ","
-                                                                                                "\""
-                                                                                                "co"
-                                                                                                "rr"
-                                                                                                "el"
-                                                                                                "at"
-                                                                                                "io"
-                                                                                                "n"
-                                                                                                "\""
-                                                                                                ":"
-                                                                                                "7") "," KERNEL("adam",
-                                                                                                                "290",
-                                                                                                                "20",
-                                                                                                                ",\"correlation\":8") ","
-                                                                                                                                      "{\"ph\":\"X\",\"cat\":\"gpu_memcpy\",\"name\":\"Memcpy DtoD (Device -> Device)\",\"ts\":160,"
-                                                                                                                                      "\"dur\":10,\"pid\":0,\"args\":{\"device\":0,\"bytes\":64}},"
-                                                                                                                                      "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"autograd::engine::evaluate_function: Relu\","
-                                                                                                                                      "\"tid\":1,\"ts\":101,\"dur\":5},"
-                                                                                                                                      "{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"Optimizer.step#Adam.step\",\"tid\":1,"
-                                                                                                                                      "\"ts\":107,\"dur\":2},"
-                                                                                                                                      "{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"nccl:all_to_all\",\"tid\":1,\"ts\":120,"
-                                                                                                                                      "\"dur\":5},"
-                                                                                                                                      "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaLaunchKernel\",\"tid\":1,\"ts\":100,"
-                                                                                                                                      "\"dur\":1,\"args\":{\"correlation\":5}},"
-                                                                                                                                      "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaLaunchKernel\",\"tid\":1,\"ts\":103,"
-                                                                                                                                      "\"dur\":1,\"args\":{\"correlation\":6}},"
-                                                                                                                                      "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaLaunchKernel\",\"tid\":1,\"ts\":121,"
-                                                                                                                                      "\"dur\":1,\"args\":{\"correlation\":7}},"
-                                                                                                                                      "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaLaunchKernel\",\"tid\":1,\"ts\":108,"
-                                                                                                                                      "\"dur\":1,\"args\":{\"correlation\":8}},"
-                                                                                                                                      "{\"ph\":\"i\",\"name\":\"x\",\"ts\":1,\"s\":\"g\"}],"
-                                                                                                                                      "\"distributedInfo\":{\"backend\":\"nccl\",\"rank\":3,\"world_size\":8}}";
+    "{\"schemaVersion\":1,\"traceEvents\":["
+    STEP("3", "200.0", "100") ","
+    STEP("2", "100", "100") ","
+    KERNEL("gemm", "110.000", "30", ",\"correlation\":5") ","
+    KERNEL("relu", "130", "20.000", ",\"correlation\":6") ","
+    KERNEL("ncclDevKernel_AllGather_RING_LL(int)", "145", "20",
+           ",\"Collective name\":\"_allgather_base\",\"In msg nelems\":10,\"Out msg nelems\":80,"
+           "\"Group size\":8,\"dtype\":\"BFloat16\",\"Process Group Description\":\"mesh_dp_shard\"") ","
+    KERNEL("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t", "210", "20", ",\"correlation\":7") ","
+    KERNEL("adam", "290", "20", ",\"correlation\":8") ","
+    "{\"ph\":\"X\",\"cat\":\"gpu_memcpy\",\"name\":\"Memcpy DtoD (Device -> Device)\",\"ts\":160,"
+    "\"dur\":10,\"pid\":0,\"args\":{\"device\":0,\"bytes\":64}},"
+    HOST("cpu_op", "autograd::engine::evaluate_function: Relu", "101", "5", "") ","
+    HOST("user_annotation", "Optimizer.step#Adam.step", "107", "2", "") ","
+    HOST("user_annotation", "nccl:all_to_all", "120", "5", "") ","
+    HOST("cuda_runtime", "cudaLaunchKernel", "100", "1", "\"correlation\":5") ","
+    HOST("cuda_runtime", "cudaLaunchKernel", "103", "1", "\"correlation\":6") ","
+    HOST("cuda_runtime", "cudaLaunchKernel", "121", "1", "\"correlation\":7") ","
+    HOST("cuda_runtime", "cudaLaunchKernel", "108", "1", "\"correlation\":8") ","
+    "{\"ph\":\"i\",\"name\":\"x\",\"ts\":1,\"s\":\"g\"}],"
+    "\"distributedInfo\":{\"backend\":\"nccl\",\"rank\":3,\"world_size\":8}}";
+/* clang-format on */
 
 static void takes_a_trace_apart_as_by_hand(void **state)
 {

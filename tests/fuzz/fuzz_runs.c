@@ -16,8 +16,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void check_times(const struct run_times *t, size_t n)
 {
     for (size_t r = 0; r < n; r++)
-        if (!(fabs(t[r].busy_s + t[r].exposed_s + t[r].idle_s - t[r].window_s) <= 1e-9 * t[r].window_s) ||
-            t[r].busy_s < 0 || t[r].exposed_s < 0 || t[r].idle_s < 0 || t[r].copy_alone_s > t[r].copy_s * (1 + 1e-9))
+        if (!(fabs(t[r].busy_s + t[r].exposed_s + t[r].idle_s - t[r].window_s) <=
+              1e-9 * t[r].window_s) ||
+            t[r].busy_s < 0 || t[r].exposed_s < 0 || t[r].idle_s < 0 ||
+            t[r].copy_alone_s > t[r].copy_s * (1 + 1e-9))
             abort();
 }
 
