@@ -22,7 +22,7 @@ static const char details[] =
 
 static bool kind_row(size_t i, struct command_row *out)
 {
-    static const char *const file[] = {[PLOT_TRACE] = "TRACE",
+    static const char *const file[] = {[PLOT_TRACES] = "TRACE...",
                                        [PLOT_MEASUREMENT] = "MEASUREMENT",
                                        [PLOT_MEASUREMENTS] = "MEASUREMENT...",
                                        [PLOT_TABLE] = "TABLE"};

@@ -32,9 +32,8 @@ static const char *category_of(const struct program_op *o)
     return names[o->kind] ? names[o->kind] : "collective";
 }
 
-/* Metadata event: the name of a process or thread. */
-static void put_name(struct json_writer *w, const char *what, uint32_t pid, int tid,
-                     const char *name)
+void trace_put_name(struct json_writer *w, const char *what, uint32_t pid, int tid,
+                    const char *name)
 {
     json_open_object(w, NULL, true);
     json_put_string(w, "name", what);
@@ -97,6 +96,16 @@ static void put_op(struct json_writer *w, const struct program *p, const struct 
     }
 }
 
+void trace_open(struct json_writer *w, const struct provenance *by)
+{
+    json_open_object(w, NULL, false);
+    json_put_string(w, "displayTimeUnit", "ms");
+    json_open_object(w, "otherData", true);
+    json_put_string(w, "version", by->version);
+    json_put_string(w, "command", by->command);
+    json_put_integer(w, "seed", (int64_t)by->seed);
+}
+
 /* A process per rank with a thread per kind of op, named first, then all ops of the rank. */
 enum status trace_write(const struct program *p, const struct timeline *t, const char *path,
                         const struct provenance *by)
@@ -105,12 +114,7 @@ enum status trace_write(const struct program *p, const struct timeline *t, const
     struct file_out f = {0};
     TRY(file_create(path, &f));
     struct json_writer w = {.stream = f.stream};
-    json_open_object(&w, NULL, false);
-    json_put_string(&w, "displayTimeUnit", "ms");
-    json_open_object(&w, "otherData", true);
-    json_put_string(&w, "version", by->version);
-    json_put_string(&w, "command", by->command);
-    json_put_integer(&w, "seed", (int64_t)by->seed);
+    trace_open(&w, by);
     if (t->monotonic_s > 0) {
         json_put_integer(&w, "step", t->step);
         json_put_real(&w, "clock_monotonic_s", t->monotonic_s);
@@ -121,9 +125,9 @@ enum status trace_write(const struct program *p, const struct timeline *t, const
     for (uint32_t r = 0; r < p->ranks; r++) {
         char name[128];
         snprintf(name, sizeof name, "rank %u %.100s", r, p->rank[r].name);
-        put_name(&w, "process_name", r, 0, name);
+        trace_put_name(&w, "process_name", r, 0, name);
         for (int tid = 0; tid < THREADS; tid++)
-            put_name(&w, "thread_name", r, tid, thread_names[tid]);
+            trace_put_name(&w, "thread_name", r, tid, thread_names[tid]);
         for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++)
             put_op(&w, p, t, r, i);
     }

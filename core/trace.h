@@ -13,4 +13,11 @@
 enum status trace_write(const struct program *p, const struct timeline *t, const char *path,
                         const struct provenance *by) MUST_CHECK;
 
+/* For other writers of such files: open the object and its "otherData", which the caller closes; the name of a
+ * process ("process_name") or of a thread ("thread_name"). */
+struct json_writer;
+void trace_open(struct json_writer *w, const struct provenance *by);
+void trace_put_name(struct json_writer *w, const char *what, uint32_t pid, int tid,
+                    const char *name);
+
 #endif

@@ -114,9 +114,9 @@ enum status plot_files(const struct plot_kind *kind, const struct plot_request *
     struct table table = {0}, *rows = r->table ? r->table : &table;
     size_t read = 0;
     bool measured = kind->input == PLOT_MEASUREMENT || kind->input == PLOT_MEASUREMENTS;
-    if (r->n < 1 || (r->n > 1 && kind->input != PLOT_MEASUREMENTS))
+    if (r->n < 1 || (r->n > 1 && kind->input != PLOT_MEASUREMENTS && kind->input != PLOT_TRACES))
         return error_set(STATUS_USAGE, "plot %s takes %s", kind->name,
-                         kind->input == PLOT_TRACE          ? "one trace"
+                         kind->input == PLOT_TRACES         ? "traces"
                          : kind->input == PLOT_TABLE        ? "one table"
                          : kind->input == PLOT_MEASUREMENTS ? "measurements"
                                                             : "one measurement");

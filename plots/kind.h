@@ -9,7 +9,7 @@
 #include "plots/table.h"
 
 enum plot_input {
-    PLOT_TRACE,        /* one Chrome trace (core/trace.h) */
+    PLOT_TRACES,       /* one Chrome trace (core/trace.h) or more */
     PLOT_MEASUREMENT,  /* one measurement */
     PLOT_MEASUREMENTS, /* one or more */
     PLOT_TABLE,        /* one table (table.h) */

@@ -3,9 +3,10 @@
 "use strict";
 (function () {
   const ROW = 34, LEFT = 130, AXIS = 24, TOP = 4, RIGHT = 10;
-  const kinds = ["communication", "forward", "backward", "update"];
-  const shades = [["#009E73"], ["#9ED5F5", "#6FC0EC", "#B9E1F8", "#56B4E9"],
-    ["#D55E00", "#A84800", "#E07A2B", "#BE5200"], ["#000000"]];
+  const kinds = ["communication", "compute", "forward", "backward", "weight gradient", "update"];
+  const shades = [["#009E73"], ["#0072B2"], ["#9ED5F5", "#6FC0EC", "#B9E1F8", "#56B4E9"],
+    ["#D55E00", "#A84800", "#E07A2B", "#BE5200"], ["#F0E442", "#D9CB1F", "#F5EE86", "#E3D630"],
+    ["#000000"]];
   const tip = document.getElementById("tip");
   const time = us => us >= 1e6 ? (us / 1e6).toPrecision(5) + " s"
     : us >= 1e3 ? (us / 1e3).toPrecision(5) + " ms" : us.toPrecision(4) + " \u00b5s";
@@ -41,7 +42,7 @@
           c.fillStyle = s[o[2] < 0 ? 0 : o[2] % s.length];
           c.fillRect(a, lane ? y : y + 24, Math.max(b - a, 0.6), lane ? 22 : 6);
           if (lane && b - a > 9 * (o[5].length + 1)) {
-            c.fillStyle = o[1] === 1 ? "#000" : "#fff"; c.textAlign = "center";
+            c.fillStyle = o[1] === 2 || o[1] === 4 ? "#000" : "#fff"; c.textAlign = "center";
             c.fillText(o[5], (a + b) / 2, y + 11);
           }
         }

@@ -14,10 +14,10 @@
 #include "core/measurement.h"
 #include "core/provenance.h"
 
-/* Gantt chart of a trace (core/trace.h): a row per rank, compute above, communication below, grey
+/* Gantt chart of n traces (core/trace.h), one below the other on one time axis: a row per rank, compute above, communication below, grey
  * where a rank computes nothing; a box shows its microbatch where there is room.
- * STATUS_PARSE with path:line:column when `trace` is malformed. */
-enum status plot_timeline(const char *trace, const char *output,
+ * STATUS_PARSE with path:line:column when one is malformed. */
+enum status plot_timeline(const char *const *trace, size_t n, const char *output,
                           const struct provenance *by) MUST_CHECK;
 
 /* Predicted against measured iteration time, a point per plan and pair of engines, with the line

@@ -19,13 +19,14 @@ enum {
     NUMBER_FONT = 10, /* microbatch numbers */
     NUMBER_CHARACTER = 6,
     NUMBER_ROW = 18, /* row height from which numbers fit */
-    LABEL_ROOM = 24, /* characters of a rank's name */
+    LABEL_ROOM = 40, /* characters of a rank's name */
     KEY_LEFT = 16,   /* the legend may stand above the names */
     MAX_ROWS = 2000
 };
 
 static const char *const category_names[TRACE_CATEGORIES] = {
     [TRACE_COMMUNICATION] = "communication",
+    [TRACE_COMPUTE] = "compute",
     [TRACE_FORWARD] = "forward",
     [TRACE_BACKWARD] = "backward",
     [TRACE_WEIGHT] = "weight gradient",
@@ -35,6 +36,7 @@ static const char *const category_names[TRACE_CATEGORIES] = {
 static const char *colour_of(int category)
 {
     return category == TRACE_FORWARD    ? figure_forward
+           : category == TRACE_COMPUTE  ? figure_compute
            : category == TRACE_BACKWARD ? figure_backward
            : category == TRACE_WEIGHT   ? figure_weight
            : category == TRACE_UPDATE   ? figure_update
@@ -54,7 +56,7 @@ enum { SHADES = 4 };
 static const unsigned forward_shade[SHADES] = {0x9ED5F5, 0x6FC0EC, 0xB9E1F8, 0x56B4E9};
 static const unsigned backward_shade[SHADES] = {0xD55E00, 0xA84800, 0xE07A2B, 0xBE5200};
 static const unsigned weight_shade[SHADES] = {0xF0E442, 0xD9CB1F, 0xF5EE86, 0xE3D630};
-static const unsigned update_colour = 0x000000, wire_colour = 0x009E73;
+static const unsigned compute_colour = 0x0072B2, update_colour = 0x000000, wire_colour = 0x009E73;
 
 static unsigned shade_of(const struct trace_event *e)
 {
@@ -63,6 +65,7 @@ static unsigned shade_of(const struct trace_event *e)
            : e->category == TRACE_BACKWARD ? backward_shade[k]
            : e->category == TRACE_WEIGHT   ? weight_shade[k]
            : e->category == TRACE_UPDATE   ? update_colour
+           : e->category == TRACE_COMPUTE  ? compute_colour
                                            : wire_colour;
 }
 
@@ -150,8 +153,8 @@ static void put_ranks(FILE *script, const struct trace_events *t, int row_height
 static size_t collect_keys(const struct trace_events *t,
                            struct figure_key key[TRACE_CATEGORIES + 1])
 {
-    static const int order[] = {TRACE_FORWARD, TRACE_BACKWARD, TRACE_WEIGHT, TRACE_UPDATE,
-                                TRACE_COMMUNICATION};
+    static const int order[] = {TRACE_COMPUTE, TRACE_FORWARD, TRACE_BACKWARD,
+                                TRACE_WEIGHT,  TRACE_UPDATE,  TRACE_COMMUNICATION};
     bool used[TRACE_CATEGORIES] = {false};
     size_t n = 0;
     for (size_t i = 0; i < t->n; i++)
@@ -163,12 +166,13 @@ static size_t collect_keys(const struct trace_events *t,
     return n;
 }
 
-static void put_idle(FILE *script, const struct trace_events *t, double end)
+static void put_idle(FILE *script, const struct trace_events *t, double per_s)
 {
     fprintf(script, "$idle << EOD\n");
     for (size_t row = 0; row < t->rows; row++)
-        fprintf(script, "0\t%zu\t0\t%.9g\t%.9g\t%.9g\n", row, end, (double)row + compute_top,
-                (double)row + compute_bottom);
+        if (t->end_s[row] > 0)
+            fprintf(script, "0\t%zu\t0\t%.9g\t%.9g\t%.9g\n", row, t->end_s[row] * per_s,
+                    (double)row + compute_top, (double)row + compute_bottom);
     fprintf(script, "EOD\n");
 }
 
@@ -190,8 +194,8 @@ static const char *border_style(const struct trace_events *t, int category, doub
 static void put_script(FILE *script, const struct trace_events *t, const struct figure_geometry *g,
                        int row_height, double end_s)
 {
-    static const int drawn[] = {TRACE_COMMUNICATION, TRACE_FORWARD, TRACE_BACKWARD, TRACE_WEIGHT,
-                                TRACE_UPDATE};
+    static const int drawn[] = {TRACE_COMMUNICATION, TRACE_COMPUTE, TRACE_FORWARD,
+                                TRACE_BACKWARD,      TRACE_WEIGHT,  TRACE_UPDATE};
     struct figure_unit unit = figure_time_unit(end_s);
     double pixels_per_s = (g->width - g->left - g->right) / end_s;
     size_t boxes[TRACE_CATEGORIES], numbers[TRACE_CATEGORIES];
@@ -203,7 +207,7 @@ static void put_script(FILE *script, const struct trace_events *t, const struct 
         if (row_height >= NUMBER_ROW && c >= TRACE_FORWARD && c <= TRACE_WEIGHT)
             numbers[c] = put_numbers(script, t, c, unit.per_s, pixels_per_s);
     }
-    put_idle(script, t, end_s * unit.per_s);
+    put_idle(script, t, unit.per_s);
     struct figure_geometry wide = *g;
     wide.left = KEY_LEFT;
     figure_put_key(script, &wide, key, collect_keys(t, key));
@@ -250,7 +254,8 @@ static struct figure_geometry geometry(const struct trace_events *t, int *row_he
     return g;
 }
 
-enum status plot_timeline(const char *trace, const char *output, const struct provenance *by)
+enum status plot_timeline(const char *const *trace, size_t n, const char *output,
+                          const struct provenance *by)
 {
     enum status st = STATUS_OK;
     struct trace_events t = {0};
@@ -258,14 +263,14 @@ enum status plot_timeline(const char *trace, const char *output, const struct pr
     double end_s = 0;
     int row_height;
 
-    TRY(trace_events_read(trace, &t));
+    TRY(trace_events_read_all(trace, n, &t));
     for (size_t i = 0; i < t.n; i++)
         end_s = fmax(end_s, t.event[i].end_s);
     if (end_s <= 0 || t.rows > MAX_ROWS) {
         if (end_s <= 0)
-            st = error_set(STATUS_INVALID, "%s: nothing takes any time", trace);
+            st = error_set(STATUS_INVALID, "%s: nothing takes any time", trace[0]);
         else
-            st = error_set(STATUS_INVALID, "%s: %zu ranks, a picture has room for %d", trace,
+            st = error_set(STATUS_INVALID, "%s: %zu ranks, a picture has room for %d", trace[0],
                            t.rows, MAX_ROWS);
         goto out;
     }
@@ -283,13 +288,14 @@ out:
 static enum status draw_timeline(const struct plot_source *s, const char *output,
                                  const struct provenance *by)
 {
-    return plot_timeline(s->path[0], output, by);
+    return plot_timeline(s->path, s->n, output, by);
 }
 
 const struct plot_kind plot_timeline_kind = {
     .name = "timeline",
-    .summary = "Gantt chart of a trace (simulate --trace, run --trace): a row per rank, compute "
-               "above communication, grey where a rank is idle",
-    .input = PLOT_TRACE,
+    .summary = "Gantt chart of traces (simulate --trace, run --trace, measurement import --trace), "
+               "several on one time axis: a row per rank, compute above communication, grey where "
+               "a rank is idle",
+    .input = PLOT_TRACES,
     .draw = draw_timeline,
 };

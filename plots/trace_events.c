@@ -7,6 +7,7 @@
 
 #include "core/array.h"
 #include "core/json.h"
+#include "core/text.h"
 
 enum { MAX_EVENTS = 10000000, MAX_ROWS = 100000 };
 
@@ -18,13 +19,10 @@ static bool find_category(const char *name, uint8_t *out)
         const char *name;
         uint8_t category;
     } known[] = {
-        {"forward", TRACE_FORWARD},
-        {"backward", TRACE_BACKWARD},
-        {"weight", TRACE_WEIGHT},
-        {"update", TRACE_UPDATE},
-        {"send", TRACE_COMMUNICATION},
-        {"receive", TRACE_COMMUNICATION},
-        {"collective", TRACE_COMMUNICATION},
+        {"compute", TRACE_COMPUTE},       {"forward", TRACE_FORWARD},
+        {"backward", TRACE_BACKWARD},     {"weight", TRACE_WEIGHT},
+        {"update", TRACE_UPDATE},         {"send", TRACE_COMMUNICATION},
+        {"receive", TRACE_COMMUNICATION}, {"collective", TRACE_COMMUNICATION},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (strcmp(known[i].name, name) == 0) {
@@ -161,6 +159,17 @@ static enum status read_event(const struct json_at *at, struct trace_events *t)
     return STATUS_OK;
 }
 
+static enum status find_end(struct trace_events *t)
+{
+    double end_s = 0;
+    PASS(ARRAY_NEW(t->end_s, t->rows));
+    for (size_t i = 0; i < t->n; i++)
+        end_s = t->event[i].end_s > end_s ? t->event[i].end_s : end_s;
+    for (size_t row = 0; row < t->rows; row++)
+        t->end_s[row] = end_s;
+    return STATUS_OK;
+}
+
 enum status trace_events_read(const char *path, struct trace_events *out)
 {
     enum status st = STATUS_OK;
@@ -185,10 +194,71 @@ enum status trace_events_read(const char *path, struct trace_events *out)
         TRY(add_row(&events, &t, t.event[i].row, &row));
         t.event[i].row = (uint32_t)row;
     }
+    TRY(find_end(&t));
     MOVE(out, t);
 out:
     trace_events_free(&t);
     json_document_free(&d);
+    return st;
+}
+
+/* ---- several traces */
+
+/* "a/b/predicted.json" is called "predicted". */
+static enum status row_name(const char *path, const char *rank, int64_t pid, char **out)
+{
+    char text[128];
+    const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    int length = (int)strcspn(name, ".");
+    if (rank)
+        snprintf(text, sizeof text, "%.*s: %s", length, name, rank);
+    else
+        snprintf(text, sizeof text, "%.*s: rank %lld", length, name, (long long)pid);
+    return text_copy(text, out);
+}
+
+/* Rows and ops of *from behind those of *to, and an empty row between. */
+static enum status append(struct trace_events *to, struct trace_events *from, const char *path)
+{
+    size_t gap = to->rows > 0, rows = to->rows + gap + from->rows;
+    if (rows > MAX_ROWS)
+        return error_set(STATUS_INVALID, "%s: more than %d rows together", path, MAX_ROWS);
+    for (size_t r = 0; r < from->rows + gap; r++) {
+        PASS(ARRAY_ROOM(to->pid, to->rows));
+        PASS(ARRAY_ROOM(to->rank, to->rows));
+        PASS(ARRAY_ROOM(to->end_s, to->rows));
+        to->pid[to->rows] = r < gap ? -1 : from->pid[r - gap];
+        to->end_s[to->rows] = r < gap ? 0 : from->end_s[r - gap];
+        to->rank[to->rows] = NULL;
+        to->rows++;
+        PASS(r < gap ? text_copy("", &to->rank[to->rows - 1])
+                     : row_name(path, from->rank[r - gap], from->pid[r - gap],
+                                &to->rank[to->rows - 1]));
+    }
+    for (size_t i = 0; i < from->n; i++) {
+        PASS(ARRAY_ROOM(to->event, to->n));
+        to->event[to->n] = from->event[i];
+        to->event[to->n++].row += (uint32_t)(rows - from->rows);
+        from->event[i].name = NULL; /* moved */
+    }
+    return STATUS_OK;
+}
+
+enum status trace_events_read_all(const char *const *path, size_t n, struct trace_events *out)
+{
+    enum status st = STATUS_OK;
+    struct trace_events all = {0}, one = {0};
+    if (n == 1)
+        return trace_events_read(path[0], out);
+    for (size_t i = 0; i < n; i++) {
+        TRY(trace_events_read(path[i], &one));
+        TRY(append(&all, &one, path[i]));
+        trace_events_free(&one);
+    }
+    MOVE(out, all);
+out:
+    trace_events_free(&one);
+    trace_events_free(&all);
     return st;
 }
 
@@ -201,5 +271,6 @@ void trace_events_free(struct trace_events *t)
     free(t->event);
     free(t->rank);
     free(t->pid);
+    free(t->end_s);
     *t = (struct trace_events){0};
 }

@@ -11,6 +11,7 @@
 /* The order in which they are drawn: later ones on top. */
 enum trace_category {
     TRACE_COMMUNICATION,
+    TRACE_COMPUTE, /* of runs that do not say what */
     TRACE_FORWARD,
     TRACE_BACKWARD, /* whole, or the half that the stage before waits for */
     TRACE_WEIGHT,   /* the other half */
@@ -28,8 +29,9 @@ struct trace_event {
 
 struct trace_events {
     size_t rows;
-    int64_t *pid; /* [rows] ascending process ids */
-    char **rank;  /* [rows] process names, NULL where the trace gives none */
+    int64_t *pid;  /* [rows] ascending process ids */
+    char **rank;   /* [rows] process names, NULL where the trace gives none */
+    double *end_s; /* [rows] when the last op of the row's trace ends */
     size_t n;
     struct trace_event *event; /* [n] in file order */
 };
@@ -37,6 +39,10 @@ struct trace_events {
 /* Read the complete events ("ph": "X") of known categories; others are not ours and skipped.
  * STATUS_PARSE with path:line:column, also when no such event is there; STATUS_IO, STATUS_NOMEM. */
 enum status trace_events_read(const char *path, struct trace_events *out) MUST_CHECK;
+/* The traces of several files one below the other, on one time axis that begins with each: rows are called
+ * "FILE: rank 0", without the file's folder and ending; an empty row without a name stands between two. */
+enum status trace_events_read_all(const char *const *path, size_t n,
+                                  struct trace_events *out) MUST_CHECK;
 void trace_events_free(struct trace_events *t); /* accepts {0}; leaves {0} */
 
 #endif

@@ -3,7 +3,7 @@
 # one is an arrow, and no circle of arrows may leave a folder. Reads the objects of a build.
 # Usage: lint_circles.sh BUILD_DIR
 cd "$1" || exit 2
-for room in core model topologies partition sim exec plots study cli library; do
+for room in core measured model topologies partition sim exec plots study cli library; do
     find "$room" -path '*.dir/*' -name '*.o' ! -path '*smpi.dir*' 2>/dev/null
 done | sort | xargs nm -A -g | awk '
 # .../CMakeFiles/core.dir/lower/cost.c.o:0000 T symbol -> core/lower/cost.c

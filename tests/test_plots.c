@@ -81,12 +81,14 @@ static const struct provenance by = {"foreline test", "plot --kind ?> \"x\"", NU
 
 static const char *const names[] = {"f0", "f1", "f2", "f3"};
 
+static const char *const trace_path = "test_plots.json";
+
 static void draws_a_timeline_with_its_table(void **state)
 {
     (void)state;
     need_gnuplot();
     write_file("test_plots.json", trace, strlen(trace));
-    assert_int_equal(plot_timeline("test_plots.json", "test_plots.svg", &by), STATUS_OK);
+    assert_int_equal(plot_timeline(&trace_path, 1, "test_plots.svg", &by), STATUS_OK);
     char table[1000], svg[60000];
     slurp("test_plots.tsv", table, sizeof table);
     assert_string_equal(table,
@@ -310,7 +312,7 @@ static void releases_everything_when_memory_runs_out(void **state)
     const struct measurement m[] = {file("simgrid", "a.json", 1), file("tcp", "a.json", 1.1),
                                     file("tcp", "b.json", 1)};
     write_file("test_plots.json", trace, strlen(trace));
-    FOR_EACH_ALLOC_FAILURE(plot_timeline("test_plots.json", "test_plots.svg", &by));
+    FOR_EACH_ALLOC_FAILURE(plot_timeline(&trace_path, 1, "test_plots.svg", &by));
     FOR_EACH_ALLOC_FAILURE(plot_scatter(m, names, 3, "test_plots.svg", &by));
     FOR_EACH_ALLOC_FAILURE(plot_bars(m, names, 3, "test_plots.svg", &by));
     remove("test_plots.json");

@@ -1,0 +1,161 @@
+/* measurement - runs that other programs recorded, as measurements. */
+#include "cli/command.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/array.h"
+#include "core/units.h"
+#include "measured/reader.h"
+#include "study/load.h"
+
+static const char details[] =
+    "Traces say for each rank (a GPU of a file) how long kernels compute (the union of their\n"
+    "times), how long communication (kernels of NCCL and RCCL) runs while none does (exposed), "
+    "and\n"
+    "how long neither runs (idle): these add up to the iteration. Steps are what the file marks\n"
+    "(ProfilerStep#N; NVTX ranges such as 'iteration 12'); without marks the whole is one. Logs\n"
+    "and tables say how long each step took.\n"
+    "\n"
+    "The measurement that -o writes is read by compare, plot, report and validate; --plan says of\n"
+    "which plan the run is, and with it how many samples and tokens a step has.\n"
+    "\n"
+    "Files may be compressed with gzip; '-' is standard input. All files are of one run.";
+
+static bool reader_row(size_t i, struct command_row *out)
+{
+    if (i >= readers_n)
+        return false;
+    snprintf(out->term, sizeof out->term, "%s", readers[i]->name);
+    out->summary = readers[i]->summary;
+    return true;
+}
+
+/* What the plan says of an iteration, and its names. */
+static enum status take_plan(const char *path, struct loaded_plan *plan, struct run_options *o)
+{
+    PASS(load_plan(path, plan));
+    o->samples = (double)plan->program.microbatches * (double)plan->program.microbatch_size;
+    o->tokens = o->samples * plan->program.tokens_per_sample;
+    o->devices = plan->program.ranks;
+    return STATUS_OK;
+}
+
+static struct units_text seconds(double s)
+{
+    return units_of(UNIT_SECONDS, s);
+}
+
+static void print_ranks(const struct measured_run *run, const struct run_times *t, FILE *to)
+{
+    fprintf(to, "%-16s %5s %10s %10s %7s %10s %7s %10s %7s %10s %10s\n", "# rank", "steps",
+            "iteration", "compute", "", "exposed", "", "idle", "", "comm", "copies");
+    for (size_t r = 0; r < run->ranks; r++, t++)
+        fprintf(to, "%-16s %5zu %10s %10s %6.2f%% %10s %6.2f%% %10s %6.2f%% %10s %10s\n",
+                run->rank[r].name, t->steps, seconds(t->window_s).text, seconds(t->busy_s).text,
+                100 * t->busy_s / t->window_s, seconds(t->exposed_s).text,
+                100 * t->exposed_s / t->window_s, seconds(t->idle_s).text,
+                100 * t->idle_s / t->window_s, seconds(t->comm_s).text, seconds(t->copy_s).text);
+}
+
+/* Mean over the ranks of the time in which something of that kind runs. */
+static void print_kinds(const struct measured_run *run, const struct run_times *t, FILE *to)
+{
+    fprintf(to, "\n%-18s %10s %8s\n", "# kind", "per rank", "share");
+    for (int k = 0; k < SPAN_KINDS; k++) {
+        double sum = 0, window = 0;
+        for (size_t r = 0; r < run->ranks; r++) {
+            sum += t[r].kind_s[k];
+            window += t[r].window_s;
+        }
+        if (sum > 0)
+            fprintf(to, "%-18s %10s %7.2f%%\n", span_kind_names[k],
+                    seconds(sum / (double)run->ranks).text, 100 * sum / window);
+    }
+}
+
+static void print_calls(const struct measurement *m, FILE *to)
+{
+    if (m->calls == 0)
+        return;
+    fprintf(to, "\n%-16s %-10s %7s %12s %9s %10s %12s\n", "# call", "for", "members", "bytes",
+            "calls", "each", "busbw");
+    for (size_t i = 0; i < m->calls; i++) {
+        const struct measured_call *c = &m->call[i];
+        bool sized = c->bytes > 0;
+        fprintf(to, "%-16s %-10s %7u %12s %9.4g %10s %12s\n", measured_call_name(c),
+                op_purpose_names[c->purpose], c->members,
+                sized ? units_of(UNIT_BYTES, (double)c->bytes).text : "-", c->calls,
+                seconds(measured_call_seconds(c)).text,
+                sized ? units_of(UNIT_RATE, measured_call_busbw(c)).text : "-");
+    }
+}
+
+static void print_run(const struct measured_run *run, const struct measurement *m,
+                      const struct run_times *t, FILE *to)
+{
+    fprintf(to, "# %s: %zu iteration%s, median %s\n", run->format, m->iterations,
+            m->iterations == 1 ? "" : "s", seconds(m->iteration_s).text);
+    if (m->samples_per_s > 0)
+        fprintf(to, "# %g samples/s", m->samples_per_s);
+    if (m->samples_per_s > 0 && m->tokens_per_s > 0)
+        fprintf(to, ", %g tokens/s", m->tokens_per_s);
+    if (m->samples_per_s > 0)
+        putc('\n', to);
+    if (run->ranks > 0) {
+        print_ranks(run, t, to);
+        print_kinds(run, t, to);
+        print_calls(m, to);
+    }
+    for (size_t i = 0; i < m->warnings; i++)
+        fprintf(stderr, "warning: %s\n", m->warning[i]);
+}
+
+static enum status import(struct invocation *in, const char *const *path, size_t n)
+{
+    enum status st;
+    const struct arguments *a = &in->a;
+    struct loaded_plan plan = {0};
+    struct measured_run run = {0};
+    struct measurement m = {0};
+    struct run_times *times = NULL;
+    struct run_options o = {.warmup = a->warmup};
+    if (a->plan_file)
+        TRY(take_plan(a->plan_file, &plan, &o));
+    TRY(measured_run_read(path, n, &run));
+    TRY(ARRAY_NEW(times, run.ranks));
+    TRY(measured_run_measure(&run, path[0], &o, &m, times));
+    if (a->plan_file)
+        TRY(load_label(&plan, a->plan_file, run.format, &m));
+    if (a->output)
+        TRY(measurement_write(&m, a->output, &in->by));
+    if (a->trace)
+        TRY(measured_run_trace(&run, a->warmup, a->trace, &in->by));
+    if (a->json)
+        TRY(measurement_write(&m, "-", &in->by));
+    else
+        print_run(&run, &m, times, arguments_prose(a));
+out:
+    free(times);
+    measurement_free(&m);
+    measured_run_free(&run);
+    loaded_plan_free(&plan);
+    return st;
+}
+
+static enum status measurement(struct invocation *in)
+{
+    if (in->operands < 2 || strcmp(in->operand[0], "import") != 0)
+        return error_set(STATUS_USAGE, "expected measurement import FILE...");
+    return import(in, (const char *const *)in->operand + 1, (size_t)in->operands - 1);
+}
+
+const struct command command_measurement = {
+    .name = "measurement",
+    .synopsis = "import FILE...",
+    .summary = "runs that others recorded: traces and logs become measurements",
+    .details = details,
+    .row = reader_row,
+    .run = measurement,
+};

@@ -1,0 +1,377 @@
+/* Traces of PyTorch's profiler (Kineto; on GPUs of NVIDIA and AMD): Chrome's trace events, of one process.
+ *
+ * Taken are complete events ("ph": "X") of the categories kernel, gpu_memcpy and gpu_memset, in older traces Kernel,
+ * Memcpy and Memset; the annotations ProfilerStep#N of the host; and launches, with what they are launched
+ * from (launches.h). The rest is passed over. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/array.h"
+#include "core/text.h"
+#include "measured/launches.h"
+#include "measured/reader.h"
+#include "measured/tokens.h"
+
+enum { EVENTS = 1 << 25, DEVICES = 1024, SHORT = 64 };
+
+/* Keys of an event and of its args, and where they go. */
+enum key {
+    KEY_PHASE,
+    KEY_CATEGORY,
+    KEY_NAME,
+    KEY_PID,
+    KEY_TID,
+    KEY_TS,
+    KEY_DUR,
+    KEY_DEVICE,
+    KEY_STREAM,
+    KEY_CORRELATION,
+    KEY_BYTES,
+    KEY_COLLECTIVE,
+    KEY_IN,
+    KEY_OUT,
+    KEY_GROUP_SIZE,
+    KEY_GROUP,
+    KEY_DTYPE,
+    KEYS
+};
+static const struct {
+    const char *name;
+    bool in_args;
+} keys[KEYS] = {
+    [KEY_PHASE] = {"ph", false},
+    [KEY_CATEGORY] = {"cat", false},
+    [KEY_NAME] = {"name", false},
+    [KEY_PID] = {"pid", false},
+    [KEY_TID] = {"tid", false},
+    [KEY_TS] = {"ts", false},
+    [KEY_DUR] = {"dur", false},
+    [KEY_DEVICE] = {"device", true},
+    [KEY_STREAM] = {"stream", true},
+    [KEY_CORRELATION] = {"correlation", true},
+    [KEY_BYTES] = {"bytes", true},
+    [KEY_COLLECTIVE] = {"Collective name", true},
+    [KEY_IN] = {"In msg nelems", true},
+    [KEY_OUT] = {"Out msg nelems", true},
+    [KEY_GROUP_SIZE] = {"Group size", true},
+    [KEY_GROUP] = {"Process Group Description", true},
+    [KEY_DTYPE] = {"dtype", true},
+};
+
+struct event {
+    bool has[KEYS];
+    char name[TOKEN_LETTERS];
+    char value[KEYS][SHORT]; /* all but the name, cut off */
+};
+
+struct file {
+    struct tokens tokens;
+    const char *path;
+    struct measured_run *run;
+    size_t first;        /* index of the file's first rank */
+    struct run_rank cpu; /* its steps, which all its GPUs have */
+    struct launches launches;
+    int64_t rank, world; /* as distributedInfo says; -1, 0: it does not */
+    size_t events, host_events;
+};
+
+/* ---- one event */
+
+static int key_of(const char *text, bool in_args)
+{
+    for (int k = 0; k < KEYS; k++)
+        if (keys[k].in_args == in_args && strcmp(keys[k].name, text) == 0)
+            return k;
+    return -1;
+}
+
+/* The members of an object that is open, and of `args` within. */
+static enum status read_members(struct tokens *s, struct event *e, bool in_args)
+{
+    enum token t;
+    for (;;) {
+        PASS(tokens_next(s, &t));
+        if (t == TOKEN_OBJECT_END)
+            return STATUS_OK;
+        int k = key_of(s->text, in_args);
+        bool args = !in_args && strcmp(s->text, "args") == 0;
+        PASS(tokens_next(s, &t));
+        if (args && t == TOKEN_OBJECT) {
+            PASS(read_members(s, e, true));
+        } else if (k >= 0 && (t == TOKEN_TEXT || t == TOKEN_NUMBER)) {
+            e->has[k] = true;
+            if (k == KEY_NAME)
+                memcpy(e->name, s->text, s->length + 1);
+            else
+                snprintf(e->value[k], SHORT, "%.*s", SHORT - 1, s->text);
+        } else {
+            PASS(tokens_skip(s, t));
+        }
+    }
+}
+
+/* A whole number of an event; `otherwise` where it has none. */
+static int64_t whole(const struct event *e, enum key k, int64_t otherwise)
+{
+    char *end;
+    if (!e->has[k])
+        return otherwise;
+    long long v = strtoll(e->value[k], &end, 10);
+    return end == e->value[k] || v < -1 || v > INT64_C(1) << 60 ? otherwise : v;
+}
+
+/* When it was; false: it has no time that can be used, and is counted. */
+static bool times(struct file *f, const struct event *e, int64_t *start_ns, int64_t *end_ns)
+{
+    int64_t duration = 0;
+    if (!e->has[KEY_TS] || !e->has[KEY_DUR] || !reader_ns(e->value[KEY_TS], 1000, start_ns) ||
+        !reader_ns(e->value[KEY_DUR], 1000, &duration)) {
+        f->run->without_time++;
+        return false;
+    }
+    if (*start_ns > INT64_MAX / 2 || *start_ns < -INT64_MAX / 2 || duration > INT64_MAX / 2) {
+        f->run->without_time++;
+        return false;
+    }
+    *end_ns = *start_ns + duration; /* a negative one is counted by run_add_span() */
+    return true;
+}
+
+static bool is(const struct event *e, const char *category)
+{
+    return strcasecmp(e->value[KEY_CATEGORY], category) == 0;
+}
+
+static enum status rank_of(struct file *f, int64_t device, size_t *rank)
+{
+    struct measured_run *run = f->run;
+    for (*rank = f->first; *rank < run->ranks; ++*rank)
+        if (run->rank[*rank].device == device)
+            return STATUS_OK;
+    if (run->ranks - f->first == DEVICES)
+        return tokens_error(&f->tokens, "more than %d GPUs in one trace", DEVICES);
+    return run_add_rank(run, f->path, -1, device, rank);
+}
+
+/* What a collective moves by nccl-tests' rules: the whole result of a gather, else the input. */
+static int64_t bytes_of(const struct event *e, enum span_kind kind)
+{
+    int64_t each = e->has[KEY_DTYPE] ? span_type_bytes(e->value[KEY_DTYPE]) : 0;
+    int64_t n = whole(e, kind == SPAN_ALLGATHER ? KEY_OUT : KEY_IN, 0);
+    return each > 0 && n > 0 && n <= INT64_MAX / each ? n * each : 0;
+}
+
+static void describe_kernel(const struct event *e, struct span *s)
+{
+    if (!span_communicates(e->name))
+        return;
+    s->what = SPAN_COMMUNICATION;
+    s->kind = (uint8_t)span_kind_of(e->name);
+    if (e->has[KEY_COLLECTIVE] && span_kind_of(e->value[KEY_COLLECTIVE]) != SPAN_OTHER)
+        s->kind = (uint8_t)span_kind_of(e->value[KEY_COLLECTIVE]);
+    s->bytes = bytes_of(e, s->kind);
+    int64_t members = whole(e, KEY_GROUP_SIZE, 0);
+    s->members = members > 0 && members < UINT32_MAX ? (uint32_t)members : 0;
+    if (e->has[KEY_GROUP])
+        s->purpose = span_purpose_of(e->value[KEY_GROUP]);
+}
+
+static enum status take_activity(struct file *f, const struct event *e, bool kernel)
+{
+    size_t rank;
+    struct span s = {.launch = whole(e, KEY_CORRELATION, -1),
+                     .stream = (uint32_t)whole(e, KEY_STREAM, 0),
+                     .purpose = OP_PURPOSES};
+    if (!times(f, e, &s.start_ns, &s.end_ns))
+        return STATUS_OK;
+    if (kernel) {
+        describe_kernel(e, &s);
+    } else {
+        s.what = SPAN_COPY;
+        s.kind = (uint8_t)span_copy_of(e->name);
+        s.bytes = whole(e, KEY_BYTES, 0);
+    }
+    PASS(rank_of(f, whole(e, KEY_DEVICE, whole(e, KEY_PID, 0)), &rank));
+    return run_add_span(f->run, f->path, rank, e->name, &s);
+}
+
+static enum status take_step(struct file *f, const struct event *e)
+{
+    struct run_step s;
+    char *end;
+    const char *digits = e->name + strlen("ProfilerStep#");
+    s.number = strtoll(digits, &end, 10);
+    if (end == digits || !times(f, e, &s.start_ns, &s.end_ns) || s.end_ns <= s.start_ns)
+        return STATUS_OK;
+    for (size_t i = 0; i < f->cpu.steps; i++)
+        if (f->cpu.step[i].number == s.number) { /* on another thread too */
+            f->run->repeated++;
+            return STATUS_OK;
+        }
+    return run_add_step(&f->cpu, f->path, &s);
+}
+
+static enum status take_event(struct file *f, const struct event *e)
+{
+    int64_t start_ns, end_ns;
+    if (strcmp(e->value[KEY_PHASE], "X") != 0)
+        return STATUS_OK;
+    bool kernel = is(e, "kernel");
+    if (kernel || is(e, "gpu_memcpy") || is(e, "gpu_memset") || is(e, "memcpy") || is(e, "memset"))
+        return take_activity(f, e, kernel);
+    if (strncmp(e->name, "ProfilerStep#", strlen("ProfilerStep#")) == 0 &&
+        !is(e, "gpu_user_annotation"))
+        return take_step(f, e);
+    f->host_events++;
+    enum launch_about about;
+    uint8_t meaning;
+    bool part = launches_means(e->name, &about, &meaning);
+    bool launch = is(e, "cuda_runtime") || is(e, "cuda_driver") || is(e, "runtime");
+    if ((!launch && !part) || is(e, "gpu_user_annotation") || !times(f, e, &start_ns, &end_ns))
+        return STATUS_OK;
+    int64_t thread = whole(e, KEY_TID, 0);
+    if (part)
+        return launches_add_part(&f->launches, thread, start_ns, end_ns, about, meaning);
+    int64_t number = whole(e, KEY_CORRELATION, -1);
+    return number < 0 ? STATUS_OK : launches_add(&f->launches, number, thread, start_ns);
+}
+
+static enum status read_events(struct file *f)
+{
+    enum token t;
+    for (;;) {
+        struct event e;
+        memset(e.has, 0, sizeof e.has);
+        *e.name = '\0';
+        for (int k = 0; k < KEYS; k++)
+            *e.value[k] = '\0';
+        f->tokens.tokens = 0;
+        PASS(tokens_next(&f->tokens, &t));
+        if (t == TOKEN_ARRAY_END)
+            return STATUS_OK;
+        if (t != TOKEN_OBJECT)
+            return tokens_error(&f->tokens, "an event that is no object");
+        if (f->events++ == EVENTS)
+            return tokens_error(&f->tokens, "more than %d events", EVENTS);
+        PASS(read_members(&f->tokens, &e, false));
+        PASS(take_event(f, &e));
+    }
+}
+
+/* ---- the file */
+
+static enum status read_distributed(struct file *f)
+{
+    struct tokens *s = &f->tokens;
+    enum token t;
+    for (;;) {
+        PASS(tokens_next(s, &t));
+        if (t == TOKEN_OBJECT_END)
+            return STATUS_OK;
+        int64_t *into = strcmp(s->text, "rank") == 0         ? &f->rank
+                        : strcmp(s->text, "world_size") == 0 ? &f->world
+                                                             : NULL;
+        PASS(tokens_next(s, &t));
+        if (into && t == TOKEN_NUMBER) {
+            *into = strtoll(s->text, NULL, 10);
+            if (*into < 0 || *into > INT32_MAX)
+                return tokens_error(s, "no rank or number of ranks: %.20s", s->text);
+        } else {
+            PASS(tokens_skip(s, t));
+        }
+    }
+}
+
+static enum status read_root(struct file *f)
+{
+    struct tokens *s = &f->tokens;
+    bool found = false;
+    enum token t;
+    PASS(tokens_next(s, &t));
+    if (t == TOKEN_ARRAY) { /* the events alone */
+        PASS(read_events(f));
+        return tokens_next(s, &t);
+    }
+    if (t != TOKEN_OBJECT)
+        return tokens_error(s, "neither an object nor a list of events");
+    for (;;) {
+        PASS(tokens_next(s, &t));
+        if (t == TOKEN_OBJECT_END)
+            break;
+        bool events = strcmp(s->text, "traceEvents") == 0;
+        bool info = strcmp(s->text, "distributedInfo") == 0;
+        PASS(tokens_next(s, &t));
+        if (events && t == TOKEN_ARRAY) {
+            found = true;
+            PASS(read_events(f));
+        } else if (info && t == TOKEN_OBJECT) {
+            PASS(read_distributed(f));
+        } else {
+            PASS(tokens_skip(s, t));
+        }
+    }
+    if (!found)
+        return tokens_error(s, "no traceEvents: not a trace of PyTorch's profiler");
+    return tokens_next(s, &t); /* nothing may come behind */
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct run_step *x = a, *y = b;
+    return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
+}
+
+/* The GPUs of the file get its rank, its steps and what its launches say. */
+static enum status finish(struct file *f)
+{
+    struct measured_run *run = f->run;
+    size_t gpus = run->ranks - f->first;
+    if (gpus == 0)
+        return error_set(STATUS_INVALID,
+                         "%s: no activity of a GPU in it (%zu other events): was it recorded with "
+                         "ProfilerActivity.CUDA?",
+                         f->path, f->host_events);
+    if (f->cpu.steps > 0)
+        qsort(f->cpu.step, f->cpu.steps, sizeof *f->cpu.step, by_time);
+    for (size_t r = f->first; r < run->ranks; r++) {
+        struct run_rank *rank = &run->rank[r];
+        rank->rank = f->rank;
+        rank->world = f->world;
+        rank->steps = f->cpu.steps;
+        if (rank->steps > 0)
+            PASS(ARRAY_COPY(rank->step, f->cpu.step, rank->steps));
+        PASS(launches_find(&f->launches, rank->span, rank->spans));
+    }
+    return STATUS_OK;
+}
+
+static enum status read(const char *path, struct bytes *b, struct measured_run *run)
+{
+    enum status st;
+    struct file f = {.tokens.bytes = b, .path = path, .run = run, .first = run->ranks, .rank = -1};
+    TRY(read_root(&f));
+    TRY(finish(&f));
+out:
+    launches_free(&f.launches);
+    free(f.cpu.step);
+    return st;
+}
+
+/* Logs may begin with a bracket, too. */
+static bool recognises(const char *head, size_t length)
+{
+    size_t k = strspn(head, " \t\r\n");
+    char first = k < length ? head[k] : '\0';
+    size_t next = k + 1 + (first ? strspn(head + k + 1, " \t\r\n") : 0);
+    return (first == '{' && (head[next] == '"' || head[next] == '}')) ||
+           (first == '[' && (head[next] == '{' || head[next] == ']'));
+}
+
+const struct reader reader_kineto = {
+    .name = "kineto",
+    .summary = "PyTorch's profiler: .json or .json.gz, a file for each rank",
+    .recognises = recognises,
+    .read = read,
+};

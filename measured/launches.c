@@ -1,0 +1,111 @@
+/* From a kernel to the part of the step that launched it. */
+#include "measured/launches.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/array.h"
+
+enum { LAUNCHES = 1 << 23 };
+
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+bool launches_means(const char *name, enum launch_about *about, uint8_t *meaning)
+{
+    bool backward = begins(name, "autograd::engine::evaluate_function");
+    bool update = begins(name, "Optimizer.step");
+    bool call = begins(name, "nccl:") || begins(name, "c10d::");
+    *about = call ? ABOUT_KIND : ABOUT_PHASE;
+    *meaning = (uint8_t)(call ? (int)span_kind_of(name) : backward ? PHASE_BACKWARD : PHASE_UPDATE);
+    return backward || update || (call && *meaning != SPAN_OTHER);
+}
+
+enum status launches_add(struct launches *l, int64_t number, int64_t thread, int64_t start_ns)
+{
+    struct launch one = {number, start_ns, thread};
+    if (l->n == LAUNCHES)
+        return error_set(STATUS_INVALID, "more than %d launches: a few steps are enough", LAUNCHES);
+    PASS(ARRAY_ROOM(l->launch, l->n));
+    l->launch[l->n++] = one;
+    return STATUS_OK;
+}
+
+enum status launches_add_part(struct launches *l, int64_t thread, int64_t start_ns, int64_t end_ns,
+                              enum launch_about about, uint8_t meaning)
+{
+    struct launch_parts *p = &l->about[about];
+    struct launch_part one = {thread, start_ns, end_ns, meaning};
+    if (p->n == LAUNCHES)
+        return error_set(STATUS_INVALID, "more than %d parts of steps", LAUNCHES);
+    PASS(ARRAY_ROOM(p->part, p->n));
+    p->part[p->n++] = one;
+    return STATUS_OK;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const struct launch *x = a, *y = b;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct launch_part *x = a, *y = b;
+    if (x->thread != y->thread)
+        return x->thread < y->thread ? -1 : 1;
+    return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
+}
+
+/* The last part of the thread that has begun decides, if it has not ended: parts follow each other, or the outer
+ * one means the same. */
+static uint8_t meaning_at(const struct launch_parts *p, const struct launch *at, uint8_t otherwise)
+{
+    size_t low = 0, high = p->n;
+    const struct launch_part key = {at->thread, at->start_ns, 0, 0};
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (by_place(&p->part[middle], &key) <= 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == 0)
+        return otherwise;
+    const struct launch_part *one = &p->part[low - 1];
+    return one->thread == at->thread && at->start_ns <= one->end_ns ? one->meaning : otherwise;
+}
+
+/* Of numbers that occur twice, as those of calls that launch nothing may, any one counts. */
+enum status launches_find(struct launches *l, struct span *span, size_t n)
+{
+    const struct launch_parts *phases = &l->about[ABOUT_PHASE], *kinds = &l->about[ABOUT_KIND];
+    if (l->n == 0)
+        return STATUS_OK;
+    qsort(l->launch, l->n, sizeof *l->launch, by_number);
+    for (size_t k = 0; k < ABOUTS; k++)
+        if (l->about[k].n > 0)
+            qsort(l->about[k].part, l->about[k].n, sizeof *l->about[k].part, by_place);
+    for (size_t i = 0; i < n; i++) {
+        struct span *s = &span[i];
+        const struct launch key = {.number = s->launch};
+        const struct launch *at =
+            s->launch < 0 ? NULL : bsearch(&key, l->launch, l->n, sizeof key, by_number);
+        if (at && phases->n > 0)
+            s->phase = meaning_at(phases, at, PHASE_FORWARD);
+        if (at && s->what == SPAN_COMMUNICATION &&
+            (s->kind == SPAN_SENDRECV || s->kind == SPAN_OTHER))
+            s->kind = meaning_at(kinds, at, s->kind);
+    }
+    return STATUS_OK;
+}
+
+void launches_free(struct launches *l)
+{
+    free(l->launch);
+    for (size_t k = 0; k < ABOUTS; k++)
+        free(l->about[k].part);
+    *l = (struct launches){0};
+}

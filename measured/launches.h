@@ -1,0 +1,46 @@
+/* launches.h - which part of a step launched a kernel: the host's calls by correlation number, and the parts of
+ * threads that are a backward or an update. Private. */
+#ifndef MEASURED_LAUNCHES_H
+#define MEASURED_LAUNCHES_H
+
+#include "measured/run.h"
+
+struct launch {
+    int64_t number, start_ns, thread;
+};
+
+/* What parts of a thread's time say of what is launched in them: an enum span_phase, or what communication
+ * does, an enum span_kind. */
+enum launch_about { ABOUT_PHASE, ABOUT_KIND, ABOUTS };
+
+struct launch_part {
+    int64_t thread, start_ns, end_ns;
+    uint8_t meaning;
+};
+
+struct launch_parts {
+    size_t n;
+    struct launch_part *part; /* [n] */
+};
+
+struct launches {
+    size_t n;
+    struct launch *launch; /* [n] */
+    struct launch_parts about[ABOUTS];
+};
+
+/* Does a host's event of this name say anything? Autograd's nodes: backward; optimizers' steps: update;
+ * "nccl:all_to_all", "c10d::alltoall_base_": what is communicated. */
+bool launches_means(const char *name, enum launch_about *about, uint8_t *meaning);
+
+enum status launches_add(struct launches *l, int64_t number, int64_t thread,
+                         int64_t start_ns) MUST_CHECK;
+enum status launches_add_part(struct launches *l, int64_t thread, int64_t start_ns, int64_t end_ns,
+                              enum launch_about about, uint8_t meaning) MUST_CHECK;
+/* Set the phase of span[n] whose launch is known: that of the part in which it was launched, else forward,
+ * provided that there are any parts of phases; and the kind of communication whose kernel's name does not say it.
+ * Sorts all lists. O((n + launches) log). */
+enum status launches_find(struct launches *l, struct span *span, size_t n) MUST_CHECK;
+void launches_free(struct launches *l); /* accepts {0}; leaves {0} */
+
+#endif

@@ -1,0 +1,99 @@
+/* Files as lines, among which those of a known format are found. */
+#include "measured/lines.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/array.h"
+#include "measured/bytes.h"
+
+enum { LINES = 1 << 26 };
+
+/* Take colours out: ESC [ digits and semicolons, then a letter. */
+static void drop_colours(char *text)
+{
+    char *to = text;
+    for (const char *at = text; *at; at++) {
+        if (at[0] == '\033' && at[1] == '[') {
+            at += 2 + strspn(at + 2, "0123456789;");
+            if (!*at)
+                break;
+        } else {
+            *to++ = *at;
+        }
+    }
+    *to = '\0';
+}
+
+/* The next line that is not empty, into line[READER_LINE]; *n == 0: there is none. */
+static enum status next_line(struct bytes *b, char *line, size_t *n)
+{
+    *n = 0;
+    for (;;) {
+        if (b->at == b->end) {
+            PASS(bytes_more(b));
+            if (b->end == 0)
+                break;
+        }
+        const unsigned char *from = b->piece + b->at;
+        size_t there = b->end - b->at, k = 0;
+        while (k < there && from[k] != '\n' && from[k] != '\r')
+            k++;
+        size_t room = READER_LINE - 1 - *n, taken = k < room ? k : room;
+        memcpy(line + *n, from, taken);
+        *n += taken;
+        b->at += k;
+        if (k == there)
+            continue;
+        if (*n > 0)
+            break; /* the end of the line stays for the next call, which counts it */
+        size_t at = b->at, ends = 0;
+        for (; at < b->end && (b->piece[at] == '\n' || b->piece[at] == '\r'); at++)
+            ends += b->piece[at] == '\n';
+        b->at = at;
+        b->line += ends;
+    }
+    line[*n] = '\0';
+    return STATUS_OK;
+}
+
+static const struct reader *recognise(const char *line)
+{
+    for (size_t i = 0; i < readers_n; i++)
+        if (readers[i]->recognises_line && readers[i]->recognises_line(line))
+            return readers[i];
+    return NULL;
+}
+
+enum status lines_read(struct bytes *b, struct measured_run *run, const struct reader **found)
+{
+    enum status st = STATUS_OK;
+    struct reader_state state = {0};
+    char *line = NULL, *at = NULL;
+    size_t n, lines = 0, room = strlen(b->path) + 32;
+    *found = NULL;
+    TRY(ARRAY_NEW(line, READER_LINE));
+    TRY(ARRAY_NEW(at, room));
+    for (;;) {
+        TRY(next_line(b, line, &n));
+        if (n == 0)
+            break;
+        if (lines++ == LINES)
+            FAIL(STATUS_INVALID, "%s: more than %d lines", b->path, LINES);
+        if (memchr(line, '\033', n))
+            drop_colours(line);
+        if (!*found)
+            *found = recognise(line);
+        if (!*found)
+            continue;
+        snprintf(at, room, "%s:%zu", b->path, b->line);
+        TRY((*found)->take(line, at, &state, run));
+    }
+    if (*found && (*found)->take)
+        TRY((*found)->take(NULL, b->path, &state, run));
+out:
+    free(line);
+    free(at);
+    return st;
+}

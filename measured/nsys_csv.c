@@ -1,0 +1,131 @@
+/* What `nsys stats --report cuda_gpu_trace --format csv` prints: when each kernel and copy ran. Lines before the
+ * header are nsys's own prose. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "measured/cells.h"
+#include "measured/reader.h"
+
+enum column { START, DURATION, LAUNCH, STREAM, DEVICE, BYTES, NAME, COLUMNS };
+static const char *const column_names[COLUMNS] = {"Start (", "Duration (", "CorrId", "Strm",
+                                                  "Device",  "Bytes (",    "Name"};
+
+static bool recognises_line(const char *text)
+{
+    return strstr(text, "Start (") == text || strstr(text, "Time (%),Total Time (") == text;
+}
+
+/* Nanoseconds, or bytes, of a column's unit: "Start (ns)", "Bytes (MB)". */
+static double unit_of(const char *name)
+{
+    static const struct {
+        const char *name;
+        double bytes;
+    } sizes[] = {{"B", 1}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}};
+    const char *unit = strchr(name, '(') + 1;
+    size_t length = strcspn(unit, ")");
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (strlen(sizes[i].name) == length && strncmp(sizes[i].name, unit, length) == 0)
+            return sizes[i].bytes;
+    return cells_unit(unit, length) * 1e9;
+}
+
+static enum status take_header(char *text, const char *at, struct reader_state *state)
+{
+    char *cell[READER_COLUMNS];
+    bool seen[COLUMNS] = {false};
+    if (strncmp(text, "Time (%)", 8) == 0)
+        return error_set(STATUS_PARSE,
+                         "%s: a summary of kernels, which does not say when they ran; "
+                         "nsys stats --report cuda_gpu_trace does",
+                         at);
+    state->columns = cells_split(text, ',', cell, READER_COLUMNS);
+    for (size_t i = 0; i < state->columns; i++) {
+        state->column[i] = -1;
+        for (int k = 0; k < COLUMNS; k++)
+            if (strncmp(cell[i], column_names[k], strlen(column_names[k])) == 0) {
+                state->column[i] = k;
+                seen[k] = true;
+            }
+        if (state->column[i] >= 0 && strchr(cell[i], '('))
+            state->scale[i] = unit_of(cell[i]);
+        if (state->column[i] >= 0 && strchr(cell[i], '(') && !(state->scale[i] > 0))
+            return error_set(STATUS_PARSE, "%s: no such unit: %.40s", at, cell[i]);
+    }
+    if (!seen[START] || !seen[DURATION] || !seen[NAME])
+        return error_set(STATUS_PARSE, "%s: no columns Start, Duration and Name", at);
+    return STATUS_OK;
+}
+
+/* The number in the last parentheses, "NVIDIA H100 80GB HBM3 (1)". */
+static int64_t device_of(const char *text)
+{
+    const char *open = strrchr(text, '(');
+    return open ? strtoll(open + 1, NULL, 10) : 0;
+}
+
+static enum status add(struct measured_run *run, const char *at, int64_t device, const char *name,
+                       struct span *s)
+{
+    size_t r = 0;
+    if (*name == '[') {
+        s->what = SPAN_COPY;
+        s->kind = (uint8_t)span_copy_of(name);
+    } else if (span_communicates(name)) {
+        s->what = SPAN_COMMUNICATION;
+        s->kind = (uint8_t)span_kind_of(name);
+        s->bytes = 0;
+    }
+    while (r < run->ranks && run->rank[r].device != device)
+        r++;
+    if (r == run->ranks) {
+        if (r == 1024)
+            return error_set(STATUS_PARSE, "%s: more than 1024 GPUs", at);
+        PASS(run_add_rank(run, at, device, device, &r));
+    }
+    return run_add_span(run, at, r, name, s);
+}
+
+static enum status take(char *text, const char *at, struct reader_state *state,
+                        struct measured_run *run)
+{
+    char *cell[READER_COLUMNS];
+    const char *name = "";
+    int64_t duration_ns = 0, device = 0;
+    struct span s = {.launch = -1, .purpose = OP_PURPOSES};
+    if (!text)
+        return STATUS_OK;
+    if (state->columns == 0)
+        return take_header(text, at, state);
+    size_t n = cells_split(text, ',', cell, READER_COLUMNS);
+    if (n != state->columns)
+        return error_set(STATUS_PARSE, "%s: %zu cells, and the header has %zu", at, n,
+                         state->columns);
+    for (size_t i = 0; i < n; i++) {
+        int c = state->column[i];
+        int64_t *ns = c == START ? &s.start_ns : c == DURATION ? &duration_ns : NULL;
+        if (ns &&
+            (!reader_ns(cell[i], (int64_t)state->scale[i], ns) || *ns < 0 || *ns > INT64_MAX / 4))
+            return error_set(STATUS_PARSE, "%s: '%.40s' is no time", at, cell[i]);
+        if (c == LAUNCH)
+            s.launch = strtoll(cell[i], NULL, 10);
+        else if (c == STREAM)
+            s.stream = (uint32_t)strtoul(cell[i], NULL, 10);
+        else if (c == BYTES && strtod(cell[i], NULL) >= 0 && strtod(cell[i], NULL) < 1e12)
+            s.bytes = (int64_t)(strtod(cell[i], NULL) * state->scale[i]);
+        else if (c == DEVICE)
+            device = device_of(cell[i]);
+        else if (c == NAME)
+            name = cell[i];
+    }
+    s.end_ns = s.start_ns + duration_ns;
+    return add(run, at, device, name, &s);
+}
+
+const struct reader reader_nsys_csv = {
+    .name = "nsys_csv",
+    .summary = "nsys stats --report cuda_gpu_trace --format csv",
+    .recognises_line = recognises_line,
+    .take = take,
+};

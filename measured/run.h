@@ -1,0 +1,169 @@
+/* run.h - a run that another program recorded: what each GPU did when, or how long each step took.
+ *
+ * Times of traces are whole nanoseconds of the file's own clock, so that sums are exact. A rank is a GPU of
+ * a file. What readers drop or repair they count, and measured_run_measure() says how much it was. */
+#ifndef MEASURED_RUN_H
+#define MEASURED_RUN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/intern.h"
+#include "core/measurement.h"
+
+enum span_what {
+    SPAN_COMPUTE,       /* a kernel that computes */
+    SPAN_COMMUNICATION, /* one of NCCL or RCCL */
+    SPAN_COPY,          /* a copy or fill of memory by the GPU's engines */
+    SPAN_WHATS
+};
+
+/* What communication does, as kernels' names and frameworks say; and copies, from where to where. */
+enum span_kind {
+    SPAN_ALLREDUCE,
+    SPAN_ALLGATHER,
+    SPAN_REDUCESCATTER,
+    SPAN_ALLTOALL,
+    SPAN_SENDRECV, /* messages; also an all-to-all of whose kernel only the name is known */
+    SPAN_BROADCAST,
+    SPAN_REDUCE,
+    SPAN_OTHER, /* communication whose name says nothing */
+    SPAN_HOST_TO_DEVICE,
+    SPAN_DEVICE_TO_HOST,
+    SPAN_DEVICE_TO_DEVICE, /* within a GPU */
+    SPAN_PEER_TO_PEER,     /* between two */
+    SPAN_FILL,
+    SPAN_COPY_OTHER,
+    SPAN_KINDS,
+    SPAN_COPIES = SPAN_HOST_TO_DEVICE /* the first of copies */
+};
+extern const char *const span_kind_names[SPAN_KINDS];
+
+/* Which part of a step a kernel belongs to, where its launch says so. */
+enum span_phase { PHASE_UNKNOWN, PHASE_FORWARD, PHASE_BACKWARD, PHASE_UPDATE, PHASES };
+
+struct span {
+    int64_t start_ns, end_ns;
+    int64_t bytes;  /* as nccl-tests count them (core/collective.h); of copies; 0: not known */
+    int64_t launch; /* correlation number of what launched it; -1: not known */
+    uint32_t name;  /* of struct measured_run: names */
+    uint32_t stream;
+    uint32_t members;   /* of communication; 0: not known */
+    uint8_t what, kind; /* enum span_what, span_kind */
+    uint8_t purpose;    /* enum op_purpose; OP_PURPOSES: not known */
+    uint8_t phase;      /* enum span_phase */
+};
+
+struct run_step {
+    int64_t number, start_ns, end_ns;
+};
+
+struct run_rank {
+    char *name; /* "rank 3", "rank 0 GPU 1" */
+    int64_t rank, device;
+    int64_t world; /* ranks of the whole job; 0: not known */
+    size_t spans;
+    struct span *span; /* [spans] */
+    size_t steps;
+    struct run_step *step; /* [steps] as they are marked; ascending once the file is read */
+};
+
+/* A line of a log: a step, or the mean of all since the line before. */
+struct run_line {
+    int64_t number;
+    double seconds;              /* 0: not said */
+    double samples_per_s;        /* of the whole job; 0: not said */
+    double tokens_per_s_and_gpu; /* 0: not said */
+    double samples;              /* of the step; 0: not said */
+};
+
+struct measured_run {
+    const char *format; /* name of the reader */
+    size_t ranks;
+    struct run_rank *rank; /* [ranks] */
+    size_t lines;
+    struct run_line *line; /* [lines] */
+    struct interner names;
+    /* What was dropped or repaired. */
+    size_t without_time, negative, without_end, cut, repeated;
+};
+
+/* RUN_SPANS of a rank, RUN_LINES of a log: what a file may have. */
+enum { RUN_RANKS = 65536, RUN_SPANS = 1 << 22, RUN_LINES = 1 << 22, RUN_STEPS = 1 << 20 };
+
+/* Add a rank, a span (whose name is `name`), a step or a line; `path` for messages. STATUS_INVALID: more than
+ * there may be; STATUS_NOMEM. Spans that end before they start are counted and dropped. */
+enum status run_add_rank(struct measured_run *run, const char *path, int64_t rank, int64_t device,
+                         size_t *index) MUST_CHECK;
+enum status run_add_span(struct measured_run *run, const char *path, size_t rank, const char *name,
+                         const struct span *span) MUST_CHECK;
+enum status run_add_step(struct run_rank *rank, const char *path,
+                         const struct run_step *step) MUST_CHECK;
+enum status run_add_line(struct measured_run *run, const char *path,
+                         const struct run_line *line) MUST_CHECK;
+void measured_run_free(struct measured_run *run); /* accepts {0}; leaves {0} */
+
+/* Is this a kernel of NCCL, RCCL or MSCCL, by its name? */
+bool span_communicates(const char *kernel);
+/* What it does, by a kernel's name or by what the framework calls the collective ("allreduce",
+ * "_allgather_base", "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL"). */
+enum span_kind span_kind_of(const char *name);
+/* What a copy is, by its name: "Memcpy HtoD (Pinned -> Device)", "Memset (Device)". */
+enum span_kind span_copy_of(const char *name);
+/* What communication is for: what its group says, else what its kind is mostly used for. */
+uint8_t span_purpose(const struct span *s);
+/* What a group of ranks is for, by its description: "TENSOR_MODEL_PARALLEL_GROUP", "mesh_dp_shard"; OP_PURPOSES:
+ * it says nothing. */
+uint8_t span_purpose_of(const char *group);
+/* Bytes of a type by PyTorch's name, "BFloat16", "Float"; 0: not known. */
+int64_t span_type_bytes(const char *type);
+
+/* ---- what follows from it. Windows of a rank are its steps, or all that it did where none is marked. */
+
+struct run_interval {
+    int64_t start_ns, end_ns;
+};
+
+/* All times in seconds per iteration: the mean over the rank's steps. busy + exposed + idle = window. */
+struct run_times {
+    size_t steps;
+    bool marked;                      /* by the file; else the whole is one */
+    double window_s;                  /* a step's */
+    double busy_s;                    /* while kernels compute: the union of their times */
+    double comm_s;                    /* while communication runs */
+    double exposed_s;                 /* while it runs and no kernel computes */
+    double exposed_by_s[OP_PURPOSES]; /* adds up to it */
+    double idle_s;                    /* while neither does */
+    double copy_s, copy_alone_s;      /* while copies run; and neither of the others */
+    double kind_s[SPAN_KINDS];        /* while communication or copies of that kind run */
+    double phase_s[PHASES];           /* sums of kernels' times */
+    double outside; /* share of the time of all spans that lies outside of the steps */
+    size_t guessed; /* calls whose purpose is that of their kind */
+};
+
+/* The first `warmup` steps are left out. STATUS_INVALID: none is left, or nothing takes time. */
+enum status run_times_of(const struct run_rank *rank, size_t warmup,
+                         struct run_times *out) MUST_CHECK;
+/* The window of a rank. */
+enum status run_window(const struct run_rank *rank, size_t warmup,
+                       struct run_interval *out) MUST_CHECK;
+
+struct run_options {
+    size_t warmup;          /* steps left out at the beginning */
+    double samples, tokens; /* of an iteration, by the plan; 0: not known */
+    size_t devices;         /* of the plan; 0: not known */
+};
+
+/* The run as a measurement; what was dropped, repaired and assumed is in its warnings. times[run->ranks] may be
+ * NULL. STATUS_INVALID with `path`, the first file: there is nothing that says how long an iteration takes. */
+enum status measured_run_measure(const struct measured_run *run, const char *path,
+                                 const struct run_options *o, struct measurement *out,
+                                 struct run_times *times) MUST_CHECK;
+
+/* Its timeline as foreline writes those of its own runs (core/trace.h): a process for each rank, the steps'
+ * first at 0. */
+enum status measured_run_trace(const struct measured_run *run, size_t warmup, const char *path,
+                               const struct provenance *by) MUST_CHECK;
+
+#endif

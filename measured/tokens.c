@@ -1,0 +1,212 @@
+/* A pull parser of JSON: one token a call. */
+#include "measured/tokens.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { NONE = -1 };
+
+enum status tokens_error(const struct tokens *s, const char *fmt, ...)
+{
+    char what[256];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(what, sizeof what, fmt, args);
+    va_end(args);
+    return error_set(STATUS_PARSE, "%s:%zu: %s", s->bytes->path, s->bytes->line, what);
+}
+
+/* The next byte stays where it is; NONE at the end. */
+static inline enum status peek(struct bytes *b, int *out)
+{
+    if (b->at == b->end) {
+        PASS(bytes_more(b));
+        if (b->end == 0) {
+            *out = NONE;
+            return STATUS_OK;
+        }
+    }
+    *out = b->piece[b->at];
+    return STATUS_OK;
+}
+
+static enum status pass_blanks(struct bytes *b, int *next)
+{
+    for (;;) {
+        PASS(peek(b, next));
+        if (*next == '\n')
+            b->line++;
+        else if (*next != ' ' && *next != '\t' && *next != '\r')
+            return STATUS_OK;
+        b->at++;
+    }
+}
+
+static void keep(struct tokens *s, int letter)
+{
+    if (s->length + 1 < sizeof s->text)
+        s->text[s->length++] = (char)letter;
+}
+
+/* Behind the opening quote. */
+static enum status take_text(struct tokens *s)
+{
+    struct bytes *b = s->bytes;
+    int c;
+    s->length = 0;
+    for (;;) {
+        PASS(peek(b, &c));
+        if (c == NONE)
+            return tokens_error(s, "the file ends within a text");
+        if (c < 0x20)
+            return tokens_error(s, "a control character in a text");
+        b->at++;
+        if (c == '"')
+            break;
+        if (c == '\\') {
+            PASS(peek(b, &c));
+            if (c == NONE || !strchr("\"\\/bfnrtu", c))
+                return tokens_error(s, "no such escape in a text");
+            b->at++;
+            if (!strchr("\"\\/", c))
+                keep(s, '\\');
+        }
+        keep(s, c);
+    }
+    s->text[s->length] = '\0';
+    return STATUS_OK;
+}
+
+/* Numbers and words, up to what cannot be in one. */
+static enum status take_word(struct tokens *s, enum token *out)
+{
+    /* The second row is no JSON, but what old profilers write. */
+    static const char *const word[] = {"true", "false", "null",     "NaN",  "nan",
+                                       "-nan", "inf",   "Infinity", "-inf", "-Infinity"};
+    struct bytes *b = s->bytes;
+    int c;
+    s->length = 0;
+    for (;;) {
+        PASS(peek(b, &c));
+        if (c == NONE || !((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                           (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.'))
+            break;
+        if (s->length + 1 == sizeof s->text)
+            return tokens_error(s, "a number of more than %zu letters", sizeof s->text - 1);
+        keep(s, c);
+        b->at++;
+    }
+    s->text[s->length] = '\0';
+    const char *digit = s->text + (*s->text == '-');
+    *out = TOKEN_NUMBER;
+    if (*digit >= '0' && *digit <= '9')
+        return STATUS_OK;
+    *out = TOKEN_WORD;
+    for (size_t i = 0; i < sizeof word / sizeof *word; i++)
+        if (strcmp(s->text, word[i]) == 0)
+            return STATUS_OK;
+    return s->length > 0 ? tokens_error(s, "'%.20s' is no value", s->text)
+           : c == NONE   ? tokens_error(s, "the file ends before its JSON does")
+                         : tokens_error(s, "byte 0x%02x where a value was expected", c);
+}
+
+static enum status open_level(struct tokens *s, bool array)
+{
+    if (s->depth == TOKEN_DEPTH)
+        return tokens_error(s, "nested more than %d deep", TOKEN_DEPTH);
+    s->array[s->depth++] = array;
+    s->valued = s->keyed = false;
+    return STATUS_OK;
+}
+
+static void close_level(struct tokens *s)
+{
+    s->depth--;
+    s->valued = s->depth > 0;
+    s->ended = s->depth == 0;
+    s->keyed = false;
+}
+
+static enum status take_value(struct tokens *s, int c, enum token *out)
+{
+    struct bytes *b = s->bytes;
+    if (c == '{' || c == '[') {
+        b->at++;
+        *out = c == '[' ? TOKEN_ARRAY : TOKEN_OBJECT;
+        return open_level(s, c == '[');
+    }
+    if (c == '"') {
+        b->at++;
+        *out = TOKEN_TEXT;
+        PASS(take_text(s));
+    } else {
+        PASS(take_word(s, out));
+    }
+    s->valued = s->depth > 0;
+    s->ended = s->depth == 0;
+    s->keyed = false;
+    return STATUS_OK;
+}
+
+static enum status take_key(struct tokens *s, int c, enum token *out)
+{
+    if (c != '"')
+        return c == NONE ? tokens_error(s, "the file ends before its JSON does")
+                         : tokens_error(s, "byte 0x%02x where a key was expected", c);
+    s->bytes->at++;
+    PASS(take_text(s));
+    PASS(pass_blanks(s->bytes, &c));
+    if (c != ':')
+        return tokens_error(s, "no ':' behind the key '%.40s'", s->text);
+    s->bytes->at++;
+    s->valued = false;
+    s->keyed = true;
+    *out = TOKEN_KEY;
+    return STATUS_OK;
+}
+
+enum status tokens_next(struct tokens *s, enum token *out)
+{
+    struct bytes *b = s->bytes;
+    int c;
+    if (s->tokens++ == TOKEN_MOST)
+        return tokens_error(s, "more than %d values in one", TOKEN_MOST);
+    PASS(pass_blanks(b, &c));
+    if (s->ended) {
+        *out = TOKEN_END;
+        return c == NONE ? STATUS_OK : tokens_error(s, "more behind the end of the JSON");
+    }
+    bool array = s->depth > 0 && s->array[s->depth - 1];
+    if (s->depth > 0 && !s->keyed && c == (array ? ']' : '}')) {
+        b->at++;
+        close_level(s);
+        *out = array ? TOKEN_ARRAY_END : TOKEN_OBJECT_END;
+        return STATUS_OK;
+    }
+    if (s->valued) {
+        if (c != ',')
+            return c == NONE ? tokens_error(s, "the file ends before its JSON does")
+                             : tokens_error(s, "byte 0x%02x where ',' or an end was expected", c);
+        b->at++;
+        PASS(pass_blanks(b, &c));
+        s->valued = false;
+    }
+    if (s->depth > 0 && !array && !s->keyed)
+        return take_key(s, c, out);
+    return take_value(s, c, out);
+}
+
+enum status tokens_skip(struct tokens *s, enum token first)
+{
+    int outside = s->depth - 1;
+    enum token t;
+    if (first == TOKEN_KEY)
+        PASS(tokens_next(s, &first));
+    if (first != TOKEN_OBJECT && first != TOKEN_ARRAY)
+        return STATUS_OK;
+    outside = s->depth - 1;
+    while (s->depth > outside)
+        PASS(tokens_next(s, &t));
+    return STATUS_OK;
+}

@@ -1,0 +1,481 @@
+/* Runs that others recorded: traces by hand and random ones against a slow count, logs line by line, databases, and
+ * what is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "core/provenance.h"
+#include "core/random.h"
+#include "measured/cells.h"
+#include "measured/reader.h"
+#include "tests/fault.h"
+
+static const char *const file = "test_measured.in";
+static const struct run_options nothing;
+
+static void put(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+}
+
+static enum status read_text(const char *text, const struct run_options *o, struct measurement *m,
+                             struct run_times *times)
+{
+    struct measured_run run = {0};
+    put(file, text);
+    enum status st = measured_run_read(&file, 1, &run);
+    if (st == STATUS_OK)
+        st = measured_run_measure(&run, file, o, m, times);
+    measured_run_free(&run);
+    return st;
+}
+
+static void refuses(const char *text, const char *says)
+{
+    struct measurement m = {0};
+    struct run_times t[4];
+    assert_int_not_equal(read_text(text, &nothing, &m, t), STATUS_OK);
+    if (!strstr(error_message(), says))
+        fail_msg("'%s' does not say '%s'", error_message(), says);
+}
+
+static void near(double a, double b)
+{
+    if (!(fabs(a - b) <= 1e-12 * fabs(b)))
+        fail_msg("%.17g instead of %.17g", a, b);
+}
+
+/* ---- Kineto */
+
+#define KERNEL(name, ts, dur, more)                                                                \
+    "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"" name "\",\"pid\":0,\"tid\":7,\"ts\":" ts        \
+    ",\"dur\":" dur ",\"args\":{\"device\":0,\"stream\":7" more "}}"
+#define STEP(n, ts, dur)                                                                           \
+    "{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"ProfilerStep#" n                         \
+    "\",\"pid\":9,\"tid\":9,"                                                                      \
+    "\"ts\":" ts ",\"dur\":" dur "}"
+
+#define HOST(category, name, ts, dur, args)                                                        \
+    "{\"ph\":\"X\",\"cat\":\"" category "\",\"name\":\"" name "\",\"tid\":1,\"ts\":" ts            \
+    ",\"dur\":" dur ",\"args\":{" args "}}"
+
+/* Steps 100 to 200 and 200 to 300 us. Compute 110-140 and 130-150: 40; all-gather 145-165 of which 15 are exposed; an
+ * all-to-all by launch 210-230, exposed; a copy 160-170, of which 5 are alone; the kernel from 290 on is cut off. */
+/* clang-format off */
+static const char by_hand[] =
+    "{\"schemaVersion\":1,\"traceEvents\":["
+    STEP("3", "200.0", "100") ","
+    STEP("2", "100", "100") ","
+    KERNEL("gemm", "110.000", "30", ",\"correlation\":5") ","
+    KERNEL("relu", "130", "20.000", ",\"correlation\":6") ","
+    KERNEL("ncclDevKernel_AllGather_RING_LL(int)", "145", "20",
+           ",\"Collective name\":\"_allgather_base\",\"In msg nelems\":10,\"Out msg nelems\":80,"
+           "\"Group size\":8,\"dtype\":\"BFloat16\",\"Process Group Description\":\"mesh_dp_shard\"") ","
+    KERNEL("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t", "210", "20", ",\"correlation\":7") ","
+    KERNEL("adam", "290", "20", ",\"correlation\":8") ","
+    "{\"ph\":\"X\",\"cat\":\"gpu_memcpy\",\"name\":\"Memcpy DtoD (Device -> Device)\",\"ts\":160,"
+    "\"dur\":10,\"pid\":0,\"args\":{\"device\":0,\"bytes\":64}},"
+    HOST("cpu_op", "autograd::engine::evaluate_function: Relu", "101", "5", "") ","
+    HOST("user_annotation", "Optimizer.step#Adam.step", "107", "2", "") ","
+    HOST("user_annotation", "nccl:all_to_all", "120", "5", "") ","
+    HOST("cuda_runtime", "cudaLaunchKernel", "100", "1", "\"correlation\":5") ","
+    HOST("cuda_runtime", "cudaLaunchKernel", "103", "1", "\"correlation\":6") ","
+    HOST("cuda_runtime", "cudaLaunchKernel", "121", "1", "\"correlation\":7") ","
+    HOST("cuda_runtime", "cudaLaunchKernel", "108", "1", "\"correlation\":8") ","
+    "{\"ph\":\"i\",\"name\":\"x\",\"ts\":1,\"s\":\"g\"}],"
+    "\"distributedInfo\":{\"backend\":\"nccl\",\"rank\":3,\"world_size\":8}}";
+/* clang-format on */
+
+static void takes_a_trace_apart_as_by_hand(void **state)
+{
+    (void)state;
+    struct measurement m = {0};
+    struct run_times t;
+    assert_int_equal(read_text(by_hand, &nothing, &m, &t), STATUS_OK);
+    assert_int_equal(t.steps, 2);
+    near(t.window_s, 100e-6);
+    near(t.busy_s, (40 + 10) / 2.0 * 1e-6);
+    near(t.comm_s, 40 / 2.0 * 1e-6);
+    near(t.exposed_s, (15 + 20) / 2.0 * 1e-6);
+    near(t.idle_s, (200 - 50 - 35) / 2.0 * 1e-6);
+    near(t.copy_s, 5e-6);
+    near(t.copy_alone_s, 2.5e-6);
+    near(t.exposed_by_s[FOR_SHARDS], 7.5e-6);
+    near(t.exposed_by_s[FOR_EXPERTS], 10e-6);
+    near(t.kind_s[SPAN_ALLGATHER], 10e-6);
+    near(t.kind_s[SPAN_ALLTOALL], 10e-6);
+    near(t.phase_s[PHASE_FORWARD], 15e-6);
+    near(t.phase_s[PHASE_BACKWARD], 10e-6);
+    near(t.phase_s[PHASE_UPDATE], 5e-6);
+    near(t.outside, 10 / 120.0);
+    assert_int_equal(m.iterations, 2);
+    near(m.iteration_s, 100e-6);
+    near(m.bubble_fraction, 115 / 200.0);
+    assert_string_equal(m.rank[0].name, "rank 3");
+    assert_int_equal(m.calls, 2);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(m.call[i].members, 8);
+        near(m.call[i].calls, 0.5);
+        near(m.call[i].seconds, 10e-6);
+        assert_int_equal(m.call[i].bytes, m.call[i].kind == OP_ALLGATHER ? 160 : 0);
+    }
+    measurement_free(&m);
+}
+
+static void leaves_out_what_has_no_time_and_says_how_much(void **state)
+{
+    (void)state;
+    struct measurement m = {0};
+    struct run_times t;
+    assert_int_equal(
+        read_text("[" KERNEL("a", "1", "2", "") "," KERNEL("b", "5", "-2", "") "," KERNEL(
+                      "c", "NaN", "2", "") "," KERNEL("d", "\"7\"", "1",
+                                                      "") "," KERNEL("e", "1e300", "1", "") "]",
+                  &nothing, &m, &t),
+        STATUS_OK);
+    near(t.busy_s, 3e-6);
+    near(t.window_s, 7e-6);
+    assert_int_equal(m.warnings, 4);
+    assert_string_equal(m.warning[0], "2 events without a usable time were left out");
+    assert_string_equal(m.warning[1], "1 events that end before they begin were left out");
+    assert_string_equal(m.warning[3], "1 ranks ran no kernel of NCCL or RCCL");
+    measurement_free(&m);
+}
+
+/* Times of the slow count: a byte for each nanosecond. */
+static void equals_a_slow_count_on_random_traces(void **state)
+{
+    (void)state;
+    enum { END = 4000, EVENTS = 60 };
+    uint64_t r = 7;
+    for (int round = 0; round < 200; round++) {
+        unsigned char ns[END] = {0};
+        struct measurement m = {0};
+        struct run_times t;
+        char *text;
+        size_t length;
+        FILE *f = open_memstream(&text, &length);
+        long steps = 1 + (long)(random_next(&r) % 4);
+        fputs("{\"traceEvents\":[", f);
+        for (long k = 0; k < steps; k++)
+            fprintf(f, STEP("%ld", "%.3f", "%.3f") ",", k, (double)(500 + k * 3000 / steps) / 1e3,
+                    (double)(3000 / steps) / 1e3);
+        for (int i = 0; i < EVENTS; i++) {
+            long start = (long)(random_next(&r) % (END - 200)), n = (long)(random_next(&r) % 200);
+            bool comm = random_next(&r) % 3 == 0;
+            fprintf(f, KERNEL("%s", "%.3f", "%.3f", "") "%s", comm ? "rcclAllReduce" : "gemm",
+                    (double)start / 1e3, (double)n / 1e3, i + 1 < EVENTS ? "," : "]}");
+            for (long k = start; k < start + n; k++)
+                ns[k] |= comm ? 2 : 1;
+        }
+        fclose(f);
+        assert_int_equal(read_text(text, &nothing, &m, &t), STATUS_OK);
+        long end = 500 + (steps - 1) * 3000 / steps + 3000 / steps, count[4] = {0};
+        for (long k = 500; k < end; k++)
+            count[ns[k]]++;
+        const double per = 1e-9 / (double)steps;
+        near(t.busy_s + 1, (double)(count[1] + count[3]) * per + 1);
+        near(t.comm_s + 1, (double)(count[2] + count[3]) * per + 1);
+        near(t.exposed_s + 1, (double)count[2] * per + 1);
+        near(t.idle_s + 1, (double)count[0] * per + 1);
+        near(t.busy_s + t.exposed_s + t.idle_s, t.window_s);
+        measurement_free(&m);
+        free(text);
+    }
+}
+
+static void numbers_are_exact(void **state)
+{
+    (void)state;
+    int64_t ns;
+    uint64_t r = 3;
+    assert_true(reader_ns("1694128201429795.125", 1000, &ns));
+    assert_true(ns == INT64_C(1694128201429795125));
+    assert_true(reader_ns("0.0005", 1000, &ns) && ns == 1);
+    assert_true(reader_ns("0.0004", 1000, &ns) && ns == 0);
+    assert_true(reader_ns("-2.5", 1000, &ns) && ns == -2500);
+    assert_true(reader_ns("1.5e3", 1000, &ns) && ns == 1500000);
+    assert_true(reader_ns("12.9", 1, &ns) && ns == 13);
+    assert_false(reader_ns("", 1000, &ns));
+    assert_false(reader_ns("1x", 1000, &ns));
+    assert_false(reader_ns("99999999999999999999", 1000, &ns));
+    for (int i = 0; i < 10000; i++) {
+        char text[64];
+        int64_t want = (int64_t)(random_next(&r) >> 2);
+        snprintf(text, sizeof text, "%lld.%03lld", (long long)(want / 1000),
+                 (long long)(want % 1000));
+        if (want / 1000 < INT64_MAX / 10 / 1000 - 10) {
+            assert_true(reader_ns(text, 1000, &ns));
+            assert_true(ns == want);
+        }
+    }
+}
+
+static void ranks_of_several_files_are_one_run(void **state)
+{
+    (void)state;
+    static const char *const path[] = {"test_measured.a", "test_measured.b"};
+    const char *const twice[] = {path[0], path[0]};
+    struct measured_run run = {0};
+    struct measurement m = {0};
+    put(path[0], "{\"distributedInfo\":{\"rank\":1,\"world_size\":2},\"traceEvents\":[" STEP(
+                     "1", "0", "50") "," KERNEL("a", "1", "2", "") "]}");
+    gzFile z = gzopen(path[1], "wb");
+    gzputs(z, "{\"distributedInfo\":{\"rank\":0,\"world_size\":2},\"traceEvents\":[" STEP(
+                  "1", "7", "60") "," KERNEL("a", "10", "2", "") "]}");
+    gzclose(z);
+    assert_int_equal(measured_run_read(path, 2, &run), STATUS_OK);
+    assert_int_equal(measured_run_measure(&run, path[0], &nothing, &m, NULL), STATUS_OK);
+    assert_string_equal(m.rank[0].name, "rank 0");
+    assert_string_equal(m.rank[1].name, "rank 1");
+    near(m.iteration_s, 60e-6); /* the longer one */
+    measured_run_free(&run);
+    measurement_free(&m);
+    assert_int_equal(measured_run_read(twice, 2, &run), STATUS_INVALID);
+    assert_string_equal(error_message(), "rank 1 is in two of the files");
+    remove(path[0]);
+    remove(path[1]);
+}
+
+/* ---- logs and tables */
+
+static void reads(const char *text, const struct run_options *o, const char *format, size_t n,
+                  double iteration_s, double samples_per_s)
+{
+    struct measurement m = {0};
+    if (read_text(text, o, &m, NULL) != STATUS_OK)
+        fail_msg("%s: %s", format, error_message());
+    assert_string_equal(m.engine, format);
+    assert_int_equal(m.iterations, n);
+    near(m.iteration_s, iteration_s);
+    near(m.samples_per_s + 1, samples_per_s + 1);
+    assert_int_equal(m.ranks, 0);
+    measurement_free(&m);
+}
+
+static void reads_the_lines_of_frameworks(void **state)
+{
+    (void)state;
+    const struct run_options plan = {.samples = 16, .tokens = 16 * 2048, .devices = 8};
+    const struct run_options later = {.warmup = 1};
+    static const char megatron[] =
+        "using world size: 8\n"
+        " iteration        1/    50 | consumed samples:  16 | elapsed time per iteration (ms): "
+        "9000.5 |"
+        " learning rate: 1.5E-05 | global batch size:    16 | lm loss: 9.1E+00 |\n"
+        " iteration        2/    50 | consumed samples:  32 | elapsed time per iteration (ms): "
+        "500.0 |"
+        " learning rate: 1.5E-05 | global batch size:    16 |\n";
+    reads(megatron, &nothing, "megatron", 2, 4.75025, 16 / 4.75025);
+    reads(megatron, &later, "megatron", 1, 0.5, 32);
+    reads("\033[32mTraining epoch 0, iteration 7/9\033[0m | lr: 3e-05 | global_batch_size: 8 | "
+          "global_step: 7 | train_step_timing in s: 0.25\n",
+          &nothing, "nemo", 1, 0.25, 32);
+    reads("Epoch 0: 1%| | 1/9 [00:01<, global_step=1.000, train_step_timing in s=1.0]\r"
+          "Epoch 0: 2%| | 2/9 [00:01<, global_step=2.000, train_step_timing in s=0.50]\r"
+          "Epoch 0: 2%| | 2/9 [00:01<, global_step=2.000, train_step_timing in s=0.50]\n",
+          &nothing, "nemo", 2, 0.75, 0);
+    reads("[config.py:957:print]   train_batch_size ............. 32\n"
+          "[timer.py:215:stop] epoch=0/micro_step=3/global_step=3, RunningAvgSamplesPerSec=7.8, "
+          "CurrSamplesPerSec=8.0, MemAllocated=5GB\n",
+          &nothing, "deepspeed", 1, 4, 8);
+    reads("[timer.py:189:stop] 0/40, SamplesPerSec=64, MemAllocated=0.26GB\n", &plan, "deepspeed",
+          1, 0.25, 64);
+    reads("steps: 10 loss: 8.1 iter time (s): 0.5 samples/sec: 32\n", &nothing, "deepspeed", 1, 0.5,
+          0);
+    reads("[rank0]:[titan] - INFO - \033[31mstep: 10  \033[32mloss:  7.1  memory: 47.5GiB(50%)  "
+          "tps: 8,192  tflops: 300.00  mfu: 40%\n",
+          &plan, "torchtitan", 1, 0.5, 32);
+    refuses("step: 10  loss:  7.1  tps: 8,192  mfu: 40%\n", "--plan says");
+}
+
+static void reads_tables_of_steps(void **state)
+{
+    (void)state;
+    reads("step,step_time (ms),loss\n1,100,3\n2,300,2\n3,200,2\n", &nothing, "csv", 3, 0.2, 0);
+    reads("# rank\titeration\titeration_s\tbatch\n0\t1\t2\t8\n1\t1\t4\t8\n", &nothing, "csv", 1, 4,
+          2);
+    reads("\"elapsed_us\";\"note\"\n\"1000\";\"a;b\"\"c\"\n", &nothing, "csv", 1, 1e-3, 0);
+    refuses("step,step_time (ms)\n1,x\n", "test_measured.in:2: 'x' is no number");
+    refuses("step,step_time (ms)\n1,2,3\n", "test_measured.in:2: 3 cells, and the header has 2");
+    refuses("step,step_time (ms)\n", "no step and no rank");
+}
+
+/* ---- Nsight Systems */
+
+static void reads_tables_of_nsys(void **state)
+{
+    (void)state;
+    struct measurement m = {0};
+    struct run_times t[2];
+    assert_int_equal(
+        read_text("Generating SQLite file\n\nStart (ns),Duration (ns),CorrId,Bytes "
+                  "(MB),Device,Strm,Name\n"
+                  "1000,500,1,,NVIDIA H100 (0),7,\"void gemm<int, 4>(int, float)\"\n"
+                  "1200,800,2,,NVIDIA H100 (0),8,ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(int)\n"
+                  "1000,100,3,1.5,NVIDIA H100 (1),7,[CUDA memcpy Host-to-Device]\n"
+                  "1500,500,4,,NVIDIA H100 (1),7,relu\n",
+                  &nothing, &m, t),
+        STATUS_OK);
+    near(t[0].busy_s, 500e-9);
+    near(t[0].exposed_s, 500e-9);
+    near(t[0].exposed_by_s[FOR_SHARDS], 500e-9);
+    near(t[1].copy_s, 100e-9);
+    near(t[1].idle_s, 500e-9);
+    measurement_free(&m);
+    refuses("Time (%),Total Time (ns),Instances\n", "cuda_gpu_trace does");
+    refuses("Start (parsec),Duration (ns),Name\n", "no such unit");
+    refuses("Start (ns),Duration (ns),Name\n1,-1,a\n", ":2: '-1' is no time");
+}
+
+static void run_sql(sqlite3 *db, const char *sql)
+{
+    if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
+        fail_msg("%s", sqlite3_errmsg(db));
+}
+
+static enum status read_database(const char *sql, struct measurement *m, struct run_times *t)
+{
+    static const char *const path = "test_measured.db";
+    struct measured_run run = {0};
+    sqlite3 *db;
+    remove(path);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    run_sql(db, "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);"
+                "INSERT INTO StringIds VALUES (1, 'gemm'), (2, 'ncclKernel_AllReduce_RING');");
+    run_sql(db, sql);
+    sqlite3_close(db);
+    enum status st = measured_run_read(&path, 1, &run);
+    if (st == STATUS_OK)
+        st = measured_run_measure(&run, path, &nothing, m, t);
+    measured_run_free(&run);
+    remove(path);
+    return st;
+}
+
+#define KERNELS                                                                                    \
+    "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, "      \
+    "streamId INTEGER, correlationId INTEGER, globalPid INTEGER, demangledName INTEGER);"          \
+    "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (100, 300, 0, 7, 1, 16777216, 1), "             \
+    "(200, 600, 0, 8, 2, 16777216, 2), (100, 150, 1, 7, 3, 33554432, 1);"
+
+static void reads_databases_of_nsys(void **state)
+{
+    (void)state;
+    struct measurement m = {0};
+    struct run_times t[2];
+    assert_int_equal(
+        read_database(KERNELS
+                      "CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, globalTid INTEGER, "
+                      "text TEXT, textId INTEGER);"
+                      "INSERT INTO NVTX_EVENTS VALUES (0, 400, 16777217, 'iteration 4', NULL), "
+                      "(400, 1000, 16777217, 'iteration 5', NULL), "
+                      "(10, 20, 16777217, 'iterations', NULL), "
+                      "(0, 500, 33554433, 'iteration 4', NULL);",
+                      &m, t),
+        STATUS_OK);
+    assert_int_equal(m.ranks, 2);
+    assert_int_equal(t[0].steps, 2);
+    near(t[0].window_s, 500e-9);
+    near(t[0].busy_s, 100e-9);
+    near(t[0].exposed_s, 150e-9);
+    assert_int_equal(t[1].steps, 1);
+    near(t[1].window_s, 500e-9);
+    near(m.iteration_s, 500e-9); /* of the first step alone, which both have */
+    measurement_free(&m);
+    assert_int_equal(read_database("CREATE TABLE a (b);", &m, t), STATUS_INVALID);
+    /* A view that does not end stands where the table is expected. */
+    assert_int_equal(
+        read_database("CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS WITH RECURSIVE n(i) AS "
+                      "(SELECT 1 UNION ALL SELECT i FROM n) SELECT * FROM n;",
+                      &m, t),
+        STATUS_INVALID);
+}
+
+/* ---- faults */
+
+static void refuses_what_is_no_run(void **state)
+{
+    (void)state;
+    refuses("", "not a run in a known format");
+    refuses("hello\nworld\n", "not a run in a known format");
+    refuses("{\"traceEvents\":[", "the file ends before its JSON does");
+    refuses("{\"traceEvents\":[{\"ph\":\"X\" \"cat\"", "test_measured.in:1: byte 0x22 where ','");
+    refuses("{\"traceEvents\":[]} x", "more behind the end");
+    refuses("{\"traceEvents\":[]}", "no activity of a GPU");
+    refuses("{\"a\":1}", "no traceEvents");
+    refuses("{\"a\":\"\001\"}", "a control character");
+    refuses("{\"traceEvents\":[1]}", "an event that is no object");
+    refuses("{\"a\":tru}", "'tru' is no value");
+    refuses("{\"a\":[1,]}", "byte 0x5d where a value");
+    char deep[400] = "{\"a\":";
+    memset(deep + 5, '[', sizeof deep - 6);
+    refuses(deep, "nested more than 64 deep");
+    const char *const missing = "no/such";
+    struct measured_run run = {0};
+    assert_int_equal(measured_run_read(&missing, 1, &run), STATUS_IO);
+    gzFile z = gzopen(file, "wb");
+    gzputs(z, by_hand);
+    gzclose(z);
+    FILE *f = fopen(file, "r+");
+    assert_int_equal(fseek(f, 0, SEEK_END), 0);
+    assert_int_equal(ftruncate(fileno(f), ftell(f) - 40), 0);
+    fclose(f);
+    assert_int_equal(measured_run_read(&file, 1, &run), STATUS_IO);
+    assert_non_null(strstr(error_message(), "cut off within its compression"));
+}
+
+static enum status import_and_trace(void)
+{
+    const struct provenance by = {"test", "test", NULL, 0};
+    struct measured_run run = {0};
+    struct measurement m = {0};
+    enum status st;
+    TRY(measured_run_read(&file, 1, &run));
+    TRY(measured_run_measure(&run, file, &nothing, &m, NULL));
+    TRY(measured_run_trace(&run, 0, "test_measured.out", &by));
+out:
+    measured_run_free(&run);
+    measurement_free(&m);
+    return st;
+}
+
+static void releases_everything_when_memory_runs_out(void **state)
+{
+    (void)state;
+    put(file, by_hand);
+    FOR_EACH_ALLOC_FAILURE(import_and_trace());
+    remove("test_measured.out");
+    remove(file);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(takes_a_trace_apart_as_by_hand),
+        cmocka_unit_test(leaves_out_what_has_no_time_and_says_how_much),
+        cmocka_unit_test(equals_a_slow_count_on_random_traces),
+        cmocka_unit_test(numbers_are_exact),
+        cmocka_unit_test(ranks_of_several_files_are_one_run),
+        cmocka_unit_test(reads_the_lines_of_frameworks),
+        cmocka_unit_test(reads_tables_of_steps),
+        cmocka_unit_test(reads_tables_of_nsys),
+        cmocka_unit_test(reads_databases_of_nsys),
+        cmocka_unit_test(refuses_what_is_no_run),
+        cmocka_unit_test(releases_everything_when_memory_runs_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
