@@ -33,7 +33,8 @@ void manual_help(const struct command *c, FILE *out)
     fprintf(out, "usage: foreline %s [options] %s\n\n%s\n", c->name, c->synopsis, c->summary);
     if (c->details && text)
         fprintf(out, "\n%s\n", text);
-    fputs("\noptions:\n", out);
+    if (settings_takers(c->name))
+        fputs("\noptions:\n", out);
     settings_print(settings_takers(c->name), out);
     free(text);
 }
@@ -68,7 +69,8 @@ static void put_options(const char *command, FILE *out)
 {
     char text[1024];
     uint64_t takers = settings_takers(command);
-    fputs(".SH OPTIONS\n", out);
+    if (takers)
+        fputs(".SH OPTIONS\n", out);
     for (const struct setting *s = settings_table; s < settings_table + settings_table_n; s++) {
         if (!(s->takers & takers))
             continue;

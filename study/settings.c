@@ -105,8 +105,7 @@ static enum status set_real(const struct setting *s, const char *text, double *o
     return STATUS_OK;
 }
 
-/* Word i of "real|paced", or what the row's own function says; NULL behind the last one. */
-static const char *word_at(const struct setting *s, size_t i, char text[64])
+const char *setting_word(const struct setting *s, size_t i, char text[SETTING_WORD_SIZE])
 {
     const char *at = s->unit;
     if (s->word)
@@ -116,26 +115,26 @@ static const char *word_at(const struct setting *s, size_t i, char text[64])
         at = at ? at + 1 : NULL;
     }
     if (at)
-        snprintf(text, 64, "%.*s", (int)strcspn(at, "|"), at);
+        snprintf(text, SETTING_WORD_SIZE, "%.*s", (int)strcspn(at, "|"), at);
     return at ? text : NULL;
 }
 
 /* "real, paced" */
 static void list_words(const struct setting *s, char *text, size_t size)
 {
-    char word[64];
+    char word[SETTING_WORD_SIZE];
     const char *name;
     *text = '\0';
-    for (size_t i = 0, n = 0; (name = word_at(s, i, word)) && n < size; i++)
+    for (size_t i = 0, n = 0; (name = setting_word(s, i, word)) && n < size; i++)
         n += (size_t)snprintf(text + n, size - n, "%s%s", i ? ", " : "", name);
 }
 
 /* "there is no 'gpip'; did you mean 'gpipe'? there are sequential, gpipe, ..." */
 static enum status check_word(const struct setting *s, const char *text)
 {
-    char word[64], nearest[64] = "", hint[TEXT_HINT], known[512];
+    char word[SETTING_WORD_SIZE], nearest[64] = "", hint[TEXT_HINT], known[512];
     const char *name;
-    for (size_t i = 0, best = text_reach(text); (name = word_at(s, i, word)); i++) {
+    for (size_t i = 0, best = text_reach(text); (name = setting_word(s, i, word)); i++) {
         if (!strcmp(name, text))
             return STATUS_OK;
         if (text_is_nearer(text, name, &best))

@@ -153,6 +153,11 @@ const char *setting_nearest(const char *word, uint64_t takers);
 /* "a, b, c": the names of all rows that the takers take. Returns `text`. */
 const char *setting_names(uint64_t takers, char *text, size_t size);
 
+/* Word i that the value may be: of "real|paced", or what the row's own function says; NULL behind the last
+ * one. Only of rows that have words; the result lives as long as `text`. */
+enum { SETTING_WORD_SIZE = 64 };
+const char *setting_word(const struct setting *row, size_t i, char text[SETTING_WORD_SIZE]);
+
 /* Set the field of one row from a text, and mark it as given. STATUS_USAGE with what was expected,
  * without the setting's name, which the caller puts before it as it was written. */
 enum status setting_set(const struct setting *row, const char *text,

@@ -22,3 +22,6 @@ set_tests_properties(cli.modules PROPERTIES LABELS cli)
 
 add_test(NAME loop COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/loop.sh $<TARGET_FILE:foreline>)
 set_tests_properties(loop PROPERTIES LABELS loop TIMEOUT 300)
+
+add_test(NAME cli.completion COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/completion.sh $<TARGET_FILE:foreline>)
+set_tests_properties(cli.completion PROPERTIES LABELS cli SKIP_RETURN_CODE 77 TIMEOUT 120)

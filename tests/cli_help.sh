@@ -10,7 +10,7 @@ for command in $commands; do
     help=$("$tool" "$command" --help) || { echo "$command --help failed"; failed=1; }
     page=$("$tool" manual "$command") || { echo "manual $command failed"; failed=1; }
     options=$(printf '%s\n' "$page" | sed -n 's/^\\fB\\-\\-\([a-z\\-]*\)\\fR.*/\1/p' | tr -d '\\')
-    [ -n "$options" ] || { echo "$command has no options"; failed=1; }
+    [ -n "$options" ] || [ "$command" = completion ] || { echo "$command has no options"; failed=1; }
     for option in $options; do
         printf '%s\n' "$help" | grep -q -- "  --$option" ||
             { echo "$command --help does not mention --$option"; failed=1; }
