@@ -46,7 +46,7 @@ void remark(const char *format, ...) __attribute__((format(printf, 1, 2))); /* g
 /* ---- memory.cpp */
 
 enum { MOST_GPUS = 16 };
-const size_t gpu_bytes = (size_t)4 << 30;
+const size_t gpu_bytes = (size_t)16 << 30;
 extern char *arena; /* [MOST_GPUS][gpu_bytes] addresses of device memory; NULL: none yet */
 
 int gpu_count();

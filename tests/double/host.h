@@ -14,9 +14,11 @@
 
 #undef __global__
 #undef __device__
+#undef __host__
 #undef __shared__
 #define __global__
 #define __device__
+#define __host__
 #define __shared__ static
 
 #ifndef DOUBLE_BLOCK

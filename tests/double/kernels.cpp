@@ -2,4 +2,5 @@
 #include "tests/double/host.h"
 
 #include "exec/device/cuda/kernels.cu"
-#include "exec/device/cuda/kernels_softmax.cu"
+#include "exec/device/cuda/kernels_attention.cu"
+#include "exec/device/cuda/kernels_loss.cu"

@@ -1,6 +1,7 @@
 /* What has been done, for tests to read. */
 #include "tests/double/log.h"
 
+#include <map>
 #include <mutex>
 #include <set>
 #include <stdarg.h>
@@ -32,6 +33,7 @@ thread_local double flops, traffic;
 thread_local std::set<std::string> loaded;     /* since the thread began */
 thread_local std::set<const void *> time_from; /* in this step */
 thread_local unsigned long loads;
+thread_local std::map<std::string, unsigned long> launched; /* of each kernel, in this step */
 thread_local bool is_waiting; /* has waited since the last launch */
 
 } // namespace
@@ -64,6 +66,12 @@ void count(happening h)
     is_waiting = h <= PRODUCT ? false : is_waiting;
 }
 
+void count_kernel(const char *name)
+{
+    count(KERNEL);
+    launched[name]++;
+}
+
 void count_work(double flop, double bytes)
 {
     flops += flop;
@@ -86,6 +94,7 @@ void count_begin()
     flops = traffic = 0;
     loads = 0;
     time_from.clear();
+    launched.clear();
     for (unsigned long &c : counts)
         c = 0;
     is_waiting = false;
@@ -96,6 +105,8 @@ void count_end(long step)
     log_line("#step\t%d\t%ld\t%lu\t%lu\t%lu\t%lu\t%lu\t%.0f\t%.0f\t%lu\t%zu", rank_here(), step,
              counts[KERNEL], counts[PRODUCT], counts[COPY], counts[WAIT], counts[PAGEABLE], flops,
              traffic, loads, time_from.size());
+    for (const auto &k : launched)
+        log_line("#kernel\t%d\t%ld\t%lu\t%s", rank_here(), step, k.second, k.first.c_str());
 }
 
 } // namespace dbl

@@ -9,6 +9,7 @@
  *           copies from pageable memory  FLOP of products  bytes of products' operands and of copies
  *           kernels and shapes of products that the thread had not queued before: loaded now
  *           events that times were counted from (cudaEventElapsedTime)
+ *   #kernel rank  step  launches  name, with the type of its numbers
  *   #gpu    rank  GPU    first allocation on it */
 #ifndef DOUBLE_LOG_H
 #define DOUBLE_LOG_H
@@ -23,6 +24,7 @@ void log_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* What the calling thread does in its step. */
 enum happening { KERNEL, PRODUCT, COPY, WAIT, PAGEABLE, HAPPENINGS };
 void count(happening h);
+void count_kernel(const char *name); /* a KERNEL */
 void count_work(double flop, double bytes);
 void count_load(const std::string &what); /* which kernel, which shape */
 void count_time_from(const void *event);

@@ -251,6 +251,8 @@ extern "C" cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes,
             touch(o, src, bytes, false);
         if (to_gpu || to_pinned)
             touch(o, dst, bytes, true);
+        if (computes_nothing() && to_gpu)
+            return true;
         memory_open((from_gpu ? 1u << gpu_of(src) : 0) | (to_gpu ? 1u << gpu_of(dst) : 0));
         memmove(engine_view(dst), staged.empty() ? engine_view(src) : staged.data(), bytes);
         return true;
@@ -277,7 +279,8 @@ extern "C" cudaError_t cudaMemsetAsync(void *devPtr, int value, size_t count, cu
         return call();
     put(stream_of(handle), "memset", [=](op &o) {
         touch(o, devPtr, count, true);
-        memset(devPtr, value, count);
+        if (!computes_nothing())
+            memset(devPtr, value, count);
         return true;
     });
     return call();
@@ -444,7 +447,7 @@ cudaError_t double_launch(const char *name, cudaStream_t handle, dim3 grid, cons
     const unsigned most_x = 0x7fffffff, most_y = 65535;
     if (grid.x == 0 || grid.y == 0 || grid.z != 1 || grid.x > most_x || grid.y > most_y)
         return note_error(cudaErrorInvalidConfiguration);
-    count(KERNEL);
+    count_kernel(name);
     count_load(name);
     const kernel k = {name, grid, std::string((const char *)closure, bytes), run};
     put(stream_of(handle), name, [=](op &o) {

@@ -75,20 +75,25 @@ cudaError_t kernel_embedding(const struct kernel_embedding *e, const float *para
 cudaError_t kernel_embedding_backward(const struct kernel_embedding *e, const void *dy,
                                       float *d_parameter, float *work);
 
-/* Some rows of the attention scores of one sample: score and p (heads, rows, columns), the rows
- * begin with token `first`; causal: row t sees columns <= t. saved (heads, tokens, 2) largest score
- * and 1 / sum of each row. `p` may be `score` in fp32. */
-struct kernel_scores {
-    enum kernel_type type; /* of p */
-    size_t heads, rows, columns, first, tokens;
+/* Attention as in exec/device/cpu/attention.c: x (samples, tokens, heads depth + kv_heads (depth +
+ * value)) = q | k | v, y (samples, tokens, heads value); row t sees columns <= t if causal and > t -
+ * window. sink [heads], NULL: none. saved (samples, heads, tokens, 2): the logarithm of a row's sum of
+ * exponentials, and in the backward the sum over the row of dy y. Heads are as wide as
+ * ATTENTION_WIDEST at most. */
+enum { ATTENTION_WIDEST = 256 };
+struct kernel_attention {
+    enum kernel_type type;
+    size_t samples, tokens, heads, kv_heads, depth, value, window;
     int causal;
-    float *score, *saved;
-    void *p;
+    float scale;
+    const void *x;
+    const float *sink;
+    float *saved;
 };
-cudaError_t kernel_softmax(const struct kernel_scores *s);       /* p and saved, from the scores */
-cudaError_t kernel_softmax_again(const struct kernel_scores *s); /* p, from the scores and saved */
-/* ds = p (d - sum over the row of d p), d and ds like score and p; ds may be d in fp32 */
-cudaError_t kernel_softmax_backward(const struct kernel_scores *s, const float *d, void *ds);
+cudaError_t kernel_attention(const struct kernel_attention *a, void *y);
+/* dx, from what the forward has left in y and saved; d_sink [heads] is added to. */
+cudaError_t kernel_attention_backward(const struct kernel_attention *a, const void *y,
+                                      const void *dy, void *dx, float *d_sink);
 
 /* Cross-entropy of x (rows, columns), the classes `first` .. first + columns; target [rows] < 0:
  * row does not count. part (rows, shards, 3) is what each shard has seen of each row: largest, sum

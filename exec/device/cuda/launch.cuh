@@ -19,7 +19,7 @@ static const unsigned BLOCK = 256, WARP = 32;
                            : LAUNCH(kernel<float>, blocks, __VA_ARGS__))
 static const unsigned MOST_BLOCKS = 65535; /* in y and z; in x there may be 2^31 - 1 */
 
-static unsigned blocks_for(size_t n)
+static inline unsigned blocks_for(size_t n)
 {
     size_t blocks = (n + BLOCK - 1) / BLOCK;
     return blocks < 1 ? 1 : blocks < MOST_BLOCKS ? (unsigned)blocks : MOST_BLOCKS;

@@ -237,11 +237,11 @@ static const struct {
     {&cuda_attention, cuda_attention_sizes},
 };
 
-/* Kernels have as many heads of keys as of queries, and as wide, no windows, no factors, no sinks. */
+/* What kernels do not have. */
 static bool is_plain(const struct layer *l)
 {
-    return l->kv_heads == l->heads && l->depth == l->value && l->window == 0 && !l->scaled &&
-           !l->sinks && l->passed == 0 && l->spread == 1;
+    return l->depth <= ATTENTION_WIDEST && l->value <= ATTENTION_WIDEST && !l->scaled &&
+           l->passed == 0 && l->spread == 1;
 }
 
 enum status cuda_adapt(const struct model_op *op, struct layer *l)

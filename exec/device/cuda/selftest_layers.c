@@ -41,14 +41,14 @@ static enum status compare_loss(struct cuda_context *c, double wanted, double *w
 
 /* ---- cases */
 
-enum { MOST_SHARDS = 4 };
+enum { MOST_SHARDS = 4, MOST_ATTRIBUTES = 8 };
 
 struct layer_case {
     const char *name, *kind;
     size_t batch;
     bool tied;
     size_t attributes;
-    struct model_attribute attribute[6];
+    struct model_attribute attribute[MOST_ATTRIBUTES];
 };
 
 static const struct layer_case cases[] = {
@@ -93,18 +93,24 @@ static const struct layer_case cases[] = {
      false,
      3,
      {{"tokens", 64}, {"channels", 64}, {"heads", 2}}},
-    {"attention 1024, causal, in blocks",
+    {"attention, 6 heads share 2",
      "attention",
-     1,
+     2,
      false,
-     4,
-     {{"tokens", 1024}, {"channels", 384}, {"heads", 12}, {"causal", 1}}},
-    {"attention 1024, in blocks",
+     5,
+     {{"tokens", 49}, {"channels", 480}, {"heads", 6}, {"kv_heads", 2}, {"causal", 1}}},
+    {"attention, wide keys, window, sinks",
      "attention",
-     1,
+     2,
      false,
-     3,
-     {{"tokens", 1024}, {"channels", 384}, {"heads", 12}}},
+     7,
+     {{"tokens", 70},
+      {"channels", 128},
+      {"heads", 4},
+      {"head", 192},
+      {"window", 20},
+      {"causal", 1},
+      {"sinks", 1}}},
     {"loss", "loss", 3, false, 2, {{"tokens", 50}, {"vocabulary", 1000}}},
 };
 
@@ -162,7 +168,7 @@ static enum status shape(const struct division *d, const struct layer_shard *sha
 {
     enum status st;
     const struct layer_case *k = &d->k;
-    struct model_attribute attribute[6];
+    struct model_attribute attribute[MOST_ATTRIBUTES];
     for (size_t i = 0; i < k->attributes; i++)
         attribute[i] = k->attribute[i];
     char name[] = "self-test", kind[32];

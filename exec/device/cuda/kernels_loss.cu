@@ -1,69 +1,5 @@
-/* Kernels with a softmax in them: rows of attention scores, and the loss. A block per row. */
+/* Kernels of the loss. */
 #include "exec/device/cuda/launch.cuh"
-
-/* ---- attention: a block per row of each head, head by head */
-
-/* Offset of the row. */
-static __device__ size_t score_row(const struct kernel_scores &s)
-{
-    return blockIdx.x * s.columns;
-}
-static __device__ float *score_saved(const struct kernel_scores &s)
-{
-    unsigned rows = (unsigned)s.rows, head = blockIdx.x / rows, row = blockIdx.x % rows;
-    return s.saved + (head * s.tokens + s.first + row) * 2;
-}
-/* Columns that the row sees. */
-static __device__ size_t score_seen(const struct kernel_scores &s)
-{
-    return s.causal ? s.first + blockIdx.x % (unsigned)s.rows + 1 : s.columns;
-}
-
-/* p = exp(score - largest) / sum of these over the columns that the row sees; zeros behind them */
-template <typename T> static __global__ void softmax(struct kernel_scores s)
-{
-    float *score = s.score + score_row(s), largest = -INFINITY, part = 0;
-    T *p = (T *)s.p + score_row(s);
-    size_t seen = score_seen(s);
-    ALONG(i, seen)
-    largest = fmaxf(largest, score[i]);
-    largest = block_max(largest);
-    ALONG(i, seen)
-    part += score[i] = expf(score[i] - largest);
-    float scale = 1 / block_sum(part);
-    ALONG(i, s.columns)
-    p[i] = T(i < seen ? score[i] * scale : 0);
-    if (threadIdx.x == 0) {
-        score_saved(s)[0] = largest;
-        score_saved(s)[1] = scale;
-    }
-}
-
-/* The same from the two numbers saved per row: neither largest nor sum is looked for */
-template <typename T> static __global__ void softmax_again(struct kernel_scores s)
-{
-    const float *score = s.score + score_row(s);
-    T *p = (T *)s.p + score_row(s);
-    float largest = score_saved(s)[0], scale = score_saved(s)[1];
-    size_t seen = score_seen(s);
-    ALONG(i, s.columns)
-    p[i] = T(i < seen ? expf(score[i] - largest) * scale : 0);
-}
-
-/* ds = p (d - sum over the row of d p) */
-template <typename T>
-static __global__ void softmax_backward(struct kernel_scores s, const float *all, void *ds_)
-{
-    const T *p = (const T *)s.p + score_row(s);
-    const float *d = all + score_row(s);
-    T *ds = (T *)ds_ + score_row(s);
-    float part = 0;
-    ALONG(i, s.columns)
-    part += d[i] * (float)p[i];
-    float mean = block_sum(part);
-    ALONG(i, s.columns)
-    ds[i] = T((float)p[i] * (d[i] - mean));
-}
 
 /* ---- loss: a block per row */
 
@@ -146,27 +82,6 @@ template <typename T> static __global__ void loss_backward(struct kernel_loss l,
 }
 
 /* ---- launches */
-
-/* In x, where a grid is large enough for any number of heads. */
-static unsigned score_grid(const struct kernel_scores *s)
-{
-    return (unsigned)(s->rows * s->heads);
-}
-
-cudaError_t kernel_softmax(const struct kernel_scores *s)
-{
-    return LAUNCH_AS(s->type, softmax, score_grid(s), *s);
-}
-
-cudaError_t kernel_softmax_again(const struct kernel_scores *s)
-{
-    return LAUNCH_AS(s->type, softmax_again, score_grid(s), *s);
-}
-
-cudaError_t kernel_softmax_backward(const struct kernel_scores *s, const float *d, void *ds)
-{
-    return LAUNCH_AS(s->type, softmax_backward, score_grid(s), *s, d, ds);
-}
 
 cudaError_t kernel_loss_look(const struct kernel_loss *l)
 {
