@@ -15,6 +15,8 @@ add_test(NAME cli.help COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cli_help.sh $<TARGET_
 add_test(NAME cli.paths COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cli_paths.sh $<TARGET_FILE:foreline>)
 set_tests_properties(cli.paths PROPERTIES LABELS cli TIMEOUT 120)
 
+add_test(NAME docs.seeds COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/seeds.sh $<TARGET_FILE:foreline>
+    ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR}/docs/seeds.md)
 add_test(NAME cli.library COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/library.sh ${PROJECT_BINARY_DIR}
     ${CMAKE_C_COMPILER} -g $<IF:$<BOOL:${FORELINE_SANITIZE}>,-fsanitize=address$<COMMA>undefined,-O2>)
 add_test(NAME cli.modules COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/modules.sh $<TARGET_FILE:foreline>)
