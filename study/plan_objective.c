@@ -15,6 +15,7 @@
 #include "core/units.h"
 #include "partition/published/objective.h"
 #include "study/collective_times.h"
+#include "study/objective_cut.h"
 #include "study/objective_plan.h"
 #include "study/planning.h"
 
@@ -188,7 +189,7 @@ static enum status print_result(const struct objective *o, const struct objectiv
                p->replicas, p->tensor_parallel, p->ops ? p->op[0] : "-",
                p->recompute ? " (recompute)" : "");
     }
-    return STATUS_OK;
+    return q->model && r->parts > 1 ? objective_print_cut(q->model, r, stdout) : STATUS_OK;
 }
 
 /* What the objective decided, as a->strategy: JSON, or by its ending a drawing or a text. */

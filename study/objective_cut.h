@@ -1,0 +1,15 @@
+/* objective_cut.h - what a split by a published objective divides. */
+#ifndef STUDY_OBJECTIVE_CUT_H
+#define STUDY_OBJECTIVE_CUT_H
+
+#include <stdio.h>
+
+#include "partition/published/objective.h"
+
+/* A line per part: its share of the parameters and of the edges, and the edges to each other part with
+ * their bytes per sample, an edge counted as often as the model has it; then all that are cut.
+ * O(n + edges + parts^2). STATUS_NOMEM. */
+enum status objective_print_cut(const struct model *m, const struct objective_result *r,
+                                FILE *out) MUST_CHECK;
+
+#endif
