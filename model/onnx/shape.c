@@ -287,6 +287,7 @@ enum status onnx_infer(struct onnx_graph *g, struct onnx_choices *c, int64_t *ba
 {
     PASS(infer_inputs(g, c, batch));
     for (size_t i = 0; i < g->nodes; i++) {
+        g->node[i].rule = onnx_rule(&g->node[i]);
         struct onnx_step s = {.g = g, .n = &g->node[i], .st = STATUS_OK};
         PASS(infer_node(&s, c));
     }
