@@ -25,7 +25,8 @@ bool onnx_shape(struct onnx_step *s, size_t k, size_t rank, const int64_t *dim)
     s->st = ARENA_NEW(&s->g->memory, copy, rank);
     if (s->st != STATUS_OK)
         return false;
-    memcpy(copy, dim, rank * sizeof *dim);
+    for (size_t i = 0; i < rank; i++)
+        copy[i] = dim[i];
     v->is_known = true;
     v->rank = rank;
     v->dim = copy;
