@@ -98,6 +98,7 @@ static void attention_is_found_and_open_dimensions_are_chosen(void **state)
                    "no dimension whose size is open is called 'sek'; did you mean 'seq'?");
     assert_refused(files[1], ":seq=0", "NAME=SIZE is expected");
     assert_refused(files[0], ":batch=4", "no dimension whose size is open");
+    assert_refused(files[1], ":seq=999999999,batch=999999999", "has more than 1e15 numbers");
 }
 
 static void layers_that_are_written_out_are_one_op(void **state)

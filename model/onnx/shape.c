@@ -230,10 +230,14 @@ static enum status not_inferred(const struct onnx_step *s, const struct onnx_rul
             "not say the shape of its output '%.60s'; write it there (value_info), or "
             "export the model without this operator",
             s->g->path, s->n->name, s->n->op, *s->n->domain ? " of " : "", s->n->domain, name);
-    return error_set(STATUS_UNSUPPORTED,
-                     "%s: node '%.60s' (%.60s): the shape of '%.60s' does not follow from its "
-                     "inputs, and the file does not say it",
-                     s->g->path, s->n->name, s->n->op, name);
+    const struct onnx_value *x = onnx_known(s, 0), *y = onnx_known(s, 1);
+    char first[SHAPE_TEXT] = "none", second[SHAPE_TEXT] = "none";
+    return error_set(
+        STATUS_UNSUPPORTED,
+        "%s: node '%.60s' (%.60s): the shape of '%.60s' does not follow from its inputs "
+        "(%s, %s), and the file does not say it",
+        s->g->path, s->n->name, s->n->op, name, x ? shape_text(x->rank, x->dim, first) : first,
+        y ? shape_text(y->rank, y->dim, second) : second);
 }
 
 static enum status check_inputs(const struct onnx_step *s)
