@@ -22,6 +22,12 @@ enum {
     FIRST_LINES = 1024 /* where a file says who made it */
 };
 
+static enum status too_large(const char *path, size_t most)
+{
+    return error_set(STATUS_IO, "%s: larger than %s", path,
+                     units_of(UNIT_BYTES, (double)most).text);
+}
+
 /* Read to the end of a stream into a buffer that doubles; the size of a pipe is not known
  * before. */
 static enum status read_all(const char *path, FILE *f, size_t most, char **text, size_t *length)
@@ -39,7 +45,7 @@ static enum status read_all(const char *path, FILE *f, size_t most, char **text,
         if (size < room)
             continue;
         if (room >= most)
-            FAIL(STATUS_IO, "%s: larger than %s", path, units_of(UNIT_BYTES, (double)most).text);
+            TRY(too_large(path, most));
         room *= 2;
         char *larger = realloc(buffer, room + 1);
         if (!larger)
@@ -70,7 +76,12 @@ enum status file_read_most(const char *path, size_t most, char **text, size_t *l
     if (!f)
         return error_set(errno == ENOMEM ? STATUS_NOMEM : STATUS_IO, "%s: %s", path,
                          strerror(errno));
-    enum status st = read_all(path, f, most, text, length);
+    struct stat is;
+    enum status st;
+    if (fstat(fileno(f), &is) == 0 && S_ISREG(is.st_mode) && is.st_size > (off_t)most)
+        st = too_large(path, most); /* before a gigabyte is read */
+    else
+        st = read_all(path, f, most, text, length);
     fclose(f);
     return st;
 }

@@ -67,6 +67,12 @@ def _tensors(value):
         yield from _tensors(list(value.values()))
 
 
+def _place(tensor):
+    """Where the numbers of a tensor begin that views of it share."""
+    storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()
+    return storage.data_ptr()
+
+
 def _bytes(tensors):
     return sum(t.numel() * t.element_size() for t in tensors)
 
@@ -228,8 +234,8 @@ class _Count(TorchDispatchMode):
             self.flop += 2 * (x if transposed else gradient).numel() * pairs * sum(wanted[:2])
         else:
             self.flop += sum(t.numel() for t in made)
-        read = [t for t in _tensors((args, kwargs or {})) if t.storage().data_ptr() not in self.free]
-        self.bytes += _bytes(read) + _bytes(t for t in made if t.storage().data_ptr() not in self.free)
+        read = [t for t in _tensors((args, kwargs or {})) if _place(t) not in self.free]
+        self.bytes += _bytes(read) + _bytes(t for t in made if _place(t) not in self.free)
         return out
 
 
@@ -242,7 +248,7 @@ class _Saved:
         self.hooks = torch.autograd.graph.saved_tensors_hooks(self._keep, lambda t: t)
 
     def _keep(self, tensor):
-        at = tensor.storage().data_ptr()
+        at = _place(tensor)
         if at not in self.known:
             self.known.add(at)
             self.bytes += tensor.numel() * tensor.element_size()
@@ -280,7 +286,7 @@ class _Measure(fx.Interpreter):
     def __init__(self, module, repeats):
         super().__init__(module, garbage_collect_values=False)
         self.cost, self.repeats = {}, repeats
-        self.free = {p.storage().data_ptr() for p in list(module.parameters()) + list(module.buffers())}
+        self.free = {_place(p) for p in list(module.parameters()) + list(module.buffers())}
 
     def run_node(self, node):
         if node.op in ("placeholder", "get_attr", "output"):
@@ -288,14 +294,14 @@ class _Measure(fx.Interpreter):
         args, kwargs = map(_own, self.fetch_args_kwargs_from_env(node))
         call = getattr(self, node.op)
         given = [t for t in _tensors((args, kwargs)) if t.requires_grad]
-        saved = _Saved({t.storage().data_ptr() for t in _tensors((args, kwargs))} | self.free)
+        saved = _Saved({_place(t) for t in _tensors((args, kwargs))} | self.free)
         forward, backward = _Count(self.free), _Count(self.free)
         with saved.hooks, forward:
             out = call(node.target, args, kwargs)
         learns = [t for t in _tensors(out) if t.requires_grad]
         made = [t for t in _tensors(out)]
         cost = {"forward_flop": forward.flop, "forward_bytes": forward.bytes, "output": made,
-                "stash": saved.bytes + _bytes(t for t in made if t.storage().data_ptr() not in saved.known),
+                "stash": saved.bytes + _bytes(t for t in made if _place(t) not in saved.known),
                 "forward_s": 0.0, "backward_s": 0.0, "tensor": bool(made)}
         weights = [p for p in self._weights(node) if p.requires_grad]
         if not learns:

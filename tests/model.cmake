@@ -1,6 +1,7 @@
 unit_test(zoo LIBS model)
 unit_test(pipedream LIBS model)
 unit_test(import LIBS model)
+unit_test(onnx LIBS model)
 unit_test(architecture LIBS model)
 
 # torch and the onnx package are the truth here; Debian's python3-torch and python3-onnx.

@@ -5,8 +5,10 @@
 #include <string.h>
 
 enum {
-    MAX_NODES = 1000000,
-    MAX_INPUTS = 65536, /* of a node */
+    MAX_NODES = 1 << 18,
+    MAX_VALUES = 1 << 19,
+    MAX_STATED = 1 << 19, /* attributes, and shapes */
+    MAX_INPUTS = 65536,   /* of a node */
     MAX_ATTRIBUTES = 256,
     MAX_INTS = 2 * ONNX_RANK
 };
@@ -78,6 +80,8 @@ static enum status value_of(struct onnx_graph *g, const char *name, uint32_t *ou
     PASS(intern(&g->names, name, strlen(name), out, &fresh));
     if (!fresh)
         return STATUS_OK;
+    if (g->values == MAX_VALUES)
+        return error_set(STATUS_PARSE, "%s: more than %d values", g->path, MAX_VALUES);
     PASS(ARENA_ROOM(&g->memory, g->value, g->values));
     g->value[g->values++] = (struct onnx_value){.name = name, .parameter = ONNX_NONE};
     return STATUS_OK;
@@ -242,6 +246,14 @@ static enum status read_attribute(struct wire w, struct arena *arena, struct onn
     return STATUS_OK;
 }
 
+static enum status count_stated(struct onnx_graph *g)
+{
+    if (g->stated++ == MAX_STATED)
+        return error_set(STATUS_PARSE, "%s: more than %d attributes and shapes", g->path,
+                         MAX_STATED);
+    return STATUS_OK;
+}
+
 static enum status read_node(struct onnx_graph *g, struct wire w, struct onnx_node *n)
 {
     *n = (struct onnx_node){.name = "", .op = "", .domain = ""};
@@ -263,6 +275,7 @@ static enum status read_node(struct onnx_graph *g, struct wire w, struct onnx_no
             PASS(wire_text(&f, ONNX_NAME, &g->memory, &n->domain));
         } else if (f.number == 5) {
             PASS(inside(&f, &body));
+            PASS(count_stated(g));
             PASS(ARENA_ROOM(&g->memory, n->attribute, n->attributes));
             PASS(read_attribute(body, &g->memory, &n->attribute[n->attributes++]));
         }
@@ -339,6 +352,7 @@ static enum status read_value(struct onnx_graph *g, struct wire w, uint32_t *val
 {
     struct wire begin = w;
     struct onnx_value v = {.name = ""};
+    PASS(count_stated(g));
     for (struct wire_field f;;) {
         struct wire body = w;
         PASS(wire_next(&w, &f));

@@ -11,8 +11,8 @@
 
 enum {
     ONNX_RANK = 16,   /* dimensions of a tensor */
-    ONNX_KEPT = 256,  /* a tensor of more numbers is not read */
-    ONNX_NAME = 4096, /* bytes of a name */
+    ONNX_KEPT = 64,   /* a tensor of more numbers is not read */
+    ONNX_NAME = 1024, /* bytes of a name */
     ONNX_NONE = UINT32_MAX
 };
 
@@ -85,12 +85,14 @@ struct onnx_node {
     size_t inputs, outputs, attributes;
     uint32_t *input, *output; /* values; ONNX_NONE: left out */
     struct onnx_attribute *attribute;
+    const struct onnx_rule *rule; /* of its operator (shape.h); NULL: not looked up yet */
 };
 
 struct onnx_graph {
     const char *path, *name, *producer;
     int64_t opset;
     size_t values, nodes, inputs, outputs;
+    size_t stated; /* attributes, and shapes of values */
     struct onnx_value *value;
     struct onnx_node *node;
     uint32_t *input, *output;

@@ -24,6 +24,8 @@ const struct onnx_rule *onnx_rule(const struct onnx_node *n)
 {
     bool ours = !*n->domain || !strcmp(n->domain, "ai.onnx") ||
                 (!strcmp(n->domain, "com.microsoft") && strstr(n->op, "Gelu"));
+    if (n->rule)
+        return n->rule;
     for (size_t i = 0; ours && i < sizeof rules / sizeof *rules; i++)
         if (strcmp(rules[i].op, n->op) == 0)
             return &rules[i];

@@ -25,7 +25,8 @@ bool onnx_shape(struct onnx_step *s, size_t k, size_t rank, const int64_t *dim)
     s->st = ARENA_NEW(&s->g->memory, copy, rank);
     if (s->st != STATUS_OK)
         return false;
-    memcpy(copy, dim, rank * sizeof *dim);
+    for (size_t i = 0; i < rank; i++)
+        copy[i] = dim[i];
     v->is_known = true;
     v->rank = rank;
     v->dim = copy;
@@ -229,10 +230,14 @@ static enum status not_inferred(const struct onnx_step *s, const struct onnx_rul
             "not say the shape of its output '%.60s'; write it there (value_info), or "
             "export the model without this operator",
             s->g->path, s->n->name, s->n->op, *s->n->domain ? " of " : "", s->n->domain, name);
-    return error_set(STATUS_UNSUPPORTED,
-                     "%s: node '%.60s' (%.60s): the shape of '%.60s' does not follow from its "
-                     "inputs, and the file does not say it",
-                     s->g->path, s->n->name, s->n->op, name);
+    const struct onnx_value *x = onnx_known(s, 0), *y = onnx_known(s, 1);
+    char first[SHAPE_TEXT] = "none", second[SHAPE_TEXT] = "none";
+    return error_set(
+        STATUS_UNSUPPORTED,
+        "%s: node '%.60s' (%.60s): the shape of '%.60s' does not follow from its inputs "
+        "(%s, %s), and the file does not say it",
+        s->g->path, s->n->name, s->n->op, name, x ? shape_text(x->rank, x->dim, first) : first,
+        y ? shape_text(y->rank, y->dim, second) : second);
 }
 
 static enum status check_inputs(const struct onnx_step *s)
@@ -287,6 +292,7 @@ enum status onnx_infer(struct onnx_graph *g, struct onnx_choices *c, int64_t *ba
 {
     PASS(infer_inputs(g, c, batch));
     for (size_t i = 0; i < g->nodes; i++) {
+        g->node[i].rule = onnx_rule(&g->node[i]);
         struct onnx_step s = {.g = g, .n = &g->node[i], .st = STATUS_OK};
         PASS(infer_node(&s, c));
     }

@@ -92,9 +92,11 @@ enum status wire_fixed(struct wire *w, size_t bytes, uint64_t *out)
 enum status wire_next(struct wire *w, struct wire_field *f)
 {
     uint64_t key, length;
-    *f = (struct wire_field){.number = WIRE_END};
+    *f = (struct wire_field){.number = WIRE_END, .body = {w->source, w->at, w->at}};
     if (w->at == w->end)
         return STATUS_OK;
+    if (++w->source->fields > WIRE_FIELDS)
+        return wire_error(w, "more than %d fields", WIRE_FIELDS);
     PASS(wire_varint(w, &key));
     uint64_t number = key >> FIELD_KIND_BITS;
     if (number == WIRE_END || number > LARGEST_FIELD)
@@ -154,9 +156,12 @@ enum status wire_text(const struct wire_field *f, size_t most, struct arena *a, 
     size_t n = (size_t)(body.end - body.at);
     if (f->kind != WIRE_BYTES || n > most)
         return wire_error(&body, "a text of at most %zu bytes is expected", most);
+    if ((body.source->texts += n) > WIRE_TEXTS)
+        return wire_error(&body, "more than %d bytes of names", WIRE_TEXTS);
     PASS(take(&body, n, &bytes));
-    if (memchr(bytes, 0, n))
-        return wire_error(&f->body, "a text with a zero byte");
+    for (size_t i = 0; i < n; i++)
+        if (bytes[i] < ' ' || bytes[i] == 127)
+            return wire_error(&f->body, "a name with a control character");
     *out = arena_text_n(a, (const char *)bytes, n);
     return *out ? STATUS_OK : STATUS_NOMEM;
 }

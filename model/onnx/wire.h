@@ -19,7 +19,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { WIRE_END = 0, WIRE_WINDOW = 1 << 16 };
+enum {
+    WIRE_END = 0,
+    WIRE_WINDOW = 1 << 16,
+    WIRE_FIELDS = 1 << 23, /* of all messages that are looked into: a bound on time */
+    WIRE_TEXTS = 1 << 26   /* bytes of all texts that are kept: a bound on memory */
+};
 
 /* Where the bytes are: in memory[length], or in the file `fd`. */
 struct wire_source {
@@ -30,6 +35,7 @@ struct wire_source {
     unsigned char *window; /* [WIRE_WINDOW] of the file, from byte `from` on, `filled` of them */
     uint64_t from;
     size_t filled;
+    uint64_t fields, texts; /* so far */
 };
 
 /* The bytes from `at` up to `end`. */
@@ -44,7 +50,7 @@ struct wire_field {
     uint32_t number; /* WIRE_END: there is no other */
     enum wire_kind kind;
     uint64_t value;   /* unless it is of bytes */
-    struct wire body; /* of bytes */
+    struct wire body; /* of bytes; else it is empty */
 };
 
 struct wire wire_all(struct wire_source *s);
@@ -59,7 +65,7 @@ enum status wire_fixed(struct wire *w, size_t bytes, uint64_t *out) MUST_CHECK;
  * counted. `bytes` is the width of fixed ones, 0: varints. */
 enum status wire_numbers(const struct wire_field *f, size_t bytes, size_t most, int64_t *value,
                          uint64_t *n) MUST_CHECK;
-/* A text of at most `most` bytes, none of which is 0. */
+/* A text of at most `most` bytes on one line, without control characters. */
 enum status wire_text(const struct wire_field *f, size_t most, struct arena *a,
                       const char **out) MUST_CHECK;
 
