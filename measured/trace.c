@@ -1,14 +1,16 @@
 /* Recorded runs as timelines, in the form of foreline's own (core/trace.h). */
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "core/array.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/provenance.h"
 #include "core/trace.h"
 #include "measured/run.h"
 
-enum { THREAD_COMPUTE, THREAD_COMMUNICATION, THREAD_COPY, THREADS };
-static const char *const thread_names[THREADS] = {"compute", "communication", "copy"};
+/* In the order of enum span_what. */
+static const char *const thread_names[TRACE_THREADS] = {"compute", "communication", "copy"};
 
 static const char *category_of(const struct span *s)
 {
@@ -22,7 +24,7 @@ static const char *category_of(const struct span *s)
 }
 
 static void put_span(struct json_writer *w, const struct span *s, const char *name, uint32_t rank,
-                     int64_t zero_ns)
+                     int tid, int64_t zero_ns)
 {
     json_open_object(w, NULL, true);
     json_put_string(w, "name", name);
@@ -31,10 +33,7 @@ static void put_span(struct json_writer *w, const struct span *s, const char *na
     json_put_real(w, "ts", (double)(s->start_ns - zero_ns) / 1e3);
     json_put_real(w, "dur", (double)(s->end_ns - s->start_ns) / 1e3);
     json_put_integer(w, "pid", rank);
-    json_put_integer(w, "tid",
-                     s->what == SPAN_COMPUTE         ? THREAD_COMPUTE
-                     : s->what == SPAN_COMMUNICATION ? THREAD_COMMUNICATION
-                                                     : THREAD_COPY);
+    json_put_integer(w, "tid", tid);
     json_open_object(w, "args", true);
     json_put_integer(w, "stream", s->stream);
     if (s->what != SPAN_COMPUTE)
@@ -56,21 +55,39 @@ static void copy_name(const struct measured_run *run, uint32_t name, char *text,
 static enum status put_rank(struct json_writer *w, const struct measured_run *run, uint32_t r,
                             size_t warmup, int64_t zero_ns)
 {
+    enum status st;
     const struct run_rank *rank = &run->rank[r];
     struct run_interval window;
     char name[512];
-    PASS(run_window(rank, warmup, &window));
+    double *start = NULL, *end = NULL;
+    uint8_t *thread = NULL;
+    uint32_t *lane = NULL;
+    TRY(run_window(rank, warmup, &window));
+    TRY(ARRAY_NEW(start, rank->spans));
+    TRY(ARRAY_NEW(end, rank->spans));
+    TRY(ARRAY_NEW(thread, rank->spans));
+    TRY(ARRAY_NEW(lane, rank->spans));
+    for (size_t i = 0; i < rank->spans; i++) {
+        start[i] = (double)(rank->span[i].start_ns - zero_ns);
+        end[i] = (double)(rank->span[i].end_ns - zero_ns);
+        thread[i] = rank->span[i].what;
+    }
+    TRY(trace_lanes(rank->spans, start, end, thread, lane));
     trace_put_name(w, "process_name", r, 0, rank->name);
-    for (int t = 0; t < THREADS; t++)
-        trace_put_name(w, "thread_name", r, t, thread_names[t]);
+    trace_put_threads(w, r, thread_names, rank->spans, thread, lane);
     for (size_t i = 0; i < rank->spans; i++) {
         const struct span *s = &rank->span[i];
         if (s->start_ns < window.start_ns || s->start_ns >= window.end_ns)
             continue;
         copy_name(run, s->name, name, sizeof name);
-        put_span(w, s, name, r, zero_ns);
+        put_span(w, s, name, r, trace_thread(thread[i], lane[i]), zero_ns);
     }
-    return STATUS_OK;
+out:
+    free(start);
+    free(end);
+    free(thread);
+    free(lane);
+    return st;
 }
 
 enum status measured_run_trace(const struct measured_run *run, size_t warmup, const char *path,

@@ -241,7 +241,7 @@ const struct setting settings_table[] = {
      .help = "exit status 1 when a rank needs more memory than its device has"},
     {"no-fold", FLAG(no_fold), SIMULATIONS, NULL, NULL,
      .help = "simulate every microbatch of every rank, also where the rest would follow"},
-    {"export", TEXT(export), SIMULATIONS, "FORMAT=PATH", NULL,
+    {"export", TEXT(export), SIMULATIONS | T(BENCH), "FORMAT=PATH", NULL,
      .help = "write the program too: goal=FILE for LogGOPSim, atlahs=FILE, chakra=DIR (execution "
              "traces)"},
     {"ranks", COUNT(rank_rows), T(SIMULATE), "N", "4",
