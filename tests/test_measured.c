@@ -149,9 +149,9 @@ static void leaves_out_what_has_no_time_and_says_how_much(void **state)
     near(t.busy_s, 3e-6);
     near(t.window_s, 7e-6);
     assert_int_equal(m.warnings, 4);
-    assert_string_equal(m.warning[0], "2 events without a usable time were left out");
-    assert_string_equal(m.warning[1], "1 events that end before they begin were left out");
-    assert_string_equal(m.warning[3], "1 ranks ran no kernel of NCCL or RCCL");
+    assert_string_equal(m.warning[0], "events without a usable time, left out: 2");
+    assert_string_equal(m.warning[1], "events that end before they begin, left out: 1");
+    assert_string_equal(m.warning[3], "ranks without a kernel of NCCL or RCCL: 1");
     measurement_free(&m);
 }
 
