@@ -183,6 +183,7 @@ static enum status take_activity(struct file *f, const struct event *e, bool ker
     size_t rank;
     struct span s = {.launch = whole(e, KEY_CORRELATION, -1),
                      .stream = (uint32_t)whole(e, KEY_STREAM, 0),
+                     .op = RUN_NO_OP,
                      .purpose = OP_PURPOSES};
     if (!times(f, e, &s.start_ns, &s.end_ns))
         return STATUS_OK;
@@ -226,16 +227,25 @@ static enum status take_event(struct file *f, const struct event *e)
         return take_step(f, e);
     f->host_events++;
     enum launch_about about;
-    uint8_t meaning;
+    uint32_t meaning;
     bool part = launches_means(e->name, &about, &meaning);
     bool launch = is(e, "cuda_runtime") || is(e, "cuda_driver") || is(e, "runtime");
-    if ((!launch && !part) || is(e, "gpu_user_annotation") || !times(f, e, &start_ns, &end_ns))
+    bool op = is(e, "cpu_op") || is(e, "operator");
+    if ((!launch && !part && !op) || is(e, "gpu_user_annotation") ||
+        !times(f, e, &start_ns, &end_ns))
         return STATUS_OK;
     int64_t thread = whole(e, KEY_TID, 0);
+    if (op) { /* of a node of the backward its own name */
+        uint32_t name;
+        const char *text = strstr(e->name, "evaluate_function: ");
+        text = text ? text + strlen("evaluate_function: ") : e->name;
+        PASS(intern(&f->run->names, text, strlen(text), &name, NULL));
+        PASS(launches_add_part(&f->launches, thread, start_ns, end_ns, ABOUT_OP, name));
+    }
     if (part)
         return launches_add_part(&f->launches, thread, start_ns, end_ns, about, meaning);
     int64_t number = whole(e, KEY_CORRELATION, -1);
-    return number < 0 ? STATUS_OK : launches_add(&f->launches, number, thread, start_ns);
+    return number < 0 || !launch ? STATUS_OK : launches_add(&f->launches, number, thread, start_ns);
 }
 
 static enum status read_events(struct file *f)

@@ -93,6 +93,14 @@ void measured_run_free(struct measured_run *run)
 
 /* ---- names */
 
+/* They are kept one behind the other, without an end. */
+const char *run_name(const struct measured_run *run, uint32_t name, char *text, size_t size)
+{
+    size_t from = interned_at(&run->names, name), to = run->names.end[name];
+    snprintf(text, size, "%.*s", (int)(to - from), (const char *)run->names.data + from);
+    return text;
+}
+
 /* Letters and digits alone, in lower case: "_allgather_base" becomes "allgatherbase". */
 static void plain(const char *name, char *out, size_t size)
 {

@@ -44,13 +44,6 @@ static void put_span(struct json_writer *w, const struct span *s, const char *na
     json_close(w);
 }
 
-/* Names are kept one behind the other, without an end. */
-static void copy_name(const struct measured_run *run, uint32_t name, char *text, size_t size)
-{
-    size_t from = interned_at(&run->names, name), to = run->names.end[name];
-    snprintf(text, size, "%.*s", (int)(to - from), (const char *)run->names.data + from);
-}
-
 /* What begins within the window; the earliest window of all begins at 0. */
 static enum status put_rank(struct json_writer *w, const struct measured_run *run, uint32_t r,
                             size_t warmup, int64_t zero_ns)
@@ -79,8 +72,8 @@ static enum status put_rank(struct json_writer *w, const struct measured_run *ru
         const struct span *s = &rank->span[i];
         if (s->start_ns < window.start_ns || s->start_ns >= window.end_ns)
             continue;
-        copy_name(run, s->name, name, sizeof name);
-        put_span(w, s, name, r, trace_thread(thread[i], lane[i]), zero_ns);
+        put_span(w, s, run_name(run, s->name, name, sizeof name), r,
+                 trace_thread(thread[i], lane[i]), zero_ns);
     }
 out:
     free(start);
