@@ -167,11 +167,10 @@ void trace_open(struct json_writer *w, const struct provenance *by)
 }
 
 /* A process per rank with a thread per kind of op, named first, then all ops of the rank. */
-enum status trace_write(const struct program *p, const struct timeline *t, const char *path,
-                        const struct provenance *by)
+enum status trace_put(const struct program *p, const struct timeline *t, FILE *to,
+                      const struct provenance *by)
 {
     enum status st;
-    struct file_out f = {0};
     uint8_t *thread = NULL;
     uint32_t *lane = NULL;
     TRY(ARRAY_NEW(thread, p->ops + 1));
@@ -182,8 +181,7 @@ enum status trace_write(const struct program *p, const struct timeline *t, const
         size_t first = p->op_start[r], n = p->op_start[r + 1] - first;
         TRY(trace_lanes(n, t->start_s + first, t->end_s + first, thread + first, lane + first));
     }
-    TRY(file_create(path, &f));
-    struct json_writer w = {.stream = f.stream};
+    struct json_writer w = {.stream = to};
     trace_open(&w, by);
     if (t->monotonic_s > 0) {
         json_put_integer(&w, "step", t->step);
@@ -204,10 +202,21 @@ enum status trace_write(const struct program *p, const struct timeline *t, const
     }
     json_close(&w);
     json_close(&w);
+out:
+    free(thread);
+    free(lane);
+    return st;
+}
+
+enum status trace_write(const struct program *p, const struct timeline *t, const char *path,
+                        const struct provenance *by)
+{
+    enum status st;
+    struct file_out f = {0};
+    TRY(file_create(path, &f));
+    TRY(trace_put(p, t, f.stream, by));
     TRY(file_commit(&f));
 out:
     file_discard(&f);
-    free(thread);
-    free(lane);
     return st;
 }

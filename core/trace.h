@@ -7,11 +7,16 @@
 #ifndef CORE_TRACE_H
 #define CORE_TRACE_H
 
+#include <stdio.h>
+
 #include "core/measurement.h"
 #include "core/program.h"
 
 enum status trace_write(const struct program *p, const struct timeline *t, const char *path,
                         const struct provenance *by) MUST_CHECK;
+/* The same into a stream. */
+enum status trace_put(const struct program *p, const struct timeline *t, FILE *to,
+                      const struct provenance *by) MUST_CHECK;
 
 /* For other writers of such files: open the object and its "otherData", which the caller closes; the name of a
  * process ("process_name") or of a thread ("thread_name"). */

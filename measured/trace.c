@@ -7,6 +7,7 @@
 #include "core/json.h"
 #include "core/provenance.h"
 #include "core/trace.h"
+#include "measured/bytes.h"
 #include "measured/run.h"
 
 /* In the order of enum span_what. */
@@ -83,31 +84,46 @@ out:
     return st;
 }
 
-enum status measured_run_trace(const struct measured_run *run, size_t warmup, const char *path,
-                               const struct provenance *by)
+static enum status put(const struct measured_run *run, size_t warmup, FILE *to,
+                       const struct provenance *by)
 {
-    enum status st = STATUS_OK;
-    struct file_out f = {0};
     int64_t zero_ns = INT64_MAX;
-    if (run->ranks == 0)
-        return error_set(STATUS_INVALID, "%s: a log does not say what ran when: it has no timeline",
-                         path);
     for (size_t r = 0; r < run->ranks; r++) {
         struct run_interval window;
         PASS(run_window(&run->rank[r], warmup, &window));
         zero_ns = window.start_ns < zero_ns ? window.start_ns : zero_ns;
     }
-    TRY(file_create(path, &f));
-    struct json_writer w = {.stream = f.stream};
+    struct json_writer w = {.stream = to};
     trace_open(&w, by);
     json_close(&w);
     json_open_array(&w, "traceEvents", false);
     for (uint32_t r = 0; r < run->ranks; r++)
-        TRY(put_rank(&w, run, r, warmup, zero_ns));
+        PASS(put_rank(&w, run, r, warmup, zero_ns));
     json_close(&w);
     json_close(&w);
-    TRY(file_commit(&f));
+    return STATUS_OK;
+}
+
+enum status measured_run_trace(const struct measured_run *run, size_t warmup, const char *path,
+                               const struct provenance *by)
+{
+    enum status st;
+    struct file_out f = {0};
+    struct file_text t = {0};
+    if (run->ranks == 0)
+        return error_set(STATUS_INVALID, "%s: a log does not say what ran when: it has no timeline",
+                         path);
+    if (bytes_packed_name(path)) {
+        TRY(file_text_open(&t));
+        TRY(file_text_close(&t, put(run, warmup, t.stream, by)));
+        TRY(bytes_write_packed(t.text, t.length, path));
+    } else {
+        TRY(file_create(path, &f));
+        TRY(put(run, warmup, f.stream, by));
+        TRY(file_commit(&f));
+    }
 out:
     file_discard(&f);
+    free(t.text);
     return st;
 }

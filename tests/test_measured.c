@@ -352,10 +352,36 @@ static enum status import_and_trace(void)
     TRY(measured_run_read(&file, 1, &run));
     TRY(measured_run_measure(&run, file, &nothing, &m, NULL));
     TRY(measured_run_trace(&run, 0, "test_measured.out", &by));
+    TRY(measured_run_trace(&run, 0, "test_measured.out.gz", &by));
 out:
     measured_run_free(&run);
     measurement_free(&m);
     return st;
+}
+
+/* A packed timeline unpacks to the plain one. */
+static void packs_timelines_by_their_names(void **state)
+{
+    (void)state;
+    static const char *const name[] = {"test_measured.out", "test_measured.out.gz"};
+    const struct provenance by = {"test", "test", NULL, 0};
+    struct measured_run run = {0};
+    char *text[2];
+    put(file, by_hand);
+    assert_int_equal(measured_run_read(&file, 1, &run), STATUS_OK);
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(measured_run_trace(&run, 0, name[k], &by), STATUS_OK);
+        gzFile z = gzopen(name[k], "rb");
+        assert_int_equal(gzdirect(z), k == 0);
+        text[k] = calloc(1, 65536);
+        assert_true(gzread(z, text[k], 65535) > 1000);
+        gzclose(z);
+        remove(name[k]);
+    }
+    assert_string_equal(text[0], text[1]);
+    free(text[0]);
+    free(text[1]);
+    measured_run_free(&run);
 }
 
 static void releases_everything_when_memory_runs_out(void **state)
@@ -364,6 +390,7 @@ static void releases_everything_when_memory_runs_out(void **state)
     put(file, by_hand);
     FOR_EACH_ALLOC_FAILURE(import_and_trace());
     remove("test_measured.out");
+    remove("test_measured.out.gz");
     remove(file);
 }
 
@@ -379,6 +406,7 @@ int main(void)
         cmocka_unit_test(reads_the_lines_of_frameworks),
         cmocka_unit_test(reads_tables_of_steps),
         cmocka_unit_test(refuses_what_is_no_run),
+        cmocka_unit_test(packs_timelines_by_their_names),
         cmocka_unit_test(releases_everything_when_memory_runs_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
