@@ -1,4 +1,5 @@
-/* Plans as CSV, DOT and GraphML: a row, or a node, for each op. */
+/* Plans as CSV, DOT and GraphML: a row, or a node, for each op. In DOT stages are boxes, ops that read nothing have a
+ * green border and those that nobody reads a red one. */
 #include "study/plan_graph.h"
 
 #include <inttypes.h>
@@ -7,6 +8,7 @@
 #include "core/file.h"
 #include "core/text.h"
 #include "plots/figure.h"
+#include "study/model_text.h"
 
 /* The stage of an op, which every op has one of. */
 static size_t stage_of(const struct plan *p, uint32_t op)
@@ -68,16 +70,35 @@ static void write_csv(const struct loaded_plan *p, FILE *to)
 
 /* ---- DOT */
 
+/* "h0.linear (524,800)": its name, and its parameters if it has any. */
+static void put_node(FILE *to, const struct model *m, uint32_t i, size_t stage)
+{
+    const struct model_op *o = &m->op[i];
+    bool first = m->in_start[i] == m->in_start[i + 1],
+         last = m->out_start[i] == m->out_start[i + 1];
+    char label[256], parameters[MODEL_GROUPED];
+    if (o->parameter_bytes > 0)
+        snprintf(label, sizeof label, "%.200s (%s)", o->name,
+                 model_grouped(o->parameter_bytes / m->element_bytes, parameters));
+    else
+        snprintf(label, sizeof label, "%.200s", o->name);
+    fprintf(to, "    n%" PRIu32 " [label=", i);
+    put_quoted(to, label, '\\');
+    fprintf(to, ", fillcolor=\"%s\", fontcolor=\"%s\"%s];\n", colour_of(stage), letters_on(stage),
+            first  ? ", color=\"#009E73\", penwidth=4"
+            : last ? ", color=\"#C00000\", penwidth=4"
+                   : "");
+}
+
 static void write_dot(const struct loaded_plan *p, FILE *to)
 {
     fputs("digraph plan {\n  rankdir=TB;\n  node [shape=box, style=filled, fontname=\"sans\"];\n",
           to);
-    for (uint32_t i = 0; i < p->model.n; i++) {
-        size_t s = stage_of(&p->plan, i);
-        fprintf(to, "  n%" PRIu32 " [label=", i);
-        put_quoted(to, p->model.op[i].name, '\\');
-        fprintf(to, ", fillcolor=\"%s\", fontcolor=\"%s\", tooltip=\"stage %zu\"];\n", colour_of(s),
-                letters_on(s), s);
+    for (size_t s = 0; s < p->plan.stages; s++) {
+        fprintf(to, "  subgraph cluster_%zu {\n    label=\"stage %zu\";\n", s, s);
+        for (size_t k = 0; k < p->plan.stage[s].ops; k++)
+            put_node(to, &p->model, p->plan.stage[s].op[k], s);
+        fputs("  }\n", to);
     }
     for (uint32_t i = 0; i < p->model.n; i++)
         for (size_t k = p->model.out_start[i]; k < p->model.out_start[i + 1]; k++)
