@@ -14,7 +14,7 @@
 #include "measured/reader.h"
 #include "measured/tokens.h"
 
-enum { EVENTS = 1 << 25, DEVICES = 1024, SHORT = 64 };
+enum { EVENTS = 1 << 24, DEVICES = 1024, SHORT = 64 };
 
 /* Keys of an event and of its args, and where they go. */
 enum key {
@@ -279,7 +279,7 @@ static enum status take_event(struct file *f, const struct event *e)
         uint32_t name;
         const char *text = strstr(e->name, "evaluate_function: ");
         text = text ? text + strlen("evaluate_function: ") : e->name;
-        PASS(intern(&f->run->names, text, strlen(text), &name, NULL));
+        PASS(run_add_name(f->run, f->path, text, &name));
         PASS(launches_add_part(&f->launches, thread, start_ns, end_ns, ABOUT_OP, name));
     }
     if (part)

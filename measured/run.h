@@ -90,9 +90,15 @@ struct measured_run {
     size_t without_time, negative, without_end, cut, repeated;
 };
 
-/* RUN_SPANS of a rank, RUN_LINES of a log: what a file may have. */
+/* RUN_SPANS of a rank, RUN_LINES of a log, RUN_NAMES bytes of all different names: what a file may have. */
 enum { RUN_NO_OP = UINT32_MAX };
-enum { RUN_RANKS = 65536, RUN_SPANS = 1 << 22, RUN_LINES = 1 << 22, RUN_STEPS = 1 << 20 };
+enum {
+    RUN_RANKS = 65536,
+    RUN_SPANS = 1 << 22,
+    RUN_LINES = 1 << 22,
+    RUN_STEPS = 1 << 20,
+    RUN_NAMES = 1 << 25
+};
 
 /* Add a rank, a span (whose name is `name`), a step or a line; `path` for messages. STATUS_INVALID: more than
  * there may be; STATUS_NOMEM. Spans that end before they start are counted and dropped. */
@@ -100,6 +106,9 @@ enum status run_add_rank(struct measured_run *run, const char *path, int64_t ran
                          size_t *index) MUST_CHECK;
 enum status run_add_span(struct measured_run *run, const char *path, size_t rank, const char *name,
                          const struct span *span) MUST_CHECK;
+/* The number of a name. */
+enum status run_add_name(struct measured_run *run, const char *path, const char *name,
+                         uint32_t *number) MUST_CHECK;
 enum status run_add_step(struct run_rank *rank, const char *path,
                          const struct run_step *step) MUST_CHECK;
 enum status run_add_line(struct measured_run *run, const char *path,
