@@ -13,6 +13,7 @@
 #include "core/measurement.h"
 #include "core/units.h"
 #include "sim/engine.h"
+#include "sim/export/export.h"
 #include "sim/workload.h"
 #include "study/load.h"
 
@@ -56,8 +57,19 @@ static enum status write_platform(size_t ranks, FILE **file, char path[32])
     return STATUS_OK;
 }
 
-static enum status measure(const struct engine *engine, const struct workload *w,
-                           const char *platform, struct result *out)
+/* "goal=FILE": the same program for another simulator. */
+static enum status export(const struct invocation *in, const struct program *p,
+                          const struct topology *t, const struct simulation_options *s) {
+    const struct exporter *e; const char * path;
+    struct export_options o = {.collective = &s->collective};
+    if (!in->a.export) return STATUS_OK;
+    if (export_parse(in->a.export, &e, &path, &o.unit_s) !=
+        STATUS_OK) return error_context(STATUS_USAGE, "--export");
+    return e->write(p, t, &o, path, &in->by);
+}
+
+static enum status measure(const struct invocation *in, const struct engine *engine,
+                           const struct workload *w, const char *platform, struct result *out)
 {
     enum status st;
     struct program program = {0};
@@ -66,6 +78,7 @@ static enum status measure(const struct engine *engine, const struct workload *w
     bool settled;
 
     TRY(plan_lower(&w->plan, &w->model, &w->topology, &program));
+    TRY(export(in, &program, &w->topology, &o));
     TRY(engine->run(&program, &w->topology, platform, &o, &s));
     *out = (struct result){.iteration_s = timeline_iteration(&program, &s.timeline, &settled),
                            .ops = program.ops,
@@ -128,7 +141,7 @@ static enum status bench(struct invocation *in)
     }
     if (!a->platform && engine == &engine_simgrid)
         TRY(write_platform(a->ranks, &file, temporary));
-    TRY(measure(engine, &w, a->platform ? path : temporary, &r));
+    TRY(measure(in, engine, &w, a->platform ? path : temporary, &r));
     if (a->json)
         print_json(a, kind->name, &r);
     else

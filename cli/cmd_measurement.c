@@ -92,8 +92,32 @@ static void print_calls(const struct measurement *m, FILE *to)
     }
 }
 
-static void print_run(const struct measured_run *run, const struct measurement *m,
-                      const struct run_times *t, FILE *to)
+enum { OPS = 12 };
+
+/* The ops that take most; names of templates are long. */
+static enum status print_ops(const struct measured_run *run, size_t warmup, FILE *to)
+{
+    static const char *const phases[PHASES] = {"-", "forward", "backward", "update"};
+    struct run_op *op = NULL;
+    size_t n = 0;
+    char name[57];
+    double sum = 0;
+    PASS(measured_run_ops(run, warmup, &op, &n));
+    for (size_t i = 0; i < n; i++)
+        sum += op[i].seconds;
+    fprintf(to, "\n%-56s %-8s %8s %10s %7s\n", "# op, or kernel", "in", "kernels", "time", "share");
+    for (size_t i = 0; i < n && i < OPS; i++)
+        fprintf(to, "%-56s %-8s %8.4g %10s %6.2f%%\n", run_name(run, op[i].name, name, sizeof name),
+                phases[op[i].phase], op[i].calls, seconds(op[i].seconds).text,
+                100 * op[i].seconds / sum);
+    if (n > OPS)
+        fprintf(to, "# and %zu more\n", n - OPS);
+    free(op);
+    return STATUS_OK;
+}
+
+static enum status print_run(const struct measured_run *run, size_t warmup,
+                             const struct measurement *m, const struct run_times *t, FILE *to)
 {
     fprintf(to, "# %s: %zu iteration%s, median %s\n", run->format, m->iterations,
             m->iterations == 1 ? "" : "s", seconds(m->iteration_s).text);
@@ -107,9 +131,11 @@ static void print_run(const struct measured_run *run, const struct measurement *
         print_ranks(run, t, to);
         print_kinds(run, t, to);
         print_calls(m, to);
+        PASS(print_ops(run, warmup, to));
     }
     for (size_t i = 0; i < m->warnings; i++)
         fprintf(stderr, "warning: %s\n", m->warning[i]);
+    return STATUS_OK;
 }
 
 static enum status import(struct invocation *in, const char *const *path, size_t n)
@@ -135,7 +161,7 @@ static enum status import(struct invocation *in, const char *const *path, size_t
     if (a->json)
         TRY(measurement_write(&m, "-", &in->by));
     else
-        print_run(&run, &m, times, arguments_prose(a));
+        TRY(print_run(&run, a->warmup, &m, times, arguments_prose(a)));
 out:
     free(times);
     measurement_free(&m);

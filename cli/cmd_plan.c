@@ -12,6 +12,7 @@
 #include "core/units.h"
 #include "study/expected.h"
 #include "study/frameworks/port.h"
+#include "study/plan_graph.h"
 #include "study/planning.h"
 
 /* A prediction of a plan that no search has looked at, as `simulate --engine analytic` says where
@@ -160,8 +161,11 @@ static enum status port(const struct invocation *in, const char *word)
     if (!strcmp(word, "import"))
         return port_import(&in->a, (const char *const *)in->operand + 1, (size_t)in->operands - 1,
                            &in->by, arguments_prose(&in->a), stderr);
-    return in->operands == 2 ? port_export(&in->a, in->operand[1], stderr)
-                             : error_set(STATUS_USAGE, "plan export takes one plan");
+    const struct plan_graph *graph = in->a.to ? plan_graph_find(in->a.to) : NULL;
+    if (in->operands != 2)
+        return error_set(STATUS_USAGE, "plan export takes one plan");
+    return graph ? plan_graph_export(in->operand[1], graph, in->a.output)
+                 : port_export(&in->a, in->operand[1], stderr);
 }
 
 static enum status plan(struct invocation *in)
@@ -229,7 +233,10 @@ const struct command command_plan = {
         "\n"
         "plan export PLAN --to NAME writes the arguments that run the plan in another framework, "
         "or\n"
-        "one line saying what that cannot express. plan import FILE -o PLAN makes a plan of such\n"
+        "one line saying what that cannot express; to csv a row for each op, to dot and graphml "
+        "the\n"
+        "model's graph with a colour for each stage. plan import FILE -o PLAN makes a plan of "
+        "such\n"
         "arguments: a shell script (several: it and what it sources), YAML, JSON, TOML, "
         "torchtitan's\n"
         "Python. Nothing is executed. Said on standard error: what was assumed, what a plan does "

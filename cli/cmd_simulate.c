@@ -19,6 +19,7 @@ struct simulate {
     const struct engine *engine;
     const struct exporter *exporter;
     const char *exported;
+    double unit_s;
     struct perturbation perturbation;
     struct faults faults;
     struct loaded_plan p;
@@ -36,7 +37,7 @@ static enum status parse_options(struct simulate *s)
     struct collective_options *c = &s->context.options.collective;
     PASS(arguments_check(a, a->json ? TAKES(SIMULATE_JSON) : TAKES(SIMULATE)));
     PASS(engine_find(a->engine, &s->engine));
-    if (a->export && export_parse(a->export, &s->exporter, &s->exported) != STATUS_OK)
+    if (a->export && export_parse(a->export, &s->exporter, &s->exported, &s->unit_s) != STATUS_OK)
         return error_context(STATUS_USAGE, "--export");
     if (!arguments_given(a, "jitter") && arguments_given(a, "seed"))
         return error_set(STATUS_USAGE, "--seed is the jitter's, without --jitter it means nothing");
@@ -90,8 +91,8 @@ static enum status write_files(const struct simulate *s)
 {
     if (s->exporter) {
         PASS(export_check(&s->program));
-        PASS(s->exporter->write(&s->program, &s->p.topology, &s->context.options.collective,
-                                s->exported, &s->by));
+        const struct export_options o = {&s->context.options.collective, s->unit_s};
+        PASS(s->exporter->write(&s->program, &s->p.topology, &o, s->exported, &s->by));
     }
     const struct results r = {&s->program, &s->timeline, &s->m, &s->by};
     PASS(results_write(&r, s->a));

@@ -1,15 +1,18 @@
 /* Timelines in the format of Chrome's trace viewer: a process per rank, a thread per kind of op. */
 #include "core/trace.h"
 
+#include <stdlib.h>
+
+#include "core/array.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/provenance.h"
 
-enum { THREAD_COMPUTE, THREAD_SEND, THREAD_RECV, THREAD_COLLECTIVE, THREADS };
-static const char *const thread_names[THREADS] = {"compute", "send", "receive", "collective"};
+enum { THREAD_COMPUTE, THREAD_SEND, THREAD_RECV, THREAD_COLLECTIVE };
+static const char *const thread_names[TRACE_THREADS] = {"compute", "send", "receive", "collective"};
 
 /* The line of the viewer that an op is on. */
-static int thread_of(const struct program_op *o)
+static uint8_t thread_of(const struct program_op *o)
 {
     return op_computes(o)       ? THREAD_COMPUTE
            : o->kind == OP_SEND ? THREAD_SEND
@@ -46,6 +49,63 @@ void trace_put_name(struct json_writer *w, const char *what, uint32_t pid, int t
     json_close(w);
 }
 
+/* ---- lanes */
+
+struct slice {
+    double start, end;
+    uint8_t thread;
+    size_t index;
+};
+
+static int by_start(const void *a, const void *b)
+{
+    const struct slice *x = a, *y = b;
+    if (x->start != y->start)
+        return x->start < y->start ? -1 : 1;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+enum status trace_lanes(size_t n, const double *start, const double *end, const uint8_t *thread,
+                        uint32_t *lane)
+{
+    static const double never = -1e300;
+    double free_at[TRACE_THREADS][TRACE_LANES];
+    struct slice *s;
+    PASS(ARRAY_NEW(s, n + 1));
+    for (size_t i = 0; i < n; i++)
+        s[i] = (struct slice){start[i], end[i], thread[i], i};
+    qsort(s, n, sizeof *s, by_start);
+    for (size_t t = 0; t < TRACE_THREADS; t++)
+        for (size_t k = 0; k < TRACE_LANES; k++)
+            free_at[t][k] = never;
+    for (size_t i = 0; i < n; i++) {
+        double *at = free_at[s[i].thread];
+        uint32_t k = 0;
+        while (k + 1 < TRACE_LANES && at[k] > s[i].start)
+            k++;
+        at[k] = s[i].end;
+        lane[s[i].index] = k;
+    }
+    free(s);
+    return STATUS_OK;
+}
+
+void trace_put_threads(struct json_writer *w, uint32_t pid, const char *const name[TRACE_THREADS],
+                       size_t n, const uint8_t *thread, const uint32_t *lane)
+{
+    uint32_t lanes[TRACE_THREADS] = {1, 1, 1, 1};
+    char text[64];
+    for (size_t i = 0; i < n; i++)
+        if (lane[i] >= lanes[thread[i]])
+            lanes[thread[i]] = lane[i] + 1;
+    for (uint8_t t = 0; t < TRACE_THREADS && name[t]; t++)
+        for (uint32_t k = 0; k < lanes[t]; k++) {
+            if (k > 0)
+                snprintf(text, sizeof text, "%s %u", name[t], k + 1);
+            trace_put_name(w, "thread_name", pid, trace_thread(t, k), k > 0 ? text : name[t]);
+        }
+}
+
 /* Arrow from a SEND to its RECV: `phase` "s" at the start, "f" at the end. */
 static void put_flow(struct json_writer *w, const char *phase, size_t id, uint32_t pid, int tid,
                      double time_s)
@@ -65,11 +125,11 @@ static void put_flow(struct json_writer *w, const char *phase, size_t id, uint32
 
 /* Complete event of an op, microseconds; a SEND draws an arrow to its RECV. */
 static void put_op(struct json_writer *w, const struct program *p, const struct timeline *t,
-                   uint32_t rank, size_t i)
+                   const uint32_t *lane, uint32_t rank, size_t i)
 {
     const struct program_op *o = &p->op[i];
     char label[OP_LABEL];
-    int tid = thread_of(o);
+    int tid = trace_thread(thread_of(o), lane[i]);
     json_open_object(w, NULL, true);
     json_put_string(w, "name", op_label(o, label));
     json_put_string(w, "cat", category_of(o));
@@ -92,7 +152,7 @@ static void put_op(struct json_writer *w, const struct program *p, const struct 
     json_close(w);
     if (o->kind == OP_SEND) {
         put_flow(w, "s", i, rank, tid, t->start_s[i]);
-        put_flow(w, "f", i, o->peer, THREAD_RECV, t->end_s[o->match]);
+        put_flow(w, "f", i, o->peer, trace_thread(THREAD_RECV, lane[o->match]), t->end_s[o->match]);
     }
 }
 
@@ -107,13 +167,21 @@ void trace_open(struct json_writer *w, const struct provenance *by)
 }
 
 /* A process per rank with a thread per kind of op, named first, then all ops of the rank. */
-enum status trace_write(const struct program *p, const struct timeline *t, const char *path,
-                        const struct provenance *by)
+enum status trace_put(const struct program *p, const struct timeline *t, FILE *to,
+                      const struct provenance *by)
 {
     enum status st;
-    struct file_out f = {0};
-    TRY(file_create(path, &f));
-    struct json_writer w = {.stream = f.stream};
+    uint8_t *thread = NULL;
+    uint32_t *lane = NULL;
+    TRY(ARRAY_NEW(thread, p->ops + 1));
+    TRY(ARRAY_NEW(lane, p->ops + 1));
+    for (size_t i = 0; i < p->ops; i++)
+        thread[i] = thread_of(&p->op[i]);
+    for (size_t r = 0; r < p->ranks; r++) {
+        size_t first = p->op_start[r], n = p->op_start[r + 1] - first;
+        TRY(trace_lanes(n, t->start_s + first, t->end_s + first, thread + first, lane + first));
+    }
+    struct json_writer w = {.stream = to};
     trace_open(&w, by);
     if (t->monotonic_s > 0) {
         json_put_integer(&w, "step", t->step);
@@ -126,13 +194,27 @@ enum status trace_write(const struct program *p, const struct timeline *t, const
         char name[128];
         snprintf(name, sizeof name, "rank %u %.100s", r, p->rank[r].name);
         trace_put_name(&w, "process_name", r, 0, name);
-        for (int tid = 0; tid < THREADS; tid++)
-            trace_put_name(&w, "thread_name", r, tid, thread_names[tid]);
-        for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++)
-            put_op(&w, p, t, r, i);
+        size_t first = p->op_start[r];
+        trace_put_threads(&w, r, thread_names, p->op_start[r + 1] - first, thread + first,
+                          lane + first);
+        for (size_t i = first; i < p->op_start[r + 1]; i++)
+            put_op(&w, p, t, lane, r, i);
     }
     json_close(&w);
     json_close(&w);
+out:
+    free(thread);
+    free(lane);
+    return st;
+}
+
+enum status trace_write(const struct program *p, const struct timeline *t, const char *path,
+                        const struct provenance *by)
+{
+    enum status st;
+    struct file_out f = {0};
+    TRY(file_create(path, &f));
+    TRY(trace_put(p, t, f.stream, by));
     TRY(file_commit(&f));
 out:
     file_discard(&f);

@@ -2,11 +2,14 @@
 #include "measured/bytes.h"
 
 #include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #include "core/array.h"
+#include "core/file.h"
 
 enum { PIECE = 1 << 18 };
 
@@ -51,4 +54,53 @@ void bytes_close(struct bytes *b)
         gzclose(b->file);
     free(b->piece);
     *b = (struct bytes){0};
+}
+
+bool bytes_packed_name(const char *path)
+{
+    size_t n = strlen(path);
+    return n > 3 && strcmp(path + n - 3, ".gz") == 0;
+}
+
+/* All of the text through one stream; the header has no time in it. */
+static enum status deflate_to(const char *text, size_t length, FILE *to)
+{
+    enum status st = STATUS_OK;
+    enum { GZIP = 15 + 16, MEMORY = 8 };
+    unsigned char *piece = NULL;
+    z_stream z = {0};
+    int code;
+    if (deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP, MEMORY, Z_DEFAULT_STRATEGY) !=
+        Z_OK)
+        return error_set(STATUS_NOMEM, "out of memory");
+    TRY(ARRAY_NEW(piece, PIECE));
+    do {
+        if (z.avail_in == 0 && length > 0) {
+            size_t part = length < PIECE ? length : PIECE;
+            z.next_in = (Bytef *)(uintptr_t)text;
+            z.avail_in = (uInt)part;
+            text += part;
+            length -= part;
+        }
+        z.next_out = piece;
+        z.avail_out = PIECE;
+        code = deflate(&z, length == 0 ? Z_FINISH : Z_NO_FLUSH);
+        fwrite(piece, 1, PIECE - z.avail_out, to);
+    } while (code != Z_STREAM_END);
+out:
+    deflateEnd(&z);
+    free(piece);
+    return st;
+}
+
+enum status bytes_write_packed(const char *text, size_t length, const char *path)
+{
+    enum status st;
+    struct file_out f = {0};
+    TRY(file_create(path, &f));
+    TRY(deflate_to(text, length, f.stream));
+    TRY(file_commit(&f));
+out:
+    file_discard(&f);
+    return st;
 }

@@ -3,6 +3,7 @@
 #ifndef MEASURED_BYTES_H
 #define MEASURED_BYTES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "core/error.h"
@@ -21,5 +22,11 @@ enum status bytes_open(const char *path, struct bytes *out) MUST_CHECK;
  * be read, or is cut off within its compression. */
 enum status bytes_more(struct bytes *b) MUST_CHECK;
 void bytes_close(struct bytes *b); /* accepts {0}; leaves {0} */
+
+/* Does a name ask for compression, by its ending .gz? */
+bool bytes_packed_name(const char *path);
+/* Write a text as a file of core/file.h, compressed by gzip; the same text, the same bytes. STATUS_IO,
+ * STATUS_NOMEM. */
+enum status bytes_write_packed(const char *text, size_t length, const char *path) MUST_CHECK;
 
 #endif

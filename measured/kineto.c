@@ -2,7 +2,7 @@
  *
  * Taken are complete events ("ph": "X") of the categories kernel, gpu_memcpy and gpu_memset, in older traces Kernel,
  * Memcpy and Memset; the annotations ProfilerStep#N of the host; and launches, with what they are launched
- * from (launches.h). The rest is passed over. */
+ * from (launches.h). The rest is passed over. Also the traces that foreline writes itself (core/trace.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "measured/reader.h"
 #include "measured/tokens.h"
 
-enum { EVENTS = 1 << 25, DEVICES = 1024, SHORT = 64 };
+enum { EVENTS = 1 << 24, DEVICES = 1024, SHORT = 64 };
 
 /* Keys of an event and of its args, and where they go. */
 enum key {
@@ -35,6 +35,7 @@ enum key {
     KEY_GROUP_SIZE,
     KEY_GROUP,
     KEY_DTYPE,
+    KEY_FOR,
     KEYS
 };
 static const struct {
@@ -58,6 +59,7 @@ static const struct {
     [KEY_GROUP_SIZE] = {"Group size", true},
     [KEY_GROUP] = {"Process Group Description", true},
     [KEY_DTYPE] = {"dtype", true},
+    [KEY_FOR] = {"for", true},
 };
 
 struct event {
@@ -178,11 +180,47 @@ static void describe_kernel(const struct event *e, struct span *s)
         s->purpose = span_purpose_of(e->value[KEY_GROUP]);
 }
 
+/* What categories of foreline's own traces (core/trace.h) are. */
+static const struct {
+    const char *category;
+    uint8_t what, phase;
+} own[] = {
+    {"forward", SPAN_COMPUTE, PHASE_FORWARD},
+    {"backward", SPAN_COMPUTE, PHASE_BACKWARD},
+    {"weight", SPAN_COMPUTE, PHASE_BACKWARD},
+    {"update", SPAN_COMPUTE, PHASE_UPDATE},
+    {"compute", SPAN_COMPUTE, PHASE_UNKNOWN},
+    {"send", SPAN_COMMUNICATION, PHASE_UNKNOWN},
+    {"receive", SPAN_COMMUNICATION, PHASE_UNKNOWN},
+    {"collective", SPAN_COMMUNICATION, PHASE_UNKNOWN},
+};
+
+/* An op of such a trace, whose processes are ranks. */
+static enum status take_own(struct file *f, const struct event *e, size_t k)
+{
+    size_t rank;
+    struct span s = {.launch = -1, .op = RUN_NO_OP, .what = own[k].what, .phase = own[k].phase};
+    if (!times(f, e, &s.start_ns, &s.end_ns))
+        return STATUS_OK;
+    s.kind = SPAN_ALLREDUCE;
+    if (s.what == SPAN_COMMUNICATION)
+        s.kind = (uint8_t)(strcmp(own[k].category, "collective") != 0 ? SPAN_SENDRECV
+                                                                      : span_kind_of(e->name));
+    s.purpose = OP_PURPOSES;
+    for (uint8_t p = 0; p < OP_PURPOSES; p++)
+        if (strcmp(e->value[KEY_FOR], op_purpose_names[p]) == 0)
+            s.purpose = p;
+    s.bytes = whole(e, KEY_BYTES, 0);
+    PASS(rank_of(f, whole(e, KEY_PID, 0), &rank));
+    return run_add_span(f->run, f->path, rank, e->name, &s);
+}
+
 static enum status take_activity(struct file *f, const struct event *e, bool kernel)
 {
     size_t rank;
     struct span s = {.launch = whole(e, KEY_CORRELATION, -1),
                      .stream = (uint32_t)whole(e, KEY_STREAM, 0),
+                     .op = RUN_NO_OP,
                      .purpose = OP_PURPOSES};
     if (!times(f, e, &s.start_ns, &s.end_ns))
         return STATUS_OK;
@@ -221,21 +259,33 @@ static enum status take_event(struct file *f, const struct event *e)
     bool kernel = is(e, "kernel");
     if (kernel || is(e, "gpu_memcpy") || is(e, "gpu_memset") || is(e, "memcpy") || is(e, "memset"))
         return take_activity(f, e, kernel);
+    for (size_t k = 0; k < sizeof own / sizeof *own; k++)
+        if (is(e, own[k].category))
+            return take_own(f, e, k);
     if (strncmp(e->name, "ProfilerStep#", strlen("ProfilerStep#")) == 0 &&
         !is(e, "gpu_user_annotation"))
         return take_step(f, e);
     f->host_events++;
     enum launch_about about;
-    uint8_t meaning;
+    uint32_t meaning;
     bool part = launches_means(e->name, &about, &meaning);
     bool launch = is(e, "cuda_runtime") || is(e, "cuda_driver") || is(e, "runtime");
-    if ((!launch && !part) || is(e, "gpu_user_annotation") || !times(f, e, &start_ns, &end_ns))
+    bool op = is(e, "cpu_op") || is(e, "operator");
+    if ((!launch && !part && !op) || is(e, "gpu_user_annotation") ||
+        !times(f, e, &start_ns, &end_ns))
         return STATUS_OK;
     int64_t thread = whole(e, KEY_TID, 0);
+    if (op) { /* of a node of the backward its own name */
+        uint32_t name;
+        const char *text = strstr(e->name, "evaluate_function: ");
+        text = text ? text + strlen("evaluate_function: ") : e->name;
+        PASS(run_add_name(f->run, f->path, text, &name));
+        PASS(launches_add_part(&f->launches, thread, start_ns, end_ns, ABOUT_OP, name));
+    }
     if (part)
         return launches_add_part(&f->launches, thread, start_ns, end_ns, about, meaning);
     int64_t number = whole(e, KEY_CORRELATION, -1);
-    return number < 0 ? STATUS_OK : launches_add(&f->launches, number, thread, start_ns);
+    return number < 0 || !launch ? STATUS_OK : launches_add(&f->launches, number, thread, start_ns);
 }
 
 static enum status read_events(struct file *f)
@@ -368,6 +418,19 @@ static bool recognises(const char *head, size_t length)
     return (first == '{' && (head[next] == '"' || head[next] == '}')) ||
            (first == '[' && (head[next] == '{' || head[next] == ']'));
 }
+
+static bool recognises_own(const char *head, size_t length)
+{
+    return recognises(head, length) && strstr(head, "\"otherData\"") &&
+           strstr(head, "\"version\": \"foreline");
+}
+
+const struct reader reader_trace = {
+    .name = "trace",
+    .summary = "foreline's own: simulate --trace, run --trace",
+    .recognises = recognises_own,
+    .read = read,
+};
 
 const struct reader reader_kineto = {
     .name = "kineto",

@@ -6,20 +6,22 @@
 
 #include "core/array.h"
 
-enum { LAUNCHES = 1 << 23 };
+enum { LAUNCHES = 1 << 22 };
 
 static bool begins(const char *text, const char *with)
 {
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-bool launches_means(const char *name, enum launch_about *about, uint8_t *meaning)
+bool launches_means(const char *name, enum launch_about *about, uint32_t *meaning)
 {
     bool backward = begins(name, "autograd::engine::evaluate_function");
     bool update = begins(name, "Optimizer.step");
     bool call = begins(name, "nccl:") || begins(name, "c10d::");
     *about = call ? ABOUT_KIND : ABOUT_PHASE;
-    *meaning = (uint8_t)(call ? (int)span_kind_of(name) : backward ? PHASE_BACKWARD : PHASE_UPDATE);
+    *meaning = (uint32_t)(call       ? (int)span_kind_of(name)
+                          : backward ? PHASE_BACKWARD
+                                     : PHASE_UPDATE);
     return backward || update || (call && *meaning != SPAN_OTHER);
 }
 
@@ -34,7 +36,7 @@ enum status launches_add(struct launches *l, int64_t number, int64_t thread, int
 }
 
 enum status launches_add_part(struct launches *l, int64_t thread, int64_t start_ns, int64_t end_ns,
-                              enum launch_about about, uint8_t meaning)
+                              enum launch_about about, uint32_t meaning)
 {
     struct launch_parts *p = &l->about[about];
     struct launch_part one = {thread, start_ns, end_ns, meaning};
@@ -59,9 +61,18 @@ static int by_place(const void *a, const void *b)
     return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
 }
 
+/* Of those that begin together the longest comes first. */
+static int by_place_and_end(const void *a, const void *b)
+{
+    const struct launch_part *x = a, *y = b;
+    int order = by_place(a, b);
+    return order ? order : (x->end_ns < y->end_ns) - (x->end_ns > y->end_ns);
+}
+
 /* The last part of the thread that has begun decides, if it has not ended: parts follow each other, or the outer
  * one means the same. */
-static uint8_t meaning_at(const struct launch_parts *p, const struct launch *at, uint8_t otherwise)
+static uint32_t meaning_at(const struct launch_parts *p, const struct launch *at,
+                           uint32_t otherwise)
 {
     size_t low = 0, high = p->n;
     const struct launch_part key = {at->thread, at->start_ns, 0, 0};
@@ -78,6 +89,18 @@ static uint8_t meaning_at(const struct launch_parts *p, const struct launch *at,
     return one->thread == at->thread && at->start_ns <= one->end_ns ? one->meaning : otherwise;
 }
 
+/* Of parts within parts only the outermost stay. */
+static void keep_outermost(struct launch_parts *p)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        const struct launch_part *last = kept > 0 ? &p->part[kept - 1] : NULL;
+        if (!last || last->thread != p->part[i].thread || p->part[i].start_ns >= last->end_ns)
+            p->part[kept++] = p->part[i];
+    }
+    p->n = kept;
+}
+
 /* Of numbers that occur twice, as those of calls that launch nothing may, any one counts. */
 enum status launches_find(struct launches *l, struct span *span, size_t n)
 {
@@ -87,17 +110,20 @@ enum status launches_find(struct launches *l, struct span *span, size_t n)
     qsort(l->launch, l->n, sizeof *l->launch, by_number);
     for (size_t k = 0; k < ABOUTS; k++)
         if (l->about[k].n > 0)
-            qsort(l->about[k].part, l->about[k].n, sizeof *l->about[k].part, by_place);
+            qsort(l->about[k].part, l->about[k].n, sizeof *l->about[k].part, by_place_and_end);
+    keep_outermost(&l->about[ABOUT_OP]);
     for (size_t i = 0; i < n; i++) {
         struct span *s = &span[i];
         const struct launch key = {.number = s->launch};
         const struct launch *at =
             s->launch < 0 ? NULL : bsearch(&key, l->launch, l->n, sizeof key, by_number);
         if (at && phases->n > 0)
-            s->phase = meaning_at(phases, at, PHASE_FORWARD);
+            s->phase = (uint8_t)meaning_at(phases, at, PHASE_FORWARD);
         if (at && s->what == SPAN_COMMUNICATION &&
             (s->kind == SPAN_SENDRECV || s->kind == SPAN_OTHER))
-            s->kind = meaning_at(kinds, at, s->kind);
+            s->kind = (uint8_t)meaning_at(kinds, at, s->kind);
+        if (at)
+            s->op = meaning_at(&l->about[ABOUT_OP], at, s->op);
     }
     return STATUS_OK;
 }

@@ -9,13 +9,13 @@ struct launch {
     int64_t number, start_ns, thread;
 };
 
-/* What parts of a thread's time say of what is launched in them: an enum span_phase, or what communication
- * does, an enum span_kind. */
-enum launch_about { ABOUT_PHASE, ABOUT_KIND, ABOUTS };
+/* What parts of a thread's time say of what is launched in them: an enum span_phase; what communication
+ * does, an enum span_kind; the host's op, by the number of its name. */
+enum launch_about { ABOUT_PHASE, ABOUT_KIND, ABOUT_OP, ABOUTS };
 
 struct launch_part {
     int64_t thread, start_ns, end_ns;
-    uint8_t meaning;
+    uint32_t meaning;
 };
 
 struct launch_parts {
@@ -31,14 +31,14 @@ struct launches {
 
 /* Does a host's event of this name say anything? Autograd's nodes: backward; optimizers' steps: update;
  * "nccl:all_to_all", "c10d::alltoall_base_": what is communicated. */
-bool launches_means(const char *name, enum launch_about *about, uint8_t *meaning);
+bool launches_means(const char *name, enum launch_about *about, uint32_t *meaning);
 
 enum status launches_add(struct launches *l, int64_t number, int64_t thread,
                          int64_t start_ns) MUST_CHECK;
 enum status launches_add_part(struct launches *l, int64_t thread, int64_t start_ns, int64_t end_ns,
-                              enum launch_about about, uint8_t meaning) MUST_CHECK;
+                              enum launch_about about, uint32_t meaning) MUST_CHECK;
 /* Set the phase of span[n] whose launch is known: that of the part in which it was launched, else forward,
- * provided that there are any parts of phases; and the kind of communication whose kernel's name does not say it.
+ * provided that there are any parts of phases; the kind of communication whose kernel's name does not say it; and the outermost op.
  * Sorts all lists. O((n + launches) log). */
 enum status launches_find(struct launches *l, struct span *span, size_t n) MUST_CHECK;
 void launches_free(struct launches *l); /* accepts {0}; leaves {0} */

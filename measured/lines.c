@@ -37,9 +37,11 @@ static enum status next_line(struct bytes *b, char *line, size_t *n)
                 break;
         }
         const unsigned char *from = b->piece + b->at;
-        size_t there = b->end - b->at, k = 0;
-        while (k < there && from[k] != '\n' && from[k] != '\r')
-            k++;
+        size_t there = b->end - b->at;
+        const unsigned char *end = memchr(from, '\n', there);
+        size_t k = end ? (size_t)(end - from) : there;
+        if ((end = memchr(from, '\r', k)))
+            k = (size_t)(end - from);
         size_t room = READER_LINE - 1 - *n, taken = k < room ? k : room;
         memcpy(line + *n, from, taken);
         *n += taken;

@@ -129,7 +129,7 @@ out:
 
 static enum status warn_count(struct measurement *m, size_t n, const char *what)
 {
-    return n == 0 ? STATUS_OK : measurement_warn(m, "%zu %s", n, what);
+    return n == 0 ? STATUS_OK : measurement_warn(m, "%s: %zu", what, n);
 }
 
 static enum status warn_trace(const struct measured_run *run, const struct run_times *times,
@@ -143,14 +143,14 @@ static enum status warn_trace(const struct measured_run *run, const struct run_t
         guessed += times[r].guessed;
         outside = fmax(outside, times[r].outside);
     }
-    PASS(warn_count(m, run->without_time, "events without a usable time were left out"));
-    PASS(warn_count(m, run->negative, "events that end before they begin were left out"));
-    PASS(warn_count(m, run->repeated, "steps were marked a second time, which was left out"));
-    PASS(warn_count(m, unmarked, "ranks mark no steps: all that they did counts as one iteration"));
-    PASS(warn_count(m, silent, "ranks ran no kernel of NCCL or RCCL"));
-    PASS(warn_count(m, guessed,
-                    "calls are of groups that do not say what for: taken for what their kind is "
-                    "mostly used for"));
+    PASS(warn_count(m, run->without_time, "events without a usable time, left out"));
+    PASS(warn_count(m, run->negative, "events that end before they begin, left out"));
+    PASS(warn_count(m, run->repeated, "steps that are marked a second time, left out"));
+    PASS(warn_count(m, unmarked, "ranks that mark no steps, so that all they did counts as one"));
+    PASS(warn_count(m, silent, "ranks without a kernel of NCCL or RCCL"));
+    PASS(warn_count(
+        m, guessed,
+        "calls of groups that do not say what for, taken for what their kind mostly is for"));
     if (outside > 0.001)
         return measurement_warn(m,
                                 "up to %.1f %% of a rank's GPU time lies outside of its steps, and "
@@ -194,8 +194,8 @@ static enum status measure_lines(const struct measured_run *run, const char *pat
                          o->devices == 0 && timeless > 0
                              ? ": rates alone; --plan says of how many samples a step is"
                              : "");
-    PASS(warn_count(m, timeless, "steps that do not say how long they took were left out"));
-    PASS(warn_count(m, run->without_time, "lines could not be read and were left out"));
+    PASS(warn_count(m, timeless, "steps that do not say how long they took, left out"));
+    PASS(warn_count(m, run->without_time, "lines that could not be read, left out"));
     if (o->samples > 0 && samples > 0 && o->samples != samples)
         PASS(measurement_warn(m, "the log's batch is of %g samples, the plan's of %g", samples,
                               o->samples));

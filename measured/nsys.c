@@ -106,6 +106,7 @@ static enum status take_row(struct database *d, sqlite3_stmt *q, bool kernels)
                      .stream = (uint32_t)sqlite3_column_int64(q, 3),
                      .launch = sqlite3_column_int64(q, 4),
                      .bytes = sqlite3_column_int64(q, 6),
+                     .op = RUN_NO_OP,
                      .purpose = OP_PURPOSES};
     const char *text = (const char *)sqlite3_column_text(q, 7), *name = text ? text : "kernel";
     if (s.start_ns < 0 || s.start_ns > INT64_MAX / 4 || s.end_ns > INT64_MAX / 4) {

@@ -93,7 +93,7 @@ static enum status take(char *text, const char *at, struct reader_state *state,
     char *cell[READER_COLUMNS];
     const char *name = "";
     int64_t duration_ns = 0, device = 0;
-    struct span s = {.launch = -1, .purpose = OP_PURPOSES};
+    struct span s = {.launch = -1, .op = RUN_NO_OP, .purpose = OP_PURPOSES};
     if (!text)
         return STATUS_OK;
     if (state->columns == 0)

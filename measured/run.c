@@ -41,6 +41,15 @@ enum status run_add_rank(struct measured_run *run, const char *path, int64_t ran
     return STATUS_OK;
 }
 
+enum status run_add_name(struct measured_run *run, const char *path, const char *name,
+                         uint32_t *number)
+{
+    if (interned_at(&run->names, run->names.n) > RUN_NAMES)
+        return error_set(STATUS_INVALID, "%s: more than %d bytes of different names", path,
+                         RUN_NAMES);
+    return intern(&run->names, name, strlen(name), number, NULL);
+}
+
 enum status run_add_span(struct measured_run *run, const char *path, size_t rank, const char *name,
                          const struct span *span)
 {
@@ -54,7 +63,7 @@ enum status run_add_span(struct measured_run *run, const char *path, size_t rank
         return error_set(STATUS_INVALID,
                          "%s: more than %d activities of a GPU: a few steps are enough", path,
                          RUN_SPANS);
-    PASS(intern(&run->names, name, strlen(name), &s.name, NULL));
+    PASS(run_add_name(run, path, name, &s.name));
     PASS(ARRAY_ROOM(r->span, r->spans));
     r->span[r->spans++] = s;
     return STATUS_OK;
@@ -92,6 +101,14 @@ void measured_run_free(struct measured_run *run)
 }
 
 /* ---- names */
+
+/* They are kept one behind the other, without an end. */
+const char *run_name(const struct measured_run *run, uint32_t name, char *text, size_t size)
+{
+    size_t from = interned_at(&run->names, name), to = run->names.end[name];
+    snprintf(text, size, "%.*s", (int)(to - from), (const char *)run->names.data + from);
+    return text;
+}
 
 /* Letters and digits alone, in lower case: "_allgather_base" becomes "allgatherbase". */
 static void plain(const char *name, char *out, size_t size)

@@ -48,6 +48,7 @@ struct span {
     int64_t bytes;  /* as nccl-tests count them (core/collective.h); of copies; 0: not known */
     int64_t launch; /* correlation number of what launched it; -1: not known */
     uint32_t name;  /* of struct measured_run: names */
+    uint32_t op; /* the outermost op of the host that launched it, likewise; RUN_NO_OP: not known */
     uint32_t stream;
     uint32_t members;   /* of communication; 0: not known */
     uint8_t what, kind; /* enum span_what, span_kind */
@@ -89,8 +90,15 @@ struct measured_run {
     size_t without_time, negative, without_end, cut, repeated;
 };
 
-/* RUN_SPANS of a rank, RUN_LINES of a log: what a file may have. */
-enum { RUN_RANKS = 65536, RUN_SPANS = 1 << 22, RUN_LINES = 1 << 22, RUN_STEPS = 1 << 20 };
+/* RUN_SPANS of a rank, RUN_LINES of a log, RUN_NAMES bytes of all different names: what a file may have. */
+enum { RUN_NO_OP = UINT32_MAX };
+enum {
+    RUN_RANKS = 65536,
+    RUN_SPANS = 1 << 22,
+    RUN_LINES = 1 << 22,
+    RUN_STEPS = 1 << 20,
+    RUN_NAMES = 1 << 25
+};
 
 /* Add a rank, a span (whose name is `name`), a step or a line; `path` for messages. STATUS_INVALID: more than
  * there may be; STATUS_NOMEM. Spans that end before they start are counted and dropped. */
@@ -98,6 +106,9 @@ enum status run_add_rank(struct measured_run *run, const char *path, int64_t ran
                          size_t *index) MUST_CHECK;
 enum status run_add_span(struct measured_run *run, const char *path, size_t rank, const char *name,
                          const struct span *span) MUST_CHECK;
+/* The number of a name. */
+enum status run_add_name(struct measured_run *run, const char *path, const char *name,
+                         uint32_t *number) MUST_CHECK;
 enum status run_add_step(struct run_rank *rank, const char *path,
                          const struct run_step *step) MUST_CHECK;
 enum status run_add_line(struct measured_run *run, const char *path,
@@ -118,6 +129,19 @@ uint8_t span_purpose(const struct span *s);
 uint8_t span_purpose_of(const char *group);
 /* Bytes of a type by PyTorch's name, "BFloat16", "Float"; 0: not known. */
 int64_t span_type_bytes(const char *type);
+
+/* A name of the run, cut off. Returns `text`. */
+const char *run_name(const struct measured_run *run, uint32_t name, char *text, size_t size);
+
+/* What an op of the host, or where none is known a kernel, takes: a mean over ranks and steps. */
+struct run_op {
+    uint32_t name;
+    uint8_t phase;
+    double calls, seconds; /* kernels, and the sum of their times within the windows */
+};
+/* Most seconds first; *op is the caller's to free. O(n log n). STATUS_INVALID, STATUS_NOMEM. */
+enum status measured_run_ops(const struct measured_run *run, size_t warmup, struct run_op **op,
+                             size_t *ops) MUST_CHECK;
 
 /* ---- what follows from it. Windows of a rank are its steps, or all that it did where none is marked. */
 

@@ -1,14 +1,17 @@
 /* Recorded runs as timelines, in the form of foreline's own (core/trace.h). */
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "core/array.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/provenance.h"
 #include "core/trace.h"
+#include "measured/bytes.h"
 #include "measured/run.h"
 
-enum { THREAD_COMPUTE, THREAD_COMMUNICATION, THREAD_COPY, THREADS };
-static const char *const thread_names[THREADS] = {"compute", "communication", "copy"};
+/* In the order of enum span_what. */
+static const char *const thread_names[TRACE_THREADS] = {"compute", "communication", "copy"};
 
 static const char *category_of(const struct span *s)
 {
@@ -22,7 +25,7 @@ static const char *category_of(const struct span *s)
 }
 
 static void put_span(struct json_writer *w, const struct span *s, const char *name, uint32_t rank,
-                     int64_t zero_ns)
+                     int tid, int64_t zero_ns)
 {
     json_open_object(w, NULL, true);
     json_put_string(w, "name", name);
@@ -31,10 +34,7 @@ static void put_span(struct json_writer *w, const struct span *s, const char *na
     json_put_real(w, "ts", (double)(s->start_ns - zero_ns) / 1e3);
     json_put_real(w, "dur", (double)(s->end_ns - s->start_ns) / 1e3);
     json_put_integer(w, "pid", rank);
-    json_put_integer(w, "tid",
-                     s->what == SPAN_COMPUTE         ? THREAD_COMPUTE
-                     : s->what == SPAN_COMMUNICATION ? THREAD_COMMUNICATION
-                                                     : THREAD_COPY);
+    json_put_integer(w, "tid", tid);
     json_open_object(w, "args", true);
     json_put_integer(w, "stream", s->stream);
     if (s->what != SPAN_COMPUTE)
@@ -45,59 +45,85 @@ static void put_span(struct json_writer *w, const struct span *s, const char *na
     json_close(w);
 }
 
-/* Names are kept one behind the other, without an end. */
-static void copy_name(const struct measured_run *run, uint32_t name, char *text, size_t size)
-{
-    size_t from = interned_at(&run->names, name), to = run->names.end[name];
-    snprintf(text, size, "%.*s", (int)(to - from), (const char *)run->names.data + from);
-}
-
 /* What begins within the window; the earliest window of all begins at 0. */
 static enum status put_rank(struct json_writer *w, const struct measured_run *run, uint32_t r,
                             size_t warmup, int64_t zero_ns)
 {
+    enum status st;
     const struct run_rank *rank = &run->rank[r];
     struct run_interval window;
     char name[512];
-    PASS(run_window(rank, warmup, &window));
+    double *start = NULL, *end = NULL;
+    uint8_t *thread = NULL;
+    uint32_t *lane = NULL;
+    TRY(run_window(rank, warmup, &window));
+    TRY(ARRAY_NEW(start, rank->spans));
+    TRY(ARRAY_NEW(end, rank->spans));
+    TRY(ARRAY_NEW(thread, rank->spans));
+    TRY(ARRAY_NEW(lane, rank->spans));
+    for (size_t i = 0; i < rank->spans; i++) {
+        start[i] = (double)(rank->span[i].start_ns - zero_ns);
+        end[i] = (double)(rank->span[i].end_ns - zero_ns);
+        thread[i] = rank->span[i].what;
+    }
+    TRY(trace_lanes(rank->spans, start, end, thread, lane));
     trace_put_name(w, "process_name", r, 0, rank->name);
-    for (int t = 0; t < THREADS; t++)
-        trace_put_name(w, "thread_name", r, t, thread_names[t]);
+    trace_put_threads(w, r, thread_names, rank->spans, thread, lane);
     for (size_t i = 0; i < rank->spans; i++) {
         const struct span *s = &rank->span[i];
         if (s->start_ns < window.start_ns || s->start_ns >= window.end_ns)
             continue;
-        copy_name(run, s->name, name, sizeof name);
-        put_span(w, s, name, r, zero_ns);
+        put_span(w, s, run_name(run, s->name, name, sizeof name), r,
+                 trace_thread(thread[i], lane[i]), zero_ns);
     }
+out:
+    free(start);
+    free(end);
+    free(thread);
+    free(lane);
+    return st;
+}
+
+static enum status put(const struct measured_run *run, size_t warmup, FILE *to,
+                       const struct provenance *by)
+{
+    int64_t zero_ns = INT64_MAX;
+    for (size_t r = 0; r < run->ranks; r++) {
+        struct run_interval window;
+        PASS(run_window(&run->rank[r], warmup, &window));
+        zero_ns = window.start_ns < zero_ns ? window.start_ns : zero_ns;
+    }
+    struct json_writer w = {.stream = to};
+    trace_open(&w, by);
+    json_close(&w);
+    json_open_array(&w, "traceEvents", false);
+    for (uint32_t r = 0; r < run->ranks; r++)
+        PASS(put_rank(&w, run, r, warmup, zero_ns));
+    json_close(&w);
+    json_close(&w);
     return STATUS_OK;
 }
 
 enum status measured_run_trace(const struct measured_run *run, size_t warmup, const char *path,
                                const struct provenance *by)
 {
-    enum status st = STATUS_OK;
+    enum status st;
     struct file_out f = {0};
-    int64_t zero_ns = INT64_MAX;
+    struct file_text t = {0};
     if (run->ranks == 0)
         return error_set(STATUS_INVALID, "%s: a log does not say what ran when: it has no timeline",
                          path);
-    for (size_t r = 0; r < run->ranks; r++) {
-        struct run_interval window;
-        PASS(run_window(&run->rank[r], warmup, &window));
-        zero_ns = window.start_ns < zero_ns ? window.start_ns : zero_ns;
+    if (bytes_packed_name(path)) {
+        TRY(file_text_open(&t));
+        TRY(file_text_close(&t, put(run, warmup, t.stream, by)));
+        TRY(bytes_write_packed(t.text, t.length, path));
+    } else {
+        TRY(file_create(path, &f));
+        TRY(put(run, warmup, f.stream, by));
+        TRY(file_commit(&f));
     }
-    TRY(file_create(path, &f));
-    struct json_writer w = {.stream = f.stream};
-    trace_open(&w, by);
-    json_close(&w);
-    json_open_array(&w, "traceEvents", false);
-    for (uint32_t r = 0; r < run->ranks; r++)
-        TRY(put_rank(&w, run, r, warmup, zero_ns));
-    json_close(&w);
-    json_close(&w);
-    TRY(file_commit(&f));
 out:
     file_discard(&f);
+    free(t.text);
     return st;
 }

@@ -14,7 +14,6 @@
 #include "core/collective.h"
 #include "core/framework.h"
 #include "core/schedule.h"
-#include "study/frameworks/setup.h"
 #include "study/settings_columns.h"
 #include "study/settings_words.h"
 
@@ -202,7 +201,8 @@ const struct setting settings_table[] = {
 
     /* ---- plans from and to files of other frameworks */
     {"to", WORD(to), T(PLAN_EXPORT), "NAME", NULL,
-     .help = "export: for which framework the plan's arguments are written", .word = dialect_name},
+     .help = "export: for which framework the plan's arguments are written",
+     .word = settings_export_word},
     {"set", LIST(sets), T(PLAN_IMPORT), "NAME=VALUE", NULL,
      .help = "import: a variable, a placeholder, or a key instead of the file's; several times"},
     {"gpus", COUNT(devices), T(PLAN_IMPORT), "N", NULL,
@@ -247,7 +247,7 @@ const struct setting settings_table[] = {
      .help = "exit status 1 when a rank needs more memory than its device has"},
     {"no-fold", FLAG(no_fold), SIMULATIONS, NULL, NULL,
      .help = "simulate every microbatch of every rank, also where the rest would follow"},
-    {"export", TEXT(export), SIMULATIONS, "FORMAT=PATH", NULL,
+    {"export", TEXT(export), SIMULATIONS | T(BENCH), "FORMAT=PATH", NULL,
      .help = "write the program too: goal=FILE for LogGOPSim, atlahs=FILE, chakra=DIR (execution "
              "traces)"},
     {"ranks", COUNT(rank_rows), T(SIMULATE), "N", "4",

@@ -5,6 +5,8 @@
 #include "partition/published/hidup/cost.h"
 #include "partition/published/objective.h"
 #include "sim/engine.h"
+#include "study/frameworks/setup.h"
+#include "study/plan_graph.h"
 #include "study/point.h"
 
 const char *settings_objective_word(size_t i)
@@ -37,4 +39,12 @@ const char *settings_runner_word(size_t i)
 const char *settings_engine_word(size_t i)
 {
     return i < engines_n ? settings_simulator_word(i) : settings_runner_word(i - engines_n);
+}
+
+const char *settings_export_word(size_t i)
+{
+    size_t n = 0;
+    while (dialect_name(n))
+        n++;
+    return i < n ? dialect_name(i) : i - n < plan_graphs_n ? plan_graphs[i - n].name : NULL;
 }

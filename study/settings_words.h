@@ -10,5 +10,7 @@ const char *settings_simulator_word(size_t i);
 const char *settings_real_collective(size_t i);
 const char *settings_runner_word(size_t i);
 const char *settings_engine_word(size_t i);
+const char *
+settings_export_word(size_t i); /* plan export --to: frameworks, then formats of graphs */
 
 #endif

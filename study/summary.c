@@ -10,9 +10,11 @@
 
 #include "core/array.h"
 #include "core/breakdown.h"
+#include "core/file.h"
 #include "core/statistics.h"
 #include "core/text.h"
 #include "core/units.h"
+#include "measured/bytes.h"
 #include "study/machine.h"
 
 enum { CALLS = 6 };
@@ -367,13 +369,28 @@ enum status summary_print(const struct measurement *m, const struct summary_rows
     return STATUS_OK;
 }
 
+/* A name that ends in .gz asks for compression, which viewers read. */
+static enum status write_trace(const struct results *r, const char *path)
+{
+    enum status st;
+    struct file_text t = {0};
+    if (!bytes_packed_name(path))
+        return trace_write(r->program, r->timeline, path, r->by);
+    TRY(file_text_open(&t));
+    TRY(file_text_close(&t, trace_put(r->program, r->timeline, t.stream, r->by)));
+    TRY(bytes_write_packed(t.text, t.length, path));
+out:
+    free(t.text);
+    return st;
+}
+
 /* Files before the summary: when writing fails, what is printed is the error alone. */
 enum status results_write(const struct results *r, const struct arguments *a)
 {
     if (a->output)
         PASS(measurement_write(r->m, a->output, r->by));
     if (a->trace)
-        PASS(trace_write(r->program, r->timeline, a->trace, r->by));
+        PASS(write_trace(r, a->trace));
     return STATUS_OK;
 }
 

@@ -5,7 +5,7 @@ set_tests_properties(cli.options PROPERTIES LABELS cli TIMEOUT 120)
 
 add_executable(list_options list_options.c)
 target_link_libraries(list_options PRIVATE study)
-foreach(command IN ITEMS bench calibrate compare emulate model plan plot report run simulate sweep topology validate)
+foreach(command IN ITEMS bench calibrate compare emulate measurement model plan plot report run simulate sweep topology validate)
     add_test(NAME options.${command} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/walk_options.sh
         $<TARGET_FILE:foreline> $<TARGET_FILE:list_options> ${command})
     set_tests_properties(options.${command} PROPERTIES LABELS cli TIMEOUT 600)

@@ -74,9 +74,11 @@ static void tear_down(struct setup *s)
     model_free(&s->model);
 }
 
-static char *goal_of(const struct setup *s, const struct exporter *e, const char *algorithm)
+static char *goal_in(const struct setup *s, const struct exporter *e, const char *algorithm,
+                     double unit_s)
 {
-    const struct collective_options o = {.algorithm = algorithm};
+    const struct collective_options c = {.algorithm = algorithm};
+    const struct export_options o = {&c, unit_s};
     char path[80], *text;
     size_t length;
     file_in(s, "p.goal", path);
@@ -84,6 +86,11 @@ static char *goal_of(const struct setup *s, const struct exporter *e, const char
         file_read(path, &text, &length) != STATUS_OK)
         fail_msg("%s", error_message());
     return text;
+}
+
+static char *goal_of(const struct setup *s, const struct exporter *e, const char *algorithm)
+{
+    return goal_in(s, e, algorithm, 0);
 }
 
 /* Both at once: what the text replays to, and what the analytic engine says. */
@@ -112,30 +119,33 @@ static void two_stages_are_the_lines_that_one_would_write(void **state)
     struct setup s = set_up(sample_chain(2, 1e-3, 2e-3, 0, 500), 2, 1, 1, "1f1b");
     lower(&s);
     char *text = goal_of(&s, &exporter_atlahs, "ring");
-    assert_string_equal(text, "// foreline 0: test, seed 7\n"
-                              "num_ranks 2\n"
-                              "\nrank 0 {\n"
-                              "l1: calc 1000000 cpu 0\n"
-                              "l2: send 500b to 1 tag 0 cpu 1\n"
-                              "l2 requires l1\n"
-                              "l3: recv 500b from 1 tag 1 cpu 1\n"
-                              "l4: calc 2000000 cpu 0\n"
-                              "l4 requires l1\n"
-                              "l4 requires l3\n"
-                              "l5: calc 0 cpu 0\n"
-                              "l5 requires l4\n"
-                              "}\n"
-                              "\nrank 1 {\n"
-                              "l1: recv 500b from 0 tag 0 cpu 1\n"
-                              "l2: calc 1000000 cpu 0\n"
-                              "l2 requires l1\n"
-                              "l3: calc 2000000 cpu 0\n"
-                              "l3 requires l2\n"
-                              "l4: send 500b to 0 tag 1 cpu 1\n"
-                              "l4 requires l3\n"
-                              "l5: calc 0 cpu 0\n"
-                              "l5 requires l3\n"
-                              "}\n");
+    assert_string_equal(
+        text, "// foreline 0: test, seed 7\n"
+              "// port at 5e+10 bytes/s, in units of 1 ns: -L 1000 -G 0.02 -o 0 -g 0 -O 0 -S "
+              "2000000000\n"
+              "num_ranks 2\n"
+              "\nrank 0 {\n"
+              "l1: calc 1000000 cpu 0\n"
+              "l2: send 500b to 1 tag 0 cpu 1\n"
+              "l2 requires l1\n"
+              "l3: recv 500b from 1 tag 1 cpu 1\n"
+              "l4: calc 2000000 cpu 0\n"
+              "l4 requires l1\n"
+              "l4 requires l3\n"
+              "l5: calc 0 cpu 0\n"
+              "l5 requires l4\n"
+              "}\n"
+              "\nrank 1 {\n"
+              "l1: recv 500b from 0 tag 0 cpu 1\n"
+              "l2: calc 1000000 cpu 0\n"
+              "l2 requires l1\n"
+              "l3: calc 2000000 cpu 0\n"
+              "l3 requires l2\n"
+              "l4: send 500b to 0 tag 1 cpu 1\n"
+              "l4 requires l3\n"
+              "l5: calc 0 cpu 0\n"
+              "l5 requires l3\n"
+              "}\n");
     free(text);
     tear_down(&s);
 }
@@ -226,7 +236,15 @@ static void the_published_pipeline_replays_to_both_times(void **state)
     compare(&s, "ring", "pipe");
     s.topology.links = links;
     char *text = goal_of(&s, &exporter_goal, "ring");
-    assert_near(goal_replay(text, &loggopsim).seconds, 265.2e-3, 0.05e-3);
+    const double published_s = goal_replay(text, &loggopsim).seconds;
+    assert_near(published_s, 265.2e-3, 0.05e-3);
+    assert_non_null(strstr(text, "-G is a whole number: --export goal:0.02ns=FILE makes it 1"));
+    free(text);
+    /* In units of 20 ps a byte takes one, and all times are 50 times as many. */
+    const struct goal_rules whole = {.latency_ns = 50000, .byte_ns = 1, .receiver_busy = true};
+    text = goal_in(&s, &exporter_goal, "ring", 20e-12);
+    assert_near(goal_replay(text, &whole).seconds / 50, published_s, 1e-6 * published_s);
+    assert_non_null(strstr(text, "in units of 0.02 ns: -L 50000 -G 1 -o 0"));
     free(text);
     workload_free(&w);
     tear_down(&s);
@@ -255,7 +273,11 @@ static void check_node(const struct program *p, uint32_t rank, size_t i,
             }
         return;
     }
-    assert_int_equal(chakra_attr_of(n, "comm_size", 9)->value, o->bytes);
+    /* Of an all-gather what one member brings: ASTRA-sim takes it so. */
+    uint64_t brought =
+        o->kind == OP_ALLGATHER ? p->group_start[o->peer + 1] - p->group_start[o->peer] : 1;
+    assert_int_equal(chakra_attr_of(n, "comm_size", 9)->value,
+                     ((uint64_t)o->bytes + brought - 1) / brought);
     if (op_is_collective(o)) {
         assert_int_equal(n->type, 7);
         assert_int_equal(chakra_attr_of(n, "comm_type", 9)->value, o->kind == OP_ALLREDUCE   ? 0
@@ -354,12 +376,17 @@ static void refuses_unknown_formats_and_folded_programs(void **state)
     (void)state;
     const struct exporter *e;
     const char *path;
-    assert_int_equal(export_parse("goal=a=b", &e, &path), STATUS_OK);
+    double unit_s;
+    assert_int_equal(export_parse("goal=a=b", &e, &path, &unit_s), STATUS_OK);
     assert_ptr_equal(e, &exporter_goal);
     assert_string_equal(path, "a=b");
-    assert_int_equal(export_parse("goal", &e, &path), STATUS_INVALID);
-    assert_int_equal(export_parse("goal=", &e, &path), STATUS_INVALID);
-    assert_int_equal(export_parse("paje=x", &e, &path), STATUS_INVALID);
+    assert_int_equal(export_parse("atlahs:20us=a", &e, &path, &unit_s), STATUS_OK);
+    assert_near(unit_s, 20e-6, 1e-18);
+    assert_int_equal(export_parse("chakra:1ns=a", &e, &path, &unit_s), STATUS_INVALID);
+    assert_int_equal(export_parse("goal:1=a", &e, &path, &unit_s), STATUS_INVALID);
+    assert_int_equal(export_parse("goal", &e, &path, &unit_s), STATUS_INVALID);
+    assert_int_equal(export_parse("goal=", &e, &path, &unit_s), STATUS_INVALID);
+    assert_int_equal(export_parse("paje=x", &e, &path, &unit_s), STATUS_INVALID);
     assert_string_equal(error_message(),
                         "no export format is called 'paje'; there are goal, atlahs, chakra");
     struct setup s = set_up(sample_chain(1, 1e-3, 2e-3, 100, 0), 1, 2, 2, "1f1b");

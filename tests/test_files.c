@@ -18,6 +18,7 @@
 #include "core/plan.h"
 #include "core/program.h"
 #include "core/provenance.h"
+#include "core/random.h"
 #include "core/topology.h"
 #include "core/trace.h"
 #include "tests/fault.h"
@@ -307,6 +308,35 @@ static void a_trace_holds_every_op_of_the_program(void **state)
     timeline_free(&t);
 }
 
+/* As many lanes as slices that run at a time, and none overlaps another of its lane. */
+static void slices_of_a_lane_do_not_overlap(void **state)
+{
+    (void)state;
+    enum { N = 120 };
+    double start[N], end[N];
+    uint8_t thread[N];
+    uint32_t lane[N];
+    uint64_t r = 11;
+    for (int round = 0; round < 100; round++) {
+        for (size_t i = 0; i < N; i++) {
+            start[i] = (double)(random_next(&r) % 1000);
+            end[i] = start[i] + (double)(random_next(&r) % 60);
+            thread[i] = (uint8_t)(random_next(&r) % TRACE_THREADS);
+        }
+        assert_int_equal(trace_lanes(N, start, end, thread, lane), STATUS_OK);
+        for (size_t i = 0; i < N; i++) {
+            uint32_t at_once = 0; /* that run when this one starts, itself included */
+            for (size_t k = 0; k < N; k++) {
+                bool same = thread[i] == thread[k];
+                at_once += same && start[k] <= start[i] && (end[k] > start[i] || k == i);
+                if (same && lane[i] == lane[k] && k != i)
+                    assert_false(start[k] < end[i] && start[i] < end[k]);
+            }
+            assert_true(lane[i] < at_once);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -318,6 +348,7 @@ int main(void)
         cmocka_unit_test(files_of_another_kind_or_version_are_refused),
         cmocka_unit_test(nothing_is_left_when_a_file_cannot_be_written),
         cmocka_unit_test(a_trace_holds_every_op_of_the_program),
+        cmocka_unit_test(slices_of_a_lane_do_not_overlap),
     };
     return cmocka_run_group_tests_name("files", tests, set_up, tear_down);
 }

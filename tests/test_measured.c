@@ -1,5 +1,5 @@
-/* Runs that others recorded: traces by hand and random ones against a slow count, logs line by line, databases, and
- * what is refused. */
+/* Runs that others recorded: traces by hand and random ones against a slow count, logs line by line, and what is
+ * refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,6 @@
 #include <cmocka.h>
 
 #include <math.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,44 +18,7 @@
 #include "measured/cells.h"
 #include "measured/reader.h"
 #include "tests/fault.h"
-
-static const char *const file = "test_measured.in";
-static const struct run_options nothing;
-
-static void put(const char *path, const char *text)
-{
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    assert_int_equal(fclose(f), 0);
-}
-
-static enum status read_text(const char *text, const struct run_options *o, struct measurement *m,
-                             struct run_times *times)
-{
-    struct measured_run run = {0};
-    put(file, text);
-    enum status st = measured_run_read(&file, 1, &run);
-    if (st == STATUS_OK)
-        st = measured_run_measure(&run, file, o, m, times);
-    measured_run_free(&run);
-    return st;
-}
-
-static void refuses(const char *text, const char *says)
-{
-    struct measurement m = {0};
-    struct run_times t[4];
-    assert_int_not_equal(read_text(text, &nothing, &m, t), STATUS_OK);
-    if (!strstr(error_message(), says))
-        fail_msg("'%s' does not say '%s'", error_message(), says);
-}
-
-static void near(double a, double b)
-{
-    if (!(fabs(a - b) <= 1e-12 * fabs(b)))
-        fail_msg("%.17g instead of %.17g", a, b);
-}
+#include "tests/measured_text.h"
 
 /* ---- Kineto */
 
@@ -135,6 +97,40 @@ static void takes_a_trace_apart_as_by_hand(void **state)
     measurement_free(&m);
 }
 
+static void finds_the_ops_that_launched_kernels(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int phase;
+        double us;
+    } want[] = {{"gemm", PHASE_FORWARD, 15},
+                {"ncclDevKernel_AllGather_RING_LL(int)", PHASE_UNKNOWN, 10},
+                {"ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t", PHASE_FORWARD, 10},
+                {"Relu", PHASE_BACKWARD, 10},
+                {"adam", PHASE_UPDATE, 5}};
+    struct measured_run run = {0};
+    struct run_op *op;
+    size_t n;
+    char name[64];
+    put(file, by_hand);
+    assert_int_equal(measured_run_read(&file, 1, &run), STATUS_OK);
+    assert_int_equal(measured_run_ops(&run, 0, &op, &n), STATUS_OK);
+    assert_int_equal(n, 5);
+    for (size_t i = 0; i < 5; i++) {
+        size_t k = 0;
+        while (k < n && strcmp(run_name(&run, op[k].name, name, sizeof name), want[i].name) != 0)
+            k++;
+        assert_true(k < n);
+        assert_int_equal(op[k].phase, want[i].phase);
+        near(op[k].seconds, want[i].us * 1e-6);
+        near(op[k].calls, 0.5);
+        assert_true(k == 0 || op[k - 1].seconds >= op[k].seconds);
+    }
+    free(op);
+    measured_run_free(&run);
+}
+
 static void leaves_out_what_has_no_time_and_says_how_much(void **state)
 {
     (void)state;
@@ -149,9 +145,9 @@ static void leaves_out_what_has_no_time_and_says_how_much(void **state)
     near(t.busy_s, 3e-6);
     near(t.window_s, 7e-6);
     assert_int_equal(m.warnings, 4);
-    assert_string_equal(m.warning[0], "2 events without a usable time were left out");
-    assert_string_equal(m.warning[1], "1 events that end before they begin were left out");
-    assert_string_equal(m.warning[3], "1 ranks ran no kernel of NCCL or RCCL");
+    assert_string_equal(m.warning[0], "events without a usable time, left out: 2");
+    assert_string_equal(m.warning[1], "events that end before they begin, left out: 1");
+    assert_string_equal(m.warning[3], "ranks without a kernel of NCCL or RCCL: 1");
     measurement_free(&m);
 }
 
@@ -314,97 +310,6 @@ static void reads_tables_of_steps(void **state)
     refuses("step,step_time (ms)\n", "no step and no rank");
 }
 
-/* ---- Nsight Systems */
-
-static void reads_tables_of_nsys(void **state)
-{
-    (void)state;
-    struct measurement m = {0};
-    struct run_times t[2];
-    assert_int_equal(
-        read_text("Generating SQLite file\n\nStart (ns),Duration (ns),CorrId,Bytes "
-                  "(MB),Device,Strm,Name\n"
-                  "1000,500,1,,NVIDIA H100 (0),7,\"void gemm<int, 4>(int, float)\"\n"
-                  "1200,800,2,,NVIDIA H100 (0),8,ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(int)\n"
-                  "1000,100,3,1.5,NVIDIA H100 (1),7,[CUDA memcpy Host-to-Device]\n"
-                  "1500,500,4,,NVIDIA H100 (1),7,relu\n",
-                  &nothing, &m, t),
-        STATUS_OK);
-    near(t[0].busy_s, 500e-9);
-    near(t[0].exposed_s, 500e-9);
-    near(t[0].exposed_by_s[FOR_SHARDS], 500e-9);
-    near(t[1].copy_s, 100e-9);
-    near(t[1].idle_s, 500e-9);
-    measurement_free(&m);
-    refuses("Time (%),Total Time (ns),Instances\n", "cuda_gpu_trace does");
-    refuses("Start (parsec),Duration (ns),Name\n", "no such unit");
-    refuses("Start (ns),Duration (ns),Name\n1,-1,a\n", ":2: '-1' is no time");
-}
-
-static void run_sql(sqlite3 *db, const char *sql)
-{
-    if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
-        fail_msg("%s", sqlite3_errmsg(db));
-}
-
-static enum status read_database(const char *sql, struct measurement *m, struct run_times *t)
-{
-    static const char *const path = "test_measured.db";
-    struct measured_run run = {0};
-    sqlite3 *db;
-    remove(path);
-    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    run_sql(db, "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);"
-                "INSERT INTO StringIds VALUES (1, 'gemm'), (2, 'ncclKernel_AllReduce_RING');");
-    run_sql(db, sql);
-    sqlite3_close(db);
-    enum status st = measured_run_read(&path, 1, &run);
-    if (st == STATUS_OK)
-        st = measured_run_measure(&run, path, &nothing, m, t);
-    measured_run_free(&run);
-    remove(path);
-    return st;
-}
-
-#define KERNELS                                                                                    \
-    "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, "      \
-    "streamId INTEGER, correlationId INTEGER, globalPid INTEGER, demangledName INTEGER);"          \
-    "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (100, 300, 0, 7, 1, 16777216, 1), "             \
-    "(200, 600, 0, 8, 2, 16777216, 2), (100, 150, 1, 7, 3, 33554432, 1);"
-
-static void reads_databases_of_nsys(void **state)
-{
-    (void)state;
-    struct measurement m = {0};
-    struct run_times t[2];
-    assert_int_equal(
-        read_database(KERNELS
-                      "CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, globalTid INTEGER, "
-                      "text TEXT, textId INTEGER);"
-                      "INSERT INTO NVTX_EVENTS VALUES (0, 400, 16777217, 'iteration 4', NULL), "
-                      "(400, 1000, 16777217, 'iteration 5', NULL), "
-                      "(10, 20, 16777217, 'iterations', NULL), "
-                      "(0, 500, 33554433, 'iteration 4', NULL);",
-                      &m, t),
-        STATUS_OK);
-    assert_int_equal(m.ranks, 2);
-    assert_int_equal(t[0].steps, 2);
-    near(t[0].window_s, 500e-9);
-    near(t[0].busy_s, 100e-9);
-    near(t[0].exposed_s, 150e-9);
-    assert_int_equal(t[1].steps, 1);
-    near(t[1].window_s, 500e-9);
-    near(m.iteration_s, 500e-9); /* of the first step alone, which both have */
-    measurement_free(&m);
-    assert_int_equal(read_database("CREATE TABLE a (b);", &m, t), STATUS_INVALID);
-    /* A view that does not end stands where the table is expected. */
-    assert_int_equal(
-        read_database("CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS WITH RECURSIVE n(i) AS "
-                      "(SELECT 1 UNION ALL SELECT i FROM n) SELECT * FROM n;",
-                      &m, t),
-        STATUS_INVALID);
-}
-
 /* ---- faults */
 
 static void refuses_what_is_no_run(void **state)
@@ -447,10 +352,36 @@ static enum status import_and_trace(void)
     TRY(measured_run_read(&file, 1, &run));
     TRY(measured_run_measure(&run, file, &nothing, &m, NULL));
     TRY(measured_run_trace(&run, 0, "test_measured.out", &by));
+    TRY(measured_run_trace(&run, 0, "test_measured.out.gz", &by));
 out:
     measured_run_free(&run);
     measurement_free(&m);
     return st;
+}
+
+/* A packed timeline unpacks to the plain one. */
+static void packs_timelines_by_their_names(void **state)
+{
+    (void)state;
+    static const char *const name[] = {"test_measured.out", "test_measured.out.gz"};
+    const struct provenance by = {"test", "test", NULL, 0};
+    struct measured_run run = {0};
+    char *text[2];
+    put(file, by_hand);
+    assert_int_equal(measured_run_read(&file, 1, &run), STATUS_OK);
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(measured_run_trace(&run, 0, name[k], &by), STATUS_OK);
+        gzFile z = gzopen(name[k], "rb");
+        assert_int_equal(gzdirect(z), k == 0);
+        text[k] = calloc(1, 65536);
+        assert_true(gzread(z, text[k], 65535) > 1000);
+        gzclose(z);
+        remove(name[k]);
+    }
+    assert_string_equal(text[0], text[1]);
+    free(text[0]);
+    free(text[1]);
+    measured_run_free(&run);
 }
 
 static void releases_everything_when_memory_runs_out(void **state)
@@ -459,6 +390,7 @@ static void releases_everything_when_memory_runs_out(void **state)
     put(file, by_hand);
     FOR_EACH_ALLOC_FAILURE(import_and_trace());
     remove("test_measured.out");
+    remove("test_measured.out.gz");
     remove(file);
 }
 
@@ -466,15 +398,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takes_a_trace_apart_as_by_hand),
+        cmocka_unit_test(finds_the_ops_that_launched_kernels),
         cmocka_unit_test(leaves_out_what_has_no_time_and_says_how_much),
         cmocka_unit_test(equals_a_slow_count_on_random_traces),
         cmocka_unit_test(numbers_are_exact),
         cmocka_unit_test(ranks_of_several_files_are_one_run),
         cmocka_unit_test(reads_the_lines_of_frameworks),
         cmocka_unit_test(reads_tables_of_steps),
-        cmocka_unit_test(reads_tables_of_nsys),
-        cmocka_unit_test(reads_databases_of_nsys),
         cmocka_unit_test(refuses_what_is_no_run),
+        cmocka_unit_test(packs_timelines_by_their_names),
         cmocka_unit_test(releases_everything_when_memory_runs_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

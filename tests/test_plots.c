@@ -106,6 +106,26 @@ static void draws_a_timeline_with_its_table(void **state)
     remove("test_plots.tsv");
 }
 
+static void draws_several_traces_on_one_axis(void **state)
+{
+    (void)state;
+    need_gnuplot();
+    static const char *const two[] = {"test_plots.json", "test_plots_b.json"};
+    char table[2000], svg[60000];
+    write_file(two[0], trace, strlen(trace));
+    write_file(two[1], trace, strlen(trace));
+    assert_int_equal(plot_timeline(two, 2, "test_plots.svg", &by), STATUS_OK);
+    slurp("test_plots.tsv", table, sizeof table);
+    assert_non_null(strstr(table, "3\ttest_plots: rank 3 it's\t0F0\tforward\t0\t0\t0.0015\n"));
+    assert_non_null(strstr(table, "1\ttest_plots_b: rank 1\tUPDATE\tupdate\t-\t0.005\t0.0051\n"));
+    slurp("test_plots.svg", svg, sizeof svg);
+    assert_non_null(strstr(svg, "test_plots_b: rank 1"));
+    FOR_EACH_ALLOC_FAILURE(plot_timeline(two, 2, "test_plots.svg", &by));
+    write_file(two[1], "{", 1);
+    assert_int_equal(plot_timeline(two, 2, "test_plots.svg", &by), STATUS_PARSE);
+    remove(two[1]);
+}
+
 static void every_extension_gives_its_kind_of_file(void **state)
 {
     (void)state;
@@ -324,6 +344,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(draws_a_timeline_with_its_table),
+        cmocka_unit_test(draws_several_traces_on_one_axis),
         cmocka_unit_test(every_extension_gives_its_kind_of_file),
         cmocka_unit_test(bars_list_plans_by_engine),
         cmocka_unit_test(names_cannot_inject_commands),

@@ -67,6 +67,8 @@ Y
     echo '{"parts": [{"ops": []}]}' >split.json
     echo 'the quick brown fox jumps over the lazy dog, again and again and again' >text.txt
     echo localhost >hosts
+    cp "$here/fuzz/corpus/runs/kineto" k.json
+    printf 'step,iteration_s\n1,3\n2,5\n' >steps.csv
     printf ' GPU0 GPU1 NIC0\nGPU0 X NV4 PIX\nGPU1 NV4 X PIX\nNIC0 PIX PIX X\n' >node.txt
     printf 'SwitchName=s Nodes=n[1-12]\n' >topology.conf
     echo 'torchrun --nproc_per_node 2 pretrain_gpt.py --num-layers 2 --hidden-size 64 --seq-length 64 \
@@ -127,7 +129,8 @@ values() { # NAME TYPE WORDS
         *-fail) echo "rank0-tcp@0.0001" && return ;;
         *-kill) echo "0@0.0001" && return ;;
         *-reserve) echo "0 15GiB 50%" && return ;;
-        simulate-export) echo goal=new.goal && return ;;
+        measurement-plan) echo ../in/p.json && return ;;
+        simulate-export | bench-export) echo goal=new.goal && return ;;
         *-config) echo ../in/run.yml && return ;;
         topology-gpu) echo "A100 H100" && return ;;
         topology-nic) echo "100Gbps 10GBps" && return ;;
@@ -272,6 +275,10 @@ case $command in
             way measured "emulate ../in/p.json --engine netns --steps 2 --warmup 0 --dilate 50"
             way exact "emulate --platform laptop --dilate 50 -- true"
         fi
+        ;;
+    measurement)
+        way exact "measurement import ../in/k.json"
+        way exact "measurement import ../in/steps.csv"
         ;;
     model)
         way exact "model list"

@@ -11,6 +11,7 @@
 #include "core/topology.h"
 #include "core/units.h"
 #include "topologies/systems.h"
+#include "topologies/write.h"
 
 enum { LIST = 400, CANONICAL = 512, VALUE = 64 };
 
@@ -218,9 +219,10 @@ enum status generate_platform(const char *spec, FILE *to)
     f->describe(value, to);
     fprintf(to,
             "\n\n     foreline topology generate %s\n"
-            "     Device nNgG is GPU G of node N. Routing takes the fewest links. -->\n"
+            "     Device nNgG is GPU G of node N. Routing takes the fewest links.\n"
+            "     %s -->\n"
             "<platform version=\"4.1\">\n  <zone id=\"%s\" routing=\"DijkstraCache\">\n",
-            canonical, f->name);
+            canonical, write_settings, f->name);
     f->write(value, to);
     fputs("  </zone>\n</platform>\n", to);
 out:

@@ -12,6 +12,10 @@
 
 enum { MAX_WRITTEN = 64 };
 
+/* A comment may not have two hyphens, so options are without theirs. */
+const char write_settings[] = "Plain SimGrid and SMPI agree with cfg=network/model:CM02 "
+                              "cfg=network/crosstraffic:0 cfg=network/TCP-gamma:0.";
+
 void write_comment(FILE *f, const char *text)
 {
     for (char before = 0; *text; before = *text++)
@@ -39,7 +43,8 @@ static void put_header(FILE *f, const struct topology *t, const struct provenanc
         }
         fprintf(f, ", seed %llu\n", (unsigned long long)by->seed);
     }
-    fputs("     Routes are what was measured between two devices; they share nothing. -->\n", f);
+    fputs("     Routes are what was measured between two devices; they share nothing.\n", f);
+    fprintf(f, "     %s -->\n", write_settings);
 }
 
 static void put_rate(FILE *f, const struct topology_rate *rate)

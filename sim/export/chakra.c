@@ -148,11 +148,21 @@ static void put_deps(struct chakra *c, size_t i, uint64_t also)
         put_bytes(&c->message, NODE_DATA_DEPS, c->part.data, c->part.n);
 }
 
+/* What readers count as a collective's size: the input of one member, which of an all-gather is a part of the result
+ * that nccl-tests count. */
+static uint64_t size_of(const struct chakra *c, const struct program_op *o)
+{
+    uint64_t n = 1, bytes = (uint64_t)o->bytes;
+    if (o->kind == OP_ALLGATHER)
+        n = c->p->group_start[o->peer + 1] - c->p->group_start[o->peer];
+    return bytes / n + (bytes % n > 0);
+}
+
 /* Size and partners of a message, or size, kind and group of a collective. Groups count from 1. */
 static void put_communication(struct chakra *c, uint32_t rank, const struct program_op *o)
 {
     char group[16];
-    put_attr(c, NODE_ATTR, "comm_size", ATTR_INT64, (uint64_t)o->bytes);
+    put_attr(c, NODE_ATTR, "comm_size", ATTR_INT64, size_of(c, o));
     if (op_is_collective(o)) {
         snprintf(group, sizeof group, "%" PRIu32, o->peer + 1);
         put_attr(c, NODE_ATTR, "comm_type", ATTR_INT64, (uint64_t)collective_type[o->kind]);
@@ -270,7 +280,7 @@ static enum status check_groups(const char *folder)
 
 /* A file for each rank; those that are written stay when a later one fails. */
 static enum status write_chakra(const struct program *p, const struct topology *t,
-                                const struct collective_options *options, const char *path,
+                                const struct export_options *options, const char *path,
                                 const struct provenance *by)
 {
     enum status st;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/text.h"
+#include "core/units.h"
 
 const struct exporter *const exporters[] = {
 #define EXPORTER(name) &exporter_##name,
@@ -39,15 +40,25 @@ enum status export_check(const struct program *p)
     return STATUS_OK;
 }
 
-enum status export_parse(const char *text, const struct exporter **out, const char **path)
+enum status export_parse(const char *text, const struct exporter **out, const char **path,
+                         double *unit_s)
 {
-    char name[32];
+    char name[64];
     const char *equals = strchr(text, '=');
     if (!equals || !equals[1])
         return expected_one_of(text);
     snprintf(name, sizeof name, "%.*s", (int)(equals - text), text);
-    enum status st = export_find(name, out);
-    if (st == STATUS_OK)
-        *path = equals + 1;
-    return st;
+    char *unit = strchr(name, ':');
+    *unit_s = 0;
+    if (unit)
+        *unit++ = '\0';
+    PASS(export_find(name, out));
+    if (unit && !(*out)->takes_unit)
+        return error_set(STATUS_INVALID, "%s has no unit of time to choose", name);
+    if (unit)
+        PASS(units_parse(UNIT_SECONDS, unit, unit_s));
+    if (unit && !(*unit_s >= 1e-15 && *unit_s <= 1))
+        return error_set(STATUS_INVALID, "a unit of %s: expected 1e-6ns to 1s", unit);
+    *path = equals + 1;
+    return STATUS_OK;
 }

@@ -25,6 +25,7 @@ struct goal {
     struct shapes shapes;
     FILE *to;
     bool cpus;           /* several */
+    double unit_s;       /* of times */
     uint32_t *label;     /* [ops] of the line that ends an op; numbers begin at 1 in each rank */
     uint32_t *first_tag; /* [ops] collectives: tag of the first flow */
     uint32_t *sent;      /* [channels] label of the last SEND */
@@ -34,7 +35,28 @@ struct goal {
 
 /* ---- tags */
 
-/* One for each flow of each collective, above those of the messages. */
+/* Steps of a ring: each of n pieces goes round once, of an all-reduce twice. */
+static size_t ring_steps(uint8_t kind, size_t n)
+{
+    return kind == OP_ALLREDUCE ? 2 * (n - 1) : n - 1;
+}
+
+static bool is_ring(const struct collective_shape *shape)
+{
+    return shape->algorithm == &collective_ring && shape->phases > 0;
+}
+
+/* Two members know a message by its tag alone: of each step of each ring of each call it is another, so that
+ * receives may be posted in any order; elsewhere of each flow. */
+static uint64_t tags_of(const struct goal *g, const struct program_op *o)
+{
+    const struct collective_shape *shape = shapes_of(&g->shapes, o);
+    size_t n = g->p->group_start[o->peer + 1] - g->p->group_start[o->peer];
+    return is_ring(shape) ? (uint64_t)o->count * (shape->flows / n) * ring_steps(o->kind, n)
+                          : shape->flows;
+}
+
+/* Those of each collective, above those of the messages. */
 static enum status number_tags(struct goal *g)
 {
     const struct program *p = g->p;
@@ -51,7 +73,7 @@ static enum status number_tags(struct goal *g)
             do
                 g->first_tag[j] = (uint32_t)next;
             while ((j = p->op[j].match) != i);
-            next += shapes_of(&g->shapes, &p->op[i])->flows;
+            next += tags_of(g, &p->op[i]);
         }
     }
     if (next >= UINT32_MAX) /* that one means any tag */
@@ -79,7 +101,7 @@ static void end_line(const struct goal *g, int cpu)
 /* Compute, or a wait, for whole nanoseconds; returns its label. */
 static uint32_t put_calc(struct goal *g, double seconds, int cpu)
 {
-    fprintf(g->to, "l%" PRIu32 ": calc %lld", ++g->last, llround(seconds * 1e9));
+    fprintf(g->to, "l%" PRIu32 ": calc %lld", ++g->last, llround(seconds / g->unit_s));
     end_line(g, cpu);
     return g->last;
 }
@@ -117,8 +139,9 @@ struct part {
     uint32_t after; /* what the next phase waits for */
 };
 
-/* The ring is cut into its steps: a piece goes on when the one before has come in. Flows are listed
- * ring by ring. */
+/* This member's part of a ring: the send of a step requires the receive of the step before. Under ATLAHS receives
+ * are posted from the beginning, as a rank's are: one that is posted late costs the message its way. The one cpu
+ * of LogGOPSim would be held by them. Returns the label that ends it. */
 static uint32_t put_ring(struct goal *g, const struct part *a, size_t ring, size_t steps)
 {
     const struct collective_flow *in = NULL, *out = NULL;
@@ -128,12 +151,13 @@ static uint32_t put_ring(struct goal *g, const struct part *a, size_t ring, size
     }
     uint32_t before = a->after;
     for (size_t k = 0; k < steps; k++) {
-        uint32_t sent = put_message(g, true, out->bytes / (double)steps, a->member[out->to],
-                                    a->tag + (uint32_t)(out - a->shape->flow));
+        uint32_t tag = a->tag + (uint32_t)(ring * steps + k);
+        uint32_t sent = put_message(g, true, out->bytes / (double)steps, a->member[out->to], tag);
         put_requires(g, sent, before);
-        uint32_t received = put_message(g, false, in->bytes / (double)steps, a->member[in->from],
-                                        a->tag + (uint32_t)(in - a->shape->flow));
-        put_requires(g, received, before); /* in this order: pieces have one tag */
+        uint32_t received =
+            put_message(g, false, in->bytes / (double)steps, a->member[in->from], tag);
+        if (!g->cpus)
+            put_requires(g, received, before);
         before = received;
     }
     return before;
@@ -142,7 +166,7 @@ static uint32_t put_ring(struct goal *g, const struct part *a, size_t ring, size
 /* All rings of the collective side by side; the call ends when the last of them has come round. */
 static void put_rings(struct goal *g, struct part *a, enum op_kind kind)
 {
-    size_t rings = a->shape->flows / a->n, steps = kind == OP_ALLREDUCE ? 2 * (a->n - 1) : a->n - 1;
+    size_t rings = a->shape->flows / a->n, steps = ring_steps((uint8_t)kind, a->n);
     uint32_t first = g->last + 1, each = 2 * (uint32_t)steps; /* labels */
     for (size_t k = 0; k < rings; k++)
         put_ring(g, a, k, steps);
@@ -153,6 +177,7 @@ static void put_rings(struct goal *g, struct part *a, enum op_kind kind)
     } else {
         a->after = g->last;
     }
+    a->tag += (uint32_t)(rings * steps);
 }
 
 /* The flows of a phase, all at once. It ends when what this member receives is there and the
@@ -204,7 +229,7 @@ static void put_collective(struct goal *g, size_t i)
                      .n = p->group_start[o->peer + 1] - p->group_start[o->peer],
                      .me = member_index(p, o->peer, g->rank),
                      .tag = g->first_tag[i]};
-    bool ring = a.shape->algorithm == &collective_ring && a.shape->phases > 0;
+    bool ring = is_ring(a.shape);
     a.after = put_calc(g, 0, WAIT);
     require_deps(g, i, a.after, g->called[o->peer]);
     for (uint32_t call = 0; call < o->count; call++) {
@@ -268,20 +293,48 @@ static enum status prepare(struct goal *g, const struct collective_options *opti
     return number_tags(g);
 }
 
+/* How to run it: GOAL has no network, so that all pairs get the slowest tier that ranks meet on. LogGOPSim takes a whole
+ * number of units for a byte. */
+static void put_parameters(const struct goal *g)
+{
+    const struct topology_tier *slowest = NULL;
+    for (size_t r = 1; r < g->p->ranks; r++) {
+        const struct topology_tier *tier =
+            topology_between(g->t, g->p->rank[r - 1].device, g->p->rank[r].device);
+        if (!slowest || tier->bandwidth_Bps < slowest->bandwidth_Bps)
+            slowest = tier;
+    }
+    if (!slowest)
+        return;
+    double byte = 1 / (slowest->bandwidth_Bps * g->unit_s);
+    fprintf(g->to,
+            "// %s at %.9g bytes/s, in units of %.9g ns: -L %lld -G %.9g -o 0 -g 0 -O 0 -S "
+            "2000000000\n",
+            slowest->name ? slowest->name : "all links", slowest->bandwidth_Bps, g->unit_s * 1e9,
+            llround(slowest->latency_s / g->unit_s), byte);
+    if (!g->cpus && fabs(byte - round(byte)) > 1e-9 * byte)
+        fprintf(g->to,
+                "// LogGOPSim's -G is a whole number: --export goal:%.9gns=FILE makes it 1\n",
+                1e9 / slowest->bandwidth_Bps);
+}
+
 /* The whole file: the number of ranks, then each rank's lines. Both dialects differ only in
  * their cpus. */
 static enum status write_text(const struct program *p, const struct topology *t,
-                              const struct collective_options *options, bool cpus, const char *path,
+                              const struct export_options *options, bool cpus, const char *path,
                               const struct provenance *by)
 {
     enum status st;
     struct file_out file = {0};
-    struct goal g = {.p = p, .t = t, .cpus = cpus};
-    TRY(prepare(&g, options));
+    struct goal g = {.p = p, .t = t, .cpus = cpus, .unit_s = 1e-9};
+    if (options && options->unit_s > 0)
+        g.unit_s = options->unit_s;
+    TRY(prepare(&g, options ? options->collective : NULL));
     TRY(file_create(path, &file));
     g.to = file.stream;
-    fprintf(g.to, "// %s: %s, seed %" PRIu64 "\nnum_ranks %zu\n", by->version, by->command,
-            by->seed, p->ranks);
+    fprintf(g.to, "// %s: %s, seed %" PRIu64 "\n", by->version, by->command, by->seed);
+    put_parameters(&g);
+    fprintf(g.to, "num_ranks %zu\n", p->ranks);
     for (g.rank = 0; g.rank < p->ranks; g.rank++)
         put_rank(&g);
     TRY(file_commit(&file));
@@ -296,14 +349,14 @@ out:
 }
 
 static enum status write_goal(const struct program *p, const struct topology *t,
-                              const struct collective_options *options, const char *path,
+                              const struct export_options *options, const char *path,
                               const struct provenance *by)
 {
     return write_text(p, t, options, false, path, by);
 }
 
 static enum status write_atlahs(const struct program *p, const struct topology *t,
-                                const struct collective_options *options, const char *path,
+                                const struct export_options *options, const char *path,
                                 const struct provenance *by)
 {
     return write_text(p, t, options, true, path, by);
@@ -312,6 +365,7 @@ static enum status write_atlahs(const struct program *p, const struct topology *
 const struct exporter exporter_goal = {
     .name = "goal",
     .target = "FILE",
+    .takes_unit = true,
     .summary = "GOAL text for LogGOPSim, one cpu in each rank",
     .write = write_goal,
 };
@@ -319,6 +373,7 @@ const struct exporter exporter_goal = {
 const struct exporter exporter_atlahs = {
     .name = "atlahs",
     .target = "FILE",
+    .takes_unit = true,
     .summary = "GOAL text for ATLAHS, compute and communication on cpus of their own",
     .write = write_atlahs,
 };

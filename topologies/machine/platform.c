@@ -456,9 +456,10 @@ static void put_head(const struct writer *w, const struct provenance *by)
     }
     put_notes(w->to, "assumed", &m->assumed);
     put_notes(w->to, "warning", &m->warnings);
-    fputs("     Device nNgG is GPU G of node N. Routing takes the fewest links. -->\n"
-          "<platform version=\"4.1\">\n  <zone id=\"machine\" routing=\"DijkstraCache\">\n",
-          w->to);
+    fprintf(w->to,
+            "     Device nNgG is GPU G of node N. Routing takes the fewest links.\n     %s -->\n"
+            "<platform version=\"4.1\">\n  <zone id=\"machine\" routing=\"DijkstraCache\">\n",
+            write_settings);
 }
 
 enum status machine_write(const struct machine *m, const struct provenance *by, const char *path)
