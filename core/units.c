@@ -1,6 +1,7 @@
 /* Numbers with units, read and shown. */
 #include "core/units.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -36,6 +37,8 @@ static const struct {
     {"K", 1e3},
 };
 
+enum { UNITS_HINT = 160 };
+
 static const char *const expected[] = {
     [UNIT_SECONDS] = "a time such as 1.5us, 20ms or 3s",
     [UNIT_BYTES] = "a size such as 4096, 16MiB or 80GB",
@@ -64,11 +67,50 @@ static double factor_of(enum unit unit, const char *text)
     return 0;
 }
 
+/* ---- what was meant */
+
+/* Is `text` this unit but for capitals, a missing 's', or "it" for 'b': "gbps", "Gbit/s", "gb"? */
+static bool is_like(const char *text, const char *unit)
+{
+    for (; *unit; unit++, text++) {
+        if (*unit == 'p' && *text == '/')
+            continue;
+        if (tolower((unsigned char)*text) != tolower((unsigned char)*unit))
+            return (*unit == 'p' || *unit == '/' || *unit == 's') && !*text;
+        if (*unit == 'b' && !strncmp(text + 1, "it", 2))
+            text += text[3] == 's' ? 3 : 2;
+    }
+    return !*text;
+}
+
+/* "; did you mean 400Gbps?", or "" where no unit is like it. `number` has `digits` characters. */
+static const char *hint(enum unit unit, const char *number, int digits, const char *text,
+                        char out[UNITS_HINT])
+{
+    size_t n = 0;
+    out[0] = '\0';
+    for (size_t i = 0; *text && i < sizeof suffixes / sizeof *suffixes; i++)
+        for (size_t k = 0; k < sizeof prefixes / sizeof *prefixes; k++) {
+            char whole[UNITS_TEXT];
+            const struct suffix *s = &suffixes[i];
+            if (s->unit != unit || (!s->prefixed && *prefixes[k].name) || !strcmp(s->name, "b/s"))
+                continue;
+            snprintf(whole, sizeof whole, "%s%s", prefixes[k].name, s->name);
+            if (n < UNITS_HINT / 2 && is_like(text, whole))
+                n += (size_t)snprintf(out + n, UNITS_HINT - n, "%s%.*s%s",
+                                      n > 0 ? " or " : "; did you mean ", digits, number, whole);
+        }
+    if (n > 0)
+        snprintf(out + n, UNITS_HINT - n, "?");
+    return out;
+}
+
 /* A number, blanks, a unit. Zero needs no unit. */
 enum status units_parse(enum unit unit, const char *text, double *out)
 {
-    char *end;
+    char *end, told[UNITS_HINT];
     double value = strtod(text, &end);
+    int digits = end - text < UNITS_TEXT ? (int)(end - text) : 0;
     if (end == text || !isfinite(value) || value < 0)
         return error_set(STATUS_INVALID, "'%.40s' is not %s", text, expected[unit]);
     while (*end == ' ')
@@ -78,7 +120,7 @@ enum status units_parse(enum unit unit, const char *text, double *out)
         factor = 1;
     if (factor == 0)
         return error_set(STATUS_INVALID, "'%.40s' is not %s%s", text, expected[unit],
-                         *end ? "" : " (unit missing)");
+                         *end ? hint(unit, text, digits, end, told) : " (unit missing)");
     if (!isfinite(value * factor))
         return error_set(STATUS_INVALID, "'%.40s' is too large", text);
     *out = value * factor;

@@ -207,7 +207,12 @@ size_t axis_index(const struct axis *a, double at)
 
 bool axis_is_logarithmic(const struct axis *a)
 {
-    return !a->words && a->value[0] > 0 && a->value[a->values - 1] >= LOG_FROM * a->value[0];
+    return !a->words && axis_spans_orders(a->value[0], a->value[a->values - 1]);
+}
+
+bool axis_spans_orders(double low, double high)
+{
+    return low > 0 && high >= LOG_FROM * low;
 }
 
 /* ---- script */

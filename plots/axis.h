@@ -32,6 +32,8 @@ size_t axis_index(const struct axis *a, double at);
 
 /* Can the values spread over a logarithmic axis, and do they ask for one? */
 bool axis_is_logarithmic(const struct axis *a);
+/* The same of values from low to high. */
+bool axis_spans_orders(double low, double high);
 /* "set xtics" or "set ytics" at the values themselves, those left out for which `pixels` is not
  * enough; positions are value[i], or i when `by_index`. */
 void axis_put_tics(FILE *script, const char *which, const struct table *t, size_t column,

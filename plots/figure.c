@@ -39,7 +39,16 @@ void figure_put_xlabel(FILE *script, const struct figure_geometry *g, const char
     double middle = (g->left + g->width - g->right) / 2.0;
     fprintf(script, "set label ");
     figure_put_string(script, text);
+    bool noted = g->note && *g->note;
     fprintf(script, " at screen %.5f,%.5f center noenhanced\n", middle / g->width,
+            (12.0 + (noted ? FIGURE_LINE : 0)) / g->height);
+    if (!noted)
+        return;
+    char note[FIGURE_COLUMN / FIGURE_CHARACTER];
+    fprintf(script, "set label ");
+    snprintf(note, sizeof note, "%s", g->note);
+    figure_put_string(script, note);
+    fprintf(script, " at screen 0.5,%.5f center noenhanced textcolor rgb '#606060'\n",
             12.0 / g->height);
 }
 

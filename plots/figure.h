@@ -25,6 +25,7 @@ enum {
 struct figure_geometry {
     int width, height;
     int left, right, top, bottom; /* margins around the axes */
+    const char *note;             /* a line below the x axis' name; NULL, "": none */
 };
 
 struct figure {
@@ -53,7 +54,7 @@ void figure_discard(struct figure *f); /* accepts {0}; leaves {0} */
 
 /* Write `text` as a quoted gnuplot string: no control characters, apostrophes become ’. */
 void figure_put_string(FILE *script, const char *text);
-/* Write `text` centred under the x axis, where all terminals agree on the place. */
+/* Write `text` centred under the x axis, where all terminals agree on the place, and the note. */
 void figure_put_xlabel(FILE *script, const struct figure_geometry *g, const char *text);
 /* One entry of a legend: a coloured box, or a point (gnuplot's number) with a line through it. */
 struct figure_key {

@@ -4,11 +4,19 @@
 #include <string.h>
 
 #include "core/array.h"
-#include "plots/axis.h"
+#include "plots/cells.h"
 #include "plots/figure.h"
 #include "plots/kind.h"
 
-enum { SIDE = 300, MAX_SIDE = 512, BAR = 16, BAR_GAP = 14, BAR_STEPS = 64, COLOURS = 10 };
+enum {
+    SIDE = 300,
+    MAX_SIDE = 512,
+    BAR = 16,
+    BAR_GAP = 14,
+    BAR_STEPS = 64,
+    COLOURS = 10,
+    NUMBER = 24
+};
 
 /* Lightness grows evenly and no hue matters: Nuñez, Anderton & Renslow, "Optimizing colormaps with
  * consideration for color vision deficiency", PLoS ONE 13 (2018) e0199239 (cividis). */
@@ -25,6 +33,7 @@ struct grid {
     double *value; /* [y.values * x.values], NAN: none */
     double low, high;
     bool logarithmic;
+    char note[CELLS_NOTE];
 };
 
 static void grid_free(struct grid *g)
@@ -110,7 +119,7 @@ out:
 static enum status read_grid(const struct plot_source *s, struct grid *g)
 {
     enum status st;
-    size_t value = 0;
+    size_t value = 0, *cell = NULL;
     TRY(choose(s, g, &value));
     TRY(axis_read(g->names, g->x_column, &g->x));
     TRY(axis_read(g->names, g->y_column, &g->y));
@@ -126,17 +135,24 @@ static enum status read_grid(const struct plot_source *s, struct grid *g)
     }
     size_t cells = g->x.values * g->y.values;
     TRY(ARRAY_NEW(g->value, cells));
-    for (size_t i = 0; i < cells; i++)
-        g->value[i] = NAN;
-    for (size_t i = 0; i < g->v.n; i++) /* of repeated cells the last counts */
-        g->value[axis_index(&g->y, g->y.at[i]) * g->x.values + axis_index(&g->x, g->x.at[i])] =
-            g->v.at[i];
+    const size_t shown[CELLS_SHOWN] = {g->x_column, g->y_column, value};
+    TRY(ARRAY_NEW(cell, g->v.n));
+    for (size_t i = 0; i < g->v.n; i++)
+        cell[i] = axis_index(&g->y, g->y.at[i]) * g->x.values + axis_index(&g->x, g->x.at[i]);
+    TRY(cells_gather(g->names, shown, &g->v, cell, cells, g->value, g->note));
     for (size_t i = 0; i < g->copy.rows && i < g->x.values; i++)
         g->value[i * g->x.values + i] = NAN;
-    g->low = g->v.value[0];
-    g->high = g->v.value[g->v.values - 1];
-    g->logarithmic = axis_is_logarithmic(&g->v);
+    g->low = INFINITY;
+    g->high = -INFINITY;
+    for (size_t i = 0; i < cells; i++) { /* of what is shown; NAN compares false */
+        g->low = g->value[i] < g->low ? g->value[i] : g->low;
+        g->high = g->value[i] > g->high ? g->value[i] : g->high;
+    }
+    if (g->low > g->high)
+        g->low = g->high = 0;
+    g->logarithmic = axis_spans_orders(g->low, g->high);
 out:
+    free(cell);
     return st;
 }
 
@@ -165,6 +181,14 @@ static bool same(double a, double b)
     return (isnan(a) && isnan(b)) || (!(a < b) && !(a > b) && !isnan(a) && !isnan(b));
 }
 
+/* Three digits, or all before the point: "1440" and not "1.44e+03". */
+static const char *print(double value, char text[NUMBER])
+{
+    bool whole = fabs(value) >= 1000 && fabs(value) < 1e6;
+    snprintf(text, NUMBER, whole ? "%.0f" : "%.3g", value);
+    return text;
+}
+
 /* Neighbours of one value are one box. */
 static void put_cells(FILE *script, const struct grid *g, double cell_width, double cell_height)
 {
@@ -172,7 +196,7 @@ static void put_cells(FILE *script, const struct grid *g, double cell_width, dou
         const double *row = &g->value[y * g->x.values];
         for (size_t x = 0, end; x < g->x.values; x = end) {
             bool text = cell_width >= 34 && cell_height >= FIGURE_LINE;
-            char fill[8] = "#FFFFFF";
+            char fill[8] = "#FFFFFF", number[NUMBER];
             for (end = x + 1; !text && end < g->x.values && same(row[end], row[x]);)
                 end++;
             if (isnan(row[x]))
@@ -184,9 +208,9 @@ static void put_cells(FILE *script, const struct grid *g, double cell_width, dou
                     (double)x - 0.5, (double)y - 0.5, (double)end - 0.5, (double)y + 0.5, fill);
             if (text)
                 fprintf(script,
-                        "set label '%.3g' at first %zu,%zu center front font ',%d' textcolor rgb "
+                        "set label '%s' at first %zu,%zu center front font ',%d' textcolor rgb "
                         "'%s'\n",
-                        row[x], x, y, FIGURE_SMALL, figure_ink(fill));
+                        print(row[x], number), x, y, FIGURE_SMALL, figure_ink(fill));
         }
     }
 }
@@ -209,8 +233,9 @@ static void put_scale(FILE *script, const struct figure_geometry *p, const struc
         double at = steps ? (double)i / steps : 0.5;
         double v =
             g->logarithmic ? g->low * pow(g->high / g->low, at) : g->low + (g->high - g->low) * at;
-        fprintf(script, "set label '%.3g' at screen %.5f,%.5f left\n", v, (left + BAR + 5) / w,
-                (p->bottom + height * at) / h);
+        char number[NUMBER];
+        fprintf(script, "set label '%s' at screen %.5f,%.5f left\n", print(v, number),
+                (left + BAR + 5) / w, (p->bottom + height * at) / h);
     }
     fputs("set label ", script);
     figure_put_string(script, g->v.label);
@@ -219,6 +244,11 @@ static void put_scale(FILE *script, const struct figure_geometry *p, const struc
 
 static void put_data(FILE *to, const struct grid *g)
 {
+    if (*g->note) {
+        fputs("# ", to);
+        figure_put_field(to, g->note);
+        putc('\n', to);
+    }
     putc('#', to);
     putc(' ', to);
     figure_put_field(to, g->y.label);
@@ -267,6 +297,8 @@ static enum status draw_heatmap(const struct plot_source *s, const char *output,
     double square = (double)width / (double)g.x.values * (double)g.y.values;
     if (g.copy.rows > 0 || square < height)
         height = (int)fmax(square, FIGURE_LINE * 5);
+    p.note = g.note;
+    p.bottom += *g.note ? FIGURE_LINE : 0;
     p.height = p.top + height + p.bottom;
     TRY(figure_open(output, &p, by, &f));
     put_data(f.table, &g);

@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "core/array.h"
-#include "core/statistics.h"
-#include "plots/axis.h"
+#include "plots/cells.h"
 #include "plots/figure.h"
 #include "plots/kind.h"
 
@@ -21,6 +20,7 @@ struct lines {
     struct axis by;
     size_t n;
     double *at;
+    char note[CELLS_NOTE];
 };
 
 static void lines_free(struct lines *l)
@@ -93,30 +93,21 @@ out:
     return st;
 }
 
-/* Several rows for one place (repeats, seeds): their median. */
-static enum status gather(struct lines *l)
+static enum status gather(const struct table *t, struct lines *l)
 {
     size_t rows = l->x.n, cells = l->n * l->x.values;
+    const size_t shown[CELLS_SHOWN] = {l->x_column, l->y_column, l->by_column};
     enum status st;
-    double *room = NULL;
     size_t *cell = NULL;
-    TRY(ARRAY_NEW(room, rows));
     TRY(ARRAY_NEW(cell, rows));
     TRY(ARRAY_NEW(l->at, cells));
     for (size_t i = 0; i < rows; i++) {
         size_t line = l->by_column == SIZE_MAX ? 0 : axis_index(&l->by, l->by.at[i]);
         cell[i] = line * l->x.values + axis_index(&l->x, l->x.at[i]);
     }
-    for (size_t c = 0; c < cells; c++) {
-        size_t n = 0;
-        for (size_t i = 0; i < rows; i++)
-            if (cell[i] == c)
-                room[n++] = l->y.at[i];
-        l->at[c] = median(room, n);
-    }
+    TRY(cells_gather(t, shown, &l->y, cell, cells, l->at, l->note));
 out:
     free(cell);
-    free(room);
     return st;
 }
 
@@ -172,6 +163,11 @@ static const char *line_name(const struct table *t, const struct lines *l, size_
 
 static void put_data(FILE *to, const struct table *t, const struct lines *l, const char *label)
 {
+    if (*l->note) {
+        fputs("# ", to);
+        figure_put_field(to, l->note);
+        putc('\n', to);
+    }
     fprintf(to, "# ");
     figure_put_field(to, l->by_column == SIZE_MAX ? "line" : t->name[l->by_column]);
     putc('\t', to);
@@ -224,7 +220,8 @@ static void put_ranges(FILE *script, const struct lines *l)
             most > 0 ? most * 1.06 : 1);
 }
 
-/* A line without a point has nothing between its neighbours: two of its points are joined. */
+/* Nothing lies between words: points without lines, above each other where they differ by line.
+ * A line without a point has nothing between its neighbours: two of its points are joined. */
 static void put_plot(FILE *script, const struct lines *l, enum what what)
 {
     double low = l->x.value[0];
@@ -233,10 +230,10 @@ static void put_plot(FILE *script, const struct lines *l, enum what what)
         fprintf(script, "x / %.9g with lines linecolor rgb '#808080' dashtype 2 notitle, ", low);
     for (size_t k = 0; k < l->n; k++)
         fprintf(script,
-                "%s$line%zu using 1:2 with linespoints pointtype %d pointsize 0.9 linewidth 1.5 "
+                "%s$line%zu using 1:2 with %s pointtype %d pointsize 0.9 linewidth 1.5 "
                 "dashtype %d linecolor rgb '%s' notitle",
-                k ? ", " : "", k, figure_series_point(k), k < FIGURE_SERIES ? 1 : 2,
-                figure_series_colour(k));
+                k ? ", " : "", k, l->x.words ? "points" : "linespoints", figure_series_point(k),
+                k < FIGURE_SERIES ? 1 : 2, figure_series_colour(k));
     putc('\n', script);
 }
 
@@ -260,7 +257,7 @@ static enum status draw(const struct plot_source *s, enum what what, const char 
     char label[AXIS_LABEL], name[MAX_LINES][NAME_ROOM];
 
     TRY(read_axes(s, &l));
-    TRY(gather(&l));
+    TRY(gather(s->table, &l));
     if (what == SPEEDUP)
         make_speedup(&l);
     else if (what == REGRET)
@@ -272,6 +269,8 @@ static enum status draw(const struct plot_source *s, enum what what, const char 
     size_t keys = l.by_column == SIZE_MAX ? 0 : l.n;
     struct figure_geometry g = {
         .width = FIGURE_COLUMN, .left = 78, .right = 18, .top = 0, .bottom = 62};
+    g.note = l.note;
+    g.bottom += *l.note ? FIGURE_LINE : 0;
     g.top = figure_key_height(&g, key, keys);
     g.height = g.top + DATA_HEIGHT + g.bottom;
     y_label(&l, what, label);

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 
 #include "core/array.h"
 #include "core/clock.h"
+#include "core/file.h"
 #include "core/provenance.h"
 #include "core/text.h"
 #include "study/database_handle.h"
@@ -262,6 +264,41 @@ static enum status open_file(struct database *db)
     return database_execute(db, "COMMIT");
 }
 
+/* Nobody can write where we cannot: without the write-ahead log's index, for which SQLite wants to
+ * write into the folder. A log that still holds something needs a folder that can be written to. */
+static bool is_unchanging(const struct database *db)
+{
+    struct stat log;
+    char folder[PATH_MAX], path[PATH_MAX];
+    const char *slash = strrchr(db->path, '/');
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - db->path) + 1 : 1,
+             slash ? db->path : ".");
+    snprintf(path, sizeof path, "%.4000s-wal", db->path);
+    return access(folder, W_OK) != 0 && (stat(path, &log) != 0 || log.st_size == 0);
+}
+
+static enum status open_unchanging(struct database *db)
+{
+    enum status st;
+    struct file_text uri = {0};
+    PASS(file_text_open(&uri));
+    fputs("file:", uri.stream);
+    for (const unsigned char *c = (const unsigned char *)db->path; *c; c++)
+        if (strchr("%?#", *c))
+            fprintf(uri.stream, "%%%02x", *c);
+        else
+            putc(*c, uri.stream);
+    fputs("?immutable=1", uri.stream);
+    TRY(file_text_close(&uri, STATUS_OK));
+    if (sqlite3_open_v2(uri.text, &db->handle, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL))
+        st = db->handle ? database_failed(db) : error_set(STATUS_NOMEM, "out of memory");
+    else
+        st = check_version(db);
+out:
+    free(uri.text);
+    return st;
+}
+
 /* Without a lock: it may be written meanwhile. */
 static enum status open_to_read(struct database *db)
 {
@@ -270,7 +307,7 @@ static enum status open_to_read(struct database *db)
         return error_set(STATUS_IO, "%s: %s", db->path, strerror(errno));
     if (!S_ISREG(s.st_mode))
         return error_set(STATUS_IO, "%s: not a regular file", db->path);
-    return open_handle(db, SQLITE_OPEN_READONLY);
+    return is_unchanging(db) ? open_unchanging(db) : open_handle(db, SQLITE_OPEN_READONLY);
 }
 
 static enum status open_database(const char *path, enum status (*how)(struct database *db),

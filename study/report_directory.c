@@ -240,6 +240,16 @@ static enum status put_timelines(struct report_page *p, const void *what)
     return STATUS_OK;
 }
 
+/* Is it a table of how fast something is? One of errors is not. */
+static bool has_rates(const struct table *t)
+{
+    for (size_t c = 0; c < t->columns; c++)
+        if (!strcmp(t->name[c], "samples_per_s") || !strcmp(t->name[c], "tokens_per_s") ||
+            !strcmp(t->name[c], "iteration_s"))
+            return true;
+    return false;
+}
+
 /* Each table with the pictures that can be drawn of it. What is no table (a log) is named and left
  * out. */
 static enum status put_tables(struct report_page *p, const void *what)
@@ -257,10 +267,13 @@ static enum status put_tables(struct report_page *p, const void *what)
             continue;
         }
         PASS(st);
+        bool rates = has_rates(&t);
         page_table(p->to, &t, TABLE_ROWS);
         table_free(&t);
-        PASS(put_picture(p, "throughput", &path, 1, "Throughput"));
-        PASS(put_picture(p, "regret", &path, 1, "Behind the best"));
+        if (rates) {
+            PASS(put_picture(p, "throughput", &path, 1, "Throughput"));
+            PASS(put_picture(p, "regret", &path, 1, "Behind the best"));
+        }
     }
     return STATUS_OK;
 }

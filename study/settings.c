@@ -94,6 +94,18 @@ static enum status set_count(const struct setting *s, const char *text, size_t *
     return STATUS_OK;
 }
 
+/* Nobody means so few bytes: 25 is 25 MB in other programs. */
+static enum status set_bytes(const char *text, double *field)
+{
+    static const double few_bytes = 65536;
+    double value;
+    PASS(units_parse(UNIT_BYTES, text, &value));
+    if (value > 0 && value < few_bytes && text[strspn(text, "0123456789.")] == '\0')
+        return error_set(STATUS_INVALID, "'%.40s' has no unit; did you mean %.40sMB?", text, text);
+    *field = value;
+    return STATUS_OK;
+}
+
 static enum status set_real(const struct setting *s, const char *text, double *out)
 {
     double value;
@@ -167,7 +179,7 @@ static enum status set_value(const struct setting *s, const char *text, void *fi
     case SETTING_SECONDS:
         return units_parse(UNIT_SECONDS, text, field);
     case SETTING_BYTES:
-        return units_parse(UNIT_BYTES, text, field);
+        return set_bytes(text, field);
     case SETTING_WORD:
         PASS(check_word(s, text));
         *(const char **)field = text;

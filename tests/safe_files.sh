@@ -69,5 +69,11 @@ grep -q 'x1b\[31mh1' out || fail "the name is not there: $(cat out)"
 grep -qi '\\u001b\[31mh1' out || fail "JSON changes the name: $(cat out)"
 "$foreline" simulate evil.plan.json >out 2>&1 || fail "simulate: $(cat out)"
 shows_no_escape out "a simulation"
+
+# A table of errors is no throughput.
+mkdir tables
+printf 'plan\tengine\tpredicted_s\tmeasured_s\na\ttcp\t1\t2\nb\ttcp\t2\t2\n' >tables/errors.tsv
+"$foreline" report tables -o report.html >out 2>&1 || fail "report: $(cat out)"
+! grep -q 'Throughput\|Behind the best' report.html || fail "a table of errors is drawn as throughput"
 [ -z "$(ls -A tmp)" ] || fail "left behind: $(ls -A tmp)"
 echo done

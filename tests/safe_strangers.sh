@@ -31,7 +31,7 @@ printf '#!/bin/sh\nsleep 0.$((2 + 2 * RANK))\nexec "%s" "$@"\n' "$(dirname "$for
 chmod +x worker
 [ -n "${STEPS:-}" ] || export FORELINE_WORKER="$dir/worker"
 for k in alone strangers; do
-    /usr/bin/python3 "$here/strangers.py" "$([ $k = alone ] && echo 0 || echo 50)" stop >made &
+    /usr/bin/python3 "$here/strangers.py" "$([ $k = alone ] && echo 0 || echo 50)" "$dir/stop" $$ >made &
     began=$(date +%s%N)
     timeout 60 "$foreline" run p.json --steps ${STEPS:-20} --warmup 1 --json >$k.json 2>$k.err || fail "$k: $(cat $k.err)"
     echo "$k: $((($(date +%s%N) - began) / 1000000)) ms, of them $(grep -o '"iteration_s": [0-9.e-]*' $k.json | head -n 1) a step"

@@ -1,13 +1,13 @@
 #!/usr/bin/python3
 """Knock at every port of this network namespace that begins to listen: half say nothing, half rubbish.
 
-Usage: strangers.py N STOP_FILE; prints how many connections were made at how many ports.
+Usage: strangers.py N STOP_FILE PARENT; ends with that process at the latest; prints how many connections were made at how many ports.
 """
 import os, socket, sys, time
 
-n, stop = int(sys.argv[1]), sys.argv[2]
+n, stop, parent = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 seen, kept, made = set(), [], 0
-while not os.path.exists(stop):
+while not os.path.exists(stop) and os.path.exists("/proc/" + parent):
     ports = set()
     for line in open("/proc/net/tcp").read().splitlines()[1:]:
         word = line.split()

@@ -217,9 +217,58 @@ static void releases_everything_when_memory_runs_out(void **state)
     assert_true(process_childless());
 }
 
+/* Zones whose routes would take days or gigabytes, by a line each; the largest that are allowed are
+ * not refused for their size. */
+static void zones_that_would_take_forever_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *routing;
+        size_t hosts, depth;
+        const char *what; /* NULL: not refused for its size */
+    } tries[] = {
+        {"Floyd", 1025, 1,
+         ":1028: more than 1024 hosts, routers and zones in a zone with routing=\"Floyd\""},
+        {"Full", 16385, 1,
+         ":16388: more than 16384 hosts, routers and zones in a zone with routing=\"Full\""},
+        {"Full", 1, 33, ":35: more than 32 zones in each other"},
+        {"Floyd", 500, 1, NULL},
+        {"Full", 1, 32, NULL},
+    };
+    for (size_t k = 0; k < sizeof tries / sizeof *tries; k++) {
+        struct topology t = {0};
+        char *text = NULL;
+        size_t n;
+        FILE *to = open_memstream(&text, &n);
+        assert_non_null(to);
+        fputs(
+            "<?xml version='1.0'?><!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
+            "<platform version=\"4.1\">\n",
+            to);
+        for (size_t i = 0; i < tries[k].depth; i++)
+            fprintf(to, "<zone id=\"z%zu\" routing=\"%s\">\n", i, tries[k].routing);
+        for (size_t i = 0; i < tries[k].hosts; i++)
+            fprintf(to, "<host id=\"h%zu\" speed=\"1Gf\"/>\n", i);
+        for (size_t i = 0; i < tries[k].depth; i++)
+            fputs("</zone>\n", to);
+        fputs("</platform>\n", to);
+        assert_int_equal(fclose(to), 0);
+        write_scratch(text, n);
+        enum status st = platform_read(scratch, &t);
+        assert_true(tries[k].what ? st == STATUS_PARSE : true);
+        if (tries[k].what && !strstr(error_message(), tries[k].what))
+            fail_msg("'%s' does not say '%s'", error_message(), tries[k].what);
+        if (!tries[k].what && st != STATUS_OK)
+            assert_null(strstr(error_message(), "more than"));
+        topology_free(&t);
+        free(text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(zones_that_would_take_forever_are_refused),
         cmocka_unit_test(reports_every_fault_in_one_line_with_its_place),
         cmocka_unit_test(has_an_expectation_for_every_fault_file),
         cmocka_unit_test(says_which_file_is_missing),

@@ -197,7 +197,7 @@ static void a_failing_gnuplot_is_reported_and_nothing_is_left(void **state)
     (void)state;
     need_gnuplot();
     struct figure f = {0};
-    const struct figure_geometry g = {100, 100, 10, 10, 10, 10};
+    const struct figure_geometry g = {100, 100, 10, 10, 10, 10, NULL};
     assert_int_equal(figure_open("test_plots_bad.svg", &g, &by, &f), STATUS_OK);
     fprintf(f.script, "plot no_such_function(x)\n");
     assert_int_equal(figure_finish(&f), STATUS_EXTERNAL);

@@ -63,6 +63,32 @@ static void says_what_it_expected(void **state)
                         "'400' is not a rate such as 400Gbps or 50GBps (unit missing)");
 }
 
+static void says_what_was_meant(void **state)
+{
+    (void)state;
+    static const struct {
+        enum unit unit;
+        const char *text, *hint; /* NULL: none */
+    } cases[] = {
+        {UNIT_RATE, "400gbps", "; did you mean 400Gbps or 400GBps?"},
+        {UNIT_RATE, "400Gbit/s", "; did you mean 400Gbps?"},
+        {UNIT_RATE, "400Gbit", "; did you mean 400Gbps?"},
+        {UNIT_BYTES, "16mib", "; did you mean 16MiB?"},
+        {UNIT_BYTES, "16gb", "; did you mean 16GB?"},
+        {UNIT_SECONDS, "5US", "; did you mean 5us?"},
+        {UNIT_FLOPS, "312TFlops", "; did you mean 312Tflops?"},
+        {UNIT_RATE, "400 apples", NULL},
+        {UNIT_BYTES, "7x", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double value;
+        assert_int_equal(units_parse(cases[i].unit, cases[i].text, &value), STATUS_INVALID);
+        const char *told = strchr(error_message(), ';');
+        if (strcmp(told ? told : "", cases[i].hint ? cases[i].hint : "") != 0)
+            fail_msg("%s", error_message());
+    }
+}
+
 static void prints_in_the_largest_fitting_prefix(void **state)
 {
     (void)state;
@@ -81,6 +107,7 @@ int main(void)
         cmocka_unit_test(reads_what_people_write),
         cmocka_unit_test(refuses_what_has_no_clear_meaning),
         cmocka_unit_test(says_what_it_expected),
+        cmocka_unit_test(says_what_was_meant),
         cmocka_unit_test(prints_in_the_largest_fitting_prefix),
     };
     return cmocka_run_group_tests_name("units", tests, NULL, NULL);

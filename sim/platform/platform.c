@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "core/clock.h"
 #include "core/file.h"
 #include "core/text.h"
 #include "sim/platform/size.h"
@@ -23,6 +24,15 @@ static enum status explain(const struct simgrid_platform *load)
     return platform_explain(&load->file, message);
 }
 
+/* What a file of few bytes may keep SimGrid busy with. */
+static const double describe_s = 600;
+
+static bool is_in_time(void *context)
+{
+    const double *deadline_s = context;
+    return clock_now() < *deadline_s;
+}
+
 /* `exhaustively` asks SimGrid for every route, which is the slow reference
  * that tests compare with. */
 static enum status read_with(const char *path, bool exhaustively, struct topology *out)
@@ -33,6 +43,8 @@ static enum status read_with(const char *path, bool exhaustively, struct topolog
     struct child_output output = {0};
     struct topology t = {0};
     struct simgrid_platform load = {.asked = MAP_FAILED};
+    double deadline_s = clock_now() + describe_s;
+    const struct child_watch watch = {is_in_time, &deadline_s, 1000};
 
     TRY(file_read(path, &text, &length));
     load.file = (struct platform_text){path, text};
@@ -47,7 +59,9 @@ static enum status read_with(const char *path, bool exhaustively, struct topolog
         FAIL(STATUS_NOMEM, "%s: no shared memory", path);
     TRY(text_copy(path, &name));
     load.asked->exhaustive = exhaustively;
-    st = simgrid_child(SIMGRID_DESCRIBE, &load, NULL, &output);
+    st = simgrid_child(SIMGRID_DESCRIBE, &load, &watch, &output);
+    if (st == STATUS_EXTERNAL && !is_in_time(&deadline_s))
+        FAIL(st, "%s: SimGrid finds no routes within %g s", path, describe_s);
     if (st == STATUS_EXTERNAL)
         st = explain(&load);
     if (st != STATUS_OK)

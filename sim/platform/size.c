@@ -1,4 +1,5 @@
-/* Counts the hosts that a text asks for: its <host> tags, and the numbers of radical="0-99,200". */
+/* Counts the hosts that a text asks for: its <host> tags, and the numbers of radical="0-99,200"; and
+ * what each zone has to find routes between. */
 #include "sim/platform/size.h"
 
 #include <ctype.h>
@@ -7,7 +8,12 @@
 #include "core/topology.h"
 #include "sim/platform/xml_scan.h"
 
-enum { MOST_EXPANDED = 65536 }; /* hosts of one tag */
+enum {
+    MOST_EXPANDED = 65536, /* hosts of one tag */
+    MOST_FLOYD = 1024, /* hosts, routers and zones in a zone that takes their third power of time */
+    MOST_FULL = 16384, /* and in one that takes their square of memory: 2 GiB */
+    DEPTH = 32         /* of zones in zones */
+};
 static const uint64_t most_number = UINT32_MAX;
 
 /* A number at *at, which moves past it; large ones stay at the most. */
@@ -38,12 +44,72 @@ static uint64_t count_radical(struct xml_span radical)
     return n;
 }
 
+/* ---- what routes are found between */
+
+struct zones {
+    const struct platform_text *text;
+    size_t depth; /* zones that are open */
+    struct zone {
+        size_t most, points; /* SIZE_MAX: any number */
+        const char *routing;
+    } zone[DEPTH];
+};
+
+static struct zone routing_of(const struct xml_tag *tag)
+{
+    struct xml_span routing = xml_attribute(tag, "routing");
+    if (xml_equal(routing, "Floyd"))
+        return (struct zone){.most = MOST_FLOYD, .routing = "Floyd"};
+    if (xml_equal(routing, "Full"))
+        return (struct zone){.most = MOST_FULL, .routing = "Full"};
+    return (struct zone){.most = SIZE_MAX};
+}
+
+static bool is_zone(const struct xml_tag *tag)
+{
+    return xml_equal(tag->name, "zone") || xml_equal(tag->name, "AS");
+}
+
+/* Hosts, routers, and zones, which are points of the zone around them. */
+static bool is_point(const struct xml_tag *tag)
+{
+    static const char *const names[] = {"host", "router", "zone", "AS", "cluster", "peer"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (xml_is(tag, names[i]))
+            return true;
+    return false;
+}
+
+static enum status count_points(struct zones *z, const struct xml_tag *tag)
+{
+    struct zone *in = z->depth > 0 ? &z->zone[z->depth - 1] : NULL;
+    if (in && is_point(tag) && ++in->points > in->most)
+        return error_set(STATUS_PARSE,
+                         "%s:%zu: more than %zu hosts, routers and zones in a zone with "
+                         "routing=\"%s\"; routing=\"DijkstraCache\" takes more",
+                         z->text->path, tag->line, in->most, in->routing);
+    if (!is_zone(tag))
+        return STATUS_OK;
+    bool empty = tag->attributes.n > 0 && tag->attributes.at[tag->attributes.n - 1] == '/';
+    if (tag->closing) {
+        z->depth -= z->depth > 0;
+    } else if (!empty) {
+        if (z->depth == DEPTH)
+            return error_set(STATUS_PARSE, "%s:%zu: more than %d zones in each other",
+                             z->text->path, tag->line, DEPTH);
+        z->zone[z->depth++] = routing_of(tag);
+    }
+    return STATUS_OK;
+}
+
 enum status platform_check_size(const struct platform_text *p)
 {
     struct xml_scanner s = xml_scan(p->text);
     struct xml_tag tag;
     uint64_t hosts = 0;
+    struct zones zones = {.text = p};
     while (xml_next(&s, &tag)) {
+        PASS(count_points(&zones, &tag));
         uint64_t n = xml_is(&tag, "host");
         if (xml_is(&tag, "cluster") || xml_is(&tag, "cabinet")) {
             struct xml_span radical = xml_attribute(&tag, "radical");

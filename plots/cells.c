@@ -1,0 +1,126 @@
+/* Sorts rows by their place and hidden settings, so that repeats are neighbours. */
+#include "plots/cells.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/array.h"
+#include "core/statistics.h"
+
+struct hidden {
+    const struct table *t;
+    size_t n;
+    size_t *column; /* [n] */
+};
+
+struct row {
+    const struct hidden *hidden;
+    size_t cell, row;
+};
+
+static bool is_shown(const size_t shown[CELLS_SHOWN], size_t column)
+{
+    for (size_t k = 0; k < CELLS_SHOWN; k++)
+        if (shown[k] == column)
+            return true;
+    return false;
+}
+
+/* `plan` shows what is in it. */
+static bool is_repeat(const char *name)
+{
+    return !strcmp(name, "plan") || !strcmp(name, "seed") || !strcmp(name, "plan.seed");
+}
+
+static enum status find_hidden(const struct table *t, const size_t shown[CELLS_SHOWN],
+                               struct hidden *out)
+{
+    size_t status = 0, plan = SIZE_MAX;
+    *out = (struct hidden){.t = t};
+    PASS(ARRAY_NEW(out->column, t->columns));
+    while (status < t->columns && strcmp(t->name[status], "status") != 0)
+        status++;
+    for (size_t c = 0; c < status; c++)
+        plan = strcmp(t->name[c], "plan") ? plan : c;
+    bool plan_shown = plan != SIZE_MAX && is_shown(shown, plan);
+    for (size_t c = 0; status < t->columns && c < status; c++)
+        if (!is_shown(shown, c) && !is_repeat(t->name[c]) && table_varies(t, c) &&
+            !(plan_shown && !strncmp(t->name[c], "plan.", strlen("plan."))))
+            out->column[out->n++] = c;
+    return STATUS_OK;
+}
+
+static int compare(const struct row *a, const struct row *b)
+{
+    if (a->cell != b->cell)
+        return a->cell < b->cell ? -1 : 1;
+    for (size_t k = 0; k < a->hidden->n; k++) {
+        size_t c = a->hidden->column[k];
+        int order =
+            strcmp(table_cell(a->hidden->t, a->row, c), table_cell(a->hidden->t, b->row, c));
+        if (order != 0)
+            return order;
+    }
+    return 0;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct row *x = a, *y = b;
+    int order = compare(x, y);
+    return order ? order : x->row < y->row ? -1 : x->row > y->row;
+}
+
+static void name_hidden(const struct hidden *h, bool lowest, char note[CELLS_NOTE])
+{
+    size_t n = 0;
+    note[0] = '\0';
+    for (size_t k = 0; k < h->n && n < CELLS_NOTE - 1; k++)
+        n += (size_t)snprintf(note + n, CELLS_NOTE - n, "%s%.40s",
+                              k > 0    ? ", "
+                              : lowest ? "lowest over "
+                                       : "highest over ",
+                              h->t->name[h->column[k]]);
+}
+
+/* Less is better of seconds and bytes. */
+static bool prefers_less(const struct axis *y)
+{
+    return y->is_time || strstr(y->label, "iB)");
+}
+
+enum status cells_gather(const struct table *t, const size_t shown[CELLS_SHOWN],
+                         const struct axis *y, const size_t *cell, size_t cells, double *at,
+                         char note[CELLS_NOTE])
+{
+    enum status st;
+    struct hidden h = {0};
+    struct row *row = NULL;
+    double *same = NULL;
+    bool lowest = prefers_less(y);
+    TRY(find_hidden(t, shown, &h));
+    TRY(ARRAY_NEW(row, y->n));
+    TRY(ARRAY_NEW(same, y->n));
+    for (size_t i = 0; i < y->n; i++)
+        row[i] = (struct row){&h, cell[i], i};
+    qsort(row, y->n, sizeof *row, by_place);
+    for (size_t c = 0; c < cells; c++)
+        at[c] = NAN;
+    for (size_t i = 0, n = 0; i < y->n; i++) {
+        same[n++] = y->at[row[i].row];
+        if (i + 1 < y->n && compare(&row[i], &row[i + 1]) == 0)
+            continue;
+        double value = median(same, n), *best = &at[row[i].cell];
+        if (isnan(*best) || (lowest ? value < *best : value > *best))
+            *best = value;
+        n = 0;
+    }
+    name_hidden(&h, lowest, note);
+out:
+    free(h.column);
+    free(row);
+    free(same);
+    return st;
+}
