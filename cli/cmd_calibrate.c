@@ -184,5 +184,6 @@ const struct command command_calibrate = {
         "\n"
         "The platform file has one host per rank, rank0, rank1, ..., with the measured rates as\n"
         "properties: `foreline plan --platform FILE` predicts with them.",
+    .examples = "foreline calibrate -o here.xml\n",
     .run = calibrate,
 };

@@ -128,5 +128,6 @@ const struct command command_compare = {
     .synopsis = "MEASUREMENT...",
     .summary = "predicted against measured: error, rank correlation, regret",
     .details = details,
+    .examples = "foreline compare predicted.json measured.json\n",
     .run = compare,
 };

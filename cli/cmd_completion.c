@@ -429,5 +429,6 @@ const struct command command_completion = {
         "  bash    eval \"$(foreline completion bash)\"\n"
         "  zsh     eval \"$(foreline completion zsh)\"    (behind compinit)\n"
         "  fish    foreline completion fish | source",
+    .examples = "foreline completion bash > foreline.bash\n",
     .run = completion,
 };

@@ -154,5 +154,6 @@ const struct command command_emulate = {
         "workers there: compute takes its predicted time, messages are real. --dilate auto slows\n"
         "both down until this machine carries the platform. --slow, --fail and --kill mean the\n"
         "same as in `simulate`. docs/emulate-netns.md. No root is needed.",
+    .examples = "foreline emulate tiny.json -o emulated.json\n",
     .run = emulate,
 };

@@ -265,5 +265,7 @@ const struct command command_model = {
     .synopsis = "list | show MODEL | import FILE | profile MODEL",
     .summary = "models: the zoo, their ops and sizes, import from other tools",
     .details = details,
+    .examples = "foreline model list\n"
+                "foreline model show gpt2-small:layers=6\n",
     .run = model,
 };

@@ -242,5 +242,8 @@ const struct command command_plan = {
         "Python. Nothing is executed. Said on standard error: what was assumed, what a plan does "
         "not\n"
         "express, and which keys were ignored. docs/launch.md has all names.",
+    .examples = "foreline plan --model gpt2-small --platform two-racks --batch 128 -o plan.json\n"
+                "foreline plan --model gpt-tiny --platform laptop --algorithm balanced --stages 2 "
+                "-o tiny.json\n",
     .run = plan_to_the_end,
 };

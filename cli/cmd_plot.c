@@ -70,5 +70,6 @@ const struct command command_plot = {
     .summary = "pictures: timelines, throughput, breakdowns, memory, links, heat maps, ...",
     .details = details,
     .row = kind_row,
+    .examples = "foreline plot timeline timeline.json -o timeline.svg\n",
     .run = plot,
 };

@@ -64,5 +64,6 @@ const struct command command_report = {
     .synopsis = "DATABASE|DIR",
     .summary = "one self-contained HTML page about a sweep or a directory of results",
     .details = details,
+    .examples = "foreline report microbatches.db -o microbatches.html\n",
     .run = report,
 };

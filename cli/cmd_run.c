@@ -256,5 +256,6 @@ const struct command command_run = {
         "and --resume goes on from there, bit for bit. More workers than cores run, but their "
         "times mean little:\n"
         "a warning says so.",
+    .examples = "foreline run tiny.json --steps 3 -o measured.json\n",
     .run = run,
 };

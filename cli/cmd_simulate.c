@@ -168,5 +168,7 @@ const struct command command_simulate = {
         "and the share that was done, writes no files, and exits with 130.\n"
         "\n"
         "--export writes the same program for other simulators: docs/export.md.",
+    .examples = "foreline simulate plan.json\n"
+                "foreline simulate tiny.json -o predicted.json --trace timeline.json\n",
     .run = simulate,
 };

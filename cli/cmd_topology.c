@@ -276,5 +276,7 @@ const struct command command_topology = {
         "discover",
     .summary = "platforms: devices, tiers between them, faults of a platform file",
     .details = details,
+    .examples = "foreline topology show two-racks\n"
+                "foreline topology generate rail:nodes=4,gpus=8,type=H100 -o rail.xml\n",
     .run = topology,
 };

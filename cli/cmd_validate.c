@@ -292,5 +292,6 @@ const struct command command_validate = {
         "only the constants, fitted to all rows, as core/constants.def has them; --layers: what "
         "the\n"
         "layers take is fitted to a few runs of each set. docs/validate.md",
+    .examples = "foreline validate tiny.json --compute paced --steps 2 -o validation\n",
     .run = validate,
 };

@@ -30,6 +30,7 @@ struct command {
     const char *synopsis; /* operands, as printed after the name */
     const char *summary;  /* one line for `help` */
     const char *details;  /* paragraphs for --help and the man page; units, files, exit status */
+    const char *examples; /* calls, a line each; tests run those of all commands, in their order */
     /* Row i of the list that stands before the details; false: there are no more. NULL: no list. */
     bool (*row)(size_t i, struct command_row *out);
     enum status (*run)(struct invocation *in);

@@ -36,6 +36,7 @@ void manual_help(const struct command *c, FILE *out)
     if (settings_takers(c->name))
         fputs("\noptions:\n", out);
     settings_print(settings_takers(c->name), out);
+    fprintf(out, "\nexamples:\n%s", c->examples);
     free(text);
 }
 
@@ -120,6 +121,9 @@ int manual_page(const char *name, FILE *out)
         free(text);
         fputs("\n.fi\n", out);
         put_options(c->name, out);
+        fputs(".SH EXAMPLES\n.nf\n", out);
+        put_troff(c->examples, out);
+        fputs(".fi\n", out);
         return 0;
     }
     return 2;

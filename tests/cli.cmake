@@ -19,11 +19,16 @@ add_test(NAME docs.seeds COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/seeds.sh $<TARGET_F
     ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR}/docs/seeds.md)
 add_test(NAME cli.library COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/library.sh ${PROJECT_BINARY_DIR}
     ${CMAKE_C_COMPILER} -g $<IF:$<BOOL:${FORELINE_SANITIZE}>,-fsanitize=address$<COMMA>undefined,-O2>)
+add_test(NAME cli.install COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/install.sh ${PROJECT_BINARY_DIR})
 add_test(NAME cli.modules COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/modules.sh $<TARGET_FILE:foreline>)
 set_tests_properties(cli.modules PROPERTIES LABELS cli)
 
 add_test(NAME loop COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/loop.sh $<TARGET_FILE:foreline>)
 set_tests_properties(loop PROPERTIES LABELS loop TIMEOUT 300)
+
+add_test(NAME cli.examples
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cli_examples.sh $<TARGET_FILE:foreline> ${PROJECT_SOURCE_DIR})
+set_tests_properties(cli.examples PROPERTIES LABELS "cli;long" TIMEOUT 600)
 
 add_test(NAME cli.completion COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/completion.sh $<TARGET_FILE:foreline>)
 set_tests_properties(cli.completion PROPERTIES LABELS cli SKIP_RETURN_CODE 77 TIMEOUT 120)

@@ -119,3 +119,10 @@ unit_test(smpi LIBS toy sim)
 add_test(NAME emulate.smpi
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/emulate_smpi.sh $<TARGET_FILE:foreline>)
 set_tests_properties(emulate.smpi PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
+
+# Launchers that people have, on two machines in namespaces.
+foreach(launcher IN ITEMS ssh slurm)
+    add_test(NAME exec.launch_${launcher}
+        COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/launch_${launcher}.sh $<TARGET_FILE:foreline>)
+    set_tests_properties(exec.launch_${launcher} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 420)
+endforeach()

@@ -9,7 +9,7 @@ if ldd "$tool" | grep -E 'simgrid|igraph|blas'; then
     echo "is loaded at every start"
     failed=1
 fi
-mkdir "$dir/bin" && cp "$tool" "$dir/bin/foreline" || exit 2
+mkdir "$dir/bin" && cp "$tool" "$dir/bin/foreline" && ln -s "${tool%/*/*}/share" "$dir/share" || exit 2
 "$dir/bin/foreline" --version >"$dir/out" 2>&1 || { cat "$dir/out"; failed=1; }
 "$dir/bin/foreline" topology show two-racks >"$dir/out" 2>"$dir/err"
 status=$?

@@ -1,4 +1,5 @@
 /* From a name to a platform file: a shipped one, a generated one, or a path. */
+#define _XOPEN_SOURCE 700 /* realpath */
 #include "topologies/write.h"
 
 #include "core/array.h"
@@ -7,6 +8,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +16,7 @@
 #include <sys/stat.h>
 
 #include "core/file.h"
+#include "core/folder.h"
 #include "topologies/cache.h"
 #include "topologies/generate.h"
 
@@ -30,14 +33,20 @@ static bool is_directory(const char *path)
     return path && stat(path, &s) == 0 && S_ISDIR(s.st_mode);
 }
 
-/* The directory of the shipped platforms; NULL if it is nowhere. */
-static const char *data_directory(void)
+/* The directory of the shipped platforms, seen from our own executable, so that an installation can be
+ * moved. False: there is none, and it is where they were looked for. */
+static bool data_directory(char directory[PATH_MAX])
 {
-    const char *places[] = {getenv("FORELINE_DATA"), FORELINE_SOURCE_DATA, FORELINE_INSTALL_DATA};
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-        if (is_directory(places[i]))
-            return places[i];
-    return NULL;
+    const char *given = getenv("FORELINE_DATA");
+    char self[FOLDER_PROGRAM] = ".", joined[FOLDER_PROGRAM + sizeof FORELINE_PLATFORMS + 1];
+    if (is_directory(given) && strlen(given) < PATH_MAX) {
+        snprintf(directory, PATH_MAX, "%s", given);
+        return true;
+    }
+    bool found = folder_of_program(self) == STATUS_OK;
+    snprintf(joined, sizeof joined, "%s/%s", self, FORELINE_PLATFORMS);
+    snprintf(directory, PATH_MAX, "%s", joined);
+    return found && realpath(joined, directory) && is_directory(directory);
 }
 
 /* directory/name.xml, or a copy of `name` when directory is NULL. */
@@ -74,14 +83,13 @@ static enum status add_name(const char *file, char ***names, size_t *n)
 enum status topology_list(char ***names, size_t *n)
 {
     enum status st = STATUS_OK;
-    const char *directory = data_directory();
+    char directory[PATH_MAX];
     DIR *dir = NULL;
     char **found = NULL;
     size_t count = 0;
-    if (!directory)
-        return error_set(STATUS_IO,
-                         "no directory of platforms, set FORELINE_DATA; looked in %s, %s",
-                         FORELINE_SOURCE_DATA, FORELINE_INSTALL_DATA);
+    if (!data_directory(directory))
+        return error_set(STATUS_IO, "no directory of platforms, set FORELINE_DATA; looked in %s",
+                         directory);
     dir = opendir(directory);
     if (!dir)
         return error_set(STATUS_IO, "%s: %s", directory, strerror(errno));
@@ -161,10 +169,10 @@ enum status topology_resolve(const char *name, char **path)
 {
     enum status st = STATUS_OK;
     struct stat s;
-    char *shipped = NULL;
-    const char *directory = data_directory();
+    char *shipped = NULL, directory[PATH_MAX];
+    bool has_shipped = data_directory(directory);
     bool is_path = strchr(name, '/') || !strcmp(name, "-");
-    if (!is_path && directory && *name) {
+    if (!is_path && has_shipped && *name) {
         shipped = join(directory, name);
         if (!shipped)
             return out_of_memory();

@@ -16,7 +16,7 @@ enum status topology_write_platform(const struct topology *t, const char *path,
 
 /* Path of a shipped platform ("two-racks"), of the file of a generated one ("rail:nodes=128", see
  * generate.h and cache.h), or `name` itself when it is a path; malloc'd. Looks in $FORELINE_DATA,
- * the source tree's topologies/platforms, the installed data directory, in this order.
+ * then in the data directory seen from our own executable, so that an installation can be moved.
  * STATUS_INVALID lists the shipped names, or says what is wrong in the description. */
 enum status topology_resolve(const char *name, char **path) MUST_CHECK;
 /* Names of the shipped platforms, sorted; free each and the array. */
