@@ -88,6 +88,8 @@ static enum status choose(const struct arguments *a, const struct loaded_plan *p
         PASS(check_dtype(a, m));
     if (!*paced && p->plan.steps > 0 && strcmp(a->device, "cpu") != 0)
         return error_set(STATUS_UNSUPPORTED, "strategies are computed by --device cpu, or paced");
+    if (p->plan.steps > 0 && a->text)
+        return error_set(STATUS_USAGE, "--text: inputs of strategies are numbers, not a text");
     PASS(arguments_check(a, *paced ? TAKES(RUN_PACED) : TAKES(RUN_REAL)));
     if (!compute && op)
         fprintf(stderr, "op '%s' of kind '%s' has no numerics: compute is paced\n", op->name,

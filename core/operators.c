@@ -10,7 +10,7 @@
 #include "core/text.h"
 
 enum { MOST = 1 << 16, LARGEST = 1 << 30 };
-static const double most_numbers = 1e13; /* of a tensor */
+static const double most_numbers = 1e12; /* of a tensor */
 
 /* ---- files */
 

@@ -172,8 +172,70 @@ static void gradients_are_finite_differences(void **state)
             fail_msg("%s: only %zu in all strategies", form_step_names[step], seen[step]);
 }
 
+/* One field of the operators becomes another: sizes, what is read and how, arguments. */
+static void spoil(struct operators *o, uint64_t *dice)
+{
+    struct operators_node *n = &o->node[random_next(dice) % o->nodes];
+    struct operators_tensor *t = &o->tensor[random_next(dice) % o->tensors];
+    size_t k = n->reads > 0 ? random_next(dice) % n->reads : 0;
+    switch (random_next(dice) % 6) {
+    case 0:
+        t->size[random_next(dice) % OPERATORS_RANK] = (int64_t)(1 + random_next(dice) % 12);
+        break;
+    case 1:
+        t->rank = random_next(dice) % OPERATORS_RANK;
+        for (size_t d = 0; d < t->rank; d++)
+            t->size[d] = t->size[d] > 0 ? t->size[d] : 2;
+        break;
+    case 2:
+        n->read[k] = (uint32_t)(random_next(dice) % o->tensors);
+        n->form[k] = o->tensor[n->read[k]].form;
+        break;
+    case 3:
+        n->argument[random_next(dice) % OPERATORS_ARGUMENTS] = (int64_t)(random_next(dice) % 7);
+        break;
+    case 4:
+        n->reads = random_next(dice) % (n->reads + 1);
+        break;
+    default:
+        t->form = (uint8_t)(random_next(dice) % FORMS);
+    }
+}
+
+/* Files are not trusted: what cannot be computed is refused when it is opened. (What is wrong without
+ * being out of bounds is for sanitizers to see.) */
+static void what_opens_can_be_computed(void **state)
+{
+    (void)state;
+    uint64_t dice = 5;
+    size_t computed = 0, refused = 0;
+    for (size_t round = 0; round < 600; round++) {
+        struct drawn d;
+        struct sharded *s[RANKS] = {0};
+        size_t seen[STEPS] = {0};
+        bool opens = true;
+        strategy_draw(models[round % MODELS], RANKS, round % 2, &dice, &d);
+        for (size_t k = 0; k < 1 + round % 3; k++)
+            spoil(&d.program.operators, &dice);
+        opens = operators_check(&d.program.operators) == STATUS_OK;
+        for (uint32_t m = 0; m < RANKS; m++)
+            opens = opens && sharded_open(&d.program, m, 1e-3, &s[m]) == STATUS_OK;
+        if (opens) {
+            iterate(s, &d.program, seen);
+            for (size_t m = 0; m < RANKS; m++)
+                sharded_update(s[m]);
+        }
+        *(opens ? &computed : &refused) += 1;
+        for (size_t m = 0; m < RANKS; m++)
+            sharded_close(s[m]);
+        strategy_free(&d);
+    }
+    assert_true(computed > 20 && refused > 200);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(gradients_are_finite_differences)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gradients_are_finite_differences),
+                                       cmocka_unit_test(what_opens_can_be_computed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

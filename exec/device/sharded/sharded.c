@@ -131,6 +131,14 @@ static void place_call(struct sharded *s, size_t node, size_t half, real **next)
     c->work = s->work;
 }
 
+/* Each tensor or node adds less than 2^62. */
+static enum status check_size(const struct sharded *s)
+{
+    return s->numbers_n < (size_t)1 << 50 && s->parameters < (size_t)1 << 50
+               ? STATUS_OK
+               : error_set(STATUS_NOMEM, "rank %zu needs more than 2^50 numbers", s->me);
+}
+
 static enum status measure(struct sharded *s)
 {
     for (size_t i = 0; i < s->all->nodes; i++) {
@@ -140,10 +148,14 @@ static enum status measure(struct sharded *s)
             s->shared[n->made + k] = makes_parameter(n);
     }
     for (size_t half = 0; half < s->halves; half++) {
-        for (uint32_t t = 0; t < s->all->tensors; t++)
+        for (uint32_t t = 0; t < s->all->tensors; t++) {
             open_slot(s, t, half);
-        for (size_t i = 0; i < s->all->nodes; i++)
+            PASS(check_size(s));
+        }
+        for (size_t i = 0; i < s->all->nodes; i++) {
             PASS(open_call(s, i, half));
+            PASS(check_size(s));
+        }
     }
     return STATUS_OK;
 }
