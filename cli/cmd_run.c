@@ -78,7 +78,7 @@ static enum status choose(const struct arguments *a, const struct loaded_plan *p
 {
     const char *compute = a->compute;
     const struct model *m = &p->model;
-    const struct model_op *op = point_without_numerics(m);
+    const struct model_op *op = point_without_numerics(m, &p->plan);
     if (compute && !strcmp(compute, "real") && op)
         return error_set(STATUS_USAGE,
                          "op '%s' of kind '%s' has no numerics on the CPU: use --compute paced",
@@ -86,8 +86,12 @@ static enum status choose(const struct arguments *a, const struct loaded_plan *p
     *paced = compute ? !strcmp(compute, "paced") : op != NULL;
     if (!*paced)
         PASS(check_dtype(a, m));
+    if (!*paced && p->plan.steps > 0 && strcmp(a->device, "cpu") != 0)
+        return error_set(STATUS_UNSUPPORTED, "strategies are computed by --device cpu, or paced");
+    if (p->plan.steps > 0 && a->text)
+        return error_set(STATUS_USAGE, "--text: inputs of strategies are numbers, not a text");
     PASS(arguments_check(a, *paced ? TAKES(RUN_PACED) : TAKES(RUN_REAL)));
-    if (!compute && op && p->plan.steps == 0) /* strategies are refused whatever they compute */
+    if (!compute && op)
         fprintf(stderr, "op '%s' of kind '%s' has no numerics: compute is paced\n", op->name,
                 op->kind);
     return STATUS_OK;

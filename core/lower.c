@@ -251,6 +251,7 @@ static enum status flatten(struct lowering *l, struct program *out)
     out->number_bytes = (uint32_t)l->model->element_bytes;
     out->reduce_bytes = (uint32_t)plan_reduce_bytes(l->plan, l->model);
     count_flop(l, out);
+    PASS(operators_copy(&l->plan->operators, &out->operators));
     PASS(text_copy(l->plan->optimizer, &out->optimizer));
     PASS(program_link(out));
     if (l->fold) {

@@ -75,6 +75,7 @@ enum status plan_copy(const struct plan *p, struct plan *out)
     c.stages = c.steps = 0;
     c.step = NULL;
     c.shard = NULL;
+    c.operators = (struct operators){0};
     TRY(ARRAY_NEW(c.stage, p->stages));
     TRY(plan_copy_steps(p, &c));
     for (size_t s = 0; s < p->stages; s++) {

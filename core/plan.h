@@ -20,6 +20,7 @@
 #include "core/error.h"
 #include "core/framework.h"
 #include "core/json.h"
+#include "core/operators.h"
 
 struct model;
 struct model_op;
@@ -99,6 +100,7 @@ struct plan_conversion {
     uint8_t forward, backward; /* enum collective_kind, COLLECTIVE_KINDS: nothing */
     bool shared;               /* a parameter: once for all microbatches of an iteration */
     int64_t bytes;             /* of the whole tensor; of one sample unless it is shared */
+    uint32_t tensor;           /* of plan.operators; UINT32_MAX: not said */
 };
 
 /* Ops on shards, and before them the conversions of what they read. */
@@ -160,9 +162,11 @@ struct plan {
     size_t steps;
     struct plan_step *step;   /* [steps] */
     struct plan_shard *shard; /* [ops of the model] */
+    struct operators
+        operators; /* what is executed in these steps; empty: it can only be simulated */
 };
 
-/* The fields "steps" of a plan's object, absent: none; and for plans that have some: what a plan must
+/* The fields "steps" and "operators" of a plan's object, absent: none; and for plans that have some: what a plan must
  * be, STATUS_INVALID; a copy of them into one that has none; and releasing them. */
 enum status plan_get_steps(const struct json_at *root, const struct model *m,
                            struct plan *p) MUST_CHECK;

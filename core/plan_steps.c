@@ -29,7 +29,10 @@ static enum status get_conversion(const struct json_at *at, struct plan_conversi
 {
     PASS(get_kind(at, "forward", &c->forward));
     PASS(get_kind(at, "backward", &c->backward));
+    int64_t tensor = UINT32_MAX;
     PASS(json_may_bool(at, "shared", &c->shared));
+    PASS(json_may_integer(at, "tensor", 0, UINT32_MAX - 1, &tensor));
+    c->tensor = (uint32_t)tensor;
     return json_need_integer(at, "bytes", 0, INT64_MAX / 65536, &c->bytes);
 }
 
@@ -84,8 +87,9 @@ enum status plan_get_steps(const struct json_at *root, const struct model *m, st
         struct json_at item = json_item(&steps, i);
         PASS(get_step(&item, m, &first, p));
     }
-    return first == m->n ? STATUS_OK
-                         : json_error(&steps, "op '%s' is in no step", m->op[first].name);
+    if (first < m->n)
+        return json_error(&steps, "op '%s' is in no step", m->op[first].name);
+    return operators_get(root, &p->operators);
 }
 
 static void put_step(struct json_writer *w, const struct plan_step *step,
@@ -103,6 +107,8 @@ static void put_step(struct json_writer *w, const struct plan_step *step,
         if (c->shared)
             json_put_bool(w, "shared", true);
         json_put_integer(w, "bytes", c->bytes);
+        if (c->tensor != UINT32_MAX)
+            json_put_integer(w, "tensor", c->tensor);
         json_close(w);
     }
     json_close(w);
@@ -129,6 +135,7 @@ void plan_put_steps(struct json_writer *w, const struct plan *p, const struct mo
     for (size_t i = 0; i < p->steps; first += p->step[i++].ops)
         put_step(w, &p->step[i], p->shard + first, m->op + first);
     json_close(w);
+    operators_put(w, &p->operators);
 }
 
 /* ---- in memory */
@@ -162,7 +169,8 @@ enum status plan_copy_steps(const struct plan *p, struct plan *out)
         *step = (struct plan_step){.ops = p->step[i].ops, .conversions = p->step[i].conversions};
         PASS(ARRAY_COPY(step->conversion, p->step[i].conversion, step->conversions));
     }
-    return ARRAY_COPY(out->shard, p->shard, ops);
+    PASS(ARRAY_COPY(out->shard, p->shard, ops));
+    return operators_copy(&p->operators, &out->operators);
 }
 
 void plan_free_steps(struct plan *p)
@@ -171,6 +179,7 @@ void plan_free_steps(struct plan *p)
         free(p->step[i].conversion);
     free(p->step);
     free(p->shard);
+    operators_free(&p->operators);
     p->step = NULL;
     p->shard = NULL;
     p->steps = 0;

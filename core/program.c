@@ -33,6 +33,7 @@ void program_free(struct program *p)
     free(p->stage);
     free(p->bucket);
     free(p->optimizer);
+    operators_free(&p->operators);
     free(p->copies.channel_start);
     free(p->copies.channel);
     free(p->copies.channel_replica);

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "core/error.h"
+#include "core/operators.h"
 
 struct provenance;
 
@@ -66,7 +67,8 @@ struct program_op {
     uint32_t peer;       /* SEND, RECV: other rank; collective: group */
     uint32_t peer_stage; /* SEND, RECV: stage at the other end */
     uint32_t tag;        /* SEND, RECV: unique per (source, destination) in an iteration;
-                          * ALLREDUCE of tied weights: the op that owns them */
+                          * ALLREDUCE of tied weights: the op that owns them; of a stage that is
+                          * `stepped` the step of a pass, the tensor that a collective converts */
     uint32_t match;      /* op index: SEND <-> RECV; collective: next member's op, cyclic */
     uint32_t channel;    /* SEND, RECV: dense id of the directed pair; else PROGRAM_NONE */
     uint32_t count;      /* collective: calls in a row, each of `bytes`; >= 1 */
@@ -171,6 +173,8 @@ struct program {
     struct program_stage *stage; /* [stages] */
     size_t buckets;
     struct program_bucket *bucket; /* [buckets] stage by stage */
+    struct operators
+        operators; /* of the one stage that is `stepped`: what it computes; empty: not said */
     uint32_t microbatches, microbatch_size;
     uint32_t number_bytes; /* of the model's numbers: activations, and parameters as they are
                             * gathered */

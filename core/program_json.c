@@ -351,6 +351,7 @@ static enum status read_head(const struct json_at *root, struct program *p)
                           (int)value, PROGRAM_VERSION);
     PASS(json_rows_read(root, head_rows, p));
     PASS(read_numbers(root, p));
+    PASS(operators_get(root, &p->operators));
     return read_stages(root, p);
 }
 
@@ -445,6 +446,7 @@ enum status program_write(const struct program *p, const char *path, const struc
     for (size_t s = 0; s < p->stages; s++)
         put_stage(&w, p, s);
     json_close(&w);
+    operators_put(&w, &p->operators);
     json_open_array(&w, "groups", false);
     for (size_t g = 0; g < p->groups; g++)
         put_ids(&w, NULL, p->member + p->group_start[g], p->group_start[g + 1] - p->group_start[g]);

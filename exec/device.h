@@ -51,6 +51,9 @@ struct device_state {
 
 struct device {
     const char *name; /* "cpu", "paced", "cuda", "paced-cuda" */
+    /* What computes programs whose stage is `stepped` in this one's place; NULL: it does so itself,
+     * unless it `computes` only some ops: then nothing does. */
+    const struct device *stepped;
     /* Does this device have numerics for the op? NULL: for every op. */
     bool (*computes)(const struct model_op *op);
     /* What the rank will compute on (exec/hardware.h), before anything is opened: the launcher shows
@@ -120,6 +123,7 @@ struct device {
 };
 
 extern const struct device device_cpu, device_paced;
+extern const struct device device_sharded;                 /* device_cpu.stepped */
 extern const struct device device_cuda, device_cuda_paced; /* in exec_cuda only */
 
 #endif

@@ -131,9 +131,19 @@ out:
     return st;
 }
 
-/* Sums of gradients run one after the other anyway: one need not be waited for by the next. */
-static bool follows_anyway(const struct program_op *before, const struct program_op *o)
+/* A collective of a stage that says step by step what shards need of each other. */
+static bool is_conversion(const struct program *p, const struct program_op *o)
 {
+    return op_is_collective(o) && p->stage[o->stage].stepped;
+}
+
+/* Sums of gradients run one after the other anyway: one need not be waited for by the next. Nor need
+ * conversions, which are of other tensors or another half. */
+static bool follows_anyway(const struct program *p, const struct program_op *before,
+                           const struct program_op *o)
+{
+    if (is_conversion(p, before) && is_conversion(p, o))
+        return true;
     bool again = before->kind == OP_REDUCESCATTER && o->kind == OP_ALLREDUCE; /* of what it left */
     return op_is_collective(before) && before->purpose == FOR_DATA && op_is_collective(o) &&
            o->purpose == FOR_DATA && o->microbatch == PROGRAM_NONE && !again;
@@ -147,7 +157,7 @@ static enum status complete(const struct running *r, uint32_t op)
     const struct program *p = r->e->program;
     const struct program_op *o = &p->op[op];
     for (uint32_t d = o->dep_start; d < p->op[op + 1].dep_start; d++)
-        if (follows_anyway(&p->op[p->dep[d]], o) && !is_complete(r, p->dep[d]))
+        if (follows_anyway(p, &p->op[p->dep[d]], o) && !is_complete(r, p->dep[d]))
             PASS(complete(r, p->dep[d]));
     executor_report(r, op, WORKER_WAITS);
     if (o->kind == OP_RECV)
@@ -166,7 +176,7 @@ static enum status wait_for_dependencies(const struct running *r, uint32_t op)
     for (uint32_t d = p->op[op].dep_start; d < p->op[op + 1].dep_start; d++) {
         uint32_t before = p->dep[d];
         if (op_computes(&p->op[before]) || is_complete(r, before) ||
-            follows_anyway(&p->op[before], &p->op[op]))
+            follows_anyway(p, &p->op[before], &p->op[op]))
             continue;
         PASS(complete(r, before));
     }
@@ -198,7 +208,7 @@ static enum status post(struct running *r, uint32_t op)
         TRY(e->transport->send_buffer(e->transport_self, op, &data));
         TRY(e->device->get(e->device_self, o, data));
         TRY(e->transport->send(e->transport_self, op));
-    } else if (op_is_collective(o) &&
+    } else if (op_is_collective(o) && !is_conversion(e->program, o) &&
                ((o->purpose == FOR_TENSOR && !o->backward) || o->purpose == FOR_EXPERTS)) {
         TRY(call_all(r, op));
     } else if (op_is_collective(o)) {

@@ -47,8 +47,6 @@ static const char *beyond(const struct program *p, uint32_t r, const struct prog
 /* What of a stage cannot be run; NULL: nothing. */
 static const char *beyond_stage(const struct program_stage *s)
 {
-    if (s->stepped)
-        return "a strategy that says step by step what shards do";
     if (s->inside)
         return "sums of shards that are inside of measured times";
     if (s->sequence &&
@@ -80,6 +78,11 @@ enum status executor_supports(const struct program *p)
         return error_set(STATUS_UNSUPPORTED,
                          "updates without flush over unequally many replicas can be simulated but "
                          "not run yet (plan --executable avoids it)");
+    for (uint32_t k = 0; k < p->stages; k++)
+        if (p->stage[k].stepped && p->operators.nodes == 0)
+            return error_set(STATUS_UNSUPPORTED,
+                             "a strategy that does not say what its operators are can be simulated "
+                             "but not run: make its plan again");
     for (uint32_t k = 0; k < p->stages; k++)
         if (beyond_stage(&p->stage[k]))
             return error_set(STATUS_UNSUPPORTED,

@@ -66,6 +66,13 @@ static inline bool rounds_do(enum op_kind kind)
            kind == OP_ALLTOALL;
 }
 
+/* Elements of the array of a collective of so many bytes, as programs count them: what an all-to-all
+ * brings has a half of its own. */
+static inline size_t rounds_numbers(const struct program_op *op, enum element e)
+{
+    return (op->kind == OP_ALLTOALL ? 2 : 1) * ((size_t)op->bytes / element_bytes(e));
+}
+
 /* How many rounds there are, and the member's part of round k. O(log ranks). */
 size_t rounds_count(const struct rounds_call *c);
 struct round rounds_at(const struct rounds_call *c, size_t k);

@@ -153,6 +153,9 @@ static enum status read_inputs(struct worker *w)
 {
     PASS(program_read(w->program_path, &w->program));
     PASS(executor_supports(&w->program));
+    for (size_t s = 0; s < w->program.stages && w->device; s++)
+        if (w->program.stage[s].stepped && w->device->stepped)
+            w->device = w->device->stepped;
     PASS(inputs_digest(w->program_path, w->model_path, w->hello.digest));
     PASS(model_read(w->model_path, &w->model));
     PASS(checkpoint_key(&w->program, &w->model, worker_part(w) != NULL, &w->key));

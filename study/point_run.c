@@ -41,11 +41,12 @@ out:
     return st;
 }
 
-/* Real compute needs numerics for every op of the model. */
-const struct model_op *point_without_numerics(const struct model *m)
+/* Real compute needs numerics for every op of the model, as the plan has it computed. */
+const struct model_op *point_without_numerics(const struct model *m, const struct plan *p)
 {
+    const struct device *device = p->steps > 0 ? device_cpu.stepped : &device_cpu;
     for (size_t i = 0; i < m->n; i++)
-        if (!device_cpu.computes(&m->op[i]))
+        if (!device->computes(&m->op[i]))
             return &m->op[i];
     return NULL;
 }
@@ -73,7 +74,7 @@ static enum status run_workers(const struct point_job *j)
 {
     enum status st;
     const struct point_run *r = j->run;
-    const struct model_op *op = point_without_numerics(&j->p.model);
+    const struct model_op *op = point_without_numerics(&j->p.model, &j->p.plan);
     bool paced = r->compute ? !strcmp(r->compute, "paced") : op != NULL;
     struct measurement m = {0};
     char engine[16];

@@ -105,6 +105,9 @@ add_test(NAME exec.today
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_today.sh ${PROJECT_BINARY_DIR}/bin
             ${CMAKE_CURRENT_SOURCE_DIR}/models)
 set_tests_properties(exec.today PROPERTIES TIMEOUT 600)
+add_test(NAME exec.strategies
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_strategies.sh ${PROJECT_BINARY_DIR}/bin)
+set_tests_properties(exec.strategies PROPERTIES TIMEOUT 300)
 add_test(NAME exec.nccl
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_nccl.sh ${PROJECT_BINARY_DIR}/bin)
 set_tests_properties(exec.nccl PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)

@@ -1,3 +1,7 @@
 unit_test(hidup LIBS published sample)
 unit_test(hidup_search LIBS published)
 unit_test(hidup_plan LIBS published study sample)
+add_library(strategy STATIC strategy.c)
+target_link_libraries(strategy PUBLIC published sample)
+unit_test(sharded LIBS trained strategy)
+unit_test(sharded_gradients LIBS cpu_double strategy)

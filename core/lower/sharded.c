@@ -5,6 +5,8 @@
  *     convert k (A)   beside   compute k - 1 (B)
  *     compute k (A)   beside   convert k (B)
  *
+ * (a slot's conversions are issued first, so that they are under way while the other half computes)
+ *
  * and, from behind, backward. What is shared is converted once, with A, whose backward is the last
  * to come to it. Source: Zhang et al., HiDup, SoCC 2022. */
 #include <stdlib.h>
@@ -58,6 +60,7 @@ static enum status compute(struct sharded *s, size_t step, uint32_t half, bool b
     op.seconds = backward ? of->backward_s : of->forward_s;
     op.bytes = of->stash_bytes + (half == 0 ? of->shared_bytes : 0);
     op.backward = backward;
+    op.tag = (uint32_t)step;
     PASS(list_append(s->list, &op, &position));
     PASS(wait_for_slot(s));
     if (backward)
@@ -91,6 +94,7 @@ static enum status convert_one(struct sharded *s, const struct plan_conversion *
     if (bytes == 0 || s->group == PROGRAM_NONE)
         return STATUS_OK;
     op.backward = backward;
+    op.tag = c->tensor;
     PASS(list_append(s->list, &op, &position));
     PASS(s->now[1] ? list_depend(s->list, s->now[1] - 1) : wait_for_slot(s));
     s->now[1] = position + 1;
@@ -114,9 +118,9 @@ static enum status forward(struct sharded *s, bool two)
         if (two && k > 0)
             PASS(compute(s, k - 1, 1, false));
         end_slot(s);
-        PASS(compute(s, k, 0, false));
         if (two)
             PASS(convert(s, k, 1, false));
+        PASS(compute(s, k, 0, false));
         end_slot(s);
     }
     if (two)
@@ -132,9 +136,9 @@ static enum status backward(struct sharded *s, bool two)
         PASS(compute(s, steps - 1, 1, true));
     end_slot(s);
     for (size_t k = steps; k-- > 0;) {
-        PASS(compute(s, k, 0, true));
         if (two)
             PASS(convert(s, k, 1, true));
+        PASS(compute(s, k, 0, true));
         end_slot(s);
         PASS(convert(s, k, 0, true));
         if (two && k > 0)

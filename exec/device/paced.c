@@ -8,6 +8,7 @@
 
 #include "core/array.h"
 #include "core/clock.h"
+#include "exec/rounds.h"
 
 struct paced {
     const struct program *program;
@@ -25,9 +26,8 @@ enum status paced_room(const struct program *p, uint32_t rank, size_t *room)
         if (o->bytes < 0 || !(o->seconds <= most_s))
             return error_set(STATUS_INVALID, "rank %u: op %zu of %g s and %lld bytes", rank, i,
                              o->seconds, (long long)o->bytes);
-        size_t floats = (size_t)o->bytes / sizeof(float);
-        if (op_is_collective(o) && floats > *room)
-            *room = floats;
+        size_t floats = op_is_collective(o) ? rounds_numbers(o, ELEMENT_FP32) : 0;
+        *room = floats > *room ? floats : *room;
     }
     return STATUS_OK;
 }
@@ -109,7 +109,7 @@ static enum status array(void *self, const struct program_op *op, uint32_t k, en
     const struct paced *s = self;
     *data = k < op->count ? s->gradient : NULL;
     *e = paced_element(s->program, op);
-    *n = (size_t)op->bytes / element_bytes(*e);
+    *n = rounds_numbers(op, *e);
     return STATUS_OK;
 }
 

@@ -250,6 +250,7 @@ static const struct layer_routing *routing(void *self, uint32_t op, size_t *expe
 
 const struct device device_cpu = {
     .name = "cpu",
+    .stepped = &device_sharded,
     .computes = computes,
     .open = device_open,
     .close = device_close,

@@ -8,8 +8,11 @@ set(CPU_LIBRARIES packaged_openblas m)
 set(cpu ${CMAKE_CURRENT_LIST_DIR})
 file(GLOB CPU_SOURCES CONFIGURE_DEPENDS ${cpu}/*.c)
 list(REMOVE_ITEM CPU_SOURCES ${cpu}/device.c ${cpu}/state.c)
-list(APPEND CPU_SOURCES ${cpu}/../../corpus.c)
-set(DEVICE_SOURCES ${cpu}/device.c ${cpu}/state.c ${cpu}/../paced.c)
+file(GLOB sharded CONFIGURE_DEPENDS ${cpu}/../sharded/*.c)
+list(REMOVE_ITEM sharded ${cpu}/../sharded/device.c)
+list(APPEND CPU_SOURCES ${cpu}/../../corpus.c ${sharded})
+set(DEVICE_SOURCES ${cpu}/device.c ${cpu}/state.c ${cpu}/../paced.c
+    ${cpu}/../sharded/device.c)
 
 # Loops over channels are written to be vectorised; nothing here reads errno or traps. None of these
 # options lets the compiler reorder a sum.

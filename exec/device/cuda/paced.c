@@ -8,6 +8,7 @@
 #include "exec/device/cuda/hardware.h"
 #include "exec/device/cuda/times.h"
 #include "exec/device/paced.h"
+#include "exec/rounds.h"
 
 struct paced {
     const struct program *program;
@@ -125,7 +126,7 @@ static enum status array(void *self, const struct program_op *op, uint32_t k, en
     struct paced *s = self;
     *data = k < op->count ? s->gradient : NULL;
     *e = paced_element(s->program, op);
-    *n = (size_t)op->bytes / element_bytes(*e);
+    *n = rounds_numbers(op, *e);
     return s->direct ? STATUS_OK : cuda_finish(&s->context);
 }
 

@@ -63,7 +63,7 @@ static enum status array(void *self, const struct program_op *op, uint32_t k, en
 {
     *data = k < op->count ? self : NULL;
     *e = ELEMENT_FP32;
-    *n = (size_t)op->bytes / element_bytes(*e);
+    *n = rounds_numbers(op, *e);
     return STATUS_OK;
 }
 
@@ -84,10 +84,10 @@ static enum status open_device(const struct program *p, uint32_t rank, void **se
 {
     size_t most = 0;
     for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++)
-        if (op_is_collective(&p->op[i]) && (size_t)p->op[i].bytes > most)
-            most = (size_t)p->op[i].bytes;
-    *self = calloc(1, most + 1);
-    return *self ? STATUS_OK : error_set(STATUS_NOMEM, "%zu bytes of gradients", most);
+        if (op_is_collective(&p->op[i]) && rounds_numbers(&p->op[i], ELEMENT_FP32) > most)
+            most = rounds_numbers(&p->op[i], ELEMENT_FP32);
+    *self = calloc(most + 1, sizeof(float));
+    return *self ? STATUS_OK : error_set(STATUS_NOMEM, "%zu numbers of gradients", most);
 }
 
 /* ---- the run */

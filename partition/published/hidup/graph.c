@@ -78,6 +78,12 @@ void spmd_sign_all(struct spmd_graph *g, const char *list)
     }
 }
 
+void spmd_argue(struct spmd_graph *g, int64_t argument)
+{
+    if (g->status == STATUS_OK)
+        g->node[g->nodes - 1].argument[g->node[g->nodes - 1].arguments++] = argument;
+}
+
 void spmd_work(struct spmd_graph *g, double flop)
 {
     if (g->status == STATUS_OK)

@@ -13,9 +13,9 @@
 
 #include "core/array.h"
 #include "core/error.h"
-#include "partition/published/hidup/form.h"
+#include "core/form.h"
 
-enum { SPMD_READS = 10, SPMD_MAKES = 4, SPMD_NODES = 4096, SPMD_NAME = 64 };
+enum { SPMD_READS = 10, SPMD_MAKES = 4, SPMD_NODES = 4096, SPMD_NAME = 64, SPMD_ARGUMENTS = 2 };
 enum { SPMD_NO_TENSOR = UINT32_MAX };
 
 enum spmd_kind {
@@ -41,7 +41,9 @@ struct spmd_node {
     enum spmd_kind kind;
     uint32_t reads, makes;
     uint32_t read[SPMD_READS], made; /* tensors; the first that is made */
-    double flop;  /* forward, of the whole batch, as published; backward twice as much */
+    double flop; /* forward, of the whole batch, as published; backward twice as much */
+    size_t arguments;
+    int64_t argument[SPMD_ARGUMENTS]; /* what an execution has to know besides the shapes */
     bool product; /* whose work counts three operations for a multiplication and an addition */
     size_t signatures;
     struct spmd_signature *signature;
@@ -68,6 +70,8 @@ uint32_t spmd_make(struct spmd_graph *g, size_t rank, const int64_t *size);
 void spmd_sign(struct spmd_graph *g, const char *letters);
 /* The same for several, separated by blanks. */
 void spmd_sign_all(struct spmd_graph *g, const char *list);
+/* One more argument of the last node. */
+void spmd_argue(struct spmd_graph *g, int64_t argument);
 /* The last node's work. */
 void spmd_work(struct spmd_graph *g, double flop);
 /* The same of a product of so many multiplications and additions. */

@@ -23,6 +23,7 @@ struct problem {
     struct model model;
     uint32_t *op_of; /* [g.nodes] */
     struct spmd_platform on;
+    struct spmd_graph part; /* with the samples of a microbatch */
     struct spmd_table table;
     struct arena memory;
 };
@@ -33,6 +34,7 @@ static void release(struct problem *p)
     free(p->op_of);
     arena_free(&p->memory);
     spmd_graph_free(&p->g);
+    spmd_graph_free(&p->part);
 }
 
 /* Costs of the platform instead of constants. */
@@ -53,6 +55,8 @@ static enum status place(const struct objective_request *r, struct problem *p)
                                    .samples = (size_t)(batch / halves),
                                    .optimizer = r->optimizer ? r->optimizer : "adam",
                                    .collectives = r->collectives};
+    PASS(spmd_model_part(r->spec, r->compat, (int64_t)p->on.samples, &p->part));
+    p->on.part = &p->part;
     p->c.profile.devices = (double)p->on.devices;
     p->c.table = &p->table;
     return spmd_tabulate(&p->g, &p->on, &p->memory, &p->table);

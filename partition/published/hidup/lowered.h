@@ -36,6 +36,9 @@ struct spmd_platform {
     /* Seconds of collectives, as of struct objective_request; NULL: closed forms. */
     enum status (*collectives)(const struct topology *t, size_t devices, size_t n,
                                const uint8_t *kind, const int64_t *bytes, double *seconds);
+    /* The graph with the samples of a microbatch only, whose tensors the plan's operators are of;
+     * NULL: the plan has none and can only be simulated. */
+    const struct spmd_graph *part;
 };
 
 /* Seconds of every node, by core/cost.h, of a parameter those of its update, and of every step of every tensor, by the closed forms of
@@ -44,8 +47,13 @@ struct spmd_platform {
 enum status spmd_tabulate(const struct spmd_graph *g, const struct spmd_platform *on,
                           struct arena *memory, struct spmd_table *out) MUST_CHECK;
 
-/* The stage and the steps of a plan, which is otherwise empty: one microbatch, or two halves. */
+/* The stage, the steps and the operators of a plan, which is otherwise empty: one microbatch, or two halves. */
 enum status spmd_to_plan(const struct spmd_graph *g, const struct spmd_strategy *s,
                          const struct spmd_platform *on, struct plan *out) MUST_CHECK;
+
+/* The operators of a plan: the nodes of on->part, which has those of g, in the forms and stages of s.
+ * STATUS_NOMEM. O(nodes). */
+enum status spmd_to_operators(const struct spmd_graph *part, const struct spmd_strategy *s,
+                              struct operators *out) MUST_CHECK;
 
 #endif

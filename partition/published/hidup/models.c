@@ -75,6 +75,14 @@ static void layer_tmlp2(struct building *b, int64_t layer)
     b->x = linear(b, "linear2", x, inner, hidden);
 }
 
+/* Of a stream in which samples are along dimension 1. */
+static uint32_t dropout(struct building *b, const char *name, uint32_t x)
+{
+    uint32_t y = op_elementwise(b->g, "dropout", name, x);
+    spmd_argue(b->g, 1);
+    return y;
+}
+
 static void attention(struct building *b)
 {
     int64_t c = b->value[OPTION_hidden];
@@ -83,8 +91,9 @@ static void attention(struct building *b)
     w.in_b = parameter(b, "in_proj.bias", 3 * c, 0);
     w.out_w = parameter(b, "out_proj.weight", c, c);
     w.out_b = parameter(b, "out_proj.bias", c, 0);
-    uint32_t y = op_item(b->g, "item", op_attention(b->g, "attention", b->x, &w));
-    y = op_elementwise(b->g, "dropout", "dropout1", y);
+    uint32_t y = op_attention(b->g, "attention", b->x, &w);
+    spmd_argue(b->g, b->value[OPTION_heads]);
+    y = dropout(b, "dropout1", op_item(b->g, "item", y));
     b->x = norm(b, "norm1", op_binary(b->g, "add", "residual1", b->x, y));
 }
 
@@ -92,8 +101,7 @@ static void feed_forward(struct building *b)
 {
     int64_t hidden = b->value[OPTION_hidden], inner = b->value[OPTION_inner];
     uint32_t y = op_elementwise(b->g, "relu", "relu", linear(b, "linear1", b->x, hidden, inner));
-    y = linear(b, "linear2", op_elementwise(b->g, "dropout", "dropout2", y), inner, hidden);
-    y = op_elementwise(b->g, "dropout", "dropout3", y);
+    y = dropout(b, "dropout3", linear(b, "linear2", dropout(b, "dropout2", y), inner, hidden));
     b->x = norm(b, "norm2", op_binary(b->g, "add", "residual2", b->x, y));
 }
 
@@ -104,6 +112,7 @@ static void experts(struct building *b)
     int64_t slots = (int64_t)ceil((double)v[OPTION_seq] / (double)n * 1.25 * (double)v[OPTION_top]);
     uint32_t x = op_transpose(b->g, "transpose1", b->x, 0, 1);
     uint32_t masks = op_gate(b->g, "gate", x, parameter(b, "gate.weight", c, n), slots);
+    spmd_argue(b->g, v[OPTION_top]);
     uint32_t to = op_item(b->g, "dispatch.mask", masks);
     uint32_t from = op_item(b->g, "combine.mask", masks + 1);
     uint32_t y = op_einsum(b->g, "dispatch", "dispatch", x, to);
@@ -213,7 +222,7 @@ bool spmd_has(const char *spec)
     return find(spec) < spmd_families_n;
 }
 
-enum status spmd_model(const char *spec, bool compat, struct spmd_graph *out)
+enum status spmd_model_part(const char *spec, bool compat, int64_t samples, struct spmd_graph *out)
 {
     struct spmd_graph g = {.compat = compat};
     struct building b = {.g = &g};
@@ -226,6 +235,8 @@ enum status spmd_model(const char *spec, bool compat, struct spmd_graph *out)
     enum status st = read_options(spec + length, b.value);
     if (st != STATUS_OK)
         return error_context(st, "%s", spmd_families[family].name);
+    if (samples > 0)
+        b.value[OPTION_batch] = samples;
     st = build(&b, family);
     if (st != STATUS_OK) {
         spmd_graph_free(&g);
@@ -233,4 +244,9 @@ enum status spmd_model(const char *spec, bool compat, struct spmd_graph *out)
     }
     *out = g;
     return STATUS_OK;
+}
+
+enum status spmd_model(const char *spec, bool compat, struct spmd_graph *out)
+{
+    return spmd_model_part(spec, compat, 0, out);
 }

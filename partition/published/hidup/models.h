@@ -8,6 +8,9 @@
  * option, with the known ones; STATUS_NOMEM. The graph's nodes are in the order in which the
  * published code traces them: inputs, parameters before the operator that reads them, output. */
 enum status spmd_model(const char *spec, bool compat, struct spmd_graph *out) MUST_CHECK;
+/* The same with so many samples; 0: as the text says. */
+enum status spmd_model_part(const char *spec, bool compat, int64_t samples,
+                            struct spmd_graph *out) MUST_CHECK;
 /* The table: names with what they are, and what can be said of each. */
 struct spmd_family {
     const char *name, *summary;

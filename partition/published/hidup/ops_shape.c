@@ -96,6 +96,8 @@ uint32_t op_transpose(struct spmd_graph *g, const char *name, uint32_t x, size_t
     t.size[b] = size;
     spmd_add(g, SPMD_FUNCTION, "transpose", name, &x, 1);
     uint32_t y = spmd_make(g, t.rank, t.size);
+    spmd_argue(g, (int64_t)a);
+    spmd_argue(g, (int64_t)b);
     for (size_t d = 0; d < t.rank; d++)
         sign_moved(g, gathered(d), gathered(d == a ? b : d == b ? a : d), 1);
     sign_moved(g, FORM_REDUCE, FORM_REDUCE, 1);

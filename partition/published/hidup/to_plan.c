@@ -182,7 +182,8 @@ static int64_t keeps(const struct spmd_graph *g, const struct spmd_strategy *s, 
     return (int64_t)bytes;
 }
 
-static void add_move(const struct spmd_graph *g, const struct spmd_move *m, struct plan_step *step)
+static void add_move(const struct spmd_graph *g, const struct spmd_platform *on,
+                     const struct spmd_move *m, struct plan_step *step)
 {
     struct form_conversion conversion;
     if (!form_convert(m->from, m->to, &conversion))
@@ -192,7 +193,8 @@ static void add_move(const struct spmd_graph *g, const struct spmd_move *m, stru
         struct plan_conversion c = {.forward = collective_of(forward),
                                     .backward = collective_of(form_conjugate(forward)),
                                     .shared = spmd_is_parameter(g, m->tensor),
-                                    .bytes = bytes_of(g, m->tensor)};
+                                    .bytes = bytes_of(g, m->tensor),
+                                    .tensor = on->part ? m->tensor : UINT32_MAX};
         if (c.forward != COLLECTIVE_KINDS || c.backward != COLLECTIVE_KINDS)
             step->conversion[step->conversions++] = c;
     }
@@ -205,7 +207,7 @@ static enum status fill_step(const struct spmd_graph *g, const struct spmd_strat
     struct plan_step *step = &p->step[p->steps++];
     PASS(ARRAY_NEW(step->conversion, 2 * stage->moves));
     for (size_t i = 0; i < stage->moves; i++)
-        add_move(g, &stage->move[i], step);
+        add_move(g, on, &stage->move[i], step);
     for (uint32_t n = stage->first; n < stage->first + stage->nodes; n++) {
         uint32_t op = on->op_of[n];
         if (op == MODEL_NO_OP)
@@ -242,6 +244,8 @@ enum status spmd_to_plan(const struct spmd_graph *g, const struct spmd_strategy 
     TRY(ARRAY_NEW(p.shard, on->model->n));
     for (size_t i = 0; i < s->stages; i++)
         TRY(fill_step(g, s, on, &s->stage[i], &p));
+    if (on->part)
+        TRY(spmd_to_operators(on->part, s, &p.operators));
     p.microbatch_size = (uint32_t)on->samples;
     p.microbatches = (uint32_t)((size_t)spmd_batch(g) / on->samples);
     MOVE(out, p);

@@ -7,8 +7,8 @@
  *
  * Source: Zhang et al., "Accelerating Large-Scale Distributed Neural Network Training with SPMD
  * Parallelism" (HiDup), SoCC 2022. */
-#ifndef PARTITION_PUBLISHED_HIDUP_FORM_H
-#define PARTITION_PUBLISHED_HIDUP_FORM_H
+#ifndef CORE_FORM_H
+#define CORE_FORM_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,7 +26,7 @@ enum {
 
 enum form_step {
 #define STEP(id, name, conjugate) STEP_##id,
-#include "partition/published/hidup/steps.def"
+#include "core/form_steps.def"
 #undef STEP
     STEPS
 };

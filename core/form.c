@@ -1,18 +1,18 @@
 /* The forms of tensors as tables: conversions, conjugates, names. */
-#include "partition/published/hidup/form.h"
+#include "core/form.h"
 
 #include <stddef.h>
 #include <string.h>
 
 const char *const form_step_names[STEPS] = {
 #define STEP(id, name, conjugate) name,
-#include "partition/published/hidup/steps.def"
+#include "core/form_steps.def"
 #undef STEP
 };
 
 static const enum form_step conjugates[STEPS] = {
 #define STEP(id, name, conjugate) STEP_##conjugate,
-#include "partition/published/hidup/steps.def"
+#include "core/form_steps.def"
 #undef STEP
 };
 

@@ -1,0 +1,53 @@
+#!/bin/sh
+# Strategies of HiDup on an emulated slow network, in halves that take turns and whole: what is
+# predicted, what is measured, and how much of the communication went on beside computation.
+# Usage: bench/strategies.sh FORELINE [DILATE [STEPS]]; needs what `foreline emulate --check` wants.
+set -eu
+tool=$(realpath "$1") dilate=${2:-10} steps=${3:-3}
+dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT
+cd "$dir"
+# HOSTS: each on a link of 100 Mbit/s to one switch
+platform() {
+    echo "<?xml version='1.0'?><!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">"
+    echo '<platform version="4.1"><zone id="z" routing="Dijkstra"><router id="s"/>'
+    for h in $1; do echo "<host id=\"$h\" speed=\"4Gf\"/>"; done
+    for h in $1; do
+        echo "<link id=\"$h-s\" bandwidth=\"100Mbps\" latency=\"50us\" sharing_policy=\"SPLITDUPLEX\"/>"
+    done
+    for h in $1; do
+        echo "<route src=\"$h\" dst=\"s\"><link_ctn id=\"$h-s\" direction=\"UP\"/></route>"
+    done
+    echo '</zone></platform>'
+}
+platform 'a b' >2.xml
+platform 'a b c d' >4.xml
+cat >row.py <<'END'
+import json, sys
+name, predicted, measured, trace = sys.argv[1], *map(json.load, map(open, sys.argv[2:]))
+p, m = predicted["iteration_s"], measured["iteration_s"]
+events = [e for e in trace["traceEvents"] if e.get("ph") == "X"]
+all = beside = 0
+for rank in {e["pid"] for e in events}:
+    own = [(e["ts"], e["ts"] + e["dur"], e["name"]) for e in events if e["pid"] == rank]
+    computes = [e for e in own if e[2].lstrip("0123456789")[:1] in "FBU"]
+    for start, end, _ in [e for e in own if e[2].lstrip("0123456789")[:1] in "AR"]:
+        all += end - start
+        beside += sum(max(0, min(end, c[1]) - max(start, c[0])) for c in computes)
+print(f"| {name} | {1e3 * p:.1f} | {1e3 * m:.1f} | {100 * (m / p - 1):+.1f} | {100 * beside / all:.0f} |", flush=True)
+END
+echo '| ranks, model, halves | predicted ms | measured ms | error % | communication beside computation % |'
+echo '|---|---|---|---|---|'
+for ranks in 2 4; do
+    for model in tmlp:layers=3,batch=16,seq=16,hidden=256 \
+        ttransformer:layers=1,batch=16,seq=16,hidden=192,inner=512,heads=4 \
+        tmoe:layers=2,batch=16,seq=16,hidden=192,inner=384,heads=4,experts=4; do
+        for overlap in full none; do
+            "$tool" plan --algorithm spmd --overlap $overlap --model $model --platform $ranks.xml \
+                -o p.json >/dev/null
+            "$tool" simulate p.json --engine analytic -o s.json >/dev/null 2>&1
+            "$tool" emulate --engine netns p.json --compute paced --dilate "$dilate" \
+                --steps "$steps" --warmup 1 -o m.json --trace t.json >/dev/null 2>err || cat err >&2
+            python3 row.py "$ranks, ${model%%:*}, $overlap" s.json m.json t.json
+        done
+    done
+done

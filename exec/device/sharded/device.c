@@ -1,0 +1,190 @@
+/* Strategies on the host, behind the vtable of devices. */
+#include <string.h>
+
+#include "core/array.h"
+#include "exec/device.h"
+#include "exec/device/sharded/sharded.h"
+
+static bool computes(const struct model_op *op)
+{
+    return kind_find(op->kind) != NULL;
+}
+
+static enum status device_open(const struct model *m, const struct program *p, uint32_t rank,
+                               const struct device_options *o, void **self)
+{
+    struct sharded *s;
+    (void)m;
+    PASS(sharded_open(p, rank, o->learning_rate, &s));
+    *self = s;
+    return STATUS_OK;
+}
+
+static void device_close(void *self)
+{
+    sharded_close(self);
+}
+
+static enum status compute(void *self, uint32_t step, const struct program_op *op,
+                           const struct layer_reduction *reduction)
+{
+    (void)step, (void)reduction;
+    if (op->kind == OP_FORWARD)
+        sharded_forward(self, op->tag, op->microbatch);
+    else if (op->kind == OP_BACKWARD)
+        sharded_backward(self, op->tag, op->microbatch);
+    else if (op->kind == OP_UPDATE)
+        sharded_update(self);
+    else
+        return error_set(STATUS_UNSUPPORTED, "backwards of strategies come whole");
+    return STATUS_OK;
+}
+
+/* What is carried is packed when it is asked for: by then all that makes it has been computed, but for
+ * what steps do that have no ops. */
+static enum status array(void *self, const struct program_op *op, uint32_t k, enum element *e,
+                         void **data, size_t *n)
+{
+    struct sharded *s = self;
+    uint32_t step = s->all->tensor[op->tag].step;
+    real *wire;
+    *data = NULL;
+    *n = 0;
+    if (k > 0)
+        return STATUS_OK;
+    if (op->backward)
+        sharded_backward(s, step, op->microbatch);
+    else
+        sharded_forward(s, step - 1, op->microbatch);
+    sharded_pack(s, op->tag, op->microbatch, op->backward, &wire, n);
+    *e = ELEMENT_FP32;
+    *data = wire;
+    return STATUS_OK;
+}
+
+static enum status collected(void *self, const struct program_op *op)
+{
+    sharded_unpack(self, op->tag, op->microbatch, op->backward);
+    return STATUS_OK;
+}
+
+static enum status no_message(void)
+{
+    return error_set(STATUS_INVALID, "strategies have no stages that send messages");
+}
+
+static enum status get(void *self, const struct program_op *send, void *data)
+{
+    (void)self, (void)send, (void)data;
+    return no_message();
+}
+
+static enum status put(void *self, const struct program_op *recv, const void *data)
+{
+    (void)self, (void)recv, (void)data;
+    return no_message();
+}
+
+static double take_loss(void *self)
+{
+    struct sharded *s = self;
+    double loss = s->loss;
+    s->loss = 0;
+    return loss;
+}
+
+/* Of this rank's part of the parameters that the op's node reads. */
+static enum status digest(void *self, uint32_t op, uint8_t out[DIGEST])
+{
+    const struct sharded *s = self;
+    size_t node = 0, seen = 0;
+    while (node < s->all->nodes &&
+           (!s->kind[node] || !strcmp(s->kind[node]->name, "item") || seen++ < op))
+        node++;
+    memset(out, 0, DIGEST);
+    if (node == s->all->nodes)
+        return error_set(STATUS_INVALID, "op %u is in no step", op);
+    for (size_t k = 0; k < s->all->node[node].reads; k++) {
+        uint32_t t = s->all->node[node].read[k];
+        const struct operand *own = &s->slot[0][t].own;
+        uint8_t part[2 * DIGEST];
+        if (!s->shared[t])
+            continue;
+        memcpy(part, out, DIGEST);
+        digest_bytes(own->value, own->view.n * sizeof *own->value, part + DIGEST);
+        digest_bytes(part, sizeof part, out);
+    }
+    return STATUS_OK;
+}
+
+static int64_t peak_bytes(void *self)
+{
+    const struct sharded *s = self;
+    size_t of_parameters = s->moment ? 4 : 2;
+    return (int64_t)((s->numbers_n + s->work_n + of_parameters * s->parameters) * sizeof(real));
+}
+
+/* ---- checkpoints: parameters, what Adam keeps, and how many updates there were */
+
+static void *find(struct sharded *s, size_t index, struct device_state *out)
+{
+    const struct {
+        uint32_t kind;
+        void *data;
+    } array[] = {{STATE_PARAMETERS, s->parameter},
+                 {STATE_MOMENTS, s->moment},
+                 {STATE_SQUARES, s->square},
+                 {STATE_UPDATES, &s->updates}};
+    for (size_t i = 0; i < sizeof array / sizeof *array; i++) {
+        if (!array[i].data || index-- > 0)
+            continue;
+        bool updates = array[i].kind == STATE_UPDATES;
+        *out = (struct device_state){
+            0, array[i].kind, updates ? sizeof s->updates : s->parameters * sizeof *s->parameter};
+        return array[i].data;
+    }
+    return NULL;
+}
+
+static bool state(void *self, size_t index, struct device_state *out)
+{
+    return find(self, index, out) != NULL;
+}
+
+static enum status save(void *self, size_t index, void *data)
+{
+    struct device_state what;
+    const void *from = find(self, index, &what);
+    if (!from)
+        return error_set(STATUS_INVALID, "no array %zu", index);
+    memcpy(data, from, what.bytes);
+    return STATUS_OK;
+}
+
+static enum status load(void *self, size_t index, const void *data)
+{
+    struct device_state what;
+    void *to = find(self, index, &what);
+    if (!to)
+        return error_set(STATUS_INVALID, "no array %zu", index);
+    memcpy(to, data, what.bytes);
+    return STATUS_OK;
+}
+
+const struct device device_sharded = {
+    .name = "cpu",
+    .computes = computes,
+    .open = device_open,
+    .close = device_close,
+    .compute = compute,
+    .get = get,
+    .put = put,
+    .array = array,
+    .collected = collected,
+    .take_loss = take_loss,
+    .digest = digest,
+    .peak_bytes = peak_bytes,
+    .state = state,
+    .save = save,
+    .load = load,
+};

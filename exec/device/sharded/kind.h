@@ -1,0 +1,60 @@
+/* kind.h - operators with numerics, on what a rank has of their tensors.
+ *
+ * The same function computes on whole tensors and on shards: which forms fit together is the
+ * strategy's to know, that the shapes do is checked. A gradient has the form that is conjugate to
+ * its tensor's: of a full one every rank has a summand, of a summand (reduce) all of it. So backwards,
+ * being linear in the gradients of what was made, need nothing of other ranks either. */
+#ifndef EXEC_DEVICE_SHARDED_KIND_H
+#define EXEC_DEVICE_SHARDED_KIND_H
+
+#include "exec/device/sharded/view.h"
+
+struct operand {
+    struct view view;
+    real *value, *gradient; /* [view.n] */
+};
+
+/* A node of one half of a batch, with what it works on. */
+struct call {
+    const struct operators_node *node;
+    const struct operators *all;
+    size_t ranks, half, halves;
+    uint64_t key; /* of what is drawn: of the seed, the iteration and the node */
+    struct operand read[OPERATORS_READS], made[OPERATORS_MAKES];
+    real *saved; /* [kind->saved()] from forward to backward */
+    real *work;  /* [kind->work()] shared by all */
+};
+
+/* Start values of a parameter: base +- up to spread. */
+struct start {
+    double base, spread;
+};
+
+struct kind {
+    const char *name;
+    size_t reads, least, makes, arguments; /* least: reads that there must be */
+    /* Do the shapes fit together? STATUS_INVALID, STATUS_UNSUPPORTED. NULL: all that is read has the
+     * shape of what is made. */
+    enum status (*check)(const struct call *c);
+    size_t (*saved)(const struct call *c); /* NULL: none */
+    size_t (*work)(const struct call *c);  /* NULL: none */
+    void (*forward)(struct call *c);
+    void (*backward)(struct call *c); /* adds to the gradients of what was read */
+    struct start (*start)(const struct call *c,
+                          size_t k); /* of its k-th operand; NULL: reads none */
+};
+
+/* NULL: this kind has no numerics. */
+const struct kind *kind_find(const char *name);
+
+extern const struct kind sharded_linear, sharded_dispatch, sharded_combine, sharded_expert_in,
+    sharded_expert_out, sharded_layer_norm, sharded_transpose, sharded_attention, sharded_gate;
+
+/* "'h0.linear' (linear): shapes do not fit together". */
+enum status kind_misfit(const struct call *c);
+/* c = alpha a b + c where `adds`, for sizes of 0, too. */
+struct matrix;
+void kind_product(real alpha, const struct matrix *a, const struct matrix *b, bool adds, real *c,
+                  size_t c_stride);
+
+#endif

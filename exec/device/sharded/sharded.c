@@ -1,0 +1,372 @@
+/* A rank's shards: memory, passes, updates. */
+#include "exec/device/sharded/sharded.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/array.h"
+#include "core/random.h"
+#include "exec/device/backend.h"
+#include "exec/device/cpu/gemm.h"
+
+/* ---- opening */
+
+static bool makes_parameter(const struct operators_node *n)
+{
+    return !strcmp(n->kind, "parameter") || !strcmp(n->kind, "mask");
+}
+
+/* Nodes that read nothing make one tensor; the output reads one number. */
+static enum status check_ends(const struct sharded *s, const struct operators_node *n)
+{
+    bool input = !strcmp(n->kind, "input"), output = !strcmp(n->kind, "output");
+    if ((input || makes_parameter(n)) && n->reads == 0 && n->makes == 1 &&
+        s->all->tensor[n->made].rank > 0)
+        return STATUS_OK;
+    if (output && n->reads == 1 && n->makes == 0 && s->all->tensor[n->read[0]].rank == 0)
+        return STATUS_OK;
+    return error_set(STATUS_UNSUPPORTED, "'%s': %s has no numerics in strategies", n->name,
+                     n->kind);
+}
+
+static struct operand *operand_of(const struct sharded *s, const struct operators_node *n, size_t k,
+                                  size_t half)
+{
+    struct slot *slot = &s->slot[half][n->read[k]];
+    return operators_converted(s->all, n, k) ? &slot->to : &slot->own;
+}
+
+/* The views of what a node works on, and whether they fit. */
+static enum status open_call(struct sharded *s, size_t node, size_t half)
+{
+    const struct operators_node *n = &s->all->node[node];
+    const struct kind *kind = s->kind[node];
+    struct call *c = &s->call[half][node];
+    *c = (struct call){
+        .node = n, .all = s->all, .ranks = s->ranks, .half = half, .halves = s->halves};
+    if (!kind)
+        return check_ends(s, n);
+    if (n->reads < kind->least || n->reads > kind->reads || n->makes != kind->makes ||
+        n->arguments < kind->arguments)
+        return kind_misfit(c);
+    for (size_t k = 0; k < n->reads; k++)
+        c->read[k] = *operand_of(s, n, k, half);
+    for (size_t k = 0; k < n->makes; k++)
+        c->made[k] = s->slot[half][n->made + k].own;
+    for (size_t k = 0; k < n->reads && !kind->check; k++)
+        if (!view_alike(&c->read[k].view, &c->made[0].view))
+            return kind_misfit(c);
+    if (kind->check)
+        PASS(kind->check(c));
+    s->numbers_n += kind->saved ? kind->saved(c) : 0;
+    size_t work = kind->work ? kind->work(c) : 0;
+    s->work_n = work > s->work_n ? work : s->work_n;
+    return STATUS_OK;
+}
+
+/* How much a tensor needs; a replicated parameter is full where it is. */
+static void open_slot(struct sharded *s, uint32_t tensor, size_t half)
+{
+    const struct operators_tensor *t = &s->all->tensor[tensor];
+    struct slot *slot = &s->slot[half][tensor];
+    slot->own.view = view_of(t, t->form, s->ranks, s->me);
+    slot->to.view = view_of(t, t->to == FORM_NONE ? t->form : t->to, s->ranks, s->me);
+    slot->wire_n = sharded_wire(s, tensor);
+    if (half > 0 && s->shared[tensor])
+        return;
+    s->numbers_n += t->to != FORM_NONE ? 2 * slot->to.view.n : 0;
+    s->numbers_n += slot->wire_n;
+    if (s->shared[tensor])
+        s->parameters += slot->own.view.n;
+    else
+        s->numbers_n += 2 * slot->own.view.n;
+}
+
+static real *some(real **next, size_t n)
+{
+    real *data = *next;
+    *next += n;
+    return data;
+}
+
+/* Memory for a tensor out of *next, parameters out of *parameter. */
+static void place_slot(struct sharded *s, uint32_t tensor, size_t half, real **next,
+                       size_t *parameter)
+{
+    const struct operators_tensor *t = &s->all->tensor[tensor];
+    struct slot *slot = &s->slot[half][tensor];
+    if (half > 0 && s->shared[tensor]) {
+        *slot = s->slot[0][tensor];
+        return;
+    }
+    size_t n = slot->own.view.n;
+    if (s->shared[tensor]) {
+        slot->own.value = s->parameter + *parameter;
+        slot->own.gradient = s->gradient + *parameter;
+        *parameter += n;
+    } else {
+        slot->own.value = some(next, n);
+        slot->own.gradient = some(next, n);
+    }
+    if (t->to != FORM_NONE) {
+        slot->to.value = some(next, slot->to.view.n);
+        slot->to.gradient = some(next, slot->to.view.n);
+    }
+    if (t->form == FORM_REPLICATE && t->to == FORM_FULL)
+        slot->to.value = slot->own.value;
+    slot->wire = some(next, slot->wire_n);
+}
+
+static void place_call(struct sharded *s, size_t node, size_t half, real **next)
+{
+    struct call *c = &s->call[half][node];
+    if (!s->kind[node])
+        return;
+    for (size_t k = 0; k < c->node->reads; k++)
+        c->read[k] = *operand_of(s, c->node, k, half);
+    for (size_t k = 0; k < c->node->makes; k++)
+        c->made[k] = s->slot[half][c->node->made + k].own;
+    c->saved = some(next, s->kind[node]->saved ? s->kind[node]->saved(c) : 0);
+    c->work = s->work;
+}
+
+/* Each tensor or node adds less than 2^62. */
+static enum status check_size(const struct sharded *s)
+{
+    return s->numbers_n < (size_t)1 << 50 && s->parameters < (size_t)1 << 50
+               ? STATUS_OK
+               : error_set(STATUS_NOMEM, "rank %zu needs more than 2^50 numbers", s->me);
+}
+
+static enum status measure(struct sharded *s)
+{
+    for (size_t i = 0; i < s->all->nodes; i++) {
+        const struct operators_node *n = &s->all->node[i];
+        s->kind[i] = kind_find(n->kind);
+        for (uint32_t k = 0; k < n->makes; k++)
+            s->shared[n->made + k] = makes_parameter(n);
+    }
+    for (size_t half = 0; half < s->halves; half++) {
+        for (uint32_t t = 0; t < s->all->tensors; t++) {
+            open_slot(s, t, half);
+            PASS(check_size(s));
+        }
+        for (size_t i = 0; i < s->all->nodes; i++) {
+            PASS(open_call(s, i, half));
+            PASS(check_size(s));
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status allocate(struct sharded *s)
+{
+    bool adam = !strcmp(s->program->optimizer, "adam");
+    double bytes = sizeof(real) * ((double)s->numbers_n + (double)s->work_n +
+                                   (adam ? 4.0 : 2.0) * (double)s->parameters);
+    if (bytes > backend_cpu.memory_bytes(NULL))
+        return error_set(STATUS_NOMEM, "rank %zu needs %.3g GB, the machine has %.3g GB", s->me,
+                         bytes / 1e9, backend_cpu.memory_bytes(NULL) / 1e9);
+    PASS(ARRAY_NEW(s->numbers, s->numbers_n));
+    PASS(ARRAY_NEW(s->work, s->work_n));
+    PASS(ARRAY_NEW(s->parameter, s->parameters));
+    PASS(ARRAY_NEW(s->gradient, s->parameters));
+    if (!adam)
+        return STATUS_OK;
+    PASS(ARRAY_NEW(s->moment, s->parameters));
+    return ARRAY_NEW(s->square, s->parameters);
+}
+
+/* Does the rank's list have every collective that its tensors need, and no other? */
+static enum status check_list(const struct sharded *s, uint32_t rank)
+{
+    const struct program *p = s->program;
+    size_t wanted = 0, found = 0;
+    for (uint32_t t = 0; t < s->all->tensors; t++)
+        for (int back = 0; back < 2; back++) {
+            enum form_step step = sharded_step(s, t, back);
+            bool alone = step == STEP_NONE || step == STEP_SLICE || step == STEP_REPLICATE;
+            wanted += alone ? 0 : s->shared[t] ? 1 : s->halves;
+        }
+    static const enum op_kind kinds[STEPS] = {[STEP_ALLGATHER] = OP_ALLGATHER,
+                                              [STEP_ALLREDUCE] = OP_ALLREDUCE,
+                                              [STEP_REDUCESCATTER] = OP_REDUCESCATTER,
+                                              [STEP_ALLTOALL] = OP_ALLTOALL};
+    for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++) {
+        const struct program_op *o = &p->op[i];
+        if (op_computes(o))
+            continue;
+        if (!op_is_collective(o) || o->tag >= s->all->tensors || o->microbatch >= s->halves ||
+            kinds[sharded_step(s, o->tag, o->backward)] != o->kind)
+            return error_set(STATUS_INVALID, "rank %u: a collective that converts no tensor", rank);
+        found++;
+    }
+    return found == wanted ? STATUS_OK
+                           : error_set(STATUS_INVALID, "rank %u: %zu collectives, tensors need %zu",
+                                       rank, found, wanted);
+}
+
+static enum status open_memory(struct sharded *s)
+{
+    size_t parameter = 0;
+    PASS(ARRAY_NEW(s->kind, s->all->nodes));
+    PASS(ARRAY_NEW(s->shared, s->all->tensors));
+    for (size_t half = 0; half < s->halves; half++) {
+        PASS(ARRAY_NEW(s->slot[half], s->all->tensors));
+        PASS(ARRAY_NEW(s->call[half], s->all->nodes));
+    }
+    PASS(measure(s));
+    PASS(allocate(s));
+    real *next = s->numbers;
+    for (size_t half = 0; half < s->halves; half++) {
+        for (uint32_t t = 0; t < s->all->tensors; t++)
+            place_slot(s, t, half, &next, &parameter);
+        for (size_t i = 0; i < s->all->nodes; i++)
+            place_call(s, i, half, &next);
+    }
+    return STATUS_OK;
+}
+
+enum status sharded_open(const struct program *p, uint32_t rank, double learning_rate,
+                         struct sharded **out)
+{
+    enum status st;
+    struct sharded *s;
+    TRY(ARRAY_NEW(s, 1));
+    s->program = p;
+    s->all = &p->operators;
+    s->me = p->rank[rank].shard;
+    s->ranks = p->stage[p->rank[rank].stage].shards;
+    s->halves = p->microbatches;
+    s->learning_rate = learning_rate;
+    if (s->halves > HALVES || s->all->nodes == 0)
+        FAIL(STATUS_UNSUPPORTED, "a strategy without operators, or of %zu microbatches", s->halves);
+    TRY(gemm_single_thread());
+    TRY(open_memory(s));
+    TRY(check_list(s, rank));
+    sharded_start(s);
+    MOVE(out, s);
+out:
+    sharded_close(s);
+    return st;
+}
+
+void sharded_close(struct sharded *s)
+{
+    for (size_t half = 0; s && half < HALVES; half++) {
+        free(s->slot[half]);
+        free(s->call[half]);
+    }
+    if (s) {
+        free(s->kind);
+        free(s->shared);
+        free(s->parameter);
+        free(s->gradient);
+        free(s->moment);
+        free(s->square);
+        free(s->numbers);
+        free(s->work);
+    }
+    free(s);
+}
+
+/* ---- passes */
+
+static void clear(const struct operand *o)
+{
+    if (o->gradient)
+        memset(o->gradient, 0, o->view.n * sizeof *o->gradient);
+}
+
+/* The first op of an iteration finds nothing of the last one. */
+static void begin(struct sharded *s)
+{
+    if (s->begun)
+        return;
+    s->begun = true;
+    for (size_t half = 0; half < s->halves; half++) {
+        for (uint32_t t = 0; t < s->all->tensors; t++) {
+            clear(&s->slot[half][t].own);
+            clear(&s->slot[half][t].to);
+        }
+        s->forward[half] = 0;
+        s->backward[half] = s->all->nodes;
+        s->step_in[half] = 0;
+        s->step_out[half] = UINT32_MAX;
+    }
+    sharded_inputs(s);
+}
+
+/* What the tensors of a step need of nobody else. What halves share is the first one's, which comes
+ * first forward and last backward. */
+static void convert_step(struct sharded *s, uint32_t step, size_t half, bool backward)
+{
+    for (uint32_t t = 0; t < s->all->tensors; t++)
+        if (s->all->tensor[t].to != FORM_NONE && s->all->tensor[t].step == step &&
+            (half == 0 || !s->shared[t]))
+            sharded_convert(s, t, half, backward);
+}
+
+/* The loss, and its gradient, which is all of it on every rank. */
+static void end(struct sharded *s, const struct operators_node *n, size_t half)
+{
+    const struct operand *o = operand_of(s, n, 0, half);
+    double samples = (double)s->halves * s->program->microbatch_size;
+    s->loss += (double)o->value[0] / samples;
+    o->gradient[0] = (real)(1 / samples);
+}
+
+void sharded_forward(struct sharded *s, uint32_t step, size_t half)
+{
+    begin(s);
+    size_t *at = &s->forward[half];
+    for (; *at < s->all->nodes && s->all->node[*at].step <= step; ++*at) {
+        const struct operators_node *n = &s->all->node[*at];
+        for (; s->step_in[half] <= n->step; s->step_in[half]++)
+            convert_step(s, s->step_in[half], half, false);
+        struct call *c = &s->call[half][*at];
+        c->key = random_key(random_key(s->program->seed, s->updates), *at);
+        if (s->kind[*at])
+            s->kind[*at]->forward(c);
+        else if (n->reads > 0)
+            end(s, n, half);
+    }
+}
+
+void sharded_backward(struct sharded *s, uint32_t step, size_t half)
+{
+    size_t *at = &s->backward[half];
+    uint32_t last = s->all->node[s->all->nodes - 1].step;
+    sharded_forward(s, last, half); /* the output, where its step has no ops */
+    s->step_out[half] = s->step_out[half] > last ? last + 1 : s->step_out[half];
+    while (*at > 0 && s->all->node[*at - 1].step >= step) {
+        const struct operators_node *n = &s->all->node[--*at];
+        for (; s->step_out[half] > n->step + 1; s->step_out[half]--)
+            convert_step(s, s->step_out[half] - 1, half, true);
+        if (s->kind[*at])
+            s->kind[*at]->backward(&s->call[half][*at]);
+    }
+    for (; s->step_out[half] > step; s->step_out[half]--)
+        convert_step(s, s->step_out[half] - 1, half, true);
+}
+
+/* All but masks, whose gradients nobody makes, are trained. */
+void sharded_update(struct sharded *s)
+{
+    double t = (double)(s->updates + 1), unbiased = 1 - pow(ADAM_BETA1, t);
+    for (size_t half = s->halves; half-- > 0;)
+        sharded_backward(s, 0, half);
+    struct optimizer_step o = {
+        .n = s->parameters,
+        .parameter = s->parameter,
+        .gradient = s->gradient,
+        .moment = s->moment,
+        .square = s->square,
+        .rate = (real)(s->learning_rate / (s->moment ? unbiased : 1)),
+        .unbias = (real)(1 / sqrt(1 - pow(ADAM_BETA2, t))),
+    };
+    backend_cpu.update(NULL, &o);
+    s->updates++;
+    s->begun = false;
+}

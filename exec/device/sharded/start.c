@@ -1,0 +1,66 @@
+/* What ranks begin with: parameters, and in every iteration inputs. */
+#include <string.h>
+
+#include "core/random.h"
+#include "exec/device/sharded/sharded.h"
+
+static const double forbidden = -1e9; /* what a mask adds to scores of later tokens */
+
+enum { STREAM_PARAMETERS = 1, STREAM_INPUTS = 2 };
+
+void sharded_draw(uint64_t key, const struct view *v, const struct start *from, real *to)
+{
+    for (size_t i = 0; i < v->n; i++)
+        to[i] = (real)(from->base + from->spread * (2 * random_unit(key, view_index(v, i)) - 1));
+}
+
+/* Tokens look at those before them. */
+static void draw_mask(const struct view *v, real *to)
+{
+    for (size_t i = 0; i < v->n; i++) {
+        size_t at = view_index(v, i), columns = v->whole[v->rank - 1];
+        to[i] = at % columns > at / columns ? (real)forbidden : 0;
+    }
+}
+
+/* How the first node that reads a tensor wants it to begin. */
+static struct start start_of(const struct sharded *s, uint32_t tensor)
+{
+    for (size_t i = 0; i < s->all->nodes; i++)
+        for (size_t k = 0; k < s->all->node[i].reads; k++)
+            if (s->all->node[i].read[k] == tensor && s->kind[i] && s->kind[i]->start)
+                return s->kind[i]->start(&s->call[0][i], k);
+    return (struct start){0, 1};
+}
+
+void sharded_start(struct sharded *s)
+{
+    for (size_t i = 0; i < s->all->nodes; i++) {
+        const struct operators_node *n = &s->all->node[i];
+        struct operand *own = &s->slot[0][n->made].own;
+        if (n->makes == 0 || !s->shared[n->made])
+            continue;
+        if (!strcmp(n->kind, "mask")) {
+            draw_mask(&own->view, own->value);
+            continue;
+        }
+        struct start from = start_of(s, n->made);
+        uint64_t key = random_key(random_key(s->program->seed, STREAM_PARAMETERS), i);
+        sharded_draw(key, &own->view, &from, own->value);
+    }
+}
+
+void sharded_inputs(struct sharded *s)
+{
+    const struct start from = {0, 1};
+    uint64_t key = random_key(random_key(s->program->seed, STREAM_INPUTS), s->updates);
+    for (size_t i = 0; i < s->all->nodes; i++) {
+        const struct operators_node *n = &s->all->node[i];
+        for (size_t half = 0; half < s->halves && !strcmp(n->kind, "input"); half++) {
+            struct operand *own = &s->slot[half][n->made].own;
+            struct view v = own->view;
+            view_in_batch(&v, 0, half, s->halves);
+            sharded_draw(random_key(key, i), &v, &from, own->value);
+        }
+    }
+}
