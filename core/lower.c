@@ -88,13 +88,11 @@ static void at_least(int64_t *most, int64_t bytes)
 static enum status memory_of(struct lowering *l, uint32_t team, uint32_t device,
                              struct program_rank *out)
 {
-    uint32_t ahead = 0, replicas = lowering_team(l, team)->replicas;
-    for (uint32_t t = team; t < l->shape.teams; t++)
-        ahead += lowering_team(l, t)->replicas;
     int64_t gathered_bytes = 0, reduced_bytes = 0, scratch_bytes = 0;
     const struct framework *f = plan_framework(l->plan);
     bool frees = f && f->by_kernel;
-    int64_t versions = l->schedule->asynchronous ? (ahead - 1) / replicas + 1 : 1;
+    int64_t versions =
+        l->schedule->asynchronous ? lowering_depth(l->plan, l->shape.teams, team) : 1;
     for (uint32_t k = 0; k < l->shape.chunks; k++) {
         const struct lowering_cost *c;
         uint32_t s = lowering_stage(l, team, k);

@@ -250,6 +250,12 @@ static enum status check_schedule(const struct plan *p, const struct schedule *s
     if (p->stages % teams != 0)
         return error_set(STATUS_INVALID, "%zu stages do not take turns on %u sets of devices",
                          p->stages, teams);
+    for (uint32_t s = 0; s < p->stages; s++)
+        if (p->stage[s].depth > 0 && !schedule->asynchronous)
+            return error_set(STATUS_INVALID,
+                             "stage %u: a depth of %u microbatches is for schedules without flush, "
+                             "not %s",
+                             s, p->stage[s].depth, p->schedule);
     return STATUS_OK;
 }
 

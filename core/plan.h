@@ -92,6 +92,10 @@ struct plan_stage {
     /* Selective. These modules, bits 1 << enum plan_module; 0: every op that remembers at least as much
      * besides its output as that is. */
     uint32_t recompute_modules;
+    /* Schedules without flush. So many microbatches of a replica are between forward and backward at
+     * most: one more than the warm-up of PipeDream's runtime, and as many versions of the weights. 0: as
+     * many as keep all later stages busy (lowering_depth()). */
+    uint32_t depth;
 };
 
 /* A tensor changes the form in which devices hold it: what is communicated for it in the forward, and

@@ -126,6 +126,7 @@ static const struct json_row stage_rows[] = {
     {"recompute_layers", STAGE_LAYERS(recompute_layers), .usual = 0},
     {"recompute_unit", STAGE_LAYERS(recompute_unit), .usual = 1, .min = 1},
     {"recompute_modules", .read = read_modules, .write = write_modules},
+    {"depth", STAGE(depth), .usual = 0, .presence = FIELD_SPARE},
     {0},
 };
 #undef STAGE

@@ -61,23 +61,10 @@ static const char *beyond_stage(const struct program_stage *s)
                : NULL;
 }
 
-/* Without flush every stage must average over equally many microbatches. */
-static bool is_uneven(const struct program *p)
-{
-    for (size_t s = 1; s < p->stages; s++)
-        if (p->stage[s].replicas != p->stage[0].replicas)
-            return true;
-    return false;
-}
-
 /* Asked before a run begins, for all ranks: so that planners and the launcher can refuse a program
  * whose prediction could never be compared with a measurement. */
 enum status executor_supports(const struct program *p)
 {
-    if (p->asynchronous && is_uneven(p))
-        return error_set(STATUS_UNSUPPORTED,
-                         "updates without flush over unequally many replicas can be simulated but "
-                         "not run yet (plan --executable avoids it)");
     for (uint32_t k = 0; k < p->stages; k++)
         if (p->stage[k].stepped && p->operators.nodes == 0)
             return error_set(STATUS_UNSUPPORTED,

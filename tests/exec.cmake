@@ -16,6 +16,7 @@ target_link_libraries(trained PUBLIC toy sample exec model partition Threads::Th
     PRIVATE PkgConfig::cmocka)
 target_compile_definitions(trained PRIVATE SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 unit_test(parallel_run LIBS trained)
+unit_test(stashing LIBS trained)
 unit_test(parallel_models LIBS trained)
 unit_test(parallel_drawn LIBS trained)
 unit_test(parallel_bytes LIBS trained)
@@ -81,6 +82,9 @@ add_test(NAME exec.checkpoint
         ${CMAKE_CURRENT_BINARY_DIR})
 set_tests_properties(exec.checkpoint PROPERTIES TIMEOUT 300 COST 40)
 
+add_test(NAME exec.pipedream
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_pipedream.sh ${PROJECT_BINARY_DIR}/bin)
+set_tests_properties(exec.pipedream PROPERTIES TIMEOUT 300 COST 20)
 add_test(NAME exec.three_ways
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_three_ways.sh ${PROJECT_BINARY_DIR}/bin)
 add_test(NAME exec.full_disk

@@ -152,7 +152,7 @@ static enum status train_rank(struct actor *a, void *transport_self)
                          .transport = a->mesh->transport,
                          .transport_self = transport_self,
                          .timeout_s = patience_s};
-    const struct device_options options = {.learning_rate = 1e-3};
+    const struct device_options options = {.learning_rate = t->learning_rate};
     observed = t;
     device.array = observe_array;
     device.compute = observe_compute;
@@ -235,11 +235,12 @@ static void lower(const struct model *m, const char *name, struct partition_requ
     const struct partition_algorithm *balanced;
     request.model = "m";
     request.platform = "p";
-    request.optimizer = "adam";
-    request.microbatches = MICROBATCHES;
+    request.optimizer = request.optimizer ? request.optimizer : "adam";
+    request.microbatches = request.microbatches ? request.microbatches : MICROBATCHES;
     request.microbatch_size = MICROBATCH;
     if (partition_find("balanced", &balanced) != STATUS_OK ||
-        partition_run(balanced, m, &t, &request, &plan) != STATUS_OK ||
+        partition_run(request.uneven ? &partition_uneven : balanced, m, &t, &request, &plan) !=
+            STATUS_OK ||
         plan_lower(&plan, m, &t, out) != STATUS_OK || executor_supports(out) != STATUS_OK)
         fail_msg("%s: %s", name, error_message());
     plan_free(&plan);
@@ -249,8 +250,16 @@ static void lower(const struct model *m, const char *name, struct partition_requ
 void train(const struct model *m, const char *name, const struct partition_request *how,
            size_t steps, struct trained *t)
 {
+    train_at(1e-3, m, name, how, steps, t);
+}
+
+void train_at(double learning_rate, const struct model *m, const char *name,
+              const struct partition_request *how, size_t steps, struct trained *t)
+{
     struct actor a[MESH_RANKS] = {0};
+    assert_true(steps <= STEPS);
     *t = (struct trained){.model = m,
+                          .learning_rate = learning_rate,
                           .mesh = {.transport = &transport_local},
                           .mutex = PTHREAD_MUTEX_INITIALIZER,
                           .parameter = calloc(m->n, sizeof *t->parameter),

@@ -14,6 +14,7 @@ enum { STEPS = 4, MICROBATCHES = 4, MICROBATCH = 2 };
 /* What training has left: all parameters of every op, and the losses. */
 struct trained {
     const struct model *model;
+    double learning_rate;
     struct mesh mesh;
     pthread_mutex_t mutex;
     float **parameter; /* [model->n] of the whole op */
@@ -35,6 +36,9 @@ struct partition_request request_of(const char *how);
  * have it; `name` is for messages. Ends the test on failure; trained_free() afterwards. */
 void train(const struct model *m, const char *name, const struct partition_request *how,
            size_t steps, struct trained *t);
+/* The same at another rate than 1e-3. Adam, MICROBATCHES and equal replicas where the request says nothing. */
+void train_at(double learning_rate, const struct model *m, const char *name,
+              const struct partition_request *how, size_t steps, struct trained *t);
 void trained_free(struct trained *t);
 
 /* Largest difference of any parameter. */

@@ -21,6 +21,17 @@ bool lowering_is_even(const struct lowering *l)
     return is_even(l->plan, l->shape.teams);
 }
 
+/* PipeDream's warm-up is floor((all ranks of this stage and later ones - 1) / its own), where a plan
+ * does not say another. */
+uint32_t lowering_depth(const struct plan *p, uint32_t teams, uint32_t team)
+{
+    uint32_t ahead = 0;
+    for (uint32_t t = team; t < teams; t++)
+        ahead += p->stage[t].replicas;
+    return p->stage[team].depth > 0 ? p->stage[team].depth
+                                    : (ahead - 1) / p->stage[team].replicas + 1;
+}
+
 struct schedule_place lowering_place(const struct plan *p, uint32_t teams, uint32_t team)
 {
     bool even = is_even(p, teams);
@@ -31,6 +42,8 @@ struct schedule_place lowering_place(const struct plan *p, uint32_t teams, uint3
                                     p->microbatches / (even ? plan_streams(&p->stage[team]) : 1)};
     for (uint32_t t = team; t < teams; t++)
         at.depth += even ? 1 : p->stage[t].replicas;
+    if (p->stage[team].depth > 0)
+        at.depth = p->stage[team].depth * (even ? 1 : p->stage[team].replicas);
     return at;
 }
 

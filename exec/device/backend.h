@@ -29,6 +29,7 @@ struct optimizer_step {
     const real *gradient;
     real *moment, *square;
     real rate, unbias;
+    real scale; /* gradients are multiplied by it first */
 };
 
 #define ADAM_BETA1   0.9
@@ -52,8 +53,8 @@ struct backend {
     /* Either side may be host memory; they do not overlap. */
     void (*copy)(void *self, void *to, const void *from, size_t bytes);
     void (*zero)(void *self, void *data, size_t bytes);
-    void (*add)(void *self, real *y, const real *x, size_t n); /* y += x */
-    void (*update)(void *self, const struct optimizer_step *o);
+    void (*add)(void *self, real *y, const real *x, size_t n);  /* y += x */
+    void (*update)(void *self, const struct optimizer_step *o); /* remote memory: scale is 1 */
     /* To bf16, to the nearest, and back; n numbers. */
     void (*narrow)(void *self, void *y, const real *x, size_t n);
     void (*widen)(void *self, real *y, const void *x, size_t n);

@@ -39,6 +39,8 @@ enum keys_format { KEYS_SHELL, KEYS_TREE, KEYS_TOML, KEYS_PYTHON };
 struct keys {
     struct arena memory; /* of everything here */
     const char *path;    /* for messages */
+    const char *text;    /* [length] of a tree; in the arena */
+    size_t length;
     enum keys_format format;
     const char *program; /* script: the Python program that is started; NULL: not known */
     size_t n;

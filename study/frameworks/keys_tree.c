@@ -63,6 +63,9 @@ enum status keys_read_tree(struct keys *k, const char *text, size_t length)
 {
     struct yaml_value root = {0};
     struct walk w = {.keys = k};
+    k->length = length;
+    if (!(k->text = arena_text_n(&k->memory, text, length)))
+        return STATUS_NOMEM;
     PASS(yaml_read_foreign(k->path, text, length, &k->memory, &root));
     return walk_value(&w, &root, 0);
 }

@@ -65,7 +65,23 @@ out:
     return st;
 }
 
-/* Nothing is written before the framework has said that it can express the plan. */
+/* What `to` is told, in the opened file. */
+static enum status write_arguments(const struct dialect *to, struct loaded_plan *l,
+                                   const char *model, struct setup *s, FILE *out)
+{
+    char title[256];
+    if (to->of_plan)
+        return cannot(to, to->of_plan(&l->plan, &l->model, out));
+    PASS(topology_find_nodes(&l->topology));
+    PASS(cannot(to, setup_of_plan(&l->plan, &l->model, &l->topology, s)));
+    PASS(describe(model, s));
+    PASS(cannot(to, to->before(s)));
+    snprintf(title, sizeof title, "%s for %s, by foreline plan export", l->plan.model, to->title);
+    to->write(s, title, out);
+    return STATUS_OK;
+}
+
+/* The file is there only when all of it has been written. */
 enum status port_export(const struct arguments *a, const char *plan, FILE *notes)
 {
     enum status st;
@@ -74,20 +90,15 @@ enum status port_export(const struct arguments *a, const char *plan, FILE *notes
     struct setup s = {.keys = &k};
     struct json_document d = {0};
     struct file_out f = {0};
-    char *model = NULL, *platform = NULL, title[256];
+    char *model = NULL, *platform = NULL;
     const struct dialect *to = NULL;
     if (!a->to)
         return error_set(STATUS_USAGE, "plan export needs --to NAME");
     TRY(text_find("framework", a->to, dialects, dialects_n, &to));
     TRY(load_plan_names(plan, NULL, &d, &model, &platform));
     TRY(load_plan_only(plan, &l));
-    TRY(topology_find_nodes(&l.topology));
-    TRY(cannot(to, setup_of_plan(&l.plan, &l.model, &l.topology, &s)));
-    TRY(describe(model, &s));
-    TRY(cannot(to, to->before(&s)));
-    snprintf(title, sizeof title, "%s for %s, by foreline plan export", l.plan.model, to->title);
     TRY(file_create(a->output ? a->output : "-", &f));
-    to->write(&s, title, f.stream);
+    TRY(write_arguments(to, &l, model, &s, f.stream));
     TRY(file_commit(&f));
     setup_print_notes(&s, notes);
 out:
@@ -219,6 +230,22 @@ out:
     return st;
 }
 
+/* What is asked for where the file says it already, or what only a file without sizes leaves open. */
+static enum status check_asked(const struct arguments *a, const struct setup *s,
+                               const struct dialect *from)
+{
+    static const char *const open[] = {"split-at", "microbatches", "microbatch-size", "optimizer"};
+    if (from->to_plan && a->devices > 0)
+        return error_set(STATUS_USAGE, "--gpus: %s says which ranks there are", s->keys->path);
+    for (size_t i = 0; i < sizeof open / sizeof *open && !from->to_plan; i++)
+        if (arguments_given(a, open[i]))
+            return error_set(STATUS_USAGE, "--%s: %s files say that themselves (or --set does)",
+                             open[i], from->title);
+    if (from->to_plan && !a->model && a->output)
+        return error_set(STATUS_USAGE, "%s files name no model: --model M does", from->title);
+    return STATUS_OK;
+}
+
 /* The model file is written before the plan that refers to it by hash. */
 enum status port_import(const struct arguments *a, const char *const *file, size_t files,
                         const struct provenance *by, FILE *out, FILE *notes)
@@ -235,12 +262,21 @@ enum status port_import(const struct arguments *a, const char *const *file, size
     TRY(dialect_recognise(&k, &from));
     TRY(setup_read(&s, from->row, from->rows));
     TRY(from->after(&s));
-    TRY(settle(a, &s));
+    TRY(check_asked(a, &s, from));
+    if (from->print)
+        from->print(&s, out);
+    if (from->to_plan && !a->model) {
+        setup_print_notes(&s, notes);
+        goto out;
+    }
+    if (!from->to_plan)
+        TRY(settle(a, &s));
     TRY(find_model(a, &s, &model, &m));
     TRY(find_platform(a, &s, &platform));
     TRY(load_topology(platform, &t, &path));
-    TRY(setup_to_plan(&s, &m, &t, &p));
-    print_summary(&s, from, &p, &m, out);
+    TRY(from->to_plan ? from->to_plan(&s, a, &m, &t, &p) : setup_to_plan(&s, &m, &t, &p));
+    if (!from->print)
+        print_summary(&s, from, &p, &m, out);
     setup_print_notes(&s, notes);
     if (a->output) {
         MOVE(&p.model, model);

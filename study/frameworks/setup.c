@@ -35,7 +35,7 @@ enum status dialect_recognise(const struct keys *k, const struct dialect **out)
 const char *dialect_name(size_t i)
 {
     for (size_t k = 0; k < dialects_n; k++)
-        if (dialects[k]->write && i-- == 0)
+        if ((dialects[k]->write || dialects[k]->of_plan) && i-- == 0)
             return dialects[k]->name;
     return NULL;
 }

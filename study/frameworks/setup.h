@@ -20,6 +20,9 @@
 
 enum setup_positions { POSITIONS_LEARNED, POSITIONS_ROPE, POSITIONS_NONE, POSITIONS_KINDS };
 
+struct arguments;
+struct conf;
+
 /* Numbers are int64_t, so that one table has them all; 0 or NULL: not said. */
 struct setup {
     struct keys *keys; /* their arena has all texts and lists here */
@@ -63,6 +66,8 @@ struct setup {
         bucket_mib, reduce_16, wide_sums, granularity, method, unit, all_layers, selected, backend,
         shard, replicate, local_batch, microbatch_tokens, reshard, expansion, multiple, alibi,
         rotary, to_host;
+
+    const struct conf *conf; /* pipedream.c's own */
 
     /* what to tell the user */
     size_t notes;
@@ -157,6 +162,13 @@ struct dialect {
      * framework's name. NULL: plans are only imported. */
     enum status (*before)(struct setup *s);
     void (*write)(const struct setup *s, const char *title, FILE *out);
+    /* Instead of all these but after(): files without degrees, which say themselves which modules a stage
+     * has and which ranks. to_plan: without the names of model and platform; `m` NULL: only a line about
+     * the file. of_plan: what it cannot express is STATUS_UNSUPPORTED, before anything is written. */
+    enum status (*to_plan)(struct setup *s, const struct arguments *a, const struct model *m,
+                           const struct topology *t, struct plan *out);
+    void (*print)(const struct setup *s, FILE *out);
+    enum status (*of_plan)(const struct plan *p, const struct model *m, FILE *out);
 };
 
 #define DIALECT(name) extern const struct dialect dialect_##name;

@@ -16,6 +16,8 @@ static enum status follow(struct keys *k)
     PASS(dialect_recognise(k, &f));
     PASS(setup_read(&s, f->row, f->rows));
     PASS(f->after(&s));
+    if (f->to_plan)
+        return STATUS_OK;
     PASS(setup_settle(&s, 0));
     PASS(setup_architecture(&s, &a));
     return s.a.layers <= 1024 ? setup_cut(&s, s.a.layers) : STATUS_OK;

@@ -58,11 +58,11 @@ static void widen(void *self, real *y, const void *x, size_t n)
         y[i] = element_widen(from[i]);
 }
 
-/* p [n] -= rate g [n] */
+/* p [n] -= rate scale g [n] */
 static void sgd(const struct optimizer_step *o)
 {
     for (size_t i = 0; i < o->n; i++)
-        o->parameter[i] -= o->rate * o->gradient[i];
+        o->parameter[i] -= o->rate * (o->scale * o->gradient[i]);
 }
 
 /* Equations in backend.h; parameters, gradients and both moments [n] are read once and, but for the
@@ -70,13 +70,14 @@ static void sgd(const struct optimizer_step *o)
 static void adam(const struct optimizer_step *o)
 {
     const real beta1 = (real)ADAM_BETA1, beta2 = (real)ADAM_BETA2, epsilon = (real)ADAM_EPSILON;
-    const real rate = o->rate, unbias = o->unbias;
+    const real rate = o->rate, unbias = o->unbias, scale = o->scale;
     real *restrict p = o->parameter;
     const real *restrict g = o->gradient;
     real *restrict moment = o->moment, *restrict square = o->square;
     for (size_t i = 0; i < o->n; i++) {
-        moment[i] = beta1 * moment[i] + (1 - beta1) * g[i];
-        square[i] = beta2 * square[i] + (1 - beta2) * g[i] * g[i];
+        const real gradient = scale * g[i];
+        moment[i] = beta1 * moment[i] + (1 - beta1) * gradient;
+        square[i] = beta2 * square[i] + (1 - beta2) * gradient * gradient;
         real root = sizeof(real) == sizeof(float) ? (real)sqrtf((float)square[i])
                                                   : (real)sqrt((double)square[i]);
         p[i] -= rate * moment[i] / (root * unbias + epsilon);

@@ -306,6 +306,27 @@ static enum status open_remotes(struct stage *s, const uint32_t *stage_of)
     return STATUS_OK;
 }
 
+/* Without flush an update is of one microbatch of each replica. The loss has weighted its gradients as a
+ * mean over the replicas of its own stage, which becomes that over those of this one; stages of more
+ * replicas, which update less often, take longer steps, as in PipeDream's runtime: by r / r of the first
+ * stage. */
+static enum status scale_updates(struct stage *s, const uint32_t *stage_of)
+{
+    const struct program *p = s->program;
+    uint32_t loss = find_kind(s->model, "loss");
+    if (!p->asynchronous || loss == MODEL_NO_OP)
+        return STATUS_OK;
+    double own = p->stage[s->index].replicas;
+    s->state.scale = p->stage[stage_of[loss]].replicas / own;
+    s->state.learning_rate *= own / p->stage[0].replicas;
+    if (s->state.scale != 1 && s->on.backend->remote)
+        return error_set(STATUS_UNSUPPORTED,
+                         "stage %u: updates without flush over other replicas than the loss's are "
+                         "not for this device",
+                         s->index);
+    return STATUS_OK;
+}
+
 /* On the host, for tests and calibration; the first rank that has the stage. */
 enum status stage_open(const struct model *m, const struct program *p, uint32_t index,
                        const struct corpus *c, double learning_rate, struct stage *out)
@@ -347,7 +368,7 @@ enum status stage_open_on(const struct memory *on, const struct model *m, const 
                       .rank = rank,
                       .layout.batch = p->microbatch_size,
                       .layout.halves = m->element_bytes == 2,
-                      .state.learning_rate = o->learning_rate};
+                      .state = {.learning_rate = o->learning_rate, .scale = 1}};
     PASS(gemm_single_thread());
     if (s.index >= p->stages || p->microbatches < 1 || s.layout.batch < 1)
         return error_set(STATUS_INVALID, "stage %u of %zu, %u microbatches of %zu samples", s.index,
@@ -363,6 +384,7 @@ enum status stage_open_on(const struct memory *on, const struct model *m, const 
     TRY(stage_find_shares(&s));
     TRY(find_stages(m, p, &stage_of));
     TRY(stage_find_data(&s));
+    TRY(scale_updates(&s, stage_of));
     TRY(open_ops(&s));
     TRY(open_links(&s, stage_of, true));
     TRY(open_links(&s, stage_of, false));

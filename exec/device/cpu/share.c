@@ -367,7 +367,7 @@ static void update_bucket(struct stage *s, const struct stage_bucket *p, struct 
  * without flush there is one after every microbatch. */
 enum status stage_update(struct stage *s)
 {
-    struct optimizer_step o = {.rate = (real)s->state.learning_rate};
+    struct optimizer_step o = {.rate = (real)s->state.learning_rate, .scale = (real)s->state.scale};
     PASS(next_version(s));
     if (s->share.zero < 2)
         stage_fold(s);

@@ -180,6 +180,7 @@ struct stage_flight {
 /* What lives from step to step: parameters, their gradients, the optimizer's state (share.c). */
 struct stage_state {
     double learning_rate;
+    double scale;             /* of gradients, before the optimizer sees them */
     uint32_t updates;         /* so far */
     real *parameter;          /* [parameters] those that passes use, or the newest version;
                                * NULL with ZeRO 3 */
