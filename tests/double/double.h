@@ -150,6 +150,7 @@ struct traced {
 struct kernel {
     const char *name;
     dim3 grid;
+    unsigned threads;
     std::string closure; /* bytes */
     void (*run)(const void *closure);
 };

@@ -26,11 +26,11 @@ struct fiber {
     alignas(16) char stack[stack_bytes];
 };
 
-fiber fibers[BLOCK];
+fiber fibers[DOUBLE_MOST_THREADS];
 fiber scheduler; /* what the engine's own thread was at */
 alignas(16) char closure[2048];
 void (*body)(const void *closure);
-float exchanged[BLOCK];
+float exchanged[DOUBLE_MOST_THREADS];
 const char *kernel_name;
 
 #ifdef __x86_64__
@@ -113,15 +113,15 @@ void run_thread(unsigned k)
 /* All threads of a block pass as many barriers: a turn each is one barrier. */
 void run_block()
 {
-    for (fiber &f : fibers)
-        f.is_done = false;
+    for (unsigned k = 0; k < blockDim.x; k++)
+        fibers[k].is_done = false;
     for (bool any = true; any;) {
         unsigned done = 0;
-        for (unsigned k = 0; k < BLOCK; k++) {
+        for (unsigned k = 0; k < blockDim.x; k++) {
             run_thread(k);
             done += fibers[k].is_done;
         }
-        if (done != 0 && done != BLOCK)
+        if (done != 0 && done != blockDim.x)
             dbl::complain("kernel %s: some threads of a block miss a barrier", kernel_name);
         any = done == 0;
     }
@@ -267,6 +267,85 @@ float __shfl_xor_sync(unsigned mask, float value, int distance)
     return value;
 }
 
+/* ---- fragments: what each thread of a warp gives, for all of them to take from */
+
+namespace
+{
+
+const unsigned LANES = 32;
+
+/* Of a warp: a (16, 16), b (8, 16) by columns; where a matrix's rows are. A thread that is one call
+ * ahead gives to the other half. */
+struct given {
+    float a[16][16], b[8][16];
+    const void *row[LANES];
+};
+given parts[2][DOUBLE_MOST_THREADS / LANES];
+unsigned turn[DOUBLE_MOST_THREADS];
+
+given *next_turn()
+{
+    return &parts[turn[threadIdx.x]++ % 2][threadIdx.x / LANES];
+}
+
+/* The two numbers of 16 bits in one of 32. */
+void unpack(uint32_t both, float *to)
+{
+    const uint32_t bits[] = {both << 16, both & 0xffff0000u};
+    memcpy(to, bits, sizeof bits);
+}
+
+const given *rows_of(const void *row)
+{
+    given *mine = next_turn();
+    if ((uintptr_t)row % 16 != 0)
+        dbl::complain("kernel %s loads a matrix's row that is not aligned", kernel_name);
+    mine->row[threadIdx.x % LANES] = row;
+    yield();
+    return mine;
+}
+
+float dot(const float *a, const float *b)
+{
+    float part[4] = {0};
+    for (unsigned k = 0; k < 16; k++)
+        part[k % 4] += a[k] * b[k];
+    return (part[0] + part[1]) + (part[2] + part[3]);
+}
+
+} // namespace
+
+void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+{
+    given *all = next_turn();
+    unsigned g = threadIdx.x % LANES / 4, t = threadIdx.x % 4;
+    for (unsigned i = 0; i < 4; i++)
+        unpack(a[i], &all->a[g + i % 2 * 8][2 * t + i / 2 * 8]);
+    unpack(b0, &all->b[g][2 * t]);
+    unpack(b1, &all->b[g][2 * t + 8]);
+    yield();
+    for (unsigned i = 0; i < 4; i++)
+        d[i] += dot(all->a[g + i / 2 * 8], all->b[2 * t + i % 2]);
+}
+
+void load_matrices(uint32_t (&r)[4], const void *row)
+{
+    const given *all = rows_of(row);
+    unsigned g = threadIdx.x % LANES / 4, t = threadIdx.x % 4;
+    for (unsigned k = 0; k < 4; k++)
+        r[k] = ((const uint32_t *)all->row[k * 8 + g])[t];
+}
+
+void load_turned(uint32_t (&r)[4], const void *row)
+{
+    const given *all = rows_of(row);
+    unsigned g = threadIdx.x % LANES / 4, t = threadIdx.x % 4;
+    for (unsigned k = 0; k < 4; k++) {
+        uint32_t low = ((const uint16_t *)all->row[k * 8 + 2 * t])[g];
+        r[k] = low | (uint32_t)((const uint16_t *)all->row[k * 8 + 2 * t + 1])[g] << 16;
+    }
+}
+
 namespace dbl
 {
 
@@ -280,6 +359,7 @@ void run_grid(const kernel &k, uint32_t gpus, std::vector<traced> *accesses)
     allowed = gpus;
     kernel_name = k.name;
     gridDim = k.grid;
+    blockDim = dim3(k.threads);
     if (k.closure.size() > sizeof closure)
         complain("kernel %s has %zu bytes of arguments", k.name, k.closure.size());
     memcpy(closure, k.closure.data(), k.closure.size());

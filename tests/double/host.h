@@ -7,9 +7,12 @@
 #ifndef DOUBLE_HOST_H
 #define DOUBLE_HOST_H
 
+#include <cuda_bf16.h>
 #include <cuda_runtime_api.h>
 #include <math.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 #include <time.h>
 
 #undef __global__
@@ -19,6 +22,8 @@
 #define __global__
 #define __device__
 #define __host__
+#undef __launch_bounds__
+#define __launch_bounds__(...)
 #define __shared__ static
 
 #ifndef DOUBLE_BLOCK
@@ -29,6 +34,8 @@ static const unsigned BLOCK = DOUBLE_BLOCK, WARP = DOUBLE_WARP;
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
 
+/* Blocks of so many threads; others than BLOCK by LAUNCH_SHAPED alone, whose warps have 32. */
+enum { DOUBLE_MOST_THREADS = 128 };
 void __syncthreads();
 float __shfl_xor_sync(unsigned mask, float value, int distance);
 #define HOST_CLOCK
@@ -40,21 +47,60 @@ static inline unsigned long long clock_ns()
 }
 
 /* Queue a kernel: `run` does with `closure` [bytes], which is copied, what each thread does. */
-cudaError_t double_launch(const char *name, cudaStream_t stream, dim3 grid, const void *closure,
-                          size_t bytes, void (*run)(const void *closure));
+cudaError_t double_launch(const char *name, cudaStream_t stream, dim3 grid, unsigned threads,
+                          const void *closure, size_t bytes, void (*run)(const void *closure));
 
 /* Arguments are copied when the kernel is launched, as CUDA does. */
 template <typename... P, typename... A>
 static inline cudaError_t launch_on(const char *name, cudaStream_t stream, dim3 grid,
-                                    void (*kernel)(P...), A... a)
+                                    unsigned threads, void (*kernel)(P...), A... a)
 {
     auto thread = [=] { kernel(a...); };
     typedef decltype(thread) type;
-    return double_launch(name, stream, grid, &thread, sizeof thread,
+    return double_launch(name, stream, grid, threads, &thread, sizeof thread,
                          [](const void *closure) { (*(const type *)closure)(); });
 }
 
 #define LAUNCH_ON(stream, kernel, blocks, ...)                                                     \
-    launch_on(#kernel, (stream), dim3(blocks), kernel, __VA_ARGS__)
+    launch_on(#kernel, (stream), dim3(blocks), BLOCK, kernel, __VA_ARGS__)
+
+/* Shared memory is as large as an H100's block may have, and is not looked at before it is written. */
+enum { DOUBLE_SHARED = 227 << 10 };
+#define REGISTERS_ONLY       __attribute__((no_sanitize("thread")))
+#define DYNAMIC_SHARED(name) alignas(16) static unsigned char name[DOUBLE_SHARED]
+#define LAUNCH_SHAPED(kernel, blocks, threads, bytes, ...)                                         \
+    ((bytes) > DOUBLE_SHARED ? cudaErrorInvalidValue                                               \
+                             : launch_on(#kernel, CUDA_STREAM, dim3((unsigned)(blocks)), threads,  \
+                                         kernel, __VA_ARGS__))
+
+/* ---- exec/device/cuda/mma.cuh: fragments lie as there, and warps have 32 threads */
+
+#define HOST_MMA
+void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
+void load_matrices(uint32_t (&r)[4], const void *row);
+void load_turned(uint32_t (&r)[4], const void *row);
+
+/* At once: what is copied ahead may be seen before copies_wait(), which the double does not find. */
+static inline void copy_begin(void *to, const void *from, bool is_there)
+{
+    if (is_there)
+        memcpy(to, from, 16);
+    else
+        memset(to, 0, 16);
+}
+static inline void copies_close()
+{
+}
+template <int most> static inline void copies_wait()
+{
+}
+
+static inline uint32_t packed(float low, float high)
+{
+    const __nv_bfloat16 both[2] = {low, high};
+    uint32_t bits;
+    memcpy(&bits, both, sizeof bits);
+    return bits;
+}
 
 #endif

@@ -34,7 +34,7 @@ thread_local std::set<std::string> loaded;     /* since the thread began */
 thread_local std::set<const void *> time_from; /* in this step */
 thread_local unsigned long loads;
 thread_local std::map<std::string, unsigned long> launched; /* of each kernel, in this step */
-thread_local bool is_waiting; /* has waited since the last launch */
+thread_local bool is_waiting;                               /* has waited since the last launch */
 
 } // namespace
 

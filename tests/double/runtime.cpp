@@ -441,15 +441,15 @@ extern "C" cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEv
 
 /* ---- kernels */
 
-cudaError_t double_launch(const char *name, cudaStream_t handle, dim3 grid, const void *closure,
-                          size_t bytes, void (*run)(const void *closure))
+cudaError_t double_launch(const char *name, cudaStream_t handle, dim3 grid, unsigned threads,
+                          const void *closure, size_t bytes, void (*run)(const void *closure))
 {
     const unsigned most_x = 0x7fffffff, most_y = 65535;
     if (grid.x == 0 || grid.y == 0 || grid.z != 1 || grid.x > most_x || grid.y > most_y)
         return note_error(cudaErrorInvalidConfiguration);
     count_kernel(name);
     count_load(name);
-    const kernel k = {name, grid, std::string((const char *)closure, bytes), run};
+    const kernel k = {name, grid, threads, std::string((const char *)closure, bytes), run};
     put(stream_of(handle), name, [=](op &o) {
         if (computes_nothing())
             return true;

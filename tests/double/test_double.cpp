@@ -199,8 +199,8 @@ void test_memory()
     });
     test("grids have limits", NULL, [] {
         auto nothing = [](const void *) {};
-        CHECK(!double_launch("at most", NULL, dim3(1, 65535), "", 1, nothing));
-        CHECK(double_launch("more", NULL, dim3(1, 65536), "", 1, nothing) ==
+        CHECK(!double_launch("at most", NULL, dim3(1, 65535), BLOCK, "", 1, nothing));
+        CHECK(double_launch("more", NULL, dim3(1, 65536), BLOCK, "", 1, nothing) ==
               cudaErrorInvalidConfiguration);
         CHECK(cudaGetLastError() == cudaErrorInvalidConfiguration);
     });

@@ -22,6 +22,7 @@ static struct kernel_attention attention_of(const struct layer *l, const struct 
         .value = l->value,
         .window = l->window,
         .causal = l->causal,
+        .tensor_cores = ((const struct cuda_context *)io->on)->tensor_cores,
         .scale = (real)(1.0 / sqrt((double)l->depth)),
         .x = io->x[0],
         .sink = l->sinks ? io->parameter : NULL,

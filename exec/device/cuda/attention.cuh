@@ -46,6 +46,12 @@ static __device__ size_t seen_to(const struct kernel_attention &a, size_t end)
     return a.window > 0 && end - 1 + a.window < a.tokens ? end - 1 + a.window : a.tokens;
 }
 
+/* kernels_flash.cu: attention on tensor cores, if it fits; y stands for any other array. */
+bool kernel_flash_fits(const struct kernel_attention *a, const void *y);
+cudaError_t kernel_flash(const struct kernel_attention *a, void *y);
+cudaError_t kernel_flash_backward(const struct kernel_attention *a, const void *y, const void *dy,
+                                  void *dx);
+
 static inline __host__ __device__ size_t tiles_of(size_t n, size_t tile)
 {
     return (n + tile - 1) / tile;

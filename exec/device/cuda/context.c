@@ -94,6 +94,10 @@ enum status cuda_context_open(uint32_t gpu, struct cuda_context *out)
     TRY(choose_gpu(gpu, &c.gpu));
     if (!getenv("FORELINE_SHARE_GPU"))
         TRY(CUDA_ERROR("memory of the GPU", cudaMemGetInfo(&c.free_bytes, &all)));
+    int major = 0;
+    TRY(CUDA_ERROR("kind of the GPU",
+                   cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, c.gpu)));
+    c.tensor_cores = major >= 8;
     TRY(cublas_error(cublasCreate(&c.blas), "start cuBLAS", __FILE__, __LINE__));
     TRY(CUDA_ERROR("cuBLAS's workspace", cudaMalloc(&c.workspace, WORKSPACE_BYTES)));
     TRY(CUDA_ERROR("loss", cudaMalloc((void **)&c.loss, sizeof *c.loss)));

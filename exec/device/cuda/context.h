@@ -24,6 +24,7 @@ struct cuda_arena {
 
 struct cuda_context {
     int gpu;
+    bool tensor_cores; /* for bf16: sm_80 and later */
     cublasHandle_t blas;
     enum kernel_type products; /* how `blas` is set */
     void *workspace;           /* cuBLAS's own would make results depend on other streams */

@@ -84,12 +84,14 @@ enum { ATTENTION_WIDEST = 256 };
 struct kernel_attention {
     enum kernel_type type;
     size_t samples, tokens, heads, kv_heads, depth, value, window;
-    int causal;
+    int causal, tensor_cores; /* the GPU has them for bf16 */
     float scale;
     const void *x;
     const float *sink;
     float *saved;
 };
+/* Heads of 64, 80 and 128 channels in bf16, and arrays at multiples of 16 bytes: on tensor cores, where p
+ * and the gradient of scores are rounded to bf16. */
 cudaError_t kernel_attention(const struct kernel_attention *a, void *y);
 /* dx, from what the forward has left in y and saved; d_sink [heads] is added to. */
 cudaError_t kernel_attention_backward(const struct kernel_attention *a, const void *y,

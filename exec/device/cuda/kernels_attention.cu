@@ -18,7 +18,7 @@ static __device__ void load(float (*to)[WIDE + 1], const T *from, size_t stride,
 }
 
 template <unsigned WIDE>
-static __device__ float dot(const float *a, const float *b, size_t width)
+static __device__ REGISTERS_ONLY float dot(const float *a, const float *b, size_t width)
 {
     float value = 0;
     for (size_t i = 0; i < width; i++)
@@ -36,7 +36,8 @@ static __device__ float dot(const float *a, const float *b, size_t width)
 /* One row of a tile of scores: numbers become exp(score - largest so far), the sum and the factor of
  * what there was follow. */
 template <unsigned TILE>
-static __device__ void online(float *score, float *largest, float *sum, float *factor)
+static __device__ REGISTERS_ONLY void online(float *score, float *largest, float *sum,
+                                             float *factor)
 {
     float most = *largest, total = 0;
     for (unsigned c = 0; c < TILE; c++)
@@ -244,14 +245,18 @@ static size_t widest(const struct kernel_attention *a)
 
 cudaError_t kernel_attention(const struct kernel_attention *a, void *y)
 {
+    if (kernel_flash_fits(a, y))
+        return kernel_flash(a, y);
     return LAUNCH_WIDE(a, attention, a->samples * a->heads, *a, y);
 }
 
 cudaError_t kernel_attention_backward(const struct kernel_attention *a, const void *y,
                                       const void *dy, void *dx, float *d_sink)
 {
-    cudaError_t e = LAUNCH_WIDE(a, attention_rows, a->samples * a->heads, *a, y, dy, dx);
-    if (e == cudaSuccess)
+    bool flash = kernel_flash_fits(a, y) && kernel_flash_fits(a, dy) && kernel_flash_fits(a, dx);
+    cudaError_t e = flash ? kernel_flash_backward(a, y, dy, dx)
+                          : LAUNCH_WIDE(a, attention_rows, a->samples * a->heads, *a, y, dy, dx);
+    if (e == cudaSuccess && !flash)
         e = LAUNCH_WIDE(a, attention_columns, a->samples * a->kv_heads, *a, dy, dx);
     return e == cudaSuccess && a->sink ? LAUNCH(attention_sinks, (unsigned)a->heads, *a, d_sink)
                                        : e;

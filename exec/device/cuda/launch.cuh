@@ -11,6 +11,24 @@
 static const unsigned BLOCK = 256, WARP = 32;
 #define LAUNCH_ON(stream, kernel, blocks, ...)                                                     \
     (kernel<<<(blocks), BLOCK, 0, (stream)>>>(__VA_ARGS__), cudaGetLastError())
+/* Blocks of so many threads with so much shared memory, DYNAMIC_SHARED; more than 48 KiB is asked for. */
+template <typename... P, typename... A>
+static cudaError_t launch_shaped(void (*kernel)(P...), size_t blocks, unsigned threads,
+                                 size_t bytes, A... a)
+{
+    cudaError_t e = cudaSuccess;
+    if (bytes > (48 << 10))
+        e = cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 (int)bytes);
+    if (e == cudaSuccess)
+        kernel<<<(unsigned)blocks, threads, bytes, CUDA_STREAM>>>(a...);
+    return e == cudaSuccess ? cudaGetLastError() : e;
+}
+#define LAUNCH_SHAPED(kernel, blocks, threads, bytes, ...)                                         \
+    launch_shaped(kernel, blocks, threads, bytes, __VA_ARGS__)
+/* A function that accesses registers and shared memory alone: tests need not look at what it does. */
+#define REGISTERS_ONLY
+#define DYNAMIC_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
 #endif
 #define LAUNCH(kernel, blocks, ...) LAUNCH_ON(CUDA_STREAM, kernel, blocks, __VA_ARGS__)
 /* A kernel for what activations are stored as. */

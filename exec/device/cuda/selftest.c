@@ -121,10 +121,11 @@ out:
     return st;
 }
 
-int cuda_selftest(FILE *to, bool layers_only)
+int cuda_selftest(FILE *to, enum selftest_part part)
 {
     struct cuda_context c = {0};
-    bool layers = false, training = layers_only;
+    bool layers = part == SELFTEST_ATTENTION, attention = part == SELFTEST_LAYERS;
+    bool training = part != SELFTEST_ALL;
     enum status st = cuda_context_open(0, &c);
     if (st == STATUS_UNSUPPORTED) {
         fprintf(to, "skipped: %s\n", error_message());
@@ -132,15 +133,18 @@ int cuda_selftest(FILE *to, bool layers_only)
     }
     TRY(st);
     TRY(print_machine(&c, to));
-    TRY(selftest_layers(&c, to, &layers));
-    if (!layers_only) {
+    if (!layers)
+        TRY(selftest_layers(&c, to, &layers));
+    if (!attention)
+        TRY(selftest_attention(&c, to, &attention));
+    if (part == SELFTEST_ALL) {
         TRY(selftest_training(to, &training));
         TRY(selftest_speed(&c, to));
     }
-    fprintf(to, "%s\n", layers && training ? "passed" : "FAILED");
+    fprintf(to, "%s\n", layers && attention && training ? "passed" : "FAILED");
 out:
     if (st != STATUS_OK)
         fprintf(to, "FAILED: %s\n", error_message());
     cuda_context_close(&c);
-    return st == STATUS_OK && layers && training ? 0 : 1;
+    return st == STATUS_OK && layers && attention && training ? 0 : 1;
 }

@@ -13,6 +13,29 @@ enum { SELFTEST_SKIPPED = 77 };
  * array; NAN fails. Returns whether it is within the limit. */
 bool selftest_row(FILE *to, const char *name, double worst, double limit);
 
+enum { SELFTEST_ATTRIBUTES = 8 };
+struct selftest_case {
+    const char *name, *kind;
+    size_t batch;
+    bool tied;
+    size_t attributes;
+    struct model_attribute attribute[SELFTEST_ATTRIBUTES];
+};
+struct selftest_division {
+    struct selftest_case k;
+    enum model_tensor tensor;
+    size_t groups; /* as in struct layer_shard */
+};
+/* All shards of a layer forward and backward, on the host and on the GPU, whose activations are bf16 if
+ * `half`; out: largest difference of outputs and gradients, relative to the largest number of each. */
+enum status selftest_run(struct cuda_context *c, const struct selftest_division *d, size_t shards,
+                         bool half, double *worst) MUST_CHECK;
+
+/* Attention of random shapes: heads of 64, 80 and 128 channels, shared keys, windows, sinks, lengths
+ * that are no multiple of a tile, in bf16, and every fourth in fp32; against the CPU's, which keeps all
+ * of the softmax. A row for each type. */
+enum status selftest_attention(struct cuda_context *c, FILE *to, bool *good) MUST_CHECK;
+
 /* Every layer on random data against exec/device/cpu; a row each. */
 enum status selftest_layers(struct cuda_context *c, FILE *to, bool *good) MUST_CHECK;
 /* A small GPT trained on both devices, whole and with split backwards: losses; and on the GPU
@@ -21,8 +44,10 @@ enum status selftest_training(FILE *to, bool *good) MUST_CHECK;
 /* Bandwidth of copies, matrix products per second, time of a launch: for information. */
 enum status selftest_speed(struct cuda_context *c, FILE *to) MUST_CHECK;
 
-/* The layers as a table, and unless that is all, training and speed. Exit status: 0 all within limits, 1
- * not, 77 no GPU. (Layers alone have every kernel, and are what compute-sanitizer has the time for.) */
-int cuda_selftest(FILE *to, bool layers_only);
+/* The layers as a table, and unless that is all, attention, training and speed; `attention`: it alone.
+ * Exit status: 0 all within limits, 1 not, 77 no GPU. (Layers alone have every kernel, and are what
+ * compute-sanitizer has the time for.) */
+enum selftest_part { SELFTEST_ALL, SELFTEST_LAYERS, SELFTEST_ATTENTION };
+int cuda_selftest(FILE *to, enum selftest_part part);
 
 #endif

@@ -41,17 +41,9 @@ static enum status compare_loss(struct cuda_context *c, double wanted, double *w
 
 /* ---- cases */
 
-enum { MOST_SHARDS = 4, MOST_ATTRIBUTES = 8 };
+enum { MOST_SHARDS = 4 };
 
-struct layer_case {
-    const char *name, *kind;
-    size_t batch;
-    bool tied;
-    size_t attributes;
-    struct model_attribute attribute[MOST_ATTRIBUTES];
-};
-
-static const struct layer_case cases[] = {
+static const struct selftest_case cases[] = {
     {"embedding",
      "embedding",
      3,
@@ -115,11 +107,7 @@ static const struct layer_case cases[] = {
 };
 
 /* 2 and 4 shards. The vocabularies leave a rest, so that shards are not alike. */
-static const struct division {
-    struct layer_case k;
-    enum model_tensor tensor;
-    size_t groups; /* as in struct layer_shard */
-} divisions[] = {
+static const struct selftest_division divisions[] = {
     {{"embedding",
       "embedding",
       3,
@@ -163,12 +151,12 @@ static const struct division {
      1},
 };
 
-static enum status shape(const struct division *d, const struct layer_shard *shard,
+static enum status shape(const struct selftest_division *d, const struct layer_shard *shard,
                          struct layer *out)
 {
     enum status st;
-    const struct layer_case *k = &d->k;
-    struct model_attribute attribute[MOST_ATTRIBUTES];
+    const struct selftest_case *k = &d->k;
+    struct model_attribute attribute[SELFTEST_ATTRIBUTES];
     for (size_t i = 0; i < k->attributes; i++)
         attribute[i] = k->attribute[i];
     char name[] = "self-test", kind[32];
@@ -198,7 +186,7 @@ out:
 
 /* A layer, or its shards, on both devices. */
 struct trial {
-    const struct division *division;
+    const struct selftest_division *division;
     bool half; /* on the GPU */
     size_t batch;
     size_t shards;
@@ -272,9 +260,8 @@ out:
     return st;
 }
 
-/* All shards of a layer, on the host and on the GPU. */
-static enum status run_case(struct cuda_context *c, const struct division *d, size_t shards,
-                            bool half, double *worst)
+enum status selftest_run(struct cuda_context *c, const struct selftest_division *d, size_t shards,
+                         bool half, double *worst)
 {
     enum status st;
     struct trial t = {.division = d, .half = half, .batch = d->k.batch, .shards = shards};
@@ -293,8 +280,8 @@ out:
 }
 
 /* A row of the table. */
-static enum status try_case(struct cuda_context *c, const struct division *d, size_t shards,
-                            bool half, FILE *to, bool *good)
+static enum status try_case(struct cuda_context *c, const struct selftest_division *d,
+                            size_t shards, bool half, FILE *to, bool *good)
 {
     enum status st;
     double worst = NAN;
@@ -302,7 +289,7 @@ static enum status try_case(struct cuda_context *c, const struct division *d, si
     if (shards > 1)
         snprintf(parts, sizeof parts, ", %zu shards", shards);
     snprintf(name, sizeof name, "%s%s%s", d->k.name, parts, half ? ", bf16" : "");
-    TRY(run_case(c, d, shards, half, &worst));
+    TRY(selftest_run(c, d, shards, half, &worst));
     *good = selftest_row(to, name, worst, half ? limit_half : limit) && *good;
 out:
     return st;
@@ -315,7 +302,7 @@ enum status selftest_layers(struct cuda_context *c, FILE *to, bool *good)
     TRY(gemm_single_thread());
     for (int half = 0; half < 2; half++)
         for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-            const struct division whole = {cases[k], TENSOR_WHOLE, 1};
+            const struct selftest_division whole = {cases[k], TENSOR_WHOLE, 1};
             TRY(try_case(c, &whole, 1, half, to, &all));
         }
     for (size_t k = 0; k < sizeof divisions / sizeof *divisions; k++)

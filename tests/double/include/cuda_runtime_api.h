@@ -101,6 +101,9 @@ struct cudaDeviceProp {
 typedef struct uint3 {
     unsigned int x, y, z;
 } uint3;
+typedef struct __attribute__((aligned(16))) uint4 {
+    unsigned int x, y, z, w;
+} uint4;
 
 #ifdef __cplusplus
 struct dim3 {
