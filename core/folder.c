@@ -1,4 +1,4 @@
-#define _DEFAULT_SOURCE /* flock */
+#define _GNU_SOURCE /* flock */
 /* Folders by readlink() and mkdtemp(). */
 #include "core/folder.h"
 
