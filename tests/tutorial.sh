@@ -1,0 +1,32 @@
+#!/bin/sh
+# Every command of docs/tutorial.md, from the page itself, in one folder: it ends well and prints the lines that the page shows, in
+# that order ("...": others between them; of measured times only the first word counts). Usage: tutorial.sh FORELINE PAGE
+set -u
+foreline=$1 page=$(readlink -f "$2")
+PATH=${foreline%/*}:$PATH
+dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 2
+export XDG_CACHE_HOME="$dir/cache"
+# Each call is a folder: command, and shown (lines; the file `measured` where times are of the machine)
+awk '/^    \$ / { n++; file = sprintf("command.%03d", n); shown = sprintf("shown.%03d", n)
+        if (sub(/ *# times are of the machine$/, "")) { print > ("measured." substr(file, 9)) }
+        print substr($0, 7) > file; printf "" > shown; next }
+    /^    > / { print substr($0, 7) > file; next }
+    /^    / { if ($0 != "    ...") print substr($0, 5) > shown; next }
+    /^[^ ]/ { file = shown = "/dev/null" }' "$page"
+failed=0 calls=0 lines=0
+for command in command.*; do
+    n=${command#command.}
+    calls=$((calls + 1)) lines=$((lines + $(wc -l <"shown.$n")))
+    sh "$command" >out 2>&1 </dev/null || { echo "$(cat "$command"): $(tail -n 3 out)" && failed=1 && continue; }
+    if [ -e "measured.$n" ]; then
+        awk '{ print $1 }' out >words && mv words out
+        awk '{ print $1 }' "shown.$n" >words && mv words "shown.$n"
+    fi
+    sed -i 's/ *$//' out
+    awk 'NR == FNR { want[++n] = $0; next } $0 == want[at + 1] { at++ }
+        END { if (at < n) { print "not printed, or not there: " want[at + 1]; exit 1 } }' "shown.$n" out ||
+        { echo "  by: $(cat "$command")" && failed=1; }
+done
+[ $calls -ge 10 ] && [ $lines -ge 20 ] || { echo "the page has $calls commands and $lines lines" && failed=1; }
+exit $failed
