@@ -4,6 +4,7 @@
 # Usage: double_messages.sh BIN
 set -eu
 bin=$(realpath "$1")
+models=$(realpath "$(dirname "$0")/models")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -63,13 +64,9 @@ grep -q 'skipped: no GPU: no CUDA-capable device is detected' out || tell "self-
 
 # ---- what was asked for
 
-cat >llama.json <<'END'
-{"model_type": "llama", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1,
- "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 256, "torch_dtype": "float32"}
-END
-"$bin/foreline" plan --algorithm balanced --platform laptop --microbatches 2 --model llama.json:tokens=32 \
-    --stages 1 -o today.json >/dev/null 2>&1
-says 1 "op 'h0.ln1': the GPU has no kernels for a 'rmsnorm' of this form yet; the CPU computes it" -- \
+"$bin/foreline" plan --algorithm balanced --platform laptop --microbatches 2 --stages 1 \
+    --model "$models/mixtral.json" -o today.json >/dev/null 2>&1
+says 1 "op 'h0.moe.gate': the GPU has no kernels for a 'gate' of this form yet; the CPU computes it" -- \
     "$bin/foreline" run today.json --device cuda --transport local --steps 1 --warmup 0
 says 2 "--transport nccl carries a GPU's memory: with --device cuda" -- "$bin/foreline" run p.json --transport nccl
 says 2 '--transport mpi is for --device cpu; GPUs talk over nccl' -- $run --transport mpi

@@ -38,6 +38,11 @@ extern dim3 blockDim, gridDim;
 enum { DOUBLE_MOST_THREADS = 128 };
 void __syncthreads();
 float __shfl_xor_sync(unsigned mask, float value, int distance);
+static inline void sincospi(double x, double *s, double *c)
+{
+    *s = sin(x * 3.141592653589793);
+    *c = cos(x * 3.141592653589793);
+}
 #define HOST_CLOCK
 static inline unsigned long long clock_ns()
 {

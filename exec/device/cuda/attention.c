@@ -1,7 +1,7 @@
 /* Attention (exec/device/cpu/attention.c): one kernel forward, two backward. */
 #include <math.h>
 
-#include "exec/device/cuda/context.h"
+#include "exec/device/cuda/layers.h"
 
 /* Per row of a head the logarithm of its sum of exponentials, and in the backward one number more. */
 void cuda_attention_sizes(struct layer *l)

@@ -92,7 +92,5 @@ static inline real *cuda_at(const struct layer *l, const real *data, size_t n)
 extern const struct backend backend_cuda;
 /* The kinds of exec/device/cpu/kinds.c on this backend; see struct backend. */
 enum status cuda_adapt(const struct model_op *op, struct layer *l) MUST_CHECK;
-extern const struct layer_kind cuda_attention;
-void cuda_attention_sizes(struct layer *l);
 
 #endif

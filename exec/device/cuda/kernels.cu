@@ -1,5 +1,5 @@
 /* Kernels: simple ones, a thread per element or a block per row; they are bound by memory. */
-#include "exec/device/cuda/launch.cuh"
+#include "exec/device/cuda/columns.cuh"
 
 /* ---- element by element */
 
@@ -103,12 +103,6 @@ static __global__ void adam(float *parameter, const float *gradient, float *mome
 
 /* ---- sums over rows: a thread per column, first in parts, then the parts */
 
-/* Row range of part blockIdx.y. */
-static __device__ size_t part_row(size_t rows, unsigned part)
-{
-    return rows * part / COLUMN_PARTS;
-}
-
 /* Part blockIdx.y of the rows of x (rows, columns), summed: work [COLUMN_PARTS][columns] */
 template <typename T>
 static __global__ void column_parts(float *work, const void *x, size_t rows, size_t columns)
@@ -139,18 +133,6 @@ static __global__ void norm_parts(float *work, struct kernel_norm l, const void 
     }
     work[blockIdx.y * l.channels + c] = weight;
     work[(COLUMN_PARTS + blockIdx.y) * l.channels + c] = bias;
-}
-
-/* out [gridDim.y][columns] += the parts of each. */
-static __global__ void add_parts(float *out, const float *work, size_t columns)
-{
-    size_t c = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (c >= columns)
-        return;
-    float value = 0;
-    for (unsigned part = 0; part < COLUMN_PARTS; part++)
-        value += work[((size_t)blockIdx.y * COLUMN_PARTS + part) * columns + c];
-    out[blockIdx.y * columns + c] += value;
 }
 
 /* ---- layer normalisation: a block per row */
@@ -220,7 +202,7 @@ static __global__ void embedding(struct kernel_embedding e, const float *paramet
     const float *type = table_row(e.segment, 0, e.channels, parameter);
     ALONG(i, e.channels)
     {
-        float total = value ? value[i] : 0;
+        float total = value ? value[i] * e.factor : 0;
         if (position)
             total += position[i];
         if (type)
@@ -243,7 +225,7 @@ static __global__ void embedding_values(struct kernel_embedding e, const void *d
         float *d = d_table + k * e.channels + c, total = *d;
         for (size_t row = 0; row < e.samples * e.tokens; row++)
             if (e.token[row] == value)
-                total += (float)((const T *)dy)[row * e.channels + c];
+                total += e.factor * (float)((const T *)dy)[row * e.channels + c];
         *d = total;
     }
 }
@@ -286,13 +268,6 @@ static __global__ void spin(unsigned long long ns)
 }
 
 /* ---- launches */
-
-/* Blocks of columns by `rows` rows of blocks, as far as a grid goes: BLOCK_ROWS() does the rest. */
-static dim3 grid_for(size_t columns, size_t rows)
-{
-    return dim3((unsigned)((columns + BLOCK - 1) / BLOCK),
-                rows < MOST_BLOCKS ? (unsigned)rows : MOST_BLOCKS);
-}
 
 cudaError_t kernel_add(float *y, const float *x, size_t n)
 {

@@ -58,6 +58,44 @@ cudaError_t kernel_norm_backward(const struct kernel_norm *l, const void *dy, vo
 cudaError_t kernel_norm_weight(const struct kernel_norm *l, const void *dy, float *d_parameter,
                                float *work);
 
+/* x (rows, channels); units of the first `normal` channels, saved [rows * units]: exec/device/cpu/rmsnorm.c
+ * says which. offset: weights are 1 + parameter. */
+struct kernel_rms {
+    enum kernel_type type;
+    size_t rows, channels, normal, queries, head;
+    int offset;
+    const void *x;
+    const float *parameter;
+    float *saved;
+};
+cudaError_t kernel_rms(const struct kernel_rms *l, void *y);
+cudaError_t kernel_rms_backward(const struct kernel_rms *l, const void *dy, void *dx);
+/* d_parameter [weights] += ..., work [COLUMN_PARTS * weights] */
+cudaError_t kernel_rms_weight(const struct kernel_rms *l, const void *dy, size_t weights,
+                              float *d_parameter, float *work);
+
+/* Rotary positions of rows as attention reads them, channels i and i + pairs of the last 2 pairs of a
+ * head; or of latents, from rows of q and of k and v: exec/device/cpu/rope.c. back: of gradients. */
+struct kernel_rope {
+    enum kernel_type type;
+    size_t rows, tokens, heads, kv_heads, depth, value, pairs;
+    double base;
+    int back;
+};
+cudaError_t kernel_rope(const struct kernel_rope *r, const void *x, void *y);
+cudaError_t kernel_latent(const struct kernel_rope *r, const void *q, const void *kv, void *y);
+cudaError_t kernel_latent_backward(const struct kernel_rope *r, const void *dy, void *dq,
+                                   void *dkv);
+
+/* y (rows, columns) = act(a) b of x = a | b (rows, 2 columns): silu, or gelu in its tanh form. */
+cudaError_t kernel_gated(enum kernel_type t, int is_tanh, void *y, const void *x, size_t rows,
+                         size_t columns);
+cudaError_t kernel_gated_backward(enum kernel_type t, int is_tanh, void *dx, const void *x,
+                                  const void *dy, size_t rows, size_t columns);
+/* The last n channels of rows, from rows of one width to rows of another. */
+cudaError_t kernel_pass_on(enum kernel_type t, void *to, size_t to_width, const void *from,
+                           size_t from_width, size_t rows, size_t n);
+
 /* Tables of values, positions and types as in exec/device/cpu/embedding.c, each as far as it is
  * here: row `first` is at `start` in the parameters. token [samples * tokens] are below `values`.
  * */
@@ -69,6 +107,7 @@ struct kernel_embedding {
     size_t samples, tokens, channels, values;
     const int32_t *token;
     struct kernel_table value, position, segment; /* segment: of BERT's types */
+    float factor;                                 /* of the values' rows */
 };
 cudaError_t kernel_embedding(const struct kernel_embedding *e, const float *parameter, void *y);
 /* work [COLUMN_PARTS * channels] */

@@ -1,56 +1,84 @@
 /* The layers of exec/device/cpu on a GPU. Shapes, formulas and sources are there. */
+#include <math.h>
 #include <string.h>
 
 #include "exec/corpus.h"
-#include "exec/device/cuda/context.h"
+#include "exec/device/cuda/layers.h"
 
 /* ---- linear */
+
+/* Channels of the product: some may pass it by. */
+static size_t in_of(const struct layer *l)
+{
+    return l->in - l->passed;
+}
+static size_t out_of(const struct layer *l)
+{
+    return l->out - l->passed;
+}
 
 /* (out, in), the layer's own or borrowed, in the type of the activations. */
 static struct matrix weight_of(const struct layer *l, const struct layer_io *io)
 {
     const real *weight =
         l->half ? (l->tied ? io->half_shared : io->half) : (l->tied ? io->shared : io->parameter);
-    return matrix(weight, l->out, l->in, l->in);
+    return matrix(weight, out_of(l), in_of(l), in_of(l));
+}
+
+/* Of the bias among the parameters. */
+static size_t bias_at(const struct layer *l)
+{
+    return l->tied ? 0 : in_of(l) * out_of(l);
+}
+
+static void pass_on(const struct layer *l, const struct layer_io *io, const real *from,
+                    size_t from_width, real *to, size_t to_width)
+{
+    if (l->passed > 0)
+        CUDA_NOTE(io->on, "linear",
+                  kernel_pass_on(cuda_type(l), to, to_width, from, from_width,
+                                 io->batch * l->tokens, l->passed));
 }
 
 /* y (BT, out) = x (BT, in) weight^T + bias [out] */
 static void linear_forward(const struct layer *l, struct layer_io *io)
 {
     size_t rows = io->batch * l->tokens;
-    const struct matrix x = matrix(io->x[0], rows, l->in, l->in);
+    const struct matrix x = matrix(io->x[0], rows, in_of(l), l->in);
     const struct cuda_gemm g = {.g = product(1, x, transposed(weight_of(l, io)), io->y, l->out),
                                 .in = cuda_type(l),
                                 .out = cuda_type(l)};
     cuda_gemm(io->on, "linear", &g, NULL);
     if (l->bias)
         CUDA_NOTE(io->on, "linear",
-                  kernel_bias(cuda_type(l), io->y, io->parameter + l->part[0].n, rows, l->out));
+                  kernel_bias(cuda_type(l), io->y, io->parameter + bias_at(l), rows, l->out));
+    pass_on(l, io, io->x[0], l->in, io->y, l->out);
 }
 
 /* dx (BT, in) = dy (BT, out) weight */
 static void linear_backward(const struct layer *l, struct layer_io *io)
 {
-    const struct matrix dy = matrix(io->dy, io->batch * l->tokens, l->out, l->out);
+    const struct matrix dy = matrix(io->dy, io->batch * l->tokens, out_of(l), l->out);
     const struct cuda_gemm g = {.g = product(1, dy, weight_of(l, io), io->dx[0], l->in),
                                 .in = cuda_type(l),
                                 .out = cuda_type(l)};
     cuda_gemm(io->on, "linear backward", &g, NULL);
+    pass_on(l, io, io->dy, l->out, io->dx[0], l->in);
 }
 
 /* Into gradients in fp32. */
 static void linear_backward_weight(const struct layer *l, struct layer_io *io)
 {
     size_t rows = io->batch * l->tokens;
-    const struct matrix dy = matrix(io->dy, rows, l->out, l->out);
-    const struct matrix x = matrix(io->x[0], rows, l->in, l->in);
+    const struct matrix dy = matrix(io->dy, rows, out_of(l), l->out);
+    const struct matrix x = matrix(io->x[0], rows, in_of(l), l->in);
     real *to = l->tied ? io->d_shared : io->d_parameter;
-    const struct cuda_gemm g = {.g = product_added(transposed(dy), x, to, l->in),
+    const struct cuda_gemm g = {.g = product_added(transposed(dy), x, to, in_of(l)),
                                 .in = cuda_type(l)};
     cuda_gemm(io->on, "linear weight", &g, NULL);
     if (l->bias)
         CUDA_NOTE(io->on, "linear bias",
-                  kernel_columns(cuda_type(l), io->d_parameter + l->part[0].n, io->dy, rows, l->out,
+                  kernel_columns(cuda_type(l), io->d_parameter + bias_at(l), io->dy, rows, l->out,
                                  io->work));
 }
 
@@ -131,6 +159,7 @@ static struct kernel_embedding embedding_of(const struct layer *l, const struct 
         .value = table_of(l, 0),
         .position = table_of(l, 1),
         .segment = table_of(l, 2),
+        .factor = l->scaled ? (float)sqrt((double)l->out) : 1,
     };
 }
 
@@ -235,13 +264,16 @@ static const struct {
     {&loss, loss_sizes},
     {&embedding, linear_sizes},
     {&cuda_attention, cuda_attention_sizes},
+    {&cuda_rmsnorm, cuda_rms_sizes},
+    {&cuda_rope, NULL},
+    {&cuda_gated, NULL},
 };
 
 /* What kernels do not have. */
 static bool is_plain(const struct layer *l)
 {
-    return l->depth <= ATTENTION_WIDEST && l->value <= ATTENTION_WIDEST && !l->scaled &&
-           l->passed == 0 && l->spread == 1;
+    return l->depth <= ATTENTION_WIDEST && l->value <= ATTENTION_WIDEST &&
+           (l->passed == 0 || !l->bias) && l->spread == 1;
 }
 
 enum status cuda_adapt(const struct model_op *op, struct layer *l)

@@ -13,7 +13,7 @@ static void set_sizes(const struct layer *cpu, const struct layer *gpu, size_t b
 {
     const size_t n[ARRAYS] = {
         [X0] = batch * cpu->input,
-        [X1] = batch * cpu->input,
+        [X1] = batch * layer_input(cpu, 1),
         [Y] = batch * cpu->output,
         [SAVED] = batch * cpu->saved,
         [WORK] = cpu->work,
@@ -21,7 +21,7 @@ static void set_sizes(const struct layer *cpu, const struct layer *gpu, size_t b
         [SHARED] = cpu->shared,
         [DY] = batch * cpu->output,
         [DX0] = batch * cpu->input,
-        [DX1] = batch * cpu->input,
+        [DX1] = batch * layer_input(cpu, 1),
         [D_PARAMETER] = cpu->parameters,
         [D_SHARED] = cpu->shared,
         [TOKEN] = batch * cpu->tokens,

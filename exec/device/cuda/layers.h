@@ -1,0 +1,12 @@
+/* layers.h - the layer kinds that the GPU computes, for cuda_adapt(). */
+#ifndef EXEC_DEVICE_CUDA_LAYERS_H
+#define EXEC_DEVICE_CUDA_LAYERS_H
+
+#include "exec/device/cuda/context.h"
+
+extern const struct layer_kind cuda_attention, cuda_rmsnorm, cuda_rope, cuda_gated;
+/* What is kept and scratch, where they are not the CPU's. */
+void cuda_attention_sizes(struct layer *l);
+void cuda_rms_sizes(struct layer *l);
+
+#endif

@@ -1,0 +1,97 @@
+/* Layers of models after GPT-2 on a GPU: kernels_gated.cu. */
+#include "exec/device/cuda/layers.h"
+
+/* ---- RMSNorm */
+
+static struct kernel_rms rms_of(const struct layer *l, const struct layer_io *io)
+{
+    return (struct kernel_rms){
+        .type = cuda_type(l),
+        .rows = io->batch * l->tokens,
+        .channels = l->in,
+        .normal = l->normal,
+        .queries = l->queries,
+        .head = l->head,
+        .offset = l->offset,
+        .x = io->x[0],
+        .parameter = io->parameter,
+        .saved = io->saved,
+    };
+}
+
+static void rms_forward(const struct layer *l, struct layer_io *io)
+{
+    const struct kernel_rms r = rms_of(l, io);
+    CUDA_NOTE(io->on, "rmsnorm", kernel_rms(&r, io->y));
+}
+
+static void rms_backward(const struct layer *l, struct layer_io *io)
+{
+    const struct kernel_rms r = rms_of(l, io);
+    CUDA_NOTE(io->on, "rmsnorm backward", kernel_rms_backward(&r, io->dy, io->dx[0]));
+    CUDA_NOTE(io->on, "rmsnorm weight",
+              kernel_rms_weight(&r, io->dy, l->part[0].n, io->d_parameter, io->work));
+}
+
+void cuda_rms_sizes(struct layer *l)
+{
+    l->work = size_times(COLUMN_PARTS, l->part[0].n);
+}
+
+const struct layer_kind cuda_rmsnorm = {
+    .name = "rmsnorm", .inputs = 1, .forward = rms_forward, .backward = rms_backward};
+
+/* ---- rotary positions */
+
+static struct kernel_rope rope_of(const struct layer *l, const struct layer_io *io, bool back)
+{
+    return (struct kernel_rope){
+        .type = cuda_type(l),
+        .rows = io->batch * l->tokens,
+        .tokens = l->tokens,
+        .heads = l->heads,
+        .kv_heads = l->kv_heads,
+        .depth = l->depth,
+        .value = l->value,
+        .pairs = (l->turned > 0 ? l->turned : l->depth) / 2,
+        .base = (double)l->normal,
+        .back = back,
+    };
+}
+
+static void rope_forward(const struct layer *l, struct layer_io *io)
+{
+    const struct kernel_rope r = rope_of(l, io, false);
+    CUDA_NOTE(io->on, "rope",
+              l->turned > 0 ? kernel_latent(&r, io->x[0], io->x[1], io->y)
+                            : kernel_rope(&r, io->x[0], io->y));
+}
+
+static void rope_backward(const struct layer *l, struct layer_io *io)
+{
+    const struct kernel_rope r = rope_of(l, io, true);
+    CUDA_NOTE(io->on, "rope backward",
+              l->turned > 0 ? kernel_latent_backward(&r, io->dy, io->dx[0], io->dx[1])
+                            : kernel_rope(&r, io->dy, io->dx[0]));
+}
+
+const struct layer_kind cuda_rope = {
+    .name = "rope", .inputs = 1, .forward = rope_forward, .backward = rope_backward};
+
+/* ---- gated activations */
+
+static void gated_forward(const struct layer *l, struct layer_io *io)
+{
+    CUDA_NOTE(io->on, "gated",
+              kernel_gated(cuda_type(l), l->tanh, io->y, io->x[0], io->batch * l->tokens, l->out));
+}
+
+static void gated_backward(const struct layer *l, struct layer_io *io)
+{
+    CUDA_NOTE(io->on, "gated backward",
+              kernel_gated_backward(cuda_type(l), l->tanh, io->dx[0], io->x[0], io->dy,
+                                    io->batch * l->tokens, l->out));
+}
+
+const struct layer_kind cuda_gated = {
+    .name = "gated", .inputs = 1, .forward = gated_forward, .backward = gated_backward};
