@@ -134,7 +134,7 @@ out:
 /* A collective of a stage that says step by step what shards need of each other. */
 static bool is_conversion(const struct program *p, const struct program_op *o)
 {
-    return op_is_collective(o) && p->stage[o->stage].stepped;
+    return op_is_collective(o) && executor_is_stepped(p, o->stage);
 }
 
 /* Sums of gradients run one after the other anyway: one need not be waited for by the next. Nor need

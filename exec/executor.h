@@ -69,6 +69,13 @@ enum status executor_step_init(struct executor_step *s, const struct program *p,
 enum status executor_supports(const struct program *p) MUST_CHECK;
 void executor_step_free(struct executor_step *s); /* accepts {0}; leaves {0} */
 
+/* Does the stage come step by step, so that nothing is exchanged inside its passes? A program by hand may
+ * have no stages. */
+static inline bool executor_is_stepped(const struct program *p, uint32_t stage)
+{
+    return p->stages > 0 && p->stage[stage].stepped;
+}
+
 /* ---- sums of tensor parallelism and exchanges of experts (executor_sums.c) */
 
 /* The program's op of the reductions inside compute op `op`: the next ALLREDUCE FOR_TENSOR of the

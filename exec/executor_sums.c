@@ -7,7 +7,7 @@ static uint32_t inside_after(const struct program *p, uint32_t rank, uint32_t op
                              enum op_purpose purpose)
 {
     uint8_t part = p->op[op].part;
-    if (p->stage[p->op[op].stage].stepped)
+    if (executor_is_stepped(p, p->op[op].stage))
         return PROGRAM_NONE;
     for (uint32_t i = op + 1; i < p->op_start[rank + 1]; i++) {
         const struct program_op *o = &p->op[i];
@@ -40,7 +40,7 @@ static uint32_t inside_before(const struct program *p, uint32_t rank, uint32_t o
                               enum op_kind kind, enum op_purpose purpose)
 {
     const struct program_op *pass = &p->op[op];
-    if (p->stage[pass->stage].stepped)
+    if (executor_is_stepped(p, pass->stage))
         return PROGRAM_NONE;
     for (uint32_t i = op; i-- > p->op_start[rank];) {
         const struct program_op *o = &p->op[i];
