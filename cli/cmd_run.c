@@ -156,6 +156,7 @@ static struct launch_options options_of(const struct arguments *a, bool paced)
         .steps = a->steps,
         .warmup = a->warmup,
         .learning_rate = a->learning_rate,
+        .learning_rate_policy = a->learning_rate_policy,
         .timeout_s = a->timeout_s,
         .batch_tokens = a->batch_tokens,
         .notes = stderr,

@@ -8,18 +8,21 @@
 #include "core/cost_profile.h"
 #include "core/framework.h"
 #include "core/op_kernels.h"
+#include "core/optimizer.h"
 #include "core/plan.h"
 
-/* FLOP per parameter of one optimizer step, as calibration counts them. */
+/* FLOP per parameter of one optimizer step, as calibration counts them; momentum is one more product and
+ * sum. */
 static double update_flop(const char *optimizer)
 {
-    return !strcmp(optimizer, "adam") ? 12 : 2;
+    static const double flop[] = {2, 4, 12};
+    return flop[optimizer_moments(optimizer)];
 }
 
 struct cost_memory cost_memory(const char *optimizer, int64_t element_bytes,
                                const struct framework *framework)
 {
-    int64_t moments = !strcmp(optimizer, "adam") ? 2 : 0, copy = element_bytes < 4;
+    int64_t moments = optimizer_moments(optimizer), copy = element_bytes < 4;
     double wide = framework ? framework->gradient / (double)element_bytes : 1;
     return (struct cost_memory){1, wide > 1 ? (int64_t)ceil(wide) : 1,
                                 (moments + copy) * (element_bytes < 4 ? 4 / element_bytes : 1)};
@@ -182,7 +185,7 @@ static void roofline_cost(const struct model *m, const struct device_type *type,
 static double update_cost(const struct model *m, const struct device_type *type, double held,
                           const char *optimizer, bool kernels)
 {
-    struct model_op update = {.kind = (char *)optimizer};
+    struct model_op update = {.kind = (char *)(uintptr_t)optimizer_name_of(optimizer)};
     double flop = held / (double)m->element_bytes * update_flop(optimizer);
     double bytes = held * update_traffic(optimizer, m->element_bytes);
     bool outside = false; /* large parameter blocks stream: constant rate is right there */

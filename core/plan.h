@@ -125,7 +125,7 @@ struct plan {
     char *model, *platform; /* name with overrides, or path (of a plan that was read: as seen from
                              * its folder); owned */
     char *schedule;         /* name in core/schedule.h; owned */
-    char *optimizer;        /* "adam" or "sgd"; owned */
+    char *optimizer;        /* as in core/optimizer.h; owned */
     char *algorithm;        /* what made the plan; owned, may be NULL */
     uint64_t seed;
     uint32_t microbatches, microbatch_size;

@@ -8,6 +8,7 @@
 #include "core/array.h"
 #include "core/file.h"
 #include "core/model.h"
+#include "core/optimizer.h"
 #include "core/order.h"
 #include "core/path.h"
 #include "core/topology.h"
@@ -150,9 +151,9 @@ static enum status check_optimizer(const struct json_at *root, void *into)
     const struct plan *p = into;
     struct json_at at;
     PASS(json_field(root, "optimizer", &at));
-    if (strcmp(p->optimizer, "adam") != 0 && strcmp(p->optimizer, "sgd") != 0)
-        return json_error(&at, "no optimizer is called '%.60s'; there are adam, sgd", p->optimizer);
-    return STATUS_OK;
+    struct optimizer o;
+    enum status st = optimizer_of(p->optimizer, &o);
+    return st == STATUS_INVALID ? json_error(&at, "%s", error_message()) : st;
 }
 
 static enum status read_framework(const struct json_at *root, void *into)

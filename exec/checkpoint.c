@@ -12,6 +12,7 @@
 #include "core/array.h"
 #include "core/file.h"
 #include "core/json.h"
+#include "core/optimizer.h"
 #include "core/provenance.h"
 #include "exec/rendezvous.h"
 
@@ -62,6 +63,8 @@ static void print_shares(FILE *f, const struct program *p, uint32_t r)
 static enum status print_plan(FILE *f, const struct program *p)
 {
     fprintf(f, "%u %u %" PRIu64 "\n", p->microbatches, p->microbatch_size, p->seed);
+    if (optimizer_is_tuned(p->optimizer))
+        fprintf(f, "%s\n", p->optimizer);
     for (uint32_t r = 0; r < p->ranks; r++) {
         size_t n = program_rank_ops(p, r, NULL);
         uint32_t *op;
@@ -114,7 +117,7 @@ enum status checkpoint_key(const struct program *p, const struct model *m, bool 
             key.parts = PARTS_NCCL;
     PASS(digest_text(p, m, key.model));
     PASS(digest_text(p, NULL, key.plan));
-    snprintf(key.optimizer, sizeof key.optimizer, "%s", p->optimizer);
+    snprintf(key.optimizer, sizeof key.optimizer, "%s", optimizer_name_of(p->optimizer));
     *out = key;
     return STATUS_OK;
 }
@@ -137,8 +140,8 @@ enum status checkpoint_match(const struct checkpoint_key *found,
                          found->ranks, wanted->ranks);
     if (memcmp(found->plan, wanted->plan, DIGEST) != 0)
         return error_set(STATUS_INVALID,
-                         "%s: checkpoint of a plan with other stages, replicas, ZeRO, seed or "
-                         "microbatches",
+                         "%s: checkpoint of a plan with other stages, replicas, ZeRO, seed, "
+                         "microbatches or numbers of its optimizer",
                          path);
     if (found->parts != wanted->parts)
         return error_set(STATUS_INVALID,

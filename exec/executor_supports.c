@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "core/array.h"
+#include "core/optimizer.h"
 #include "core/plan.h"
 #include "exec/executor.h"
 
@@ -61,10 +62,26 @@ static const char *beyond_stage(const struct program_stage *s)
                : NULL;
 }
 
+/* The norm of all gradients is known where one stage has them all; NULL: nobody asks for it. */
+static const char *beyond_clip(const struct program *p)
+{
+    struct optimizer o;
+    if (!p->optimizer || !optimizer_is_tuned(p->optimizer) ||
+        optimizer_of(p->optimizer, &o) != STATUS_OK || o.clip <= 0)
+        return NULL;
+    const struct program_stage *s = &p->stage[0];
+    return p->stages > 1 || s->shards > 1 || s->zero > 0 || s->experts > 1
+               ? "clipped gradients, which no stage has all of,"
+               : NULL;
+}
+
 /* Asked before a run begins, for all ranks: so that planners and the launcher can refuse a program
  * whose prediction could never be compared with a measurement. */
 enum status executor_supports(const struct program *p)
 {
+    if (beyond_clip(p))
+        return error_set(STATUS_UNSUPPORTED, "optimizer %s: %s can be simulated but not run yet",
+                         p->optimizer, beyond_clip(p));
     for (uint32_t k = 0; k < p->stages; k++)
         if (p->stage[k].stepped && p->operators.nodes == 0)
             return error_set(STATUS_UNSUPPORTED,

@@ -55,6 +55,7 @@ static enum status read_option(const struct option *option, size_t n, const char
 static enum status read_arguments(struct worker *w, int argc, char **argv)
 {
     double steps = 0, every = 0, paced = 0;
+    const char *policy = NULL;
     const struct option option[] = {
         {.name = "--program", .text = &w->program_path},
         {.name = "--model", .text = &w->model_path},
@@ -65,6 +66,7 @@ static enum status read_arguments(struct worker *w, int argc, char **argv)
         {.name = "--checkpoint", .text = &w->checkpoint_path},
         {.name = "--log", .text = &w->log_path},
         {.name = "--collective", .text = &w->collective},
+        {.name = "--learning-rate-policy", .text = &policy},
         {"--learning-rate", NULL, &w->learning_rate, 0, 1e9},
         {"--timeout", NULL, &w->timeout_s, 1e-3, 1e9},
         {"--steps", NULL, &steps, 1, UINT32_MAX - 1},
@@ -74,6 +76,8 @@ static enum status read_arguments(struct worker *w, int argc, char **argv)
     for (int i = 1; i < argc; i += 2)
         PASS(read_option(option, sizeof option / sizeof *option, argv[i],
                          i + 1 < argc ? argv[i + 1] : NULL));
+    if (policy)
+        PASS(learning_rate_parse(policy, &w->policy));
     w->steps = (uint32_t)steps;
     w->paced = paced > 0;
     w->checkpoint_every = (uint32_t)every;

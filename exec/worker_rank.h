@@ -13,6 +13,7 @@
 #include "exec/checkpoint.h"
 #include "exec/corpus.h"
 #include "exec/executor.h"
+#include "exec/learning_rate.h"
 #include "exec/rendezvous.h"
 #include "exec/worker.h"
 
@@ -32,6 +33,7 @@ struct worker {
     const char *program_path, *model_path, *text_path, *device_name, *transport_name, *launcher;
     const char *checkpoint_path, *resume_path, *log_path, *collective;
     double learning_rate, timeout_s;
+    struct learning_rate policy;
     uint32_t steps, checkpoint_every;
     const struct rounds_algorithm *algorithm; /* of collectives; as in rendezvous.h */
     bool paced;                               /* as in executor.h */

@@ -185,6 +185,8 @@ static enum status set_value(const struct setting *s, const char *text, void *fi
         *(const char **)field = text;
         break;
     case SETTING_TEXT:
+        if (s->check)
+            PASS(s->check(text));
         *(const char **)field = text;
         break;
     case SETTING_LIST:

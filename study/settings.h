@@ -94,6 +94,7 @@ struct arguments {
     const char *config, *folder, *log, *compute, *device, *transport, *hosts, *launcher, *address;
     const char *dtype, *batch_tokens, *text, *checkpoint, *resume;
     size_t steps, warmup, checkpoint_every, loss_every, repeats, ranks;
+    const char *learning_rate_policy;
     double learning_rate, timeout_s;
     bool dry_run;
 
@@ -140,7 +141,8 @@ struct setting {
     const char *standard; /* the default, as it would be given; NULL: 0 or nothing */
     const char *help;     /* says the unit when there is one; names of `word` are added to it */
     double least, most;   /* of counts and reals; most 0: any */
-    const char *(*word)(size_t i); /* known words, NULL behind the last one */
+    const char *(*word)(size_t i);          /* known words, NULL behind the last one */
+    enum status (*check)(const char *text); /* of texts: may it be this one? NULL: any */
 };
 
 extern const struct setting settings_table[];

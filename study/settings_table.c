@@ -13,7 +13,9 @@
 
 #include "core/collective.h"
 #include "core/framework.h"
+#include "core/optimizer.h"
 #include "core/schedule.h"
+#include "exec/learning_rate.h"
 #include "study/settings_columns.h"
 #include "study/settings_words.h"
 
@@ -47,8 +49,7 @@ const struct setting settings_table[] = {
     {"stages", COUNT(stages), PLAN_KEYS | T(PLAN_PIPPY) | T(PLAN_SCORE), "N", NULL,
      .help = "pipeline stages (auto: searched; else all devices)", .least = 1, .most = MOST},
     {"split-at", TEXT(split_at), T(PLAN_CUT) | T(PLAN_IMPORT) | T(KEY_PLAN), "OP,OP", NULL,
-     .help = "cut by hand: a stage (import: a module of PipeDream) begins at each of these ops of "
-             "foreline model show"},
+     .help = "cut by hand: a stage (import: a module) begins at each of these ops of a model"},
     {"replicas", COUNT(replicas), PLAN_KEYS, "N", NULL,
      .help = "data-parallel replicas of every stage (auto: searched; else 1)", .least = 1,
      .most = MOST},
@@ -62,8 +63,7 @@ const struct setting settings_table[] = {
      .help = "with --sequence-parallel: products are split, so that what shards gather and scatter "
              "goes on beside them (else before and behind them)"},
     {"expert-parallel", COUNT(expert_parallel), PLAN_KEYS, "N", NULL,
-     .help = "replicas over which experts are spread (auto: searched; else 1)", .least = 1,
-     .most = MOST},
+     .help = "replicas that share experts (auto: searched; else 1)", .least = 1, .most = MOST},
     {"expert-imbalance", REAL(expert_imbalance), PLAN_KEYS, "X", NULL,
      .help = "where experts are spread: times its share of the tokens that the busiest rank gets, "
              "for which the others wait (else 1)",
@@ -135,8 +135,9 @@ const struct setting settings_table[] = {
      .least = 1, .most = MOST},
     {"schedule", WORD(schedule), PLAN_KEYS | OBJECTIVES, "NAME", NULL,
      .help = "order of microbatches (auto: searched; else 1f1b)", .word = schedule_name},
-    {"optimizer", WORD(optimizer), PLAN_KEYS | SOLVED | T(VALIDATE) | T(PLAN_IMPORT), "adam|sgd",
-     "adam", .help = "state and time of the update"},
+    {"optimizer", TEXT(optimizer), PLAN_KEYS | SOLVED | T(VALIDATE) | T(PLAN_IMPORT),
+     "adam|sgd[:KEY=X,...]", "adam", .help = "of the update (docs/planning.md)",
+     .word = optimizer_name, .check = optimizer_check},
     {"framework", TEXT(framework), PLAN_KEYS | SIMULATIONS | T(KEY_POINT) | T(VALIDATE_PUBLISHED),
      "NAME[:KEY=X,...]", NULL, .help = "who issues the kernels, and how", .word = framework_name},
     {"finalists", COUNT(finalists), PLAN_KEYS, "N", "12",
@@ -291,11 +292,11 @@ const struct setting settings_table[] = {
      .help = "training steps that are measured", .least = 1},
     {"warmup", COUNT(warmup), RUN_KEYS | VALIDATE_ON | T(KEY_POINT), "N", "2",
      .help = "training steps before those"},
-    {"learning-rate", REAL(learning_rate), REAL_KEYS, "X", "0.001",
-     .help = "of the plan's optimizer"},
+    {"learning-rate", REAL(learning_rate), REAL_KEYS, "X", "0.001", .help = "of the optimizer"},
+    {"learning-rate-policy", TEXT(learning_rate_policy), REAL_KEYS, "NAME[:KEY=X,...]", NULL,
+     .help = "from step to step", .word = learning_rate_name, .check = learning_rate_check},
     {"dtype", WORD(dtype), REAL_KEYS, "fp32|bf16", NULL,
-     .help =
-         "of activations and messages: what the plan's model says (dtype=bf16: not for the CPU)"},
+     .help = "of activations and messages: what the plan's model says (bf16: not for the CPU)"},
     {"loss-every", COUNT(loss_every), REAL_KEYS, "N", NULL,
      .help = "time and loss of every N-th step on stderr (default: of every step, on a terminal)"},
     {"batch-tokens", TEXT(batch_tokens), REAL_KEYS, "FILE", NULL,

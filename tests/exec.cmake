@@ -17,6 +17,7 @@ target_link_libraries(trained PUBLIC toy sample exec model partition Threads::Th
 target_compile_definitions(trained PRIVATE SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 unit_test(parallel_run LIBS trained)
 unit_test(stashing LIBS trained)
+unit_test(training_options LIBS exec)
 unit_test(parallel_models LIBS trained)
 unit_test(parallel_drawn LIBS trained)
 unit_test(parallel_bytes LIBS trained)

@@ -40,4 +40,35 @@ for ranks in '{"0": [0, 1, 2], "1": [3]}' '{"0": [0], "1": [1, 2, 3]}'; do
     [ "$(trained uneven --transport local)" = "$tcp" ] || fail "$ranks: local is not tcp: $tcp"
     [ "$tcp" != "$one" ] || fail "$ranks: as on one rank"
 done
+# What optimizers and policies say reaches every rank.
+plain() { # plain OPTIMIZER: plain.json, two stages with a flush
+    "$tool" plan --algorithm balanced --model gpt-tiny:layers=2,hidden=32,tokens=32 --platform laptop \
+        --stages 2 --microbatches 4 --optimizer "$1" -o plain.json >plan.out 2>&1 ||
+        fail "$1: $(cat plan.out)"
+}
+plain sgd
+sgd=$(trained plain --learning-rate 0.1)
+[ "$(trained plain --learning-rate 0.1 --learning-rate-policy step:factor=1,every=1)" = "$sgd" ] ||
+    fail "a policy that changes nothing changes something"
+"$tool" run plain.json --steps 1 --warmup 0 --learning-rate 0.1 --json >first.json 2>run.err
+first=$(sed -n 's/.*"parameters_sha256": *//p' first.json)
+trained plain --learning-rate 0.1 --learning-rate-policy polynomial:epochs=1 | grep -qF "$first" ||
+    fail "a rate of 0 from the second step on: $(trained plain --learning-rate-policy polynomial:epochs=1)"
+plain sgd:loss-scale=128
+[ "$(trained plain --learning-rate 0.1)" = "$sgd" ] || fail "a loss scale of a power of two"
+plain sgd:momentum=0.9,nesterov=1,decay=0.01
+momentum=$(trained plain --learning-rate 0.1)
+[ "$momentum" != "$sgd" ] || fail "momentum changes nothing"
+for steps in 1 2; do
+    "$tool" run plain.json --steps $steps --warmup 0 --learning-rate 0.1 --checkpoint kept \
+        $([ $steps = 1 ] || echo --resume kept) --json >run.json 2>run.err || fail "kept: $(cat run.err)"
+done
+echo "$momentum" | grep -qF "$(sed -n 's/.*"parameters_sha256": *//p' run.json)" ||
+    fail "momentum is not in checkpoints"
+plain sgd:momentum=0.8
+"$tool" run plain.json --steps 1 --resume kept >run.json 2>run.err && fail "another momentum goes on"
+grep -q 'numbers of its optimizer' run.err || fail "another momentum: $(cat run.err)"
+plain sgd:clip=0.5
+"$tool" run plain.json --steps 1 >run.json 2>run.err && fail "clipped over two stages"
+[ "$(grep -c . run.err)" = 1 ] && grep -q 'clipped gradients' run.err || fail "clip: $(cat run.err)"
 echo "conf files: one stage and two without input pipelining: $one"

@@ -170,7 +170,8 @@ static void who_owns_what_is_part_of_the_key(void **context)
 {
     (void)context;
     struct program_stage stage[2] = {{0}};
-    struct program p = {.stages = 2, .stage = stage};
+    static char optimizer[] = "sgd";
+    struct program p = {.stages = 2, .stage = stage, .optimizer = optimizer};
     struct model m = {.name = NULL};
     struct checkpoint_key key;
     for (uint32_t zero = 0; zero <= 3; zero++) {

@@ -191,8 +191,17 @@ static void loss_of_an_untrained_model_is_that_of_guessing(void **state)
 
 /* ---- optimizers */
 
-/* Three updates of every parameter with known gradients; expected(g, t, state) is the t-th step. */
-static void check_optimizer(const char *optimizer, double (*expected)(double, double *, uint32_t))
+static const double rate = 0.125;
+
+/* A parameter of a list [n], and what is kept of it: what an update does by the definition. `norm` is that
+ * of all gradients. */
+struct one {
+    double p, g, norm, moment[2];
+    uint32_t t; /* from 1 */
+};
+
+/* Three updates of every parameter with known gradients; expected() is the next value. */
+static void check_optimizer(const char *optimizer, double (*expected)(struct one *))
 {
     struct model m;
     struct program p;
@@ -205,51 +214,98 @@ static void check_optimizer(const char *optimizer, double (*expected)(double, do
     assert_int_equal(tiny_whole(&m, 1, optimizer, &p), STATUS_OK);
     assert_int_equal(stage_open(&m, &p, 0, corpus_shipped(), 0.125, &s), STATUS_OK);
     const struct program_op sum = {.kind = OP_ALLREDUCE, .purpose = FOR_DATA};
-    double *moment = calloc(2 * s.layout.parameters, sizeof *moment);
-    double *parameter = calloc(s.layout.parameters, sizeof *parameter);
-    assert_non_null(moment);
-    assert_non_null(parameter);
-    memcpy(parameter, s.state.parameter, s.layout.parameters * sizeof *parameter);
+    struct one *all = calloc(s.layout.parameters, sizeof *all);
+    assert_non_null(all);
+    for (size_t i = 0; i < s.layout.parameters; i++)
+        all[i].p = s.state.parameter[i];
     for (uint32_t t = 1; t <= 3; t++) {
+        double squares = 0;
         assert_int_equal(stage_array(&s, &sum, 0, &of, &array, &n), STATUS_OK);
         gradient = array;
         assert_int_equal(n, s.layout.parameters);
         for (size_t i = 0; i < n; i++) {
             assert_true(gradient[i] == 0); /* update() leaves none behind */
             gradient[i] = random_unit(t, i) - 0.5;
-            parameter[i] -= 0.125 * expected(gradient[i], moment + 2 * i, t);
+            squares += gradient[i] * gradient[i];
+        }
+        for (size_t i = 0; i < n; i++) {
+            all[i].g = gradient[i];
+            all[i].norm = sqrt(squares);
+            all[i].t = t;
+            all[i].p = expected(&all[i]);
         }
         assert_int_equal(stage_update(&s), STATUS_OK);
         for (size_t i = 0; i < n; i++)
-            assert_true(fabs(s.state.parameter[i] - parameter[i]) < 1e-12);
+            assert_true(fabs(s.state.parameter[i] - all[i].p) < 1e-12);
     }
-    free(moment);
-    free(parameter);
+    free(all);
     stage_close(&s);
     program_free(&p);
     model_free(&m);
 }
 
 /* Algorithm 1 of the paper, line by line. */
-static double adam(double g, double *moment, uint32_t t)
+static double adam(struct one *o)
 {
-    moment[0] = 0.9 * moment[0] + (1 - 0.9) * g;
-    moment[1] = 0.999 * moment[1] + (1 - 0.999) * g * g;
-    double m = moment[0] / (1 - pow(0.9, t)), v = moment[1] / (1 - pow(0.999, t));
-    return m / (sqrt(v) + 1e-8);
+    double *moment = o->moment;
+    moment[0] = 0.9 * moment[0] + (1 - 0.9) * o->g;
+    moment[1] = 0.999 * moment[1] + (1 - 0.999) * o->g * o->g;
+    double m = moment[0] / (1 - pow(0.9, o->t)), v = moment[1] / (1 - pow(0.999, o->t));
+    return o->p - rate * m / (sqrt(v) + 1e-8);
 }
 
-static double sgd(double g, double *moment, uint32_t t)
+/* Loshchilov & Hutter, algorithm 2: the decay does not go through the moments. */
+static double adamw(struct one *o)
 {
-    (void)moment, (void)t;
-    return g;
+    double decayed = rate * 0.05 * o->p;
+    return adam(o) - decayed;
+}
+
+static double sgd(struct one *o)
+{
+    return o->p - rate * o->g;
+}
+
+static double with_decay(struct one *o)
+{
+    return o->p - rate * (o->g + 0.05 * o->p);
+}
+
+static double with_momentum(struct one *o)
+{
+    double g = o->g + 0.05 * o->p;
+    o->moment[0] = o->t == 1 ? g : 0.9 * o->moment[0] + g;
+    return o->p - rate * o->moment[0];
+}
+
+static double nesterov(struct one *o)
+{
+    o->moment[0] = o->t == 1 ? o->g : 0.9 * o->moment[0] + o->g;
+    return o->p - rate * (o->g + 0.9 * o->moment[0]);
+}
+
+static double clipped(struct one *o)
+{
+    return o->p - rate * o->g * fmin(1, 0.5 / o->norm);
+}
+
+static double divided(struct one *o)
+{
+    return o->p - rate * o->g / 3; /* the loss was multiplied by 3 */
 }
 
 static void optimizers_take_the_steps_of_their_definition(void **state)
 {
     (void)state;
     check_optimizer("adam", adam);
+    check_optimizer("adam:decay=0.05", adamw);
     check_optimizer("sgd", sgd);
+    check_optimizer("sgd:decay=0.05", with_decay);
+    check_optimizer("sgd:momentum=0.9,decay=0.05", with_momentum);
+    check_optimizer("sgd:momentum=0.9,nesterov=1", nesterov);
+    check_optimizer("sgd:clip=0.5", clipped);
+    check_optimizer("sgd:clip=1e6", sgd);
+    check_optimizer("sgd:loss-scale=3", divided);
 }
 
 int main(void)

@@ -12,8 +12,10 @@
 #include <cmocka.h>
 
 #include "core/array.h"
+#include "core/lower.h"
 #include "exec/device/cpu/stage.h"
 #include "model/zoo.h"
+#include "tests/sample.h"
 #include "tests/trained.h"
 
 enum { STAGES = 3, TRAINED = 2 };
@@ -226,9 +228,79 @@ static void uneven_replicas_train_as_one_process_with_stashed_weights(void **sta
     model_free(&m);
 }
 
+/* ---- versions */
+
+enum { COMPARED = 3, COMPARED_OF = 6 };
+
+/* Gradients of the first microbatches of a stage that has `depth` of them between forward and backward,
+ * gradient[COMPARED], each of *n numbers. Every sample of the corpus is the same. */
+static void first_gradients(const struct model *m, uint32_t depth, float **gradient, size_t *n)
+{
+    static const uint8_t text[64] = {0};
+    const struct corpus same = {text, sizeof text};
+    struct topology t = sample_clique(1, 1e-6, 1e9);
+    struct partition_request how = request_of("pipedream");
+    const struct partition_algorithm *balanced;
+    struct plan plan = {0};
+    struct program p = {0};
+    struct stage s = {0};
+    size_t seen = 0;
+    how.model = "m";
+    how.platform = "p";
+    how.optimizer = "sgd";
+    how.microbatches = COMPARED_OF;
+    how.microbatch_size = 1;
+    assert_int_equal(partition_find("balanced", &balanced), STATUS_OK);
+    assert_int_equal(partition_run(balanced, m, &t, &how, &plan), STATUS_OK);
+    plan.stage[0].depth = depth;
+    assert_int_equal(plan_lower(&plan, m, &t, &p), STATUS_OK);
+    assert_int_equal(stage_open(m, &p, 0, &same, rate, &s), STATUS_OK);
+    *n = s.layout.parameters;
+    for (size_t i = 0; i < p.ops; i++) {
+        const struct program_op *o = &p.op[i];
+        if (o->kind == OP_FORWARD)
+            assert_int_equal(stage_forward(&s, 0, o->microbatch, 0), STATUS_OK);
+        else if (o->kind == OP_BACKWARD)
+            assert_int_equal(stage_backward(&s, o->microbatch, 0), STATUS_OK);
+        if (o->kind == OP_BACKWARD && seen < COMPARED) {
+            assert_int_equal(o->microbatch, seen);
+            assert_int_equal(ARRAY_COPY(gradient[seen++], s.state.gradient, *n), STATUS_OK);
+        }
+        if (o->kind == OP_UPDATE)
+            assert_int_equal(stage_update(&s), STATUS_OK);
+    }
+    assert_int_equal(s.state.updates, COMPARED_OF);
+    assert_in_range(s.state.versions, depth > 1 ? depth : 1, depth + 1);
+    stage_close(&s);
+    program_free(&p);
+    plan_free(&plan);
+    topology_free(&t);
+}
+
+/* With v versions the first v gradients of one input are those of the first weights, and no others. */
+static void gradients_are_those_of_the_stashed_version(void **state)
+{
+    static const bool equal[COMPARED][COMPARED - 1] = {{false, false}, {true, false}, {true, true}};
+    struct model m = {0};
+    (void)state;
+    assert_int_equal(zoo_build("gpt-tiny:layers=1,hidden=16,heads=2,tokens=8", &m), STATUS_OK);
+    for (uint32_t v = 1; v <= COMPARED; v++) {
+        float *gradient[COMPARED];
+        size_t n;
+        first_gradients(&m, v, gradient, &n);
+        for (size_t k = 0; k + 1 < COMPARED; k++)
+            assert_int_equal(!memcmp(gradient[k], gradient[k + 1], n * sizeof(float)),
+                             equal[v - 1][k]);
+        for (size_t k = 0; k < COMPARED; k++)
+            free(gradient[k]);
+    }
+    model_free(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_are_those_of_the_stashed_version),
         cmocka_unit_test(uneven_replicas_train_as_one_process_with_stashed_weights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -333,11 +333,12 @@ static enum status update_pass(struct bench *bench, const struct update_bed *b, 
                           .share = {.buckets = 1, .regions = 1, .bucket = &all},
                           .layout.parameters = b->n,
                           .state = {.learning_rate = 1e-3,
+                                    .factor = 1,
                                     .scale = 1,
                                     .parameter = own,
                                     .gradient = own + b->n,
                                     .moment = b->moments ? own + 2 * b->n : NULL,
-                                    .square = own + 3 * b->n}};
+                                    .square = b->moments ? own + 3 * b->n : NULL}};
         bench->watch->start(bench);
         PASS(stage_update(&s));
         bench->watch->stop(bench);

@@ -14,22 +14,29 @@
 #include "core/error.h"
 #include "exec/device/layer.h"
 
-/* One update of n parameters p with gradients g; all arrays [n].
+/* One update of n parameters p with gradients g = scale * gradient; all arrays [n].
  *
- * Adam without weight decay (Kingma & Ba, ICLR 2015, algorithm 1) when `moment` is not NULL;
- * t counts the updates from 1:
+ * Adam (Kingma & Ba, ICLR 2015, algorithm 1) when `square` is not NULL, with decoupled weight decay
+ * (Loshchilov & Hutter, ICLR 2019, AdamW); t counts the updates from 1:
+ *     p = p - decay p                                     decay = learning rate x weight decay
  *     moment = beta1 moment + (1 - beta1) g
  *     square = beta2 square + (1 - beta2) g^2
  *     p = p - rate moment / (sqrt(square) unbias + epsilon)
  * with rate = learning rate / (1 - beta1^t) and unbias = 1 / sqrt(1 - beta2^t).
- * Else gradient descent: p = p - rate g, with rate = learning rate. */
+ *
+ * Else gradient descent, with momentum when `moment` is not NULL (Sutskever et al., ICML 2013, as
+ * torch.optim.SGD has it):
+ *     g = g + decay p                                     decay = weight decay
+ *     moment = momentum moment + g
+ *     p = p - rate d, d = g without momentum, moment, or, nesterov, g + momentum moment */
 struct optimizer_step {
     size_t n;
     real *parameter;
     const real *gradient;
     real *moment, *square;
     real rate, unbias;
-    real scale; /* gradients are multiplied by it first */
+    real scale, decay, momentum; /* remote memory: 1, 0, 0 */
+    bool nesterov;
 };
 
 #define ADAM_BETA1   0.9
@@ -53,8 +60,8 @@ struct backend {
     /* Either side may be host memory; they do not overlap. */
     void (*copy)(void *self, void *to, const void *from, size_t bytes);
     void (*zero)(void *self, void *data, size_t bytes);
-    void (*add)(void *self, real *y, const real *x, size_t n);  /* y += x */
-    void (*update)(void *self, const struct optimizer_step *o); /* remote memory: scale is 1 */
+    void (*add)(void *self, real *y, const real *x, size_t n); /* y += x */
+    void (*update)(void *self, const struct optimizer_step *o);
     /* To bf16, to the nearest, and back; n numbers. */
     void (*narrow)(void *self, void *y, const real *x, size_t n);
     void (*widen)(void *self, real *y, const void *x, size_t n);

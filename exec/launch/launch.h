@@ -34,6 +34,7 @@ struct launch_options {
     const char *text;       /* file of training text, NULL: the shipped one */
     size_t steps, warmup;   /* measured steps >= 1, after warm-up steps */
     double learning_rate;
+    const char *learning_rate_policy; /* exec/learning_rate.h; NULL: constant */
     double dilation; /* seconds here per second reported, for emulated networks; 0: 1 */
     /* [from * ranks + to] what the transport (tcp only) adds to messages; NULL: nothing. */
     const struct delay *delay;

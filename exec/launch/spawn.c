@@ -122,7 +122,7 @@ enum status launch_prepare(struct run *run)
 
 /* ---- arguments and environment, made before fork(): a child may not allocate */
 
-enum { ARGUMENTS = 30, NUMBER = 32 };
+enum { ARGUMENTS = 32, NUMBER = 32 };
 
 struct call {
     char *argument[ARGUMENTS]; /* of the worker */
@@ -157,6 +157,7 @@ static void make_arguments(const struct run *run, struct call *c)
         {"--device", o->device},
         {"--transport", launch_transport(run)},
         {"--learning-rate", c->rate},
+        {"--learning-rate-policy", o->learning_rate_policy},
         {"--steps", c->steps},
         {"--timeout", c->timeout},
         {"--collective", o->collective},

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/optimizer.h"
 #include "core/schedule.h"
 #include "study/frameworks/setup.h"
 
@@ -160,7 +161,9 @@ static enum status find_choices(const struct plan *p, const struct model *m, str
         return error_set(STATUS_UNSUPPORTED, "the schedule %s, which never waits for all gradients",
                          schedule->name);
     s->schedule = schedule->name;
-    s->optimizer = strcmp(p->optimizer, "sgd") == 0;
+    s->optimizer = strcmp(optimizer_name_of(p->optimizer), "sgd") == 0;
+    if (optimizer_is_tuned(p->optimizer))
+        PASS(setup_add_note(s, NOTE_LOST, "the numbers of optimizer %s", p->optimizer));
     s->zero = p->zero;
     s->bucket_bytes = p->bucket_bytes;
     setup_set_dtype(s, m->dtype != DATA_ANY    ? m->dtype

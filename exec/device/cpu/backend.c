@@ -58,11 +58,18 @@ static void widen(void *self, real *y, const void *x, size_t n)
         y[i] = element_widen(from[i]);
 }
 
-/* p [n] -= rate scale g [n] */
 static void sgd(const struct optimizer_step *o)
 {
-    for (size_t i = 0; i < o->n; i++)
-        o->parameter[i] -= o->rate * (o->scale * o->gradient[i]);
+    for (size_t i = 0; i < o->n; i++) {
+        real gradient = o->scale * o->gradient[i];
+        if (o->decay > 0)
+            gradient += o->decay * o->parameter[i];
+        if (o->moment) {
+            o->moment[i] = o->momentum * o->moment[i] + gradient;
+            gradient = o->nesterov ? gradient + o->momentum * o->moment[i] : o->moment[i];
+        }
+        o->parameter[i] -= o->rate * gradient;
+    }
 }
 
 /* Equations in backend.h; parameters, gradients and both moments [n] are read once and, but for the
@@ -70,7 +77,7 @@ static void sgd(const struct optimizer_step *o)
 static void adam(const struct optimizer_step *o)
 {
     const real beta1 = (real)ADAM_BETA1, beta2 = (real)ADAM_BETA2, epsilon = (real)ADAM_EPSILON;
-    const real rate = o->rate, unbias = o->unbias, scale = o->scale;
+    const real rate = o->rate, unbias = o->unbias, scale = o->scale, decay = o->decay;
     real *restrict p = o->parameter;
     const real *restrict g = o->gradient;
     real *restrict moment = o->moment, *restrict square = o->square;
@@ -80,6 +87,7 @@ static void adam(const struct optimizer_step *o)
         square[i] = beta2 * square[i] + (1 - beta2) * gradient * gradient;
         real root = sizeof(real) == sizeof(float) ? (real)sqrtf((float)square[i])
                                                   : (real)sqrt((double)square[i]);
+        p[i] -= decay * p[i];
         p[i] -= rate * moment[i] / (root * unbias + epsilon);
     }
 }
@@ -87,7 +95,7 @@ static void adam(const struct optimizer_step *o)
 static void update(void *self, const struct optimizer_step *o)
 {
     (void)self;
-    if (o->moment)
+    if (o->square)
         adam(o);
     else
         sgd(o);

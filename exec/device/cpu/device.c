@@ -133,6 +133,7 @@ static enum status compute(void *self, uint32_t step, const struct program_op *o
     case OP_BACKWARD_WEIGHT:
         return stage_backward_weight(s, op->microbatch);
     default:
+        s->state.factor = learning_rate_factor(&s->state.policy, step);
         return stage_update(s);
     }
 }

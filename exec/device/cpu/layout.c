@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/optimizer.h"
 #include "core/plan.h"
 
 /* ---- parameters */
@@ -326,7 +327,7 @@ static size_t remade_size(const struct stage *s)
 /* What a stage allocates once, besides versions of its parameters. */
 static void list_arrays(struct stage *s, struct array array[ARRAYS])
 {
-    bool adam = strcmp(s->program->optimizer, "adam") == 0;
+    int moments = optimizer_moments(s->program->optimizer);
     bool halved = s->share.zero >= 2 && s->share.split;
     size_t halves = halved ? stage_flying(s, 0, false) : 0;
     bool gathers_half = s->share.gathered == ELEMENT_BF16;
@@ -341,8 +342,8 @@ static void list_arrays(struct stage *s, struct array array[ARRAYS])
         {s->share.zero < 2, &s->state.gradient, s->layout.parameters},
         {halved, &s->state.halved.data[0], halves}, /* of one bucket */
         {halved, &s->state.halved.data[1], halves},
-        {adam, &s->state.moment, s->layout.owned_n},
-        {adam, &s->state.square, s->layout.owned_n},
+        {moments > 0, &s->state.moment, s->layout.owned_n},
+        {moments > 1, &s->state.square, s->layout.owned_n},
         {s->share.zero >= 2, &s->state.sum, s->layout.owned_n},
         {gathers_half ? s->share.zero >= 1 : s->share.reshards, &s->state.owned, s->layout.owned_n},
         {s->share.zero < 2 && half && is_shared(s), &s->state.reduced,

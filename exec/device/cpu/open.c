@@ -46,7 +46,8 @@ enum status stage_find_data(struct stage *s)
     /* without flush an update is of one microbatch of each replica */
     double streams = (double)s->share.replicas / (double)s->share.context;
     s->layout.scale =
-        (real)(s->program->asynchronous ? 1.0 / (streams * targets) : s->layout.loss_scale);
+        (real)(s->state.optimizer.loss_scale *
+               (s->program->asynchronous ? 1.0 / (streams * targets) : s->layout.loss_scale));
     return batch_check(s->corpus, &s->layout.data);
 }
 
@@ -314,10 +315,11 @@ static enum status scale_updates(struct stage *s, const uint32_t *stage_of)
 {
     const struct program *p = s->program;
     uint32_t loss = find_kind(s->model, "loss");
+    s->state.scale /= s->state.optimizer.loss_scale;
     if (!p->asynchronous || loss == MODEL_NO_OP)
         return STATUS_OK;
     double own = p->stage[s->index].replicas;
-    s->state.scale = p->stage[stage_of[loss]].replicas / own;
+    s->state.scale *= p->stage[stage_of[loss]].replicas / own;
     s->state.learning_rate *= own / p->stage[0].replicas;
     if (s->state.scale != 1 && s->on.backend->remote)
         return error_set(STATUS_UNSUPPORTED,
@@ -368,7 +370,9 @@ enum status stage_open_on(const struct memory *on, const struct model *m, const 
                       .rank = rank,
                       .layout.batch = p->microbatch_size,
                       .layout.halves = m->element_bytes == 2,
-                      .state = {.learning_rate = o->learning_rate, .scale = 1}};
+                      .state = {.learning_rate = o->learning_rate, .factor = 1, .scale = 1}};
+    if (o->policy)
+        s.state.policy = *o->policy;
     PASS(gemm_single_thread());
     if (s.index >= p->stages || p->microbatches < 1 || s.layout.batch < 1)
         return error_set(STATUS_INVALID, "stage %u of %zu, %u microbatches of %zu samples", s.index,
@@ -376,8 +380,9 @@ enum status stage_open_on(const struct memory *on, const struct model *m, const 
     if (on->backend->remote && (p->stage[index].context > 1 || p->stage[index].sequence))
         return error_set(STATUS_UNSUPPORTED, "stage %u: %s parallelism is not for this device",
                          index, p->stage[index].sequence ? "sequence" : "context");
-    if (strcmp(p->optimizer, "adam") != 0 && strcmp(p->optimizer, "sgd") != 0)
-        return error_set(STATUS_UNSUPPORTED, "optimizer '%s', there are adam and sgd",
+    PASS(optimizer_of(p->optimizer, &s.state.optimizer));
+    if (on->backend->remote && optimizer_is_tuned(p->optimizer))
+        return error_set(STATUS_UNSUPPORTED, "optimizer '%s': this device has plain adam and sgd",
                          p->optimizer);
     TRY(check_numbers(m, on->backend));
     s.share.part = o->part;

@@ -356,25 +356,44 @@ static void update_bucket(struct stage *s, const struct stage_bucket *p, struct 
     o.n = p->own.n;
     o.parameter = s->state.owned ? s->state.owned + p->at : s->state.parameter + first;
     o.gradient = s->state.sum ? s->state.sum + p->at : s->state.gradient + first;
-    if (s->state.moment) {
+    if (s->state.moment)
         o.moment = s->state.moment + p->at;
+    if (s->state.square)
         o.square = s->state.square + p->at;
-    }
     s->on.backend->update(s->on.self, &o);
+}
+
+/* How much gradients are scaled down, so that the norm of all is at most optimizer.clip: this stage has
+ * them all (executor_supports()). The sum is in double, in the order of the parameters. */
+static double clipped(const struct stage *s)
+{
+    double squares = 0, most = s->state.optimizer.clip;
+    if (most <= 0)
+        return 1;
+    for (size_t i = 0; i < s->layout.parameters; i++)
+        squares += (double)s->state.gradient[i] * (double)s->state.gradient[i];
+    double norm = s->state.scale * sqrt(squares);
+    return norm > most ? most / norm : 1;
 }
 
 /* The optimizer's step on the own part of every bucket. Bias corrections count updates, not steps:
  * without flush there is one after every microbatch. */
 enum status stage_update(struct stage *s)
 {
-    struct optimizer_step o = {.rate = (real)s->state.learning_rate, .scale = (real)s->state.scale};
+    const struct optimizer *by = &s->state.optimizer;
+    double rate = s->state.learning_rate * s->state.factor;
+    struct optimizer_step o = {.rate = (real)rate,
+                               .decay = (real)(by->adam ? rate * by->decay : by->decay),
+                               .momentum = (real)by->momentum,
+                               .nesterov = by->nesterov > 0};
     PASS(next_version(s));
     if (s->share.zero < 2)
         stage_fold(s);
+    o.scale = (real)(s->state.scale * clipped(s));
     s->state.half_of = NULL;
     s->state.updates++;
-    if (s->state.moment) {
-        o.rate = (real)(s->state.learning_rate / (1 - pow(ADAM_BETA1, s->state.updates)));
+    if (s->state.square) {
+        o.rate = (real)(rate / (1 - pow(ADAM_BETA1, s->state.updates)));
         o.unbias = (real)(1 / sqrt(1 - pow(ADAM_BETA2, s->state.updates)));
     }
     for (size_t b = 0; b < s->share.regions; b++)

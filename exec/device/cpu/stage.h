@@ -34,10 +34,12 @@
 #define EXEC_DEVICE_CPU_STAGE_H
 
 #include "core/digest.h"
+#include "core/optimizer.h"
 #include "core/program.h"
 #include "exec/corpus.h"
 #include "exec/device/backend.h"
 #include "exec/device/layer.h"
+#include "exec/learning_rate.h"
 #include "exec/ring.h"
 
 struct device_options;
@@ -180,16 +182,19 @@ struct stage_flight {
 /* What lives from step to step: parameters, their gradients, the optimizer's state (share.c). */
 struct stage_state {
     double learning_rate;
-    double scale;             /* of gradients, before the optimizer sees them */
-    uint32_t updates;         /* so far */
-    real *parameter;          /* [parameters] those that passes use, or the newest version;
+    struct learning_rate policy;
+    double factor;              /* of the rate, in this step by the policy */
+    struct optimizer optimizer; /* as its numbers are */
+    double scale;               /* of gradients, before the optimizer sees them */
+    uint32_t updates;           /* so far */
+    real *parameter;            /* [parameters] those that passes use, or the newest version;
                                * NULL with ZeRO 3 */
-    real *gradient;           /* [parameters]; NULL with ZeRO 2, 3 */
-    real *moment, *square;    /* [owned_n] Adam; NULL for SGD */
-    real *sum;                /* [owned_n] ZeRO 2, 3: own part of the gradients, reduced */
-    real *owned;              /* [owned_n] ZeRO 3, and where parameters are gathered in bf16: own
+    real *gradient;             /* [parameters]; NULL with ZeRO 2, 3 */
+    real *moment, *square;      /* [owned_n] Adam: both; SGD: `moment` if it has momentum */
+    real *sum;                  /* [owned_n] ZeRO 2, 3: own part of the gradients, reduced */
+    real *owned;                /* [owned_n] ZeRO 3, and where parameters are gathered in bf16: own
                                * part of the parameters; else NULL */
-    real *reduced;            /* [parameters] ZeRO 0, 1: what collectives have, in bf16; NULL: the
+    real *reduced;              /* [parameters] ZeRO 0, 1: what collectives have, in bf16; NULL: the
                                * arrays above */
     struct stage_pair halved; /* [parameters] ZeRO 2, 3 when backwards come in halves: gradients */
     size_t gathered; /* ZeRO 3: bucket + 1 whose parameters are there for a pass to come, 0: none */
