@@ -182,6 +182,7 @@ const struct command command_measurement = {
     .synopsis = "import FILE...",
     .summary = "runs that others recorded: traces and logs become measurements",
     .details = details,
+    .examples = "foreline measurement import timeline.json -o imported.json\n",
     .row = reader_row,
     .run = measurement,
 };

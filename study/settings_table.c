@@ -149,57 +149,8 @@ const struct setting settings_table[] = {
     {"seed", COUNT(seed), VALIDATE_ON | T(VALIDATE_PUBLISHED), "N", "1",
      .help = "of parameters and data, and of the order of runs; of which runs --layers takes"},
 
-    /* ---- published objectives: each takes what its paper's problem has. With --score both the
-     * objective and PLAN_SCORE must take it. */
-    {"devices", COUNT(devices),
-     T(PLAN_CPSC526) | T(PLAN_PIPEDREAM) | T(PLAN_PIPER) | T(PLAN_PLACEMENT) | T(PLAN_HIDUP) |
-         T(PLAN_SCORE),
-     "N", NULL, .help = "published objectives: devices (default: the file's)", .least = 1},
-    {"devices", COUNT(devices), T(KEY_POINT), "N", NULL,
-     .help = "only the platform's first so many", .least = 1},
-    {"memory", BYTES(memory_bytes),
-     T(PLAN_PIPEDREAM) | T(PLAN_PIPER) | T(PLAN_PLACEMENT) | T(PLAN_SCORE), "SIZE", NULL,
-     .help = "published objectives: per device; 0: the file's"},
-    {"work-limit", COUNT(work_limit), T(PLAN_PLACEMENT), "STEPS", NULL,
-     .help = "placement, noncontiguous: steps of the search instead of what --time-limit allows",
-     .least = 1},
-    {"machines", TEXT(machines), T(PLAN_PIPEDREAM) | T(PLAN_SCORE), "N,N", NULL,
-     .help = "pipedream: per level, innermost first"},
-    {"bandwidth", TEXT(bandwidth), T(PLAN_PIPEDREAM) | T(PLAN_PIPER) | T(PLAN_SCORE), "RATE,RATE",
-     NULL, .help = "pipedream, piper: per level, B/s or 25GiBps"},
-    {"charge-activations", FLAG(charge_activations), T(PLAN_PIPEDREAM) | T(PLAN_SCORE), NULL, NULL,
-     .help = "pipedream: transfers take time"},
-    {"straight", FLAG(straight), T(PLAN_PIPEDREAM) | T(PLAN_SCORE), NULL, NULL,
-     .help = "pipedream: no replicas"},
-    {"hierarchy", TEXT(hierarchy), T(PLAN_CPSC526) | T(PLAN_SCORE), "K,K", NULL,
-     .help = "cpsc526: groups per level, outermost first"},
-    {"speeds", TEXT(speeds), T(PLAN_CPSC526) | T(PLAN_SCORE), "FILE", NULL,
-     .help =
-         "cpsc526: measured speeds between devices: .npy, lines of numbers, calibrate --matrix"},
-    {"series", TEXT(series), T(PLAN_CPSC526), "FILE", NULL,
-     .help =
-         "cpsc526: write each value that was better than all before, and when (.csv or a table)"},
-    {"compat-cpsc526", FLAG(compat), T(PLAN_CPSC526) | T(PLAN_SCORE), NULL, NULL,
-     .help = "cpsc526: the project's own cost matrix"},
-    {"compat-hidup", FLAG(compat), T(PLAN_HIDUP) | T(PLAN_SCORE), NULL, NULL,
-     .help = "hidup: costs and signatures of the published code"},
-    {"profile", WORD(profile), T(PLAN_HIDUP) | T(PLAN_SCORE), "NAME", "cluster",
-     .help = "hidup: measured constants of a machine", .word = settings_profile_word},
-    {"overlap", WORD(overlap), T(PLAN_HIDUP) | T(PLAN_SCORE), "forward|full|none", NULL,
-     .help = "hidup: which passes of one half of a batch go on beside communication of the other "
-             "(full; with --compat-hidup forward)"},
-    {"hint", LIST(hints), T(PLAN_HIDUP) | T(PLAN_SCORE), "NODE=FORM[+FORM]", NULL,
-     .help = "hidup: forms that what a node makes may have: full, reduce, replicate, gather D, "
-             "or F, R, P, D"},
-    {"strategy", TEXT(strategy), T(PLAN_HIDUP), "FILE", NULL,
-     .help = "hidup: write the strategy, which --score takes; FILE.txt as a text, FILE.dot drawn"},
-    {"noise", SHARE(noise), T(PLAN_HIDUP), "SHARE", NULL,
-     .help = "hidup: also search with work and constants that are off by up to so much, and say "
-             "what that costs"},
-    {"bandwidth-error", REAL(bandwidth_error), T(PLAN_HIDUP), "X", NULL,
-     .help = "hidup: the same with bandwidths that are believed to be X times as high"},
-    {"explain", TEXT(explain), T(PLAN_EXPLAIN), "PLAN", NULL,
-     .help = "where the time of this plan file goes, and what would have to change"},
+    /* ---- published objectives */
+#include "study/settings_objectives.def"
 
     /* ---- plans from and to files of other frameworks */
     {"to", WORD(to), T(PLAN_EXPORT), "NAME", NULL,
