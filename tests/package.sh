@@ -15,11 +15,13 @@ fail() {
     failed=1
 }
 
-# Two copies of the checkout, uncommitted changes included, at two depths; objects are compiled twice, too.
+# The checkout as it is now, uncommitted changes included, at two depths; objects are compiled twice, too.
+mkdir "$dir/source" && (cd "$source" && git ls-files -z | xargs -0 cp --parents -t "$dir/source" 2>/dev/null
+    git clone -q --no-checkout . "$dir/clone") && mv "$dir/clone/.git" "$dir/source/.git" &&
+    git -C "$dir/source" reset -q || exit 1
 build() { # build FOLDER OUT
-    mkdir -p "$1" && (cd "$source" && git ls-files -z | xargs -0 cp --parents -t "$1" 2>/dev/null
-        git clone -q --no-checkout . "$1/.clone") && mv "$1/.clone/.git" "$1/.git" || return 1
-    (cd "$1" && git reset -q && cmake --preset package >/dev/null && CCACHE_DISABLE=1 cmake --build --preset package -j "$(nproc)" -- -s &&
+    mkdir -p "${1%/*}" && cp -r "$dir/source" "$1" || return 1
+    (cd "$1" && cmake --preset package >/dev/null && CCACHE_DISABLE=1 cmake --build --preset package -j "$(nproc)" -- -s &&
         cpack --config build/package/CPackConfig.cmake -B "$2") >"$dir/log" 2>&1
 }
 build "$dir/one" "$dir/debs" || { tail -n 20 "$dir/log" && exit 1; }
