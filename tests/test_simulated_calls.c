@@ -11,7 +11,9 @@
 
 #include <cmocka.h>
 
+#include "core/check.h"
 #include "core/collective.h"
+#include "core/provenance.h"
 #include "sim/engine.h"
 #include "tests/random_plan.h"
 #include "tests/sample.h"
@@ -97,9 +99,51 @@ static void calls_take_their_closed_form_on_both_engines(void **state)
         }
 }
 
+static struct program pair_of(enum op_kind kind, enum op_reduction a, enum op_reduction b)
+{
+    static const uint32_t group[] = {0, 1, UINT32_MAX};
+    struct program p;
+    toy_begin(&p, 1, (const uint32_t *const[]){group});
+    for (uint32_t r = 0; r < 2; r++) {
+        toy_rank(&p);
+        p.op[toy_collective(&p, kind, 0, 8)].reduction = (uint8_t)(r == 0 ? a : b);
+    }
+    p.microbatches = 1;
+    toy_finish(&p);
+    return p;
+}
+
+static void reductions_are_written_read_and_the_same_on_all_members(void **state)
+{
+    (void)state;
+    static const char path[] = BINARY_DIR "/test_simulated_calls.json";
+    static const struct provenance by = {.version = "test", .command = "test"};
+    for (enum op_kind kind = OP_ALLREDUCE; kind < OP_COPY; kind++)
+        for (enum op_reduction how = 0; how < REDUCTIONS; how++) {
+            struct program p = pair_of(kind, how, how), back = {0};
+            bool fits = how == REDUCTION_SUM || op_reduces(&p.op[0]);
+            assert_int_equal(program_write(&p, path, &by), STATUS_OK);
+            assert_int_equal(program_read(path, &back), fits ? STATUS_OK : STATUS_PARSE);
+            if (fits) {
+                assert_int_equal(back.op[1].kind, kind);
+                assert_int_equal(back.op[1].reduction, how);
+            } else {
+                assert_non_null(strstr(error_message(), "of an op that reduces nothing"));
+            }
+            program_free(&back);
+            program_free(&p);
+        }
+    remove(path);
+    struct program p = pair_of(OP_REDUCE, REDUCTION_MIN, REDUCTION_MAX);
+    assert_int_equal(program_check(&p), STATUS_INVALID);
+    assert_non_null(strstr(error_message(), "meets another collective"));
+    program_free(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reductions_are_written_read_and_the_same_on_all_members),
         cmocka_unit_test(calls_take_their_closed_form_on_both_engines),
     };
     return cmocka_run_group_tests_name("simulated_calls", tests, NULL, NULL);
