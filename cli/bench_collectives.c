@@ -39,12 +39,12 @@ static void print_values(const struct trial *t)
 
 /* nccl-tests' columns; and for a reduce-scatter bandwidth by the bytes of its output, as a lecture
  * counts it. */
-static void print_times(const struct trial *t, const char *transport)
+static void print_times(const struct trial *t, const struct trial_options *o)
 {
     double n = (double)t->ranks;
-    printf("\n# %zu ranks, %s\n# %-13s %10s %10s %11s %11s %11s %7s\n", t->ranks, transport,
-           "collective", "size (B)", "time (us)", "algbw GB/s", "busbw GB/s", "by output",
-           "#wrong");
+    printf("\n# %zu ranks, %s, mean of %zu calls\n# %-13s %10s %10s %11s %11s %11s %7s\n", t->ranks,
+           o->transport, o->repeats, "collective", "size (B)", "time (us)", "algbw GB/s",
+           "busbw GB/s", "by output", "#wrong");
     for (size_t k = 0; k < TRIAL_TIMES; k++) {
         enum op_kind kind = trial_kinds[k / TRIAL_SIZES];
         double bytes = (double)trial_sizes[k % TRIAL_SIZES], algbw = bytes / t->time[k].seconds;
@@ -70,7 +70,7 @@ enum status bench_real_collectives(struct invocation *in)
     TRY(arguments_check(a, TAKES(BENCH_COLLECTIVES)));
     TRY(trial_run(&o, &t));
     print_values(&t);
-    print_times(&t, o.transport);
+    print_times(&t, &o);
     for (size_t k = 0; k < TRIAL_TIMES; k++)
         wrong += t.time[k].wrong;
     if (wrong + t.wrong > 0)

@@ -68,7 +68,7 @@ static enum status simulate(const struct row *r, const struct arguments *given, 
     struct plan plan = {0};
     struct measurement m = {0};
     st = plan_make(&a, context, &plan);
-    if (st == STATUS_INFEASIBLE || st == STATUS_INVALID) { /* the model's fault, not the table's */
+    if (st == STATUS_INFEASIBLE || st == STATUS_INVALID || st == STATUS_USAGE) { /* no such plan */
         printf("%-16s %s\n", r->name, error_message());
         st = STATUS_OK;
         goto out;
