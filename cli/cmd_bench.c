@@ -1,4 +1,5 @@
-/* bench - how fast the engines are, and what they say, on workloads that others have published. */
+/* bench - how fast the engines are, and what they say, on workloads that others have published; and
+ * what this machine does in collectives and in overlap. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -7,7 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "cli/command.h"
+#include "cli/bench.h"
 #include "core/json.h"
 #include "core/lower.h"
 #include "core/measurement.h"
@@ -118,7 +119,7 @@ static void print_text(const struct arguments *a, const char *workload, const st
 static enum status bench(struct invocation *in)
 {
     enum status st;
-    const struct arguments *a = &in->a;
+    struct arguments *a = &in->a;
     const struct engine *engine;
     const struct workload_kind *kind;
     struct workload w = {0};
@@ -127,7 +128,19 @@ static enum status bench(struct invocation *in)
     char *path = NULL, temporary[32] = "";
     FILE *file = NULL;
 
-    PASS(command_expect(in, 1, "ring or pipe"));
+    static const struct way {
+        const char *name;
+        enum status (*run)(struct invocation *in);
+    } ways[] = {{"collectives", bench_real_collectives},
+                {"overlap", bench_overlap},
+                {"tradeoff", bench_tradeoff}};
+    PASS(command_expect(in, 1, "ring, pipe, collectives, overlap or tradeoff"));
+    for (size_t k = 0; k < sizeof ways / sizeof *ways; k++)
+        if (!strcmp(in->operand[0], ways[k].name))
+            return ways[k].run(in);
+    PASS(arguments_check(a, TAKES(BENCH)));
+    if (a->ranks == 0)
+        a->ranks = 64;
     if (workload_find(in->operand[0], &kind) != STATUS_OK)
         return STATUS_USAGE;
     if (engine_find(a->engine, &engine) != STATUS_OK)
@@ -157,14 +170,28 @@ out:
 
 const struct command command_bench = {
     .name = "bench",
-    .synopsis = "ring|pipe",
-    .summary = "speed and predictions on two workloads that others have published",
+    .synopsis = "ring|pipe|collectives|overlap|tradeoff",
+    .summary = "speed of the engines and of this machine's collectives; memory against time",
     .details =
-        "ring  one ring all-reduce of 64 MiB over all ranks\n"
-        "pipe  16 stages x N/16 replicas, 64 microbatches for each replica, 1F1B: 1 ms forward,\n"
-        "      2 ms backward, 8 MiB of activations; then a 64 MiB ring all-reduce for each stage\n"
+        "ring         one ring all-reduce of 64 MiB over all ranks\n"
+        "pipe         16 stages x N/16 replicas, 64 microbatches for each replica, 1F1B: 1 ms\n"
+        "             forward, 2 ms backward, 8 MiB of activations; then a 64 MiB ring all-reduce\n"
+        "             for each stage\n"
+        "collectives  real ones of N ranks on this machine: what all-reduce (sum, average, "
+        "minimum,\n"
+        "             maximum), reduce-scatter, all-gather, broadcast, reduce, gather and scatter\n"
+        "             make of small numbers; then times of 4 KiB to 4 MiB, as nccl-tests print\n"
+        "             them, with how many numbers are not those of a plain loop\n"
+        "overlap      a matrix product and a copy of memory, one after the other and in two "
+        "threads\n"
+        "tradeoff     what a model takes of memory and communication spread over N devices by "
+        "data\n"
+        "             parallelism, ZeRO 1 to 3, tensor and pipeline parallelism: each row is a "
+        "plan\n"
+        "             that the engine simulates\n"
         "\n"
-        "Every rank has a full-duplex port of 50 GB/s to one switch, 1 us from port to port, or a\n"
+        "ring and pipe: every rank has a full-duplex port of 50 GB/s to one switch, 1 us from port "
+        "to port, or a\n"
         "device of --platform. Prints the time of an iteration, the ops of the program, the\n"
         "messages that the engine moved (a ring counts one for each of its edges), and what all\n"
         "of it took: CPU seconds of this process and its child, start to end, ops per CPU second,\n"

@@ -158,7 +158,8 @@ static enum status check_sides(const struct program *p, uint32_t rank, const str
     if (other->bytes != o->bytes)
         return error_set(STATUS_INVALID, "rank %u: %s has %lld bytes, its other side %lld", rank,
                          op_label(o, label), (long long)o->bytes, (long long)other->bytes);
-    if (op_is_collective(o) && (other->kind != o->kind || other->count != o->count))
+    if (op_is_collective(o) &&
+        (other->kind != o->kind || other->count != o->count || other->reduction != o->reduction))
         return error_set(STATUS_INVALID, "rank %u: %s x %u meets another collective", rank,
                          op_label(o, label), o->count);
     return STATUS_OK;

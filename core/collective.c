@@ -12,7 +12,8 @@
 #include "core/text.h"
 
 const char *const collective_kind_name[COLLECTIVE_KINDS] = {
-    "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast"};
+    "all-reduce", "all-gather", "reduce-scatter", "all-to-all",
+    "broadcast",  "reduce",     "gather",         "scatter"};
 
 const char *const collective_protocol_name[COLLECTIVE_PROTOCOLS] = {"ideal", "LL", "LL128",
                                                                     "Simple"};
@@ -43,7 +44,7 @@ enum status collective_find(const char *name, const struct collective_algorithm 
 double collective_bus_factor(enum collective_kind kind, size_t n)
 {
     double others = (double)(n - 1) / (double)n;
-    if (n == 1 || kind == COLLECTIVE_BROADCAST)
+    if (n == 1 || kind == COLLECTIVE_BROADCAST || kind == COLLECTIVE_REDUCE)
         return 1;
     return kind == COLLECTIVE_ALLREDUCE ? 2 * others : others;
 }

@@ -1,9 +1,10 @@
 /* collective.h - collective operations as data: which algorithm moves which bytes between which
  * members, for engines that let the bytes contend and for engines that take the closed form.
  *
- * `bytes` is nccl-tests' size: all-reduce, broadcast: the buffer of each member; all-gather: the
- * gathered result; reduce-scatter, all-to-all: the input buffer of each member (in an all-to-all
- * each ordered pair exchanges bytes / n). Broadcasts start at member 0. Members are positions in
+ * `bytes` is nccl-tests' size: all-reduce, broadcast, reduce: the buffer of each member; all-gather,
+ * gather: the gathered result; reduce-scatter, all-to-all: the input buffer of each member (in an
+ * all-to-all each ordered pair exchanges bytes / n); scatter: what is scattered. Broadcasts and
+ * scatters start at member 0, reduces and gathers end there. Members are positions in
  * the list of devices a group was made of. A group is made once, shapes of it as often as sizes
  * differ; both are deterministic. Equations, sources and limits: docs/collectives.md. */
 #ifndef CORE_COLLECTIVE_H
@@ -21,7 +22,10 @@ enum collective_kind {
     COLLECTIVE_ALLGATHER,
     COLLECTIVE_REDUCESCATTER,
     COLLECTIVE_ALLTOALL,
-    COLLECTIVE_BROADCAST,
+    COLLECTIVE_BROADCAST, /* up to here what is measured: enum fabric_kind (fabric.h) */
+    COLLECTIVE_REDUCE,
+    COLLECTIVE_GATHER,
+    COLLECTIVE_SCATTER,
     COLLECTIVE_KINDS
 };
 
@@ -149,7 +153,7 @@ struct collective_choice {
     double latency_s, transfer_s;      /* the table's estimate; 0 when it has none */
 };
 /* The algorithm of the options when it serves the kind here, else the cheapest by NCCL's public
- * cost table (all-to-all: direct). Options NULL: defaults. O(n). STATUS_INVALID: unknown algorithm,
+ * cost table (all-to-all, gather, scatter: direct). Options NULL: defaults. O(n). STATUS_INVALID: unknown algorithm,
  * bytes < 0. */
 enum status collective_choose(const struct collective_group *g, enum collective_kind kind,
                               int64_t bytes, const struct collective_options *options,

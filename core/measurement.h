@@ -174,7 +174,7 @@ double measured_call_seconds(const struct measured_call *c);
 double measured_call_algbw(const struct measured_call *c);
 double measured_call_busbw(const struct measured_call *c);
 /* What calls there are, and their names: "send", "all-reduce", ... */
-enum { MEASURED_CALLS = 6 };
+enum { MEASURED_CALLS = 10 };
 extern const char *const measured_call_names[MEASURED_CALLS];
 extern const uint8_t measured_call_kinds[MEASURED_CALLS]; /* enum op_kind */
 const char *measured_call_name(const struct measured_call *c);

@@ -7,13 +7,6 @@
 #include "core/measurement.h"
 #include "core/steady.h"
 
-static const enum collective_kind kind_of[OP_KINDS] = {
-    [OP_ALLREDUCE] = COLLECTIVE_ALLREDUCE,
-    [OP_ALLGATHER] = COLLECTIVE_ALLGATHER,
-    [OP_REDUCESCATTER] = COLLECTIVE_REDUCESCATTER,
-    [OP_ALLTOALL] = COLLECTIVE_ALLTOALL,
-};
-
 bool measured_calls_alike(const struct measured_call *a, const struct measured_call *b)
 {
     return a->bytes == b->bytes && a->purpose == b->purpose && a->kind == b->kind &&
@@ -21,9 +14,11 @@ bool measured_calls_alike(const struct measured_call *a, const struct measured_c
 }
 
 const char *const measured_call_names[MEASURED_CALLS] = {
-    "send", "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "copy"};
-const uint8_t measured_call_kinds[MEASURED_CALLS] = {OP_SEND,          OP_ALLREDUCE, OP_ALLGATHER,
-                                                     OP_REDUCESCATTER, OP_ALLTOALL,  OP_COPY};
+    "send",      "all-reduce", "all-gather", "reduce-scatter", "all-to-all",
+    "broadcast", "reduce",     "gather",     "scatter",        "copy"};
+const uint8_t measured_call_kinds[MEASURED_CALLS] = {
+    OP_SEND,      OP_ALLREDUCE, OP_ALLGATHER, OP_REDUCESCATTER, OP_ALLTOALL,
+    OP_BROADCAST, OP_REDUCE,    OP_GATHER,    OP_SCATTER,       OP_COPY};
 
 const char *measured_call_name(const struct measured_call *c)
 {
@@ -46,7 +41,8 @@ double measured_call_algbw(const struct measured_call *c)
 /* A message moves its bytes once; collectives by nccl-tests' factor. */
 double measured_call_busbw(const struct measured_call *c)
 {
-    double factor = c->kind == OP_SEND ? 1 : collective_bus_factor(kind_of[c->kind], c->members);
+    double factor =
+        c->kind == OP_SEND ? 1 : collective_bus_factor(op_collective[c->kind], c->members);
     return factor * measured_call_algbw(c);
 }
 

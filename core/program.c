@@ -5,8 +5,22 @@
 #include <stdlib.h>
 
 #include "core/array.h"
+#include "core/collective.h"
 #include "core/order.h"
 #include "core/plan.h"
+
+const char *const op_reduction_names[REDUCTIONS] = {"sum", "avg", "min", "max"};
+
+const uint8_t op_collective[OP_KINDS] = {
+    [OP_ALLREDUCE] = COLLECTIVE_ALLREDUCE,
+    [OP_ALLGATHER] = COLLECTIVE_ALLGATHER,
+    [OP_REDUCESCATTER] = COLLECTIVE_REDUCESCATTER,
+    [OP_ALLTOALL] = COLLECTIVE_ALLTOALL,
+    [OP_BROADCAST] = COLLECTIVE_BROADCAST,
+    [OP_REDUCE] = COLLECTIVE_REDUCE,
+    [OP_GATHER] = COLLECTIVE_GATHER,
+    [OP_SCATTER] = COLLECTIVE_SCATTER,
+};
 
 const char *const op_purpose_names[OP_PURPOSES] = {
     [FOR_PIPELINE] = "pipeline", [FOR_DATA] = "data",     [FOR_TIES] = "ties",
@@ -119,7 +133,9 @@ const char *op_label(const struct program_op *o, char text[OP_LABEL])
         [OP_UPDATE] = "UPDATE",       [OP_SEND] = "SEND",
         [OP_RECV] = "RECV",           [OP_ALLREDUCE] = "ALLREDUCE",
         [OP_ALLGATHER] = "ALLGATHER", [OP_REDUCESCATTER] = "REDUCESCATTER",
-        [OP_ALLTOALL] = "ALLTOALL",   [OP_COPY] = "COPY",
+        [OP_ALLTOALL] = "ALLTOALL",   [OP_BROADCAST] = "BROADCAST",
+        [OP_REDUCE] = "REDUCE",       [OP_GATHER] = "GATHER",
+        [OP_SCATTER] = "SCATTER",     [OP_COPY] = "COPY",
     };
     const char *name = o->kind < OP_KINDS ? names[o->kind] : "?";
     if (op_is_message(o))

@@ -32,9 +32,17 @@ enum op_kind {
     OP_ALLGATHER,
     OP_REDUCESCATTER,
     OP_ALLTOALL,
+    OP_BROADCAST, /* from the group's first member, and so on: core/collective.h */
+    OP_REDUCE,
+    OP_GATHER,
+    OP_SCATTER,
     OP_COPY, /* between a rank and its host's memory: a collective of one */
     OP_KINDS
 };
+
+/* What collectives that reduce make of the members' numbers. */
+enum op_reduction { REDUCTION_SUM, REDUCTION_AVERAGE, REDUCTION_MIN, REDUCTION_MAX, REDUCTIONS };
+extern const char *const op_reduction_names[REDUCTIONS]; /* "sum", "avg", "min", "max" */
 
 /* What an op communicates for: exposed time is accounted by it. */
 enum op_purpose {
@@ -60,9 +68,10 @@ struct program_op {
     bool
         backward; /* SEND, RECV: carries gradients; collective before a pass: of a backward; COPY: to
                      * the device, else to the host */
-    uint8_t part;   /* 0: all of it; 1, 2, ...: a pass in so many parts (program_part_bucket());
+    uint8_t part;      /* 0: all of it; 1, 2, ...: a pass in so many parts (program_part_bucket());
                           * collective of ZeRO 2, 3: that of bucket part - 1 */
-    uint32_t stage; /* own stage */
+    uint8_t reduction; /* enum op_reduction, of collectives that reduce */
+    uint32_t stage;    /* own stage */
     uint32_t microbatch; /* PROGRAM_NONE for what belongs to the iteration */
     uint32_t peer;       /* SEND, RECV: other rank; collective: group */
     uint32_t peer_stage; /* SEND, RECV: stage at the other end */
@@ -289,6 +298,13 @@ static inline bool op_computes(const struct program_op *o)
 {
     return o->kind <= OP_UPDATE;
 }
+/* Does it make one number of those of all members? */
+static inline bool op_reduces(const struct program_op *o)
+{
+    return o->kind == OP_ALLREDUCE || o->kind == OP_REDUCESCATTER || o->kind == OP_REDUCE;
+}
+/* enum collective_kind of the ops that are one, but for COPY. */
+extern const uint8_t op_collective[OP_KINDS];
 static inline bool op_is_collective(const struct program_op *o)
 {
     return o->kind >= OP_ALLREDUCE;

@@ -24,6 +24,10 @@ static const char *const kind_names[OP_KINDS] = {
     [OP_ALLGATHER] = "allgather",
     [OP_REDUCESCATTER] = "reducescatter",
     [OP_ALLTOALL] = "alltoall",
+    [OP_BROADCAST] = "broadcast",
+    [OP_REDUCE] = "reduce",
+    [OP_GATHER] = "gather",
+    [OP_SCATTER] = "scatter",
     [OP_COPY] = "copy",
 };
 
@@ -56,6 +60,26 @@ static void write_kind(struct json_writer *w, const void *from)
         json_put_string(w, "for", op_purpose_names[o->purpose]);
 }
 
+/* Sums do not say so. */
+static enum status read_reduction(const struct json_at *op, void *into)
+{
+    struct program_op *o = into;
+    size_t reduction = REDUCTION_SUM;
+    PASS(json_may_choice(op, "reduction", op_reduction_names, REDUCTIONS, &reduction));
+    if (reduction != REDUCTION_SUM && !op_reduces(o))
+        return json_error(op, "reduction '%s' of an op that reduces nothing",
+                          op_reduction_names[reduction]);
+    o->reduction = (uint8_t)reduction;
+    return STATUS_OK;
+}
+
+static void write_reduction(struct json_writer *w, const void *from)
+{
+    const struct program_op *o = from;
+    if (o->reduction != REDUCTION_SUM)
+        json_put_string(w, "reduction", op_reduction_names[o->reduction]);
+}
+
 /* Only what computes has them, also when they are 0. */
 static enum status read_seconds(const struct json_at *op, void *into)
 {
@@ -72,6 +96,7 @@ static void write_seconds(struct json_writer *w, const void *from)
 #define OP(member) JSON_MEMBER(struct program_op, member)
 static const struct json_row op_rows[] = {
     {"op", .read = read_kind, .write = write_kind},
+    {"reduction", .read = read_reduction, .write = write_reduction},
     {"stage", OP(stage), ID},
     {"microbatch", OP(microbatch), ID},
     {"part", OP(part), FIELD_SPARE},

@@ -1,4 +1,4 @@
-/* element.h - the numbers that collectives sum or gather, and how the host adds them. */
+/* element.h - the numbers that collectives reduce or gather, and how the host does that. */
 #ifndef EXEC_ELEMENT_H
 #define EXEC_ELEMENT_H
 
@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "core/program.h"
 
 enum element { ELEMENT_FP32, ELEMENT_BF16 };
 
@@ -43,5 +45,11 @@ static inline uint16_t element_narrow(float f)
 /* y += x on the host, n numbers; bf16: each sum is that of fp32, rounded to the nearest, ties to
  * even, as a GPU rounds it. */
 void element_add(enum element e, void *y, const void *x, size_t n);
+
+/* One step of a reduction: y = y + x (sums and averages), min(y, x) or max(y, x), n numbers; what is
+ * compared with a NaN is a NaN. And its end over so many members: averages are divided, the rest stays
+ * as it is. */
+void element_reduce(enum element e, enum op_reduction how, void *y, const void *x, size_t n);
+void element_end(enum element e, enum op_reduction how, void *y, size_t n, size_t members);
 
 #endif

@@ -264,7 +264,8 @@ struct rounds_call endpoints_rounds(const struct endpoints *l, uint32_t op, size
                                 .kind = o->kind,
                                 .ranks = l->group[o->peer].ranks,
                                 .me = l->group[o->peer].me,
-                                .n = n};
+                                .n = n,
+                                .reduction = o->reduction};
 }
 
 enum status endpoints_may_wait(const struct endpoints *l, uint32_t op)

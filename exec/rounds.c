@@ -42,7 +42,7 @@ enum status rounds_find(const char *name, const char *transport,
 
 static const struct rounds_algorithm *algorithm_of(const struct rounds_call *c)
 {
-    if (c->kind == OP_ALLTOALL)
+    if (rounds_direct.serves(c->kind))
         return &rounds_direct;
     return c->algorithm && c->algorithm->serves(c->kind) ? c->algorithm : table[0];
 }
@@ -55,6 +55,11 @@ size_t rounds_count(const struct rounds_call *c)
 struct round rounds_at(const struct rounds_call *c, size_t k)
 {
     return algorithm_of(c)->at(c, k);
+}
+
+void rounds_end(const struct rounds_call *c, enum element e, void *data)
+{
+    element_end(e, c->reduction, data, c->n, c->ranks);
 }
 
 size_t rounds_largest(const struct rounds_call *c)

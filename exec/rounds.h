@@ -25,7 +25,7 @@ enum { ROUND_NOBODY = UINT32_MAX };
 struct round {
     uint32_t to, from;           /* members of the group; ROUND_NOBODY */
     struct ring_part give, take; /* of the array; n is 0 without a partner */
-    bool adds;                   /* what arrives is added, else it replaces */
+    bool adds; /* what arrives is added (or what op.reduction says), else it replaces */
 };
 
 /* A collective as seen by one member. */
@@ -34,6 +34,7 @@ struct rounds_call {
     enum op_kind kind;                        /* one that rounds_do() */
     size_t ranks, me;                         /* members, own position */
     size_t n;                                 /* elements of the array */
+    enum op_reduction reduction;
 };
 
 /* A way to do collectives; kinds that it does not serve go around the ring. */
@@ -56,14 +57,13 @@ const struct rounds_algorithm *rounds_algorithm(size_t i);
 enum status rounds_find(const char *name, const char *transport,
                         const struct rounds_algorithm **out) MUST_CHECK;
 
-/* The only one that serves ALLTOALL, which the table's do not. */
+/* The only one that serves ALLTOALL, GATHER and SCATTER, which the table's do not. */
 extern const struct rounds_algorithm rounds_direct;
 
 /* Is this a collective of real runs? */
 static inline bool rounds_do(enum op_kind kind)
 {
-    return kind == OP_ALLREDUCE || kind == OP_REDUCESCATTER || kind == OP_ALLGATHER ||
-           kind == OP_ALLTOALL;
+    return kind >= OP_ALLREDUCE && kind < OP_COPY;
 }
 
 /* Elements of the array of a collective of so many bytes, as programs count them: what an all-to-all
@@ -82,6 +82,8 @@ struct rounds_room {
     char *data; /* [bytes] owned */
     size_t bytes;
 };
+/* After the last round: what is left to do with the array, whose parts nobody takes any more. */
+void rounds_end(const struct rounds_call *c, enum element e, void *data);
 /* Room for the largest part that is added; what was there is lost. STATUS_NOMEM. O(rounds). */
 enum status rounds_grow(const struct rounds_call *c, enum element e,
                         struct rounds_room *room) MUST_CHECK;

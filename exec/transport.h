@@ -44,7 +44,13 @@ struct transport {
      *   ALLREDUCE      the sum over the members, bitwise the same on all;
      *   REDUCESCATTER  the same sum, but only in the part that the member owns (below); the rest of
      *                  the array is then of no use;
-     *   ALLGATHER      every member's own part to all.
+     *   ALLGATHER      every member's own part to all;
+     *   BROADCAST      member 0's array to all;
+     *   REDUCE         the sum on member 0; the other arrays are then of no use;
+     *   GATHER         every member's own part to member 0;
+     *   SCATTER        every member's own part of member 0's array to that member.
+     * op.reduction says what is made in place of sums: averages (the sum, then divided by the
+     * members), minima, maxima.
      * REDUCESCATTER and then ALLGATHER give bit for bit what ALLREDUCE gives, where sums are made in
      * rounds. Sums of bf16 are rounded to bf16 with each addition.
      * op.bytes and op.count are the program's idea of a call and of how many there are in a step;

@@ -8,14 +8,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The collective that an op of the program stands for. */
-static const enum collective_kind kind_of[OP_KINDS] = {
-    [OP_ALLREDUCE] = COLLECTIVE_ALLREDUCE,
-    [OP_ALLGATHER] = COLLECTIVE_ALLGATHER,
-    [OP_REDUCESCATTER] = COLLECTIVE_REDUCESCATTER,
-    [OP_ALLTOALL] = COLLECTIVE_ALLTOALL,
-};
-
 /* The shape that op `o` shares with earlier ones of its group, NULL when it is the first of its
  * kind and size. */
 static struct shaped *find(const struct shapes *s, const struct program_op *o)
@@ -71,7 +63,7 @@ static enum status shape(const struct collective_group *g, uint8_t kind, int64_t
         return shape_copy(topology_type(g->topology, g->device[0]), bytes, out);
     if (with.nics == 0)
         with.nics = collective_nics(g);
-    PASS(collective_shape_make(g, kind_of[kind], bytes, &with, out));
+    PASS(collective_shape_make(g, op_collective[kind], bytes, &with, out));
     merge_flows(out);
     return STATUS_OK;
 }

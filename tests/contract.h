@@ -22,6 +22,7 @@ void idle(struct program *p, uint32_t n);
 
 /* contract_collectives.c */
 void collectives_are_their_serial_reference_bit_for_bit(void **state);
+void averages_minima_and_maxima_are_those_of_a_plain_loop(void **state);
 void every_algorithm_gives_the_sums_on_all_members(void **state);
 void collectives_of_64_mib_are_their_serial_reference(void **state);
 void reduce_scatter_and_all_gather_are_an_all_reduce_bit_for_bit(void **state);

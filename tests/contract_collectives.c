@@ -74,20 +74,34 @@ static uint32_t chunk_of(uint32_t ranks, size_t n, size_t i)
     return (uint32_t)c;
 }
 
+/* Does the result of a collective say what member `me` has in an element that `owner` owns? */
+static bool is_result(enum op_kind kind, uint32_t me, uint32_t owner)
+{
+    return kind == OP_REDUCE || kind == OP_GATHER           ? me == 0
+           : kind == OP_REDUCESCATTER || kind == OP_SCATTER ? me == owner
+                                                            : true;
+}
+
 /* What member `me` has in element i afterwards: chunk c is summed along the ring from member c on,
- * so that the member before c has the sum, and gathered from there. */
+ * so that the member before c has the sum, and gathered from there; a reduce goes from the last
+ * member down. */
 static bool expected(const struct program_op *op, uint32_t ranks, uint32_t me, size_t i,
                      struct number *out)
 {
     size_t n = (size_t)op->bytes / 4;
     uint32_t c = chunk_of(ranks, n, i), owner = (c + ranks - 1) % ranks;
-    *out = number(op->kind == OP_ALLGATHER ? owner : c, i);
-    for (uint32_t k = 1; op->kind != OP_ALLGATHER && k < ranks; k++) {
-        struct number next = number((c + k) % ranks, i);
+    bool from_first = op->kind == OP_BROADCAST || op->kind == OP_SCATTER;
+    *out = number(from_first              ? 0
+                  : op->kind == OP_REDUCE ? ranks - 1
+                  : op_reduces(op)        ? c
+                                          : owner,
+                  i);
+    for (uint32_t k = 1; op_reduces(op) && k < ranks; k++) {
+        struct number next = number(op->kind == OP_REDUCE ? ranks - 1 - k : (c + k) % ranks, i);
         element_add(numbers, &next, out, 1);
         *out = next;
     }
-    return op->kind != OP_REDUCESCATTER || me == owner;
+    return is_result(op->kind, me, owner);
 }
 
 static void fill(float *data, uint32_t rank, size_t n)
@@ -134,7 +148,8 @@ static void check_collective(enum op_kind kind, uint32_t ranks, uint32_t all, si
     mesh_close(&m);
 }
 
-static const enum op_kind kinds[] = {OP_ALLREDUCE, OP_REDUCESCATTER, OP_ALLGATHER};
+static const enum op_kind kinds[] = {OP_ALLREDUCE, OP_REDUCESCATTER, OP_ALLGATHER, OP_BROADCAST,
+                                     OP_REDUCE,    OP_GATHER,        OP_SCATTER};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 void collectives_are_their_serial_reference_bit_for_bit(void **state)
@@ -153,12 +168,13 @@ void collectives_are_their_serial_reference_bit_for_bit(void **state)
 static bool whole(const struct program_op *op, uint32_t ranks, uint32_t me, size_t i, float *out)
 {
     uint32_t owner = (chunk_of(ranks, (size_t)op->bytes / 4, i) + ranks - 1) % ranks;
+    bool from_first = op->kind == OP_BROADCAST || op->kind == OP_SCATTER;
     float sum = 0;
     for (uint32_t r = 0; r < ranks; r++)
-        if (op->kind != OP_ALLGATHER || r == owner)
+        if (op_reduces(op) || r == (from_first ? 0 : owner))
             sum += (float)((r + 1) * (i % 1000 + 1));
     *out = sum;
-    return op->kind != OP_REDUCESCATTER || me == owner;
+    return is_result(op->kind, me, owner);
 }
 
 /* Two calls of a collective, one after the other, in each of two steps. */
@@ -211,6 +227,92 @@ void collectives_of_64_mib_are_their_serial_reference(void **state)
     (void)state;
     for (size_t kind = 0; kind < KINDS; kind++)
         check_collective(kinds[kind], high, high, 16 * MIB);
+}
+
+/* Numbers of a draw: whole and small, so that every order of adding gives the same, also in bf16. */
+static float drawn(uint32_t seed, uint32_t rank, size_t i)
+{
+    uint32_t x = (seed * 2246822519u) ^ (rank * 2654435761u) ^ ((uint32_t)i * 3266489917u);
+    x ^= x >> 15;
+    x *= 668265263u;
+    return (float)((int)((x >> 16) % 61) - 30);
+}
+
+static float as_float(const void *data, size_t i)
+{
+    float f;
+    uint16_t half;
+    if (numbers == ELEMENT_FP32) {
+        memcpy(&f, element_at(numbers, data, i), sizeof f);
+        return f;
+    }
+    memcpy(&half, element_at(numbers, data, i), sizeof half);
+    return element_widen(half);
+}
+
+static float reduced(enum op_reduction how, uint32_t seed, uint32_t ranks, size_t i)
+{
+    float all = drawn(seed, 0, i);
+    for (uint32_t r = 1; r < ranks; r++) {
+        float x = drawn(seed, r, i);
+        all = how == REDUCTION_MIN   ? (x < all ? x : all)
+              : how == REDUCTION_MAX ? (x > all ? x : all)
+                                     : all + x;
+    }
+    return how == REDUCTION_AVERAGE ? all / (float)ranks : all;
+}
+
+static void check_reduction(enum op_kind kind, enum op_reduction how, uint32_t ranks, uint32_t all,
+                            size_t n, uint32_t seed)
+{
+    uint32_t group[MAX_RANKS + 1] = {0, 1, 2, 3};
+    struct mesh m = new_mesh();
+    struct actor a[MAX_RANKS] = {0};
+    group[ranks] = UINT32_MAX;
+    toy_begin(&m.program, 1, (const uint32_t *const[]){group});
+    for (uint32_t r = 0; r < ranks; r++) {
+        toy_rank(&m.program);
+        m.program.op[toy_collective(&m.program, kind, 0, n)].reduction = (uint8_t)how;
+        a[r].data = new_array(n);
+        for (size_t i = 0; i < n; i++) {
+            float x = drawn(seed, r, i);
+            uint16_t half = element_narrow(x);
+            memcpy(element_at(numbers, a[r].data, i),
+                   numbers == ELEMENT_FP32 ? (void *)&x : (void *)&half, element_bytes(numbers));
+        }
+    }
+    idle(&m.program, all);
+    toy_finish(&m.program);
+    play_all(&m, a, call_all, 1);
+    for (uint32_t r = 0; r < ranks; r++) {
+        for (size_t i = 0; i < n && (!alone || r == self); i++) {
+            float want = reduced(how, seed, ranks, i), got = as_float(a[r].data, i);
+            if (numbers == ELEMENT_BF16)
+                want = element_widen(element_narrow(want));
+            uint32_t owner = (chunk_of(ranks, n, i) + ranks - 1) % ranks;
+            if (is_result(kind, r, owner) && got != want)
+                fail_msg("kind %d, %s, %u ranks, %zu numbers: rank %u has %g in %zu, not %g", kind,
+                         op_reduction_names[how], ranks, n, r, (double)got, i, (double)want);
+        }
+        free(a[r].data);
+    }
+    mesh_close(&m);
+}
+
+/* Drawn sizes, most of which the ranks do not divide, and none at all. */
+void averages_minima_and_maxima_are_those_of_a_plain_loop(void **state)
+{
+    (void)state;
+    static const enum op_kind reducing[] = {OP_ALLREDUCE, OP_REDUCESCATTER, OP_REDUCE};
+    uint32_t seed = 1;
+    for (numbers = 0; numbers <= ELEMENT_BF16; numbers++)
+        for (uint32_t ranks = 1; ranks <= high; ranks++)
+            for (enum op_reduction how = 0; how < REDUCTIONS; how++)
+                for (size_t k = 0; k < sizeof reducing / sizeof *reducing; k++)
+                    for (int draw = 0; draw < 3; draw++, seed = seed * 1103515245u + 12345)
+                        check_reduction(reducing[k], how, ranks, alone ? high : ranks,
+                                        draw == 0 ? 0 : seed >> 16 & 511, seed);
+    numbers = ELEMENT_FP32;
 }
 
 /* On the first half of a->data reduce-scatter and all-gather, on the second all-reduce. */

@@ -300,6 +300,13 @@ static void broadcasts_and_trees_reach_everyone(void **state)
             collective_shape_free(&s);
             memset(out, 0, sizeof out);
             memset(in, 0, sizeof in);
+            s = shape_of(&g, COLLECTIVE_REDUCE, 1200, "ring", c);
+            sum_flows(&s, out, in);
+            for (size_t m = 0; m < n; m++) /* everybody but the first gives S */
+                assert_near(out[m], m == 0 ? 0 : 1200, 1e-9);
+            collective_shape_free(&s);
+            memset(out, 0, sizeof out);
+            memset(in, 0, sizeof in);
             s = shape_of(&g, COLLECTIVE_ALLREDUCE, 1200, "tree", c);
             sum_flows(&s, out, in);
             for (size_t m = 0; m < n; m++) {
@@ -360,7 +367,10 @@ static void what_an_algorithm_cannot_do_is_left_to_the_choice(void **state)
                  {"tree", COLLECTIVE_ALLGATHER, "ring"},
                  {"ring", COLLECTIVE_ALLTOALL, "direct"},
                  {"switch", COLLECTIVE_BROADCAST, "ring"},
-                 {"auto", COLLECTIVE_ALLTOALL, "direct"}};
+                 {"auto", COLLECTIVE_ALLTOALL, "direct"},
+                 {"hierarchical", COLLECTIVE_REDUCE, "ring"},
+                 {"ring", COLLECTIVE_GATHER, "direct"},
+                 {"tree", COLLECTIVE_SCATTER, "direct"}};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         struct collective_options o = {.algorithm = cases[k].asked};
         struct collective_shape s = {0};
@@ -377,7 +387,7 @@ static void what_an_algorithm_cannot_do_is_left_to_the_choice(void **state)
 static void bus_factors_are_those_of_nccl_tests(void **state)
 {
     (void)state;
-    static const double at8[COLLECTIVE_KINDS] = {1.75, 0.875, 0.875, 0.875, 1};
+    static const double at8[COLLECTIVE_KINDS] = {1.75, 0.875, 0.875, 0.875, 1, 1, 0.875, 0.875};
     for (int kind = 0; kind < COLLECTIVE_KINDS; kind++) {
         assert_near(collective_bus_factor((enum collective_kind)kind, 8), at8[kind], 1e-15);
         assert_near(collective_bus_factor((enum collective_kind)kind, 1), 1, 0);

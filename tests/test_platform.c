@@ -96,6 +96,12 @@ static void gives_each_tier_of_the_shipped_platforms_as_worked_by_hand(void **st
         /* 2.85 + 25 + 25 + 2.85 us; 10 Gb/s */
         {"pipedream-a", "n0g0", "n3g3", "pcie+nic", 55.7e-6, 1.25e9},
         {"laptop", "rank0", "rank3", "loopback", 30e-6, 4e9},
+        /* a lecture's figures: NVLink 4 in a node and across, PCIe v7.0 x16, Ethernet */
+        {"cs336", "d0g0", "d0g1", "nvlink", 3.4e-6, 900e9},
+        {"cs336", "d0g0", "d1g1", "nvlink", 3.4e-6, 900e9},
+        {"cs336", "h1g0", "h1g1", "pcie", 5.7e-6, 242e9},
+        {"cs336", "h0g0", "h1g1", "pcie+ethernet", 19.7e-6, 200e6},
+        {"cs336", "d0g0", "h1g1", "nvlink+pcie+ethernet", 18.55e-6, 200e6},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         char *path = NULL;
@@ -128,6 +134,7 @@ static void knows_devices_and_types_of_the_shipped_platforms(void **state)
         {"hidup-8xv100", "n0g0", "n7g7", "V100-SXM2-16GB", 64, 5, 12e12, 16, 900e9, 5e-6},
         {"pipedream-a", "n0g0", "n3g3", "V100-PCIE-16GB", 16, 2, 12e12, 16, 900e9, 5e-6},
         {"laptop", "rank0", "rank3", "core", 4, 1, 50e9, 4, 12.8e9, 1e-6},
+        {"cs336", "d0g0", "h1g1", "H100-SXM5-80GB", 8, 4, 792e12, 80, 3900e9, 5e-6},
     };
     char **names = NULL;
     size_t n = 0;

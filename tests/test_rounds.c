@@ -60,12 +60,16 @@ static void check(const struct rounds_algorithm *algorithm, enum op_kind kind, s
     for (size_t me = 0; me < ranks; me++)
         for (size_t chunk = 0; chunk < ranks; chunk++) {
             struct ring_part p = ring_part(N, ranks, chunk);
-            bool owns = ring_owned(ranks, me) == chunk;
+            bool owns = kind == OP_REDUCE ? me == 0 : ring_owned(ranks, me) == chunk;
             size_t owner = (chunk + ranks - 1) % ranks;
             for (size_t i = p.first; i < p.first + p.n; i++) {
                 float sum = (float)(ranks * (ranks + 1) / 2 * (i + 1));
-                if (kind == OP_ALLGATHER)
+                if (kind == OP_ALLGATHER || (kind == OP_GATHER && me == 0))
                     assert_true(data[me][i] == value(owner, i));
+                else if (kind == OP_BROADCAST || (kind == OP_SCATTER && (owns || me == 0)))
+                    assert_true(data[me][i] == value(0, i));
+                else if (kind == OP_GATHER || kind == OP_SCATTER)
+                    assert_true(data[me][i] == value(me, i)); /* nobody else's business */
                 else if (kind == OP_ALLREDUCE || owns)
                     assert_true(data[me][i] == sum);
             }
@@ -75,7 +79,8 @@ static void check(const struct rounds_algorithm *algorithm, enum op_kind kind, s
 static void rounds_are_collectives_for_any_number_of_members(void **state)
 {
     (void)state;
-    static const enum op_kind kinds[] = {OP_ALLREDUCE, OP_REDUCESCATTER, OP_ALLGATHER};
+    static const enum op_kind kinds[] = {OP_ALLREDUCE, OP_REDUCESCATTER, OP_ALLGATHER, OP_BROADCAST,
+                                         OP_REDUCE,    OP_GATHER,        OP_SCATTER};
     for (size_t i = 0; rounds_algorithm(i); i++)
         for (size_t ranks = 1; ranks <= MOST; ranks++)
             for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)

@@ -244,8 +244,8 @@ static void prefers_the_directory_in_the_environment(void **state)
 static void lists_the_shipped_platforms_in_order(void **state)
 {
     (void)state;
-    static const char *const expected[] = {"dgx-a100-x2", "dgx-h100-x4", "hidup-8xv100",
-                                           "laptop",      "pipedream-a", "two-racks"};
+    static const char *const expected[] = {"cs336",  "dgx-a100-x2", "dgx-h100-x4", "hidup-8xv100",
+                                           "laptop", "pipedream-a", "two-racks"};
     char **found = NULL;
     size_t n = 0;
     assert_int_equal(topology_list(&found, &n), STATUS_OK);

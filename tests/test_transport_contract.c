@@ -283,6 +283,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(two_large_messages_cross),
         cmocka_unit_test(messages_used_in_reverse_order_do_not_block),
         cmocka_unit_test(collectives_are_their_serial_reference_bit_for_bit),
+        cmocka_unit_test(averages_minima_and_maxima_are_those_of_a_plain_loop),
         cmocka_unit_test(every_algorithm_gives_the_sums_on_all_members),
         cmocka_unit_test(collectives_of_64_mib_are_their_serial_reference),
         cmocka_unit_test(reduce_scatter_and_all_gather_are_an_all_reduce_bit_for_bit),

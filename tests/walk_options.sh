@@ -261,6 +261,9 @@ case $command in
     bench)
         way exact "bench ring --ranks 16"
         way exact "bench pipe --engine simgrid --platform two-racks --ranks 16"
+        way measured "bench collectives --repeats 1"
+        way measured "bench overlap --repeats 1"
+        way exact "bench tradeoff --model gpt-tiny --platform laptop --ranks 2"
         ;;
     calibrate)
         way measured "calibrate --repeats 1"

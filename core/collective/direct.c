@@ -1,5 +1,6 @@
 /* All-to-all as a flow from every member to every other, in one phase. In large groups, where that
- * would be too many flows, fewer flows that load every port with the same bytes stand for them. */
+ * would be too many flows, fewer flows that load every port with the same bytes stand for them.
+ * Gather and scatter as a flow for every member but the first, to it or from it. */
 #include "core/collective/shapes.h"
 
 enum { SHIFTS = 4 }; /* destinations that stand for all of a large group, inside and across nodes */
@@ -56,13 +57,27 @@ static double folded(const struct collective_group *g, double pair, struct colle
     return latency_s;
 }
 
+/* Returns the latency. */
+static double one_to_all(const struct collective_group *g, double part, bool back,
+                         struct collective_shape *out)
+{
+    double latency_s = 0;
+    for (uint32_t k = 1; k < g->n; k++)
+        add(g, back ? k : 0, back ? 0 : k, part, &latency_s, out);
+    return latency_s;
+}
+
 static enum status direct_shape(const struct collective_group *g, enum collective_kind kind,
                                 double bytes, size_t channels, struct collective_shape *out)
 {
     double pair = bytes / (double)g->n;
     bool fold = g->n > COLLECTIVE_PAIRS_MAX;
-    (void)kind;
     (void)channels;
+    if (kind != COLLECTIVE_ALLTOALL) {
+        PASS(collective_shape_open(out, 1, g->n - 1));
+        collective_end_phase(out, one_to_all(g, pair, kind == COLLECTIVE_GATHER, out));
+        return STATUS_OK;
+    }
     PASS(collective_shape_open(out, 1, g->n * (fold ? 2 * SHIFTS : g->n - 1)));
     collective_end_phase(out, fold ? folded(g, pair, out) : every_pair(g, pair, out));
     return STATUS_OK;
@@ -71,7 +86,8 @@ static enum status direct_shape(const struct collective_group *g, enum collectiv
 const struct collective_algorithm collective_direct = {
     .name = "direct",
     .summary = "every pair at once",
-    .serves = {[COLLECTIVE_ALLTOALL] = true},
+    .serves =
+        {[COLLECTIVE_ALLTOALL] = true, [COLLECTIVE_GATHER] = true, [COLLECTIVE_SCATTER] = true},
     .plain = true,
     .shape = direct_shape,
 };

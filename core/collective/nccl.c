@@ -114,9 +114,8 @@ static double ll_limit(const struct fabric *f)
 static double ring_GBps(const struct fabric *f, enum collective_kind kind, int protocol)
 {
     double n = (double)f->n, bus = f->GBps;
-    double steps = kind == COLLECTIVE_ALLREDUCE   ? 2 * (n - 1)
-                   : kind == COLLECTIVE_BROADCAST ? n
-                                                  : n - 1;
+    bool rooted = kind == COLLECTIVE_BROADCAST || kind == COLLECTIVE_REDUCE;
+    double steps = kind == COLLECTIVE_ALLREDUCE ? 2 * (n - 1) : rooted ? n : n - 1;
     if (protocol == 0)
         bus = fmin(ll_limit(f), bus / 2);
     else if (protocol == 1)

@@ -1,16 +1,22 @@
 /* Rings: in each step every member sends one n-th of the buffer to the next one. Reduce-scatter and
  * all-gather take n - 1 steps, an all-reduce is the one after the other.
- * Source: Patarasuk & Yuan, JPDC 69 (2009) 117-124; broadcast: a pipelined chain. */
+ * Source: Patarasuk & Yuan, JPDC 69 (2009) 117-124; broadcast: a pipelined chain from member 0,
+ * reduce: the same towards it. */
 #include <stdlib.h>
 
 #include "core/array.h"
 #include "core/collective/shapes.h"
 
+static bool is_chain(enum collective_kind kind)
+{
+    return kind == COLLECTIVE_BROADCAST || kind == COLLECTIVE_REDUCE;
+}
+
 /* Fraction of `bytes` that every edge carries. */
 static double edge_share(enum collective_kind kind, size_t n)
 {
     double others = (double)(n - 1) / (double)n;
-    return kind == COLLECTIVE_ALLREDUCE ? 2 * others : kind == COLLECTIVE_BROADCAST ? 1 : others;
+    return kind == COLLECTIVE_ALLREDUCE ? 2 * others : is_chain(kind) ? 1 : others;
 }
 
 /* The ring of one channel: each node begins at another of its members. With an even number of
@@ -34,11 +40,13 @@ static void order_ring(const struct collective_group *g, size_t channel, bool al
 static double add_ring(const struct collective_group *g, enum collective_kind kind, double bytes,
                        const uint32_t *ring, double *latency, struct collective_shape *out)
 {
-    size_t n = g->n, first = 0, edges = kind == COLLECTIVE_BROADCAST ? n - 1 : n;
-    while (kind == COLLECTIVE_BROADCAST && ring[first] != 0)
+    size_t n = g->n, first = 0, edges = is_chain(kind) ? n - 1 : n;
+    bool towards = kind == COLLECTIVE_REDUCE;
+    while (is_chain(kind) && ring[first] != 0)
         first++;
     for (size_t k = 0; k < edges; k++) {
-        uint32_t from = ring[(first + k) % n], to = ring[(first + k + 1) % n];
+        uint32_t near = ring[(first + k) % n], far = ring[(first + k + 1) % n];
+        uint32_t from = towards ? far : near, to = towards ? near : far;
         collective_add(out, from, to, bytes);
         latency[k] = collective_tier(g, from, to)->latency_s;
     }
@@ -75,7 +83,8 @@ const struct collective_algorithm collective_ring = {
     .serves = {[COLLECTIVE_ALLREDUCE] = true,
                [COLLECTIVE_ALLGATHER] = true,
                [COLLECTIVE_REDUCESCATTER] = true,
-               [COLLECTIVE_BROADCAST] = true},
+               [COLLECTIVE_BROADCAST] = true,
+               [COLLECTIVE_REDUCE] = true},
     .plain = true,
     .shape = ring_shape,
 };

@@ -55,12 +55,6 @@ static struct taken of_collective(const struct lowering *l, const struct program
 
 static enum status measure(const struct lowering *l, struct alone *a)
 {
-    static const enum collective_kind kind_of[OP_KINDS] = {
-        [OP_ALLREDUCE] = COLLECTIVE_ALLREDUCE,
-        [OP_ALLGATHER] = COLLECTIVE_ALLGATHER,
-        [OP_REDUCESCATTER] = COLLECTIVE_REDUCESCATTER,
-        [OP_ALLTOALL] = COLLECTIVE_ALLTOALL,
-    };
     enum status st;
     const struct lowering_grouping *all = &l->groups.all;
     size_t first = all->device_start[a->group], n = all->device_start[a->group + 1] - first;
@@ -68,7 +62,7 @@ static enum status measure(const struct lowering *l, struct alone *a)
     struct collective_shape shape = {0};
     TRY(collective_group_make(l->topology, all->device + first, n, &g));
     struct collective_options o = {.attained = true, .nics = collective_nics(&g)};
-    TRY(collective_shape_make(&g, kind_of[a->kind], a->bytes, &o, &shape));
+    TRY(collective_shape_make(&g, op_collective[a->kind], a->bytes, &o, &shape));
     a->seconds = shape.seconds;
 out:
     collective_shape_free(&shape);

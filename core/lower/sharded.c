@@ -76,7 +76,10 @@ static const enum op_kind kinds[COLLECTIVE_KINDS] = {
     [COLLECTIVE_ALLGATHER] = OP_ALLGATHER,
     [COLLECTIVE_REDUCESCATTER] = OP_REDUCESCATTER,
     [COLLECTIVE_ALLTOALL] = OP_ALLTOALL,
-    [COLLECTIVE_BROADCAST] = OP_KINDS,
+    [COLLECTIVE_BROADCAST] = OP_BROADCAST,
+    [COLLECTIVE_REDUCE] = OP_REDUCE,
+    [COLLECTIVE_GATHER] = OP_GATHER,
+    [COLLECTIVE_SCATTER] = OP_SCATTER,
 };
 
 static enum status convert_one(struct sharded *s, const struct plan_conversion *c, uint32_t half,

@@ -30,10 +30,8 @@ enum { ATTR_NAME = 1, ATTR_INT32 = 7, ATTR_INT64 = 9, ATTR_BOOL = 27, ATTR_STRIN
 
 /* CollectiveCommType */
 static const int collective_type[OP_KINDS] = {
-    [OP_ALLREDUCE] = 0,
-    [OP_ALLGATHER] = 2,
-    [OP_ALLTOALL] = 6,
-    [OP_REDUCESCATTER] = 7,
+    [OP_ALLREDUCE] = 0, [OP_ALLGATHER] = 2, [OP_ALLTOALL] = 6, [OP_REDUCESCATTER] = 7,
+    [OP_BROADCAST] = 5, [OP_REDUCE] = 1,    [OP_GATHER] = 3,   [OP_SCATTER] = 4,
 };
 
 /* A message while it is built. */

@@ -229,7 +229,8 @@ static void put_collective(struct goal *g, size_t i)
                      .n = p->group_start[o->peer + 1] - p->group_start[o->peer],
                      .me = member_index(p, o->peer, g->rank),
                      .tag = g->first_tag[i]};
-    bool ring = is_ring(a.shape);
+    bool chain = o->kind == OP_BROADCAST || o->kind == OP_REDUCE; /* open: one flow less */
+    bool ring = is_ring(a.shape) && !chain;
     a.after = put_calc(g, 0, WAIT);
     require_deps(g, i, a.after, g->called[o->peer]);
     for (uint32_t call = 0; call < o->count; call++) {

@@ -86,7 +86,7 @@ static enum status take(struct local *t, const struct local_call *own, const str
         return error_set(STATUS_INVALID, "%zu numbers of %zu bytes, not %zu of %zu", from->call.n,
                          element_bytes(from->call.element), own->n, element_bytes(e));
     PASS(m->follow(from->mark));
-    PASS(r->adds ? m->add(e, to, given, r->take.n)
+    PASS(r->adds ? m->reduce(e, giver.reduction, to, given, r->take.n)
                  : m->copy(to, given, r->take.n * element_bytes(e)));
     return m->record(t->hub->rank[t->links.rank].mark);
 }
@@ -162,6 +162,11 @@ static bool serve(struct local *t, const struct link_call *r)
     wake_partners(t, group, t->links.gives);
     if (!do_rounds(t, r->data))
         return false;
+    const struct rounds_call rounds = rounds_of(t, &self->call);
+    pthread_mutex_unlock(&h->mutex);
+    st = m->end(&rounds, r->element, r->data);
+    pthread_mutex_lock(&h->mutex);
+    TRY(st);
     TRY(follow_takers(t, &self->call));
     TRY(m->record(t->mark[r->op - t->links.first]));
     self->call.active = false;

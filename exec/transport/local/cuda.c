@@ -119,10 +119,22 @@ static enum status copy(void *to, const void *from, size_t bytes)
                       cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, CUDA_STREAM));
 }
 
-static enum status add(enum element e, void *y, const void *x, size_t n)
+/* Averages, minima and maxima are NCCL's: no kernel here makes them. */
+static enum status reduce(enum element e, enum op_reduction how, void *y, const void *x, size_t n)
 {
+    if (how != REDUCTION_SUM)
+        return error_set(STATUS_UNSUPPORTED, "'%s' of numbers on a GPU: over nccl only",
+                         op_reduction_names[how]);
     return CUDA_ERROR("add a chunk", e == ELEMENT_BF16 ? kernel_accumulate(KERNEL_BF16, y, x, n)
                                                        : kernel_add(y, x, n));
+}
+
+static enum status end(const struct rounds_call *c, enum element e, void *data)
+{
+    (void)c;
+    (void)e;
+    (void)data;
+    return STATUS_OK;
 }
 
 static const struct local_memory gpu = {
@@ -142,7 +154,8 @@ static const struct local_memory gpu = {
     .start = start,
     .when = when,
     .copy = copy,
-    .add = add,
+    .reduce = reduce,
+    .end = end,
 };
 
 static enum status share(const struct program *p, void **shared)

@@ -56,9 +56,15 @@ static enum status copy(void *to, const void *from, size_t bytes)
     return STATUS_OK;
 }
 
-static enum status add(enum element e, void *y, const void *x, size_t n)
+static enum status reduce(enum element e, enum op_reduction how, void *y, const void *x, size_t n)
 {
-    element_add(e, y, x, n);
+    element_reduce(e, how, y, x, n);
+    return STATUS_OK;
+}
+
+static enum status end(const struct rounds_call *c, enum element e, void *data)
+{
+    rounds_end(c, e, data);
     return STATUS_OK;
 }
 
@@ -73,5 +79,6 @@ const struct local_memory local_host = {
     .follow = pass,
     .look = look,
     .copy = copy,
-    .add = add,
+    .reduce = reduce,
+    .end = end,
 };

@@ -56,7 +56,9 @@ struct local_memory {
     enum status (*start)(void *clock);
     double (*when)(const void *clock, void *mark);
     enum status (*copy)(void *to, const void *from, size_t bytes);
-    enum status (*add)(enum element e, void *y, const void *x, size_t n); /* y += x */
+    /* element_reduce() and rounds_end(); STATUS_UNSUPPORTED: reductions that it cannot do. */
+    enum status (*reduce)(enum element e, enum op_reduction how, void *y, const void *x, size_t n);
+    enum status (*end)(const struct rounds_call *c, enum element e, void *data);
 };
 
 extern const struct local_memory local_host;

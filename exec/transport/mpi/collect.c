@@ -63,6 +63,8 @@ static enum status run_rounds(struct mpi *t)
     for (; t->under_way == 0 && t->round < rounds_count(&c); t->round += t->under_way == 0)
         PASS(start_round(t));
     if (t->under_way == 0) {
+        const struct link_call *call = endpoints_next_call(&t->links);
+        rounds_end(&c, call->element, call->data);
         endpoints_complete(&t->links, mpi_collect_op(t), t->begin_s, clock_now());
         t->links.served++;
         t->serving = false;
@@ -95,8 +97,8 @@ enum status mpi_collect_advance(struct mpi *t)
     if (--t->under_way > 0)
         return STATUS_OK;
     if (r.adds)
-        element_add(c->element, element_at(c->element, c->data, r.take.first), t->chunk.data,
-                    r.take.n);
+        element_reduce(c->element, t->links.program->op[c->op].reduction,
+                       element_at(c->element, c->data, r.take.first), t->chunk.data, r.take.n);
     t->round++;
     PASS(run_rounds(t));
     return mpi_collect_start(t);

@@ -8,6 +8,32 @@ struct ring_part nccl_part(size_t n, size_t members, size_t me)
     return (struct ring_part){me * each, each + (me + 1 == members ? n % members : 0)};
 }
 
+static ncclRedOp_t reduction_of(const struct rounds_call *c)
+{
+    static const ncclRedOp_t of[REDUCTIONS] = {ncclSum, ncclAvg, ncclMin, ncclMax};
+    return of[c->reduction];
+}
+
+/* Everybody's part to member 0 or from there: messages of one group. */
+static ncclResult_t call_rooted(const struct nccl_group *g, const struct rounds_call *c,
+                                enum element type, void *data)
+{
+    ncclResult_t e = ncclGroupStart();
+    for (size_t m = 1; nccl_fine(e) && m < c->ranks; m++) {
+        const struct ring_part p = nccl_part(c->n, c->ranks, m);
+        void *part = element_at(type, data, p.first);
+        bool gives = c->kind == OP_GATHER ? c->me == m : c->me == 0;
+        bool takes = c->kind == OP_GATHER ? c->me == 0 : c->me == m;
+        int peer = c->me == 0 ? (int)m : 0;
+        if (gives && p.n > 0)
+            e = ncclSend(part, p.n, nccl_type(type), peer, *g->comm, g->stream);
+        if (takes && p.n > 0)
+            e = ncclRecv(part, p.n, nccl_type(type), peer, *g->comm, g->stream);
+    }
+    ncclResult_t ended = ncclGroupEnd();
+    return nccl_fine(e) ? ended : e;
+}
+
 /* Scattered and gathered are equal chunks; what is left over, fewer numbers than members, is
  * summed on all and spread by the last one, who owns it. */
 static ncclResult_t call_own(const struct nccl_group *g, const struct rounds_call *c,
@@ -16,19 +42,25 @@ static ncclResult_t call_own(const struct nccl_group *g, const struct rounds_cal
     size_t each = c->n / c->ranks, rest = c->n % c->ranks;
     void *mine = element_at(type, data, c->me * each);
     void *left = element_at(type, data, c->ranks * each);
+    const ncclRedOp_t how = reduction_of(c);
     bool scatters = c->kind == OP_REDUCESCATTER;
     if (c->kind == OP_ALLREDUCE)
-        return ncclAllReduce(data, data, c->n, nccl_type(type), ncclSum, *g->comm, g->stream);
+        return ncclAllReduce(data, data, c->n, nccl_type(type), how, *g->comm, g->stream);
+    if (c->kind == OP_BROADCAST)
+        return ncclBroadcast(data, data, c->n, nccl_type(type), 0, *g->comm, g->stream);
+    if (c->kind == OP_REDUCE)
+        return ncclReduce(data, data, c->n, nccl_type(type), how, 0, *g->comm, g->stream);
+    if (c->kind == OP_GATHER || c->kind == OP_SCATTER)
+        return call_rooted(g, c, type, data);
     ncclResult_t e = ncclGroupStart();
     if (nccl_fine(e) && each > 0)
         e = scatters
-                ? ncclReduceScatter(data, mine, each, nccl_type(type), ncclSum, *g->comm, g->stream)
+                ? ncclReduceScatter(data, mine, each, nccl_type(type), how, *g->comm, g->stream)
                 : ncclAllGather(mine, data, each, nccl_type(type), *g->comm, g->stream);
     if (nccl_fine(e) && rest > 0)
-        e = scatters
-                ? ncclAllReduce(left, left, rest, nccl_type(type), ncclSum, *g->comm, g->stream)
-                : ncclBroadcast(left, left, rest, nccl_type(type), (int)c->ranks - 1, *g->comm,
-                                g->stream);
+        e = scatters ? ncclAllReduce(left, left, rest, nccl_type(type), how, *g->comm, g->stream)
+                     : ncclBroadcast(left, left, rest, nccl_type(type), (int)c->ranks - 1, *g->comm,
+                                     g->stream);
     ncclResult_t ended = ncclGroupEnd();
     return nccl_fine(e) ? ended : e;
 }
@@ -67,6 +99,10 @@ static enum status call_rounds(struct nccl *t, const struct nccl_group *g,
                                const struct rounds_call *c, enum element type, void *data)
 {
     size_t most = NCCL_CHUNK / element_bytes(type);
+    if (c->reduction != REDUCTION_SUM)
+        return error_set(STATUS_UNSUPPORTED,
+                         "'%s' in rounds on a GPU: only by NCCL's own algorithms",
+                         op_reduction_names[c->reduction]);
     for (size_t k = 0; k < rounds_count(c); k++) {
         const struct round whole = rounds_at(c, k);
         for (size_t at = 0; at < whole.give.n || at < whole.take.n; at += most) {

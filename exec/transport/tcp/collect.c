@@ -127,7 +127,8 @@ static enum status run_round(struct tcp *t, const struct link_call *c, const str
                           d->latency_s);
     }
     if (r->adds)
-        element_add(c->element, taken, t->chunk.data, r->take.n);
+        element_reduce(c->element, t->links.program->op[c->op].reduction, taken, t->chunk.data,
+                       r->take.n);
     return STATUS_OK;
 }
 
@@ -147,6 +148,7 @@ enum status tcp_serve(struct tcp *t, const struct link_call *c, bool queued, dou
         struct round r = rounds_at(&rounds, k);
         TRY(run_round(t, c, &r, head, deadline_s, &peer));
     }
+    rounds_end(&rounds, c->element, c->data);
     pthread_mutex_lock(&t->mutex);
     t->links.served += queued;
     pthread_mutex_unlock(&t->mutex);

@@ -1,0 +1,12 @@
+/* bench.h - ways of `foreline bench` that have a file of their own; cmd_bench.c calls them. */
+#ifndef CLI_BENCH_H
+#define CLI_BENCH_H
+
+#include "cli/command.h"
+
+enum status
+bench_real_collectives(struct invocation *in) MUST_CHECK;     /* real ones, on this machine */
+enum status bench_overlap(struct invocation *in) MUST_CHECK;  /* a product beside a copy */
+enum status bench_tradeoff(struct invocation *in) MUST_CHECK; /* memory against communication */
+
+#endif
