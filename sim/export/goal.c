@@ -41,9 +41,11 @@ static size_t ring_steps(uint8_t kind, size_t n)
     return kind == OP_ALLREDUCE ? 2 * (n - 1) : n - 1;
 }
 
-static bool is_ring(const struct collective_shape *shape)
+/* Those that end in one member are open chains, with one flow less. */
+static bool is_ring(const struct collective_shape *shape, uint8_t kind)
 {
-    return shape->algorithm == &collective_ring && shape->phases > 0;
+    return shape->algorithm == &collective_ring && shape->phases > 0 && kind != OP_BROADCAST &&
+           kind != OP_REDUCE;
 }
 
 /* Two members know a message by its tag alone: of each step of each ring of each call it is another, so that
@@ -52,8 +54,9 @@ static uint64_t tags_of(const struct goal *g, const struct program_op *o)
 {
     const struct collective_shape *shape = shapes_of(&g->shapes, o);
     size_t n = g->p->group_start[o->peer + 1] - g->p->group_start[o->peer];
-    return is_ring(shape) ? (uint64_t)o->count * (shape->flows / n) * ring_steps(o->kind, n)
-                          : shape->flows;
+    return is_ring(shape, o->kind)
+               ? (uint64_t)o->count * (shape->flows / n) * ring_steps(o->kind, n)
+               : shape->flows;
 }
 
 /* Those of each collective, above those of the messages. */
@@ -229,8 +232,7 @@ static void put_collective(struct goal *g, size_t i)
                      .n = p->group_start[o->peer + 1] - p->group_start[o->peer],
                      .me = member_index(p, o->peer, g->rank),
                      .tag = g->first_tag[i]};
-    bool chain = o->kind == OP_BROADCAST || o->kind == OP_REDUCE; /* open: one flow less */
-    bool ring = is_ring(a.shape) && !chain;
+    bool ring = is_ring(a.shape, o->kind);
     a.after = put_calc(g, 0, WAIT);
     require_deps(g, i, a.after, g->called[o->peer]);
     for (uint32_t call = 0; call < o->count; call++) {
