@@ -149,7 +149,7 @@ const struct setting settings_table[] = {
     {"seed", COUNT(seed), VALIDATE_ON | T(VALIDATE_PUBLISHED), "N", "1",
      .help = "of parameters and data, and of the order of runs; of which runs --layers takes"},
 
-    /* ---- published objectives */
+/* ---- published objectives */
 #include "study/settings_objectives.def"
 
     /* ---- plans from and to files of other frameworks */
