@@ -4,7 +4,7 @@
 # of the prints column must stand in what they print, in that order; each `unit.x` or `exec.x` of the test column
 # must be a test. Lines have a minute together. Usage: seeds.sh FORELINE BUILD PAGE [ROW...]
 set -u
-foreline=$1 build=$2 page=$(realpath "$3")
+foreline=$(realpath "$1") build=$2 page=$(realpath "$3")
 shift 3
 dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT
 ctest --test-dir "$build" -N | sed -n 's/^ *Test *#[0-9]*: //p' >"$dir/tests"
