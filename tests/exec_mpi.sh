@@ -87,7 +87,8 @@ expect 'no mpirun to start workers with' env PATH=/nowhere "$tool" run p.json --
 expect 'no nosuchlauncher' "$tool" run p.json --transport mpi --launcher "nosuchlauncher -n 4"
 expect 'the launcher ended with status' \
     env FORELINE_WORKER=/nowhere/worker "$tool" run p.json --transport mpi
-mkdir -p lonely/bin && cp "$tool" lonely/bin/foreline && ln -s "$(dirname "$tool")/../lib" lonely/lib
+mkdir -p lonely/bin && cp "$tool" lonely/bin/foreline && ln -s "$(dirname "$tool")/../lib" lonely/lib &&
+    ln -s "$(dirname "$tool")/../share" lonely/share
 expect 'no foreline-worker-mpi in' lonely/bin/foreline run p.json --transport mpi
 rm -r lonely
 

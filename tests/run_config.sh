@@ -102,7 +102,7 @@ refuses 'nothing to run' 'plan is needed'
 printf 'model: mlp\nplatform: laptop\nlauncher: env\n' >bad.yml
 refuses 'launcher env' 'one process starts all'
 printf 'name: ../x\nmodel: mlp\nplatform: laptop\n' >bad.yml
-refuses 'a folder elsewhere' 'no name for a folder'
+refuses 'a folder elsewhere' "name: '../x' is no name for a file"
 
 # A run that fails leaves what there is, and why.
 printf 'name: fails\nmodel: mlp\nplatform: laptop\nplan.stages: 64\nplan.algorithm: balanced\n' >bad.yml

@@ -223,7 +223,7 @@ static void what_opens_can_be_computed(void **state)
         if (opens) {
             iterate(s, &d.program, seen);
             for (size_t m = 0; m < RANKS; m++)
-                sharded_update(s[m]);
+                sharded_update(s[m], 1);
         }
         *(opens ? &computed : &refused) += 1;
         for (size_t m = 0; m < RANKS; m++)

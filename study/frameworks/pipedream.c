@@ -268,9 +268,9 @@ static enum status make_stages(const struct conf *c, const struct model *m,
                                const uint32_t *module_of, const char *path, struct plan *p)
 {
     PASS(ARRAY_NEW(p->stage, c->stages));
-    for (; p->stages < c->stages; p->stages++) {
-        const struct conf_stage *from = &c->stage[p->stages];
-        struct plan_stage *to = &p->stage[p->stages];
+    for (size_t s = 0; s < c->stages; s++) {
+        const struct conf_stage *from = &c->stage[s];
+        struct plan_stage *to = &p->stage[p->stages++]; /* counts as it is begun: it may hold some */
         *to = (struct plan_stage){.replicas = (uint32_t)from->ranks,
                                   .tensor_parallel = 1,
                                   .expert_parallel = 1,
@@ -281,11 +281,11 @@ static enum status make_stages(const struct conf *c, const struct model *m,
         to->devices = from->ranks;
         PASS(ARRAY_NEW(to->op, m->n));
         for (uint32_t i = 0; i < m->n; i++)
-            if (c->stage_of[module_of[i]] == p->stages)
+            if (c->stage_of[module_of[i]] == s)
                 to->op[to->ops++] = i;
         if (to->ops == 0)
             return error_set(STATUS_INVALID, "%s: stage %zu has only modules without ops of '%s'",
-                             path, p->stages, m->name);
+                             path, s, m->name);
     }
     return STATUS_OK;
 }

@@ -16,6 +16,8 @@ static enum status device_open(const struct model *m, const struct program *p, u
     struct sharded *s;
     (void)m;
     PASS(sharded_open(p, rank, o->learning_rate, &s));
+    if (o->policy)
+        s->policy = *o->policy;
     *self = s;
     return STATUS_OK;
 }
@@ -28,13 +30,14 @@ static void device_close(void *self)
 static enum status compute(void *self, uint32_t step, const struct program_op *op,
                            const struct layer_reduction *reduction)
 {
-    (void)step, (void)reduction;
+    struct sharded *s = self;
+    (void)reduction;
     if (op->kind == OP_FORWARD)
-        sharded_forward(self, op->tag, op->microbatch);
+        sharded_forward(s, op->tag, op->microbatch);
     else if (op->kind == OP_BACKWARD)
-        sharded_backward(self, op->tag, op->microbatch);
+        sharded_backward(s, op->tag, op->microbatch);
     else if (op->kind == OP_UPDATE)
-        sharded_update(self);
+        sharded_update(s, learning_rate_factor(&s->policy, step));
     else
         return error_set(STATUS_UNSUPPORTED, "backwards of strategies come whole");
     return STATUS_OK;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/optimizer.h"
 #include "core/random.h"
 #include "exec/device/backend.h"
 #include "exec/device/cpu/gemm.h"
@@ -240,6 +241,9 @@ enum status sharded_open(const struct program *p, uint32_t rank, double learning
     s->ranks = p->stage[p->rank[rank].stage].shards;
     s->halves = p->microbatches;
     s->learning_rate = learning_rate;
+    if (optimizer_is_tuned(p->optimizer))
+        FAIL(STATUS_UNSUPPORTED, "strategies train by '%s' without numbers, not by '%s'",
+             optimizer_name_of(p->optimizer), p->optimizer);
     if (s->halves > HALVES || s->all->nodes == 0)
         FAIL(STATUS_UNSUPPORTED, "a strategy without operators, or of %zu microbatches", s->halves);
     TRY(gemm_single_thread());
@@ -352,7 +356,7 @@ void sharded_backward(struct sharded *s, uint32_t step, size_t half)
 }
 
 /* All but masks, whose gradients nobody makes, are trained. */
-void sharded_update(struct sharded *s)
+void sharded_update(struct sharded *s, double factor)
 {
     double t = (double)(s->updates + 1), unbiased = 1 - pow(ADAM_BETA1, t);
     for (size_t half = s->halves; half-- > 0;)
@@ -363,8 +367,9 @@ void sharded_update(struct sharded *s)
         .gradient = s->gradient,
         .moment = s->moment,
         .square = s->square,
-        .rate = (real)(s->learning_rate / (s->moment ? unbiased : 1)),
+        .rate = (real)(s->learning_rate * factor / (s->moment ? unbiased : 1)),
         .unbias = (real)(1 / sqrt(1 - pow(ADAM_BETA2, t))),
+        .scale = 1,
     };
     backend_cpu.update(NULL, &o);
     s->updates++;

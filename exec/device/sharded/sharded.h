@@ -13,6 +13,7 @@
 #include "core/form.h"
 #include "core/program.h"
 #include "exec/device/sharded/kind.h"
+#include "exec/learning_rate.h"
 
 enum { HALVES = 2 };
 
@@ -28,11 +29,12 @@ struct sharded {
     const struct operators *all;
     size_t ranks, me, halves;
     double learning_rate;
-    const struct kind **kind;  /* [nodes] NULL: of inputs, parameters and the output */
-    struct slot *slot[HALVES]; /* [tensors] */
-    struct call *call[HALVES]; /* [nodes] */
-    bool *shared;              /* [tensors] parameters and masks, which halves share */
-    size_t parameters;         /* of this rank */
+    struct learning_rate policy; /* how it changes from step to step */
+    const struct kind **kind;    /* [nodes] NULL: of inputs, parameters and the output */
+    struct slot *slot[HALVES];   /* [tensors] */
+    struct call *call[HALVES];   /* [nodes] */
+    bool *shared;                /* [tensors] parameters and masks, which halves share */
+    size_t parameters;           /* of this rank */
     real *parameter, *gradient, *moment, *square; /* [parameters]; moment: NULL without Adam */
     real *numbers, *work;                         /* all others */
     size_t numbers_n, work_n;
@@ -54,8 +56,8 @@ void sharded_close(struct sharded *s); /* accepts NULL */
 /* All nodes up to step `step` of a half; and back through those from it on. */
 void sharded_forward(struct sharded *s, uint32_t step, size_t half);
 void sharded_backward(struct sharded *s, uint32_t step, size_t half);
-/* The optimizer's step; the iteration is over. */
-void sharded_update(struct sharded *s);
+/* The optimizer's step at `factor` times the learning rate; the iteration is over. */
+void sharded_update(struct sharded *s, double factor);
 
 /* ---- convert.c */
 
