@@ -14,6 +14,7 @@
 #include "study/frameworks/port.h"
 #include "study/plan_graph.h"
 #include "study/planning.h"
+#include "study/warn.h"
 
 /* A prediction of a plan that no search has looked at, as `simulate --engine analytic` says where
  * that takes seconds: it proves that the plan can run. */
@@ -56,6 +57,15 @@ static void warn_of_memory(const struct evaluation *e, const struct topology *t)
         fprintf(stderr, "warning: the plan does not fit into memory: %s needs %s and has %s\n",
                 device, units_of(UNIT_BYTES, (double)e->peak_bytes).text,
                 units_of(UNIT_BYTES, (double)memory_bytes).text);
+}
+
+/* Times that somebody measured and that no device of the platform takes. */
+static void warn_of_times(const struct model *m, const struct topology *t)
+{
+    char text[WARN_PROFILE];
+    for (uint32_t i = 0; i < t->types; i++)
+        if (warn_of_profiles(m, &t->type[i], text))
+            fprintf(stderr, "warning: %s\n", text);
 }
 
 static void print_jitter(const struct auto_candidate *c, const struct arguments *a)
@@ -133,6 +143,7 @@ static enum status make(struct invocation *in)
     machine_print_speed(&outcome.machine, stderr);
     expected_print(&l.plan, &l.model, &l.topology, stderr);
     warn_of_launcher(a, &l);
+    warn_of_times(&l.model, &l.topology);
     machine_print_training(&outcome.machine, a->train_tokens, stderr);
     if (ranking.n == 0)
         warn_of_memory(&e, &l.topology);

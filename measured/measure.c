@@ -188,6 +188,9 @@ static enum status measure_lines(const struct measured_run *run, const char *pat
             timeless++;
         samples = run->line[i].samples > 0 ? run->line[i].samples : samples;
     }
+    if (o->warmup >= run->lines)
+        return error_set(STATUS_INVALID, "%s: all of its %zu steps are left out as warm-up", path,
+                         run->lines);
     if (m->iterations == 0)
         return error_set(STATUS_INVALID, "%s: %zu steps%s, and none says how long it took%s", path,
                          run->lines, o->warmup > 0 ? " with those left out" : "",
@@ -200,7 +203,7 @@ static enum status measure_lines(const struct measured_run *run, const char *pat
         PASS(measurement_warn(m, "the log's batch is of %g samples, the plan's of %g", samples,
                               o->samples));
     m->iteration_s = median(m->iterations_s, m->iterations);
-    m->samples_per_s = (o->samples > 0 ? o->samples : samples) / m->iteration_s;
+    m->samples_per_s = (samples > 0 ? samples : o->samples) / m->iteration_s;
     return STATUS_OK;
 }
 
@@ -244,7 +247,8 @@ enum status measured_run_measure(const struct measured_run *run, const char *pat
         FAIL(STATUS_INVALID, "%s: an iteration of %g s", path, m.iteration_s);
     if (run->ranks > 0)
         m.samples_per_s = o->samples / m.iteration_s;
-    m.tokens_per_s = o->tokens / m.iteration_s;
+    if (o->samples > 0)
+        m.tokens_per_s = o->tokens / o->samples * m.samples_per_s;
     if (o->devices > 0 && run->ranks > 0 && o->devices != run->ranks)
         TRY(measurement_warn(&m, "%zu ranks are in the files, the plan is for %zu", run->ranks,
                              o->devices));

@@ -113,6 +113,8 @@ static enum status set_real(const struct setting *s, const char *text, double *o
         return error_set(STATUS_USAGE, "'%.60s' is not a number", text);
     if (value < s->least)
         return error_set(STATUS_USAGE, "%g, expected at least %g", value, s->least);
+    if (s->most > 0 && value > s->most)
+        return error_set(STATUS_USAGE, "%g, expected at most %g", value, s->most);
     *out = value;
     return STATUS_OK;
 }

@@ -36,17 +36,34 @@ static bool runs_on(const struct plan_stage *s, const struct topology *t, uint32
     return false;
 }
 
+bool warn_of_profiles(const struct model *m, const struct device_type *type,
+                      char text[WARN_PROFILE])
+{
+    for (size_t k = 0; k < m->profiles; k++)
+        if (!*m->profile[k].device || !strcmp(m->profile[k].device, type->name))
+            return false;
+    if (m->profiles > 0)
+        snprintf(text, WARN_PROFILE,
+                 "the model's measured times are of '%.60s', none of '%.60s': they do not count "
+                 "(model import --device names their device)",
+                 m->profile[0].device, type->name);
+    return m->profiles > 0;
+}
+
 static enum status warn_of_costs(const struct plan *plan, const struct program *p,
                                  const struct evaluation_context *c, struct measurement *m)
 {
     double busy_s = 0;
     for (uint32_t type = 0; type < c->topology->types; type++) {
+        char text[WARN_PROFILE];
         size_t n = 0, all = 0;
         for (size_t s = 0; s < plan->stages; s++)
             if (runs_on(&plan->stage[s], c->topology, type)) {
                 all += plan->stage[s].ops;
                 n += extrapolated_on(plan, &plan->stage[s], c->model, &c->topology->type[type]);
             }
+        if (all > 0 && warn_of_profiles(c->model, &c->topology->type[type], text))
+            PASS(measurement_warn(m, "%s", text));
         if (n > 0)
             PASS(measurement_warn(m,
                                   "times of %zu of %zu ops on '%s' are extrapolated: their sizes "

@@ -2,6 +2,8 @@
 #ifndef STUDY_WARN_H
 #define STUDY_WARN_H
 
+#include <stdbool.h>
+
 #include "study/evaluate.h"
 
 /* Add warnings to m, one line per kind: perturbed compute times, times extrapolated beyond what
@@ -12,5 +14,11 @@
 enum status warn_simulation(const struct plan *plan, const struct program *p,
                             const struct evaluation_context *context,
                             struct measurement *m) MUST_CHECK;
+
+/* Has the model measured times, of which none is of such a device? Then why they do not count, into
+ * text[WARN_PROFILE]. O(profiles). */
+enum { WARN_PROFILE = 256 };
+bool warn_of_profiles(const struct model *m, const struct device_type *type,
+                      char text[WARN_PROFILE]);
 
 #endif

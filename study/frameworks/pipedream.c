@@ -270,7 +270,8 @@ static enum status make_stages(const struct conf *c, const struct model *m,
     PASS(ARRAY_NEW(p->stage, c->stages));
     for (size_t s = 0; s < c->stages; s++) {
         const struct conf_stage *from = &c->stage[s];
-        struct plan_stage *to = &p->stage[p->stages++]; /* counts as it is begun: it may hold some */
+        struct plan_stage *to =
+            &p->stage[p->stages++]; /* counts as it is begun: it may hold some */
         *to = (struct plan_stage){.replicas = (uint32_t)from->ranks,
                                   .tensor_parallel = 1,
                                   .expert_parallel = 1,

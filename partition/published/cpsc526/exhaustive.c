@@ -301,9 +301,12 @@ static enum status solve(const struct objective_request *r, struct objective_res
     double partitions = cpsc526_partitions(p.n, p.k);
     double labelings = partitions * tgamma((double)p.k + 1);
     int digits = labelings < exact ? 16 : 3;
-    snprintf(how, sizeof how, "%s of %.*g partitions, %.*g labelings",
-             complete ? "all" : "as many as there was time for", digits, partitions, digits,
-             labelings);
+    const char *seen = complete ? "all" : "as many as there was time for";
+    if (isfinite(labelings))
+        snprintf(how, sizeof how, "%s of %.*g partitions, %.*g labelings", seen, digits, partitions,
+                 digits, labelings);
+    else
+        snprintf(how, sizeof how, "%s of more than 1e308 labelings", seen);
     TRY(cpsc526_report(r, &p, label, how, out));
     out->interrupted = !complete;
     if (complete) {
