@@ -59,10 +59,16 @@ static void warn_of_memory(const struct evaluation *e, const struct topology *t)
                 units_of(UNIT_BYTES, (double)memory_bytes).text);
 }
 
-/* Times that somebody measured and that no device of the platform takes. */
-static void warn_of_times(const struct model *m, const struct topology *t)
+/* Shards that divide nothing, and times that somebody measured and that no device of the platform takes. */
+static void warn_of_times(const struct plan *p, const struct model *m, const struct topology *t)
 {
     char text[WARN_PROFILE];
+    size_t stages = p->steps ? 0 : warn_of_shards(p, m);
+    if (stages > 0)
+        fprintf(
+            stderr,
+            "warning: no op of %zu stage%s is divided over its shards: each computes everything\n",
+            stages, stages > 1 ? "s" : "");
     for (uint32_t i = 0; i < t->types; i++)
         if (warn_of_profiles(m, &t->type[i], text))
             fprintf(stderr, "warning: %s\n", text);
@@ -143,7 +149,7 @@ static enum status make(struct invocation *in)
     machine_print_speed(&outcome.machine, stderr);
     expected_print(&l.plan, &l.model, &l.topology, stderr);
     warn_of_launcher(a, &l);
-    warn_of_times(&l.model, &l.topology);
+    warn_of_times(&l.plan, &l.model, &l.topology);
     machine_print_training(&outcome.machine, a->train_tokens, stderr);
     if (ranking.n == 0)
         warn_of_memory(&e, &l.topology);

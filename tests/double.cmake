@@ -6,6 +6,7 @@ set(bin ${PROJECT_BINARY_DIR}/bin)
 add_test(NAME double.messages COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/double_messages.sh ${bin})
 add_test(NAME double.calls COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/double_calls.sh ${bin})
 set_tests_properties(double.messages double.calls PROPERTIES TIMEOUT 900 COST 30)
+set_tests_properties(double.calls PROPERTIES LABELS long) # 48 s
 if(NOT FORELINE_SANITIZE) # it packs the command with its libraries, and takes minutes
     add_test(NAME bench.gpu COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/bench_gpu.sh ${bin}/foreline
         ${bin}/foreline-worker-double ${PROJECT_SOURCE_DIR}/bench/gpu.sh)

@@ -35,7 +35,7 @@ check() {
     cmp plan.bare cli.bare || fail "$*: another plan"
 }
 check gpt2-small:layers=4 two-racks 32
-check llama3-8b:layers=4,tokens=1024 rail:nodes=2,gpus=2,type=H100 16
+check llama3-8b:layers=2,tokens=256 node:gpus=2,type=H100 8
 
 # Errors are values: one line, no output besides.
 "$dir/example" gpt2-smal two-racks 32 >said 2>error && fail "an unknown model was taken"
