@@ -50,6 +50,7 @@ if(TARGET exec_mpi AND MPIRUN)
                 $<TARGET_FILE:test_transport_contract> mpi)
         set_tests_properties(contract.mpi.${ranks} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
     endforeach()
+    set_tests_properties(contract.mpi.4 PROPERTIES LABELS long) # 60 s with sanitizers
     add_test(NAME contract.mpi.dead
         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/mpirun_dead.sh
             $<TARGET_FILE:test_transport_contract> mpi dead)
@@ -109,7 +110,7 @@ set_tests_properties(exec.local PROPERTIES TIMEOUT 300)
 add_test(NAME exec.today
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_today.sh ${PROJECT_BINARY_DIR}/bin
             ${CMAKE_CURRENT_SOURCE_DIR}/models)
-set_tests_properties(exec.today PROPERTIES TIMEOUT 600)
+set_tests_properties(exec.today PROPERTIES LABELS long TIMEOUT 600)
 add_test(NAME exec.strategies
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_strategies.sh ${PROJECT_BINARY_DIR}/bin)
 set_tests_properties(exec.strategies PROPERTIES TIMEOUT 300)
