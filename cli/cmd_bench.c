@@ -59,13 +59,16 @@ static enum status write_platform(size_t ranks, FILE **file, char path[32])
 }
 
 /* "goal=FILE": the same program for another simulator. */
-static enum status export(const struct invocation *in, const struct program *p,
-                          const struct topology *t, const struct simulation_options *s) {
-    const struct exporter *e; const char * path;
+static enum status write_export(const struct invocation *in, const struct program *p,
+                                const struct topology *t, const struct simulation_options *s)
+{
+    const struct exporter *e;
+    const char *path;
     struct export_options o = {.collective = &s->collective};
-    if (!in->a.export) return STATUS_OK;
-    if (export_parse(in->a.export, &e, &path, &o.unit_s) !=
-        STATUS_OK) return error_context(STATUS_USAGE, "--export");
+    if (!in->a.export)
+        return STATUS_OK;
+    if (export_parse(in->a.export, &e, &path, &o.unit_s) != STATUS_OK)
+        return error_context(STATUS_USAGE, "--export");
     return e->write(p, t, &o, path, &in->by);
 }
 
@@ -79,7 +82,7 @@ static enum status measure(const struct invocation *in, const struct engine *eng
     bool settled;
 
     TRY(plan_lower(&w->plan, &w->model, &w->topology, &program));
-    TRY(export(in, &program, &w->topology, &o));
+    TRY(write_export(in, &program, &w->topology, &o));
     TRY(engine->run(&program, &w->topology, platform, &o, &s));
     *out = (struct result){.iteration_s = timeline_iteration(&program, &s.timeline, &settled),
                            .ops = program.ops,

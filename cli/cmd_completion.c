@@ -108,7 +108,9 @@ static void put_operands(const struct command *c, put_place *put, FILE *out)
     char first[WORDS] = "", synopsis[512], *way[16], *word[8];
     struct command_row row;
     snprintf(synopsis, sizeof synopsis, "%s", c->synopsis);
-    for (size_t i = 0; c->row && c->row(i, &row); i++) {
+    bool kinds =
+        c->row && *c->synopsis >= 'A' && *c->synopsis <= 'Z'; /* "KIND FILE...": its rows */
+    for (size_t i = 0; kinds && c->row(i, &row); i++) {
         row.term[strcspn(row.term, " ")] = '\0';
         add(first, row.term);
         put(&(struct place){c->name, row.term, NULL, "@files"}, out);
@@ -120,7 +122,7 @@ static void put_operands(const struct command *c, put_place *put, FILE *out)
             continue;
         bool is_word = *word[0] >= 'a' && *word[0] <= 'z';
         const char *known = words_of(word[0]);
-        if (is_word || (*known == '@' && !strstr(first, known) && !c->row))
+        if (is_word || (*known == '@' && !strstr(first, known) && !kinds))
             add(first, is_word ? word[0] : known);
         if (is_word)
             put(&(struct place){c->name, word[0], NULL, n > 1 ? words_of(word[1]) : "@text"}, out);

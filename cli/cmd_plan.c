@@ -63,7 +63,7 @@ static void warn_of_memory(const struct evaluation *e, const struct topology *t)
 static void warn_of_times(const struct plan *p, const struct model *m, const struct topology *t)
 {
     char text[WARN_PROFILE];
-    size_t stages = p->steps ? 0 : warn_of_shards(p, m);
+    size_t stages = warn_of_shards(p, m);
     if (stages > 0)
         fprintf(
             stderr,

@@ -79,7 +79,6 @@ typedef struct foreline_plan foreline_plan;
 /* Search, or plan by the named algorithm: what `foreline plan` writes for the same settings.
  *
  *   setting  [settings], may be NULL where there are none
- *   seed     of searches; the command's default is 0
  *
  * FORELINE_INFEASIBLE: nothing fits; FORELINE_USAGE: no such setting, or they contradict each other. */
 enum foreline_status foreline_plan_make(const foreline_model *m, const foreline_platform *p,

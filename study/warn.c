@@ -83,13 +83,24 @@ static enum status warn_of_costs(const struct plan *plan, const struct program *
 size_t warn_of_shards(const struct plan *p, const struct model *m)
 {
     size_t n = 0;
-    for (size_t s = 0; s < p->stages; s++) {
+    for (size_t s = 0; s < p->stages && p->steps == 0; s++) {
         bool divides = p->stage[s].tensor_parallel < 2;
         for (size_t k = 0; k < p->stage[s].ops && !divides; k++)
             divides = m->op[p->stage[s].op[k]].tensor != TENSOR_WHOLE;
         n += !divides;
     }
     return n;
+}
+
+static enum status warn_of_whole_shards(const struct plan *p, const struct model *model,
+                                        struct measurement *m)
+{
+    size_t n = warn_of_shards(p, model);
+    return n == 0 ? STATUS_OK
+                  : measurement_warn(m,
+                                     "no op of %zu stage%s is divided over its shards: each "
+                                     "computes everything",
+                                     n, n > 1 ? "s" : "");
 }
 
 /* Replicas cost devices, and without parameters there is nothing to keep the same. */
@@ -214,12 +225,7 @@ enum status warn_simulation(const struct plan *plan, const struct program *p,
     if (context->perturbation && *perturbation_print(context->perturbation, text))
         TRY(measurement_warn(m, "compute times are changed on purpose: %s", text));
     TRY(warn_of_costs(plan, p, context, m));
-    size_t whole = plan->steps ? 0 : warn_of_shards(plan, context->model);
-    if (whole > 0)
-        TRY(measurement_warn(m,
-                             "no op of %zu stage%s is divided over its shards: each computes "
-                             "everything",
-                             whole, whole > 1 ? "s" : ""));
+    TRY(warn_of_whole_shards(plan, context->model, m));
     TRY(warn_of_empty_stages(plan, context->model, m));
     TRY(warn_of_empty_calls(m));
     TRY(traffic_examine(p, t, &context->options.collective, m, tier_bytes));

@@ -21,8 +21,8 @@ enum { WARN_PROFILE = 256 };
 bool warn_of_profiles(const struct model *m, const struct device_type *type,
                       char text[WARN_PROFILE]);
 
-/* Stages of shards none of whose ops tensor parallelism divides: every shard computes everything.
- * O(ops). */
+/* Stages of shards none of whose ops tensor parallelism divides: every shard computes everything; of
+ * strategies, whose steps say what is divided, none. O(ops). */
 size_t warn_of_shards(const struct plan *p, const struct model *m);
 
 #endif

@@ -19,6 +19,7 @@
 #include "tests/strategy.h"
 
 enum { MOST_STEPS = 300 };
+static const double learning_rate = 1e-2;
 
 static const char *const models[] = {
     "tmlp:layers=3,batch=8,seq=4,hidden=12",
@@ -32,6 +33,7 @@ enum { MODELS = sizeof models / sizeof *models, TMLP = 0, TMOE = 3 };
 struct trained {
     struct mesh mesh;
     pthread_mutex_t mutex;
+    double rate; /* of learning */
     double loss[MOST_STEPS];
     size_t tensors;
     float *parameter[SPMD_NODES]; /* NULL: of tensors that are none */
@@ -60,7 +62,7 @@ static enum status train_rank(struct actor *a, void *transport_self)
                          .transport = a->mesh->transport ? a->mesh->transport : &transport_tcp,
                          .transport_self = transport_self,
                          .timeout_s = patience_s};
-    const struct device_options options = {.learning_rate = 1e-2};
+    const struct device_options options = {.learning_rate = t->rate};
     TRY(executor_supports(e.program));
     TRY(device_sharded.open(NULL, e.program, a->rank, &options, &e.device_self));
     TRY(executor_step_init(&step, e.program, a->rank));
@@ -81,11 +83,12 @@ out:
 }
 
 /* The program becomes the mesh's, which frees it. */
-static void train(struct drawn *d, const struct transport *over, size_t steps, struct trained *t)
+static void train(struct drawn *d, const struct transport *over, double rate, size_t steps,
+                  struct trained *t)
 {
     struct actor actors[MESH_RANKS] = {{0}};
     const struct operators *o = &d->plan.operators;
-    *t = (struct trained){.mesh.transport = over, .tensors = o->tensors};
+    *t = (struct trained){.mesh.transport = over, .tensors = o->tensors, .rate = rate};
     MOVE(&t->mesh.program, d->program);
     pthread_mutex_init(&t->mutex, NULL);
     for (size_t i = 0; i < o->nodes; i++)
@@ -131,16 +134,16 @@ static double moved(const struct drawn *d, const struct trained *a, const struct
 static void compare(size_t model, size_t rounds, size_t steps, double tolerance)
 {
     struct drawn one, d;
-    static struct trained alone, t;
+    static struct trained alone, still, t;
     uint64_t dice = 7 + model;
     for (size_t round = 0; round < rounds; round++) {
         if (round == 0) {
             strategy_draw(models[model], 1, false, &dice, &one);
-            train(&one, &transport_local, steps, &alone);
+            train(&one, &transport_local, learning_rate, steps, &alone);
         }
         size_t ranks = round % 2 ? 4 : 2;
         strategy_draw(models[model], ranks, (round ^ round / 2) % 2, &dice, &d);
-        train(&d, round % 16 == 15 ? &transport_tcp : &transport_local, steps, &t);
+        train(&d, round % 16 == 15 ? &transport_tcp : &transport_local, learning_rate, steps, &t);
         double loss = apart(&alone, &t, steps), parameters = moved(&d, &alone, &t);
         if (loss > tolerance || (model == TMLP && parameters > tolerance))
             fail_msg("%s, round %zu: losses %g apart, parameters %g", models[model], round, loss,
@@ -148,6 +151,12 @@ static void compare(size_t model, size_t rounds, size_t steps, double tolerance)
         forget(&t);
         strategy_free(&d);
     }
+    /* Nothing would be apart either if nobody learned anything. */
+    strategy_free(&one);
+    strategy_draw(models[model], 1, false, &dice, &one);
+    train(&one, &transport_local, 0, steps, &still);
+    assert_true(moved(&one, &alone, &still) > learning_rate / 2);
+    forget(&still);
     forget(&alone);
     strategy_free(&one);
 }

@@ -322,29 +322,34 @@ static enum status read_shape(struct wire w, struct arena *a, struct onnx_value 
     }
 }
 
-/* TypeProto, of which only tensors are read, and in it its Tensor. */
+static enum status read_tensor_type(struct wire w, struct arena *a, struct onnx_value *v)
+{
+    for (struct wire_field f;;) {
+        struct wire shape = w;
+        PASS(wire_next(&w, &f));
+        if (f.number == WIRE_END)
+            return STATUS_OK;
+        if (f.number == 1)
+            v->type = f.value < 64 ? (enum onnx_type)f.value : ONNX_ANY;
+        if (f.number != 2)
+            continue;
+        PASS(inside(&f, &shape));
+        PASS(read_shape(shape, a, v));
+    }
+}
+
+/* TypeProto, of which only tensors are read. */
 static enum status read_type(struct wire w, struct arena *a, struct onnx_value *v)
 {
     for (struct wire_field f;;) {
-        struct wire body = w;
+        struct wire tensor = w;
         PASS(wire_next(&w, &f));
         if (f.number == WIRE_END)
             return STATUS_OK;
         if (f.number != 1)
             continue;
-        PASS(inside(&f, &body));
-        for (struct wire_field t;;) {
-            struct wire shape = body;
-            PASS(wire_next(&body, &t));
-            if (t.number == WIRE_END)
-                break;
-            if (t.number == 1)
-                v->type = t.value < 64 ? (enum onnx_type)t.value : ONNX_ANY;
-            if (t.number != 2)
-                continue;
-            PASS(inside(&t, &shape));
-            PASS(read_shape(shape, a, v));
-        }
+        PASS(inside(&f, &tensor));
+        PASS(read_tensor_type(tensor, a, v));
     }
 }
 

@@ -247,6 +247,23 @@ static enum status check_asked(const struct arguments *a, const struct setup *s,
 }
 
 /* The model file is written before the plan that refers to it by hash. */
+/* Who issues the kernels is in no file; times and memory without it are another executor's. */
+static enum status take_framework(const struct arguments *a, const struct dialect *from,
+                                  struct plan *p, FILE *notes)
+{
+    if (a->framework)
+        return plan_set_framework(p, a->framework);
+    for (size_t i = 0; framework_name(i); i++)
+        if (frameworks[i]->launcher && strcmp(frameworks[i]->launcher, from->name) == 0) {
+            fprintf(
+                notes,
+                "assumed: times and memory of foreline's own executor (--framework %s: of %s)\n",
+                framework_name(i), frameworks[i]->summary);
+            break;
+        }
+    return STATUS_OK;
+}
+
 enum status port_import(const struct arguments *a, const char *const *file, size_t files,
                         const struct provenance *by, FILE *out, FILE *notes)
 {
@@ -275,6 +292,7 @@ enum status port_import(const struct arguments *a, const char *const *file, size
     TRY(find_platform(a, &s, &platform));
     TRY(load_topology(platform, &t, &path));
     TRY(from->to_plan ? from->to_plan(&s, a, &m, &t, &p) : setup_to_plan(&s, &m, &t, &p));
+    TRY(take_framework(a, from, &p, notes));
     if (!from->print)
         print_summary(&s, from, &p, &m, out);
     setup_print_notes(&s, notes);

@@ -78,14 +78,10 @@ struct cuda_gemm {
 void cuda_gemm(struct cuda_context *c, const char *what, const struct cuda_gemm *g,
                const struct cuda_batch *batch);
 
-/* What a layer's activations are stored as, and number n of an array of them. */
+/* What a layer's activations are stored as. */
 static inline enum kernel_type cuda_type(const struct layer *l)
 {
     return l->half ? KERNEL_BF16 : KERNEL_FP32;
-}
-static inline real *cuda_at(const struct layer *l, const real *data, size_t n)
-{
-    return (real *)(uintptr_t)((const char *)data + n * (l->half ? 2 : sizeof(real)));
 }
 
 /* self: struct cuda_context */

@@ -179,16 +179,6 @@ enum status socket_accept_now(int listener, int *fd)
     return st;
 }
 
-/* poll() may promise a connection that is gone by the time of accept(). */
-enum status socket_accept(int listener, double deadline_s, int *fd)
-{
-    for (*fd = -1; *fd < 0;) {
-        PASS(socket_poll(listener, POLLIN, deadline_s));
-        PASS(socket_accept_now(listener, fd));
-    }
-    return STATUS_OK;
-}
-
 /* After a transfer that moved `moved` bytes: go on, wait, or give up? */
 static enum status after(int fd, ssize_t moved, short events, double deadline_s)
 {

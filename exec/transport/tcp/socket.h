@@ -23,7 +23,6 @@ enum status socket_own(int fd, char host[SOCKET_HOST]) MUST_CHECK;
 enum status socket_peer(int fd, char host[SOCKET_HOST]) MUST_CHECK;
 /* Connect to `port` of the dotted address `host`, retrying while nobody listens there. */
 enum status socket_connect(const char *host, uint16_t port, double deadline_s, int *fd) MUST_CHECK;
-enum status socket_accept(int listener, double deadline_s, int *fd) MUST_CHECK;
 /* Without waiting: *fd is -1 when nobody is there, or no descriptor is left for them. */
 enum status socket_accept_now(int listener, int *fd) MUST_CHECK;
 
