@@ -160,6 +160,7 @@ static enum status set_all(const struct foreline_setting *setting, size_t settin
         PASS(arguments_set(a, seed ? TAKES(KEY_POINT) : TAKES(KEY_PLAN), setting[i].name,
                            setting[i].value));
     }
+    a->output = "foreline_plan_write()"; /* what a seed is of, maybe; nothing is written here */
     return plan_check_given(a);
 }
 

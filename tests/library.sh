@@ -15,9 +15,12 @@ mv "$(dirname "$(dirname "$(dirname "$pc")")")" "$dir/moved" || fail "no prefix 
 pc=$(find "$dir/moved" -name foreline.pc)
 export PKG_CONFIG_PATH="${pc%/*}"
 lib=$(pkg-config --variable=libdir foreline)
-# shellcheck disable=SC2046 # words
-"$cc" -Wall -Werror "$@" "$(dirname "$0")/../library/example.c" -o "$dir/example" \
-    $(pkg-config --cflags --libs foreline) -Wl,-rpath,"$lib" || fail "does not compile"
+here=$(realpath "$(dirname "$0")")
+for source in library/example tests/library_use; do
+    # shellcheck disable=SC2046 # words
+    "$cc" -Wall -Werror "$@" "$here/../$source.c" -o "$dir/${source##*[/_]}" \
+        $(pkg-config --cflags --libs foreline) -Wl,-rpath,"$lib" || fail "$source.c does not compile"
+done
 foreline=$dir/moved/bin/foreline
 cd "$dir" || exit 1
 
@@ -36,6 +39,13 @@ check() {
 }
 check gpt2-small:layers=4 two-racks 32
 check llama3-8b:layers=2,tokens=256 node:gpus=2,type=H100 8
+
+# The rest of the interface.
+"$dir/example" gpt-tiny two-racks 32 >said || fail "example for use"
+"$dir/use" plan.json 16 >used || fail "$(cat used)"
+"$foreline" simulate plan.json --engine analytic --json >simulated.json || fail "simulate"
+awk -v a="$(cat used)" -v b="$(sed -n 's/^ *"iteration_s": \([^,]*\),.*/\1/p' simulated.json | head -n 1)" \
+    'BEGIN { exit !(a + 0 > 0 && a + 0 == b + 0) }' || fail "the library says '$(cat used)'"
 
 # Errors are values: one line, no output besides.
 "$dir/example" gpt2-smal two-racks 32 >said 2>error && fail "an unknown model was taken"
