@@ -86,6 +86,8 @@ enum status published_add_profile(const struct json_at *root, struct published *
         struct published_profile x = {0};
         PASS(member_of(root, m, &model));
         x.name = arena_text(&p->memory, model.key);
+        if (!x.name)
+            return STATUS_NOMEM;
         for (size_t g = 0; g < json_members(&model); g++) {
             PASS(member_of(&model, g, &gpu));
             x.gpu = gpu_named(strcmp(gpu.key, "GH-96") ? gpu.key : "GH200");
@@ -99,8 +101,6 @@ enum status published_add_profile(const struct json_at *root, struct published *
                 PASS(read_degrees(&micro, p, x));
             }
         }
-        if (!x.name)
-            return STATUS_NOMEM;
     }
     return STATUS_OK;
 }
