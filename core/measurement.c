@@ -171,6 +171,19 @@ static struct window window_of(const struct program *p, const struct timeline *t
                            (double)p->microbatches / (double)(to - from)};
 }
 
+void timeline_join(const struct program *p, struct timeline *t)
+{
+    for (size_t i = 0; i < p->ops; i++) {
+        const struct program_op *o = &p->op[i];
+        if (o->kind == OP_RECV)
+            t->start_s[i] = t->start_s[o->match];
+        if (op_is_collective(o))
+            for (size_t j = o->match; j != i; j = p->op[j].match)
+                t->start_s[i] = fmax(t->start_s[i], t->start_s[j]);
+        t->start_s[i] = fmin(t->start_s[i], t->end_s[i]);
+    }
+}
+
 double timeline_iteration(const struct program *p, const struct timeline *t, bool *settled)
 {
     struct window w = window_of(p, t, settled);

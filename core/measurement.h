@@ -130,6 +130,11 @@ struct measurement {
 enum status timeline_init(struct timeline *t, size_t ops) MUST_CHECK;
 void timeline_free(struct timeline *t);
 
+/* Of a real run, where t has each rank's own times: a RECV begins with its SEND and a collective with
+ * its last member. Ranks count from their own start of the step, a little apart, so what ended before
+ * that moment takes no time; nothing takes a negative one. */
+void timeline_join(const struct program *p, struct timeline *t);
+
 /* Seconds of one iteration: the end of the last op; without flush, the steady pace. *settled: the
  * program is long enough for that (always true with flushes). */
 double timeline_iteration(const struct program *p, const struct timeline *t, bool *settled);

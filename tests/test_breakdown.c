@@ -307,6 +307,34 @@ static enum status examine(struct setup *s)
     return st;
 }
 
+/* Ranks of a real run count from their own start of the step: shift each one's times by as much as the
+ * network takes, either way. */
+static void no_op_of_ranks_that_start_apart_takes_less_than_nothing(void **state)
+{
+    (void)state;
+    static const double late_s[] = {0, 3e-3, -2e-3, 1e-3};
+    struct setup s;
+    size_t instant = 0;
+    set_up(&s, sample_chain(2, 1e-3, 2e-3, 1000000, 300000), 2, 2, 4, "1f1b");
+    run_on(&s, &engine_analytic);
+    for (uint32_t r = 0; r < s.program.ranks; r++)
+        for (size_t i = s.program.op_start[r]; i < s.program.op_start[r + 1]; i++) {
+            s.timeline.start_s[i] += late_s[r];
+            s.timeline.end_s[i] += late_s[r];
+        }
+    timeline_join(&s.program, &s.timeline);
+    for (size_t i = 0; i < s.program.ops; i++) {
+        const struct program_op *o = &s.program.op[i];
+        double start_s = s.timeline.start_s[i], end_s = s.timeline.end_s[i];
+        assert_true(start_s <= end_s);
+        instant += start_s == end_s;
+        if (o->kind == OP_RECV)
+            assert_true(start_s == end_s || start_s == s.timeline.start_s[o->match]);
+    }
+    assert_true(instant > 0); /* the rule was needed */
+    tear_down(&s);
+}
+
 static void counting_calls_survives_every_failing_allocation(void **state)
 {
     (void)state;
@@ -332,6 +360,7 @@ int main(void)
         cmocka_unit_test(names_the_bubble_and_how_deep_the_pipeline_is),
         cmocka_unit_test(says_nothing_about_nothing),
         cmocka_unit_test(finds_the_rank_with_the_least_memory_left),
+        cmocka_unit_test(no_op_of_ranks_that_start_apart_takes_less_than_nothing),
         cmocka_unit_test(counting_calls_survives_every_failing_allocation),
     };
     return cmocka_run_group_tests_name("breakdown", tests, NULL, NULL);

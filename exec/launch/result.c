@@ -177,8 +177,7 @@ static size_t median_step(const double *duration_s, size_t n)
     return best;
 }
 
-/* Times of measured step k from its start. A RECV begins with its SEND and a collective with its
- * last member. */
+/* Times of measured step k from its start. */
 static void fill_timeline(const struct run *run, size_t k, struct timeline *t)
 {
     const struct program *p = run->program;
@@ -189,14 +188,7 @@ static void fill_timeline(const struct run *run, size_t k, struct timeline *t)
             t->end_s[i] = run->reports.op_end_s[k * p->ops + i] - zero_s;
         }
     }
-    for (size_t i = 0; i < p->ops; i++) {
-        const struct program_op *o = &p->op[i];
-        if (o->kind == OP_RECV)
-            t->start_s[i] = t->start_s[o->match];
-        if (op_is_collective(o))
-            for (size_t j = o->match; j != i; j = p->op[j].match)
-                t->start_s[i] = fmax(t->start_s[i], t->start_s[j]);
-    }
+    timeline_join(p, t);
 }
 
 /* When measured step k began, on rank 0 and only if that ran here, where this process has its clock; not
