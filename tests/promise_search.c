@@ -25,15 +25,20 @@ static void demand(enum status st, const char *what)
 
 /* ---- floors */
 
+/* Programs without flush have none. */
+static struct floor floor_of(const struct program *program, const struct promise_case *c)
+{
+    struct floor f = {0};
+    if (!program->asynchronous)
+        demand(program_floor(program, &c->topology, NULL, &f), c->platform_name);
+    return f;
+}
+
 double promise_floor(const struct promise_case *c, double iteration_s, char cause[32])
 {
     struct program program = {0};
-    struct floor f = {0};
     demand(plan_lower(&c->plan, &c->model, &c->topology, &program), c->platform_name);
-    if (program.asynchronous)
-        f.seconds = 0;
-    else
-        demand(program_floor(&program, &c->topology, NULL, &f), c->platform_name);
+    struct floor f = floor_of(&program, c);
     if (cause)
         snprintf(cause, 32, "%s", floor_cause_names[f.cause]);
     program_free(&program);
@@ -97,7 +102,8 @@ struct grid {
 /* The analytic engine is this near to SimGrid, at most: tests/test_promise.c, which asserts it. */
 static const double quick_error = 0.01;
 
-/* SimGrid, which takes a process, only where the plan may be better by the analytic engine. */
+/* Nothing is simulated whose floor, which is below every prediction (asserted beside this), is too late
+ * already, and SimGrid, which takes a process, only where the plan may be better by the analytic engine. */
 static void try_plan(struct grid *g, const struct partition_request *q)
 {
     const struct partition_algorithm *a;
@@ -108,9 +114,12 @@ static void try_plan(struct grid *g, const struct partition_request *q)
     if (partition_run(a, &g->c->model, &g->c->topology, q, &g->c->plan) != STATUS_OK ||
         plan_lower(&g->c->plan, &g->c->model, &g->c->topology, &program) != STATUS_OK)
         return;
+    double floor_s = floor_of(&program, g->c).seconds;
     program_free(&program);
-    double quick_s = simulate(g->c, &engine_analytic, &headroom_bytes);
     g->tried++;
+    if (floor_s > (1 + quick_error) * g->best_s)
+        return;
+    double quick_s = simulate(g->c, &engine_analytic, &headroom_bytes);
     if (headroom_bytes < g->reserve_bytes || quick_s > (1 + quick_error) * g->best_s)
         return;
     double true_s = simulate(g->c, &engine_simgrid, NULL);
