@@ -154,6 +154,24 @@ static void context_parallel_runs_match_one_process(void **state)
     compare(bert, how, 5, 1e-5);
 }
 
+/* Routers and experts see the tokens of their replica only, and experts may be elsewhere. */
+static void mixtures_share_sequences_too(void **state)
+{
+    (void)state;
+    static const char *const how[] = {
+        "dp=2 cp=2",
+        "dp=4 cp=4",
+        "dp=2 cp=2 alltoall zero=3 full",
+        "pp=2 dp=2 cp=2 allgather zb-h1",
+        "dp=2 tp=2 cp=2 zero=1",
+        "dp=2 cp=2 ep=2",
+        "pp=2 dp=4 cp=2 ep=2 zero=2",
+        "dp=4 cp=2 ep=4 alltoall selective",
+    };
+    COMPARE("mixtral.json:tokens=16", how, 1e-5);
+    COMPARE("qwen2_moe.json:tokens=16", how, 1e-5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -162,6 +180,7 @@ int main(void)
         cmocka_unit_test(configurations_by_tokens_match_one_process),
         cmocka_unit_test(experts_over_replicas_match_one_process),
         cmocka_unit_test(context_parallel_runs_match_one_process),
+        cmocka_unit_test(mixtures_share_sequences_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,10 +30,7 @@ static size_t wide(const struct layer *l)
     return l->gated ? 2 * l->inner : l->inner;
 }
 
-/* Weights of the experts here: W1 of all, then W2 of all, then biases of both. saved, for the whole batch: see
- * experts_kept(). work: a chunk of rows before and after experts and their activation, then a number
- * for each expert. */
-static void set_sizes(struct layer *l)
+void experts_size(struct layer *l)
 {
     size_t inside = wide(l) + l->inner, here = l->experts / l->spread;
     l->part[0].n = size_times(here, size_times(wide(l), l->in));
@@ -80,7 +77,7 @@ static enum status shape(const struct model_op *op, struct layer *l)
     l->second = size_times(l->tokens, 2 * l->top_k);
     l->part[0].fill = l->part[1].fill = FILL_NORMAL;
     l->part[2].fill = l->part[3].fill = FILL_ZERO;
-    set_sizes(l);
+    experts_size(l);
     return STATUS_OK;
 }
 
@@ -455,7 +452,7 @@ static enum status divide(const struct model_op *op, const struct layer_shard *s
     b2->from += s->part * here * l->in;
     b2->run = b2->stride = here * l->in;
     l->shard = s->shard;
-    set_sizes(l);
+    experts_size(l);
     return STATUS_OK;
 }
 

@@ -5,6 +5,11 @@
 
 #include "exec/device/layer.h"
 
+/* Sizes of what the layer has, from its tokens, slots, experts and spread. Weights of the experts
+ * here: W1 of all, then W2 of all, then biases of both. saved, for the whole batch: see experts_kept().
+ * work: a chunk of rows before and after experts and their activation, then a number for each expert. */
+void experts_size(struct layer *l);
+
 /* Rows that experts work on: before (C numbers each), inside (before the activation), after it. */
 struct expert_rows {
     size_t n;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/random.h"
+#include "exec/device/cpu/experts.h"
 
 #define KIND(name) &kind_##name,
 static const struct layer_kind *const kinds[] = {
@@ -208,18 +209,19 @@ enum status layer_divide(const struct model *m, uint32_t index, const struct lay
     return STATUS_OK;
 }
 
-/* Every kind but attention (context.c) does the same with fewer tokens. */
+/* Every kind but attention (context.c) does the same with fewer tokens, experts that drop none too. */
 enum status layer_share(const struct model_op *op, size_t context, size_t position, bool swaps,
                         size_t batch, struct layer *l)
 {
     if (context < 2)
         return STATUS_OK;
-    if (l->concat || l->experts > 0)
+    bool drops = l->slots > 0 && l->slots != l->tokens * l->top_k;
+    if (l->concat || drops)
         return error_set(
             STATUS_UNSUPPORTED,
-            "op '%s' of kind '%s' is computed for whole sequences only, not with context "
+            "op '%s' of kind '%s'%s is computed for whole sequences only, not with context "
             "parallelism",
-            op->name, op->kind);
+            op->name, op->kind, drops ? " that drops tokens" : "");
     if (l->tokens % (2 * context) != 0)
         return error_set(STATUS_UNSUPPORTED,
                          "op '%s': %zu tokens cannot be divided over %zu replicas", op->name,
@@ -233,6 +235,9 @@ enum status layer_share(const struct model_op *op, size_t context, size_t positi
     l->second /= context;
     l->output /= context;
     l->saved /= context;
+    l->slots /= context;
+    if (l->kind == &kind_experts)
+        experts_size(l);
     if (l->kind == &kind_attention && swaps)
         return swap_size(op, batch, l);
     if (l->kind == &kind_attention)
