@@ -50,10 +50,6 @@ static const char *beyond_stage(const struct program_stage *s)
 {
     if (s->inside)
         return "sums of shards that are inside of measured times";
-    if (s->sequence &&
-        s->experts > 1) /* a shard's rows to their experts, then those of all shards */
-        return "sequence parallelism with experts on other ranks, whose rows are gathered on "
-               "arrival,";
     const uint32_t within = 1u << MODULE_MOE_ACT, norms = 1u << MODULE_LAYERNORM;
     if (s->recompute_modules & within)
         return "recomputation of moe_act";

@@ -309,6 +309,9 @@ static void find_experts(struct auto_state *s)
         if (n > 0 && (s->experts == 0 || n < s->experts))
             s->experts = (uint32_t)n;
         s->exchanged += (double)op->exchange_bytes;
+        int64_t slots = model_attribute(op, "slots", 0);
+        s->drops = s->drops || (slots > 0 && slots != model_attribute(op, "tokens", 0) *
+                                                          model_attribute(op, "top_k", 0));
     }
     s->experts = s->experts > 0 ? s->experts : 1;
 }

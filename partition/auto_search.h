@@ -107,6 +107,7 @@ struct auto_state {
     size_t node;        /* devices of a node */
     uint32_t experts;   /* of the layer that has the fewest, 1: no layer has any */
     double exchanged;   /* bytes per sample that go to experts */
+    bool drops;         /* experts have room for some of their tokens only */
     size_t most, least; /* devices of the class that is tried: least < n <= most */
     double begin_s;
     double best_s;      /* of what fits, INFINITY at first */

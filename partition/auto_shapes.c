@@ -195,12 +195,12 @@ static enum status add_sizes(const struct auto_state *s, struct auto_shape shape
 }
 
 /* May every sequence be divided over so many replicas, as is given, or because it is long? exec/
- * computes experts for whole sequences only. */
+ * counts what experts have room for over whole sequences only. */
 static bool may_divide(const struct auto_state *s, uint32_t context)
 {
     const struct partition_request *fixed = &s->r->fixed;
     double tokens = s->m->tokens_per_sample;
-    if (s->r->executable && context > 1 && s->exchanged > 0)
+    if (s->r->executable && context > 1 && s->drops)
         return false;
     if (fixed->context_parallel || context == 1)
         return auto_wanted(fixed->context_parallel, context);

@@ -184,7 +184,7 @@ static bool saving_wanted(const struct auto_state *s, const struct auto_trial *t
         return false;
     if (s->r->executable && saving->zero > 0 && t->shape.chunks > 1 && has_ties(s->m))
         return false; /* copies on one device are summed when ZeRO has divided them */
-    bool alone = t->schedule->asynchronous || t->shape.sequence_parallel;
+    bool alone = t->schedule->asynchronous || (t->shape.sequence_parallel && s->drops);
     if (s->r->executable && alone && t->shape.experts > 1)
         return false;
     if ((saving->keep && s->r->fixed.zero_keep) ||

@@ -91,7 +91,7 @@ static struct partition_request draw_way(struct draw *d, char *text, size_t room
     r.replicas = 1u << from_to(d, 0, r.tensor_parallel > 1 ? 1 : 2);
     r.stages = r.tensor_parallel * r.replicas > 4 ? 1 : (size_t)from_to(d, 1, 2);
     r.expert_parallel = r.replicas > 1 && from_to(d, 0, 1) ? 2 : 1;
-    r.sequence_parallel = r.tensor_parallel > 1 && r.expert_parallel == 1 && from_to(d, 0, 2) > 0;
+    r.sequence_parallel = r.tensor_parallel > 1 && from_to(d, 0, 2) > 0;
     r.schedule = schedules[r.stages > 1 ? from_to(d, 0, 2) : 0];
     bool whole = strcmp(r.schedule, "zb-h1") != 0;
     r.zero = r.replicas > 1 ? (uint32_t)from_to(d, 0, 3) : 0;
@@ -105,7 +105,7 @@ static struct partition_request draw_way(struct draw *d, char *text, size_t room
 static void drawn_mixtures_match_one_process(void **state)
 {
     (void)state;
-    size_t rows = 0, spread = 0, halves = 0;
+    size_t rows = 0, spread = 0, both = 0, halves = 0;
     for (uint64_t k = 0; k < DRAWN; k++) {
         struct draw d = {900 + k, 0};
         struct model m = {0};
@@ -118,6 +118,7 @@ static void drawn_mixtures_match_one_process(void **state)
             struct partition_request r = draw_way(&d, way, sizeof way);
             rows += r.sequence_parallel;
             spread += r.expert_parallel > 1;
+            both += r.expert_parallel > 1 && r.sequence_parallel;
             halves += strcmp(r.schedule, "zb-h1") == 0;
             train(&m, way, &r, STEPS, &other);
             double apart = distance(&one, &other);
@@ -128,7 +129,7 @@ static void drawn_mixtures_match_one_process(void **state)
         trained_free(&one);
         model_free(&m);
     }
-    assert_true(rows > 10 && spread > 10 && halves > 8);
+    assert_true(rows > 10 && spread > 10 && both > 5 && halves > 8);
 }
 
 int main(void)

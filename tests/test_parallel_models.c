@@ -167,6 +167,8 @@ static void mixtures_share_sequences_too(void **state)
         "dp=2 cp=2 ep=2",
         "pp=2 dp=4 cp=2 ep=2 zero=2",
         "dp=4 cp=2 ep=4 alltoall selective",
+        "dp=2 tp=2 ep=2 sequence",
+        "pp=2 dp=2 tp=2 cp=2 ep=2 sequence zero=1",
     };
     COMPARE("mixtral.json:tokens=16", how, 1e-5);
     COMPARE("qwen2_moe.json:tokens=16", how, 1e-5);

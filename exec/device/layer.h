@@ -120,15 +120,17 @@ struct layer {
     size_t groups, group_top;            /* gate: of experts, of which a token may take the best */
     double route_scale;                  /* gate: of weights */
     size_t spread, member;               /* over how many ranks the experts are, which this is */
-    size_t second;                       /* numbers of the second input per sample; 0: `input` */
-    size_t first[LAYER_PARTS]; /* shards: first row of each table, or first class of the loss */
-    size_t shards, shard;      /* 1, 0: all of the op */
-    size_t context, position;  /* replicas that share every sequence, which of them this is; 0 is as
+    size_t row_shards, row_shard; /* over how many shards the tokens of such experts are, which
+                                          * this is; else 1, 0 */
+    size_t second;                /* numbers of the second input per sample; 0: `input` */
+    size_t first[LAYER_PARTS];    /* shards: first row of each table, or first class of the loss */
+    size_t shards, shard;         /* 1, 0: all of the op */
+    size_t context, position; /* replicas that share every sequence, which of them this is; 0 is as
                                 * good as 1 */
-    bool swaps;                /* ... and change tokens for heads: all-to-all */
-    size_t sequence;           /* tokens of it; of `tokens`, what this one has (layer_position()) */
-    bool reduces_output;       /* shards: the output is the sum of theirs, */
-    bool reduces_input;        /* the gradient of the input is */
+    bool swaps;               /* ... and change tokens for heads: all-to-all */
+    size_t sequence;          /* tokens of it; of `tokens`, what this one has (layer_position()) */
+    bool reduces_output;      /* shards: the output is the sum of theirs, */
+    bool reduces_input;       /* the gradient of the input is */
     bool causal, bias, concat, masked, flash, gated;
     bool scaled;   /* embedding: rows times sqrt(channels) */
     bool offset;   /* rmsnorm: weights are 1 + parameter */

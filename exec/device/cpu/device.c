@@ -12,7 +12,7 @@ static_assert(sizeof(real) == sizeof(float), "boundary messages are fp32");
 static bool computes(const struct model_op *op)
 {
     const struct layer_kind *kind = layer_kind_find(op->kind);
-    struct layer l = {.kind = kind, .spread = 1};
+    struct layer l = {.kind = kind, .spread = 1, .row_shards = 1};
     return kind && kind->shape(op, &l) != STATUS_UNSUPPORTED;
 }
 

@@ -19,6 +19,7 @@
 #include "exec/device/cpu/act.h"
 #include "exec/device/cpu/gemm.h"
 #include "exec/device/cpu/kinds.h"
+#include "exec/ring.h"
 
 enum { CHUNK = 64 }; /* rows of a backward, which bounds its scratch */
 
@@ -37,7 +38,8 @@ void experts_size(struct layer *l)
     l->part[1].n = size_times(here, size_times(l->inner, l->in));
     l->part[2].n = l->bias ? size_times(here, wide(l)) : 0;
     l->part[3].n = l->bias && l->shard == 0 ? size_times(here, l->in) : 0;
-    l->saved = size_plus(size_times(2 * l->tokens, l->top_k), size_times(l->spread, l->experts));
+    l->saved = size_plus(size_times(2 * l->tokens, l->top_k),
+                         size_times(size_times(l->row_shards, l->spread), l->experts));
     l->saved = size_plus(l->saved, size_times(l->slots, l->in));
     if (l->spread == 1)
         l->saved = size_plus(l->saved, size_times(l->slots, l->in + inside));
@@ -162,7 +164,7 @@ void experts_forward(const struct layer *l, const struct layer_io *io, const str
 }
 
 /* One chunk: dW2 += dy^T act, d act = dy W2, through the activation, dW1 += d inner^T x,
- * dx = d inner W1. */
+ * dx = d inner W1, which may take the place of dy. */
 static void chunk_backward(const struct layer *l, struct layer_io *io, const struct expert_rows *r,
                            size_t expert, const real *dy, real *dx)
 {
@@ -180,11 +182,11 @@ static void chunk_backward(const struct layer *l, struct layer_io *io, const str
     gemm(&out);
     activate_backward(l, r, d_act, d_inner);
     gemm(&in_weight);
-    gemm(&in);
     if (l->bias)
         bias_backward(d_inner, r->n, io->d_parameter + first_bias(l, expert), w);
     if (l->part[3].n > 0)
         bias_backward(dy, r->n, io->d_parameter + second_bias(l, expert), c);
+    gemm(&in);
 }
 
 /* A chunk of one expert's rows from row `at` on. */
@@ -208,13 +210,15 @@ void experts_backward(const struct layer *l, struct layer_io *io, const struct e
 struct experts_kept experts_kept(const struct layer *l, const struct layer_io *io)
 {
     size_t choices = io->batch * l->tokens * l->top_k, rows = io->batch * l->slots;
-    real *counts = io->saved + 2 * choices, *y = counts + io->batch * l->spread * l->experts;
+    size_t told = l->spread * l->experts; /* numbers of a shard */
+    real *counts = io->saved + 2 * choices, *y = counts + io->batch * l->row_shards * told;
     struct experts_kept k = {.place = (int32_t *)(void *)io->saved,
                              .choice = (int32_t *)(void *)(io->saved + choices),
-                             .counts = counts,
+                             .counts = counts + ring_owned(l->row_shards, l->row_shard) * told,
+                             .all_counts = counts,
                              .y = y};
     for (size_t e = 0; e < l->experts; e++)
-        k.n += (size_t)counts[e];
+        k.n += (size_t)k.counts[e];
     if (l->spread == 1)
         k.rows = experts_rows(l, y + rows * l->in, rows);
     return k;

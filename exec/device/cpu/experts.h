@@ -24,13 +24,15 @@ struct experts_kept {
     int32_t *place; /* [B T K] of every choice: its row among those sorted by expert, -1: dropped */
     int32_t *choice; /* [n] of every such row: the choice */
     real *counts;    /* [E] rows of every expert; spread: [members][E] of all members, own first */
-    real *y;         /* [n] (C): what experts have made of these rows */
-    size_t n;        /* rows */
+    real *
+        all_counts; /* [row_shards] of such, each shard's where it has it in a gather (exec/ring.h) */
+    real *y;        /* [n] (C): what experts have made of these rows */
+    size_t n;       /* rows */
     struct expert_rows rows; /* not spread: what they had been given */
 };
 struct experts_kept experts_kept(const struct layer *l, const struct layer_io *io);
 
-/* One expert, number `expert` of those here, on its rows: y and dx (n, C). */
+/* One expert, number `expert` of those here, on its rows: y and dx (n, C), which may be dy. */
 void experts_forward(const struct layer *l, const struct layer_io *io, const struct expert_rows *r,
                      size_t expert, real *y);
 void experts_backward(const struct layer *l, struct layer_io *io, const struct expert_rows *r,

@@ -3,10 +3,15 @@
  * Every member tells all others how many rows it has for each expert. Then rows go to the ranks of
  * their experts, and what these make of them comes back; likewise gradients. A part of an exchange
  * is as long as the longest that any member sends, so that all members know its length. Rows that
- * have come are kept by sender and then by expert, in memory that grows with them. */
+ * have come are kept by sender and then by expert, in memory that grows with them.
+ *
+ * With sequence parallelism a shard sends the rows of its own tokens, and the shards of an expert, each
+ * of which has a part of its inner channels, gather what has come to them all and scatter the sums of
+ * what they make of it: rows are kept by shard first. */
 #include <string.h>
 
 #include "exec/device/cpu/experts.h"
+#include "exec/ring.h"
 
 /* Numbers of rows, as told: counts [member][expert]. */
 struct routes {
@@ -39,10 +44,35 @@ static struct routes routes_of(const struct layer *l, const real *counts)
     return r;
 }
 
-/* Parts of `n` numbers for all members and from all; NULL: there is no memory, which is noted. */
-static real *parts(const struct layer *l, struct layer_io *io, size_t n)
+/* The routes of every shard whose rows meet here. */
+struct met {
+    struct routes own;
+    const real *counts; /* of all shards */
+    size_t most;        /* rows of a shard */
+    size_t total;
+};
+
+static struct routes routes_from(const struct layer *l, const real *counts, size_t shard)
 {
-    return layer_grow(io, io->parts, 2 * l->spread * n);
+    return routes_of(l, counts + ring_owned(l->row_shards, shard) * l->spread * l->experts);
+}
+
+static struct met meet(const struct layer *l, const real *counts)
+{
+    struct met m = {.own = routes_from(l, counts, l->row_shard), .counts = counts};
+    for (size_t k = 0; k < l->row_shards; k++) {
+        size_t n = routes_from(l, counts, k).total;
+        m.most = n > m.most ? n : m.most;
+        m.total += n;
+    }
+    return m;
+}
+
+/* Parts of `n` numbers for all members and from all, and `more` behind them; NULL: there is no memory,
+ * which is noted. */
+static real *parts(const struct layer *l, struct layer_io *io, size_t n, size_t more)
+{
+    return layer_grow(io, io->parts, 2 * l->spread * n + more);
 }
 
 /* What member m sends is at m's place in the first half, what comes from it in the second. */
@@ -64,16 +94,20 @@ static void exchange(const struct layer *l, struct layer_io *io, real *parts, si
                                 2 * l->spread * n);
 }
 
-/* counts [member][expert] from the own ones, which are in the first row. */
-static bool tell_counts(const struct layer *l, struct layer_io *io, real *counts)
+/* counts [member][expert] from the own ones, which are in the first row; and those of all shards. */
+static bool tell_counts(const struct layer *l, struct layer_io *io, const struct experts_kept *kept)
 {
-    real *p = parts(l, io, l->experts);
+    real *p = parts(l, io, l->experts, 0);
+    size_t n = l->spread * l->experts;
     for (size_t m = 0; p && m < l->spread; m++)
-        memcpy(sent(p, l->experts, m), counts, l->experts * sizeof *counts);
+        memcpy(sent(p, l->experts, m), kept->counts, l->experts * sizeof *p);
     if (!p)
         return false;
     exchange(l, io, p, l->experts);
-    memcpy(counts, come(l, p, l->experts, 0), l->spread * l->experts * sizeof *counts);
+    memcpy(kept->counts, come(l, p, l->experts, 0), n * sizeof *p);
+    if (l->row_shards > 1)
+        io->reduction->move(io->reduction->self, MOVE_GATHER, ELEMENT_FP32, kept->all_counts,
+                            l->row_shards * n);
     return true;
 }
 
@@ -89,90 +123,174 @@ static void move_own(const struct routes *r, struct layer_io *io, real *p, const
     }
 }
 
-/* One expert of those here and the rows that one sender has for it, in the order in which rows are
- * kept; false: there are no more. */
-struct block {
-    size_t sender, expert;
-    size_t at; /* among the rows kept */
-    size_t in; /* in the sender's part */
-    size_t n;
+/* ---- rows that have come */
+
+/* Where they are: `p` the parts of exchanges; behind them the rows of all shards, if there are several. */
+struct place {
+    const struct layer *l;
+    const struct met *met;
+    real *p, *all;
+    size_t part; /* numbers */
 };
 
-static bool next_block(const struct routes *r, struct block *b)
+static struct place place_of(const struct layer *l, struct layer_io *io, const struct met *met)
 {
-    b->at += b->n;
-    b->in += b->n;
-    if (++b->expert >= r->here) {
-        b->expert = 0;
-        b->in = 0;
-        b->sender++;
+    size_t part = met->own.most * l->in,
+           more = l->row_shards > 1 ? l->row_shards * met->most * l->in : 0;
+    real *p = parts(l, io, part, more);
+    return (struct place){l, met, p, p ? p + 2 * l->spread * part : NULL, part};
+}
+
+static real *rows_of_shard(const struct place *at, size_t shard)
+{
+    return at->all + ring_owned(at->l->row_shards, shard) * at->met->most * at->l->in;
+}
+
+/* Rows that have come to this shard, to all shards: one after another, by sender. */
+static void gather(const struct place *at, struct layer_io *io)
+{
+    const struct layer *l = at->l;
+    if (l->row_shards < 2)
+        return;
+    real *own = rows_of_shard(at, l->row_shard);
+    for (size_t m = 0; m < l->spread; m++) {
+        size_t n = rows_between(&at->met->own, m, l->member) * l->in;
+        memcpy(own, come(l, at->p, at->part, m), n * sizeof *own);
+        own += n;
     }
-    if (b->sender >= r->l->spread)
+    if (at->met->most > 0)
+        io->reduction->move(io->reduction->self, MOVE_GATHER, ELEMENT_FP32, at->all,
+                            l->row_shards * at->met->most * l->in);
+}
+
+/* The sums of what the shards have made of the rows of this one, to who has sent them. */
+static void scatter(const struct place *at, struct layer_io *io)
+{
+    const struct layer *l = at->l;
+    if (l->row_shards < 2)
+        return;
+    real *own = rows_of_shard(at, l->row_shard);
+    if (at->met->most > 0)
+        io->reduction->move(io->reduction->self, MOVE_SCATTER, ELEMENT_FP32, at->all,
+                            l->row_shards * at->met->most * l->in);
+    for (size_t m = 0; m < l->spread; m++) {
+        size_t n = rows_between(&at->met->own, m, l->member) * l->in;
+        memcpy(sent(at->p, at->part, m), own, n * sizeof *own);
+        own += n;
+    }
+}
+
+/* One expert of those here and the rows that one sender of one shard has for it, in the order in which
+ * rows are kept. */
+struct block {
+    struct expert_rows rows;
+    size_t expert;
+    real *from, *to; /* in the exchange: as they have come, and what goes back; or the same */
+};
+
+struct blocks {
+    struct place at;
+    struct expert_rows all;
+    struct routes routes;
+    size_t shard, sender, expert;
+    size_t kept;      /* rows before it, */
+    size_t of_shard;  /* of these of the same shard, */
+    size_t of_sender; /* and sender */
+};
+
+static struct blocks blocks_of(const struct place *at, struct expert_rows all)
+{
+    return (struct blocks){.at = *at, .all = all, .routes = routes_from(at->l, at->met->counts, 0)};
+}
+
+static struct block block_here(const struct blocks *s, size_t n)
+{
+    const struct layer *l = s->at.l;
+    size_t wide = l->gated ? 2 * l->inner : l->inner;
+    struct block b = {.rows = {n, s->all.x + s->kept * l->in, s->all.inner + s->kept * wide,
+                               s->all.act + s->kept * l->inner},
+                      .expert = s->expert};
+    if (l->row_shards > 1) {
+        b.from = b.to = rows_of_shard(&s->at, s->shard) + s->of_shard * l->in;
+    } else {
+        b.from = come(l, s->at.p, s->at.part, s->sender) + s->of_sender * l->in;
+        b.to = sent(s->at.p, s->at.part, s->sender) + s->of_sender * l->in;
+    }
+    return b;
+}
+
+/* false: there are no more. */
+static bool next_block(struct blocks *s, struct block *b)
+{
+    const struct layer *l = s->at.l;
+    if (s->shard >= l->row_shards)
         return false;
-    b->n = (size_t)r->counts[b->sender * r->l->experts + r->l->member * r->here + b->expert];
+    size_t first = l->member * s->routes.here;
+    size_t n = (size_t)s->routes.counts[s->sender * l->experts + first + s->expert];
+    *b = block_here(s, n);
+    s->kept += n;
+    s->of_shard += n;
+    s->of_sender += n;
+    if (++s->expert < s->routes.here)
+        return true;
+    s->expert = s->of_sender = 0;
+    if (++s->sender < l->spread)
+        return true;
+    s->sender = s->of_shard = 0;
+    if (++s->shard < l->row_shards)
+        s->routes = routes_from(l, s->at.met->counts, s->shard);
     return true;
 }
 
-static struct block before_blocks(const struct routes *r)
-{
-    return (struct block){.expert = r->here, .sender = (size_t)-1};
-}
-
-static struct expert_rows rows_at(const struct layer *l, const struct expert_rows *all,
-                                  const struct block *b)
-{
-    size_t wide = l->gated ? 2 * l->inner : l->inner;
-    return (struct expert_rows){b->n, all->x + b->at * l->in, all->inner + b->at * wide,
-                                all->act + b->at * l->inner};
-}
+/* ---- passes */
 
 void experts_exchange_forward(const struct layer *l, struct layer_io *io)
 {
     const struct experts_kept kept = experts_kept(l, io);
-    if (!tell_counts(l, io, kept.counts))
+    struct block b;
+    if (!tell_counts(l, io, &kept))
         return;
-    const struct routes r = routes_of(l, kept.counts);
-    size_t part = r.most * l->in;
-    real *p = parts(l, io, part), *data = layer_grow(io, io->rows, r.total * experts_row_size(l));
-    if (!p || !data)
+    const struct met met = meet(l, kept.all_counts);
+    const struct place at = place_of(l, io, &met);
+    real *data = layer_grow(io, io->rows, met.total * experts_row_size(l));
+    if (!at.p || !data)
         return;
-    const struct expert_rows all = experts_rows(l, data, r.total);
-    move_own(&r, io, p, io->x[0], false);
-    exchange(l, io, p, part);
-    for (struct block b = before_blocks(&r); next_block(&r, &b);) {
-        const struct expert_rows rows = rows_at(l, &all, &b);
-        memcpy(rows.x, come(l, p, part, b.sender) + b.in * l->in, b.n * l->in * sizeof *rows.x);
-        experts_forward(l, io, &rows, b.expert, sent(p, part, b.sender) + b.in * l->in);
+    move_own(&met.own, io, at.p, io->x[0], false);
+    exchange(l, io, at.p, at.part);
+    gather(&at, io);
+    for (struct blocks all = blocks_of(&at, experts_rows(l, data, met.total));
+         next_block(&all, &b);) {
+        memcpy(b.rows.x, b.from, b.rows.n * l->in * sizeof *b.rows.x);
+        experts_forward(l, io, &b.rows, b.expert, b.to);
     }
-    exchange(l, io, p, part);
-    for (size_t m = 0, at = 0; m < l->spread; m++) {
-        size_t n = rows_between(&r, l->member, m);
-        memcpy(kept.y + at * l->in, come(l, p, part, m), n * l->in * sizeof *p);
-        at += n;
+    scatter(&at, io);
+    exchange(l, io, at.p, at.part);
+    for (size_t m = 0, row = 0; m < l->spread; m++) {
+        size_t n = rows_between(&met.own, l->member, m);
+        memcpy(kept.y + row * l->in, come(l, at.p, at.part, m), n * l->in * sizeof *kept.y);
+        row += n;
     }
 }
 
 void experts_exchange_backward(const struct layer *l, struct layer_io *io)
 {
     const struct experts_kept kept = experts_kept(l, io);
-    const struct routes r = routes_of(l, kept.counts);
-    size_t part = r.most * l->in;
-    real *p = parts(l, io, part);
-    if (!p)
+    const struct met met = meet(l, kept.all_counts);
+    const struct place at = place_of(l, io, &met);
+    struct block b;
+    if (!at.p)
         return;
-    const struct expert_rows all = experts_rows(l, io->rows->data, r.total);
-    move_own(&r, io, p, io->dy, true);
-    exchange(l, io, p, part);
-    for (struct block b = before_blocks(&r); next_block(&r, &b);) {
-        const struct expert_rows rows = rows_at(l, &all, &b);
-        size_t at = b.in * l->in;
-        experts_backward(l, io, &rows, b.expert, come(l, p, part, b.sender) + at,
-                         sent(p, part, b.sender) + at);
-    }
-    exchange(l, io, p, part);
-    for (size_t m = 0, at = 0; m < l->spread; m++) {
-        size_t n = rows_between(&r, l->member, m);
-        experts_scatter(l, io, at, n, come(l, p, part, m));
-        at += n;
+    move_own(&met.own, io, at.p, io->dy, true);
+    exchange(l, io, at.p, at.part);
+    gather(&at, io);
+    for (struct blocks all = blocks_of(&at, experts_rows(l, io->rows->data, met.total));
+         next_block(&all, &b);)
+        experts_backward(l, io, &b.rows, b.expert, b.from, b.to);
+    scatter(&at, io);
+    exchange(l, io, at.p, at.part);
+    for (size_t m = 0, row = 0; m < l->spread; m++) {
+        size_t n = rows_between(&met.own, l->member, m);
+        experts_scatter(l, io, row, n, come(l, at.p, at.part, m));
+        row += n;
     }
 }

@@ -125,7 +125,7 @@ enum status layer_shape(const struct model *m, uint32_t index, size_t batch, str
         return error_set(STATUS_UNSUPPORTED, "op '%s': no numerics for kind '%s'", op->name,
                          op->kind);
     struct layer l = {.kind = kind, .inputs = kind->inputs, .tied = op->shares != MODEL_NO_OP};
-    l.shards = l.spread = 1;
+    l.shards = l.spread = l.row_shards = 1;
     PASS(kind->shape(op, &l));
     l.half = m->element_bytes == 2;
     for (size_t i = 0; i < LAYER_PARTS; i++) {

@@ -13,6 +13,7 @@
  * what the shards' parts of each expert make. Where backwards come in halves, what has been gathered
  * for the gradients of parameters is kept for the second one, in which nothing travels; gradients of
  * what every shard has come with the first. */
+#include "exec/device/cpu/experts.h"
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cpu/stage_parts.h"
 
@@ -29,6 +30,39 @@ static enum status cannot(const struct model_op *op, const char *what)
     return error_set(STATUS_UNSUPPORTED, "op '%s': %s with sequence parallelism", op->name, what);
 }
 
+static enum status check_tokens(const struct model_op *op, const struct layer *l, size_t shards)
+{
+    if (l->tokens % shards == 0)
+        return STATUS_OK;
+    return error_set(STATUS_UNSUPPORTED, "op '%s': %zu tokens cannot be divided over %zu shards",
+                     op->name, l->tokens, shards);
+}
+
+static void divide_tokens(struct layer *l, size_t shards)
+{
+    l->tokens /= shards;
+    l->input /= shards;
+    l->second /= shards;
+    l->output /= shards;
+    l->saved /= shards;
+}
+
+/* Experts on other ranks are sent the rows of one shard, and see to what their shards share. */
+static enum status divide_spread(const struct stage *s, const struct model_op *op, struct layer *l)
+{
+    size_t shards = s->share.shard.shards;
+    if (l->slots != l->tokens * l->top_k)
+        return cannot(op, "experts that drop tokens, on other ranks,");
+    PASS(check_tokens(op, l, shards));
+    divide_tokens(l, shards);
+    l->slots /= shards;
+    l->row_shards = shards;
+    l->row_shard = s->share.shard.shard;
+    l->reduces_input = l->reduces_output = false;
+    experts_size(l);
+    return STATUS_OK;
+}
+
 /* Layers see all rows of what is gathered for them; those that every shard computes a part of them. */
 enum status stage_divide_rows(const struct stage *s, struct stage_op *o)
 {
@@ -39,26 +73,19 @@ enum status stage_divide_rows(const struct stage *s, struct stage_op *o)
         return STATUS_OK;
     bool experts = op->exchange_bytes > 0;
     if (experts && l->spread > 1)
-        return cannot(op, "experts on other ranks");
+        return divide_spread(s, op, l);
     o->gathers = l->reduces_input;
     o->scatters = l->reduces_output;
     if (op->tensor == TENSOR_SPLIT)
         return STATUS_OK;
-    if (l->tokens % shards != 0)
-        return error_set(STATUS_UNSUPPORTED,
-                         "op '%s': %zu tokens cannot be divided over %zu shards", op->name,
-                         l->tokens, shards);
+    PASS(check_tokens(op, l, shards));
     if (o->gathers && !experts && (l->inputs != 1 || !l->kind->backward_weight))
         return cannot(op, "a column-parallel op of this kind");
     if (op->tensor != TENSOR_WHOLE)
         return STATUS_OK;
     if (l->vocabulary > 0 || l->heads > 0 || l->tied)
         return cannot(op, "an undivided op of this kind");
-    l->tokens /= shards;
-    l->input /= shards;
-    l->second /= shards;
-    l->output /= shards;
-    l->saved /= shards;
+    divide_tokens(l, shards);
     return STATUS_OK;
 }
 
@@ -96,7 +123,8 @@ enum status stage_check_rows(const struct stage *s)
     for (size_t k = 0; k < s->layout.n && s->share.sequence; k++) {
         const struct stage_op *o = &s->layout.op[k];
         const struct model_op *op = &s->model->op[o->index];
-        bool reads = op->tensor == TENSOR_WHOLE || op->tensor == TENSOR_COLUMN || o->gathers;
+        bool reads = op->tensor == TENSOR_WHOLE || op->tensor == TENSOR_COLUMN || o->gathers ||
+                     o->layer.row_shards > 1;
         for (size_t i = 0; i < o->layer.inputs; i++)
             if (has_rows(s, o->input[i]) != reads)
                 return cannot(op, "an input that is divided otherwise");
