@@ -142,12 +142,25 @@ uint32_t layer_patches(struct graph *g, const char *name, int64_t tokens, int64_
 uint32_t layer_residual(struct graph *g, const char *name, uint32_t stream, uint32_t branch,
                         int64_t tokens, int64_t channels);
 
+/* Windows of kernel x kernel positions of an image, `stride` apart, from `padding` before it on. */
+struct window_shape {
+    int64_t height, width, kernel, stride, padding;
+};
+/* How many windows there are along a side of `size` positions. */
+static inline int64_t windows_along(const struct window_shape *w, int64_t size)
+{
+    return (size + 2 * w->padding - w->kernel) / w->stride + 1;
+}
+
 /* Products of windows of an input of `in` channels, in `groups` that do not see each other, with weights. */
 struct convolution_shape {
     int64_t in, out, groups; /* channels */
     int64_t window;          /* numbers of a kernel for a pair of channels */
     int64_t read, written;   /* positions of a channel */
     bool bias;
+    struct window_shape
+        at;          /* kernel 0: where windows are is not known, and there are no numerics; else
+                             * window, read and written follow from it */
     bool transposed; /* the kernel is put at each position that is read, not written */
 };
 uint32_t layer_convolution(struct graph *g, const char *name, uint32_t in,
@@ -155,6 +168,17 @@ uint32_t layer_convolution(struct graph *g, const char *name, uint32_t in,
 /* Every channel normalised over all its positions in a batch. Ioffe and Szegedy, ICML 2015. */
 uint32_t layer_batchnorm(struct graph *g, const char *name, uint32_t in, int64_t channels,
                          int64_t positions);
+/* The largest number of each channel in windows, or their mean. */
+uint32_t layer_pool(struct graph *g, const char *name, uint32_t in, int64_t channels,
+                    const struct window_shape *w, bool average);
+uint32_t layer_relu(struct graph *g, const char *name, uint32_t in, int64_t tokens,
+                    int64_t channels, enum model_tensor tensor);
+/* Rows of two ops side by side. */
+uint32_t layer_concat(struct graph *g, const char *name, uint32_t first, uint32_t second,
+                      int64_t tokens, int64_t first_channels, int64_t second_channels);
+/* Long short-term memory of `out` cells over the tokens of a sample. */
+uint32_t layer_lstm(struct graph *g, const char *name, uint32_t in, int64_t tokens,
+                    int64_t channels, int64_t out);
 /* Any other layer without weights, whose time is set by memory traffic. */
 struct plain_shape {
     const char *kind;

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "core/random.h"
+#include "model/zoo.h"
 #include "tests/layer_call.h"
 #include "tests/tiny.h"
 
@@ -81,7 +82,8 @@ static double model_loss(struct stage *s, bool backward)
 
 /* Derivatives of the loss by a few parameters of op k: the first, and others at random until half
  * of them belong to what the data touched. */
-static double worst_of_op(struct stage *s, size_t k, const real *gradient, size_t *samples)
+static double worst_of_op(struct stage *s, size_t k, double step, const real *gradient,
+                          size_t *samples)
 {
     const struct stage_op *o = &s->layout.op[k];
     size_t n = o->layer.parameters, nonzero = 0;
@@ -91,12 +93,12 @@ static double worst_of_op(struct stage *s, size_t k, const real *gradient, size_
         if (i > SAMPLES_PER_OP && gradient[at] == 0)
             continue;
         double kept = s->state.parameter[at];
-        s->state.parameter[at] = kept + step_width;
+        s->state.parameter[at] = kept + step;
         double above = model_loss(s, false);
-        s->state.parameter[at] = kept - step_width;
+        s->state.parameter[at] = kept - step;
         double below = model_loss(s, false);
         s->state.parameter[at] = kept;
-        worst = fmax(worst, error_of(gradient[at], (above - below) / (2 * step_width)));
+        worst = fmax(worst, error_of(gradient[at], (above - below) / (2 * step)));
         nonzero += gradient[at] != 0;
         ++*samples;
     }
@@ -104,7 +106,7 @@ static double worst_of_op(struct stage *s, size_t k, const real *gradient, size_
     return worst;
 }
 
-static void check_whole_model(struct model *m)
+static void check_whole_model_by(double step, struct model *m)
 {
     struct program p;
     struct stage s;
@@ -123,13 +125,18 @@ static void check_whole_model(struct model *m)
     assert_int_equal(stage_array(&s, &sum, 0, &of, &array, &n), STATUS_OK);
     gradient = array;
     for (size_t k = 0; k < s.layout.n; k++)
-        worst = fmax(worst, worst_of_op(&s, k, gradient, &samples));
+        worst = fmax(worst, worst_of_op(&s, k, step, gradient, &samples));
     print_message("%s: %zu parameters, worst relative error %.2g\n", m->name, samples, worst);
     assert_true(samples >= 100);
     assert_true(worst < 1e-5);
     stage_close(&s);
     program_free(&p);
     model_free(m);
+}
+
+static void check_whole_model(struct model *m)
+{
+    check_whole_model_by(step_width, m);
 }
 
 static void gradient_of_a_whole_gpt_is_its_derivative(void **state)
@@ -167,6 +174,28 @@ static void gradient_of_a_whole_mlp_is_its_derivative(void **state)
     struct model m;
     assert_int_equal(tiny_mlp(&m), STATUS_OK);
     check_whole_model(&m);
+}
+
+/* With thousands of rectifiers and largest numbers, steps of 1e-5 cross a kink of one now and then. */
+static void check_zoo(const char *spec)
+{
+    struct model m;
+    if (zoo_build(spec, &m) != STATUS_OK)
+        fail_msg("%s: %s", spec, error_message());
+    check_whole_model_by(1e-6, &m);
+}
+
+static void gradient_of_networks_for_images_is_their_derivative(void **state)
+{
+    (void)state;
+    check_zoo("vgg:depth=11,side=32,width=2,hidden=8,classes=256");
+    check_zoo("resnet:depth=18,side=64,width=2,classes=256");
+}
+
+static void gradient_of_lstms_that_attend_is_their_derivative(void **state)
+{
+    (void)state;
+    check_zoo("gnmt:layers=3,hidden=6,tokens=5,vocabulary=256");
 }
 
 /* At the start all logits are close to 0, so the mean loss is close to log(vocabulary): the weights
@@ -317,6 +346,8 @@ int main(void)
         cmocka_unit_test(gradient_of_a_whole_bert_is_its_derivative),
         cmocka_unit_test(gradients_of_all_borrowers_reach_the_owner),
         cmocka_unit_test(gradient_of_a_whole_mlp_is_its_derivative),
+        cmocka_unit_test(gradient_of_networks_for_images_is_their_derivative),
+        cmocka_unit_test(gradient_of_lstms_that_attend_is_their_derivative),
         cmocka_unit_test(loss_of_an_untrained_model_is_that_of_guessing),
         cmocka_unit_test(optimizers_take_the_steps_of_their_definition),
     };

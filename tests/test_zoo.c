@@ -48,6 +48,39 @@ static void parameter_counts_equal_the_published_ones(void **state)
     }
 }
 
+/* torchvision's, besides the table of 256 pixels of three channels. */
+static void networks_for_images_have_the_published_parameters(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int64_t parameters;
+    } published[] = {
+        {"vgg:depth=11", 132863336}, {"vgg:depth=13", 133047848},    {"vgg", 138357544},
+        {"vgg:depth=19", 143667240}, {"resnet:depth=18", 11689512},  {"resnet:depth=34", 21797672},
+        {"resnet", 25557032},        {"resnet:depth=101", 44549160}, {"resnet:depth=152", 60192808},
+    };
+    for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
+        struct model m = build(published[i].name);
+        assert_int_equal(model_parameters(&m), published[i].parameters + 256 * 3);
+        model_free(&m);
+    }
+}
+
+/* V = 300, H = 8, 3 layers: two tables V H, layers 4 H (2 H + 1), the writer's behind its first 4 H (3 H + 1),
+ * products of queries and of keys and values H (H + 1) and 2 H (H + 1), head V (H + 1). */
+static void gnmt_has_the_parameters_of_its_formula(void **state)
+{
+    (void)state;
+    struct model m = build("gnmt:layers=3,hidden=8,tokens=5,vocabulary=300");
+    assert_int_equal(model_parameters(&m),
+                     2 * 300 * 8 + 4 * 4 * 8 * 17 + 2 * 4 * 8 * 25 + 3 * 8 * 9 + 300 * 9);
+    /* the context is read by all layers of the writer but the first: tensors skip stages */
+    uint32_t context = model_find(&m, "d0.attn");
+    assert_int_equal(m.out_start[context + 1] - m.out_start[context], 2);
+    model_free(&m);
+}
+
 /* embedding 256*128 + positions 128*128, 4 layers of 12 C^2 + 13 C, final norm 2 C, head 256*128:
  * 32768 + 16384 + 4 * 198272 + 256 + 32768 = 875264. Tied: without the head's 32768. */
 static void gpt_tiny_is_untied_unless_asked(void **state)
@@ -307,6 +340,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parameter_counts_equal_the_published_ones),
+        cmocka_unit_test(networks_for_images_have_the_published_parameters),
+        cmocka_unit_test(gnmt_has_the_parameters_of_its_formula),
         cmocka_unit_test(gpt_tiny_is_untied_unless_asked),
         cmocka_unit_test(bert_decoder_borrows_the_table_and_owns_its_bias),
         cmocka_unit_test(gpt2_small_forward_flop_match_the_formula),

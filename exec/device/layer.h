@@ -23,6 +23,12 @@
  *   token_gate  tokens n, channels n
  *   experts     tokens n, channels n, inner n, experts n, top_k n, slots n, gated, bias, clamped
  *   residual    tokens n, channels n
+ *   relu        tokens n, channels n
+ *   concat      tokens n, first n, second n
+ *   convolution in n, out n, groups 1, bias, height n, width n, kernel n, stride n, padding >= 0
+ *   pool        channels n, height n, width n, kernel n, stride n, padding 0 .. kernel / 2, average
+ *   batchnorm   channels n, positions n
+ *   lstm        tokens n, in n, out n
  *   loss        tokens n, vocabulary >= 256, masked
  *
  * Flags, positions, types and window are 0 when absent; everything else must be there. */
@@ -44,7 +50,8 @@
 #endif
 typedef EXEC_REAL real;
 
-enum layer_fill { FILL_NORMAL, FILL_ZERO, FILL_ONE }; /* start values: normal(0, 0.02), 0, 1 */
+/* Start values: normal(0, 0.02), 0, 1, normal(0, 2 / fan). The last: He et al., ICCV 2015. */
+enum layer_fill { FILL_NORMAL, FILL_ZERO, FILL_ONE, FILL_FAN };
 enum { LAYER_PARTS = 6, LAYER_INPUTS = 2 };
 
 /* A run of own parameters with the same kind of start value. Of the whole op's parameters these are
@@ -53,6 +60,13 @@ struct layer_part {
     size_t n;
     enum layer_fill fill;
     size_t from, run, stride;
+    size_t fan; /* FILL_FAN: how many numbers a weight's output is the sum of */
+};
+
+/* Windows of kernel x kernel positions of an image, `stride` apart, that begin `padding` before it. */
+struct layer_window {
+    size_t height, width, kernel, stride, padding;
+    size_t down, across; /* how many windows there are */
 };
 
 /* Which part of an op one of several shards computes (core/model.h: enum model_tensor). */
@@ -136,9 +150,11 @@ struct layer {
     bool offset;   /* rmsnorm: weights are 1 + parameter */
     bool tanh;     /* gated: gelu in its tanh form, else silu */
     bool over_all; /* gate: weights are parts of a softmax over all experts, not the chosen ones */
-    bool sigmoid, correction; /* gate: scores are sigmoids; a bias is for the choice alone */
-    bool clamped;             /* experts: gated as gpt-oss has it */
-    bool sinks;               /* attention: a learned score per head, of nothing */
+    bool sigmoid, correction;      /* gate: scores are sigmoids; a bias is for the choice alone */
+    bool clamped;                  /* experts: gated as gpt-oss has it */
+    bool sinks;                    /* attention: a learned score per head, of nothing */
+    bool average;                  /* pool: the mean of a window, else its largest */
+    struct layer_window window_of; /* convolution, pool: of an image of `in` channels */
     bool half; /* x, y, dy and dx are bf16, two in the place of a real: the model's numbers are */
     bool tied; /* its weight is another op's */
     struct layer_part part[LAYER_PARTS];
@@ -185,14 +201,16 @@ struct layer_kind {
     enum status (*shape)(const struct model_op *op, struct layer *l);
     void (*forward)(const struct layer *l, struct layer_io *io);
     void (*backward)(const struct layer *l, struct layer_io *io);
-    /* Where the gradients of the parameters can be made apart: from x, y, saved and dy, later; what
-     * backward() then leaves out. NULL: backward() makes them too. */
+    /* Where the gradients of the parameters can be made apart: from x, y, saved (as backward() leaves
+     * it) and dy, later; what backward() then leaves out. NULL: backward() makes them too. */
     void (*backward_weight)(const struct layer *l, struct layer_io *io);
     /* Make *l, of the whole op, that of one shard; op->tensor is not TENSOR_WHOLE, `part` is
      * complete. STATUS_UNSUPPORTED when it cannot be divided so. NULL: never. */
     enum status (*divide)(const struct model_op *op, const struct layer_shard *s, size_t batch,
                           struct layer *l);
     bool forgets; /* the backward reads no input again */
+    bool mixes; /* a row of the output depends on more than that row of the inputs: no rank computes
+                   * a part of the rows. Attention knows how it does */
 };
 
 /* The whole backward, in both halves where there are two. */

@@ -34,19 +34,9 @@ static void backward(const struct layer *l, struct layer_io *io)
     }
 }
 
-/* A shard has the channels that the column-parallel product before it has left there. */
-static enum status divide(const struct model_op *op, const struct layer_shard *s, size_t batch,
-                          struct layer *l)
-{
-    (void)op, (void)batch;
-    l->in = l->out = shard_rows(l->in, s);
-    l->input = l->output = size_times(l->tokens, l->in);
-    return STATUS_OK;
-}
-
 const struct layer_kind kind_gelu = {.name = "gelu",
                                      .inputs = 1,
                                      .shape = layer_rowwise,
                                      .forward = forward,
                                      .backward = backward,
-                                     .divide = divide};
+                                     .divide = layer_divide_channels};

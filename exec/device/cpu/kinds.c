@@ -64,6 +64,27 @@ enum status layer_rowwise(const struct model_op *op, struct layer *l)
     return STATUS_OK;
 }
 
+enum status layer_windows(const struct model_op *op, struct layer *l)
+{
+    struct layer_window *w = &l->window_of;
+    PASS(layer_attribute(op, "height", -1, 1, &w->height));
+    PASS(layer_attribute(op, "width", -1, 1, &w->width));
+    PASS(layer_attribute(op, "kernel", -1, 1, &w->kernel));
+    PASS(layer_attribute(op, "stride", -1, 1, &w->stride));
+    PASS(layer_attribute(op, "padding", -1, 0, &w->padding));
+    size_t least = w->height < w->width ? w->height : w->width;
+    if (w->kernel > least + 2 * w->padding || w->padding >= w->kernel)
+        return error_set(STATUS_INVALID,
+                         "op '%s': windows of %zu x %zu do not fit %zu x %zu with %zu around it",
+                         op->name, w->kernel, w->kernel, w->height, w->width, w->padding);
+    w->down = (w->height + 2 * w->padding - w->kernel) / w->stride + 1;
+    w->across = (w->width + 2 * w->padding - w->kernel) / w->stride + 1;
+    l->tokens = size_times(w->down, w->across);
+    l->input = size_times(size_times(w->height, w->width), l->in);
+    l->output = size_times(l->tokens, l->out);
+    return STATUS_OK;
+}
+
 /* What the model says of the op in bytes must be what the attributes come to. */
 static enum status check_bytes(const struct model *m, const struct model_op *op, const char *what,
                                int64_t bytes, size_t expected)
@@ -216,7 +237,7 @@ enum status layer_share(const struct model_op *op, size_t context, size_t positi
     if (context < 2)
         return STATUS_OK;
     bool drops = l->slots > 0 && l->slots != l->tokens * l->top_k;
-    if (l->concat || drops)
+    if (l->concat || drops || l->kind->mixes)
         return error_set(
             STATUS_UNSUPPORTED,
             "op '%s' of kind '%s'%s is computed for whole sequences only, not with context "
@@ -288,6 +309,15 @@ void layer_divide_rows(const struct layer_shard *s, size_t rows, size_t columns,
     part->n = s->groups * part->run;
 }
 
+enum status layer_divide_channels(const struct model_op *op, const struct layer_shard *s,
+                                  size_t batch, struct layer *l)
+{
+    (void)op, (void)batch;
+    l->in = l->out = shard_rows(l->in, s);
+    l->input = l->output = size_times(l->tokens, l->in);
+    return STATUS_OK;
+}
+
 /* A standard normal number: Box & Muller 1958, the cosine half. */
 static double normal(uint64_t key, uint64_t i)
 {
@@ -296,15 +326,28 @@ static double normal(uint64_t key, uint64_t i)
     return sqrt(-2.0 * log(u)) * cos(two_pi * random_unit(key, 2 * i + 1));
 }
 
+/* The start value of number `at` of the whole op. */
+static double start_value(const struct layer_part *p, uint64_t key, size_t at)
+{
+    switch (p->fill) {
+    case FILL_NORMAL:
+        return 0.02 * normal(key, at);
+    case FILL_FAN:
+        return sqrt(2.0 / (double)p->fan) * normal(key, at);
+    case FILL_ONE:
+        return 1;
+    case FILL_ZERO:
+        break;
+    }
+    return 0;
+}
+
 /* Number `at` in the whole op decides the value: shards and copies of it agree with the whole. */
 void layer_start(const struct layer *l, uint64_t seed, uint32_t op, size_t n, real *parameter)
 {
     uint64_t key = random_key(seed, op);
     size_t i = 0;
     for (const struct layer_part *p = l->part; p < l->part + LAYER_PARTS; p++)
-        for (size_t k = 0; k < p->n && i < n; k++, i++) {
-            size_t at = p->from + k / p->run * p->stride + k % p->run;
-            parameter[i] = p->fill == FILL_NORMAL ? (real)(0.02 * normal(key, at))
-                                                  : (real)(p->fill == FILL_ONE);
-        }
+        for (size_t k = 0; k < p->n && i < n; k++, i++)
+            parameter[i] = (real)start_value(p, key, p->from + k / p->run * p->stride + k % p->run);
 }

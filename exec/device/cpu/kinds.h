@@ -11,6 +11,10 @@
 /* shape() of what maps rows (tokens) of `channels` to rows of as many: x, y (B, T, C). */
 enum status layer_rowwise(const struct model_op *op, struct layer *l) MUST_CHECK;
 
+/* shape() of what looks at windows of an image: attributes height, width, kernel, stride and padding;
+ * x (B, height, width, in), y (B, down, across, out), sizes for l->in and l->out. */
+enum status layer_windows(const struct model_op *op, struct layer *l) MUST_CHECK;
+
 /* context.c: attention of a replica's tokens to the whole sequence; `batch` is of the layer's calls. */
 void context_size(size_t batch, struct layer *l);
 void attention_size(struct layer *l); /* attention.c: from tokens, heads and depth */
@@ -21,6 +25,9 @@ void swap_backward(const struct layer *l, struct layer_io *io);
 void context_forward(const struct layer *l, struct layer_io *io);
 void context_backward(const struct layer *l, struct layer_io *io);
 
+/* divide() of what works number by number: the channels that a column-parallel product has left. */
+enum status layer_divide_channels(const struct model_op *op, const struct layer_shard *s,
+                                  size_t batch, struct layer *l) MUST_CHECK;
 /* For divide(): a part of `rows` x columns, by rows, every group of them alike. */
 void layer_divide_rows(const struct layer_shard *s, size_t rows, size_t columns,
                        struct layer_part *part);

@@ -1,0 +1,27 @@
+/* Rectified linear unit: y = max(x, 0). Nair & Hinton, ICML 2010. */
+#include "exec/device/cpu/kinds.h"
+
+/* x, y (B, T, C), number by number. */
+static void forward(const struct layer *l, struct layer_io *io)
+{
+    const real *x = io->x[0];
+    real *y = io->y;
+    for (size_t i = 0, n = io->batch * l->input; i < n; i++)
+        y[i] = x[i] > 0 ? x[i] : 0;
+}
+
+/* dx = dy where x > 0, else 0. */
+static void backward(const struct layer *l, struct layer_io *io)
+{
+    const real *x = io->x[0], *dy = io->dy;
+    real *dx = io->dx[0];
+    for (size_t i = 0, n = io->batch * l->input; i < n; i++)
+        dx[i] = x[i] > 0 ? dy[i] : 0;
+}
+
+const struct layer_kind kind_relu = {.name = "relu",
+                                     .inputs = 1,
+                                     .shape = layer_rowwise,
+                                     .forward = forward,
+                                     .backward = backward,
+                                     .divide = layer_divide_channels};

@@ -1,0 +1,181 @@
+/* Networks for images: VGG and ResNet, of any depth and width. An image is `side` x `side` bytes of text, each
+ * embedded as a pixel of three channels, and its class is the byte that follows: there is something to learn
+ * without a data set. Real images have no table of 768 numbers and are otherwise the same. */
+#include "model/zoo.h"
+
+#include <stdio.h>
+
+#include "model/layers.h"
+
+enum { DEPTH, SIDE, WIDTH, CLASSES, HIDDEN, VGG_PARAMETERS, RESNET_PARAMETERS = HIDDEN };
+enum { PIXEL = 3, BYTES = 256, BLOCKS = 5 };
+
+/* Where the network has come to. */
+struct image {
+    struct graph g;
+    uint32_t op;
+    int64_t channels, side;
+};
+
+static struct image begin(int64_t side)
+{
+    struct image i = {.g = graph_begin(DATA_fp32), .channels = PIXEL, .side = side};
+    i.op = layer_embedding(
+        &i.g, "pixels",
+        &(struct embedding_shape){
+            .tokens = side * side, .channels = PIXEL, .vocabulary = BYTES, .concat = true});
+    return i;
+}
+
+static void name_block(struct image *i, const char *kind, int number)
+{
+    snprintf(i->g.prefix, sizeof i->g.prefix, "%s%d.", kind, number);
+}
+
+static struct window_shape windows(const struct image *i, int64_t kernel, int64_t stride,
+                                   int64_t padding)
+{
+    return (struct window_shape){i->side, i->side, kernel, stride, padding};
+}
+
+/* `norm`: NULL, or the name of a norm behind it in the place of a bias. */
+static void convolve(struct image *i, const char *name, const char *norm, int64_t out,
+                     int64_t kernel, int64_t stride)
+{
+    const struct convolution_shape s = {.in = i->channels,
+                                        .out = out,
+                                        .groups = 1,
+                                        .bias = !norm,
+                                        .at = windows(i, kernel, stride, kernel / 2)};
+    i->op = layer_convolution(&i->g, name, i->op, &s);
+    i->channels = out;
+    i->side = windows_along(&s.at, i->side);
+    if (norm)
+        i->op = layer_batchnorm(&i->g, norm, i->op, out, i->side * i->side);
+}
+
+static void rectify(struct image *i, const char *name)
+{
+    i->op = layer_relu(&i->g, name, i->op, i->side * i->side, i->channels, TENSOR_WHOLE);
+}
+
+static void pool(struct image *i, int64_t kernel, int64_t stride, int64_t padding, bool average)
+{
+    const struct window_shape w = windows(i, kernel, stride, padding);
+    i->op = layer_pool(&i->g, "pool", i->op, i->channels, &w, average);
+    i->side = windows_along(&w, i->side);
+}
+
+/* The classifier's last product, divided over shards by classes. */
+static void classify(struct image *i, int64_t in, int64_t classes)
+{
+    i->g.prefix[0] = '\0';
+    i->op = layer_linear(&i->g, "head", i->op,
+                         &(struct linear_shape){1, in, classes, true, MODEL_NO_OP, TENSOR_COLUMN});
+    layer_loss(&i->g, "loss", i->op, 1, classes, false);
+}
+
+/* ---- VGG: Simonyan & Zisserman, ICLR 2015, table 1, columns A, B, D and E; without dropout */
+
+static const char *const vgg_depths[] = {"11", "13", "16", "19"};
+
+static const struct zoo_parameter vgg[] = {
+    [DEPTH] = {"depth", "layers with weights: 11, 13, 16, 19", 2, 0, 3, vgg_depths},
+    [SIDE] = {"side", "of an image, pixels, a multiple of 32", 224, 32, 4096},
+    [WIDTH] = {"width", "channels of the first layers", 64, 1, 4096},
+    [CLASSES] = {"classes", "different answers", 1000, 256, 1 << 20},
+    [HIDDEN] = {"hidden", "width of the classifier", 4096, 1, 1 << 20},
+};
+
+static enum status build_vgg(const int64_t *value, struct model *out)
+{
+    static const int repeats[][BLOCKS] = {
+        {1, 1, 2, 2, 2}, {2, 2, 2, 2, 2}, {2, 2, 3, 3, 3}, {2, 2, 4, 4, 4}};
+    int64_t hidden = value[HIDDEN];
+    int layer = 0;
+    if (value[SIDE] % 32 != 0)
+        return error_set(STATUS_INVALID, "side is a multiple of 32");
+    struct image i = begin(value[SIDE]);
+    for (int b = 0; b < BLOCKS; b++) {
+        int64_t channels = value[WIDTH] << (b < 3 ? b : 3);
+        for (int k = 0; k < repeats[value[DEPTH]][b]; k++) {
+            name_block(&i, "c", layer++);
+            convolve(&i, "conv", NULL, channels, 3, 1);
+            rectify(&i, "relu");
+        }
+        pool(&i, 2, 2, 0, false);
+    }
+    int64_t features = i.side * i.side * i.channels;
+    name_block(&i, "f", 0);
+    i.op =
+        layer_linear(&i.g, "linear", i.op,
+                     &(struct linear_shape){1, features, hidden, true, MODEL_NO_OP, TENSOR_COLUMN});
+    i.op = layer_relu(&i.g, "relu", i.op, 1, hidden, TENSOR_SPLIT);
+    name_block(&i, "f", 1);
+    i.op = layer_linear(&i.g, "linear", i.op,
+                        &(struct linear_shape){1, hidden, hidden, true, MODEL_NO_OP, TENSOR_ROW});
+    i.op = layer_relu(&i.g, "relu", i.op, 1, hidden, TENSOR_WHOLE);
+    classify(&i, hidden, value[CLASSES]);
+    return graph_finish(&i.g, "vgg", "VGG; bytes of text are pixels, the next one the class", out);
+}
+
+const struct zoo_entry zoo_vgg = {
+    "vgg", "VGG 11 to 19, images from a text", VGG_PARAMETERS, vgg, build_vgg, NULL};
+
+/* ---- ResNet: He et al., CVPR 2016, table 1; the stride of a bottleneck is in its middle convolution, as
+ * in torchvision */
+
+static const char *const resnet_depths[] = {"18", "34", "50", "101", "152"};
+
+static const struct zoo_parameter resnet[] = {
+    [DEPTH] = {"depth", "layers with weights: 18, 34, 50, 101, 152", 2, 0, 4, resnet_depths},
+    [SIDE] = {"side", "of an image, pixels", 224, 32, 4096},
+    [WIDTH] = {"width", "channels of the first layers", 64, 1, 4096},
+    [CLASSES] = {"classes", "different answers", 1000, 256, 1 << 20},
+};
+
+/* y = relu(x + f(x)); where sizes change, x goes through a product of each position. */
+static void add_block(struct image *i, bool bottleneck, int64_t width, int64_t stride)
+{
+    struct image way = *i;
+    int64_t out = bottleneck ? 4 * width : width;
+    convolve(i, "conv1", "bn1", width, bottleneck ? 1 : 3, bottleneck ? 1 : stride);
+    rectify(i, "relu1");
+    convolve(i, "conv2", "bn2", bottleneck ? width : out, 3, bottleneck ? stride : 1);
+    if (bottleneck) {
+        rectify(i, "relu2");
+        convolve(i, "conv3", "bn3", out, 1, 1);
+    }
+    way.g = i->g; /* the graph has grown */
+    if (stride > 1 || way.channels != out)
+        convolve(&way, "way", "way.bn", out, 1, stride);
+    i->g = way.g;
+    i->op = layer_residual(&i->g, "residual", way.op, i->op, i->side * i->side, out);
+    rectify(i, "relu");
+}
+
+static enum status build_resnet(const int64_t *value, struct model *out)
+{
+    static const int repeats[][4] = {
+        {2, 2, 2, 2}, {3, 4, 6, 3}, {3, 4, 6, 3}, {3, 4, 23, 3}, {3, 8, 36, 3}};
+    int block = 0;
+    struct image i = begin(value[SIDE]);
+    name_block(&i, "b", block++);
+    convolve(&i, "conv", "bn", value[WIDTH], 7, 2);
+    rectify(&i, "relu");
+    pool(&i, 3, 2, 1, false);
+    for (int s = 0; s < 4; s++)
+        for (int k = 0; k < repeats[value[DEPTH]][s]; k++) {
+            name_block(&i, "b", block++);
+            add_block(&i, value[DEPTH] >= 2, value[WIDTH] << s, s > 0 && k == 0 ? 2 : 1);
+        }
+    i.g.prefix[0] = '\0';
+    pool(&i, i.side, i.side, 0, true);
+    classify(&i, i.channels, value[CLASSES]);
+    return graph_finish(&i.g, "resnet", "ResNet; bytes of text are pixels, the next one the class",
+                        out);
+}
+
+const struct zoo_entry zoo_resnet = {"resnet",          "ResNet 18 to 152, images from a text",
+                                     RESNET_PARAMETERS, resnet,
+                                     build_resnet,      NULL};
