@@ -151,21 +151,22 @@ struct layer {
 
 /* Operands of one call; backward uses what forward was given and has left in y and saved. */
 struct layer_io {
-    size_t batch;                            /* B */
-    const real *x[LAYER_INPUTS];             /* [inputs] (B, T, in) */
-    real *y;                                 /* (B, T, out) */
-    real *saved;                             /* (B, saved) */
-    real *work;                              /* [work] */
-    const real *parameter, *shared;          /* [parameters], [shared] */
-    const real *half, *half_shared;          /* the same in bf16 if the layer is `half` */
-    const int32_t *token, *target;           /* (B, T); target < 0: predicts nothing */
-    const real *dy;                          /* (B, T, out) */
-    real *dx[LAYER_INPUTS];                  /* [inputs] (B, T, in): overwritten */
-    real *d_parameter, *d_shared;            /* added to */
-    real scale;                              /* loss: weight of one target in the gradient */
-    real loss_scale;                         /* and in the step's loss, where backends sum it: */
-    double loss;                             /* others' forward sets the unweighted sum, */
-    bool again;                              /* which counts already: the forward is made again */
+    size_t batch;                   /* B */
+    const real *x[LAYER_INPUTS];    /* [inputs] (B, T, in) */
+    real *y;                        /* (B, T, out) */
+    real *saved;                    /* (B, saved) */
+    real *work;                     /* [work] */
+    const real *parameter, *shared; /* [parameters], [shared] */
+    const real *half, *half_shared; /* the same in bf16 if the layer is `half` */
+    const int32_t *token, *target;  /* (B, T); target < 0: predicts nothing */
+    const real *dy;                 /* (B, T, out) */
+    real *dx[LAYER_INPUTS];         /* [inputs] (B, T, in): overwritten, or, of the first */
+    bool adds;                      /* input, added to */
+    real *d_parameter, *d_shared;   /* added to */
+    real scale;                     /* loss: weight of one target in the gradient */
+    real loss_scale;                /* and in the step's loss, where backends sum it: */
+    double loss;                    /* others' forward sets the unweighted sum, */
+    bool again;                     /* which counts already: the forward is made again */
     const struct layer_reduction *reduction; /* NULL at most where no other rank has a part of the
                                               * layer: shards, experts, the sequence */
     struct layer_array *rows, *parts;        /* experts that are spread: kept from forward to
@@ -191,6 +192,8 @@ struct layer_kind {
     enum status (*divide)(const struct model_op *op, const struct layer_shard *s, size_t batch,
                           struct layer *l);
     bool forgets; /* the backward reads no input again */
+    bool passes;  /* both inputs have the gradient of the output: dx may be dy, and then stays so */
+    bool adds;    /* the backward knows layer_io.adds */
 };
 
 /* The whole backward, in both halves where there are two. */

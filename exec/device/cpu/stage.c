@@ -238,8 +238,8 @@ static void settle(struct stage *s, const struct slot *slot, size_t t, uint32_t 
 
 /* One op's backward:
  *   1. its output's gradient is complete: add what stages behind have sent for later readers
- *   2. gradients of the inputs, straight into their places where they are the first share, else
- *      into scratch
+ *   2. gradients of the inputs, straight into their places where they are the first share or the layer
+ *      can add, else into scratch
  *   3. tensor parallelism: reduce them over the shards, or scatter them; what shards have parts of
  *      the rows of is gathered before it is used
  *   4. gradients of the weights; with `halves` dy, and what has been gathered of the input, are kept
@@ -257,7 +257,8 @@ static void backward_op(struct stage *s, const struct slot *slot, size_t k, bool
                             s->layout.tensor[k].size * sizeof(real));
     for (size_t i = 0; i < l->inputs; i++) {
         settle(s, slot, o->input[i], o->index);
-        direct[i] = !s->pass.begun[o->input[i]];
+        io.adds = l->kind->adds && s->pass.begun[o->input[i]] && !l->reduces_input && !o->gathers;
+        direct[i] = !s->pass.begun[o->input[i]] || io.adds;
         io.dx[i] = direct[i] ? gradient_of(s, slot, o->input[i])
                              : s->pass.work + s->layout.scratch + i * s->layout.scratch_size;
     }

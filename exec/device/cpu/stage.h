@@ -2,7 +2,8 @@
  * any backend (exec/device/backend.h).
  *
  *   open.c     model and program become ops, tensors and links to other stages
- *   layout.c   offsets of all of them, the memory, the start values; layout_slot.c: of slots
+ *   layout.c   offsets of all of them, the memory, the start values; layout_slot.c: of slots,
+ *              layout_gradient.c: of gradients
  *   slot.c     microbatches in flight, messages in and out
  *   stage.c    forward, backward, backward in two halves or by buckets
  *   sequence.c rows that shards divide (sequence parallelism)

@@ -102,6 +102,9 @@ enum status cuda_context_open(uint32_t gpu, struct cuda_context *out)
     TRY(CUDA_ERROR("cuBLAS's workspace", cudaMalloc(&c.workspace, WORKSPACE_BYTES)));
     TRY(CUDA_ERROR("loss", cudaMalloc((void **)&c.loss, sizeof *c.loss)));
     TRY(CUDA_ERROR("loss", cudaMemsetAsync(c.loss, 0, sizeof *c.loss, CUDA_STREAM)));
+    TRY(CUDA_ERROR("tickets", cudaMalloc((void **)&c.tickets, TICKETS * sizeof *c.tickets)));
+    TRY(CUDA_ERROR("tickets",
+                   cudaMemsetAsync(c.tickets, 0, TICKETS * sizeof *c.tickets, CUDA_STREAM)));
     CUBLAS_NOTE(&c, "stream of cuBLAS", cublasSetStream(c.blas, CUDA_STREAM));
     CUBLAS_NOTE(&c, "workspace of cuBLAS",
                 cublasSetWorkspace(c.blas, c.workspace, WORKSPACE_BYTES));
@@ -129,6 +132,8 @@ void cuda_context_close(struct cuda_context *c)
     free(c->arena);
     if (c->loss)
         cudaFree(c->loss);
+    if (c->tickets)
+        cudaFree(c->tickets);
     if (c->blas)
         cublasDestroy(c->blas);
     if (c->workspace)

@@ -29,6 +29,7 @@ struct cuda_context {
     enum kernel_type products; /* how `blas` is set */
     void *workspace;           /* cuBLAS's own would make results depend on other streams */
     double *loss;              /* device memory: one sum */
+    unsigned *tickets;         /* [TICKETS] */
     size_t arenas;
     struct cuda_arena *arena; /* [arenas] */
     int64_t bytes;            /* of device memory, so far */

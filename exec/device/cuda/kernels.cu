@@ -101,85 +101,6 @@ static __global__ void adam(float *parameter, const float *gradient, float *mome
     }
 }
 
-/* ---- sums over rows: a thread per column, first in parts, then the parts */
-
-/* Part blockIdx.y of the rows of x (rows, columns), summed: work [COLUMN_PARTS][columns] */
-template <typename T>
-static __global__ void column_parts(float *work, const void *x, size_t rows, size_t columns)
-{
-    size_t c = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (c >= columns)
-        return;
-    float value = 0;
-    for (size_t r = part_row(rows, blockIdx.y); r < part_row(rows, blockIdx.y + 1); r++)
-        value += (float)((const T *)x)[r * columns + c];
-    work[blockIdx.y * columns + c] = value;
-}
-
-/* Parts of d_weight = sum over rows of dy n and of d_bias = sum over rows of dy, with n = (x -
- * mean) rstd from what was saved: work [2][COLUMN_PARTS][channels] */
-template <typename T>
-static __global__ void norm_parts(float *work, struct kernel_norm l, const void *dy)
-{
-    const T *x = (const T *)l.x;
-    size_t c = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (c >= l.channels)
-        return;
-    float weight = 0, bias = 0;
-    for (size_t r = part_row(l.rows, blockIdx.y); r < part_row(l.rows, blockIdx.y + 1); r++) {
-        float d = (float)((const T *)dy)[r * l.channels + c];
-        weight += d * ((float)x[r * l.channels + c] - l.saved[2 * r]) * l.saved[2 * r + 1];
-        bias += d;
-    }
-    work[blockIdx.y * l.channels + c] = weight;
-    work[(COLUMN_PARTS + blockIdx.y) * l.channels + c] = bias;
-}
-
-/* ---- layer normalisation: a block per row */
-
-/* y = (x - mean) rstd weight + bias; mean and rstd of each row go to `saved` */
-template <typename T> static __global__ void norm(struct kernel_norm l, void *y_)
-{
-    size_t row = blockIdx.x;
-    const T *x = (const T *)l.x + row * l.channels;
-    T *y = (T *)y_ + row * l.channels;
-    float part = 0;
-    ALONG(i, l.channels)
-    part += (float)x[i];
-    float mean = block_sum(part) / (float)l.channels;
-    part = 0;
-    ALONG(i, l.channels)
-    part += ((float)x[i] - mean) * ((float)x[i] - mean);
-    float rstd = 1 / sqrtf(block_sum(part) / (float)l.channels + 1e-5f);
-    ALONG(i, l.channels)
-    y[i] = T(((float)x[i] - mean) * rstd * l.parameter[i] + l.parameter[l.channels + i]);
-    if (threadIdx.x == 0) {
-        l.saved[2 * row] = mean;
-        l.saved[2 * row + 1] = rstd;
-    }
-}
-
-/* dx = rstd (g - mean(g) - n mean(g n)) with g = dy weight: exec/device/cpu/layernorm.c */
-template <typename T>
-static __global__ void norm_backward(struct kernel_norm l, const void *dy_, void *dx_)
-{
-    size_t row = blockIdx.x;
-    const T *x = (const T *)l.x + row * l.channels, *dy = (const T *)dy_ + row * l.channels;
-    T *dx = (T *)dx_ + row * l.channels;
-    float mean = l.saved[2 * row], rstd = l.saved[2 * row + 1], g_part = 0, gn_part = 0;
-    ALONG(i, l.channels)
-    {
-        float g = (float)dy[i] * l.parameter[i];
-        g_part += g;
-        gn_part += g * ((float)x[i] - mean) * rstd;
-    }
-    float g_mean = block_sum(g_part) / (float)l.channels;
-    float gn_mean = block_sum(gn_part) / (float)l.channels;
-    ALONG(i, l.channels)
-    dx[i] =
-        T(rstd * ((float)dy[i] * l.parameter[i] - g_mean - ((float)x[i] - mean) * rstd * gn_mean));
-}
-
 /* ---- embedding */
 
 /* Row `at` of a table in the parameters; NULL: another shard has it, or nobody. */
@@ -306,14 +227,6 @@ cudaError_t kernel_bias(enum kernel_type t, void *y, const float *bias, size_t r
     return LAUNCH_AS(t, bias_add, blocks_for(rows * columns), y, bias, rows * columns, columns);
 }
 
-cudaError_t kernel_columns(enum kernel_type t, float *out, const void *x, size_t rows,
-                           size_t columns, float *work)
-{
-    cudaError_t e =
-        LAUNCH_AS(t, column_parts, grid_for(columns, COLUMN_PARTS), work, x, rows, columns);
-    return e ? e : LAUNCH(add_parts, grid_for(columns, 1), out, work, columns);
-}
-
 cudaError_t kernel_gelu(enum kernel_type t, void *y, const void *x, size_t n)
 {
     return LAUNCH_AS(t, gelu, blocks_for(n), y, x, n);
@@ -323,24 +236,6 @@ cudaError_t kernel_gelu_backward(enum kernel_type t, void *dx, const void *x, co
                                  size_t n)
 {
     return LAUNCH_AS(t, gelu_backward, blocks_for(n), dx, x, dy, n);
-}
-
-cudaError_t kernel_norm(const struct kernel_norm *l, void *y)
-{
-    return LAUNCH_AS(l->type, norm, (unsigned)l->rows, *l, y);
-}
-
-cudaError_t kernel_norm_backward(const struct kernel_norm *l, const void *dy, void *dx)
-{
-    return LAUNCH_AS(l->type, norm_backward, (unsigned)l->rows, *l, dy, dx);
-}
-
-cudaError_t kernel_norm_weight(const struct kernel_norm *l, const void *dy, float *d_parameter,
-                               float *work)
-{
-    cudaError_t e =
-        LAUNCH_AS(l->type, norm_parts, grid_for(l->channels, COLUMN_PARTS), work, *l, dy);
-    return e ? e : LAUNCH(add_parts, grid_for(l->channels, 2), d_parameter, work, l->channels);
 }
 
 cudaError_t kernel_embedding(const struct kernel_embedding *e, const float *parameter, void *y)
@@ -356,7 +251,7 @@ static size_t rows_below(const struct kernel_table *t, size_t end)
 }
 
 cudaError_t kernel_embedding_backward(const struct kernel_embedding *e, const void *dy,
-                                      float *d_parameter, float *work)
+                                      float *d_parameter, float *work, unsigned *ticket)
 {
     cudaError_t error = cudaSuccess;
     size_t values = rows_below(&e->value, e->values);
@@ -369,7 +264,7 @@ cudaError_t kernel_embedding_backward(const struct kernel_embedding *e, const vo
                           d_parameter + e->position.start, positions);
     if (!error && rows_below(&e->segment, 1) > 0)
         error = kernel_columns(e->type, d_parameter + e->segment.start, dy, e->samples * e->tokens,
-                               e->channels, work);
+                               e->channels, work, ticket);
     return error;
 }
 

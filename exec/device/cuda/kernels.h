@@ -1,9 +1,9 @@
 /* kernels.h - everything that the GPU computes except matrix products. For C and CUDA.
  *
  * Every function queues kernels on CUDA_STREAM and returns what the launch said. All arrays are
- * device memory. Nothing is summed with atomics and no order depends on timing: the same call gives
- * the same bits. Sums over rows are made in COLUMN_PARTS parts, each in ascending order of rows,
- * and the parts then added in order; sums over a row by a fixed tree. */
+ * device memory. No number is summed with atomics and no order depends on timing: the same call gives
+ * the same bits. Sums over rows are made in COLUMN_PARTS or NORM_PARTS parts, whose order is fixed, and
+ * the parts then added in order, by the block that draws the last ticket; sums over a row by a fixed tree. */
 #ifndef EXEC_DEVICE_CUDA_KERNELS_H
 #define EXEC_DEVICE_CUDA_KERNELS_H
 
@@ -15,7 +15,9 @@
  * without a variable. */
 #define CUDA_STREAM cudaStreamPerThread
 
-enum { COLUMN_PARTS = 64 };
+enum { COLUMN_PARTS = 64, NORM_PARTS = 256 };
+/* Counters in device memory, `ticket` below: zeros, and zeros again behind every kernel. */
+enum { TICKETS = 1024 };
 
 /* What activations and their gradients (`void *` below) are stored as; parameters, their gradients,
  * sums and what is saved per row are fp32, and so is all arithmetic. */
@@ -34,29 +36,31 @@ cudaError_t kernel_sum(enum kernel_type t, void *y, const void *a, const void *b
 cudaError_t kernel_narrow(void *y, const float *x, size_t n); /* fp32 to bf16 */
 cudaError_t kernel_widen(float *y, const void *x, size_t n);  /* bf16 to fp32 */
 /* y (rows, columns) += bias [columns]; out [columns] += column sums of x, work [COLUMN_PARTS *
- * columns]. */
+ * columns]: kernels_columns.cu. */
 cudaError_t kernel_bias(enum kernel_type t, void *y, const float *bias, size_t rows,
                         size_t columns);
 cudaError_t kernel_columns(enum kernel_type t, float *out, const void *x, size_t rows,
-                           size_t columns, float *work);
+                           size_t columns, float *work, unsigned *ticket);
 
 cudaError_t kernel_gelu(enum kernel_type t, void *y, const void *x, size_t n);
 cudaError_t kernel_gelu_backward(enum kernel_type t, void *dx, const void *x, const void *dy,
                                  size_t n);
 
-/* x (rows, channels); saved [2 * rows] mean and 1 / deviation; weight, then bias. */
+/* x (rows, channels); saved [2 * rows] mean and 1 / deviation; weight, then bias: kernels_norm.cu. */
 struct kernel_norm {
     enum kernel_type type;
     size_t rows, channels;
     const void *x;
+    const void *other; /* forward: the layer's input is x + other, which goes to sum; NULL: x */
+    void *sum;
     const float *parameter;
     float *saved;
+    int adds; /* backward: to dx */
 };
 cudaError_t kernel_norm(const struct kernel_norm *l, void *y);
-cudaError_t kernel_norm_backward(const struct kernel_norm *l, const void *dy, void *dx);
-/* d_parameter += ..., work [2 * COLUMN_PARTS * channels] */
-cudaError_t kernel_norm_weight(const struct kernel_norm *l, const void *dy, float *d_parameter,
-                               float *work);
+/* d_parameter += ..., work [2 * NORM_PARTS * channels] */
+cudaError_t kernel_norm_backward(const struct kernel_norm *l, const void *dy, void *dx,
+                                 float *d_parameter, float *work, unsigned *ticket);
 
 /* x (rows, channels); units of the first `normal` channels, saved [rows * units]: exec/device/cpu/rmsnorm.c
  * says which. offset: weights are 1 + parameter. */
@@ -112,7 +116,7 @@ struct kernel_embedding {
 cudaError_t kernel_embedding(const struct kernel_embedding *e, const float *parameter, void *y);
 /* work [COLUMN_PARTS * channels] */
 cudaError_t kernel_embedding_backward(const struct kernel_embedding *e, const void *dy,
-                                      float *d_parameter, float *work);
+                                      float *d_parameter, float *work, unsigned *ticket);
 
 /* Attention as in exec/device/cpu/attention.c: x (samples, tokens, heads depth + kv_heads (depth +
  * value)) = q | k | v, y (samples, tokens, heads value); row t sees columns <= t if causal and > t -

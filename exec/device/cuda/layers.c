@@ -5,6 +5,11 @@
 #include "exec/corpus.h"
 #include "exec/device/cuda/layers.h"
 
+static unsigned *tickets_of(const struct layer_io *io)
+{
+    return ((const struct cuda_context *)io->on)->tickets;
+}
+
 /* ---- linear */
 
 /* Channels of the product: some may pass it by. */
@@ -79,7 +84,7 @@ static void linear_backward_weight(const struct layer *l, struct layer_io *io)
     if (l->bias)
         CUDA_NOTE(io->on, "linear bias",
                   kernel_columns(cuda_type(l), io->d_parameter + bias_at(l), io->dy, rows, l->out,
-                                 io->work));
+                                 io->work, tickets_of(io)));
 }
 
 /* ---- layernorm */
@@ -93,6 +98,7 @@ static struct kernel_norm norm_of(const struct layer *l, const struct layer_io *
         .x = io->x[0],
         .parameter = io->parameter,
         .saved = io->saved,
+        .adds = io->adds,
     };
 }
 
@@ -105,9 +111,9 @@ static void norm_forward(const struct layer *l, struct layer_io *io)
 static void norm_backward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_norm n = norm_of(l, io);
-    CUDA_NOTE(io->on, "layernorm backward", kernel_norm_backward(&n, io->dy, io->dx[0]));
-    CUDA_NOTE(io->on, "layernorm weight",
-              kernel_norm_weight(&n, io->dy, io->d_parameter, io->work));
+    CUDA_NOTE(
+        io->on, "layernorm backward",
+        kernel_norm_backward(&n, io->dy, io->dx[0], io->d_parameter, io->work, tickets_of(io)));
 }
 
 /* ---- gelu, residual */
@@ -130,11 +136,13 @@ static void residual_forward(const struct layer *l, struct layer_io *io)
               kernel_sum(cuda_type(l), io->y, io->x[0], io->x[1], io->batch * l->output));
 }
 
+/* Nothing where the gradients have one place. */
 static void residual_backward(const struct layer *l, struct layer_io *io)
 {
     for (size_t i = 0; i < l->inputs; i++)
-        backend_cuda.copy(io->on, io->dx[i], io->dy,
-                          layer_room(l, io->batch * l->input) * sizeof(real));
+        if (io->dx[i] != io->dy)
+            backend_cuda.copy(io->on, io->dx[i], io->dy,
+                              layer_room(l, io->batch * l->input) * sizeof(real));
 }
 
 /* ---- embedding */
@@ -173,7 +181,7 @@ static void embedding_backward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_embedding e = embedding_of(l, io);
     CUDA_NOTE(io->on, "embedding backward",
-              kernel_embedding_backward(&e, io->dy, io->d_parameter, io->work));
+              kernel_embedding_backward(&e, io->dy, io->d_parameter, io->work, tickets_of(io)));
 }
 
 /* ---- loss: the sum stays on the GPU */
@@ -225,7 +233,7 @@ static void linear_sizes(struct layer *l)
 
 static void norm_sizes(struct layer *l)
 {
-    l->work = size_times(2 * COLUMN_PARTS, l->in);
+    l->work = size_times(2 * NORM_PARTS, l->in);
 }
 
 static void loss_sizes(struct layer *l)
@@ -242,11 +250,21 @@ static const struct layer_kind linear = {
     .backward_weight = linear_backward_weight,
 };
 static const struct layer_kind norm = {
-    .name = "layernorm", .inputs = 1, .forward = norm_forward, .backward = norm_backward};
+    .name = "layernorm",
+    .inputs = 1,
+    .forward = norm_forward,
+    .backward = norm_backward,
+    .adds = true,
+};
 static const struct layer_kind gelu = {
     .name = "gelu", .inputs = 1, .forward = gelu_forward, .backward = gelu_backward};
 static const struct layer_kind residual = {
-    .name = "residual", .inputs = 2, .forward = residual_forward, .backward = residual_backward};
+    .name = "residual",
+    .inputs = 2,
+    .forward = residual_forward,
+    .backward = residual_backward,
+    .passes = true,
+};
 static const struct layer_kind embedding = {
     .name = "embedding", .forward = embedding_forward, .backward = embedding_backward};
 static const struct layer_kind loss = {
