@@ -184,6 +184,10 @@ struct layer_kind {
     enum status (*shape)(const struct model_op *op, struct layer *l);
     void (*forward)(const struct layer *l, struct layer_io *io);
     void (*backward)(const struct layer *l, struct layer_io *io);
+    /* The forward together with that of the op that reads its output next, both outputs included; false: not
+     * with this one, and nothing has been done. NULL: never. A kind that has it does not forget. */
+    bool (*forward_with)(const struct layer *l, struct layer_io *io, const struct layer *next,
+                         struct layer_io *of_next);
     /* Where the gradients of the parameters can be made apart: from x, y, saved and dy, later; what
      * backward() then leaves out. NULL: backward() makes them too. */
     void (*backward_weight)(const struct layer *l, struct layer_io *io);

@@ -3,7 +3,8 @@
  *   1. place_parameters   copies of tied weights, then own parameters op by op; buckets
  *   2. stage_place_gradients (layout_gradient.c) outputs' gradients share `work`
  *   3. stage_place_slot   (layout_slot.c) what a microbatch keeps from forward to backward, messages included
- *   4. check, reserve and allocate; start values */
+ *   4. check, reserve and allocate; start values
+ * and given back by stage_close(). */
 #include "exec/device/cpu/stage_parts.h"
 
 #include <stdlib.h>
@@ -363,4 +364,66 @@ enum status stage_layout(struct stage *s)
     if (s->share.reshards)
         PASS(ARRAY_NEW(s->state.digest, s->layout.n));
     return start_parameters(s);
+}
+
+/* ---- and back */
+
+static void free_rows(const struct stage *s, struct layer_array *rows)
+{
+    for (size_t k = 0; rows && k < s->layout.spread; k++)
+        free(rows[k].data);
+    free(rows);
+}
+
+void stage_close(struct stage *s)
+{
+    const struct backend *b = s->on.backend;
+    for (size_t i = 0; i < s->layout.producers; i++)
+        free(s->layout.producer[i].tensor);
+    for (size_t i = 0; i < s->layout.consumers; i++)
+        free(s->layout.consumer[i].tensor);
+    for (size_t i = 0; s->stash.slot && i < s->program->microbatches && s->stash.slot[i].data;
+         i++) {
+        free_rows(s, s->stash.slot[i].rows);
+        b->release(s->on.self, s->stash.slot[i].data);
+        b->release(s->on.self, s->stash.slot[i].token);
+        b->release(s->on.self, s->stash.slot[i].target);
+    }
+    free_rows(s, s->pass.rows);
+    free(s->pass.exchanged.data);
+    for (size_t k = 0; s->layout.op && k < s->layout.n; k++)
+        free(s->layout.op[k].routing.rows);
+    free(s->layout.producer);
+    free(s->layout.consumer);
+    free(s->layout.op);
+    free(s->layout.tensor);
+    free(s->pass.begun);
+    free(s->pass.next);
+    free(s->layout.remote_start);
+    free(s->layout.remote);
+    void *const data[] = {s->state.gradient,
+                          s->state.halved.data[0],
+                          s->state.halved.data[1],
+                          s->state.moment,
+                          s->state.square,
+                          s->state.sum,
+                          s->state.owned,
+                          s->state.reduced,
+                          s->pass.tied,
+                          s->pass.whole,
+                          s->pass.work,
+                          s->state.half};
+    for (size_t i = 0; i < sizeof data / sizeof *data; i++)
+        if (data[i])
+            b->release(s->on.self, data[i]);
+    for (size_t v = 0; v < s->state.versions; v++)
+        b->release(s->on.self, s->state.version[v].data);
+    free(s->state.version);
+    free(s->state.digest);
+    free(s->share.bucket);
+    if (s->pass.filled)
+        b->release_host(s->on.self, s->pass.filled);
+    free(s->stash.slot);
+    free(s->stash.slot_of);
+    *s = (struct stage){0};
 }

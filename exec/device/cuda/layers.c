@@ -145,6 +145,23 @@ static void residual_backward(const struct layer *l, struct layer_io *io)
                               layer_room(l, io->batch * l->input) * sizeof(real));
 }
 
+static bool is_norm(const struct layer *l);
+
+/* The sum and its norm: it is not read again. */
+static bool residual_with_norm(const struct layer *l, struct layer_io *io, const struct layer *next,
+                               struct layer_io *of_next)
+{
+    (void)l;
+    if (!is_norm(next))
+        return false;
+    struct kernel_norm n = norm_of(next, of_next);
+    n.x = io->x[0];
+    n.other = io->x[1];
+    n.sum = io->y;
+    CUDA_NOTE(io->on, "residual and layernorm", kernel_norm(&n, of_next->y));
+    return true;
+}
+
 /* ---- embedding */
 
 static struct kernel_table table_of(const struct layer *l, size_t k)
@@ -262,6 +279,7 @@ static const struct layer_kind residual = {
     .name = "residual",
     .inputs = 2,
     .forward = residual_forward,
+    .forward_with = residual_with_norm,
     .backward = residual_backward,
     .passes = true,
 };
@@ -269,6 +287,11 @@ static const struct layer_kind embedding = {
     .name = "embedding", .forward = embedding_forward, .backward = embedding_backward};
 static const struct layer_kind loss = {
     .name = "loss", .inputs = 1, .forward = loss_forward, .backward = loss_backward};
+
+static bool is_norm(const struct layer *l)
+{
+    return l->kind == &norm;
+}
 
 /* shape() of the CPU's kinds stays right; only what is kept and scratch differ. */
 static const struct {
