@@ -188,6 +188,10 @@ struct layer_kind {
      * with this one, and nothing has been done. NULL: never. A kind that has it does not forget. */
     bool (*forward_with)(const struct layer *l, struct layer_io *io, const struct layer *next,
                          struct layer_io *of_next);
+    /* The backward, of an op of one input, together with that of the op `before` it, whose output it alone
+     * reads: of_before->dx is made instead of dx. False, NULL: as of forward_with(). */
+    bool (*backward_with)(const struct layer *l, struct layer_io *io, const struct layer *before,
+                          struct layer_io *of_before);
     /* Where the gradients of the parameters can be made apart: from x, y, saved and dy, later; what
      * backward() then leaves out. NULL: backward() makes them too. */
     void (*backward_weight)(const struct layer *l, struct layer_io *io);

@@ -69,6 +69,22 @@ static void pass_on(const struct stage *s, struct lives *l)
     }
 }
 
+/* ---- backwards of two ops at once: the gradient of the first one's input is made with the second one's */
+
+static void join_backwards(struct stage *s, struct lives *l)
+{
+    for (size_t k = 1; k < s->layout.n; k++) {
+        struct stage_op *o = &s->layout.op[k], *before = o - 1;
+        bool whole = !o->gathers && !o->scatters && !o->layer.reduces_input && !before->gathers &&
+                     !before->scatters && !before->layer.reduces_input;
+        o->joins = o->layer.kind->backward_with && o->layer.inputs == 1 && o->input[0] == k - 1 &&
+                   before->layer.inputs == 1 && whole && is_first_share(s, l, (uint32_t)k - 1, k) &&
+                   l->second[k - 1] == SIZE_MAX && is_first_share(s, l, before->input[0], k - 1);
+        if (o->joins)
+            l->from[before->input[0]] = k;
+    }
+}
+
 /* ---- places */
 
 /* Tensor t's gradient is there from the backward of op from[t] down to that of to[t]. The lowest offset
@@ -168,6 +184,7 @@ enum status stage_place_gradients(struct stage *s)
     TRY(ARRAY_NEW(placed, s->layout.tensors));
     replay(s, &l, placed);
     pass_on(s, &l);
+    join_backwards(s, &l);
     size_t other_size = widest(s), layer_work = s->layout.layer_work;
     s->layout.scratch_size = stage_room(s, s->layout.scratch_size);
     s->layout.other = place_in_order(s, &l, order);

@@ -197,6 +197,20 @@ static void settle(struct stage *s, const struct slot *slot, size_t t, uint32_t 
     }
 }
 
+/* The gradient of the input of the op before k, made with that of its output, which is k's input. */
+static bool joins(struct stage *s, const struct slot *slot, size_t k, struct layer_io *io)
+{
+    const struct stage_op *o = &s->layout.op[k], *before = o - 1;
+    uint32_t t = o->joins ? before->input[0] : 0;
+    if (!o->joins || (s->layout.tensor[t].recomputed && s->layout.op[t].needed < k))
+        return false;
+    struct layer_io of = operands(s, slot, k - 1);
+    of.dx[0] = gradient_of(s, slot, t);
+    bool joined = o->layer.kind->backward_with(&o->layer, io, &before->layer, &of);
+    s->pass.begun[t] = s->pass.begun[t] || joined;
+    return joined;
+}
+
 /* One op's backward:
  *   1. its output's gradient is complete: add what stages behind have sent for later readers
  *   2. gradients of the inputs, straight into their places where they are the first share or the layer
@@ -205,8 +219,11 @@ static void settle(struct stage *s, const struct slot *slot, size_t t, uint32_t 
  *      the rows of is gathered before it is used
  *   4. gradients of the weights; with `halves` dy, and what has been gathered of the input, are kept
  *      for stage_backward_weight() instead
- *   5. add the shares in scratch */
-static void backward_op(struct stage *s, const struct slot *slot, size_t k, bool halves)
+ *   5. add the shares in scratch
+ * Or, where the layout allows for it, the op before is computed with it: of 2, the gradient of that one's input
+ * alone. Returns the number of ops, up to 2, none before `low`. */
+static size_t backward_op(struct stage *s, const struct slot *slot, size_t k, size_t low,
+                          bool halves)
 {
     const struct stage_op *o = &s->layout.op[k];
     const struct layer *l = &o->layer;
@@ -224,8 +241,10 @@ static void backward_op(struct stage *s, const struct slot *slot, size_t k, bool
                              : s->pass.work + s->layout.scratch + i * s->layout.scratch_size;
     }
     real *const own[LAYER_INPUTS] = {io.dx[0], io.dx[1]};
+    bool joined = k > low && joins(s, slot, k, &io);
     stage_rows_backward(s, slot, k, &io);
-    l->kind->backward(l, &io);
+    if (!joined)
+        l->kind->backward(l, &io);
     for (size_t i = 0; i < l->inputs && l->reduces_input && !o->gathers; i++)
         stage_sum_shards(s, io.dx[i], s->layout.tensor[o->input[i]].size);
     stage_rows_returned(s, slot, k, halves, &io, own);
@@ -239,6 +258,7 @@ static void backward_op(struct stage *s, const struct slot *slot, size_t k, bool
             s->pass.begun[o->input[i]] = true;
         else
             contribute(s, slot, o->input[i], io.dx[i]);
+    return joined ? 2 : 1;
 }
 
 /* The gradients of the outputs are there; what grows in the backward is empty. */
@@ -274,12 +294,12 @@ static void backward(struct stage *s, struct slot *slot, size_t high, size_t low
     size_t there = s->share.reshards ? low : 0;
     if (halves)
         stage_set_apart(s);
-    for (size_t k = high; k-- > low;) {
-        const struct stage_op *o = &s->layout.op[s->layout.op[k].remakes];
-        for (; o <= &s->layout.op[k]; o = &s->layout.op[o->unit_high])
+    for (size_t k = high; k > low;) {
+        const struct stage_op *last = &s->layout.op[--k], *o = &s->layout.op[last->remakes];
+        for (; o <= last; o = &s->layout.op[o->unit_high])
             if (o->recomputed && o->needed == k)
                 forwards(s, slot, o->unit_low > there ? o->unit_low : there, o->unit_high, true);
-        backward_op(s, slot, k, halves);
+        k -= backward_op(s, slot, k, low, halves) - 1;
     }
     if (s->share.sequence && completes(s, slot))
         stage_sum_whole(s, low, high);
@@ -418,8 +438,8 @@ enum status stage_rehearse(struct stage *s)
     PASS(stage_begin_part(s, slot, 0));
     forwards(s, slot, 0, s->layout.n, false);
     clear_backward(s);
-    for (size_t k = s->layout.n; k-- > 0;)
-        backward_op(s, slot, k, s->share.split);
+    for (size_t k = s->layout.n; k > 0;)
+        k -= backward_op(s, slot, k - 1, 0, s->share.split);
     if (s->share.split)
         weights(s, slot);
     s->pass.reduction = NULL;

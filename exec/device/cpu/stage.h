@@ -78,7 +78,8 @@ struct stage_op {
     size_t d_at;            /* offset of its gradient: with ZeRO 2 and 3 in its bucket's */
     size_t d_shared;        /* offset of its gradient: in pass.tied if the owner is here, ... */
     bool gathers, scatters; /* its input, its output is divided by rows over the shards */
-    bool delays;            /* gradients of its parameters come in the second half of a backward */
+    bool joins;     /* its backward may make the gradient of the input of the op before it */
+    bool delays;    /* gradients of its parameters come in the second half of a backward */
     uint32_t owner; /* ... an op of this stage; else NOWHERE: own copy, gradient beside it */
     struct layer_routing routing; /* of experts */
 };

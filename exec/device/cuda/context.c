@@ -2,6 +2,7 @@
 #include "core/array.h"
 
 #include <assert.h>
+#include <cublasLt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +11,6 @@
 #include "exec/rendezvous.h"
 
 static_assert(sizeof(real) == sizeof(float), "kernels compute in fp32");
-
-/* What NVIDIA recommends for its largest GPUs; a fixed one keeps results the same from run to run.
- */
-enum { WORKSPACE_BYTES = 32 << 20 };
 
 /* ---- failures */
 
@@ -99,18 +96,18 @@ enum status cuda_context_open(uint32_t gpu, struct cuda_context *out)
                    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, c.gpu)));
     c.tensor_cores = major >= 8;
     TRY(cublas_error(cublasCreate(&c.blas), "start cuBLAS", __FILE__, __LINE__));
-    TRY(CUDA_ERROR("cuBLAS's workspace", cudaMalloc(&c.workspace, WORKSPACE_BYTES)));
+    TRY(cublas_error(cublasLtCreate(&c.lt), "start cuBLASLt", __FILE__, __LINE__));
+    TRY(CUDA_ERROR("cuBLAS's workspace", cudaMalloc(&c.workspace, CUDA_WORKSPACE)));
     TRY(CUDA_ERROR("loss", cudaMalloc((void **)&c.loss, sizeof *c.loss)));
     TRY(CUDA_ERROR("loss", cudaMemsetAsync(c.loss, 0, sizeof *c.loss, CUDA_STREAM)));
     TRY(CUDA_ERROR("tickets", cudaMalloc((void **)&c.tickets, TICKETS * sizeof *c.tickets)));
     TRY(CUDA_ERROR("tickets",
                    cudaMemsetAsync(c.tickets, 0, TICKETS * sizeof *c.tickets, CUDA_STREAM)));
     CUBLAS_NOTE(&c, "stream of cuBLAS", cublasSetStream(c.blas, CUDA_STREAM));
-    CUBLAS_NOTE(&c, "workspace of cuBLAS",
-                cublasSetWorkspace(c.blas, c.workspace, WORKSPACE_BYTES));
+    CUBLAS_NOTE(&c, "workspace of cuBLAS", cublasSetWorkspace(c.blas, c.workspace, CUDA_WORKSPACE));
     CUBLAS_NOTE(&c, "fp32 of cuBLAS", cublasSetMathMode(c.blas, CUBLAS_PEDANTIC_MATH));
     TRY(cuda_status(&c));
-    c.bytes = WORKSPACE_BYTES;
+    c.bytes = CUDA_WORKSPACE;
     MOVE(out, c);
 out:
     cuda_context_close(&c);
@@ -134,6 +131,7 @@ void cuda_context_close(struct cuda_context *c)
         cudaFree(c->loss);
     if (c->tickets)
         cudaFree(c->tickets);
+    cuda_epilogues_close(c);
     if (c->blas)
         cublasDestroy(c->blas);
     if (c->workspace)

@@ -45,30 +45,72 @@ static void pass_on(const struct layer *l, const struct layer_io *io, const real
                                  io->batch * l->tokens, l->passed));
 }
 
-/* y (BT, out) = x (BT, in) weight^T + bias [out] */
+/* y (BT, out) = x (BT, in) weight^T */
+static struct cuda_gemm forward_of(const struct layer *l, const struct layer_io *io, real *y)
+{
+    const struct matrix x = matrix(io->x[0], io->batch * l->tokens, in_of(l), l->in);
+    return (struct cuda_gemm){.g = product(1, x, transposed(weight_of(l, io)), y, l->out),
+                              .in = cuda_type(l),
+                              .out = cuda_type(l)};
+}
+
+/* The bias in bf16; NULL: the layer is not. */
+static const void *half_bias(const struct layer *l, const struct layer_io *io)
+{
+    return l->half ? (const uint16_t *)(const void *)io->half + bias_at(l) : NULL;
+}
+
+/* y + bias [out] */
 static void linear_forward(const struct layer *l, struct layer_io *io)
 {
-    size_t rows = io->batch * l->tokens;
-    const struct matrix x = matrix(io->x[0], rows, in_of(l), l->in);
-    const struct cuda_gemm g = {.g = product(1, x, transposed(weight_of(l, io)), io->y, l->out),
-                                .in = cuda_type(l),
-                                .out = cuda_type(l)};
+    const struct cuda_gemm g = forward_of(l, io, io->y);
+    const struct cuda_after bias = {.what = EPILOGUE_BIAS, .bias = half_bias(l, io)};
+    if (l->bias && cuda_gemm_after(io->on, "linear", &g, &bias))
+        return;
     cuda_gemm(io->on, "linear", &g, NULL);
     if (l->bias)
         CUDA_NOTE(io->on, "linear",
-                  kernel_bias(cuda_type(l), io->y, io->parameter + bias_at(l), rows, l->out));
+                  kernel_bias(cuda_type(l), io->y, io->parameter + bias_at(l),
+                              io->batch * l->tokens, l->out));
     pass_on(l, io, io->x[0], l->in, io->y, l->out);
 }
 
+static bool is_gelu(const struct layer *l);
+
+static bool linear_with_gelu(const struct layer *l, struct layer_io *io, const struct layer *next,
+                             struct layer_io *of_next)
+{
+    if (!l->bias || !is_gelu(next))
+        return false;
+    const struct cuda_gemm g = forward_of(l, io, of_next->y);
+    const struct cuda_after both = {EPILOGUE_GELU, half_bias(l, io), io->y};
+    return cuda_gemm_after(io->on, "linear and gelu", &g, &both);
+}
+
 /* dx (BT, in) = dy (BT, out) weight */
-static void linear_backward(const struct layer *l, struct layer_io *io)
+static struct cuda_gemm backward_of(const struct layer *l, const struct layer_io *io, real *dx)
 {
     const struct matrix dy = matrix(io->dy, io->batch * l->tokens, out_of(l), l->out);
-    const struct cuda_gemm g = {.g = product(1, dy, weight_of(l, io), io->dx[0], l->in),
-                                .in = cuda_type(l),
-                                .out = cuda_type(l)};
+    return (struct cuda_gemm){
+        .g = product(1, dy, weight_of(l, io), dx, l->in), .in = cuda_type(l), .out = cuda_type(l)};
+}
+
+static void linear_backward(const struct layer *l, struct layer_io *io)
+{
+    const struct cuda_gemm g = backward_of(l, io, io->dx[0]);
     cuda_gemm(io->on, "linear backward", &g, NULL);
     pass_on(l, io, io->dy, l->out, io->dx[0], l->in);
+}
+
+static bool linear_backward_with_gelu(const struct layer *l, struct layer_io *io,
+                                      const struct layer *before, struct layer_io *of_before)
+{
+    if (l->passed > 0 || !is_gelu(before))
+        return false;
+    const struct cuda_gemm g = backward_of(l, io, of_before->dx[0]);
+    const struct cuda_after slope = {.what = EPILOGUE_GELU_BACKWARD,
+                                     .gelu = (void *)(uintptr_t)of_before->x[0]};
+    return cuda_gemm_after(io->on, "linear and gelu backward", &g, &slope);
 }
 
 /* Into gradients in fp32. */
@@ -263,7 +305,9 @@ static const struct layer_kind linear = {
     .name = "linear",
     .inputs = 1,
     .forward = linear_forward,
+    .forward_with = linear_with_gelu,
     .backward = linear_backward,
+    .backward_with = linear_backward_with_gelu,
     .backward_weight = linear_backward_weight,
 };
 static const struct layer_kind norm = {
@@ -287,6 +331,11 @@ static const struct layer_kind embedding = {
     .name = "embedding", .forward = embedding_forward, .backward = embedding_backward};
 static const struct layer_kind loss = {
     .name = "loss", .inputs = 1, .forward = loss_forward, .backward = loss_backward};
+
+static bool is_gelu(const struct layer *l)
+{
+    return l->kind == &gelu;
+}
 
 static bool is_norm(const struct layer *l)
 {
