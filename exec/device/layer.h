@@ -199,6 +199,9 @@ struct layer_kind {
      * complete. STATUS_UNSUPPORTED when it cannot be divided so. NULL: never. */
     enum status (*divide)(const struct model_op *op, const struct layer_shard *s, size_t batch,
                           struct layer *l);
+    /* May the forward leave the gradient of the input in the place of the input, which `before` has made?
+     * layer_io.dx then is x in both passes, and the backward makes nothing. NULL: never. */
+    bool (*overwrites)(const struct layer *l, const struct layer *before);
     bool forgets; /* the backward reads no input again */
     bool passes;  /* both inputs have the gradient of the output: dx may be dy, and then stays so */
     bool adds;    /* the backward knows layer_io.adds */

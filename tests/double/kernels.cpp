@@ -8,3 +8,4 @@
 #include "exec/device/cuda/kernels_gated.cu"
 #include "exec/device/cuda/kernels_loss.cu"
 #include "exec/device/cuda/kernels_norm.cu"
+#include "exec/device/cuda/kernels_update.cu"

@@ -1,8 +1,8 @@
 /* Where everything is. Memory is planned before any is taken, so that a stage that does not fit
  * says so at once and a GPU can take all of it in one piece:
  *   1. place_parameters   copies of tied weights, then own parameters op by op; buckets
- *   2. stage_place_gradients (layout_gradient.c) outputs' gradients share `work`
- *   3. stage_place_slot   (layout_slot.c) what a microbatch keeps from forward to backward, messages included
+ *   2. stage_place_slot   (layout_slot.c) what a microbatch keeps from forward to backward, messages included
+ *   3. stage_place_gradients (layout_gradient.c) outputs' gradients share `work`
  *   4. check, reserve and allocate; start values
  * and given back by stage_close(). */
 #include "exec/device/cpu/stage_parts.h"
@@ -345,8 +345,8 @@ enum status stage_layout(struct stage *s)
     struct array array[ARRAYS];
     size_t slots;
     PASS(place_parameters(s));
-    PASS(stage_place_gradients(s));
     PASS(stage_place_slot(s));
+    PASS(stage_place_gradients(s));
     for (size_t k = 0; k < s->layout.n; k++)
         if (s->layout.op[k].layer.slots > 0)
             PASS(ARRAY_NEW(s->layout.op[k].routing.rows, s->layout.op[k].layer.experts));

@@ -85,6 +85,22 @@ static void join_backwards(struct stage *s, struct lives *l)
     }
 }
 
+/* ---- gradients in the place of their tensors, which only their readers have read */
+
+static void overwrite(struct stage *s, struct lives *l)
+{
+    for (size_t k = 0; k < s->layout.n; k++) {
+        const struct stage_op *o = &s->layout.op[k];
+        uint32_t t = o->layer.inputs == 1 ? o->input[0] : NOWHERE;
+        if (!o->layer.kind->overwrites || t >= s->layout.n || o->recomputed || o->gathers ||
+            s->layout.tensor[t].recomputed || !is_branch(s, l, t, k) ||
+            !o->layer.kind->overwrites(&o->layer, &s->layout.op[t].layer))
+            continue;
+        s->layout.tensor[t].overwritten = true;
+        l->from[t] = SIZE_MAX;
+    }
+}
+
 /* ---- places */
 
 /* Tensor t's gradient is there from the backward of op from[t] down to that of to[t]. The lowest offset
@@ -185,6 +201,7 @@ enum status stage_place_gradients(struct stage *s)
     replay(s, &l, placed);
     pass_on(s, &l);
     join_backwards(s, &l);
+    overwrite(s, &l);
     size_t other_size = widest(s), layer_work = s->layout.layer_work;
     s->layout.scratch_size = stage_room(s, s->layout.scratch_size);
     s->layout.other = place_in_order(s, &l, order);

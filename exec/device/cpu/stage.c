@@ -12,6 +12,15 @@ static real *value_of(const struct stage *s, const struct slot *slot, size_t t)
            s->layout.tensor[t].value;
 }
 
+/* Where the gradient of tensor t grows: own outputs share `work`, received ones wait in the slot.
+ * */
+static real *gradient_of(const struct stage *s, const struct slot *slot, size_t t)
+{
+    if (s->layout.tensor[t].overwritten)
+        return value_of(s, slot, t);
+    return (t < s->layout.n ? s->pass.work : slot->data) + s->layout.tensor[t].gradient;
+}
+
 /* Number n of the parameters in bf16. */
 static const real *half_at(const struct stage *s, size_t n)
 {
@@ -39,7 +48,7 @@ static struct layer_io operands(struct stage *s, const struct slot *slot, size_t
         .half_shared = half_at(s, o->shared_at),
         .token = slot->token,
         .target = slot->target,
-        .dy = s->pass.work + s->layout.tensor[k].gradient,
+        .dy = gradient_of(s, slot, k),
         .d_parameter = (o->alone ? s->state.sum : gradient) + o->d_at,
         .d_shared = (o->owner == NOWHERE ? gradient : s->pass.tied) + o->d_shared,
         .scale = s->layout.scale,
@@ -106,6 +115,8 @@ static double forwards(struct stage *s, const struct slot *slot, size_t low, siz
         struct layer_io io = operands(s, slot, k);
         real *own = io.y;
         io.again = again;
+        if (l->inputs > 0 && s->layout.tensor[o->input[0]].overwritten)
+            io.dx[0] = gradient_of(s, slot, o->input[0]);
         if (is_followed(s, k, high)) {
             struct layer_io next = operands(s, slot, k + 1);
             next.again = again;
@@ -163,13 +174,6 @@ enum status stage_forward(struct stage *s, uint32_t step, uint32_t microbatch, u
 }
 
 /* ---- backward */
-
-/* Where the gradient of tensor t grows: own outputs share `work`, received ones wait in the slot.
- * */
-static real *gradient_of(const struct stage *s, const struct slot *slot, size_t t)
-{
-    return (t < s->layout.n ? s->pass.work : slot->data) + s->layout.tensor[t].gradient;
-}
 
 /* Add a consumer's share; the first one is simply the value. */
 static void contribute(struct stage *s, const struct slot *slot, size_t t, const real *share)

@@ -53,7 +53,8 @@ struct stage_tensor {
     size_t size;     /* of a microbatch */
     bool recomputed; /* value: offset in pass.recomputed, else in a slot */
     size_t value;
-    size_t gradient; /* own output: offset in pass.work; received: offset in a slot */
+    bool overwritten; /* its gradient has the value's place, else it is here: */
+    size_t gradient;  /* own output: offset in pass.work; received: offset in a slot */
 };
 
 struct stage_op {

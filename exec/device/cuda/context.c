@@ -255,12 +255,16 @@ static void widen(void *self, real *y, const void *x, size_t n)
 /* One kernel for all numbers of a bucket's own part. */
 static void update(void *self, const struct optimizer_step *o)
 {
-    if (o->moment)
-        CUDA_NOTE(self, "Adam",
-                  kernel_adam(o->parameter, o->gradient, (float *const[2]){o->moment, o->square},
-                              o->n, o->rate, o->unbias));
-    else
-        CUDA_NOTE(self, "SGD", kernel_sgd(o->parameter, o->gradient, o->n, o->rate));
+    const struct kernel_update u = {.n = o->n,
+                                    .parameter = o->parameter,
+                                    .gradient = o->gradient,
+                                    .moment = o->square ? o->moment : NULL,
+                                    .square = o->square,
+                                    .half = o->half,
+                                    .clears = o->clears,
+                                    .rate = o->rate,
+                                    .unbias = o->unbias};
+    CUDA_NOTE(self, o->square ? "Adam" : "SGD", kernel_update(&u));
 }
 
 const struct backend backend_cuda = {
@@ -276,6 +280,7 @@ const struct backend backend_cuda = {
     .zero = zero,
     .add = add,
     .update = update,
+    .update_finishes = true,
     .narrow = narrow,
     .widen = widen,
     .add_half = accumulate,

@@ -143,7 +143,7 @@ cudaError_t kernel_attention_backward(const struct kernel_attention *a, const vo
 /* Cross-entropy of x (rows, columns), the classes `first` .. first + columns; target [rows] < 0:
  * row does not count. part (rows, shards, 3) is what each shard has seen of each row: largest, sum
  * of exp(x - largest), x of the target or 0; a look fills in those of `shard` and zeros elsewhere.
- * saved (rows, 3): largest and 1 / sum of all, loss of the row. `part` may be `saved` for one. */
+ * saved (rows, 3): largest and 1 / sum of all, loss of the row. */
 struct kernel_loss {
     enum kernel_type type; /* of x and dx */
     size_t rows, columns, first, shards, shard;
@@ -151,6 +151,8 @@ struct kernel_loss {
     const int32_t *target;
     float *part, *saved, scale;
 };
+/* Undivided classes: saved from x, and dx in its place if wanted. */
+cudaError_t kernel_loss_row(const struct kernel_loss *l, int in_place);
 cudaError_t kernel_loss_look(const struct kernel_loss *l); /* part from x */
 cudaError_t kernel_loss_join(const struct kernel_loss *l); /* saved from part */
 /* *loss += scale * sum of the losses of the rows */
@@ -160,10 +162,15 @@ cudaError_t kernel_loss_backward(const struct kernel_loss *l, void *dx);
 /* Nothing, for so long by the GPU's clock; its resolution is up to 1 us. */
 cudaError_t kernel_spin(uint64_t ns);
 
-cudaError_t kernel_sgd(float *parameter, const float *gradient, size_t n, float rate);
-/* state [2]: moment, square, [n] each; constants as in exec/device/backend.h */
-cudaError_t kernel_adam(float *parameter, const float *gradient, float *const state[2], size_t n,
-                        float rate, float unbias);
+/* An update of n parameters, Adam's if `moment` is not NULL, by exec/device/backend.h: kernels_update.cu. */
+struct kernel_update {
+    size_t n;
+    float *parameter, *gradient, *moment, *square;
+    void *half; /* bf16: parameters again; NULL: not */
+    int clears; /* gradients are zeros behind it */
+    float rate, unbias;
+};
+cudaError_t kernel_update(const struct kernel_update *u);
 
 #ifdef __cplusplus
 }

@@ -188,6 +188,7 @@ static void residual_backward(const struct layer *l, struct layer_io *io)
 }
 
 static bool is_norm(const struct layer *l);
+static bool is_linear(const struct layer *l);
 
 /* The sum and its norm: it is not read again. */
 static bool residual_with_norm(const struct layer *l, struct layer_io *io, const struct layer *next,
@@ -256,7 +257,7 @@ static struct kernel_loss loss_of(const struct layer *l, const struct layer_io *
         .shard = l->shard,
         .x = io->x[0],
         .target = io->target,
-        .part = l->shards > 1 ? io->work : io->saved,
+        .part = io->work,
         .saved = io->saved,
         .scale = io->scale,
     };
@@ -268,19 +269,29 @@ static void loss_forward(const struct layer *l, struct layer_io *io)
 {
     struct cuda_context *c = io->on;
     struct kernel_loss k = loss_of(l, io);
-    k.scale = io->loss_scale;
-    CUDA_NOTE(c, "loss", kernel_loss_look(&k));
-    if (l->shards > 1)
+    if (l->shards > 1) {
+        CUDA_NOTE(c, "loss", kernel_loss_look(&k));
         io->reduction->sum(io->reduction->self, ELEMENT_FP32, k.part, 3 * k.rows * k.shards);
-    CUDA_NOTE(c, "loss", kernel_loss_join(&k));
+        CUDA_NOTE(c, "loss", kernel_loss_join(&k));
+    } else {
+        CUDA_NOTE(c, "loss", kernel_loss_row(&k, io->dx[0] == io->x[0]));
+    }
+    k.scale = io->loss_scale;
     if (l->shard == 0 && !io->again)
         CUDA_NOTE(c, "loss", kernel_loss_sum(&k, c->loss));
+}
+
+/* Only a product's result, which its backward does not look at. */
+static bool loss_overwrites(const struct layer *l, const struct layer *before)
+{
+    return l->shards == 1 && is_linear(before);
 }
 
 static void loss_backward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_loss k = loss_of(l, io);
-    CUDA_NOTE(io->on, "loss backward", kernel_loss_backward(&k, io->dx[0]));
+    if (io->dx[0] != io->x[0]) /* else the forward has made it */
+        CUDA_NOTE(io->on, "loss backward", kernel_loss_backward(&k, io->dx[0]));
 }
 
 /* ---- which layer is what, and keeps what */
@@ -330,7 +341,17 @@ static const struct layer_kind residual = {
 static const struct layer_kind embedding = {
     .name = "embedding", .forward = embedding_forward, .backward = embedding_backward};
 static const struct layer_kind loss = {
-    .name = "loss", .inputs = 1, .forward = loss_forward, .backward = loss_backward};
+    .name = "loss",
+    .inputs = 1,
+    .forward = loss_forward,
+    .backward = loss_backward,
+    .overwrites = loss_overwrites,
+};
+
+static bool is_linear(const struct layer *l)
+{
+    return l->kind == &linear;
+}
 
 static bool is_gelu(const struct layer *l)
 {
