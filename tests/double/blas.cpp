@@ -163,6 +163,13 @@ cublasStatus_t dbl::queue_product(cudaStream_t stream, const product &p, int cou
     count_work(2.0 * p.m * p.n * p.k * count,
                (double)(p.a.bytes() + p.b.bytes() + p.c.bytes() * (p.beta != 0 ? 2 : 1)) * count +
                    (p.next.what >= GELU_BIAS ? (double)p.next.aux.bytes() : 0));
+    size_t aux = p.next.what >= GELU_BIAS ? p.next.aux.bytes() : 0, one = p.c.bytes();
+    bool has_bias = p.next.what == BIAS || p.next.what == GELU_BIAS,
+         back = p.next.what == GELU_BACKWARD;
+    count_bytes(step_now(), "(product)",
+                (size_t)count * (p.a.bytes() + p.b.bytes() + (p.beta != 0 ? one : 0)) +
+                    (has_bias ? (size_t)p.m * sizeof(uint16_t) : 0) + (back ? aux : 0),
+                (size_t)count * one + (back ? 0 : aux));
     put(stream_of(stream), "gemm", [=](op &o) {
         for (int i = 0; i < count && !computes_nothing(); i++) {
             product one = p;

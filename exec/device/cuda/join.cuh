@@ -24,6 +24,14 @@ static __device__ bool is_last(unsigned *ticket, unsigned blocks)
     return last;
 }
 
+/* In how many parts rows are summed: what is left of each is to be little beside what has been read. */
+static inline size_t parts_of(size_t rows, size_t most)
+{
+    enum { ROWS = 32 };
+    size_t parts = (rows + ROWS - 1) / ROWS;
+    return parts < most ? parts : most;
+}
+
 /* The sum over `parts` rows of work [...][stride], from the first on, at column c. From beyond the first
  * cache, which may have what was there before. */
 static __device__ float sum_of_parts(const float *work, size_t stride, unsigned parts, size_t c)

@@ -47,7 +47,7 @@ cudaError_t kernel_columns(enum kernel_type t, float *out, const void *x, size_t
 {
     cudaError_t e = cudaSuccess;
     size_t wide = WARP * (t == KERNEL_BF16 ? WIDE<__nv_bfloat16> : WIDE<float>);
-    size_t parts = rows < (size_t)COLUMN_PARTS ? rows : (size_t)COLUMN_PARTS, most = TICKETS;
+    size_t parts = parts_of(rows, COLUMN_PARTS), most = TICKETS;
     for (size_t first = 0; first < columns && !e; first += wide * most) {
         size_t n = (columns - first + wide - 1) / wide;
         const dim3 grid((unsigned)(n < most ? n : most), (unsigned)parts);

@@ -162,7 +162,7 @@ cudaError_t kernel_norm(const struct kernel_norm *l, void *y)
 cudaError_t kernel_norm_backward(const struct kernel_norm *l, const void *dy, void *dx,
                                  float *d_parameter, float *work, unsigned *ticket)
 {
-    size_t most = NORM_PARTS, parts = l->rows < most ? l->rows : most;
+    size_t parts = parts_of(l->rows, NORM_PARTS);
     size_t bytes = 2 * l->channels * sizeof(float);
     bool is_small = bytes <= (40 << 10);
     if (!is_small)
