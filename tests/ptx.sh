@@ -1,6 +1,7 @@
 #!/bin/sh
-# What nvcc makes of the kernels for an H100 (sm_90): no warnings, no spills and no stack, and in the kernels of attention on
-# tensor cores the accesses of 16 bytes, matrix loads and products that they are written for. No GPU is needed. Usage: ptx.sh
+# What nvcc makes of the kernels for an H100 (sm_90): no warnings, no spills and no stack; in the kernels of attention on
+# tensor cores the accesses of 16 bytes, matrix loads and products that they are written for; and accesses of 16 bytes in those
+# that memory bounds. No GPU is needed. Usage: ptx.sh
 # SOURCE_DIRECTORY NVCC; 77: there is no nvcc.
 set -eu
 source=$(cd "$1" && pwd)
@@ -35,3 +36,32 @@ for what in cp.async.cg.shared.global ldmatrix.sync mma.sync st.global.v4; do
 done
 # 16 bits at a time is no way to read: neither tiles, nor rows of y and dy
 ! grep -E "(ld|st)\.global\.(b|u)16" "$work/kernels_flash.ptx" | head -n 3 | grep . || fail "accesses of 2 bytes"
+# kernel, fewest loads and stores of 16 bytes: each of what it reads and writes, by number of arguments
+while read -r kernel loads stores; do
+    cat "$work"/kernels*.ptx | awk -v name="$kernel" '
+        /\.entry/ { here = $0 ~ "Z[0-9]+" name }
+        here && /ld\.global[a-z.]*\.v4/ { l++ }
+        here && /st\.global[a-z.]*\.v4/ { s++ }
+        here && /^}/ { print l + 0, s + 0; exit }' >"$work/wide"
+    read -r l s <"$work/wide" || fail "no kernel $kernel"
+    [ "$l" -ge "$loads" ] && [ "$s" -ge "$stores" ] || fail "$kernel has $l loads and $s stores of 16 bytes"
+    echo "$kernel: $l loads and $s stores of 16 bytes"
+done <<'END'
+normI13__nv_bfloat16 5 2
+norm_backwardI13__nv_bfloat16 5 1
+column_sumsI13__nv_bfloat16 1 0
+sumI13__nv_bfloat16 2 1
+narrowI13__nv_bfloat16 2 1
+widenI13__nv_bfloat16 1 2
+bias_addI13__nv_bfloat16 1 1
+geluI13__nv_bfloat16 1 1
+gelu_backwardI13__nv_bfloat16 2 1
+embeddingI13__nv_bfloat16 2 1
+embedding_valuesI13__nv_bfloat16 2 1
+embedding_positionsI13__nv_bfloat16 2 2
+loss_rowI13__nv_bfloat16 2 1
+loss_lookI13__nv_bfloat16 1 0
+loss_backwardI13__nv_bfloat16 1 1
+sgd13kernel_update 4 5
+adam13kernel_update 8 9
+END

@@ -31,12 +31,13 @@
  *     p = p - rate d, d = g without momentum, moment, or, nesterov, g + momentum moment */
 struct optimizer_step {
     size_t n;
-    real *parameter;
-    const real *gradient;
+    real *parameter, *gradient;
     real *moment, *square;
     real rate, unbias;
     real scale, decay, momentum; /* remote memory: 1, 0, 0 */
     bool nesterov;
+    void *half;  /* backends with update_finishes: p in bf16 as well, NULL: not, */
+    bool clears; /* and the gradient is zero afterwards */
 };
 
 #define ADAM_BETA1   0.9
@@ -62,6 +63,7 @@ struct backend {
     void (*zero)(void *self, void *data, size_t bytes);
     void (*add)(void *self, real *y, const real *x, size_t n); /* y += x */
     void (*update)(void *self, const struct optimizer_step *o);
+    bool update_finishes; /* knows optimizer_step.half and .clears */
     /* To bf16, to the nearest, and back; n numbers. */
     void (*narrow)(void *self, void *y, const real *x, size_t n);
     void (*widen)(void *self, real *y, const void *x, size_t n);

@@ -169,21 +169,22 @@ struct layer {
 
 /* Operands of one call; backward uses what forward was given and has left in y and saved. */
 struct layer_io {
-    size_t batch;                            /* B */
-    const real *x[LAYER_INPUTS];             /* [inputs] (B, T, in) */
-    real *y;                                 /* (B, T, out) */
-    real *saved;                             /* (B, saved) */
-    real *work;                              /* [work] */
-    const real *parameter, *shared;          /* [parameters], [shared] */
-    const real *half, *half_shared;          /* the same in bf16 if the layer is `half` */
-    const int32_t *token, *target;           /* (B, T); target < 0: predicts nothing */
-    const real *dy;                          /* (B, T, out) */
-    real *dx[LAYER_INPUTS];                  /* [inputs] (B, T, in): overwritten */
-    real *d_parameter, *d_shared;            /* added to */
-    real scale;                              /* loss: weight of one target in the gradient */
-    real loss_scale;                         /* and in the step's loss, where backends sum it: */
-    double loss;                             /* others' forward sets the unweighted sum, */
-    bool again;                              /* which counts already: the forward is made again */
+    size_t batch;                   /* B */
+    const real *x[LAYER_INPUTS];    /* [inputs] (B, T, in) */
+    real *y;                        /* (B, T, out) */
+    real *saved;                    /* (B, saved) */
+    real *work;                     /* [work] */
+    const real *parameter, *shared; /* [parameters], [shared] */
+    const real *half, *half_shared; /* the same in bf16 if the layer is `half` */
+    const int32_t *token, *target;  /* (B, T); target < 0: predicts nothing */
+    const real *dy;                 /* (B, T, out) */
+    real *dx[LAYER_INPUTS];         /* [inputs] (B, T, in): overwritten, or, of the first */
+    bool adds;                      /* input, added to */
+    real *d_parameter, *d_shared;   /* added to */
+    real scale;                     /* loss: weight of one target in the gradient */
+    real loss_scale;                /* and in the step's loss, where backends sum it: */
+    double loss;                    /* others' forward sets the unweighted sum, */
+    bool again;                     /* which counts already: the forward is made again */
     const struct layer_reduction *reduction; /* NULL at most where no other rank has a part of the
                                               * layer: shards, experts, the sequence */
     struct layer_array *rows, *parts;        /* experts that are spread: kept from forward to
@@ -201,6 +202,14 @@ struct layer_kind {
     enum status (*shape)(const struct model_op *op, struct layer *l);
     void (*forward)(const struct layer *l, struct layer_io *io);
     void (*backward)(const struct layer *l, struct layer_io *io);
+    /* The forward together with that of the op that reads its output next, both outputs included; false: not
+     * with this one, and nothing has been done. NULL: never. A kind that has it does not forget. */
+    bool (*forward_with)(const struct layer *l, struct layer_io *io, const struct layer *next,
+                         struct layer_io *of_next);
+    /* The backward, of an op of one input, together with that of the op `before` it, whose output it alone
+     * reads: of_before->dx is made instead of dx. False, NULL: as of forward_with(). */
+    bool (*backward_with)(const struct layer *l, struct layer_io *io, const struct layer *before,
+                          struct layer_io *of_before);
     /* Where the gradients of the parameters can be made apart: from x, y, saved (as backward() leaves
      * it) and dy, later; what backward() then leaves out. NULL: backward() makes them too. */
     void (*backward_weight)(const struct layer *l, struct layer_io *io);
@@ -208,7 +217,12 @@ struct layer_kind {
      * complete. STATUS_UNSUPPORTED when it cannot be divided so. NULL: never. */
     enum status (*divide)(const struct model_op *op, const struct layer_shard *s, size_t batch,
                           struct layer *l);
+    /* May the forward leave the gradient of the input in the place of the input, which `before` has made?
+     * layer_io.dx then is x in both passes, and the backward makes nothing. NULL: never. */
+    bool (*overwrites)(const struct layer *l, const struct layer *before);
     bool forgets; /* the backward reads no input again */
+    bool passes;  /* both inputs have the gradient of the output: dx may be dy, and then stays so */
+    bool adds;    /* the backward knows layer_io.adds */
     bool mixes; /* a row of the output depends on more than that row of the inputs: no rank computes
                    * a part of the rows. Attention knows how it does */
 };

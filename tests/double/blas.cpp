@@ -1,9 +1,11 @@
 /* cuBLAS: column-major, as cblas can be. Numbers of 16 bits are multiplied as floats. */
+#include "tests/double/blas.h"
 #include "tests/double/double.h"
 #include "tests/double/log.h"
 
 #include <cblas.h>
 #include <cublas_v2.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,37 +80,6 @@ uint16_t narrowed(float value)
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-size_t size_of(cudaDataType type)
-{
-    return type == CUDA_R_32F ? sizeof(float) : sizeof(uint16_t);
-}
-
-/* A matrix of so many rows in columns `stride` apart, as it lies in memory. */
-struct operand {
-    char *data;
-    cudaDataType type;
-    int rows, columns, stride;
-    long long step; /* from one of a batch to the next */
-
-    size_t bytes() const
-    {
-        return ((size_t)(columns - 1) * (size_t)stride + (size_t)rows) * size_of(type);
-    }
-    operand at(int i) const
-    {
-        operand one = *this;
-        one.data += i * step * (long long)size_of(type);
-        return one;
-    }
-};
-
-struct product {
-    bool a_turned, b_turned;
-    int m, n, k;
-    float alpha, beta;
-    operand a, b, c;
-};
-
 const float *as_floats(const operand &o, std::vector<float> &made)
 {
     if (o.type == CUDA_R_32F)
@@ -121,6 +92,33 @@ const float *as_floats(const operand &o, std::vector<float> &made)
     return made.data();
 }
 
+uint16_t &half_at(const operand &o, int row, int column)
+{
+    return ((uint16_t *)o.data)[(size_t)column * (size_t)o.stride + (size_t)row];
+}
+
+/* Gelu in its tanh form, and what it is multiplied with in the backward. */
+double gelu(double x, bool slope)
+{
+    const double root = 0.7978845608028654, cubic = 0.044715;
+    double s = 1 / (1 + exp(-2 * root * (x + cubic * x * x * x)));
+    return slope ? s + x * s * (1 - s) * 2 * root * (1 + 3 * cubic * x * x) : x * s;
+}
+
+/* Of one result. What goes to aux is rounded, what gelu is given is not. */
+float finished(const after &next, float value, int row, int column)
+{
+    if (next.what == BIAS || next.what == GELU_BIAS)
+        value += widened(((const uint16_t *)(const void *)next.bias)[row]);
+    if (next.what == GELU_BIAS) {
+        half_at(next.aux, row, column) = narrowed(value);
+        value = (float)gelu(value, false);
+    } else if (next.what == GELU_BACKWARD) {
+        value *= (float)gelu(widened(half_at(next.aux, row, column)), true);
+    }
+    return value;
+}
+
 void multiply(const product &p)
 {
     std::vector<float> made[3];
@@ -131,8 +129,8 @@ void multiply(const product &p)
                 p.b.stride, p.beta, c, p.c.stride);
     for (int j = 0; !made[2].empty() && j < p.n; j++)
         for (int i = 0; i < p.m; i++)
-            ((uint16_t *)p.c.data)[(size_t)j * (size_t)p.c.stride + (size_t)i] =
-                narrowed(c[(size_t)j * (size_t)p.c.stride + (size_t)i]);
+            half_at(p.c, i, j) =
+                narrowed(finished(p.next, c[(size_t)j * (size_t)p.c.stride + (size_t)i], i, j));
 }
 
 /* Rows of a column are accessed, what lies between the columns is not. */
@@ -147,8 +145,10 @@ void touch_columns(op &o, const operand &m, bool writes)
         touch(o, m.data + (size_t)c * (size_t)m.stride * each, (size_t)m.rows * each, writes);
 }
 
-cublasStatus_t queue(cublasHandle_t handle, const product &p, int count,
-                     cublasComputeType_t compute)
+} // namespace
+
+cublasStatus_t dbl::queue_product(cudaStream_t stream, const product &p, int count,
+                                  cublasComputeType_t compute)
 {
     bool half = p.a.type == CUDA_R_16BF;
     if (p.m <= 0 || p.n <= 0 || p.k <= 0 || count <= 0 || p.a.type != p.b.type ||
@@ -161,8 +161,16 @@ cublasStatus_t queue(cublasHandle_t handle, const product &p, int count,
                std::to_string(p.k) + " " + std::to_string(p.a_turned) + std::to_string(p.b_turned) +
                std::to_string(half) + " " + std::to_string(count));
     count_work(2.0 * p.m * p.n * p.k * count,
-               (double)(p.a.bytes() + p.b.bytes() + p.c.bytes() * (p.beta != 0 ? 2 : 1)) * count);
-    put(stream_of(handle->stream), "gemm", [=](op &o) {
+               (double)(p.a.bytes() + p.b.bytes() + p.c.bytes() * (p.beta != 0 ? 2 : 1)) * count +
+                   (p.next.what >= GELU_BIAS ? (double)p.next.aux.bytes() : 0));
+    size_t aux = p.next.what >= GELU_BIAS ? p.next.aux.bytes() : 0, one = p.c.bytes();
+    bool has_bias = p.next.what == BIAS || p.next.what == GELU_BIAS,
+         back = p.next.what == GELU_BACKWARD;
+    count_bytes(step_now(), "(product)",
+                (size_t)count * (p.a.bytes() + p.b.bytes() + (p.beta != 0 ? one : 0)) +
+                    (has_bias ? (size_t)p.m * sizeof(uint16_t) : 0) + (back ? aux : 0),
+                (size_t)count * one + (back ? 0 : aux));
+    put(stream_of(stream), "gemm", [=](op &o) {
         for (int i = 0; i < count && !computes_nothing(); i++) {
             product one = p;
             one.a = p.a.at(i);
@@ -171,14 +179,16 @@ cublasStatus_t queue(cublasHandle_t handle, const product &p, int count,
             touch_columns(o, one.a, false);
             touch_columns(o, one.b, false);
             touch_columns(o, one.c, true);
+            if (p.next.what == BIAS || p.next.what == GELU_BIAS)
+                touch(o, p.next.bias, (size_t)p.m * sizeof(uint16_t), false);
+            if (p.next.what >= GELU_BIAS)
+                touch_columns(o, p.next.aux, p.next.what == GELU_BIAS);
             multiply(one);
         }
         return true;
     });
     return sticky() ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
 }
-
-} // namespace
 
 extern "C" cublasStatus_t cublasGemmStridedBatchedEx(
     cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k,
@@ -199,8 +209,9 @@ extern "C" cublasStatus_t cublasGemmStridedBatchedEx(
         {(char *)(uintptr_t)A, Atype, a_t ? k : m, a_t ? m : k, lda, strideA},
         {(char *)(uintptr_t)B, Btype, b_t ? n : k, b_t ? k : n, ldb, strideB},
         {(char *)C, Ctype, m, n, ldc, strideC},
+        {},
     };
-    return queue(handle, p, batchCount, computeType);
+    return queue_product(handle->stream, p, batchCount, computeType);
 }
 
 extern "C" cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa,

@@ -11,20 +11,22 @@ real=${2:-/usr/local/cuda/include}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 ours=$source/tests/double/include
-for f in runtime errors blas engine nccl nccl_calls; do
+for f in runtime errors blas blas_lt engine nccl nccl_calls; do
     # nccl.h of the double includes our header by its path: another folder, without it
     sed "s|\"tests/double/include/nccl.h\"|<nccl.h>|" "$source/tests/double/nccl.h" >"$work/nccl_inside.h"
     sed "s|\"tests/double/nccl.h\"|\"$work/nccl_inside.h\"|" "$source/tests/double/$f.cpp" >"$work/$f.cpp"
     g++ -std=gnu++17 -fsyntax-only -w -I"$source" -isystem "$real" "$work/$f.cpp"
 done
 # Every enumerator, and every macro that is a number.
-names=$(sed -n 's/^ *\(cuda[A-Z][A-Za-z0-9]*\|nccl[A-Z][A-Za-z0-9]*\|CUBLAS_[A-Z0-9_]*\|CUDA_R_[A-Z0-9_]*\) = .*/\1/p' \
-    "$ours"/cuda_runtime_api.h "$ours"/cublas_v2.h "$ours"/nccl.h)
+names=$(sed -n 's/^ *\(cuda[A-Z][A-Za-z0-9]*\|nccl[A-Z][A-Za-z0-9]*\|CUBLAS[A-Z]*_[A-Z0-9_]*\|CUDA_R_[A-Z0-9_]*\) = .*/\1/p' \
+    "$ours"/cuda_runtime_api.h "$ours"/cublas_v2.h "$ours"/cublasLt.h "$ours"/nccl.h)
 macros="cudaStreamNonBlocking cudaEventDisableTiming cudaEventBlockingSync cudaHostAllocDefault NCCL_UNIQUE_ID_BYTES
-    NCCL_CONFIG_UNDEF_INT NCCL_SPLIT_NOCOLOR sizeof(ncclUniqueId)"
+    NCCL_CONFIG_UNDEF_INT NCCL_SPLIT_NOCOLOR sizeof(ncclUniqueId)
+    sizeof(cublasLtMatmulHeuristicResult_t) sizeof(cublasLtMatmulDescOpaque_t)"
 {
     echo '#include <cuda_runtime_api.h>'
     echo '#include <cublas_v2.h>'
+    echo '#include <cublasLt.h>'
     echo '#include <nccl.h>'
     echo '#include <stdio.h>'
     echo 'int main(void) {'

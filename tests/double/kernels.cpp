@@ -3,6 +3,9 @@
 
 #include "exec/device/cuda/kernels.cu"
 #include "exec/device/cuda/kernels_attention.cu"
+#include "exec/device/cuda/kernels_columns.cu"
 #include "exec/device/cuda/kernels_flash.cu"
 #include "exec/device/cuda/kernels_gated.cu"
 #include "exec/device/cuda/kernels_loss.cu"
+#include "exec/device/cuda/kernels_norm.cu"
+#include "exec/device/cuda/kernels_update.cu"

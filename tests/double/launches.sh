@@ -4,7 +4,7 @@
 # Usage: launches.sh DIRECTORY_OF_BINARIES [MOST]
 set -eu
 bin=$(cd "$1" && pwd)
-most=${2:-560}
+most=${2:-293}
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/common.sh"
 fail() {

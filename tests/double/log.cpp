@@ -78,6 +78,12 @@ void count_work(double flop, double bytes)
     traffic += bytes;
 }
 
+void count_bytes(long step, const char *name, size_t read, size_t written)
+{
+    if (step >= 0 && wants_races())
+        log_line("#bytes\t%d\t%ld\t%zu\t%zu\t%s", rank_here(), step, read, written, name);
+}
+
 void count_load(const std::string &what)
 {
     if (loaded.insert(what).second)

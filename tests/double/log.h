@@ -5,11 +5,13 @@
  * and lines that begin with '#':
  *   #comm   rank  members  blocks (1, 0)  most CTAs (0: not said)  made by: init, split
  *   #id     rank                       ncclGetUniqueId()
- *   #step   rank  step  kernels  products  copies  host waits with launches behind them
+ *   #step   rank  step  kernels  products  copies and memsets  host waits with launches behind them
  *           copies from pageable memory  FLOP of products  bytes of products' operands and of copies
  *           kernels and shapes of products that the thread had not queued before: loaded now
  *           events that times were counted from (cudaEventElapsedTime)
  *   #kernel rank  step  launches  name, with the type of its numbers
+ *   #bytes  rank  step  bytes read  bytes written  name: of device memory, by one launch of a kernel, a
+ *           product ("(product)") or a copy, each byte once; of kernels with DOUBLE_RACES alone
  *   #gpu    rank  GPU    first allocation on it */
 #ifndef DOUBLE_LOG_H
 #define DOUBLE_LOG_H
@@ -28,6 +30,7 @@ void count_kernel(const char *name); /* a KERNEL */
 void count_work(double flop, double bytes);
 void count_load(const std::string &what); /* which kernel, which shape */
 void count_time_from(const void *event);
+void count_bytes(long step, const char *name, size_t read, size_t written);
 void count_begin();
 void count_end(long step);
 

@@ -1,5 +1,6 @@
 #!/bin/sh
 # Small models of families after GPT-2 on the double: the CPU's losses within 1e-5, shards too, and in bf16 within 1e-2.
+# A small GPT in bf16 too, with the epilogues of cuBLASLt, where it refuses them, and with activations made again.
 # Usage: models.sh DIRECTORY_OF_BINARIES
 set -eu
 bin=$(cd "$1" && pwd)
@@ -33,4 +34,20 @@ for model in llama gemma2; do
     run cuda nccl || fail "$model in bf16: $(why)"
     close_to 1e-2 || fail "$model in bf16: $(losses | tr '\n' ' '), not $(tr '\n' ' ' <wanted)"
     echo "$model: $(tr '\n' ' ' <wanted)"
+done
+gpt=gpt-tiny:layers=2,hidden=64,heads=1,tokens=32
+plan_file --model $gpt --stages 1
+run cpu tcp || fail "gpt on the CPU: $(why)"
+losses >wanted
+DOUBLE_RACES=1 run cuda nccl || fail "gpt: $(why)"
+close_to 1e-5 || fail "gpt: $(losses | tr '\n' ' '), not $(tr '\n' ' ' <wanted)"
+for recompute in none full; do
+    plan_file --model $gpt,dtype=bf16 --stages 1 --recompute $recompute
+    for faults in "" no-epilogues; do
+        DOUBLE_RACES=1 DOUBLE_FAULTS=$faults run cuda nccl || fail "gpt in bf16 $faults, $recompute: $(why)"
+        close_to 1e-2 || fail "gpt in bf16 $faults, $recompute: $(losses | tr '\n' ' '), not $(tr '\n' ' ' <wanted)"
+        awk -F '\t' '$1 == "#kernel" && $5 ~ /^(bias_add|gelu)/ { n++ } END { exit ("'"$faults"'" == "") != (n == 0) }' log.0 ||
+            fail "gpt in bf16 $faults: $(grep -c '#kernel.*\(bias_add\|gelu\)' log.0) kernels beside products"
+        echo "gpt in bf16 $faults, recompute $recompute: $(losses | tr '\n' ' ')"
+    done
 done

@@ -240,6 +240,7 @@ extern "C" cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes,
         return call();
     count(COPY);
     count_work(0, (double)bytes * (from_gpu + to_gpu));
+    count_bytes(step_now(), "(copy)", from_gpu ? bytes : 0, to_gpu ? bytes : 0);
     std::string staged;
     if (!from_gpu && !from_pinned) {
         count(PAGEABLE);
@@ -277,6 +278,9 @@ extern "C" cudaError_t cudaMemsetAsync(void *devPtr, int value, size_t count, cu
 {
     if (count == 0)
         return call();
+    dbl::count(COPY);
+    count_work(0, (double)count);
+    count_bytes(step_now(), "(copy)", 0, count);
     put(stream_of(handle), "memset", [=](op &o) {
         touch(o, devPtr, count, true);
         if (!computes_nothing())
@@ -450,14 +454,19 @@ cudaError_t double_launch(const char *name, cudaStream_t handle, dim3 grid, unsi
     count_kernel(name);
     count_load(name);
     const kernel k = {name, grid, threads, std::string((const char *)closure, bytes), run};
+    long step = step_now();
     put(stream_of(handle), name, [=](op &o) {
         if (computes_nothing())
             return true;
         std::vector<traced> accesses;
         memory_open(may_touch(o.on->gpu));
         run_grid(k, may_touch(o.on->gpu), wants_races() ? &accesses : NULL);
-        for (const traced &t : accesses)
+        size_t moved[2] = {0, 0};
+        for (const traced &t : accesses) {
             touch(o, t.data, t.bytes, t.writes);
+            moved[t.writes] += t.bytes;
+        }
+        count_bytes(step, name, moved[0], moved[1]);
         return true;
     });
     return call();

@@ -1,9 +1,10 @@
 /* Where everything is. Memory is planned before any is taken, so that a stage that does not fit
  * says so at once and a GPU can take all of it in one piece:
  *   1. place_parameters   copies of tied weights, then own parameters op by op; buckets
- *   2. place_gradients    outputs' gradients share `work`: a block is free again after its op
- *   3. stage_place_slot   (layout_slot.c) what a microbatch keeps from forward to backward, messages included
- *   4. check, reserve and allocate; start values */
+ *   2. stage_place_slot   (layout_slot.c) what a microbatch keeps from forward to backward, messages included
+ *   3. stage_place_gradients (layout_gradient.c) outputs' gradients share `work`
+ *   4. check, reserve and allocate; start values
+ * and given back by stage_close(). */
 #include "exec/device/cpu/stage_parts.h"
 
 #include <stdlib.h>
@@ -153,122 +154,6 @@ static enum status start_parameters(struct stage *s)
         PASS(start(s, &owner, index, l->shared, s->state.parameter + o->shared));
     }
     return STATUS_OK;
-}
-
-/* ---- gradients of outputs: each lives from its last reader's backward to its own op's */
-
-size_t blocks_take(struct blocks *a, size_t size)
-{
-    struct block *best = NULL;
-    for (size_t i = 0; i < a->n; i++) {
-        struct block *b = &a->block[i];
-        if (!b->used && b->size >= size && (!best || b->size < best->size))
-            best = b;
-    }
-    if (!best) {
-        best = &a->block[a->n++];
-        *best = (struct block){.offset = a->end, .size = size};
-        a->end = size_plus(a->end, size);
-    }
-    best->used = true;
-    return best->offset;
-}
-
-void blocks_give(struct blocks *a, size_t offset)
-{
-    for (size_t i = 0; i < a->n; i++)
-        if (a->block[i].used && a->block[i].offset == offset)
-            a->block[i].used = false;
-}
-
-/* Tensor t's gradient is there from the backward of op from[t] down to its own. The lowest offset at
- * which none of those placed before is in its way. */
-static size_t lowest_offset(const struct stage *s, const size_t *from, const uint32_t *before,
-                            size_t n, uint32_t t)
-{
-    const struct stage_tensor *all = s->layout.tensor;
-    size_t offset = 0, room = stage_room(s, all[t].size);
-    for (size_t i = 0; i < n; i++) {
-        uint32_t o = before[i];
-        size_t end = all[o].gradient + stage_room(s, all[o].size);
-        if (o > from[t] || t > from[o] || end <= offset || all[o].gradient >= offset + room)
-            continue;
-        offset = end;
-        i = (size_t)-1; /* from the first one again */
-    }
-    return offset;
-}
-
-/* The largest first: little is left free between them. Returns where the last one ends. */
-static size_t place_in_order(struct stage *s, const size_t *from, uint32_t *order)
-{
-    size_t n = 0, end = 0;
-    for (uint32_t k = 0; k < s->layout.n; k++)
-        if (from[k] != SIZE_MAX)
-            order[n++] = k;
-    for (size_t i = 1; i < n; i++)
-        for (size_t j = i; j > 0; j--) {
-            uint32_t last = order[j - 1];
-            if (s->layout.tensor[last].size >= s->layout.tensor[order[j]].size)
-                break;
-            order[j - 1] = order[j];
-            order[j] = last;
-        }
-    for (size_t i = 0; i < n; i++) {
-        struct stage_tensor *t = &s->layout.tensor[order[i]];
-        t->gradient = lowest_offset(s, from, order, i, order[i]);
-        size_t top = size_plus(t->gradient, stage_room(s, t->size));
-        end = top > end ? top : end;
-    }
-    return end;
-}
-
-/* Replays a backward pass. Loss ops have no output, so no gradient. A share of a gradient that
- * others are in already is made in scratch and then added. */
-static enum status place_gradients(struct stage *s)
-{
-    enum status st;
-    size_t *from = NULL;
-    uint32_t *order = NULL;
-    bool *placed = NULL;
-    size_t other_size = 0; /* of a tensor that shards sum in other numbers than its own */
-    bool converts =
-        s->share.shard.shards > 1 && s->layout.halves != (s->share.reduced == ELEMENT_BF16);
-    TRY(ARRAY_NEW(from, s->layout.n));
-    TRY(ARRAY_NEW(order, s->layout.n));
-    TRY(ARRAY_NEW(placed, s->layout.tensors));
-    for (size_t k = 0; k < s->layout.n; k++)
-        from[k] = SIZE_MAX;
-    for (size_t k = s->layout.n; k-- > 0;) {
-        const struct stage_op *o = &s->layout.op[k];
-        size_t wide = size_times(
-            s->layout.batch, o->layer.input > o->layer.output ? o->layer.input : o->layer.output);
-        other_size = converts && wide > other_size ? wide : other_size;
-        s->layout.layer_work =
-            o->layer.work > s->layout.layer_work ? o->layer.work : s->layout.layer_work;
-        for (size_t i = 0; i <= o->layer.inputs; i++) { /* inputs, then the output */
-            size_t t = i < o->layer.inputs ? o->input[i] : k;
-            size_t size = s->layout.tensor[t].size;
-            if (t != k && (placed[t] || stage_sends(s, t)) && size > s->layout.scratch_size)
-                s->layout.scratch_size = size;
-            if (t < s->layout.n && !placed[t] && size > 0)
-                from[t] = k;
-            placed[t] = true;
-        }
-    }
-    size_t layer_work = s->layout.layer_work;
-    s->layout.scratch_size = stage_room(s, s->layout.scratch_size);
-    s->layout.other = place_in_order(s, from, order);
-    s->layout.rows = size_plus(s->layout.other, stage_room(s, other_size));
-    s->layout.scratch = size_plus(s->layout.rows, stage_room(s, stage_whole_rows(s)));
-    s->layout.layer_work =
-        size_plus(s->layout.scratch, size_times(LAYER_INPUTS, s->layout.scratch_size));
-    s->layout.work_size = size_plus(s->layout.layer_work, stage_room(s, layer_work));
-out:
-    free(from);
-    free(order);
-    free(placed);
-    return st;
 }
 
 /* ---- memory */
@@ -460,8 +345,8 @@ enum status stage_layout(struct stage *s)
     struct array array[ARRAYS];
     size_t slots;
     PASS(place_parameters(s));
-    PASS(place_gradients(s));
     PASS(stage_place_slot(s));
+    PASS(stage_place_gradients(s));
     for (size_t k = 0; k < s->layout.n; k++)
         if (s->layout.op[k].layer.slots > 0)
             PASS(ARRAY_NEW(s->layout.op[k].routing.rows, s->layout.op[k].layer.experts));
@@ -479,4 +364,66 @@ enum status stage_layout(struct stage *s)
     if (s->share.reshards)
         PASS(ARRAY_NEW(s->state.digest, s->layout.n));
     return start_parameters(s);
+}
+
+/* ---- and back */
+
+static void free_rows(const struct stage *s, struct layer_array *rows)
+{
+    for (size_t k = 0; rows && k < s->layout.spread; k++)
+        free(rows[k].data);
+    free(rows);
+}
+
+void stage_close(struct stage *s)
+{
+    const struct backend *b = s->on.backend;
+    for (size_t i = 0; i < s->layout.producers; i++)
+        free(s->layout.producer[i].tensor);
+    for (size_t i = 0; i < s->layout.consumers; i++)
+        free(s->layout.consumer[i].tensor);
+    for (size_t i = 0; s->stash.slot && i < s->program->microbatches && s->stash.slot[i].data;
+         i++) {
+        free_rows(s, s->stash.slot[i].rows);
+        b->release(s->on.self, s->stash.slot[i].data);
+        b->release(s->on.self, s->stash.slot[i].token);
+        b->release(s->on.self, s->stash.slot[i].target);
+    }
+    free_rows(s, s->pass.rows);
+    free(s->pass.exchanged.data);
+    for (size_t k = 0; s->layout.op && k < s->layout.n; k++)
+        free(s->layout.op[k].routing.rows);
+    free(s->layout.producer);
+    free(s->layout.consumer);
+    free(s->layout.op);
+    free(s->layout.tensor);
+    free(s->pass.begun);
+    free(s->pass.next);
+    free(s->layout.remote_start);
+    free(s->layout.remote);
+    void *const data[] = {s->state.gradient,
+                          s->state.halved.data[0],
+                          s->state.halved.data[1],
+                          s->state.moment,
+                          s->state.square,
+                          s->state.sum,
+                          s->state.owned,
+                          s->state.reduced,
+                          s->pass.tied,
+                          s->pass.whole,
+                          s->pass.work,
+                          s->state.half};
+    for (size_t i = 0; i < sizeof data / sizeof *data; i++)
+        if (data[i])
+            b->release(s->on.self, data[i]);
+    for (size_t v = 0; v < s->state.versions; v++)
+        b->release(s->on.self, s->state.version[v].data);
+    free(s->state.version);
+    free(s->state.digest);
+    free(s->share.bucket);
+    if (s->pass.filled)
+        b->release_host(s->on.self, s->pass.filled);
+    free(s->stash.slot);
+    free(s->stash.slot_of);
+    *s = (struct stage){0};
 }

@@ -6,6 +6,42 @@
 #include "core/plan.h"
 #include "exec/device/cpu/stage_parts.h"
 
+/* Blocks of memory that one tensor after the other uses: at most as many as were ever needed at
+ * once. */
+struct block {
+    size_t offset, size;
+    bool used;
+};
+struct blocks {
+    size_t n, end;       /* end: of all of them together */
+    struct block *block; /* room for as many as there are tensors */
+};
+
+/* The smallest free block that is large enough, or a new one at the end: best fit. */
+static size_t blocks_take(struct blocks *a, size_t size)
+{
+    struct block *best = NULL;
+    for (size_t i = 0; i < a->n; i++) {
+        struct block *b = &a->block[i];
+        if (!b->used && b->size >= size && (!best || b->size < best->size))
+            best = b;
+    }
+    if (!best) {
+        best = &a->block[a->n++];
+        *best = (struct block){.offset = a->end, .size = size};
+        a->end = size_plus(a->end, size);
+    }
+    best->used = true;
+    return best->offset;
+}
+
+static void blocks_give(struct blocks *a, size_t offset)
+{
+    for (size_t i = 0; i < a->n; i++)
+        if (a->block[i].used && a->block[i].offset == offset)
+            a->block[i].used = false;
+}
+
 bool stage_sends(const struct stage *s, size_t t)
 {
     for (size_t c = 0; c < s->layout.consumers; c++)

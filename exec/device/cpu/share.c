@@ -360,6 +360,8 @@ static void update_bucket(struct stage *s, const struct stage_bucket *p, struct 
         o.moment = s->state.moment + p->at;
     if (s->state.square)
         o.square = s->state.square + p->at;
+    if (o.clears && s->state.half)
+        o.half = element_at(ELEMENT_BF16, s->state.half, first);
     s->on.backend->update(s->on.self, &o);
 }
 
@@ -389,6 +391,8 @@ enum status stage_update(struct stage *s)
     PASS(next_version(s));
     if (s->share.zero < 2)
         stage_fold(s);
+    /* without ZeRO the own part is all, which passes use: what follows an update is made with it */
+    o.clears = s->on.backend->update_finishes && s->share.zero == 0;
     o.scale = (real)(s->state.scale * clipped(s));
     s->state.half_of = NULL;
     s->state.updates++;
@@ -398,7 +402,9 @@ enum status stage_update(struct stage *s)
     }
     for (size_t b = 0; b < s->share.regions; b++)
         update_bucket(s, &s->share.bucket[b], o);
-    if (s->state.sum)
+    if (o.clears)
+        s->state.half_of = s->state.half ? s->state.parameter : NULL;
+    else if (s->state.sum)
         s->on.backend->zero(s->on.self, s->state.sum, s->layout.owned_n * sizeof(real));
     else
         s->on.backend->zero(s->on.self, s->state.gradient, s->layout.parameters * sizeof(real));

@@ -3,74 +3,22 @@
  * with ZeRO 3), with split backwards the gradients of the weights come later. */
 #include "exec/device/cpu/stage_parts.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-static void free_rows(const struct stage *s, struct layer_array *rows)
-{
-    for (size_t k = 0; rows && k < s->layout.spread; k++)
-        free(rows[k].data);
-    free(rows);
-}
-
-void stage_close(struct stage *s)
-{
-    const struct backend *b = s->on.backend;
-    for (size_t i = 0; i < s->layout.producers; i++)
-        free(s->layout.producer[i].tensor);
-    for (size_t i = 0; i < s->layout.consumers; i++)
-        free(s->layout.consumer[i].tensor);
-    for (size_t i = 0; s->stash.slot && i < s->program->microbatches && s->stash.slot[i].data;
-         i++) {
-        free_rows(s, s->stash.slot[i].rows);
-        b->release(s->on.self, s->stash.slot[i].data);
-        b->release(s->on.self, s->stash.slot[i].token);
-        b->release(s->on.self, s->stash.slot[i].target);
-    }
-    free_rows(s, s->pass.rows);
-    free(s->pass.exchanged.data);
-    for (size_t k = 0; s->layout.op && k < s->layout.n; k++)
-        free(s->layout.op[k].routing.rows);
-    free(s->layout.producer);
-    free(s->layout.consumer);
-    free(s->layout.op);
-    free(s->layout.tensor);
-    free(s->pass.begun);
-    free(s->pass.next);
-    free(s->layout.remote_start);
-    free(s->layout.remote);
-    void *const data[] = {s->state.gradient,
-                          s->state.halved.data[0],
-                          s->state.halved.data[1],
-                          s->state.moment,
-                          s->state.square,
-                          s->state.sum,
-                          s->state.owned,
-                          s->state.reduced,
-                          s->pass.tied,
-                          s->pass.whole,
-                          s->pass.work,
-                          s->state.half};
-    for (size_t i = 0; i < sizeof data / sizeof *data; i++)
-        if (data[i])
-            b->release(s->on.self, data[i]);
-    for (size_t v = 0; v < s->state.versions; v++)
-        b->release(s->on.self, s->state.version[v].data);
-    free(s->state.version);
-    free(s->state.digest);
-    free(s->share.bucket);
-    if (s->pass.filled)
-        b->release_host(s->on.self, s->pass.filled);
-    free(s->stash.slot);
-    free(s->stash.slot_of);
-    *s = (struct stage){0};
-}
 
 /* Output of op t, or received tensor t, of the microbatch in the slot. */
 static real *value_of(const struct stage *s, const struct slot *slot, size_t t)
 {
     return (s->layout.tensor[t].recomputed ? s->pass.recomputed : slot->data) +
            s->layout.tensor[t].value;
+}
+
+/* Where the gradient of tensor t grows: own outputs share `work`, received ones wait in the slot.
+ * */
+static real *gradient_of(const struct stage *s, const struct slot *slot, size_t t)
+{
+    if (s->layout.tensor[t].overwritten)
+        return value_of(s, slot, t);
+    return (t < s->layout.n ? s->pass.work : slot->data) + s->layout.tensor[t].gradient;
 }
 
 /* Number n of the parameters in bf16. */
@@ -100,7 +48,7 @@ static struct layer_io operands(struct stage *s, const struct slot *slot, size_t
         .half_shared = half_at(s, o->shared_at),
         .token = slot->token,
         .target = slot->target,
-        .dy = s->pass.work + s->layout.tensor[k].gradient,
+        .dy = gradient_of(s, slot, k),
         .d_parameter = (o->alone ? s->state.sum : gradient) + o->d_at,
         .d_shared = (o->owner == NOWHERE ? gradient : s->pass.tied) + o->d_shared,
         .scale = s->layout.scale,
@@ -147,19 +95,44 @@ static void read_data(const struct stage *s, const struct slot *slot, uint32_t s
     s->on.backend->copy(s->on.self, slot->target, target, n * sizeof *target);
 }
 
-/* Forward of op k, or the same again; returns its unweighted loss. */
-static double forward_op(struct stage *s, const struct slot *slot, size_t k, bool again)
+/* Is op k + 1 one that may be computed with op k, whose output it reads? Nothing comes between them. */
+static bool is_followed(const struct stage *s, size_t k, size_t high)
 {
-    const struct layer *l = &s->layout.op[k].layer;
-    struct layer_io io = operands(s, slot, k);
-    real *own = io.y;
-    io.again = again;
-    stage_rows_forward(s, slot, k, &io);
-    l->kind->forward(l, &io);
-    stage_rows_made(s, k, &io, own);
-    if (l->reduces_output && !s->layout.op[k].scatters)
-        stage_sum_shards(s, io.y, s->layout.tensor[k].size);
-    return io.loss;
+    const struct stage_op *o = &s->layout.op[k], *next = o + 1;
+    return k + 1 < high && o->layer.kind->forward_with && next->layer.inputs == 1 &&
+           next->input[0] == k && !o->gathers && !o->scatters && !o->layer.reduces_output &&
+           !next->gathers && !next->scatters && !next->layer.reduces_output;
+}
+
+/* Forwards of ops low .. high - 1, or the same again; returns their share of the step's loss. */
+static double forwards(struct stage *s, const struct slot *slot, size_t low, size_t high,
+                       bool again)
+{
+    double loss = 0;
+    for (size_t k = low; k < high; k++) {
+        const struct stage_op *o = &s->layout.op[k];
+        const struct layer *l = &o->layer;
+        struct layer_io io = operands(s, slot, k);
+        real *own = io.y;
+        io.again = again;
+        if (l->inputs > 0 && s->layout.tensor[o->input[0]].overwritten)
+            io.dx[0] = gradient_of(s, slot, o->input[0]);
+        if (is_followed(s, k, high)) {
+            struct layer_io next = operands(s, slot, k + 1);
+            next.again = again;
+            if (l->kind->forward_with(l, &io, &o[1].layer, &next)) {
+                k++;
+                continue;
+            }
+        }
+        stage_rows_forward(s, slot, k, &io);
+        l->kind->forward(l, &io);
+        stage_rows_made(s, k, &io, own);
+        if (l->reduces_output && !o->scatters)
+            stage_sum_shards(s, io.y, s->layout.tensor[k].size);
+        loss += io.loss * s->layout.loss_scale;
+    }
+    return loss;
 }
 
 /* ZeRO 3: part 1 begins at the first op; the slot is filling until the last part is complete. */
@@ -175,8 +148,7 @@ static enum status forward_part(struct stage *s, struct slot *slot, uint32_t par
     size_t low = whole ? 0 : s->share.bucket[bucket].low,
            high = whole ? s->layout.n : s->share.bucket[bucket].high;
     PASS(stage_begin_part(s, slot, bucket));
-    for (size_t k = low; k < high; k++)
-        s->pass.loss += forward_op(s, slot, k, false) * s->layout.loss_scale;
+    s->pass.loss += forwards(s, slot, low, high, false);
     slot->parts = part;
     if (part == 0 || part == parts)
         slot->state = SLOT_FORWARDED;
@@ -202,13 +174,6 @@ enum status stage_forward(struct stage *s, uint32_t step, uint32_t microbatch, u
 }
 
 /* ---- backward */
-
-/* Where the gradient of tensor t grows: own outputs share `work`, received ones wait in the slot.
- * */
-static real *gradient_of(const struct stage *s, const struct slot *slot, size_t t)
-{
-    return (t < s->layout.n ? s->pass.work : slot->data) + s->layout.tensor[t].gradient;
-}
 
 /* Add a consumer's share; the first one is simply the value. */
 static void contribute(struct stage *s, const struct slot *slot, size_t t, const real *share)
@@ -236,16 +201,33 @@ static void settle(struct stage *s, const struct slot *slot, size_t t, uint32_t 
     }
 }
 
+/* The gradient of the input of the op before k, made with that of its output, which is k's input. */
+static bool joins(struct stage *s, const struct slot *slot, size_t k, struct layer_io *io)
+{
+    const struct stage_op *o = &s->layout.op[k], *before = o - 1;
+    uint32_t t = o->joins ? before->input[0] : 0;
+    if (!o->joins || (s->layout.tensor[t].recomputed && s->layout.op[t].needed < k))
+        return false;
+    struct layer_io of = operands(s, slot, k - 1);
+    of.dx[0] = gradient_of(s, slot, t);
+    bool joined = o->layer.kind->backward_with(&o->layer, io, &before->layer, &of);
+    s->pass.begun[t] = s->pass.begun[t] || joined;
+    return joined;
+}
+
 /* One op's backward:
  *   1. its output's gradient is complete: add what stages behind have sent for later readers
- *   2. gradients of the inputs, straight into their places where they are the first share, else
- *      into scratch
+ *   2. gradients of the inputs, straight into their places where they are the first share or the layer
+ *      can add, else into scratch
  *   3. tensor parallelism: reduce them over the shards, or scatter them; what shards have parts of
  *      the rows of is gathered before it is used
  *   4. gradients of the weights; with `halves` dy, and what has been gathered of the input, are kept
  *      for stage_backward_weight() instead
- *   5. add the shares in scratch */
-static void backward_op(struct stage *s, const struct slot *slot, size_t k, bool halves)
+ *   5. add the shares in scratch
+ * Or, where the layout allows for it, the op before is computed with it: of 2, the gradient of that one's input
+ * alone. Returns the number of ops, up to 2, none before `low`. */
+static size_t backward_op(struct stage *s, const struct slot *slot, size_t k, size_t low,
+                          bool halves)
 {
     const struct stage_op *o = &s->layout.op[k];
     const struct layer *l = &o->layer;
@@ -257,13 +239,16 @@ static void backward_op(struct stage *s, const struct slot *slot, size_t k, bool
                             s->layout.tensor[k].size * sizeof(real));
     for (size_t i = 0; i < l->inputs; i++) {
         settle(s, slot, o->input[i], o->index);
-        direct[i] = !s->pass.begun[o->input[i]];
+        io.adds = l->kind->adds && s->pass.begun[o->input[i]] && !l->reduces_input && !o->gathers;
+        direct[i] = !s->pass.begun[o->input[i]] || io.adds;
         io.dx[i] = direct[i] ? gradient_of(s, slot, o->input[i])
                              : s->pass.work + s->layout.scratch + i * s->layout.scratch_size;
     }
     real *const own[LAYER_INPUTS] = {io.dx[0], io.dx[1]};
+    bool joined = k > low && joins(s, slot, k, &io);
     stage_rows_backward(s, slot, k, &io);
-    l->kind->backward(l, &io);
+    if (!joined)
+        l->kind->backward(l, &io);
     for (size_t i = 0; i < l->inputs && l->reduces_input && !o->gathers; i++)
         stage_sum_shards(s, io.dx[i], s->layout.tensor[o->input[i]].size);
     stage_rows_returned(s, slot, k, halves, &io, own);
@@ -277,6 +262,7 @@ static void backward_op(struct stage *s, const struct slot *slot, size_t k, bool
             s->pass.begun[o->input[i]] = true;
         else
             contribute(s, slot, o->input[i], io.dx[i]);
+    return joined ? 2 : 1;
 }
 
 /* The gradients of the outputs are there; what grows in the backward is empty. */
@@ -297,13 +283,6 @@ static enum status begin_backward(struct stage *s, struct slot *slot)
     return STATUS_OK;
 }
 
-/* Forwards of ops low .. high - 1 once more, from what has been kept of ops before them. */
-static void remake(struct stage *s, const struct slot *slot, size_t low, size_t high)
-{
-    for (size_t k = low; k < high; k++)
-        forward_op(s, slot, k, true);
-}
-
 /* Are gradients complete behind the backward of this microbatch? */
 static bool completes(const struct stage *s, const struct slot *slot)
 {
@@ -319,12 +298,12 @@ static void backward(struct stage *s, struct slot *slot, size_t high, size_t low
     size_t there = s->share.reshards ? low : 0;
     if (halves)
         stage_set_apart(s);
-    for (size_t k = high; k-- > low;) {
-        const struct stage_op *o = &s->layout.op[s->layout.op[k].remakes];
-        for (; o <= &s->layout.op[k]; o = &s->layout.op[o->unit_high])
+    for (size_t k = high; k > low;) {
+        const struct stage_op *last = &s->layout.op[--k], *o = &s->layout.op[last->remakes];
+        for (; o <= last; o = &s->layout.op[o->unit_high])
             if (o->recomputed && o->needed == k)
-                remake(s, slot, o->unit_low > there ? o->unit_low : there, o->unit_high);
-        backward_op(s, slot, k, halves);
+                forwards(s, slot, o->unit_low > there ? o->unit_low : there, o->unit_high, true);
+        k -= backward_op(s, slot, k, low, halves) - 1;
     }
     if (s->share.sequence && completes(s, slot))
         stage_sum_whole(s, low, high);
@@ -359,7 +338,7 @@ static enum status backward_part(struct stage *s, struct slot *slot, uint32_t pa
         s->pass.part = b;
         backward(s, slot, bucket->high, bucket->low, false);
     } else {
-        remake(s, slot, bucket->low, bucket->high);
+        forwards(s, slot, bucket->low, bucket->high, true);
     }
     s->pass.parts = part < program_parts(of, OP_BACKWARD) ? part : 0;
     return STATUS_OK;
@@ -461,11 +440,10 @@ enum status stage_rehearse(struct stage *s)
     s->pass.reduction = &alone;
     s->state.gathered = 1; /* ZeRO 3: as if */
     PASS(stage_begin_part(s, slot, 0));
-    for (size_t k = 0; k < s->layout.n; k++)
-        forward_op(s, slot, k, false);
+    forwards(s, slot, 0, s->layout.n, false);
     clear_backward(s);
-    for (size_t k = s->layout.n; k-- > 0;)
-        backward_op(s, slot, k, s->share.split);
+    for (size_t k = s->layout.n; k > 0;)
+        k -= backward_op(s, slot, k - 1, 0, s->share.split);
     if (s->share.split)
         weights(s, slot);
     s->pass.reduction = NULL;

@@ -2,7 +2,8 @@
  * any backend (exec/device/backend.h).
  *
  *   open.c     model and program become ops, tensors and links to other stages
- *   layout.c   offsets of all of them, the memory, the start values; layout_slot.c: of slots
+ *   layout.c   offsets of all of them, the memory, the start values; layout_slot.c: of slots,
+ *              layout_gradient.c: of gradients
  *   slot.c     microbatches in flight, messages in and out
  *   stage.c    forward, backward, backward in two halves or by buckets
  *   sequence.c rows that shards divide (sequence parallelism)
@@ -52,7 +53,8 @@ struct stage_tensor {
     size_t size;     /* of a microbatch */
     bool recomputed; /* value: offset in pass.recomputed, else in a slot */
     size_t value;
-    size_t gradient; /* own output: offset in pass.work; received: offset in a slot */
+    bool overwritten; /* its gradient has the value's place, else it is here: */
+    size_t gradient;  /* own output: offset in pass.work; received: offset in a slot */
 };
 
 struct stage_op {
@@ -77,7 +79,8 @@ struct stage_op {
     size_t d_at;            /* offset of its gradient: with ZeRO 2 and 3 in its bucket's */
     size_t d_shared;        /* offset of its gradient: in pass.tied if the owner is here, ... */
     bool gathers, scatters; /* its input, its output is divided by rows over the shards */
-    bool delays;            /* gradients of its parameters come in the second half of a backward */
+    bool joins;     /* its backward may make the gradient of the input of the op before it */
+    bool delays;    /* gradients of its parameters come in the second half of a backward */
     uint32_t owner; /* ... an op of this stage; else NOWHERE: own copy, gradient beside it */
     struct layer_routing routing; /* of experts */
 };

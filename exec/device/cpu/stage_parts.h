@@ -74,19 +74,9 @@ size_t stage_whole_parameters(const struct stage *s);
 /* Offsets and sizes of everything (ops, tensors and links are known), then the memory, then the
  * start values. */
 enum status stage_layout(struct stage *s) MUST_CHECK;
-/* Blocks of memory that one tensor after the other uses: at most as many as were ever needed at
- * once. */
-struct block {
-    size_t offset, size;
-    bool used;
-};
-struct blocks {
-    size_t n, end;       /* end: of all of them together */
-    struct block *block; /* room for as many as there are tensors */
-};
-/* The smallest free block that is large enough, or a new one at the end: best fit. */
-size_t blocks_take(struct blocks *a, size_t size);
-void blocks_give(struct blocks *a, size_t offset);
+/* ---- layout_gradient.c */
+/* Where gradients of outputs and scratch are in pass.work. */
+enum status stage_place_gradients(struct stage *s) MUST_CHECK;
 /* ---- slot.c */
 /* The slot of a microbatch if it is in the given state; STATUS_INVALID says what came too soon. */
 enum status stage_slot(struct stage *s, uint32_t microbatch, enum slot_state state,

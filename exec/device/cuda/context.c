@@ -2,6 +2,7 @@
 #include "core/array.h"
 
 #include <assert.h>
+#include <cublasLt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +11,6 @@
 #include "exec/rendezvous.h"
 
 static_assert(sizeof(real) == sizeof(float), "kernels compute in fp32");
-
-/* What NVIDIA recommends for its largest GPUs; a fixed one keeps results the same from run to run.
- */
-enum { WORKSPACE_BYTES = 32 << 20 };
 
 /* ---- failures */
 
@@ -99,15 +96,18 @@ enum status cuda_context_open(uint32_t gpu, struct cuda_context *out)
                    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, c.gpu)));
     c.tensor_cores = major >= 8;
     TRY(cublas_error(cublasCreate(&c.blas), "start cuBLAS", __FILE__, __LINE__));
-    TRY(CUDA_ERROR("cuBLAS's workspace", cudaMalloc(&c.workspace, WORKSPACE_BYTES)));
+    TRY(cublas_error(cublasLtCreate(&c.lt), "start cuBLASLt", __FILE__, __LINE__));
+    TRY(CUDA_ERROR("cuBLAS's workspace", cudaMalloc(&c.workspace, CUDA_WORKSPACE)));
     TRY(CUDA_ERROR("loss", cudaMalloc((void **)&c.loss, sizeof *c.loss)));
     TRY(CUDA_ERROR("loss", cudaMemsetAsync(c.loss, 0, sizeof *c.loss, CUDA_STREAM)));
+    TRY(CUDA_ERROR("tickets", cudaMalloc((void **)&c.tickets, TICKETS * sizeof *c.tickets)));
+    TRY(CUDA_ERROR("tickets",
+                   cudaMemsetAsync(c.tickets, 0, TICKETS * sizeof *c.tickets, CUDA_STREAM)));
     CUBLAS_NOTE(&c, "stream of cuBLAS", cublasSetStream(c.blas, CUDA_STREAM));
-    CUBLAS_NOTE(&c, "workspace of cuBLAS",
-                cublasSetWorkspace(c.blas, c.workspace, WORKSPACE_BYTES));
+    CUBLAS_NOTE(&c, "workspace of cuBLAS", cublasSetWorkspace(c.blas, c.workspace, CUDA_WORKSPACE));
     CUBLAS_NOTE(&c, "fp32 of cuBLAS", cublasSetMathMode(c.blas, CUBLAS_PEDANTIC_MATH));
     TRY(cuda_status(&c));
-    c.bytes = WORKSPACE_BYTES;
+    c.bytes = CUDA_WORKSPACE;
     MOVE(out, c);
 out:
     cuda_context_close(&c);
@@ -129,6 +129,9 @@ void cuda_context_close(struct cuda_context *c)
     free(c->arena);
     if (c->loss)
         cudaFree(c->loss);
+    if (c->tickets)
+        cudaFree(c->tickets);
+    cuda_epilogues_close(c);
     if (c->blas)
         cublasDestroy(c->blas);
     if (c->workspace)
@@ -252,12 +255,16 @@ static void widen(void *self, real *y, const void *x, size_t n)
 /* One kernel for all numbers of a bucket's own part. */
 static void update(void *self, const struct optimizer_step *o)
 {
-    if (o->moment)
-        CUDA_NOTE(self, "Adam",
-                  kernel_adam(o->parameter, o->gradient, (float *const[2]){o->moment, o->square},
-                              o->n, o->rate, o->unbias));
-    else
-        CUDA_NOTE(self, "SGD", kernel_sgd(o->parameter, o->gradient, o->n, o->rate));
+    const struct kernel_update u = {.n = o->n,
+                                    .parameter = o->parameter,
+                                    .gradient = o->gradient,
+                                    .moment = o->square ? o->moment : NULL,
+                                    .square = o->square,
+                                    .half = o->half,
+                                    .clears = o->clears,
+                                    .rate = o->rate,
+                                    .unbias = o->unbias};
+    CUDA_NOTE(self, o->square ? "Adam" : "SGD", kernel_update(&u));
 }
 
 const struct backend backend_cuda = {
@@ -273,6 +280,7 @@ const struct backend backend_cuda = {
     .zero = zero,
     .add = add,
     .update = update,
+    .update_finishes = true,
     .narrow = narrow,
     .widen = widen,
     .add_half = accumulate,

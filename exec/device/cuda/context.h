@@ -15,6 +15,11 @@
 #include "exec/device/cuda/kernels.h"
 
 enum { CUDA_REASON = 512 };
+/* Of cuBLAS, in bytes: what NVIDIA recommends for its largest GPUs; a fixed one keeps results the same from
+ * run to run. */
+enum { CUDA_WORKSPACE = 32 << 20 };
+
+struct cuda_fused;
 
 /* Memory of one stage: given out from the front, given back all at once. */
 struct cuda_arena {
@@ -27,8 +32,12 @@ struct cuda_context {
     bool tensor_cores; /* for bf16: sm_80 and later */
     cublasHandle_t blas;
     enum kernel_type products; /* how `blas` is set */
-    void *workspace;           /* cuBLAS's own would make results depend on other streams */
-    double *loss;              /* device memory: one sum */
+    struct cublasLtContext *lt;
+    size_t fusions;
+    struct cuda_fused *fused; /* [fusions] questions to cuBLASLt, and its answers */
+    void *workspace;          /* cuBLAS's own would make results depend on other streams */
+    double *loss;             /* device memory: one sum */
+    unsigned *tickets;        /* [TICKETS] */
     size_t arenas;
     struct cuda_arena *arena; /* [arenas] */
     int64_t bytes;            /* of device memory, so far */
@@ -77,6 +86,22 @@ struct cuda_gemm {
 /* batch NULL: one. */
 void cuda_gemm(struct cuda_context *c, const char *what, const struct cuda_gemm *g,
                const struct cuda_batch *batch);
+
+/* What becomes of the results c of a product before they are stored (epilogues.c). */
+enum cuda_epilogue {
+    EPILOGUE_BIAS,         /* c + bias */
+    EPILOGUE_GELU,         /* gelu(c + bias), and c + bias goes to `gelu` */
+    EPILOGUE_GELU_BACKWARD /* c times the slope at `gelu` */
+};
+struct cuda_after {
+    enum cuda_epilogue what;
+    const void *bias; /* [columns of c] bf16 */
+    void *gelu;       /* as c, with its stride */
+};
+/* All in bf16; false: it is not, or cuBLASLt refuses, and nothing has been done. */
+bool cuda_gemm_after(struct cuda_context *c, const char *what, const struct cuda_gemm *g,
+                     const struct cuda_after *after);
+void cuda_epilogues_close(struct cuda_context *c);
 
 /* What a layer's activations are stored as. */
 static inline enum kernel_type cuda_type(const struct layer *l)

@@ -1,45 +1,50 @@
 /* Kernels: simple ones, a thread per element or a block per row; they are bound by memory. */
-#include "exec/device/cuda/columns.cuh"
+#include "exec/device/cuda/wide.cuh"
 
-/* ---- element by element */
+/* ---- element by element; kernels of activations are given them untyped and take them for T */
 
-/* y += x, [n] fp32: gradients of parameters */
-static __global__ void add(float *y, const float *x, size_t n)
+/* y = f(a, b), or f(a), [n] each, in packs of `at`, the narrower of their types. */
+template <typename At, typename Y, typename A, typename B, typename F>
+static __device__ void combine(const At *at, Y *y, const A *a, const B *b, size_t n, F f)
 {
-    FOR_EACH(i, n)
-    y[i] += x[i];
+    along_all(at, n, [&](auto count, size_t i) {
+        float left[count.n], right[count.n];
+        load(left, a + i);
+        load(right, b + i);
+        for (int j = 0; j < count.n; j++)
+            left[j] = f(left[j], right[j]);
+        store(y + i, left);
+    });
+}
+template <typename At, typename Y, typename A, typename F>
+static __device__ void change(const At *at, Y *y, const A *a, size_t n, F f)
+{
+    along_all(at, n, [&](auto count, size_t i) {
+        float value[count.n];
+        load(value, a + i);
+        for (int j = 0; j < count.n; j++)
+            value[j] = f(value[j]);
+        store(y + i, value);
+    });
 }
 
-/* Kernels of activations are given them untyped and take them for T. */
-
-template <typename T> static __global__ void accumulate(void *y_, const void *x_, size_t n)
+/* y = a + b, [n]: sums of gradients, and the residual connection */
+template <typename T> static __global__ void sum(void *y_, const void *a, const void *b, size_t n)
 {
     T *y = (T *)y_;
+    combine(y, y, (const T *)a, (const T *)b, n, [](float p, float q) { return p + q; });
+}
+
+/* fp32 to bf16, to the nearest, and back, exact; [n] */
+template <typename T> static __global__ void narrow(void *y_, const float *x, size_t n)
+{
+    T *y = (T *)y_;
+    change(y, y, x, n, [](float value) { return value; });
+}
+template <typename T> static __global__ void widen(float *y, const void *x_, size_t n)
+{
     const T *x = (const T *)x_;
-    FOR_EACH(i, n)
-    y[i] = T((float)y[i] + (float)x[i]);
-}
-
-/* y = a + b, [n]: the residual connection */
-template <typename T> static __global__ void sum(void *y, const void *a_, const void *b_, size_t n)
-{
-    const T *a = (const T *)a_, *b = (const T *)b_;
-    FOR_EACH(i, n)
-    ((T *)y)[i] = T((float)a[i] + (float)b[i]);
-}
-
-/* fp32 to bf16, to the nearest; [n] */
-template <typename T> static __global__ void narrow(void *y, const float *x, size_t n)
-{
-    FOR_EACH(i, n)
-    ((T *)y)[i] = T(x[i]);
-}
-
-/* bf16 to fp32, exact; [n] */
-template <typename T> static __global__ void widen(float *y, const void *x, size_t n)
-{
-    FOR_EACH(i, n)
-    y[i] = (float)((const T *)x)[i];
+    change(x, y, x, n, [](float value) { return value; });
 }
 
 /* y (rows, columns) += bias [columns], n = rows * columns */
@@ -47,8 +52,16 @@ template <typename T>
 static __global__ void bias_add(void *y_, const float *bias, size_t n, size_t columns)
 {
     T *y = (T *)y_;
-    FOR_EACH(i, n)
-    y[i] = T((float)y[i] + bias[i % columns]);
+    along_all(y, n, [&](auto count, size_t i) {
+        float value[count.n];
+        size_t c = i % columns;
+        load(value, y + i);
+        for (int j = 0; j < count.n; j++) {
+            value[j] += bias[c];
+            c = c + 1 < columns ? c + 1 : 0;
+        }
+        store(y + i, value);
+    });
 }
 
 /* exec/device/cpu/gelu.c has the formulas. */
@@ -56,128 +69,26 @@ static __global__ void bias_add(void *y_, const float *bias, size_t n, size_t co
 #define CUBIC 0.044715f
 
 /* y = x / (1 + exp(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3), [n]: exec/device/cpu/gelu.c */
-template <typename T> static __global__ void gelu(void *y, const void *x_, size_t n)
+template <typename T> static __global__ void gelu(void *y_, const void *x, size_t n)
 {
-    FOR_EACH(i, n)
-    {
-        float x = (float)((const T *)x_)[i];
-        float u = ROOT * (x + CUBIC * x * x * x);
-        ((T *)y)[i] = T(x / (1 + expf(-2 * u)));
-    }
+    T *y = (T *)y_;
+    change(y, y, (const T *)x, n, [](float value) {
+        float u = ROOT * (value + CUBIC * value * value * value);
+        return value / (1 + expf(-2 * u));
+    });
 }
 
 /* dx = dy (s + x s (1 - s) 2 du/dx), s = 1 / (1 + exp(-2u)), [n] */
 template <typename T>
-static __global__ void gelu_backward(void *dx, const void *x_, const void *dy, size_t n)
+static __global__ void gelu_backward(void *dx_, const void *x, const void *dy, size_t n)
 {
-    FOR_EACH(i, n)
-    {
-        float x = (float)((const T *)x_)[i], square = x * x;
-        float u = ROOT * (x + CUBIC * x * square);
+    T *dx = (T *)dx_;
+    combine(dx, dx, (const T *)x, (const T *)dy, n, [](float value, float d) {
+        float square = value * value;
+        float u = ROOT * (value + CUBIC * value * square);
         float s = 1 / (1 + expf(-2 * u));
-        float slope = s + x * s * (1 - s) * 2 * ROOT * (1 + 3 * CUBIC * square);
-        ((T *)dx)[i] = T((float)((const T *)dy)[i] * slope);
-    }
-}
-
-/* p -= rate g, [n] */
-static __global__ void sgd(float *parameter, const float *gradient, size_t n, float rate)
-{
-    FOR_EACH(i, n)
-    parameter[i] -= rate * gradient[i];
-}
-
-/* Equations in exec/device/backend.h; all arrays [n] fp32 */
-static __global__ void adam(float *parameter, const float *gradient, float *moment, float *square,
-                            size_t n, float rate, float unbias)
-{
-    const float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
-    FOR_EACH(i, n)
-    {
-        float g = gradient[i];
-        moment[i] = beta1 * moment[i] + (1 - beta1) * g;
-        square[i] = beta2 * square[i] + (1 - beta2) * g * g;
-        parameter[i] -= rate * moment[i] / (sqrtf(square[i]) * unbias + epsilon);
-    }
-}
-
-/* ---- sums over rows: a thread per column, first in parts, then the parts */
-
-/* Part blockIdx.y of the rows of x (rows, columns), summed: work [COLUMN_PARTS][columns] */
-template <typename T>
-static __global__ void column_parts(float *work, const void *x, size_t rows, size_t columns)
-{
-    size_t c = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (c >= columns)
-        return;
-    float value = 0;
-    for (size_t r = part_row(rows, blockIdx.y); r < part_row(rows, blockIdx.y + 1); r++)
-        value += (float)((const T *)x)[r * columns + c];
-    work[blockIdx.y * columns + c] = value;
-}
-
-/* Parts of d_weight = sum over rows of dy n and of d_bias = sum over rows of dy, with n = (x -
- * mean) rstd from what was saved: work [2][COLUMN_PARTS][channels] */
-template <typename T>
-static __global__ void norm_parts(float *work, struct kernel_norm l, const void *dy)
-{
-    const T *x = (const T *)l.x;
-    size_t c = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (c >= l.channels)
-        return;
-    float weight = 0, bias = 0;
-    for (size_t r = part_row(l.rows, blockIdx.y); r < part_row(l.rows, blockIdx.y + 1); r++) {
-        float d = (float)((const T *)dy)[r * l.channels + c];
-        weight += d * ((float)x[r * l.channels + c] - l.saved[2 * r]) * l.saved[2 * r + 1];
-        bias += d;
-    }
-    work[blockIdx.y * l.channels + c] = weight;
-    work[(COLUMN_PARTS + blockIdx.y) * l.channels + c] = bias;
-}
-
-/* ---- layer normalisation: a block per row */
-
-/* y = (x - mean) rstd weight + bias; mean and rstd of each row go to `saved` */
-template <typename T> static __global__ void norm(struct kernel_norm l, void *y_)
-{
-    size_t row = blockIdx.x;
-    const T *x = (const T *)l.x + row * l.channels;
-    T *y = (T *)y_ + row * l.channels;
-    float part = 0;
-    ALONG(i, l.channels)
-    part += (float)x[i];
-    float mean = block_sum(part) / (float)l.channels;
-    part = 0;
-    ALONG(i, l.channels)
-    part += ((float)x[i] - mean) * ((float)x[i] - mean);
-    float rstd = 1 / sqrtf(block_sum(part) / (float)l.channels + 1e-5f);
-    ALONG(i, l.channels)
-    y[i] = T(((float)x[i] - mean) * rstd * l.parameter[i] + l.parameter[l.channels + i]);
-    if (threadIdx.x == 0) {
-        l.saved[2 * row] = mean;
-        l.saved[2 * row + 1] = rstd;
-    }
-}
-
-/* dx = rstd (g - mean(g) - n mean(g n)) with g = dy weight: exec/device/cpu/layernorm.c */
-template <typename T>
-static __global__ void norm_backward(struct kernel_norm l, const void *dy_, void *dx_)
-{
-    size_t row = blockIdx.x;
-    const T *x = (const T *)l.x + row * l.channels, *dy = (const T *)dy_ + row * l.channels;
-    T *dx = (T *)dx_ + row * l.channels;
-    float mean = l.saved[2 * row], rstd = l.saved[2 * row + 1], g_part = 0, gn_part = 0;
-    ALONG(i, l.channels)
-    {
-        float g = (float)dy[i] * l.parameter[i];
-        g_part += g;
-        gn_part += g * ((float)x[i] - mean) * rstd;
-    }
-    float g_mean = block_sum(g_part) / (float)l.channels;
-    float gn_mean = block_sum(gn_part) / (float)l.channels;
-    ALONG(i, l.channels)
-    dx[i] =
-        T(rstd * ((float)dy[i] * l.parameter[i] - g_mean - ((float)x[i] - mean) * rstd * gn_mean));
+        return d * (s + value * s * (1 - s) * 2 * ROOT * (1 + 3 * CUBIC * square));
+    });
 }
 
 /* ---- embedding */
@@ -194,58 +105,72 @@ static __device__ const float *table_row(const struct kernel_table &t, size_t at
 /* y(b, t, :) = values[token(b, t), :] + positions[t, :] + segments[0, :], as far as rows are
  * here */
 template <typename T>
-static __global__ void embedding(struct kernel_embedding e, const float *parameter, void *y)
+static __global__ void embedding(struct kernel_embedding e, const float *parameter, void *y_)
 {
     size_t row = blockIdx.x;
     const float *value = table_row(e.value, (size_t)e.token[row], e.channels, parameter);
     const float *position = table_row(e.position, row % e.tokens, e.channels, parameter);
     const float *type = table_row(e.segment, 0, e.channels, parameter);
-    ALONG(i, e.channels)
-    {
-        float total = value ? value[i] * e.factor : 0;
-        if (position)
-            total += position[i];
-        if (type)
-            total += type[i];
-        ((T *)y)[row * e.channels + i] = T(total);
-    }
+    T *y = (T *)y_ + row * e.channels;
+    along(y, e.channels, threadIdx.x, blockDim.x, [&](auto count, size_t i) {
+        float total[count.n] = {}, more[count.n];
+        if (value)
+            load(total, value + i);
+        for (int j = 0; j < count.n; j++)
+            total[j] *= e.factor;
+        for (int k = 0; k < 2; k++) {
+            const float *from = k == 0 ? position : type;
+            if (!from)
+                continue;
+            load(more, from + i);
+            for (int j = 0; j < count.n; j++)
+                total[j] += more[j];
+        }
+        store(y + i, total);
+    });
 }
 
 /* Gradient of the first n values here: each looks for its rows in ascending order. */
 template <typename T>
-static __global__ void embedding_values(struct kernel_embedding e, const void *dy, float *d_table,
+static __global__ void embedding_values(struct kernel_embedding e, const void *dy_, float *d_table,
                                         size_t n)
 {
-    size_t c = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (c >= e.channels)
-        return;
-    BLOCK_ROWS(k, n)
-    {
+    const T *dy = (const T *)dy_;
+    for (size_t k = blockIdx.x; k < n; k += gridDim.x) {
         int32_t value = (int32_t)(e.value.first + k);
-        float *d = d_table + k * e.channels + c, total = *d;
-        for (size_t row = 0; row < e.samples * e.tokens; row++)
-            if (e.token[row] == value)
-                total += e.factor * (float)((const T *)dy)[row * e.channels + c];
-        *d = total;
+        float *d = d_table + k * e.channels;
+        along(dy, e.channels, threadIdx.x, blockDim.x, [&](auto count, size_t i) {
+            float total[count.n], more[count.n];
+            load(total, d + i);
+            for (size_t row = 0; row < e.samples * e.tokens; row++) {
+                if (e.token[row] != value)
+                    continue;
+                load(more, dy + row * e.channels + i);
+                for (int j = 0; j < count.n; j++)
+                    total[j] += e.factor * more[j];
+            }
+            store(d + i, total);
+        });
     }
 }
 
 /* d (n, channels), the first n positions here, += the sum over samples b of dy(b, t, :) */
 template <typename T>
-static __global__ void embedding_positions(struct kernel_embedding e, const void *dy, float *d,
+static __global__ void embedding_positions(struct kernel_embedding e, const void *dy_, float *d,
                                            size_t n)
 {
-    size_t c = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (c >= e.channels)
-        return;
-    BLOCK_ROWS(k, n)
-    {
-        size_t token = e.position.first + k;
-        float total = d[k * e.channels + c];
-        for (size_t b = 0; b < e.samples; b++)
-            total += (float)((const T *)dy)[(b * e.tokens + token) * e.channels + c];
-        d[k * e.channels + c] = total;
-    }
+    size_t sample = e.tokens * e.channels;
+    const T *dy = (const T *)dy_ + e.position.first * e.channels;
+    along_all(dy, n * e.channels, [&](auto count, size_t i) {
+        float total[count.n], more[count.n];
+        load(total, d + i);
+        for (size_t b = 0; b < e.samples; b++) {
+            load(more, dy + b * sample + i);
+            for (int j = 0; j < count.n; j++)
+                total[j] += more[j];
+        }
+        store(d + i, total);
+    });
 }
 
 /* ---- a paced op */
@@ -271,7 +196,7 @@ static __global__ void spin(unsigned long long ns)
 
 cudaError_t kernel_add(float *y, const float *x, size_t n)
 {
-    return n > 0 ? LAUNCH(add, blocks_for(n), y, x, n) : cudaSuccess;
+    return n > 0 ? kernel_accumulate(KERNEL_FP32, y, x, n) : cudaSuccess;
 }
 
 cudaError_t kernel_accumulate(enum kernel_type t, void *y, const void *x, size_t n)
@@ -282,65 +207,43 @@ cudaError_t kernel_accumulate(enum kernel_type t, void *y, const void *x, size_t
 cudaError_t kernel_accumulate_on(cudaStream_t stream, enum kernel_type t, void *y, const void *x,
                                  size_t n)
 {
-    return t == KERNEL_BF16 ? LAUNCH_ON(stream, accumulate<__nv_bfloat16>, blocks_for(n), y, x, n)
-                            : LAUNCH_ON(stream, accumulate<float>, blocks_for(n), y, x, n);
+    unsigned blocks = blocks_along(t, n);
+    return t == KERNEL_BF16 ? LAUNCH_ON(stream, sum<__nv_bfloat16>, blocks, y, y, x, n)
+                            : LAUNCH_ON(stream, sum<float>, blocks, y, y, x, n);
 }
 
 cudaError_t kernel_sum(enum kernel_type t, void *y, const void *a, const void *b, size_t n)
 {
-    return LAUNCH_AS(t, sum, blocks_for(n), y, a, b, n);
+    return LAUNCH_AS(t, sum, blocks_along(t, n), y, a, b, n);
 }
 
 cudaError_t kernel_narrow(void *y, const float *x, size_t n)
 {
-    return n > 0 ? LAUNCH(narrow<__nv_bfloat16>, blocks_for(n), y, x, n) : cudaSuccess;
+    return n > 0 ? LAUNCH(narrow<__nv_bfloat16>, blocks_along(KERNEL_BF16, n), y, x, n)
+                 : cudaSuccess;
 }
 
 cudaError_t kernel_widen(float *y, const void *x, size_t n)
 {
-    return n > 0 ? LAUNCH(widen<__nv_bfloat16>, blocks_for(n), y, x, n) : cudaSuccess;
+    return n > 0 ? LAUNCH(widen<__nv_bfloat16>, blocks_along(KERNEL_BF16, n), y, x, n)
+                 : cudaSuccess;
 }
 
 cudaError_t kernel_bias(enum kernel_type t, void *y, const float *bias, size_t rows, size_t columns)
 {
-    return LAUNCH_AS(t, bias_add, blocks_for(rows * columns), y, bias, rows * columns, columns);
-}
-
-cudaError_t kernel_columns(enum kernel_type t, float *out, const void *x, size_t rows,
-                           size_t columns, float *work)
-{
-    cudaError_t e =
-        LAUNCH_AS(t, column_parts, grid_for(columns, COLUMN_PARTS), work, x, rows, columns);
-    return e ? e : LAUNCH(add_parts, grid_for(columns, 1), out, work, columns);
+    return LAUNCH_AS(t, bias_add, blocks_along(t, rows * columns), y, bias, rows * columns,
+                     columns);
 }
 
 cudaError_t kernel_gelu(enum kernel_type t, void *y, const void *x, size_t n)
 {
-    return LAUNCH_AS(t, gelu, blocks_for(n), y, x, n);
+    return LAUNCH_AS(t, gelu, blocks_along(t, n), y, x, n);
 }
 
 cudaError_t kernel_gelu_backward(enum kernel_type t, void *dx, const void *x, const void *dy,
                                  size_t n)
 {
-    return LAUNCH_AS(t, gelu_backward, blocks_for(n), dx, x, dy, n);
-}
-
-cudaError_t kernel_norm(const struct kernel_norm *l, void *y)
-{
-    return LAUNCH_AS(l->type, norm, (unsigned)l->rows, *l, y);
-}
-
-cudaError_t kernel_norm_backward(const struct kernel_norm *l, const void *dy, void *dx)
-{
-    return LAUNCH_AS(l->type, norm_backward, (unsigned)l->rows, *l, dy, dx);
-}
-
-cudaError_t kernel_norm_weight(const struct kernel_norm *l, const void *dy, float *d_parameter,
-                               float *work)
-{
-    cudaError_t e =
-        LAUNCH_AS(l->type, norm_parts, grid_for(l->channels, COLUMN_PARTS), work, *l, dy);
-    return e ? e : LAUNCH(add_parts, grid_for(l->channels, 2), d_parameter, work, l->channels);
+    return LAUNCH_AS(t, gelu_backward, blocks_along(t, n), dx, x, dy, n);
 }
 
 cudaError_t kernel_embedding(const struct kernel_embedding *e, const float *parameter, void *y)
@@ -356,34 +259,23 @@ static size_t rows_below(const struct kernel_table *t, size_t end)
 }
 
 cudaError_t kernel_embedding_backward(const struct kernel_embedding *e, const void *dy,
-                                      float *d_parameter, float *work)
+                                      float *d_parameter, float *work, unsigned *ticket)
 {
     cudaError_t error = cudaSuccess;
     size_t values = rows_below(&e->value, e->values);
     size_t positions = rows_below(&e->position, e->tokens);
     if (values > 0)
-        error = LAUNCH_AS(e->type, embedding_values, grid_for(e->channels, values), *e, dy,
+        error = LAUNCH_AS(e->type, embedding_values,
+                          (unsigned)(values < MOST_BLOCKS ? values : MOST_BLOCKS), *e, dy,
                           d_parameter + e->value.start, values);
     if (!error && positions > 0)
-        error = LAUNCH_AS(e->type, embedding_positions, grid_for(e->channels, positions), *e, dy,
-                          d_parameter + e->position.start, positions);
+        error =
+            LAUNCH_AS(e->type, embedding_positions, blocks_along(e->type, positions * e->channels),
+                      *e, dy, d_parameter + e->position.start, positions);
     if (!error && rows_below(&e->segment, 1) > 0)
         error = kernel_columns(e->type, d_parameter + e->segment.start, dy, e->samples * e->tokens,
-                               e->channels, work);
+                               e->channels, work, ticket);
     return error;
-}
-
-cudaError_t kernel_sgd(float *parameter, const float *gradient, size_t n, float rate)
-{
-    return n > 0 ? LAUNCH(sgd, blocks_for(n), parameter, gradient, n, rate) : cudaSuccess;
-}
-
-cudaError_t kernel_adam(float *parameter, const float *gradient, float *const state[2], size_t n,
-                        float rate, float unbias)
-{
-    return n > 0 ? LAUNCH(adam, blocks_for(n), parameter, gradient, state[0], state[1], n, rate,
-                          unbias)
-                 : cudaSuccess;
 }
 
 cudaError_t kernel_spin(uint64_t ns)

@@ -1,9 +1,9 @@
 /* kernels.h - everything that the GPU computes except matrix products. For C and CUDA.
  *
  * Every function queues kernels on CUDA_STREAM and returns what the launch said. All arrays are
- * device memory. Nothing is summed with atomics and no order depends on timing: the same call gives
- * the same bits. Sums over rows are made in COLUMN_PARTS parts, each in ascending order of rows,
- * and the parts then added in order; sums over a row by a fixed tree. */
+ * device memory. No number is summed with atomics and no order depends on timing: the same call gives
+ * the same bits. Sums over rows are made in COLUMN_PARTS or NORM_PARTS parts, whose order is fixed, and
+ * the parts then added in order, by the block that draws the last ticket; sums over a row by a fixed tree. */
 #ifndef EXEC_DEVICE_CUDA_KERNELS_H
 #define EXEC_DEVICE_CUDA_KERNELS_H
 
@@ -15,7 +15,9 @@
  * without a variable. */
 #define CUDA_STREAM cudaStreamPerThread
 
-enum { COLUMN_PARTS = 64 };
+enum { COLUMN_PARTS = 64, NORM_PARTS = 256 };
+/* Counters in device memory, `ticket` below: zeros, and zeros again behind every kernel. */
+enum { TICKETS = 1024 };
 
 /* What activations and their gradients (`void *` below) are stored as; parameters, their gradients,
  * sums and what is saved per row are fp32, and so is all arithmetic. */
@@ -34,29 +36,31 @@ cudaError_t kernel_sum(enum kernel_type t, void *y, const void *a, const void *b
 cudaError_t kernel_narrow(void *y, const float *x, size_t n); /* fp32 to bf16 */
 cudaError_t kernel_widen(float *y, const void *x, size_t n);  /* bf16 to fp32 */
 /* y (rows, columns) += bias [columns]; out [columns] += column sums of x, work [COLUMN_PARTS *
- * columns]. */
+ * columns]: kernels_columns.cu. */
 cudaError_t kernel_bias(enum kernel_type t, void *y, const float *bias, size_t rows,
                         size_t columns);
 cudaError_t kernel_columns(enum kernel_type t, float *out, const void *x, size_t rows,
-                           size_t columns, float *work);
+                           size_t columns, float *work, unsigned *ticket);
 
 cudaError_t kernel_gelu(enum kernel_type t, void *y, const void *x, size_t n);
 cudaError_t kernel_gelu_backward(enum kernel_type t, void *dx, const void *x, const void *dy,
                                  size_t n);
 
-/* x (rows, channels); saved [2 * rows] mean and 1 / deviation; weight, then bias. */
+/* x (rows, channels); saved [2 * rows] mean and 1 / deviation; weight, then bias: kernels_norm.cu. */
 struct kernel_norm {
     enum kernel_type type;
     size_t rows, channels;
     const void *x;
+    const void *other; /* forward: the layer's input is x + other, which goes to sum; NULL: x */
+    void *sum;
     const float *parameter;
     float *saved;
+    int adds; /* backward: to dx */
 };
 cudaError_t kernel_norm(const struct kernel_norm *l, void *y);
-cudaError_t kernel_norm_backward(const struct kernel_norm *l, const void *dy, void *dx);
-/* d_parameter += ..., work [2 * COLUMN_PARTS * channels] */
-cudaError_t kernel_norm_weight(const struct kernel_norm *l, const void *dy, float *d_parameter,
-                               float *work);
+/* d_parameter += ..., work [2 * NORM_PARTS * channels] */
+cudaError_t kernel_norm_backward(const struct kernel_norm *l, const void *dy, void *dx,
+                                 float *d_parameter, float *work, unsigned *ticket);
 
 /* x (rows, channels); units of the first `normal` channels, saved [rows * units]: exec/device/cpu/rmsnorm.c
  * says which. offset: weights are 1 + parameter. */
@@ -112,7 +116,7 @@ struct kernel_embedding {
 cudaError_t kernel_embedding(const struct kernel_embedding *e, const float *parameter, void *y);
 /* work [COLUMN_PARTS * channels] */
 cudaError_t kernel_embedding_backward(const struct kernel_embedding *e, const void *dy,
-                                      float *d_parameter, float *work);
+                                      float *d_parameter, float *work, unsigned *ticket);
 
 /* Attention as in exec/device/cpu/attention.c: x (samples, tokens, heads depth + kv_heads (depth +
  * value)) = q | k | v, y (samples, tokens, heads value); row t sees columns <= t if causal and > t -
@@ -139,7 +143,7 @@ cudaError_t kernel_attention_backward(const struct kernel_attention *a, const vo
 /* Cross-entropy of x (rows, columns), the classes `first` .. first + columns; target [rows] < 0:
  * row does not count. part (rows, shards, 3) is what each shard has seen of each row: largest, sum
  * of exp(x - largest), x of the target or 0; a look fills in those of `shard` and zeros elsewhere.
- * saved (rows, 3): largest and 1 / sum of all, loss of the row. `part` may be `saved` for one. */
+ * saved (rows, 3): largest and 1 / sum of all, loss of the row. */
 struct kernel_loss {
     enum kernel_type type; /* of x and dx */
     size_t rows, columns, first, shards, shard;
@@ -147,6 +151,8 @@ struct kernel_loss {
     const int32_t *target;
     float *part, *saved, scale;
 };
+/* Undivided classes: saved from x, and dx in its place if wanted. */
+cudaError_t kernel_loss_row(const struct kernel_loss *l, int in_place);
 cudaError_t kernel_loss_look(const struct kernel_loss *l); /* part from x */
 cudaError_t kernel_loss_join(const struct kernel_loss *l); /* saved from part */
 /* *loss += scale * sum of the losses of the rows */
@@ -156,10 +162,15 @@ cudaError_t kernel_loss_backward(const struct kernel_loss *l, void *dx);
 /* Nothing, for so long by the GPU's clock; its resolution is up to 1 us. */
 cudaError_t kernel_spin(uint64_t ns);
 
-cudaError_t kernel_sgd(float *parameter, const float *gradient, size_t n, float rate);
-/* state [2]: moment, square, [n] each; constants as in exec/device/backend.h */
-cudaError_t kernel_adam(float *parameter, const float *gradient, float *const state[2], size_t n,
-                        float rate, float unbias);
+/* An update of n parameters, Adam's if `moment` is not NULL, by exec/device/backend.h: kernels_update.cu. */
+struct kernel_update {
+    size_t n;
+    float *parameter, *gradient, *moment, *square;
+    void *half; /* bf16: parameters again; NULL: not */
+    int clears; /* gradients are zeros behind it */
+    float rate, unbias;
+};
+cudaError_t kernel_update(const struct kernel_update *u);
 
 #ifdef __cplusplus
 }

@@ -5,6 +5,11 @@
 #include "exec/corpus.h"
 #include "exec/device/cuda/layers.h"
 
+static unsigned *tickets_of(const struct layer_io *io)
+{
+    return ((const struct cuda_context *)io->on)->tickets;
+}
+
 /* ---- linear */
 
 /* Channels of the product: some may pass it by. */
@@ -40,30 +45,72 @@ static void pass_on(const struct layer *l, const struct layer_io *io, const real
                                  io->batch * l->tokens, l->passed));
 }
 
-/* y (BT, out) = x (BT, in) weight^T + bias [out] */
+/* y (BT, out) = x (BT, in) weight^T */
+static struct cuda_gemm forward_of(const struct layer *l, const struct layer_io *io, real *y)
+{
+    const struct matrix x = matrix(io->x[0], io->batch * l->tokens, in_of(l), l->in);
+    return (struct cuda_gemm){.g = product(1, x, transposed(weight_of(l, io)), y, l->out),
+                              .in = cuda_type(l),
+                              .out = cuda_type(l)};
+}
+
+/* The bias in bf16; NULL: the layer is not. */
+static const void *half_bias(const struct layer *l, const struct layer_io *io)
+{
+    return l->half ? (const uint16_t *)(const void *)io->half + bias_at(l) : NULL;
+}
+
+/* y + bias [out] */
 static void linear_forward(const struct layer *l, struct layer_io *io)
 {
-    size_t rows = io->batch * l->tokens;
-    const struct matrix x = matrix(io->x[0], rows, in_of(l), l->in);
-    const struct cuda_gemm g = {.g = product(1, x, transposed(weight_of(l, io)), io->y, l->out),
-                                .in = cuda_type(l),
-                                .out = cuda_type(l)};
+    const struct cuda_gemm g = forward_of(l, io, io->y);
+    const struct cuda_after bias = {.what = EPILOGUE_BIAS, .bias = half_bias(l, io)};
+    if (l->bias && cuda_gemm_after(io->on, "linear", &g, &bias))
+        return;
     cuda_gemm(io->on, "linear", &g, NULL);
     if (l->bias)
         CUDA_NOTE(io->on, "linear",
-                  kernel_bias(cuda_type(l), io->y, io->parameter + bias_at(l), rows, l->out));
+                  kernel_bias(cuda_type(l), io->y, io->parameter + bias_at(l),
+                              io->batch * l->tokens, l->out));
     pass_on(l, io, io->x[0], l->in, io->y, l->out);
 }
 
+static bool is_gelu(const struct layer *l);
+
+static bool linear_with_gelu(const struct layer *l, struct layer_io *io, const struct layer *next,
+                             struct layer_io *of_next)
+{
+    if (!l->bias || !is_gelu(next))
+        return false;
+    const struct cuda_gemm g = forward_of(l, io, of_next->y);
+    const struct cuda_after both = {EPILOGUE_GELU, half_bias(l, io), io->y};
+    return cuda_gemm_after(io->on, "linear and gelu", &g, &both);
+}
+
 /* dx (BT, in) = dy (BT, out) weight */
-static void linear_backward(const struct layer *l, struct layer_io *io)
+static struct cuda_gemm backward_of(const struct layer *l, const struct layer_io *io, real *dx)
 {
     const struct matrix dy = matrix(io->dy, io->batch * l->tokens, out_of(l), l->out);
-    const struct cuda_gemm g = {.g = product(1, dy, weight_of(l, io), io->dx[0], l->in),
-                                .in = cuda_type(l),
-                                .out = cuda_type(l)};
+    return (struct cuda_gemm){
+        .g = product(1, dy, weight_of(l, io), dx, l->in), .in = cuda_type(l), .out = cuda_type(l)};
+}
+
+static void linear_backward(const struct layer *l, struct layer_io *io)
+{
+    const struct cuda_gemm g = backward_of(l, io, io->dx[0]);
     cuda_gemm(io->on, "linear backward", &g, NULL);
     pass_on(l, io, io->dy, l->out, io->dx[0], l->in);
+}
+
+static bool linear_backward_with_gelu(const struct layer *l, struct layer_io *io,
+                                      const struct layer *before, struct layer_io *of_before)
+{
+    if (l->passed > 0 || !is_gelu(before))
+        return false;
+    const struct cuda_gemm g = backward_of(l, io, of_before->dx[0]);
+    const struct cuda_after slope = {.what = EPILOGUE_GELU_BACKWARD,
+                                     .gelu = (void *)(uintptr_t)of_before->x[0]};
+    return cuda_gemm_after(io->on, "linear and gelu backward", &g, &slope);
 }
 
 /* Into gradients in fp32. */
@@ -79,7 +126,7 @@ static void linear_backward_weight(const struct layer *l, struct layer_io *io)
     if (l->bias)
         CUDA_NOTE(io->on, "linear bias",
                   kernel_columns(cuda_type(l), io->d_parameter + bias_at(l), io->dy, rows, l->out,
-                                 io->work));
+                                 io->work, tickets_of(io)));
 }
 
 /* ---- layernorm */
@@ -93,6 +140,7 @@ static struct kernel_norm norm_of(const struct layer *l, const struct layer_io *
         .x = io->x[0],
         .parameter = io->parameter,
         .saved = io->saved,
+        .adds = io->adds,
     };
 }
 
@@ -105,9 +153,9 @@ static void norm_forward(const struct layer *l, struct layer_io *io)
 static void norm_backward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_norm n = norm_of(l, io);
-    CUDA_NOTE(io->on, "layernorm backward", kernel_norm_backward(&n, io->dy, io->dx[0]));
-    CUDA_NOTE(io->on, "layernorm weight",
-              kernel_norm_weight(&n, io->dy, io->d_parameter, io->work));
+    CUDA_NOTE(
+        io->on, "layernorm backward",
+        kernel_norm_backward(&n, io->dy, io->dx[0], io->d_parameter, io->work, tickets_of(io)));
 }
 
 /* ---- gelu, residual */
@@ -130,11 +178,31 @@ static void residual_forward(const struct layer *l, struct layer_io *io)
               kernel_sum(cuda_type(l), io->y, io->x[0], io->x[1], io->batch * l->output));
 }
 
+/* Nothing where the gradients have one place. */
 static void residual_backward(const struct layer *l, struct layer_io *io)
 {
     for (size_t i = 0; i < l->inputs; i++)
-        backend_cuda.copy(io->on, io->dx[i], io->dy,
-                          layer_room(l, io->batch * l->input) * sizeof(real));
+        if (io->dx[i] != io->dy)
+            backend_cuda.copy(io->on, io->dx[i], io->dy,
+                              layer_room(l, io->batch * l->input) * sizeof(real));
+}
+
+static bool is_norm(const struct layer *l);
+static bool is_linear(const struct layer *l);
+
+/* The sum and its norm: it is not read again. */
+static bool residual_with_norm(const struct layer *l, struct layer_io *io, const struct layer *next,
+                               struct layer_io *of_next)
+{
+    (void)l;
+    if (!is_norm(next))
+        return false;
+    struct kernel_norm n = norm_of(next, of_next);
+    n.x = io->x[0];
+    n.other = io->x[1];
+    n.sum = io->y;
+    CUDA_NOTE(io->on, "residual and layernorm", kernel_norm(&n, of_next->y));
+    return true;
 }
 
 /* ---- embedding */
@@ -173,7 +241,7 @@ static void embedding_backward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_embedding e = embedding_of(l, io);
     CUDA_NOTE(io->on, "embedding backward",
-              kernel_embedding_backward(&e, io->dy, io->d_parameter, io->work));
+              kernel_embedding_backward(&e, io->dy, io->d_parameter, io->work, tickets_of(io)));
 }
 
 /* ---- loss: the sum stays on the GPU */
@@ -189,7 +257,7 @@ static struct kernel_loss loss_of(const struct layer *l, const struct layer_io *
         .shard = l->shard,
         .x = io->x[0],
         .target = io->target,
-        .part = l->shards > 1 ? io->work : io->saved,
+        .part = io->work,
         .saved = io->saved,
         .scale = io->scale,
     };
@@ -201,19 +269,29 @@ static void loss_forward(const struct layer *l, struct layer_io *io)
 {
     struct cuda_context *c = io->on;
     struct kernel_loss k = loss_of(l, io);
-    k.scale = io->loss_scale;
-    CUDA_NOTE(c, "loss", kernel_loss_look(&k));
-    if (l->shards > 1)
+    if (l->shards > 1) {
+        CUDA_NOTE(c, "loss", kernel_loss_look(&k));
         io->reduction->sum(io->reduction->self, ELEMENT_FP32, k.part, 3 * k.rows * k.shards);
-    CUDA_NOTE(c, "loss", kernel_loss_join(&k));
+        CUDA_NOTE(c, "loss", kernel_loss_join(&k));
+    } else {
+        CUDA_NOTE(c, "loss", kernel_loss_row(&k, io->dx[0] == io->x[0]));
+    }
+    k.scale = io->loss_scale;
     if (l->shard == 0 && !io->again)
         CUDA_NOTE(c, "loss", kernel_loss_sum(&k, c->loss));
+}
+
+/* Only a product's result, which its backward does not look at. */
+static bool loss_overwrites(const struct layer *l, const struct layer *before)
+{
+    return l->shards == 1 && is_linear(before);
 }
 
 static void loss_backward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_loss k = loss_of(l, io);
-    CUDA_NOTE(io->on, "loss backward", kernel_loss_backward(&k, io->dx[0]));
+    if (io->dx[0] != io->x[0]) /* else the forward has made it */
+        CUDA_NOTE(io->on, "loss backward", kernel_loss_backward(&k, io->dx[0]));
 }
 
 /* ---- which layer is what, and keeps what */
@@ -225,7 +303,7 @@ static void linear_sizes(struct layer *l)
 
 static void norm_sizes(struct layer *l)
 {
-    l->work = size_times(2 * COLUMN_PARTS, l->in);
+    l->work = size_times(2 * NORM_PARTS, l->in);
 }
 
 static void loss_sizes(struct layer *l)
@@ -238,19 +316,52 @@ static const struct layer_kind linear = {
     .name = "linear",
     .inputs = 1,
     .forward = linear_forward,
+    .forward_with = linear_with_gelu,
     .backward = linear_backward,
+    .backward_with = linear_backward_with_gelu,
     .backward_weight = linear_backward_weight,
 };
 static const struct layer_kind norm = {
-    .name = "layernorm", .inputs = 1, .forward = norm_forward, .backward = norm_backward};
+    .name = "layernorm",
+    .inputs = 1,
+    .forward = norm_forward,
+    .backward = norm_backward,
+    .adds = true,
+};
 static const struct layer_kind gelu = {
     .name = "gelu", .inputs = 1, .forward = gelu_forward, .backward = gelu_backward};
 static const struct layer_kind residual = {
-    .name = "residual", .inputs = 2, .forward = residual_forward, .backward = residual_backward};
+    .name = "residual",
+    .inputs = 2,
+    .forward = residual_forward,
+    .forward_with = residual_with_norm,
+    .backward = residual_backward,
+    .passes = true,
+};
 static const struct layer_kind embedding = {
     .name = "embedding", .forward = embedding_forward, .backward = embedding_backward};
 static const struct layer_kind loss = {
-    .name = "loss", .inputs = 1, .forward = loss_forward, .backward = loss_backward};
+    .name = "loss",
+    .inputs = 1,
+    .forward = loss_forward,
+    .backward = loss_backward,
+    .overwrites = loss_overwrites,
+};
+
+static bool is_linear(const struct layer *l)
+{
+    return l->kind == &linear;
+}
+
+static bool is_gelu(const struct layer *l)
+{
+    return l->kind == &gelu;
+}
+
+static bool is_norm(const struct layer *l)
+{
+    return l->kind == &norm;
+}
 
 /* shape() of the CPU's kinds stays right; only what is kept and scratch differ. */
 static const struct {

@@ -31,6 +31,13 @@ struct selftest_division {
 enum status selftest_run(struct cuda_context *c, const struct selftest_division *d, size_t shards,
                          bool half, double *worst) MUST_CHECK;
 
+/* The layer, or one shard of it, on the CPU; cuda_adapt() makes it the GPU's. */
+enum status selftest_shape(const struct selftest_division *d, const struct layer_shard *shard,
+                           struct layer *out) MUST_CHECK;
+/* What is computed with the op before or behind it, or added to a gradient, against the CPU's layers one
+ * after the other; a row each. *good stays false. */
+enum status selftest_pairs(struct cuda_context *c, FILE *to, bool *good) MUST_CHECK;
+
 /* Attention of random shapes: heads of 64, 80 and 128 channels, shared keys, windows, sinks, lengths
  * that are no multiple of a tile, in bf16, and every fourth in fp32; against the CPU's, which keeps all
  * of the softmax. A row for each type. */

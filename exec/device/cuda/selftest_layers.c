@@ -64,12 +64,20 @@ static const struct selftest_case cases[] = {
      {{"tokens", 70000}, {"channels", 4}, {"vocabulary", 256}, {"positions", 70000}}},
     {"layernorm 768", "layernorm", 3, false, 2, {{"tokens", 70}, {"channels", 768}}},
     {"layernorm 20", "layernorm", 1, false, 2, {{"tokens", 3}, {"channels", 20}}},
+    {"layernorm 201", "layernorm", 2, false, 2, {{"tokens", 331}, {"channels", 201}}},
+    {"layernorm 6200", "layernorm", 1, false, 2, {{"tokens", 18}, {"channels", 6200}}},
     {"linear with bias",
      "linear",
      2,
      false,
      4,
      {{"tokens", 100}, {"in", 192}, {"out", 320}, {"bias", 1}}},
+    {"linear with bias, 333 channels",
+     "linear",
+     2,
+     false,
+     4,
+     {{"tokens", 100}, {"in", 95}, {"out", 333}, {"bias", 1}}},
     {"linear, tied", "linear", 2, true, 3, {{"tokens", 33}, {"in", 64}, {"out", 256}}},
     {"gelu", "gelu", 2, false, 2, {{"tokens", 100}, {"channels", 3000}}},
     {"residual", "residual", 2, false, 2, {{"tokens", 100}, {"channels", 96}}},
@@ -143,6 +151,7 @@ static const struct selftest_case cases[] = {
      4,
      {{"tokens", 30}, {"in", 64}, {"out", 96}, {"passes", 16}}},
     {"loss", "loss", 3, false, 2, {{"tokens", 50}, {"vocabulary", 1000}}},
+    {"loss, 1003 classes", "loss", 2, false, 2, {{"tokens", 50}, {"vocabulary", 1003}}},
 };
 
 /* 2 and 4 shards. The vocabularies leave a rest, so that shards are not alike. */
@@ -190,8 +199,8 @@ static const struct selftest_division divisions[] = {
      1},
 };
 
-static enum status shape(const struct selftest_division *d, const struct layer_shard *shard,
-                         struct layer *out)
+enum status selftest_shape(const struct selftest_division *d, const struct layer_shard *shard,
+                           struct layer *out)
 {
     enum status st;
     const struct selftest_case *k = &d->k;
@@ -248,10 +257,11 @@ static enum status open_trial(struct cuda_context *c, struct trial *t)
     size_t room = 0;
     t->device.c = c;
     for (size_t i = 0; i < t->shards; i++) {
-        TRY(shape(t->division,
-                  &(struct layer_shard){
-                      .shards = t->shards, .shard = i, .groups = t->division->groups, .parts = 1},
-                  &t->cpu[i]));
+        TRY(selftest_shape(
+            t->division,
+            &(struct layer_shard){
+                .shards = t->shards, .shard = i, .groups = t->division->groups, .parts = 1},
+            &t->cpu[i]));
         t->gpu[i] = t->cpu[i];
         t->gpu[i].half = t->half;
         TRY(cuda_adapt(&(struct model_op){.kind = (char *)(uintptr_t)t->cpu[i].kind->name},
@@ -347,6 +357,7 @@ enum status selftest_layers(struct cuda_context *c, FILE *to, bool *good)
     for (size_t k = 0; k < sizeof divisions / sizeof *divisions; k++)
         for (size_t shards = 2; shards <= MOST_SHARDS; shards *= 2)
             TRY(try_case(c, &divisions[k], shards, false, to, &all));
+    TRY(selftest_pairs(c, to, &all));
     *good = all;
 out:
     return st;

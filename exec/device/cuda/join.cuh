@@ -1,0 +1,64 @@
+/* join.cuh - sums that the blocks of a grid make together: each leaves a part in memory, and who comes last
+ * adds them. Who that is depends on timing, the order in which parts are added does not: the same bits every time.
+ * Tickets count who has come; they are zeros before a launch and after it. */
+#ifndef EXEC_DEVICE_CUDA_JOIN_CUH
+#define EXEC_DEVICE_CUDA_JOIN_CUH
+
+#include "exec/device/cuda/launch.cuh"
+
+/* Called by all threads of a block: is it the last of `blocks` to have written what it has? Then it sees
+ * what the others have. */
+static __device__ bool is_last(unsigned *ticket, unsigned blocks)
+{
+    __shared__ bool last;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        last = atomicAdd(ticket, 1u) + 1 == blocks;
+        if (last)
+            *ticket = 0;
+    }
+    __syncthreads();
+    if (last)
+        __threadfence();
+    return last;
+}
+
+/* In how many parts rows are summed: what is left of each is to be little beside what has been read. */
+static inline size_t parts_of(size_t rows, size_t most)
+{
+    enum { ROWS = 32 };
+    size_t parts = (rows + ROWS - 1) / ROWS;
+    return parts < most ? parts : most;
+}
+
+/* The sum over `parts` rows of work [...][stride], from the first on, at column c. From beyond the first
+ * cache, which may have what was there before. */
+static __device__ float sum_of_parts(const float *work, size_t stride, unsigned parts, size_t c)
+{
+    float value = 0;
+#pragma unroll 8
+    for (unsigned k = 0; k < parts; k++)
+        value += __ldcg(work + k * stride + c);
+    return value;
+}
+
+/* out [n] += the sum of all blocks' parts, work [gridDim.x][n]: first JOIN_GROUP neighbours, then their
+ * sums. ticket [1 + groups]. */
+enum { JOIN_GROUP = 16 };
+static __device__ void join_parts(float *out, float *work, size_t n, unsigned *ticket)
+{
+    unsigned groups = (gridDim.x + JOIN_GROUP - 1) / JOIN_GROUP, group = blockIdx.x / JOIN_GROUP;
+    unsigned first = group * JOIN_GROUP,
+             members = gridDim.x - first < JOIN_GROUP ? gridDim.x - first : JOIN_GROUP;
+    if (!is_last(ticket + 1 + group, members))
+        return;
+    ALONG(c, n)
+    work[first * n + c] = sum_of_parts(work + first * n, n, members, c);
+    if (!is_last(ticket, groups))
+        return;
+    ALONG(c, n)
+    out[c] += sum_of_parts(work, JOIN_GROUP * n, groups, c);
+}
+
+#endif
