@@ -5,4 +5,7 @@
 #include "exec/device/cuda/kernels_attention.cu"
 #include "exec/device/cuda/kernels_flash.cu"
 #include "exec/device/cuda/kernels_gated.cu"
+#include "exec/device/cuda/kernels_grouped.cu"
 #include "exec/device/cuda/kernels_loss.cu"
+#include "exec/device/cuda/kernels_mixture.cu"
+#include "exec/device/cuda/kernels_routes.cu"

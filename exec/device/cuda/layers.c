@@ -4,6 +4,7 @@
 
 #include "exec/corpus.h"
 #include "exec/device/cuda/layers.h"
+#include "exec/device/cuda/mixture.h"
 
 /* ---- linear */
 
@@ -51,7 +52,8 @@ static void linear_forward(const struct layer *l, struct layer_io *io)
     cuda_gemm(io->on, "linear", &g, NULL);
     if (l->bias)
         CUDA_NOTE(io->on, "linear",
-                  kernel_bias(cuda_type(l), io->y, io->parameter + bias_at(l), rows, l->out));
+                  kernel_bias_part(cuda_type(l), io->y, io->parameter + bias_at(l), rows, out_of(l),
+                                   l->out));
     pass_on(l, io, io->x[0], l->in, io->y, l->out);
 }
 
@@ -78,8 +80,8 @@ static void linear_backward_weight(const struct layer *l, struct layer_io *io)
     cuda_gemm(io->on, "linear weight", &g, NULL);
     if (l->bias)
         CUDA_NOTE(io->on, "linear bias",
-                  kernel_columns(cuda_type(l), io->d_parameter + bias_at(l), io->dy, rows, l->out,
-                                 io->work));
+                  kernel_columns_part(cuda_type(l), io->d_parameter + bias_at(l), io->dy, rows,
+                                      out_of(l), l->out, io->work));
 }
 
 /* ---- layernorm */
@@ -267,13 +269,16 @@ static const struct {
     {&cuda_rmsnorm, cuda_rms_sizes},
     {&cuda_rope, NULL},
     {&cuda_gated, NULL},
+    {&cuda_gate, cuda_gate_sizes},
+    {&cuda_token_gate, cuda_token_gate_sizes},
+    {&cuda_experts, cuda_experts_sizes},
 };
 
 /* What kernels do not have. */
 static bool is_plain(const struct layer *l)
 {
-    return l->depth <= ATTENTION_WIDEST && l->value <= ATTENTION_WIDEST &&
-           (l->passed == 0 || !l->bias) && l->spread == 1;
+    return l->depth <= ATTENTION_WIDEST && l->value <= ATTENTION_WIDEST && l->spread == 1 &&
+           (!l->half || l->experts <= MIXTURE_EXPERTS_BF16);
 }
 
 enum status cuda_adapt(const struct model_op *op, struct layer *l)
