@@ -21,19 +21,32 @@ plan_file() {
     "$bin/foreline" plan --algorithm balanced --platform laptop --microbatches 2 "$@" -o p.json >plan.out 2>&1 ||
         fail "$(cat plan.out)"
 }
-for model in llama gemma2; do
-    plan_file --model "$models/$model.json" --stages 1
-    run cpu tcp || fail "$model on the CPU: $(why)"
+# whole FILE, shards FILE, half FILE: as the CPU with the losses in `wanted`
+whole() {
+    plan_file --model "$models/$1.json" --stages 1
+    run cpu tcp || fail "$1 on the CPU: $(why)"
     losses >wanted
-    DOUBLE_RACES=1 run cuda nccl || fail "$model: $(why)"
-    close_to 1e-5 || fail "$model: $(losses | tr '\n' ' '), not $(tr '\n' ' ' <wanted)"
-    plan_file --model "$models/$model.json" --stages 1 --tensor-parallel 2
-    DOUBLE_RACES=1 run cuda nccl || fail "$model in shards: $(why)"
-    close_to 1e-5 || fail "$model in shards: $(losses | tr '\n' ' '), not $(tr '\n' ' ' <wanted)"
-    plan_file --model "$models/$model.json:dtype=bf16" --stages 1
-    run cuda nccl || fail "$model in bf16: $(why)"
-    close_to 1e-2 || fail "$model in bf16: $(losses | tr '\n' ' '), not $(tr '\n' ' ' <wanted)"
-    echo "$model: $(tr '\n' ' ' <wanted)"
+    DOUBLE_RACES=1 run cuda nccl || fail "$1: $(why)"
+    close_to 1e-5 || fail "$1: $(losses | tr '\n' ' '), not $(tr '\n' ' ' <wanted)"
+    echo "$1: $(tr '\n' ' ' <wanted)"
+}
+shards() {
+    plan_file --model "$models/$1.json" --stages 1 --tensor-parallel 2
+    DOUBLE_RACES=1 run cuda nccl || fail "$1 in shards: $(why)"
+    close_to 1e-5 || fail "$1 in shards: $(losses | tr '\n' ' '), not $(tr '\n' ' ' <wanted)"
+}
+half() {
+    plan_file --model "$models/$1.json:dtype=bf16" --stages 1
+    run cuda nccl || fail "$1 in bf16: $(why)"
+    close_to 1e-2 || fail "$1 in bf16: $(losses | tr '\n' ' '), not $(tr '\n' ' ' <wanted)"
+}
+for model in llama gemma2 mixtral qwen2_moe qwen3_moe deepseek deepseek_v2 deepseek_v3 gpt_oss; do
+    whole $model
+    case $model in
+    qwen3_moe | deepseek_v*) ;; # cannot be divided over shards, on the CPU either
+    *) shards $model ;;
+    esac
+    half $model
 done
 gpt=gpt-tiny:layers=2,hidden=64,heads=1,tokens=32
 plan_file --model $gpt --stages 1

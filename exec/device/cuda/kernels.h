@@ -99,6 +99,11 @@ cudaError_t kernel_gated_backward(enum kernel_type t, int is_tanh, void *dx, con
 /* The last n channels of rows, from rows of one width to rows of another. */
 cudaError_t kernel_pass_on(enum kernel_type t, void *to, size_t to_width, const void *from,
                            size_t from_width, size_t rows, size_t n);
+/* kernel_bias() and kernel_columns() of the first columns of rows of `width`. */
+cudaError_t kernel_bias_part(enum kernel_type t, void *y, const float *bias, size_t rows,
+                             size_t columns, size_t width);
+cudaError_t kernel_columns_part(enum kernel_type t, float *out, const void *x, size_t rows,
+                                size_t columns, size_t width, float *work, unsigned *ticket);
 
 /* Tables of values, positions and types as in exec/device/cpu/embedding.c, each as far as it is
  * here: row `first` is at `start` in the parameters. token [samples * tokens] are below `values`.
@@ -123,7 +128,7 @@ cudaError_t kernel_embedding_backward(const struct kernel_embedding *e, const vo
  * window. sink [heads], NULL: none. saved (samples, heads, tokens, 2): the logarithm of a row's sum of
  * exponentials, and in the backward the sum over the row of dy y. Heads are as wide as
  * ATTENTION_WIDEST at most. */
-enum { ATTENTION_WIDEST = 256 };
+enum { ATTENTION_WIDEST = 1024 };
 struct kernel_attention {
     enum kernel_type type;
     size_t samples, tokens, heads, kv_heads, depth, value, window;

@@ -222,26 +222,25 @@ static __global__ void attention_sinks(struct kernel_attention a, float *d_sink)
 
 /* ---- launches */
 
-enum { NARROW = 128, NARROW_TILE = 16, WIDE_TILE = 8 };
+enum { NARROW = 128, NARROW_TILE = 16, WIDE = 256, WIDE_TILE = 8, WIDEST_TILE = 2 };
 
 static size_t widest(const struct kernel_attention *a)
 {
     return a->depth > a->value ? a->depth : a->value;
 }
 
-/* Heads of up to ATTENTION_WIDEST channels, in one of two sizes of tiles. */
+/* Heads of up to ATTENTION_WIDEST channels, in one of three sizes of tiles. */
+#define LAUNCH_TILES(a, kernel, heads, wide, tile, ...)                                            \
+    ((a)->type == KERNEL_BF16                                                                      \
+         ? LAUNCH((kernel<__nv_bfloat16, wide, tile>),                                             \
+                  (unsigned)(tiles_of((a)->tokens, tile) * (heads)), __VA_ARGS__)                  \
+         : LAUNCH((kernel<float, wide, tile>), (unsigned)(tiles_of((a)->tokens, tile) * (heads)),  \
+                  __VA_ARGS__))
 #define LAUNCH_WIDE(a, kernel, heads, ...)                                                         \
-    (widest(a) <= NARROW                                                                           \
-         ? ((a)->type == KERNEL_BF16                                                               \
-                ? LAUNCH((kernel<__nv_bfloat16, NARROW, NARROW_TILE>),                             \
-                         (unsigned)(tiles_of((a)->tokens, NARROW_TILE) * (heads)), __VA_ARGS__)    \
-                : LAUNCH((kernel<float, NARROW, NARROW_TILE>),                                     \
-                         (unsigned)(tiles_of((a)->tokens, NARROW_TILE) * (heads)), __VA_ARGS__))   \
-         : ((a)->type == KERNEL_BF16                                                               \
-                ? LAUNCH((kernel<__nv_bfloat16, ATTENTION_WIDEST, WIDE_TILE>),                     \
-                         (unsigned)(tiles_of((a)->tokens, WIDE_TILE) * (heads)), __VA_ARGS__)      \
-                : LAUNCH((kernel<float, ATTENTION_WIDEST, WIDE_TILE>),                             \
-                         (unsigned)(tiles_of((a)->tokens, WIDE_TILE) * (heads)), __VA_ARGS__)))
+    (widest(a) <= NARROW ? LAUNCH_TILES(a, kernel, heads, NARROW, NARROW_TILE, __VA_ARGS__)        \
+     : widest(a) <= WIDE                                                                           \
+         ? LAUNCH_TILES(a, kernel, heads, WIDE, WIDE_TILE, __VA_ARGS__)                            \
+         : LAUNCH_TILES(a, kernel, heads, ATTENTION_WIDEST, WIDEST_TILE, __VA_ARGS__))
 
 cudaError_t kernel_attention(const struct kernel_attention *a, void *y)
 {

@@ -234,6 +234,33 @@ static __global__ void pass_on(void *to, size_t to_width, const void *from, size
     }
 }
 
+/* y (rows, width) += bias [columns] of its first columns. */
+template <typename T>
+static __global__ void bias_part(void *y_, const float *bias, size_t rows, size_t columns,
+                                 size_t width)
+{
+    size_t c = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    BLOCK_ROWS(r, c < columns ? rows : 0)
+    {
+        T *y = (T *)y_ + r * width + c;
+        *y = T((float)*y + bias[c]);
+    }
+}
+
+/* work [COLUMN_PARTS][columns] of x (rows, width) */
+template <typename T>
+static __global__ void columns_part(float *work, const void *x, size_t rows, size_t columns,
+                                    size_t width)
+{
+    size_t c = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (c >= columns)
+        return;
+    float value = 0;
+    for (size_t r = part_row(rows, blockIdx.y); r < part_row(rows, blockIdx.y + 1); r++)
+        value += (float)((const T *)x)[r * width + c];
+    work[blockIdx.y * columns + c] = value;
+}
+
 /* ---- launches */
 
 cudaError_t kernel_rms(const struct kernel_rms *l, void *y)
@@ -286,4 +313,22 @@ cudaError_t kernel_pass_on(enum kernel_type t, void *to, size_t to_width, const 
                            size_t from_width, size_t rows, size_t n)
 {
     return LAUNCH_AS(t, pass_on, blocks_for(rows * n), to, to_width, from, from_width, rows, n);
+}
+
+cudaError_t kernel_bias_part(enum kernel_type t, void *y, const float *bias, size_t rows,
+                             size_t columns, size_t width)
+{
+    if (columns == width)
+        return kernel_bias(t, y, bias, rows, columns);
+    return LAUNCH_AS(t, bias_part, grid_for(columns, rows), y, bias, rows, columns, width);
+}
+
+cudaError_t kernel_columns_part(enum kernel_type t, float *out, const void *x, size_t rows,
+                                size_t columns, size_t width, float *work, unsigned *ticket)
+{
+    if (columns == width)
+        return kernel_columns(t, out, x, rows, columns, work, ticket);
+    cudaError_t e =
+        LAUNCH_AS(t, columns_part, grid_for(columns, COLUMN_PARTS), work, x, rows, columns, width);
+    return e ? e : LAUNCH(add_parts, grid_for(columns, 1), out, work, columns);
 }

@@ -4,11 +4,7 @@
 
 #include "exec/corpus.h"
 #include "exec/device/cuda/layers.h"
-
-static unsigned *tickets_of(const struct layer_io *io)
-{
-    return ((const struct cuda_context *)io->on)->tickets;
-}
+#include "exec/device/cuda/mixture.h"
 
 /* ---- linear */
 
@@ -65,13 +61,13 @@ static void linear_forward(const struct layer *l, struct layer_io *io)
 {
     const struct cuda_gemm g = forward_of(l, io, io->y);
     const struct cuda_after bias = {.what = EPILOGUE_BIAS, .bias = half_bias(l, io)};
-    if (l->bias && cuda_gemm_after(io->on, "linear", &g, &bias))
-        return;
-    cuda_gemm(io->on, "linear", &g, NULL);
-    if (l->bias)
+    bool added = l->bias && cuda_gemm_after(io->on, "linear", &g, &bias);
+    if (!added)
+        cuda_gemm(io->on, "linear", &g, NULL);
+    if (l->bias && !added)
         CUDA_NOTE(io->on, "linear",
-                  kernel_bias(cuda_type(l), io->y, io->parameter + bias_at(l),
-                              io->batch * l->tokens, l->out));
+                  kernel_bias_part(cuda_type(l), io->y, io->parameter + bias_at(l),
+                                   io->batch * l->tokens, out_of(l), l->out));
     pass_on(l, io, io->x[0], l->in, io->y, l->out);
 }
 
@@ -80,7 +76,7 @@ static bool is_gelu(const struct layer *l);
 static bool linear_with_gelu(const struct layer *l, struct layer_io *io, const struct layer *next,
                              struct layer_io *of_next)
 {
-    if (!l->bias || !is_gelu(next))
+    if (!l->bias || l->passed > 0 || !is_gelu(next))
         return false;
     const struct cuda_gemm g = forward_of(l, io, of_next->y);
     const struct cuda_after both = {EPILOGUE_GELU, half_bias(l, io), io->y};
@@ -125,8 +121,8 @@ static void linear_backward_weight(const struct layer *l, struct layer_io *io)
     cuda_gemm(io->on, "linear weight", &g, NULL);
     if (l->bias)
         CUDA_NOTE(io->on, "linear bias",
-                  kernel_columns(cuda_type(l), io->d_parameter + bias_at(l), io->dy, rows, l->out,
-                                 io->work, tickets_of(io)));
+                  kernel_columns_part(cuda_type(l), io->d_parameter + bias_at(l), io->dy, rows,
+                                      out_of(l), l->out, io->work, cuda_tickets(io)));
 }
 
 /* ---- layernorm */
@@ -155,7 +151,7 @@ static void norm_backward(const struct layer *l, struct layer_io *io)
     const struct kernel_norm n = norm_of(l, io);
     CUDA_NOTE(
         io->on, "layernorm backward",
-        kernel_norm_backward(&n, io->dy, io->dx[0], io->d_parameter, io->work, tickets_of(io)));
+        kernel_norm_backward(&n, io->dy, io->dx[0], io->d_parameter, io->work, cuda_tickets(io)));
 }
 
 /* ---- gelu, residual */
@@ -241,7 +237,7 @@ static void embedding_backward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_embedding e = embedding_of(l, io);
     CUDA_NOTE(io->on, "embedding backward",
-              kernel_embedding_backward(&e, io->dy, io->d_parameter, io->work, tickets_of(io)));
+              kernel_embedding_backward(&e, io->dy, io->d_parameter, io->work, cuda_tickets(io)));
 }
 
 /* ---- loss: the sum stays on the GPU */
@@ -378,13 +374,16 @@ static const struct {
     {&cuda_rmsnorm, cuda_rms_sizes},
     {&cuda_rope, NULL},
     {&cuda_gated, NULL},
+    {&cuda_gate, cuda_gate_sizes},
+    {&cuda_token_gate, cuda_token_gate_sizes},
+    {&cuda_experts, cuda_experts_sizes},
 };
 
 /* What kernels do not have. */
 static bool is_plain(const struct layer *l)
 {
-    return l->depth <= ATTENTION_WIDEST && l->value <= ATTENTION_WIDEST &&
-           (l->passed == 0 || !l->bias) && l->spread == 1;
+    return l->depth <= ATTENTION_WIDEST && l->value <= ATTENTION_WIDEST && l->spread == 1 &&
+           (!l->half || l->experts <= MIXTURE_EXPERTS_BF16);
 }
 
 enum status cuda_adapt(const struct model_op *op, struct layer *l)

@@ -13,7 +13,7 @@ enum { SELFTEST_SKIPPED = 77 };
  * array; NAN fails. Returns whether it is within the limit. */
 bool selftest_row(FILE *to, const char *name, double worst, double limit);
 
-enum { SELFTEST_ATTRIBUTES = 8 };
+enum { SELFTEST_ATTRIBUTES = 12 };
 struct selftest_case {
     const char *name, *kind;
     size_t batch;
@@ -38,6 +38,27 @@ enum status selftest_shape(const struct selftest_division *d, const struct layer
  * after the other; a row each. *good stays false. */
 enum status selftest_pairs(struct cuda_context *c, FILE *to, bool *good) MUST_CHECK;
 
+/* Layers of random shapes, 0 .. shapes - 1, in bf16, and every fourth in fp32, against the CPU's: the largest
+ * difference of those of each row of the table; what is beyond a limit is printed with its shape. */
+struct selftest_limit {
+    const char *name;
+    double limit;
+};
+#define SELFTEST_NO_ROW ((size_t)-1) /* of a family's row(): not compared */
+struct selftest_family {
+    size_t shapes;
+    struct selftest_division (*shape)(size_t shape);
+    size_t (*row)(const struct selftest_division *d, bool half);
+    size_t rows;
+    const struct selftest_limit *row_of; /* [rows] */
+};
+enum status selftest_shapes(struct cuda_context *c, const struct selftest_family *f, FILE *to,
+                            bool *good) MUST_CHECK;
+/* 0 .. n - 1: number `k` of those of a shape. */
+int64_t selftest_draw(size_t shape, size_t k, int64_t n);
+
+/* Gates and experts of random shapes. */
+enum status selftest_mixture(struct cuda_context *c, FILE *to, bool *good) MUST_CHECK;
 /* Attention of random shapes: heads of 64, 80 and 128 channels, shared keys, windows, sinks, lengths
  * that are no multiple of a tile, in bf16, and every fourth in fp32; against the CPU's, which keeps all
  * of the softmax. A row for each type. */
@@ -51,10 +72,10 @@ enum status selftest_training(FILE *to, bool *good) MUST_CHECK;
 /* Bandwidth of copies, matrix products per second, time of a launch: for information. */
 enum status selftest_speed(struct cuda_context *c, FILE *to) MUST_CHECK;
 
-/* The layers as a table, and unless that is all, attention, training and speed; `attention`: it alone.
+/* All: layers, attention, mixtures, training and speed; or one of the first three alone.
  * Exit status: 0 all within limits, 1 not, 77 no GPU. (Layers alone have every kernel, and are what
  * compute-sanitizer has the time for.) */
-enum selftest_part { SELFTEST_ALL, SELFTEST_LAYERS, SELFTEST_ATTENTION };
+enum selftest_part { SELFTEST_ALL, SELFTEST_LAYERS, SELFTEST_ATTENTION, SELFTEST_MIXTURE };
 int cuda_selftest(FILE *to, enum selftest_part part);
 
 #endif

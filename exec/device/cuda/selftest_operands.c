@@ -52,6 +52,15 @@ static float rounded(float x)
     return x;
 }
 
+/* Rows of a gate's output: numbers of experts, then their weights. */
+static void fill_choices(struct operands *o, const struct layer *l)
+{
+    float *y = o->host[X1];
+    for (size_t i = 0; i < o->n[X1]; i++)
+        if (i / l->top_k % 2 == 0)
+            y[i] = floorf(fabsf(y[i]) * 0.999F * (float)l->experts);
+}
+
 /* Gradients of parameters begin with numbers too: they are added to. */
 static void fill(struct operands *o, enum array k, size_t shard)
 {
@@ -132,6 +141,8 @@ enum status operands_open(struct cuda_context *c, const struct layer *cpu, const
         if (k == SAVED || k == WORK || k == HALF || k == HALF_SHARED)
             continue;
         fill(o, (enum array)k, cpu->shard);
+        if (k == X1 && cpu->slots > 0)
+            fill_choices(o, cpu);
         TRY(give(c, o, (enum array)k));
     }
     CUDA_NOTE(c, "to bf16", kernel_narrow(o->gpu[HALF], o->gpu[PARAMETER], o->n[PARAMETER]));

@@ -1,0 +1,292 @@
+/* Layers of mixtures of experts on a GPU: mixture.h. */
+#include "exec/device/cuda/layers.h"
+#include "exec/device/cuda/mixture.h"
+
+/* ---- the gate: scores by cuBLAS, in fp32 */
+
+/* saved: what weights are made of, then the gradients of scores, then groups and which are open. */
+void cuda_gate_sizes(struct layer *l)
+{
+    l->saved = size_times(l->tokens, 2 * l->experts + 2 * l->groups);
+    l->work = size_times(COLUMN_PARTS, l->experts);
+}
+
+static struct kernel_gate gate_of(const struct layer *l, const struct layer_io *io)
+{
+    size_t rows = io->batch * l->tokens;
+    return (struct kernel_gate){
+        .type = cuda_type(l),
+        .rows = rows,
+        .experts = l->experts,
+        .top_k = l->top_k,
+        .groups = l->groups,
+        .group_top = l->group_top,
+        .over_all = l->over_all,
+        .sigmoid = l->sigmoid,
+        .corrects = l->correction,
+        .scale = (real)l->route_scale,
+        .added = l->bias || l->correction ? io->parameter + l->part[0].n : NULL,
+        .p = io->saved,
+        .group = io->saved + 2 * rows * l->experts,
+    };
+}
+
+static struct matrix gate_weight(const struct layer *l, const struct layer_io *io)
+{
+    return matrix(l->half ? io->half : io->parameter, l->experts, l->in, l->in);
+}
+
+static void gate_forward(const struct layer *l, struct layer_io *io)
+{
+    const struct kernel_gate k = gate_of(l, io);
+    const struct matrix x = matrix(io->x[0], k.rows, l->in, l->in);
+    const struct cuda_gemm g = {.g = product(1, x, transposed(gate_weight(l, io)), k.p, l->experts),
+                                .in = cuda_type(l)};
+    cuda_gemm(io->on, "gate", &g, NULL);
+    CUDA_NOTE(io->on, "gate", kernel_gate(&k, io->y));
+}
+
+static void gate_backward(const struct layer *l, struct layer_io *io)
+{
+    const struct kernel_gate k = gate_of(l, io);
+    real *scores = io->saved + k.rows * l->experts;
+    const struct matrix ds = matrix(scores, k.rows, l->experts, l->experts);
+    const struct matrix x = matrix(io->x[0], k.rows, l->in, l->in);
+    const struct cuda_gemm in = {.g = product(1, ds, gate_weight(l, io), io->dx[0], l->in),
+                                 .in = cuda_type(l),
+                                 .out = cuda_type(l)};
+    const struct cuda_gemm weight = {.g = product_added(transposed(ds), x, io->d_parameter, l->in),
+                                     .in = cuda_type(l)};
+    CUDA_NOTE(io->on, "gate backward", kernel_gate_backward(&k, io->y, io->dy, scores));
+    cuda_gemm(io->on, "gate backward", &in, NULL);
+    cuda_gemm(io->on, "gate weight", &weight, NULL);
+    if (l->bias)
+        CUDA_NOTE(io->on, "gate bias",
+                  kernel_columns(cuda_type(l), io->d_parameter + l->part[0].n, scores, k.rows,
+                                 l->experts, io->work, cuda_tickets(io)));
+}
+
+const struct layer_kind cuda_gate = {
+    .name = "gate", .inputs = 1, .forward = gate_forward, .backward = gate_backward};
+
+/* ---- the gate of one number per token */
+
+void cuda_token_gate_sizes(struct layer *l)
+{
+    l->saved = 2 * l->tokens;
+    l->work = size_times(COLUMN_PARTS, l->in);
+}
+
+static struct kernel_token_gate token_gate_of(const struct layer *l, const struct layer_io *io)
+{
+    return (struct kernel_token_gate){
+        .type = cuda_type(l),
+        .rows = io->batch * l->tokens,
+        .channels = l->in,
+        .branch = io->x[0],
+        .x = io->x[1],
+        .weight = io->parameter,
+        .saved = io->saved,
+    };
+}
+
+static void token_gate_forward(const struct layer *l, struct layer_io *io)
+{
+    const struct kernel_token_gate g = token_gate_of(l, io);
+    CUDA_NOTE(io->on, "token gate", kernel_token_gate(&g, io->y));
+}
+
+static void token_gate_backward(const struct layer *l, struct layer_io *io)
+{
+    const struct kernel_token_gate g = token_gate_of(l, io);
+    CUDA_NOTE(io->on, "token gate backward",
+              kernel_token_gate_backward(&g, io->dy, io->dx[0], io->dx[1]));
+    CUDA_NOTE(io->on, "token gate weight", kernel_token_gate_weight(&g, io->d_parameter, io->work));
+}
+
+const struct layer_kind cuda_token_gate = {.name = "token_gate",
+                                           .inputs = 2,
+                                           .forward = token_gate_forward,
+                                           .backward = token_gate_backward};
+
+/* ---- experts */
+
+enum { EXPERT_ALIGNED = 4 }; /* reals: 16 bytes, which tensor cores want */
+
+static size_t wide(const struct layer *l)
+{
+    return l->gated ? 2 * l->inner : l->inner;
+}
+
+static size_t aligned_reals(size_t n)
+{
+    return size_times(size_plus(n, EXPERT_ALIGNED - 1) / EXPERT_ALIGNED, EXPERT_ALIGNED);
+}
+
+/* What is kept of a batch. The backward makes gradients where the forward's numbers were. */
+struct kept {
+    struct kernel_routes r;
+    size_t most; /* rows */
+    real *x, *inside, *act, *y;
+};
+
+/* Numbers of whole rows: 4 bytes each. */
+static size_t numbers_of(const struct layer *l, size_t batch)
+{
+    size_t choices = size_times(batch, size_times(l->tokens, l->top_k));
+    size_t n = size_plus(choices, size_times(batch, l->slots));
+    n = size_plus(n, size_times(size_times(2, batch), l->experts));
+    return aligned_reals(size_plus(n, size_times(3, l->experts + 1)));
+}
+
+/* Four arrays of rows, each at a multiple of 16 bytes. */
+static size_t rows_room(const struct layer *l, size_t batch, size_t width)
+{
+    size_t n = size_times(size_times(batch, l->slots), width);
+    return aligned_reals(l->half ? n / 2 + 1 : n);
+}
+
+void cuda_experts_sizes(struct layer *l)
+{
+    const size_t widths[] = {l->in, wide(l), l->inner, l->in};
+    l->saved = numbers_of(l, 1);
+    for (size_t k = 0; k < sizeof widths / sizeof *widths; k++)
+        l->saved = size_plus(l->saved, rows_room(l, 1, widths[k]));
+    l->work = 0;
+}
+
+static struct kept kept_of(const struct layer *l, const struct layer_io *io)
+{
+    bool drops = l->slots != l->tokens * l->top_k;
+    size_t choices = io->batch * l->tokens * l->top_k, counts = io->batch * l->experts;
+    struct kept k = {.most = io->batch * l->slots};
+    int32_t *at = (int32_t *)(void *)io->saved;
+    k.r = (struct kernel_routes){
+        .type = cuda_type(l),
+        .samples = io->batch,
+        .tokens = l->tokens,
+        .top_k = l->top_k,
+        .experts = l->experts,
+        .room = drops ? l->slots / l->experts : l->tokens * l->top_k,
+        .y = io->x[1],
+        .place = at,
+        .choice = at + choices,
+        .count = at + choices + k.most,
+        .first = at + choices + k.most + counts,
+        .total = at + choices + k.most + 2 * counts,
+        .begin = at + choices + k.most + 2 * counts + l->experts + 1,
+        .tile = at + choices + k.most + 2 * counts + 2 * (l->experts + 1),
+    };
+    k.x = io->saved + numbers_of(l, io->batch);
+    k.inside = k.x + rows_room(l, io->batch, l->in);
+    k.act = k.inside + rows_room(l, io->batch, wide(l));
+    k.y = k.act + rows_room(l, io->batch, l->inner);
+    return k;
+}
+
+/* Number n of the parameters as products read them. */
+static const void *weight_at(const struct layer *l, const struct layer_io *io, size_t n)
+{
+    return l->half ? (const void *)((const uint16_t *)(const void *)io->half + n)
+                   : (const void *)(io->parameter + n);
+}
+
+/* Where the second weights and both biases are among the parameters. */
+static size_t second_at(const struct layer *l)
+{
+    return l->part[0].n;
+}
+static size_t first_bias(const struct layer *l)
+{
+    return l->part[0].n + l->part[1].n;
+}
+static size_t second_bias(const struct layer *l)
+{
+    return first_bias(l) + l->part[2].n;
+}
+
+static void multiply(const struct layer *l, const struct layer_io *io, const struct kept *k,
+                     struct kernel_grouped g)
+{
+    g.type = cuda_type(l);
+    g.tensor_cores = ((const struct cuda_context *)io->on)->tensor_cores;
+    g.experts = l->experts;
+    g.most = k->most;
+    g.begin = k->r.begin;
+    g.tile = k->r.tile;
+    CUDA_NOTE(io->on, "products of experts", kernel_grouped(&g));
+}
+
+static enum mixture_act act_of(const struct layer *l)
+{
+    return l->clamped ? ACT_CLAMPED : l->gated ? ACT_GATED : ACT_GELU;
+}
+
+static void experts_forward(const struct layer *l, struct layer_io *io)
+{
+    const struct kept k = kept_of(l, io);
+    CUDA_NOTE(io->on, "routes", kernel_routes(&k.r));
+    CUDA_NOTE(io->on, "rows to experts",
+              kernel_route_rows(&k.r, k.most, l->in, io->x[0], false, k.x));
+    multiply(l, io, &k,
+             (struct kernel_grouped){.form = GROUPED_FORWARD,
+                                     .n = wide(l),
+                                     .k = l->in,
+                                     .a = k.x,
+                                     .b = weight_at(l, io, 0),
+                                     .bias = l->bias ? io->parameter + first_bias(l) : NULL,
+                                     .c = k.inside});
+    CUDA_NOTE(io->on, "inside of experts",
+              kernel_inside(&k.r, act_of(l), k.most, l->inner, k.inside, k.act));
+    multiply(
+        l, io, &k,
+        (struct kernel_grouped){.form = GROUPED_FORWARD,
+                                .n = l->in,
+                                .k = l->inner,
+                                .a = k.act,
+                                .b = weight_at(l, io, second_at(l)),
+                                .bias = l->part[3].n > 0 ? io->parameter + second_bias(l) : NULL,
+                                .c = k.y});
+    CUDA_NOTE(io->on, "rows from experts", kernel_route_back(&k.r, l->in, k.y, true, io->y));
+}
+
+/* dy of the second product, then the gradient of what experts were given, are where y was; that of what was
+ * inside is where that was. */
+static void experts_backward(const struct layer *l, struct layer_io *io)
+{
+    const struct kept k = kept_of(l, io);
+    const struct kernel_grouped second = {
+        .form = GROUPED_WEIGHT, .n = l->in, .k = l->inner, .a = k.y, .b = k.act};
+    const struct kernel_grouped first = {
+        .form = GROUPED_WEIGHT, .n = wide(l), .k = l->in, .a = k.inside, .b = k.x};
+    struct kernel_grouped g = second;
+    CUDA_NOTE(io->on, "weights of experts",
+              kernel_route_weights(&k.r, l->in, io->dy, k.y, io->dx[1]));
+    CUDA_NOTE(io->on, "gradients to experts",
+              kernel_route_rows(&k.r, k.most, l->in, io->dy, true, k.y));
+    g.c = io->d_parameter + second_at(l);
+    multiply(l, io, &k, g);
+    if (l->part[3].n > 0)
+        CUDA_NOTE(io->on, "bias of experts",
+                  kernel_expert_columns(&k.r, l->in, k.y, io->d_parameter + second_bias(l)));
+    g.form = GROUPED_BACKWARD;
+    g.b = weight_at(l, io, second_at(l));
+    g.c = k.inside;
+    g.act = act_of(l);
+    multiply(l, io, &k, g);
+    g = first;
+    g.c = io->d_parameter;
+    multiply(l, io, &k, g);
+    if (l->bias)
+        CUDA_NOTE(io->on, "bias of experts",
+                  kernel_expert_columns(&k.r, wide(l), k.inside, io->d_parameter + first_bias(l)));
+    g.form = GROUPED_BACKWARD;
+    g.b = weight_at(l, io, 0);
+    g.c = k.y;
+    multiply(l, io, &k, g);
+    CUDA_NOTE(io->on, "gradients from experts",
+              kernel_route_back(&k.r, l->in, k.y, false, io->dx[0]));
+}
+
+const struct layer_kind cuda_experts = {
+    .name = "experts", .inputs = 2, .forward = experts_forward, .backward = experts_backward};

@@ -1,0 +1,60 @@
+/* mixture.cuh - numbers of experts as activations, for the kernels of mixture.h. */
+#ifndef EXEC_DEVICE_CUDA_MIXTURE_CUH
+#define EXEC_DEVICE_CUDA_MIXTURE_CUH
+
+#include "exec/device/cuda/launch.cuh"
+#include "exec/device/cuda/mixture.h"
+
+#include <string.h>
+
+template <typename T> static __device__ T number_of(size_t expert)
+{
+    float value = (float)expert;
+    if (sizeof(T) == 2 && expert > 256) {
+        uint32_t bits = (uint32_t)(0x4380 + expert - 256) << 16;
+        memcpy(&value, &bits, sizeof value);
+    }
+    return T(value);
+}
+
+/* Always an expert, whatever the activation is. */
+template <typename T> static __device__ size_t expert_of(T number, size_t experts)
+{
+    float value = (float)number;
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    size_t e = value >= 0 && value < 1e9f ? (size_t)value : 0;
+    if (sizeof(T) == 2 && value > 256)
+        e = 256 + (bits >> 16) - 0x4380;
+    return e < experts ? e : experts - 1;
+}
+
+/* What an expert makes of a and, gated, b, and what these get of its gradient: exec/device/cpu/act.h. */
+struct act {
+    float y, da, db;
+};
+
+/* x s(u) and its derivative: u = x, or that of gelu in its tanh form. */
+static __device__ struct act act_of(bool is_tanh, float x)
+{
+    const float root = 0.7978845608028654f, cubic = 0.044715f;
+    float u = is_tanh ? 2 * root * (x + cubic * x * x * x) : x;
+    float du = is_tanh ? 2 * root * (1 + 3 * cubic * x * x) : 1, s = 1 / (1 + expf(-u));
+    return {x * s, s + x * s * (1 - s) * du, 0};
+}
+
+static __device__ struct act act_of(enum mixture_act kind, float a, float b)
+{
+    const float limit = 7, steep = 1.702f;
+    if (kind != ACT_CLAMPED) {
+        struct act of_a = act_of(kind == ACT_GELU, a);
+        return kind == ACT_GELU ? of_a : act{of_a.y * b, b * of_a.da, of_a.y};
+    }
+    bool a_free = a < limit, b_free = b < limit && b > -limit;
+    a = a_free ? a : limit;
+    b = b_free ? b : b > 0 ? limit : -limit;
+    float s = 1 / (1 + expf(-steep * a)), slope = s + steep * a * s * (1 - s);
+    return {a * s * (b + 1), a_free ? (b + 1) * slope : 0, b_free ? a * s : 0};
+}
+
+#endif

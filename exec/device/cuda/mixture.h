@@ -1,0 +1,107 @@
+/* mixture.h - the kernels of mixtures of experts: who goes where, and the products of many experts in one
+ * launch. For C and CUDA; the rules of kernels.h. Formulas are in exec/device/cpu/{gate,token_gate,experts}.c.
+ *
+ * How many rows an expert has is known on the GPU alone, so that no step waits for it on the host: grids are
+ * as large as they can be, and blocks that have nothing to do end. */
+#ifndef EXEC_DEVICE_CUDA_MIXTURE_H
+#define EXEC_DEVICE_CUDA_MIXTURE_H
+
+#include "exec/device/cuda/kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Numbers of experts are activations. bf16 has whole numbers up to 256: expert 256 + i is the i-th number that
+ * it has behind 256, as far as they go. */
+enum { MIXTURE_EXPERTS_BF16 = 256 + 0x7f80 - 0x4380 };
+
+/* y (rows, 2 top_k) from scores p (rows, experts), which become softmax or sigmoids; group (rows, groups) is
+ * scratch, where groups are chosen. `added` [experts], NULL: none; `corrects`: for the choice alone. */
+struct kernel_gate {
+    enum kernel_type type; /* of y, dy and ds */
+    size_t rows, experts, top_k, groups, group_top;
+    int over_all, sigmoid, corrects;
+    float scale;
+    const float *added;
+    float *p, *group;
+};
+cudaError_t kernel_gate(const struct kernel_gate *g, void *y);
+/* ds (rows, experts): the gradient of the scores */
+cudaError_t kernel_gate_backward(const struct kernel_gate *g, const void *y, const void *dy,
+                                 void *ds);
+
+/* y = sigmoid(x . weight) branch, row by row; saved (rows, 2): the sigmoid, and in the backward what x
+ * counts in the weight's gradient. */
+struct kernel_token_gate {
+    enum kernel_type type;
+    size_t rows, channels;
+    const void *branch, *x;
+    const float *weight;
+    float *saved;
+};
+cudaError_t kernel_token_gate(const struct kernel_token_gate *g, void *y);
+cudaError_t kernel_token_gate_backward(const struct kernel_token_gate *g, const void *dy,
+                                       void *d_branch, void *dx);
+/* d_weight += ..., work [COLUMN_PARTS * channels], after the backward */
+cudaError_t kernel_token_gate_weight(const struct kernel_token_gate *g, float *d_weight,
+                                     float *work);
+
+/* Where the choices of a batch go, y being the gate's: `place` [samples tokens top_k], the row of each among
+ * those sorted by expert, -1: dropped; choice [rows]; count and first [samples][experts]: a sample's rows of
+ * each expert, and the first of them; total [experts]; begin [experts + 1]: first row of each expert, and how
+ * many there are; tile [experts + 1]: the same in tiles of GROUPED_TILE rows. */
+struct kernel_routes {
+    enum kernel_type type;
+    size_t samples, tokens, top_k, experts, room; /* choices of a sample that an expert takes */
+    const void *y;
+    int32_t *place, *choice, *count, *first, *total, *begin, *tile;
+};
+cudaError_t kernel_routes(const struct kernel_routes *r);
+
+/* to (most, channels): sorted rows of x (samples tokens, channels), `weighted`: times the gate's weight. */
+cudaError_t kernel_route_rows(const struct kernel_routes *r, size_t most, size_t channels,
+                              const void *x, int weighted, void *to);
+/* y (samples tokens, channels): the sum of the rows of a token's choices, `weighted` or not. */
+cudaError_t kernel_route_back(const struct kernel_routes *r, size_t channels, const void *rows,
+                              int weighted, void *y);
+/* dy of the gate: 0 for numbers, dy . rows for weights */
+cudaError_t kernel_route_weights(const struct kernel_routes *r, size_t channels, const void *dy,
+                                 const void *rows, void *d_gate);
+/* What an expert does between its products: gelu in its tanh form, or of two halves silu of the first times
+ * the second, or as gpt-oss has it. */
+enum mixture_act { ACT_NONE, ACT_GELU, ACT_GATED, ACT_CLAMPED };
+/* to (most, inner) = act of inside (most, inner or, of two halves, 2 inner) */
+cudaError_t kernel_inside(const struct kernel_routes *r, enum mixture_act act, size_t most,
+                          size_t inner, const void *inside, void *to);
+/* d_bias [experts][columns] += sums over the rows of each */
+cudaError_t kernel_expert_columns(const struct kernel_routes *r, size_t columns, const void *rows,
+                                  float *d_bias);
+
+/* Products of all experts, e's with rows begin[e] .. begin[e + 1] - 1 and weights b[e] (n, k):
+ *     GROUPED_FORWARD   c (rows, n) = a (rows, k) b[e]^T + bias[e] [n], if there is one
+ *     GROUPED_BACKWARD  c (rows, k) = a (rows, n) b[e]; with an `act` that is its gradient, and c, what it was
+ *                       of, becomes its own (a rounding less than by way of memory)
+ *     GROUPED_WEIGHT    c[e] (n, k) += a (rows, n)^T b (rows, k), c in fp32
+ * `most`: rows that there is room for. Sums are fp32; in bf16 on tensor cores if the GPU has them and n, k
+ * and the arrays are at multiples of 16 bytes. */
+enum { GROUPED_TILE = 64 };
+enum grouped_form { GROUPED_FORWARD, GROUPED_BACKWARD, GROUPED_WEIGHT };
+struct kernel_grouped {
+    enum kernel_type type;
+    int tensor_cores; /* of bf16: the GPU has them */
+    enum grouped_form form;
+    enum mixture_act act; /* of the second form */
+    size_t experts, most, n, k;
+    const int32_t *begin, *tile;
+    const void *a, *b;
+    const float *bias; /* of the first form; NULL: none */
+    void *c;
+};
+cudaError_t kernel_grouped(const struct kernel_grouped *g);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

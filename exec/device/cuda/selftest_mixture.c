@@ -1,0 +1,99 @@
+#include "exec/device/cuda/selftest.h"
+
+#include <string.h>
+
+enum { SHAPES = 100 };
+/* In bf16 what experts make is rounded four times on its way, and the gradient of a gate's weight is a sum of
+ * either sign over a rounded row. */
+static const struct selftest_limit limits[] = {{"gates and experts, random shapes", 1e-6},
+                                               {"gates, random shapes, bf16", 6e-3},
+                                               {"experts, random shapes, bf16", 2e-2}};
+
+#define draw selftest_draw
+
+static struct selftest_division whole(const char *kind, size_t batch)
+{
+    return (struct selftest_division){
+        .k = {.name = kind, .kind = kind, .batch = batch}, .tensor = TENSOR_WHOLE, .groups = 1};
+}
+
+static void attribute(struct selftest_division *d, char *name, int64_t value)
+{
+    d->k.attribute[d->k.attributes++] = (struct model_attribute){name, value};
+}
+
+/* Sigmoids or a softmax, a bias, a correction or neither, groups of which some are open. */
+static struct selftest_division gate_of(size_t shape)
+{
+    struct selftest_division d = whole("gate", 1 + (size_t)draw(shape, 0, 3));
+    int64_t groups = 1 + draw(shape, 1, 4), each = 1 + draw(shape, 2, 20);
+    int64_t open = 1 + draw(shape, 3, groups), most = open * each < 6 ? open * each : 6;
+    int64_t added = draw(shape, 4, 3);
+    attribute(&d, "tokens", 2 * (1 + draw(shape, 5, 30)));
+    attribute(&d, "channels", 1 + draw(shape, 6, 100));
+    attribute(&d, "experts", groups * each);
+    attribute(&d, "top_k", 1 + draw(shape, 7, most));
+    bool sigmoid = draw(shape, 9, 2), none = sigmoid && d.k.attribute[3].value == 1;
+    attribute(&d, "groups", groups);
+    attribute(&d, "group_top", open);
+    attribute(&d, "over_all",
+              none || draw(shape, 8, 2)); /* else its gradient is 0, and roundings */
+    attribute(&d, "sigmoid", sigmoid);
+    attribute(&d, "bias", added == 1);
+    attribute(&d, "correction", added == 2);
+    attribute(&d, "scale", 500 + draw(shape, 10, 2000));
+    return d;
+}
+
+/* Gated or not, with biases, with room for all or with less; widths that tensor cores take, and others. What is
+ * clamped is compared in fp32: its gradient jumps, and a number of bf16 may be at the other side. */
+static struct selftest_division experts_of(size_t shape)
+{
+    struct selftest_division d = whole("experts", 1 + (size_t)draw(shape, 0, 3));
+    int64_t tokens = 2 * (8 + draw(shape, 1, 52)), experts = 1 + draw(shape, 2, 9);
+    int64_t top_k = 1 + draw(shape, 3, experts < 4 ? experts : 4), slots = tokens * top_k;
+    bool cores = draw(shape, 4, 2);
+    int64_t gated = draw(shape, 5, 2);
+    if (draw(shape, 6, 2) && slots >= 2 * experts)
+        slots = (slots / 2 + experts - 1) / experts * experts;
+    attribute(&d, "tokens", tokens);
+    attribute(&d, "channels", cores ? 8 * (2 + draw(shape, 7, 12)) : 16 + draw(shape, 7, 90));
+    attribute(&d, "inner", cores ? 8 * (2 + draw(shape, 8, 20)) : 16 + draw(shape, 8, 90));
+    attribute(&d, "experts", experts);
+    attribute(&d, "top_k", top_k);
+    attribute(&d, "slots", slots);
+    attribute(&d, "gated", gated);
+    attribute(&d, "bias", draw(shape, 9, 2));
+    attribute(&d, "clamped", gated && shape % 4 == 0);
+    return d;
+}
+
+static struct selftest_division token_gate_of(size_t shape)
+{
+    struct selftest_division d = whole("token_gate", 1 + (size_t)draw(shape, 0, 3));
+    attribute(&d, "tokens", 1 + draw(shape, 1, 100));
+    attribute(&d, "channels", 2 * (1 + draw(shape, 2, 100)));
+    return d;
+}
+
+static struct selftest_division shape_of(size_t shape)
+{
+    static struct selftest_division (*const of[])(size_t) = {gate_of, experts_of, experts_of,
+                                                             token_gate_of, experts_of};
+    return of[shape % 5](shape);
+}
+
+static size_t row_of(const struct selftest_division *d, bool half)
+{
+    const struct model_attribute *last = &d->k.attribute[d->k.attributes - 1];
+    bool clamped = strcmp(last->name, "clamped") == 0 && last->value != 0;
+    if (!half)
+        return 0;
+    return clamped ? SELFTEST_NO_ROW : strcmp(d->k.kind, "experts") == 0 ? 2 : 1;
+}
+
+enum status selftest_mixture(struct cuda_context *c, FILE *to, bool *good)
+{
+    const struct selftest_family mixture = {SHAPES, shape_of, row_of, 3, limits};
+    return selftest_shapes(c, &mixture, to, good);
+}
