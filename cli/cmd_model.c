@@ -89,12 +89,15 @@ static enum status list_spmd(struct json_writer *w)
 {
     struct model m = {0};
     for (size_t i = 0; i < spmd_families_n; i++) {
-        const struct spmd_family *f = &spmd_families[i];
-        PASS(spmd_load_model(f->name, &m));
+        char name[SPMD_NAME];
+        const char *summary = spmd_families[i].summary;
+        snprintf(name, sizeof name, "%s%s", spmd_families[i].name,
+                 spmd_families[i].alone ? "" : ":ops=1");
+        PASS(spmd_load_model(name, &m));
         if (!w)
-            print_row(f->name, f->summary, &m);
+            print_row(name, summary, &m);
         if (w)
-            open_row(w, f->name, f->summary, &m);
+            open_row(w, name, summary, &m);
         for (size_t k = 0; w && k < spmd_options_n; k++)
             json_put_integer(w, spmd_options[k].name, spmd_options[k].standard);
         for (int k = 0; w && k < 2; k++)
@@ -107,6 +110,8 @@ static enum status list_spmd(struct json_writer *w)
 static void print_spmd_overrides(void)
 {
     for (size_t i = 0; i < spmd_families_n; i++) {
+        if (!spmd_families[i].alone)
+            continue; /* the same, behind ops=1, with other defaults of seq, top and classes */
         printf("%-16s  ", spmd_families[i].name);
         for (size_t k = 0; k < spmd_options_n; k++)
             printf("%s%s=%" PRId64, k ? "," : "", spmd_options[k].name, spmd_options[k].standard);

@@ -57,8 +57,11 @@ static enum status make_plan(size_t devices, size_t n, const uint8_t *kind, cons
     TRY(ARRAY_NEW(p.step[0].conversion, n));
     for (; p.step[0].conversions < n; p.step[0].conversions++) {
         size_t k = p.step[0].conversions;
-        p.step[0].conversion[k] = (struct plan_conversion){
-            .forward = kind[k], .backward = COLLECTIVE_KINDS, .shared = true, .bytes = bytes[k]};
+        p.step[0].conversion[k] = (struct plan_conversion){.forward = kind[k],
+                                                           .backward = COLLECTIVE_KINDS,
+                                                           .shared = true,
+                                                           .bytes = bytes[k],
+                                                           .tensor = (uint32_t)k};
     }
     MOVE(out, p);
 out:
@@ -74,16 +77,15 @@ enum status collective_times(const struct topology *t, size_t devices, size_t n,
     struct plan p = {0};
     struct program program = {0};
     struct simulation s = {0};
-    size_t k = 0;
     TRY(make_model(&m));
     TRY(make_plan(devices, n, kind, bytes, &p));
     TRY(plan_lower(&p, &m, t, &program));
     TRY(engine_analytic.run(&program, t, NULL, NULL, &s));
-    for (size_t i = program.op_start[0]; i < program.op_start[1] && k < n; i++)
+    for (size_t k = 0; k < n; k++)
+        seconds[k] = 0; /* of a device alone, and of what is less than a byte for each */
+    for (size_t i = program.op_start[0]; i < program.op_start[1]; i++)
         if (op_is_collective(&program.op[i]))
-            seconds[k++] = s.timeline.end_s[i] - s.timeline.start_s[i];
-    for (; k < n; k++)
-        seconds[k] = 0; /* a device alone */
+            seconds[program.op[i].tag] = s.timeline.end_s[i] - s.timeline.start_s[i];
 out:
     simulation_free(&s);
     program_free(&program);

@@ -87,11 +87,21 @@ static enum status set_label(struct reader *r, struct experiment_axis *axis, siz
     return STATUS_OK;
 }
 
+/* A setting, or cases, and the name is that of other cases, or of a setting. */
+static enum status check_name(struct reader *r, const char *name, size_t line, bool cases)
+{
+    size_t i = experiment_find(&r->e, name);
+    if (i < r->e.axes && (cases || r->e.axis[i].cases))
+        return FAULT(r, line, "cases: '%s' is also the name of line %zu", name, r->e.axis[i].line);
+    return STATUS_OK;
+}
+
 /* One value, or a list of them. */
 static enum status add_axis(struct reader *r, const char *key, const struct yaml_value *v)
 {
     struct experiment_axis *axis;
     bool list = !v->text && !v->is_map;
+    PASS(check_name(r, key, v->line, false));
     PASS(new_axis(r, key, v->line, list ? v->items : 1, &axis));
     for (size_t i = 0; i < axis->n; i++) {
         const struct yaml_value *item = list ? &v->item[i] : v;
@@ -133,12 +143,14 @@ static enum status add_to_case(struct reader *r, void *to, const char *key,
     return v->text ? STATUS_OK : FAULT(r, v->line, "%s: expected one text", key);
 }
 
-static enum status add_cases(struct reader *r, const struct yaml_value *v)
+static enum status add_cases(struct reader *r, const char *name, const struct yaml_value *v)
 {
     struct experiment_axis *axis;
     if (v->text || v->is_map)
         return FAULT(r, v->line, "%s: expected a list of maps", cases_key);
-    PASS(new_axis(r, "case", v->line, v->items, &axis));
+    PASS(check_name(r, name, v->line, true));
+    PASS(new_axis(r, name, v->line, v->items, &axis));
+    axis->cases = true;
     for (size_t i = 0; i < axis->n; i++) {
         struct experiment_choice *c = &axis->choice[i];
         const struct yaml_value *item = &v->item[i];
@@ -207,7 +219,7 @@ static enum status read_entry(struct reader *r, const struct yaml_entry *entry)
     if (!strcmp(entry->key, "name"))
         return take_name(r, v);
     if (!strcmp(entry->key, cases_key))
-        return add_cases(r, v);
+        return add_cases(r, "case", v);
     if (!strcmp(entry->key, "finalists"))
         return read_count(r, entry->key, v, &r->e.finalists);
     if (!strcmp(entry->key, "repeats")) {
@@ -302,6 +314,11 @@ static enum status read_all(struct reader *r, const struct yaml_value *root)
     size_t n;
     for (size_t i = 0; i < root->entries; i++) {
         const struct yaml_entry *entry = &root->entry[i];
+        bool named = entry->value.is_map && !strcmp(entry->key, cases_key);
+        for (size_t k = 0; named && k < entry->value.entries; k++)
+            PASS(add_cases(r, entry->value.entry[k].key, &entry->value.entry[k].value));
+        if (named)
+            continue;
         if (entry->value.is_map && strcmp(entry->key, best_key) != 0)
             PASS(flatten(r, entry->key, &entry->value, use_axis, NULL));
         else

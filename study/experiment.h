@@ -6,7 +6,7 @@
  *     plan: {algorithm: balanced, stages: [1, 2, 4, 8]}    # plan.algorithm, plan.stages
  *     cases:                                               # an axis: what is set together
  *       - {name: cheap, devices: 8, jitter: 5%}
- *       - {name: dear, devices: 64}
+ *       - {name: dear, devices: 64}                      # {size: [...], way: [...]}: axes of these names
  *     repeats: 3                                           # an axis: seed 1, 2, 3
  *     finalists: 2
  *     best: {of: [plan.stages], by: samples_per_s}
@@ -38,9 +38,10 @@ struct experiment_choice {
 };
 
 struct experiment_axis {
-    const char *name; /* a key, or "case" */
+    const char *name; /* a key, or "case", or what cases are called */
     size_t line;
     bool chosen; /* the best of these is asked for; else it is asked for each of these */
+    bool cases;  /* each choice sets what it likes, under a name */
     bool seeds;  /* repetitions of the same: means are compared */
     size_t n;    /* 1: a constant */
     struct experiment_choice *choice; /* [n] */

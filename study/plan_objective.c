@@ -254,6 +254,49 @@ void plan_settle_objective(struct arguments *a)
         a->objective = o->name;
 }
 
+bool plan_is_published(const struct arguments *a)
+{
+    const struct objective *o = a->algorithm ? objective_of(a->algorithm) : NULL;
+    return o && o->plan;
+}
+
+enum status plan_of_objective(const struct arguments *a, const struct model *m,
+                              const struct topology *t, struct plan *out)
+{
+    enum status st;
+    size_t rounded;
+    struct objective_request r;
+    struct objective_result result = {0};
+    const struct objective *o = objective_of(a->algorithm);
+    struct objective_plan_request q = {.objective = o,
+                                       .request = &r,
+                                       .result = &result,
+                                       .model = m,
+                                       .members = &(struct import_members){0},
+                                       .topology = t,
+                                       .model_name = a->model,
+                                       .platform_name = a->platform,
+                                       .optimizer = a->optimizer,
+                                       .seed = a->seed};
+    char words[64];
+    snprintf(words, sizeof words, "--objective %.40s", o->name);
+    for (size_t i = 0; i < settings_table_n; i++)
+        if ((settings_table[i].takers & TAKES(KEY_PLAN)) &&
+            arguments_given(a, settings_table[i].name) &&
+            !setting_find(settings_table[i].name, settings_taker("plan", words)))
+            return error_set(STATUS_USAGE, "plan.%s means nothing with plan.algorithm %s",
+                             settings_table[i].name, a->algorithm);
+    PASS(make_request(a, &r));
+    r.model = m;
+    r.topology = t;
+    r.noise = 0; /* is in the model and the topology */
+    TRY(objective_solve(o, a->algorithm, &r, &result));
+    TRY(objective_plan(&q, out, &rounded));
+out:
+    objective_result_free(&result);
+    return st;
+}
+
 /* A platform for a plan that says none: one node with as many GPUs as the parts take. */
 static enum status default_platform(const struct objective_request *r,
                                     const struct objective_result *result, char name[PLATFORM_NAME])

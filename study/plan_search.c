@@ -170,6 +170,8 @@ enum status plan_make(const struct arguments *a, struct evaluation_context *cont
     enum status st;
     struct arguments settled = *a;
     struct auto_result found = {0};
+    if (plan_is_published(a))
+        return plan_of_objective(a, context->model, context->topology, out);
     TRY(plan_settle(&settled));
     if (strcmp(settled.algorithm, "auto") != 0) {
         st = plan_by_algorithm(&settled, context->model, context->topology, out);

@@ -97,6 +97,12 @@ enum status plan_explain(const char *path, FILE *out) MUST_CHECK;
 
 /* Set the objective by an algorithm that only one published one has, where none is given. */
 void plan_settle_objective(struct arguments *a);
+/* Does the algorithm belong to a published objective whose plans say all by themselves (spmd)? */
+bool plan_is_published(const struct arguments *a);
+/* Its plan, of a model that a specification names, which `m` is, perhaps measured wrongly, on `t`.
+ * STATUS_USAGE: something else is given that means nothing to it. */
+enum status plan_of_objective(const struct arguments *a, const struct model *m,
+                              const struct topology *t, struct plan *out) MUST_CHECK;
 /* Solve or score one of the published objectives (partition/published/objective.h). */
 enum status plan_by_objective(const struct arguments *a, const struct provenance *by,
                               const volatile int *stop) MUST_CHECK;

@@ -42,6 +42,10 @@ static enum status set(struct point *p, const char *key, const char *value)
         p->fill = true;
         return STATUS_OK;
     }
+    if (!strcmp(key, "plan.expert-parallel") && !strcmp(value, "fill")) {
+        p->fill_experts = true;
+        return STATUS_OK;
+    }
     PASS(arguments_set(&p->a, keys, key, value));
     if (p->a.framework && framework_parse(p->a.framework, &framework) != STATUS_OK)
         return error_context(STATUS_USAGE, "framework");
@@ -59,6 +63,8 @@ static enum status check_plan(const struct point *p)
 {
     const struct partition_algorithm *known;
     struct arguments a = p->a; /* the check may change it */
+    if (plan_is_published(&a))
+        return STATUS_OK;
     if (partition_find(a.algorithm, &known) != STATUS_OK)
         return error_context(STATUS_USAGE, "plan.algorithm");
     return plan_settle(&a);

@@ -8,7 +8,8 @@
  *                       NAME.latency, NAME.speed of links and hosts (sim/platform/variant.h)
  *   devices             only the platform's first so many
  *   plan                a plan file instead of planning; its model, and its platform unless given
- *   plan.OPTION         an option of `foreline plan`; replicas may be "fill": as many as fit
+ *   plan.OPTION         an option of `foreline plan`; replicas may be "fill", as many as fit, and
+ *                       expert-parallel "fill", all replicas
  *   engine              analytic (default), simgrid; or what runs the plan: point_engines
  *   device, compute, steps, warmup   of such runs: what computes; "real" or "paced"; steps that
  *                       count, and before those
@@ -50,6 +51,7 @@ struct point {
     struct arguments a; /* what they say; model and platform as load.h takes them, everything
                          * applied; NULL with a.plan_file unless given */
     bool fill;          /* plan.replicas */
+    bool fill_experts;  /* plan.expert-parallel: as many as replicas */
     const struct engine *engine; /* NULL: `run` says what runs it */
     struct point_run run;
     struct collective_options collective;

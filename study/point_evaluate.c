@@ -104,6 +104,8 @@ static enum status make_plan(const struct point *p, const struct model *m, const
                                          .options = {.collective = p->collective}};
     if (p->fill)
         fill(t, &a);
+    if (p->fill_experts)
+        a.expert_parallel = a.replicas;
     if (!p->engine) /* it is going to run */
         a.executable = true;
     return plan_make(&a, &context, out);

@@ -178,7 +178,7 @@ const char *rank_plan_label(const struct experiment *e, size_t point, char text[
         const char *name = e->axis[i].name;
         if (!rank_is_column(e, i, true))
             continue;
-        bool case_ = !strcmp(name, "case");
+        bool case_ = e->axis[i].cases;
         name = !strncmp(name, "plan.", strlen("plan.")) ? name + strlen("plan.") : name;
         n += (size_t)snprintf(text + n, RESULT_VALUE - n, "%s%s%s%s", n ? ", " : "",
                               case_ ? "" : name, case_ ? "" : " ", experiment_label(e, point, i));

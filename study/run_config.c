@@ -52,7 +52,7 @@ static enum status check(void *context, const char *key, const char *value)
 static enum status check_single(const struct experiment *e)
 {
     for (size_t i = 0; i < e->axes; i++)
-        if (e->axis[i].n > 1 || !strcmp(e->axis[i].name, "case"))
+        if (e->axis[i].n > 1 || e->axis[i].cases)
             return error_set(STATUS_PARSE,
                              "%s:%zu: %s: a list; a run has one value (foreline sweep "
                              "takes lists)",

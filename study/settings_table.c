@@ -129,9 +129,9 @@ const struct setting settings_table[] = {
      .help = "per iteration, over all replicas (auto: searched; else 8)", .least = 1, .most = MOST},
     {"microbatch-size", COUNT(microbatch_size), PLAN_KEYS | OBJECTIVES | T(PLAN_IMPORT), "N", NULL,
      .help = "samples per microbatch (auto: searched; else 1)", .least = 1, .most = MOST},
-    {"batch", COUNT(batch), PLAN_KEYS | T(PLAN_PIPER) | T(PLAN_SCORE), "N", NULL,
+    {"batch", COUNT(batch), PLAN_KEYS | T(PLAN_PIPER) | T(PLAN_HIDUP) | T(PLAN_SCORE), "N", NULL,
      .help = "samples per iteration (default: microbatches x microbatch-size when both are given; "
-             "else auto: 8 per device); piper: microbatches per batch",
+             "else auto: 8 per device, hidup: the model's); piper: microbatches per batch",
      .least = 1, .most = MOST},
     {"schedule", WORD(schedule), PLAN_KEYS | OBJECTIVES, "NAME", NULL,
      .help = "order of microbatches (auto: searched; else 1f1b)", .word = schedule_name},

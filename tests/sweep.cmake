@@ -10,8 +10,10 @@ unit_test(sweep_database LIBS study)
 target_compile_definitions(test_sweep_database PRIVATE _DEFAULT_SOURCE)
 unit_test(pool LIBS study)
 
-foreach(part IN ITEMS killed shards ranks interrupted faults runs pages retried progress examples)
+foreach(part IN ITEMS killed shards ranks interrupted faults runs pages retried progress examples hidup)
     add_test(NAME sweep.${part}
         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sweep.sh $<TARGET_FILE:foreline> ${part})
     set_tests_properties(sweep.${part} PROPERTIES LABELS sweep TIMEOUT 1200 SKIP_RETURN_CODE 77)
 endforeach()
+# Six experiments of up to 120 plans.
+set_tests_properties(sweep.hidup PROPERTIES LABELS "sweep;long")

@@ -264,8 +264,27 @@ progress() {
     grep -aq 'p.db: 6000 points' screen || fail "$(tail -c 300 screen)"
 }
 
+# The experiments of HiDup's paper: every point has a result, halves that take turns are never slower than the
+# whole, and no noise finds a faster plan.
+hidup() {
+    for file in "$here"/../examples/hidup/${1:-*}.yml; do
+        "$foreline" sweep "$file" -o hidup.db --add >table 2>note || fail "$file: $(cat note)"
+        grep -Eq ' failed| impossible' note && fail "$(cat note)"
+        "$foreline" sweep "$file" -o hidup.db --export tsv 2>/dev/null >points
+        awk -F '\t' 'NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
+            { s = column["system"]; t = $column["iteration_s"]; noise = $column["relative_time"]; where = "" }
+            column["noise"] && noise < 1 { print "noise helps: " $0; exit 1 }
+            { for (i = 1; column["plan"] && i < s; i++) where = where FS $i }
+            s && $s == "HiDup" { halves[where] = t; n++ }
+            s && $s == "HiDup whole" && t < halves[where] { print "halves are slower: " $0; exit 1 }
+            END { if (NR < 13 || (s && n < 8)) { print NR " rows, " n " of HiDup"; exit 1 } }' points || fail "$file"
+        echo "$(basename "$file"): $(cut -d: -f2 note)"
+    done
+}
+
 # Every experiment of examples/ runs, and its points are all there.
 examples() {
+    hidup fp16
     for file in "$here"/../examples/*.yml; do
         "$foreline" sweep "$file" -o example.db --add >table 2>note || fail "$file: $(cat note)"
         grep -q ' failed' note && fail "$(cat note)"
@@ -278,6 +297,6 @@ examples() {
 
 case $part in
 killed) killed "${3:-}" "${4:-}" ;;
-shards | ranks | interrupted | faults | runs | pages | retried | progress | examples) "$part" ;;
+shards | ranks | interrupted | faults | runs | pages | retried | progress | examples | hidup) "$part" ;;
 *) fail "no part '$part'" ;;
 esac

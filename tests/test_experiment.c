@@ -114,6 +114,27 @@ static void cases_set_several_things_at_once(void **state)
     experiment_free(&e);
 }
 
+static void cases_with_names_are_axes_of_their_own(void **state)
+{
+    struct experiment e = {0};
+    (void)state;
+    assert_int_equal(parse("cases:\n"
+                           "  size: [{name: small, devices: 8}, {devices: 64}]\n"
+                           "  way: [{name: a, plan: {stages: 1}}, {name: b, plan: {stages: 2}}]\n"
+                           "model: m\n",
+                           &e),
+                     STATUS_OK);
+    assert_int_equal(e.points, 4);
+    assert_int_equal(e.axes, 3);
+    assert_string_equal(e.axis[0].name, "size");
+    assert_string_equal(e.axis[1].name, "way");
+    assert_true(e.axis[0].cases && e.axis[1].cases && !e.axis[2].cases);
+    assert_string_equal(settings(&e, 1), "devices=8 model=m plan.stages=2");
+    assert_string_equal(settings(&e, 2), "devices=64 model=m plan.stages=1");
+    assert_string_equal(experiment_label(&e, 2, 0), "2");
+    experiment_free(&e);
+}
+
 static void repeats_are_seeds(void **state)
 {
     struct experiment e = {0};
@@ -146,6 +167,13 @@ static void says_what_is_wrong_and_where(void **state)
         {"model: [[a]]\n", "e.yml:1: model: expected one value"},
         {"model: a\ncases: 3\n", "e.yml:2: cases: expected a list of maps"},
         {"cases: [3]\n", "e.yml:1: cases: expected a map of settings"},
+        {"cases: {a: 3}\n", "e.yml:1: cases: expected a list of maps"},
+        {"cases:\n  model: [{devices: 8}]\nmodel: m\n",
+         "e.yml:3: cases: 'model' is also the name of line 2"},
+        {"model: m\ncases:\n  model: [{devices: 8}]\n",
+         "e.yml:3: cases: 'model' is also the name of line 1"},
+        {"cases:\n  a: [{devices: 8}]\n  b: [{devices: 9}]\n",
+         "e.yml:3: 'devices' is set in line 2 already"},
         {"cases: [{name: x, model: a}, {name: x, model: b}]\n",
          "e.yml:1: a second case is called 'x'"},
         {"model: a\nfinalists: many\n", "e.yml:2: finalists: expected a number from 0 to 10000"},
@@ -209,6 +237,7 @@ int main(void)
         cmocka_unit_test(makes_every_combination),
         cmocka_unit_test(chooses_over_plans_unless_told_otherwise),
         cmocka_unit_test(cases_set_several_things_at_once),
+        cmocka_unit_test(cases_with_names_are_axes_of_their_own),
         cmocka_unit_test(repeats_are_seeds),
         cmocka_unit_test(says_what_is_wrong_and_where),
         cmocka_unit_test(refuses_more_than_a_million_points),

@@ -23,3 +23,48 @@ draw straggler
 draw context --x plan.context-parallel --by plan.tensor-parallel --where engine=analytic
 draw experts --x plan.expert-parallel --by plan.schedule --where engine=analytic
 draw fsdp --x platform.nic --by case --where engine=analytic
+
+# The figures of HiDup's paper (docs/results/2026-11-23-hidup.md): hidup EXAMPLE OPTIONS...
+hidup() {
+    name=$1
+    shift
+    "$foreline" sweep "$here/../../examples/hidup/$name.yml"
+    "$foreline" plot throughput "hidup-$name.db" "$@" -o "hidup-$name.png"
+    cp "hidup-$name.png" "$here/"
+}
+hidup scaling --x GPUs --by system --where model=rmoe
+hidup machine --x GPUs --by system --where model=vmoe
+hidup bandwidth --x platform.*nic*.bandwidth --by system --where model=rmoe
+hidup batch --x samples --by system --where model=rmoe
+hidup fp16 --x numbers --by system --where model=rmoe,GPUs=8
+hidup noise --x noise --by where --y relative_time
+
+# VI.G, where an iteration goes: 16 GPUs, rmoe.
+way() {
+    name=$1
+    shift
+    "$foreline" plan --platform hidup-8xv100@devices=16 --batch 512 "$@" -o "$name.json" >plan.txt 2>&1
+    "$foreline" simulate "$name.json" --engine analytic -o "hidup-$name.json" >simulate.txt 2>&1
+}
+each='--algorithm balanced --stages 1 --replicas 16 --microbatch-size 32'
+way HiDup --algorithm spmd --model rmoe:ops=1,experts=32
+way whole --algorithm spmd --overlap none --model rmoe:ops=1,experts=32
+# shellcheck disable=SC2086
+way DeepSpeed --model rmoe:experts=32,group=32 $each --expert-parallel 16
+# shellcheck disable=SC2086
+way FastMoE --model rmoe:experts=32,capacity=0,einsum=0 $each --expert-parallel 16
+"$foreline" plot breakdown hidup-HiDup.json hidup-whole.json hidup-DeepSpeed.json hidup-FastMoE.json -o hidup-breakdown.png
+cp hidup-breakdown.png "$here/"
+
+# VI.J, how long a search takes: layers and devices, the least of five.
+printf 'layers\tGPUs\tsearch_s\n' >search.tsv
+for layers in 2 4 8 16 32; do
+    for gpus in 8 16 32 64; do
+        for turn in 1 2 3 4 5; do
+            "$foreline" plan --algorithm spmd --compat-hidup --model "tmoe:layers=$layers" --devices "$gpus" --json |
+                sed -n "s/.*\"cpu_s\": \([-0-9.e]*\).*/$turn \1/p"
+        done | sort -gk 2 | awk -v l="$layers" -v g="$gpus" 'NR == 1 { print l "\t" g "\t" $2 }' >>search.tsv
+    done
+done
+"$foreline" plot throughput search.tsv --x layers --y search_s --by GPUs -o hidup-search.png
+cp hidup-search.png "$here/"

@@ -22,8 +22,6 @@ const struct spmd_machine *const spmd_machines[] = {
 };
 const size_t spmd_machines_n = sizeof spmd_machines / sizeof *spmd_machines;
 
-enum { NUMBER_BYTES = 4 };
-
 static double step_s(const struct spmd_costs *c, enum form_step step, double bytes)
 {
     double bandwidth_Bps = c->profile.bandwidth_Bps[step];
@@ -56,7 +54,7 @@ void spmd_add_node(const struct spmd_costs *c, const struct spmd_graph *g, uint3
 void spmd_add_conversion(const struct spmd_costs *c, const struct spmd_graph *g, uint32_t tensor,
                          const struct form_conversion *conversion, struct spmd_load *load)
 {
-    double bytes = NUMBER_BYTES * spmd_elements(g, tensor);
+    double bytes = spmd_bytes(g, tensor);
     bool shared = !c->compat && spmd_is_parameter(g, tensor);
     bool once = shared || spmd_is_plain(c), all = c->compat || once;
     for (size_t i = 0; i < 2; i++) {

@@ -105,6 +105,11 @@ double spmd_elements(const struct spmd_graph *g, uint32_t tensor)
     return n;
 }
 
+double spmd_bytes(const struct spmd_graph *g, uint32_t tensor)
+{
+    return (double)data_type_bytes(spmd_dtype(g)) * spmd_elements(g, tensor);
+}
+
 const char *spmd_letters(const struct spmd_node *n, const struct spmd_signature *s,
                          char text[SPMD_LETTERS])
 {

@@ -3,7 +3,8 @@
  * Nodes stand in the order in which they are traced; a node reads tensors of earlier ones. Inputs
  * and parameters are nodes that read nothing, the output is one that makes nothing. A signature of a
  * node is a form for each tensor that it reads and makes, in which the same program runs on every
- * device. Sizes are of whole tensors of the whole batch, numbers have 4 bytes. */
+ * device. Sizes are of whole tensors of the whole batch, numbers are of
+ * type `dtype`. */
 #ifndef PARTITION_PUBLISHED_HIDUP_GRAPH_H
 #define PARTITION_PUBLISHED_HIDUP_GRAPH_H
 
@@ -12,6 +13,7 @@
 #include <stdint.h>
 
 #include "core/array.h"
+#include "core/data_type.h"
 #include "core/error.h"
 #include "core/form.h"
 
@@ -55,6 +57,7 @@ struct spmd_graph {
     size_t nodes, tensors;
     struct spmd_node *node;
     struct spmd_tensor *tensor;
+    enum data_type dtype;       /* DATA_ANY: as fp32 */
     bool compat;                /* signatures as the published code has them, its faults included */
     char prefix[SPMD_NAME / 2]; /* of names of nodes */
     enum status status;
@@ -83,6 +86,11 @@ enum status spmd_finish(struct spmd_graph *g) MUST_CHECK;
 void spmd_graph_free(struct spmd_graph *g); /* accepts {0}; leaves {0} */
 
 double spmd_elements(const struct spmd_graph *g, uint32_t tensor);
+double spmd_bytes(const struct spmd_graph *g, uint32_t tensor);
+static inline enum data_type spmd_dtype(const struct spmd_graph *g)
+{
+    return g->dtype == DATA_ANY ? DATA_fp32 : g->dtype;
+}
 /* Is the tensor a parameter, which both halves of a batch share? */
 static inline bool spmd_is_parameter(const struct spmd_graph *g, uint32_t tensor)
 {

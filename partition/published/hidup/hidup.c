@@ -37,6 +37,18 @@ static void release(struct problem *p)
     spmd_graph_free(&p->part);
 }
 
+/* The work that a request says its ops have, who may have measured wrongly. */
+static enum status believe(const struct model *measured, struct model *m)
+{
+    if (measured && measured->n != m->n)
+        return error_set(STATUS_INVALID, "%s has %zu ops, not %zu", m->name, m->n, measured->n);
+    for (size_t i = 0; measured && i < m->n; i++) {
+        m->op[i].forward_flop = measured->op[i].forward_flop;
+        m->op[i].backward_flop = measured->op[i].backward_flop;
+    }
+    return STATUS_OK;
+}
+
 /* Costs of the platform instead of constants. */
 static enum status place(const struct objective_request *r, struct problem *p)
 {
@@ -48,6 +60,7 @@ static enum status place(const struct objective_request *r, struct problem *p)
         return error_set(STATUS_INFEASIBLE, "a batch of %lld has no halves", (long long)batch);
     PASS(ARRAY_NEW(p->op_of, p->g.nodes));
     PASS(spmd_to_model(&p->g, r->spec, &p->model, p->op_of));
+    PASS(believe(r->model, &p->model));
     p->on = (struct spmd_platform){.topology = r->topology,
                                    .model = &p->model,
                                    .op_of = p->op_of,
@@ -75,7 +88,10 @@ static enum status pose(const struct objective_request *r, struct problem *p)
     for (size_t i = 0; i < OVERLAPS && r->overlap; i++)
         if (!strcmp(r->overlap, spmd_overlap_names[i]))
             p->c.overlap = (enum spmd_overlap)i;
-    PASS(spmd_model(r->spec, r->compat, &p->g));
+    PASS(spmd_model_part(r->spec, r->compat, (int64_t)r->batch, &p->g));
+    if (!r->topology && spmd_dtype(&p->g) != DATA_fp32)
+        return error_set(STATUS_USAGE, "dtype=%s needs --platform: a profile is of fp32",
+                         data_type_names[p->g.dtype]);
     for (size_t i = 0; i < r->hints; i++)
         PASS(spmd_restrict(&p->g, r->hint[i]));
     return r->topology ? place(r, p) : STATUS_OK;

@@ -1,4 +1,4 @@
-/* models.h - the paper's four models with synthetic input, as graphs of operators. */
+/* models.h - the paper's models, with synthetic input, words or images, as graphs of operators. */
 #ifndef PARTITION_PUBLISHED_HIDUP_MODELS_H
 #define PARTITION_PUBLISHED_HIDUP_MODELS_H
 
@@ -13,7 +13,9 @@ enum status spmd_model_part(const char *spec, bool compat, int64_t samples,
                             struct spmd_graph *out) MUST_CHECK;
 /* The table: names with what they are, and what can be said of each. */
 struct spmd_family {
-    const char *name, *summary;
+    const char *name;
+    bool alone; /* else the zoo has a model of the name, too, and this one is NAME:ops=1 */
+    const char *summary;
 };
 extern const struct spmd_family spmd_families[]; /* [spmd_families_n] */
 extern const size_t spmd_families_n;
@@ -23,7 +25,7 @@ struct spmd_option {
 };
 extern const struct spmd_option spmd_options[]; /* [spmd_options_n] */
 extern const size_t spmd_options_n;
-/* Does the specification begin with the name of one of them? */
+/* Does the specification name one of them? */
 bool spmd_has(const char *spec);
 
 #endif

@@ -61,7 +61,7 @@ uint32_t op_get_class(struct spmd_graph *g, const char *name, uint32_t x);
 struct op_attention_weights {
     uint32_t in_w, in_b;   /* (3 C, C), (3 C): of queries, keys and values */
     uint32_t out_w, out_b; /* (C, C), (C) */
-    uint32_t mask;         /* (S, S) */
+    uint32_t mask;         /* (S, S), or SPMD_NO_TENSOR */
 };
 /* Self-attention of x (S, N, C): outputs (S, N, C) and probabilities (N, S, S). In parallel over
  * samples, or over heads: then every device has a summand of the output, and the bias is divided by

@@ -4,8 +4,9 @@
 uint32_t op_attention(struct spmd_graph *g, const char *name, uint32_t x,
                       const struct op_attention_weights *w)
 {
+    bool masked = w->mask != SPMD_NO_TENSOR;
     spmd_add(g, SPMD_FUNCTION, "attention", name,
-             (uint32_t[]){x, w->in_w, w->in_b, w->out_w, w->out_b, w->mask}, 6);
+             (uint32_t[]){x, w->in_w, w->in_b, w->out_w, w->out_b, w->mask}, masked ? 6 : 5);
     if (g->status != STATUS_OK)
         return 0;
     const int64_t *size = g->tensor[x].size, tokens = size[0], samples = size[1];
@@ -14,8 +15,11 @@ uint32_t op_attention(struct spmd_graph *g, const char *name, uint32_t x,
     spmd_make(g, 3, (int64_t[]){samples, tokens, tokens});
     /* projections in and out, scores and weighted values */
     spmd_product(g, rows * channels * (4 * channels + 2 * (double)tokens));
-    spmd_sign(g, "1FFFFF>10");
-    spmd_sign(g, g->compat ? "2001FF>RR" : "F001FF>RR");
+    spmd_sign(g, masked ? "1FFFFF>10" : "1FFFF>10");
+    if (masked)
+        spmd_sign(g, g->compat ? "2001FF>RR" : "F001FF>RR");
+    else
+        spmd_sign(g, g->compat ? "2001F>RR" : "F001F>RR");
     return y;
 }
 

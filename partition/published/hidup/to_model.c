@@ -6,8 +6,6 @@
 #include "partition/published/hidup/lowered.h"
 #include "partition/published/hidup/models.h"
 
-enum { NUMBER_BYTES = 4 };
-
 int64_t spmd_batch(const struct spmd_graph *g)
 {
     return g->tensor[g->node[0].made].size[0];
@@ -36,14 +34,16 @@ static enum status fill_op(const struct spmd_graph *g, uint32_t node, struct mod
     double flop = n->product ? n->flop * 2 / 3 : n->flop;
     *o = (struct model_op){.shares = MODEL_NO_OP, .tensor = TENSOR_SPLIT};
     for (size_t k = 0; k < n->reads; k++) {
-        double bytes = NUMBER_BYTES * spmd_elements(g, n->read[k]);
+        double bytes = spmd_bytes(g, n->read[k]);
         if (spmd_is_weight(g, n->read[k]))
             o->parameter_bytes += (int64_t)bytes;
         else if (g->node[g->tensor[n->read[k]].node].kind != SPMD_PARAMETER)
             read += bytes;
     }
     for (uint32_t k = 0; k < n->makes; k++)
-        made += NUMBER_BYTES * spmd_elements(g, n->made + k);
+        made += spmd_bytes(g, n->made + k);
+    o->sparse = !strcmp(n->op, "embedding"); /* rows that are read, as many as are made */
+    read += o->sparse ? made : 0;
     o->forward_flop = flop / batch;
     o->backward_flop = 2 * flop / batch;
     o->forward_bytes = (read + made) / batch;
@@ -73,10 +73,11 @@ enum status spmd_to_model(const struct spmd_graph *g, const char *name, struct m
                           uint32_t *op_of)
 {
     enum status st;
-    struct model m = {.element_bytes = NUMBER_BYTES, .dtype = DATA_fp32};
+    struct model m = {.element_bytes = data_type_bytes(spmd_dtype(g)), .dtype = spmd_dtype(g)};
     struct model_edge *edge = NULL;
     size_t edges = 0;
-    m.tokens_per_sample = (double)g->tensor[g->node[0].made].size[1];
+    if (g->tensor[g->node[0].made].rank < 4) /* no images */
+        m.tokens_per_sample = (double)g->tensor[g->node[0].made].size[1];
     TRY(ARRAY_NEW(edge, g->nodes * SPMD_READS));
     TRY(ARRAY_NEW(m.op, g->nodes));
     TRY(text_copy(name, &m.name));

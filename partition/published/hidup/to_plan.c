@@ -7,8 +7,6 @@
 #include "core/cost.h"
 #include "partition/published/hidup/lowered.h"
 
-enum { NUMBER_BYTES = 4 };
-
 /* Which collective a step is; COLLECTIVE_KINDS: none. */
 static uint8_t collective_of(enum form_step step)
 {
@@ -29,7 +27,7 @@ static uint8_t collective_of(enum form_step step)
 /* Whole bytes of a tensor: of a parameter, or of one sample. */
 static int64_t bytes_of(const struct spmd_graph *g, uint32_t tensor)
 {
-    double bytes = NUMBER_BYTES * spmd_elements(g, tensor);
+    double bytes = spmd_bytes(g, tensor);
     return (int64_t)(spmd_is_parameter(g, tensor) ? bytes : bytes / (double)spmd_batch(g));
 }
 
@@ -61,7 +59,7 @@ out:
 /* Bytes that a device keeps, at most, of a tensor that is trained. */
 static double kept(const struct spmd_graph *g, uint32_t tensor, bool divided, size_t devices)
 {
-    double bytes = spmd_is_weight(g, tensor) ? NUMBER_BYTES * spmd_elements(g, tensor) : 0;
+    double bytes = spmd_is_weight(g, tensor) ? spmd_bytes(g, tensor) : 0;
     return divided ? ceil(bytes / (double)devices) : bytes;
 }
 
