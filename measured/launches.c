@@ -89,13 +89,14 @@ static uint32_t meaning_at(const struct launch_parts *p, const struct launch *at
     return one->thread == at->thread && at->start_ns <= one->end_ns ? one->meaning : otherwise;
 }
 
-/* Of parts within parts only the outermost stay. */
+/* Of parts within parts only the outermost stay. One that begins before another ends and ends behind it, as rounded
+ * times may make of neighbours, is none within it. */
 static void keep_outermost(struct launch_parts *p)
 {
     size_t kept = 0;
     for (size_t i = 0; i < p->n; i++) {
         const struct launch_part *last = kept > 0 ? &p->part[kept - 1] : NULL;
-        if (!last || last->thread != p->part[i].thread || p->part[i].start_ns >= last->end_ns)
+        if (!last || last->thread != p->part[i].thread || p->part[i].end_ns > last->end_ns)
             p->part[kept++] = p->part[i];
     }
     p->n = kept;
