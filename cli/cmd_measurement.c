@@ -21,6 +21,13 @@ static const char details[] =
     "The measurement that -o writes is read by compare, plot, report and validate; --plan says of\n"
     "which plan the run is, and with it how many samples and tokens a step has.\n"
     "\n"
+    "--profile writes the model of the run instead: with the times of its layers, which plan,\n"
+    "simulate and validate read. A layer is a range that the program marks, or with 'ops' an op "
+    "of\n"
+    "the host in its order; a kernel of the backward is of the layer that made autograd's node. "
+    "With\n"
+    "--model its ops have the times of the ranges that are called as they are.\n"
+    "\n"
     "Files may be compressed with gzip; '-' is standard input. All files are of one run.";
 
 static bool reader_row(size_t i, struct command_row *out)
@@ -149,7 +156,7 @@ static enum status import(struct invocation *in, const char *const *path, size_t
     struct run_options o = {.warmup = a->warmup};
     if (a->plan_file)
         TRY(take_plan(a->plan_file, &plan, &o));
-    TRY(measured_run_read(path, n, &run));
+    TRY(measured_run_read(path, n, LAYERS_NONE, &run));
     TRY(ARRAY_NEW(times, run.ranks));
     TRY(measured_run_measure(&run, path[0], &o, &m, times));
     if (a->plan_file)
@@ -170,11 +177,64 @@ out:
     return st;
 }
 
+/* What the profile says, and what it does not. */
+static void print_profile(const struct arguments *a, const struct model *m,
+                          const struct run_profile_told *t)
+{
+    fprintf(stderr, "%s: %zu layers, microbatches of %g samples: forward %s, backward %s", m->name,
+            t->layers, (double)a->microbatch_size, seconds(t->forward_s).text,
+            seconds(t->backward_s).text);
+    if (t->again_s > 0)
+        fprintf(stderr, ", made again %s", seconds(t->again_s).text);
+    fprintf(stderr, "; update %s per step\n", seconds(t->update_s).text);
+    if (t->rest_s > 0)
+        fprintf(stderr, "warning: %s (%.1f %%) of a microbatch is of no %s%s\n",
+                seconds(t->rest_s).text, 100 * t->rest_s / t->all_s, a->model ? "op" : "layer",
+                a->model ? ", and left out" : ": op '(rest)'");
+    if (t->silent > 0)
+        fprintf(stderr, "warning: %zu ops without a time, '%s' first: they count as nothing\n",
+                t->silent, t->first_silent);
+    if (t->update_s > 0 && !t->updates)
+        fprintf(stderr, "warning: the update is of no layer, and left out\n");
+    if (t->comm_s > 0)
+        fprintf(stderr, "left to simulation: communication, %s of a microbatch\n",
+                seconds(t->comm_s).text);
+}
+
+static enum status import_profile(struct invocation *in, const char *const *path, size_t n)
+{
+    enum status st;
+    const struct arguments *a = &in->a;
+    struct measured_run run = {0};
+    struct model m = {0};
+    struct run_profile_told told;
+    const struct run_profile_options o = {.warmup = a->warmup,
+                                          .samples = (double)a->microbatch_size,
+                                          .microbatches = (double)a->microbatches,
+                                          .tensor_parallel = (uint32_t)a->tensor_parallel,
+                                          .device = a->device};
+    if (!a->output)
+        return error_set(STATUS_USAGE, "measurement import --profile needs -o FILE for the model");
+    if (a->model)
+        TRY(load_model(a->model, &m));
+    TRY(measured_run_read(path, n, strcmp(a->profile, "ops") == 0 ? LAYERS_OPS : LAYERS_RANGES,
+                          &run));
+    TRY(measured_run_profile(&run, path[0], &o, &m, &told));
+    TRY(model_write(&m, a->output, &in->by));
+    print_profile(a, &m, &told);
+out:
+    measured_run_free(&run);
+    model_free(&m);
+    return st;
+}
+
 static enum status measurement(struct invocation *in)
 {
     if (in->operands < 2 || strcmp(in->operand[0], "import") != 0)
         return error_set(STATUS_USAGE, "expected measurement import FILE...");
-    return import(in, (const char *const *)in->operand + 1, (size_t)in->operands - 1);
+    PASS(arguments_check(&in->a, in->a.profile ? TAKES(MEASUREMENT_PROFILE) : TAKES(MEASUREMENT)));
+    return (in->a.profile ? import_profile : import)(in, (const char *const *)in->operand + 1,
+                                                     (size_t)in->operands - 1);
 }
 
 const struct command command_measurement = {

@@ -220,6 +220,37 @@ out:
     return st;
 }
 
+void model_profile_free(struct model_profile *p)
+{
+    free(p->device);
+    free(p->forward_s);
+    free(p->backward_s);
+    free(p->again_s);
+    free(p->update_s);
+    *p = (struct model_profile){0};
+}
+
+enum status model_put_profile(struct model *m, struct model_profile *p)
+{
+    size_t k = 0;
+    while (k < m->profiles &&
+           (strcmp(m->profile[k].device, p->device) != 0 || m->profile[k].samples != p->samples ||
+            m->profile[k].tensor_parallel != p->tensor_parallel))
+        k++;
+    if (k == m->profiles) {
+        struct model_profile *grown = realloc(m->profile, (k + 1) * sizeof *grown);
+        if (!grown)
+            return error_set(STATUS_NOMEM, "%zu profiles", k + 1);
+        m->profile = grown;
+        m->profiles++;
+    } else {
+        model_profile_free(&m->profile[k]);
+    }
+    m->profile[k] = *p;
+    *p = (struct model_profile){0};
+    return STATUS_OK;
+}
+
 void model_free(struct model *m)
 {
     for (size_t i = 0; m->op && i < m->n; i++) {
@@ -230,13 +261,8 @@ void model_free(struct model *m)
         free(o->kind);
         free(o->name);
     }
-    for (size_t k = 0; m->profile && k < m->profiles; k++) {
-        free(m->profile[k].device);
-        free(m->profile[k].forward_s);
-        free(m->profile[k].backward_s);
-        free(m->profile[k].again_s);
-        free(m->profile[k].update_s);
-    }
+    for (size_t k = 0; m->profile && k < m->profiles; k++)
+        model_profile_free(&m->profile[k]);
     free(m->profile);
     free(m->op);
     free(m->in_start);

@@ -103,7 +103,11 @@ enum status model_read(const char *path, struct model *out) MUST_CHECK;
 enum status model_from_json(const struct json_document *d, struct model *out) MUST_CHECK;
 enum status model_write(const struct model *m, const char *path,
                         const struct provenance *p) MUST_CHECK;
-void model_free(struct model *m); /* accepts {0}; leaves {0} */
+void model_free(struct model *m);                 /* accepts {0}; leaves {0} */
+void model_profile_free(struct model_profile *p); /* likewise */
+/* Take over *p, whose arrays are as long as m->op, in place of a profile of the same device, samples and degree of
+ * tensor parallelism; leaves *p {0}. STATUS_NOMEM. */
+enum status model_put_profile(struct model *m, struct model_profile *p) MUST_CHECK;
 
 /* Index of the op called `name`, MODEL_NO_OP if there is none; O(n). */
 uint32_t model_find(const struct model *m, const char *name);

@@ -10,7 +10,7 @@
 
 #include "core/array.h"
 #include "core/text.h"
-#include "measured/launches.h"
+#include "measured/layers.h"
 #include "measured/reader.h"
 #include "measured/tokens.h"
 
@@ -36,6 +36,7 @@ enum key {
     KEY_GROUP,
     KEY_DTYPE,
     KEY_FOR,
+    KEY_SEQUENCE,
     KEYS
 };
 static const struct {
@@ -60,6 +61,7 @@ static const struct {
     [KEY_GROUP] = {"Process Group Description", true},
     [KEY_DTYPE] = {"dtype", true},
     [KEY_FOR] = {"for", true},
+    [KEY_SEQUENCE] = {"Sequence number", true},
 };
 
 struct event {
@@ -75,6 +77,7 @@ struct file {
     size_t first;        /* index of the file's first rank */
     struct run_rank cpu; /* its steps, which all its GPUs have */
     struct launches launches;
+    struct layers layers;
     int64_t rank, world; /* as distributedInfo says; -1, 0: it does not */
     size_t events, host_events;
 };
@@ -199,7 +202,11 @@ static const struct {
 static enum status take_own(struct file *f, const struct event *e, size_t k)
 {
     size_t rank;
-    struct span s = {.launch = -1, .op = RUN_NO_OP, .what = own[k].what, .phase = own[k].phase};
+    struct span s = {.launch = -1,
+                     .op = RUN_NO_OP,
+                     .layer = RUN_NO_OP,
+                     .what = own[k].what,
+                     .phase = own[k].phase};
     if (!times(f, e, &s.start_ns, &s.end_ns))
         return STATUS_OK;
     s.kind = SPAN_ALLREDUCE;
@@ -221,6 +228,7 @@ static enum status take_activity(struct file *f, const struct event *e, bool ker
     struct span s = {.launch = whole(e, KEY_CORRELATION, -1),
                      .stream = (uint32_t)whole(e, KEY_STREAM, 0),
                      .op = RUN_NO_OP,
+                     .layer = RUN_NO_OP,
                      .purpose = OP_PURPOSES};
     if (!times(f, e, &s.start_ns, &s.end_ns))
         return STATUS_OK;
@@ -251,6 +259,30 @@ static enum status take_step(struct file *f, const struct event *e)
     return run_add_step(&f->cpu, f->path, &s);
 }
 
+/* Modules are calls of Python when stacks are recorded. */
+static bool is_range(const struct event *e)
+{
+    static const char module[] = "nn.Module: ";
+    if (is(e, "python_function"))
+        return strncmp(e->name, module, strlen(module)) == 0;
+    return is(e, "user_annotation") && layers_marks(e->name);
+}
+
+/* An op of the host, or a range; of a node of the backward its own name. */
+static enum status take_part(struct file *f, const struct event *e, bool range,
+                             const struct layer_op *o)
+{
+    uint32_t name;
+    const char *text = strstr(e->name, "evaluate_function: ");
+    text = text ? text + strlen("evaluate_function: ") : e->name;
+    PASS(run_add_name(f->run, f->path, text, &name));
+    if (range)
+        return layers_add_range(&f->layers, o->thread, o->start_ns, o->end_ns, name);
+    if (f->run->layers != LAYERS_NONE)
+        PASS(layers_add_op(&f->layers, e->name, o));
+    return launches_add_part(&f->launches, o->thread, o->start_ns, o->end_ns, ABOUT_OP, name);
+}
+
 static enum status take_event(struct file *f, const struct event *e)
 {
     int64_t start_ns, end_ns;
@@ -271,17 +303,15 @@ static enum status take_event(struct file *f, const struct event *e)
     bool part = launches_means(e->name, &about, &meaning);
     bool launch = is(e, "cuda_runtime") || is(e, "cuda_driver") || is(e, "runtime");
     bool op = is(e, "cpu_op") || is(e, "operator");
-    if ((!launch && !part && !op) || is(e, "gpu_user_annotation") ||
+    bool range = f->run->layers == LAYERS_RANGES && is_range(e);
+    if ((!launch && !part && !op && !range) || is(e, "gpu_user_annotation") ||
         !times(f, e, &start_ns, &end_ns))
         return STATUS_OK;
     int64_t thread = whole(e, KEY_TID, 0);
-    if (op) { /* of a node of the backward its own name */
-        uint32_t name;
-        const char *text = strstr(e->name, "evaluate_function: ");
-        text = text ? text + strlen("evaluate_function: ") : e->name;
-        PASS(run_add_name(f->run, f->path, text, &name));
-        PASS(launches_add_part(&f->launches, thread, start_ns, end_ns, ABOUT_OP, name));
-    }
+    if (op || range)
+        PASS(
+            take_part(f, e, range,
+                      &(struct layer_op){whole(e, KEY_SEQUENCE, -1), thread, start_ns, end_ns, 0}));
     if (part)
         return launches_add_part(&f->launches, thread, start_ns, end_ns, about, meaning);
     int64_t number = whole(e, KEY_CORRELATION, -1);
@@ -373,12 +403,38 @@ static int by_time(const void *a, const void *b)
     return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
 }
 
+/* Of a trace of a CPU alone the outermost ops of the host are what computes. */
+static enum status take_host(struct file *f)
+{
+    size_t rank;
+    char name[TOKEN_LETTERS];
+    const struct launch_parts *ops = &f->launches.about[ABOUT_OP];
+    launches_sort(&f->launches);
+    if (ops->n > 0)
+        PASS(rank_of(f, 0, &rank));
+    f->launches.n = 0;
+    for (size_t i = 0; i < ops->n; i++) {
+        const struct launch_part *o = &ops->part[i];
+        const struct span s = {.start_ns = o->start_ns,
+                               .end_ns = o->end_ns,
+                               .launch = (int64_t)i,
+                               .op = RUN_NO_OP,
+                               .layer = RUN_NO_OP,
+                               .purpose = OP_PURPOSES};
+        PASS(launches_add(&f->launches, s.launch, o->thread, o->start_ns));
+        PASS(run_add_span(f->run, f->path, rank, run_name(f->run, o->meaning, name, sizeof name),
+                          &s));
+    }
+    return STATUS_OK;
+}
+
 /* The GPUs of the file get its rank, its steps and what its launches say. */
 static enum status finish(struct file *f)
 {
     struct measured_run *run = f->run;
-    size_t gpus = run->ranks - f->first;
-    if (gpus == 0)
+    if (run->ranks == f->first && run->layers != LAYERS_NONE)
+        PASS(take_host(f));
+    if (run->ranks == f->first)
         return error_set(STATUS_INVALID,
                          "%s: no activity of a GPU in it (%zu other events): was it recorded with "
                          "ProfilerActivity.CUDA?",
@@ -393,6 +449,9 @@ static enum status finish(struct file *f)
         if (rank->steps > 0)
             PASS(ARRAY_COPY(rank->step, f->cpu.step, rank->steps));
         PASS(launches_find(&f->launches, rank->span, rank->spans));
+        if (run->layers != LAYERS_NONE)
+            PASS(layers_find(&f->layers, &f->launches, run, f->path, rank->step, rank->steps,
+                             rank->span, rank->spans));
     }
     return STATUS_OK;
 }
@@ -405,6 +464,7 @@ static enum status read(const char *path, struct bytes *b, struct measured_run *
     TRY(finish(&f));
 out:
     launches_free(&f.launches);
+    layers_free(&f.layers);
     free(f.cpu.step);
     return st;
 }

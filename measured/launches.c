@@ -89,16 +89,33 @@ static uint32_t meaning_at(const struct launch_parts *p, const struct launch *at
     return one->thread == at->thread && at->start_ns <= one->end_ns ? one->meaning : otherwise;
 }
 
-/* Of parts within parts only the outermost stay. */
+/* Of parts within parts only the outermost stay. One that begins before another ends and ends behind it, as rounded
+ * times may make of neighbours, is none within it. */
 static void keep_outermost(struct launch_parts *p)
 {
     size_t kept = 0;
     for (size_t i = 0; i < p->n; i++) {
         const struct launch_part *last = kept > 0 ? &p->part[kept - 1] : NULL;
-        if (!last || last->thread != p->part[i].thread || p->part[i].start_ns >= last->end_ns)
+        if (!last || last->thread != p->part[i].thread || p->part[i].end_ns > last->end_ns)
             p->part[kept++] = p->part[i];
     }
     p->n = kept;
+}
+
+const struct launch *launches_at(const struct launches *l, int64_t number)
+{
+    const struct launch key = {.number = number};
+    return number < 0 || l->n == 0 ? NULL : bsearch(&key, l->launch, l->n, sizeof key, by_number);
+}
+
+void launches_sort(struct launches *l)
+{
+    if (l->n > 0)
+        qsort(l->launch, l->n, sizeof *l->launch, by_number);
+    for (size_t k = 0; k < ABOUTS; k++)
+        if (l->about[k].n > 0)
+            qsort(l->about[k].part, l->about[k].n, sizeof *l->about[k].part, by_place_and_end);
+    keep_outermost(&l->about[ABOUT_OP]);
 }
 
 /* Of numbers that occur twice, as those of calls that launch nothing may, any one counts. */
@@ -107,16 +124,10 @@ enum status launches_find(struct launches *l, struct span *span, size_t n)
     const struct launch_parts *phases = &l->about[ABOUT_PHASE], *kinds = &l->about[ABOUT_KIND];
     if (l->n == 0)
         return STATUS_OK;
-    qsort(l->launch, l->n, sizeof *l->launch, by_number);
-    for (size_t k = 0; k < ABOUTS; k++)
-        if (l->about[k].n > 0)
-            qsort(l->about[k].part, l->about[k].n, sizeof *l->about[k].part, by_place_and_end);
-    keep_outermost(&l->about[ABOUT_OP]);
+    launches_sort(l);
     for (size_t i = 0; i < n; i++) {
         struct span *s = &span[i];
-        const struct launch key = {.number = s->launch};
-        const struct launch *at =
-            s->launch < 0 ? NULL : bsearch(&key, l->launch, l->n, sizeof key, by_number);
+        const struct launch *at = launches_at(l, s->launch);
         if (at && phases->n > 0)
             s->phase = (uint8_t)meaning_at(phases, at, PHASE_FORWARD);
         if (at && s->what == SPAN_COMMUNICATION &&

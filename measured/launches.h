@@ -37,6 +37,10 @@ enum status launches_add(struct launches *l, int64_t number, int64_t thread,
                          int64_t start_ns) MUST_CHECK;
 enum status launches_add_part(struct launches *l, int64_t thread, int64_t start_ns, int64_t end_ns,
                               enum launch_about about, uint32_t meaning) MUST_CHECK;
+/* Sort all lists; of ops the outermost alone stay. O(n log n). */
+void launches_sort(struct launches *l);
+/* The launch of that number, once they are sorted; NULL: there is none. */
+const struct launch *launches_at(const struct launches *l, int64_t number);
 /* Set the phase of span[n] whose launch is known: that of the part in which it was launched, else forward,
  * provided that there are any parts of phases; the kind of communication whose kernel's name does not say it; and the outermost op.
  * Sorts all lists. O((n + launches) log). */

@@ -1,7 +1,8 @@
 /* Nsight Systems: the SQLite database that `nsys export --type sqlite` writes.
  *
  * A rank is a GPU as a process used it. Steps are the ranges of NVTX whose names are a word for a step and a number,
- * of the rank's process. */
+ * of the rank's process. Where layers are wanted, other ranges are those of a model; those that emit_nvtx() makes
+ * ("aten::mm, seq = 12, op_id = 3") are ops of the host. */
 #include <ctype.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include <strings.h>
 
 #include "core/array.h"
+#include "measured/layers.h"
 #include "measured/reader.h"
 
 /* What a hostile schema (a view without end) may make SQLite do: so many times PATIENCE instructions. */
@@ -22,6 +24,8 @@ struct database {
     size_t first;
     int64_t *process; /* [run->ranks - first] globalPid of each */
     int left;
+    struct launches launches;
+    struct layers layers;
 };
 
 static int count_down(void *data)
@@ -96,6 +100,12 @@ static enum status rank_of(struct database *d, int64_t process, int64_t device, 
     return run_add_rank(run, d->path, -1, device, rank);
 }
 
+/* Correlation numbers are of a process, whose own number is above 24 bits for its threads. */
+static int64_t launch_of(int64_t process, int64_t correlation)
+{
+    return (int64_t)((uint64_t)process >> 24 & INT32_MAX) << 32 | (correlation & UINT32_MAX);
+}
+
 /* Columns: start, end, device, stream, launch, process, bytes, name or kind of copy. */
 static enum status take_row(struct database *d, sqlite3_stmt *q, bool kernels)
 {
@@ -104,9 +114,10 @@ static enum status take_row(struct database *d, sqlite3_stmt *q, bool kernels)
     struct span s = {.start_ns = sqlite3_column_int64(q, 0),
                      .end_ns = sqlite3_column_int64(q, 1),
                      .stream = (uint32_t)sqlite3_column_int64(q, 3),
-                     .launch = sqlite3_column_int64(q, 4),
+                     .launch = launch_of(sqlite3_column_int64(q, 5), sqlite3_column_int64(q, 4)),
                      .bytes = sqlite3_column_int64(q, 6),
                      .op = RUN_NO_OP,
+                     .layer = RUN_NO_OP,
                      .purpose = OP_PURPOSES};
     const char *text = (const char *)sqlite3_column_text(q, 7), *name = text ? text : "kernel";
     if (s.start_ns < 0 || s.start_ns > INT64_MAX / 4 || s.end_ns > INT64_MAX / 4) {
@@ -187,6 +198,28 @@ static enum status add_step(struct database *d, int64_t process, const struct ru
     return STATUS_OK;
 }
 
+/* A range that is no step. */
+static enum status take_range(struct database *d, char *name, struct layer_op *o)
+{
+    enum launch_about about;
+    uint32_t meaning;
+    char *end = strstr(name, ", seq = ");
+    if (launches_means(name, &about, &meaning))
+        PASS(launches_add_part(&d->launches, o->thread, o->start_ns, o->end_ns, about, meaning));
+    o->number = end ? strtoll(end + strlen(", seq = "), NULL, 10) : -1;
+    end = end ? end : strstr(name, ", op_id = ");
+    if (end) {
+        *end = '\0';
+        PASS(layers_add_op(&d->layers, name, o));
+    } else if (d->run->layers == LAYERS_OPS || !layers_marks(name)) {
+        return STATUS_OK;
+    }
+    PASS(run_add_name(d->run, d->path, name, &meaning));
+    return end ? launches_add_part(&d->launches, o->thread, o->start_ns, o->end_ns, ABOUT_OP,
+                                   meaning)
+               : layers_add_range(&d->layers, o->thread, o->start_ns, o->end_ns, meaning);
+}
+
 /* A thread's number is its process' with 24 bits for itself. */
 static enum status take_steps(struct database *d)
 {
@@ -194,6 +227,7 @@ static enum status take_steps(struct database *d)
     sqlite3_stmt *q = NULL;
     bool there;
     int code;
+    char text[512];
     TRY(has_table(d, "NVTX_EVENTS", &there));
     if (!there)
         return STATUS_OK;
@@ -208,14 +242,61 @@ static enum status take_steps(struct database *d)
     while ((code = sqlite3_step(q)) == SQLITE_ROW) {
         const char *name = (const char *)sqlite3_column_text(q, 3);
         struct run_step s = {0, sqlite3_column_int64(q, 0), sqlite3_column_int64(q, 1)};
-        if (name && s.start_ns >= 0 && s.end_ns < INT64_MAX / 4 && is_step(name, &s.number))
-            TRY(add_step(d, sqlite3_column_int64(q, 2) & ~INT64_C(0xFFFFFF), &s));
+        int64_t thread = sqlite3_column_int64(q, 2);
+        if (!name || s.start_ns < 0 || s.end_ns >= INT64_MAX / 4)
+            continue;
+        if (is_step(name, &s.number)) {
+            TRY(add_step(d, thread & ~INT64_C(0xFFFFFF), &s));
+        } else if (d->run->layers != LAYERS_NONE) {
+            snprintf(text, sizeof text, "%s", name);
+            TRY(take_range(d, text, &(struct layer_op){-1, thread, s.start_ns, s.end_ns, 0}));
+        }
     }
     if (code != SQLITE_DONE)
         st = failed(d);
 out:
     sqlite3_finalize(q);
     return st;
+}
+
+/* Which thread launched what, when. */
+static enum status take_launches(struct database *d)
+{
+    enum status st = STATUS_OK;
+    sqlite3_stmt *q = NULL;
+    bool there;
+    int code;
+    TRY(has_table(d, "CUPTI_ACTIVITY_KIND_RUNTIME", &there));
+    if (!there)
+        FAIL(STATUS_INVALID, "%s: launches are not recorded, so kernels have no layers", d->path);
+    if (sqlite3_prepare_v2(
+            d->db, "SELECT start, globalTid, correlationId FROM CUPTI_ACTIVITY_KIND_RUNTIME", -1,
+            &q, NULL) != SQLITE_OK) {
+        st = failed(d);
+        goto out;
+    }
+    while ((code = sqlite3_step(q)) == SQLITE_ROW) {
+        int64_t thread = sqlite3_column_int64(q, 1);
+        TRY(launches_add(&d->launches, launch_of(thread, sqlite3_column_int64(q, 2)), thread,
+                         sqlite3_column_int64(q, 0)));
+    }
+    if (code != SQLITE_DONE)
+        st = failed(d);
+out:
+    sqlite3_finalize(q);
+    return st;
+}
+
+static enum status find_layers(struct database *d)
+{
+    PASS(take_launches(d));
+    for (size_t r = d->first; r < d->run->ranks; r++) {
+        struct run_rank *rank = &d->run->rank[r];
+        PASS(launches_find(&d->launches, rank->span, rank->spans));
+        PASS(layers_find(&d->layers, &d->launches, d->run, d->path, rank->step, rank->steps,
+                         rank->span, rank->spans));
+    }
+    return STATUS_OK;
 }
 
 static enum status read(const char *path, struct bytes *b, struct measured_run *run)
@@ -243,8 +324,12 @@ static enum status read(const char *path, struct bytes *b, struct measured_run *
         FAIL(STATUS_INVALID, "%s: no activity of a GPU in it: was it recorded with --trace=cuda?",
              path);
     TRY(take_steps(&d));
+    if (run->layers != LAYERS_NONE)
+        TRY(find_layers(&d));
 out:
     sqlite3_close(d.db);
+    launches_free(&d.launches);
+    layers_free(&d.layers);
     free(d.process);
     return st;
 }

@@ -164,10 +164,11 @@ static enum status name_ranks(struct measured_run *run)
     return STATUS_OK;
 }
 
-enum status measured_run_read(const char *const *path, size_t n, struct measured_run *out)
+enum status measured_run_read(const char *const *path, size_t n, enum run_layers layers,
+                              struct measured_run *out)
 {
     enum status st = STATUS_OK;
-    struct measured_run run = {0};
+    struct measured_run run = {.layers = layers};
     for (size_t i = 0; i < n; i++)
         TRY(read_one(path[i], &run));
     if (run.lines > 0 && n > 1)

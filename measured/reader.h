@@ -48,8 +48,9 @@ struct reader_state {
 extern const struct reader *const readers[]; /* [readers_n] */
 extern const size_t readers_n;
 
-/* Read files of one run, all of one format: traces of its ranks, or one log. */
-enum status measured_run_read(const char *const *path, size_t n,
+/* Read files of one run, all of one format: traces of its ranks, or one log; with layers, if they are wanted. Then a
+ * trace without a GPU's activity is of a CPU, whose outermost ops compute. */
+enum status measured_run_read(const char *const *path, size_t n, enum run_layers layers,
                               struct measured_run *out) MUST_CHECK;
 
 /* A decimal number as whole nanoseconds, `per_unit` of them in a unit (1000: the text is in us): exact up to a

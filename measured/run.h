@@ -11,6 +11,7 @@
 
 #include "core/intern.h"
 #include "core/measurement.h"
+#include "core/model.h"
 
 enum span_what {
     SPAN_COMPUTE,       /* a kernel that computes */
@@ -49,11 +50,14 @@ struct span {
     int64_t launch; /* correlation number of what launched it; -1: not known */
     uint32_t name;  /* of struct measured_run: names */
     uint32_t op; /* the outermost op of the host that launched it, likewise; RUN_NO_OP: not known */
+    uint32_t
+        layer; /* names of ranges with RUN_WITHIN between them; RUN_NO_OP: none, or not asked for */
     uint32_t stream;
     uint32_t members;   /* of communication; 0: not known */
     uint8_t what, kind; /* enum span_what, span_kind */
     uint8_t purpose;    /* enum op_purpose; OP_PURPOSES: not known */
     uint8_t phase;      /* enum span_phase */
+    bool again;         /* of a forward that the backward makes again */
 };
 
 struct run_step {
@@ -79,7 +83,15 @@ struct run_line {
     double samples;              /* of the step; 0: not said */
 };
 
+/* What the layers of a model are, where they are asked for. */
+enum run_layers {
+    LAYERS_NONE,
+    LAYERS_RANGES, /* the ranges that a program marks: record_function, NVTX, modules */
+    LAYERS_OPS,    /* the outermost ops of the host, in their order within a step */
+};
+
 struct measured_run {
+    enum run_layers layers;
     const char *format; /* name of the reader */
     size_t ranks;
     struct run_rank *rank; /* [ranks] */
@@ -91,7 +103,7 @@ struct measured_run {
 };
 
 /* RUN_SPANS of a rank, RUN_LINES of a log, RUN_NAMES bytes of all different names: what a file may have. */
-enum { RUN_NO_OP = UINT32_MAX };
+enum { RUN_NO_OP = UINT32_MAX, RUN_WITHIN = '\x1f' };
 enum {
     RUN_RANKS = 65536,
     RUN_SPANS = 1 << 22,
@@ -184,6 +196,36 @@ struct run_options {
 enum status measured_run_measure(const struct measured_run *run, const char *path,
                                  const struct run_options *o, struct measurement *out,
                                  struct run_times *times) MUST_CHECK;
+
+struct run_profile_options {
+    size_t warmup;
+    double samples, microbatches; /* of a microbatch; that a step has */
+    uint32_t tensor_parallel;     /* degree that was run */
+    const char *device;           /* type; NULL: any */
+};
+
+/* Mean seconds of a rank, of a microbatch but for the update's, of a step. */
+struct run_profile_told {
+    size_t layers;            /* that have times */
+    size_t silent;            /* ops of the model without any */
+    const char *first_silent; /* borrowed from the model */
+    double all_s;             /* kernels but those of communication and of the update */
+    double rest_s;            /* of these, what is of no layer (of a model: of no op) */
+    double forward_s, backward_s, again_s; /* of the profile */
+    double update_s, comm_s;
+    bool updates; /* the profile has the update's times */
+};
+
+/* The times of the run's layers, the sums of their kernels' times, as a profile: of *m, if it has ops, by the
+ * innermost ranges that are called as its ops are, in place of one of the same device, samples and degree; else *m becomes the
+ * chain of the layers in the order of their forwards, with an op "(rest)" for what is of none. The run was read
+ * with layers. A step's time is divided by its microbatches, layers that several ranks have count by their
+ * mean, the update by parameters. Several spans of time are added, also where kernels run at the
+ * same time. O(spans log spans + length of names).
+ * STATUS_INVALID with `path`, the first file: nothing computes, or nothing is called like an op. */
+enum status measured_run_profile(const struct measured_run *run, const char *path,
+                                 const struct run_profile_options *o, struct model *m,
+                                 struct run_profile_told *told) MUST_CHECK;
 
 /* Its timeline as foreline writes those of its own runs (core/trace.h): a process for each rank, the steps'
  * first at 0. */

@@ -52,6 +52,30 @@ def ghost(module):
     return module
 
 
+def ranges(module):
+    """From now on calls of the modules that export() makes ops of are ranges of PyTorch's profiler, called as
+    those ops are, for `foreline measurement import TRACE --profile ranges --model MODEL`. Returns a function
+    that ends it. Functions between modules are in no range."""
+    handles = []
+    for name, part in module.named_modules():
+        if name and (_mark(part) == "stage" or not list(part.children())):
+            handles += _range(name, part)
+    return lambda: [h.remove() for h in handles]
+
+
+def _range(name, part):
+    begun = []
+
+    def before(_module, _inputs):
+        begun.append(torch.autograd.profiler.record_function(name))
+        begun[-1].__enter__()
+
+    def behind(_module, _inputs, _output):
+        begun.pop().__exit__(None, None, None)
+
+    return part.register_forward_pre_hook(before), part.register_forward_hook(behind)
+
+
 def _mark(module):
     return getattr(module, _MARK, None)
 
@@ -201,7 +225,8 @@ def _trace(module, example):
         try:
             return tracer, tracer.trace(module)
         except Exception as reason:
-            raise ValueError("%s cannot be traced (%s; with known sizes: %s); mark what is one op with stage()"
+            raise ValueError("%s itself cannot be traced (%s; with known sizes: %s): its forward must call modules and "
+                             "functions alone, whatever they do inside; export(stage(module), ...) makes one op of all"
                              % (type(module).__name__, _line(first), _line(reason))) from reason
 
 
@@ -440,6 +465,8 @@ def export(module, example, name=None, profile=False, repeats=5, tokens=None):
     batch = first.shape[0] if first.dim() else 1
     if tokens is None:
         tokens = first.shape[1] if first.dim() == 2 and not first.is_floating_point() else 0
+    if _mark(module) == "stage":  # the root of a graph is no node of it
+        module = torch.nn.Sequential(module)
     kept = {k: v.clone() for k, v in module.state_dict().items()}
     tracer, graph = _trace(module, example)
     traced = fx.GraphModule(module, graph, type(module).__name__)

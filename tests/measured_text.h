@@ -28,14 +28,14 @@ static enum status read_text(const char *text, const struct run_options *o, stru
 {
     struct measured_run run = {0};
     put(file, text);
-    enum status st = measured_run_read(&file, 1, &run);
+    enum status st = measured_run_read(&file, 1, LAYERS_NONE, &run);
     if (st == STATUS_OK)
         st = measured_run_measure(&run, file, o, m, times);
     measured_run_free(&run);
     return st;
 }
 
-static void refuses(const char *text, const char *says)
+static inline void refuses(const char *text, const char *says)
 {
     struct measurement m = {0};
     struct run_times t[4];

@@ -36,6 +36,14 @@ P
     compared=$((compared + 1))
 }
 
+layers() { # TRACE: the times of its ranges, forward, backward and made again
+    "$foreline" measurement import "$1" --profile ranges -o "$dir/layers.json" 2>"$dir/warnings" &&
+        python3 "$here/count_layers.py" "$dir/layers.json" "$1" >"$dir/differ" || {
+        cat "$dir/warnings" "$dir/differ"
+        failed=1
+    }
+}
+
 mkdir "$dir/dlrm"
 tar xzf "$folder/traces/param_dlrm_kineto_ranks0-3.tar.gz" -C "$dir/dlrm"
 # shellcheck disable=SC2046 # no blanks in these names
@@ -46,6 +54,10 @@ for trace in hta_nccl_parser_config__nccl_data hta_trace_diff__control__control 
     hta_ns_resolution_trace__rank-0.Apr_03_18_51_38.1102.pt.trace tracelens_mi210__gpu_only_trace__gpu_only_trace \
     tracelens_h100__Qwen_Qwen1.5-0.5B-Chat__1016005 param_resnet_kineto; do
     compare "$folder/traces/$trace.json.gz"
+done
+for trace in hta_trace_filter__sampled_rank-0 hta_trace_filter__sampled_rank-1 hta_trace_diff__control__control \
+    hta_nccl_parser_config__nccl_data tracelens_b200__eager_trace tracelens_h100__Qwen_Qwen1.5-0.5B-Chat__1016005; do
+    layers "$folder/traces/$trace.json.gz"
 done
 echo "$compared runs"
 exit $failed

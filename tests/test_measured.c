@@ -114,7 +114,7 @@ static void finds_the_ops_that_launched_kernels(void **state)
     size_t n;
     char name[64];
     put(file, by_hand);
-    assert_int_equal(measured_run_read(&file, 1, &run), STATUS_OK);
+    assert_int_equal(measured_run_read(&file, 1, LAYERS_NONE, &run), STATUS_OK);
     assert_int_equal(measured_run_ops(&run, 0, &op, &n), STATUS_OK);
     assert_int_equal(n, 5);
     for (size_t i = 0; i < 5; i++) {
@@ -233,14 +233,14 @@ static void ranks_of_several_files_are_one_run(void **state)
     gzputs(z, "{\"distributedInfo\":{\"rank\":0,\"world_size\":2},\"traceEvents\":[" STEP(
                   "1", "7", "60") "," KERNEL("a", "10", "2", "") "]}");
     gzclose(z);
-    assert_int_equal(measured_run_read(path, 2, &run), STATUS_OK);
+    assert_int_equal(measured_run_read(path, 2, LAYERS_NONE, &run), STATUS_OK);
     assert_int_equal(measured_run_measure(&run, path[0], &nothing, &m, NULL), STATUS_OK);
     assert_string_equal(m.rank[0].name, "rank 0");
     assert_string_equal(m.rank[1].name, "rank 1");
     near(m.iteration_s, 60e-6); /* the longer one */
     measured_run_free(&run);
     measurement_free(&m);
-    assert_int_equal(measured_run_read(twice, 2, &run), STATUS_INVALID);
+    assert_int_equal(measured_run_read(twice, 2, LAYERS_NONE, &run), STATUS_INVALID);
     assert_string_equal(error_message(), "rank 1 is in two of the files");
     remove(path[0]);
     remove(path[1]);
@@ -331,7 +331,7 @@ static void refuses_what_is_no_run(void **state)
     refuses(deep, "nested more than 64 deep");
     const char *const missing = "no/such";
     struct measured_run run = {0};
-    assert_int_equal(measured_run_read(&missing, 1, &run), STATUS_IO);
+    assert_int_equal(measured_run_read(&missing, 1, LAYERS_NONE, &run), STATUS_IO);
     gzFile z = gzopen(file, "wb");
     gzputs(z, by_hand);
     gzclose(z);
@@ -339,7 +339,7 @@ static void refuses_what_is_no_run(void **state)
     assert_int_equal(fseek(f, 0, SEEK_END), 0);
     assert_int_equal(ftruncate(fileno(f), ftell(f) - 40), 0);
     fclose(f);
-    assert_int_equal(measured_run_read(&file, 1, &run), STATUS_IO);
+    assert_int_equal(measured_run_read(&file, 1, LAYERS_NONE, &run), STATUS_IO);
     assert_non_null(strstr(error_message(), "cut off within its compression"));
 }
 
@@ -349,7 +349,7 @@ static enum status import_and_trace(void)
     struct measured_run run = {0};
     struct measurement m = {0};
     enum status st;
-    TRY(measured_run_read(&file, 1, &run));
+    TRY(measured_run_read(&file, 1, LAYERS_NONE, &run));
     TRY(measured_run_measure(&run, file, &nothing, &m, NULL));
     TRY(measured_run_trace(&run, 0, "test_measured.out", &by));
     TRY(measured_run_trace(&run, 0, "test_measured.out.gz", &by));
@@ -368,7 +368,7 @@ static void packs_timelines_by_their_names(void **state)
     struct measured_run run = {0};
     char *text[2];
     put(file, by_hand);
-    assert_int_equal(measured_run_read(&file, 1, &run), STATUS_OK);
+    assert_int_equal(measured_run_read(&file, 1, LAYERS_NONE, &run), STATUS_OK);
     for (int k = 0; k < 2; k++) {
         assert_int_equal(measured_run_trace(&run, 0, name[k], &by), STATUS_OK);
         gzFile z = gzopen(name[k], "rb");

@@ -54,7 +54,7 @@ static enum status read_database(const char *sql, struct measurement *m, struct 
                 "INSERT INTO StringIds VALUES (1, 'gemm'), (2, 'ncclKernel_AllReduce_RING');");
     run_sql(db, sql);
     sqlite3_close(db);
-    enum status st = measured_run_read(&path, 1, &run);
+    enum status st = measured_run_read(&path, 1, LAYERS_NONE, &run);
     if (st == STATUS_OK)
         st = measured_run_measure(&run, path, &nothing, m, t);
     measured_run_free(&run);

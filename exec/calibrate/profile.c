@@ -175,14 +175,6 @@ static enum status take_medians(struct survey *s, struct calibrate_spread *sprea
 
 /* ---- the profile */
 
-static void free_profile(struct model_profile *p)
-{
-    free(p->device);
-    free(p->forward_s);
-    free(p->backward_s);
-    free(p->update_s);
-}
-
 static enum status make_profile(const struct survey *s, struct model_profile *out)
 {
     enum status st;
@@ -196,33 +188,17 @@ static enum status make_profile(const struct survey *s, struct model_profile *ou
     }
     MOVE(out, p);
 out:
-    free_profile(&p);
+    model_profile_free(&p);
     return st;
 }
 
-/* In place of a profile of the same device, size of microbatch and degree of tensor parallelism. */
 static enum status put_profile(struct model *m, const struct survey *s)
 {
     struct model_profile p;
-    size_t k = 0;
     PASS(make_profile(s, &p));
-    while (k < m->profiles &&
-           (strcmp(m->profile[k].device, p.device) != 0 || m->profile[k].samples != p.samples ||
-            m->profile[k].tensor_parallel != p.tensor_parallel))
-        k++;
-    if (k == m->profiles) {
-        struct model_profile *grown = realloc(m->profile, (k + 1) * sizeof *grown);
-        if (!grown) {
-            free_profile(&p);
-            return error_set(STATUS_NOMEM, "%zu profiles", k + 1);
-        }
-        m->profile = grown;
-        m->profiles++;
-    } else {
-        free_profile(&m->profile[k]);
-    }
-    m->profile[k] = p;
-    return STATUS_OK;
+    enum status st = model_put_profile(m, &p);
+    model_profile_free(&p);
+    return st;
 }
 
 const char profile_flag[] = "--profile";

@@ -24,6 +24,24 @@ static void check_times(const struct run_times *t, size_t n)
             abort();
 }
 
+/* Once more with layers: the profile of a chain is one of a model. */
+static void read_layers(const char *path, enum run_layers layers)
+{
+    const struct run_profile_options o = {.samples = 1, .microbatches = 2, .tensor_parallel = 1};
+    struct measured_run run = {0};
+    struct model m = {0};
+    struct run_profile_told t;
+    enum status st = measured_run_read(&path, 1, layers, &run);
+    if (st == STATUS_OK)
+        st = measured_run_profile(&run, path, &o, &m, &t);
+    if (st == STATUS_OK && (m.profiles != 1 || t.layers == 0 || !(t.all_s > 0)))
+        abort();
+    if (st != STATUS_OK && (!*error_message() || strchr(error_message(), '\n')))
+        abort();
+    measured_run_free(&run);
+    model_free(&m);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const struct provenance by = {"fuzz", "fuzz", NULL, 0};
@@ -37,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (fd < 0 || write(fd, data, size) != (ssize_t)size)
         abort();
     snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
-    enum status st = measured_run_read(&path, 1, &run);
+    enum status st = measured_run_read(&path, 1, LAYERS_NONE, &run);
     if (st == STATUS_OK && !(t = calloc(run.ranks + 1, sizeof *t)))
         abort();
     if (st == STATUS_OK && (st = measured_run_measure(&run, path, &o, &m, t)) == STATUS_OK) {
@@ -47,6 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (st != STATUS_OK && (!*error_message() || strchr(error_message(), '\n')))
         abort();
+    read_layers(path, size & 1 ? LAYERS_OPS : LAYERS_RANGES);
     free(t);
     measurement_free(&m);
     measured_run_free(&run);

@@ -247,6 +247,68 @@ def round_trip(program, folder, name, model, draw_batch, size):
           " ".join(f"{v:.6f}" for v in piped), "largest difference", max(abs(a - b) for a, b in zip(alone, piped)))
 
 
+class Branches(nn.Module):
+    def forward(self, x):
+        return x if x.sum() > 0 else 2 * x
+
+
+def a_root_that_cannot_be_traced_says_what_to_do(_program, _folder):
+    try:
+        fe.export(Branches(), torch.ones(2, 4))
+    except ValueError as reason:
+        assert "Branches itself cannot be traced" in str(reason) and "stage(module)" in str(reason), reason
+    else:
+        raise AssertionError("a root that branches was traced")
+    whole = fe.export(fe.stage(nn.Sequential(nn.Linear(4, 4), nn.ReLU())), torch.ones(2, 4))
+    assert [o["name"] for o in whole.model["ops"]] == ["0"], whole.model["ops"]
+    assert [o["name"] for o in fe.export(fe.stage(Branches()), torch.ones(2, 4)).model["ops"]] == ["0"]
+
+
+def kineto(events, path):
+    """What this PyTorch's profiler recorded, in the form of PyTorch's newer ones, which Debian's has not."""
+    rows = [{"ph": "X", "cat": "user_annotation" if e.scope == 7 else "cpu_op", "name": e.name, "tid": e.thread,
+             "ts": e.time_range.start, "dur": e.time_range.end - e.time_range.start,
+             "args": {"Sequence number": e.sequence_nr} if e.sequence_nr >= 0 else {}} for e in events]
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"traceEvents": rows}, file)
+    return rows
+
+
+def ranges_of_a_trace_are_the_profile_of_its_ops(program, folder):
+    """Module -> model, training -> trace -> times of the model's ops, which a plan is made of."""
+    net = CustomGraphLinearModel2(64, 256, 8)
+    for part in net.children():
+        fe.stage(part)
+    model, trace = os.path.join(folder, "net.json"), os.path.join(folder, "trace.json")
+    profiled, plan = os.path.join(folder, "profiled.json"), os.path.join(folder, "profiled-plan.json")
+    fe.export(net, torch.zeros(32, 64)).write(model)
+    end = fe.ranges(net)
+    with torch.autograd.profiler.profile(use_kineto=False) as profiler:
+        for _ in range(3):
+            net(torch.randn(32, 64)).sum().backward()
+    end()
+    rows = kineto(profiler.function_events, trace)
+    foreline(program, "measurement", "import", trace, "--profile", "ranges", "--model", model, "--microbatches", "3",
+             "--microbatch-size", "32", "--device", "cpu", "-o", profiled)
+    with open(profiled, encoding="utf-8") as file:
+        (profile,) = json.load(file)["profiles"]
+    assert len(profile["forward_s"]) == 4 and min(profile["forward_s"] + profile["backward_s"]) > 0, profile
+    # forward: ops of a range, without those within them
+    for k, name in enumerate(("fc1", "fc2", "fc3", "fc4")):
+        spans = [(r["ts"], r["ts"] + r["dur"]) for r in rows if r["name"] == name]
+        assert len(spans) == 3
+        ops = [r for r in rows if r["cat"] == "cpu_op" and any(a <= r["ts"] < b for a, b in spans)]
+        outer = [r for r in ops if not any(o is not r and o["ts"] <= r["ts"] and r["ts"] + r["dur"] <= o["ts"] + o["dur"]
+                                           and (o["dur"] > r["dur"] or rows.index(o) < rows.index(r)) for o in ops)]
+        want = sum(r["dur"] for r in outer) / 3 * 1e-6
+        assert abs(profile["forward_s"][k] - want) < 1e-9, (name, profile["forward_s"][k], want)
+    foreline(program, "plan", "--model", profiled, "--platform", "laptop", "--algorithm", "balanced", "--stages", "2",
+             "--microbatches", "4", "--microbatch-size", "32", "-o", plan)
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in net.modules())
+    print("profile of a trace: forward %.0f us, backward %.0f us" % tuple(
+        1e6 * sum(profile[w]) for w in ("forward_s", "backward_s")))
+
+
 def another_plan_is_refused(program, folder):
     exported = fe.export(nn.Sequential(nn.Linear(4, 4)), torch.zeros(1, 4))
     try:
@@ -262,7 +324,9 @@ def main():
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         for case in (marked_modules_are_a_chain, ghosts_do_not_count, what_cannot_be_traced_is_one_op,
-                     random_networks_are_counted, another_plan_is_refused):
+                     random_networks_are_counted, another_plan_is_refused,
+                     a_root_that_cannot_be_traced_says_what_to_do,
+                     ranges_of_a_trace_are_the_profile_of_its_ops):
             case(program, folder)
         torch.manual_seed(1)
         round_trip(program, folder, "skips", Skips(),
