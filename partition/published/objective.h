@@ -37,8 +37,9 @@ struct objective_request {
     const char *speeds;                 /* cpsc526: a file of speeds between devices; or NULL */
     /* cpsc526: told each value that is better than all before; may be NULL. */
     void (*better)(void *context, double value);
-    void *context; /* of better() */
-    size_t batch;  /* microbatches per batch */
+    void *context;    /* of better() */
+    size_t batch;     /* microbatches per batch */
+    double threshold; /* pippy: parameters of a stage */
     bool charge_activations, straight, compat;
     /* hidup: constants of a machine, what overlaps (each NULL: the default), nodes' forms, and
      * errors of the numbers that a search is given */
