@@ -36,7 +36,10 @@ electra-small:dtype=fp32 2 0.1085 0.1385 0.1028
 electra-small:dtype=fp32 4 0.0607 - 0.0544
 END
 awk '
-function over(a, b) { return b + 0 > 0 ? sprintf("%+.1f", 100 * (a / b - 1)) : "fails" }
+function over(a, b,    text) {
+    text = b + 0 > 0 ? sprintf("%+.1f", 100 * (a / b - 1)) : "fails"
+    return text ~ /^.0\.0$/ ? "0.0" : text
+}
 {
     sub(":.*", "", $1)
     mark = $10 == "infeasible" ? " (balanced)" : ""
