@@ -44,6 +44,9 @@ struct measured_rank {
     int64_t weight_bytes, gradient_bytes, state_bytes, stash_bytes, scratch_bytes;
     int64_t host_bytes;   /* in the host's memory, besides */
     int64_t memory_bytes; /* of its device; 0: not known */
+    size_t losses;
+    double *loss; /* [losses] mean loss of each step over the samples that this rank has seen; empty
+                   * where it has no loss, and of predictions */
 };
 
 /* Messages or collectives alike in purpose, kind, size and number of members. */

@@ -16,6 +16,8 @@ static enum status copy_rank(const struct program *p, uint32_t r, uint32_t repli
     uint32_t at;
     *to = *from;
     to->name = to->peak_at = NULL;
+    to->loss = NULL; /* predictions have none */
+    to->losses = 0;
     program_peak(p, r, &at);
     if (at != PROGRAM_NONE) {
         struct program_op op = p->op[at];

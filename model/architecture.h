@@ -30,6 +30,7 @@ enum architecture_layer { LAYER_WINDOWED = 1 << 0, LAYER_PLAIN = 1 << 1 /* no ex
 struct architecture {
     int64_t layers, hidden, inner, heads, vocabulary;
     int64_t kv_heads, head; /* 0: as many as heads; hidden / heads */
+    int64_t layer_groups;   /* layers share parameters in so many groups, 0: in none */
     int64_t context;        /* tokens that the model is made for */
     int64_t spare;          /* rows of the table of positions besides one per token of it */
     int64_t types;          /* rows of the table of segments */
@@ -52,7 +53,10 @@ struct architecture {
     int64_t query_rank, kv_rank;  /* latent attention: widths of the latents; 0: none */
     int64_t nope, rope, value;    /* latent attention: parts of a head */
     int64_t predict;              /* modules that predict a further token each */
-    int64_t decoder_layers, buckets;
+    int64_t decoder_layers, decoder_heads, decoder_inner; /* 0: as of the encoder */
+    int64_t decoder_only;                                 /* there is no encoder */
+    int64_t layout; /* rows of each table of places on a page: x, y, height, width */
+    int64_t buckets;
     int64_t image, patch, colours, classes;
     int64_t base; /* of rotary positions, 0: 10000 */
     enum data_type dtype;

@@ -268,6 +268,16 @@ static enum status read_type(const struct json_at *at, struct architecture *a)
     return STATUS_OK;
 }
 
+/* Rows of the table of tokens count sqrt(hidden) times. */
+static enum status read_scale(const struct json_at *at, struct architecture *a)
+{
+    bool flag;
+    PASS(get_flag(at, &flag));
+    a->traits &= ~(uint32_t)TRAIT_SCALED;
+    a->traits |= flag ? TRAIT_SCALED : 0;
+    return STATUS_OK;
+}
+
 static const struct special {
     const char *name;
     enum status (*read)(const struct json_at *at, struct architecture *a);
@@ -288,6 +298,7 @@ static const struct special {
     {"hidden_activation", read_activation},
     {"rope_theta", read_base},
     {"id2label", read_classes},
+    {"scale_embedding", read_scale},
     {"traits", read_traits},
     {"torch_dtype", read_type},
     {"dtype", read_type},
@@ -396,6 +407,8 @@ enum status config_read(const struct json_at *root, struct architecture *out)
                             strstr(class, "PreTrain"));
     if (a.traits & TRAIT_POOLER && masked)
         a.traits ^= TRAIT_POOLER | TRAIT_MASKED_HEAD;
+    if (a.traits & TRAIT_ENCODER_DECODER && class && strstr(class, "ForCausalLM"))
+        a.decoder_only = 1;
     *out = a;
     return STATUS_OK;
 }

@@ -16,10 +16,20 @@ const struct family *const transformer_families[] = {
 #undef FAMILY
 const size_t transformer_families_n = sizeof transformer_families / sizeof *transformer_families;
 
+/* Configurations write some types with '-', where names of C have '_'. */
+static bool is_name(const char *name, const char *given)
+{
+    while (*name && (*name == *given || (*name == '_' && *given == '-'))) {
+        name++;
+        given++;
+    }
+    return *name == *given;
+}
+
 const struct family *family_find(const char *name)
 {
     for (size_t i = 0; i < transformer_families_n; i++)
-        if (strcmp(transformer_families[i]->name, name) == 0)
+        if (is_name(transformer_families[i]->name, name))
             return transformer_families[i];
     return NULL;
 }

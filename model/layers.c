@@ -1,6 +1,8 @@
 /* Layers of zoo models: one op each, with the formulas of layers.h. */
 #include "model/layers.h"
 
+#include <math.h>
+
 enum { TOKEN = 4 }; /* bytes of a token id */
 
 /* Operations per element of the element-wise layers.
@@ -83,6 +85,41 @@ uint32_t layer_positions(struct graph *g, const char *name, uint32_t in, int64_t
                .stash_bytes = size * e,
                .output_bytes = size * e,
            });
+}
+
+uint32_t layer_layout(struct graph *g, const char *name, uint32_t in, int64_t tokens,
+                      int64_t channels, int64_t rows)
+{
+    enum { ADDED = 6, TABLES = 4 };
+    int64_t e = g->model.element_bytes, size = tokens * channels;
+    return graph_add(g,
+                     &(struct graph_op){
+                         .name = name,
+                         .kind = "layout",
+                         .attribute = {{"tokens", tokens}, {"channels", channels}, {"rows", rows}},
+                         .inputs = 1,
+                         .input = {in},
+                         .forward_flop = (double)(ADDED * size),
+                         .backward_flop = (double)(ADDED * size),
+                         .forward_bytes = (double)((ADDED + 2) * size * e),
+                         .backward_bytes = (double)((2 * ADDED + 1) * size * e),
+                         .parameter_bytes = TABLES * rows * channels * e,
+                         .sparse = true,
+                         .shares = MODEL_NO_OP,
+                         .stash_bytes = size * e,
+                         .output_bytes = size * e,
+                     });
+}
+
+uint32_t layer_fourier(struct graph *g, const char *name, uint32_t in, int64_t tokens,
+                       int64_t channels)
+{
+    int64_t size = tokens * channels;
+    double work = 2.5 * (double)size * log2((double)size);
+    return layer_plain(
+        g, name, in,
+        &(struct plain_shape){
+            .kind = "fourier", .read = size, .written = size, .forward = work, .backward = work});
 }
 
 uint32_t layer_join(struct graph *g, const char *name, uint32_t first, uint32_t second,

@@ -50,6 +50,15 @@ uint32_t layer_lookup(struct graph *g, const char *name, uint32_t table, int64_t
 /* A learned row of `rows` ones, by the token's position, is added. */
 uint32_t layer_positions(struct graph *g, const char *name, uint32_t in, int64_t tokens,
                          int64_t channels, int64_t rows);
+/* Where a token stands on a page: rows of x and y of two corners, of height and width are added, of
+ * four tables of `rows` rows each. Xu et al., LayoutLM, KDD 2020. */
+uint32_t layer_layout(struct graph *g, const char *name, uint32_t in, int64_t tokens,
+                      int64_t channels, int64_t rows);
+/* The real part of a Fourier transform over tokens and channels, which is its own backward. Its work is
+ * that of fast transforms: 5 N log2 N of N complex numbers, of real ones half (Frigo and Johnson,
+ * Proc. IEEE 93, 2005). */
+uint32_t layer_fourier(struct graph *g, const char *name, uint32_t in, int64_t tokens,
+                       int64_t channels);
 /* Rows of two ops side by side, and a product that makes one such row of both. */
 uint32_t layer_join(struct graph *g, const char *name, uint32_t first, uint32_t second,
                     int64_t tokens, int64_t channels);

@@ -1,4 +1,5 @@
-/* manual - stages that begin where the request says: PiPPy's SplitPoint.BEGINNING. */
+/* manual - stages that begin where the request says: at ops (PiPPy's SplitPoint.BEGINNING), or at
+ * every so many layers, as PiPPy's examples do. */
 #include "partition/partition.h"
 
 #include <math.h>
@@ -62,12 +63,32 @@ static enum status find_cuts(const struct model *m, const struct partition_reque
     return STATUS_OK;
 }
 
+/* Stage s begins with transformer layer s * k; k by default as in PiPPy's examples, layers / stages.
+ * What is before the first layer and behind the last one is of the first and last stage. */
+static enum status count_layers(const struct model *m, const struct partition_request *r,
+                                size_t *first)
+{
+    size_t layers = 0, stage = 0, seen = 0, k = r->layers_per_stage;
+    for (size_t i = 0; i < m->n; i++)
+        layers += model_in_block(m, i) && model_begins_layer(m, i);
+    if (k == 0)
+        k = layers / r->stages;
+    if (k == 0 || layers / k + (layers % k > 0) < r->stages)
+        return error_set(STATUS_USAGE, "manual: %zu layers are too few for %zu stages of %zu",
+                         layers, r->stages, k > 0 ? k : 1);
+    for (size_t i = 0; i < m->n && stage < r->stages; i++)
+        if (model_in_block(m, i) && model_begins_layer(m, i) && seen++ == stage * k)
+            first[stage++] = i;
+    first[0] = 0;
+    return STATUS_OK;
+}
+
 static enum status cut(const struct partition_problem *p, size_t *first, double *objective_s)
 {
     const struct partition_request *r = p->r;
     *objective_s = NAN;
     if (!r->split_at)
-        return error_set(STATUS_USAGE, "manual: at which ops to split is not said");
+        return count_layers(p->m, r, first);
     if (partition_split_stages(r->split_at) != r->stages)
         return error_set(STATUS_USAGE, "manual: %zu stages, but the splits make %zu", r->stages,
                          partition_split_stages(r->split_at));
@@ -76,8 +97,8 @@ static enum status cut(const struct partition_problem *p, size_t *first, double 
 
 const struct partition_algorithm partition_manual = {
     .name = "manual",
-    .summary = "stages begin at the ops of --split-at",
+    .summary = "stages begin at the ops of --split-at, or at every --layers-per-stage",
     .guarantee = "what was asked for",
-    .takes = 1u << PARTITION_SPLIT_AT,
+    .takes = 1u << PARTITION_SPLIT_AT | 1u << PARTITION_LAYERS_PER_STAGE,
     .cut = cut,
 };

@@ -65,6 +65,7 @@ struct partition_request {
     bool layers;           /* stages begin where layers do (model_begins_layer()), else at any op */
     const char *split_at;  /* manual: names of ops, separated by commas, at which stages begin, in
                               any order; else NULL */
+    size_t layers_per_stage; /* manual: instead; the last stage has the rest. 0: layers / stages */
 };
 
 /* What an algorithm is asked: a request that was checked, and what follows from it. */
@@ -94,6 +95,7 @@ static inline bool partition_holds(const struct partition_problem *p, size_t fir
  * how: stages, replicas, shards, chunks, recomputation, ZeRO, microbatches, schedule, ... */
 enum partition_option {
     PARTITION_SPLIT_AT,
+    PARTITION_LAYERS_PER_STAGE,
     PARTITION_FINALISTS,
     PARTITION_TIME_LIMIT,
     PARTITION_EXECUTABLE,

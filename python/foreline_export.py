@@ -6,6 +6,7 @@
     exported = fe.export(net, (example,))       # ops, edges, work and memory of each
     exported.write("net.json")                  # foreline plan --model net.json ... -o plan.json
     parts = exported.split("plan.json")         # a module per stage, and what they pass on
+    for x, mask in fe.chunks((xs, mask), 4, (0, None)):  # 4 microbatches: xs in parts, the mask whole
 
 The module is traced with torch.fx. Without marks every module of torch.nn and every function that computes
 is an op. Where fx cannot trace, sizes are taken from the example and are fixed then; a module that cannot
@@ -28,7 +29,7 @@ import torch
 from torch import fx, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["stage", "ghost", "export", "Exported"]
+__all__ = ["stage", "ghost", "export", "Exported", "chunks", "merge"]
 
 _MARK = "_foreline_mark"
 _SPECIAL = {"Conv1d": "convolution", "Conv2d": "convolution", "Conv3d": "convolution",
@@ -553,6 +554,53 @@ def _op(node, names, k, mine, of, cost, module, batch, owner, types):
 
 def _device(device):
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
+def _members(values, spec, path):
+    """Key, member and its spec; a spec that is no container is meant for all."""
+    keys = list(values) if isinstance(values, dict) else range(len(values))
+    if isinstance(spec, (dict, list, tuple)):
+        named = isinstance(values, dict) == isinstance(spec, dict)
+        if not named or len(spec) != len(values) or (isinstance(spec, dict) and set(spec) != set(values)):
+            raise ValueError("%s: a spec of %r for %d values" % (path, spec, len(values)))
+    for key in keys:
+        yield key, values[key], spec[key] if isinstance(spec, (dict, list, tuple)) else spec
+
+
+def _like(values, members):
+    """A container as `values` is one."""
+    return dict(zip(values, members)) if isinstance(values, dict) else type(values)(members)
+
+
+def chunks(values, n, spec=0, path="batch"):
+    """n microbatches of a batch: tensors in tuples, lists and dicts, as the values are.
+
+    spec: the dimension along which tensors are cut into n equal parts, or None: every microbatch has all of it; for all
+    values, or a tuple, list or dict with one for each. What is no tensor is in every microbatch."""
+    if isinstance(values, (dict, list, tuple)):
+        parts = [chunks(v, n, s, "%s[%r]" % (path, key)) for key, v, s in _members(values, spec, path)]
+        return [_like(values, [p[k] for p in parts]) for k in range(n)]
+    if spec is None or not isinstance(values, torch.Tensor):
+        return [values] * n
+    if not -values.dim() <= spec < values.dim() or values.shape[spec] % n:
+        raise ValueError("%s: dimension %d of %s does not make %d equal parts" % (path, spec, tuple(values.shape), n))
+    return list(torch.chunk(values, n, spec))
+
+
+def merge(parts, spec=0, path="output"):
+    """What microbatches gave as one value: the inverse of chunks(). Besides a dimension spec may be "mean" or "sum", of losses;
+    with None all parts have to be equal."""
+    first = parts[0]
+    if isinstance(first, (dict, list, tuple)):
+        return _like(first, [merge([p[key] for p in parts], s, "%s[%r]" % (path, key))
+                             for key, _, s in _members(first, spec, path)])
+    if isinstance(first, torch.Tensor) and spec in ("mean", "sum"):
+        return getattr(torch.stack(parts), spec)(0)
+    if isinstance(first, torch.Tensor) and spec is not None:
+        return torch.cat(parts, spec)
+    if any(not torch.equal(p, first) if isinstance(first, torch.Tensor) else p != first for p in parts):
+        raise ValueError("%s: microbatches do not agree on what is not split" % path)
+    return first
 
 
 if __name__ == "__main__":

@@ -84,6 +84,7 @@ static enum status make_request(const struct arguments *a, struct objective_requ
                                     .stages = a->stages,
                                     .memory_bytes = a->memory_bytes > 0 ? a->memory_bytes : NAN,
                                     .batch = a->batch,
+                                    .threshold = a->threshold,
                                     .charge_activations = a->charge_activations,
                                     .straight = a->straight,
                                     .compat = a->compat,

@@ -14,6 +14,12 @@ static bool is_auto(const struct arguments *a)
     return !a->algorithm || !strcmp(a->algorithm, "auto");
 }
 
+/* Is it said where stages begin? */
+static bool by_hand(const struct arguments *a)
+{
+    return a->split_at || a->layers_per_stage > 0;
+}
+
 /* The objective of this project, and not one of a published tool. */
 static bool is_pipeline(const struct arguments *a)
 {
@@ -31,15 +37,15 @@ uint64_t plan_takers(const struct arguments *a)
     if (a->explain)
         return TAKES(PLAN_EXPLAIN);
     if (is_pipeline(a))
-        return a->split_at || !is_auto(a) ? TAKES(PLAN_CUT) : TAKES(PLAN_AUTO);
+        return by_hand(a) || !is_auto(a) ? TAKES(PLAN_CUT) : TAKES(PLAN_AUTO);
     snprintf(words, sizeof words, "--objective %.40s", a->objective);
     return settings_taker("plan", words) | (a->score ? TAKES(PLAN_SCORE) : 0);
 }
 
-/* Whom the arguments ask: --split-at is for the algorithm `manual`, also where it is not named. */
+/* Whom the arguments ask: options of the algorithm `manual` are for it, also where it is not named. */
 static enum status algorithm_of(const struct arguments *a, const struct partition_algorithm **out)
 {
-    const char *name = !is_auto(a) ? a->algorithm : a->split_at ? "manual" : "auto";
+    const char *name = !is_auto(a) ? a->algorithm : by_hand(a) ? "manual" : "auto";
     if (partition_find(name, out) != STATUS_OK)
         return error_context(STATUS_USAGE, "--algorithm");
     return STATUS_OK;
@@ -180,7 +186,10 @@ static enum status check_together(const struct arguments *a, const struct partit
         {(arguments_given(a, "samples") || arguments_given(a, "rank-by")) &&
              !arguments_given(a, "jitter"),
          "--samples and --rank-by are of --jitter"},
-        {cut_by_hand && !a->split_at, "--algorithm manual needs --split-at"},
+        {cut_by_hand && !a->split_at && !a->stages,
+         "--algorithm manual needs --split-at, or --stages and perhaps --layers-per-stage"},
+        {a->split_at && a->layers_per_stage > 0,
+         "--split-at says where stages begin, not --layers-per-stage"},
     };
     PASS(check_stages_together(a, al, schedule));
     return first_wrong(rules, sizeof rules / sizeof *rules);
@@ -203,19 +212,21 @@ enum status plan_check_given(const struct arguments *a)
     return check_together(a, algorithm);
 }
 
-/* --split-at says the algorithm and the number of stages. */
+/* --split-at says the algorithm and the number of stages, --layers-per-stage the algorithm. */
 static enum status settle_split(struct arguments *a)
 {
     const struct partition_algorithm *algorithm;
     size_t stages = a->split_at ? partition_split_stages(a->split_at) : 0;
     PASS(algorithm_of(a, &algorithm));
+    if (!by_hand(a))
+        return STATUS_OK;
+    PASS(partition_check_option(algorithm, a->split_at ? "split-at" : "layers-per-stage"));
+    a->algorithm = algorithm->name;
     if (!a->split_at)
         return STATUS_OK;
-    PASS(partition_check_option(algorithm, "split-at"));
     if (a->stages && a->stages != stages)
         return error_set(STATUS_USAGE, "--split-at makes %zu stages, --stages says %zu", stages,
                          a->stages);
-    a->algorithm = algorithm->name;
     a->stages = stages;
     return STATUS_OK;
 }
@@ -307,7 +318,8 @@ struct partition_request plan_request(const struct arguments *a)
                                                                : is_auto(a),
                                       .framework = a->framework,
                                       .issue = framework_of(a->framework),
-                                      .split_at = a->split_at};
+                                      .split_at = a->split_at,
+                                      .layers_per_stage = a->layers_per_stage};
 }
 
 /* ---- is it kept? */
@@ -385,53 +397,6 @@ static uint32_t usual_microbatches(const struct partition_request *r)
     return streams > USUAL ? streams : USUAL;
 }
 
-/* Experts are spread evenly, and there are some. */
-static enum status check_experts(size_t spread, const struct model *m)
-{
-    bool experts = spread <= 1;
-    for (size_t i = 0; i < m->n && spread > 1; i++) {
-        const struct model_op *o = &m->op[i];
-        int64_t n = o->exchange_bytes > 0 ? model_attribute(o, "experts", (int64_t)spread) : 0;
-        experts = experts || o->exchange_bytes > 0;
-        if (n % (int64_t)spread != 0)
-            return error_set(STATUS_INFEASIBLE,
-                             "--expert-parallel %zu does not divide the %lld experts of %s", spread,
-                             (long long)n, m->name);
-    }
-    return experts ? STATUS_OK
-                   : error_set(STATUS_INFEASIBLE, "--expert-parallel %zu: %s has no experts",
-                               spread, m->name);
-}
-
-/* Is there an op whose experts get as many tokens as routers send them? Others have a capacity. */
-static enum status check_imbalance(double imbalance, const struct model *m)
-{
-    const struct cost_split split = {1, 2, false, 1, 2, NULL, 1};
-    bool any = imbalance == 0;
-    for (size_t i = 0; i < m->n && !any; i++)
-        any = cost_part(&m->op[i], &split).load > 1;
-    return any ? STATUS_OK
-               : error_set(STATUS_INFEASIBLE,
-                           "--expert-imbalance: %s has no experts that take all tokens they get",
-                           m->name);
-}
-
-/* More layers than the longest of these stages has would be as good as all of them, and is not what
- * was meant. */
-static enum status check_layers(const struct arguments *a, const struct model *m,
-                                const struct plan_stage *stage, size_t stages)
-{
-    uint32_t most = 0;
-    for (size_t s = 0; s < stages && a->recompute_layers > 0; s++) {
-        uint32_t n = plan_stage_layers(&stage[s], m);
-        most = n > most ? n : most;
-    }
-    return a->recompute_layers <= most
-               ? STATUS_OK
-               : error_set(STATUS_INFEASIBLE, "--recompute-layers %zu: no stage has more than %u",
-                           a->recompute_layers, most);
-}
-
 enum status plan_check_sums(const struct arguments *a, const struct model *m)
 {
     bool search = is_auto(a), tied = false;
@@ -443,21 +408,6 @@ enum status plan_check_sums(const struct arguments *a, const struct model *m)
         return error_set(STATUS_USAGE, "--reduce-dtype: nothing is summed without --replicas or "
                                        "--tensor-parallel of 2 or more");
     return STATUS_OK;
-}
-
-enum status plan_check_model(const struct arguments *a, const struct model *m)
-{
-    enum status st;
-    struct plan_stage whole = {.ops = m->n};
-    TRY(ARRAY_NEW(whole.op, whole.ops));
-    for (uint32_t i = 0; i < m->n; i++)
-        whole.op[i] = i;
-    TRY(check_experts(a->expert_parallel, m));
-    TRY(check_imbalance(a->expert_imbalance, m));
-    TRY(check_layers(a, m, &whole, 1));
-out:
-    free(whole.op);
-    return st;
 }
 
 /* Defaults: all devices as one pipeline (a stage for each set of shards, times the chunks, but no
@@ -490,7 +440,7 @@ enum status plan_by_algorithm(const struct arguments *a, const struct model *m,
     const char *broken = plan_breaks(&p, a);
     if (broken)
         FAIL(STATUS_UNSUPPORTED, "--algorithm %s does not keep --%s", a->algorithm, broken);
-    TRY(check_layers(a, m, p.stage, p.stages));
+    TRY(plan_check_layers(a, m, p.stage, p.stages));
     MOVE(out, p);
 out:
     plan_free(&p);

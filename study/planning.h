@@ -1,5 +1,6 @@
 /* planning.h - plans from arguments: what `foreline plan` does, and points of experiments.
  *
+ *     plan_check.c      are they possible with this model
  *     plan_request.c    arguments -> a request to one algorithm; are they possible together, and
  *                       does a plan obey them?
  *     plan_search.c     `--algorithm auto`: the search
@@ -44,6 +45,10 @@ const char *plan_breaks(const struct plan *p, const struct arguments *a);
 /* Can the model do what is given? STATUS_INFEASIBLE: it has no experts to spread, or not a multiple of
  * so many, or not so many layers to make again. STATUS_NOMEM. */
 enum status plan_check_model(const struct arguments *a, const struct model *m) MUST_CHECK;
+/* Do these stages have as many layers as are to be made again? More than the longest has would be as
+ * good as all of them, and is not what was meant. STATUS_INFEASIBLE. */
+enum status plan_check_layers(const struct arguments *a, const struct model *m,
+                              const struct plan_stage *stage, size_t stages) MUST_CHECK;
 /* Is anything of the model summed in numbers of --reduce-dtype, if that is given: over replicas, shards
  * or tied weights? STATUS_USAGE. For commands; a grid of points may have corners without. */
 enum status plan_check_sums(const struct arguments *a, const struct model *m) MUST_CHECK;

@@ -62,7 +62,8 @@ struct arguments {
     size_t tensor_parallel, expert_parallel, context_parallel, chunks, zero;
     size_t recompute_layers, recompute_unit, zero_group;
     bool zero_keep, tensor_overlap;
-    size_t stages, replicas, microbatches, microbatch_size, batch, finalists, tokens;
+    size_t stages, layers_per_stage, replicas, microbatches, microbatch_size, batch, finalists,
+        tokens;
     double time_limit_s, bucket_bytes;
     bool sequence_parallel, executable, allow_oom, wide;
     size_t samples;                    /* of jitter, in the ranking of plans */
@@ -72,7 +73,7 @@ struct arguments {
     /* plans by published objectives */
     const char *objective, *score, *machines, *bandwidth, *hierarchy; /* lists as typed */
     size_t devices, work_limit;
-    double memory_bytes;
+    double memory_bytes, threshold;
     bool charge_activations, straight, compat;
     const char *profile, *overlap, *strategy, *speeds, *series;
     struct setting_list hints;
@@ -93,7 +94,7 @@ struct arguments {
     /* runs: as struct launch_options of exec/launch/launch.h has them */
     const char *config, *folder, *log, *compute, *device, *transport, *hosts, *launcher, *address;
     const char *dtype, *batch_tokens, *text, *checkpoint, *resume;
-    size_t steps, warmup, checkpoint_every, loss_every, repeats, ranks;
+    size_t steps, warmup, checkpoint_every, loss_every, repeats, ranks, local_ranks;
     const char *learning_rate_policy;
     double learning_rate, timeout_s;
     bool dry_run;

@@ -50,6 +50,10 @@ const struct setting settings_table[] = {
      .help = "pipeline stages (auto: searched; else all devices)", .least = 1, .most = MOST},
     {"split-at", TEXT(split_at), T(PLAN_CUT) | T(PLAN_IMPORT) | T(KEY_PLAN), "OP,OP", NULL,
      .help = "cut by hand: a stage (import: a module) begins at each of these ops of a model"},
+    {"layers-per-stage", COUNT(layers_per_stage), T(PLAN_CUT) | T(KEY_PLAN), "N", NULL,
+     .help = "cut by hand: a stage begins at every N-th transformer layer, the last has the rest "
+             "(else as many as layers / stages)",
+     .least = 1, .most = MOST},
     {"replicas", COUNT(replicas), PLAN_KEYS, "N", NULL,
      .help = "data-parallel replicas of every stage (auto: searched; else 1)", .least = 1,
      .most = MOST},
@@ -238,6 +242,9 @@ const struct setting settings_table[] = {
          "what starts the workers instead, \"srun -n 4\"; env: this is one of several processes "
          "that torchrun, srun, mpirun or you start alike, and RANK, WORLD_SIZE, MASTER_ADDR and "
          "MASTER_PORT say which; none: you start them, as a line on stderr says"},
+    {"local-ranks", COUNT(local_ranks), RUNS, "N", NULL,
+     .help = "with --launcher env: this process has so many ranks, from RANK on (else 1)",
+     .least = 1, .most = 1 << 20},
     {"address", TEXT(address), RUN_KEYS, "A.B.C.D", NULL,
      .help = "where workers on other machines reach this one (default: they are all here)"},
     {"steps", COUNT(steps), RUN_KEYS | VALIDATE_ON | T(KEY_POINT), "N", "10",

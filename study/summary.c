@@ -74,6 +74,27 @@ static void print_host(const struct measurement *m, FILE *out)
                 BYTES(m->rank[most].host_bytes), most, m->rank[most].name, BYTES(all));
 }
 
+/* Where several ranks have a loss, that of the last step of each of the first few. */
+static void print_rank_losses(const struct measurement *m, FILE *out)
+{
+    enum { MOST = 16, ITEM = 48 };
+    char text[(MOST + 2) * ITEM] = "";
+    size_t n = 0, used = 0;
+    for (size_t r = 0; r < m->ranks; r++) {
+        const struct measured_rank *rank = &m->rank[r];
+        if (rank->losses > 0 && n++ < MOST)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%.6g of rank %zu, ",
+                                     rank->loss[rank->losses - 1], r);
+    }
+    if (n < 2)
+        return;
+    if (n > MOST)
+        snprintf(text + used, sizeof text - used, "and %zu more", n - MOST);
+    else
+        text[used - strlen(", ")] = '\0';
+    print_wrapped("", text, out);
+}
+
 /* Of several measured iterations; predictions have one. */
 static void print_spread(const struct measurement *m, FILE *out)
 {
@@ -157,6 +178,7 @@ static void print_summary(const struct measurement *m, double train_tokens, FILE
     if (m->losses > 0)
         fprintf(out, "loss        %.6f first, %.6f last of %zu steps\n", m->loss[0],
                 m->loss[m->losses - 1], m->losses);
+    print_rank_losses(m, out);
     if (m->parameters_sha256)
         fprintf(out, "parameters  sha256 %s\n", m->parameters_sha256);
     if (*breakdown_bottleneck(m, sentence))

@@ -55,4 +55,23 @@ sorted() {
 "$bin/foreline" plan --algorithm balanced --model $tiny --platform laptop --microbatches 12 \
     --stages 1 --replicas 3 --zero 2 -o p.json >out 2>&1 || fail "plan --zero 2: $(cat out)"
 [ "$(run --collective tree)" = "$(run)" ] || fail "--zero 2: $(cat run.err)"
+# Every replica tells its own loss, their mean is the step's: the first of two is that of a run with the first
+# of its microbatches alone, as long as nothing was learned.
+losses() { # losses REPLICAS MICROBATCHES: of the first step, that of all and those of the ranks
+    "$bin/foreline" plan --algorithm balanced --model $tiny --platform laptop --microbatches "$2" --stages 1 \
+        --replicas "$1" -o p.json >out 2>&1 || fail "plan: $(cat out)"
+    "$bin/foreline" run p.json --steps 2 --warmup 0 --transport local -o m.json >out 2>&1 || fail "run: $(cat out)"
+    sed -n 's/^  "loss": \[\([^,]*\),.*/\1/p; s/.*"loss": \[\([^,]*\),.*\]}.*/rank \1/p' m.json |
+        sort -s -k 1,1r | awk '$1 != "rank" { all = $1 } $1 == "rank" { of = of " " $2 } END { print all of }'
+}
+set -- $(losses 1 1)
+one=$1
+[ $# = 2 ] && [ "$1" = "$2" ] || fail "one rank: $*"
+set -- $(losses 2 2)
+[ $# = 3 ] && [ "$2" != "$3" ] && awk "BEGIN { exit !(($2 + $3) / 2 - $1 < 1e-12 && $1 - ($2 + $3) / 2 < 1e-12 && \
+    ($2 / $one - 1) ^ 2 < 1e-14) }" || fail "two ranks: $*, one alone: $one"
+sed 's/, "loss": \[[^]]*\]}/}/' m.json >old.json
+"$bin/foreline" simulate p.json --engine analytic --json >s.json 2>out || fail "simulate: $(cat out)"
+"$bin/foreline" compare s.json old.json >out 2>&1 || fail "without losses of ranks: $(cat out)"
+cmp -s m.json old.json && fail "ranks have no losses"
 echo "algorithms of real runs:$done, on $transports"

@@ -101,6 +101,25 @@ wait $waiting && fail "a run that was told to stop succeeded"
 grep -q 'interrupted by signal 15' waiting.err || fail "interrupted: $(cat waiting.err)"
 nothing_left "the waiting one"
 
+# Two processes of two ranks each, as on two machines; the second one first.
+halves() { # halves OPTIONS...
+    pids=
+    for r in 2 0; do
+        (rank $r --local-ranks 2 "$@" >$r.out 2>$r.err) &
+        pids="$! $pids"
+    done
+}
+halves --steps 3 --json
+collect
+[ "$statuses" = 00 ] || fail "two processes: exits $statuses, $(cat 0.err 2.err)"
+[ "$(hashes 0.out)" = "$expected" ] || fail "two processes: $(hashes 0.out), not $expected"
+[ ! -s 2.out ] || fail "the second process prints $(cat 2.out)"
+nothing_left "two processes"
+status=0
+(rank 2 --local-ranks 3) 2>run.err || status=$?
+[ $status = 2 ] && grep -q -e '--local-ranks 3 from rank 2 on: the plan has 4 ranks' run.err ||
+    fail "three of two ranks: exit $status, $(cat run.err)"
+
 # mpirun starts the same command, over tcp and mpi.
 if command -v mpirun >/dev/null && [ -x "$bin/foreline-worker-mpi" ]; then
     root=
@@ -147,6 +166,20 @@ for signal in KILL STOP; do
         nothing_left "$signal of rank $victim"
     done
 done
+
+# The second rank of a process.
+halves --steps 100000 --timeout 2s --loss-every 1
+tries=0
+until grep -q '^step ' 0.err && [ -n "$(worker_of 3)" ]; do
+    tries=$((tries + 1))
+    [ $tries -lt 1200 ] || fail "no step: $(cat ?.err)"
+    sleep 0.1
+done
+kill -KILL "$(worker_of 3)"
+collect
+[ "$statuses" = 11 ] || fail "rank 3 of two processes killed: exits $statuses"
+grep -q '^foreline run: rank 3 ' 0.err || fail "rank 3 of two processes killed: $(cat 0.err)"
+nothing_left "the second rank of a process"
 
 # What does not fit together.
 status=0

@@ -122,7 +122,9 @@ refuse '--p2p-scatter needs --stages' $plan --stages 1 --p2p-scatter
 refuse '--p2p-scatter means nothing with --sequence-parallel' \
     $plan --tensor-parallel 2 --sequence-parallel --p2p-scatter
 refuse '--reduce-dtype: nothing is summed' $plan --algorithm balanced --reduce-dtype bf16
-refuse '--algorithm manual needs --split-at' $plan --algorithm manual
+refuse '--algorithm manual needs --split-at, or --stages' $plan --algorithm manual
+refuse '--split-at says where stages begin' $plan --split-at nope --layers-per-stage 2 --stages 2
+refuse '--layers-per-stage is for --algorithm manual, not for uniform' $plan --algorithm uniform --layers-per-stage 2
 refuse "has no op 'nope'" $plan --split-at nope
 refuse '--machines says how many devices' \
     plan --model g.txt --objective pipedream --machines 4 --devices 8

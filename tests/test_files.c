@@ -61,6 +61,11 @@ static int set_up(void **state)
     timeline_free(&t);
     f.measurement.call[0].algorithm = sample_text("ring");
     f.measurement.rank[0].memory_bytes = 1 << 20;
+    f.measurement.rank[0].loss = calloc(2, sizeof(double)); /* the others have none */
+    if (!f.measurement.rank[0].loss)
+        return -1;
+    f.measurement.rank[0].losses = 2;
+    f.measurement.rank[0].loss[1] = -0.5;
     f.measurement.not_folded = sample_text("jitter");
     f.measurement.engine = sample_text("analytic");
     f.measurement.plan = sample_text("p.json");

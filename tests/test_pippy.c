@@ -309,6 +309,51 @@ static void sizesplit_returns_as_many_stages_as_wanted(void **state)
     model_free(&m);
 }
 
+static void sizesplit_takes_a_threshold(void **state)
+{
+    (void)state;
+    const int64_t size[] = {3, 3, 3, 9, 1};
+    static const size_t ops[] = {2, 1, 1, 1};
+    struct model m = sized_chain(5, size);
+    struct objective_request r = {.model = &m, .threshold = 6};
+    struct objective_result out;
+    assert_int_equal(run("sizesplit", &r, &out), STATUS_OK);
+    assert_int_equal(out.parts, 4);
+    for (size_t k = 0; k < 4; k++)
+        assert_int_equal(out.part[k].ops, ops[k]);
+    objective_result_free(&out);
+    r.stages = 3; /* at most */
+    assert_int_equal(run("sizesplit", &r, &out), STATUS_OK);
+    assert_int_equal(out.parts, 3);
+    objective_result_free(&out);
+    out = (struct objective_result){0};
+    assert_int_equal(run("milp", &r, &out), STATUS_USAGE);
+    r.compat = true;
+    assert_int_equal(run("sizesplit", &r, &out), STATUS_USAGE);
+    model_free(&m);
+}
+
+/* The published walk makes 2 stages of 4, the published program none. */
+static void what_fails_in_the_original_fails_on_request(void **state)
+{
+    (void)state;
+    const int64_t size[] = {1, 1, 1, 97}, even[] = {1, 1, 1, 1};
+    struct model m = sized_chain(4, size);
+    struct objective_request r = {.model = &m, .stages = 4, .compat = true};
+    struct objective_result out = {0};
+    assert_int_equal(run("sizesplit", &r, &out), STATUS_INFEASIBLE);
+    assert_non_null(strstr(error_message(), "makes 2 stages, not 4"));
+    assert_int_equal(run("milp", &r, &out), STATUS_INFEASIBLE);
+    assert_non_null(strstr(error_message(), "one cluster has"));
+    model_free(&m);
+    m = sized_chain(4, even);
+    r.model = &m;
+    assert_int_equal(run("sizesplit", &r, &out), STATUS_OK);
+    assert_int_equal(out.parts, 4);
+    objective_result_free(&out);
+    model_free(&m);
+}
+
 static void an_infeasible_program_still_gives_a_plan(void **state)
 {
     (void)state;
@@ -424,6 +469,8 @@ int main(void)
         cmocka_unit_test(the_threshold_cuts_as_published),
         cmocka_unit_test(an_op_above_the_threshold_is_cut_off_behind),
         cmocka_unit_test(sizesplit_returns_as_many_stages_as_wanted),
+        cmocka_unit_test(sizesplit_takes_a_threshold),
+        cmocka_unit_test(what_fails_in_the_original_fails_on_request),
         cmocka_unit_test(an_infeasible_program_still_gives_a_plan),
         cmocka_unit_test(needs_stages_and_a_model),
         cmocka_unit_test(a_score_is_the_value_of_the_split),

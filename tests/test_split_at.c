@@ -18,7 +18,8 @@ struct fixture {
     struct topology t;
 };
 
-static enum status split(const struct fixture *f, const char *list, size_t stages, struct plan *out)
+static enum status cut(const struct fixture *f, const char *list, size_t layers, size_t stages,
+                       struct plan *out)
 {
     const struct partition_algorithm *manual;
     struct partition_request r = {.stages = stages,
@@ -29,9 +30,15 @@ static enum status split(const struct fixture *f, const char *list, size_t stage
                                   .optimizer = "sgd",
                                   .model = "m",
                                   .platform = "p",
-                                  .split_at = list};
+                                  .split_at = list,
+                                  .layers_per_stage = layers};
     enum status st = partition_find("manual", &manual);
     return st == STATUS_OK ? partition_run(manual, &f->m, &f->t, &r, out) : st;
+}
+
+static enum status split(const struct fixture *f, const char *list, size_t stages, struct plan *out)
+{
+    return cut(f, list, 0, stages, out);
 }
 
 static int set_up(void **state)
@@ -83,7 +90,7 @@ static void lists_that_make_no_sense_are_refused(void **state)
     char twice[64];
     strcpy(twice, third);
     strcat(strcat(twice, ","), third);
-    assert_refused(f, NULL, 2, "not said");
+    assert_refused(f, NULL, 2, "0 layers are too few for 2 stages");
     assert_refused(f, first, 2, "is the first op");
     assert_refused(f, twice, 3, "twice");
     assert_refused(f, third, 3, "the splits make 2");
@@ -111,6 +118,33 @@ static void an_unknown_op_gets_the_nearest_name(void **state)
     model_free(&m);
 }
 
+/* Five layers of two ops between two ops of none: by default as many as layers / stages. */
+static void stages_begin_at_every_so_many_layers(void **state)
+{
+    static const struct {
+        size_t stages, layers, first[4];
+    } good[] = {{2, 0, {0, 5}}, {3, 0, {0, 3, 5}}, {3, 2, {0, 5, 9}}, {2, 4, {0, 9}}, {1, 0, {0}}};
+    const struct fixture *chain = *state;
+    struct fixture f = {sample_chain(12, 1e-3, 2e-3, 1000, 1000), chain->t};
+    struct plan p = {0};
+    for (size_t i = 1; i < 11; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "h%zu.%c", (i - 1) / 2, i % 2 ? 'a' : 'b');
+        free(f.m.op[i].name);
+        f.m.op[i].name = strdup(name);
+        assert_non_null(f.m.op[i].name);
+    }
+    for (size_t k = 0; k < sizeof good / sizeof *good; k++) {
+        assert_int_equal(cut(&f, NULL, good[k].layers, good[k].stages, &p), STATUS_OK);
+        for (size_t s = 0; s < good[k].stages; s++)
+            assert_int_equal(p.stage[s].op[0], good[k].first[s]);
+        plan_free(&p);
+    }
+    assert_int_equal(cut(&f, NULL, 2, 4, &p), STATUS_USAGE);
+    assert_string_equal(error_message(), "manual: 5 layers are too few for 4 stages of 2");
+    model_free(&f.m);
+}
+
 static void survives_every_failing_allocation(void **state)
 {
     const struct fixture *f = *state;
@@ -126,6 +160,7 @@ int main(void)
         cmocka_unit_test(stages_begin_at_the_named_ops_in_any_order),
         cmocka_unit_test(lists_that_make_no_sense_are_refused),
         cmocka_unit_test(an_unknown_op_gets_the_nearest_name),
+        cmocka_unit_test(stages_begin_at_every_so_many_layers),
         cmocka_unit_test(survives_every_failing_allocation),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

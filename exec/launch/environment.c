@@ -1,5 +1,5 @@
-/* Every rank is a process that runs the same command, started by torchrun, srun, mpirun or by hand.
- * That of rank 0 is the launcher, and all start their own worker. */
+/* Every rank, or every few of them, is a process that runs the same command, started by torchrun, srun,
+ * mpirun or by hand. That of rank 0 is the launcher, and all start their own workers. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "core/digest.h"
 #include "exec/executor.h"
@@ -54,6 +55,10 @@ enum status launch_read_environment(struct run *run)
     if (ranks != run->program->ranks)
         return error_set(STATUS_INVALID, "WORLD_SIZE is %u, the plan has %zu ranks", ranks,
                          run->program->ranks);
+    run->meeting.ranks = run->options->local_ranks > 0 ? (uint32_t)run->options->local_ranks : 1;
+    if (run->options->local_ranks > ranks - run->meeting.rank)
+        return error_set(STATUS_USAGE, "--local-ranks %zu from rank %u on: the plan has %u ranks",
+                         run->options->local_ranks, run->meeting.rank, ranks);
     PASS(rendezvous_master(run->meeting.address, &run->meeting.port, &given));
     if (!given) {
         snprintf(run->meeting.address, sizeof run->meeting.address, "127.0.0.1");
@@ -71,40 +76,60 @@ enum status launch_is_member(const struct launch_options *o, bool *member)
     return STATUS_OK;
 }
 
-/* Until the worker ends. One that stays stopped cannot notice that the run is over. */
+/* Since when a worker is stopped; 0: it is not. */
+static void look_after(struct run *run, struct launched *w, double *stopped_s)
+{
+    int status;
+    if (!w->child.alive || waitpid(w->child.pid, &status, WNOHANG | WUNTRACED | WCONTINUED) <= 0)
+        return;
+    *stopped_s = WIFSTOPPED(status) ? clock_now() : 0;
+    w->child.alive = WIFSTOPPED(status) || WIFCONTINUED(status);
+    w->child.exit = status;
+    run->alive -= !w->child.alive;
+}
+
+static enum status check_end(const struct run *run, uint32_t rank)
+{
+    char name[RANK_NAME];
+    int status = run->worker[rank].child.exit;
+    if (WIFSIGNALED(status))
+        return error_set(STATUS_EXTERNAL, "%s killed by signal %d (%s)",
+                         launch_name(run, rank, name), WTERMSIG(status),
+                         strsignal(WTERMSIG(status)));
+    if (WEXITSTATUS(status) != 0)
+        return error_set(STATUS_EXTERNAL, "%s was ended: rank 0 says why",
+                         launch_name(run, rank, name));
+    return STATUS_OK;
+}
+
+/* Until the workers end. One that stays stopped cannot notice that the run is over. */
 static enum status watch(struct run *run)
 {
-    struct launched *w = &run->worker[run->meeting.rank];
+    enum status st = STATUS_OK;
+    const uint32_t first = run->meeting.rank, n = run->meeting.ranks;
     char name[RANK_NAME];
-    double stopped_s = 0;
-    while (w->child.alive) {
+    double *stopped_s = NULL;
+    TRY(ARRAY_NEW(stopped_s, n));
+    while (run->alive > 0) {
         struct pollfd p = {.fd = run->signals.fd, .events = POLLIN};
         struct signalfd_siginfo s;
         if (poll(&p, 1, 500) < 0 && errno != EINTR)
-            return error_set(STATUS_IO, "poll: %s", strerror(errno));
+            FAIL(STATUS_IO, "poll: %s", strerror(errno));
         while (read(run->signals.fd, &s, sizeof s) == (ssize_t)sizeof s)
             if (s.ssi_signo != SIGCHLD)
-                return error_set(STATUS_EXTERNAL, "interrupted by signal %u (%s)", s.ssi_signo,
-                                 strsignal((int)s.ssi_signo));
-        int status;
-        if (waitpid(w->child.pid, &status, WNOHANG | WUNTRACED | WCONTINUED) == w->child.pid) {
-            stopped_s = WIFSTOPPED(status) ? clock_now() : 0;
-            w->child.alive = WIFSTOPPED(status) || WIFCONTINUED(status);
-            run->alive = w->child.alive;
-            w->child.exit = status;
+                FAIL(STATUS_EXTERNAL, "interrupted by signal %u (%s)", s.ssi_signo,
+                     strsignal((int)s.ssi_signo));
+        for (uint32_t k = 0; k < n; k++) {
+            look_after(run, &run->worker[first + k], &stopped_s[k]);
+            if (stopped_s[k] > 0 && clock_now() - stopped_s[k] > run->options->timeout_s)
+                FAIL(STATUS_EXTERNAL, "%s is stopped", launch_name(run, first + k, name));
         }
-        if (stopped_s > 0 && clock_now() - stopped_s > run->options->timeout_s)
-            return error_set(STATUS_EXTERNAL, "%s is stopped",
-                             launch_name(run, run->meeting.rank, name));
     }
-    if (WIFSIGNALED(w->child.exit))
-        return error_set(STATUS_EXTERNAL, "%s killed by signal %d (%s)",
-                         launch_name(run, run->meeting.rank, name), WTERMSIG(w->child.exit),
-                         strsignal(WTERMSIG(w->child.exit)));
-    if (WEXITSTATUS(w->child.exit) != 0)
-        return error_set(STATUS_EXTERNAL, "%s was ended: rank 0 says why",
-                         launch_name(run, run->meeting.rank, name));
-    return STATUS_OK;
+    for (uint32_t k = 0; k < n; k++)
+        TRY(check_end(run, first + k));
+out:
+    free(stopped_s);
+    return st;
 }
 
 /* As launch_run() up to the worker: files and checkpoints are read by each process for itself, and

@@ -25,6 +25,7 @@ struct launch_options {
      * what this one does (launch_member()). NULL: one process per rank, or mpirun with settings
      * that suit this program for mpi, or one process that is all ranks for local. */
     const char *launcher;
+    size_t local_ranks;     /* "env": such a process has so many ranks, from its own on; 0: 1 */
     const char *hosts;      /* mpirun's --hostfile, NULL: all ranks on this machine */
     const char *mpirun;     /* its words about hosts and network, NULL: as hosts says */
     const char *address;    /* dotted, where workers reach the launcher; NULL: 127.0.0.1 */

@@ -241,6 +241,55 @@ static enum status fill_links(const struct program *p, const struct timeline *t,
     return STATUS_OK;
 }
 
+/* Forwards of a rank through the one stage that has a loss; 0: its loss is told by another shard or
+ * not that of samples of its own, or it has none. */
+static size_t lossy_forwards(const struct run *run, uint32_t rank, size_t stage)
+{
+    const struct program *p = run->program;
+    size_t n = 0;
+    if (p->rank[rank].shard > 0 || p->stage[stage].stepped)
+        return 0;
+    for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++)
+        n += p->op[i].kind == OP_FORWARD && p->op[i].stage == stage;
+    return n;
+}
+
+/* The stage with losses; p->stages: none, or several. */
+static size_t lossy_stage(const struct run *run)
+{
+    const struct program *p = run->program;
+    size_t found = p->stages;
+    for (size_t s = 0; s < p->stages; s++) {
+        bool lossy = false;
+        for (size_t k = p->stage_start[s]; k < p->stage_start[s + 1]; k++)
+            lossy = lossy || !strcmp(run->model->op[p->stage_op[k]].kind, "loss");
+        if (lossy && found < p->stages)
+            return p->stages;
+        found = lossy ? s : found;
+    }
+    return found;
+}
+
+/* Ranks report parts of the step's mean loss: over its part of the forwards that is a rank's own. */
+static enum status fill_rank_losses(const struct run *run, struct measurement *out)
+{
+    const struct program *p = run->program;
+    size_t stage = lossy_stage(run), all = 0;
+    for (uint32_t r = 0; stage < p->stages && r < p->ranks; r++)
+        all += lossy_forwards(run, r, stage);
+    for (uint32_t r = 0; all > 0 && r < p->ranks; r++) {
+        struct measured_rank *to = &out->rank[r];
+        double share = (double)lossy_forwards(run, r, stage) / (double)all;
+        if (share <= 0)
+            continue;
+        PASS(ARRAY_NEW(to->loss, run->steps));
+        to->losses = run->steps;
+        for (size_t s = 0; s < run->steps; s++)
+            to->loss[s] = run->reports.loss[s * p->ranks + r] / share;
+    }
+    return STATUS_OK;
+}
+
 static enum status fill_losses(const struct run *run, struct measurement *out)
 {
     size_t ranks = run->program->ranks;
@@ -249,7 +298,7 @@ static enum status fill_losses(const struct run *run, struct measurement *out)
     for (size_t s = 0; s < run->steps; s++)
         for (size_t r = 0; r < ranks; r++)
             out->loss[s] += run->reports.loss[s * ranks + r];
-    return STATUS_OK;
+    return fill_rank_losses(run, out);
 }
 
 static enum status fill_parameters(const struct run *run, struct measurement *out)

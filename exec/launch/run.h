@@ -100,7 +100,8 @@ struct run_files {
  * and join.c. */
 struct run_meeting {
     uint8_t token[TOKEN], digest[DIGEST];
-    uint32_t rank;                 /* of this process, where each starts its own worker */
+    uint32_t rank,
+        ranks; /* of this process, where each starts its own workers: the first, how many */
     char address[RENDEZVOUS_HOST]; /* of the launcher */
     uint16_t port;
     int listener;     /* -1: none */

@@ -129,6 +129,7 @@ struct call {
     char rate[NUMBER], steps[NUMBER], timeout[NUMBER], every[NUMBER];
     uint32_t number; /* of the rank, without a launcher */
     char launcher[64], token[32 + 2 * TOKEN], rank[NUMBER], ranks[NUMBER];
+    char local[NUMBER]; /* "": there is one rank here, or LOCAL_RANK is not for us to say */
     char *delays;       /* of the rank; NULL: none */
     char **environment; /* ours first, then what we inherited */
     char **words;       /* the launcher's, NULL: none */
@@ -213,6 +214,8 @@ static enum status make_environment(const struct run *run, struct call *c)
     while (environ[inherited])
         inherited++;
     bool one = launch_in_one_process(run);
+    if (launch_by_environment(run) && run->meeting.ranks > 1)
+        snprintf(c->local, NUMBER, "LOCAL_RANK=0");
     if (run->options->delay)
         PASS(ARRAY_NEW(c->delays, sizeof delays_name + DELAY_TEXT * run->program->ranks));
     char *const ours[] = {c->launcher,
@@ -220,8 +223,8 @@ static enum status make_environment(const struct run *run, struct call *c)
                           borrowed("OPENBLAS_NUM_THREADS=1"),
                           one ? borrowed("LOCAL_RANK=0") : c->ranks,
                           c->rank,
-                          c->delays};
-    size_t settings = c->words ? 3 : one ? 4 : c->delays ? 6 : 5;
+                          c->delays ? c->delays : c->local};
+    size_t settings = c->words ? 3 : one ? 4 : c->delays || c->local[0] ? 6 : 5;
     PASS(ARRAY_NEW(c->environment, inherited + settings + 1));
     for (size_t i = 0; i < settings; i++)
         c->environment[n++] = ours[i];
@@ -305,17 +308,19 @@ static enum status spawn(struct run *run, const struct call *c, int output, stru
     return st;
 }
 
-/* One process for each rank; under a launcher that starts all processes alike, just our own. */
+/* One process for each rank; under a launcher that starts all processes alike, just our own ones. */
 static enum status spawn_ranks(struct run *run, struct call *c)
 {
     enum status st = STATUS_OK;
     bool one = launch_by_environment(run);
     uint32_t first = one ? run->meeting.rank : 0,
-             end = one ? first + 1 : (uint32_t)run->program->ranks;
+             end = one ? first + run->meeting.ranks : (uint32_t)run->program->ranks;
     for (uint32_t r = first; r < end && st == STATUS_OK; r++) {
         struct launched *w = &run->worker[r];
         c->number = r;
         snprintf(c->rank, NUMBER, "RANK=%u", r);
+        if (c->local[0])
+            snprintf(c->local, NUMBER, "LOCAL_RANK=%u", r - first);
         if (c->delays)
             write_delays(run, r, c->delays);
         st = spawn(run, c, STDERR_FILENO, &w->child);

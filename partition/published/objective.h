@@ -39,6 +39,7 @@ struct objective_request {
     void (*better)(void *context, double value);
     void *context; /* of better() */
     size_t batch;  /* microbatches per batch; hidup: samples of an iteration, 0 as the model says */
+    double threshold; /* pippy: parameters of a stage */
     bool charge_activations, straight, compat;
     /* hidup: constants of a machine, what overlaps (each NULL: the default), nodes' forms, and
      * errors of the numbers that a search is given */

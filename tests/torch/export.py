@@ -309,6 +309,52 @@ def ranges_of_a_trace_are_the_profile_of_its_ops(program, folder):
         1e6 * sum(profile[w]) for w in ("forward_s", "backward_s")))
 
 
+class Masked(nn.Module):
+    """Of two arguments one is for all samples."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(6, 6), nn.Linear(6, 3)
+
+    def forward(self, x, mask):
+        return self.b(torch.tanh(self.a(x) * mask))
+
+
+def refused(call, word):
+    try:
+        call()
+    except ValueError as reason:
+        assert word in str(reason), reason
+        return
+    raise AssertionError("not refused: " + word)
+
+
+def microbatches_are_the_batch(program, folder):
+    torch.manual_seed(3)
+    net, x, mask, target = Masked(), torch.randn(12, 5, 6), torch.randn(5, 6), torch.randn(12, 5, 3)
+    exported = fe.export(net, (x, mask))
+    model, plan = os.path.join(folder, "masked.json"), os.path.join(folder, "masked.plan.json")
+    exported.write(model)
+    foreline(program, "plan", "--model", model, "--platform", "laptop", "--algorithm", "uniform", "--stages", "2",
+             "--microbatches", "4", "-o", plan)
+    parts, loss = exported.split(plan), nn.MSELoss()
+    whole = net(x, mask)
+    for n in (1, 2, 3, 4, 6, 12):
+        pieces = fe.chunks({"x": x, "mask": mask, "target": target, "name": "m"}, n,
+                           {"x": 0, "mask": None, "target": 0, "name": None})
+        made = [parts(p["x"], p["mask"]) for p in pieces]
+        assert all(p["mask"] is mask and p["name"] == "m" and len(p["x"]) == 12 // n for p in pieces)
+        out, of = fe.merge([(m, loss(m, p["target"])) for m, p in zip(made, pieces)], (0, "mean"))
+        assert torch.allclose(out, whole, rtol=1e-6, atol=1e-6), n
+        assert abs(of - loss(whole, target)) < 1e-6
+    assert torch.equal(fe.merge(fe.chunks([x, (x, mask)], 5, [1, (1, 0)])[:], [1, (1, 0)])[1][0], x)
+    refused(lambda: fe.chunks((x, mask), 5), "batch[0]: dimension 0 of (12, 5, 6)")
+    refused(lambda: fe.chunks((x, mask), 2, (3, None)), "batch[0]: dimension 3")
+    refused(lambda: fe.chunks((x, mask), 2, (0,)), "for 2 values")
+    refused(lambda: fe.chunks({"x": x}, 2, {"y": 0}), "for 1 values")
+    refused(lambda: fe.merge([x, mask], None), "do not agree")
+
+
 def another_plan_is_refused(program, folder):
     exported = fe.export(nn.Sequential(nn.Linear(4, 4)), torch.zeros(1, 4))
     try:
@@ -324,7 +370,7 @@ def main():
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         for case in (marked_modules_are_a_chain, ghosts_do_not_count, what_cannot_be_traced_is_one_op,
-                     random_networks_are_counted, another_plan_is_refused,
+                     random_networks_are_counted, microbatches_are_the_batch, another_plan_is_refused,
                      a_root_that_cannot_be_traced_says_what_to_do,
                      ranges_of_a_trace_are_the_profile_of_its_ops):
             case(program, folder)

@@ -73,8 +73,8 @@ static enum status solve_program(struct work *w, enum pippy_verdict *verdict, ch
     return STATUS_OK;
 }
 
-/* Where the program has no solution, or none was found in time, the balanced split is the
- * answer, and the note says why. */
+/* Where the program has no solution, or none was found in time, the balanced split is the answer,
+ * and the note says why; PiPPy itself raises an error. */
 static enum status solve_milp(const struct objective_request *r, struct objective_result *out)
 {
     enum status st;
@@ -82,14 +82,18 @@ static enum status solve_milp(const struct objective_request *r, struct objectiv
     enum pippy_verdict verdict;
     char how[100], why[WHY] = "";
     size_t used;
+    if (r->threshold > 0)
+        return error_set(STATUS_USAGE, "--threshold is of --algorithm sizesplit");
     TRY(work_open(r, r->stages, &w));
     TRY(solve_program(&w, &verdict, how, sizeof how));
     if (verdict == PIPPY_INFEASIBLE || verdict == PIPPY_UNKNOWN) {
-        TRY(pippy_balance(&w.graph, &w.problem, w.stage_of, &used));
         if (verdict == PIPPY_INFEASIBLE)
             pippy_explain(&w.problem, why, sizeof why);
         else
             snprintf(why, sizeof why, "no solution found in time");
+        if (r->compat)
+            FAIL(STATUS_INFEASIBLE, "%s; without --compat-pippy there is a balanced split", why);
+        TRY(pippy_balance(&w.graph, &w.problem, w.stage_of, &used));
     }
     TRY(pippy_value(&w.graph, &w.problem, w.stage_of, &out->value));
     out->proved_optimal = verdict == PIPPY_OPTIMAL;
@@ -107,32 +111,71 @@ out:
 
 /* ---- sizesplit */
 
-/* PiPPy's rule may stop early, since it compares running sums; the largest stages are then cut
- * again. */
+/* Stages of about as many parameters each. PiPPy's rule may make fewer, since it compares running
+ * sums, and then fails; here the largest are cut again, unless that is what was asked for. */
+static enum status split_evenly(struct work *w, struct objective_result *out)
+{
+    const struct model *m = w->r->model;
+    size_t used, stages = w->r->stages;
+    double *weight, total = 0;
+    if (stages > m->n)
+        return error_set(STATUS_INFEASIBLE, "%s has only %zu ops for %zu stages", m->name, m->n,
+                         stages);
+    PASS(ARENA_NEW(&w->memory, weight, m->n));
+    for (size_t i = 0; i < m->n; i++) {
+        weight[i] = (double)m->op[i].parameter_bytes / (double)m->element_bytes;
+        total += weight[i];
+    }
+    double threshold = floor(total / (double)stages);
+    PASS(pippy_by_threshold(m, threshold, stages, w->stage_of, &used));
+    if (used == stages)
+        return objective_set_note(out, "at most %.0f parameters per stage", threshold);
+    if (w->r->compat)
+        return error_set(STATUS_INFEASIBLE,
+                         "PiPPy's rule (at most %.0f parameters per stage) makes %zu stages, not "
+                         "%zu; without --compat-pippy the largest are cut again",
+                         threshold, used, stages);
+    PASS(objective_set_note(out,
+                            "PiPPy's rule (at most %.0f parameters per stage) stops at %zu "
+                            "stages; the largest were cut again",
+                            threshold, used));
+    pippy_cut_more(m->n, weight, stages, w->stage_of, &used);
+    return STATUS_OK;
+}
+
+/* As many stages as r->threshold makes, but not more than r->stages, if that is said. */
+static enum status count_stages(const struct objective_request *r, size_t *stages)
+{
+    enum status st;
+    uint32_t *stage_of = NULL;
+    if (!r->model || !r->model->n)
+        return STATUS_OK; /* work_open() says so */
+    if (r->compat)
+        return error_set(STATUS_USAGE, "--compat-pippy says nothing with --threshold");
+    TRY(ARRAY_NEW(stage_of, r->model->n));
+    TRY(pippy_by_threshold(r->model, r->threshold, r->stages ? r->stages : SIZE_MAX, stage_of,
+                           stages));
+out:
+    free(stage_of);
+    return st;
+}
+
 static enum status solve_size(const struct objective_request *r, struct objective_result *out)
 {
     enum status st;
     struct work w = {0};
-    double *weight, total = 0;
-    size_t used;
-    TRY(work_open(r, r->stages, &w));
-    if (r->stages > r->model->n)
-        FAIL(STATUS_INFEASIBLE, "%s has only %zu ops for %zu stages", r->model->name, r->model->n,
-             r->stages);
-    TRY(ARENA_NEW(&w.memory, weight, r->model->n));
-    for (size_t i = 0; i < r->model->n; i++) {
-        weight[i] = (double)r->model->op[i].parameter_bytes / (double)r->model->element_bytes;
-        total += weight[i];
+    size_t stages = r->stages;
+    bool limited = r->threshold > 0;
+    if (limited)
+        TRY(count_stages(r, &stages));
+    TRY(work_open(r, stages, &w));
+    if (limited) {
+        TRY(pippy_by_threshold(r->model, r->threshold, stages, w.stage_of, &stages));
+        TRY(objective_set_note(out, "at most %.0f parameters per stage: %zu stages", r->threshold,
+                               stages));
+    } else {
+        TRY(split_evenly(&w, out));
     }
-    double threshold = floor(total / (double)r->stages);
-    TRY(pippy_by_threshold(r->model, threshold, r->stages, w.stage_of, &used));
-    TRY(used < r->stages
-            ? objective_set_note(out,
-                                 "PiPPy's rule (at most %.0f parameters per stage) stops at %zu "
-                                 "stages; the largest were cut again",
-                                 threshold, used)
-            : objective_set_note(out, "at most %.0f parameters per stage", threshold));
-    pippy_cut_more(r->model->n, weight, r->stages, w.stage_of, &used);
     TRY(pippy_value(&w.graph, &w.problem, w.stage_of, &out->value));
     out->lower_bound = NAN;
     TRY(add_parts(&w, out));
