@@ -6,18 +6,18 @@
 #include "exec/device/cuda/attention.cuh"
 
 /* A tile's rows of q, k, v or their gradients, as floats; zeros behind the last token. */
-template <typename T, unsigned WIDE, unsigned TILE>
-static __device__ void load(float (*to)[WIDE + 1], const T *from, size_t stride, size_t first,
+template <typename T, unsigned HEADS_256, unsigned TILE>
+static __device__ void load(float (*to)[HEADS_256 + 1], const T *from, size_t stride, size_t first,
                             size_t tokens, size_t width)
 {
-    ALONG(e, TILE * WIDE)
+    ALONG(e, TILE * HEADS_256)
     {
-        size_t r = e / WIDE, i = e % WIDE;
+        size_t r = e / HEADS_256, i = e % HEADS_256;
         to[r][i] = i < width && first + r < tokens ? (float)from[(first + r) * stride + i] : 0;
     }
 }
 
-template <unsigned WIDE>
+template <unsigned HEADS_256>
 static __device__ REGISTERS_ONLY float dot(const float *a, const float *b, size_t width)
 {
     float value = 0;
@@ -29,7 +29,7 @@ static __device__ REGISTERS_ONLY float dot(const float *a, const float *b, size_
 /* Number k of those that a thread keeps of a tile of rows of `width`. */
 #define KEPT(k, e, r, i, width)                                                                    \
     for (unsigned k = 0, e = threadIdx.x, r = e / (unsigned)(width), i = e % (unsigned)(width);    \
-         k < TILE * WIDE / BLOCK;                                                                  \
+         k < TILE * HEADS_256 / BLOCK;                                                             \
          k++, e += BLOCK, r = e / (unsigned)(width), i = e % (unsigned)(width))                    \
         if (r < TILE)
 
@@ -50,18 +50,18 @@ static __device__ REGISTERS_ONLY void online(float *score, float *largest, float
 }
 
 /* A block per tile of rows of a head. */
-template <typename T, unsigned WIDE, unsigned TILE>
+template <typename T, unsigned HEADS_256, unsigned TILE>
 static __global__ void attention(struct kernel_attention a, void *y_)
 {
-    __shared__ float q[TILE][WIDE + 1], kv[TILE][WIDE + 1], p[TILE][TILE + 1];
+    __shared__ float q[TILE][HEADS_256 + 1], kv[TILE][HEADS_256 + 1], p[TILE][TILE + 1];
     __shared__ float largest[TILE], sum[TILE], factor[TILE];
     size_t tiles = tiles_of(a.tokens, TILE), head = blockIdx.x / tiles;
     size_t first = (tiles - 1 - blockIdx.x % tiles) * TILE; /* long rows first */
     const struct attention_head h = head_of(a, head / a.heads, head % a.heads);
     const T *x = (const T *)a.x;
     size_t last = first + TILE < a.tokens ? first + TILE - 1 : a.tokens - 1;
-    float o[TILE * WIDE / BLOCK] = {0};
-    load<T, WIDE, TILE>(q, x + h.q, h.row, first, a.tokens, a.depth);
+    float o[TILE * HEADS_256 / BLOCK] = {0};
+    load<T, HEADS_256, TILE>(q, x + h.q, h.row, first, a.tokens, a.depth);
     ALONG(r, TILE)
     {
         largest[r] = a.sink ? a.sink[head % a.heads] : -INFINITY;
@@ -69,14 +69,14 @@ static __global__ void attention(struct kernel_attention a, void *y_)
     }
     for (size_t c0 = sees_from(a, first) / TILE * TILE; c0 < sees_to(a, last); c0 += TILE) {
         __syncthreads();
-        load<T, WIDE, TILE>(kv, x + h.k, h.row, c0, a.tokens, a.depth);
+        load<T, HEADS_256, TILE>(kv, x + h.k, h.row, c0, a.tokens, a.depth);
         __syncthreads();
         ALONG(e, TILE * TILE)
         p[e / TILE][e % TILE] = sees(a, first + e / TILE, c0 + e % TILE)
-                                    ? a.scale * dot<WIDE>(q[e / TILE], kv[e % TILE], a.depth)
+                                    ? a.scale * dot<HEADS_256>(q[e / TILE], kv[e % TILE], a.depth)
                                     : -INFINITY;
         __syncthreads();
-        load<T, WIDE, TILE>(kv, x + h.v, h.row, c0, a.tokens, a.value);
+        load<T, HEADS_256, TILE>(kv, x + h.v, h.row, c0, a.tokens, a.value);
         ALONG(r, TILE)
         online<TILE>(p[r], &largest[r], &sum[r], &factor[r]);
         __syncthreads();
@@ -108,40 +108,41 @@ static __device__ float again(const struct kernel_attention &a, const struct att
 
 /* dq = scale ds k for a tile of rows; delta = sum over the row of dy y, which is that of dp p, is saved
  * for the other kernel. */
-template <typename T, unsigned WIDE, unsigned TILE>
+template <typename T, unsigned HEADS_256, unsigned TILE>
 static __global__ void attention_rows(struct kernel_attention a, const void *y_, const void *dy_,
                                       void *dx)
 {
-    __shared__ float q[TILE][WIDE + 1], dy[TILE][WIDE + 1], kv[TILE][WIDE + 1];
+    __shared__ float q[TILE][HEADS_256 + 1], dy[TILE][HEADS_256 + 1], kv[TILE][HEADS_256 + 1];
     __shared__ float ds[TILE][TILE + 1], delta[TILE];
     size_t tiles = tiles_of(a.tokens, TILE), head = blockIdx.x / tiles;
     size_t first = (tiles - 1 - blockIdx.x % tiles) * TILE;
     const struct attention_head h = head_of(a, head / a.heads, head % a.heads);
     const T *x = (const T *)a.x, *y = (const T *)y_ + h.y;
     size_t last = first + TILE < a.tokens ? first + TILE - 1 : a.tokens - 1;
-    float dq[TILE * WIDE / BLOCK] = {0};
-    load<T, WIDE, TILE>(q, x + h.q, h.row, first, a.tokens, a.depth);
-    load<T, WIDE, TILE>(dy, (const T *)dy_ + h.y, h.out, first, a.tokens, a.value);
-    load<T, WIDE, TILE>(kv, y, h.out, first, a.tokens, a.value);
+    float dq[TILE * HEADS_256 / BLOCK] = {0};
+    load<T, HEADS_256, TILE>(q, x + h.q, h.row, first, a.tokens, a.depth);
+    load<T, HEADS_256, TILE>(dy, (const T *)dy_ + h.y, h.out, first, a.tokens, a.value);
+    load<T, HEADS_256, TILE>(kv, y, h.out, first, a.tokens, a.value);
     __syncthreads();
     ALONG(r, TILE)
     {
-        delta[r] = dot<WIDE>(dy[r], kv[r], a.value);
+        delta[r] = dot<HEADS_256>(dy[r], kv[r], a.value);
         if (first + r < a.tokens)
             a.saved[h.saved + 2 * (first + r) + 1] = delta[r];
     }
     for (size_t c0 = sees_from(a, first) / TILE * TILE; c0 < sees_to(a, last); c0 += TILE) {
         __syncthreads();
-        load<T, WIDE, TILE>(kv, x + h.v, h.row, c0, a.tokens, a.value);
+        load<T, HEADS_256, TILE>(kv, x + h.v, h.row, c0, a.tokens, a.value);
         __syncthreads();
         ALONG(e, TILE * TILE)
-        ds[e / TILE][e % TILE] = dot<WIDE>(dy[e / TILE], kv[e % TILE], a.value) - delta[e / TILE];
+        ds[e / TILE][e % TILE] =
+            dot<HEADS_256>(dy[e / TILE], kv[e % TILE], a.value) - delta[e / TILE];
         __syncthreads();
-        load<T, WIDE, TILE>(kv, x + h.k, h.row, c0, a.tokens, a.depth);
+        load<T, HEADS_256, TILE>(kv, x + h.k, h.row, c0, a.tokens, a.depth);
         __syncthreads();
         ALONG(e, TILE * TILE)
         ds[e / TILE][e % TILE] *= again<TILE>(a, h, first + e / TILE, c0 + e % TILE,
-                                              dot<WIDE>(q[e / TILE], kv[e % TILE], a.depth));
+                                              dot<HEADS_256>(q[e / TILE], kv[e % TILE], a.depth));
         __syncthreads();
         KEPT(k, e, r, i, a.depth)
         for (unsigned c = 0; c < TILE; c++)
@@ -153,42 +154,44 @@ static __global__ void attention_rows(struct kernel_attention a, const void *y_,
 }
 
 /* dk = scale ds^T q and dv = p^T dy for a tile of columns, over all heads that read them. */
-template <typename T, unsigned WIDE, unsigned TILE>
+template <typename T, unsigned HEADS_256, unsigned TILE>
 static __global__ void attention_columns(struct kernel_attention a, const void *dy, void *dx)
 {
-    __shared__ float key[TILE][WIDE + 1], value[TILE][WIDE + 1], rows[TILE][WIDE + 1];
+    __shared__ float key[TILE][HEADS_256 + 1], value[TILE][HEADS_256 + 1],
+        rows[TILE][HEADS_256 + 1];
     __shared__ float p[TILE][TILE + 1], ds[TILE][TILE + 1];
     size_t tiles = tiles_of(a.tokens, TILE), kv = blockIdx.x / tiles % a.kv_heads;
     size_t sample = blockIdx.x / tiles / a.kv_heads, c0 = blockIdx.x % tiles * TILE;
     size_t group = a.heads / a.kv_heads, end = c0 + TILE < a.tokens ? c0 + TILE : a.tokens;
     struct attention_head h = head_of(a, sample, kv * group);
     const T *x = (const T *)a.x;
-    float dk[TILE * WIDE / BLOCK] = {0}, dv[TILE * WIDE / BLOCK] = {0};
-    load<T, WIDE, TILE>(key, x + h.k, h.row, c0, a.tokens, a.depth);
-    load<T, WIDE, TILE>(value, x + h.v, h.row, c0, a.tokens, a.value);
+    float dk[TILE * HEADS_256 / BLOCK] = {0}, dv[TILE * HEADS_256 / BLOCK] = {0};
+    load<T, HEADS_256, TILE>(key, x + h.k, h.row, c0, a.tokens, a.depth);
+    load<T, HEADS_256, TILE>(value, x + h.v, h.row, c0, a.tokens, a.value);
     for (size_t g = 0; g < group; g++) {
         h = head_of(a, sample, kv * group + g);
         for (size_t first = a.causal ? c0 : 0; first < seen_to(a, end); first += TILE) {
             __syncthreads();
-            load<T, WIDE, TILE>(rows, x + h.q, h.row, first, a.tokens, a.depth);
+            load<T, HEADS_256, TILE>(rows, x + h.q, h.row, first, a.tokens, a.depth);
             __syncthreads();
             ALONG(e, TILE * TILE)
-            p[e / TILE][e % TILE] = again<TILE>(a, h, first + e / TILE, c0 + e % TILE,
-                                                dot<WIDE>(rows[e / TILE], key[e % TILE], a.depth));
+            p[e / TILE][e % TILE] =
+                again<TILE>(a, h, first + e / TILE, c0 + e % TILE,
+                            dot<HEADS_256>(rows[e / TILE], key[e % TILE], a.depth));
             __syncthreads();
-            load<T, WIDE, TILE>(rows, (const T *)dy + h.y, h.out, first, a.tokens, a.value);
+            load<T, HEADS_256, TILE>(rows, (const T *)dy + h.y, h.out, first, a.tokens, a.value);
             __syncthreads();
             ALONG(e, TILE * TILE)
             {
                 unsigned r = (unsigned)e / TILE, c = (unsigned)e % TILE;
                 float delta = first + r < a.tokens ? a.saved[h.saved + 2 * (first + r) + 1] : 0;
-                ds[r][c] = p[r][c] * (dot<WIDE>(rows[r], value[c], a.value) - delta);
+                ds[r][c] = p[r][c] * (dot<HEADS_256>(rows[r], value[c], a.value) - delta);
             }
             KEPT(k, e, c, i, a.value)
             for (unsigned r = 0; r < TILE; r++)
                 dv[k] += p[r][c] * rows[r][i];
             __syncthreads();
-            load<T, WIDE, TILE>(rows, x + h.q, h.row, first, a.tokens, a.depth);
+            load<T, HEADS_256, TILE>(rows, x + h.q, h.row, first, a.tokens, a.depth);
             __syncthreads();
             KEPT(k, e, c, i, a.depth)
             for (unsigned r = 0; r < TILE; r++)
@@ -222,7 +225,13 @@ static __global__ void attention_sinks(struct kernel_attention a, float *d_sink)
 
 /* ---- launches */
 
-enum { NARROW = 128, NARROW_TILE = 16, WIDE = 256, WIDE_TILE = 8, WIDEST_TILE = 2 };
+enum {
+    HEADS_128 = 128,
+    HEADS_128_TILE = 16,
+    HEADS_256 = 256,
+    HEADS_256_TILE = 8,
+    HEADS_MOST_TILE = 2
+};
 
 static size_t widest(const struct kernel_attention *a)
 {
@@ -237,10 +246,11 @@ static size_t widest(const struct kernel_attention *a)
          : LAUNCH((kernel<float, wide, tile>), (unsigned)(tiles_of((a)->tokens, tile) * (heads)),  \
                   __VA_ARGS__))
 #define LAUNCH_WIDE(a, kernel, heads, ...)                                                         \
-    (widest(a) <= NARROW ? LAUNCH_TILES(a, kernel, heads, NARROW, NARROW_TILE, __VA_ARGS__)        \
-     : widest(a) <= WIDE                                                                           \
-         ? LAUNCH_TILES(a, kernel, heads, WIDE, WIDE_TILE, __VA_ARGS__)                            \
-         : LAUNCH_TILES(a, kernel, heads, ATTENTION_WIDEST, WIDEST_TILE, __VA_ARGS__))
+    (widest(a) <= HEADS_128                                                                        \
+         ? LAUNCH_TILES(a, kernel, heads, HEADS_128, HEADS_128_TILE, __VA_ARGS__)                  \
+     : widest(a) <= HEADS_256                                                                      \
+         ? LAUNCH_TILES(a, kernel, heads, HEADS_256, HEADS_256_TILE, __VA_ARGS__)                  \
+         : LAUNCH_TILES(a, kernel, heads, ATTENTION_WIDEST, HEADS_MOST_TILE, __VA_ARGS__))
 
 cudaError_t kernel_attention(const struct kernel_attention *a, void *y)
 {
