@@ -39,7 +39,7 @@ struct objective_request {
     void (*better)(void *context, double value);
     void *context; /* of better() */
     size_t batch;  /* microbatches per batch */
-    bool charge_activations, straight, compat;
+    bool charge_activations, straight, fewer_machines, compat;
     /* hidup: constants of a machine, what overlaps (each NULL: the default), nodes' forms, and
      * errors of the numbers that a search is given */
     const char *profile, *overlap;

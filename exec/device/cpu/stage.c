@@ -147,8 +147,8 @@ static void read_data(const struct stage *s, const struct slot *slot, uint32_t s
     s->on.backend->copy(s->on.self, slot->target, target, n * sizeof *target);
 }
 
-/* Forward of op k, or the same again; returns its unweighted loss. */
-static double forward_op(struct stage *s, const struct slot *slot, size_t k, bool again)
+/* Forward of op k, whose loss counts, or the same again. */
+static void forward_op(struct stage *s, const struct slot *slot, size_t k, bool again)
 {
     const struct layer *l = &s->layout.op[k].layer;
     struct layer_io io = operands(s, slot, k);
@@ -159,7 +159,11 @@ static double forward_op(struct stage *s, const struct slot *slot, size_t k, boo
     stage_rows_made(s, k, &io, own);
     if (l->reduces_output && !s->layout.op[k].scatters)
         stage_sum_shards(s, io.y, s->layout.tensor[k].size);
-    return io.loss;
+    if (again)
+        return;
+    s->pass.loss += io.loss * s->layout.loss_scale;
+    for (size_t i = 0; i < LOSS_HITS; i++)
+        s->pass.hits[i] += io.hits[i] * s->layout.loss_scale;
 }
 
 /* ZeRO 3: part 1 begins at the first op; the slot is filling until the last part is complete. */
@@ -176,10 +180,12 @@ static enum status forward_part(struct stage *s, struct slot *slot, uint32_t par
            high = whole ? s->layout.n : s->share.bucket[bucket].high;
     PASS(stage_begin_part(s, slot, bucket));
     for (size_t k = low; k < high; k++)
-        s->pass.loss += forward_op(s, slot, k, false) * s->layout.loss_scale;
+        forward_op(s, slot, k, false);
     slot->parts = part;
-    if (part == 0 || part == parts)
+    if (part == 0 || part == parts) {
         slot->state = SLOT_FORWARDED;
+        stage_forget(s, slot);
+    }
     return STATUS_OK;
 }
 
@@ -469,9 +475,10 @@ enum status stage_rehearse(struct stage *s)
     if (s->share.split)
         weights(s, slot);
     s->pass.reduction = NULL;
+    s->pass.loss = s->pass.hits[0] = s->pass.hits[1] = 0;
     clear_gradients(s);
     PASS(stage_update(s));
-    s->state.updates = 0;
+    s->state.updates = s->state.since = 0;
     s->state.gathered = 0;
     s->stash.slot_of[0] = 0;
     slot->state = SLOT_EMPTY;
