@@ -178,6 +178,10 @@ static enum status run_plan(struct invocation *in, const char *path)
 
     TRY(load_plan(path, &p));
     TRY(choose(a, &p, &paced));
+    if (a->forward_only && a->checkpoint)
+        FAIL(STATUS_USAGE, "--forward-only trains nothing that --checkpoint could keep");
+    if (a->forward_only)
+        TRY(program_keep_forwards(&p.program, &p.model));
     struct launch_options o = options_of(a, paced);
     if (o.timeout_s == 0)
         TRY(choose_timeout(&p, &o.timeout_s));

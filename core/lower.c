@@ -93,6 +93,7 @@ static enum status memory_of(struct lowering *l, uint32_t team, uint32_t device,
     bool frees = f && f->by_kernel;
     int64_t versions =
         l->schedule->asynchronous ? lowering_depth(l->plan, l->shape.teams, team) : 1;
+    versions = l->schedule->gathers && versions > 2 ? 2 : versions;
     for (uint32_t k = 0; k < l->shape.chunks; k++) {
         const struct lowering_cost *c;
         uint32_t s = lowering_stage(l, team, k);

@@ -121,7 +121,12 @@ struct measurement {
     struct measured_experts *expert; /* [expert_ops] in the model's order; real runs only */
     double cpu_s;
     size_t losses;
-    double *loss;            /* [losses] mean loss of each step; real runs only */
+    double *loss; /* [losses] mean loss of each step; real runs only */
+    size_t precisions_1, precisions_5;
+    double *precision_1,
+        *precision_5;        /* [precisions] of a step's targets the part that the model thought
+                                        * likeliest, and among the five likeliest; not always known */
+    bool forward_only;       /* nothing was trained */
     char *parameters_sha256; /* NULL unless a real run */
     size_t gpus;
     struct measured_gpu *gpu; /* [gpus] by rank */

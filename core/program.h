@@ -194,6 +194,7 @@ struct program {
     char *optimizer;                    /* owned */
     uint64_t seed;
     bool attained;     /* collectives take what NCCL attains (collective_options.attained) */
+    bool forward_only; /* there are no backwards: nothing is trained (program_keep_forwards()) */
     bool asynchronous; /* no flush: the microbatches are a window of an endless stream */
     bool
         folded; /* only one replica of each class and its shard 0 have ranks: lower.h; cannot be written */
@@ -218,6 +219,13 @@ enum status program_read(const char *path, struct program *out) MUST_CHECK;
 enum status program_write(const struct program *p, const char *path,
                           const struct provenance *by) MUST_CHECK;
 void program_free(struct program *p); /* accepts {0}; leaves {0} */
+
+struct model;
+/* Leave forwards and what they send to each other, to look at a model without training it. Of each stage
+ * one microbatch's activations are there at a time. STATUS_UNSUPPORTED where shards, replicas that share
+ * sequences, spread experts or parameters that are gathered (ZeRO 3) take part in forwards; *p is
+ * then what it was. O(ops log ops). */
+enum status program_keep_forwards(struct program *p, const struct model *m) MUST_CHECK;
 
 /* Does the rank hold this stage? O(ops of the rank). */
 bool program_rank_has(const struct program *p, uint32_t rank, uint32_t stage);

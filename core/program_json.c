@@ -176,6 +176,7 @@ static const struct json_row head_rows[] = {
     {"sample_flop", HEAD(sample_flop)},
     {"recompute_flop", HEAD(recompute_flop), FIELD_SPARE},
     {"asynchronous", HEAD(asynchronous), FIELD_SPARE},
+    {"forward_only", HEAD(forward_only), FIELD_SPARE},
     {"attained", HEAD(attained), FIELD_SPARE},
     {"optimizer", HEAD(optimizer), FIELD_NEED},
     {"seed", HEAD(seed), FIELD_NEED},

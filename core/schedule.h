@@ -40,7 +40,9 @@ struct schedule {
     bool crossed;      /* at the turn of the V a microbatch moves on to the replica beside its own:
                         * k to k ^ 1 */
     bool split;        /* BACKWARD_INPUT and BACKWARD_WEIGHT; BACKWARD may be among them */
-    bool asynchronous; /* every backward is followed by an update: no flush, stashed weights */
+    bool asynchronous; /* every backward is followed by an update: no flush, stashed weights, */
+    bool gathers;      /* but only after as many as a replica has in flight (lowering_depth()), and
+                        * after the last ones of an iteration */
     bool searched;     /* `auto` tries it: same mathematics as the others, worth a try */
     bool hides;        /* collectives inside stages: `auto` tries it where experts are spread */
     bool usual;        /* of plans that name no schedule, with or without chunks */

@@ -109,6 +109,9 @@ struct device {
     /* Sum of the losses of this step's microbatches on this rank, already weighted so that the sum
      * over all ranks is the mean loss of the step; 0 where there is no loss op. Resets. */
     double (*take_loss)(void *self);
+    /* Likewise what part of the targets has the largest logit of its row, and is among the five largest;
+     * NAN: not known. Resets. NULL: never known. */
+    void (*take_hits)(void *self, double out[2]);
     /* SHA-256 of the parameters of one op of the rank's stages (zeros for ops without). */
     enum status (*digest)(void *self, uint32_t op, uint8_t digest[DIGEST]);
     int64_t (*peak_bytes)(void *self); /* allocated at most so far */

@@ -11,6 +11,7 @@
  * thread, which goes through the whole list ahead of the device and waits at the end of the step. */
 #include "exec/executor_running.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -382,6 +383,9 @@ enum status executor_run(const struct executor *e, uint32_t step, struct executo
         e->ranges->end();
     TRY(check_pace(&r));
     out->loss = e->device->take_loss(e->device_self);
+    out->hits[0] = out->hits[1] = NAN;
+    if (e->device->take_hits)
+        e->device->take_hits(e->device_self, out->hits);
 out:
     return st == STATUS_OK ? st : locate(&r, op < end ? op : (uint32_t)r.first, st);
 }

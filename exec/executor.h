@@ -47,6 +47,7 @@ struct executor {
 struct executor_step {
     double start_s, end_s; /* start_s: the same on all ranks */
     double loss;
+    double hits[2]; /* struct device: take_hits() */
     size_t ops;
     double *op_start_s, *op_end_s; /* [ops] of the rank, in list order */
     double *sums_s, *exchanges_s;  /* [ops] for the executor's own use: of sums inside the op, of

@@ -106,6 +106,7 @@ struct frame_step {
     uint64_t step;         /* of this run */
     double start_s, end_s; /* CLOCK_MONOTONIC; start_s is the same on all ranks */
     double loss;
+    double hits[2]; /* of the rank's targets, as parts of all; NAN: not known */
 };
 
 struct frame_saved {

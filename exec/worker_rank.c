@@ -92,7 +92,11 @@ static void stop_reporter(struct worker_rank *w)
 
 static enum status report_step(struct worker_rank *w, uint32_t step, const struct executor_step *s)
 {
-    struct frame_step f = {.step = step, .start_s = s->start_s, .end_s = s->end_s, .loss = s->loss};
+    struct frame_step f = {.step = step,
+                           .start_s = s->start_s,
+                           .end_s = s->end_s,
+                           .loss = s->loss,
+                           .hits = {s->hits[0], s->hits[1]}};
     /* op_end_s follows op_start_s in memory */
     return report(w, FRAME_STEP, &f, sizeof f, s->op_start_s, 2 * s->ops * sizeof *s->op_start_s);
 }

@@ -87,6 +87,7 @@ static enum status make_request(const struct arguments *a, struct objective_requ
                                     .threshold = a->threshold,
                                     .charge_activations = a->charge_activations,
                                     .straight = a->straight,
+                                    .fewer_machines = a->fewer_machines,
                                     .compat = a->compat,
                                     .time_limit_s = a->time_limit_s,
                                     .work = a->work_limit,

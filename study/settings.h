@@ -74,7 +74,7 @@ struct arguments {
     const char *objective, *score, *machines, *bandwidth, *hierarchy; /* lists as typed */
     size_t devices, work_limit;
     double memory_bytes, threshold;
-    bool charge_activations, straight, compat;
+    bool charge_activations, straight, fewer_machines, compat;
     const char *profile, *overlap, *strategy, *speeds, *series;
     struct setting_list hints;
     double bandwidth_error;
@@ -97,7 +97,7 @@ struct arguments {
     size_t steps, warmup, checkpoint_every, loss_every, repeats, ranks, local_ranks;
     const char *learning_rate_policy;
     double learning_rate, timeout_s;
-    bool dry_run;
+    bool dry_run, forward_only;
 
     /* emulation, calibration, models and platforms */
     const char *dilate, *shell, *graph, *matrix, *kernels, *gpu, *nic, *node, *fabric;

@@ -154,6 +154,31 @@ static void print_speed(const struct measurement *m, FILE *out)
                 units_of(UNIT_FLOPS, done / (double)m->ranks).text, 100 * done / m->flops);
 }
 
+static double mean_of(const double *x, size_t n)
+{
+    double sum = 0;
+    for (size_t k = 0; k < n; k++)
+        sum += x[k] / (double)n;
+    return sum;
+}
+
+/* Of a training how it went, of forwards alone what the model is worth. */
+static void print_losses(const struct measurement *m, FILE *out)
+{
+    if (m->losses == 0)
+        return;
+    if (!m->forward_only) {
+        fprintf(out, "loss        %.6f first, %.6f last of %zu steps\n", m->loss[0],
+                m->loss[m->losses - 1], m->losses);
+        return;
+    }
+    fprintf(out, "loss        %.6f mean of %zu steps\n", mean_of(m->loss, m->losses), m->losses);
+    if (m->precisions_1 > 0 && m->precisions_5 > 0)
+        fprintf(out, "precision   prec@1 %.2f %%, prec@5 %.2f %% of the targets\n",
+                100 * mean_of(m->precision_1, m->precisions_1),
+                100 * mean_of(m->precision_5, m->precisions_5));
+}
+
 /* Lines that scripts may look for: a word, and from column 13 on its value (docs/reading.md). */
 static void print_summary(const struct measurement *m, double train_tokens, FILE *out)
 {
@@ -175,9 +200,7 @@ static void print_summary(const struct measurement *m, double train_tokens, FILE
     print_host(m, out);
     if (*measurement_hardware(m, hardware))
         print_wrapped("GPUs", hardware, out);
-    if (m->losses > 0)
-        fprintf(out, "loss        %.6f first, %.6f last of %zu steps\n", m->loss[0],
-                m->loss[m->losses - 1], m->losses);
+    print_losses(m, out);
     print_rank_losses(m, out);
     if (m->parameters_sha256)
         fprintf(out, "parameters  sha256 %s\n", m->parameters_sha256);

@@ -90,6 +90,9 @@ set_tests_properties(exec.checkpoint PROPERTIES TIMEOUT 300 COST 40)
 add_test(NAME exec.pipedream
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_pipedream.sh ${PROJECT_BINARY_DIR}/bin)
 set_tests_properties(exec.pipedream PROPERTIES TIMEOUT 300 COST 20)
+add_test(NAME exec.validate
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_validate.sh ${PROJECT_BINARY_DIR}/bin)
+set_tests_properties(exec.validate PROPERTIES TIMEOUT 300 COST 20)
 add_test(NAME exec.three_ways
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_three_ways.sh ${PROJECT_BINARY_DIR}/bin)
 add_test(NAME exec.full_disk

@@ -2,7 +2,7 @@
 # A profiled model can be planned for, simulated and run, and its graph.txt says the same.
 # Usage: exec_profile.sh DIRECTORY_OF_BINARIES
 set -eu
-bin=$(cd "$1" && pwd)
+bin=$(cd "$1" && pwd) here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -33,6 +33,12 @@ numbers() { # the first profile's numbers
     --microbatches 4 --microbatch-size 2 -o p.json >out 2>&1 || fail "$(cat out)"
 "$bin/foreline" simulate p.json >out 2>&1 || fail "$(cat out)"
 "$bin/foreline" run p.json --steps 2 >out 2>&1 || fail "$(cat out)"
+
+# Second inputs that are no router's.
+for model in gnmt:layers=2,hidden=16,tokens=8,vocabulary=256 resnet:depth=18,side=32,width=2,classes=256 \
+    "$here/models/deepseek_v3.json:tokens=16"; do
+    profile "$model" -o other.json
+done
 
 refused() { # refused STATUS TEXT ARGUMENTS...
     expected=$1 text=$2

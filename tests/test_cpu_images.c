@@ -191,6 +191,45 @@ static void lstm_follows_its_equations(void **state)
     }
 }
 
+/* ---- losses */
+
+/* How many logits of the row are larger than the target's. */
+static size_t larger(const struct call *c, size_t row)
+{
+    const real *x = c->x[0] + row * c->layer.in;
+    size_t n = 0;
+    for (size_t i = 0; i < c->layer.in; i++)
+        n += x[i] > x[c->target[row]];
+    return n;
+}
+
+/* Rows predict by turns the largest logit, the one behind four larger ones, that behind five, any, nothing. */
+static void losses_count_what_is_likeliest(void **state)
+{
+    (void)state;
+    struct graph g = begin();
+    struct model m = {0};
+    enum { ROWS = 15 };
+    layer_loss(&g, "op", source(&g, ROWS, 256), ROWS, 256, false);
+    assert_int_equal(graph_finish(&g, "case", NULL, &m), STATUS_OK);
+    struct call *c = new_call(&m, 1);
+    size_t rows = CALL_B * ROWS, first = 0, five = 0;
+    for (size_t row = 0; row < rows; row++) {
+        static const size_t wanted[] = {0, 4, 5};
+        for (c->target[row] = 0; row % 5 < 3 && larger(c, row) != wanted[row % 5];)
+            c->target[row]++;
+        if (row % 5 == 4)
+            c->target[row] = -1;
+        first += row % 5 != 4 && larger(c, row) == 0;
+        five += row % 5 != 4 && larger(c, row) < 5;
+    }
+    c->layer.kind->forward(&c->layer, &c->io);
+    assert_true(c->io.hits[0] == (double)first && first >= rows / 5);
+    assert_true(c->io.hits[1] == (double)five && five >= 2 * rows / 5);
+    free(c);
+    model_free(&m);
+}
+
 /* ---- what cannot be */
 
 static void refused(struct graph *g, enum status expected, const char *why)
@@ -219,7 +258,11 @@ static void windows_that_cannot_be_are_refused(void **state)
     g = begin();
     s = (struct convolution_shape){2, 3, 1, .window = 9, .read = 16, .written = 16};
     layer_convolution(&g, "op", source(&g, 16, 2), &s);
-    refused(&g, STATUS_UNSUPPORTED, "of windows that the model does not tell");
+    refused(&g, STATUS_UNSUPPORTED, "kind 'convolution' whose 'kernel' the model does not tell");
+    g = begin();
+    const struct plain_shape plain = {.kind = "relu", .read = 32, .written = 32};
+    layer_plain(&g, "op", source(&g, 16, 2), &plain); /* as ONNX has them */
+    refused(&g, STATUS_UNSUPPORTED, "kind 'relu' whose 'tokens' the model does not tell");
     g = begin();
     const struct window_shape far = {4, 4, 2, 1, 2};
     layer_pool(&g, "op", source(&g, 16, 2), 2, &far, true);
@@ -260,6 +303,7 @@ int main(void)
         cmocka_unit_test(relu_keeps_what_is_positive),
         cmocka_unit_test(concat_puts_rows_side_by_side),
         cmocka_unit_test(lstm_follows_its_equations),
+        cmocka_unit_test(losses_count_what_is_likeliest),
         cmocka_unit_test(windows_that_cannot_be_are_refused),
         cmocka_unit_test(parts_of_sequences_are_refused),
     };

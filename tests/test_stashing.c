@@ -1,7 +1,9 @@
 /* Updates without flush over stages of different replicas: what a run trains is what one process does that
  * goes through the microbatches in order and takes the versions of the weights that weight stashing
  * says: for microbatch m of a stage with r replicas and warm-up w those after max(0, m div r - w)
- * updates. (Narayanan et al., PipeDream, SOSP 2019, section 3.3; warm-up as its runtime has it.) */
+ * updates. (Narayanan et al., PipeDream, SOSP 2019, section 3.3; warm-up as its runtime has it.) Macrobatches: an
+ * update is by the mean of w + 1 microbatches of each replica, or of those that are left, and there is
+ * one where else there were w + 1. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,6 +28,8 @@ static const double rate = 0.1;
 struct reference {
     size_t stages;
     uint32_t replicas[STAGES], warmup[STAGES], microbatches;
+    /* Microbatches that make an update: of a replica, and so far. */
+    uint32_t every[STAGES], since[STAGES];
     struct stage stage[STAGES]; /* of one replica each */
     size_t updates[STAGES];
     float *version[STAGES]; /* [microbatches + 1][parameters] of this step */
@@ -57,7 +61,7 @@ static void hand_on(struct reference *r, size_t s, uint32_t m, bool backward)
 static void take_version(struct reference *r, size_t s, uint32_t m)
 {
     uint32_t own = m / r->replicas[s];
-    size_t v = own > r->warmup[s] ? own - r->warmup[s] : 0;
+    size_t v = own > r->warmup[s] ? (own - r->warmup[s]) / r->every[s] : 0;
     struct stage *stage = &r->stage[s];
     assert_true(v <= r->updates[s]);
     memcpy(stage->state.parameter, version_of(r, s, v), stage->layout.parameters * sizeof(float));
@@ -70,7 +74,8 @@ static void update(struct reference *r, size_t s)
     const struct stage *stage = &r->stage[s];
     const float *old = version_of(r, s, r->updates[s]);
     float *new = version_of(r, s, ++r->updates[s]);
-    double by = rate * r->replicas[s] / r->replicas[0] * r->microbatches / r->replicas[s];
+    double by = rate * r->replicas[s] / r->replicas[0] * r->microbatches / r->since[s];
+    r->since[s] = 0;
     for (size_t i = 0; i < stage->layout.parameters; i++) {
         new[i] = (float)(old[i] - by * stage->state.gradient[i]);
         stage->state.gradient[i] = 0;
@@ -93,7 +98,8 @@ static double step_of(struct reference *r, uint32_t step)
         for (size_t s = r->stages; s-- > 0;) {
             assert_int_equal(stage_backward(&r->stage[s], m, 0), STATUS_OK);
             hand_on(r, s, m, true);
-            if ((m + 1) % r->replicas[s] == 0)
+            r->since[s]++;
+            if ((m + 1) % (r->replicas[s] * r->every[s]) == 0 || m + 1 == r->microbatches)
                 update(r, s);
         }
     }
@@ -116,6 +122,7 @@ static void open_reference(struct reference *r, const struct model *m, const str
     for (size_t s = 0; s < r->stages; s++) {
         struct stage *stage = &r->stage[s];
         r->warmup[s] = warmup_of(r->replicas, r->stages, s);
+        r->every[s] = r->every[s] > 0 ? r->warmup[s] + 1 : 1;
         assert_int_equal(stage_open(m, p, (uint32_t)s, NULL, rate, stage), STATUS_OK);
         size_t n = stage->layout.parameters;
         assert_int_equal(ARRAY_NEW(r->version[s], (r->microbatches + 1) * n), STATUS_OK);
@@ -169,8 +176,8 @@ static void assert_routed(const struct program *p, const uint32_t *replicas, uin
 }
 
 /* A run over these replicas and one process: *losses and the return value are how far they are apart. */
-static double compared(const struct model *m, const uint32_t *replicas, size_t stages,
-                       uint32_t microbatches, uint32_t later, double *losses)
+static double compared(const struct model *m, const char *schedule, const uint32_t *replicas,
+                       size_t stages, uint32_t microbatches, uint32_t later, double *losses)
 {
     const uint32_t ones[STAGES] = {1, 1, 1};
     size_t first[STAGES] = {0};
@@ -180,14 +187,17 @@ static double compared(const struct model *m, const uint32_t *replicas, size_t s
     struct partition_request how = {.stages = stages,
                                     .replicas = 1,
                                     .uneven = &many,
-                                    .schedule = "pipedream",
+                                    .schedule = schedule,
                                     .optimizer = "sgd",
                                     .microbatches = microbatches};
     struct trained t, alone;
-    struct reference r = {.stages = stages, .microbatches = microbatches};
+    bool macro = strcmp(schedule, "macrobatch") == 0;
+    struct reference r = {
+        .stages = stages, .microbatches = microbatches, .every = {macro, macro, macro}};
     memcpy(r.replicas, replicas, stages * sizeof *replicas);
     train_at(rate, m, "uneven", &how, TRAINED, &t);
     assert_routed(&t.mesh.program, replicas, microbatches);
+    assert_true(!macro || t.versions <= 2);
     how.uneven = &one;
     how.schedule = "1f1b";
     train_at(rate, m, "one", &how, 1, &alone); /* for its program */
@@ -203,7 +213,7 @@ static double compared(const struct model *m, const uint32_t *replicas, size_t s
     return parameters;
 }
 
-static void uneven_replicas_train_as_one_process_with_stashed_weights(void **state)
+static void check_schedule(const char *schedule, uint32_t more)
 {
     static const struct {
         size_t stages;
@@ -211,21 +221,32 @@ static void uneven_replicas_train_as_one_process_with_stashed_weights(void **sta
     } all[] = {{2, {4, 2}, 24}, {2, {2, 4}, 24},    {2, {3, 1}, 24}, {2, {1, 3}, 24},
                {2, {2, 2}, 12}, {3, {4, 2, 2}, 12}, {2, {1, 1}, 12}, {3, {1, 1, 1}, 12}};
     struct model m = {0};
-    (void)state;
     assert_int_equal(zoo_build("gpt-tiny:layers=2,hidden=32,tokens=16", &m), STATUS_OK);
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
         double losses, stale;
-        double parameters =
-            compared(&m, all[k].replicas, all[k].stages, all[k].microbatches, 0, &losses);
-        double other = compared(&m, all[k].replicas, all[k].stages, all[k].microbatches, 1, &stale);
-        print_message("%u, %u, %u replicas: losses %.2g apart, parameters %.2g; one version "
+        uint32_t n = all[k].microbatches + more;
+        double parameters = compared(&m, schedule, all[k].replicas, all[k].stages, n, 0, &losses);
+        double other = compared(&m, schedule, all[k].replicas, all[k].stages, n, 1, &stale);
+        print_message("%s, %u, %u, %u replicas: losses %.2g apart, parameters %.2g; one version "
                       "older %.2g, %.2g\n",
-                      all[k].replicas[0], all[k].replicas[1], all[k].replicas[2], losses,
+                      schedule, all[k].replicas[0], all[k].replicas[1], all[k].replicas[2], losses,
                       parameters, stale, other);
         assert_true(losses < 1e-5 && parameters < 1e-5);
         assert_true(other > 100 * parameters); /* the versions matter */
     }
     model_free(&m);
+}
+
+static void uneven_replicas_train_as_one_process_with_stashed_weights(void **state)
+{
+    (void)state;
+    check_schedule("pipedream", 0);
+}
+
+static void macrobatches_train_as_one_process_with_two_versions(void **state)
+{
+    (void)state;
+    check_schedule("macrobatch", 12); /* 36 are no multiple of 4 x 2 */
 }
 
 /* ---- versions */
@@ -301,6 +322,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_those_of_the_stashed_version),
+        cmocka_unit_test(macrobatches_train_as_one_process_with_two_versions),
         cmocka_unit_test(uneven_replicas_train_as_one_process_with_stashed_weights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -169,6 +169,8 @@ static enum status train_rank(struct actor *a, void *transport_self)
     const struct cpu *c = e.device_self;
     pthread_mutex_lock(&t->mutex);
     for (size_t s = 0; s < c->stages && st == STATUS_OK; s++) {
+        t->versions =
+            c->stage[s].state.versions > t->versions ? c->stage[s].state.versions : t->versions;
         t->buckets =
             c->stage[s].share.buckets > t->buckets ? c->stage[s].share.buckets : t->buckets;
         for (size_t k = 0; k < c->stage[s].layout.n && st == STATUS_OK; k++)

@@ -20,6 +20,7 @@ struct trained {
     float **parameter; /* [model->n] of the whole op */
     size_t *seen;      /* [model->n] numbers that some rank has shown */
     double loss[STEPS];
+    size_t versions;   /* of the weights, most of any stage */
     size_t buckets;    /* gradient buckets, most of any stage */
     int64_t *moved;    /* [ops] bytes of the arrays of collectives in the last step */
     uint32_t *step_of; /* [ops] sums inside passes: which step that is */

@@ -49,12 +49,21 @@ static enum status schedule_replica(struct lowering *l, struct lowering_replica 
     return reserve(l, replica);
 }
 
-/* Are the gradients of every microbatch summed over the replicas at once? */
+/* Without flush: is an update behind this microbatch of the replica? */
+static bool updates_now(const struct lowering *l, const struct lowering_replica *replica)
+{
+    uint32_t streams = plan_streams(lowering_team(l, replica->team));
+    uint32_t own = replica->schedule[replica->step].microbatch / streams;
+    return !l->schedule->gathers || (own + 1) * streams >= l->plan->microbatches ||
+           (own + 1) % lowering_depth(l->plan, l->shape.teams, replica->team) == 0;
+}
+
+/* Are the gradients of the microbatch summed over the replicas at once? */
 static bool reduces_now(const struct lowering *l, const struct lowering_replica *replica)
 {
     uint8_t kind = replica->schedule[replica->step].kind;
     return (kind == OP_BACKWARD || kind == OP_BACKWARD_WEIGHT) &&
-           (l->plan->zero >= 2 || l->schedule->asynchronous);
+           (l->plan->zero >= 2 || (l->schedule->asynchronous && updates_now(l, replica)));
 }
 
 /* The step is taken, but for the sum of its gradients. */

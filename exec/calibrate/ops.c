@@ -133,7 +133,8 @@ out:
 static void bed_routes(const struct bed *b)
 {
     const struct layer *l = &b->layer;
-    for (size_t i = 0; l->second > 0 && i < b->ring * b->batch * l->second; i++) {
+    bool routed = l->second > 0 && l->experts > 0;
+    for (size_t i = 0; routed && i < b->ring * b->batch * l->second; i++) {
         size_t call = i / (b->batch * l->second), at = i % (b->batch * l->second);
         size_t k = at % (2 * l->top_k), row = at / (2 * l->top_k);
         b->x[(call * l->inputs + 1) * b->input + at] =

@@ -41,6 +41,13 @@ static bool same_parts(const struct layer *a, const struct layer *b)
     return same;
 }
 
+static bool same_windows(const struct layer *a, const struct layer *b)
+{
+    const struct layer_window *v = &a->window_of, *w = &b->window_of;
+    return v->height == w->height && v->width == w->width && v->kernel == w->kernel &&
+           v->stride == w->stride && v->padding == w->padding && a->average == b->average;
+}
+
 /* Do two layers cost the same? */
 static bool alike(const struct layer *a, const struct layer *b)
 {
@@ -49,7 +56,8 @@ static bool alike(const struct layer *a, const struct layer *b)
            a->bias == b->bias && a->concat == b->concat && a->masked == b->masked &&
            a->tied == b->tied && a->inputs == b->inputs && a->input == b->input &&
            a->output == b->output && a->saved == b->saved && a->work == b->work &&
-           a->shared == b->shared && same_parts(a, b);
+           a->shared == b->shared && a->second == b->second && same_parts(a, b) &&
+           same_windows(a, b);
 }
 
 /* Compare with those found so far, quadratic in the different ops only, of which there are few. */

@@ -52,7 +52,7 @@ typedef EXEC_REAL real;
 
 /* Start values: normal(0, 0.02), 0, 1, normal(0, 2 / fan). The last: He et al., ICCV 2015. */
 enum layer_fill { FILL_NORMAL, FILL_ZERO, FILL_ONE, FILL_FAN };
-enum { LAYER_PARTS = 6, LAYER_INPUTS = 2 };
+enum { LAYER_PARTS = 6, LAYER_INPUTS = 2, LOSS_HITS = 2 };
 
 /* A run of own parameters with the same kind of start value. Of the whole op's parameters these are
  * numbers from .. from + run - 1, then from + stride ..., n in all; layer_shape() makes it all. */
@@ -185,6 +185,9 @@ struct layer_io {
     real loss_scale;                /* and in the step's loss, where backends sum it: */
     double loss;                    /* others' forward sets the unweighted sum, */
     bool again;                     /* which counts already: the forward is made again */
+    double hits[LOSS_HITS];         /* likewise: targets that have the largest logit of their
+                                              * row, and that are among the five largest; NAN: a
+                                              * shard does not know */
     const struct layer_reduction *reduction; /* NULL at most where no other rank has a part of the
                                               * layer: shards, experts, the sequence */
     struct layer_array *rows, *parts;        /* experts that are spread: kept from forward to

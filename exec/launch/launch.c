@@ -76,6 +76,7 @@ enum status launch_allocate(struct run *run)
     PASS(ARENA_NEW(&run->reports.memory, run->reports.start_s, steps * ranks));
     PASS(ARENA_NEW(&run->reports.memory, run->reports.end_s, steps * ranks));
     PASS(ARENA_NEW(&run->reports.memory, run->reports.loss, steps * ranks));
+    PASS(ARENA_NEW(&run->reports.memory, run->reports.hits, 2 * steps));
     PASS(ARENA_NEW(&run->reports.memory, run->reports.op_start_s, times));
     PASS(ARENA_NEW(&run->reports.memory, run->reports.op_end_s, times));
     for (size_t s = 0; s < run->program->stages; s++) {

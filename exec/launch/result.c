@@ -88,6 +88,8 @@ enum status launch_take_step(struct run *run, uint32_t rank, const char *payload
     run->reports.start_s[s.step * p->ranks + rank] = s.start_s / second_s;
     run->reports.end_s[s.step * p->ranks + rank] = s.end_s / second_s;
     run->reports.loss[s.step * p->ranks + rank] = s.loss;
+    for (size_t k = 0; k < 2; k++)
+        run->reports.hits[2 * s.step + k] += s.hits[k];
     if (run->options->notes && run->options->progress_every > 0)
         show_progress(run);
     if (s.step < run->options->warmup)
@@ -301,6 +303,22 @@ static enum status fill_losses(const struct run *run, struct measurement *out)
     return fill_rank_losses(run, out);
 }
 
+/* In all steps or in none, as the device is. */
+static enum status fill_precisions(const struct run *run, struct measurement *out)
+{
+    const double *hits = run->reports.hits;
+    if (isnan(hits[0]))
+        return STATUS_OK;
+    PASS(ARRAY_NEW(out->precision_1, run->steps));
+    PASS(ARRAY_NEW(out->precision_5, run->steps));
+    out->precisions_1 = out->precisions_5 = run->steps;
+    for (size_t s = 0; s < run->steps; s++) {
+        out->precision_1[s] = hits[2 * s];
+        out->precision_5[s] = hits[2 * s + 1];
+    }
+    return STATUS_OK;
+}
+
 static enum status fill_parameters(const struct run *run, struct measurement *out)
 {
     PASS(ARRAY_NEW(out->parameters_sha256, DIGEST_HEX));
@@ -351,6 +369,8 @@ enum status launch_result(struct run *run, double cpu_s, struct measurement *out
     TRY(measurement_add_calls(&m, p, &t));
     if (!paced) {
         TRY(fill_losses(run, &m));
+        TRY(fill_precisions(run, &m));
+        m.forward_only = p->forward_only;
         TRY(fill_parameters(run, &m));
         TRY(launch_fill_routing(run, &m));
     }

@@ -143,6 +143,7 @@ struct run_reports {
     double others_cpu_s;           /* CPU time of everything else on the machine during the run */
     double *start_s, *end_s;       /* [steps * ranks] of each rank's step */
     double *loss;                  /* [steps * ranks] */
+    double *hits;                  /* [steps][2] of all ranks (struct frame_step) */
     double *op_start_s, *op_end_s; /* [options->steps * ops] measured steps only */
     size_t shards;                 /* most of any stage, times ranks that experts are spread over */
     uint8_t *digests;              /* [model->n * shards * DIGEST] of each op's parameters */

@@ -40,7 +40,7 @@ struct objective_request {
     void *context; /* of better() */
     size_t batch;  /* microbatches per batch; hidup: samples of an iteration, 0 as the model says */
     double threshold; /* pippy: parameters of a stage */
-    bool charge_activations, straight, compat;
+    bool charge_activations, straight, fewer_machines, compat;
     /* hidup: constants of a machine, what overlaps (each NULL: the default), nodes' forms, and
      * errors of the numbers that a search is given */
     const char *profile, *overlap;

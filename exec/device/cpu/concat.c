@@ -6,6 +6,7 @@
 static enum status shape(const struct model_op *op, struct layer *l)
 {
     size_t second;
+    PASS(layer_is_told(op, "tokens"));
     PASS(layer_attribute(op, "tokens", -1, 1, &l->tokens));
     PASS(layer_attribute(op, "first", -1, 1, &l->in));
     PASS(layer_attribute(op, "second", -1, 1, &second));

@@ -38,14 +38,12 @@ static bool is_pointwise(const struct layer *l)
 /* x (B, height, width, in), y (B, down, across, out). Parts: weight (out, K, K, in); bias [out] from 0. */
 static enum status shape(const struct model_op *op, struct layer *l)
 {
+    PASS(layer_is_told(op, "kernel"));
     PASS(layer_attribute(op, "in", -1, 1, &l->in));
     PASS(layer_attribute(op, "out", -1, 1, &l->out));
     PASS(layer_flag(op, "bias", &l->bias));
-    if (model_attribute(op, "groups", 1) != 1 || model_attribute(op, "transposed", 0) != 0 ||
-        model_attribute(op, "kernel", 0) == 0)
-        return error_set(STATUS_UNSUPPORTED,
-                         "op '%s': no numerics for kind '%s' in groups, transposed, or of windows "
-                         "that the model does not tell",
+    if (model_attribute(op, "groups", 1) != 1)
+        return error_set(STATUS_UNSUPPORTED, "op '%s': no numerics for kind '%s' in groups",
                          op->name, op->kind);
     PASS(layer_windows(op, l));
     size_t columns = columns_of(l);

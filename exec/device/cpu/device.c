@@ -175,6 +175,17 @@ static double take_loss(void *self)
     return loss;
 }
 
+static void take_hits(void *self, double out[LOSS_HITS])
+{
+    struct cpu *c = self;
+    out[0] = out[1] = 0;
+    for (size_t k = 0; k < c->stages; k++)
+        for (size_t i = 0; i < LOSS_HITS; i++) {
+            out[i] += c->stage[k].pass.hits[i];
+            c->stage[k].pass.hits[i] = 0;
+        }
+}
+
 static enum status digest_parameters(const struct stage *s, size_t k, uint8_t out[DIGEST])
 {
     const struct layer *l = &s->layout.op[k].layer;
@@ -262,6 +273,7 @@ const struct device device_cpu = {
     .collected = collected,
     .gathered = gathered,
     .take_loss = take_loss,
+    .take_hits = take_hits,
     .digest = digest,
     .peak_bytes = peak_bytes,
     .routing = routing,

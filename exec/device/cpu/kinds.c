@@ -64,6 +64,15 @@ enum status layer_rowwise(const struct model_op *op, struct layer *l)
     return STATUS_OK;
 }
 
+enum status layer_is_told(const struct model_op *op, const char *attribute)
+{
+    if (model_attribute(op, attribute, INT64_MIN) != INT64_MIN)
+        return STATUS_OK;
+    return error_set(STATUS_UNSUPPORTED,
+                     "op '%s': no numerics for kind '%s' whose '%s' the model does not tell",
+                     op->name, op->kind, attribute);
+}
+
 enum status layer_windows(const struct model_op *op, struct layer *l)
 {
     struct layer_window *w = &l->window_of;

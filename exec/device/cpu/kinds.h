@@ -11,6 +11,9 @@
 /* shape() of what maps rows (tokens) of `channels` to rows of as many: x, y (B, T, C). */
 enum status layer_rowwise(const struct model_op *op, struct layer *l) MUST_CHECK;
 
+/* Importers have ops of the same kinds whose shape nobody has told them: STATUS_UNSUPPORTED without the
+ * attribute. */
+enum status layer_is_told(const struct model_op *op, const char *attribute) MUST_CHECK;
 /* shape() of what looks at windows of an image: attributes height, width, kernel, stride and padding;
  * x (B, height, width, in), y (B, down, across, out), sizes for l->in and l->out. */
 enum status layer_windows(const struct model_op *op, struct layer *l) MUST_CHECK;

@@ -52,6 +52,17 @@ static struct row join(const struct row *part, size_t shards)
     return all;
 }
 
+/* Does the target of a row have the largest of its logits, and is it among the five largest? */
+static void count_hits(const struct layer *l, const real *x, size_t target, double hits[LOSS_HITS])
+{
+    enum { FIVE = 5 };
+    size_t larger = 0;
+    for (size_t i = 0; i < l->in; i++)
+        larger += x[i] > x[target];
+    hits[0] += larger == 0;
+    hits[1] += larger < FIVE;
+}
+
 /* Every shard tells all others what it has seen, as a sum in which it is alone in its place. */
 static void forward(const struct layer *l, struct layer_io *io)
 {
@@ -67,6 +78,7 @@ static void forward(const struct layer *l, struct layer_io *io)
         io->reduction->sum(io->reduction->self, ELEMENT_FP32, io->work + l->in,
                            3 * rows * l->shards);
     io->loss = 0;
+    io->hits[0] = io->hits[1] = l->shards > 1 ? NAN : 0;
     for (size_t row = 0; row < rows; row++) {
         if (io->target[row] < 0)
             continue;
@@ -76,6 +88,8 @@ static void forward(const struct layer *l, struct layer_io *io)
         io->saved[2 * row] = all.largest;
         io->saved[2 * row + 1] = 1 / all.sum;
         io->loss += log((double)all.sum) + (double)(all.largest - all.target);
+        if (l->shards == 1)
+            count_hits(l, io->x[0] + row * l->in, (size_t)io->target[row], io->hits);
     }
     if (l->shard > 0)
         io->loss = 0; /* the first shard tells */

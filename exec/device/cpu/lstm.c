@@ -15,6 +15,7 @@ enum { GATES = 4, CELL = 4, HIDDEN = 5, SAVED = 6 };
  * each with its gates in the order i, f, g, o. */
 static enum status shape(const struct model_op *op, struct layer *l)
 {
+    PASS(layer_is_told(op, "tokens"));
     PASS(layer_attribute(op, "tokens", -1, 1, &l->tokens));
     PASS(layer_attribute(op, "in", -1, 1, &l->in));
     PASS(layer_attribute(op, "out", -1, 1, &l->out));

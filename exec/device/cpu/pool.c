@@ -8,6 +8,7 @@
  * window has a position of the image, since less than half of it is outside. */
 static enum status shape(const struct model_op *op, struct layer *l)
 {
+    PASS(layer_is_told(op, "height"));
     PASS(layer_attribute(op, "channels", -1, 1, &l->in));
     PASS(layer_flag(op, "average", &l->average));
     l->out = l->in;

@@ -2,6 +2,12 @@
 #include "exec/device/cpu/kinds.h"
 
 /* x, y (B, T, C), number by number. */
+static enum status shape(const struct model_op *op, struct layer *l)
+{
+    PASS(layer_is_told(op, "tokens"));
+    return layer_rowwise(op, l);
+}
+
 static void forward(const struct layer *l, struct layer_io *io)
 {
     const real *x = io->x[0];
@@ -21,7 +27,7 @@ static void backward(const struct layer *l, struct layer_io *io)
 
 const struct layer_kind kind_relu = {.name = "relu",
                                      .inputs = 1,
-                                     .shape = layer_rowwise,
+                                     .shape = shape,
                                      .forward = forward,
                                      .backward = backward,
                                      .divide = layer_divide_channels};

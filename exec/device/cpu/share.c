@@ -332,6 +332,23 @@ real *stage_gradients(const struct stage *s)
 void stage_end_pass(struct stage *s, struct slot *slot)
 {
     s->state.version[slot->version].users--;
+    s->state.since++;
+}
+
+/* Without flush an update is by the mean of the microbatches that it comes after; the weight of one is that
+ * of an update after each. */
+static enum status take_mean(struct stage *s, double *scale)
+{
+    uint32_t microbatches = s->program->asynchronous ? s->state.since : 1;
+    s->state.since = 0;
+    if (microbatches <= 1)
+        return STATUS_OK;
+    *scale /= microbatches;
+    return s->on.backend->remote ? error_set(STATUS_UNSUPPORTED,
+                                             "stage %u: updates after several microbatches without "
+                                             "flush, on this device",
+                                             s->index)
+                                 : STATUS_OK;
 }
 
 /* ---- update */
@@ -367,14 +384,14 @@ static void update_bucket(struct stage *s, const struct stage_bucket *p, struct 
 
 /* How much gradients are scaled down, so that the norm of all is at most optimizer.clip: this stage has
  * them all (executor_supports()). The sum is in double, in the order of the parameters. */
-static double clipped(const struct stage *s)
+static double clipped(const struct stage *s, double scale)
 {
     double squares = 0, most = s->state.optimizer.clip;
     if (most <= 0)
         return 1;
     for (size_t i = 0; i < s->layout.parameters; i++)
         squares += (double)s->state.gradient[i] * (double)s->state.gradient[i];
-    double norm = s->state.scale * sqrt(squares);
+    double norm = scale * sqrt(squares);
     return norm > most ? most / norm : 1;
 }
 
@@ -388,12 +405,14 @@ enum status stage_update(struct stage *s)
                                .decay = (real)(by->adam ? rate * by->decay : by->decay),
                                .momentum = (real)by->momentum,
                                .nesterov = by->nesterov > 0};
+    double scale = s->state.scale;
     PASS(next_version(s));
+    PASS(take_mean(s, &scale));
     if (s->share.zero < 2)
         stage_fold(s);
     /* without ZeRO the own part is all, which passes use: what follows an update is made with it */
     o.clears = s->on.backend->update_finishes && s->share.zero == 0;
-    o.scale = (real)(s->state.scale * clipped(s));
+    o.scale = (real)(scale * clipped(s, scale));
     s->state.half_of = NULL;
     s->state.updates++;
     if (s->state.square) {

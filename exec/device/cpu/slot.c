@@ -4,7 +4,9 @@
  *   EMPTY      stage_put() of the first input or, without producers, stage_forward()
  *   FILLING    stage_put() of the other inputs, stage_forward()
  *   FORWARDED  stage_get() of outputs, stage_put() of their gradients, backward
- *   DONE       stage_get() of the inputs' gradients, weight gradients that are owed; then EMPTY */
+ *   DONE       stage_get() of the inputs' gradients, weight gradients that are owed; then EMPTY
+ *
+ * Without backwards a slot is EMPTY when its forward and the stage_get() of its outputs are over. */
 #include "exec/device/cpu/stage_parts.h"
 
 #include <string.h>
@@ -85,6 +87,15 @@ void stage_release_slot(struct stage *s, struct slot *slot)
     slot->state = SLOT_EMPTY;
 }
 
+void stage_forget(struct stage *s, struct slot *slot)
+{
+    if (!s->program->forward_only || slot->fetched < s->layout.consumers)
+        return;
+    stage_end_pass(s, slot);
+    s->stash.slot_of[slot->microbatch] = 0;
+    slot->state = SLOT_EMPTY;
+}
+
 /* ---- messages */
 
 /* Messages carry the tensors of a link one after the other, sizes in reals.
@@ -157,10 +168,11 @@ enum status stage_get(struct stage *s, uint32_t to, uint32_t microbatch, bool ba
                             o.n * sizeof *data);
         first += t->size;
     }
-    if (backward) {
-        slot->fetched++;
+    slot->fetched += backward || s->program->forward_only;
+    if (backward)
         stage_release_slot(s, slot);
-    }
+    else
+        stage_forget(s, slot);
     return STATUS_OK;
 }
 

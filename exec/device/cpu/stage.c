@@ -104,11 +104,9 @@ static bool is_followed(const struct stage *s, size_t k, size_t high)
            !next->gathers && !next->scatters && !next->layer.reduces_output;
 }
 
-/* Forwards of ops low .. high - 1, or the same again; returns their share of the step's loss. */
-static double forwards(struct stage *s, const struct slot *slot, size_t low, size_t high,
-                       bool again)
+/* Forwards of ops low .. high - 1, whose losses count, or the same again. */
+static void forwards(struct stage *s, const struct slot *slot, size_t low, size_t high, bool again)
 {
-    double loss = 0;
     for (size_t k = low; k < high; k++) {
         const struct stage_op *o = &s->layout.op[k];
         const struct layer *l = &o->layer;
@@ -130,9 +128,12 @@ static double forwards(struct stage *s, const struct slot *slot, size_t low, siz
         stage_rows_made(s, k, &io, own);
         if (l->reduces_output && !o->scatters)
             stage_sum_shards(s, io.y, s->layout.tensor[k].size);
-        loss += io.loss * s->layout.loss_scale;
+        if (again)
+            continue;
+        s->pass.loss += io.loss * s->layout.loss_scale;
+        for (size_t i = 0; i < LOSS_HITS; i++)
+            s->pass.hits[i] += io.hits[i] * s->layout.loss_scale;
     }
-    return loss;
 }
 
 /* ZeRO 3: part 1 begins at the first op; the slot is filling until the last part is complete. */
@@ -148,10 +149,12 @@ static enum status forward_part(struct stage *s, struct slot *slot, uint32_t par
     size_t low = whole ? 0 : s->share.bucket[bucket].low,
            high = whole ? s->layout.n : s->share.bucket[bucket].high;
     PASS(stage_begin_part(s, slot, bucket));
-    s->pass.loss += forwards(s, slot, low, high, false);
+    forwards(s, slot, low, high, false);
     slot->parts = part;
-    if (part == 0 || part == parts)
+    if (part == 0 || part == parts) {
         slot->state = SLOT_FORWARDED;
+        stage_forget(s, slot);
+    }
     return STATUS_OK;
 }
 
@@ -447,9 +450,10 @@ enum status stage_rehearse(struct stage *s)
     if (s->share.split)
         weights(s, slot);
     s->pass.reduction = NULL;
+    s->pass.loss = s->pass.hits[0] = s->pass.hits[1] = 0;
     clear_gradients(s);
     PASS(stage_update(s));
-    s->state.updates = 0;
+    s->state.updates = s->state.since = 0;
     s->state.gathered = 0;
     s->stash.slot_of[0] = 0;
     slot->state = SLOT_EMPTY;

@@ -190,6 +190,7 @@ struct stage_state {
     struct optimizer optimizer; /* as its numbers are */
     double scale;               /* of gradients, before the optimizer sees them */
     uint32_t updates;           /* so far */
+    uint32_t since;             /* microbatches whose gradients wait for the next one */
     real *parameter;            /* [parameters] those that passes use, or the newest version;
                                * NULL with ZeRO 3 */
     real *gradient;             /* [parameters]; NULL with ZeRO 2, 3 */
@@ -224,7 +225,8 @@ struct stage_pass {
     uint32_t parts;               /* of a backward that is not complete: so many parts are */
     int32_t *filled; /* [own microbatches][2 * samples * tokens] remote memory: where data are
                        * made, and copied from some time in the step */
-    double loss;     /* weighted, of this step */
+    double loss;     /* weighted, of this step, */
+    double hits[LOSS_HITS]; /* and parts of its targets (struct layer_io) */
 };
 
 enum slot_state { SLOT_EMPTY, SLOT_FILLING, SLOT_FORWARDED, SLOT_DONE };

@@ -87,6 +87,8 @@ enum status stage_take_slot(struct stage *s, uint32_t microbatch, struct slot **
 enum status stage_allocate_slot(struct stage *s, struct slot *slot) MUST_CHECK;
 /* Give a slot that is done back, unless something is still to be done with it. */
 void stage_release_slot(struct stage *s, struct slot *slot);
+/* Without backwards: the same behind a forward whose outputs all consumers have. */
+void stage_forget(struct stage *s, struct slot *slot);
 /* The k-th message of a pass that came in parts, which its ALLGATHER FOR_PIPELINE makes whole; nothing
  * behind the last one. */
 void stage_received(struct stage *s, const struct program_op *op, uint32_t k, void **data,

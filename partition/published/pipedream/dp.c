@@ -203,6 +203,8 @@ static void fill_row(struct dp *d, size_t level, size_t first, size_t end, doubl
         for (size_t k = first; k < last; k++)
             if (comes_before(s, k, last) && may_end(s, first, k))
                 relax(d, level, k, last, row + k * machines, own);
+        for (size_t m = 1; m < machines && d->o->fewer_machines; m++)
+            own[m] = own[m - 1] < own[m] ? own[m - 1] : own[m];
         d->stopped = objective_must_stop(d->r, d->begin_s, default_limit_s);
     }
 }
@@ -252,8 +254,10 @@ static struct pipedream_stage cut_last_stage(const struct dp *d, size_t level, s
                                              const double *row, size_t *last, size_t *machines)
 {
     size_t all = d->o->level[level].machines, m = *machines - 1, j = *last;
-    struct pipedream_stage stage = {(uint32_t)first, (uint32_t)j, (uint32_t)*machines};
     double value = row[j * all + m];
+    while (d->o->fewer_machines && m > 0 && row[j * all + m - 1] == value)
+        m--;
+    struct pipedream_stage stage = {(uint32_t)first, (uint32_t)j, (uint32_t)m + 1};
     *machines = 0;
     if (unsplit(d, level, first, j, m + 1) == value)
         return stage;
@@ -309,19 +313,25 @@ out:
     return st;
 }
 
+/* One machine, and everything replicated at every level. */
+static void compare(const struct dp *d, struct pipedream_solution *out)
+{
+    const struct pipedream_states *s = d->s;
+    out->single_s = out->parallel_s = s->compute_s[s->n - 1];
+    for (size_t i = 0; i < d->o->levels; i++)
+        out->parallel_s = only_stage_s(&d->o->level[i], out->parallel_s, s->parameter[s->n - 1],
+                                       d->o->level[i].machines);
+}
+
 /* Every level replicates everything. */
 static enum status replicate_all(struct dp *d, struct pipedream_solution *out)
 {
-    const struct pipedream_states *s = d->s;
-    struct pipedream_stage stage = {0, (uint32_t)s->n - 1, 1};
-    double time = s->compute_s[s->n - 1];
+    struct pipedream_stage stage = {0, (uint32_t)d->s->n - 1, 1};
     if (d->o->straight)
         return error_set(STATUS_INFEASIBLE, "time is up before a straight pipeline was found");
-    for (size_t i = 0; i < d->o->levels; i++) {
-        time = only_stage_s(&d->o->level[i], time, s->parameter[s->n - 1], d->o->level[i].machines);
+    for (size_t i = 0; i < d->o->levels; i++)
         stage.replicas *= (uint32_t)d->o->level[i].machines;
-    }
-    out->value_s = time;
+    out->value_s = out->parallel_s;
     out->interrupted = true;
     out->stages = 0;
     strcpy(out->text, "all data-parallel");
@@ -356,6 +366,7 @@ enum status pipedream_solve_states(const struct pipedream_states *s,
 {
     enum status st = STATUS_OK;
     struct dp d = {.s = s, .o = o, .r = r, .begin_s = begin_s};
+    compare(&d, out);
     for (size_t level = 0; level + 1 < o->levels && !d.stopped; level++)
         TRY(solve_inner(&d, level));
     if (!d.stopped)

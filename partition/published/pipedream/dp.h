@@ -18,6 +18,7 @@ struct pipedream_options {
     size_t levels;
     struct pipedream_level level[OBJECTIVE_LEVELS]; /* [levels] innermost first */
     bool charge_activations, straight;
+    bool fewer_machines; /* some may stay idle, at any level */
     double memory_bytes; /* NAN: not looked at */
 };
 
@@ -37,7 +38,8 @@ struct pipedream_stage {
 
 struct pipedream_solution {
     double value_s;
-    bool interrupted; /* all data-parallel, for want of time */
+    double single_s, parallel_s; /* of one machine, and with everything replicated on all of them */
+    bool interrupted;            /* all data-parallel, for want of time */
     size_t stages;
     struct pipedream_stage *stage; /* [stages] */
     char text[PIPEDREAM_TEXT];     /* stages of the outermost level, each "xR[inner stages]" */

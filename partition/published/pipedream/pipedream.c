@@ -20,6 +20,7 @@ static enum status read_options(const struct objective_request *r, struct pipedr
     *o = (struct pipedream_options){.levels = r->levels ? r->levels : 1,
                                     .charge_activations = r->charge_activations,
                                     .straight = r->straight,
+                                    .fewer_machines = r->fewer_machines,
                                     .memory_bytes = r->memory_bytes};
     if (!r->model)
         return error_set(STATUS_INVALID, "objective pipedream needs a model");
@@ -93,9 +94,14 @@ static enum status write_note(const struct pipedream_options *o, const struct pi
         [CONTRACT_BRANCHES] = " after contracting the chains inside branches",
         [CONTRACT_REGIONS] = " after contracting branching regions to one op each",
     };
-    return objective_set_note(out, "%zu states%s; %s: %s%s", s->n, how[contracted],
+    char speed[96] = "";
+    if (solution->value_s > 0 && solution->parallel_s > 0)
+        snprintf(speed, sizeof speed,
+                 "; %.6g times as fast as one machine, data parallel %.6g times",
+                 solution->single_s / solution->value_s, solution->single_s / solution->parallel_s);
+    return objective_set_note(out, "%zu states%s; %s: %s%s%s", s->n, how[contracted],
                               o->levels > 1 ? "replicas per level, outermost first" : "replicas",
-                              solution->text, solution->interrupted ? " (time is up)" : "");
+                              solution->text, solution->interrupted ? " (time is up)" : "", speed);
 }
 
 /* Optimal only for the graph as it is: contraction takes cuts away. */

@@ -1,0 +1,86 @@
+#!/bin/sh
+# Forwards alone: what a checkpoint makes of data that it is not trained on, the same however the model is cut;
+# the first loss is the one that a training that goes on from there begins with.
+# Usage: exec_validate.sh DIRECTORY_OF_BINARIES
+set -eu
+bin=$(cd "$1" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+    echo "FAIL: $*" >&2
+    exit 1
+}
+tiny=gpt-tiny:layers=2,hidden=32,heads=2,tokens=32
+plan() { # plan FILE OPTIONS...
+    file=$1
+    shift
+    "$bin/foreline" plan --algorithm balanced --model $tiny --platform laptop --microbatches 4 "$@" -o "$file" \
+        >plan.out 2>&1 || fail "plan $*: $(cat plan.out)"
+}
+run() { # run FILE OPTIONS...: m.json
+    "$bin/foreline" run "$@" --warmup 0 --json >m.json 2>run.err || fail "run $*: $(cat run.err)"
+}
+list() { # list KEY: its numbers, a line each
+    tr -d ' \n' <m.json | sed "s/.*\"$1\":\[\([^]]*\)\].*/\1/" | tr , '\n'
+    echo
+}
+refused() { # refused TEXT FILE OPTIONS...
+    text=$1 status=0
+    shift
+    "$bin/foreline" run "$@" >run.out 2>run.err || status=$?
+    [ $status != 0 ] && [ "$(grep -c . run.err)" = 1 ] && grep -q -- "$text" run.err ||
+        fail "expected '$text' of run $*: exit $status, $(cat run.err)"
+}
+
+plan one.json --stages 1
+run one.json --forward-only --steps 2
+untrained=$(list precision_at_1 | head -n 1)
+run one.json --steps 60 --learning-rate 0.003 --checkpoint one
+trained=$(grep parameters_sha256 m.json)
+run one.json --resume one --steps 3
+first=$(list loss | head -n 1)
+run one.json --resume one --forward-only --steps 3
+expected=$(list loss && list precision_at_1 && list precision_at_5)
+[ "$(echo "$expected" | wc -l)" = 9 ] || fail "three of each: $expected"
+[ "$(list loss | head -n 1)" = "$first" ] || fail "the first loss is $(list loss | head -n 1), in training $first"
+[ "$(grep parameters_sha256 m.json)" = "$trained" ] || fail "parameters have changed"
+paste -d' ' - - - - - - - - - <<EOF | awk -v before="$untrained" '
+    { for (k = 4; k < 7; k++) if (!($k > before + 0.02 && $k <= $(k + 3) && $(k + 3) <= 1)) exit 1 }' ||
+$expected
+EOF
+    fail "precision, $untrained before the training: $expected"
+
+for how in '--stages 2' '--stages 4 --schedule gpipe' '--stages 2 --schedule interleaved --chunks 2' '--stages 2 --schedule zb-h1'; do
+    plan p.json $how
+    rm -rf kept
+    run p.json --steps 60 --learning-rate 0.003 --checkpoint kept --transport local
+    for transport in local tcp; do
+        run p.json --resume kept --forward-only --steps 3 --transport $transport
+        [ "$(list loss && list precision_at_1 && list precision_at_5)" = "$expected" ] ||
+            fail "$how, $transport: $(list loss), not $expected"
+    done
+done
+
+# Replicas have microbatches of their own; sums are in another order.
+for how in '--stages 1 --replicas 2' '--stages 2 --replicas 2 --zero 1' '--stages 1 --replicas 4 --zero 2'; do
+    plan p.json $how
+    rm -rf kept
+    run p.json --steps 1 --checkpoint kept
+    run p.json --resume kept --steps 1
+    first=$(list loss)
+    run p.json --resume kept --forward-only --steps 1
+    [ "$(list loss)" = "$first" ] || fail "$how: $(list loss), in training $first"
+done
+"$bin/foreline" run one.json --forward-only --resume one --steps 4 >out 2>run.err || fail "$(cat run.err)"
+grep -q '^loss  .* mean of 6 steps$' out && grep -q '^precision   prec@1 .*%, prec@5 .*% of the targets$' out ||
+    fail "no means: $(cat out)"
+
+refused 'trains nothing' one.json --forward-only --checkpoint one
+refused '--forward-only' one.json --forward-only --compute paced
+plan t.json --stages 1 --tensor-parallel 2
+refused 'a forward alone, with tensor parallelism' t.json --forward-only
+plan z.json --stages 1 --replicas 2 --zero 3
+refused 'a forward alone, with ZeRO 3' z.json --forward-only
+echo "$first"
