@@ -363,7 +363,11 @@ static enum status draw(const struct plot_source *s, enum what what, const char 
     plot_note(s, l->values, l->note);
     y_label(l, what, d.label);
     for (size_t k = 0; k < l->n; k++) {
-        figure_plan_name(line_name(s->table, l, k), d.name[k], NAME_ROOM);
+        if (l->by_column != SIZE_MAX && !l->by.words) /* a number alone says nothing */
+            snprintf(d.name[k], NAME_ROOM, "%.60s %.60s", s->table->name[l->by_column],
+                     line_name(s->table, l, k));
+        else
+            figure_plan_name(line_name(s->table, l, k), d.name[k], NAME_ROOM);
         d.key[k] = (struct figure_key){d.name[k], figure_series_colour(k),
                                        l->x.words ? 0 : figure_series_point(k)};
     }

@@ -1,6 +1,7 @@
 /* A page about what is in a directory: measurements, traces and tables. */
 #include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,6 +157,18 @@ static size_t find_fastest(const struct contents *c, size_t *plans, size_t *mode
     return best;
 }
 
+/* Do all iterations train as many samples? Comparisons rank plans by the time of an iteration. */
+static bool same_batch(const struct contents *c)
+{
+    double least = INFINITY, most = 0;
+    for (size_t i = 0; i < c->measurements; i++) {
+        double samples = c->m[i].samples_per_s * c->m[i].iteration_s;
+        least = samples > 0 ? fmin(least, samples) : least;
+        most = fmax(most, samples);
+    }
+    return most <= 1.01 * least;
+}
+
 /* How far predictions were off, by the pair of engines with most plans. */
 static const char *errors_text(struct report_page *p, const struct contents *c)
 {
@@ -171,14 +184,15 @@ static const char *errors_text(struct report_page *p, const struct contents *c)
     text = report_text(p, "%s's predictions of %zu plan%s that %s ran are off by %.1f %% (median)",
                        most->predicted_by, most->plans, most->plans == 1 ? "" : "s",
                        most->measured_by, 100 * most->median_abs_error);
-    text = most->regret > 0
+    text = !same_batch(c)
+               ? report_text(p, "%s; plans of different batches are not ranked by it.", text)
+           : most->plans < COMPARE_RANKED ? report_text(p, "%s; too few to rank plans by.", text)
+           : most->regret > 0
                ? report_text(p,
-                             "%s, and the plan that they choose is %.1f %% slower than "
-                             "the fastest.",
+                             "%s, and the plan that they choose is %.1f %% slower than the "
+                             "fastest.",
                              text, 100 * most->regret)
-           : most->plans >= COMPARE_RANKED
-               ? report_text(p, "%s, and they choose the plan that is the fastest.", text)
-               : report_text(p, "%s; too few to rank plans by.", text);
+               : report_text(p, "%s, and they choose the plan that is the fastest.", text);
     comparisons_free(&pairs);
     return text;
 }

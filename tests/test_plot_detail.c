@@ -268,6 +268,19 @@ static void words_are_bars(void **state)
     free(text);
 }
 
+/* Lines that stand for numbers say of what. */
+static void numbers_in_a_legend_have_their_name(void **state)
+{
+    (void)state;
+    need_gnuplot();
+    draw_table("n\tseats\tsamples_per_s\n1\t8\t1\n2\t8\t2\n1\t16\t3\n",
+               (struct plot_source){.x = "n", .by = "seats"});
+    char *text = slurp(svg);
+    assert_non_null(strstr(text, ">seats 8<"));
+    assert_non_null(strstr(text, ">seats 16<"));
+    free(text);
+}
+
 static void names_of_any_letters_leave_a_readable_svg(void **state)
 {
     (void)state;
@@ -336,6 +349,7 @@ int main(void)
         cmocka_unit_test(many_plans_have_letters_and_a_key),
         cmocka_unit_test(words_are_bars),
         cmocka_unit_test(a_tree_collapses_what_does_not_fit),
+        cmocka_unit_test(numbers_in_a_legend_have_their_name),
         cmocka_unit_test(names_of_any_letters_leave_a_readable_svg),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
