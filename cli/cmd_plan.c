@@ -160,7 +160,7 @@ static enum status make(struct invocation *in)
     if (a->json)
         plan_print_json(&l.plan, &l.model, &l.topology, &outcome, &in->by, arguments_prose(a));
     else
-        plan_print_stages(&l.plan, &l.model, &l.topology, arguments_prose(a));
+        plan_print_stages(&l.plan, &l.model, &l.topology, a->wide, arguments_prose(a));
 out:
     a->model = asked;
     free(model);
@@ -199,7 +199,7 @@ static enum status plan(struct invocation *in)
             "plan takes no operands, only options; plan export and plan import take files");
     PASS(plan_check_given(a));
     if (way == TAKES(PLAN_EXPLAIN))
-        return plan_explain(a->explain, stdout);
+        return plan_explain(a->explain, a->wide, stdout);
     if (way == TAKES(PLAN_AUTO) || way == TAKES(PLAN_CUT))
         return make(in);
     if (way == TAKES(PLAN_LIST)) {

@@ -37,8 +37,12 @@ static enum status plot(struct invocation *in)
     enum status st;
     const struct plot_kind *kind;
     const struct arguments *a = &in->a;
-    struct plot_request request = {
-        .x = a->x, .y = a->y, .by = a->by, .value = a->value, .where = a->where};
+    struct plot_request request = {.x = a->x,
+                                   .y = a->y,
+                                   .by = a->by,
+                                   .value = a->value,
+                                   .where = a->where,
+                                   .window = {a->from_s, a->to_s, a->rank_list}};
     struct sweep sweep = {0};
     struct table table = {0};
     if (!a->output)
@@ -47,9 +51,10 @@ static enum status plot(struct invocation *in)
         return error_set(STATUS_USAGE, "expected plot KIND FILE...");
     if (plot_kind_find(in->operand[0], &kind) != STATUS_OK)
         return STATUS_USAGE;
-    TRY(arguments_check(a, kind->input != PLOT_TABLE ? TAKES(PLOT_FILES)
-                           : kind->has_value         ? TAKES(PLOT_HEATMAP)
-                                                     : TAKES(PLOT_LINES)));
+    TRY(arguments_check(a, kind->input == PLOT_TRACES  ? TAKES(PLOT_TRACES)
+                           : kind->input != PLOT_TABLE ? TAKES(PLOT_FILES)
+                           : kind->has_value           ? TAKES(PLOT_HEATMAP)
+                                                       : TAKES(PLOT_LINES)));
     request.path = (const char *const *)(in->operand + 1);
     request.n = (size_t)in->operands - 1;
     if (kind->input == PLOT_TABLE && database_is(request.path[0])) {

@@ -125,6 +125,83 @@ enum status text_find(const char *what, const char *name, const void *rows, size
                      *text_hint(nearest, hint) ? hint : ";", text_list(rows, n, known));
 }
 
+/* The letter that begins with this byte: how many bytes it has, 0 when no letter does, and the bits of
+ * the first that count. */
+static size_t letter_bytes(unsigned char first, uint32_t *code)
+{
+    size_t n = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    *code = n == 1 ? first : n == 2 ? first & 0x1fu : n == 3 ? first & 0xfu : first & 7u;
+    return first < 0xf5 ? n : 0;
+}
+
+/* Unicode Standard Annex 11, "East Asian Width": blocks whose letters are wide, and the common marks that
+ * stand over the letter before. */
+static size_t columns_of(uint32_t code)
+{
+    static const struct {
+        uint32_t first, last;
+        size_t columns;
+    } block[] = {
+        {0x0300, 0x036f, 0}, {0x200b, 0x200f, 0}, {0xfe00, 0xfe0f, 0},   {0x1100, 0x115f, 2},
+        {0x2e80, 0xa4cf, 2}, {0xac00, 0xd7a3, 2}, {0xf900, 0xfaff, 2},   {0xfe30, 0xfe6f, 2},
+        {0xff00, 0xff60, 2}, {0xffe0, 0xffe6, 2}, {0x1f300, 0x1faff, 2}, {0x20000, 0x3fffd, 2},
+    };
+    for (size_t i = 0; i < sizeof block / sizeof *block; i++)
+        if (code >= block[i].first && code <= block[i].last)
+            return block[i].columns;
+    return 1;
+}
+
+size_t text_letter(const char *text, char letter[TEXT_LETTER], size_t *columns)
+{
+    uint32_t code;
+    size_t n = letter_bytes((unsigned char)*text, &code);
+    for (size_t k = 1; k < n; k++) {
+        unsigned char more = (unsigned char)text[k];
+        n = (more & 0xc0) == 0x80 ? n : 0; /* NUL is none either: nothing behind it is read */
+        code = code << 6 | (more & 0x3fu);
+    }
+    bool longer = (n == 3 && code < 0x800) || (n == 4 && code < 0x10000);
+    bool known = n > 0 && !longer && code <= 0x10ffff && !(code >= 0xd800 && code < 0xe000);
+    bool control = code < 0x20 || (code >= 0x7f && code < 0xa0);
+    *columns = known ? columns_of(code) : 1;
+    if (!known || control)
+        snprintf(letter, TEXT_LETTER, "%s", !*text ? "" : known ? " " : "?");
+    else
+        snprintf(letter, TEXT_LETTER, "%.*s", (int)n, text);
+    return !*text ? 0 : known ? n : 1;
+}
+
+size_t text_columns(const char *text)
+{
+    char letter[TEXT_LETTER];
+    size_t sum = 0, bytes, columns;
+    for (; (bytes = text_letter(text, letter, &columns)) > 0; text += bytes)
+        sum += columns;
+    return sum;
+}
+
+const char *text_shorten(const char *text, size_t columns, char *out, size_t size)
+{
+    static const char dots[] = "…";
+    char letter[TEXT_LETTER];
+    size_t all = text_columns(text), head = columns / 2, n = 0, bytes, wide;
+    bool cut = all > columns, left_out = false;
+    size_t tail = columns > head ? columns - head - 1 : 0;
+    for (size_t at = 0; (bytes = text_letter(text, letter, &wide)) > 0; text += bytes, at += wide) {
+        bool kept = !cut || at + wide <= head || at >= all - tail;
+        if (!kept && left_out)
+            continue;
+        const char *put = kept ? letter : dots;
+        left_out = !kept;
+        if (n + strlen(put) >= size)
+            break;
+        n += (size_t)snprintf(out + n, size - n, "%s", put);
+    }
+    out[n] = '\0';
+    return out;
+}
+
 void text_put_xml(FILE *to, const char *text, size_t n)
 {
     for (; n > 0 && *text; text++, n--)

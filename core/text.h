@@ -1,5 +1,5 @@
-/* text.h - copies of strings, names of tables joined for messages, looking a name up, and the name
- * that was meant. */
+/* text.h - copies of strings, names of tables joined for messages, looking a name up, the name
+ * that was meant, and what fits into so many columns. */
 #ifndef CORE_TEXT_H
 #define CORE_TEXT_H
 
@@ -47,6 +47,18 @@ bool text_real(const char *text, double *out);
 size_t text_split(char *text, const char *separators, char **word, size_t most);
 /* The first line of `text`, as far as it fits into line[size]; where the next one begins. */
 const char *text_line(const char *text, char *line, size_t size);
+
+/* The first letter of UTF-8 text as it is shown: a blank for a control character, "?" for a byte that is
+ * no UTF-8. *columns: how many places it takes, 2 for wide letters of East Asia, 0 for marks over the
+ * letter before. Returns how many bytes of `text` it is, 0 at the end. */
+enum { TEXT_LETTER = 5 };
+size_t text_letter(const char *text, char letter[TEXT_LETTER], size_t *columns);
+/* How many columns a text takes where letters have one width. */
+size_t text_columns(const char *text);
+/* The text as it is shown, in at most so many columns: of a longer one the middle becomes "…", for
+ * names begin and end with what tells them apart. Cut, between letters, also where out[size] ends.
+ * Returns `out`. */
+const char *text_shorten(const char *text, size_t columns, char *out, size_t size);
 
 /* Write n characters of a text for XML or HTML, inside an element or double quotes: reserved
  * characters become entities, control characters blanks. The first NUL ends the text too. */

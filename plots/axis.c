@@ -10,7 +10,7 @@
 #include "core/units.h"
 #include "plots/figure.h"
 
-enum { LOG_FROM = 16 };
+enum { LOG_FROM = 16, TIC_ROOM = 4 * AXIS_TIC };
 
 /* ---- cells */
 
@@ -230,12 +230,12 @@ static double place(const struct axis *a, size_t i, bool by_index, int pixels)
 }
 
 static void tic_text(const struct table *t, size_t column, const struct axis *a, size_t i,
-                     char text[32])
+                     char text[TIC_ROOM])
 {
     if (a->words)
-        snprintf(text, 32, "%.24s", table_cell(t, a->row_of[i], column));
+        text_shorten(table_cell(t, a->row_of[i], column), AXIS_TIC, text, TIC_ROOM);
     else
-        snprintf(text, 32, "%.4g", a->value[i]);
+        snprintf(text, TIC_ROOM, "%.4g", a->value[i]);
 }
 
 void axis_put_tics(FILE *script, const char *which, const struct table *t, size_t column,
@@ -246,9 +246,9 @@ void axis_put_tics(FILE *script, const char *which, const struct table *t, size_
     const char *before = "";
     fprintf(script, "set %stics noenhanced (", which);
     for (size_t i = 0; i < a->values; i++) {
-        char text[32];
+        char text[TIC_ROOM];
         tic_text(t, column, a, i, text);
-        double room = across ? (double)figure_characters(text) * FIGURE_CHARACTER : FIGURE_LINE;
+        double room = across ? (double)text_columns(text) * FIGURE_CHARACTER : FIGURE_LINE;
         double at = place(a, i, by_index, pixels);
         if (at - room / 2 < end + (across ? 6 : 0))
             continue;

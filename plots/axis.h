@@ -8,7 +8,7 @@
 
 #include "plots/table.h"
 
-enum { AXIS_LABEL = 96 };
+enum { AXIS_LABEL = 96, AXIS_TIC = 24 }; /* columns of a word beside it */
 
 struct axis {
     size_t n;   /* rows of the table */

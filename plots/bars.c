@@ -1,5 +1,5 @@
-/* Iteration time as bars, a group for each plan: predictions first, each with its error against
- * the run of the same plan. */
+/* Iteration time as bars, a group for each plan and a colour for each engine: predictions first, each
+ * with its error against the run of the same plan. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,19 +10,14 @@
 #include "plots/figure.h"
 #include "plots/kind.h"
 #include "plots/plot.h"
-
-enum {
-    BAR_HEIGHT = 20,
-    GAP = 14, /* pixels between plans */
-    NAME_ROOM = 32,
-    VALUE_ROOM = 200 /* pixels right of the longest bar, for what is written there */
-};
+#include "plots/stack.h"
 
 /* One bar: a plan by an engine. */
 struct bar {
     size_t plan;        /* file that is first about this plan */
     const char *engine; /* borrowed */
-    double seconds;     /* median */
+    size_t files;       /* how many */
+    double seconds;     /* their median */
     double error;       /* against the plan's first run; NAN without one, and for runs */
 };
 
@@ -47,6 +42,7 @@ static struct bar make_bar(const struct measurement *m, size_t n, size_t i, doub
     for (size_t j = i; j < n; j++)
         if (is_same_bar(m, i, j))
             room[k++] = m[j].iteration_s;
+    b.files = k;
     b.seconds = median(room, k);
     return b;
 }
@@ -93,119 +89,115 @@ out:
 
 /* Name of a bar's plan, of its file where it has no plan. */
 static void bar_name(const struct measurement *m, const char *const *name, const struct bar *b,
-                     char text[NAME_ROOM])
+                     char text[STACK_NAME])
 {
     const char *plan = m[b->plan].plan;
-    figure_plan_name(plan && *plan ? plan : name[b->plan], text, NAME_ROOM);
+    figure_plan_name(plan && *plan ? plan : name[b->plan], text, STACK_NAME);
 }
 
-static void put_table(FILE *table, const struct measurement *m, const char *const *name,
-                      const struct bar *bar, size_t bars)
+/* What is drawn. */
+struct bars {
+    const struct measurement *m;
+    const char *const *name;
+    struct bar *bar;
+    size_t n, engines;
+    struct figure_key engine[STACK_PARTS];
+};
+
+static void put_table(const void *context, FILE *table)
 {
-    fprintf(table, "# plan\tengine\titeration_s\terror\n");
-    for (size_t i = 0; i < bars; i++) {
-        char text[NAME_ROOM];
-        bar_name(m, name, &bar[i], text);
+    const struct bars *b = context;
+    fprintf(table, "# plan\tengine\titeration_s\terror\tfiles\n");
+    for (size_t i = 0; i < b->n; i++) {
+        char text[STACK_NAME];
+        bar_name(b->m, b->name, &b->bar[i], text);
         figure_put_field(table, text);
         putc('\t', table);
-        figure_put_field(table, bar[i].engine);
-        fprintf(table, "\t%.9g\t", bar[i].seconds);
-        if (isnan(bar[i].error))
-            fprintf(table, "-\n");
+        figure_put_field(table, b->bar[i].engine);
+        fprintf(table, "\t%.9g\t", b->bar[i].seconds);
+        if (isnan(b->bar[i].error))
+            putc('-', table);
         else
-            fprintf(table, "%.6g\n", bar[i].error);
+            fprintf(table, "%.6g", b->bar[i].error);
+        fprintf(table, "\t%zu\n", b->bar[i].files);
     }
 }
 
-/* Bars from top to bottom, each with what it is and its value behind it; y in pixels. */
-static void put_bars(FILE *script, const struct measurement *m, const char *const *name,
-                     const struct bar *bar, size_t bars, struct figure_unit unit)
+/* The engine's place among the colours, taken when it is new; STACK_PARTS: none is left. */
+static size_t find_engine(struct bars *b, const char *engine)
 {
-    double y = GAP;
-    for (size_t i = 0; i < bars; i++) {
-        double end = bar[i].seconds * unit.per_s;
-        if (i == 0 || bar[i].plan != bar[i - 1].plan) {
-            char text[NAME_ROOM];
-            size_t last = i;
-            while (last + 1 < bars && bar[last + 1].plan == bar[i].plan)
-                last++;
-            y += i == 0 ? 0 : GAP;
-            bar_name(m, name, &bar[i], text);
-            fprintf(script, "set label ");
-            figure_put_string(script, text);
-            fprintf(script, " at first 0,%.9g right noenhanced offset character -1,0\n",
-                    y + (double)(last - i + 1) * BAR_HEIGHT / 2);
-        }
-        fprintf(script,
-                "set object rectangle from first 0,%.9g to first %.9g,%.9g "
-                "fillcolor rgb '%s' fillstyle solid noborder\n",
-                y + 1, end, y + BAR_HEIGHT - 1, figure_engine_colour(bar[i].engine));
-        struct figure_unit own = figure_time_unit(bar[i].seconds);
-        char error[32] = "", text[128];
-        if (!isnan(bar[i].error))
-            snprintf(error, sizeof error, "  (%s%.1f %%)", bar[i].error < 0 ? "−" : "+",
-                     100 * fabs(bar[i].error));
-        snprintf(text, sizeof text, "%.40s  %.4g %s%s", bar[i].engine, bar[i].seconds * own.per_s,
-                 own.name, error);
-        fprintf(script, "set label ");
-        figure_put_string(script, text);
-        fprintf(script, " at first %.9g,%.9g left noenhanced offset character 0.7,0\n", end,
-                y + BAR_HEIGHT / 2.0);
-        y += BAR_HEIGHT;
+    static const char *const other[] = {"#E69F00", "#D55E00", "#009E73", "#F0E442", "#999933"};
+    size_t k = 0, runs = 0;
+    for (; k < b->engines && strcmp(b->engine[k].name, engine) != 0; k++)
+        runs += !engine_predicts(b->engine[k].name);
+    if (k == b->engines && k < STACK_PARTS) {
+        bool again = !engine_predicts(engine) && runs > 0; /* several engines that run plans */
+        b->engine[b->engines++] =
+            (struct figure_key){engine,
+                                again ? other[(runs - 1) % (sizeof other / sizeof *other)]
+                                      : figure_engine_colour(engine),
+                                0};
     }
+    return k;
 }
 
-static struct figure_geometry geometry(const struct measurement *m, const char *const *name,
-                                       const struct bar *bar, size_t bars, int *axis_height)
+/* A bar's time in its own unit, and its error. */
+static void print_value(const struct bar *b, char text[STACK_VALUE])
 {
-    int longest = 0, plans = 0;
-    for (size_t i = 0; i < bars; i++) {
-        char text[NAME_ROOM];
-        bar_name(m, name, &bar[i], text);
-        longest = (int)strlen(text) > longest ? (int)strlen(text) : longest;
-        plans += i == 0 || bar[i].plan != bar[i - 1].plan;
+    struct figure_unit own = figure_time_unit(b->seconds);
+    char error[24] = "";
+    if (!isnan(b->error))
+        snprintf(error, sizeof error, " (%s%.1f %%)", b->error < 0 ? "−" : "+",
+                 100 * fabs(b->error));
+    snprintf(text, STACK_VALUE, "%.4g %s%s", b->seconds * own.per_s, own.name, error);
+}
+
+/* The legend's engines first, so that there is an array of its length per bar. */
+static enum status fill(struct bars *b, struct stack *k, struct figure_unit unit)
+{
+    for (size_t i = 0; i < b->n; i++)
+        if (find_engine(b, b->bar[i].engine) == STACK_PARTS)
+            return error_set(STATUS_INVALID, "%s: more than %d engines, a picture has no room",
+                             b->name[b->bar[i].plan], STACK_PARTS);
+    PASS(stack_init(k, b->n, b->engines));
+    for (size_t i = 0; i < b->n; i++) {
+        const struct bar *bar = &b->bar[i];
+        k->length[i * b->engines + find_engine(b, bar->engine)] = bar->seconds * unit.per_s;
+        k->joined[i] = i > 0 && bar->plan == bar[-1].plan;
+        bar_name(b->m, b->name, bar, k->name[i]);
+        print_value(bar, k->value[i]);
     }
-    struct figure_geometry g = {.width = FIGURE_WIDTH,
-                                .left = 24 + longest * FIGURE_CHARACTER,
-                                .right = 16,
-                                .top = 8,
-                                .bottom = 62};
-    *axis_height = (int)bars * BAR_HEIGHT + (plans + 1) * GAP;
-    g.height = g.top + g.bottom + *axis_height;
-    return g;
+    k->part = b->engine;
+    return STATUS_OK;
 }
 
 enum status plot_bars(const struct measurement *m, const char *const *name, size_t n,
                       const char *output, const struct provenance *by)
 {
     enum status st = STATUS_OK;
-    struct figure f = {0};
-    size_t bars = 0;
+    struct bars b = {.m = m, .name = name};
+    struct stack k = {0};
     double longest_s = 0;
-    int axis_height;
-    char label[32];
-    struct bar *bar = NULL;
+    size_t most = 0;
+    char label[96], note[96];
 
-    TRY(ARRAY_NEW(bar, n));
-    TRY(make_bars(m, name, n, bar, &bars));
-    for (size_t i = 0; i < bars; i++)
-        longest_s = fmax(longest_s, bar[i].seconds);
+    TRY(ARRAY_NEW(b.bar, n));
+    TRY(make_bars(m, name, n, b.bar, &b.n));
+    for (size_t i = 0; i < b.n; i++) {
+        longest_s = fmax(longest_s, b.bar[i].seconds);
+        most = b.bar[i].files > most ? b.bar[i].files : most;
+    }
     struct figure_unit unit = figure_time_unit(longest_s);
-    struct figure_geometry g = geometry(m, name, bar, bars, &axis_height);
-    double width = g.width - g.left - g.right;
-    TRY(figure_open(output, &g, by, &f));
-    put_table(f.table, m, name, bar, bars);
-    put_bars(f.script, m, name, bar, bars, unit);
-    snprintf(label, sizeof label, "iteration (%s)", unit.name);
-    figure_put_xlabel(f.script, &g, label);
-    fprintf(f.script,
-            "set border 1\nunset ytics\nunset key\nset xrange [0:%.9g]\nset yrange [%d:0]\n"
-            "plot NaN\n",
-            longest_s * unit.per_s * width / (width - VALUE_ROOM), axis_height);
-    TRY(figure_finish(&f));
+    TRY(fill(&b, &k, unit));
+    snprintf(label, sizeof label, "iteration%s%.40s (%s)", b.engines == 1 ? " by " : "",
+             b.engines == 1 ? b.engine[0].name : "", unit.name);
+    snprintf(note, sizeof note, "a bar is the median of up to %zu files", most);
+    k.label = label;
+    k.note = most > 1 ? note : NULL;
+    TRY(stack_draw(&k, output, by, put_table, &b));
 out:
-    figure_discard(&f);
-    free(bar);
+    stack_free(&k);
+    free(b.bar);
     return st;
 }
 
@@ -217,7 +209,7 @@ static enum status draw_bars(const struct plot_source *s, const char *output,
 
 const struct plot_kind plot_bars_kind = {
     .name = "bars",
-    .summary = "iteration time of every plan by every engine, side by side",
+    .summary = "iteration time of every plan by every engine, side by side: medians of files alike",
     .input = PLOT_MEASUREMENTS,
     .draw = draw_bars,
 };

@@ -73,7 +73,8 @@ static int by_place(const void *a, const void *b)
     return order ? order : x->row < y->row ? -1 : x->row > y->row;
 }
 
-static void name_hidden(const struct hidden *h, bool lowest, char note[CELLS_NOTE])
+/* What one value was made of: the best over settings, the median of up to `most` repeats. */
+static void name_hidden(const struct hidden *h, bool lowest, size_t most, char note[CELLS_NOTE])
 {
     size_t n = 0;
     note[0] = '\0';
@@ -83,6 +84,8 @@ static void name_hidden(const struct hidden *h, bool lowest, char note[CELLS_NOT
                               : lowest ? "lowest over "
                                        : "highest over ",
                               h->t->name[h->column[k]]);
+    if (most > 1 && n < CELLS_NOTE - 1)
+        snprintf(note + n, CELLS_NOTE - n, "%smedians of up to %zu rows", n > 0 ? "; " : "", most);
 }
 
 /* Less is better of seconds and bytes. */
@@ -99,6 +102,7 @@ enum status cells_gather(const struct table *t, const size_t shown[CELLS_SHOWN],
     struct hidden h = {0};
     struct row *row = NULL;
     double *same = NULL;
+    size_t most = 0;
     bool lowest = prefers_less(y);
     TRY(find_hidden(t, shown, &h));
     TRY(ARRAY_NEW(row, y->n));
@@ -115,9 +119,10 @@ enum status cells_gather(const struct table *t, const size_t shown[CELLS_SHOWN],
         double value = median(same, n), *best = &at[row[i].cell];
         if (isnan(*best) || (lowest ? value < *best : value > *best))
             *best = value;
+        most = n > most ? n : most;
         n = 0;
     }
-    name_hidden(&h, lowest, note);
+    name_hidden(&h, lowest, most, note);
 out:
     free(h.column);
     free(row);

@@ -9,13 +9,14 @@
 
 #include "plots/axis.h"
 
-enum { CELLS_NOTE = 160, CELLS_SHOWN = 3 };
+enum { CELLS_NOTE = 400, CELLS_SHOWN = 3 };
 
 /*   shown  [CELLS_SHOWN] columns that the picture shows; SIZE_MAX: none
  *   y      what counts: of times and bytes the lowest is the best
  *   cell   [y->n] place of each row, < cells
  *   at     [cells] out: NAN where there is no row
- *   note   "highest over plan.stages, plan.microbatches", "" where nothing is hidden
+ *   note   "highest over plan.stages, plan.microbatches; medians of up to 3 rows", "" where no place
+ *          has several rows
  * STATUS_NOMEM. O(rows log rows * settings). */
 enum status cells_gather(const struct table *t, const size_t shown[CELLS_SHOWN],
                          const struct axis *y, const size_t *cell, size_t cells, double *at,

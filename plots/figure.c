@@ -3,6 +3,7 @@
 #include "plots/figure.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,41 +24,74 @@ const char figure_compute[] = "#0072B2", figure_forward[] = "#56B4E9",
 
 void figure_put_string(FILE *script, const char *text)
 {
+    char letter[TEXT_LETTER];
+    size_t bytes, columns;
     putc('\'', script);
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '\'') /* doubled, as documented, it is misread at the start of a string */
-            fputs("’", script);
-        else
-            putc(c < 0x20 || c == 0x7f ? ' ' : c, script);
+    for (; (bytes = text_letter(text, letter, &columns)) > 0; text += bytes)
+        fputs(*letter == '\'' ? "’" : letter, script); /* doubled it is misread at the start */
+    putc('\'', script);
+}
+
+void figure_put_field(FILE *stream, const char *text)
+{
+    char letter[TEXT_LETTER];
+    size_t bytes, columns;
+    for (; (bytes = text_letter(text, letter, &columns)) > 0; text += bytes)
+        fputs(*letter == '"' ? " " : letter, stream); /* it would quote a field of gnuplot's data */
+}
+
+/* ---- the line below the axis, and notes below that */
+
+enum { NOTE_LINES = 4, NOTE_ROOM = 512, NOTE_CHARACTER = 6 };
+
+/* The next line of a note, as many words as fit; the rest is cut from the last one. Returns where the
+ * line after it begins. */
+static const char *note_line(const struct figure_geometry *g, const char *note, bool last,
+                             char line[NOTE_ROOM])
+{
+    size_t columns = (size_t)(g->width - 12) / NOTE_CHARACTER, end = 0, at = 0, bytes, wide;
+    char letter[TEXT_LETTER];
+    if (last || text_columns(note) <= columns) {
+        text_shorten(note, columns, line, NOTE_ROOM);
+        return note + strlen(note);
     }
-    putc('\'', script);
+    for (size_t i = 0; (bytes = text_letter(note + i, letter, &wide)) > 0 && at <= columns;
+         i += bytes, at += wide)
+        end = *letter == ' ' ? i : end;
+    if (end == 0) { /* a word as long as the line */
+        text_shorten(note, columns, line, NOTE_ROOM);
+        return note + strlen(note);
+    }
+    snprintf(line, NOTE_ROOM, "%.*s", (int)end, note);
+    return note + end + 1;
+}
+
+int figure_note_height(const struct figure_geometry *g)
+{
+    int lines = 0;
+    char line[NOTE_ROOM];
+    for (const char *at = g->note ? g->note : ""; *at; lines++)
+        at = note_line(g, at, lines + 1 == NOTE_LINES, line);
+    return lines * FIGURE_LINE;
 }
 
 void figure_put_xlabel(FILE *script, const struct figure_geometry *g, const char *text)
 {
     double middle = (g->left + g->width - g->right) / 2.0;
+    int y = 12 + figure_note_height(g), lines = 0;
+    char line[NOTE_ROOM];
     fprintf(script, "set label ");
     figure_put_string(script, text);
-    bool noted = g->note && *g->note;
     fprintf(script, " at screen %.5f,%.5f center noenhanced\n", middle / g->width,
-            (12.0 + (noted ? FIGURE_LINE : 0)) / g->height);
-    if (!noted)
-        return;
-    char note[FIGURE_COLUMN / FIGURE_CHARACTER];
-    fprintf(script, "set label ");
-    snprintf(note, sizeof note, "%s", g->note);
-    figure_put_string(script, note);
-    fprintf(script, " at screen 0.5,%.5f center noenhanced textcolor rgb '#606060'\n",
-            12.0 / g->height);
-}
-
-void figure_put_field(FILE *stream, const char *text)
-{
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        /* a quotation mark would start a quoted field in gnuplot's data */
-        putc(c < 0x20 || c == 0x7f || c == '"' ? ' ' : c, stream);
+            (double)y / g->height);
+    for (const char *at = g->note ? g->note : ""; *at; lines++) {
+        at = note_line(g, at, lines + 1 == NOTE_LINES, line);
+        y -= FIGURE_LINE;
+        fprintf(script, "set label ");
+        figure_put_string(script, line);
+        fprintf(script,
+                " at screen 0.5,%.5f center noenhanced font ',%d' textcolor rgb '#606060'\n",
+                (double)y / g->height, FIGURE_SMALL);
     }
 }
 
@@ -77,6 +111,8 @@ void figure_plan_name(const char *path, char *text, size_t room)
     if (n > 5 && strcmp(name + n - 5, ".json") == 0)
         n -= 5;
     snprintf(text, room, "%.*s", (int)n, name);
+    if (n >= room) /* cut between letters */
+        text_shorten(name, SIZE_MAX, text, room);
 }
 
 const char *figure_engine_colour(const char *engine)
@@ -88,29 +124,29 @@ const char *figure_engine_colour(const char *engine)
                                             : figure_other;
 }
 
-size_t figure_characters(const char *text)
-{
-    size_t n = 0;
-    for (; *text; text++)
-        n += ((unsigned char)*text & 0xc0) != 0x80;
-    return n;
-}
-
 /* ---- legend and colours */
 
 enum { KEY_SWATCH = 14, KEY_LINE = 26, KEY_GAP = 5, KEY_APART = 16, KEY_TOP = 14 };
 
-static int key_width(const struct figure_key *key)
+/* Its name takes at most a row. */
+static size_t key_columns(const struct figure_geometry *g, const struct figure_key *key)
+{
+    size_t n = text_columns(key->name);
+    size_t most = (size_t)(g->width - 4 - g->left - KEY_LINE - KEY_GAP) / FIGURE_CHARACTER;
+    return n < most ? n : most;
+}
+
+static int key_width(const struct figure_geometry *g, const struct figure_key *key)
 {
     return (key->point ? KEY_LINE : KEY_SWATCH) + KEY_GAP +
-           (int)figure_characters(key->name) * FIGURE_CHARACTER + KEY_APART;
+           (int)key_columns(g, key) * FIGURE_CHARACTER + KEY_APART;
 }
 
 /* Where entry i goes when the one before ended at *x in row *row; moves both on. */
 static int key_place(const struct figure_geometry *g, const struct figure_key *key, int *x,
                      int *row)
 {
-    int width = key_width(key), at;
+    int width = key_width(g, key), at;
     if (*x > g->left && *x + width - KEY_APART > g->width - 4) {
         *x = g->left;
         ++*row;
@@ -150,8 +186,10 @@ void figure_put_key(FILE *script, const struct figure_geometry *g, const struct 
                     "fillcolor rgb '%s' fillstyle solid noborder\n",
                     at / w, 1 - (y + KEY_SWATCH / 2.0) / h, end / w, 1 - (y - KEY_SWATCH / 2.0) / h,
                     key[i].colour);
+        char name[NOTE_ROOM];
         fputs("set label ", script);
-        figure_put_string(script, key[i].name);
+        figure_put_string(script,
+                          text_shorten(key[i].name, key_columns(g, &key[i]), name, sizeof name));
         fprintf(script, " at screen %.5f,%.5f left noenhanced\n", (end + KEY_GAP) / w, 1 - y / h);
     }
 }
@@ -298,6 +336,28 @@ static void read_complaint(FILE *errors, char *text, int room)
     }
 }
 
+/* Where no font has a letter, pictures of pixels get a stand-in of any size, at worst over the whole page.
+ * The letters that common fonts lack, the wide ones and those beyond the first plane, become □; an SVG
+ * leaves them to its reader. */
+static enum status replace_letters(struct figure *f)
+{
+    FILE *plain = tmpfile();
+    char line[8192], letter[TEXT_LETTER];
+    size_t bytes, columns;
+    if (!plain)
+        return error_set(STATUS_IO, "temporary file for gnuplot: %s", strerror(errno));
+    rewind(f->script);
+    while (fgets(line, sizeof line, f->script))
+        for (const char *at = line; (bytes = text_letter(at, letter, &columns)) > 0; at += bytes)
+            if (columns == 2 || strlen(letter) == 4)
+                fputs("□", plain);
+            else
+                fwrite(at, 1, bytes, plain); /* the end of the line too */
+    fclose(f->script);
+    f->script = plain;
+    return STATUS_OK;
+}
+
 /* With the script as input, the drawing as output; settings of the user are ignored (-d). */
 static enum status run_gnuplot(const struct figure *f)
 {
@@ -351,6 +411,8 @@ static enum status take_drawing(const struct figure *f)
 enum status figure_finish(struct figure *f)
 {
     enum status st = STATUS_OK;
+    if (!f->svg)
+        TRY(replace_letters(f));
     TRY(run_gnuplot(f));
     TRY(take_drawing(f));
     if (f->svg) { /* a processing instruction: a comment must not hold two hyphens */

@@ -25,7 +25,8 @@ enum {
 struct figure_geometry {
     int width, height;
     int left, right, top, bottom; /* margins around the axes */
-    const char *note;             /* a line below the x axis' name; NULL, "": none */
+    const char
+        *note; /* what the picture leaves out or sums up, below the x axis' name; NULL, "": none */
 };
 
 struct figure {
@@ -52,8 +53,10 @@ enum status figure_open(const char *output, const struct figure_geometry *g,
 enum status figure_finish(struct figure *f) MUST_CHECK;
 void figure_discard(struct figure *f); /* accepts {0}; leaves {0} */
 
-/* Write `text` as a quoted gnuplot string: no control characters, apostrophes become ’. */
+/* Write `text` as a quoted gnuplot string: letters as text_letter() shows them, apostrophes become ’. */
 void figure_put_string(FILE *script, const char *text);
+/* Height of the note, 0 without one: what it adds to the bottom margin. At most four lines; more is cut. */
+int figure_note_height(const struct figure_geometry *g);
 /* Write `text` centred under the x axis, where all terminals agree on the place, and the note. */
 void figure_put_xlabel(FILE *script, const struct figure_geometry *g, const char *text);
 /* One entry of a legend: a coloured box, or a point (gnuplot's number) with a line through it. */
@@ -83,10 +86,8 @@ struct figure_unit {
     double per_s;
 };
 struct figure_unit figure_time_unit(double longest_s);
-/* Characters of UTF-8 text: what fits is counted in these. */
-size_t figure_characters(const char *text);
 
-/* Name of a plan: its path without folders and ".json", at most `room` - 1 characters. */
+/* Name of a plan: its path without folders and ".json", at most `room` - 1 bytes. */
 void figure_plan_name(const char *path, char *text, size_t room);
 /* Colour of an engine's marks. */
 const char *figure_engine_colour(const char *engine);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/text.h"
 #include "plots/cells.h"
 #include "plots/figure.h"
 #include "plots/kind.h"
@@ -33,7 +34,7 @@ struct grid {
     double *value; /* [y.values * x.values], NAN: none */
     double low, high;
     bool logarithmic;
-    char note[CELLS_NOTE];
+    char note[CELLS_NOTE], all[PLOT_NOTE];
 };
 
 static void grid_free(struct grid *g)
@@ -244,9 +245,9 @@ static void put_scale(FILE *script, const struct figure_geometry *p, const struc
 
 static void put_data(FILE *to, const struct grid *g)
 {
-    if (*g->note) {
+    if (*g->all) {
         fputs("# ", to);
-        figure_put_field(to, g->note);
+        figure_put_field(to, g->all);
         putc('\n', to);
     }
     putc('#', to);
@@ -275,10 +276,10 @@ static int names_width(const struct grid *g)
 {
     size_t most = 4;
     for (size_t i = 0; g->y.words && i < g->y.values; i++) {
-        size_t n = figure_characters(table_cell(g->names, g->y.row_of[i], g->y_column));
+        size_t n = text_columns(table_cell(g->names, g->y.row_of[i], g->y_column));
         most = n > most ? n : most;
     }
-    return (int)(most > 24 ? 24 : most) * FIGURE_CHARACTER;
+    return (int)(most > AXIS_TIC ? AXIS_TIC : most) * FIGURE_CHARACTER;
 }
 
 static enum status draw_heatmap(const struct plot_source *s, const char *output,
@@ -297,8 +298,8 @@ static enum status draw_heatmap(const struct plot_source *s, const char *output,
     double square = (double)width / (double)g.x.values * (double)g.y.values;
     if (g.copy.rows > 0 || square < height)
         height = (int)fmax(square, FIGURE_LINE * 5);
-    p.note = g.note;
-    p.bottom += *g.note ? FIGURE_LINE : 0;
+    p.note = plot_note(s, g.note, g.all);
+    p.bottom += figure_note_height(&p);
     p.height = p.top + height + p.bottom;
     TRY(figure_open(output, &p, by, &f));
     put_data(f.table, &g);

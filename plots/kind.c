@@ -72,22 +72,40 @@ static bool engines_are_lines(const struct table *t, const struct plot_request *
     return !r->by;
 }
 
-/* Keep what can be compared. */
-static enum status choose_rows(struct table *t, const struct plot_request *r)
+const char *plot_note(const struct plot_source *s, const char *values, char text[PLOT_NOTE])
 {
-    size_t status = index_of(t, "status"), engine = index_of(t, "engine"), ok = 0;
+    bool some = s->rows && *s->rows;
+    snprintf(text, PLOT_NOTE, "%s%s%s", some ? s->rows : "", some && *values ? "; " : "", values);
+    return text;
+}
+
+/* Keep what can be compared, and say what that is. */
+static enum status choose_rows(struct table *t, const struct plot_request *r, char note[PLOT_NOTE])
+{
+    size_t n = 0, before = t->rows, status = index_of(t, "status"), engine = index_of(t, "engine"),
+           ok = 0;
     char where[128];
-    if (r->where)
+    if (r->where) {
         PASS(table_filter(t, r->where));
+        n = (size_t)snprintf(note, PLOT_NOTE, "only %.200s", r->where);
+        before = t->rows;
+    }
     for (size_t i = 0; i < t->rows && status < t->columns; i++)
         ok += !strcmp(table_cell(t, i, status), "ok");
     if (ok > 0 && !is_asked_for(r, "status"))
         PASS(table_filter(t, "status=ok"));
+    if (t->rows < before)
+        n += (size_t)snprintf(note + n, PLOT_NOTE - n, "%s%zu of %zu rows are not ok and left out",
+                              n > 0 ? "; " : "", before - t->rows, before);
+    before = t->rows;
     if (engine == t->columns || is_asked_for(r, "engine") || engines_are_lines(t, r) ||
         strpbrk(table_cell(t, 0, engine), ","))
         return STATUS_OK;
     snprintf(where, sizeof where, "engine=%.100s", table_cell(t, 0, engine));
-    return table_filter(t, where);
+    PASS(table_filter(t, where));
+    if (t->rows < before)
+        snprintf(note + n, PLOT_NOTE - n, "%sonly %s", n > 0 ? "; " : "", where);
+    return STATUS_OK;
 }
 
 /* `foreline plot KIND X.tsv -o X.svg` would put what is plotted in the place of what is read. */
@@ -113,6 +131,7 @@ enum status plot_files(const struct plot_kind *kind, const struct plot_request *
     struct measurement *m = NULL;
     struct table table = {0}, *rows = r->table ? r->table : &table;
     size_t read = 0;
+    char note[PLOT_NOTE] = "";
     bool measured = kind->input == PLOT_MEASUREMENT || kind->input == PLOT_MEASUREMENTS;
     if (r->n < 1 || (r->n > 1 && kind->input != PLOT_MEASUREMENTS && kind->input != PLOT_TRACES))
         return error_set(STATUS_USAGE, "plot %s takes %s", kind->name,
@@ -128,7 +147,7 @@ enum status plot_files(const struct plot_kind *kind, const struct plot_request *
     } else if (kind->input == PLOT_TABLE) {
         if (!r->table)
             TRY(table_read(r->path[0], &table));
-        TRY(choose_rows(rows, r));
+        TRY(choose_rows(rows, r, note));
     }
     const struct plot_source source = {.n = r->n,
                                        .path = r->path,
@@ -137,7 +156,9 @@ enum status plot_files(const struct plot_kind *kind, const struct plot_request *
                                        .x = r->x,
                                        .y = r->y,
                                        .by = r->by,
-                                       .value = r->value};
+                                       .value = r->value,
+                                       .window = r->window,
+                                       .rows = note};
     st = kind->draw(&source, output, by);
 out:
     for (size_t i = 0; i < read; i++)

@@ -6,6 +6,7 @@
 
 #include "core/measurement.h"
 #include "core/provenance.h"
+#include "plots/plot.h"
 #include "plots/table.h"
 
 enum plot_input {
@@ -22,7 +23,13 @@ struct plot_source {
     const struct measurement *m; /* [n] */
     const struct table *table;
     const char *x, *y, *by, *value; /* columns of a table; NULL: chosen from what is there */
+    struct timeline_window window;  /* of traces */
+    const char *rows; /* which rows of a table there are: "only engine=simgrid"; NULL, "": all */
 };
+
+/* What a picture of a table says below it: which rows, then what its values are made of. */
+enum { PLOT_NOTE = 512 };
+const char *plot_note(const struct plot_source *source, const char *values, char text[PLOT_NOTE]);
 
 struct plot_kind {
     const char *name, *summary;
@@ -55,6 +62,7 @@ struct plot_request {
     size_t n;
     struct table *table; /* what path[0] has, filtered here; NULL: read it */
     const char *x, *y, *by, *value, *where;
+    struct timeline_window window;
 };
 enum status plot_files(const struct plot_kind *kind, const struct plot_request *request,
                        const char *output, const struct provenance *by) MUST_CHECK;

@@ -1,4 +1,5 @@
-/* Lines over a varied parameter: a rate itself, as speed-up, or as regret. */
+/* A rate over a varied parameter, itself, as speed-up, or as regret: lines over numbers, bars for words,
+ * as nothing lies between these. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -8,8 +9,15 @@
 #include "plots/cells.h"
 #include "plots/figure.h"
 #include "plots/kind.h"
+#include "plots/stack.h"
 
-enum { MAX_LINES = 2 * FIGURE_SERIES, NAME_ROOM = 58, DATA_HEIGHT = 230 };
+enum {
+    MAX_LINES = STACK_PARTS,
+    NAME_ROOM = 160,
+    DATA_HEIGHT = 230,
+    MAX_BARS = 400,
+    ORDERS = 100 /* rates that span more have a logarithmic axis */
+};
 
 enum what { VALUE, SPEEDUP, REGRET };
 
@@ -20,7 +28,7 @@ struct lines {
     struct axis by;
     size_t n;
     double *at;
-    char note[CELLS_NOTE];
+    char values[CELLS_NOTE], note[PLOT_NOTE];
 };
 
 static void lines_free(struct lines *l)
@@ -105,7 +113,7 @@ static enum status gather(const struct table *t, struct lines *l)
         size_t line = l->by_column == SIZE_MAX ? 0 : axis_index(&l->by, l->by.at[i]);
         cell[i] = line * l->x.values + axis_index(&l->x, l->x.at[i]);
     }
-    TRY(cells_gather(t, shown, &l->y, cell, cells, l->at, l->note));
+    TRY(cells_gather(t, shown, &l->y, cell, cells, l->at, l->values));
 out:
     free(cell);
     return st;
@@ -203,37 +211,51 @@ static void put_blocks(FILE *script, const struct lines *l)
     }
 }
 
-static void put_ranges(FILE *script, const struct lines *l)
+static double lowest(const struct lines *l)
+{
+    double least = INFINITY;
+    for (size_t i = 0; i < l->n * l->x.values; i++)
+        least = isfinite(l->at[i]) && l->at[i] < least ? l->at[i] : least;
+    return least;
+}
+
+static void put_ranges(FILE *script, const struct lines *l, enum what what)
 {
     double low = l->x.value[0], high = l->x.value[l->x.values - 1];
+    double most = highest(l), least = lowest(l);
     if (axis_is_logarithmic(&l->x)) {
         double margin = pow(high / low, 0.03);
         fprintf(script, "set logscale x\nset xrange [%.9g:%.9g]\n", low / margin, high * margin);
     } else {
-        double margin = l->x.words   ? 0.5 /* room for their names */
-                        : high > low ? 0.03 * (high - low)
-                                     : fmax(fabs(high), 1) * 0.5;
+        double margin = high > low ? 0.03 * (high - low) : fmax(fabs(high), 1) * 0.5;
         fprintf(script, "set xrange [%.9g:%.9g]\n", low - margin, high + margin);
     }
-    double most = highest(l);
-    fprintf(script, "set yrange [0:%.9g]\nset grid ytics linecolor rgb '#DDDDDD' linetype 1\n",
-            most > 0 ? most * 1.06 : 1);
+    if (what != REGRET && least > 0 && most > ORDERS * least) {
+        double margin = pow(most / least, 0.06);
+        fprintf(script, "set logscale y\nset format y '%%.4g'\nset yrange [%.9g:%.9g]\n",
+                least / margin, most * margin);
+    } else {
+        fprintf(script, "set yrange [%.9g:%.9g]\n", fmin(least, 0),
+                most > 0    ? most * 1.06
+                : least < 0 ? 0
+                            : 1);
+    }
+    fputs("set grid ytics linecolor rgb '#DDDDDD' linetype 1\n", script);
 }
 
-/* Nothing lies between words: points without lines, above each other where they differ by line.
- * A line without a point has nothing between its neighbours: two of its points are joined. */
+/* A line without a point has nothing between its neighbours: two of its points are joined. */
 static void put_plot(FILE *script, const struct lines *l, enum what what)
 {
     double low = l->x.value[0];
     fputs("plot ", script);
-    if (what == SPEEDUP && !l->x.words && low > 0)
+    if (what == SPEEDUP && low > 0)
         fprintf(script, "x / %.9g with lines linecolor rgb '#808080' dashtype 2 notitle, ", low);
     for (size_t k = 0; k < l->n; k++)
         fprintf(script,
-                "%s$line%zu using 1:2 with %s pointtype %d pointsize 0.9 linewidth 1.5 "
+                "%s$line%zu using 1:2 with linespoints pointtype %d pointsize 0.9 linewidth 1.5 "
                 "dashtype %d linecolor rgb '%s' notitle",
-                k ? ", " : "", k, l->x.words ? "points" : "linespoints", figure_series_point(k),
-                k < FIGURE_SERIES ? 1 : 2, figure_series_colour(k));
+                k ? ", " : "", k, figure_series_point(k), k < FIGURE_SERIES ? 1 : 2,
+                figure_series_colour(k));
     putc('\n', script);
 }
 
@@ -241,52 +263,118 @@ static void y_label(const struct lines *l, enum what what, char text[AXIS_LABEL]
 {
     if (what == VALUE)
         snprintf(text, AXIS_LABEL, "%s", l->y.label);
-    else if (what == SPEEDUP)
-        snprintf(text, AXIS_LABEL, "speed-up (dashed: linear)");
-    else
+    else if (what == REGRET)
         snprintf(text, AXIS_LABEL, "behind the best (%%)");
+    else
+        snprintf(text, AXIS_LABEL,
+                 l->x.words ? "speed-up over the first" : "speed-up (dashed: linear)");
+}
+
+/* What is drawn. */
+struct drawing {
+    const struct table *t;
+    struct lines l;
+    char label[AXIS_LABEL];
+    size_t keys;
+    struct figure_key key[MAX_LINES];
+    char name[MAX_LINES][NAME_ROOM];
+};
+
+static void put_table(const void *context, FILE *to)
+{
+    const struct drawing *d = context;
+    put_data(to, d->t, &d->l, d->label);
+}
+
+static enum status draw_lines(struct drawing *d, enum what what, const char *output,
+                              const struct provenance *by)
+{
+    enum status st;
+    struct lines *l = &d->l;
+    struct figure f = {0};
+    struct figure_geometry g = {.width = FIGURE_COLUMN, .left = 88, .right = 18, .note = l->note};
+    g.bottom = 62 + figure_note_height(&g);
+    g.top = figure_key_height(&g, d->key, d->keys);
+    g.height = g.top + DATA_HEIGHT + g.bottom;
+    TRY(figure_open(output, &g, by, &f));
+    put_table(d, f.table);
+    put_blocks(f.script, l);
+    figure_put_key(f.script, &g, d->key, d->keys);
+    put_ranges(f.script, l, what);
+    axis_put_tics(f.script, "x", d->t, l->x_column, &l->x, false, g.width - g.left - g.right);
+    figure_put_xlabel(f.script, &g, l->x.label);
+    axis_put_ylabel(f.script, &g, d->label);
+    put_plot(f.script, l, what);
+    TRY(figure_finish(&f));
+out:
+    figure_discard(&f);
+    return st;
+}
+
+/* A group of bars for each word, a bar for each line that has a value there. */
+static enum status draw_bars(struct drawing *d, const char *output, const struct provenance *by)
+{
+    enum status st = STATUS_OK;
+    const struct lines *l = &d->l;
+    struct stack k = {0};
+    size_t bars = 0, n = 0;
+    char label[2 * AXIS_LABEL + 16];
+    for (size_t i = 0; i < l->n * l->x.values; i++)
+        bars += isfinite(l->at[i]);
+    if (bars == 0 || bars > MAX_BARS)
+        return error_set(STATUS_INVALID, "%s: %zu bars, one picture has room for 1 to %d",
+                         d->t->path, bars, MAX_BARS);
+    TRY(stack_init(&k, bars, l->n));
+    for (size_t i = 0; i < l->x.values; i++) {
+        size_t first = n;
+        for (size_t line = 0; line < l->n; line++) {
+            double y = l->at[line * l->x.values + i];
+            if (!isfinite(y))
+                continue;
+            k.joined[n] = n > first;
+            figure_plan_name(table_cell(d->t, l->x.row_of[i], l->x_column), k.name[n], STACK_NAME);
+            snprintf(k.value[n], STACK_VALUE, "%.4g", y);
+            k.length[n++ * l->n + line] = fmax(y, 0);
+        }
+    }
+    snprintf(label, sizeof label, "%s of each %s", d->label, l->x.label);
+    k.part = d->key;
+    k.label = label;
+    k.note = l->note;
+    TRY(stack_draw(&k, output, by, put_table, d));
+out:
+    stack_free(&k);
+    return st;
 }
 
 static enum status draw(const struct plot_source *s, enum what what, const char *output,
                         const struct provenance *by)
 {
     enum status st;
-    struct lines l = {0};
-    struct figure f = {0};
-    struct figure_key key[MAX_LINES];
-    char label[AXIS_LABEL], name[MAX_LINES][NAME_ROOM];
+    struct drawing d = {.t = s->table};
+    struct lines *l = &d.l;
 
-    TRY(read_axes(s, &l));
-    TRY(gather(s->table, &l));
+    TRY(read_axes(s, l));
+    TRY(gather(s->table, l));
     if (what == SPEEDUP)
-        make_speedup(&l);
+        make_speedup(l);
     else if (what == REGRET)
-        make_regret(&l);
-    for (size_t k = 0; k < l.n; k++) {
-        figure_plan_name(line_name(s->table, &l, k), name[k], NAME_ROOM);
-        key[k] = (struct figure_key){name[k], figure_series_colour(k), figure_series_point(k)};
+        make_regret(l);
+    plot_note(s, l->values, l->note);
+    y_label(l, what, d.label);
+    for (size_t k = 0; k < l->n; k++) {
+        if (l->by_column != SIZE_MAX && !l->by.words) /* a number alone says nothing */
+            snprintf(d.name[k], NAME_ROOM, "%.60s %.60s", s->table->name[l->by_column],
+                     line_name(s->table, l, k));
+        else
+            figure_plan_name(line_name(s->table, l, k), d.name[k], NAME_ROOM);
+        d.key[k] = (struct figure_key){d.name[k], figure_series_colour(k),
+                                       l->x.words ? 0 : figure_series_point(k)};
     }
-    size_t keys = l.by_column == SIZE_MAX ? 0 : l.n;
-    struct figure_geometry g = {
-        .width = FIGURE_COLUMN, .left = 78, .right = 18, .top = 0, .bottom = 62};
-    g.note = l.note;
-    g.bottom += *l.note ? FIGURE_LINE : 0;
-    g.top = figure_key_height(&g, key, keys);
-    g.height = g.top + DATA_HEIGHT + g.bottom;
-    y_label(&l, what, label);
-    TRY(figure_open(output, &g, by, &f));
-    put_data(f.table, s->table, &l, label);
-    put_blocks(f.script, &l);
-    figure_put_key(f.script, &g, key, keys);
-    put_ranges(f.script, &l);
-    axis_put_tics(f.script, "x", s->table, l.x_column, &l.x, false, g.width - g.left - g.right);
-    figure_put_xlabel(f.script, &g, l.x.label);
-    axis_put_ylabel(f.script, &g, label);
-    put_plot(f.script, &l, what);
-    TRY(figure_finish(&f));
+    d.keys = l->by_column == SIZE_MAX ? 0 : l->n;
+    st = l->x.words ? draw_bars(&d, output, by) : draw_lines(&d, what, output, by);
 out:
-    figure_discard(&f);
-    lines_free(&l);
+    lines_free(l);
     return st;
 }
 
@@ -324,7 +412,7 @@ const struct plot_kind plot_speedup_kind = {
 
 const struct plot_kind plot_throughput_kind = {
     .name = "throughput",
-    .summary = "a rate over a varied parameter, a line per algorithm or schedule",
+    .summary = "a rate over a varied parameter, a line per algorithm or schedule; of words bars",
     .input = PLOT_TABLE,
     .draw = draw_throughput,
 };

@@ -1,8 +1,10 @@
 /* How busy the busiest links are. */
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "core/array.h"
+#include "core/text.h"
 #include "core/units.h"
 #include "plots/kind.h"
 #include "plots/stack.h"
@@ -49,7 +51,7 @@ static enum status draw_links(const struct plot_source *s, const char *output,
         char bytes[UNITS_TEXT];
         k.length[i] = 100 * fmax(link[i]->busy_fraction, 0);
         k.end = fmax(k.end, k.length[i]);
-        snprintf(k.name[i], STACK_NAME, "%.24s", link[i]->name);
+        text_shorten(link[i]->name, SIZE_MAX, k.name[i], STACK_NAME);
         snprintf(k.value[i], STACK_VALUE, "%.3g %%, %s", k.length[i],
                  units_print(UNIT_BYTES, link[i]->bytes, bytes));
     }

@@ -14,7 +14,7 @@ extern const char page_mark[];
 void page_open(FILE *to, const char *title);
 void page_close(FILE *to);
 void page_heading(FILE *to, const char *text);
-/* `kind` is the paragraph's class: "" or "note" or "warning". */
+/* `kind` is the paragraph's class: "", "answer", "note" or "warning". */
 void page_paragraph(FILE *to, const char *kind, const char *text);
 
 /* Lines as they are, in letters of one width. */

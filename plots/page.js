@@ -2,7 +2,7 @@
 // Ops are [rank, kind, microbatch, start, end, name], times in microseconds.
 "use strict";
 (function () {
-  const ROW = 34, LEFT = 130, AXIS = 24, TOP = 4, RIGHT = 10;
+  const LEFT = 130, AXIS = 24, TOP = 4, RIGHT = 10, HIGHEST = 1400;
   const kinds = ["communication", "compute", "forward", "backward", "weight gradient", "update"];
   const shades = [["#009E73"], ["#0072B2"], ["#9ED5F5", "#6FC0EC", "#B9E1F8", "#56B4E9"],
     ["#D55E00", "#A84800", "#E07A2B", "#BE5200"], ["#F0E442", "#D9CB1F", "#F5EE86", "#E3D630"],
@@ -11,13 +11,23 @@
   const time = us => us >= 1e6 ? (us / 1e6).toPrecision(5) + " s"
     : us >= 1e3 ? (us / 1e3).toPrecision(5) + " ms" : us.toPrecision(4) + " \u00b5s";
 
-  function timeline(box) {
-    const canvas = box.querySelector("canvas");
-    const data = JSON.parse(box.querySelector("script").textContent);
-    const end = data.ops.reduce((m, o) => Math.max(m, o[4]), 0) || 1;
+  // All timelines of a page show the same time.
+  const boxes = [...document.querySelectorAll(".timeline")];
+  const all = boxes.map(box => JSON.parse(box.querySelector("script").textContent));
+  const end = all.reduce((m, d) => d.ops.reduce((k, o) => Math.max(k, o[4]), m), 0) || 1;
+  const draws = [];
+  let from = 0, to = end;
+  const drawAll = () => draws.forEach(draw => draw());
+
+  function timeline(box, which) {
+    const canvas = box.querySelector("canvas"), data = all[which];
+    const last = data.ops.reduce((m, o) => Math.max(m, o[4]), 0);
+    // Rows of many ranks are lower: compute above, the wire below.
+    const ROW = Math.max(8, Math.min(34, Math.floor(HIGHEST / data.ranks.length)));
+    const HIGH = Math.round(ROW * 0.65), WIRE = ROW < 20 ? HIGH : HIGH + 2, THIN = Math.max(1, Math.round(ROW * 0.18));
     const rows = data.ranks.map(() => [[], []]);   /* per rank: wire, compute */
     for (const o of data.ops) rows[o[0]][o[1] ? 1 : 0].push(o);
-    let from = 0, to = end, drag = null;
+    let drag = null;
     const height = TOP + data.ranks.length * ROW + AXIS;
     canvas.style.height = height + "px";
 
@@ -33,17 +43,20 @@
       c.font = "12px sans-serif"; c.textBaseline = "middle";
       data.ranks.forEach((name, r) => {
         const y = TOP + r * ROW;
-        c.fillStyle = "#202020"; c.textAlign = "left"; c.fillText(name, 2, y + 12, LEFT - 8);
-        c.fillStyle = "#E6E6E6"; c.fillRect(x(Math.max(from, 0)), y, x(Math.min(to, end)) - x(Math.max(from, 0)), 22);
+        if (ROW >= 12 || r % Math.ceil(12 / ROW) === 0) {
+          c.fillStyle = "#202020"; c.textAlign = "left"; c.fillText(name, 2, y + HIGH / 2 + 1, LEFT - 8);
+        }
+        const a = x(Math.max(from, 0)), b = x(Math.min(to, last));
+        if (b > a) { c.fillStyle = "#E6E6E6"; c.fillRect(a, y, b - a, HIGH); }
         for (const lane of [0, 1]) for (const o of rows[r][lane]) {
           if (o[4] < from || o[3] > to) continue;
           const a = Math.max(x(o[3]), LEFT), b = Math.min(x(o[4]), w - RIGHT);
           const s = shades[o[1]];
           c.fillStyle = s[o[2] < 0 ? 0 : o[2] % s.length];
-          c.fillRect(a, lane ? y : y + 24, Math.max(b - a, 0.6), lane ? 22 : 6);
-          if (lane && b - a > 9 * (o[5].length + 1)) {
+          c.fillRect(a, lane ? y : y + WIRE, b - a, lane ? HIGH : THIN);
+          if (lane && HIGH >= 12 && b - a > 9 * (o[5].length + 1)) {
             c.fillStyle = o[1] === 2 || o[1] === 4 ? "#000" : "#fff"; c.textAlign = "center";
-            c.fillText(o[5], (a + b) / 2, y + 11);
+            c.fillText(o[5], (a + b) / 2, y + HIGH / 2);
           }
         }
       });
@@ -60,7 +73,7 @@
     function find(px, py) {
       const r = Math.floor((py - TOP) / ROW), us = at(px), slack = (to - from) / inner();
       if (r < 0 || r >= rows.length || px < LEFT) return null;
-      const lane = py - TOP - r * ROW < 23 ? 1 : 0;
+      const lane = py - TOP - r * ROW <= HIGH ? 1 : 0;
       return rows[r][lane].find(o => us >= o[3] - slack && us <= o[4] + slack) || null;
     }
 
@@ -68,7 +81,7 @@
       if (drag) {
         const by = (drag.x - e.offsetX) / inner() * (drag.to - drag.from);
         from = drag.from + by; to = drag.to + by;
-        draw();
+        drawAll();
       }
       const o = find(e.offsetX, e.offsetY);
       tip.style.display = o ? "block" : "none";
@@ -82,16 +95,17 @@
     canvas.addEventListener("mouseleave", () => { tip.style.display = "none"; drag = null; });
     canvas.addEventListener("mousedown", e => { drag = { x: e.offsetX, from: from, to: to }; });
     window.addEventListener("mouseup", () => { drag = null; });
-    canvas.addEventListener("dblclick", () => { from = 0; to = end; draw(); });
+    canvas.addEventListener("dblclick", () => { from = 0; to = end; drawAll(); });
     canvas.addEventListener("wheel", e => {
       e.preventDefault();
       const us = at(e.offsetX), f = Math.exp(e.deltaY * 0.0015);
       from = us - (us - from) * f; to = us + (to - us) * f;
       if (to - from > end) { from = 0; to = end; }
-      draw();
+      drawAll();
     }, { passive: false });
-    window.addEventListener("resize", draw);
+    draws.push(draw);
     draw();
   }
-  document.querySelectorAll(".timeline").forEach(timeline);
+  window.addEventListener("resize", drawAll);
+  boxes.forEach(timeline);
 })();

@@ -15,10 +15,17 @@
 #include "core/provenance.h"
 
 /* Gantt chart of n traces (core/trace.h), one below the other on one time axis: a row per rank, compute above, communication below, grey
- * where a rank computes nothing; a box shows its microbatch where there is room.
- * STATUS_PARSE with path:line:column when one is malformed. */
-enum status plot_timeline(const char *const *trace, size_t n, const char *output,
-                          const struct provenance *by) MUST_CHECK;
+ * where a rank computes nothing; a box shows its microbatch where there is room. Rows are means over
+ * neighbouring ranks, and ops become shares of a column's time, where there are too many (timeline.h);
+ * the picture says so. STATUS_PARSE with path:line:column when a trace is malformed, STATUS_INVALID
+ * when nothing is left to draw, STATUS_USAGE for a window that ends before it begins or ranks that are no
+ * list of numbers. */
+struct timeline_window {
+    double from_s, to_s; /* to_s 0: the end of the longest trace */
+    const char *ranks;   /* "0,8-15"; NULL: all */
+};
+enum status plot_timeline(const char *const *trace, size_t n, const struct timeline_window *window,
+                          const char *output, const struct provenance *by) MUST_CHECK;
 
 /* Predicted against measured iteration time, a point per plan and pair of engines, with the line
  * of equality and bands of 5 and 10 %. Pairing and errors as in core/compare.h; `name` [n] are the

@@ -1,33 +1,60 @@
-/* Predicted against measured iteration times on logarithmic axes, with the line of equality,
- * bands, and names where there is room. */
+/* Predicted against measured iteration times with the line of equality and bands. Plans are named at
+ * their points; many of them by letters, which a key below the axes explains. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/array.h"
 #include "core/compare.h"
+#include "core/text.h"
+#include "plots/axis.h"
 #include "plots/figure.h"
 #include "plots/kind.h"
 #include "plots/labels.h"
 #include "plots/plot.h"
 
-enum { SIDE = 470, NAME_ROOM = 32, LABEL_FONT = 12, LOG_FROM = 20, BELOW = 62 };
-
-static const struct figure_geometry geometry = {.width = 80 + SIDE + 66,
-                                                .height = 30 + SIDE + BELOW,
-                                                .left = 80,
-                                                .right = 66,
-                                                .top = 30,
-                                                .bottom = BELOW};
-
-/* Both axes: from low_s to high_s, logarithmic when the times differ by more than LOG_FROM. */
-struct axis {
-    double low_s, high_s;
-    bool logarithmic;
-    struct figure_unit unit;
+enum {
+    LEFT = 80,
+    RIGHT = 52,
+    SIDE = FIGURE_COLUMN - LEFT - RIGHT,
+    TOP = 30,
+    NAME_ROOM = 160,
+    NAME_COLUMNS = 24,
+    LABEL_FONT = 12,
+    LABEL_CHARACTER = 7,
+    LETTER_ROOM = 8,
+    BY_NAME = 10, /* plans up to which names stand at points */
+    KEY_COLUMN = 232,
+    KEY_COLUMNS = 30, /* of a name and an error in the key */
+    KEY_MOST = 100,
+    KEY_TOP = 72, /* from the axis to the key */
+    LOG_FROM = 8
 };
 
-static struct axis choose_axis(const struct comparisons *c)
+/* A plan at its first point: what stands there, and in the key. */
+struct named {
+    const struct compared_plan *plan;
+    char name[NAME_ROOM], letter[LETTER_ROOM];
+};
+
+struct drawing {
+    struct comparisons c;
+    struct square {
+        double low_s, high_s;
+        bool logarithmic;
+        struct figure_unit unit;
+    } axis;
+    struct figure_geometry g;
+    size_t plans;
+    struct named *plan;  /* [plans] */
+    struct label *label; /* [plans] where its name or letter stands */
+    bool lettered;
+    size_t keyed; /* plans in the key */
+    char note[256];
+};
+
+/* Both axes: from low_s to high_s, logarithmic when the times differ by more than LOG_FROM. */
+static struct square choose_axis(const struct comparisons *c)
 {
     double low = INFINITY, high = 0;
     for (size_t i = 0; i < c->n; i++) {
@@ -37,7 +64,7 @@ static struct axis choose_axis(const struct comparisons *c)
             high = fmax(high, fmax(p->predicted_s, p->measured_s));
         }
     }
-    struct axis a = {.logarithmic = high / low > LOG_FROM, .unit = figure_time_unit(high)};
+    struct square a = {.logarithmic = high / low > LOG_FROM, .unit = figure_time_unit(high)};
     if (a.logarithmic) {
         a.low_s = low / 1.4;
         a.high_s = high * 1.4;
@@ -50,7 +77,7 @@ static struct axis choose_axis(const struct comparisons *c)
 }
 
 /* Pixels from the lower left corner of the axes. */
-static double pixels(const struct axis *a, double seconds)
+static double pixels(const struct square *a, double seconds)
 {
     double at = a->logarithmic ? log(seconds / a->low_s) / log(a->high_s / a->low_s)
                                : (seconds - a->low_s) / (a->high_s - a->low_s);
@@ -130,7 +157,7 @@ static size_t cover_legend(const struct comparisons *c, double (*at)[2])
     char text[TITLE];
     size_t n = 0, longest = 0;
     for (size_t i = 0; i < c->n; i++) {
-        size_t length = strlen(title_of(&c->item[i], text));
+        size_t length = text_columns(title_of(&c->item[i], text));
         longest = length > longest ? length : longest;
     }
     double left = SIDE - MARK_WIDTH - (double)longest * FIGURE_CHARACTER;
@@ -145,54 +172,137 @@ static size_t cover_legend(const struct comparisons *c, double (*at)[2])
     return n;
 }
 
-static enum status put_labels(FILE *script, const struct comparisons *c, const struct axis *a)
+/* "a" to "z", "aa" to "zz" and so on. */
+static void letter_of(size_t i, char text[LETTER_ROOM])
+{
+    char back[LETTER_ROOM];
+    size_t n = 0, k = 0;
+    for (size_t at = i + 1; at > 0 && n + 1 < sizeof back; at = (at - 1) / 26)
+        back[n++] = (char)('a' + (at - 1) % 26);
+    while (n > 0)
+        text[k++] = back[--n];
+    text[k] = '\0';
+}
+
+/* Labels of all plans, by name or by letter, beside their points. Returns how many found room. */
+static size_t place(struct drawing *d, const double (*point)[2], size_t points)
+{
+    char text[NAME_ROOM];
+    size_t placed = 0;
+    for (size_t i = 0; i < d->plans; i++) {
+        const struct compared_plan *p = d->plan[i].plan;
+        size_t wide =
+            d->lettered
+                ? strlen(d->plan[i].letter)
+                : text_columns(text_shorten(d->plan[i].name, NAME_COLUMNS, text, sizeof text));
+        d->label[i] = (struct label){.point_x = pixels(&d->axis, p->measured_s),
+                                     .point_y = pixels(&d->axis, p->predicted_s),
+                                     .width = (double)wide * LABEL_CHARACTER + 4,
+                                     .height = FIGURE_LINE,
+                                     .left = p->predicted_s > p->measured_s};
+    }
+    labels_place(d->label, d->plans, point, points, SIDE, SIDE);
+    for (size_t i = 0; i < d->plans; i++)
+        placed += d->label[i].placed;
+    return placed;
+}
+
+/* What points and errors are, and what there was no room for. */
+static void write_note(struct drawing *d, size_t without)
+{
+    size_t runs = 0, n = 0, room = sizeof d->note;
+    for (size_t i = 0; i < d->plans; i++)
+        runs = d->plan[i].plan->runs > runs ? d->plan[i].plan->runs : runs;
+    if (runs > 1)
+        n += (size_t)snprintf(d->note, room, "measured: medians of up to %zu runs; ", runs);
+    if (d->lettered)
+        n += (size_t)snprintf(d->note + n, room - n, "errors are those of %.40s; ",
+                              d->c.item[0].predicted_by);
+    if (without > 0)
+        n += (size_t)snprintf(d->note + n, room - n, "%zu points have no room for a letter; ",
+                              without);
+    if (d->lettered && d->keyed < d->plans)
+        n += (size_t)snprintf(d->note + n, room - n, "%zu plans more are in the table; ",
+                              d->plans - d->keyed);
+    d->note[n > 2 ? n - 2 : 0] = '\0';
+}
+
+/* The plans, each once; their names at the points when there are few and all find room, else letters. */
+static enum status name_points(struct drawing *d)
 {
     enum status st = STATUS_OK;
-    size_t points = 0, n = 0;
-    for (size_t i = 0; i < c->n; i++)
-        points += c->item[i].plans;
+    const struct comparisons *c = &d->c;
+    size_t points = 0, all = 0;
     double(*point)[2] = NULL;
-    struct label *label = NULL;
-    char(*name)[NAME_ROOM] = NULL;
-    TRY(ARRAY_NEW(point, points + cover_legend(c, NULL)));
-    TRY(ARRAY_NEW(label, points));
-    TRY(ARRAY_NEW(name, points));
-    points = 0;
-    for (size_t i = 0; i < c->n; i++) {
+    for (size_t i = 0; i < c->n; i++)
+        all += c->item[i].plans;
+    TRY(ARRAY_NEW(point, all + cover_legend(c, NULL)));
+    TRY(ARRAY_NEW(d->label, all));
+    TRY(ARRAY_NEW(d->plan, all));
+    for (size_t i = 0; i < c->n; i++)
         for (size_t k = 0; k < c->item[i].plans; k++) {
             const struct compared_plan *p = &c->item[i].plan[k];
-            point[points][0] = pixels(a, p->measured_s);
-            point[points][1] = pixels(a, p->predicted_s);
-            if (!labelled_before(c, i, p->plan)) {
-                figure_plan_name(p->plan, name[n], NAME_ROOM);
-                label[n] = (struct label){
-                    .point_x = point[points][0],
-                    .point_y = point[points][1],
-                    .width = (double)strlen(name[n]) * FIGURE_CHARACTER + 4,
-                    .height = FIGURE_LINE,
-                    .left = p->predicted_s > p->measured_s, /* away from the line */
-                };
-                n++;
-            }
-            points++;
+            point[points][0] = pixels(&d->axis, p->measured_s);
+            point[points++][1] = pixels(&d->axis, p->predicted_s);
+            if (labelled_before(c, i, p->plan))
+                continue;
+            figure_plan_name(p->plan, d->plan[d->plans].name, NAME_ROOM);
+            letter_of(d->plans, d->plan[d->plans].letter);
+            d->plan[d->plans++].plan = p;
         }
-    }
     points += cover_legend(c, point + points);
-    labels_place(label, n, (const double(*)[2])point, points, SIDE, SIDE);
-    for (size_t k = 0; k < n; k++)
-        if (label[k].placed)
-            put_label(script, &label[k], name[k]);
+    d->lettered = d->plans > BY_NAME;
+    size_t placed = place(d, (const double(*)[2])point, points);
+    if (placed < d->plans && !d->lettered) {
+        d->lettered = true;
+        placed = place(d, (const double(*)[2])point, points);
+    }
+    d->keyed = !d->lettered ? 0 : d->plans < KEY_MOST ? d->plans : KEY_MOST;
+    write_note(d, d->plans - placed);
 out:
-    free(name);
-    free(label);
     free(point);
     return st;
+}
+
+static void put_labels(FILE *script, const struct drawing *d)
+{
+    char text[NAME_ROOM];
+    for (size_t i = 0; i < d->plans; i++)
+        if (d->label[i].placed)
+            put_label(script, &d->label[i],
+                      d->lettered ? d->plan[i].letter
+                                  : text_shorten(d->plan[i].name, NAME_COLUMNS, text, sizeof text));
+}
+
+/* Two columns below the axes: letter, name and error. */
+static void put_key(FILE *script, const struct drawing *d)
+{
+    size_t rows = (d->keyed + 1) / 2;
+    for (size_t i = 0; i < d->keyed; i++) {
+        char name[NAME_ROOM], error[24];
+        double error_percent = 100 * d->plan[i].plan->error;
+        double x = 10 + (double)(i / rows) * KEY_COLUMN;
+        double y = d->g.height - d->g.bottom + KEY_TOP - 6 + (double)(i % rows) * FIGURE_LINE;
+        int wide = snprintf(error, sizeof error, "%s%.1f %%", error_percent < 0 ? "−" : "+",
+                            fabs(error_percent));
+        const char *const part[] = {
+            d->plan[i].letter,
+            text_shorten(d->plan[i].name, (size_t)(KEY_COLUMNS - wide), name, sizeof name), error};
+        static const int at[] = {0, 20, KEY_COLUMN - 14};
+        for (size_t k = 0; k < 3; k++) {
+            fputs("set label ", script);
+            figure_put_string(script, part[k]);
+            fprintf(script, " at screen %.5f,%.5f %s noenhanced font ',%d'\n",
+                    (x + at[k]) / d->g.width, 1 - y / d->g.height, k < 2 ? "left" : "right",
+                    FIGURE_SMALL);
+        }
+    }
 }
 
 /* ---- bands and axes */
 
 /* Name the lines predicted = factor * measured where they leave the square. */
-static void put_band_labels(FILE *script, const struct axis *a)
+static void put_band_labels(FILE *script, const struct square *a)
 {
     static const struct {
         double factor;
@@ -220,7 +330,7 @@ static void put_band_labels(FILE *script, const struct axis *a)
 enum { AXIS_TEXT = 128 };
 
 /* "iteration, measured by tcp (ms)"; engine NULL: several. */
-static const char *axis_label(const char *done, const char *engine, const struct axis *a,
+static const char *axis_label(const char *done, const char *engine, const struct square *a,
                               char text[AXIS_TEXT])
 {
     snprintf(text, AXIS_TEXT, "iteration, %s%s%.50s (%s)", done, engine ? " by " : "",
@@ -228,19 +338,57 @@ static const char *axis_label(const char *done, const char *engine, const struct
     return text;
 }
 
-static void put_axes(FILE *script, const struct comparisons *c, const struct axis *a)
+/* 1, 2 and 5 times powers of ten; of many orders only the powers, as far as there is room. */
+static void put_tics(FILE *script, double low, double high)
 {
+    static const double factor[] = {1, 2, 5};
+    double orders = log10(high / low);
+    int few = orders > 2 ? 1 : 3, every = (int)(orders / 8) + 1;
+    fprintf(script, "set logscale xy\n");
+    for (int axis = 0; axis < 2; axis++) {
+        const char *before = "";
+        fprintf(script, "set %ctics (", "xy"[axis]);
+        for (int power = (int)floor(log10(low)); pow(10, power) <= high; power++)
+            for (int k = 0; k < few; k++) {
+                double at = factor[k] * pow(10, power);
+                if (at < low || at > high || power % every)
+                    continue;
+                fprintf(script, "%s'%.4g' %.9g", before, at, at);
+                before = ", ";
+            }
+        fputs(")\n", script);
+    }
+}
+
+/* Below the axis, above the key; notes stand below that. */
+static void put_time(FILE *script, const struct drawing *d, const char *text)
+{
+    struct figure_geometry above = d->g;
+    if (d->keyed == 0) {
+        figure_put_xlabel(script, &d->g, text);
+        return;
+    }
+    above.left = above.right = 8;
+    figure_put_xlabel(script, &above, "");
+    fputs("set label ", script);
+    figure_put_string(script, text);
+    fprintf(script, " at screen %.5f,%.5f center noenhanced\n", (LEFT + SIDE / 2.0) / d->g.width,
+            (d->g.bottom - 42.0) / d->g.height);
+}
+
+static void put_axes(FILE *script, const struct drawing *d)
+{
+    const struct comparisons *c = &d->c;
+    const struct square *a = &d->axis;
     double low = a->low_s * a->unit.per_s, high = a->high_s * a->unit.per_s;
     fprintf(script, "set xrange [%.9g:%.9g]\nset yrange [%.9g:%.9g]\n", low, high, low, high);
     if (a->logarithmic)
-        fprintf(script, "set logscale xy\n");
+        put_tics(script, low, high);
     char text[AXIS_TEXT];
     const char *measured_by = c->n == 1 ? c->item[0].measured_by : NULL;
     const char *predicted_by = c->n == 1 ? c->item[0].predicted_by : NULL;
-    figure_put_xlabel(script, &geometry, axis_label("measured", measured_by, a, text));
-    fprintf(script, "set ylabel ");
-    figure_put_string(script, axis_label("predicted", predicted_by, a, text));
-    fprintf(script, " noenhanced\n");
+    put_time(script, d, axis_label("measured", measured_by, a, text));
+    axis_put_ylabel(script, &d->g, axis_label("predicted", predicted_by, a, text));
     fprintf(script, "$bands << EOD\n");
     enum { STEPS = 200 }; /* a fine grid, so that clipping at the frame leaves no notch */
     for (int i = 0; i <= STEPS; i++)
@@ -250,7 +398,7 @@ static void put_axes(FILE *script, const struct comparisons *c, const struct axi
     fprintf(script, "EOD\nset key bottom right Left reverse noenhanced samplen 1\n");
 }
 
-static void put_plot(FILE *script, const struct comparisons *c, const struct axis *a)
+static void put_plot(FILE *script, const struct comparisons *c, const struct square *a)
 {
     double high = a->high_s * a->unit.per_s, low = a->low_s * a->unit.per_s;
     static const double width[] = {0.10, 0.05};
@@ -284,23 +432,31 @@ enum status plot_scatter(const struct measurement *m, const char *const *name, s
                          const char *output, const struct provenance *by)
 {
     enum status st = STATUS_OK;
-    struct comparisons c = {0};
+    struct drawing d = {.g = {.width = FIGURE_COLUMN, .left = LEFT, .right = RIGHT, .top = TOP}};
     struct figure f = {0};
 
-    TRY(compare_measurements(m, name, n, &c));
-    struct axis a = choose_axis(&c);
-    TRY(figure_open(output, &geometry, by, &f));
-    put_table(f.table, &c);
-    for (size_t i = 0; i < c.n; i++)
-        put_points(f.script, &c.item[i], i, a.unit.per_s);
-    put_axes(f.script, &c, &a);
-    put_band_labels(f.script, &a);
-    TRY(put_labels(f.script, &c, &a));
-    put_plot(f.script, &c, &a);
+    TRY(compare_measurements(m, name, n, &d.c));
+    d.axis = choose_axis(&d.c);
+    TRY(name_points(&d));
+    d.g.note = d.note;
+    d.g.bottom = (d.keyed > 0 ? KEY_TOP : 62) + (int)((d.keyed + 1) / 2) * FIGURE_LINE +
+                 figure_note_height(&d.g);
+    d.g.height = TOP + SIDE + d.g.bottom;
+    TRY(figure_open(output, &d.g, by, &f));
+    put_table(f.table, &d.c);
+    for (size_t i = 0; i < d.c.n; i++)
+        put_points(f.script, &d.c.item[i], i, d.axis.unit.per_s);
+    put_axes(f.script, &d);
+    put_band_labels(f.script, &d.axis);
+    put_labels(f.script, &d);
+    put_key(f.script, &d);
+    put_plot(f.script, &d.c, &d.axis);
     TRY(figure_finish(&f));
 out:
     figure_discard(&f);
-    comparisons_free(&c);
+    free(d.plan);
+    free(d.label);
+    comparisons_free(&d.c);
     return st;
 }
 
@@ -312,7 +468,9 @@ static enum status draw_scatter(const struct plot_source *s, const char *output,
 
 const struct plot_kind plot_scatter_kind = {
     .name = "scatter",
-    .summary = "predicted against measured iteration times, bands of 5 and 10 %",
+    .summary =
+        "predicted against measured iteration times (medians), bands of 5 and 10 %; names or "
+        "letters with a key at the points",
     .input = PLOT_MEASUREMENTS,
     .draw = draw_scatter,
 };

@@ -1,20 +1,30 @@
-/* Horizontal bars of parts with values inside where they fit. */
+/* Horizontal bars of parts, or in groups, with values inside where they fit. */
 #include "plots/stack.h"
 #include "core/array.h"
+#include "core/text.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BAR = 20, GAP = 8, MAX_PARTS = 12 };
+enum {
+    BAR = 20,
+    GAP = 8,
+    MANY = 24, /* bars from which they are thinner */
+    THIN = 12,
+    THIN_GAP = 5,
+    NAME_COLUMNS = 24,
+    LETTER = 15 /* half pixels of a letter of a name */
+};
 
 enum status stack_init(struct stack *s, size_t bars, size_t parts)
 {
     enum status st;
     *s = (struct stack){.bars = bars, .parts = parts};
-    assert(parts <= MAX_PARTS);
+    assert(parts <= STACK_PARTS);
     TRY(ARRAY_NEW(s->name, bars));
+    TRY(ARRAY_NEW(s->joined, bars));
     TRY(ARRAY_NEW(s->value, bars));
     TRY(ARRAY_NEW(s->length, bars * parts));
     TRY(ARRAY_NEW(s->limit, bars));
@@ -31,6 +41,7 @@ void stack_free(struct stack *s)
     free(s->limit);
     free(s->length);
     free(s->value);
+    free(s->joined);
     free(s->name);
     *s = (struct stack){0};
 }
@@ -68,7 +79,7 @@ static bool has_limits(const struct stack *s)
 }
 
 /* Legend entries; none for a single kind of part. */
-static size_t collect_keys(const struct stack *s, struct figure_key key[MAX_PARTS + 1])
+static size_t collect_keys(const struct stack *s, struct figure_key key[STACK_PARTS + 1])
 {
     size_t n = 0;
     for (size_t k = 0; k < s->parts && s->parts > 1; k++)
@@ -82,14 +93,40 @@ static size_t collect_keys(const struct stack *s, struct figure_key key[MAX_PART
 /* Where the value stands: behind the bar, or behind the mark when it would run into that. */
 static double value_at(const struct stack *s, size_t i, double pixels_per)
 {
-    double sum = bar_length(s, i), room = 6.5 * (double)strlen(s->value[i]) + 16;
+    double sum = bar_length(s, i), room = 6.5 * (double)text_columns(s->value[i]) + 16;
     return !isnan(s->limit[i]) && sum * pixels_per + room > s->limit[i] * pixels_per
                ? fmax(sum, s->limit[i])
                : sum;
 }
 
+static int bar_of(const struct stack *s)
+{
+    return s->bars > MANY ? THIN : BAR;
+}
+
+/* Above bar i. */
+static int gap_of(const struct stack *s, size_t i)
+{
+    return i < s->bars && s->joined[i] ? 1 : s->bars > MANY ? THIN_GAP : GAP;
+}
+
+/* The name of a group, beside its middle. */
+static void put_group(FILE *script, const struct stack *s, size_t i, double y)
+{
+    char name[STACK_NAME];
+    size_t n = 1;
+    while (i + n < s->bars && s->joined[i + n])
+        n++;
+    fprintf(script, "set label ");
+    figure_put_string(script, text_shorten(s->name[i], NAME_COLUMNS, name, sizeof name));
+    fprintf(script, " at first 0,%.9g right noenhanced offset character -0.8,0%s\n",
+            y + ((double)n * (bar_of(s) + 1) - 1) / 2,
+            s->bars > MANY && n == 1 ? " font ',11'" : "");
+}
+
 static void put_bar(FILE *script, const struct stack *s, size_t i, double y, double pixels_per)
 {
+    int bar = bar_of(s);
     double at = 0, sum = bar_length(s, i);
     for (size_t k = 0; k < s->parts; k++) {
         double length = s->length[i * s->parts + k];
@@ -98,14 +135,14 @@ static void put_bar(FILE *script, const struct stack *s, size_t i, double y, dou
         fprintf(script,
                 "set object rectangle from first %.9g,%.9g to first %.9g,%.9g fillcolor rgb '%s' "
                 "fillstyle solid border rgb '#FFFFFF' linewidth 0.5\n",
-                at, y, at + length, y + BAR, s->part[k].colour);
+                at, y, at + length, y + bar, s->part[k].colour);
         char share[16];
         snprintf(share, sizeof share, "%.0f %%", 100 * length / sum);
         if (s->shares && length * pixels_per > 6.5 * (double)strlen(share) + 4)
             fprintf(script,
                     "set label '%s' at first %.9g,%.9g center front font ',%d' textcolor rgb "
                     "'%s'\n",
-                    share, at + length / 2, y + BAR / 2.0, FIGURE_SMALL,
+                    share, at + length / 2, y + bar / 2.0, FIGURE_SMALL,
                     figure_ink(s->part[k].colour));
         at += length;
     }
@@ -113,25 +150,36 @@ static void put_bar(FILE *script, const struct stack *s, size_t i, double y, dou
         fprintf(script,
                 "set arrow from first %.9g,%.9g to first %.9g,%.9g nohead front linewidth 2.5 "
                 "linecolor rgb '#000000'\n",
-                s->limit[i], y - 3, s->limit[i], y + BAR + 3);
+                s->limit[i], y - 3, s->limit[i], y + bar + 3);
     }
-    fprintf(script, "set label ");
-    figure_put_string(script, s->name[i]);
-    fprintf(script, " at first 0,%.9g right noenhanced offset character -0.8,0\nset label ",
-            y + BAR / 2.0);
+    if (!s->joined[i])
+        put_group(script, s, i, y);
+    fputs("set label ", script);
     figure_put_string(script, s->value[i]);
     fprintf(script, " at first %.9g,%.9g left noenhanced offset character 0.7,0 font ',%d'\n",
-            value_at(s, i, pixels_per), y + BAR / 2.0, FIGURE_SMALL);
+            value_at(s, i, pixels_per), y + bar / 2.0, FIGURE_SMALL);
 }
 
 static size_t longest(size_t n, const char *text, size_t stride)
 {
     size_t most = 0;
     for (size_t i = 0; i < n; i++) {
-        size_t length = figure_characters(text + i * stride);
+        size_t length = text_columns(text + i * stride);
         most = length > most ? length : most;
     }
     return most;
+}
+
+/* Distance of tics whose numbers have room: 1, 2 or 5 times a power of ten. */
+static double tic_step(double end, int pixels)
+{
+    enum { ROOM = 48 };
+    double least = end * ROOM / (pixels > ROOM ? pixels : ROOM),
+           power = pow(10, floor(log10(least)));
+    return least <= power       ? power
+           : least <= 2 * power ? 2 * power
+           : least <= 5 * power ? 5 * power
+                                : 10 * power;
 }
 
 enum status stack_draw(const struct stack *s, const char *output, const struct provenance *by,
@@ -139,30 +187,36 @@ enum status stack_draw(const struct stack *s, const char *output, const struct p
 {
     enum status st = STATUS_OK;
     struct figure f = {0};
-    struct figure_key key[MAX_PARTS + 1];
+    struct figure_key key[STACK_PARTS + 1];
     size_t keys = collect_keys(s, key);
-    int names = (int)longest(s->bars, s->name[0], STACK_NAME) * 15 / 2;
+    size_t most = longest(s->bars, s->name[0], STACK_NAME);
+    int names = (int)(most > NAME_COLUMNS ? NAME_COLUMNS : most) * LETTER / 2;
     int values = (int)longest(s->bars, s->value[0], STACK_VALUE) * 6 + 12;
     double end = axis_end(s);
     struct figure_geometry g = {
-        .width = FIGURE_COLUMN, .left = 22 + names, .right = 14 + values, .bottom = 62};
+        .width = FIGURE_COLUMN, .left = 22 + names, .right = 14 + values, .note = s->note};
+    g.bottom = 62 + figure_note_height(&g);
     struct figure_geometry wide = g; /* the legend may begin above the names */
     wide.left = 22 + names > FIGURE_COLUMN / 4 ? 18 : g.left;
     g.top = wide.top = figure_key_height(&wide, key, keys);
-    int axis = (int)s->bars * (BAR + GAP) + GAP;
+    int axis = gap_of(s, s->bars);
+    for (size_t i = 0; i < s->bars; i++)
+        axis += gap_of(s, i) + bar_of(s);
     g.height = wide.height = g.top + axis + g.bottom;
 
     TRY(figure_open(output, &g, by, &f));
     table(context, f.table);
     figure_put_key(f.script, &wide, key, keys);
-    for (size_t i = 0; i < s->bars; i++)
-        put_bar(f.script, s, i, (double)(GAP + (int)i * (BAR + GAP)),
-                (g.width - g.left - g.right) / end);
+    for (size_t i = 0, y = 0; i < s->bars; i++) {
+        y += (size_t)gap_of(s, i);
+        put_bar(f.script, s, i, (double)y, (g.width - g.left - g.right) / end);
+        y += (size_t)bar_of(s);
+    }
     figure_put_xlabel(f.script, &g, s->label);
     fprintf(f.script,
-            "set border 1\nunset ytics\nunset key\nset xtics autofreq\nset xrange [0:%.9g]\n"
+            "set border 1\nunset ytics\nunset key\nset xtics %.9g\nset xrange [0:%.9g]\n"
             "set yrange [%d:0]\nplot NaN\n",
-            end, axis);
+            tic_step(end, g.width - g.left - g.right), end, axis);
     TRY(figure_finish(&f));
 out:
     figure_discard(&f);

@@ -1,26 +1,28 @@
-/* stack.h - horizontal bars made of parts, with a legend above. Private. */
+/* stack.h - horizontal bars, made of parts or in groups, with a legend above. Private. */
 #ifndef PLOTS_STACK_H
 #define PLOTS_STACK_H
 
 #include "core/provenance.h"
 #include "plots/figure.h"
 
-enum { STACK_NAME = 25, STACK_VALUE = 32 };
+enum { STACK_NAME = 160, STACK_VALUE = 48, STACK_PARTS = 14 };
 
 struct stack {
     size_t bars, parts;
-    char (*name)[STACK_NAME];      /* [bars] */
+    char (*name)[STACK_NAME]; /* [bars] as long as they are; the picture shortens them */
+    bool *joined;             /* [bars] stands in one group with the bar above, whose name it has */
     char (*value)[STACK_VALUE];    /* [bars] written behind each bar */
     const struct figure_key *part; /* [parts] */
     double *length;                /* [bars * parts] in the axis's unit, >= 0 */
     double *limit;                 /* [bars] a mark on the bar's row, NAN for none; NULL: none */
     const char *limit_name;        /* for the legend */
     const char *label;             /* of the axis, with unit */
+    const char *note;              /* as of struct figure_geometry */
     double end;                    /* of the axis; 0: the longest bar or mark */
     bool shares;                   /* write each part's share of its bar where it fits */
 };
 
-/* Arrays for so many bars and parts, zeroed. STATUS_NOMEM. */
+/* Arrays for so many bars and at most STACK_PARTS parts, zeroed. STATUS_NOMEM. */
 enum status stack_init(struct stack *s, size_t bars, size_t parts) MUST_CHECK;
 void stack_free(struct stack *s); /* accepts {0}; leaves {0} */
 

@@ -1,16 +1,14 @@
-/* The Gantt chart of a trace: two lanes a rank, compute above and communication below. */
+/* The Gantt chart of traces: two lanes a rank, compute above and communication below. */
+#include "plots/timeline.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "plots/figure.h"
+#include "core/text.h"
+#include "core/units.h"
 #include "plots/kind.h"
 #include "plots/plot.h"
-#include "plots/trace_events.h"
-
-/* A rank's row is one unit high and centred on its index; downwards, as in the y axis. */
-static const double compute_top = -0.42, compute_bottom = 0.18;
-static const double wire_top = 0.22, wire_bottom = 0.42;
 
 enum {
     ROW_HEIGHT = 34, /* pixels, while the picture is not too high */
@@ -18,38 +16,12 @@ enum {
     ROWS_HEIGHT = 1000,
     NUMBER_FONT = 10, /* microbatch numbers */
     NUMBER_CHARACTER = 6,
-    NUMBER_ROW = 18, /* row height from which numbers fit */
-    LABEL_ROOM = 40, /* characters of a rank's name */
-    KEY_LEFT = 16,   /* the legend may stand above the names */
+    NUMBER_ROW = 18,   /* row height from which numbers fit */
+    NAME_COLUMNS = 22, /* of a rank's name */
+    APART_FROM = 4,    /* pixels from which neighbouring boxes have a gap between them */
+    KEY_LEFT = 16,     /* the legend may stand above the names */
     MAX_ROWS = 2000
 };
-
-static const char *const category_names[TRACE_CATEGORIES] = {
-    [TRACE_COMMUNICATION] = "communication",
-    [TRACE_COMPUTE] = "compute",
-    [TRACE_FORWARD] = "forward",
-    [TRACE_BACKWARD] = "backward",
-    [TRACE_WEIGHT] = "weight gradient",
-    [TRACE_UPDATE] = "update",
-};
-
-static const char *colour_of(int category)
-{
-    return category == TRACE_FORWARD    ? figure_forward
-           : category == TRACE_COMPUTE  ? figure_compute
-           : category == TRACE_BACKWARD ? figure_backward
-           : category == TRACE_WEIGHT   ? figure_weight
-           : category == TRACE_UPDATE   ? figure_update
-                                        : figure_communication;
-}
-
-static void rank_name(const struct trace_events *t, size_t row, char text[LABEL_ROOM])
-{
-    if (t->rank[row])
-        snprintf(text, LABEL_ROOM, "%s", t->rank[row]);
-    else
-        snprintf(text, LABEL_ROOM, "rank %lld", (long long)t->pid[row]);
-}
 
 /* Microbatches that follow each other differ in shade; forward stays lighter than backward. */
 enum { SHADES = 4 };
@@ -71,39 +43,78 @@ static unsigned shade_of(const struct trace_event *e)
 
 /* ---- table */
 
-static void put_table(FILE *table, const struct trace_events *t)
+static bool in_sight(const struct timeline_view *v, const struct trace_event *e)
+{
+    return e->end_s > v->from_s && e->start_s < v->to_s;
+}
+
+/* The trace's name and the rank's, of several traces. */
+static void put_name(FILE *table, const struct timeline_view *v, size_t row)
+{
+    char name[TIMELINE_NAME];
+    size_t heading = row;
+    while (heading > 0 && v->row[heading].ranks > 0)
+        heading--;
+    if (v->row[heading].ranks == 0) {
+        figure_put_field(table, timeline_row_name(v, heading, name));
+        fputs(": ", table);
+    }
+    figure_put_field(table, timeline_row_name(v, row, name));
+}
+
+static void put_table(FILE *table, const struct timeline_view *v)
 {
     fprintf(table, "# rank\tname\top\tkind\tmicrobatch\tstart_s\tend_s\n");
-    for (size_t i = 0; i < t->n; i++) {
-        const struct trace_event *e = &t->event[i];
-        char name[LABEL_ROOM], microbatch[24] = "-";
-        rank_name(t, e->row, name);
+    for (size_t i = 0; i < v->t->n; i++) {
+        const struct trace_event *e = &v->t->event[i];
+        char microbatch[24] = "-";
+        if (!in_sight(v, e))
+            continue;
         if (e->microbatch >= 0)
             snprintf(microbatch, sizeof microbatch, "%lld", (long long)e->microbatch);
-        fprintf(table, "%lld\t", (long long)t->pid[e->row]);
-        figure_put_field(table, name);
+        fprintf(table, "%lld\t", (long long)v->t->pid[e->row]);
+        put_name(table, v, v->row_of[e->row]);
         putc('\t', table);
         figure_put_field(table, e->name);
-        fprintf(table, "\t%s\t%s\t%.9g\t%.9g\n", category_names[e->category], microbatch,
+        fprintf(table, "\t%s\t%s\t%.9g\t%.9g\n", timeline_category_names[e->category], microbatch,
                 e->start_s, e->end_s);
     }
 }
 
 /* ---- script */
 
+/* What a picture is made from. */
+struct drawing {
+    struct timeline_view v;
+    struct timeline_shares shares;
+    struct figure_geometry g;
+    struct figure_unit unit;
+    int row_height;
+    double pixels_per_s;
+    size_t keys;
+    struct figure_key key[TRACE_CATEGORIES + 1];
+    char note[256];
+};
+
 /* Boxes of one category as a data block: x y x_low x_high y_low y_high colour. */
-static size_t put_boxes(FILE *script, const struct trace_events *t, int category, double per_s)
+static size_t put_boxes(FILE *script, const struct drawing *d, int category)
 {
+    const struct timeline_view *v = &d->v;
     bool wire = category == TRACE_COMMUNICATION;
-    double top = wire ? wire_top : compute_top, bottom = wire ? wire_bottom : compute_bottom;
+    double top = wire ? timeline_wire_top : timeline_compute_top;
+    double bottom = wire ? timeline_wire_bottom : timeline_compute_bottom;
     size_t n = 0;
     fprintf(script, "$boxes%d << EOD\n", category);
-    for (size_t i = 0; i < t->n; i++) {
-        const struct trace_event *e = &t->event[i];
-        if (e->category != category || e->end_s <= e->start_s)
+    for (size_t i = 0; i < v->t->n; i++) {
+        const struct trace_event *e = &v->t->event[i];
+        if (e->category != category || e->end_s <= e->start_s || !in_sight(v, e))
             continue;
-        fprintf(script, "%.9g\t%u\t%.9g\t%.9g\t%.9g\t%.9g\t%u\n", e->start_s * per_s, e->row,
-                e->start_s * per_s, e->end_s * per_s, e->row + top, e->row + bottom, shade_of(e));
+        double from = fmax(e->start_s, v->from_s), to = fmin(e->end_s, v->to_s);
+        if (!wire && (to - from) * d->pixels_per_s > APART_FROM)
+            to -= 0.6 / d->pixels_per_s;
+        double y = (double)v->row_of[e->row];
+        fprintf(script, "%.9g\t%.9g\t%.9g\t%.9g\t%.9g\t%.9g\t%u\n", from * d->unit.per_s, y,
+                from * d->unit.per_s, to * d->unit.per_s, y + top, y + bottom, shade_of(e));
         n++;
     }
     fprintf(script, "EOD\n");
@@ -111,176 +122,242 @@ static size_t put_boxes(FILE *script, const struct trace_events *t, int category
 }
 
 /* Microbatch numbers of the boxes that are wide enough: x y number. */
-static size_t put_numbers(FILE *script, const struct trace_events *t, int category, double per_s,
-                          double pixels_per_s)
+static size_t put_numbers(FILE *script, const struct drawing *d, int category)
 {
+    const struct timeline_view *v = &d->v;
     size_t n = 0;
     fprintf(script, "$numbers%d << EOD\n", category);
-    for (size_t i = 0; i < t->n; i++) {
-        const struct trace_event *e = &t->event[i];
+    for (size_t i = 0; i < v->t->n; i++) {
+        const struct trace_event *e = &v->t->event[i];
         char text[24];
-        if (e->category != category || e->microbatch < 0)
+        if (e->category != category || e->microbatch < 0 || !in_sight(v, e))
             continue;
+        double from = fmax(e->start_s, v->from_s), to = fmin(e->end_s, v->to_s);
         int length = snprintf(text, sizeof text, "%lld", (long long)e->microbatch);
-        if ((e->end_s - e->start_s) * pixels_per_s < length * NUMBER_CHARACTER + 4)
+        if ((to - from) * d->pixels_per_s < length * NUMBER_CHARACTER + 4)
             continue;
-        fprintf(script, "%.9g\t%.9g\t%s\n", (e->start_s + e->end_s) / 2 * per_s,
-                e->row + (compute_top + compute_bottom) / 2, text);
+        fprintf(script, "%.9g\t%.9g\t%s\n", (from + to) / 2 * d->unit.per_s,
+                (double)v->row_of[e->row] + (timeline_compute_top + timeline_compute_bottom) / 2,
+                text);
         n++;
     }
     fprintf(script, "EOD\n");
     return n;
 }
 
-/* Names of ranks, as many as fit. */
-static void put_ranks(FILE *script, const struct trace_events *t, int row_height)
+static const char *short_name(const struct timeline_view *v, size_t row, char text[TIMELINE_NAME])
 {
+    char name[TIMELINE_NAME];
+    size_t most = v->row[row].ranks > 0 ? NAME_COLUMNS : FIGURE_COLUMN / FIGURE_CHARACTER - 4;
+    return text_shorten(timeline_row_name(v, row, name), most, text, TIMELINE_NAME);
+}
+
+/* Names of ranks, as many as fit, and headings of traces above their rows. */
+static void put_ranks(FILE *script, const struct drawing *d)
+{
+    char name[TIMELINE_NAME];
+    const char *before = "";
     size_t step = 1;
-    while (step * (size_t)row_height < FIGURE_LINE)
+    while (step * (size_t)d->row_height < FIGURE_LINE - 2)
         step *= 2;
+    for (size_t i = 0; i < d->v.rows; i++) {
+        if (d->v.row[i].ranks > 0)
+            continue;
+        fprintf(script, "set label ");
+        figure_put_string(script, short_name(&d->v, i, name));
+        fprintf(script, " at screen %.5f, first %zu left noenhanced\n",
+                (double)KEY_LEFT / d->g.width, i);
+    }
     fprintf(script, "set ytics noenhanced scale 0 (");
-    for (size_t i = 0; i < t->rows; i += step) {
-        char name[LABEL_ROOM];
-        rank_name(t, i, name);
-        fprintf(script, "%s", i ? ", " : "");
-        figure_put_string(script, name);
+    for (size_t i = 0, n = 0; i < d->v.rows; i++) {
+        if (d->v.row[i].ranks == 0) {
+            n = 0;
+            continue;
+        }
+        if (n++ % step)
+            continue;
+        fputs(before, script);
+        before = ", ";
+        figure_put_string(script, short_name(&d->v, i, name));
         fprintf(script, " %zu", i);
     }
     fprintf(script, ")\n");
 }
 
-/* Colours explained above the axes, in the order of a microbatch's life. Returns how many. */
-static size_t collect_keys(const struct trace_events *t,
-                           struct figure_key key[TRACE_CATEGORIES + 1])
+/* Colours explained above the axes, in the order of a microbatch's life. */
+static void collect_keys(struct drawing *d)
 {
     static const int order[] = {TRACE_COMPUTE, TRACE_FORWARD, TRACE_BACKWARD,
                                 TRACE_WEIGHT,  TRACE_UPDATE,  TRACE_COMMUNICATION};
+    const struct trace_events *t = d->v.t;
     bool used[TRACE_CATEGORIES] = {false};
-    size_t n = 0;
     for (size_t i = 0; i < t->n; i++)
-        used[t->event[i].category] |= t->event[i].end_s > t->event[i].start_s;
+        used[t->event[i].category] |=
+            t->event[i].end_s > t->event[i].start_s && in_sight(&d->v, &t->event[i]);
     for (size_t k = 0; k < sizeof order / sizeof *order; k++)
         if (used[order[k]])
-            key[n++] = (struct figure_key){category_names[order[k]], colour_of(order[k]), 0};
-    key[n++] = (struct figure_key){"idle", figure_idle, 0};
-    return n;
+            d->key[d->keys++] = (struct figure_key){timeline_category_names[order[k]],
+                                                    timeline_colour(order[k]), 0};
+    d->key[d->keys++] = (struct figure_key){"idle", figure_idle, 0};
 }
 
-static void put_idle(FILE *script, const struct trace_events *t, double per_s)
+static void put_idle(FILE *script, const struct drawing *d)
 {
+    const struct timeline_view *v = &d->v;
     fprintf(script, "$idle << EOD\n");
-    for (size_t row = 0; row < t->rows; row++)
-        if (t->end_s[row] > 0)
-            fprintf(script, "0\t%zu\t0\t%.9g\t%.9g\t%.9g\n", row, t->end_s[row] * per_s,
-                    (double)row + compute_top, (double)row + compute_bottom);
+    for (size_t row = 0; row < v->rows; row++) {
+        double end_s = fmin(v->t->end_s[v->row[row].first], v->to_s);
+        if (v->row[row].ranks > 0 && end_s > v->from_s)
+            fprintf(script, "%.9g\t%zu\t%.9g\t%.9g\t%.9g\t%.9g\n", v->from_s * d->unit.per_s, row,
+                    v->from_s * d->unit.per_s, end_s * d->unit.per_s,
+                    (double)row + timeline_compute_top, (double)row + timeline_compute_bottom);
+    }
     fprintf(script, "EOD\n");
 }
 
-/* White lines between compute ops, unless these are so narrow that little else would be seen. */
-static const char *border_style(const struct trace_events *t, int category, double pixels_per_s)
+/* Data of the ops, which "plot" then draws. */
+static void put_ops(FILE *script, const struct drawing *d)
 {
-    double sum = 0;
-    size_t n = 0;
-    for (size_t i = 0; i < t->n; i++) {
-        if (t->event[i].category != TRACE_COMMUNICATION) {
-            sum += (t->event[i].end_s - t->event[i].start_s) * pixels_per_s;
-            n++;
-        }
+    size_t boxes[TRACE_CATEGORIES], numbers[TRACE_CATEGORIES] = {0};
+    static const char begin[] = "plot $idle using 1:2:3:4:5:6 with boxxyerror fillcolor rgb";
+    if (d->shares.share) {
+        timeline_put_areas(script, &d->v, &d->shares, d->unit.per_s);
+        fprintf(script, "%s '%s' notitle", begin, figure_idle);
+        timeline_plot_areas(script);
+        return;
     }
-    bool wide = n > 0 && sum / (double)n >= 4;
-    return wide && category != TRACE_COMMUNICATION ? "border rgb '#FFFFFF'" : "noborder";
-}
-
-static void put_script(FILE *script, const struct trace_events *t, const struct figure_geometry *g,
-                       int row_height, double end_s)
-{
-    static const int drawn[] = {TRACE_COMMUNICATION, TRACE_COMPUTE, TRACE_FORWARD,
-                                TRACE_BACKWARD,      TRACE_WEIGHT,  TRACE_UPDATE};
-    struct figure_unit unit = figure_time_unit(end_s);
-    double pixels_per_s = (g->width - g->left - g->right) / end_s;
-    size_t boxes[TRACE_CATEGORIES], numbers[TRACE_CATEGORIES];
-    struct figure_key key[TRACE_CATEGORIES + 1];
-    char label[32];
     for (int c = 0; c < TRACE_CATEGORIES; c++) {
-        boxes[c] = put_boxes(script, t, c, unit.per_s);
-        numbers[c] = 0;
-        if (row_height >= NUMBER_ROW && c >= TRACE_FORWARD && c <= TRACE_WEIGHT)
-            numbers[c] = put_numbers(script, t, c, unit.per_s, pixels_per_s);
+        boxes[c] = put_boxes(script, d, c);
+        if (d->row_height >= NUMBER_ROW && c >= TRACE_FORWARD && c <= TRACE_WEIGHT)
+            numbers[c] = put_numbers(script, d, c);
     }
-    put_idle(script, t, unit.per_s);
-    struct figure_geometry wide = *g;
-    wide.left = KEY_LEFT;
-    figure_put_key(script, &wide, key, collect_keys(t, key));
-    put_ranks(script, t, row_height);
-    snprintf(label, sizeof label, "time (%s)", unit.name);
-    figure_put_xlabel(script, g, label);
-    fprintf(script,
-            "set border 1\nset xrange [0:%.9g]\nset yrange [%.9g:-0.5]\n"
-            "plot $idle using 1:2:3:4:5:6 with boxxyerror fillcolor rgb '%s' notitle",
-            end_s * unit.per_s, (double)t->rows - 0.5, figure_idle);
-    for (size_t k = 0; k < sizeof drawn / sizeof *drawn; k++) {
-        int c = drawn[k];
+    fprintf(script, "%s '%s' notitle", begin, figure_idle);
+    for (int c = 0; c < TRACE_CATEGORIES; c++) {
         if (boxes[c] > 0)
             fprintf(script,
-                    ", $boxes%d using 1:2:3:4:5:6:7 with boxxyerror linewidth 0.5 fillcolor "
-                    "rgb variable fillstyle solid 1.0 %s notitle",
-                    c, border_style(t, c, pixels_per_s));
+                    ", $boxes%d using 1:2:3:4:5:6:7 with boxxyerror fillcolor rgb variable "
+                    "fillstyle solid 1.0 noborder notitle",
+                    c);
         if (numbers[c] > 0)
             fprintf(script,
                     ", $numbers%d using 1:2:3 with labels noenhanced font ',%d' "
                     "textcolor rgb '%s' notitle",
                     c, NUMBER_FONT, c == TRACE_FORWARD ? "#000000" : "#FFFFFF");
     }
+}
+
+static void put_script(FILE *script, const struct drawing *d)
+{
+    char label[32];
+    struct figure_geometry wide = d->g;
+    wide.left = KEY_LEFT;
+    put_idle(script, d);
+    figure_put_key(script, &wide, d->key, d->keys);
+    put_ranks(script, d);
+    snprintf(label, sizeof label, "time (%s)", d->unit.name);
+    figure_put_xlabel(script, &d->g, label);
+    fprintf(script, "set border 1\nset xrange [%.9g:%.9g]\nset yrange [%.9g:-0.5]\n",
+            d->v.from_s * d->unit.per_s, d->v.to_s * d->unit.per_s, (double)d->v.rows - 0.5);
+    put_ops(script, d);
     putc('\n', script);
 }
 
-static struct figure_geometry geometry(const struct trace_events *t, int *row_height)
+/* ---- what there is room for */
+
+/* What rows and columns sum up. */
+static void name_detail(struct drawing *d, const struct timeline_window *w)
 {
-    int longest = 0;
-    for (size_t row = 0; row < t->rows; row++) {
-        char name[LABEL_ROOM];
-        rank_name(t, row, name);
-        longest = (int)strlen(name) > longest ? (int)strlen(name) : longest;
-    }
-    *row_height = ROWS_HEIGHT / (int)t->rows;
-    *row_height = *row_height > ROW_HEIGHT ? ROW_HEIGHT : *row_height;
-    *row_height = *row_height < ROW_MINIMUM ? ROW_MINIMUM : *row_height;
-    struct figure_geometry g = {
-        .width = FIGURE_COLUMN, .left = KEY_LEFT, .right = 18, .bottom = 62};
-    struct figure_key key[TRACE_CATEGORIES + 1];
-    g.top = 4 + figure_key_height(&g, key, collect_keys(t, key));
-    g.left = 16 + longest * FIGURE_CHARACTER;
-    g.height = g.top + g.bottom + *row_height * (int)t->rows;
-    return g;
+    size_t n = 0, room = sizeof d->note;
+    if (w->ranks)
+        n += (size_t)snprintf(d->note, room, "only ranks %.60s; ", w->ranks);
+    if (d->v.most > 1)
+        n += (size_t)snprintf(d->note + n, room - n, "a row is the mean of up to %zu ranks; ",
+                              d->v.most);
+    if (d->v.step_s > 0)
+        n += (size_t)snprintf(
+            d->note + n, room - n, "heights are shares of the time in %s; ",
+            units_of(UNIT_SECONDS, d->v.step_s * (double)(2 * d->v.beside + 1)).text);
+    d->note[n > 2 ? n - 2 : 0] = '\0';
 }
 
-enum status plot_timeline(const char *const *trace, size_t n, const char *output,
-                          const struct provenance *by)
+/* Rows decide how high the picture is, their names how wide its axes are, these how fine it can be. */
+static enum status arrange(struct drawing *d, const struct timeline_window *w)
 {
-    enum status st = STATUS_OK;
+    size_t longest = 0;
+    for (size_t i = 0; i < d->v.t->rows; i++) { /* rows of several ranks have shorter names */
+        size_t n = d->v.t->pid[i] < 0 ? 0 : d->v.t->rank[i] ? text_columns(d->v.t->rank[i]) : 9;
+        longest = n > longest ? n : longest;
+    }
+    longest = longest > NAME_COLUMNS ? NAME_COLUMNS : longest < 12 ? 12 : longest;
+    struct figure_geometry *g = &d->g;
+    *g = (struct figure_geometry){.width = FIGURE_COLUMN, .left = KEY_LEFT, .right = 18};
+    collect_keys(d);
+    g->top = 4 + figure_key_height(g, d->key, d->keys);
+    g->left = 16 + (int)longest * FIGURE_CHARACTER;
+    PASS(timeline_arrange(&d->v, g->width - g->left - g->right));
+    d->row_height = ROWS_HEIGHT / (int)d->v.rows;
+    d->row_height = d->row_height > ROW_HEIGHT    ? ROW_HEIGHT
+                    : d->row_height < ROW_MINIMUM ? ROW_MINIMUM
+                                                  : d->row_height;
+    name_detail(d, w);
+    g->note = d->note;
+    g->bottom = 62 + figure_note_height(g);
+    g->height = g->top + g->bottom + d->row_height * (int)d->v.rows;
+    d->pixels_per_s = (g->width - g->left - g->right) / (d->v.to_s - d->v.from_s);
+    return STATUS_OK;
+}
+
+/* From 0 to the end of all, unless the window says else. */
+static enum status choose_times(struct drawing *d, const char *path,
+                                const struct timeline_window *w)
+{
+    const struct trace_events *t = d->v.t;
+    double end_s = 0;
+    for (size_t i = 0; i < t->n; i++)
+        end_s = fmax(end_s, t->event[i].end_s);
+    if (end_s <= 0)
+        return error_set(STATUS_INVALID, "%s: nothing takes any time", path);
+    d->v.from_s = w->from_s;
+    d->v.to_s = w->to_s > 0 ? w->to_s : end_s;
+    if (d->v.from_s >= end_s)
+        return error_set(STATUS_INVALID, "%s: nothing from %s on, it ends at %s", path,
+                         units_of(UNIT_SECONDS, w->from_s).text,
+                         units_of(UNIT_SECONDS, end_s).text);
+    if (d->v.from_s >= d->v.to_s)
+        return error_set(STATUS_USAGE, "--from %s is not before --to %s",
+                         units_of(UNIT_SECONDS, w->from_s).text,
+                         units_of(UNIT_SECONDS, w->to_s).text);
+    d->unit = figure_time_unit(d->v.to_s);
+    return STATUS_OK;
+}
+
+enum status plot_timeline(const char *const *trace, size_t n, const struct timeline_window *window,
+                          const char *output, const struct provenance *by)
+{
+    enum status st;
     struct trace_events t = {0};
     struct figure f = {0};
-    double end_s = 0;
-    int row_height;
+    struct drawing d = {.v.t = &t};
 
-    TRY(trace_events_read_all(trace, n, &t));
-    for (size_t i = 0; i < t.n; i++)
-        end_s = fmax(end_s, t.event[i].end_s);
-    if (end_s <= 0 || t.rows > MAX_ROWS) {
-        if (end_s <= 0)
-            st = error_set(STATUS_INVALID, "%s: nothing takes any time", trace[0]);
-        else
-            st = error_set(STATUS_INVALID, "%s: %zu ranks, a picture has room for %d", trace[0],
-                           t.rows, MAX_ROWS);
-        goto out;
+    TRY(trace_events_read_all(trace, n, window->ranks, &t));
+    TRY(choose_times(&d, trace[0], window));
+    TRY(arrange(&d, window));
+    if (d.v.rows > MAX_ROWS)
+        FAIL(STATUS_INVALID, "%s: %zu rows, a picture has room for %d", trace[0], d.v.rows,
+             MAX_ROWS);
+    TRY(figure_open(output, &d.g, by, &f));
+    if (d.v.step_s > 0) {
+        TRY(timeline_gather(&d.v, &d.shares));
+        timeline_put_shares(f.table, &d.v, &d.shares);
+    } else {
+        put_table(f.table, &d.v);
     }
-    struct figure_geometry g = geometry(&t, &row_height);
-    TRY(figure_open(output, &g, by, &f));
-    put_table(f.table, &t);
-    put_script(f.script, &t, &g, row_height, end_s);
+    put_script(f.script, &d);
     TRY(figure_finish(&f));
 out:
     figure_discard(&f);
+    free(d.shares.share);
+    timeline_view_free(&d.v);
     trace_events_free(&t);
     return st;
 }
@@ -288,14 +365,14 @@ out:
 static enum status draw_timeline(const struct plot_source *s, const char *output,
                                  const struct provenance *by)
 {
-    return plot_timeline(s->path, s->n, output, by);
+    return plot_timeline(s->path, s->n, &s->window, output, by);
 }
 
 const struct plot_kind plot_timeline_kind = {
     .name = "timeline",
     .summary = "Gantt chart of traces (simulate --trace, run --trace, measurement import --trace), "
                "several on one time axis: a row per rank, compute above communication, grey where "
-               "a rank is idle",
+               "a rank is idle; --from, --to and --ranks choose a part",
     .input = PLOT_TRACES,
     .draw = draw_timeline,
 };

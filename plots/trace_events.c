@@ -8,6 +8,7 @@
 #include "core/array.h"
 #include "core/json.h"
 #include "core/text.h"
+#include "plots/figure.h"
 
 enum { MAX_EVENTS = 10000000, MAX_ROWS = 100000 };
 
@@ -202,59 +203,131 @@ out:
     return st;
 }
 
-/* ---- several traces */
+/* ---- some ranks */
 
-/* "a/b/predicted.json" is called "predicted". */
-static enum status row_name(const char *path, const char *rank, int64_t pid, char **out)
+/* Is a process id in "0,8-15"? STATUS_USAGE where the list is none. */
+static enum status is_among(const char *ranks, int64_t pid, bool *out)
 {
-    char text[128];
-    const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
-    int length = (int)strcspn(name, ".");
-    if (rank)
-        snprintf(text, sizeof text, "%.*s: %s", length, name, rank);
-    else
-        snprintf(text, sizeof text, "%.*s: rank %lld", length, name, (long long)pid);
-    return text_copy(text, out);
+    const char *at = ranks;
+    *out = false;
+    do {
+        char part[48], *ends[3];
+        uint64_t end[2] = {0, 0};
+        int length = (int)strcspn(at, ",");
+        snprintf(part, sizeof part, "%.*s", length, at);
+        size_t n = text_split(part, "-", ends, 3);
+        bool good = n >= 1 && n <= 2 && length < (int)sizeof part && *at != '-' &&
+                    text_count(ends[0], INT32_MAX, &end[0]) &&
+                    text_count(ends[n - 1], INT32_MAX, &end[1]) && end[0] <= end[1];
+        if (!good)
+            return error_set(STATUS_USAGE,
+                             "'%.60s' is no list of ranks; expected numbers and ranges: 0,8-15",
+                             ranks);
+        *out |= (uint64_t)pid >= end[0] && (uint64_t)pid <= end[1];
+        at += length + 1;
+    } while (at[-1] == ',');
+    return STATUS_OK;
 }
 
-/* Rows and ops of *from behind those of *to, and an empty row between. */
+/* Rows that are not among `ranks` go, with their ops. */
+static enum status keep_ranks(const char *ranks, struct trace_events *t)
+{
+    enum status st = STATUS_OK;
+    static const uint32_t gone = UINT32_MAX;
+    size_t rows = 0, n = 0;
+    uint32_t *now = NULL;
+    TRY(ARRAY_NEW(now, t->rows));
+    for (size_t r = 0; r < t->rows; r++) {
+        bool kept;
+        TRY(is_among(ranks, t->pid[r], &kept));
+        now[r] = kept ? (uint32_t)rows++ : gone;
+    }
+    for (size_t r = 0; r < t->rows; r++) {
+        char *name = t->rank[r];
+        t->rank[r] = NULL;
+        if (now[r] == gone) {
+            free(name);
+            continue;
+        }
+        t->pid[now[r]] = t->pid[r];
+        t->end_s[now[r]] = t->end_s[r];
+        t->rank[now[r]] = name;
+    }
+    for (size_t i = 0; i < t->n; i++) {
+        struct trace_event e = t->event[i];
+        e.row = now[e.row];
+        if (e.row == gone)
+            free(e.name);
+        else
+            t->event[n++] = e;
+    }
+    t->rows = rows;
+    t->n = n;
+out:
+    free(now);
+    return st;
+}
+
+/* ---- several traces */
+
+static enum status add_row_behind(struct trace_events *t, int64_t pid, double end_s, char *name)
+{
+    PASS(ARRAY_ROOM(t->pid, t->rows));
+    PASS(ARRAY_ROOM(t->rank, t->rows));
+    PASS(ARRAY_ROOM(t->end_s, t->rows));
+    t->pid[t->rows] = pid;
+    t->end_s[t->rows] = end_s;
+    t->rank[t->rows++] = name;
+    return STATUS_OK;
+}
+
+/* "a/b/predicted.json" is called "predicted". */
+static enum status add_heading(struct trace_events *t, const char *path)
+{
+    char text[160];
+    figure_plan_name(path, text, sizeof text);
+    PASS(add_row_behind(t, -1, 0, NULL));
+    return text_copy(text, &t->rank[t->rows - 1]);
+}
+
+/* Heading, rows and ops of *from behind those of *to. */
 static enum status append(struct trace_events *to, struct trace_events *from, const char *path)
 {
-    size_t gap = to->rows > 0, rows = to->rows + gap + from->rows;
-    if (rows > MAX_ROWS)
+    if (to->rows + 1 + from->rows > MAX_ROWS)
         return error_set(STATUS_INVALID, "%s: more than %d rows together", path, MAX_ROWS);
-    for (size_t r = 0; r < from->rows + gap; r++) {
-        PASS(ARRAY_ROOM(to->pid, to->rows));
-        PASS(ARRAY_ROOM(to->rank, to->rows));
-        PASS(ARRAY_ROOM(to->end_s, to->rows));
-        to->pid[to->rows] = r < gap ? -1 : from->pid[r - gap];
-        to->end_s[to->rows] = r < gap ? 0 : from->end_s[r - gap];
-        to->rank[to->rows] = NULL;
-        to->rows++;
-        PASS(r < gap ? text_copy("", &to->rank[to->rows - 1])
-                     : row_name(path, from->rank[r - gap], from->pid[r - gap],
-                                &to->rank[to->rows - 1]));
+    PASS(add_heading(to, path));
+    size_t before = to->rows;
+    for (size_t r = 0; r < from->rows; r++) {
+        PASS(add_row_behind(to, from->pid[r], from->end_s[r], from->rank[r]));
+        from->rank[r] = NULL; /* moved */
     }
     for (size_t i = 0; i < from->n; i++) {
         PASS(ARRAY_ROOM(to->event, to->n));
         to->event[to->n] = from->event[i];
-        to->event[to->n++].row += (uint32_t)(rows - from->rows);
+        to->event[to->n++].row += (uint32_t)before;
         from->event[i].name = NULL; /* moved */
     }
     return STATUS_OK;
 }
 
-enum status trace_events_read_all(const char *const *path, size_t n, struct trace_events *out)
+enum status trace_events_read_all(const char *const *path, size_t n, const char *ranks,
+                                  struct trace_events *out)
 {
     enum status st = STATUS_OK;
     struct trace_events all = {0}, one = {0};
-    if (n == 1)
-        return trace_events_read(path[0], out);
     for (size_t i = 0; i < n; i++) {
         TRY(trace_events_read(path[i], &one));
-        TRY(append(&all, &one, path[i]));
+        if (ranks)
+            TRY(keep_ranks(ranks, &one));
+        if (n == 1) {
+            MOVE(&all, one);
+        } else if (one.rows > 0) {
+            TRY(append(&all, &one, path[i]));
+        }
         trace_events_free(&one);
     }
+    if (all.rows == 0)
+        FAIL(STATUS_INVALID, "%s: no rank is among %.60s", path[0], ranks);
     MOVE(out, all);
 out:
     trace_events_free(&one);

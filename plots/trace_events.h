@@ -29,7 +29,7 @@ struct trace_event {
 
 struct trace_events {
     size_t rows;
-    int64_t *pid;  /* [rows] ascending process ids */
+    int64_t *pid;  /* [rows] process ids, ascending within a trace */
     char **rank;   /* [rows] process names, NULL where the trace gives none */
     double *end_s; /* [rows] when the last op of the row's trace ends */
     size_t n;
@@ -39,9 +39,11 @@ struct trace_events {
 /* Read the complete events ("ph": "X") of known categories; others are not ours and skipped.
  * STATUS_PARSE with path:line:column, also when no such event is there; STATUS_IO, STATUS_NOMEM. */
 enum status trace_events_read(const char *path, struct trace_events *out) MUST_CHECK;
-/* The traces of several files one below the other, on one time axis that begins with each: rows are called
- * "FILE: rank 0", without the file's folder and ending; an empty row without a name stands between two. */
-enum status trace_events_read_all(const char *const *path, size_t n,
+/* The traces of several files one below the other, on one time axis that begins with each: before the rows of
+ * each stands one with process id -1 that is called after the file, without its folder and ending. Of
+ * each trace only the `ranks` that are named by process id ("0,8-15"; NULL: all): STATUS_USAGE when that
+ * is no such list, STATUS_INVALID when no trace has any of them. */
+enum status trace_events_read_all(const char *const *path, size_t n, const char *ranks,
                                   struct trace_events *out) MUST_CHECK;
 void trace_events_free(struct trace_events *t); /* accepts {0}; leaves {0} */
 

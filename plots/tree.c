@@ -3,10 +3,12 @@
 #include "plots/tree.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/array.h"
+#include "core/text.h"
 #include "core/units.h"
 #include "plots/figure.h"
 
@@ -21,6 +23,8 @@ enum {
     MOST_SHOWN = 8,
     CHARACTER = 7
 };
+
+static const char over_colour[] = "#D55E00"; /* less goes up than its parts can send */
 
 /* The part of the tree that is drawn; positions in pixels from the upper left corner. */
 struct node {
@@ -157,15 +161,25 @@ static void put_link(FILE *script, const struct figure_geometry *g, const struct
     const struct plot_tree_level *level = &l->tree->level[p->level - 1];
     double fastest = l->tree->level[0].bandwidth_Bps;
     double share = level->bandwidth_Bps / (fastest > 0 ? fastest : 1);
+    double from = row_of(l, p->level) + BOX, to = row_of(l, n->level);
+    double over = n->level > 0 && !n->rest ? l->tree->level[n->level - 1].oversubscription : 0;
+    bool narrow = over > 1 + 1e-9;
     fprintf(script,
             "set arrow from screen %.5f,%.5f to screen %.5f,%.5f nohead back linecolor rgb "
-            "'#808080' linewidth %.2f%s\n",
-            (double)p->x / g->width, 1 - (double)(row_of(l, p->level) + BOX) / g->height,
-            (double)n->x / g->width, 1 - (double)row_of(l, n->level) / g->height,
+            "'%s' linewidth %.2f%s\n",
+            (double)p->x / g->width, 1 - from / g->height, (double)n->x / g->width,
+            1 - to / g->height, narrow ? over_colour : "#808080",
             share > 0.5    ? 3.0
             : share > 0.05 ? 2.0
                            : 1.0,
             n->rest ? " dashtype 2" : "");
+    if (over > 0) { /* over the line's middle */
+        char text[32], how[64];
+        snprintf(text, sizeof text, "%.3g:1", over);
+        snprintf(how, sizeof how, "center boxed font ',11' textcolor rgb '%s'",
+                 narrow ? over_colour : "#505050");
+        put_text(script, g, (p->x + n->x) / 2.0, (from + to) / 2, how, text);
+    }
 }
 
 static void put_node(FILE *script, const struct figure_geometry *g, const struct layout *l,
@@ -180,7 +194,7 @@ static void put_node(FILE *script, const struct figure_geometry *g, const struct
         edge = "#A0A0A0";
         snprintf(text, sizeof text, "%zu more", n->rest);
     } else if (n->level == 0) {
-        snprintf(text, sizeof text, "%.*s", NAME_MOST, l->tree->device[n->first]);
+        text_shorten(l->tree->device[n->first], NAME_MOST, text, sizeof text);
     } else {
         fill = "#FBE6B5";
         edge = "#B87D00";
@@ -209,13 +223,13 @@ static void put_level(FILE *script, const struct figure_geometry *g, const struc
     if (level == 0) {
         snprintf(text, sizeof text, "%zu device%s", t->devices, t->devices == 1 ? "" : "s");
         put_text(script, g, MARGIN, y, "left", text);
-        snprintf(text, sizeof text, "%.24s", t->type[0]);
+        text_shorten(t->type[0], 24, text, sizeof text);
         put_text(script, g, MARGIN, y + FIGURE_LINE, "left font ',11' textcolor rgb '#505050'",
                  text);
         return;
     }
     const struct plot_tree_level *k = &t->level[level - 1];
-    snprintf(text, sizeof text, "%.22s", k->name);
+    text_shorten(k->name, 22, text, sizeof text);
     put_text(script, g, MARGIN, y, "left", text);
     snprintf(text, sizeof text, "%s, %s", units_print(UNIT_RATE, k->bandwidth_Bps, rate),
              units_print(UNIT_SECONDS, k->latency_s, time));
@@ -251,7 +265,7 @@ enum status plot_tree(const struct plot_tree *tree, const char *output, const st
     struct layout l = {.tree = tree};
     size_t longest = 0;
     for (size_t i = 0; i < tree->devices; i++) {
-        size_t n = figure_characters(tree->device[i]);
+        size_t n = text_columns(tree->device[i]);
         longest = n > longest ? n : longest;
     }
     l.device_width = (int)(longest > NAME_MOST ? NAME_MOST : longest) * CHARACTER + 10;
@@ -272,7 +286,8 @@ enum status plot_tree(const struct plot_tree *tree, const char *output, const st
         put_node(f.script, &g, &l, &l.node[i]);
     for (size_t level = 0; level <= tree->levels; level++)
         put_level(f.script, &g, &l, level);
-    fprintf(f.script, "unset border\nunset tics\nunset key\nset xrange [0:1]\nset yrange [0:1]\n"
+    fprintf(f.script, "set style textbox opaque fillcolor rgb '#FFFFFF' noborder margins 0.4,0.4\n"
+                      "unset border\nunset tics\nunset key\nset xrange [0:1]\nset yrange [0:1]\n"
                       "plot NaN\n");
     TRY(figure_finish(&f));
 out:

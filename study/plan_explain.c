@@ -1,20 +1,23 @@
 /* `foreline plan --explain plan.json`: where the time goes, and what would have to change. */
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "core/array.h"
 #include "core/lower.h"
+#include "core/text.h"
 #include "core/units.h"
 #include "study/evaluate.h"
 #include "study/planning.h"
 
 /* Tensors that leave a stage for later ones: each is sent once for every microbatch, to the stage
  * that reads it, so the bytes are what the links between two stages carry per microbatch. */
-static enum status print_cuts(const struct loaded_plan *p, FILE *out)
+static enum status print_cuts(const struct loaded_plan *p, bool wide, FILE *out)
 {
     enum status st = STATUS_OK;
     const struct model *m = &p->model;
     uint32_t *stage_of = NULL, *op = NULL;
+    char name[256];
     size_t n;
     TRY(ARRAY_NEW(stage_of, m->n));
     for (uint32_t s = 0; s < p->plan.stages; s++)
@@ -30,7 +33,12 @@ static enum status print_cuts(const struct loaded_plan *p, FILE *out)
             if (n > 0)
                 fprintf(out, "%4u -> %-4u %-12s ", from, to, units_of(UNIT_BYTES, sum).text);
             for (size_t k = 0; k < n && k < 4; k++)
-                fprintf(out, "%s%s", k ? ", " : "", m->op[op[k]].name);
+                fprintf(out, "%s%s", k ? ", " : "",
+                        text_shorten(m->op[op[k]].name,
+                                     wide    ? SIZE_MAX
+                                     : n > 2 ? 15
+                                             : 34,
+                                     name, sizeof name));
             if (n > 0)
                 fprintf(out, "%s\n", n > 4 ? ", ..." : "");
             free(op);
@@ -102,15 +110,15 @@ out:
     return st;
 }
 
-enum status plan_explain(const char *path, FILE *out)
+enum status plan_explain(const char *path, bool wide, FILE *out)
 {
     enum status st;
     struct loaded_plan p = {0};
     struct measurement quick = {0}, thorough = {0};
     char text[AUTO_REASON];
     TRY(load_plan(path, &p));
-    plan_print_stages(&p.plan, &p.model, &p.topology, out);
-    TRY(print_cuts(&p, out));
+    plan_print_stages(&p.plan, &p.model, &p.topology, wide, out);
+    TRY(print_cuts(&p, wide, out));
     const struct evaluation_context context = {
         .model = &p.model, .topology = &p.topology, .platform = p.platform};
     struct topology unlinked = p.topology; /* every pair has its way to itself */

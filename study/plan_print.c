@@ -1,6 +1,10 @@
 /* Plans and algorithms for people, and plans as JSON. */
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "core/cost.h"
 #include "core/json.h"
+#include "core/text.h"
 #include "core/units.h"
 #include "partition/published/objective.h"
 #include "study/expected.h"
@@ -55,17 +59,57 @@ void plan_print_json(const struct plan *p, const struct model *m, const struct t
     json_close(&w);
 }
 
-/* One line per stage: ops, seconds per microbatch, parameters, what it sends on, devices. */
-void plan_print_stages(const struct plan *p, const struct model *m, const struct topology *t,
-                       FILE *out)
+/* Columns of names and devices in a line of 100; wide ones are as wide as they must be. */
+enum { OP_NAME = 18, DEVICES_NAME = 18, STAGE_CELL = 512 };
+
+/* "n0g0,...,n0g7": the first and the last; wide, the first four. */
+static const char *devices_of(const struct plan_stage *stage, const struct topology *t, bool wide,
+                              char text[STAGE_CELL])
 {
-    fprintf(out, "%-5s %5s  %-22s %-22s %10s %10s %12s  %s\n", "stage", "ops", "first", "last",
-            "forward", "backward", "parameters", "devices");
+    size_t n = 0, shown = wide ? 4 : 1, end = stage->devices;
+    bool all = end <= shown + 1;
+    for (size_t k = 0; k < end && n < STAGE_CELL; k++)
+        if (all || k < shown || k + 1 == end)
+            n += (size_t)snprintf(text + n, STAGE_CELL - n, "%s%s%s", k ? "," : "",
+                                  !all && k + 1 == end ? "...," : "", t->device[stage->device[k]]);
+    return text;
+}
+
+/* A cell that is cut in its middle to `columns`, and padded; the padding counts columns, not bytes. */
+static void put_cell(const char *name, size_t columns, FILE *out)
+{
+    char text[STAGE_CELL];
+    text_shorten(name, columns, text, sizeof text);
+    size_t used = text_columns(text);
+    fprintf(out, "%s%*s ", text, (int)(columns > used ? columns - used : 0), "");
+}
+
+/* The widest name of a stage's first or last op. */
+static size_t widest_name(const struct plan *p, const struct model *m)
+{
+    size_t most = OP_NAME;
+    for (size_t s = 0; s < p->stages; s++)
+        for (int end = 0; end < 2; end++) {
+            const struct plan_stage *stage = &p->stage[s];
+            size_t n = text_columns(m->op[stage->op[end ? stage->ops - 1 : 0]].name);
+            most = n > most ? n : most;
+        }
+    return most;
+}
+
+/* One line per stage: ops, seconds per microbatch, parameters, devices. */
+void plan_print_stages(const struct plan *p, const struct model *m, const struct topology *t,
+                       bool wide, FILE *out)
+{
+    size_t names = wide ? widest_name(p, m) : OP_NAME;
+    fprintf(out, "%-5s %4s  %-*s %-*s %9s %9s %10s  %s\n", "stage", "ops", (int)names, "first",
+            (int)names, "last", "forward", "backward", "parameters", "devices");
     for (size_t s = 0; s < p->stages; s++) {
         const struct plan_stage *stage = &p->stage[s];
         const struct device_type *type = topology_type(t, stage->device[0]);
         struct cost_pass forward = {0}, backward = {0};
         double bytes = 0;
+        char devices[STAGE_CELL], text[STAGE_CELL];
         for (size_t k = 0; k < stage->ops; k++) {
             const struct cost_split split = plan_split(p, stage);
             struct op_cost c =
@@ -74,13 +118,13 @@ void plan_print_stages(const struct plan *p, const struct model *m, const struct
             cost_pass_backward(&backward, c.backward_s, c.backward_host_s);
             bytes += (double)m->op[stage->op[k]].parameter_bytes;
         }
-        fprintf(out, "%-5zu %5zu  %-22s %-22s %10s %10s %12s  ", s, stage->ops,
-                m->op[stage->op[0]].name, m->op[stage->op[stage->ops - 1]].name,
-                units_of(UNIT_SECONDS, forward.pass_s).text,
-                units_of(UNIT_SECONDS, backward.pass_s).text, units_of(UNIT_BYTES, bytes).text);
-        for (size_t k = 0; k < stage->devices && k < 4; k++)
-            fprintf(out, "%s%s", k ? "," : "", t->device[stage->device[k]]);
-        fprintf(out, "%s\n", stage->devices > 4 ? ",..." : "");
+        fprintf(out, "%-5zu %4zu  ", s, stage->ops);
+        put_cell(m->op[stage->op[0]].name, names, out);
+        put_cell(m->op[stage->op[stage->ops - 1]].name, names, out);
+        fprintf(out, "%9s %9s %10s  %s\n", units_of(UNIT_SECONDS, forward.pass_s).text,
+                units_of(UNIT_SECONDS, backward.pass_s).text, units_of(UNIT_BYTES, bytes).text,
+                text_shorten(devices_of(stage, t, wide, devices), wide ? SIZE_MAX : DEVICES_NAME,
+                             text, sizeof text));
     }
 }
 

@@ -97,8 +97,8 @@ enum status plan_fails_to_fit(const struct auto_result *r, const struct argument
 enum status plan_make(const struct arguments *a, struct evaluation_context *context,
                       struct plan *out) MUST_CHECK;
 
-/* What a plan is limited by, and what would change if that were different. */
-enum status plan_explain(const char *path, FILE *out) MUST_CHECK;
+/* What a plan is limited by, and what would change if that were different; names as below. */
+enum status plan_explain(const char *path, bool wide, FILE *out) MUST_CHECK;
 
 /* Set the objective by an algorithm that only one published one has, where none is given. */
 void plan_settle_objective(struct arguments *a);
@@ -112,9 +112,10 @@ enum status plan_of_objective(const struct arguments *a, const struct model *m,
 enum status plan_by_objective(const struct arguments *a, const struct provenance *by,
                               const volatile int *stop) MUST_CHECK;
 
-/* One line per stage: ops, seconds per microbatch of one shard, bytes of parameters, devices. */
+/* One line per stage: ops, seconds per microbatch of one shard, bytes of parameters, devices. At most 100
+ * columns, for which names lose their middle; wide ones keep it. */
 void plan_print_stages(const struct plan *p, const struct model *m, const struct topology *t,
-                       FILE *out);
+                       bool wide, FILE *out);
 /* What plan_print_json() says besides the plan. */
 struct plan_outcome {
     const struct evaluation *evaluation; /* of the plan, by the engine that it names */

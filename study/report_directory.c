@@ -1,6 +1,7 @@
 /* A page about what is in a directory: measurements, traces and tables. */
 #include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "core/file.h"
 #include "core/json.h"
 #include "core/text.h"
+#include "plots/figure.h"
 #include "plots/kind.h"
 #include "plots/page.h"
 #include "study/report.h"
@@ -127,6 +129,101 @@ static enum status read_contents(const char *directory, struct contents *c)
     return STATUS_OK;
 }
 
+/* ---- the answer, in three sentences */
+
+/* The measurement with the most samples per second, of runs if there are any; SIZE_MAX: none has any.
+ * *plans: how many there are, *models: of how many models. */
+static size_t find_fastest(const struct contents *c, size_t *plans, size_t *models)
+{
+    size_t best = SIZE_MAX;
+    *plans = *models = 0;
+    for (size_t i = 0; i < c->measurements; i++) {
+        const struct measurement *m = &c->m[i];
+        bool plan = true, model = true;
+        for (size_t k = 0; k < i; k++) {
+            plan &= !measurement_same_plan(&c->m[k], m);
+            model &= strcmp(c->m[k].model ? c->m[k].model : "", m->model ? m->model : "") != 0;
+        }
+        *plans += plan;
+        *models += model;
+        if (!m->engine || !(m->samples_per_s > 0))
+            continue;
+        bool run = !engine_predicts(m->engine);
+        bool best_run = best != SIZE_MAX && !engine_predicts(c->m[best].engine);
+        if (best == SIZE_MAX || (run && !best_run) ||
+            (run == best_run && m->samples_per_s > c->m[best].samples_per_s))
+            best = i;
+    }
+    return best;
+}
+
+/* Do all iterations train as many samples? Comparisons rank plans by the time of an iteration. */
+static bool same_batch(const struct contents *c)
+{
+    double least = INFINITY, most = 0;
+    for (size_t i = 0; i < c->measurements; i++) {
+        double samples = c->m[i].samples_per_s * c->m[i].iteration_s;
+        least = samples > 0 ? fmin(least, samples) : least;
+        most = fmax(most, samples);
+    }
+    return most <= 1.01 * least;
+}
+
+/* How far predictions were off, by the pair of engines with most plans. */
+static const char *errors_text(struct report_page *p, const struct contents *c)
+{
+    struct comparisons pairs = {0};
+    const char *text =
+        "Nothing here was both predicted and run, so that how far predictions are off "
+        "is not known.";
+    if (compare_measurements(c->m, c->name, c->measurements, &pairs) != STATUS_OK)
+        return text;
+    const struct comparison *most = &pairs.item[0];
+    for (size_t i = 1; i < pairs.n; i++)
+        most = pairs.item[i].plans > most->plans ? &pairs.item[i] : most;
+    text = report_text(p, "%s's predictions of %zu plan%s that %s ran are off by %.1f %% (median)",
+                       most->predicted_by, most->plans, most->plans == 1 ? "" : "s",
+                       most->measured_by, 100 * most->median_abs_error);
+    text = !same_batch(c)
+               ? report_text(p, "%s; plans of different batches are not ranked by it.", text)
+           : most->plans < COMPARE_RANKED ? report_text(p, "%s; too few to rank plans by.", text)
+           : most->regret > 0
+               ? report_text(p,
+                             "%s, and the plan that they choose is %.1f %% slower than the "
+                             "fastest.",
+                             text, 100 * most->regret)
+               : report_text(p, "%s, and they choose the plan that is the fastest.", text);
+    comparisons_free(&pairs);
+    return text;
+}
+
+/* Which plan is the fastest, how far that can be trusted, and what holds it back. */
+static enum status put_answer(struct report_page *p, const void *what)
+{
+    const struct contents *c = what;
+    size_t plans, models, best = find_fastest(c, &plans, &models);
+    char plan[128], why[BREAKDOWN_TEXT];
+    if (best == SIZE_MAX) {
+        page_paragraph(p->to, "answer",
+                       "There is no measurement here that says how fast a plan is; below "
+                       "is what there is.");
+        return STATUS_OK;
+    }
+    const struct measurement *m = &c->m[best];
+    figure_plan_name(m->plan && *m->plan ? m->plan : c->name[best], plan, sizeof plan);
+    const char *first = report_text(
+        p, plans > 1 ? "Of %zu plans%s the fastest is %s" : "There is %zu plan%s: %s", plans,
+        models > 1 ? report_text(p, " of %zu models, whose samples differ,", models) : "", plan);
+    report_say(p, "answer", "%s, %s an iteration and %.4g samples/s as %s by %s. %s %s %s.", first,
+               report_quantity(p, UNIT_SECONDS, m->iteration_s), m->samples_per_s,
+               engine_predicts(m->engine) ? "predicted" : "measured", m->engine, errors_text(p, c),
+               measurement_overfull(m) > 0
+                   ? "It does not fit into memory, and what holds it back is"
+                   : "What holds it back is",
+               breakdown_bottleneck(m, why));
+    return STATUS_OK;
+}
+
 /* ---- sections */
 
 static enum status put_measurements(struct report_page *p, const void *what)
@@ -227,7 +324,8 @@ static enum status put_timelines(struct report_page *p, const void *what)
         if (shown++ == 0) {
             page_heading(p->to, "Timelines");
             page_paragraph(p->to, "note",
-                           "Wheel: zoom; drag: move; double click: everything. Light blue: "
+                           "One time axis for all. Wheel: zoom; drag: move; double click: "
+                           "everything. Light blue: "
                            "forward, orange: backward, black: update, green: on the wire, grey: "
                            "nothing to compute.");
         }
@@ -309,13 +407,10 @@ static enum status put_provenance(struct report_page *p, const void *what)
 }
 
 static const struct report_section sections[] = {
-    {NULL, put_measurements},
-    {NULL, put_comparison},
-    {NULL, put_pictures},
-    {NULL, put_timelines},
-    {NULL, put_tables},
-    {NULL, put_warnings},
-    {"Where this comes from", put_provenance},
+    {NULL, put_answer},     {NULL, put_measurements},
+    {NULL, put_comparison}, {NULL, put_pictures},
+    {NULL, put_timelines},  {NULL, put_tables},
+    {NULL, put_warnings},   {"Where this comes from", put_provenance},
 };
 
 enum status report_directory(struct report_page *p, const char *directory)

@@ -16,6 +16,81 @@ struct subject {
     struct best_table best;
 };
 
+/* ---- the answer, in three sentences */
+
+/* Rows of best plans: how many have one, in how many it is the same as in row `like`, and how often it
+ * changes. */
+static size_t count_best(const struct subject *about, size_t like, size_t *alike, size_t *changes)
+{
+    const struct best_table *t = &about->best;
+    size_t n = 0;
+    *alike = *changes = 0;
+    for (size_t r = 1; r < t->rows; r++) {
+        if (t->best[r] == SIZE_MAX)
+            continue;
+        n++;
+        *alike += rank_alike(&about->s.e, t->best[r], t->best[like], true, about->s.e.axes);
+        *changes += t->before[r] != SIZE_MAX;
+    }
+    return n;
+}
+
+/* The row whose best plan is the best in most rows; 0: none has one. */
+static size_t most_frequent(const struct subject *about)
+{
+    size_t most = 0, row = 0, alike, changes;
+    for (size_t r = 1; r < about->best.rows; r++)
+        if (about->best.best[r] != SIZE_MAX) {
+            (void)count_best(about, r, &alike, &changes);
+            row = alike > most ? r : row;
+            most = alike > most ? alike : most;
+        }
+    return row;
+}
+
+/* Where the best plan changes first, if anywhere. */
+static const char *changes_text(struct report_page *p, const struct subject *about, size_t changes)
+{
+    const struct experiment *e = &about->s.e;
+    const struct best_table *t = &about->best;
+    size_t along = rank_along(e), r = 1;
+    char from[RESULT_VALUE], to[RESULT_VALUE];
+    if (along == e->axes)
+        return "Nothing but the plan varies.";
+    if (changes == 0)
+        return report_text(p, "Along %s it does not change.", e->axis[along].name);
+    while (t->before[r] == SIZE_MAX)
+        r++;
+    return report_text(p, "Along %s it changes %zu time%s, first at %s from %s to %s.",
+                       e->axis[along].name, changes, changes == 1 ? "" : "s",
+                       experiment_label(e, t->best[r], along),
+                       rank_plan_label(e, t->before[r], from), rank_plan_label(e, t->best[r], to));
+}
+
+/* Which plan is the best, where that changes, and what holds it back. */
+static enum status put_answer(struct report_page *p, const void *what)
+{
+    const struct subject *about = what;
+    size_t row = most_frequent(about), alike, changes;
+    char plan[RESULT_VALUE], group[RESULT_VALUE];
+    if (row == 0) {
+        page_paragraph(p->to, "answer", "No plan of this sweep has run to its end yet, or fits.");
+        return STATUS_OK;
+    }
+    size_t n = count_best(about, row, &alike, &changes);
+    rank_plan_label(&about->s.e, about->best.best[row], plan);
+    const char *first =
+        n == 1 ? report_text(p, "The best plan is %s.", plan)
+        : alike == n
+            ? report_text(p, "In all %zu combinations the best plan is %s.", n, plan)
+            : report_text(p, "In %zu of %zu combinations the best plan is %s.", alike, n, plan);
+    rank_group_label(&about->s.e, about->best.best[row], about->s.e.axes, true, group);
+    report_say(p, "answer", "%s %s Where its time goes%s%s: %s.", first,
+               changes_text(p, about, changes), *group ? ", for " : "", group,
+               about->best.note[row]);
+    return STATUS_OK;
+}
+
 /* ---- question and setup */
 
 /* The comment that an experiment begins with, as one paragraph. */
@@ -291,6 +366,7 @@ static enum status put_rows(struct report_page *p, const void *what)
 }
 
 static const struct report_section sections[] = {
+    {NULL, put_answer},
     {NULL, put_question},
     {"Setup", put_setup},
     {NULL, put_counts},

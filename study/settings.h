@@ -110,7 +110,8 @@ struct arguments {
     bool check, table, force;
 
     /* sweeps, validation, pictures and pages */
-    const char *shard, *x, *y, *by, *value, *where, *question;
+    const char *shard, *x, *y, *by, *value, *where, *question, *rank_list;
+    double from_s, to_s; /* of timelines */
     size_t workers;
     bool list, retry, add, measurements, published, cross_validate, fit_constants;
     double fail_above; /* share; 0: nothing fails */

@@ -117,7 +117,7 @@ static enum status print_found_groups(const struct topology *t, FILE *out)
                 units_of(UNIT_RATE, tier->bandwidth_Bps).text);
         double over = t->oversubscription ? t->oversubscription[level->tier] : 0;
         if (over > 0 && l + 1 < x.levels)
-            fprintf(out, "; %.4g:1 upwards", over);
+            fprintf(out, "; %s%.4g:1 upwards", over > 1 + 1e-9 ? "oversubscribed " : "", over);
         putc('\n', out);
     }
     tiers_free(&x);

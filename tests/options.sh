@@ -75,6 +75,8 @@ refuse '--pid means nothing' emulate --platform laptop --pid 4 -- true
 refuse '--checkpoint means nothing with --compute paced' run p.json --compute paced --checkpoint d
 "$foreline" simulate p.json -o a.json >/dev/null 2>&1 || exit 1
 refuse '--x means nothing with measurements' plot bars a.json --x stages -o x.svg
+refuse '--ranks means nothing with measurements' plot bars a.json --ranks 0 -o x.svg
+refuse '--x means nothing with traces' plot timeline a.json --x stages -o x.svg
 refuse '--value means nothing with a table' plot throughput t.tsv --value stages -o x.svg
 
 # What the model cannot do is infeasible, status 1, in one line that names the option.

@@ -14,11 +14,11 @@
 
 #include "core/file.h"
 #include "plots/axis.h"
-#include "plots/tree.h"
 #include "tests/fault.h"
 
 static const struct provenance by = {"foreline test", "plot", NULL, 0};
 #define MADE_BY "# plotted by foreline test: plot\n"
+#define REPEATS "# medians of up to 3 rows\n"
 
 static const char svg[] = "test_plot_kinds.svg", tsv[] = "test_plot_kinds.tsv";
 
@@ -83,13 +83,14 @@ static void throughput_takes_the_median_of_repeats_in_order_of_x(void **state)
     (void)state;
     need_gnuplot();
     draw_table("throughput", sweep, (struct plot_source){0});
-    expect_table("# plan\tnic (Gb/s)\tsamples per second\n"
-                 "b\t1\t4\nb\t10\t20\nb\t100\t40\na\t1\t5\na\t10\t10\n");
+    expect_table(REPEATS "# plan\tnic (Gb/s)\tsamples per second\n"
+                         "b\t1\t4\nb\t10\t20\nb\t100\t40\na\t1\t5\na\t10\t10\n");
     draw_table("throughput", sweep, (struct plot_source){.y = "iteration_s"});
-    expect_table("# plan\tnic (Gb/s)\titeration (s)\n"
-                 "b\t1\t10\nb\t10\t2\nb\t100\t1\na\t1\t8\na\t10\t4\n");
+    expect_table(REPEATS "# plan\tnic (Gb/s)\titeration (s)\n"
+                         "b\t1\t10\nb\t10\t2\nb\t100\t1\na\t1\t8\na\t10\t4\n");
     draw_table("throughput", sweep, (struct plot_source){.x = "plan", .by = "nic"});
-    expect_table("# nic\tplan\tsamples per second\n"
+    expect_table(REPEATS
+                 "# nic\tplan\tsamples per second\n"
                  "1Gbps\tb\t4\n1Gbps\ta\t5\n10Gbps\tb\t20\n10Gbps\ta\t10\n100Gbps\tb\t40\n");
 }
 
@@ -107,13 +108,14 @@ static void settings_that_are_not_shown_count_with_their_best(void **state)
                                 "2\t4\t1\ts4\tok\t3\t3\n";
     need_gnuplot();
     draw_table("throughput", table, (struct plot_source){.x = "nic", .by = "status"});
-    expect_table(
-        "# highest over plan.stages\n# status\tnic\tsamples per second\nok\t1\t11\nok\t2\t3\n");
+    expect_table("# highest over plan.stages; medians of up to 3 rows\n# status\tnic\tsamples per "
+                 "second\nok\t1\t11\nok\t2\t3\n");
     draw_table("throughput", table,
                (struct plot_source){.x = "nic", .by = "status", .y = "iteration_s"});
-    expect_table("# lowest over plan.stages\n# status\tnic\titeration (s)\nok\t1\t5\nok\t2\t3\n");
+    expect_table("# lowest over plan.stages; medians of up to 3 rows\n# status\tnic\titeration "
+                 "(s)\nok\t1\t5\nok\t2\t3\n");
     draw_table("throughput", table, (struct plot_source){.x = "nic", .by = "plan"});
-    expect_table("# plan\tnic\tsamples per second\ns2\t1\t11\ns4\t1\t1.5\ns4\t2\t3\n");
+    expect_table(REPEATS "# plan\tnic\tsamples per second\ns2\t1\t11\ns4\t1\t1.5\ns4\t2\t3\n");
     draw_table("heatmap", table, (struct plot_source){.x = "nic", .y = "status"});
 }
 
@@ -122,11 +124,11 @@ static void speedup_is_over_the_smallest_x_for_rates_and_times(void **state)
     (void)state;
     need_gnuplot();
     draw_table("speedup", sweep, (struct plot_source){0});
-    expect_table("# plan\tnic (Gb/s)\tspeed-up (dashed: linear)\n"
-                 "b\t1\t1\nb\t10\t5\nb\t100\t10\na\t1\t1\na\t10\t2\n");
+    expect_table(REPEATS "# plan\tnic (Gb/s)\tspeed-up (dashed: linear)\n"
+                         "b\t1\t1\nb\t10\t5\nb\t100\t10\na\t1\t1\na\t10\t2\n");
     draw_table("speedup", sweep, (struct plot_source){.y = "iteration_s"});
-    expect_table("# plan\tnic (Gb/s)\tspeed-up (dashed: linear)\n"
-                 "b\t1\t1\nb\t10\t5\nb\t100\t10\na\t1\t1\na\t10\t2\n");
+    expect_table(REPEATS "# plan\tnic (Gb/s)\tspeed-up (dashed: linear)\n"
+                         "b\t1\t1\nb\t10\t5\nb\t100\t10\na\t1\t1\na\t10\t2\n");
 }
 
 static void regret_is_against_the_best_of_the_same_x(void **state)
@@ -134,11 +136,11 @@ static void regret_is_against_the_best_of_the_same_x(void **state)
     (void)state;
     need_gnuplot();
     draw_table("regret", sweep, (struct plot_source){0});
-    expect_table("# plan\tnic (Gb/s)\tbehind the best (%)\n"
-                 "b\t1\t25\nb\t10\t0\nb\t100\t0\na\t1\t0\na\t10\t100\n");
+    expect_table(REPEATS "# plan\tnic (Gb/s)\tbehind the best (%)\n"
+                         "b\t1\t25\nb\t10\t0\nb\t100\t0\na\t1\t0\na\t10\t100\n");
     draw_table("regret", sweep, (struct plot_source){.y = "iteration_s"});
-    expect_table("# plan\tnic (Gb/s)\tbehind the best (%)\n"
-                 "b\t1\t25\nb\t10\t0\nb\t100\t0\na\t1\t0\na\t10\t100\n");
+    expect_table(REPEATS "# plan\tnic (Gb/s)\tbehind the best (%)\n"
+                         "b\t1\t25\nb\t10\t0\nb\t100\t0\na\t1\t0\na\t10\t100\n");
 }
 
 static void a_heat_map_reads_columns_and_matrices(void **state)
@@ -146,7 +148,8 @@ static void a_heat_map_reads_columns_and_matrices(void **state)
     (void)state;
     need_gnuplot();
     draw_table("heatmap", sweep, (struct plot_source){.x = "nic", .y = "plan"});
-    expect_table("# plan\tnic (Gb/s)\tsamples per second\n"
+    expect_table(REPEATS
+                 "# plan\tnic (Gb/s)\tsamples per second\n"
                  "b\t1Gbps\t4\nb\t10Gbps\t20\nb\t100Gbps\t40\na\t1Gbps\t5\na\t10Gbps\t10\n");
     draw_table("heatmap",
                "# bandwidth_Bps\tx\ty\tz\nx\t-\t1e9\t2e9\ny\t3e9\t-\t4e9\nz\t5e9\t6e9\t-\n",
@@ -227,41 +230,6 @@ static void links_list_all_in_the_table_and_draw_the_busiest(void **state)
     assert_true(fast && slow && fast < slow);
     free(text);
     expect_table("# link\tbytes\tbusy_fraction\nslow\t5\t0.1\nfast\t7\t0.9\n");
-}
-
-static void a_tree_collapses_what_does_not_fit(void **state)
-{
-    (void)state;
-    need_gnuplot();
-    enum { N = 400 };
-    static char name[N][8];
-    static const char *device[N], *type[N];
-    static uint32_t node[N], all[N];
-    for (size_t i = 0; i < N; i++) {
-        snprintf(name[i], sizeof name[i], "g%zu", i);
-        device[i] = name[i];
-        type[i] = "T";
-        node[i] = (uint32_t)i / 4;
-    }
-    const struct plot_tree_level level[] = {{"nv", 2e9, 1e-6, 3, N / 4, node},
-                                            {"net", 1e9, 2e-6, 0, 1, all}};
-    const struct plot_tree tree = {N, 2, device, type, 5e9, level};
-    assert_int_equal(plot_tree(&tree, svg, &by), STATUS_OK);
-    char *text = NULL;
-    size_t length;
-    assert_int_equal(file_read(svg, &text, &length), STATUS_OK);
-    assert_non_null(strstr(text, "1 GB/s, 2 us"));
-    assert_non_null(strstr(text, "400 devices"));
-    assert_non_null(strstr(text, "1 group, bisection 5 GB/s"));
-    assert_non_null(strstr(text, "100 groups, 3:1 upwards"));
-    assert_non_null(strstr(text, ">98 more<")); /* of 100 nodes two fit, four devices each */
-    assert_non_null(strstr(text, ">g7<"));
-    assert_null(strstr(text, ">g8<"));
-    free(text);
-    expect_table("# level\tjoined_by\tbandwidth_Bps\tlatency_s\tgroups\tdevices"
-                 "\toversubscription\tbisection_Bps\n"
-                 "2\tnet\t1e+09\t2e-06\t1\t400\t0\t5e+09\n"
-                 "1\tnv\t2e+09\t1e-06\t100\t400\t3\t0\n");
 }
 
 /* ---- tables */
@@ -492,7 +460,6 @@ int main(void)
         cmocka_unit_test(a_breakdown_adds_up_to_the_iteration),
         cmocka_unit_test(memory_shows_the_fullest_rank_of_each_stage_in_their_order),
         cmocka_unit_test(links_list_all_in_the_table_and_draw_the_busiest),
-        cmocka_unit_test(a_tree_collapses_what_does_not_fit),
         cmocka_unit_test(malformed_tables_are_refused_with_their_line),
         cmocka_unit_test(a_table_survives_truncation_at_every_byte),
         cmocka_unit_test(rows_are_kept_by_the_values_of_columns),

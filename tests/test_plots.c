@@ -81,6 +81,7 @@ static const struct provenance by = {"foreline test", "plot --kind ?> \"x\"", NU
 
 static const char *const names[] = {"f0", "f1", "f2", "f3"};
 
+static const struct timeline_window all = {0};
 static const char *const trace_path = "test_plots.json";
 
 static void draws_a_timeline_with_its_table(void **state)
@@ -88,7 +89,7 @@ static void draws_a_timeline_with_its_table(void **state)
     (void)state;
     need_gnuplot();
     write_file("test_plots.json", trace, strlen(trace));
-    assert_int_equal(plot_timeline(&trace_path, 1, "test_plots.svg", &by), STATUS_OK);
+    assert_int_equal(plot_timeline(&trace_path, 1, &all, "test_plots.svg", &by), STATUS_OK);
     char table[1000], svg[60000];
     slurp("test_plots.tsv", table, sizeof table);
     assert_string_equal(table,
@@ -114,15 +115,15 @@ static void draws_several_traces_on_one_axis(void **state)
     char table[2000], svg[60000];
     write_file(two[0], trace, strlen(trace));
     write_file(two[1], trace, strlen(trace));
-    assert_int_equal(plot_timeline(two, 2, "test_plots.svg", &by), STATUS_OK);
+    assert_int_equal(plot_timeline(two, 2, &all, "test_plots.svg", &by), STATUS_OK);
     slurp("test_plots.tsv", table, sizeof table);
     assert_non_null(strstr(table, "3\ttest_plots: rank 3 it's\t0F0\tforward\t0\t0\t0.0015\n"));
     assert_non_null(strstr(table, "1\ttest_plots_b: rank 1\tUPDATE\tupdate\t-\t0.005\t0.0051\n"));
     slurp("test_plots.svg", svg, sizeof svg);
-    assert_non_null(strstr(svg, "test_plots_b: rank 1"));
-    FOR_EACH_ALLOC_FAILURE(plot_timeline(two, 2, "test_plots.svg", &by));
+    assert_non_null(strstr(svg, ">test_plots_b<"));
+    FOR_EACH_ALLOC_FAILURE(plot_timeline(two, 2, &all, "test_plots.svg", &by));
     write_file(two[1], "{", 1);
-    assert_int_equal(plot_timeline(two, 2, "test_plots.svg", &by), STATUS_PARSE);
+    assert_int_equal(plot_timeline(two, 2, &all, "test_plots.svg", &by), STATUS_PARSE);
     remove(two[1]);
 }
 
@@ -153,8 +154,9 @@ static void bars_list_plans_by_engine(void **state)
     char table[500];
     assert_int_equal(plot_bars(m, names, 4, "test_plots.svg", &by), STATUS_OK);
     slurp("test_plots.tsv", table, sizeof table);
-    assert_string_equal(table, MADE_BY "# plan\tengine\titeration_s\terror\n"
-                                       "b\tanalytic\t4\t-0.2\nb\ttcp\t5\t-\na\tsimgrid\t2\t-\n");
+    assert_string_equal(table, MADE_BY "# plan\tengine\titeration_s\terror\tfiles\n"
+                                       "b\tanalytic\t4\t-0.2\t1\nb\ttcp\t5\t-\t2\n"
+                                       "a\tsimgrid\t2\t-\t1\n");
     remove("test_plots.svg");
     remove("test_plots.tsv");
 }
@@ -332,7 +334,7 @@ static void releases_everything_when_memory_runs_out(void **state)
     const struct measurement m[] = {file("simgrid", "a.json", 1), file("tcp", "a.json", 1.1),
                                     file("tcp", "b.json", 1)};
     write_file("test_plots.json", trace, strlen(trace));
-    FOR_EACH_ALLOC_FAILURE(plot_timeline(&trace_path, 1, "test_plots.svg", &by));
+    FOR_EACH_ALLOC_FAILURE(plot_timeline(&trace_path, 1, &all, "test_plots.svg", &by));
     FOR_EACH_ALLOC_FAILURE(plot_scatter(m, names, 3, "test_plots.svg", &by));
     FOR_EACH_ALLOC_FAILURE(plot_bars(m, names, 3, "test_plots.svg", &by));
     remove("test_plots.json");

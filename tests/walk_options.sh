@@ -149,6 +149,7 @@ values() { # NAME TYPE WORDS
         *-x | *-by) echo "replicas plan" && return ;;
         *-y | *-value) echo "bubble_s iteration_s" && return ;;
         *-where) echo stages=1 && return ;;
+        plot-ranks) echo 0 && return ;;
         *-question) echo why && return ;;
         *-hint) echo "h0.linear=full x=F" && return ;;
         *-model) echo gpt2-small && return ;;

@@ -1,5 +1,6 @@
 #!/bin/sh
-# The pictures of docs/plots.md, from plans that are predicted here. Usage: docs/plots/make.sh BIN_DIR
+# The pictures of docs/plots.md and docs/gallery.md, from plans that are predicted here; the scatter is of
+# docs/results/validation/netns. Usage: docs/plots/make.sh BIN_DIR
 set -eu
 PATH=$(cd "$1" && pwd):$PATH
 here=$(cd "$(dirname "$0")" && pwd)
@@ -39,6 +40,41 @@ for name in 1f1b gpipe tensor; do
     done
 done
 
+# The same pipeline without and with noise, and 512 ranks of one.
+foreline simulate 1f1b.json --engine simgrid --jitter 20% --trace noise.trace.json >/dev/null 2>&1
+cp 1f1b.trace.json quiet.trace.json
+foreline plan --algorithm balanced --model gpt2-small --platform rail:nodes=64,gpus=8,type=V100 \
+    --stages 16 --replicas 32 --microbatches 256 --microbatch-size 8 -o many.json >/dev/null 2>&1
+foreline simulate many.json --engine analytic --trace many.trace.json >/dev/null 2>&1
+
+# Schedules are words.
+printf 'schedule\tmicrobatches\tsamples_per_s\n' >schedules.tsv
+for schedule in gpipe 1f1b zb-h1 zb-v; do
+    for m in 8 16 32; do
+        foreline plan --algorithm balanced --model gpt2-small --platform two-racks --stages 4 \
+            --replicas 2 --schedule $schedule --microbatches $m -o s.json >/dev/null 2>&1
+        foreline simulate s.json --engine analytic -o m.json >/dev/null 2>&1
+        printf '%s\t%s\t%s\n' $schedule $m "$(field samples_per_s m.json)" >>schedules.tsv
+    done
+done
+
+# 24 plans as their validation has left them: its table, made measurements again.
+mkdir validation
+grep -v '^#' "$here/../results/validation/netns/results.tsv" | tr -d ' ' |
+    while IFS='	' read -r name engine _ _ measured _ _ _ _ simgrid _; do
+        for of in "$engine:$measured" "simgrid:$simgrid"; do
+            sed "/\"plan_sha256\"/d; s/\"engine\": \"[^\"]*\"/\"engine\": \"${of%:*}\"/
+                s/\"plan\": \"[^\"]*\"/\"plan\": \"$name.json\"/
+                s/\"iteration_s\": [0-9.e-]*/\"iteration_s\": ${of#*:}/" \
+                1f1b.simgrid.json >"validation/$name.${of%:*}.json"
+        done
+    done
+
+foreline plot scatter validation/*.json -o scatter.png
+foreline plot timeline many.trace.json -o timeline-many.png
+foreline plot timeline 1f1b.trace.json --from 40ms --to 80ms --ranks 0-3 -o timeline-part.png
+foreline plot timeline quiet.trace.json noise.trace.json --ranks 0,2,4,6 -o timeline-two.png
+foreline plot throughput schedules.tsv --x schedule --by microbatches -o words.png
 foreline plot bars ./*.analytic.json ./*.simgrid.json -o bars.png
 foreline topology show two-racks --matrix two-racks.tsv >/dev/null
 foreline plot throughput sweep.tsv -o throughput.png
