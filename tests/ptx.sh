@@ -62,6 +62,8 @@ embedding_positionsI13__nv_bfloat16 2 2
 loss_rowI13__nv_bfloat16 2 1
 loss_lookI13__nv_bfloat16 1 0
 loss_backwardI13__nv_bfloat16 1 1
+gatedI13__nv_bfloat16 2 1
+gated_backwardI13__nv_bfloat16 3 2
 sgd13kernel_update 4 5
 adam13kernel_update 8 9
 END

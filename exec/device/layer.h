@@ -155,6 +155,8 @@ struct layer {
     bool sinks;                    /* attention: a learned score per head, of nothing */
     bool average;                  /* pool: the mean of a window, else its largest */
     struct layer_window window_of; /* convolution, pool: of an image of `in` channels */
+    /* numbers from one row of the output (the loss: of the input) to the next; 0: it has as many */
+    size_t row;
     bool half; /* x, y, dy and dx are bf16, two in the place of a real: the model's numbers are */
     bool tied; /* its weight is another op's */
     struct layer_part part[LAYER_PARTS];
@@ -223,6 +225,9 @@ struct layer_kind {
     /* May the forward leave the gradient of the input in the place of the input, which `before` has made?
      * layer_io.dx then is x in both passes, and the backward makes nothing. NULL: never. */
     bool (*overwrites)(const struct layer *l, const struct layer *before);
+    /* How far the rows of its input are better apart, if `before` has made them and nobody else sees them;
+     * 0: as it has them. NULL: always. */
+    size_t (*row)(const struct layer *l, const struct layer *before);
     bool forgets; /* the backward reads no input again */
     bool passes;  /* both inputs have the gradient of the output: dx may be dy, and then stays so */
     bool adds;    /* the backward knows layer_io.adds */

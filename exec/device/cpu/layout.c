@@ -345,6 +345,7 @@ enum status stage_layout(struct stage *s)
     struct array array[ARRAYS];
     size_t slots;
     PASS(place_parameters(s));
+    stage_part_rows(s);
     PASS(stage_place_slot(s));
     PASS(stage_place_gradients(s));
     for (size_t k = 0; k < s->layout.n; k++)

@@ -5,6 +5,28 @@
 #include "core/array.h"
 #include "exec/device/cpu/stage_parts.h"
 
+/* Rows of what one op reads, this device's own and no message, are as far apart as it wants them. */
+void stage_part_rows(struct stage *s)
+{
+    for (size_t k = 0; k < s->layout.n; k++) {
+        struct stage_op *o = &s->layout.op[k];
+        uint32_t t = o->layer.inputs == 1 ? o->input[0] : NOWHERE;
+        size_t readers = 0;
+        if (!o->layer.kind->row || t >= s->layout.n || stage_sends(s, t))
+            continue;
+        for (size_t i = 0; i < s->layout.n; i++)
+            for (size_t j = 0; j < s->layout.op[i].layer.inputs; j++)
+                readers += s->layout.op[i].input[j] == t;
+        struct layer *l = &s->layout.op[t].layer;
+        size_t row = readers == 1 ? o->layer.kind->row(&o->layer, l) : 0;
+        if (row == 0)
+            continue;
+        o->layer.row = l->row = row;
+        s->layout.tensor[t].size =
+            layer_room(l, size_times(size_times(s->layout.batch, l->tokens), row));
+    }
+}
+
 /* The backward from last readers to first ones: what it says of tensors, own outputs [n] alone. */
 struct lives {
     size_t *from;   /* the op in whose backward the gradient begins to be, SIZE_MAX: none has it, or

@@ -75,7 +75,9 @@ size_t stage_whole_parameters(const struct stage *s);
  * start values. */
 enum status stage_layout(struct stage *s) MUST_CHECK;
 /* ---- layout_gradient.c */
-/* Where gradients of outputs and scratch are in pass.work. */
+/* Sizes of tensors whose rows are to be apart (layer_kind.row): before anything is placed. */
+void stage_part_rows(struct stage *s);
+/* Where gradients of outputs and scratch are in pass.work, after stage_place_slot(). */
 enum status stage_place_gradients(struct stage *s) MUST_CHECK;
 /* ---- slot.c */
 /* The slot of a microbatch if it is in the given state; STATUS_INVALID says what came too soon. */

@@ -49,8 +49,8 @@ enum { JOIN_GROUP = 16 };
 static __device__ void join_parts(float *out, float *work, size_t n, unsigned *ticket)
 {
     unsigned groups = (gridDim.x + JOIN_GROUP - 1) / JOIN_GROUP, group = blockIdx.x / JOIN_GROUP;
-    unsigned first = group * JOIN_GROUP,
-             members = gridDim.x - first < JOIN_GROUP ? gridDim.x - first : JOIN_GROUP;
+    unsigned first = group * JOIN_GROUP, left = gridDim.x - first;
+    unsigned members = left < JOIN_GROUP ? left : (unsigned)JOIN_GROUP;
     if (!is_last(ticket + 1 + group, members))
         return;
     ALONG(c, n)

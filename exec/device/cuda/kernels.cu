@@ -47,18 +47,18 @@ template <typename T> static __global__ void widen(float *y, const void *x_, siz
     change(x, y, x, n, [](float value) { return value; });
 }
 
-/* y (rows, columns) += bias [columns], n = rows * columns */
+/* The first columns of y (rows, width) += bias [columns], n = rows * width */
 template <typename T>
-static __global__ void bias_add(void *y_, const float *bias, size_t n, size_t columns)
+static __global__ void bias_add(void *y_, const float *bias, size_t n, size_t columns, size_t width)
 {
     T *y = (T *)y_;
     along_all(y, n, [&](auto count, size_t i) {
         float value[count.n];
-        size_t c = i % columns;
+        size_t c = i % width;
         load(value, y + i);
         for (int j = 0; j < count.n; j++) {
-            value[j] += bias[c];
-            c = c + 1 < columns ? c + 1 : 0;
+            value[j] += c < columns ? bias[c] : 0;
+            c = c + 1 < width ? c + 1 : 0;
         }
         store(y + i, value);
     });
@@ -229,10 +229,11 @@ cudaError_t kernel_widen(float *y, const void *x, size_t n)
                  : cudaSuccess;
 }
 
-cudaError_t kernel_bias(enum kernel_type t, void *y, const float *bias, size_t rows, size_t columns)
+cudaError_t kernel_bias(enum kernel_type t, void *y, const float *bias, size_t rows, size_t columns,
+                        size_t width)
 {
-    return LAUNCH_AS(t, bias_add, blocks_along(t, rows * columns), y, bias, rows * columns,
-                     columns);
+    size_t n = rows * width;
+    return LAUNCH_AS(t, bias_add, blocks_along(t, n), y, bias, n, columns, width);
 }
 
 cudaError_t kernel_gelu(enum kernel_type t, void *y, const void *x, size_t n)
@@ -274,7 +275,7 @@ cudaError_t kernel_embedding_backward(const struct kernel_embedding *e, const vo
                       *e, dy, d_parameter + e->position.start, positions);
     if (!error && rows_below(&e->segment, 1) > 0)
         error = kernel_columns(e->type, d_parameter + e->segment.start, dy, e->samples * e->tokens,
-                               e->channels, work, ticket);
+                               e->channels, e->channels, work, ticket);
     return error;
 }
 

@@ -35,12 +35,12 @@ cudaError_t kernel_accumulate_on(cudaStream_t stream, enum kernel_type t, void *
 cudaError_t kernel_sum(enum kernel_type t, void *y, const void *a, const void *b, size_t n);
 cudaError_t kernel_narrow(void *y, const float *x, size_t n); /* fp32 to bf16 */
 cudaError_t kernel_widen(float *y, const void *x, size_t n);  /* bf16 to fp32 */
-/* y (rows, columns) += bias [columns]; out [columns] += column sums of x, work [COLUMN_PARTS *
- * columns]: kernels_columns.cu. */
-cudaError_t kernel_bias(enum kernel_type t, void *y, const float *bias, size_t rows,
-                        size_t columns);
+/* The first columns of y (rows, width) += bias [columns]; out [columns] += sums of the first columns of x
+ * (rows, width), work [COLUMN_PARTS * columns]: kernels_columns.cu. */
+cudaError_t kernel_bias(enum kernel_type t, void *y, const float *bias, size_t rows, size_t columns,
+                        size_t width);
 cudaError_t kernel_columns(enum kernel_type t, float *out, const void *x, size_t rows,
-                           size_t columns, float *work, unsigned *ticket);
+                           size_t columns, size_t width, float *work, unsigned *ticket);
 
 cudaError_t kernel_gelu(enum kernel_type t, void *y, const void *x, size_t n);
 cudaError_t kernel_gelu_backward(enum kernel_type t, void *dx, const void *x, const void *dy,
@@ -99,12 +99,6 @@ cudaError_t kernel_gated_backward(enum kernel_type t, int is_tanh, void *dx, con
 /* The last n channels of rows, from rows of one width to rows of another. */
 cudaError_t kernel_pass_on(enum kernel_type t, void *to, size_t to_width, const void *from,
                            size_t from_width, size_t rows, size_t n);
-/* kernel_bias() and kernel_columns() of the first columns of rows of `width`. */
-cudaError_t kernel_bias_part(enum kernel_type t, void *y, const float *bias, size_t rows,
-                             size_t columns, size_t width);
-cudaError_t kernel_columns_part(enum kernel_type t, float *out, const void *x, size_t rows,
-                                size_t columns, size_t width, float *work, unsigned *ticket);
-
 /* Tables of values, positions and types as in exec/device/cpu/embedding.c, each as far as it is
  * here: row `first` is at `start` in the parameters. token [samples * tokens] are below `values`.
  * */
@@ -152,6 +146,7 @@ cudaError_t kernel_attention_backward(const struct kernel_attention *a, const vo
 struct kernel_loss {
     enum kernel_type type; /* of x and dx */
     size_t rows, columns, first, shards, shard;
+    size_t row; /* numbers from one row of x and dx to the next */
     const void *x;
     const int32_t *target;
     float *part, *saved, scale;

@@ -2,11 +2,11 @@
 #include "exec/device/cuda/join.cuh"
 #include "exec/device/cuda/wide.cuh"
 
-/* out [columns] += column sums of x (rows, columns). A block has as many columns as a warp reads at once, and of
+/* out [columns] += sums of the first columns of x (rows, width). A block has as many columns as a warp reads at once, and of
  * their rows part blockIdx.y, which its warps take in turn: work [gridDim.y][columns], a ticket for each gridDim.x. */
 template <typename T>
 static __global__ void column_sums(float *out, const void *x_, size_t rows, size_t columns,
-                                   size_t first, float *work, unsigned *ticket)
+                                   size_t width, size_t first, float *work, unsigned *ticket)
 {
     constexpr int W = WIDE<T>;
     alignas(16) __shared__ float of_warp[BLOCK / WARP][WARP * W];
@@ -17,10 +17,10 @@ static __global__ void column_sums(float *out, const void *x_, size_t rows, size
     for (size_t r = rows * blockIdx.y / gridDim.y + warp; r < rows * (blockIdx.y + 1) / gridDim.y;
          r += BLOCK / WARP) {
         if (c + W <= columns)
-            load(a, x + r * columns + c);
+            load(a, x + r * width + c);
         else
             for (int j = 0; j < W; j++)
-                a[j] = c + j < columns ? (float)x[r * columns + c + j] : 0;
+                a[j] = c + j < columns ? (float)x[r * width + c + j] : 0;
         for (int j = 0; j < W; j++)
             sum[j] += a[j];
     }
@@ -43,7 +43,7 @@ static __global__ void column_sums(float *out, const void *x_, size_t rows, size
 /* ---- launches */
 
 cudaError_t kernel_columns(enum kernel_type t, float *out, const void *x, size_t rows,
-                           size_t columns, float *work, unsigned *ticket)
+                           size_t columns, size_t width, float *work, unsigned *ticket)
 {
     cudaError_t e = cudaSuccess;
     size_t wide = WARP * (t == KERNEL_BF16 ? WIDE<__nv_bfloat16> : WIDE<float>);
@@ -51,7 +51,7 @@ cudaError_t kernel_columns(enum kernel_type t, float *out, const void *x, size_t
     for (size_t first = 0; first < columns && !e; first += wide * most) {
         size_t n = (columns - first + wide - 1) / wide;
         const dim3 grid((unsigned)(n < most ? n : most), (unsigned)parts);
-        e = LAUNCH_AS(t, column_sums, grid, out, x, rows, columns, first, work, ticket);
+        e = LAUNCH_AS(t, column_sums, grid, out, x, rows, columns, width, first, work, ticket);
     }
     return e;
 }

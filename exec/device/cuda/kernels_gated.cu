@@ -1,6 +1,7 @@
 /* What models after GPT-2 have: RMSNorm, rotary positions, gated activations, channels that pass by a
  * product. Formulas and sources are in exec/device/cpu/{rmsnorm,rope,gated,linear}.c. */
 #include "exec/device/cuda/columns.cuh"
+#include "exec/device/cuda/wide.cuh"
 
 /* ---- RMSNorm: a block per unit of a row */
 
@@ -194,32 +195,42 @@ static __device__ void act_of(bool is_tanh, float x, float *value, float *slope)
 }
 
 template <typename T>
-static __global__ void gated(bool is_tanh, void *y, const void *x_, size_t rows, size_t columns)
+static __global__ void gated(bool is_tanh, void *y_, const void *x_, size_t columns)
 {
-    size_t c = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-    BLOCK_ROWS(r, c < columns ? rows : 0)
-    {
-        const T *x = (const T *)x_ + 2 * r * columns + c;
-        float value, slope;
-        act_of(is_tanh, (float)x[0], &value, &slope);
-        ((T *)y)[r * columns + c] = T(value * (float)x[columns]);
-    }
+    const T *x = (const T *)x_ + 2 * blockIdx.x * columns;
+    T *y = (T *)y_ + blockIdx.x * columns;
+    along(y, columns, threadIdx.x, blockDim.x, [&](auto count, size_t i) {
+        float a[count.n], b[count.n], slope;
+        load(a, x + i);
+        load(b, x + columns + i);
+        for (int j = 0; j < count.n; j++) {
+            act_of(is_tanh, a[j], &a[j], &slope);
+            a[j] *= b[j];
+        }
+        store(y + i, a);
+    });
 }
 
 template <typename T>
-static __global__ void gated_backward(bool is_tanh, void *dx_, const void *x_, const void *dy,
-                                      size_t rows, size_t columns)
+static __global__ void gated_backward(bool is_tanh, void *dx_, const void *x_, const void *dy_,
+                                      size_t columns)
 {
-    size_t c = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-    BLOCK_ROWS(r, c < columns ? rows : 0)
-    {
-        const T *x = (const T *)x_ + 2 * r * columns + c;
-        T *dx = (T *)dx_ + 2 * r * columns + c;
-        float value, slope, d = (float)((const T *)dy)[r * columns + c];
-        act_of(is_tanh, (float)x[0], &value, &slope);
-        dx[0] = T(d * (float)x[columns] * slope);
-        dx[columns] = T(d * value);
-    }
+    const T *x = (const T *)x_ + 2 * blockIdx.x * columns;
+    const T *dy = (const T *)dy_ + blockIdx.x * columns;
+    T *dx = (T *)dx_ + 2 * blockIdx.x * columns;
+    along(dy, columns, threadIdx.x, blockDim.x, [&](auto count, size_t i) {
+        float a[count.n], b[count.n], d[count.n], value, slope;
+        load(a, x + i);
+        load(b, x + columns + i);
+        load(d, dy + i);
+        for (int j = 0; j < count.n; j++) {
+            act_of(is_tanh, a[j], &value, &slope);
+            a[j] = d[j] * b[j] * slope;
+            b[j] = d[j] * value;
+        }
+        store(dx + i, a);
+        store(dx + columns + i, b);
+    });
 }
 
 /* The last n channels of rows, from those of one width to those of another. */
@@ -232,33 +243,6 @@ static __global__ void pass_on(void *to, size_t to_width, const void *from, size
         size_t row = e / n + 1, i = n - e % n;
         ((T *)to)[row * to_width - i] = ((const T *)from)[row * from_width - i];
     }
-}
-
-/* y (rows, width) += bias [columns] of its first columns. */
-template <typename T>
-static __global__ void bias_part(void *y_, const float *bias, size_t rows, size_t columns,
-                                 size_t width)
-{
-    size_t c = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-    BLOCK_ROWS(r, c < columns ? rows : 0)
-    {
-        T *y = (T *)y_ + r * width + c;
-        *y = T((float)*y + bias[c]);
-    }
-}
-
-/* work [COLUMN_PARTS][columns] of x (rows, width) */
-template <typename T>
-static __global__ void columns_part(float *work, const void *x, size_t rows, size_t columns,
-                                    size_t width)
-{
-    size_t c = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (c >= columns)
-        return;
-    float value = 0;
-    for (size_t r = part_row(rows, blockIdx.y); r < part_row(rows, blockIdx.y + 1); r++)
-        value += (float)((const T *)x)[r * width + c];
-    work[blockIdx.y * columns + c] = value;
 }
 
 /* ---- launches */
@@ -299,36 +283,17 @@ cudaError_t kernel_latent_backward(const struct kernel_rope *r, const void *dy, 
 cudaError_t kernel_gated(enum kernel_type t, int is_tanh, void *y, const void *x, size_t rows,
                          size_t columns)
 {
-    return LAUNCH_AS(t, gated, grid_for(columns, rows), is_tanh != 0, y, x, rows, columns);
+    return LAUNCH_AS(t, gated, (unsigned)rows, is_tanh != 0, y, x, columns);
 }
 
 cudaError_t kernel_gated_backward(enum kernel_type t, int is_tanh, void *dx, const void *x,
                                   const void *dy, size_t rows, size_t columns)
 {
-    return LAUNCH_AS(t, gated_backward, grid_for(columns, rows), is_tanh != 0, dx, x, dy, rows,
-                     columns);
+    return LAUNCH_AS(t, gated_backward, (unsigned)rows, is_tanh != 0, dx, x, dy, columns);
 }
 
 cudaError_t kernel_pass_on(enum kernel_type t, void *to, size_t to_width, const void *from,
                            size_t from_width, size_t rows, size_t n)
 {
     return LAUNCH_AS(t, pass_on, blocks_for(rows * n), to, to_width, from, from_width, rows, n);
-}
-
-cudaError_t kernel_bias_part(enum kernel_type t, void *y, const float *bias, size_t rows,
-                             size_t columns, size_t width)
-{
-    if (columns == width)
-        return kernel_bias(t, y, bias, rows, columns);
-    return LAUNCH_AS(t, bias_part, grid_for(columns, rows), y, bias, rows, columns, width);
-}
-
-cudaError_t kernel_columns_part(enum kernel_type t, float *out, const void *x, size_t rows,
-                                size_t columns, size_t width, float *work, unsigned *ticket)
-{
-    if (columns == width)
-        return kernel_columns(t, out, x, rows, columns, work, ticket);
-    cudaError_t e =
-        LAUNCH_AS(t, columns_part, grid_for(columns, COLUMN_PARTS), work, x, rows, columns, width);
-    return e ? e : LAUNCH(add_parts, grid_for(columns, 1), out, work, columns);
 }

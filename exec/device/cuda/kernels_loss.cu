@@ -28,7 +28,7 @@ static __device__ void look(const T *x, size_t n, float *largest_of, float *sum_
 template <typename T> static __global__ void loss_look(struct kernel_loss l)
 {
     size_t row = blockIdx.x;
-    const T *x = (const T *)l.x + row * l.columns;
+    const T *x = (const T *)l.x + row * l.row;
     float *part = l.part + row * l.shards * 3, largest, sum;
     ALONG(i, l.shards * 3)
     part[i] = 0;
@@ -49,7 +49,7 @@ template <typename T>
 static __device__ void gradient(const struct kernel_loss &l, size_t row, float largest,
                                 float inverse, T *dx)
 {
-    const T *x = (const T *)l.x + row * l.columns;
+    const T *x = (const T *)l.x + row * l.row;
     bool counts = l.target[row] >= 0;
     size_t target = counts ? (size_t)l.target[row] - l.first : l.columns;
     float scale = inverse * l.scale;
@@ -68,7 +68,7 @@ static __device__ void gradient(const struct kernel_loss &l, size_t row, float l
 template <typename T> static __global__ void loss_row(struct kernel_loss l, bool in_place)
 {
     size_t row = blockIdx.x;
-    T *x = (T *)(uintptr_t)l.x + row * l.columns;
+    T *x = (T *)(uintptr_t)l.x + row * l.row;
     bool counts = l.target[row] >= 0;
     float largest = 0, sum = 1, at_target = counts ? (float)x[(size_t)l.target[row] - l.first] : 0;
     if (counts) /* the whole block */
@@ -122,7 +122,7 @@ static __global__ void loss_sum(struct kernel_loss l, double *loss)
 template <typename T> static __global__ void loss_backward(struct kernel_loss l, void *dx)
 {
     size_t row = blockIdx.x;
-    gradient(l, row, l.saved[3 * row], l.saved[3 * row + 1], (T *)dx + row * l.columns);
+    gradient(l, row, l.saved[3 * row], l.saved[3 * row + 1], (T *)dx + row * l.row);
 }
 
 /* ---- launches */

@@ -18,6 +18,12 @@ static size_t out_of(const struct layer *l)
     return l->out - l->passed;
 }
 
+/* Numbers from one row of the output to the next. */
+static size_t row_of(const struct layer *l)
+{
+    return l->row > 0 ? l->row : l->out;
+}
+
 /* (out, in), the layer's own or borrowed, in the type of the activations. */
 static struct matrix weight_of(const struct layer *l, const struct layer_io *io)
 {
@@ -45,7 +51,7 @@ static void pass_on(const struct layer *l, const struct layer_io *io, const real
 static struct cuda_gemm forward_of(const struct layer *l, const struct layer_io *io, real *y)
 {
     const struct matrix x = matrix(io->x[0], io->batch * l->tokens, in_of(l), l->in);
-    return (struct cuda_gemm){.g = product(1, x, transposed(weight_of(l, io)), y, l->out),
+    return (struct cuda_gemm){.g = product(1, x, transposed(weight_of(l, io)), y, row_of(l)),
                               .in = cuda_type(l),
                               .out = cuda_type(l)};
 }
@@ -61,13 +67,13 @@ static void linear_forward(const struct layer *l, struct layer_io *io)
 {
     const struct cuda_gemm g = forward_of(l, io, io->y);
     const struct cuda_after bias = {.what = EPILOGUE_BIAS, .bias = half_bias(l, io)};
-    bool added = l->bias && cuda_gemm_after(io->on, "linear", &g, &bias);
-    if (!added)
+    bool done = l->bias && cuda_gemm_after(io->on, "linear", &g, &bias);
+    if (!done)
         cuda_gemm(io->on, "linear", &g, NULL);
-    if (l->bias && !added)
+    if (l->bias && !done)
         CUDA_NOTE(io->on, "linear",
-                  kernel_bias_part(cuda_type(l), io->y, io->parameter + bias_at(l),
-                                   io->batch * l->tokens, out_of(l), l->out));
+                  kernel_bias(cuda_type(l), io->y, io->parameter + bias_at(l),
+                              io->batch * l->tokens, out_of(l), row_of(l)));
     pass_on(l, io, io->x[0], l->in, io->y, l->out);
 }
 
@@ -86,7 +92,7 @@ static bool linear_with_gelu(const struct layer *l, struct layer_io *io, const s
 /* dx (BT, in) = dy (BT, out) weight */
 static struct cuda_gemm backward_of(const struct layer *l, const struct layer_io *io, real *dx)
 {
-    const struct matrix dy = matrix(io->dy, io->batch * l->tokens, out_of(l), l->out);
+    const struct matrix dy = matrix(io->dy, io->batch * l->tokens, out_of(l), row_of(l));
     return (struct cuda_gemm){
         .g = product(1, dy, weight_of(l, io), dx, l->in), .in = cuda_type(l), .out = cuda_type(l)};
 }
@@ -113,7 +119,7 @@ static bool linear_backward_with_gelu(const struct layer *l, struct layer_io *io
 static void linear_backward_weight(const struct layer *l, struct layer_io *io)
 {
     size_t rows = io->batch * l->tokens;
-    const struct matrix dy = matrix(io->dy, rows, out_of(l), l->out);
+    const struct matrix dy = matrix(io->dy, rows, out_of(l), row_of(l));
     const struct matrix x = matrix(io->x[0], rows, in_of(l), l->in);
     real *to = l->tied ? io->d_shared : io->d_parameter;
     const struct cuda_gemm g = {.g = product_added(transposed(dy), x, to, in_of(l)),
@@ -121,8 +127,8 @@ static void linear_backward_weight(const struct layer *l, struct layer_io *io)
     cuda_gemm(io->on, "linear weight", &g, NULL);
     if (l->bias)
         CUDA_NOTE(io->on, "linear bias",
-                  kernel_columns_part(cuda_type(l), io->d_parameter + bias_at(l), io->dy, rows,
-                                      out_of(l), l->out, io->work, cuda_tickets(io)));
+                  kernel_columns(cuda_type(l), io->d_parameter + bias_at(l), io->dy, rows,
+                                 out_of(l), row_of(l), io->work, cuda_tickets(io)));
 }
 
 /* ---- layernorm */
@@ -248,6 +254,7 @@ static struct kernel_loss loss_of(const struct layer *l, const struct layer_io *
         .type = cuda_type(l),
         .rows = io->batch * l->tokens,
         .columns = l->in,
+        .row = l->row > 0 ? l->row : l->in,
         .first = l->first[0],
         .shards = l->shards,
         .shard = l->shard,
@@ -281,6 +288,14 @@ static void loss_forward(const struct layer *l, struct layer_io *io)
 static bool loss_overwrites(const struct layer *l, const struct layer *before)
 {
     return l->shards == 1 && is_linear(before);
+}
+
+/* A vocabulary is seldom a multiple of what tensor cores read at once: a line of the cache. */
+static size_t loss_row(const struct layer *l, const struct layer *before)
+{
+    enum { LINE = 64 };
+    bool free = loss_overwrites(l, before) && before->passed == 0;
+    return free ? size_plus(l->in, LINE - 1) / LINE * LINE : 0;
 }
 
 static void loss_backward(const struct layer *l, struct layer_io *io)
@@ -342,6 +357,7 @@ static const struct layer_kind loss = {
     .forward = loss_forward,
     .backward = loss_backward,
     .overwrites = loss_overwrites,
+    .row = loss_row,
 };
 
 static bool is_linear(const struct layer *l)

@@ -63,7 +63,7 @@ static void gate_backward(const struct layer *l, struct layer_io *io)
     if (l->bias)
         CUDA_NOTE(io->on, "gate bias",
                   kernel_columns(cuda_type(l), io->d_parameter + l->part[0].n, scores, k.rows,
-                                 l->experts, io->work, cuda_tickets(io)));
+                                 l->experts, l->experts, io->work, cuda_tickets(io)));
 }
 
 const struct layer_kind cuda_gate = {
