@@ -10,6 +10,8 @@
  *           kernels and shapes of products that the thread had not queued before: loaded now
  *           events that times were counted from (cudaEventElapsedTime)
  *   #kernel rank  step  launches  name, with the type of its numbers
+ *   #product rank step  times  FLOP  bytes  shape and types as cuBLAS was asked: m, n, k, ...
+ *   #bytes  rank  step  read  written  kernel: different bytes that a launch has touched, with DOUBLE_RACES
  *   #gpu    rank  GPU    first allocation on it */
 #ifndef DOUBLE_LOG_H
 #define DOUBLE_LOG_H

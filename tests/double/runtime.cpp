@@ -450,14 +450,21 @@ cudaError_t double_launch(const char *name, cudaStream_t handle, dim3 grid, unsi
     count_kernel(name);
     count_load(name);
     const kernel k = {name, grid, threads, std::string((const char *)closure, bytes), run};
+    long step = step_now();
+    int rank = rank_here();
     put(stream_of(handle), name, [=](op &o) {
         if (computes_nothing())
             return true;
         std::vector<traced> accesses;
+        size_t moved[2] = {0, 0};
         memory_open(may_touch(o.on->gpu));
         run_grid(k, may_touch(o.on->gpu), wants_races() ? &accesses : NULL);
-        for (const traced &t : accesses)
+        for (const traced &t : accesses) {
             touch(o, t.data, t.bytes, t.writes);
+            moved[t.writes] += t.bytes;
+        }
+        if (step >= 0 && wants_races())
+            log_line("#bytes\t%d\t%ld\t%zu\t%zu\t%s", rank, step, moved[0], moved[1], name);
         return true;
     });
     return call();
