@@ -198,7 +198,23 @@ one_gpu() { # one_gpu NAME MODEL BATCH MICROBATCHES BITS
     quote "$out/log"
 }
 
-part_gpt2() { one_gpu gpt2 "$model" "$batch" $microbatches 16; }
+# The worker as a framework, as bench/roofline.py counted its launches and bytes.
+itself=compiled:norm=2,residual=3,gated=3,gelu=4,rope=2,bias=2,backward=1.2,loss=6,flash=2,kernel_s=4e-6,forward_kernels=1.4
+itself=$itself,backward_kernels=3.1,sum_kernels=1,route_kernels=10,expert_kernels=0,step_s=0,cast=0,narrow=0,gradient=4,logit=0
+
+part_gpt2() {
+    one_gpu gpt2 "$model" "$batch" $microbatches 16 || return 1
+    type=$(gpu_type)
+    [ "$type" ] || return 0
+    do_or_tell "plan before any measurement" foreline plan --algorithm balanced --model "$(with "$model" bits=16,flash=1)" \
+        --platform "node:gpus=2,type=$type" --stages 1 --microbatches $microbatches --microbatch-size "$batch" \
+        -o "$out/before-plan.json" || return 1
+    do_or_tell "prediction before any measurement" foreline simulate "$out/before-plan.json" --engine analytic \
+        --framework "$itself" -o "$out/before-predicted.json" || return 1
+    predicted=$(number iteration_s "$out/before-predicted.json")
+    say "Predicted before any measurement, launch by launch (docs/results/2026-11-23-roofline.md): $predicted s," \
+        "$(percent "$predicted" "$(number iteration_s "$out/gpt2-run.json")")." ""
+}
 
 part_large() {
     say "$large_name" ""

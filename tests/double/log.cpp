@@ -34,7 +34,14 @@ thread_local std::set<std::string> loaded;     /* since the thread began */
 thread_local std::set<const void *> time_from; /* in this step */
 thread_local unsigned long loads;
 thread_local std::map<std::string, unsigned long> launched; /* of each kernel, in this step */
-thread_local bool is_waiting;                               /* has waited since the last launch */
+/* Of each product by its shape, in this step; the last one, of which the next work is. */
+struct work {
+    unsigned long times;
+    double flop, bytes;
+};
+thread_local std::map<std::string, work> multiplied;
+thread_local work *last_product;
+thread_local bool is_waiting; /* has waited since the last launch */
 
 } // namespace
 
@@ -76,6 +83,10 @@ void count_work(double flop, double bytes)
 {
     flops += flop;
     traffic += bytes;
+    if (last_product)
+        *last_product = {last_product->times + 1, last_product->flop + flop,
+                         last_product->bytes + bytes};
+    last_product = NULL;
 }
 
 void count_bytes(long step, const char *name, size_t read, size_t written)
@@ -88,6 +99,8 @@ void count_load(const std::string &what)
 {
     if (loaded.insert(what).second)
         loads++;
+    if (what.compare(0, 8, "product ") == 0)
+        last_product = &multiplied[what.substr(8)];
 }
 
 void count_time_from(const void *event)
@@ -101,6 +114,8 @@ void count_begin()
     loads = 0;
     time_from.clear();
     launched.clear();
+    multiplied.clear();
+    last_product = NULL;
     for (unsigned long &c : counts)
         c = 0;
     is_waiting = false;
@@ -113,6 +128,9 @@ void count_end(long step)
              traffic, loads, time_from.size());
     for (const auto &k : launched)
         log_line("#kernel\t%d\t%ld\t%lu\t%s", rank_here(), step, k.second, k.first.c_str());
+    for (const auto &p : multiplied)
+        log_line("#product\t%d\t%ld\t%lu\t%.0f\t%.0f\t%s", rank_here(), step, p.second.times,
+                 p.second.flop, p.second.bytes, p.first.c_str());
 }
 
 } // namespace dbl

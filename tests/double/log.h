@@ -12,6 +12,7 @@
  *   #kernel rank  step  launches  name, with the type of its numbers
  *   #bytes  rank  step  bytes read  bytes written  name: of device memory, by one launch of a kernel, a
  *           product ("(product)") or a copy, each byte once; of kernels with DOUBLE_RACES alone
+ *   #product rank step  times  FLOP  bytes  shape and types as cuBLAS was asked: m, n, k, ...
  *   #gpu    rank  GPU    first allocation on it */
 #ifndef DOUBLE_LOG_H
 #define DOUBLE_LOG_H

@@ -1,6 +1,11 @@
 #include "exec/device/cuda/selftest.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "core/array.h"
+#include "core/random.h"
+#include "exec/device/cuda/mixture.h"
 
 enum { SHAPES = 100 };
 /* In bf16 what experts make is rounded four times on its way, and the gradient of a gate's weight is a sum of
@@ -92,8 +97,108 @@ static size_t row_of(const struct selftest_division *d, bool half)
     return clamped ? SELFTEST_NO_ROW : strcmp(d->k.kind, "experts") == 0 ? 2 : 1;
 }
 
+/* ---- more experts than bf16 has whole numbers */
+
+enum { MANY = 400, MANY_ROWS = 200, MANY_TOP = 2 };
+
+static size_t number_of(uint16_t bits)
+{
+    uint32_t wide = (uint32_t)bits << 16;
+    float value;
+    memcpy(&value, &wide, sizeof value);
+    return value <= 256 ? (size_t)value : 256 + (size_t)bits - 0x4380;
+}
+
+/* The best two of a row by the slow way. */
+static void best_two(const float *score, size_t best[MANY_TOP])
+{
+    for (size_t k = 0; k < MANY_TOP; k++) {
+        best[k] = MANY;
+        for (size_t e = 0; e < MANY; e++)
+            if ((k == 0 || e != best[0]) && (best[k] == MANY || score[e] > score[best[k]]))
+                best[k] = e;
+    }
+}
+
+/* Host copies: scores, what the gate has made of them, how many rows each expert has. */
+struct many {
+    float score[MANY_ROWS * MANY];
+    uint16_t y[MANY_ROWS * 2 * MANY_TOP];
+    int32_t begin[MANY + 1];
+};
+
+/* Choices that differ, and experts that have other numbers of rows than choices. */
+static double wrong(const struct many *m)
+{
+    int32_t wanted[MANY] = {0};
+    double n = 0;
+    for (size_t row = 0; row < MANY_ROWS; row++) {
+        size_t best[MANY_TOP];
+        best_two(m->score + row * MANY, best);
+        for (size_t k = 0; k < MANY_TOP; k++) {
+            n += number_of(m->y[row * 2 * MANY_TOP + k]) != best[k];
+            wanted[best[k]]++;
+        }
+    }
+    for (size_t e = 0; e < MANY; e++)
+        n += m->begin[e + 1] - m->begin[e] != wanted[e];
+    return n;
+}
+
+static enum status gate_many(struct cuda_context *c, struct many *m, char *memory)
+{
+    enum { CHOICES = MANY_ROWS * MANY_TOP };
+    int32_t *numbers = (int32_t *)(void *)(memory + sizeof m->score + sizeof m->y);
+    struct kernel_gate g = {.type = KERNEL_BF16,
+                            .rows = MANY_ROWS,
+                            .experts = MANY,
+                            .top_k = MANY_TOP,
+                            .groups = 1,
+                            .group_top = 1,
+                            .scale = 1,
+                            .p = (float *)(void *)memory};
+    struct kernel_routes r = {.type = KERNEL_BF16,
+                              .samples = 1,
+                              .tokens = MANY_ROWS,
+                              .top_k = MANY_TOP,
+                              .experts = MANY,
+                              .room = CHOICES,
+                              .y = memory + sizeof m->score,
+                              .place = numbers,
+                              .choice = numbers + CHOICES,
+                              .count = numbers + 2 * CHOICES,
+                              .first = numbers + 2 * CHOICES + MANY,
+                              .total = numbers + 2 * CHOICES + 2 * MANY,
+                              .begin = numbers + 2 * CHOICES + 3 * MANY,
+                              .tile = numbers + 2 * CHOICES + 4 * MANY + 1};
+    backend_cuda.copy(c, memory, m->score, sizeof m->score);
+    CUDA_NOTE(c, "gate", kernel_gate(&g, memory + sizeof m->score));
+    CUDA_NOTE(c, "routes", kernel_routes(&r));
+    backend_cuda.copy(c, m->y, memory + sizeof m->score, sizeof m->y);
+    backend_cuda.copy(c, m->begin, r.begin, sizeof m->begin);
+    return cuda_finish(c);
+}
+
+static enum status try_many(struct cuda_context *c, FILE *to, bool *good)
+{
+    enum status st;
+    struct many *m;
+    void *memory = NULL;
+    TRY(ARRAY_NEW(m, 1));
+    for (size_t i = 0; i < MANY_ROWS * MANY; i++)
+        m->score[i] = (float)random_unit(1, i);
+    TRY(CUDA_ERROR("memory", cudaMalloc(&memory, 2 * sizeof *m)));
+    TRY(gate_many(c, m, memory));
+    *good = selftest_row(to, "400 experts in bf16, wrong choices", wrong(m), 0) && *good;
+out:
+    cudaFree(memory);
+    free(m);
+    return st;
+}
+
 enum status selftest_mixture(struct cuda_context *c, FILE *to, bool *good)
 {
     const struct selftest_family mixture = {SHAPES, shape_of, row_of, 3, limits};
-    return selftest_shapes(c, &mixture, to, good);
+    PASS(selftest_shapes(c, &mixture, to, good));
+    return try_many(c, to, good);
 }
