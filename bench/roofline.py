@@ -74,7 +74,7 @@ def bytes_of_kernels(folder):
     for shape in SMALL:
         moved = {}
         for f in run(folder, *shape, DOUBLE_RACES="1")[0]:
-            if f[0] == "#bytes":
+            if f[0] == "#bytes" and not f[5].startswith("("):
                 moved[f[5]] = moved.get(f[5], 0) + int(f[3]) + int(f[4])
         runs.append(moved)
     worst, result = (0, ""), {}

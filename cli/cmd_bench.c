@@ -136,8 +136,9 @@ static enum status bench(struct invocation *in)
         enum status (*run)(struct invocation *in);
     } ways[] = {{"collectives", bench_real_collectives},
                 {"overlap", bench_overlap},
+                {"shards", bench_shards},
                 {"tradeoff", bench_tradeoff}};
-    PASS(command_expect(in, 1, "ring, pipe, collectives, overlap or tradeoff"));
+    PASS(command_expect(in, 1, "ring, pipe, collectives, overlap, shards or tradeoff"));
     for (size_t k = 0; k < sizeof ways / sizeof *ways; k++)
         if (!strcmp(in->operand[0], ways[k].name))
             return ways[k].run(in);
@@ -173,7 +174,7 @@ out:
 
 const struct command command_bench = {
     .name = "bench",
-    .synopsis = "ring|pipe|collectives|overlap|tradeoff",
+    .synopsis = "ring|pipe|collectives|overlap|shards|tradeoff",
     .summary = "speed of the engines and of this machine's collectives; memory against time",
     .details =
         "ring         one ring all-reduce of 64 MiB over all ranks\n"
@@ -182,11 +183,18 @@ const struct command command_bench = {
         "             for each stage\n"
         "collectives  real ones of N ranks on this machine: what all-reduce (sum, average, "
         "minimum,\n"
-        "             maximum), reduce-scatter, all-gather, broadcast, reduce, gather and scatter\n"
-        "             make of small numbers; then times of 4 KiB to 4 MiB, as nccl-tests print\n"
+        "             maximum), reduce-scatter, all-gather, broadcast, reduce, gather, scatter\n"
+        "             and all-to-all "
+        "make of small numbers; then times of 4 KiB to 4 MiB, as nccl-tests print\n"
         "             them, with how many numbers are not those of a plain loop\n"
         "overlap      a matrix product and a copy of memory, one after the other and in two "
         "threads\n"
+        "shards       what a search of strategies (plan --algorithm spmd) wants to know, "
+        "measured:\n"
+        "             FLOP/s of a training step of a model of HiDup, bytes per second of the "
+        "whole\n"
+        "             tensor of four collectives; and what it takes for granted: how products and\n"
+        "             collectives slow each other down, and small slices products\n"
         "tradeoff     what a model takes of memory and communication spread over N devices by "
         "data\n"
         "             parallelism, ZeRO 1 to 3, tensor and pipeline parallelism: each row is a "

@@ -106,6 +106,7 @@ struct arguments {
     const char *from, *fit; /* calibrate: measured iterations, constants */
     size_t pid;
     double minibatch_size;
+    double largest_bytes;
     double train_tokens; /* of a whole training run; 0: not asked */
     bool check, table, force;
 

@@ -98,10 +98,13 @@ static void print_rank_losses(const struct measurement *m, FILE *out)
 /* Of several measured iterations; predictions have one. */
 static void print_spread(const struct measurement *m, FILE *out)
 {
-    double sum_s = 0;
+    double mean_s = 0, square = 0, n = (double)m->iterations;
     for (size_t i = 0; i < m->iterations; i++)
-        sum_s += m->iterations_s[i];
-    fprintf(out, "            mean %s", SECONDS(sum_s / (double)m->iterations));
+        mean_s += m->iterations_s[i] / n;
+    for (size_t i = 0; i < m->iterations; i++)
+        square += (m->iterations_s[i] - mean_s) * (m->iterations_s[i] - mean_s);
+    fprintf(out, "            mean %s", SECONDS(mean_s));
+    fprintf(out, ", standard deviation %s", SECONDS(sqrt(square / n)));
     fprintf(out, ", 5th percentile %s", SECONDS(quantile(m->iterations_s, m->iterations, 0.05)));
     fprintf(out, ", 95th %s\n", SECONDS(quantile(m->iterations_s, m->iterations, 0.95)));
 }

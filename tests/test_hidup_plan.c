@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "core/collective.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/lower.h"
@@ -149,6 +150,49 @@ static void it_does_so_on_machines_in_racks(void **state)
         assert_near(run(&d) / d.found.seconds, 1, 1e-9);
         done(&d);
         free(path);
+    }
+}
+
+/* S1-09 of the seeds: the four collectives of shards, 4 to 256 MiB, as the engine has them, and in closed
+ * form. */
+static void simulated_collectives_are_the_closed_forms(void **state)
+{
+    (void)state;
+    enum { KINDS = 4, SIZES = 4, N = KINDS * SIZES };
+    static const uint8_t kinds[KINDS] = {COLLECTIVE_ALLGATHER, COLLECTIVE_ALLREDUCE,
+                                         COLLECTIVE_REDUCESCATTER, COLLECTIVE_ALLTOALL};
+    for (size_t devices = 2; devices <= 8; devices *= 2) {
+        struct topology t = sample_clique(devices, 1e-5, 1e9);
+        struct collective_group group = {0};
+        uint8_t kind[N];
+        int64_t bytes[N];
+        double seconds[N];
+        const uint32_t device[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+        for (size_t k = 0; k < N; k++) {
+            kind[k] = kinds[k / SIZES];
+            bytes[k] = (int64_t)(4 << 20) << (2 * (k % SIZES));
+        }
+        assert_int_equal(collective_times(&t, devices, N, kind, bytes, seconds), STATUS_OK);
+        assert_int_equal(collective_group_make(&t, device, devices, &group), STATUS_OK);
+        const struct collective_options o = {.nics = collective_nics(&group)};
+        for (size_t k = 0; k < N; k++) {
+            struct collective_shape shape = {0};
+            int64_t own = kind[k] == COLLECTIVE_ALLTOALL ? bytes[k] / (int64_t)devices : bytes[k];
+            assert_int_equal(
+                collective_shape_make(&group, (enum collective_kind)kind[k], own, &o, &shape),
+                STATUS_OK);
+            assert_near(seconds[k] / shape.seconds, 1, 0.05);
+            collective_shape_free(&shape);
+        }
+        /* less than a byte for each: nothing is sent, and what comes behind keeps its own time */
+        const uint8_t two[] = {COLLECTIVE_ALLTOALL, COLLECTIVE_ALLGATHER};
+        double little[2];
+        assert_int_equal(collective_times(&t, devices, 2, two, (int64_t[]){1, 4 << 20}, little),
+                         STATUS_OK);
+        assert_true(little[0] == 0);
+        assert_near(little[1] / seconds[0], 1, 1e-9);
+        collective_group_free(&group);
+        topology_free(&t);
     }
 }
 
@@ -380,6 +424,7 @@ int main(void)
         cmocka_unit_test(steps_are_read_as_they_were_written_or_refused),
         cmocka_unit_test(models_have_the_parameters_and_the_work_of_their_graphs),
         cmocka_unit_test(models_by_operators_are_those_by_layers),
+        cmocka_unit_test(simulated_collectives_are_the_closed_forms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -264,6 +264,7 @@ case $command in
         way exact "bench pipe --engine simgrid --platform two-racks --ranks 16"
         way measured "bench collectives --repeats 1"
         way measured "bench overlap --repeats 1"
+        way measured "bench shards --repeats 1 --largest 64KiB --model tmlp:layers=1,batch=8,seq=8,hidden=32"
         way exact "bench tradeoff --model gpt-tiny --platform laptop --ranks 2"
         ;;
     calibrate)

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,5 +92,111 @@ out:
     free(w.c);
     free(w.from);
     free(w.to);
+    return st;
+}
+
+/* ---- products beside collectives */
+
+struct products {
+    struct work w;
+    atomic_bool stop;
+    size_t n;
+    double seconds; /* of all of them */
+};
+
+static void *multiply_on(void *context)
+{
+    struct products *p = context;
+    double begin_s = clock_now();
+    do {
+        multiply(&p->w);
+        p->n++;
+    } while (!atomic_load(&p->stop));
+    p->seconds = clock_now() - begin_s;
+    return NULL;
+}
+
+static enum status time_collectives(const struct trial_options *o, double seconds[TRIAL_SHARDS])
+{
+    struct trial t = {0};
+    PASS(trial_run(o, &t));
+    for (size_t k = 0; k < TRIAL_SHARDS * TRIAL_SIZES; k++)
+        seconds[k / TRIAL_SIZES] += t.time[k].seconds;
+    trial_free(&t);
+    return STATUS_OK;
+}
+
+static enum status beside(struct products *p, const struct trial_options *o,
+                          struct interference *out)
+{
+    pthread_t other;
+    if (pthread_create(&other, NULL, multiply_on, p))
+        return error_set(STATUS_NOMEM, "a thread");
+    enum status st = time_collectives(o, out->collective_beside_s);
+    atomic_store(&p->stop, true);
+    pthread_join(other, NULL);
+    out->products = p->n;
+    out->product_beside_s = p->seconds / (double)p->n;
+    return st;
+}
+
+enum status overlap_interfere(size_t rows, const struct trial_options *o, struct interference *out)
+{
+    enum status st;
+    struct interference i = {0};
+    struct products p = {.w = {.rows = rows}};
+    TRY(ARRAY_NEW(p.w.a, rows * rows));
+    TRY(ARRAY_NEW(p.w.b, rows * rows));
+    TRY(ARRAY_NEW(p.w.c, rows * rows));
+    for (size_t k = 0; k < rows * rows; k++)
+        p.w.a[k] = p.w.b[k] = (float)(k % 7);
+    TRY(gemm_single_thread());
+    TRY(measure(&p.w, PRODUCT, o->repeats, &i.product_s));
+    TRY(time_collectives(o, i.collective_s));
+    TRY(beside(&p, o, &i));
+    *out = i;
+out:
+    free(p.w.a);
+    free(p.w.b);
+    free(p.w.c);
+    return st;
+}
+
+/* ---- slices */
+
+enum status overlap_slice(size_t rows, size_t channels, size_t inner, size_t trials,
+                          double flops[OVERLAP_SLICES])
+{
+    enum status st;
+    float *x = NULL, *w = NULL, *y = NULL;
+    TRY(ARRAY_NEW(x, rows * channels));
+    TRY(ARRAY_NEW(w, channels * inner));
+    TRY(ARRAY_NEW(y, rows * inner));
+    for (size_t k = 0; k < rows * channels; k++)
+        x[k] = (float)(k % 7);
+    for (size_t k = 0; k < channels * inner; k++)
+        w[k] = (float)(k % 5);
+    TRY(gemm_single_thread());
+    for (size_t s = 0, n = rows; s < OVERLAP_SLICES; s++, n = n / 4 ? n / 4 : 1) {
+        const struct gemm there = product(1, matrix(x, n, channels, channels),
+                                          matrix(w, channels, inner, inner), y, inner);
+        const struct gemm back =
+            product(1, matrix(y, n, inner, inner), transposed(matrix(w, channels, inner, inner)), x,
+                    channels);
+        size_t calls = trials * (rows / n); /* as much work for each */
+        double begin_s = 0;
+        for (size_t k = 0; k <= calls; k++) { /* the first warms up */
+            begin_s = k == 1 ? clock_now() : begin_s;
+            gemm(&there);
+            gemm(&back);
+        }
+        double pairs = (double)n * (double)channels * (double)inner;
+        flops[s] = 4 * pairs * (double)calls / (clock_now() - begin_s);
+        memset(x, 0, rows * channels * sizeof *x); /* or numbers grow without end */
+    }
+out:
+    free(x);
+    free(w);
+    free(y);
     return st;
 }

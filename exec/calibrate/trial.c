@@ -11,6 +11,7 @@
 
 #include "core/array.h"
 #include "core/clock.h"
+#include "core/statistics.h"
 #include "exec/rendezvous.h"
 #include "exec/team.h"
 #include "exec/transport.h"
@@ -19,10 +20,11 @@ const struct trial_case trial_values[TRIAL_VALUES] = {
     {OP_ALLREDUCE, REDUCTION_SUM}, {OP_ALLREDUCE, REDUCTION_AVERAGE}, {OP_ALLREDUCE, REDUCTION_MIN},
     {OP_ALLREDUCE, REDUCTION_MAX}, {OP_REDUCESCATTER, REDUCTION_SUM}, {OP_ALLGATHER, REDUCTION_SUM},
     {OP_BROADCAST, REDUCTION_SUM}, {OP_REDUCE, REDUCTION_SUM},        {OP_GATHER, REDUCTION_SUM},
-    {OP_SCATTER, REDUCTION_SUM},
+    {OP_SCATTER, REDUCTION_SUM},   {OP_ALLTOALL, REDUCTION_SUM},
 };
-const enum op_kind trial_kinds[TRIAL_KINDS] = {
-    OP_ALLREDUCE, OP_REDUCESCATTER, OP_ALLGATHER, OP_BROADCAST, OP_REDUCE, OP_GATHER, OP_SCATTER};
+const enum op_kind trial_kinds[TRIAL_KINDS] = {OP_ALLREDUCE, OP_REDUCESCATTER, OP_ALLGATHER,
+                                               OP_ALLTOALL,  OP_BROADCAST,     OP_REDUCE,
+                                               OP_GATHER,    OP_SCATTER};
 const size_t trial_sizes[TRIAL_SIZES] = {4 << 10, 64 << 10, 1 << 20, 4 << 20};
 
 /* Ops of each rank: the values' cases, the timed ones, and a sum of one number before each of these,
@@ -39,16 +41,44 @@ static struct trial_case case_of(size_t op)
                                      REDUCTION_SUM};
 }
 
-/* Numbers in the array of a call. */
-static size_t numbers_of(size_t op, size_t ranks)
+/* Is it asked for? Sums before timed calls always. */
+static bool is_tried(const struct trial_options *o, size_t op)
 {
-    return op < TRIAL_VALUES ? ranks
-           : op + 1 < OPS    ? trial_sizes[(op - TRIAL_VALUES) % TRIAL_SIZES] / sizeof(float)
-                             : 1;
+    return op < TRIAL_VALUES || op + 1 == OPS || !o->whole ||
+           (op - TRIAL_VALUES) / TRIAL_SIZES < TRIAL_SHARDS;
 }
 
-static enum status make_program(size_t ranks, struct program *p)
+/* Which op of a rank's it is: those that are not tried are not in the program, whose ops all have to be done. */
+static uint32_t position(const struct trial_options *o, size_t op)
 {
+    uint32_t n = 0;
+    for (size_t k = 0; k < op; k++)
+        n += is_tried(o, k);
+    return n;
+}
+
+/* Numbers that a member has before a call. */
+static size_t own_numbers(const struct trial_options *o, size_t op)
+{
+    const size_t *sizes = o->whole ? o->whole : trial_sizes;
+    size_t n = op < TRIAL_VALUES ? o->ranks
+               : op + 1 < OPS    ? sizes[(op - TRIAL_VALUES) % TRIAL_SIZES] / sizeof(float)
+                                 : 1;
+    if (case_of(op).kind != OP_ALLTOALL)
+        return n;
+    n /= o->whole && op >= TRIAL_VALUES ? o->ranks : 1;
+    return n - n % o->ranks; /* equal parts */
+}
+
+/* In the array of a call: what an all-to-all brings is a half of its own. */
+static size_t numbers_of(const struct trial_options *o, size_t op)
+{
+    return own_numbers(o, op) * (case_of(op).kind == OP_ALLTOALL ? 2 : 1);
+}
+
+static enum status make_program(const struct trial_options *o, struct program *p)
+{
+    size_t ranks = o->ranks;
     *p = (struct program){.ranks = ranks, .groups = 1, .microbatch_size = 1};
     PASS(ARRAY_NEW(p->rank, ranks));
     PASS(ARRAY_NEW(p->op_start, ranks + 1));
@@ -59,13 +89,14 @@ static enum status make_program(size_t ranks, struct program *p)
     for (uint32_t r = 0; r < ranks; r++) {
         p->rank[r].device = p->member[r] = r;
         for (size_t k = 0; k < OPS; k++)
-            p->op[p->ops++] = (struct program_op){.kind = (uint8_t)case_of(k).kind,
-                                                  .reduction = (uint8_t)case_of(k).reduction,
-                                                  .stage = r,
-                                                  .microbatch = PROGRAM_NONE,
-                                                  .tag = PROGRAM_NONE,
-                                                  .count = 1,
-                                                  .bytes = 4 * (int64_t)numbers_of(k, ranks)};
+            if (is_tried(o, k))
+                p->op[p->ops++] = (struct program_op){.kind = (uint8_t)case_of(k).kind,
+                                                      .reduction = (uint8_t)case_of(k).reduction,
+                                                      .stage = r,
+                                                      .microbatch = PROGRAM_NONE,
+                                                      .tag = PROGRAM_NONE,
+                                                      .count = 1,
+                                                      .bytes = 4 * (int64_t)own_numbers(o, k)};
         p->op_start[r + 1] = p->ops;
     }
     return program_match(p);
@@ -78,6 +109,8 @@ double trial_expected(const struct trial_case *c, size_t ranks, size_t me, size_
     bool first = c->kind == OP_REDUCE || c->kind == OP_GATHER;
     if ((own && me != owner) || (first && me != 0))
         return NAN;
+    if (c->kind == OP_ALLTOALL)
+        return (double)(owner + me);
     if (!op_reduces(&op))
         return (double)(c->kind == OP_BROADCAST || c->kind == OP_SCATTER ? i : owner + i);
     double all = (double)i;
@@ -147,35 +180,77 @@ static void look_at(void *to, size_t at, size_t owner, size_t i)
         c->value[i] = isnan(want) ? NAN : (double)c->p->data[at];
 }
 
+/* Of an all-to-all: part r of what rank `me` has then is part `me` of what rank r had; the own part
+ * stays where it was. */
+static void look_at_parts(struct check *c, size_t n)
+{
+    size_t ranks = c->p->o->ranks, me = c->p->rank, part = n / ranks;
+    for (size_t r = 0; r < ranks; r++)
+        for (size_t k = 0; k < part; k++) {
+            size_t at = r == me ? me * part + k : n + r * part + k;
+            c->wrong += c->p->data[at] != (float)(r + small(me * part + k));
+            if (c->value)
+                c->value[r] = (double)c->p->data[at];
+        }
+}
+
 static enum status call(const struct part *p, size_t k)
 {
-    uint32_t op = (uint32_t)(p->program->op_start[p->rank] + k);
-    PASS(p->how->collective(p->self, op, ELEMENT_FP32, p->data, numbers_of(k, p->o->ranks)));
+    uint32_t op = (uint32_t)p->program->op_start[p->rank] + position(p->o, k);
+    PASS(p->how->collective(p->self, op, ELEMENT_FP32, p->data, numbers_of(p->o, k)));
     return p->how->wait(p->self, op, patience_s, NULL);
+}
+
+/* The median of the runs' means. */
+static enum status time_case(struct part *p, size_t k, double *seconds)
+{
+    size_t runs = p->o->runs > 0 ? p->o->runs : 1;
+    double run_s[TRIAL_RUNS];
+    memset(p->data, 0, numbers_of(p->o, k) * sizeof *p->data);
+    for (size_t run = 0; run < runs; run++) {
+        PASS(call(p, OPS - 1));
+        double begin_s = clock_now();
+        for (size_t i = 0; i < p->o->repeats; i++)
+            PASS(call(p, k));
+        run_s[run] = (clock_now() - begin_s) / (double)p->o->repeats;
+    }
+    *seconds = median(run_s, runs);
+    return STATUS_OK;
 }
 
 /* The result of the first call is looked at, and later ones are timed. */
 static enum status try_case(struct part *p, size_t k)
 {
-    size_t ranks = p->o->ranks, n = numbers_of(k, ranks);
+    size_t ranks = p->o->ranks, n = own_numbers(p->o, k);
     struct check c = {.p = p, .of = case_of(k)};
+    bool parts = c.of.kind == OP_ALLTOALL;
     if (k < TRIAL_VALUES)
         c.value = p->number + (k * ranks + p->rank) * ranks;
-    place(n, ranks, begin_with, p);
+    if (!parts)
+        place(n, ranks, begin_with, p);
+    for (size_t i = 0; i < n && parts; i++)
+        begin_with(p, i, 0, i);
     PASS(call(p, k));
-    place(n, ranks, look_at, &c);
+    if (parts)
+        look_at_parts(&c, n);
+    else
+        place(n, ranks, look_at, &c);
     if (k < TRIAL_VALUES)
         return STATUS_OK;
     double *row =
         p->number + TRIAL_VALUES * ranks * ranks + 2 * ((k - TRIAL_VALUES) * ranks + p->rank);
-    memset(p->data, 0, n * sizeof *p->data);
-    PASS(call(p, OPS - 1));
-    double begin_s = clock_now();
-    for (size_t i = 0; i < p->o->repeats; i++)
-        PASS(call(p, k));
-    row[0] = (clock_now() - begin_s) / (double)p->o->repeats;
     row[1] = (double)c.wrong;
-    return STATUS_OK;
+    return time_case(p, k, &row[0]);
+}
+
+/* Numbers of the largest array. */
+static size_t most_numbers(const struct trial_options *o)
+{
+    size_t most = 0;
+    for (size_t k = 0; k < OPS; k++)
+        if (is_tried(o, k) && numbers_of(o, k) > most)
+            most = numbers_of(o, k);
+    return most;
 }
 
 static enum status take_part(const struct trial_options *o, const struct transport *how,
@@ -186,11 +261,12 @@ static enum status take_part(const struct trial_options *o, const struct transpo
     double start_s;
     struct part p = {
         .o = o, .how = how, .program = program, .rank = meeting->rank, .number = number};
-    TRY(ARRAY_NEW(p.data, trial_sizes[TRIAL_SIZES - 1] / sizeof *p.data));
+    TRY(ARRAY_NEW(p.data, most_numbers(o)));
     TRY(how->open(program, p.rank, meeting, &p.self));
     TRY(how->barrier(p.self, patience_s, &start_s));
     for (size_t k = 0; k + 1 < OPS; k++)
-        TRY(try_case(&p, k));
+        if (is_tried(o, k))
+            TRY(try_case(&p, k));
     TRY(how->barrier(p.self, patience_s, &start_s));
 out:
     how->close(p.self);
@@ -300,12 +376,12 @@ enum status trial_run(const struct trial_options *o, struct trial *out)
     if (!local && strcmp(o->transport, "tcp") != 0)
         return error_set(STATUS_UNSUPPORTED, "no transport is called '%s'; there are tcp, local",
                          o->transport);
-    if (o->ranks < 1 || o->ranks > TRIAL_RANKS || o->repeats < 1)
+    if (o->ranks < 1 || o->ranks > TRIAL_RANKS || o->repeats < 1 || o->runs > TRIAL_RUNS)
         return error_set(STATUS_INVALID, "%zu ranks, %zu repeats: expected 1 to %d, and 1 or more",
                          o->ranks, o->repeats, TRIAL_RANKS);
     TRY(ARRAY_NEW(number, numbers(o->ranks)));
     TRY(ARRAY_NEW(t.value, TRIAL_VALUES * o->ranks * o->ranks));
-    TRY(make_program(o->ranks, &a.program));
+    TRY(make_program(o, &a.program));
     TRY(local ? run_threads(&a, number)
               : team_run(o->ranks, numbers(o->ranks), 600, be_process, &a, number));
     gather(number, &t);

@@ -10,12 +10,17 @@
 #include "core/error.h"
 #include "core/program.h"
 
-enum { TRIAL_RANKS = 16, TRIAL_VALUES = 10, TRIAL_KINDS = 7, TRIAL_SIZES = 4 };
+enum { TRIAL_RUNS = 5, TRIAL_RANKS = 16, TRIAL_VALUES = 11, TRIAL_KINDS = 8, TRIAL_SIZES = 4 };
+enum { TRIAL_SHARDS = 4 }; /* the first kinds, which strategies of shards have */
 enum { TRIAL_TIMES = TRIAL_KINDS * TRIAL_SIZES };
 
 struct trial_options {
-    size_t ranks;          /* 1 .. TRIAL_RANKS */
-    size_t repeats;        /* timed calls after one that warms up */
+    size_t ranks;   /* 1 .. TRIAL_RANKS */
+    size_t repeats; /* timed calls of a run, after one that warms up */
+    size_t runs;    /* whose median counts; 0: one */
+    /* [TRIAL_SIZES] bytes of the whole tensor, so that a member of an all-to-all has its part of them,
+     * and only collectives of shards; NULL: trial_sizes, all collectives. At least 4 * TRIAL_RANKS. */
+    const size_t *whole;
     const char *transport; /* "tcp": processes forked here; "local": threads of this one */
 };
 
@@ -33,7 +38,7 @@ struct trial {
     double *value; /* [TRIAL_VALUES][ranks][ranks]: number i of a rank afterwards; NAN where a call
                     * leaves what is of no use. Number i is what rank i owns. Owned */
     struct trial_time {
-        double seconds;  /* mean of the calls of the slowest rank */
+        double seconds;  /* median of the runs' means of the slowest rank; 0: not tried */
         size_t wrong;    /* numbers of all ranks' results that are not those of a plain loop */
     } time[TRIAL_TIMES]; /* [kind][size] */
     size_t wrong;        /* of the values */
