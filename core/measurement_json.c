@@ -241,7 +241,7 @@ static const struct json_row rows[] = {
     {"links", LIST(link, links, link_rows)},
     {"collectives", LIST(call, calls, call_rows)},
     {"experts", LIST(expert, expert_ops, expert_rows), .presence = FIELD_SPARE},
-    {"loss", FIELD(loss), FIELD_SPARE, .min = -DBL_MAX,
+    {"loss", FIELD(loss), FIELD_SPARE, .nulls = true, .min = -DBL_MAX,
      .count = offsetof(struct measurement, losses)},
     {"parameters_sha256", FIELD(parameters_sha256), FIELD_SPARE},
     {"gpus", LIST(gpu, gpus, gpu_rows), .presence = FIELD_SPARE},

@@ -1,4 +1,4 @@
-/* The Gantt chart of a trace: two lanes a rank, compute above and communication below. */
+/* The Gantt chart of a trace: two lanes a rank, compute above, communication and copies below. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,11 +25,9 @@ enum {
 };
 
 static const char *const category_names[TRACE_CATEGORIES] = {
-    [TRACE_COMMUNICATION] = "communication",
-    [TRACE_COMPUTE] = "compute",
-    [TRACE_FORWARD] = "forward",
-    [TRACE_BACKWARD] = "backward",
-    [TRACE_WEIGHT] = "weight gradient",
+    [TRACE_COPY] = "copies",       [TRACE_COMMUNICATION] = "communication",
+    [TRACE_COMPUTE] = "compute",   [TRACE_FORWARD] = "forward",
+    [TRACE_BACKWARD] = "backward", [TRACE_WEIGHT] = "weight gradient",
     [TRACE_UPDATE] = "update",
 };
 
@@ -40,6 +38,7 @@ static const char *colour_of(int category)
            : category == TRACE_BACKWARD ? figure_backward
            : category == TRACE_WEIGHT   ? figure_weight
            : category == TRACE_UPDATE   ? figure_update
+           : category == TRACE_COPY     ? figure_copy
                                         : figure_communication;
 }
 
@@ -56,7 +55,8 @@ enum { SHADES = 4 };
 static const unsigned forward_shade[SHADES] = {0x9ED5F5, 0x6FC0EC, 0xB9E1F8, 0x56B4E9};
 static const unsigned backward_shade[SHADES] = {0xD55E00, 0xA84800, 0xE07A2B, 0xBE5200};
 static const unsigned weight_shade[SHADES] = {0xF0E442, 0xD9CB1F, 0xF5EE86, 0xE3D630};
-static const unsigned compute_colour = 0x0072B2, update_colour = 0x000000, wire_colour = 0x009E73;
+static const unsigned compute_colour = 0x0072B2, update_colour = 0x000000, wire_colour = 0x009E73,
+                      copy_colour = 0xCC79A7;
 
 static unsigned shade_of(const struct trace_event *e)
 {
@@ -66,6 +66,7 @@ static unsigned shade_of(const struct trace_event *e)
            : e->category == TRACE_WEIGHT   ? weight_shade[k]
            : e->category == TRACE_UPDATE   ? update_colour
            : e->category == TRACE_COMPUTE  ? compute_colour
+           : e->category == TRACE_COPY     ? copy_colour
                                            : wire_colour;
 }
 
@@ -94,7 +95,7 @@ static void put_table(FILE *table, const struct trace_events *t)
 /* Boxes of one category as a data block: x y x_low x_high y_low y_high colour. */
 static size_t put_boxes(FILE *script, const struct trace_events *t, int category, double per_s)
 {
-    bool wire = category == TRACE_COMMUNICATION;
+    bool wire = category <= TRACE_COMMUNICATION;
     double top = wire ? wire_top : compute_top, bottom = wire ? wire_bottom : compute_bottom;
     size_t n = 0;
     fprintf(script, "$boxes%d << EOD\n", category);
@@ -153,8 +154,8 @@ static void put_ranks(FILE *script, const struct trace_events *t, int row_height
 static size_t collect_keys(const struct trace_events *t,
                            struct figure_key key[TRACE_CATEGORIES + 1])
 {
-    static const int order[] = {TRACE_COMPUTE, TRACE_FORWARD, TRACE_BACKWARD,
-                                TRACE_WEIGHT,  TRACE_UPDATE,  TRACE_COMMUNICATION};
+    static const int order[] = {TRACE_COMPUTE, TRACE_FORWARD,       TRACE_BACKWARD, TRACE_WEIGHT,
+                                TRACE_UPDATE,  TRACE_COMMUNICATION, TRACE_COPY};
     bool used[TRACE_CATEGORIES] = {false};
     size_t n = 0;
     for (size_t i = 0; i < t->n; i++)
@@ -182,20 +183,20 @@ static const char *border_style(const struct trace_events *t, int category, doub
     double sum = 0;
     size_t n = 0;
     for (size_t i = 0; i < t->n; i++) {
-        if (t->event[i].category != TRACE_COMMUNICATION) {
+        if (t->event[i].category > TRACE_COMMUNICATION) {
             sum += (t->event[i].end_s - t->event[i].start_s) * pixels_per_s;
             n++;
         }
     }
     bool wide = n > 0 && sum / (double)n >= 4;
-    return wide && category != TRACE_COMMUNICATION ? "border rgb '#FFFFFF'" : "noborder";
+    return wide && category > TRACE_COMMUNICATION ? "border rgb '#FFFFFF'" : "noborder";
 }
 
 static void put_script(FILE *script, const struct trace_events *t, const struct figure_geometry *g,
                        int row_height, double end_s)
 {
-    static const int drawn[] = {TRACE_COMMUNICATION, TRACE_COMPUTE, TRACE_FORWARD,
-                                TRACE_BACKWARD,      TRACE_WEIGHT,  TRACE_UPDATE};
+    static const int drawn[] = {TRACE_COPY,     TRACE_COMMUNICATION, TRACE_COMPUTE, TRACE_FORWARD,
+                                TRACE_BACKWARD, TRACE_WEIGHT,        TRACE_UPDATE};
     struct figure_unit unit = figure_time_unit(end_s);
     double pixels_per_s = (g->width - g->left - g->right) / end_s;
     size_t boxes[TRACE_CATEGORIES], numbers[TRACE_CATEGORIES];
