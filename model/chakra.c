@@ -2,7 +2,7 @@
  * ops.
  *
  * Protocol-buffer messages after their lengths, GlobalMetadata first, then nodes. An op has the node's duration as its
- * forward, in a profile of one microbatch, and the attribute num_ops as FLOP; its inputs are those of its dependencies that
+ * forward, in a profile of one microbatch, and the attribute num_ops as FLOP; its inputs are those of its data dependencies that
  * compute, past communication. A trace has no backward apart: what it runs backward are nodes too. Not in it: sizes of tensors and
  * parameters. O((nodes + dependencies) log nodes).
  *
@@ -23,7 +23,6 @@ enum {
     NODE_ID = 1,
     NODE_NAME = 2,
     NODE_TYPE = 3,
-    NODE_CTRL = 4,
     NODE_DATA = 5,
     NODE_DURATION = 7,
     NODE_ATTR = 10
@@ -126,7 +125,7 @@ static enum status take_node(struct import *w, struct wire message)
             n.duration_us = f.value;
         else if (f.number == NODE_ATTR)
             PASS(take_attribute(f.body, &n));
-        else if (f.number == NODE_CTRL || f.number == NODE_DATA)
+        else if (f.number == NODE_DATA) /* control dependencies are callers */
             PASS(add_deps(w, &f));
     }
     if (w->n == NODES)
