@@ -37,6 +37,15 @@ static void print_values(const struct trial *t)
     }
 }
 
+/* One rank alone sends nothing: it has no bus bandwidth. */
+static void print_rate(bool there, double Bps)
+{
+    if (there)
+        printf("%11.3f ", Bps / 1e9);
+    else
+        printf("%11s ", "-");
+}
+
 /* nccl-tests' columns; and for a reduce-scatter bandwidth by the bytes of its output, as a lecture
  * counts it. */
 static void print_times(const struct trial *t, const struct trial_options *o)
@@ -49,13 +58,11 @@ static void print_times(const struct trial *t, const struct trial_options *o)
         enum op_kind kind = trial_kinds[k / TRIAL_SIZES];
         double bytes = (double)trial_sizes[k % TRIAL_SIZES], algbw = bytes / t->time[k].seconds;
         double busbw = algbw * collective_bus_factor(op_collective[kind], t->ranks);
-        printf("%-15s %10.0f %10.1f %11.3f %11.3f ", name_of(kind), bytes, 1e6 * t->time[k].seconds,
-               algbw / 1e9, busbw / 1e9);
-        if (kind == OP_REDUCESCATTER)
-            printf("%11.3f", busbw / n / 1e9);
-        else
-            printf("%11s", "-");
-        printf(" %7zu\n", t->time[k].wrong);
+        printf("%-15s %10.0f %10.1f %11.3f ", name_of(kind), bytes, 1e6 * t->time[k].seconds,
+               algbw / 1e9);
+        print_rate(t->ranks > 1, busbw);
+        print_rate(t->ranks > 1 && kind == OP_REDUCESCATTER, busbw / n);
+        printf("%7zu\n", t->time[k].wrong);
     }
 }
 

@@ -60,9 +60,10 @@ struct json_at json_item(const struct json_at *array, size_t i);
 size_t json_members(const struct json_at *object);
 struct json_at json_member(const struct json_at *object, size_t i);
 
-/* An array of numbers; *out is malloc'd. */
-enum status json_get_reals(const struct json_at *at, double min, double max, double **out,
-                           size_t *n) MUST_CHECK;
+/* An array of numbers; *out is malloc'd. With nulls, null is NaN, as which all that is not finite is
+ * written. */
+enum status json_get_reals(const struct json_at *at, double min, double max, bool nulls,
+                           double **out, size_t *n) MUST_CHECK;
 /* Names and what they stand for. */
 struct json_name {
     const char *name; /* borrowed */
@@ -171,6 +172,7 @@ struct json_row {
     double min, max;             /* of numbers, FIELD_REALS included; `max` items of a FIELD_LIST */
     const struct json_row *rows; /* of what is inside */
     size_t size, count;
+    bool nulls;              /* of FIELD_REALS: see json_get_reals() */
     uint32_t usual;          /* for FIELD_UINT32 only */
     bool flat;               /* objects, or those of a list, on one line */
     const char *const *name; /* [names] of a choice */

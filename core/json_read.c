@@ -1,6 +1,7 @@
 /* Reads JSON: documents, cursors into them, values with their type and range. */
 #include "core/json.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -340,8 +341,8 @@ enum status json_get_bool(const struct json_at *at, bool *out)
     return STATUS_OK;
 }
 
-enum status json_get_reals(const struct json_at *at, double min, double max, double **out,
-                           size_t *count)
+enum status json_get_reals(const struct json_at *at, double min, double max, bool nulls,
+                           double **out, size_t *count)
 {
     enum status st;
     size_t n;
@@ -350,7 +351,10 @@ enum status json_get_reals(const struct json_at *at, double min, double max, dou
     TRY(ARRAY_NEW(value, n));
     for (size_t i = 0; i < n; i++) {
         struct json_at item = json_item(at, i);
-        TRY(json_get_real(&item, min, max, &value[i]));
+        if (nulls && json_is_null(item.value))
+            value[i] = (double)NAN;
+        else
+            TRY(json_get_real(&item, min, max, &value[i]));
     }
     *out = value;
     *count = n;

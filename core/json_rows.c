@@ -102,7 +102,7 @@ static enum status read_member(const struct json_at *object, const struct json_a
     case FIELD_CHOICE:
         return read_choice(object, r, to);
     case FIELD_REALS:
-        return json_get_reals(at, r->min, r->max > 0 ? r->max : DBL_MAX, to,
+        return json_get_reals(at, r->min, r->max > 0 ? r->max : DBL_MAX, r->nulls, to,
                               member(into, r->count));
     case FIELD_OBJECT:
         return json_rows_read(at, r->rows, into);

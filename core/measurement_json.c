@@ -243,7 +243,7 @@ static const struct json_row rows[] = {
     {"links", LIST(link, links, link_rows)},
     {"collectives", LIST(call, calls, call_rows)},
     {"experts", LIST(expert, expert_ops, expert_rows), .presence = FIELD_SPARE},
-    {"loss", FIELD(loss), FIELD_SPARE, .min = -DBL_MAX,
+    {"loss", FIELD(loss), FIELD_SPARE, .nulls = true, .min = -DBL_MAX,
      .count = offsetof(struct measurement, losses)},
     {"precision_at_1", FIELD(precision_1), FIELD_SPARE,
      .count = offsetof(struct measurement, precisions_1)},

@@ -128,7 +128,7 @@ static enum status read_edges(const struct json_at *ops, const struct json_name 
 static enum status read_times(const struct json_at *at, const struct model *m, double **out)
 {
     size_t count;
-    PASS(json_get_reals(at, 0, DBL_MAX, out, &count));
+    PASS(json_get_reals(at, 0, DBL_MAX, false, out, &count));
     return count == m->n ? STATUS_OK : json_error(at, "%zu times for %zu ops", count, m->n);
 }
 
@@ -140,7 +140,7 @@ static enum status read_layer_times(const struct json_at *at, const struct model
     size_t count, layers = 0;
     for (size_t i = 0; i < m->n; i++)
         layers += model_begins_layer(m, i);
-    TRY(json_get_reals(at, 0, DBL_MAX, &layer, &count));
+    TRY(json_get_reals(at, 0, DBL_MAX, false, &layer, &count));
     if (count != layers) {
         st = json_error(at, "%zu times for %zu layers", count, layers);
         goto out;

@@ -14,7 +14,7 @@
 #include "measured/reader.h"
 #include "measured/tokens.h"
 
-enum { EVENTS = 1 << 24, DEVICES = 1024, SHORT = 64 };
+enum { EVENTS = 1 << 23, DEVICES = 1024, SHORT = 64 };
 
 /* Keys of an event and of its args, and where they go. */
 enum key {
@@ -87,9 +87,18 @@ struct file {
 static int key_of(const char *text, bool in_args)
 {
     for (int k = 0; k < KEYS; k++)
-        if (keys[k].in_args == in_args && strcmp(keys[k].name, text) == 0)
+        if (keys[k].name[0] == text[0] && keys[k].in_args == in_args &&
+            strcmp(keys[k].name, text) == 0)
             return k;
     return -1;
+}
+
+/* What is longer than a value is cut off. */
+static void cut(char value[SHORT], const struct tokens *s)
+{
+    size_t n = s->length < SHORT ? s->length : SHORT - 1;
+    memcpy(value, s->text, n);
+    value[n] = '\0';
 }
 
 /* The members of an object that is open, and of `args` within. */
@@ -110,7 +119,7 @@ static enum status read_members(struct tokens *s, struct event *e, bool in_args)
             if (k == KEY_NAME)
                 memcpy(e->name, s->text, s->length + 1);
             else
-                snprintf(e->value[k], SHORT, "%.*s", SHORT - 1, s->text);
+                cut(e->value[k], s);
         } else {
             PASS(tokens_skip(s, t));
         }
@@ -407,25 +416,10 @@ static int by_time(const void *a, const void *b)
 static enum status take_host(struct file *f)
 {
     size_t rank;
-    char name[TOKEN_LETTERS];
-    const struct launch_parts *ops = &f->launches.about[ABOUT_OP];
-    launches_sort(&f->launches);
-    if (ops->n > 0)
-        PASS(rank_of(f, 0, &rank));
-    f->launches.n = 0;
-    for (size_t i = 0; i < ops->n; i++) {
-        const struct launch_part *o = &ops->part[i];
-        const struct span s = {.start_ns = o->start_ns,
-                               .end_ns = o->end_ns,
-                               .launch = (int64_t)i,
-                               .op = RUN_NO_OP,
-                               .layer = RUN_NO_OP,
-                               .purpose = OP_PURPOSES};
-        PASS(launches_add(&f->launches, s.launch, o->thread, o->start_ns));
-        PASS(run_add_span(f->run, f->path, rank, run_name(f->run, o->meaning, name, sizeof name),
-                          &s));
-    }
-    return STATUS_OK;
+    if (f->launches.about[ABOUT_OP].n == 0)
+        return STATUS_OK;
+    PASS(rank_of(f, 0, &rank));
+    return launches_to_spans(&f->launches, f->run, f->path, rank);
 }
 
 /* The GPUs of the file get its rank, its steps and what its launches say. */

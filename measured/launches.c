@@ -139,6 +139,28 @@ enum status launches_find(struct launches *l, struct span *span, size_t n)
     return STATUS_OK;
 }
 
+enum status launches_to_spans(struct launches *l, struct measured_run *run, const char *path,
+                              size_t rank)
+{
+    enum { NAME = 1024 };
+    char name[NAME];
+    const struct launch_parts *ops = &l->about[ABOUT_OP];
+    launches_sort(l);
+    l->n = 0;
+    for (size_t i = 0; i < ops->n; i++) {
+        const struct launch_part *o = &ops->part[i];
+        const struct span s = {.start_ns = o->start_ns,
+                               .end_ns = o->end_ns,
+                               .launch = (int64_t)i,
+                               .op = RUN_NO_OP,
+                               .layer = RUN_NO_OP,
+                               .purpose = OP_PURPOSES};
+        PASS(launches_add(l, s.launch, o->thread, o->start_ns));
+        PASS(run_add_span(run, path, rank, run_name(run, o->meaning, name, sizeof name), &s));
+    }
+    return STATUS_OK;
+}
+
 void launches_free(struct launches *l)
 {
     free(l->launch);

@@ -45,6 +45,9 @@ const struct launch *launches_at(const struct launches *l, int64_t number);
  * provided that there are any parts of phases; the kind of communication whose kernel's name does not say it; and the outermost op.
  * Sorts all lists. O((n + launches) log). */
 enum status launches_find(struct launches *l, struct span *span, size_t n) MUST_CHECK;
+/* In place of what was launched, each outermost op: a span of the rank that computes, and its own launch. */
+enum status launches_to_spans(struct launches *l, struct measured_run *run, const char *path,
+                              size_t rank) MUST_CHECK;
 void launches_free(struct launches *l); /* accepts {0}; leaves {0} */
 
 #endif

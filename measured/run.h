@@ -106,7 +106,7 @@ struct measured_run {
 enum { RUN_NO_OP = UINT32_MAX, RUN_WITHIN = '\x1f' };
 enum {
     RUN_RANKS = 65536,
-    RUN_SPANS = 1 << 22,
+    RUN_SPANS = 1 << 21,
     RUN_LINES = 1 << 22,
     RUN_STEPS = 1 << 20,
     RUN_NAMES = 1 << 25

@@ -18,8 +18,11 @@ static int by_start(const void *a, const void *b)
 /* Union in place; how many there are then. */
 static size_t merge(struct run_interval *at, size_t n)
 {
-    size_t kept = 0;
-    qsort(at, n, sizeof *at, by_start);
+    size_t kept = 0, sorted = 1;
+    while (sorted < n && at[sorted - 1].start_ns <= at[sorted].start_ns)
+        sorted++; /* as files mostly are */
+    if (sorted < n)
+        qsort(at, n, sizeof *at, by_start);
     for (size_t i = 0; i < n; i++) {
         if (kept > 0 && at[i].start_ns <= at[kept - 1].end_ns) {
             if (at[i].end_ns > at[kept - 1].end_ns)
@@ -51,6 +54,7 @@ struct work {
     struct run_interval window;
     struct run_interval *at; /* [2 * spans] room for what is looked at */
     size_t n;
+    uint32_t kinds, purposes; /* bits of those that there are */
 };
 
 /* The purpose that a kind of collective mostly has, for groups that do not say theirs. */
@@ -70,7 +74,9 @@ uint8_t span_purpose(const struct span *s)
 /* Add the spans that are chosen to what is there, and merge. Nanoseconds of the union. */
 static int64_t add(struct work *w, struct choice c)
 {
-    for (size_t i = 0; i < w->rank->spans; i++) {
+    bool there =
+        (c.kind < 0 || w->kinds >> c.kind & 1) && (c.purpose < 0 || w->purposes >> c.purpose & 1);
+    for (size_t i = 0; there && i < w->rank->spans; i++) {
         const struct span *s = &w->rank->span[i];
         struct run_interval at = {s->start_ns, s->end_ns};
         if ((c.what >= 0 && s->what != c.what) || (c.kind >= 0 && s->kind != c.kind) ||
@@ -141,6 +147,11 @@ enum status run_times_of(const struct run_rank *rank, size_t warmup, struct run_
     struct work w = {.rank = rank};
     PASS(run_window(rank, warmup, &w.window));
     PASS(ARRAY_NEW(w.at, 2 * rank->spans + 1));
+    for (size_t i = 0; i < rank->spans; i++)
+        if (rank->span[i].what != SPAN_COMPUTE) {
+            w.kinds |= UINT32_C(1) << rank->span[i].kind;
+            w.purposes |= UINT32_C(1) << span_purpose(&rank->span[i]);
+        }
     if (t.marked)
         t.steps = rank->steps - warmup;
     const double per_ns = 1e-9 / (double)t.steps;

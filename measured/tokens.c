@@ -49,6 +49,19 @@ static void keep(struct tokens *s, int letter)
         s->text[s->length++] = (char)letter;
 }
 
+/* What is there of a text up to a quote, an escape or a control character. */
+static void keep_plain(struct tokens *s)
+{
+    struct bytes *b = s->bytes;
+    const unsigned char *from = b->piece + b->at, *to = from, *end = b->piece + b->end;
+    while (to < end && *to != '"' && *to != '\\' && *to >= 0x20)
+        to++;
+    size_t n = (size_t)(to - from), room = sizeof s->text - 1 - s->length;
+    memcpy(s->text + s->length, from, n < room ? n : room);
+    s->length += n < room ? n : room;
+    b->at += n;
+}
+
 /* Behind the opening quote. */
 static enum status take_text(struct tokens *s)
 {
@@ -56,6 +69,7 @@ static enum status take_text(struct tokens *s)
     int c;
     s->length = 0;
     for (;;) {
+        keep_plain(s);
         PASS(peek(b, &c));
         if (c == NONE)
             return tokens_error(s, "the file ends within a text");

@@ -372,6 +372,14 @@ static enum status unknown_family(const struct json_at *root, const char *type, 
 }
 
 /* Models of several media are read by their part for text. */
+/* A model of Calculon's: the blocks of a GPT, of which it names no family. */
+static bool is_calculon(const struct json_at *root)
+{
+    struct json_at blocks, heads;
+    return json_optional(root, "num_blocks", &blocks) == STATUS_OK && blocks.value &&
+           json_optional(root, "attn_heads", &heads) == STATUS_OK && heads.value;
+}
+
 static enum status find_family(const struct json_at *root, const struct json_at *text,
                                const struct family **out, const char **class)
 {
@@ -386,6 +394,8 @@ static enum status find_family(const struct json_at *root, const struct json_at 
         *out = family_find(outer);
     if (!*out)
         *out = family_of_class(*class);
+    if (!*out && is_calculon(root))
+        *out = family_find("gpt2");
     return *out ? STATUS_OK : unknown_family(root, type ? type : outer, *class);
 }
 
@@ -424,7 +434,7 @@ static bool recognises(const struct json_at *root)
             strcmp(at.key, "num_hidden_layers") == 0)
             return true;
     }
-    return false;
+    return is_calculon(root);
 }
 
 enum { CHOICE_TOKENS, CHOICE_LAYERS, CHOICE_DTYPE, CHOICE_FLASH, CHOICE_CAPACITY, CHOICES };
@@ -464,7 +474,8 @@ static enum status read_config(const struct json_at *root, const struct import_o
 
 const struct importer importer_config = {
     .name = "config",
-    .summary = "config.json of Hugging Face: hyper-parameters of a transformer",
+    .summary =
+        "config.json of Hugging Face, or a model of Calculon: hyper-parameters of a transformer",
     .takes_choices = true,
     .recognises_json = recognises,
     .read_json = read_config,

@@ -16,7 +16,7 @@ static const double gnuplot_s = 300; /* a picture of a million bars takes a minu
 
 const char figure_compute[] = "#0072B2", figure_forward[] = "#56B4E9",
            figure_backward[] = "#D55E00", figure_weight[] = "#F0E442", figure_update[] = "#000000",
-           figure_communication[] = "#009E73", figure_idle[] = "#E6E6E6",
+           figure_copy[] = "#CC79A7", figure_communication[] = "#009E73", figure_idle[] = "#E6E6E6",
            figure_measured[] = "#404040", figure_analytic[] = "#56B4E9",
            figure_simgrid[] = "#0072B2", figure_other[] = "#CC79A7";
 

@@ -41,8 +41,8 @@ struct figure {
 
 /* Colours by meaning. */
 extern const char figure_compute[], figure_forward[], figure_backward[], figure_weight[],
-    figure_update[], figure_communication[], figure_idle[], figure_measured[], figure_analytic[],
-    figure_simgrid[], figure_other[];
+    figure_update[], figure_copy[], figure_communication[], figure_idle[], figure_measured[],
+    figure_analytic[], figure_simgrid[], figure_other[];
 
 /* Name of the table beside the picture `output`, malloc'd. STATUS_INVALID: no picture's name. */
 enum status figure_table(const char *output, char **table) MUST_CHECK;

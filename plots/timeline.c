@@ -1,4 +1,4 @@
-/* The Gantt chart of traces: two lanes a rank, compute above and communication below. */
+/* The Gantt chart of traces: two lanes a rank, compute above, communication and copies below. */
 #include "plots/timeline.h"
 
 #include <math.h>
@@ -28,7 +28,8 @@ enum { SHADES = 4 };
 static const unsigned forward_shade[SHADES] = {0x9ED5F5, 0x6FC0EC, 0xB9E1F8, 0x56B4E9};
 static const unsigned backward_shade[SHADES] = {0xD55E00, 0xA84800, 0xE07A2B, 0xBE5200};
 static const unsigned weight_shade[SHADES] = {0xF0E442, 0xD9CB1F, 0xF5EE86, 0xE3D630};
-static const unsigned compute_colour = 0x0072B2, update_colour = 0x000000, wire_colour = 0x009E73;
+static const unsigned compute_colour = 0x0072B2, update_colour = 0x000000, wire_colour = 0x009E73,
+                      copy_colour = 0xCC79A7;
 
 static unsigned shade_of(const struct trace_event *e)
 {
@@ -38,6 +39,7 @@ static unsigned shade_of(const struct trace_event *e)
            : e->category == TRACE_WEIGHT   ? weight_shade[k]
            : e->category == TRACE_UPDATE   ? update_colour
            : e->category == TRACE_COMPUTE  ? compute_colour
+           : e->category == TRACE_COPY     ? copy_colour
                                            : wire_colour;
 }
 
@@ -100,7 +102,7 @@ struct drawing {
 static size_t put_boxes(FILE *script, const struct drawing *d, int category)
 {
     const struct timeline_view *v = &d->v;
-    bool wire = category == TRACE_COMMUNICATION;
+    bool wire = timeline_is_wire(category);
     double top = wire ? timeline_wire_top : timeline_compute_top;
     double bottom = wire ? timeline_wire_bottom : timeline_compute_bottom;
     size_t n = 0;
@@ -187,8 +189,8 @@ static void put_ranks(FILE *script, const struct drawing *d)
 /* Colours explained above the axes, in the order of a microbatch's life. */
 static void collect_keys(struct drawing *d)
 {
-    static const int order[] = {TRACE_COMPUTE, TRACE_FORWARD, TRACE_BACKWARD,
-                                TRACE_WEIGHT,  TRACE_UPDATE,  TRACE_COMMUNICATION};
+    static const int order[] = {TRACE_COMPUTE, TRACE_FORWARD,       TRACE_BACKWARD, TRACE_WEIGHT,
+                                TRACE_UPDATE,  TRACE_COMMUNICATION, TRACE_COPY};
     const struct trace_events *t = d->v.t;
     bool used[TRACE_CATEGORIES] = {false};
     for (size_t i = 0; i < t->n; i++)

@@ -40,6 +40,11 @@ const char *timeline_row_name(const struct timeline_view *v, size_t row, char te
 extern const char *const timeline_category_names[TRACE_CATEGORIES];
 /* Colour of a category without regard to the microbatch. */
 const char *timeline_colour(int category);
+/* Is it drawn in the lower lane, of messages and copies? */
+static inline bool timeline_is_wire(int category)
+{
+    return category <= TRACE_COMMUNICATION;
+}
 
 /* share[(row * columns + column) * TRACE_CATEGORIES + category], 0 to 1: of its time, mean over the row's
  * ranks. What overlaps within a category counts once; categories of compute together are at most 1. */

@@ -35,16 +35,21 @@ static void add(const struct timeline_view *v, struct timeline_shares *s, size_t
     }
 }
 
-/* Compute at most the whole of the time; rounding may leave a bit more. */
+/* First category of the lane of this one. */
+static int lane_first(int category)
+{
+    return timeline_is_wire(category) ? TRACE_COPY : TRACE_COMPUTE;
+}
+
+/* A lane has at most the whole of the time: rounding may leave a bit more, and copies go on beside messages. */
 static void bound(const struct timeline_view *v, struct timeline_shares *s)
 {
     for (size_t i = 0; i < v->rows * s->columns; i++) {
-        double *share = &s->share[i * TRACE_CATEGORIES], sum = 0;
-        for (int c = TRACE_COMPUTE; c < TRACE_CATEGORIES; c++)
-            sum += share[c];
-        for (int c = TRACE_COMPUTE; c < TRACE_CATEGORIES && sum > 1; c++)
-            share[c] /= sum;
-        share[TRACE_COMMUNICATION] = fmin(share[TRACE_COMMUNICATION], 1);
+        double *share = &s->share[i * TRACE_CATEGORIES], sum[TRACE_CATEGORIES] = {0};
+        for (int c = 0; c < TRACE_CATEGORIES; c++)
+            sum[lane_first(c)] += share[c];
+        for (int c = 0; c < TRACE_CATEGORIES; c++)
+            share[c] /= fmax(sum[lane_first(c)], 1);
     }
 }
 
@@ -122,10 +127,8 @@ static const double visible = 0.004; /* of a lane: a tenth of a pixel */
 /* How high a category's area reaches: it and those below it. */
 static double height(const double *share, int category)
 {
-    if (category == TRACE_COMMUNICATION)
-        return share[TRACE_COMMUNICATION];
     double sum = 0;
-    for (int c = TRACE_COMPUTE; c <= category; c++)
+    for (int c = lane_first(category); c <= category; c++)
         sum += share[c];
     return sum;
 }
@@ -135,7 +138,7 @@ static size_t put_area(FILE *script, const struct timeline_view *v, const struct
                        size_t row, size_t k, int category, double per_s)
 {
     const double *share = &s->share[row * s->columns * TRACE_CATEGORIES];
-    bool wire = category == TRACE_COMMUNICATION;
+    bool wire = timeline_is_wire(category);
     double bottom = (double)row + (wire ? timeline_wire_bottom : timeline_compute_bottom);
     double lane = wire ? timeline_wire_bottom - timeline_wire_top
                        : timeline_compute_bottom - timeline_compute_top;

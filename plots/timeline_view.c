@@ -13,11 +13,9 @@ enum {
 };
 
 const char *const timeline_category_names[TRACE_CATEGORIES] = {
-    [TRACE_COMMUNICATION] = "communication",
-    [TRACE_COMPUTE] = "compute",
-    [TRACE_FORWARD] = "forward",
-    [TRACE_BACKWARD] = "backward",
-    [TRACE_WEIGHT] = "weight gradient",
+    [TRACE_COPY] = "copies",       [TRACE_COMMUNICATION] = "communication",
+    [TRACE_COMPUTE] = "compute",   [TRACE_FORWARD] = "forward",
+    [TRACE_BACKWARD] = "backward", [TRACE_WEIGHT] = "weight gradient",
     [TRACE_UPDATE] = "update",
 };
 
@@ -28,6 +26,7 @@ const char *timeline_colour(int category)
            : category == TRACE_BACKWARD ? figure_backward
            : category == TRACE_WEIGHT   ? figure_weight
            : category == TRACE_UPDATE   ? figure_update
+           : category == TRACE_COPY     ? figure_copy
                                         : figure_communication;
 }
 
@@ -66,7 +65,7 @@ static bool are_narrow(const struct timeline_view *v, int pixels)
     size_t ops = 0, narrow = 0;
     for (size_t i = 0; i < v->t->n; i++) {
         const struct trace_event *e = &v->t->event[i];
-        if (e->category == TRACE_COMMUNICATION || e->end_s <= v->from_s || e->start_s >= v->to_s ||
+        if (timeline_is_wire(e->category) || e->end_s <= v->from_s || e->start_s >= v->to_s ||
             e->end_s <= e->start_s)
             continue;
         ops++;
@@ -84,7 +83,7 @@ static double period(const struct timeline_view *v, double *first, double *last)
         first[r] = last[r] = -1;
     for (size_t i = 0; i < v->t->n; i++) {
         const struct trace_event *e = &v->t->event[i];
-        if (e->category == TRACE_COMMUNICATION || e->end_s <= v->from_s || e->start_s >= v->to_s)
+        if (timeline_is_wire(e->category) || e->end_s <= v->from_s || e->start_s >= v->to_s)
             continue;
         n += first[e->row] >= 0;
         first[e->row] =

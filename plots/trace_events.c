@@ -20,10 +20,15 @@ static bool find_category(const char *name, uint8_t *out)
         const char *name;
         uint8_t category;
     } known[] = {
-        {"compute", TRACE_COMPUTE},       {"forward", TRACE_FORWARD},
-        {"backward", TRACE_BACKWARD},     {"weight", TRACE_WEIGHT},
-        {"update", TRACE_UPDATE},         {"send", TRACE_COMMUNICATION},
-        {"receive", TRACE_COMMUNICATION}, {"collective", TRACE_COMMUNICATION},
+        {"compute", TRACE_COMPUTE},
+        {"forward", TRACE_FORWARD},
+        {"backward", TRACE_BACKWARD},
+        {"weight", TRACE_WEIGHT},
+        {"update", TRACE_UPDATE},
+        {"send", TRACE_COMMUNICATION},
+        {"receive", TRACE_COMMUNICATION},
+        {"collective", TRACE_COMMUNICATION},
+        {"copy", TRACE_COPY},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (strcmp(known[i].name, name) == 0) {

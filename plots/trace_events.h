@@ -10,6 +10,7 @@
 
 /* The order in which they are drawn: later ones on top. */
 enum trace_category {
+    TRACE_COPY, /* by a device's copy engines */
     TRACE_COMMUNICATION,
     TRACE_COMPUTE, /* of runs that do not say what */
     TRACE_FORWARD,

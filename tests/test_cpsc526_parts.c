@@ -89,14 +89,21 @@ static void speeds_are_read_from_three_forms(void **state)
     static const char npy[] = "\x93NUMPY\x01\0\x48\0{'descr': '<f4', 'fortran_order': False, "
                               "'shape': (2, 2), }            \n"
                               "\0\0\x80\x3f\0\0\0\0\0\0\0\x40\0\0\x80\x3f";
+    static const char whole[] = "\x93NUMPY\x01\0\x48\0{'descr': '<i8', 'fortran_order': False, "
+                                "'shape': (2, 2), }            \n"
+                                "\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+                                "\2\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0";
     static const char rows[] = "# a comment\n1, 0\n2\t1\n\n";
     static const char pairs[] = "# from\tto\tlatency_s\tbandwidth_Bps\tnormalised\n"
                                 "a\ta\t0\t1\t0\na\tb\t0\t0\t0\nb\ta\t0\t2\t1\nb\tb\t0\t1\t0\n";
     static const struct {
         const char *text;
         size_t length;
-    } all[] = {{npy, sizeof npy - 1}, {rows, sizeof rows - 1}, {pairs, sizeof pairs - 1}};
-    for (size_t i = 0; i < 3; i++) {
+    } all[] = {{npy, sizeof npy - 1},
+               {whole, sizeof whole - 1},
+               {rows, sizeof rows - 1},
+               {pairs, sizeof pairs - 1}};
+    for (size_t i = 0; i < 4; i++) {
         struct cpsc526_speeds s = {0};
         if (speeds(all[i].text, all[i].length, &s) != STATUS_OK)
             fail_msg("%zu: %s", i, error_message());

@@ -1,5 +1,6 @@
 /* Every JSON file of ours: round trips byte for byte, survives truncation at every byte, names the
  * place of a fault, and gives its memory back when any allocation fails. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -262,6 +263,31 @@ static void a_fault_is_reported_with_line_column_and_path(void **state)
     assert_memory_equal(error_message(), expected, strlen(expected));
 }
 
+/* A run that diverges has losses that JSON has no numbers for. */
+static void losses_that_are_not_finite_are_written_and_read(void **state)
+{
+    (void)state;
+    char path[128], text[4096];
+    double loss[] = {1.5, (double)NAN, (double)INFINITY};
+    struct measurement m = f.measurement, read = {0};
+    m.loss = loss;
+    m.losses = 3;
+    strcpy(path, in_dir("diverged"));
+    assert_int_equal(measurement_write(&m, path, &by), STATUS_OK);
+    assert_int_equal(measurement_read(path, &read), STATUS_OK);
+    assert_int_equal(read.losses, 3);
+    assert_true(read.loss[0] == 1.5 && isnan(read.loss[1]) && isnan(read.loss[2]));
+    measurement_free(&read);
+    /* other numbers must be there */
+    snprintf(
+        text, sizeof text,
+        "{\"format\": \"foreline-measurement\", \"version\": 1, \"engine\": \"tcp\", "
+        "\"iteration_s\": 1, \"samples_per_s\": 1, \"tokens_per_s\": 0, \"bubble_fraction\": 0, "
+        "\"cpu_s\": 0, \"ranks\": [], \"iterations_s\": [null]}\n");
+    put_file(path, text, strlen(text));
+    assert_int_equal(measurement_read(path, &read), STATUS_PARSE);
+}
+
 static void files_of_another_kind_or_version_are_refused(void **state)
 {
     (void)state;
@@ -352,6 +378,7 @@ int main(void)
         cmocka_unit_test(a_fault_is_reported_with_line_column_and_path),
         cmocka_unit_test(files_of_another_kind_or_version_are_refused),
         cmocka_unit_test(nothing_is_left_when_a_file_cannot_be_written),
+        cmocka_unit_test(losses_that_are_not_finite_are_written_and_read),
         cmocka_unit_test(a_trace_holds_every_op_of_the_program),
         cmocka_unit_test(slices_of_a_lane_do_not_overlap),
     };

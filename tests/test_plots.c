@@ -107,6 +107,27 @@ static void draws_a_timeline_with_its_table(void **state)
     remove("test_plots.tsv");
 }
 
+/* Copies of a measured run share the lower lane with communication. */
+static void draws_copies(void **state)
+{
+    (void)state;
+    need_gnuplot();
+    static const char copies[] =
+        "{\"traceEvents\":[{\"ph\":\"X\",\"cat\":\"forward\",\"name\":\"gemm\",\"pid\":0,\"tid\":0,"
+        "\"ts\":0,\"dur\":10},{\"ph\":\"X\",\"cat\":\"copy\",\"name\":\"Memcpy HtoD\",\"pid\":0,"
+        "\"tid\":2,\"ts\":2,\"dur\":5}]}";
+    char table[1000], svg[60000];
+    write_file("test_plots.json", copies, strlen(copies));
+    assert_int_equal(plot_timeline(&trace_path, 1, "test_plots.svg", &by), STATUS_OK);
+    slurp("test_plots.tsv", table, sizeof table);
+    assert_non_null(strstr(table, "0\trank 0\tMemcpy HtoD\tcopies\t-\t2e-06\t7e-06\n"));
+    slurp("test_plots.svg", svg, sizeof svg);
+    assert_non_null(strstr(svg, ">copies<"));
+    remove("test_plots.json");
+    remove("test_plots.svg");
+    remove("test_plots.tsv");
+}
+
 static void draws_several_traces_on_one_axis(void **state)
 {
     (void)state;
@@ -346,6 +367,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(draws_a_timeline_with_its_table),
+        cmocka_unit_test(draws_copies),
         cmocka_unit_test(draws_several_traces_on_one_axis),
         cmocka_unit_test(every_extension_gives_its_kind_of_file),
         cmocka_unit_test(bars_list_plans_by_engine),

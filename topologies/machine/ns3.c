@@ -1,6 +1,7 @@
 /* Networks of ns-3 as ASTRA-sim and SimAI have them: a line "nodes switches links", of SimAI "nodes GPUs-a-server
  * NVSwitches switches links GPU", a line of the switches' numbers, then "A B 400Gbps 0.0005ms LOSS" a cable. */
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +9,7 @@
 #include "core/units.h"
 #include "topologies/machine/machine.h"
 
-enum { NODES = 1 << 20, CABLES = 1 << 20, WORDS = 8 };
+enum { NODES = 1 << 19, CABLES = 1 << 19, WORDS = 8, WORD = 32 };
 
 struct reader {
     struct machine *m;
@@ -19,6 +20,10 @@ struct reader {
     bool simai;
     unsigned char *kind; /* [nodes] 0 a GPU, 1 an NVSwitch, 2 a switch */
     uint32_t *part;      /* [nodes] */
+    struct quantity {
+        char text[WORD];
+        double value;
+    } rate, latency; /* of the cable before: most are alike */
 };
 
 static bool recognises(const struct machine_source *s)
@@ -101,6 +106,19 @@ static enum status add_parts(struct reader *r)
     return STATUS_OK;
 }
 
+static bool read_quantity(enum unit unit, const char *word, struct quantity *last, double *out)
+{
+    if (*last->text && strcmp(word, last->text) == 0) {
+        *out = last->value;
+        return true;
+    }
+    if (units_parse(unit, word, out) != STATUS_OK)
+        return false;
+    snprintf(last->text, WORD, "%s", strlen(word) < WORD ? word : "");
+    last->value = *out;
+    return true;
+}
+
 static enum status read_cable(struct reader *r, char *line)
 {
     char *word[WORDS];
@@ -111,8 +129,8 @@ static enum status read_cable(struct reader *r, char *line)
         return STATUS_OK;
     if (n < 4 || !text_count(word[0], r->nodes - 1, &id[0]) ||
         !text_count(word[1], r->nodes - 1, &id[1]) || id[0] == id[1] ||
-        units_parse(UNIT_RATE, word[2], &l.Bps) != STATUS_OK ||
-        units_parse(UNIT_SECONDS, word[3], &l.latency_s) != STATUS_OK || !(l.Bps > 0))
+        !read_quantity(UNIT_RATE, word[2], &r->rate, &l.Bps) ||
+        !read_quantity(UNIT_SECONDS, word[3], &r->latency, &l.latency_s) || !(l.Bps > 0))
         return error_set(STATUS_PARSE,
                          "%s:%zu: expected 'A B RATE LATENCY LOSS', 0 1 400Gbps 0.0005ms 0",
                          r->path, r->line);

@@ -1,5 +1,5 @@
 /* A matrix of speeds between devices, as the project's benchmark leaves one: NumPy's .npy (format 1 to 3, of
- * float32 or float64), lines of numbers, or the pairs of `calibrate --matrix`. */
+ * float32, float64, int32 or int64), lines of numbers, or the pairs of `calibrate --matrix`. */
 #include "partition/published/cpsc526/speeds.h"
 
 #include <math.h>
@@ -40,10 +40,30 @@ static bool square_of(const char *header, size_t *k)
     return rows >= 1 && rows <= CPSC526_MAX_PARTS;
 }
 
+static const struct npy_type {
+    const char *name;
+    bool real;
+    size_t bytes;
+} npy_types[] = {{"'<f4'", true, 4}, {"'<f8'", true, 8}, {"'<i4'", false, 4}, {"'<i8'", false, 8}};
+
+static const struct npy_type *npy_type_of(const char *header)
+{
+    for (size_t i = 0; i < sizeof npy_types / sizeof *npy_types; i++)
+        if (strstr(header, npy_types[i].name))
+            return &npy_types[i];
+    return NULL;
+}
+
 /* Numbers are little-endian, as on every machine that this runs on. */
 static enum status read_npy(const char *path, const char *text, size_t length,
                             struct cpsc526_speeds *out)
 {
+    union {
+        float f4;
+        double f8;
+        int32_t i4;
+        int64_t i8;
+    } number;
     char header[HEADER];
     size_t k, at = HEAD, size = (unsigned char)text[8] + 256u * (unsigned char)text[9];
     if (text[6] > 1) { /* versions 2 and 3 have four bytes of length */
@@ -57,22 +77,19 @@ static enum status read_npy(const char *path, const char *text, size_t length,
     memcpy(header, text + at, size);
     header[size] = '\0';
     at += size;
-    size_t bytes = strstr(header, "'<f4'")   ? sizeof(float)
-                   : strstr(header, "'<f8'") ? sizeof(double)
-                                             : 0;
-    if (!bytes || strstr(header, "'fortran_order': True") || !square_of(header, &k))
-        return wrong(path, "expected a square .npy of float32 or float64, in C order");
-    if (length - at < k * k * bytes)
+    const struct npy_type *type = npy_type_of(header);
+    if (!type || strstr(header, "'fortran_order': True") || !square_of(header, &k))
+        return wrong(path,
+                     "expected a square .npy of float32, float64, int32 or int64, in C order");
+    if (length - at < k * k * type->bytes)
         return wrong(path, "a .npy that ends in its numbers");
     PASS(room(k, out));
     for (size_t i = 0; i < k * k; i++) {
-        float narrow;
-        if (bytes == sizeof narrow) {
-            memcpy(&narrow, text + at + i * bytes, bytes);
-            out->speed[i] = (double)narrow;
-        } else {
-            memcpy(&out->speed[i], text + at + i * bytes, bytes);
-        }
+        memcpy(&number, text + at + i * type->bytes, type->bytes);
+        out->speed[i] = type->real && type->bytes == 4 ? (double)number.f4
+                        : type->real                   ? number.f8
+                        : type->bytes == 4             ? (double)number.i4
+                                                       : (double)number.i8;
     }
     return STATUS_OK;
 }
