@@ -15,6 +15,11 @@
 
 /* ---- the ends */
 
+static int64_t or_else(int64_t value, int64_t rule)
+{
+    return value > 0 ? value : rule;
+}
+
 static uint32_t embed(struct build *b, const char *name)
 {
     const struct architecture *a = &b->a;
@@ -37,6 +42,13 @@ static uint32_t begin(struct build *b)
     const struct architecture *a = &b->a;
     bool narrow = part_has(b, TRAIT_NARROW), normed = part_has(b, TRAIT_EMBEDDING_NORM);
     uint32_t x = b->table = embed(b, "embedding");
+    if (a->relative) {
+        int64_t half = or_else(a->position_buckets, or_else(a->max_distance, a->context));
+        b->distances = 2 * half;
+        b->distance = layer_distances(&b->g, "distances", b->distances, a->hidden);
+        if (a->relative_norm)
+            b->distance = layer_norm(&b->g, "distances.ln", b->distance, b->distances, a->hidden);
+    }
     if (a->layout > 0)
         x = layer_layout(&b->g, "layout", x, b->tokens, a->hidden, a->layout);
     if (narrow && normed)
@@ -252,11 +264,6 @@ static enum status check_bytes(const struct model *m)
     for (size_t i = 0; i < m->n; i++)
         bytes += (double)m->op[i].parameter_bytes + (double)m->op[i].stash_bytes;
     return bytes <= 1e18 ? STATUS_OK : error_set(STATUS_INVALID, "a model of %.3g bytes", bytes);
-}
-
-static int64_t or_else(int64_t value, int64_t rule)
-{
-    return value > 0 ? value : rule;
 }
 
 /* A decoder without its encoder, as ...ForCausalLM classes have it, attends to nothing else. */

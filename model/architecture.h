@@ -57,6 +57,13 @@ struct architecture {
     int64_t decoder_only;                                 /* there is no encoder */
     int64_t layout; /* rows of each table of places on a page: x, y, height, width */
     int64_t buckets;
+    /* Scores of contents with distances (DeBERTa). max_distance, position_buckets: half the rows of the
+     * table of distances, the latter before the former, 0: context. */
+    int64_t relative, max_distance, position_buckets;
+    int64_t c2p, p2c;      /* of a query's content with a distance, of a distance with a key's */
+    int64_t share_key;     /* distances go through the weights of queries and keys */
+    int64_t relative_norm; /* the table of distances is normalised */
+    int64_t qv_bias;       /* queries and values have biases, keys have none */
     int64_t image, patch, colours, classes;
     int64_t base; /* of rotary positions, 0: 10000 */
     enum data_type dtype;

@@ -91,6 +91,31 @@ static uint32_t latent_attention(struct build *b, uint32_t x)
     return part_linear(b, "attn.proj", x, a->heads * a->value, a->hidden, a->out_bias, TENSOR_ROW);
 }
 
+/* Scores are also made of contents and distances. He et al., DeBERTa, ICLR 2021, section 3.1. */
+static uint32_t distant_attention(struct build *b, uint32_t x)
+{
+    const struct architecture *a = &b->a;
+    const int64_t q = a->heads * a->head, e = b->g.model.element_bytes, terms = a->c2p + a->p2c;
+    struct attention_shape s = heads_of(b, 1);
+    uint32_t qkv =
+        part_linear(b, "attn.qkv", x, a->hidden, 3 * q, a->qkv_bias || a->qv_bias, TENSOR_COLUMN);
+    if (a->qv_bias && b->g.status == STATUS_OK)
+        b->g.model.op[qkv].parameter_bytes -= q * e; /* keys have none */
+    s.distances = b->distances;
+    s.terms = terms;
+    uint32_t other = MODEL_NO_OP;
+    if (terms > 0)
+        other =
+            layer_distance_keys(&b->g, "attn.distances", b->distance,
+                                &(struct linear_shape){.tokens = b->distances,
+                                                       .in = a->hidden,
+                                                       .out = terms * q,
+                                                       .tied = a->share_key ? qkv : MODEL_NO_OP},
+                                a->share_key ? 0 : q * (a->qv_bias ? a->p2c : terms));
+    x = layer_attention(&b->g, "attn", qkv, other, &s);
+    return part_linear(b, "attn.proj", x, q, a->hidden, a->out_bias, TENSOR_ROW);
+}
+
 /* Attention of layer i with its projections, without norm and residual. */
 static uint32_t attention(struct build *b, uint32_t x, int64_t i)
 {
@@ -99,6 +124,8 @@ static uint32_t attention(struct build *b, uint32_t x, int64_t i)
     int64_t q = a->heads * a->head, kv = a->kv_heads * a->head;
     if (a->kv_rank > 0)
         return latent_attention(b, x);
+    if (a->relative || a->qv_bias)
+        return distant_attention(b, x);
     x = part_linear(b, "attn.qkv", x, a->hidden, q + 2 * kv, a->qkv_bias, TENSOR_COLUMN);
     if (part_has(b, TRAIT_HEAD_NORM | TRAIT_WIDE_NORM))
         x = layer_rmsnorm(&b->g, "attn.norm", x,

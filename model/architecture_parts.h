@@ -11,7 +11,9 @@ struct build {
     struct architecture a; /* without zeros that mean "by rule" */
     int64_t tokens;
     bool flash;
-    uint32_t table; /* op with the table of tokens */
+    uint32_t table;    /* op with the table of tokens */
+    uint32_t distance; /* of distances, where scores are made with them */
+    int64_t distances; /* its rows */
 };
 
 static inline bool part_has(const struct build *b, uint32_t trait)

@@ -40,4 +40,10 @@ void config_write(const struct architecture *a, FILE *out);
 enum status config_find(const char *spec, struct architecture *a,
                         struct architecture_choice *c) MUST_CHECK;
 
+/* For config.c: a key that is no plain number, into *a; *special: it was one. And a number, or yes and no
+ * as 1 and 0. STATUS_PARSE. */
+enum status config_read_special(const struct json_at *at, struct architecture *a,
+                                bool *special) MUST_CHECK;
+enum status config_get_number(const struct json_at *at, int64_t max, int64_t *out) MUST_CHECK;
+
 #endif

@@ -80,9 +80,15 @@ struct attention_shape {
     int64_t learned;  /* own parameters: sinks, a table of distances */
     int64_t base;     /* of rotary positions; 0: 10000 */
     int64_t turned;   /* channels of a head that these turn, its last ones; 0: all */
+    int64_t distances, terms; /* scores with so many distances (op `other`), of so many terms */
     bool causal, flash;
     bool sinks; /* `learned` is a score for each head that goes nowhere: Xiao et al., ICLR 2024 */
 };
+/* A table of distances between tokens, and its rows through a product: into keys, or queries, of all
+ * heads. `s`: tokens are the distances, `tied` the op whose weights these are; `biases` numbers. */
+uint32_t layer_distances(struct graph *g, const char *name, int64_t rows, int64_t channels);
+uint32_t layer_distance_keys(struct graph *g, const char *name, uint32_t in,
+                             const struct linear_shape *s, int64_t biases);
 /* `qkv` makes rows of queries, keys and values of all heads side by side; or only queries, and
  * `other` (not MODEL_NO_OP) keys and values. `flash`: the (T, T) probabilities stay on the chip and
  * are made again in the backward (Dao et al., NeurIPS 2022), and what is masked is skipped (Dao,

@@ -22,6 +22,49 @@ static double pairs(const struct attention_shape *s)
     return s->window > 0 && s->window < s->tokens ? w * t - w * (w - 1) / 2 : t * (t + 1) / 2;
 }
 
+uint32_t layer_distances(struct graph *g, const char *name, int64_t rows, int64_t channels)
+{
+    int64_t e = g->model.element_bytes, size = rows * channels;
+    return graph_add(g, &(struct graph_op){
+                            .name = name,
+                            .kind = "distances",
+                            .attribute = {{"rows", rows}, {"channels", channels}},
+                            .backward_flop = (double)size,
+                            .forward_bytes = (double)(2 * size * e),
+                            .backward_bytes = (double)(3 * size * e),
+                            .parameter_bytes = size * e,
+                            .shares = MODEL_NO_OP,
+                            .stash_bytes = size * e,
+                            .output_bytes = size * e,
+                        });
+}
+
+uint32_t layer_distance_keys(struct graph *g, const char *name, uint32_t in,
+                             const struct linear_shape *s, int64_t biases)
+{
+    int64_t e = g->model.element_bytes, weights = s->in * s->out;
+    int64_t read = s->tokens * s->in, written = s->tokens * s->out;
+    double work = 2.0 * (double)s->tokens * (double)weights;
+    bool tied = s->tied != MODEL_NO_OP;
+    return graph_add(g, &(struct graph_op){
+                            .name = name,
+                            .kind = "distance_keys",
+                            .attribute = {{"rows", s->tokens}, {"in", s->in}, {"out", s->out}},
+                            .inputs = 1,
+                            .input = {in},
+                            .forward_flop = work,
+                            .backward_flop = 2 * work,
+                            .forward_bytes = (double)((read + written) * e),
+                            .backward_bytes = (double)(2 * (read + written) * e),
+                            .parameter_bytes = (biases + (tied ? 0 : weights)) * e,
+                            .shared_bytes = tied ? weights * e : 0,
+                            .shares = s->tied,
+                            .tensor = TENSOR_COLUMN,
+                            .stash_bytes = written * e,
+                            .output_bytes = written * e,
+                        });
+}
+
 /* Attributes are named only where they say something: plain ones have tokens, channels, heads. */
 uint32_t layer_attention(struct graph *g, const char *name, uint32_t qkv, uint32_t other,
                          const struct attention_shape *s)
@@ -31,7 +74,9 @@ uint32_t layer_attention(struct graph *g, const char *name, uint32_t qkv, uint32
     int64_t kv = seen * s->kv_heads * (s->head + s->value);
     int64_t square = s->flash ? 0 : s->heads * s->tokens * seen;
     int64_t sums = s->flash ? s->heads * s->tokens * EXPONENT : 0;
-    double work = 2.0 * pairs(s) * (double)(s->heads * (s->head + s->value));
+    int64_t distant = s->terms * s->distances * s->heads; /* scores of a token with distances */
+    double work = 2.0 * pairs(s) * (double)(s->heads * (s->head + s->value)) +
+                  2.0 * (double)s->tokens * (double)distant * (double)s->head;
     struct graph_op op = {
         .name = name,
         .kind = "attention",
@@ -55,7 +100,12 @@ uint32_t layer_attention(struct graph *g, const char *name, uint32_t qkv, uint32
         .stash_bytes = (out + square) * e + sums,
         .output_bytes = out * e,
     };
+    /* those are written, and a part of them is gathered for every pair; backward the same of gradients */
+    op.forward_bytes += 2.0 * (double)s->tokens * (double)distant * (double)e;
+    op.backward_bytes += 4.0 * (double)s->tokens * (double)distant * (double)e;
     struct graph_attribute *a = op.attribute + 4;
+    if (s->terms)
+        *a++ = (struct graph_attribute){"distances", s->distances};
     if (s->flash)
         *a++ = (struct graph_attribute){"flash", 1};
     if (s->kv_heads != s->heads)

@@ -119,7 +119,7 @@ add_test(NAME exec.today
 set_tests_properties(exec.today PROPERTIES LABELS long TIMEOUT 600)
 add_test(NAME exec.pippy
     COMMAND ${PROJECT_SOURCE_DIR}/bench/pippy.sh $<TARGET_FILE:foreline>)
-set_tests_properties(exec.pippy PROPERTIES TIMEOUT 300)
+set_tests_properties(exec.pippy PROPERTIES TIMEOUT 600 LABELS long)
 add_test(NAME exec.strategies
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_strategies.sh ${PROJECT_BINARY_DIR}/bin)
 set_tests_properties(exec.strategies PROPERTIES TIMEOUT 300)
