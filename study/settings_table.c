@@ -238,7 +238,7 @@ const struct setting settings_table[] = {
          "what starts the workers instead, \"srun -n 4\"; env: this is one of several processes "
          "that torchrun, srun, mpirun or you start alike, and RANK, WORLD_SIZE, MASTER_ADDR and "
          "MASTER_PORT say which; none: you start them, as a line on stderr says"},
-    {"address", TEXT(address), RUN_KEYS, "A.B.C.D", NULL,
+    {"address", TEXT(address), RUN_KEYS, "A.B.C.D|NAME", NULL,
      .help = "where workers on other machines reach this one (default: they are all here)"},
     {"steps", COUNT(steps), RUN_KEYS | VALIDATE_ON | T(KEY_POINT), "N", "10",
      .help = "training steps that are measured", .least = 1},

@@ -27,7 +27,7 @@ static const double start_s = 20;
 static const double grace_s = 0.5, explain_s = 30;
 /* mpirun knows within about a second how a rank ended; one that a rank left in the middle of its
  * start never does. */
-static const double starter_s = 3.5;
+static const double starter_s = 3.5, starter_far_s = 10; /* far: with other machines */
 
 /* How long last words may be on their way over a slow network. */
 static const double words_s = 5;
@@ -224,7 +224,7 @@ static bool is_stopped(const struct launched *w)
     return !strcmp(here, w->machine) && family_stopped(w->told, 0);
 }
 
-/* One that is stopped where that is known, before it has joined too. */
+/* One that is stopped where that is known: before it has joined, and when it is done, too. */
 static void check_stopped(struct run *run, double now_s)
 {
     char name[RANK_NAME], place[RANK_NAME];
@@ -232,7 +232,7 @@ static void check_stopped(struct run *run, double now_s)
         struct launched *w = &run->worker[r];
         bool waits = w->stage == WORKER_JOINED && w->fd >= 0 &&
                      now_s - w->heard_s > family_stopped_s && is_stopped(w);
-        if (waits || (w->stage == WORKER_SPAWNED && w->child.alive &&
+        if (waits || (w->stage != WORKER_JOINED && w->child.alive &&
                       family_stopped_long(&w->watch, w->child.pid, 0)))
             launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s not heard of for %.3g s%s",
                          launch_name(run, r, name), waits ? now_s - w->heard_s : family_stopped_s,
@@ -330,7 +330,9 @@ bool launch_is_settled(const struct run *run, double now_s)
     if (c->rank == CAUSE_NONE || c->rank == CAUSE_PRIMARY)
         return c->rank == CAUSE_PRIMARY;
     /* mpirun ends and says why */
-    bool open = run->starter.child.alive && run->starter.output && waited_s < starter_s;
+    const struct launch_options *o = run->options;
+    bool open = run->starter.child.alive && run->starter.output &&
+                waited_s < (o->address && !o->mpirun ? starter_far_s : starter_s);
     for (uint32_t r = 0; r < run->program->ranks && !open; r++)
         open = may_explain(run, r);
     return waited_s > (open ? explain_s : grace_s);

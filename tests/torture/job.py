@@ -57,6 +57,17 @@ def who_is(pid):
     return name, None
 
 
+def is_ours(pid):
+    """Of the emulator, and not a user's program, also where that is about to begin."""
+    try:
+        with open(f"/proc/{pid}/status") as f:
+            parent = int(re.search(r"PPid:\t(\d+)", f.read()).group(1))
+    except OSError:
+        return True
+    name = who_is(pid)[0]
+    return name.startswith("foreline") and not (name == "foreline-netns" and who_is(parent)[0] == name)
+
+
 def reap(command):
     """Wait for whoever has ended; the status of `command` if it is among them."""
     status = None
@@ -142,7 +153,7 @@ class Event:
         if e["kind"] in ("stop", "pause", "stop_call", "pause_call"):
             for pid, state in processes().items():
                 if state == "T" and pid not in self.resume:
-                    own = who_is(pid)[0].startswith("foreline") or e["scenario"] != "netns_command"
+                    own = e["scenario"] != "netns_command" or is_ours(pid)
                     wait_s = e.get("pause_s", float("inf") if own and pid != self.command.pid else RESUME_S)
                     self.resume[pid] = now_s + wait_s
         for pid, when_s in self.resume.items():
