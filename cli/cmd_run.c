@@ -40,7 +40,9 @@ static enum status check_options(const struct arguments *a)
         {a->log && !strcmp(transport, "local"),
          "--log: ranks of --transport local are threads of one process"},
         {a->hosts && !mpi, "--hosts is for --transport mpi"},
-        {a->address && !mpi && !nccl, "--address is for --transport mpi and nccl"},
+        {a->address && !mpi && !nccl && !a->launcher,
+         "--address: workers of --transport tcp without --launcher are on this machine"},
+        {a->address && !strcmp(transport, "local"), "--address: --transport local is one process"},
         {a->hosts && a->launcher, "--hosts and --launcher: the launcher knows its hosts"},
         {a->local_ranks > 0 && (!a->launcher || strcmp(a->launcher, "env") != 0),
          "--local-ranks needs --launcher env: otherwise one process has all ranks"},
@@ -161,6 +163,7 @@ static struct launch_options options_of(const struct arguments *a, bool paced)
         .learning_rate = a->learning_rate,
         .learning_rate_policy = a->learning_rate_policy,
         .timeout_s = a->timeout_s,
+        .timeout_hint = "; if an op may take so long here, give a longer --timeout",
         .batch_tokens = a->batch_tokens,
         .notes = stderr,
         .progress_every = a->loss_every > 0 ? a->loss_every : !a->json && isatty(STDERR_FILENO)};

@@ -1,5 +1,6 @@
 /* main - dispatch to a command; report failure in one place. Exit: 0 done, 1 failed, 2 usage. */
 #include <malloc.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,6 +92,7 @@ int main(int argc, char **argv)
     mallopt(M_MMAP_THRESHOLD, 256 << 20); /* searches take and give back the same large blocks */
     mallopt(M_TRIM_THRESHOLD, 512 << 20);
     screen_protect();
+    signal(SIGXFSZ, SIG_IGN); /* a file of the greatest allowed size is an error like any other */
     remember(argc, argv);
     const char *word = argc > 1 ? argv[1] : "";
     if (!strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h")) {

@@ -16,7 +16,7 @@
 
 #include "core/leftover.h"
 
-enum { BASE = 40 }; /* longest folder for temporary ones that is used */
+enum { DEPTH = 16, BASE = FOLDER_TEMPORARY - 32 }; /* BASE: longest folder for temporary ones */
 static const char prefix[] = "foreline-";
 static const double young_s = 60; /* a folder is made a moment before it is locked */
 
@@ -48,16 +48,16 @@ static bool is_dot(const char *name)
     return !strcmp(name, ".") || !strcmp(name, "..");
 }
 
-/* Files, and folders of files. */
-static void clear(int fd, bool deep)
+/* Files, and folders to that depth: mpirun's are five deep. */
+static void clear(int fd, int depth)
 {
     DIR *d = fdopendir(fd);
     for (const struct dirent *e; d && (e = readdir(d));) {
-        if (is_dot(e->d_name) || unlinkat(fd, e->d_name, 0) == 0 || !deep)
+        if (is_dot(e->d_name) || unlinkat(fd, e->d_name, 0) == 0 || depth == 0)
             continue;
         int below = openat(fd, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (below >= 0)
-            clear(below, false);
+            clear(below, depth - 1);
         (void)unlinkat(fd, e->d_name, AT_REMOVEDIR);
     }
     if (d)
@@ -70,7 +70,7 @@ static void remove_at(int base, const char *name)
 {
     int fd = openat(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd >= 0)
-        clear(fd, true);
+        clear(fd, DEPTH);
     (void)unlinkat(base, name, AT_REMOVEDIR);
 }
 
@@ -112,7 +112,7 @@ static const char *choose_base(void)
     static const char *const names[] = {"TMPDIR", "XDG_RUNTIME_DIR"};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         const char *base = getenv(names[k]);
-        if (base && *base && strlen(base) <= BASE && (k == 0 || access(base, W_OK | X_OK) == 0))
+        if (base && *base && (k == 0 || access(base, W_OK | X_OK) == 0))
             return base;
     }
     return "/tmp";
@@ -121,6 +121,10 @@ static const char *choose_base(void)
 enum status folder_temporary(char folder[FOLDER_TEMPORARY])
 {
     const char *base = choose_base();
+    folder[0] = '\0';
+    if (strlen(base) > BASE)
+        return error_set(STATUS_IO, "%s: too long a name for temporary folders, at most %d bytes",
+                         base, BASE);
     remove_left(base);
     snprintf(folder, FOLDER_TEMPORARY, "%s/%sXXXXXX", base, prefix);
     if (!mkdtemp(folder)) {

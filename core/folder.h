@@ -4,7 +4,7 @@
 
 #include "core/error.h"
 
-enum { FOLDER_PROGRAM = 2048, FOLDER_TEMPORARY = 64, FOLDER_FILE = FOLDER_TEMPORARY + 24 };
+enum { FOLDER_PROGRAM = 2048, FOLDER_TEMPORARY = 512, FOLDER_FILE = FOLDER_TEMPORARY + 24 };
 
 /* In a library, whose program is somebody else's: the folder where the executable would be. */
 void folder_set_program(const char *folder);
@@ -12,9 +12,9 @@ void folder_set_program(const char *folder);
 enum status folder_of_program(char folder[FOLDER_PROGRAM]) MUST_CHECK;
 
 /* Make a new folder, for this user alone, below the first of $TMPDIR, $XDG_RUNTIME_DIR and /tmp that
- * is set and not too long for `folder`; it is the caller's to remove, and goes when a signal ends
- * us. Folders of processes of ours that were killed are removed on the way. STATUS_IO, and `folder`
- * is "". */
+ * is set; it is the caller's to remove, and goes when a signal ends
+ * us. Folders of processes of ours that were killed are removed on the way. STATUS_IO (one of
+ * them is too long for `folder`, too), and `folder` is "". */
 enum status folder_temporary(char folder[FOLDER_TEMPORARY]) MUST_CHECK;
 /* Remove it with all that is in it, and set `folder` to ""; "" is accepted. */
 void folder_remove(char folder[FOLDER_TEMPORARY]);

@@ -143,30 +143,33 @@ enum status rendezvous_local_rank(uint32_t *rank)
     return first_set(own, &which) ? parse_count(own, 0, 1 << 20, rank) : STATUS_OK;
 }
 
-/* A name is looked up once, here; everybody else is told the address. */
-enum status rendezvous_master(char host[RENDEZVOUS_HOST], uint16_t *port, bool *given)
+/* Names are looked up once, here; everybody else is told the address. */
+enum status rendezvous_look_up(const char *what, const char *name, char host[RENDEZVOUS_HOST])
 {
-    enum status st = STATUS_OK;
-    static const char *const name[] = {"MASTER_PORT", "MASTER_PORT", "MASTER_PORT"};
-    const char *master = getenv("MASTER_ADDR"), *agent = getenv("TORCHELASTIC_USE_AGENT_STORE");
     const struct addrinfo want = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
+    int error = getaddrinfo(name, NULL, &want, &found);
+    if (error)
+        return error_set(STATUS_IO, "%s '%s': %s", what, name, gai_strerror(error));
+    inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)found->ai_addr)->sin_addr, host,
+              RENDEZVOUS_HOST);
+    freeaddrinfo(found);
+    return STATUS_OK;
+}
+
+enum status rendezvous_master(char host[RENDEZVOUS_HOST], uint16_t *port, bool *given)
+{
+    static const char *const name[] = {"MASTER_PORT", "MASTER_PORT", "MASTER_PORT"};
+    const char *master = getenv("MASTER_ADDR"), *agent = getenv("TORCHELASTIC_USE_AGENT_STORE");
     uint32_t at = 29500;
     *given = master && *master;
     if (!*given)
         return STATUS_OK;
     if (getenv("MASTER_PORT"))
-        TRY(parse_count(name, 1, UINT16_MAX - 1, &at));
-    int error = getaddrinfo(master, NULL, &want, &found);
-    if (error)
-        FAIL(STATUS_IO, "MASTER_ADDR '%s': %s", master, gai_strerror(error));
-    inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)found->ai_addr)->sin_addr, host,
-              RENDEZVOUS_HOST);
+        PASS(parse_count(name, 1, UINT16_MAX - 1, &at));
+    PASS(rendezvous_look_up("MASTER_ADDR", master, host));
     *port = (uint16_t)(at + (agent && !strcmp(agent, "True")));
-out:
-    if (found)
-        freeaddrinfo(found);
-    return st;
+    return STATUS_OK;
 }
 
 /* Processes that read the same boot id run under one kernel, and read one CLOCK_MONOTONIC. */

@@ -161,6 +161,9 @@ enum status rendezvous_rank(uint32_t *rank, uint32_t *ranks) MUST_CHECK;
 enum status rendezvous_local_rank(uint32_t *rank) MUST_CHECK;
 
 enum { RENDEZVOUS_HOST = 16 };
+/* The dotted address of a machine, by that or its name. STATUS_IO, "what 'name': ...". */
+enum status rendezvous_look_up(const char *what, const char *name,
+                               char host[RENDEZVOUS_HOST]) MUST_CHECK;
 /* Where ranks on other machines meet rank 0: MASTER_ADDR, a name or dotted, and MASTER_PORT
  * (29500); the port after it where torchrun's own agent listens there
  * (TORCHELASTIC_USE_AGENT_STORE=True). *given is false, and the rest is untouched, without

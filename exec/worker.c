@@ -155,7 +155,10 @@ static void check_parts(struct worker *w, const struct worker_parts *have)
 /* What the launcher has written; it may delete the files once all ranks have said hello. */
 static enum status read_inputs(struct worker *w)
 {
-    PASS(program_read(w->program_path, &w->program));
+    enum status st = program_read(w->program_path, &w->program);
+    if (st == STATUS_IO) /* where the launcher is on another machine */
+        return error_context(st, "from TMPDIR of the launcher, which all machines must share");
+    PASS(st);
     PASS(executor_supports(&w->program));
     for (size_t s = 0; s < w->program.stages && w->device; s++)
         if (w->program.stage[s].stepped && w->device->stepped)
@@ -258,6 +261,7 @@ int worker_main(int argc, char **argv, const struct worker_parts *have)
     struct worker w = {.learning_rate = 1e-3, .timeout_s = 30};
     screen_protect();
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); /* wake up when asked, not 50 us later */
 
     enum status st = prepare(&w, argc, argv, have);

@@ -324,6 +324,8 @@ enum status worker_rank_run(struct worker *p, uint32_t rank)
     const struct unfit unfit = describe(p, rank, &hello.hardware);
     TRY(rendezvous_join(p->launcher, &hello, start_s + patience(p, false), &w.rendezvous));
     w.rendezvous.shared = p->shared;
+    TRY(socket_give_up(w.rendezvous.control,
+                       p->timeout_s + launcher_s)); /* its machine may vanish */
     if (unfit.st != STATUS_OK)
         st = error_set(unfit.st, "%s", unfit.reason);
     else
@@ -331,6 +333,8 @@ enum status worker_rank_run(struct worker *p, uint32_t rank)
 out:
     if (st != STATUS_OK)
         report_error(&w, st);
+    if (w.rendezvous.control < 0 && p->shared)
+        _exit(1); /* the other threads would wait for a rank that never comes */
     stop_reporter(&w);
     if (!w.transport_self && p->shared)
         p->transport->leave(p->shared, rank);

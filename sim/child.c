@@ -4,6 +4,7 @@
 #include "sim/child.h"
 
 #include "core/array.h"
+#include "core/family.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,6 +26,8 @@ enum {
     LOG_KEPT = 16384,       /* bytes of the log; the reason stands at its beginning */
     RESULT_LIMIT = 1 << 30, /* bytes */
     BLOCK = 1 << 16,
+    TICK_MS = 500,
+    GENERATIONS = 3, /* of processes: smpirun is a shell */
 };
 
 /* What fn returned, sent as one write of less than PIPE_BUF bytes. */
@@ -155,14 +158,18 @@ static enum status drain(struct child *c, int i)
 /* Collect result and log until the child has closed both. */
 static enum status collect(struct child *c, const struct child_watch *watch)
 {
+    struct family_watch seen = {0};
     while (c->end[RESULT][0] >= 0 || c->end[LOG][0] >= 0) {
         struct pollfd ready[] = {{.fd = c->end[RESULT][0], .events = POLLIN},
                                  {.fd = c->end[LOG][0], .events = POLLIN}};
-        int n = poll(ready, 2, watch ? watch->period_ms : -1);
+        int n = poll(ready, 2, watch && watch->period_ms < TICK_MS ? watch->period_ms : TICK_MS);
         if (n < 0 && errno != EINTR)
             return error_set(STATUS_IO, "poll: %s", strerror(errno));
         if (watch && !watch->tick(watch->context))
             return error_set(STATUS_EXTERNAL, "stopped");
+        if (family_stopped_long(&seen, c->pid, GENERATIONS))
+            return error_set(STATUS_EXTERNAL, "child process %ld has been stopped for %g s",
+                             (long)family_stopped(c->pid, GENERATIONS), family_stopped_s);
         if (n < 0)
             continue;
         for (int i = RESULT; i <= LOG; i++) {
@@ -171,11 +178,12 @@ static enum status collect(struct child *c, const struct child_watch *watch)
             PASS(drain(c, i));
         }
     }
-    ssize_t length;
-    do
-        length = read(c->end[VERDICT][0], &c->verdict, sizeof c->verdict);
-    while (length < 0 && errno == EINTR);
-    c->returned = length == (ssize_t)sizeof c->verdict;
+    size_t got = 0;
+    for (ssize_t n = 1; got < sizeof c->verdict && (n > 0 || (n < 0 && errno == EINTR));) {
+        n = read(c->end[VERDICT][0], (char *)&c->verdict + got, sizeof c->verdict - got);
+        got += n > 0 ? (size_t)n : 0;
+    }
+    c->returned = got == sizeof c->verdict;
     return STATUS_OK;
 }
 
@@ -275,7 +283,7 @@ enum status child_run_watched(enum status (*fn)(void *argument, int write_fd), v
     c->data = NULL;
 out:
     if (c->pid > 0) {
-        kill(c->pid, SIGKILL);
+        family_kill(c->pid, GENERATIONS);
         reap(c);
     }
     for (int i = 0; i < PIPES; i++)

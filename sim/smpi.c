@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/file.h"
 #include "core/folder.h"
 #include "core/provenance.h"
 #include "sim/child.h"
@@ -50,15 +51,11 @@ static enum status find_worker(char path[PATH])
 /* The host list of smpirun: a line per rank, in rank order. */
 static enum status write_hosts(const struct program *p, const char *path)
 {
-    FILE *f = fopen(path, "w");
-    if (!f)
-        return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
+    struct file_out f = {0};
+    PASS(file_create(path, &f));
     for (size_t r = 0; r < p->ranks; r++)
-        fprintf(f, "%s\n", p->rank[r].name);
-    bool bad = ferror(f) != 0;
-    if (fclose(f) || bad)
-        return error_set(STATUS_IO, "%s: cannot be written", path);
-    return STATUS_OK;
+        fprintf(f.stream, "%s\n", p->rank[r].name);
+    return file_commit(&f);
 }
 
 /* Make the temporary folder and write what smpirun reads. */
@@ -106,7 +103,10 @@ static void become_smpirun(const struct emulation *e)
     char *argument[sizeof word / sizeof *word];
     for (size_t k = 0; k < sizeof word / sizeof *word; k++)
         argument[k] = (char *)(uintptr_t)word[k]; /* execvp() does not change them */
-    prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0UL, 0UL, 0UL);
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, (unsigned long)SIGTERM, 0UL, 0UL,
+          0UL);                        /* it is a shell, which then ends its child */
+    setenv("TMPDIR", e->directory, 1); /* what it leaves when it fails goes with our folder */
     execvp(argument[0], argument);
     fprintf(stderr, "@@smpirun: %s (simgrid)\n", strerror(errno));
     _exit(127);
@@ -139,6 +139,7 @@ static enum status emulate(void *argument, int fd)
         become_smpirun(e);
     if (pid < 0 || waitpid(pid, &status, 0) != pid)
         return error_set(STATUS_IO, "smpirun: %s", strerror(errno));
+    kill(-pid, SIGKILL); /* what a shell that was killed has left */
     if (status != 0)
         _exit(1);
     return send_times(e, fd);

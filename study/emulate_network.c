@@ -206,7 +206,8 @@ static enum status run_workers(void *argument, const struct netns_inside *inside
                                      .dilation = inside->dilation,
                                      .delay = inside->delay,
                                      .enter = inside->enter,
-                                     .enter_context = inside->context};
+                                     .enter_context = inside->context,
+                                     .network = inside->line};
     /* Of this process and its workers only; the sandbox's /dev/shm goes with it. */
     setenv("FORELINE_PEERS", inside->addresses, 1);
     setenv("TMPDIR", "/dev/shm", 1);

@@ -18,6 +18,7 @@
 
 #include "core/array.h"
 #include "core/clock.h"
+#include "core/family.h"
 
 enum { TICK_MS = 200, MESSAGE = 512 };
 static const double end_s = 2; /* then a worker is killed */
@@ -34,6 +35,7 @@ struct worker {
     pid_t pid; /* 0: none */
     int socket;
     size_t item; /* SIZE_MAX: idle */
+    struct family_watch watch;
 };
 
 struct pool {
@@ -182,9 +184,13 @@ static enum status wait_for_some(struct pool *p, size_t *busy)
     }
     if (*busy == 0 || poll(p->wait, (nfds_t)p->workers, TICK_MS) < 0)
         return STATUS_OK;
-    for (size_t i = 0; i < p->workers; i++)
+    for (size_t i = 0; i < p->workers; i++) {
+        struct worker *w = &p->worker[i];
         if (p->wait[i].revents)
-            PASS(hear(p, &p->worker[i]));
+            PASS(hear(p, w));
+        else if (p->wait[i].fd >= 0 && family_stopped_long(&w->watch, w->pid, 0))
+            kill(w->pid, SIGKILL); /* its socket ends, and it is buried */
+    }
     return STATUS_OK;
 }
 

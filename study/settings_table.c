@@ -247,7 +247,7 @@ const struct setting settings_table[] = {
     {"local-ranks", COUNT(local_ranks), RUNS, "N", NULL,
      .help = "with --launcher env: this process has so many ranks, from RANK on (else 1)",
      .least = 1, .most = 1 << 20},
-    {"address", TEXT(address), RUN_KEYS, "A.B.C.D", NULL,
+    {"address", TEXT(address), RUN_KEYS, "A.B.C.D|NAME", NULL,
      .help = "where workers on other machines reach this one (default: they are all here)"},
     {"steps", COUNT(steps), RUN_KEYS | VALIDATE_ON | T(KEY_POINT), "N", "10",
      .help = "training steps that are measured", .least = 1},

@@ -144,3 +144,14 @@ foreach(launcher IN ITEMS ssh slurm)
         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/launch_${launcher}.sh $<TARGET_FILE:foreline>)
     set_tests_properties(exec.launch_${launcher} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 420)
 endforeach()
+
+# Runs in which something goes wrong, one event each (tests/torture). What is loaded before them has no sanitizers.
+add_library(torture_shim MODULE torture/shim.c)
+set_target_properties(torture_shim PROPERTIES C_VISIBILITY_PRESET default C_EXTENSIONS ON)
+target_link_libraries(torture_shim PRIVATE ${CMAKE_DL_LIBS})
+set(torture /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/torture/torture.py ${PROJECT_BINARY_DIR}/bin
+    $<TARGET_FILE:torture_shim>)
+add_test(NAME exec.torture COMMAND ${torture} --events 14 --seed 50 --scenarios tcp,mpi,local,netns,nccl)
+add_test(NAME exec.torture.long COMMAND ${torture} --events 300 --seed 2)
+set_tests_properties(exec.torture exec.torture.long PROPERTIES TIMEOUT 1800 SKIP_RETURN_CODE 77)
+set_tests_properties(exec.torture.long PROPERTIES LABELS long)

@@ -71,6 +71,12 @@ int failing_worker(int argc, char **argv, const struct transport *transport)
 {
     struct device device = device_cpu;
     struct transport failing = *transport;
+    unsigned victim;
+    char phase[16];
+    const char *told = getenv("FAIL"), *rank = getenv("RANK");
+    if (told && rank && sscanf(told, "%u %15s %d", &victim, phase, &plan.signal) == 3 &&
+        !strcmp(phase, "meet") && victim == strtoul(rank, NULL, 10))
+        raise(plan.signal);
     const struct device *const devices[] = {&device, NULL};
     const struct transport *const transports[] = {&failing, NULL};
     plan.transport = transport;

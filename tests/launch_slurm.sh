@@ -78,6 +78,14 @@ batch() { # batch OUTPUT OPTION...: two machines, two ranks each
 batch srun.out --steps 3 --json >log 2>&1 || fail "sbatch: $(cat log srun.out)"
 [ "$(hash_of srun.out)" = "$wanted" ] || fail "srun: parameters $(hash_of srun.out), locally $wanted: $(cat srun.out)"
 
+# without MASTER_ADDR nobody knows where to meet: said at once; and TCP with srun as the launcher, which is on head
+sbatch --wait --nodes 2 --ntasks-per-node 2 -o lost.out --wrap "srun $foreline run $dir/h.json --launcher env" >log 2>&1
+grep -q 'MASTER_ADDR is not set and Slurm has 2 machines' lost.out || fail "no MASTER_ADDR: $(cat log lost.out)"
+mkdir shared && TMPDIR=$dir/shared "$foreline" run h.json --launcher 'srun -N2 -n4 --ntasks-per-node=2' --address head \
+    --steps 3 --json >tcp.json 2>log || fail "srun as launcher: $(cat log)"
+[ "$(hash_of tcp.json)" = "$wanted" ] || fail "srun as launcher: parameters $(hash_of tcp.json), locally $wanted"
+[ -z "$(ls shared)" ] || fail "srun as launcher: left $(ls shared)"
+
 # sweep: three shards, then the database of all; each point as one process has it
 printf '%s\n' 'model: gpt-tiny' 'platform: laptop' 'plan.algorithm: balanced' 'plan.stages: [1, 2, 4]' \
     'plan.microbatches: [4, 8]' >sweep.yml

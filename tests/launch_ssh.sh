@@ -38,9 +38,33 @@ done
 # mpirun, by a hostfile
 printf 'n1 slots=2\nn2 slots=2\n' >machines
 export OMPI_MCA_plm_rsh_agent="ssh -F $dir/ssh_config" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-mkdir tmp && TMPDIR=$dir/tmp "$foreline" run h.json --transport mpi --hosts machines --address 10.77.0.254 --steps 3 \
+mkdir tmp && TMPDIR=$dir/tmp "$foreline" run h.json --transport mpi --hosts machines --address head --steps 3 \
     --json >mpi.json 2>log || fail "mpirun: $(cat log)"
+[ -z "$(ls tmp)" ] || fail "mpirun: left $(ls tmp)"
 [ "$(hash_of mpi.json)" = "$wanted" ] || fail "mpirun: parameters $(hash_of mpi.json), locally $wanted"
+
+"$foreline" run h.json --transport mpi --hosts machines --steps 3 >log 2>&1 && fail "no --address: success"
+grep -q "machines: workers on 'n1' do not reach 127.0.0.1: --address" log || fail "no --address: $(cat log)"
+# n2 vanishes: under mpirun nothing stays on head
+TMPDIR=$dir/tmp "$foreline" run h.json --transport mpi --hosts machines --address head --steps 900000 --timeout 4s \
+    >mpi.cut 2>&1 &
+pid=$!
+tries=0
+until [ "$(on n2 ps ax 2>/dev/null | grep -c '[f]oreline-worker')" = 2 ]; do
+    [ $((tries += 1)) -lt 200 ] || fail "no workers of mpirun on n2: $(cat mpi.cut)"
+    sleep 0.1
+done
+sleep 1
+unplug n2
+wait $pid && fail "mpirun ended well without n2"
+grep -q ' on n2) not heard of for' mpi.cut || fail "n2 is not named: $(cat mpi.cut)"
+left=$(ps -eo pid,args | grep '[s]sh .*orted\|[m]pirun') && fail "left on head: $left"
+ip link set n2 up
+tries=0
+while on n2 ps ax | grep -q '[f]oreline-worker'; do
+    [ $((tries += 1)) -lt 200 ] || fail "workers stay on n2 when it is back"
+    sleep 0.1
+done
 
 # n2 vanishes: no packet of it comes any more
 by_hand 29501 '' --steps 900000 --timeout 5s

@@ -265,10 +265,42 @@ static void zones_that_would_take_forever_are_refused(void **state)
     }
 }
 
+static void limits_are_what_the_environment_says(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "<?xml version='1.0'?><!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">"
+        "<platform version=\"4.1\"><zone id=\"z\" routing=\"Floyd\">"
+        "<cluster id=\"c\" prefix=\"c\" suffix=\"\" radical=\"0-4\" speed=\"1Gf\" bw=\"1GBps\" "
+        "lat=\"1us\"/><host id=\"a\" speed=\"1Gf\"/><host id=\"b\" "
+        "speed=\"1Gf\"/></zone></platform>";
+    static const struct {
+        const char *limits;
+        enum status st;
+        const char *says;
+    } tries[] = {
+        {"floyd=2", STATUS_PARSE, "more than 2 hosts, routers and zones in a zone"},
+        {"floyd=9,cluster=4", STATUS_PARSE, "<cluster> of 5 hosts, expected up to 4"},
+        {"floy=2", STATUS_USAGE, "FORELINE_PLATFORM_LIMITS: 'floy'"},
+        {"floyd=-1", STATUS_USAGE, "FORELINE_PLATFORM_LIMITS: 'floyd'"},
+        {"floyd", STATUS_USAGE, "FORELINE_PLATFORM_LIMITS: 'floyd'"},
+    };
+    write_scratch(text, sizeof text - 1);
+    for (size_t k = 0; k < sizeof tries / sizeof *tries; k++) {
+        struct topology t = {0};
+        setenv("FORELINE_PLATFORM_LIMITS", tries[k].limits, 1);
+        assert_int_equal(platform_read(scratch, &t), tries[k].st);
+        if (!strstr(error_message(), tries[k].says))
+            fail_msg("'%s' does not say '%s'", error_message(), tries[k].says);
+    }
+    unsetenv("FORELINE_PLATFORM_LIMITS");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(zones_that_would_take_forever_are_refused),
+        cmocka_unit_test(limits_are_what_the_environment_says),
         cmocka_unit_test(reports_every_fault_in_one_line_with_its_place),
         cmocka_unit_test(has_an_expectation_for_every_fault_file),
         cmocka_unit_test(says_which_file_is_missing),

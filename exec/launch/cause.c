@@ -16,17 +16,19 @@
 #include <sys/wait.h>
 
 #include "core/clock.h"
+#include "core/family.h"
 #include "exec/launch/run.h"
 
 /* How long workers may take to start besides the timeout: to join, and then to open device and
  * transport (MPI_Init() of many). */
 static const double start_s = 20;
-/* How long a rank may be stopped (SIGSTOP) where that is known, however long the timeout is: that of
- * a slow network is minutes. */
-static const double stopped_s = 4;
 /* A better explanation than "my peer is gone" may follow: for so long in any case, and for so long
  * at most where somebody is known to have one. */
 static const double grace_s = 0.5, explain_s = 30;
+/* mpirun knows within about a second how a rank ended; one that a rank left in the middle of its
+ * start never does. */
+static const double starter_s = 3.5, starter_far_s = 10; /* far: with other machines */
+
 /* How long last words may be on their way over a slow network. */
 static const double words_s = 5;
 
@@ -217,20 +219,29 @@ static void check_start(struct run *run, double now_s)
 /* Does its machine, if that is this one, say that the rank's process is stopped? */
 static bool is_stopped(const struct launched *w)
 {
-    char here[MACHINE], path[64], text[512];
+    char here[MACHINE];
     machine_name(here);
-    snprintf(path, sizeof path, "/proc/%ld/stat", (long)w->told);
-    FILE *f = w->told > 0 && !strcmp(here, w->machine) ? fopen(path, "re") : NULL;
-    size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
-    if (f)
-        fclose(f);
-    text[n] = '\0';
-    const char *name_ends = strrchr(text, ')');
-    return name_ends && !strncmp(name_ends, ") T", 3);
+    return !strcmp(here, w->machine) && family_stopped(w->told, 0);
+}
+
+/* One that is stopped where that is known: before it has joined, and when it is done, too. */
+static void check_stopped(struct run *run, double now_s)
+{
+    char name[RANK_NAME], place[RANK_NAME];
+    for (uint32_t r = 0; r < run->program->ranks; r++) {
+        struct launched *w = &run->worker[r];
+        bool waits = w->stage == WORKER_JOINED && w->fd >= 0 &&
+                     now_s - w->heard_s > family_stopped_s && is_stopped(w);
+        if (waits || (w->stage != WORKER_JOINED && w->child.alive &&
+                      family_stopped_long(&w->watch, w->child.pid, 0)))
+            launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s not heard of for %.3g s%s",
+                         launch_name(run, r, name), waits ? now_s - w->heard_s : family_stopped_s,
+                         launch_place(run, r, place));
+    }
 }
 
 /* A rank that is stopped sends no heartbeats: the one that has been silent longest, since a busy
- * machine makes others late. Who has hung up has something else to be explained by. When all send
+ * machine makes others late. Nobody sends any before all have joined. Who has hung up has something else to be explained by. When all send
  * heartbeats but none gets anywhere, the one that computes is stuck, and the others wait for it.
  * When one has just fallen silent, it is given the time to prove that it is the culprit. */
 static void check_silence(struct run *run, double now_s)
@@ -254,24 +265,43 @@ static void check_silence(struct run *run, double now_s)
         if (w->at.state == WORKER_COMPUTES || w->at.state == WORKER_SAVES)
             suspect = r;
     }
-    if (silence_s > limit_s || (silence_s > stopped_s && is_stopped(&run->worker[silent])))
+    if (run->joined < run->program->ranks)
+        return;
+    if (silence_s > limit_s)
         launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s not heard of for %.3g s%s",
                      launch_name(run, silent, name), silence_s, launch_place(run, silent, place));
     if (silence_s > 3 * heartbeat_s)
         limit_s *= 2;
     if (starting)
         limit_s += start_s;
-    if (run->done == 0 && run->joined == run->program->ranks && run->cause.rank == CAUSE_NONE &&
-        now_s - progress_s > limit_s)
-        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s makes no progress for %.3g s%s",
+    if (run->done == 0 && run->cause.rank == CAUSE_NONE && now_s - progress_s > limit_s)
+        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s makes no progress for %.3g s%s%s",
                      launch_name(run, suspect, name), now_s - progress_s,
-                     launch_place(run, suspect, place));
+                     launch_place(run, suspect, place),
+                     run->options->timeout_hint ? run->options->timeout_hint : "");
+}
+
+/* Ranks go on without mpirun, but it does not end; without their network they do not go on. */
+static void check_others(struct run *run)
+{
+    const struct child *c = &run->starter.child;
+    int below =
+        run->joined < run->program->ranks ? STARTER_GENERATIONS : 0; /* later they have a name */
+    if (c->alive && family_stopped_long(&run->starter.watch, c->pid, below))
+        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL,
+                     "the %s, process %ld, has been stopped for %g s",
+                     run->starter.output ? "launcher of the ranks" : "process of all ranks",
+                     (long)family_stopped(c->pid, below), family_stopped_s);
+    if (family_check(&run->network, run->options->network, "what delays messages") != STATUS_OK)
+        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s", error_message());
 }
 
 void launch_check_silence(struct run *run, double now_s)
 {
     check_start(run, now_s);
+    check_stopped(run, now_s);
     check_silence(run, now_s);
+    check_others(run);
 }
 
 /* ---- what counts */
@@ -299,7 +329,10 @@ bool launch_is_settled(const struct run *run, double now_s)
     double waited_s = now_s - c->since_s;
     if (c->rank == CAUSE_NONE || c->rank == CAUSE_PRIMARY)
         return c->rank == CAUSE_PRIMARY;
-    bool open = run->starter.child.alive && run->starter.output; /* mpirun ends and says why */
+    /* mpirun ends and says why */
+    const struct launch_options *o = run->options;
+    bool open = run->starter.child.alive && run->starter.output &&
+                waited_s < (o->address && !o->mpirun ? starter_far_s : starter_s);
     for (uint32_t r = 0; r < run->program->ranks && !open; r++)
         open = may_explain(run, r);
     return waited_s > (open ? explain_s : grace_s);

@@ -60,6 +60,12 @@ enum status launch_read_environment(struct run *run)
         return error_set(STATUS_USAGE, "--local-ranks %zu from rank %u on: the plan has %u ranks",
                          run->options->local_ranks, run->meeting.rank, ranks);
     PASS(rendezvous_master(run->meeting.address, &run->meeting.port, &given));
+    const char *nodes = variable("SLURM_STEP_NUM_NODES", variable("SLURM_NNODES", "1"));
+    if (!given && strcmp(nodes, "1") != 0)
+        return error_set(STATUS_USAGE,
+                         "MASTER_ADDR is not set and Slurm has %s machines: export MASTER_ADDR=$("
+                         "scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)",
+                         nodes);
     if (!given) {
         snprintf(run->meeting.address, sizeof run->meeting.address, "127.0.0.1");
         run->meeting.port = PORT;

@@ -48,6 +48,8 @@ static void welcome(struct run *run)
     if (st != STATUS_OK)
         launch_blame(run, st == STATUS_NOMEM ? CAUSE_PRIMARY : CAUSE_SYMPTOM, st, "%s",
                      error_message());
+    for (size_t r = 0; r < n; r++) /* nobody had anything to say before */
+        run->worker[r].heard_s = run->worker[r].progress_s = clock_now();
     free(peer);
     door_close(&run->meeting.door);
     socket_close(&run->meeting.listener);

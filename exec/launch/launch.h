@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 #include "core/measurement.h"
 #include "core/model.h"
@@ -28,7 +29,7 @@ struct launch_options {
     size_t local_ranks;     /* "env": such a process has so many ranks, from its own on; 0: 1 */
     const char *hosts;      /* mpirun's --hostfile, NULL: all ranks on this machine */
     const char *mpirun;     /* its words about hosts and network, NULL: as hosts says */
-    const char *address;    /* dotted, where workers reach the launcher; NULL: 127.0.0.1 */
+    const char *address;    /* or name, where workers reach the launcher; NULL: 127.0.0.1 */
     const char *device;     /* "cpu", "cuda", or launch_paced() of one */
     const char *collective; /* algorithm of exec/rounds.h for collectives; NULL: "auto" */
     bool paced;             /* numerics last as long as predicted (exec/executor.h) */
@@ -39,13 +40,15 @@ struct launch_options {
     double dilation; /* seconds here per second reported, for emulated networks; 0: 1 */
     /* [from * ranks + to] what the transport (tcp only) adds to messages; NULL: nothing. */
     const struct delay *delay;
+    pid_t network; /* child of the caller without which messages do not come; 0: none */
     /* Once, when the last warm-up step is over on all ranks: the first measured one begins.
      *   pid  [ranks] process of each, as it says itself */
     void (*measuring)(void *context, const uint32_t *pid, size_t ranks);
     void *measuring_context;
-    double timeout_s;      /* longest silence before a rank counts as hung */
-    FILE *notes;           /* lines for people: progress, how to start workers; NULL: none */
-    size_t progress_every; /* a line of progress every so many steps, 0: none */
+    double timeout_s;         /* longest silence before a rank counts as hung */
+    const char *timeout_hint; /* said when no rank gets on for so long; NULL: nothing */
+    FILE *notes;              /* lines for people: progress, how to start workers; NULL: none */
+    size_t progress_every;    /* a line of progress every so many steps, 0: none */
     /* Directory of checkpoints (exec/checkpoint.h), NULL: none. Written every so many steps of the
      * training (0: never) and after the last one. */
     const char *checkpoint;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/file.h"
 #include "exec/launch/run.h"
 
 /* A message up to this size travels without asking the receiver first, whose rank may be computing:
@@ -99,6 +100,30 @@ enum status launch_words(const struct run *run, char ***words)
                          told ? "" : ": install openmpi-bin, or name another launcher");
     *words = split(line, path);
     return *words ? STATUS_OK : error_set(STATUS_NOMEM, "launcher");
+}
+
+enum status launch_check_hosts(const struct run *run)
+{
+    enum status st = STATUS_OK;
+    const struct launch_options *o = run->options;
+    char here[MACHINE], *text = NULL, *save = NULL;
+    size_t length;
+    if (!o->hosts || o->address)
+        return STATUS_OK;
+    machine_name(here);
+    PASS(file_read(o->hosts, &text, &length));
+    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        char *host = line + strspn(line, " \t");
+        host[strcspn(host, " \t\r:#")] = '\0';
+        if (*host && strcmp(host, here) && strcmp(host, "localhost") && strcmp(host, "127.0.0.1"))
+            FAIL(STATUS_USAGE,
+                 "%s: workers on '%.64s' do not reach 127.0.0.1: --address says where "
+                 "this machine is",
+                 o->hosts, host);
+    }
+out:
+    free(text);
+    return st;
 }
 
 /* ---- what it prints */

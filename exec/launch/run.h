@@ -21,6 +21,7 @@
 #include <sys/types.h>
 
 #include "core/array.h"
+#include "core/family.h"
 #include "core/folder.h"
 #include "core/measurement.h"
 #include "core/model.h"
@@ -47,10 +48,11 @@ enum worker_stage { WORKER_SPAWNED, WORKER_JOINED, WORKER_DONE };
 struct launched {
     struct child child;
     enum worker_stage stage;
-    int fd;                 /* control connection, -1: none */
-    pid_t told;             /* process id, as the worker says */
-    char machine[MACHINE];  /* it runs on; "": not known yet */
-    struct frame_peer peer; /* where other ranks reach it */
+    int fd;                    /* control connection, -1: none */
+    pid_t told;                /* process id, as the worker says */
+    struct family_watch watch; /* of the child, until it has joined: is it stopped? */
+    char machine[MACHINE];     /* it runs on; "": not known yet */
+    struct frame_peer peer;    /* where other ranks reach it */
     struct hardware hardware;
     struct frame_head head; /* frame being received */
     char *payload;          /* [room] */
@@ -64,10 +66,13 @@ struct launched {
     int64_t peak_bytes;
 };
 
-/* The process that starts all workers: mpirun, srun; or is all ranks. */
+/* The process that starts all workers: mpirun, srun; or is all ranks. Of mpirun come remote shells, what
+ * enters a namespace, daemons, and then ranks. */
+enum { STARTER_GENERATIONS = 8 };
 struct starter {
     struct child child;
-    FILE *output; /* what it and its workers print; owned; NULL: it is all ranks */
+    FILE *output;              /* what it and its workers print; owned; NULL: it is all ranks */
+    struct family_watch watch; /* is it stopped? */
 };
 
 /* A checkpoint of which not all ranks have reported their file yet. */
@@ -168,6 +173,7 @@ struct run {
     size_t joined, done, alive; /* alive: children */
     double started_s;
     double away_s; /* of the time since then, this process was stopped or busy itself */
+    struct family_watch network; /* options->network: is it at work? */
     struct cause cause;
 };
 
@@ -184,7 +190,8 @@ void launch_tear_down(struct run *run);
 
 enum status launch_prepare(struct run *run) MUST_CHECK;
 enum status launch_spawn(struct run *run) MUST_CHECK;
-/* Files are not needed any more once every worker has read them; again: nothing. */
+/* Files are not needed any more once every worker has read them, and mpirun, whose files are among
+ * them, has ended; again: nothing. */
 void launch_remove_files(struct run *run);
 
 const char *launch_transport(const struct run *run); /* as told, else the device's default */
@@ -207,6 +214,9 @@ extern const char launch_no_mpi[]; /* such a hint */
 /* Words to put before the worker's command line, from --launcher or for mpirun. The strings and the
  * NULL-terminated array are one block, free(). STATUS_IO when the program is not there. */
 enum status launch_words(const struct run *run, char ***words) MUST_CHECK;
+/* Without an address only this machine can be reached: STATUS_USAGE when the file of hosts names
+ * another one. STATUS_IO. */
+enum status launch_check_hosts(const struct run *run) MUST_CHECK;
 /* Does the starter's output say that a rank was killed by a signal? */
 bool launch_find_signal(FILE *output, unsigned *rank, int *signal);
 /* The first line of the output that says something, at most n - 1 bytes; "" when there is none. */

@@ -32,7 +32,8 @@ static enum status make_directory(struct run *run)
 
 void launch_remove_files(struct run *run)
 {
-    folder_remove(run->files.directory);
+    if (!run->starter.output || !run->starter.child.alive) /* what mpirun keeps lies there, too */
+        folder_remove(run->files.directory);
 }
 
 const char *launch_transport(const struct run *run)
@@ -102,8 +103,8 @@ static enum status listen_for_workers(struct run *run)
     } else {
         if (getrandom(m->token, TOKEN, 0) != TOKEN)
             return error_set(STATUS_IO, "no random numbers: %s", strerror(errno));
-        snprintf(m->address, sizeof m->address, "%s",
-                 run->options->address ? run->options->address : "127.0.0.1");
+        const char *here = run->options->address ? run->options->address : "127.0.0.1";
+        PASS(rendezvous_look_up("--address", here, m->address));
         PASS(socket_listen_at(m->address, &m->listener, &m->port));
     }
     return door_open(m->listener, m->token, sizeof(struct frame_hello), &m->door);
@@ -113,6 +114,7 @@ enum status launch_prepare(struct run *run)
 {
     const struct provenance by = {.version = foreline_version, .command = "foreline run"};
     PASS(find_worker(run));
+    PASS(launch_check_hosts(run));
     PASS(make_directory(run));
     PASS(program_write(run->program, run->files.program_path, &by));
     PASS(model_write(run->model, run->files.model_path, &by));
@@ -134,6 +136,7 @@ struct call {
     char **environment; /* ours first, then what we inherited */
     char **words;       /* the launcher's, NULL: none */
     char **line;        /* words and arguments */
+    char session[8 + FOLDER_TEMPORARY]; /* where our mpirun's files go, even if it is killed; "" */
 };
 
 static char *borrowed(const char *text)
@@ -188,6 +191,7 @@ static bool names_a_rank(const char *variable, bool all_here)
     return false;
 }
 
+static const char temporary[] = "TMPDIR=";
 static const char delays_name[] = "FORELINE_DELAYS=";
 enum { DELAY_TEXT = 64 };
 
@@ -211,6 +215,8 @@ static enum status make_environment(const struct run *run, struct call *c)
     int k = snprintf(c->token, sizeof c->token, "FORELINE_TOKEN=");
     hex_print(run->meeting.token, TOKEN, c->token + k);
     snprintf(c->ranks, NUMBER, "WORLD_SIZE=%zu", run->program->ranks);
+    if (c->words && !run->options->launcher)
+        snprintf(c->session, sizeof c->session, "%s%s", temporary, run->files.directory);
     while (environ[inherited])
         inherited++;
     bool one = launch_in_one_process(run);
@@ -221,15 +227,21 @@ static enum status make_environment(const struct run *run, struct call *c)
     char *const ours[] = {c->launcher,
                           c->token,
                           borrowed("OPENBLAS_NUM_THREADS=1"),
-                          one ? borrowed("LOCAL_RANK=0") : c->ranks,
+                          c->words ? c->session
+                          : one    ? borrowed("LOCAL_RANK=0")
+                                   : c->ranks,
                           c->rank,
                           c->delays ? c->delays : c->local};
-    size_t settings = c->words ? 3 : one ? 4 : c->delays || c->local[0] ? 6 : 5;
+    size_t settings = c->words                   ? 3 + (*c->session != '\0')
+                      : one                      ? 4
+                      : c->delays || c->local[0] ? 6
+                                                 : 5;
     PASS(ARRAY_NEW(c->environment, inherited + settings + 1));
     for (size_t i = 0; i < settings; i++)
         c->environment[n++] = ours[i];
     for (size_t i = 0; i < inherited; i++)
         if (!names_a_rank(environ[i], !c->words) &&
+            !(*c->session && !strncmp(environ[i], temporary, sizeof temporary - 1)) &&
             !(launch_by_environment(run) && !strncmp(environ[i], "LOCAL_", 6)))
             c->environment[n++] = environ[i];
     return STATUS_OK;

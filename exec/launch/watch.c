@@ -17,6 +17,8 @@
 
 /* How long workers may take to die when killed, and to exit when done; longest sleep of the loop. */
 static const double kill_s = 5, exit_s = 30, tick_s = 0.5;
+/* And mpirun to end what it has started, before it is killed: longer where that is elsewhere. */
+static const double starter_s = 1, starter_far_s = 2.5;
 /* The same while a failure waits for its explanation. */
 static const double short_tick_s = 0.05;
 
@@ -44,19 +46,22 @@ static void reap(struct run *run)
 static void kill_started(struct run *run)
 {
     struct child *c = &run->starter.child;
+    double ends_s = run->options->address ? starter_far_s : starter_s;
     for (uint32_t r = 0; c->pid && !run->options->address && r < run->program->ranks; r++)
         if (run->worker[r].told > 0 && run->worker[r].fd >= 0)
             kill(run->worker[r].told, SIGKILL);
     if (!c->alive)
         return;
     kill(c->pid, SIGTERM);
-    for (double deadline_s = clock_now() + kill_s / 2; c->alive && clock_now() < deadline_s;) {
+    for (double deadline_s = clock_now() + ends_s; c->alive && clock_now() < deadline_s;) {
         reap(run);
         if (c->alive)
             clock_sleep_until(clock_now() + 1e-3);
     }
-    if (c->alive)
+    if (c->alive) {
         kill(-c->pid, SIGKILL);
+        family_kill(c->pid, STARTER_GENERATIONS); /* its remote shells have sessions of their own */
+    }
 }
 
 /* Nothing is left when this returns, unless the kernel itself hangs. */

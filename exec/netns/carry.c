@@ -4,6 +4,7 @@
 #include "exec/netns/inside.h"
 
 #include "core/clock.h"
+#include "core/family.h"
 #include "core/statistics.h"
 
 #include <arpa/inet.h>
@@ -18,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PIECE = 256 << 10, PATIENCE_S = 10, ECHO_PORT = 29500, ROUNDS = 21 };
+enum { PIECE = 256 << 10, PATIENCE_S = 4, ECHO_PORT = 29500, ROUNDS = 21 };
 static const double lasting_s = 0.25, shaped_lasting_s = 0.6, shortest_s = 50e-6;
 
 /* A stream from node pairs + i to node i, between two processes of ours. */
@@ -41,7 +42,7 @@ static void send_all(int space, const struct sockaddr_in *to)
     static char piece[PIECE];
     int fd = socket_in(space, SOCK_STREAM);
     if (fd >= 0 && connect(fd, (const struct sockaddr *)to, sizeof *to) == 0)
-        while (send(fd, piece, sizeof piece, MSG_NOSIGNAL) > 0)
+        while (send(fd, piece, sizeof piece, MSG_NOSIGNAL) > 0 || errno == EINTR)
             ;
     _exit(0);
 }
@@ -56,6 +57,8 @@ static void receive(const struct stream *s, double skipped, double seconds)
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     while (fd >= 0 && end - begin <= seconds) {
         ssize_t n = recv(fd, piece, sizeof piece, 0);
+        if (n < 0 && errno == EINTR)
+            continue;
         if (n <= 0)
             _exit(1);
         bytes += (double)n;
@@ -106,9 +109,15 @@ static void end(pid_t *pid, bool now)
 {
     if (*pid <= 0)
         return;
-    if (now)
+    struct family_watch seen = {0};
+    while (!now && waitpid(*pid, NULL, WNOHANG) == 0) {
+        now = family_stopped_long(&seen, *pid, 0);
+        clock_sleep_until(clock_now() + 1e-3);
+    }
+    if (now) {
         kill(*pid, SIGKILL);
-    waitpid(*pid, NULL, 0);
+        waitpid(*pid, NULL, 0);
+    }
     *pid = 0;
 }
 

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/file.h"
 #include "core/text.h"
 #include "exec/netns/inside.h"
 #include "exec/netns/netns.h"
@@ -31,13 +32,12 @@ struct place {
 enum status join_publish(const struct built *b, const struct netns_options *o)
 {
     const struct wiring *w = b->w;
-    FILE *f = fopen(ranks_file, "we");
-    for (uint32_t r = 0; f && r < w->ranks; r++)
-        fprintf(f, "%u %s %s\n", w->space_of[r], w->space[w->space_of[r]].name,
+    struct file_out f = {0};
+    PASS(file_create(ranks_file, &f));
+    for (uint32_t r = 0; r < w->ranks; r++)
+        fprintf(f.stream, "%u %s %s\n", w->space_of[r], w->space[w->space_of[r]].name,
                 o->topology->device[o->device ? o->device[r] : r]);
-    bool failed = !f || ferror(f) != 0;
-    failed |= f && fclose(f) != 0;
-    return failed ? error_set(STATUS_IO, "%s: %s", ranks_file, strerror(errno)) : STATUS_OK;
+    return file_commit(&f);
 }
 
 /* ---- finding it */

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 #include "core/network.h"
 #include "core/topology.h"
@@ -62,6 +63,7 @@ struct netns_inside {
     /* For mpirun: a program that enters a node's namespace by its address (its plm_rsh_agent), and
      * the nodes as its -H wants them, NULL when the ranks of a node do not follow each other. */
     const char *remote_shell, *hosts;
+    pid_t line; /* of the delay line, a child; 0: there is none */
     /* enter(context, rank): go to the namespace of a rank; false with errno */
     bool (*enter)(const void *context, uint32_t rank);
     /* slow(context, link, factor): from now on messages on that link of the platform take that many

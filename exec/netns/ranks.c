@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "core/array.h"
 #include "core/clock.h"
+#include "core/family.h"
+#include "core/file.h"
 #include "exec/netns/inside.h"
 
 #include <errno.h>
@@ -19,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LINE = 4096 };
+enum { LINE = 4096, TICK_MS = 500 };
 static const double grace_s = 2; /* of ranks that are asked to end */
 static const char hosts_file[] = "/dev/shm/hosts", names_file[] = "/dev/shm/etc-hosts";
 
@@ -44,8 +46,8 @@ struct crew {
     int signals;         /* signalfd */
     sigset_t old;        /* mask */
     int code;            /* of the first failure */
-    bool ending;
-    double end_at_s; /* then SIGKILL */
+    bool ending, cut;    /* cut: the delay line has ended */
+    double end_at_s;     /* then SIGKILL */
 };
 
 /* ---- files: for programs, and so that names resolve */
@@ -54,21 +56,22 @@ static enum status write_files(const struct wiring *w)
 {
     enum status st = STATUS_OK;
     char address[INSIDE_ADDRESS];
-    FILE *hosts = fopen(hosts_file, "we"), *names = fopen(names_file, "we");
-    if (names)
-        fprintf(names, "127.0.0.1 localhost\n");
-    for (size_t i = 0; hosts && names && i < w->nodes; i++) {
+    struct file_out hosts = {0}, names = {0};
+    TRY(file_create(hosts_file, &hosts));
+    TRY(file_create(names_file, &names));
+    fprintf(names.stream, "127.0.0.1 localhost\n");
+    for (size_t i = 0; i < w->nodes; i++) {
         build_address(w->space[i].first, address);
-        fprintf(hosts, "%s slots=%u\n", address, w->space[i].ranks);
-        fprintf(names, "%s %s\n", address, w->space[i].name);
+        fprintf(hosts.stream, "%s slots=%u\n", address, w->space[i].ranks);
+        fprintf(names.stream, "%s %s\n", address, w->space[i].name);
     }
-    bool failed = !hosts || !names;
-    failed |= hosts && fclose(hosts) != 0;
-    failed |= names && fclose(names) != 0;
-    if (failed)
-        st = error_set(STATUS_IO, "%s: %s", hosts_file, strerror(errno));
+    TRY(file_commit(&hosts));
+    TRY(file_commit(&names));
     /* Without it only addresses work; a machine may lack the file. */
     (void)mount(names_file, "/etc/hosts", NULL, MS_BIND, NULL);
+out:
+    file_discard(&hosts);
+    file_discard(&names);
     return st;
 }
 
@@ -133,6 +136,7 @@ static void be_rank(const struct crew *c, uint32_t r, int out, int err)
     set_number("LOCAL_WORLD_SIZE", w->space[w->space_of[r]].ranks);
     sigprocmask(SIG_SETMASK, &c->old, NULL);
     signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
     execvp(c->o->command[0], c->o->command);
     dprintf(2, "foreline: %s: %s\n", c->o->command[0], strerror(errno));
     _exit(127);
@@ -212,7 +216,8 @@ static void reap(struct crew *c)
 {
     int ended;
     pid_t pid;
-    while ((pid = waitpid(-1, &ended, WNOHANG)) > 0)
+    while ((pid = waitpid(-1, &ended, WNOHANG)) > 0) {
+        c->cut = c->cut || (pid == c->b->line && !c->ending);
         for (uint32_t r = 0; r < c->b->w->ranks; r++) {
             if (c->rank[r].pid != pid)
                 continue;
@@ -225,6 +230,7 @@ static void reap(struct crew *c)
                 end_all(c, code);
             }
         }
+    }
 }
 
 static void take_signal(struct crew *c)
@@ -242,17 +248,22 @@ static void take_signal(struct crew *c)
 static enum status watch(struct crew *c)
 {
     size_t n = 2 * c->b->w->ranks;
+    struct family_watch line = {0};
     while (c->alive > 0) {
         for (size_t i = 0; i < n; i++)
             c->poll[i] = (struct pollfd){c->rank[i / 2].out[i % 2].fd, POLLIN, 0};
         c->poll[n] = (struct pollfd){c->signals, POLLIN, 0};
-        if (poll(c->poll, n + 1, c->ending ? 100 : -1) < 0 && errno != EINTR)
+        if (poll(c->poll, n + 1, c->ending ? 100 : TICK_MS) < 0 && errno != EINTR)
             return error_set(STATUS_IO, "poll: %s", strerror(errno));
         for (size_t i = 0; i < n; i++)
             if (c->poll[i].revents)
                 read_stream(c, (uint32_t)(i / 2), (int)(i % 2));
         if (c->poll[n].revents)
             take_signal(c);
+        if (c->cut)
+            return error_set(STATUS_EXTERNAL, "the delay line, process %ld, has ended",
+                             (long)c->b->line);
+        PASS(family_check(&line, c->b->line, "the delay line"));
         if (c->ending && clock_now() >= c->end_at_s)
             kill(-1, SIGKILL);
     }
@@ -314,6 +325,7 @@ void ranks_be_shell(const char *name, size_t ranks, uint16_t port)
     set_common(ranks, port);
     signal(SIGINT, SIG_DFL);
     signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
     execl(shell, shell, (char *)NULL);
     dprintf(2, "foreline: %s: %s\n", shell, strerror(errno));
     _exit(127);

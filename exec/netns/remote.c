@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/array.h"
+#include "core/file.h"
 #include "exec/netns/inside.h"
 
 /* A name that nsenter can open after mpirun has closed our descriptors. */
@@ -44,13 +45,11 @@ static void write_shell(const struct wiring *w, FILE *f)
 enum status remote_prepare(const struct built *b)
 {
     enum status st = STATUS_OK;
-    FILE *f = fopen(remote_shell, "we");
-    bool written = f && fchmod(fileno(f), 0700) == 0;
-    if (written)
-        write_shell(b->w, f);
-    written = f && fclose(f) == 0 && written;
-    if (!written)
-        return error_set(STATUS_IO, "%s: %s", remote_shell, strerror(errno));
+    struct file_out f = {0};
+    PASS(file_create(remote_shell, &f));
+    (void)fchmod(fileno(f.stream), 0700);
+    write_shell(b->w, f.stream);
+    PASS(file_commit(&f));
     for (size_t i = 0; i < b->w->nodes && st == STATUS_OK; i++)
         st = name_space(b->fd[i], i);
     return st;

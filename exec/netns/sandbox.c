@@ -5,10 +5,13 @@
  * ends, for whatever reason, the kernel ends everything in its pid namespace. Each asks to die with
  * its parent. The result comes back through a pipe. */
 #define _GNU_SOURCE
+#include "core/clock.h"
+#include "core/family.h"
 #include "exec/netns/inside.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,6 +22,9 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+enum { TICK_MS = 500 };
+static const double tool_s = 60; /* longest that `ip` or `tc` may take */
 
 enum status sandbox_put(const char *path, const char *text)
 {
@@ -90,8 +96,8 @@ static void report(int fd, enum status st, int code)
     struct sandbox_report r = {.status = (int)st, .code = code};
     if (st != STATUS_OK)
         snprintf(r.message, sizeof r.message, "%s", error_message());
+    fflush(NULL); /* before it: who has read it waits for nobody here */
     ssize_t n = write(fd, &r, sizeof r);
-    fflush(NULL);
     _exit(n == (ssize_t)sizeof r ? 0 : 1);
 }
 
@@ -127,12 +133,28 @@ static void be_between(enum status (*fn)(void *argument, int *code), void *argum
     _exit(0);
 }
 
+/* Wait for the report, which may take any time, but not for processes that are stopped. */
+static enum status await_report(pid_t child, int from, struct sandbox_report *r)
+{
+    struct family_watch seen = {0};
+    struct pollfd p = {.fd = from, .events = POLLIN};
+    while (poll(&p, 1, TICK_MS) <= 0)
+        if (family_stopped_long(&seen, child, 1))
+            return error_set(STATUS_EXTERNAL,
+                             "process %ld of the emulated network has been stopped for %g s",
+                             (long)family_stopped(child, 1), family_stopped_s);
+    ssize_t got;
+    while ((got = read(from, r, sizeof *r)) < 0 && errno == EINTR)
+        ;
+    return got == (ssize_t)sizeof *r ? STATUS_OK
+                                     : error_set(STATUS_IO, "the emulated network was killed");
+}
+
 /* A pipe that closes without a report means that the sandbox was killed. */
 enum status sandbox_run(enum status (*fn)(void *argument, int *code), void *argument, int *code)
 {
     struct sandbox_report r;
     int pipes[2];
-    ssize_t got;
     if (pipe2(pipes, O_CLOEXEC) != 0)
         return error_set(STATUS_IO, "pipe: %s", strerror(errno));
     fflush(NULL);
@@ -142,14 +164,15 @@ enum status sandbox_run(enum status (*fn)(void *argument, int *code), void *argu
         be_between(fn, argument, parent, pipes[1]);
     }
     close(pipes[1]);
-    while ((got = child < 0 ? 0 : read(pipes[0], &r, sizeof r)) < 0 && errno == EINTR)
-        ;
+    enum status st = child < 0 ? error_set(STATUS_IO, "fork: %s", strerror(errno))
+                               : await_report(child, pipes[0], &r);
     close(pipes[0]);
-    if (child < 0)
-        return error_set(STATUS_IO, "fork: %s", strerror(errno));
-    sandbox_wait(child);
-    if (got != (ssize_t)sizeof r)
-        return error_set(STATUS_IO, "the emulated network was killed");
+    if (child > 0) {
+        kill(child, SIGKILL); /* and all that is in there ends with it */
+        sandbox_wait(child);
+    }
+    if (st != STATUS_OK)
+        return st;
     if (r.status != STATUS_OK)
         return error_set((enum status)r.status, "%s", r.message);
     *code = r.code;
@@ -172,6 +195,22 @@ static void exec_tool(int space, const char *const *words, int in, int err)
     _exit(127);
 }
 
+/* Its exit status; -1: it took too long. */
+static int wait_for_tool(pid_t child)
+{
+    int ended;
+    struct family_watch seen = {0};
+    for (double end_s = clock_now() + tool_s;
+         clock_now() < end_s && !family_stopped_long(&seen, child, 0);) {
+        if (waitpid(child, &ended, WNOHANG) == child)
+            return WIFEXITED(ended) ? WEXITSTATUS(ended) : 128 + WTERMSIG(ended);
+        clock_sleep_until(clock_now() + 1e-3);
+    }
+    kill(child, SIGKILL);
+    sandbox_wait(child);
+    return -1;
+}
+
 /* The script and the complaints are files in memory: neither can block the tool. */
 enum status sandbox_tool(int space, const char *const *words, const char *script)
 {
@@ -184,9 +223,12 @@ enum status sandbox_tool(int space, const char *const *words, const char *script
     pid_t child = fork();
     if (child == 0)
         exec_tool(space, words, in, err);
-    int code = child > 0 ? sandbox_wait(child) : 0;
+    int code = child > 0 ? wait_for_tool(child) : 0;
     if (child < 0)
         st = error_set(STATUS_IO, "fork: %s", strerror(errno));
+    else if (code < 0)
+        st =
+            error_set(STATUS_EXTERNAL, "%s was stopped or took longer than %g s", words[0], tool_s);
     else if (code == 127)
         st = error_set(STATUS_UNSUPPORTED, "no %s here: install iproute2", words[0]);
     else if (code != 0) {

@@ -2,6 +2,7 @@
  * comes back through a pipe, and a child that died is explained. */
 #include "sim/platform/platform.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,9 +25,6 @@ static enum status explain(const struct simgrid_platform *load)
     return platform_explain(&load->file, message);
 }
 
-/* What a file of few bytes may keep SimGrid busy with. */
-static const double describe_s = 600;
-
 static bool is_in_time(void *context)
 {
     const double *deadline_s = context;
@@ -43,7 +41,8 @@ static enum status read_with(const char *path, bool exhaustively, struct topolog
     struct child_output output = {0};
     struct topology t = {0};
     struct simgrid_platform load = {.asked = MAP_FAILED};
-    double deadline_s = clock_now() + describe_s;
+    double deadline_s = INFINITY;
+    struct platform_limits most;
     const struct child_watch watch = {is_in_time, &deadline_s, 1000};
 
     TRY(file_read(path, &text, &length));
@@ -52,7 +51,9 @@ static enum status read_with(const char *path, bool exhaustively, struct topolog
         st = error_set(STATUS_PARSE, "%s:1: not XML", path);
         goto out;
     }
-    TRY(platform_check_size(&load.file));
+    TRY(platform_limits(&most));
+    TRY(platform_check_size(&load.file, &most));
+    deadline_s = clock_now() + (double)most.seconds;
     load.asked =
         mmap(NULL, sizeof *load.asked, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (load.asked == MAP_FAILED)
@@ -61,7 +62,8 @@ static enum status read_with(const char *path, bool exhaustively, struct topolog
     load.asked->exhaustive = exhaustively;
     st = simgrid_child(SIMGRID_DESCRIBE, &load, &watch, &output);
     if (st == STATUS_EXTERNAL && !is_in_time(&deadline_s))
-        FAIL(st, "%s: SimGrid finds no routes within %g s", path, describe_s);
+        FAIL(st, "%s: SimGrid finds no routes within %llu s", path,
+             (unsigned long long)most.seconds);
     if (st == STATUS_EXTERNAL)
         st = explain(&load);
     if (st != STATUS_OK)

@@ -4,17 +4,49 @@
 
 #include <ctype.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "core/text.h"
 #include "core/topology.h"
 #include "sim/platform/xml_scan.h"
 
-enum {
-    MOST_EXPANDED = 65536, /* hosts of one tag */
-    MOST_FLOYD = 1024, /* hosts, routers and zones in a zone that takes their third power of time */
-    MOST_FULL = 16384, /* and in one that takes their square of memory: 2 GiB */
-    DEPTH = 32         /* of zones in zones */
-};
+enum { DEPTH = 32 /* of zones in zones */, TEXT = 256, WORDS = 8 };
 static const uint64_t most_number = UINT32_MAX;
+
+static const char variable[] = "FORELINE_PLATFORM_LIMITS";
+
+enum status platform_limits(struct platform_limits *out)
+{
+    struct platform_limits l = {.cluster = 65536, .floyd = 1024, .full = 16384, .seconds = 600};
+    const struct {
+        const char *name;
+        uint64_t *value;
+    } row[] = {
+        {"cluster", &l.cluster}, {"floyd", &l.floyd}, {"full", &l.full}, {"seconds", &l.seconds}};
+    const char *told = getenv(variable);
+    char text[TEXT], *word[WORDS];
+    if (told && strlen(told) >= TEXT)
+        return error_set(STATUS_USAGE, "%s: of %zu characters", variable, strlen(told));
+    snprintf(text, sizeof text, "%s", told ? told : "");
+    size_t n = text_split(text, ",", word, WORDS);
+    for (size_t i = 0, k; i < n; i++) {
+        char *equals = strchr(word[i], '=');
+        if (equals)
+            *equals = '\0';
+        for (k = 0; k < sizeof row / sizeof *row && strcmp(row[k].name, word[i]) != 0;)
+            k++;
+        if (!equals || k == sizeof row / sizeof *row ||
+            !text_count(equals + 1, TOPOLOGY_MAX_DEVICES, row[k].value))
+            return error_set(
+                STATUS_USAGE,
+                "%s: '%.40s', expected cluster, floyd, full or seconds, = and up to %d", variable,
+                word[i], TOPOLOGY_MAX_DEVICES);
+    }
+    *out = l;
+    return STATUS_OK;
+}
 
 /* A number at *at, which moves past it; large ones stay at the most. */
 static uint64_t read_number(const char **at, const char *end)
@@ -48,21 +80,22 @@ static uint64_t count_radical(struct xml_span radical)
 
 struct zones {
     const struct platform_text *text;
+    const struct platform_limits *most;
     size_t depth; /* zones that are open */
     struct zone {
-        size_t most, points; /* SIZE_MAX: any number */
+        uint64_t most, points; /* UINT64_MAX: any number */
         const char *routing;
     } zone[DEPTH];
 };
 
-static struct zone routing_of(const struct xml_tag *tag)
+static struct zone routing_of(const struct xml_tag *tag, const struct platform_limits *most)
 {
     struct xml_span routing = xml_attribute(tag, "routing");
     if (xml_equal(routing, "Floyd"))
-        return (struct zone){.most = MOST_FLOYD, .routing = "Floyd"};
+        return (struct zone){.most = most->floyd, .routing = "Floyd"};
     if (xml_equal(routing, "Full"))
-        return (struct zone){.most = MOST_FULL, .routing = "Full"};
-    return (struct zone){.most = SIZE_MAX};
+        return (struct zone){.most = most->full, .routing = "Full"};
+    return (struct zone){.most = UINT64_MAX};
 }
 
 static bool is_zone(const struct xml_tag *tag)
@@ -85,9 +118,9 @@ static enum status count_points(struct zones *z, const struct xml_tag *tag)
     struct zone *in = z->depth > 0 ? &z->zone[z->depth - 1] : NULL;
     if (in && is_point(tag) && ++in->points > in->most)
         return error_set(STATUS_PARSE,
-                         "%s:%zu: more than %zu hosts, routers and zones in a zone with "
+                         "%s:%zu: more than %llu hosts, routers and zones in a zone with "
                          "routing=\"%s\"; routing=\"DijkstraCache\" takes more",
-                         z->text->path, tag->line, in->most, in->routing);
+                         z->text->path, tag->line, (unsigned long long)in->most, in->routing);
     if (!is_zone(tag))
         return STATUS_OK;
     bool empty = tag->attributes.n > 0 && tag->attributes.at[tag->attributes.n - 1] == '/';
@@ -97,27 +130,27 @@ static enum status count_points(struct zones *z, const struct xml_tag *tag)
         if (z->depth == DEPTH)
             return error_set(STATUS_PARSE, "%s:%zu: more than %d zones in each other",
                              z->text->path, tag->line, DEPTH);
-        z->zone[z->depth++] = routing_of(tag);
+        z->zone[z->depth++] = routing_of(tag, z->most);
     }
     return STATUS_OK;
 }
 
-enum status platform_check_size(const struct platform_text *p)
+enum status platform_check_size(const struct platform_text *p, const struct platform_limits *most)
 {
     struct xml_scanner s = xml_scan(p->text);
     struct xml_tag tag;
     uint64_t hosts = 0;
-    struct zones zones = {.text = p};
+    struct zones zones = {.text = p, .most = most};
     while (xml_next(&s, &tag)) {
         PASS(count_points(&zones, &tag));
         uint64_t n = xml_is(&tag, "host");
         if (xml_is(&tag, "cluster") || xml_is(&tag, "cabinet")) {
             struct xml_span radical = xml_attribute(&tag, "radical");
             n = radical.at ? count_radical(radical) : 0;
-            if (n > MOST_EXPANDED)
-                return error_set(STATUS_PARSE, "%s:%zu: <%.*s> of %llu hosts, expected up to %d",
+            if (n > most->cluster)
+                return error_set(STATUS_PARSE, "%s:%zu: <%.*s> of %llu hosts, expected up to %llu",
                                  p->path, tag.line, (int)tag.name.n, tag.name.at,
-                                 (unsigned long long)n, MOST_EXPANDED);
+                                 (unsigned long long)n, (unsigned long long)most->cluster);
         }
         hosts += n;
         if (hosts > TOPOLOGY_MAX_DEVICES)

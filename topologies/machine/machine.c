@@ -116,16 +116,20 @@ enum status machine_join(struct machine *m, const struct machine_link *link)
     return STATUS_OK;
 }
 
+static const char more_notes[] = "and more of the kind";
+
 static enum status note(struct machine *m, struct machine_notes *to, const char *format, va_list v)
 {
     char text[NOTE];
+    if (to->n >= MACHINE_NOTES && to->text[MACHINE_NOTES - 1] == more_notes)
+        return STATUS_OK; /* a million of them must cost nothing */
     vsnprintf(text, sizeof text, format, v);
     blank_controls(text);
     for (size_t i = 0; i < to->n; i++)
         if (!strcmp(to->text[i], text))
             return STATUS_OK;
     if (to->n >= MACHINE_NOTES) {
-        to->text[MACHINE_NOTES - 1] = "and more of the kind";
+        to->text[MACHINE_NOTES - 1] = more_notes;
         return STATUS_OK;
     }
     PASS(ARENA_ROOM(&m->arena, to->text, to->n));

@@ -8,6 +8,9 @@
 #include "exec/transport/tcp/socket.h"
 #include "exec/transport/tcp/tcp.h"
 
+/* A word of a few bytes waits only for a peer that does not read: at most `window` are under way. */
+static const double credit_s = 1;
+
 static struct tcp_head next_head(const struct tcp_link *l)
 {
     uint32_t send = l->end->order->send[l->next];
@@ -34,11 +37,8 @@ enum status tcp_grant(struct tcp_link *l, void *slot)
     pthread_mutex_lock(&l->tcp->mutex);
     link_pool_give(&l->pool, slot);
     pthread_mutex_unlock(&l->tcp->mutex);
-    /* At most `window` credits are under way: a full socket means a peer that does not read. */
-    ssize_t k = send(l->fd, &credit, sizeof credit, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (k == (ssize_t)sizeof credit)
-        return STATUS_OK;
-    return error_set(STATUS_IO, "credit not accepted: %s", k < 0 ? strerror(errno) : "full");
+    enum status st = socket_write(l->fd, &credit, sizeof credit, clock_now() + credit_s);
+    return st == STATUS_OK ? st : error_context(st, "credit not accepted");
 }
 
 /* ---- writer */

@@ -247,6 +247,12 @@ enum status socket_write_two(int fd, const void *head, size_t head_bytes, const 
                : STATUS_OK;
 }
 
+enum status socket_give_up(int fd, double after_s)
+{
+    unsigned ms = after_s < 1e6 ? (unsigned)(after_s * 1e3) : 1000000000;
+    return setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms) ? failed() : STATUS_OK;
+}
+
 void socket_shutdown(int fd)
 {
     if (fd >= 0)
