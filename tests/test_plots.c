@@ -118,7 +118,7 @@ static void draws_copies(void **state)
         "\"tid\":2,\"ts\":2,\"dur\":5}]}";
     char table[1000], svg[60000];
     write_file("test_plots.json", copies, strlen(copies));
-    assert_int_equal(plot_timeline(&trace_path, 1, "test_plots.svg", &by), STATUS_OK);
+    assert_int_equal(plot_timeline(&trace_path, 1, &all, "test_plots.svg", &by), STATUS_OK);
     slurp("test_plots.tsv", table, sizeof table);
     assert_non_null(strstr(table, "0\trank 0\tMemcpy HtoD\tcopies\t-\t2e-06\t7e-06\n"));
     slurp("test_plots.svg", svg, sizeof svg);
