@@ -237,7 +237,8 @@ struct promise_folding promise_fold(const struct promise_case *c, const struct e
     struct measurement m[2] = {{0}, {0}};
     for (int k = 0; k < 2; k++) {
         context.whole = k;
-        demand(evaluate_plan(&c->plan, &context, engine, &m[k], NULL, NULL), c->platform_name);
+        char text[PROMISE_TEXT];
+        demand(evaluate_plan(&c->plan, &context, engine, &m[k], NULL, NULL), promise_text(c, text));
     }
     f.folded = m[0].simulated < m[0].microbatches;
     f.folded_s = m[0].iteration_s;
