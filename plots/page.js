@@ -3,8 +3,8 @@
 "use strict";
 (function () {
   const LEFT = 130, AXIS = 24, TOP = 4, RIGHT = 10, HIGHEST = 1400;
-  const kinds = ["communication", "compute", "forward", "backward", "weight gradient", "update"];
-  const shades = [["#009E73"], ["#0072B2"], ["#9ED5F5", "#6FC0EC", "#B9E1F8", "#56B4E9"],
+  const kinds = ["copies", "communication", "compute", "forward", "backward", "weight gradient", "update"];
+  const shades = [["#CC79A7"], ["#009E73"], ["#0072B2"], ["#9ED5F5", "#6FC0EC", "#B9E1F8", "#56B4E9"],
     ["#D55E00", "#A84800", "#E07A2B", "#BE5200"], ["#F0E442", "#D9CB1F", "#F5EE86", "#E3D630"],
     ["#000000"]];
   const tip = document.getElementById("tip");
@@ -26,7 +26,7 @@
     const ROW = Math.max(8, Math.min(34, Math.floor(HIGHEST / data.ranks.length)));
     const HIGH = Math.round(ROW * 0.65), WIRE = ROW < 20 ? HIGH : HIGH + 2, THIN = Math.max(1, Math.round(ROW * 0.18));
     const rows = data.ranks.map(() => [[], []]);   /* per rank: wire, compute */
-    for (const o of data.ops) rows[o[0]][o[1] ? 1 : 0].push(o);
+    for (const o of data.ops) rows[o[0]][o[1] > 1 ? 1 : 0].push(o);
     let drag = null;
     const height = TOP + data.ranks.length * ROW + AXIS;
     canvas.style.height = height + "px";
@@ -55,7 +55,7 @@
           c.fillStyle = s[o[2] < 0 ? 0 : o[2] % s.length];
           c.fillRect(a, lane ? y : y + WIRE, b - a, lane ? HIGH : THIN);
           if (lane && HIGH >= 12 && b - a > 9 * (o[5].length + 1)) {
-            c.fillStyle = o[1] === 2 || o[1] === 4 ? "#000" : "#fff"; c.textAlign = "center";
+            c.fillStyle = o[1] === 3 || o[1] === 5 ? "#000" : "#fff"; c.textAlign = "center";
             c.fillText(o[5], (a + b) / 2, y + HIGH / 2);
           }
         }

@@ -23,7 +23,7 @@ trained() { # trained NAME OPTIONS...: losses and hash
     shift
     "$tool" run "$plan.json" --steps 3 --warmup 0 --json "$@" >run.json 2>run.err ||
         fail "$plan: $(cat run.err)"
-    sed -n 's/.*"\(loss\|parameters_sha256\)": *//p' run.json
+    sed -n 's/^  "\(loss\|parameters_sha256\)": *//p' run.json
 }
 
 make one '[0, 0, 0]' '{"0": [0]}' ''

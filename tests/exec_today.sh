@@ -27,7 +27,7 @@ run() { # run OPTIONS...: the hash of the parameters
     sed -n 's/.*"parameters_sha256": "\([0-9a-f]*\)".*/\1/p' m.json
 }
 losses() { # of the last run, a line each
-    sed -n 's/.*"loss": \[\(.*\)\].*/\1/p' m.json | tr -d ' ' | tr , '\n'
+    sed -n 's/^  "loss": \[\(.*\)\].*/\1/p' m.json | tr -d ' ' | tr , '\n'
 }
 near() { # near FILE FILE: losses fall, and differ by less than 1e-5
     paste "$1" "$2" | awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > worst) worst = d; last = $1 }

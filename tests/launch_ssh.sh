@@ -58,7 +58,11 @@ sleep 1
 unplug n2
 wait $pid && fail "mpirun ended well without n2"
 grep -q ' on n2) not heard of for' mpi.cut || fail "n2 is not named: $(cat mpi.cut)"
-left=$(ps -eo pid,args | grep '[s]sh .*orted\|[m]pirun') && fail "left on head: $left"
+tries=0
+while left=$(ps -eo pid,args | grep '[s]sh .*orted\|[m]pirun'); do # killed ones may still be on their way out
+    [ $((tries += 1)) -lt 20 ] || fail "left on head: $left"
+    sleep 0.1
+done
 ip link set n2 up
 tries=0
 while on n2 ps ax | grep -q '[f]oreline-worker'; do

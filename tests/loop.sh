@@ -31,7 +31,7 @@ for model in gpt-tiny:layers=2,hidden=32,tokens=32 gpt-tiny:layers=2,hidden=32,t
             [ ${#sha} = 64 ] || complain "$model $plan: no hash of the parameters"
             first=${first:-$sha}
             [ "$sha" = "$first" ] || complain "$model $plan: parameters $sha, expected $first"
-            tr -d ' []' <run.json | sed -n 's/"loss"://p' | tr ',' '\n' | sed '/^$/d' | awk -v m="$model" '
+            sed -n 's/^  "loss": //p' run.json | tr -d ' []' | tr ',' '\n' | sed '/^$/d' | awk -v m="$model" '
                 { v[NR] = $1 }
                 END { if (NR != 20 || !(v[19] + v[20] < v[1] + v[2])) {
                           print m ": loss of " NR " steps does not fall: " v[1] " " v[NR]; exit 1 } }' ||

@@ -64,7 +64,7 @@ shows_no_escape out "an error"
 "$foreline" plan --model evil.json --platform laptop --algorithm balanced --stages 2 -o evil.plan.json \
     >out 2>&1 || fail "plan: $(cat out)"
 shows_no_escape out "a plan"
-grep -q 'x1b\[31mh1' out || fail "the name is not there: $(cat out)"
+grep -q '\[31mh1' out || fail "the name is not there: $(cat out)"
 "$foreline" model show evil.json --json >out 2>&1 || fail "show: $(cat out)"
 grep -qi '\\u001b\[31mh1' out || fail "JSON changes the name: $(cat out)"
 "$foreline" simulate evil.plan.json >out 2>&1 || fail "simulate: $(cat out)"

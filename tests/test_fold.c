@@ -32,7 +32,7 @@ static const struct {
     {"leaf-spine:nodes=8,gpus=4,nic=100Gbps,rack=2,oversubscription=4", 3},
     {"fat-tree:nodes=8,gpus=4,nics=1,edge=2,pod=2,nic=100Gbps,type=A100", 4},
     {"dragonfly+:groups=4,leaves=2,nodes=1,gpus=4,nics=2,type=A100", 4},
-    {"torus:x=4,y=4,link=50GBps", 4},
+    {"torus:x=4,y=4,link=50GBps", 3},
     {"torus:x=2,y=2,z=2,gpus=4,type=A100,link=10GBps", 4},
     {"mesh:gpus=8,type=A100,link=50GBps", 6},
     {"nvl:domains=2,gpus=16,oversubscription=2", 4},

@@ -119,12 +119,12 @@ static size_t read_shares(const char *text, const char *row, double (*share)[3])
 {
     size_t n = 0, length = strlen(row);
     for (const char *at = text; *at; at += strcspn(at, "\n") + 1) {
-        double from, to, compute;
+        double from, to, copies, compute;
         if (strncmp(at, row, length) != 0 || at[length] != '\t')
             continue;
-        assert_int_equal(sscanf(at + length, "%lf %lf %lf %lf %lf %lf", &from, &to, &share[n][0],
-                                &compute, &share[n][1], &share[n][2]),
-                         6);
+        assert_int_equal(sscanf(at + length, "%lf %lf %lf %lf %lf %lf %lf", &from, &to, &copies,
+                                &share[n][0], &compute, &share[n][1], &share[n][2]),
+                         7);
         n++;
     }
     return n;

@@ -70,6 +70,35 @@ static void a_transient_of_many_periods_is_waited_for(void **state)
     promise_case_free(&c);
 }
 
+/* Three pairs of replicas once waited for each other: gathers of parameters were not in one order. */
+static void pairs_of_replicas_that_cross_gather_in_one_order(void **state)
+{
+    struct promise_case c = {.model_name = "gpt-tiny:layers=8",
+                             .platform_name = "nvl:domains=8,gpus=4,nic=100Gbps"};
+    const struct partition_algorithm *a;
+    const struct partition_request q = {.stages = 4,
+                                        .chunks = 2,
+                                        .replicas = 6,
+                                        .tensor_parallel = 1,
+                                        .microbatches = 78,
+                                        .microbatch_size = 4,
+                                        .zero = 3,
+                                        .schedule = "dualpipe",
+                                        .optimizer = "adam",
+                                        .model = "gpt-tiny",
+                                        .platform = "nvl"};
+    (void)state;
+    assert_int_equal(load_model(c.model_name, &c.model), STATUS_OK);
+    assert_int_equal(load_topology(c.platform_name, &c.topology, &c.path), STATUS_OK);
+    assert_int_equal(partition_find("balanced", &a), STATUS_OK);
+    if (partition_run(a, &c.model, &c.topology, &q, &c.plan) != STATUS_OK)
+        fail_msg("%s", error_message());
+    struct promise_folding f = promise_fold(&c, &engine_analytic);
+    if (!f.sound || !(f.error <= exact))
+        fail_msg("%.12g s, whole %.12g s, error %.3g", f.folded_s, f.whole_s, f.error);
+    promise_case_free(&c);
+}
+
 static void keep_promise(struct promise_random r, uint32_t family, size_t most)
 {
     struct promise_search p = promise_search(&r, family, most);
@@ -128,6 +157,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_by_its_steady_middle_is_the_whole),
         cmocka_unit_test(a_transient_of_many_periods_is_waited_for),
+        cmocka_unit_test(pairs_of_replicas_that_cross_gather_in_one_order),
         cmocka_unit_test(the_table_is_what_simulate_says_and_its_winner_wins),
         cmocka_unit_test(what_brute_force_once_found_is_found),
         cmocka_unit_test(the_quick_engine_ranks_plans_as_simgrid_does),

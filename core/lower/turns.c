@@ -80,24 +80,35 @@ static enum status end_step(struct lowering *l, struct lowering_replica *replica
     return STATUS_OK;
 }
 
-/* One step of replica c, if it can be taken. Replicas between which microbatches cross take theirs
- * together: what one makes is sent when collectives of both are in the lists. */
-static enum status take_turn(struct lowering *l, uint32_t c, uint32_t *computed /* [2][shards] */)
+/* Replicas that take their steps together, from *first on. Those between which microbatches cross: what one
+ * makes is sent when collectives of both are in the lists. With gathers in passes the whole team: nobody has
+ * what it gathers before all have come to it, and another pair may come by another way. */
+static uint32_t companions(const struct lowering *l, uint32_t c, uint32_t *first)
 {
-    struct lowering_replica *replica[2] = {&l->replay.replica[c]};
-    uint32_t n = l->schedule->crossed ? 2 : 1, first = l->shape.first_replica[replica[0]->team];
-    if (n == 2)
-        replica[1] = &l->replay.replica[first + ((c - first) ^ 1)];
+    uint32_t team = l->replay.replica[c].team, all = l->shape.first_replica[team];
+    if (!l->schedule->crossed) {
+        *first = c;
+        return 1;
+    }
+    *first = l->plan->zero < 3 ? all + ((c - all) & ~1u) : all;
+    return l->plan->zero < 3 ? 2 : lowering_replicas(l, team);
+}
+
+/* One step of replica c, if it can be taken. */
+static enum status take_turn(struct lowering *l, uint32_t c, uint32_t *computed /* [][shards] */)
+{
+    uint32_t first, n = companions(l, c, &first);
+    struct lowering_replica *replica = &l->replay.replica[first];
     for (uint32_t k = 0; k < n; k++)
-        if (replica[k]->reduces || replica[k]->step == replica[k]->steps ||
-            !lowering_is_ready(l, replica[k]))
+        if (replica[k].reduces || replica[k].step == replica[k].steps ||
+            !lowering_is_ready(l, &replica[k]))
             return STATUS_OK;
     for (uint32_t k = 0; k < n; k++)
-        PASS(lowering_run(l, replica[k], computed + k * l->shape.most_shards));
+        PASS(lowering_run(l, &replica[k], computed + k * l->shape.most_shards));
     for (uint32_t k = 0; k < n; k++)
-        PASS(lowering_send(l, replica[k], computed + k * l->shape.most_shards));
+        PASS(lowering_send(l, &replica[k], computed + k * l->shape.most_shards));
     for (uint32_t k = 0; k < n; k++)
-        PASS(end_step(l, replica[k]));
+        PASS(end_step(l, &replica[k]));
     return STATUS_OK;
 }
 
@@ -107,7 +118,7 @@ static enum status take_turns(struct lowering *l)
     enum status st = STATUS_OK;
     size_t remaining = 0;
     uint32_t *computed;
-    TRY(ARRAY_NEW(computed, 2 * (size_t)l->shape.most_shards));
+    TRY(ARRAY_NEW(computed, (size_t)l->shape.replicas * l->shape.most_shards));
     while (l->replay.length > 0) {
         uint32_t c = l->replay.queue[l->replay.head];
         l->replay.head = l->replay.head + 1 < l->shape.replicas ? l->replay.head + 1 : 0;
