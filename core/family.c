@@ -1,3 +1,4 @@
+#define _GNU_SOURCE /* syscall */
 /* States of processes and their children, from /proc. */
 #include "core/family.h"
 
@@ -5,7 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "core/clock.h"
 
@@ -94,4 +97,26 @@ void family_kill(pid_t pid, int below)
     kill(pid, SIGKILL);
     for (pid_t child; (child = next_child(&at)) > 0;)
         family_kill(child, below - 1);
+}
+
+void family_hold(struct family *f, pid_t pid, int below)
+{
+    char text[TEXT] = "", *at = text;
+    if (pid > 0 && below > 0)
+        read_children(pid, text);
+    for (pid_t child; (child = next_child(&at)) > 0;) {
+        int fd = f->n < FAMILY_HELD ? (int)syscall(SYS_pidfd_open, child, 0) : -1;
+        if (fd >= 0)
+            f->fd[f->n++] = fd;
+        family_hold(f, child, below - 1);
+    }
+}
+
+void family_end(struct family *f)
+{
+    while (f->n > 0) {
+        int fd = f->fd[--f->n];
+        syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
+        close(fd);
+    }
 }

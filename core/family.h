@@ -7,6 +7,7 @@
 #define CORE_FAMILY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 #include "core/error.h"
@@ -32,5 +33,17 @@ enum status family_check(struct family_watch *w, pid_t pid, const char *what) MU
 
 /* SIGKILL for all of them; the process is the caller's to wait for. */
 void family_kill(pid_t pid, int below);
+
+/* What a process has started, `below` generations of it, held so that it can be ended when the process
+ * itself is gone and nobody knows whose it was. At most so many, and none where the kernel (before 5.3)
+ * cannot hold any. */
+enum { FAMILY_HELD = 256 };
+struct family {
+    size_t n;
+    int fd[FAMILY_HELD];
+};
+void family_hold(struct family *f, pid_t pid, int below); /* adds to *f, {0} at first */
+/* SIGKILL for those that are still there; *f is {0} again. */
+void family_end(struct family *f);
 
 #endif

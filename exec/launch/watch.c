@@ -46,12 +46,15 @@ static void reap(struct run *run)
 static void kill_started(struct run *run)
 {
     struct child *c = &run->starter.child;
+    struct family started = {0};
     double ends_s = run->options->address ? starter_far_s : starter_s;
     for (uint32_t r = 0; c->pid && !run->options->address && r < run->program->ranks; r++)
         if (run->worker[r].told > 0 && run->worker[r].fd >= 0)
             kill(run->worker[r].told, SIGKILL);
     if (!c->alive)
         return;
+    family_hold(&started, c->pid,
+                STARTER_GENERATIONS); /* remote shells outlive a mpirun that ends well */
     kill(c->pid, SIGTERM);
     for (double deadline_s = clock_now() + ends_s; c->alive && clock_now() < deadline_s;) {
         reap(run);
@@ -62,6 +65,7 @@ static void kill_started(struct run *run)
         kill(-c->pid, SIGKILL);
         family_kill(c->pid, STARTER_GENERATIONS); /* its remote shells have sessions of their own */
     }
+    family_end(&started);
 }
 
 /* Nothing is left when this returns, unless the kernel itself hangs. */
