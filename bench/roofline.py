@@ -15,7 +15,7 @@ import tempfile
 
 LAYERS, HIDDEN, TOKENS, SAMPLES, VOCABULARY, HEAD = 12, 768, 1024, 8, 50257, 64
 HOST_S = 4e-6  # a launch by the host: a priori, see the page
-# The worker as a framework (docs/kernels.md): what the page says of its launches and bytes
+# The worker as a framework (docs/models.md): what the page says of its launches and bytes
 WORKER = ("compiled:norm=2,residual=3,gated=3,gelu=4,rope=2,bias=2,backward=1.2,loss=6,flash=2,kernel_s=4e-6,forward_kernels=1.4,"
           "backward_kernels=3.1,sum_kernels=1,route_kernels=10,expert_kernels=0,step_s=0,cast=0,narrow=0,gradient=4,logit=0")
 PLATFORM = "node:gpus=2,type=H100"
@@ -148,7 +148,7 @@ def page(rows, seconds, worst, plan):
     print("its update. Launches, and FLOP and bytes of products, are counted on the null GPU at this size. Bytes of kernels are the different")
     print("bytes that each has touched on the double (what caches lose comes on top), of %d small runs fitted in rows and channels; on one more"
           % (len(SMALL) - 1))
-    print("that was not fitted the worst is %.2g %% off (`%s`). Seconds: the kernel model (docs/kernels.md) for the catalogue's H100, whose" % (100 * worst[0], worst[1]))
+    print("that was not fitted the worst is %.2g %% off (`%s`). Seconds: the kernel model (docs/models.md) for the catalogue's H100, whose" % (100 * worst[0], worst[1]))
     print("constants were fitted to other kernels than these; attention as FlashAttention 2's. FLOP of other kernels are not counted.\n")
     print("| kernel | launches | GFLOP | MB | us | bound by |\n|---|---|---|---|---|---|")
     for s, r in sorted(zip(seconds, rows), key=lambda x: -x[0]):
@@ -162,7 +162,7 @@ def page(rows, seconds, worst, plan):
     print("%.3g with 32 microbatches to one.\n" % (tokens / max(total - update * 31 / 32, host)))
     passes = [r for r in rows if re.match(r"norm|sum|gelu|bias_add|column|accumulate|add_parts|residual", r[0])]
     ahead = sum(r[3] for r in passes if not LATER.search(r[0]))
-    print("As a framework of `plan` and `simulate` (docs/kernels.md) the worker is this, which stands for these: %.3g launches per op of the model forward and %.3g backward (%d ops, update"
+    print("As a framework of `plan` and `simulate` (docs/models.md) the worker is this, which stands for these: %.3g launches per op of the model forward and %.3g backward (%d ops, update"
           % (forward / ops_of(plan), (launches - forward - 3) / ops_of(plan), ops_of(plan)))
     print("left out); norms, residuals, GELU and biases move %.3g times as much backward as forward.\n"
           % (sum(r[3] for r in passes) / ahead - 1))

@@ -84,7 +84,7 @@ static void put_zoo_row(struct json_writer *w, const struct zoo_entry *e, const 
     json_close(w);
 }
 
-/* The models of HiDup (docs/objectives/hidup.md), as rows like those of the zoo. */
+/* The models of HiDup (docs/planning.md), as rows like those of the zoo. */
 static enum status list_spmd(struct json_writer *w)
 {
     struct model m = {0};

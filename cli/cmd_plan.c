@@ -258,7 +258,7 @@ const struct command command_plan = {
         "torchtitan's\n"
         "Python. Nothing is executed. Said on standard error: what was assumed, what a plan does "
         "not\n"
-        "express, and which keys were ignored. docs/launch.md has all names.",
+        "express, and which keys were ignored. docs/formats.md has all names.",
     .examples = "foreline plan --model gpt2-small --platform two-racks --batch 128 -o plan.json\n"
                 "foreline plan --model gpt-tiny --platform laptop --algorithm balanced --stages 2 "
                 "-o tiny.json\n",

@@ -149,7 +149,7 @@ const struct command command_sweep = {
     .synopsis = "EXPERIMENT.yml",
     .summary = "what if: predict every combination of settings, into a database",
     .details =
-        "Reads an experiment (docs/sweep.md): any setting of model, platform, plan and engine\n"
+        "Reads an experiment (docs/what-if.md): any setting of model, platform, plan and engine\n"
         "may be a list, and every combination is a point. Points are computed on all cores and\n"
         "kept in an SQLite database, each when it is done: a sweep that was interrupted or\n"
         "killed goes on where it was, and no point is computed twice. Prints the best choice\n"

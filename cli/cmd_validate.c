@@ -291,7 +291,7 @@ const struct command command_validate = {
         "by constants fitted to the rows of other sets, and of other generations of GPUs; --fit:\n"
         "only the constants, fitted to all rows, as core/constants.def has them; --layers: what "
         "the\n"
-        "layers take is fitted to a few runs of each set. docs/validate.md",
+        "layers take is fitted to a few runs of each set. docs/believe.md",
     .examples = "foreline validate tiny.json --compute paced --steps 2 -o validation\n",
     .run = validate,
 };

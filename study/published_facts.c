@@ -100,7 +100,7 @@ static bool by_sigmoid(const struct published_config *c)
 
 /* CUDA graphs of layers or of the whole iteration spare the host most of its work. Blocks that share a
  * scale (mxfp8, nvfp4) are written twice, along rows and columns; torchao's scales of rows were known to
- * be slow. Factors: docs/kernels.md. */
+ * be slow. Factors: docs/models.md. */
 void published_framework(const struct published_config *c, const struct constants *constants,
                          char text[PUBLISHED_PLATFORM])
 {
@@ -126,7 +126,7 @@ void published_framework(const struct published_config *c, const struct constant
         /* Megatron keeps gradients in the type in which it sums them */
         {strncmp(name, "megatron", 8) == 0 && published_source(c)->reduce_bits != 32, "gradient=2"},
         /* torchtitan keeps whole ones in pipelines; its loss is compiled from 2025 on; of a loss over
-         * shards torch makes two copies more (docs/kernels.md) */
+         * shards torch makes two copies more (docs/models.md) */
         {titan && c->pp > 1, "gradient=4"},
         {titan && says(c->table, "2025"), "logit=0"},
         {titan && !says(c->table, "2025") && c->tp > 1, "logit=14"}};

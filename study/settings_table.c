@@ -142,7 +142,7 @@ const struct setting settings_table[] = {
     {"schedule", WORD(schedule), PLAN_KEYS | OBJECTIVES, "NAME", NULL,
      .help = "order of microbatches (auto: searched; else 1f1b)", .word = schedule_name},
     {"optimizer", TEXT(optimizer), PLAN_KEYS | SOLVED | T(VALIDATE) | T(PLAN_IMPORT),
-     "adam|sgd[:KEY=X,...]", "adam", .help = "of the update (docs/executor.md)",
+     "adam|sgd[:KEY=X,...]", "adam", .help = "of the update (docs/running.md)",
      .word = optimizer_name, .check = optimizer_check},
     {"framework", TEXT(framework),
      PLAN_KEYS | T(PLAN_IMPORT) | SIMULATIONS | T(KEY_POINT) | T(VALIDATE_PUBLISHED),

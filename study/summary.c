@@ -182,7 +182,7 @@ static void print_losses(const struct measurement *m, FILE *out)
                 100 * mean_of(m->precision_5, m->precisions_5));
 }
 
-/* Lines that scripts may look for: a word, and from column 13 on its value (docs/reading.md). */
+/* Lines that scripts may look for: a word, and from column 13 on its value (docs/simulation.md). */
 static void print_summary(const struct measurement *m, double train_tokens, FILE *out)
 {
     const struct machine machine = {.devices = (double)m->ranks,

@@ -16,7 +16,7 @@ add_test(NAME cli.paths COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cli_paths.sh $<TARGE
 set_tests_properties(cli.paths PROPERTIES LABELS cli TIMEOUT 120)
 
 add_test(NAME docs.seeds COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/seeds.sh $<TARGET_FILE:foreline>
-    ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR}/docs/seeds.md)
+    ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR}/docs/results/seeds.md)
 add_test(NAME cli.library COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/library.sh ${PROJECT_BINARY_DIR}
     ${CMAKE_C_COMPILER} -g $<IF:$<BOOL:${FORELINE_SANITIZE}>,-fsanitize=address$<COMMA>undefined,-O2>)
 add_test(NAME cli.tutorial COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tutorial.sh $<TARGET_FILE:foreline>

@@ -16,8 +16,7 @@ done
         xargs -0 grep -noHE '\]\([^)[:space:]]+\)' |
         grep -vE '\]\((https?|mailto):' |
         sed -E 's/^(\.\/)?([^:]*):([0-9]+):\]\(([^)#]*)[^)]*\)$/\2 \3 link \4/'
-    grep -noHE '`[a-z_]+/[A-Za-z0-9_./-]+\.([ch]|cu|sh|cmake|py|md|xml|yml)`' ./*.md docs/*.md \
-        docs/objectives/*.md |
+    grep -noHE '`[a-z_]+/[A-Za-z0-9_./-]+\.([ch]|cu|sh|cmake|py|md|xml|yml)`' ./*.md docs/*.md |
         grep -v NAME |
         sed -E 's/^(\.\/)?([^:]*):([0-9]+):`(.*)`$/\2 \3 code \4/'
 } |

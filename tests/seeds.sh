@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the rows of docs/seeds.md. In a table with the columns row, state, command, prints, test: each `line` of
+# Runs the rows of docs/results/seeds.md. In a table with the columns row, state, command, prints, test: each `line` of
 # the command column is run in order, as if the names of foreline's commands were programs, and each `fragment`
 # of the prints column must stand in what they print, in that order; each `unit.x` or `exec.x` of the test column
 # must be a test. Lines have a minute together. Usage: seeds.sh FORELINE BUILD PAGE [ROW...]

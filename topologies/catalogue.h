@@ -9,7 +9,7 @@
 #include "core/constants.h"
 #include "core/data_type.h"
 
-/* Bandwidths are per direction; sources in catalogue.c and docs/platforms.md. */
+/* Bandwidths are per direction; sources in catalogue.c and docs/topology.md. */
 struct gpu {
     const char *name;        /* "H100" */
     const char *type;        /* name of the device type */

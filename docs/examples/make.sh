@@ -1,5 +1,5 @@
 #!/bin/sh
-# Run the examples and draw the pictures of docs/examples.md. Usage: docs/examples/make.sh FORELINE
+# Run the examples and draw the pictures of docs/what-if.md. Usage: docs/examples/make.sh FORELINE
 set -eu
 foreline=${1:?usage: make.sh FORELINE}
 case $foreline in */*) foreline=$(cd "$(dirname "$foreline")" && pwd)/$(basename "$foreline") ;; esac
