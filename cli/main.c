@@ -7,6 +7,7 @@
 
 #include "cli/command.h"
 #include "cli/manual.h"
+#include "core/file.h"
 #include "core/path.h"
 #include "core/screen.h"
 #include "core/text.h"
@@ -63,6 +64,16 @@ static int fail(const struct command *c, enum status st)
     return st == STATUS_USAGE ? 2 : 1;
 }
 
+/* What is read is nowhere the place of what is made of it. */
+static enum status keep_operands(const struct invocation *in)
+{
+    for (int i = 0; i < in->operands && in->a.output; i++)
+        if (file_same(in->operand[i], in->a.output))
+            return error_set(STATUS_USAGE, "%s: -o would replace what is read; give another name",
+                             in->a.output);
+    return STATUS_OK;
+}
+
 static int run(const struct command *c, int argc, char **argv)
 {
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
@@ -77,6 +88,8 @@ static int run(const struct command *c, int argc, char **argv)
                             {.version = foreline_version, .command = command_line}};
     enum status st = arguments_parse(&in.a, takers, &in.operands, argv);
     in.operand[in.operands] = NULL;
+    if (st == STATUS_OK)
+        st = keep_operands(&in);
     if (st == STATUS_OK)
         st = c->run(&in);
     int code = st == STATUS_OK ? 0 : fail(c, st);

@@ -95,8 +95,11 @@ static bool has(const char *text)
     return text && *text;
 }
 
+/* Passes forward alone are another program of the plan. */
 bool measurement_same_plan(const struct measurement *a, const struct measurement *b)
 {
+    if (a->forward_only != b->forward_only)
+        return false;
     if (has(a->plan_sha256) && has(b->plan_sha256))
         return strcmp(a->plan_sha256, b->plan_sha256) == 0;
     return has(a->plan) && has(b->plan) && strcmp(a->plan, b->plan) == 0;

@@ -237,11 +237,12 @@ static enum status check_schedule(const struct plan *p, const struct schedule *s
                          "schedule %s wants two stages on each set of devices, the s-th and the "
                          "s-th from the end; %zu stages are on %u sets",
                          p->schedule, p->stages, teams);
-    if (schedule->crossed && p->stage[0].replicas % 2 != 0)
+    if (schedule->crossed && plan_streams(&p->stage[0]) % 2 != 0)
         return error_set(STATUS_INVALID,
                          "schedule %s sends microbatches both ways between pairs of replicas; "
-                         "there are %u",
-                         p->schedule, p->stage[0].replicas);
+                         "there are %u%s",
+                         p->schedule, plan_streams(&p->stage[0]),
+                         plan_has_context(p) ? " with sequences of their own" : "");
     if (teams < p->stages && !schedule->chunked)
         return error_set(STATUS_INVALID,
                          "schedule %s wants devices of its own for every stage; %zu stages share "

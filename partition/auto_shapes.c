@@ -170,7 +170,7 @@ static enum status add_depths(const struct auto_state *s, const struct family *f
         for (size_t r = slots / depth; r * depth * f->shape.shards > s->least; r--) {
             if ((any && s->t->n > AUTO_SMALL) || !auto_wanted(s->r->fixed.replicas, r) ||
                 (s->r->fixed.zero_group && r % s->r->fixed.zero_group != 0) ||
-                r % f->shape.context != 0 || (s->usual->crossed && r % 2 == 1) ||
+                r % f->shape.context != 0 || (s->usual->crossed && r / f->shape.context % 2 == 1) ||
                 !auto_divides(s, f->shape.microbatch_size, r / f->shape.context))
                 continue;
             PASS(add_spreads(s, f, depth, r, all));

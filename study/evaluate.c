@@ -300,11 +300,11 @@ static const char *never_alike(const struct run *run)
         return "single ranks or links are changed on purpose";
     if (!run->engine->folds)
         return "the engine cannot";
-    if (run->context->simulated_only)
-        return NULL;
-    if (run->context->topology->links == 0)
-        return "the platform's links are not known";
-    return has_no_flush(run->plan) ? "it has no flush" : NULL;
+    if (has_no_flush(run->plan))
+        return "it has no flush";
+    return run->context->topology->links > 0 || run->context->simulated_only
+               ? NULL
+               : "the platform's links are not known";
 }
 
 /* Are the ranks to be folded? Of large plans, when no times of single ops are asked for. */

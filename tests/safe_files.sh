@@ -75,5 +75,13 @@ mkdir tables
 printf 'plan\tengine\tpredicted_s\tmeasured_s\na\ttcp\t1\t2\nb\ttcp\t2\t2\n' >tables/errors.tsv
 "$foreline" report tables -o report.html >out 2>&1 || fail "report: $(cat out)"
 ! grep -q 'Throughput\|Behind the best' report.html || fail "a table of errors is drawn as throughput"
+
+# What is read is not replaced by what is made of it.
+cp evil.plan.json before.json
+for command in simulate run 'plan import'; do
+    "$foreline" $command evil.plan.json -o ./evil.plan.json >out 2>&1 && fail "$command replaces its input"
+    grep -q 'would replace what is read' out || fail "$command: $(cat out)"
+    cmp evil.plan.json before.json || fail "$command replaces its input"
+done
 [ -z "$(ls -A tmp)" ] || fail "left behind: $(ls -A tmp)"
 echo done

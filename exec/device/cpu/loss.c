@@ -52,13 +52,14 @@ static struct row join(const struct row *part, size_t shards)
     return all;
 }
 
-/* Does the target of a row have the largest of its logits, and is it among the five largest? */
+/* Does the target of a row have the largest of its logits, and is it among the five largest? Of equal ones
+ * the first counts: who tells nothing apart hits by chance. */
 static void count_hits(const struct layer *l, const real *x, size_t target, double hits[LOSS_HITS])
 {
     enum { FIVE = 5 };
     size_t larger = 0;
     for (size_t i = 0; i < l->in; i++)
-        larger += x[i] > x[target];
+        larger += x[i] > x[target] || (i < target && x[i] >= x[target]);
     hits[0] += larger == 0;
     hits[1] += larger < FIVE;
 }
