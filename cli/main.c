@@ -64,10 +64,10 @@ static int fail(const struct command *c, enum status st)
     return st == STATUS_USAGE ? 2 : 1;
 }
 
-/* What is read is nowhere the place of what is made of it. */
-static enum status keep_operands(const struct invocation *in)
+/* What is read is nowhere the place of what is made of it, but that a model gets its profile. */
+static enum status keep_operands(const struct command *c, const struct invocation *in)
 {
-    for (int i = 0; i < in->operands && in->a.output; i++)
+    for (int i = 0; i < in->operands && in->a.output && strcmp(c->name, "model") != 0; i++)
         if (file_same(in->operand[i], in->a.output))
             return error_set(STATUS_USAGE, "%s: -o would replace what is read; give another name",
                              in->a.output);
@@ -89,7 +89,7 @@ static int run(const struct command *c, int argc, char **argv)
     enum status st = arguments_parse(&in.a, takers, &in.operands, argv);
     in.operand[in.operands] = NULL;
     if (st == STATUS_OK)
-        st = keep_operands(&in);
+        st = keep_operands(c, &in);
     if (st == STATUS_OK)
         st = c->run(&in);
     int code = st == STATUS_OK ? 0 : fail(c, st);
