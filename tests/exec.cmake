@@ -53,7 +53,7 @@ if(TARGET exec_mpi AND MPIRUN)
                 $<TARGET_FILE:test_transport_contract> mpi)
         set_tests_properties(contract.mpi.${ranks} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
     endforeach()
-    set_tests_properties(contract.mpi.4 PROPERTIES LABELS long) # 60 s with sanitizers
+    set_tests_properties(contract.mpi.3 contract.mpi.4 PROPERTIES LABELS long) # over 60 s with sanitizers
     add_test(NAME contract.mpi.dead
         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/mpirun_dead.sh
             $<TARGET_FILE:test_transport_contract> mpi dead)
