@@ -162,17 +162,17 @@ def page(rows, seconds, worst, plan):
     print("%.3g with 32 microbatches to one.\n" % (tokens / max(total - update * 31 / 32, host)))
     passes = [r for r in rows if re.match(r"norm|sum|gelu|bias_add|column|accumulate|add_parts|residual", r[0])]
     ahead = sum(r[3] for r in passes if not LATER.search(r[0]))
-    print("As a framework of `plan` and `simulate` (docs/models.md) the worker is this, which stands for these: %.3g launches per op of the model forward and %.3g backward (%d ops, update"
+    print("As a framework of `plan` and `simulate` (docs/models.md) the worker launches %.3g kernels per op of the model forward and %.3g backward (%d ops, update"
           % (forward / ops_of(plan), (launches - forward - 3) / ops_of(plan), ops_of(plan)))
-    print("left out); norms, residuals, GELU and biases move %.3g times as much backward as forward.\n"
+    print("left out); norms, residuals, GELU and biases move %.3g times as much backward as forward. W is from before kernels were fused (560 launches) and says too much of each.\n"
           % (sum(r[3] for r in passes) / ahead - 1))
     print("    W=%s\n\nWith it, with nothing but the roofline of ops, and as PyTorch's compiler would do, the same plan takes, by `foreline simulate`,\n" % WORKER)
     for name, how in (("$W", WORKER), ("foreline", "foreline"), ("compiled", "compiled")):
         out = call([foreline, "simulate", plan, "--engine", "analytic", "--framework", how])
         print("    --framework %-9s %s" % (name, " ".join(re.search(r"iteration +(.*)", out).group(1).split()) + ", "
                                            + re.search(r"samples/s, (.*? tokens/s)", out).group(1)))
-    print("\nWhat the model does not know: the vocabulary's 50,257 columns are odd, so that cuBLAS takes kernels for unaligned operands; kernels that")
-    print("read 2 bytes at a time may not get the %.0f %% of the bandwidth that long passes are given; blocks that wait for each other in a small grid." % 88)
+    print("\nWhat the model does not know: which algorithms cuBLASLt has for epilogues and for rows of logits that are 50,304 numbers apart; what caches keep")
+    print("between the passes of the loss; blocks that wait for each other in a small grid.")
     print("\nTo be compared with the first measurement: `bench/gpu.sh` writes it.")
 
 
