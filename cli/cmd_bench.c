@@ -38,23 +38,16 @@ static void account(struct result *r)
     r->peak_rss_bytes = (int64_t)most * 1024; /* Linux: KiB */
 }
 
-/* The switch in a file that has no name any more, so that nothing remains whatever happens. */
+/* The switch in a file that has no name, so that nothing remains whatever happens. */
 static enum status write_platform(size_t ranks, FILE **file, char path[32])
 {
-    char name[] = "/tmp/foreline-bench-XXXXXX";
-    int fd = mkstemp(name);
-    if (fd < 0)
-        return error_set(STATUS_IO, "%s: %s", name, strerror(errno));
-    unlink(name);
-    *file = fdopen(fd, "w");
-    if (!*file) {
-        close(fd);
-        return error_set(STATUS_NOMEM, "a platform of %zu ranks", ranks);
-    }
+    *file = tmpfile();
+    if (!*file)
+        return error_set(STATUS_IO, "a temporary file: %s", strerror(errno));
     workload_write_platform(ranks, *file);
     if (fflush(*file) != 0)
-        return error_set(STATUS_IO, "%s: %s", name, strerror(errno));
-    snprintf(path, 32, "/proc/self/fd/%d", fd);
+        return error_set(STATUS_IO, "a temporary file: %s", strerror(errno));
+    snprintf(path, 32, "/proc/self/fd/%d", fileno(*file));
     return STATUS_OK;
 }
 

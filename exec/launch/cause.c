@@ -241,9 +241,10 @@ static void check_stopped(struct run *run, double now_s)
 }
 
 /* A rank that is stopped sends no heartbeats: the one that has been silent longest, since a busy
- * machine makes others late. Nobody sends any before all have joined. Who has hung up has something else to be explained by. When all send
- * heartbeats but none gets anywhere, the one that computes is stuck, and the others wait for it.
- * When one has just fallen silent, it is given the time to prove that it is the culprit. */
+ * machine makes others late. Nobody sends any before all have joined. Who has hung up has something
+ * else to be explained by. When all send heartbeats but none gets anywhere, the one that computes is
+ * stuck, and the others wait for it. When one has just fallen silent, it is given the time to prove
+ * that it is the culprit. */
 static void check_silence(struct run *run, double now_s)
 {
     char name[RANK_NAME], place[RANK_NAME];
