@@ -96,6 +96,8 @@ static void says_what_is_wrong(void **state)
 #define TEXT(t) t, sizeof t - 1
     refuses(TEXT("{\"schema\": \"1.0.1\", \"nodes\": []}"), "no operator of a forward");
     refuses(TEXT("{\"schema\": \"1.0.1\", \"nodes\": [{\"id\": 1}]}"), "name");
+    refuses(TEXT("{\"nodes\": [],\n\"schema\": \"2.0.0\"}"),
+            ":2:11: schema: execution traces of schema '2.0.0' are not known");
     refuses(TEXT("{\"schema\": \"1.0.1\", \"nodes\": [{\"id\": 1, \"name\": \"a\"}, {\"id\": 1, "
                  "\"name\": "
                  "\"b\"}]}"),
