@@ -183,11 +183,8 @@ static void place(struct execution *e, size_t i)
             ? (uint32_t)i
         : p ? p->grad
             : EXECUTION_NONE;
-    n->communicates = is_communication(n);
-    while (p && n->communicates) {
-        n->communicates = !is_communication(p);
-        p = p->parent == EXECUTION_NONE ? NULL : &e->node[p->parent];
-    }
+    n->communicates = is_communication(n) && !(p && p->in_call);
+    n->in_call = n->communicates || (p && p->in_call);
 }
 
 enum status execution_read(const struct json_at *root, struct execution *out)
