@@ -6,6 +6,7 @@
 
 #include "core/array.h"
 #include "core/cost.h"
+#include "core/divisor.h"
 #include "core/model.h"
 #include "core/schedule.h"
 #include "core/text.h"
@@ -150,6 +151,19 @@ uint32_t plan_teams(const struct plan *p, uint32_t *team_of)
     return teams;
 }
 
+uint32_t plan_even_microbatches(const struct plan *p, uint32_t least)
+{
+    uint64_t n = 1;
+    for (size_t s = 0; s < p->stages; s++) {
+        uint64_t streams = plan_streams(&p->stage[s]);
+        n *= streams / common_divisor(n, streams);
+        if (n > PLAN_MICROBATCHES)
+            return PLAN_MICROBATCHES;
+    }
+    n *= (least + n - 1) / n;
+    return n > PLAN_MICROBATCHES ? PLAN_MICROBATCHES : (uint32_t)n;
+}
+
 /* Replicas, shards and experts of every stage against its devices and the microbatches. */
 static enum status check_counts(const struct plan *p)
 {
@@ -257,6 +271,12 @@ static enum status check_schedule(const struct plan *p, const struct schedule *s
                              "stage %u: a depth of %u microbatches is for schedules without flush, "
                              "not %s",
                              s, p->stage[s].depth, p->schedule);
+    for (uint32_t s = 0; schedule->asynchronous && s < p->stages; s++)
+        if (p->microbatches % plan_streams(&p->stage[s]) != 0)
+            return error_set(STATUS_UNSUPPORTED,
+                             "schedule %s: %u microbatches for the %u replicas of stage %u; it "
+                             "wants a multiple",
+                             p->schedule, p->microbatches, plan_streams(&p->stage[s]), s);
     return STATUS_OK;
 }
 

@@ -14,7 +14,7 @@
 #include "core/topology.h"
 
 const char plan_format[] = "foreline-plan";
-enum { MAX_MICROBATCHES = 10000000, MAX_REPLICAS = 1000000, HASH_KEY = 32 };
+enum { MAX_REPLICAS = 1000000, HASH_KEY = 32 };
 
 /* Both or neither: *model is set last. */
 enum status plan_references(const struct json_document *d, char **model, char **platform)
@@ -179,8 +179,8 @@ static void write_framework(struct json_writer *w, const void *from)
 #define PLAN(member) JSON_MEMBER(struct plan, member)
 static const struct json_row head_rows[] = {
     {"schedule", PLAN(schedule), FIELD_NEED},
-    {"microbatches", PLAN(microbatches), FIELD_NEED, .min = 1, .max = MAX_MICROBATCHES},
-    {"microbatch_size", PLAN(microbatch_size), FIELD_NEED, .min = 1, .max = MAX_MICROBATCHES},
+    {"microbatches", PLAN(microbatches), FIELD_NEED, .min = 1, .max = PLAN_MICROBATCHES},
+    {"microbatch_size", PLAN(microbatch_size), FIELD_NEED, .min = 1, .max = PLAN_MICROBATCHES},
     {"optimizer", PLAN(optimizer), FIELD_NEED},
     {"optimizer", .read = check_optimizer},
     {"zero", PLAN(zero), FIELD_SPARE, .max = 3},

@@ -125,15 +125,30 @@ static enum status unknown_family(const struct json_at *root, const char *type, 
                      root->document->path, type ? type : class, known);
 }
 
-/* Models of several media are read by their part for text. */
-/* A model of Calculon's: the blocks of a GPT, of which it names no family. */
+/* A model of Calculon's: the blocks of a GPT, of which it names no family. Two of its names are enough, so
+ * that one that is missing is named. */
+static const char *const calculon_keys[] = {"hidden",     "feedforward", "seq_size",
+                                            "attn_heads", "attn_size",   "num_blocks"};
+
 static bool is_calculon(const struct json_at *root)
 {
-    struct json_at blocks, heads;
-    return json_optional(root, "num_blocks", &blocks) == STATUS_OK && blocks.value &&
-           json_optional(root, "attn_heads", &heads) == STATUS_OK && heads.value;
+    struct json_at at;
+    size_t own = 0; /* "hidden" is others' too */
+    for (size_t i = 1; i < sizeof calculon_keys / sizeof *calculon_keys; i++)
+        own += json_optional(root, calculon_keys[i], &at) == STATUS_OK && at.value;
+    return own >= 2;
 }
 
+/* It has no defaults. */
+static enum status check_calculon(const struct json_at *root)
+{
+    struct json_at at;
+    for (size_t i = 0; i < sizeof calculon_keys / sizeof *calculon_keys; i++)
+        PASS(json_field(root, calculon_keys[i], &at));
+    return STATUS_OK;
+}
+
+/* Models of several media are read by their part for text. */
 static enum status find_family(const struct json_at *root, const struct json_at *text,
                                const struct family **out, const char **class)
 {
@@ -148,8 +163,10 @@ static enum status find_family(const struct json_at *root, const struct json_at 
         *out = family_find(outer);
     if (!*out)
         *out = family_of_class(*class);
-    if (!*out && is_calculon(root))
+    if (!*out && is_calculon(root)) {
+        PASS(check_calculon(root));
         *out = family_find("gpt2");
+    }
     return *out ? STATUS_OK : unknown_family(root, type ? type : outer, *class);
 }
 

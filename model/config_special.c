@@ -173,6 +173,12 @@ static enum status read_projection(const struct json_at *at, struct architecture
     return STATUS_OK;
 }
 
+/* ALBERT's layers share parameters in groups, of which there is at least one. */
+static enum status read_layer_groups(const struct json_at *at, struct architecture *a)
+{
+    return json_get_integer(at, 1, ARCHITECTURE_LAYERS, &a->layer_groups);
+}
+
 /* Every class of images has a name. */
 static enum status read_classes(const struct json_at *at, struct architecture *a)
 {
@@ -310,6 +316,7 @@ static const struct special {
     {"hidden_act", read_activation},
     {"hidden_activation", read_activation},
     {"rope_theta", read_base},
+    {"num_hidden_groups", read_layer_groups},
     {"id2label", read_classes},
     {"scale_embedding", read_scale},
     {"position_biased_input", read_biased_input},

@@ -332,12 +332,26 @@ static enum status build(struct import *w, const struct import_options *o, struc
     return graph_finish(&g, "execution trace", note, out);
 }
 
+/* "1.0.1", "1.1.1-chakra.0.0.4": later ones may name the same things otherwise. */
+static enum status check_schema(const struct json_at *root)
+{
+    struct json_at at;
+    const char *text;
+    PASS(json_field(root, "schema", &at));
+    PASS(json_get_string(&at, &text));
+    if (strncmp(text, "1.0.", 4) == 0 || strncmp(text, "1.1.", 4) == 0)
+        return STATUS_OK;
+    return json_error(&at, "execution traces of schema '%.40s' are not known, but 1.0 and 1.1 are",
+                      text);
+}
+
 static enum status read_json(const struct json_at *root, const struct import_options *o,
                              struct model *out)
 {
     enum status st;
     struct import w = {0};
     PASS(import_check_options(o));
+    PASS(check_schema(root));
     TRY(execution_read(root, &w.e));
     TRY(ARRAY_NEW(w.op_of, w.e.n));
     TRY(ARRAY_NEW(w.counted, w.e.n));

@@ -28,6 +28,7 @@ struct execution_node {
     uint32_t grad;  /* backward: the nearest node of autograd's around it */
     enum execution_phase phase;
     bool communicates; /* a collective or message, not within another */
+    bool in_call;      /* that, or within one */
 };
 
 struct execution {

@@ -9,7 +9,15 @@
 
 #include "core/text.h"
 
-enum { NODES = 1 << 22, ARGUMENTS = 4096, DEPTH = 3, TENSOR = 6, ATTRIBUTES = 64 };
+/* TENSORS: of a call, which are compared with each other. */
+enum {
+    NODES = 1 << 22,
+    ARGUMENTS = 4096,
+    TENSORS = 1 << 14,
+    DEPTH = 3,
+    TENSOR = 6,
+    ATTRIBUTES = 64
+};
 
 /* ---- tensors: [tensor, storage, offset, numbers, bytes of each, device] */
 
@@ -35,6 +43,8 @@ static enum status take_tensor(const struct json_at *at, uint32_t argument, stru
     PASS(json_get_integer(&size, 0, 64, &each));
     t.bytes = n * (double)each;
     t.each = (uint32_t)each;
+    if (p->n == TENSORS)
+        return json_error(at, "more than %d tensors of a call", TENSORS);
     PASS(ARRAY_ROOM(p->tensor, p->n));
     p->tensor[p->n++] = t;
     return STATUS_OK;
@@ -173,11 +183,8 @@ static void place(struct execution *e, size_t i)
             ? (uint32_t)i
         : p ? p->grad
             : EXECUTION_NONE;
-    n->communicates = is_communication(n);
-    while (p && n->communicates) {
-        n->communicates = !is_communication(p);
-        p = p->parent == EXECUTION_NONE ? NULL : &e->node[p->parent];
-    }
+    n->communicates = is_communication(n) && !(p && p->in_call);
+    n->in_call = n->communicates || (p && p->in_call);
 }
 
 enum status execution_read(const struct json_at *root, struct execution *out)

@@ -29,7 +29,7 @@ import torch
 from torch import fx, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["stage", "ghost", "export", "Exported", "chunks", "merge"]
+__all__ = ["stage", "ghost", "export", "Exported", "chunks", "merge", "ranges"]
 
 _MARK = "_foreline_mark"
 _SPECIAL = {"Conv1d": "convolution", "Conv2d": "convolution", "Conv3d": "convolution",

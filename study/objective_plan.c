@@ -9,6 +9,7 @@
 #include "core/edges.h"
 #include "core/model.h"
 #include "core/order.h"
+#include "core/schedule.h"
 #include "core/text.h"
 #include "core/topology.h"
 
@@ -264,16 +265,29 @@ static enum status fill_stages(struct conversion *c, struct plan *p, size_t *rou
     return STATUS_OK;
 }
 
-static void fill_counts(const struct conversion *c, struct plan *p)
+/* Microbatches that are not said: some, but no fewer than any stage has replicas; without flush as
+ * many for each of them. */
+static uint32_t usual_microbatches(const struct plan *p, const struct schedule *schedule)
 {
-    const struct objective_plan_request *q = c->q;
     uint32_t most = MICROBATCHES;
+    if (schedule->asynchronous)
+        return plan_even_microbatches(p, MICROBATCHES);
     for (size_t s = 0; s < p->stages; s++)
         most = p->stage[s].replicas > most ? p->stage[s].replicas : most;
-    if (q->result->microbatches)
-        most = (uint32_t)q->result->microbatches;
-    p->microbatches = q->microbatches ? q->microbatches : most;
+    return most;
+}
+
+/* Behind fill_head(), which says the schedule. */
+static enum status fill_counts(const struct conversion *c, struct plan *p)
+{
+    const struct objective_plan_request *q = c->q;
+    const struct schedule *schedule;
+    PASS(schedule_find(p->schedule, &schedule));
+    p->microbatches = q->microbatches           ? q->microbatches
+                      : q->result->microbatches ? (uint32_t)q->result->microbatches
+                                                : usual_microbatches(p, schedule);
     p->microbatch_size = q->microbatch_size ? q->microbatch_size : 1;
+    return STATUS_OK;
 }
 
 static enum status fill_head(const struct objective_plan_request *q, const char *schedule,
@@ -325,12 +339,12 @@ enum status objective_plan(const struct objective_plan_request *q, struct plan *
     place_others(&c);
     TRY(fill_stages(&c, &p, rounded));
     TRY(give_devices(&c, taken, &p));
-    fill_counts(&c, &p);
     TRY(fill_head(q,
                   c.stages > c.parts       ? "interleaved"
                   : q->objective->schedule ? q->objective->schedule
                                            : "1f1b",
                   &p));
+    TRY(fill_counts(&c, &p));
     TRY(plan_check(&p, q->model, q->topology));
     MOVE(out, p);
 out:

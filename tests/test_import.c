@@ -245,6 +245,8 @@ static void faults_are_one_line_with_their_place(void **state)
         const char *text, *line, *what;
     } row[] = {
         {"{\"a\": 1}", ":1:", "not a model in a known format"},
+        {"{\"attn_heads\": 4,\n \"attn_size\": 4}", ":1:", "\"hidden\" is missing"},
+        {"{\"model_type\": \"albert\",\n \"num_hidden_groups\": 0}", ":2:", "expected 1 to"},
         {"{\"nodes\": 3}", ":1:", "not a model in a known format"},
         {"{\"nodes\": [], \"edges\": []}", ":1:", "not a model in a known format"},
         {"{\"format\": \"foreline-plan\", \"version\": 1}", ":1:", "expected foreline-model"},

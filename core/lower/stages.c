@@ -231,11 +231,6 @@ enum status lowering_check(const struct lowering *l)
         return error_set(STATUS_UNSUPPORTED, "schedule %s with what is offloaded", p->schedule);
     if (l->schedule->asynchronous && p->zero > 0)
         return error_set(STATUS_UNSUPPORTED, "schedule %s with ZeRO", p->schedule);
-    for (uint32_t t = 0; l->schedule->asynchronous && t < l->shape.teams; t++)
-        if (p->microbatches % plan_streams(lowering_team(l, t)) != 0)
-            return error_set(STATUS_UNSUPPORTED,
-                             "schedule %s: %u microbatches for the %u replicas of stage %u",
-                             p->schedule, p->microbatches, lowering_team(l, t)->replicas, t);
     return STATUS_OK;
 }
 

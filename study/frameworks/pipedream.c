@@ -10,7 +10,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/divisor.h"
 #include "core/json.h"
 #include "core/model.h"
 #include "core/text.h"
@@ -24,8 +23,7 @@ enum {
     RANKS_MOST = 1 << 20,
     DEPTH_MOST = 1 << 16,
     SHOWN = 8, /* stages in a line about the file */
-    MICROBATCHES = 8,
-    MICROBATCHES_MOST = 10000000
+    MICROBATCHES = 8
 };
 
 static const char modules_key[] = "module_to_stage_map", ranks_key[] = "stage_to_rank_map",
@@ -291,16 +289,6 @@ static enum status make_stages(const struct conf *c, const struct model *m,
     return STATUS_OK;
 }
 
-/* At least as many as usual, and as many for every replica of each stage, as without flush must be. */
-static uint32_t usual_microbatches(const struct conf *c)
-{
-    uint64_t n = 1;
-    for (size_t s = 0; s < c->stages && n <= MICROBATCHES_MOST; s++)
-        n *= c->stage[s].ranks / common_divisor(n, c->stage[s].ranks);
-    n = n > MICROBATCHES_MOST ? MICROBATCHES_MOST : n;
-    return (uint32_t)(n * ((MICROBATCHES + n - 1) / n));
-}
-
 static enum status to_plan(struct setup *s, const struct arguments *a, const struct model *m,
                            const struct topology *t, struct plan *out)
 {
@@ -314,7 +302,8 @@ static enum status to_plan(struct setup *s, const struct arguments *a, const str
     TRY(ARENA_NEW(&s->keys->memory, module_of, m->n));
     TRY(find_modules(s, a, m, module_of));
     TRY(make_stages(c, m, module_of, s->keys->path, &p));
-    p.microbatches = a->microbatches ? (uint32_t)a->microbatches : usual_microbatches(c);
+    p.microbatches =
+        a->microbatches ? (uint32_t)a->microbatches : plan_even_microbatches(&p, MICROBATCHES);
     p.microbatch_size = a->microbatch_size ? (uint32_t)a->microbatch_size : 1;
     TRY(text_copy("pipedream", &p.schedule));
     TRY(text_copy(a->optimizer, &p.optimizer));
