@@ -121,8 +121,7 @@ static void overwrite(struct stage *s, struct lives *l)
         uint32_t t = o->layer.inputs == 1 ? o->input[0] : NOWHERE;
         if (!o->layer.kind->overwrites || t >= s->layout.n || o->recomputed || o->gathers ||
             s->layout.op[t].recomputed || s->layout.tensor[t].recomputed ||
-            !is_branch(s, l, t, k) ||
-            !o->layer.kind->overwrites(&o->layer, &s->layout.op[t].layer))
+            !is_branch(s, l, t, k) || !o->layer.kind->overwrites(&o->layer, &s->layout.op[t].layer))
             continue;
         s->layout.tensor[t].overwritten = true;
         l->from[t] = SIZE_MAX;
