@@ -25,10 +25,11 @@
  *   residual    tokens n, channels n
  *   relu        tokens n, channels n
  *   concat      tokens n, first n, second n
- *   convolution in n, out n, groups 1, bias, height n, width n, kernel n, stride n, padding >= 0
+ *   convolution in n, out n, groups 1, bias, height n, width n, kernel n, stride n,
+ *               padding 0 .. kernel - 1
  *   pool        channels n, height n, width n, kernel n, stride n, padding 0 .. kernel / 2, average
  *   batchnorm   channels n, positions n
- *   lstm        tokens n, in n, out n
+ *   lstm        tokens n, in n, out 1 .. 2^24
  *   loss        tokens n, vocabulary >= 256, masked
  *
  * Flags, positions, types and window are 0 when absent; everything else must be there. */
@@ -247,6 +248,12 @@ static inline void layer_backward(const struct layer *l, struct layer_io *io)
 static inline size_t layer_input(const struct layer *l, size_t i)
 {
     return i == 1 && l->second > 0 ? l->second : l->input;
+}
+
+/* Experts: have they fewer slots than a sample has choices? */
+static inline bool layer_drops(const struct layer *l)
+{
+    return l->slots > 0 && l->slots != l->tokens * l->top_k;
 }
 
 /* Room in reals for n activations. A stage refuses odd numbers of bf16. */

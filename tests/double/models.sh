@@ -1,6 +1,7 @@
 #!/bin/sh
 # Small models of families after GPT-2 on the double: the CPU's losses within 1e-5, shards too, and in bf16 within 1e-2.
-# A small GPT in bf16 too, with the epilogues of cuBLASLt, where it refuses them, and with activations made again.
+# A small GPT in bf16 too, with the epilogues of cuBLASLt, where it refuses them, and with activations made again;
+# and a head that is made again, whose logits the loss has not overwritten.
 # Usage: models.sh DIRECTORY_OF_BINARIES [MODEL...]
 set -eu
 bin=$(cd "$1" && pwd)
@@ -66,3 +67,18 @@ for recompute in none full; do
         echo "gpt in bf16 $faults, recompute $recompute: $(losses | tr '\n' ' ')"
     done
 done
+# A last stage of the final norm, the head and the loss, of which the backward makes the first two again.
+plan_file --model gpt-tiny:layers=1,hidden=16,heads=1,tokens=32,vocabulary=2001 --stages 2
+/usr/bin/python3 - <<'EOF'
+import json
+p = json.load(open("p.json"))
+front, back = p["stages"]
+assert front["ops"].pop() == "ln_f" and back["ops"] == ["head", "loss"]
+back["ops"].insert(0, "ln_f")
+back.update(recompute="full", recompute_unit=2, recompute_layers=2)
+json.dump(p, open("p.json", "w"))
+EOF
+run cpu tcp || fail "a head made again on the CPU: $(why)"
+losses >wanted
+run cuda nccl || fail "a head made again: $(why)"
+close_to 1e-5 || fail "a head made again: $(losses | tr '\n' ' '), not $(tr '\n' ' ' <wanted)"

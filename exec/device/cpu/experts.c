@@ -25,18 +25,12 @@ enum { CHUNK = 64 }; /* rows of a backward, which bounds its scratch */
 
 /* ---- shapes */
 
-/* Inner channels before the activation. */
-static size_t wide(const struct layer *l)
-{
-    return l->gated ? 2 * l->inner : l->inner;
-}
-
 void experts_size(struct layer *l)
 {
-    size_t inside = wide(l) + l->inner, here = l->experts / l->spread;
-    l->part[0].n = size_times(here, size_times(wide(l), l->in));
+    size_t inside = experts_wide(l) + l->inner, here = l->experts / l->spread;
+    l->part[0].n = size_times(here, size_times(experts_wide(l), l->in));
     l->part[1].n = size_times(here, size_times(l->inner, l->in));
-    l->part[2].n = l->bias ? size_times(here, wide(l)) : 0;
+    l->part[2].n = l->bias ? size_times(here, experts_wide(l)) : 0;
     l->part[3].n = l->bias && l->shard == 0 ? size_times(here, l->in) : 0;
     l->saved = size_plus(size_times(2 * l->tokens, l->top_k),
                          size_times(size_times(l->row_shards, l->spread), l->experts));
@@ -51,9 +45,9 @@ static enum status check_kind(const struct model_op *op, const struct layer *l)
     const char *what = NULL;
     if (model_attribute(op, "einsum", 0) != 0)
         what = "by products with masks";
-    if (l->slots != l->tokens * l->top_k && model_attribute(op, "group", 1) != 1)
+    if (layer_drops(l) && model_attribute(op, "group", 1) != 1)
         what = "of several samples together";
-    if (l->slots != l->tokens * l->top_k && l->slots < l->experts)
+    if (layer_drops(l) && l->slots < l->experts)
         what = "with less than a slot each";
     return what ? error_set(STATUS_UNSUPPORTED, "op '%s': no numerics for kind '%s' %s", op->name,
                             op->kind, what)
@@ -94,7 +88,7 @@ static size_t least(size_t a, size_t b)
  * which one shard has. */
 static size_t first_bias(const struct layer *l, size_t expert)
 {
-    return l->part[0].n + l->part[1].n + expert * wide(l);
+    return l->part[0].n + l->part[1].n + expert * experts_wide(l);
 }
 static size_t second_bias(const struct layer *l, size_t expert)
 {
@@ -117,7 +111,7 @@ static void bias_backward(const real *rows, size_t n, real *bias, size_t width)
 
 static void activate(const struct layer *l, const struct expert_rows *r)
 {
-    size_t h = l->inner, w = wide(l);
+    size_t h = l->inner, w = experts_wide(l);
     for (size_t i = 0; i < r->n; i++)
         if (l->clamped)
             act_clamped(r->inner + i * w, h, r->act + i * h);
@@ -131,7 +125,7 @@ static void activate(const struct layer *l, const struct expert_rows *r)
 static void activate_backward(const struct layer *l, const struct expert_rows *r, const real *d_act,
                               real *d_inner)
 {
-    size_t h = l->inner, w = wide(l);
+    size_t h = l->inner, w = experts_wide(l);
     for (size_t i = 0; i < r->n; i++)
         if (l->clamped)
             act_clamped_backward(r->inner + i * w, d_act + i * h, h, d_inner + i * w);
@@ -146,7 +140,7 @@ static void activate_backward(const struct layer *l, const struct expert_rows *r
 void experts_forward(const struct layer *l, const struct layer_io *io, const struct expert_rows *r,
                      size_t expert, real *y)
 {
-    size_t c = l->in, h = l->inner, w = wide(l);
+    size_t c = l->in, h = l->inner, w = experts_wide(l);
     const real *w1 = io->parameter + expert * w * c;
     const real *w2 = io->parameter + l->part[0].n + expert * c * h;
     struct gemm in =
@@ -168,7 +162,7 @@ void experts_forward(const struct layer *l, const struct layer_io *io, const str
 static void chunk_backward(const struct layer *l, struct layer_io *io, const struct expert_rows *r,
                            size_t expert, const real *dy, real *dx)
 {
-    size_t c = l->in, h = l->inner, w = wide(l), at1 = expert * w * c,
+    size_t c = l->in, h = l->inner, w = experts_wide(l), at1 = expert * w * c,
            at2 = l->part[0].n + expert * c * h;
     real *d_act = io->work + 2 * CHUNK * c, *d_inner = d_act + CHUNK * h;
     struct matrix to = matrix(dy, r->n, c, c), inner = matrix(d_inner, r->n, w, w);
@@ -193,7 +187,7 @@ static void chunk_backward(const struct layer *l, struct layer_io *io, const str
 static struct expert_rows chunk_of(const struct layer *l, const struct expert_rows *all, size_t at)
 {
     return (struct expert_rows){least(all->n - at, CHUNK), all->x + at * l->in,
-                                all->inner + at * wide(l), all->act + at * l->inner};
+                                all->inner + at * experts_wide(l), all->act + at * l->inner};
 }
 
 void experts_backward(const struct layer *l, struct layer_io *io, const struct expert_rows *r,
@@ -226,12 +220,12 @@ struct experts_kept experts_kept(const struct layer *l, const struct layer_io *i
 
 struct expert_rows experts_rows(const struct layer *l, real *data, size_t n)
 {
-    return (struct expert_rows){n, data, data + n * l->in, data + n * (l->in + wide(l))};
+    return (struct expert_rows){n, data, data + n * l->in, data + n * (l->in + experts_wide(l))};
 }
 
 size_t experts_row_size(const struct layer *l)
 {
-    return l->in + wide(l) + l->inner;
+    return l->in + experts_wide(l) + l->inner;
 }
 
 /* Choice k of token t of sample b: which expert, and its weight. */
@@ -249,8 +243,7 @@ static real weight_of(const struct layer *l, const struct layer_io *io, size_t r
 static void number_choices(const struct layer *l, const struct layer_io *io, int32_t *place,
                            real *count, real *scratch)
 {
-    bool drops = l->slots != l->tokens * l->top_k;
-    real room = (real)(drops ? l->slots / l->experts : l->tokens * l->top_k);
+    real room = (real)(layer_drops(l) ? l->slots / l->experts : l->tokens * l->top_k);
     memset(count, 0, l->experts * sizeof *count);
     for (size_t b = 0; b < io->batch; b++) {
         memcpy(scratch, count, l->experts * sizeof *count); /* when the sample begins */
@@ -327,7 +320,8 @@ static void alone_forward(const struct layer *l, struct layer_io *io,
     experts_gather(l, io, 0, kept->n, io->x[0], false, kept->rows.x);
     for (size_t e = 0; e < l->experts; e++) {
         size_t n = (size_t)kept->counts[e];
-        const struct expert_rows r = {n, kept->rows.x + at * l->in, kept->rows.inner + at * wide(l),
+        const struct expert_rows r = {n, kept->rows.x + at * l->in,
+                                      kept->rows.inner + at * experts_wide(l),
                                       kept->rows.act + at * l->inner};
         experts_forward(l, io, &r, e, kept->y + at * l->in);
         at += n;
@@ -406,7 +400,7 @@ static void alone_backward(const struct layer *l, struct layer_io *io)
     for (size_t e = 0; e < l->experts; e++) {
         size_t n = (size_t)kept.counts[e];
         const struct expert_rows all = {n, kept.rows.x + first * l->in,
-                                        kept.rows.inner + first * wide(l),
+                                        kept.rows.inner + first * experts_wide(l),
                                         kept.rows.act + first * l->inner};
         for (size_t at = 0; at < n; at += CHUNK) {
             const struct expert_rows chunk = chunk_of(l, &all, at);
@@ -435,7 +429,8 @@ static enum status divide(const struct model_op *op, const struct layer_shard *s
                           struct layer *l)
 {
     (void)batch;
-    size_t here = l->experts / s->parts, inner = l->inner, rows = wide(l) / inner * l->experts;
+    size_t here = l->experts / s->parts, inner = l->inner,
+           rows = experts_wide(l) / inner * l->experts;
     if (l->experts % s->parts != 0)
         return error_set(STATUS_UNSUPPORTED, "op '%s': %zu experts cannot be spread over %zu ranks",
                          op->name, l->experts, s->parts);

@@ -5,6 +5,12 @@
 
 #include "exec/device/layer.h"
 
+/* Inner channels before the activation. */
+static inline size_t experts_wide(const struct layer *l)
+{
+    return l->gated ? 2 * l->inner : l->inner;
+}
+
 /* Sizes of what the layer has, from its tokens, slots, experts and spread. Weights of the experts
  * here: W1 of all, then W2 of all, then biases of both. saved, for the whole batch: see experts_kept().
  * work: a chunk of rows before and after experts and their activation, then a number for each expert. */

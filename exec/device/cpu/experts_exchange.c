@@ -206,8 +206,8 @@ static struct blocks blocks_of(const struct place *at, struct expert_rows all)
 static struct block block_here(const struct blocks *s, size_t n)
 {
     const struct layer *l = s->at.l;
-    size_t wide = l->gated ? 2 * l->inner : l->inner;
-    struct block b = {.rows = {n, s->all.x + s->kept * l->in, s->all.inner + s->kept * wide,
+    struct block b = {.rows = {n, s->all.x + s->kept * l->in,
+                               s->all.inner + s->kept * experts_wide(l),
                                s->all.act + s->kept * l->inner},
                       .expert = s->expert};
     if (l->row_shards > 1) {

@@ -239,13 +239,25 @@ enum status layer_divide(const struct model *m, uint32_t index, const struct lay
     return STATUS_OK;
 }
 
+void layer_divide_tokens(struct layer *l, size_t n)
+{
+    l->tokens /= n;
+    l->input /= n;
+    l->second /= n;
+    l->output /= n;
+    l->saved /= n;
+    l->slots /= n;
+    if (l->kind == &kind_experts)
+        experts_size(l);
+}
+
 /* Every kind but attention (context.c) does the same with fewer tokens, experts that drop none too. */
 enum status layer_share(const struct model_op *op, size_t context, size_t position, bool swaps,
                         size_t batch, struct layer *l)
 {
     if (context < 2)
         return STATUS_OK;
-    bool drops = l->slots > 0 && l->slots != l->tokens * l->top_k;
+    bool drops = layer_drops(l);
     if (l->concat || drops || l->kind->mixes)
         return error_set(
             STATUS_UNSUPPORTED,
@@ -260,14 +272,7 @@ enum status layer_share(const struct model_op *op, size_t context, size_t positi
     l->position = position;
     l->swaps = swaps;
     l->sequence = l->tokens;
-    l->tokens /= context;
-    l->input /= context;
-    l->second /= context;
-    l->output /= context;
-    l->saved /= context;
-    l->slots /= context;
-    if (l->kind == &kind_experts)
-        experts_size(l);
+    layer_divide_tokens(l, context);
     if (l->kind == &kind_attention && swaps)
         return swap_size(op, batch, l);
     if (l->kind == &kind_attention)

@@ -28,6 +28,9 @@ void swap_backward(const struct layer *l, struct layer_io *io);
 void context_forward(const struct layer *l, struct layer_io *io);
 void context_backward(const struct layer *l, struct layer_io *io);
 
+/* Make *l that of one of n equal parts of the tokens; not of experts that drop some. */
+void layer_divide_tokens(struct layer *l, size_t n);
+
 /* divide() of what works number by number: the channels that a column-parallel product has left. */
 enum status layer_divide_channels(const struct model_op *op, const struct layer_shard *s,
                                   size_t batch, struct layer *l) MUST_CHECK;

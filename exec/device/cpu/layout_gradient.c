@@ -5,14 +5,16 @@
 #include "core/array.h"
 #include "exec/device/cpu/stage_parts.h"
 
-/* Rows of what one op reads, this device's own and no message, are as far apart as it wants them. */
+/* Rows of what one op reads, this device's own, no message and no sum of shards, are as far apart as it wants
+ * them. */
 void stage_part_rows(struct stage *s)
 {
     for (size_t k = 0; k < s->layout.n; k++) {
         struct stage_op *o = &s->layout.op[k];
         uint32_t t = o->layer.inputs == 1 ? o->input[0] : NOWHERE;
         size_t readers = 0;
-        if (!o->layer.kind->row || t >= s->layout.n || stage_sends(s, t))
+        if (!o->layer.kind->row || t >= s->layout.n || stage_sends(s, t) ||
+            s->layout.op[t].layer.reduces_output)
             continue;
         for (size_t i = 0; i < s->layout.n; i++)
             for (size_t j = 0; j < s->layout.op[i].layer.inputs; j++)
@@ -91,7 +93,8 @@ static void pass_on(const struct stage *s, struct lives *l)
     }
 }
 
-/* ---- backwards of two ops at once: the gradient of the first one's input is made with the second one's */
+/* ---- backwards of two ops at once: the gradient of the first one's input is made with the second one's,
+ * unless something before them is made again between the two */
 
 static void join_backwards(struct stage *s, struct lives *l)
 {
@@ -100,14 +103,16 @@ static void join_backwards(struct stage *s, struct lives *l)
         bool whole = !o->gathers && !o->scatters && !o->layer.reduces_input && !before->gathers &&
                      !before->scatters && !before->layer.reduces_input;
         o->joins = o->layer.kind->backward_with && o->layer.inputs == 1 && o->input[0] == k - 1 &&
-                   before->layer.inputs == 1 && whole && is_first_share(s, l, (uint32_t)k - 1, k) &&
-                   l->second[k - 1] == SIZE_MAX && is_first_share(s, l, before->input[0], k - 1);
+                   before->layer.inputs == 1 && whole && before->remakes == k - 1 &&
+                   is_first_share(s, l, (uint32_t)k - 1, k) && l->second[k - 1] == SIZE_MAX &&
+                   is_first_share(s, l, before->input[0], k - 1);
         if (o->joins)
             l->from[before->input[0]] = k;
     }
 }
 
-/* ---- gradients in the place of their tensors, which only their readers have read */
+/* ---- gradients in the place of their tensors, which only their readers have read: not where the backward
+ * makes the tensor again, even one that was kept */
 
 static void overwrite(struct stage *s, struct lives *l)
 {
@@ -115,8 +120,8 @@ static void overwrite(struct stage *s, struct lives *l)
         const struct stage_op *o = &s->layout.op[k];
         uint32_t t = o->layer.inputs == 1 ? o->input[0] : NOWHERE;
         if (!o->layer.kind->overwrites || t >= s->layout.n || o->recomputed || o->gathers ||
-            s->layout.tensor[t].recomputed || !is_branch(s, l, t, k) ||
-            !o->layer.kind->overwrites(&o->layer, &s->layout.op[t].layer))
+            s->layout.op[t].recomputed || s->layout.tensor[t].recomputed ||
+            !is_branch(s, l, t, k) || !o->layer.kind->overwrites(&o->layer, &s->layout.op[t].layer))
             continue;
         s->layout.tensor[t].overwritten = true;
         l->from[t] = SIZE_MAX;

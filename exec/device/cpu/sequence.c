@@ -38,28 +38,17 @@ static enum status check_tokens(const struct model_op *op, const struct layer *l
                      op->name, l->tokens, shards);
 }
 
-static void divide_tokens(struct layer *l, size_t shards)
-{
-    l->tokens /= shards;
-    l->input /= shards;
-    l->second /= shards;
-    l->output /= shards;
-    l->saved /= shards;
-}
-
 /* Experts on other ranks are sent the rows of one shard, and see to what their shards share. */
 static enum status divide_spread(const struct stage *s, const struct model_op *op, struct layer *l)
 {
     size_t shards = s->share.shard.shards;
-    if (l->slots != l->tokens * l->top_k)
+    if (layer_drops(l))
         return cannot(op, "experts that drop tokens, on other ranks,");
     PASS(check_tokens(op, l, shards));
-    divide_tokens(l, shards);
-    l->slots /= shards;
     l->row_shards = shards;
     l->row_shard = s->share.shard.shard;
     l->reduces_input = l->reduces_output = false;
-    experts_size(l);
+    layer_divide_tokens(l, shards);
     return STATUS_OK;
 }
 
@@ -85,7 +74,9 @@ enum status stage_divide_rows(const struct stage *s, struct stage_op *o)
         return STATUS_OK;
     if (l->vocabulary > 0 || l->heads > 0 || l->tied || l->kind->mixes)
         return cannot(op, "an undivided op of this kind");
-    divide_tokens(l, shards);
+    if (layer_drops(l))
+        return cannot(op, "undivided experts that drop tokens");
+    layer_divide_tokens(l, shards);
     return STATUS_OK;
 }
 

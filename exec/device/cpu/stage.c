@@ -208,8 +208,8 @@ static void settle(struct stage *s, const struct slot *slot, size_t t, uint32_t 
 static bool joins(struct stage *s, const struct slot *slot, size_t k, struct layer_io *io)
 {
     const struct stage_op *o = &s->layout.op[k], *before = o - 1;
-    uint32_t t = o->joins ? before->input[0] : 0;
-    if (!o->joins || (s->layout.tensor[t].recomputed && s->layout.op[t].needed < k))
+    uint32_t t = before->input[0];
+    if (!o->joins)
         return false;
     struct layer_io of = operands(s, slot, k - 1);
     of.dx[0] = gradient_of(s, slot, t);

@@ -1,5 +1,6 @@
 /* What models after GPT-2 have: RMSNorm, rotary positions, gated activations, channels that pass by a
  * product. Formulas and sources are in exec/device/cpu/{rmsnorm,rope,gated,linear}.c. */
+#include "exec/device/cuda/act.cuh"
 #include "exec/device/cuda/columns.cuh"
 #include "exec/device/cuda/wide.cuh"
 
@@ -183,16 +184,7 @@ static __global__ void latent_backward(struct kernel_rope r, const void *dy_, vo
     }
 }
 
-/* ---- gated activations: x s(u) of a, times b, with s and u as exec/device/cpu/act.h has them */
-
-static __device__ void act_of(bool is_tanh, float x, float *value, float *slope)
-{
-    const float root = 0.7978845608028654f, cubic = 0.044715f;
-    float u = is_tanh ? 2 * root * (x + cubic * x * x * x) : x;
-    float du = is_tanh ? 2 * root * (1 + 3 * cubic * x * x) : 1, s = 1 / (1 + expf(-u));
-    *value = x * s;
-    *slope = s + x * s * (1 - s) * du;
-}
+/* ---- gated activations: x s(u) of a, times b */
 
 template <typename T>
 static __global__ void gated(bool is_tanh, void *y_, const void *x_, size_t columns)
@@ -200,13 +192,11 @@ static __global__ void gated(bool is_tanh, void *y_, const void *x_, size_t colu
     const T *x = (const T *)x_ + 2 * blockIdx.x * columns;
     T *y = (T *)y_ + blockIdx.x * columns;
     along(y, columns, threadIdx.x, blockDim.x, [&](auto count, size_t i) {
-        float a[count.n], b[count.n], slope;
+        float a[count.n], b[count.n];
         load(a, x + i);
         load(b, x + columns + i);
-        for (int j = 0; j < count.n; j++) {
-            act_of(is_tanh, a[j], &a[j], &slope);
-            a[j] *= b[j];
-        }
+        for (int j = 0; j < count.n; j++)
+            a[j] = act_of(is_tanh, a[j]).y * b[j];
         store(y + i, a);
     });
 }
@@ -219,14 +209,14 @@ static __global__ void gated_backward(bool is_tanh, void *dx_, const void *x_, c
     const T *dy = (const T *)dy_ + blockIdx.x * columns;
     T *dx = (T *)dx_ + 2 * blockIdx.x * columns;
     along(dy, columns, threadIdx.x, blockDim.x, [&](auto count, size_t i) {
-        float a[count.n], b[count.n], d[count.n], value, slope;
+        float a[count.n], b[count.n], d[count.n];
         load(a, x + i);
         load(b, x + columns + i);
         load(d, dy + i);
         for (int j = 0; j < count.n; j++) {
-            act_of(is_tanh, a[j], &value, &slope);
-            a[j] = d[j] * b[j] * slope;
-            b[j] = d[j] * value;
+            const struct act of_a = act_of(is_tanh, a[j]);
+            a[j] = d[j] * b[j] * of_a.da;
+            b[j] = d[j] * of_a.y;
         }
         store(dx + i, a);
         store(dx + columns + i, b);

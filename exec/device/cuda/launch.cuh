@@ -51,13 +51,20 @@ static inline unsigned blocks_for(size_t n)
 /* Threads of a block over a row. */
 #define ALONG(i, n) for (size_t i = threadIdx.x; i < (n); i += blockDim.x)
 
-/* ---- sums and maxima over a block; every thread gets the result */
+/* ---- sums and maxima over a warp or a block; every thread of it gets the result */
+
+/* All warps of a block call it as often. */
+static __device__ float warp_sum(float value)
+{
+    for (unsigned k = WARP / 2; k > 0; k /= 2)
+        value += __shfl_xor_sync(0xffffffffu, value, (int)k);
+    return value;
+}
 
 static __device__ float block_sum(float value)
 {
     __shared__ float part[BLOCK / WARP];
-    for (unsigned k = WARP / 2; k > 0; k /= 2)
-        value += __shfl_xor_sync(0xffffffffu, value, (int)k);
+    value = warp_sum(value);
     __syncthreads(); /* the last call's parts have been read */
     if (threadIdx.x % WARP == 0)
         part[threadIdx.x / WARP] = value;

@@ -157,7 +157,6 @@ void cuda_experts_sizes(struct layer *l)
 
 static struct kept kept_of(const struct layer *l, const struct layer_io *io)
 {
-    bool drops = l->slots != l->tokens * l->top_k;
     size_t choices = io->batch * l->tokens * l->top_k, counts = io->batch * l->experts;
     struct kept k = {.most = io->batch * l->slots};
     int32_t *at = (int32_t *)(void *)io->saved;
@@ -167,7 +166,7 @@ static struct kept kept_of(const struct layer *l, const struct layer_io *io)
         .tokens = l->tokens,
         .top_k = l->top_k,
         .experts = l->experts,
-        .room = drops ? l->slots / l->experts : l->tokens * l->top_k,
+        .room = layer_drops(l) ? l->slots / l->experts : l->tokens * l->top_k,
         .y = io->x[1],
         .place = at,
         .choice = at + choices,

@@ -1,8 +1,8 @@
-/* mixture.cuh - numbers of experts as activations, for the kernels of mixture.h. */
+/* mixture.cuh - numbers of experts as activations, and what experts do inside, for the kernels of mixture.h. */
 #ifndef EXEC_DEVICE_CUDA_MIXTURE_CUH
 #define EXEC_DEVICE_CUDA_MIXTURE_CUH
 
-#include "exec/device/cuda/launch.cuh"
+#include "exec/device/cuda/act.cuh"
 #include "exec/device/cuda/mixture.h"
 
 #include <string.h>
@@ -29,20 +29,7 @@ template <typename T> static __device__ size_t expert_of(T number, size_t expert
     return e < experts ? e : experts - 1;
 }
 
-/* What an expert makes of a and, gated, b, and what these get of its gradient: exec/device/cpu/act.h. */
-struct act {
-    float y, da, db;
-};
-
-/* x s(u) and its derivative: u = x, or that of gelu in its tanh form. */
-static __device__ struct act act_of(bool is_tanh, float x)
-{
-    const float root = 0.7978845608028654f, cubic = 0.044715f;
-    float u = is_tanh ? 2 * root * (x + cubic * x * x * x) : x;
-    float du = is_tanh ? 2 * root * (1 + 3 * cubic * x * x) : 1, s = 1 / (1 + expf(-u));
-    return {x * s, s + x * s * (1 - s) * du, 0};
-}
-
+/* What an expert makes of a and, gated, b. */
 static __device__ struct act act_of(enum mixture_act kind, float a, float b)
 {
     const float limit = 7, steep = 1.702f;

@@ -16,8 +16,8 @@ extern "C" {
  * it has behind 256, as far as they go. */
 enum { MIXTURE_EXPERTS_BF16 = 256 + 0x7f80 - 0x4380 };
 
-/* y (rows, 2 top_k) from scores p (rows, experts), which become softmax or sigmoids; group (rows, groups) is
- * scratch, where groups are chosen. `added` [experts], NULL: none; `corrects`: for the choice alone. */
+/* y (rows, 2 top_k) from scores p (rows, experts), which become softmax or sigmoids; group (rows, 2 groups) is
+ * scratch: scores of groups, then which are open. `added` [experts], NULL: none; `corrects`: for the choice alone. */
 struct kernel_gate {
     enum kernel_type type; /* of y, dy and ds */
     size_t rows, experts, top_k, groups, group_top;

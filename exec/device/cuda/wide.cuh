@@ -92,12 +92,4 @@ static inline unsigned blocks_along(enum kernel_type t, size_t n)
     return blocks_for(n / (t == KERNEL_BF16 ? WIDE<__nv_bfloat16> : WIDE<float>)+1);
 }
 
-/* Over the threads of a warp, which all get the sum; all warps of a block call it as often. */
-static __device__ float warp_sum(float value)
-{
-    for (unsigned k = WARP / 2; k > 0; k /= 2)
-        value += __shfl_xor_sync(0xffffffffu, value, (int)k);
-    return value;
-}
-
 #endif
