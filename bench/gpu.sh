@@ -17,9 +17,9 @@
 set -eu
 
 model=${FORELINE_BENCH_MODEL:-gpt2-small}
-# The zoo has no llama: GPT-2's layers in TinyLlama's size, 1.07 B parameters.
+# The zoo has no llama of that size: GPT-2's layers in TinyLlama's size, 1.07 B parameters.
 large=${FORELINE_BENCH_LARGE:-gpt2-small:layers=20,hidden=2048,heads=32,tokens=2048,vocabulary=32000}
-large_name=${FORELINE_BENCH_LARGE:-"GPT-2 in TinyLlama's size (20 layers, 2048 wide, 2048 tokens, 32,000 classes: 1.07 B parameters; the zoo has no llama)"}
+large_name=${FORELINE_BENCH_LARGE:-"GPT-2 in TinyLlama's size (20 layers, 2048 wide, 2048 tokens, 32,000 classes: 1.07 B parameters; the zoo has no llama of that size)"}
 batch=${FORELINE_BENCH_BATCH:-8} microbatches=4 # of the runs that are timed
 steps=${FORELINE_BENCH_STEPS:-20} warmup=5
 seconds=${FORELINE_BENCH_SECONDS:-480}
