@@ -55,6 +55,8 @@ static enum status plot(struct invocation *in)
                            : kind->input != PLOT_TABLE ? TAKES(PLOT_FILES)
                            : kind->has_value           ? TAKES(PLOT_HEATMAP)
                                                        : TAKES(PLOT_LINES)));
+    if (arguments_given(a, "to") && a->to_s <= 0) /* 0 stands for the end */
+        FAIL(STATUS_USAGE, "--to 0s: a timeline begins at 0 and has nothing before");
     request.path = (const char *const *)(in->operand + 1);
     request.n = (size_t)in->operands - 1;
     if (kind->input == PLOT_TABLE && database_is(request.path[0])) {

@@ -49,6 +49,10 @@ static enum status check_options(const struct arguments *a)
         {a->address && a->launcher && !strcmp(a->launcher, "env"),
          "--address: MASTER_ADDR says it with --launcher env"},
         {a->checkpoint_every > 0 && !a->checkpoint, "--checkpoint-every needs --checkpoint"},
+        {a->forward_only && a->checkpoint,
+         "--forward-only trains nothing that --checkpoint could keep"},
+        {a->forward_only && (arguments_given(a, "learning-rate") || a->learning_rate_policy),
+         "--forward-only trains nothing: no --learning-rate, no --learning-rate-policy"},
     };
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
         if (rules[i].wrong)
@@ -181,8 +185,6 @@ static enum status run_plan(struct invocation *in, const char *path)
 
     TRY(load_plan(path, &p));
     TRY(choose(a, &p, &paced));
-    if (a->forward_only && a->checkpoint)
-        FAIL(STATUS_USAGE, "--forward-only trains nothing that --checkpoint could keep");
     if (a->forward_only)
         TRY(program_keep_forwards(&p.program, &p.model));
     struct launch_options o = options_of(a, paced);

@@ -63,17 +63,18 @@ static uint32_t stages(const struct measurement *m)
 }
 
 /* Ranks compute most of the time: one of them more than the others, or all alike. */
-static void blame_compute(const struct measurement *m, double mean_s, char *text)
+static void blame_compute(const struct measurement *m, const struct breakdown *b, char *text)
 {
+    double mean_s = b->compute_s + b->optimizer_s, all_s = breakdown_sum(b);
     const struct measured_rank *most = &m->rank[busiest(m)];
     bool uneven = most->busy_s > 1.02 * mean_s;
     int n = snprintf(text, BREAKDOWN_TEXT, "compute: rank %zu (%.60s, stage %u) is busy %.0f %% ",
-                     busiest(m), most->name, most->stage, 100 * most->busy_s / m->iteration_s);
+                     busiest(m), most->name, most->stage, 100 * most->busy_s / all_s);
     if (uneven)
         snprintf(text + n, BREAKDOWN_TEXT - (size_t)n,
                  "of the iteration, %.2f times the mean rank; moving work off it would help, by at "
                  "most %.0f %%",
-                 most->busy_s / mean_s, 100 * (most->busy_s - mean_s) / m->iteration_s);
+                 most->busy_s / mean_s, 100 * (most->busy_s - mean_s) / all_s);
     else
         snprintf(text + n, BREAKDOWN_TEXT - (size_t)n,
                  "of the iteration and all others nearly as much; faster devices%s more of them "
@@ -93,7 +94,7 @@ static void blame_communication(const struct measurement *m, const struct breakd
                  100 * m->link[0].busy_fraction);
     snprintf(text, BREAKDOWN_TEXT,
              "communication: ranks wait %.0f %% of the iteration for %s traffic%s; %s would help",
-             100 * b->exposed_s[worst] / m->iteration_s, op_purpose_names[worst], link,
+             100 * b->exposed_s[worst] / breakdown_sum(b), op_purpose_names[worst], link,
              communication_help[worst]);
 }
 
@@ -102,7 +103,7 @@ static void blame_bubble(const struct measurement *m, const struct breakdown *b,
 {
     uint32_t n = stages(m);
     int k = snprintf(text, BREAKDOWN_TEXT, "bubble: ranks have nothing to do %.0f %% of the time",
-                     100 * b->bubble_s / m->iteration_s);
+                     100 * b->bubble_s / breakdown_sum(b));
     if (n > 1)
         snprintf(
             text + k, BREAKDOWN_TEXT - (size_t)k,
@@ -122,18 +123,18 @@ const char *breakdown_bottleneck(const struct measurement *m, char text[BREAKDOW
 {
     static const double worth_naming = 0.2;
     struct breakdown b = breakdown_of(m);
-    double mean_s = b.compute_s + b.optimizer_s, waits_s = exposed(&b);
+    double mean_s = b.compute_s + b.optimizer_s, waits_s = exposed(&b), all_s = breakdown_sum(&b);
     text[0] = '\0';
-    if (m->ranks == 0 || m->iteration_s <= 0)
+    if (m->ranks == 0 || !(all_s > 0))
         return text;
     double uneven_s = m->rank[busiest(m)].busy_s - mean_s;
     double bubble_s = fmax(0, b.bubble_s - uneven_s);
-    if (waits_s + fmax(b.bubble_s, uneven_s) < worth_naming * m->iteration_s)
-        blame_compute(m, mean_s, text);
+    if (waits_s + fmax(b.bubble_s, uneven_s) < worth_naming * all_s)
+        blame_compute(m, &b, text);
     else if (waits_s >= bubble_s && waits_s >= 2 * uneven_s)
         blame_communication(m, &b, text);
     else if (2 * uneven_s > bubble_s)
-        blame_compute(m, mean_s, text);
+        blame_compute(m, &b, text);
     else
         blame_bubble(m, &b, text);
     return text;

@@ -4,7 +4,9 @@
 
 #include "core/measurement.h"
 
-/* Seconds, mean over the ranks; together one iteration. */
+/* Seconds, mean over the ranks; together one iteration. That of a real run is the measured step which its
+ * ranks' times are of, for an even number of steps the faster of the middle two: m->iteration_s is the mean
+ * of these, so shares are of breakdown_sum(). */
 struct breakdown {
     double compute_s;              /* forward and backward passes */
     double optimizer_s;            /* updates */

@@ -65,12 +65,16 @@ static enum status summarise(struct comparison *c)
 {
     size_t n = c->plans;
     double *room, sum = 0;
+    bool known = true;
     PASS(ARRAY_NEW(room, 3 * n));
     double *error = room, *predicted = room + n, *measured = predicted + n;
+    for (size_t i = 0; i < n; i++)
+        known = known && c->plan[i].samples > 0;
     for (size_t i = 0; i < n; i++) {
+        double samples = known ? c->plan[i].samples : 1;
         error[i] = fabs(c->plan[i].error);
-        predicted[i] = c->plan[i].predicted_s;
-        measured[i] = c->plan[i].measured_s;
+        predicted[i] = c->plan[i].predicted_s / samples;
+        measured[i] = c->plan[i].measured_s / samples;
         sum += error[i];
     }
     qsort(error, n, sizeof *error, by_value);
@@ -149,7 +153,8 @@ static enum status compare_engines(const struct measurement *m, size_t n, const 
     PASS(list_hardware(m, n, measured_by, &c->measured_on));
     PASS(ARRAY_NEW(c->plan, n));
     for (size_t i = 0; i < n; i++) {
-        struct compared_plan p = {.predicted_s = m[i].iteration_s};
+        struct compared_plan p = {.predicted_s = m[i].iteration_s,
+                                  .samples = m[i].samples_per_s * m[i].iteration_s};
         if (strcmp(m[i].engine, predicted_by) != 0)
             continue;
         PASS(median_run(m, n, &m[i], measured_by, paired, &p.measured_s, &p.runs));

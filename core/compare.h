@@ -1,6 +1,8 @@
 /* compare.h - how good predictions were: errors per plan, rank correlation, regret.
  *
- * error = predicted / measured - 1, signed; figures over plans use its absolute value. */
+ * error = predicted / measured - 1, signed; figures over plans use its absolute value. Plans are ranked by
+ * time per sample, so that their batches may differ; by time per iteration when the samples of one are
+ * unknown. */
 #ifndef CORE_COMPARE_H
 #define CORE_COMPARE_H
 
@@ -22,7 +24,8 @@ struct compared_plan {
     char *plan;                     /* path of the plan, as in the first of its files */
     double predicted_s, measured_s; /* iteration; measured: median over its measurement files */
     double error;
-    size_t runs; /* measurement files */
+    double samples; /* of an iteration, as predicted; 0: unknown */
+    size_t runs;    /* measurement files */
 };
 
 /* One predicting engine against one kind of run. */

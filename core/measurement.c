@@ -230,6 +230,14 @@ static void waits_free(struct waits *w)
     free(w->asked_by);
 }
 
+/* What is left of an iteration; where rounding alone leaves something, nothing. */
+static double idle_of(const struct measured_rank *rank, double iteration_s)
+{
+    static const double rounding = 1e-12; /* of the iteration */
+    double left_s = iteration_s - rank->busy_s - rank->exposed_comm_s;
+    return left_s > rounding * iteration_s ? left_s : 0;
+}
+
 /* Ranks one by one; the bubble is the mean idle share of all. */
 static enum status account_ranks(const struct program *p, const struct timeline *t,
                                  const struct window *w, struct measurement *out)
@@ -244,7 +252,7 @@ static enum status account_ranks(const struct program *p, const struct timeline 
         rank->stage = p->rank[r].stage;
         TRY(text_copy(p->rank[r].name, &rank->name));
         account_rank(p, t, r, w, &waits, rank);
-        rank->idle_s = fmax(0, iteration_s - rank->busy_s - rank->exposed_comm_s);
+        rank->idle_s = idle_of(rank, iteration_s);
         TRY(account_memory(p, r, rank));
         idle_s += rank->idle_s;
     }
@@ -320,7 +328,7 @@ static enum status repeat_ranks(struct measurement *m, const struct program *p,
         rank->exposed_comm_s += more.exposed_comm_s;
         for (size_t k = 0; k < OP_PURPOSES; k++)
             rank->exposed_s[k] += more.exposed_s[k];
-        rank->idle_s = fmax(0, m->iteration_s - rank->busy_s - rank->exposed_comm_s);
+        rank->idle_s = idle_of(rank, m->iteration_s);
         idle_s += rank->idle_s;
     }
     m->bubble_fraction = idle_s / ((double)m->ranks * m->iteration_s);

@@ -136,7 +136,7 @@ static size_t find_engine(struct bars *b, const char *engine)
             (struct figure_key){engine,
                                 again ? other[(runs - 1) % (sizeof other / sizeof *other)]
                                       : figure_engine_colour(engine),
-                                0};
+                                0, 0};
     }
     return k;
 }

@@ -11,17 +11,17 @@
 enum { COMPUTE, OPTIMIZER, EXPOSED, BUBBLE = EXPOSED + OP_PURPOSES, PARTS };
 
 static const struct figure_key parts[PARTS] = {
-    [COMPUTE] = {"compute", "#0072B2", 0},
-    [OPTIMIZER] = {"optimizer", "#000000", 0},
-    [EXPOSED + FOR_PIPELINE] = {"wait: pipeline", "#E69F00", 0},
-    [EXPOSED + FOR_DATA] = {"wait: data", "#009E73", 0},
-    [EXPOSED + FOR_TIES] = {"wait: ties", "#F0E442", 0},
-    [EXPOSED + FOR_SHARDS] = {"wait: shards", "#D55E00", 0},
-    [EXPOSED + FOR_TENSOR] = {"wait: tensor", "#CC79A7", 0},
-    [EXPOSED + FOR_EXPERTS] = {"wait: experts", "#56B4E9", 0},
-    [EXPOSED + FOR_CONTEXT] = {"wait: context", "#999933", 0},
-    [EXPOSED + FOR_HOST] = {"wait: host", "#882255", 0},
-    [BUBBLE] = {"bubble", "#D9D9D9", 0},
+    [COMPUTE] = {"compute", "#0072B2", 0, 0},
+    [OPTIMIZER] = {"optimizer", "#000000", 0, 0},
+    [EXPOSED + FOR_PIPELINE] = {"wait: pipeline", "#E69F00", 0, 0},
+    [EXPOSED + FOR_DATA] = {"wait: data", "#009E73", 0, 0},
+    [EXPOSED + FOR_TIES] = {"wait: ties", "#F0E442", 0, 0},
+    [EXPOSED + FOR_SHARDS] = {"wait: shards", "#D55E00", 0, 0},
+    [EXPOSED + FOR_TENSOR] = {"wait: tensor", "#CC79A7", 0, 0},
+    [EXPOSED + FOR_EXPERTS] = {"wait: experts", "#56B4E9", 0, 0},
+    [EXPOSED + FOR_CONTEXT] = {"wait: context", "#999933", 0, 0},
+    [EXPOSED + FOR_HOST] = {"wait: host", "#882255", 0, 0},
+    [BUBBLE] = {"bubble", "#D9D9D9", 0, 0},
 };
 
 static void fill(const struct breakdown *b, double per_s, double *length)

@@ -172,14 +172,16 @@ void figure_put_key(FILE *script, const struct figure_geometry *g, const struct 
         int at = key_place(g, &key[i], &x, &row);
         double y = KEY_TOP + row * (FIGURE_LINE + 2.0), w = g->width, h = g->height;
         double end = at + (key[i].point ? KEY_LINE : KEY_SWATCH);
-        if (key[i].point)
+        if (key[i].dash)
             fprintf(script,
                     "set arrow from screen %.5f,%.5f to screen %.5f,%.5f nohead linecolor rgb "
-                    "'%s' linewidth 1.5\n"
+                    "'%s' linewidth 1.5 dashtype %d\n",
+                    at / w, 1 - y / h, end / w, 1 - y / h, key[i].colour, key[i].dash);
+        if (key[i].point)
+            fprintf(script,
                     "set label '' at screen %.5f,%.5f point pointtype %d pointsize 0.9 linecolor "
                     "rgb '%s'\n",
-                    at / w, 1 - y / h, end / w, 1 - y / h, key[i].colour, (at + end) / 2 / w,
-                    1 - y / h, key[i].point, key[i].colour);
+                    (at + end) / 2 / w, 1 - y / h, key[i].point, key[i].colour);
         else
             fprintf(script,
                     "set object rectangle from screen %.5f,%.5f to screen %.5f,%.5f "
@@ -210,7 +212,12 @@ const char *figure_series_colour(size_t i)
 
 int figure_series_point(size_t i)
 {
-    return series[i % FIGURE_SERIES].point;
+    return series[(i + i / FIGURE_SERIES) % FIGURE_SERIES].point;
+}
+
+int figure_series_dash(size_t i)
+{
+    return 1 + (int)(i / FIGURE_SERIES);
 }
 
 const char *figure_ink(const char *colour)

@@ -59,10 +59,11 @@ void figure_put_string(FILE *script, const char *text);
 int figure_note_height(const struct figure_geometry *g);
 /* Write `text` centred under the x axis, where all terminals agree on the place, and the note. */
 void figure_put_xlabel(FILE *script, const struct figure_geometry *g, const char *text);
-/* One entry of a legend: a coloured box, or a point (gnuplot's number) with a line through it. */
+/* One entry of a legend: a coloured box, or a point (gnuplot's number) and a line through it. */
 struct figure_key {
     const char *name, *colour;
     int point; /* 0: a box */
+    int dash;  /* gnuplot's number of the line; 0: a point alone */
 };
 /* Height of a legend of n entries between the margins of `g`; its rows break where they must. */
 int figure_key_height(const struct figure_geometry *g, const struct figure_key *key, size_t n);
@@ -70,10 +71,12 @@ int figure_key_height(const struct figure_geometry *g, const struct figure_key *
 void figure_put_key(FILE *script, const struct figure_geometry *g, const struct figure_key *key,
                     size_t n);
 
-/* Colour and point of the i-th line of a picture; they repeat after FIGURE_SERIES. */
+/* Colour, point and dash (gnuplot's numbers) of the i-th line of a picture. Colours repeat after
+ * FIGURE_SERIES, with other points and dashes: FIGURE_SERIES^2 lines differ. */
 enum { FIGURE_SERIES = 7 };
 const char *figure_series_colour(size_t i);
 int figure_series_point(size_t i);
+int figure_series_dash(size_t i);
 /* Text on a box of `colour` ("#RRGGBB"): black or white, whichever contrasts more. */
 const char *figure_ink(const char *colour);
 

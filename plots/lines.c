@@ -254,7 +254,7 @@ static void put_plot(FILE *script, const struct lines *l, enum what what)
         fprintf(script,
                 "%s$line%zu using 1:2 with linespoints pointtype %d pointsize 0.9 linewidth 1.5 "
                 "dashtype %d linecolor rgb '%s' notitle",
-                k ? ", " : "", k, figure_series_point(k), k < FIGURE_SERIES ? 1 : 2,
+                k ? ", " : "", k, figure_series_point(k), figure_series_dash(k),
                 figure_series_colour(k));
     putc('\n', script);
 }
@@ -361,6 +361,10 @@ static enum status draw(const struct plot_source *s, enum what what, const char 
     else if (what == REGRET)
         make_regret(l);
     plot_note(s, l->values, l->note);
+    if (l->x.words && l->n > FIGURE_SERIES)
+        snprintf(l->note + strlen(l->note), PLOT_NOTE - strlen(l->note),
+                 "%scolours repeat after %d: bars are in the legend's order", *l->note ? "; " : "",
+                 FIGURE_SERIES);
     y_label(l, what, d.label);
     for (size_t k = 0; k < l->n; k++) {
         if (l->by_column != SIZE_MAX && !l->by.words) /* a number alone says nothing */
@@ -369,7 +373,8 @@ static enum status draw(const struct plot_source *s, enum what what, const char 
         else
             figure_plan_name(line_name(s->table, l, k), d.name[k], NAME_ROOM);
         d.key[k] = (struct figure_key){d.name[k], figure_series_colour(k),
-                                       l->x.words ? 0 : figure_series_point(k)};
+                                       l->x.words ? 0 : figure_series_point(k),
+                                       l->x.words ? 0 : figure_series_dash(k)};
     }
     d.keys = l->by_column == SIZE_MAX ? 0 : l->n;
     st = l->x.words ? draw_bars(&d, output, by) : draw_lines(&d, what, output, by);

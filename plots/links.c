@@ -34,7 +34,7 @@ static enum status draw_links(const struct plot_source *s, const char *output,
                               const struct provenance *by)
 {
     enum status st;
-    static const struct figure_key part = {"busy", "#0072B2", 0};
+    static const struct figure_key part = {"busy", "#0072B2", 0, 0};
     const struct measurement *m = &s->m[0];
     const struct measured_link **link = NULL;
     struct stack k = {0};

@@ -10,9 +10,9 @@ enum { WEIGHTS, GRADIENTS, STATE, STASH, SCRATCH, PARTS };
 enum { MAX_STAGES = 64 };
 
 static const struct figure_key parts[PARTS] = {
-    [WEIGHTS] = {"weights", "#0072B2", 0}, [GRADIENTS] = {"gradients", "#E69F00", 0},
-    [STATE] = {"state", "#009E73", 0},     [STASH] = {"stash", "#CCCCCC", 0},
-    [SCRATCH] = {"scratch", "#CC79A7", 0},
+    [WEIGHTS] = {"weights", "#0072B2", 0, 0}, [GRADIENTS] = {"gradients", "#E69F00", 0, 0},
+    [STATE] = {"state", "#009E73", 0, 0},     [STASH] = {"stash", "#CCCCCC", 0, 0},
+    [SCRATCH] = {"scratch", "#CC79A7", 0, 0},
 };
 
 struct fullest {

@@ -28,7 +28,8 @@ enum {
     KEY_COLUMNS = 30, /* of a name and an error in the key */
     KEY_MOST = 100,
     KEY_TOP = 72, /* from the axis to the key */
-    LOG_FROM = 8
+    LOG_FROM = 8,
+    TITLE = 128
 };
 
 /* A plan at its first point: what stands there, and in the key. */
@@ -50,6 +51,9 @@ struct drawing {
     struct label *label; /* [plans] where its name or letter stands */
     bool lettered;
     size_t keyed; /* plans in the key */
+    struct figure_key
+        *legend;          /* [c.n] the pairs of engines, above the axes when there are several */
+    char (*title)[TITLE]; /* [c.n] their names */
     char note[256];
 };
 
@@ -142,36 +146,6 @@ static void put_label(FILE *script, const struct label *l, const char *name)
             l->y / SIDE, LABEL_FONT);
 }
 
-/* "simgrid against tcp", a line of the legend. */
-enum { TITLE = 128 };
-static const char *title_of(const struct comparison *c, char text[TITLE])
-{
-    snprintf(text, TITLE, "%.50s against %.50s", c->predicted_by, c->measured_by);
-    return text;
-}
-
-/* Obstacles where the legend is, in the lower right corner; returns how many. at NULL: count. */
-static size_t cover_legend(const struct comparisons *c, double (*at)[2])
-{
-    enum { APART = 12, MARK_WIDTH = 45, LINE = 20 };
-    char text[TITLE];
-    size_t n = 0, longest = 0;
-    for (size_t i = 0; i < c->n; i++) {
-        size_t length = text_columns(title_of(&c->item[i], text));
-        longest = length > longest ? length : longest;
-    }
-    double left = SIDE - MARK_WIDTH - (double)longest * FIGURE_CHARACTER;
-    for (double y = 0; c->n > 1 && y < (double)c->n * LINE + APART; y += APART) {
-        for (double x = SIDE; x > left; x -= APART, n++) {
-            if (at) {
-                at[n][0] = x;
-                at[n][1] = y;
-            }
-        }
-    }
-    return n;
-}
-
 /* "a" to "z", "aa" to "zz" and so on. */
 static void letter_of(size_t i, char text[LETTER_ROOM])
 {
@@ -236,7 +210,7 @@ static enum status name_points(struct drawing *d)
     double(*point)[2] = NULL;
     for (size_t i = 0; i < c->n; i++)
         all += c->item[i].plans;
-    TRY(ARRAY_NEW(point, all + cover_legend(c, NULL)));
+    TRY(ARRAY_NEW(point, all));
     TRY(ARRAY_NEW(d->label, all));
     TRY(ARRAY_NEW(d->plan, all));
     for (size_t i = 0; i < c->n; i++)
@@ -250,7 +224,6 @@ static enum status name_points(struct drawing *d)
             letter_of(d->plans, d->plan[d->plans].letter);
             d->plan[d->plans++].plan = p;
         }
-    points += cover_legend(c, point + points);
     d->lettered = d->plans > BY_NAME;
     size_t placed = place(d, (const double(*)[2])point, points);
     if (placed < d->plans && !d->lettered) {
@@ -395,11 +368,29 @@ static void put_axes(FILE *script, const struct drawing *d)
         fprintf(script, "%.9g\n",
                 a->logarithmic ? low * pow(high / low, (double)i / STEPS)
                                : low + (high - low) * i / STEPS);
-    fprintf(script, "EOD\nset key bottom right Left reverse noenhanced samplen 1\n");
+    fprintf(script, "EOD\n");
 }
 
-static void put_plot(FILE *script, const struct comparisons *c, const struct square *a)
+/* "simgrid against tcp", with the colour of what predicts and a mark of its own. */
+static enum status make_legend(struct drawing *d)
 {
+    static const int shape[] = {7, 9, 5, 13, 11};
+    const struct comparisons *c = &d->c;
+    PASS(ARRAY_NEW(d->legend, c->n));
+    PASS(ARRAY_NEW(d->title, c->n));
+    for (size_t i = 0; i < c->n; i++) {
+        const char *by = c->item[i].predicted_by;
+        snprintf(d->title[i], TITLE, "%.50s against %.50s", by, c->item[i].measured_by);
+        d->legend[i] =
+            (struct figure_key){d->title[i], c->n == 1 ? figure_simgrid : figure_engine_colour(by),
+                                shape[i % (sizeof shape / sizeof *shape)], 0};
+    }
+    return STATUS_OK;
+}
+
+static void put_plot(FILE *script, const struct drawing *d)
+{
+    const struct square *a = &d->axis;
     double high = a->high_s * a->unit.per_s, low = a->low_s * a->unit.per_s;
     static const double width[] = {0.10, 0.05};
     static const char *const shade[] = {"#EFEFEF", "#DCDCDC"};
@@ -410,21 +401,11 @@ static void put_plot(FILE *script, const struct comparisons *c, const struct squ
                 "fillcolor rgb '%s' notitle, ",
                 1 - width[b], 1 + width[b], shade[b]);
     fprintf(script, "$bands using 1:1 with lines linecolor rgb '#808080' notitle");
-    for (size_t i = 0; i < c->n; i++) {
-        static const int shape[] = {7, 9, 5, 13, 11};
-        char title[TITLE];
+    for (size_t i = 0; i < d->c.n; i++)
         fprintf(script,
-                ", $points%zu using 1:2 with points pointtype %d pointsize 1 linecolor rgb "
-                "'%s' ",
-                i, shape[i % (sizeof shape / sizeof *shape)],
-                c->n == 1 ? figure_simgrid : figure_engine_colour(c->item[i].predicted_by));
-        if (c->n == 1) {
-            fprintf(script, "notitle");
-        } else {
-            fprintf(script, "title ");
-            figure_put_string(script, title_of(&c->item[i], title));
-        }
-    }
+                ", $points%zu using 1:2 with points pointtype %d pointsize 1 linecolor rgb '%s' "
+                "notitle",
+                i, d->legend[i].point, d->legend[i].colour);
     putc('\n', script);
 }
 
@@ -437,11 +418,14 @@ enum status plot_scatter(const struct measurement *m, const char *const *name, s
 
     TRY(compare_measurements(m, name, n, &d.c));
     d.axis = choose_axis(&d.c);
+    TRY(make_legend(&d));
     TRY(name_points(&d));
+    if (d.c.n > 1)
+        d.g.top += figure_key_height(&d.g, d.legend, d.c.n);
     d.g.note = d.note;
     d.g.bottom = (d.keyed > 0 ? KEY_TOP : 62) + (int)((d.keyed + 1) / 2) * FIGURE_LINE +
                  figure_note_height(&d.g);
-    d.g.height = TOP + SIDE + d.g.bottom;
+    d.g.height = d.g.top + SIDE + d.g.bottom;
     TRY(figure_open(output, &d.g, by, &f));
     put_table(f.table, &d.c);
     for (size_t i = 0; i < d.c.n; i++)
@@ -450,10 +434,14 @@ enum status plot_scatter(const struct measurement *m, const char *const *name, s
     put_band_labels(f.script, &d.axis);
     put_labels(f.script, &d);
     put_key(f.script, &d);
-    put_plot(f.script, &d.c, &d.axis);
+    if (d.c.n > 1)
+        figure_put_key(f.script, &d.g, d.legend, d.c.n);
+    put_plot(f.script, &d);
     TRY(figure_finish(&f));
 out:
     figure_discard(&f);
+    free(d.title);
+    free(d.legend);
     free(d.plan);
     free(d.label);
     comparisons_free(&d.c);

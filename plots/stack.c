@@ -86,7 +86,7 @@ static size_t collect_keys(const struct stack *s, struct figure_key key[STACK_PA
         if (is_used(s, k))
             key[n++] = s->part[k];
     if (has_limits(s))
-        key[n++] = (struct figure_key){s->limit_name, "#000000", 0};
+        key[n++] = (struct figure_key){s->limit_name, "#000000", 0, 0};
     return n;
 }
 

@@ -199,8 +199,8 @@ static void collect_keys(struct drawing *d)
     for (size_t k = 0; k < sizeof order / sizeof *order; k++)
         if (used[order[k]])
             d->key[d->keys++] = (struct figure_key){timeline_category_names[order[k]],
-                                                    timeline_colour(order[k]), 0};
-    d->key[d->keys++] = (struct figure_key){"idle", figure_idle, 0};
+                                                    timeline_colour(order[k]), 0, 0};
+    d->key[d->keys++] = (struct figure_key){"idle", figure_idle, 0, 0};
 }
 
 static void put_idle(FILE *script, const struct drawing *d)

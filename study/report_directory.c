@@ -157,18 +157,6 @@ static size_t find_fastest(const struct contents *c, size_t *plans, size_t *mode
     return best;
 }
 
-/* Do all iterations train as many samples? Comparisons rank plans by the time of an iteration. */
-static bool same_batch(const struct contents *c)
-{
-    double least = INFINITY, most = 0;
-    for (size_t i = 0; i < c->measurements; i++) {
-        double samples = c->m[i].samples_per_s * c->m[i].iteration_s;
-        least = samples > 0 ? fmin(least, samples) : least;
-        most = fmax(most, samples);
-    }
-    return most <= 1.01 * least;
-}
-
 /* How far predictions were off, by the pair of engines with most plans. */
 static const char *errors_text(struct report_page *p, const struct contents *c)
 {
@@ -184,9 +172,7 @@ static const char *errors_text(struct report_page *p, const struct contents *c)
     text = report_text(p, "%s's predictions of %zu plan%s that %s ran are off by %.1f %% (median)",
                        most->predicted_by, most->plans, most->plans == 1 ? "" : "s",
                        most->measured_by, 100 * most->median_abs_error);
-    text = !same_batch(c)
-               ? report_text(p, "%s; plans of different batches are not ranked by it.", text)
-           : most->plans < COMPARE_RANKED ? report_text(p, "%s; too few to rank plans by.", text)
+    text = most->plans < COMPARE_RANKED ? report_text(p, "%s; too few to rank plans by.", text)
            : most->regret > 0
                ? report_text(p,
                              "%s, and the plan that they choose is %.1f %% slower than the "

@@ -78,6 +78,8 @@ grep -q '^loss  .* mean of 6 steps$' out && grep -q '^precision   prec@1 .*%, pr
     fail "no means: $(cat out)"
 
 refused 'trains nothing' one.json --forward-only --checkpoint one
+refused 'no --learning-rate' one.json --forward-only --learning-rate 0.1
+refused 'no --learning-rate' one.json --forward-only --learning-rate-policy step
 refused '--forward-only' one.json --forward-only --compute paced
 plan t.json --stages 1 --tensor-parallel 2
 refused 'a forward alone, with tensor parallelism' t.json --forward-only

@@ -77,6 +77,7 @@ refuse '--checkpoint means nothing with --compute paced' run p.json --compute pa
 refuse '--x means nothing with measurements' plot bars a.json --x stages -o x.svg
 refuse '--ranks means nothing with measurements' plot bars a.json --ranks 0 -o x.svg
 refuse '--x means nothing with traces' plot timeline a.json --x stages -o x.svg
+refuse 'has nothing before' plot timeline a.json --to 0s -o x.svg
 refuse '--value means nothing with a table' plot throughput t.tsv --value stages -o x.svg
 
 # What the model cannot do is infeasible, status 1, in one line that names the option.

@@ -88,6 +88,7 @@ static void check_sums(const struct setup *s, const char *engine, const char *sc
             waits_s += rank->exposed_s[k];
         assert_true(fabs(waits_s - rank->exposed_comm_s) <= 1e-9 * iteration_s);
         off = rank->busy_s + rank->exposed_comm_s + rank->idle_s - iteration_s;
+        assert_true(rank->idle_s == 0 || rank->idle_s > 1e-12 * iteration_s); /* no rounding */
         if (fabs(off) > 1e-9 * iteration_s)
             fail_msg("%s %s rank %zu: %g s off %g s", engine, schedule, r, off, iteration_s);
         assert_int_equal(rank->weight_bytes + rank->gradient_bytes + rank->state_bytes +
@@ -214,6 +215,17 @@ static void names_compute_when_little_else_is_left(void **state)
 {
     (void)state;
     struct measurement m = by_hand();
+    for (size_t r = 0; r < 4; r++)
+        ranks[r].busy_s = 0.9;
+    expect(&m, "compute: rank 0 (a, stage 0) is busy 90 %", "all others nearly as much");
+}
+
+/* Of two steps, of 1 s and 3 s, the rows are those of the first, and the iteration is 2 s. */
+static void shares_are_of_the_step_that_the_rows_are_of(void **state)
+{
+    (void)state;
+    struct measurement m = by_hand();
+    m.iteration_s = 2;
     for (size_t r = 0; r < 4; r++)
         ranks[r].busy_s = 0.9;
     expect(&m, "compute: rank 0 (a, stage 0) is busy 90 %", "all others nearly as much");
@@ -355,6 +367,7 @@ int main(void)
         cmocka_unit_test(two_stages_are_accounted_as_worked_by_hand),
         cmocka_unit_test(algbw_and_busbw_are_those_of_nccl_tests),
         cmocka_unit_test(names_compute_when_little_else_is_left),
+        cmocka_unit_test(shares_are_of_the_step_that_the_rows_are_of),
         cmocka_unit_test(names_the_rank_that_computes_longest),
         cmocka_unit_test(names_the_purpose_that_ranks_wait_for_and_the_busiest_link),
         cmocka_unit_test(names_the_bubble_and_how_deep_the_pipeline_is),

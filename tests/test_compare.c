@@ -147,6 +147,32 @@ static void pairs_by_hash_and_summarises(void **state)
     comparisons_free(&c);
 }
 
+/* Batches of 8, 16 and 32: by sample predicted 1 0.9 0.5, measured 1 0.8 1.5, of whole iterations 8 14.4 16
+ * and 8 12.8 48. c is chosen, b is the fastest; pairs ab alike, ac and bc not. Where the samples of one plan
+ * are unknown iterations count: all pairs alike, a is chosen. */
+static void ranks_plans_of_different_batches_by_the_sample(void **state)
+{
+    (void)state;
+    struct measurement m[] = {
+        file("analytic", "a", "aa", 8),  file("analytic", "b", "bb", 14.4),
+        file("analytic", "c", "cc", 16), file("tcp", "a", "aa", 8),
+        file("tcp", "b", "bb", 12.8),    file("tcp", "c", "cc", 48),
+    };
+    for (size_t i = 0; i < 6; i++)
+        m[i].samples_per_s = (double)(8 << i % 3) / m[i].iteration_s;
+    struct comparisons c = {0};
+    assert_int_equal(compare_measurements(m, names, 6, &c), STATUS_OK);
+    assert_close(c.item[0].kendall_tau, -1.0 / 3);
+    assert_close(c.item[0].regret, 1.5 / 0.8 - 1);
+    assert_close(c.item[0].plan[2].predicted_s, 16);
+    comparisons_free(&c);
+    m[1].samples_per_s = 0;
+    assert_int_equal(compare_measurements(m, names, 6, &c), STATUS_OK);
+    assert_close(c.item[0].kendall_tau, 1);
+    assert_close(c.item[0].regret, 0);
+    comparisons_free(&c);
+}
+
 static void falls_back_on_the_path_only_without_a_hash(void **state)
 {
     (void)state;
@@ -247,6 +273,7 @@ int main(void)
         cmocka_unit_test(regret_is_the_loss_by_the_chosen_plan),
         cmocka_unit_test(quantiles_interpolate_between_order_statistics),
         cmocka_unit_test(pairs_by_hash_and_summarises),
+        cmocka_unit_test(ranks_plans_of_different_batches_by_the_sample),
         cmocka_unit_test(falls_back_on_the_path_only_without_a_hash),
         cmocka_unit_test(quantiles_lie_between_values_in_proportion),
         cmocka_unit_test(several_runs_of_a_plan_count_with_their_median),

@@ -362,10 +362,11 @@ enum status launch_result(struct run *run, double cpu_s, struct measurement *out
     fill_timeline(run, median, &t);
     fill_clock(run, median, &t);
     TRY(measurement_from_timeline(p, &t, &m));
+    TRY(fill_links(p, &t,
+                   &m)); /* shares of this step, not of the median, which may be a mean of two */
     TRY(measurement_set_iterations(&m, p, duration_s, n));
     for (size_t r = 0; r < p->ranks && !paced; r++)
         m.rank[r].peak_bytes = run->worker[r].peak_bytes;
-    TRY(fill_links(p, &t, &m));
     TRY(measurement_add_calls(&m, p, &t));
     if (!paced) {
         TRY(fill_losses(run, &m));
