@@ -19,7 +19,7 @@ static const char details[] =
     "error is predicted / measured - 1. With three or more plans, kendall_tau says how well the\n"
     "predictions order them (1: the same order, 0: none, -1: reversed; tau-b, ties corrected), "
     "and\n"
-    "regret how much slower than the fastest the plan is that is predicted to be fastest.\n"
+    "regret how much slower per sample the plan predicted to be fastest is than the fastest.\n"
     "\n"
     "Columns are tab-separated, times in seconds per iteration. A block per pair of engines.\n"
     "Files that pair with nothing are named on stderr. Exit status 1 when nothing pairs.";

@@ -362,8 +362,7 @@ enum status launch_result(struct run *run, double cpu_s, struct measurement *out
     fill_timeline(run, median, &t);
     fill_clock(run, median, &t);
     TRY(measurement_from_timeline(p, &t, &m));
-    TRY(fill_links(p, &t,
-                   &m)); /* shares of this step, not of the median, which may be a mean of two */
+    TRY(fill_links(p, &t, &m)); /* shares of this step: the median may be a mean of two */
     TRY(measurement_set_iterations(&m, p, duration_s, n));
     for (size_t r = 0; r < p->ranks && !paced; r++)
         m.rank[r].peak_bytes = run->worker[r].peak_bytes;
