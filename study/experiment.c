@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/file.h"
+#include "core/intern.h"
 #include "core/path.h"
 #include "core/text.h"
 #include "topologies/yaml.h"
@@ -19,6 +20,7 @@ static const char cases_key[] = "cases", seed_key[] = "seed", plan_prefix[] = "p
 struct reader {
     const struct experiment_check *check;
     struct experiment e;
+    struct interner labels; /* of the axis that is being read */
     size_t repeats, repeats_line;
     const struct yaml_value *best_of;
 };
@@ -66,6 +68,7 @@ static enum status new_axis(struct reader *r, const char *name, size_t line, siz
     PASS(ARENA_ROOM(&e->arena, e->axis, e->axes));
     struct experiment_axis *axis = *out = &e->axis[e->axes];
     *axis = (struct experiment_axis){.line = line, .n = n};
+    interner_free(&r->labels);
     axis->choice = arena_new(&e->arena, n, sizeof *axis->choice);
     if (!axis->choice)
         return STATUS_NOMEM;
@@ -79,10 +82,12 @@ static enum status new_axis(struct reader *r, const char *name, size_t line, siz
 static enum status set_label(struct reader *r, struct experiment_axis *axis, size_t i,
                              const char *label, size_t line, const char *twice)
 {
-    for (size_t k = 0; k < i; k++)
-        if (!strcmp(axis->choice[k].label, label))
-            return FAULT(r, line, "%s'%s'%s", twice, label,
-                         *twice ? "" : " a second time in this list");
+    uint32_t number;
+    bool fresh;
+    PASS(intern(&r->labels, label, strlen(label), &number, &fresh));
+    if (!fresh)
+        return FAULT(r, line, "%s'%s'%s", twice, label,
+                     *twice ? "" : " a second time in this list");
     axis->choice[i].label = label;
     return STATUS_OK;
 }
@@ -352,6 +357,7 @@ enum status experiment_parse(const char *path, const char *text, size_t length,
     TRY(read_all(&r, &root));
     MOVE(out, r.e);
 out:
+    interner_free(&r.labels);
     experiment_free(&r.e);
     return st;
 }
