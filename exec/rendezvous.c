@@ -116,9 +116,11 @@ static enum status parse_count(const char *const name[3], uint32_t low, uint32_t
 {
     const char *which = name[0], *text = first_set(name, &which);
     uint64_t value;
-    if (!text || !text_count(text, high, &value) || value < low)
+    if (!text)
+        return error_set(STATUS_USAGE, "%s is not set, nor %s, nor %s", name[0], name[1], name[2]);
+    if (!text_count(text, high, &value) || value < low)
         return error_set(STATUS_USAGE, "%s: expected a number from %u to %u, not '%s'", which, low,
-                         high, text ? text : "");
+                         high, text);
     *out = (uint32_t)value;
     return STATUS_OK;
 }

@@ -188,7 +188,7 @@ RANK=0 WORLD_SIZE=3 MASTER_PORT=$port "$tool" run p.json --launcher env 2>run.er
     fail "WORLD_SIZE: exit $status, $(cat run.err)"
 status=0
 "$tool" run p.json --launcher env 2>run.err || status=$?
-[ $status = 2 ] && grep -q "WORLD_SIZE: expected a number" run.err || fail "no RANK: $(cat run.err)"
+[ $status = 2 ] && grep -q "WORLD_SIZE is not set" run.err || fail "no RANK: $(cat run.err)"
 sed 's/"microbatch_size": *1/"microbatch_size": 2/' p.json >q.json
 cmp -s p.json q.json && fail "the other plan is the same"
 pids=

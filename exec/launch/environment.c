@@ -103,8 +103,9 @@ static enum status check_end(const struct run *run, uint32_t rank)
                          launch_name(run, rank, name), WTERMSIG(status),
                          strsignal(WTERMSIG(status)));
     if (WEXITSTATUS(status) != 0)
-        return error_set(STATUS_EXTERNAL, "%s was ended: rank 0 says why",
-                         launch_name(run, rank, name));
+        return error_set(STATUS_EXTERNAL,
+                         "%s ended with status %d: what it wrote, or rank 0, says why",
+                         launch_name(run, rank, name), WEXITSTATUS(status));
     return STATUS_OK;
 }
 

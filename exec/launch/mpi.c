@@ -97,7 +97,8 @@ enum status launch_words(const struct run *run, char ***words)
         return error_set(STATUS_INVALID, "the launcher has no name");
     if (!find_program(name, path, sizeof path))
         return error_set(STATUS_IO, "no %s to start workers with%s", name,
-                         told ? "" : ": install openmpi-bin, or name another launcher");
+                         told ? ": --launcher is env, or a command such as 'srun --mpi=pmix'"
+                              : ": install openmpi-bin, or name another launcher");
     *words = split(line, path);
     return *words ? STATUS_OK : error_set(STATUS_NOMEM, "launcher");
 }
