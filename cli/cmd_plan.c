@@ -147,7 +147,9 @@ static enum status make(struct invocation *in)
                                    .cpu_s = clock_cpu() - begin};
     TRY(machine_of_plan(&l.plan, &l.model, &l.topology, e.samples_per_s, &outcome.machine));
     machine_print_speed(&outcome.machine, stderr);
-    expected_print(&l.plan, &l.model, &l.topology, stderr);
+    const struct evaluation_context context = {
+        .model = &l.model, .topology = &l.topology, .platform = l.platform};
+    TRY(expected_print(&l.plan, &context, stderr));
     warn_of_launcher(a, &l);
     warn_of_times(&l.plan, &l.model, &l.topology);
     machine_print_training(&outcome.machine, a->train_tokens, stderr);

@@ -125,7 +125,7 @@ static enum status predict(struct simulate *s, const char *path)
         PASS(write_files(s));
     PASS(results_print(&r, a, &rows, arguments_prose(a), stderr));
     if (!a->json)
-        expected_print(&s->p.plan, &s->p.model, &s->p.topology, arguments_prose(a));
+        PASS(expected_print(&s->p.plan, &s->context, arguments_prose(a)));
     if (a->fail_on_oom && measurement_overfull(&s->m) > 0)
         return error_set(STATUS_INFEASIBLE, "out of memory: %s", report_lack(&s->m, text));
     return STATUS_OK;

@@ -4,7 +4,9 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "core/check.h"
 #include "core/framework.h"
+#include "core/units.h"
 #include "topologies/catalogue.h"
 
 static const struct expected all[] = {
@@ -86,26 +88,51 @@ const struct expected *expected_find(const struct plan *p, const struct model *m
     return NULL;
 }
 
-void expected_print(const struct plan *p, const struct model *m, const struct topology *t,
-                    FILE *out)
+/* What is predicted beside plans that name no framework. */
+static const char usual[] = "compiled";
+
+/* The same plan as the usual framework would run it, and how far predictions of its runs were off. */
+static enum status print_usual(const struct plan *p, const struct evaluation_context *context,
+                               FILE *out)
 {
-    const struct expected *e = expected_find(p, m, t);
+    enum status st;
+    struct plan with = {0};
+    struct evaluation e;
+    TRY(plan_copy(p, &with));
+    TRY(plan_set_framework(&with, usual));
+    TRY(evaluate_once(context, &with, &e));
+    fprintf(out, "; with\n            --framework %s this plan takes %s, %.4g samples/s", usual,
+            units_of(UNIT_SECONDS, e.iteration_s).text, e.samples_per_s);
+    const struct expected *known = expected_find(&with, context->model, context->topology);
+    if (known)
+        fprintf(out, " (%zu runs: %.0f %% off)", known->runs, 100 * known->mean);
+out:
+    plan_free(&with);
+    return st == STATUS_NOMEM ? st : STATUS_OK;
+}
+
+enum status expected_print(const struct plan *p, const struct evaluation_context *context,
+                           FILE *out)
+{
+    enum status st = STATUS_OK;
+    const struct expected *e = expected_find(p, context->model, context->topology);
     const char *dtype = e && e->dtype ? e->dtype : "any type",
                *device = e && e->device ? e->device : "any GPU";
-    if (e && !issued_by(p))
-        fprintf(
-            out,
-            "published   name a --framework: without one, predictions of %zu runs in %s on %s were "
-            "%.0f %% off\n",
-            e->runs, dtype, device, 100 * e->mean);
-    else if (e)
+    if (e && !issued_by(p)) {
+        fprintf(out, "published   without a --framework %zu runs in %s on %s were %.0f %% off",
+                e->runs, dtype, device, 100 * e->mean);
+        st = print_usual(p, context, out);
+        fputc('\n', out);
+    } else if (e) {
         fprintf(out,
                 "published   %zu runs of %s in %s on %s, %s: predictions %.1f %% off on average\n",
                 e->runs, e->framework, dtype, device,
                 e->parallelism ? e->parallelism : "however parallel", 100 * e->mean);
-    else if (issued_by(p))
+    } else if (issued_by(p)) {
         fprintf(out,
                 "published   no runs like this were compared: how far it is off, nobody knows\n");
+    }
+    return st;
 }
 
 void expected_put(const struct plan *p, const struct model *m, const struct topology *t,

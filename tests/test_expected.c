@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "core/units.h"
 #include "tests/sample.h"
 
 struct fixture {
@@ -102,9 +103,15 @@ static void plans_that_name_no_framework_are_told(void **state)
     assert_string_equal(e->framework, "foreline");
     FILE *out = open_memstream(&text, &n);
     assert_non_null(out);
-    expected_print(&f.plan, &f.model, &f.topology, out);
+    const struct evaluation_context context = {.model = &f.model, .topology = &f.topology};
+    assert_int_equal(expected_print(&f.plan, &context, out), STATUS_OK);
     assert_int_equal(fclose(out), 0);
-    assert_non_null(strstr(text, "--framework"));
+    assert_non_null(strstr(text, "were"));
+    struct evaluation with;
+    assert_int_equal(plan_set_framework(&f.plan, "compiled"), STATUS_OK);
+    assert_int_equal(evaluate_once(&context, &f.plan, &with), STATUS_OK);
+    assert_non_null(strstr(text, "--framework compiled this plan takes "));
+    assert_non_null(strstr(text, units_of(UNIT_SECONDS, with.iteration_s).text));
     free(text);
     tear_down(&f);
 }
