@@ -219,12 +219,13 @@ struct problem {
     double *seconds;      /* [rows] scratch */
 };
 
-/* Beyond `far` a constant has run away: there all is as at the end. */
+/* A constant that ends beyond `far` has run away. On its way it may be there, where something pulls it
+ * back; beyond the square of that all is as at the end. */
 static void values_of(const struct fit *f, const double *x, double *value)
 {
     for (size_t k = 0; k < f->constants; k++) {
         double times = x[k] - log(f->constant[k].begin);
-        value[k] = f->constant[k].begin * exp(fmax(fmin(times, log(far)), -log(far)));
+        value[k] = f->constant[k].begin * exp(fmax(fmin(times, 2 * log(far)), -2 * log(far)));
     }
 }
 

@@ -237,14 +237,16 @@ static void set_pace(const double times[PUBLISHED_PACES], struct framework *f)
 }
 
 /* Seconds of a row with a group of constants, which reach it as the first one does or have their own. */
-static enum status vary_group(struct predictor *w, size_t i, struct prepared *x,
-                              const struct constants *constants, double *out)
+static enum status vary_group(struct predictor *w, size_t i, size_t group, struct prepared *x,
+                              double *out)
 {
+    const struct published_variation *v = w->variation;
+    const struct constants *constants = v->constants + group * v->each;
     const struct published_row *row = &w->p->row[i];
     struct device_type *type = w->topology.type;
     const struct device_kernels shipped = type->kernels;
     struct reach first = {0};
-    for (size_t k = 0; k < w->variation->each; k++) {
+    for (size_t k = 0; k < v->each; k++) {
         struct reach all;
         struct published_prediction q = {0};
         PASS(vary(&row->config, type, &constants[k], &all));
@@ -254,8 +256,8 @@ static enum status vary_group(struct predictor *w, size_t i, struct prepared *x,
             continue;
         first = k == 0 ? reach : first;
         x->plan.issue = all.framework;
-        if (w->variation->pace)
-            set_pace(w->variation->pace[i].times, &x->plan.issue);
+        if (v->pace)
+            set_pace(v->pace[i * v->groups + group].times, &x->plan.issue);
         type->kernels = all.kernels;
         enum status st = evaluate(w, row, &x->model, &x->plan, &q);
         type->kernels = shipped;
@@ -273,7 +275,7 @@ static enum status vary_row(struct predictor *w, size_t i, double *out)
     TRY(prepare(w, &w->p->row[i], &x));
     for (size_t g = 0; g < v->groups; g++)
         if (!v->want || v->want[i * v->groups + g])
-            TRY(vary_group(w, i, &x, v->constants + g * v->each, out + g * v->each));
+            TRY(vary_group(w, i, g, &x, out + g * v->each));
 out:
     prepared_free(&x);
     return st;

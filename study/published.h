@@ -209,7 +209,7 @@ struct published_variation {
     size_t groups, each;               /* groups * each <= PUBLISHED_VARIED */
     const struct constants *constants; /* [groups * each] */
     const bool *want; /* [rows * groups] of which rows; NULL: all that have a prediction */
-    const struct published_pace *pace; /* [rows] NULL: 1 */
+    const struct published_pace *pace; /* [rows * groups] NULL: 1 */
 };
 enum { PUBLISHED_VARIED = 900 };
 /* out [p->rows * groups * each] row by row; 0: not asked for, or no prediction. */

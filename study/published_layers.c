@@ -15,7 +15,7 @@ static const double farthest = 1;     /* that a factor goes from where derivativ
 static const double tolerance = 1e-6; /* of logarithms, at which a search ends */
 static const double slack = 0.01;     /* of times, which pulls as hard as */
 static const double width = 1;        /* this of a factor */
-enum { ROUNDS = 6, SEARCH = 50 };
+enum { ROUNDS = 6, SEARCH = 50, WAYS = 1 + PUBLISHED_PACES };
 
 /* A row's factors; the order of PUBLISHED_PACES. */
 struct places {
@@ -26,12 +26,13 @@ struct work {
     const struct published *p;
     bool *asked;          /* [rows] of the set, with a time */
     bool *fitted;         /* [rows] and fitted to */
+    bool *known;          /* [rows] and predicted */
     struct places *place; /* [rows] numbers of factors */
     size_t factors;
     double *at;                  /* [factors] logarithms */
-    double *seconds;             /* [rows] at `at` */
+    double *seconds;             /* [rows * WAYS] at `at`, and beside it */
     double *slope;               /* [rows * PUBLISHED_PACES] */
-    struct published_pace *pace; /* [rows] */
+    struct published_pace *pace; /* [rows * WAYS] */
 };
 
 /* ---- which runs have what in common */
@@ -89,34 +90,41 @@ static void draw(struct work *w, size_t n, uint64_t seed)
 
 /* ---- times */
 
-/* Seconds of the rows that are wanted by the factors, the one of `kind` times e^nudge. */
-static enum status look_up(struct work *w, const bool *want, int kind, double *seconds)
+/* Seconds of the rows that are wanted, seconds[rows * ways]: by the factors, and in the ways after the
+ * first one with the factor of one kind times e^nudge. */
+static enum status look_up(struct work *w, const bool *wanted, size_t ways, double *seconds)
 {
-    const struct constants shipped = constants_shipped();
-    const struct published_variation v = {
-        .groups = 1, .each = 1, .constants = &shipped, .want = want, .pace = w->pace};
+    enum status st;
+    struct constants constants[WAYS];
+    bool *want = NULL;
+    TRY(ARRAY_NEW(want, w->p->rows * ways));
+    for (size_t k = 0; k < ways; k++)
+        constants[k] = constants_shipped();
     for (size_t i = 0; i < w->p->rows; i++)
-        for (int k = 0; k < PUBLISHED_PACES && want[i]; k++)
-            w->pace[i].times[k] = exp(w->at[w->place[i].factor[k]] + (k == kind ? nudge : 0));
-    return published_vary(w->p, &v, seconds);
+        for (size_t k = 0; k < ways && wanted[i]; k++) {
+            want[i * ways + k] = true;
+            for (size_t kind = 0; kind < PUBLISHED_PACES; kind++)
+                w->pace[i * ways + k].times[kind] =
+                    exp(w->at[w->place[i].factor[kind]] + (kind + 1 == k ? nudge : 0));
+        }
+    const struct published_variation v = {
+        .groups = ways, .each = 1, .constants = constants, .want = want, .pace = w->pace};
+    TRY(published_vary(w->p, &v, seconds));
+out:
+    free(want);
+    return st;
 }
 
 static enum status look(struct work *w)
 {
-    enum status st;
-    double *other = NULL;
-    TRY(ARRAY_NEW(other, w->p->rows));
-    TRY(look_up(w, w->fitted, PUBLISHED_PACES, w->seconds));
-    for (int kind = 0; kind < PUBLISHED_PACES; kind++) {
-        TRY(look_up(w, w->fitted, kind, other));
-        for (size_t i = 0; i < w->p->rows; i++)
-            if (w->fitted[i] && w->seconds[i] > 0)
-                w->slope[i * PUBLISHED_PACES + (size_t)kind] =
-                    log(other[i] / w->seconds[i]) / nudge;
+    PASS(look_up(w, w->fitted, WAYS, w->seconds));
+    for (size_t i = 0; i < w->p->rows; i++) {
+        const double *s = &w->seconds[i * WAYS];
+        w->known[i] = w->fitted[i] && s[0] > 0;
+        for (size_t kind = 0; kind < PUBLISHED_PACES && w->known[i]; kind++)
+            w->slope[i * PUBLISHED_PACES + kind] = log(s[kind + 1] / s[0]) / nudge;
     }
-out:
-    free(other);
-    return st;
+    return STATUS_OK;
 }
 
 /* ---- the fit */
@@ -133,9 +141,9 @@ static enum status residuals(void *self, const double *x, double *out)
     for (size_t k = 0; k < w->factors; k++)
         out[n++] = x[k] * slack / width;
     for (size_t i = 0; i < w->p->rows; i++) {
-        if (!w->fitted[i] || w->seconds[i] <= 0)
+        if (!w->known[i])
             continue;
-        double off = log(w->seconds[i] / published_step_s(&w->p->row[i]));
+        double off = log(w->seconds[i * WAYS] / published_step_s(&w->p->row[i]));
         for (size_t kind = 0; kind < PUBLISHED_PACES; kind++) {
             size_t k = w->place[i].factor[kind];
             off += w->slope[i * PUBLISHED_PACES + kind] * (bounded(w, k, x[k]) - w->at[k]);
@@ -156,7 +164,7 @@ static enum status solve(struct work *w)
                               .tolerance = tolerance,
                               .iterations = SEARCH};
     for (size_t i = 0; i < w->p->rows; i++)
-        s.rows += w->fitted[i] && w->seconds[i] > 0;
+        s.rows += w->known[i];
     TRY(ARRAY_COPY(x, w->at, w->factors));
     TRY(least_squares(&s, x));
     for (size_t k = 0; k < w->factors; k++)
@@ -182,7 +190,7 @@ static bool is_known(const struct work *w, size_t row)
 static enum status conclude(struct work *w, struct published *p,
                             struct published_prediction *prediction)
 {
-    PASS(look_up(w, w->asked, PUBLISHED_PACES, w->seconds));
+    PASS(look_up(w, w->asked, 1, w->seconds));
     for (size_t i = 0; i < p->rows; i++) {
         prediction[i].step_s = w->asked[i] ? w->seconds[i] : prediction[i].step_s;
         if (w->fitted[i])
@@ -201,9 +209,10 @@ enum status published_fit_layers(struct published *p, size_t n, uint64_t seed,
     TRY(ARRAY_NEW(w.asked, p->rows));
     TRY(ARRAY_NEW(w.fitted, p->rows));
     TRY(ARRAY_NEW(w.place, p->rows));
-    TRY(ARRAY_NEW(w.seconds, p->rows));
+    TRY(ARRAY_NEW(w.known, p->rows));
+    TRY(ARRAY_NEW(w.seconds, p->rows * WAYS));
     TRY(ARRAY_NEW(w.slope, p->rows * PUBLISHED_PACES));
-    TRY(ARRAY_NEW(w.pace, p->rows));
+    TRY(ARRAY_NEW(w.pace, p->rows * WAYS));
     for (size_t i = 0; i < p->rows; i++)
         w.asked[i] =
             !p->row[i].left_out && prediction[i].step_s > 0 && published_step_s(&p->row[i]) > 0;
@@ -217,6 +226,7 @@ enum status published_fit_layers(struct published *p, size_t n, uint64_t seed,
 out:
     free(w.asked);
     free(w.fitted);
+    free(w.known);
     free(w.place);
     free(w.at);
     free(w.seconds);

@@ -5,7 +5,7 @@ add_subdirectory(double)
 set(bin ${PROJECT_BINARY_DIR}/bin)
 add_test(NAME double.messages COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/double_messages.sh ${bin})
 add_test(NAME double.calls COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/double_calls.sh ${bin})
-set_tests_properties(double.messages double.calls PROPERTIES TIMEOUT 900 COST 30)
+set_tests_properties(double.messages double.calls PROPERTIES TIMEOUT 900)
 set_tests_properties(double.calls PROPERTIES LABELS long) # 48 s
 if(NOT FORELINE_SANITIZE) # it packs the command with its libraries, and takes minutes
     add_test(NAME bench.gpu COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/bench_gpu.sh ${bin}/foreline
@@ -14,7 +14,7 @@ if(NOT FORELINE_SANITIZE) # it packs the command with its libraries, and takes m
 endif()
 find_program(FORELINE_NVCC_HERE nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH /usr/local/cuda PATH_SUFFIXES bin)
 add_test(NAME double.ptx COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/ptx.sh ${PROJECT_SOURCE_DIR} ${FORELINE_NVCC_HERE})
-set_tests_properties(double.ptx PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77 COST 60 LABELS long)
+set_tests_properties(double.ptx PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77 LABELS long)
 if(NVTX_INCLUDE)
     add_library(nvtx_tool MODULE nvtx_tool.c)
     target_include_directories(nvtx_tool SYSTEM PRIVATE ${NVTX_INCLUDE})

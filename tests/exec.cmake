@@ -85,19 +85,19 @@ endforeach()
 add_test(NAME exec.checkpoint
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_checkpoint.sh ${PROJECT_BINARY_DIR}/bin
         ${CMAKE_CURRENT_BINARY_DIR})
-set_tests_properties(exec.checkpoint PROPERTIES TIMEOUT 300 COST 40)
+set_tests_properties(exec.checkpoint PROPERTIES TIMEOUT 300)
 
 add_test(NAME exec.pipedream
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_pipedream.sh ${PROJECT_BINARY_DIR}/bin)
-set_tests_properties(exec.pipedream PROPERTIES TIMEOUT 300 COST 20)
+set_tests_properties(exec.pipedream PROPERTIES TIMEOUT 300)
 add_test(NAME exec.validate
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_validate.sh ${PROJECT_BINARY_DIR}/bin)
-set_tests_properties(exec.validate PROPERTIES TIMEOUT 300 COST 20)
+set_tests_properties(exec.validate PROPERTIES TIMEOUT 300)
 add_test(NAME exec.three_ways
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_three_ways.sh ${PROJECT_BINARY_DIR}/bin)
 add_test(NAME exec.full_disk
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_full_disk.sh ${PROJECT_BINARY_DIR}/bin)
-set_tests_properties(exec.three_ways PROPERTIES TIMEOUT 300 COST 40)
+set_tests_properties(exec.three_ways PROPERTIES TIMEOUT 300)
 set_tests_properties(exec.full_disk PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)
 
 add_test(NAME exec.run

@@ -37,11 +37,11 @@ check() {
     done
     cmp plan.bare cli.bare || fail "$*: another plan"
 }
-check gpt2-small:layers=4 two-racks 32
+check gpt2-small:layers=4 leaf-spine:nodes=2,gpus=2 32
 check llama3-8b:layers=2,tokens=256 node:gpus=2,type=H100 8
 
 # The rest of the interface.
-"$dir/example" gpt-tiny two-racks 32 >said || fail "example for use"
+"$dir/example" gpt-tiny laptop 32 >said || fail "example for use"
 "$dir/use" plan.json 16 >used || fail "$(cat used)"
 "$foreline" simulate plan.json --engine analytic --json >simulated.json || fail "simulate"
 awk -v a="$(cat used)" -v b="$(sed -n 's/^ *"iteration_s": \([^,]*\),.*/\1/p' simulated.json | head -n 1)" \

@@ -4,4 +4,4 @@ unit_test(wiring LIBS exec sim topologies)
 add_executable(netns_flow netns_flow.c)
 add_test(NAME emulate.netns
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/netns.sh $<TARGET_FILE:foreline> $<TARGET_FILE:netns_flow>)
-set_tests_properties(emulate.netns PROPERTIES TIMEOUT 1200 COST 90 SKIP_RETURN_CODE 77)
+set_tests_properties(emulate.netns PROPERTIES TIMEOUT 1200 SKIP_RETURN_CODE 77)

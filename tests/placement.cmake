@@ -6,5 +6,5 @@ unit_test(placement LIBS published)
 unit_test(metis LIBS published sample)
 unit_test(placement_search LIBS published)
 unit_test(placement_goldens LIBS published)
-set_tests_properties(unit.placement_goldens PROPERTIES TIMEOUT 600 COST 100) # begin early
+set_tests_properties(unit.placement_goldens PROPERTIES TIMEOUT 600)
 unit_test(placement_random LIBS placement_inputs published)

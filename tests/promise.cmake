@@ -1,16 +1,16 @@
 add_library(promise STATIC promise.c promise_search.c)
 target_link_libraries(promise PUBLIC study PRIVATE m)
 unit_test(promise LIBS promise)
-set_tests_properties(unit.promise PROPERTIES TIMEOUT 600 COST 100)
-# Two searches on each family of platforms; ./check has one.
+set_tests_properties(unit.promise PROPERTIES TIMEOUT 600)
+# Two searches on each family of platforms; ./check has one on each of three.
 add_test(NAME unit.promise_more COMMAND test_promise 22)
 set_tests_properties(unit.promise_more PROPERTIES LABELS long TIMEOUT 1200)
 unit_test(auto_uneven LIBS promise)
-set_tests_properties(unit.auto_uneven PROPERTIES LABELS "unit;long" TIMEOUT 600 COST 100)
+set_tests_properties(unit.auto_uneven PROPERTIES LABELS "unit;long" TIMEOUT 600)
 # More inputs, of which some must be better for it.
 add_test(NAME unit.auto_uneven_more COMMAND test_auto_uneven 12 1)
 set_tests_properties(unit.auto_uneven_more PROPERTIES LABELS long TIMEOUT 3000)
 unit_test(plan_jitter LIBS promise)
-set_tests_properties(unit.plan_jitter PROPERTIES LABELS "unit;long" TIMEOUT 300 COST 60)
+set_tests_properties(unit.plan_jitter PROPERTIES LABELS "unit;long" TIMEOUT 300)
 unit_test(steady LIBS sim sample)
 unit_test(floor LIBS study sample)
