@@ -14,6 +14,7 @@
 #include "core/units.h"
 #include "exec/calibrate/calibrate.h"
 #include "study/fit.h"
+#include "study/load.h"
 #include "topologies/write.h"
 
 static void print(const struct topology *t, const struct calibrate_spread *spread, FILE *out)
@@ -88,6 +89,46 @@ static enum status judge(struct calibration *c, bool force)
     return text_copy(name, &c->topology.name);
 }
 
+/* What was measured takes the names of a platform's devices and of their type, and what ranks cannot
+ * measure of it: memory, peaks, the way to the host, watts and price. */
+static void complete(struct topology *t, struct topology *from)
+{
+    struct device_type *to = t->type, *known = from->type;
+    char **device = t->device, *name = to->name;
+    t->device = from->device;
+    from->device = device;
+    to->name = known->name;
+    known->name = name;
+    to->memory_bytes = known->memory_bytes;
+    to->framework_bytes = known->framework_bytes;
+    memcpy(to->peak, known->peak, sizeof to->peak);
+    to->host_Bps = known->host_Bps;
+    to->host_memory_Bps = known->host_memory_Bps;
+    to->watts = known->watts;
+    to->price_per_hour = known->price_per_hour;
+}
+
+/* The platform to complete, and how many ranks measure: one for each of its devices. */
+static enum status read_platform(const struct arguments *a, size_t *ranks, struct topology *t)
+{
+    enum status st;
+    char *path = NULL;
+    TRY(load_topology(a->platform, t, &path));
+    if (t->types != 1)
+        FAIL(STATUS_INVALID, "%s: %zu types of devices, expected one, as ranks here are alike",
+             a->platform, t->types);
+    if (t->type->peak[DATA_bf16] > 0)
+        FAIL(STATUS_INVALID, "%s: devices are %s, and cores are measured here", a->platform,
+             t->type->name);
+    if (*ranks > 0 && *ranks != t->n)
+        FAIL(STATUS_USAGE, "--ranks %zu: %s has %zu devices; without --ranks one measures for each",
+             *ranks, a->platform, t->n);
+    *ranks = t->n;
+out:
+    free(path);
+    return st;
+}
+
 /* Nothing is measured here: constants of a platform, by what was measured anywhere. */
 static enum status fit(const struct invocation *in)
 {
@@ -113,8 +154,9 @@ static enum status calibrate(struct invocation *in)
     const struct arguments *a = &in->a;
     struct calibration c = {0};
     char host[256] = "";
+    struct topology platform = {0};
     const bool gpu = !strcmp(a->device, "cuda"), half = !strcmp(a->dtype, "bf16");
-    const struct calibrate_options o = {
+    struct calibrate_options o = {
         .ranks = gpu ? 1 : a->ranks,
         .half = half,
         .repeats = a->repeats,
@@ -130,8 +172,13 @@ static enum status calibrate(struct invocation *in)
                                (a->json ? TAKES(CALIBRATE_JSON) : 0)));
     if (half && !gpu)
         return error_set(STATUS_USAGE, "--dtype bf16: device cpu computes in fp32 only");
+    if (a->platform)
+        TRY(read_platform(a, &o.ranks, &platform));
+    o.ranks = o.ranks > 0 ? o.ranks : 2;
     TRY(gpu ? calibrate_cuda(&o, &c) : calibrate_cpu(&o, &c));
     TRY(judge(&c, a->force));
+    if (a->platform)
+        complete(&c.topology, &platform);
     if (gethostname(host, sizeof host - 1) == 0)
         in->by.host = host;
     if (a->output)
@@ -146,6 +193,7 @@ static enum status calibrate(struct invocation *in)
         print_table(&c, a->transport, arguments_prose(a));
 out:
     calibration_free(&c);
+    topology_free(&platform);
     return st;
 }
 
@@ -183,7 +231,14 @@ const struct command command_calibrate = {
         "fitted.\n"
         "\n"
         "The platform file has one host per rank, rank0, rank1, ..., with the measured rates as\n"
-        "properties: `foreline plan --platform FILE` predicts with them.",
-    .examples = "foreline calibrate -o here.xml\n",
+        "properties: `foreline plan --platform FILE` predicts with them. With --platform it has "
+        "the\n"
+        "devices of that platform, with their memory, and what was measured for the rest: it "
+        "completes\n"
+        "what 'topology discover' wrote.",
+    .examples =
+        "foreline calibrate -o here.xml\n"
+        "foreline topology discover -o found.xml && foreline calibrate --platform found.xml "
+        "-o here.xml\n",
     .run = calibrate,
 };

@@ -27,7 +27,7 @@ static enum status read_options(const struct arguments *a, struct machine_option
     return st == STATUS_OK ? st : error_context(STATUS_USAGE, "--nic");
 }
 
-/* Two GPUs of the first node, and the lanes of NVLink between them. */
+/* Two GPUs of the first node, and the lanes of NVLink between them; none between cores. */
 struct pair {
     uint32_t a, b, links;
 };
@@ -40,7 +40,8 @@ static enum status nvlink_pairs(const struct machine *m, struct pair **out, size
     *n = 0;
     TRY(ARRAY_NEW(gpu, m->parts));
     for (uint32_t i = 0; i < m->parts; i++)
-        if (m->part[i].kind == MACHINE_GPU && m->part[i].node == 0 && gpu_count < 128)
+        if (m->part[i].kind == MACHINE_GPU && m->part[i].node == 0 && gpu_count < 128 &&
+            m->part[i].gpu != gpu_named("CPU"))
             gpu[gpu_count++] = i;
     for (size_t i = 0; i < gpu_count; i++)
         for (size_t j = i + 1; j < gpu_count && *n < PAIRS; j++) {

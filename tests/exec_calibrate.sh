@@ -1,5 +1,6 @@
 #!/bin/sh
-# What calibrate writes can be checked, planned for and simulated.
+# What discover wrote of this machine calibrate completes; the result can be checked, planned for, simulated
+# and run.
 # Usage: exec_calibrate.sh DIRECTORY_OF_BINARIES
 set -eu
 bin=$(cd "$1" && pwd)
@@ -12,7 +13,12 @@ fail() {
     exit 1
 }
 
-"$bin/foreline" calibrate --force --ranks 2 --repeats 1 --table --matrix pairs.tsv -o here.xml >table 2>err ||
+"$bin/foreline" topology discover -o found.xml >said || fail "$(cat said)"
+case $(cat said) in
+discovery:\ [1-9]*\ devices\ on*no\ GPU\ here*) ranks="--platform found.xml@devices=2" ;;
+*) ranks="--ranks 2" && echo "not checked: a platform of two cores, here are $(head -1 said)" ;;
+esac
+"$bin/foreline" calibrate --force $ranks --repeats 1 --table --matrix pairs.tsv -o here.xml >table 2>err ||
     fail "$(cat err)"
 grep -q '^linear.backward' table || fail "no rates in $(cat table)"
 grep -q '^messages' table || fail "no messages in $(cat table)"
@@ -21,10 +27,24 @@ grep -q '^# all-reduce, 2 ranks, tcp' table || fail "no collectives in $(cat tab
 [ "$(wc -l <pairs.tsv)" = 5 ] || fail "pairs: $(cat pairs.tsv)"
 "$bin/foreline" topology check here.xml >out 2>&1 || fail "$(cat out)"
 "$bin/foreline" topology show here.xml >out 2>&1 || fail "$(cat out)"
-grep -q rank1 out || fail "no rank1 in $(cat out)"
+case $ranks in
+--platform*)
+    sed '/<\/host>/q' here.xml | grep -q 'value="4294967296B"' || fail "not the memory that discover wrote: $(cat out)"
+    grep -q '^core  *2 .*n0g0$' out || fail "not the devices that discover wrote: $(cat out)"
+    ;;
+*) grep -q rank1 out || fail "no rank1 in $(cat out)" ;;
+esac
 "$bin/foreline" plan --algorithm balanced --model gpt-tiny --platform here.xml --stages 2 -o p.json >out 2>&1 ||
     fail "$(cat out)"
-"$bin/foreline" simulate p.json >out 2>&1 || fail "$(cat out)"
+"$bin/foreline" simulate p.json -o predicted.json >out 2>&1 || fail "$(cat out)"
+"$bin/foreline" run p.json --steps 1 --warmup 0 -o run.json >out 2>&1 || fail "$(cat out)"
+"$bin/foreline" compare predicted.json run.json >out 2>&1 || fail "$(cat out)"
+status=0
+"$bin/foreline" calibrate --platform dgx-h100-x4 >out 2>&1 || status=$?
+[ $status = 1 ] && grep -q 'cores are measured here' out || fail "GPUs by ranks here: exit $status, $(cat out)"
+status=0
+"$bin/foreline" calibrate --platform here.xml --ranks 3 >out 2>&1 || status=$?
+[ $status = 2 ] && grep -q 'has 2 devices' out || fail "--ranks 3: exit $status, $(cat out)"
 status=0
 "$bin/foreline" calibrate --ranks 0 >out 2>&1 || status=$?
 [ $status = 2 ] || fail "--ranks 0: exit $status"

@@ -24,7 +24,7 @@ static void move_to(struct xml_scanner *s, const char *to)
 static const char *past(const char *from, const char *end)
 {
     size_t n = strlen(end);
-    while (*from && strncmp(from, end, n) != 0)
+    while (*from && (*from != *end || strncmp(from, end, n) != 0))
         from++;
     return *from ? from + n : from;
 }
@@ -52,12 +52,9 @@ bool xml_next(struct xml_scanner *s, struct xml_tag *tag)
         const char *c = s->next;
         if (!*c)
             return false;
-        if (!strncmp(c, "<!--", 4)) {
-            move_to(s, past(c + 4, "-->"));
-        } else if (!strncmp(c, "<![CDATA[", 9)) {
-            move_to(s, past(c + 9, "]]>"));
-        } else if (c[1] == '!' || c[1] == '?') {
-            move_to(s, past(c, ">"));
+        if (c[1] == '!' || c[1] == '?') {
+            bool comment = !strncmp(c, "<!--", 4), data = !strncmp(c, "<![CDATA[", 9);
+            move_to(s, comment ? past(c + 4, "-->") : data ? past(c + 9, "]]>") : past(c, ">"));
         } else {
             tag->line = s->line;
             tag->closing = c[1] == '/';
