@@ -346,6 +346,9 @@ static enum status spawn_starter(struct run *run, const struct call *c)
 {
     struct starter *s = &run->starter;
     int output = STDERR_FILENO;
+    for (size_t r = 0; !run->options->hosts && !run->options->launcher && r < run->program->ranks;
+         r++)
+        machine_name(run->worker[r].machine);
     if (c->words) {
         s->output = tmpfile();
         if (!s->output)

@@ -47,7 +47,8 @@ static void kill_started(struct run *run)
 {
     struct child *c = &run->starter.child;
     struct family started = {0};
-    double ends_s = run->options->address ? starter_far_s : starter_s;
+    bool far = run->options->address && !run->options->mpirun;
+    double ends_s = far ? starter_far_s : starter_s;
     for (uint32_t r = 0; c->pid && !run->options->address && r < run->program->ranks; r++)
         if (run->worker[r].told > 0 && run->worker[r].fd >= 0)
             kill(run->worker[r].told, SIGKILL);
@@ -56,6 +57,7 @@ static void kill_started(struct run *run)
     family_hold(&started, c->pid,
                 STARTER_GENERATIONS); /* remote shells outlive a mpirun that ends well */
     kill(c->pid, SIGTERM);
+    kill(c->pid, SIGCONT); /* one that is stopped can end them, too */
     for (double deadline_s = clock_now() + ends_s; c->alive && clock_now() < deadline_s;) {
         reap(run);
         if (c->alive)
