@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/limit.h"
 
 enum { PATH = 64, TEXT = 4096 };
 static const double glance_s = 0.25, away_s = 1.5;
@@ -59,14 +60,14 @@ pid_t family_stopped(pid_t pid, int below)
     return 0;
 }
 
-/* Is what is seen the same, and not 0, for family_stopped_s? */
+/* Is what is seen the same, and not 0, for so long? */
 static bool lasts(struct family_watch *w, double now_s, uint64_t seen)
 {
     if (now_s - w->asked_s > away_s || w->seen != seen)
         w->since_s = now_s;
     w->asked_s = now_s;
     w->seen = seen;
-    return seen > 0 && now_s - w->since_s > family_stopped_s;
+    return seen > 0 && now_s - w->since_s > limit(LIMIT_stopped);
 }
 
 static bool is_due(const struct family_watch *w, double now_s)
@@ -180,7 +181,7 @@ enum status family_check(struct family_watch *w, pid_t pid, const char *what)
         return error_set(STATUS_EXTERNAL, "%s, process %ld, has ended", what, (long)pid);
     if (pid > 0 && family_stopped_long(w, pid, 0))
         return error_set(STATUS_EXTERNAL, "%s, process %ld, has been stopped for %g s", what,
-                         (long)pid, family_stopped_s);
+                         (long)pid, limit(LIMIT_stopped));
     return STATUS_OK;
 }
 

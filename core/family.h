@@ -13,9 +13,6 @@
 
 #include "core/error.h"
 
-/* So long may a process be stopped. */
-static const double family_stopped_s = 4;
-
 /* Which of them is stopped, as /proc says: the process, or what it has started, `below` generations
  * of it; 0: none, or none is known here. */
 pid_t family_stopped(pid_t pid, int below);
@@ -25,7 +22,7 @@ struct family_watch {
     double since_s, asked_s;
     uint64_t seen; /* 0: nothing worth waiting for */
 };
-/* Ask again and again, at least every second: has one been stopped for family_stopped_s? Looks into
+/* Ask again and again, at least every second: has one been stopped for LIMIT_stopped (core/limit.h)? Looks into
  * /proc at most four times a second. Time in which nobody asked does not count. */
 bool family_stopped_long(struct family_watch *w, pid_t pid, int below);
 /* To be asked like that: have all of them been asleep for so long, with no CPU time used and none begun
@@ -40,7 +37,7 @@ bool family_stuck_long(struct family_watch *w, pid_t pid);
 bool family_variable(pid_t pid, const char *name, char *value, size_t n);
 
 /* Is a child of ours, which nobody has waited for, at work? To be asked like that. STATUS_EXTERNAL
- * "`what`, process N, has ended", or "has been stopped for 4 s". pid 0: it is. */
+ * "`what`, process N, has ended", or "has been stopped for 3 s". pid 0: it is. */
 enum status family_check(struct family_watch *w, pid_t pid, const char *what) MUST_CHECK;
 
 /* SIGKILL for all of them; the process is the caller's to wait for. */

@@ -16,17 +16,15 @@
 #include <sys/wait.h>
 
 #include "core/clock.h"
+#include "core/limit.h"
 #include "exec/launch/run.h"
 
-/* A better explanation than "my peer is gone" may follow: for so long in any case, and for so long
- * at most where somebody is known to have one. */
-static const double grace_s = 0.5, explain_s = 30;
+/* A better explanation than "my peer is gone" may follow: for so long in any case, and until
+ * LIMIT_explain where somebody is known to have one. */
+static const double grace_s = 0.5;
 /* mpirun knows within about a second how a rank ended; one that a rank left in the middle of its
- * start never does. */
-static const double starter_s = 3.5, starter_far_s = 10; /* far: with other machines */
-
-/* How long last words may be on their way over a slow network. */
-static const double words_s = 5;
+ * start never does. LIMIT_mpirun, and with other machines at least: */
+static const double starter_far_s = 10;
 
 /* The clock runs from the first cause, whatever better ones follow. */
 void launch_blame(struct run *run, enum cause_rank rank, enum status st, const char *fmt, ...)
@@ -118,7 +116,7 @@ static bool is_heard_out(const struct run *run, uint32_t r, double now_s)
 {
     const struct launched *w = &run->worker[r];
     double ended_s = w->child.pid ? w->child.ended_s : run->starter.child.ended_s;
-    return w->fd < 0 || now_s - ended_s > words_s;
+    return w->fd < 0 || now_s - ended_s > limit(LIMIT_words);
 }
 
 /* The loader's status, when a library is not there or lacks a function; it has said which. */
@@ -165,8 +163,7 @@ static void explain_process(struct run *run)
                      launch_place(run, 0, place), killed ? "" : hint(run, WEXITSTATUS(status)));
 }
 
-/* The first rank that has not joined; the number of ranks: all have. */
-static uint32_t find_absent(const struct run *run)
+uint32_t launch_absent(const struct run *run)
 {
     uint32_t r = 0;
     while (r < run->program->ranks && run->worker[r].stage != WORKER_SPAWNED)
@@ -181,7 +178,7 @@ static void explain_starter(struct run *run)
     const struct starter *s = &run->starter;
     char name[RANK_NAME], place[RANK_NAME], reason[256];
     unsigned rank;
-    uint32_t absent = find_absent(run);
+    uint32_t absent = launch_absent(run);
     int signal;
     if (launch_find_signal(s->output, &rank, &signal) && rank < run->program->ranks)
         launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s killed by signal %d (%s)%s",
@@ -239,9 +236,10 @@ bool launch_is_settled(const struct run *run, double now_s)
         return c->rank == CAUSE_PRIMARY;
     /* mpirun ends and says why */
     const struct launch_options *o = run->options;
+    double starter_s = limit(LIMIT_mpirun);
     bool open = run->starter.child.alive && run->starter.output &&
-                waited_s < (o->address && !o->mpirun ? starter_far_s : starter_s);
+                waited_s < (o->address && !o->mpirun ? fmax(starter_far_s, starter_s) : starter_s);
     for (uint32_t r = 0; r < run->program->ranks && !open; r++)
         open = may_explain(run, r);
-    return waited_s > (open ? explain_s : grace_s);
+    return waited_s > (open ? limit(LIMIT_explain) : grace_s);
 }

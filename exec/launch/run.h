@@ -240,6 +240,8 @@ const char *launch_name(const struct run *run, uint32_t rank, char text[RANK_NAM
 const char *launch_place(const struct run *run, uint32_t rank, char text[RANK_NAME]);
 /* What a rank says is wrong: int32_t status and the text. */
 void launch_take_error(struct run *run, uint32_t rank, const char *payload, size_t bytes);
+/* The first rank that has not joined; the number of ranks: all have. */
+uint32_t launch_absent(const struct run *run);
 /* Has the process that rank r runs in ended? */
 bool launch_has_ended(const struct run *run, uint32_t r);
 /* How processes have ended whose last words have been read. */

@@ -5,16 +5,13 @@
 
 #include "core/clock.h"
 #include "core/family.h"
+#include "core/limit.h"
 #include "exec/launch/run.h"
-
-/* How long workers may take to start besides the timeout: to join, and then to open device and
- * transport (MPI_Init() of many). */
-static const double start_s = 20;
 
 static void check_start(struct run *run, double now_s)
 {
     char name[RANK_NAME];
-    double limit_s = start_s + run->options->timeout_s;
+    double limit_s = limit(LIMIT_start) + run->options->timeout_s;
     if (run->joined == run->program->ranks || now_s - run->started_s - run->away_s < limit_s)
         return;
     for (uint32_t r = 0; r < run->program->ranks; r++)
@@ -43,11 +40,12 @@ static void check_stopped(struct run *run, double now_s)
     for (uint32_t r = 0; r < run->program->ranks; r++) {
         struct launched *w = &run->worker[r];
         bool waits = w->stage == WORKER_JOINED && w->fd >= 0 &&
-                     now_s - w->heard_s > family_stopped_s && is_stopped(w);
+                     now_s - w->heard_s > limit(LIMIT_stopped) && is_stopped(w);
         if (waits || (w->stage != WORKER_JOINED && w->child.alive &&
                       family_stopped_long(&w->watch, w->child.pid, 0)))
             launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s not heard of for %.3g s%s",
-                         launch_name(run, r, name), waits ? now_s - w->heard_s : family_stopped_s,
+                         launch_name(run, r, name),
+                         waits ? now_s - w->heard_s : limit(LIMIT_stopped),
                          launch_place(run, r, place));
     }
 }
@@ -86,7 +84,7 @@ static void check_silence(struct run *run, double now_s)
     if (silence_s > 3 * heartbeat_s)
         limit_s *= 2;
     if (starting)
-        limit_s += start_s;
+        limit_s += limit(LIMIT_start);
     if (run->done == 0 && run->cause.rank == CAUSE_NONE && now_s - progress_s > limit_s)
         launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s makes no progress for %.3g s%s%s",
                      launch_name(run, suspect, name), now_s - progress_s,
@@ -115,12 +113,12 @@ static void blame_stopped(struct run *run, pid_t pid)
     uint32_t r = rank_of(run, pid);
     if (run->starter.output && r < run->program->ranks) {
         launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s not heard of for %g s%s",
-                     launch_name(run, r, name), family_stopped_s, launch_place(run, r, place));
+                     launch_name(run, r, name), limit(LIMIT_stopped), launch_place(run, r, place));
     } else {
         launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL,
                      "the %s, process %ld, has been stopped for %g s",
                      run->starter.output ? "launcher of the ranks" : "process of all ranks",
-                     (long)pid, family_stopped_s);
+                     (long)pid, limit(LIMIT_stopped));
     }
 }
 
@@ -139,7 +137,8 @@ static void check_others(struct run *run)
 
 /* Open MPI does not notice that a process is gone which it has forked and not yet begun to watch, nor
  * that its connection to a rank is: it waits for ever, and so do ranks. All of it that is on this machine
- * can be seen to do nothing; where a part is elsewhere, that may be what it waits for. */
+ * can be seen to do nothing; where a part is elsewhere, that may be what it waits for; and before it has
+ * started anything, it may look for names of machines. */
 static void check_starter(struct run *run)
 {
     struct starter *s = &run->starter;
@@ -151,9 +150,11 @@ static void check_starter(struct run *run)
     if (run->joined < run->program->ranks) {
         bool rests = family_rests_long(&s->rest, s->child.pid, STARTER_GENERATIONS, &n);
         s->most = n > s->most ? n : s->most;
-        if (rests && n < s->most)
-            launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL,
-                         "mpirun waits for a process that has ended before all ranks had joined");
+        if (rests && s->most > 1)
+            launch_blame(
+                run, CAUSE_PRIMARY, STATUS_EXTERNAL,
+                "%s did not join, and mpirun does nothing for %g s: a process of its is gone",
+                launch_name(run, launch_absent(run), name), limit(LIMIT_stopped));
         return;
     }
     for (uint32_t r = 0; r < run->program->ranks; r++) {
@@ -162,7 +163,7 @@ static void check_starter(struct run *run)
             family_stuck_long(&w->start, w->told))
             launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL,
                          "%s gets no answer from mpirun for %g s while starting",
-                         launch_name(run, r, name), family_stopped_s);
+                         launch_name(run, r, name), limit(LIMIT_stopped));
     }
 }
 
