@@ -5,6 +5,7 @@
 #include "cli/bench.h"
 #include "core/collective.h"
 #include "core/folder.h"
+#include "core/limit.h"
 #include "core/measurement.h"
 #include "core/units.h"
 #include "exec/calibrate/overlap.h"
@@ -24,7 +25,6 @@ enum {
 };
 static const char usual_model[] =
     "ttransformer:layers=2,batch=8,seq=64,hidden=128,inner=512,heads=4";
-static const double timeout_s = 60;
 
 /* A step of training on one device: seconds, and the work as the published code counts it. */
 static enum status measure_step(const struct invocation *in, const char *model, double *flop,
@@ -38,7 +38,7 @@ static enum status measure_step(const struct invocation *in, const char *model, 
                                   .compute = "real",
                                   .steps = in->a.repeats,
                                   .warmup = WARM_UP,
-                                  .timeout_s = timeout_s,
+                                  .timeout_s = limit(LIMIT_measure),
                                   .by = &in->by};
     char dir[FOLDER_TEMPORARY], plan[FOLDER_FILE], path[FOLDER_FILE];
     PASS(spmd_model(model, false, &g));

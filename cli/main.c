@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/manual.h"
 #include "core/file.h"
+#include "core/limit.h"
 #include "core/path.h"
 #include "core/screen.h"
 #include "core/text.h"
@@ -86,8 +87,12 @@ static int run(const struct command *c, int argc, char **argv)
                             argc,
                             argv,
                             {.version = foreline_version, .command = command_line}};
-    enum status st = arguments_parse(&in.a, takers, &in.operands, argv);
+    enum status st = limits_inherit();
+    if (st == STATUS_OK)
+        st = arguments_parse(&in.a, takers, &in.operands, argv);
     in.operand[in.operands] = NULL;
+    if (st == STATUS_OK)
+        st = limits_set(in.a.limits);
     if (st == STATUS_OK)
         st = keep_operands(c, &in);
     if (st == STATUS_OK)

@@ -8,27 +8,36 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "core/error.h"
-
-/* So long may a process be stopped. */
-static const double family_stopped_s = 4;
 
 /* Which of them is stopped, as /proc says: the process, or what it has started, `below` generations
  * of it; 0: none, or none is known here. */
 pid_t family_stopped(pid_t pid, int below);
 
-/* Since when one has been seen stopped; {0} at first. */
+/* Since when the same has been seen of them; {0} at first. */
 struct family_watch {
     double since_s, asked_s;
+    uint64_t seen; /* 0: nothing worth waiting for */
 };
-/* Ask again and again, at least every second: has one been stopped for family_stopped_s? Looks into
+/* Ask again and again, at least every second: has one been stopped for LIMIT_stopped (core/limit.h)? Looks into
  * /proc at most four times a second. Time in which nobody asked does not count. */
 bool family_stopped_long(struct family_watch *w, pid_t pid, int below);
+/* To be asked like that: have all of them been asleep for so long, with no CPU time used and none begun
+ * or ended? *n: how many there are. */
+bool family_rests_long(struct family_watch *w, pid_t pid, int below, size_t *n);
+/* And this: has the first thread of the process waited in one futex for so long, while its parent, which
+ * is to wake it, rested? False where the kernel does not say. */
+bool family_stuck_long(struct family_watch *w, pid_t pid);
+
+/* A variable of the environment that it was started with, cut to value[n]; false: it has none, or is
+ * somebody else's. */
+bool family_variable(pid_t pid, const char *name, char *value, size_t n);
 
 /* Is a child of ours, which nobody has waited for, at work? To be asked like that. STATUS_EXTERNAL
- * "`what`, process N, has ended", or "has been stopped for 4 s". pid 0: it is. */
+ * "`what`, process N, has ended", or "has been stopped for 3 s". pid 0: it is. */
 enum status family_check(struct family_watch *w, pid_t pid, const char *what) MUST_CHECK;
 
 /* SIGKILL for all of them; the process is the caller's to wait for. */

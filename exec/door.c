@@ -10,6 +10,7 @@
 
 #include "core/array.h"
 #include "core/clock.h"
+#include "core/limit.h"
 #include "exec/transport/tcp/socket.h"
 
 enum status door_open(int listener, const uint8_t token[TOKEN], size_t bytes, struct door *out)
@@ -96,7 +97,7 @@ static void hear(struct door *d, struct caller *c, bool *whole)
     if (*whole)
         return;
     if ((k <= 0 && !waits) || (c->got >= TOKEN && !is_token(d, said)) ||
-        clock_now() - c->since_s > door_silence_s)
+        clock_now() - c->since_s > limit(LIMIT_stranger))
         socket_close(&c->fd);
 }
 
@@ -131,7 +132,7 @@ enum status door_answer(struct door *d, double deadline_s, void *hello, int *fd)
         if (clock_now() >= deadline_s)
             return error_set(STATUS_EXTERNAL, "no answer in time");
         size_t n = door_poll(d, p);
-        double until_s = n > 1 ? fmin(deadline_s, clock_now() + door_silence_s) : deadline_s;
+        double until_s = n > 1 ? fmin(deadline_s, clock_now() + limit(LIMIT_stranger)) : deadline_s;
         if (poll(p, n, socket_poll_ms(until_s)) < 0 && errno != EINTR)
             return error_set(STATUS_IO, "poll: %s", strerror(errno));
     }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/array.h"
+#include "core/limit.h"
 #include "core/provenance.h"
 #include "core/screen.h"
 #include "exec/rounds.h"
@@ -264,7 +265,11 @@ int worker_main(int argc, char **argv, const struct worker_parts *have)
     signal(SIGXFSZ, SIG_IGN);
     prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); /* wake up when asked, not 50 us later */
 
-    enum status st = prepare(&w, argc, argv, have);
+    enum status st = limits_inherit();
+    if (st == STATUS_OK)
+        st = prepare(&w, argc, argv, have);
+    else
+        fprintf(stderr, "foreline-worker: %s\n", error_message());
     if (st == STATUS_OK)
         st = w.shared ? run_threads(&w) : worker_rank_run(&w, w.hello.rank);
     if (w.log_path)

@@ -12,6 +12,7 @@
 
 #include "core/array.h"
 #include "core/clock.h"
+#include "core/limit.h"
 #include "exec/condition.h"
 #include "exec/transport/tcp/socket.h"
 
@@ -23,7 +24,7 @@ static enum status report(struct worker_rank *w, enum frame_type type, const voi
 {
     pthread_mutex_lock(&w->writing);
     enum status st = frame_write(w->rendezvous.control, type, first, n, second, m,
-                                 clock_now() + w->worker->timeout_s + launcher_s);
+                                 clock_now() + w->worker->timeout_s + limit(LIMIT_launcher));
     pthread_mutex_unlock(&w->writing);
     return st;
 }
@@ -33,7 +34,7 @@ static bool take_kept(struct worker_rank *w)
 {
     struct frame_head head;
     struct frame_kept kept;
-    double deadline_s = clock_now() + w->worker->timeout_s + launcher_s;
+    double deadline_s = clock_now() + w->worker->timeout_s + limit(LIMIT_launcher);
     if (socket_read(w->rendezvous.control, &head, sizeof head, deadline_s) != STATUS_OK ||
         frame_check(&head) != STATUS_OK || head.type != FRAME_KEPT || head.bytes != sizeof kept ||
         socket_read(w->rendezvous.control, &kept, sizeof kept, deadline_s) != STATUS_OK)
@@ -188,7 +189,7 @@ static struct checkpoint_part part_of(struct worker_rank *w, const char *directo
 /* Until the launcher has said of all but `open` of this rank's checkpoints that they count. */
 static enum status wait_for_kept(struct worker_rank *w, uint32_t open)
 {
-    double deadline_s = clock_now() + patience(w->worker, true) + launcher_s;
+    double deadline_s = clock_now() + patience(w->worker, true) + limit(LIMIT_launcher);
     bool in_time = true;
     atomic_store(&w->progress.state, WORKER_WAITS);
     pthread_mutex_lock(&w->keeping);
@@ -252,14 +253,14 @@ static enum status run_steps(struct worker_rank *w)
                          .progress = &w->progress};
     TRY(executor_step_init(&step, &w->worker->program, w->rank));
     for (uint32_t k = 0; k < w->worker->steps; k++) {
-        e.timeout_s = launcher_s +
+        e.timeout_s = limit(LIMIT_launcher) +
                       patience(w->worker, k > 0 ? is_kept(w, k) : w->worker->resume_path != NULL);
         TRY(executor_run(&e, w->first + k, &step));
         TRY(report_step(w, k, &step));
         if (is_kept(w, k + 1))
             TRY(save(w, w->first + k + 1));
     }
-    e.timeout_s = launcher_s + patience(w->worker, w->worker->checkpoint_path != NULL);
+    e.timeout_s = limit(LIMIT_launcher) + patience(w->worker, w->worker->checkpoint_path != NULL);
     TRY(executor_finish(&e));
     TRY(wait_for_kept(w, 0));
     TRY(report_routing(w));
@@ -322,10 +323,11 @@ enum status worker_rank_run(struct worker *p, uint32_t rank)
     struct frame_hello hello = p->hello;
     hello.rank = rank;
     const struct unfit unfit = describe(p, rank, &hello.hardware);
-    TRY(rendezvous_join(p->launcher, &hello, start_s + patience(p, false), &w.rendezvous));
+    TRY(rendezvous_join(p->launcher, &hello, limit(LIMIT_start) + patience(p, false),
+                        &w.rendezvous));
     w.rendezvous.shared = p->shared;
     TRY(socket_give_up(w.rendezvous.control,
-                       p->timeout_s + launcher_s)); /* its machine may vanish */
+                       p->timeout_s + limit(LIMIT_launcher))); /* its machine may vanish */
     if (unfit.st != STATUS_OK)
         st = error_set(unfit.st, "%s", unfit.reason);
     else

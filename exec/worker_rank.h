@@ -20,11 +20,6 @@
 /* Ranks wait for each other longer than the launcher waits for a rank: it knows better who hangs.
  */
 static const double wait_factor = 1.5, wait_more_s = 2;
-/* The launcher may come later than its workers. */
-static const double start_s = 20;
-/* It may be stopped for a while (Ctrl-Z, a busy machine): its workers wait for it, and so for each
- * other. One that has ended is known at once, by its connection. */
-static const double launcher_s = 60;
 /* And when one may be busy with its checkpoint, as long as a slow disk takes. */
 static const double slow_disk_Bps = 10e6;
 

@@ -5,6 +5,7 @@
 
 #include "core/array.h"
 #include "core/family.h"
+#include "core/limit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -169,7 +170,7 @@ static enum status collect(struct child *c, const struct child_watch *watch)
             return error_set(STATUS_EXTERNAL, "stopped");
         if (family_stopped_long(&seen, c->pid, GENERATIONS))
             return error_set(STATUS_EXTERNAL, "child process %ld has been stopped for %g s",
-                             (long)family_stopped(c->pid, GENERATIONS), family_stopped_s);
+                             (long)family_stopped(c->pid, GENERATIONS), limit(LIMIT_stopped));
         if (n < 0)
             continue;
         for (int i = RESULT; i <= LOG; i++) {

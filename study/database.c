@@ -16,11 +16,10 @@
 #include "core/array.h"
 #include "core/clock.h"
 #include "core/file.h"
+#include "core/limit.h"
 #include "core/provenance.h"
 #include "core/text.h"
 #include "study/database_handle.h"
-
-enum { PATIENCE_MS = 10000 };
 
 static const char schema[] =
     "CREATE TABLE IF NOT EXISTS experiment("
@@ -56,8 +55,8 @@ enum status database_failed(const struct database *db)
         return error_set(STATUS_IO, "%s: damaged (%s); sqlite3's .recover may save what is in it",
                          db->path, sqlite3_errmsg(db->handle));
     if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
-        return error_set(STATUS_IO, "%s: locked by another program for more than %d s", db->path,
-                         PATIENCE_MS / 1000);
+        return error_set(STATUS_IO, "%s: locked by another program for more than %g s", db->path,
+                         limit(LIMIT_database));
     return error_set(STATUS_IO, "%s: %s", db->path, sqlite3_errmsg(db->handle));
 }
 
@@ -234,12 +233,12 @@ static enum status check_version(struct database *db)
     return database_execute(db, sql);
 }
 
-/* Other programs may hold SQLite's lock for a moment: they are waited for up to PATIENCE_MS. */
+/* Other programs may hold SQLite's lock for a moment: they are waited for up to LIMIT_database. */
 static enum status open_handle(struct database *db, int flags)
 {
     if (sqlite3_open_v2(db->path, &db->handle, flags, NULL) != SQLITE_OK)
         return db->handle ? database_failed(db) : error_set(STATUS_NOMEM, "out of memory");
-    sqlite3_busy_timeout(db->handle, PATIENCE_MS);
+    sqlite3_busy_timeout(db->handle, (int)(limit(LIMIT_database) * 1e3));
     return check_version(db);
 }
 

@@ -9,11 +9,11 @@
 
 #include "core/file.h"
 #include "core/folder.h"
+#include "core/limit.h"
 #include "core/text.h"
 #include "core/tool.h"
 
 enum { DIFF_BYTES = 16 << 20, PLACES_BYTES = 1 << 16, PLACES = 4, SHA1 = 40, PATH_TEXT = 4200 };
-static const double git_s = 20; /* a large repository on a slow disk */
 
 static enum status put_file(const char *path, const char *text, size_t n)
 {
@@ -68,7 +68,7 @@ static void put_diff(FILE *to, char *const place[PLACES], const char *own)
     snprintf(folder, sizeof folder, "GIT_DIR=%s", own);
     snprintf(tree, sizeof tree, "GIT_WORK_TREE=%.4096s", place[1]);
     snprintf(objects, sizeof objects, "GIT_OBJECT_DIRECTORY=%.4096s", place[2]);
-    const struct tool git = {words, variables, -1, -1, -1, git_s};
+    const struct tool git = {words, variables, -1, -1, -1, limit(LIMIT_git)};
     if (tool_text(&git, DIFF_BYTES, &code, &text, &n, &cut) != STATUS_OK)
         fprintf(to, "(what differs is not known: %s)\n", error_message());
     else if (code != 0 && !cut)
@@ -89,7 +89,7 @@ static size_t find_places(char **text, char *place[PLACES + 1])
                                         NULL};
     static const char *const variables[] = {"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
                                             NULL};
-    const struct tool git = {words, variables, -1, -1, -1, git_s};
+    const struct tool git = {words, variables, -1, -1, -1, limit(LIMIT_git)};
     int code;
     size_t n;
     bool cut;

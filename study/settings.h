@@ -111,7 +111,7 @@ struct arguments {
     bool check, table, force;
 
     /* sweeps, validation, pictures and pages */
-    const char *shard, *x, *y, *by, *value, *where, *question, *rank_list;
+    const char *limits, *shard, *x, *y, *by, *value, *where, *question, *rank_list;
     double from_s, to_s; /* of timelines */
     size_t workers;
     bool list, retry, add, measurements, published, cross_validate, fit_constants;

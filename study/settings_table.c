@@ -13,6 +13,7 @@
 
 #include "core/collective.h"
 #include "core/framework.h"
+#include "core/limit.h"
 #include "core/optimizer.h"
 #include "core/schedule.h"
 #include "exec/learning_rate.h"
@@ -268,6 +269,10 @@ const struct setting settings_table[] = {
     {"timeout", SECONDS(timeout_s), RUN_KEYS, "TIME", NULL,
      .help = "longest silence of a worker (default: 8 s or 20 predicted iterations, whichever is "
              "longer)"},
+    {"limit", TEXT(limits), WAITS, "NAME=VALUE,...", NULL,
+     .help = "seconds that something is waited for, or how much of a platform file is taken in "
+             "(docs/install.md has a table)",
+     .word = limit_name, .check = limits_check},
     {"timeout", SECONDS(timeout_s), VALIDATE_ON | T(VALIDATE_EXPERIMENT), "TIME", "30s",
      .help = "longest silence of a worker"},
     {"checkpoint", TEXT(checkpoint), REAL_KEYS, "DIRECTORY", NULL,

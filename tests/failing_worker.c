@@ -74,6 +74,7 @@ int failing_worker(int argc, char **argv, const struct transport *transport)
     unsigned victim;
     char phase[16];
     const char *told = getenv("FAIL"), *rank = getenv("RANK");
+    rank = rank ? rank : getenv("OMPI_COMM_WORLD_RANK");
     if (told && rank && sscanf(told, "%u %15s %d", &victim, phase, &plan.signal) == 3 &&
         !strcmp(phase, "meet") && victim == strtoul(rank, NULL, 10))
         raise(plan.signal);

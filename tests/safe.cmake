@@ -11,3 +11,8 @@ add_test(NAME safe.strangers COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/safe_strangers.
 set_tests_properties(safe.strangers PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)
 add_test(NAME safe.signals COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/safe_signals.sh $<TARGET_FILE:foreline>)
 set_tests_properties(safe.signals PROPERTIES TIMEOUT 120)
+
+# Commands with something wrong in them: words and files changed at random.
+add_test(NAME cli.mutations COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/mutate.py $<TARGET_FILE:foreline>
+    ${CMAKE_CURRENT_SOURCE_DIR}/cli --runs 5000)
+set_tests_properties(cli.mutations PROPERTIES LABELS long TIMEOUT 3600)

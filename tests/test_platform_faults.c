@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "core/file.h"
+#include "core/limit.h"
 #include "tests/fault.h"
 #include "tests/process.h"
 
@@ -281,19 +282,19 @@ static void limits_are_what_the_environment_says(void **state)
     } tries[] = {
         {"floyd=2", STATUS_PARSE, "more than 2 hosts, routers and zones in a zone"},
         {"floyd=9,cluster=4", STATUS_PARSE, "<cluster> of 5 hosts, expected up to 4"},
-        {"floy=2", STATUS_USAGE, "FORELINE_PLATFORM_LIMITS: 'floy'"},
-        {"floyd=-1", STATUS_USAGE, "FORELINE_PLATFORM_LIMITS: 'floyd'"},
-        {"floyd", STATUS_USAGE, "FORELINE_PLATFORM_LIMITS: 'floyd'"},
+        {"floy=2", STATUS_USAGE, "no limit is called 'floy'; did you mean 'floyd'?"},
+        {"floyd=-1", STATUS_USAGE, "floyd: "},
+        {"floyd", STATUS_USAGE, "floyd: "},
     };
     write_scratch(text, sizeof text - 1);
     for (size_t k = 0; k < sizeof tries / sizeof *tries; k++) {
         struct topology t = {0};
-        setenv("FORELINE_PLATFORM_LIMITS", tries[k].limits, 1);
-        assert_int_equal(platform_read(scratch, &t), tries[k].st);
+        enum status st = limits_set(tries[k].limits);
+        assert_int_equal(st == STATUS_OK ? platform_read(scratch, &t) : st, tries[k].st);
         if (!strstr(error_message(), tries[k].says))
             fail_msg("'%s' does not say '%s'", error_message(), tries[k].says);
     }
-    unsetenv("FORELINE_PLATFORM_LIMITS");
+    assert_int_equal(limits_set("floyd=1024,cluster=65536"), STATUS_OK);
 }
 
 int main(void)

@@ -12,6 +12,7 @@
 
 #include "core/array.h"
 #include "core/clock.h"
+#include "core/limit.h"
 #include "exec/calibrate/probe.h"
 
 const struct bench_sum bench_sums[BENCH_SUMS] = {
@@ -19,8 +20,6 @@ const struct bench_sum bench_sums[BENCH_SUMS] = {
     {OP_REDUCESCATTER, COLLECTIVE_REDUCESCATTER},
     {OP_ALLGATHER, COLLECTIVE_ALLGATHER},
 };
-
-static const double patience_s = 60;
 
 /* A repetition is the mean of so many messages, fewer of the large ones. */
 enum { ROUNDS = 4, LARGE = 4 << 20 };
@@ -156,7 +155,7 @@ static enum status pass(const struct table *t, uint32_t op)
         PASS(t->how->send(t->self, op));
     } else {
         const void *payload;
-        PASS(t->how->wait(t->self, op, patience_s, &payload));
+        PASS(t->how->wait(t->self, op, limit(LIMIT_measure), &payload));
         memcpy(t->data, payload, bytes);
         t->how->release(t->self, op);
     }
@@ -166,7 +165,7 @@ static enum status pass(const struct table *t, uint32_t op)
 static enum status start_together(const struct table *t)
 {
     double start_s;
-    enum status st = t->how->barrier(t->self, patience_s, &start_s);
+    enum status st = t->how->barrier(t->self, limit(LIMIT_measure), &start_s);
     if (st == STATUS_OK)
         clock_sleep_until(start_s);
     return st;
@@ -201,7 +200,7 @@ static enum status play(const struct bench *b, const struct table *t, double *wa
             if (way_s)
                 way_s[k * b->repeats] += (clock_now() - start_s) / 2 / (double)rounds;
             uint32_t sent = p->op[op].kind == OP_SEND ? op : op + 1;
-            PASS(t->how->wait(t->self, sent, patience_s, NULL));
+            PASS(t->how->wait(t->self, sent, limit(LIMIT_measure), NULL));
         }
         if (taken_s)
             taken_s[k * b->repeats] = (taken(b) - before_s) / 2 / (double)rounds;
@@ -250,7 +249,7 @@ static enum status sum(const struct bench *b, const struct table *t, double *cal
         double start_s = clock_now();
         for (size_t i = 0; i < rounds; i++, op++) {
             PASS(t->how->collective(t->self, op, ELEMENT_FP32, t->data, n));
-            PASS(t->how->wait(t->self, op, patience_s, NULL));
+            PASS(t->how->wait(t->self, op, limit(LIMIT_measure), NULL));
         }
         if (call_s)
             call_s[k * stride] = (clock_now() - start_s) / (double)rounds;

@@ -11,6 +11,7 @@
 
 #include "core/array.h"
 #include "core/clock.h"
+#include "core/limit.h"
 #include "core/statistics.h"
 #include "exec/rendezvous.h"
 #include "exec/team.h"
@@ -30,7 +31,6 @@ const size_t trial_sizes[TRIAL_SIZES] = {4 << 10, 64 << 10, 1 << 20, 4 << 20};
 /* Ops of each rank: the values' cases, the timed ones, and a sum of one number before each of these,
  * so that all begin together. */
 enum { OPS = TRIAL_VALUES + TRIAL_TIMES + 1 };
-static const double patience_s = 60;
 
 static struct trial_case case_of(size_t op)
 {
@@ -198,7 +198,7 @@ static enum status call(const struct part *p, size_t k)
 {
     uint32_t op = (uint32_t)p->program->op_start[p->rank] + position(p->o, k);
     PASS(p->how->collective(p->self, op, ELEMENT_FP32, p->data, numbers_of(p->o, k)));
-    return p->how->wait(p->self, op, patience_s, NULL);
+    return p->how->wait(p->self, op, limit(LIMIT_measure), NULL);
 }
 
 /* The median of the runs' means. */
@@ -263,11 +263,11 @@ static enum status take_part(const struct trial_options *o, const struct transpo
         .o = o, .how = how, .program = program, .rank = meeting->rank, .number = number};
     TRY(ARRAY_NEW(p.data, most_numbers(o)));
     TRY(how->open(program, p.rank, meeting, &p.self));
-    TRY(how->barrier(p.self, patience_s, &start_s));
+    TRY(how->barrier(p.self, limit(LIMIT_measure), &start_s));
     for (size_t k = 0; k + 1 < OPS; k++)
         if (is_tried(o, k))
             TRY(try_case(&p, k));
-    TRY(how->barrier(p.self, patience_s, &start_s));
+    TRY(how->barrier(p.self, limit(LIMIT_measure), &start_s));
 out:
     how->close(p.self);
     free(p.data);
@@ -291,7 +291,7 @@ static enum status be_process(struct team_member *me, void *context)
                                        .port = me->port,
                                        .listener = me->listener,
                                        .control = -1,
-                                       .timeout_s = patience_s};
+                                       .timeout_s = limit(LIMIT_measure)};
     return take_part(a->o, a->how, &a->program, &meeting, me->number);
 }
 
@@ -329,7 +329,7 @@ static enum status run_threads(const struct all *a, double *number)
                                          .listener = -1,
                                          .control = -1,
                                          .shared = shared,
-                                         .timeout_s = patience_s};
+                                         .timeout_s = limit(LIMIT_measure)};
         if (pthread_create(&t->id, NULL, be_thread, t))
             break;
     }

@@ -16,21 +16,15 @@
 #include <sys/wait.h>
 
 #include "core/clock.h"
-#include "core/family.h"
+#include "core/limit.h"
 #include "exec/launch/run.h"
 
-/* How long workers may take to start besides the timeout: to join, and then to open device and
- * transport (MPI_Init() of many). */
-static const double start_s = 20;
-/* A better explanation than "my peer is gone" may follow: for so long in any case, and for so long
- * at most where somebody is known to have one. */
-static const double grace_s = 0.5, explain_s = 30;
+/* A better explanation than "my peer is gone" may follow: for so long in any case, and until
+ * LIMIT_explain where somebody is known to have one. */
+static const double grace_s = 0.5;
 /* mpirun knows within about a second how a rank ended; one that a rank left in the middle of its
- * start never does. */
-static const double starter_s = 3.5, starter_far_s = 10; /* far: with other machines */
-
-/* How long last words may be on their way over a slow network. */
-static const double words_s = 5;
+ * start never does. LIMIT_mpirun, and with other machines at least: */
+static const double starter_far_s = 10;
 
 /* The clock runs from the first cause, whatever better ones follow. */
 void launch_blame(struct run *run, enum cause_rank rank, enum status st, const char *fmt, ...)
@@ -122,7 +116,7 @@ static bool is_heard_out(const struct run *run, uint32_t r, double now_s)
 {
     const struct launched *w = &run->worker[r];
     double ended_s = w->child.pid ? w->child.ended_s : run->starter.child.ended_s;
-    return w->fd < 0 || now_s - ended_s > words_s;
+    return w->fd < 0 || now_s - ended_s > limit(LIMIT_words);
 }
 
 /* The loader's status, when a library is not there or lacks a function; it has said which. */
@@ -169,17 +163,30 @@ static void explain_process(struct run *run)
                      launch_place(run, 0, place), killed ? "" : hint(run, WEXITSTATUS(status)));
 }
 
-/* The starter of the workers has ended: with a reason, or too early. */
+uint32_t launch_absent(const struct run *run)
+{
+    uint32_t r = 0;
+    while (r < run->program->ranks && run->worker[r].stage != WORKER_SPAWNED)
+        r++;
+    return r;
+}
+
+/* The starter of the workers has ended: with a reason, or too early. Of a rank that dies before it has
+ * met mpirun that does not always say how; those that have joined hang up because it ends them. */
 static void explain_starter(struct run *run)
 {
     const struct starter *s = &run->starter;
     char name[RANK_NAME], place[RANK_NAME], reason[256];
     unsigned rank;
+    uint32_t absent = launch_absent(run);
     int signal;
     if (launch_find_signal(s->output, &rank, &signal) && rank < run->program->ranks)
         launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s killed by signal %d (%s)%s",
                      launch_name(run, rank, name), signal, strsignal(signal),
                      launch_place(run, rank, place));
+    else if (run->cause.rank == CAUSE_GONE && absent < run->program->ranks)
+        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s ended%s",
+                     launch_name(run, absent, name), launch_place(run, absent, place));
     else if (run->cause.rank == CAUSE_NONE && run->done < run->program->ranks) {
         launch_find_reason(s->output, reason, sizeof reason);
         launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "the launcher ended with status %d: %s",
@@ -200,109 +207,6 @@ void launch_explain_ends(struct run *run)
     for (uint32_t r = 0; r < run->program->ranks; r++)
         if (run->worker[r].child.pid && !run->worker[r].child.alive && is_heard_out(run, r, now_s))
             explain_exit(run, r);
-}
-
-/* ---- workers that say nothing */
-
-static void check_start(struct run *run, double now_s)
-{
-    char name[RANK_NAME];
-    double limit_s = start_s + run->options->timeout_s;
-    if (run->joined == run->program->ranks || now_s - run->started_s - run->away_s < limit_s)
-        return;
-    for (uint32_t r = 0; r < run->program->ranks; r++)
-        if (run->worker[r].stage == WORKER_SPAWNED)
-            launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s did not join within %g s",
-                         launch_name(run, r, name), limit_s);
-}
-
-/* Does its machine, if that is this one, say that the rank's process is stopped? */
-static bool is_stopped(const struct launched *w)
-{
-    char here[MACHINE];
-    machine_name(here);
-    return !strcmp(here, w->machine) && family_stopped(w->told, 0);
-}
-
-/* One that is stopped where that is known: before it has joined, and when it is done, too. */
-static void check_stopped(struct run *run, double now_s)
-{
-    char name[RANK_NAME], place[RANK_NAME];
-    for (uint32_t r = 0; r < run->program->ranks; r++) {
-        struct launched *w = &run->worker[r];
-        bool waits = w->stage == WORKER_JOINED && w->fd >= 0 &&
-                     now_s - w->heard_s > family_stopped_s && is_stopped(w);
-        if (waits || (w->stage != WORKER_JOINED && w->child.alive &&
-                      family_stopped_long(&w->watch, w->child.pid, 0)))
-            launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s not heard of for %.3g s%s",
-                         launch_name(run, r, name), waits ? now_s - w->heard_s : family_stopped_s,
-                         launch_place(run, r, place));
-    }
-}
-
-/* A rank that is stopped sends no heartbeats: the one that has been silent longest, since a busy
- * machine makes others late. Nobody sends any before all have joined. Who has hung up has something
- * else to be explained by. When all send heartbeats but none gets anywhere, the one that computes is
- * stuck, and the others wait for it. When one has just fallen silent, it is given the time to prove
- * that it is the culprit. */
-static void check_silence(struct run *run, double now_s)
-{
-    char name[RANK_NAME], place[RANK_NAME];
-    uint32_t suspect = 0, silent = 0;
-    bool starting = true;
-    double limit_s = run->options->timeout_s, progress_s = 0, silence_s = 0;
-    if (run->cause.rank >= CAUSE_GONE)
-        return;
-    for (uint32_t r = 0; r < run->program->ranks; r++) {
-        const struct launched *w = &run->worker[r];
-        if (w->stage != WORKER_JOINED || w->fd < 0)
-            continue;
-        if (now_s - w->heard_s > silence_s) {
-            silence_s = now_s - w->heard_s;
-            silent = r;
-        }
-        progress_s = fmax(progress_s, w->progress_s);
-        starting = starting && w->at.state == WORKER_STARTS;
-        if (w->at.state == WORKER_COMPUTES || w->at.state == WORKER_SAVES)
-            suspect = r;
-    }
-    if (run->joined < run->program->ranks)
-        return;
-    if (silence_s > limit_s)
-        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s not heard of for %.3g s%s",
-                     launch_name(run, silent, name), silence_s, launch_place(run, silent, place));
-    if (silence_s > 3 * heartbeat_s)
-        limit_s *= 2;
-    if (starting)
-        limit_s += start_s;
-    if (run->done == 0 && run->cause.rank == CAUSE_NONE && now_s - progress_s > limit_s)
-        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s makes no progress for %.3g s%s%s",
-                     launch_name(run, suspect, name), now_s - progress_s,
-                     launch_place(run, suspect, place),
-                     run->options->timeout_hint ? run->options->timeout_hint : "");
-}
-
-/* Ranks go on without mpirun, but it does not end; without their network they do not go on. */
-static void check_others(struct run *run)
-{
-    const struct child *c = &run->starter.child;
-    int below =
-        run->joined < run->program->ranks ? STARTER_GENERATIONS : 0; /* later they have a name */
-    if (c->alive && family_stopped_long(&run->starter.watch, c->pid, below))
-        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL,
-                     "the %s, process %ld, has been stopped for %g s",
-                     run->starter.output ? "launcher of the ranks" : "process of all ranks",
-                     (long)family_stopped(c->pid, below), family_stopped_s);
-    if (family_check(&run->network, run->options->network, "what delays messages") != STATUS_OK)
-        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s", error_message());
-}
-
-void launch_check_silence(struct run *run, double now_s)
-{
-    check_start(run, now_s);
-    check_stopped(run, now_s);
-    check_silence(run, now_s);
-    check_others(run);
 }
 
 /* ---- what counts */
@@ -332,9 +236,10 @@ bool launch_is_settled(const struct run *run, double now_s)
         return c->rank == CAUSE_PRIMARY;
     /* mpirun ends and says why */
     const struct launch_options *o = run->options;
+    double starter_s = limit(LIMIT_mpirun);
     bool open = run->starter.child.alive && run->starter.output &&
-                waited_s < (o->address && !o->mpirun ? starter_far_s : starter_s);
+                waited_s < (o->address && !o->mpirun ? fmax(starter_far_s, starter_s) : starter_s);
     for (uint32_t r = 0; r < run->program->ranks && !open; r++)
         open = may_explain(run, r);
-    return waited_s > (open ? explain_s : grace_s);
+    return waited_s > (open ? limit(LIMIT_explain) : grace_s);
 }

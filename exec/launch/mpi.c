@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core/file.h"
+#include "core/limit.h"
 #include "exec/launch/run.h"
 
 /* A message up to this size travels without asking the receiver first, whose rank may be computing:
@@ -49,9 +50,11 @@ static void write_mpirun(const struct run *run, char line[LINE])
                      "mpirun %s-n %zu --bind-to none --oversubscribe --mca mpi_yield_when_idle 1 "
                      "--mca btl_tcp_eager_limit %lld --mca btl_tcp_max_send_size %lld "
                      "--mca btl_tcp_sndbuf 4194304 --mca btl_tcp_rcvbuf 4194304 "
-                     "-x FORELINE_LAUNCHER -x FORELINE_TOKEN -x OPENBLAS_NUM_THREADS ",
+                     "-x FORELINE_LAUNCHER -x FORELINE_TOKEN -x OPENBLAS_NUM_THREADS %s%s ",
                      geteuid() == 0 ? "--allow-run-as-root " : "", run->program->ranks,
-                     (long long)eager_limit(run->program), (long long)eager_limit(run->program));
+                     (long long)eager_limit(run->program), (long long)eager_limit(run->program),
+                     getenv(limits_variable) ? "-x " : "",
+                     getenv(limits_variable) ? limits_variable : "");
     if (run->options->mpirun)
         snprintf(line + n, (size_t)(LINE - n), "%.1024s", run->options->mpirun);
     else if (run->options->hosts)

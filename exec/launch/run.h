@@ -6,7 +6,8 @@
  *   mpi.c     the command line of mpirun, and what it says when it fails
  *   join.c    rendezvous: who joined
  *   hardware.c  which GPUs they have, and that no two ranks have one
- *   cause.c  who fell silent or died, and which failure is the cause of the others
+ *   cause.c  who died, and which failure is the cause of the others
+ *   silence.c  who has not joined, is stopped, is stuck
  *   watch.c  event loop: what workers report, processes that end
  *   checkpoint.c  where to go on from; files of all ranks become a checkpoint
  *   result.c  reports of all ranks become a measurement; routing.c: where tokens went */
@@ -51,6 +52,7 @@ struct launched {
     int fd;                    /* control connection, -1: none */
     pid_t told;                /* process id, as the worker says */
     struct family_watch watch; /* of the child, until it has joined: is it stopped? */
+    struct family_watch start; /* over mpi: does mpirun let it in? */
     char machine[MACHINE];     /* it runs on; "": not known yet */
     struct frame_peer peer;    /* where other ranks reach it */
     struct hardware hardware;
@@ -73,6 +75,8 @@ struct starter {
     struct child child;
     FILE *output;              /* what it and its workers print; owned; NULL: it is all ranks */
     struct family_watch watch; /* is it stopped? */
+    struct family_watch rest;  /* does it still do anything? */
+    size_t most;               /* processes that there were */
 };
 
 /* A checkpoint of which not all ranks have reported their file yet. */
@@ -236,11 +240,13 @@ const char *launch_name(const struct run *run, uint32_t rank, char text[RANK_NAM
 const char *launch_place(const struct run *run, uint32_t rank, char text[RANK_NAME]);
 /* What a rank says is wrong: int32_t status and the text. */
 void launch_take_error(struct run *run, uint32_t rank, const char *payload, size_t bytes);
+/* The first rank that has not joined; the number of ranks: all have. */
+uint32_t launch_absent(const struct run *run);
 /* Has the process that rank r runs in ended? */
 bool launch_has_ended(const struct run *run, uint32_t r);
-/* How processes have ended whose last words have been read; who has not joined, has been silent or
- * is stuck. */
+/* How processes have ended whose last words have been read. */
 void launch_explain_ends(struct run *run);
+/* silence.c. Who has not joined, has been silent or is stuck. */
 void launch_check_silence(struct run *run, double now_s);
 /* Is the cause so far the cause? Time decides only where nobody is known to have a better one. */
 bool launch_is_settled(const struct run *run, double now_s);

@@ -13,6 +13,7 @@
 
 #include "core/array.h"
 #include "core/folder.h"
+#include "core/limit.h"
 #include "core/provenance.h"
 #include "exec/launch/run.h"
 #include "exec/rendezvous.h"
@@ -346,6 +347,9 @@ static enum status spawn_starter(struct run *run, const struct call *c)
 {
     struct starter *s = &run->starter;
     int output = STDERR_FILENO;
+    for (size_t r = 0; !run->options->hosts && !run->options->launcher && r < run->program->ranks;
+         r++)
+        machine_name(run->worker[r].machine);
     if (c->words) {
         s->output = tmpfile();
         if (!s->output)
@@ -362,7 +366,10 @@ static void tell_how(const struct run *run, const struct call *c, FILE *notes)
         fprintf(notes, "waiting for the worker; all %zu ranks are\n ", run->program->ranks);
     else
         fprintf(notes, "waiting for %zu workers; every rank is\n ", run->program->ranks);
+    const char *limits = getenv(limits_variable);
     fprintf(notes, " %s %s OPENBLAS_NUM_THREADS=1", c->launcher, c->token);
+    if (limits)
+        fprintf(notes, " %s=%s", limits_variable, limits);
     for (size_t i = 0; c->argument[i]; i++)
         fprintf(notes, " %s", c->argument[i]);
     fprintf(notes, "\n");

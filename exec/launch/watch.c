@@ -12,11 +12,12 @@
 
 #include "core/array.h"
 #include "core/clock.h"
+#include "core/limit.h"
 #include "exec/launch/run.h"
 #include "exec/transport/tcp/socket.h"
 
-/* How long workers may take to die when killed, and to exit when done; longest sleep of the loop. */
-static const double kill_s = 5, exit_s = 30, tick_s = 0.5;
+/* Longest sleep of the loop. */
+static const double tick_s = 0.5;
 /* And mpirun to end what it has started, before it is killed: longer where that is elsewhere. */
 static const double starter_s = 1, starter_far_s = 2.5;
 /* The same while a failure waits for its explanation. */
@@ -47,7 +48,8 @@ static void kill_started(struct run *run)
 {
     struct child *c = &run->starter.child;
     struct family started = {0};
-    double ends_s = run->options->address ? starter_far_s : starter_s;
+    bool far = run->options->address && !run->options->mpirun;
+    double ends_s = far ? starter_far_s : starter_s;
     for (uint32_t r = 0; c->pid && !run->options->address && r < run->program->ranks; r++)
         if (run->worker[r].told > 0 && run->worker[r].fd >= 0)
             kill(run->worker[r].told, SIGKILL);
@@ -56,6 +58,7 @@ static void kill_started(struct run *run)
     family_hold(&started, c->pid,
                 STARTER_GENERATIONS); /* remote shells outlive a mpirun that ends well */
     kill(c->pid, SIGTERM);
+    kill(c->pid, SIGCONT); /* one that is stopped can end them, too */
     for (double deadline_s = clock_now() + ends_s; c->alive && clock_now() < deadline_s;) {
         reap(run);
         if (c->alive)
@@ -79,7 +82,8 @@ void launch_kill(struct run *run)
         kill(-c->pid, SIGKILL); /* its session; fails when setsid() has not happened yet */
         kill(c->pid, SIGKILL);
     }
-    for (double deadline_s = clock_now() + kill_s; run->alive > 0 && clock_now() < deadline_s;) {
+    for (double deadline_s = clock_now() + limit(LIMIT_kill);
+         run->alive > 0 && clock_now() < deadline_s;) {
         reap(run);
         if (run->alive > 0)
             clock_sleep_until(clock_now() + 1e-3);
@@ -281,7 +285,7 @@ enum status launch_watch(struct run *run)
         launch_check_silence(run, now_s);
         if (run->done == ranks && isinf(done_s))
             done_s = now_s;
-        if (now_s - done_s > exit_s)
+        if (now_s - done_s > limit(LIMIT_exit))
             launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%zu workers do not exit when done",
                          still_here(run));
         if (launch_is_settled(run, now_s))

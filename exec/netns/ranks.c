@@ -5,6 +5,7 @@
 #include "core/clock.h"
 #include "core/family.h"
 #include "core/file.h"
+#include "core/limit.h"
 #include "exec/netns/inside.h"
 
 #include <errno.h>
@@ -22,7 +23,6 @@
 #include <unistd.h>
 
 enum { LINE = 4096, TICK_MS = 500 };
-static const double grace_s = 2; /* of ranks that are asked to end */
 static const char hosts_file[] = "/dev/shm/hosts", names_file[] = "/dev/shm/etc-hosts";
 
 /* One of a rank's two outputs. */
@@ -208,7 +208,7 @@ static void end_all(struct crew *c, int code)
     c->ending = true;
     c->code = code;
     kill(-1, SIGTERM); /* all in this pid namespace but us */
-    c->end_at_s = clock_now() + grace_s;
+    c->end_at_s = clock_now() + limit(LIMIT_programs);
 }
 
 /* The first that fails decides the exit status, and ends the others. */

@@ -10,6 +10,7 @@
 
 #include "core/clock.h"
 #include "core/file.h"
+#include "core/limit.h"
 #include "core/text.h"
 #include "sim/platform/size.h"
 #include "sim/platform/topology_bytes.h"
@@ -42,7 +43,6 @@ static enum status read_with(const char *path, bool exhaustively, struct topolog
     struct topology t = {0};
     struct simgrid_platform load = {.asked = MAP_FAILED};
     double deadline_s = INFINITY;
-    struct platform_limits most;
     const struct child_watch watch = {is_in_time, &deadline_s, 1000};
 
     TRY(file_read(path, &text, &length));
@@ -51,9 +51,8 @@ static enum status read_with(const char *path, bool exhaustively, struct topolog
         st = error_set(STATUS_PARSE, "%s:1: not XML", path);
         goto out;
     }
-    TRY(platform_limits(&most));
-    TRY(platform_check_size(&load.file, &most));
-    deadline_s = clock_now() + (double)most.seconds;
+    TRY(platform_check_size(&load.file));
+    deadline_s = clock_now() + limit(LIMIT_routes);
     load.asked =
         mmap(NULL, sizeof *load.asked, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (load.asked == MAP_FAILED)
@@ -62,8 +61,8 @@ static enum status read_with(const char *path, bool exhaustively, struct topolog
     load.asked->exhaustive = exhaustively;
     st = simgrid_child(SIMGRID_DESCRIBE, &load, &watch, &output);
     if (st == STATUS_EXTERNAL && !is_in_time(&deadline_s))
-        FAIL(st, "%s: SimGrid finds no routes within %llu s", path,
-             (unsigned long long)most.seconds);
+        FAIL(st, "%s: SimGrid finds no routes within %g s; --limit routes=TIME gives it more", path,
+             limit(LIMIT_routes));
     if (st == STATUS_EXTERNAL)
         st = explain(&load);
     if (st != STATUS_OK)

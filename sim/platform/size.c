@@ -8,45 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/limit.h"
 #include "core/text.h"
 #include "core/topology.h"
 #include "sim/platform/xml_scan.h"
 
-enum { DEPTH = 32 /* of zones in zones */, TEXT = 256, WORDS = 8 };
+enum { DEPTH = 32 /* of zones in zones */ };
 static const uint64_t most_number = UINT32_MAX;
-
-static const char variable[] = "FORELINE_PLATFORM_LIMITS";
-
-enum status platform_limits(struct platform_limits *out)
-{
-    struct platform_limits l = {.cluster = 65536, .floyd = 1024, .full = 16384, .seconds = 600};
-    const struct {
-        const char *name;
-        uint64_t *value;
-    } row[] = {
-        {"cluster", &l.cluster}, {"floyd", &l.floyd}, {"full", &l.full}, {"seconds", &l.seconds}};
-    const char *told = getenv(variable);
-    char text[TEXT], *word[WORDS];
-    if (told && strlen(told) >= TEXT)
-        return error_set(STATUS_USAGE, "%s: of %zu characters", variable, strlen(told));
-    snprintf(text, sizeof text, "%s", told ? told : "");
-    size_t n = text_split(text, ",", word, WORDS);
-    for (size_t i = 0, k; i < n; i++) {
-        char *equals = strchr(word[i], '=');
-        if (equals)
-            *equals = '\0';
-        for (k = 0; k < sizeof row / sizeof *row && strcmp(row[k].name, word[i]) != 0;)
-            k++;
-        if (!equals || k == sizeof row / sizeof *row ||
-            !text_count(equals + 1, TOPOLOGY_MAX_DEVICES, row[k].value))
-            return error_set(
-                STATUS_USAGE,
-                "%s: '%.40s', expected cluster, floyd, full or seconds, = and up to %d", variable,
-                word[i], TOPOLOGY_MAX_DEVICES);
-    }
-    *out = l;
-    return STATUS_OK;
-}
 
 /* A number at *at, which moves past it; large ones stay at the most. */
 static uint64_t read_number(const char **at, const char *end)
@@ -80,7 +48,6 @@ static uint64_t count_radical(struct xml_span radical)
 
 struct zones {
     const struct platform_text *text;
-    const struct platform_limits *most;
     size_t depth; /* zones that are open */
     struct zone {
         uint64_t most, points; /* UINT64_MAX: any number */
@@ -88,13 +55,13 @@ struct zones {
     } zone[DEPTH];
 };
 
-static struct zone routing_of(const struct xml_tag *tag, const struct platform_limits *most)
+static struct zone routing_of(const struct xml_tag *tag)
 {
     struct xml_span routing = xml_attribute(tag, "routing");
     if (xml_equal(routing, "Floyd"))
-        return (struct zone){.most = most->floyd, .routing = "Floyd"};
+        return (struct zone){.most = (uint64_t)limit(LIMIT_floyd), .routing = "Floyd"};
     if (xml_equal(routing, "Full"))
-        return (struct zone){.most = most->full, .routing = "Full"};
+        return (struct zone){.most = (uint64_t)limit(LIMIT_full), .routing = "Full"};
     return (struct zone){.most = UINT64_MAX};
 }
 
@@ -130,27 +97,28 @@ static enum status count_points(struct zones *z, const struct xml_tag *tag)
         if (z->depth == DEPTH)
             return error_set(STATUS_PARSE, "%s:%zu: more than %d zones in each other",
                              z->text->path, tag->line, DEPTH);
-        z->zone[z->depth++] = routing_of(tag, z->most);
+        z->zone[z->depth++] = routing_of(tag);
     }
     return STATUS_OK;
 }
 
-enum status platform_check_size(const struct platform_text *p, const struct platform_limits *most)
+enum status platform_check_size(const struct platform_text *p)
 {
     struct xml_scanner s = xml_scan(p->text);
     struct xml_tag tag;
     uint64_t hosts = 0;
-    struct zones zones = {.text = p, .most = most};
+    struct zones zones = {.text = p};
     while (xml_next(&s, &tag)) {
         PASS(count_points(&zones, &tag));
         uint64_t n = xml_is(&tag, "host");
         if (xml_is(&tag, "cluster") || xml_is(&tag, "cabinet")) {
             struct xml_span radical = xml_attribute(&tag, "radical");
             n = radical.at ? count_radical(radical) : 0;
-            if (n > most->cluster)
+            if (n > (uint64_t)limit(LIMIT_cluster))
                 return error_set(STATUS_PARSE, "%s:%zu: <%.*s> of %llu hosts, expected up to %llu",
                                  p->path, tag.line, (int)tag.name.n, tag.name.at,
-                                 (unsigned long long)n, (unsigned long long)most->cluster);
+                                 (unsigned long long)n,
+                                 (unsigned long long)(uint64_t)limit(LIMIT_cluster));
         }
         hosts += n;
         if (hosts > TOPOLOGY_MAX_DEVICES)

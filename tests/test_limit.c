@@ -1,0 +1,87 @@
+/* Limits: what a text changes, what it must not be, and the table of the documentation. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/file.h"
+#include "core/limit.h"
+
+static void a_text_changes_those_that_it_names(void **state)
+{
+    (void)state;
+    assert_int_equal(limits_set(NULL), STATUS_OK);
+    assert_null(getenv(limits_variable));
+    assert_true(limit(LIMIT_start) == 20 && limit(LIMIT_floyd) == 1024);
+    assert_int_equal(limits_set("start=1min,floyd=4096,start=250ms"), STATUS_OK);
+    assert_true(limit(LIMIT_start) == 0.25 && limit(LIMIT_floyd) == 4096);
+    assert_true(limit(LIMIT_stopped) == 3);
+    assert_string_equal(getenv(limits_variable), "start=0.25s,floyd=4096");
+    assert_int_equal(limits_set("start=20s,floyd=1024"), STATUS_OK);
+    assert_int_equal(limits_inherit(), STATUS_OK); /* of a parent that had others */
+    assert_true(limit(LIMIT_start) == 0.25 && limit(LIMIT_floyd) == 4096);
+    unsetenv(limits_variable);
+    assert_int_equal(limits_set("start=20s,floyd=1024"), STATUS_OK);
+}
+
+static void what_is_malformed_changes_nothing(void **state)
+{
+    (void)state;
+    static const char *const tries[][2] = {
+        {"", "expected NAME=VALUE"},
+        {",", "expected NAME=VALUE"},
+        {"star=3s", "did you mean"},
+        {"start", "expected start=20s"},
+        {"start=", "is not"},
+        {"start=3", "unit missing"},
+        {"start=0s", "more than 0"},
+        {"start=1e7s", "at most 1e+06 s"},
+        {"start=nan", "is not"},
+        {"floyd=-1", "expected a number"},
+        {"floyd=1e3", "expected a numb"},
+        {"floyd=1048577", "up to 1048576"},
+        {"words=1s,floyd=x", "floyd: "},
+    };
+    char large[600];
+    for (size_t k = 0; k < sizeof tries / sizeof *tries; k++) {
+        assert_int_equal(limits_check(tries[k][0]), STATUS_USAGE);
+        assert_int_equal(limits_set(tries[k][0]), STATUS_USAGE);
+        if (!strstr(error_message(), tries[k][1]))
+            fail_msg("'%s' does not say '%s'", error_message(), tries[k][1]);
+    }
+    memset(large, 'a', sizeof large);
+    large[sizeof large - 1] = '\0';
+    assert_int_equal(limits_set(large), STATUS_USAGE);
+    assert_true(limit(LIMIT_words) == 5 && limit(LIMIT_start) == 20);
+    assert_null(getenv(limits_variable));
+    setenv(limits_variable, "floyd", 1);
+    assert_int_equal(limits_inherit(), STATUS_USAGE);
+    assert_non_null(strstr(error_message(), "FORELINE_LIMITS: floyd"));
+    unsetenv(limits_variable);
+}
+
+static void the_documentation_has_the_table(void **state)
+{
+    (void)state;
+    char *text, row[LIMIT_ROW];
+    size_t length;
+    assert_int_equal(file_read(SOURCE_DIR "/docs/install.md", &text, &length), STATUS_OK);
+    for (size_t i = 0; i < LIMITS; i++)
+        if (!strstr(text, limit_row(i, row)))
+            fail_msg("docs/install.md lacks: %s", row);
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_text_changes_those_that_it_names),
+        cmocka_unit_test(what_is_malformed_changes_nothing),
+        cmocka_unit_test(the_documentation_has_the_table),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
