@@ -106,6 +106,8 @@ static enum status choose(const struct arguments *a, const struct loaded_plan *p
         return error_set(STATUS_UNSUPPORTED, "strategies are computed by --device cpu, or paced");
     if (p->plan.steps > 0 && a->text && !reads_words(m))
         return error_set(STATUS_USAGE, "--text: model '%s' reads no words", m->name);
+    if (p->plan.steps > 0 && a->batch_tokens)
+        return error_set(STATUS_UNSUPPORTED, "--batch-tokens: not of strategies");
     PASS(arguments_check(a, *paced ? TAKES(RUN_PACED) : TAKES(RUN_REAL)));
     if (!compute && op)
         fprintf(stderr, "op '%s' of kind '%s' has no numerics: compute is paced\n", op->name,
