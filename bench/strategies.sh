@@ -1,16 +1,18 @@
 #!/bin/sh
 # Strategies of HiDup on an emulated slow network, in halves that take turns and whole: what is
 # predicted, what is measured, and how much of the communication went on beside computation.
-# Usage: bench/strategies.sh FORELINE [DILATE [STEPS]]; needs what `foreline emulate --check` wants.
+# With COMPUTE real, operators are computed, and predicted by what `model profile` measures of them on one
+# rank: on an idle machine with a core for each rank.
+# Usage: bench/strategies.sh FORELINE [DILATE [STEPS [COMPUTE [RANKS]]]]; needs what `foreline emulate --check` wants.
 set -eu
-tool=$(realpath "$1") dilate=${2:-10} steps=${3:-3}
+tool=$(realpath "$1") dilate=${2:-10} steps=${3:-3} compute=${4:-paced} counts=${5:-2 4}
 dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT
 cd "$dir"
 # HOSTS: each on a link of 100 Mbit/s to one switch
 platform() {
     echo "<?xml version='1.0'?><!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">"
     echo '<platform version="4.1"><zone id="z" routing="Dijkstra"><router id="s"/>'
-    for h in $1; do echo "<host id=\"$h\" speed=\"4Gf\"/>"; done
+    for h in $1; do echo "<host id=\"$h\" speed=\"4Gf\"><prop id=\"type\" value=\"cpu\"/></host>"; done
     for h in $1; do
         echo "<link id=\"$h-s\" bandwidth=\"100Mbps\" latency=\"50us\" sharing_policy=\"SPLITDUPLEX\"/>"
     done
@@ -37,15 +39,22 @@ print(f"| {name} | {1e3 * p:.1f} | {1e3 * m:.1f} | {100 * (m / p - 1):+.1f} | {1
 END
 echo '| ranks, model, halves | predicted ms | measured ms | error % | communication beside computation % |'
 echo '|---|---|---|---|---|'
-for ranks in 2 4; do
+for ranks in $counts; do
     for model in tmlp:layers=3,batch=16,seq=16,hidden=256 \
         ttransformer:layers=1,batch=16,seq=16,hidden=192,inner=512,heads=4 \
         tmoe:layers=2,batch=16,seq=16,hidden=192,inner=384,heads=4,experts=4; do
+        given=$model
+        if [ "$compute" = real ]; then
+            for batch in 8 16; do # halves and the whole
+                "$tool" model profile $given --batch $batch --repeats 9 -o profiled.json 2>/dev/null
+                given=profiled.json
+            done
+        fi
         for overlap in full none; do
-            "$tool" plan --algorithm spmd --overlap $overlap --model $model --platform $ranks.xml \
+            "$tool" plan --algorithm spmd --overlap $overlap --model $given --platform $ranks.xml \
                 -o p.json >/dev/null
             "$tool" simulate p.json --engine analytic -o s.json >/dev/null 2>&1
-            "$tool" emulate --engine netns p.json --compute paced --dilate "$dilate" \
+            "$tool" emulate --engine netns p.json --compute $compute --dilate "$dilate" \
                 --steps "$steps" --warmup 1 -o m.json --trace t.json >/dev/null 2>err || cat err >&2
             python3 row.py "$ranks, ${model%%:*}, $overlap" s.json m.json t.json
         done

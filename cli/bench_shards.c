@@ -32,7 +32,6 @@ static enum status measure_step(const struct invocation *in, const char *model, 
 {
     enum status st;
     struct spmd_graph g = {0};
-    struct arguments a = arguments_defaults(TAKES(KEY_POINT) | TAKES(KEY_PLAN));
     const struct point_run how = {.engine = "local",
                                   .device = "cpu",
                                   .compute = "real",
@@ -48,11 +47,7 @@ static enum status measure_step(const struct invocation *in, const char *model, 
     PASS(folder_temporary(dir));
     folder_file(dir, "plan.json", plan);
     folder_file(dir, "run.json", path);
-    a.algorithm = "spmd";
-    a.overlap = "none";
-    a.model = model;
-    a.platform = "laptop@devices=1";
-    TRY(point_plan(&a, plan, &in->by));
+    TRY(point_plan_alone(model, 0, plan, &in->by));
     TRY(point_measure(plan, &how, path));
     TRY(measurement_read(path, m));
 out:

@@ -1,4 +1,5 @@
 /* calibrate - measure what ops and messages cost on this machine and write a platform. */
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -162,6 +163,8 @@ static enum status calibrate(struct invocation *in)
         .repeats = a->repeats,
         .notes = screen_drawing(),
         .transport = a->transport,
+        .largest = (int64_t)fmin(a->largest_bytes, 1e18),
+        .curves = a->curves,
     };
     PASS(command_expect(in, 0, "no operands"));
     if (a->from)
@@ -205,7 +208,8 @@ const struct command command_calibrate = {
         "Starts N ranks that measure at the same time, as they will run: for every kind of layer "
         "and\n"
         "optimizer the speed of a call at several sizes, memory bandwidth by copying, and latency\n"
-        "and bandwidth of messages between every two ranks over the transport (4 KiB to 64 MiB,\n"
+        "and bandwidth of messages between every two ranks over the transport (4 KiB to "
+        "--largest,\n"
         "fitted as latency + bytes / bandwidth), then collectives of all ranks. Medians of the\n"
         "repetitions after a warm-up; how far those lie apart is printed. A machine that was not\n"
         "idle (repetitions more than 20 % apart in the median figure, a rank with a core for less\n"
@@ -218,7 +222,11 @@ const struct command command_calibrate = {
         "\n"
         "--table prints size, count, type, time, algbw and busbw as nccl-tests define them, and\n"
         "what the fitted platform predicts: for messages the fit, for collectives the closed form\n"
-        "of a ring; ratio = measured / predicted.\n"
+        "of a ring (all-to-all: of every pair); ratio = measured / predicted. With --curves the "
+        "platform\n"
+        "carries the collectives' times themselves, size by size, and predicts those of all ranks "
+        "by\n"
+        "them.\n"
         "\n"
         "With --from nothing is measured here: the constants that --fit names, of the platform of\n"
         "the plans (changes as behind its @) or of their framework, are fitted to measured\n"

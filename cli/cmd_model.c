@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/folder.h"
 #include "core/json.h"
 #include "core/model.h"
 #include "core/screen.h"
@@ -20,6 +21,7 @@
 #include "partition/published/hidup/models.h"
 #include "study/load.h"
 #include "study/model_text.h"
+#include "study/point.h"
 
 static const char details[] =
     "list           the zoo: models built from hyper-parameters, with what can be overridden\n"
@@ -217,6 +219,23 @@ static void print_profile(const struct model *m, const struct model_profile *p,
             100 * spread->worst);
 }
 
+/* The strategy on one device of a model that the zoo's layers do not make up; others have none. */
+static enum status plan_alone(const struct invocation *in, const struct model *m,
+                              struct loaded_plan *out)
+{
+    enum status st;
+    char folder[FOLDER_TEMPORARY], path[FOLDER_FILE];
+    if (!spmd_has(m->name))
+        return STATUS_OK;
+    PASS(folder_temporary(folder));
+    folder_file(folder, "plan.json", path);
+    TRY(point_plan_alone(m->name, in->a.batch, path, &in->by));
+    TRY(load_plan(path, out));
+out:
+    folder_remove(folder);
+    return st;
+}
+
 static enum status profile(const struct invocation *in, const char *spec)
 {
     const struct arguments *a = &in->a;
@@ -224,17 +243,20 @@ static enum status profile(const struct invocation *in, const char *spec)
     struct model m = {0};
     struct calibrate_spread spread;
     const bool gpu = a->device && !strcmp(a->device, "cuda");
-    const struct profile_options o = {.batch = a->batch,
-                                      .ranks = gpu ? 1 : a->ranks,
-                                      .repeats = a->repeats,
-                                      .notes = screen_drawing(),
-                                      .gpu = gpu};
+    struct loaded_plan alone = {0};
+    struct profile_options o = {.batch = a->batch,
+                                .ranks = gpu ? 1 : a->ranks,
+                                .repeats = a->repeats,
+                                .notes = screen_drawing(),
+                                .gpu = gpu};
     size_t k = 0;
     if (!a->output && !a->graph)
         return error_set(STATUS_USAGE, "model profile needs -o FILE or --graph FILE");
     if (a->device && !gpu && strcmp(a->device, "cpu") != 0)
         return error_set(STATUS_USAGE, "--device %s: cpu and cuda can be profiled", a->device);
     TRY(load_model(spec, &m));
+    TRY(gpu ? STATUS_OK : plan_alone(in, &m, &alone));
+    o.strategy = alone.program.ranks > 0 ? &alone.program : NULL;
     TRY(profile_ops(&m, &o, &spread));
     while (strcmp(m.profile[k].device, gpu ? "cuda" : "cpu") != 0 ||
            m.profile[k].samples != (double)a->batch || m.profile[k].tensor_parallel != 1)
@@ -245,6 +267,7 @@ static enum status profile(const struct invocation *in, const char *spec)
         TRY(model_export_pipedream(&m, k, a->graph));
     print_profile(&m, &m.profile[k], &spread, o.ranks);
 out:
+    loaded_plan_free(&alone);
     model_free(&m);
     return st;
 }

@@ -81,6 +81,14 @@ static enum status check_dtype(const struct arguments *a, const struct model *m)
     return STATUS_OK;
 }
 
+static bool reads_words(const struct model *m)
+{
+    size_t i = 0;
+    while (i < m->n && strcmp(m->op[i].kind, "embedding") != 0)
+        i++;
+    return i < m->n;
+}
+
 /* What --compute means for this model. */
 static enum status choose(const struct arguments *a, const struct loaded_plan *p, bool *paced)
 {
@@ -96,8 +104,10 @@ static enum status choose(const struct arguments *a, const struct loaded_plan *p
         PASS(check_dtype(a, m));
     if (!*paced && p->plan.steps > 0 && strcmp(a->device, "cpu") != 0)
         return error_set(STATUS_UNSUPPORTED, "strategies are computed by --device cpu, or paced");
-    if (p->plan.steps > 0 && a->text)
-        return error_set(STATUS_USAGE, "--text: inputs of strategies are numbers, not a text");
+    if (p->plan.steps > 0 && a->text && !reads_words(m))
+        return error_set(STATUS_USAGE, "--text: model '%s' reads no words", m->name);
+    if (p->plan.steps > 0 && a->batch_tokens)
+        return error_set(STATUS_UNSUPPORTED, "--batch-tokens: not of strategies");
     PASS(arguments_check(a, *paced ? TAKES(RUN_PACED) : TAKES(RUN_REAL)));
     if (!compute && op)
         fprintf(stderr, "op '%s' of kind '%s' has no numerics: compute is paced\n", op->name,

@@ -398,6 +398,18 @@ out:
     return st;
 }
 
+/* A file of a model of HiDup is one that was profiled: its name says which. */
+static enum status read_measured(const struct arguments *a, const struct objective *o,
+                                 struct model *m, struct objective_request *r)
+{
+    if (strcmp(o->name, "hidup") != 0 || !strpbrk(a->model, "./"))
+        return STATUS_OK;
+    PASS(load_model(a->model, m));
+    r->spec = m->name;
+    r->model = m;
+    return STATUS_OK;
+}
+
 /* Models come as the objective wants them: read by itself, with every node of a graph file as an
  * op, or as the rest of the program sees them. */
 enum status plan_by_objective(const struct arguments *a, const struct provenance *by,
@@ -420,6 +432,7 @@ enum status plan_by_objective(const struct arguments *a, const struct provenance
         TRY((o->nodes_apart ? load_model_apart : load_model)(a->model, &m));
         request.model = &m;
     }
+    TRY(read_measured(a, o, &m, &request));
     if (a->platform) {
         TRY(load_topology(a->platform, &t, &path));
         request.topology = &t;

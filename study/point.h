@@ -94,6 +94,11 @@ enum status point_write_plan(const struct point *p, const char *path,
 enum status point_plan(const struct arguments *a, const char *path,
                        const struct provenance *by) MUST_CHECK;
 
+/* A strategy of shards of a model of HiDup on one device, in one piece, of so many samples; 0: as the model
+ * says. */
+enum status point_plan_alone(const char *model, size_t samples, const char *path,
+                             const struct provenance *by) MUST_CHECK;
+
 /* ---- plan files */
 
 /* Predict a loaded plan, whose file is `path`, with all warnings. *out must be {0}.

@@ -243,6 +243,18 @@ enum status point_plan(const struct arguments *a, const char *path, const struct
     return point_write_plan(&p, path, by);
 }
 
+enum status point_plan_alone(const char *model, size_t samples, const char *path,
+                             const struct provenance *by)
+{
+    struct arguments a = arguments_defaults(TAKES(KEY_POINT) | TAKES(KEY_PLAN));
+    a.algorithm = "spmd";
+    a.overlap = "none";
+    a.model = model;
+    a.platform = "laptop@devices=1";
+    a.batch = samples;
+    return point_plan(&a, path, by);
+}
+
 static enum status measure(const struct point *p, struct point_cache *c, const struct plan *plan,
                            struct measurement *out)
 {

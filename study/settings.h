@@ -108,7 +108,7 @@ struct arguments {
     double minibatch_size;
     double largest_bytes;
     double train_tokens; /* of a whole training run; 0: not asked */
-    bool check, table, force;
+    bool check, table, force, curves;
 
     /* sweeps, validation, pictures and pages */
     const char *limits, *shard, *x, *y, *by, *value, *where, *question, *rank_list;

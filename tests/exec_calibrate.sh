@@ -23,7 +23,8 @@ esac
 grep -q '^linear.backward' table || fail "no rates in $(cat table)"
 grep -q '^messages' table || fail "no messages in $(cat table)"
 grep -q '^# all-reduce, 2 ranks, tcp' table || fail "no collectives in $(cat table)"
-[ "$(grep -c ' float ' table)" = 32 ] || fail "eight sizes of four tables, not $(cat table)"
+[ "$(grep -c ' float ' table)" = 40 ] || fail "eight sizes of five tables, not $(cat table)"
+grep -q curve: here.xml && fail "curves that nobody asked for: $(cat here.xml)"
 [ "$(wc -l <pairs.tsv)" = 5 ] || fail "pairs: $(cat pairs.tsv)"
 "$bin/foreline" topology check here.xml >out 2>&1 || fail "$(cat out)"
 "$bin/foreline" topology show here.xml >out 2>&1 || fail "$(cat out)"
@@ -45,6 +46,25 @@ status=0
 status=0
 "$bin/foreline" calibrate --platform here.xml --ranks 3 >out 2>&1 || status=$?
 [ $status = 2 ] && grep -q 'has 2 devices' out || fail "--ranks 3: exit $status, $(cat out)"
+
+# With curves, what an all-to-all took is what it is predicted to take: 100 s, when a curve says so.
+"$bin/foreline" calibrate --force --ranks 2 --repeats 1 --curves --largest 256KiB --table -o curves.xml >table2 2>err ||
+    fail "$(cat err)"
+[ "$(grep -c ' float ' table2)" = 20 ] || fail "four sizes of five tables, not $(cat table2)"
+[ "$(grep -c 'curve:[a-z-]*:2x1' curves.xml)" = 8 ] || fail "four curves of each rank, not $(cat curves.xml)"
+for seconds in measured 100; do
+    [ $seconds = measured ] || sed -i "s/\(curve:all-to-all:2x1\" value=\"\)[^\"]*/\14KiB@${seconds}s/" curves.xml
+    "$bin/foreline" plan --algorithm balanced --model rmoe:layers=2,hidden=32,heads=4,experts=4,tokens=16 \
+        --platform curves.xml --stages 1 --replicas 2 --expert-parallel 2 --microbatches 2 -o e.json >out 2>&1 ||
+        fail "$(cat out)"
+    "$bin/foreline" simulate e.json --engine analytic --json >$seconds.json 2>err || fail "$(cat err)"
+    sed -n 's/.*"iteration_s": \([0-9.e+-]*\).*/\1/p' $seconds.json | head -n 1 >$seconds
+done
+awk 'NR == FNR { measured = $1; next } END { exit !(measured < 90 && $1 > 100) }' measured 100 ||
+    fail "iterations of $(cat measured) and $(cat 100) s"
+status=0
+"$bin/foreline" calibrate --largest 2GiB >out 2>&1 || status=$?
+[ $status = 1 ] && grep -q 'expected 4 KiB to 1 GiB' out || fail "--largest 2GiB: exit $status, $(cat out)"
 status=0
 "$bin/foreline" calibrate --ranks 0 >out 2>&1 || status=$?
 [ $status = 2 ] || fail "--ranks 0: exit $status"

@@ -34,6 +34,24 @@ numbers() { # the first profile's numbers
 "$bin/foreline" simulate p.json >out 2>&1 || fail "$(cat out)"
 "$bin/foreline" run p.json --steps 2 >out 2>&1 || fail "$(cat out)"
 
+# Operators of strategies, in the iterations of one device; a strategy of as many samples takes their sum, and
+# its updates.
+profile tmoe:layers=2,batch=8,seq=8,hidden=32,inner=64,heads=4,experts=4 --batch 8 -o experts.json
+sed 's/value="core"/value="cpu"/' "$here/../topologies/platforms/laptop.xml" >cpu.xml
+"$bin/foreline" plan --algorithm spmd --model experts.json --platform cpu.xml --devices 1 --overlap none --json \
+    -o alone.json >out 2>&1 || fail "$(cat out)"
+"$bin/foreline" simulate alone.json --engine analytic --json >alone 2>err || fail "$(cat err)"
+python3 - <<'END' || fail "$(cat alone)"
+import json
+p, = json.load(open("experts.json"))["profiles"]
+measured = sum(p["forward_s"]) + sum(p["backward_s"])
+assert min(p["forward_s"] + p["backward_s"]) > 0
+assert measured <= json.load(open("alone"))["iteration_s"] < measured + 1e-3
+END
+"$bin/foreline" plan --algorithm spmd --model experts.json --platform cpu.xml --devices 2 -o p.json >out 2>&1 ||
+    fail "$(cat out)"
+"$bin/foreline" run p.json --steps 2 --transport local >out 2>&1 || fail "$(cat out)"
+
 # Second inputs that are no router's.
 for model in gnmt:layers=2,hidden=16,tokens=8,vocabulary=256 resnet:depth=18,side=32,width=2,classes=256 \
     "$here/models/deepseek_v3.json:tokens=16"; do

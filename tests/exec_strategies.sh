@@ -35,7 +35,8 @@ if command -v mpirun >/dev/null && [ -x "$bin/foreline-worker-mpi" ]; then
     transports="local tcp mpi"
 fi
 for model in tmlp:layers=3,batch=8,seq=4,hidden=32 \
-    tmoe:layers=2,batch=8,seq=8,hidden=32,inner=64,heads=4,experts=4; do
+    tmoe:layers=2,batch=8,seq=8,hidden=32,inner=64,heads=4,experts=4 \
+    rmoe:ops=1,layers=2,batch=8,seq=8,hidden=32,inner=64,heads=4,experts=4,classes=256; do
     plan $model 1 none
     run --steps 10 --transport local >/dev/null
     losses >one

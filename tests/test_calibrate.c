@@ -12,7 +12,9 @@
 
 #include <cmocka.h>
 
+#include "core/collective.h"
 #include "core/cost.h"
+#include "core/random.h"
 #include "exec/calibrate/probe.h"
 #include "exec/device.h"
 #include "exec/team.h"
@@ -257,6 +259,33 @@ static void one_rank_has_no_links_and_no_collectives(void **state)
     calibration_free(&c);
 }
 
+static double seconds_of(const struct collective_group *g, enum collective_kind kind, int64_t bytes)
+{
+    struct collective_shape shape = {0};
+    assert_int_equal(collective_shape_make(g, kind, bytes, NULL, &shape), STATUS_OK);
+    double seconds = shape.seconds;
+    collective_shape_free(&shape);
+    return seconds;
+}
+
+static void assert_near_or_not(bool near, double a, double b)
+{
+    assert_true((fabs(a / b - 1) < 1e-9) == near);
+}
+
+static void sizes_end_where_they_are_told(void **state)
+{
+    (void)state;
+    struct bench_task task;
+    assert_int_equal(bench_task_up_to(256 << 20, &task), STATUS_OK);
+    assert_int_equal(task.sizes, bench_task.sizes + 1);
+    assert_int_equal(task.size[task.sizes - 1], 256 << 20);
+    assert_int_equal(bench_task_up_to(100 << 10, &task), STATUS_OK);
+    assert_int_equal(task.sizes, 3);
+    assert_int_equal(bench_task_up_to(4095, &task), STATUS_INVALID);
+    assert_int_equal(bench_task_up_to((1 << 30) + 1, &task), STATUS_INVALID);
+}
+
 /* Seconds of a link that is exactly latency + bytes / bandwidth, and rings of it. */
 static void the_fit_of_an_exact_link_is_that_link(void **state)
 {
@@ -273,11 +302,15 @@ static void the_fit_of_an_exact_link_is_that_link(void **state)
             for (size_t r = 0; r < b.repeats; r++)
                 ways_of(&b, pair, s)[r] =
                     2 * (taken_of(&b, pair, s)[r] = latency_s / 2 + (double)small[s] / 2 / Bps);
-    for (size_t sum = 0; sum < BENCH_SUMS; sum++) /* 2 (n - 1) steps of a third each, or half */
+    for (size_t sum = 0; sum < BENCH_SUMS;
+         sum++) /* 2 (n - 1) steps of a third each, or half; at once */
         for (size_t s = 0; s < little.sizes; s++)
             for (size_t k = 0; k < 3 * b.repeats; k++)
                 sums_of(&b, sum, s, 0)[k] =
-                    (sum == 0 ? 4 : 2) * (latency_s + (double)small[s] / 3 / Bps);
+                    (sum == 0 ? 4 : 2) * (double)small[s] / 3 / Bps + (sum == 0            ? 4
+                                                                       : sum < BENCH_RINGS ? 2
+                                                                                           : 1) *
+                                                                          latency_s;
     assert_int_equal(calibrate_fit(&b, &c), STATUS_OK);
     for (size_t pair = 0; pair < 3; pair++) {
         assert_true(fabs(c.pair[pair].latency_s / latency_s - 1) < 1e-9);
@@ -289,6 +322,37 @@ static void the_fit_of_an_exact_link_is_that_link(void **state)
         assert_true(fabs(c.timing[k].seconds / c.timing[k].model_s - 1) < 1e-9);
     assert_true(c.noise.spread.median == 0 && c.noise.spread.worst == 0);
     calibration_free(&c);
+}
+
+/* What is costed by the topology's curves is what was measured, of sizes that were and, a straight line in
+ * logarithms, between them; without curves it is what the tier says. */
+static void curves_are_what_was_measured(void **state)
+{
+    (void)state;
+    double number[256];
+    uint64_t dice = 3;
+    const uint32_t device[] = {0, 1, 2};
+    for (int curves = 0; curves < 2; curves++) {
+        struct bench b = {
+            .task = &little, .ranks = 3, .repeats = 1, .number = number, .curves = curves};
+        struct calibration c = {0};
+        struct collective_group g = {0};
+        assert_true(bench_numbers(&b) <= 256);
+        for (size_t k = 0; k < bench_numbers(&b); k++)
+            number[k] = 1e-4 * (1 + (double)(random_next(&dice) % 1000));
+        assert_int_equal(calibrate_fit(&b, &c), STATUS_OK);
+        assert_int_equal(c.topology.type->curves, curves ? BENCH_SUMS : 0);
+        assert_int_equal(collective_group_make(&c.topology, device, 3, &g), STATUS_OK);
+        for (size_t k = little.sizes; k < c.timings; k++) {
+            const struct calibrate_timing *t = &c.timing[k];
+            assert_near_or_not(curves, seconds_of(&g, t->kind, t->bytes), t->seconds);
+            if (k % little.sizes == 1)
+                assert_near_or_not(curves, seconds_of(&g, t->kind, 64 << 10),
+                                   sqrt(t[-1].seconds * t->seconds));
+        }
+        collective_group_free(&g);
+        calibration_free(&c);
+    }
 }
 
 /* A large message that seems faster than a small one: no latency, and the bandwidth of the line
@@ -423,7 +487,9 @@ int main(void)
         cmocka_unit_test(three_ranks_have_three_pairs_and_a_matrix_from_0_to_1),
         cmocka_unit_test(one_rank_has_no_links_and_no_collectives),
         cmocka_unit_test(the_fit_of_an_exact_link_is_that_link),
+        cmocka_unit_test(curves_are_what_was_measured),
         cmocka_unit_test(a_fit_that_would_be_negative_is_all_bandwidth),
+        cmocka_unit_test(sizes_end_where_they_are_told),
         cmocka_unit_test(a_machine_that_is_not_idle_is_doubted_then_refused),
         cmocka_unit_test(rejects_no_ranks_no_repeats_and_no_such_transport),
         cmocka_unit_test(what_mpirun_prints_is_checked),

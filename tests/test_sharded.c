@@ -26,8 +26,12 @@ static const char *const models[] = {
     "tmlp2:layers=2,batch=8,seq=4,hidden=12,inner=20",
     "ttransformer:layers=1,batch=8,seq=6,hidden=16,inner=24,heads=4",
     "tmoe:layers=2,batch=8,seq=6,hidden=16,inner=24,heads=4,experts=4",
+    "rmoe:ops=1,layers=2,batch=8,seq=6,hidden=16,inner=24,heads=4,experts=4,classes=256",
+    "rswitch:ops=1,layers=2,batch=8,seq=6,hidden=16,inner=24,heads=4,experts=4,classes=256",
+    "vmoe:ops=1,layers=2,batch=8,seq=9,hidden=16,inner=24,heads=4,experts=4",
+    "vswitch:ops=1,layers=2,batch=8,seq=9,hidden=16,inner=24,heads=4,experts=4",
 };
-enum { MODELS = sizeof models / sizeof *models, TMLP = 0, TMOE = 3 };
+enum { MODELS = sizeof models / sizeof *models, TMLP = 0, TMOE = 3, RMOE = 4 };
 
 /* What training has left: losses, and all parameters of every tensor. */
 struct trained {
@@ -163,7 +167,7 @@ static void compare(size_t model, size_t rounds, size_t steps, double tolerance)
 
 static void drawn_strategies_make_the_losses_of_one_process(void **state)
 {
-    static const size_t rounds[MODELS] = {48, 24, 24, 24};
+    static const size_t rounds[MODELS] = {48, 24, 24, 24, 16, 16, 16, 16};
     (void)state;
     for (size_t m = 0; m < MODELS; m++)
         compare(m, rounds[m], 6, 1e-5);
@@ -174,6 +178,7 @@ static void they_learn_the_same_for_300_steps(void **state)
     (void)state;
     compare(TMLP, 2, MOST_STEPS, 1e-5);
     compare(TMOE, 2, MOST_STEPS, 1e-5);
+    compare(RMOE, 2, MOST_STEPS, 1e-5);
 }
 
 int main(void)

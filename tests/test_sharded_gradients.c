@@ -23,6 +23,10 @@ static const char *const models[] = {
     "ttransformer:layers=1,batch=4,seq=4,hidden=8,inner=12,heads=4",
     "tmoe:layers=2,batch=4,seq=6,hidden=8,inner=10,heads=4,experts=4",
     "tmoe:layers=2,batch=6,seq=5,hidden=8,inner=6,heads=4,experts=3,top=1",
+    "rmoe:ops=1,layers=2,batch=4,seq=5,hidden=8,inner=10,heads=4,experts=4,classes=256",
+    "rswitch:ops=1,layers=2,batch=6,seq=4,hidden=8,inner=6,heads=4,experts=3,classes=257",
+    "vmoe:ops=1,layers=2,batch=4,seq=4,hidden=8,inner=10,heads=4,experts=4",
+    "vswitch:ops=1,layers=2,batch=6,seq=4,hidden=8,inner=6,heads=4,experts=3,classes=5",
 };
 enum { MODELS = sizeof models / sizeof *models };
 
@@ -141,7 +145,7 @@ static void check_strategy(const char *model, bool two, uint64_t *dice, size_t *
     struct sharded *s[RANKS];
     strategy_draw(model, RANKS, two, dice, &d);
     for (uint32_t m = 0; m < RANKS; m++)
-        assert_int_equal(sharded_open(&d.program, m, 1e-3, &s[m]), STATUS_OK);
+        assert_int_equal(sharded_open(&d.program, m, 1e-3, NULL, &s[m]), STATUS_OK);
     iterate(s, &d.program, seen);
     for (uint32_t t = 0; t < d.program.operators.tensors; t++)
         if (sharded_step(s[0], t, false) == STEP_SLICE)
@@ -219,7 +223,7 @@ static void what_opens_can_be_computed(void **state)
             spoil(&d.program.operators, &dice);
         opens = operators_check(&d.program.operators) == STATUS_OK;
         for (uint32_t m = 0; m < RANKS; m++)
-            opens = opens && sharded_open(&d.program, m, 1e-3, &s[m]) == STATUS_OK;
+            opens = opens && sharded_open(&d.program, m, 1e-3, NULL, &s[m]) == STATUS_OK;
         if (opens) {
             iterate(s, &d.program, seen);
             for (size_t m = 0; m < RANKS; m++)

@@ -94,6 +94,7 @@ static enum status calibrate(struct bench *b, const struct calibrate_options *o,
     b->ranks = o->ranks;
     b->repeats = o->repeats;
     b->notes = o->notes;
+    b->curves = o->curves;
     if (o->ranks < 1 || o->ranks > most_ranks || o->repeats < 1 || o->repeats > CALIBRATE_REPEATS)
         return error_set(STATUS_INVALID, "%zu ranks, %zu repeats: expected 1 to %zu and 1 to %d",
                          o->ranks, o->repeats, most_ranks, CALIBRATE_REPEATS);
@@ -124,7 +125,10 @@ enum status calibrate_task(const struct bench_task *task, const struct calibrate
 
 enum status calibrate_cpu(const struct calibrate_options *o, struct calibration *out)
 {
-    return calibrate_task(&bench_task, o, out);
+    struct bench_task task = bench_task;
+    if (o->largest > 0)
+        PASS(bench_task_up_to(o->largest, &task));
+    return calibrate_task(&task, o, out);
 }
 
 enum status calibrate_cuda(const struct calibrate_options *o, struct calibration *out)

@@ -18,6 +18,12 @@ struct calibrate_options {
     const char *transport; /* "tcp": forked here; "mpi": started by mpirun; NULL: "tcp" */
     const char *worker;    /* mpi, GPU: path of what measures; NULL: found as in launch.h */
     bool half;             /* GPU: in bf16 */
+    int64_t
+        largest; /* CPU: bytes of messages and collectives, from 4 KiB on each four times the one
+                      * before; 0: up to 64 MiB, at most 1 GiB */
+    bool
+        curves; /* the topology has what each collective of all ranks took as a curve (core/fabric.h),
+                  * by which they are predicted then, instead of the one tier */
 };
 
 /* How far repetitions lie apart: interquartile range / median of the figures measured. */

@@ -224,7 +224,8 @@ static void add_collectives(const struct bench *b, struct spreads *spread, struc
 }
 
 /* One tier between all ranks, of messages and rings of collectives, which weigh as much as all messages
- * do: collectives of small buffers are faster than a message after the other, as both ways overlap. */
+ * do: collectives of small buffers are faster than a message after the other, as both ways overlap. (In
+ * an all-to-all every rank sends to all at once: no link's time.) */
 static enum status make_tier(const struct bench *b, struct spreads *spread, struct calibration *out)
 {
     struct topology *t = &out->topology;
@@ -234,26 +235,27 @@ static enum status make_tier(const struct bench *b, struct spreads *spread, stru
     PASS(ARRAY_NEW(t->tier, 1));
     if (out->timings == 0)
         return STATUS_OK;
-    for (size_t k = 0; k < out->timings; k++) {
+    size_t points = (1 + BENCH_RINGS) * b->task->sizes; /* all-to-alls are behind them */
+    for (size_t k = 0; k < points; k++) {
         const struct calibrate_timing *c = &out->timing[k];
         double rounds = c->kind == COLLECTIVE_ALLREDUCE ? 2 * (n - 1) : n - 1;
         point[k] = c->collective
                        ? (struct fitted){rounds, rounds * (double)c->bytes / n, c->seconds, 1}
-                       : (struct fitted){1, (double)c->bytes, c->seconds, BENCH_SUMS};
+                       : (struct fitted){1, (double)c->bytes, c->seconds, BENCH_RINGS};
     }
     PASS(text_copy("loopback", &t->tier->name));
     t->tiers = 1;
-    fit(point, out->timings, &t->tier->latency_s, &t->tier->bandwidth_Bps);
+    fit(point, points, &t->tier->latency_s, &t->tier->bandwidth_Bps);
     return STATUS_OK;
 }
 
 /* ---- what the fitted platform says of what was measured */
 
-/* The collectives that were measured are rings (exec/rounds.h). */
+/* The collectives that were measured are rings, all-to-alls direct (exec/rounds.h). */
 static enum status add_models(struct calibration *c)
 {
     enum status st = STATUS_OK;
-    const struct collective_options ring = {.algorithm = "ring"};
+    const struct collective_options ring = {.algorithm = "ring"}, direct = {.algorithm = "direct"};
     uint32_t device[TEAM_MOST];
     struct collective_group g = {0};
     for (uint32_t r = 0; r < c->topology.n; r++)
@@ -266,13 +268,38 @@ static enum status add_models(struct calibration *c)
             t->model_s = cost_transfer(&c->topology, 0, 1, (double)t->bytes);
             continue;
         }
-        TRY(collective_shape_make(&g, t->kind, t->bytes, &ring, &shape));
+        TRY(collective_shape_make(&g, t->kind, t->bytes,
+                                  t->kind == COLLECTIVE_ALLTOALL ? &direct : &ring, &shape));
         t->model_s = shape.seconds;
         collective_shape_free(&shape);
     }
 out:
     collective_group_free(&g);
     return st;
+}
+
+/* What the collectives took, as curves of the ranks' type; each rank is a host of its own. */
+static enum status make_curves(const struct bench *b, struct calibration *c)
+{
+    struct device_type *type = c->topology.type;
+    size_t n = b->task->sizes;
+    if (!b->curves || b->ranks < 2)
+        return STATUS_OK;
+    PASS(ARRAY_NEW(type->curve, BENCH_SUMS));
+    for (size_t k = 0; k < BENCH_SUMS; k++) {
+        const struct calibrate_timing *t = &c->timing[(1 + k) * n];
+        struct fabric_curve *curve = &type->curve[type->curves++];
+        *curve = (struct fabric_curve){
+            .kind = (enum fabric_kind)t->kind, .members = (uint32_t)b->ranks, .per_node = 1};
+        PASS(text_copy("*", &curve->tier));
+        PASS(ARRAY_NEW(curve->bytes, n));
+        PASS(ARRAY_NEW(curve->seconds, n));
+        for (; curve->n < n; curve->n++) {
+            curve->bytes[curve->n] = (double)t[curve->n].bytes;
+            curve->seconds[curve->n] = t[curve->n].seconds;
+        }
+    }
+    return STATUS_OK;
 }
 
 /* ---- all of it */
@@ -316,6 +343,7 @@ enum status calibrate_fit(struct bench *b, struct calibration *out)
     add_collectives(b, &s, &c);
     TRY(make_tier(b, &s, &c));
     TRY(add_models(&c));
+    TRY(make_curves(b, &c));
     c.noise.ranks = b->ranks;
     c.noise.share = least_share(b);
     c.noise.spread.median = sorted_middle(s.value, s.n, &c.noise.spread.worst);

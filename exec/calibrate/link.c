@@ -19,6 +19,7 @@ const struct bench_sum bench_sums[BENCH_SUMS] = {
     {OP_ALLREDUCE, COLLECTIVE_ALLREDUCE},
     {OP_REDUCESCATTER, COLLECTIVE_REDUCESCATTER},
     {OP_ALLGATHER, COLLECTIVE_ALLGATHER},
+    {OP_ALLTOALL, COLLECTIVE_ALLTOALL},
 };
 
 /* A repetition is the mean of so many messages, fewer of the large ones. */
@@ -100,6 +101,14 @@ static enum status make_game(const struct bench *b, uint32_t first, uint32_t sec
     return program_match(p);
 }
 
+/* In the array of a collective of so many bytes: what an all-to-all brings is a half of its own, and its
+ * parts are equal (exec/transport.h). */
+static size_t numbers_of(const struct bench *b, enum op_kind kind, int64_t bytes)
+{
+    size_t n = (size_t)bytes / sizeof(float);
+    return kind == OP_ALLTOALL ? 2 * (n - n % b->ranks) : n;
+}
+
 /* Every member calls the same collectives of all sizes in the same order. */
 static enum status make_collectives(const struct bench *b, enum op_kind kind, struct program *p)
 {
@@ -124,13 +133,13 @@ struct table {
     const struct transport *how;
     void *self;
     struct program program;
-    void *data; /* [largest size] */
+    void *data; /* [2 x largest size] */
 };
 
 static enum status sit_down(const struct bench *b, struct table *t)
 {
     t->how = b->transport;
-    t->data = calloc(1, (size_t)b->task->size[b->task->sizes - 1]);
+    t->data = calloc(2, (size_t)b->task->size[b->task->sizes - 1]);
     if (!t->data)
         return error_set(STATUS_NOMEM, "messages");
     return t->how->open(&t->program, b->rank, &b->meeting, &t->self);
@@ -245,7 +254,8 @@ static enum status sum(const struct bench *b, const struct table *t, double *cal
     uint32_t op = (uint32_t)t->program.op_start[b->rank];
     PASS(start_together(t));
     for (size_t k = 0; k < b->task->sizes; k++) {
-        size_t rounds = rounds_of(b->task->size[k]), n = (size_t)b->task->size[k] / sizeof(float);
+        size_t rounds = rounds_of(b->task->size[k]);
+        size_t n = numbers_of(b, (enum op_kind)t->program.op[op].kind, b->task->size[k]);
         double start_s = clock_now();
         for (size_t i = 0; i < rounds; i++, op++) {
             PASS(t->how->collective(t->self, op, ELEMENT_FP32, t->data, n));

@@ -27,7 +27,7 @@ struct mpirun {
     const char *name, *mark; /* of messages; what complaints begin with */
     char **words;            /* mpirun's command line, without the worker's; NULL: no mpirun */
     char **line;             /* with it */
-    char path[4096], ranks[32], repeats[32];
+    char path[4096], ranks[32], repeats[32], largest[32];
     pid_t pid;    /* 0: not running */
     int figures;  /* pipe: what rank 0 prints; -1: none */
     FILE *errors; /* what everybody else prints; owned */
@@ -36,7 +36,7 @@ struct mpirun {
 };
 
 /* Longest number as text, and the line before them. */
-enum { NUMBER_TEXT = 32, HEAD_TEXT = 64, ARGUMENTS = 4 };
+enum { NUMBER_TEXT = 32, HEAD_TEXT = 64, ARGUMENTS = 5 };
 
 /* launch_words() chooses mpirun's settings by the largest message of a program: here one that has
  * just that message. */
@@ -57,6 +57,8 @@ static enum status make_line(const struct bench *b, const char *worker, struct m
     m->line[n++] = m->path;
     m->line[n++] = (char *)(uintptr_t)calibrate_flag;
     m->line[n++] = m->repeats;
+    snprintf(m->largest, sizeof m->largest, "%lld", (long long)largest.bytes);
+    m->line[n++] = m->largest;
     return STATUS_OK;
 }
 

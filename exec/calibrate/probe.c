@@ -64,20 +64,36 @@ static const struct probe gpu_probes[] = {
     {"adam", 1, 1 << 25, 0, 0, 1},      {"sgd", 1, 1 << 18, 0, 0, 1},
     {"sgd", 1, 1 << 22, 0, 0, 1},       {"sgd", 1, 1 << 25, 0, 0, 1},
 };
-static const int64_t sizes[] = {4 << 10, 16 << 10, 64 << 10, 256 << 10,
-                                1 << 20, 4 << 20,  16 << 20, 64 << 20};
+static const int64_t sizes[] = {4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20,
+                                64 << 20,
+                                /* on request */
+                                256 << 20, 1 << 30};
+enum { SIZES = 8 };
 
 const struct bench_task bench_task = {.probes = sizeof probes / sizeof *probes,
-                                      .sizes = sizeof sizes / sizeof *sizes,
+                                      .sizes = SIZES,
                                       .probe = probes,
                                       .size = sizes,
                                       .copy_bytes = 32 << 20};
 
 const struct bench_task bench_task_gpu = {.probes = sizeof gpu_probes / sizeof *gpu_probes,
-                                          .sizes = sizeof sizes / sizeof *sizes,
+                                          .sizes = SIZES,
                                           .probe = gpu_probes,
                                           .size = sizes,
                                           .copy_bytes = 256 << 20};
+
+enum status bench_task_up_to(int64_t largest, struct bench_task *out)
+{
+    size_t n = 0;
+    while (n < sizeof sizes / sizeof *sizes && sizes[n] <= largest)
+        n++;
+    if (n == 0 || largest > sizes[sizeof sizes / sizeof *sizes - 1])
+        return error_set(STATUS_INVALID, "messages of up to %lld bytes: expected 4 KiB to 1 GiB",
+                         (long long)largest);
+    *out = bench_task;
+    out->sizes = n;
+    return STATUS_OK;
+}
 
 /* ---- what a probe is in a model; the formulas of model/layers.c */
 

@@ -58,13 +58,15 @@ enum {
 };
 extern const struct bench_task bench_task;     /* what calibrate_cpu() measures */
 extern const struct bench_task bench_task_gpu; /* calibrate_cuda() */
+/* The first with messages and collectives of up to `largest` bytes. STATUS_INVALID: not 4 KiB to 1 GiB. */
+enum status bench_task_up_to(int64_t largest, struct bench_task *out) MUST_CHECK;
 
 /* Collectives that every transport has. */
 struct bench_sum {
     enum op_kind op;
     enum collective_kind kind;
 };
-enum { BENCH_SUMS = 3 };
+enum { BENCH_SUMS = 4, BENCH_RINGS = 3 }; /* rings first */
 extern const struct bench_sum bench_sums[BENCH_SUMS];
 
 /* How long ops take: sums the times between start() and stop(). */
@@ -80,6 +82,7 @@ struct bench_watch {
 struct bench {
     struct memory on;                /* what computes; backend NULL: the CPU */
     bool half;                       /* in bf16 */
+    bool curves;                     /* the topology gets them */
     const struct bench_watch *watch; /* of `on` */
     void *watch_self;
     double start_s, sum_s; /* the CPU's watch */
@@ -144,7 +147,7 @@ enum status bench_layer(struct bench *b, const struct layer *l, size_t batch, do
 /* Fills b->number by ranks that mpirun starts. */
 void calibrate_together(void *barrier); /* of ranks forked here: a bench's `together` */
 enum status calibrate_mpirun(struct bench *b, const char *worker) MUST_CHECK;
-/* What mpirun's ranks are called with ("--calibrate", then the repeats), what the figures of all
+/* What mpirun's ranks are called with ("--calibrate", then the repeats and the largest size), what the figures of all
  * begin with on rank 0's output (how many; one a line follows), and a complaint on stderr. */
 extern const char calibrate_flag[], calibrate_mark[];
 #define CALIBRATE_HEAD "foreline calibration, figures: %zu\n"

@@ -18,6 +18,7 @@
 #include "core/text.h"
 #include "exec/calibrate/probe.h"
 #include "exec/device/cpu/gemm.h"
+#include "exec/device/sharded/sharded.h"
 #include "exec/team.h"
 
 /* ---- what is measured */
@@ -78,6 +79,16 @@ static enum status find_cases(struct survey *s, const struct model *m)
     return STATUS_OK;
 }
 
+/* Ops that strategies compute are measured in their place, between those before and behind them. */
+static enum status find_nodes(struct survey *s, const struct model *m)
+{
+    s->n = s->cases = m->n;
+    PASS(ARENA_NEW(&s->memory, s->case_of, m->n));
+    for (uint32_t i = 0; i < m->n; i++)
+        s->case_of[i] = i;
+    return STATUS_OK;
+}
+
 /* ---- measuring */
 
 static double *calls_at(const struct survey *s, double *call_s, size_t c, bool backward,
@@ -100,6 +111,45 @@ static enum status measure_cases(const struct survey *s, struct bench *b, double
     return STATUS_OK;
 }
 
+/* Seconds of the nodes of an iteration: those that are ops of the model, in its order. */
+static enum status take_nodes(const struct survey *s, const struct sharded *d, uint32_t rank,
+                              size_t repeat, double *number)
+{
+    size_t op = 0;
+    for (size_t i = 0; i < d->all->nodes; i++) {
+        if (!d->kind[i] || !strcmp(d->kind[i]->name, "item"))
+            continue;
+        for (size_t back = 0; back < 2 && op < s->cases; back++)
+            calls_at(s, number, op, back, rank)[repeat] = d->seconds[2 * i + back];
+        op++;
+    }
+    return op == s->cases
+               ? STATUS_OK
+               : error_set(STATUS_INVALID, "the strategy has %zu ops, the model %zu", op, s->cases);
+}
+
+/* Iterations of a strategy on one device, the first of them not counted. */
+static enum status measure_strategy(const struct survey *s, struct bench *b, double *number)
+{
+    enum status st;
+    struct sharded *d;
+    double *seconds = NULL;
+    PASS(sharded_open(s->options->strategy, 0, 1e-3, NULL, &d));
+    TRY(ARRAY_NEW(seconds, 2 * d->all->nodes));
+    d->seconds = seconds;
+    for (size_t k = 0; k <= b->repeats; k++) {
+        memset(seconds, 0, 2 * d->all->nodes * sizeof *seconds);
+        b->together(b->context);
+        sharded_forward(d, UINT32_MAX, 0);
+        sharded_update(d, 1);
+        TRY(take_nodes(s, d, b->rank, k > 0 ? k - 1 : 0, number));
+    }
+out:
+    free(seconds);
+    sharded_close(d);
+    return st;
+}
+
 static enum status be_member(struct team_member *me, void *context)
 {
     const struct survey *s = context;
@@ -108,7 +158,8 @@ static enum status be_member(struct team_member *me, void *context)
                       .rank = me->rank,
                       .together = calibrate_together,
                       .context = me->together};
-    return measure_cases(s, &b, me->number);
+    return s->options->strategy ? measure_strategy(s, &b, me->number)
+                                : measure_cases(s, &b, me->number);
 }
 
 /* The worker reads the model from a file of ours. */
@@ -231,7 +282,7 @@ enum status profile_ops(struct model *m, const struct profile_options *o,
     if (o->gpu && o->ranks != 1)
         return error_set(STATUS_UNSUPPORTED, "%zu ranks: GPUs are measured one at a time",
                          o->ranks);
-    TRY(find_cases(&s, m));
+    TRY((o->strategy ? find_nodes : find_cases)(&s, m));
     TRY(measure(&s, m));
     TRY(take_medians(&s, spread));
     TRY(put_profile(m, &s));

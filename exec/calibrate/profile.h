@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "core/model.h"
+#include "core/program.h"
 #include "exec/calibrate/calibrate.h"
 
 struct profile_options {
@@ -16,6 +17,9 @@ struct profile_options {
     FILE *notes;        /* a line of progress; NULL: none */
     bool gpu;           /* device type "cuda", by foreline-worker-cuda; one rank */
     const char *worker; /* its path, NULL: found as in launch.h */
+    /* A model whose ops are computed by strategies only (struct device: stepped): that of one device,
+     * with `batch` samples; its iterations are measured op by op. NULL: layers of the device. */
+    const struct program *strategy;
 };
 
 /* Seconds of every op, forward and backward, on the CPU or CUDA device as a profile of *m for

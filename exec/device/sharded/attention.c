@@ -1,5 +1,5 @@
 /* Self-attention of x (S, N, C): tokens, samples, channels (Vaswani et al., NeurIPS 2017), with a mask
- * (S, S) that is added to the scores. The projection in has for every head the rows of its queries,
+ * (S, S), if any, that is added to the scores. The projection in has for every head the rows of its queries,
  * keys and values one after the other, so that slices of it are whole heads. Shards over heads make
  * summands, and each adds its share of the bias. */
 #include <math.h>
@@ -10,7 +10,7 @@
 #include "exec/device/cpu/vector.h"
 #include "exec/device/sharded/kind.h"
 
-enum { X, IN_W, IN_B, OUT_W, OUT_B, MASK, READS };
+enum { X, IN_W, IN_B, OUT_W, OUT_B, MASK, READS }; /* MASK: perhaps */
 
 struct attention {
     size_t tokens, samples, channels, heads, depth; /* heads: of this rank */
@@ -38,16 +38,23 @@ static struct attention attention_of(const struct call *c)
     return a;
 }
 
+static bool fits_mask(const struct call *c)
+{
+    const struct view *mask = &c->read[MASK].view;
+    size_t tokens = c->read[X].view.size[0];
+    return c->node->reads <= MASK ||
+           (mask->rank == 2 && mask->size[0] == tokens && mask->size[1] == tokens);
+}
+
 static enum status check(const struct call *c)
 {
     const struct view *x = &c->read[X].view, *in = &c->read[IN_W].view, *out = &c->read[OUT_W].view;
-    const struct view *mask = &c->read[MASK].view, *y = &c->made[0].view;
+    const struct view *y = &c->made[0].view;
     int64_t heads = c->node->argument[0];
     bool fits = x->rank == 3 && view_alike(x, y) && in->rank == 2 && out->rank == 2 &&
-                mask->rank == 2 && in->size[1] == x->size[2] && out->size[0] == x->size[2] &&
+                in->size[1] == x->size[2] && out->size[0] == x->size[2] &&
                 in->size[0] == 3 * out->size[1] && c->read[IN_B].view.n == in->size[0] &&
-                c->read[OUT_B].view.n == x->size[2] && mask->size[0] == x->size[0] &&
-                mask->size[1] == x->size[0];
+                c->read[OUT_B].view.n == x->size[2] && fits_mask(c);
     if (heads < 1 || (fits && x->size[2] % (size_t)heads != 0))
         return error_set(STATUS_UNSUPPORTED, "'%s': %lld heads of %zu channels (heads=)",
                          c->node->name, (long long)heads, x->size[2]);
@@ -86,7 +93,8 @@ static real *weights_of(const struct attention *a, size_t sample, size_t head)
 
 static void softmax(real *row, const real *mask, size_t n)
 {
-    vector_add(row, mask, n);
+    if (mask)
+        vector_add(row, mask, n);
     real most = vector_max(row, n);
     for (size_t i = 0; i < n; i++)
         row[i] = vector_exp(row[i] - most);
@@ -102,6 +110,7 @@ static void forward(struct call *c)
     struct matrix in = matrix(c->read[IN_W].value, a.wide, a.channels, a.channels);
     struct matrix out_w = matrix(c->read[OUT_W].value, a.channels, a.inner, a.inner);
     struct matrix out = matrix(a.out, a.rows, a.inner, a.inner);
+    const real *mask = c->node->reads > MASK ? c->read[MASK].value : NULL;
     real *y = c->made[0].value;
     in = transposed(in);
     out_w = transposed(out_w);
@@ -116,7 +125,7 @@ static void forward(struct call *c)
         real *weights = weights_of(&a, sample, head);
         kind_product(a.scale, &q, &k, false, weights, a.tokens);
         for (size_t t = 0; t < a.tokens; t++)
-            softmax(weights + t * a.tokens, c->read[MASK].value + t * a.tokens, a.tokens);
+            softmax(weights + t * a.tokens, mask ? mask + t * a.tokens : NULL, a.tokens);
         struct matrix p = matrix(weights, a.tokens, a.tokens, a.tokens);
         kind_product(1, &p, &v, false, a.out + sample * a.inner + head * a.depth,
                      a.samples * a.inner);
@@ -181,13 +190,13 @@ static void backward(struct call *c)
 static struct start start(const struct call *c, size_t k)
 {
     if (k == IN_W || k == OUT_W)
-        return (struct start){0, 1 / sqrt((double)c->read[X].view.whole[2])};
-    return (struct start){0, 0.02};
+        return kind_numbers(0, 1 / sqrt((double)c->read[X].view.whole[2]));
+    return kind_numbers(0, 0.02);
 }
 
 const struct kind sharded_attention = {.name = "attention",
                                        .reads = READS,
-                                       .least = READS,
+                                       .least = MASK,
                                        .makes = 2,
                                        .arguments = 1,
                                        .check = check,

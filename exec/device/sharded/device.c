@@ -15,7 +15,7 @@ static enum status device_open(const struct model *m, const struct program *p, u
 {
     struct sharded *s;
     (void)m;
-    PASS(sharded_open(p, rank, o->learning_rate, &s));
+    PASS(sharded_open(p, rank, o->learning_rate, o->corpus, &s));
     if (o->policy)
         s->policy = *o->policy;
     *self = s;

@@ -131,7 +131,7 @@ static void backward(struct call *c)
 
 static struct start start(const struct call *c, size_t k)
 {
-    return (struct start){0, 1 / sqrt((double)c->read[k].view.whole[0])};
+    return kind_numbers(0, 1 / sqrt((double)c->read[k].view.whole[0]));
 }
 
 const struct kind sharded_gate = {.name = "gate",

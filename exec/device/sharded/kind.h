@@ -25,10 +25,19 @@ struct call {
     real *work;  /* [kind->work()] shared by all */
 };
 
-/* Start values of a parameter: base +- up to spread. */
+/* What an input is: numbers drawn, a text's words and those that follow, classes, images of them. */
+enum source { SOURCE_NUMBERS, SOURCE_TOKENS, SOURCE_TARGETS, SOURCE_LABELS, SOURCE_IMAGES };
+
+/* Start values: base +- up to spread; of an input that is no numbers, one of `of` words or classes. */
 struct start {
     double base, spread;
+    enum source source;
+    size_t of;
 };
+static inline struct start kind_numbers(double base, double spread)
+{
+    return (struct start){.base = base, .spread = spread};
+}
 
 struct kind {
     const char *name;
@@ -48,7 +57,9 @@ struct kind {
 const struct kind *kind_find(const char *name);
 
 extern const struct kind sharded_linear, sharded_dispatch, sharded_combine, sharded_expert_in,
-    sharded_expert_out, sharded_layer_norm, sharded_transpose, sharded_attention, sharded_gate;
+    sharded_expert_out, sharded_layer_norm, sharded_transpose, sharded_attention, sharded_gate,
+    sharded_embedding, sharded_mul, sharded_log_softmax, sharded_nll_loss, sharded_conv2d,
+    sharded_flatten, sharded_append_class, sharded_get_class;
 
 /* "'h0.linear' (linear): shapes do not fit together". */
 enum status kind_misfit(const struct call *c);

@@ -99,18 +99,39 @@ static void dropout_backward(struct call *c)
         c->read[0].gradient[i] += c->saved[i] * c->made[0].gradient[i];
 }
 
-/* ---- sums */
+/* ---- sums. Of two, the second is repeated over leading dimensions in which it has one. */
+
+static enum status add_check(const struct call *c)
+{
+    const struct view *y = &c->made[0].view, *b = &c->read[1].view;
+    bool fits = view_alike(&c->read[0].view, y) && b->rank == y->rank;
+    size_t d = 0;
+    while (fits && d < b->rank && b->whole[d] == 1 && b->size[d] == 1)
+        d++;
+    for (; fits && d < b->rank; d++)
+        fits = b->size[d] == y->size[d];
+    return fits ? STATUS_OK : kind_misfit(c);
+}
 
 static void add_forward(struct call *c)
 {
+    size_t n = c->read[1].view.n;
     for (size_t i = 0; i < c->made[0].view.n; i++)
-        c->made[0].value[i] = c->read[0].value[i] + c->read[1].value[i];
+        c->made[0].value[i] = c->read[0].value[i] + c->read[1].value[i % n];
 }
 
 static void add_backward(struct call *c)
 {
-    for (size_t k = 0; k < 2; k++)
-        vector_add(c->read[k].gradient, c->made[0].gradient, c->made[0].view.n);
+    size_t n = c->read[1].view.n;
+    vector_add(c->read[0].gradient, c->made[0].gradient, c->made[0].view.n);
+    for (size_t i = 0; i < c->made[0].view.n; i += n)
+        vector_add(c->read[1].gradient, c->made[0].gradient + i, n);
+}
+
+static struct start add_start(const struct call *c, size_t k)
+{
+    (void)c;
+    return kind_numbers(0, k == 1 ? 0.02 : 1);
 }
 
 static enum status sum_check(const struct call *c)
@@ -165,8 +186,10 @@ static const struct kind kind_add = {.name = "add",
                                      .reads = 2,
                                      .least = 2,
                                      .makes = 1,
+                                     .check = add_check,
                                      .forward = add_forward,
-                                     .backward = add_backward};
+                                     .backward = add_backward,
+                                     .start = add_start};
 static const struct kind kind_sum = {.name = "sum",
                                      .reads = 1,
                                      .least = 1,
@@ -178,10 +201,14 @@ static const struct kind kind_sum = {.name = "sum",
 const struct kind *kind_find(const char *name)
 {
     static const struct kind *const kinds[] = {
-        &kind_sigmoid,      &kind_relu,         &kind_item,          &kind_dropout,
-        &kind_add,          &kind_sum,          &sharded_linear,     &sharded_dispatch,
-        &sharded_combine,   &sharded_expert_in, &sharded_expert_out, &sharded_layer_norm,
-        &sharded_transpose, &sharded_attention, &sharded_gate,
+        &kind_sigmoid,         &kind_relu,          &kind_item,
+        &kind_dropout,         &kind_add,           &kind_sum,
+        &sharded_linear,       &sharded_dispatch,   &sharded_combine,
+        &sharded_expert_in,    &sharded_expert_out, &sharded_layer_norm,
+        &sharded_transpose,    &sharded_attention,  &sharded_gate,
+        &sharded_embedding,    &sharded_mul,        &sharded_log_softmax,
+        &sharded_nll_loss,     &sharded_conv2d,     &sharded_flatten,
+        &sharded_append_class, &sharded_get_class,
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (!strcmp(kinds[i]->name, name))

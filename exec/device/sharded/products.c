@@ -8,7 +8,7 @@
 
 static struct start by_inputs(size_t inputs)
 {
-    return (struct start){0, 1 / sqrt((double)inputs)};
+    return kind_numbers(0, 1 / sqrt((double)inputs));
 }
 
 /* ---- linear: y (..., out) = x (..., in) w^T + b, w (out, in) */
@@ -63,7 +63,7 @@ static void linear_backward(struct call *c)
 
 static struct start linear_start(const struct call *c, size_t k)
 {
-    return k == 1 ? by_inputs(c->read[1].view.whole[1]) : (struct start){0, 0.02};
+    return k == 1 ? by_inputs(c->read[1].view.whole[1]) : kind_numbers(0, 0.02);
 }
 
 const struct kind sharded_linear = {.name = "linear",

@@ -69,7 +69,7 @@ static void norm_backward(struct call *c)
 static struct start norm_start(const struct call *c, size_t k)
 {
     (void)c;
-    return (struct start){k == 1 ? 1 : 0, 0.02};
+    return kind_numbers(k == 1 ? 1 : 0, 0.02);
 }
 
 const struct kind sharded_layer_norm = {.name = "layer_norm",

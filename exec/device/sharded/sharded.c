@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/clock.h"
 #include "core/optimizer.h"
 #include "core/random.h"
 #include "exec/device/backend.h"
@@ -230,7 +231,7 @@ static enum status open_memory(struct sharded *s)
 }
 
 enum status sharded_open(const struct program *p, uint32_t rank, double learning_rate,
-                         struct sharded **out)
+                         const struct corpus *corpus, struct sharded **out)
 {
     enum status st;
     struct sharded *s;
@@ -241,6 +242,7 @@ enum status sharded_open(const struct program *p, uint32_t rank, double learning
     s->ranks = p->stage[p->rank[rank].stage].shards;
     s->halves = p->microbatches;
     s->learning_rate = learning_rate;
+    s->corpus = corpus ? corpus : corpus_shipped();
     if (optimizer_is_tuned(p->optimizer))
         FAIL(STATUS_UNSUPPORTED, "strategies train by '%s' without numbers, not by '%s'",
              optimizer_name_of(p->optimizer), p->optimizer);
@@ -249,6 +251,7 @@ enum status sharded_open(const struct program *p, uint32_t rank, double learning
     TRY(gemm_single_thread());
     TRY(open_memory(s));
     TRY(check_list(s, rank));
+    TRY(sharded_find_inputs(s));
     sharded_start(s);
     MOVE(out, s);
 out:
@@ -271,6 +274,8 @@ void sharded_close(struct sharded *s)
         free(s->square);
         free(s->numbers);
         free(s->work);
+        free(s->token);
+        free(s->target);
     }
     free(s);
 }
@@ -321,6 +326,15 @@ static void end(struct sharded *s, const struct operators_node *n, size_t half)
     o->gradient[0] = (real)(1 / samples);
 }
 
+static void compute(struct sharded *s, size_t node, size_t half, bool backward)
+{
+    struct call *c = &s->call[half][node];
+    double start_s = s->seconds ? clock_now() : 0;
+    backward ? s->kind[node]->backward(c) : s->kind[node]->forward(c);
+    if (s->seconds)
+        s->seconds[2 * node + backward] += clock_now() - start_s;
+}
+
 void sharded_forward(struct sharded *s, uint32_t step, size_t half)
 {
     begin(s);
@@ -332,7 +346,7 @@ void sharded_forward(struct sharded *s, uint32_t step, size_t half)
         struct call *c = &s->call[half][*at];
         c->key = random_key(random_key(s->program->seed, s->updates), *at);
         if (s->kind[*at])
-            s->kind[*at]->forward(c);
+            compute(s, *at, half, false);
         else if (n->reads > 0)
             end(s, n, half);
     }
@@ -349,7 +363,7 @@ void sharded_backward(struct sharded *s, uint32_t step, size_t half)
         for (; s->step_out[half] > n->step + 1; s->step_out[half]--)
             convert_step(s, s->step_out[half] - 1, half, true);
         if (s->kind[*at])
-            s->kind[*at]->backward(&s->call[half][*at]);
+            compute(s, *at, half, true);
     }
     for (; s->step_out[half] > step; s->step_out[half]--)
         convert_step(s, s->step_out[half] - 1, half, true);

@@ -12,6 +12,7 @@
 
 #include "core/form.h"
 #include "core/program.h"
+#include "exec/corpus.h"
 #include "exec/device/sharded/kind.h"
 #include "exec/learning_rate.h"
 
@@ -45,12 +46,19 @@ struct sharded {
     uint32_t step_in[HALVES]; /* steps whose tensors have been converted as far as this rank can */
     uint32_t step_out[HALVES];
     double loss;
+    double *
+        seconds; /* [nodes][forward, backward] that what a node computes has taken is added to; NULL */
+    const struct corpus *corpus;
+    struct batch_shape words; /* of a batch; 0 samples: it has none */
+    int32_t *token, *target;  /* of the iteration */
+    size_t classes;           /* of images; 0: there are none */
 };
 
-/* STATUS_INVALID, STATUS_UNSUPPORTED (a kind, heads), STATUS_NOMEM also where it would be more than
- * the machine has. The program stays alive. O(nodes + numbers). */
+/* corpus: where words come from; NULL: the shipped one. STATUS_INVALID, STATUS_UNSUPPORTED (a kind,
+ * heads, too few words for a text), STATUS_NOMEM also where it would be more than the machine has.
+ * Program and corpus stay alive. O(nodes + numbers). */
 enum status sharded_open(const struct program *p, uint32_t rank, double learning_rate,
-                         struct sharded **out) MUST_CHECK;
+                         const struct corpus *corpus, struct sharded **out) MUST_CHECK;
 void sharded_close(struct sharded *s); /* accepts NULL */
 
 /* All nodes up to step `step` of a half; and back through those from it on. */
@@ -72,12 +80,19 @@ void sharded_unpack(struct sharded *s, uint32_t tensor, size_t half, bool backwa
 /* What needs nobody. */
 void sharded_convert(struct sharded *s, uint32_t tensor, size_t half, bool backward);
 
-/* ---- start.c */
+/* ---- start.c, data.c */
+
+/* Keys below the seed. */
+enum { STREAM_PARAMETERS = 1, STREAM_INPUTS, STREAM_LABELS, STREAM_IMAGES };
 
 /* Numbers of a view of a tensor, drawn by their place in all of it, so that forms and ranks do not
  * matter: base +- spread. */
 void sharded_draw(uint64_t key, const struct view *v, const struct start *from, real *to);
-void sharded_start(struct sharded *s);  /* parameters */
+/* How the first node that reads a tensor wants it to begin. */
+struct start sharded_start_of(const struct sharded *s, uint32_t tensor);
+void sharded_start(struct sharded *s); /* parameters */
+/* What inputs there are; STATUS_UNSUPPORTED, STATUS_INVALID: a text is too short; STATUS_NOMEM. */
+enum status sharded_find_inputs(struct sharded *s) MUST_CHECK;
 void sharded_inputs(struct sharded *s); /* of the iteration */
 
 #endif

@@ -1,12 +1,10 @@
-/* What ranks begin with: parameters, and in every iteration inputs. */
+/* What ranks begin with: parameters and masks. */
 #include <string.h>
 
 #include "core/random.h"
 #include "exec/device/sharded/sharded.h"
 
 static const double forbidden = -1e9; /* what a mask adds to scores of later tokens */
-
-enum { STREAM_PARAMETERS = 1, STREAM_INPUTS = 2 };
 
 void sharded_draw(uint64_t key, const struct view *v, const struct start *from, real *to)
 {
@@ -23,14 +21,13 @@ static void draw_mask(const struct view *v, real *to)
     }
 }
 
-/* How the first node that reads a tensor wants it to begin. */
-static struct start start_of(const struct sharded *s, uint32_t tensor)
+struct start sharded_start_of(const struct sharded *s, uint32_t tensor)
 {
     for (size_t i = 0; i < s->all->nodes; i++)
         for (size_t k = 0; k < s->all->node[i].reads; k++)
             if (s->all->node[i].read[k] == tensor && s->kind[i] && s->kind[i]->start)
                 return s->kind[i]->start(&s->call[0][i], k);
-    return (struct start){0, 1};
+    return kind_numbers(0, 1);
 }
 
 void sharded_start(struct sharded *s)
@@ -44,23 +41,8 @@ void sharded_start(struct sharded *s)
             draw_mask(&own->view, own->value);
             continue;
         }
-        struct start from = start_of(s, n->made);
+        struct start from = sharded_start_of(s, n->made);
         uint64_t key = random_key(random_key(s->program->seed, STREAM_PARAMETERS), i);
         sharded_draw(key, &own->view, &from, own->value);
-    }
-}
-
-void sharded_inputs(struct sharded *s)
-{
-    const struct start from = {0, 1};
-    uint64_t key = random_key(random_key(s->program->seed, STREAM_INPUTS), s->updates);
-    for (size_t i = 0; i < s->all->nodes; i++) {
-        const struct operators_node *n = &s->all->node[i];
-        for (size_t half = 0; half < s->halves && !strcmp(n->kind, "input"); half++) {
-            struct operand *own = &s->slot[half][n->made].own;
-            struct view v = own->view;
-            view_in_batch(&v, 0, half, s->halves);
-            sharded_draw(random_key(key, i), &v, &from, own->value);
-        }
     }
 }

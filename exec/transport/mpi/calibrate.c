@@ -9,6 +9,7 @@
 
 #include "core/array.h"
 #include "core/clock.h"
+#include "core/text.h"
 #include "exec/calibrate/probe.h"
 #include "exec/transport/mpi/mpi.h"
 
@@ -26,15 +27,15 @@ static void together(void *context)
         clock_sleep_until(clock_now() + nap_s);
 }
 
-static enum status repeats_of(int argc, char **argv, size_t *repeats)
+static enum status read_words(int argc, char **argv, size_t *repeats, struct bench_task *task)
 {
-    char *end = NULL;
-    unsigned long n = argc == 3 ? strtoul(argv[2], &end, 10) : 0;
-    if (!end || *end || n < 1 || n > CALIBRATE_REPEATS)
-        return error_set(STATUS_USAGE, "expected %s and 1 to %d repeats", calibrate_flag,
+    uint64_t n, bytes;
+    if (argc != 4 || !text_count(argv[2], CALIBRATE_REPEATS, &n) || n < 1 ||
+        !text_count(argv[3], INT64_MAX, &bytes))
+        return error_set(STATUS_USAGE, "expected %s, 1 to %d repeats and a size", calibrate_flag,
                          CALIBRATE_REPEATS);
-    *repeats = n;
-    return STATUS_OK;
+    *repeats = (size_t)n;
+    return bench_task_up_to((int64_t)bytes, task);
 }
 
 static enum status collect(const struct bench *b)
@@ -53,7 +54,8 @@ static enum status collect(const struct bench *b)
 int calibrate_rank(int argc, char **argv)
 {
     enum status st;
-    struct bench b = {.task = &bench_task, .transport = &transport_mpi, .together = together};
+    struct bench_task task;
+    struct bench b = {.task = &task, .transport = &transport_mpi, .together = together};
     int rank, ranks;
     prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0UL, 0UL, 0UL);
     prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
@@ -63,7 +65,7 @@ int calibrate_rank(int argc, char **argv)
     b.ranks = (size_t)ranks;
     b.meeting = (struct rendezvous){
         .rank = b.rank, .ranks = (uint32_t)ranks, .listener = -1, .control = -1, .timeout_s = 30};
-    TRY(repeats_of(argc, argv, &b.repeats));
+    TRY(read_words(argc, argv, &b.repeats, &task));
     TRY(ARRAY_NEW(b.number, bench_numbers(&b)));
     TRY(bench_rank(&b));
     TRY(collect(&b));

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/text.h"
@@ -37,7 +38,20 @@ static void release(struct problem *p)
     spmd_graph_free(&p->part);
 }
 
-/* The work that a request says its ops have, who may have measured wrongly. */
+static enum status copy_profile(const struct model_profile *p, struct model *m)
+{
+    enum status st;
+    struct model_profile c = {.samples = p->samples, .tensor_parallel = p->tensor_parallel};
+    TRY(ARRAY_COPY(c.forward_s, p->forward_s, m->n));
+    TRY(ARRAY_COPY(c.backward_s, p->backward_s, m->n));
+    TRY(text_copy(p->device, &c.device));
+    TRY(model_put_profile(m, &c));
+out:
+    model_profile_free(&c);
+    return st;
+}
+
+/* The work that a request says its ops have, who may have measured wrongly, and the times that it has. */
 static enum status believe(const struct model *measured, struct model *m)
 {
     if (measured && measured->n != m->n)
@@ -46,6 +60,8 @@ static enum status believe(const struct model *measured, struct model *m)
         m->op[i].forward_flop = measured->op[i].forward_flop;
         m->op[i].backward_flop = measured->op[i].backward_flop;
     }
+    for (size_t k = 0; measured && k < measured->profiles; k++)
+        PASS(copy_profile(&measured->profile[k], m));
     return STATUS_OK;
 }
 

@@ -244,6 +244,7 @@ static void begin_words(struct building *b)
     uint32_t table = parameter(b, "encoder.weight", v[OPTION_classes], v[OPTION_hidden]);
     x = op_embedding(b->g, "encoder", x, table);
     b->x = op_binary(b->g, "mul", "scale", x, SPMD_NO_TENSOR);
+    spmd_argue(b->g, v[OPTION_hidden]); /* by its root */
 }
 
 /* Patches of a square image, a class token before them, and learned positions. */
@@ -276,7 +277,9 @@ static uint32_t end(struct building *b)
     if (b->ends == IMAGES)
         x = op_get_class(g, "class.token", x);
     x = linear(b, "decoder", x, b->value[OPTION_hidden], b->value[OPTION_classes]);
-    x = op_softmax(g, "log_softmax", x, b->ends == WORDS ? 2 : 1, true);
+    size_t dim = b->ends == WORDS ? 2 : 1;
+    x = op_softmax(g, "log_softmax", x, dim, true);
+    spmd_argue(g, (int64_t)dim);
     return op_nll_loss(g, "loss", b->ends == WORDS ? op_transpose(g, "classes", x, 1, 2) : x, b->y);
 }
 
