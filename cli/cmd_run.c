@@ -39,9 +39,10 @@ static enum status check_options(const struct arguments *a)
         {mpi && cuda, "--transport mpi is for --device cpu; GPUs talk over nccl"},
         {a->log && !strcmp(transport, "local"),
          "--log: ranks of --transport local are threads of one process"},
-        {a->hosts && !mpi, "--hosts is for --transport mpi"},
-        {a->address && !mpi && !nccl && !a->launcher,
-         "--address: workers of --transport tcp without --launcher are on this machine"},
+        {a->hosts && !strcmp(transport, "local"),
+         "--hosts: ranks of --transport local are threads of one process"},
+        {a->address && !mpi && !nccl && !a->launcher && !a->hosts,
+         "--address: workers of --transport tcp without --launcher or --hosts are on this machine"},
         {a->address && !strcmp(transport, "local"), "--address: --transport local is one process"},
         {a->hosts && a->launcher, "--hosts and --launcher: the launcher knows its hosts"},
         {a->local_ranks > 0 && (!a->launcher || strcmp(a->launcher, "env") != 0),
@@ -223,7 +224,7 @@ static enum status run_file(struct invocation *in)
         run_config_tell(&c, stdout);
         goto out;
     }
-    TRY(run_config_begin(&c, a->hosts, &in->by, plan));
+    TRY(run_config_begin(&c, a->hosts, &in->by, stderr, plan));
     fprintf(stderr, "%s\n", c.directory);
     a->log = a->log ? a->log : run_config_path(&c, "output.log", log);
     a->output = a->output ? a->output : run_config_path(&c, "measurement.json", measurement);
@@ -260,7 +261,8 @@ const struct command command_run = {
         "with\n"
         "--transport mpi as foreline-worker-mpi processes that mpirun starts over MPI, with\n"
         "--transport local as threads of one process, with --transport nccl from GPU to GPU. "
-        "Prints\n"
+        "With\n"
+        "--hosts ssh (or mpirun) starts them on other machines, which see the same files. Prints\n"
         "the median iteration time and its range, throughput, the loss of the first and last\n"
         "step, a hash of the final parameters (equal for every plan of the same model, data and\n"
         "microbatch size without replicas), and per rank busy, exposed communication and idle\n"

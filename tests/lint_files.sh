@@ -3,7 +3,6 @@
 # but for the places below, each with its reason. Usage: lint_files.sh SOURCE_DIR
 cd "$1" || exit 2
 reasons='
-cli/cmd_bench.c:1 a platform that has no name any more, so that nothing stays
 core/file.c:1 the writer itself
 exec/netns/remote.c:1 an empty file, to mount a namespace on
 exec/transport/mpi/smpi_worker.c:1 ranks write into one file, each at its place, in a folder of ours
