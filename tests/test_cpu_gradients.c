@@ -196,6 +196,7 @@ static void gradient_of_lstms_that_attend_is_their_derivative(void **state)
 {
     (void)state;
     check_zoo("gnmt:layers=3,hidden=6,tokens=5,vocabulary=256");
+    check_zoo("gnmt:layers=2,hidden=6,tokens=5,vocabulary=256,bidirectional=1");
 }
 
 /* At the start all logits are close to 0, so the mean loss is close to log(vocabulary): the weights
