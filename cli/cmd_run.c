@@ -73,7 +73,8 @@ static enum status check_dtype(const struct arguments *a, const struct model *m)
                          m->name, data_type_names[own]);
     if ((own == DATA_bf16 || !strcmp(wanted, "bf16")) && !strcmp(a->device, "cpu"))
         return error_set(a->dtype ? STATUS_USAGE : STATUS_UNSUPPORTED,
-                         "%s: device cpu computes in fp32 only: --device cuda, or --compute paced",
+                         "%s: device cpu computes in fp32 only: plan the model with dtype=fp32, or "
+                         "--device cuda, or --compute paced",
                          own == DATA_bf16 ? m->name : "--dtype bf16");
     if (strcmp(wanted, data_type_names[own]) != 0)
         return error_set(STATUS_USAGE,
@@ -88,10 +89,14 @@ static enum status choose(const struct arguments *a, const struct loaded_plan *p
     const char *compute = a->compute;
     const struct model *m = &p->model;
     const struct model_op *op = point_without_numerics(m, &p->plan);
+    char why[512] = "";
+    if (op)
+        snprintf(why, sizeof why, "%s", error_message());
     if (compute && !strcmp(compute, "real") && op)
-        return error_set(STATUS_USAGE,
-                         "op '%s' of kind '%s' has no numerics on the CPU: use --compute paced",
-                         op->name, op->kind);
+        return error_set(
+            STATUS_USAGE,
+            "op '%s' of kind '%s' has no numerics on the CPU: use --compute paced (%s)", op->name,
+            op->kind, why);
     *paced = compute ? !strcmp(compute, "paced") : op != NULL;
     if (!*paced)
         PASS(check_dtype(a, m));
@@ -101,8 +106,8 @@ static enum status choose(const struct arguments *a, const struct loaded_plan *p
         return error_set(STATUS_USAGE, "--text: inputs of strategies are numbers, not a text");
     PASS(arguments_check(a, *paced ? TAKES(RUN_PACED) : TAKES(RUN_REAL)));
     if (!compute && op)
-        fprintf(stderr, "op '%s' of kind '%s' has no numerics: compute is paced\n", op->name,
-                op->kind);
+        fprintf(stderr, "op '%s' of kind '%s' has no numerics: compute is paced (%s)\n", op->name,
+                op->kind, why);
     return STATUS_OK;
 }
 
