@@ -32,6 +32,8 @@ static enum status add_host(struct hosts *h, char *text, const char *spec, size_
     for (char *word = strtok_r(rest, blanks, &save); word; word = strtok_r(NULL, blanks, &save))
         if (!strncmp(word, slots_key, strlen(slots_key)))
             said = word + strlen(slots_key);
+        else
+            good = good && (word == said || strchr(word, '='));
     if (!good || (said && !text_count(said, SLOTS_MOST, &slots)) || slots == 0)
         return error_set(STATUS_PARSE, "%s:%zu: expected HOST, HOST:SLOTS or HOST slots=N", spec,
                          line);

@@ -1,8 +1,9 @@
-/* Experiment files of foreline sweep, and driver files of PipeDream that become such. */
+/* Experiment files of foreline sweep, and driver files of PipeDream that become such; lists of hosts. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/launch/hosts.h"
 #include "study/driver.h"
 #include "study/experiment.h"
 
@@ -31,6 +32,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(text, data, size);
     text[size] = '\0'; /* as file_read() leaves it */
     translate(text, size);
+    struct hosts hosts = {0};
+    if (hosts_is_list(text) && hosts_read(text, &hosts) == STATUS_OK)
+        hosts_free(&hosts);
     if (experiment_parse("input", text, size, NULL, &e) == STATUS_OK) {
         for (size_t point = 0; point < e.points && point < 64; point++) {
             const struct experiment_setting **setting;
