@@ -96,7 +96,8 @@ static void put_value(struct driver *d, const struct yaml_value *v)
 /* models.vgg16.gpus=4: the second word names the model. */
 static enum status put_model(struct driver *d, const struct yaml_value *v)
 {
-    static const char *const names[][2] = {{"vgg16", "vgg"},
+    static const char *const names[][2] = {{"alexnet", "alexnet"},
+                                           {"vgg16", "vgg"},
                                            {"resnet50", "resnet"},
                                            {"gnmt", "gnmt"},
                                            {"gnmt_large", "gnmt:layers=8"}};
