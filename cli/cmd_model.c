@@ -17,6 +17,7 @@
 #include "model/export.h"
 #include "model/import.h"
 #include "model/zoo.h"
+#include "partition/alike.h"
 #include "partition/published/hidup/lowered.h"
 #include "partition/published/hidup/models.h"
 #include "study/load.h"
@@ -27,6 +28,7 @@ static const char details[] =
     "list           the zoo: models built from hyper-parameters, with what can be overridden\n"
     "show MODEL     ops, work, memory and totals of a zoo model or a model file\n"
     "import FILE    turn another tool's file into a model file (-o model.json)\n"
+    "compare A B    are their graphs isomorphic, and what of two ends, series-parallel?\n"
     "profile MODEL  measure every op here, forward and backward, and write the model with its "
     "times\n"
     "\n"
@@ -199,6 +201,36 @@ out:
     return st;
 }
 
+static void print_graph(const char *name, const struct model *m, bool series_parallel)
+{
+    printf("%-24s  %zu ops, %zu edges, %sseries-parallel\n", name, m->n, m->edges,
+           series_parallel ? "" : "not ");
+}
+
+static enum status compare(const struct arguments *given, const char *first, const char *second)
+{
+    enum status st;
+    static const char *const others[] = {"json", "device", "minibatch-size"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (arguments_given(given, others[i]))
+            return error_set(STATUS_USAGE, "--%s means nothing with compare", others[i]);
+    struct model a = {0}, b = {0};
+    enum model_alike alike;
+    bool parts[2];
+    TRY(load_model(first, &a));
+    TRY(load_model(second, &b));
+    TRY(model_series_parallel(&a, &parts[0]));
+    TRY(model_series_parallel(&b, &parts[1]));
+    TRY(model_alike(&a, &b, &alike));
+    print_graph(first, &a, parts[0]);
+    print_graph(second, &b, parts[1]);
+    printf("%-24s  %s\n", "isomorphic", model_alike_names[alike]);
+out:
+    model_free(&a);
+    model_free(&b);
+    return st;
+}
+
 /* Sums of one profile. */
 static void print_profile(const struct model *m, const struct model_profile *p,
                           const struct calibrate_spread *spread, size_t ranks)
@@ -279,18 +311,22 @@ static enum status model(struct invocation *in)
         enum status (*run)(const struct invocation *in, const char *model);
     } all[] = {{"show", show}, {"import", import_file}, {"profile", profile}};
     const char *word = in->operands > 0 ? in->operand[0] : "";
-    PASS(arguments_check(&in->a, settings_taker("model", word)));
+    const bool two = in->operands == 3 && !strcmp(word, "compare");
+    PASS(arguments_check(&in->a, settings_taker("model", two ? "show" : word)));
     if (in->operands == 1 && !strcmp(word, "list"))
         return list(&in->a);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (in->operands == 2 && !strcmp(word, all[i].name))
             return all[i].run(in, in->operand[1]);
-    return error_set(STATUS_USAGE, "expected model list, show MODEL, import FILE or profile MODEL");
+    if (two)
+        return compare(&in->a, in->operand[1], in->operand[2]);
+    return error_set(STATUS_USAGE,
+                     "expected model list, show MODEL, import FILE, compare A B or profile MODEL");
 }
 
 const struct command command_model = {
     .name = "model",
-    .synopsis = "list | show MODEL | import FILE | profile MODEL",
+    .synopsis = "list | show MODEL | import FILE | compare A B | profile MODEL",
     .summary = "models: the zoo, their ops and sizes, import from other tools",
     .details = details,
     .examples = "foreline model list\n"

@@ -39,9 +39,10 @@ static enum status check_options(const struct arguments *a)
         {mpi && cuda, "--transport mpi is for --device cpu; GPUs talk over nccl"},
         {a->log && !strcmp(transport, "local"),
          "--log: ranks of --transport local are threads of one process"},
-        {a->hosts && !mpi, "--hosts is for --transport mpi"},
-        {a->address && !mpi && !nccl && !a->launcher,
-         "--address: workers of --transport tcp without --launcher are on this machine"},
+        {a->hosts && !strcmp(transport, "local"),
+         "--hosts: ranks of --transport local are threads of one process"},
+        {a->address && !mpi && !nccl && !a->launcher && !a->hosts,
+         "--address: workers of --transport tcp without --launcher or --hosts are on this machine"},
         {a->address && !strcmp(transport, "local"), "--address: --transport local is one process"},
         {a->hosts && a->launcher, "--hosts and --launcher: the launcher knows its hosts"},
         {a->local_ranks > 0 && (!a->launcher || strcmp(a->launcher, "env") != 0),
@@ -72,7 +73,8 @@ static enum status check_dtype(const struct arguments *a, const struct model *m)
                          m->name, data_type_names[own]);
     if ((own == DATA_bf16 || !strcmp(wanted, "bf16")) && !strcmp(a->device, "cpu"))
         return error_set(a->dtype ? STATUS_USAGE : STATUS_UNSUPPORTED,
-                         "%s: device cpu computes in fp32 only: --device cuda, or --compute paced",
+                         "%s: device cpu computes in fp32 only: plan the model with dtype=fp32, or "
+                         "--device cuda, or --compute paced",
                          own == DATA_bf16 ? m->name : "--dtype bf16");
     if (strcmp(wanted, data_type_names[own]) != 0)
         return error_set(STATUS_USAGE,
@@ -95,10 +97,14 @@ static enum status choose(const struct arguments *a, const struct loaded_plan *p
     const char *compute = a->compute;
     const struct model *m = &p->model;
     const struct model_op *op = point_without_numerics(m, &p->plan);
+    char why[512] = "";
+    if (op)
+        snprintf(why, sizeof why, "%s", error_message());
     if (compute && !strcmp(compute, "real") && op)
-        return error_set(STATUS_USAGE,
-                         "op '%s' of kind '%s' has no numerics on the CPU: use --compute paced",
-                         op->name, op->kind);
+        return error_set(
+            STATUS_USAGE,
+            "op '%s' of kind '%s' has no numerics on the CPU: use --compute paced (%s)", op->name,
+            op->kind, why);
     *paced = compute ? !strcmp(compute, "paced") : op != NULL;
     if (!*paced)
         PASS(check_dtype(a, m));
@@ -110,8 +116,8 @@ static enum status choose(const struct arguments *a, const struct loaded_plan *p
         return error_set(STATUS_UNSUPPORTED, "--batch-tokens: not of strategies");
     PASS(arguments_check(a, *paced ? TAKES(RUN_PACED) : TAKES(RUN_REAL)));
     if (!compute && op)
-        fprintf(stderr, "op '%s' of kind '%s' has no numerics: compute is paced\n", op->name,
-                op->kind);
+        fprintf(stderr, "op '%s' of kind '%s' has no numerics: compute is paced (%s)\n", op->name,
+                op->kind, why);
     return STATUS_OK;
 }
 
@@ -233,7 +239,7 @@ static enum status run_file(struct invocation *in)
         run_config_tell(&c, stdout);
         goto out;
     }
-    TRY(run_config_begin(&c, a->hosts, &in->by, plan));
+    TRY(run_config_begin(&c, a->hosts, &in->by, stderr, plan));
     fprintf(stderr, "%s\n", c.directory);
     a->log = a->log ? a->log : run_config_path(&c, "output.log", log);
     a->output = a->output ? a->output : run_config_path(&c, "measurement.json", measurement);
@@ -270,7 +276,8 @@ const struct command command_run = {
         "with\n"
         "--transport mpi as foreline-worker-mpi processes that mpirun starts over MPI, with\n"
         "--transport local as threads of one process, with --transport nccl from GPU to GPU. "
-        "Prints\n"
+        "With\n"
+        "--hosts ssh (or mpirun) starts them on other machines, which see the same files. Prints\n"
         "the median iteration time and its range, throughput, the loss of the first and last\n"
         "step, a hash of the final parameters (equal for every plan of the same model, data and\n"
         "microbatch size without replicas), and per rank busy, exposed communication and idle\n"

@@ -248,3 +248,17 @@ const char *text_line(const char *text, char *line, size_t size)
     snprintf(line, size, "%.*s", (int)(length < size ? length : size - 1), text);
     return text + length + (text[length] == '\n');
 }
+
+void text_put_word(const char *word, FILE *out)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "-_=./:,%@";
+    if (*word && word[strspn(word, plain)] == '\0') {
+        fputs(word, out);
+        return;
+    }
+    putc('\'', out);
+    for (; *word; word++)
+        fputs(*word == '\'' ? "'\\''" : (const char[]){*word, '\0'}, out);
+    putc('\'', out);
+}

@@ -68,4 +68,7 @@ void text_put_xml(FILE *to, const char *text, size_t n);
  * already; the others are indented as far. */
 void text_put_wrapped(FILE *to, const char *text, int indent, int limit);
 
+/* A word as a shell reads it back: quoted when it has other characters than plain ones. */
+void text_put_word(const char *word, FILE *out);
+
 #endif

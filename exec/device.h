@@ -56,8 +56,9 @@ struct device {
     /* What computes programs whose stage is `stepped` in this one's place; NULL: it does so itself,
      * unless it `computes` only some ops: then nothing does. */
     const struct device *stepped;
-    /* Does this device have numerics for the op? NULL: for every op. */
-    bool (*computes)(const struct model_op *op);
+    /* Does this device have numerics for op `op` of the model? If not, error_message() says why. NULL: for
+     * every op. */
+    bool (*computes)(const struct model *m, uint32_t op);
     /* What the rank will compute on (exec/hardware.h), before anything is opened: the launcher shows
      * it, and refuses two ranks on one GPU. STATUS_UNSUPPORTED, in one line, when it cannot be used.
      * NULL: nothing to say. */

@@ -194,6 +194,9 @@ uint32_t layer_concat(struct graph *g, const char *name, uint32_t first, uint32_
 /* Long short-term memory of `out` cells over the tokens of a sample. */
 uint32_t layer_lstm(struct graph *g, const char *name, uint32_t in, int64_t tokens,
                     int64_t channels, int64_t out);
+/* The same from the last token to the first. */
+uint32_t layer_lstm_reverse(struct graph *g, const char *name, uint32_t in, int64_t tokens,
+                            int64_t channels, int64_t out);
 /* Any other layer without weights, whose time is set by memory traffic. */
 struct plain_shape {
     const char *kind;

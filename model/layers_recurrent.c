@@ -8,27 +8,42 @@ enum { GATES = 4, FORWARD = 32, BACKWARD = 29 };
 
 /* Kept besides the output: gates, cell, and room for a gradient. Numbers of the products are written and
  * read once more than gates, of which the backward reads and writes the gradients. */
+static struct graph_op lstm(int64_t e, uint32_t in, int64_t tokens, int64_t channels, int64_t out)
+{
+    enum { KEPT = GATES + 2 };
+    int64_t read = tokens * channels, written = tokens * out;
+    double work = 2.0 * GATES * (double)written * (double)(channels + out);
+    return (struct graph_op){
+        .kind = "lstm",
+        .attribute = {{"tokens", tokens}, {"in", channels}, {"out", out}},
+        .inputs = 1,
+        .input = {in},
+        .forward_flop = work + FORWARD * (double)written,
+        .backward_flop = 2 * work + BACKWARD * (double)written,
+        .forward_bytes = (double)((read + (3 * GATES + 3) * written) * e),
+        .backward_bytes = (double)((3 * read + (4 * GATES + 7) * written) * e),
+        .parameter_bytes = GATES * out * (channels + out + 1) * e,
+        .shares = MODEL_NO_OP,
+        .stash_bytes = (1 + KEPT) * written * e,
+        .output_bytes = written * e,
+    };
+}
+
 uint32_t layer_lstm(struct graph *g, const char *name, uint32_t in, int64_t tokens,
                     int64_t channels, int64_t out)
 {
-    enum { KEPT = GATES + 2 };
-    int64_t e = g->model.element_bytes, read = tokens * channels, written = tokens * out;
-    double work = 2.0 * GATES * (double)written * (double)(channels + out);
-    return graph_add(g, &(struct graph_op){
-                            .name = name,
-                            .kind = "lstm",
-                            .attribute = {{"tokens", tokens}, {"in", channels}, {"out", out}},
-                            .inputs = 1,
-                            .input = {in},
-                            .forward_flop = work + FORWARD * (double)written,
-                            .backward_flop = 2 * work + BACKWARD * (double)written,
-                            .forward_bytes = (double)((read + (3 * GATES + 3) * written) * e),
-                            .backward_bytes = (double)((3 * read + (4 * GATES + 7) * written) * e),
-                            .parameter_bytes = GATES * out * (channels + out + 1) * e,
-                            .shares = MODEL_NO_OP,
-                            .stash_bytes = (1 + KEPT) * written * e,
-                            .output_bytes = written * e,
-                        });
+    struct graph_op op = lstm(g->model.element_bytes, in, tokens, channels, out);
+    op.name = name;
+    return graph_add(g, &op);
+}
+
+uint32_t layer_lstm_reverse(struct graph *g, const char *name, uint32_t in, int64_t tokens,
+                            int64_t channels, int64_t out)
+{
+    struct graph_op op = lstm(g->model.element_bytes, in, tokens, channels, out);
+    op.name = name;
+    op.attribute[3] = (struct graph_attribute){"reverse", 1};
+    return graph_add(g, &op);
 }
 
 uint32_t layer_concat(struct graph *g, const char *name, uint32_t first, uint32_t second,

@@ -1,20 +1,21 @@
 /* GNMT: a stack of LSTMs reads a text, another one writes, and attends to what the first has made. Wu et al.,
  * 2016, arXiv:1609.08144, with what a text without translation asks for: both read the same tokens, nobody
- * reads ahead of the token that is to be predicted (no bidirectional layer; attention is causal), and scores
- * are products of vectors. */
+ * reads ahead of the token that is to be predicted (attention is causal; the reader's first layer reads both
+ * ways, as theirs, only with bidirectional=1), and scores are products of vectors. */
 #include "model/zoo.h"
 
 #include <stdio.h>
 
 #include "model/layers.h"
 
-enum { LAYERS, HIDDEN, TOKENS, VOCABULARY, PARAMETERS };
+enum { LAYERS, HIDDEN, TOKENS, VOCABULARY, BIDIRECTIONAL, PARAMETERS };
 
 static const struct zoo_parameter gnmt[] = {
     [LAYERS] = {"layers", "of the reader, and as many of the writer", 4, 1, 100},
     [HIDDEN] = {"hidden", "cells of a layer", 1024, 1, 65536},
     [TOKENS] = {"tokens", "tokens per sample", 50, 1, 65536},
     [VOCABULARY] = {"vocabulary", "different tokens", 32320, 256, 1 << 24},
+    [BIDIRECTIONAL] = {"bidirectional", "1: the reader's first layer reads both ways", 0, 0, 1},
 };
 
 static uint32_t add_table(struct graph *g, const char *name, const int64_t *value)
@@ -40,12 +41,16 @@ static uint32_t add_stack(struct graph *g, const char *block, uint32_t x, uint32
 {
     int64_t tokens = value[TOKENS], hidden = value[HIDDEN];
     for (int64_t k = first; k < value[LAYERS]; k++) {
-        bool both = context != MODEL_NO_OP;
+        bool both = context != MODEL_NO_OP || (k == 1 && value[BIDIRECTIONAL]);
         uint32_t in = x;
         snprintf(g->prefix, sizeof g->prefix, "%s%d.", block, (int)k);
-        if (both)
+        if (context != MODEL_NO_OP)
             in = layer_concat(g, "concat", x, context, tokens, hidden, hidden);
         in = layer_lstm(g, "lstm", in, tokens, both ? 2 * hidden : hidden, hidden);
+        if (k == 0 && value[BIDIRECTIONAL])
+            in = layer_concat(g, "both", in,
+                              layer_lstm_reverse(g, "reverse", x, tokens, hidden, hidden), tokens,
+                              hidden, hidden);
         x = k >= 2 ? layer_residual(g, "residual", x, in, tokens, hidden) : in;
     }
     return x;
@@ -69,6 +74,8 @@ static uint32_t attend(struct graph *g, uint32_t queries, uint32_t read, const i
 
 static enum status build_gnmt(const int64_t *value, struct model *out)
 {
+    if (value[BIDIRECTIONAL] && value[LAYERS] < 2)
+        return error_set(STATUS_INVALID, "gnmt: bidirectional=1 wants a second layer");
     struct graph g = graph_begin(DATA_fp32);
     int64_t first[PARAMETERS] = {1, value[HIDDEN], value[TOKENS], value[VOCABULARY]};
     g.model.tokens_per_sample = (double)value[TOKENS];

@@ -1,4 +1,4 @@
-/* Networks for images: VGG and ResNet, of any depth and width. An image is `side` x `side` bytes of text, each
+/* Networks for images: AlexNet, VGG and ResNet, of any width, the latter of any depth. An image is `side` x `side` bytes of text, each
  * embedded as a pixel of three channels, and its class is the byte that follows: there is something to learn
  * without a data set. Real images have no table of 768 numbers and are otherwise the same. */
 #include "model/zoo.h"
@@ -38,15 +38,18 @@ static struct window_shape windows(const struct image *i, int64_t kernel, int64_
     return (struct window_shape){i->side, i->side, kernel, stride, padding};
 }
 
+/* Windows of an odd width around each position. */
+static struct window_shape around(const struct image *i, int64_t kernel, int64_t stride)
+{
+    return windows(i, kernel, stride, kernel / 2);
+}
+
 /* `norm`: NULL, or the name of a norm behind it in the place of a bias. */
 static void convolve(struct image *i, const char *name, const char *norm, int64_t out,
-                     int64_t kernel, int64_t stride)
+                     struct window_shape at)
 {
-    const struct convolution_shape s = {.in = i->channels,
-                                        .out = out,
-                                        .groups = 1,
-                                        .bias = !norm,
-                                        .at = windows(i, kernel, stride, kernel / 2)};
+    const struct convolution_shape s = {
+        .in = i->channels, .out = out, .groups = 1, .bias = !norm, .at = at};
     i->op = layer_convolution(&i->g, name, i->op, &s);
     i->channels = out;
     i->side = windows_along(&s.at, i->side);
@@ -75,6 +78,60 @@ static void classify(struct image *i, int64_t in, int64_t classes)
     layer_loss(&i->g, "loss", i->op, 1, classes, false);
 }
 
+/* The same behind two hidden layers. */
+static void classify_deeply(struct image *i, int64_t hidden, int64_t classes)
+{
+    int64_t features = i->side * i->side * i->channels;
+    name_block(i, "f", 0);
+    i->op =
+        layer_linear(&i->g, "linear", i->op,
+                     &(struct linear_shape){1, features, hidden, true, MODEL_NO_OP, TENSOR_COLUMN});
+    i->op = layer_relu(&i->g, "relu", i->op, 1, hidden, TENSOR_SPLIT);
+    name_block(i, "f", 1);
+    i->op = layer_linear(&i->g, "linear", i->op,
+                         &(struct linear_shape){1, hidden, hidden, true, MODEL_NO_OP, TENSOR_ROW});
+    i->op = layer_relu(&i->g, "relu", i->op, 1, hidden, TENSOR_WHOLE);
+    classify(i, hidden, classes);
+}
+
+/* ---- AlexNet: Krizhevsky, arXiv:1404.5997, as in torchvision; without dropout */
+
+enum { ALEXNET_SIDE, ALEXNET_WIDTH, ALEXNET_CLASSES, ALEXNET_HIDDEN, ALEXNET_PARAMETERS };
+
+static const struct zoo_parameter alexnet[] = {
+    [ALEXNET_SIDE] = {"side", "of an image, pixels", 224, 63, 4096},
+    [ALEXNET_WIDTH] = {"width", "channels of the first layer", 64, 1, 4096},
+    [ALEXNET_CLASSES] = {"classes", "different answers", 1000, 256, 1 << 20},
+    [ALEXNET_HIDDEN] = {"hidden", "width of the classifier", 4096, 1, 1 << 20},
+};
+
+static enum status build_alexnet(const int64_t *value, struct model *out)
+{
+    static const struct {
+        int64_t channels, kernel, stride, padding; /* channels in first widths */
+        bool pooled;
+    } layers[] = {{1, 11, 4, 2, true},
+                  {3, 5, 1, 2, true},
+                  {6, 3, 1, 1, false},
+                  {4, 3, 1, 1, false},
+                  {4, 3, 1, 1, true}};
+    struct image i = begin(value[ALEXNET_SIDE]);
+    for (int k = 0; k < (int)(sizeof layers / sizeof *layers); k++) {
+        name_block(&i, "c", k);
+        convolve(&i, "conv", NULL, layers[k].channels * value[ALEXNET_WIDTH],
+                 windows(&i, layers[k].kernel, layers[k].stride, layers[k].padding));
+        rectify(&i, "relu");
+        if (layers[k].pooled)
+            pool(&i, 3, 2, 0, false);
+    }
+    classify_deeply(&i, value[ALEXNET_HIDDEN], value[ALEXNET_CLASSES]);
+    return graph_finish(&i.g, "alexnet",
+                        "AlexNet; bytes of text are pixels, the next one the class", out);
+}
+
+const struct zoo_entry zoo_alexnet = {
+    "alexnet", "AlexNet, images from a text", ALEXNET_PARAMETERS, alexnet, build_alexnet, NULL};
+
 /* ---- VGG: Simonyan & Zisserman, ICLR 2015, table 1, columns A, B, D and E; without dropout */
 
 static const char *const vgg_depths[] = {"11", "13", "16", "19"};
@@ -91,7 +148,6 @@ static enum status build_vgg(const int64_t *value, struct model *out)
 {
     static const int repeats[][BLOCKS] = {
         {1, 1, 2, 2, 2}, {2, 2, 2, 2, 2}, {2, 2, 3, 3, 3}, {2, 2, 4, 4, 4}};
-    int64_t hidden = value[HIDDEN];
     int layer = 0;
     if (value[SIDE] % 32 != 0)
         return error_set(STATUS_INVALID, "side is a multiple of 32");
@@ -100,22 +156,12 @@ static enum status build_vgg(const int64_t *value, struct model *out)
         int64_t channels = value[WIDTH] << (b < 3 ? b : 3);
         for (int k = 0; k < repeats[value[DEPTH]][b]; k++) {
             name_block(&i, "c", layer++);
-            convolve(&i, "conv", NULL, channels, 3, 1);
+            convolve(&i, "conv", NULL, channels, around(&i, 3, 1));
             rectify(&i, "relu");
         }
         pool(&i, 2, 2, 0, false);
     }
-    int64_t features = i.side * i.side * i.channels;
-    name_block(&i, "f", 0);
-    i.op =
-        layer_linear(&i.g, "linear", i.op,
-                     &(struct linear_shape){1, features, hidden, true, MODEL_NO_OP, TENSOR_COLUMN});
-    i.op = layer_relu(&i.g, "relu", i.op, 1, hidden, TENSOR_SPLIT);
-    name_block(&i, "f", 1);
-    i.op = layer_linear(&i.g, "linear", i.op,
-                        &(struct linear_shape){1, hidden, hidden, true, MODEL_NO_OP, TENSOR_ROW});
-    i.op = layer_relu(&i.g, "relu", i.op, 1, hidden, TENSOR_WHOLE);
-    classify(&i, hidden, value[CLASSES]);
+    classify_deeply(&i, value[HIDDEN], value[CLASSES]);
     return graph_finish(&i.g, "vgg", "VGG; bytes of text are pixels, the next one the class", out);
 }
 
@@ -139,16 +185,16 @@ static void add_block(struct image *i, bool bottleneck, int64_t width, int64_t s
 {
     struct image way = *i;
     int64_t out = bottleneck ? 4 * width : width;
-    convolve(i, "conv1", "bn1", width, bottleneck ? 1 : 3, bottleneck ? 1 : stride);
+    convolve(i, "conv1", "bn1", width, around(i, bottleneck ? 1 : 3, bottleneck ? 1 : stride));
     rectify(i, "relu1");
-    convolve(i, "conv2", "bn2", bottleneck ? width : out, 3, bottleneck ? stride : 1);
+    convolve(i, "conv2", "bn2", bottleneck ? width : out, around(i, 3, bottleneck ? stride : 1));
     if (bottleneck) {
         rectify(i, "relu2");
-        convolve(i, "conv3", "bn3", out, 1, 1);
+        convolve(i, "conv3", "bn3", out, around(i, 1, 1));
     }
     way.g = i->g; /* the graph has grown */
     if (stride > 1 || way.channels != out)
-        convolve(&way, "way", "way.bn", out, 1, stride);
+        convolve(&way, "way", "way.bn", out, around(&way, 1, stride));
     i->g = way.g;
     i->op = layer_residual(&i->g, "residual", way.op, i->op, i->side * i->side, out);
     rectify(i, "relu");
@@ -161,7 +207,7 @@ static enum status build_resnet(const int64_t *value, struct model *out)
     int block = 0;
     struct image i = begin(value[SIDE]);
     name_block(&i, "b", block++);
-    convolve(&i, "conv", "bn", value[WIDTH], 7, 2);
+    convolve(&i, "conv", "bn", value[WIDTH], around(&i, 7, 2));
     rectify(&i, "relu");
     pool(&i, 3, 2, 1, false);
     for (int s = 0; s < 4; s++)

@@ -30,3 +30,13 @@ enum status tiers_estimate(const struct topology *t, struct tiers *x)
     PASS(load(&m));
     return returned(m, m->tiers_estimate(t, x));
 }
+
+const char *const model_alike_names[ALIKE_LEVELS] = {"no", "as graphs", "with kinds",
+                                                     "with kinds and sizes"};
+
+enum status model_alike(const struct model *a, const struct model *b, enum model_alike *out)
+{
+    const struct igraph_module *m;
+    PASS(load(&m));
+    return returned(m, m->model_alike(a, b, out));
+}

@@ -1,4 +1,4 @@
-/* capacity.c and tiers_measured.c as a module. */
+/* alike.c, capacity.c and tiers_measured.c as a module. */
 #include "partition/igraph_module.h"
 
 #include "core/provenance.h"
@@ -10,5 +10,6 @@ __attribute__((visibility("default"))) const struct igraph_module igraph_module 
     .module = {foreline_version},
     .capacity_find = capacity_find,
     .tiers_estimate = tiers_estimate,
+    .model_alike = model_alike,
     .message = error_message,
 };

@@ -106,7 +106,7 @@ enum status point_plan_alone(const char *model, size_t samples, const char *path
 enum status point_predict(const struct loaded_plan *p, const char *path,
                           const struct engine *engine, struct measurement *out) MUST_CHECK;
 
-/* The first op that the CPU has no numerics for, NULL if there is none. */
+/* The first op that the CPU has no numerics for (error_message() says why), NULL if there is none. */
 const struct model_op *point_without_numerics(const struct model *m, const struct plan *p);
 
 /* What runs plans: on this machine, in namespaces of it, or on SimGrid's MPI. */

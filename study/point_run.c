@@ -45,8 +45,8 @@ out:
 const struct model_op *point_without_numerics(const struct model *m, const struct plan *p)
 {
     const struct device *device = p->steps > 0 ? device_cpu.stepped : &device_cpu;
-    for (size_t i = 0; i < m->n; i++)
-        if (!device->computes(&m->op[i]))
+    for (uint32_t i = 0; i < m->n; i++)
+        if (!device->computes(m, i))
             return &m->op[i];
     return NULL;
 }

@@ -14,10 +14,13 @@
 #include "core/file.h"
 #include "core/path.h"
 #include "core/text.h"
+#include "exec/launch/hosts.h"
+#include "study/driver.h"
+#include "study/frameworks/port.h"
 #include "study/point.h"
 #include "study/revision.h"
 
-enum { SAME_SECOND = 100 };
+enum { SAME_SECOND = 100, START_FIELD = 22 /* of /proc/PID/stat: starttime */ };
 static const char plan_prefix[] = "plan.";
 
 /* ---- reading */
@@ -62,28 +65,64 @@ static enum status check_single(const struct experiment *e)
     return STATUS_OK;
 }
 
+/* A plan that is imported has no other options than foreline plan import. */
+static enum status check_import(const struct run_config *c)
+{
+    for (size_t i = 0; i < c->file.axes; i++) {
+        const char *name = c->file.axis[i].name;
+        if (!strncmp(name, plan_prefix, strlen(plan_prefix)) &&
+            !setting_find(name + strlen(plan_prefix), TAKES(PLAN_IMPORT)))
+            return error_set(STATUS_PARSE, "%s:%zu: %s: plan import has no such option",
+                             c->file.path, c->file.axis[i].line, name);
+    }
+    return STATUS_OK;
+}
+
 /* What only the whole file can show: is there exactly one source of the plan, and can the folder be
  * called so? Options of the plan mean something to its algorithm only when a plan is made. */
 static enum status check_whole(const struct run_config *c)
 {
     const struct arguments *a = &c->make;
     const char *path = c->file.path;
+    if (!path_is_name(c->file.name)) /* the file's own */
+        return error_set(STATUS_PARSE, "%s: name: '%s' is no name for a folder", path,
+                         c->file.name);
     if (a->plan_file && (a->model || a->platform))
         return error_set(STATUS_PARSE, "%s: a plan file says its model and platform itself", path);
     for (size_t i = 0; a->plan_file && i < c->file.axes; i++)
         if (!strncmp(c->file.axis[i].name, plan_prefix, strlen(plan_prefix)))
             return error_set(STATUS_PARSE, "%s:%zu: %s: the plan file is made already", path,
                              c->file.axis[i].line, c->file.axis[i].name);
+    if (a->plan_file && a->import_file)
+        return error_set(STATUS_PARSE, "%s: plan or import, not both", path);
     if (!a->plan_file && (!a->model || !a->platform))
         return error_set(STATUS_PARSE, "%s: plan is needed, or model and platform", path);
-    if (a->plan_file && access(a->plan_file, R_OK) != 0)
-        return error_set(STATUS_IO, "%s: %s: %s", path, a->plan_file, strerror(errno));
-    if (!path_is_name(c->file.name)) /* the file's own */
-        return error_set(STATUS_PARSE, "%s: name: '%s' is no name for a folder", path,
-                         c->file.name);
+    const char *const file = a->plan_file ? a->plan_file : a->import_file;
+    if (file && access(file, R_OK) != 0)
+        return error_set(STATUS_IO, "%s: %s: %s", path, file, strerror(errno));
+    if (a->import_file)
+        return check_import(c);
     if (!a->plan_file)
         PASS(plan_check_given(a));
     return STATUS_OK;
+}
+
+/* A driver file of PipeDream is read as what it says in foreline's words, line by line. */
+static enum status read_file(const char *path, const struct experiment_check *checks,
+                             struct run_config *c)
+{
+    enum status st;
+    char *text = NULL, *said = NULL;
+    size_t length;
+    TRY(file_read(path, &text, &length));
+    TRY(driver_translate(path, text, length, &said));
+    TRY(experiment_parse(path, said ? said : text, said ? strlen(said) : length, checks, &c->file));
+    if (said)
+        MOVE(&c->driver, text);
+out:
+    free(said);
+    free(text);
+    return st;
 }
 
 /* Two passes: while the file is read every setting is checked alone, so that its line is known;
@@ -98,7 +137,7 @@ enum status run_config_read(const char *path, struct arguments *run, struct run_
     const struct experiment_check checks = {check, &t};
     const struct experiment_setting **setting = NULL;
     size_t n;
-    TRY(experiment_read(path, &checks, &c.file));
+    TRY(read_file(path, &checks, &c));
     TRY(check_single(&c.file));
     TRY(experiment_settings(&c.file, 0, &setting, &n));
     for (size_t i = 0; i < n; i++)
@@ -115,6 +154,7 @@ out:
 void run_config_free(struct run_config *c)
 {
     experiment_free(&c->file);
+    free(c->driver);
     *c = (struct run_config){0};
 }
 
@@ -191,6 +231,8 @@ static enum status put_machines(const struct run_config *c, const char *hosts)
 {
     char text[2048];
     struct utsname u;
+    if (hosts && hosts_is_list(hosts))
+        return put_text(c, "machines", hosts);
     if (hosts)
         return copy_file(c, hosts, "machines");
     if (uname(&u) != 0)
@@ -202,12 +244,51 @@ static enum status put_machines(const struct run_config *c, const char *hosts)
     return put_text(c, "machines", text);
 }
 
+/* Ends this process, of which all workers are, if it is still the one of this number: by its start. */
+static enum status put_terminate(const struct run_config *c)
+{
+    char path[RUN_PATH], start[32] = "", stat[1024] = "";
+    struct file_out f;
+    struct utsname u;
+    FILE *self = fopen("/proc/self/stat", "r");
+    const char *behind = self && fgets(stat, sizeof stat, self) ? strrchr(stat, ')') : NULL;
+    if (self)
+        fclose(self);
+    for (int field = 2; behind && field < START_FIELD; field++)
+        behind = strchr(behind + 1, ' ');
+    if (!behind || sscanf(behind, "%31s", start) != 1 || uname(&u) != 0)
+        return error_set(STATUS_IO, "/proc/self/stat: no start of this process");
+    PASS(file_create(run_config_path(c, "terminate", path), &f));
+    fputs("#!/bin/sh\n# Ends the run that this folder is of, with all its workers: sh terminate\n"
+          "[ $(uname -n) = ",
+          f.stream);
+    text_put_word(u.nodename, f.stream);
+    fputs(" ] || exec ssh ", f.stream);
+    text_put_word(u.nodename, f.stream);
+    fputs(" sh ", f.stream);
+    text_put_word(path, f.stream);
+    fprintf(
+        f.stream,
+        "\nruns() { [ \"$(sed 's/.*) //' /proc/%ld/stat 2>/dev/null | cut -d' ' -f%d)\" = %s ]; }\n"
+        "runs || { echo 'the run is over'; exit 0; }\nkill -TERM %ld\n"
+        "for wait in 1 2 3 4 5 6 7 8 9 10; do runs || exit 0; sleep 1; done\n"
+        "echo 'the run does not end'; exit 1\n",
+        (long)getpid(), START_FIELD - 2, start, (long)getpid());
+    return file_commit(&f);
+}
+
 /* The plan that is run: made here with the provenance of this command, or a copy for the record. */
-static enum status put_plan(const struct run_config *c, const struct provenance *by, char *plan)
+static enum status put_plan(const struct run_config *c, const struct provenance *by, FILE *notes,
+                            char *plan)
 {
     struct provenance seeded = *by;
     seeded.seed = c->make.seed;
     run_config_path(c, "plan.json", plan);
+    if (c->make.import_file) {
+        struct arguments a = c->make;
+        a.output = plan;
+        return port_import(&a, &c->make.import_file, 1, &seeded, notes, notes);
+    }
     if (!c->make.plan_file)
         return point_plan(&c->make, plan, &seeded);
     enum status st = copy_file(c, c->make.plan_file, "plan.json");
@@ -218,19 +299,22 @@ static enum status put_plan(const struct run_config *c, const struct provenance 
 
 /* Whatever fails once the folder is there is written into it as the outcome. */
 enum status run_config_begin(struct run_config *c, const char *hosts, const struct provenance *by,
-                             char *plan)
+                             FILE *notes, char *plan)
 {
     enum status st;
     char text[8192], here[2048] = "";
     TRY(make_directory(c));
     TRY(put_text(c, "config.yml", c->file.text));
+    if (c->driver)
+        TRY(put_text(c, "driver.yml", c->driver));
     if (!getcwd(here, sizeof here))
         here[0] = '\0';
     snprintf(text, sizeof text, "%.4000s\n%.200s\nin %s\n", by->command, by->version, here);
     TRY(put_text(c, "command", text));
     TRY(put_git(c));
     TRY(put_machines(c, hosts));
-    TRY(put_plan(c, by, plan));
+    TRY(put_terminate(c));
+    TRY(put_plan(c, by, notes, plan));
 out:
     if (st != STATUS_OK && *c->directory) {
         enum status ended = run_config_end(c, st);
@@ -254,27 +338,12 @@ enum status run_config_end(const struct run_config *c, enum status st)
 
 /* ---- dry runs */
 
-/* A word as a shell reads it back: quoted when it has other characters than these. */
-static void put_word(const char *word, FILE *out)
-{
-    bool plain =
-        *word && strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                              "-_=./:,%@") == strlen(word);
-    if (plain) {
-        fprintf(out, " %s", word);
-        return;
-    }
-    fputs(" '", out);
-    for (; *word; word++)
-        fputs(*word == '\'' ? "'\\''" : (const char[]){*word, '\0'}, out);
-    putc('\'', out);
-}
-
 static void put_option(const struct experiment_setting *s, FILE *out)
 {
     char option[320];
     snprintf(option, sizeof option, "--%.100s=%.200s", s->key, s->value);
-    put_word(option, out);
+    putc(' ', out);
+    text_put_word(option, out);
 }
 
 /* The command lines that do the same, which can be copied into a shell. */
@@ -288,10 +357,16 @@ void run_config_tell(const struct run_config *c, FILE *out)
     if (c->make.plan_file) {
         fprintf(out, "plan     %s\n", c->make.plan_file);
     } else {
-        fprintf(out, "plan     foreline plan --model");
-        put_word(c->make.model, out);
-        fputs(" --platform", out);
-        put_word(c->make.platform, out);
+        fprintf(out, "plan     foreline plan ");
+        if (c->make.import_file) {
+            fputs("import ", out);
+            text_put_word(c->make.import_file, out);
+            putc(' ', out);
+        }
+        fputs("--model ", out);
+        text_put_word(c->make.model, out);
+        fputs(" --platform ", out);
+        text_put_word(c->make.platform, out);
         for (size_t i = 0; i < n; i++) {
             struct experiment_setting s = *setting[i];
             if (strncmp(s.key, plan_prefix, strlen(plan_prefix)) != 0)

@@ -86,8 +86,8 @@ struct arguments {
     /* simulations and experiments: texts are parsed where used, for what they mean depends on
      * the plan (names of links, ranks and stages) */
     const char *engine, *collective, *slow, *fail, *kill, *export;
-    const char *plan_file; /* as a key */
-    double jitter, noise;  /* shares */
+    const char *plan_file, *import_file; /* as keys */
+    double jitter, noise;                /* shares */
     bool nccl_protocols, no_fold, fail_on_oom;
     size_t rank_rows, link_rows; /* of tables */
 

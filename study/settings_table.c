@@ -87,7 +87,7 @@ const struct setting settings_table[] = {
      .help = "stages on each device, for --schedule interleaved and breadth-first; in a V (zb-v, "
              "dualpipe-v, dualpipe) always 2 (auto: searched; else 1)",
      .least = 1, .most = MOST},
-    {"recompute", WORD(recompute), PLAN_KEYS, "none|selective|full", NULL,
+    {"recompute", WORD(recompute), PLAN_KEYS | T(PLAN_IMPORT), "none|selective|full", NULL,
      .help = "activations that the backward recomputes (auto: as memory needs; else none)"},
     {"recompute-layers", COUNT(recompute_layers), PLAN_KEYS, "N", NULL,
      .help = "with --recompute full: only the first N layers of each stage (else all)", .least = 1,
@@ -140,7 +140,7 @@ const struct setting settings_table[] = {
      .help = "samples per iteration (default: microbatches x microbatch-size when both are given; "
              "else auto: 8 per device, hidup: the model's); piper: microbatches per batch",
      .least = 1, .most = MOST},
-    {"schedule", WORD(schedule), PLAN_KEYS | OBJECTIVES, "NAME", NULL,
+    {"schedule", WORD(schedule), PLAN_KEYS | OBJECTIVES | T(PLAN_IMPORT), "NAME", NULL,
      .help = "order of microbatches (auto: searched; else 1f1b)", .word = schedule_name},
     {"optimizer", TEXT(optimizer), PLAN_KEYS | SOLVED | T(VALIDATE) | T(PLAN_IMPORT),
      "adam|sgd[:KEY=X,...]", "adam", .help = "of the update (docs/running.md)",
@@ -223,6 +223,8 @@ const struct setting settings_table[] = {
     {"dry-run", FLAG(dry_run), RUNS, NULL, NULL, .help = "with --config: say what would be done"},
     {"plan", TEXT(plan_file), KEYS, "PLAN", NULL, .help = "a plan file instead of planning"},
     {"plan", TEXT(plan_file), T(MEASUREMENT), "PLAN", NULL, .help = "what was run, for compare"},
+    {"import", TEXT(import_file), T(KEY_RUN), "FILE", NULL,
+     .help = "a file of another framework that the plan is made of, by foreline plan import"},
     {"folder", TEXT(folder), T(KEY_RUN), "DIR", ".", .help = "where the run's folder is made"},
     {"log", TEXT(log), RUN_KEYS, "PREFIX", NULL,
      .help = "what worker R prints goes to PREFIX.R (default: to stderr)"},
@@ -238,8 +240,9 @@ const struct setting settings_table[] = {
      .help = "algorithm of the collectives that it serves, one that real runs can do; the others "
              "go around the ring, as all do with auto; over nccl auto is NCCL's own",
      .word = settings_real_collective},
-    {"hosts", TEXT(hosts), RUN_KEYS, "FILE", NULL,
-     .help = "mpi: mpirun's hostfile (default: this machine)"},
+    {"hosts", TEXT(hosts), RUN_KEYS, "FILE|HOST:N,...", NULL,
+     .help = "machines of the ranks, in order, as mpirun's hostfile or a list says them; mpirun "
+             "starts workers there, else ssh (default: all on this machine)"},
     {"launcher", TEXT(launcher), RUN_KEYS, "WORDS", NULL,
      .help =
          "what starts the workers instead, \"srun -n 4\"; env: this is one of several processes "

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs over two machines that ssh reaches: ranks by hand, with torchrun's variables, and by mpirun, end with the parameters of a
+# Runs over two machines that ssh reaches: ranks by hand, with torchrun's variables, by ssh, and by mpirun, end with the parameters of a
 # run on one machine; a machine that vanishes is named. Usage: launch_ssh.sh FORELINE
 set -u
 foreline=$1 needs=mpirun
@@ -35,10 +35,37 @@ for more in '' TORCHELASTIC_USE_AGENT_STORE=True; do
     [ "$(hash_of by_hand.0)" = "$wanted" ] || fail "ssh $more: parameters $(hash_of by_hand.0), locally $wanted"
 done
 
+# by ssh, as a list says; and as machines of a driver file of PipeDream, whose run a script ends
+mkdir bin runs tmp && printf '#!/bin/sh\nexec /usr/bin/ssh -F %s/ssh_config "$@"\n' "$dir" >bin/ssh && chmod +x bin/ssh
+TMPDIR=$dir/tmp PATH=$dir/bin:$PATH "$foreline" run h.json --hosts n1:2,n2:2 --address head --steps 3 --log ssh.log \
+    --json >ssh.json 2>log || fail "ssh: $(cat log)"
+[ "$(hash_of ssh.json)" = "$wanted" ] || fail "ssh: parameters $(hash_of ssh.json), locally $wanted"
+grep -q '^rank 3 of 4 on n2' ssh.log.3 || fail "ssh: $(cat ssh.log.3)"
+[ -z "$(ls tmp)" ] || fail "ssh: left $(ls tmp)"
+printf '%s\n' "log_directory: $dir/runs" 'module: models.x.gpus=2' "machines: ['n1:0', 'n2:0']" 'epochs: 900000' \
+    'model_type: translation' 'model: "gpt-tiny:layers=2,hidden=32,tokens=32"' 'address: head' 'print_frequency: 1' \
+    'plan: {algorithm: balanced, stages: 2, microbatches: 4}' >two.yml
+TMPDIR=$dir/tmp PATH=$dir/bin:$PATH "$foreline" run --config two.yml >log 2>&1 &
+pid=$!
+tries=0
+until grep -q '^step' log; do
+    [ $((tries += 1)) -lt 300 ] && kill -0 $pid || fail "driver: $(cat log)"
+    sleep 0.1
+done
+PATH=$dir/bin:$PATH sh runs/two-*/terminate || fail "terminate: $?"
+wait $pid && fail "a run that was ended ends well"
+for host in n1 n2; do
+    tries=0
+    while on $host ps ax | grep -q '[f]oreline-worker'; do
+        [ $((tries += 1)) -lt 200 ] || fail "workers stay on $host"
+        sleep 0.1
+    done
+done
+
 # mpirun, by a hostfile
 printf 'n1 slots=2\nn2 slots=2\n' >machines
 export OMPI_MCA_plm_rsh_agent="ssh -F $dir/ssh_config" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-mkdir tmp && TMPDIR=$dir/tmp "$foreline" run h.json --transport mpi --hosts machines --address head --steps 3 \
+TMPDIR=$dir/tmp "$foreline" run h.json --transport mpi --hosts machines --address head --steps 3 \
     --json >mpi.json 2>log || fail "mpirun: $(cat log)"
 [ -z "$(ls tmp)" ] || fail "mpirun: left $(ls tmp)"
 [ "$(hash_of mpi.json)" = "$wanted" ] || fail "mpirun: parameters $(hash_of mpi.json), locally $wanted"

@@ -38,7 +38,7 @@ fi
 "$foreline" run --config run.yml >out 2>note || fail "tcp: $(cat note)"
 folder=$(ls -d runs/try-*)
 left "$folder" command config.yml git machines measurement.json outcome output.log.0 output.log.1 \
-    plan.json trace.json
+    plan.json terminate trace.json
 cmp run.yml "$folder/config.yml" || fail "config.yml is no copy"
 [ "$(cat "$folder/outcome")" = 'done' ] || fail "$(cat "$folder/outcome")"
 for rank in 0 1; do
@@ -78,7 +78,55 @@ launcher: $dir/start
 " | sed 1d >words.yml
 "$foreline" run --config words.yml >out 2>note || fail "launcher: $(cat note)"
 left "$(ls -d runs/words-*)" command config.yml git machines measurement.json outcome output.log.0 \
-    output.log.1 plan.json trace.json
+    output.log.1 plan.json terminate trace.json
+
+# A driver file of PipeDream's runtime, as its own are, with a model of ours.
+mkdir -p theirs/driver_configs theirs/models/tiny
+echo '{"module_to_stage_map": [0, 1, 1], "stage_to_rank_map": {"0": [0, 1, 2], "1": [3]}}' >theirs/models/tiny/conf.json
+driver() { # driver MACHINES MORE...: theirs/driver_configs/four.yml
+    printf "'log_directory': 'runs'\n'module': 'models.tiny.gpus=4'\n'data_dir': '/data/imagenet/'\n"
+    printf "'config_file': 'models/tiny/conf.json'\n'container': 'pytorch:19.05-py3'\n'machines': [%s]\n" "$1"
+    shift
+    printf "'batch_size': 2\n'learning_rate': 0.01\n'weight_decay': 0.0005\n'print_frequency': 2\n"
+    printf "'compress_activations': False\n'learning_rate_policy': 'polynomial'\n"
+    printf "'model_type': 'image_classification'\n'distributed_backend': 'gloo'\n"
+    printf '%s\n' "$@"
+}
+tiny='model: "gpt-tiny:layers=2,hidden=32,tokens=32"' split='plan.split-at: h1.ln1' yml=theirs/driver_configs/four.yml
+here="'localhost:0', 'localhost:1', 'localhost:2', 'localhost:3'"
+driver "$here" "epochs: 6" "$tiny" "$split" >$yml
+"$foreline" run --config $yml --dry-run >plan 2>note || fail "driver: $(cat note)"
+for word in 'plan import theirs/driver_configs/../models/tiny/conf.json --model gpt-tiny' '--platform node:gpus=4' \
+    '--microbatch-size=2 --optimizer=sgd:momentum=0.9,decay=0.0005' 'plan.json --hosts=localhost:4 --learning-rate=0.01' \
+    '--learning-rate-policy=polynomial:epoch=1,epochs=6 --loss-every=2 --steps=6 --transport=tcp'; do
+    grep -qe "$word" plan || fail "driver: no $word: $(cat plan)"
+done
+"$foreline" run --config $yml >out 2>note || fail "driver: $(cat note)"
+folder=$(ls -d runs/four-*)
+left "$folder" command config.yml driver.yml git machines measurement.json outcome output.log.0 output.log.1 \
+    output.log.2 output.log.3 plan.json terminate trace.json
+cmp $yml "$folder/driver.yml" || fail "driver.yml is no copy"
+sh "$folder/terminate" | grep -q 'is over' || fail "terminate of a run that is over"
+hash_of() { sed -n 's/.*"parameters_sha256": "\([0-9a-f]*\)".*/\1/p' "$1"; }
+"$foreline" plan import theirs/models/tiny/conf.json --model gpt-tiny:layers=2,hidden=32,tokens=32 --split-at h1.ln1 \
+    --platform node:gpus=4 --microbatch-size 2 --optimizer sgd:momentum=0.9,decay=0.0005 -o by_hand.json >note 2>&1 &&
+    "$foreline" run by_hand.json --learning-rate 0.01 --learning-rate-policy polynomial:epochs=6 --steps 6 \
+        --transport local -o by_hand.out >out 2>>note || fail "by hand: $(cat note)"
+[ "$(hash_of by_hand.out)" = "$(hash_of "$folder/measurement.json")" ] || fail "driver: other parameters"
+
+# The script in the folder ends a run, with all workers.
+driver "$here" 'epochs: 900000' "$tiny" "$split" 'name: endless' >$yml
+"$foreline" run --config $yml >out 2>note &
+pid=$!
+tries=0
+until grep -q '^step' note; do
+    [ $((tries += 1)) -lt 300 ] && kill -0 $pid || fail "endless: $(cat note)"
+    sleep 0.1
+done
+sh runs/endless-*/terminate || fail "terminate: $?"
+wait $pid && fail "a run that was ended ends well"
+grep -q 'signal 15' runs/endless-*/outcome || fail "terminate: $(cat runs/endless-*/outcome)"
+[ -z "$(pgrep -P $pid)" ] || fail "workers stay"
 
 # refuses WHAT LINE TEXT: with that message, and no folder.
 refuses() {
@@ -104,8 +152,19 @@ refuses 'launcher env' 'one process starts all'
 printf 'name: ../x\nmodel: mlp\nplatform: laptop\n' >bad.yml
 refuses 'a folder elsewhere' "name: '../x' is no name for a file"
 
+driver "$here" >bad.yml
+refuses 'an unknown module' "bad.yml:2: module: 'tiny': add a line model:"
+driver "'n1'" "$tiny" >bad.yml
+refuses 'a machine without a GPU' "bad.yml:6: machines: expected 'host:gpu'"
+driver "'n1:0', 'n1:1', 'n2:0'" "$tiny" 'epochs: 2' >bad.yml
+refuses 'uneven hosts' 'bad.yml:6: machines: not the same number'
+driver "$here" "$tiny" >bad.yml
+refuses 'a policy without epochs' 'bad.yml:12: learning_rate_policy: polynomial goes with epochs'
+driver "$here" "$tiny" 'epochs: 2' 'steppes: 3' >bad.yml
+refuses 'a key of nobody' "bad.yml:17: no setting is called 'steppes'"
+
 # A run that fails leaves what there is, and why.
 printf 'name: fails\nmodel: mlp\nplatform: laptop\nplan.stages: 64\nplan.algorithm: balanced\n' >bad.yml
 "$foreline" run --config bad.yml >out 2>note && fail "64 stages on 2 devices"
 grep -q "$(sed 's/foreline run: //' note | cut -c1-30)" fails-*/outcome || fail "$(cat fails-*/outcome)"
-echo "folders of tcp, local, mpirun and words; eight faults"
+echo "folders of tcp, local, mpirun and words; thirteen faults; a driver file of PipeDream; terminate"

@@ -188,6 +188,7 @@ static void check_zoo(const char *spec)
 static void gradient_of_networks_for_images_is_their_derivative(void **state)
 {
     (void)state;
+    check_zoo("alexnet:side=63,width=2,hidden=8,classes=256");
     check_zoo("vgg:depth=11,side=32,width=2,hidden=8,classes=256");
     check_zoo("resnet:depth=18,side=64,width=2,classes=256");
 }
@@ -196,6 +197,7 @@ static void gradient_of_lstms_that_attend_is_their_derivative(void **state)
 {
     (void)state;
     check_zoo("gnmt:layers=3,hidden=6,tokens=5,vocabulary=256");
+    check_zoo("gnmt:layers=2,hidden=6,tokens=5,vocabulary=256,bidirectional=1");
 }
 
 /* At the start all logits are close to 0, so the mean loss is close to log(vocabulary): the weights

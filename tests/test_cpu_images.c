@@ -153,7 +153,7 @@ static void concat_puts_rows_side_by_side(void **state)
     }
 }
 
-/* Cell i of a sample after token t, by the equations, from the first token on: every cell at once. */
+/* Cell i of a sample after token t, by the equations, from the first token on, or from the last: every cell at once. */
 static double naive_lstm(const struct call *c, size_t row, size_t i)
 {
     enum { CELLS = 16 };
@@ -162,7 +162,9 @@ static double naive_lstm(const struct call *c, size_t row, size_t i)
     const double *w = c->parameter, *u = w + 4 * n * l->in, *bias = u + 4 * n * n;
     double h[CELLS] = {0}, cell[CELLS] = {0}, sum[4 * CELLS];
     assert_true(n <= CELLS);
-    for (size_t t = 0; t <= last; t++) {
+    size_t turns = l->reverse ? l->tokens - last : last + 1;
+    for (size_t turn = 0; turn < turns; turn++) {
+        size_t t = l->reverse ? l->tokens - 1 - turn : turn;
         const double *x = c->x[0] + (row - last + t) * l->in;
         for (size_t k = 0; k < 4 * n; k++) {
             sum[k] = bias[k];
@@ -186,7 +188,8 @@ static void lstm_follows_its_equations(void **state)
         struct draw d = {800 + k, 0};
         struct graph g = begin();
         int64_t tokens = from_to(&d, 1, 9), in = from_to(&d, 1, 9), out = from_to(&d, 1, 9);
-        layer_lstm(&g, "op", source(&g, tokens, in), tokens, in, out);
+        (k % 2 ? layer_lstm_reverse : layer_lstm)(&g, "op", source(&g, tokens, in), tokens, in,
+                                                  out);
         check(&g, k, naive_lstm);
     }
 }

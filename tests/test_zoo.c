@@ -56,9 +56,10 @@ static void networks_for_images_have_the_published_parameters(void **state)
         const char *name;
         int64_t parameters;
     } published[] = {
-        {"vgg:depth=11", 132863336}, {"vgg:depth=13", 133047848},    {"vgg", 138357544},
-        {"vgg:depth=19", 143667240}, {"resnet:depth=18", 11689512},  {"resnet:depth=34", 21797672},
-        {"resnet", 25557032},        {"resnet:depth=101", 44549160}, {"resnet:depth=152", 60192808},
+        {"vgg:depth=11", 132863336},    {"vgg:depth=13", 133047848}, {"vgg", 138357544},
+        {"alexnet", 61100840},          {"vgg:depth=19", 143667240}, {"resnet:depth=18", 11689512},
+        {"resnet:depth=34", 21797672},  {"resnet", 25557032},        {"resnet:depth=101", 44549160},
+        {"resnet:depth=152", 60192808},
     };
     for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
         struct model m = build(published[i].name);

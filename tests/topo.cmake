@@ -1,5 +1,6 @@
 pkg_check_modules(SIMGRID REQUIRED IMPORTED_TARGET simgrid>=3.32)
 unit_test(capacity LIBS sim topologies partition)
+unit_test(alike LIBS model partition)
 unit_test(routes LIBS sim topologies PkgConfig::SIMGRID)
 unit_test(child LIBS sim)
 unit_test(platform LIBS sim topologies)

@@ -29,7 +29,7 @@
  *               padding 0 .. kernel - 1
  *   pool        channels n, height n, width n, kernel n, stride n, padding 0 .. kernel / 2, average
  *   batchnorm   channels n, positions n
- *   lstm        tokens n, in n, out 1 .. 2^24
+ *   lstm        tokens n, in n, out 1 .. 2^24, reverse
  *   loss        tokens n, vocabulary >= 256, masked
  *
  * Flags, positions, types and window are 0 when absent; everything else must be there. */
@@ -154,6 +154,7 @@ struct layer {
     bool sigmoid, correction;      /* gate: scores are sigmoids; a bias is for the choice alone */
     bool clamped;                  /* experts: gated as gpt-oss has it */
     bool sinks;                    /* attention: a learned score per head, of nothing */
+    bool reverse;                  /* lstm: from the last token to the first */
     bool average;                  /* pool: the mean of a window, else its largest */
     struct layer_window window_of; /* convolution, pool: of an image of `in` channels */
     /* numbers from one row of the output (the loss: of the input) to the next; 0: it has as many */

@@ -130,6 +130,7 @@ void launch_tear_down(struct run *run)
         sigaction(SIGCHLD, &run->signals.old_child, NULL);
     }
     free(run->worker);
+    hosts_free(&run->hosts);
     arena_free(&run->reports.memory);
 }
 

@@ -27,7 +27,8 @@ struct launch_options {
      * that suit this program for mpi, or one process that is all ranks for local. */
     const char *launcher;
     size_t local_ranks;     /* "env": such a process has so many ranks, from its own on; 0: 1 */
-    const char *hosts;      /* mpirun's --hostfile, NULL: all ranks on this machine */
+    const char *hosts;      /* hosts_read(); mpi: mpirun starts workers there, tcp, nccl: ssh does;
+                             * NULL: all ranks on this machine */
     const char *mpirun;     /* its words about hosts and network, NULL: as hosts says */
     const char *address;    /* or name, where workers reach the launcher; NULL: 127.0.0.1 */
     const char *device;     /* "cpu", "cuda", or launch_paced() of one */

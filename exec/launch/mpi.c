@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/file.h"
 #include "core/limit.h"
 #include "exec/launch/run.h"
 
@@ -15,8 +14,7 @@ enum { EAGER_LEAST = 2 << 20, EAGER_MOST = 16 << 20, EAGER_HEAD = 256, LINE = 40
 
 /* ---- words */
 
-/* Where a program is, as the shell would find it; false: nowhere. */
-static bool find_program(const char *name, char *path, size_t n)
+bool launch_find_program(const char *name, char *path, size_t n)
 {
     const char *dirs = getenv("PATH");
     if (strchr(name, '/')) {
@@ -58,7 +56,8 @@ static void write_mpirun(const struct run *run, char line[LINE])
     if (run->options->mpirun)
         snprintf(line + n, (size_t)(LINE - n), "%.1024s", run->options->mpirun);
     else if (run->options->hosts)
-        snprintf(line + n, (size_t)(LINE - n), "--hostfile %.1024s", run->options->hosts);
+        snprintf(line + n, (size_t)(LINE - n), "%s %.1024s",
+                 hosts_is_list(run->options->hosts) ? "--host" : "--hostfile", run->options->hosts);
     else
         snprintf(line + n, (size_t)(LINE - n),
                  "--mca pml ob1 --mca btl tcp,self --mca btl_tcp_if_include lo "
@@ -98,7 +97,7 @@ enum status launch_words(const struct run *run, char ***words)
     sscanf(line, "%255s", name);
     if (!name[0])
         return error_set(STATUS_INVALID, "the launcher has no name");
-    if (!find_program(name, path, sizeof path))
+    if (!launch_find_program(name, path, sizeof path))
         return error_set(STATUS_IO, "no %s to start workers with%s", name,
                          told ? ": --launcher is env, or a command such as 'srun --mpi=pmix'"
                               : ": install openmpi-bin, or name another launcher");
@@ -106,28 +105,23 @@ enum status launch_words(const struct run *run, char ***words)
     return *words ? STATUS_OK : error_set(STATUS_NOMEM, "launcher");
 }
 
-enum status launch_check_hosts(const struct run *run)
+enum status launch_check_hosts(struct run *run)
 {
-    enum status st = STATUS_OK;
     const struct launch_options *o = run->options;
-    char here[MACHINE], *text = NULL, *save = NULL;
-    size_t length;
-    if (!o->hosts || o->address)
+    if (!o->hosts)
         return STATUS_OK;
-    machine_name(here);
-    PASS(file_read(o->hosts, &text, &length));
-    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-        char *host = line + strspn(line, " \t");
-        host[strcspn(host, " \t\r:#")] = '\0';
-        if (*host && strcmp(host, here) && strcmp(host, "localhost") && strcmp(host, "127.0.0.1"))
-            FAIL(STATUS_USAGE,
-                 "%s: workers on '%.64s' do not reach 127.0.0.1: --address says where "
-                 "this machine is",
-                 o->hosts, host);
-    }
-out:
-    free(text);
-    return st;
+    PASS(hosts_read(o->hosts, &run->hosts));
+    for (size_t i = 0; i < run->hosts.n && !o->address; i++)
+        if (!hosts_is_here(run->hosts.host[i].name))
+            return error_set(STATUS_USAGE,
+                             "%s: workers on '%.64s' do not reach 127.0.0.1: --address says where "
+                             "this machine is",
+                             o->hosts, run->hosts.host[i].name);
+    size_t local, ranks = run->program->ranks;
+    if (launch_by_ssh(run) && !hosts_of(&run->hosts, ranks - 1, &local))
+        return error_set(STATUS_INVALID, "%s: fewer slots than the %zu ranks of the plan", o->hosts,
+                         ranks);
+    return STATUS_OK;
 }
 
 /* ---- what it prints */

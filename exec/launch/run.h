@@ -30,6 +30,7 @@
 #include "exec/checkpoint.h"
 #include "exec/door.h"
 #include "exec/hardware.h"
+#include "exec/launch/hosts.h"
 #include "exec/launch/launch.h"
 #include "exec/rendezvous.h"
 
@@ -165,7 +166,8 @@ struct run {
     const struct program *program;
     const struct model *model;
     const struct launch_options *options;
-    size_t steps; /* warm-up included */
+    size_t steps;       /* warm-up included */
+    struct hosts hosts; /* of the ranks, in order; {0}: all are here, or a launcher knows */
     struct run_files files;
     struct run_meeting meeting;
     struct run_signals signals;
@@ -218,9 +220,25 @@ extern const char launch_no_mpi[]; /* such a hint */
 /* Words to put before the worker's command line, from --launcher or for mpirun. The strings and the
  * NULL-terminated array are one block, free(). STATUS_IO when the program is not there. */
 enum status launch_words(const struct run *run, char ***words) MUST_CHECK;
-/* Without an address only this machine can be reached: STATUS_USAGE when the file of hosts names
- * another one. STATUS_IO. */
-enum status launch_check_hosts(const struct run *run) MUST_CHECK;
+/* Read run->hosts. Without an address only this machine can be reached: STATUS_USAGE when another one is
+ * among them; STATUS_INVALID when ssh has too few slots; STATUS_PARSE, STATUS_IO. */
+enum status launch_check_hosts(struct run *run) MUST_CHECK;
+/* Where a program is, as the shell would find it; false: nowhere. */
+bool launch_find_program(const char *name, char *path, size_t n);
+
+/* ssh.c. Is each rank started where options->hosts says, by ssh unless that is here? */
+bool launch_by_ssh(const struct run *run);
+enum { REMOTE_WORDS = 8 };
+struct remote {
+    char ssh[4096], script[FOLDER_FILE];
+    char *line[REMOTE_WORDS]; /* what is executed here */
+};
+/* A script in the run's directory, which both machines see, that goes to this working directory, sets
+ * the environment [settings] "NAME=VALUE" and becomes the worker; secrets are on no command line.
+ * STATUS_IO. */
+enum status launch_make_remote(const struct run *run, uint32_t rank, char *const *environment,
+                               size_t settings, char *const *argument,
+                               struct remote *out) MUST_CHECK;
 /* Does the starter's output say that a rank was killed by a signal? */
 bool launch_find_signal(FILE *output, unsigned *rank, int *signal);
 /* The first line of the output that says something, at most n - 1 bytes; "" when there is none. */

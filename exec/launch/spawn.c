@@ -134,9 +134,12 @@ struct call {
     char launcher[64], token[32 + 2 * TOKEN], rank[NUMBER], ranks[NUMBER];
     char local[NUMBER]; /* "": there is one rank here, or LOCAL_RANK is not for us to say */
     char *delays;       /* of the rank; NULL: none */
-    char **environment; /* ours first, then what we inherited */
+    size_t settings;
+    char **environment; /* [settings] ours first, then what we inherited */
     char **words;       /* the launcher's, NULL: none */
     char **line;        /* words and arguments */
+    char **executed;    /* the line, or the remote one */
+    struct remote remote;
     char session[8 + FOLDER_TEMPORARY]; /* where our mpirun's files go, even if it is killed; "" */
 };
 
@@ -221,7 +224,7 @@ static enum status make_environment(const struct run *run, struct call *c)
     while (environ[inherited])
         inherited++;
     bool one = launch_in_one_process(run);
-    if (launch_by_environment(run) && run->meeting.ranks > 1)
+    if (launch_by_ssh(run) || (launch_by_environment(run) && run->meeting.ranks > 1))
         snprintf(c->local, NUMBER, "LOCAL_RANK=0");
     if (run->options->delay)
         PASS(ARRAY_NEW(c->delays, sizeof delays_name + DELAY_TEXT * run->program->ranks));
@@ -233,12 +236,9 @@ static enum status make_environment(const struct run *run, struct call *c)
                                    : c->ranks,
                           c->rank,
                           c->delays ? c->delays : c->local};
-    size_t settings = c->words                   ? 3 + (*c->session != '\0')
-                      : one                      ? 4
-                      : c->delays || c->local[0] ? 6
-                                                 : 5;
-    PASS(ARRAY_NEW(c->environment, inherited + settings + 1));
-    for (size_t i = 0; i < settings; i++)
+    c->settings = c->words ? 3 + (*c->session != '\0') : one ? 4 : c->delays || c->local[0] ? 6 : 5;
+    PASS(ARRAY_NEW(c->environment, inherited + c->settings + 1));
+    for (size_t i = 0; i < c->settings; i++)
         c->environment[n++] = ours[i];
     for (size_t i = 0; i < inherited; i++)
         if (!names_a_rank(environ[i], !c->words) &&
@@ -261,6 +261,7 @@ static enum status make_line(struct call *c)
         c->line[n++] = c->words[i];
     for (size_t i = 0; i < arguments; i++)
         c->line[n++] = c->argument[i];
+    c->executed = c->line;
     return STATUS_OK;
 }
 
@@ -286,7 +287,7 @@ static void become(const struct run *run, const struct call *c, pid_t launcher, 
     dup2(STDERR_FILENO, STDOUT_FILENO);
     const struct launch_options *o = run->options;
     if (!o->enter || o->enter(o->enter_context, c->number))
-        execve(c->line[0], c->line, c->environment);
+        execve(c->executed[0], c->executed, c->environment);
     int error = errno;
     ssize_t ignored = write(told, &error, sizeof error);
     (void)ignored;
@@ -315,10 +316,25 @@ static enum status spawn(struct run *run, const struct call *c, int output, stru
         child->alive = true;
         run->alive++;
         if (read(told[0], &error, sizeof error) == (ssize_t)sizeof error)
-            st = error_set(STATUS_IO, "%s: %s", c->line[0], strerror(error));
+            st = error_set(STATUS_IO, "%s: %s", c->executed[0], strerror(error));
     }
     close(told[0]);
     return st;
+}
+
+/* On which machine the rank is, and how it is started there. */
+static enum status place(const struct run *run, struct call *c, uint32_t rank, char *machine)
+{
+    size_t local = 0;
+    const char *host = hosts_of(&run->hosts, rank, &local);
+    snprintf(c->local, NUMBER, "LOCAL_RANK=%zu", local);
+    c->executed = c->line;
+    if (hosts_is_here(host))
+        return STATUS_OK;
+    snprintf(machine, MACHINE, "%s", host);
+    PASS(launch_make_remote(run, rank, c->environment, c->settings, c->argument, &c->remote));
+    c->executed = c->remote.line;
+    return STATUS_OK;
 }
 
 /* One process for each rank; under a launcher that starts all processes alike, just our own ones. */
@@ -336,8 +352,11 @@ static enum status spawn_ranks(struct run *run, struct call *c)
             snprintf(c->local, NUMBER, "LOCAL_RANK=%u", r - first);
         if (c->delays)
             write_delays(run, r, c->delays);
-        st = spawn(run, c, STDERR_FILENO, &w->child);
         machine_name(w->machine);
+        if (launch_by_ssh(run))
+            st = place(run, c, r, w->machine);
+        if (st == STATUS_OK)
+            st = spawn(run, c, STDERR_FILENO, &w->child);
     }
     return st;
 }

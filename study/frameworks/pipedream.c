@@ -2,8 +2,9 @@
  * and maybe how many forwards come before its first backward. Names: msr-fiddle/pipedream runtime.
  *
  *     {"module_to_stage_map": [0, 1, 1], "stage_to_rank_map": {"0": [0, 1, 2], "1": [3]},
- *      "stage_to_depth_map": {"0": 1, "1": 0}}
+ *      "stage_to_depth_map": {"0": 1, "1": 0}, "macrobatch": true}
  *
+ * The last key is foreline's, for PipeDream says that on the command line, and ignores keys it does not know.
  * The last module is the criterion, which is the model's op of kind "loss" if it has one. Modules are
  * what --split-at says, else what the ops' attribute "stage" does (stage_id of a graph.txt), else ops. */
 #include <inttypes.h>
@@ -12,6 +13,7 @@
 
 #include "core/json.h"
 #include "core/model.h"
+#include "core/schedule.h"
 #include "core/text.h"
 #include "core/topology.h"
 #include "partition/partition.h"
@@ -27,7 +29,7 @@ enum {
 };
 
 static const char modules_key[] = "module_to_stage_map", ranks_key[] = "stage_to_rank_map",
-                  depths_key[] = "stage_to_depth_map";
+                  depths_key[] = "stage_to_depth_map", macrobatch_key[] = "macrobatch";
 
 struct conf_stage {
     size_t ranks;
@@ -37,6 +39,7 @@ struct conf_stage {
 
 struct conf {
     size_t modules, stages;
+    bool macrobatch;
     uint32_t *stage_of; /* [modules] */
     struct conf_stage *stage;
 };
@@ -146,7 +149,7 @@ static bool recognises(const struct keys *k)
 /* Keys of the file that mean something here, and all that is in them. */
 static void use_keys(struct keys *k)
 {
-    const char *const known[] = {modules_key, ranks_key, depths_key};
+    const char *const known[] = {modules_key, ranks_key, depths_key, macrobatch_key};
     for (size_t i = 0; i < k->n; i++)
         for (size_t j = 0; j < sizeof known / sizeof *known; j++) {
             size_t n = strlen(known[j]);
@@ -168,6 +171,7 @@ static enum status after(struct setup *s)
     TRY(read_modules(&root, &s->keys->memory, c));
     TRY(read_ranks(&root, &s->keys->memory, c));
     TRY(read_depths(&root, c));
+    TRY(json_may_bool(&root, macrobatch_key, &c->macrobatch));
     use_keys(s->keys);
     for (size_t k = 0; k < c->stages; k++)
         for (size_t i = 0; i < c->stage[k].ranks; i++)
@@ -305,7 +309,14 @@ static enum status to_plan(struct setup *s, const struct arguments *a, const str
     p.microbatches =
         a->microbatches ? (uint32_t)a->microbatches : plan_even_microbatches(&p, MICROBATCHES);
     p.microbatch_size = a->microbatch_size ? (uint32_t)a->microbatch_size : 1;
-    TRY(text_copy("pipedream", &p.schedule));
+    TRY(text_copy(a->schedule     ? a->schedule
+                  : c->macrobatch ? schedule_macrobatch.name
+                                  : schedule_pipedream.name,
+                  &p.schedule));
+    for (size_t k = 0; k < p.stages; k++)
+        for (size_t i = 0; a->recompute && i < RECOMPUTE_KINDS; i++)
+            if (!strcmp(a->recompute, plan_recompute_names[i]))
+                p.stage[k].recompute = (enum plan_recompute)i;
     TRY(text_copy(a->optimizer, &p.optimizer));
     TRY(text_copy("import", &p.algorithm));
     st = plan_check(&p, m, t);
@@ -322,7 +333,8 @@ out:
 
 static enum status check_expressible(const struct plan *p)
 {
-    if (strcmp(p->schedule, "pipedream") != 0)
+    if (strcmp(p->schedule, schedule_pipedream.name) != 0 &&
+        strcmp(p->schedule, schedule_macrobatch.name) != 0)
         return error_set(STATUS_UNSUPPORTED, "the schedule %s: it updates after every backward",
                          p->schedule);
     if (p->reduce_dtype != DATA_ANY || p->bucket_bytes > 0)
@@ -382,6 +394,8 @@ static enum status of_plan(const struct plan *p, const struct model *m, FILE *ou
         }
         json_close(&w);
     }
+    if (!strcmp(p->schedule, schedule_macrobatch.name))
+        json_put_bool(&w, macrobatch_key, true);
     json_close(&w);
     return STATUS_OK;
 }

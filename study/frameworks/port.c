@@ -234,7 +234,8 @@ out:
 static enum status check_asked(const struct arguments *a, const struct setup *s,
                                const struct dialect *from)
 {
-    static const char *const open[] = {"split-at", "microbatches", "microbatch-size", "optimizer"};
+    static const char *const open[] = {"split-at",  "microbatches", "microbatch-size",
+                                       "optimizer", "schedule",     "recompute"};
     if (from->to_plan && a->devices > 0)
         return error_set(STATUS_USAGE, "--gpus: %s says which ranks there are", s->keys->path);
     for (size_t i = 0; i < sizeof open / sizeof *open && !from->to_plan; i++)

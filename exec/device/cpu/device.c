@@ -9,11 +9,10 @@
 
 static_assert(sizeof(real) == sizeof(float), "boundary messages are fp32");
 
-static bool computes(const struct model_op *op)
+static bool computes(const struct model *m, uint32_t op)
 {
-    const struct layer_kind *kind = layer_kind_find(op->kind);
-    struct layer l = {.kind = kind, .spread = 1, .row_shards = 1};
-    return kind && kind->shape(op, &l) != STATUS_UNSUPPORTED;
+    struct layer l;
+    return layer_shape(m, op, 1, &l) == STATUS_OK;
 }
 
 /* The stage with this index, the last one if there is none: programs are checked before. */

@@ -1,4 +1,5 @@
-/* Long short-term memory over the tokens of a sample, from a state of zeros:
+/* Long short-term memory over the tokens of a sample, from the first one on or, `reverse`, from the last, from a
+ * state of zeros:
  *     a = x_t W^T + h_{t-1} U^T + bias,   i, f, g, o = s(a_i), s(a_f), tanh(a_g), s(a_o),
  *     c_t = f c_{t-1} + i g,   h_t = o tanh(c_t),   s(u) = 1 / (1 + exp(-u)).
  * Hochreiter & Schmidhuber, Neural Computation 9 (1997) 1735; the forget gate: Gers et al., Neural
@@ -21,6 +22,7 @@ static enum status shape(const struct model_op *op, struct layer *l)
     PASS(layer_attribute(op, "out", -1, 1, &l->out));
     if (l->out > (size_t)1 << 24)
         return error_set(STATUS_INVALID, "op '%s': a state of %zu numbers", op->name, l->out);
+    PASS(layer_flag(op, "reverse", &l->reverse));
     size_t gates = GATES * l->out, fan = 2 * l->out; /* a deviation of 1 / sqrt(H) */
     l->part[0] = (struct layer_part){.n = size_times(gates, l->in), .fill = FILL_FAN, .fan = fan};
     l->part[1] = (struct layer_part){.n = size_times(gates, l->out), .fill = FILL_FAN, .fan = fan};
@@ -29,6 +31,12 @@ static enum status shape(const struct model_op *op, struct layer *l)
     l->output = size_times(l->tokens, l->out);
     l->saved = size_times(l->tokens, SAVED * l->out);
     return STATUS_OK;
+}
+
+/* The token whose turn is number k. */
+static size_t token_at(const struct layer *l, size_t k)
+{
+    return l->reverse ? l->tokens - 1 - k : k;
 }
 
 /* Token t of all samples: (B, columns) of rows that have `width` numbers. */
@@ -82,15 +90,16 @@ static void forward(const struct layer *l, struct layer_io *io)
     struct matrix x = matrix(io->x[0], io->batch * l->tokens, l->in, l->in);
     struct gemm all = product(1, x, transposed(input_weight(l, io)), io->saved, width);
     gemm(&all);
-    for (size_t t = 0; t < l->tokens; t++) {
-        struct matrix h = token_of(l, io, io->y, t > 0 ? t - 1 : 0, n, n);
+    for (size_t k = 0; k < l->tokens; k++) {
+        size_t t = token_at(l, k), before = token_at(l, k > 0 ? k - 1 : 0);
+        struct matrix h = token_of(l, io, io->y, before, n, n);
         struct gemm g = product_added(h, transposed(state_weight(l, io)), io->saved + t * width,
                                       l->tokens * width);
-        if (t > 0)
+        if (k > 0)
             gemm(&g);
         for (size_t b = 0; b < io->batch; b++)
             step(n, io->parameter + l->part[0].n + l->part[1].n,
-                 t > 0 ? row_of(l, io, b, t - 1) + CELL * n : NULL, row_of(l, io, b, t),
+                 k > 0 ? row_of(l, io, b, before) + CELL * n : NULL, row_of(l, io, b, t),
                  io->y + (b * l->tokens + t) * n);
     }
 }
@@ -113,21 +122,22 @@ static void step_back(size_t n, const real *dy, const real *dh, const real *dc, 
     }
 }
 
-/* Token after token from the last: dh_{t-1} = da_t U. Then dx = da W. */
+/* Token after token from the one that came last: dh_{t-1} = da_t U. Then dx = da W. */
 static void backward(const struct layer *l, struct layer_io *io)
 {
     size_t n = l->out, width = SAVED * n;
-    for (size_t t = l->tokens; t-- > 0;) {
+    for (size_t k = l->tokens; k-- > 0;) {
+        const size_t t = token_at(l, k), before = token_at(l, k > 0 ? k - 1 : 0);
         for (size_t b = 0; b < io->batch; b++) {
-            const real *later = t + 1 < l->tokens ? row_of(l, io, b, t + 1) : NULL;
+            const real *later = k + 1 < l->tokens ? row_of(l, io, b, token_at(l, k + 1)) : NULL;
             step_back(n, io->dy + (b * l->tokens + t) * n, later ? later + HIDDEN * n : NULL,
                       later ? later + CELL * n : NULL,
-                      t > 0 ? row_of(l, io, b, t - 1) + CELL * n : NULL, row_of(l, io, b, t));
+                      k > 0 ? row_of(l, io, b, before) + CELL * n : NULL, row_of(l, io, b, t));
         }
         struct gemm g =
             product(1, token_of(l, io, io->saved, t, GATES * n, width), state_weight(l, io),
                     io->saved + t * width + HIDDEN * n, l->tokens * width);
-        if (t > 0)
+        if (k > 0)
             gemm(&g);
     }
     struct matrix sums = matrix(io->saved, io->batch * l->tokens, GATES * n, width);
@@ -144,8 +154,9 @@ static void backward_weight(const struct layer *l, struct layer_io *io)
                                   io->d_parameter, l->in);
     gemm(&w);
     for (size_t b = 0; b < io->batch && l->tokens > 1; b++) {
-        struct matrix later = matrix(row_of(l, io, b, 1), l->tokens - 1, GATES * n, width);
-        struct matrix h = matrix(io->y + b * l->output, l->tokens - 1, n, n);
+        struct matrix later =
+            matrix(row_of(l, io, b, !l->reverse), l->tokens - 1, GATES * n, width);
+        struct matrix h = matrix(io->y + b * l->output + (l->reverse ? n : 0), l->tokens - 1, n, n);
         struct gemm u = product_added(transposed(later), h, io->d_parameter + l->part[0].n, n);
         gemm(&u);
     }

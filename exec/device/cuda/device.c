@@ -25,9 +25,9 @@ struct cuda {
     struct cuda_times times;
 };
 
-static bool computes(const struct model_op *op)
+static bool computes(const struct model *m, uint32_t op)
 {
-    return device_cpu.computes(op);
+    return device_cpu.computes(m, op);
 }
 
 static void close_cuda(void *self)

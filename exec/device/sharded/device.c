@@ -5,9 +5,12 @@
 #include "exec/device.h"
 #include "exec/device/sharded/sharded.h"
 
-static bool computes(const struct model_op *op)
+static bool computes(const struct model *m, uint32_t op)
 {
-    return kind_find(op->kind) != NULL;
+    if (kind_find(m->op[op].kind))
+        return true;
+    enum status st = error_set(STATUS_UNSUPPORTED, "no numerics in strategies");
+    return st == STATUS_OK;
 }
 
 static enum status device_open(const struct model *m, const struct program *p, uint32_t rank,
