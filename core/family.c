@@ -88,9 +88,9 @@ struct activity {
 };
 
 /* State and CPU time of all threads are in one line, as numbers after the name. */
-static void add_activity(pid_t pid, int below, struct activity *a)
+static void add_activity(pid_t pid, struct activity *a)
 {
-    char text[TEXT], state = 'R', *at = text;
+    char text[TEXT], state = 'R';
     unsigned long user = 0, kernel = 0;
     read_about(pid, "stat", text);
     const char *name_ends = strrchr(text, ')');
@@ -100,12 +100,17 @@ static void add_activity(pid_t pid, int below, struct activity *a)
     a->n++;
     a->ticks += user + kernel;
     a->awake = a->awake || !strchr("SZ", state);
+}
+
+static void add_below(pid_t pid, int below, struct activity *a)
+{
+    char text[TEXT] = "", *at = text;
     if (below > 0)
         read_children(pid, text);
-    else
-        *text = '\0';
-    for (pid_t child; (child = next_child(&at)) > 0;)
-        add_activity(child, below - 1, a);
+    for (pid_t child; (child = next_child(&at)) > 0;) {
+        add_activity(child, a);
+        add_below(child, below - 1, a);
+    }
 }
 
 bool family_rests_long(struct family_watch *w, pid_t pid, int below, size_t *n)
@@ -114,7 +119,7 @@ bool family_rests_long(struct family_watch *w, pid_t pid, int below, size_t *n)
     double now_s = clock_now();
     if (!is_due(w, now_s))
         return false;
-    add_activity(pid, below, &a);
+    add_below(pid, below, &a);
     *n = a.n;
     bool rests = a.n > 0 && !a.awake;
     return lasts(w, now_s, rests ? a.ticks * (FAMILY_HELD + 1) + a.n : 0);
@@ -152,7 +157,7 @@ bool family_stuck_long(struct family_watch *w, pid_t pid)
     if (!is_due(w, now_s))
         return false;
     uint64_t sleeps = asleep_in_futex(pid);
-    add_activity(parent_of(pid), 0, &parent);
+    add_activity(parent_of(pid), &parent);
     bool stuck = sleeps > 0 && parent.n > 0 && !parent.awake;
     return lasts(w, now_s, stuck ? sleeps << 32 | parent.ticks : 0);
 }

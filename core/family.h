@@ -25,8 +25,9 @@ struct family_watch {
 /* Ask again and again, at least every second: has one been stopped for LIMIT_stopped (core/limit.h)? Looks into
  * /proc at most four times a second. Time in which nobody asked does not count. */
 bool family_stopped_long(struct family_watch *w, pid_t pid, int below);
-/* To be asked like that: have all of them been asleep for so long, with no CPU time used and none begun
- * or ended? *n: how many there are. */
+/* To be asked like that: have all that the process has started, whoever's children they are by now if it
+ * is the first of its namespace, been asleep for so long, with no CPU time used and none begun or ended?
+ * *n: how many there are. */
 bool family_rests_long(struct family_watch *w, pid_t pid, int below, size_t *n);
 /* And this: has the first thread of the process waited in one futex for so long, while its parent, which
  * is to wake it, rested? False where the kernel does not say. */

@@ -163,9 +163,9 @@ static void refuses_what_it_has_no_numerics_for(void **state)
     (void)state;
     struct model m;
     assert_int_equal(tiny_gpt(1, false, &m), STATUS_OK);
-    assert_true(device_cpu.computes(&m.op[2]));
+    assert_true(device_cpu.computes(&m, 2));
     m.op[2].kind[0] = 'L';
-    assert_false(device_cpu.computes(&m.op[2]));
+    assert_false(device_cpu.computes(&m, 2));
     assert_int_equal(open_whole(&m), STATUS_UNSUPPORTED);
     assert_non_null(strstr(error_message(), m.op[2].name));
     model_free(&m);

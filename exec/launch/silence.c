@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/clock.h"
 #include "core/family.h"
@@ -148,7 +149,7 @@ static void check_starter(struct run *run)
     if (!s->child.alive || !s->output || o->launcher || (o->address && !o->mpirun))
         return;
     if (run->joined < run->program->ranks) {
-        bool rests = family_rests_long(&s->rest, s->child.pid, STARTER_GENERATIONS, &n);
+        bool rests = family_rests_long(&s->rest, getpid(), STARTER_GENERATIONS, &n);
         s->most = n > s->most ? n : s->most;
         if (rests && s->most > 1)
             launch_blame(

@@ -4,6 +4,7 @@
  * threads must not allocate. A pipe that closes on exec tells whether that has succeeded. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,7 +126,7 @@ enum status launch_prepare(struct run *run)
 
 /* ---- arguments and environment, made before fork(): a child may not allocate */
 
-enum { ARGUMENTS = 32, NUMBER = 32 };
+enum { ARGUMENTS = 32, NUMBER = 32, GLANCE_MS = 250 };
 
 struct call {
     char *argument[ARGUMENTS]; /* of the worker */
@@ -294,6 +295,18 @@ static void become(const struct run *run, const struct call *c, pid_t launcher, 
     _exit(127);
 }
 
+/* Until a child has become what it is to be, or said why not; one that is stopped before does neither. */
+static enum status await_exec(pid_t pid, int told)
+{
+    struct family_watch seen = {0};
+    struct pollfd p = {.fd = told, .events = POLLIN};
+    while (poll(&p, 1, GLANCE_MS) <= 0)
+        if (family_stopped_long(&seen, pid, 0))
+            return error_set(STATUS_EXTERNAL, "process %ld has been stopped for %g s as it began",
+                             (long)pid, limit(LIMIT_stopped));
+    return STATUS_OK;
+}
+
 /* Run the command line; *child stays as it is when there is none. */
 static enum status spawn(struct run *run, const struct call *c, int output, struct child *child)
 {
@@ -315,7 +328,8 @@ static enum status spawn(struct run *run, const struct call *c, int output, stru
         child->pid = pid;
         child->alive = true;
         run->alive++;
-        if (read(told[0], &error, sizeof error) == (ssize_t)sizeof error)
+        st = await_exec(pid, told[0]);
+        if (st == STATUS_OK && read(told[0], &error, sizeof error) == (ssize_t)sizeof error)
             st = error_set(STATUS_IO, "%s: %s", c->executed[0], strerror(error));
     }
     close(told[0]);

@@ -1,0 +1,172 @@
+/* What is seen of other processes: at rest, stuck, stopped, and what they were started with. */
+#define _GNU_SOURCE /* syscall */
+#include <linux/futex.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/clock.h"
+#include "core/family.h"
+#include "core/limit.h"
+
+enum { PATIENCE_S = 20 }; /* of the test: it ends as soon as what it waits for is there */
+
+static void rest(void)
+{
+    for (;;)
+        pause();
+}
+
+static void work(void)
+{
+    for (;;)
+        (void)getppid();
+}
+
+/* A futex that nobody wakes. */
+static void wait_in_futex(void)
+{
+    static int word;
+    for (;;)
+        syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+}
+
+/* A process that does one thing and has a child that does another; it ends with this one. */
+static pid_t start(void (*parent)(void), void (*child)(void))
+{
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    pid_t below = fork();
+    (below == 0 ? child : parent)();
+    _exit(0);
+}
+
+static void end(pid_t pid)
+{
+    family_kill(pid, 1);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static pid_t child_of(pid_t pid)
+{
+    char path[64];
+    int child = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    for (double end_s = clock_now() + PATIENCE_S; child == 0 && clock_now() < end_s;) {
+        FILE *f = fopen(path, "r");
+        if (!f || fscanf(f, "%d", &child) != 1)
+            child = 0;
+        if (f)
+            fclose(f);
+    }
+    assert_true(child > 0);
+    return child;
+}
+
+static void children_that_do_nothing_rest_and_one_that_works_does_not(void **state)
+{
+    (void)state;
+    size_t n = 0;
+    struct family_watch calm = {0}, busy = {0};
+    pid_t quiet = start(rest, rest), loud = start(rest, work);
+    child_of(loud);
+    bool rests = false, works = true;
+    for (double end_s = clock_now() + PATIENCE_S; !rests && clock_now() < end_s;) {
+        rests = family_rests_long(&calm, quiet, 2, &n);
+        size_t others;
+        works = works && !family_rests_long(&busy, loud, 2, &others);
+        clock_sleep_until(clock_now() + 0.02);
+    }
+    end(quiet);
+    end(loud);
+    assert_true(rests && works);
+    assert_int_equal(n, 1);
+}
+
+static void one_that_waits_for_a_parent_that_rests_is_stuck(void **state)
+{
+    (void)state;
+    struct family_watch waits = {0}, sleeps = {0}, served = {0};
+    pid_t parent = start(rest, wait_in_futex), other = start(rest, rest),
+          at_work = start(work, wait_in_futex);
+    pid_t child = child_of(parent), resting = child_of(other), hopeful = child_of(at_work);
+    bool stuck = false, wrong = false;
+    for (double end_s = clock_now() + PATIENCE_S; !stuck && clock_now() < end_s;) {
+        stuck = family_stuck_long(&waits, child);
+        wrong = wrong || family_stuck_long(&sleeps, resting) || family_stuck_long(&served, hopeful);
+        clock_sleep_until(clock_now() + 0.02);
+    }
+    FILE *f = fopen("/proc/self/syscall", "r"); /* not everywhere */
+    bool told = f != NULL;
+    if (f)
+        fclose(f);
+    end(parent);
+    end(other);
+    end(at_work);
+    assert_false(wrong);
+    assert_true(stuck || !told);
+}
+
+static void a_stopped_child_is_seen_from_above(void **state)
+{
+    (void)state;
+    struct family_watch w = {0};
+    pid_t parent = start(rest, rest), child = child_of(parent);
+    assert_int_equal(family_stopped(parent, 1), 0);
+    kill(child, SIGSTOP);
+    bool stopped = false;
+    for (double end_s = clock_now() + PATIENCE_S; !stopped && clock_now() < end_s;) {
+        stopped = family_stopped_long(&w, parent, 1);
+        clock_sleep_until(clock_now() + 0.02);
+    }
+    pid_t seen = family_stopped(parent, 1);
+    end(parent);
+    assert_true(stopped);
+    assert_int_equal(seen, child);
+}
+
+static void variables_are_those_of_the_start(void **state)
+{
+    (void)state;
+    char value[8] = "";
+    int said[2];
+    assert_int_equal(pipe(said), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(said[1], 1);
+        execle("/bin/sh", "sh", "-c", "echo; exec sleep 60", (char *)NULL,
+               (char *const[]){"RANKS=9", "RANK=longer than that", "PATH=/usr/bin:/bin", NULL});
+        _exit(1);
+    }
+    assert_int_equal(read(said[0], value, 1), 1); /* it has begun */
+    bool found = family_variable(pid, "RANK", value, sizeof value);
+    char other[8];
+    bool none = !family_variable(pid, "RAN", other, sizeof other);
+    end(pid);
+    close(said[0]);
+    close(said[1]);
+    assert_true(found && none);
+    assert_string_equal(value, "longer ");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(children_that_do_nothing_rest_and_one_that_works_does_not),
+        cmocka_unit_test(one_that_waits_for_a_parent_that_rests_is_stuck),
+        cmocka_unit_test(a_stopped_child_is_seen_from_above),
+        cmocka_unit_test(variables_are_those_of_the_start),
+    };
+    if (limits_set("stopped=400ms") != STATUS_OK)
+        return 1;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
