@@ -1,12 +1,14 @@
 #!/bin/sh
-# What 'foreline topology import' makes of files of real machines, a row a file, as tab-separated facts.
-# Usage: bench/real_files.sh FORELINE FOLDER [--markdown]
+# What foreline makes of files of real machines and programs, a row a file, as tab-separated facts.
+# Usage: bench/real_files.sh FORELINE FOLDER machines|programs [--markdown]
 # FOLDER has smi_topo, nccl_topo, hwloc, ...; what a file cannot say (who measured, which type) is a table below.
+#   machines  'topology import' of machines and of tables of collectives
+#   programs  'model show' of configurations, ONNX and execution traces, 'measurement import' of recorded runs,
+#             'plan import' of the arguments of other frameworks
 set -u
-foreline=$(realpath "$1") real=$2 markdown=${3:-}
+foreline=$(realpath "$1") real=$2 part=$3 markdown=${4:-}
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-"$foreline" topology generate rail:nodes=16,gpus=8,type=H100 -o "$out/p.xml" # as many devices as any table has
 
 options() { # of a machine's file
     case $1 in
@@ -43,6 +45,51 @@ if [ "$markdown" ]; then
     printf '| file | given | what came of it |\n|---|---|---|\n'
 fi
 cd "$real" || exit 1
+refusal() { # of a file, without its name
+    sed -n "s|^foreline [a-z]*: ||; s|$1:*||g; s/^[0-9:]*: *//; s/^ *//; \$p" "$out/error"
+}
+
+program() { # file, what was given, words of a call before and behind it, what is of interest in the answer
+    file=$1 given=$2 before=$3 behind=$4 interest=$5
+    # shellcheck disable=SC2086
+    if "$foreline" $before "$file${given#unpacked}" $behind >"$out/said" 2>"$out/error"; then
+        row "${file#"$out/"}" "$given" "$(sed -n "s/^$interest/\1/p" "$out/said" | head -n 1)"
+    else
+        row "${file#"$out/"}" "$given" "refused: $(refusal "$file")"
+    fi
+}
+
+unpack() { # traces as what they pack, in folders of their names
+    mkdir "$out/traces"
+    for file in traces/*gz; do
+        name=$(basename "$file") && name=${name%.gz}
+        case $name in
+        *.tar | *.tgz) mkdir "$out/traces/$name" && tar xzf "$file" -C "$out/traces/$name" --exclude '._*' 2>/dev/null ;;
+        *_et.json) gzip -dc "$file" >"$out/traces/$name" ;;
+        esac
+    done
+}
+
+if [ "$part" = programs ]; then
+    "$foreline" topology generate rail:nodes=128,gpus=8,type=H100 -o "$out/p.xml"
+    "$foreline" topology generate rail:nodes=1024,gpus=8,type=H100 -o "$out/large.xml"
+    unpack
+    { find hf_config onnx launch traces nsys -type f && find "$out/traces" -type f; } | LC_ALL=C sort | while read -r file; do
+        model='# \([0-9]* ops, .*\)' run='# \(.* iteration.*\)' plan='\(.* devices = .*\)'
+        case $file in
+        onnx/tinygpt_dynamic*) program "$file" :seq=32 'model show' '' "$model" ;;
+        hf_config/* | onnx/*) program "$file" '' 'model show' '' "$model" ;;
+        launch/*405b*) program "$file" '' 'plan import' "--platform $out/large.xml" "$plan" ;;
+        launch/*) program "$file" '' 'plan import' "--platform $out/p.xml" "$plan" ;;
+        "$out"/*/worker*) program "$file" unpacked 'measurement import' '' "$run" ;;
+        "$out"/*) program "$file" unpacked 'model show' '' "$model" ;;
+        *) program "$file" '' 'measurement import' '' "$run" ;;
+        esac
+    done
+    exit
+fi
+
+"$foreline" topology generate rail:nodes=16,gpus=8,type=H100 -o "$out/p.xml" # as many devices as any table has
 machines=$(find smi_topo smi_topo_facts_only nccl_topo hwloc slurm ibnetdiscover cluster_models infragraph astra_simai -type f |
     LC_ALL=C sort)
 mkdir "$out/platforms"

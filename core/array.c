@@ -50,6 +50,20 @@ enum status array_reserve(void *array, size_t n, size_t size, size_t *room, void
 
 enum { ARENA_BLOCK = 4096 };
 
+size_t array_before(const void *key, const void *array, size_t n, size_t size,
+                    int (*compare)(const void *element, const void *key))
+{
+    size_t low = 0, high = n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (compare((const char *)array + middle * size, key) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 /* Blocks are chained from the last to the first; only the last one has room to give. */
 struct arena_block {
     struct arena_block *before;

@@ -53,6 +53,11 @@ enum status array_grow(void *array, size_t n, size_t size, void *address) MUST_C
 enum status array_reserve(void *array, size_t n, size_t size, size_t *room,
                           void *address) MUST_CHECK;
 
+/* How many of the n elements, which are sorted by `compare`, come before the key: where it stands, or would.
+ * O(log n). */
+size_t array_before(const void *key, const void *array, size_t n, size_t size,
+                    int (*compare)(const void *element, const void *key)) MUST_CHECK;
+
 /* Many small objects that live and end together, as the texts of one file do. {0} is empty. */
 struct arena {
     struct arena_block *last;

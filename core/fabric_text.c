@@ -105,7 +105,7 @@ void fabric_curve_put_name(FILE *to, const struct fabric_curve *c)
 void fabric_curve_put(FILE *to, const struct fabric_curve *c)
 {
     for (size_t i = 0; i < c->n; i++)
-        fprintf(to, "%s%.9gB@%.9gs", i ? " " : "", c->bytes[i], c->seconds[i]);
+        fprintf(to, "%s%.15gB@%.9gs", i ? " " : "", c->bytes[i], c->seconds[i]);
 }
 
 /* Neither is above the other: equal, without comparing doubles by ==. */

@@ -142,17 +142,15 @@ enum status json_check_format(const struct json_document *d, const char *format,
     return STATUS_OK;
 }
 
-/* Text and path are kept for messages. */
-enum status json_parse(const char *path, const char *text, size_t length, const char *format,
-                       int version, struct json_document *out)
+/* Text and path are kept for messages; the text is taken over, also on failure. */
+static enum status parse(const char *path, char *text, size_t length, const char *format,
+                         int version, struct json_document *out)
 {
     enum status st = STATUS_OK;
-    struct json_document d = {0};
+    struct json_document d = {.text = text};
     json_error_t e;
 
     TRY(text_copy(path, &d.path));
-    TRY(ARRAY_NEW(d.text, length + 1));
-    memcpy(d.text, text, length);
     d.root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &e);
     if (!d.root) {
         if (json_error_code(&e) == json_error_out_of_memory)
@@ -169,17 +167,21 @@ out:
     return st;
 }
 
+enum status json_parse(const char *path, const char *text, size_t length, const char *format,
+                       int version, struct json_document *out)
+{
+    char *copy;
+    PASS(ARRAY_NEW(copy, length + 1));
+    memcpy(copy, text, length);
+    return parse(path, copy, length, format, version, out);
+}
+
 enum status json_read(const char *path, const char *format, int version, struct json_document *out)
 {
-    enum status st;
-    char *text = NULL;
+    char *text;
     size_t length;
-
-    TRY(file_read(path, &text, &length));
-    TRY(json_parse(path, text, length, format, version, out));
-out:
-    free(text);
-    return st;
+    PASS(file_read_most(path, JSON_LARGEST, &text, &length));
+    return parse(path, text, length, format, version, out);
 }
 
 void json_document_free(struct json_document *d)

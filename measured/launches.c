@@ -74,18 +74,11 @@ static int by_place_and_end(const void *a, const void *b)
 static uint32_t meaning_at(const struct launch_parts *p, const struct launch *at,
                            uint32_t otherwise)
 {
-    size_t low = 0, high = p->n;
-    const struct launch_part key = {at->thread, at->start_ns, 0, 0};
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (by_place(&p->part[middle], &key) <= 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == 0)
+    const struct launch_part key = {at->thread, at->start_ns + 1, 0, 0};
+    size_t begun = array_before(&key, p->part, p->n, sizeof key, by_place);
+    if (begun == 0)
         return otherwise;
-    const struct launch_part *one = &p->part[low - 1];
+    const struct launch_part *one = &p->part[begun - 1];
     return one->thread == at->thread && at->start_ns <= one->end_ns ? one->meaning : otherwise;
 }
 

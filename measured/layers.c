@@ -193,6 +193,12 @@ static bool is_node(const struct layers *l, const struct launch_part *p)
     return l->node.n > 0 && bsearch(&key, l->node.op, l->node.n, sizeof key, by_start);
 }
 
+static int step_by_start(const void *a, const void *b)
+{
+    const struct run_step *x = a, *y = b;
+    return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
+}
+
 /* Ops of the host as ranges: the k-th of a name in its step is called NAME.K. The parts are sorted by
  * thread and time, and none lies within another; nodes of autograd are no layers. */
 static enum status number_ops(struct layers *l, const struct launch_parts *ops,
@@ -206,16 +212,10 @@ static enum status number_ops(struct layers *l, const struct launch_parts *ops,
     TRY(ARRAY_NEW(at, names + 1));    /* [name] this step, behind the first */
     for (size_t i = 0; i < ops->n; i++) {
         const struct launch_part *o = &ops->part[i];
-        size_t in = 0;
         if (is_node(l, o))
             continue;
-        for (size_t high = steps; in < high;) { /* steps that have begun */
-            size_t middle = in + (high - in) / 2;
-            if (step[middle].start_ns <= o->start_ns)
-                in = middle + 1;
-            else
-                high = middle;
-        }
+        const struct run_step next = {.start_ns = o->start_ns + 1};
+        size_t in = array_before(&next, step, steps, sizeof next, step_by_start); /* have begun */
         if (at[o->meaning] != in)
             count[o->meaning] = 0;
         at[o->meaning] = in;
@@ -234,17 +234,9 @@ out:
 /* The last forward op of that number before the node began made it. */
 static const struct layer_op *maker(const struct layer_ops *forward, const struct layer_op *node)
 {
-    size_t low = 0, high = forward->n;
-    if (node->number < 0)
-        return NULL;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (by_number(&forward->op[middle], node) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low > 0 && forward->op[low - 1].number == node->number ? &forward->op[low - 1] : NULL;
+    const struct layer_op *op = forward->op;
+    size_t n = array_before(node, op, forward->n, sizeof *op, by_number);
+    return n > 0 && node->number >= 0 && op[n - 1].number == node->number ? &op[n - 1] : NULL;
 }
 
 /* The layer of each node; those whose maker is not known, which add up gradients, are of the one before. */

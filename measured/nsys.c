@@ -11,11 +11,12 @@
 #include <strings.h>
 
 #include "core/array.h"
+#include "core/text.h"
 #include "measured/layers.h"
 #include "measured/reader.h"
 
 /* What a hostile schema (a view without end) may make SQLite do: so many times PATIENCE instructions. */
-enum { PATIENCE = 100000, PATIENTLY = 10000 };
+enum { PATIENCE = 100000, PATIENTLY = 10000, LONGEST = 1 << 20 }; /* bytes of a value */
 
 struct database {
     sqlite3 *db;
@@ -62,6 +63,7 @@ static enum status open_database(struct database *d)
         goto out;
     }
     sqlite3_progress_handler(d->db, PATIENCE, count_down, d);
+    sqlite3_limit(d->db, SQLITE_LIMIT_LENGTH, LONGEST);
     if (sqlite3_exec(d->db, "PRAGMA trusted_schema=OFF; PRAGMA cache_size=-32768", NULL, NULL,
                      NULL) != SQLITE_OK)
         st = failed(d);
@@ -227,7 +229,7 @@ static enum status take_steps(struct database *d)
     sqlite3_stmt *q = NULL;
     bool there;
     int code;
-    char text[512];
+    char *text = NULL;
     TRY(has_table(d, "NVTX_EVENTS", &there));
     if (!there)
         return STATUS_OK;
@@ -248,13 +250,16 @@ static enum status take_steps(struct database *d)
         if (is_step(name, &s.number)) {
             TRY(add_step(d, thread & ~INT64_C(0xFFFFFF), &s));
         } else if (d->run->layers != LAYERS_NONE) {
-            snprintf(text, sizeof text, "%s", name);
+            free(text);
+            text = NULL;
+            TRY(text_copy(name, &text));
             TRY(take_range(d, text, &(struct layer_op){-1, thread, s.start_ns, s.end_ns, 0}));
         }
     }
     if (code != SQLITE_DONE)
         st = failed(d);
 out:
+    free(text);
     sqlite3_finalize(q);
     return st;
 }

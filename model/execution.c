@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/text.h"
 #include "model/execution.h"
 #include "model/graph.h"
@@ -220,15 +221,8 @@ static int by_sequence(const void *a, const void *b)
 static uint32_t maker(const struct import *w, const struct execution_node *const *by, size_t n,
                       const struct execution_node *node)
 {
-    size_t low = 0, high = n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (by_sequence(&by[middle], &node) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    const struct execution_node *f = low > 0 ? by[low - 1] : NULL;
+    size_t before = array_before(&node, by, n, sizeof *by, by_sequence);
+    const struct execution_node *f = before > 0 ? by[before - 1] : NULL;
     if (!f || f->sequence != node->sequence || f->outer == EXECUTION_NONE)
         return MODEL_NO_OP;
     return w->op_of[f->outer];

@@ -95,6 +95,11 @@ static enum status import_json(const struct json_document *d, const struct impor
             PASS(check_choices(d->path, o, importers[i]->takes_choices));
             return importers[i]->read_json(&root, o, out);
         }
+    PASS(json_optional(&root, "workload_graph", &format));
+    if (format.value)
+        return error_set(STATUS_PARSE,
+                         "%s: a Chakra trace in JSON; its protocol buffers (.et) are read",
+                         d->path);
     return unknown_format(d->path);
 }
 
@@ -171,6 +176,8 @@ enum status model_import(const char *path, const struct import_options *o, struc
     if (done)
         goto out;
     TRY(file_read_most(path, LARGEST, &text, &length));
+    if (length > 2 && memcmp(text, "\x1f\x8b", 2) == 0)
+        FAIL(STATUS_PARSE, "%s: packed by gzip; models are read unpacked", shown);
     if (!is_json(text, length)) {
         TRY(import_text(shown, text, length, o, out));
     } else {

@@ -271,7 +271,8 @@ static void name_detail(struct drawing *d, const struct timeline_window *w)
 {
     size_t n = 0, room = sizeof d->note;
     if (w->ranks)
-        n += (size_t)snprintf(d->note, room, "only ranks %.60s; ", w->ranks);
+        n += (size_t)snprintf(d->note, room, "only rank%s %.60s; ",
+                              strpbrk(w->ranks, ",-") ? "s" : "", w->ranks);
     if (d->v.most > 1)
         n += (size_t)snprintf(d->note + n, room - n, "a row is the mean of up to %zu ranks; ",
                               d->v.most);

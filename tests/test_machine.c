@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/file.h"
 #include "core/random.h"
 #include "topologies/machine/machine.h"
 #include "topologies/measured.h"
@@ -183,6 +184,34 @@ static void networks_take_nodes(void **state)
     read_bad("BlockName=a Nodes=n\nBlockName=a Nodes=m\n", "a second time");
 }
 
+/* As in a DGX A100, whose first GPU is as far from both ports, and whose second is near to one. */
+static void ports_are_shared_out(void **state)
+{
+    struct machine m = {0};
+    struct machine_options o = {.nodes = 2};
+    char *text;
+    size_t length, ports = 0;
+    (void)state;
+    read_good(
+        "<system><cpu><pci class='0x0604' busid='1'>"
+        "<pci class='0x0604' busid='2'><pci class='0x0302' busid='3'><gpu dev='0'/></pci></pci>"
+        "<pci class='0x0604' busid='4'><pci class='0x0207' busid='5'><nic><net name='a' "
+        "speed='200000'/></nic></pci><pci class='0x0302' busid='6'><gpu dev='1'/></pci></pci>"
+        "<pci class='0x0604' busid='7'><pci class='0x0207' busid='8'><nic><net name='b' "
+        "speed='200000'/></nic></pci></pci></pci></cpu></system>",
+        &m);
+    assert_int_equal(machine_combine(&m, NULL, &o), STATUS_OK);
+    assert_int_equal(machine_complete(&m, &o), STATUS_OK);
+    assert_int_equal(machine_write(&m, NULL, "test_machine.xml"), STATUS_OK);
+    assert_int_equal(file_read("test_machine.xml", &text, &length), STATUS_OK);
+    for (const char *at = text; (at = strstr(at, "<link id=\"port")); at++)
+        ports++; /* only those that a GPU sends through */
+    assert_int_equal(ports, 4);
+    free(text);
+    remove("test_machine.xml");
+    machine_free(&m);
+}
+
 /* Whatever stands in a file, reading it ends, and well or with one line. */
 static void noise_is_refused_or_read(void **state)
 {
@@ -260,6 +289,7 @@ static void curves_reproduce_their_table(void **state)
         for (size_t i = 0; i < rows; i++) {
             assert_true(fabs(fabric_curve_seconds(&m.curve[0], bytes[i]) / seconds[i] - 1) < 1e-6);
             assert_true(fabs(fabric_curve_seconds(&again, bytes[i]) / seconds[i] - 1) < 1e-6);
+            assert_true(fabs(again.bytes[i] - bytes[i]) < 0.5); /* 2^30 to the byte */
         }
         free(value);
         fabric_curve_free(&again);
@@ -276,6 +306,7 @@ int main(void)
         cmocka_unit_test(ends_of_xml_are_said),
         cmocka_unit_test(nvswitches_join_by_what_the_lesser_has),
         cmocka_unit_test(networks_take_nodes),
+        cmocka_unit_test(ports_are_shared_out),
         cmocka_unit_test(curves_reproduce_their_table),
         cmocka_unit_test(noise_is_refused_or_read),
     };

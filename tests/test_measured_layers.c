@@ -219,6 +219,31 @@ static void takes_ranges_of_nvtx(void **state)
     assert_non_null(strstr(error_message(), "no ranges of a model"));
 }
 
+/* Names that differ in their last letter alone. */
+static void tells_long_names_of_nvtx_apart(void **state)
+{
+    (void)state;
+    enum { ZEROS = 600 };
+    struct model m = {0};
+    char name[ZEROS + 2];
+    memset(name, '0', ZEROS);
+    name[ZEROS + 1] = '\0';
+    static const char ranges[] =
+        ACTIVITY LAUNCHES NVTX("(0, 1000, 16777217, 'iteration 1', NULL), "
+                               "(10, 30, 16777217, hex(zeroblob(300)) || 'a', NULL), "
+                               "(50, 70, 16777218, hex(zeroblob(300)) || 'b', NULL)");
+    assert_int_equal(profile_of_database(ranges, LAYERS_RANGES, &m), STATUS_OK);
+    name[ZEROS] = 'a';
+    has(&m, name, 0.2, 0, 0);
+    name[ZEROS] = 'b';
+    has(&m, name, 0.04, 0, 0);
+    model_free(&m);
+    static const char longer[] =
+        ACTIVITY LAUNCHES NVTX("(10, 30, 16777217, hex(zeroblob(600000)), NULL)");
+    assert_int_equal(profile_of_database(longer, LAYERS_RANGES, &m), STATUS_PARSE);
+    assert_non_null(strstr(error_message(), "too big"));
+}
+
 static void says_what_has_no_layers(void **state)
 {
     (void)state;
@@ -269,6 +294,7 @@ int main(void)
         cmocka_unit_test(gives_times_to_the_ops_of_a_model),
         cmocka_unit_test(takes_a_trace_of_a_processor),
         cmocka_unit_test(takes_ranges_of_nvtx),
+        cmocka_unit_test(tells_long_names_of_nvtx_apart),
         cmocka_unit_test(says_what_has_no_layers),
         cmocka_unit_test(survives_each_allocation_failing),
     };

@@ -14,8 +14,12 @@ endforeach()
 set_tests_properties(unit.platform unit.platform_faults PROPERTIES TIMEOUT 300)
 unit_test(machine LIBS topologies)
 
-# Files of other people's machines, where there are some beside the project.
-add_test(NAME topo.real_files COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/real_files.sh $<TARGET_FILE:foreline>)
-set_tests_properties(topo.real_files PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
+# Files of other people's machines and programs, where there are some beside the project.
+foreach(part machines programs)
+    add_test(NAME real_files.${part}
+        COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/real_files.sh $<TARGET_FILE:foreline> ${part})
+    set_tests_properties(real_files.${part} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
+endforeach()
+set_tests_properties(real_files.programs PROPERTIES LABELS long)
 add_test(NAME topo.discover COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/discover.sh $<TARGET_FILE:foreline>)
 set_tests_properties(topo.discover PROPERTIES TIMEOUT 120)

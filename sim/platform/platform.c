@@ -14,6 +14,7 @@
 #include "core/text.h"
 #include "sim/platform/size.h"
 #include "sim/platform/topology_bytes.h"
+#include "sim/platform/xml_scan.h"
 #include "sim/simgrid_module.h"
 
 /* SimGrid's process died: find out why. */
@@ -32,6 +33,19 @@ static bool is_in_time(void *context)
     return clock_now() < *deadline_s;
 }
 
+/* SimGrid would run a .so, and read a gigabyte of other elements before it says so. */
+static enum status check_root(const struct platform_text *p)
+{
+    struct xml_scanner s = xml_scan(p->text);
+    struct xml_tag tag;
+    if (p->text[strspn(p->text, " \t\r\n")] != '<' || !xml_next(&s, &tag))
+        return error_set(STATUS_PARSE, "%s:1: not XML", p->path);
+    if (!xml_is(&tag, "platform"))
+        return error_set(STATUS_PARSE, "%s:%zu: <%.*s>, expected <platform>", p->path, tag.line,
+                         tag.name.n < 40 ? (int)tag.name.n : 40, tag.name.at);
+    return STATUS_OK;
+}
+
 /* `exhaustively` asks SimGrid for every route, which is the slow reference
  * that tests compare with. */
 static enum status read_with(const char *path, bool exhaustively, struct topology *out)
@@ -47,10 +61,7 @@ static enum status read_with(const char *path, bool exhaustively, struct topolog
 
     TRY(file_read(path, &text, &length));
     load.file = (struct platform_text){path, text};
-    if (text[strspn(text, " \t\r\n")] != '<') { /* SimGrid would run a .so */
-        st = error_set(STATUS_PARSE, "%s:1: not XML", path);
-        goto out;
-    }
+    TRY(check_root(&load.file));
     TRY(platform_check_size(&load.file));
     deadline_s = clock_now() + limit(LIMIT_routes);
     load.asked =

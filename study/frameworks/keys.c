@@ -399,7 +399,7 @@ enum status keys_read(const char *const *path, size_t paths, const char *const *
             return error_set(STATUS_USAGE, "--set %s: expected NAME=VALUE", set[i]);
     TRY(file_text_open(&all));
     for (size_t i = 0; i < paths && st == STATUS_OK; i++) {
-        st = file_read(path[i], &text, &length);
+        st = file_read_most(path[i], KEYS_FILE_MOST, &text, &length);
         if (st == STATUS_OK && fwrite(text, 1, length, all.stream) != length)
             st = error_set(STATUS_NOMEM, "out of memory");
         fputc('\n', all.stream);

@@ -67,23 +67,29 @@ static const char *guess_gpu(const struct machine *m)
     return pair > 12 ? "H100" : pair > 6 ? "A100" : pair == 1 && total == 4 ? "P100" : "V100";
 }
 
+/* GPUs of one model, which are many, follow each other. */
 static enum status find_types(struct machine *m, const struct machine_options *o)
 {
-    const char *guess = guess_gpu(m);
+    const struct gpu *guess = gpu_named(guess_gpu(m));
+    const struct machine_part *before = NULL;
     for (size_t i = 0; i < m->parts; i++) {
         struct machine_part *p = &m->part[i];
         if (p->kind != MACHINE_GPU || p->gpu)
             continue;
-        p->gpu = o->gpu ? o->gpu : p->model ? gpu_named(p->model) : NULL;
+        const bool alike = before && (p->model && before->model ? !strcmp(p->model, before->model)
+                                                                : p->model == before->model);
+        p->gpu = alike ? before->gpu : o->gpu ? o->gpu : p->model ? gpu_named(p->model) : NULL;
+        before = p;
         if (p->gpu)
             continue;
-        p->gpu = gpu_named(guess);
+        p->gpu = guess;
         if (p->model)
             PASS(machine_assume(m,
                                 "GPU type %s: '%.60s' is not in the catalogue; --gpu says another",
-                                guess, p->model));
+                                guess->name, p->model));
         else
-            PASS(machine_assume(m, "GPU type %s: the file does not say it; --gpu does", guess));
+            PASS(machine_assume(m, "GPU type %s: the file does not say it; --gpu does",
+                                guess->name));
     }
     return STATUS_OK;
 }

@@ -188,37 +188,43 @@ static bool pairs_by_pcie(const struct writer *w, uint32_t x, uint32_t y)
 
 /* ---- ports */
 
-static void choose_port(struct writer *w, uint32_t gpu, double fastest)
+/* How far the nearest port is, and of several the one with the fewest users; SIZE_MAX: there is none. */
+static size_t nearest_port(const struct writer *w, uint32_t gpu, double fastest, uint32_t *nearest)
 {
     const struct machine *m = w->m;
-    size_t n = m->part[gpu].node, best = SIZE_MAX;
+    size_t n = m->part[gpu].node, best = SIZE_MAX, a, b;
     for (size_t k = w->first[n]; k < w->first[n + 1]; k++) {
         uint32_t port = w->member[k];
-        size_t a, b;
         if (!is(w, port, MACHINE_NIC) || w->cable_first[port] == w->cable_first[port + 1] ||
             m->part[port].Bps < fastest / 8)
             continue;
         size_t cost = machine_distance(m, gpu, port, &a, &b) * 4096 + w->users[port];
-        if (cost < best) {
-            best = cost;
-            w->port[gpu] = port;
-        }
+        if (cost < best)
+            best = cost, *nearest = port;
     }
-    if (w->port[gpu] != MACHINE_NONE)
-        w->users[w->port[gpu]]++;
+    return best == SIZE_MAX ? best : best / 4096;
 }
 
+/* GPUs that are near to a port choose before those that are as far from several. */
 static void choose_ports(struct writer *w)
 {
     const struct machine *m = w->m;
     for (size_t n = 0; n < m->nodes; n++) {
         double fastest = 0;
         for (size_t k = w->first[n]; k < w->first[n + 1]; k++)
-            if (is(w, w->member[k], MACHINE_NIC) && m->part[w->member[k]].Bps > fastest)
-                fastest = m->part[w->member[k]].Bps;
-        for (size_t k = w->first[n]; k < w->first[n + 1]; k++)
-            if (is(w, w->member[k], MACHINE_GPU))
-                choose_port(w, w->member[k], fastest);
+            if (is(w, w->member[k], MACHINE_NIC))
+                fastest = m->part[w->member[k]].Bps > fastest ? m->part[w->member[k]].Bps : fastest;
+        for (size_t far = 0, next; far < SIZE_MAX; far = next) {
+            next = SIZE_MAX;
+            for (size_t k = w->first[n]; k < w->first[n + 1]; k++) {
+                uint32_t gpu = w->member[k], port = MACHINE_NONE;
+                size_t at =
+                    is(w, gpu, MACHINE_GPU) ? nearest_port(w, gpu, fastest, &port) : SIZE_MAX;
+                next = at > far && at < next ? at : next;
+                if (at == far)
+                    w->users[w->port[gpu] = port]++;
+            }
+        }
     }
 }
 
@@ -249,12 +255,9 @@ static void put_hosts(const struct writer *w)
         }
     }
     for (uint32_t i = 0; i < m->parts; i++)
-        if (is(w, i, MACHINE_SWITCH))
-            fprintf(w->to, "    <router id=\"switch%u\"/>\n", i);
-    for (uint32_t i = 0; i < m->parts; i++) {
-        if (is(w, i, MACHINE_NVSWITCH) && w->users[i] > 0)
-            fprintf(w->to, "    <router id=\"nvswitch%u\"/>\n", i);
-    }
+        if (is(w, i, MACHINE_SWITCH) || (is(w, i, MACHINE_NVSWITCH) && w->users[i] > 0))
+            fprintf(w->to, "    <router id=\"%sswitch%u\"/>\n",
+                    is(w, i, MACHINE_SWITCH) ? "" : "nv", i);
 }
 
 static void put_tier(const struct writer *w, const char *tier, double Bps, double latency_s,
