@@ -133,6 +133,8 @@ static enum status calibrate(struct invocation *in)
                                (a->json ? TAKES(CALIBRATE_JSON) : 0)));
     if (half && !gpu)
         return error_set(STATUS_USAGE, "--dtype bf16: device cpu computes in fp32 only");
+    if (a->curves && !a->output && !a->json)
+        return error_set(STATUS_USAGE, "--curves are of the platform that -o writes");
     TRY(gpu ? calibrate_cuda(&o, &c) : calibrate_cpu(&o, &c));
     TRY(judge(&c, a->force));
     if (gethostname(host, sizeof host - 1) == 0)

@@ -118,6 +118,7 @@ values() { # NAME TYPE WORDS
             { [ "$1" = schedules ] && echo "gpipe 1f1b,gpipe" || echo "1,2 2 4"; } && return ;;
         calibrate-from) echo "../in/m2.csv" && return ;;
         calibrate-fit) echo "*.latency=1us" && return ;;
+        calibrate-largest) echo 64KiB && return ;;
         *-score) echo ../in/split.json && return ;;
         *-explain) echo ../in/p.json && return ;;
         *-recompute-modules) echo "mlp core_attn,layernorm" && return ;;
