@@ -177,6 +177,7 @@ unseen() { # NAME
         run-warmup | validate-warmup | emulate-warmup) echo "steps that are not measured" ;;
         plan-time-limit) echo "for searches that take longer" ;;
         sweep-workers) echo "the result does not depend on it (tests/sweep.sh)" ;;
+        calibrate-largest) echo "without --table it is seen in times only (exec_calibrate.sh)" ;;
         sweep-add) echo "for databases of other experiments (options.sh)" ;;
         sweep-retry) echo "for points that failed (tests/sweep.sh)" ;;
         *) return 1 ;;
