@@ -175,6 +175,8 @@ static enum status calibrate(struct invocation *in)
                                (a->json ? TAKES(CALIBRATE_JSON) : 0)));
     if (half && !gpu)
         return error_set(STATUS_USAGE, "--dtype bf16: device cpu computes in fp32 only");
+    if (a->curves && !a->output && !a->json)
+        return error_set(STATUS_USAGE, "--curves are of the platform that -o writes");
     if (a->platform)
         TRY(read_platform(a, &o.ranks, &platform));
     o.ranks = o.ranks > 0 ? o.ranks : 2;

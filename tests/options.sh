@@ -54,6 +54,7 @@ refuse '--text means nothing with --compute paced' run p.json --compute paced --
 refuse '--dtype means nothing with --compute paced' run p.json --compute paced --dtype fp32
 refuse '--dry-run is for --config' run p.json --dry-run
 refuse '--table means nothing with --json' calibrate --table --json
+refuse '--curves are of the platform that -o writes' calibrate --curves
 refuse '--ranks means nothing with --device cuda' calibrate --device cuda --ranks 4
 refuse '--json means nothing with import' model import f --json -o m.json
 refuse '--batch means nothing with show' model show mlp --batch 2

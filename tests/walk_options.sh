@@ -118,6 +118,7 @@ values() { # NAME TYPE WORDS
             { [ "$1" = schedules ] && echo "gpipe 1f1b,gpipe" || echo "1,2 2 4"; } && return ;;
         calibrate-from) echo "../in/m2.csv" && return ;;
         calibrate-fit) echo "*.latency=1us" && return ;;
+        calibrate-largest) echo 64KiB && return ;;
         *-score) echo ../in/split.json && return ;;
         *-explain) echo ../in/p.json && return ;;
         *-recompute-modules) echo "mlp core_attn,layernorm" && return ;;
@@ -176,6 +177,7 @@ unseen() { # NAME
         run-warmup | validate-warmup | emulate-warmup) echo "steps that are not measured" ;;
         plan-time-limit) echo "for searches that take longer" ;;
         sweep-workers) echo "the result does not depend on it (tests/sweep.sh)" ;;
+        calibrate-largest) echo "without --table it is seen in times only (exec_calibrate.sh)" ;;
         sweep-add) echo "for databases of other experiments (options.sh)" ;;
         sweep-retry) echo "for points that failed (tests/sweep.sh)" ;;
         *) return 1 ;;
