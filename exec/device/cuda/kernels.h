@@ -78,7 +78,7 @@ cudaError_t kernel_rms(const struct kernel_rms *l, void *y);
 cudaError_t kernel_rms_backward(const struct kernel_rms *l, const void *dy, void *dx);
 /* d_parameter [weights] += ..., work [COLUMN_PARTS * weights] */
 cudaError_t kernel_rms_weight(const struct kernel_rms *l, const void *dy, size_t weights,
-                              float *d_parameter, float *work);
+                              float *d_parameter, float *work, unsigned *ticket);
 
 /* Rotary positions of rows as attention reads them, channels i and i + pairs of the last 2 pairs of a
  * head; or of latents, from rows of q and of k and v: exec/device/cpu/rope.c. back: of gradients. */
