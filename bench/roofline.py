@@ -18,7 +18,7 @@ HOST_S = 4e-6  # a launch by the host: a priori, see the page
 PLATFORM = "node:gpus=2,type=H100"
 # samples, tokens, channels: fitted on all but the last
 SMALL = [(1, 64, 64), (1, 128, 64), (2, 64, 64), (1, 64, 128), (1, 128, 128), (1, 64, 192), (2, 64, 192)]
-LATER = re.compile(r"backward|rows|columns|parts|accumulate|^add\b|add_parts|adam|sgd|narrow|values|positions|tokens|residual_norm_b")
+LATER = re.compile(r"backward|rows|column|weight|accumulate|^add\b|adam|sgd|narrow|values|positions|tokens|residual_norm_b")
 UPDATE = re.compile(r"adam|sgd|narrow")
 bin_directory, kernel_times = (os.path.abspath(a) for a in sys.argv[1:3])
 
@@ -157,14 +157,14 @@ def page(rows, seconds, worst, plan):
     print("Device %.2f ms; host %.2f ms, were a launch %.3g us (a guess: 2 to 3 us a kernel, 5 to 7 a call of cuBLAS; the worker's" % (total * 1e3, host * 1e3, HOST_S * 1e6))
     print("`--self-test` measures a kernel's). The host runs ahead, so the longer counts: **%.3g tokens/s** where every microbatch makes an update," % (tokens / max(total, host)))
     print("%.3g with 32 microbatches to one.\n" % (tokens / max(total - update * 31 / 32, host)))
-    passes = [r for r in rows if re.match(r"norm|sum|gelu|bias_add|column|accumulate|add_parts|residual", r[0])]
+    passes = [r for r in rows if re.match(r"norm|gelu|bias_add|column|accumulate|residual", r[0])]
     ahead = sum(r[3] for r in passes if not LATER.search(r[0]))
     print("As a framework of `plan` and `simulate` (docs/models.md) the worker launches %.3g kernels per op of the model forward and %.3g backward (%d ops, update"
           % (forward / ops_of(plan), (launches - forward - 3) / ops_of(plan), ops_of(plan)))
     print("left out); norms, residuals, GELU and biases move %.3g times as much backward as forward, counting what GELU's epilogue reads; the loss moves %.3g"
           % (backward_of(rows, passes, ahead), sum(r[3] for r in rows if r[0].startswith("loss_row")) / (tokens * VOCABULARY)))
-    print("bytes a logit. These are the figures of the row `worker` of core/frameworks.def, which leaves some room above the counts of GPT-2 for models with gates and")
-    print("rotary positions. With it, with nothing but the roofline of ops, and as PyTorch's compiler would do, the same plan takes, by `foreline simulate`,\n")
+    print("bytes a logit. The row `worker` of core/frameworks.def has these figures. With it, with nothing but the roofline of ops, and as PyTorch's compiler")
+    print("would do, the same plan takes, by `foreline simulate`,\n")
     for how in ("worker", "foreline", "compiled"):
         out = call([foreline, "simulate", plan, "--engine", "analytic", "--framework", how])
         print("    --framework %-9s %s" % (how, " ".join(re.search(r"iteration +(.*)", out).group(1).split()) + ", "
