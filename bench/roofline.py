@@ -15,13 +15,10 @@ import tempfile
 
 LAYERS, HIDDEN, TOKENS, SAMPLES, VOCABULARY, HEAD = 12, 768, 1024, 8, 50257, 64
 HOST_S = 4e-6  # a launch by the host: a priori, see the page
-# The worker as a framework (docs/models.md): what the page says of its launches and bytes
-WORKER = ("compiled:norm=2,residual=3,gated=3,gelu=4,rope=2,bias=2,backward=1.2,loss=6,flash=2,kernel_s=4e-6,forward_kernels=1.4,"
-          "backward_kernels=3.1,sum_kernels=1,route_kernels=10,expert_kernels=0,step_s=0,cast=0,narrow=0,gradient=4,logit=0")
 PLATFORM = "node:gpus=2,type=H100"
 # samples, tokens, channels: fitted on all but the last
 SMALL = [(1, 64, 64), (1, 128, 64), (2, 64, 64), (1, 64, 128), (1, 128, 128), (1, 64, 192), (2, 64, 192)]
-LATER = re.compile(r"backward|rows|columns|parts|accumulate|^add\b|add_parts|adam|sgd|narrow|values|positions|tokens|residual_norm_b")
+LATER = re.compile(r"backward|rows|column|weight|accumulate|^add\b|adam|sgd|narrow|values|positions|tokens|residual_norm_b")
 UPDATE = re.compile(r"adam|sgd|narrow")
 bin_directory, kernel_times = (os.path.abspath(a) for a in sys.argv[1:3])
 
@@ -160,20 +157,27 @@ def page(rows, seconds, worst, plan):
     print("Device %.2f ms; host %.2f ms, were a launch %.3g us (a guess: 2 to 3 us a kernel, 5 to 7 a call of cuBLAS; the worker's" % (total * 1e3, host * 1e3, HOST_S * 1e6))
     print("`--self-test` measures a kernel's). The host runs ahead, so the longer counts: **%.3g tokens/s** where every microbatch makes an update," % (tokens / max(total, host)))
     print("%.3g with 32 microbatches to one.\n" % (tokens / max(total - update * 31 / 32, host)))
-    passes = [r for r in rows if re.match(r"norm|sum|gelu|bias_add|column|accumulate|add_parts|residual", r[0])]
+    passes = [r for r in rows if re.match(r"norm|gelu|bias_add|column|accumulate|residual", r[0])]
     ahead = sum(r[3] for r in passes if not LATER.search(r[0]))
     print("As a framework of `plan` and `simulate` (docs/models.md) the worker launches %.3g kernels per op of the model forward and %.3g backward (%d ops, update"
           % (forward / ops_of(plan), (launches - forward - 3) / ops_of(plan), ops_of(plan)))
-    print("left out); norms, residuals, GELU and biases move %.3g times as much backward as forward. W is from before kernels were fused (560 launches) and says too much of each.\n"
-          % (sum(r[3] for r in passes) / ahead - 1))
-    print("    W=%s\n\nWith it, with nothing but the roofline of ops, and as PyTorch's compiler would do, the same plan takes, by `foreline simulate`,\n" % WORKER)
-    for name, how in (("$W", WORKER), ("foreline", "foreline"), ("compiled", "compiled")):
+    print("left out); norms, residuals, GELU and biases move %.3g times as much backward as forward, counting what GELU's epilogue reads; the loss moves %.3g"
+          % (backward_of(rows, passes, ahead), sum(r[3] for r in rows if r[0].startswith("loss_row")) / (tokens * VOCABULARY)))
+    print("bytes a logit. The row `worker` of core/frameworks.def has these figures. With it, with nothing but the roofline of ops, and as PyTorch's compiler")
+    print("would do, the same plan takes, by `foreline simulate`,\n")
+    for how in ("worker", "foreline", "compiled"):
         out = call([foreline, "simulate", plan, "--engine", "analytic", "--framework", how])
-        print("    --framework %-9s %s" % (name, " ".join(re.search(r"iteration +(.*)", out).group(1).split()) + ", "
+        print("    --framework %-9s %s" % (how, " ".join(re.search(r"iteration +(.*)", out).group(1).split()) + ", "
                                            + re.search(r"samples/s, (.*? tokens/s)", out).group(1)))
     print("\nWhat the model does not know: which algorithms cuBLASLt has for epilogues and for rows of logits that are 50,304 numbers apart; what caches keep")
     print("between the passes of the loss; blocks that wait for each other in a small grid.")
     print("\nTo be compared with the first measurement: `bench/gpu.sh` writes it.")
+
+
+def backward_of(rows, passes, ahead):
+    """Bytes of passes backward over those forward; what GELU was given is written and read by products' epilogues."""
+    gelu = LAYERS * SAMPLES * TOKENS * 4 * HIDDEN * 2
+    return (sum(r[3] for r in passes) - ahead + gelu) / (ahead + gelu)
 
 
 def ops_of(plan):

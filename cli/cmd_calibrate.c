@@ -18,8 +18,24 @@
 #include "study/load.h"
 #include "topologies/write.h"
 
-static void print(const struct topology *t, const struct calibrate_spread *spread, FILE *out)
+/* Of GPUs: what the host and the clocks were. */
+static void print_gpu(const struct calibration *c, FILE *out)
 {
+    const struct device_type *type = &c->topology.type[0];
+    if (c->host_s > 0)
+        fprintf(out, "host        %s per launch\n", units_of(UNIT_SECONDS, c->host_s).text);
+    if (type->curves > 0)
+        fprintf(out, "beside      collectives an op takes %.3g times as long\n",
+                1 + type->slowdown);
+    if (c->clock_Hz > 0)
+        fprintf(out, "at work     %.0f MHz, memory %.0f MHz, %.3g W\n", c->clock_Hz / 1e6,
+                c->memory_Hz / 1e6, type->watts);
+}
+
+static void print(const struct calibration *c, FILE *out)
+{
+    const struct topology *t = &c->topology;
+    const struct calibrate_spread *spread = &c->noise.spread;
     const struct device_type *type = &t->type[0];
     fprintf(out,
             "%zu ranks at the same time; interquartile range / median of repetitions: %.1f %% "
@@ -31,6 +47,7 @@ static void print(const struct topology *t, const struct calibrate_spread *sprea
         fprintf(out, "messages    latency %s", units_of(UNIT_SECONDS, t->tier[k].latency_s).text);
         fprintf(out, ", bandwidth %s\n", units_of(UNIT_RATE, t->tier[k].bandwidth_Bps).text);
     }
+    print_gpu(c, out);
     fprintf(out, "\n%-20s %14s  %s\n", "op", "rate",
             "at so much work per call: smallest to largest of the points");
     for (size_t k = 0; k < type->rates; k++) {
@@ -51,13 +68,15 @@ static const char *timing_name(const struct calibrate_timing *t)
 static void print_table(const struct calibration *c, const char *transport, FILE *out)
 {
     const char *name = "";
-    size_t n = c->topology.n;
+    size_t members = 0;
     for (size_t k = 0; k < c->timings; k++) {
         const struct calibrate_timing *t = &c->timing[k];
+        size_t n = t->members;
         double algbw = (double)t->bytes / t->seconds;
         double factor = t->collective ? collective_bus_factor(t->kind, n) : 1;
-        if (strcmp(name, timing_name(t)) != 0) {
+        if (strcmp(name, timing_name(t)) != 0 || t->members != members) {
             name = timing_name(t);
+            members = t->members;
             fprintf(out, "\n# %s, %zu ranks, %s\n", name, t->collective ? n : 2, transport);
             if (t->collective && t->kind == COLLECTIVE_REDUCESCATTER)
                 fprintf(out,
@@ -149,6 +168,22 @@ out:
     return st;
 }
 
+/* Its numbers are those that are measured in. */
+static enum status load_shapes(const struct arguments *a, struct model *m)
+{
+    bool half = !strcmp(a->dtype, "bf16");
+    PASS(load_model(a->model, m));
+    if (arguments_given(a, "dtype") && half != (m->element_bytes == 2))
+        return error_set(STATUS_USAGE, "--dtype %s: %s has numbers of %lld bytes", a->dtype,
+                         a->model, (long long)m->element_bytes);
+    if (m->element_bytes != 2 && m->element_bytes != 4)
+        return error_set(STATUS_UNSUPPORTED,
+                         "%s has numbers of %lld bytes; GPUs here compute with "
+                         "4 and 2",
+                         a->model, (long long)m->element_bytes);
+    return STATUS_OK;
+}
+
 static enum status calibrate(struct invocation *in)
 {
     enum status st;
@@ -157,12 +192,15 @@ static enum status calibrate(struct invocation *in)
     char host[256] = "";
     struct topology platform = {0};
     const bool gpu = !strcmp(a->device, "cuda"), half = !strcmp(a->dtype, "bf16");
+    struct model m = {0};
     struct calibrate_options o = {
-        .ranks = gpu ? 1 : a->ranks,
+        .ranks = gpu && a->ranks == 0 ? 1 : a->ranks,
         .half = half,
         .repeats = a->repeats,
         .notes = screen_drawing(),
         .transport = a->transport,
+        .model = a->model ? &m : NULL,
+        .batch = a->batch,
         .largest = (int64_t)fmin(a->largest_bytes, 1e18),
         .curves = a->curves,
     };
@@ -175,6 +213,10 @@ static enum status calibrate(struct invocation *in)
                                (a->json ? TAKES(CALIBRATE_JSON) : 0)));
     if (half && !gpu)
         return error_set(STATUS_USAGE, "--dtype bf16: device cpu computes in fp32 only");
+    if (gpu && !(a->largest_bytes >= 1 << 10 && a->largest_bytes <= (double)(INT64_C(1) << 40)))
+        return error_set(STATUS_USAGE, "--largest: expected 1KiB to 1TiB");
+    if (gpu && a->model)
+        TRY(load_shapes(a, &m));
     if (a->curves && !a->output && !a->json)
         return error_set(STATUS_USAGE, "--curves are of the platform that -o writes");
     if (a->platform)
@@ -193,12 +235,13 @@ static enum status calibrate(struct invocation *in)
     if (a->json && arguments_prose(a) == stdout)
         TRY(topology_write(&c.topology, "-", &in->by));
     else if (!a->json)
-        print(&c.topology, &c.noise.spread, arguments_prose(a));
+        print(&c, arguments_prose(a));
     if (a->table)
-        print_table(&c, a->transport, arguments_prose(a));
+        print_table(&c, gpu ? "nccl" : a->transport, arguments_prose(a));
 out:
     calibration_free(&c);
     topology_free(&platform);
+    model_free(&m);
     return st;
 }
 
@@ -218,9 +261,22 @@ const struct command command_calibrate = {
         "than 95 % of its time, other work on the ranks' cores) is marked in the platform file; "
         "one\n"
         "that was busy (100 %, 75 %) is refused. With --transport mpi, mpirun starts the ranks\n"
-        "(foreline-worker-mpi). With --device cuda one GPU is measured by foreline-worker-cuda, "
-        "by\n"
-        "CUDA events around each of many calls in a queue; messages are not.\n"
+        "(foreline-worker-mpi).\n"
+        "\n"
+        "With --device cuda each rank is a GPU of this machine, measured by foreline-worker-cuda "
+        "by "
+        "CUDA\n"
+        "events around each of many calls in a queue. With several, messages and collectives are "
+        "NCCL's:\n"
+        "all-reduce, reduce-scatter, all-gather, all-to-all and broadcast of groups of 2 ... N "
+        "ranks from\n"
+        "1 KiB to --largest become curves of the platform, and how much longer ops take beside "
+        "them "
+        "its\n"
+        "slowdown. --model measures the shapes of a model and of its shards. What the host needs "
+        "for "
+        "a\n"
+        "launch, clocks and power (from NVML) are printed; power is in the platform, as watts.\n"
         "\n"
         "--table prints size, count, type, time, algbw and busbw as nccl-tests define them, and\n"
         "what the fitted platform predicts: for messages the fit, for collectives the closed form\n"

@@ -119,6 +119,11 @@ static void issue_linear(struct issue *i)
         add_pass(i, i->f->bias * tokens * out * i->number * (i->backward ? i->f->backward : 1), 1);
 }
 
+static double flash_work_of(const struct framework *f)
+{
+    return f->flash_work > 0 ? f->flash_work : flash_backward_work;
+}
+
 /* Scores and weighted values: fused by one of the libraries, or two products and passes over the
  * square. */
 static void issue_attention(struct issue *i)
@@ -134,7 +139,7 @@ static void issue_attention(struct issue *i)
         k->flash = (enum flash)((int)i->f->flash - 1);
         k->backward = i->backward;
         k->flop = i->samples * i->part.work * i->op->forward_flop *
-                  (i->backward ? flash_backward_work : 1) * (i->context > 1 ? i->f->context : 1);
+                  (i->backward ? flash_work_of(i->f) : 1) * (i->context > 1 ? i->f->context : 1);
         k->bytes = i->samples * i->part.work *
                    (i->backward ? i->op->backward_bytes : i->op->forward_bytes);
         return;

@@ -55,7 +55,8 @@ refuse '--dtype means nothing with --compute paced' run p.json --compute paced -
 refuse '--dry-run is for --config' run p.json --dry-run
 refuse '--table means nothing with --json' calibrate --table --json
 refuse '--curves are of the platform that -o writes' calibrate --curves
-refuse '--ranks means nothing with --device cuda' calibrate --device cuda --ranks 4
+refuse '--transport means nothing with --device cuda' calibrate --device cuda --transport tcp
+refuse '--model means nothing with --device cpu' calibrate --model mlp
 refuse '--json means nothing with import' model import f --json -o m.json
 refuse '--batch means nothing with show' model show mlp --batch 2
 refuse '--output means nothing with list' model list -o m.json

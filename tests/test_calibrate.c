@@ -140,12 +140,12 @@ static void every_kind_the_cpu_computes_is_measured(void **state)
                                         "gelu",      "residual",  "loss",   "rmsnorm",
                                         "rope",      "gated",     "gate",   "experts"};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-        struct model_op op = {.kind = (char *)(uintptr_t)kinds[k]};
-        bool found = false;
-        assert_true(device_cpu.computes(&op));
-        for (size_t i = 0; i < bench_task.probes; i++)
-            found = found || !strcmp(bench_task.probe[i].kind, kinds[k]);
-        assert_true(found);
+        struct layer layer;
+        size_t i = 0;
+        while (i < bench_task.probes && strcmp(bench_task.probe[i].kind, kinds[k]) != 0)
+            i++;
+        assert_true(i < bench_task.probes);
+        assert_int_equal(probe_layer(&bench_task.probe[i], &layer), STATUS_OK);
     }
 }
 
@@ -159,7 +159,8 @@ static void check_rate(const struct topology_rate *r)
 }
 
 /* Little of everything, for what is done often. */
-static const struct probe few[] = {{"linear", 32, 32, 32, 0, 1}, {"adam", 1, 1 << 10, 0, 0, 1}};
+static const struct probe few[] = {PROBE("linear", 32, 32, 32, 0, 1),
+                                   PROBE("adam", 1, 1 << 10, 0, 0, 1)};
 static const int64_t small[] = {4 << 10, 1 << 20};
 static const struct bench_task little = {
     .probes = 2, .probe = few, .sizes = 2, .size = small, .copy_bytes = 1 << 16};
@@ -355,6 +356,59 @@ static void curves_are_what_was_measured(void **state)
     }
 }
 
+/* Of four GPUs: groups of two and of four, each kind a curve of its own, whose points are what was measured. */
+static void collectives_of_gpus_become_curves_and_what_they_slow_down_is_kept(void **state)
+{
+    (void)state;
+    const double latency_s = 1e-5, Bps = 2e11;
+    double number[1024];
+    struct bench_task task = little;
+    struct bench b = {.task = &task, .ranks = 4, .repeats = 2, .number = number};
+    struct calibration c = {0};
+    task.gpus = true;
+    assert_int_equal(bench_layouts(&b), 2);
+    assert_int_equal(bench_members(&b, 0), 2);
+    assert_int_equal(bench_members(&b, 1), 4);
+    assert_true(bench_numbers(&b) <= 1024);
+    for (size_t k = 0; k < bench_numbers(&b); k++)
+        number[k] = 1e-3;
+    for (size_t k = 0; k < 4 * b.repeats; k++) {
+        calls_of(&b, 2 * task.probes + FIGURE_BESIDE, 0)[k] = 0.25;
+        calls_of(&b, 2 * task.probes + FIGURE_WATTS, 0)[k] = 612;
+        calls_of(&b, 2 * task.probes + FIGURE_HOST, 0)[k] = 3e-3;
+    }
+    for (size_t pair = 0; pair < 6; pair++)
+        for (size_t k = 0; k < task.sizes * b.repeats; k++)
+            ways_of(&b, pair, 0)[k] = latency_s + (double)small[k / b.repeats] / Bps;
+    for (size_t series = 0; series < 2 * BENCH_SUMS_GPU; series++)
+        for (size_t s = 0; s < task.sizes; s++)
+            for (size_t k = 0; k < 4 * b.repeats; k++)
+                sums_of(&b, series, s, 0)[k] = 1e-3 * (double)(1 + series) * (double)(1 + s);
+    assert_int_equal(calibrate_fit(&b, &c), STATUS_OK);
+    const struct device_type *type = c.topology.type;
+    assert_string_equal(type->name, "cuda");
+    assert_true(type->slowdown == 0.25 && type->watts == 612 && type->launch_s == 3e-3);
+    assert_string_equal(c.topology.tier->name, "nvlink");
+    assert_true(fabs(c.topology.tier->bandwidth_Bps / Bps - 1) < 1e-9);
+    assert_int_equal(type->curves, 2 * BENCH_SUMS_GPU);
+    for (size_t series = 0; series < type->curves; series++) {
+        const struct fabric_curve *curve = &type->curve[series];
+        size_t members = series < BENCH_SUMS_GPU ? 2 : 4;
+        assert_int_equal(curve->kind, bench_sums[series % BENCH_SUMS_GPU].kind);
+        assert_int_equal(curve->members, members);
+        assert_int_equal(curve->per_node, members);
+        assert_int_equal(curve->n, task.sizes);
+        for (size_t s = 0; s < curve->n; s++) {
+            assert_true(curve->bytes[s] == (double)small[s]);
+            assert_true(fabs(curve->seconds[s] / (1e-3 * (double)(1 + series) * (double)(1 + s)) -
+                             1) < 1e-9);
+        }
+    }
+    for (size_t k = 0; k < c.timings; k++) /* what plans are predicted with is what was measured */
+        assert_true(fabs(c.timing[k].seconds / c.timing[k].model_s - 1) < 1e-9);
+    calibration_free(&c);
+}
+
 /* A large message that seems faster than a small one: no latency, and the bandwidth of the line
  * through the origin, sum(x t w) / sum(x x w) with w = 1 / t^2. */
 static void a_fit_that_would_be_negative_is_all_bandwidth(void **state)
@@ -488,6 +542,7 @@ int main(void)
         cmocka_unit_test(one_rank_has_no_links_and_no_collectives),
         cmocka_unit_test(the_fit_of_an_exact_link_is_that_link),
         cmocka_unit_test(curves_are_what_was_measured),
+        cmocka_unit_test(collectives_of_gpus_become_curves_and_what_they_slow_down_is_kept),
         cmocka_unit_test(a_fit_that_would_be_negative_is_all_bandwidth),
         cmocka_unit_test(sizes_end_where_they_are_told),
         cmocka_unit_test(a_machine_that_is_not_idle_is_doubted_then_refused),

@@ -15,6 +15,8 @@
 
 #include "core/clock.h"
 #include "core/file.h"
+#include "core/folder.h"
+#include "core/provenance.h"
 #include "exec/calibrate/probe.h"
 #include "exec/team.h"
 
@@ -44,9 +46,9 @@ static enum status be_rank(struct team_member *me, void *context)
     return bench_rank(&b);
 }
 
-static enum status calibrate_fork(struct bench *b, const char *worker)
+static enum status calibrate_fork(struct bench *b, const struct calibrate_options *o)
 {
-    (void)worker;
+    (void)o;
     return team_run(b->ranks, bench_numbers(b), calibrate_limit(b), be_rank, b, b->number);
 }
 
@@ -87,7 +89,8 @@ enum calibrate_verdict calibrate_judge(const struct calibrate_noise *n, char tex
 
 /* Take all figures of a task in one of three ways, and fit them. */
 static enum status calibrate(struct bench *b, const struct calibrate_options *o, size_t most_ranks,
-                             enum status (*measure)(struct bench *b, const char *worker),
+                             enum status (*measure)(struct bench *b,
+                                                    const struct calibrate_options *o),
                              struct calibration *out)
 {
     enum status st;
@@ -100,7 +103,7 @@ static enum status calibrate(struct bench *b, const struct calibrate_options *o,
                          o->ranks, o->repeats, most_ranks, CALIBRATE_REPEATS);
     TRY(ARRAY_NEW(b->number, bench_numbers(b)));
     double begin_s = clock_now(), own_s = clock_children_cpu(), all_s = clock_machine_cpu();
-    TRY(measure(b, o->worker));
+    TRY(measure(b, o));
     all_s = clock_machine_cpu() - all_s;
     own_s = clock_children_cpu() - own_s;
     double seconds = clock_now() - begin_s;
@@ -131,13 +134,44 @@ enum status calibrate_cpu(const struct calibrate_options *o, struct calibration 
     return calibrate_task(&task, o, out);
 }
 
+/* The worker makes the same task of the same file. */
+static enum status calibrate_gpu(struct bench *b, const struct calibrate_options *o)
+{
+    enum status st;
+    char folder[FOLDER_TEMPORARY] = "", path[FOLDER_FILE] = "-", number[4][32];
+    const struct provenance by = {.version = foreline_version, .command = "foreline calibrate"};
+    const size_t count[4] = {o->repeats, o->ranks, o->model ? o->batch : 1, (size_t)o->largest};
+    for (size_t k = 0; k < 4; k++)
+        snprintf(number[k], sizeof number[k], "%zu", count[k]);
+    if (o->model) {
+        TRY(folder_temporary(folder));
+        folder_file(folder, "model.json", path);
+        TRY(model_write(o->model, path, &by));
+    }
+    const char *const arguments[] = {calibrate_flag, number[0], b->half ? "bf16" : "fp32",
+                                     number[1],      number[3], path,
+                                     number[2],      NULL};
+    TRY(calibrate_gpu_worker(o->worker, arguments, bench_numbers(b), calibrate_limit(b),
+                             b->number));
+out:
+    if (*folder)
+        folder_remove(folder);
+    return st;
+}
+
 enum status calibrate_cuda(const struct calibrate_options *o, struct calibration *out)
 {
-    struct bench b = {.task = &bench_task_gpu, .half = o->half};
-    if (o->ranks != 1)
-        return error_set(STATUS_UNSUPPORTED, "%zu ranks: GPUs are calibrated one at a time",
-                         o->ranks);
-    return calibrate(&b, o, 1, calibrate_gpu, out);
+    enum status st;
+    struct bench_shapes s = {0};
+    struct bench b = {.half = o->half};
+    if (o->model)
+        b.half = o->model->element_bytes == 2;
+    TRY(bench_shapes_make(o->model, o->batch, o->largest, &s));
+    b.task = &s.task;
+    TRY(calibrate(&b, o, TEAM_MOST, calibrate_gpu, out));
+out:
+    bench_shapes_free(&s);
+    return st;
 }
 
 void calibration_free(struct calibration *c)

@@ -17,13 +17,16 @@ struct calibrate_options {
     FILE *notes;           /* lines of progress, if we fork the ranks; NULL: none */
     const char *transport; /* "tcp": forked here; "mpi": started by mpirun; NULL: "tcp" */
     const char *worker;    /* mpi, GPU: path of what measures; NULL: found as in launch.h */
-    bool half;             /* GPU: in bf16 */
-    int64_t
-        largest; /* CPU: bytes of messages and collectives, from 4 KiB on each four times the one
-                      * before; 0: up to 64 MiB, at most 1 GiB */
-    bool
-        curves; /* the topology has what each collective of all ranks took as a curve (core/fabric.h),
-                  * by which they are predicted then, instead of the one tier */
+    /* GPUs only: */
+    bool half; /* in bf16 */
+    const struct model
+        *model;   /* whose ops are measured, in its own numbers; NULL: the usual ones */
+    size_t batch; /* samples of a microbatch of it */
+    /* Bytes of messages and collectives, each size four times the one before: on CPUs from 4 KiB on, at most
+     * 1 GiB, 0: up to 64 MiB; on GPUs from 1 KiB on. */
+    int64_t largest;
+    bool curves; /* CPUs: the topology has what each collective of all ranks took as a curve
+                  * (core/fabric.h), by which they are predicted then, as with GPUs */
 };
 
 /* How far repetitions lie apart: interquartile range / median of the figures measured. */
@@ -48,7 +51,8 @@ struct calibrate_pair {
 /* Median time of one size, and what the fitted platform says of it. */
 struct calibrate_timing {
     bool collective;           /* else a message, one way, over all pairs */
-    enum collective_kind kind; /* of a collective of all ranks */
+    enum collective_kind kind; /* of a collective */
+    size_t members;            /* of each of the groups that did it at the same time */
     int64_t bytes;             /* as nccl-tests count them (core/collective.h) */
     double seconds, model_s;
 };
@@ -61,14 +65,20 @@ struct calibration {
     size_t pairs;
     struct calibrate_pair *pair; /* [pairs] (0, 1), (0, 2), ... */
     size_t timings;
-    struct calibrate_timing *timing; /* [timings] messages, then kind by kind, sizes ascending */
+    struct calibrate_timing *timing; /* [timings] messages, then, groups of few members first, kind
+                                      * by kind, sizes ascending */
+    /* GPUs; 0: not known */
+    double host_s;              /* that the host needs for a launch */
+    double clock_Hz, memory_Hz; /* at work */
 };
 
 /* Some 10 s for 2 ranks with 5 repeats. STATUS_INVALID, STATUS_NOMEM; STATUS_EXTERNAL when a rank
  * dies; STATUS_IO: no mpirun or no worker. *out is untouched on failure. */
 enum status calibrate_cpu(const struct calibrate_options *o, struct calibration *out) MUST_CHECK;
-/* One GPU, device type "cuda", by foreline-worker-cuda: times are CUDA events around each of many
- * calls in a queue. `transport` is not looked at: `ranks` is 1, STATUS_UNSUPPORTED otherwise.
+/* The GPUs of this machine, one for each rank, device type "cuda", by foreline-worker-cuda: times are CUDA
+ * events around each of many calls in a queue, messages and collectives NCCL's. `transport` is not looked
+ * at. Collectives of groups of 2 .. ranks become curves of the type, their effect on ops beside them its
+ * slowdown, what NVML says its watts.
  * STATUS_IO: no worker; STATUS_EXTERNAL: what the worker says, there is no GPU for instance. */
 enum status calibrate_cuda(const struct calibrate_options *o, struct calibration *out) MUST_CHECK;
 

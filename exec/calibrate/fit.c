@@ -3,7 +3,8 @@
  * 1. Every figure is the median over ranks and repetitions; its spread is noted.
  * 2. Rates: for each kind of layer and phase, FLOP/s over FLOP, a point for each probe.
  * 3. Links: latency and bandwidth of the straight line through (bytes, seconds), for each pair of
- *    ranks; and, of messages and collectives together, those of the platform's only tier.
+ *    ranks; and, of messages and collectives together, those of the platform's only tier. Between
+ *    GPUs that is of messages alone, and collectives are curves (core/fabric.h).
  * 4. What the fitted platform predicts for the same messages and collectives is put beside them. */
 #include <math.h>
 #include <stdio.h>
@@ -44,6 +45,14 @@ static double middle(double *value, size_t n, struct spreads *s)
 static double figure_s(const struct bench *b, size_t figure, struct spreads *spread)
 {
     return middle(calls_of(b, figure, 0), b->ranks * b->repeats, spread);
+}
+
+/* One of those behind the probes', which are no measure of noise. */
+static double figure_of(const struct bench *b, size_t figure)
+{
+    double ignored;
+    return sorted_middle(calls_of(b, 2 * b->task->probes + figure, 0), b->ranks * b->repeats,
+                         &ignored);
 }
 
 /* ---- rates */
@@ -112,10 +121,13 @@ static enum status make_type(const struct bench *b, struct spreads *spread, stru
     PASS(ARRAY_NEW(out->type, 1));
     out->types = 1;
     struct device_type *type = out->type;
-    PASS(text_copy(b->task == &bench_task_gpu ? "cuda" : "cpu", &type->name));
+    PASS(text_copy(b->task->gpus ? "cuda" : "cpu", &type->name));
     PASS(make_rates(b, spread, type));
     type->flops = best_linear(type);
-    type->launch_s = figure_s(b, 2 * b->task->probes + FIGURE_LAUNCH, spread);
+    type->launch_s =
+        fmax(figure_s(b, 2 * b->task->probes + FIGURE_LAUNCH, spread), figure_of(b, FIGURE_HOST));
+    type->slowdown = figure_of(b, FIGURE_BESIDE);
+    type->watts = figure_of(b, FIGURE_WATTS);
     type->memory_Bps =
         2.0 * (double)b->task->copy_bytes / figure_s(b, 2 * b->task->probes + FIGURE_COPY, spread);
     double own = figure_s(b, 2 * b->task->probes + FIGURE_MEMORY, spread);
@@ -125,6 +137,9 @@ static enum status make_type(const struct bench *b, struct spreads *spread, stru
 }
 
 /* ---- links */
+
+/* A GPU's PCIe 5.0 x16, per direction: what is faster is NVLink. */
+static const double pcie_Bps = 64e9;
 
 /* What was measured of a link: `rounds` times its latency and `bytes` over its bandwidth. */
 struct fitted {
@@ -164,7 +179,7 @@ static struct fitted message(const struct bench *b, size_t size, double seconds)
 static enum status make_pairs(const struct bench *b, struct spreads *spread,
                               struct calibration *out)
 {
-    size_t n = b->task->sizes;
+    size_t n = bench_messages(b->task);
     struct fitted *way = NULL;
     PASS(ARENA_NEW(&spread->memory, way, n));
     PASS(ARRAY_NEW(out->pair, bench_pairs(b)));
@@ -196,7 +211,7 @@ static double over_pairs(const struct bench *b, size_t size,
 static enum status add_messages(const struct bench *b, struct spreads *spread,
                                 struct calibration *out)
 {
-    size_t n = b->task->sizes, pairs = bench_pairs(b);
+    size_t n = bench_messages(b->task), pairs = bench_pairs(b);
     struct device_type *type = out->topology.type;
     struct fitted *taken = NULL;
     double *all = NULL;
@@ -205,37 +220,77 @@ static enum status add_messages(const struct bench *b, struct spreads *spread,
     for (size_t s = 0; pairs > 0 && s < n; s++) {
         out->timing[out->timings++] = (struct calibrate_timing){
             .bytes = b->task->size[s], .seconds = over_pairs(b, s, ways_of, spread, all)};
-        taken[s] = message(b, s, over_pairs(b, s, taken_of, spread, all));
+        if (!b->task->gpus)
+            taken[s] = message(b, s, over_pairs(b, s, taken_of, spread, all));
     }
-    if (pairs > 0)
+    if (pairs > 0 && !b->task->gpus)
         fit(taken, n, &type->message_s, &type->message_Bps);
     return STATUS_OK;
 }
 
+/* Of so many ranks each, sizes of one kind. */
+static void add_series(const struct bench *b, size_t layout, size_t kind, struct spreads *spread,
+                       struct calibration *out)
+{
+    size_t series = layout * bench_kinds(b->task) + kind;
+    for (size_t s = 0; s < b->task->sizes; s++)
+        out->timing[out->timings++] = (struct calibrate_timing){
+            .collective = true,
+            .kind = bench_sums[kind].kind,
+            .members = bench_members(b, layout),
+            .bytes = b->task->size[s],
+            .seconds = middle(sums_of(b, series, s, 0), b->ranks * b->repeats, spread)};
+}
+
 static void add_collectives(const struct bench *b, struct spreads *spread, struct calibration *out)
 {
-    for (size_t k = 0; k < BENCH_SUMS && b->ranks > 1; k++)
-        for (size_t s = 0; s < b->task->sizes; s++)
-            out->timing[out->timings++] = (struct calibrate_timing){
-                .collective = true,
-                .kind = bench_sums[k].kind,
-                .bytes = b->task->size[s],
-                .seconds = middle(sums_of(b, k, s, 0), b->ranks * b->repeats, spread)};
+    for (size_t l = 0; l < bench_layouts(b) && b->ranks > 1; l++)
+        for (size_t k = 0; k < bench_kinds(b->task); k++)
+            add_series(b, l, k, spread, out);
+}
+
+/* What collectives took as curves of the ranks' type: of GPUs groups within a node, as a calibration is of
+ * one; of CPUs, if asked for, all ranks, each of which is a host of its own. */
+static enum status make_curves(const struct bench *b, const struct calibration *c,
+                               struct device_type *type)
+{
+    size_t sizes = b->task->sizes;
+    if (!b->task->gpus && !b->curves)
+        return STATUS_OK;
+    PASS(ARRAY_NEW(type->curve, c->timings));
+    for (size_t k = 0; k < c->timings; k += c->timing[k].collective ? sizes : 1) {
+        const struct calibrate_timing *t = &c->timing[k];
+        struct fabric_curve *curve = &type->curve[type->curves];
+        if (!t->collective)
+            continue;
+        *curve = (struct fabric_curve){.kind = (enum fabric_kind)t->kind,
+                                       .members = (uint32_t)t->members,
+                                       .per_node = b->task->gpus ? (uint32_t)t->members : 1};
+        type->curves++;
+        PASS(text_copy("*", &curve->tier));
+        PASS(ARRAY_NEW(curve->bytes, sizes));
+        PASS(ARRAY_NEW(curve->seconds, sizes));
+        for (; curve->n < sizes; curve->n++) {
+            curve->bytes[curve->n] = (double)t[curve->n].bytes;
+            curve->seconds[curve->n] = t[curve->n].seconds;
+        }
+    }
+    return STATUS_OK;
 }
 
 /* One tier between all ranks, of messages and rings of collectives, which weigh as much as all messages
  * do: collectives of small buffers are faster than a message after the other, as both ways overlap. (In
- * an all-to-all every rank sends to all at once: no link's time.) */
+ * an all-to-all every rank sends to all at once: no link's time. They are behind the rings.) */
 static enum status make_tier(const struct bench *b, struct spreads *spread, struct calibration *out)
 {
     struct topology *t = &out->topology;
     struct fitted *point = NULL;
     double n = (double)b->ranks;
+    size_t points = (b->task->gpus ? 1 : 1 + BENCH_RINGS) * bench_messages(b->task);
     PASS(ARENA_NEW(&spread->memory, point, out->timings));
     PASS(ARRAY_NEW(t->tier, 1));
     if (out->timings == 0)
         return STATUS_OK;
-    size_t points = (1 + BENCH_RINGS) * b->task->sizes; /* all-to-alls are behind them */
     for (size_t k = 0; k < points; k++) {
         const struct calibrate_timing *c = &out->timing[k];
         double rounds = c->kind == COLLECTIVE_ALLREDUCE ? 2 * (n - 1) : n - 1;
@@ -243,61 +298,43 @@ static enum status make_tier(const struct bench *b, struct spreads *spread, stru
                        ? (struct fitted){rounds, rounds * (double)c->bytes / n, c->seconds, 1}
                        : (struct fitted){1, (double)c->bytes, c->seconds, BENCH_RINGS};
     }
-    PASS(text_copy("loopback", &t->tier->name));
     t->tiers = 1;
     fit(point, points, &t->tier->latency_s, &t->tier->bandwidth_Bps);
-    return STATUS_OK;
+    bool faster = t->tier->bandwidth_Bps > pcie_Bps;
+    return text_copy(!b->task->gpus ? "loopback" : faster ? "nvlink" : "pcie", &t->tier->name);
 }
 
 /* ---- what the fitted platform says of what was measured */
 
-/* The collectives that were measured are rings, all-to-alls direct (exec/rounds.h). */
-static enum status add_models(struct calibration *c)
+/* The collectives of CPUs are rings, all-to-alls direct (exec/rounds.h), unless there are curves. */
+static enum status add_model(const struct topology *topology, struct calibrate_timing *t)
 {
-    enum status st = STATUS_OK;
-    const struct collective_options ring = {.algorithm = "ring"}, direct = {.algorithm = "direct"};
+    enum status st;
+    const struct collective_options how = {.algorithm =
+                                               t->kind == COLLECTIVE_ALLTOALL ? "direct" : "ring"};
     uint32_t device[TEAM_MOST];
     struct collective_group g = {0};
-    for (uint32_t r = 0; r < c->topology.n; r++)
+    struct collective_shape shape = {0};
+    for (uint32_t r = 0; r < t->members; r++)
         device[r] = r;
-    TRY(collective_group_make(&c->topology, device, c->topology.n, &g));
-    for (size_t k = 0; k < c->timings; k++) {
-        struct calibrate_timing *t = &c->timing[k];
-        struct collective_shape shape = {0};
-        if (!t->collective) {
-            t->model_s = cost_transfer(&c->topology, 0, 1, (double)t->bytes);
-            continue;
-        }
-        TRY(collective_shape_make(&g, t->kind, t->bytes,
-                                  t->kind == COLLECTIVE_ALLTOALL ? &direct : &ring, &shape));
-        t->model_s = shape.seconds;
-        collective_shape_free(&shape);
-    }
+    TRY(collective_group_make(topology, device, t->members, &g));
+    TRY(collective_shape_make(&g, t->kind, t->bytes, topology->type->curves > 0 ? NULL : &how,
+                              &shape));
+    t->model_s = shape.seconds;
+    collective_shape_free(&shape);
 out:
     collective_group_free(&g);
     return st;
 }
 
-/* What the collectives took, as curves of the ranks' type; each rank is a host of its own. */
-static enum status make_curves(const struct bench *b, struct calibration *c)
+static enum status add_models(struct calibration *c)
 {
-    struct device_type *type = c->topology.type;
-    size_t n = b->task->sizes;
-    if (!b->curves || b->ranks < 2)
-        return STATUS_OK;
-    PASS(ARRAY_NEW(type->curve, BENCH_SUMS));
-    for (size_t k = 0; k < BENCH_SUMS; k++) {
-        const struct calibrate_timing *t = &c->timing[(1 + k) * n];
-        struct fabric_curve *curve = &type->curve[type->curves++];
-        *curve = (struct fabric_curve){
-            .kind = (enum fabric_kind)t->kind, .members = (uint32_t)b->ranks, .per_node = 1};
-        PASS(text_copy("*", &curve->tier));
-        PASS(ARRAY_NEW(curve->bytes, n));
-        PASS(ARRAY_NEW(curve->seconds, n));
-        for (; curve->n < n; curve->n++) {
-            curve->bytes[curve->n] = (double)t[curve->n].bytes;
-            curve->seconds[curve->n] = t[curve->n].seconds;
-        }
+    for (size_t k = 0; k < c->timings; k++) {
+        struct calibrate_timing *t = &c->timing[k];
+        if (t->collective)
+            PASS(add_model(&c->topology, t));
+        else
+            t->model_s = cost_transfer(&c->topology, 0, 1, (double)t->bytes);
     }
     return STATUS_OK;
 }
@@ -332,7 +369,7 @@ enum status calibrate_fit(struct bench *b, struct calibration *out)
     enum status st;
     struct calibration c = {0};
     struct spreads s = {0};
-    size_t timings = (2 + BENCH_SUMS) * b->task->sizes;
+    size_t timings = (2 + bench_layouts(b) * bench_kinds(b->task)) * b->task->sizes;
     TRY(ARENA_NEW(&s.memory, s.value,
                   bench_figures(b) + bench_pairs(b) * b->task->sizes + timings));
     TRY(ARRAY_NEW(c.timing, timings));
@@ -342,10 +379,13 @@ enum status calibrate_fit(struct bench *b, struct calibration *out)
     TRY(make_pairs(b, &s, &c));
     add_collectives(b, &s, &c);
     TRY(make_tier(b, &s, &c));
+    TRY(make_curves(b, &c, c.topology.type));
     TRY(add_models(&c));
-    TRY(make_curves(b, &c));
     c.noise.ranks = b->ranks;
     c.noise.share = least_share(b);
+    c.host_s = figure_of(b, FIGURE_HOST);
+    c.clock_Hz = figure_of(b, FIGURE_CLOCK);
+    c.memory_Hz = figure_of(b, FIGURE_MEMORY_CLOCK);
     c.noise.spread.median = sorted_middle(s.value, s.n, &c.noise.spread.worst);
     c.noise.spread.worst = s.value[s.n - 1];
     MOVE(out, c);

@@ -213,12 +213,12 @@ static void close_run(struct mpirun *m)
     free(m->text);
 }
 
-enum status calibrate_mpirun(struct bench *b, const char *worker)
+enum status calibrate_mpirun(struct bench *b, const struct calibrate_options *o)
 {
     enum status st;
     double deadline_s = clock_now() + calibrate_limit(b);
     struct mpirun m = {.name = "mpirun", .mark = calibrate_mark, .figures = -1};
-    TRY(make_line(b, worker, &m));
+    TRY(make_line(b, o->worker, &m));
     if (b->notes)
         fprintf(b->notes, "\rcalibrate: %zu ranks of mpirun", b->ranks);
     TRY(run(&m, bench_numbers(b), deadline_s, b->number));
@@ -249,14 +249,6 @@ enum status calibrate_gpu_worker(const char *worker, const char *const *argument
 out:
     close_run(&m);
     return st;
-}
-
-enum status calibrate_gpu(struct bench *b, const char *worker)
-{
-    char repeats[32];
-    snprintf(repeats, sizeof repeats, "%zu", b->repeats);
-    const char *const arguments[] = {calibrate_flag, repeats, b->half ? "bf16" : "fp32", NULL};
-    return calibrate_gpu_worker(worker, arguments, bench_numbers(b), calibrate_limit(b), b->number);
 }
 
 void calibrate_print(const double *number, size_t n)

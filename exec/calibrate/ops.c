@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "exec/calibrate/probe.h"
 #include "exec/device/cpu/gemm.h"
@@ -17,6 +18,7 @@
 /* Calls go round a ring of so many bytes of operands: in a pipeline, an op's weights and saved
  * activations have been out of the cache since the previous microbatch. */
 static const double repeat_s = 4e-3;
+enum { HOST_CALLS = 200 };
 enum { RING_BYTES = 24 << 20, RING_GPU_BYTES = 256 << 20, RING_LEAST = 2, RING_MOST = 128 };
 
 static size_t ring_bytes(const struct bench *b)
@@ -43,7 +45,7 @@ static enum status take_cpu(struct bench *b, double *seconds)
     return STATUS_OK;
 }
 
-static const struct bench_watch watch_cpu = {start_cpu, stop_cpu, take_cpu};
+static const struct bench_watch watch_cpu = {start_cpu, stop_cpu, take_cpu, NULL};
 
 static enum status choose_cpu(struct bench *b)
 {
@@ -194,6 +196,14 @@ static enum status bed_init(struct bed *b, const struct bench *bench, const stru
     return bed_tokens(b);
 }
 
+/* Shards' sums are measured as collectives. */
+static void sum_nothing(void *self, enum element e, void *data, size_t n)
+{
+    (void)self, (void)e, (void)data, (void)n;
+}
+
+static const struct layer_reduction no_reduction = {.sum = sum_nothing};
+
 /* The operands of call k of a pass over the ring. */
 static struct layer_io operands(const struct bed *b, size_t k)
 {
@@ -212,6 +222,7 @@ static struct layer_io operands(const struct bed *b, size_t k)
                           .d_parameter = b->d_parameter + k * l->parameters,
                           .d_shared = b->d_shared + k * l->shared,
                           .scale = (real)1e-3,
+                          .reduction = &no_reduction,
                           .on = b->bench->on.self};
     for (size_t i = 0; i < l->inputs; i++) {
         io.x[i] = b->x + (k * l->inputs + i) * b->input;
@@ -221,7 +232,7 @@ static struct layer_io operands(const struct bed *b, size_t k)
 }
 
 /* Mean seconds of a forward call. The input has just been written, as by the op before. */
-static enum status forward_pass(struct bench *bench, const struct bed *b, double *mean_s)
+enum status bed_pass(struct bench *bench, const struct bed *b, double *mean_s)
 {
     const struct layer *l = &b->layer;
     const struct memory *on = &bench->on;
@@ -299,7 +310,7 @@ enum status bench_layer(struct bench *b, const struct layer *l, size_t batch, do
     struct bed bed;
     PASS(choose_cpu(b));
     TRY(bed_init(&bed, b, l, batch));
-    TRY(repeat_all(b, &bed, forward_pass, forward_s));
+    TRY(repeat_all(b, &bed, bed_pass, forward_s));
     TRY(repeat_all(b, &bed, backward_pass, backward_s));
 out:
     bed_free(&bed);
@@ -403,12 +414,26 @@ out:
     return st;
 }
 
+/* How long the host is at queueing a call, while the GPU's queue has room for many. */
+static enum status host_pass(struct bench *b, const struct bed *bed, double *mean_s)
+{
+    double begin_s = clock_now();
+    for (size_t k = 0; k < HOST_CALLS; k++) {
+        struct layer_io io = operands(bed, k % bed->ring);
+        bed->layer.kind->forward(&bed->layer, &io);
+    }
+    *mean_s = (clock_now() - begin_s) / HOST_CALLS;
+    double ignored_s;
+    return b->watch->take(b, &ignored_s);
+}
+
 /* A layer on hardly any numbers: what a call costs besides its work. */
 static enum status bench_launch(struct bench *b)
 {
-    static const struct probe least = {"residual", 1, 1, 0, 0, 1},
-                              pair = {"residual", 1, 2, 0, 0, 1};
+    static const struct probe least = PROBE("residual", 1, 1, 0, 0, 1),
+                              pair = PROBE("residual", 1, 2, 0, 0, 1);
     double *launch_s = calls_of(b, 2 * b->task->probes + FIGURE_LAUNCH, b->rank);
+    double *host_s = calls_of(b, 2 * b->task->probes + FIGURE_HOST, b->rank);
     struct layer l;
     struct bed bed = {.bench = b};
     enum status st;
@@ -416,10 +441,33 @@ static enum status bench_launch(struct bench *b)
     TRY(bed_init(&bed, b, &l, 1));
     b->together(b->context);
     for (size_t k = 0; k < b->repeats; k++)
-        TRY(repeat(b, &bed, forward_pass, &launch_s[k]));
+        TRY(repeat(b, &bed, bed_pass, &launch_s[k]));
+    for (size_t k = 0; k < b->repeats && b->task->gpus; k++)
+        TRY(host_pass(b, &bed, &host_s[k]));
 out:
     bed_free(&bed);
     return st;
+}
+
+enum status bed_open(struct bench *b, const struct probe *p, struct bed **out)
+{
+    enum status st;
+    struct layer l;
+    struct bed *bed = NULL;
+    TRY(probe_layer(p, &l));
+    TRY(ARRAY_NEW(bed, 1));
+    TRY(bed_init(bed, b, &l, p->batch));
+    MOVE(out, bed);
+out:
+    bed_close(bed);
+    return st;
+}
+
+void bed_close(struct bed *bed)
+{
+    if (bed && bed->bench)
+        bed_free(bed);
+    free(bed);
 }
 
 /* What is not repeated: memory, and the share of a core that this rank had for its layers. */
@@ -446,5 +494,5 @@ enum status bench_ops(struct bench *b)
     PASS(bench_copy(b));
     PASS(bench_launch(b));
     note_device(b);
-    return STATUS_OK;
+    return bench_power(b);
 }

@@ -7,62 +7,62 @@
 /* Shapes as in transformers: rows of 32 to 256 tokens, 32 to 768 channels. A linear layer comes
  * widening and narrowing (as in a feed-forward block) with the same work. */
 static const struct probe probes[] = {
-    {"embedding", 32, 32, 0, 0, 2},   {"embedding", 128, 128, 0, 0, 1},
-    {"embedding", 128, 128, 0, 0, 8}, {"embedding", 256, 512, 0, 0, 8},
-    {"layernorm", 32, 32, 0, 0, 2},   {"layernorm", 128, 128, 0, 0, 1},
-    {"layernorm", 128, 128, 0, 0, 8}, {"layernorm", 256, 512, 0, 0, 8},
-    {"linear", 32, 32, 128, 0, 2},    {"linear", 32, 128, 32, 0, 2},
-    {"linear", 64, 64, 256, 0, 2},    {"linear", 64, 256, 64, 0, 2},
-    {"linear", 128, 128, 128, 0, 2},  {"linear", 128, 128, 512, 0, 1},
-    {"linear", 128, 512, 128, 0, 1},  {"linear", 128, 128, 512, 0, 4},
-    {"linear", 128, 512, 128, 0, 4},  {"linear", 128, 256, 1024, 0, 4},
-    {"linear", 128, 1024, 256, 0, 4}, {"linear", 128, 768, 3072, 0, 4},
-    {"linear", 128, 3072, 768, 0, 4}, {"attention", 32, 32, 0, 1, 2},
-    {"attention", 64, 64, 0, 2, 2},   {"attention", 128, 128, 0, 4, 1},
-    {"attention", 128, 128, 0, 4, 8}, {"attention", 256, 256, 0, 4, 8},
-    {"gelu", 32, 128, 0, 0, 2},       {"gelu", 128, 512, 0, 0, 1},
-    {"gelu", 128, 512, 0, 0, 8},      {"gelu", 256, 2048, 0, 0, 4},
-    {"residual", 32, 32, 0, 0, 2},    {"residual", 128, 128, 0, 0, 1},
-    {"residual", 128, 128, 0, 0, 8},  {"residual", 256, 512, 0, 0, 8},
-    {"loss", 32, 256, 0, 0, 2},       {"loss", 128, 256, 0, 0, 1},
-    {"loss", 128, 256, 0, 0, 8},      {"loss", 256, 1024, 0, 0, 8},
-    {"rmsnorm", 32, 32, 0, 0, 2},     {"rmsnorm", 128, 128, 0, 0, 1},
-    {"rmsnorm", 128, 128, 0, 0, 8},   {"rmsnorm", 256, 512, 0, 0, 8},
-    {"rope", 32, 32, 0, 2, 2},        {"rope", 128, 128, 0, 4, 1},
-    {"rope", 128, 128, 0, 4, 8},      {"rope", 256, 512, 0, 8, 8},
-    {"flash", 32, 32, 0, 2, 2},       {"flash", 64, 64, 0, 2, 2},
-    {"flash", 128, 128, 0, 4, 1},     {"flash", 128, 128, 0, 4, 8},
-    {"flash", 256, 256, 0, 4, 8},     {"gated", 32, 88, 0, 0, 2},
-    {"gated", 128, 344, 0, 0, 1},     {"gated", 128, 344, 0, 0, 8},
-    {"gated", 256, 1376, 0, 0, 4},    {"gate", 32, 32, 0, 4, 2},
-    {"gate", 128, 128, 0, 8, 1},      {"gate", 128, 128, 0, 8, 8},
-    {"gate", 256, 512, 0, 8, 8},      {"experts", 32, 32, 48, 4, 2},
-    {"experts", 128, 64, 96, 4, 1},   {"experts", 128, 128, 256, 4, 1},
-    {"experts", 128, 128, 256, 8, 4}, {"experts", 256, 256, 512, 8, 4},
-    {"adam", 1, 1 << 14, 0, 0, 1},    {"adam", 1, 1 << 18, 0, 0, 1},
-    {"adam", 1, 1 << 21, 0, 0, 1},    {"sgd", 1, 1 << 14, 0, 0, 1},
-    {"sgd", 1, 1 << 18, 0, 0, 1},     {"sgd", 1, 1 << 21, 0, 0, 1},
+    PROBE("embedding", 32, 32, 0, 0, 2),   PROBE("embedding", 128, 128, 0, 0, 1),
+    PROBE("embedding", 128, 128, 0, 0, 8), PROBE("embedding", 256, 512, 0, 0, 8),
+    PROBE("layernorm", 32, 32, 0, 0, 2),   PROBE("layernorm", 128, 128, 0, 0, 1),
+    PROBE("layernorm", 128, 128, 0, 0, 8), PROBE("layernorm", 256, 512, 0, 0, 8),
+    PROBE("linear", 32, 32, 128, 0, 2),    PROBE("linear", 32, 128, 32, 0, 2),
+    PROBE("linear", 64, 64, 256, 0, 2),    PROBE("linear", 64, 256, 64, 0, 2),
+    PROBE("linear", 128, 128, 128, 0, 2),  PROBE("linear", 128, 128, 512, 0, 1),
+    PROBE("linear", 128, 512, 128, 0, 1),  PROBE("linear", 128, 128, 512, 0, 4),
+    PROBE("linear", 128, 512, 128, 0, 4),  PROBE("linear", 128, 256, 1024, 0, 4),
+    PROBE("linear", 128, 1024, 256, 0, 4), PROBE("linear", 128, 768, 3072, 0, 4),
+    PROBE("linear", 128, 3072, 768, 0, 4), PROBE("attention", 32, 32, 0, 1, 2),
+    PROBE("attention", 64, 64, 0, 2, 2),   PROBE("attention", 128, 128, 0, 4, 1),
+    PROBE("attention", 128, 128, 0, 4, 8), PROBE("attention", 256, 256, 0, 4, 8),
+    PROBE("gelu", 32, 128, 0, 0, 2),       PROBE("gelu", 128, 512, 0, 0, 1),
+    PROBE("gelu", 128, 512, 0, 0, 8),      PROBE("gelu", 256, 2048, 0, 0, 4),
+    PROBE("residual", 32, 32, 0, 0, 2),    PROBE("residual", 128, 128, 0, 0, 1),
+    PROBE("residual", 128, 128, 0, 0, 8),  PROBE("residual", 256, 512, 0, 0, 8),
+    PROBE("loss", 32, 256, 0, 0, 2),       PROBE("loss", 128, 256, 0, 0, 1),
+    PROBE("loss", 128, 256, 0, 0, 8),      PROBE("loss", 256, 1024, 0, 0, 8),
+    PROBE("rmsnorm", 32, 32, 0, 0, 2),     PROBE("rmsnorm", 128, 128, 0, 0, 1),
+    PROBE("rmsnorm", 128, 128, 0, 0, 8),   PROBE("rmsnorm", 256, 512, 0, 0, 8),
+    PROBE("rope", 32, 32, 0, 2, 2),        PROBE("rope", 128, 128, 0, 4, 1),
+    PROBE("rope", 128, 128, 0, 4, 8),      PROBE("rope", 256, 512, 0, 8, 8),
+    PROBE("flash", 32, 32, 0, 2, 2),       PROBE("flash", 64, 64, 0, 2, 2),
+    PROBE("flash", 128, 128, 0, 4, 1),     PROBE("flash", 128, 128, 0, 4, 8),
+    PROBE("flash", 256, 256, 0, 4, 8),     PROBE("gated", 32, 88, 0, 0, 2),
+    PROBE("gated", 128, 344, 0, 0, 1),     PROBE("gated", 128, 344, 0, 0, 8),
+    PROBE("gated", 256, 1376, 0, 0, 4),    PROBE("gate", 32, 32, 0, 4, 2),
+    PROBE("gate", 128, 128, 0, 8, 1),      PROBE("gate", 128, 128, 0, 8, 8),
+    PROBE("gate", 256, 512, 0, 8, 8),      PROBE("experts", 32, 32, 48, 4, 2),
+    PROBE("experts", 128, 64, 96, 4, 1),   PROBE("experts", 128, 128, 256, 4, 1),
+    PROBE("experts", 128, 128, 256, 8, 4), PROBE("experts", 256, 256, 512, 8, 4),
+    PROBE("adam", 1, 1 << 14, 0, 0, 1),    PROBE("adam", 1, 1 << 18, 0, 0, 1),
+    PROBE("adam", 1, 1 << 21, 0, 0, 1),    PROBE("sgd", 1, 1 << 14, 0, 0, 1),
+    PROBE("sgd", 1, 1 << 18, 0, 0, 1),     PROBE("sgd", 1, 1 << 21, 0, 0, 1),
 };
 /* For GPUs: up to 8 samples of 1,024 tokens, as GPT-2 has them, and wider. */
 static const struct probe gpu_probes[] = {
-    {"embedding", 128, 768, 0, 0, 1},   {"embedding", 1024, 768, 0, 0, 1},
-    {"embedding", 1024, 768, 0, 0, 8},  {"layernorm", 128, 768, 0, 0, 1},
-    {"layernorm", 1024, 768, 0, 0, 1},  {"layernorm", 1024, 768, 0, 0, 8},
-    {"layernorm", 1024, 4096, 0, 0, 8}, {"linear", 128, 768, 768, 0, 1},
-    {"linear", 128, 768, 3072, 0, 1},   {"linear", 1024, 768, 768, 0, 1},
-    {"linear", 1024, 768, 3072, 0, 1},  {"linear", 1024, 3072, 768, 0, 1},
-    {"linear", 1024, 768, 3072, 0, 8},  {"linear", 1024, 3072, 768, 0, 8},
-    {"linear", 1024, 4096, 4096, 0, 8}, {"linear", 1024, 4096, 16384, 0, 8},
-    {"attention", 128, 768, 0, 12, 1},  {"attention", 1024, 768, 0, 12, 1},
-    {"attention", 1024, 768, 0, 12, 8}, {"attention", 1024, 4096, 0, 32, 4},
-    {"gelu", 128, 3072, 0, 0, 1},       {"gelu", 1024, 3072, 0, 0, 1},
-    {"gelu", 1024, 3072, 0, 0, 8},      {"residual", 128, 768, 0, 0, 1},
-    {"residual", 1024, 768, 0, 0, 1},   {"residual", 1024, 768, 0, 0, 8},
-    {"residual", 1024, 4096, 0, 0, 8},  {"loss", 128, 50257, 0, 0, 2},
-    {"loss", 1024, 50257, 0, 0, 1},     {"loss", 1024, 50257, 0, 0, 8},
-    {"adam", 1, 1 << 18, 0, 0, 1},      {"adam", 1, 1 << 22, 0, 0, 1},
-    {"adam", 1, 1 << 25, 0, 0, 1},      {"sgd", 1, 1 << 18, 0, 0, 1},
-    {"sgd", 1, 1 << 22, 0, 0, 1},       {"sgd", 1, 1 << 25, 0, 0, 1},
+    PROBE("embedding", 128, 768, 0, 0, 1),   PROBE("embedding", 1024, 768, 0, 0, 1),
+    PROBE("embedding", 1024, 768, 0, 0, 8),  PROBE("layernorm", 128, 768, 0, 0, 1),
+    PROBE("layernorm", 1024, 768, 0, 0, 1),  PROBE("layernorm", 1024, 768, 0, 0, 8),
+    PROBE("layernorm", 1024, 4096, 0, 0, 8), PROBE("linear", 128, 768, 768, 0, 1),
+    PROBE("linear", 128, 768, 3072, 0, 1),   PROBE("linear", 1024, 768, 768, 0, 1),
+    PROBE("linear", 1024, 768, 3072, 0, 1),  PROBE("linear", 1024, 3072, 768, 0, 1),
+    PROBE("linear", 1024, 768, 3072, 0, 8),  PROBE("linear", 1024, 3072, 768, 0, 8),
+    PROBE("linear", 1024, 4096, 4096, 0, 8), PROBE("linear", 1024, 4096, 16384, 0, 8),
+    PROBE("attention", 128, 768, 0, 12, 1),  PROBE("attention", 1024, 768, 0, 12, 1),
+    PROBE("attention", 1024, 768, 0, 12, 8), PROBE("attention", 1024, 4096, 0, 32, 4),
+    PROBE("gelu", 128, 3072, 0, 0, 1),       PROBE("gelu", 1024, 3072, 0, 0, 1),
+    PROBE("gelu", 1024, 3072, 0, 0, 8),      PROBE("residual", 128, 768, 0, 0, 1),
+    PROBE("residual", 1024, 768, 0, 0, 1),   PROBE("residual", 1024, 768, 0, 0, 8),
+    PROBE("residual", 1024, 4096, 0, 0, 8),  PROBE("loss", 128, 50257, 0, 0, 2),
+    PROBE("loss", 1024, 50257, 0, 0, 1),     PROBE("loss", 1024, 50257, 0, 0, 8),
+    PROBE("adam", 1, 1 << 18, 0, 0, 1),      PROBE("adam", 1, 1 << 22, 0, 0, 1),
+    PROBE("adam", 1, 1 << 25, 0, 0, 1),      PROBE("sgd", 1, 1 << 18, 0, 0, 1),
+    PROBE("sgd", 1, 1 << 22, 0, 0, 1),       PROBE("sgd", 1, 1 << 25, 0, 0, 1),
 };
 static const int64_t sizes[] = {4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20,
                                 64 << 20,
@@ -77,10 +77,9 @@ const struct bench_task bench_task = {.probes = sizeof probes / sizeof *probes,
                                       .copy_bytes = 32 << 20};
 
 const struct bench_task bench_task_gpu = {.probes = sizeof gpu_probes / sizeof *gpu_probes,
-                                          .sizes = SIZES,
                                           .probe = gpu_probes,
-                                          .size = sizes,
-                                          .copy_bytes = 256 << 20};
+                                          .copy_bytes = 256 << 20,
+                                          .gpus = true};
 
 enum status bench_task_up_to(int64_t largest, struct bench_task *out)
 {
@@ -218,6 +217,8 @@ double probe_flop(const struct probe *p, bool backward)
 {
     struct model_attribute attribute[PROBE_ATTRIBUTES];
     struct model_op op;
+    if (p->layer)
+        return p->flop[backward];
     if (probe_updates(p))
         return backward ? 0 : (double)p->channels * (*p->kind == 'a' ? 12 : 2);
     probe_describe(p, attribute, &op);
@@ -242,13 +243,18 @@ enum status probe_layer(const struct probe *p, struct layer *out)
     struct model_op op[OPS];
     size_t start[OPS + 1] = {0}, nothing[OPS + 1] = {0};
     uint32_t in[LAYER_INPUTS] = {0, 1};
+    if (p->layer) {
+        *out = *p->layer;
+        return STATUS_OK;
+    }
     const struct layer_kind *kind =
         layer_kind_find(!strcmp(p->kind, "flash") ? "attention" : p->kind);
     if (!kind)
         return error_set(STATUS_UNSUPPORTED, "the CPU device has no '%s'", p->kind);
     uint32_t inputs = (uint32_t)kind->inputs;
     for (uint32_t i = 0; i < inputs; i++) {
-        const struct probe source = {"embedding", p->tokens, source_channels(p, i), 0, 0, p->batch};
+        const struct probe source =
+            PROBE("embedding", p->tokens, source_channels(p, i), 0, 0, p->batch);
         probe_describe(&source, attribute[i], &op[i]);
     }
     probe_describe(p, attribute[inputs], &op[inputs]);

@@ -29,7 +29,15 @@ struct probe {
     int64_t out;              /* linear: channels out; experts: inside */
     int64_t heads;            /* attention, rope; gate, experts: how many experts */
     size_t batch;
+    const struct layer *layer; /* of a model, which says all that (shapes.c); NULL: not, */
+    double flop[2];            /* and then of a call forward and backward */
 };
+
+#define PROBE(name, rows, wide, outputs, many, samples)                                            \
+    {                                                                                              \
+        .kind = (name), .tokens = (rows), .channels = (wide), .out = (outputs), .heads = (many),   \
+        .batch = (samples)                                                                         \
+    }
 
 /* Op of a model as the zoo makes it (docs/models.md), without a name; `attribute` has room for
  * PROBE_ATTRIBUTES and is borrowed by *op, as is the kind. */
@@ -48,32 +56,61 @@ struct bench_task {
     const struct probe *probe; /* [probes] those of a kind side by side, ascending work */
     const int64_t *size;       /* [sizes] of messages and collectives: bytes, ascending */
     size_t copy_bytes;         /* of each of two arrays */
+    bool gpus;                 /* ranks have GPUs: more collectives, of parts of the ranks too, and
+                                * what they do to ops beside them */
 };
+/* The task for GPUs with the ops of a model in the place of the usual ones: each different one, whole and as
+ * 2, 4 and 8 shards have it where it can be divided; and sizes up to `largest` bytes.
+ *   m        NULL: the usual ops. Stays alive as long as the task.
+ *   largest  >= 1 KiB; also of arrays that are copied
+ * STATUS_NOMEM, STATUS_INVALID: an op that the CPU device does not compute. */
+struct bench_shapes {
+    struct bench_task task;
+    struct probe *probe; /* owned */
+    struct layer *layer;
+    int64_t *size;
+};
+enum status bench_shapes_make(const struct model *m, size_t batch, int64_t largest,
+                              struct bench_shapes *out) MUST_CHECK;
+void bench_shapes_free(struct bench_shapes *s); /* accepts {0} */
 enum {
     FIGURE_COPY,
     FIGURE_LAUNCH,
     FIGURE_MEMORY, /* bytes, not seconds, of a device with memory of its own; else 0 */
     FIGURE_SHARE,  /* CPU seconds that a rank got per second of its layers; a GPU's: 1 */
+    FIGURE_HOST,   /* what the host needs to launch a kernel; the CPU's, and what follows: 0 */
+    FIGURE_BESIDE, /* an op takes 1 + so many times as long beside a collective */
+    FIGURE_CLOCK,  /* Hz of the multiprocessors at work, */
+    FIGURE_MEMORY_CLOCK, /* of the memory, */
+    FIGURE_WATTS,        /* and what the GPU draws; 0: nobody says */
     FIGURES_MORE
 };
 extern const struct bench_task bench_task;     /* what calibrate_cpu() measures */
 extern const struct bench_task bench_task_gpu; /* calibrate_cuda() */
+
 /* The first with messages and collectives of up to `largest` bytes. STATUS_INVALID: not 4 KiB to 1 GiB. */
 enum status bench_task_up_to(int64_t largest, struct bench_task *out) MUST_CHECK;
 
-/* Collectives that every transport has. */
+/* Collectives that every transport has; with GPUs one more. Those that are rings come first. */
 struct bench_sum {
     enum op_kind op;
     enum collective_kind kind;
 };
-enum { BENCH_SUMS = 4, BENCH_RINGS = 3 }; /* rings first */
-extern const struct bench_sum bench_sums[BENCH_SUMS];
+enum {
+    BENCH_RINGS = 3,
+    BENCH_SUMS = 4,
+    BENCH_SUMS_GPU = 5,
+    BENCH_MESSAGE = 64 << 20 /* bytes of the largest */
+};
+extern const struct bench_sum bench_sums[BENCH_SUMS_GPU];
 
 /* How long ops take: sums the times between start() and stop(). */
 struct bench_watch {
     void (*start)(struct bench *b);
     void (*stop)(struct bench *b);
     enum status (*take)(struct bench *b, double *seconds); /* since the last take(); waits */
+    /* FIGURE_CLOCK and the two behind it, now; false: nobody says. NULL: never. */
+    bool (*power)(struct bench *b, double figure[3]);
 };
 
 /* A rank at work. All numbers of all ranks are in one array, in which each rank fills in its own
@@ -82,7 +119,7 @@ struct bench_watch {
 struct bench {
     struct memory on;                /* what computes; backend NULL: the CPU */
     bool half;                       /* in bf16 */
-    bool curves;                     /* the topology gets them */
+    bool curves;                     /* the topology gets them, as it does of GPUs */
     const struct bench_watch *watch; /* of `on` */
     void *watch_self;
     double start_s, sum_s; /* the CPU's watch */
@@ -97,8 +134,8 @@ struct bench {
     void *context;
     /* [bench_numbers()] seconds: of a call [figure][rank][repeat]; one way [pair][size][repeat],
      * pairs (0, 1), (0, 2), ... in this order; of the CPU that would compute else, for one message
-     * [pair][size][repeat]; of a collective [sum][size][rank][repeat]. Zeros where another rank fills
-     * in. */
+     * [pair][size][repeat]; of a collective [group layout][sum][size][rank][repeat]. Zeros where
+     * another rank fills in. */
     double *number;
 };
 
@@ -110,18 +147,49 @@ static inline size_t bench_pairs(const struct bench *b)
 {
     return b->ranks * (b->ranks - 1) / 2;
 }
+static inline size_t bench_kinds(const struct bench_task *task)
+{
+    return task->gpus ? BENCH_SUMS_GPU : BENCH_SUMS;
+}
+/* How many of the sizes messages have. */
+static inline size_t bench_messages(const struct bench_task *task)
+{
+    size_t n = 0;
+    while (n < task->sizes && (!task->gpus || task->size[n] <= BENCH_MESSAGE))
+        n++;
+    return n;
+}
+/* How many ranks a group has: of GPUs the sizes from 2 on that divide the ranks, ascending, in as many groups
+ * at a time as there are then; else all ranks. 0: there is no such layout. */
+static inline size_t bench_members(const struct bench *b, size_t layout)
+{
+    if (!b->task->gpus)
+        return layout == 0 ? b->ranks : 0;
+    for (size_t n = 2; n <= b->ranks; n++)
+        if (b->ranks % n == 0 && layout-- == 0)
+            return n;
+    return 0;
+}
+static inline size_t bench_layouts(const struct bench *b)
+{
+    size_t n = 0;
+    while (bench_members(b, n) > 0)
+        n++;
+    return n;
+}
 static inline double *calls_of(const struct bench *b, size_t figure, size_t rank)
 {
     return b->number + (figure * b->ranks + rank) * b->repeats;
 }
 static inline double *ways_of(const struct bench *b, size_t pair, size_t size)
 {
-    return calls_of(b, bench_figures(b), 0) + (pair * b->task->sizes + size) * b->repeats;
+    return calls_of(b, bench_figures(b), 0) + (pair * bench_messages(b->task) + size) * b->repeats;
 }
 static inline double *taken_of(const struct bench *b, size_t pair, size_t size)
 {
     return ways_of(b, bench_pairs(b) + pair, size);
 }
+/* series: layout * bench_kinds() + sum */
 static inline double *sums_of(const struct bench *b, size_t sum, size_t size, size_t rank)
 {
     return taken_of(b, bench_pairs(b), 0) +
@@ -129,8 +197,9 @@ static inline double *sums_of(const struct bench *b, size_t sum, size_t size, si
 }
 static inline size_t bench_numbers(const struct bench *b)
 {
-    size_t calls = bench_figures(b) * b->ranks, ways = 2 * bench_pairs(b) * b->task->sizes;
-    return (calls + ways + BENCH_SUMS * b->task->sizes * b->ranks) * b->repeats;
+    size_t calls = bench_figures(b) * b->ranks, series = bench_layouts(b) * bench_kinds(b->task);
+    size_t ways = 2 * bench_pairs(b) * bench_messages(b->task);
+    return (calls + ways + series * b->task->sizes * b->ranks) * b->repeats;
 }
 
 /* One rank's part of everything, in this order. */
@@ -138,6 +207,16 @@ enum status bench_rank(struct bench *b) MUST_CHECK;
 enum status bench_ops(struct bench *b) MUST_CHECK;
 enum status bench_links(struct bench *b) MUST_CHECK;
 enum status bench_collectives(struct bench *b) MUST_CHECK;
+enum status bench_beside(struct bench *b) MUST_CHECK; /* of GPUs only, */
+enum status bench_power(struct bench *b) MUST_CHECK;  /* likewise */
+
+/* The linear layer with most work; NULL: there is none. */
+const struct probe *bench_heaviest(const struct bench_task *task);
+/* A layer with its operands, for calls of it one after the other. */
+struct bed;
+enum status bed_open(struct bench *b, const struct probe *p, struct bed **out) MUST_CHECK;
+enum status bed_pass(struct bench *b, const struct bed *bed, double *mean_s) MUST_CHECK;
+void bed_close(struct bed *bed); /* accepts NULL */
 
 /* Seconds of a forward and of a backward call of a layer: [repeats] each, warmed up; the other
  * ranks have come together before each. */
@@ -146,7 +225,7 @@ enum status bench_layer(struct bench *b, const struct layer *l, size_t batch, do
 
 /* Fills b->number by ranks that mpirun starts. */
 void calibrate_together(void *barrier); /* of ranks forked here: a bench's `together` */
-enum status calibrate_mpirun(struct bench *b, const char *worker) MUST_CHECK;
+enum status calibrate_mpirun(struct bench *b, const struct calibrate_options *o) MUST_CHECK;
 /* What mpirun's ranks are called with ("--calibrate", then the repeats and the largest size), what the figures of all
  * begin with on rank 0's output (how many; one a line follows), and a complaint on stderr. */
 extern const char calibrate_flag[], calibrate_mark[];
@@ -165,8 +244,9 @@ enum status calibrate_fit(struct bench *b, struct calibration *out) MUST_CHECK;
 /* Median of value[n], which it sorts; *spread is their interquartile range / median. */
 double sorted_middle(double *value, size_t n, double *spread);
 
-/* The same by foreline-worker-cuda (`worker` NULL: as launch.h finds it): one rank, one GPU. */
-enum status calibrate_gpu(struct bench *b, const char *worker) MUST_CHECK;
+/* How foreline-worker-cuda is called for `calibrate`: "--calibrate", repeats, fp32 or bf16, ranks, bytes of the
+ * largest collective, a model's file or "-", samples of a microbatch of it. */
+enum { CALIBRATE_WORDS = 7 };
 /* Run foreline-worker-cuda with arguments [..NULL] and read the n figures that it prints. */
 enum status calibrate_gpu_worker(const char *worker, const char *const *arguments, size_t n,
                                  double limit_s, double *number) MUST_CHECK;
@@ -178,5 +258,7 @@ extern const char profile_flag[];
 enum status profile_measure(struct bench *b, const struct model *m, size_t batch) MUST_CHECK;
 /* As printed by a rank: CALIBRATE_HEAD, then a number a line. */
 void calibrate_print(const double *number, size_t n);
+/* Do they cost the same? (profile.c) */
+bool layers_alike(const struct layer *a, const struct layer *b);
 
 #endif

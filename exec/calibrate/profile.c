@@ -50,7 +50,7 @@ static bool same_windows(const struct layer *a, const struct layer *b)
 }
 
 /* Do two layers cost the same? */
-static bool alike(const struct layer *a, const struct layer *b)
+bool layers_alike(const struct layer *a, const struct layer *b)
 {
     return a->kind == b->kind && a->tokens == b->tokens && a->in == b->in && a->out == b->out &&
            a->heads == b->heads && a->vocabulary == b->vocabulary && a->causal == b->causal &&
@@ -71,7 +71,7 @@ static enum status find_cases(struct survey *s, const struct model *m)
         struct layer *l = &s->layer[s->cases];
         uint32_t k = 0;
         PASS(layer_shape(m, i, s->options->batch, l));
-        while (!alike(&s->layer[k], l))
+        while (!layers_alike(&s->layer[k], l))
             k++;
         s->case_of[i] = k;
         s->cases += k == s->cases;

@@ -1,10 +1,11 @@
 #!/bin/sh
 # How often the worker launches something on the GPU for one microbatch of GPT-2 124M (8 samples of 1,024 tokens, bf16) and
-# the step's update: kernels, products and copies, counted on the null GPU, where they do nothing. Prints them by kind.
-# Usage: launches.sh DIRECTORY_OF_BINARIES [MOST]
+# the step's update, or for one of a configuration of Hugging Face: kernels, products and copies, counted on the null GPU,
+# where they do nothing. Prints them by kind. Usage: launches.sh DIRECTORY_OF_BINARIES [MOST CONFIG.json]
 set -eu
 bin=$(cd "$1" && pwd)
-most=${2:-293}
+most=${2:-293} config=${3:+$(realpath "$3")}
+model=gpt2-small:dtype=bf16
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/common.sh"
 fail() {
@@ -13,7 +14,7 @@ fail() {
 }
 
 "$bin/foreline" plan --algorithm balanced --platform laptop --stages 1 --microbatches 1 --microbatch-size 8 \
-    --model gpt2-small:dtype=bf16 -o p.json >plan.out 2>&1 || fail "$(cat plan.out)"
+    --model "${config:-$model}" -o p.json >plan.out 2>&1 || fail "$(cat plan.out)"
 steps=1 patience=120 silence=60s
 DOUBLE_NULL=1 run cuda nccl || fail "$(why)"
 awk -F '\t' '$1 == "#step" { n["(products)"] = $5; n["(copies)"] = $6; kernels = $4 }

@@ -6,15 +6,25 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
+#include "core/array.h"
 #include "exec/calibrate/probe.h"
 #include "exec/device/cuda/context.h"
+#include "exec/device/cuda/hardware.h"
+#include "exec/device/cuda/nvml.h"
+#include "exec/device/cuda/times.h"
+#include "exec/hardware.h"
+#include "exec/team.h"
+
+static const double patience_s = 120; /* to connect */
 
 /* ---- the GPU as what is measured */
 
 /* Pairs of events, of ops that are still queued. */
 struct watch {
     struct cuda_context context;
+    char bus[HARDWARE_BUS];
     size_t room, n; /* events there are, and used */
     cudaEvent_t *event;
 };
@@ -63,7 +73,19 @@ out:
     return st;
 }
 
-static const struct bench_watch watch_gpu = {record, record, take};
+static bool power(struct bench *b, double figure[3])
+{
+    const struct watch *w = b->watch_self;
+    struct nvml_figures f;
+    if (!nvml_read(w->bus, &f))
+        return false;
+    figure[0] = f.clock_Hz;
+    figure[1] = f.memory_Hz;
+    figure[2] = f.watts;
+    return true;
+}
+
+static const struct bench_watch watch_gpu = {record, record, take, power};
 
 static void close_watch(struct watch *w)
 {
@@ -89,59 +111,156 @@ static void release(void *self, void *data)
     CUDA_NOTE(self, "give memory back", cudaFree(data));
 }
 
+/* ---- figures */
+
+static enum status number(const char *text, size_t most, size_t *out)
+{
+    char *end;
+    errno = 0;
+    unsigned long n = strtoul(text, &end, 10);
+    if (errno || end == text || *end || n < 1 || n > most)
+        return error_set(STATUS_USAGE, "'%s': expected 1 to %zu", text, most);
+    *out = n;
+    return STATUS_OK;
+}
+
 static void alone(void *context)
 {
     (void)context;
 }
 
-/* ---- figures */
+/* What all ranks are to measure: the caller (exec/calibrate/calibrate.c) has made the same of it. */
+struct order {
+    struct bench_shapes shapes;
+    struct model model;
+    size_t repeats, ranks;
+    bool half;
+};
 
-static enum status number(const char *text, size_t *out)
+static void order_free(struct order *o)
 {
-    char *end;
-    errno = 0;
-    unsigned long n = strtoul(text, &end, 10);
-    if (errno || end == text || *end || n < 1 || n > CALIBRATE_REPEATS)
-        return error_set(STATUS_USAGE, "'%s': expected 1 to %d", text, CALIBRATE_REPEATS);
-    *out = n;
-    return STATUS_OK;
+    bench_shapes_free(&o->shapes);
+    model_free(&o->model);
 }
 
-static enum status calibrate(struct bench *b, char **argv)
+static enum status order_read(char **argv, struct order *out)
 {
     enum status st;
-    b->task = &bench_task_gpu;
-    b->half = !strcmp(argv[3], "bf16");
-    TRY(number(argv[2], &b->repeats));
-    b->number = calloc(bench_numbers(b), sizeof *b->number);
-    if (!b->number) {
-        st = error_set(STATUS_NOMEM, "%zu figures", bench_numbers(b));
-        goto out;
-    }
-    TRY(bench_ops(b));
-    calibrate_print(b->number, bench_numbers(b));
+    size_t largest, batch;
+    struct order o = {.half = !strcmp(argv[3], "bf16")};
+    bool any = strcmp(argv[6], "-") != 0;
+    TRY(number(argv[2], CALIBRATE_REPEATS, &o.repeats));
+    TRY(number(argv[4], TEAM_MOST, &o.ranks));
+    TRY(number(argv[5], INT64_MAX, &largest));
+    TRY(number(argv[7], INT32_MAX, &batch));
+    if (any)
+        TRY(model_read(argv[6], &o.model));
+    TRY(bench_shapes_make(any ? &o.model : NULL, batch, (int64_t)largest, &o.shapes));
+    MOVE(out, o);
 out:
-    free(b->number);
+    order_free(&o);
     return st;
 }
 
-static enum status profile(struct bench *b, char **argv)
+/* One rank: b->number, and of several what they share. */
+static enum status measure(struct watch *w, const struct order *o, struct bench *b)
+{
+    enum status st;
+    struct hardware h;
+    struct backend backend = backend_cuda;
+    struct cuda_clock clock = {0};
+    b->on = (struct memory){&backend, &w->context};
+    b->watch = &watch_gpu;
+    b->watch_self = w;
+    b->task = &o->shapes.task;
+    b->ranks = o->ranks;
+    b->repeats = o->repeats;
+    b->half = o->half;
+    b->transport = &transport_nccl;
+    backend.allocate = allocate;
+    backend.release = release;
+    TRY(cuda_describe(b->rank, &h));
+    TRY(cuda_context_open(h.index, &w->context));
+    snprintf(w->bus, sizeof w->bus, "%s", h.bus);
+    TRY(cuda_clock_open(&clock));
+    b->meeting.clock = &clock;
+    TRY(b->ranks > 1 ? bench_rank(b) : bench_ops(b));
+out:
+    cuda_clock_close(&clock);
+    close_watch(w);
+    return st;
+}
+
+static enum status be_rank(struct team_member *me, void *context)
+{
+    struct watch w = {0};
+    struct bench b = {.rank = me->rank,
+                      .number = me->number,
+                      .together = calibrate_together,
+                      .context = me->together};
+    b.meeting = (struct rendezvous){.rank = me->rank,
+                                    .ranks = (uint32_t)me->ranks,
+                                    .host = "127.0.0.1",
+                                    .port = me->port,
+                                    .listener = me->listener,
+                                    .control = -1,
+                                    .timeout_s = patience_s};
+    char host[32];
+    snprintf(host, sizeof host, "foreline%ld", (long)getpid());
+    if (getenv("FORELINE_SHARE_GPU")) /* NCCL takes each for a machine (worker_main_cuda.c) */
+        setenv("NCCL_HOSTID", host, 1);
+    return measure(&w, context, &b);
+}
+
+static enum status calibrate(char **argv)
+{
+    enum status st;
+    struct order o = {0};
+    struct watch w = {0};
+    struct bench b = {.together = alone};
+    TRY(order_read(argv, &o));
+    b.task = &o.shapes.task;
+    b.ranks = o.ranks;
+    b.repeats = o.repeats;
+    size_t n = bench_numbers(&b);
+    TRY(ARRAY_NEW(b.number, n));
+    TRY(o.ranks > 1 ? team_run(o.ranks, n, calibrate_limit(&b), be_rank, &o, b.number)
+                    : measure(&w, &o, &b));
+    calibrate_print(b.number, n);
+out:
+    free(b.number);
+    order_free(&o);
+    return st;
+}
+
+static enum status profile(char **argv)
 {
     enum status st;
     struct model m = {0};
+    struct watch w = {0};
+    struct backend backend = backend_cuda;
+    struct bench b = {.on = {&backend, &w.context},
+                      .watch = &watch_gpu,
+                      .watch_self = &w,
+                      .ranks = 1,
+                      .together = alone};
     size_t batch;
-    TRY(number(argv[3], &batch));
-    TRY(number(argv[4], &b->repeats));
+    backend.allocate = allocate;
+    backend.release = release;
+    TRY(number(argv[3], CALIBRATE_REPEATS, &batch));
+    TRY(number(argv[4], CALIBRATE_REPEATS, &b.repeats));
+    TRY(cuda_context_open(0, &w.context));
     TRY(model_read(argv[2], &m));
-    TRY(profile_measure(b, &m, batch));
+    TRY(profile_measure(&b, &m, batch));
 out:
     model_free(&m);
+    close_watch(&w);
     return st;
 }
 
 static bool calibrates(int argc, char **argv)
 {
-    return argc == 4 && !strcmp(argv[1], calibrate_flag);
+    return argc == CALIBRATE_WORDS + 1 && !strcmp(argv[1], calibrate_flag);
 }
 
 bool cuda_measures(int argc, char **argv)
@@ -151,22 +270,9 @@ bool cuda_measures(int argc, char **argv)
 
 int cuda_measure(int argc, char **argv)
 {
-    enum status st;
-    struct watch w = {0};
-    struct backend backend = backend_cuda;
-    struct bench b = {.on = {&backend, &w.context},
-                      .watch = &watch_gpu,
-                      .watch_self = &w,
-                      .ranks = 1,
-                      .together = alone};
     prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0UL, 0UL, 0UL);
-    backend.allocate = allocate;
-    backend.release = release;
-    TRY(cuda_context_open(0, &w.context));
-    TRY(calibrates(argc, argv) ? calibrate(&b, argv) : profile(&b, argv));
-out:
+    enum status st = calibrates(argc, argv) ? calibrate(argv) : profile(argv);
     if (st != STATUS_OK)
         fprintf(stderr, "%s%s\n", calibrate_gpu_mark, error_message());
-    close_watch(&w);
     return st == STATUS_OK ? 0 : 1;
 }

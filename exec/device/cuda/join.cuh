@@ -43,6 +43,30 @@ static __device__ float sum_of_parts(const float *work, size_t stride, unsigned 
     return value;
 }
 
+/* Of a grid of columns by parts of rows: the first row of part blockIdx.y or of the next one, */
+static __device__ size_t part_row(size_t rows, unsigned part)
+{
+    return rows * part / gridDim.y;
+}
+
+/* what a thread has of column c, and for the last block of the column: out [n] += the sum of all of them, work
+ * [gridDim.y][n]. All threads of a block come here, also those behind the last column. */
+static __device__ void join_column(float *out, float *work, size_t n, size_t c, float value,
+                                   unsigned *ticket)
+{
+    if (c < n)
+        work[blockIdx.y * n + c] = value;
+    if (is_last(ticket + blockIdx.x, gridDim.y) && c < n)
+        out[c] += sum_of_parts(work, n, gridDim.y, c);
+}
+
+/* Blocks of columns by `rows` rows of blocks, as far as a grid goes: BLOCK_ROWS() does the rest. */
+static inline dim3 grid_for(size_t columns, size_t rows)
+{
+    return dim3((unsigned)((columns + BLOCK - 1) / BLOCK),
+                rows < MOST_BLOCKS ? (unsigned)rows : MOST_BLOCKS);
+}
+
 /* out [n] += the sum of all blocks' parts, work [gridDim.x][n]: first JOIN_GROUP neighbours, then their
  * sums. ticket [1 + groups]. */
 enum { JOIN_GROUP = 16 };

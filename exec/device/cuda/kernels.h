@@ -46,10 +46,12 @@ cudaError_t kernel_gelu(enum kernel_type t, void *y, const void *x, size_t n);
 cudaError_t kernel_gelu_backward(enum kernel_type t, void *dx, const void *x, const void *dy,
                                  size_t n);
 
-/* x (rows, channels); saved [2 * rows] mean and 1 / deviation; weight, then bias: kernels_norm.cu. */
+/* x (rows, channels); saved [2 * rows] mean and 1 / deviation; weight, then bias: kernels_norm.cu.
+ * root: RMSNorm of whole rows, whose mean counts as 0 and which has no bias; offset: weights are 1 + parameter. */
 struct kernel_norm {
     enum kernel_type type;
     size_t rows, channels;
+    int root, offset;
     const void *x;
     const void *other; /* forward: the layer's input is x + other, which goes to sum; NULL: x */
     void *sum;
@@ -58,7 +60,7 @@ struct kernel_norm {
     int adds; /* backward: to dx */
 };
 cudaError_t kernel_norm(const struct kernel_norm *l, void *y);
-/* d_parameter += ..., work [2 * NORM_PARTS * channels] */
+/* d_parameter += ..., work [2 * NORM_PARTS * channels], half of that without bias */
 cudaError_t kernel_norm_backward(const struct kernel_norm *l, const void *dy, void *dx,
                                  float *d_parameter, float *work, unsigned *ticket);
 
@@ -76,7 +78,7 @@ cudaError_t kernel_rms(const struct kernel_rms *l, void *y);
 cudaError_t kernel_rms_backward(const struct kernel_rms *l, const void *dy, void *dx);
 /* d_parameter [weights] += ..., work [COLUMN_PARTS * weights] */
 cudaError_t kernel_rms_weight(const struct kernel_rms *l, const void *dy, size_t weights,
-                              float *d_parameter, float *work);
+                              float *d_parameter, float *work, unsigned *ticket);
 
 /* Rotary positions of rows as attention reads them, channels i and i + pairs of the last 2 pairs of a
  * head; or of latents, from rows of q and of k and v: exec/device/cpu/rope.c. back: of gradients. */

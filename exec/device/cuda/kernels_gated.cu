@@ -1,7 +1,7 @@
 /* What models after GPT-2 have: RMSNorm, rotary positions, gated activations, channels that pass by a
  * product. Formulas and sources are in exec/device/cpu/{rmsnorm,rope,gated,linear}.c. */
 #include "exec/device/cuda/act.cuh"
-#include "exec/device/cuda/columns.cuh"
+#include "exec/device/cuda/join.cuh"
 #include "exec/device/cuda/wide.cuh"
 
 /* ---- RMSNorm: a block per unit of a row */
@@ -68,15 +68,15 @@ static __global__ void rms_backward(struct kernel_rms l, const void *dy_, void *
     pass_by(l, k, dy, dx);
 }
 
-/* Parts of d_weight = sum of dy n over rows and the units that share it: work [COLUMN_PARTS][weights] */
+/* d_weight += sums of dy n over rows and the units that share it: work [COLUMN_PARTS][weights] */
 template <typename T>
-static __global__ void rms_parts(float *work, struct kernel_rms l, const void *dy_, size_t weights)
+static __global__ void rms_weight(float *d_weight, float *work, struct kernel_rms l,
+                                  const void *dy_, size_t weights, unsigned *ticket)
 {
     size_t w = (size_t)blockIdx.x * blockDim.x + threadIdx.x, units = units_of(l);
-    if (w >= weights)
-        return;
+    size_t end = w < weights ? part_row(l.rows, blockIdx.y + 1) : 0;
     float value = 0;
-    for (size_t r = part_row(l.rows, blockIdx.y); r < part_row(l.rows, blockIdx.y + 1); r++) {
+    for (size_t r = part_row(l.rows, blockIdx.y); r < end; r++) {
         const T *x = (const T *)l.x + r * l.channels, *dy = (const T *)dy_ + r * l.channels;
         for (size_t k = 0; k < units; k++) {
             const struct rms_unit u = unit_at(l, k);
@@ -85,7 +85,7 @@ static __global__ void rms_parts(float *work, struct kernel_rms l, const void *d
                 value += (float)dy[i] * (float)x[i] * l.saved[r * units + k];
         }
     }
-    work[blockIdx.y * weights + w] = value;
+    join_column(d_weight, work, weights, w, value, ticket);
 }
 
 /* ---- rotary positions: a thread per row and pair of channels, over all heads */
@@ -248,11 +248,12 @@ cudaError_t kernel_rms_backward(const struct kernel_rms *l, const void *dy, void
 }
 
 cudaError_t kernel_rms_weight(const struct kernel_rms *l, const void *dy, size_t weights,
-                              float *d_parameter, float *work)
+                              float *d_parameter, float *work, unsigned *ticket)
 {
-    cudaError_t e =
-        LAUNCH_AS(l->type, rms_parts, grid_for(weights, COLUMN_PARTS), work, *l, dy, weights);
-    return e ? e : LAUNCH(add_parts, grid_for(weights, 1), d_parameter, work, weights);
+    const dim3 grid = grid_for(weights, COLUMN_PARTS);
+    if (grid.x > TICKETS)
+        return cudaErrorInvalidValue;
+    return LAUNCH_AS(l->type, rms_weight, grid, d_parameter, work, *l, dy, weights, ticket);
 }
 
 cudaError_t kernel_rope(const struct kernel_rope *r, const void *x, void *y)

@@ -68,9 +68,14 @@ static __device__ void store(const struct kernel_grouped &g, const struct groupe
 {
     T *c = (T *)g.c;
     if (g.act == ACT_NONE) {
-        c[row * b.columns + column] = T(sum + (g.bias ? g.bias[b.expert * b.columns + column] : 0));
+        float value = sum + (g.bias ? g.bias[b.expert * b.columns + column] : 0);
+        if (g.wide)
+            ((float *)g.c)[row * b.columns + column] = value;
+        else
+            c[row * b.columns + column] = T(value);
         return;
     }
+    sum *= g.weight[row];
     size_t halves = g.act == ACT_GELU ? 1 : 2, at = row * halves * b.columns + column;
     const struct act y = act_of(g.act, (float)c[at], halves == 2 ? (float)c[at + b.columns] : 0);
     c[at] = T(sum * y.da);
@@ -214,7 +219,7 @@ static __device__ void store_pair(const struct kernel_grouped &g, const struct g
         float *to = (float *)g.c + (b.expert * g.n + row) * g.k + column;
         to[0] += one;
         to[1] += other;
-    } else if (g.act == ACT_NONE && !g.bias) {
+    } else if (g.act == ACT_NONE && !g.bias && !g.wide) {
         *(uint32_t *)((bf16 *)g.c + row * b.columns + column) = packed(one, other);
     } else {
         store<bf16>(g, b, row, column, one);

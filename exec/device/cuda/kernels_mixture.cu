@@ -1,5 +1,5 @@
 /* The gates of mixtures: a block per row. Formulas and sources are in exec/device/cpu/{gate,token_gate}.c. */
-#include "exec/device/cuda/columns.cuh"
+#include "exec/device/cuda/join.cuh"
 #include "exec/device/cuda/mixture.cuh"
 
 /* ---- choices */
@@ -191,15 +191,15 @@ static __global__ void token_gate_backward(struct kernel_token_gate g, const voi
 
 /* work [COLUMN_PARTS][channels] */
 template <typename T>
-static __global__ void token_gate_parts(float *work, struct kernel_token_gate g)
+static __global__ void token_gate_weight(float *d_weight, float *work, struct kernel_token_gate g,
+                                         unsigned *ticket)
 {
     size_t c = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (c >= g.channels)
-        return;
+    size_t end = c < g.channels ? part_row(g.rows, blockIdx.y + 1) : 0;
     float value = 0;
-    for (size_t r = part_row(g.rows, blockIdx.y); r < part_row(g.rows, blockIdx.y + 1); r++)
+    for (size_t r = part_row(g.rows, blockIdx.y); r < end; r++)
         value += g.saved[2 * r + 1] * (float)((const T *)g.x)[r * g.channels + c];
-    work[blockIdx.y * g.channels + c] = value;
+    join_column(d_weight, work, g.channels, c, value, ticket);
 }
 
 /* ---- launches */
@@ -227,9 +227,10 @@ cudaError_t kernel_token_gate_backward(const struct kernel_token_gate *g, const 
 }
 
 cudaError_t kernel_token_gate_weight(const struct kernel_token_gate *g, float *d_weight,
-                                     float *work)
+                                     float *work, unsigned *ticket)
 {
-    cudaError_t e =
-        LAUNCH_AS(g->type, token_gate_parts, grid_for(g->channels, COLUMN_PARTS), work, *g);
-    return e ? e : LAUNCH(add_parts, grid_for(g->channels, 1), d_weight, work, g->channels);
+    const dim3 grid = grid_for(g->channels, COLUMN_PARTS);
+    if (grid.x > TICKETS)
+        return cudaErrorInvalidValue;
+    return LAUNCH_AS(g->type, token_gate_weight, grid, d_weight, work, *g, ticket);
 }

@@ -1,7 +1,24 @@
-/* Layer normalisation, with the sum before it, and backwards with the gradient of its weights: each number of
- * a tensor is read and written once. exec/device/cpu/layernorm.c has the formulas. */
+/* Layer normalisation and RMSNorm of whole rows, with the sum before it, and backwards with the gradient of its
+ * weights: each number of a tensor is read and written once. exec/device/cpu/{layernorm,rmsnorm}.c have the
+ * formulas; RMSNorm's are layernorm's with means of 0. */
 #include "exec/device/cuda/join.cuh"
 #include "exec/device/cuda/wide.cuh"
+
+/* COUNT weights from channel i on, and biases: none of RMSNorm. */
+template <int COUNT>
+static __device__ void load_weights(const struct kernel_norm &l, size_t i, float (&weight)[COUNT])
+{
+    load(weight, l.parameter + i);
+    for (int j = 0; j < COUNT; j++)
+        weight[j] += l.offset ? 1 : 0;
+}
+
+template <int COUNT>
+static __device__ void load_biases(const struct kernel_norm &l, size_t i, float (&bias)[COUNT])
+{
+    if (!l.root)
+        load(bias, l.parameter + l.channels + i);
+}
 
 /* A warp for each row: y = (x - mean) rstd weight + bias, of x or of x + l.other, which is then kept in l.sum;
  * mean and rstd go to `saved`. What has been read once comes from the cache. */
@@ -22,7 +39,7 @@ template <typename T> static __global__ void norm(struct kernel_norm l, void *y_
                 part += a[j] = (float)T(a[j] + b[j]);
             store(sum + i, a);
         });
-    else
+    else if (!l.root)
         along(x, n, lane, WARP, [&](auto count, size_t i) {
             float a[count.n];
             load(a, x + i);
@@ -30,7 +47,7 @@ template <typename T> static __global__ void norm(struct kernel_norm l, void *y_
                 part += a[j];
         });
     x = l.other ? sum : x;
-    float mean = warp_sum(part) / (float)l.channels;
+    float mean = l.root ? 0 : warp_sum(part) / (float)l.channels;
     part = 0;
     along(x, n, lane, WARP, [&](auto count, size_t i) {
         float a[count.n];
@@ -40,10 +57,10 @@ template <typename T> static __global__ void norm(struct kernel_norm l, void *y_
     });
     float rstd = 1 / sqrtf(warp_sum(part) / (float)l.channels + 1e-5f);
     along(x, n, lane, WARP, [&](auto count, size_t i) {
-        float a[count.n], weight[count.n], bias[count.n];
+        float a[count.n], weight[count.n], bias[count.n] = {};
         load(a, x + i);
-        load(weight, l.parameter + i);
-        load(bias, l.parameter + l.channels + i);
+        load_weights(l, i, weight);
+        load_biases(l, i, bias);
         for (int j = 0; j < count.n; j++)
             a[j] = (a[j] - mean) * rstd * weight[j] + bias[j];
         store(y + i, a);
@@ -74,20 +91,20 @@ static __device__ struct norm_row norm_means(const struct kernel_norm &l, const 
         float a[count.n], d[count.n], weight[count.n];
         load(a, x + i);
         load(d, dy + i);
-        load(weight, l.parameter + i);
+        load_weights(l, i, weight);
         for (int j = 0; j < count.n; j++) {
             float g = d[j] * weight[j];
             g_part += g;
             gn_part += g * (a[j] - r.mean) * r.rstd;
         }
     });
-    r.g_mean = warp_sum(g_part) / (float)l.channels;
+    r.g_mean = l.root ? 0 : warp_sum(g_part) / (float)l.channels;
     r.gn_mean = warp_sum(gn_part) / (float)l.channels;
     return r;
 }
 
 /* Rows as many as warps, from `row` on: dx of each, added to what is there if l.adds, and their shares of the
- * gradients of weight and bias to sum [2][channels]. A thread has the same channels of all rows. */
+ * gradients of weight and bias to sum [2][channels], or of the weight alone. A thread has the same channels of all rows. */
 template <typename T>
 static __device__ void norm_rows(const struct kernel_norm &l, const struct norm_row *means,
                                  size_t row, size_t rows, const void *dy_, void *dx_, float *sum)
@@ -95,10 +112,11 @@ static __device__ void norm_rows(const struct kernel_norm &l, const struct norm_
     const T *x = (const T *)l.x + row * l.channels, *dy = (const T *)dy_ + row * l.channels;
     T *dx = (T *)dx_ + row * l.channels;
     along(dx, l.channels, threadIdx.x, blockDim.x, [&](auto count, size_t i) {
-        float weight[count.n], d_weight[count.n], d_bias[count.n];
-        load(weight, l.parameter + i);
+        float weight[count.n], d_weight[count.n], d_bias[count.n] = {};
+        load_weights(l, i, weight);
         load(d_weight, sum + i);
-        load(d_bias, sum + l.channels + i);
+        if (!l.root)
+            load(d_bias, sum + l.channels + i);
         for (size_t k = 0; k < rows; k++) {
             const struct norm_row r = means[k];
             size_t at = k * l.channels + i;
@@ -116,7 +134,8 @@ static __device__ void norm_rows(const struct kernel_norm &l, const struct norm_
             store(dx + at, to);
         }
         store(sum + i, d_weight);
-        store(sum + l.channels + i, d_bias);
+        if (!l.root)
+            store(sum + l.channels + i, d_bias);
     });
 }
 
@@ -129,7 +148,8 @@ static __global__ void norm_backward(struct kernel_norm l, const void *dy, void 
 {
     DYNAMIC_SHARED(shared);
     __shared__ struct norm_row means[BLOCK / WARP];
-    size_t warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, both = 2 * l.channels;
+    size_t warp = threadIdx.x / WARP, lane = threadIdx.x % WARP,
+           both = (l.root ? 1 : 2) * l.channels;
     float *part = work + blockIdx.x * both, *sum = is_small ? (float *)(void *)shared : part;
     size_t end = l.rows * (blockIdx.x + 1) / gridDim.x;
     ALONG(i, both)
@@ -163,7 +183,7 @@ cudaError_t kernel_norm_backward(const struct kernel_norm *l, const void *dy, vo
                                  float *d_parameter, float *work, unsigned *ticket)
 {
     size_t parts = parts_of(l->rows, NORM_PARTS);
-    size_t bytes = 2 * l->channels * sizeof(float);
+    size_t bytes = (l->root ? 1 : 2) * l->channels * sizeof(float);
     bool is_small = bytes <= (40 << 10);
     if (!is_small)
         bytes = 0;

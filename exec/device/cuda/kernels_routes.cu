@@ -1,6 +1,6 @@
 /* Rows to experts and back: choices are numbered by expert in the order of exec/device/cpu/experts.c, first
  * choices of a sample first, and rows are gathered by those numbers; nothing is added by two blocks. */
-#include "exec/device/cuda/columns.cuh"
+#include "exec/device/cuda/join.cuh"
 #include "exec/device/cuda/mixture.cuh"
 
 /* Of choice `i`: token * top_k + k. */
@@ -91,6 +91,7 @@ template <typename T> static __global__ void place_choices(struct kernel_routes 
         at += r.first[i / (r.tokens * r.top_k) * r.experts + chosen<T>(r, i)];
         r.place[i] = at;
         r.choice[at] = (int32_t)i;
+        r.weight[at] = weight_of<T>(r, i);
     }
 }
 
@@ -98,21 +99,19 @@ template <typename T> static __global__ void place_choices(struct kernel_routes 
 
 template <typename T>
 static __global__ void route_rows(struct kernel_routes r, size_t channels, const void *x_,
-                                  bool weighted, void *to_)
+                                  void *to_)
 {
     size_t row = blockIdx.x, n = rows_of(r);
     if (row >= n)
         return;
-    size_t choice = (size_t)r.choice[row];
-    float weight = weighted ? weight_of<T>(r, choice) : 1;
-    const T *x = (const T *)x_ + choice / r.top_k * channels;
+    const T *x = (const T *)x_ + (size_t)r.choice[row] / r.top_k * channels;
     T *to = (T *)to_ + row * channels;
     ALONG(i, channels)
-    to[i] = T(weight * (float)x[i]);
+    to[i] = x[i];
 }
 
 template <typename T>
-static __global__ void route_back(struct kernel_routes r, size_t channels, const void *rows,
+static __global__ void route_back(struct kernel_routes r, size_t channels, const float *rows,
                                   bool weighted, void *y)
 {
     size_t row = blockIdx.x;
@@ -123,8 +122,7 @@ static __global__ void route_back(struct kernel_routes r, size_t channels, const
             size_t choice = row * r.top_k + k;
             int32_t at = r.place[choice];
             if (at >= 0)
-                value += (weighted ? weight_of<T>(r, choice) : 1) *
-                         (float)((const T *)rows)[(size_t)at * channels + i];
+                value += (weighted ? r.weight[at] : 1) * rows[(size_t)at * channels + i];
         }
         ((T *)y)[row * channels + i] = T(value);
     }
@@ -133,15 +131,15 @@ static __global__ void route_back(struct kernel_routes r, size_t channels, const
 /* A block for each choice. */
 template <typename T>
 static __global__ void route_weights(struct kernel_routes r, size_t channels, const void *dy_,
-                                     const void *rows_, void *d_gate)
+                                     const float *all, void *d_gate)
 {
     size_t row = blockIdx.x / r.top_k, k = blockIdx.x % r.top_k;
     int32_t at = r.place[blockIdx.x];
     const T *dy = (const T *)dy_ + row * channels;
-    const T *rows = (const T *)rows_ + (size_t)(at < 0 ? 0 : at) * channels;
+    const float *rows = all + (size_t)(at < 0 ? 0 : at) * channels;
     float part = 0;
     ALONG(i, at < 0 ? 0 : channels)
-    part += (float)dy[i] * (float)rows[i];
+    part += (float)dy[i] * rows[i];
     part = block_sum(part);
     T *to = (T *)d_gate + row * 2 * r.top_k + k;
     if (threadIdx.x == 0) {
@@ -153,28 +151,29 @@ static __global__ void route_weights(struct kernel_routes r, size_t channels, co
 /* A block per row. */
 template <typename T>
 static __global__ void inside(struct kernel_routes r, enum mixture_act act, size_t inner,
-                              const void *inside_, void *to_)
+                              const void *inside_, bool weighted, void *to_)
 {
     size_t row = blockIdx.x;
     if (row >= rows_of(r))
         return;
+    float weight = weighted ? r.weight[row] : 1;
     const T *x = (const T *)inside_ + row * (act == ACT_GELU ? 1 : 2) * inner;
     T *to = (T *)to_ + row * inner;
     ALONG(i, inner)
-    to[i] = T(act_of(act, (float)x[i], act == ACT_GELU ? 0 : (float)x[inner + i]).y);
+    to[i] = T(weight * act_of(act, (float)x[i], act == ACT_GELU ? 0 : (float)x[inner + i]).y);
 }
 
 /* A thread per column of each expert, blockIdx.y. */
 template <typename T>
 static __global__ void expert_columns(struct kernel_routes r, size_t columns, const void *rows,
-                                      float *d_bias)
+                                      bool weighted, float *d_bias)
 {
     size_t c = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
     BLOCK_ROWS(e, c < columns ? r.experts : 0)
     {
         float value = 0;
         for (size_t row = (size_t)r.begin[e]; row < (size_t)r.begin[e + 1]; row++)
-            value += (float)((const T *)rows)[row * columns + c];
+            value += (weighted ? r.weight[row] : 1) * (float)((const T *)rows)[row * columns + c];
         d_bias[e * columns + c] += value;
     }
 }
@@ -191,12 +190,12 @@ cudaError_t kernel_routes(const struct kernel_routes *r)
 }
 
 cudaError_t kernel_route_rows(const struct kernel_routes *r, size_t most, size_t channels,
-                              const void *x, int weighted, void *to)
+                              const void *x, void *to)
 {
-    return LAUNCH_AS(r->type, route_rows, (unsigned)most, *r, channels, x, weighted != 0, to);
+    return LAUNCH_AS(r->type, route_rows, (unsigned)most, *r, channels, x, to);
 }
 
-cudaError_t kernel_route_back(const struct kernel_routes *r, size_t channels, const void *rows,
+cudaError_t kernel_route_back(const struct kernel_routes *r, size_t channels, const float *rows,
                               int weighted, void *y)
 {
     return LAUNCH_AS(r->type, route_back, (unsigned)(r->samples * r->tokens), *r, channels, rows,
@@ -204,21 +203,21 @@ cudaError_t kernel_route_back(const struct kernel_routes *r, size_t channels, co
 }
 
 cudaError_t kernel_route_weights(const struct kernel_routes *r, size_t channels, const void *dy,
-                                 const void *rows, void *d_gate)
+                                 const float *rows, void *d_gate)
 {
     return LAUNCH_AS(r->type, route_weights, (unsigned)(r->samples * r->tokens * r->top_k), *r,
                      channels, dy, rows, d_gate);
 }
 
 cudaError_t kernel_inside(const struct kernel_routes *r, enum mixture_act act, size_t most,
-                          size_t inner, const void *inside_, void *to)
+                          size_t inner, const void *inside_, int weighted, void *to)
 {
-    return LAUNCH_AS(r->type, inside, (unsigned)most, *r, act, inner, inside_, to);
+    return LAUNCH_AS(r->type, inside, (unsigned)most, *r, act, inner, inside_, weighted != 0, to);
 }
 
 cudaError_t kernel_expert_columns(const struct kernel_routes *r, size_t columns, const void *rows,
-                                  float *d_bias)
+                                  int weighted, float *d_bias)
 {
     return LAUNCH_AS(r->type, expert_columns, grid_for(columns, r->experts), *r, columns, rows,
-                     d_bias);
+                     weighted != 0, d_bias);
 }

@@ -131,7 +131,7 @@ static void linear_backward_weight(const struct layer *l, struct layer_io *io)
                                  out_of(l), row_of(l), io->work, cuda_tickets(io)));
 }
 
-/* ---- layernorm */
+/* ---- layernorm, and RMSNorm of whole rows */
 
 static struct kernel_norm norm_of(const struct layer *l, const struct layer_io *io)
 {
@@ -139,6 +139,8 @@ static struct kernel_norm norm_of(const struct layer *l, const struct layer_io *
         .type = cuda_type(l),
         .rows = io->batch * l->tokens,
         .channels = l->in,
+        .root = l->normal > 0, /* layernorms have none */
+        .offset = l->offset,
         .x = io->x[0],
         .parameter = io->parameter,
         .saved = io->saved,
@@ -149,14 +151,14 @@ static struct kernel_norm norm_of(const struct layer *l, const struct layer_io *
 static void norm_forward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_norm n = norm_of(l, io);
-    CUDA_NOTE(io->on, "layernorm", kernel_norm(&n, io->y));
+    CUDA_NOTE(io->on, "norm", kernel_norm(&n, io->y));
 }
 
 static void norm_backward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_norm n = norm_of(l, io);
     CUDA_NOTE(
-        io->on, "layernorm backward",
+        io->on, "norm backward",
         kernel_norm_backward(&n, io->dy, io->dx[0], io->d_parameter, io->work, cuda_tickets(io)));
 }
 
@@ -203,7 +205,7 @@ static bool residual_with_norm(const struct layer *l, struct layer_io *io, const
     n.x = io->x[0];
     n.other = io->x[1];
     n.sum = io->y;
-    CUDA_NOTE(io->on, "residual and layernorm", kernel_norm(&n, of_next->y));
+    CUDA_NOTE(io->on, "residual and norm", kernel_norm(&n, of_next->y));
     return true;
 }
 
@@ -339,6 +341,13 @@ static const struct layer_kind norm = {
     .backward = norm_backward,
     .adds = true,
 };
+static const struct layer_kind root = {
+    .name = "rmsnorm",
+    .inputs = 1,
+    .forward = norm_forward,
+    .backward = norm_backward,
+    .adds = true,
+};
 static const struct layer_kind gelu = {
     .name = "gelu", .inputs = 1, .forward = gelu_forward, .backward = gelu_backward};
 static const struct layer_kind residual = {
@@ -372,7 +381,24 @@ static bool is_gelu(const struct layer *l)
 
 static bool is_norm(const struct layer *l)
 {
-    return l->kind == &norm;
+    return l->kind == &norm || l->kind == &root;
+}
+
+/* One root for a whole row, and a weight for each of its channels. */
+static bool is_whole(const struct layer *l)
+{
+    return l->head == 0 && l->queries == l->in && l->normal == l->in;
+}
+
+static void root_sizes(struct layer *l)
+{
+    if (!is_whole(l)) {
+        cuda_rms_sizes(l);
+        return;
+    }
+    l->kind = &root;
+    l->saved = 2 * l->tokens;
+    l->work = size_times(NORM_PARTS, l->in);
 }
 
 /* shape() of the CPU's kinds stays right; only what is kept and scratch differ. */
@@ -387,7 +413,7 @@ static const struct {
     {&loss, loss_sizes},
     {&embedding, linear_sizes},
     {&cuda_attention, cuda_attention_sizes},
-    {&cuda_rmsnorm, cuda_rms_sizes},
+    {&cuda_rmsnorm, root_sizes},
     {&cuda_rope, NULL},
     {&cuda_gated, NULL},
     {&cuda_gate, cuda_gate_sizes},

@@ -29,8 +29,9 @@ static void rms_backward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_rms r = rms_of(l, io);
     CUDA_NOTE(io->on, "rmsnorm backward", kernel_rms_backward(&r, io->dy, io->dx[0]));
-    CUDA_NOTE(io->on, "rmsnorm weight",
-              kernel_rms_weight(&r, io->dy, l->part[0].n, io->d_parameter, io->work));
+    CUDA_NOTE(
+        io->on, "rmsnorm weight",
+        kernel_rms_weight(&r, io->dy, l->part[0].n, io->d_parameter, io->work, cuda_tickets(io)));
 }
 
 void cuda_rms_sizes(struct layer *l)

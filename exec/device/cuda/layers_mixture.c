@@ -101,7 +101,8 @@ static void token_gate_backward(const struct layer *l, struct layer_io *io)
     const struct kernel_token_gate g = token_gate_of(l, io);
     CUDA_NOTE(io->on, "token gate backward",
               kernel_token_gate_backward(&g, io->dy, io->dx[0], io->dx[1]));
-    CUDA_NOTE(io->on, "token gate weight", kernel_token_gate_weight(&g, io->d_parameter, io->work));
+    CUDA_NOTE(io->on, "token gate weight",
+              kernel_token_gate_weight(&g, io->d_parameter, io->work, cuda_tickets(io)));
 }
 
 const struct layer_kind cuda_token_gate = {.name = "token_gate",
@@ -123,7 +124,7 @@ static size_t aligned_reals(size_t n)
     return size_times(size_plus(n, EXPERT_ALIGNED - 1) / EXPERT_ALIGNED, EXPERT_ALIGNED);
 }
 
-/* What is kept of a batch. The backward makes gradients where the forward's numbers were. */
+/* What is kept of a batch. The backward makes gradients where the forward's numbers were. y is fp32. */
 struct kept {
     struct kernel_routes r;
     size_t most; /* rows */
@@ -134,24 +135,24 @@ struct kept {
 static size_t numbers_of(const struct layer *l, size_t batch)
 {
     size_t choices = size_times(batch, size_times(l->tokens, l->top_k));
-    size_t n = size_plus(choices, size_times(batch, l->slots));
+    size_t n = size_plus(choices, size_times(batch, size_times(2, l->slots)));
     n = size_plus(n, size_times(size_times(2, batch), l->experts));
     return aligned_reals(size_plus(n, size_times(3, l->experts + 1)));
 }
 
 /* Four arrays of rows, each at a multiple of 16 bytes. */
-static size_t rows_room(const struct layer *l, size_t batch, size_t width)
+static size_t rows_room(const struct layer *l, size_t batch, size_t width, bool half)
 {
     size_t n = size_times(size_times(batch, l->slots), width);
-    return aligned_reals(l->half ? n / 2 + 1 : n);
+    return aligned_reals(half ? n / 2 + 1 : n);
 }
 
 void cuda_experts_sizes(struct layer *l)
 {
-    const size_t widths[] = {l->in, wide(l), l->inner, l->in};
-    l->saved = numbers_of(l, 1);
+    const size_t widths[] = {l->in, wide(l), l->inner};
+    l->saved = size_plus(numbers_of(l, 1), rows_room(l, 1, l->in, false));
     for (size_t k = 0; k < sizeof widths / sizeof *widths; k++)
-        l->saved = size_plus(l->saved, rows_room(l, 1, widths[k]));
+        l->saved = size_plus(l->saved, rows_room(l, 1, widths[k], l->half));
     l->work = 0;
 }
 
@@ -175,11 +176,12 @@ static struct kept kept_of(const struct layer *l, const struct layer_io *io)
         .total = at + choices + k.most + 2 * counts,
         .begin = at + choices + k.most + 2 * counts + l->experts + 1,
         .tile = at + choices + k.most + 2 * counts + 2 * (l->experts + 1),
+        .weight = io->saved + choices + k.most + 2 * counts + 3 * (l->experts + 1),
     };
     k.x = io->saved + numbers_of(l, io->batch);
-    k.inside = k.x + rows_room(l, io->batch, l->in);
-    k.act = k.inside + rows_room(l, io->batch, wide(l));
-    k.y = k.act + rows_room(l, io->batch, l->inner);
+    k.inside = k.x + rows_room(l, io->batch, l->in, l->half);
+    k.act = k.inside + rows_room(l, io->batch, wide(l), l->half);
+    k.y = k.act + rows_room(l, io->batch, l->inner, l->half);
     return k;
 }
 
@@ -225,8 +227,7 @@ static void experts_forward(const struct layer *l, struct layer_io *io)
 {
     const struct kept k = kept_of(l, io);
     CUDA_NOTE(io->on, "routes", kernel_routes(&k.r));
-    CUDA_NOTE(io->on, "rows to experts",
-              kernel_route_rows(&k.r, k.most, l->in, io->x[0], false, k.x));
+    CUDA_NOTE(io->on, "rows to experts", kernel_route_rows(&k.r, k.most, l->in, io->x[0], k.x));
     multiply(l, io, &k,
              (struct kernel_grouped){.form = GROUPED_FORWARD,
                                      .n = wide(l),
@@ -236,10 +237,11 @@ static void experts_forward(const struct layer *l, struct layer_io *io)
                                      .bias = l->bias ? io->parameter + first_bias(l) : NULL,
                                      .c = k.inside});
     CUDA_NOTE(io->on, "inside of experts",
-              kernel_inside(&k.r, act_of(l), k.most, l->inner, k.inside, k.act));
+              kernel_inside(&k.r, act_of(l), k.most, l->inner, k.inside, false, k.act));
     multiply(
         l, io, &k,
         (struct kernel_grouped){.form = GROUPED_FORWARD,
+                                .wide = true,
                                 .n = l->in,
                                 .k = l->inner,
                                 .a = k.act,
@@ -250,7 +252,8 @@ static void experts_forward(const struct layer *l, struct layer_io *io)
 }
 
 /* dy of the second product, then the gradient of what experts were given, are where y was; that of what was
- * inside is where that was. */
+ * inside is where that was. The weights of rows are in the second operand of the gradient of second weights, which is
+ * made again from what was inside: it is rounded once, as dy is not. */
 static void experts_backward(const struct layer *l, struct layer_io *io)
 {
     const struct kept k = kept_of(l, io);
@@ -261,27 +264,31 @@ static void experts_backward(const struct layer *l, struct layer_io *io)
     struct kernel_grouped g = second;
     CUDA_NOTE(io->on, "weights of experts",
               kernel_route_weights(&k.r, l->in, io->dy, k.y, io->dx[1]));
-    CUDA_NOTE(io->on, "gradients to experts",
-              kernel_route_rows(&k.r, k.most, l->in, io->dy, true, k.y));
+    CUDA_NOTE(io->on, "gradients to experts", kernel_route_rows(&k.r, k.most, l->in, io->dy, k.y));
+    CUDA_NOTE(io->on, "inside of experts",
+              kernel_inside(&k.r, act_of(l), k.most, l->inner, k.inside, true, k.act));
     g.c = io->d_parameter + second_at(l);
     multiply(l, io, &k, g);
     if (l->part[3].n > 0)
         CUDA_NOTE(io->on, "bias of experts",
-                  kernel_expert_columns(&k.r, l->in, k.y, io->d_parameter + second_bias(l)));
+                  kernel_expert_columns(&k.r, l->in, k.y, true, io->d_parameter + second_bias(l)));
     g.form = GROUPED_BACKWARD;
     g.b = weight_at(l, io, second_at(l));
     g.c = k.inside;
     g.act = act_of(l);
+    g.weight = k.r.weight;
     multiply(l, io, &k, g);
     g = first;
     g.c = io->d_parameter;
     multiply(l, io, &k, g);
     if (l->bias)
-        CUDA_NOTE(io->on, "bias of experts",
-                  kernel_expert_columns(&k.r, wide(l), k.inside, io->d_parameter + first_bias(l)));
+        CUDA_NOTE(
+            io->on, "bias of experts",
+            kernel_expert_columns(&k.r, wide(l), k.inside, false, io->d_parameter + first_bias(l)));
     g.form = GROUPED_BACKWARD;
     g.b = weight_at(l, io, 0);
     g.c = k.y;
+    g.wide = true;
     multiply(l, io, &k, g);
     CUDA_NOTE(io->on, "gradients from experts",
               kernel_route_back(&k.r, l->in, k.y, false, io->dx[0]));

@@ -45,43 +45,46 @@ cudaError_t kernel_token_gate_backward(const struct kernel_token_gate *g, const 
                                        void *d_branch, void *dx);
 /* d_weight += ..., work [COLUMN_PARTS * channels], after the backward */
 cudaError_t kernel_token_gate_weight(const struct kernel_token_gate *g, float *d_weight,
-                                     float *work);
+                                     float *work, unsigned *ticket);
 
 /* Where the choices of a batch go, y being the gate's: `place` [samples tokens top_k], the row of each among
  * those sorted by expert, -1: dropped; choice [rows]; count and first [samples][experts]: a sample's rows of
- * each expert, and the first of them; total [experts]; begin [experts + 1]: first row of each expert, and how
+ * each expert, and the first of them; weight [rows]: the gate's, in fp32; total [experts]; begin [experts + 1]: first row of each expert, and how
  * many there are; tile [experts + 1]: the same in tiles of GROUPED_TILE rows. */
 struct kernel_routes {
     enum kernel_type type;
     size_t samples, tokens, top_k, experts, room; /* choices of a sample that an expert takes */
     const void *y;
     int32_t *place, *choice, *count, *first, *total, *begin, *tile;
+    float *weight;
 };
 cudaError_t kernel_routes(const struct kernel_routes *r);
 
-/* to (most, channels): sorted rows of x (samples tokens, channels), `weighted`: times the gate's weight. */
+/* Rows on their way back are fp32, and weights are applied to sums before these are rounded: what is stored is
+ * rounded once.
+ * to (most, channels): sorted rows of x (samples tokens, channels). */
 cudaError_t kernel_route_rows(const struct kernel_routes *r, size_t most, size_t channels,
-                              const void *x, int weighted, void *to);
+                              const void *x, void *to);
 /* y (samples tokens, channels): the sum of the rows of a token's choices, `weighted` or not. */
-cudaError_t kernel_route_back(const struct kernel_routes *r, size_t channels, const void *rows,
+cudaError_t kernel_route_back(const struct kernel_routes *r, size_t channels, const float *rows,
                               int weighted, void *y);
 /* dy of the gate: 0 for numbers, dy . rows for weights */
 cudaError_t kernel_route_weights(const struct kernel_routes *r, size_t channels, const void *dy,
-                                 const void *rows, void *d_gate);
+                                 const float *rows, void *d_gate);
 /* What an expert does between its products: gelu in its tanh form, or of two halves silu of the first times
  * the second, or as gpt-oss has it. */
 enum mixture_act { ACT_NONE, ACT_GELU, ACT_GATED, ACT_CLAMPED };
-/* to (most, inner) = act of inside (most, inner or, of two halves, 2 inner) */
+/* to (most, inner) = act of inside (most, inner or, of two halves, 2 inner), times the gate's weight or not */
 cudaError_t kernel_inside(const struct kernel_routes *r, enum mixture_act act, size_t most,
-                          size_t inner, const void *inside, void *to);
-/* d_bias [experts][columns] += sums over the rows of each */
+                          size_t inner, const void *inside, int weighted, void *to);
+/* d_bias [experts][columns] += sums over the rows of each, times their weights or not */
 cudaError_t kernel_expert_columns(const struct kernel_routes *r, size_t columns, const void *rows,
-                                  float *d_bias);
+                                  int weighted, float *d_bias);
 
 /* Products of all experts, e's with rows begin[e] .. begin[e + 1] - 1 and weights b[e] (n, k):
  *     GROUPED_FORWARD   c (rows, n) = a (rows, k) b[e]^T + bias[e] [n], if there is one
  *     GROUPED_BACKWARD  c (rows, k) = a (rows, n) b[e]; with an `act` that is its gradient, and c, what it was
- *                       of, becomes its own (a rounding less than by way of memory)
+ *                       of, becomes its own (a rounding less than by way of memory), each row times `weight`
  *     GROUPED_WEIGHT    c[e] (n, k) += a (rows, n)^T b (rows, k), c in fp32
  * `most`: rows that there is room for. Sums are fp32; in bf16 on tensor cores if the GPU has them and n, k
  * and the arrays are at multiples of 16 bytes. */
@@ -95,7 +98,9 @@ struct kernel_grouped {
     size_t experts, most, n, k;
     const int32_t *begin, *tile;
     const void *a, *b;
-    const float *bias; /* of the first form; NULL: none */
+    const float *bias;   /* of the first form; NULL: none */
+    const float *weight; /* [rows] with an `act` */
+    int wide;            /* c is fp32 in the first two forms, too, without an `act` */
     void *c;
 };
 cudaError_t kernel_grouped(const struct kernel_grouped *g);

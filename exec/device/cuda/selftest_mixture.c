@@ -8,11 +8,11 @@
 #include "exec/device/cuda/mixture.h"
 
 enum { SHAPES = 100 };
-/* In bf16 what experts make is rounded four times on its way, and the gradient of a gate's weight is a sum of
- * either sign over a rounded row. */
+/* In bf16 what experts make is rounded three times on its way, by up to 3.9e-3 each: inside, behind the activation,
+ * and as a sum. */
 static const struct selftest_limit limits[] = {{"gates and experts, random shapes", 1e-6},
                                                {"gates, random shapes, bf16", 6e-3},
-                                               {"experts, random shapes, bf16", 2e-2}};
+                                               {"experts, random shapes, bf16", 8e-3}};
 
 #define draw selftest_draw
 
@@ -170,7 +170,8 @@ static enum status gate_many(struct cuda_context *c, struct many *m, char *memor
                               .first = numbers + 2 * CHOICES + MANY,
                               .total = numbers + 2 * CHOICES + 2 * MANY,
                               .begin = numbers + 2 * CHOICES + 3 * MANY,
-                              .tile = numbers + 2 * CHOICES + 4 * MANY + 1};
+                              .tile = numbers + 2 * CHOICES + 4 * MANY + 1,
+                              .weight = (float *)(numbers + 2 * CHOICES + 5 * MANY + 2)};
     backend_cuda.copy(c, memory, m->score, sizeof m->score);
     CUDA_NOTE(c, "gate", kernel_gate(&g, memory + sizeof m->score));
     CUDA_NOTE(c, "routes", kernel_routes(&r));

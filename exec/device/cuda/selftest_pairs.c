@@ -25,6 +25,12 @@ static const struct pair {
     {"residual and layernorm 201", false, false,
      SHAPE("residual", 2, {{"tokens", 7}, {"channels", 201}}),
      SHAPE("layernorm", 2, {{"tokens", 7}, {"channels", 201}})},
+    {"residual and rmsnorm 768", false, false,
+     SHAPE("residual", 2, {{"tokens", 50}, {"channels", 768}}),
+     SHAPE("rmsnorm", 2, {{"tokens", 50}, {"channels", 768}})},
+    {"residual and rmsnorm 201, offset", false, false,
+     SHAPE("residual", 2, {{"tokens", 7}, {"channels", 201}}),
+     SHAPE("rmsnorm", 3, {{"tokens", 7}, {"channels", 201}, {"offset", 1}})},
     {"linear and gelu", false, true,
      SHAPE("linear", 4, {{"tokens", 60}, {"in", 96}, {"out", 320}, {"bias", 1}}),
      SHAPE("gelu", 2, {{"tokens", 60}, {"channels", 320}})},
@@ -34,6 +40,8 @@ static const struct pair {
 static const struct selftest_case adders[] = {
     SHAPE("layernorm", 2, {{"tokens", 50}, {"channels", 768}}),
     SHAPE("layernorm", 2, {{"tokens", 7}, {"channels", 201}}),
+    SHAPE("rmsnorm", 2, {{"tokens", 50}, {"channels", 768}}),
+    SHAPE("rmsnorm", 3, {{"tokens", 7}, {"channels", 201}, {"offset", 1}}),
 };
 
 struct side {
