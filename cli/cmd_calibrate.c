@@ -184,6 +184,14 @@ static enum status load_shapes(const struct arguments *a, struct model *m)
     return STATUS_OK;
 }
 
+/* Bytes of the largest message or collective; 0: the CPU's default. */
+static int64_t largest_of(const struct arguments *a, bool gpu)
+{
+    if (arguments_given(a, "largest"))
+        return (int64_t)fmin(a->largest_bytes, 1e18);
+    return gpu ? INT64_C(4) << 30 : 0;
+}
+
 static enum status calibrate(struct invocation *in)
 {
     enum status st;
@@ -201,7 +209,7 @@ static enum status calibrate(struct invocation *in)
         .transport = a->transport,
         .model = a->model ? &m : NULL,
         .batch = a->batch,
-        .largest = (int64_t)fmin(a->largest_bytes, 1e18),
+        .largest = largest_of(a, gpu),
         .curves = a->curves,
     };
     PASS(command_expect(in, 0, "no operands"));
@@ -213,12 +221,12 @@ static enum status calibrate(struct invocation *in)
                                (a->json ? TAKES(CALIBRATE_JSON) : 0)));
     if (half && !gpu)
         return error_set(STATUS_USAGE, "--dtype bf16: device cpu computes in fp32 only");
-    if (gpu && !(a->largest_bytes >= 1 << 10 && a->largest_bytes <= (double)(INT64_C(1) << 40)))
+    if (gpu && (o.largest < 1 << 10 || o.largest > INT64_C(1) << 40))
         return error_set(STATUS_USAGE, "--largest: expected 1KiB to 1TiB");
-    if (gpu && a->model)
-        TRY(load_shapes(a, &m));
     if (a->curves && !a->output && !a->json)
         return error_set(STATUS_USAGE, "--curves are of the platform that -o writes");
+    if (gpu && a->model)
+        TRY(load_shapes(a, &m));
     if (a->platform)
         TRY(read_platform(a, &o.ranks, &platform));
     o.ranks = o.ranks > 0 ? o.ranks : 2;

@@ -134,8 +134,11 @@ static void what_ships_has_the_shipped_constants(void **state)
         demand(framework_parse_with(&shipped, framework_name(i), &with));
         demand(framework_parse_with(&prior, framework_name(i), &other));
         assert_memory_equal(&now, &with, sizeof now);
-        assert_true(!now.by_kernel || other.narrow == prior.value[CONSTANT_narrow]);
-        assert_true(!now.by_kernel || other.kernel_s == prior.value[CONSTANT_kernel_s]);
+        if (!now.by_kernel ||
+            !strcmp(framework_name(i), "worker")) /* which is counted, not fitted */
+            continue;
+        assert_true(other.narrow == prior.value[CONSTANT_narrow]);
+        assert_true(other.kernel_s == prior.value[CONSTANT_kernel_s]);
     }
     for (size_t i = 0; i < gpus_n; i++) {
         struct device_type t = {.flops = gpus[i].flops, .memory_Bps = gpus[i].memory_Bps};
