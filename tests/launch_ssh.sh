@@ -2,6 +2,7 @@
 # Runs over two machines that ssh reaches: ranks by hand, with torchrun's variables, by ssh, and by mpirun, end with the parameters of a
 # run on one machine; a machine that vanishes is named. Usage: launch_ssh.sh FORELINE
 set -u
+unset OPENBLAS_CORETYPE # which ssh does not hand on: other kernels, other bits
 foreline=$1 needs=mpirun
 . "$(dirname "$0")/hosts.sh"
 fail() {
