@@ -191,7 +191,8 @@ static enum status put_machines(struct driver *d, const struct yaml_value *v)
                      "machines: not the same number side by side on every host: add a "
                      "line platform: that says what they are");
     if (m.hosts == 1)
-        snprintf(platform, sizeof platform, "node:gpus=%zu", m.gpus);
+        snprintf(platform, sizeof platform,
+                 m.gpus > 1 ? "node:gpus=%zu" : "node:gpus=2@devices=%zu", m.gpus);
     else
         snprintf(platform, sizeof platform, "rail:nodes=%zu,gpus=%zu", m.hosts, m.gpus);
     put(d, "platform", platform);

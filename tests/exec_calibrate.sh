@@ -64,7 +64,7 @@ awk 'NR == FNR { measured = $1; next } END { exit !(measured < 90 && $1 > 100) }
     fail "iterations of $(cat measured) and $(cat 100) s"
 status=0
 "$bin/foreline" calibrate --largest 2GiB >out 2>&1 || status=$?
-[ $status = 1 ] && grep -q 'expected 4 KiB to 1 GiB' out || fail "--largest 2GiB: exit $status, $(cat out)"
+[ $status = 1 ] && grep -q 'expected 16 KiB to 1 GiB' out || fail "--largest 2GiB: exit $status, $(cat out)"
 status=0
 "$bin/foreline" calibrate --ranks 0 >out 2>&1 || status=$?
 [ $status = 2 ] || fail "--ranks 0: exit $status"

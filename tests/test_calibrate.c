@@ -283,7 +283,7 @@ static void sizes_end_where_they_are_told(void **state)
     assert_int_equal(task.size[task.sizes - 1], 256 << 20);
     assert_int_equal(bench_task_up_to(100 << 10, &task), STATUS_OK);
     assert_int_equal(task.sizes, 3);
-    assert_int_equal(bench_task_up_to(4095, &task), STATUS_INVALID);
+    assert_int_equal(bench_task_up_to((16 << 10) - 1, &task), STATUS_INVALID);
     assert_int_equal(bench_task_up_to((1 << 30) + 1, &task), STATUS_INVALID);
 }
 

@@ -22,8 +22,8 @@ struct calibrate_options {
     const struct model
         *model;   /* whose ops are measured, in its own numbers; NULL: the usual ones */
     size_t batch; /* samples of a microbatch of it */
-    /* Bytes of messages and collectives, each size four times the one before: on CPUs from 4 KiB on, at most
-     * 1 GiB, 0: up to 64 MiB; on GPUs from 1 KiB on. */
+    /* Bytes of messages and collectives, each size four times the one before: on CPUs from 4 KiB on, up to
+     * 16 KiB to 1 GiB, 0: 64 MiB; on GPUs from 1 KiB on. */
     int64_t largest;
     bool curves; /* CPUs: the topology has what each collective of all ranks took as a curve
                   * (core/fabric.h), by which they are predicted then, as with GPUs */

@@ -86,8 +86,8 @@ enum status bench_task_up_to(int64_t largest, struct bench_task *out)
     size_t n = 0;
     while (n < sizeof sizes / sizeof *sizes && sizes[n] <= largest)
         n++;
-    if (n == 0 || largest > sizes[sizeof sizes / sizeof *sizes - 1])
-        return error_set(STATUS_INVALID, "messages of up to %lld bytes: expected 4 KiB to 1 GiB",
+    if (n < 2 || largest > sizes[sizeof sizes / sizeof *sizes - 1])
+        return error_set(STATUS_INVALID, "messages of up to %lld bytes: expected 16 KiB to 1 GiB",
                          (long long)largest);
     *out = bench_task;
     out->sizes = n;

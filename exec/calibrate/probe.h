@@ -88,7 +88,8 @@ enum {
 extern const struct bench_task bench_task;     /* what calibrate_cpu() measures */
 extern const struct bench_task bench_task_gpu; /* calibrate_cuda() */
 
-/* The first with messages and collectives of up to `largest` bytes. STATUS_INVALID: not 4 KiB to 1 GiB. */
+/* The first with messages and collectives of up to `largest` bytes. STATUS_INVALID: not 16 KiB, as a
+ * line needs two, to 1 GiB. */
 enum status bench_task_up_to(int64_t largest, struct bench_task *out) MUST_CHECK;
 
 /* Collectives that every transport has; with GPUs one more. Those that are rings come first. */

@@ -67,6 +67,12 @@ void spmd_add_conversion(const struct spmd_costs *c, const struct spmd_graph *g,
         load->first_back_s += back_s;
         load->second_s += once ? 0 : seconds;
         load->second_back_s += once ? 0 : back_s;
+        if (!c->table)
+            continue;
+        load->first_taken_s += c->table->taken_s[tensor][step];
+        load->first_back_taken_s += c->table->taken_s[tensor][back];
+        load->second_taken_s += once ? 0 : c->table->taken_s[tensor][step];
+        load->second_back_taken_s += once ? 0 : c->table->taken_s[tensor][back];
     }
 }
 
@@ -75,10 +81,12 @@ static double longer(double a, double b)
     return a > b ? a : b;
 }
 
-/* Side by side, or one after the other. */
-static double both(bool overlap, double compute_s, double communicate_s)
+/* Side by side, where communication takes something from compute, or one after the other. */
+static double both(bool overlap, double compute_s, double communicate_s, double taken_s)
 {
-    return overlap ? longer(compute_s, communicate_s) : compute_s + communicate_s;
+    if (!overlap)
+        return compute_s + communicate_s;
+    return longer(compute_s > 0 ? compute_s + taken_s : 0, communicate_s);
 }
 
 struct spmd_time spmd_after(const struct spmd_costs *c, const struct spmd_time *before,
@@ -87,10 +95,11 @@ struct spmd_time spmd_after(const struct spmd_costs *c, const struct spmd_time *
     bool forward = c->overlap != OVERLAP_NONE, backward = c->overlap == OVERLAP_FULL;
     bool plain = spmd_is_plain(c);
     return (struct spmd_time){
-        .acc_s = before->acc_s + both(forward, before->debt_s, s->first_s) +
-                 both(forward, s->compute_s, s->second_s) +
-                 both(backward, before->debt_back_s, s->first_back_s) +
-                 both(backward, s->compute_back_s, s->second_back_s) + s->update_s,
+        .acc_s = before->acc_s + both(forward, before->debt_s, s->first_s, s->first_taken_s) +
+                 both(forward, s->compute_s, s->second_s, s->second_taken_s) +
+                 both(backward, before->debt_back_s, s->first_back_s, s->first_back_taken_s) +
+                 both(backward, s->compute_back_s, s->second_back_s, s->second_back_taken_s) +
+                 s->update_s,
         .debt_s = plain ? 0 : s->compute_s,
         .debt_back_s = plain ? 0 : s->compute_back_s,
     };

@@ -43,6 +43,7 @@ struct spmd_table {
     double (*node_s)[2][2];  /* [nodes] whole or divided; forward, backward. Of parameters: of their
                              * update, 0 */
     double (*step_s)[STEPS]; /* [tensors] */
+    double (*taken_s)[STEPS]; /* [tensors] from the compute beside which they go */
 };
 
 struct spmd_costs {
@@ -64,7 +65,9 @@ static inline bool spmd_is_plain(const struct spmd_costs *c)
 struct spmd_load {
     double compute_s, compute_back_s;
     double first_s, second_s, first_back_s, second_back_s;
-    double update_s; /* on a platform only */
+    /* on a platform only: */
+    double update_s;
+    double first_taken_s, second_taken_s, first_back_taken_s, second_back_taken_s;
 };
 void spmd_add_node(const struct spmd_costs *c, const struct spmd_graph *g, uint32_t node,
                    const struct spmd_signature *s, struct spmd_load *load);

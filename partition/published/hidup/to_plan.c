@@ -146,6 +146,22 @@ static enum status collect(const struct spmd_graph *g, const struct spmd_platfor
                                                               c->kind, c->bytes, c->seconds);
 }
 
+/* What a member of a collective takes from the compute beside it, as lowering_charge() says, on the type of
+ * device that loses most. */
+static double taken_s(const struct spmd_platform *on, uint8_t kind, int64_t bytes)
+{
+    double n = (double)on->devices, most_s = 0;
+    double messages = 2 * (n - 1) * (kind == COLLECTIVE_ALLREDUCE ? 2 : 1);
+    for (uint32_t k = 0; k < on->devices && kind != COLLECTIVE_KINDS && bytes > 0; k++) {
+        const struct device_type *type = topology_type(on->topology, k);
+        double seconds = messages * type->message_s;
+        if (type->message_Bps > 0)
+            seconds += messages * (double)bytes / n / type->message_Bps;
+        raise(&most_s, seconds);
+    }
+    return most_s;
+}
+
 enum status spmd_tabulate(const struct spmd_graph *g, const struct spmd_platform *on,
                           struct arena *memory, struct spmd_table *out)
 {
@@ -155,12 +171,15 @@ enum status spmd_tabulate(const struct spmd_graph *g, const struct spmd_platform
                          on->topology->n);
     PASS(ARENA_NEW(memory, out->node_s, g->nodes));
     PASS(ARENA_NEW(memory, out->step_s, g->tensors));
+    PASS(ARENA_NEW(memory, out->taken_s, g->tensors));
     tabulate_nodes(g, on, out);
     PASS(collect(g, on, memory, &c));
     for (uint32_t t = 0; t < g->tensors; t++)
         for (size_t step = 0; step < STEPS; step++) {
-            size_t k = find(&c, collective_of((enum form_step)step), moved(g, on, t));
+            uint8_t kind = collective_of((enum form_step)step);
+            size_t k = find(&c, kind, moved(g, on, t));
             out->step_s[t][step] = k < c.n ? c.seconds[k] : 0;
+            out->taken_s[t][step] = taken_s(on, kind, moved(g, on, t));
         }
     return STATUS_OK;
 }
