@@ -116,7 +116,7 @@ hash_of() { sed -n 's/.*"parameters_sha256": "\([0-9a-f]*\)".*/\1/p' "$1"; }
 
 # Without a conf one rank has all, on one device.
 driver "'localhost:0'" 'epochs: 2' "$tiny" 'name: alone' | grep -v config_file >theirs/driver_configs/one.yml
-"$foreline" run --config theirs/driver_configs/one.yml >out 2>note || fail "one rank: $(cat note)"
+"$foreline" run --config theirs/driver_configs/one.yml >out 2>alone || fail "one rank: $(cat alone)"
 grep -q "^loss" out || fail "one rank: $(cat out)"
 
 # The script in the folder ends a run, with all workers.
