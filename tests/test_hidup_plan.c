@@ -135,14 +135,12 @@ static void a_plan_takes_what_the_search_says(void **state)
     }
 }
 
-/* Where messages take something from the compute beside which they go, as on machines that calibrate measured.
- * The search lets every collective of a slot take it, the lowering not those for which the next op waits. */
+/* Where messages take something from the compute beside which they go, as on machines that calibrate measured. */
 static void it_knows_what_messages_take(void **state)
 {
     (void)state;
     uint64_t dice = 11;
-    size_t exact = 0;
-    for (size_t round = 0; round < 42; round++) {
+    for (size_t round = 0; round < 84; round++) {
         struct made d;
         size_t devices = 2 + random_next(&dice) % 5;
         struct topology t = sample_clique(devices, 1e-6 * (double)(1 + random_next(&dice) % 50),
@@ -150,12 +148,9 @@ static void it_knows_what_messages_take(void **state)
         t.type->message_s = 1e-7 * (double)(random_next(&dice) % 200);
         t.type->message_Bps = 1e8 * (double)(1 + random_next(&dice) % 100);
         make_on(&d, models[round % MODELS], NULL, t, devices, round / MODELS % 2);
-        double ratio = run(&d) / d.found.seconds;
-        assert_true(ratio < 1 + 1e-9 && ratio > 0.97);
-        exact += fabs(ratio - 1) < 1e-9;
+        assert_near(run(&d) / d.found.seconds, 1, 1e-9);
         done(&d);
     }
-    assert_true(exact >= 36);
 }
 
 /* Where flows of one collective share ports and uplinks. */

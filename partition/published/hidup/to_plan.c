@@ -152,6 +152,8 @@ static double taken_s(const struct spmd_platform *on, uint8_t kind, int64_t byte
 {
     double n = (double)on->devices, most_s = 0;
     double messages = 2 * (n - 1) * (kind == COLLECTIVE_ALLREDUCE ? 2 : 1);
+    if (kind == COLLECTIVE_ALLTOALL) /* what each member has */
+        bytes /= (int64_t)on->devices;
     for (uint32_t k = 0; k < on->devices && kind != COLLECTIVE_KINDS && bytes > 0; k++) {
         const struct device_type *type = topology_type(on->topology, k);
         double seconds = messages * type->message_s;
