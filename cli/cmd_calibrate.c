@@ -38,9 +38,9 @@ static void print(const struct calibration *c, FILE *out)
     const struct calibrate_spread *spread = &c->noise.spread;
     const struct device_type *type = &t->type[0];
     fprintf(out,
-            "%zu ranks at the same time; interquartile range / median of repetitions: %.1f %% "
+            "%zu rank%s at the same time; interquartile range / median of repetitions: %.1f %% "
             "(median figure), %.0f %% (worst)\n",
-            t->n, 100 * spread->median, 100 * spread->worst);
+            t->n, t->n == 1 ? "" : "s", 100 * spread->median, 100 * spread->worst);
     fprintf(out, "memory      %s", units_of(UNIT_RATE, type->memory_Bps).text);
     fprintf(out, ", %s per rank\n", units_of(UNIT_BYTES, (double)type->memory_bytes).text);
     for (size_t k = 0; k < t->tiers; k++) {
@@ -107,6 +107,21 @@ static enum status judge(struct calibration *c, bool force)
     snprintf(name, sizeof name, "calibrated on a busy machine (%s)", doubt);
     free(c->topology.name);
     return text_copy(name, &c->topology.name);
+}
+
+/* Ranks that are too many for the cores are refused before they have measured for a minute. mpirun may know
+ * other machines. */
+static enum status check_cores(const struct arguments *a, bool gpu, size_t ranks)
+{
+    char doubt[CALIBRATE_DOUBT];
+    size_t cores = calibrate_cores();
+    if (gpu || a->force || strcmp(a->transport, "tcp") != 0 ||
+        calibrate_foresee(ranks, cores, doubt) != CALIBRATE_USELESS)
+        return STATUS_OK;
+    return error_set(STATUS_INFEASIBLE,
+                     "%zu ranks cannot be measured on %zu core%s: a rank needs one for itself; "
+                     "--ranks or PLATFORM@devices=%zu takes fewer, --force measures all the same",
+                     ranks, cores, cores == 1 ? "" : "s", cores);
 }
 
 /* What was measured takes the names of a platform's devices and of their type, and what ranks cannot
@@ -230,6 +245,7 @@ static enum status calibrate(struct invocation *in)
     if (a->platform)
         TRY(read_platform(a, &o.ranks, &platform));
     o.ranks = o.ranks > 0 ? o.ranks : 2;
+    TRY(check_cores(a, gpu, o.ranks));
     TRY(gpu ? calibrate_cuda(&o, &c) : calibrate_cpu(&o, &c));
     TRY(judge(&c, a->force));
     if (a->platform)

@@ -181,9 +181,9 @@ out:
 static void print_profile(const struct arguments *a, const struct model *m,
                           const struct run_profile_told *t)
 {
-    fprintf(stderr, "%s: %zu layers, microbatches of %g samples: forward %s, backward %s", m->name,
-            t->layers, (double)a->microbatch_size, seconds(t->forward_s).text,
-            seconds(t->backward_s).text);
+    fprintf(stderr, "%s: %zu layers, microbatches of %zu sample%s: forward %s, backward %s",
+            m->name, t->layers, a->microbatch_size, a->microbatch_size == 1 ? "" : "s",
+            seconds(t->forward_s).text, seconds(t->backward_s).text);
     if (t->again_s > 0)
         fprintf(stderr, ", made again %s", seconds(t->again_s).text);
     fprintf(stderr, "; update %s per step\n", seconds(t->update_s).text);

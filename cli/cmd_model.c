@@ -242,13 +242,13 @@ static void print_profile(const struct model *m, const struct model_profile *p,
         flop += (m->op[i].forward_flop + m->op[i].backward_flop) * p->samples;
     }
     fprintf(stderr,
-            "%s: %zu ops on %s, microbatches of %g samples: forward %s, backward %s, %s\n"
-            "%zu ranks at the same time; interquartile range / median of repetitions: %.1f %% "
+            "%s: %zu ops on %s, microbatches of %g sample%s: forward %s, backward %s, %s\n"
+            "%zu rank%s at the same time; interquartile range / median of repetitions: %.1f %% "
             "(median op), %.0f %% (worst)\n",
-            m->name, m->n, p->device, p->samples, units_of(UNIT_SECONDS, forward_s).text,
-            units_of(UNIT_SECONDS, backward_s).text,
-            units_of(UNIT_FLOPS, flop / (forward_s + backward_s)).text, ranks, 100 * spread->median,
-            100 * spread->worst);
+            m->name, m->n, p->device, p->samples, p->samples == 1 ? "" : "s",
+            units_of(UNIT_SECONDS, forward_s).text, units_of(UNIT_SECONDS, backward_s).text,
+            units_of(UNIT_FLOPS, flop / (forward_s + backward_s)).text, ranks,
+            ranks == 1 ? "" : "s", 100 * spread->median, 100 * spread->worst);
 }
 
 /* The strategy on one device of a model that the zoo's layers do not make up; others have none. */

@@ -40,8 +40,7 @@ static enum status nvlink_pairs(const struct machine *m, struct pair **out, size
     *n = 0;
     TRY(ARRAY_NEW(gpu, m->parts));
     for (uint32_t i = 0; i < m->parts; i++)
-        if (m->part[i].kind == MACHINE_GPU && m->part[i].node == 0 && gpu_count < 128 &&
-            m->part[i].gpu != gpu_named("CPU"))
+        if (m->part[i].kind == MACHINE_GPU && m->part[i].node == 0 && gpu_count < 128 && !m->cores)
             gpu[gpu_count++] = i;
     for (size_t i = 0; i < gpu_count; i++)
         for (size_t j = i + 1; j < gpu_count && *n < PAIRS; j++) {
@@ -103,6 +102,8 @@ static void print(const struct machine *m, const struct pair *pair, size_t pairs
     fprintf(out, "%s: %zu device%s on %zu node%s, %zu port%s, %zu switch%s", m->format, devices,
             devices == 1 ? "" : "s", m->nodes, m->nodes == 1 ? "" : "s", ports,
             ports == 1 ? "" : "s", switches, switches == 1 ? "" : "es");
+    if (m->cores)
+        fputs(", joined by memory", out);
     if (pairs > 0)
         fprintf(out, ", NVLink between %zu pair%s of the first node's, ", pairs,
                 pairs == 1 ? "" : "s");
@@ -132,6 +133,8 @@ static enum status finish(const struct invocation *in, struct machine *m,
         put_json(m, pair, pairs);
     else
         print(m, pair, pairs, arguments_prose(&in->a));
+    if (!in->a.output && !in->a.json)
+        fputs("no platform was written; -o FILE.xml writes it\n", stderr);
 out:
     free(pair);
     return st;
@@ -171,6 +174,8 @@ enum status topology_discover(const struct invocation *in)
     struct machine_options o;
     TRY(read_options(&in->a, &o));
     TRY(machine_discover(&m));
+    if (m.cores && in->a.nic)
+        FAIL(STATUS_USAGE, "--nic means nothing here, where there is no GPU");
     TRY(finish(in, &m, &o));
 out:
     machine_free(&m);

@@ -69,13 +69,19 @@ static int by_place_and_end(const void *a, const void *b)
     return order ? order : (x->end_ns < y->end_ns) - (x->end_ns > y->end_ns);
 }
 
+/* For array_before(). */
+static int has_begun(const void *part, const void *key)
+{
+    return by_place(part, key) <= 0 ? -1 : 1;
+}
+
 /* The last part of the thread that has begun decides, if it has not ended: parts follow each other, or the outer
  * one means the same. */
 static uint32_t meaning_at(const struct launch_parts *p, const struct launch *at,
                            uint32_t otherwise)
 {
-    const struct launch_part key = {at->thread, at->start_ns + 1, 0, 0};
-    size_t begun = array_before(&key, p->part, p->n, sizeof key, by_place);
+    const struct launch_part key = {at->thread, at->start_ns, 0, 0};
+    size_t begun = array_before(&key, p->part, p->n, sizeof key, has_begun);
     if (begun == 0)
         return otherwise;
     const struct launch_part *one = &p->part[begun - 1];

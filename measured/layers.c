@@ -193,10 +193,12 @@ static bool is_node(const struct layers *l, const struct launch_part *p)
     return l->node.n > 0 && bsearch(&key, l->node.op, l->node.n, sizeof key, by_start);
 }
 
-static int step_by_start(const void *a, const void *b)
+/* Steps that have begun when a part does, for array_before(). */
+static int has_begun(const void *step, const void *part)
 {
-    const struct run_step *x = a, *y = b;
-    return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
+    const struct run_step *s = step;
+    const struct launch_part *p = part;
+    return s->start_ns <= p->start_ns ? -1 : 1;
 }
 
 /* Ops of the host as ranges: the k-th of a name in its step is called NAME.K. The parts are sorted by
@@ -214,8 +216,7 @@ static enum status number_ops(struct layers *l, const struct launch_parts *ops,
         const struct launch_part *o = &ops->part[i];
         if (is_node(l, o))
             continue;
-        const struct run_step next = {.start_ns = o->start_ns + 1};
-        size_t in = array_before(&next, step, steps, sizeof next, step_by_start); /* have begun */
+        size_t in = array_before(o, step, steps, sizeof *step, has_begun);
         if (at[o->meaning] != in)
             count[o->meaning] = 0;
         at[o->meaning] = in;

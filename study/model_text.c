@@ -88,8 +88,9 @@ static void print_header(const struct model *m, FILE *out)
     putc('\n', out);
     for (size_t k = 0; k < m->profiles; k++) {
         const struct model_profile *p = &m->profile[k];
-        fprintf(out, "# times measured on %s, microbatch of %g samples",
-                *p->device ? p->device : "an unnamed device", p->samples);
+        fprintf(out, "# times measured on %s, microbatch of %g sample%s",
+                *p->device ? p->device : "an unnamed device", p->samples,
+                p->samples == 1 ? "" : "s");
         if (p->tensor_parallel > 1)
             fprintf(out, ", tensor-parallel degree %u", p->tensor_parallel);
         putc('\n', out);

@@ -128,10 +128,10 @@ static enum status print_found_groups(const struct topology *t, FILE *out)
 static void print_bisection(const struct topology *t, FILE *out)
 {
     if (t->oversubscription)
-        fprintf(out, "\n# bisection       %s each direction, %zu devices to the other %zu\n",
+        fprintf(out, "\n# bisection       %s each direction, %zu device%s to the other %zu\n",
                 isfinite(t->bisection_Bps) ? units_of(UNIT_RATE, t->bisection_Bps).text
                                            : "without limit",
-                t->n / 2, t->n - t->n / 2);
+                t->n / 2, t->n / 2 == 1 ? "" : "s", t->n - t->n / 2);
     else if (t->n > 1)
         fputs(t->links == 0 ? "\n(no links known: pairs share nothing, no bisection)\n"
                             : "\n(too large for a bisection)\n",

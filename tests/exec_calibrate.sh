@@ -65,6 +65,10 @@ awk 'NR == FNR { measured = $1; next } END { exit !(measured < 90 && $1 > 100) }
 status=0
 "$bin/foreline" calibrate --largest 2GiB >out 2>&1 || status=$?
 [ $status = 1 ] && grep -q 'expected 16 KiB to 1 GiB' out || fail "--largest 2GiB: exit $status, $(cat out)"
+ranks=$((4 * $(getconf _NPROCESSORS_ONLN)))
+status=0
+"$bin/foreline" calibrate --ranks $ranks >out 2>&1 || status=$?
+[ $status = 1 ] && grep -q "$ranks ranks cannot be measured on" out || fail "--ranks $ranks: exit $status, $(cat out)"
 status=0
 "$bin/foreline" calibrate --ranks 0 >out 2>&1 || status=$?
 [ $status = 2 ] || fail "--ranks 0: exit $status"

@@ -474,6 +474,44 @@ static void a_machine_that_is_not_idle_is_doubted_then_refused(void **state)
     }
 }
 
+/* Cores take ranks in turn: 1 1 2 2, the sum of four ends on two cores, is the least. */
+static void more_ranks_than_cores_are_judged_before(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t ranks, cores;
+        enum calibrate_verdict verdict;
+        const char *says;
+    } cases[] = {
+        {1, 1, CALIBRATE_IDLE, ""},
+        {2, 4, CALIBRATE_IDLE, ""},
+        {64, 64, CALIBRATE_IDLE, ""},
+        {5, 4, CALIBRATE_DOUBTFUL, "a rank had a core for 83 % of its time, 5 ranks on 4 cores"},
+        {3, 2, CALIBRATE_DOUBTFUL, "a rank had a core for 75 % of its time, 3 ranks on 2 cores"},
+        {4, 2, CALIBRATE_USELESS, "a rank had a core for 67 % of its time, 4 ranks on 2 cores"},
+        {2, 1, CALIBRATE_USELESS, "a rank had a core for 67 % of its time, 2 ranks on 1 core"},
+        {12, 2, CALIBRATE_USELESS, "a rank had a core for 29 % of its time, 12 ranks on 2 cores"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[CALIBRATE_DOUBT];
+        assert_int_equal(calibrate_foresee(cases[i].ranks, cases[i].cores, text), cases[i].verdict);
+        assert_string_equal(text, cases[i].says);
+    }
+    for (size_t ranks = 1; ranks <= 40; ranks++)
+        for (size_t cores = 1; cores <= 10;
+             cores++) { /* against the sum, one end after the other */
+            double ends = 0, worst;
+            char text[CALIBRATE_DOUBT];
+            for (size_t i = 0; i < ranks; i++)
+                ends += (double)(i / cores + 1);
+            worst = (double)ranks / ends;
+            assert_int_equal(calibrate_foresee(ranks, cores, text), worst < 0.75 ? CALIBRATE_USELESS
+                                                                    : ranks > cores
+                                                                        ? CALIBRATE_DOUBTFUL
+                                                                        : CALIBRATE_IDLE);
+        }
+}
+
 static void rejects_no_ranks_no_repeats_and_no_such_transport(void **state)
 {
     (void)state;
@@ -546,6 +584,7 @@ int main(void)
         cmocka_unit_test(a_fit_that_would_be_negative_is_all_bandwidth),
         cmocka_unit_test(sizes_end_where_they_are_told),
         cmocka_unit_test(a_machine_that_is_not_idle_is_doubted_then_refused),
+        cmocka_unit_test(more_ranks_than_cores_are_judged_before),
         cmocka_unit_test(rejects_no_ranks_no_repeats_and_no_such_transport),
         cmocka_unit_test(what_mpirun_prints_is_checked),
         cmocka_unit_test(running_out_of_memory_anywhere_is_said_and_leaves_nothing),

@@ -8,6 +8,8 @@
 #include <sqlite3.h>
 #include <stdio.h>
 
+#include "measured/launches.h"
+
 #define MEASURED_FILE "test_measured_nsys.in"
 #include "tests/measured_text.h"
 
@@ -101,11 +103,30 @@ static void reads_databases_of_nsys(void **state)
         STATUS_INVALID);
 }
 
+/* Databases say any time of a launch, the last one that there is, too. */
+static void launches_are_of_parts_at_any_time(void **state)
+{
+    (void)state;
+    struct launches l = {0};
+    struct span s[] = {{.launch = 1}, {.launch = 2}, {.launch = 3}};
+    assert_int_equal(launches_add_part(&l, 5, 10, INT64_MAX, ABOUT_PHASE, PHASE_BACKWARD),
+                     STATUS_OK);
+    assert_int_equal(launches_add(&l, 1, 5, INT64_MAX), STATUS_OK);
+    assert_int_equal(launches_add(&l, 2, 5, 10), STATUS_OK);
+    assert_int_equal(launches_add(&l, 3, 5, 9), STATUS_OK);
+    assert_int_equal(launches_find(&l, s, 3), STATUS_OK);
+    assert_int_equal(s[0].phase, PHASE_BACKWARD);
+    assert_int_equal(s[1].phase, PHASE_BACKWARD);
+    assert_int_equal(s[2].phase, PHASE_FORWARD);
+    launches_free(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_tables_of_nsys),
         cmocka_unit_test(reads_databases_of_nsys),
+        cmocka_unit_test(launches_are_of_parts_at_any_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,6 +59,11 @@ double calibrate_limit(const struct bench *b)
 
 /* ---- results */
 
+size_t calibrate_cores(void)
+{
+    return (size_t)fmax(1, (double)sysconf(_SC_NPROCESSORS_ONLN));
+}
+
 /* Above so much the machine is doubted, or nothing is left to believe. The spread of an idle machine
  * is 5 to 10 %, most of it that of small messages. */
 static const double spread_doubt = 0.2, spread_useless = 1;
@@ -82,9 +87,20 @@ enum calibrate_verdict calibrate_judge(const struct calibrate_noise *n, char tex
         put_doubt(text, "repetitions lie %.0f %% apart", 100 * n->spread.median);
     if (n->share < share_doubt)
         put_doubt(text, "a rank had a core for %.0f %% of its time", 100 * n->share);
-    if (n->others + (double)n->ranks > (double)n->cores + others_doubt)
+    if (n->ranks > n->cores)
+        put_doubt(text, "%zu ranks on %zu core%s", n->ranks, n->cores, n->cores == 1 ? "" : "s");
+    if (n->others > others_doubt && n->others + (double)n->ranks > (double)n->cores + others_doubt)
         put_doubt(text, "other work used %.1f of %zu cores", n->others, n->cores);
     return useless ? CALIBRATE_USELESS : *text ? CALIBRATE_DOUBTFUL : CALIBRATE_IDLE;
+}
+
+enum calibrate_verdict calibrate_foresee(size_t ranks, size_t cores, char text[CALIBRATE_DOUBT])
+{
+    double full = (double)(ranks / cores), rest = (double)(ranks % cores);
+    double ends = (full + 1) * ((double)cores * full / 2 + rest);
+    const struct calibrate_noise best = {
+        .share = (double)ranks / ends, .ranks = ranks, .cores = cores};
+    return calibrate_judge(&best, text);
 }
 
 /* Take all figures of a task in one of three ways, and fit them. */
@@ -109,7 +125,7 @@ static enum status calibrate(struct bench *b, const struct calibrate_options *o,
     double seconds = clock_now() - begin_s;
     TRY(calibrate_fit(b, out));
     out->noise.others = fmax(0, all_s - own_s) / seconds;
-    out->noise.cores = (size_t)sysconf(_SC_NPROCESSORS_ONLN);
+    out->noise.cores = calibrate_cores();
 out:
     free(b->number);
     return st;

@@ -89,11 +89,16 @@ enum status calibrate_cuda(const struct calibrate_options *o, struct calibration
  *   CPU seconds per second, worst rank     below 0.95, below 0.75
  *   cores that others used while none was
  *   left for them: others + ranks - cores  above 0.25, -
+ *   ranks on fewer cores                   any, -
  *
  * `text` says which, "" when none is. */
 enum calibrate_verdict { CALIBRATE_IDLE, CALIBRATE_DOUBTFUL, CALIBRATE_USELESS };
 enum { CALIBRATE_DOUBT = 256 };
 enum calibrate_verdict calibrate_judge(const struct calibrate_noise *n, char text[CALIBRATE_DOUBT]);
+/* What that says at best of ranks >= 1 on so many cores >= 1, before anything is measured: ranks begin a
+ * layer together, and the sum of their times is least when each core takes one after the other. */
+enum calibrate_verdict calibrate_foresee(size_t ranks, size_t cores, char text[CALIBRATE_DOUBT]);
+size_t calibrate_cores(void);                 /* of this machine, >= 1 */
 void calibration_free(struct calibration *c); /* accepts {0}; leaves {0} */
 
 /* Tab-separated, a line per ordered pair and, with zeros, of a rank and itself: from, to,

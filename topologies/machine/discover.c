@@ -8,6 +8,7 @@
 
 #include "core/module.h"
 #include "core/text.h"
+#include "core/units.h"
 #include "topologies/machine/hwloc_module.h"
 
 /* NVML's own declarations, of its ABI of version 11 and later: no header is needed to build. */
@@ -160,12 +161,15 @@ static void ask_ports(struct machine *m)
     }
 }
 
-/* Cores through their memory, at what the catalogue says of a core's loopback. */
+/* Cores through their memory, at what the catalogue says of a core's loopback; nothing else of the machine
+ * joins them. */
 static enum status use_cores(struct machine *m, size_t cores)
 {
     char name[32];
     uint32_t memory, part;
     const struct gpu *cpu = gpu_named("CPU");
+    m->parts = m->links = 0;
+    m->cores = true;
     PASS(machine_add_part(m, MACHINE_NVSWITCH, 0, MACHINE_NONE, "memory", &memory));
     for (size_t i = 0; i < cores; i++) {
         snprintf(name, sizeof name, "core%zu", i);
@@ -176,9 +180,11 @@ static enum status use_cores(struct machine *m, size_t cores)
     }
     return machine_assume(
         m,
-        "no GPU here: a device for each of %zu core%s, with the catalogue's speeds; "
-        "'foreline calibrate' measures them",
-        cores, cores == 1 ? "" : "s");
+        "no GPU here: a device for each of %zu core%s, by the catalogue of %s, with %s of memory "
+        "at %s, and %s through memory to another; 'foreline calibrate' measures these speeds",
+        cores, cores == 1 ? "" : "s", units_of(UNIT_FLOPS, cpu->flops).text,
+        units_of(UNIT_BYTES, (double)cpu->memory_bytes).text,
+        units_of(UNIT_RATE, cpu->memory_Bps).text, units_of(UNIT_RATE, cpu->nvlink_Bps).text);
 }
 
 enum status machine_discover(struct machine *out)

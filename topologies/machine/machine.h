@@ -91,6 +91,7 @@ struct machine {
         *inside; /* what the file says of the inside of its nodes, malloc'd; NULL: nothing */
     bool no_nvlink_seen; /* the file cannot show NVLink */
     bool no_gpus_seen;   /* its GPUs are PCI devices without more */
+    bool cores;          /* its GPUs are cores, its one NVSwitch is their memory */
 };
 
 /* A file to import; the text is NUL-terminated, without other NULs. */

@@ -27,12 +27,13 @@ static const double pcie_latency_s = 5.7e-6, smp_Bps = 16e9;
 struct writer {
     const struct machine *m;
     FILE *to;
-    uint32_t *host;     /* [parts] of GPUs: which of its node */
-    uint32_t *plane;    /* [parts] of GPUs: its NVSwitch's part; MACHINE_NONE: none */
-    double *plane_Bps;  /* [parts] */
-    size_t *users;      /* [parts] GPUs of a port, or of a plane */
-    uint32_t *children; /* [parts] what is right below a part */
-    size_t *first;      /* [nodes + 1] GPUs and ports of a node in `member` */
+    const char *lanes, *hub; /* names of what NVLink and NVSwitches are here */
+    uint32_t *host;          /* [parts] of GPUs: which of its node */
+    uint32_t *plane;         /* [parts] of GPUs: its NVSwitch's part; MACHINE_NONE: none */
+    double *plane_Bps;       /* [parts] */
+    size_t *users;           /* [parts] GPUs of a port, or of a plane */
+    uint32_t *children;      /* [parts] what is right below a part */
+    size_t *first;           /* [nodes + 1] GPUs and ports of a node in `member` */
     uint32_t *member;
     size_t *cable_first; /* [parts + 2] cables of a port in `cable` */
     uint32_t *cable;
@@ -256,8 +257,8 @@ static void put_hosts(const struct writer *w)
     }
     for (uint32_t i = 0; i < m->parts; i++)
         if (is(w, i, MACHINE_SWITCH) || (is(w, i, MACHINE_NVSWITCH) && w->users[i] > 0))
-            fprintf(w->to, "    <router id=\"%sswitch%u\"/>\n",
-                    is(w, i, MACHINE_SWITCH) ? "" : "nv", i);
+            fprintf(w->to, "    <router id=\"%s%u\"/>\n",
+                    is(w, i, MACHINE_SWITCH) ? "switch" : w->hub, i);
 }
 
 static void put_tier(const struct writer *w, const char *tier, double Bps, double latency_s,
@@ -280,7 +281,7 @@ static void put_links(const struct writer *w)
         if (p->kind == MACHINE_BRIDGE && p->up_Bps > 0)
             put_tier(w, NULL, p->up_Bps, 0, "bridge", i);
         if (p->kind == MACHINE_GPU && w->plane[i] != MACHINE_NONE)
-            put_tier(w, "nvlink", w->plane_Bps[i], nvlink_latency_s, "nvlink", i);
+            put_tier(w, w->lanes, w->plane_Bps[i], nvlink_latency_s, w->lanes, i);
     }
     for (uint32_t n = 0; n < m->nodes; n++)
         for (size_t k = w->first[n]; k < w->first[n + 1]; k++)
@@ -329,8 +330,8 @@ static void put_gpu_routes(const struct writer *w, uint32_t gpu)
     const struct machine *m = w->m;
     uint32_t port = w->port[gpu];
     if (w->plane[gpu] != MACHINE_NONE) {
-        open_route(w, gpu, "nvswitch", w->plane[gpu]);
-        put_step(w, "nvlink", gpu, true);
+        open_route(w, gpu, w->hub, w->plane[gpu]);
+        put_step(w, w->lanes, gpu, true);
         fputs("</route>\n", w->to);
     }
     if (port == MACHINE_NONE)
@@ -344,17 +345,15 @@ static void put_gpu_routes(const struct writer *w, uint32_t gpu)
     }
 }
 
-/* Direct NVLinks of a node's GPUs, as bits: PCIe is for the others. */
-static void put_node_pairs(const struct writer *w, size_t n, const unsigned char *joined)
+/* Direct NVLinks of a node's GPUs, [count]^2, are `joined`: PCIe is for the others. */
+static void put_node_pairs(const struct writer *w, size_t n, size_t count,
+                           const unsigned char *joined)
 {
-    size_t gpu_count = 0;
-    for (size_t i = w->first[n]; i < w->first[n + 1]; i++)
-        gpu_count += is(w, w->member[i], MACHINE_GPU);
     for (size_t i = w->first[n]; i < w->first[n + 1]; i++)
         for (size_t j = i + 1; j < w->first[n + 1]; j++) {
             uint32_t x = w->member[i], y = w->member[j];
             if (!is(w, x, MACHINE_GPU) || !is(w, y, MACHINE_GPU) || !pairs_by_pcie(w, x, y) ||
-                joined[w->host[x] * gpu_count + w->host[y]])
+                joined[w->host[x] * count + w->host[y]])
                 continue;
             open_route(w, x, NULL, y);
             put_pcie(w, x, y, true);
@@ -424,7 +423,7 @@ static enum status put_pairs(struct writer *w, bool only_mark)
                                pairs_by_pcie(w, x, y) && !joined[w->host[x] * count + w->host[y]];
             }
         if (!only_mark && w->meshed[n])
-            put_node_pairs(w, n, joined);
+            put_node_pairs(w, n, count, joined);
     }
 out:
     free(joined);
@@ -460,16 +459,17 @@ static void put_head(const struct writer *w, const struct provenance *by)
     put_notes(w->to, "assumed", &m->assumed);
     put_notes(w->to, "warning", &m->warnings);
     fprintf(w->to,
-            "     Device nNgG is GPU G of node N. Routing takes the fewest links.\n     %s -->\n"
+            "     Device nNgG is %s G of node N. Routing takes the fewest links.\n     %s -->\n"
             "<platform version=\"4.1\">\n  <zone id=\"machine\" routing=\"DijkstraCache\">\n",
-            write_settings);
+            m->cores ? "core" : "GPU", write_settings);
 }
 
 enum status machine_write(const struct machine *m, const struct provenance *by, const char *path)
 {
     enum status st;
     struct file_out f = {0};
-    struct writer w = {.m = m};
+    struct writer w = {
+        .m = m, .lanes = m->cores ? "memory" : "nvlink", .hub = m->cores ? "memory" : "nvswitch"};
     size_t n = machine_count(m, MACHINE_GPU);
     if (n > TOPOLOGY_MAX_DEVICES)
         return error_set(STATUS_INVALID,
