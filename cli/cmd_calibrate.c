@@ -183,10 +183,14 @@ out:
     return st;
 }
 
-/* Its numbers are those that are measured in. */
+/* Of --model, if there is one: its numbers are those that are measured in. */
 static enum status load_shapes(const struct arguments *a, struct model *m)
 {
     bool half = !strcmp(a->dtype, "bf16");
+    if (!a->model && arguments_given(a, "batch"))
+        return error_set(STATUS_USAGE, "--batch means nothing without --model");
+    if (!a->model)
+        return STATUS_OK;
     PASS(load_model(a->model, m));
     if (arguments_given(a, "dtype") && half != (m->element_bytes == 2))
         return error_set(STATUS_USAGE, "--dtype %s: %s has numbers of %lld bytes", a->dtype,
@@ -240,8 +244,7 @@ static enum status calibrate(struct invocation *in)
         return error_set(STATUS_USAGE, "--largest: expected 1KiB to 1TiB");
     if (a->curves && !a->output && !a->json)
         return error_set(STATUS_USAGE, "--curves are of the platform that -o writes");
-    if (gpu && a->model)
-        TRY(load_shapes(a, &m));
+    TRY(load_shapes(a, &m));
     if (a->platform)
         TRY(read_platform(a, &o.ranks, &platform));
     o.ranks = o.ranks > 0 ? o.ranks : 2;

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "core/error.h"
+#include "exec/rendezvous.h"
 
 enum { TEAM_MOST = 64 };
 
@@ -19,6 +20,9 @@ struct team_member {
     int listener;                /* own data port, listening on the loopback interface */
     uint16_t *port;              /* [ranks] everybody's */
 };
+
+/* How a member reaches the others, within limit(LIMIT_measure); borrows what *me has. */
+struct rendezvous team_meeting(const struct team_member *me);
 
 /* Fork `ranks` members, who do `body` at the same time, and wait for them.
  *   number  [numbers] out: what the members have left there

@@ -189,6 +189,26 @@ out:
 
 /* ---- devices */
 
+/* A framework's kernels have no times on a type whose kernels are not known. */
+static enum status warn_of_kernels(const struct plan *plan, const struct topology *t,
+                                   struct measurement *m)
+{
+    if (!plan_framework(plan) || !plan_framework(plan)->by_kernel)
+        return STATUS_OK;
+    for (uint32_t k = 0; k < t->types; k++) {
+        bool used = false;
+        for (size_t s = 0; s < plan->stages && !used; s++)
+            used = runs_on(&plan->stage[s], t, k);
+        if (used && !kernels_known(&t->type[k].kernels))
+            PASS(measurement_warn(
+                m,
+                "nothing is known of kernels of '%.60s': ops there take what they take "
+                "without --framework %s",
+                t->type[k].name, plan_framework(plan)->name));
+    }
+    return STATUS_OK;
+}
+
 /* Devices that no stage runs on, the first few by name. */
 static enum status warn_of_idle_devices(const struct plan *plan, const struct topology *t,
                                         struct measurement *m)
@@ -231,6 +251,7 @@ enum status warn_simulation(const struct plan *plan, const struct program *p,
     TRY(traffic_examine(p, t, &context->options.collective, m, tier_bytes));
     TRY(warn_of_idle_links(plan, t, tier_bytes, m));
     TRY(warn_of_idle_devices(plan, t, m));
+    TRY(warn_of_kernels(plan, t, m));
 out:
     free(tier_bytes);
     return st;

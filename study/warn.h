@@ -8,7 +8,8 @@
 
 /* Add warnings to m, one line per kind: perturbed compute times, times extrapolated beyond what
  * was measured, compute that takes no time, replicated stages without parameters, messages and
- * collectives of no bytes, devices without work, and links inside nodes that carry nothing although
+ * collectives of no bytes, devices without work, types of devices whose kernels a
+ * framework issues and nobody knows, and links inside nodes that carry nothing although
  * they join devices of the plan (of the first 1,024 ranks). Names the algorithms of m's calls on
  * the way. `p` is what was simulated. O(ops + flows + ranks^2). */
 enum status warn_simulation(const struct plan *plan, const struct program *p,

@@ -287,6 +287,17 @@ static void sizes_end_where_they_are_told(void **state)
     assert_int_equal(bench_task_up_to((1 << 30) + 1, &task), STATUS_INVALID);
 }
 
+/* As many as cuda.calibrate expects (exec/device/cuda/CMakeLists.txt), which no machine without a GPU counts. */
+static void one_gpu_has_81_figures(void **state)
+{
+    (void)state;
+    struct bench_shapes shapes;
+    assert_int_equal(bench_shapes_make(NULL, 1, INT64_C(4) << 30, &shapes), STATUS_OK);
+    struct bench b = {.task = &shapes.task, .ranks = 1, .repeats = 1};
+    assert_int_equal(bench_numbers(&b), 81);
+    bench_shapes_free(&shapes);
+}
+
 /* Seconds of a link that is exactly latency + bytes / bandwidth, and rings of it. */
 static void the_fit_of_an_exact_link_is_that_link(void **state)
 {
@@ -583,6 +594,7 @@ int main(void)
         cmocka_unit_test(collectives_of_gpus_become_curves_and_what_they_slow_down_is_kept),
         cmocka_unit_test(a_fit_that_would_be_negative_is_all_bandwidth),
         cmocka_unit_test(sizes_end_where_they_are_told),
+        cmocka_unit_test(one_gpu_has_81_figures),
         cmocka_unit_test(a_machine_that_is_not_idle_is_doubted_then_refused),
         cmocka_unit_test(more_ranks_than_cores_are_judged_before),
         cmocka_unit_test(rejects_no_ranks_no_repeats_and_no_such_transport),

@@ -36,13 +36,7 @@ static enum status be_rank(struct team_member *me, void *context)
     b.transport = &transport_tcp;
     b.together = calibrate_together;
     b.context = me->together;
-    b.meeting = (struct rendezvous){.rank = me->rank,
-                                    .ranks = (uint32_t)me->ranks,
-                                    .host = "127.0.0.1",
-                                    .port = me->port,
-                                    .listener = me->listener,
-                                    .control = -1,
-                                    .timeout_s = 30};
+    b.meeting = team_meeting(me);
     return bench_rank(&b);
 }
 

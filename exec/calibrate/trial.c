@@ -285,13 +285,7 @@ struct all {
 static enum status be_process(struct team_member *me, void *context)
 {
     const struct all *a = context;
-    const struct rendezvous meeting = {.rank = me->rank,
-                                       .ranks = (uint32_t)me->ranks,
-                                       .host = "127.0.0.1",
-                                       .port = me->port,
-                                       .listener = me->listener,
-                                       .control = -1,
-                                       .timeout_s = limit(LIMIT_measure)};
+    const struct rendezvous meeting = team_meeting(me);
     return take_part(a->o, a->how, &a->program, &meeting, me->number);
 }
 

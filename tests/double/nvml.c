@@ -4,17 +4,11 @@
 static int known;
 
 int nvmlInit_v2(void);
-int nvmlShutdown(void);
 int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, void **device);
 int nvmlDeviceGetClockInfo(void *device, int which, unsigned *MHz);
 int nvmlDeviceGetPowerUsage(void *device, unsigned *milliwatts);
 
 int nvmlInit_v2(void)
-{
-    return 0;
-}
-
-int nvmlShutdown(void)
 {
     return 0;
 }

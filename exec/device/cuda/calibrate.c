@@ -1,6 +1,5 @@
 #include "exec/device/cuda/calibrate.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +8,8 @@
 #include <unistd.h>
 
 #include "core/array.h"
+#include "core/limit.h"
+#include "core/text.h"
 #include "exec/calibrate/probe.h"
 #include "exec/device/cuda/context.h"
 #include "exec/device/cuda/hardware.h"
@@ -16,8 +17,6 @@
 #include "exec/device/cuda/times.h"
 #include "exec/hardware.h"
 #include "exec/team.h"
-
-static const double patience_s = 120; /* to connect */
 
 /* ---- the GPU as what is measured */
 
@@ -115,10 +114,8 @@ static void release(void *self, void *data)
 
 static enum status number(const char *text, size_t most, size_t *out)
 {
-    char *end;
-    errno = 0;
-    unsigned long n = strtoul(text, &end, 10);
-    if (errno || end == text || *end || n < 1 || n > most)
+    uint64_t n;
+    if (!text_count(text, most, &n) || n < 1)
         return error_set(STATUS_USAGE, "'%s': expected 1 to %zu", text, most);
     *out = n;
     return STATUS_OK;
@@ -146,7 +143,7 @@ static void order_free(struct order *o)
 static enum status order_read(char **argv, struct order *out)
 {
     enum status st;
-    size_t largest, batch;
+    size_t largest = 0, batch = 0;
     struct order o = {.half = !strcmp(argv[3], "bf16")};
     bool any = strcmp(argv[6], "-") != 0;
     TRY(number(argv[2], CALIBRATE_REPEATS, &o.repeats));
@@ -198,13 +195,7 @@ static enum status be_rank(struct team_member *me, void *context)
                       .number = me->number,
                       .together = calibrate_together,
                       .context = me->together};
-    b.meeting = (struct rendezvous){.rank = me->rank,
-                                    .ranks = (uint32_t)me->ranks,
-                                    .host = "127.0.0.1",
-                                    .port = me->port,
-                                    .listener = me->listener,
-                                    .control = -1,
-                                    .timeout_s = patience_s};
+    b.meeting = team_meeting(me);
     char host[32];
     snprintf(host, sizeof host, "foreline%ld", (long)getpid());
     if (getenv("FORELINE_SHARE_GPU")) /* NCCL takes each for a machine (worker_main_cuda.c) */
@@ -244,7 +235,7 @@ static enum status profile(char **argv)
                       .watch_self = &w,
                       .ranks = 1,
                       .together = alone};
-    size_t batch;
+    size_t batch = 0;
     backend.allocate = allocate;
     backend.release = release;
     TRY(number(argv[3], CALIBRATE_REPEATS, &batch));
@@ -271,7 +262,9 @@ bool cuda_measures(int argc, char **argv)
 int cuda_measure(int argc, char **argv)
 {
     prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0UL, 0UL, 0UL);
-    enum status st = calibrates(argc, argv) ? calibrate(argv) : profile(argv);
+    enum status st = limits_inherit();
+    if (st == STATUS_OK)
+        st = calibrates(argc, argv) ? calibrate(argv) : profile(argv);
     if (st != STATUS_OK)
         fprintf(stderr, "%s%s\n", calibrate_gpu_mark, error_message());
     return st == STATUS_OK ? 0 : 1;

@@ -1,6 +1,7 @@
 #include "exec/device/cuda/nvml.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stddef.h>
 
 /* As nvml.h of the driver declares them; 0 is success. */
@@ -23,24 +24,30 @@ static union entry entry(void *handle, const char *name)
     return (union entry){.object = dlsym(handle, name)};
 }
 
-/* One handle for the process: threads of one worker all have it opened. NULL: there is none. */
-static void *library(void)
+/* The library, started; NULL: there is none. It stays until the process ends: starting it may take as long as
+ * the second that a figure is of, in which the GPU would do nothing. */
+static void *library;
+
+static void start(void)
 {
     void *handle = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     nvml_init *init = handle ? entry(handle, "nvmlInit_v2").plain : NULL;
-    return init && init() == 0 ? handle : NULL;
+    if (init && init() == 0)
+        library = handle;
+    else if (handle)
+        dlclose(handle);
 }
 
 bool nvml_read(const char *bus, struct nvml_figures *out)
 {
-    void *handle = library(), *device = NULL;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    void *device = NULL;
     unsigned value;
-    if (!handle)
+    if (pthread_once(&once, start) != 0 || !library)
         return false;
-    nvml_find *find = entry(handle, "nvmlDeviceGetHandleByPciBusId_v2").find;
-    nvml_clock *clock = entry(handle, "nvmlDeviceGetClockInfo").clock;
-    nvml_power *power = entry(handle, "nvmlDeviceGetPowerUsage").power;
-    nvml_init *shutdown = entry(handle, "nvmlShutdown").plain;
+    nvml_find *find = entry(library, "nvmlDeviceGetHandleByPciBusId_v2").find;
+    nvml_clock *clock = entry(library, "nvmlDeviceGetClockInfo").clock;
+    nvml_power *power = entry(library, "nvmlDeviceGetPowerUsage").power;
     bool found = find && find(bus, &device) == 0;
     *out = (struct nvml_figures){0};
     if (found && clock && clock(device, CLOCK_SM, &value) == 0)
@@ -49,8 +56,5 @@ bool nvml_read(const char *bus, struct nvml_figures *out)
         out->memory_Hz = value * 1e6;
     if (found && power && power(device, &value) == 0)
         out->watts = value * 1e-3;
-    if (shutdown)
-        shutdown();
-    dlclose(handle);
     return found;
 }

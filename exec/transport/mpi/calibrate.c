@@ -9,6 +9,7 @@
 
 #include "core/array.h"
 #include "core/clock.h"
+#include "core/limit.h"
 #include "core/text.h"
 #include "exec/calibrate/probe.h"
 #include "exec/transport/mpi/mpi.h"
@@ -64,7 +65,9 @@ int calibrate_rank(int argc, char **argv)
     b.rank = (uint32_t)rank;
     b.ranks = (size_t)ranks;
     b.meeting = (struct rendezvous){
-        .rank = b.rank, .ranks = (uint32_t)ranks, .listener = -1, .control = -1, .timeout_s = 30};
+        .rank = b.rank, .ranks = (uint32_t)ranks, .listener = -1, .control = -1};
+    TRY(limits_inherit());
+    b.meeting.timeout_s = limit(LIMIT_measure);
     TRY(read_words(argc, argv, &b.repeats, &task));
     TRY(ARRAY_NEW(b.number, bench_numbers(&b)));
     TRY(bench_rank(&b));
