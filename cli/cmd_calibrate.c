@@ -124,16 +124,15 @@ static enum status check_cores(const struct arguments *a, bool gpu, size_t ranks
                      ranks, cores, cores == 1 ? "" : "s", cores);
 }
 
-/* What was measured takes the names of a platform's devices and of their type, and what ranks cannot
- * measure of it: memory, peaks, the way to the host, watts and price. */
+/* What was measured takes the names of a platform's devices, and what ranks cannot measure of them: memory,
+ * peaks, the way to the host, watts and price. Their type is the one that profiles of models are of. */
 static void complete(struct topology *t, struct topology *from)
 {
-    struct device_type *to = t->type, *known = from->type;
-    char **device = t->device, *name = to->name;
+    struct device_type *to = t->type;
+    const struct device_type *known = from->type;
+    char **device = t->device;
     t->device = from->device;
     from->device = device;
-    to->name = known->name;
-    known->name = name;
     to->memory_bytes = known->memory_bytes;
     to->framework_bytes = known->framework_bytes;
     memcpy(to->peak, known->peak, sizeof to->peak);

@@ -62,16 +62,13 @@ static void warn_of_memory(const struct evaluation *e, const struct topology *t)
 /* Shards that divide nothing, and times that somebody measured and that no device of the platform takes. */
 static void warn_of_times(const struct plan *p, const struct model *m, const struct topology *t)
 {
-    char text[WARN_PROFILE];
     size_t stages = warn_of_shards(p, m);
     if (stages > 0)
         fprintf(
             stderr,
             "warning: no op of %zu stage%s is divided over its shards: each computes everything\n",
             stages, stages > 1 ? "s" : "");
-    for (uint32_t i = 0; i < t->types; i++)
-        if (warn_of_profiles(m, &t->type[i], text))
-            fprintf(stderr, "warning: %s\n", text);
+    warn_of_platform(m, t, stderr);
 }
 
 static void print_jitter(const struct auto_candidate *c, const struct arguments *a)

@@ -82,7 +82,7 @@ enum status collective_times(const struct topology *t, size_t devices, size_t n,
     TRY(plan_lower(&p, &m, t, &program));
     TRY(engine_analytic.run(&program, t, NULL, NULL, &s));
     for (size_t k = 0; k < n; k++)
-        seconds[k] = 0; /* of a device alone, and of what is less than a byte for each */
+        seconds[k] = 0; /* of a device alone */
     for (size_t i = program.op_start[0]; i < program.op_start[1]; i++)
         if (op_is_collective(&program.op[i]))
             seconds[program.op[i].tag] = s.timeline.end_s[i] - s.timeline.start_s[i];

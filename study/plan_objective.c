@@ -18,6 +18,7 @@
 #include "study/objective_cut.h"
 #include "study/objective_plan.h"
 #include "study/planning.h"
+#include "study/warn.h"
 
 enum { PLATFORM_NAME = 96 };
 
@@ -331,6 +332,8 @@ static enum status write_plan(const struct arguments *a, const struct objective 
         TRY(default_platform(r, result, name));
     TRY(load_model_members(a->model, &m, &members));
     TRY(load_topology(a->platform ? a->platform : name, &t, &path));
+    if (!o->plan)
+        warn_of_platform(&m, &t, stderr);
     const struct objective_plan_request q = {.objective = o,
                                              .request = r,
                                              .result = result,
@@ -439,6 +442,8 @@ enum status plan_by_objective(const struct arguments *a, const struct provenance
     }
     request.stop = stop;
     TRY(a->score ? score(a, o, &request) : solve(a, o, &request, by));
+    if (o->plan && a->platform)
+        warn_of_platform(&m, &t, stderr);
 out:
     topology_free(&t);
     free(path);

@@ -50,6 +50,14 @@ bool warn_of_profiles(const struct model *m, const struct device_type *type,
     return m->profiles > 0;
 }
 
+void warn_of_platform(const struct model *m, const struct topology *t, FILE *to)
+{
+    char text[WARN_PROFILE];
+    for (uint32_t i = 0; i < t->types; i++)
+        if (warn_of_profiles(m, &t->type[i], text))
+            fprintf(to, "warning: %s\n", text);
+}
+
 static enum status warn_of_costs(const struct plan *plan, const struct program *p,
                                  const struct evaluation_context *c, struct measurement *m)
 {

@@ -3,6 +3,7 @@
 #define STUDY_WARN_H
 
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "study/evaluate.h"
 
@@ -21,6 +22,8 @@ enum status warn_simulation(const struct plan *plan, const struct program *p,
 enum { WARN_PROFILE = 256 };
 bool warn_of_profiles(const struct model *m, const struct device_type *type,
                       char text[WARN_PROFILE]);
+/* A line of it, "warning: ...", for each type of devices of a platform. */
+void warn_of_platform(const struct model *m, const struct topology *t, FILE *to);
 
 /* Stages of shards none of whose ops tensor parallelism divides: every shard computes everything; of
  * strategies, whose steps say what is divided, none. O(ops). */

@@ -31,7 +31,7 @@ grep -q curve: here.xml && fail "curves that nobody asked for: $(cat here.xml)"
 case $ranks in
 --platform*)
     sed '/<\/host>/q' here.xml | grep -q 'value="4294967296B"' || fail "not the memory that discover wrote: $(cat out)"
-    grep -q '^core  *2 .*n0g0$' out || fail "not the devices that discover wrote: $(cat out)"
+    grep -q '^cpu  *2 .*n0g0$' out || fail "not the devices that discover wrote: $(cat out)"
     ;;
 *) grep -q rank1 out || fail "no rank1 in $(cat out)" ;;
 esac

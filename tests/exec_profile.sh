@@ -37,9 +37,19 @@ numbers() { # the first profile's numbers
 # Operators of strategies, in the iterations of one device; a strategy of as many samples takes their sum, and
 # its updates.
 profile tmoe:layers=2,batch=8,seq=8,hidden=32,inner=64,heads=4,experts=4 --batch 8 -o experts.json
+ignored="warning: the model's measured times are of 'cpu', none of 'core': they do not count"
+for algorithm in "auto --batch 8" "balanced --stages 2" "spmd --devices 2"; do
+    "$bin/foreline" plan --algorithm $algorithm --model experts.json --platform laptop >out 2>err ||
+        fail "$algorithm: $(cat err)"
+    [ "$(grep -c "^$ignored" err)" = 1 ] || fail "$algorithm: no warning of a profile that is ignored: $(cat err)"
+done
+"$bin/foreline" plan --algorithm spmd --model experts.json --platform laptop --devices 2 -o p.json >out 2>err ||
+    fail "$(cat err)"
+[ "$(grep -c "^$ignored" err)" = 1 ] || fail "no warning, or two: $(cat err)"
 sed 's/value="core"/value="cpu"/' "$here/../topologies/platforms/laptop.xml" >cpu.xml
 "$bin/foreline" plan --algorithm spmd --model experts.json --platform cpu.xml --devices 1 --overlap none --json \
     -o alone.json >out 2>&1 || fail "$(cat out)"
+grep -q warning out && fail "a profile that counts: $(cat out)"
 "$bin/foreline" simulate alone.json --engine analytic --json >alone 2>err || fail "$(cat err)"
 python3 - <<'END' || fail "$(cat alone)"
 import json

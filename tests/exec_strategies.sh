@@ -56,4 +56,21 @@ for model in tmlp:layers=3,batch=8,seq=4,hidden=32 \
     [ "$(run --steps 5 --transport local --resume half)" = "$first" ] || fail "5 + 5 steps are not 10"
     rm -rf half
 done
+
+# Heads are whole: what does not divide over them is planned otherwise and runs, or is refused with what it is.
+shape=layers=2,batch=8,seq=8,hidden=32,inner=64,experts=4
+plan tmoe:heads=4,$shape 3 full
+run --steps 1 --transport local >/dev/null
+refused() { # refused TEXT OPTIONS...
+    text=$1
+    shift
+    status=0
+    "$tool" plan --algorithm spmd --platform node:gpus=4 "$@" -o none.json >out 2>err || status=$?
+    [ $status = 1 ] && [ "$(wc -l <err)" = 1 ] && grep -q "$text" err && [ ! -e none.json ] ||
+        fail "plan $*: exit $status, $(cat err)"
+}
+refused "'h0.attention': 4 heads do not divide over 3 devices" --model tmoe:heads=4,$shape --devices 3 \
+    --hint h0.attention=reduce
+refused "'h0.attention': 4 heads of 33 channels" --model tmoe:heads=4,$shape,hidden=33 --devices 2
+refused "'h1.gate': 2 experts of a token, there are 1" --model tmoe:heads=4,$shape,experts=1
 echo "trained over $transports"

@@ -202,12 +202,12 @@ static void simulated_collectives_are_the_closed_forms(void **state)
             assert_near(seconds[k] / shape.seconds, 1, 0.05);
             collective_shape_free(&shape);
         }
-        /* less than a byte for each: nothing is sent, and what comes behind keeps its own time */
+        /* less than a byte for each: some send one, and what comes behind keeps its own time */
         const uint8_t two[] = {COLLECTIVE_ALLTOALL, COLLECTIVE_ALLGATHER};
         double little[2];
         assert_int_equal(collective_times(&t, devices, 2, two, (int64_t[]){1, 4 << 20}, little),
                          STATUS_OK);
-        assert_true(little[0] == 0);
+        assert_true(little[0] > 0 && little[0] < little[1]);
         assert_near(little[1] / seconds[0], 1, 1e-9);
         collective_group_free(&group);
         topology_free(&t);

@@ -15,6 +15,7 @@
 #include "exec/device.h"
 #include "exec/device/sharded/sharded.h"
 #include "exec/executor.h"
+#include "partition/published/hidup/models.h"
 #include "tests/mesh.h"
 #include "tests/strategy.h"
 
@@ -181,11 +182,78 @@ static void they_learn_the_same_for_300_steps(void **state)
     compare(RMOE, 2, MOST_STEPS, 1e-5);
 }
 
+/* ---- what is planned can be run */
+
+/* Of a family with random shapes, whose heads, channels, experts and devices fit together or do not. */
+static void draw_model(uint64_t *dice, char text[160])
+{
+    size_t family = random_next(dice) % spmd_families_n, side = 1 + random_next(dice) % 3;
+    size_t heads = 1 + random_next(dice) % 6;
+    size_t hidden = heads * (1 + random_next(dice) % 5) + random_next(dice) % 8 / 7;
+    snprintf(text, 160,
+             "%s:%slayers=%zu,batch=%zu,seq=%zu,hidden=%zu,inner=%zu,heads=%zu,experts=%zu,"
+             "classes=256",
+             spmd_families[family].name, spmd_families[family].alone ? "" : "ops=1,",
+             1 + (size_t)(random_next(dice) % 2), 2 * (1 + (size_t)(random_next(dice) % 3)),
+             side * side, hidden, 1 + (size_t)(random_next(dice) % 9), heads,
+             1 + (size_t)(random_next(dice) % 8));
+}
+
+/* Does a device open on every rank? */
+static bool opens(const struct drawn *d)
+{
+    for (uint32_t rank = 0; rank < d->program.ranks; rank++) {
+        struct sharded *s;
+        if (sharded_open(&d->program, rank, learning_rate, NULL, &s) != STATUS_OK)
+            return false;
+        sharded_close(s);
+    }
+    return true;
+}
+
+/* Would a search have all of its signatures to choose from? */
+static bool is_planned(const struct drawn *d, const char *model, size_t devices)
+{
+    struct spmd_graph g = {0};
+    assert_int_equal(spmd_model(model, false, &g), STATUS_OK);
+    bool all = spmd_divide(&g, devices) == STATUS_OK;
+    for (size_t i = 0; i < g.nodes && all; i++) {
+        char letters[SPMD_LETTERS];
+        struct spmd_signature found;
+        all = spmd_choose(&g.node[i], spmd_letters(&d->g.node[i], &d->s.chosen[i], letters),
+                          &found) == STATUS_OK;
+    }
+    spmd_graph_free(&g);
+    return all;
+}
+
+static void a_strategy_is_planned_if_and_only_if_its_device_opens(void **state)
+{
+    (void)state;
+    uint64_t dice = 23;
+    size_t seen[2] = {0};
+    for (size_t round = 0; round < 400; round++) {
+        char model[160];
+        struct drawn d;
+        size_t devices = 1 + random_next(&dice) % 6;
+        draw_model(&dice, model);
+        strategy_draw(model, devices, random_next(&dice) % 2, &dice, &d);
+        bool runs = opens(&d);
+        if (runs != is_planned(&d, model, devices))
+            fail_msg("%s on %zu: %s, %s", model, devices, runs ? "runs" : "does not run",
+                     error_message());
+        seen[runs]++;
+        strategy_free(&d);
+    }
+    assert_true(seen[false] > 40 && seen[true] > 40);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(drawn_strategies_make_the_losses_of_one_process),
         cmocka_unit_test(they_learn_the_same_for_300_steps),
+        cmocka_unit_test(a_strategy_is_planned_if_and_only_if_its_device_opens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,6 +62,7 @@ struct bench_task {
 /* The task for GPUs with the ops of a model in the place of the usual ones: each different one, whole and as
  * 2, 4 and 8 shards have it where it can be divided; and sizes up to `largest` bytes.
  *   m        NULL: the usual ops. Stays alive as long as the task.
+ *   batch    samples of a microbatch of it, >= 1
  *   largest  >= 1 KiB; also of arrays that are copied
  * STATUS_NOMEM, STATUS_INVALID: an op that the CPU device does not compute. */
 struct bench_shapes {

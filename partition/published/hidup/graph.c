@@ -227,3 +227,36 @@ enum status spmd_restrict(struct spmd_graph *g, const char *hint)
                     : error_set(STATUS_INFEASIBLE, "hint '%.60s': '%s' (%s) can only be %s", hint,
                                 n->name, n->op, list);
 }
+
+/* ---- what can be executed */
+
+static enum status divide_heads(const struct spmd_graph *g, struct spmd_node *n, size_t devices)
+{
+    long long heads = n->argument[0], channels = g->tensor[n->read[0]].size[2];
+    size_t kept = 0;
+    if (heads < 1 || channels % heads != 0)
+        return error_set(STATUS_INVALID, "'%s': %lld heads of %lld channels (heads=)", n->name,
+                         heads, channels);
+    for (size_t i = 0; i < n->signatures; i++)
+        if ((size_t)heads % devices == 0 || !form_is_gather(n->signature[i].read[1]))
+            n->signature[kept++] = n->signature[i];
+    n->signatures = kept;
+    return kept > 0
+               ? STATUS_OK
+               : error_set(STATUS_INFEASIBLE, "'%s': %lld heads do not divide over %zu devices",
+                           n->name, heads, devices);
+}
+
+enum status spmd_divide(struct spmd_graph *g, size_t devices)
+{
+    for (size_t i = 0; i < g->nodes; i++) {
+        struct spmd_node *n = &g->node[i];
+        if (!strcmp(n->op, "attention"))
+            PASS(divide_heads(g, n, devices));
+        if (!strcmp(n->op, "gate") && n->argument[0] > g->tensor[n->read[1]].size[1])
+            return error_set(STATUS_INVALID, "'%s': %lld experts of a token, there are %lld (top=)",
+                             n->name, (long long)n->argument[0],
+                             (long long)g->tensor[n->read[1]].size[1]);
+    }
+    return STATUS_OK;
+}

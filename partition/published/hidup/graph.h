@@ -108,4 +108,10 @@ bool spmd_is_whole(const struct spmd_node *n, const struct spmd_signature *s);
  * STATUS_INFEASIBLE: the node makes none of them; both name the node. */
 enum status spmd_restrict(struct spmd_graph *g, const char *hint) MUST_CHECK;
 
+/* Keep only what so many devices can execute: heads of attention are whole on a device, so that it is
+ * not divided over heads where these do not divide over the devices. O(signatures). Nodes are named by
+ * STATUS_INVALID: channels that are not a multiple of the heads, tokens that go to more experts than
+ * there are; and by STATUS_INFEASIBLE: hints leave nothing else than to divide heads. */
+enum status spmd_divide(struct spmd_graph *g, size_t devices) MUST_CHECK;
+
 #endif

@@ -85,6 +85,7 @@ static enum status place(const struct objective_request *r, struct problem *p)
                                    .optimizer = r->optimizer ? r->optimizer : "adam",
                                    .collectives = r->collectives};
     PASS(spmd_model_part(r->spec, r->compat, (int64_t)p->on.samples, &p->part));
+    PASS(spmd_divide(&p->g, p->on.devices));
     p->on.part = &p->part;
     p->c.profile.devices = (double)p->on.devices;
     p->c.table = &p->table;

@@ -46,6 +46,7 @@ static enum status closed_forms(const struct topology *t, size_t devices, size_t
     for (size_t k = 0; k < n; k++) {
         struct collective_shape shape = {0};
         int64_t own = kind[k] == COLLECTIVE_ALLTOALL ? bytes[k] / (int64_t)devices : bytes[k];
+        own += own == 0; /* less than a byte for each */
         TRY(collective_shape_make(&group, (enum collective_kind)kind[k], own, &o, &shape));
         seconds[k] = shape.seconds;
         collective_shape_free(&shape);
