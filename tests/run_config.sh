@@ -106,7 +106,13 @@ folder=$(ls -d runs/four-*)
 left "$folder" command config.yml driver.yml git machines measurement.json outcome output.log.0 output.log.1 \
     output.log.2 output.log.3 plan.json terminate trace.json
 cmp $yml "$folder/driver.yml" || fail "driver.yml is no copy"
-sh "$folder/terminate" | grep -q 'is over' || fail "terminate of a run that is over"
+mkdir bin && mv "$folder" 'runs/of four' && folder='runs/of four'
+printf '#!/bin/sh\necho elsewhere\n' >bin/uname
+printf '#!/bin/sh\n[ "$1" = "%s" ] && shift && PATH="%s" exec sh -c "$*"\n' "$(uname -n)" "$PATH" >bin/ssh
+chmod +x bin/uname bin/ssh
+for path in "$PATH" "$dir/bin:$PATH"; do # here, and from elsewhere
+    PATH=$path sh "$folder/terminate" | grep -q 'is over' || fail "terminate of a run that is over"
+done
 hash_of() { sed -n 's/.*"parameters_sha256": "\([0-9a-f]*\)".*/\1/p' "$1"; }
 "$foreline" plan import theirs/models/tiny/conf.json --model gpt-tiny:layers=2,hidden=32,tokens=32 --split-at h1.ln1 \
     --platform node:gpus=4 --microbatch-size 2 --optimizer sgd:momentum=0.9,decay=0.0005 -o by_hand.json >note 2>&1 &&
