@@ -88,7 +88,7 @@ static void put_option(const struct command *c, const struct setting *s, put_pla
 static void put_options(const struct command *c, put_place *put, FILE *out)
 {
     char all[WORDS] = "--help";
-    const uint64_t takers = settings_takers(c->name);
+    const taker_set takers = settings_takers(c->name);
     for (const struct setting *s = settings_table; s < settings_table + settings_table_n; s++) {
         char option[64];
         if (!(s->takers & takers) || setting_find(s->name, takers) != s)

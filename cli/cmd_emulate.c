@@ -29,7 +29,7 @@ static enum status report(void *argument, struct measurement *m, const struct ti
 }
 
 /* In which of its ways the command is called. */
-static uint64_t way_of(const struct invocation *in)
+static taker_set way_of(const struct invocation *in)
 {
     const struct arguments *a = &in->a;
     if (a->check)
@@ -114,7 +114,7 @@ static enum status emulate(struct invocation *in)
 {
     const struct arguments *a = &in->a;
     struct emulate_command c = {.ranks = a->ranks, .words = in->operand, .shell = a->shell};
-    uint64_t way = way_of(in);
+    taker_set way = way_of(in);
     PASS(arguments_check(a, way));
     PASS(emulate_parse_dilation(a->dilate, &c.dilation));
     if (way == TAKES(EMULATE_CHECK)) {

@@ -207,13 +207,9 @@ static void print_graph(const char *name, const struct model *m, bool series_par
            series_parallel ? "" : "not ");
 }
 
-static enum status compare(const struct arguments *given, const char *first, const char *second)
+static enum status compare(const char *first, const char *second)
 {
     enum status st;
-    static const char *const others[] = {"json", "device", "minibatch-size"};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (arguments_given(given, others[i]))
-            return error_set(STATUS_USAGE, "--%s means nothing with compare", others[i]);
     struct model a = {0}, b = {0};
     enum model_alike alike;
     bool parts[2];
@@ -311,15 +307,14 @@ static enum status model(struct invocation *in)
         enum status (*run)(const struct invocation *in, const char *model);
     } all[] = {{"show", show}, {"import", import_file}, {"profile", profile}};
     const char *word = in->operands > 0 ? in->operand[0] : "";
-    const bool two = in->operands == 3 && !strcmp(word, "compare");
-    PASS(arguments_check(&in->a, settings_taker("model", two ? "show" : word)));
+    PASS(arguments_check(&in->a, settings_taker("model", word)));
     if (in->operands == 1 && !strcmp(word, "list"))
         return list(&in->a);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (in->operands == 2 && !strcmp(word, all[i].name))
             return all[i].run(in, in->operand[1]);
-    if (two)
-        return compare(&in->a, in->operand[1], in->operand[2]);
+    if (in->operands == 3 && !strcmp(word, "compare"))
+        return compare(in->operand[1], in->operand[2]);
     return error_set(STATUS_USAGE,
                      "expected model list, show MODEL, import FILE, compare A B or profile MODEL");
 }

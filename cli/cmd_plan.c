@@ -191,7 +191,7 @@ static enum status plan(struct invocation *in)
     if (!strcmp(word, "export") || !strcmp(word, "import"))
         return port(in, word);
     plan_settle_objective(&in->a);
-    uint64_t way = plan_takers(a);
+    taker_set way = plan_takers(a);
     if (in->operands > 0)
         return error_set(
             STATUS_USAGE,

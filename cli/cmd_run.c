@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "core/file.h"
 #include "core/trace.h"
+#include "exec/launch/hosts.h"
 #include "exec/launch/launch.h"
 #include "exec/rounds.h"
 #include "study/evaluate.h"
@@ -27,6 +28,7 @@ static enum status check_options(const struct arguments *a)
 {
     const struct rounds_algorithm *algorithm;
     const char *transport = transport_of(a);
+    struct hosts hosts = {0};
     if (rounds_find(a->collective, transport, &algorithm) != STATUS_OK)
         return error_context(STATUS_USAGE, "--collective");
     bool cuda = !strcmp(a->device, "cuda"), mpi = !strcmp(transport, "mpi"),
@@ -58,6 +60,9 @@ static enum status check_options(const struct arguments *a)
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
         if (rules[i].wrong)
             return error_set(STATUS_USAGE, "%s", rules[i].message);
+    if (a->hosts)
+        PASS(hosts_read(a->hosts, &hosts));
+    hosts_free(&hosts);
     return STATUS_OK;
 }
 

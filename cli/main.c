@@ -82,7 +82,7 @@ static int run(const struct command *c, int argc, char **argv)
             manual_help(c, stdout);
             return 0;
         }
-    uint64_t takers = settings_takers(c->name);
+    taker_set takers = settings_takers(c->name);
     struct invocation in = {arguments_defaults(takers),
                             argc,
                             argv,

@@ -69,7 +69,7 @@ static void page_head(const char *name, const char *summary, FILE *out)
 static void put_options(const char *command, FILE *out)
 {
     char text[1024];
-    uint64_t takers = settings_takers(command);
+    taker_set takers = settings_takers(command);
     if (takers)
         fputs(".SH OPTIONS\n", out);
     for (const struct setting *s = settings_table; s < settings_table + settings_table_n; s++) {

@@ -108,8 +108,8 @@ enum status limits_set(const char *text)
         if (value[i] != table[i].standard)
             n += (size_t)snprintf(changed + n, TEXT - n, "%s%s=%.9g%s", n ? "," : "", table[i].name,
                                   value[i], table[i].unit);
-    return n > 0 && setenv(limits_variable, changed, 1) ? error_set(STATUS_NOMEM, "limits")
-                                                        : STATUS_OK;
+    int failed = n > 0 ? setenv(limits_variable, changed, 1) : unsetenv(limits_variable);
+    return failed ? error_set(STATUS_NOMEM, "limits") : STATUS_OK;
 }
 
 enum status limits_inherit(void)

@@ -8,6 +8,7 @@
 
 #include "core/array.h"
 #include "core/file.h"
+#include "core/intern.h"
 #include "core/text.h"
 #include "topologies/yaml.h"
 
@@ -43,10 +44,19 @@ static const char *value_of(const struct driver *d, const char *key)
     return v ? v->text : NULL;
 }
 
-/* Python's words of truth, which are YAML's too. */
+/* Python's words of truth, which are YAML's too: 0, 1, or -1 for any other. */
+static int truth(const char *text)
+{
+    static const char *const words[] = {"False", "True", "false", "true", "0", "1"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(text, words[i]))
+            return (int)(i % 2);
+    return -1;
+}
+
 static bool is_on(const char *text)
 {
-    return text && (!strcmp(text, "True") || !strcmp(text, "true") || !strcmp(text, "1"));
+    return text && truth(text) == 1;
 }
 
 /* ---- writing: an entry of one map of YAML, so that several fit into a line */
@@ -142,21 +152,46 @@ struct machines {
     size_t hosts, gpus; /* gpus: of every host, 0: not all have as many, side by side */
 };
 
-/* "n1:0, n1:1, n2:0" -> "n1:2,n2:1", for ranks of a host take its GPUs one after the other. */
+/* Ranks of a host take its GPUs one after the other, so that is what every "host:gpu" has to say. *n: hosts. */
+static enum status check_gpus(const struct driver *d, const struct yaml_value *v, size_t *n)
+{
+    enum status st = STATUS_OK;
+    struct interner hosts = {0};
+    uint32_t host, *ranks = NULL; /* [hosts] so far */
+    uint64_t gpu;
+    if (v->items == 0 || v->items > MACHINES_MOST)
+        return wrong(d, v->line, "machines: expected a list of 'host:gpu'");
+    PASS(ARRAY_NEW(ranks, v->items));
+    for (size_t i = 0; i < v->items; i++) {
+        const char *text = v->item[i].text, *colon = text ? strchr(text, ':') : NULL;
+        if (!colon || colon == text || !text_count(colon + 1, GPU_MOST, &gpu))
+            TRY(wrong(d, v->item[i].line, "machines: expected 'host:gpu'"));
+        TRY(intern(&hosts, text, (size_t)(colon - text), &host, NULL));
+        if (gpu != ranks[host]++)
+            FAIL(
+                STATUS_PARSE,
+                "%s:%zu: machines: '%.80s': expected GPU %u, for the ranks of a host take its GPUs "
+                "in turn, from 0 on",
+                d->path, v->item[i].line, text, ranks[host] - 1);
+    }
+    *n = hosts.n;
+out:
+    interner_free(&hosts);
+    free(ranks);
+    return st;
+}
+
+/* "n1:0, n1:1, n2:0" -> "n1:2,n2:1" */
 static enum status list_hosts(const struct driver *d, const struct yaml_value *v, FILE *out,
                               struct machines *m)
 {
     const char *last = "";
-    size_t length = 0, here = 0;
-    uint64_t gpu;
+    size_t length = 0, here = 0, hosts = 0;
     *m = (struct machines){0};
-    if (v->items == 0 || v->items > MACHINES_MOST)
-        return wrong(d, v->line, "machines: expected a list of 'host:gpu'");
+    PASS(check_gpus(d, v, &hosts));
     for (size_t i = 0; i < v->items; i++) {
-        const char *text = v->item[i].text, *colon = text ? strchr(text, ':') : NULL;
-        size_t n = colon ? (size_t)(colon - text) : 0;
-        if (n == 0 || !text_count(colon + 1, GPU_MOST, &gpu))
-            return wrong(d, v->item[i].line, "machines: expected 'host:gpu'");
+        const char *text = v->item[i].text;
+        size_t n = strcspn(text, ":");
         bool same = length == n && !strncmp(last, text, n);
         if (!same && here > 0) {
             m->gpus = m->hosts == 1 || m->gpus == here ? here : 0;
@@ -167,7 +202,7 @@ static enum status list_hosts(const struct driver *d, const struct yaml_value *v
         last = text;
         length = n;
     }
-    m->gpus = m->hosts == 1 || m->gpus == here ? here : 0;
+    m->gpus = m->hosts == hosts && (hosts == 1 || m->gpus == here) ? here : 0;
     fprintf(out, "%.*s:%zu", (int)length, last, here);
     return STATUS_OK;
 }
@@ -269,31 +304,32 @@ static enum status put_recompute(struct driver *d, const struct yaml_value *v)
 static const struct driver_key {
     const char *name, *to; /* a key of the same value; or `write` does it; neither: a comment */
     enum status (*write)(struct driver *d, const struct yaml_value *v);
-    bool list;
+    enum { ONE, LIST, TRUTH } type;
+    const char *with; /* the key that says it; NULL: not of another one */
 } keys[] = {
-    {"log_directory", "folder", NULL, false},
-    {"module", NULL, put_model, false},
-    {"machines", NULL, put_machines, true},
-    {"config_file", NULL, put_conf, false},
-    {"batch_size", "plan.microbatch-size", NULL, false},
-    {"learning_rate", "learning-rate", NULL, false},
-    {"learning_rate_policy", NULL, put_policy, false},
-    {"model_type", NULL, put_optimizer, false},
-    {"epochs", "steps", NULL, false},
-    {"print_frequency", "loss-every", NULL, false},
-    {"distributed_backend", NULL, put_backend, false},
-    {"macrobatch", NULL, put_schedule, false},
-    {"recompute", NULL, put_recompute, false},
-    {"no_input_pipelining", NULL, put_pipelining, false},
-    {"weight_decay", NULL, NULL, false}, /* of the optimizer */
-    {"lr_warmup", NULL, NULL, false},    /* of the policy */
-    {"data_dir", NULL, NULL, false},
-    {"container", NULL, NULL, false},
-    {"synthetic_data", NULL, NULL, false},
-    {"verbose_frequency", NULL, NULL, false},
-    {"compress_activations", NULL, NULL, false},
-    {"compress_in_gpu", NULL, NULL, false},
-    {"translation_model", NULL, NULL, false},
+    {"log_directory", "folder", NULL, ONE, NULL},
+    {"module", NULL, put_model, ONE, NULL},
+    {"machines", NULL, put_machines, LIST, NULL},
+    {"config_file", NULL, put_conf, ONE, NULL},
+    {"batch_size", "plan.microbatch-size", NULL, ONE, NULL},
+    {"learning_rate", "learning-rate", NULL, ONE, NULL},
+    {"learning_rate_policy", NULL, put_policy, ONE, NULL},
+    {"model_type", NULL, put_optimizer, ONE, NULL},
+    {"epochs", "steps", NULL, ONE, NULL},
+    {"print_frequency", "loss-every", NULL, ONE, NULL},
+    {"distributed_backend", NULL, put_backend, ONE, NULL},
+    {"macrobatch", NULL, put_schedule, TRUTH, NULL},
+    {"recompute", NULL, put_recompute, TRUTH, NULL},
+    {"no_input_pipelining", NULL, put_pipelining, TRUTH, NULL},
+    {"weight_decay", NULL, NULL, ONE, "model_type"},
+    {"lr_warmup", NULL, NULL, TRUTH, "learning_rate_policy"},
+    {"data_dir", NULL, NULL, ONE, NULL},
+    {"container", NULL, NULL, ONE, NULL},
+    {"synthetic_data", NULL, NULL, ONE, NULL},
+    {"verbose_frequency", NULL, NULL, ONE, NULL},
+    {"compress_activations", NULL, NULL, ONE, NULL},
+    {"compress_in_gpu", NULL, NULL, ONE, NULL},
+    {"translation_model", NULL, NULL, ONE, NULL},
 };
 
 static enum status put_entry(struct driver *d, const struct yaml_entry *e)
@@ -311,9 +347,15 @@ static enum status put_entry(struct driver *d, const struct yaml_entry *e)
         fputs(", ", d->out);
         return STATUS_OK;
     }
-    if (key->list ? v->text || v->is_map : !v->text)
+    if (key->type == LIST ? v->text || v->is_map : !v->text)
         return error_set(STATUS_PARSE, "%s:%zu: %s: expected %s", d->path, v->line, e->key,
-                         key->list ? "a list" : "one value");
+                         key->type == LIST ? "a list" : "one value");
+    if (key->type == TRUTH && truth(v->text) < 0)
+        return error_set(STATUS_PARSE, "%s:%zu: %s: '%.40s': expected True or False", d->path,
+                         v->line, e->key, v->text);
+    if (key->with && !value_of(d, key->with) && !(key->type == TRUTH && !is_on(v->text)))
+        return error_set(STATUS_PARSE, "%s:%zu: %s: goes with %s", d->path, v->line, e->key,
+                         key->with);
     if (key->write)
         return key->write(d, v);
     if (key->to)
@@ -327,9 +369,26 @@ static void put_comments(struct driver *d)
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
         if (!keys[k].to && !keys[k].write && value_of(d, keys[k].name))
             fprintf(d->out, "# %s%s\n", keys[k].name,
-                    !strcmp(keys[k].name, "weight_decay") || !strcmp(keys[k].name, "lr_warmup")
-                        ? " is said above"
-                        : " means nothing here");
+                    keys[k].with ? " is said above" : " means nothing here");
+}
+
+/* Driver files say three things; who says two of them means the third. */
+static enum status check_driver(const struct driver *d, bool *is)
+{
+    static const char *const all[] = {"module", "machines", "log_directory"};
+    enum { ALL = sizeof all / sizeof *all };
+    size_t n = 0, missing = 0;
+    for (size_t i = 0; i < ALL; i++)
+        if (yaml_get(&d->root, all[i]))
+            n++;
+        else
+            missing = i;
+    *is = n == ALL;
+    if (n != ALL - 1)
+        return STATUS_OK;
+    return error_set(STATUS_PARSE, "%s: a driver file of PipeDream without %s%s", d->path,
+                     all[missing],
+                     !strcmp(all[missing], "machines") ? ": a list of 'host:gpu'" : "");
 }
 
 enum status driver_translate(const char *path, const char *text, size_t length, char **out)
@@ -340,9 +399,8 @@ enum status driver_translate(const char *path, const char *text, size_t length, 
     st = yaml_read_foreign(path, text, length, &d.memory, &d.root);
     if (st == STATUS_NOMEM)
         goto out;
-    bool is = st == STATUS_OK && yaml_get(&d.root, "module") && yaml_get(&d.root, "machines") &&
-              yaml_get(&d.root, "log_directory");
-    st = STATUS_OK; /* who reads the file as foreline's says what is wrong with it */
+    bool is = st == STATUS_OK; /* else it is said when the file is read as foreline's */
+    TRY(is ? check_driver(&d, &is) : STATUS_OK);
     if (!is)
         goto out;
     TRY(file_text_open(&to));

@@ -29,7 +29,7 @@ static bool is_pipeline(const struct arguments *a)
 /* The first that applies: a listing needs nothing, an explanation only its plan file, a published
  * objective its own inputs. Otherwise a plan is made, by an algorithm that is named, or by the
  * search. An objective without a taker of its own (0) is checked by its algorithm only. */
-uint64_t plan_takers(const struct arguments *a)
+taker_set plan_takers(const struct arguments *a)
 {
     char words[64];
     if (!is_auto(a) && !strcmp(a->algorithm, "list"))
@@ -53,11 +53,11 @@ static enum status algorithm_of(const struct arguments *a, const struct partitio
 
 /* What only says something about the plan that an objective's solution becomes (-o), and the ways in
  * which it means something besides. */
-static enum status check_unwritten(const struct arguments *a, uint64_t way)
+static enum status check_unwritten(const struct arguments *a, taker_set way)
 {
     static const struct {
         const char *name;
-        uint64_t besides;
+        taker_set besides;
     } all[] = {{"platform", TAKES(PLAN_CPSC526) | TAKES(PLAN_HIDUP)},
                {"seed", TAKES(PLAN_CPSC526) | TAKES(PLAN_PLACEMENT) | TAKES(PLAN_HIDUP)},
                {"schedule", 0},
@@ -198,7 +198,7 @@ static enum status check_together(const struct arguments *a, const struct partit
 enum status plan_check_given(const struct arguments *a)
 {
     const struct partition_algorithm *algorithm;
-    uint64_t way = plan_takers(a), named = TAKES(PLAN_AUTO) | TAKES(PLAN_CUT);
+    taker_set way = plan_takers(a), named = TAKES(PLAN_AUTO) | TAKES(PLAN_CUT);
     PASS(arguments_check(a, way));
     if (!(way & named))
         return way & (TAKES(PLAN_LIST) | TAKES(PLAN_EXPLAIN)) ? STATUS_OK : check_unwritten(a, way);

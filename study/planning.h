@@ -26,7 +26,7 @@
 #include "study/settings.h"
 
 /* In which way `foreline plan` is called, for arguments_check(): PLAN_AUTO, ... */
-uint64_t plan_takers(const struct arguments *a);
+taker_set plan_takers(const struct arguments *a);
 /* Does everything that was given mean something to the way, the algorithm and the objective that
  * are asked for? STATUS_USAGE. */
 enum status plan_check_given(const struct arguments *a) MUST_CHECK;

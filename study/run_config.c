@@ -265,15 +265,13 @@ static enum status put_terminate(const struct run_config *c)
     text_put_word(u.nodename, f.stream);
     fputs(" ] || exec ssh ", f.stream);
     text_put_word(u.nodename, f.stream);
-    fputs(" sh ", f.stream);
-    text_put_word(path, f.stream);
-    fprintf(
-        f.stream,
-        "\nruns() { [ \"$(sed 's/.*) //' /proc/%ld/stat 2>/dev/null | cut -d' ' -f%d)\" = %s ]; }\n"
-        "runs || { echo 'the run is over'; exit 0; }\nkill -TERM %ld\n"
-        "for wait in 1 2 3 4 5 6 7 8 9 10; do runs || exit 0; sleep 1; done\n"
-        "echo 'the run does not end'; exit 1\n",
-        (long)getpid(), START_FIELD - 2, start, (long)getpid());
+    fprintf(f.stream,
+            " sh <\"$0\"\nruns() { [ \"$(sed 's/.*) //' /proc/%ld/stat 2>/dev/null | cut -d' ' "
+            "-f%d)\" = %s ]; }\n"
+            "runs || { echo 'the run is over'; exit 0; }\nkill -TERM %ld\n"
+            "for wait in 1 2 3 4 5 6 7 8 9 10; do runs || exit 0; sleep 1; done\n"
+            "echo 'the run does not end'; exit 1\n",
+            (long)getpid(), START_FIELD - 2, start, (long)getpid());
     return file_commit(&f);
 }
 

@@ -26,26 +26,26 @@ static const struct {
 #undef TAKER
 };
 
-uint64_t settings_takers(const char *command)
+taker_set settings_takers(const char *command)
 {
-    uint64_t all = 0;
+    taker_set all = 0;
     for (int i = 0; i < TAKERS; i++)
-        all |= !strcmp(taker[i].command, command) ? UINT64_C(1) << i : 0;
+        all |= !strcmp(taker[i].command, command) ? (taker_set)1 << i : 0;
     return all;
 }
 
-uint64_t settings_taker(const char *command, const char *words)
+taker_set settings_taker(const char *command, const char *words)
 {
     for (int i = 0; i < TAKERS; i++)
         if (!strcmp(taker[i].command, command) && !strcmp(taker[i].words, words))
-            return UINT64_C(1) << i;
+            return (taker_set)1 << i;
     return 0;
 }
 
 /* ---- rows */
 
 /* Names repeat in the table, but no taker has two rows of one name (tests/test_settings.c). */
-const struct setting *setting_find(const char *name, uint64_t takers)
+const struct setting *setting_find(const char *name, taker_set takers)
 {
     for (size_t i = 0; i < settings_table_n; i++)
         if ((settings_table[i].takers & takers) && !strcmp(settings_table[i].name, name))
@@ -53,7 +53,7 @@ const struct setting *setting_find(const char *name, uint64_t takers)
     return NULL;
 }
 
-const char *setting_nearest(const char *word, uint64_t takers)
+const char *setting_nearest(const char *word, taker_set takers)
 {
     const char *nearest = NULL;
     for (size_t best = text_reach(word), i = 0; i < settings_table_n; i++)
@@ -63,7 +63,7 @@ const char *setting_nearest(const char *word, uint64_t takers)
     return nearest;
 }
 
-const char *setting_names(uint64_t takers, char *text, size_t size)
+const char *setting_names(taker_set takers, char *text, size_t size)
 {
     *text = '\0';
     for (size_t i = 0; i < settings_table_n; i++) {
@@ -214,7 +214,7 @@ enum status setting_set(const struct setting *s, const char *text, struct argume
 
 /* Defaults are texts, parsed as if they had been given, so that they need no second representation;
  * they do not count as given. */
-struct arguments arguments_defaults(uint64_t takers)
+struct arguments arguments_defaults(taker_set takers)
 {
     struct arguments a = {0};
     for (size_t i = 0; i < settings_table_n; i++) {
@@ -241,7 +241,7 @@ bool arguments_given(const struct arguments *a, const char *name)
 }
 
 /* Keys of plans have a prefix in files, "plan.stages", and none in the table. */
-enum status arguments_set(struct arguments *a, uint64_t takers, const char *name, const char *text)
+enum status arguments_set(struct arguments *a, taker_set takers, const char *name, const char *text)
 {
     char hint[TEXT_HINT], known[1024];
     const char *key = name, *of = "";
@@ -264,7 +264,7 @@ enum status arguments_set(struct arguments *a, uint64_t takers, const char *name
 /* ---- command lines */
 
 /* The row of "--name", "--name=value" or "-o"; *value points behind "=". NULL with the message. */
-static const struct setting *find_option(const char *argument, uint64_t takers, const char **value)
+static const struct setting *find_option(const char *argument, taker_set takers, const char **value)
 {
     char name[64], hint[TEXT_HINT], nearest[64];
     const struct setting *s = NULL;
@@ -285,7 +285,7 @@ static const struct setting *find_option(const char *argument, uint64_t takers, 
 }
 
 /* One pass that keeps operands in their order; nothing behind "--" is an option. */
-enum status arguments_parse(struct arguments *a, uint64_t takers, int *argc, char **argv)
+enum status arguments_parse(struct arguments *a, taker_set takers, int *argc, char **argv)
 {
     int operands = 0, i = 0;
     for (; i < *argc; i++) {
@@ -337,12 +337,12 @@ static void list_ways(const struct setting *s, const char *command, char *text, 
 
 /* Every pair of a given row and a way in which the command is called: rows of the command that lack
  * the way are refused; rows that only others take, such as keys of files, are not its business. */
-enum status arguments_check(const struct arguments *a, uint64_t takers)
+enum status arguments_check(const struct arguments *a, taker_set takers)
 {
     char ways[512];
     for (size_t i = 0; i < settings_table_n; i++)
         for (int k = 0; k < TAKERS && is_given(a, i); k++) {
-            uint64_t mine = settings_table[i].takers;
+            taker_set mine = settings_table[i].takers;
             if (!(takers >> k & 1) || (mine >> k & 1) ||
                 !(mine & settings_takers(taker[k].command)))
                 continue;
@@ -368,7 +368,7 @@ void setting_describe(const struct setting *s, char *text, size_t size)
         snprintf(text + n, size - n, " [%s]", s->standard);
 }
 
-void settings_print(uint64_t takers, FILE *out)
+void settings_print(taker_set takers, FILE *out)
 {
     enum { INDENT = 33, LIMIT = 96 };
     for (const struct setting *s = settings_table; s < settings_table + settings_table_n; s++) {

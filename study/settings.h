@@ -25,12 +25,14 @@ enum taker {
 };
 
 /* A set of takers: TAKES(RUN_REAL) | TAKES(RUN_PACED). */
-#define TAKES(name) (UINT64_C(1) << TAKER_##name)
+__extension__ typedef unsigned __int128 taker_set;
+_Static_assert(TAKERS <= 8 * sizeof(taker_set), "takers.def: a set has a bit for each");
+#define TAKES(name) ((taker_set)1 << TAKER_##name)
 
 /* All takers of one command ("plan", "run --config"); 0: there are none. */
-uint64_t settings_takers(const char *command);
+taker_set settings_takers(const char *command);
 /* One of them, by its words in takers.def; 0: there is none. */
-uint64_t settings_taker(const char *command, const char *words);
+taker_set settings_taker(const char *command, const char *words);
 
 /* ---- what is set */
 
@@ -139,7 +141,7 @@ struct setting {
     const char *name; /* "microbatch-size"; as an option "--microbatch-size" */
     enum setting_type type;
     size_t offset;        /* of its field in struct arguments */
-    uint64_t takers;      /* TAKES(...) | ... */
+    taker_set takers;     /* TAKES(...) | ... */
     const char *unit;     /* what stands for the value in help: "N", "FILE", "real|paced" */
     const char *standard; /* the default, as it would be given; NULL: 0 or nothing */
     const char *help;     /* says the unit when there is one; names of `word` are added to it */
@@ -152,11 +154,11 @@ extern const struct setting settings_table[];
 extern const size_t settings_table_n;
 
 /* The row of that name that one of the takers takes, or NULL. */
-const struct setting *setting_find(const char *name, uint64_t takers);
+const struct setting *setting_find(const char *name, taker_set takers);
 /* The known name that is nearest to a word by edit distance, NULL when none is near. */
-const char *setting_nearest(const char *word, uint64_t takers);
+const char *setting_nearest(const char *word, taker_set takers);
 /* "a, b, c": the names of all rows that the takers take. Returns `text`. */
-const char *setting_names(uint64_t takers, char *text, size_t size);
+const char *setting_names(taker_set takers, char *text, size_t size);
 
 /* Word i that the value may be: of "real|paced", or what the row's own function says; NULL behind the last
  * one. Only of rows that have words; the result lives as long as `text`. */
@@ -171,7 +173,7 @@ enum status setting_set(const struct setting *row, const char *text,
 /* ---- arguments as a whole */
 
 /* The defaults of all settings that the takers take. */
-struct arguments arguments_defaults(uint64_t takers);
+struct arguments arguments_defaults(taker_set takers);
 
 /* Was a setting of this name given, on the command line or in a file? Not for fields that a caller
  * has set by itself. */
@@ -179,23 +181,23 @@ bool arguments_given(const struct arguments *a, const char *name);
 
 /* Set by name: "no setting is called 'stagse'; did you mean 'stages'?" or "stages: ...", both
  * STATUS_USAGE. A name that begins with "plan." is one of KEY_PLAN when the takers have it. */
-enum status arguments_set(struct arguments *a, uint64_t takers, const char *name,
+enum status arguments_set(struct arguments *a, taker_set takers, const char *name,
                           const char *text) MUST_CHECK;
 
 /* Options anywhere among the operands ("--" ends them; "--name=value" and "--name value"; "-o" is
  * "--output"), of all takers of a command. Operands are moved to argv[0 .. *argc).
  * STATUS_USAGE: an unknown option, with the nearest one, a malformed value, or an option twice that
  * is no list. */
-enum status arguments_parse(struct arguments *a, uint64_t takers, int *argc,
+enum status arguments_parse(struct arguments *a, taker_set takers, int *argc,
                             char **argv) MUST_CHECK;
 
 /* What was given, and the command takes, must mean something to each of these takers, which are how
  * the command was called: else STATUS_USAGE, "--json means nothing with --score, only with ...". */
-enum status arguments_check(const struct arguments *a, uint64_t takers) MUST_CHECK;
+enum status arguments_check(const struct arguments *a, taker_set takers) MUST_CHECK;
 
 /* The options of a command with their help, for --help: the text of one of them, and all. */
 void setting_describe(const struct setting *row, char *text, size_t size);
-void settings_print(uint64_t takers, FILE *out);
+void settings_print(taker_set takers, FILE *out);
 /* Where a command prints what people read: standard output, or standard error when a file that was
  * asked for ("-o -", "--trace -") goes to standard output. */
 FILE *arguments_prose(const struct arguments *a);

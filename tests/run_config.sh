@@ -106,7 +106,13 @@ folder=$(ls -d runs/four-*)
 left "$folder" command config.yml driver.yml git machines measurement.json outcome output.log.0 output.log.1 \
     output.log.2 output.log.3 plan.json terminate trace.json
 cmp $yml "$folder/driver.yml" || fail "driver.yml is no copy"
-sh "$folder/terminate" | grep -q 'is over' || fail "terminate of a run that is over"
+mkdir bin && mv "$folder" 'runs/of four' && folder='runs/of four'
+printf '#!/bin/sh\necho elsewhere\n' >bin/uname
+printf '#!/bin/sh\n[ "$1" = "%s" ] && shift && PATH="%s" exec sh -c "$*"\n' "$(uname -n)" "$PATH" >bin/ssh
+chmod +x bin/uname bin/ssh
+for path in "$PATH" "$dir/bin:$PATH"; do # here, and from elsewhere
+    PATH=$path sh "$folder/terminate" | grep -q 'is over' || fail "terminate of a run that is over"
+done
 hash_of() { sed -n 's/.*"parameters_sha256": "\([0-9a-f]*\)".*/\1/p' "$1"; }
 "$foreline" plan import theirs/models/tiny/conf.json --model gpt-tiny:layers=2,hidden=32,tokens=32 --split-at h1.ln1 \
     --platform node:gpus=4 --microbatch-size 2 --optimizer sgd:momentum=0.9,decay=0.0005 -o by_hand.json >note 2>&1 &&
@@ -168,8 +174,27 @@ refuses 'a policy without epochs' 'bad.yml:12: learning_rate_policy: polynomial 
 driver "$here" "$tiny" 'epochs: 2' 'steppes: 3' >bad.yml
 refuses 'a key of nobody' "bad.yml:17: no setting is called 'steppes'"
 
+driver "'localhost:0', 'localhost:0'" "$tiny" >bad.yml
+refuses 'a GPU twice' "bad.yml:6: machines: 'localhost:0': expected GPU 1"
+driver "'n1:0', 'n2:0', 'n1:5'" "$tiny" >bad.yml
+refuses 'a GPU out of turn' "bad.yml:6: machines: 'n1:5': expected GPU 1"
+driver "'n1:0', 'n2:0', 'n1:1', 'n2:1'" "$tiny" 'epochs: 2' >bad.yml
+refuses 'hosts in turn' 'bad.yml:6: machines: not the same number side by side'
+for key in lr_warmup macrobatch recompute no_input_pipelining; do
+    driver "$here" "$tiny" 'epochs: 2' "$key: maybe" >bad.yml
+    refuses "$key" "bad.yml:17: $key: 'maybe': expected True or False"
+done
+driver "$here" "$tiny" 'lr_warmup: True' | grep -v policy >bad.yml
+refuses 'a warm-up of no policy' 'bad.yml:15: lr_warmup: goes with learning_rate_policy'
+driver "$here" "$tiny" | grep -v machines >bad.yml
+refuses 'no machines' "bad.yml: a driver file of PipeDream without machines: a list of 'host:gpu'"
+printf 'plan: %s\nhosts: localhost\n' "$folder/plan.json" >bad.yml
+refuses 'a host without ranks' "'localhost': expected HOST:RANKS,... such as localhost:2"
+"$foreline" run by_hand.json --hosts localhost:4 --address 192.0.2.1 >out 2>note && fail 'an address of nobody'
+grep -q -- '--address 192.0.2.1, where this machine listens: ' note || fail "address: $(cat note)"
+
 # A run that fails leaves what there is, and why.
 printf 'name: fails\nmodel: mlp\nplatform: laptop\nplan.stages: 64\nplan.algorithm: balanced\n' >bad.yml
 "$foreline" run --config bad.yml >out 2>note && fail "64 stages on 2 devices"
 grep -q "$(sed 's/foreline run: //' note | cut -c1-30)" fails-*/outcome || fail "$(cat fails-*/outcome)"
-echo "folders of tcp, local, mpirun and words; thirteen faults; a driver file of PipeDream; terminate"
+echo "folders of tcp, local, mpirun and words; 24 faults; a driver file of PipeDream; terminate"

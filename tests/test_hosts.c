@@ -70,12 +70,14 @@ static void what_is_no_host_is_refused(void **state)
 {
     (void)state;
     static const char *const bad[] = {
-        "-x:2,n1", "n1:0,n2", "n1:,n2",   "n1:2,",      "n1:two,n2",
-        ":2",      "a b,c",   "n1;ls,n2", "$(ls):2,n1", "n1:99999999999,n2"};
+        "-x:2,n1", "n1:0,n2", "n1:,n2",       "n1:2,",      "n1:two,n2",
+        ":2",      "a b,c",   "n1;ls,n2",     "$(ls):2,n1", "n1:99999999999,n2",
+        "",        "nowhere", "localhost:two"};
+    static const char *const wanted = "expected HOST:RANKS,... such as localhost:2, or a file";
     struct hosts h = {0};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        if (hosts_read(bad[i], &h) != STATUS_PARSE)
-            fail_msg("%s is taken", bad[i]);
+        if (hosts_read(bad[i], &h) != STATUS_PARSE || !strstr(error_message(), wanted))
+            fail_msg("%s is taken, or: %s", bad[i], error_message());
     write_file("# nobody\n\n");
     assert_int_equal(hosts_read(path, &h), STATUS_INVALID);
     write_file("n1\nn2 slots=-1\n");

@@ -22,7 +22,9 @@ static void a_text_changes_those_that_it_names(void **state)
     assert_true(limit(LIMIT_stopped) == 3);
     assert_string_equal(getenv(limits_variable), "start=0.25s,floyd=4096");
     assert_int_equal(limits_set("start=20s,floyd=1024"), STATUS_OK);
-    assert_int_equal(limits_inherit(), STATUS_OK); /* of a parent that had others */
+    assert_null(getenv(limits_variable));
+    setenv(limits_variable, "start=0.25s,floyd=4096", 1); /* of a parent that had others */
+    assert_int_equal(limits_inherit(), STATUS_OK);
     assert_true(limit(LIMIT_start) == 0.25 && limit(LIMIT_floyd) == 4096);
     unsetenv(limits_variable);
     assert_int_equal(limits_set("start=20s,floyd=1024"), STATUS_OK);
@@ -64,6 +66,16 @@ static void what_is_malformed_changes_nothing(void **state)
     unsetenv(limits_variable);
 }
 
+/* Of a command that is told the standard again, where the environment says something else. */
+static void the_environment_says_what_counts(void **state)
+{
+    (void)state;
+    setenv(limits_variable, "start=60s", 1);
+    assert_int_equal(limits_inherit(), STATUS_OK);
+    assert_int_equal(limits_set("start=20s"), STATUS_OK);
+    assert_null(getenv(limits_variable));
+}
+
 static void the_documentation_has_the_table(void **state)
 {
     (void)state;
@@ -81,6 +93,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_text_changes_those_that_it_names),
         cmocka_unit_test(what_is_malformed_changes_nothing),
+        cmocka_unit_test(the_environment_says_what_counts),
         cmocka_unit_test(the_documentation_has_the_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/file.h"
 #include "core/text.h"
@@ -18,7 +19,13 @@ bool hosts_is_list(const char *spec)
     return strpbrk(spec, ",:") && !strchr(spec, '/');
 }
 
-/* "n1", "n1:2" or "n1 slots=2 ...", whose other words are mpirun's. */
+static enum status no_hosts(const char *spec)
+{
+    return error_set(STATUS_PARSE, "'%s': expected HOST:RANKS,... such as localhost:2, or a file",
+                     spec);
+}
+
+/* "n1", "n1:2" or "n1 slots=2 ...", whose other words are mpirun's; in line 0: of a list. */
 static enum status add_host(struct hosts *h, char *text, const char *spec, size_t line)
 {
     uint64_t slots = 1;
@@ -34,7 +41,10 @@ static enum status add_host(struct hosts *h, char *text, const char *spec, size_
             said = word + strlen(slots_key);
         else
             good = good && (word == said || strchr(word, '='));
-    if (!good || (said && !text_count(said, SLOTS_MOST, &slots)) || slots == 0)
+    good = good && (!said || text_count(said, SLOTS_MOST, &slots)) && slots > 0;
+    if (!good && line == 0)
+        return no_hosts(spec);
+    if (!good)
         return error_set(STATUS_PARSE, "%s:%zu: expected HOST, HOST:SLOTS or HOST slots=N", spec,
                          line);
     PASS(ARENA_ROOM(&h->memory, h->host, h->n));
@@ -47,8 +57,10 @@ enum status hosts_read(const char *spec, struct hosts *out)
     enum status st;
     struct hosts h = {0};
     char *text = NULL;
-    size_t length, line = 1;
     const bool list = hosts_is_list(spec);
+    size_t length, line = !list;
+    if (!list && !strchr(spec, '/') && access(spec, F_OK) != 0)
+        TRY(no_hosts(spec));
     if (list)
         TRY(text_copy(spec, &text));
     else

@@ -107,7 +107,9 @@ static enum status listen_for_workers(struct run *run)
             return error_set(STATUS_IO, "no random numbers: %s", strerror(errno));
         const char *here = run->options->address ? run->options->address : "127.0.0.1";
         PASS(rendezvous_look_up("--address", here, m->address));
-        PASS(socket_listen_at(m->address, &m->listener, &m->port));
+        enum status st = socket_listen_at(m->address, &m->listener, &m->port);
+        if (st != STATUS_OK)
+            return error_context(st, "--address %s, where this machine listens", here);
     }
     return door_open(m->listener, m->token, sizeof(struct frame_hello), &m->door);
 }
