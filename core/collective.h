@@ -29,6 +29,15 @@ enum collective_kind {
     COLLECTIVE_KINDS
 };
 
+/* `bytes` of the collective on a tensor of so many bytes, which n members have a part of each or all of them
+ * whole: of an all-to-all a part, of at least a byte where there is any. */
+static inline int64_t collective_bytes(enum collective_kind kind, int64_t tensor, int64_t n)
+{
+    if (kind != COLLECTIVE_ALLTOALL || tensor == 0)
+        return tensor;
+    return tensor < n ? 1 : tensor / n;
+}
+
 enum { COLLECTIVE_PAIRS_MAX = 256 }; /* members up to which all-to-all is a flow per pair */
 
 /* Members and the nodes they form. A tier is inside a node when its name is made of parts that

@@ -91,8 +91,7 @@ static enum status convert_one(struct sharded *s, const struct plan_conversion *
     uint32_t position;
     if (kind >= COLLECTIVE_KINDS || (c->shared && half > 0))
         return STATUS_OK;
-    if (kind == COLLECTIVE_ALLTOALL && bytes > 0) /* what each member has; some then have nothing */
-        bytes = bytes < p->stage[0].tensor_parallel ? 1 : bytes / p->stage[0].tensor_parallel;
+    bytes = collective_bytes((enum collective_kind)kind, bytes, p->stage[0].tensor_parallel);
     struct program_op op = list_collective(kinds[kind], FOR_TENSOR, 0, half, s->group, bytes);
     if (bytes == 0 || s->group == PROGRAM_NONE)
         return STATUS_OK;

@@ -45,9 +45,9 @@ static enum status closed_forms(const struct topology *t, size_t devices, size_t
     const struct collective_options o = {.nics = collective_nics(&group)};
     for (size_t k = 0; k < n; k++) {
         struct collective_shape shape = {0};
-        int64_t own = kind[k] == COLLECTIVE_ALLTOALL ? bytes[k] / (int64_t)devices : bytes[k];
-        own += own == 0; /* less than a byte for each */
-        TRY(collective_shape_make(&group, (enum collective_kind)kind[k], own, &o, &shape));
+        enum collective_kind of = (enum collective_kind)kind[k];
+        TRY(collective_shape_make(&group, of, collective_bytes(of, bytes[k], (int64_t)devices), &o,
+                                  &shape));
         seconds[k] = shape.seconds;
         collective_shape_free(&shape);
     }
@@ -153,8 +153,7 @@ static double taken_s(const struct spmd_platform *on, uint8_t kind, int64_t byte
 {
     double n = (double)on->devices, most_s = 0;
     double messages = 2 * (n - 1) * (kind == COLLECTIVE_ALLREDUCE ? 2 : 1);
-    if (kind == COLLECTIVE_ALLTOALL) /* what each member has */
-        bytes /= (int64_t)on->devices;
+    bytes = collective_bytes((enum collective_kind)kind, bytes, (int64_t)on->devices);
     for (uint32_t k = 0; k < on->devices && kind != COLLECTIVE_KINDS && bytes > 0; k++) {
         const struct device_type *type = topology_type(on->topology, k);
         double seconds = messages * type->message_s;
