@@ -18,10 +18,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(text, data, size);
     text[size] = '\0';
     enum status st = machine_parse("t", text, strlen(text), &m);
-    if (st == STATUS_OK && m.parts < 4096 && machine_count(&m, MACHINE_NODE) < 256)
+    if (st == STATUS_OK && m.parts < 512 && machine_count(&m, MACHINE_NODE) < 32)
         st = machine_combine(&m, NULL, &o);
-    if (st == STATUS_OK && machine_count(&m, MACHINE_NODE) == 0 && m.parts < 8192 &&
-        (st = machine_complete(&m, &o)) == STATUS_OK && machine_count(&m, MACHINE_GPU) < 256)
+    if (st == STATUS_OK && machine_count(&m, MACHINE_NODE) == 0 && m.parts < 1024 &&
+        (st = machine_complete(&m, &o)) == STATUS_OK && machine_count(&m, MACHINE_GPU) < 64)
         st = machine_write(&m, NULL, "/dev/null");
     if (st != STATUS_OK &&
         (!*error_message() || (st == STATUS_PARSE && strchr(error_message(), 10))))

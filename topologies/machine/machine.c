@@ -255,8 +255,8 @@ static enum status expand(struct hostlist *h, const char *prefix, size_t n, cons
         return h->each(h->to, name);
     }
     const char *range = rest + plain + 1, *end = strchr(range, ']');
-    if (!end)
-        return error_set(STATUS_PARSE, "'%.40s': no ']'", rest);
+    if (!end || end == range) /* without a range there would be no name to count */
+        return error_set(STATUS_PARSE, "'%.40s': no %s", rest, end ? "range in '[]'" : "']'");
     for (; range < end; range += strcspn(range, ",]") + 1)
         PASS(expand_range(h, name, n + plain, range, end));
     return STATUS_OK;
