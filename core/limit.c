@@ -8,7 +8,7 @@
 #include "core/text.h"
 #include "core/units.h"
 
-enum { TEXT = 512, MOST_NUMBER = 1 << 20 };
+enum { TEXT = 1024, MOST_NUMBER = 1 << 20 };
 static const double most_s = 1e6;
 
 const char limits_variable[] = "FORELINE_LIMITS";

@@ -2,7 +2,8 @@
  *
  * limits.def is the table, and the only place of the values; `--limit NAME=VALUE` changes them for a
  * command, what it starts, and its ranks, who find them in FORELINE_LIMITS. A wait whose end the user
- * sets otherwise (--timeout, --time-limit) is not among them, nor are pauses of a moment. */
+ * sets otherwise (--timeout, --time-limit) is not among them, nor are pauses of a moment:
+ * tests/lint_waits.sh has their list. */
 #ifndef CORE_LIMIT_H
 #define CORE_LIMIT_H
 

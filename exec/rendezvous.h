@@ -49,6 +49,7 @@ struct rendezvous {
     void *clock;          /* device->clock()'s: of the rank's device, NULL: none; borrowed */
     uint8_t token[TOKEN]; /* shared by the ranks of a run, unknown to strangers */
     double timeout_s;     /* to connect to all peers */
+    double call_s;        /* and then of a library's call, where one may block; 0: the same */
     bool clocks_differ;   /* the ranks are not all on one machine, with one CLOCK_MONOTONIC */
 };
 

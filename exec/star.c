@@ -8,6 +8,7 @@
 
 #include "core/array.h"
 #include "core/clock.h"
+#include "core/limit.h"
 #include "exec/door.h"
 #include "exec/transport/tcp/socket.h"
 
@@ -206,10 +207,9 @@ bool star_lost(const struct star *s, uint32_t *rank)
 
 void star_tell_lost(const struct star *s, uint32_t rank)
 {
-    static const double soon_s = 0.1; /* a word goes out at once, or nobody reads it */
     const struct star_word word = {.magic = STAR_GONE, .step = rank};
     for (uint32_t k = 1; s->rank == 0 && k < s->ranks; k++)
-        if (k != rank &&
-            socket_write(s->socket[k], &word, sizeof word, clock_now() + soon_s) != STATUS_OK)
+        if (k != rank && socket_write(s->socket[k], &word, sizeof word,
+                                      clock_now() + limit(LIMIT_send)) != STATUS_OK)
             continue;
 }

@@ -18,8 +18,7 @@
 
 enum { REASON = 1024 };
 
-/* Between a symptom and the news of its cause: the member that failed has only to exit. */
-static const double grace_s = 0.5, glance_s = 0.02;
+static const double glance_s = 0.02;
 
 /* How a member failed. */
 struct failure {
@@ -129,11 +128,12 @@ static void look(struct team *t, size_t r, int status, bool *certain)
         t->cause = f;
 }
 
-/* Until all have ended, or it is clear why one failed. */
+/* Until all have ended, or it is clear why one failed: between a symptom and the news of its cause the
+ * member that failed has only to exit. */
 static enum status watch(struct team *t, double limit_s)
 {
     bool certain = false;
-    double patience_s = grace_s, end_s = clock_now() + limit_s;
+    double patience_s = limit(LIMIT_grace), end_s = clock_now() + limit_s;
     for (size_t left = t->ranks; left > 0 && !certain && patience_s > 0;) {
         clock_sleep_until(clock_now() + glance_s);
         if (t->cause)

@@ -170,7 +170,7 @@ static double patience(const struct worker *p, bool saving)
         int64_t bytes = program_static_bytes(&p->program.rank[r]);
         most = bytes > most ? bytes : most;
     }
-    return wait_factor * p->timeout_s + wait_more_s + (double)most / slow_disk_Bps;
+    return wait_factor * p->timeout_s + limit(LIMIT_peer) + (double)most / slow_disk_Bps;
 }
 
 static struct checkpoint_part part_of(struct worker_rank *w, const char *directory, uint64_t step)
@@ -285,6 +285,7 @@ static enum status run(struct worker_rank *w)
     if (p->resume_path)
         PASS(resume(w));
     w->rendezvous.timeout_s = patience(p, p->resume_path != NULL);
+    w->rendezvous.call_s = p->timeout_s + limit(LIMIT_nccl);
     w->rendezvous.algorithm = p->algorithm;
     w->rendezvous.clock = p->device->clock ? p->device->clock(w->device_self) : NULL;
     PASS(p->transport->open(&p->program, w->rank, &w->rendezvous, &w->transport_self));

@@ -19,7 +19,7 @@
 
 /* Ranks wait for each other longer than the launcher waits for a rank: it knows better who hangs.
  */
-static const double wait_factor = 1.5, wait_more_s = 2;
+static const double wait_factor = 1.5; /* and LIMIT_peer */
 /* And when one may be busy with its checkpoint, as long as a slow disk takes. */
 static const double slow_disk_Bps = 10e6;
 

@@ -9,10 +9,9 @@
 #include <unistd.h>
 
 #include "core/compare.h"
+#include "core/limit.h"
 #include "core/text.h"
 #include "core/tool.h"
-
-static const double gnuplot_s = 300; /* a picture of a million bars takes a minute */
 
 const char figure_compute[] = "#0072B2", figure_forward[] = "#56B4E9",
            figure_backward[] = "#D55E00", figure_weight[] = "#F0E442", figure_update[] = "#000000",
@@ -369,8 +368,12 @@ static enum status replace_letters(struct figure *f)
 static enum status run_gnuplot(const struct figure *f)
 {
     static const char *const words[] = {"gnuplot", "-d", "-", NULL};
-    const struct tool gnuplot = {
-        words, NULL, fileno(f->script), fileno(f->drawing), fileno(f->errors), gnuplot_s};
+    const struct tool gnuplot = {words,
+                                 NULL,
+                                 fileno(f->script),
+                                 fileno(f->drawing),
+                                 fileno(f->errors),
+                                 limit(LIMIT_gnuplot)};
     int code;
     char complaint[256];
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/limit.h"
 #include "core/text.h"
 #include "core/units.h"
 #include "exec/launch/launch.h"
@@ -22,8 +23,6 @@
 #include "study/machine.h"
 
 enum { PORT = 29500, MPIRUN = 1024 };
-/* Of a worker, before it counts as hung; where a link is going to fail. */
-static const double silence_s = 60, faulty_s = 10;
 
 /* Each ability of the machine is a line: what is needed and missing is the error at the end. */
 enum status emulate_check(void)
@@ -187,7 +186,7 @@ static enum status run_workers(void *argument, const struct netns_inside *inside
     struct program_op *ops = NULL;
     char words[MPIRUN] = "";
     const struct faults *faults = j->o->faults;
-    double silent_s = faults_of_links(faults) ? faulty_s : silence_s;
+    double silent_s = limit(faults_of_links(faults) ? LIMIT_faulty : LIMIT_emulated);
     struct fault_clock clock = {0};
     bool paced = j->o->real && j->o->dilation != 1;
     const struct launch_options o = {.transport = j->o->mpi ? "mpi" : "tcp",

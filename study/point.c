@@ -7,13 +7,13 @@
 #include <unistd.h>
 
 #include "core/file.h"
+#include "core/limit.h"
 #include "core/provenance.h"
 #include "partition/partition.h"
 #include "sim/engine.h"
 
 enum { NO_LIMIT_S = 1000000000 };
 static const uint64_t keys = TAKES(KEY_POINT) | TAKES(KEY_PLAN);
-static const double timeout_s = 30;
 
 /* ---- settings */
 
@@ -186,7 +186,7 @@ static enum status choose_engine(struct point *p, const struct engine *engine)
     if (engine)
         return STATUS_OK;
     p->run = run_of(a);
-    p->run.timeout_s = timeout_s;
+    p->run.timeout_s = limit(LIMIT_sweep);
     if (a->jitter > 0 || p->perturbation.n > 0 || !automatic || a->nccl_protocols)
         return error_set(STATUS_USAGE,
                          "engine %s runs plans: jitter, slow and collectives are of simulations",

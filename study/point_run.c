@@ -7,6 +7,7 @@
 
 #include "core/clock.h"
 #include "core/faults.h"
+#include "core/limit.h"
 #include "core/text.h"
 #include "exec/device.h"
 #include "exec/launch/launch.h"
@@ -17,7 +18,7 @@
 #include "study/machine.h"
 #include "study/warn.h"
 
-static const double learning_rate = 1e-3, grace_s = 6; /* a launcher ends its workers within 5 s */
+static const double learning_rate = 1e-3;
 
 /* ---- predictions */
 
@@ -192,7 +193,7 @@ static bool still_patient(void *context)
         return true;
     if (p->since_s == 0)
         p->since_s = clock_now();
-    return clock_now() - p->since_s < grace_s;
+    return clock_now() - p->since_s < limit(LIMIT_kill) + 1; /* its launcher ends its workers */
 }
 
 enum status point_measure(const char *path, const struct point_run *r, const char *output)

@@ -19,9 +19,9 @@
 #include "core/array.h"
 #include "core/clock.h"
 #include "core/family.h"
+#include "core/limit.h"
 
 enum { TICK_MS = 200, MESSAGE = 512 };
-static const double end_s = 2; /* then a worker is killed */
 
 /* Room for an answer, aligned for any type. */
 union slot {
@@ -110,7 +110,8 @@ static int end(struct worker *w)
     pid_t ended = 0;
     kill(-w->pid, SIGTERM);
     close(w->socket);
-    for (double until_s = clock_now() + end_s; ended == 0 && clock_now() < until_s;) {
+    for (double until_s = clock_now() + limit(LIMIT_programs);
+         ended == 0 && clock_now() < until_s;) {
         ended = waitpid(w->pid, &how, WNOHANG);
         if (ended == 0)
             clock_sleep_until(clock_now() + 1e-3);

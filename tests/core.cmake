@@ -33,4 +33,5 @@ set_tests_properties(lint.layers lint.format lint.size lint.circles PROPERTIES L
 add_test(NAME lint.paths COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/lint_paths.sh ${PROJECT_SOURCE_DIR})
 add_test(NAME lint.links COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/lint_links.sh ${PROJECT_SOURCE_DIR})
 add_test(NAME lint.files COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/lint_files.sh ${PROJECT_SOURCE_DIR})
-set_tests_properties(lint.paths lint.links lint.files PROPERTIES LABELS lint)
+add_test(NAME lint.waits COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/lint_waits.sh ${PROJECT_SOURCE_DIR})
+set_tests_properties(lint.paths lint.links lint.files lint.waits PROPERTIES LABELS lint)

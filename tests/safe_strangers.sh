@@ -1,6 +1,7 @@
 #!/bin/sh
-# 50 silent strangers and 50 that say rubbish at every port of a run, as soon as it listens: the same
-# parameters, and no time that a person would notice. Usage: safe_strangers.sh FORELINE
+# 50 silent strangers and 50 that say rubbish at every port of a run, as soon as it listens: the same parameters. Prints
+# what they cost the run in CPU time, which others at work on the machine change less than its time: the median of pairs of runs, one
+# after the other. Usage: [STEPS=20] [PAIRS=3] safe_strangers.sh FORELINE; with STEPS ranks begin at once
 set -u
 foreline=$1
 here=$(cd "$(dirname "$0")" && pwd)
@@ -30,17 +31,23 @@ sha() {
 printf '#!/bin/sh\nsleep 0.$((2 + 2 * RANK))\nexec "%s" "$@"\n' "$(dirname "$foreline")/foreline-worker" >worker
 chmod +x worker
 [ -n "${STEPS:-}" ] || export FORELINE_WORKER="$dir/worker"
-for k in alone strangers; do
-    /usr/bin/python3 "$here/strangers.py" "$([ $k = alone ] && echo 0 || echo 50)" "$dir/stop" $$ >made &
-    began=$(date +%s%N)
-    timeout 60 "$foreline" run p.json --steps ${STEPS:-20} --warmup 1 --json >$k.json 2>$k.err || fail "$k: $(cat $k.err)"
-    echo "$k: $((($(date +%s%N) - began) / 1000000)) ms, of them $(grep -o '"iteration_s": [0-9.e-]*' $k.json | head -n 1) a step"
-    [ ! -s $k.err ] || fail "$k: $(cat $k.err)"
-    touch stop && wait && rm stop
-    read -r connections ports <made
-    echo "$connections strangers at $ports ports"
+pair=0
+while [ $((pair += 1)) -le "${PAIRS:-3}" ]; do
+    for k in alone strangers; do
+        /usr/bin/python3 "$here/strangers.py" "$([ $k = alone ] && echo 0 || echo 50)" \
+            timeout 60 "$foreline" run p.json --steps ${STEPS:-20} --warmup 1 --json >$k.json 2>$k.err 3>made || fail "$k: $(cat $k.err)"
+        [ ! -s $k.err ] || fail "$k: $(cat $k.err)"
+        read -r connections ports wall_s cpu_s <made
+        echo "$k: $connections strangers at $ports ports, $wall_s s, $cpu_s s of CPU, $(grep -o '"iteration_s": [0-9.e-]*' $k.json | head -n 1) a step"
+        echo "$k $cpu_s $wall_s" >>times
+    done
+    [ "$ports" -ge 4 ] || fail "a launcher and three ranks that wait have four ports"
+    [ "$connections" -ge 300 ] || fail "too few"
+    [ "$(sha alone.json)" = "$(sha strangers.json)" ] || fail "other parameters"
+    [ -n "$(sha alone.json)" ] || fail "no parameters"
 done
-[ "$ports" -ge 4 ] || fail "a launcher and three ranks that wait have four ports"
-[ "$connections" -ge 300 ] || fail "too few"
-[ "$(sha alone.json)" = "$(sha strangers.json)" ] || fail "other parameters"
-[ -n "$(sha alone.json)" ] || fail "no parameters"
+for column in 2 3; do
+    awk -v c=$column '$1 == "alone" { a = $c } $1 == "strangers" { print 100 * ($c / a - 1) }' times | sort -g |
+        awk -v what="$([ $column = 2 ] && echo CPU || echo wall-clock)" '{ v[NR] = $1 }
+            END { printf "%s time with strangers: median of %d pairs %+.1f %% (%+.1f to %+.1f)\n", what, NR, v[int((NR + 1) / 2)], v[1], v[NR] }'
+done

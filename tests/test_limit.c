@@ -48,7 +48,7 @@ static void what_is_malformed_changes_nothing(void **state)
         {"floyd=1048577", "up to 1048576"},
         {"words=1s,floyd=x", "floyd: "},
     };
-    char large[600];
+    char large[1100];
     for (size_t k = 0; k < sizeof tries / sizeof *tries; k++) {
         assert_int_equal(limits_check(tries[k][0]), STATUS_USAGE);
         assert_int_equal(limits_set(tries[k][0]), STATUS_USAGE);

@@ -16,6 +16,7 @@
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/folder.h"
+#include "core/limit.h"
 #include "core/provenance.h"
 #include "exec/calibrate/probe.h"
 #include "exec/team.h"
@@ -46,9 +47,14 @@ static enum status calibrate_fork(struct bench *b, const struct calibrate_option
     return team_run(b->ranks, bench_numbers(b), calibrate_limit(b), be_rank, b, b->number);
 }
 
+double calibrate_within(size_t repeats, size_t n)
+{
+    return limit(LIMIT_calibrate) + (double)(repeats + 1) * (double)n * limit(LIMIT_repeat);
+}
+
 double calibrate_limit(const struct bench *b)
 {
-    return 120 + (double)(b->repeats + 1) * (30 + 10 * (double)bench_pairs(b));
+    return calibrate_within(b->repeats, 3 + bench_pairs(b));
 }
 
 /* ---- results */

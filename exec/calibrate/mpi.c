@@ -16,6 +16,7 @@
 
 #include "core/array.h"
 #include "core/clock.h"
+#include "core/limit.h"
 #include "exec/calibrate/probe.h"
 #include "exec/launch/run.h"
 #include "exec/transport/tcp/socket.h"
@@ -161,7 +162,7 @@ static enum status finish(struct mpirun *m, double deadline_s)
 /* Ask it to end, mpirun its ranks as well. */
 static void stop(struct mpirun *m)
 {
-    double deadline_s = clock_now() + 10;
+    double deadline_s = clock_now() + limit(LIMIT_programs);
     if (!m->pid)
         return;
     kill(m->pid, SIGTERM);

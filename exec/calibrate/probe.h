@@ -235,7 +235,8 @@ extern const char calibrate_flag[], calibrate_mark[];
 int calibrate_rank(int argc, char **argv); /* in exec_mpi only; MPI is initialised. Exit status */
 /* Read them: number [n] out. STATUS_EXTERNAL when that is not what the text says. */
 enum status calibrate_parse(const char *text, size_t n, double *number) MUST_CHECK;
-/* Seconds after which something must be wrong. */
+/* Seconds after which something must be wrong: of n things so often, with a warm-up; of all of a bench. */
+double calibrate_within(size_t repeats, size_t n);
 double calibrate_limit(const struct bench *b);
 /* The figures of another task on the same ranks. */
 enum status calibrate_task(const struct bench_task *task, const struct calibrate_options *o,

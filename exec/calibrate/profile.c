@@ -202,7 +202,7 @@ static enum status measure(struct survey *s, const struct model *m)
     const struct profile_options *o = s->options;
     size_t numbers = 2 * s->cases * o->ranks * o->repeats;
     PASS(ARENA_NEW(&s->memory, s->call_s, numbers));
-    double limit_s = 120 + 10 * (double)(o->repeats + 1) * (double)s->cases;
+    double limit_s = calibrate_within(o->repeats, s->cases);
     PASS(o->gpu ? measure_on_gpu(s, m, numbers, limit_s)
                 : team_run(o->ranks, numbers, limit_s, be_member, s, s->call_s));
     if (o->notes)

@@ -377,7 +377,7 @@ enum status trial_run(const struct trial_options *o, struct trial *out)
     TRY(ARRAY_NEW(t.value, TRIAL_VALUES * o->ranks * o->ranks));
     TRY(make_program(o, &a.program));
     TRY(local ? run_threads(&a, number)
-              : team_run(o->ranks, numbers(o->ranks), 600, be_process, &a, number));
+              : team_run(o->ranks, numbers(o->ranks), limit(LIMIT_bench), be_process, &a, number));
     gather(number, &t);
     MOVE(out, t);
 out:

@@ -19,13 +19,6 @@
 #include "core/limit.h"
 #include "exec/launch/run.h"
 
-/* A better explanation than "my peer is gone" may follow: for so long in any case, and until
- * LIMIT_explain where somebody is known to have one. */
-static const double grace_s = 0.5;
-/* mpirun knows within about a second how a rank ended; one that a rank left in the middle of its
- * start never does. LIMIT_mpirun, and with other machines at least: */
-static const double starter_far_s = 10;
-
 /* The clock runs from the first cause, whatever better ones follow. */
 void launch_blame(struct run *run, enum cause_rank rank, enum status st, const char *fmt, ...)
 {
@@ -224,22 +217,21 @@ static bool may_explain(const struct run *run, uint32_t r)
     if (w->fd < 0)
         return w->child.alive;
     return launch_has_ended(run, r) ||
-           (c->rank == CAUSE_SYMPTOM && w->heard_s < c->since_s + grace_s);
+           (c->rank == CAUSE_SYMPTOM && w->heard_s < c->since_s + limit(LIMIT_grace));
 }
 
-/* Is the cause so far the cause? Time decides only where nobody is known to have a better one. */
+/* Is the cause so far the cause? Time decides only where nobody is known to have a better one than "my
+ * peer is gone". mpirun ends and says why, within about a second; when a rank has left it in the middle
+ * of its start it never does. */
 bool launch_is_settled(const struct run *run, double now_s)
 {
     const struct cause *c = &run->cause;
     double waited_s = now_s - c->since_s;
     if (c->rank == CAUSE_NONE || c->rank == CAUSE_PRIMARY)
         return c->rank == CAUSE_PRIMARY;
-    /* mpirun ends and says why */
-    const struct launch_options *o = run->options;
-    double starter_s = limit(LIMIT_mpirun);
     bool open = run->starter.child.alive && run->starter.output &&
-                waited_s < (o->address && !o->mpirun ? fmax(starter_far_s, starter_s) : starter_s);
+                waited_s < limit(launch_is_far(run) ? LIMIT_far : LIMIT_mpirun);
     for (uint32_t r = 0; r < run->program->ranks && !open; r++)
         open = may_explain(run, r);
-    return waited_s > (open ? limit(LIMIT_explain) : grace_s);
+    return waited_s > limit(open ? LIMIT_explain : LIMIT_grace);
 }

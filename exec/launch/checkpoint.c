@@ -13,13 +13,12 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/limit.h"
 #include "core/provenance.h"
 #include "exec/launch/run.h"
 #include "exec/rounds.h"
 #include "exec/transport/tcp/socket.h"
 
-/* How long a word of 24 bytes may take; a rank has room for many more than it can wait for. */
-static const double tell_s = 0.5;
 /* Steps are counted in 32 bits. */
 static const uint64_t max_step = 99999999;
 
@@ -108,13 +107,14 @@ static enum status begin(struct run *run, uint64_t step)
     return checkpoint_directory(k->checkpoint, step, c->directory);
 }
 
-/* Ranks may begin the next but one. Who cannot be told has hung up, which is noticed elsewhere. */
+/* Ranks may begin the next but one; one has room for many more words than it can wait for. Who cannot be told has hung up, which is noticed elsewhere. */
 static void tell_kept(const struct run *run, uint64_t step)
 {
     const struct frame_kept kept = {.step = step};
     for (size_t r = 0; r < run->program->ranks; r++)
-        if (run->worker[r].fd >= 0 && frame_write(run->worker[r].fd, FRAME_KEPT, &kept, sizeof kept,
-                                                  NULL, 0, clock_now() + tell_s) != STATUS_OK)
+        if (run->worker[r].fd >= 0 &&
+            frame_write(run->worker[r].fd, FRAME_KEPT, &kept, sizeof kept, NULL, 0,
+                        clock_now() + limit(LIMIT_send)) != STATUS_OK)
             continue;
 }
 

@@ -5,11 +5,9 @@
 
 #include "core/array.h"
 #include "core/clock.h"
+#include "core/limit.h"
 #include "exec/launch/run.h"
 #include "exec/transport/tcp/socket.h"
-
-/* How long the answer may take to send. */
-static const double welcome_s = 0.5;
 
 /* Who knows the token; a complaint about its model is for such only. */
 static enum status check_hello(const struct run *run, const struct frame_hello *h)
@@ -41,7 +39,7 @@ static void welcome(struct run *run)
     st = ARRAY_NEW(peer, n);
     for (size_t r = 0; peer && r < n; r++)
         peer[r] = run->worker[r].peer;
-    double deadline_s = clock_now() + welcome_s;
+    double deadline_s = clock_now() + limit(LIMIT_send);
     for (size_t r = 0; st == STATUS_OK && r < n; r++)
         st = frame_write(run->worker[r].fd, FRAME_WELCOME, peer, n * sizeof *peer, NULL, 0,
                          deadline_s);

@@ -260,6 +260,11 @@ const char *launch_place(const struct run *run, uint32_t rank, char text[RANK_NA
 void launch_take_error(struct run *run, uint32_t rank, const char *payload, size_t bytes);
 /* The first rank that has not joined; the number of ranks: all have. */
 uint32_t launch_absent(const struct run *run);
+/* Has it ranks on other machines, which are not emulated? */
+static inline bool launch_is_far(const struct run *run)
+{
+    return run->options->address && !run->options->mpirun;
+}
 /* Has the process that rank r runs in ended? */
 bool launch_has_ended(const struct run *run, uint32_t r);
 /* How processes have ended whose last words have been read. */

@@ -18,8 +18,6 @@
 
 /* Longest sleep of the loop. */
 static const double tick_s = 0.5;
-/* And mpirun to end what it has started, before it is killed: longer where that is elsewhere. */
-static const double starter_s = 1, starter_far_s = 2.5;
 /* The same while a failure waits for its explanation. */
 static const double short_tick_s = 0.05;
 
@@ -48,8 +46,7 @@ static void kill_started(struct run *run)
 {
     struct child *c = &run->starter.child;
     struct family started = {0};
-    bool far = run->options->address && !run->options->mpirun;
-    double ends_s = far ? starter_far_s : starter_s;
+    double ends_s = limit(LIMIT_end) * (launch_is_far(run) ? 2.5 : 1);
     for (uint32_t r = 0; c->pid && !run->options->address && r < run->program->ranks; r++)
         if (run->worker[r].told > 0 && run->worker[r].fd >= 0)
             kill(run->worker[r].told, SIGKILL);

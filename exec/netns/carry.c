@@ -5,10 +5,12 @@
 
 #include "core/clock.h"
 #include "core/family.h"
+#include "core/limit.h"
 #include "core/statistics.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <math.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -19,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PIECE = 256 << 10, PATIENCE_S = 4, ECHO_PORT = 29500, ROUNDS = 21 };
+enum { PIECE = 256 << 10, ECHO_PORT = 29500, ROUNDS = 21 };
 static const double lasting_s = 0.25, shaped_lasting_s = 0.6, shortest_s = 50e-6;
 
 /* A stream from node pairs + i to node i, between two processes of ours. */
@@ -34,6 +36,13 @@ struct stream {
 static int socket_in(int space, int type)
 {
     return setns(space, CLONE_NEWNET) == 0 ? socket(AF_INET, type | SOCK_CLOEXEC, 0) : -1;
+}
+
+static bool be_patient(int fd)
+{
+    double s = limit(LIMIT_carry);
+    const struct timeval most = {(time_t)s, (suseconds_t)(fmod(s, 1) * 1e6)};
+    return setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most) == 0;
 }
 
 /* In a process of its own, until the receiver hangs up. */
@@ -53,8 +62,7 @@ static void receive(const struct stream *s, double skipped, double seconds)
     static char piece[PIECE];
     int fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC);
     double begin = 0, end = 0, bytes = 0;
-    const struct timeval patience = {.tv_sec = PATIENCE_S};
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    be_patient(fd);
     while (fd >= 0 && end - begin <= seconds) {
         ssize_t n = recv(fd, piece, sizeof piece, 0);
         if (n < 0 && errno == EINTR)
@@ -78,12 +86,10 @@ static bool listen_at(const struct built *b, uint32_t rank, struct stream *s)
 {
     char text[INSIDE_ADDRESS];
     socklen_t size = sizeof s->at;
-    const struct timeval patience = {.tv_sec = PATIENCE_S};
     s->at = (struct sockaddr_in){.sin_family = AF_INET};
     inet_pton(AF_INET, build_address(rank, text), &s->at.sin_addr);
     s->listener = socket_in(b->fd[rank], SOCK_STREAM);
-    return s->listener >= 0 &&
-           setsockopt(s->listener, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) == 0 &&
+    return s->listener >= 0 && be_patient(s->listener) &&
            bind(s->listener, (struct sockaddr *)&s->at, sizeof s->at) == 0 &&
            listen(s->listener, 1) == 0 &&
            getsockname(s->listener, (struct sockaddr *)&s->at, &size) == 0;
@@ -187,15 +193,13 @@ out:
 static int datagrams(const struct built *b, uint32_t rank)
 {
     char text[INSIDE_ADDRESS];
-    const struct timeval patience = {.tv_sec = PATIENCE_S};
     struct sockaddr_in at[2];
     int fd = socket_in(b->fd[rank], SOCK_DGRAM);
     for (uint32_t k = 0; k < 2; k++) {
         at[k] = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(ECHO_PORT)};
         inet_pton(AF_INET, build_address(k, text), &at[k].sin_addr);
     }
-    if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) == 0 &&
-        bind(fd, (struct sockaddr *)&at[rank], sizeof at[0]) == 0 &&
+    if (fd >= 0 && be_patient(fd) && bind(fd, (struct sockaddr *)&at[rank], sizeof at[0]) == 0 &&
         connect(fd, (struct sockaddr *)&at[1 - rank], sizeof at[0]) == 0)
         return fd;
     if (fd >= 0)

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Runs in which something goes wrong, one event each: do they end by themselves, soon, with nothing left, and with
 the right rank named? Usage: torture.py BIN SHIM [--events N] [--first I] [--seed S] [--jobs J] [--scenarios A,B]
-[--out FILE] [--list]. BIN has foreline and its workers. Status 77: no namespaces here.
+[--kinds A,B] [--out FILE] [--list]. BIN has foreline and its workers. Status 77: no namespaces here.
 
 Every job is the first process of namespaces of its own (processes, mounts, IPC, network): what is in them at the end
 of an event is what the run has left, and nothing else can be reached or harmed from there."""
@@ -31,6 +31,7 @@ def arguments():
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--jobs", type=int, default=3)
     p.add_argument("--scenarios", default=",".join(scenarios.ALL))
+    p.add_argument("--kinds", help="of the events with these numbers only such")
     p.add_argument("--out")
     p.add_argument("--list", action="store_true", help="only print the events")
     return p.parse_args()
@@ -102,6 +103,8 @@ def main():
     a = arguments()
     names = a.scenarios.split(",")
     wanted = [events.draw(a.seed, i, names) for i in range(a.first, a.first + a.events)]
+    if a.kinds:
+        wanted = [e for e in wanted if e["kind"] in a.kinds.split(",")]
     if a.list:
         for e in wanted:
             print(json.dumps(e))

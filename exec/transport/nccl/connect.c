@@ -1,5 +1,6 @@
 /* Communicators: the world, its parts for channels and groups, connections, and their end. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/array.h"
 #include "core/clock.h"
@@ -81,6 +82,7 @@ static enum status make_world(struct nccl *t)
     PASS(nccl_begin(t));
     PASS(nccl_end(t, NULL, t->links.rank == 0 ? ncclGetUniqueId(&id) : ncclSuccess));
     PASS(star_spread(&t->star, &id, sizeof id, clock_now() + t->patience_s));
+    nccl_set_patience(t, t->call_s);
     PASS(nccl_begin(t));
     ncclResult_t e = ncclCommInitRankConfig(&t->comm[0], (int)t->links.program->ranks, id,
                                             (int)t->links.rank, &config);
@@ -178,6 +180,7 @@ static enum status connect_all(struct nccl *t)
     return STATUS_OK;
 }
 
+/* What says "rank R: ..." is of others. */
 enum status nccl_connect(struct nccl *t)
 {
     enum status st;
@@ -186,7 +189,9 @@ enum status nccl_connect(struct nccl *t)
     TRY(connect_all(t));
     atomic_store(&t->connected, true);
 out:
-    return st == STATUS_OK ? st : error_context(st, "communicators of NCCL");
+    return st == STATUS_OK || !strncmp(error_message(), "rank ", 5)
+               ? st
+               : error_context(st, "communicators of NCCL");
 }
 
 /* ---- the end */

@@ -153,6 +153,7 @@ static enum status open_nccl(const struct program *p, uint32_t rank, const struc
     pthread_mutex_init(&t->state, NULL);
     t->deadline_s = INFINITY;
     t->patience_s = r->timeout_s;
+    t->call_s = r->call_s > 0 ? r->call_s : r->timeout_s;
     t->clock = r->clock;
     TRY(endpoints_init(p, rank, r, &t->links));
     if (!t->clock)

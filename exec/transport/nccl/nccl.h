@@ -102,6 +102,7 @@ struct nccl {
     pthread_mutex_t state;   /* guards links.failure and what follows */
     double deadline_s;       /* of the call under way; INFINITY: there is none */
     double patience_s;       /* how long one may take */
+    double call_s;           /* the same while ranks start, when all have met */
     bool watching;
     _Atomic bool connected, stopping;
     pthread_t watch;

@@ -6,12 +6,17 @@
 #include <time.h>
 
 #include "core/clock.h"
+#include "core/limit.h"
 #include "exec/device/cuda/context.h"
 #include "exec/transport/nccl/nccl.h"
 
 static const double period_s = 0.05;
+
 /* NCCL may report an error before it is known which rank has ended. */
-static const double doubt_s = 1;
+static double doubt_s(void)
+{
+    return 2 * limit(LIMIT_grace);
+}
 
 void nccl_fail(struct nccl *t, enum status st)
 {
@@ -35,7 +40,7 @@ enum status nccl_judge(struct nccl *t, enum status st)
 {
     char reason[ENDPOINTS_REASON];
     snprintf(reason, sizeof reason, "%.400s", error_message());
-    for (double until_s = clock_now() + doubt_s; t->watching && clock_now() < until_s;) {
+    for (double until_s = clock_now() + doubt_s(); t->watching && clock_now() < until_s;) {
         PASS(nccl_failure(t));
         clock_sleep_until(clock_now() + period_s);
     }
@@ -63,13 +68,22 @@ static void set_deadline(struct nccl *t, bool calling)
     pthread_mutex_unlock(&t->state);
 }
 
+/* That a rank waits says nothing of who is to blame; in a step the op says so (endpoints_locate()). */
+static enum status blame_others(struct nccl *t, enum status st)
+{
+    return atomic_load(&t->connected) ? st
+                                      : error_context(st, "rank %u: communicators", t->links.rank);
+}
+
 static enum status check_deadline(struct nccl *t)
 {
     pthread_mutex_lock(&t->state);
     bool late = clock_now() > t->deadline_s;
     double patience_s = t->patience_s;
     pthread_mutex_unlock(&t->state);
-    return late ? error_set(STATUS_EXTERNAL, "NCCL: no answer for %g s", patience_s) : STATUS_OK;
+    return late
+               ? blame_others(t, error_set(STATUS_EXTERNAL, "NCCL: no answer for %g s", patience_s))
+               : STATUS_OK;
 }
 
 /* ---- calls */
@@ -116,7 +130,8 @@ enum status nccl_drain(struct nccl *t, cudaStream_t stream)
     while ((e = cudaStreamQuery(stream)) == cudaErrorNotReady) {
         PASS(nccl_failure(t));
         if (clock_now() > until_s)
-            return error_set(STATUS_EXTERNAL, "first messages: nothing for %g s", t->patience_s);
+            return blame_others(
+                t, error_set(STATUS_EXTERNAL, "first messages: nothing for %g s", t->patience_s));
         clock_sleep_until(clock_now() + 5e-5);
     }
     return CUDA_ERROR("first messages", e);
@@ -146,13 +161,13 @@ static enum status look(struct nccl *t, double *error_s)
         nccl_set_telling(t, false);
         star_tell_lost(&t->star, gone);
         nccl_set_telling(t, true);
-        return error_set(STATUS_IO, "NCCL with rank %u: it has ended", gone);
+        return blame_others(t, error_set(STATUS_IO, "NCCL with rank %u: it has ended", gone));
     }
     PASS(check_deadline(t));
     ncclResult_t e = any_error(t, &comm);
     if (e != ncclSuccess && isinf(*error_s))
         *error_s = clock_now();
-    if (e != ncclSuccess && clock_now() > *error_s + doubt_s)
+    if (e != ncclSuccess && clock_now() > *error_s + doubt_s())
         return error_set(STATUS_IO, "NCCL: %s: %s", ncclGetErrorString(e), ncclGetLastError(comm));
     return STATUS_OK;
 }

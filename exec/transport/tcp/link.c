@@ -5,11 +5,9 @@
 #include <sys/socket.h>
 
 #include "core/clock.h"
+#include "core/limit.h"
 #include "exec/transport/tcp/socket.h"
 #include "exec/transport/tcp/tcp.h"
-
-/* A word of a few bytes waits only for a peer that does not read: at most `window` are under way. */
-static const double credit_s = 1;
 
 static struct tcp_head next_head(const struct tcp_link *l)
 {
@@ -31,13 +29,14 @@ static void advance(struct tcp_link *l)
     }
 }
 
+/* It waits only for a peer that does not read: at most `window` words are under way. */
 enum status tcp_grant(struct tcp_link *l, void *slot)
 {
     struct tcp_head credit = {.magic = TCP_MAGIC, .kind = TCP_CREDIT};
     pthread_mutex_lock(&l->tcp->mutex);
     link_pool_give(&l->pool, slot);
     pthread_mutex_unlock(&l->tcp->mutex);
-    enum status st = socket_write(l->fd, &credit, sizeof credit, clock_now() + credit_s);
+    enum status st = socket_write(l->fd, &credit, sizeof credit, clock_now() + limit(LIMIT_send));
     return st == STATUS_OK ? st : error_context(st, "credit not accepted");
 }
 
