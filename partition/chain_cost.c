@@ -2,7 +2,6 @@
  * a tensor first. */
 #include "partition/chain_cost.h"
 
-#include <stdlib.h>
 
 #include "core/array.h"
 

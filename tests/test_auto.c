@@ -1,11 +1,9 @@
 /* auto_search with made-up evaluators: what is tried, kept, ranked and refused. */
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 

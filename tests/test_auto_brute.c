@@ -8,12 +8,10 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 
 #include "core/schedule.h"
-#include "core/text.h"
 #include "study/evaluate.h"
 #include "study/load.h"
 #include "tests/quick_evaluator.h"

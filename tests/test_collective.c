@@ -1,7 +1,6 @@
 /* collectives: closed forms by hand, what flows carry. */
 #include "core/collective.h"
 
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,4 @@
 /* collectives: what NCCL's table chooses, at points worked out by hand. */
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,6 @@
 /* Links that are shared: what SimGrid says of oversubscribed spines and of collectives that meet,
  * against arithmetic. Ports of 1 GB/s, no latencies but where said, so that bytes are nanoseconds.
  */
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,5 @@
 /* Context parallelism by hand on both engines, and what is refused. Every link 1 GB/s without
  * latency, so that bytes are nanoseconds. */
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -2,7 +2,6 @@
  * the truth, and what cannot be fitted is refused. */
 #include "study/fit.h"
 
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

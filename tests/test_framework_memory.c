@@ -6,7 +6,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -14,7 +13,6 @@
 #include "core/check.h"
 #include "core/cost.h"
 #include "core/program.h"
-#include "core/random.h"
 #include "model/zoo.h"
 #include "partition/partition.h"
 #include "tests/lowered.h"

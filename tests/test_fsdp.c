@@ -1,6 +1,5 @@
 /* FSDP as people use it, by hand on both engines: ZeRO 3 in units, resharded or kept after the forward,
  * over groups of replicas, with layers made again; and its memory against the formulas of FSDP2. */
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

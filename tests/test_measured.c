@@ -15,7 +15,6 @@
 
 #include "core/provenance.h"
 #include "core/random.h"
-#include "measured/cells.h"
 #include "measured/reader.h"
 #include "tests/fault.h"
 #include "tests/measured_text.h"

@@ -1,6 +1,5 @@
 /* What is offloaded to the hosts' memory, by hand on both engines: bytes and seconds of the optimizer's
  * state, and of activations. */
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,12 +1,10 @@
 /* What stands around the pipeline, by hand on both engines: tensor parallelism, experts, ZeRO,
  * buckets, recomputation. Every link 1 GB/s without latency, so that bytes are nanoseconds. */
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 

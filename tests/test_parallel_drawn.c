@@ -1,6 +1,5 @@
 /* Mixtures of today of seeded random sizes, spread over ranks in seeded random ways: trained to the
  * parameters of one process. */
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

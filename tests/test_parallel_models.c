@@ -1,12 +1,9 @@
 /* Models of today, experts on other ranks and sequences that replicas share: trained to the parameters
  * of one process, however they are spread. */
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>

@@ -1,10 +1,8 @@
 /* The steady middle of an iteration: found where it is one, and not where times only look alike. */
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 
 #include <cmocka.h>
 

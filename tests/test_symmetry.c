@@ -7,7 +7,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -16,7 +15,6 @@
 #include "sim/symmetry.h"
 #include "tests/fault.h"
 #include "tests/random_plan.h"
-#include "tests/sample.h"
 
 enum { FLOWS = 48, LINKS = 24, HOPS = 3, NETWORKS = 2000, FOLDED = 500, DIVIDED = 100 };
 

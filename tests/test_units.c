@@ -1,12 +1,10 @@
 /* units: what is accepted, what is not, and how quantities print. */
 #include "core/units.h"
 
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>

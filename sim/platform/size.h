@@ -2,7 +2,6 @@
 #ifndef SIM_PLATFORM_SIZE_H
 #define SIM_PLATFORM_SIZE_H
 
-#include <stdint.h>
 
 #include "sim/platform/fault.h"
 
