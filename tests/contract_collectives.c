@@ -1,14 +1,9 @@
 /* Collectives of the transport contract, against a serial reference. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "exec/rounds.h"
+#include "tests/cmocka.h"
 #include "tests/contract.h"
 #include "tests/toy.h"
 

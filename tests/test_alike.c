@@ -1,20 +1,15 @@
 /* Graphs of models compared, against all permutations; series-parallel ones against the definition, by recursion. */
 #include "partition/alike.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/random.h"
 #include "model/graph.h"
 #include "model/zoo.h"
+#include "tests/cmocka.h"
 
 enum { MOST = 7, CASES = 400 };
 static const char *const kinds[] = {"a", "b"};

@@ -3,22 +3,17 @@
 #include "model/config.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "core/cost.h"
 #include "core/json.h"
 #include "core/provenance.h"
 #include "model/import.h"
 #include "model/zoo.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 static const struct published {

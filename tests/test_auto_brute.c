@@ -2,18 +2,13 @@
  * savings is better than its winner by more than 1 %, by the same evaluator. Arguments: how many
  * inputs, the first one's seed, filters to switch off (struct auto_request). */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "core/schedule.h"
 #include "study/evaluate.h"
 #include "study/load.h"
+#include "tests/cmocka.h"
 #include "tests/quick_evaluator.h"
 
 static const double tolerance = 0.01;

@@ -1,18 +1,13 @@
 /* The filters of auto: switched off, the search finds nothing better on small platforms. Plans are
  * scored by the analytic engine. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "study/evaluate.h"
 #include "study/load.h"
+#include "tests/cmocka.h"
 #include "tests/quick_evaluator.h"
 #include "tests/sample.h"
 

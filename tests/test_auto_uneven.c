@@ -2,17 +2,12 @@
  * brute force over replicas and cuts, and only where they may be. Arguments: how many inputs, the first
  * one's seed. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "study/evaluate.h"
 #include "study/load.h"
+#include "tests/cmocka.h"
 #include "tests/promise.h"
 
 static const double tolerance = 0.01, exact = 1e-9;

@@ -1,14 +1,9 @@
 /* Messages that block the loop that computes: closed forms of 1F1B and GPipe on both engines, a slow
  * walk over random stages, and random plans, which never become faster and never deadlock. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "core/lower.h"
+#include "tests/cmocka.h"
 #include "tests/lowered.h"
 #include "tests/random_plan.h"
 #include "tests/sample.h"

@@ -3,14 +3,8 @@
 
 #include <limits.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/collective.h"
 #include "core/cost.h"
@@ -19,6 +13,7 @@
 #include "exec/device.h"
 #include "exec/team.h"
 #include "model/layers.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 /* Kinds of today's models: half as many heads of keys and values as of queries, two experts a token. */

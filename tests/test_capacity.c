@@ -3,16 +3,11 @@
 #include "partition/capacity.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "sim/platform/platform.h"
+#include "tests/cmocka.h"
 #include "topologies/generate.h"
 
 static const char path[] = BINARY_DIR "/test_capacity.xml";

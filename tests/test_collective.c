@@ -1,14 +1,10 @@
 /* collectives: closed forms by hand, what flows carry. */
 #include "core/collective.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/racks.h"
 #include "tests/sample.h"

@@ -1,13 +1,9 @@
 /* collectives: which members form nodes, and what is refused. */
 #include "core/collective.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/racks.h"
 #include "tests/sample.h"
 

@@ -1,11 +1,7 @@
 /* collectives: what NCCL's table chooses, at points worked out by hand. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "core/collective.h"
+#include "tests/cmocka.h"
 #include "tests/racks.h"
 #include "tests/sample.h"
 

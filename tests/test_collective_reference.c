@@ -1,14 +1,10 @@
 /* collectives against slow references: step-by-step rings and trees on random links, and the
  * properties of the two trees. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/collective/shapes.h"
+#include "tests/cmocka.h"
 #include "tests/racks.h"
 #include "tests/sample.h"
 

@@ -2,15 +2,10 @@
 #include "core/compare.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "core/statistics.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 static void assert_close(double got, double expected)

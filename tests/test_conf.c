@@ -1,20 +1,16 @@
 /* Files of PipeDream's runtime: plans that are written and read again are equal, over seeded random
  * plans; what is wrong is named with its line. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/file.h"
 #include "core/text.h"
 #include "study/frameworks/setup.h"
 #include "study/load.h"
 #include "study/settings.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/random_plan.h"
 

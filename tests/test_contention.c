@@ -1,20 +1,15 @@
 /* Links that are shared: what SimGrid says of oversubscribed spines and of collectives that meet,
  * against arithmetic. Ports of 1 GB/s, no latencies but where said, so that bytes are nanoseconds.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/lower.h"
 #include "sim/engine.h"
 #include "sim/platform/platform.h"
+#include "tests/cmocka.h"
 #include "tests/sample.h"
 #include "topologies/write.h"
 

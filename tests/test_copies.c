@@ -1,16 +1,11 @@
 /* Folded programs: the copies of their channels and groups are those of the whole program, which
  * carry the same in the same order, and ranks that folding leaves out compute what their stage's
  * first rank does. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/lower.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/random_plan.h"
 #include "tests/sample.h"

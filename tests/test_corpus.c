@@ -1,17 +1,14 @@
 #include "exec/corpus.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/file.h"
 #include "core/random.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 static void shipped_text_is_the_file_in_the_tree(void **state)

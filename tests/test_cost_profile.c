@@ -1,22 +1,17 @@
 /* What measured profiles of models say of costs and programs: updates, forwards made again, times of
  * layers, and times that have the sums of shards inside. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "core/cost.h"
 #include "core/lower.h"
 #include "core/provenance.h"
 #include "core/random.h"
 #include "exec/executor.h"
+#include "tests/cmocka.h"
 #include "tests/lowered.h"
 #include "tests/sample.h"
 

@@ -1,19 +1,14 @@
 /* Parts of the objective cpsc526 by themselves: counts of partitions, labels given greedily, matrices of
  * measured speeds. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/random.h"
 #include "partition/published/cpsc526/exhaustive.h"
 #include "partition/published/cpsc526/greedy.h"
 #include "partition/published/cpsc526/speeds.h"
+#include "tests/cmocka.h"
 
 /* Against counting all functions onto k parts; known numbers of SEEDS.md. */
 static void partitions_are_counted_exactly(void **state)

@@ -2,17 +2,14 @@
 #include "exec/device.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/lower.h"
 #include "core/schedule.h"
 #include "exec/device/cpu/stage.h"
+#include "tests/cmocka.h"
 #include "tests/tiny.h"
 
 enum { STAGES = 4, MICROBATCHES = 5, NEVER = TINY_OPS };

@@ -2,15 +2,12 @@
 #include "exec/device/cpu/stage_parts.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/random.h"
 #include "model/zoo.h"
+#include "tests/cmocka.h"
 #include "tests/layer_call.h"
 #include "tests/tiny.h"
 

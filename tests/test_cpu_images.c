@@ -1,12 +1,9 @@
 /* The layer kinds of networks for images and of recurrent ones: forward and backward (kind_case.h). */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/kind_case.h"
 
 /* ---- windows of images */

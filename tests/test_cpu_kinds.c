@@ -1,11 +1,8 @@
 /* The layer kinds of today's models but routers and experts: forward and backward (kind_case.h). */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/kind_case.h"
 
 /* ---- attention and rope */

@@ -2,14 +2,11 @@
 #include "exec/device/layer.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "exec/device/cpu/vector.h"
+#include "tests/cmocka.h"
 #include "tests/layer_call.h"
 #include "tests/tiny.h"
 

@@ -1,13 +1,10 @@
 /* Opening the CPU device: untrusted models, exhausted memory. */
 #include "exec/device.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "exec/corpus.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/tiny.h"
 

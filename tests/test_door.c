@@ -2,19 +2,14 @@
 #include "exec/door.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
-
-#include <cmocka.h>
 
 #include "core/clock.h"
 #include "core/limit.h"
 #include "core/random.h"
 #include "exec/transport/tcp/socket.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 enum { HELLO = 100, STRANGERS = 50 };

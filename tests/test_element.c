@@ -1,14 +1,9 @@
 /* Sums of bf16 on the host are those of fp32, rounded to the nearest, ties to even. */
 #include "exec/element.h"
+#include "tests/cmocka.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static float widen(uint16_t x)
 {

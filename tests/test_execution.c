@@ -1,9 +1,4 @@
 /* Execution traces as models: one of PyTorch by hand, one of Chakra by hand, and one that foreline wrote. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -11,6 +6,7 @@
 
 #include "core/text.h"
 #include "model/import.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 static const char *const torch = SOURCE_DIR "/tests/fuzz/corpus/import/execution.json";

@@ -2,17 +2,12 @@
 #include "exec/executor.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "exec/transport/tcp/socket.h"
+#include "tests/cmocka.h"
 #include "tests/fake_device.h"
 #include "tests/fault.h"
 #include "tests/toy.h"

@@ -1,13 +1,8 @@
 /* Sums inside passes are booked as the program's collectives: the passes' time is what they computed,
  * the collective's what all parts of the pass spent in sums. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "exec/executor.h"
+#include "tests/cmocka.h"
 
 enum { OPS = 8 };
 

@@ -1,16 +1,11 @@
 /* Which published runs a plan is told of. */
 #include "study/expected.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/units.h"
+#include "tests/cmocka.h"
 #include "tests/sample.h"
 
 struct fixture {

@@ -1,15 +1,10 @@
 /* Experiment files: what becomes of a YAML text, and what is said about a wrong one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "study/experiment.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 /* Knows model, platform, devices, seed, jitter and all of plan; no value may be "bad". */

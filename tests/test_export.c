@@ -2,16 +2,10 @@
 #include "sim/export/export.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "core/file.h"
 #include "core/lower.h"
@@ -19,6 +13,7 @@
 #include "sim/engine.h"
 #include "sim/workload.h"
 #include "tests/chakra_read.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/goal_replay.h"
 #include "tests/sample.h"

@@ -1,20 +1,15 @@
 /* Curves of collectives and the model of what they attain: by hand, against slow direct forms on seeded
  * random input, through platform files, and on both engines. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/collective.h"
 #include "core/fabric.h"
 #include "sim/platform/platform.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/lowered.h"
 #include "tests/random_plan.h"

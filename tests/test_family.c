@@ -1,20 +1,16 @@
 /* What is seen of other processes: at rest, stuck, stopped, and what they were started with. */
 #define _GNU_SOURCE /* syscall */
 #include <linux/futex.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/clock.h"
 #include "core/family.h"
 #include "core/limit.h"
+#include "tests/cmocka.h"
 
 enum { PATIENCE_S = 20 }; /* of the test: it ends as soon as what it waits for is there */
 

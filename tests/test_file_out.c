@@ -1,10 +1,6 @@
 /* What is written for each thing that a name can stand for: file, link, device, pipe, directory,
  * socket, our own streams; and that nothing of others is replaced. */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +9,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/file.h"
+#include "tests/cmocka.h"
 
 static char directory[64];
 

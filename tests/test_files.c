@@ -1,16 +1,10 @@
 /* Every JSON file of ours: round trips byte for byte, survives truncation at every byte, names the
  * place of a fault, and gives its memory back when any allocation fails. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "core/file.h"
 #include "core/lower.h"
@@ -22,6 +16,7 @@
 #include "core/random.h"
 #include "core/topology.h"
 #include "core/trace.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 

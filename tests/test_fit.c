@@ -2,16 +2,10 @@
  * the truth, and what cannot be fitted is refused. */
 #include "study/fit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "core/file.h"
 #include "core/provenance.h"
@@ -19,6 +13,7 @@
 #include "core/schedule.h"
 #include "partition/partition.h"
 #include "study/evaluate.h"
+#include "tests/cmocka.h"
 #include "tests/sample.h"
 
 static const char table[] = BINARY_DIR "/fit-measured.csv";

@@ -1,16 +1,11 @@
 /* What no prediction may be below: by hand, and on both engines. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "core/lower.h"
 #include "sim/floor.h"
 #include "study/load.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 

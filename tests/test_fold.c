@@ -2,17 +2,12 @@
  * says that its copies do not share the network alike. Random plans on generated platforms whose
  * links are shared: NICs of nodes, oversubscribed racks and trees, tori, rails, NVLink meshes. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/lower.h"
 #include "sim/engine.h"
+#include "tests/cmocka.h"
 #include "tests/generated.h"
 #include "tests/random_plan.h"
 #include "tests/sample.h"

@@ -2,19 +2,14 @@
  * of what a backward gives back, and the executor's memory as a bound. */
 #include "core/framework.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/check.h"
 #include "core/cost.h"
 #include "core/program.h"
 #include "model/zoo.h"
 #include "partition/partition.h"
+#include "tests/cmocka.h"
 #include "tests/lowered.h"
 #include "tests/random_plan.h"
 #include "tests/sample.h"

@@ -1,19 +1,15 @@
 /* Arguments of other frameworks: plans that are written and read again are equal, over seeded random
  * plans; scripts are followed as a shell would; what cannot be said is said. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/file.h"
 #include "core/schedule.h"
 #include "core/text.h"
 #include "study/frameworks/setup.h"
 #include "study/load.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/random_plan.h"
 

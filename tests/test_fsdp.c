@@ -1,16 +1,11 @@
 /* FSDP as people use it, by hand on both engines: ZeRO 3 in units, resharded or kept after the forward,
  * over groups of replicas, with layers made again; and its memory against the formulas of FSDP2. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "core/check.h"
 #include "core/lower.h"
 #include "model/zoo.h"
+#include "tests/cmocka.h"
 #include "tests/generated.h"
 #include "tests/lowered.h"
 #include "tests/sample.h"

@@ -3,23 +3,18 @@
 #include "topologies/generate.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/file.h"
 #include "core/units.h"
 #include "sim/engine.h"
 #include "sim/platform/platform.h"
 #include "sim/platform/xml_scan.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/generated.h"
 #include "topologies/systems.h"

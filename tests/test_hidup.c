@@ -1,14 +1,8 @@
 /* HiDup's forms, operators, models, hints and strategy files: by hand and against the published
  * numbers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/file.h"
 #include "core/json.h"
@@ -16,6 +10,7 @@
 #include "partition/published/hidup/models.h"
 #include "partition/published/hidup/ops.h"
 #include "partition/published/hidup/search.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 

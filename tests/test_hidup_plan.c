@@ -1,16 +1,10 @@
 /* HiDup's strategies on a platform: what the search says they take is what the program of their plan
  * takes on the analytic engine. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "core/collective.h"
 #include "core/file.h"
@@ -26,6 +20,7 @@
 #include "sim/engine.h"
 #include "study/collective_times.h"
 #include "study/load.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 

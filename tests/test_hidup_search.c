@@ -1,20 +1,15 @@
 /* HiDup's search against trying every signature of every node and every cut, on random graphs; in a
  * hurry; and with wrong numbers. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/clock.h"
 #include "core/random.h"
 #include "partition/published/hidup/models.h"
 #include "partition/published/hidup/noise.h"
 #include "partition/published/hidup/search.h"
+#include "tests/cmocka.h"
 #include "tests/sample.h"
 
 enum { NODES = 9, TENSORS = 16, ROUNDS = 1000 };

@@ -1,16 +1,11 @@
 /* hierarchical: beside balanced on chains and DAGs, on machines of several tiers; large; hostile.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "core/cost.h"
 #include "partition/partition.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/map_build.h"
 #include "tests/sample.h"

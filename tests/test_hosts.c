@@ -1,17 +1,12 @@
 /* Machines of ranks, against lists of names written out, from a seed; what is refused. */
 #include "exec/launch/hosts.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/file.h"
 #include "core/random.h"
+#include "tests/cmocka.h"
 
 enum { ENTRIES = 8, SLOTS = 4 };
 static const char path[] = BINARY_DIR "/test_hosts.txt";

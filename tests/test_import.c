@@ -2,18 +2,13 @@
 #include "model/import.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/edges.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 enum { PATH = 4096 };

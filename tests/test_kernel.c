@@ -3,18 +3,13 @@
 #include "core/kernel.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/random.h"
 #include "core/topology.h"
+#include "tests/cmocka.h"
 #include "tests/sample.h"
 
 enum { TRIALS = 20000 };

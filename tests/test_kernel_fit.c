@@ -2,15 +2,10 @@
 #include "study/kernel_fit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/random_plan.h"
 #include "tests/sample.h"
 #include "topologies/catalogue.h"

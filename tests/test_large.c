@@ -2,16 +2,11 @@
  * the simulation of all its ranks says, contention included, wherever it claims to be exact; and the
  * few plans of a platform that it likes best have the best one among them. Random models and plans. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "core/lower.h"
 #include "study/evaluate.h"
+#include "tests/cmocka.h"
 #include "tests/generated.h"
 #include "tests/random_plan.h"
 #include "tests/sample.h"

@@ -5,11 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,10 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/provenance.h"
 #include "exec/rendezvous.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/toy.h"
 

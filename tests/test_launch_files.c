@@ -2,18 +2,14 @@
  * imports to the degrees that a reader finds in it, or says why it does not. Skipped, with a message,
  * where the files are not at hand. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "study/frameworks/port.h"
 #include "study/frameworks/setup.h"
 #include "study/load.h"
+#include "tests/cmocka.h"
 
 #define FOLDER WORKLOADS_DIR "/real/launch/"
 enum { SETS = 8 };

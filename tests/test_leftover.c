@@ -2,11 +2,7 @@
 #include "core/leftover.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -14,10 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/file.h"
 #include "core/folder.h"
+#include "tests/cmocka.h"
 
 static char base[] = "/tmp/test-leftover-XXXXXX";
 

@@ -1,14 +1,10 @@
 /* Limits: what a text changes, what it must not be, and the table of the documentation. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/file.h"
 #include "core/limit.h"
+#include "tests/cmocka.h"
 
 static void a_text_changes_those_that_it_names(void **state)
 {

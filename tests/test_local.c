@@ -1,14 +1,9 @@
 /* The local transport beyond the contract: what it refuses, and what happens without memory. */
 #include "exec/transport.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/mesh.h"
 #include "tests/toy.h"

@@ -1,10 +1,5 @@
 /* What other programs say of machines becomes one graph: formats by hand, random matrices against the matrix,
  * lists of hosts against a slow reading. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -13,6 +8,7 @@
 
 #include "core/file.h"
 #include "core/random.h"
+#include "tests/cmocka.h"
 #include "topologies/machine/machine.h"
 #include "topologies/measured.h"
 

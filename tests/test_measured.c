@@ -1,10 +1,5 @@
 /* Runs that others recorded: traces by hand and random ones against a slow count, logs line by line, and what is
  * refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -16,6 +11,7 @@
 #include "core/provenance.h"
 #include "core/random.h"
 #include "measured/reader.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/measured_text.h"
 

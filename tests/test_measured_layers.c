@@ -1,9 +1,4 @@
 /* From kernels to layers: traces by hand, what is refused, and every allocation failing in turn. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include <sqlite3.h>
 #include <stdio.h>
@@ -13,6 +8,7 @@
 #include "core/text.h"
 
 #define MEASURED_FILE "test_measured_layers.in"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/measured_text.h"
 

@@ -1,9 +1,4 @@
 /* Nsight Systems: tables of activities and databases, hostile ones too. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include <sqlite3.h>
 #include <stdio.h>
@@ -11,6 +6,7 @@
 #include "measured/launches.h"
 
 #define MEASURED_FILE "test_measured_nsys.in"
+#include "tests/cmocka.h"
 #include "tests/measured_text.h"
 
 static void reads_tables_of_nsys(void **state)

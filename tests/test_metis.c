@@ -1,19 +1,14 @@
 /* METIS as a baseline: parts of graphs, placements within memory, contiguous stages. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "partition/metis.h"
 #include "partition/partition.h"
 #include "partition/published/placement/problem.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 

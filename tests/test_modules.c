@@ -1,17 +1,12 @@
 /* Selective recomputation by module: what a layer keeps against formulas, what the backward makes again
  * and when, by hand on both engines, and names in files. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/lower.h"
 #include "model/zoo.h"
+#include "tests/cmocka.h"
 #include "tests/lowered.h"
 #include "tests/sample.h"
 

@@ -2,16 +2,10 @@
  * of HiDup's evaluation (data parallel, FastMoE, DeepSpeed) on its cluster, against closed forms.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "core/lower.h"
 #include "core/measurement.h"
@@ -19,6 +13,7 @@
 #include "partition/partition.h"
 #include "sim/engine.h"
 #include "sim/platform/platform.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/lowered.h"
 #include "tests/sample.h"

@@ -1,19 +1,14 @@
 /* Objective cpsc526: the project's numbers, proved optima, brute force, hostile inputs. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "model/zoo.h"
 #include "partition/published/cpsc526/exhaustive.h"
 #include "partition/published/objective.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/map_build.h"
 #include "tests/sample.h"

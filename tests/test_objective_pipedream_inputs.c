@@ -1,19 +1,14 @@
 /* Objective pipedream on files and on graphs of all shapes: published values, branches, pieces. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/json.h"
 #include "model/import.h"
 #include "partition/published/objective.h"
+#include "tests/cmocka.h"
 #include "tests/sample.h"
 
 static struct objective_request request(const struct model *m, size_t machines, double bandwidth)

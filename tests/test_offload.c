@@ -1,16 +1,11 @@
 /* What is offloaded to the hosts' memory, by hand on both engines: bytes and seconds of the optimizer's
  * state, and of activations. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "core/check.h"
 #include "core/lower.h"
 #include "core/schedule.h"
+#include "tests/cmocka.h"
 #include "tests/lowered.h"
 #include "tests/sample.h"
 

@@ -1,19 +1,14 @@
 /* The importer of ONNX files: costs by hand, what is refused, and files that are cut off or wrong. */
 #include "model/import.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/file.h"
 #include "core/random.h"
 #include "model/onnx/wire.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 #define CORPUS SOURCE_DIR "/tests/fuzz/corpus/onnx/"

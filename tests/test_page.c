@@ -3,21 +3,16 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/file.h"
 #include "plots/kind.h"
+#include "tests/cmocka.h"
 
 static const char page[] = BINARY_DIR "/test_page.html", trace[] = BINARY_DIR "/test_page.json",
                   profile[] = BINARY_DIR "/test_page.profile";

@@ -1,16 +1,11 @@
 /* What stands around the pipeline, by hand on both engines: tensor parallelism, experts, ZeRO,
  * buckets, recomputation. Every link 1 GB/s without latency, so that bytes are nanoseconds. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "core/check.h"
 #include "core/lower.h"
 #include "core/schedule.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/lowered.h"
 #include "tests/sample.h"

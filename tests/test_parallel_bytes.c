@@ -1,17 +1,12 @@
 /* What a program says that collectives move is what runs hand to them, byte for byte: random ways to
  * spread a model. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-
-#include <cmocka.h>
 
 #include "core/random.h"
 #include "exec/ring.h"
 #include "model/zoo.h"
+#include "tests/cmocka.h"
 #include "tests/trained.h"
 
 /* Bytes that all shards of the op's replica move of it, divided by their number. */

@@ -1,18 +1,13 @@
 /* Mixtures of today of seeded random sizes, spread over ranks in seeded random ways: trained to the
  * parameters of one process. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/random.h"
 #include "model/import.h"
+#include "tests/cmocka.h"
 #include "tests/trained.h"
 
 enum { FAMILIES = 5, DRAWN = 30, WAYS = 4 };

@@ -1,11 +1,6 @@
 /* Networks for images and recurrent ones, trained to the parameters of one process however they are spread. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/trained.h"
 
 static const char vgg[] = "vgg:depth=11,side=32,width=4,hidden=32,classes=256";

@@ -1,13 +1,8 @@
 /* Models of today, experts on other ranks and sequences that replicas share: trained to the parameters
  * of one process, however they are spread. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/trained.h"
 
 static const char *const configurations[] = {

@@ -1,14 +1,9 @@
 /* Every way to spread a model over ranks trains it to the parameters of one process: real devices
  * and transports, the ranks being threads. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "model/zoo.h"
+#include "tests/cmocka.h"
 #include "tests/trained.h"
 
 static void tensor_parallel_runs_match_one_process(void **state)

@@ -1,17 +1,12 @@
 /* How files name each other: paths relative to the file, and no path of the machine. */
 #include "core/path.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 /* A folder with in/model.txt and in/net.xml, which is the current directory. */

@@ -1,17 +1,12 @@
 /* Piper's cost model and search: hand-worked cases, brute force, malformed and hostile inputs. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "partition/published/piper/piper.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 static const struct piper_limits usual = {PIPER_IDEALS, PIPER_STATES};

@@ -1,18 +1,13 @@
 /* PiPPy's graph split on the published inputs: presolved sizes and objectives. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/json.h"
 #include "model/import.h"
 #include "partition/published/pippy/pippy.h"
+#include "tests/cmocka.h"
 
 static const char *workloads(void)
 {

@@ -3,17 +3,12 @@
 #include "partition/published/placement/problem.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 static char model[] = "/tmp/placement-model-XXXXXX", split[] = "/tmp/placement-split-XXXXXX";

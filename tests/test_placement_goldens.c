@@ -1,19 +1,14 @@
 /* On the published inputs: the contiguous optimum, splits at least as good as every published tool
  * found, the experts' values. The numbers are those of goldens.json. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/json.h"
 #include "partition/published/placement/problem.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 /* A fifth of the default; under sanitizers the search gets no further than to show that it is no

@@ -1,18 +1,13 @@
 /* noncontiguous on random graphs, contractions and perturbations of them: against exhaustive search
  * and against the integer program, solved by GLPK. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/edges.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/placement_exact.h"
 #include "tests/placement_inputs.h"

@@ -1,20 +1,15 @@
 /* ideals and noncontiguous against exhaustive search on small random graphs, and hostile input. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "partition/published/placement/anchor.h"
 #include "partition/published/placement/bound.h"
 #include "partition/published/placement/family.h"
 #include "partition/published/placement/problem.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 enum { MAX_COLOURS = 6 };

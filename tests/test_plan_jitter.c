@@ -1,18 +1,13 @@
 /* The ranking of plans in noise: its figures are those of `simulate --jitter`, and it is ranked by
  * them. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "study/evaluate.h"
 #include "study/load.h"
 #include "study/planning.h"
+#include "tests/cmocka.h"
 #include "tests/promise.h"
 
 enum { INPUTS = 3, SAMPLES = 3 };

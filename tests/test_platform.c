@@ -1,15 +1,10 @@
 /* platform_read: the shipped platforms against numbers worked by hand, and what a file may say. */
 #include "sim/platform/platform.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "topologies/write.h"
 
 static const char scratch[] = BINARY_DIR "/test_platform.xml";

@@ -3,19 +3,14 @@
 #include "sim/platform/platform.h"
 
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/file.h"
 #include "core/limit.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/process.h"
 

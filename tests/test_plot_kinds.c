@@ -1,19 +1,14 @@
 /* Kinds of pictures that read tables and measurements: the plotted data against sums by hand. */
 #include "plots/kind.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/file.h"
 #include "plots/axis.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 static const struct provenance by = {"foreline test", "plot", NULL, 0};

@@ -1,21 +1,16 @@
 /* plots: pictures and tables appear complete or not at all; traces are read with care. */
 #include "plots/plot.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/file.h"
 #include "plots/figure.h"
 #include "plots/labels.h"
 #include "plots/trace_events.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 /* Two ranks, one microbatch, a message, a name for the first rank only. */

@@ -1,15 +1,10 @@
 /* Workers that take one item after another: every answer arrives, and a death costs one item. */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "study/pool.h"
+#include "tests/cmocka.h"
 
 enum { ITEMS = 50 };
 

@@ -3,14 +3,8 @@
 
 #include <limits.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "core/cost.h"
 #include "core/text.h"
@@ -19,6 +13,7 @@
 #include "model/export.h"
 #include "model/import.h"
 #include "model/zoo.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 static const char tiny[] = "gpt-tiny:layers=2,hidden=32,heads=2,tokens=16";

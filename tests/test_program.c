@@ -1,17 +1,12 @@
 /* Lowering, matching and checking: known lists, faults named, memory peaks, properties. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/check.h"
 #include "core/cost.h"
 #include "core/lower.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 

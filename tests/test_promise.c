@@ -1,17 +1,12 @@
 /* What is promised of any input, on some random ones; bench/promise.c tries many more. Arguments:
  * how many searches (unit.promise_more: 22, two on each family of platforms), the first's seed. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "core/compare.h"
 #include "study/evaluate.h"
 #include "study/load.h"
+#include "tests/cmocka.h"
 #include "tests/promise.h"
 
 enum { FOLDED = 40, COMPARED = 11, PLANS = 6 };

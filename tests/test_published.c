@@ -1,15 +1,11 @@
 /* Runs that others published: what is read of files, how little stops it, what is made of a row, and
  * the figures, against ones computed by hand. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "study/published.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "topologies/catalogue.h"
 

@@ -3,13 +3,8 @@
 #include "study/published_fit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/file.h"
 #include "core/framework.h"
@@ -17,6 +12,7 @@
 #include "core/random.h"
 #include "core/topology.h"
 #include "study/published_layers.h"
+#include "tests/cmocka.h"
 #include "topologies/catalogue.h"
 
 /* ---- runs of our own */

@@ -1,12 +1,6 @@
 /* A stage's rehearsal leaves nothing behind: parameters, optimizer, gradients and losses are those
  * of a stage that has not rehearsed, however the model is spread. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "core/lower.h"
 #include "exec/device.h"
@@ -14,6 +8,7 @@
 #include "exec/device/layer.h"
 #include "model/zoo.h"
 #include "partition/partition.h"
+#include "tests/cmocka.h"
 #include "tests/sample.h"
 
 struct spread {

@@ -4,18 +4,13 @@
 #include <math.h>
 #include <poll.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "exec/transport/tcp/socket.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 /* A worker that joins in its own thread. */

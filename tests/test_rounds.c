@@ -1,15 +1,10 @@
 /* Rounds of collectives without a transport: played in order on arrays, for many group sizes. */
 #include "exec/rounds.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/collective.h"
+#include "tests/cmocka.h"
 
 enum { MOST = 33, N = 50 };
 

@@ -1,20 +1,15 @@
 /* Orders of schedules against the published ones, which are replayed here in their own words: slowly,
  * with a queue and a list of actions; and the times that these replays take against the engine's. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/lower.h"
 #include "core/measurement.h"
 #include "core/program.h"
 #include "core/schedule.h"
 #include "sim/engine.h"
+#include "tests/cmocka.h"
 #include "tests/sample.h"
 
 enum { MOST = 4096, RANKS = 8, MICROBATCHES = 40 };

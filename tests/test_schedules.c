@@ -1,20 +1,15 @@
 /* Every schedule: the checker over many shapes, closed forms on both engines, memory. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "core/check.h"
 #include "core/lower.h"
 #include "core/measurement.h"
 #include "core/schedule.h"
 #include "sim/engine.h"
+#include "tests/cmocka.h"
 #include "tests/sample.h"
 
 enum { MOST_TEAMS = 8, MOST_REPLICAS = 4 };

@@ -1,19 +1,14 @@
 /* What strangers' names look like where people read them. */
 #include "core/screen.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/random.h"
+#include "tests/cmocka.h"
 
 enum { ROOM = 4096 };
 

@@ -2,18 +2,13 @@
  * plan is kept or refused by every algorithm. */
 #include "study/settings.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/text.h"
 #include "study/planning.h"
+#include "tests/cmocka.h"
 
 /* ---- the table */
 

@@ -1,21 +1,16 @@
 /* Strategies executed: ranks that are threads, on the real device over real transports, make the losses
  * and the parameters of one process, whatever forms their tensors have. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/random.h"
 #include "exec/device.h"
 #include "exec/device/sharded/sharded.h"
 #include "exec/executor.h"
 #include "partition/published/hidup/models.h"
+#include "tests/cmocka.h"
 #include "tests/mesh.h"
 #include "tests/strategy.h"
 

@@ -1,16 +1,11 @@
 /* Every collective with its conjugate, and every operator, against finite differences: strategies drawn
  * at random, on four ranks that go through their lists side by side, in double. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/random.h"
 #include "exec/device/sharded/sharded.h"
+#include "tests/cmocka.h"
 #include "tests/strategy.h"
 
 enum { RANKS = 4, PROBES = 6 };

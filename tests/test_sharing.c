@@ -1,16 +1,11 @@
 /* Fair shares against a slow reference: everything recomputed at every event, by raising all rates
  * together a bottleneck at a time. Random networks with weights, starts at random moments. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "sim/sharing.h"
+#include "tests/cmocka.h"
 #include "tests/sample.h"
 
 enum { FLOWS = 24, LINKS = 10, HOPS = 4, STARTS = 120, SEEDS = 400 };

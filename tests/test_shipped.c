@@ -1,19 +1,14 @@
 /* Shipped models on shipped platforms: the engines agree where nothing is shared, differ where it
  * is. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "core/lower.h"
 #include "model/zoo.h"
 #include "partition/partition.h"
 #include "sim/engine.h"
 #include "sim/platform/platform.h"
+#include "tests/cmocka.h"
 #include "topologies/write.h"
 
 struct setup {

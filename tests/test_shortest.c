@@ -2,17 +2,12 @@
  * done, and possible where it cannot. */
 #include "sim/platform/platform.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "topologies/generate.h"
 
 static const char path[] = BINARY_DIR "/test_shortest.xml";

@@ -1,20 +1,15 @@
 /* Every collective that a program may have takes its closed form on both engines. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/check.h"
 #include "core/collective.h"
 #include "core/provenance.h"
 #include "sim/engine.h"
+#include "tests/cmocka.h"
 #include "tests/random_plan.h"
 #include "tests/sample.h"
 #include "tests/toy.h"

@@ -3,18 +3,13 @@
 #include "sim/smpi.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "sim/platform/platform.h"
+#include "tests/cmocka.h"
 #include "tests/toy.h"
 
 enum { PAIRS = 3, BYTES = 50000000 }; /* SMPI sends 16 bytes more */

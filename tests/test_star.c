@@ -2,18 +2,13 @@
 #include "exec/star.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/clock.h"
 #include "exec/transport/tcp/socket.h"
+#include "tests/cmocka.h"
 
 enum { RANKS = 3 };
 

@@ -5,18 +5,14 @@
  * update is by the mean of w + 1 microbatches of each replica, or of those that are left, and there is
  * one where else there were w + 1. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/array.h"
 #include "core/lower.h"
 #include "exec/device/cpu/stage.h"
 #include "model/zoo.h"
+#include "tests/cmocka.h"
 #include "tests/sample.h"
 #include "tests/trained.h"
 

@@ -1,14 +1,9 @@
 /* The steady middle of an iteration: found where it is one, and not where times only look alike. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "core/lower.h"
 #include "core/steady.h"
 #include "sim/engine.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 

@@ -1,19 +1,15 @@
 /* The database of a sweep: what is put in comes out, once; other files are taken in. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <sqlite3.h>
 
 #include "core/provenance.h"
 #include "study/database_handle.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 static const struct provenance by = {"foreline test", "test", NULL, 7};

@@ -2,17 +2,12 @@
  * have the max-min fair rate that the quotient says, whichever cells fly, unless a kind of them is
  * said to be faster. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/random.h"
 #include "sim/symmetry.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/random_plan.h"
 

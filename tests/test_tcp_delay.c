@@ -1,16 +1,11 @@
 /* Latencies and link speeds that the TCP transport adds for an emulated network. Only lower bounds:
  * a busy machine is later, never earlier. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/clock.h"
 #include "exec/transport.h"
+#include "tests/cmocka.h"
 #include "tests/mesh.h"
 #include "tests/toy.h"
 

@@ -3,17 +3,12 @@
 
 #include <math.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/clock.h"
 #include "exec/transport/tcp/socket.h"
 #include "exec/transport/tcp/tcp.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/mesh.h"
 #include "tests/toy.h"

@@ -1,17 +1,12 @@
 /* A team of forked ranks: numbers come back, and whoever dies is named while the others end. */
 #include "exec/team.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/clock.h"
+#include "tests/cmocka.h"
 
 static const double limit_s = 60;
 

@@ -1,15 +1,10 @@
 /* Split products of tensor parallelism, by hand on both engines: what shards gather and scatter goes on
  * beside them but for one part. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "core/lower.h"
+#include "tests/cmocka.h"
 #include "tests/lowered.h"
 #include "tests/sample.h"
 

@@ -1,15 +1,10 @@
 /* text: letters, columns and what fits into so many, against a slow truth on random bytes. */
 #include "core/text.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/random.h"
+#include "tests/cmocka.h"
 
 static const char *shorten(const char *text, size_t columns)
 {

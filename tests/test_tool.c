@@ -1,16 +1,11 @@
 /* Other programs get their words as they are and few variables, and do not take forever. */
 #include "core/tool.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/clock.h"
+#include "tests/cmocka.h"
 
 static void expect(const char *const *words, const char *const *variables, const char *printed)
 {

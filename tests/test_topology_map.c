@@ -1,15 +1,10 @@
 /* The compressed matrix of tiers against a plain one. */
 #include "core/topology_map.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/map_build.h"
 

@@ -1,15 +1,11 @@
 /* Texts of optimizers and of policies of the learning rate: numbers by hand, and what is wrong. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/cost.h"
 #include "core/optimizer.h"
 #include "exec/learning_rate.h"
+#include "tests/cmocka.h"
 
 static void assert_says(enum status st, const char *what)
 {

@@ -6,15 +6,10 @@
  * dies, because MPI ends the others too. */
 #include "exec/transport.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/contract.h"
 #include "tests/fault.h"
 #include "tests/toy.h"

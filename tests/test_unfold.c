@@ -2,19 +2,14 @@
  * simulated once is what it says when all of them were, field by field, its steady middle and the
  * loads of all links included. Random plans on generated platforms with links that are shared. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/lower.h"
 #include "sim/engine.h"
 #include "study/evaluate.h"
 #include "study/warn.h"
+#include "tests/cmocka.h"
 #include "tests/generated.h"
 #include "tests/random_plan.h"
 

@@ -1,14 +1,9 @@
 /* units: what is accepted, what is not, and how quantities print. */
 #include "core/units.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/sample.h"
 
 static void reads_what_people_write(void **state)

@@ -3,16 +3,11 @@
 #include "study/validate.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "study/point.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 static void assert_close(double got, double expected)

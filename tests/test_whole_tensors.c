@@ -1,20 +1,15 @@
 /* A plan is refused where it is made, or the device takes every rank of it: stages exchange whole
  * tensors, and shards share heads evenly. The CPU device itself is asked. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/lower.h"
 #include "exec/device.h"
 #include "exec/executor.h"
 #include "model/zoo.h"
 #include "partition/partition.h"
+#include "tests/cmocka.h"
 #include "tests/sample.h"
 
 enum { RANKS = 64, LIST = 1024, TRIALS = 300 };

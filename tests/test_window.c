@@ -1,13 +1,7 @@
 /* How many messages a receiver must be able to hold. */
 #include "exec/window.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/toy.h"
 
 /* Rank 0 sends 0 .. 9; on rank 1 an op per message uses them in the order 9 .. 0. */

@@ -2,18 +2,13 @@
 #include "exec/netns/wiring.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "fault.h"
 #include "sim/platform/network.h"
 #include "sim/platform/platform.h"
+#include "tests/cmocka.h"
 #include "topologies/generate.h"
 
 #define SHIPPED SOURCE_DIR "/topologies/platforms/"

@@ -1,14 +1,9 @@
 /* xml_scan: tags with their lines in well-formed text, and calm in any other. */
 #include "sim/platform/xml_scan.h"
+#include "tests/cmocka.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static const char example[] = "<?xml version='1.0'?>\n"
                               "<!DOCTYPE platform>\n"

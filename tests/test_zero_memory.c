@@ -2,15 +2,9 @@
  * program's, whose bytes the plan's table shows, of replicas with ZeRO 0 to 3 and of pipelines; and
  * parameters that no level of ZeRO changes. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/check.h"
 #include "core/lower.h"
@@ -19,6 +13,7 @@
 #include "exec/executor.h"
 #include "model/zoo.h"
 #include "partition/partition.h"
+#include "tests/cmocka.h"
 #include "tests/mesh.h"
 #include "tests/sample.h"
 

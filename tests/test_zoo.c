@@ -1,16 +1,11 @@
 /* zoo: published parameter counts, FLOP against formulas, overrides, errors, failing memory. */
 #include "model/zoo.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 static struct model build(const char *spec)
