@@ -208,7 +208,6 @@ static void compare(unsigned number)
 
 static void nothing_in_the_grid_is_better_by_a_percent(void **state)
 {
-    (void)state;
     for (int i = 0; i < inputs; i++)
         compare(seed + (unsigned)i);
 }

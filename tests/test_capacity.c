@@ -55,7 +55,6 @@ static int random_from(int least, int most)
 
 static void racks_are_as_wide_as_their_ports_over_the_oversubscription(void **state)
 {
-    (void)state;
     char spec[160];
     srand(1);
     for (int round = 0; round < 8; round++) {
@@ -80,7 +79,6 @@ static void racks_are_as_wide_as_their_ports_over_the_oversubscription(void **st
 
 static void trees_and_groups_are_as_wide_as_what_binds(void **state)
 {
-    (void)state;
     char spec[160];
     srand(2);
     for (int round = 0; round < 6; round++) {
@@ -103,7 +101,6 @@ static void trees_and_groups_are_as_wide_as_what_binds(void **state)
 
 static void meshes_and_tori_are_as_wide_as_their_cut(void **state)
 {
-    (void)state;
     char spec[96];
     srand(3);
     for (int round = 0; round < 6; round++) {
@@ -120,7 +117,6 @@ static void meshes_and_tori_are_as_wide_as_their_cut(void **state)
 /* A bus of 3 GB/s between two hosts of 5 GB/s each; a table of SimGrid's routes says the same. */
 static void a_shared_link_counts_once(void **state)
 {
-    (void)state;
     static const char *const routing[] = {"Dijkstra", "Floyd"};
     static const char *const policy[] = {"SHARED", "FATPIPE"};
     for (int k = 0; k < 4; k++) {

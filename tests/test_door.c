@@ -57,7 +57,6 @@ static void expect(struct door *d, int number)
 /* One garbage differs from the token in its last byte only; others are anything, of any length. */
 static void strangers_hold_nobody_up(void **state)
 {
-    (void)state;
     struct door d;
     int listener, fd[2 * STRANGERS], own;
     uint16_t port;
@@ -89,7 +88,6 @@ static void strangers_hold_nobody_up(void **state)
 /* More than there are places; all of a run come after them. */
 static void a_flood_leaves_room(void **state)
 {
-    (void)state;
     enum { FLOOD = 3 * DOOR_CALLERS };
     struct door d;
     int listener, fd[FLOOD], own[4];
@@ -129,7 +127,6 @@ static void a_flood_leaves_room(void **state)
  * before its hello is whole. */
 static void a_hello_may_come_in_pieces_but_not_stop(void **state)
 {
-    (void)state;
     struct door d;
     int listener, in = -1;
     uint16_t port;
@@ -170,7 +167,6 @@ static enum status open_and_close(int listener)
 
 static void survives_failing_allocations(void **state)
 {
-    (void)state;
     FOR_EACH_ALLOC_FAILURE(open_and_close(-1));
 }
 

@@ -166,13 +166,11 @@ static void check_platforms(const struct engine *engine, double tolerance)
 
 static void folded_is_whole_on_the_analytic_engine(void **state)
 {
-    (void)state;
     check_platforms(&engine_analytic, 1e-9);
 }
 
 static void folded_is_whole_on_simgrid(void **state)
 {
-    (void)state;
     check_platforms(&engine_simgrid, 1e-6);
 }
 

@@ -39,7 +39,6 @@ static void check(const char *spec, char name[][8], size_t ranks)
 
 static void ranks_are_where_lists_and_files_say(void **state)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 100; seed++) {
         char list[256] = "", lines[512] = "# machines\n\n", name[ENTRIES * SLOTS][8];
         size_t ranks = 0, entries = 1 + random_key(seed, 0) % ENTRIES;
@@ -61,7 +60,6 @@ static void ranks_are_where_lists_and_files_say(void **state)
 
 static void what_is_no_host_is_refused(void **state)
 {
-    (void)state;
     static const char *const bad[] = {
         "-x:2,n1", "n1:0,n2", "n1:,n2",       "n1:2,",      "n1:two,n2",
         ":2",      "a b,c",   "n1;ls,n2",     "$(ls):2,n1", "n1:99999999999,n2",

@@ -111,7 +111,6 @@ static double regret(const struct tally *t)
 
 static void quick_scores_of_large_plans_see_who_shares_links(void **state)
 {
-    (void)state;
     uint64_t seed = 17;
     size_t exact = 0, all = 0;
     for (size_t k = 0; k < sizeof platform / sizeof *platform; k++) {

@@ -171,7 +171,6 @@ static void assert_degrees(const struct launch *l, const struct plan *p)
 
 static void files_import_as_they_are_read_or_say_why_not(void **state)
 {
-    (void)state;
     if (access(FOLDER, R_OK) != 0) {
         print_message("no launch files at hand: %s\n", FOLDER);
         skip();
@@ -198,7 +197,6 @@ static void files_import_as_they_are_read_or_say_why_not(void **state)
 /* BLOOM's first and last stage have a layer less, for the embedding and the head. */
 static void ends_that_count_as_layers_have_fewer(void **state)
 {
-    (void)state;
     struct loaded_plan p = {0};
     char *said = NULL;
     if (access(FOLDER, R_OK) != 0)

@@ -81,7 +81,6 @@ static void check_golden(const char *input, const char *params, double objective
 
 static void equals_the_published_values_on_their_profiles(void **state)
 {
-    (void)state;
     char path[4096];
     struct json_document d = {0};
     struct json_at root, records;
@@ -174,7 +173,6 @@ static void assert_is_pipeline(const struct model *m, const struct objective_res
 
 static void contracts_branches_when_there_are_too_many_cuts(void **state)
 {
-    (void)state;
     static const struct {
         size_t blocks, branches, length;
         const char *how;
@@ -204,7 +202,6 @@ static void contracts_branches_when_there_are_too_many_cuts(void **state)
 /* op0 -> op1, op2 -> op3: nothing of the second pair is reached from op0. */
 static void plans_graphs_that_hang_apart(void **state)
 {
-    (void)state;
     struct model m = sample_chain(4, 1, 0, 0, 0);
     static const struct model_edge edge[] = {{0, 1}, {2, 3}};
     free(m.in_start);
@@ -223,7 +220,6 @@ static void plans_graphs_that_hang_apart(void **state)
 
 static void leaves_out_inputs_and_unused_items(void **state)
 {
-    (void)state;
     struct model m = sample_chain(4, 1, 0, 0, 0);
     static const struct model_edge edge[] = {{0, 2}, {1, 2}, {2, 3}};
     free(m.in_start);

@@ -50,7 +50,6 @@ static void write_page(void)
 
 static void text_is_escaped_and_nothing_is_fetched(void **state)
 {
-    (void)state;
     char *text = NULL;
     size_t length;
     write_page();
@@ -67,7 +66,6 @@ static void text_is_escaped_and_nothing_is_fetched(void **state)
 
 static void tables_are_cut_and_say_so(void **state)
 {
-    (void)state;
     struct table t = {0};
     char *text = NULL;
     size_t length;
@@ -243,7 +241,6 @@ static void hover(struct browser *b, int rank, double share)
 
 static void a_report_loads_without_complaint_and_tells_an_op_under_the_mouse(void **state)
 {
-    (void)state;
     static struct browser b;
     char tip[300];
     if (system("command -v chromium >/dev/null 2>&1") != 0) {

@@ -140,7 +140,6 @@ static void check_parts(uint32_t replicas, size_t n)
 
 static void what_is_lowered_is_what_is_moved(void **state)
 {
-    (void)state;
     struct model m[2] = {0};
     assert_int_equal(zoo_build(gpt, &m[0]), STATUS_OK);
     assert_int_equal(zoo_build(bert, &m[1]), STATUS_OK);

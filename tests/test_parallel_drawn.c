@@ -98,7 +98,6 @@ static struct partition_request draw_way(struct draw *d, char *text, size_t room
 
 static void drawn_mixtures_match_one_process(void **state)
 {
-    (void)state;
     size_t rows = 0, spread = 0, both = 0, halves = 0;
     for (uint64_t k = 0; k < DRAWN; k++) {
         struct draw d = {900 + k, 0};

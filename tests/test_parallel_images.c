@@ -14,7 +14,6 @@ enum { MODELS = sizeof models / sizeof *models };
 /* Cut into stages, and with what is made again, to the bit. */
 static void stages_train_as_one_process(void **state)
 {
-    (void)state;
     static const char *const how[] = {"pp=2",           "pp=4 gpipe", "pp=2 full",
                                       "pp=2 selective", "pp=2 zb-h1", "pp=4 chunks=2 interleaved"};
     for (size_t k = 0; k < MODELS; k++)
@@ -24,7 +23,6 @@ static void stages_train_as_one_process(void **state)
 /* Every replica has microbatches of its own, which batch normalisation sees as one process does. */
 static void replicas_train_as_one_process(void **state)
 {
-    (void)state;
     static const char *const how[] = {
         "dp=2", "dp=4", "pp=2 dp=2", "dp=2 zero=1 bucket=10000", "dp=2 zero=2", "dp=4 zero=3"};
     for (size_t k = 0; k < MODELS; k++)
@@ -34,7 +32,6 @@ static void replicas_train_as_one_process(void **state)
 /* Products of VGG's classifier, and every head, are divided; convolutions and LSTMs are computed by each. */
 static void shards_train_as_one_process(void **state)
 {
-    (void)state;
     static const char *const how[] = {"tp=2", "tp=4", "pp=2 dp=2 tp=2"};
     COMPARE(vgg, how, 1e-5);
     COMPARE(resnet, how, 1e-5);

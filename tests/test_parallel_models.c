@@ -16,7 +16,6 @@ enum { CONFIGURATIONS = sizeof configurations / sizeof *configurations };
 /* Models of today: cut into stages, and what is made again, to the bit; spread over replicas. */
 static void configurations_match_one_process(void **state)
 {
-    (void)state;
     static const char *const same[] = {
         "pp=2",           "pp=4 gpipe", "pp=2 full",
         "pp=2 selective", "pp=2 zb-h1", "pp=2 core_attn,layernorm",
@@ -35,7 +34,6 @@ static void configurations_match_one_process(void **state)
 /* By heads, of which there are fewer for keys, by inner width of MLPs and of experts. */
 static void configurations_over_shards_match_one_process(void **state)
 {
-    (void)state;
     static const char *const how[] = {
         "tp=2",           "pp=2 dp=2 tp=2",   "tp=2 full",
         "tp=2 selective", "dp=2 tp=2 zero=3", "tp=2 core_attn,layernorm",
@@ -48,7 +46,6 @@ static void configurations_over_shards_match_one_process(void **state)
 /* What shards leave whole, by tokens; experts gather them. */
 static void configurations_by_tokens_match_one_process(void **state)
 {
-    (void)state;
     static const char *const how[] = {
         "tp=2 sequence",
         "pp=2 tp=2 sequence full",
@@ -80,7 +77,6 @@ static void configurations_by_tokens_match_one_process(void **state)
 
 static void experts_over_replicas_match_one_process(void **state)
 {
-    (void)state;
     static const char *const how[] = {
         "dp=2 ep=2",
         "dp=4 ep=4",
@@ -129,7 +125,6 @@ static void experts_over_replicas_match_one_process(void **state)
  * grouped queries, windows, flash; every part of a pass exchanges what its attention needs. */
 static void context_parallel_runs_match_one_process(void **state)
 {
-    (void)state;
     static const char *const how[] = {
         "dp=2 cp=2",
         "dp=4 cp=4",
@@ -149,7 +144,6 @@ static void context_parallel_runs_match_one_process(void **state)
 /* Routers and experts see the tokens of their replica only, and experts may be elsewhere. */
 static void mixtures_share_sequences_too(void **state)
 {
-    (void)state;
     static const char *const how[] = {
         "dp=2 cp=2",
         "dp=4 cp=4",

@@ -71,7 +71,6 @@ static void check_record(const struct json_at *record, const struct json_at *par
 
 static void is_never_worse_than_the_published_planner(void **state)
 {
-    (void)state;
     if (!workloads_are_here())
         skip();
     struct json_document d;

@@ -63,7 +63,6 @@ static void check(struct pippy_graph *g, size_t stages, size_t nodes, size_t kep
 
 static void profiles_give_the_published_objectives(void **state)
 {
-    (void)state;
     static const struct {
         const char *name;
         bool parameters;
@@ -178,7 +177,6 @@ static void check_command(const char *path, const struct json_at *record, size_t
 
 static void operator_graphs_give_the_published_objectives(void **state)
 {
-    (void)state;
     char path[4096];
     struct json_document d;
     struct json_at root, records, params;

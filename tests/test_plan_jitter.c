@@ -104,7 +104,6 @@ static void figures_are_those_of_simulate_with_that_seed(void **state)
 {
     static const char *const by[] = {"mean", "worst", "quiet"};
     size_t sampled = 0;
-    (void)state;
     for (uint32_t k = 0; k < INPUTS; k++) {
         struct promise_random r = {300 + k};
         struct input x = {0};
@@ -138,7 +137,6 @@ static void what_is_folded_without_noise_is_simulated_whole(void **state)
 {
     struct input x = {
         .c = {.model_name = "gpt-tiny", .platform_name = "rail:nodes=40,gpus=8,type=H100"}};
-    (void)state;
     open_input(&x, &engine_analytic);
     x.a.batch = 640;
     x.a.stages = 2;
@@ -155,7 +153,6 @@ static void more_samples_than_minutes_allow_are_refused_in_a_line(void **state)
     struct input x = {
         .c = {.model_name = "gpt-tiny", .platform_name = "rail:nodes=40,gpus=8,type=H100"}};
     struct auto_result found = {0};
-    (void)state;
     open_input(&x, &engine_analytic);
     x.a.batch = 640;
     x.a.stages = 2;

@@ -80,7 +80,6 @@ static void expect_alike(struct cpu *a, struct cpu *b)
 
 static void leaves_no_trace(void **state)
 {
-    (void)state;
     static const struct spread all[] = {
         {1, 1, 1, 0, RECOMPUTE_NONE, 0, "1f1b", "adam"},
         {2, 1, 1, 0, RECOMPUTE_FULL, 0, "1f1b", "sgd"},
@@ -124,7 +123,6 @@ static void no_sum(void *self, enum element e, void *data, size_t n)
 
 static void trains_to_the_same_bits(void **state)
 {
-    (void)state;
     const struct spread alone = {1, 1, 1, 0, RECOMPUTE_NONE, 0, "1f1b", "adam"};
     const struct layer_reduction none = {.sum = no_sum};
     struct model m = {0};

@@ -153,7 +153,6 @@ static void write_generated(const char *spec)
 
 static void shipped_platforms_route_as_simgrid(void **state)
 {
-    (void)state;
     static const char *const names[] = {"dgx-a100-x2", "dgx-h100-x4", "hidup-8xv100",
                                         "laptop",      "pipedream-a", "two-racks"};
     srand(1);
@@ -167,7 +166,6 @@ static void shipped_platforms_route_as_simgrid(void **state)
 /* Ties everywhere: tori with even sides, two ways round every ring. */
 static void generated_platforms_route_as_simgrid(void **state)
 {
-    (void)state;
     static const char *const specs[] = {
         "node:gpus=8",
         "node:gpus=2",
@@ -236,7 +234,6 @@ static void write_random(size_t hosts, size_t routers, size_t more)
 
 static void random_platforms_route_as_simgrid(void **state)
 {
-    (void)state;
     for (unsigned seed = 1; seed <= 60; seed++) {
         char what[32];
         srand(seed);
@@ -250,7 +247,6 @@ static void random_platforms_route_as_simgrid(void **state)
 /* Zones that are not flat, and clusters: SimGrid's own answers are kept. */
 static void other_platforms_keep_simgrids_routes(void **state)
 {
-    (void)state;
     static const char *const bodies[] = {
         "<cluster id=\"c\" prefix=\"g\" suffix=\"\" radical=\"0-11\" speed=\"1Gf\" bw=\"1GBps\" "
         "lat=\"1us\" bb_bw=\"3GBps\" bb_lat=\"2us\"/>",
@@ -279,7 +275,6 @@ static void other_platforms_keep_simgrids_routes(void **state)
 /* Two hosts and a switch, by hand. */
 static void both_directions_of_a_shared_link_are_one(void **state)
 {
-    (void)state;
     FILE *f = fopen(path, "w");
     struct topology t = {0};
     struct routes r = {0};

@@ -26,7 +26,6 @@ static void expect(const char *text, const char *escaped)
 
 static void what_a_terminal_obeys_is_spelled_out(void **state)
 {
-    (void)state;
     expect("two racks\t1\n", "two racks\t1\n");
     expect("\x1b[31mred\x1b[0m", "\\x1b[31mred\\x1b[0m");
     expect("fine\rgood", "fine\\x0dgood");
@@ -50,7 +49,6 @@ static bool obeys(const char *text)
 /* Bytes that begin escapes are frequent; however a text is cut, the parts give the same. */
 static void random_bytes_come_out_harmless_in_any_pieces(void **state)
 {
-    (void)state;
     static const unsigned char often[] = {0x1b, 0xc2, 0x9b, 0xe2, 0x80,
                                           0x81, 0xae, 0xa6, '\n', 'a'};
     uint64_t random = 7;
@@ -74,7 +72,6 @@ static void random_bytes_come_out_harmless_in_any_pieces(void **state)
 /* In a child, whose streams are pipes; a character that comes in two writes is one. */
 static void streams_escape_what_is_printed(void **state)
 {
-    (void)state;
     int end[2];
     char out[ROOM] = "";
     assert_int_equal(pipe(end), 0);

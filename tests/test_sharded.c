@@ -164,14 +164,12 @@ static void compare(size_t model, size_t rounds, size_t steps, double tolerance)
 static void drawn_strategies_make_the_losses_of_one_process(void **state)
 {
     static const size_t rounds[MODELS] = {48, 24, 24, 24, 16, 16, 16, 16};
-    (void)state;
     for (size_t m = 0; m < MODELS; m++)
         compare(m, rounds[m], 6, 1e-5);
 }
 
 static void they_learn_the_same_for_300_steps(void **state)
 {
-    (void)state;
     compare(TMLP, 2, MOST_STEPS, 1e-5);
     compare(TMOE, 2, MOST_STEPS, 1e-5);
     compare(RMOE, 2, MOST_STEPS, 1e-5);
@@ -224,7 +222,6 @@ static bool is_planned(const struct drawn *d, const char *model, size_t devices)
 
 static void a_strategy_is_planned_if_and_only_if_its_device_opens(void **state)
 {
-    (void)state;
     uint64_t dice = 23;
     size_t seen[2] = {0};
     for (size_t round = 0; round < 400; round++) {

@@ -158,7 +158,6 @@ static void check_strategy(const char *model, bool two, uint64_t *dice, size_t *
 
 static void gradients_are_finite_differences(void **state)
 {
-    (void)state;
     uint64_t dice = 11;
     size_t seen[STEPS] = {0};
     for (size_t round = 0; round < 30; round++)
@@ -203,7 +202,6 @@ static void spoil(struct operators *o, uint64_t *dice)
  * being out of bounds is for sanitizers to see.) */
 static void what_opens_can_be_computed(void **state)
 {
-    (void)state;
     uint64_t dice = 5;
     size_t computed = 0, refused = 0;
     for (size_t round = 0; round < 600; round++) {

@@ -133,7 +133,6 @@ static size_t run_reference(const struct instance *x, struct begin *all, size_t 
 
 static void ends_are_those_of_the_reference(void **state)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         uint64_t random = seed;
         struct instance x = {0};

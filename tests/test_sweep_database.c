@@ -28,7 +28,6 @@ static const char *in_dir(const char *name)
 static int set_up(void **state)
 {
     static const char text[] = "model: m\nplan.stages: [1, 2]\n";
-    (void)state;
     if (!mkdtemp(dir))
         return -1;
     return experiment_parse("e.yml", text, strlen(text), NULL, &e) == STATUS_OK ? 0 : -1;
@@ -37,7 +36,6 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     char command[64];
-    (void)state;
     experiment_free(&e);
     snprintf(command, sizeof command, "rm -r %s", dir);
     return system(command);
@@ -100,7 +98,6 @@ static void gives_back_what_was_put(void **state)
 {
     struct database *db = open_new("a.db");
     struct point_result in = sample(1.0 / 3), out = {0};
-    (void)state;
     assert_false(get(db, "x", &out));
     put(db, "x", &in);
     database_close(db);
@@ -121,7 +118,6 @@ static void takes_over_what_it_lacks(void **state)
     struct database *a = open_new("here.db"), *b = open_new("there.db");
     struct point_result here = sample(1), there = sample(2), lost = {.status = POINT_FAILED}, out;
     size_t added = 0;
-    (void)state;
     put(a, "both", &here);
     put(b, "both", &there);
     put(b, "new", &there);
@@ -144,7 +140,6 @@ static void takes_over_what_it_lacks(void **state)
 static void lets_one_process_write(void **state)
 {
     struct database *db = open_new("one.db");
-    (void)state;
     pid_t pid = fork();
     if (pid == 0) {
         struct database *second = NULL;
@@ -163,7 +158,6 @@ static void refuses_a_merge_with_something_else(void **state)
 {
     struct database *db = open_new("b.db");
     size_t added;
-    (void)state;
     FILE *to = fopen(in_dir("text.db"), "w");
     assert_non_null(to);
     for (int i = 0; i < 1000; i++)
@@ -228,7 +222,6 @@ static void write_two(const char *name)
 
 static void reads_the_experiment_its_points_and_who_made_them(void **state)
 {
-    (void)state;
     size_t n = 0, told = 0;
     struct database *db = NULL;
     write_two("read.db");
@@ -246,7 +239,6 @@ static void reads_the_experiment_its_points_and_who_made_them(void **state)
 
 static void releases_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     size_t n, told;
     write_two("nomem.db");
     FOR_EACH_ALLOC_FAILURE(read_all(in_dir("nomem.db"), &n, &told))
@@ -310,7 +302,6 @@ out:
 /* SQLite does without some allocations; without the others it says so, and the file stays sound. */
 static void what_sqlite_cannot_allocate_is_an_error_and_no_damage(void **state)
 {
-    (void)state;
     long k = 0, refused = 0;
     bool left = true;
     for (; left; k += 1 + k / 40) { /* about 300 of some thousands */

@@ -92,7 +92,6 @@ static void act(struct mesh *m, enum status (*what)(struct actor *, void *))
 
 static void messages_take_their_latency_and_follow_each_other(void **state)
 {
-    (void)state;
     struct mesh m = {0};
     toy_begin(&m.program, 0, NULL);
     toy_rank(&m.program);
@@ -107,7 +106,6 @@ static void messages_take_their_latency_and_follow_each_other(void **state)
 
 static void rounds_of_a_sum_are_delayed_one_after_the_other(void **state)
 {
-    (void)state;
     struct mesh m = {0};
     static const uint32_t both[] = {0, 1, UINT32_MAX};
     static const uint32_t *const groups[] = {both};

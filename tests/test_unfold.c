@@ -186,14 +186,12 @@ static void check_platforms(const struct engine *engine, double tolerance, size_
 
 static void folded_is_whole_on_the_analytic_engine(void **state)
 {
-    (void)state;
     check_platforms(&engine_analytic, 1e-9, plans, 3 * plans);
 }
 
 /* SimGrid ends flows that are nearer to their end than its precision. */
 static void folded_is_whole_on_simgrid(void **state)
 {
-    (void)state;
     check_platforms(&engine_simgrid, 1e-6, 2, 4);
 }
 

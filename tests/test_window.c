@@ -33,7 +33,6 @@ static size_t window_of(const struct program *p)
 
 static void windows_hold_what_must_wait_and_two_more(void **state)
 {
-    (void)state;
     struct program p;
     backwards_program(&p, 10);
     assert_int_equal(window_of(&p), 10); /* all ten are there before the first is used */

@@ -6,7 +6,6 @@
 
 static void every_number_has_one_owner(void **state)
 {
-    (void)state;
     enum { MOST = 17 };
     for (size_t members = 1; members <= MOST; members++)
         for (size_t n = 0; n < 5 * MOST; n++) {
