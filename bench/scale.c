@@ -13,7 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/clock.h"
 #include "core/lower.h"
 #include "core/measurement.h"
 #include "model/zoo.h"

@@ -2,7 +2,6 @@
 #include "cli/command.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "plots/kind.h"
 #include "study/sweep.h"

@@ -1,7 +1,6 @@
 /* run - train a plan for real, one worker process per rank. */
 #include <math.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

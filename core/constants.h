@@ -6,7 +6,6 @@
 #ifndef CORE_CONSTANTS_H
 #define CORE_CONSTANTS_H
 
-#include <stddef.h>
 #include <stdio.h>
 
 enum constant {

@@ -2,7 +2,6 @@
 #include "core/cost.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "core/cost_profile.h"

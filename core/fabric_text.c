@@ -1,7 +1,6 @@
 /* Curves and the model of collectives as text: properties of platform files. */
 #include "core/fabric.h"
 
-#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 

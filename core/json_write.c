@@ -2,7 +2,6 @@
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/json.h"
 #include "core/provenance.h"

@@ -1,7 +1,6 @@
 /* Names with numbers. */
 #include "core/keyed.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
 #include "core/operators.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/array.h"
 #include "core/form.h"

@@ -2,8 +2,6 @@
  * a tensor first. */
 #include "partition/chain_cost.h"
 
-#include <stdlib.h>
-
 #include "core/array.h"
 
 void chain_cost_free(struct chain_cost *c)

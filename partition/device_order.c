@@ -2,7 +2,6 @@
 #include "partition/device_order.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "core/array.h"
 

@@ -11,7 +11,6 @@
  * Source: recursive bisection for chains-on-chains partitioning, Pinar & Aykanat, JPDC 64 (2004)
  * 974-996, section 3.1. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/array.h"

@@ -2,7 +2,6 @@
 #include "partition/hierarchical_refine.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/array.h"

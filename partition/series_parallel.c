@@ -1,6 +1,4 @@
 /* Takes a graph apart: an op with one producer and one reader becomes an edge, and equal edges one. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/array.h"
 #include "partition/alike.h"

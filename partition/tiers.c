@@ -2,7 +2,6 @@
 #include "partition/tiers.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/array.h"
 #include "partition/tiers_levels.h"

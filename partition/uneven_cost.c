@@ -2,7 +2,6 @@
 #include "partition/uneven_cost.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 void uneven_free(struct uneven_family *f)

@@ -1,7 +1,6 @@
 /* Where an iteration goes: a bar per measurement. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/array.h"
 #include "plots/kind.h"

@@ -1,6 +1,5 @@
 /* Memory of each stage's fullest rank by what fills it, against what its device has. */
 #include <stdint.h>
-#include <stdlib.h>
 
 #include "plots/kind.h"
 #include "plots/plot.h"

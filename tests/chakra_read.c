@@ -1,10 +1,8 @@
 #include "tests/chakra_read.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/cmocka.h"
 
 uint64_t chakra_varint(struct chakra_bytes *b)
 {

@@ -1,14 +1,9 @@
 /* Collectives of the transport contract, against a serial reference. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "exec/rounds.h"
+#include "tests/cmocka.h"
 #include "tests/contract.h"
 #include "tests/toy.h"
 
@@ -154,7 +149,6 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 
 void collectives_are_their_serial_reference_bit_for_bit(void **state)
 {
-    (void)state;
     static const size_t sizes[] = {0, 1, 2, 3, 5, 1000, 262147};
     for (numbers = 0; numbers <= ELEMENT_BF16; numbers++)
         for (uint32_t ranks = 1; ranks <= high; ranks++)
@@ -212,7 +206,6 @@ static void check_algorithm(const struct rounds_algorithm *algorithm, enum op_ki
 
 void every_algorithm_gives_the_sums_on_all_members(void **state)
 {
-    (void)state;
     static const size_t sizes[] = {1, 2, 7, 1001};
     for (size_t i = 0; rounds_algorithm(i); i++)
         for (uint32_t ranks = 1; ranks <= high; ranks++)
@@ -224,7 +217,6 @@ void every_algorithm_gives_the_sums_on_all_members(void **state)
 
 void collectives_of_64_mib_are_their_serial_reference(void **state)
 {
-    (void)state;
     for (size_t kind = 0; kind < KINDS; kind++) /* rooted ones, over the same lanes, of 8 MiB */
         check_collective(kinds[kind], high, high, (kind < 3 ? 16 : 2) * MIB);
 }
@@ -302,7 +294,6 @@ static void check_reduction(enum op_kind kind, enum op_reduction how, uint32_t r
 /* Drawn sizes, most of which the ranks do not divide, and none at all. */
 void averages_minima_and_maxima_are_those_of_a_plain_loop(void **state)
 {
-    (void)state;
     static const enum op_kind reducing[] = {OP_ALLREDUCE, OP_REDUCESCATTER, OP_REDUCE};
     uint32_t seed = 1;
     for (numbers = 0; numbers <= ELEMENT_BF16; numbers++)
@@ -337,7 +328,6 @@ out:
 
 void reduce_scatter_and_all_gather_are_an_all_reduce_bit_for_bit(void **state)
 {
-    (void)state;
     static const uint32_t group[] = {0, 1, 2, 3, UINT32_MAX};
     static const size_t sizes[] = {1, 3, 10007};
     uint32_t members[MAX_RANKS + 1];
@@ -371,7 +361,6 @@ void reduce_scatter_and_all_gather_are_an_all_reduce_bit_for_bit(void **state)
 /* Ones, summed three times over `high` ranks in each of two steps. */
 void an_op_may_be_called_as_often_as_its_count(void **state)
 {
-    (void)state;
     static const uint32_t group[] = {0, 1, 2, 3, UINT32_MAX};
     enum { N = 7, COUNT = 3, STEPS = 2 };
     uint32_t members[MAX_RANKS + 1];
@@ -420,7 +409,6 @@ out:
 
 void calls_in_one_are_calls_and_end_in_time(void **state)
 {
-    (void)state;
     uint32_t members[MAX_RANKS + 1] = {0, 1, 2, 3};
     float data[MAX_RANKS][8];
     struct mesh m = new_mesh();
@@ -481,7 +469,6 @@ out:
 
 void wrong_calls_and_a_step_without_any_are_misuse(void **state)
 {
-    (void)state;
     static const uint32_t group[][2] = {
         {0, UINT32_MAX}, {1, UINT32_MAX}, {2, UINT32_MAX}, {3, UINT32_MAX}};
     struct mesh m = new_mesh();
@@ -508,7 +495,6 @@ void wrong_calls_and_a_step_without_any_are_misuse(void **state)
 /* Replicas {0, 1} and {2, 3} reduce, then {0, 2} and {1, 3}: the second sum needs the first. */
 void collectives_of_overlapping_groups_run_in_list_order(void **state)
 {
-    (void)state;
     static const uint32_t g0[] = {0, 1, UINT32_MAX}, g1[] = {2, 3, UINT32_MAX};
     static const uint32_t g2[] = {0, 2, UINT32_MAX}, g3[] = {1, 3, UINT32_MAX};
     struct mesh m = new_mesh();
@@ -569,7 +555,6 @@ out:
 
 void messages_and_collectives_do_not_disturb_each_other(void **state)
 {
-    (void)state;
     static const uint32_t group[] = {0, 1, UINT32_MAX};
     enum { N = 100000, STEPS = 3 };
     struct mesh m = new_mesh();
@@ -611,7 +596,6 @@ out:
 
 void a_dead_peer_ends_a_collective_on_all_members(void **state)
 {
-    (void)state;
     static const uint32_t group[] = {0, 1, 2, UINT32_MAX};
     struct mesh m = new_mesh();
     struct actor a[MAX_RANKS] = {0};

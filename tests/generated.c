@@ -1,22 +1,16 @@
 #include "tests/generated.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "core/file.h"
 #include "core/units.h"
 #include "sim/engine.h"
 #include "sim/platform/platform.h"
 #include "sim/platform/xml_scan.h"
+#include "tests/cmocka.h"
 #include "topologies/generate.h"
 
 enum { VERTICES = 400, LINKS = 600, NAME = 64 };

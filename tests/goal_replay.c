@@ -1,14 +1,11 @@
 #include "tests/goal_replay.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/cmocka.h"
 
 enum { CPUS = 4, MAX_OPS = 200000, MAX_EDGES = 600000 };
 static const uint32_t NONE = UINT32_MAX;

@@ -2,15 +2,11 @@
 #include "tests/kind_case.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "core/random.h"
+#include "tests/cmocka.h"
 
 static const double tolerance = 1e-5, close_to = 1e-9;
 

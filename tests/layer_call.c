@@ -2,14 +2,10 @@
 #include "tests/layer_call.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "core/random.h"
+#include "tests/cmocka.h"
 
 static void randomise(real *x, uint64_t key, double spread)
 {

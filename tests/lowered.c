@@ -1,16 +1,11 @@
 /* Lowering, simulating and measuring for tests of what plans become. */
 #include "tests/lowered.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/lower.h"
+#include "tests/cmocka.h"
 #include "tests/sample.h"
 
 void lower(struct lowered *s)

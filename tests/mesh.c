@@ -1,14 +1,10 @@
 #include "tests/mesh.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "exec/transport.h"
 #include "exec/transport/tcp/socket.h"
+#include "tests/cmocka.h"
 
 static bool is_here(const struct mesh *m, size_t rank)
 {

@@ -2,13 +2,10 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/cmocka.h"
 
 size_t process_descriptors(void)
 {

@@ -1,18 +1,13 @@
 /* Legal strategies at random. */
 #include "tests/strategy.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "core/lower.h"
 #include "core/random.h"
 #include "core/text.h"
 #include "partition/published/hidup/models.h"
+#include "tests/cmocka.h"
 #include "tests/sample.h"
 
 enum { TRIES = 100000, MOST_NODES = 9 };

@@ -1,20 +1,15 @@
 /* Graphs of models compared, against all permutations; series-parallel ones against the definition, by recursion. */
 #include "partition/alike.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/random.h"
 #include "model/graph.h"
 #include "model/zoo.h"
+#include "tests/cmocka.h"
 
 enum { MOST = 7, CASES = 400 };
 static const char *const kinds[] = {"a", "b"};
@@ -136,7 +131,6 @@ static void check_pair(const struct drawn *a, const struct drawn *b, const size_
 /* A graph against itself in another order, and against one with an edge, a kind or a size changed. */
 static void graphs_are_alike_as_permutations_say(void **state)
 {
-    (void)state;
     size_t seen[ALIKE_LEVELS] = {0};
     for (uint64_t seed = 1; seed <= CASES; seed++) {
         uint64_t at = 0;
@@ -219,7 +213,6 @@ static bool is_series_parallel(const struct dag *g, size_t s, size_t t, unsigned
 
 static void series_parallel_graphs_are_those_of_the_definition(void **state)
 {
-    (void)state;
     size_t seen[2] = {0};
     for (uint64_t seed = 1; seed <= 5 * CASES; seed++) {
         uint64_t at = 0;
@@ -250,7 +243,6 @@ static void series_parallel_graphs_are_those_of_the_definition(void **state)
 /* Residuals are edges beside blocks; a writer that attends reads what the reader made in every layer. */
 static void models_of_the_zoo_are_what_they_are(void **state)
 {
-    (void)state;
     static const struct {
         const char *spec;
         bool series_parallel;

@@ -3,22 +3,17 @@
 #include "model/config.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "core/cost.h"
 #include "core/json.h"
 #include "core/provenance.h"
 #include "model/import.h"
 #include "model/zoo.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 static const struct published {
@@ -62,7 +57,6 @@ static struct model build(const char *family, const char *keys, const struct arc
 
 static void parameters_are_the_published_ones(void **state)
 {
-    (void)state;
     const struct architecture_choice c = {.flash = true};
     for (size_t i = 0; i < PUBLISHED; i++) {
         const struct published *p = &published[i];
@@ -81,7 +75,6 @@ static void parameters_are_the_published_ones(void **state)
 /* All work of the model within 0.5 % of products and scores: what is element-wise is that little. */
 static void work_is_that_of_the_formulas(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < PUBLISHED; i++) {
         const struct published *p = &published[i];
         const struct architecture_choice c = {.flash = true, .tokens = p->tokens};
@@ -110,7 +103,6 @@ static void work_is_that_of_the_formulas(void **state)
  * of the MLP's product, which only products of fp8 read again, are half as wide. */
 static void a_layer_keeps_what_its_backward_reads(void **state)
 {
-    (void)state;
     const struct architecture_choice c = {
         .tokens = 128, .dtype = DATA_bf16, .layers = 3, .flash = true};
     static const int64_t width[][5] = {
@@ -145,7 +137,6 @@ static void a_layer_keeps_what_its_backward_reads(void **state)
  * limit, and nothing else is faster. */
 static void fp8_is_for_linear_layers(void **state)
 {
-    (void)state;
     const struct device_type h100 = {
         .flops = 800e12,
         .memory_Bps = 1e18,
@@ -177,7 +168,6 @@ static void fp8_is_for_linear_layers(void **state)
 /* A file says its types, and one without says that they are not known. */
 static void types_of_numbers_are_in_files(void **state)
 {
-    (void)state;
     const struct provenance by = {"foreline 0", "foreline model show", "host", 7};
     char path[] = "/tmp/foreline-types-XXXXXX";
     int file = mkstemp(path);
@@ -202,7 +192,6 @@ static void types_of_numbers_are_in_files(void **state)
 
 static void attention_sees_what_it_is_allowed(void **state)
 {
-    (void)state;
     const struct architecture_choice c = {.tokens = 100, .layers = 6, .flash = true};
     struct model m = build("gemma3_text", "\"sliding_window\": 10", &c);
     for (size_t i = 0; i < m.n; i++)
@@ -217,7 +206,6 @@ static void attention_sees_what_it_is_allowed(void **state)
 
 static void layers_may_be_listed(void **state)
 {
-    (void)state;
     const struct architecture_choice c = {.tokens = 64, .flash = true};
     struct model m =
         build("qwen3_moe", "\"num_hidden_layers\": 4, \"mlp_only_layers\": [1, 3]", &c);
@@ -245,7 +233,6 @@ static void layers_may_be_listed(void **state)
 
 static void a_class_or_a_part_for_text_names_the_family(void **state)
 {
-    (void)state;
     const struct architecture_choice c = {.tokens = 64, .layers = 2, .flash = true};
     static const struct {
         const char *text, *op;
@@ -270,7 +257,6 @@ static void a_class_or_a_part_for_text_names_the_family(void **state)
 
 static void wrong_configurations_are_refused_in_one_line(void **state)
 {
-    (void)state;
     const struct architecture_choice c = {.tokens = 64, .flash = true};
     static const struct {
         const char *text, *message;
@@ -315,7 +301,6 @@ static void wrong_configurations_are_refused_in_one_line(void **state)
  * parameters, the others are read or refused in one line. */
 static void real_configurations_are_read(void **state)
 {
-    (void)state;
     static const struct {
         const char *file;
         int64_t parameters; /* 0: refused */
@@ -360,7 +345,6 @@ static void real_configurations_are_read(void **state)
 /* A GPT-2 of a configuration is the zoo's, op by op, but for what is not kept. */
 static void gpt2_is_the_zoo_s(void **state)
 {
-    (void)state;
     struct model m = build("gpt2", "", &(struct architecture_choice){.flash = false}), z = {0};
     assert_int_equal(zoo_build("gpt2-small", &z), STATUS_OK);
     assert_int_equal(m.n, z.n);
@@ -403,7 +387,6 @@ static void is_read_as_written(const struct architecture *a)
 
 static void what_is_written_is_read_as_it_was(void **state)
 {
-    (void)state;
     enum { NUMBERS = offsetof(struct architecture, dtype) / sizeof(int64_t) };
     for (size_t i = 0; i < transformer_families_n; i++)
         is_read_as_written(&transformer_families[i]->usual);
@@ -422,7 +405,6 @@ static void what_is_written_is_read_as_it_was(void **state)
 
 static void every_failing_allocation_is_survived(void **state)
 {
-    (void)state;
     const struct architecture_choice c = {.tokens = 64, .layers = 1, .flash = true};
     struct model m = {0};
     FOR_EACH_ALLOC_FAILURE(

@@ -1,15 +1,8 @@
 /* auto_search with made-up evaluators: what is tried, kept, ranked and refused. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "partition/auto.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 
@@ -91,7 +84,6 @@ static size_t count_baselines(const struct auto_result *r)
 
 static void every_plan_trains_the_same_samples_and_says_its_devices(void **state)
 {
-    (void)state;
     struct asked a = {0};
     struct auto_request r = request(32, 1000);
     struct auto_result result = search(&a, &r, 8, 8);
@@ -108,7 +100,6 @@ static void every_plan_trains_the_same_samples_and_says_its_devices(void **state
 
 static void the_baselines_stand_in_the_ranking(void **state)
 {
-    (void)state;
     struct asked a = {0};
     struct auto_request r = request(32, 1);
     struct auto_result result = search(&a, &r, 8, 4);
@@ -122,7 +113,6 @@ static void the_baselines_stand_in_the_ranking(void **state)
  * every shape, so that the deepest wins all the same. */
 static void the_thorough_evaluator_decides_among_all_shapes(void **state)
 {
-    (void)state;
     struct asked a = {.disagree = true};
     struct auto_request r = request(32, 6);
     struct auto_result result = search(&a, &r, 8, 8);
@@ -135,7 +125,6 @@ static void the_thorough_evaluator_decides_among_all_shapes(void **state)
 
 static void plans_that_do_not_fit_come_last(void **state)
 {
-    (void)state;
     struct asked a = {.disagree = true, .fits_until = 2};
     struct auto_request r = request(32, 12);
     struct auto_result result = search(&a, &r, 8, 8);
@@ -150,7 +139,6 @@ static void plans_that_do_not_fit_come_last(void **state)
  * and the shapes' bounds, which know the work, allow it: 3 ms of work per sample and op. */
 static void fewer_devices_win_where_contention_asks_for_them(void **state)
 {
-    (void)state;
     struct asked a = {.crowded = true};
     struct auto_request r = request(32, 4);
     struct auto_result result = search(&a, &r, 8, 8);
@@ -161,7 +149,6 @@ static void fewer_devices_win_where_contention_asks_for_them(void **state)
 
 static void of_equal_plans_the_one_of_fewest_devices_wins(void **state)
 {
-    (void)state;
     struct asked a = {.equal = true};
     struct auto_request r = request(8, 1000);
     struct auto_result result = search(&a, &r, 4, 8);
@@ -174,7 +161,6 @@ static void of_equal_plans_the_one_of_fewest_devices_wins(void **state)
 /* The evaluator leaves a byte free on every device. */
 static void nothing_fits_that_does_not_leave_the_reserve(void **state)
 {
-    (void)state;
     struct asked a = {0};
     struct auto_request r = request(32, 4);
     const int64_t one = 1, two = 2;
@@ -197,7 +183,6 @@ static void call(struct model *m, size_t op, const char *name)
 
 static void layers_are_the_blocks_of_names(void **state)
 {
-    (void)state;
     static const char *const name[] = {"embedding",  "h0.ln1",        "h0.mlp.fc", "h1.ln1",
                                        "l.0.a",      "l.0.b",         "l.1.a",     "layer1.0.conv",
                                        "layer1.0/x", "layer1.1.conv", "conv1",     "conv2"};
@@ -215,7 +200,6 @@ static void layers_are_the_blocks_of_names(void **state)
 
 static void what_is_given_is_kept(void **state)
 {
-    (void)state;
     struct asked a = {0};
     struct auto_request r = request(24, 100);
     r.fixed.stages = 2;
@@ -242,7 +226,6 @@ static void what_is_given_is_kept(void **state)
 /* Eight microbatches on three devices: the last group of the round has two more. */
 static void virtual_stages_need_no_whole_groups(void **state)
 {
-    (void)state;
     struct asked a = {0};
     struct auto_request r = request(8, 1);
     r.fixed.stages = 6;
@@ -258,7 +241,6 @@ static void virtual_stages_need_no_whole_groups(void **state)
 
 static void impossible_requests_are_infeasible(void **state)
 {
-    (void)state;
     struct model m = sample_chain(4, 1e-3, 2e-3, 100, 1000);
     struct topology t = sample_clique(4, 1e-6, 1e9);
     struct asked a = {0};
@@ -277,7 +259,6 @@ static void impossible_requests_are_infeasible(void **state)
 
 static void a_stop_leaves_what_has_been_tried(void **state)
 {
-    (void)state;
     static volatile int stop = 1;
     struct model m = sample_chain(4, 1e-3, 2e-3, 100, 1000);
     struct topology t = sample_clique(4, 1e-6, 1e9);
@@ -294,7 +275,6 @@ static void a_stop_leaves_what_has_been_tried(void **state)
 
 static void releases_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     struct model m = sample_chain(3, 1e-3, 2e-3, 100, 1000);
     struct topology t = sample_clique(2, 1e-6, 1e9);
     struct asked a = {0};

@@ -2,20 +2,13 @@
  * savings is better than its winner by more than 1 %, by the same evaluator. Arguments: how many
  * inputs, the first one's seed, filters to switch off (struct auto_request). */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "core/schedule.h"
-#include "core/text.h"
 #include "study/evaluate.h"
 #include "study/load.h"
+#include "tests/cmocka.h"
 #include "tests/quick_evaluator.h"
 
 static const double tolerance = 0.01;
@@ -215,7 +208,6 @@ static void compare(unsigned number)
 
 static void nothing_in_the_grid_is_better_by_a_percent(void **state)
 {
-    (void)state;
     for (int i = 0; i < inputs; i++)
         compare(seed + (unsigned)i);
 }

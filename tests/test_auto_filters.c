@@ -1,18 +1,13 @@
 /* The filters of auto: switched off, the search finds nothing better on small platforms. Plans are
  * scored by the analytic engine. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "study/evaluate.h"
 #include "study/load.h"
+#include "tests/cmocka.h"
 #include "tests/quick_evaluator.h"
 #include "tests/sample.h"
 
@@ -105,7 +100,6 @@ static void compare(const struct input *x, const char *framework,
 
 static void no_filter_leaves_out_the_best_plan(void **state)
 {
-    (void)state;
     /* a layer more evenly over 4 stages than over 2; what fits in chunks only; more devices than all
      * replicas and shards are tried on, and more than deep pipelines have, with memory and without:
      * few samples keep the space small that is searched without any filter */
@@ -143,7 +137,6 @@ static void no_filter_leaves_out_the_best_plan(void **state)
 /* Where the host is slow, sums of shards hide behind it; some frameworks hide exchanges of experts. */
 static void nor_under_a_framework(void **state)
 {
-    (void)state;
     static const char *const framework[] = {"megatron:step_s=0", "eager:step_s=0",
                                             "megatron:step_s=0,kernel_s=1e-4",
                                             "megatron:step_s=0,kernel_s=1e-6,exchange_hidden=0.9"};

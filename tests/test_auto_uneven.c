@@ -2,18 +2,12 @@
  * brute force over replicas and cuts, and only where they may be. Arguments: how many inputs, the first
  * one's seed. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "study/evaluate.h"
 #include "study/load.h"
+#include "tests/cmocka.h"
 #include "tests/promise.h"
 
 static const double tolerance = 0.01, exact = 1e-9;
@@ -96,7 +90,6 @@ static double winner_s(struct input *x, const struct auto_result *r)
 static void different_replicas_are_never_worse(void **state)
 {
     size_t better = 0;
-    (void)state;
     for (uint32_t k = 0; k < inputs; k++) {
         struct promise_random r = {5000 + seed + k};
         struct input x = {0};
@@ -248,7 +241,6 @@ static void pick_small(struct promise_random *r, struct input *x)
 static void nothing_in_the_grid_is_better_by_a_percent(void **state)
 {
     size_t chosen = 0;
-    (void)state;
     for (uint32_t k = 0; k < inputs; k++) {
         struct promise_random r = {9000 + seed + k};
         struct input x = {0};
@@ -283,7 +275,6 @@ static void nothing_in_the_grid_is_better_by_a_percent(void **state)
 
 static void constraints_leave_them_out_or_are_kept(void **state)
 {
-    (void)state;
     struct input x = {.c = {.model_name = "mlp:layers=6,hidden=512",
                             .platform_name = "leaf-spine:nodes=4,gpus=1,nic=10Gbps"},
                       .batch = 32};

@@ -1,17 +1,9 @@
 /* Messages that block the loop that computes: closed forms of 1F1B and GPipe on both engines, a slow
  * walk over random stages, and random plans, which never become faster and never deadlock. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "core/lower.h"
+#include "tests/cmocka.h"
 #include "tests/lowered.h"
 #include "tests/random_plan.h"
 #include "tests/sample.h"
@@ -57,7 +49,6 @@ static double seconds(struct lowered *s, const char *framework)
  * 1F1B, whose last stage turns around at once, without one more. */
 static void closed_forms_of_gpipe_and_1f1b(void **state)
 {
-    (void)state;
     static const char *const schedule[] = {"gpipe", "1f1b"};
     const double f = 2e-3, b = 4e-3;
     for (size_t k = 0; k < 2; k++)
@@ -114,7 +105,6 @@ static double slowly(size_t stages, int m, const double *f, const double *b, dou
 
 static void random_stages_agree_with_a_slow_walk(void **state)
 {
-    (void)state;
     uint64_t seed = 316;
     for (int round = 0; round < 60; round++) {
         size_t stages = 2 + random_below(&seed, STAGES - 1);
@@ -139,7 +129,6 @@ static void random_stages_agree_with_a_slow_walk(void **state)
  * for is never faster. */
 static void random_plans_lower_and_are_never_faster(void **state)
 {
-    (void)state;
     uint64_t seed = 20261122;
     int lowered = 0;
     struct lowered s = {.topology = sample_clique(16, 1e-6, 1e9)};
@@ -174,7 +163,6 @@ static void random_plans_lower_and_are_never_faster(void **state)
  * beside the second op's backward. */
 static void compute_beside_collectives_takes_a_share_more(void **state)
 {
-    (void)state;
     for (int64_t bytes = 1000000; bytes <= 16000000; bytes *= 4) {
         struct lowered s = {.model = sample_chain(2, 1e-3, 4e-3, bytes, 0),
                             .topology = sample_clique(2, 0, 1e9)};

@@ -2,20 +2,15 @@
 #include "core/breakdown.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/lower.h"
 #include "core/schedule.h"
 #include "sim/engine.h"
 #include "sim/traffic.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 
@@ -101,7 +96,6 @@ static void check_sums(const struct setup *s, const char *engine, const char *sc
  * that those without flush come to their steady pace or do not. */
 static void the_rows_add_up_to_the_iteration_for_every_schedule_on_every_engine(void **state)
 {
-    (void)state;
     for (size_t k = 0; k < schedules_n; k++)
         for (uint32_t teams = 1; teams <= 4; teams += teams)
             for (uint32_t replicas = 1; replicas <= 2; replicas++)
@@ -125,7 +119,6 @@ static void the_rows_add_up_to_the_iteration_for_every_schedule_on_every_engine(
  * filling and draining is accounted. */
 static void a_steady_state_has_no_bubble(void **state)
 {
-    (void)state;
     struct setup s;
     set_up(&s, sample_chain(4, 1e-3, 2e-3, 0, 0), 4, 1, 64, "pipedream");
     s.topology.tier[0].latency_s = 0;
@@ -142,7 +135,6 @@ static void a_steady_state_has_no_bubble(void **state)
  * has nothing to do for 4.01 ms. */
 static void two_stages_are_accounted_as_worked_by_hand(void **state)
 {
-    (void)state;
     for (size_t e = 0; e < engines_n; e++) {
         struct setup s;
         set_up(&s, sample_chain(2, 1e-3, 2e-3, 0, 1000000), 2, 1, 1, "1f1b");
@@ -165,7 +157,6 @@ static void two_stages_are_accounted_as_worked_by_hand(void **state)
  * 663.3 MB/s; busbw is 2 (n - 1) / n = 1.5 times that. Source: nccl-tests, PERFORMANCE.md. */
 static void algbw_and_busbw_are_those_of_nccl_tests(void **state)
 {
-    (void)state;
     for (size_t e = 0; e < engines_n; e++) {
         struct setup s;
         double tier_bytes;
@@ -213,7 +204,6 @@ static void expect(struct measurement *m, const char *start, const char *part)
 
 static void names_compute_when_little_else_is_left(void **state)
 {
-    (void)state;
     struct measurement m = by_hand();
     for (size_t r = 0; r < 4; r++)
         ranks[r].busy_s = 0.9;
@@ -223,7 +213,6 @@ static void names_compute_when_little_else_is_left(void **state)
 /* Of two steps, of 1 s and 3 s, the rows are those of the first, and the iteration is 2 s. */
 static void shares_are_of_the_step_that_the_rows_are_of(void **state)
 {
-    (void)state;
     struct measurement m = by_hand();
     m.iteration_s = 2;
     for (size_t r = 0; r < 4; r++)
@@ -233,7 +222,6 @@ static void shares_are_of_the_step_that_the_rows_are_of(void **state)
 
 static void names_the_rank_that_computes_longest(void **state)
 {
-    (void)state;
     struct measurement m = by_hand();
     ranks[2].busy_s = 1;
     expect(&m, "compute: rank 2 (c, stage 2) is busy 100 %", "1.60 times the mean rank");
@@ -241,7 +229,6 @@ static void names_the_rank_that_computes_longest(void **state)
 
 static void names_the_purpose_that_ranks_wait_for_and_the_busiest_link(void **state)
 {
-    (void)state;
     struct measurement m = by_hand();
     struct measured_link link = {(char[]){"uplink"}, 1e9, 0.87};
     for (size_t r = 0; r < 4; r++) {
@@ -257,7 +244,6 @@ static void names_the_purpose_that_ranks_wait_for_and_the_busiest_link(void **st
 
 static void names_the_bubble_and_how_deep_the_pipeline_is(void **state)
 {
-    (void)state;
     struct measurement m = by_hand();
     expect(&m, "bubble: ranks have nothing to do 50 % of the time",
            "4 ranks deep, 8 microbatches over all replicas");
@@ -268,7 +254,6 @@ static void names_the_bubble_and_how_deep_the_pipeline_is(void **state)
 
 static void says_nothing_about_nothing(void **state)
 {
-    (void)state;
     char text[BREAKDOWN_TEXT] = "x";
     struct measurement none = {0};
     assert_string_equal(breakdown_bottleneck(&none, text), "");
@@ -280,7 +265,6 @@ static void says_nothing_about_nothing(void **state)
 
 static void finds_the_rank_with_the_least_memory_left(void **state)
 {
-    (void)state;
     struct measurement m = by_hand();
     assert_int_equal(measurement_fullest(&m), 4); /* none is known */
     assert_int_equal(measurement_overfull(&m), 0);
@@ -323,7 +307,6 @@ static enum status examine(struct setup *s)
  * network takes, either way. */
 static void no_op_of_ranks_that_start_apart_takes_less_than_nothing(void **state)
 {
-    (void)state;
     static const double late_s[] = {0, 3e-3, -2e-3, 1e-3};
     struct setup s;
     size_t instant = 0;
@@ -349,7 +332,6 @@ static void no_op_of_ranks_that_start_apart_takes_less_than_nothing(void **state
 
 static void counting_calls_survives_every_failing_allocation(void **state)
 {
-    (void)state;
     struct setup s;
     set_up(&s, sample_chain(2, 1e-3, 2e-3, 1000000, 300000), 2, 2, 4, "1f1b");
     run_on(&s, &engine_analytic);

@@ -3,14 +3,8 @@
 
 #include <limits.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/collective.h"
 #include "core/cost.h"
@@ -19,6 +13,7 @@
 #include "exec/device.h"
 #include "exec/team.h"
 #include "model/layers.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 /* Kinds of today's models: half as many heads of keys and values as of queries, two experts a token. */
@@ -95,7 +90,6 @@ static void build(const struct probe *p, struct graph *g)
 
 static void counts_work_like_the_models(void **state)
 {
-    (void)state;
     for (size_t k = 0; k < bench_task.probes; k++) {
         struct graph g = {.model = {.element_bytes = 4}};
         struct model_attribute attribute[PROBE_ATTRIBUTES];
@@ -121,7 +115,6 @@ static void counts_work_like_the_models(void **state)
 
 static void probes_of_a_kind_stand_together_in_order_of_work(void **state)
 {
-    (void)state;
     for (size_t k = 1; k < bench_task.probes; k++) {
         if (!strcmp(bench_task.probe[k].kind, bench_task.probe[k - 1].kind)) {
             assert_true(probe_flop(&bench_task.probe[k], false) >=
@@ -135,7 +128,6 @@ static void probes_of_a_kind_stand_together_in_order_of_work(void **state)
 
 static void every_kind_the_cpu_computes_is_measured(void **state)
 {
-    (void)state;
     static const char *const kinds[] = {"embedding", "layernorm", "linear", "attention",
                                         "gelu",      "residual",  "loss",   "rmsnorm",
                                         "rope",      "gated",     "gate",   "experts"};
@@ -188,7 +180,6 @@ static void check_timings(const struct calibration *c, const struct bench_task *
 
 static void measures_a_topology_that_costs_can_be_taken_from(void **state)
 {
-    (void)state;
     struct calibration c = {0};
     const struct calibrate_options o = {.ranks = 2, .repeats = 1};
     if (calibrate_cpu(&o, &c) != STATUS_OK)
@@ -211,7 +202,6 @@ static void measures_a_topology_that_costs_can_be_taken_from(void **state)
 
 static void three_ranks_have_three_pairs_and_a_matrix_from_0_to_1(void **state)
 {
-    (void)state;
     struct calibration c = {0};
     const struct calibrate_options o = {.ranks = 3, .repeats = 2};
     const char path[] = BINARY_DIR "/calibrate-matrix.tsv";
@@ -249,7 +239,6 @@ static void three_ranks_have_three_pairs_and_a_matrix_from_0_to_1(void **state)
 
 static void one_rank_has_no_links_and_no_collectives(void **state)
 {
-    (void)state;
     struct calibration c = {0};
     const struct calibrate_options o = {.ranks = 1, .repeats = 1};
     assert_int_equal(calibrate_task(&little, &o, &c), STATUS_OK);
@@ -276,7 +265,6 @@ static void assert_near_or_not(bool near, double a, double b)
 
 static void sizes_end_where_they_are_told(void **state)
 {
-    (void)state;
     struct bench_task task;
     assert_int_equal(bench_task_up_to(256 << 20, &task), STATUS_OK);
     assert_int_equal(task.sizes, bench_task.sizes + 1);
@@ -290,7 +278,6 @@ static void sizes_end_where_they_are_told(void **state)
 /* As many as cuda.calibrate expects (exec/device/cuda/CMakeLists.txt), which no machine without a GPU counts. */
 static void one_gpu_has_81_figures(void **state)
 {
-    (void)state;
     struct bench_shapes shapes;
     assert_int_equal(bench_shapes_make(NULL, 1, INT64_C(4) << 30, &shapes), STATUS_OK);
     struct bench b = {.task = &shapes.task, .ranks = 1, .repeats = 1};
@@ -301,7 +288,6 @@ static void one_gpu_has_81_figures(void **state)
 /* Seconds of a link that is exactly latency + bytes / bandwidth, and rings of it. */
 static void the_fit_of_an_exact_link_is_that_link(void **state)
 {
-    (void)state;
     const double latency_s = 5e-5, Bps = 2e9;
     double number[256];
     struct bench b = {.task = &little, .ranks = 3, .repeats = 2, .number = number};
@@ -340,7 +326,6 @@ static void the_fit_of_an_exact_link_is_that_link(void **state)
  * logarithms, between them; without curves it is what the tier says. */
 static void curves_are_what_was_measured(void **state)
 {
-    (void)state;
     double number[256];
     uint64_t dice = 3;
     const uint32_t device[] = {0, 1, 2};
@@ -370,7 +355,6 @@ static void curves_are_what_was_measured(void **state)
 /* Of four GPUs: groups of two and of four, each kind a curve of its own, whose points are what was measured. */
 static void collectives_of_gpus_become_curves_and_what_they_slow_down_is_kept(void **state)
 {
-    (void)state;
     const double latency_s = 1e-5, Bps = 2e11;
     double number[1024];
     struct bench_task task = little;
@@ -424,7 +408,6 @@ static void collectives_of_gpus_become_curves_and_what_they_slow_down_is_kept(vo
  * through the origin, sum(x t w) / sum(x x w) with w = 1 / t^2. */
 static void a_fit_that_would_be_negative_is_all_bandwidth(void **state)
 {
-    (void)state;
     double number[128];
     struct bench b = {.task = &little, .ranks = 2, .repeats = 1, .number = number};
     struct calibration c = {0};
@@ -443,7 +426,6 @@ static void a_fit_that_would_be_negative_is_all_bandwidth(void **state)
 /* Samples of an idle machine, then with one thing wrong at a time, up to each bound and beyond it. */
 static void a_machine_that_is_not_idle_is_doubted_then_refused(void **state)
 {
-    (void)state;
     static const struct {
         double apart; /* three of eight repetitions by so much below the median, three above */
         double share, others;
@@ -488,7 +470,6 @@ static void a_machine_that_is_not_idle_is_doubted_then_refused(void **state)
 /* Cores take ranks in turn: 1 1 2 2, the sum of four ends on two cores, is the least. */
 static void more_ranks_than_cores_are_judged_before(void **state)
 {
-    (void)state;
     static const struct {
         size_t ranks, cores;
         enum calibrate_verdict verdict;
@@ -525,7 +506,6 @@ static void more_ranks_than_cores_are_judged_before(void **state)
 
 static void rejects_no_ranks_no_repeats_and_no_such_transport(void **state)
 {
-    (void)state;
     struct calibration c = {0};
     static const struct calibrate_options bad[] = {
         {.repeats = 1}, {.ranks = 1}, {.ranks = TEAM_MOST + 1, .repeats = 1}};
@@ -539,7 +519,6 @@ static void rejects_no_ranks_no_repeats_and_no_such_transport(void **state)
 
 static void what_mpirun_prints_is_checked(void **state)
 {
-    (void)state;
     double number[2];
     static const char *const bad[] = {"",
                                       "hello",
@@ -562,7 +541,6 @@ static const struct bench_task least = {
 /* Ranks allocate as well, and inherit the countdown: whoever runs out first is reported. */
 static void running_out_of_memory_anywhere_is_said_and_leaves_nothing(void **state)
 {
-    (void)state;
     const struct calibrate_options o = {.ranks = 2, .repeats = 1};
     struct calibration c = {0};
     enum status st = STATUS_NOMEM;

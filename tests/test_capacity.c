@@ -3,18 +3,11 @@
 #include "partition/capacity.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "sim/platform/platform.h"
+#include "tests/cmocka.h"
 #include "topologies/generate.h"
 
 static const char path[] = BINARY_DIR "/test_capacity.xml";
@@ -62,7 +55,6 @@ static int random_from(int least, int most)
 
 static void racks_are_as_wide_as_their_ports_over_the_oversubscription(void **state)
 {
-    (void)state;
     char spec[160];
     srand(1);
     for (int round = 0; round < 8; round++) {
@@ -87,7 +79,6 @@ static void racks_are_as_wide_as_their_ports_over_the_oversubscription(void **st
 
 static void trees_and_groups_are_as_wide_as_what_binds(void **state)
 {
-    (void)state;
     char spec[160];
     srand(2);
     for (int round = 0; round < 6; round++) {
@@ -110,7 +101,6 @@ static void trees_and_groups_are_as_wide_as_what_binds(void **state)
 
 static void meshes_and_tori_are_as_wide_as_their_cut(void **state)
 {
-    (void)state;
     char spec[96];
     srand(3);
     for (int round = 0; round < 6; round++) {
@@ -127,7 +117,6 @@ static void meshes_and_tori_are_as_wide_as_their_cut(void **state)
 /* A bus of 3 GB/s between two hosts of 5 GB/s each; a table of SimGrid's routes says the same. */
 static void a_shared_link_counts_once(void **state)
 {
-    (void)state;
     static const char *const routing[] = {"Dijkstra", "Floyd"};
     static const char *const policy[] = {"SHARED", "FATPIPE"};
     for (int k = 0; k < 4; k++) {

@@ -1,17 +1,12 @@
 /* Files of checkpoints: what is written is read, and no byte may change, be missing or be added. */
 #include "exec/checkpoint.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/provenance.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 enum { N = 5, FILE_ROOM = 4096 };

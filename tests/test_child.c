@@ -2,12 +2,8 @@
 #include "sim/child.h"
 
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/process.h"
 
@@ -47,7 +42,6 @@ out:
 
 static void brings_back_what_the_child_wrote(void **state)
 {
-    (void)state;
     static const size_t sizes[] = {0, 1, 65535, 65536, 65537, LARGE};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         struct child_output out = {0};
@@ -72,7 +66,6 @@ static enum status fail_as_usual(void *argument, int fd)
 
 static void passes_on_status_and_message(void **state)
 {
-    (void)state;
     struct child_output out = {.length = 7};
     char what[] = "16 GiB";
     assert_int_equal(child_run(fail_as_usual, what, &out), STATUS_INFEASIBLE);
@@ -89,7 +82,6 @@ static enum status change_memory(void *argument, int fd)
 
 static void leaves_the_callers_memory_alone(void **state)
 {
-    (void)state;
     int value = 1;
     struct child_output out = {0};
     assert_int_equal(child_run(change_memory, &value, &out), STATUS_OK);
@@ -109,7 +101,6 @@ static enum status abort_after_logging(void *argument, int fd)
 
 static void reports_the_first_log_message_of_an_abort(void **state)
 {
-    (void)state;
     expect_death(abort_after_logging, "first reason, second line");
 }
 
@@ -123,7 +114,6 @@ static enum status print_and_exit(void *argument, int fd)
 
 static void takes_an_exit_for_a_failure_even_with_status_0(void **state)
 {
-    (void)state;
     expect_death(print_and_exit, "goodbye");
 }
 
@@ -136,7 +126,6 @@ static enum status exit_silently(void *argument, int fd)
 
 static void names_the_exit_status_when_nothing_was_printed(void **state)
 {
-    (void)state;
     expect_death(exit_silently, "child process ended early with status 3");
 }
 
@@ -150,7 +139,6 @@ static enum status raise_segv(void *argument, int fd)
 
 static void names_the_signal_when_nothing_was_printed(void **state)
 {
-    (void)state;
     expect_death(raise_segv, "child process died: Segmentation fault");
 }
 
@@ -164,7 +152,6 @@ static enum status limit_of_core_files(void *argument, int fd)
 
 static void leaves_no_core_file(void **state)
 {
-    (void)state;
     struct child_output out = {0};
     rlim_t limit = 1;
     assert_int_equal(child_run(limit_of_core_files, NULL, &out), STATUS_OK);
@@ -185,7 +172,6 @@ static enum status print_much(void *argument, int fd)
 
 static void swallows_what_a_successful_child_prints(void **state)
 {
-    (void)state;
     struct child_output out = {0};
     struct diverted d = process_divert();
     enum status st = child_run(print_much, NULL, &out);
@@ -197,7 +183,6 @@ static void swallows_what_a_successful_child_prints(void **state)
 
 static void leaves_neither_descriptors_nor_children(void **state)
 {
-    (void)state;
     size_t before = process_descriptors();
     enum status (*const fns[])(void *, int) = {abort_after_logging, exit_silently, raise_segv,
                                                limit_of_core_files};
@@ -241,7 +226,6 @@ static enum status interrupt_itself(void *argument, int fd)
 
 static void survives_signals_that_kill_the_child(void **state)
 {
-    (void)state;
     struct sigaction old, handle = {.sa_handler = on_interrupt};
     sigaction(SIGINT, &handle, &old);
     struct child_output out = {0};
@@ -265,7 +249,6 @@ static enum status sleep_forever(void *argument, int fd)
 
 static void dies_with_its_parent(void **state)
 {
-    (void)state;
     int alive[2]; /* the child holds the write end until it is gone */
     char c;
     assert_int_equal(pipe(alive), 0);
@@ -298,7 +281,6 @@ static bool count_tick(void *context)
 
 static void a_watch_ends_the_child_when_it_says_so(void **state)
 {
-    (void)state;
     int alive[2]; /* the child holds the write end until it is gone */
     char c[2];
     struct ticks ticks = {0, 3};
@@ -332,7 +314,6 @@ static enum status run_constant(void)
 
 static void releases_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     size_t before = process_descriptors();
     FOR_EACH_ALLOC_FAILURE(run_constant());
     assert_int_equal(process_descriptors(), before);

@@ -1,15 +1,10 @@
 /* collectives: closed forms by hand, what flows carry. */
 #include "core/collective.h"
 
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/racks.h"
 #include "tests/sample.h"
@@ -49,7 +44,6 @@ static double seconds_of(const struct topology *t, enum collective_kind kind, in
 
 static void ring_takes_its_closed_form_on_equal_links(void **state)
 {
-    (void)state;
     const double alpha = 3e-6, B = 25e9, S = 48 * MIB;
     for (size_t n = 2; n <= 130; n = n < 20 ? n + 1 : 2 * n + 1) {
         struct topology t = sample_clique(n, alpha, B);
@@ -69,7 +63,6 @@ static void ring_takes_its_closed_form_on_equal_links(void **state)
  * S / 2 each, in and out, is 2 S. */
 static void tree_takes_twice_the_buffer_and_twice_the_depth(void **state)
 {
-    (void)state;
     const double alpha = 3e-6, B = 25e9, S = 48 * MIB;
     static const struct {
         size_t n;
@@ -91,7 +84,6 @@ static const struct topology_tier two_tiers[2] = {{"fast", 2e-6, 100e9}, {"slow"
  * inside twice, S / 4 across. */
 static void two_nodes_take_what_is_worked_out_by_hand(void **state)
 {
-    (void)state;
     const double S = 80e6, f = 2e-6, s = 10e-6;
     struct topology t = racks_nodes(2, 4, "device", two_tiers);
     assert_near(seconds_of(&t, COLLECTIVE_ALLREDUCE, 80000000, "ring"),
@@ -125,7 +117,6 @@ static void two_nodes_take_what_is_worked_out_by_hand(void **state)
  * edge; over the fast port of a member goes the rest. */
 static void nics_carry_a_ring_or_tree_each(void **state)
 {
-    (void)state;
     struct topology t = racks_nodes(2, 4, "device", two_tiers);
     struct collective_group g = group_of(&t, racks_all(), 8);
     struct collective_shape s = shape_of(&g, COLLECTIVE_ALLREDUCE, 80000000, "ring", 4);
@@ -149,7 +140,6 @@ static void nics_carry_a_ring_or_tree_each(void **state)
  * are 160 MB; two NICs take half of that, eight are no better than one for each member. */
 static void members_share_the_nics_of_their_node(void **state)
 {
-    (void)state;
     struct topology t = racks_nodes(2, 4, "device", two_tiers);
     struct collective_group g = group_of(&t, racks_all(), 8);
     static const uint32_t nics[] = {0, 1, 2, 8};
@@ -174,7 +164,6 @@ static void members_share_the_nics_of_their_node(void **state)
 /* 4 members and 2: those send S / 4 each to the 2, which send S / 2 each back. */
 static void a_switch_joins_nodes_of_different_sizes(void **state)
 {
-    (void)state;
     struct topology t = racks_nodes(2, 4, "device", two_tiers);
     struct collective_group g = group_of(&t, racks_all(), 6);
     struct collective_shape s = shape_of(&g, COLLECTIVE_ALLREDUCE, 80000000, "switch", 0);
@@ -197,7 +186,6 @@ static uint32_t third_behind_uplink(const void *context, uint32_t from, uint32_t
  * "nic+uplink", or to both over the latter; the same port either way. */
 static void tiers_of_one_bandwidth_share_a_port(void **state)
 {
-    (void)state;
     static const struct topology_tier tiers[2] = {{"nic", 5e-6, 10e9}, {"nic+uplink", 6e-6, 10e9}};
     struct topology t = racks_any(3, "device", tiers, 2, third_behind_uplink, NULL);
     assert_near(seconds_of(&t, COLLECTIVE_ALLTOALL, 30000000, "direct"), 20e6 / 10e9 + 6e-6, 1e-14);
@@ -206,7 +194,6 @@ static void tiers_of_one_bandwidth_share_a_port(void **state)
 
 static void one_member_or_nothing_to_move_takes_no_time(void **state)
 {
-    (void)state;
     struct topology t = sample_clique(3, 1e-6, 1e9);
     for (size_t n = 1; n <= 3; n += 2) {
         struct collective_group g = group_of(&t, racks_all(), n);
@@ -238,7 +225,6 @@ static void sum_flows(const struct collective_shape *s, double *out, double *in)
 /* Every member sends and receives what the algorithm says; phases cover the flows. */
 static void members_send_and_receive_their_share(void **state)
 {
-    (void)state;
     const double S = 1 << 24;
     static const uint32_t nodes[] = {1, 2, 3, 8}, each[] = {1, 2, 5, 8};
     for (size_t a = 0; a < 16; a++) {
@@ -285,7 +271,6 @@ static void members_send_and_receive_their_share(void **state)
 /* A broadcast brings S to everyone but the root; both trees together move 2 (n - 1) S. */
 static void broadcasts_and_trees_reach_everyone(void **state)
 {
-    (void)state;
     static const uint32_t nodes[] = {2, 3, 7, 8};
     for (size_t a = 0; a < 4; a++) {
         size_t n = nodes[a] * 3;
@@ -324,7 +309,6 @@ static void broadcasts_and_trees_reach_everyone(void **state)
 /* Above COLLECTIVE_PAIRS_MAX members each sends inside and across what all pairs would carry. */
 static void large_all_to_all_is_folded_with_the_same_load(void **state)
 {
-    (void)state;
     struct topology t = racks_nodes(40, 8, "device", two_tiers);
     struct collective_group g = group_of(&t, racks_all(), 320);
     struct collective_shape s = shape_of(&g, COLLECTIVE_ALLTOALL, 320000, "direct", 0);
@@ -356,7 +340,6 @@ static void large_all_to_all_is_folded_with_the_same_load(void **state)
 /* Nodes of 3 and 1: "hierarchical" is not for all-reduce; trees do not gather. */
 static void what_an_algorithm_cannot_do_is_left_to_the_choice(void **state)
 {
-    (void)state;
     struct topology t = racks_nodes(2, 3, "device", two_tiers);
     struct collective_group g = group_of(&t, racks_all(), 4);
     static const struct {
@@ -386,7 +369,6 @@ static void what_an_algorithm_cannot_do_is_left_to_the_choice(void **state)
 /* nccl-tests, doc/PERFORMANCE.md. */
 static void bus_factors_are_those_of_nccl_tests(void **state)
 {
-    (void)state;
     static const double at8[COLLECTIVE_KINDS] = {1.75, 0.875, 0.875, 0.875, 1, 1, 0.875, 0.875};
     for (int kind = 0; kind < COLLECTIVE_KINDS; kind++) {
         assert_near(collective_bus_factor((enum collective_kind)kind, 8), at8[kind], 1e-15);
@@ -415,7 +397,6 @@ out:
 
 static void survives_every_failing_allocation(void **state)
 {
-    (void)state;
     struct topology t = racks_nodes(2, 3, "A100", two_tiers);
     FOR_EACH_ALLOC_FAILURE(everything(&t))
     topology_free(&t);

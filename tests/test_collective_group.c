@@ -1,13 +1,9 @@
 /* collectives: which members form nodes, and what is refused. */
 #include "core/collective.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/racks.h"
 #include "tests/sample.h"
 
@@ -23,7 +19,6 @@ static struct collective_group group_of(const struct topology *t, const uint32_t
 
 static void groups_keep_the_members_of_a_node_together(void **state)
 {
-    (void)state;
     struct topology t = racks_nodes(3, 4, "device", two_tiers);
     static const uint32_t mixed[] = {5, 0, 8, 4, 1, 9, 7};
     static const uint32_t order[] = {0, 3, 6, 1, 4, 2, 5};
@@ -44,7 +39,6 @@ static void groups_keep_the_members_of_a_node_together(void **state)
 /* "nvlink+rail" leaves the node; PCIe and any NVLink do not; one unnamed tier makes no nodes. */
 static void names_of_tiers_tell_nodes(void **state)
 {
-    (void)state;
     static const struct topology_tier nv[2] = {{"nvlink-double", 1e-6, 40e9},
                                                {"pcie+nvlink-single-2", 1e-6, 20e9}};
     static const struct topology_tier rail[2] = {{"nvlink", 1e-6, 40e9},
@@ -68,7 +62,6 @@ static void names_of_tiers_tell_nodes(void **state)
 
 static void refuses_what_breaks_the_contract(void **state)
 {
-    (void)state;
     struct topology t = sample_clique(3, 1e-6, 1e9);
     static const uint32_t wrong[] = {0, 3};
     struct collective_group g = {0};

@@ -1,12 +1,7 @@
 /* collectives: what NCCL's table chooses, at points worked out by hand. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "core/collective.h"
+#include "tests/cmocka.h"
 #include "tests/racks.h"
 #include "tests/sample.h"
 
@@ -58,7 +53,6 @@ static void check(uint32_t nodes, uint32_t each, const char *type,
  * LL128 14 + 14 x 1.9 us, 0.92 x 360 x 8 / 14. All-gather: 7 steps, 8 / 7. */
 static void one_hopper_node_uses_rings(void **state)
 {
-    (void)state;
     const struct point points[] = {
         {COLLECTIVE_ALLREDUCE, 8, "ring", COLLECTIVE_LL, 15, 141 * 8 / 14.0},
         {COLLECTIVE_ALLREDUCE, MIB, "ring", COLLECTIVE_LL, 15, 141 * 8 / 14.0},
@@ -76,7 +70,6 @@ static void one_hopper_node_uses_rings(void **state)
  * GB/s, 0.9 of it at 1 KiB. Ring Simple 1.4 (8.4 + 28 x 3.4 + 2 x 14) us. */
 static void two_nodes_use_trees_for_little_and_rings_for_much(void **state)
 {
-    (void)state;
     const struct point points[] = {
         {COLLECTIVE_ALLREDUCE, KIB, "tree", COLLECTIVE_LL, 25.2, 39 / 2.0 * 0.9},
         {COLLECTIVE_ALLREDUCE, GIB, "ring", COLLECTIVE_SIMPLE, 1.4 * 131.6, 360 * 16 / 30.0},
@@ -90,7 +83,6 @@ static void two_nodes_use_trees_for_little_and_rings_for_much(void **state)
  */
 static void many_nodes_use_trees_for_much_too(void **state)
 {
-    (void)state;
     const struct point points[] = {
         {COLLECTIVE_ALLREDUCE, KIB, "tree", COLLECTIVE_LL, 55.2, 20.4 / 2 * 0.9},
         {COLLECTIVE_ALLREDUCE, 256 * MIB, "tree", COLLECTIVE_LL128, 99.5, 310.5 / 2},
@@ -108,7 +100,6 @@ static void many_nodes_use_trees_for_much_too(void **state)
  * ring Simple 1.9 (8.4 + 24 x 5.7 + 6 x 56) us at 5 x 16 / 30, where 20 GB/s channels are 2. */
 static void pcie_and_slow_networks_do_without_ll128(void **state)
 {
-    (void)state;
     const struct point points[] = {
         {COLLECTIVE_ALLREDUCE, KIB, "tree", COLLECTIVE_LL, 200.8, 4.6 / 7.6 * 0.9},
         {COLLECTIVE_ALLREDUCE, GIB, "ring", COLLECTIVE_SIMPLE, 1.9 * 481.2, 5 * 16 / 30.0},
@@ -120,7 +111,6 @@ static void pcie_and_slow_networks_do_without_ll128(void **state)
  * GPU is known to have it, else Simple. */
 static void unknown_devices_do_without_ll128(void **state)
 {
-    (void)state;
     const struct point with = {COLLECTIVE_ALLREDUCE, 16 * MIB, "ring",
                                COLLECTIVE_LL128,     40.6,     331.2 * 8 / 14};
     const struct point without = {COLLECTIVE_ALLREDUCE, 16 * MIB, "ring",
@@ -132,7 +122,6 @@ static void unknown_devices_do_without_ll128(void **state)
 /* NVLink of 13.4 us is 10 more than the table's: on every step inside. */
 static void longer_links_inside_count(void **state)
 {
-    (void)state;
     const struct topology_tier tiers[2] = {{"nvlink", 13.4e-6, 360e9}, {"nic", 14e-6, 50e9}};
     const struct point one = {COLLECTIVE_BROADCAST, KIB, "ring", COLLECTIVE_LL,
                               6.6 + 7 * 10.6,       141};
@@ -145,7 +134,6 @@ static void longer_links_inside_count(void **state)
 /* One member in a node: a step of the ring takes the tree's network latency. */
 static void lone_members_take_the_network_latency_of_trees(void **state)
 {
-    (void)state;
     const struct point points[] = {
         {COLLECTIVE_ALLGATHER, 512, "ring", COLLECTIVE_LL, 6.6 + 7 * 5, 20.4 * 8 / 7},
     };
@@ -155,7 +143,6 @@ static void lone_members_take_the_network_latency_of_trees(void **state)
 /* By what the topology says the cheapest ring costs the same as without the table. */
 static void ideal_costs_do_not_know_protocols(void **state)
 {
-    (void)state;
     struct topology t = racks_nodes(2, 8, "H100-SXM5-80GB", hopper);
     struct collective_group g = {0};
     struct collective_shape a = {0}, b = {0};
@@ -175,7 +162,6 @@ static void ideal_costs_do_not_know_protocols(void **state)
 
 static void more_bytes_never_take_less_time(void **state)
 {
-    (void)state;
     struct topology t = racks_nodes(4, 8, "A100-SXM4-40GB", hopper);
     struct collective_group g = {0};
     assert_int_equal(collective_group_make(&t, racks_all(), t.n, &g), STATUS_OK);

@@ -1,15 +1,10 @@
 /* collectives against slow references: step-by-step rings and trees on random links, and the
  * properties of the two trees. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/collective/shapes.h"
+#include "tests/cmocka.h"
 #include "tests/racks.h"
 #include "tests/sample.h"
 
@@ -90,7 +85,6 @@ static double ring_step_by_step(const struct topology *t, const uint32_t *device
  * one after the other. */
 static void ring_is_what_its_steps_take(void **state)
 {
-    (void)state;
     for (size_t round = 0; round < 200; round++) {
         bool latency = round % 3 != 1, bandwidth = round % 3 != 2;
         struct topology t = random_topology(latency ? 10e-6 : 0, bandwidth ? 1e9 : 1e30);
@@ -113,7 +107,6 @@ static void ring_is_what_its_steps_take(void **state)
 
 static void ring_of_equal_edges_is_exact(void **state)
 {
-    (void)state;
     for (size_t n = 2; n <= DEVICES; n++) {
         struct topology t = sample_clique(n, 7e-6, 3e9);
         struct collective_shape s =
@@ -160,7 +153,6 @@ static uint32_t root_of(size_t n, bool second)
 
 static void trees_take_the_latency_of_one_chunk(void **state)
 {
-    (void)state;
     for (size_t round = 0; round < 100; round++) {
         struct topology t = random_topology(10e-6, 1e9);
         size_t n = 2 + round % (DEVICES - 1);
@@ -183,7 +175,6 @@ static void trees_take_the_latency_of_one_chunk(void **state)
  * pair, so that ports add up only what goes over one and the same pair. */
 static void trees_take_what_their_busiest_pair_carries(void **state)
 {
-    (void)state;
     for (size_t round = 0; round < 100; round++) {
         struct topology t = random_topology(0, 1e9);
         size_t n = 2 + round % (DEVICES - 1);
@@ -211,7 +202,6 @@ static void trees_take_what_their_busiest_pair_carries(void **state)
 
 static void no_node_is_inside_both_trees(void **state)
 {
-    (void)state;
     for (size_t n = 1; n <= 600; n++) {
         uint8_t children[2][600] = {{0}};
         for (int second = 0; second < 2; second++) {
@@ -240,7 +230,6 @@ static void no_node_is_inside_both_trees(void **state)
 
 static void worst_window_is_the_largest_sum_of_neighbours(void **state)
 {
-    (void)state;
     for (size_t n = 1; n <= 12; n++)
         for (size_t length = 0; length <= 3 * n; length++) {
             double value[12], worst = 0;

@@ -2,17 +2,10 @@
 #include "core/compare.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "core/statistics.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 static void assert_close(double got, double expected)
@@ -24,7 +17,6 @@ static void assert_close(double got, double expected)
 /* Pairs of x = 1 2 3 4 against y = 1 3 2 4: five concordant, (2, 3) discordant: (5 - 1) / 6. */
 static void tau_without_ties_counts_pairs(void **state)
 {
-    (void)state;
     const double x[] = {1, 2, 3, 4}, y[] = {1, 3, 2, 4}, reversed[] = {4, 3, 2, 1};
     assert_close(kendall_tau(x, y, 4), 4.0 / 6);
     assert_close(kendall_tau(x, x, 4), 1);
@@ -36,7 +28,6 @@ static void tau_without_ties_counts_pairs(void **state)
  * concordant 4, discordant 0, not tied in x 5, not tied in y 5: tau-b = 4 / sqrt(25). */
 static void tau_corrects_for_ties(void **state)
 {
-    (void)state;
     const double x[] = {1, 2, 2, 3}, y[] = {1, 2, 3, 3}, same[] = {7, 7, 7, 7};
     assert_close(kendall_tau(x, y, 4), 0.8);
     assert_true(isnan(kendall_tau(x, same, 4)));
@@ -47,7 +38,6 @@ static void tau_corrects_for_ties(void **state)
 /* Two engines add up the same time in different orders. */
 static void tau_ties_what_differs_by_rounding(void **state)
 {
-    (void)state;
     const double x[] = {0.1, 0.2310349459977912, 0.23103494599779015, 0.5, 0.6},
                  y[] = {0.1, 0.23103494599778959, 0.23103494599779015, 0.5, 0.6};
     assert_close(kendall_tau(x, y, 5), 1);
@@ -55,7 +45,6 @@ static void tau_ties_what_differs_by_rounding(void **state)
 
 static void tau_is_symmetric_bounded_and_ignores_order_and_scale(void **state)
 {
-    (void)state;
     srand(1);
     for (int trial = 0; trial < 200; trial++) {
         size_t n = 3 + (size_t)rand() % 10;
@@ -82,7 +71,6 @@ static void tau_is_symmetric_bounded_and_ignores_order_and_scale(void **state)
 /* Predicted best is the second plan, which takes 12 where the third takes 10. */
 static void regret_is_the_loss_by_the_chosen_plan(void **state)
 {
-    (void)state;
     const double predicted[] = {9, 7, 8}, measured[] = {11, 12, 10}, tied[] = {7, 7, 8};
     const double swapped[] = {12, 11, 10};
     assert_close(regret(predicted, measured, 3), 0.2);
@@ -95,7 +83,6 @@ static void regret_is_the_loss_by_the_chosen_plan(void **state)
 /* Five values: position 0.95 * 4 = 3.8, so 4 + 0.8 * (9 - 4). */
 static void quantiles_interpolate_between_order_statistics(void **state)
 {
-    (void)state;
     const double v[] = {1, 2, 3, 4, 9};
     assert_close(quantile_sorted(v, 5, 0.95), 8);
     assert_close(quantile_sorted(v, 5, 0.5), 3);
@@ -119,7 +106,6 @@ static const char *const names[] = {"f0", "f1", "f2", "f3", "f4", "f5", "f6", "f
  * concordant, tau 1/3; b is chosen: 10 / 9 - 1. */
 static void pairs_by_hash_and_summarises(void **state)
 {
-    (void)state;
     const struct measurement m[] = {
         file("analytic", "a.json", "aa", 9.9), file("analytic", "b.json", "bb", 8),
         file("analytic", "c.json", "cc", 20),  file("tcp", "elsewhere/a.json", "aa", 9),
@@ -152,7 +138,6 @@ static void pairs_by_hash_and_summarises(void **state)
  * are unknown iterations count: all pairs alike, a is chosen. */
 static void ranks_plans_of_different_batches_by_the_sample(void **state)
 {
-    (void)state;
     struct measurement m[] = {
         file("analytic", "a", "aa", 8),  file("analytic", "b", "bb", 14.4),
         file("analytic", "c", "cc", 16), file("tcp", "a", "aa", 8),
@@ -175,7 +160,6 @@ static void ranks_plans_of_different_batches_by_the_sample(void **state)
 
 static void falls_back_on_the_path_only_without_a_hash(void **state)
 {
-    (void)state;
     struct measurement m[] = {file("simgrid", "a.json", NULL, 1), file("tcp", "a.json", "aa", 2)};
     struct comparisons c = {0};
     assert_int_equal(compare_measurements(m, names, 2, &c), STATUS_OK);
@@ -190,7 +174,6 @@ static void falls_back_on_the_path_only_without_a_hash(void **state)
 
 static void quantiles_lie_between_values_in_proportion(void **state)
 {
-    (void)state;
     const double value[] = {40, 10, 30, 20};
     assert_true(quantile(value, 4, 0) == 10);
     assert_true(quantile(value, 4, 1) == 40);
@@ -202,7 +185,6 @@ static void quantiles_lie_between_values_in_proportion(void **state)
 
 static void several_runs_of_a_plan_count_with_their_median(void **state)
 {
-    (void)state;
     const struct measurement m[] = {
         file("tcp", "a", "aa", 3),
         file("tcp", "a", "aa", 1),
@@ -219,7 +201,6 @@ static void several_runs_of_a_plan_count_with_their_median(void **state)
 
 static void every_pair_of_engines_is_a_block(void **state)
 {
-    (void)state;
     const struct measurement m[] = {
         file("simgrid", "a", "aa", 2), file("analytic", "a", "aa", 1), file("tcp", "a", "aa", 4),
         file("mpi", "a", "aa", 8),     file("nccl", "b", "bb", 8),
@@ -237,7 +218,6 @@ static void every_pair_of_engines_is_a_block(void **state)
 
 static void refuses_contradictions_and_impossible_times(void **state)
 {
-    (void)state;
     struct measurement m[] = {file("analytic", "a", "aa", 1), file("tcp", "a", "aa", 1),
                               file("analytic", "a", "aa", 2)};
     struct comparisons c = {0};
@@ -253,7 +233,6 @@ static void refuses_contradictions_and_impossible_times(void **state)
 
 static void releases_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     const struct measurement m[] = {
         file("analytic", "a", "aa", 1), file("analytic", "b", "bb", 2), file("tcp", "a", "aa", 1),
         file("tcp", "b", "bb", 3),      file("mpi", "b", "bb", 3),

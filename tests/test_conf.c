@@ -1,20 +1,16 @@
 /* Files of PipeDream's runtime: plans that are written and read again are equal, over seeded random
  * plans; what is wrong is named with its line. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/file.h"
 #include "core/text.h"
 #include "study/frameworks/setup.h"
 #include "study/load.h"
 #include "study/settings.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/random_plan.h"
 
@@ -132,7 +128,6 @@ static void assert_same(const struct plan *a, const struct plan *b)
 static void plans_and_back_are_equal(void **state)
 {
     uint64_t seed = 17;
-    (void)state;
     struct model m = model_of("gpt-tiny:layers=2,hidden=32,tokens=16");
     struct topology t = many_devices();
     for (size_t i = 0; i < PLANS; i++) {
@@ -179,7 +174,6 @@ static void what_is_wrong_is_named_with_its_line(void **state)
          "\"stage_to_depth_map\": {\"0\": -1}}",
          "conf.json:2:"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         assert_int_equal(import(all[i].text, &none, NULL, NULL, NULL), STATUS_PARSE);
         if (!strstr(error_message(), all[i].message))
@@ -193,7 +187,6 @@ static const char hybrid[] = "{\"module_to_stage_map\": [0, 1, 1], \"stage_to_ra
 
 static void modules_must_be_those_of_the_model(void **state)
 {
-    (void)state;
     struct model m = model_of("gpt-tiny:layers=1,hidden=32,tokens=16");
     struct topology t = many_devices();
     struct arguments a = {.optimizer = "adam", .split_at = "h0.ln2"};
@@ -225,7 +218,6 @@ static enum status attempt(const struct model *m, const struct topology *t)
 
 static void survives_every_failing_allocation(void **state)
 {
-    (void)state;
     struct model m = model_of("gpt-tiny:layers=1,hidden=32,tokens=16");
     struct topology t = many_devices();
     FOR_EACH_ALLOC_FAILURE(attempt(&m, &t));

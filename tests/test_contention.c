@@ -1,21 +1,15 @@
 /* Links that are shared: what SimGrid says of oversubscribed spines and of collectives that meet,
  * against arithmetic. Ports of 1 GB/s, no latencies but where said, so that bytes are nanoseconds.
  */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/lower.h"
 #include "sim/engine.h"
 #include "sim/platform/platform.h"
+#include "tests/cmocka.h"
 #include "tests/sample.h"
 #include "topologies/write.h"
 
@@ -144,7 +138,6 @@ static double link_bytes(const struct simulation *of, const char *name)
  * The analytic engine sees ports only. */
 static void a_ring_over_an_oversubscribed_spine_takes_its_bytes_over_the_uplink(void **state)
 {
-    (void)state;
     const double uplink[] = {4, 2, 1}, expected[] = {14e-3, 28e-3, 56e-3};
     for (size_t k = 0; k < 3; k++) {
         struct setup s = set_up(1, 8, 8 * MEGA, uplink[k]);
@@ -165,7 +158,6 @@ static void a_ring_over_an_oversubscribed_spine_takes_its_bytes_over_the_uplink(
  * it needs. */
 static void a_ring_that_goes_rack_by_rack_does_not_feel_the_spine(void **state)
 {
-    (void)state;
     struct setup s = set_up(1, 8, 8 * MEGA, 1);
     place(&s, 0, (const uint32_t[]){0, 2, 4, 6, 1, 3, 5, 7});
     assert_near(all_reduce_s(&s, &engine_simgrid, "ring"), 14e-3, 14e-9);
@@ -178,7 +170,6 @@ static void a_ring_that_goes_rack_by_rack_does_not_feel_the_spine(void **state)
  * MB as well by then; the last 2 MB go at full speed: 28 ms, when all 24 MB have passed. */
 static void two_all_reduces_over_one_uplink_share_it(void **state)
 {
-    (void)state;
     double from = 0, to = 0;
     struct setup s = set_up(2, 2, 12 * MEGA, 1);
     place(&s, 0, (const uint32_t[]){0, 1});
@@ -205,7 +196,6 @@ static void two_all_reduces_over_one_uplink_share_it(void **state)
  * reducing switch S. n = 64: 1.96875 times less. Graham et al., COMHPC 2016. */
 static void a_reducing_switch_halves_the_traffic(void **state)
 {
-    (void)state;
     struct setup s = set_up(1, 64, 64 * MEGA, 0);
     const double ring = 2 * 63 / 64.0 * 64e-3;
     assert_near(all_reduce_s(&s, &engine_simgrid, "ring"), ring, 1e-6 * ring);
@@ -223,7 +213,6 @@ static void a_reducing_switch_halves_the_traffic(void **state)
  * Latencies add less than 1 ms. */
 static void what_leaves_a_node_depends_on_the_algorithm(void **state)
 {
-    (void)state;
     static const struct {
         const char *algorithm;
         double bytes, seconds;

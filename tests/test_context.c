@@ -1,16 +1,10 @@
 /* Context parallelism by hand on both engines, and what is refused. Every link 1 GB/s without
  * latency, so that bytes are nanoseconds. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/lower.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/lowered.h"
 #include "tests/sample.h"
@@ -48,7 +42,6 @@ static const double sums_s = 48e-3 + 32 * MEGA * 4 / 1e12;
  * of which half goes to the other, 0.75 + 0.25 ms in each direction. */
 static void an_iteration_takes_the_closed_form_time(void **state)
 {
-    (void)state;
     static const double forward_s[] = {1e-3 + 1.75e-3, 3e-3, 3e-3};
     static const double backward_s[] = {2e-3 + 3.5e-3, 6e-3, 5e-3};
     static const double wait_s[] = {0.75e-3 + 1.5e-3, 3e-3, 2e-3};
@@ -65,7 +58,6 @@ static void an_iteration_takes_the_closed_form_time(void **state)
 /* A tenth of the bytes pass while half of the attention computes. */
 static void a_ring_hides_behind_attention(void **state)
 {
-    (void)state;
     struct lowered s = set_up(1, 4, 4);
     double exposed_s[OP_PURPOSES];
     s.model.op[1].context_bytes = MEGA / 5;
@@ -80,7 +72,6 @@ static void a_ring_hides_behind_attention(void **state)
  * attention alone. */
 static void recomputation_exchanges_again(void **state)
 {
-    (void)state;
     struct lowered s = set_up(1, 4, 2);
     double exposed_s[OP_PURPOSES];
     s.plan.context_exchange = EXCHANGE_ALLGATHER;
@@ -101,7 +92,6 @@ static void recomputation_exchanges_again(void **state)
  * there. */
 static void parts_of_passes_exchange_their_own(void **state)
 {
-    (void)state;
     for (uint32_t zero = 0; zero <= 3; zero++)
         for (int k = 0; k < EXCHANGE_KINDS; k++) {
             struct lowered s = set_up(1, 4, 2);
@@ -126,7 +116,6 @@ static void parts_of_passes_exchange_their_own(void **state)
 /* Two stages: each position sends its half of the boundary's 1 MB to its like. */
 static void stages_exchange_their_own_tokens(void **state)
 {
-    (void)state;
     struct lowered s = set_up(2, 2, 3);
     size_t messages = 0;
     assert_int_equal(plan_lower(&s.plan, &s.model, &s.topology, &s.program), STATUS_OK);
@@ -147,7 +136,6 @@ static void stages_exchange_their_own_tokens(void **state)
  * beside half of the column's backward of 1 ms. */
 static void inputs_are_gathered_again_beside_their_gradients(void **state)
 {
-    (void)state;
     static const enum model_tensor kind[] = {TENSOR_WHOLE, TENSOR_COLUMN, TENSOR_SPLIT, TENSOR_ROW};
     const double update_s = 20 * MEGA * 4 / 1e12;
     struct lowered s = set_up(1, 2, 1);
@@ -169,7 +157,6 @@ static void inputs_are_gathered_again_beside_their_gradients(void **state)
  * links that are all alike; half of the bytes leave each shard. */
 static void boundaries_are_sent_in_parts_and_gathered(void **state)
 {
-    (void)state;
     double exposed_s[OP_PURPOSES], whole_s = 0;
     for (int scatter = 0; scatter <= 1; scatter++) {
         struct lowered s = set_up(2, 2, 3);
@@ -196,7 +183,6 @@ static void boundaries_are_sent_in_parts_and_gathered(void **state)
 
 static void what_cannot_be_divided_is_refused(void **state)
 {
-    (void)state;
     struct lowered s = set_up(1, 4, 2);
     s.plan.stage[0].context_parallel = 3;
     assert_int_equal(plan_check(&s.plan, &s.model, &s.topology), STATUS_INVALID);

@@ -1,17 +1,11 @@
 /* Folded programs: the copies of their channels and groups are those of the whole program, which
  * carry the same in the same order, and ranks that folding leaves out compute what their stage's
  * first rank does. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/lower.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/random_plan.h"
 #include "tests/sample.h"
@@ -199,7 +193,6 @@ static void random_classes(uint64_t *seed, const struct plan *p, struct plan_cla
 
 static void copies_are_the_channels_and_groups_of_the_whole_program(void **state)
 {
-    (void)state;
     struct topology t = sample_clique(DEVICES, 0, 1e9);
     uint64_t seed = 13;
     size_t lowered = 0;
@@ -236,7 +229,6 @@ static void copies_are_the_channels_and_groups_of_the_whole_program(void **state
 /* A stage on devices of two types: its replicas do not take equally long. */
 static void stages_of_two_types_are_not_folded(void **state)
 {
-    (void)state;
     struct topology t = sample_clique(4, 0, 1e9);
     struct setup s = {.model = sample_chain(2, 1e-3, 2e-3, 8, 8)};
     s.plan = sample_plan(&s.model, 2, 2, 4, "1f1b");
@@ -260,7 +252,6 @@ static void stages_of_two_types_are_not_folded(void **state)
 
 static void releases_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     struct topology t = sample_clique(16, 0, 1e9);
     uint64_t seed = 5;
     struct setup s = {.model = random_model(&seed)};

@@ -1,23 +1,18 @@
 #include "exec/corpus.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/file.h"
 #include "core/random.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 static void shipped_text_is_the_file_in_the_tree(void **state)
 {
-    (void)state;
     char *text;
     size_t n;
     const struct corpus *c = corpus_shipped();
@@ -48,7 +43,6 @@ static enum status read_and_free(const char *path)
 
 static void reads_the_bytes_of_a_file(void **state)
 {
-    (void)state;
     char path[] = "/tmp/foreline-corpus-XXXXXX";
     struct corpus c;
     write_file(path, "ab\0\xff", 4);
@@ -64,7 +58,6 @@ static void reads_the_bytes_of_a_file(void **state)
 
 static void refuses_missing_and_empty_files(void **state)
 {
-    (void)state;
     char path[] = "/tmp/foreline-corpus-XXXXXX";
     write_file(path, "", 0);
     assert_int_equal(read_and_free(path), STATUS_IO);
@@ -76,7 +69,6 @@ static void refuses_missing_and_empty_files(void **state)
 
 static void refuses_a_text_no_longer_than_a_sample(void **state)
 {
-    (void)state;
     const struct corpus c = {(const unsigned char *)"hello", 5};
     assert_int_equal(batch_check(&c, &(struct batch_shape){OBJECTIVE_NEXT, 1, 4}), STATUS_OK);
     assert_int_equal(batch_check(&c, &(struct batch_shape){OBJECTIVE_NEXT, 1, 5}), STATUS_INVALID);
@@ -86,7 +78,6 @@ enum { SAMPLES = 3, TOKENS = 20 };
 
 static void next_token_targets_are_the_tokens_moved_by_one(void **state)
 {
-    (void)state;
     const struct corpus c = {(const unsigned char *)"abcdefghijklmnopqrstuvwxyz", 26};
     const struct batch_shape s = {OBJECTIVE_NEXT, SAMPLES, TOKENS};
     int32_t token[SAMPLES * TOKENS], target[SAMPLES * TOKENS];
@@ -103,7 +94,6 @@ static void next_token_targets_are_the_tokens_moved_by_one(void **state)
 
 static void last_target_is_the_byte_after_the_sample(void **state)
 {
-    (void)state;
     const struct corpus c = {(const unsigned char *)"abcdefghijklmnopqrstuvwxyz", 26};
     const struct batch_shape s = {OBJECTIVE_LAST, SAMPLES, TOKENS};
     int32_t token[SAMPLES * TOKENS], target[SAMPLES + 1];
@@ -119,7 +109,6 @@ static void last_target_is_the_byte_after_the_sample(void **state)
 
 static void masks_exactly_fifteen_percent_of_every_sample(void **state)
 {
-    (void)state;
     static const size_t length[] = {1, 3, 4, 10, 17, 20, 128};
     static const size_t expected[] = {1, 1, 1, 2, 3, 3, 19}; /* round(0.15 n), half up */
     int32_t token[2 * 128], target[2 * 128], plain[2 * 128], unused[2 * 128];
@@ -150,7 +139,6 @@ static void masks_exactly_fifteen_percent_of_every_sample(void **state)
 
 static void batches_depend_on_seed_step_and_microbatch_alone(void **state)
 {
-    (void)state;
     const struct batch_shape s = {OBJECTIVE_NEXT, SAMPLES, TOKENS};
     int32_t token[5][SAMPLES * TOKENS], target[SAMPLES * TOKENS];
     batch_fill(corpus_shipped(), &s, 1, 2, 3, token[0], target);
@@ -167,7 +155,6 @@ static void batches_depend_on_seed_step_and_microbatch_alone(void **state)
  * 1234567 are those of the reference implementation of SplitMix64. */
 static void random_numbers_are_those_of_splitmix64(void **state)
 {
-    (void)state;
     assert_true(random_at(1234567, 0) == UINT64_C(6457827717110365317));
     assert_true(random_at(1234567, 1) == UINT64_C(3203168211198807973));
     assert_true(random_at(1234567, 2) == UINT64_C(9817491932198370423));

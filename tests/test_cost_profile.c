@@ -1,22 +1,17 @@
 /* What measured profiles of models say of costs and programs: updates, forwards made again, times of
  * layers, and times that have the sums of shards inside. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "core/cost.h"
 #include "core/lower.h"
 #include "core/provenance.h"
 #include "core/random.h"
 #include "exec/executor.h"
+#include "tests/cmocka.h"
 #include "tests/lowered.h"
 #include "tests/sample.h"
 
@@ -41,7 +36,6 @@ static struct lowered set_up(size_t stages, uint32_t replicas, uint32_t microbat
 
 static void a_measured_update_is_what_the_update_takes(void **state)
 {
-    (void)state;
     struct lowered s = set_up(1, 1, 3);
     double bare = lowered_seconds(&s, NULL);
     s.model.profile[0].update_s = times(1e-3);
@@ -51,7 +45,6 @@ static void a_measured_update_is_what_the_update_takes(void **state)
 
 static void what_is_made_again_takes_its_own_time(void **state)
 {
-    (void)state;
     struct lowered s = set_up(1, 1, 3);
     s.plan.stage[0].recompute = RECOMPUTE_FULL;
     for (size_t i = 0; i < OPS; i++) /* what is kept besides outputs, so that it pays */
@@ -72,7 +65,6 @@ static void what_is_made_again_takes_its_own_time(void **state)
 /* Between sizes and outside of them, beside the definition. */
 static void times_are_linear_between_sizes(void **state)
 {
-    (void)state;
     const struct device_type device = {
         .name = (char *)(uintptr_t) "any", .flops = 1, .memory_Bps = 1};
     for (uint64_t seed = 1; seed <= 200; seed++) {
@@ -117,7 +109,6 @@ static void times_are_linear_between_sizes(void **state)
  * to the times; what runs plans cannot do that. */
 static void measured_sums_are_not_counted_again(void **state)
 {
-    (void)state;
     struct lowered s = set_up(1, 2, 2);
     s.plan.stage[0].replicas = 1;
     s.plan.stage[0].tensor_parallel = 2;
@@ -165,7 +156,6 @@ static enum status read_text(const char *profiles, struct model *out)
 
 static void times_of_layers_are_spread_over_their_ops(void **state)
 {
-    (void)state;
     struct model m = {0};
     assert_int_equal(read_text("{\"device\": \"\", \"samples\": 1, \"layers\": true, "
                                "\"forward_s\": [4, 5, 6], \"backward_s\": [8, 9, 10], "
@@ -189,7 +179,6 @@ static void times_of_layers_are_spread_over_their_ops(void **state)
 
 static void profiles_come_back_as_they_were_written(void **state)
 {
-    (void)state;
     struct model m = {0}, back = {0};
     const char path[] = BINARY_DIR "/cost-profile.json";
     assert_int_equal(read_text("{\"device\": \"g\", \"samples\": 2, \"tensor_parallel\": 2, "
@@ -212,7 +201,6 @@ static void profiles_come_back_as_they_were_written(void **state)
 
 static void profiles_of_one_degree_are_of_one_kind(void **state)
 {
-    (void)state;
     struct model m = {0};
     assert_int_equal(read_text("{\"device\": \"\", \"samples\": 1, \"tensor_parallel\": 2, "
                                "\"tensor_sums\": true, \"forward_s\": [1, 2, 3, 4], "

@@ -1,24 +1,18 @@
 /* Parts of the objective cpsc526 by themselves: counts of partitions, labels given greedily, matrices of
  * measured speeds. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/random.h"
 #include "partition/published/cpsc526/exhaustive.h"
 #include "partition/published/cpsc526/greedy.h"
 #include "partition/published/cpsc526/speeds.h"
+#include "tests/cmocka.h"
 
 /* Against counting all functions onto k parts; known numbers of SEEDS.md. */
 static void partitions_are_counted_exactly(void **state)
 {
-    (void)state;
     assert_true(cpsc526_partitions(9, 3) == 3025 && cpsc526_partitions(11, 3) == 28501);
     for (size_t n = 1; n <= 7; n++)
         for (size_t k = 1; k <= n + 1; k++) {
@@ -42,7 +36,6 @@ static void partitions_are_counted_exactly(void **state)
 
 static void greedy_labels_are_those_found_by_hand(void **state)
 {
-    (void)state;
     /* Part 0 has 5 edges to part 1 and 1 to part 2: parts in the order 0, 1, 2. Label 0 is free for part
      * 0; part 1 wants the label nearest to 0, which is 2; part 2 has what is left. */
     double cost[] = {0, 3, 1, 3, 0, 2, 1, 2, 0}, edges[] = {0, 5, 1, 5, 0, 0, 1, 0, 0}, out[3];
@@ -55,7 +48,6 @@ static void greedy_labels_are_those_found_by_hand(void **state)
 
 static void greedy_labels_are_a_permutation(void **state)
 {
-    (void)state;
     enum { K = 9 };
     for (uint64_t seed = 1; seed <= 200; seed++) {
         double cost[K * K] = {0}, edges[K * K] = {0}, out[K];
@@ -85,7 +77,6 @@ static enum status speeds(const char *text, size_t length, struct cpsc526_speeds
 
 static void speeds_are_read_from_three_forms(void **state)
 {
-    (void)state;
     static const char npy[] = "\x93NUMPY\x01\0\x48\0{'descr': '<f4', 'fortran_order': False, "
                               "'shape': (2, 2), }            \n"
                               "\0\0\x80\x3f\0\0\0\0\0\0\0\x40\0\0\x80\x3f";
@@ -115,7 +106,6 @@ static void speeds_are_read_from_three_forms(void **state)
 
 static void refuses_speeds_that_are_none(void **state)
 {
-    (void)state;
     static const char *const bad[] = {"",
                                       "1 2\n",
                                       "1 2\n3\n",

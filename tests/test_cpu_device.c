@@ -2,17 +2,14 @@
 #include "exec/device.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/lower.h"
 #include "core/schedule.h"
 #include "exec/device/cpu/stage.h"
+#include "tests/cmocka.h"
 #include "tests/tiny.h"
 
 enum { STAGES = 4, MICROBATCHES = 5, NEVER = TINY_OPS };
@@ -236,7 +233,6 @@ static void check_all_cuts(struct model *m, const char *optimizer)
 
 static void parameters_of_a_tied_gpt_are_the_same_bits_however_it_is_cut(void **state)
 {
-    (void)state;
     struct model m;
     assert_int_equal(tiny_gpt(2, true, &m), STATUS_OK);
     check_all_cuts(&m, "adam");
@@ -244,7 +240,6 @@ static void parameters_of_a_tied_gpt_are_the_same_bits_however_it_is_cut(void **
 
 static void parameters_of_an_untied_gpt_are_the_same_bits_however_it_is_cut(void **state)
 {
-    (void)state;
     struct model m;
     assert_int_equal(tiny_gpt(1, false, &m), STATUS_OK);
     check_all_cuts(&m, "adam");
@@ -252,7 +247,6 @@ static void parameters_of_an_untied_gpt_are_the_same_bits_however_it_is_cut(void
 
 static void parameters_of_a_bert_are_the_same_bits_however_it_is_cut(void **state)
 {
-    (void)state;
     struct model m;
     assert_int_equal(tiny_bert(&m), STATUS_OK);
     check_all_cuts(&m, "adam");
@@ -260,7 +254,6 @@ static void parameters_of_a_bert_are_the_same_bits_however_it_is_cut(void **stat
 
 static void parameters_of_an_mlp_are_the_same_bits_however_it_is_cut(void **state)
 {
-    (void)state;
     struct model m;
     assert_int_equal(tiny_mlp(&m), STATUS_OK);
     check_all_cuts(&m, "sgd");
@@ -268,7 +261,6 @@ static void parameters_of_an_mlp_are_the_same_bits_however_it_is_cut(void **stat
 
 static void borrowed_layers_are_the_same_bits_however_they_are_cut(void **state)
 {
-    (void)state;
     struct model m;
     assert_int_equal(tiny_gpt(2, true, &m), STATUS_OK);
     tiny_share(&m, 17, 7);
@@ -279,7 +271,6 @@ static void borrowed_layers_are_the_same_bits_however_they_are_cut(void **state)
  * per stage, and a stage that reads earlier than the producer's own last reader. */
 static void three_readers_add_up_in_the_same_order(void **state)
 {
-    (void)state;
     struct model m;
     uint32_t s[TINY_OPS];
     assert_int_equal(tiny_fan(&m), STATUS_OK);
@@ -297,7 +288,6 @@ static void three_readers_add_up_in_the_same_order(void **state)
 
 static void what_nobody_reads_is_not_trained(void **state)
 {
-    (void)state;
     struct model m;
     struct pipeline p;
     const struct schedule *order;
@@ -319,7 +309,6 @@ static void what_nobody_reads_is_not_trained(void **state)
 
 static void optimizers_make_a_difference(void **state)
 {
-    (void)state;
     struct model m;
     assert_int_equal(tiny_gpt(1, false, &m), STATUS_OK);
     uint32_t n = (uint32_t)m.n, s[TINY_OPS];
@@ -357,7 +346,6 @@ static void check_falling_loss(struct model *m, double factor)
 
 static void loss_falls_over_twenty_steps(void **state)
 {
-    (void)state;
     struct model m;
     assert_int_equal(tiny_gpt(2, true, &m), STATUS_OK);
     check_falling_loss(&m, 0.85);
@@ -369,7 +357,6 @@ static void loss_falls_over_twenty_steps(void **state)
 
 static void one_f_one_b_keeps_as_many_microbatches_as_stages_follow(void **state)
 {
-    (void)state;
     struct model m;
     static const char *const name[] = {"1f1b", "gpipe"};
     uint32_t stage_of[TINY_OPS];
@@ -398,7 +385,6 @@ static void one_f_one_b_keeps_as_many_microbatches_as_stages_follow(void **state
 /* Replica r takes the microbatches r, r + 2, ...; the gradients are summed over both. */
 static void replicas_take_the_step_of_one_rank(void **state)
 {
-    (void)state;
     struct model m;
     struct program p;
     void *replica[3]; /* the third does everything */
@@ -444,7 +430,6 @@ static void replicas_take_the_step_of_one_rank(void **state)
 
 static void refuses_calls_out_of_turn(void **state)
 {
-    (void)state;
     struct model m;
     struct pipeline p;
     uint32_t s[TINY_OPS];

@@ -2,16 +2,12 @@
 #include "exec/device/cpu/stage_parts.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/random.h"
 #include "model/zoo.h"
+#include "tests/cmocka.h"
 #include "tests/layer_call.h"
 #include "tests/tiny.h"
 
@@ -31,7 +27,6 @@ static void check_layers(struct model *m)
 
 static void backward_of_every_layer_is_its_derivative(void **state)
 {
-    (void)state;
     struct model m;
     assert_int_equal(tiny_gpt(1, true, &m), STATUS_OK);
     check_layers(&m);
@@ -45,7 +40,6 @@ static void backward_of_every_layer_is_its_derivative(void **state)
 
 static void parameter_gradients_are_added_to(void **state)
 {
-    (void)state;
     struct model m;
     assert_int_equal(tiny_gpt(1, false, &m), STATUS_OK);
     for (uint32_t op = 0; op < m.n; op++) {
@@ -141,7 +135,6 @@ static void check_whole_model(struct model *m)
 
 static void gradient_of_a_whole_gpt_is_its_derivative(void **state)
 {
-    (void)state;
     struct model m;
     assert_int_equal(tiny_gpt(2, true, &m), STATUS_OK);
     check_whole_model(&m);
@@ -151,7 +144,6 @@ static void gradient_of_a_whole_gpt_is_its_derivative(void **state)
 
 static void gradient_of_a_whole_bert_is_its_derivative(void **state)
 {
-    (void)state;
     struct model m;
     assert_int_equal(tiny_bert(&m), STATUS_OK);
     check_whole_model(&m);
@@ -160,7 +152,6 @@ static void gradient_of_a_whole_bert_is_its_derivative(void **state)
 /* Blocks 2 and 3 borrow the first layer of block 1's MLP, as ALBERT shares layers. */
 static void gradients_of_all_borrowers_reach_the_owner(void **state)
 {
-    (void)state;
     struct model m;
     assert_int_equal(tiny_gpt(3, true, &m), STATUS_OK);
     tiny_share(&m, 17, 7);
@@ -170,7 +161,6 @@ static void gradients_of_all_borrowers_reach_the_owner(void **state)
 
 static void gradient_of_a_whole_mlp_is_its_derivative(void **state)
 {
-    (void)state;
     struct model m;
     assert_int_equal(tiny_mlp(&m), STATUS_OK);
     check_whole_model(&m);
@@ -187,7 +177,6 @@ static void check_zoo(const char *spec)
 
 static void gradient_of_networks_for_images_is_their_derivative(void **state)
 {
-    (void)state;
     check_zoo("alexnet:side=63,width=2,hidden=8,classes=256");
     check_zoo("vgg:depth=11,side=32,width=2,hidden=8,classes=256");
     check_zoo("resnet:depth=18,side=64,width=2,classes=256");
@@ -195,7 +184,6 @@ static void gradient_of_networks_for_images_is_their_derivative(void **state)
 
 static void gradient_of_lstms_that_attend_is_their_derivative(void **state)
 {
-    (void)state;
     check_zoo("gnmt:layers=3,hidden=6,tokens=5,vocabulary=256");
     check_zoo("gnmt:layers=2,hidden=6,tokens=5,vocabulary=256,bidirectional=1");
 }
@@ -204,7 +192,6 @@ static void gradient_of_lstms_that_attend_is_their_derivative(void **state)
  * of all targets add up to one whatever the objective. */
 static void loss_of_an_untrained_model_is_that_of_guessing(void **state)
 {
-    (void)state;
     enum status (*const build[])(struct model *) = {tiny_bert, tiny_mlp};
     for (size_t i = 0; i < 3; i++) {
         struct model m;
@@ -327,7 +314,6 @@ static double divided(struct one *o)
 
 static void optimizers_take_the_steps_of_their_definition(void **state)
 {
-    (void)state;
     check_optimizer("adam", adam);
     check_optimizer("adam:decay=0.05", adamw);
     check_optimizer("sgd", sgd);

@@ -1,12 +1,9 @@
 /* The layer kinds of networks for images and of recurrent ones: forward and backward (kind_case.h). */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/kind_case.h"
 
 /* ---- windows of images */
@@ -51,7 +48,6 @@ static double naive_convolution(const struct call *c, size_t row, size_t o)
 
 static void convolutions_of_drawn_windows(void **state)
 {
-    (void)state;
     for (uint64_t k = 0; k < 60; k++) {
         struct draw d = {400 + k, 0};
         struct graph g = begin();
@@ -82,7 +78,6 @@ static double naive_pool(const struct call *c, size_t row, size_t n)
 
 static void pools_of_drawn_windows(void **state)
 {
-    (void)state;
     for (uint64_t k = 0; k < 60; k++) {
         struct draw d = {500 + k, 0};
         struct graph g = begin();
@@ -109,7 +104,6 @@ static double naive_batchnorm(const struct call *c, size_t row, size_t n)
 
 static void batchnorm_over_all_positions_of_a_batch(void **state)
 {
-    (void)state;
     for (uint64_t k = 0; k < 20; k++) {
         struct draw d = {600 + k, 0};
         struct graph g = begin();
@@ -126,7 +120,6 @@ static double naive_relu(const struct call *c, size_t row, size_t i)
 
 static void relu_keeps_what_is_positive(void **state)
 {
-    (void)state;
     struct graph g = begin();
     layer_relu(&g, "op", source(&g, 17, 9), 17, 9, TENSOR_WHOLE);
     check(&g, 0, naive_relu);
@@ -142,7 +135,6 @@ static double naive_concat(const struct call *c, size_t row, size_t i)
 
 static void concat_puts_rows_side_by_side(void **state)
 {
-    (void)state;
     for (uint64_t k = 0; k < 10; k++) {
         struct draw d = {700 + k, 0};
         struct graph g = begin();
@@ -183,7 +175,6 @@ static double naive_lstm(const struct call *c, size_t row, size_t i)
 
 static void lstm_follows_its_equations(void **state)
 {
-    (void)state;
     for (uint64_t k = 0; k < 30; k++) {
         struct draw d = {800 + k, 0};
         struct graph g = begin();
@@ -209,7 +200,6 @@ static size_t larger(const struct call *c, size_t row)
 /* Rows predict by turns the largest logit, the one behind four larger ones, that behind five, any, nothing. */
 static void losses_count_what_is_likeliest(void **state)
 {
-    (void)state;
     struct graph g = begin();
     struct model m = {0};
     enum { ROWS = 15 };
@@ -248,7 +238,6 @@ static void refused(struct graph *g, enum status expected, const char *why)
 
 static void windows_that_cannot_be_are_refused(void **state)
 {
-    (void)state;
     struct graph g = begin();
     struct convolution_shape s = {.in = 2, .out = 3, .groups = 1, .at = {4, 4, 5, 1, 0}};
     layer_convolution(&g, "op", source(&g, 16, 2), &s);
@@ -275,7 +264,6 @@ static void windows_that_cannot_be_are_refused(void **state)
 /* What looks at other rows than its own cannot be given a part of them. */
 static void parts_of_sequences_are_refused(void **state)
 {
-    (void)state;
     struct graph g = begin();
     struct model m = {0};
     const struct window_shape w = {4, 4, 2, 2, 0};

@@ -1,12 +1,8 @@
 /* The layer kinds of today's models but routers and experts: forward and backward (kind_case.h). */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/kind_case.h"
 
 /* ---- attention and rope */
@@ -49,7 +45,6 @@ static double naive_attention(const struct call *c, size_t row, size_t i)
 
 static void attention_of_groups_and_windows(void **state)
 {
-    (void)state;
     for (uint64_t k = 0; k < 60; k++) {
         struct draw d = {k, 0};
         struct graph g = begin();
@@ -79,7 +74,6 @@ static double naive_rope(const struct call *c, size_t row, size_t i)
 
 static void rope_turns_queries_and_keys(void **state)
 {
-    (void)state;
     for (uint64_t k = 0; k < 20; k++) {
         struct draw d = {100 + k, 0};
         struct graph g = begin();
@@ -110,7 +104,6 @@ static double naive_latent(const struct call *c, size_t row, size_t i)
 
 static void rope_makes_rows_of_latents(void **state)
 {
-    (void)state;
     for (uint64_t k = 0; k < 30; k++) {
         struct draw d = {150 + k, 0};
         struct graph g = begin();
@@ -144,7 +137,6 @@ static double naive_linear(const struct call *c, size_t row, size_t i)
 
 static void products_pass_channels_on(void **state)
 {
-    (void)state;
     for (uint64_t k = 0; k < 20; k++) {
         struct draw d = {170 + k, 0};
         struct graph g = begin();
@@ -183,7 +175,6 @@ static double naive_rmsnorm(const struct call *c, size_t row, size_t i)
 
 static void rmsnorm_of_rows_parts_and_heads(void **state)
 {
-    (void)state;
     for (uint64_t k = 0; k < 40; k++) {
         struct draw d = {200 + k, 0};
         struct graph g = begin();
@@ -212,7 +203,6 @@ static double naive_gated(const struct call *c, size_t row, size_t i)
 
 static void gated_by_silu_and_gelu(void **state)
 {
-    (void)state;
     for (uint64_t k = 0; k < 12; k++) {
         struct draw d = {300 + k, 0};
         struct graph g = begin();
@@ -233,7 +223,6 @@ static double naive_scaled(const struct call *c, size_t row, size_t i)
 
 static void scaled_embedding(void **state)
 {
-    (void)state;
     struct graph g = begin();
     layer_embedding(
         &g, "op",
@@ -256,7 +245,6 @@ static void refused(struct graph *g, const char *why)
 
 static void what_has_no_numerics_is_named(void **state)
 {
-    (void)state;
     struct attention_shape a = {
         .tokens = 4, .heads = 2, .kv_heads = 2, .head = 4, .value = 4, .causal = true};
     struct experts_shape e = {

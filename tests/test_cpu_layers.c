@@ -2,14 +2,11 @@
 #include "exec/device/layer.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "exec/device/cpu/vector.h"
+#include "tests/cmocka.h"
 #include "tests/layer_call.h"
 #include "tests/tiny.h"
 
@@ -144,7 +141,6 @@ static void check_model(struct model *m, size_t *compared)
 
 static void forward_is_the_formula(void **state)
 {
-    (void)state;
     struct model m;
     size_t compared = 0;
     assert_int_equal(tiny_gpt(1, false, &m), STATUS_OK);
@@ -159,7 +155,6 @@ static void forward_is_the_formula(void **state)
 /* Softmax is unchanged by what is added to all its inputs, and large inputs do not overflow. */
 static void softmax_does_not_overflow(void **state)
 {
-    (void)state;
     struct model m;
     assert_int_equal(tiny_gpt(1, false, &m), STATUS_OK);
     struct call *c = new_call(&m, (uint32_t)m.n - 1);
@@ -175,7 +170,6 @@ static void softmax_does_not_overflow(void **state)
 
 static void exp_is_precise_to_three_in_ten_million(void **state)
 {
-    (void)state;
     double worst = 0;
     for (double x = -64; x <= 64; x += 0.00390625 / 16) {
         double error = fabs((double)vector_expf((float)x) / exp((double)(float)x) - 1);
@@ -191,7 +185,6 @@ static void exp_is_precise_to_three_in_ten_million(void **state)
 /* The lanes' remainder: sums of every length up to three rounds of lanes. */
 static void row_sums_take_every_element_once(void **state)
 {
-    (void)state;
     real x[3 * LANES], y[3 * LANES];
     for (size_t n = 1; n <= 3 * LANES; n++) {
         for (size_t i = 0; i < n; i++) {
@@ -208,7 +201,6 @@ static void row_sums_take_every_element_once(void **state)
 
 static void only_kinds_in_the_table_have_numerics(void **state)
 {
-    (void)state;
     assert_non_null(layer_kind_find("attention"));
     assert_null(layer_kind_find("Conv2d"));
     assert_null(layer_kind_find(""));

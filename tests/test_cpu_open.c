@@ -1,14 +1,10 @@
 /* Opening the CPU device: untrusted models, exhausted memory. */
 #include "exec/device.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "exec/corpus.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/tiny.h"
 
@@ -38,7 +34,6 @@ static enum status open_whole(const struct model *m)
 
 static void releases_everything_when_an_allocation_fails(void **state)
 {
-    (void)state;
     struct model m;
     assert_int_equal(tiny_gpt(1, true, &m), STATUS_OK);
     FOR_EACH_ALLOC_FAILURE(open_whole(&m));
@@ -63,7 +58,6 @@ static enum status open_middle(const struct model *m)
 
 static void releases_everything_of_a_middle_stage_too(void **state)
 {
-    (void)state;
     struct model m;
     assert_int_equal(tiny_gpt(1, true, &m), STATUS_OK);
     FOR_EACH_ALLOC_FAILURE(open_middle(&m));
@@ -72,7 +66,6 @@ static void releases_everything_of_a_middle_stage_too(void **state)
 
 static void a_slot_that_could_not_be_allocated_can_be_tried_again(void **state)
 {
-    (void)state;
     struct model m;
     struct program p;
     void *self;
@@ -91,7 +84,6 @@ static void a_slot_that_could_not_be_allocated_can_be_tried_again(void **state)
 
 static void every_wrong_attribute_is_an_error_that_names_the_op(void **state)
 {
-    (void)state;
     static const int64_t hostile[] = {-1,         0,         3,         INT32_MAX,
                                       UINT32_MAX, INT64_MAX, INT64_MIN, (int64_t)1 << 40};
     struct model m;
@@ -124,7 +116,6 @@ static void every_wrong_attribute_is_an_error_that_names_the_op(void **state)
 
 static void sizes_that_contradict_the_attributes_are_errors(void **state)
 {
-    (void)state;
     struct model m;
     assert_int_equal(tiny_gpt(1, true, &m), STATUS_OK);
     for (uint32_t i = 0; i < m.n; i++) {
@@ -142,7 +133,6 @@ static void sizes_that_contradict_the_attributes_are_errors(void **state)
 
 static void a_model_larger_than_the_machine_is_one_clear_error(void **state)
 {
-    (void)state;
     struct model m;
     assert_int_equal(tiny_mlp(&m), STATUS_OK);
     const int64_t wide = (int64_t)1 << 28; /* 2^28 x 48 fp32 weights: 51 GB, four times */
@@ -160,7 +150,6 @@ static void a_model_larger_than_the_machine_is_one_clear_error(void **state)
 
 static void refuses_what_it_has_no_numerics_for(void **state)
 {
-    (void)state;
     struct model m;
     assert_int_equal(tiny_gpt(1, false, &m), STATUS_OK);
     assert_true(device_cpu.computes(&m, 2));
@@ -173,7 +162,6 @@ static void refuses_what_it_has_no_numerics_for(void **state)
 
 static void refuses_a_text_too_short_and_a_vocabulary_too_small(void **state)
 {
-    (void)state;
     const struct corpus brief = {(const unsigned char *)"brief", 5};
     struct model m;
     assert_int_equal(tiny_gpt(1, false, &m), STATUS_OK);
@@ -187,7 +175,6 @@ static void refuses_a_text_too_short_and_a_vocabulary_too_small(void **state)
 
 static void refuses_unknown_optimizers_and_stages_that_miss_ops(void **state)
 {
-    (void)state;
     struct model m;
     struct program p;
     void *self;
@@ -226,7 +213,6 @@ static enum status open_second_of(const struct model *m, uint32_t first)
 
 static void refuses_ties_that_stages_cannot_sum(void **state)
 {
-    (void)state;
     struct model m;
     assert_int_equal(tiny_gpt(3, false, &m), STATUS_OK);
     tiny_share(&m, 17, 7);

@@ -1,12 +1,7 @@
 /* Routers, experts and gates of shared experts of today's models: forward and backward (kind_case.h). */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/kind_case.h"
 
 /* ---- router and experts */
@@ -111,7 +106,6 @@ static void draw_router(struct draw *d, struct experts_shape *s)
 
 static void routers_choose_and_weigh(void **state)
 {
-    (void)state;
     for (uint64_t k = 0; k < 90; k++) {
         struct draw d = {400 + k, 0};
         struct graph g = begin();
@@ -174,7 +168,6 @@ static double naive_experts(const struct call *c, size_t row, size_t i)
 
 static void experts_take_what_they_are_given(void **state)
 {
-    (void)state;
     size_t limited = 0;
     for (uint64_t k = 0; k < 70; k++) {
         struct draw d = {500 + k, 0};
@@ -200,7 +193,6 @@ static double naive_token_gate(const struct call *c, size_t row, size_t i)
 
 static void tokens_weigh_their_shared_experts(void **state)
 {
-    (void)state;
     for (uint64_t k = 0; k < 10; k++) {
         struct draw d = {600 + k, 0};
         struct graph g = begin();

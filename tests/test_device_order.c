@@ -2,17 +2,12 @@
 #include "partition/device_order.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/cost.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/map_build.h"
 
@@ -89,7 +84,6 @@ static void shuffle(struct machine *m)
 
 static void equals_the_search_of_all_devices(void **state)
 {
-    (void)state;
     static struct machine m;
     srand(1);
     for (int round = 0; round < 200; round++) {
@@ -112,7 +106,6 @@ static void equals_the_search_of_all_devices(void **state)
 /* From GPU 7 of a node its rail leads to GPU 7 of the next, whose node is then filled. */
 static void fills_node_after_node_of_a_large_pod(void **state)
 {
-    (void)state;
     static struct machine m = {.n = 4096, .node = 8, .rack = 256};
     static uint32_t order[4096];
     for (uint32_t i = 0; i < m.n; i++)
@@ -135,7 +128,6 @@ static void fills_node_after_node_of_a_large_pod(void **state)
 
 static void equally_far_devices_keep_their_order(void **state)
 {
-    (void)state;
     static uint32_t order[65536];
     struct topology t = {0};
     const struct topology_tier tier = {wire, 0, 1};
@@ -148,7 +140,6 @@ static void equally_far_devices_keep_their_order(void **state)
 
 static void releases_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     static struct machine m = {.n = 40, .node = 4, .rack = 8};
     uint32_t order[40];
     shuffle(&m);

@@ -2,21 +2,14 @@
 #include "exec/door.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "core/clock.h"
 #include "core/limit.h"
 #include "core/random.h"
 #include "exec/transport/tcp/socket.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 enum { HELLO = 100, STRANGERS = 50 };
@@ -64,7 +57,6 @@ static void expect(struct door *d, int number)
 /* One garbage differs from the token in its last byte only; others are anything, of any length. */
 static void strangers_hold_nobody_up(void **state)
 {
-    (void)state;
     struct door d;
     int listener, fd[2 * STRANGERS], own;
     uint16_t port;
@@ -96,7 +88,6 @@ static void strangers_hold_nobody_up(void **state)
 /* More than there are places; all of a run come after them. */
 static void a_flood_leaves_room(void **state)
 {
-    (void)state;
     enum { FLOOD = 3 * DOOR_CALLERS };
     struct door d;
     int listener, fd[FLOOD], own[4];
@@ -136,7 +127,6 @@ static void a_flood_leaves_room(void **state)
  * before its hello is whole. */
 static void a_hello_may_come_in_pieces_but_not_stop(void **state)
 {
-    (void)state;
     struct door d;
     int listener, in = -1;
     uint16_t port;
@@ -177,7 +167,6 @@ static enum status open_and_close(int listener)
 
 static void survives_failing_allocations(void **state)
 {
-    (void)state;
     FOR_EACH_ALLOC_FAILURE(open_and_close(-1));
 }
 

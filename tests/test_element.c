@@ -1,14 +1,9 @@
 /* Sums of bf16 on the host are those of fp32, rounded to the nearest, ties to even. */
 #include "exec/element.h"
+#include "tests/cmocka.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static float widen(uint16_t x)
 {
@@ -34,7 +29,6 @@ static uint16_t nearest(float f)
 
 static void bf16_sums_are_rounded_to_the_nearest(void **state)
 {
-    (void)state;
     uint64_t seed = 5;
     for (size_t k = 0; k < 2000000; k++) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
@@ -55,7 +49,6 @@ static void bf16_sums_are_rounded_to_the_nearest(void **state)
 
 static void fp32_sums_are_sums(void **state)
 {
-    (void)state;
     float y[3] = {1, 2, 3}, x[3] = {0.5f, -2, 1e-9f};
     element_add(ELEMENT_FP32, y, x, 3);
     assert_true(y[0] == 1.5f && y[1] == 0 && y[2] == 3);

@@ -2,18 +2,13 @@
 #include "sim/engine.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/lower.h"
+#include "tests/cmocka.h"
 #include "tests/sample.h"
 
 static double iteration(const struct simulation *s)
@@ -68,7 +63,6 @@ static double seconds_on(const struct engine *e, const struct setup *s)
  * schedule (Huang et al. 2019; Narayanan et al. 2021). f = 1 ms, b = 2 ms per stage. */
 static void equal_stages_take_the_closed_form_time(void **state)
 {
-    (void)state;
     static const char *const names[] = {"gpipe", "1f1b"};
     for (size_t e = 0; e < engines_n; e++)
         for (size_t k = 0; k < 2; k++)
@@ -89,7 +83,6 @@ static void equal_stages_take_the_closed_form_time(void **state)
 /* Two stages, one microbatch of 1 MB over 1 GB/s and 10 us: f + 1.01 ms + f + b + 1.01 ms + b. */
 static void a_message_takes_latency_plus_bytes_over_bandwidth(void **state)
 {
-    (void)state;
     for (size_t e = 0; e < engines_n; e++) {
         struct setup s =
             set_up(sample_chain(2, 1e-3, 2e-3, 0, 1000000), 2, 1, 1, "1f1b", 1e-5, 1e9);
@@ -102,7 +95,6 @@ static void a_message_takes_latency_plus_bytes_over_bandwidth(void **state)
  * 3 ms: 2 (n - 1) / n S / B + 2 (n - 1) alpha = 12 ms + 60 us. */
 static void a_ring_all_reduce_takes_the_closed_form_time(void **state)
 {
-    (void)state;
     for (size_t e = 0; e < engines_n; e++) {
         struct setup s =
             set_up(sample_chain(1, 1e-3, 2e-3, 8000000, 0), 1, 4, 4, "gpipe", 1e-5, 1e9);
@@ -114,7 +106,6 @@ static void a_ring_all_reduce_takes_the_closed_form_time(void **state)
 
 static void rings_over_more_than_64_ranks_take_the_closed_form_time(void **state)
 {
-    (void)state;
     for (size_t e = 0; e < engines_n; e++) {
         struct setup s =
             set_up(sample_chain(1, 1e-3, 2e-3, 80000000, 0), 1, 80, 80, "gpipe", 1e-5, 1e9);
@@ -130,7 +121,6 @@ static void rings_over_more_than_64_ranks_take_the_closed_form_time(void **state
  */
 static void engines_agree_on_uncontended_chains(void **state)
 {
-    (void)state;
     srand(7);
     for (int trial = 0; trial < 20; trial++) {
         size_t stages = 2 + (size_t)rand() % 6;
@@ -154,7 +144,6 @@ static void engines_agree_on_uncontended_chains(void **state)
  * sees no contention on a topology without links. */
 static void two_flows_over_one_uplink_halve(void **state)
 {
-    (void)state;
     struct setup s = set_up(sample_chain(2, 1e-3, 2e-3, 0, 10000000), 2, 2, 2, "gpipe", 0, 1e9);
     FILE *f = fopen(s.platform, "w");
     assert_non_null(f);
@@ -199,7 +188,6 @@ static void two_flows_over_one_uplink_halve(void **state)
 
 static void simgrid_reports_a_missing_host_and_a_bad_platform_in_one_line(void **state)
 {
-    (void)state;
     struct setup s = set_up(sample_chain(2, 1e-3, 2e-3, 0, 1), 2, 1, 1, "1f1b", 0, 1e9);
     struct simulation result = {0};
     free(s.program.rank[0].name);

@@ -1,17 +1,12 @@
 /* Execution traces as models: one of PyTorch by hand, one of Chakra by hand, and one that foreline wrote. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/text.h"
 #include "model/import.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 static const char *const torch = SOURCE_DIR "/tests/fuzz/corpus/import/execution.json";
@@ -31,7 +26,6 @@ static const struct model_op *op(const struct model *m, const char *name)
  * optimizer steps; flat (schema 1.0.1) or nested (1.1). The first linear's backward has two products. */
 static void counts_a_trace_of_pytorch(void **state)
 {
-    (void)state;
     struct model m = {0};
     assert_int_equal(model_import(torch, &options, &m), STATUS_OK);
     assert_int_equal(m.n, 3);
@@ -58,7 +52,6 @@ static void counts_a_trace_of_pytorch(void **state)
 /* Nodes 1 and 2 compute, 3 sends what 2 made, 4 computes behind 3 and 1. */
 static void takes_what_computes_of_a_trace_of_chakra(void **state)
 {
-    (void)state;
     struct model m = {0};
     assert_int_equal(model_import(chakra, &options, &m), STATUS_OK);
     assert_int_equal(m.n, 3);
@@ -106,7 +99,6 @@ static void refuses_many_tensors(void)
 
 static void says_what_is_wrong(void **state)
 {
-    (void)state;
 #define TEXT(t) t, sizeof t - 1
     refuses(TEXT("{\"schema\": \"1.0.1\", \"nodes\": []}"), "no operator of a forward");
     refuses(TEXT("{\"schema\": \"1.0.1\", \"nodes\": [{\"id\": 1}]}"), "name");
@@ -136,7 +128,6 @@ static enum status both(void)
 
 static void survives_each_allocation_failing(void **state)
 {
-    (void)state;
     FOR_EACH_ALLOC_FAILURE(both());
 }
 

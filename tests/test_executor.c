@@ -2,17 +2,12 @@
 #include "exec/executor.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "exec/transport/tcp/socket.h"
+#include "tests/cmocka.h"
 #include "tests/fake_device.h"
 #include "tests/fault.h"
 #include "tests/toy.h"
@@ -95,7 +90,6 @@ static void actors_free(struct actor *a, size_t n)
 
 static void runs_every_op_with_the_right_inputs(void **state)
 {
-    (void)state;
     for (uint32_t ranks = 1; ranks <= MAX_RANKS; ranks++)
         for (int reduce = 0; reduce < 2; reduce++) {
             struct program p;
@@ -113,7 +107,6 @@ static void runs_every_op_with_the_right_inputs(void **state)
 
 static void op_times_respect_the_program(void **state)
 {
-    (void)state;
     enum { RANKS = 3 };
     struct program p;
     struct actor a[MAX_RANKS];
@@ -147,7 +140,6 @@ static void op_times_respect_the_program(void **state)
 
 static void a_failing_device_ends_all_ranks_with_rank_op_and_step(void **state)
 {
-    (void)state;
     struct program p;
     struct actor a[MAX_RANKS];
     toy_pipeline(&p, 2, 2, 1000, 0, false);
@@ -172,7 +164,6 @@ static enum status init_and_free(const struct program *p)
 
 static void releases_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     struct program p;
     toy_pipeline(&p, 2, 2, 1000, 0, false);
     FOR_EACH_ALLOC_FAILURE(init_and_free(&p));

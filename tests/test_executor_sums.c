@@ -1,14 +1,8 @@
 /* Sums inside passes are booked as the program's collectives: the passes' time is what they computed,
  * the collective's what all parts of the pass spent in sums. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "exec/executor.h"
+#include "tests/cmocka.h"
 
 enum { OPS = 8 };
 
@@ -45,7 +39,6 @@ static void expect(const double *found, const double *wanted, size_t n)
 
 static void of_a_whole_pass(void **state)
 {
-    (void)state;
     struct program_op op[OPS] = {
         {.kind = OP_FORWARD},  {.kind = OP_ALLREDUCE, .purpose = FOR_TENSOR},
         {.kind = OP_BACKWARD}, {.kind = OP_ALLREDUCE, .purpose = FOR_TENSOR},
@@ -60,7 +53,6 @@ static void of_a_whole_pass(void **state)
 /* The last part makes no sum itself; what comes after the pass is not moved. */
 static void of_all_parts_of_a_pass(void **state)
 {
-    (void)state;
     struct program_op op[OPS] = {
         {.kind = OP_BACKWARD, .part = 1},
         {.kind = OP_ALLREDUCE, .purpose = FOR_DATA},
@@ -79,7 +71,6 @@ static void of_all_parts_of_a_pass(void **state)
 /* Sums first, then exchanges, one after the other as the program has them. */
 static void of_sums_and_exchanges(void **state)
 {
-    (void)state;
     struct program_op op[OPS] = {{.kind = OP_FORWARD},
                                  {.kind = OP_ALLREDUCE, .purpose = FOR_TENSOR},
                                  {.kind = OP_ALLTOALL, .purpose = FOR_EXPERTS},
@@ -95,7 +86,6 @@ static void of_sums_and_exchanges(void **state)
 /* Of 5 s in the forward 2 are scattering; of 11 s in the backward 4 are before it. */
 static void of_what_is_scattered_and_gathered(void **state)
 {
-    (void)state;
     struct program_stage stage = {.sequence = true};
     struct program_op op[OPS] = {
         {.kind = OP_FORWARD},
@@ -117,7 +107,6 @@ static void of_what_is_scattered_and_gathered(void **state)
 /* Devices without sums of their own: the transport knows when the op was. */
 static void not_of_a_pass_without_any(void **state)
 {
-    (void)state;
     struct program_op op[OPS] = {{.kind = OP_FORWARD},
                                  {.kind = OP_ALLREDUCE, .purpose = FOR_TENSOR},
                                  {.kind = OP_FORWARD, .microbatch = 1}};

@@ -1,16 +1,11 @@
 /* Which published runs a plan is told of. */
 #include "study/expected.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/units.h"
+#include "tests/cmocka.h"
 #include "tests/sample.h"
 
 struct fixture {
@@ -38,7 +33,6 @@ static void tear_down(struct fixture *f)
 
 static void a_kind_is_what_a_plan_has(void **state)
 {
-    (void)state;
     char text[EXPECTED_KIND];
     struct fixture f = set_up(1, 1, NULL);
     assert_string_equal(expected_kind(&f.plan, text), "one");
@@ -59,7 +53,6 @@ static void a_kind_is_what_a_plan_has(void **state)
 /* The narrowest line is found, and fewer words are asked for where there is none. */
 static void the_most_alike_runs_are_found(void **state)
 {
-    (void)state;
     struct fixture f = set_up(1, 4, "fsdp");
     free(f.topology.type[0].name);
     f.topology.type[0].name = sample_text("H100-SXM5-80GB");
@@ -90,7 +83,6 @@ static void the_most_alike_runs_are_found(void **state)
 /* foreline's own executor is what no framework is: plans that name none are told how far that is off. */
 static void plans_that_name_no_framework_are_told(void **state)
 {
-    (void)state;
     char *text = NULL;
     size_t n = 0;
     struct fixture f = set_up(1, 4, NULL);

@@ -1,15 +1,10 @@
 /* Experiment files: what becomes of a YAML text, and what is said about a wrong one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "study/experiment.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 /* Knows model, platform, devices, seed, jitter and all of plan; no value may be "bad". */
@@ -56,7 +51,6 @@ static const char grid[] = "model: m\n"
 static void makes_every_combination(void **state)
 {
     struct experiment e = {0};
-    (void)state;
     assert_int_equal(parse(grid, &e), STATUS_OK);
     assert_int_equal(e.points, 6);
     assert_string_equal(e.name, "e");
@@ -78,7 +72,6 @@ static void makes_every_combination(void **state)
 static void chooses_over_plans_unless_told_otherwise(void **state)
 {
     struct experiment e = {0};
-    (void)state;
     assert_int_equal(parse(grid, &e), STATUS_OK);
     for (size_t i = 0; i < e.axes; i++)
         assert_int_equal(e.axis[i].chosen, !strcmp(e.axis[i].name, "plan.stages"));
@@ -96,7 +89,6 @@ static void chooses_over_plans_unless_told_otherwise(void **state)
 static void cases_set_several_things_at_once(void **state)
 {
     struct experiment e = {0};
-    (void)state;
     assert_int_equal(parse("model: m\n"
                            "cases:\n"
                            "  - {name: small, platform: a, devices: 8}\n"
@@ -117,7 +109,6 @@ static void cases_set_several_things_at_once(void **state)
 static void cases_with_names_are_axes_of_their_own(void **state)
 {
     struct experiment e = {0};
-    (void)state;
     assert_int_equal(parse("cases:\n"
                            "  size: [{name: small, devices: 8}, {devices: 64}]\n"
                            "  way: [{name: a, plan: {stages: 1}}, {name: b, plan: {stages: 2}}]\n"
@@ -138,7 +129,6 @@ static void cases_with_names_are_axes_of_their_own(void **state)
 static void repeats_are_seeds(void **state)
 {
     struct experiment e = {0};
-    (void)state;
     assert_int_equal(parse("name: n\nmodel: m\nrepeats: 3\nfinalists: 2\n", &e), STATUS_OK);
     assert_int_equal(e.points, 3);
     assert_string_equal(e.name, "n");
@@ -194,7 +184,6 @@ static void says_what_is_wrong_and_where(void **state)
         {"{[a]: b}\n", "e.yml:1: expected a name before ':'"},
     };
     struct experiment e = {0};
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(parse(wrong[i].text, &e), STATUS_PARSE);
         assert_string_equal(error_message(), wrong[i].message);
@@ -209,7 +198,6 @@ static void refuses_more_than_a_million_points(void **state)
     static char text[1 << 17];
     struct experiment e = {0};
     size_t used = 0;
-    (void)state;
     for (int axis = 0; axis < 2; axis++) {
         used += (size_t)snprintf(text + used, sizeof text - used, "plan.%c: [", 'a' + axis);
         for (int i = 0; i < 1001; i++)
@@ -223,7 +211,6 @@ static void refuses_more_than_a_million_points(void **state)
 static void survives_any_failing_allocation(void **state)
 {
     struct experiment e = {0};
-    (void)state;
     FOR_EACH_ALLOC_FAILURE(parse("cases: [{name: x, model: a}, {model: b}]\nplan: {s: [1, 2]}\n"
                                  "repeats: 2\nbest: {of: plan.s}\n",
                                  &e));

@@ -1,15 +1,9 @@
 /* Zoo models with experts: sizes, work, memory and routing by hand. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "model/zoo.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 
@@ -35,7 +29,6 @@ static const struct model_op *op(const struct model *m, const char *name)
  * token, 65 positions: 115 C, head 10 C + 10: 96 010. */
 static void parameters_are_those_of_the_formula(void **state)
 {
-    (void)state;
     static const struct {
         const char *spec;
         int64_t parameters;
@@ -57,7 +50,6 @@ static void parameters_are_those_of_the_formula(void **state)
 
 static void random_shapes_have_the_parameters_of_the_formula(void **state)
 {
-    (void)state;
     srand(3);
     for (int trial = 0; trial < 50; trial++) {
         int64_t l = 1 + rand() % 6, heads = 1 + rand() % 4, c = heads * (1 + rand() % 20);
@@ -83,7 +75,6 @@ static void random_shapes_have_the_parameters_of_the_formula(void **state)
 /* Slots of a sample: E ceil(group T k 1.25 / E) / group; T = 128, or 65 with the class token. */
 static void capacity_is_rounded_up_over_the_samples_routed_together(void **state)
 {
-    (void)state;
     static const struct {
         const char *spec;
         int64_t slots;
@@ -114,7 +105,6 @@ static void capacity_is_rounded_up_over_the_samples_routed_together(void **state
  * Numbers remembered: gate T S + T E = 32; experts T C + 2 S (C + 32) = 32 + 480. */
 static void work_and_memory_of_experts_match_a_case_by_hand(void **state)
 {
-    (void)state;
     struct model m = build("rswitch:layers=2,hidden=8,heads=1,tokens=4,vocabulary=2,experts=2,"
                            "capacity=150,dtype=bf16");
     const struct model_op *gate = op(&m, "h1.moe.gate"), *experts = op(&m, "h1.moe.experts");
@@ -140,7 +130,6 @@ static void work_and_memory_of_experts_match_a_case_by_hand(void **state)
 /* Masks grow with the group: 2 x 2 T (32 S) C for each of 32 samples, 32 times those of one. */
 static void products_with_masks_grow_with_the_group(void **state)
 {
-    (void)state;
     struct model one = build("rmoe"), many = build("rmoe:group=32");
     double mask = 4.0 * 128 * 320 * 768;
     assert_near(op(&many, "h1.moe.experts")->forward_flop -
@@ -153,7 +142,6 @@ static void products_with_masks_grow_with_the_group(void **state)
 
 static void experts_are_in_every_second_layer(void **state)
 {
-    (void)state;
     struct model r = build("rmoe"), v = build("vmoe"), plain = build("rtransformer");
     for (int i = 0; i < 8; i++) {
         char name[32];
@@ -176,7 +164,6 @@ static void experts_are_in_every_second_layer(void **state)
 
 static void rejects_routing_that_cannot_be(void **state)
 {
-    (void)state;
     static const struct {
         const char *spec, *message;
     } bad[] = {
@@ -201,7 +188,6 @@ static void rejects_routing_that_cannot_be(void **state)
 /* At the ends of all ranges a model is built or refused; nothing overflows (sanitizers watch). */
 static void survives_the_largest_shapes(void **state)
 {
-    (void)state;
     static const char *const large[] = {
         "rmoe:layers=2,hidden=131072,heads=1024,tokens=16384,vocabulary=16777216,experts=65536,"
         "top_k=64,capacity=1000,group=1024",
@@ -218,7 +204,6 @@ static void survives_the_largest_shapes(void **state)
 
 static void releases_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     struct model m = {0};
     FOR_EACH_ALLOC_FAILURE(zoo_build("rmoe:layers=2", &m));
     model_free(&m);

@@ -2,16 +2,10 @@
 #include "sim/export/export.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "core/file.h"
 #include "core/lower.h"
@@ -19,6 +13,7 @@
 #include "sim/engine.h"
 #include "sim/workload.h"
 #include "tests/chakra_read.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/goal_replay.h"
 #include "tests/sample.h"
@@ -115,7 +110,6 @@ static void compare(const struct setup *s, const char *algorithm, const char *wh
 
 static void two_stages_are_the_lines_that_one_would_write(void **state)
 {
-    (void)state;
     struct setup s = set_up(sample_chain(2, 1e-3, 2e-3, 0, 500), 2, 1, 1, "1f1b");
     lower(&s);
     char *text = goal_of(&s, &exporter_atlahs, "ring");
@@ -153,7 +147,6 @@ static void two_stages_are_the_lines_that_one_would_write(void **state)
 /* Large sizes, so that the byte that LogGP does not charge is less than 1e-6. */
 static void rings_replay_to_the_closed_form(void **state)
 {
-    (void)state;
     for (uint32_t n = 2; n <= 8; n++) {
         struct setup s = set_up(sample_chain(1, 1e-3, 2e-3, 64000000, 0), 1, n, 2 * n, "gpipe");
         lower(&s);
@@ -172,7 +165,6 @@ static void rings_replay_to_the_closed_form(void **state)
 
 static void pipelines_replay_to_the_analytic_time(void **state)
 {
-    (void)state;
     static const char *const schedule[] = {"sequential", "gpipe", "1f1b", "zb-h1"};
     for (size_t k = 0; k < sizeof schedule / sizeof *schedule; k++)
         for (uint32_t replicas = 1; replicas <= 3; replicas++) {
@@ -186,7 +178,6 @@ static void pipelines_replay_to_the_analytic_time(void **state)
 
 static void other_algorithms_replay_to_their_closed_forms(void **state)
 {
-    (void)state;
     static const char *const algorithm[] = {"tree", "switch", "direct"};
     for (size_t k = 0; k < sizeof algorithm / sizeof *algorithm; k++)
         for (uint32_t n = 2; n <= 8; n *= 2) {
@@ -203,7 +194,6 @@ static void other_algorithms_replay_to_their_closed_forms(void **state)
 
 static void sharded_states_and_buckets_replay_to_the_analytic_time(void **state)
 {
-    (void)state;
     for (uint32_t zero = 0; zero <= 3; zero++) {
         struct setup s = set_up(sample_chain(4, 1e-3, 2e-3, 64000000, 8000000), 1, 4, 8, "1f1b");
         s.plan.zero = zero;
@@ -218,7 +208,6 @@ static void sharded_states_and_buckets_replay_to_the_analytic_time(void **state)
  * 265.2 ms over 64 ranks (docs/simulation.md). */
 static void the_published_pipeline_replays_to_both_times(void **state)
 {
-    (void)state;
     const struct workload_kind *pipe;
     const struct goal_rules loggopsim = {
         .latency_ns = 1000, .byte_ns = 0.02, .receiver_busy = true};
@@ -321,7 +310,6 @@ static void check_trace(const struct setup *s, uint32_t rank)
 
 static void traces_hold_every_op_with_its_fields(void **state)
 {
-    (void)state;
     for (uint32_t zero = 0; zero <= 1; zero++) {
         struct setup s = set_up(sample_chain(4, 1e-3, 2e-3, 4000000, 3000000000), 2, 2, 6, "1f1b");
         char path[80], *text;
@@ -343,7 +331,6 @@ static void traces_hold_every_op_with_its_fields(void **state)
 /* A collective of several calls is as many nodes, each after the one before. */
 static void calls_in_a_row_are_nodes_in_a_row(void **state)
 {
-    (void)state;
     struct setup s = set_up(sample_chain(1, 1e-3, 2e-3, 0, 0), 1, 2, 2, "1f1b");
     char path[80], *data;
     size_t length, calls = 0;
@@ -373,7 +360,6 @@ static void calls_in_a_row_are_nodes_in_a_row(void **state)
 
 static void refuses_unknown_formats_and_folded_programs(void **state)
 {
-    (void)state;
     const struct exporter *e;
     const char *path;
     double unit_s;
@@ -404,7 +390,6 @@ static void refuses_unknown_formats_and_folded_programs(void **state)
 
 static void releases_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     struct setup s = set_up(sample_chain(2, 1e-3, 2e-3, 1000, 1000), 2, 2, 2, "1f1b");
     char path[80];
     lower(&s);

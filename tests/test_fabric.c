@@ -1,20 +1,15 @@
 /* Curves of collectives and the model of what they attain: by hand, against slow direct forms on seeded
  * random input, through platform files, and on both engines. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/collective.h"
 #include "core/fabric.h"
 #include "sim/platform/platform.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/lowered.h"
 #include "tests/random_plan.h"
@@ -57,7 +52,6 @@ static struct fabric_curve random_curve(uint64_t *state, const char *id)
 
 static void interpolates_in_the_logarithm_of_bytes(void **state)
 {
-    (void)state;
     struct fabric_curve c = parsed("all-reduce:8x8", "1kB@10us 4kB@20us 16kB@80us");
     assert_near(fabric_curve_seconds(&c, 1), 10e-6, 1e-15);
     assert_near(fabric_curve_seconds(&c, 2e3), sqrt(200) * 1e-6, 1e-15);
@@ -85,7 +79,6 @@ static double slowly(const struct fabric_curve *c, double bytes)
 
 static void agrees_with_a_walk_over_random_curves(void **state)
 {
-    (void)state;
     uint64_t seed = 16;
     for (int round = 0; round < 2000; round++) {
         struct fabric_curve c = random_curve(&seed, "all-gather:4x4");
@@ -103,7 +96,6 @@ static void agrees_with_a_walk_over_random_curves(void **state)
 
 static void takes_the_curve_of_the_group_or_of_its_neighbours(void **state)
 {
-    (void)state;
     struct fabric_curve curve[] = {
         parsed("all-reduce:2x2", "1MB@10us"), parsed("all-reduce:8x8", "1MB@40us"),
         parsed("all-reduce:16x8", "1MB@90us"), parsed("all-reduce:16x8:rail", "1MB@70us")};
@@ -128,7 +120,6 @@ static void takes_the_curve_of_the_group_or_of_its_neighbours(void **state)
 
 static void says_what_is_wrong(void **state)
 {
-    (void)state;
     static const char *const curves[][2] = {{"all-reduce", "1MB@1us"},
                                             {"all-reduce:8", "1MB@1us"},
                                             {"sum:8x8", "1MB@1us"},
@@ -165,7 +156,6 @@ static void says_what_is_wrong(void **state)
 
 static void survives_a_platform_file(void **state)
 {
-    (void)state;
     uint64_t seed = 5;
     char path[] = BINARY_DIR "/fabric.xml";
     struct topology t = sample_clique(4, 1e-6, 1e9), back = {0};
@@ -212,7 +202,6 @@ static double seconds_of(const struct topology *t, size_t n, enum collective_kin
 
 static void a_collective_alone_takes_what_its_curve_says(void **state)
 {
-    (void)state;
     static const char *const id[] = {"all-reduce:4x1", "all-gather:4x1", "reduce-scatter:4x1",
                                      "all-to-all:4x1", "broadcast:4x1"};
     uint64_t seed = 77;
@@ -238,7 +227,6 @@ static void a_collective_alone_takes_what_its_curve_says(void **state)
 
 static void the_model_is_its_closed_form(void **state)
 {
-    (void)state;
     struct topology t = sample_clique(8, 1e-6, 1e11);
     free(t.tier[0].name);
     t.tier[0].name = sample_text("nvlink");
@@ -263,7 +251,6 @@ static void the_model_is_its_closed_form(void **state)
  * alone it would be 341. */
 static void four_h100_are_as_fast_as_measured_but_for_a_twelfth(void **state)
 {
-    (void)state;
     char path[] = BINARY_DIR "/fabric_h100.xml";
     struct topology t = {0};
     struct collective_options attained = {.attained = true};
@@ -284,7 +271,6 @@ static void four_h100_are_as_fast_as_measured_but_for_a_twelfth(void **state)
 /* On a node the shape takes what the closed form says. */
 static void the_closed_form_is_that_of_a_generated_node(void **state)
 {
-    (void)state;
     const struct fabric_where where = {8, 8, 1e11, 0, true};
     struct topology t = sample_clique(8, 1e-6, 1e11);
     free(t.tier[0].name);
@@ -303,7 +289,6 @@ static void the_closed_form_is_that_of_a_generated_node(void **state)
 /* What is derived counts only where it is asked for. */
 static void types_without_constants_stay_as_they_were(void **state)
 {
-    (void)state;
     struct topology t = sample_clique(8, 1e-6, 1e11);
     struct collective_options attained = {.attained = true};
     double plain = seconds_of(&t, 8, COLLECTIVE_ALLREDUCE, 64 * MEGA, NULL);
@@ -317,7 +302,6 @@ static void types_without_constants_stay_as_they_were(void **state)
 /* Replicas sum gradients by a curve: the program's sums take what it says on both engines. */
 static void both_engines_take_the_curve(void **state)
 {
-    (void)state;
     struct lowered s = {.model = sample_chain(2, 1e-3, 2e-3, 8 * MEGA, 0),
                         .topology = sample_clique(4, 0, 1e9)};
     s.plan = sample_plan(&s.model, 1, 4, 4, "1f1b");

@@ -1,21 +1,16 @@
 /* What is seen of other processes: at rest, stuck, stopped, and what they were started with. */
 #define _GNU_SOURCE /* syscall */
 #include <linux/futex.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/clock.h"
 #include "core/family.h"
 #include "core/limit.h"
+#include "tests/cmocka.h"
 
 enum { PATIENCE_S = 20 }; /* of the test: it ends as soon as what it waits for is there */
 
@@ -74,7 +69,6 @@ static pid_t child_of(pid_t pid)
 
 static void children_that_do_nothing_rest_and_one_that_works_does_not(void **state)
 {
-    (void)state;
     size_t n = 0;
     struct family_watch calm = {0}, busy = {0};
     pid_t quiet = start(rest, rest), loud = start(rest, work);
@@ -94,7 +88,6 @@ static void children_that_do_nothing_rest_and_one_that_works_does_not(void **sta
 
 static void one_that_waits_for_a_parent_that_rests_is_stuck(void **state)
 {
-    (void)state;
     struct family_watch waits = {0}, sleeps = {0}, served = {0};
     pid_t parent = start(rest, wait_in_futex), other = start(rest, rest),
           at_work = start(work, wait_in_futex);
@@ -118,7 +111,6 @@ static void one_that_waits_for_a_parent_that_rests_is_stuck(void **state)
 
 static void a_stopped_child_is_seen_from_above(void **state)
 {
-    (void)state;
     struct family_watch w = {0};
     pid_t parent = start(rest, rest), child = child_of(parent);
     assert_int_equal(family_stopped(parent, 1), 0);
@@ -136,7 +128,6 @@ static void a_stopped_child_is_seen_from_above(void **state)
 
 static void variables_are_those_of_the_start(void **state)
 {
-    (void)state;
     char value[8] = "";
     int said[2];
     assert_int_equal(pipe(said), 0);

@@ -3,19 +3,14 @@
 #include "core/faults.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "sim/engine.h"
 #include "sim/platform/platform.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/toy.h"
 
@@ -85,7 +80,6 @@ static double arrival_with(enum fault_kind kind, const char *list, const struct 
 
 static void a_link_is_slow_from_its_time_on(void **state)
 {
-    (void)state;
     static const struct {
         const char *list;
         double end_s;
@@ -105,7 +99,6 @@ static void a_link_is_slow_from_its_time_on(void **state)
 
 static void a_failed_link_or_a_killed_rank_ends_the_iteration_unless_it_is_over(void **state)
 {
-    (void)state;
     static const struct {
         enum fault_kind kind;
         const char *list, *message;
@@ -127,7 +120,6 @@ static void a_failed_link_or_a_killed_rank_ends_the_iteration_unless_it_is_over(
 
 static void what_does_not_exist_is_refused(void **state)
 {
-    (void)state;
     enum status st;
     arrival_with(FAULT_FAIL, "air@1", &engine_simgrid, &st);
     assert_int_equal(st, STATUS_USAGE);
@@ -142,7 +134,6 @@ static void what_does_not_exist_is_refused(void **state)
 
 static void malformed_faults_are_refused(void **state)
 {
-    (void)state;
     static const char *const bad[] = {"",     "a",     "@1",     "a@",    "a@-1",  "a@1x",
                                       "a@1,", "a@nan", "a@1e7s", "a@inf", "a@1,b", ",a@1"};
     static const char *const slow[] = {"link:a@1",     "a=2@1",        "link:=2@1",   "link:a=@1",
@@ -181,7 +172,6 @@ static void check_rest(const char *list, size_t links, const char *rest)
 
 static void links_are_taken_out_of_what_is_slow(void **state)
 {
-    (void)state;
     check_rest("r0=2", 0, "r0=2");
     check_rest("", 0, "");
     check_rest("link:a=2@1", 1, NULL);
@@ -201,7 +191,6 @@ static enum status take(void)
 
 static void nothing_leaks_when_memory_runs_out(void **state)
 {
-    (void)state;
     FOR_EACH_ALLOC_FAILURE(take());
 }
 

@@ -1,10 +1,6 @@
 /* What is written for each thing that a name can stand for: file, link, device, pipe, directory,
  * socket, our own streams; and that nothing of others is replaced. */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +9,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/file.h"
+#include "tests/cmocka.h"
 
 static char directory[64];
 
@@ -28,14 +23,12 @@ static const char *in_directory(const char *name)
 
 static int set_up(void **state)
 {
-    (void)state;
     strcpy(directory, "/tmp/foreline-file-out-XXXXXX");
     return mkdtemp(directory) ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
     char command[128];
     snprintf(command, sizeof command, "rm -rf %s", directory);
     return system(command);
@@ -77,7 +70,6 @@ static mode_t mode_of(const char *path)
 
 static void a_file_that_is_replaced_keeps_its_permissions(void **state)
 {
-    (void)state;
     char path[128];
     strcpy(path, in_directory("private"));
     put_text(path, "old");
@@ -90,7 +82,6 @@ static void a_file_that_is_replaced_keeps_its_permissions(void **state)
 /* From one folder into another, over a second link, and to a file that is not there yet. */
 static void a_link_stays_and_the_file_at_its_end_is_written(void **state)
 {
-    (void)state;
     char link[128], second[128], file[128], folder[128];
     strcpy(folder, in_directory("folder"));
     assert_int_equal(mkdir(folder, 0777), 0);
@@ -115,7 +106,6 @@ static void a_link_stays_and_the_file_at_its_end_is_written(void **state)
 /* As root, renaming would take the device away from all programs. */
 static void a_device_is_written_into_and_stays(void **state)
 {
-    (void)state;
     char link[128];
     strcpy(link, in_directory("null"));
     assert_int_equal(symlink("/dev/null", link), 0);
@@ -127,7 +117,6 @@ static void a_device_is_written_into_and_stays(void **state)
 
 static void a_pipe_is_written_into_and_stays(void **state)
 {
-    (void)state;
     char path[128], got[8] = "";
     strcpy(path, in_directory("pipe"));
     assert_int_equal(mkfifo(path, 0600), 0);
@@ -144,7 +133,6 @@ static void a_pipe_is_written_into_and_stays(void **state)
 
 static void directories_and_sockets_are_refused(void **state)
 {
-    (void)state;
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     snprintf(at.sun_path, sizeof at.sun_path, "%.100s", in_directory("socket"));
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -164,7 +152,6 @@ static void directories_and_sockets_are_refused(void **state)
 /* Standard output that goes into a file: what is there already stays, as does what follows. */
 static void standard_output_is_no_file_to_replace(void **state)
 {
-    (void)state;
     char path[128];
     strcpy(path, in_directory("printed"));
     fflush(stdout);
@@ -185,7 +172,6 @@ static void standard_output_is_no_file_to_replace(void **state)
 
 static void a_file_beside_replaces_only_what_was_made_here(void **state)
 {
-    (void)state;
     struct file_out out = {0};
     char path[128];
     strcpy(path, in_directory("beside"));
@@ -206,7 +192,6 @@ static void a_file_beside_replaces_only_what_was_made_here(void **state)
 
 static void a_name_is_tried_without_a_trace(void **state)
 {
-    (void)state;
     char path[128], command[160];
     strcpy(path, in_directory("tried"));
     assert_int_equal(file_try(path), STATUS_OK);

@@ -1,16 +1,10 @@
 /* Every JSON file of ours: round trips byte for byte, survives truncation at every byte, names the
  * place of a fault, and gives its memory back when any allocation fails. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "core/file.h"
 #include "core/lower.h"
@@ -22,6 +16,7 @@
 #include "core/random.h"
 #include "core/topology.h"
 #include "core/trace.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 
@@ -47,7 +42,6 @@ static const char *in_dir(const char *name)
 
 static int set_up(void **state)
 {
-    (void)state;
     f.model = sample_chain(6, 1e-3, 2e-3, 1000, 500);
     f.topology = sample_clique(4, 1e-6, 1e9);
     f.plan = sample_plan(&f.model, 2, 2, 4, "1f1b");
@@ -75,7 +69,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     measurement_free(&f.measurement);
     program_free(&f.program);
     plan_free(&f.plan);
@@ -168,7 +161,6 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static void reading_and_writing_again_gives_the_same_bytes(void **state)
 {
-    (void)state;
     for (size_t k = 0; k < KINDS; k++) {
         char *a, *b, path[128];
         size_t n, m;
@@ -193,7 +185,6 @@ static void put_file(const char *path, const char *text, size_t length)
 
 static void a_file_cut_at_any_byte_is_a_clean_error(void **state)
 {
-    (void)state;
     for (size_t k = 0; k < KINDS; k++) {
         char *text, path[128];
         size_t n;
@@ -215,7 +206,6 @@ static void a_file_cut_at_any_byte_is_a_clean_error(void **state)
  */
 static void a_file_with_any_byte_replaced_never_crashes(void **state)
 {
-    (void)state;
     static const char other[] = "0-]}\"x,9";
     for (size_t k = 0; k < KINDS; k++) {
         char *text, path[128];
@@ -238,7 +228,6 @@ static void a_file_with_any_byte_replaced_never_crashes(void **state)
 
 static void releases_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     for (size_t k = 0; k < KINDS; k++) {
         char path[128];
         strcpy(path, in_dir("whole"));
@@ -249,7 +238,6 @@ static void releases_everything_when_memory_runs_out(void **state)
 
 static void a_fault_is_reported_with_line_column_and_path(void **state)
 {
-    (void)state;
     char path[128], expected[256];
     static const char text[] = "{\"format\": \"foreline-measurement\", \"version\": 1,\n"
                                " \"engine\": \"tcp\", \"iteration_s\": 1, \"samples_per_s\": 1,\n"
@@ -266,7 +254,6 @@ static void a_fault_is_reported_with_line_column_and_path(void **state)
 /* A run that diverges has losses that JSON has no numbers for. */
 static void losses_that_are_not_finite_are_written_and_read(void **state)
 {
-    (void)state;
     char path[128], text[4096];
     double loss[] = {1.5, (double)NAN, (double)INFINITY};
     struct measurement m = f.measurement, read = {0};
@@ -290,7 +277,6 @@ static void losses_that_are_not_finite_are_written_and_read(void **state)
 
 static void files_of_another_kind_or_version_are_refused(void **state)
 {
-    (void)state;
     struct model m = {0};
     char path[128];
     strcpy(path, in_dir("plan"));
@@ -306,7 +292,6 @@ static void files_of_another_kind_or_version_are_refused(void **state)
 
 static void nothing_is_left_when_a_file_cannot_be_written(void **state)
 {
-    (void)state;
     assert_int_equal(write_model("/nonexistent/dir/model.json"), STATUS_IO);
     char path[128];
     strcpy(path, in_dir("dropped"));
@@ -322,7 +307,6 @@ static void nothing_is_left_when_a_file_cannot_be_written(void **state)
 
 static void a_trace_holds_every_op_of_the_program(void **state)
 {
-    (void)state;
     struct timeline t;
     char *text, path[128];
     size_t n, events = 0;
@@ -342,7 +326,6 @@ static void a_trace_holds_every_op_of_the_program(void **state)
 /* As many lanes as slices that run at a time, and none overlaps another of its lane. */
 static void slices_of_a_lane_do_not_overlap(void **state)
 {
-    (void)state;
     enum { N = 120 };
     double start[N], end[N];
     uint8_t thread[N];

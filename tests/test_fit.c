@@ -2,17 +2,10 @@
  * the truth, and what cannot be fitted is refused. */
 #include "study/fit.h"
 
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "core/file.h"
 #include "core/provenance.h"
@@ -20,6 +13,7 @@
 #include "core/schedule.h"
 #include "partition/partition.h"
 #include "study/evaluate.h"
+#include "tests/cmocka.h"
 #include "tests/sample.h"
 
 static const char table[] = BINARY_DIR "/fit-measured.csv";
@@ -110,7 +104,6 @@ static const char constants[] = "*nic*.bandwidth=12GBps,*.speed=100Tf";
 
 static void what_made_the_times_is_found_again(void **state)
 {
-    (void)state;
     struct fit f = {0};
     make(SHAPES, 0, 0);
     demand(fit_measured(table, constants, &f));
@@ -128,7 +121,6 @@ static void what_made_the_times_is_found_again(void **state)
  * noise says, but not less than those that were fitted. */
 static void noise_is_told_by_the_rows_that_were_left_out(void **state)
 {
-    (void)state;
     double fitted = 0, apart = 0;
     enum { SEEDS = 5 };
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -148,7 +140,6 @@ static void noise_is_told_by_the_rows_that_were_left_out(void **state)
 
 static void the_platform_that_is_written_has_the_constants(void **state)
 {
-    (void)state;
     static const char out[] = BINARY_DIR "/fit-out.xml";
     struct fit f = {0};
     struct topology t = {0};
@@ -180,7 +171,6 @@ static void refused(const char *what, enum status st, const char *message)
 
 static void what_cannot_be_fitted_is_refused(void **state)
 {
-    (void)state;
     make(3, 0, 0);
     refused(constants, STATUS_INVALID,
             "3 measured iterations are enough for 1 constants, not for 2");
@@ -197,7 +187,6 @@ static void what_cannot_be_fitted_is_refused(void **state)
 
 static void broken_tables_are_one_line(void **state)
 {
-    (void)state;
     static const struct {
         const char *text, *message;
     } cases[] = {{"", "no measured iteration"},

@@ -1,16 +1,11 @@
 /* What no prediction may be below: by hand, and on both engines. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "core/lower.h"
 #include "sim/floor.h"
 #include "study/load.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 
@@ -37,7 +32,6 @@ static struct floor floor_of(const struct program *p, const struct topology *t)
  * between it waits once for two messages: F2 needs B0's gradients to have come back. */
 static void a_pipeline_by_hand(void **state)
 {
-    (void)state;
     struct model m = sample_chain(2, 1e-3, 2e-3, 0, 1000000);
     struct topology t = sample_clique(2, 1e-6, 10e9);
     struct program p = lower(&m, &t, 2, 1, 4);
@@ -57,7 +51,6 @@ static void a_pipeline_by_hand(void **state)
  * through each port, twice if a bus were shared. */
 static void the_port_of_a_node_is_a_floor(void **state)
 {
-    (void)state;
     struct topology t = {0};
     char *path = NULL;
     assert_int_equal(load_topology("leaf-spine:nodes=4,gpus=1,nic=1Gbps", &t, &path), STATUS_OK);
@@ -76,7 +69,6 @@ static void the_port_of_a_node_is_a_floor(void **state)
 
 static void folded_programs_and_endless_ones_have_none(void **state)
 {
-    (void)state;
     struct model m = sample_chain(2, 1e-3, 2e-3, 0, 1000000);
     struct topology t = sample_clique(4, 1e-6, 10e9);
     struct program p = lower(&m, &t, 2, 2, 4);

@@ -2,18 +2,12 @@
  * says that its copies do not share the network alike. Random plans on generated platforms whose
  * links are shared: NICs of nodes, oversubscribed racks and trees, tori, rails, NVLink meshes. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/lower.h"
 #include "sim/engine.h"
+#include "tests/cmocka.h"
 #include "tests/generated.h"
 #include "tests/random_plan.h"
 #include "tests/sample.h"
@@ -172,13 +166,11 @@ static void check_platforms(const struct engine *engine, double tolerance)
 
 static void folded_is_whole_on_the_analytic_engine(void **state)
 {
-    (void)state;
     check_platforms(&engine_analytic, 1e-9);
 }
 
 static void folded_is_whole_on_simgrid(void **state)
 {
-    (void)state;
     check_platforms(&engine_simgrid, 1e-6);
 }
 

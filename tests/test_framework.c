@@ -3,16 +3,10 @@
 #include "core/framework.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "core/cost.h"
 #include "core/model.h"
@@ -22,6 +16,7 @@
 #include "core/text.h"
 #include "model/zoo.h"
 #include "partition/partition.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/lowered.h"
 #include "tests/random_plan.h"
@@ -84,7 +79,6 @@ static double field_of(const struct framework *f, size_t i)
 
 static void names_are_rows_with_overrides(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < frameworks_n; i++) {
         struct framework f = parsed(framework_name(i));
         struct framework checked = framework_of(framework_name(i));
@@ -124,7 +118,6 @@ static void expect_refusal(const char *text, const char *words)
 
 static void unknown_names_are_refused_with_the_known_ones(void **state)
 {
-    (void)state;
     char known[TEXT_LIST];
     expect_refusal("megatrn", "did you mean 'megatron'?");
     expect_refusal("megatrn", text_list(frameworks, frameworks_n, known));
@@ -148,7 +141,6 @@ static void unknown_names_are_refused_with_the_known_ones(void **state)
 
 static void a_plan_says_its_framework_and_copies_do(void **state)
 {
-    (void)state;
     struct model m = sample_chain(4, 1, 2, 100, 10);
     struct plan p = sample_plan(&m, 2, 1, 4, "1f1b"), copy = {0};
     assert_null(plan_framework(&p));
@@ -171,7 +163,6 @@ static void a_plan_says_its_framework_and_copies_do(void **state)
 
 static void a_plan_file_keeps_the_framework(void **state)
 {
-    (void)state;
     const char *path = BINARY_DIR "/framework-plan.json";
     const struct provenance by = {.version = "1"};
     struct model m = sample_chain(4, 1, 2, 100, 10);
@@ -260,7 +251,6 @@ static void check_op(const struct device_type *t, const struct model *m, uint32_
 
 static void ops_take_what_their_kernels_do(void **state)
 {
-    (void)state;
     uint64_t seed = 11;
     struct device_type t = h100();
     for (size_t k = 0; k < SPECS; k++) {
@@ -279,7 +269,6 @@ static void ops_take_what_their_kernels_do(void **state)
 /* One linear layer by hand: 2 samples of 128 tokens, 256 to 768, over two shards, under eager. */
 static void a_linear_layer_is_three_products(void **state)
 {
-    (void)state;
     struct model m = build(specs[0]);
     struct framework f = parsed("eager");
     struct cost_split split = {.tensor_parallel = 2, .expert_parallel = 1, .framework = &f};
@@ -301,7 +290,6 @@ static void a_linear_layer_is_three_products(void **state)
  * then, and its part of the weights in one of 8 microbatches; gradients of its outputs, all of them. */
 static void casts_are_of_what_a_rank_has(void **state)
 {
-    (void)state;
     struct model m = build(specs[2]);
     struct framework f = parsed("megatron");
     struct cost_split split = {4, 1, true, 1, 0, &f, 8};
@@ -329,7 +317,6 @@ static void casts_are_of_what_a_rank_has(void **state)
  * costs are the roofline's to the bit. */
 static void without_a_framework_costs_are_the_rooflines(void **state)
 {
-    (void)state;
     struct device_type known = h100(), unknown = known;
     unknown.kernels = (struct device_kernels){0};
     struct framework f = parsed("megatron");
@@ -358,7 +345,6 @@ static void without_a_framework_costs_are_the_rooflines(void **state)
 /* Kernel by kernel: a slow truth for what the host issues and the device runs. */
 static void passes_are_two_queues(void **state)
 {
-    (void)state;
     uint64_t seed = 17;
     for (int trial = 0; trial < 2000; trial++) {
         enum { MOST = 40 };
@@ -423,7 +409,6 @@ static double iteration_of(const char *spec, const char *framework)
 
 static void every_framework_simulates(void **state)
 {
-    (void)state;
     for (size_t k = 0; k < 2; k++)
         for (size_t i = 1; i < frameworks_n; i++) {
             char slow[64];
@@ -444,7 +429,6 @@ static void every_framework_simulates(void **state)
  * of, and with recomputation, host-bound and not. */
 static void parts_of_passes_are_the_passes(void **state)
 {
-    (void)state;
     static const char *const names[] = {"eager:step_s=0,interference=0",
                                         "eager:kernel_s=1e-3,step_s=0,interference=0"};
     for (size_t i = 0; i < 2; i++)
@@ -469,7 +453,6 @@ static void parts_of_passes_are_the_passes(void **state)
  * pass: they cost nothing as long as they are shorter than what it waits; else they follow the pass. */
 static void sums_of_shards_hide_behind_the_host(void **state)
 {
-    (void)state;
     double seconds[2][2];
     for (int slow = 0; slow < 2; slow++)
         for (int links = 0; links < 2; links++) {
@@ -505,7 +488,6 @@ static double exchanged(const char *framework)
 
 static void hidden_exchanges_are_left_out(void **state)
 {
-    (void)state;
     double all = exchanged("megatron");
     assert_true(all > 0 && exchanged(NULL) == all);
     assert_near(exchanged("megatron:exchange_hidden=0.6"), 0.4 * all, 8);

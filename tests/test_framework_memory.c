@@ -2,21 +2,14 @@
  * of what a backward gives back, and the executor's memory as a bound. */
 #include "core/framework.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/check.h"
 #include "core/cost.h"
 #include "core/program.h"
-#include "core/random.h"
 #include "model/zoo.h"
 #include "partition/partition.h"
+#include "tests/cmocka.h"
 #include "tests/lowered.h"
 #include "tests/random_plan.h"
 #include "tests/sample.h"
@@ -84,7 +77,6 @@ static struct lowered seeded(uint64_t seed, const char *framework)
 
 static void gradients_are_as_wide_as_the_framework_keeps_them(void **state)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < TRIALS; seed++) {
         struct lowered own = seeded(seed, BARE), wide = seeded(seed, BARE ",gradient=4");
         for (uint32_t r = 0; r < own.program.ranks; r++) {
@@ -119,7 +111,6 @@ static int64_t logits_of(const struct lowered *s, uint32_t rank)
 /* A loss that takes very much is the most that a backward has, and a byte more is one per logit. */
 static void losses_take_bytes_per_logit(void **state)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < TRIALS; seed++) {
         struct lowered bare = seeded(seed, BARE), much = seeded(seed, LEAN ",logit=500"),
                        more = seeded(seed, LEAN ",logit=501");
@@ -137,7 +128,6 @@ static void losses_take_bytes_per_logit(void **state)
 
 static void workspaces_are_there_once(void **state)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < TRIALS; seed++) {
         struct lowered bare = seeded(seed, BARE),
                        with = seeded(seed, "eager:logit=0,workspace=1e9");
@@ -152,7 +142,6 @@ static void workspaces_are_there_once(void **state)
 /* What the executor has places for, a framework has room for. */
 static void no_more_than_the_executor(void **state)
 {
-    (void)state;
     size_t less = 0;
     for (uint64_t seed = 0; seed < TRIALS; seed++) {
         struct lowered own = seeded(seed, NULL), freed = seeded(seed, BARE);
@@ -171,7 +160,6 @@ static void no_more_than_the_executor(void **state)
 /* What ops keep, by their kinds: Korthikanti et al. 2023, section 4.1. */
 static void masks_and_weights_of_experts_are_closed_forms(void **state)
 {
-    (void)state;
     struct framework bare = framework_of(BARE), masked = framework_of(BARE ",dropout=1"),
                      weighted = framework_of(BARE ",weighted=1");
     size_t squares = 0, experts = 0;
@@ -235,7 +223,6 @@ static int64_t slow_peak(const struct model *m, int64_t samples)
 
 static void a_backward_gives_back_what_it_has_read(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < SPECS; i++)
         for (uint32_t samples = 1; samples < 4; samples++) {
             const struct partition_request one = {.stages = 1,

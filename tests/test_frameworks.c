@@ -1,19 +1,15 @@
 /* Arguments of other frameworks: plans that are written and read again are equal, over seeded random
  * plans; scripts are followed as a shell would; what cannot be said is said. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/file.h"
 #include "core/schedule.h"
 #include "core/text.h"
 #include "study/frameworks/setup.h"
 #include "study/load.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/random_plan.h"
 
@@ -296,25 +292,21 @@ static void round_trips(const struct dialect *f, bool sizes)
 
 static void plans_to_megatron_and_back_are_equal(void **state)
 {
-    (void)state;
     round_trips(&dialect_megatron, true);
 }
 
 static void plans_to_nemo_and_back_are_equal(void **state)
 {
-    (void)state;
     round_trips(&dialect_nemo, false); /* it cannot say all sizes */
 }
 
 static void plans_to_torchtitan_and_back_are_equal(void **state)
 {
-    (void)state;
     round_trips(&dialect_torchtitan, false);
 }
 
 static void plans_to_deepspeed_and_back_are_equal(void **state)
 {
-    (void)state;
     round_trips(&dialect_deepspeed, false);
 }
 
@@ -342,7 +334,6 @@ static const char *value_of(const char *script, const char *name)
 
 static void scripts_are_followed_as_a_shell_would(void **state)
 {
-    (void)state;
     assert_string_equal(value_of("A=4" RUN "--x $A", "x"), "4");
     assert_string_equal(value_of("A=4\nB=\"${A}b\"" RUN "--x ${B}", "x"), "4b");
     assert_string_equal(value_of("" RUN "--x ${C:-7} --y", "x"), "7");
@@ -372,7 +363,6 @@ static void scripts_are_followed_as_a_shell_would(void **state)
 
 static void gaps_are_named_where_they_are_needed(void **state)
 {
-    (void)state;
     assert_string_equal(value_of("" RUN "--x $MBS", "x"),
                         "a.sh:2: x is in 'MBS', which the file does not set; --set MBS=VALUE does");
     assert_non_null(strstr(value_of("" RUN "--x $(nproc)", "x"), "the output of a command"));
@@ -382,7 +372,6 @@ static void gaps_are_named_where_they_are_needed(void **state)
 
 static void layouts_are_stages_of_layers(void **state)
 {
-    (void)state;
     struct keys k = {.path = "a"};
     struct setup s = {.keys = &k};
     assert_int_equal(setup_read_layout(&s, "Et*3|(tt|)*2,t*4L"), STATUS_OK);
@@ -400,7 +389,6 @@ static void layouts_are_stages_of_layers(void **state)
 
 static void names_of_models_are_known_by_other_names(void **state)
 {
-    (void)state;
     struct keys k = {.path = "a"};
     struct setup s = {.keys = &k};
     assert_string_equal(setup_model_of(&s, "meta-llama/Meta-Llama-3.1-8B"), "llama3-8b");
@@ -428,7 +416,6 @@ static enum status read_small(const char *text)
 
 static void survives_every_failing_allocation(void **state)
 {
-    (void)state;
     FOR_EACH_ALLOC_FAILURE(
         read_small("GPUS_PER_NODE=8\nNNODES=2\nA=(--tensor-model-parallel-size $((4*2)))" RUN
                    "${A[@]} --hidden-size 64 --global-batch-size ${B:-16}"));

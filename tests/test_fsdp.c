@@ -1,17 +1,11 @@
 /* FSDP as people use it, by hand on both engines: ZeRO 3 in units, resharded or kept after the forward,
  * over groups of replicas, with layers made again; and its memory against the formulas of FSDP2. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "core/check.h"
 #include "core/lower.h"
 #include "model/zoo.h"
+#include "tests/cmocka.h"
 #include "tests/generated.h"
 #include "tests/lowered.h"
 #include "tests/sample.h"
@@ -68,7 +62,6 @@ static size_t count(const struct lowered *s, enum op_kind kind)
  * in a backward that of the one before and the sum of the one behind. */
 static void units_are_gathered_ahead(void **state)
 {
-    (void)state;
     struct lowered s = set_up();
     assert_near(seconds(&s), 12 * 6e-3, 1e-9);
     assert_int_equal(count(&s, OP_ALLGATHER), 8);
@@ -84,7 +77,6 @@ static void units_are_gathered_ahead(void **state)
  * behind a forward of 4 ms, which the sum of the last bucket before hides, and 2 ms. */
 static void what_is_kept_is_gathered_once(void **state)
 {
-    (void)state;
     struct lowered s = set_up();
     s.plan.zero_keep = true;
     assert_near(seconds(&s), 4 * 6e-3 + 1e-3 + 2e-3 + 4 * 6e-3, 1e-9);
@@ -106,7 +98,6 @@ static void what_is_kept_is_gathered_once(void **state)
  * four forwards. Sums are of the last backward alone. */
 static void what_was_updated_is_gathered_late(void **state)
 {
-    (void)state;
     struct lowered s = set_up();
     s.plan.zero = 1;
     s.plan.bucket_bytes = 8 * MEGA;
@@ -131,7 +122,6 @@ static void what_was_updated_is_gathered_late(void **state)
  * all but the last one of them once more. */
 static void layers_are_made_again_in_their_unit(void **state)
 {
-    (void)state;
     struct lowered s = set_up();
     s.plan.stage[0].recompute = RECOMPUTE_FULL;
     static const uint32_t more[] = {0, 0, 2, 2, 3};
@@ -158,7 +148,6 @@ static void layers_are_made_again_in_their_unit(void **state)
  * the sum and the gather of everything. */
 static void groups_of_replicas_share_and_sum(void **state)
 {
-    (void)state;
     struct lowered s = set_up();
     double simgrid;
     s.plan.zero_group = 2;
@@ -183,7 +172,6 @@ static void groups_of_replicas_share_and_sum(void **state)
  * compute is waiting. */
 static void waits_of_many_buckets_are_counted_once(void **state)
 {
-    (void)state;
     struct lowered s = {.model = sample_chain(100, 1e-4, 2e-4, 8 * MEGA, MEGA),
                         .topology = sample_clique(4, 0, 1e9)};
     s.plan = sample_plan(&s.model, 1, 4, 4, "1f1b");
@@ -200,7 +188,6 @@ static void waits_of_many_buckets_are_counted_once(void **state)
 
 static void groups_that_make_no_sense_are_refused(void **state)
 {
-    (void)state;
     struct lowered s = set_up();
     s.plan.zero_group = 3;
     assert_int_equal(plan_check(&s.plan, &s.model, &s.topology), STATUS_INVALID);
@@ -245,7 +232,6 @@ static double formula(const struct llama *m)
 
 static void memory_is_that_of_fsdp2(void **state)
 {
-    (void)state;
     static const struct llama all[] = {
         {"llama3-70b:tokens=8192", 8192, 64, 1024, 28672, 128256, 80, 8192, 64},
         {"llama3-70b:tokens=4096", 8192, 64, 1024, 28672, 128256, 80, 4096, 32},

@@ -3,24 +3,18 @@
 #include "topologies/generate.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/file.h"
 #include "core/units.h"
 #include "sim/engine.h"
 #include "sim/platform/platform.h"
 #include "sim/platform/xml_scan.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/generated.h"
 #include "topologies/systems.h"
@@ -30,7 +24,6 @@ static const char cache[] = BINARY_DIR "/cache.d";
 
 static void a_node_has_its_switch_between_any_two(void **state)
 {
-    (void)state;
     struct topology t = generated("node:gpus=6,type=A100");
     assert_int_equal(t.n, 6);
     assert_int_equal(t.tiers, 1);
@@ -43,7 +36,6 @@ static void a_node_has_its_switch_between_any_two(void **state)
 
 static void a_rail_pod_has_the_bandwidth_of_its_ports_and_spines(void **state)
 {
-    (void)state;
     struct topology t = generated("rail:nodes=4,gpus=2");
     assert_int_equal(t.n, 8);
     expect_between(&t, "n0g0", "n0g1", "nvlink", 3.4e-6, 370.8e9);
@@ -70,7 +62,6 @@ static void a_rail_pod_has_the_bandwidth_of_its_ports_and_spines(void **state)
 
 static void a_leaf_spine_cluster_has_the_bandwidth_of_its_ports_and_spines(void **state)
 {
-    (void)state;
     struct topology t = generated("leaf-spine:nodes=4,gpus=2,nic=100Gbps");
     expect_between(&t, "n0g0", "n0g1", "nvlink", 3.4e-6, 240e9);
     expect_between(&t, "n0g0", "n3g1", "nic", 14e-6, 12.5e9);
@@ -89,7 +80,6 @@ static void a_leaf_spine_cluster_has_the_bandwidth_of_its_ports_and_spines(void 
 
 static void a_mesh_has_a_link_for_each_pair(void **state)
 {
-    (void)state;
     struct topology t = generated("mesh:gpus=4,type=A100,link=50GBps");
     expect_between(&t, "n0g0", "n0g3", "link", 3.4e-6, 50e9);
     expect_bisection(&t, 4 * 50e9); /* two GPUs with a link to each of the other two */
@@ -100,7 +90,6 @@ static void a_mesh_has_a_link_for_each_pair(void **state)
 
 static void a_fat_tree_is_as_wide_as_its_ports_over_the_oversubscription(void **state)
 {
-    (void)state;
     struct topology t =
         generated("fat-tree:nodes=8,gpus=2,nics=1,edge=2,pod=2,nic=100Gbps,type=A100");
     assert_int_equal(t.n, 16);
@@ -126,7 +115,6 @@ static void a_fat_tree_is_as_wide_as_its_ports_over_the_oversubscription(void **
 
 static void a_dragonfly_has_a_link_between_any_two_groups(void **state)
 {
-    (void)state;
     struct topology t = generated("dragonfly+:groups=4,leaves=2,nodes=1,gpus=2,nics=2,type=A100,"
                                   "nic=100Gbps,global=10GBps");
     assert_int_equal(t.n, 16);
@@ -147,7 +135,6 @@ static void a_dragonfly_has_a_link_between_any_two_groups(void **state)
 
 static void a_torus_counts_steps(void **state)
 {
-    (void)state;
     struct topology t = generated("torus:x=4,y=4,link=50GBps");
     assert_int_equal(t.n, 16);
     expect_between(&t, "n0g0", "n1g0", "torus", 1e-6, 50e9);
@@ -169,7 +156,6 @@ static void a_torus_counts_steps(void **state)
 
 static void sites_share_their_lines(void **state)
 {
-    (void)state;
     struct topology t =
         generated("wan:sites=2,nodes=2,gpus=2,type=V100,nic=25Gbps,line=10Gbps,latency=5ms");
     assert_int_equal(t.n, 8);
@@ -184,7 +170,6 @@ static void sites_share_their_lines(void **state)
 
 static void an_nvl_domain_is_one_switch(void **state)
 {
-    (void)state;
     struct topology t = generated("nvl:domains=2,gpus=6,oversubscription=2");
     assert_int_equal(t.n, 12);
     expect_between(&t, "n0g0", "n0g5", "nvlink", 3.4e-6, 721.8e9);
@@ -199,7 +184,6 @@ static void an_nvl_domain_is_one_switch(void **state)
  * docs/topology.md. */
 static void named_systems_have_as_many_gpus_as_their_sources_say(void **state)
 {
-    (void)state;
     static const struct {
         const char *name;
         size_t devices;
@@ -231,7 +215,6 @@ static void named_systems_have_as_many_gpus_as_their_sources_say(void **state)
 
 static void describes_the_gpu_type_of_the_catalogue(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < gpus_n; i++) {
         char spec[64];
         snprintf(spec, sizeof spec, "node:type=%s", gpus[i].name);
@@ -251,7 +234,6 @@ static void describes_the_gpu_type_of_the_catalogue(void **state)
 
 static void names_a_platform_the_same_however_it_is_written(void **state)
 {
-    (void)state;
     char *text = NULL;
     assert_true(generate_has("rail") && generate_has("rail:x"));
     assert_false(generate_has("rails") || generate_has("") || generate_has("rai:l"));
@@ -271,7 +253,6 @@ static void names_a_platform_the_same_however_it_is_written(void **state)
 
 static void refuses_nonsense_with_one_line(void **state)
 {
-    (void)state;
     static const struct {
         const char *spec, *message;
     } cases[] = {
@@ -324,7 +305,6 @@ static char *resolve(const char *spec)
 
 static void resolves_a_description_to_a_file_that_is_written_once(void **state)
 {
-    (void)state;
     struct stat first, second;
     char *a = resolve("rail:nodes=2"), *b = NULL, *text = NULL, *kept = NULL;
     size_t length;
@@ -361,14 +341,12 @@ static enum status resolve_once(void)
 
 static void releases_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     FOR_EACH_ALLOC_FAILURE(resolve_once());
     FOR_EACH_ALLOC_FAILURE(resolve_once()); /* now that the file is there */
 }
 
 static int make_directory(void **state)
 {
-    (void)state;
     mkdir(cache, 0700);
     unsetenv("FORELINE_DATA");
     return setenv("XDG_CACHE_HOME", cache, 1);

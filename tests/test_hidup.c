@@ -1,14 +1,8 @@
 /* HiDup's forms, operators, models, hints and strategy files: by hand and against the published
  * numbers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/file.h"
 #include "core/json.h"
@@ -16,6 +10,7 @@
 #include "partition/published/hidup/models.h"
 #include "partition/published/hidup/ops.h"
 #include "partition/published/hidup/search.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 
@@ -24,7 +19,6 @@
 /* All pairs that are legal, with their steps, forward and backward; the others are not. */
 static void every_pair_of_forms_has_its_steps_or_none(void **state)
 {
-    (void)state;
     static const struct {
         const char *pairs;
         enum form_step step[2], back[2];
@@ -59,7 +53,6 @@ static void every_pair_of_forms_has_its_steps_or_none(void **state)
 
 static void forms_are_read_as_they_are_written(void **state)
 {
-    (void)state;
     for (uint8_t f = 0; f < FORMS; f++) {
         assert_int_equal(form_of_letter(form_letter(f)), f);
         assert_int_equal(form_of_name(form_name(f)), f);
@@ -99,7 +92,6 @@ static void expect(struct spmd_graph *g, const char *signatures, double flop)
 
 static void products_have_the_signatures_of_the_paper(void **state)
 {
-    (void)state;
     struct spmd_graph g = {0};
     uint32_t x = op_parameter(&g, "x", SIZES(4, 5, 6)), w = op_parameter(&g, "w", SIZES(7, 6));
     uint32_t b = op_parameter(&g, "b", SIZES(7));
@@ -119,7 +111,6 @@ static void products_have_the_signatures_of_the_paper(void **state)
 
 static void products_of_experts_have_five_signatures_and_the_full_one(void **state)
 {
-    (void)state;
     enum { B = 2, S = 3, D = 4, E = 5, C = 6, H = 7 };
     static const struct {
         const char *op, *signatures, *published;
@@ -164,7 +155,6 @@ static void products_of_experts_have_five_signatures_and_the_full_one(void **sta
 /* Operators of one tensor of 4 x 5 x 6 numbers. */
 static void other_operators_have_the_signatures_of_the_paper(void **state)
 {
-    (void)state;
     static const char every[] = "F>F 0>0 1>1 2>2", copies[] = "F>F 0>0 1>1 2>2 R>R";
     static const struct {
         const char *op, *signatures;
@@ -200,7 +190,6 @@ static void other_operators_have_the_signatures_of_the_paper(void **state)
 
 static void operators_of_several_tensors_have_theirs(void **state)
 {
-    (void)state;
     struct spmd_graph g = {.compat = true};
     uint32_t x = op_parameter(&g, "x", SIZES(4, 5, 6)), y = op_parameter(&g, "y", SIZES(4, 5, 6));
     op_binary(&g, "add", "z", x, y);
@@ -239,7 +228,6 @@ static void operators_of_several_tensors_have_theirs(void **state)
 
 static void attention_has_its_bias_right_unless_it_is_to_be_the_published_one(void **state)
 {
-    (void)state;
     for (int compat = 0; compat < 2; compat++) {
         struct spmd_graph g = {.compat = compat};
         uint32_t x = op_parameter(&g, "x", SIZES(4, 5, 6));
@@ -256,7 +244,6 @@ static void attention_has_its_bias_right_unless_it_is_to_be_the_published_one(vo
 
 static void operators_refuse_what_they_cannot_be(void **state)
 {
-    (void)state;
     struct spmd_graph g = {0};
     op_elementwise(&g, "magic", "m", op_parameter(&g, "x", SIZES(4)));
     assert_int_equal(spmd_finish(&g), STATUS_INVALID);
@@ -300,7 +287,6 @@ static double seconds(const char *model, bool compat, enum spmd_overlap overlap,
 
 static void the_numbers_of_the_published_code_come_out(void **state)
 {
-    (void)state;
     static const struct {
         const char *model;
         double devices, seconds, within;
@@ -333,7 +319,6 @@ static void the_numbers_of_the_published_code_come_out(void **state)
 
 static void more_overlap_never_costs_time(void **state)
 {
-    (void)state;
     static const char *const models[] = {"tmlp:layers=3", "tmlp2:layers=2", "ttransformer:layers=1",
                                          "tmoe:layers=2"};
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
@@ -350,7 +335,6 @@ static void more_overlap_never_costs_time(void **state)
 
 static void models_say_what_they_do_not_know(void **state)
 {
-    (void)state;
     struct spmd_graph g = {0};
     assert_int_equal(spmd_model("tmpl", false, &g), STATUS_INVALID);
     assert_non_null(strstr(error_message(), "'tmpl'; there are tmlp tmlp2"));
@@ -367,7 +351,6 @@ static void models_say_what_they_do_not_know(void **state)
 
 static void a_hint_is_kept_or_its_node_is_named(void **state)
 {
-    (void)state;
     struct spmd_graph g = {0};
     struct arena memory = {0};
     struct spmd_found free_one, found;
@@ -422,7 +405,6 @@ static enum status read_text(const char *text, const struct spmd_graph *g, struc
 
 static void strategies_are_read_as_they_were_written(void **state)
 {
-    (void)state;
     static const char *const models[] = {"tmlp:layers=2", "tmlp2:layers=1", "ttransformer:layers=1",
                                          "tmoe:layers=2"};
     for (size_t i = 0; i < 2 * sizeof models / sizeof *models; i++) {
@@ -462,7 +444,6 @@ static char *with(const char *text, const char *behind, const char *from, const 
 
 static void a_strategy_file_that_is_wrong_is_refused_with_its_place(void **state)
 {
-    (void)state;
     static const struct {
         const char *behind, *from, *to, *message;
     } wrong[] = {
@@ -501,7 +482,6 @@ static void a_strategy_file_that_is_wrong_is_refused_with_its_place(void **state
 
 static void every_failed_allocation_is_reported(void **state)
 {
-    (void)state;
     struct spmd_graph g = {0};
     struct arena memory = {0};
     struct spmd_found found;

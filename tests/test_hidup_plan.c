@@ -1,16 +1,10 @@
 /* HiDup's strategies on a platform: what the search says they take is what the program of their plan
  * takes on the analytic engine. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "core/collective.h"
 #include "core/file.h"
@@ -26,6 +20,7 @@
 #include "sim/engine.h"
 #include "study/collective_times.h"
 #include "study/load.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 
@@ -122,7 +117,6 @@ enum { MODELS = sizeof models / sizeof *models };
 
 static void a_plan_takes_what_the_search_says(void **state)
 {
-    (void)state;
     uint64_t dice = 3;
     for (size_t round = 0; round < 60; round++) {
         struct made d;
@@ -138,7 +132,6 @@ static void a_plan_takes_what_the_search_says(void **state)
 /* Where messages take something from the compute beside which they go, as on machines that calibrate measured. */
 static void it_knows_what_messages_take(void **state)
 {
-    (void)state;
     uint64_t dice = 11;
     for (size_t round = 0; round < 84; round++) {
         struct made d;
@@ -156,7 +149,6 @@ static void it_knows_what_messages_take(void **state)
 /* Where flows of one collective share ports and uplinks. */
 static void it_does_so_on_machines_in_racks(void **state)
 {
-    (void)state;
     static const char *const platforms[] = {"two-racks", "hidup-8xv100", "node:gpus=8"};
     static const size_t devices[] = {16, 24, 8};
     for (size_t i = 0; i < 3 * MODELS; i++) {
@@ -175,7 +167,6 @@ static void it_does_so_on_machines_in_racks(void **state)
  * form. */
 static void simulated_collectives_are_the_closed_forms(void **state)
 {
-    (void)state;
     enum { KINDS = 4, SIZES = 4, N = KINDS * SIZES };
     static const uint8_t kinds[KINDS] = {COLLECTIVE_ALLGATHER, COLLECTIVE_ALLREDUCE,
                                          COLLECTIVE_REDUCESCATTER, COLLECTIVE_ALLTOALL};
@@ -218,7 +209,6 @@ static void simulated_collectives_are_the_closed_forms(void **state)
  * divided or none, tensors whole. */
 static void no_strategy_by_hand_is_simulated_to_be_faster(void **state)
 {
-    (void)state;
     static const char *const hints[][4] = {{"x=0", "x=F", "sum=R", "sum=F+R"},
                                            {"x=0", "x=F", "loss=R", "loss=F+R"}};
     for (size_t i = 0; i < MODELS; i++)
@@ -241,7 +231,6 @@ static void no_strategy_by_hand_is_simulated_to_be_faster(void **state)
 /* What plans hold of a strategy is enough for every device to have all that it needs, and no more. */
 static void a_plan_divides_what_its_strategy_divides(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < MODELS; i++) {
         struct made d;
         struct program p = {0};
@@ -263,7 +252,6 @@ static void a_plan_divides_what_its_strategy_divides(void **state)
 
 static void plans_that_do_not_say_their_operators_are_not_run(void **state)
 {
-    (void)state;
     struct made d;
     struct program p = {0};
     make(&d, models[0], 2, 1e-5, 1e9, true);
@@ -278,7 +266,6 @@ static void plans_that_do_not_say_their_operators_are_not_run(void **state)
 
 static void plans_with_steps_are_checked(void **state)
 {
-    (void)state;
     struct made d;
     struct plan copy = {0};
     make(&d, models[0], 2, 1e-5, 1e9, true);
@@ -328,7 +315,6 @@ static enum status read_edited(const struct made *d, const char *behind, const c
 
 static void steps_are_read_as_they_were_written_or_refused(void **state)
 {
-    (void)state;
     static const struct {
         const char *behind, *from, *to, *message;
     } wrong[] = {
@@ -383,7 +369,6 @@ static void steps_are_read_as_they_were_written_or_refused(void **state)
  * what it counts otherwise: routers (ten operations a number of the mask and channel), dropout. */
 static void models_by_operators_are_those_by_layers(void **state)
 {
-    (void)state;
     static const struct {
         const char *name;
         int64_t biases;
@@ -415,7 +400,6 @@ static void models_by_operators_are_those_by_layers(void **state)
 
 static void models_have_the_parameters_and_the_work_of_their_graphs(void **state)
 {
-    (void)state;
     struct model m = {0};
     assert_int_equal(spmd_load_model("tmlp:layers=2,batch=4,seq=8,hidden=16", &m), STATUS_OK);
     assert_int_equal(m.n, 5); /* two linear, two sigmoid, sum */

@@ -1,21 +1,15 @@
 /* HiDup's search against trying every signature of every node and every cut, on random graphs; in a
  * hurry; and with wrong numbers. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/clock.h"
 #include "core/random.h"
 #include "partition/published/hidup/models.h"
 #include "partition/published/hidup/noise.h"
 #include "partition/published/hidup/search.h"
+#include "tests/cmocka.h"
 #include "tests/sample.h"
 
 enum { NODES = 9, TENSORS = 16, ROUNDS = 1000 };
@@ -243,7 +237,6 @@ static struct spmd_costs roll_costs(void)
 
 static void the_search_agrees_with_trying_everything(void **state)
 {
-    (void)state;
     size_t solved = 0, without = 0;
     uint64_t tried = 0;
     for (uint64_t seed = 1; seed <= ROUNDS; seed++) {
@@ -304,7 +297,6 @@ static void done(struct problem *p)
 
 static void an_interrupted_search_has_a_strategy_that_is_no_better(void **state)
 {
-    (void)state;
     static const char *const models[] = {"tmlp:layers=8", "tmlp2:layers=4", "ttransformer:layers=4",
                                          "tmoe:layers=4"};
     const volatile int stop = 1;
@@ -327,7 +319,6 @@ static void an_interrupted_search_has_a_strategy_that_is_no_better(void **state)
 /* States and partial strategies grow with the layers, and do not with the devices. */
 static void the_work_of_a_search_is_linear_in_the_layers(void **state)
 {
-    (void)state;
     uint64_t steps[4], base = 0;
     for (int i = 0; i < 4; i++) {
         char model[32];
@@ -352,7 +343,6 @@ static void the_work_of_a_search_is_linear_in_the_layers(void **state)
 
 static void wrong_numbers_never_find_a_better_strategy(void **state)
 {
-    (void)state;
     static const char *const models[] = {"tmlp:layers=6", "tmlp2:layers=2",
                                          "ttransformer:layers=1"};
     static const struct spmd_noise noises[] = {

@@ -1,18 +1,11 @@
 /* hierarchical: beside balanced on chains and DAGs, on machines of several tiers; large; hostile.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "core/cost.h"
 #include "partition/partition.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/map_build.h"
 #include "tests/sample.h"
@@ -189,7 +182,6 @@ static void compare(const struct kind *kind)
 
 static void is_near_balanced_on_random_chains_and_graphs(void **state)
 {
-    (void)state;
     static const struct kind kind[] = {
         {"short chains", 60, 2, 30, 0, false},     {"chains", 30, 2, 400, 0, false},
         {"near skips", 30, 2, 400, 5, false},      {"far skips", 30, 2, 400, 100, false},
@@ -205,7 +197,6 @@ static void is_near_balanced_on_random_chains_and_graphs(void **state)
 /* Eight ops, four devices in two nodes: the cheap tensors are where the slow link is. */
 static void the_slow_link_gets_the_cheap_cut(void **state)
 {
-    (void)state;
     struct model m = sample_chain(8, 1e-3, 2e-3, 0, 40000000);
     m.op[3].output_bytes = 1000;
     struct topology t = racks(4, 2);
@@ -220,7 +211,6 @@ static void the_slow_link_gets_the_cheap_cut(void **state)
 /* Devices of a third of the speed get a third of the ops. */
 static void slow_devices_get_less_work(void **state)
 {
-    (void)state;
     struct model m = sample_chain(80, 0, 0, 0, 0);
     struct topology t = racks(4, 2);
     unmeasure(&m);
@@ -238,7 +228,6 @@ static void slow_devices_get_less_work(void **state)
 
 static void takes_more_ops_and_stages_than_balanced(void **state)
 {
-    (void)state;
     srand(9);
     struct model m = random_model(30000, 40);
     struct topology t = racks(1024, 8);
@@ -266,7 +255,6 @@ static void takes_more_ops_and_stages_than_balanced(void **state)
 
 static void takes_hostile_models(void **state)
 {
-    (void)state;
     struct topology t = racks(16, 2);
     struct model m = sample_chain(1, 1e-3, 1e-3, 0, 0);
     struct plan p = solve("hierarchical", &m, &t, 1);
@@ -300,7 +288,6 @@ static void takes_hostile_models(void **state)
 
 static void stages_of_several_chunks_are_cut_too(void **state)
 {
-    (void)state;
     srand(21);
     struct model m = random_model(200, 6);
     struct topology t = racks(8, 2);
@@ -323,7 +310,6 @@ static void stages_of_several_chunks_are_cut_too(void **state)
 
 static void releases_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     srand(1);
     struct model m = random_model(20, 3);
     struct topology t = racks(8, 2);

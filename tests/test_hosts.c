@@ -1,19 +1,12 @@
 /* Machines of ranks, against lists of names written out, from a seed; what is refused. */
 #include "exec/launch/hosts.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/file.h"
 #include "core/random.h"
+#include "tests/cmocka.h"
 
 enum { ENTRIES = 8, SLOTS = 4 };
 static const char path[] = BINARY_DIR "/test_hosts.txt";
@@ -46,7 +39,6 @@ static void check(const char *spec, char name[][8], size_t ranks)
 
 static void ranks_are_where_lists_and_files_say(void **state)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 100; seed++) {
         char list[256] = "", lines[512] = "# machines\n\n", name[ENTRIES * SLOTS][8];
         size_t ranks = 0, entries = 1 + random_key(seed, 0) % ENTRIES;
@@ -68,7 +60,6 @@ static void ranks_are_where_lists_and_files_say(void **state)
 
 static void what_is_no_host_is_refused(void **state)
 {
-    (void)state;
     static const char *const bad[] = {
         "-x:2,n1", "n1:0,n2", "n1:,n2",       "n1:2,",      "n1:two,n2",
         ":2",      "a b,c",   "n1;ls,n2",     "$(ls):2,n1", "n1:99999999999,n2",

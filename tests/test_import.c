@@ -2,18 +2,13 @@
 #include "model/import.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/edges.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 enum { PATH = 4096 };
@@ -25,14 +20,12 @@ static char scratch[] = "/tmp/foreline-test-import-XXXXXX";
 
 static int make_scratch(void **state)
 {
-    (void)state;
     int fd = mkstemp(scratch);
     return fd < 0 || close(fd) != 0;
 }
 
 static int remove_scratch(void **state)
 {
-    (void)state;
     return unlink(scratch);
 }
 
@@ -73,7 +66,6 @@ static void assert_close(double value, double expected)
 /* A weight w and the op a in colour 1 with a's gradient; b reads a; loss is backward only. */
 static void a_colour_is_one_op_with_its_weights_and_gradients(void **state)
 {
-    (void)state;
     const struct import_options o = {.minibatch_size = 8, .device = "V100"};
     struct model m = {0};
     assert_int_equal(model_import(CORPUS "placement.json", &o, &m), STATUS_OK);
@@ -104,7 +96,6 @@ static void a_colour_is_one_op_with_its_weights_and_gradients(void **state)
 
 static void nodes_can_be_kept_apart(void **state)
 {
-    (void)state;
     const struct import_options o = {.minibatch_size = 1, .nodes_apart = true};
     struct model m = {0};
     assert_int_equal(model_import(CORPUS "placement.json", &o, &m), STATUS_OK);
@@ -122,7 +113,6 @@ static void nodes_can_be_kept_apart(void **state)
 
 static void without_weight_nodes_parameters_are_what_exceeds_the_output(void **state)
 {
-    (void)state;
     struct model m = {0};
     assert_int_equal(import("{\"nodes\": [{\"id\": -3, \"fpgaLatency\": 1, \"size\": 100},"
                             "{\"id\": 4, \"fpgaLatency\": 2, \"size\": 30}],"
@@ -140,7 +130,6 @@ static void without_weight_nodes_parameters_are_what_exceeds_the_output(void **s
 
 static void colours_on_a_cycle_are_fused(void **state)
 {
-    (void)state;
     struct model m = {0}; /* a0 -> b -> a1 with a0 and a1 of one colour; then c, twice */
     assert_int_equal(model_import(CORPUS "colour-cycle.json", &plain, &m), STATUS_OK);
     assert_int_equal(m.n, 2);
@@ -153,7 +142,6 @@ static void colours_on_a_cycle_are_fused(void **state)
 
 static void repeated_names_get_their_ids(void **state)
 {
-    (void)state;
     struct model m = {0};
     assert_int_equal(import("{\"nodes\": [{\"id\": 0, \"name\": \"x\", \"fpgaLatency\": 1},"
                             "{\"id\": 5, \"name\": \"x\", \"fpgaLatency\": 1},"
@@ -170,7 +158,6 @@ static void repeated_names_get_their_ids(void **state)
 
 static void a_recomputing_configuration_tells_forward_from_backward(void **state)
 {
-    (void)state;
     const struct import_options o = {.minibatch_size = 2};
     struct model m = {0};
     assert_int_equal(model_import(CORPUS "piper.json", &o, &m), STATUS_OK);
@@ -195,7 +182,6 @@ static void a_recomputing_configuration_tells_forward_from_backward(void **state
 
 static void sizes_of_nodes_that_run_split_only_are_multiplied_up(void **state)
 {
-    (void)state;
     struct model m = {0};
     assert_int_equal(model_import(CORPUS "piper-split-only.json", &plain, &m), STATUS_OK);
     assert_int_equal(m.op[0].parameter_bytes, 20);
@@ -209,7 +195,6 @@ static void sizes_of_nodes_that_run_split_only_are_multiplied_up(void **state)
 
 static void the_format_is_found_by_content_from_a_pipe_too(void **state)
 {
-    (void)state;
     static const struct {
         const char *file;
         size_t ops;
@@ -234,7 +219,6 @@ static void the_format_is_found_by_content_from_a_pipe_too(void **state)
 
 static void faults_are_one_line_with_their_place(void **state)
 {
-    (void)state;
 #define N(fields)       "{\"id\": 1, \"fpgaLatency\": 1" fields "}"
 #define M               "{\"id\": 2, \"fpgaLatency\": 1}"
 #define E(a, b)         "{\"sourceId\": " #a ", \"destId\": " #b "}"
@@ -286,7 +270,6 @@ static void faults_are_one_line_with_their_place(void **state)
 
 static void no_degree_for_all_nodes_is_an_error(void **state)
 {
-    (void)state;
     struct model m = {0};
     const char *config = "[{\"timePerSample\": 1, \"parameterSize\": 0, \"memoryUsageA\": 0}]";
     char text[512];
@@ -300,7 +283,6 @@ static void no_degree_for_all_nodes_is_an_error(void **state)
 
 static void a_minibatch_below_one_sample_is_refused(void **state)
 {
-    (void)state;
     static const char *const file[] = {CORPUS "placement.json", CORPUS "piper.json"};
     const struct import_options o = {.minibatch_size = 0.5};
     for (size_t i = 0; i < 2; i++) {
@@ -311,7 +293,6 @@ static void a_minibatch_below_one_sample_is_refused(void **state)
 
 static void survives_every_failing_allocation(void **state)
 {
-    (void)state;
     static const char *const file[] = {CORPUS "placement.json", CORPUS "colour-cycle.json",
                                        CORPUS "piper.json", CORPUS "foreline.json"};
     const struct import_options o = {.minibatch_size = 1, .device = "V100"};
@@ -328,7 +309,6 @@ static void survives_every_failing_allocation(void **state)
 /* Slow reference: u and v share a component when each reaches the other. */
 static void components_agree_with_reachability(void **state)
 {
-    (void)state;
     enum { N = 9 };
     uint32_t seed = 12345;
     for (size_t round = 0; round < 400; round++) {
@@ -366,7 +346,6 @@ static const char *workloads(void)
 /* ResNet-50 has 25,557,032 parameters; times are sums of fpgaLatency over the file. */
 static void published_graphs_have_the_parameters_of_their_networks(void **state)
 {
-    (void)state;
     static const struct {
         const char *file;
         size_t ops;

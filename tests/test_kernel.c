@@ -3,18 +3,13 @@
 #include "core/kernel.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/random.h"
 #include "core/topology.h"
+#include "tests/cmocka.h"
 #include "tests/sample.h"
 
 enum { TRIALS = 20000 };
@@ -82,7 +77,6 @@ static long double direct_product(const struct device_type *t, const struct kern
 
 static void products_are_the_formula(void **state)
 {
-    (void)state;
     uint64_t seed = 1;
     for (int i = 0; i < TRIALS; i++) {
         struct device_type t = random_type(&seed);
@@ -95,7 +89,6 @@ static void products_are_the_formula(void **state)
 /* Flash 2 on devices with fp4, fp8 or neither, of `head` channels: 4 s^2 head / 2 FLOP a head, forward. */
 static void attention_is_the_formula(void **state)
 {
-    (void)state;
     uint64_t seed = 2;
     for (int i = 0; i < TRIALS; i++) {
         struct device_type t = random_type(&seed);
@@ -122,7 +115,6 @@ static void attention_is_the_formula(void **state)
 
 static void passes_take_their_bytes_and_six_tenths_of_a_kernel_each(void **state)
 {
-    (void)state;
     struct device_type t = {
         .flops = 268e12, .memory_Bps = 2e12, .peak = {[DATA_fp32] = 19.5e12, [DATA_bf16] = 312e12}};
     t.kernels = kernels_derive(&t);
@@ -137,7 +129,6 @@ static void passes_take_their_bytes_and_six_tenths_of_a_kernel_each(void **state
 /* Each size alone, a little larger. */
 static void every_kernel_takes_longer_when_it_is_larger(void **state)
 {
-    (void)state;
     uint64_t seed = 3;
     for (int i = 0; i < TRIALS; i++) {
         struct device_type t = random_type(&seed);
@@ -159,7 +150,6 @@ static void every_kernel_takes_longer_when_it_is_larger(void **state)
 /* Nominal peak and bandwidth are never exceeded. */
 static void no_kernel_is_faster_than_the_data_sheet(void **state)
 {
-    (void)state;
     uint64_t seed = 4;
     for (int i = 0; i < TRIALS; i++) {
         struct device_type t = random_type(&seed);
@@ -182,7 +172,6 @@ static void no_kernel_is_faster_than_the_data_sheet(void **state)
 
 static void large_products_come_to_the_attained_peak(void **state)
 {
-    (void)state;
     uint64_t seed = 5;
     struct device_type t = random_type(&seed);
     for (double size = 1e4, last = 0; size < 1e8; size *= 10) {
@@ -200,7 +189,6 @@ static void large_products_come_to_the_attained_peak(void **state)
 
 static void what_is_written_is_read_again(void **state)
 {
-    (void)state;
     uint64_t seed = 6;
     for (int i = 0; i < 200; i++) {
         struct device_type t = random_type(&seed);
@@ -235,7 +223,6 @@ static void expect_refusal(const char *text, const char *words)
 
 static void nonsense_is_refused_in_a_line(void **state)
 {
-    (void)state;
     expect_refusal("memry=0.5", "did you mean 'memory'?");
     expect_refusal("memory", "expected NAME=VALUE");
     expect_refusal("memory=0.9x", "expected a number");
@@ -251,7 +238,6 @@ static void nonsense_is_refused_in_a_line(void **state)
 
 static void what_is_not_said_stays_and_fp16_is_as_bf16(void **state)
 {
-    (void)state;
     struct device_type t = {
         .flops = 792e12, .peak = {[DATA_fp32] = 67e12, [DATA_bf16] = 989e12, [DATA_fp8] = 1979e12}};
     struct device_kernels k = kernels_derive(&t);
@@ -264,7 +250,6 @@ static void what_is_not_said_stays_and_fp16_is_as_bf16(void **state)
 
 static void without_a_peak_nothing_is_known(void **state)
 {
-    (void)state;
     struct device_type t = {.flops = 1e12, .memory_Bps = 1e11};
     struct device_kernels k = kernels_derive(&t);
     assert_false(kernels_known(&k));

@@ -2,16 +2,10 @@
 #include "study/kernel_fit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/random_plan.h"
 #include "tests/sample.h"
 #include "topologies/catalogue.h"
@@ -33,7 +27,6 @@ static struct kernel_rows parsed(const char *text, enum data_type dtype)
 
 static void reads_three_kinds_of_tables(void **state)
 {
-    (void)state;
     struct kernel_rows r =
         parsed("gpu,x,M_tokens,N,K,time_ms_median\n\"a100, one\",\"a \"\"b\"\", c\",512,"
                "1024,2048,0.5\r\nNVIDIA H100 80GB HBM3,,1,2,3,4\n\nzx81,,1,2,3,4\n",
@@ -66,7 +59,6 @@ static void reads_three_kinds_of_tables(void **state)
 
 static void tells_gpus_by_their_words(void **state)
 {
-    (void)state;
     static const char *const names[][2] = {{"NVIDIA A100-PCIE-40GB", "A100-PCIE"},
                                            {"NVIDIA A100 80GB PCIe", "A100-PCIE"},
                                            {"a100_pairwise_nvlink", NULL},
@@ -88,7 +80,6 @@ static void tells_gpus_by_their_words(void **state)
 
 static void says_which_line_is_wrong(void **state)
 {
-    (void)state;
     static const char *const texts[] = {
         "",
         "gpu,M,N\n",
@@ -144,7 +135,6 @@ static struct kernel_rows made_up(struct kernel_constants *c, size_t n, double n
 
 static void finds_the_constants_that_rows_were_made_with(void **state)
 {
-    (void)state;
     struct kernel_constants truth;
     struct kernel_rows rows = made_up(&truth, 600, 0);
     struct kernel_fit fit;
@@ -163,7 +153,6 @@ static void finds_the_constants_that_rows_were_made_with(void **state)
 
 static void finds_constants_of_collectives(void **state)
 {
-    (void)state;
     static struct kernel_row row[200];
     const struct fabric_model m = {30e-6, 0.8, 12e6, 0.7, 0.6, 9e-6, 0.5};
     uint64_t seed = 4;
@@ -189,7 +178,6 @@ static void finds_constants_of_collectives(void **state)
 
 static void refuses_more_constants_than_rows_bear(void **state)
 {
-    (void)state;
     struct kernel_constants truth;
     struct kernel_rows rows = made_up(&truth, 24, 0);
     struct kernel_fit fit;
@@ -199,7 +187,6 @@ static void refuses_more_constants_than_rows_bear(void **state)
 
 static void curves_are_tested_on_the_other_sizes(void **state)
 {
-    (void)state;
     static struct kernel_row row[9];
     size_t tested;
     double error;

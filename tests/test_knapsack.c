@@ -1,14 +1,9 @@
 /* The multiple-choice knapsack of piper: against trying everything, and when its states run out. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "partition/published/piper/knapsack.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 
@@ -42,7 +37,6 @@ static double cheapest(const struct knapsack *k, size_t i, double cost, double s
 
 static void the_knapsack_agrees_with_trying_everything(void **state)
 {
-    (void)state;
     struct knapsack k = {.state_limit = 1000};
     srand(5);
     for (int round = 0; round < 400; round++) {
@@ -77,7 +71,6 @@ static void fill_open_case(struct knapsack *k)
 
 static void the_knapsack_admits_when_its_states_run_out(void **state)
 {
-    (void)state;
     struct knapsack k = {.state_limit = 1};
     enum knapsack_verdict verdict;
     double value;
@@ -110,7 +103,6 @@ static enum status solve_once(void)
 
 static void survives_every_failing_allocation(void **state)
 {
-    (void)state;
     FOR_EACH_ALLOC_FAILURE(solve_once());
 }
 

@@ -2,18 +2,11 @@
  * the simulation of all its ranks says, contention included, wherever it claims to be exact; and the
  * few plans of a platform that it likes best have the best one among them. Random models and plans. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "core/lower.h"
 #include "study/evaluate.h"
+#include "tests/cmocka.h"
 #include "tests/generated.h"
 #include "tests/random_plan.h"
 #include "tests/sample.h"
@@ -118,7 +111,6 @@ static double regret(const struct tally *t)
 
 static void quick_scores_of_large_plans_see_who_shares_links(void **state)
 {
-    (void)state;
     uint64_t seed = 17;
     size_t exact = 0, all = 0;
     for (size_t k = 0; k < sizeof platform / sizeof *platform; k++) {

@@ -5,11 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,10 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/provenance.h"
 #include "exec/rendezvous.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/toy.h"
 
@@ -144,7 +139,6 @@ static void check_measurement(const struct fixture *f, const struct measurement 
 
 static void a_run_is_measured(void **state)
 {
-    (void)state;
     /* of 32 times 1, then of 32 times 1 and 32 times 2, and so on; by sha256sum */
     static const char *const sha256[] = {
         "72cd6e8422c407fb6d098690f1130b7ded7ec2f7f5e1d30bd9d521f015363793",
@@ -204,7 +198,6 @@ static void must_fail(struct fixture *f, const char *fake, enum status want, con
 
 static void the_measurement_says_which_gpu_each_rank_had(void **state)
 {
-    (void)state;
     struct fixture f;
     struct measurement m = {0}, read = {0};
     char text[MEASURED_HARDWARE], path[96], notes[1024] = "", machine[MACHINE];
@@ -250,7 +243,6 @@ static void the_measurement_says_which_gpu_each_rank_had(void **state)
 
 static void two_ranks_on_one_gpu_are_refused_unless_told(void **state)
 {
-    (void)state;
     struct fixture f;
     struct measurement m = {0};
     begin(&f, 3);
@@ -284,7 +276,6 @@ static void two_ranks_on_one_gpu_are_refused_unless_told(void **state)
 
 static void a_killed_worker_is_named_at_any_moment(void **state)
 {
-    (void)state;
     enum { RANKS = 3 };
     static const unsigned calls[] = {0, 1, 3, 6, 7, 12, 27}; /* 7 calls in a step, 4 steps */
     for (unsigned rank = 0; rank < RANKS; rank++)
@@ -300,7 +291,6 @@ static void a_killed_worker_is_named_at_any_moment(void **state)
 
 static void a_stopped_worker_is_named(void **state)
 {
-    (void)state;
     struct fixture f;
     begin(&f, 2);
     f.o.timeout_s = 600; /* where the network is slow: that of emulations is multiplied */
@@ -309,7 +299,6 @@ static void a_stopped_worker_is_named(void **state)
 
 static void a_worker_that_gets_nowhere_is_named(void **state)
 {
-    (void)state;
     struct fixture f;
     begin(&f, 2);
     f.o.timeout_s = 3;
@@ -318,7 +307,6 @@ static void a_worker_that_gets_nowhere_is_named(void **state)
 
 static void a_worker_that_exits_is_named_with_its_status(void **state)
 {
-    (void)state;
     struct fixture f;
     begin(&f, 2);
     must_fail(&f, "0 5 exit", STATUS_EXTERNAL, "rank 0 (toy0 on @) exited with status 3");
@@ -329,7 +317,6 @@ static void a_worker_that_exits_is_named_with_its_status(void **state)
 
 static void an_error_of_a_worker_is_passed_on(void **state)
 {
-    (void)state;
     struct fixture f;
     begin(&f, 3);
     must_fail(&f, "1 10 error", STATUS_UNSUPPORTED,
@@ -340,7 +327,6 @@ static void an_error_of_a_worker_is_passed_on(void **state)
 
 static void what_cannot_start_is_said_in_one_line(void **state)
 {
-    (void)state;
     struct fixture f;
     begin(&f, 2);
     f.o.worker = "/nowhere/foreline-worker";
@@ -369,7 +355,6 @@ static void what_cannot_start_is_said_in_one_line(void **state)
 /* What the system's loader does with a worker whose libraries are not there. */
 static void a_missing_library_is_told_as_that(void **state)
 {
-    (void)state;
     struct fixture f;
     char worker[96];
     begin(&f, 2);
@@ -391,7 +376,6 @@ static void a_missing_library_is_told_as_that(void **state)
 
 static void a_rank_with_another_program_is_refused(void **state)
 {
-    (void)state;
     struct fixture f;
     char script[128], copy[128];
     begin(&f, 2);
@@ -443,7 +427,6 @@ static int interrupted_run(struct fixture *f, int signal, const char *reason)
 
 static void a_launcher_that_is_told_to_stop_cleans_up(void **state)
 {
-    (void)state;
     struct fixture f;
     begin(&f, 2);
     int status = interrupted_run(&f, SIGTERM, "interrupted by signal 15");
@@ -459,7 +442,6 @@ static void a_launcher_that_is_told_to_stop_cleans_up(void **state)
 
 static void workers_die_with_a_killed_launcher(void **state)
 {
-    (void)state;
     struct fixture f;
     begin(&f, 3);
     int status = interrupted_run(&f, SIGKILL, "");
@@ -485,7 +467,6 @@ static enum status run_and_free(struct fixture *f)
 
 static void releases_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     struct fixture f;
     begin(&f, 2);
     f.o.steps = 1;

@@ -2,18 +2,14 @@
  * imports to the degrees that a reader finds in it, or says why it does not. Skipped, with a message,
  * where the files are not at hand. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "study/frameworks/port.h"
 #include "study/frameworks/setup.h"
 #include "study/load.h"
+#include "tests/cmocka.h"
 
 #define FOLDER WORKLOADS_DIR "/real/launch/"
 enum { SETS = 8 };
@@ -175,7 +171,6 @@ static void assert_degrees(const struct launch *l, const struct plan *p)
 
 static void files_import_as_they_are_read_or_say_why_not(void **state)
 {
-    (void)state;
     if (access(FOLDER, R_OK) != 0) {
         print_message("no launch files at hand: %s\n", FOLDER);
         skip();
@@ -202,7 +197,6 @@ static void files_import_as_they_are_read_or_say_why_not(void **state)
 /* BLOOM's first and last stage have a layer less, for the embedding and the head. */
 static void ends_that_count_as_layers_have_fewer(void **state)
 {
-    (void)state;
     struct loaded_plan p = {0};
     char *said = NULL;
     if (access(FOLDER, R_OK) != 0)

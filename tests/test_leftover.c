@@ -2,35 +2,27 @@
 #include "core/leftover.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/file.h"
 #include "core/folder.h"
+#include "tests/cmocka.h"
 
 static char base[] = "/tmp/test-leftover-XXXXXX";
 
 static int enter(void **state)
 {
-    (void)state;
     return mkdtemp(base) && !setenv("TMPDIR", base, 1) ? 0 : -1;
 }
 
 static int leave(void **state)
 {
-    (void)state;
     return rmdir(base); /* nothing is left in it */
 }
 
@@ -77,7 +69,6 @@ static int die_of(int number, char folder[FOLDER_TEMPORARY])
 
 static void no_signal_leaves_anything(void **state)
 {
-    (void)state;
     static const int fatal[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
     char folder[FOLDER_TEMPORARY];
     for (size_t k = 0; k < sizeof fatal / sizeof *fatal; k++) {
@@ -91,7 +82,6 @@ static void no_signal_leaves_anything(void **state)
 
 static void an_ignored_signal_stays_ignored(void **state)
 {
-    (void)state;
     pid_t child = fork();
     int how = 0;
     if (child == 0) {
@@ -114,7 +104,6 @@ static void make_old(const char *path)
 
 static void what_was_killed_is_removed_later_and_what_lives_is_not(void **state)
 {
-    (void)state;
     char killed[FOLDER_TEMPORARY], living[FOLDER_TEMPORARY], next[FOLDER_TEMPORARY];
     char target[128];
     assert_int_equal(WTERMSIG(die_of(SIGKILL, killed)), SIGKILL);
@@ -136,7 +125,6 @@ static void what_was_killed_is_removed_later_and_what_lives_is_not(void **state)
 
 static void a_link_in_a_folder_is_not_followed(void **state)
 {
-    (void)state;
     char folder[FOLDER_TEMPORARY], path[FOLDER_FILE], kept[128];
     snprintf(kept, sizeof kept, "%s/kept", base);
     assert_int_equal(mkdir(kept, 0700), 0);

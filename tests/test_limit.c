@@ -1,19 +1,13 @@
 /* Limits: what a text changes, what it must not be, and the table of the documentation. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/file.h"
 #include "core/limit.h"
+#include "tests/cmocka.h"
 
 static void a_text_changes_those_that_it_names(void **state)
 {
-    (void)state;
     assert_int_equal(limits_set(NULL), STATUS_OK);
     assert_null(getenv(limits_variable));
     assert_true(limit(LIMIT_start) == 20 && limit(LIMIT_floyd) == 1024);
@@ -32,7 +26,6 @@ static void a_text_changes_those_that_it_names(void **state)
 
 static void what_is_malformed_changes_nothing(void **state)
 {
-    (void)state;
     static const char *const tries[][2] = {
         {"", "expected NAME=VALUE"},
         {",", "expected NAME=VALUE"},
@@ -69,7 +62,6 @@ static void what_is_malformed_changes_nothing(void **state)
 /* Of a command that is told the standard again, where the environment says something else. */
 static void the_environment_says_what_counts(void **state)
 {
-    (void)state;
     setenv(limits_variable, "start=60s", 1);
     assert_int_equal(limits_inherit(), STATUS_OK);
     assert_int_equal(limits_set("start=20s"), STATUS_OK);
@@ -78,7 +70,6 @@ static void the_environment_says_what_counts(void **state)
 
 static void the_documentation_has_the_table(void **state)
 {
-    (void)state;
     char *text, row[LIMIT_ROW];
     size_t length;
     assert_int_equal(file_read(SOURCE_DIR "/docs/install.md", &text, &length), STATUS_OK);

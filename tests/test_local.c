@@ -1,14 +1,9 @@
 /* The local transport beyond the contract: what it refuses, and what happens without memory. */
 #include "exec/transport.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/mesh.h"
 #include "tests/toy.h"
@@ -17,7 +12,6 @@ static const struct transport *const transport = &transport_local;
 
 static void a_rank_without_what_ranks_share_is_refused(void **state)
 {
-    (void)state;
     struct program p;
     void *t = NULL;
     toy_pipeline(&p, 2, 1, 10, 0, false);
@@ -50,7 +44,6 @@ out:
 
 static void everything_is_released_when_memory_runs_out(void **state)
 {
-    (void)state;
     static const uint32_t group[] = {0, UINT32_MAX};
     struct program p;
     toy_begin(&p, 1, (const uint32_t *const[]){group});
@@ -71,7 +64,6 @@ static enum status pass_a_barrier(struct actor *a, void *t)
 
 static void nobody_waits_for_a_rank_that_never_opens(void **state)
 {
-    (void)state;
     struct mesh m = {.transport = transport};
     toy_pipeline(&m.program, 2, 1, 10, 0, false);
     mesh_open(&m);

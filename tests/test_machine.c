@@ -1,10 +1,5 @@
 /* What other programs say of machines becomes one graph: formats by hand, random matrices against the matrix,
  * lists of hosts against a slow reading. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -13,6 +8,7 @@
 
 #include "core/file.h"
 #include "core/random.h"
+#include "tests/cmocka.h"
 #include "topologies/machine/machine.h"
 #include "topologies/measured.h"
 
@@ -50,7 +46,6 @@ static uint32_t part_named(const struct machine *m, const char *name)
 static void reads_a_matrix_with_a_row_cut_off(void **state)
 {
     struct machine m = {0};
-    (void)state;
     read_good("prose\n   GPU0 GPU1\tGPU2 mlx5_0 CPU Affinity\nGPU0 X NV2 SYS PIX 0-3\n"
               "GPU1\tNV2 \t X SYS PXB 0-3\nGPU2 SYS SYS\nmlx5_0 PIX PXB SYS X\n\n NV# = NVLinks\n",
               &m);
@@ -70,7 +65,6 @@ static void reads_a_matrix_with_a_row_cut_off(void **state)
 static void a_random_matrix_comes_back(void **state)
 {
     uint64_t r = 18;
-    (void)state;
     for (int round = 0; round < 200; round++) {
         char text[8192];
         size_t n = 2 + below(&r, 15), at = 0;
@@ -121,7 +115,6 @@ static enum status keep(void *data, const char *name)
 static void lists_of_hosts_are_expanded(void **state)
 {
     struct names got = {0};
-    (void)state;
     assert_int_equal(machine_hostlist("a[08-11,3],b,c[1-2]x[1,2]", keep, &got), STATUS_OK);
     static const char *const want[] = {"a08", "a09",  "a10",  "a11",  "a3",
                                        "b",   "c1x1", "c1x2", "c2x1", "c2x2"};
@@ -137,7 +130,6 @@ static void lists_of_hosts_are_expanded(void **state)
 
 static void ends_of_xml_are_said(void **state)
 {
-    (void)state;
     read_bad("<graphs version='1'/>", "NCCL_GRAPH_DUMP_FILE");
     read_bad("<system><cpu></system>", "not XML");
     read_bad("<!DOCTYPE x [<!ENTITY a 'b'>]><system>&a;</system>", "entity");
@@ -147,7 +139,6 @@ static void ends_of_xml_are_said(void **state)
 static void nvswitches_join_by_what_the_lesser_has(void **state)
 {
     struct machine m = {0};
-    (void)state;
     read_good("<system><cpu numaid='0'>"
               "<pci busid='a' class='0x030200' link_speed='' link_width='0'><gpu dev='0' sm='90'>"
               "<nvlink target='s0' count='4' tclass='0x068000'/><nvlink target='s1' count='5' "
@@ -167,7 +158,6 @@ static void networks_take_nodes(void **state)
 {
     struct machine m = {0}, node = {0};
     struct machine_options o = {.nodes = 3};
-    (void)state;
     read_good(
         "SwitchName=top Switches=l[0-1]\nSwitchName=l0 Nodes=a[0-1]\nSwitchName=l1 Nodes=b[0-1]\n",
         &m);
@@ -192,7 +182,6 @@ static void ports_are_shared_out(void **state)
     struct machine_options o = {.nodes = 2};
     char *text;
     size_t length, ports = 0;
-    (void)state;
     read_good(
         "<system><cpu><pci class='0x0604' busid='1'>"
         "<pci class='0x0604' busid='2'><pci class='0x0302' busid='3'><gpu dev='0'/></pci></pci>"
@@ -228,7 +217,6 @@ static void noise_is_refused_or_read(void **state)
         "switches:\n  s: {switches: [t]}\nblocks:\n- {switch: t, nodes: ['n[1-2]']}\n",
     };
     uint64_t r = 7;
-    (void)state;
     for (int round = 0; round < 8000; round++) {
         char text[256];
         const char *seed = seeds[round % 8];
@@ -255,7 +243,6 @@ static void noise_is_refused_or_read(void **state)
 static void curves_reproduce_their_table(void **state)
 {
     uint64_t r = 5;
-    (void)state;
     for (int round = 0; round < 200; round++) {
         static const char *const labels[] = {"", "0: ", "[1,0]<stdout>:", "node7: "};
         static const char *const columns[] = {"", "  sum", "  sum  -1", "  0"};

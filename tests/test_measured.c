@@ -1,10 +1,5 @@
 /* Runs that others recorded: traces by hand and random ones against a slow count, logs line by line, and what is
  * refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -15,8 +10,8 @@
 
 #include "core/provenance.h"
 #include "core/random.h"
-#include "measured/cells.h"
 #include "measured/reader.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/measured_text.h"
 
@@ -63,7 +58,6 @@ static const char by_hand[] =
 
 static void takes_a_trace_apart_as_by_hand(void **state)
 {
-    (void)state;
     struct measurement m = {0};
     struct run_times t;
     assert_int_equal(read_text(by_hand, &nothing, &m, &t), STATUS_OK);
@@ -99,7 +93,6 @@ static void takes_a_trace_apart_as_by_hand(void **state)
 
 static void finds_the_ops_that_launched_kernels(void **state)
 {
-    (void)state;
     static const struct {
         const char *name;
         int phase;
@@ -133,7 +126,6 @@ static void finds_the_ops_that_launched_kernels(void **state)
 
 static void leaves_out_what_has_no_time_and_says_how_much(void **state)
 {
-    (void)state;
     struct measurement m = {0};
     struct run_times t;
     assert_int_equal(
@@ -154,7 +146,6 @@ static void leaves_out_what_has_no_time_and_says_how_much(void **state)
 /* Times of the slow count: a byte for each nanosecond. */
 static void equals_a_slow_count_on_random_traces(void **state)
 {
-    (void)state;
     enum { END = 4000, EVENTS = 60 };
     uint64_t r = 7;
     for (int round = 0; round < 200; round++) {
@@ -195,7 +186,6 @@ static void equals_a_slow_count_on_random_traces(void **state)
 
 static void numbers_are_exact(void **state)
 {
-    (void)state;
     int64_t ns;
     uint64_t r = 3;
     assert_true(reader_ns("1694128201429795.125", 1000, &ns));
@@ -222,7 +212,6 @@ static void numbers_are_exact(void **state)
 
 static void ranks_of_several_files_are_one_run(void **state)
 {
-    (void)state;
     static const char *const path[] = {"test_measured.a", "test_measured.b"};
     const char *const twice[] = {path[0], path[0]};
     struct measured_run run = {0};
@@ -264,7 +253,6 @@ static void reads(const char *text, const struct run_options *o, const char *for
 
 static void reads_the_lines_of_frameworks(void **state)
 {
-    (void)state;
     const struct run_options plan = {.samples = 16, .tokens = 16 * 2048, .devices = 8};
     const struct run_options later = {.warmup = 1};
     static const char megatron[] =
@@ -300,7 +288,6 @@ static void reads_the_lines_of_frameworks(void **state)
 
 static void reads_tables_of_steps(void **state)
 {
-    (void)state;
     reads("step,step_time (ms),loss\n1,100,3\n2,300,2\n3,200,2\n", &nothing, "csv", 3, 0.2, 0);
     reads("# rank\titeration\titeration_s\tbatch\n0\t1\t2\t8\n1\t1\t4\t8\n", &nothing, "csv", 1, 4,
           2);
@@ -314,7 +301,6 @@ static void reads_tables_of_steps(void **state)
 
 static void refuses_what_is_no_run(void **state)
 {
-    (void)state;
     refuses("", "not a run in a known format");
     refuses("hello\nworld\n", "not a run in a known format");
     refuses("{\"traceEvents\":[", "the file ends before its JSON does");
@@ -362,7 +348,6 @@ out:
 /* A packed timeline unpacks to the plain one. */
 static void packs_timelines_by_their_names(void **state)
 {
-    (void)state;
     static const char *const name[] = {"test_measured.out", "test_measured.out.gz"};
     const struct provenance by = {"test", "test", NULL, 0};
     struct measured_run run = {0};
@@ -386,7 +371,6 @@ static void packs_timelines_by_their_names(void **state)
 
 static void releases_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     put(file, by_hand);
     FOR_EACH_ALLOC_FAILURE(import_and_trace());
     remove("test_measured.out");

@@ -1,9 +1,4 @@
 /* From kernels to layers: traces by hand, what is refused, and every allocation failing in turn. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include <sqlite3.h>
 #include <stdio.h>
@@ -13,6 +8,7 @@
 #include "core/text.h"
 
 #define MEASURED_FILE "test_measured_layers.in"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/measured_text.h"
 
@@ -58,7 +54,6 @@ static void has(const struct model *m, const char *name, double forward_us, doub
 
 static void finds_the_layers_of_a_trace_by_hand(void **state)
 {
-    (void)state;
     struct model m = {0};
     struct run_profile_told t;
     assert_int_equal(profile_of(by_hand, LAYERS_RANGES, &m, &t), STATUS_OK);
@@ -92,7 +87,6 @@ static void finds_the_layers_of_a_trace_by_hand(void **state)
 /* Ops of the host are numbered in every step anew; those of nodes are none. */
 static void takes_ops_in_their_order(void **state)
 {
-    (void)state;
     struct model m = {0};
     struct run_profile_told t;
     assert_int_equal(profile_of(by_hand, LAYERS_OPS, &m, &t), STATUS_OK);
@@ -121,7 +115,6 @@ static struct model two_ops(const char *second)
 
 static void gives_times_to_the_ops_of_a_model(void **state)
 {
-    (void)state;
     struct run_profile_told t;
     struct model m = two_ops("a");
     for (int twice = 0; twice < 2; twice++) { /* the second profile stands in place of the first */
@@ -146,7 +139,6 @@ static void gives_times_to_the_ops_of_a_model(void **state)
 /* Without a GPU the outermost ops of the host compute. */
 static void takes_a_trace_of_a_processor(void **state)
 {
-    (void)state;
     struct model m = {0};
     struct run_profile_told t;
     static const char host[] = "{\"traceEvents\":[{\"ph\":\"M\",\"name\":\"x\"}" EVENT(
@@ -198,7 +190,6 @@ static enum status profile_of_database(const char *sql, enum run_layers layers, 
 /* Two processes, whose launches have the same numbers; layer a of the first took 200 ns, of the second 50. */
 static void takes_ranges_of_nvtx(void **state)
 {
-    (void)state;
     struct model m = {0};
     static const char ranges[] = ACTIVITY LAUNCHES NVTX(
         "(0, 1000, 16777217, 'iteration 1', NULL), (10, 30, 16777217, 'a', NULL), "
@@ -222,7 +213,6 @@ static void takes_ranges_of_nvtx(void **state)
 /* Names that differ in their last letter alone. */
 static void tells_long_names_of_nvtx_apart(void **state)
 {
-    (void)state;
     enum { ZEROS = 600 };
     struct model m = {0};
     char name[ZEROS + 2];
@@ -246,7 +236,6 @@ static void tells_long_names_of_nvtx_apart(void **state)
 
 static void says_what_has_no_layers(void **state)
 {
-    (void)state;
     struct run_profile_told t;
     struct model m = two_ops("z");
     static const char alone[] =
@@ -280,7 +269,6 @@ static enum status whole(enum run_layers layers)
 
 static void survives_each_allocation_failing(void **state)
 {
-    (void)state;
     for (enum run_layers l = LAYERS_RANGES; l <= LAYERS_OPS; l++)
         FOR_EACH_ALLOC_FAILURE(whole(l));
     remove(file);

@@ -1,9 +1,4 @@
 /* Nsight Systems: tables of activities and databases, hostile ones too. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include <sqlite3.h>
 #include <stdio.h>
@@ -11,11 +6,11 @@
 #include "measured/launches.h"
 
 #define MEASURED_FILE "test_measured_nsys.in"
+#include "tests/cmocka.h"
 #include "tests/measured_text.h"
 
 static void reads_tables_of_nsys(void **state)
 {
-    (void)state;
     struct measurement m = {0};
     struct run_times t[2];
     assert_int_equal(
@@ -72,7 +67,6 @@ static enum status read_database(const char *sql, struct measurement *m, struct 
 
 static void reads_databases_of_nsys(void **state)
 {
-    (void)state;
     struct measurement m = {0};
     struct run_times t[2];
     assert_int_equal(
@@ -106,7 +100,6 @@ static void reads_databases_of_nsys(void **state)
 /* Databases say any time of a launch, the last one that there is, too. */
 static void launches_are_of_parts_at_any_time(void **state)
 {
-    (void)state;
     struct launches l = {0};
     struct span s[] = {{.launch = 1}, {.launch = 2}, {.launch = 3}};
     assert_int_equal(launches_add_part(&l, 5, 10, INT64_MAX, ABOUT_PHASE, PHASE_BACKWARD),

@@ -1,19 +1,14 @@
 /* METIS as a baseline: parts of graphs, placements within memory, contiguous stages. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "partition/metis.h"
 #include "partition/partition.h"
 #include "partition/published/placement/problem.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 
@@ -22,14 +17,12 @@ static char path[] = "/tmp/foreline-test-metis-XXXXXX";
 
 static int make_file(void **state)
 {
-    (void)state;
     int fd = mkstemp(path);
     return fd < 0 || close(fd);
 }
 
 static int remove_file(void **state)
 {
-    (void)state;
     return unlink(path);
 }
 
@@ -57,7 +50,6 @@ static uint32_t below(uint32_t n)
 
 static void two_cliques_are_told_apart(void **state)
 {
-    (void)state;
     enum { HALF = 6, N = 2 * HALF };
     double weight[N];
     struct metis_edge edge[N * N];
@@ -81,7 +73,6 @@ static void two_cliques_are_told_apart(void **state)
 
 static void few_vertices_are_parts_of_their_own(void **state)
 {
-    (void)state;
     const double weight[3] = {0, 5, 1};
     const struct metis_edge edge = {0, 2, 1};
     const struct metis_graph g = {3, weight, 1, &edge};
@@ -97,7 +88,6 @@ static void few_vertices_are_parts_of_their_own(void **state)
  * must neither fail nor print, since standard output is for results. */
 static void odd_graphs_give_parts_in_range_and_no_output(void **state)
 {
-    (void)state;
     enum { MOST = 24 };
     need_metis();
     seed = 7;
@@ -214,7 +204,6 @@ static double check_result(const struct placement_problem *p, const struct objec
 
 static void placements_respect_memory_and_are_scored_exactly(void **state)
 {
-    (void)state;
     size_t solved = 0, infeasible = 0;
     need_metis();
     seed = 11;
@@ -252,7 +241,6 @@ static void put(const char *text)
 
 static void says_why_there_is_no_placement(void **state)
 {
-    (void)state;
     static const struct {
         const char *text, *what;
     } row[] = {
@@ -281,7 +269,6 @@ static void says_why_there_is_no_placement(void **state)
 /* A cycle, a node apart from the rest, nodes without cost, more devices than nodes. */
 static void hostile_placements_give_a_plan(void **state)
 {
-    (void)state;
     struct objective_request r = {.spec = path, .memory_bytes = NAN, .devices = 9};
     struct placement_problem p = {0};
     struct objective_result out = {0};
@@ -303,7 +290,6 @@ static void hostile_placements_give_a_plan(void **state)
 
 static void placement_survives_every_failing_allocation(void **state)
 {
-    (void)state;
     struct objective_request r = {.spec = path, .memory_bytes = NAN};
     struct objective_result out = {0};
     need_metis();
@@ -336,7 +322,6 @@ static enum status stages_of(const struct model *m, const struct topology *t, si
 /* All ops of a chain take as long; one tensor in the middle is small. */
 static void a_chain_is_cut_where_the_tensor_is_small(void **state)
 {
-    (void)state;
     struct model m = sample_chain(16, 1e-3, 2e-3, 0, 1000000);
     struct topology t = sample_clique(2, 1e-6, 1e9);
     struct plan p = {0};
@@ -351,7 +336,6 @@ static void a_chain_is_cut_where_the_tensor_is_small(void **state)
 
 static void every_stage_has_ops_whatever_metis_says(void **state)
 {
-    (void)state;
     struct topology t = sample_clique(12, 1e-6, 1e9);
     need_metis();
     seed = 5;
@@ -373,7 +357,6 @@ static void every_stage_has_ops_whatever_metis_says(void **state)
 
 static void stages_survive_every_failing_allocation(void **state)
 {
-    (void)state;
     struct model m = sample_chain(6, 1e-3, 2e-3, 0, 1000);
     struct topology t = sample_clique(3, 1e-6, 1e9);
     struct plan p = {0};

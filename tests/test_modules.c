@@ -1,17 +1,12 @@
 /* Selective recomputation by module: what a layer keeps against formulas, what the backward makes again
  * and when, by hand on both engines, and names in files. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/lower.h"
 #include "model/zoo.h"
+#include "tests/cmocka.h"
 #include "tests/lowered.h"
 #include "tests/sample.h"
 
@@ -65,7 +60,6 @@ static void saves(const char *name, int from, const char *modules, int64_t per_t
 /* (sb/ct)(8d + 4q + 4k + 4a + 6f), and the roots of both norms: Llama 3 8B. */
 static void dense_layers_keep_what_the_formula_says(void **state)
 {
-    (void)state;
     const int64_t d = 4096, q = 4096, k = 1024, a = 32, f = 14336, roots = 2 * 2;
     const int64_t all = 8 * d + 4 * q + 4 * k + 4 * a + 6 * f + roots;
     assert_int_equal(layer("llama3-8b", 1, NULL, 1, 1), all * TOKENS * SAMPLES);
@@ -79,7 +73,6 @@ static void dense_layers_keep_what_the_formula_says(void **state)
  * reads; the scores are b a s^2 numbers. */
 static void unfused_attention_keeps_its_scores(void **state)
 {
-    (void)state;
     const int64_t heads = 16, d = 1024, e = 4;
     saves("gpt2-medium", 1, "core_attn", heads * TOKENS * e);
     saves("gpt2-medium", 1, "mlp", 9 * d * e); /* both products and the gelu */
@@ -87,7 +80,6 @@ static void unfused_attention_keeps_its_scores(void **state)
 
 static void experts_keep_what_the_formula_says(void **state)
 {
-    (void)state;
     const int64_t d = 4096, fe = 14336, top = 2;
     saves("mixtral-8x7b", 1, "moe_act", 2 * top * fe);
     /* scores and places of the router, rows and what is inside of experts */
@@ -99,7 +91,6 @@ static void experts_keep_what_the_formula_says(void **state)
 /* DeepSeek-V3's layers with experts: what is made of latents, and shared experts. */
 static void latents_stay(void **state)
 {
-    (void)state;
     const int64_t a = 128, n = 128, o = 64, v = 128, fs = 2048;
     saves("deepseek-v3", 4, "mla_up_proj", 2 * a * (2 * n + 2 * o + v));
     saves("deepseek-v3", 4, "mla_up_proj,core_attn", 2 * a * (2 * n + 2 * o + v) + 4 * a);
@@ -150,7 +141,6 @@ static void choose(struct lowered *s, const char *modules)
 
 static void modules_take_their_forward_again(void **state)
 {
-    (void)state;
     struct lowered s = set_up(1);
     double none = lowered_seconds(&s, NULL);
     int64_t scratch = s.program.rank[0].scratch_bytes;
@@ -177,7 +167,6 @@ static void modules_take_their_forward_again(void **state)
 /* The sum of a product over shards is taken again; 1 MB at 1 GB/s over two: 1 ms. */
 static void modules_repeat_their_sums(void **state)
 {
-    (void)state;
     struct lowered s = set_up(2);
     double exposed[OP_PURPOSES], before[OP_PURPOSES];
     lowered_seconds(&s, before);
@@ -193,7 +182,6 @@ static void modules_repeat_their_sums(void **state)
 /* A norm whose reader is in a unit is needed when that one is. */
 static void what_a_unit_reads_comes_with_it(void **state)
 {
-    (void)state;
     struct lowered s = set_up(1);
     uint32_t unit[8];
     bool stays[8];
@@ -219,7 +207,6 @@ static void what_a_unit_reads_comes_with_it(void **state)
 
 static void names_are_read_and_printed(void **state)
 {
-    (void)state;
     char text[PLAN_MODULES_TEXT];
     for (uint32_t all = 1; all < 1u << PLAN_MODULES; all++) {
         uint32_t found;
@@ -236,7 +223,6 @@ static void names_are_read_and_printed(void **state)
 
 static void modules_that_no_model_has_are_refused(void **state)
 {
-    (void)state;
     struct lowered s = set_up(1);
     choose(&s, "mlp,moe");
     assert_int_equal(plan_check(&s.plan, &s.model, &s.topology), STATUS_INVALID);

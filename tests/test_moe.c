@@ -2,16 +2,10 @@
  * of HiDup's evaluation (data parallel, FastMoE, DeepSpeed) on its cluster, against closed forms.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "core/lower.h"
 #include "core/measurement.h"
@@ -19,6 +13,7 @@
 #include "partition/partition.h"
 #include "sim/engine.h"
 #include "sim/platform/platform.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/lowered.h"
 #include "tests/sample.h"
@@ -80,7 +75,6 @@ static int64_t expert_bytes(const struct model *m, bool experts)
  * what everybody has; each expert is on one GPU and sums nothing. */
 static void expert_parallelism_takes_the_closed_form_time(void **state)
 {
-    (void)state;
     const char *spec = "rmoe:layers=2,hidden=64,heads=4,tokens=4,vocabulary=100,experts=8,"
                        "capacity=0,einsum=0";
     const struct partition_request request = {
@@ -142,7 +136,6 @@ static struct load load_of(const struct engine *e, const char *spec, struct topo
  * whoever gets tokens. */
 static void all_wait_for_the_busiest_rank(void **state)
 {
-    (void)state;
     const char *options = "rmoe:layers=2,hidden=64,heads=4,tokens=4,vocabulary=100,experts=8";
     static const char *const padding[] = {",capacity=0,einsum=0", ",capacity=200,einsum=0"};
     char *platform = sample_star_file(4, 0, 1e9), spec[128];
@@ -167,7 +160,6 @@ static void all_wait_for_the_busiest_rank(void **state)
 /* The same with all experts on every GPU: all parameters are summed, nothing is exchanged. */
 static void data_parallelism_sums_all_experts(void **state)
 {
-    (void)state;
     const char *spec = "rmoe:layers=2,hidden=64,heads=4,tokens=4,vocabulary=100,experts=8";
     const struct partition_request request = {
         .replicas = 4, .microbatch_size = 3, .optimizer = "sgd"};
@@ -191,7 +183,6 @@ static void data_parallelism_sums_all_experts(void **state)
  * gather while the backward goes on shares ports with tokens and with each other. */
 static void zero_shards_experts_over_the_replicas_that_have_the_same(void **state)
 {
-    (void)state;
     const char *spec = "rmoe:layers=2,hidden=64,heads=4,tokens=4,vocabulary=100,experts=8";
     for (uint32_t zero = 1; zero <= 3; zero++) {
         const struct partition_request request = {.replicas = 4,
@@ -229,7 +220,6 @@ static void zero_shards_experts_over_the_replicas_that_have_the_same(void **stat
  * experts also the weights of the choices. */
 static void tensor_parallelism_splits_each_expert(void **state)
 {
-    (void)state;
     const char *spec = "rmoe:layers=2,hidden=64,heads=4,tokens=4,vocabulary=100,experts=8,"
                        "capacity=0,einsum=0";
     const struct partition_request request = {
@@ -256,7 +246,6 @@ static void tensor_parallelism_splits_each_expert(void **state)
  * and its part of what is inside of them; all of it for its part of the tokens. */
 static void shards_keep_the_rows_of_experts_whole(void **state)
 {
-    (void)state;
     static const char *const spec[] = {"mixtral-8x7b:layers=2,tokens=1024",
                                        "deepseek-v3:layers=5,tokens=1024,dtype=fp8",
                                        "mixtral-8x7b:layers=1,tokens=512,dtype=fp8"};
@@ -328,7 +317,6 @@ static struct measurement on_hidup(const char *routing, uint32_t gpus, bool spre
  * without protocol overheads and software give what was measured or up to a quarter more. */
 static void collectives_on_hidups_cluster_are_close_to_what_was_measured(void **state)
 {
-    (void)state;
     static const struct {
         enum collective_kind kind;
         int64_t bytes; /* of nccl-tests, for a full tensor of 64 MiB */
@@ -369,7 +357,6 @@ static void collectives_on_hidups_cluster_are_close_to_what_was_measured(void **
  * (50 us across) and what NVLink takes are below 1 %. */
 static void all_to_all_on_hidups_cluster_is_bound_by_the_port_of_a_node(void **state)
 {
-    (void)state;
     for (uint32_t gpus = 16; gpus <= 64; gpus *= 2) {
         double nodes = gpus / 8, sent = 32.0 * 256 * 768 * 4;
         double expected = 16 * 8 * sent * (nodes - 1) / nodes / 1.21375e9;
@@ -383,7 +370,6 @@ static void all_to_all_on_hidups_cluster_is_bound_by_the_port_of_a_node(void **s
  * bytes: all experts' gradients, padded slots, tokens. */
 static void baselines_of_hidup_rank_by_their_bytes(void **state)
 {
-    (void)state;
     for (uint32_t gpus = 8; gpus <= 64; gpus *= 2) {
         struct measurement data = on_hidup("", gpus, false);
         struct measurement fastmoe = on_hidup(",capacity=0,einsum=0", gpus, true);

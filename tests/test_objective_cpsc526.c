@@ -1,19 +1,14 @@
 /* Objective cpsc526: the project's numbers, proved optima, brute force, hostile inputs. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "model/zoo.h"
 #include "partition/published/cpsc526/exhaustive.h"
 #include "partition/published/objective.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/map_build.h"
 #include "tests/sample.h"
@@ -64,7 +59,6 @@ static void assert_proved(const char *algorithm, const struct objective_request 
 /* SEEDS.md S0-03; the optima follow from the bound of section 2A too. */
 static void exhaustive_finds_the_optima_of_small_toys(void **state)
 {
-    (void)state;
     static const struct {
         size_t ops;
         double value;
@@ -80,7 +74,6 @@ static void exhaustive_finds_the_optima_of_small_toys(void **state)
 /* The project's own heuristic: never better than what is proved, never worse than the first split. */
 static void greedy_is_the_projects_own(void **state)
 {
-    (void)state;
     struct model m = toy(61);
     struct objective_request r = request(&m, 3);
     struct objective_result own = solve("greedy", &r), ours = solve("local", &r);
@@ -94,7 +87,6 @@ static void greedy_is_the_projects_own(void **state)
 /* SEEDS.md S0-01: the identity costs 1 off the diagonal, so the toy is what --devices 3 makes of it. */
 static void identical_speeds_cost_the_same_everywhere(void **state)
 {
-    (void)state;
     char path[] = "/tmp/foreline-speeds-XXXXXX";
     int fd = mkstemp(path);
     assert_true(fd >= 0 && write(fd, "1 0 0\n0 1 0\n0 0 1\n", 18) == 18);
@@ -129,7 +121,6 @@ static void note_improvement(void *context, double value)
 /* SEEDS.md S0-04: the m-th is 132^2 + (132 - 2m)^2 + (264 - 2m)^2 + 2. */
 static void exhaustive_improves_in_the_sequence_of_the_project(void **state)
 {
-    (void)state;
     struct model m = toy(201);
     struct sequence s = {0};
     struct objective_request r = request(&m, 3);
@@ -155,7 +146,6 @@ static void exhaustive_improves_in_the_sequence_of_the_project(void **state)
 
 static void three_devices_reach_the_proved_optimum(void **state)
 {
-    (void)state;
     struct model m = toy(201);
     struct objective_request r = request(&m, 3);
     assert_proved(NULL, &r, 2);
@@ -165,7 +155,6 @@ static void three_devices_reach_the_proved_optimum(void **state)
 
 static void ninety_six_devices_reach_the_proved_optima(void **state)
 {
-    (void)state;
     struct model m = toy(201);
     for (int compat = 0; compat < 2; compat++) {
         struct objective_request r = of_96(&m, compat);
@@ -178,7 +167,6 @@ static void ninety_six_devices_reach_the_proved_optima(void **state)
 /* Digits of the labels, outermost first; the seed's matrix knows pairs only. */
 static void costs_grow_with_the_level_at_which_labels_part(void **state)
 {
-    (void)state;
     struct model m = toy(201);
     static const struct {
         size_t a, b;
@@ -264,7 +252,6 @@ static struct model random_graph(size_t n)
 
 static void all_algorithms_agree_with_brute_force(void **state)
 {
-    (void)state;
     srand(21);
     for (int trial = 0; trial < 60; trial++) {
         size_t n = 4 + (size_t)rand() % 4, k = trial % 2 ? 4 : 1 + (size_t)rand() % 4;
@@ -306,7 +293,6 @@ static struct topology two_nodes(size_t n)
 
 static void on_a_platform_slow_pairs_cost_more(void **state)
 {
-    (void)state;
     static const char *const name[] = {"exhaustive", "local", "hierarchical"};
     srand(23);
     for (int trial = 0; trial < 30; trial++) {
@@ -329,7 +315,6 @@ static void on_a_platform_slow_pairs_cost_more(void **state)
 /* A chain must cross once between the nodes; these are found although their labels alternate. */
 static void hierarchical_takes_the_groups_of_the_platform(void **state)
 {
-    (void)state;
     struct model m = sample_chain(40, 0, 0, 4, 0);
     struct topology t = two_nodes(4);
     struct objective_request r = {.model = &m, .topology = &t, .seed = 1};
@@ -344,7 +329,6 @@ static void hierarchical_takes_the_groups_of_the_platform(void **state)
 /* On random graphs too small for luck to matter, 20 restarts find the optimum. */
 static void local_search_is_optimal_on_most_small_graphs(void **state)
 {
-    (void)state;
     size_t optimal = 0;
     srand(22);
     for (int trial = 0; trial < 40; trial++) {
@@ -372,7 +356,6 @@ static void write_text(const char *path, const char *text)
  */
 static void scores_a_split_in_label_order(void **state)
 {
-    (void)state;
     struct model m = toy(5);
     struct objective_request r = request(&m, 3);
     char path[] = "/tmp/foreline-split-XXXXXX";
@@ -412,7 +395,6 @@ static void scores_a_split_in_label_order(void **state)
 
 static void impossible_requests_are_one_clear_line(void **state)
 {
-    (void)state;
     struct model m = toy(5);
     struct objective_result result = {.value = 7};
     struct objective_request r = request(&m, 6);
@@ -432,7 +414,6 @@ static void impossible_requests_are_one_clear_line(void **state)
 /* No edges, no parameters: any split into non-empty parts is optimal. */
 static void takes_graphs_without_edges_and_weights(void **state)
 {
-    (void)state;
     struct model m = sample_chain(5, 0, 0, 0, 0);
     free(m.in_start);
     free(m.out_start);
@@ -448,7 +429,6 @@ static void takes_graphs_without_edges_and_weights(void **state)
 
 static void the_same_seed_gives_the_same_split(void **state)
 {
-    (void)state;
     static const char *const name[] = {"local", "hierarchical", "exhaustive"};
     srand(23);
     struct model m = random_graph(8);
@@ -468,7 +448,6 @@ static void the_same_seed_gives_the_same_split(void **state)
 
 static void stopped_at_once_it_still_has_a_split(void **state)
 {
-    (void)state;
     static const char *const name[] = {"local", "hierarchical", "exhaustive"};
     static const int stop = 1;
     struct model m = toy(51);
@@ -488,7 +467,6 @@ static void stopped_at_once_it_still_has_a_split(void **state)
 
 static void releases_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     static const char *const name[] = {"local", "hierarchical", "exhaustive"};
     struct model m = toy(9);
     for (size_t a = 0; a < 3; a++) {

@@ -1,17 +1,11 @@
 /* Objective pipedream: hand-worked cases, a slow reference, scoring, errors. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "partition/published/objective.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 
@@ -39,7 +33,6 @@ static struct objective_result solve(const struct objective_request *r)
  * 2 * 2.5 = 5 s if it is charged; then 4 s is best. */
 static void weighs_replicas_against_a_cut(void **state)
 {
-    (void)state;
     struct model m = sample_chain(2, 0.25, 0.75, 1000000000, 2500000000);
     m.profile[0].forward_s[1] = 1;
     m.profile[0].backward_s[1] = 2;
@@ -225,7 +218,6 @@ static void check_against_slow(size_t levels, size_t ops, size_t machines)
 
 static void agrees_with_the_definition_on_random_graphs(void **state)
 {
-    (void)state;
     srand(11);
     for (int trial = 0; trial < 150; trial++)
         check_against_slow(1, SLOW_OPS, 4);
@@ -237,7 +229,6 @@ static void agrees_with_the_definition_on_random_graphs(void **state)
  * do what four could not do better. */
 static void machines_stay_idle_where_that_is_quicker(void **state)
 {
-    (void)state;
     struct model m = sample_chain(2, 0.25, 0.75, 4000000000, 0);
     struct objective_request r = request(&m, 4, 1e9);
     struct objective_result all = solve(&r), fewer;
@@ -274,7 +265,6 @@ static char *split_file(const struct objective_result *result)
 
 static void scores_its_own_splits_alike(void **state)
 {
-    (void)state;
     srand(12);
     for (int trial = 0; trial < 50; trial++) {
         struct model m = random_dag(2 + (size_t)rand() % 20 % (SLOW_OPS - 1));
@@ -295,7 +285,6 @@ static void scores_its_own_splits_alike(void **state)
 
 static void refuses_splits_that_are_no_pipelines(void **state)
 {
-    (void)state;
     static const struct {
         const char *text, *message;
         enum status status;
@@ -331,7 +320,6 @@ static void refuses_splits_that_are_no_pipelines(void **state)
 
 static void impossible_requests_are_one_clear_line(void **state)
 {
-    (void)state;
     struct model m = sample_chain(3, 1, 2, 1000, 1000);
     struct objective_result result = {.value = 7};
     struct objective_request r = request(&m, 0, 1e9);
@@ -352,7 +340,6 @@ static void impossible_requests_are_one_clear_line(void **state)
 
 static void stops_with_everything_replicated(void **state)
 {
-    (void)state;
     static const int stop = 1;
     struct model m = sample_chain(3, 1, 2, 0, 1000);
     struct objective_request r = request(&m, 3, 1e9);
@@ -383,7 +370,6 @@ out:
 
 static void releases_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     srand(13);
     struct model m = random_dag(5);
     struct objective_request r = request(&m, 2, 1e9);

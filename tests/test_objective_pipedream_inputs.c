@@ -1,19 +1,14 @@
 /* Objective pipedream on files and on graphs of all shapes: published values, branches, pieces. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/json.h"
 #include "model/import.h"
 #include "partition/published/objective.h"
+#include "tests/cmocka.h"
 #include "tests/sample.h"
 
 static struct objective_request request(const struct model *m, size_t machines, double bandwidth)
@@ -86,7 +81,6 @@ static void check_golden(const char *input, const char *params, double objective
 
 static void equals_the_published_values_on_their_profiles(void **state)
 {
-    (void)state;
     char path[4096];
     struct json_document d = {0};
     struct json_at root, records;
@@ -179,7 +173,6 @@ static void assert_is_pipeline(const struct model *m, const struct objective_res
 
 static void contracts_branches_when_there_are_too_many_cuts(void **state)
 {
-    (void)state;
     static const struct {
         size_t blocks, branches, length;
         const char *how;
@@ -209,7 +202,6 @@ static void contracts_branches_when_there_are_too_many_cuts(void **state)
 /* op0 -> op1, op2 -> op3: nothing of the second pair is reached from op0. */
 static void plans_graphs_that_hang_apart(void **state)
 {
-    (void)state;
     struct model m = sample_chain(4, 1, 0, 0, 0);
     static const struct model_edge edge[] = {{0, 1}, {2, 3}};
     free(m.in_start);
@@ -228,7 +220,6 @@ static void plans_graphs_that_hang_apart(void **state)
 
 static void leaves_out_inputs_and_unused_items(void **state)
 {
-    (void)state;
     struct model m = sample_chain(4, 1, 0, 0, 0);
     static const struct model_edge edge[] = {{0, 2}, {1, 2}, {2, 3}};
     free(m.in_start);

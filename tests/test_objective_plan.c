@@ -1,19 +1,14 @@
 /* Plans from published objectives: every algorithm of the table, and results made by hand. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/lower.h"
 #include "study/load.h"
 #include "study/objective_plan.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 
@@ -21,14 +16,12 @@ static char file[] = "/tmp/foreline-objective-XXXXXX";
 
 static int make_file(void **state)
 {
-    (void)state;
     int f = mkstemp(file);
     return f < 0 || close(f);
 }
 
 static int remove_file(void **state)
 {
-    (void)state;
     return unlink(file);
 }
 
@@ -147,7 +140,6 @@ out:
 
 static void plans_of_all_algorithms_run_or_say_why_not(void **state)
 {
-    (void)state;
     size_t plans = 0;
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
         const struct objective *o;
@@ -232,7 +224,6 @@ static void assert_refused(struct hand *h, const char *reason)
 /* Op 0 is in no part: it joins its reader. Parts stand against the order of the chain. */
 static void parts_become_stages_in_the_order_of_the_tensors(void **state)
 {
-    (void)state;
     struct hand h = hand("-1100", 4);
     struct plan p;
     size_t rounded;
@@ -256,7 +247,6 @@ static void parts_become_stages_in_the_order_of_the_tensors(void **state)
 
 static void parts_that_take_turns_become_virtual_stages(void **state)
 {
-    (void)state;
     struct hand h = hand("001101", 2);
     struct plan p;
     size_t rounded;
@@ -271,7 +261,6 @@ static void parts_that_take_turns_become_virtual_stages(void **state)
 
 static void says_what_a_plan_cannot_say(void **state)
 {
-    (void)state;
     struct hand h = hand("0100", 2);
     assert_refused(&h, "parts 0 and 1 need each other's ops");
     h = hand("0011", 1);
@@ -306,7 +295,6 @@ static enum status plan_once(const struct hand *h)
 
 static void survives_failing_allocations(void **state)
 {
-    (void)state;
     struct hand h = hand("001101", 2);
     FOR_EACH_ALLOC_FAILURE(plan_once(&h));
     hand_free(&h);

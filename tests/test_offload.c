@@ -1,17 +1,11 @@
 /* What is offloaded to the hosts' memory, by hand on both engines: bytes and seconds of the optimizer's
  * state, and of activations. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "core/check.h"
 #include "core/lower.h"
 #include "core/schedule.h"
+#include "tests/cmocka.h"
 #include "tests/lowered.h"
 #include "tests/sample.h"
 
@@ -45,7 +39,6 @@ static double passes_s(struct lowered *s)
 
 static void state_is_updated_on_the_host(void **state)
 {
-    (void)state;
     struct lowered s = set_up(1, 1, 2);
     double exposed[OP_PURPOSES], bare = passes_s(&s);
     const double bytes = 32.0 * MEGA;
@@ -63,7 +56,6 @@ static void state_is_updated_on_the_host(void **state)
 /* Each replica has its part, and all gather the parameters when they have come back. */
 static void replicas_update_their_parts(void **state)
 {
-    (void)state;
     for (uint32_t zero = 1; zero <= 3; zero++) {
         struct lowered s = set_up(1, 4, 4);
         s.plan.zero = zero;
@@ -81,7 +73,6 @@ static void replicas_update_their_parts(void **state)
  * update, update beside up, up. */
 static void copies_of_stages_overlap_updates(void **state)
 {
-    (void)state;
     struct lowered s = set_up(2, 1, 2);
     for (size_t k = 0; k < 2; k++)
         s.plan.stage[k].device[0] = 0;
@@ -98,7 +89,6 @@ static void copies_of_stages_overlap_updates(void **state)
  * the backwards, the last of which takes 8. */
 static void activations_come_and_go_beside_passes(void **state)
 {
-    (void)state;
     struct lowered s = set_up(1, 1, 3);
     free(s.plan.schedule);
     s.plan.schedule = sample_text("gpipe");
@@ -116,7 +106,6 @@ static void activations_come_and_go_beside_passes(void **state)
  * at most. A backward behind its forward leaves nothing to copy. */
 static void few_activations_are_on_the_device(void **state)
 {
-    (void)state;
     struct lowered s = set_up(1, 1, 8);
     lowered_seconds(&s, NULL);
     int64_t alone = program_peak(&s.program, 0, NULL); /* 1f1b: a microbatch at a time */
@@ -139,7 +128,6 @@ static void few_activations_are_on_the_device(void **state)
  * device is no more than without, nor is an iteration faster. */
 static void schedules_agree(void **state)
 {
-    (void)state;
     for (size_t k = 0; k < schedules_n; k++) {
         const struct schedule *schedule = schedules[k];
         if (schedule->asynchronous || schedule->vee)
@@ -160,7 +148,6 @@ static void schedules_agree(void **state)
 
 static void updates_without_flush_are_refused(void **state)
 {
-    (void)state;
     struct lowered s = set_up(2, 1, 4);
     free(s.plan.schedule);
     s.plan.schedule = sample_text("pipedream");

@@ -1,20 +1,14 @@
 /* The importer of ONNX files: costs by hand, what is refused, and files that are cut off or wrong. */
 #include "model/import.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/file.h"
 #include "core/random.h"
 #include "model/onnx/wire.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 #define CORPUS SOURCE_DIR "/tests/fuzz/corpus/onnx/"
@@ -57,7 +51,6 @@ static void assert_refused(const char *path, const char *choices, const char *wh
 /* 2 images of 16 x 16; 8 channels of 8 x 8 after a stride of 2. An image has no gradient. */
 static void images_cost_what_their_formulas_say(void **state)
 {
-    (void)state;
     struct model m = {0};
     import(files[0], NULL, &m);
     assert_int_equal(m.n, 8);
@@ -78,7 +71,6 @@ static void images_cost_what_their_formulas_say(void **state)
 /* 2 heads of 4, of 5 tokens; the mask is an input, and no op. A larger batch changes nothing of a sample. */
 static void attention_is_found_and_open_dimensions_are_chosen(void **state)
 {
-    (void)state;
     static const char *const choices[] = {":seq=5", ":batch=3,seq=5"};
     for (size_t k = 0; k < 2; k++) {
         struct model m = {0};
@@ -103,7 +95,6 @@ static void attention_is_found_and_open_dimensions_are_chosen(void **state)
 
 static void layers_that_are_written_out_are_one_op(void **state)
 {
-    (void)state;
     struct model m = {0};
     import(files[2], NULL, &m);
     assert_int_equal(m.n, 4);
@@ -117,7 +108,6 @@ static void layers_that_are_written_out_are_one_op(void **state)
 
 static void an_unknown_operator_needs_the_shape_of_its_output(void **state)
 {
-    (void)state;
     struct model m = {0};
     char path[] = "/tmp/foreline-test-onnx-XXXXXX", *text;
     size_t length;
@@ -141,7 +131,6 @@ static void an_unknown_operator_needs_the_shape_of_its_output(void **state)
 /* Every beginning of a file, and many files with a few bytes that are others: read or refused. */
 static void damaged_files_are_read_or_refused_in_one_line(void **state)
 {
-    (void)state;
     const struct import_options o = with(":seq=5");
     uint64_t r = 18;
     size_t refused = 0;
@@ -172,7 +161,6 @@ static void damaged_files_are_read_or_refused_in_one_line(void **state)
 /* Numbers of 1, 2 and 10 bytes, of a file and of memory; a window is moved over what is skipped. */
 static void a_file_is_read_as_memory_is(void **state)
 {
-    (void)state;
     enum { SKIPPED = 3 * WIRE_WINDOW };
     static unsigned char bytes[SKIPPED + 64], window[WIRE_WINDOW];
     char path[] = "/tmp/foreline-test-wire-XXXXXX";
@@ -215,7 +203,6 @@ static enum status import_and_free(const char *path, const char *choices)
 
 static void reports_every_allocation_that_fails(void **state)
 {
-    (void)state;
     FOR_EACH_ALLOC_FAILURE(import_and_free(files[1], ":seq=5"));
     FOR_EACH_ALLOC_FAILURE(import_and_free(files[2], NULL));
 }

@@ -2,14 +2,10 @@
 #include "exec/device.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/tiny.h"
 
@@ -28,7 +24,6 @@ static enum status open_and_close(const struct model *m)
 
 static void opens_ops_of_any_kind(void **state)
 {
-    (void)state;
     struct model m;
     assert_int_equal(tiny_gpt(1, true, &m), STATUS_OK);
     m.op[2].kind[0] = 'L';
@@ -46,7 +41,6 @@ static double now_s(void)
 
 static void paced_ops_take_at_least_the_time_given(void **state)
 {
-    (void)state;
     struct model m;
     struct program p;
     void *self;
@@ -84,7 +78,6 @@ static void paced_ops_take_at_least_the_time_given(void **state)
 
 static void paced_messages_have_the_program_s_sizes(void **state)
 {
-    (void)state;
     struct model m;
     struct program p;
     void *self;

@@ -3,21 +3,16 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/file.h"
 #include "plots/kind.h"
+#include "tests/cmocka.h"
 
 static const char page[] = BINARY_DIR "/test_page.html", trace[] = BINARY_DIR "/test_page.json",
                   profile[] = BINARY_DIR "/test_page.profile";
@@ -55,7 +50,6 @@ static void write_page(void)
 
 static void text_is_escaped_and_nothing_is_fetched(void **state)
 {
-    (void)state;
     char *text = NULL;
     size_t length;
     write_page();
@@ -72,7 +66,6 @@ static void text_is_escaped_and_nothing_is_fetched(void **state)
 
 static void tables_are_cut_and_say_so(void **state)
 {
-    (void)state;
     struct table t = {0};
     char *text = NULL;
     size_t length;
@@ -248,7 +241,6 @@ static void hover(struct browser *b, int rank, double share)
 
 static void a_report_loads_without_complaint_and_tells_an_op_under_the_mouse(void **state)
 {
-    (void)state;
     static struct browser b;
     char tip[300];
     if (system("command -v chromium >/dev/null 2>&1") != 0) {

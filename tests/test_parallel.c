@@ -1,18 +1,11 @@
 /* What stands around the pipeline, by hand on both engines: tensor parallelism, experts, ZeRO,
  * buckets, recomputation. Every link 1 GB/s without latency, so that bytes are nanoseconds. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "core/check.h"
 #include "core/lower.h"
 #include "core/schedule.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/lowered.h"
 #include "tests/sample.h"
@@ -58,7 +51,6 @@ static double update(double parameter_bytes)
  * MB. */
 static void tensor_parallelism_divides_the_work_and_sums_activations(void **state)
 {
-    (void)state;
     double exposed[OP_PURPOSES];
     struct lowered s = set_up(1, 1, 4, 2);
     assert_near(lowered_seconds(&s, exposed), 2 * 6.75e-3 + update(14 * MEGA), 1e-9);
@@ -82,7 +74,6 @@ static void tensor_parallelism_divides_the_work_and_sums_activations(void **stat
  * backward 1 + 2, 1, 1 + 1: 10.5 ms; the update of the second stage's 12 MB ends earlier. */
 static void a_boundary_tensor_goes_from_every_shard_to_its_like(void **state)
 {
-    (void)state;
     struct lowered s = set_up(2, 1, 2, 1);
     assert_near(lowered_seconds(&s, NULL), 10.5e-3 + update(8 * MEGA), 1e-9);
     size_t sends = 0;
@@ -96,7 +87,6 @@ static void a_boundary_tensor_goes_from_every_shard_to_its_like(void **state)
  * 0 sends its gradient back. */
 static void degrees_may_differ_between_stages(void **state)
 {
-    (void)state;
     struct lowered s = set_up(2, 1, 2, 3);
     s.plan.stage[0].tensor_parallel = 1;
     s.plan.stage[0].devices = 1;
@@ -116,7 +106,6 @@ static void degrees_may_differ_between_stages(void **state)
  * ops' parameters, and in any backward the gradients of an op's output and of its input. */
 static void zero_shards_state_then_gradients_then_parameters(void **state)
 {
-    (void)state;
     const int64_t w = 32 * MEGA;
     const int64_t held[] = {4 * w, 2 * w + 2 * w / 4, w + 3 * w / 4, 4 * w / 4};
     for (uint32_t zero = 0; zero <= 3; zero++) {
@@ -140,7 +129,6 @@ static void zero_shards_state_then_gradients_then_parameters(void **state)
  *   3: gathers one op ahead, and scatters, one at a time: below. */
 static void zero_moves_the_bytes_that_it_must(void **state)
 {
-    (void)state;
     struct lowered s = set_up(1, 4, 1, 8);
     double exposed[OP_PURPOSES], all = update(32 * MEGA);
     assert_near(lowered_seconds(&s, exposed), 24e-3 + 48e-3 + all, 1e-9);
@@ -162,7 +150,6 @@ static void zero_moves_the_bytes_that_it_must(void **state)
  * after the one before was ready: 4 + 2 + 4 * 8 ms instead of 4 + 8 + 32. */
 static void buckets_are_summed_while_the_backward_runs(void **state)
 {
-    (void)state;
     struct lowered s = set_up(1, 2, 1, 2);
     double exposed[OP_PURPOSES];
     assert_near(lowered_seconds(&s, NULL), 12e-3 + 32e-3 + update(32 * MEGA), 1e-9);
@@ -184,7 +171,6 @@ static void buckets_are_summed_while_the_backward_runs(void **state)
  * 5-10.1, F1 10.1-13.2, B1 13.2-17.2. A bucket of 16 MB goes round two ranks in 4 messages of 8 MB. */
 static void messages_take_time_from_the_compute_beside_them(void **state)
 {
-    (void)state;
     struct lowered s = set_up(2, 1, 1, 2);
     assert_near(lowered_seconds(&s, NULL), 20e-3 + update(16 * MEGA), 1e-9);
     s.topology.type[0].message_s = 0.1e-3;
@@ -205,7 +191,6 @@ static void messages_take_time_from_the_compute_beside_them(void **state)
  * of this rank's experts over the two replicas that have the same ones, 4 ms. */
 static void experts_are_spread_over_neighbouring_replicas(void **state)
 {
-    (void)state;
     struct lowered s = set_up(1, 4, 1, 4);
     double exposed[OP_PURPOSES];
     s.model.op[1].exchange_bytes = 2 * MEGA;
@@ -223,7 +208,6 @@ static void experts_are_spread_over_neighbouring_replicas(void **state)
  * gradient that comes back has room from the forward on, as has that of a received tensor. */
 static void recomputation_trades_stashes_for_a_second_forward(void **state)
 {
-    (void)state;
     struct lowered s = set_up(2, 1, 1, 2);
     lower(&s);
     int64_t stashed = program_peak(&s.program, 0, NULL) - program_static_bytes(&s.program.rank[0]);
@@ -260,7 +244,6 @@ static void recomputation_trades_stashes_for_a_second_forward(void **state)
 /* Replicas alike: the folded program takes as long as the whole one. */
 static void folding_changes_nothing_when_replicas_are_alike(void **state)
 {
-    (void)state;
     static const char *const schedule[] = {"1f1b", "zb-h1", "gpipe"};
     for (size_t k = 0; k < 3; k++)
         for (uint32_t zero = 0; zero <= 3; zero++) {
@@ -299,7 +282,6 @@ static void folding_changes_nothing_when_replicas_are_alike(void **state)
 /* Every combination that is not refused passes the checker, folded or not. */
 static void combinations_pass_the_checker(void **state)
 {
-    (void)state;
     for (size_t k = 0; k < schedules_n; k++)
         for (uint32_t bits = 0; bits < 128; bits++) {
             uint32_t replicas = bits & 1 ? 4 : 1, shards = bits & 2 ? 2 : 1;
@@ -331,7 +313,6 @@ static void combinations_pass_the_checker(void **state)
 
 static void releases_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     struct lowered s = set_up(2, 2, 2, 4);
     s.plan.bucket_bytes = 4 * MEGA;
     s.model.op[1].exchange_bytes = MEGA;

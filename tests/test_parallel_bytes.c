@@ -1,19 +1,12 @@
 /* What a program says that collectives move is what runs hand to them, byte for byte: random ways to
  * spread a model. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "core/random.h"
 #include "exec/ring.h"
 #include "model/zoo.h"
+#include "tests/cmocka.h"
 #include "tests/trained.h"
 
 /* Bytes that all shards of the op's replica move of it, divided by their number. */
@@ -147,7 +140,6 @@ static void check_parts(uint32_t replicas, size_t n)
 
 static void what_is_lowered_is_what_is_moved(void **state)
 {
-    (void)state;
     struct model m[2] = {0};
     assert_int_equal(zoo_build(gpt, &m[0]), STATUS_OK);
     assert_int_equal(zoo_build(bert, &m[1]), STATUS_OK);

@@ -1,19 +1,13 @@
 /* Mixtures of today of seeded random sizes, spread over ranks in seeded random ways: trained to the
  * parameters of one process. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/random.h"
 #include "model/import.h"
+#include "tests/cmocka.h"
 #include "tests/trained.h"
 
 enum { FAMILIES = 5, DRAWN = 30, WAYS = 4 };
@@ -104,7 +98,6 @@ static struct partition_request draw_way(struct draw *d, char *text, size_t room
 
 static void drawn_mixtures_match_one_process(void **state)
 {
-    (void)state;
     size_t rows = 0, spread = 0, both = 0, halves = 0;
     for (uint64_t k = 0; k < DRAWN; k++) {
         struct draw d = {900 + k, 0};

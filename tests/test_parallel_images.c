@@ -1,14 +1,6 @@
 /* Networks for images and recurrent ones, trained to the parameters of one process however they are spread. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/trained.h"
 
 static const char vgg[] = "vgg:depth=11,side=32,width=4,hidden=32,classes=256";
@@ -22,7 +14,6 @@ enum { MODELS = sizeof models / sizeof *models };
 /* Cut into stages, and with what is made again, to the bit. */
 static void stages_train_as_one_process(void **state)
 {
-    (void)state;
     static const char *const how[] = {"pp=2",           "pp=4 gpipe", "pp=2 full",
                                       "pp=2 selective", "pp=2 zb-h1", "pp=4 chunks=2 interleaved"};
     for (size_t k = 0; k < MODELS; k++)
@@ -32,7 +23,6 @@ static void stages_train_as_one_process(void **state)
 /* Every replica has microbatches of its own, which batch normalisation sees as one process does. */
 static void replicas_train_as_one_process(void **state)
 {
-    (void)state;
     static const char *const how[] = {
         "dp=2", "dp=4", "pp=2 dp=2", "dp=2 zero=1 bucket=10000", "dp=2 zero=2", "dp=4 zero=3"};
     for (size_t k = 0; k < MODELS; k++)
@@ -42,7 +32,6 @@ static void replicas_train_as_one_process(void **state)
 /* Products of VGG's classifier, and every head, are divided; convolutions and LSTMs are computed by each. */
 static void shards_train_as_one_process(void **state)
 {
-    (void)state;
     static const char *const how[] = {"tp=2", "tp=4", "pp=2 dp=2 tp=2"};
     COMPARE(vgg, how, 1e-5);
     COMPARE(resnet, how, 1e-5);

@@ -1,16 +1,8 @@
 /* Models of today, experts on other ranks and sequences that replicas share: trained to the parameters
  * of one process, however they are spread. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/trained.h"
 
 static const char *const configurations[] = {
@@ -24,7 +16,6 @@ enum { CONFIGURATIONS = sizeof configurations / sizeof *configurations };
 /* Models of today: cut into stages, and what is made again, to the bit; spread over replicas. */
 static void configurations_match_one_process(void **state)
 {
-    (void)state;
     static const char *const same[] = {
         "pp=2",           "pp=4 gpipe", "pp=2 full",
         "pp=2 selective", "pp=2 zb-h1", "pp=2 core_attn,layernorm",
@@ -43,7 +34,6 @@ static void configurations_match_one_process(void **state)
 /* By heads, of which there are fewer for keys, by inner width of MLPs and of experts. */
 static void configurations_over_shards_match_one_process(void **state)
 {
-    (void)state;
     static const char *const how[] = {
         "tp=2",           "pp=2 dp=2 tp=2",   "tp=2 full",
         "tp=2 selective", "dp=2 tp=2 zero=3", "tp=2 core_attn,layernorm",
@@ -56,7 +46,6 @@ static void configurations_over_shards_match_one_process(void **state)
 /* What shards leave whole, by tokens; experts gather them. */
 static void configurations_by_tokens_match_one_process(void **state)
 {
-    (void)state;
     static const char *const how[] = {
         "tp=2 sequence",
         "pp=2 tp=2 sequence full",
@@ -88,7 +77,6 @@ static void configurations_by_tokens_match_one_process(void **state)
 
 static void experts_over_replicas_match_one_process(void **state)
 {
-    (void)state;
     static const char *const how[] = {
         "dp=2 ep=2",
         "dp=4 ep=4",
@@ -137,7 +125,6 @@ static void experts_over_replicas_match_one_process(void **state)
  * grouped queries, windows, flash; every part of a pass exchanges what its attention needs. */
 static void context_parallel_runs_match_one_process(void **state)
 {
-    (void)state;
     static const char *const how[] = {
         "dp=2 cp=2",
         "dp=4 cp=4",
@@ -157,7 +144,6 @@ static void context_parallel_runs_match_one_process(void **state)
 /* Routers and experts see the tokens of their replica only, and experts may be elsewhere. */
 static void mixtures_share_sequences_too(void **state)
 {
-    (void)state;
     static const char *const how[] = {
         "dp=2 cp=2",
         "dp=4 cp=4",

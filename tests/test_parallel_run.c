@@ -1,22 +1,13 @@
 /* Every way to spread a model over ranks trains it to the parameters of one process: real devices
  * and transports, the ranks being threads. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "model/zoo.h"
+#include "tests/cmocka.h"
 #include "tests/trained.h"
 
 static void tensor_parallel_runs_match_one_process(void **state)
 {
-    (void)state;
     static const char *const how[] = {
         "tp=2",
         "tp=4",
@@ -31,7 +22,6 @@ static void tensor_parallel_runs_match_one_process(void **state)
 /* What shards leave whole is divided by tokens: gathered for products, scattered behind them. */
 static void sequence_parallel_runs_match_one_process(void **state)
 {
-    (void)state;
     static const char *const how[] = {
         "tp=2 sequence",
         "tp=4 sequence",
@@ -64,7 +54,6 @@ static void sequence_parallel_runs_match_one_process(void **state)
 
 static void data_parallel_runs_match_one_process(void **state)
 {
-    (void)state;
     static const char *const how[] = {
         "dp=2",        "dp=4",        "pp=2 dp=2",   "dp=2 bucket=20000",
         "dp=2 zero=1", "dp=4 zero=2", "dp=4 zero=3", "pp=2 dp=2 zero=1",
@@ -77,7 +66,6 @@ static void data_parallel_runs_match_one_process(void **state)
  * spread over some of the replicas only, with and without recomputation. */
 static void fsdp_runs_match_one_process(void **state)
 {
-    (void)state;
     static const char *const how[] = {
         "dp=4 zero=3 kept",
         "dp=2 zero=3 bucket=1073741824 kept",
@@ -109,7 +97,6 @@ static void fsdp_runs_match_one_process(void **state)
 
 static void hybrid_runs_match_one_process(void **state)
 {
-    (void)state;
     static const char *const how[] = {
         "pp=2 dp=2 tp=2",
         "pp=2 dp=2 tp=2 zero=3",
@@ -127,7 +114,6 @@ static void hybrid_runs_match_one_process(void **state)
 /* Backwards of a stage stand in ascending order, whole or in halves. */
 static void stages_in_a_v_have_the_same_bits(void **state)
 {
-    (void)state;
     static const char *const how[] = {
         "pp=4 chunks=2 zb-v",
         "pp=8 chunks=2 zb-v",
@@ -142,7 +128,6 @@ static void stages_in_a_v_have_the_same_bits(void **state)
 
 static void what_is_made_again_has_the_same_bits(void **state)
 {
-    (void)state;
     static const char *const how[] = {
         "pp=2 full",
         "pp=2 selective",
@@ -180,7 +165,6 @@ static void compare_pairs(const char *spec, const char *const *how, size_t n)
 /* ZeRO 1 divides the work of data parallelism, ZeRO 3 that of ZeRO 2. */
 static void sharding_changes_no_bits(void **state)
 {
-    (void)state;
     static const char *const how[] = {
         "pp=2 dp=2",        "pp=2 dp=2 zero=1",        "pp=2 dp=2 zero=2",
         "pp=2 dp=2 zero=3", "dp=4 zero=2 bucket=9000", "dp=4 zero=3 bucket=9000 kept",
@@ -191,7 +175,6 @@ static void sharding_changes_no_bits(void **state)
 /* Tensors that shards send in parts and gather are those that they would send whole. */
 static void messages_in_parts_have_the_same_bits(void **state)
 {
-    (void)state;
     static const char *const how[] = {
         "pp=2 tp=2",
         "pp=2 tp=2 scatter",
@@ -219,7 +202,6 @@ static void messages_in_parts_have_the_same_bits(void **state)
  * stages the backward uses the weights of its forward: it learns, to other parameters. */
 static void without_flush_it_learns(void **state)
 {
-    (void)state;
     struct model m = {0};
     assert_int_equal(zoo_build(gpt, &m), STATUS_OK);
     for (size_t stages = 1; stages <= 3; stages++)
@@ -241,7 +223,6 @@ static void without_flush_it_learns(void **state)
  * a reduce-scatter and a gather are still an all-reduce, to the bit. */
 static void sums_in_bf16_change_little(void **state)
 {
-    (void)state;
     struct model m = {0};
     struct trained wide, half, before = {0};
     static const char *const all[] = {

@@ -1,18 +1,12 @@
 /* Partitioners: hand-worked cases, brute force, placement, and the contract's errors. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/cost.h"
 #include "partition/device_order.h"
 #include "partition/partition.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/map_build.h"
 #include "tests/sample.h"
@@ -107,7 +101,6 @@ static double brute_force(const struct model *m, const struct topology *t, size_
 
 static void balanced_agrees_with_brute_force_on_random_dags(void **state)
 {
-    (void)state;
     srand(3);
     for (int trial = 0; trial < 60; trial++) {
         size_t n = 2 + (size_t)rand() % 9, stages = 1 + (size_t)rand() % (n < 4 ? n : 4);
@@ -132,7 +125,6 @@ static void balanced_agrees_with_brute_force_on_random_dags(void **state)
 /* Five equal ops; the tensor after op1 (0-based) is huge: two stages cut elsewhere. */
 static void balanced_avoids_an_expensive_cut(void **state)
 {
-    (void)state;
     struct model m = sample_chain(4, 1e-3, 2e-3, 0, 1000);
     m.op[1].output_bytes = 100000000;
     struct topology t = sample_clique(2, 0, 1e9);
@@ -167,7 +159,6 @@ static double slowest_pair(const struct model *m, const struct plan *p)
 /* Without messages the loop has the cut that it begins with: the slowest rank only gets faster. */
 static void balanced_evens_out_the_ranks_of_a_v(void **state)
 {
-    (void)state;
     srand(17);
     size_t faster = 0;
     for (int k = 0; k < 100; k++) {
@@ -206,7 +197,6 @@ static uint32_t other_node(const void *unused, uint32_t from, uint32_t to)
 /* Devices 0 2 4 in one node, 1 3 5 in another: neighbours stay in a node as long as they can. */
 static void neighbouring_stages_sit_in_the_same_node(void **state)
 {
-    (void)state;
     struct topology t = sample_clique(6, 1e-6, 100e9);
     uint32_t order[6];
     t.tier = realloc(t.tier, 2 * sizeof *t.tier);
@@ -232,7 +222,6 @@ static void neighbouring_stages_sit_in_the_same_node(void **state)
 
 static void impossible_requests_are_one_clear_line(void **state)
 {
-    (void)state;
     struct model m = sample_chain(3, 1e-3, 2e-3, 0, 1000);
     struct topology t = sample_clique(4, 0, 1e9);
     struct plan p = {0};
@@ -254,7 +243,6 @@ static void impossible_requests_are_one_clear_line(void **state)
 
 static void options_that_an_algorithm_does_not_take_are_refused(void **state)
 {
-    (void)state;
     assert_int_equal(partition_check_option(algorithm("auto"), "finalists"), STATUS_OK);
     assert_int_equal(partition_check_option(algorithm("manual"), "split-at"), STATUS_OK);
     assert_int_equal(partition_check_option(algorithm("uniform"), "replicas"), STATUS_OK);
@@ -264,7 +252,6 @@ static void options_that_an_algorithm_does_not_take_are_refused(void **state)
 
 static void a_search_cuts_no_plan(void **state)
 {
-    (void)state;
     struct model m = sample_chain(3, 1e-3, 2e-3, 0, 1000);
     struct topology t = sample_clique(4, 0, 1e9);
     struct plan p = {0};
@@ -276,7 +263,6 @@ static void a_search_cuts_no_plan(void **state)
 
 static void the_same_request_gives_the_same_plan(void **state)
 {
-    (void)state;
     srand(5);
     struct model m = random_dag(12);
     struct topology t = sample_clique(4, 1e-5, 1e9);
@@ -296,7 +282,6 @@ static void the_same_request_gives_the_same_plan(void **state)
 
 static void releases_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     struct model m = sample_chain(5, 1e-3, 2e-3, 0, 1000);
     struct topology t = sample_clique(3, 0, 1e9);
     struct partition_request r = request(3, 1);

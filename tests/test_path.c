@@ -1,18 +1,12 @@
 /* How files name each other: paths relative to the file, and no path of the machine. */
 #include "core/path.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 /* A folder with in/model.txt and in/net.xml, which is the current directory. */
@@ -20,7 +14,6 @@ static char root[] = "/tmp/foreline-path-XXXXXX";
 
 static int enter(void **state)
 {
-    (void)state;
     if (!mkdtemp(root) || chdir(root) != 0 || mkdir("in", 0700) != 0 || mkdir("out", 0700) != 0)
         return -1;
     for (int i = 0; i < 2; i++) {
@@ -33,7 +26,6 @@ static int enter(void **state)
 
 static int leave(void **state)
 {
-    (void)state;
     return unlink("in/net.xml") || unlink("in/model.txt") || rmdir("in") || rmdir("out") ||
            chdir("/") || rmdir(root);
 }
@@ -56,7 +48,6 @@ static void expect_found(const char *reference, const char *file, const char *ex
 
 static void names_stay_and_paths_are_relative_to_the_file(void **state)
 {
-    (void)state;
     char absolute[128];
     expect_reference("gpt-tiny:layers=4", "out/plan.json", "gpt-tiny:layers=4");
     expect_reference("two-racks@uplink.bandwidth=1.5Gbps", "out/plan.json",
@@ -78,7 +69,6 @@ static void names_stay_and_paths_are_relative_to_the_file(void **state)
 
 static void references_are_found_beside_the_file_then_from_here(void **state)
 {
-    (void)state;
     char absolute[128];
     expect_found("gpt-tiny", "out/plan.json", "gpt-tiny");
     expect_found("../in/model.txt", "out/plan.json", "out/../in/model.txt");
@@ -100,7 +90,6 @@ static void expect_seen(const char *reference, const char *file, const char *exp
 
 static void people_see_files_from_the_current_directory(void **state)
 {
-    (void)state;
     char absolute[128];
     expect_seen("gpt-tiny", "out/plan.json", "gpt-tiny");
     expect_seen("../in/net.xml@devices=2", "out/plan.json", "in/net.xml@devices=2");
@@ -116,7 +105,6 @@ static void people_see_files_from_the_current_directory(void **state)
 
 static void only_files_have_a_hash(void **state)
 {
-    (void)state;
     char hex[PATH_HASH];
     path_hash("in/net.xml@devices=2", hex); /* FIPS 180-2, appendix B.1: "abc" */
     assert_string_equal(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
@@ -133,7 +121,6 @@ static void expect_label(const char *word, const char *expected)
 
 static void words_of_a_command_name_no_path_of_the_machine(void **state)
 {
-    (void)state;
     char word[128];
     expect_label("plan", "plan");
     expect_label("../x/y", "../x/y");
@@ -151,7 +138,6 @@ static void words_of_a_command_name_no_path_of_the_machine(void **state)
 
 static void names_of_files_lead_nowhere(void **state)
 {
-    (void)state;
     static const char *const good[] = {"a", "two racks", "-x", "a.b..c", "\xc3\xa4"};
     static const char *const bad[] = {"", ".", "..", ".x", "../x", "/x", "a/b", "a\nb", "\x1b[2J"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
@@ -178,7 +164,6 @@ out:
 
 static void survives_failing_allocations(void **state)
 {
-    (void)state;
     FOR_EACH_ALLOC_FAILURE(convert());
 }
 

@@ -2,17 +2,12 @@
 #include "core/perturb.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/lower.h"
 #include "sim/engine.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 
@@ -56,7 +51,6 @@ static bool timed(const struct program_op *o)
 
 static void nothing_asked_for_changes_nothing(void **state)
 {
-    (void)state;
     struct setup s = set_up(2, 2, 4, "1f1b");
     char text[PERTURBATION_TEXT];
     assert_int_equal(perturb_program(&(struct perturbation){.seed = 3}, &s.program), STATUS_OK);
@@ -71,7 +65,6 @@ static void nothing_asked_for_changes_nothing(void **state)
  * none is negative. The second: neighbouring microbatches do not correlate. */
 static void jitter_has_the_mean_one_and_the_deviation_asked_for(void **state)
 {
-    (void)state;
     struct setup s = set_up(4, 1, 5000, "gpipe");
     double n = 0, sum = 0, squares = 0, products = 0, last = 1;
     assert_int_equal(perturb_program(&(struct perturbation){.jitter = 0.05, .seed = 1}, &s.program),
@@ -97,7 +90,6 @@ static void jitter_has_the_mean_one_and_the_deviation_asked_for(void **state)
 /* GPipe and 1F1B order the same ops differently: op by op they get the same factors. */
 static void the_factor_of_an_op_does_not_depend_on_the_order_of_ops(void **state)
 {
-    (void)state;
     struct setup a = set_up(3, 2, 8, "gpipe"), b = set_up(3, 2, 8, "1f1b");
     const struct perturbation by = {.jitter = 0.1, .seed = 42};
     size_t found = 0, moved = 0;
@@ -121,7 +113,6 @@ static void the_factor_of_an_op_does_not_depend_on_the_order_of_ops(void **state
 
 static void another_seed_gives_other_factors(void **state)
 {
-    (void)state;
     struct setup a = set_up(2, 1, 4, "1f1b"), b = set_up(2, 1, 4, "1f1b");
     assert_int_equal(perturb_program(&(struct perturbation){.jitter = 0.1, .seed = 1}, &a.program),
                      STATUS_OK);
@@ -137,7 +128,6 @@ static void another_seed_gives_other_factors(void **state)
 /* Two stages, two replicas; stage s, replica r is on device h(2 r + s): ranks h0 h2 h1 h3. */
 static void slows_devices_ranks_and_stages(void **state)
 {
-    (void)state;
     static const struct {
         const char *list;
         double of_rank[4];
@@ -161,7 +151,6 @@ static void slows_devices_ranks_and_stages(void **state)
 
 static void refuses_names_of_nothing_and_two_factors_for_one_op(void **state)
 {
-    (void)state;
     static const struct {
         const char *list, *message;
     } cases[] = {{"h4=2", "nothing is called 'h4'"},
@@ -187,7 +176,6 @@ static void refuses_names_of_nothing_and_two_factors_for_one_op(void **state)
 
 static void refuses_malformed_lists_and_keeps_what_was_there(void **state)
 {
-    (void)state;
     static const char *const bad[] = {"",      "h1",        "=2",     "h1=",    "h1=x",    "h1=0",
                                       "h1=-1", "h1=inf",    "h1=nan", "h1=2,",  "h0=3",    ",h1=2",
                                       "h1=2=", "h1=2,h1=3", "h1=2 ",  "h1=2;3", "h1=1e999"};
@@ -205,7 +193,6 @@ static void refuses_malformed_lists_and_keeps_what_was_there(void **state)
 
 static void reads_jitter_as_a_share(void **state)
 {
-    (void)state;
     double x = -1;
     assert_int_equal(perturbation_parse_jitter("5%", &x), STATUS_OK);
     assert_true(fabs(x - 0.05) < 1e-15);
@@ -222,7 +209,6 @@ static void reads_jitter_as_a_share(void **state)
 
 static void prints_what_it_does_in_bounded_space(void **state)
 {
-    (void)state;
     char text[PERTURBATION_TEXT], item[32];
     struct perturbation by = {.jitter = 0.05, .seed = 7};
     assert_int_equal(perturbation_add_slow(&by, "h1=1.3,stage:2=2"), STATUS_OK);
@@ -241,7 +227,6 @@ static void prints_what_it_does_in_bounded_space(void **state)
 /* (M + P - 1)(f + b) with every op twice as long, on both engines. */
 static void both_engines_see_the_slow_program(void **state)
 {
-    (void)state;
     struct setup s = set_up(2, 1, 4, "1f1b");
     char *platform = sample_star_file(3, 0, 1e9);
     struct perturbation by = {0};
@@ -271,7 +256,6 @@ static enum status add_and_free(void)
 
 static void survives_every_failing_allocation(void **state)
 {
-    (void)state;
     struct setup s = set_up(2, 2, 4, "1f1b");
     FOR_EACH_ALLOC_FAILURE(add_and_free());
     FOR_EACH_ALLOC_FAILURE(perturb_program(&(struct perturbation){.jitter = 0.1}, &s.program));

@@ -3,18 +3,13 @@
 #include "model/import.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/provenance.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 #define COSTS                                                                                      \
@@ -45,7 +40,6 @@ static enum status parse(const char *text, size_t length, struct model *out)
 
 static void reads_branches_tuples_inputs_and_stages(void **state)
 {
-    (void)state;
     struct model m = {0};
     assert_int_equal(parse(diamond, strlen(diamond), &m), STATUS_OK);
     assert_int_equal(m.n, 5);
@@ -79,7 +73,6 @@ static void reads_branches_tuples_inputs_and_stages(void **state)
  *     END{printf "%d %d %.3f %.3f %.0f %.0f\n", v,e,f,b,act,p}' graph.txt */
 static void published_profiles_sum_up_as_awk_says(void **state)
 {
-    (void)state;
     static const struct {
         const char *network;
         size_t nodes, edges;
@@ -128,7 +121,6 @@ static void published_profiles_sum_up_as_awk_says(void **state)
 
 static void names_the_line_of_every_fault(void **state)
 {
-    (void)state;
     static const struct {
         const char *text, *message;
     } bad[] = {
@@ -192,7 +184,6 @@ static void names_the_line_of_every_fault(void **state)
 
 static void survives_truncation_at_every_byte(void **state)
 {
-    (void)state;
     size_t accepted = 0;
     for (size_t n = 0; n < strlen(diamond); n++) {
         char *copy = malloc(n + 1); /* exact size, so that the sanitizer sees reads past the end */
@@ -209,7 +200,6 @@ static void survives_truncation_at_every_byte(void **state)
 
 static void survives_changed_bytes(void **state)
 {
-    (void)state;
     srand(1);
     for (int trial = 0; trial < 5000; trial++) {
         char text[sizeof diamond];
@@ -225,7 +215,6 @@ static void survives_changed_bytes(void **state)
 
 static void rejects_nul_bytes_and_endless_lines_and_numbers(void **state)
 {
-    (void)state;
     enum { LONG = 1 << 24 };
     struct model m = {0};
     char nul[] = NODE("a") NODE("b");
@@ -251,7 +240,6 @@ static void rejects_nul_bytes_and_endless_lines_and_numbers(void **state)
 
 static void a_long_cycle_is_found_in_linear_time(void **state)
 {
-    (void)state;
     enum { N = 20000, ROOM = N * 200 };
     char *text = malloc(ROOM);
     size_t used = 0;
@@ -267,7 +255,6 @@ static void a_long_cycle_is_found_in_linear_time(void **state)
 
 static void rejects_a_minibatch_below_one_sample(void **state)
 {
-    (void)state;
     struct import_options o = {.minibatch_size = 0};
     struct model m = {0};
     assert_int_equal(importer_pipedream.parse("g.txt", diamond, strlen(diamond), &o, &m),
@@ -287,7 +274,6 @@ static void write_file(const char *path, const char *text)
 
 static void import_tells_formats_apart(void **state)
 {
-    (void)state;
     const struct import_options o = {.minibatch_size = 8};
     const struct provenance by = {.version = "test", .command = "test"};
     struct model m = {0}, again = {0};
@@ -314,7 +300,6 @@ static void import_tells_formats_apart(void **state)
 
 static void releases_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     struct model m = {0};
     FOR_EACH_ALLOC_FAILURE(parse(diamond, strlen(diamond), &m));
     model_free(&m);

@@ -1,17 +1,12 @@
 /* Piper's cost model and search: hand-worked cases, brute force, malformed and hostile inputs. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "partition/published/piper/piper.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 static const struct piper_limits usual = {PIPER_IDEALS, PIPER_STATES};
@@ -20,7 +15,6 @@ static char split_path[] = "/tmp/foreline-split-XXXXXX";
 
 static int make_files(void **state)
 {
-    (void)state;
     int model = mkstemp(model_path), split = mkstemp(split_path);
     if (model >= 0)
         close(model);
@@ -31,7 +25,6 @@ static int make_files(void **state)
 
 static int remove_files(void **state)
 {
-    (void)state;
     unlink(model_path);
     unlink(split_path);
     return 0;
@@ -88,7 +81,6 @@ static double score(const char *split)
 
 static void counts_compute_edges_and_the_all_reduce_as_published(void **state)
 {
-    (void)state;
     write_text(model_path, two_ops);
     /* Stage 0: 4 + 2 * 100 / 100 = 6; stage 1: 2 + 2 * (100 + 30) / 100 = 4.6. */
     assert_close(score("{\"parts\": [{\"ops\": [\"7\"]}, {\"ops\": [\"9\"]}]}"), 6);
@@ -113,7 +105,6 @@ static void assert_refused(enum status expected, const char *split, const char *
 
 static void refuses_splits_that_break_a_limit(void **state)
 {
-    (void)state;
     write_text(model_path, two_ops);
     assert_refused(STATUS_INFEASIBLE, "{\"parts\": [{\"ops\": [9]}, {\"ops\": [7]}]}", "backwards");
     assert_refused(STATUS_INFEASIBLE, "{\"parts\": [{\"ops\": [7, 9], \"replicas\": 3}]}",
@@ -129,7 +120,6 @@ static void refuses_splits_that_break_a_limit(void **state)
 
 static void stashes_a_microbatch_for_every_replica_behind(void **state)
 {
-    (void)state;
     struct objective_request r = request();
     double value;
     write_text(model_path, two_ops);
@@ -143,7 +133,6 @@ static void stashes_a_microbatch_for_every_replica_behind(void **state)
 
 static void options_replace_what_the_file_says(void **state)
 {
-    (void)state;
     struct objective_request r = request();
     struct piper_input in;
     write_text(model_path, two_ops);
@@ -170,7 +159,6 @@ static enum status solve(const struct objective_request *r, struct objective_res
 
 static void plans_two_ops_as_by_hand(void **state)
 {
-    (void)state;
     struct objective_request r = request();
     struct objective_result out;
     write_text(model_path, two_ops);
@@ -195,7 +183,6 @@ static void plans_two_ops_as_by_hand(void **state)
 
 static void says_how_much_memory_would_do(void **state)
 {
-    (void)state;
     struct objective_request r = request();
     struct objective_result out = {0};
     write_text(model_path, two_ops);
@@ -206,7 +193,6 @@ static void says_how_much_memory_would_do(void **state)
 
 static void names_the_place_of_every_fault(void **state)
 {
-    (void)state;
     static const struct {
         const char *from, *to, *message;
     } fault[] = {
@@ -399,7 +385,6 @@ static void compare_with_brute_force(const struct shape *s, double memory_bytes)
 
 static void finds_the_optimum_of_random_inputs(void **state)
 {
-    (void)state;
     srand(3);
     for (int i = 0; i < 60; i++)
         compare_with_brute_force(&(struct shape){4, 2, 2, i % 2 == 0}, 15 + i % 30);
@@ -409,7 +394,6 @@ static void finds_the_optimum_of_random_inputs(void **state)
 
 static void falls_back_to_one_order_when_ideals_are_too_many(void **state)
 {
-    (void)state;
     struct objective_request r = request();
     struct piper_input in;
     struct piper_plan plan;
@@ -435,7 +419,6 @@ static void falls_back_to_one_order_when_ideals_are_too_many(void **state)
 
 static void refuses_a_cycle(void **state)
 {
-    (void)state;
     char text[4096];
     const char *edges = strstr(two_ops, "\"syncTimeFw\": {}, \"syncTimeBw\": {\"9\": 0}},\n");
     assert_non_null(edges);
@@ -466,7 +449,6 @@ static void refuses_a_cycle(void **state)
 
 static void stops_when_told(void **state)
 {
-    (void)state;
     const volatile int stop = 1;
     struct objective_request r = request();
     struct objective_result out = {0};
@@ -488,7 +470,6 @@ static enum status solve_once(const struct objective_request *r)
 
 static void survives_every_failing_allocation(void **state)
 {
-    (void)state;
     struct objective_request r = request();
     double value;
     write_text(model_path, two_ops);

@@ -1,17 +1,12 @@
 /* Piper on the published inputs: never worse than the published planner. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/json.h"
 #include "partition/published/piper/piper.h"
+#include "tests/cmocka.h"
 
 static char directory[4096];
 
@@ -76,7 +71,6 @@ static void check_record(const struct json_at *record, const struct json_at *par
 
 static void is_never_worse_than_the_published_planner(void **state)
 {
-    (void)state;
     if (!workloads_are_here())
         skip();
     struct json_document d;

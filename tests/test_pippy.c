@@ -1,17 +1,12 @@
 /* PiPPy's graph split: presolve, value, two exact solvers against each other and brute force. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "partition/published/pippy/pippy.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 
@@ -47,7 +42,6 @@ static struct pippy_graph diamond(void)
 
 static void presolve_merges_ends_and_chains(void **state)
 {
-    (void)state;
     struct pippy_graph g = diamond();
     struct pippy_problem p;
     assert_int_equal(pippy_presolve(&g, 2, &p), STATUS_OK);
@@ -65,7 +59,6 @@ static void presolve_merges_ends_and_chains(void **state)
 
 static void parallel_edges_count_each_and_weigh_together(void **state)
 {
-    (void)state;
     const double memory[] = {1, 1, 1, 1};
     const struct pippy_edge edge[] = {{0, 1, 2, 1}, {0, 1, 3, 1}, {1, 2, 1, 1},
                                       {1, 3, 1, 1}, {0, 2, 1, 1}, {2, 3, 1, 1}};
@@ -82,7 +75,6 @@ static void parallel_edges_count_each_and_weigh_together(void **state)
 
 static void the_value_is_cut_plus_heaviest_stage(void **state)
 {
-    (void)state;
     struct pippy_graph g = diamond();
     struct pippy_problem p;
     double value;
@@ -166,7 +158,6 @@ static double brute_force(const struct pippy_graph *g, const struct pippy_proble
 
 static void both_solvers_find_the_optimum_of_random_graphs(void **state)
 {
-    (void)state;
     struct objective_request r = {0};
     size_t feasible = 0;
     srand(11);
@@ -198,7 +189,6 @@ static void both_solvers_find_the_optimum_of_random_graphs(void **state)
 
 static void too_many_ideals_are_left_to_the_integer_program(void **state)
 {
-    (void)state;
     struct objective_request r = {0};
     struct pippy_graph g = diamond();
     struct pippy_problem p;
@@ -215,7 +205,6 @@ static void too_many_ideals_are_left_to_the_integer_program(void **state)
 
 static void the_balanced_split_always_exists(void **state)
 {
-    (void)state;
     srand(12);
     for (int round = 0; round < 60; round++) {
         struct pippy_graph g = random_graph(1 + (size_t)rand() % 8);
@@ -252,7 +241,6 @@ static struct model sized_chain(size_t n, const int64_t *parameters)
 
 static void the_threshold_cuts_as_published(void **state)
 {
-    (void)state;
     const int64_t size[] = {3, 3, 3, 9, 1};
     struct model m = sized_chain(5, size);
     const uint32_t published[] = {0, 0, 1, 2, 3}, three[] = {0, 0, 1, 2, 2};
@@ -269,7 +257,6 @@ static void the_threshold_cuts_as_published(void **state)
 
 static void an_op_above_the_threshold_is_cut_off_behind(void **state)
 {
-    (void)state;
     const int64_t size[] = {9, 1, 1};
     struct model m = sized_chain(3, size);
     const uint32_t expected[] = {0, 1, 1};
@@ -289,7 +276,6 @@ static enum status run(const char *algorithm, const struct objective_request *r,
 
 static void sizesplit_returns_as_many_stages_as_wanted(void **state)
 {
-    (void)state;
     const int64_t size[] = {1, 1, 1, 97};
     struct model m = sized_chain(4, size);
     struct objective_result out;
@@ -311,7 +297,6 @@ static void sizesplit_returns_as_many_stages_as_wanted(void **state)
 
 static void sizesplit_takes_a_threshold(void **state)
 {
-    (void)state;
     const int64_t size[] = {3, 3, 3, 9, 1};
     static const size_t ops[] = {2, 1, 1, 1};
     struct model m = sized_chain(5, size);
@@ -336,7 +321,6 @@ static void sizesplit_takes_a_threshold(void **state)
 /* The published walk makes 2 stages of 4, the published program none. */
 static void what_fails_in_the_original_fails_on_request(void **state)
 {
-    (void)state;
     const int64_t size[] = {1, 1, 1, 97}, even[] = {1, 1, 1, 1};
     struct model m = sized_chain(4, size);
     struct objective_request r = {.model = &m, .stages = 4, .compat = true};
@@ -356,7 +340,6 @@ static void what_fails_in_the_original_fails_on_request(void **state)
 
 static void an_infeasible_program_still_gives_a_plan(void **state)
 {
-    (void)state;
     const int64_t size[] = {1, 1, 1, 97};
     struct model m = sized_chain(4, size);
     struct objective_request r = {.model = &m, .stages = 4};
@@ -372,7 +355,6 @@ static void an_infeasible_program_still_gives_a_plan(void **state)
 
 static void needs_stages_and_a_model(void **state)
 {
-    (void)state;
     const int64_t size[] = {1, 1};
     struct model m = sized_chain(2, size);
     struct objective_result out = {0};
@@ -388,7 +370,6 @@ static void needs_stages_and_a_model(void **state)
 
 static void a_score_is_the_value_of_the_split(void **state)
 {
-    (void)state;
     const int64_t size[] = {1, 1, 1, 1};
     struct model m = sized_chain(4, size);
     struct objective_request r = {.model = &m, .stages = 2};
@@ -412,7 +393,6 @@ static void a_score_is_the_value_of_the_split(void **state)
 
 static void stops_when_told_with_a_balanced_split(void **state)
 {
-    (void)state;
     const int64_t size[] = {1, 1, 1, 1};
     const volatile int stop = 1;
     struct model m = sized_chain(4, size);
@@ -442,7 +422,6 @@ static enum status branch_once(const struct pippy_problem *p, const struct objec
 
 static void survives_every_failing_allocation(void **state)
 {
-    (void)state;
     const int64_t size[] = {1, 1, 1, 97};
     struct model m = sized_chain(4, size);
     struct objective_request r = {.model = &m, .stages = 3};

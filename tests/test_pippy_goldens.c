@@ -1,18 +1,13 @@
 /* PiPPy's graph split on the published inputs: presolved sizes and objectives. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/json.h"
 #include "model/import.h"
 #include "partition/published/pippy/pippy.h"
+#include "tests/cmocka.h"
 
 static const char *workloads(void)
 {
@@ -68,7 +63,6 @@ static void check(struct pippy_graph *g, size_t stages, size_t nodes, size_t kep
 
 static void profiles_give_the_published_objectives(void **state)
 {
-    (void)state;
     static const struct {
         const char *name;
         bool parameters;
@@ -183,7 +177,6 @@ static void check_command(const char *path, const struct json_at *record, size_t
 
 static void operator_graphs_give_the_published_objectives(void **state)
 {
-    (void)state;
     char path[4096];
     struct json_document d;
     struct json_at root, records, params;

@@ -3,17 +3,12 @@
 #include "partition/published/placement/problem.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 static char model[] = "/tmp/placement-model-XXXXXX", split[] = "/tmp/placement-split-XXXXXX";
@@ -28,14 +23,12 @@ static void put(const char *path, const char *text)
 
 static int make_files(void **state)
 {
-    (void)state;
     int a = mkstemp(model), b = mkstemp(split);
     return a < 0 || b < 0 || close(a) || close(b);
 }
 
 static int remove_files(void **state)
 {
-    (void)state;
     return unlink(model) || unlink(split);
 }
 
@@ -66,7 +59,6 @@ static enum status score(const char *text, double *value)
 
 static void loads_count_a_tensor_once_per_group(void **state)
 {
-    (void)state;
     double value = 0;
     /* fpga1: 1 + 32, sends node 1 once although it goes to two groups, receives node 12:
      * 33 + 0.5 + 0.03125; fpga2: 18 + 0.5 + 0.25 + 0.0625 + 0.03125; fpga3: 12 + ... */
@@ -85,7 +77,6 @@ static void loads_count_a_tensor_once_per_group(void **state)
 
 static void a_cpu_pays_no_transfers_but_its_partner_does(void **state)
 {
-    (void)state;
     double value = 0;
     assert_int_equal(score("{\"cpus\": [{\"load\": -1, \"nodes\": [2, 12]}], \"fpgas\": "
                            "[{\"nodes\": [1, 3, 11, 13]}]}",
@@ -99,7 +90,6 @@ static void a_cpu_pays_no_transfers_but_its_partner_does(void **state)
 
 static void own_format_names_devices_and_backward_nodes_follow(void **state)
 {
-    (void)state;
     double value = 0;
     assert_int_equal(score("{\"parts\": [{\"ops\": [\"1\"], \"device\": \"fpga1\"}, {\"ops\": [2], "
                            "\"device\": \"fpga2\"}, {\"ops\": [\"3\"]}]}",
@@ -115,7 +105,6 @@ static void own_format_names_devices_and_backward_nodes_follow(void **state)
 
 static void splits_that_the_checker_refuses_say_why(void **state)
 {
-    (void)state;
     static const struct {
         const char *split, *reason;
         enum status status;
@@ -147,7 +136,6 @@ static void splits_that_the_checker_refuses_say_why(void **state)
 
 static void malformed_models_name_line_and_column(void **state)
 {
-    (void)state;
     static const struct {
         const char *text, *reason;
     } bad[] = {
@@ -176,7 +164,6 @@ static void malformed_models_name_line_and_column(void **state)
 
 static void options_replace_the_devices_and_memory_of_the_file(void **state)
 {
-    (void)state;
     struct placement_problem p = {0};
     struct objective_request r = {.spec = model, .memory_bytes = NAN};
     put(model, six);
@@ -204,7 +191,6 @@ static enum status read_all(void)
 
 static void scoring_survives_failing_allocations(void **state)
 {
-    (void)state;
     put(model, six);
     put(split, "{\"parts\": [{\"ops\": [1, 2], \"device\": \"cpu\"}, {\"ops\": [3]}]}");
     FOR_EACH_ALLOC_FAILURE(read_all());

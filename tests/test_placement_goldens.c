@@ -1,19 +1,14 @@
 /* On the published inputs: the contiguous optimum, splits at least as good as every published tool
  * found, the experts' values. The numbers are those of goldens.json. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/json.h"
 #include "partition/published/placement/problem.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 /* A fifth of the default; under sanitizers the search gets no further than to show that it is no
@@ -100,7 +95,6 @@ static void solve(const char *folder, const char *input, const char *algorithm, 
 /* The DP's own number, and 1e-9 besides for the order of the sums. */
 static void ideals_equals_the_published_dp(void **state)
 {
-    (void)state;
     struct goldens g;
     size_t compared = 0;
     const char *folder = workloads();
@@ -123,7 +117,6 @@ static void ideals_equals_the_published_dp(void **state)
 
 static void experts_splits_score_as_in_the_published_checker(void **state)
 {
-    (void)state;
     struct goldens g;
     size_t compared = 0;
     const char *folder = workloads();
@@ -149,7 +142,6 @@ static void experts_splits_score_as_in_the_published_checker(void **state)
 /* 1e-6: the integer programs' values are only as exact as their solver's tolerance. */
 static void noncontiguous_reaches_the_best_published_value(void **state)
 {
-    (void)state;
     static const char *const peers[] = {"dnn-partitioning/dp", "dnn-partitioning/scotch",
                                         "dnn-partitioning/localSearch",
                                         "dnn-partitioning/ip-noncontig"};

@@ -1,18 +1,13 @@
 /* noncontiguous on random graphs, contractions and perturbations of them: against exhaustive search
  * and against the integer program, solved by GLPK. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/edges.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/placement_exact.h"
 #include "tests/placement_inputs.h"
@@ -24,7 +19,6 @@ static char path[64], program[64];
 
 static int make_folder(void **state)
 {
-    (void)state;
     if (!mkdtemp(folder))
         return 1;
     snprintf(path, sizeof path, "%s/problem.json", folder);
@@ -34,7 +28,6 @@ static int make_folder(void **state)
 
 static int remove_folder(void **state)
 {
-    (void)state;
     unlink(path);
     unlink(strcat(program, ".lp"));
     return rmdir(folder);
@@ -95,7 +88,6 @@ static double exhaust(const struct placement_problem *p)
 
 static void small_problems_are_solved_as_exhaustive_search_does(void **state)
 {
-    (void)state;
     size_t infeasible = 0, apart = 0;
     for (uint64_t i = 0; i < SMALL; i++) {
         size_t devices = 2 + i % 2;
@@ -128,7 +120,6 @@ static void small_problems_are_solved_as_exhaustive_search_does(void **state)
  * must hold. */
 static void contractions_are_solved_as_well_as_by_an_integer_program(void **state)
 {
-    (void)state;
     size_t proved = 0, count = 24;
     for (uint64_t i = 0; i < count; i++) {
         struct placement_problem p = {0};
@@ -155,7 +146,6 @@ static void contractions_are_solved_as_well_as_by_an_integer_program(void **stat
 
 static void the_split_has_the_value_that_is_said(void **state)
 {
-    (void)state;
     for (uint64_t i = 0; i < 12; i++) {
         struct placement_problem p = {0};
         struct objective_result found = {0}, chain = {0};
@@ -192,7 +182,6 @@ static void the_split_has_the_value_that_is_said(void **state)
 /* The clock has no say while there is time. */
 static void equal_work_gives_equal_splits(void **state)
 {
-    (void)state;
     struct objective_result a = {0}, b = {0};
     struct objective_request r = request;
     generate(3001, 80, 1000, 0);
@@ -212,7 +201,6 @@ static void equal_work_gives_equal_splits(void **state)
 
 static void contractions_stay_acyclic(void **state)
 {
-    (void)state;
     for (uint64_t i = 0; i < 50; i++) {
         struct placement_input in;
         size_t cyclic, left = 5 + i % 20;
@@ -243,7 +231,6 @@ static enum status solve_briefly(void)
 
 static void rounds_survive_failing_allocations(void **state)
 {
-    (void)state;
     generate(5001, 24, 1000, 3);
     FOR_EACH_ALLOC_FAILURE(solve_briefly());
 }

@@ -1,20 +1,15 @@
 /* ideals and noncontiguous against exhaustive search on small random graphs, and hostile input. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "partition/published/placement/anchor.h"
 #include "partition/published/placement/bound.h"
 #include "partition/published/placement/family.h"
 #include "partition/published/placement/problem.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 enum { MAX_COLOURS = 6 };
@@ -23,14 +18,12 @@ static char path[] = "/tmp/placement-random-XXXXXX";
 
 static int make_file(void **state)
 {
-    (void)state;
     int fd = mkstemp(path);
     return fd < 0 || close(fd);
 }
 
 static int remove_file(void **state)
 {
-    (void)state;
     return unlink(path);
 }
 
@@ -171,7 +164,6 @@ static void compare(const char *algorithm, const struct objective_request *r, do
 
 static void both_agree_with_exhaustive_search(void **state)
 {
-    (void)state;
     for (uint32_t i = 0; i < 200; i++) {
         struct placement_problem p = {0};
         const struct objective_request r = {.spec = path, .memory_bytes = NAN, .seed = i};
@@ -210,7 +202,6 @@ static void expect(const char *text, double contiguous, double any)
 
 static void hostile_inputs_have_an_answer(void **state)
 {
-    (void)state;
     /* One node, more devices than nodes. */
     expect(PROBLEM(1, 9, 9, NODE(1, 3, 2, 1), ""), 2, 2);
     /* A cycle is one unit. */
@@ -229,7 +220,6 @@ static void hostile_inputs_have_an_answer(void **state)
 
 static void what_does_not_fit_is_infeasible(void **state)
 {
-    (void)state;
     /* 2 devices of 4 bytes, contiguous pieces of 3 + 1 + 3 bytes in a chain: fits; 3 + 3 + 1: no.
      */
     expect(PROBLEM(4, 2, 0, NODE(1, 9, 1, 3) ", " NODE(2, 9, 1, 1) ", " NODE(3, 9, 1, 3),
@@ -270,7 +260,6 @@ static void write_chains(unsigned width, unsigned length)
 
 static void all_down_sets_are_found_each_once(void **state)
 {
-    (void)state;
     static const struct {
         unsigned width, length;
         size_t ideals;
@@ -301,7 +290,6 @@ static void all_down_sets_are_found_each_once(void **state)
 
 static void too_many_down_sets_fall_back_and_say_so(void **state)
 {
-    (void)state;
     const struct objective_request r = {.spec = path, .memory_bytes = NAN};
     struct objective_result found = {0};
     write_chains(8, 4); /* 390,625 */
@@ -315,7 +303,6 @@ static void too_many_down_sets_fall_back_and_say_so(void **state)
 
 static void the_stop_flag_leaves_the_best_so_far(void **state)
 {
-    (void)state;
     static const char *const algorithm[] = {"ideals", "noncontiguous"};
     const volatile int stop = 1;
     const struct objective_request r = {.spec = path, .memory_bytes = NAN, .stop = &stop};
@@ -332,7 +319,6 @@ static void the_stop_flag_leaves_the_best_so_far(void **state)
 
 static void equal_seeds_give_equal_splits(void **state)
 {
-    (void)state;
     const struct objective_request r = {.spec = path, .memory_bytes = NAN, .seed = 7};
     struct objective_result a = {0}, b = {0};
     seed = 5;
@@ -352,7 +338,6 @@ static void equal_seeds_give_equal_splits(void **state)
 
 static void the_bound_holds_for_every_split(void **state)
 {
-    (void)state;
     size_t dragged = 0;
     for (uint32_t i = 0; i < 300; i++) {
         struct placement_problem p = {0};
@@ -379,7 +364,6 @@ static void the_bound_holds_for_every_split(void **state)
  * ratio, and once were sorted as equal to all others. */
 static void what_weighs_nothing_leaves_the_bound_as_it_is(void **state)
 {
-    (void)state;
     for (uint32_t i = 0; i < 100; i++) {
         struct placement_item all[64], some[64];
         size_t n = 0;
@@ -403,7 +387,6 @@ static void what_weighs_nothing_leaves_the_bound_as_it_is(void **state)
 /* Eight nodes in a chain, 4 each, 3 per transfer: 19 on two accelerators, 16 without transfers. */
 static void the_bound_counts_transfers(void **state)
 {
-    (void)state;
     struct placement_problem p = {0};
     struct placement_bound bound;
     const struct objective_request r = {.spec = path, .memory_bytes = NAN};
@@ -436,7 +419,6 @@ static enum status solve_once(const char *algorithm)
 
 static void searching_survives_failing_allocations(void **state)
 {
-    (void)state;
     put(PROBLEM(9, 2, 1, NODE(1, 9, 2, 1) ", " NODE(2, 9, 3, 1) ", " NODE(3, 9, 4, 1),
                 EDGE(1, 2, 0.5) ", " EDGE(1, 3, 0.5)));
     FOR_EACH_ALLOC_FAILURE(solve_once("ideals"));

@@ -1,19 +1,13 @@
 /* The ranking of plans in noise: its figures are those of `simulate --jitter`, and it is ranked by
  * them. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "study/evaluate.h"
 #include "study/load.h"
 #include "study/planning.h"
+#include "tests/cmocka.h"
 #include "tests/promise.h"
 
 enum { INPUTS = 3, SAMPLES = 3 };
@@ -110,7 +104,6 @@ static void figures_are_those_of_simulate_with_that_seed(void **state)
 {
     static const char *const by[] = {"mean", "worst", "quiet"};
     size_t sampled = 0;
-    (void)state;
     for (uint32_t k = 0; k < INPUTS; k++) {
         struct promise_random r = {300 + k};
         struct input x = {0};
@@ -144,7 +137,6 @@ static void what_is_folded_without_noise_is_simulated_whole(void **state)
 {
     struct input x = {
         .c = {.model_name = "gpt-tiny", .platform_name = "rail:nodes=40,gpus=8,type=H100"}};
-    (void)state;
     open_input(&x, &engine_analytic);
     x.a.batch = 640;
     x.a.stages = 2;
@@ -161,7 +153,6 @@ static void more_samples_than_minutes_allow_are_refused_in_a_line(void **state)
     struct input x = {
         .c = {.model_name = "gpt-tiny", .platform_name = "rail:nodes=40,gpus=8,type=H100"}};
     struct auto_result found = {0};
-    (void)state;
     open_input(&x, &engine_analytic);
     x.a.batch = 640;
     x.a.stages = 2;

@@ -1,17 +1,10 @@
 /* platform_read: the shipped platforms against numbers worked by hand, and what a file may say. */
 #include "sim/platform/platform.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "topologies/write.h"
 
 static const char scratch[] = BINARY_DIR "/test_platform.xml";
@@ -65,7 +58,6 @@ static const struct topology_tier *between(const struct topology *t, const char 
 /* Latencies add up along the route, the slowest link gives the bandwidth. */
 static void gives_each_tier_of_the_shipped_platforms_as_worked_by_hand(void **state)
 {
-    (void)state;
     static const struct {
         const char *platform, *from, *to, *tier;
         double latency_s, bandwidth_Bps;
@@ -121,7 +113,6 @@ static void gives_each_tier_of_the_shipped_platforms_as_worked_by_hand(void **st
 
 static void knows_devices_and_types_of_the_shipped_platforms(void **state)
 {
-    (void)state;
     static const double GiB = 1073741824.0;
     static const struct {
         const char *platform, *first, *last, *type;
@@ -179,7 +170,6 @@ static void write_pair(const char *defaults, const char *of_a, const char *of_b)
 
 static void fills_in_what_a_host_does_not_say(void **state)
 {
-    (void)state;
     write_pair("", "", "");
     struct topology t = read_platform(scratch);
     const struct device_type *type = topology_type(&t, 0);
@@ -195,7 +185,6 @@ static void fills_in_what_a_host_does_not_say(void **state)
 
 static void takes_properties_of_the_outermost_zone_for_defaults(void **state)
 {
-    (void)state;
     write_pair("<prop id=\"type\" value=\"slow\"/><prop id=\"memory\" value=\"2GB\"/>"
                "<prop id=\"rate:gelu.forward\" value=\"1Mflop@2Gf\"/>",
                "", "<prop id=\"type\" value=\"big\"/><prop id=\"memory\" value=\"3GB\"/>");
@@ -211,7 +200,6 @@ static void takes_properties_of_the_outermost_zone_for_defaults(void **state)
 
 static void reads_rates_in_the_order_of_the_file(void **state)
 {
-    (void)state;
     static const char rates[] =
         "<prop id=\"type\" value=\"core\"/>"
         "<prop id=\"rate:linear.forward\" value=\" 1Mflop@5Gf  100Mflop@40Gf \"/>"
@@ -233,7 +221,6 @@ static void reads_rates_in_the_order_of_the_file(void **state)
 
 static void keeps_the_order_of_the_file_and_leaves_out_hosts_that_are_no_devices(void **state)
 {
-    (void)state;
     write_platform("Full",
                    "<host id=\"g10\" speed=\"1Gf\"/><host id=\"cpu\" speed=\"1Gf\">"
                    "<prop id=\"device\" value=\"none\"/></host><host id=\"g2\" speed=\"1Gf\"/>"
@@ -252,7 +239,6 @@ static void keeps_the_order_of_the_file_and_leaves_out_hosts_that_are_no_devices
 
 static void orders_the_hosts_of_a_cluster_by_number(void **state)
 {
-    (void)state;
     static const char text[] =
         "<?xml version='1.0'?><!DOCTYPE platform SYSTEM "
         "\"https://simgrid.org/simgrid.dtd\"><platform version=\"4.1\">"
@@ -271,7 +257,6 @@ static void orders_the_hosts_of_a_cluster_by_number(void **state)
 /* Routes of one direction, links named alike, and sums that differ only in rounding. */
 static void sorts_tiers_by_speed_and_keeps_their_names_apart(void **state)
 {
-    (void)state;
     write_platform(
         "Full",
         "<host id=\"a\" speed=\"1Gf\"/><host id=\"b\" speed=\"1Gf\"/><host id=\"c\" speed=\"1Gf\"/>"
@@ -314,7 +299,6 @@ static void sorts_tiers_by_speed_and_keeps_their_names_apart(void **state)
 
 static void reads_a_platform_with_a_single_device(void **state)
 {
-    (void)state;
     write_platform("Full", "<host id=\"only\" speed=\"1Gf\"/>");
     struct topology t = read_platform(scratch);
     assert_int_equal(t.n, 1);

@@ -3,19 +3,14 @@
 #include "sim/platform/platform.h"
 
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/file.h"
 #include "core/limit.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/process.h"
 
@@ -83,7 +78,6 @@ enum { FAULTS = sizeof faults / sizeof *faults };
 
 static void reports_every_fault_in_one_line_with_its_place(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < FAULTS; i++) {
         char path[512], place[600];
         struct topology t = {.n = 7};
@@ -102,7 +96,6 @@ static void reports_every_fault_in_one_line_with_its_place(void **state)
 
 static void has_an_expectation_for_every_fault_file(void **state)
 {
-    (void)state;
     size_t files = 0;
     DIR *dir = opendir(BAD);
     assert_non_null(dir);
@@ -114,7 +107,6 @@ static void has_an_expectation_for_every_fault_file(void **state)
 
 static void says_which_file_is_missing(void **state)
 {
-    (void)state;
     struct topology t = {0};
     assert_int_equal(platform_read("no-such-platform.xml", &t), STATUS_IO);
     assert_string_equal(error_message(), "no-such-platform.xml: No such file or directory");
@@ -142,7 +134,6 @@ static void read_cut(const char *text, size_t length, size_t whole)
 
 static void survives_truncation_and_leaves_nothing_behind(void **state)
 {
-    (void)state;
     static const struct {
         const char *path;
         size_t step;
@@ -164,7 +155,6 @@ static void survives_truncation_and_leaves_nothing_behind(void **state)
 /* A byte of a good platform replaced: whatever comes of it is clean. */
 static void survives_damage_at_random_places(void **state)
 {
-    (void)state;
     char *text = NULL;
     size_t length;
     srand(1);
@@ -189,7 +179,6 @@ static void survives_damage_at_random_places(void **state)
 /* The child works on a copy of the countdown, so that an allocation may fail on either side. */
 static void releases_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     static const char text[] =
         "<?xml version='1.0'?>\n"
         "<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
@@ -222,7 +211,6 @@ static void releases_everything_when_memory_runs_out(void **state)
  * not refused for their size. */
 static void zones_that_would_take_forever_are_refused(void **state)
 {
-    (void)state;
     static const struct {
         const char *routing;
         size_t hosts, depth;
@@ -268,7 +256,6 @@ static void zones_that_would_take_forever_are_refused(void **state)
 
 static void limits_are_what_the_environment_says(void **state)
 {
-    (void)state;
     static const char text[] =
         "<?xml version='1.0'?><!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">"
         "<platform version=\"4.1\"><zone id=\"z\" routing=\"Floyd\">"

@@ -2,20 +2,14 @@
  * platforms. */
 #include "plots/kind.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "core/file.h"
 #include "core/random.h"
 #include "plots/tree.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 static const struct provenance by = {"foreline test", "plot", NULL, 0};
@@ -83,7 +77,6 @@ static size_t count(const char *text, const char *what)
 
 static void a_window_shows_its_ops_and_ranks_alone(void **state)
 {
-    (void)state;
     need_gnuplot();
     static const struct op op[] = {
         {0, 0, 0, 10}, {0, 1, 10, 30}, {1, 0, 5, 12}, {2, 0, 20, 40}, {9, 1, 30, 50}};
@@ -133,7 +126,6 @@ static size_t read_shares(const char *text, const char *row, double (*share)[3])
 /* Ops far narrower than a pixel, overlapping within a category: every microsecond is looked at. */
 static void shares_agree_with_counting_every_microsecond(void **state)
 {
-    (void)state;
     need_gnuplot();
     enum { OPS = 6000, COLUMN = 50, MOST = 400 };
     static struct op op[OPS];
@@ -176,7 +168,6 @@ static void shares_agree_with_counting_every_microsecond(void **state)
 /* 130 ranks become rows of four; in each half of them are busy, in the last one of two. */
 static void many_ranks_share_rows(void **state)
 {
-    (void)state;
     need_gnuplot();
     static struct op op[130];
     double share[400][3];
@@ -202,7 +193,6 @@ static void many_ranks_share_rows(void **state)
 /* 30 plans in one corner, and one whose name is long: the key has them all. */
 static void many_plans_have_letters_and_a_key(void **state)
 {
-    (void)state;
     need_gnuplot();
     enum { PLANS = 30 };
     char plan[PLANS][128];
@@ -253,7 +243,6 @@ static void draw_table(const char *text, struct plot_source s)
 /* What stands at the bars' ends is only drawn where there are bars. */
 static void words_are_bars(void **state)
 {
-    (void)state;
     need_gnuplot();
     draw_table("kind\tplan\tsamples_per_s\nring\ta\t11.25\nring\tb\t22.5\ntree\ta\t45.5\n",
                (struct plot_source){.x = "kind", .rows = "only x=1"});
@@ -271,7 +260,6 @@ static void words_are_bars(void **state)
 /* Lines that stand for numbers say of what. */
 static void numbers_in_a_legend_have_their_name(void **state)
 {
-    (void)state;
     need_gnuplot();
     draw_table("n\tseats\tsamples_per_s\n1\t8\t1\n2\t8\t2\n1\t16\t3\n",
                (struct plot_source){.x = "n", .by = "seats"});
@@ -283,7 +271,6 @@ static void numbers_in_a_legend_have_their_name(void **state)
 
 static void names_of_any_letters_leave_a_readable_svg(void **state)
 {
-    (void)state;
     need_gnuplot();
     draw_table(
         "n\tplan\tsamples_per_s\n1\tGr\xf6\xdf"
@@ -305,7 +292,6 @@ static void names_of_any_letters_leave_a_readable_svg(void **state)
 
 static void a_tree_collapses_what_does_not_fit(void **state)
 {
-    (void)state;
     need_gnuplot();
     enum { N = 400 };
     static char name[N][8];

@@ -1,19 +1,14 @@
 /* Kinds of pictures that read tables and measurements: the plotted data against sums by hand. */
 #include "plots/kind.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/file.h"
 #include "plots/axis.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 static const struct provenance by = {"foreline test", "plot", NULL, 0};
@@ -80,7 +75,6 @@ static const char sweep[] = "# foreline 0.1: sweep\n"
 
 static void throughput_takes_the_median_of_repeats_in_order_of_x(void **state)
 {
-    (void)state;
     need_gnuplot();
     draw_table("throughput", sweep, (struct plot_source){0});
     expect_table(REPEATS "# plan\tnic (Gb/s)\tsamples per second\n"
@@ -98,7 +92,6 @@ static void throughput_takes_the_median_of_repeats_in_order_of_x(void **state)
  * best. Median over all would be 6 and 4.5, which nobody measured. */
 static void settings_that_are_not_shown_count_with_their_best(void **state)
 {
-    (void)state;
     static const char table[] = "nic\tplan.stages\tseed\tplan\tstatus\tsamples_per_s\titeration_s\n"
                                 "1\t2\t1\ts2\tok\t10\t4\n"
                                 "1\t2\t2\ts2\tok\t11\t5\n"
@@ -121,7 +114,6 @@ static void settings_that_are_not_shown_count_with_their_best(void **state)
 
 static void speedup_is_over_the_smallest_x_for_rates_and_times(void **state)
 {
-    (void)state;
     need_gnuplot();
     draw_table("speedup", sweep, (struct plot_source){0});
     expect_table(REPEATS "# plan\tnic (Gb/s)\tspeed-up (dashed: linear)\n"
@@ -133,7 +125,6 @@ static void speedup_is_over_the_smallest_x_for_rates_and_times(void **state)
 
 static void regret_is_against_the_best_of_the_same_x(void **state)
 {
-    (void)state;
     need_gnuplot();
     draw_table("regret", sweep, (struct plot_source){0});
     expect_table(REPEATS "# plan\tnic (Gb/s)\tbehind the best (%)\n"
@@ -145,7 +136,6 @@ static void regret_is_against_the_best_of_the_same_x(void **state)
 
 static void a_heat_map_reads_columns_and_matrices(void **state)
 {
-    (void)state;
     need_gnuplot();
     draw_table("heatmap", sweep, (struct plot_source){.x = "nic", .y = "plan"});
     expect_table(REPEATS
@@ -189,7 +179,6 @@ static void draw_measurement(const char *kind, const struct measurement *m, size
 
 static void a_breakdown_adds_up_to_the_iteration(void **state)
 {
-    (void)state;
     need_gnuplot();
     struct measured_rank r[] = {rank("r0", 0, 1), rank("r1", 1, 2)};
     const struct measurement m[] = {
@@ -205,7 +194,6 @@ static void a_breakdown_adds_up_to_the_iteration(void **state)
 
 static void memory_shows_the_fullest_rank_of_each_stage_in_their_order(void **state)
 {
-    (void)state;
     need_gnuplot();
     struct measured_rank r[] = {rank("r0", 1, 5), rank("r1", 0, 7), rank("r2", 1, 9)};
     const struct measurement m = {.iteration_s = 10, .ranks = 3, .rank = r};
@@ -218,7 +206,6 @@ static void memory_shows_the_fullest_rank_of_each_stage_in_their_order(void **st
 
 static void links_list_all_in_the_table_and_draw_the_busiest(void **state)
 {
-    (void)state;
     need_gnuplot();
     struct measured_link link[] = {{"slow", 5, 0.1}, {"fast", 7, 0.9}};
     const struct measurement m = {.iteration_s = 10, .links = 2, .link = link};
@@ -236,7 +223,6 @@ static void links_list_all_in_the_table_and_draw_the_busiest(void **state)
 
 static void malformed_tables_are_refused_with_their_line(void **state)
 {
-    (void)state;
     static const struct {
         const char *text, *message;
     } bad[] = {
@@ -260,7 +246,6 @@ static void malformed_tables_are_refused_with_their_line(void **state)
 
 static void a_table_survives_truncation_at_every_byte(void **state)
 {
-    (void)state;
     for (size_t n = 0; n < sizeof sweep; n++) {
         struct table t = {0};
         if (table_parse("t.tsv", sweep, n, &t) == STATUS_OK)
@@ -271,7 +256,6 @@ static void a_table_survives_truncation_at_every_byte(void **state)
 
 static void rows_are_kept_by_the_values_of_columns(void **state)
 {
-    (void)state;
     struct table t = parse(sweep);
     assert_int_equal(table_filter(&t, "plan=a,nic=10Gbps"), STATUS_OK);
     assert_int_equal(t.rows, 3);
@@ -287,7 +271,6 @@ static void rows_are_kept_by_the_values_of_columns(void **state)
 
 static void axes_choose_units_that_read_well(void **state)
 {
-    (void)state;
     static const struct {
         const char *text, *label;
         double last;
@@ -315,7 +298,6 @@ static void axes_choose_units_that_read_well(void **state)
 /* Names and cells come from files: nothing in them may become a gnuplot command. */
 static void cells_cannot_inject_commands(void **state)
 {
-    (void)state;
     need_gnuplot();
     const char text[] = "x'; system('touch test_kinds_injected')\tplan\tsamples_per_s\n"
                         "'; system('touch test_kinds_injected') #\t`touch test_kinds_injected`\t1\n"
@@ -330,7 +312,6 @@ static void cells_cannot_inject_commands(void **state)
 
 static void what_cannot_be_drawn_is_said_in_one_line(void **state)
 {
-    (void)state;
     static const struct {
         const char *kind, *text, *message;
         struct plot_source s;
@@ -380,7 +361,6 @@ static void expect_text(const char *path, const char *expected)
  * other file that a picture did not leave. */
 static void tables_of_others_stay(void **state)
 {
-    (void)state;
     need_gnuplot();
     static const char data[] = "nic\tplan\titeration_s\n1\ta\t1\n2\ta\t2\n";
     const struct plot_kind *k;
@@ -438,7 +418,6 @@ static enum status draw_stack(void)
 
 static void releases_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     need_gnuplot();
     put_text("test_plot_kinds_in.tsv", sweep);
     FOR_EACH_ALLOC_FAILURE(draw_all());

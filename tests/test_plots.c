@@ -1,21 +1,16 @@
 /* plots: pictures and tables appear complete or not at all; traces are read with care. */
 #include "plots/plot.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/file.h"
 #include "plots/figure.h"
 #include "plots/labels.h"
 #include "plots/trace_events.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 /* Two ranks, one microbatch, a message, a name for the first rank only. */
@@ -86,7 +81,6 @@ static const char *const trace_path = "test_plots.json";
 
 static void draws_a_timeline_with_its_table(void **state)
 {
-    (void)state;
     need_gnuplot();
     write_file("test_plots.json", trace, strlen(trace));
     assert_int_equal(plot_timeline(&trace_path, 1, &all, "test_plots.svg", &by), STATUS_OK);
@@ -110,7 +104,6 @@ static void draws_a_timeline_with_its_table(void **state)
 /* Copies of a measured run share the lower lane with communication. */
 static void draws_copies(void **state)
 {
-    (void)state;
     need_gnuplot();
     static const char copies[] =
         "{\"traceEvents\":[{\"ph\":\"X\",\"cat\":\"forward\",\"name\":\"gemm\",\"pid\":0,\"tid\":0,"
@@ -130,7 +123,6 @@ static void draws_copies(void **state)
 
 static void draws_several_traces_on_one_axis(void **state)
 {
-    (void)state;
     need_gnuplot();
     static const char *const two[] = {"test_plots.json", "test_plots_b.json"};
     char table[2000], svg[60000];
@@ -150,7 +142,6 @@ static void draws_several_traces_on_one_axis(void **state)
 
 static void every_extension_gives_its_kind_of_file(void **state)
 {
-    (void)state;
     need_gnuplot();
     const struct measurement m[] = {file("simgrid", "a.json", 1), file("tcp", "a.json", 1.1)};
     assert_int_equal(plot_bars(m, names, 2, "test_plots.png", &by), STATUS_OK);
@@ -167,7 +158,6 @@ static void every_extension_gives_its_kind_of_file(void **state)
 /* Predictions first, the median of the runs, the error against it. */
 static void bars_list_plans_by_engine(void **state)
 {
-    (void)state;
     need_gnuplot();
     const struct measurement m[] = {file("tcp", "out/b.json", 4), file("tcp", "out/b.json", 6),
                                     file("analytic", "out/b.json", 4),
@@ -185,7 +175,6 @@ static void bars_list_plans_by_engine(void **state)
 /* Names come from files: nothing in them may become a gnuplot command. */
 static void names_cannot_inject_commands(void **state)
 {
-    (void)state;
     need_gnuplot();
     char plan[] = "'\nsystem('touch test_plots_injected')\n`touch test_plots_injected`.json";
     char engine[] = "'; system('touch test_plots_injected') #";
@@ -201,7 +190,6 @@ static void names_cannot_inject_commands(void **state)
 
 static void a_missing_gnuplot_is_named_and_nothing_is_left(void **state)
 {
-    (void)state;
     const struct measurement m[] = {file("simgrid", "a.json", 1), file("tcp", "a.json", 1.1)};
     char path[4096];
     snprintf(path, sizeof path, "%s", getenv("PATH"));
@@ -217,7 +205,6 @@ static void a_missing_gnuplot_is_named_and_nothing_is_left(void **state)
 
 static void a_failing_gnuplot_is_reported_and_nothing_is_left(void **state)
 {
-    (void)state;
     need_gnuplot();
     struct figure f = {0};
     const struct figure_geometry g = {100, 100, 10, 10, 10, 10, NULL};
@@ -231,14 +218,12 @@ static void a_failing_gnuplot_is_reported_and_nothing_is_left(void **state)
 
 static void scatter_needs_something_to_pair(void **state)
 {
-    (void)state;
     const struct measurement m[] = {file("simgrid", "a.json", 1), file("tcp", "b.json", 1)};
     assert_int_equal(plot_scatter(m, names, 2, "test_plots.svg", &by), STATUS_INFEASIBLE);
 }
 
 static void malformed_traces_are_refused_with_their_place(void **state)
 {
-    (void)state;
     static const struct {
         const char *text, *message;
     } bad[] = {
@@ -264,7 +249,6 @@ static void malformed_traces_are_refused_with_their_place(void **state)
 
 static void traces_survive_truncation_at_every_byte(void **state)
 {
-    (void)state;
     for (size_t n = 0; n < strlen(trace) - 2; n++) {
         struct trace_events t = {0};
         write_file("test_plots.json", trace, n);
@@ -275,7 +259,6 @@ static void traces_survive_truncation_at_every_byte(void **state)
 
 static void ranks_come_in_the_order_of_their_ids(void **state)
 {
-    (void)state;
     struct trace_events t = {0};
     write_file("test_plots.json", trace, strlen(trace));
     assert_int_equal(trace_events_read("test_plots.json", &t), STATUS_OK);
@@ -301,7 +284,6 @@ static bool apart(const struct label *a, const struct label *b)
 /* Sixteen points on nearly one spot: all labels find a place of their own inside the picture. */
 static void labels_keep_apart_and_inside(void **state)
 {
-    (void)state;
     enum { N = 16 };
     struct label label[N];
     double point[N][2];
@@ -328,7 +310,6 @@ static void labels_keep_apart_and_inside(void **state)
 
 static void labels_without_room_are_left_out(void **state)
 {
-    (void)state;
     enum { MANY = 400 };
     static struct label label[MANY];
     static double point[MANY][2];
@@ -350,7 +331,6 @@ static void labels_without_room_are_left_out(void **state)
 
 static void releases_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     need_gnuplot();
     const struct measurement m[] = {file("simgrid", "a.json", 1), file("tcp", "a.json", 1.1),
                                     file("tcp", "b.json", 1)};

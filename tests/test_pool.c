@@ -1,16 +1,10 @@
 /* Workers that take one item after another: every answer arrives, and a death costs one item. */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "study/pool.h"
+#include "tests/cmocka.h"
 
 enum { ITEMS = 50 };
 
@@ -69,7 +63,6 @@ static enum status run(struct heard *h, size_t workers, const size_t *item, size
 static void hears_of_every_item_once(void **state)
 {
     size_t item[ITEMS];
-    (void)state;
     for (size_t i = 0; i < ITEMS; i++)
         item[i] = i;
     for (size_t workers = 1; workers <= 4; workers++) {
@@ -88,7 +81,6 @@ static void stops_when_told(void **state)
 {
     const size_t item[] = {0, 1, 2, 3, 4, 5, 6, 7};
     struct heard h = {.stop_after = 3};
-    (void)state;
     assert_int_equal(run(&h, 1, item, 8), STATUS_OK);
     assert_int_equal(h.total, 3);
 }
@@ -97,7 +89,6 @@ static void ends_with_the_first_error(void **state)
 {
     const size_t item[] = {0, 1, 2, 3, 4, 5, 6, 7};
     struct heard h = {.fail_after = 2};
-    (void)state;
     assert_int_equal(run(&h, 1, item, 8), STATUS_IO);
     assert_string_equal(error_message(), "the disk is full");
     assert_int_equal(h.total, 2);
@@ -106,7 +97,6 @@ static void ends_with_the_first_error(void **state)
 static void does_nothing_without_items(void **state)
 {
     struct heard h = {0};
-    (void)state;
     assert_int_equal(run(&h, 2, NULL, 0), STATUS_OK);
     assert_int_equal(h.total, 0);
 }

@@ -3,15 +3,8 @@
 
 #include <limits.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "core/cost.h"
 #include "core/text.h"
@@ -20,6 +13,7 @@
 #include "model/export.h"
 #include "model/import.h"
 #include "model/zoo.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 static const char tiny[] = "gpt-tiny:layers=2,hidden=32,heads=2,tokens=16";
@@ -42,7 +36,6 @@ static void measure(struct model *m, size_t batch)
 
 static void every_op_has_times_and_alike_ops_the_same(void **state)
 {
-    (void)state;
     struct model m = {0};
     build(tiny, &m);
     measure(&m, 2);
@@ -62,7 +55,6 @@ static void every_op_has_times_and_alike_ops_the_same(void **state)
 
 static void the_planner_takes_the_measured_times(void **state)
 {
-    (void)state;
     struct model m = {0};
     struct device_type cpu = {.name = (char *)(uintptr_t) "cpu", .flops = 1, .memory_Bps = 1};
     build(tiny, &m);
@@ -76,7 +68,6 @@ static void the_planner_takes_the_measured_times(void **state)
 
 static void another_batch_is_another_profile_and_the_same_one_is_replaced(void **state)
 {
-    (void)state;
     struct model m = {0};
     build(tiny, &m);
     measure(&m, 1);
@@ -92,7 +83,6 @@ static void another_batch_is_another_profile_and_the_same_one_is_replaced(void *
 
 static void what_the_device_does_not_compute_is_named(void **state)
 {
-    (void)state;
     struct model m = {0};
     struct calibrate_spread spread;
     struct profile_options o = {.batch = 1, .ranks = 1, .repeats = 1};
@@ -114,7 +104,6 @@ static void what_the_device_does_not_compute_is_named(void **state)
 
 static void running_out_of_memory_leaves_the_model_as_it_was(void **state)
 {
-    (void)state;
     const struct profile_options o = {.batch = 1, .ranks = 1, .repeats = 1};
     struct calibrate_spread spread;
     struct model m = {0};
@@ -159,7 +148,6 @@ static void check_same(const struct model *a, const struct model *b)
 
 static void a_profile_comes_back_from_graph_txt_bit_for_bit(void **state)
 {
-    (void)state;
     struct model m = {0}, back = {0};
     build(tiny, &m);
     measure(&m, 3);
@@ -205,7 +193,6 @@ static double any_time(size_t k)
 
 static void whole_nanoseconds_come_back_exactly_and_others_to_the_last_bit(void **state)
 {
-    (void)state;
     double (*const value[])(size_t) = {any_ns, any_time};
     for (size_t v = 0; v < 2; v++) {
         struct model m = {0}, back = {0};
@@ -234,7 +221,6 @@ static void rename_op(struct model *m, size_t i, const char *name, const char *k
 
 static void names_that_the_format_cannot_hold_are_refused(void **state)
 {
-    (void)state;
     static const char *const bad[][2] = {{"a b", "linear"}, {"", "linear"}, {"\xc3\xa9", "linear"},
                                          {"a", ""},         {"a", "f(x)"},  {"a", "b -- c"},
                                          {"a", "b "},       {"a\tb", "c"}};

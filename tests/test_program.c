@@ -1,17 +1,12 @@
 /* Lowering, matching and checking: known lists, faults named, memory peaks, properties. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/check.h"
 #include "core/cost.h"
 #include "core/lower.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 
@@ -53,7 +48,6 @@ static void list_of(const struct program *p, uint32_t rank, char *text, size_t s
 
 static void lowers_two_stages_of_1f1b_to_the_textbook_lists(void **state)
 {
-    (void)state;
     char text[1024];
     struct setup s = set_up(2, 1, 2, "1f1b");
     list_of(&s.program, 0, text, sizeof text);
@@ -65,7 +59,6 @@ static void lowers_two_stages_of_1f1b_to_the_textbook_lists(void **state)
 
 static void every_microbatch_reaches_one_replica_of_each_stage(void **state)
 {
-    (void)state;
     struct setup s = set_up(3, 2, 5, "gpipe");
     const struct program *p = &s.program;
     for (uint32_t stage = 0; stage < 3; stage++)
@@ -91,7 +84,6 @@ static void every_microbatch_reaches_one_replica_of_each_stage(void **state)
  * the last one any. The gradient of its output is scratch; the last one's has no reader. */
 static void memory_peaks_are_the_textbook_in_flight_counts(void **state)
 {
-    (void)state;
     for (size_t stages = 1; stages <= 8; stages++)
         for (uint32_t m = 1; m <= 12; m++)
             for (int gpipe = 0; gpipe < 2; gpipe++) {
@@ -112,7 +104,6 @@ static void memory_peaks_are_the_textbook_in_flight_counts(void **state)
  * reads a twice but gets it once. */
 static void a_tensor_crosses_once_per_destination_stage(void **state)
 {
-    (void)state;
     struct model m = {.name = sample_text("skip"), .element_bytes = 4, .n = 4};
     static const struct model_edge edge[] = {{0, 1}, {1, 2}, {0, 2}, {2, 3}, {0, 3}};
     m.op = calloc(4, sizeof *m.op);
@@ -148,7 +139,6 @@ static void a_tensor_crosses_once_per_destination_stage(void **state)
 
 static void tied_weights_in_two_stages_are_reduced_between_them(void **state)
 {
-    (void)state;
     struct model m = sample_chain(4, 1e-3, 2e-3, 1000, 500);
     m.op[3].shares = 0;
     m.op[3].shared_bytes = 400;
@@ -176,7 +166,6 @@ static void tied_weights_in_two_stages_are_reduced_between_them(void **state)
 /* Swap the two messages that the ranks exchange so that each waits for the other first. */
 static void a_deadlock_is_reported_with_its_wait_cycle(void **state)
 {
-    (void)state;
     struct setup s = set_up(2, 1, 1, "1f1b");
     struct program *p = &s.program;
     char label[OP_LABEL];
@@ -202,7 +191,6 @@ static void a_deadlock_is_reported_with_its_wait_cycle(void **state)
 
 static void a_message_without_its_other_side_is_named(void **state)
 {
-    (void)state;
     struct setup s = set_up(2, 1, 1, "1f1b");
     for (size_t i = 0; i < s.program.ops; i++)
         if (s.program.op[i].kind == OP_RECV && !s.program.op[i].backward)
@@ -215,7 +203,6 @@ static void a_message_without_its_other_side_is_named(void **state)
 
 static void a_group_of_ranks_that_do_not_exist_is_refused(void **state)
 {
-    (void)state;
     struct setup s = set_up(2, 2, 4, "1f1b");
     assert_true(s.program.groups > 0);
     s.program.member[0] = 4;
@@ -226,7 +213,6 @@ static void a_group_of_ranks_that_do_not_exist_is_refused(void **state)
 
 static void sizes_that_differ_between_the_two_sides_are_refused(void **state)
 {
-    (void)state;
     struct setup s = set_up(2, 1, 1, "1f1b");
     s.program.op[1].bytes++;
     assert_int_equal(program_check(&s.program), STATUS_INVALID);
@@ -283,7 +269,6 @@ static void claim_a_part(struct program *p)
 
 static void what_a_program_says_of_its_stages_is_checked(void **state)
 {
-    (void)state;
     refused_division("ZeRO 1 with one replica", claim_zero_alone);
     refused_division("1ALLREDUCE of a stage with ZeRO 2", claim_zero);
     refused_division("split backwards", claim_split);
@@ -296,7 +281,6 @@ static void what_a_program_says_of_its_stages_is_checked(void **state)
 
 static void a_program_of_the_version_before_is_refused(void **state)
 {
-    (void)state;
     static const char path[] = BINARY_DIR "/test_program_1.json";
     struct program p;
     FILE *f = fopen(path, "w");
@@ -310,7 +294,6 @@ static void a_program_of_the_version_before_is_refused(void **state)
 
 static void every_schedule_passes_the_checker_for_many_shapes(void **state)
 {
-    (void)state;
     static const char *const names[] = {"gpipe", "1f1b"};
     for (size_t k = 0; k < 2; k++)
         for (size_t stages = 1; stages <= 8; stages++)
@@ -323,7 +306,6 @@ static void every_schedule_passes_the_checker_for_many_shapes(void **state)
 
 static void releases_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     struct setup s = set_up(3, 2, 4, "1f1b");
     struct program p = {0};
     FOR_EACH_ALLOC_FAILURE((program_free(&p), plan_lower(&s.plan, &s.model, &s.topology, &p)));
@@ -333,7 +315,6 @@ static void releases_everything_when_memory_runs_out(void **state)
 
 static void plans_that_break_their_contract_are_refused(void **state)
 {
-    (void)state;
     struct setup s = set_up(2, 1, 2, "1f1b");
     s.plan.stage[1].device[0] = s.plan.stage[0].device[0];
     assert_int_equal(plan_check(&s.plan, &s.model, &s.topology), STATUS_INVALID);
@@ -354,7 +335,6 @@ static void plans_that_break_their_contract_are_refused(void **state)
 
 static void a_cycle_is_named(void **state)
 {
-    (void)state;
     struct model m = sample_chain(3, 1, 1, 0, 0);
     static const struct model_edge edge[] = {{0, 1}, {1, 2}, {2, 1}};
     free(m.in_start);
@@ -370,7 +350,6 @@ static void a_cycle_is_named(void **state)
 
 static void ops_in_any_order_are_sorted_with_branches_together(void **state)
 {
-    (void)state;
     /* e -> c -> a, e -> d -> b, a and b -> f, given as a b c d e f */
     struct model m = {.name = sample_text("branch"), .element_bytes = 4, .n = 6};
     static const struct model_edge edge[] = {{4, 2}, {2, 0}, {4, 3}, {3, 1}, {0, 5}, {1, 5}};
@@ -394,7 +373,6 @@ static void ops_in_any_order_are_sorted_with_branches_together(void **state)
 
 static void the_roofline_takes_the_slower_of_compute_and_memory(void **state)
 {
-    (void)state;
     struct model m = sample_chain(1, 0, 0, 0, 0);
     m.profiles = 0;
     free(m.profile[0].device);
@@ -415,7 +393,6 @@ static void the_roofline_takes_the_slower_of_compute_and_memory(void **state)
 
 static void measured_rates_are_interpolated_and_flagged_outside(void **state)
 {
-    (void)state;
     struct model m = sample_chain(1, 0, 0, 0, 0);
     m.profiles = 0;
     free(m.profile[0].device);
@@ -444,7 +421,6 @@ static void measured_rates_are_interpolated_and_flagged_outside(void **state)
 /* The slow way: both ends of every message sorted by (from, to, tag). */
 static void lowering_matches_as_sorting_does(void **state)
 {
-    (void)state;
     for (uint32_t replicas = 1; replicas <= 3; replicas++) {
         struct setup s = set_up(5, replicas, 7 * replicas, "1f1b");
         struct program *p = &s.program;

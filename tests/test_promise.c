@@ -1,18 +1,12 @@
 /* What is promised of any input, on some random ones; bench/promise.c tries many more. Arguments:
  * how many searches (unit.promise_more: 22, two on each family of platforms), the first's seed. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "core/compare.h"
 #include "study/evaluate.h"
 #include "study/load.h"
+#include "tests/cmocka.h"
 #include "tests/promise.h"
 
 enum { FOLDED = 40, COMPARED = 11, PLANS = 6 };
@@ -29,7 +23,6 @@ static void a_plan_by_its_steady_middle_is_the_whole(void **state)
     struct promise_random r = {41};
     size_t folded = 0;
     char text[PROMISE_TEXT];
-    (void)state;
     for (size_t k = 0; k < FOLDED; k++) {
         struct promise_case c;
         promise_case(&r, PROMISE_FAMILIES, 2048, &c);
@@ -60,7 +53,6 @@ static void a_transient_of_many_periods_is_waited_for(void **state)
                                         .optimizer = "adam",
                                         .model = "gpt2-small",
                                         .platform = "dgx-h100-x4"};
-    (void)state;
     assert_int_equal(load_model(c.model_name, &c.model), STATUS_OK);
     assert_int_equal(load_topology(c.platform_name, &c.topology, &c.path), STATUS_OK);
     assert_int_equal(partition_find("balanced", &a), STATUS_OK);
@@ -87,7 +79,6 @@ static void pairs_of_replicas_that_cross_gather_in_one_order(void **state)
                                         .optimizer = "adam",
                                         .model = "gpt-tiny",
                                         .platform = "nvl"};
-    (void)state;
     assert_int_equal(load_model(c.model_name, &c.model), STATUS_OK);
     assert_int_equal(load_topology(c.platform_name, &c.topology, &c.path), STATUS_OK);
     assert_int_equal(partition_find("balanced", &a), STATUS_OK);
@@ -120,7 +111,6 @@ static void keep_promise(struct promise_random r, uint32_t family, size_t most)
 
 static void the_table_is_what_simulate_says_and_its_winner_wins(void **state)
 {
-    (void)state;
     for (uint32_t k = 0; k < searched; k++)
         keep_promise((struct promise_random){seed + k}, k % PROMISE_FAMILIES, k % 5 ? 8 : 16);
 }
@@ -129,7 +119,6 @@ static void the_table_is_what_simulate_says_and_its_winner_wins(void **state)
  * 14 virtual stages on 7 devices; buckets of 25 MiB. */
 static void what_brute_force_once_found_is_found(void **state)
 {
-    (void)state;
     static const uint64_t once[] = {77310114, 502930049};
     for (size_t k = 0; k < sizeof once / sizeof *once; k++)
         keep_promise((struct promise_random){once[k]}, PROMISE_FAMILIES, 64);
@@ -138,7 +127,6 @@ static void what_brute_force_once_found_is_found(void **state)
 /* On every family of platforms. */
 static void the_quick_engine_ranks_plans_as_simgrid_does(void **state)
 {
-    (void)state;
     for (uint32_t k = 0; k < COMPARED; k++) {
         struct promise_random r = {900 + k};
         char name[PROMISE_TEXT];

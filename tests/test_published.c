@@ -1,15 +1,11 @@
 /* Runs that others published: what is read of files, how little stops it, what is made of a row, and
  * the figures, against ones computed by hand. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "study/published.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "topologies/catalogue.h"
 
@@ -38,7 +34,6 @@ static struct published parsed(const char *text)
 
 static void reads_what_is_said_and_leaves_the_rest_at_nothing(void **state)
 {
-    (void)state;
     struct published p = parsed(small);
     const struct published_config *c = &p.row[0].config;
     assert_int_equal(p.rows, 9);
@@ -64,7 +59,6 @@ static void reads_what_is_said_and_leaves_the_rest_at_nothing(void **state)
 
 static void leaves_out_rows_that_are_wrong_and_says_why(void **state)
 {
-    (void)state;
     static const char *const reason[] = {"flagged by who collected it",
                                          "tp is no whole number from 0 to 65536",
                                          "gpus is no whole number from 0 to 65536",
@@ -79,7 +73,6 @@ static void leaves_out_rows_that_are_wrong_and_says_why(void **state)
 
 static void refuses_what_is_no_such_file(void **state)
 {
-    (void)state;
     static const char *const bad[] = {"",
                                       "[]",
                                       "{\"rows\": 3}",
@@ -100,7 +93,6 @@ static void refuses_what_is_no_such_file(void **state)
 
 static void reads_the_table_of_vtrain_and_the_plans_of_sailor(void **state)
 {
-    (void)state;
     struct published p =
         parsed("\xef\xbb\xbf# GPUs,global batch,micro batch,hidden size,attention heads,# layers,"
                "sequence length,tensor parallelism,data parallelism,pipeline parallelism,iteration "
@@ -137,7 +129,6 @@ static void profile_of_layers(size_t layers, char text[4096])
 
 static void takes_times_of_layers_from_a_profile(void **state)
 {
-    (void)state;
     static const char row[] = "{\"real\": 2, \"max_mem\": 1, \"gbs\": 8, \"mbs\": 2, \"N\": 1, "
                               "\"pipeline_list\": [{\"layers_per_stage\": [[0,1,2,3,4,5,6,7,8,9,10,"
                               "11,12,13,14,15,16,17,18,19,20,21,22,23,24,25]]}]}";
@@ -164,7 +155,6 @@ static void takes_times_of_layers_from_a_profile(void **state)
 
 static void refuses_profiles_by_line(void **state)
 {
-    (void)state;
     static const struct {
         const char *text, *says;
     } bad[] = {
@@ -198,7 +188,6 @@ static enum status parse_and_free(void)
 
 static void survives_every_allocation_that_fails(void **state)
 {
-    (void)state;
     FOR_EACH_ALLOC_FAILURE(parse_and_free());
 }
 
@@ -206,7 +195,6 @@ static void survives_every_allocation_that_fails(void **state)
 
 static void finds_gpus_by_the_words_of_their_names(void **state)
 {
-    (void)state;
     static const char *const names[][2] = {{"H100-SXM-80GB", "H100"},
                                            {"NVIDIA_H100_80GB_HBM3", "H100"},
                                            {"A100-SXM-40GB", "A100-40"},
@@ -229,7 +217,6 @@ static void finds_gpus_by_the_words_of_their_names(void **state)
 
 static void makes_platforms_of_what_is_said(void **state)
 {
-    (void)state;
     char text[PUBLISHED_PLATFORM];
     const struct {
         const char *gpu, *network;
@@ -256,7 +243,6 @@ static void makes_platforms_of_what_is_said(void **state)
 
 static void reads_sharding_out_of_sentences(void **state)
 {
-    (void)state;
     static const struct {
         const char *text;
         int64_t zero;
@@ -282,7 +268,6 @@ static void reads_sharding_out_of_sentences(void **state)
 /* What was measured is multiplied by 3, and times are taken away altogether. */
 static void predicts_without_looking_at_what_was_measured(void **state)
 {
-    (void)state;
     struct published p = parsed(small), q = parsed(small);
     struct published_prediction *a = calloc(p.rows, sizeof *a), *b = calloc(p.rows, sizeof *b);
     assert_true(a && b);
@@ -305,7 +290,6 @@ static void predicts_without_looking_at_what_was_measured(void **state)
 /* Four runs of one set: measured 1, 2, 4 and 10 s; a fifth was measured twice, as 3 and 5 s. */
 static void figures_are_those_computed_by_hand(void **state)
 {
-    (void)state;
     static const double measured[] = {1, 2, 4, 10, 3, 5};
     static const double predicted[] = {1.1, 1.6, 4, 15, 3.6, 3.6};
     struct published p = {0};
@@ -350,7 +334,6 @@ enum { EVERY = 23 };
 /* Skipped where they are not: every set is read, and rows of all have a prediction or a reason. */
 static void has_a_prediction_or_a_reason_for_every_row_of_the_sets(void **state)
 {
-    (void)state;
     struct published p = {0};
     if (published_read(WORKLOADS_DIR "/measured/published", &p) != STATUS_OK) {
         published_free(&p);

@@ -3,13 +3,8 @@
 #include "study/published_fit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/file.h"
 #include "core/framework.h"
@@ -17,6 +12,7 @@
 #include "core/random.h"
 #include "core/topology.h"
 #include "study/published_layers.h"
+#include "tests/cmocka.h"
 #include "topologies/catalogue.h"
 
 /* ---- runs of our own */
@@ -101,7 +97,6 @@ static void measure(struct published *p, const struct constants *c, double noise
 
 static void the_table_is_what_the_command_writes(void **state)
 {
-    (void)state;
     const char *fitted[CONSTANTS];
     const struct constants shipped = constants_shipped();
     char *text = NULL, *file = NULL;
@@ -125,7 +120,6 @@ static void the_table_is_what_the_command_writes(void **state)
 /* Frameworks and devices as they are are those of the shipped constants, and change with them. */
 static void what_ships_has_the_shipped_constants(void **state)
 {
-    (void)state;
     const struct constants shipped = constants_shipped(), prior = constants_prior();
     bool all;
     for (size_t i = 0; framework_name(i); i++) {
@@ -165,7 +159,6 @@ static const struct gpu *gpu_of(const char *name)
 /* Figures of the catalogue that are constants, as they are typed there: to 1 %. */
 static void the_catalogue_has_the_shipped_constants(void **state)
 {
-    (void)state;
     const struct constants c = constants_shipped();
     double slower = gpu_of("H100-HBM2E")->flops / gpu_of("H100")->flops;
     double faster = gpu_of("GB300")->flops / gpu_of("GB200")->flops;
@@ -178,7 +171,6 @@ static void the_catalogue_has_the_shipped_constants(void **state)
 /* What is not computed again, as a constant does not reach a row, is what computing it says. */
 static void constants_that_do_not_reach_a_row_change_nothing(void **state)
 {
-    (void)state;
     struct published p = sample(1);
     enum { EACH = 1 + CONSTANTS };
     struct constants c[EACH];
@@ -225,7 +217,6 @@ static double mean_error(const struct published *p, const double *seconds)
  * rows know is found again, and the errors with it. */
 static void constants_that_made_the_runs_are_found_again(void **state)
 {
-    (void)state;
     static const enum constant varied[] = {CONSTANT_kernel_s, CONSTANT_backward, CONSTANT_share_16,
                                            CONSTANT_flash_first, CONSTANT_interference};
     for (uint64_t seed = 1; seed <= 3; seed++) {
@@ -264,7 +255,6 @@ static void constants_that_made_the_runs_are_found_again(void **state)
  * fits that do not know them is the same to the bit, and others' predictions are not. */
 static void what_is_left_out_is_left_out(void **state)
 {
-    (void)state;
     uint64_t stream = 5;
     struct published p = sample(7);
     struct published_fits f = {0}, g = {0};
@@ -296,7 +286,6 @@ static void what_is_left_out_is_left_out(void **state)
  * microbatch: a part of them says so for the others. What was measured of these does not count. */
 static void a_few_runs_say_what_the_layers_of_others_take(void **state)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 2; seed++) {
         struct published p = {0};
         uint64_t stream = seed;
@@ -349,7 +338,6 @@ static void a_few_runs_say_what_the_layers_of_others_take(void **state)
 
 static void rows_without_times_cannot_be_fitted(void **state)
 {
-    (void)state;
     struct published p = sample(2);
     struct published_fits f = {0};
     for (size_t i = 0; i < p.rows; i++)
@@ -360,7 +348,6 @@ static void rows_without_times_cannot_be_fitted(void **state)
 
 static void gpus_are_of_generations(void **state)
 {
-    (void)state;
     static const char *const names[][2] = {{"A100-SXM-80GB", "Ampere and Ada"},
                                            {"H100-SXM-80GB", "Hopper"},
                                            {"GH200", "Hopper"},

@@ -1,13 +1,6 @@
 /* A stage's rehearsal leaves nothing behind: parameters, optimizer, gradients and losses are those
  * of a stage that has not rehearsed, however the model is spread. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "core/lower.h"
 #include "exec/device.h"
@@ -15,6 +8,7 @@
 #include "exec/device/layer.h"
 #include "model/zoo.h"
 #include "partition/partition.h"
+#include "tests/cmocka.h"
 #include "tests/sample.h"
 
 struct spread {
@@ -86,7 +80,6 @@ static void expect_alike(struct cpu *a, struct cpu *b)
 
 static void leaves_no_trace(void **state)
 {
-    (void)state;
     static const struct spread all[] = {
         {1, 1, 1, 0, RECOMPUTE_NONE, 0, "1f1b", "adam"},
         {2, 1, 1, 0, RECOMPUTE_FULL, 0, "1f1b", "sgd"},
@@ -130,7 +123,6 @@ static void no_sum(void *self, enum element e, void *data, size_t n)
 
 static void trains_to_the_same_bits(void **state)
 {
-    (void)state;
     const struct spread alone = {1, 1, 1, 0, RECOMPUTE_NONE, 0, "1f1b", "adam"};
     const struct layer_reduction none = {.sum = no_sum};
     struct model m = {0};

@@ -4,18 +4,13 @@
 #include <math.h>
 #include <poll.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "exec/transport/tcp/socket.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 /* A worker that joins in its own thread. */
@@ -59,7 +54,6 @@ static void meet(struct joining *j, int *fd, struct frame_hello *h)
 
 static void a_worker_says_who_it_is_and_learns_the_ports(void **state)
 {
-    (void)state;
     struct joining j;
     struct frame_hello h;
     int fd = -1, data = -1;
@@ -106,7 +100,6 @@ static void answer_with(const void *bytes, size_t n, const char *reason)
 
 static void strange_answers_are_refused(void **state)
 {
-    (void)state;
     struct frame_head head = frame_head(FRAME_WELCOME, 2 * sizeof(struct frame_peer));
     answer_with(NULL, 0, "rank 1 meets the launcher at 127.0.0.1:");
     answer_with(&head, sizeof head - 1, "connection closed");
@@ -127,7 +120,6 @@ static void strange_answers_are_refused(void **state)
 
 static void an_absent_or_silent_launcher_is_given_up_in_time(void **state)
 {
-    (void)state;
     struct rendezvous r = RENDEZVOUS_NONE;
     const struct frame_hello hello = {.rank = 0, .ranks = 1};
     char address[64];
@@ -145,7 +137,6 @@ static void an_absent_or_silent_launcher_is_given_up_in_time(void **state)
 
 static void malformed_addresses_are_refused(void **state)
 {
-    (void)state;
     static const char *const wrong[] = {
         "",        "127.0.0.1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536", "127.0.0.1:80x",
         "host:80", ":80"};
@@ -157,7 +148,6 @@ static void malformed_addresses_are_refused(void **state)
 
 static void one_address_is_everyones_and_several_are_each_ranks(void **state)
 {
-    (void)state;
     char text[RENDEZVOUS_HOST];
     struct rendezvous r = {.host = "127.0.0.1"};
     assert_string_equal(rendezvous_host(&r, 0, text), "127.0.0.1");
@@ -171,7 +161,6 @@ static void one_address_is_everyones_and_several_are_each_ranks(void **state)
 
 static void hexadecimal_goes_both_ways(void **state)
 {
-    (void)state;
     const uint8_t bytes[] = {0x00, 0x1f, 0xa5, 0xff};
     uint8_t back[4];
     char text[9];
@@ -186,7 +175,6 @@ static void hexadecimal_goes_both_ways(void **state)
 
 static void digests_of_files_are_sha256(void **state)
 {
-    (void)state;
     char path[] = "/tmp/digest-XXXXXX", text[2 * DIGEST + 1];
     uint8_t digest[DIGEST];
     int fd = mkstemp(path);
@@ -230,7 +218,6 @@ static void check_rank(uint32_t expected, uint32_t of, uint32_t expected_local)
 
 static void ranks_are_torchruns_else_mpiruns_else_slurms(void **state)
 {
-    (void)state;
     clear_environment();
     setenv("SLURM_PROCID", "5", 1);
     setenv("SLURM_NTASKS", "8", 1);
@@ -260,7 +247,6 @@ static void bad_rank(const char *rank, const char *ranks, const char *message)
 
 static void ranks_that_make_no_sense_are_refused(void **state)
 {
-    (void)state;
     uint32_t r = 99, n = 99;
     clear_environment();
     assert_int_equal(rendezvous_rank(&r, &n), STATUS_USAGE);
@@ -278,7 +264,6 @@ static void ranks_that_make_no_sense_are_refused(void **state)
 
 static void delays_are_one_of_each_rank_or_refused(void **state)
 {
-    (void)state;
     struct delay *d = NULL;
     assert_int_equal(rendezvous_delays(NULL, 2, &d), STATUS_OK);
     assert_null(d);

@@ -1,15 +1,10 @@
 /* Rounds of collectives without a transport: played in order on arrays, for many group sizes. */
 #include "exec/rounds.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/collective.h"
+#include "tests/cmocka.h"
 
 enum { MOST = 33, N = 50 };
 
@@ -78,7 +73,6 @@ static void check(const struct rounds_algorithm *algorithm, enum op_kind kind, s
 
 static void rounds_are_collectives_for_any_number_of_members(void **state)
 {
-    (void)state;
     static const enum op_kind kinds[] = {OP_ALLREDUCE, OP_REDUCESCATTER, OP_ALLGATHER, OP_BROADCAST,
                                          OP_REDUCE,    OP_GATHER,        OP_SCATTER};
     for (size_t i = 0; rounds_algorithm(i); i++)
@@ -90,7 +84,6 @@ static void rounds_are_collectives_for_any_number_of_members(void **state)
 /* Every name of the simulator's collectives is one that real runs do, or refuse in one line. */
 static void names_are_the_simulators_or_refused(void **state)
 {
-    (void)state;
     const struct rounds_algorithm *found = NULL;
     for (size_t i = 0; rounds_algorithm(i); i++) {
         const struct rounds_algorithm *a = rounds_algorithm(i);
@@ -122,7 +115,6 @@ static void names_are_the_simulators_or_refused(void **state)
  * taken in between; own parts and first halves stay. */
 static void everybody_gets_its_part_of_everybody(void **state)
 {
-    (void)state;
     enum { PART = 3 };
     static float before[MOST][2 * MOST * PART], data[MOST][2 * MOST * PART];
     for (size_t ranks = 2; ranks <= MOST; ranks++) {

@@ -3,16 +3,11 @@
 #include "core/routes.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <simgrid/engine.h>
 #include <simgrid/host.h>
 #include <simgrid/link.h>
@@ -20,6 +15,7 @@
 
 #include "sim/child.h"
 #include "sim/platform/platform.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "topologies/generate.h"
 
@@ -157,7 +153,6 @@ static void write_generated(const char *spec)
 
 static void shipped_platforms_route_as_simgrid(void **state)
 {
-    (void)state;
     static const char *const names[] = {"dgx-a100-x2", "dgx-h100-x4", "hidup-8xv100",
                                         "laptop",      "pipedream-a", "two-racks"};
     srand(1);
@@ -171,7 +166,6 @@ static void shipped_platforms_route_as_simgrid(void **state)
 /* Ties everywhere: tori with even sides, two ways round every ring. */
 static void generated_platforms_route_as_simgrid(void **state)
 {
-    (void)state;
     static const char *const specs[] = {
         "node:gpus=8",
         "node:gpus=2",
@@ -240,7 +234,6 @@ static void write_random(size_t hosts, size_t routers, size_t more)
 
 static void random_platforms_route_as_simgrid(void **state)
 {
-    (void)state;
     for (unsigned seed = 1; seed <= 60; seed++) {
         char what[32];
         srand(seed);
@@ -254,7 +247,6 @@ static void random_platforms_route_as_simgrid(void **state)
 /* Zones that are not flat, and clusters: SimGrid's own answers are kept. */
 static void other_platforms_keep_simgrids_routes(void **state)
 {
-    (void)state;
     static const char *const bodies[] = {
         "<cluster id=\"c\" prefix=\"g\" suffix=\"\" radical=\"0-11\" speed=\"1Gf\" bw=\"1GBps\" "
         "lat=\"1us\" bb_bw=\"3GBps\" bb_lat=\"2us\"/>",
@@ -283,7 +275,6 @@ static void other_platforms_keep_simgrids_routes(void **state)
 /* Two hosts and a switch, by hand. */
 static void both_directions_of_a_shared_link_are_one(void **state)
 {
-    (void)state;
     FILE *f = fopen(path, "w");
     struct topology t = {0};
     struct routes r = {0};

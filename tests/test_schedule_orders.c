@@ -1,21 +1,15 @@
 /* Orders of schedules against the published ones, which are replayed here in their own words: slowly,
  * with a queue and a list of actions; and the times that these replays take against the engine's. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/lower.h"
 #include "core/measurement.h"
 #include "core/program.h"
 #include "core/schedule.h"
 #include "sim/engine.h"
+#include "tests/cmocka.h"
 #include "tests/sample.h"
 
 enum { MOST = 4096, RANKS = 8, MICROBATCHES = 40 };
@@ -228,7 +222,6 @@ static void expect(const char *name, const struct schedule_place *at, const stru
 
 static void orders_are_the_published_ones(void **state)
 {
-    (void)state;
     struct actions *l = malloc(sizeof *l);
     assert_non_null(l);
     for (uint32_t p = 1; p <= RANKS; p++)
@@ -367,7 +360,6 @@ static double drawn(void)
  * actions, in which a pair begins and ends together. */
 static void times_are_those_of_the_published_actions(void **state)
 {
-    (void)state;
     srand(15);
     for (int k = 0; k < 300; k++) {
         struct costs c = {drawn(), drawn(), drawn()};
@@ -414,7 +406,6 @@ static size_t check_pair(const struct program *p, const struct timeline *t, size
  * both. Others follow their pass. */
 static void a_pair_hides_the_collectives_of_the_one_under_the_compute_of_the_other(void **state)
 {
-    (void)state;
     srand(16);
     const char *const name[] = {"dualpipe-v", "dualpipe", "zb-v"};
     for (int k = 0; k < 60; k++) {
@@ -483,7 +474,6 @@ static double takes_s(const char *name, struct model *model, uint32_t p, uint32_
 /* Why `auto` leaves DualPipe out (partition/auto_filters.c). */
 static void dualpipe_is_never_faster_than_dualpipe_v(void **state)
 {
-    (void)state;
     srand(17);
     int slower = 0;
     for (int k = 0; k < 100; k++) {

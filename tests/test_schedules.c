@@ -1,20 +1,15 @@
 /* Every schedule: the checker over many shapes, closed forms on both engines, memory. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "core/check.h"
 #include "core/lower.h"
 #include "core/measurement.h"
 #include "core/schedule.h"
 #include "sim/engine.h"
+#include "tests/cmocka.h"
 #include "tests/sample.h"
 
 enum { MOST_TEAMS = 8, MOST_REPLICAS = 4 };
@@ -76,7 +71,6 @@ static void set_up_even(struct setup *s, uint32_t teams, uint32_t chunks, uint32
 
 static void every_schedule_passes_the_checker_for_every_shape(void **state)
 {
-    (void)state;
     for (size_t k = 0; k < schedules_n; k++)
         for (uint32_t teams = 1; teams <= MOST_TEAMS; teams++)
             for (uint32_t chunks = 1; chunks <= 4; chunks++)
@@ -95,7 +89,6 @@ static void every_schedule_passes_the_checker_for_every_shape(void **state)
 
 static void uneven_replicas_pass_the_checker_and_get_each_microbatch_once(void **state)
 {
-    (void)state;
     static const uint32_t replicas[][4] = {{4, 2, 0}, {2, 4, 0}, {3, 1, 0},    {1, 3, 0},
                                            {4, 2, 2}, {1, 4, 1}, {15, 1, 0},   {1, 15, 0},
                                            {2, 3, 1}, {3, 2, 3}, {1, 2, 4, 1}, {4, 1, 2, 3}};
@@ -147,7 +140,6 @@ struct closed_form {
  * for ZB-H1 at least 2 P - 1... all are. */
 static void bubbles_are_the_published_ones(void **state)
 {
-    (void)state;
     static const struct closed_form row[] = {
         {"gpipe", 1, 3},       {"1f1b", 1, 3},          {"interleaved", 1, 3},
         {"interleaved", 2, 3}, {"interleaved", 4, 3},   {"breadth-first", 2, 3},
@@ -172,7 +164,6 @@ static void bubbles_are_the_published_ones(void **state)
 
 static void sequential_stages_never_overlap(void **state)
 {
-    (void)state;
     struct setup s;
     set_up_even(&s, 4, 1, 1, 6, "sequential");
     assert_near(iteration(&engine_analytic, &s), 6 * 4 * 3e-3, 1e-9);
@@ -182,7 +173,6 @@ static void sequential_stages_never_overlap(void **state)
 /* max over stages of (f + b + sync) / replicas: stages of 3 ms, syncs of four bytes. */
 static void pipedream_settles_at_the_pace_of_its_slowest_stage(void **state)
 {
-    (void)state;
     static const uint32_t replicas[][4] = {{1, 1, 1, 1}, {2, 1}, {4, 2, 2}, {3, 1}, {15, 1}};
     static const uint32_t teams[] = {4, 2, 3, 2, 2};
     for (size_t e = 0; e < engines_n; e++)
@@ -208,7 +198,6 @@ static void pipedream_settles_at_the_pace_of_its_slowest_stage(void **state)
  * second stage; with 12 MB 19 / 3 ms, slower. */
 static void pipedream_pays_for_the_sum_of_every_microbatch(void **state)
 {
-    (void)state;
     static const int64_t megabytes[] = {3, 12};
     static const double slowest_s[] = {3e-3, 19e-3 / 3};
     for (size_t e = 0; e < engines_n; e++)
@@ -233,7 +222,6 @@ static void pipedream_pays_for_the_sum_of_every_microbatch(void **state)
  * for the most of either chunk, which zb-v needs at different times: program_peak() has one more. */
 static void schedules_in_a_v_hold_what_is_published(void **state)
 {
-    (void)state;
     static const char *const name[] = {"zb-v", "dualpipe-v", "dualpipe"};
     for (size_t k = 0; k < 3; k++)
         for (uint32_t teams = 1; teams <= 8; teams++)
@@ -267,7 +255,6 @@ static size_t least(size_t a, size_t b)
 
 static void memory_peaks_are_the_textbook_in_flight_counts(void **state)
 {
-    (void)state;
     for (uint32_t teams = 1; teams <= 8; teams++)
         for (uint32_t m = teams; m <= 32; m += teams) /* interleaved: groups of P */
             for (size_t k = 0; k < schedules_n; k++) {
@@ -304,7 +291,6 @@ static void memory_peaks_are_the_textbook_in_flight_counts(void **state)
  * straight 4: 3, 2, 1, 0). */
 static void pipedream_stashes_a_version_for_each_microbatch_in_flight(void **state)
 {
-    (void)state;
     static const uint32_t replicas[][4] = {{15, 1}, {4, 2, 2}, {1, 1, 1, 1}};
     static const int64_t versions[][4] = {{2, 1}, {2, 2, 1}, {4, 3, 2, 1}};
     static const uint32_t teams[] = {2, 3, 4};
@@ -325,7 +311,6 @@ static void pipedream_stashes_a_version_for_each_microbatch_in_flight(void **sta
 
 static void what_cannot_be_scheduled_is_refused_with_the_reason(void **state)
 {
-    (void)state;
     struct setup s;
     uint32_t uneven[] = {2, 1}, even[] = {2, 2}, odd[] = {3, 3};
     assert_int_equal(set_up(&s, 2, 3, even, 4, "zb-v"), STATUS_INVALID);

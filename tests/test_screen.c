@@ -1,19 +1,14 @@
 /* What strangers' names look like where people read them. */
 #include "core/screen.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/random.h"
+#include "tests/cmocka.h"
 
 enum { ROOM = 4096 };
 
@@ -31,7 +26,6 @@ static void expect(const char *text, const char *escaped)
 
 static void what_a_terminal_obeys_is_spelled_out(void **state)
 {
-    (void)state;
     expect("two racks\t1\n", "two racks\t1\n");
     expect("\x1b[31mred\x1b[0m", "\\x1b[31mred\\x1b[0m");
     expect("fine\rgood", "fine\\x0dgood");
@@ -55,7 +49,6 @@ static bool obeys(const char *text)
 /* Bytes that begin escapes are frequent; however a text is cut, the parts give the same. */
 static void random_bytes_come_out_harmless_in_any_pieces(void **state)
 {
-    (void)state;
     static const unsigned char often[] = {0x1b, 0xc2, 0x9b, 0xe2, 0x80,
                                           0x81, 0xae, 0xa6, '\n', 'a'};
     uint64_t random = 7;
@@ -79,7 +72,6 @@ static void random_bytes_come_out_harmless_in_any_pieces(void **state)
 /* In a child, whose streams are pipes; a character that comes in two writes is one. */
 static void streams_escape_what_is_printed(void **state)
 {
-    (void)state;
     int end[2];
     char out[ROOM] = "";
     assert_int_equal(pipe(end), 0);

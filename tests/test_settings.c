@@ -2,24 +2,18 @@
  * plan is kept or refused by every algorithm. */
 #include "study/settings.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/text.h"
 #include "study/planning.h"
+#include "tests/cmocka.h"
 
 /* ---- the table */
 
 static void no_taker_has_two_rows_of_one_name(void **state)
 {
-    (void)state;
     assert_true(settings_table_n <= SETTINGS_MOST);
     for (size_t i = 0; i < settings_table_n; i++)
         for (size_t k = i + 1; k < settings_table_n; k++)
@@ -30,7 +24,6 @@ static void no_taker_has_two_rows_of_one_name(void **state)
 
 static void every_default_is_a_value(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < settings_table_n; i++) {
         const struct setting *s = &settings_table[i];
         struct arguments a = {0};
@@ -42,7 +35,6 @@ static void every_default_is_a_value(void **state)
 
 static void values_out_of_range_are_refused(void **state)
 {
-    (void)state;
     static const char *const wrong[][2] = {
         {"stages", "0"},     {"stages", "two"},        {"stages", "-1"},      {"stages", "1.5"},
         {"zero", "4"},       {"recompute", "some"},    {"optimizer", "adma"}, {"schedule", "2f2b"},
@@ -61,7 +53,6 @@ static void values_out_of_range_are_refused(void **state)
 
 static void the_nearest_name_is_offered(void **state)
 {
-    (void)state;
     struct arguments a = {0};
     assert_int_equal(arguments_set(&a, TAKES(KEY_POINT) | TAKES(KEY_PLAN), "plan.stagse", "2"),
                      STATUS_USAGE);
@@ -76,7 +67,6 @@ static void the_nearest_name_is_offered(void **state)
 
 static void distances_are_those_worked_by_hand(void **state)
 {
-    (void)state;
     static const struct {
         const char *a, *b;
         size_t distance;

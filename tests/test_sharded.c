@@ -1,21 +1,16 @@
 /* Strategies executed: ranks that are threads, on the real device over real transports, make the losses
  * and the parameters of one process, whatever forms their tensors have. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/random.h"
 #include "exec/device.h"
 #include "exec/device/sharded/sharded.h"
 #include "exec/executor.h"
 #include "partition/published/hidup/models.h"
+#include "tests/cmocka.h"
 #include "tests/mesh.h"
 #include "tests/strategy.h"
 
@@ -169,14 +164,12 @@ static void compare(size_t model, size_t rounds, size_t steps, double tolerance)
 static void drawn_strategies_make_the_losses_of_one_process(void **state)
 {
     static const size_t rounds[MODELS] = {48, 24, 24, 24, 16, 16, 16, 16};
-    (void)state;
     for (size_t m = 0; m < MODELS; m++)
         compare(m, rounds[m], 6, 1e-5);
 }
 
 static void they_learn_the_same_for_300_steps(void **state)
 {
-    (void)state;
     compare(TMLP, 2, MOST_STEPS, 1e-5);
     compare(TMOE, 2, MOST_STEPS, 1e-5);
     compare(RMOE, 2, MOST_STEPS, 1e-5);
@@ -229,7 +222,6 @@ static bool is_planned(const struct drawn *d, const char *model, size_t devices)
 
 static void a_strategy_is_planned_if_and_only_if_its_device_opens(void **state)
 {
-    (void)state;
     uint64_t dice = 23;
     size_t seen[2] = {0};
     for (size_t round = 0; round < 400; round++) {

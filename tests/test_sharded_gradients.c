@@ -1,18 +1,11 @@
 /* Every collective with its conjugate, and every operator, against finite differences: strategies drawn
  * at random, on four ranks that go through their lists side by side, in double. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/random.h"
 #include "exec/device/sharded/sharded.h"
+#include "tests/cmocka.h"
 #include "tests/strategy.h"
 
 enum { RANKS = 4, PROBES = 6 };
@@ -165,7 +158,6 @@ static void check_strategy(const char *model, bool two, uint64_t *dice, size_t *
 
 static void gradients_are_finite_differences(void **state)
 {
-    (void)state;
     uint64_t dice = 11;
     size_t seen[STEPS] = {0};
     for (size_t round = 0; round < 30; round++)
@@ -210,7 +202,6 @@ static void spoil(struct operators *o, uint64_t *dice)
  * being out of bounds is for sanitizers to see.) */
 static void what_opens_can_be_computed(void **state)
 {
-    (void)state;
     uint64_t dice = 5;
     size_t computed = 0, refused = 0;
     for (size_t round = 0; round < 600; round++) {

@@ -1,17 +1,11 @@
 /* Fair shares against a slow reference: everything recomputed at every event, by raising all rates
  * together a bottleneck at a time. Random networks with weights, starts at random moments. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "sim/sharing.h"
+#include "tests/cmocka.h"
 #include "tests/sample.h"
 
 enum { FLOWS = 24, LINKS = 10, HOPS = 4, STARTS = 120, SEEDS = 400 };
@@ -139,7 +133,6 @@ static size_t run_reference(const struct instance *x, struct begin *all, size_t 
 
 static void ends_are_those_of_the_reference(void **state)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         uint64_t random = seed;
         struct instance x = {0};

@@ -1,20 +1,14 @@
 /* Shipped models on shipped platforms: the engines agree where nothing is shared, differ where it
  * is. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "core/lower.h"
 #include "model/zoo.h"
 #include "partition/partition.h"
 #include "sim/engine.h"
 #include "sim/platform/platform.h"
+#include "tests/cmocka.h"
 #include "topologies/write.h"
 
 struct setup {
@@ -85,7 +79,6 @@ static void agree(const char *model, size_t stages, const char *schedule)
  */
 static void engines_agree_on_uncontended_chains_of_two_racks(void **state)
 {
-    (void)state;
     static const char *const schedule[] = {"gpipe", "1f1b"};
     for (size_t k = 0; k < 2; k++) {
         for (size_t stages = 2; stages <= 16; stages *= 2)
@@ -101,7 +94,6 @@ static void engines_agree_on_uncontended_chains_of_two_racks(void **state)
  * either engine; where the links are not known they cannot. */
 static void replicas_share_the_nic_of_their_node(void **state)
 {
-    (void)state;
     struct setup s = set_up("gpt2-small", "two-racks", 4, 4, "1f1b");
     double a = seconds_on(&engine_analytic, &s), b = seconds_on(&engine_simgrid, &s);
     size_t links = s.topology.links;
@@ -117,7 +109,6 @@ static void replicas_share_the_nic_of_their_node(void **state)
  * machine that is one node. One all-reduce over everything then takes the same on both engines. */
 static void ways_out_of_a_node_are_counted(void **state)
 {
-    (void)state;
     static const struct {
         const char *platform;
         uint32_t nics;
@@ -142,7 +133,6 @@ static void ways_out_of_a_node_are_counted(void **state)
 
 static void every_platform_runs_a_pipeline_over_all_its_devices(void **state)
 {
-    (void)state;
     char **name;
     size_t n;
     assert_int_equal(topology_list(&name, &n), STATUS_OK);

@@ -2,17 +2,12 @@
  * done, and possible where it cannot. */
 #include "sim/platform/platform.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "topologies/generate.h"
 
 static const char path[] = BINARY_DIR "/test_shortest.xml";
@@ -135,7 +130,6 @@ static void write_random(size_t hosts, size_t routers, size_t more, int classes)
 
 static void random_platforms_read_as_if_every_pair_were_asked(void **state)
 {
-    (void)state;
     srand(1);
     for (int round = 0; round < 40; round++) {
         size_t hosts = 8 + (size_t)rand() % (round % 8 ? 25 : 121);
@@ -147,7 +141,6 @@ static void random_platforms_read_as_if_every_pair_were_asked(void **state)
 /* All links alike: many shortest routes, all equal. */
 static void a_torus_reads_as_if_every_pair_were_asked(void **state)
 {
-    (void)state;
     enum { X = 6, Y = 5 };
     struct sheet s;
     begin(&s, "DijkstraCache");
@@ -173,7 +166,6 @@ static void write_generated(const char *spec)
 
 static void generated_platforms_read_as_if_every_pair_were_asked(void **state)
 {
-    (void)state;
     static const char *const specs[] = {
         "node:gpus=8",
         "rail:nodes=5,gpus=3",
@@ -198,7 +190,6 @@ static void generated_platforms_read_as_if_every_pair_were_asked(void **state)
 /* v0 -> v1 -> v2 -> v0 only: the way back is another. */
 static void a_ring_of_one_direction_reads_as_if_every_pair_were_asked(void **state)
 {
-    (void)state;
     enum { N = 9 };
     struct sheet s;
     srand(5);
@@ -214,7 +205,6 @@ static void a_ring_of_one_direction_reads_as_if_every_pair_were_asked(void **sta
 /* Names with entities, and routings without shortest routes, are left to SimGrid. */
 static void other_platforms_are_still_asked(void **state)
 {
-    (void)state;
     struct sheet s;
     begin(&s, "Floyd");
     for (size_t i = 0; i < 8; i++)
@@ -236,7 +226,6 @@ static void other_platforms_are_still_asked(void **state)
 /* Above 4096 devices only the search can do it. */
 static void reads_more_devices_than_could_be_asked_for(void **state)
 {
-    (void)state;
     write_generated("rail:nodes=520,rack=64");
     struct topology t = read_or_fail(platform_read);
     uint64_t pairs[4];
@@ -262,7 +251,6 @@ static void expect_refusal(const char *message)
 
 static void says_why_a_large_platform_cannot_be_read(void **state)
 {
-    (void)state;
     enum { N = 4100 };
     FILE *f = fopen(path, "w");
     assert_non_null(f);
@@ -280,7 +268,6 @@ static void says_why_a_large_platform_cannot_be_read(void **state)
  * first. */
 static void large_platforms_may_have_ways_of_different_speeds(void **state)
 {
-    (void)state;
     enum { N = 4100 };
     struct sheet s;
     begin(&s, "DijkstraCache");

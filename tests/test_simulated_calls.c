@@ -1,20 +1,15 @@
 /* Every collective that a program may have takes its closed form on both engines. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/check.h"
 #include "core/collective.h"
 #include "core/provenance.h"
 #include "sim/engine.h"
+#include "tests/cmocka.h"
 #include "tests/random_plan.h"
 #include "tests/sample.h"
 #include "tests/toy.h"
@@ -86,7 +81,6 @@ static void check(enum op_kind kind, uint32_t ranks, size_t floats, double a, do
 
 static void calls_take_their_closed_form_on_both_engines(void **state)
 {
-    (void)state;
     uint64_t seed = 336;
     for (enum op_kind kind = OP_ALLREDUCE; kind < OP_COPY; kind++)
         for (int draw = 0; draw < 12; draw++) {
@@ -115,7 +109,6 @@ static struct program pair_of(enum op_kind kind, enum op_reduction a, enum op_re
 
 static void reductions_are_written_read_and_the_same_on_all_members(void **state)
 {
-    (void)state;
     static const char path[] = BINARY_DIR "/test_simulated_calls.json";
     static const struct provenance by = {.version = "test", .command = "test"};
     for (enum op_kind kind = OP_ALLREDUCE; kind < OP_COPY; kind++)

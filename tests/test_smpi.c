@@ -3,18 +3,13 @@
 #include "sim/smpi.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "sim/platform/platform.h"
+#include "tests/cmocka.h"
 #include "tests/toy.h"
 
 enum { PAIRS = 3, BYTES = 50000000 }; /* SMPI sends 16 bytes more */
@@ -99,20 +94,17 @@ static void compare(double late_s, double expected_s)
 
 static void flows_that_start_together_share_the_link(void **state)
 {
-    (void)state;
     compare(0, 2 * compute_s + PAIRS * BYTES / link_bytes_per_s + latency_s);
 }
 
 /* 1 ms alone, 1 ms in two, then three: the last message ends when all bytes are through. */
 static void flows_that_start_one_after_the_other_share_the_link(void **state)
 {
-    (void)state;
     compare(1e-3, 2 * compute_s + PAIRS * BYTES / link_bytes_per_s + latency_s + 2e-3);
 }
 
 static void a_missing_worker_is_named(void **state)
 {
-    (void)state;
     char before[4096];
     struct program p;
     struct simulation s = {0};

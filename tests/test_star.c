@@ -2,18 +2,13 @@
 #include "exec/star.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/clock.h"
 #include "exec/transport/tcp/socket.h"
+#include "tests/cmocka.h"
 
 enum { RANKS = 3 };
 
@@ -84,7 +79,6 @@ static void check_met(const struct member *m)
 
 static void ranks_of_a_machine_meet_at_the_rendezvous(void **state)
 {
-    (void)state;
     struct member m[RANKS];
     play(m, RANKS, 60);
     check_met(m);
@@ -92,7 +86,6 @@ static void ranks_of_a_machine_meet_at_the_rendezvous(void **state)
 
 static int forget(void **state)
 {
-    (void)state;
     unsetenv("MASTER_ADDR");
     unsetenv("MASTER_PORT");
     unsetenv("TORCHELASTIC_USE_AGENT_STORE");
@@ -101,7 +94,6 @@ static int forget(void **state)
 
 static void a_port_or_name_that_is_none_is_refused(void **state)
 {
-    (void)state;
     char host[RENDEZVOUS_HOST] = "untouched";
     uint16_t port = 7;
     bool given = true;
@@ -124,7 +116,6 @@ static void a_port_or_name_that_is_none_is_refused(void **state)
 
 static void a_rank_that_does_not_come_ends_the_wait(void **state)
 {
-    (void)state;
     struct member m[RANKS];
     play(m, 2, 0.2);
     for (uint32_t k = 0; k < 2; k++)

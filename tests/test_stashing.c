@@ -5,18 +5,14 @@
  * update is by the mean of w + 1 microbatches of each replica, or of those that are left, and there is
  * one where else there were w + 1. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/array.h"
 #include "core/lower.h"
 #include "exec/device/cpu/stage.h"
 #include "model/zoo.h"
+#include "tests/cmocka.h"
 #include "tests/sample.h"
 #include "tests/trained.h"
 
@@ -239,13 +235,11 @@ static void check_schedule(const char *schedule, uint32_t more)
 
 static void uneven_replicas_train_as_one_process_with_stashed_weights(void **state)
 {
-    (void)state;
     check_schedule("pipedream", 0);
 }
 
 static void macrobatches_train_as_one_process_with_two_versions(void **state)
 {
-    (void)state;
     check_schedule("macrobatch", 12); /* 36 are no multiple of 4 x 2 */
 }
 
@@ -303,7 +297,6 @@ static void gradients_are_those_of_the_stashed_version(void **state)
 {
     static const bool equal[COMPARED][COMPARED - 1] = {{false, false}, {true, false}, {true, true}};
     struct model m = {0};
-    (void)state;
     assert_int_equal(zoo_build("gpt-tiny:layers=1,hidden=16,heads=2,tokens=8", &m), STATUS_OK);
     for (uint32_t v = 1; v <= COMPARED; v++) {
         float *gradient[COMPARED];

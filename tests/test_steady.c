@@ -1,16 +1,9 @@
 /* The steady middle of an iteration: found where it is one, and not where times only look alike. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "core/lower.h"
 #include "core/steady.h"
 #include "sim/engine.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 
@@ -60,7 +53,6 @@ static double end_of(const struct setup *s)
 static void a_pipeline_repeats_at_the_pace_of_its_stages(void **state)
 {
     struct setup s, longer;
-    (void)state;
     set_up(&s, 1, 1, 12, "1f1b");
     struct steady steady = find(&s, 1);
     assert_true(steady.found);
@@ -89,7 +81,6 @@ static void an_op_that_drifts_is_no_steady_middle(void **state)
 {
     struct setup s;
     size_t seen = 0;
-    (void)state;
     set_up(&s, 1, 1, 16, "1f1b");
     for (size_t i = 0; i < s.program.ops; i++)
         if (s.program.op[i].kind == OP_FORWARD)
@@ -104,7 +95,6 @@ static void an_op_that_drifts_is_no_steady_middle(void **state)
 static void two_paces_are_no_steady_middle(void **state)
 {
     struct setup s;
-    (void)state;
     set_up(&s, 1, 2, 32, "1f1b");
     struct steady steady = find(&s, 2);
     assert_true(steady.found);
@@ -123,7 +113,6 @@ static void two_paces_are_no_steady_middle(void **state)
 static void too_short_a_run_has_no_steady_middle(void **state)
 {
     struct setup s;
-    (void)state;
     for (uint32_t n = 1; n <= 3; n++) {
         set_up(&s, 3, 1, n, "1f1b");
         struct steady steady = find(&s, 1);
@@ -141,7 +130,6 @@ static void lists_that_do_not_only_repeat_their_middle_are_told(void **state)
         bool repeats;
     } known[] = {{"1f1b", true},        {"zb-h1", true},  {"sequential", true},
                  {"interleaved", true}, {"gpipe", false}, {"breadth-first", false}};
-    (void)state;
     for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
         struct setup s;
         bool repeats;
@@ -157,7 +145,6 @@ static void lists_that_do_not_only_repeat_their_middle_are_told(void **state)
 static void survives_every_failing_allocation(void **state)
 {
     struct setup s;
-    (void)state;
     set_up(&s, 2, 1, 16, "1f1b");
     struct steady steady;
     bool repeats;

@@ -1,19 +1,15 @@
 /* The database of a sweep: what is put in comes out, once; other files are taken in. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <sqlite3.h>
 
 #include "core/provenance.h"
 #include "study/database_handle.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 static const struct provenance by = {"foreline test", "test", NULL, 7};
@@ -32,7 +28,6 @@ static const char *in_dir(const char *name)
 static int set_up(void **state)
 {
     static const char text[] = "model: m\nplan.stages: [1, 2]\n";
-    (void)state;
     if (!mkdtemp(dir))
         return -1;
     return experiment_parse("e.yml", text, strlen(text), NULL, &e) == STATUS_OK ? 0 : -1;
@@ -41,7 +36,6 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     char command[64];
-    (void)state;
     experiment_free(&e);
     snprintf(command, sizeof command, "rm -r %s", dir);
     return system(command);
@@ -104,7 +98,6 @@ static void gives_back_what_was_put(void **state)
 {
     struct database *db = open_new("a.db");
     struct point_result in = sample(1.0 / 3), out = {0};
-    (void)state;
     assert_false(get(db, "x", &out));
     put(db, "x", &in);
     database_close(db);
@@ -125,7 +118,6 @@ static void takes_over_what_it_lacks(void **state)
     struct database *a = open_new("here.db"), *b = open_new("there.db");
     struct point_result here = sample(1), there = sample(2), lost = {.status = POINT_FAILED}, out;
     size_t added = 0;
-    (void)state;
     put(a, "both", &here);
     put(b, "both", &there);
     put(b, "new", &there);
@@ -148,7 +140,6 @@ static void takes_over_what_it_lacks(void **state)
 static void lets_one_process_write(void **state)
 {
     struct database *db = open_new("one.db");
-    (void)state;
     pid_t pid = fork();
     if (pid == 0) {
         struct database *second = NULL;
@@ -167,7 +158,6 @@ static void refuses_a_merge_with_something_else(void **state)
 {
     struct database *db = open_new("b.db");
     size_t added;
-    (void)state;
     FILE *to = fopen(in_dir("text.db"), "w");
     assert_non_null(to);
     for (int i = 0; i < 1000; i++)
@@ -232,7 +222,6 @@ static void write_two(const char *name)
 
 static void reads_the_experiment_its_points_and_who_made_them(void **state)
 {
-    (void)state;
     size_t n = 0, told = 0;
     struct database *db = NULL;
     write_two("read.db");
@@ -250,7 +239,6 @@ static void reads_the_experiment_its_points_and_who_made_them(void **state)
 
 static void releases_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     size_t n, told;
     write_two("nomem.db");
     FOR_EACH_ALLOC_FAILURE(read_all(in_dir("nomem.db"), &n, &told))
@@ -314,7 +302,6 @@ out:
 /* SQLite does without some allocations; without the others it says so, and the file stays sound. */
 static void what_sqlite_cannot_allocate_is_an_error_and_no_damage(void **state)
 {
-    (void)state;
     long k = 0, refused = 0;
     bool left = true;
     for (; left; k += 1 + k / 40) { /* about 300 of some thousands */

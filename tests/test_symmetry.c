@@ -2,21 +2,14 @@
  * have the max-min fair rate that the quotient says, whichever cells fly, unless a kind of them is
  * said to be faster. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/random.h"
 #include "sim/symmetry.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/random_plan.h"
-#include "tests/sample.h"
 
 enum { FLOWS = 48, LINKS = 24, HOPS = 3, NETWORKS = 2000, FOLDED = 500, DIVIDED = 100 };
 
@@ -161,7 +154,6 @@ static size_t divide(struct instance *x, const bool *flies, struct symmetry *s)
  * only if no kind would be faster; dividing by kinds comes to an end, with fewer cells than flows. */
 static void flows_of_a_cell_have_the_rate_of_the_quotient_or_are_divided(void **state)
 {
-    (void)state;
     uint64_t seed = 1;
     size_t folded = 0, divided = 0;
     for (size_t k = 0; k < NETWORKS; k++) {
@@ -190,7 +182,6 @@ static void flows_of_a_cell_have_the_rate_of_the_quotient_or_are_divided(void **
  * classes, of weights 1 and 6. */
 static void a_ring_around_a_hub_is_one_flow(void **state)
 {
-    (void)state;
     struct instance x = {0};
     struct symmetry s = {0};
     for (uint32_t f = 0; f < 6; f++) {
@@ -219,7 +210,6 @@ static void a_ring_around_a_hub_is_one_flow(void **state)
  * cells of mirror images, but all flows are stopped by a link that two of them cross. */
 static void a_chain_is_one_cell_of_two_kinds(void **state)
 {
-    (void)state;
     struct instance x = {0};
     struct symmetry s = {0};
     bool flies[FLOWS];

@@ -1,16 +1,11 @@
 /* Latencies and link speeds that the TCP transport adds for an emulated network. Only lower bounds:
  * a busy machine is later, never earlier. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/clock.h"
 #include "exec/transport.h"
+#include "tests/cmocka.h"
 #include "tests/mesh.h"
 #include "tests/toy.h"
 
@@ -97,7 +92,6 @@ static void act(struct mesh *m, enum status (*what)(struct actor *, void *))
 
 static void messages_take_their_latency_and_follow_each_other(void **state)
 {
-    (void)state;
     struct mesh m = {0};
     toy_begin(&m.program, 0, NULL);
     toy_rank(&m.program);
@@ -112,7 +106,6 @@ static void messages_take_their_latency_and_follow_each_other(void **state)
 
 static void rounds_of_a_sum_are_delayed_one_after_the_other(void **state)
 {
-    (void)state;
     struct mesh m = {0};
     static const uint32_t both[] = {0, 1, UINT32_MAX};
     static const uint32_t *const groups[] = {both};

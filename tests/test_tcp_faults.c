@@ -3,18 +3,12 @@
 
 #include <math.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/clock.h"
 #include "exec/transport/tcp/socket.h"
 #include "exec/transport/tcp/tcp.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/mesh.h"
 #include "tests/toy.h"
@@ -38,7 +32,6 @@ out:
 
 static void a_dead_peer_wakes_the_waiter_and_is_named(void **state)
 {
-    (void)state;
     struct mesh m = {0};
     toy_begin(&m.program, 0, NULL);
     toy_rank(&m.program);
@@ -74,7 +67,6 @@ out:
 
 static void every_wait_has_a_deadline(void **state)
 {
-    (void)state;
     static const uint32_t group[] = {0, 1, UINT32_MAX};
     struct mesh m = {0};
     pthread_barrier_t together;
@@ -109,7 +101,6 @@ out:
 
 static void a_step_without_its_messages_is_misuse(void **state)
 {
-    (void)state;
     static const uint32_t group[] = {0, UINT32_MAX};
     struct mesh m = {0};
     toy_begin(&m.program, 1, (const uint32_t *const[]){group});
@@ -134,7 +125,6 @@ static enum status open_only(struct actor *a, void *t)
 
 static void a_missing_peer_ends_open_at_the_deadline(void **state)
 {
-    (void)state;
     struct mesh m = {0};
     toy_pipeline(&m.program, 2, 1, 10, 0, false);
     mesh_open(&m);
@@ -218,7 +208,6 @@ static void check_head(struct tcp_head head, const char *reason)
 
 static void heads_that_the_program_does_not_foresee_are_refused(void **state)
 {
-    (void)state;
     const struct tcp_head good = {TCP_MAGIC, TCP_DATA, 0, 0, 100};
     struct tcp_head bad = good;
     bad.magic = 0x12345678;
@@ -239,7 +228,6 @@ static void heads_that_the_program_does_not_foresee_are_refused(void **state)
 
 static void a_message_that_ends_early_is_a_dead_peer(void **state)
 {
-    (void)state;
     const struct tcp_head head = {TCP_MAGIC, TCP_DATA, 0, 0, 100};
     struct hostile h;
     hostile_open(&h, 1, wait_for_the_first_recv);
@@ -263,7 +251,6 @@ out:
 
 static void more_messages_than_granted_are_refused(void **state)
 {
-    (void)state;
     struct hostile h;
     char payload[100] = {0};
     hostile_open(&h, 10, wait_for_the_last_recv); /* a window of 3 */
@@ -279,7 +266,6 @@ static void more_messages_than_granted_are_refused(void **state)
 
 static void strangers_are_ignored(void **state)
 {
-    (void)state;
     struct mesh m = {0};
     int stranger = -1, liar = -1;
     struct star_hello lie = {.magic = STAR_MAGIC, .version = STAR_VERSION, .token = {9}};
@@ -330,7 +316,6 @@ static enum status open_and_close(struct mesh *m)
 
 static void open_releases_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     struct mesh m = {0};
     toy_pipeline(&m.program, 2, 2, 1000, 0, true);
     mesh_open(&m);

@@ -1,18 +1,12 @@
 /* A team of forked ranks: numbers come back, and whoever dies is named while the others end. */
 #include "exec/team.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/clock.h"
+#include "tests/cmocka.h"
 
 static const double limit_s = 60;
 
@@ -34,7 +28,6 @@ static enum status add_after_each_other(struct team_member *me, void *context)
 
 static void members_share_numbers_and_meet(void **state)
 {
-    (void)state;
     double number[4] = {-1, -1, -1, -1}, first = 10;
     assert_int_equal(team_run(3, 4, limit_s, add_after_each_other, &first, number), STATUS_OK);
     assert_true(number[0] == 11 && number[1] == 12 && number[2] == 13 && number[3] == 0);
@@ -66,7 +59,6 @@ static void check_end(int how, enum status st, const char *message)
 
 static void a_rank_that_dies_or_fails_is_named_and_ends_the_others(void **state)
 {
-    (void)state;
     check_end(SIGKILL, STATUS_EXTERNAL, "rank 1 killed by signal 9");
     check_end(SIGTERM, STATUS_EXTERNAL, "rank 1 killed by signal 15");
     check_end(0, STATUS_EXTERNAL, "rank 1 exited with status 7");
@@ -86,7 +78,6 @@ static enum status blame_and_die(struct team_member *me, void *context)
 
 static void a_cause_that_comes_after_its_symptom_is_told(void **state)
 {
-    (void)state;
     double number[1];
     assert_int_equal(team_run(2, 1, limit_s, blame_and_die, NULL, number), STATUS_EXTERNAL);
     assert_string_equal(error_message(), "rank 1 killed by signal 9");
@@ -104,7 +95,6 @@ static enum status stop(struct team_member *me, void *context)
 
 static void a_stopped_rank_ends_everything_at_the_limit(void **state)
 {
-    (void)state;
     double number[1];
     assert_int_equal(team_run(2, 1, 0.3, stop, NULL, number), STATUS_EXTERNAL);
     assert_string_equal(error_message(), "2 ranks are not done after 0.3 s");
@@ -113,7 +103,6 @@ static void a_stopped_rank_ends_everything_at_the_limit(void **state)
 
 static void a_team_has_1_to_64_members(void **state)
 {
-    (void)state;
     double number[1], first = 0;
     assert_int_equal(team_run(0, 1, limit_s, add_after_each_other, &first, number), STATUS_INVALID);
     assert_int_equal(team_run(TEAM_MOST + 1, 1, limit_s, add_after_each_other, &first, number),

@@ -1,16 +1,10 @@
 /* Split products of tensor parallelism, by hand on both engines: what shards gather and scatter goes on
  * beside them but for one part. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "core/lower.h"
+#include "tests/cmocka.h"
 #include "tests/lowered.h"
 #include "tests/sample.h"
 
@@ -53,7 +47,6 @@ static double expected(uint32_t t, double g, double c)
 
 static void one_part_is_exposed(void **state)
 {
-    (void)state;
     for (uint32_t t = 2; t <= 8; t *= 2)
         for (int i = 0; i < 3; i++) { /* links take less than, as long as, and more than products */
             const double g = 4e-3, c = i == 0 ? 1e-3 : i == 1 ? 4e-3 : 9e-3;
@@ -73,7 +66,6 @@ static void one_part_is_exposed(void **state)
 /* What is made again in the backward is split as well. */
 static void remade_products_overlap_too(void **state)
 {
-    (void)state;
     const uint32_t t = 4;
     struct lowered s = set_up(t, 4e-3, 4 * MEGA);
     const double c = 3e-3;
@@ -88,7 +80,6 @@ static void remade_products_overlap_too(void **state)
 /* As many bytes as without, to a byte per call, and only with sequence parallelism. */
 static void nothing_is_lost(void **state)
 {
-    (void)state;
     struct lowered s = set_up(8, 1e-3, 7777777);
     int64_t moved[2];
     for (int k = 0; k < 2; k++) {

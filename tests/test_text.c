@@ -1,17 +1,10 @@
 /* text: letters, columns and what fits into so many, against a slow truth on random bytes. */
 #include "core/text.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/random.h"
+#include "tests/cmocka.h"
 
 static const char *shorten(const char *text, size_t columns)
 {
@@ -21,7 +14,6 @@ static const char *shorten(const char *text, size_t columns)
 
 static void letters_are_counted_as_they_are_shown(void **state)
 {
-    (void)state;
     assert_int_equal(text_columns(""), 0);
     assert_int_equal(text_columns("Größe"), 5);
     assert_int_equal(text_columns("計画"), 4);
@@ -34,7 +26,6 @@ static void letters_are_counted_as_they_are_shown(void **state)
 
 static void what_is_too_long_loses_its_middle(void **state)
 {
-    (void)state;
     assert_string_equal(shorten("stage", 5), "stage");
     assert_string_equal(shorten("transformer.h.11.attn", 11), "trans….attn");
     assert_string_equal(shorten("計画二流水線", 7), "計…線"); /* 2 of 3 columns twice */
@@ -66,7 +57,6 @@ static size_t valid(const unsigned char *b)
 /* What comes out is UTF-8 without control characters, fits, and is the text itself where that does. */
 static void random_bytes_are_shown_within_their_columns(void **state)
 {
-    (void)state;
     static const char *const part[] = {"a", "é", "計", "\xcc\x81", "\xff", "\xe2\x80", "\n", "🚀"};
     for (uint64_t seed = 1; seed <= 3000; seed++) {
         uint64_t r = seed;

@@ -1,17 +1,10 @@
 /* Groups of devices: shipped platforms, hidden hierarchies under noise, a slow reference. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "partition/tiers.h"
 #include "sim/platform/platform.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/map_build.h"
 #include "tests/sample.h"
@@ -69,7 +62,6 @@ static void assert_levels(const struct tiers *x, const char *name, size_t levels
 
 static void shipped_platforms_are_nodes_in_racks(void **state)
 {
-    (void)state;
     static const struct {
         const char *name;
         size_t levels, shape[3][2];
@@ -110,7 +102,6 @@ static uint32_t one_tier(const void *context, uint32_t from, uint32_t to)
 
 static void equal_devices_are_one_group_and_one_device_is_none(void **state)
 {
-    (void)state;
     struct topology t = sample_clique(1, 0, 1e9), u = sample_clique(37, 0, 1e9);
     struct tiers x = find(&t);
     assert_int_equal(x.levels, 0);
@@ -141,7 +132,6 @@ static uint32_t unequal(const void *context, uint32_t from, uint32_t to)
 
 static void unequal_groups_have_no_k_values_and_the_slower_direction_counts(void **state)
 {
-    (void)state;
     struct topology t = machine(6, 3, (const double[]){100e9, 10e9, 1e9}, unequal, NULL);
     struct tiers x = find(&t);
     assert_int_equal(x.levels, 3);
@@ -192,7 +182,6 @@ static void bottlenecks(const struct matrix *m, uint32_t *worst)
 
 static void groups_are_those_of_widest_paths_on_random_machines(void **state)
 {
-    (void)state;
     static const double bandwidth_Bps[] = {64e9, 32e9, 16e9, 8e9, 4e9, 2e9};
     srand(7);
     for (int trial = 0; trial < 40; trial++) {
@@ -282,7 +271,6 @@ static bool recovers(const struct hidden *h, const struct tiers *x, size_t l, si
 
 static void hidden_hierarchies_are_recovered_under_ten_percent_of_noise(void **state)
 {
-    (void)state;
     static const size_t shape[][3] = {{16, 4, 8}, {24, 2, 6}, {48, 8, 16}, {6, 3, 6}, {64, 8, 32}};
     srand(11);
     for (int trial = 0; trial < 60; trial++) {
@@ -334,7 +322,6 @@ static int recovered(double noise, int *overlap)
 
 static void communities_part_what_no_threshold_does(void **state)
 {
-    (void)state;
     int overlap = 0;
     assert_int_equal(recovered(0.12, &overlap), 40); /* gaps of 5 % at most */
     int right = recovered(0.15, &overlap);
@@ -344,7 +331,6 @@ static void communities_part_what_no_threshold_does(void **state)
 
 static void noise_alone_makes_no_groups(void **state)
 {
-    (void)state;
     srand(17);
     for (int trial = 0; trial < 60; trial++) {
         size_t n = 3 + (size_t)rand() % 30;
@@ -366,7 +352,6 @@ static uint32_t of_16k(const void *context, uint32_t from, uint32_t to)
 
 static void sixteen_thousand_devices_are_grouped(void **state)
 {
-    (void)state;
     struct topology t = machine(16384, 4, (const double[]){400e9, 50e9, 25e9, 1e9}, of_16k, NULL);
     struct tiers x = find(&t);
     assert_levels(&x, "16k", 4, (const size_t[][2]){{2048, 8}, {64, 256}, {4, 4096}, {1, 16384}});
@@ -377,7 +362,6 @@ static void sixteen_thousand_devices_are_grouped(void **state)
 
 static void releases_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     struct topology t = machine(20, 3, (const double[]){100e9, 10e9, 1e9}, of_16k, NULL);
     struct hidden h = {
         .n = 16, .inner = {4, 8, 16}, .bandwidth_Bps = {10e9, 5e9, 2e9}, .noise = 0.1};

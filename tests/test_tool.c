@@ -1,16 +1,11 @@
 /* Other programs get their words as they are and few variables, and do not take forever. */
 #include "core/tool.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/clock.h"
+#include "tests/cmocka.h"
 
 static void expect(const char *const *words, const char *const *variables, const char *printed)
 {
@@ -29,7 +24,6 @@ static void expect(const char *const *words, const char *const *variables, const
 
 static void words_arrive_as_they_are(void **state)
 {
-    (void)state;
     const char *const words[] = {"printf", "%s|",      "a b", "-n", "x\ny", "$(id)",
                                  "`id`",   "';id;'\"", "*",   "",   NULL};
     expect(words, NULL, "a b|-n|x\ny|$(id)|`id`|';id;'\"|*||");
@@ -37,7 +31,6 @@ static void words_arrive_as_they_are(void **state)
 
 static void the_environment_is_not_ours(void **state)
 {
-    (void)state;
     const char *const words[] = {
         "sh", "-c", "echo \"$GIT_DIR-$GIT_EXTERNAL_DIFF-$LC_ALL-$MORE-${PATH:+path}\"", NULL};
     const char *const variables[] = {"MORE=1", NULL};
@@ -50,7 +43,6 @@ static void the_environment_is_not_ours(void **state)
 
 static void a_program_that_hangs_is_killed(void **state)
 {
-    (void)state;
     const char *const words[] = {"sleep", "60", NULL};
     const struct tool t = {words, NULL, -1, -1, -1, 0.2};
     char *text = NULL;
@@ -67,7 +59,6 @@ static void a_program_that_hangs_is_killed(void **state)
 
 static void a_program_that_prints_forever_is_cut(void **state)
 {
-    (void)state;
     const char *const words[] = {"yes", NULL};
     const struct tool t = {words, NULL, -1, -1, -1, 20};
     char *text = NULL;
@@ -82,7 +73,6 @@ static void a_program_that_prints_forever_is_cut(void **state)
 
 static void failures_have_a_status(void **state)
 {
-    (void)state;
     const char *const missing[] = {"foreline-no-such-program", NULL};
     const char *const fails[] = {"sh", "-c", "exit 3", NULL};
     const char *const dies[] = {"sh", "-c", "kill -9 $$", NULL};

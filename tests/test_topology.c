@@ -1,20 +1,13 @@
 /* Topologies: uniform ones, and large ones through JSON. */
 #include "core/topology.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "core/file.h"
 #include "core/json.h"
 #include "core/provenance.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/map_build.h"
 
@@ -34,7 +27,6 @@ static struct topology uniform(size_t n)
 
 static void a_uniform_topology_has_one_tier_and_one_type(void **state)
 {
-    (void)state;
     struct topology t = uniform(16384);
     assert_int_equal(t.n, 16384);
     assert_string_equal(t.device[16383], "d16383");
@@ -103,7 +95,6 @@ static int64_t tier_in_file(const struct json_at *between, uint32_t i, uint32_t 
 /* Below and above the size where the matrix gives way to squares. */
 static void json_tells_the_tier_of_every_pair(void **state)
 {
-    (void)state;
     static const size_t sizes[] = {1, 2, 30, 256, 257, 300};
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
         struct topology t = irregular(sizes[k]);
@@ -126,7 +117,6 @@ static void json_tells_the_tier_of_every_pair(void **state)
 
 static void a_large_regular_topology_is_a_small_file(void **state)
 {
-    (void)state;
     struct topology t = uniform(3000);
     char *text = NULL;
     assert_int_equal(topology_write(&t, path, &by), STATUS_OK);
@@ -146,7 +136,6 @@ static enum status make(void)
 
 static void releases_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     FOR_EACH_ALLOC_FAILURE(make());
     struct topology t = irregular(300);
     FOR_EACH_ALLOC_FAILURE(topology_write(&t, path, &by));

@@ -1,19 +1,14 @@
 /* A topology through a descriptor and back; damaged bytes are refused. */
 #include "sim/platform/topology_bytes.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/routes.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/map_build.h"
 
@@ -93,7 +88,6 @@ static void send_example(bool flat)
 
 static void brings_a_topology_over_unchanged(void **state)
 {
-    (void)state;
     struct topology t = {0};
     send_example(true);
     assert_int_equal(topology_receive(bytes, length, &t), STATUS_OK);
@@ -123,7 +117,6 @@ static void brings_a_topology_over_unchanged(void **state)
 
 static void brings_routes_over_unchanged(void **state)
 {
-    (void)state;
     for (int flat = 0; flat < 2; flat++) {
         struct topology t = {0};
         struct routes r = {0};
@@ -183,7 +176,6 @@ static void survives_any_byte_being_wrong(void **state)
 
 static void reports_a_descriptor_that_cannot_be_written(void **state)
 {
-    (void)state;
     const struct topology t = {0};
     assert_int_equal(topology_send(&t, -1), STATUS_IO);
 }

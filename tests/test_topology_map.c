@@ -1,15 +1,10 @@
 /* The compressed matrix of tiers against a plain one. */
 #include "core/topology_map.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/map_build.h"
 
@@ -65,7 +60,6 @@ enum { SIZES = sizeof sizes / sizeof *sizes };
 
 static void gives_every_pair_back(void **state)
 {
-    (void)state;
     srand(1);
     for (size_t k = 0; k < SIZES; k++) {
         struct matrix m = random_matrix(sizes[k], 5);
@@ -92,7 +86,6 @@ static uint32_t racks(const void *unused, uint32_t from, uint32_t to)
 
 static void regular_machines_take_few_squares_and_pairs_are_counted(void **state)
 {
-    (void)state;
     enum { N = 42 * 50 };
     struct topology_map map = {0};
     uint64_t pairs[3];
@@ -110,7 +103,6 @@ static void regular_machines_take_few_squares_and_pairs_are_counted(void **state
 
 static void equal_pairs_take_no_squares(void **state)
 {
-    (void)state;
     struct matrix m = random_matrix(300, 1);
     struct topology_map map = build(&m);
     uint64_t pairs;
@@ -123,7 +115,6 @@ static void equal_pairs_take_no_squares(void **state)
 
 static void counts_pairs_of_irregular_machines(void **state)
 {
-    (void)state;
     srand(2);
     for (size_t k = 0; k < SIZES; k++) {
         uint64_t pairs[4], expected[4] = {0};
@@ -142,7 +133,6 @@ static void counts_pairs_of_irregular_machines(void **state)
 /* Two numbers become one: the same map as when built that way. */
 static void renumbering_merges_what_became_equal(void **state)
 {
-    (void)state;
     static const uint32_t number[] = {0, 2, 1, 1, 0}, none[5] = {0};
     srand(3);
     for (size_t k = 1; k < SIZES; k++) {
@@ -166,7 +156,6 @@ static void renumbering_merges_what_became_equal(void **state)
 
 static void same_pairs_give_the_same_bytes(void **state)
 {
-    (void)state;
     srand(4);
     struct matrix m = random_matrix(300, 3);
     struct topology_map a = build(&m), b = build(&m);
@@ -182,7 +171,6 @@ static void same_pairs_give_the_same_bytes(void **state)
 
 static void refuses_more_than_a_million_devices(void **state)
 {
-    (void)state;
     struct topology_map_builder *b = NULL;
     assert_int_equal(topology_map_begin(1048577, &b), STATUS_INVALID);
     assert_non_null(strstr(error_message(), "1048577"));
@@ -193,7 +181,6 @@ static void refuses_more_than_a_million_devices(void **state)
 
 static void notices_unsound_maps(void **state)
 {
-    (void)state;
     srand(5);
     struct matrix m = random_matrix(40, 3);
     struct topology_map map = build(&m);
@@ -227,7 +214,6 @@ out:
 
 static void releases_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     srand(6);
     struct matrix m = random_matrix(100, 3);
     FOR_EACH_ALLOC_FAILURE(build_count_renumber(&m));
@@ -237,7 +223,6 @@ static void releases_everything_when_memory_runs_out(void **state)
 /* Numbers in random blocks of random sizes, as scattered and as regular as can be. */
 static void finds_where_each_number_is_first_met(void **state)
 {
-    (void)state;
     enum { MOST = 700, NUMBERS = 9 };
     static uint32_t row[MOST];
     srand(7);

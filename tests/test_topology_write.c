@@ -2,22 +2,16 @@
 #include "topologies/write.h"
 
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/file.h"
 #include "core/provenance.h"
 #include "sim/platform/platform.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 enum { DEVICES = 5, TYPES = 2, TIERS = 3, POINTS = 3 };
@@ -132,7 +126,6 @@ static size_t files_in(const char *path)
 
 static void reads_back_what_was_written(void **state)
 {
-    (void)state;
     struct machine m;
     struct topology t = {0};
     const struct provenance by = {"foreline 0", "foreline calibrate -- <x>", "host", 7};
@@ -162,7 +155,6 @@ static void reads_back_what_was_written(void **state)
 
 static void says_in_the_file_where_it_comes_from(void **state)
 {
-    (void)state;
     struct machine m;
     char *text = NULL, *summary = NULL;
     size_t length;
@@ -181,7 +173,6 @@ static void says_in_the_file_where_it_comes_from(void **state)
 
 static void refuses_more_than_64_devices_and_writes_nothing(void **state)
 {
-    (void)state;
     static const char path[] = BINARY_DIR "/topology_write.d/large.xml";
     struct topology t = {.n = 65};
     assert_int_equal(topology_write_platform(&t, path, NULL), STATUS_INVALID);
@@ -192,7 +183,6 @@ static void refuses_more_than_64_devices_and_writes_nothing(void **state)
 
 static void reports_a_directory_that_does_not_exist(void **state)
 {
-    (void)state;
     struct machine m;
     build(&m);
     assert_int_equal(topology_write_platform(&m.topology, "/no/such/place/x.xml", NULL), STATUS_IO);
@@ -211,7 +201,6 @@ static enum status resolve(const char *name, char *out, size_t size)
 
 static void finds_shipped_platforms_by_name_and_others_by_path(void **state)
 {
-    (void)state;
     char path[512];
     assert_int_equal(resolve("two-racks", path, sizeof path), STATUS_OK);
     assert_string_equal(path, SOURCE_DIR "/topologies/platforms/two-racks.xml");
@@ -226,7 +215,6 @@ static void finds_shipped_platforms_by_name_and_others_by_path(void **state)
 
 static void prefers_the_directory_in_the_environment(void **state)
 {
-    (void)state;
     char path[512];
     char **found = NULL;
     size_t n = 0;
@@ -243,7 +231,6 @@ static void prefers_the_directory_in_the_environment(void **state)
 
 static void lists_the_shipped_platforms_in_order(void **state)
 {
-    (void)state;
     static const char *const expected[] = {"cs336",  "dgx-a100-x2", "dgx-h100-x4", "hidup-8xv100",
                                            "laptop", "pipedream-a", "two-racks"};
     char **found = NULL;
@@ -259,7 +246,6 @@ static void lists_the_shipped_platforms_in_order(void **state)
 
 static void summarises_a_file_without_a_comment_as_nothing(void **state)
 {
-    (void)state;
     static const char path[] = BINARY_DIR "/topology_write.d/plain.xml";
     char *summary = NULL;
     FILE *f = fopen(path, "w");
@@ -301,14 +287,12 @@ out:
 
 static void releases_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     FOR_EACH_ALLOC_FAILURE(write_resolve_and_list());
     assert_int_equal(files_in(directory), 1);
 }
 
 static int make_directory(void **state)
 {
-    (void)state;
     unsetenv("FORELINE_DATA");
     mkdir(directory, 0777);
     return 0;

@@ -1,15 +1,11 @@
 /* Texts of optimizers and of policies of the learning rate: numbers by hand, and what is wrong. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/cost.h"
 #include "core/optimizer.h"
 #include "exec/learning_rate.h"
+#include "tests/cmocka.h"
 
 static void assert_says(enum status st, const char *what)
 {
@@ -21,7 +17,6 @@ static void assert_says(enum status st, const char *what)
 static void optimizers_have_their_numbers(void **state)
 {
     struct optimizer o;
-    (void)state;
     assert_int_equal(optimizer_of("sgd:momentum=0.9,nesterov=1,decay=1e-4,clip=0.5", &o),
                      STATUS_OK);
     assert_false(o.adam);
@@ -47,7 +42,6 @@ static void state_is_what_the_optimizer_keeps(void **state)
         int moments;
     } all[] = {{"sgd", 0},  {"sgd:decay=1e-4", 0}, {"sgd:momentum=0", 0}, {"sgd:momentum=0.9", 1},
                {"adam", 2}, {"adam:decay=0.01", 2}};
-    (void)state;
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
         assert_int_equal(optimizer_moments(all[k].text), all[k].moments);
         assert_int_equal(cost_memory(all[k].text, 4, NULL).state, all[k].moments);
@@ -67,7 +61,6 @@ static double factor(const char *text, uint32_t step)
 static void rates_follow_their_policies(void **state)
 {
     enum { LENGTH = 7, EPOCHS = 90 };
-    (void)state;
     for (uint32_t epoch = 0; epoch < 2 * EPOCHS; epoch++)
         for (uint32_t k = 0; k < LENGTH; k++) {
             uint32_t at = epoch * LENGTH + k;
@@ -99,7 +92,6 @@ static void rates_follow_their_policies(void **state)
 static void wrong_policies_are_named(void **state)
 {
     struct learning_rate r;
-    (void)state;
     assert_says(learning_rate_parse("polynomial", &r), "epochs=N");
     assert_says(learning_rate_parse("steps", &r), "step");
     assert_says(learning_rate_parse("step:power=2", &r), "step has no 'power'");

@@ -6,17 +6,10 @@
  * dies, because MPI ends the others too. */
 #include "exec/transport.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/contract.h"
 #include "tests/fault.h"
 #include "tests/toy.h"
@@ -44,7 +37,6 @@ void idle(struct program *p, uint32_t n)
 
 static void messages_of_all_sizes_arrive_in_order_in_both_directions(void **state)
 {
-    (void)state;
     static const int64_t bytes[] = {0, 1, 23, 24, 25, 4096, 65537, MIB, 3, 0};
     enum { SIZES = sizeof bytes / sizeof *bytes };
     for (uint32_t ranks = low; ranks <= high; ranks++) {
@@ -68,7 +60,6 @@ static void messages_of_all_sizes_arrive_in_order_in_both_directions(void **stat
 
 static void two_large_messages_cross(void **state)
 {
-    (void)state;
     struct mesh m = new_mesh();
     struct actor a[MAX_RANKS] = {0};
     toy_begin(&m.program, 0, NULL);
@@ -86,7 +77,6 @@ static void two_large_messages_cross(void **state)
 /* Rank 0 sends 0 .. 9; on rank 1 an op per message uses them in the order 9 .. 0. */
 static void messages_used_in_reverse_order_do_not_block(void **state)
 {
-    (void)state;
     enum { MESSAGES = 10 };
     static const size_t reverse[] = {9,  8,  7,  6,  5,  4,  3,  2,  1,  0,
                                      10, 11, 12, 13, 14, 15, 16, 17, 18, 19};
@@ -127,7 +117,6 @@ out:
 
 static void a_peer_that_never_answers_is_named_at_the_deadline(void **state)
 {
-    (void)state;
     struct mesh m = new_mesh();
     struct actor a[MAX_RANKS] = {0};
     pthread_barrier_t together;
@@ -167,7 +156,6 @@ out:
 
 static void a_step_without_its_messages_is_misuse(void **state)
 {
-    (void)state;
     static const uint32_t group[][2] = {
         {0, UINT32_MAX}, {1, UINT32_MAX}, {2, UINT32_MAX}, {3, UINT32_MAX}};
     struct mesh m = new_mesh();
@@ -201,7 +189,6 @@ static enum status open_and_close(struct mesh *m)
 
 static void open_releases_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     static const uint32_t group[] = {0, 1, 2, 3, UINT32_MAX};
     uint32_t members[MAX_RANKS + 1];
     struct mesh m = new_mesh();
@@ -238,7 +225,6 @@ out:
 /* As threads, rank 1 closes its transport; as a process, it is killed. */
 static void a_dead_peer_ends_the_wait_and_is_named(void **state)
 {
-    (void)state;
     struct mesh m = new_mesh();
     struct actor a[MAX_RANKS] = {0};
     toy_begin(&m.program, 0, NULL);

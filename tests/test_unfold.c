@@ -2,20 +2,14 @@
  * simulated once is what it says when all of them were, field by field, its steady middle and the
  * loads of all links included. Random plans on generated platforms with links that are shared. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/lower.h"
 #include "sim/engine.h"
 #include "study/evaluate.h"
 #include "study/warn.h"
+#include "tests/cmocka.h"
 #include "tests/generated.h"
 #include "tests/random_plan.h"
 
@@ -192,14 +186,12 @@ static void check_platforms(const struct engine *engine, double tolerance, size_
 
 static void folded_is_whole_on_the_analytic_engine(void **state)
 {
-    (void)state;
     check_platforms(&engine_analytic, 1e-9, plans, 3 * plans);
 }
 
 /* SimGrid ends flows that are nearer to their end than its precision. */
 static void folded_is_whole_on_simgrid(void **state)
 {
-    (void)state;
     check_platforms(&engine_simgrid, 1e-6, 2, 4);
 }
 

@@ -1,21 +1,13 @@
 /* units: what is accepted, what is not, and how quantities print. */
 #include "core/units.h"
 
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/sample.h"
 
 static void reads_what_people_write(void **state)
 {
-    (void)state;
     static const struct {
         enum unit unit;
         const char *text;
@@ -38,7 +30,6 @@ static void reads_what_people_write(void **state)
 
 static void refuses_what_has_no_clear_meaning(void **state)
 {
-    (void)state;
     static const struct {
         enum unit unit;
         const char *text;
@@ -56,7 +47,6 @@ static void refuses_what_has_no_clear_meaning(void **state)
 
 static void says_what_it_expected(void **state)
 {
-    (void)state;
     double value;
     assert_int_equal(units_parse(UNIT_RATE, "400", &value), STATUS_INVALID);
     assert_string_equal(error_message(),
@@ -65,7 +55,6 @@ static void says_what_it_expected(void **state)
 
 static void says_what_was_meant(void **state)
 {
-    (void)state;
     static const struct {
         enum unit unit;
         const char *text, *hint; /* NULL: none */
@@ -91,7 +80,6 @@ static void says_what_was_meant(void **state)
 
 static void prints_in_the_largest_fitting_prefix(void **state)
 {
-    (void)state;
     char text[UNITS_TEXT];
     assert_string_equal(units_print(UNIT_SECONDS, 1.5e-6, text), "1.5 us");
     assert_string_equal(units_print(UNIT_SECONDS, 0, text), "0 s");

@@ -3,17 +3,11 @@
 #include "study/validate.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "study/point.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 static void assert_close(double got, double expected)
@@ -29,7 +23,6 @@ static const struct arguments any = {
 
 static void a_grid_varies_its_last_axis_fastest(void **state)
 {
-    (void)state;
     struct arguments a = any;
     struct experiment e = {0};
     struct validate_job job = {.directory = "d"};
@@ -90,7 +83,6 @@ static enum status compose(const char *stages, const char *replicas)
 
 static void grids_refuse_what_makes_no_point(void **state)
 {
-    (void)state;
     assert_int_equal(compose("1,,2", NULL), STATUS_USAGE);
     assert_string_equal(error_message(), "--stages: '' is not a whole number");
     assert_int_equal(compose(NULL, "1,2,1"), STATUS_USAGE);
@@ -106,7 +98,6 @@ static void engines_predict_and_one_runs(void **state)
 {
     static const char *const wrong[] = {"engine: tcp\n", "engine: [simgrid, analytic]\n",
                                         "engine: [simgrid, tcp, mpi]\n", ""};
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct validate_job job = {.directory = "d"};
         struct validation v = {0};
@@ -120,7 +111,6 @@ static void engines_predict_and_one_runs(void **state)
 
 static void a_grid_has_a_greatest_size(void **state)
 {
-    (void)state;
     struct arguments a = any;
     struct experiment e = {0};
     char list[2048] = "1";
@@ -144,7 +134,6 @@ static enum status make_and_free(void)
 
 static void grids_release_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     FOR_EACH_ALLOC_FAILURE(make_and_free());
 }
 
@@ -152,7 +141,6 @@ static void grids_release_everything_when_memory_runs_out(void **state)
 
 static void nothing_is_run_before_all_predictions_are_written(void **state)
 {
-    (void)state;
     struct validate_job job = {.directory = "/nonexistent", .repeats = 1};
     struct validate_point p = {.name = "x", .plan = "x.json"};
     struct validation v = {.points = 1, .point = &p};
@@ -182,7 +170,6 @@ static struct validation of(struct measurement *m, size_t n)
  * 1.2. Predictions 0.99 and 1.21 are 10 % off. */
 static void a_row_has_median_quartiles_and_errors(void **state)
 {
-    (void)state;
     double a[] = {1.0, 0.9}, b[] = {1.3, 1.2}, c[] = {1.1};
     struct measurement m[] = {
         file("tcp", "x/a.json", 1.0, 4),       file("analytic", "x/a.json", 0.99, 4),
@@ -220,7 +207,6 @@ static void a_row_has_median_quartiles_and_errors(void **state)
  * iteration a would be first in both, and tau 1/3 for another pair. */
 static void plans_of_different_batches_are_ordered_by_time_per_sample(void **state)
 {
-    (void)state;
     struct measurement m[] = {file("simgrid", "a", 4, 4),   file("tcp", "a", 4, 4),
                               file("simgrid", "b", 6.4, 8), file("tcp", "b", 6, 8),
                               file("simgrid", "c", 5.6, 8), file("tcp", "c", 7, 8)};
@@ -246,7 +232,6 @@ static void plans_of_different_batches_are_ordered_by_time_per_sample(void **sta
 /* A plan of one platform cannot be chosen instead of one of another. */
 static void regret_is_per_platform(void **state)
 {
-    (void)state;
     struct measurement m[] = {file("simgrid", "a", 1, 1), file("tcp", "a", 1, 1),
                               file("simgrid", "b", 2, 1), file("tcp", "b", 2, 1),
                               file("simgrid", "c", 3, 1), file("tcp", "c", 3, 1),
@@ -277,7 +262,6 @@ static enum status tabulate_and_free(const struct validation *v)
 
 static void tables_release_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     struct measurement m[] = {file("simgrid", "a", 1, 1), file("tcp", "a", 1, 1)};
     struct validation v = of(m, 2);
     FOR_EACH_ALLOC_FAILURE(tabulate_and_free(&v));
@@ -285,7 +269,6 @@ static void tables_release_everything_when_memory_runs_out(void **state)
 
 static void plans_are_called_by_their_file(void **state)
 {
-    (void)state;
     static const char *const plans[][2] = {
         {"out/x.y.json", "x.y"}, {"json", "json"}, {".json", ".json"}};
     char name[VALIDATE_NAME];

@@ -1,20 +1,15 @@
 /* A plan is refused where it is made, or the device takes every rank of it: stages exchange whole
  * tensors, and shards share heads evenly. The CPU device itself is asked. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/lower.h"
 #include "exec/device.h"
 #include "exec/executor.h"
 #include "model/zoo.h"
 #include "partition/partition.h"
+#include "tests/cmocka.h"
 #include "tests/sample.h"
 
 enum { RANKS = 64, LIST = 1024, TRIALS = 300 };
@@ -105,7 +100,6 @@ static struct model build(const char *spec)
 /* There are enough ops at which stages may begin: only lists by hand are refused. */
 static void every_algorithm_makes_plans_of_gpt_tiny_that_run(void **state)
 {
-    (void)state;
     srand(11);
     struct model m = build("gpt-tiny");
     struct topology t = sample_clique(RANKS, 1e-6, 1e9);
@@ -123,7 +117,6 @@ static void every_algorithm_makes_plans_of_gpt_tiny_that_run(void **state)
 
 static void random_models_are_refused_or_run(void **state)
 {
-    (void)state;
     srand(12);
     struct topology t = sample_clique(RANKS, 1e-6, 1e9);
     struct tally tally = {0};
@@ -150,7 +143,6 @@ static void random_models_are_refused_or_run(void **state)
 
 static void what_stands_in_the_way_is_one_clear_line(void **state)
 {
-    (void)state;
     struct model m = build("gpt-tiny");
     struct topology t = sample_clique(RANKS, 1e-6, 1e9);
     static const struct {

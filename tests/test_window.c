@@ -1,15 +1,7 @@
 /* How many messages a receiver must be able to hold. */
 #include "exec/window.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/toy.h"
 
 /* Rank 0 sends 0 .. 9; on rank 1 an op per message uses them in the order 9 .. 0. */
@@ -41,7 +33,6 @@ static size_t window_of(const struct program *p)
 
 static void windows_hold_what_must_wait_and_two_more(void **state)
 {
-    (void)state;
     struct program p;
     backwards_program(&p, 10);
     assert_int_equal(window_of(&p), 10); /* all ten are there before the first is used */

@@ -2,19 +2,13 @@
 #include "exec/netns/wiring.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "fault.h"
 #include "sim/platform/network.h"
 #include "sim/platform/platform.h"
+#include "tests/cmocka.h"
 #include "topologies/generate.h"
 
 #define SHIPPED SOURCE_DIR "/topologies/platforms/"
@@ -87,7 +81,6 @@ static void check_ways(const struct topology *t, const struct wiring *w)
 
 static void ways_are_as_wide_as_the_topology_says(void **state)
 {
-    (void)state;
     static const struct {
         const char *path;
         size_t nodes, links;
@@ -111,7 +104,6 @@ static void ways_are_as_wide_as_the_topology_says(void **state)
 /* In a torus without switches nodes are on each other's ways, and nowhere else. */
 static void small_platforms_of_every_family_are_wired(void **state)
 {
-    (void)state;
     static const struct {
         const char *description;
         bool forward;
@@ -148,7 +140,6 @@ static void small_platforms_of_every_family_are_wired(void **state)
 /* Of 16 GPUs in two nodes, those of the second are reached through eight different last links. */
 static void a_rank_is_reached_through_its_own_links(void **state)
 {
-    (void)state;
     struct loaded l;
     struct wiring w = {0};
     load(SHIPPED "dgx-a100-x2.xml", &l);
@@ -165,7 +156,6 @@ static void a_rank_is_reached_through_its_own_links(void **state)
 
 static void leaves_out_what_no_rank_needs(void **state)
 {
-    (void)state;
     struct loaded l;
     struct wiring w = {0};
     size_t hops;
@@ -190,7 +180,6 @@ static void leaves_out_what_no_rank_needs(void **state)
 /* Ranks 0 and 2 on one node of two-racks, 1 and 3 on another in the other rack. */
 static void ranks_sit_where_they_are_told(void **state)
 {
-    (void)state;
     static const uint32_t device[] = {15, 0, 13, 3}, twice[] = {1, 1};
     struct loaded l;
     struct wiring w = {0};
@@ -213,7 +202,6 @@ static void ranks_sit_where_they_are_told(void **state)
 
 static void refuses_more_ranks_than_devices(void **state)
 {
-    (void)state;
     struct loaded l;
     struct wiring w = {0};
     load(SHIPPED "laptop.xml", &l);
@@ -230,7 +218,6 @@ static void refuses_more_ranks_than_devices(void **state)
 /* A route of three links has two joints, which are routers. */
 static void a_route_of_several_links_gets_joints(void **state)
 {
-    (void)state;
     static const char text[] =
         "<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
         "<platform version=\"4.1\"><zone id=\"z\" routing=\"Full\">\n"
@@ -290,7 +277,6 @@ static enum status read_text(const char *text, struct loaded *l)
 /* Both GPUs reach the switch over the same NIC, in whichever direction the routes are written. */
 static void a_link_of_several_routes_is_one_link(void **state)
 {
-    (void)state;
     static const char *const text[] = {
         TWO_GPUS ROUTE("g0", "s", HOP("a0", "UP") HOP("nic", "UP"))
             ROUTE("g1", "s", HOP("a1", "UP") HOP("nic", "UP"))
@@ -319,7 +305,6 @@ static void a_link_of_several_routes_is_one_link(void **state)
 
 static void a_link_that_begins_at_two_places_cannot_be_wired(void **state)
 {
-    (void)state;
     static const char *const text[] = {
         TWO_GPUS ROUTE("g0", "s", HOP("nic", "UP")) ROUTE("g1", "s", HOP("nic", "UP"))
             ROUTE("far", "s", HOP("f", "UP")) "</zone></platform>\n",
@@ -336,7 +321,6 @@ static void a_link_that_begins_at_two_places_cannot_be_wired(void **state)
 
 static void survives_every_failing_allocation(void **state)
 {
-    (void)state;
     struct loaded l;
     struct wiring w = {0};
     struct network n = {0};

@@ -2,19 +2,14 @@
 #include "sim/workload.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/lower.h"
 #include "sim/engine.h"
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 
@@ -81,7 +76,6 @@ static double ring_seconds(size_t n)
 
 static void a_ring_takes_the_closed_form_time(void **state)
 {
-    (void)state;
     static const size_t n[] = {2, 3, 16, 64, 100};
     assert_near(ring_seconds(2), 1344.17728e-6, 1e-12);
     for (size_t k = 0; k < sizeof n / sizeof *n; k++) {
@@ -94,7 +88,6 @@ static void a_ring_takes_the_closed_form_time(void **state)
 /* A rank computes twice and updates; the ring counts an edge for each rank. */
 static void a_ring_has_four_ops_and_an_edge_for_each_rank(void **state)
 {
-    (void)state;
     for (size_t e = 0; e < engines_n; e++) {
         struct outcome o = run("ring", 10, engines[e]);
         assert_int_equal(o.ops, 40);
@@ -107,7 +100,6 @@ static void a_ring_has_four_ops_and_an_edge_for_each_rank(void **state)
  * message is an op at both ends; update; with several replicas an all-reduce. */
 static void a_pipe_has_the_ops_and_messages_of_its_replicas(void **state)
 {
-    (void)state;
     for (size_t e = 0; e < engines_n; e++)
         for (size_t replicas = 1; replicas <= 3; replicas++) {
             struct outcome o = run("pipe", 16 * replicas, engines[e]);
@@ -120,7 +112,6 @@ static void a_pipe_has_the_ops_and_messages_of_its_replicas(void **state)
 /* Both engines know the switch's ports: they say the same of what is sent at one time. */
 static void both_engines_share_the_ports(void **state)
 {
-    (void)state;
     for (size_t replicas = 1; replicas <= 4; replicas++) {
         double quick = run("pipe", 16 * replicas, &engine_analytic).seconds;
         assert_near(run("pipe", 16 * replicas, &engine_simgrid).seconds / quick, 1, 1e-6);
@@ -132,7 +123,6 @@ static void both_engines_share_the_ports(void **state)
  * the analytic engine does of a network without links. */
 static void times_are_close_to_those_of_loggopsim(void **state)
 {
-    (void)state;
     static const struct {
         const char *name;
         size_t ranks;
@@ -153,7 +143,6 @@ static void times_are_close_to_those_of_loggopsim(void **state)
 
 static void refuses_what_does_not_fit(void **state)
 {
-    (void)state;
     const struct workload_kind *ring, *pipe;
     struct workload w = {0};
     struct topology t = sample_clique(20, 1e-6, 1e9);
@@ -174,7 +163,6 @@ static void refuses_what_does_not_fit(void **state)
 
 static void a_platform_moves_into_the_workload(void **state)
 {
-    (void)state;
     const struct workload_kind *pipe;
     struct workload w = {0};
     struct topology t = sample_clique(40, 1e-6, 1e9);
@@ -194,7 +182,6 @@ static void a_platform_moves_into_the_workload(void **state)
 
 static void releases_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     const struct workload_kind *pipe;
     struct workload w = {0};
     struct topology none = {0};

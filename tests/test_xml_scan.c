@@ -1,14 +1,9 @@
 /* xml_scan: tags with their lines in well-formed text, and calm in any other. */
 #include "sim/platform/xml_scan.h"
+#include "tests/cmocka.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static const char example[] = "<?xml version='1.0'?>\n"
                               "<!DOCTYPE platform>\n"
@@ -21,7 +16,6 @@ static const char example[] = "<?xml version='1.0'?>\n"
 
 static void finds_the_tags_and_their_lines(void **state)
 {
-    (void)state;
     struct xml_scanner s = xml_scan(example);
     struct xml_tag tag;
     assert_true(xml_next(&s, &tag));
@@ -45,7 +39,6 @@ static void finds_the_tags_and_their_lines(void **state)
 
 static void replaces_entities(void **state)
 {
-    (void)state;
     char text[16];
     struct xml_span span = {"a&lt;&amp;&gt;&quot;&apos;&x;", 29};
     span.n = strlen(span.at);
@@ -61,7 +54,6 @@ static void replaces_entities(void **state)
 
 static void does_not_take_the_end_of_a_longer_name_for_an_attribute(void **state)
 {
-    (void)state;
     struct xml_scanner s = xml_scan("<route gw_src='r' src='h' x/>");
     struct xml_tag tag;
     assert_true(xml_next(&s, &tag));
@@ -71,7 +63,6 @@ static void does_not_take_the_end_of_a_longer_name_for_an_attribute(void **state
 
 static void orders_spans_like_strcmp(void **state)
 {
-    (void)state;
     const struct xml_span a = {"ab", 2}, b = {"abc", 3}, c = {"b", 1};
     assert_true(xml_compare(a, b) < 0);
     assert_true(xml_compare(c, b) > 0);
@@ -81,7 +72,6 @@ static void orders_spans_like_strcmp(void **state)
 /* Every truncation and much damage, in a buffer of exactly that size: reading beyond is noticed. */
 static void reads_any_text_to_its_end(void **state)
 {
-    (void)state;
     srand(1);
     for (size_t n = 0; n < sizeof example; n++)
         for (int trial = 0; trial < 20; trial++) {

@@ -2,15 +2,9 @@
  * program's, whose bytes the plan's table shows, of replicas with ZeRO 0 to 3 and of pipelines; and
  * parameters that no level of ZeRO changes. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/check.h"
 #include "core/lower.h"
@@ -19,6 +13,7 @@
 #include "exec/executor.h"
 #include "model/zoo.h"
 #include "partition/partition.h"
+#include "tests/cmocka.h"
 #include "tests/mesh.h"
 #include "tests/sample.h"
 
@@ -223,7 +218,6 @@ static void compare(const char *spec, struct spread how)
 
 static void measured_peaks_are_the_predicted_ones(void **state)
 {
-    (void)state;
     for (size_t k = 0; k < sizeof specs / sizeof *specs; k++)
         for (uint32_t replicas = 2; replicas <= 4; replicas += 2)
             compare(specs[k], (struct spread){.replicas = replicas, .schedule = "1f1b"});
@@ -231,7 +225,6 @@ static void measured_peaks_are_the_predicted_ones(void **state)
 
 static void so_they_are_with_recomputation_and_buckets(void **state)
 {
-    (void)state;
     for (size_t k = 0; k < sizeof specs / sizeof *specs; k++) {
         compare(specs[k],
                 (struct spread){.replicas = 4, .schedule = "1f1b", .recompute = RECOMPUTE_FULL});
@@ -251,7 +244,6 @@ static void so_they_are_with_recomputation_and_buckets(void **state)
 /* Whatever is made again, and however many layers at a time, is what it was. */
 static void recomputation_changes_no_bit(void **state)
 {
-    (void)state;
     static const struct spread ways[] = {
         {.recompute = RECOMPUTE_SELECTIVE},
         {.recompute = RECOMPUTE_SELECTIVE, .recompute_modules = 1u << MODULE_LAYERNORM},
@@ -378,14 +370,12 @@ static void draw_pipelines(struct spread (*any)(char spec[96]))
 
 static void pipelines_hold_what_is_predicted(void **state)
 {
-    (void)state;
     srand(13);
     draw_pipelines(any_pipeline);
 }
 
 static void shards_hold_what_is_predicted(void **state)
 {
-    (void)state;
     srand(29);
     draw_pipelines(any_shards);
 }

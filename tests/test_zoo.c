@@ -1,16 +1,11 @@
 /* zoo: published parameter counts, FLOP against formulas, overrides, errors, failing memory. */
 #include "model/zoo.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/fault.h"
 
 static struct model build(const char *spec)
@@ -32,7 +27,6 @@ static const struct model_op *op(const struct model *m, const char *name)
 /* Sources in docs/models.md. */
 static void parameter_counts_equal_the_published_ones(void **state)
 {
-    (void)state;
     static const struct {
         const char *name;
         int64_t parameters;
@@ -51,7 +45,6 @@ static void parameter_counts_equal_the_published_ones(void **state)
 /* torchvision's, besides the table of 256 pixels of three channels. */
 static void networks_for_images_have_the_published_parameters(void **state)
 {
-    (void)state;
     static const struct {
         const char *name;
         int64_t parameters;
@@ -72,7 +65,6 @@ static void networks_for_images_have_the_published_parameters(void **state)
  * products of queries and of keys and values H (H + 1) and 2 H (H + 1), head V (H + 1). */
 static void gnmt_has_the_parameters_of_its_formula(void **state)
 {
-    (void)state;
     struct model m = build("gnmt:layers=3,hidden=8,tokens=5,vocabulary=300");
     assert_int_equal(model_parameters(&m),
                      2 * 300 * 8 + 4 * 4 * 8 * 17 + 2 * 4 * 8 * 25 + 3 * 8 * 9 + 300 * 9);
@@ -86,7 +78,6 @@ static void gnmt_has_the_parameters_of_its_formula(void **state)
  * 32768 + 16384 + 4 * 198272 + 256 + 32768 = 875264. Tied: without the head's 32768. */
 static void gpt_tiny_is_untied_unless_asked(void **state)
 {
-    (void)state;
     struct model m = build("gpt-tiny"), tied = build("gpt-tiny:tied=1");
     assert_int_equal(model_parameters(&m), 875264);
     assert_int_equal(model_parameters(&tied), 842496);
@@ -100,7 +91,6 @@ static void gpt_tiny_is_untied_unless_asked(void **state)
 
 static void bert_decoder_borrows_the_table_and_owns_its_bias(void **state)
 {
-    (void)state;
     struct model m = build("bert-base");
     const struct model_op *decoder = op(&m, "mlm.decoder");
     assert_int_equal(decoder->shares, model_find(&m, "embedding"));
@@ -122,7 +112,6 @@ static void bert_decoder_borrows_the_table_and_owns_its_bias(void **state)
  *   loss          4 T V                  =     205 852 672 */
 static void gpt2_small_forward_flop_match_the_formula(void **state)
 {
-    (void)state;
     struct model m = build("gpt2-small");
     double forward = 0, products = 0, products_backward = 0;
     for (size_t i = 0; i < m.n; i++) {
@@ -142,7 +131,6 @@ static void gpt2_small_forward_flop_match_the_formula(void **state)
 /* gpt-tiny: T = C = 128, 4 heads, V = 256; fp32. */
 static void memory_sizes_match_shapes_worked_by_hand(void **state)
 {
-    (void)state;
     struct model m = build("gpt-tiny");
     assert_int_equal(op(&m, "embedding")->stash_bytes, 128 * 128 * 4 + 128 * 4);
     assert_int_equal(op(&m, "h0.ln1")->stash_bytes, (128 * 128 + 2 * 128) * 4);
@@ -171,7 +159,6 @@ static void assert_inputs(const struct model *m, const char *name, const char *a
 
 static void residuals_take_the_stream_first_and_the_branch_second(void **state)
 {
-    (void)state;
     struct model gpt = build("gpt-tiny"), bert = build("bert-base:layers=2");
     assert_inputs(&gpt, "h0.ln1", "embedding", NULL);
     assert_inputs(&gpt, "h0.attn.residual", "embedding", "h0.attn.proj");
@@ -190,7 +177,6 @@ static void residuals_take_the_stream_first_and_the_branch_second(void **state)
 /* (16*8) inputs: 256*8 + (128*32 + 32) + (32*32 + 32) + (32*256 + 256) = 15680. */
 static void mlp_predicts_one_token_from_its_window(void **state)
 {
-    (void)state;
     struct model m = build("mlp:layers=2,hidden=32,tokens=16,channels=8");
     assert_int_equal(model_parameters(&m), 15680);
     assert_true(m.tokens_per_sample == 1);
@@ -206,7 +192,6 @@ static void mlp_predicts_one_token_from_its_window(void **state)
 /* The counts as closed formulas, on random shapes. */
 static void parameters_agree_with_closed_formulas(void **state)
 {
-    (void)state;
     srand(1);
     for (int trial = 0; trial < 50; trial++) {
         int l = 1 + rand() % 5, h = 1 + rand() % 4, c = h * (1 + rand() % 20), t = 1 + rand() % 50;
@@ -234,7 +219,6 @@ static void parameters_agree_with_closed_formulas(void **state)
 
 static void positions_follow_tokens_unless_given(void **state)
 {
-    (void)state;
     struct model m = build("bert-base:tokens=128"),
                  full = build("bert-base:tokens=128,positions=512");
     assert_int_equal(model_attribute(op(&m, "embedding"), "positions", 0), 128);
@@ -245,7 +229,6 @@ static void positions_follow_tokens_unless_given(void **state)
 
 static void rejects_bad_specifications_with_one_clear_line(void **state)
 {
-    (void)state;
     static const struct {
         const char *spec, *message;
     } bad[] = {
@@ -281,7 +264,6 @@ static void rejects_bad_specifications_with_one_clear_line(void **state)
 
 static void knows_its_names_with_and_without_overrides(void **state)
 {
-    (void)state;
     assert_true(zoo_has("gpt-tiny"));
     assert_true(zoo_has("gpt-tiny:layers=2"));
     assert_false(zoo_has("gpt"));
@@ -292,7 +274,6 @@ static void knows_its_names_with_and_without_overrides(void **state)
 /* At the ends of all ranges a model is built or refused; nothing overflows (sanitizers watch). */
 static void survives_the_largest_shapes(void **state)
 {
-    (void)state;
     static const char *const large[] = {
         "gpt2-xl:layers=1,hidden=131072,heads=1024,tokens=1048576,vocabulary=16777216",
         "bert-large:layers=1,hidden=131072,heads=1024,tokens=1048576,vocabulary=16777216",
@@ -311,7 +292,6 @@ static void survives_the_largest_shapes(void **state)
 
 static void releases_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
     struct model m = {0};
     FOR_EACH_ALLOC_FAILURE(zoo_build("gpt-tiny:layers=2", &m));
     model_free(&m);
@@ -324,7 +304,6 @@ static void releases_everything_when_memory_runs_out(void **state)
 /* n = 7: 0-1-2-3 and 4-5-6-3, six edges, the join last in topological order. */
 static void two_chains_end_in_the_same_op(void **state)
 {
-    (void)state;
     struct model m = build("two-chains:ops=7"), toy = build("two-chains");
     assert_int_equal(toy.n, 201);
     assert_int_equal(toy.edges, 200);

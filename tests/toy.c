@@ -1,13 +1,10 @@
 #include "tests/toy.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/cmocka.h"
 
 enum { ROOM = 4096 };
 

@@ -3,15 +3,9 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "core/lower.h"
 #include "core/schedule.h"
@@ -20,6 +14,7 @@
 #include "exec/executor.h"
 #include "model/import.h"
 #include "model/zoo.h"
+#include "tests/cmocka.h"
 #include "tests/sample.h"
 
 /* Of the rank that the calling thread is. */

@@ -2,7 +2,6 @@
  * twice the first counts; who took part is not in the file. */
 #include "topologies/measured.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/array.h"

@@ -5,7 +5,6 @@
 #include "topologies/measured.h"
 
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/array.h"

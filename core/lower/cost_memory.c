@@ -1,5 +1,4 @@
 /* What a stage needs of one of its ranks' memory: parameters and their state, stashes, scratch. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,4 @@
 /* The growing lists of ops of the ranks. */
-#include <stdlib.h>
 
 #include "core/array.h"
 #include "core/lower/lowering.h"

@@ -2,7 +2,6 @@
 #include "core/lower/lowering.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/array.h"
 #include "core/order.h"

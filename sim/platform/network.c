@@ -5,7 +5,6 @@
 
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/array.h"
 #include "core/file.h"

@@ -4,9 +4,6 @@
 
 #include <ctype.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/limit.h"
 #include "core/text.h"

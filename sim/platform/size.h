@@ -2,8 +2,6 @@
 #ifndef SIM_PLATFORM_SIZE_H
 #define SIM_PLATFORM_SIZE_H
 
-#include <stdint.h>
-
 #include "sim/platform/fault.h"
 
 /* Refuse what is beyond the limits cluster, floyd and full (core/limit.h), more hosts than there may be devices, and more than 32 zones in

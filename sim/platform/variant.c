@@ -2,7 +2,6 @@
  * host. */
 #include "sim/platform/variant.h"
 
-#include <errno.h>
 #include <fnmatch.h>
 #include <stdbool.h>
 #include <stdlib.h>

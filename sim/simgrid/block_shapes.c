@@ -3,7 +3,6 @@
 #include "sim/simgrid/block_shapes.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/array.h"
 #include "core/intern.h"

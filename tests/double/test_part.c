@@ -1,17 +1,11 @@
 /* NCCL's collectives leave every number of an array with exactly one member, chunks at the places
  * where ncclReduceScatter() puts them; and not where the ring has them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "exec/transport.h"
+#include "tests/cmocka.h"
 
 static void every_number_has_one_owner(void **state)
 {
-    (void)state;
     enum { MOST = 17 };
     for (size_t members = 1; members <= MOST; members++)
         for (size_t n = 0; n < 5 * MOST; n++) {

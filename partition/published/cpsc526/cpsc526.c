@@ -1,6 +1,5 @@
 /* The row of the course project's metric, and the score of a split by that metric. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "core/array.h"
 #include "partition/published/cpsc526/problem.h"

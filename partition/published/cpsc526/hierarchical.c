@@ -2,7 +2,6 @@
  * device, at the mean cost between their devices, then inside each group, and so on; at the
  * end moves go across all devices. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/array.h"

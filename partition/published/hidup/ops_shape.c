@@ -1,7 +1,5 @@
 /* Operators that only move numbers: parts, items, views, transposes, class tokens. They take no
  * time in the published model. */
-#include <stdio.h>
-#include <string.h>
 
 #include "partition/published/hidup/ops.h"
 

@@ -2,7 +2,6 @@
 #include "core/json.h"
 #include "partition/published/hidup/strategy.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static const char format[] = "foreline-strategy";

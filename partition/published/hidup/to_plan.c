@@ -1,7 +1,6 @@
 /* What strategies cost on a platform, and strategies as plans. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/collective.h"
 #include "core/cost.h"

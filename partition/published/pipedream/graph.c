@@ -3,7 +3,6 @@
  * branches, or whole branching regions, become one node. */
 #include "partition/published/pipedream/graph.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/array.h"

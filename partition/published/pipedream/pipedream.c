@@ -3,7 +3,6 @@
  * contracted graph, and scoring splits over one level. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "core/array.h"
 #include "core/clock.h"

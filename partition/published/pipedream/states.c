@@ -2,7 +2,6 @@
  * which contains which. */
 #include "partition/published/pipedream/states.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/array.h"

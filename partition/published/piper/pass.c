@@ -12,8 +12,6 @@
  * the device's. Whether configurations of the nodes exist that meet both is a multiple-choice
  * knapsack (knapsack.h); sums of cheapest configurations decide most cases before. */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/array.h"
 #include "partition/published/piper/search.h"

@@ -7,8 +7,6 @@
  * memory, inner and touching weight within the limits (balance_rows). Membership x[i, j] of
  * the published program is u[i, j] - u[i, j - 1]. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include <glpk.h>
 

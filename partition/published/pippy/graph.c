@@ -6,12 +6,10 @@
  * number counts, since the program charges one unit per cut edge. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/edges.h"
 #include "core/order.h"
 #include "partition/published/pippy/pippy.h"
-#include "partition/published/sets.h"
 
 void pippy_graph_free(struct pippy_graph *g)
 {

@@ -16,8 +16,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum {
     CHECK_EVERY = 64,    /* ideals between two looks at the clock */

@@ -2,7 +2,6 @@
 #include "partition/published/placement/coarsen.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "partition/published/placement/work.h"
 

@@ -6,12 +6,10 @@
  * weightless units, and two units between which a transfer alone would exceed the limit on
  * every pair of devices. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/edges.h"
 #include "partition/published/placement/graph.h"
-#include "partition/published/sets.h"
 
 static const uint32_t none = UINT32_MAX;
 

@@ -7,7 +7,6 @@
 #include "partition/published/placement/family.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/array.h"
 #include "core/intern.h"

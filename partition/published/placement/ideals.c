@@ -4,7 +4,6 @@
 #include "partition/published/placement/ideals.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/array.h"

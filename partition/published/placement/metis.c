@@ -5,7 +5,6 @@
  * support go to the first CPU beforehand. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "partition/metis.h"

@@ -1,6 +1,5 @@
 /* Reads the placement JSON file: nodes and edges by core/nodes.h, then costs and devices. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "partition/published/placement/problem.h"
 
