@@ -67,6 +67,21 @@ for name in llama mixtral deepseek qwen3_moe gemma2 deepseek_v3 gpt_oss qwen2_mo
     done
 done
 
+# layers that share their parameters, and a head of classes behind a pooler
+for name in albert albert_groups bert_classes; do
+    plan $name --stages 1
+    run --steps 10 --transport local >/dev/null
+    losses >one
+    for stages in 2 4; do
+        plan $name --stages $stages
+        for transport in $transports; do
+            run --steps 10 --transport $transport >/dev/null
+            losses >other
+            near one other || fail "$name, $stages stages, $transport: losses $(paste one other)"
+        done
+    done
+done
+
 plan mixtral --stages 1 --replicas 4 --expert-parallel 2
 ten=$(run --steps 10 --transport local)
 run --steps 5 --transport local --checkpoint half >/dev/null

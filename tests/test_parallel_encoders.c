@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "model/import.h"
 #include "tests/trained.h"
 
 static const char unet[] = "unet:side=32,width=4,groups=2,classes=256";
@@ -25,6 +26,25 @@ static void shared_layers_train_as_one_process(void **state)
                                       "tp=2",        "pp=2 tp=2"};
     COMPARE("albert.json:tokens=16", how, 1e-5);
     COMPARE("albert_groups.json:tokens=16", how, 1e-5);
+}
+
+/* Cuts go through the shared layers: each of their six ops with parameters is summed over all stages. */
+static void every_stage_sums_what_it_shares(void **state)
+{
+    (void)state;
+    enum { STAGES = 4, SHARED = 6 };
+    const struct import_options o = {.minibatch_size = 1, .choices = ":tokens=16"};
+    const struct partition_request r = request_of("pp=4");
+    struct model m = {0};
+    struct trained t;
+    size_t sums = 0;
+    assert_int_equal(model_import(SOURCE_DIR "/tests/models/albert.json", &o, &m), STATUS_OK);
+    train(&m, "pp=4", &r, 1, &t);
+    for (size_t i = 0; i < t.mesh.program.ops; i++)
+        sums += op_is_collective(&t.mesh.program.op[i]) && t.mesh.program.op[i].purpose == FOR_TIES;
+    assert_true(sums >= STAGES * SHARED);
+    trained_free(&t);
+    model_free(&m);
 }
 
 /* To the bit. */
@@ -52,6 +72,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shared_layers_train_as_one_process),
+        cmocka_unit_test(every_stage_sums_what_it_shares),
         cmocka_unit_test(cuts_train_as_one_process),
         cmocka_unit_test(replicas_train_as_one_process),
     };
