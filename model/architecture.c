@@ -335,7 +335,8 @@ enum status architecture_build(const struct architecture *a, const struct archit
     if (part_has(&b, TRAIT_POSITIONS) && b.tokens > b.a.context)
         return error_set(STATUS_INVALID, "tokens=%" PRId64 ": there are %" PRId64 " positions",
                          b.tokens, b.a.context);
-    if ((!b.flash || b.a.sinusoids) && (double)b.tokens * (double)b.tokens * (double)b.a.heads > 1e17)
+    if ((!b.flash || b.a.sinusoids) &&
+        (double)b.tokens * (double)b.tokens * (double)b.a.heads > 1e17)
         return error_set(STATUS_INVALID, "tokens=%" PRId64 ": too many for unfused attention",
                          b.tokens);
     b.g.model.tokens_per_sample = part_has(&b, TRAIT_IMAGES) ? 0 : (double)b.tokens;
