@@ -22,7 +22,7 @@ static void shared_layers_train_as_one_process(void **state)
     (void)state;
     static const char *const how[] = {"pp=2",        "pp=4",        "pp=4 gpipe",
                                       "pp=2 full",   "pp=2 zb-h1",  "pp=2 dp=2",
-                                      "dp=2 zero=2", "dp=4 zero=3", "dp=2 zero=1 bucket=10000",
+                                      "dp=2 zero=2", "dp=4 zero=3", "pp=2 dp=2 zero=1 bucket=10000",
                                       "tp=2",        "pp=2 tp=2"};
     COMPARE("albert.json:tokens=16", how, 1e-5);
     COMPARE("albert_groups.json:tokens=16", how, 1e-5);
