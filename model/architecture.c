@@ -31,7 +31,7 @@ static uint32_t embed(struct build *b, const char *name)
                                   .channels = a->embedding,
                                   .vocabulary = a->vocabulary,
                                   .positions = learned && together ? a->context + a->spare : 0,
-                                  .types = a->types,
+                                  .types = a->bottleneck ? 0 : a->types,
                                   .scaled = part_has(b, TRAIT_SCALED)});
 }
 
@@ -42,6 +42,12 @@ static uint32_t begin(struct build *b)
     const struct architecture *a = &b->a;
     bool narrow = part_has(b, TRAIT_NARROW), normed = part_has(b, TRAIT_EMBEDDING_NORM);
     uint32_t x = b->table = embed(b, "embedding");
+    if (a->bottleneck)
+        return part_begin_mobile(b, x);
+    if (a->sinusoids) {
+        b->distances = 2 * b->tokens;
+        b->distance = layer_sinusoids(&b->g, "distances", b->distances, a->hidden, b->tokens);
+    }
     if (a->relative) {
         int64_t half = or_else(a->position_buckets, or_else(a->max_distance, a->context));
         b->distances = 2 * half;
@@ -56,7 +62,8 @@ static uint32_t begin(struct build *b)
     if (a->embedding != a->hidden || part_has(b, TRAIT_PROJECTED)) {
         x = part_linear(b, "embedding.in", x, a->embedding, a->hidden, narrow, TENSOR_WHOLE);
         if (part_has(b, TRAIT_POSITIONS) && !narrow)
-            x = layer_positions(&b->g, "positions", x, b->tokens, a->hidden, a->context + a->spare);
+            x = layer_positions(&b->g, "positions", x, b->tokens, a->hidden, a->context + a->spare,
+                                0);
     }
     return !narrow && normed ? part_norm(b, "embedding.ln", x) : x;
 }
@@ -98,9 +105,21 @@ static void end(struct build *b, uint32_t x)
     if (a->embedding != a->hidden)
         x = part_linear(b, "head.out", x, a->hidden, a->embedding, false, TENSOR_WHOLE);
     uint32_t logits = head(b, "head", x);
-    layer_loss(&b->g, "loss", logits, b->tokens, a->vocabulary, false);
+    layer_loss(&b->g, "loss", logits, b->tokens, a->vocabulary, part_has(b, TRAIT_BOTH_WAYS));
     for (int64_t i = 0; i < a->predict; i++)
         predict(b, stream, logits, i);
+}
+
+/* A layer over the first token, and a head for classes if there is one. */
+static void end_pooled(struct build *b, uint32_t x)
+{
+    const struct architecture *a = &b->a;
+    x = layer_pooler(&b->g, "pooler", x, b->tokens, a->hidden);
+    if (a->classes == 0)
+        return;
+    b->tokens = 1;
+    x = part_linear(b, "classifier", x, a->hidden, a->classes, true, TENSOR_COLUMN);
+    layer_loss(&b->g, "loss", x, 1, a->classes, false);
 }
 
 /* BERT's ends: its head of masked tokens, or a layer over the first token. Devlin et al., 2019. */
@@ -110,11 +129,14 @@ static void end_bert(struct build *b, uint32_t x)
     if (part_has(b, TRAIT_PRE_NORM))
         x = part_norm(b, "ln_f", x);
     if (part_has(b, TRAIT_POOLER)) {
-        b->tokens = 1;
-        part_linear(b, "pooler", x, a->hidden, a->hidden, true, TENSOR_WHOLE);
+        end_pooled(b, x);
         return;
     }
     snprintf(b->g.prefix, sizeof b->g.prefix, "mlm.");
+    if (a->bottleneck) {
+        part_end_mobile(b, x);
+        return;
+    }
     x = part_linear(b, "dense", x, a->hidden, a->embedding, true, TENSOR_WHOLE);
     x = layer_gelu(&b->g, "gelu", x, b->tokens, a->embedding, TENSOR_WHOLE);
     x = part_norm_of(b, "ln", x, a->embedding);
@@ -174,7 +196,7 @@ static uint32_t begin_decoder(struct build *b)
         layer_lookup(&b->g, "decoder.embedding", b->table, b->tokens, a->hidden, a->vocabulary);
     if (part_has(b, TRAIT_POSITIONS))
         x = layer_positions(&b->g, "decoder.positions", x, b->tokens, a->hidden,
-                            a->context + a->spare);
+                            a->context + a->spare, 0);
     return part_has(b, TRAIT_EMBEDDING_NORM) ? part_norm(b, "decoder.embedding.ln", x) : x;
 }
 
@@ -252,6 +274,11 @@ static enum status check_sizes(const struct architecture *a)
                          "%" PRId64 " experts per token of %" PRId64 " of %" PRId64
                          " groups of %" PRId64 " experts",
                          a->top_k, a->group_top, a->groups, a->experts);
+    if (a->sinusoids && (a->heads * a->head != a->hidden || a->hidden % 2 != 0))
+        return error_set(STATUS_INVALID,
+                         "%" PRId64 " heads of %" PRId64 " with distances as wide as %" PRId64,
+                         a->heads, a->head, a->hidden);
+    PASS(part_check_encoders(a));
     return a->traits & TRAIT_IMAGES || a->vocabulary >= 2
                ? STATUS_OK
                : error_set(STATUS_INVALID, "a vocabulary of %" PRId64, a->vocabulary);
@@ -308,7 +335,8 @@ enum status architecture_build(const struct architecture *a, const struct archit
     if (part_has(&b, TRAIT_POSITIONS) && b.tokens > b.a.context)
         return error_set(STATUS_INVALID, "tokens=%" PRId64 ": there are %" PRId64 " positions",
                          b.tokens, b.a.context);
-    if (!b.flash && (double)b.tokens * (double)b.tokens * (double)b.a.heads > 1e17)
+    if ((!b.flash || b.a.sinusoids) &&
+        (double)b.tokens * (double)b.tokens * (double)b.a.heads > 1e17)
         return error_set(STATUS_INVALID, "tokens=%" PRId64 ": too many for unfused attention",
                          b.tokens);
     b.g.model.tokens_per_sample = part_has(&b, TRAIT_IMAGES) ? 0 : (double)b.tokens;

@@ -64,8 +64,15 @@ struct architecture {
     int64_t share_key;     /* distances go through the weights of queries and keys */
     int64_t relative_norm; /* the table of distances is normalised */
     int64_t qv_bias;       /* queries and values have biases, keys have none */
-    int64_t image, patch, colours, classes;
-    int64_t base; /* of rotary positions, 0: 10000 */
+    /* Attention makes scores with sinusoids of distances (Transformer-XL, XLNet). */
+    int64_t sinusoids;
+    /* ConvBERT: there are so many times fewer heads, and beside them kernels over so many tokens; 0: none. */
+    int64_t head_ratio, kernel;
+    /* MobileBERT: layers are so wide inside, with so many feed-forward networks each; 0: no such layers. */
+    int64_t bottleneck, stacked;
+    int64_t image, patch, colours;
+    int64_t classes; /* of images, or of a head behind the pooler; 0: there is none */
+    int64_t base;    /* of rotary positions, 0: 10000 */
     enum data_type dtype;
     uint32_t traits;
     size_t listed; /* layers of which the file says one by one whether they are windowed; 0: by the

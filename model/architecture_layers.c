@@ -126,6 +126,10 @@ static uint32_t attention(struct build *b, uint32_t x, int64_t i)
         return latent_attention(b, x);
     if (a->relative || a->qv_bias)
         return distant_attention(b, x);
+    if (a->sinusoids)
+        return part_sinusoid_attention(b, x, i);
+    if (a->kernel)
+        return part_mixed_attention(b, x);
     x = part_linear(b, "attn.qkv", x, a->hidden, q + 2 * kv, a->qkv_bias, TENSOR_COLUMN);
     if (part_has(b, TRAIT_HEAD_NORM | TRAIT_WIDE_NORM))
         x = layer_rmsnorm(&b->g, "attn.norm", x,
@@ -240,6 +244,8 @@ static uint32_t mix(struct build *b, uint32_t x, int64_t i)
 uint32_t part_layer(struct build *b, uint32_t x, int64_t i)
 {
     bool pre = part_has(b, TRAIT_PRE_NORM);
+    if (b->a.bottleneck)
+        return part_layer_mobile(b, x);
     uint32_t normed = pre ? part_norm(b, "ln1", x) : x, y = mix(b, normed, i);
     if (part_has(b, TRAIT_PARALLEL)) {
         uint32_t other = part_has(b, TRAIT_ONE_NORM) ? normed : part_norm(b, "ln2", x);

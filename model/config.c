@@ -188,6 +188,10 @@ enum status config_read(const struct json_at *root, struct architecture *out)
                             strstr(class, "PreTrain"));
     if (a.traits & TRAIT_POOLER && masked)
         a.traits ^= TRAIT_POOLER | TRAIT_MASKED_HEAD;
+    if (a.traits & TRAIT_POOLER && class && strstr(class, "ForSequenceClassification"))
+        a.classes = a.classes > 0 ? a.classes : 2;
+    else if (class && !(a.traits & TRAIT_IMAGES))
+        a.classes = 0; /* every configuration has names of two classes */
     if (a.traits & TRAIT_ENCODER_DECODER && class && strstr(class, "ForCausalLM"))
         a.decoder_only = 1;
     *out = a;

@@ -287,14 +287,51 @@ static enum status read_distance_norm(const struct json_at *at, struct architect
     return STATUS_OK;
 }
 
+/* ConvBERT's, or DeBERTa's, which is not there. */
 static enum status read_kernel(const struct json_at *at, struct architecture *a)
 {
     int64_t size;
-    (void)a;
-    PASS(config_get_number(at, 1 << 20, &size));
-    return size == 0 ? STATUS_OK
-                     : error_set(STATUS_UNSUPPORTED, "%s: convolutions among transformer layers",
-                                 at->document->path);
+    PASS(config_get_number(at, 1 << 10, &size));
+    if (a->kernel > 0)
+        a->kernel = size;
+    return size == 0 || a->kernel > 0
+               ? STATUS_OK
+               : error_set(STATUS_UNSUPPORTED, "%s: convolutions among transformer layers",
+                           at->document->path);
+}
+
+/* What all published models of XLNet, ConvBERT and MobileBERT have but the smallest: other models of
+ * these families are not there. Other families have keys of these names that mean something else. */
+static enum status read_fixed(const struct json_at *at, struct architecture *a)
+{
+    static const struct {
+        const char *key, *word;
+        int64_t number;
+    } fixed[] = {
+        {"use_bottleneck", NULL, 1},
+        {"key_query_shared_bottleneck", NULL, 1},
+        {"use_bottleneck_attention", NULL, 0},
+        {"trigram_input", NULL, 1},
+        {"normalization_type", "no_norm", 0},
+        {"num_groups", NULL, 1},
+        {"untie_r", NULL, 1},
+        {"attn_type", "bi", 0},
+    };
+    const char *word = "";
+    int64_t number = 0;
+    size_t k = 0;
+    if (!a->sinusoids && !a->kernel && !a->bottleneck)
+        return STATUS_OK;
+    while (strcmp(fixed[k].key, at->key) != 0)
+        k++;
+    if (fixed[k].word)
+        PASS(json_get_string(at, &word));
+    else
+        PASS(config_get_number(at, 1 << 20, &number));
+    if (fixed[k].word ? strcmp(word, fixed[k].word) == 0 : number == fixed[k].number)
+        return STATUS_OK;
+    return error_set(STATUS_UNSUPPORTED, "%s: \"%s\" other than that of the family's base models",
+                     at->document->path, at->key);
 }
 
 static const struct special {
@@ -325,6 +362,14 @@ static const struct special {
     {"position_buckets", read_distance_buckets},
     {"norm_rel_ebd", read_distance_norm},
     {"conv_kernel_size", read_kernel},
+    {"use_bottleneck", read_fixed},
+    {"key_query_shared_bottleneck", read_fixed},
+    {"use_bottleneck_attention", read_fixed},
+    {"trigram_input", read_fixed},
+    {"normalization_type", read_fixed},
+    {"num_groups", read_fixed},
+    {"untie_r", read_fixed},
+    {"attn_type", read_fixed},
     {"traits", read_traits},
     {"torch_dtype", read_type},
     {"dtype", read_type},

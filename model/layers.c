@@ -65,26 +65,28 @@ uint32_t layer_lookup(struct graph *g, const char *name, uint32_t table, int64_t
 }
 
 uint32_t layer_positions(struct graph *g, const char *name, uint32_t in, int64_t tokens,
-                         int64_t channels, int64_t rows)
+                         int64_t channels, int64_t rows, int64_t types)
 {
-    int64_t e = g->model.element_bytes, size = tokens * channels;
-    return graph_add(
-        g, &(struct graph_op){
-               .name = name,
-               .kind = "positions",
-               .attribute = {{"tokens", tokens}, {"channels", channels}, {"positions", rows}},
-               .inputs = 1,
-               .input = {in},
-               .forward_flop = (double)size,
-               .backward_flop = (double)size,
-               .forward_bytes = (double)(3 * size * e),
-               .backward_bytes = (double)(3 * size * e),
-               .parameter_bytes = rows * channels * e,
-               .sparse = true,
-               .shares = MODEL_NO_OP,
-               .stash_bytes = size * e,
-               .output_bytes = size * e,
-           });
+    int64_t e = g->model.element_bytes, size = tokens * channels, added = 1 + (types > 0);
+    return graph_add(g, &(struct graph_op){
+                            .name = name,
+                            .kind = "positions",
+                            .attribute = {{"tokens", tokens},
+                                          {"channels", channels},
+                                          {"positions", rows},
+                                          {types > 0 ? "types" : NULL, types}},
+                            .inputs = 1,
+                            .input = {in},
+                            .forward_flop = (double)(added * size),
+                            .backward_flop = (double)(added * size),
+                            .forward_bytes = (double)((2 + added) * size * e),
+                            .backward_bytes = (double)((1 + 2 * added) * size * e),
+                            .parameter_bytes = (rows + types) * channels * e,
+                            .sparse = true,
+                            .shares = MODEL_NO_OP,
+                            .stash_bytes = size * e,
+                            .output_bytes = size * e,
+                        });
 }
 
 uint32_t layer_layout(struct graph *g, const char *name, uint32_t in, int64_t tokens,
@@ -166,14 +168,15 @@ uint32_t layer_norm(struct graph *g, const char *name, uint32_t in, int64_t toke
                         });
 }
 
-uint32_t layer_linear_passing(struct graph *g, const char *name, uint32_t in,
-                              const struct linear_shape *s, int64_t passes)
+static uint32_t add_linear(struct graph *g, const char *name, uint32_t in,
+                           const struct linear_shape *s, int64_t passes, int64_t own)
 {
     int64_t e = g->model.element_bytes;
     double work = 2.0 * (double)s->tokens * (double)s->in * (double)s->out;
     int64_t read = s->tokens * s->in, written = s->tokens * s->out;
     int64_t weights = s->in * s->out * e, bias = s->bias ? s->out * e : 0;
     bool tied = s->tied != MODEL_NO_OP;
+    int64_t borrowed = tied ? (s->in - own) * s->out * e : 0;
     bool narrow = g->prefix[0] != '\0' && !tied; /* inside a layer: no head */
     int64_t operand = narrow ? graph_operand(g) : e, passed = s->tokens * passes * e;
     return graph_add(
@@ -184,7 +187,10 @@ uint32_t layer_linear_passing(struct graph *g, const char *name, uint32_t in,
                              {"in", s->in},
                              {"out", s->out},
                              {"bias", s->bias},
-                             {passes > 0 ? "passes" : NULL, passes}},
+                             {passes > 0 ? "passes"
+                              : own > 0  ? "own"
+                                         : NULL,
+                              passes + own}},
                .inputs = 1,
                .input = {in},
                .forward_flop = work,
@@ -192,8 +198,8 @@ uint32_t layer_linear_passing(struct graph *g, const char *name, uint32_t in,
                .forward_bytes = (double)(read * operand + written * e + 2 * passed),
                /* gradients of the output twice and the input once are operands */
                .backward_bytes = (double)((read + 2 * written) * operand + read * e + 2 * passed),
-               .parameter_bytes = bias + (tied ? 0 : weights),
-               .shared_bytes = tied ? weights : 0,
+               .parameter_bytes = bias + weights - borrowed,
+               .shared_bytes = borrowed,
                .shares = s->tied,
                .tensor = s->tensor,
                .narrow = narrow,
@@ -204,7 +210,19 @@ uint32_t layer_linear_passing(struct graph *g, const char *name, uint32_t in,
 
 uint32_t layer_linear(struct graph *g, const char *name, uint32_t in, const struct linear_shape *s)
 {
-    return layer_linear_passing(g, name, in, s, 0);
+    return add_linear(g, name, in, s, 0, 0);
+}
+
+uint32_t layer_linear_passing(struct graph *g, const char *name, uint32_t in,
+                              const struct linear_shape *s, int64_t passes)
+{
+    return add_linear(g, name, in, s, passes, 0);
+}
+
+uint32_t layer_linear_joined(struct graph *g, const char *name, uint32_t in,
+                             const struct linear_shape *s, int64_t own)
+{
+    return add_linear(g, name, in, s, 0, own);
 }
 
 uint32_t layer_gelu(struct graph *g, const char *name, uint32_t in, int64_t tokens,

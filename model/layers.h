@@ -47,9 +47,10 @@ uint32_t layer_embedding(struct graph *g, const char *name, const struct embeddi
 /* Rows of a table that op `table`, an embedding of as many channels, owns. */
 uint32_t layer_lookup(struct graph *g, const char *name, uint32_t table, int64_t tokens,
                       int64_t channels, int64_t vocabulary);
-/* A learned row of `rows` ones, by the token's position, is added. */
+/* A learned row of `rows` ones, by the token's position, is added, and the first of those of `types`
+ * segments, if there are any. */
 uint32_t layer_positions(struct graph *g, const char *name, uint32_t in, int64_t tokens,
-                         int64_t channels, int64_t rows);
+                         int64_t channels, int64_t rows, int64_t types);
 /* Where a token stands on a page: rows of x and y of two corners, of height and width are added, of
  * four tables of `rows` rows each. Xu et al., LayoutLM, KDD 2020. */
 uint32_t layer_layout(struct graph *g, const char *name, uint32_t in, int64_t tokens,
@@ -69,6 +70,10 @@ uint32_t layer_linear(struct graph *g, const char *name, uint32_t in, const stru
 uint32_t layer_linear_passing(struct graph *g, const char *name, uint32_t in,
                               const struct linear_shape *s, int64_t passes);
 
+/* The same with a tied weight of the first channels only; the last `own` of s->in have weights of this op. */
+uint32_t layer_linear_joined(struct graph *g, const char *name, uint32_t in,
+                             const struct linear_shape *s, int64_t own);
+
 /* The core of attention: scores, their softmax, weighted values. */
 struct attention_shape {
     int64_t tokens, heads;
@@ -82,6 +87,7 @@ struct attention_shape {
     int64_t turned;   /* channels of a head that these turn, its last ones; 0: all */
     int64_t distances, terms; /* scores with so many distances (op `other`), of so many terms */
     bool causal, flash;
+    bool relative; /* distances of Transformer-XL; else of DeBERTa */
     bool sinks; /* `learned` is a score for each head that goes nowhere: Xiao et al., ICLR 2024 */
 };
 /* A table of distances between tokens, and its rows through a product: into keys, or queries, of all
@@ -209,5 +215,43 @@ uint32_t layer_plain(struct graph *g, const char *name, uint32_t in, const struc
  */
 uint32_t layer_loss(struct graph *g, const char *name, uint32_t logits, int64_t tokens,
                     int64_t vocabulary, bool masked);
+
+/* tanh of a product with a bias, of the first token alone. Devlin et al., BERT, 2019. */
+uint32_t layer_pooler(struct graph *g, const char *name, uint32_t in, int64_t tokens,
+                      int64_t channels);
+/* A weight and a bias for each channel: a norm without moments. Sun et al., MobileBERT, ACL 2020. */
+uint32_t layer_affine(struct graph *g, const char *name, uint32_t in, int64_t tokens,
+                      int64_t channels);
+/* Rows of the next token, of the token itself and of the one before, side by side; zeros at the ends. */
+uint32_t layer_neighbours(struct graph *g, const char *name, uint32_t in, int64_t tokens,
+                          int64_t channels);
+/* A kernel over neighbouring tokens for every channel; `kernel` is odd. */
+uint32_t layer_depthwise(struct graph *g, const char *name, uint32_t in, int64_t tokens,
+                         int64_t channels, int64_t kernel);
+/* Number by number: the first `channels` of rows of `width`, times rows of as many. */
+uint32_t layer_multiply(struct graph *g, const char *name, uint32_t wide, uint32_t in,
+                        int64_t tokens, int64_t width, int64_t channels);
+/* Every token's own kernel, one for all channels of a head: a softmax of rows of heads * kernel. Wu et
+ * al., ICLR 2019; Jiang et al., ConvBERT, NeurIPS 2020. */
+struct dynamic_shape {
+    int64_t tokens, channels, heads, kernel;
+};
+uint32_t layer_dynamic(struct graph *g, const char *name, uint32_t kernels, uint32_t values,
+                       const struct dynamic_shape *s);
+/* Rows for first, first - 1, first - 2, ...: sines and then cosines of it. Vaswani et al., 2017. */
+uint32_t layer_sinusoids(struct graph *g, const char *name, int64_t rows, int64_t channels,
+                         int64_t first);
+/* Channels in `groups`, each normalised over all positions of a sample. Wu and He, ECCV 2018. */
+uint32_t layer_groupnorm(struct graph *g, const char *name, uint32_t in, int64_t channels,
+                         int64_t positions, int64_t groups);
+/* x times its sigmoid. */
+uint32_t layer_silu(struct graph *g, const char *name, uint32_t in, int64_t tokens,
+                    int64_t channels);
+/* Every position of an image four times. */
+uint32_t layer_upsample(struct graph *g, const char *name, uint32_t in, int64_t channels,
+                        int64_t height, int64_t width);
+/* One row is added to all of a sample. */
+uint32_t layer_add_row(struct graph *g, const char *name, uint32_t in, uint32_t row, int64_t tokens,
+                       int64_t channels);
 
 #endif

@@ -106,6 +106,8 @@ uint32_t layer_attention(struct graph *g, const char *name, uint32_t qkv, uint32
     struct graph_attribute *a = op.attribute + 4;
     if (s->terms)
         *a++ = (struct graph_attribute){"distances", s->distances};
+    if (s->relative)
+        *a++ = (struct graph_attribute){"relative", 1};
     if (s->flash)
         *a++ = (struct graph_attribute){"flash", 1};
     if (s->kv_heads != s->heads)

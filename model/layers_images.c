@@ -144,3 +144,87 @@ uint32_t layer_relu(struct graph *g, const char *name, uint32_t in, int64_t toke
                             .output_bytes = size * e,
                         });
 }
+
+uint32_t layer_groupnorm(struct graph *g, const char *name, uint32_t in, int64_t channels,
+                         int64_t positions, int64_t groups)
+{
+    enum { FORWARD = 7, BACKWARD = 13 };
+    int64_t e = g->model.element_bytes, size = channels * positions;
+    return graph_add(
+        g, &(struct graph_op){
+               .name = name,
+               .kind = "groupnorm",
+               .attribute = {{"channels", channels}, {"positions", positions}, {"groups", groups}},
+               .inputs = 1,
+               .input = {in},
+               .forward_flop = (double)FORWARD * (double)size,
+               .backward_flop = (double)BACKWARD * (double)size,
+               .forward_bytes = (double)(2 * size * e),
+               .backward_bytes = (double)(3 * size * e),
+               .parameter_bytes = 2 * channels * e,
+               .shares = MODEL_NO_OP,
+               .stash_bytes = (size + 2 * groups) * e,
+               .output_bytes = size * e,
+           });
+}
+
+uint32_t layer_silu(struct graph *g, const char *name, uint32_t in, int64_t tokens,
+                    int64_t channels)
+{
+    int64_t e = g->model.element_bytes, size = tokens * channels;
+    return graph_add(g, &(struct graph_op){
+                            .name = name,
+                            .kind = "silu",
+                            .attribute = {{"tokens", tokens}, {"channels", channels}},
+                            .inputs = 1,
+                            .input = {in},
+                            .forward_flop = (double)((GATED_FORWARD - 1) * size),
+                            .backward_flop = (double)((GATED_BACKWARD - 2) * size),
+                            .forward_bytes = (double)(2 * size * e),
+                            .backward_bytes = (double)(3 * size * e),
+                            .shares = MODEL_NO_OP,
+                            .stash_bytes = size * e,
+                            .output_bytes = size * e,
+                        });
+}
+
+uint32_t layer_upsample(struct graph *g, const char *name, uint32_t in, int64_t channels,
+                        int64_t height, int64_t width)
+{
+    enum { COPIES = 4 };
+    int64_t e = g->model.element_bytes, size = channels * height * width;
+    return graph_add(
+        g, &(struct graph_op){
+               .name = name,
+               .kind = "upsample",
+               .attribute = {{"channels", channels}, {"height", height}, {"width", width}},
+               .inputs = 1,
+               .input = {in},
+               .backward_flop = (double)((COPIES - 1) * size),
+               .forward_bytes = (double)((1 + COPIES) * size * e),
+               .backward_bytes = (double)((1 + COPIES) * size * e),
+               .shares = MODEL_NO_OP,
+               .stash_bytes = COPIES * size * e,
+               .output_bytes = COPIES * size * e,
+           });
+}
+
+uint32_t layer_add_row(struct graph *g, const char *name, uint32_t in, uint32_t row, int64_t tokens,
+                       int64_t channels)
+{
+    int64_t e = g->model.element_bytes, size = tokens * channels;
+    return graph_add(g, &(struct graph_op){
+                            .name = name,
+                            .kind = "add_row",
+                            .attribute = {{"tokens", tokens}, {"channels", channels}},
+                            .inputs = 2,
+                            .input = {in, row},
+                            .forward_flop = (double)size,
+                            .backward_flop = (double)size,
+                            .forward_bytes = (double)((2 * size + channels) * e),
+                            .backward_bytes = (double)((2 * size + channels) * e),
+                            .shares = MODEL_NO_OP,
+                            .stash_bytes = size * e,
+                            .output_bytes = size * e,
+                        });
+}

@@ -67,6 +67,21 @@ for name in llama mixtral deepseek qwen3_moe gemma2 deepseek_v3 gpt_oss qwen2_mo
     done
 done
 
+# layers that share their parameters, and a head of classes behind a pooler
+for name in albert albert_groups bert_classes; do
+    plan $name --stages 1
+    run --steps 10 --transport local >/dev/null
+    losses >one
+    for stages in 2 4; do
+        plan $name --stages $stages
+        for transport in $transports; do
+            run --steps 10 --transport $transport >/dev/null
+            losses >other
+            near one other || fail "$name, $stages stages, $transport: losses $(paste one other)"
+        done
+    done
+done
+
 plan mixtral --stages 1 --replicas 4 --expert-parallel 2
 ten=$(run --steps 10 --transport local)
 run --steps 5 --transport local --checkpoint half >/dev/null
@@ -98,10 +113,10 @@ printf '{"model_type": "t5", "d_model": 32, "num_layers": 1, "num_heads": 2, "d_
 models=$work
 plan t5 --stages 1
 refused 2 "op 'e0.attn' of kind 'attention' has no numerics on the CPU: use --compute paced"
-printf '{"model_type": "albert", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64, "embedding_size": 16, "vocab_size": 256}' >albert.json
-plan albert --stages 1
-refused 2 "op 'h1.*of kind 'linear' has no numerics on the CPU: use --compute paced"
-"$tool" run p.json --steps 1 --warmup 0 >run.out 2>run.err || fail "albert, paced: $(cat run.err)"
-grep -q "has no numerics: compute is paced (op 'h1" run.err && grep -q '^engine *tcp-paced' run.out ||
-    fail "albert, paced: $(cat run.err run.out)"
+printf '{"model_type": "fnet", "hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 64, "vocab_size": 256}' >fnet.json
+plan fnet --stages 1
+refused 2 "op 'h0.fourier' of kind 'fourier' has no numerics on the CPU: use --compute paced"
+"$tool" run p.json --steps 1 --warmup 0 >run.out 2>run.err || fail "fnet, paced: $(cat run.err)"
+grep -q "has no numerics: compute is paced (op 'h0.fourier" run.err && grep -q '^engine *tcp-paced' run.out ||
+    fail "fnet, paced: $(cat run.err run.out)"
 echo "trained over $transports"

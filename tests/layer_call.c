@@ -39,8 +39,8 @@ struct call *new_call(const struct model *m, uint32_t op)
     if (layer_shape(m, op, CALL_B, &c->layer) != STATUS_OK)
         fail_msg("%s: %s", m->op[op].name, error_message());
     const struct layer *l = &c->layer;
-    const size_t sizes[] = {CALL_B * l->input, CALL_B * l->output, CALL_B * l->saved,
-                            l->work,           l->parameters,      CALL_B * l->second};
+    const size_t sizes[] = {CALL_B * l->input, CALL_B * l->output,        CALL_B * l->saved,
+                            l->work,           l->parameters + l->shared, CALL_B * l->second};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         assert_true(sizes[i] <= CALL_ROOM);
     for (size_t i = 0; i < LAYER_INPUTS; i++) {
@@ -71,6 +71,7 @@ struct call *new_call(const struct model *m, uint32_t op)
     c->io.d_parameter = c->d_parameter;
     c->io.d_shared = c->d_shared;
     c->io.scale = 0.25;
+    layer_borrow(l, &c->io);
     return c;
 }
 

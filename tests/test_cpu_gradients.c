@@ -10,6 +10,7 @@
 #include "tests/cmocka.h"
 #include "tests/layer_call.h"
 #include "tests/tiny.h"
+#include "tests/whole_gradient.h"
 
 static const double tolerance = 1e-5;
 
@@ -57,76 +58,6 @@ static void parameter_gradients_are_added_to(void **state)
 }
 
 /* ---- whole models */
-
-enum { MICROBATCHES = 2, SAMPLES_PER_OP = 24 };
-
-static double model_loss(struct stage *s, bool backward)
-{
-    s->pass.loss = 0;
-    for (uint32_t m = 0; m < MICROBATCHES; m++)
-        assert_int_equal(stage_forward(s, 0, m, 0), STATUS_OK);
-    for (uint32_t m = 0; m < MICROBATCHES; m++) {
-        if (backward)
-            assert_int_equal(stage_backward(s, m, 0), STATUS_OK);
-        else
-            stage_release_slot(s, &s->stash.slot[s->stash.slot_of[m] - 1]);
-    }
-    return s->pass.loss;
-}
-
-/* Derivatives of the loss by a few parameters of op k: the first, and others at random until half
- * of them belong to what the data touched. */
-static double worst_of_op(struct stage *s, size_t k, double step, const real *gradient,
-                          size_t *samples)
-{
-    const struct stage_op *o = &s->layout.op[k];
-    size_t n = o->layer.parameters, nonzero = 0;
-    double worst = 0;
-    for (uint64_t i = 0; n > 0 && i < 400 && nonzero < SAMPLES_PER_OP; i++) {
-        size_t at = o->parameter + (i == 0 ? 0 : (size_t)(random_at(k, i) % n));
-        if (i > SAMPLES_PER_OP && gradient[at] == 0)
-            continue;
-        double kept = s->state.parameter[at];
-        s->state.parameter[at] = kept + step;
-        double above = model_loss(s, false);
-        s->state.parameter[at] = kept - step;
-        double below = model_loss(s, false);
-        s->state.parameter[at] = kept;
-        worst = fmax(worst, error_of(gradient[at], (above - below) / (2 * step)));
-        nonzero += gradient[at] != 0;
-        ++*samples;
-    }
-    assert_true(n == 0 || nonzero > 0);
-    return worst;
-}
-
-static void check_whole_model_by(double step, struct model *m)
-{
-    struct program p;
-    struct stage s;
-    size_t samples = 0, n;
-    double worst = 0;
-    real *gradient;
-    enum element of;
-    void *array;
-    assert_int_equal(tiny_whole(m, MICROBATCHES, "adam", &p), STATUS_OK);
-    assert_int_equal(stage_open(m, &p, 0, corpus_shipped(), 1e-3, &s), STATUS_OK);
-    for (size_t i = 0; i < s.layout.parameters;
-         i++) /* larger than at the start: no gradient vanishes */
-        s.state.parameter[i] += 0.6 * (random_unit(99, i) - 0.5);
-    model_loss(&s, true);
-    const struct program_op sum = {.kind = OP_ALLREDUCE, .purpose = FOR_DATA};
-    assert_int_equal(stage_array(&s, &sum, 0, &of, &array, &n), STATUS_OK);
-    gradient = array;
-    for (size_t k = 0; k < s.layout.n; k++)
-        worst = fmax(worst, worst_of_op(&s, k, step, gradient, &samples));
-    print_message("%s: %zu parameters, worst relative error %.2g\n", m->name, samples, worst);
-    assert_true(samples >= 100);
-    assert_true(worst < 1e-5);
-    stage_close(&s);
-    program_free(&p);
-    model_free(m);
-}
 
 static void check_whole_model(struct model *m)
 {
@@ -198,7 +129,7 @@ static void loss_of_an_untrained_model_is_that_of_guessing(void **state)
         struct program p;
         struct stage s;
         assert_int_equal(i < 2 ? build[i](&m) : tiny_gpt(1, true, &m), STATUS_OK);
-        assert_int_equal(tiny_whole(&m, MICROBATCHES, "sgd", &p), STATUS_OK);
+        assert_int_equal(tiny_whole(&m, WHOLE_MICROBATCHES, "sgd", &p), STATUS_OK);
         assert_int_equal(stage_open(&m, &p, 0, corpus_shipped(), 1e-3, &s), STATUS_OK);
         assert_true(fabs(model_loss(&s, false) - log(TINY_VOCABULARY)) < 0.05);
         stage_close(&s);

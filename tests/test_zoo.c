@@ -42,7 +42,8 @@ static void parameter_counts_equal_the_published_ones(void **state)
     }
 }
 
-/* torchvision's, besides the table of 256 pixels of three channels. */
+/* torchvision's, and of the U-Net diffusers' (a port to Keras that the original's authors' weights go into
+ * prints the same), besides the table of 256 pixels of three channels. */
 static void networks_for_images_have_the_published_parameters(void **state)
 {
     static const struct {
@@ -52,7 +53,7 @@ static void networks_for_images_have_the_published_parameters(void **state)
         {"vgg:depth=11", 132863336},    {"vgg:depth=13", 133047848}, {"vgg", 138357544},
         {"alexnet", 61100840},          {"vgg:depth=19", 143667240}, {"resnet:depth=18", 11689512},
         {"resnet:depth=34", 21797672},  {"resnet", 25557032},        {"resnet:depth=101", 44549160},
-        {"resnet:depth=152", 60192808},
+        {"resnet:depth=152", 60192808}, {"unet", 113673219},
     };
     for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
         struct model m = build(published[i].name);

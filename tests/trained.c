@@ -101,17 +101,23 @@ size_t parameters_of(const struct trained *t, uint32_t op)
     return (size_t)t->model->op[op].parameter_bytes / sizeof(float);
 }
 
-/* Put what a rank has of an op in its place; replicas must agree to the bit. */
+/* Put what a rank has of an op in its place, or of what it borrows; replicas and copies must agree to the
+ * bit. */
 static enum status show(struct trained *t, const struct stage *s, const struct stage_op *o)
 {
-    const float *own = stage_parameters(s, (size_t)(o - s->layout.op));
+    bool borrows = o->layer.borrows;
+    uint32_t index = borrows ? t->model->op[o->index].shares : o->index;
+    if (borrows && !s->state.parameter) /* ZeRO 3 */
+        return STATUS_OK;
+    const float *own =
+        borrows ? s->state.parameter + o->shared : stage_parameters(s, (size_t)(o - s->layout.op));
     for (const struct layer_part *p = o->layer.part; p < o->layer.part + LAYER_PARTS; p++)
         for (size_t k = 0; k < p->n; k++, own++) {
             size_t at = p->from + k / p->run * p->stride + k % p->run;
-            float *known = &t->parameter[o->index][at];
+            float *known = &t->parameter[index][at];
             if (!isnan(*known) && *known != *own)
-                return error_set(STATUS_INVALID, "op %u: %zu differs between ranks", o->index, at);
-            t->seen[o->index] += isnan(*known) ? 1 : 0;
+                return error_set(STATUS_INVALID, "op %u: %zu differs between ranks", index, at);
+            t->seen[index] += isnan(*known) ? 1 : 0;
             *known = *own;
         }
     return STATUS_OK;

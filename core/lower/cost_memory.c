@@ -157,17 +157,29 @@ static int64_t made_again(const struct sum *u, const struct again *again)
     return most;
 }
 
-/* What op adds to the stage's memory: its parameters, with a copy of what it borrows from another
- * team. */
-static void add_parameters(struct sum *u, const struct model_op *o, const struct cost_part *part)
+/* Is `op` the first of the stage that borrows from its owner? */
+static bool borrows_first(const struct sum *u, uint32_t op)
+{
+    const struct model *m = u->l->model;
+    bool first = m->op[op].shares != MODEL_NO_OP;
+    for (size_t k = 0; first && u->s->op[k] != op; k++)
+        first = m->op[u->s->op[k]].shares != m->op[op].shares;
+    return first;
+}
+
+/* What op adds to the stage's memory: its parameters, with a copy of what it is the first to borrow from
+ * another team. */
+static void add_parameters(struct sum *u, uint32_t op, const struct cost_part *part)
 {
     struct lowering_cost *c = &u->c;
     const struct lowering *l = u->l;
-    bool copy = o->shares != MODEL_NO_OP &&
-                l->shape.team_of[l->shape.stage_of[o->shares]] != l->shape.team_of[u->stage];
+    const struct model_op *o = &l->model->op[op];
+    bool first = borrows_first(u, op);
+    bool copy =
+        first && l->shape.team_of[l->shape.stage_of[o->shares]] != l->shape.team_of[u->stage];
     int64_t own = sum_scaled(o->parameter_bytes + (copy ? o->shared_bytes : 0), part->parameters);
     c->weight_bytes += own;
-    if (o->shares != MODEL_NO_OP && l->shape.stage_of[o->shares] == u->stage)
+    if (first && l->shape.stage_of[o->shares] == u->stage)
         u->tied_bytes += sum_scaled(o->shared_bytes, part->parameters);
     u->largest_bytes = own > u->largest_bytes ? own : u->largest_bytes;
     if (u->split.expert_parallel > 1 && o->exchange_bytes > 0)
@@ -179,7 +191,7 @@ static void add_parameters(struct sum *u, const struct model_op *o, const struct
 void sum_add_memory(struct sum *u, uint32_t op, const struct cost_part *part)
 {
     const struct model_op *o = &u->l->model->op[op];
-    add_parameters(u, o, part);
+    add_parameters(u, op, part);
     add_stash(u, op, part);
     /* rows on their way to experts and back: those that leave and those that have come, in parts as
      * long as the busiest rank's */

@@ -228,6 +228,7 @@ static struct layer_io operands(const struct bed *b, size_t k)
         io.x[i] = b->x + (k * l->inputs + i) * b->input;
         io.dx[i] = b->dx[i];
     }
+    layer_borrow(l, &io);
     return io;
 }
 

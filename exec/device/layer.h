@@ -30,6 +30,20 @@
  *   pool        channels n, height n, width n, kernel n, stride n, padding 0 .. kernel / 2, average
  *   batchnorm   channels n, positions n
  *   lstm        tokens n, in n, out 1 .. 2^24, reverse
+ *   pooler      tokens n, channels n
+ *   affine      tokens n, channels n
+ *   neighbours  tokens n, channels n
+ *   positions   tokens n, channels n, positions >= tokens, types >= 0
+ *   linear with own n (less than in): a part of the weight is borrowed; exec/device/cpu/joined.c
+ *   attention with relative: distances 2 tokens, learned n; exec/device/cpu/relative.c
+ *   depthwise   tokens n, channels n, kernel n (odd)
+ *   multiply    tokens n, width n, channels 1 .. width
+ *   dynamic_convolution tokens n, channels n, heads n (divides channels), kernel n (odd)
+ *   sinusoids   rows n, channels n (even), first >= 0
+ *   groupnorm   channels n, positions n, groups n (divides channels)
+ *   silu        tokens n, channels n
+ *   upsample    channels n, height n, width n
+ *   add_row     tokens n, channels n
  *   loss        tokens n, vocabulary >= 256, masked
  *
  * Flags, positions, types and window are 0 when absent; everything else must be there. */
@@ -161,8 +175,9 @@ struct layer {
     size_t row;
     bool half; /* x, y, dy and dx are bf16, two in the place of a real: the model's numbers are */
     bool tied; /* its weight is another op's */
+    bool borrows; /* all of its parameters are; its kind need not know: layer_borrow() */
     struct layer_part part[LAYER_PARTS];
-    size_t parameters; /* own: all parts */
+    size_t parameters; /* own: all parts, unless it borrows them */
     size_t shared;     /* borrowed: the first so many of the owner's */
     size_t inputs;     /* in-edges */
     size_t input;      /* per sample, of each of them */
@@ -236,6 +251,19 @@ struct layer_kind {
     bool mixes; /* a row of the output depends on more than that row of the inputs: no rank computes
                    * a part of the rows. Attention knows how it does */
 };
+
+/* Is op `op` of the model of its owner's kind, and without parameters of its own? Then it has all of the
+ * owner's. */
+bool layer_borrows(const struct model *m, uint32_t op);
+/* What is borrowed takes the place of own parameters. */
+static inline void layer_borrow(const struct layer *l, struct layer_io *io)
+{
+    if (!l->borrows)
+        return;
+    io->parameter = io->shared;
+    io->half = io->half_shared;
+    io->d_parameter = io->d_shared;
+}
 
 /* The whole backward, in both halves where there are two. */
 static inline void layer_backward(const struct layer *l, struct layer_io *io)

@@ -207,7 +207,7 @@ static bool add_sum(struct build *b, const struct onnx_node *n, const char *name
         return false;
     const struct onnx_value *whole = onnx_at(b, p->parameter);
     int64_t rows = onnx_count(whole->rank, whole->dim) / channels;
-    onnx_finish_node(b, n, layer_positions(&b->out, name, MODEL_NO_OP, tokens, channels, rows));
+    onnx_finish_node(b, n, layer_positions(&b->out, name, MODEL_NO_OP, tokens, channels, rows, 0));
     return true;
 }
 

@@ -27,6 +27,15 @@ const struct layer_kind *layer_kind_find(const char *name)
     return NULL;
 }
 
+/* What attributes make of a kind. */
+static const struct layer_kind *kind_of(const struct model_op *op)
+{
+    const struct layer_kind *kind = layer_kind_find(op->kind);
+    if (kind == &kind_attention && model_attribute(op, "relative", 0) != 0)
+        return &kind_relative;
+    return kind == &kind_linear && model_attribute(op, "own", 0) != 0 ? &kind_joined : kind;
+}
+
 /* Attributes are limited so that products of three of them fit 64 bits and strides fit an int. */
 enum status layer_attribute(const struct model_op *op, const char *name, int64_t fallback,
                             int64_t low, size_t *out)
@@ -94,6 +103,14 @@ enum status layer_windows(const struct model_op *op, struct layer *l)
     return STATUS_OK;
 }
 
+enum status layer_odd_kernel(const struct model_op *op, size_t *out)
+{
+    PASS(layer_attribute(op, "kernel", -1, 1, out));
+    return *out % 2 == 1 ? STATUS_OK
+                         : error_set(STATUS_INVALID, "op '%s': a kernel of %zu tokens is not odd",
+                                     op->name, *out);
+}
+
 /* What the model says of the op in bytes must be what the attributes come to. */
 static enum status check_bytes(const struct model *m, const struct model_op *op, const char *what,
                                int64_t bytes, size_t expected)
@@ -132,8 +149,12 @@ static enum status check_inputs(const struct model *m, uint32_t index, const str
  * allocated. */
 static enum status check_limits(const struct model_op *op, const struct layer *l, size_t batch)
 {
-    const size_t tensors[] = {l->parameters, size_times(batch, l->input),
-                              size_times(batch, l->output), size_times(batch, l->saved), l->work};
+    const size_t tensors[] = {l->parameters,
+                              l->shared,
+                              size_times(batch, l->input),
+                              size_times(batch, l->output),
+                              size_times(batch, l->saved),
+                              l->work};
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
         if (tensors[i] > SIZE_LIMIT)
             return error_set(STATUS_INVALID, "op '%s': tensors of more than 2^40 numbers",
@@ -144,27 +165,44 @@ static enum status check_limits(const struct model_op *op, const struct layer *l
     return STATUS_OK;
 }
 
+bool layer_borrows(const struct model *m, uint32_t op)
+{
+    const struct model_op *o = &m->op[op];
+    return o->shares != MODEL_NO_OP && o->parameter_bytes == 0 &&
+           strcmp(o->kind, m->op[o->shares].kind) == 0;
+}
+
+/* Parameters are those of all parts, or all of them are borrowed. */
+static void count_parameters(struct layer *l)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < LAYER_PARTS; i++)
+        n = size_plus(n, l->part[i].n);
+    *(l->borrows ? &l->shared : &l->parameters) = n;
+}
+
 /* 1. the kind's own sizes from the attributes
  * 2. its parts follow each other in the op's parameters
  * 3. limits, and what the model says in bytes must be the same */
 enum status layer_shape(const struct model *m, uint32_t index, size_t batch, struct layer *out)
 {
     const struct model_op *op = &m->op[index];
-    const struct layer_kind *kind = layer_kind_find(op->kind);
+    const struct layer_kind *kind = kind_of(op);
     if (!kind)
         return error_set(STATUS_UNSUPPORTED, "op '%s': no numerics for kind '%s'", op->name,
                          op->kind);
-    struct layer l = {.kind = kind, .inputs = kind->inputs, .tied = op->shares != MODEL_NO_OP};
+    struct layer l = {.kind = kind, .inputs = kind->inputs, .borrows = layer_borrows(m, index)};
+    l.tied = op->shares != MODEL_NO_OP && !l.borrows;
     l.shards = l.spread = l.row_shards = 1;
     PASS(kind->shape(op, &l));
     l.half = m->element_bytes == 2;
-    for (size_t i = 0; i < LAYER_PARTS; i++) {
-        l.part[i].from = l.parameters;
+    for (size_t i = 0, from = 0; i < LAYER_PARTS; from = size_plus(from, l.part[i++].n)) {
+        l.part[i].from = from;
         l.part[i].run = l.part[i].stride = l.part[i].n;
-        l.parameters = size_plus(l.parameters, l.part[i].n);
     }
+    count_parameters(&l);
     PASS(check_limits(op, &l, batch));
-    if (l.tied && l.shared == 0)
+    if (op->shares != MODEL_NO_OP && l.shared == 0)
         return error_set(STATUS_INVALID, "op '%s': kind '%s' cannot share parameters", op->name,
                          op->kind);
     PASS(check_bytes(m, op, "parameter_bytes", op->parameter_bytes, l.parameters));
@@ -233,9 +271,7 @@ enum status layer_divide(const struct model *m, uint32_t index, const struct lay
     l->shard = s->shard;
     l->reduces_output = op->tensor == TENSOR_ROW && s->shards > 1;
     l->reduces_input = (op->tensor == TENSOR_COLUMN || experts) && l->inputs > 0 && s->shards > 1;
-    l->parameters = 0;
-    for (size_t i = 0; i < LAYER_PARTS; i++)
-        l->parameters += l->part[i].n;
+    count_parameters(l);
     return STATUS_OK;
 }
 

@@ -18,6 +18,9 @@ enum status layer_is_told(const struct model_op *op, const char *attribute) MUST
  * x (B, height, width, in), y (B, down, across, out), sizes for l->in and l->out. */
 enum status layer_windows(const struct model_op *op, struct layer *l) MUST_CHECK;
 
+/* Attribute `kernel`: tokens, with as many on both sides. STATUS_INVALID. */
+enum status layer_odd_kernel(const struct model_op *op, size_t *out) MUST_CHECK;
+
 /* context.c: attention of a replica's tokens to the whole sequence; `batch` is of the layer's calls. */
 void context_size(size_t batch, struct layer *l);
 void attention_size(struct layer *l); /* attention.c: from tokens, heads and depth */

@@ -16,8 +16,8 @@
 
 /* ---- parameters */
 
-/* All borrowers of an owner borrow the same, and one per stage holds a copy, so that the gradients
- * that the stages sum are one array of one size. */
+/* All borrowers of an owner borrow the same, so that the gradients that the stages sum are one array of
+ * one size. */
 static enum status check_ties(const struct stage *s, const struct stage_op *o)
 {
     const struct model *m = s->model;
@@ -27,10 +27,6 @@ static enum status check_ties(const struct stage *s, const struct stage_op *o)
             continue;
         if (m->op[i].shared_bytes != op->shared_bytes)
             return error_set(STATUS_UNSUPPORTED, "ops '%s' and '%s' share different parts of '%s'",
-                             op->name, m->op[i].name, m->op[op->shares].name);
-        if (o->owner == NOWHERE && stage_find(s, i) != NOWHERE)
-            return error_set(STATUS_UNSUPPORTED,
-                             "ops '%s' and '%s' share parameters of '%s' in another stage",
                              op->name, m->op[i].name, m->op[op->shares].name);
     }
     return STATUS_OK;
@@ -45,11 +41,23 @@ static enum status check_shards(const struct stage *s, const struct stage_op *o)
         return STATUS_OK;
     PASS(layer_shape(s->model, op->shares, s->layout.batch, &owner));
     PASS(layer_divide(s->model, op->shares, &s->share.shard, s->layout.batch, &owner));
-    if (owner.part[0].n != o->layer.shared)
+    if ((o->layer.borrows ? owner.parameters : owner.part[0].n) != o->layer.shared)
         return error_set(STATUS_UNSUPPORTED,
                          "ops '%s' and '%s' are divided differently over shards", op->name,
                          s->model->op[op->shares].name);
     return STATUS_OK;
+}
+
+/* Who op k borrows from within the stage: the owner, or the first borrower, which has a copy; NOWHERE:
+ * it is that itself. */
+static uint32_t find_lender(const struct stage *s, size_t k)
+{
+    const struct model *m = s->model;
+    uint32_t shares = m->op[s->layout.op[k].index].shares, owner = stage_find(s, shares);
+    for (size_t j = 0; j < k && owner == NOWHERE; j++)
+        if (m->op[s->layout.op[j].index].shares == shares)
+            owner = (uint32_t)j;
+    return owner;
 }
 
 /* Copies of what other stages own come first: their gradients are in the bucket of the first op. */
@@ -58,9 +66,11 @@ static enum status place_copies(struct stage *s)
     for (size_t k = 0; k < s->layout.n; k++) {
         struct stage_op *o = &s->layout.op[k];
         o->owner = NOWHERE;
-        if (!o->layer.tied)
+        if (o->layer.shared == 0)
             continue;
-        o->owner = stage_find(s, s->model->op[o->index].shares);
+        o->owner = find_lender(s, k);
+        o->second =
+            o->owner != NOWHERE && s->layout.op[o->owner].index != s->model->op[o->index].shares;
         PASS(check_ties(s, o));
         PASS(check_shards(s, o));
         if (o->owner != NOWHERE)
@@ -92,6 +102,19 @@ static void place_own(struct stage *s, bool spread)
     }
 }
 
+/* What op k borrows is its lender's; gradients of all that borrow from one grow in one place. */
+static void place_borrowed(struct stage *s, size_t k)
+{
+    struct stage_op *o = &s->layout.op[k];
+    const struct stage_op *lender = &s->layout.op[o->owner]; /* comes before */
+    size_t j = o->owner + 1;
+    while (j < k && (s->layout.op[j].layer.shared == 0 || s->layout.op[j].owner != o->owner))
+        j++;
+    o->shared = o->second ? lender->shared : lender->parameter;
+    o->d_shared = j < k ? s->layout.op[j].d_shared : s->layout.tied_size;
+    s->layout.tied_size = size_plus(s->layout.tied_size, j < k ? 0 : o->layer.shared);
+}
+
 static enum status place_parameters(struct stage *s)
 {
     PASS(place_copies(s));
@@ -100,11 +123,8 @@ static enum status place_parameters(struct stage *s)
     place_own(s, true);
     for (size_t k = 0; k < s->layout.n; k++) {
         struct stage_op *o = &s->layout.op[k];
-        if (!o->layer.tied || o->owner == NOWHERE)
-            continue;
-        o->shared = s->layout.op[o->owner].parameter; /* owners come before */
-        o->d_shared = s->layout.tied_size;
-        s->layout.tied_size = size_plus(s->layout.tied_size, o->layer.shared);
+        if (o->layer.shared > 0 && o->owner != NOWHERE)
+            place_borrowed(s, k);
     }
     return stage_cut_buckets(s);
 }
@@ -145,7 +165,7 @@ static enum status start_parameters(struct stage *s)
         if (s->share.reshards)
             continue;
         PASS(start(s, l, o->index, l->parameters, s->state.parameter + o->parameter));
-        if (!l->tied || o->owner != NOWHERE)
+        if (l->shared == 0 || o->owner != NOWHERE)
             continue;
         struct layer owner;
         uint32_t index = s->model->op[o->index].shares;

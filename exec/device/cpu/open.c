@@ -21,7 +21,7 @@ static uint32_t find_kind(const struct model *m, const char *kind)
 }
 
 /* What a sample is follows from the whole model, so that all stages agree on the data: the first
- * embedding says how many tokens, `concat` and the loss's `masked` what is predicted. */
+ * embedding says how many tokens, `concat` and the loss's `tokens` and `masked` what is predicted. */
 enum status stage_find_data(struct stage *s)
 {
     const struct model *m = s->model;
@@ -34,12 +34,13 @@ enum status stage_find_data(struct stage *s)
     if (out != MODEL_NO_OP)
         PASS(layer_shape(m, out, s->layout.batch, &loss));
     s->layout.data = (struct batch_shape){OBJECTIVE_NEXT, s->layout.batch, embedding.tokens};
-    if (embedding.concat)
+    if (embedding.concat || (loss.tokens == 1 && embedding.tokens > 1))
         s->layout.data.objective = OBJECTIVE_LAST;
     else if (loss.masked)
         s->layout.data.objective = OBJECTIVE_MASKED;
-    if (embedding.concat && loss.masked)
-        return error_set(STATUS_INVALID, "op '%s': 'masked' does not go with 'concat' of op '%s'",
+    if (s->layout.data.objective == OBJECTIVE_LAST && loss.masked)
+        return error_set(STATUS_INVALID,
+                         "op '%s': 'masked' does not go with one target for op '%s'",
                          m->op[out].name, m->op[in].name);
     double targets = (double)s->layout.batch * (double)batch_targets(&s->layout.data);
     s->layout.loss_scale = 1.0 / ((double)s->program->microbatches * targets);
@@ -60,7 +61,7 @@ static enum status check_data(const struct stage *s, const struct stage_op *o)
     if (l->tokens * s->share.context != rows)
         return error_set(STATUS_INVALID, "op '%s': %zu tokens, the data have %zu",
                          s->model->op[o->index].name, l->tokens, rows);
-    if ((reads && l->concat != (s->layout.data.objective == OBJECTIVE_LAST)) ||
+    if ((reads && l->concat && s->layout.data.objective != OBJECTIVE_LAST) ||
         (!reads && l->masked != (s->layout.data.objective == OBJECTIVE_MASKED)))
         return error_set(STATUS_INVALID, "op '%s': its '%s' differs from that of an earlier op",
                          s->model->op[o->index].name, reads ? "concat" : "masked");

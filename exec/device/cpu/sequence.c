@@ -72,7 +72,7 @@ enum status stage_divide_rows(const struct stage *s, struct stage_op *o)
         return cannot(op, "a column-parallel op of this kind");
     if (op->tensor != TENSOR_WHOLE)
         return STATUS_OK;
-    if (l->vocabulary > 0 || l->heads > 0 || l->tied || l->kind->mixes)
+    if (l->vocabulary > 0 || l->heads > 0 || l->tied || l->borrows || l->kind->mixes)
         return cannot(op, "an undivided op of this kind");
     if (layer_drops(l))
         return cannot(op, "undivided experts that drop tokens");

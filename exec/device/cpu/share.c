@@ -63,9 +63,10 @@ size_t stage_gathered_for(const struct stage *s, size_t b, size_t k)
         return b;
     for (size_t i = p->low; i < p->high; i++) {
         const struct stage_op *o = &s->layout.op[i];
-        bool lent = o->layer.tied && o->owner != NOWHERE && s->layout.op[o->owner].bucket != b;
+        bool lent =
+            o->layer.shared > 0 && o->owner != NOWHERE && s->layout.op[o->owner].bucket != b;
         for (size_t j = p->low; lent && j < i; j++) /* by an op before it, too */
-            lent = !s->layout.op[j].layer.tied || s->layout.op[j].owner != o->owner;
+            lent = s->layout.op[j].layer.shared == 0 || s->layout.op[j].owner != o->owner;
         if (lent && k-- == 0)
             return s->layout.op[o->owner].bucket;
     }
@@ -115,7 +116,7 @@ static void place_op(struct stage *s, struct stage_op *o)
     o->at = s->share.reshards ? o->parameter - mine->first : o->parameter;
     o->d_at = s->share.zero >= 2 ? o->parameter - mine->first : o->parameter;
     o->shared_at = o->shared;
-    if (!s->share.reshards || !o->layer.tied)
+    if (!s->share.reshards || o->layer.shared == 0)
         return;
     size_t offset = 0, owner = o->owner == NOWHERE ? o->bucket : s->layout.op[o->owner].bucket;
     for (size_t k = 0, b; (b = stage_gathered_for(s, o->bucket, k)) != NOWHERE && b != owner; k++)

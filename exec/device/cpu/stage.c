@@ -62,6 +62,7 @@ static struct layer_io operands(struct stage *s, const struct slot *slot, size_t
     };
     for (size_t i = 0; i < o->layer.inputs; i++)
         io.x[i] = value_of(s, slot, o->input[i]);
+    layer_borrow(&o->layer, &io);
     return io;
 }
 

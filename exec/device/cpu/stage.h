@@ -30,7 +30,8 @@
  *   - the gradient of a tensor is the sum over its consumers, last one first, each computed on its
  *     own and then added; another stage's share counts where the last consumer in it comes. A
  *     different cut regroups this sum only when there are three or more consumers;
- *   - tied weights: gradient of the owner plus gradient of the borrower, in one stage or two. */
+ *   - tied weights: gradient of the owner plus gradient of the borrower, in one stage or two; of several
+ *     borrowers these are summed first, stage by stage, so that there cuts regroup the sum. */
 #ifndef EXEC_DEVICE_CPU_STAGE_H
 #define EXEC_DEVICE_CPU_STAGE_H
 
@@ -82,6 +83,7 @@ struct stage_op {
     bool joins;     /* its backward may make the gradient of the input of the op before it */
     bool delays;    /* gradients of its parameters come in the second half of a backward */
     uint32_t owner; /* ... an op of this stage; else NOWHERE: own copy, gradient beside it */
+    bool second;    /* ... or that op is a borrower itself, and has the stage's copy */
     struct layer_routing routing; /* of experts */
 };
 

@@ -8,16 +8,19 @@ static struct stage_pair *gradient_pair(struct stage *s)
     return s->share.split ? &s->state.halved : &s->flight->gradients;
 }
 
-/* Gradients of what is borrowed within the stage join their owner's, if those are in the bucket;
- * zero afterwards, so that doing it again changes nothing. */
+/* Gradients of what is borrowed within the stage join their lender's, if those are in the bucket (copies
+ * are in the last one); zero afterwards, so that doing it again changes nothing. */
 static void fold(struct stage *s, size_t bucket)
 {
     for (size_t k = 0; k < s->layout.n; k++) {
         const struct stage_op *o = &s->layout.op[k];
-        if (o->owner == NOWHERE || !o->layer.tied || s->layout.op[o->owner].bucket != bucket)
+        const struct stage_op *lender = &s->layout.op[o->owner];
+        if (o->layer.shared == 0 || o->owner == NOWHERE ||
+            (o->second ? s->share.buckets - 1 : lender->bucket) != bucket)
             continue;
         real *tied = s->pass.tied + o->d_shared;
-        s->on.backend->add(s->on.self, stage_gradients(s) + s->layout.op[o->owner].d_at, tied,
+        s->on.backend->add(s->on.self,
+                           stage_gradients(s) + (o->second ? lender->d_shared : lender->d_at), tied,
                            o->layer.shared);
         s->on.backend->zero(s->on.self, tied, o->layer.shared * sizeof *tied);
     }
@@ -41,6 +44,7 @@ static enum status find_tied(const struct stage *s, uint32_t owner, size_t *firs
             continue;
         *first = mine == NOWHERE ? s->layout.op[k].shared : s->layout.op[mine].parameter;
         *n = mine == NOWHERE             ? s->layout.op[k].layer.shared
+             : layer_borrows(m, i)       ? s->layout.op[mine].layer.parameters
              : s->share.shard.shards > 1 ? s->layout.op[mine].layer.part[0].n
                                          : (size_t)(m->op[i].shared_bytes / m->element_bytes);
         return STATUS_OK;

@@ -18,6 +18,35 @@ static bool are_tied(const struct cpu *c, const struct model *m, uint32_t i,
     return false;
 }
 
+/* Does an op before i in the same stage borrow the same? */
+static bool is_again(const struct model *m, uint32_t i, const struct stage *s)
+{
+    for (uint32_t j = m->op[i].shares + 1; j < i; j++)
+        if (m->op[j].shares == m->op[i].shares && stage_find(s, j) != NOWHERE)
+            return true;
+    return false;
+}
+
+/* Copies of what another device owns are summed between devices, one for each. */
+static enum status check_copies(const struct model *m, const struct cpu *c, uint32_t owner)
+{
+    size_t copies = 0;
+    for (size_t a = 0; owner != MODEL_NO_OP && a < c->stages; a++) {
+        bool borrows = false;
+        if (stage_find(&c->stage[a], owner) != NOWHERE)
+            return STATUS_OK;
+        for (uint32_t i = owner + 1; i < m->n && !borrows; i++)
+            borrows = m->op[i].shares == owner && stage_find(&c->stage[a], i) != NOWHERE;
+        copies += borrows;
+    }
+    if (copies < 2)
+        return STATUS_OK;
+    return error_set(STATUS_UNSUPPORTED,
+                     "op '%s' shares its parameters with %zu stages of another device: only one of "
+                     "them could sum the gradients",
+                     m->op[owner].name, copies);
+}
+
 /* What is in the way of summing gradients of op `owner` before the first update; NULL: nothing. */
 static const char *hindrance(const struct stage *s, uint32_t owner)
 {
@@ -35,6 +64,7 @@ enum status cpu_check_ties(const struct model *m, const struct cpu *c)
     struct stage *a, *b;
     for (uint32_t i = 0; i < m->n; i++) {
         uint32_t owner = m->op[i].shares;
+        PASS(check_copies(m, c, owner));
         const char *why = are_tied(c, m, i, &a, &b) ? hindrance(a, owner) : NULL;
         if (why)
             return error_set(STATUS_UNSUPPORTED,
@@ -45,23 +75,33 @@ enum status cpu_check_ties(const struct model *m, const struct cpu *c)
     return STATUS_OK;
 }
 
-/* Owner before borrower, as in one stage and between ranks. */
-enum status cpu_sum_ties(struct cpu *c, const struct model *m)
+/* Owner before borrower, as in one stage and between ranks; `back`: the sum to the copies. */
+static enum status sum_copies(struct cpu *c, const struct model *m, bool back)
 {
     struct stage *a, *b;
-    for (uint32_t i = 0; i < m->n && !c->tied; i++) {
+    for (uint32_t i = 0; i < m->n; i++) {
         real *borrowed, *own;
         size_t n, same;
-        if (!are_tied(c, m, i, &a, &b))
+        if (!are_tied(c, m, i, &a, &b) || is_again(m, i, a))
             continue;
         PASS(stage_tied(a, m->op[i].shares, &borrowed, &n));
         PASS(stage_tied(b, m->op[i].shares, &own, &same));
         if (n != same)
             return error_set(STATUS_INVALID, "op '%s' borrows %zu numbers of %zu", m->op[i].name, n,
                              same);
-        a->on.backend->add(a->on.self, own, borrowed, n);
-        a->on.backend->copy(a->on.self, borrowed, own, n * sizeof *own);
+        if (back)
+            a->on.backend->copy(a->on.self, borrowed, own, n * sizeof *own);
+        else
+            a->on.backend->add(a->on.self, own, borrowed, n);
     }
-    c->tied = true;
     return STATUS_OK;
+}
+
+enum status cpu_sum_ties(struct cpu *c, const struct model *m)
+{
+    if (c->tied)
+        return STATUS_OK;
+    c->tied = true;
+    PASS(sum_copies(c, m, false));
+    return sum_copies(c, m, true);
 }

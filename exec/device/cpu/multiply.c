@@ -1,0 +1,43 @@
+/* Product, number by number: y (B, T, C) = the first C channels of x0 (B, T, W) times x1 (B, T, C). */
+#include "exec/device/cpu/kinds.h"
+
+#include <string.h>
+
+static enum status shape(const struct model_op *op, struct layer *l)
+{
+    PASS(layer_attribute(op, "tokens", -1, 1, &l->tokens));
+    PASS(layer_attribute(op, "width", -1, 1, &l->in));
+    PASS(layer_attribute(op, "channels", -1, 1, &l->out));
+    if (l->out > l->in)
+        return error_set(STATUS_INVALID, "op '%s': %zu channels of rows of %zu", op->name, l->out,
+                         l->in);
+    l->input = size_times(l->tokens, l->in);
+    l->second = l->output = size_times(l->tokens, l->out);
+    return STATUS_OK;
+}
+
+static void forward(const struct layer *l, struct layer_io *io)
+{
+    for (size_t row = 0; row < io->batch * l->tokens; row++) {
+        const real *a = io->x[0] + row * l->in, *b = io->x[1] + row * l->out;
+        for (size_t i = 0; i < l->out; i++)
+            io->y[row * l->out + i] = a[i] * b[i];
+    }
+}
+
+static void backward(const struct layer *l, struct layer_io *io)
+{
+    for (size_t row = 0; row < io->batch * l->tokens; row++) {
+        const real *a = io->x[0] + row * l->in, *b = io->x[1] + row * l->out,
+                   *dy = io->dy + row * l->out;
+        real *da = io->dx[0] + row * l->in, *db = io->dx[1] + row * l->out;
+        for (size_t i = 0; i < l->out; i++) {
+            da[i] = dy[i] * b[i];
+            db[i] = dy[i] * a[i];
+        }
+        memset(da + l->out, 0, (l->in - l->out) * sizeof *da);
+    }
+}
+
+const struct layer_kind kind_multiply = {
+    .name = "multiply", .inputs = 2, .shape = shape, .forward = forward, .backward = backward};
