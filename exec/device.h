@@ -33,6 +33,7 @@ struct device_options {
     const struct corpus *corpus; /* where tokens come from; NULL: the text shipped with foreline */
     double learning_rate;
     const struct learning_rate *policy; /* how it changes from step to step; NULL: it does not */
+    bool graphs; /* passes are CUDA graphs: exec/device/cuda/graphs.h; no other device has any */
     bool direct; /* messages and sums are in the device's memory (transport.h), not the host's */
     /* What a member owns of what is scattered: the transport's part(). NULL: ring_own(). */
     struct ring_part (*part)(size_t n, size_t members, size_t me);

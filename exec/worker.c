@@ -55,7 +55,7 @@ static enum status read_option(const struct option *option, size_t n, const char
 
 static enum status read_arguments(struct worker *w, int argc, char **argv)
 {
-    double steps = 0, every = 0, paced = 0;
+    double steps = 0, every = 0, paced = 0, graphs = 0;
     const char *policy = NULL;
     const struct option option[] = {
         {.name = "--program", .text = &w->program_path},
@@ -72,6 +72,7 @@ static enum status read_arguments(struct worker *w, int argc, char **argv)
         {"--timeout", NULL, &w->timeout_s, 1e-3, 1e9},
         {"--steps", NULL, &steps, 1, UINT32_MAX - 1},
         {"--paced", NULL, &paced, 0, 1},
+        {"--cuda-graphs", NULL, &graphs, 0, 1},
         {"--checkpoint-every", NULL, &every, 0, UINT32_MAX - 1},
     };
     for (int i = 1; i < argc; i += 2)
@@ -81,6 +82,7 @@ static enum status read_arguments(struct worker *w, int argc, char **argv)
         PASS(learning_rate_parse(policy, &w->policy));
     w->steps = (uint32_t)steps;
     w->paced = paced > 0;
+    w->graphs = graphs > 0;
     w->checkpoint_every = (uint32_t)every;
     if (!w->program_path || !w->model_path || !w->device_name || !w->steps)
         return error_set(STATUS_USAGE, "--program, --model, --device and --steps are needed");
@@ -132,6 +134,8 @@ static enum status find_parts(struct worker *w, const struct worker_parts *have)
     if (!w->transport)
         return error_set(STATUS_UNSUPPORTED, "this worker has no transport '%s'",
                          w->transport_name);
+    if (w->graphs && strcmp(w->device->name, "cuda") != 0)
+        return error_set(STATUS_UNSUPPORTED, "device '%s' has no CUDA graphs", w->device->name);
     PASS(rounds_find(w->collective, w->transport->name, &w->algorithm));
     if (w->transport->device_memory && (w->device == &device_cpu || w->device == &device_paced))
         return error_set(STATUS_UNSUPPORTED,

@@ -276,6 +276,7 @@ static enum status run(struct worker_rank *w)
     struct device_options options = {.corpus = p->text_path ? &p->corpus : NULL,
                                      .learning_rate = p->learning_rate,
                                      .policy = &p->policy,
+                                     .graphs = p->graphs,
                                      .direct = p->transport->device_memory,
                                      .part = worker_part(p)};
     if (p->paced)

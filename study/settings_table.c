@@ -233,6 +233,9 @@ const struct setting settings_table[] = {
              "--device cuda a GPU's (default: real when the device can compute all ops)"},
     {"device", WORD(device), RUN_KEYS | VALIDATE_ON | T(KEY_POINT), "cpu|cuda", "cpu",
      .help = "what computes; cuda needs foreline-worker-cuda (docs/cuda.md)"},
+    {"cuda-graphs", FLAG(cuda_graphs), REAL_KEYS, NULL, NULL,
+     .help = "with --device cuda: a pass of a microbatch is one launch (docs/cuda.md says of which "
+             "plans)"},
     {"transport", WORD(transport), RUN_KEYS, "tcp|mpi|local|nccl", NULL,
      .help = "what carries messages; local: ranks are threads of one process; nccl: GPU to GPU, "
              "needs --device cuda (default: tcp; nccl with --device cuda)"},

@@ -128,7 +128,7 @@ enum status launch_prepare(struct run *run)
 
 /* ---- arguments and environment, made before fork(): a child may not allocate */
 
-enum { ARGUMENTS = 32, NUMBER = 32, GLANCE_MS = 250 };
+enum { ARGUMENTS = 34, NUMBER = 32, GLANCE_MS = 250 };
 
 struct call {
     char *argument[ARGUMENTS]; /* of the worker */
@@ -173,6 +173,7 @@ static void make_arguments(const struct run *run, struct call *c)
         {"--timeout", c->timeout},
         {"--collective", o->collective},
         {"--paced", o->paced ? "1" : NULL},
+        {"--cuda-graphs", o->cuda_graphs ? "1" : NULL},
         {"--text", o->text},
         {"--resume", k->resume[0] ? k->resume : NULL},
         {"--checkpoint", checkpoint},

@@ -156,6 +156,8 @@ cublasStatus_t dbl::queue_product(cudaStream_t stream, const product &p, int cou
         p.c.stride < p.c.rows ||
         compute != (half ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_PEDANTIC))
         return CUBLAS_STATUS_INVALID_VALUE;
+    if (check_capture(stream_of(stream)) != cudaSuccess)
+        return CUBLAS_STATUS_EXECUTION_FAILED;
     dbl::count(PRODUCT);
     count_load("product " + std::to_string(p.m) + " " + std::to_string(p.n) + " " +
                std::to_string(p.k) + " " + std::to_string(p.a_turned) + std::to_string(p.b_turned) +

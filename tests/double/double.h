@@ -4,7 +4,7 @@
  *   memory.cpp   memory of the GPUs, and who may touch it; pinned.cpp: pinned memory of the host
  *   races.cpp    what is ordered, and what is not
  *   grid.cpp     a kernel's blocks and threads, and the hooks of its accesses
- *   runtime.cpp  the functions of CUDA's runtime
+ *   runtime.cpp  the functions of CUDA's runtime; graphs.cpp: those of graphs
  *   blas.cpp     those of cuBLAS
  *   nccl*.cpp    NCCL between processes and threads
  *   faults.cpp   the environment: seeds, delays, errors; log.cpp: what happened, for tests
@@ -88,6 +88,20 @@ struct op {
     bool has_begun;
 };
 
+/* What a stream has been given since its capture began, to be done whenever the graph is launched:
+ * with the arguments of then. */
+struct node {
+    const char *what;
+    std::function<bool(op &)> step;
+    const void *pinned; /* memory of the host that it copies from or (writes) to; NULL: none */
+    size_t bytes;
+    bool writes;
+};
+struct capture {
+    bool is_broken; /* something was asked for that no graph can do */
+    std::vector<node> nodes;
+};
+
 struct stream {
     int gpu, priority;
     size_t actor; /* of the clocks */
@@ -96,6 +110,7 @@ struct stream {
     std::vector<uint32_t> seen; /* vector clock */
     bool is_dead;
     uint64_t queued, done;
+    std::shared_ptr<capture> into; /* NULL: what it is given is queued */
 };
 
 /* cudaEventRecord() makes a new one; who waits for the event waits for the newest so far. */
@@ -106,6 +121,7 @@ struct record {
 };
 struct event {
     std::shared_ptr<record> newest; /* NULL: never recorded */
+    std::shared_ptr<capture> in;    /* it was recorded last in this one */
     bool timed;
 };
 
@@ -116,6 +132,9 @@ stream *stream_of(cudaStream_t handle); /* of the calling thread and its GPU */
 stream *stream_new(int gpu, const std::string &name);
 void stream_retire(stream *s);
 void put(stream *s, const char *what, std::function<bool(op &)> step);
+/* The same for a copy from or (writes) to pinned memory of the host, which is guarded. */
+void put_copy(stream *s, const char *what, std::function<bool(op &)> step, const void *pinned,
+              size_t bytes, bool writes);
 /* Block the calling thread until `idle` (called with the gate shut). */
 void wait_until(const char *who, const std::function<bool()> &idle);
 void device_wait(const char *who); /* for everything queued on the thread's GPU */
@@ -129,6 +148,14 @@ void set_current_gpu(int gpu);
 cudaError_t sticky();
 void make_sticky(cudaError_t e);
 cudaError_t note_error(cudaError_t e); /* of a call: kept for cudaGetLastError(), and returned */
+
+/* ---- graphs.cpp */
+
+/* An op is about to be queued on the stream: what it would say if that cannot be. */
+cudaError_t check_capture(const stream *s);
+/* The calling thread is about to wait, or to take or give back memory: the error, where a capture forbids
+ * that; the capture is lost. NULL: any of its streams. */
+cudaError_t forbid_in_capture(const stream *s);
 
 /* ---- clocks and races: races.cpp */
 

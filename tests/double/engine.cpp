@@ -176,7 +176,17 @@ stream *stream_of(cudaStream_t handle)
 
 void put(stream *s, const char *what, std::function<bool(op &)> step)
 {
+    put_copy(s, what, std::move(step), NULL, 0, false);
+}
+
+void put_copy(stream *s, const char *what, std::function<bool(op &)> step, const void *pinned,
+              size_t bytes, bool writes)
+{
     std::lock_guard<std::mutex> l(gate);
+    if (s->into) {
+        s->into->nodes.push_back({what, std::move(step), pinned, bytes, writes});
+        return;
+    }
     if (!has_begun) {
         has_begun = true;
         bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -186,6 +196,8 @@ void put(stream *s, const char *what, std::function<bool(op &)> step)
     s->queue.push_back(new op{what, std::move(step), s, host_seen, 0, false});
     s->queued++;
     engine_nudge();
+    if (pinned)
+        pinned_guard(pinned, bytes, s, what, writes);
 }
 
 void engine_nudge()

@@ -11,7 +11,7 @@ real=${2:-/usr/local/cuda/include}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 ours=$source/tests/double/include
-for f in runtime errors blas blas_lt engine nccl nccl_calls; do
+for f in runtime graphs errors blas blas_lt engine nccl nccl_calls; do
     # nccl.h of the double includes our header by its path: another folder, without it
     sed "s|\"tests/double/include/nccl.h\"|<nccl.h>|" "$source/tests/double/nccl.h" >"$work/nccl_inside.h"
     sed "s|\"tests/double/nccl.h\"|\"$work/nccl_inside.h\"|" "$source/tests/double/$f.cpp" >"$work/$f.cpp"

@@ -34,7 +34,7 @@ static const unsigned BLOCK = DOUBLE_BLOCK, WARP = DOUBLE_WARP;
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
 
-/* Blocks of so many threads; others than BLOCK by LAUNCH_SHAPED alone, whose warps have 32. */
+/* Blocks of so many threads; others than BLOCK by LAUNCH_SHAPED_NOW alone, whose warps have 32. */
 enum { DOUBLE_MOST_THREADS = 128 };
 void __syncthreads();
 float __shfl_xor_sync(unsigned mask, float value, int distance);
@@ -80,14 +80,14 @@ static inline cudaError_t launch_on(const char *name, cudaStream_t stream, dim3 
                          [](const void *closure) { (*(const type *)closure)(); });
 }
 
-#define LAUNCH_ON(stream, kernel, blocks, ...)                                                     \
+#define LAUNCH_NOW(stream, kernel, blocks, ...)                                                    \
     launch_on(#kernel, (stream), dim3(blocks), BLOCK, kernel, __VA_ARGS__)
 
 /* Shared memory is as large as an H100's block may have, and is not looked at before it is written. */
 enum { DOUBLE_SHARED = 227 << 10 };
 #define REGISTERS_ONLY       __attribute__((no_sanitize("thread")))
 #define DYNAMIC_SHARED(name) alignas(16) static unsigned char name[DOUBLE_SHARED]
-#define LAUNCH_SHAPED(kernel, blocks, threads, bytes, ...)                                         \
+#define LAUNCH_SHAPED_NOW(kernel, blocks, threads, bytes, ...)                                     \
     ((bytes) > DOUBLE_SHARED ? cudaErrorInvalidValue                                               \
                              : launch_on(#kernel, CUDA_STREAM, dim3((unsigned)(blocks)), threads,  \
                                          kernel, __VA_ARGS__))

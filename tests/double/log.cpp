@@ -60,6 +60,11 @@ void log_line(const char *format, ...)
     fflush(to);
 }
 
+static bool is_work(happening h)
+{
+    return h <= PRODUCT || h == GRAPH;
+}
+
 /* A wait counts when something is launched after it: the queue has run dry meanwhile. */
 void count(happening h)
 {
@@ -68,9 +73,9 @@ void count(happening h)
         return;
     }
     counts[h]++;
-    if (h <= PRODUCT && is_waiting)
+    if (is_work(h) && is_waiting)
         counts[WAIT]++;
-    is_waiting = h <= PRODUCT ? false : is_waiting;
+    is_waiting = is_work(h) ? false : is_waiting;
 }
 
 void count_kernel(const char *name)
@@ -123,9 +128,9 @@ void count_begin()
 
 void count_end(long step)
 {
-    log_line("#step\t%d\t%ld\t%lu\t%lu\t%lu\t%lu\t%lu\t%.0f\t%.0f\t%lu\t%zu", rank_here(), step,
-             counts[KERNEL], counts[PRODUCT], counts[COPY], counts[WAIT], counts[PAGEABLE], flops,
-             traffic, loads, time_from.size());
+    log_line("#step\t%d\t%ld\t%lu\t%lu\t%lu\t%lu\t%lu\t%.0f\t%.0f\t%lu\t%zu\t%lu", rank_here(),
+             step, counts[KERNEL], counts[PRODUCT], counts[COPY], counts[WAIT], counts[PAGEABLE],
+             flops, traffic, loads, time_from.size(), counts[GRAPH]);
     for (const auto &k : launched)
         log_line("#kernel\t%d\t%ld\t%lu\t%s", rank_here(), step, k.second, k.first.c_str());
     for (const auto &p : multiplied)

@@ -9,6 +9,7 @@
  *           copies from pageable memory  FLOP of products  bytes of products' operands and of copies
  *           kernels and shapes of products that the thread had not queued before: loaded now
  *           events that times were counted from (cudaEventElapsedTime)
+ *           launches of graphs, whose kernels, products and copies are not among the others
  *   #kernel rank  step  launches  name, with the type of its numbers
  *   #bytes  rank  step  bytes read  bytes written  name: of device memory, by one launch of a kernel, a
  *           product ("(product)") or a copy, each byte once; of kernels with DOUBLE_RACES alone
@@ -25,7 +26,7 @@ namespace dbl
 void log_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* What the calling thread does in its step. */
-enum happening { KERNEL, PRODUCT, COPY, WAIT, PAGEABLE, HAPPENINGS };
+enum happening { KERNEL, PRODUCT, COPY, GRAPH, WAIT, PAGEABLE, HAPPENINGS };
 void count(happening h);
 void count_kernel(const char *name); /* a KERNEL */
 void count_work(double flop, double bytes);

@@ -82,3 +82,21 @@ run cpu tcp || fail "a head made again on the CPU: $(why)"
 losses >wanted
 run cuda nccl || fail "a head made again: $(why)"
 close_to 1e-5 || fail "a head made again: $(losses | tr '\n' ' '), not $(tr '\n' ' ' <wanted)"
+# Heads of 64 channels: on tensor cores the gradients of queries and keys are turned back inside attention.
+cat >llama64.json <<'EOF2'
+{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "hidden_size": 128, "intermediate_size": 96,
+ "max_position_embeddings": 80, "num_attention_heads": 2, "num_hidden_layers": 2, "num_key_value_heads": 1,
+ "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "vocab_size": 256}
+EOF2
+plan_file --model llama64.json --stages 1
+run cpu tcp || fail "llama, heads of 64, on the CPU: $(why)"
+losses >wanted
+for recompute in none full; do
+    plan_file --model llama64.json:dtype=bf16 --stages 1 --recompute $recompute
+    DOUBLE_RACES=1 run cuda nccl || fail "llama, heads of 64, $recompute: $(why)"
+    close_to 1e-2 || fail "llama, heads of 64, $recompute: $(losses | tr '\n' ' '), not $(tr '\n' ' ' <wanted)"
+    awk -F '\t' -v forwards=$([ $recompute = none ] && echo 4 || echo 8) '
+        $1 == "#kernel" && $5 ~ /^rope/ { n[$3] = $4 } END { exit !(n[0] == forwards && n[1] == forwards) }' log.0 ||
+        fail "llama, heads of 64, $recompute: $(grep rope log.0)"
+    echo "llama, heads of 64, bf16, recompute $recompute: $(losses | tr '\n' ' ')"
+done

@@ -304,6 +304,8 @@ void log_call(const call &c)
 
 void queue(launch &l)
 {
+    if (l.calls[0].on->into)
+        complain("%s in a capture, which the double has not", call_name(l.calls[0].kind));
     launch *mine = new launch(l);
     uint64_t ticket = l.comm->tickets++;
     bool mixed = false;

@@ -97,6 +97,9 @@ extern "C" cudaError_t cudaRuntimeGetVersion(int *runtimeVersion)
 
 extern "C" cudaError_t cudaDeviceSynchronize(void)
 {
+    cudaError_t e = forbid_in_capture(NULL);
+    if (e != cudaSuccess)
+        return note_error(e);
     device_wait("cudaDeviceSynchronize()");
     return call();
 }
@@ -143,19 +146,24 @@ extern "C" cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greates
 
 /* ---- memory */
 
-static void no_memory_in_steps(const char *who)
+/* Nor in a capture: the error. */
+static cudaError_t begin_memory(const char *who)
 {
     if (in_step())
         complain("%s in a step", who);
+    cudaError_t e = forbid_in_capture(NULL);
+    if (e == cudaSuccess)
+        device_wait(who);
+    return e;
 }
 
 extern "C" cudaError_t cudaMalloc(void **devPtr, size_t size)
 {
-    no_memory_in_steps("cudaMalloc()");
-    device_wait("cudaMalloc()");
-    cudaError_t e = call();
+    cudaError_t e = begin_memory("cudaMalloc()");
+    if (e == cudaSuccess)
+        e = call();
     if (e != cudaSuccess)
-        return e;
+        return note_error(e);
     *devPtr = strikes("no-memory") ? NULL : memory_new(current_gpu(), size);
     return note_error(*devPtr ? cudaSuccess : cudaErrorMemoryAllocation);
 }
@@ -164,8 +172,9 @@ extern "C" cudaError_t cudaFree(void *devPtr)
 {
     if (!devPtr)
         return call();
-    no_memory_in_steps("cudaFree()");
-    device_wait("cudaFree()");
+    cudaError_t e = begin_memory("cudaFree()");
+    if (e != cudaSuccess)
+        return note_error(e);
     size_t bytes = memory_free(devPtr);
     if (bytes == 0)
         complain("cudaFree() of what is no device memory");
@@ -175,8 +184,9 @@ extern "C" cudaError_t cudaFree(void *devPtr)
 
 extern "C" cudaError_t cudaMallocHost(void **ptr, size_t size)
 {
-    no_memory_in_steps("cudaMallocHost()");
-    device_wait("cudaMallocHost()");
+    cudaError_t e = begin_memory("cudaMallocHost()");
+    if (e != cudaSuccess)
+        return note_error(e);
     *ptr = pinned_new(size);
     return *ptr ? call() : note_error(cudaErrorMemoryAllocation);
 }
@@ -190,8 +200,9 @@ extern "C" cudaError_t cudaFreeHost(void *ptr)
 {
     if (!ptr)
         return call();
-    no_memory_in_steps("cudaFreeHost()");
-    device_wait("cudaFreeHost()");
+    cudaError_t e = begin_memory("cudaFreeHost()");
+    if (e != cudaSuccess)
+        return note_error(e);
     if (!pinned_free(ptr))
         complain("cudaFreeHost() of what is not pinned");
     return call();
@@ -229,25 +240,27 @@ static void wait_for_stream(stream *s, const char *who)
     host_learns(s->seen);
 }
 
-/* Pageable memory is staged before the call returns; what goes to it is waited for. */
+/* Pageable memory is staged before the call returns; what goes to it is waited for. A graph's copies look
+ * at it when they run. */
 extern "C" cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes,
                                        enum cudaMemcpyKind, cudaStream_t handle)
 {
     bool from_gpu = gpu_of(src) >= 0, to_gpu = gpu_of(dst) >= 0;
     bool from_pinned = is_pinned(src, bytes), to_pinned = is_pinned(dst, bytes);
     stream *s = stream_of(handle);
-    if (bytes == 0)
-        return call();
+    cudaError_t e = check_capture(s);
+    if (bytes == 0 || e != cudaSuccess)
+        return e == cudaSuccess ? call() : note_error(e);
     count(COPY);
     count_work(0, (double)bytes * (from_gpu + to_gpu));
     count_bytes(step_now(), "(copy)", from_gpu ? bytes : 0, to_gpu ? bytes : 0);
     std::string staged;
-    if (!from_gpu && !from_pinned) {
+    if (!from_gpu && !from_pinned && !s->into) {
         count(PAGEABLE);
         staged.assign((const char *)src, bytes);
     }
     const char *what = from_gpu ? to_gpu ? "copy" : "copy to the host" : "copy from the host";
-    put(s, what, [=, staged = std::move(staged)](op &o) {
+    auto step = [=, staged = std::move(staged)](op &o) {
         if (from_gpu || from_pinned)
             touch(o, src, bytes, false);
         if (to_gpu || to_pinned)
@@ -257,12 +270,9 @@ extern "C" cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes,
         memory_open((from_gpu ? 1u << gpu_of(src) : 0) | (to_gpu ? 1u << gpu_of(dst) : 0));
         memmove(engine_view(dst), staged.empty() ? engine_view(src) : staged.data(), bytes);
         return true;
-    });
-    if (from_pinned)
-        pinned_guard(src, bytes, s, what, false);
-    if (to_pinned)
-        pinned_guard(dst, bytes, s, what, true);
-    if (!to_gpu && !to_pinned)
+    };
+    put_copy(s, what, step, from_pinned ? src : to_pinned ? dst : NULL, bytes, to_pinned);
+    if (!to_gpu && !to_pinned && !s->into)
         wait_for_stream(s, "cudaMemcpyAsync() to pageable memory");
     return call();
 }
@@ -278,10 +288,14 @@ extern "C" cudaError_t cudaMemsetAsync(void *devPtr, int value, size_t count, cu
 {
     if (count == 0)
         return call();
+    stream *s = stream_of(handle);
+    cudaError_t e = check_capture(s);
+    if (e != cudaSuccess)
+        return note_error(e);
     dbl::count(COPY);
     count_work(0, (double)count);
     count_bytes(step_now(), "(copy)", 0, count);
-    put(stream_of(handle), "memset", [=](op &o) {
+    put(s, "memset", [=](op &o) {
         touch(o, devPtr, count, true);
         if (!computes_nothing())
             memset(devPtr, value, count);
@@ -323,6 +337,9 @@ extern "C" cudaError_t cudaStreamDestroy(cudaStream_t handle)
 extern "C" cudaError_t cudaStreamQuery(cudaStream_t handle)
 {
     stream *s = stream_of(handle);
+    cudaError_t e = forbid_in_capture(s);
+    if (e != cudaSuccess)
+        return note_error(e);
     {
         std::lock_guard<std::mutex> l(gate);
         if (!s->queue.empty()) {
@@ -336,7 +353,11 @@ extern "C" cudaError_t cudaStreamQuery(cudaStream_t handle)
 
 extern "C" cudaError_t cudaStreamSynchronize(cudaStream_t handle)
 {
-    wait_for_stream(stream_of(handle), "cudaStreamSynchronize()");
+    stream *s = stream_of(handle);
+    cudaError_t e = forbid_in_capture(s);
+    if (e != cudaSuccess)
+        return note_error(e);
+    wait_for_stream(s, "cudaStreamSynchronize()");
     return call();
 }
 
@@ -369,6 +390,9 @@ extern "C" cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream_h
     auto r = std::make_shared<record>();
     {
         std::lock_guard<std::mutex> l(gate);
+        ((event *)handle)->in = s->into;
+        if (s->into)
+            return cudaSuccess;
         ((event *)handle)->newest = r;
     }
     put(s, "event", [=](op &) {
@@ -393,7 +417,14 @@ extern "C" cudaError_t cudaStreamWaitEvent(cudaStream_t stream_handle, cudaEvent
 {
     stream *s = stream_of(stream_handle);
     std::shared_ptr<record> r = newest_of(handle);
-    if (!r)
+    const std::shared_ptr<capture> &in = ((event *)handle)->in;
+    if (in && !s->into)
+        complain("a second stream joins a capture, which the double has not");
+    if (s->into && in != s->into) {
+        s->into->is_broken = true;
+        return note_error(cudaErrorStreamCaptureIsolation);
+    }
+    if (!r || s->into)
         return call();
     put(s, "wait for an event", [=](op &) {
         std::lock_guard<std::mutex> l(gate);
@@ -418,12 +449,16 @@ static bool has_happened(const std::shared_ptr<record> &r)
 
 extern "C" cudaError_t cudaEventQuery(cudaEvent_t handle)
 {
+    if (((event *)handle)->in)
+        return note_error(cudaErrorCapturedEvent);
     return has_happened(newest_of(handle)) ? call() : cudaErrorNotReady;
 }
 
 extern "C" cudaError_t cudaEventSynchronize(cudaEvent_t handle)
 {
     std::shared_ptr<record> r = newest_of(handle);
+    if (((event *)handle)->in)
+        return note_error(cudaErrorCapturedEvent);
     count(WAIT);
     wait_until("cudaEventSynchronize()", [=] { return !r || r->is_done; });
     has_happened(r);
@@ -433,6 +468,8 @@ extern "C" cudaError_t cudaEventSynchronize(cudaEvent_t handle)
 extern "C" cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
 {
     std::shared_ptr<record> a = newest_of(start), b = newest_of(end);
+    if (((event *)start)->in || ((event *)end)->in)
+        return note_error(cudaErrorCapturedEvent);
     if (!a || !b || !((event *)start)->timed || !((event *)end)->timed)
         return note_error(cudaErrorInvalidResourceHandle);
     std::lock_guard<std::mutex> l(gate);
@@ -451,11 +488,15 @@ cudaError_t double_launch(const char *name, cudaStream_t handle, dim3 grid, unsi
     const unsigned most_x = 0x7fffffff, most_y = 65535;
     if (grid.x == 0 || grid.y == 0 || grid.z != 1 || grid.x > most_x || grid.y > most_y)
         return note_error(cudaErrorInvalidConfiguration);
+    stream *s = stream_of(handle);
+    cudaError_t e = check_capture(s);
+    if (e != cudaSuccess)
+        return note_error(e);
     count_kernel(name);
     count_load(name);
     const kernel k = {name, grid, threads, std::string((const char *)closure, bytes), run};
     long step = step_now();
-    put(stream_of(handle), name, [=](op &o) {
+    put(s, name, [=](op &o) {
         if (computes_nothing())
             return true;
         std::vector<traced> accesses;

@@ -43,5 +43,22 @@ static void backward(const struct layer *l, struct layer_io *io)
               kernel_attention_backward(&a, io->y, io->dy, io->dx[0], io->d_parameter));
 }
 
-const struct layer_kind cuda_attention = {
-    .name = "attention", .inputs = 1, .forward = forward, .backward = backward};
+/* Gradients turned back by the angles of the positions before it. */
+static bool backward_with_rope(const struct layer *l, struct layer_io *io,
+                               const struct layer *before, struct layer_io *of_before)
+{
+    struct kernel_attention a = attention_of(l, io);
+    if (before->kind != &cuda_rope || before->turned > 0 ||
+        !kernel_attention_turns(&a, io->y, io->dy, of_before->dx[0]))
+        return false;
+    a.angles = of_before->saved;
+    CUDA_NOTE(io->on, "attention and rope backward",
+              kernel_attention_backward(&a, io->y, io->dy, of_before->dx[0], io->d_parameter));
+    return true;
+}
+
+const struct layer_kind cuda_attention = {.name = "attention",
+                                          .inputs = 1,
+                                          .forward = forward,
+                                          .backward = backward,
+                                          .backward_with = backward_with_rope};

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "exec/device/cuda/hardware.h"
+#include "exec/device/cuda/queue.h"
 #include "exec/rendezvous.h"
 
 static_assert(sizeof(real) == sizeof(float), "kernels compute in fp32");
@@ -219,7 +220,8 @@ static bool is_device_memory(const void *data)
  * host is waited for. */
 static void copy(void *self, void *to, const void *from, size_t bytes)
 {
-    if (bytes == 0)
+    const uint64_t noted[] = {(uintptr_t)to, (uintptr_t)from, bytes};
+    if (bytes == 0 || !cuda_queues("copy", noted, 3))
         return;
     CUDA_NOTE(self, "copy", cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, CUDA_STREAM));
     if (!is_device_memory(to))
@@ -228,7 +230,8 @@ static void copy(void *self, void *to, const void *from, size_t bytes)
 
 static void zero(void *self, void *data, size_t bytes)
 {
-    if (bytes > 0)
+    const uint64_t noted[] = {(uintptr_t)data, bytes};
+    if (bytes > 0 && cuda_queues("zero", noted, 2))
         CUDA_NOTE(self, "zero", cudaMemsetAsync(data, 0, bytes, CUDA_STREAM));
 }
 
@@ -300,6 +303,14 @@ static void choose_products(struct cuda_context *c, enum kernel_type type)
     CUBLAS_NOTE(c, "precision of cuBLAS", cublasSetMathMode(c->blas, (cublasMath_t)mode));
 }
 
+bool cuda_queues_gemm(const char *what, const struct cuda_gemm *p)
+{
+    const struct gemm *g = &p->g;
+    const uint64_t noted[] = {(uintptr_t)g->a, (uintptr_t)g->b, (uintptr_t)g->c, g->m, g->n, g->k,
+                              g->a_stride,     g->b_stride,     g->c_stride};
+    return cuda_queues(what, noted, sizeof noted / sizeof *noted);
+}
+
 void cuda_gemm(struct cuda_context *c, const char *what, const struct cuda_gemm *p,
                const struct cuda_batch *batch)
 {
@@ -313,6 +324,8 @@ void cuda_gemm(struct cuda_context *c, const char *what, const struct cuda_gemm 
     int m = (int)g->m, n = (int)g->n, k = (int)g->k;
     int lda = (int)g->a_stride, ldb = (int)g->b_stride, ldc = (int)g->c_stride;
     choose_products(c, p->in);
+    if (!cuda_queues_gemm(what, p))
+        return;
     if (!batch)
         CUBLAS_NOTE(c, what,
                     cublasGemmEx(c->blas, b_t, a_t, n, m, k, &g->alpha, g->b, in, ldb, g->a, in,

@@ -87,6 +87,9 @@ struct cuda_gemm {
 void cuda_gemm(struct cuda_context *c, const char *what, const struct cuda_gemm *g,
                const struct cuda_batch *batch);
 
+/* cuda_queues() of a product. */
+bool cuda_queues_gemm(const char *what, const struct cuda_gemm *g);
+
 /* What becomes of the results c of a product before they are stored (epilogues.c). */
 enum cuda_epilogue {
     EPILOGUE_BIAS,         /* c + bias */

@@ -5,6 +5,7 @@
 #include "exec/device.h"
 #include "exec/device/cpu/stage.h"
 #include "exec/device/cuda/context.h"
+#include "exec/device/cuda/graphs.h"
 #include "exec/device/cuda/hardware.h"
 #include "exec/device/cuda/times.h"
 #include "exec/rendezvous.h"
@@ -23,6 +24,7 @@ struct cuda {
     struct mirror *mirror; /* [mirrors] as many as collectives have been in flight at once */
     bool direct;           /* the transport takes device memory */
     struct cuda_times times;
+    struct cuda_graphs graphs;
 };
 
 static bool computes(const struct model *m, uint32_t op)
@@ -38,6 +40,7 @@ static void close_cuda(void *self)
     for (size_t k = 0; k < c->mirrors; k++)
         free(c->mirror[k].data);
     cuda_times_close(&c->times);
+    cuda_graphs_close(&c->graphs);
     device_cpu.close(c->stages);
     free(c->mirror);
     cuda_context_close(&c->context);
@@ -74,6 +77,8 @@ static enum status open_cuda(const struct model *m, const struct program *p, uin
     TRY(cpu_open_on(&(struct memory){&backend_cuda, &c->context}, m, p, rank, o, &stages));
     c->stages = stages;
     TRY(rehearse(c));
+    if (o->graphs)
+        TRY(cuda_graphs_open(p, rank, &c->context, c->stages, &c->graphs));
     MOVE(self, c);
 out:
     close_cuda(c);
@@ -151,7 +156,7 @@ static enum status compute(void *self, uint32_t step, const struct program_op *o
     struct cuda *c = self;
     TRY(cuda_times_begin(&c->times, &c->context, step, op));
     const struct layer_reduction mine = {.self = &(struct sums){c, reduction}, .sum = sum};
-    TRY(device_cpu.compute(c->stages, step, op, &mine));
+    TRY(cuda_graphs_compute(&c->graphs, &c->context, c->stages, step, op, &mine));
     cuda_times_end(&c->times, &c->context);
     st = cuda_status(&c->context);
 out:

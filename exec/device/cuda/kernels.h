@@ -87,6 +87,8 @@ struct kernel_rope {
     size_t rows, tokens, heads, kv_heads, depth, value, pairs;
     double base;
     int back;
+    float *
+        table; /* (tokens, pairs, 2): cosine and sine, which kernel_rope() leaves there; NULL: nowhere */
 };
 cudaError_t kernel_rope(const struct kernel_rope *r, const void *x, void *y);
 cudaError_t kernel_latent(const struct kernel_rope *r, const void *q, const void *kv, void *y);
@@ -133,6 +135,9 @@ struct kernel_attention {
     const void *x;
     const float *sink;
     float *saved;
+    /* Backward, where kernel_attention_turns(): the gradients of queries and keys are turned back by these
+     * angles (kernel_rope: table) before they are rounded; NULL: not. */
+    const float *angles;
 };
 /* Heads of 64, 80 and 128 channels in bf16, and arrays at multiples of 16 bytes: on tensor cores, where p
  * and the gradient of scores are rounded to bf16. */
@@ -140,6 +145,9 @@ cudaError_t kernel_attention(const struct kernel_attention *a, void *y);
 /* dx, from what the forward has left in y and saved; d_sink [heads] is added to. */
 cudaError_t kernel_attention_backward(const struct kernel_attention *a, const void *y,
                                       const void *dy, void *dx, float *d_sink);
+/* Is it on tensor cores with these arrays, which know how to turn? */
+int kernel_attention_turns(const struct kernel_attention *a, const void *y, const void *dy,
+                           const void *dx);
 
 /* Cross-entropy of x (rows, columns), the classes `first` .. first + columns; target [rows] < 0:
  * row does not count. part (rows, shards, 3) is what each shard has seen of each row: largest, sum

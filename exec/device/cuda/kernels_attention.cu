@@ -259,10 +259,16 @@ cudaError_t kernel_attention(const struct kernel_attention *a, void *y)
     return LAUNCH_WIDE(a, attention, a->samples * a->heads, *a, y);
 }
 
+int kernel_attention_turns(const struct kernel_attention *a, const void *y, const void *dy,
+                           const void *dx)
+{
+    return kernel_flash_fits(a, y) && kernel_flash_fits(a, dy) && kernel_flash_fits(a, dx);
+}
+
 cudaError_t kernel_attention_backward(const struct kernel_attention *a, const void *y,
                                       const void *dy, void *dx, float *d_sink)
 {
-    bool flash = kernel_flash_fits(a, y) && kernel_flash_fits(a, dy) && kernel_flash_fits(a, dx);
+    bool flash = kernel_attention_turns(a, y, dy, dx);
     cudaError_t e = flash ? kernel_flash_backward(a, y, dy, dx)
                           : LAUNCH_WIDE(a, attention_rows, a->samples * a->heads, *a, y, dy, dx);
     if (e == cudaSuccess && !flash)

@@ -281,6 +281,30 @@ gradient_of_scores(float (&s)[N / 8][4], const float (&dp)[N / 8][4], float scal
             s[n][i] = exp2f(s[n][i] * scale - log_sum[i / 2]) * (dp[n][i] - delta[i / 2]);
 }
 
+/* Gradients of rows from `row`, as fragments d have them, turned back: channels i and i + D / 2 of a row are
+ * one thread's. */
+template <unsigned D>
+static __device__ void turn_back(float (&value)[D / 8][4], const struct kernel_attention &a,
+                                 unsigned row)
+{
+    unsigned lane = threadIdx.x % 32;
+    if (!a.angles)
+        return;
+#pragma unroll
+    for (unsigned i = 0; i < 4; i++) {
+        unsigned t = row + lane / 4 + i / 2 * 8;
+        const float *angle = a.angles + (size_t)(t < a.tokens ? t : 0) * D;
+#pragma unroll
+        for (unsigned n = 0; n < D / 16; n++) {
+            unsigned pair = n * 8 + lane % 4 * 2 + i % 2;
+            float c = angle[2 * pair], s = angle[2 * pair + 1];
+            float one = value[n][i], other = value[n + D / 16][i];
+            value[n][i] = one * c + other * s;
+            value[n + D / 16][i] = other * c - one * s;
+        }
+    }
+}
+
 /* dq = scale ds k, a block per tile of rows; delta is saved for the other kernel. */
 template <unsigned D>
 static __global__ void __launch_bounds__(THREADS)
@@ -310,9 +334,8 @@ static __global__ void __launch_bounds__(THREADS)
         load_a<D>(d[k], keys, ROWS + warp * 16, k * 16);
     }
     for (unsigned i = 0; i < 2; i++) {
-        bool is_there = row + 8 * i < tokens;
         const float *saved = a.saved + h.saved + 2 * (size_t)(row + 8 * i);
-        log_sum[i] = is_there ? saved[0] * LOG2_E : INFINITY;
+        log_sum[i] = row + 8 * i < tokens ? saved[0] * LOG2_E : INFINITY;
         delta[i] = deltas[warp * 16 + lane / 4 + 8 * i];
     }
     __syncthreads();
@@ -341,6 +364,7 @@ static __global__ void __launch_bounds__(THREADS)
     }
     copies_wait<0>();
     __syncthreads();
+    turn_back<D>(dq, a, first + warp * 16);
     put_rows<D>(keys, dq, a.scale, a.scale);
     __syncthreads();
     store_tile<D>((bf16 *)dx + h.q, h.row, first, tokens, keys);
@@ -424,6 +448,7 @@ static __global__ void __launch_bounds__(THREADS)
     }
     copies_wait<0>();
     __syncthreads();
+    turn_back<D>(dk, a, c0 + warp * 16);
     put_rows<D>(keys, dk, a.scale, a.scale);
     put_rows<D>(values, dv, 1, 1);
     __syncthreads();

@@ -119,6 +119,10 @@ template <typename T> static __global__ void rope(struct kernel_rope r, const vo
         T *y = (T *)y_ + row * width;
         float c, s;
         angle_of(r, row, i, &c, &s);
+        if (r.table && row < r.tokens) {
+            r.table[2 * e] = c;
+            r.table[2 * e + 1] = s;
+        }
         for (size_t at = i; at < turned; at += r.depth)
             turn(x + at, y + at, r.pairs, c, s);
         for (size_t at = turned + i; at < width; at += r.pairs)

@@ -46,6 +46,24 @@ static __device__ bool find_block(const struct kernel_grouped &g, struct grouped
     return true;
 }
 
+/* Gated: columns of a half of what is inside; one thread makes a number and its fellow in the other half. 0: columns
+ * are as they lie. */
+static __device__ size_t half_of(const struct kernel_grouped &g)
+{
+    return g.form == GROUPED_FORWARD && g.act != ACT_NONE && g.act != ACT_GELU ? g.n / 2 : 0;
+}
+
+/* The column at place `i` of a tile from `first` on: in halves, every other GROUP of places are of the second one.
+ * `end` where there is none. */
+template <unsigned GROUP>
+static __device__ size_t column_of(size_t half, size_t end, size_t first, size_t i)
+{
+    if (half == 0)
+        return first + i;
+    size_t column = first / 2 + i / (2 * GROUP) * GROUP + i % GROUP;
+    return column < half ? i / GROUP % 2 * half + column : end;
+}
+
 /* Where the operands are in memory, and how rows of them are apart. */
 struct grouped_operand {
     size_t at, row;
@@ -83,6 +101,24 @@ static __device__ void store(const struct kernel_grouped &g, const struct groupe
         c[at + b.columns] = T(sum * y.db);
 }
 
+/* What is inside, and behind the activation: from sums that have not been rounded. Gated: column of a half, and
+ * the sums of both. */
+template <typename T>
+static __device__ void store_inside(const struct kernel_grouped &g, const struct grouped_block &b,
+                                    size_t row, size_t column, float one, float other)
+{
+    size_t half = half_of(g), inner = half > 0 ? half : g.n;
+    const float *bias = g.bias ? g.bias + b.expert * g.n + column : NULL;
+    T *c = (T *)g.c + row * g.n + column;
+    one += bias ? bias[0] : 0;
+    c[0] = T(one);
+    if (half > 0) {
+        other += bias ? bias[half] : 0;
+        c[half] = T(other);
+    }
+    ((T *)g.made)[row * inner + column] = T(act_of(g.act, one, other).y);
+}
+
 /* ---- any numbers: every thread has a square of SIDE by SIDE of the tile's numbers */
 
 enum { DEPTH = 16 };
@@ -106,6 +142,7 @@ template <typename T> static __global__ void grouped(struct kernel_grouped g)
         return;
     const struct grouped_operand l = left_of(g), r = right_of(g, b.expert);
     unsigned y = threadIdx.x / THREADS, x = threadIdx.x % THREADS;
+    size_t half = half_of(g);
     float sum[SIDE][SIDE] = {};
     for (size_t from = b.from; from < b.to; from += DEPTH) {
         __syncthreads();
@@ -115,7 +152,9 @@ template <typename T> static __global__ void grouped(struct kernel_grouped g)
             size_t li = l.turned ? e % ALL : e / DEPTH, ld = l.turned ? e / ALL : e % DEPTH;
             size_t ri = r.turned ? e % ALL : e / DEPTH, rd = r.turned ? e / ALL : e % DEPTH;
             left[ld][li] = number_at(l, (const T *)g.a, b.row + li, b.rows, from + ld, b.to);
-            right[rd][ri] = number_at(r, (const T *)g.b, b.column + ri, b.columns, from + rd, b.to);
+            right[rd][ri] =
+                number_at(r, (const T *)g.b, column_of<THREADS>(half, b.columns, b.column, ri),
+                          b.columns, from + rd, b.to);
         }
         __syncthreads();
         for (unsigned d = 0; d < DEPTH; d++)
@@ -127,10 +166,17 @@ template <typename T> static __global__ void grouped(struct kernel_grouped g)
     for (unsigned i = 0; i < SIDE; i++)
 #pragma unroll
         for (unsigned k = 0; k < SIDE; k++) {
-            size_t row = b.row + i * THREADS + y, column = b.column + k * THREADS + x;
+            size_t row = b.row + i * THREADS + y;
+            size_t column = column_of<THREADS>(half, b.columns, b.column, k * THREADS + x);
             if (row >= b.rows || column >= b.columns)
                 continue;
-            if (g.form == GROUPED_WEIGHT)
+            if (half > 0 && k % 2 == 0)
+                store_inside<T>(g, b, row, column, sum[i][k], sum[i][(k + 1) % SIDE]);
+            else if (g.form == GROUPED_FORWARD && g.act == ACT_GELU)
+                store_inside<T>(g, b, row, column, sum[i][k], 0);
+            else if (half > 0)
+                continue;
+            else if (g.form == GROUPED_WEIGHT)
                 ((float *)g.c)[(b.expert * g.n + row) * g.k + column] += sum[i][k];
             else
                 store<T>(g, b, row, column, sum[i][k]);
@@ -139,7 +185,7 @@ template <typename T> static __global__ void grouped(struct kernel_grouped g)
 
 /* ---- tensor cores: four warps, each with 32 x 64 of a tile */
 
-enum { WARPS = 128, ACROSS = 128, STEP = 32 };
+enum { WARPS = 128, ACROSS = 128, STEP = 32, CORES_GROUP = 8 };
 /* A tile in shared memory: rows of memory, 16 bytes longer than they need be. */
 template <bool TURNED, unsigned ROWS> struct grouped_tile {
     static const unsigned step = STEP, rows = TURNED ? step : ROWS;
@@ -147,16 +193,18 @@ template <bool TURNED, unsigned ROWS> struct grouped_tile {
     static const unsigned size = rows * width;
 };
 
-/* Rows or columns first .. of an operand, places from .. of the sum; zeros where there is nothing. */
+/* Rows or columns first .. of an operand, in halves or not, places from .. of the sum; zeros where there is
+ * nothing. */
 template <bool TURNED, unsigned ROWS>
 static __device__ void load_step(bf16 *to, const bf16 *data, const struct grouped_operand &o,
-                                 size_t first, size_t end, size_t from, size_t last)
+                                 size_t half, size_t first, size_t end, size_t from, size_t last)
 {
     typedef grouped_tile<TURNED, ROWS> tile;
     const unsigned each = (tile::width - 8) / 8;
     for (unsigned e = threadIdx.x; e < tile::rows * each; e += WARPS) {
         unsigned r = e / each, i = e % each * 8;
-        size_t row = (TURNED ? from : first) + r, column = (TURNED ? first : from) + i;
+        size_t row = TURNED ? from + r : column_of<CORES_GROUP>(half, end, first, r),
+               column = (TURNED ? first : from) + i;
         bool is_there = row < (TURNED ? last : end) && column < (TURNED ? end : last);
         copy_begin(to + r * tile::width + i, data + (is_there ? o.at + row * o.row + column : o.at),
                    is_there);
@@ -227,6 +275,17 @@ static __device__ void store_pair(const struct kernel_grouped &g, const struct g
     }
 }
 
+/* Two columns of rows `row` and 8 behind, as fragments have them; of the second half, `other`. */
+static __device__ void store_square(const struct kernel_grouped &g, const struct grouped_block &b,
+                                    size_t row, size_t column, const float (&one)[4],
+                                    const float (&other)[4])
+{
+#pragma unroll
+    for (unsigned i = 0; i < 4; i++)
+        if (row + i / 2 * 8 < b.rows && column + i % 2 < b.columns)
+            store_inside<bf16>(g, b, row + i / 2 * 8, column + i % 2, one[i], other[i]);
+}
+
 template <bool LEFT, bool RIGHT>
 static __global__ void __launch_bounds__(WARPS) grouped_cores(struct kernel_grouped g)
 {
@@ -239,13 +298,14 @@ static __global__ void __launch_bounds__(WARPS) grouped_cores(struct kernel_grou
         return;
     const struct grouped_operand l = left_of(g), r = right_of(g, b.expert);
     unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32, now = 0;
+    size_t half = half_of(g);
     float sum[2][8][4] = {};
     for (size_t from = b.from; from < b.to + STEP; from += STEP, now ^= 1) {
         bf16 *next = step + now * size, *done = step + (now ^ 1) * size;
         if (from < b.to) {
-            load_step<LEFT, GROUPED_TILE>(next, (const bf16 *)g.a, l, b.row, b.rows, from, b.to);
+            load_step<LEFT, GROUPED_TILE>(next, (const bf16 *)g.a, l, 0, b.row, b.rows, from, b.to);
             load_step<RIGHT, ACROSS>(next + grouped_tile<LEFT, GROUPED_TILE>::size,
-                                     (const bf16 *)g.b, r, b.column, b.columns, from, b.to);
+                                     (const bf16 *)g.b, r, half, b.column, b.columns, from, b.to);
         }
         copies_close();
         if (from > b.from) {
@@ -260,7 +320,14 @@ static __global__ void __launch_bounds__(WARPS) grouped_cores(struct kernel_grou
 #pragma unroll
         for (unsigned n = 0; n < 8; n++) {
             size_t row = b.row + warp % 2 * 32 + i * 16 + lane / 4;
-            size_t column = b.column + warp / 2 * 64 + n * 8 + lane % 4 * 2;
+            unsigned at = warp / 2 * 64 + n * 8 + lane % 4 * 2;
+            size_t column = b.column + at;
+            if (g.form == GROUPED_FORWARD && g.act != ACT_NONE) {
+                if (half == 0 || n % 2 == 0)
+                    store_square(g, b, row, column_of<CORES_GROUP>(half, b.columns, b.column, at),
+                                 sum[i][n], sum[i][(n + 1) % 8]);
+                continue;
+            }
             store_pair(g, b, row, column, sum[i][n][0], sum[i][n][1]);
             store_pair(g, b, row + 8, column, sum[i][n][2], sum[i][n][3]);
         }
@@ -280,7 +347,8 @@ static size_t blocks_of(const struct kernel_grouped *g, size_t columns)
 
 static bool fits_cores(const struct kernel_grouped *g)
 {
-    return g->tensor_cores && g->type == KERNEL_BF16 && g->n % 8 == 0 && g->k % 8 == 0 &&
+    size_t halves = g->form == GROUPED_FORWARD && g->act != ACT_NONE ? 16 : 8;
+    return g->tensor_cores && g->type == KERNEL_BF16 && g->n % halves == 0 && g->k % 8 == 0 &&
            ((uintptr_t)g->a | (uintptr_t)g->b | (uintptr_t)g->c) % 16 == 0;
 }
 

@@ -151,12 +151,12 @@ static __global__ void route_weights(struct kernel_routes r, size_t channels, co
 /* A block per row. */
 template <typename T>
 static __global__ void inside(struct kernel_routes r, enum mixture_act act, size_t inner,
-                              const void *inside_, bool weighted, void *to_)
+                              const void *inside_, void *to_)
 {
     size_t row = blockIdx.x;
     if (row >= rows_of(r))
         return;
-    float weight = weighted ? r.weight[row] : 1;
+    float weight = r.weight[row];
     const T *x = (const T *)inside_ + row * (act == ACT_GELU ? 1 : 2) * inner;
     T *to = (T *)to_ + row * inner;
     ALONG(i, inner)
@@ -210,9 +210,9 @@ cudaError_t kernel_route_weights(const struct kernel_routes *r, size_t channels,
 }
 
 cudaError_t kernel_inside(const struct kernel_routes *r, enum mixture_act act, size_t most,
-                          size_t inner, const void *inside_, int weighted, void *to)
+                          size_t inner, const void *inside_, void *to)
 {
-    return LAUNCH_AS(r->type, inside, (unsigned)most, *r, act, inner, inside_, weighted != 0, to);
+    return LAUNCH_AS(r->type, inside, (unsigned)most, *r, act, inner, inside_, to);
 }
 
 cudaError_t kernel_expert_columns(const struct kernel_routes *r, size_t columns, const void *rows,

@@ -4,12 +4,15 @@
 #define EXEC_DEVICE_CUDA_LAUNCH_CUH
 
 #include "exec/device/cuda/kernels.h"
+#include "exec/device/cuda/queue.h"
 
 #include <cuda_bf16.h>
+#include <string.h>
+#include <type_traits>
 
-#ifndef LAUNCH_ON /* else a test runs the kernels on the host (tests/double) */
+#ifndef LAUNCH_NOW /* else a test runs the kernels on the host (tests/double) */
 static const unsigned BLOCK = 256, WARP = 32;
-#define LAUNCH_ON(stream, kernel, blocks, ...)                                                     \
+#define LAUNCH_NOW(stream, kernel, blocks, ...)                                                    \
     (kernel<<<(blocks), BLOCK, 0, (stream)>>>(__VA_ARGS__), cudaGetLastError())
 /* Blocks of so many threads with so much shared memory, DYNAMIC_SHARED; more than 48 KiB is asked for. */
 template <typename... P, typename... A>
@@ -24,12 +27,35 @@ static cudaError_t launch_shaped(void (*kernel)(P...), size_t blocks, unsigned t
         kernel<<<(unsigned)blocks, threads, bytes, CUDA_STREAM>>>(a...);
     return e == cudaSuccess ? cudaGetLastError() : e;
 }
-#define LAUNCH_SHAPED(kernel, blocks, threads, bytes, ...)                                         \
+#define LAUNCH_SHAPED_NOW(kernel, blocks, threads, bytes, ...)                                     \
     launch_shaped(kernel, blocks, threads, bytes, __VA_ARGS__)
 /* A function that accesses registers and shared memory alone: tests need not look at what it does. */
 #define REGISTERS_ONLY
 #define DYNAMIC_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
 #endif
+
+/* An argument as cuda_queues() notes it. */
+template <typename A> static inline uint64_t noted(const A &a)
+{
+    uint64_t value = 0;
+    if constexpr (!std::is_class<A>::value)
+        memcpy(&value, &a, sizeof a);
+    return value;
+}
+template <typename... A> static inline bool launches(const char *name, dim3 blocks, const A &...a)
+{
+    const uint64_t value[] = {blocks.x, blocks.y, noted(a)...};
+    return cuda_queues(name, value, sizeof value / sizeof *value);
+}
+
+#define LAUNCH_ON(stream, kernel, blocks, ...)                                                     \
+    (launches(#kernel, dim3(blocks), __VA_ARGS__)                                                  \
+         ? LAUNCH_NOW(stream, kernel, blocks, __VA_ARGS__)                                         \
+         : cudaSuccess)
+#define LAUNCH_SHAPED(kernel, blocks, threads, bytes, ...)                                         \
+    (launches(#kernel, dim3((unsigned)(blocks)), __VA_ARGS__)                                      \
+         ? LAUNCH_SHAPED_NOW(kernel, blocks, threads, bytes, __VA_ARGS__)                          \
+         : cudaSuccess)
 #define LAUNCH(kernel, blocks, ...) LAUNCH_ON(CUDA_STREAM, kernel, blocks, __VA_ARGS__)
 /* A kernel for what activations are stored as. */
 #define LAUNCH_AS(type, kernel, blocks, ...)                                                       \

@@ -414,7 +414,7 @@ static const struct {
     {&embedding, linear_sizes},
     {&cuda_attention, cuda_attention_sizes},
     {&cuda_rmsnorm, root_sizes},
-    {&cuda_rope, NULL},
+    {&cuda_rope, cuda_rope_sizes},
     {&cuda_gated, NULL},
     {&cuda_gate, cuda_gate_sizes},
     {&cuda_token_gate, cuda_token_gate_sizes},

@@ -9,6 +9,7 @@ extern const struct layer_kind cuda_attention, cuda_rmsnorm, cuda_rope, cuda_gat
 /* What is kept and scratch, where they are not the CPU's. */
 void cuda_attention_sizes(struct layer *l);
 void cuda_rms_sizes(struct layer *l);
+void cuda_rope_sizes(struct layer *l);
 void cuda_gate_sizes(struct layer *l);
 void cuda_token_gate_sizes(struct layer *l);
 void cuda_experts_sizes(struct layer *l);

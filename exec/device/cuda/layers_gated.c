@@ -57,6 +57,7 @@ static struct kernel_rope rope_of(const struct layer *l, const struct layer_io *
         .pairs = (l->turned > 0 ? l->turned : l->depth) / 2,
         .base = (double)l->normal,
         .back = back,
+        .table = back || l->saved == 0 ? NULL : io->saved,
     };
 }
 
@@ -74,6 +75,12 @@ static void rope_backward(const struct layer *l, struct layer_io *io)
     CUDA_NOTE(io->on, "rope backward",
               l->turned > 0 ? kernel_latent_backward(&r, io->dy, io->dx[0], io->dx[1])
                             : kernel_rope(&r, io->dy, io->dx[0]));
+}
+
+/* Angles, for the backward of attention in bf16. */
+void cuda_rope_sizes(struct layer *l)
+{
+    l->saved = l->turned > 0 || !l->half ? 0 : size_times(l->tokens, l->depth);
 }
 
 const struct layer_kind cuda_rope = {

@@ -235,9 +235,9 @@ static void experts_forward(const struct layer *l, struct layer_io *io)
                                      .a = k.x,
                                      .b = weight_at(l, io, 0),
                                      .bias = l->bias ? io->parameter + first_bias(l) : NULL,
-                                     .c = k.inside});
-    CUDA_NOTE(io->on, "inside of experts",
-              kernel_inside(&k.r, act_of(l), k.most, l->inner, k.inside, false, k.act));
+                                     .act = act_of(l),
+                                     .c = k.inside,
+                                     .made = k.act});
     multiply(
         l, io, &k,
         (struct kernel_grouped){.form = GROUPED_FORWARD,
@@ -266,7 +266,7 @@ static void experts_backward(const struct layer *l, struct layer_io *io)
               kernel_route_weights(&k.r, l->in, io->dy, k.y, io->dx[1]));
     CUDA_NOTE(io->on, "gradients to experts", kernel_route_rows(&k.r, k.most, l->in, io->dy, k.y));
     CUDA_NOTE(io->on, "inside of experts",
-              kernel_inside(&k.r, act_of(l), k.most, l->inner, k.inside, true, k.act));
+              kernel_inside(&k.r, act_of(l), k.most, l->inner, k.inside, k.act));
     g.c = io->d_parameter + second_at(l);
     multiply(l, io, &k, g);
     if (l->part[3].n > 0)

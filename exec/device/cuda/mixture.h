@@ -74,15 +74,16 @@ cudaError_t kernel_route_weights(const struct kernel_routes *r, size_t channels,
 /* What an expert does between its products: gelu in its tanh form, or of two halves silu of the first times
  * the second, or as gpt-oss has it. */
 enum mixture_act { ACT_NONE, ACT_GELU, ACT_GATED, ACT_CLAMPED };
-/* to (most, inner) = act of inside (most, inner or, of two halves, 2 inner), times the gate's weight or not */
+/* to (most, inner) = act of inside (most, inner or, of two halves, 2 inner), times the gate's weight */
 cudaError_t kernel_inside(const struct kernel_routes *r, enum mixture_act act, size_t most,
-                          size_t inner, const void *inside, int weighted, void *to);
+                          size_t inner, const void *inside, void *to);
 /* d_bias [experts][columns] += sums over the rows of each, times their weights or not */
 cudaError_t kernel_expert_columns(const struct kernel_routes *r, size_t columns, const void *rows,
                                   int weighted, float *d_bias);
 
 /* Products of all experts, e's with rows begin[e] .. begin[e + 1] - 1 and weights b[e] (n, k):
- *     GROUPED_FORWARD   c (rows, n) = a (rows, k) b[e]^T + bias[e] [n], if there is one
+ *     GROUPED_FORWARD   c (rows, n) = a (rows, k) b[e]^T + bias[e] [n], if there is one; with an `act`, made
+ *                       (rows, n or n / 2) is what that makes of it before it is rounded
  *     GROUPED_BACKWARD  c (rows, k) = a (rows, n) b[e]; with an `act` that is its gradient, and c, what it was
  *                       of, becomes its own (a rounding less than by way of memory), each row times `weight`
  *     GROUPED_WEIGHT    c[e] (n, k) += a (rows, n)^T b (rows, k), c in fp32
@@ -94,14 +95,14 @@ struct kernel_grouped {
     enum kernel_type type;
     int tensor_cores; /* of bf16: the GPU has them */
     enum grouped_form form;
-    enum mixture_act act; /* of the second form */
+    enum mixture_act act; /* of the first two forms */
     size_t experts, most, n, k;
     const int32_t *begin, *tile;
     const void *a, *b;
     const float *bias;   /* of the first form; NULL: none */
-    const float *weight; /* [rows] with an `act` */
+    const float *weight; /* [rows] of the second form, with an `act` */
     int wide;            /* c is fp32 in the first two forms, too, without an `act` */
-    void *c;
+    void *c, *made;
 };
 cudaError_t kernel_grouped(const struct kernel_grouped *g);
 
