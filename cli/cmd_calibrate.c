@@ -238,7 +238,7 @@ static enum status calibrate(struct invocation *in)
     TRY(arguments_check(a, (gpu ? TAKES(CALIBRATE_CUDA) : TAKES(CALIBRATE_CPU)) |
                                (a->json ? TAKES(CALIBRATE_JSON) : 0)));
     if (half && !gpu)
-        return error_set(STATUS_USAGE, "--dtype bf16: device cpu computes in fp32 only");
+        return error_set(STATUS_USAGE, "--dtype bf16: device cpu measures in fp32 only");
     if (gpu && (o.largest < 1 << 10 || o.largest > INT64_C(1) << 40))
         return error_set(STATUS_USAGE, "--largest: expected 1KiB to 1TiB");
     if (a->curves && !a->output && !a->json)

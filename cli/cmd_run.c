@@ -72,15 +72,11 @@ static enum status check_dtype(const struct arguments *a, const struct model *m)
     enum data_type known = m->element_bytes == 2 ? DATA_bf16 : DATA_fp32,
                    own = m->dtype != DATA_ANY ? m->dtype : known;
     const char *wanted = a->dtype ? a->dtype : data_type_names[own];
-    if (own != DATA_fp32 && own != DATA_bf16)
+    bool cpu = !strcmp(a->device, "cpu");
+    if (own != DATA_fp32 && own != DATA_bf16 && (own != DATA_fp16 || !cpu))
         return error_set(STATUS_UNSUPPORTED,
-                         "%s: workers compute in fp32 and bf16, not in %s: use --compute paced",
-                         m->name, data_type_names[own]);
-    if ((own == DATA_bf16 || !strcmp(wanted, "bf16")) && !strcmp(a->device, "cpu"))
-        return error_set(a->dtype ? STATUS_USAGE : STATUS_UNSUPPORTED,
-                         "%s: device cpu computes in fp32 only: plan the model with dtype=fp32, or "
-                         "--device cuda, or --compute paced",
-                         own == DATA_bf16 ? m->name : "--dtype bf16");
+                         "%s: device %s computes in fp32%s bf16, not in %s: use --compute paced",
+                         m->name, a->device, cpu ? ", fp16 and" : " and", data_type_names[own]);
     if (strcmp(wanted, data_type_names[own]) != 0)
         return error_set(STATUS_USAGE,
                          "--dtype %s: the plan is for %s in %s; plan a model with dtype=%s", wanted,

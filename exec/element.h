@@ -9,11 +9,11 @@
 
 #include "core/program.h"
 
-enum element { ELEMENT_FP32, ELEMENT_BF16 };
+enum element { ELEMENT_FP32, ELEMENT_BF16, ELEMENT_FP16 };
 
 static inline size_t element_bytes(enum element e)
 {
-    return e == ELEMENT_BF16 ? 2 : 4;
+    return e == ELEMENT_FP32 ? 4 : 2;
 }
 
 /* Number i of an array. */
@@ -42,7 +42,16 @@ static inline uint16_t element_narrow(float f)
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/* y += x on the host, n numbers; bf16: each sum is that of fp32, rounded to the nearest, ties to
+/* IEEE 754's binary16: 5 bits of exponent, 10 of fraction; exact, and to the nearest, ties to even, numbers
+ * below 2^-14 in steps of 2^-24, from 65520 on infinite. */
+float element_widen_fp16(uint16_t x);
+uint16_t element_narrow_fp16(float f);
+
+/* Number i of an array in fp32, and as fp32 has it. */
+float element_get(enum element e, const void *data, size_t i);
+void element_put(enum element e, void *data, size_t i, float x);
+
+/* y += x on the host, n numbers; 16 bits: each sum is that of fp32, rounded to the nearest, ties to
  * even, as a GPU rounds it. */
 void element_add(enum element e, void *y, const void *x, size_t n);
 

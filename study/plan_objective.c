@@ -18,6 +18,7 @@
 #include "study/objective_cut.h"
 #include "study/objective_plan.h"
 #include "study/planning.h"
+#include "study/point.h"
 #include "study/warn.h"
 
 enum { PLATFORM_NAME = 96 };
@@ -316,6 +317,15 @@ static enum status default_platform(const struct objective_request *r,
     return STATUS_OK;
 }
 
+/* Strategies that `run` has no numerics for, which it paces. */
+static void warn_of_run(const struct plan *p, const struct model *m)
+{
+    const struct model_op *op = p->steps > 0 ? point_without_numerics(m, p) : NULL;
+    if (op)
+        fprintf(stderr, "warning: run paces this plan: '%s' (%s): %s\n", op->name, op->kind,
+                error_message());
+}
+
 /* The plan of `result` as a->output. The model that it names is what simulate and run read. */
 static enum status write_plan(const struct arguments *a, const struct objective *o,
                               const struct objective_request *r,
@@ -351,6 +361,7 @@ static enum status write_plan(const struct arguments *a, const struct objective 
     if (rounded)
         fprintf(stderr, "%s: %zu stages recompute all of their ops, the objective only some\n",
                 a->output, rounded);
+    warn_of_run(&p, &m);
     TRY(plan_write(&p, &m, &t, a->output, by));
 out:
     plan_free(&p);

@@ -9,6 +9,7 @@
 #include "core/faults.h"
 #include "core/limit.h"
 #include "core/text.h"
+#include "exec/corpus.h"
 #include "exec/device.h"
 #include "exec/launch/launch.h"
 #include "sim/child.h"
@@ -42,12 +43,30 @@ out:
     return st;
 }
 
+/* Words of strategies are a text's bytes, whatever `classes=` says of their table. */
+static bool has_words(const struct operators *all, const char *op)
+{
+    for (size_t i = 0; i < all->nodes; i++) {
+        const struct operators_node *n = &all->node[i];
+        if (strcmp(n->kind, "embedding") != 0 || strcmp(n->name, op) != 0 || n->reads < 2)
+            continue;
+        int64_t words = all->tensor[n->read[1]].size[0];
+        enum status st =
+            words >= CORPUS_VOCABULARY
+                ? STATUS_OK
+                : error_set(STATUS_UNSUPPORTED, "a text has %d words, not %lld (classes=)",
+                            CORPUS_VOCABULARY, (long long)words);
+        return st == STATUS_OK;
+    }
+    return true;
+}
+
 /* Real compute needs numerics for every op of the model, as the plan has it computed. */
 const struct model_op *point_without_numerics(const struct model *m, const struct plan *p)
 {
     const struct device *device = p->steps > 0 ? device_cpu.stepped : &device_cpu;
     for (uint32_t i = 0; i < m->n; i++)
-        if (!device->computes(m, i))
+        if (!device->computes(m, i) || !has_words(&p->operators, m->op[i].name))
             return &m->op[i];
     return NULL;
 }

@@ -1,6 +1,6 @@
 # The layers and the stage once more with `real` = double, to compare with finite differences.
 include(${PROJECT_SOURCE_DIR}/exec/device/cpu/sources.cmake)
-add_library(cpu_double STATIC ${CPU_SOURCES})
+add_library(cpu_double STATIC ${CPU_SOURCES} ${PROJECT_SOURCE_DIR}/exec/element.c)
 target_compile_definitions(cpu_double PUBLIC EXEC_REAL=double)
 target_link_libraries(cpu_double PUBLIC core PRIVATE ${CPU_LIBRARIES})
 

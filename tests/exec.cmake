@@ -105,6 +105,10 @@ set_tests_properties(exec.full_disk PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)
 
 add_test(NAME exec.run
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_run.sh ${PROJECT_BINARY_DIR}/bin)
+add_test(NAME exec.half
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_half.sh ${PROJECT_BINARY_DIR}/bin
+        ${CMAKE_CURRENT_SOURCE_DIR}/models)
+set_tests_properties(exec.half PROPERTIES TIMEOUT 300)
 add_test(NAME exec.config
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/run_config.sh $<TARGET_FILE:foreline>)
 add_test(NAME exec.mpi

@@ -138,7 +138,7 @@ refuse "nothing is called 'foo'" simulate p.json --slow foo=2
 refuse "the platform has no link 'foo'" simulate p.json --fail foo@1
 refuse "nothing to kill is called '9'" simulate p.json --kill 9@1
 refuse 'a picture ends in .svg, .png or .pdf' plot bars a.json -o x.gif
-refuse 'device cpu computes in fp32 only' run p.json --dtype bf16
+refuse '--dtype bf16: the plan is for' run p.json --dtype bf16
 refuse '--loss-every means nothing with --compute paced' run p.json --compute paced --loss-every 1
 refuse 'p.json is no command' emulate p.json --platform laptop
 refuse "no algorithm is called 'foo'" validate --model mlp --platform laptop --algorithm foo -o v

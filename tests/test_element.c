@@ -47,6 +47,56 @@ static void bf16_sums_are_rounded_to_the_nearest(void **state)
     }
 }
 
+static double half(uint16_t x)
+{
+    int exponent = x >> 10 & 31;
+    double fraction = x & 0x3ff,
+           size = exponent > 0 ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
+    return x & 0x8000 ? -size : size;
+}
+
+/* Of all numbers, by what they are said to be; the next one after the largest is as if it were there. */
+static void fp16_is_rounded_to_the_nearest(void **state)
+{
+    uint64_t seed = 9;
+    (void)state;
+    for (uint32_t x = 0; x < 0x10000; x++) {
+        float f = element_widen_fp16((uint16_t)x);
+        if ((x >> 10 & 31) == 31) {
+            assert_true((x & 0x3ff) > 0
+                            ? isnan(f) && isnan(element_widen_fp16(element_narrow_fp16(f)))
+                            : isinf(f) && element_narrow_fp16(f) == x);
+            continue;
+        }
+        assert_true((double)f == half((uint16_t)x) && element_narrow_fp16(f) == x);
+    }
+    for (size_t k = 0; k < 2000000; k++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        uint16_t low = (uint16_t)(seed >> 48 & 0x7fff), sign = (uint16_t)(k % 2 << 15);
+        double below = half(low), above = half((uint16_t)(low + 1)),
+               part = (double)(seed >> 16 & 0xffff) / 0x10000;
+        if (low >= 0x7c00)
+            continue;
+        float f = (float)(below + (k % 8 ? part : 0.5) * (above - below));
+        bool up = (double)f - below > above - (double)f ||
+                  ((double)f - below == above - (double)f && low % 2);
+        uint16_t wanted = (uint16_t)(sign | (low + up));
+        if (element_narrow_fp16(sign ? -f : f) != wanted)
+            fail_msg("%a: %04x, not %04x", (double)f, element_narrow_fp16(sign ? -f : f), wanted);
+    }
+    assert_int_equal(element_narrow_fp16(1e6f), 0x7c00);
+    assert_int_equal(element_narrow_fp16(-1e-30f), 0x8000);
+}
+
+static void fp16_sums_are_rounded(void **state)
+{
+    uint16_t y[2] = {0x3c00, 0x7bff}, x[2] = {0x1000, 0x7bff}; /* 1 + 2^-11, a tie; 65504 twice */
+    (void)state;
+    element_add(ELEMENT_FP16, y, x, 2);
+    assert_int_equal(y[0], 0x3c00);
+    assert_int_equal(y[1], 0x7c00);
+}
+
 static void fp32_sums_are_sums(void **state)
 {
     float y[3] = {1, 2, 3}, x[3] = {0.5f, -2, 1e-9f};
@@ -59,6 +109,8 @@ static void fp32_sums_are_sums(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fp16_is_rounded_to_the_nearest),
+        cmocka_unit_test(fp16_sums_are_rounded),
         cmocka_unit_test(bf16_sums_are_rounded_to_the_nearest),
         cmocka_unit_test(fp32_sums_are_sums),
     };

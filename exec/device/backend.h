@@ -64,14 +64,21 @@ struct backend {
     void (*add)(void *self, real *y, const real *x, size_t n); /* y += x */
     void (*update)(void *self, const struct optimizer_step *o);
     bool update_finishes; /* knows optimizer_step.half and .clears */
-    /* To bf16, to the nearest, and back; n numbers. */
+    enum element half;    /* what 16 bits are; 0: bf16 */
+    /* To 16 bits, to the nearest, and back; n numbers. */
     void (*narrow)(void *self, void *y, const real *x, size_t n);
     void (*widen)(void *self, real *y, const void *x, size_t n);
-    /* y += x of activations in bf16 (struct layer: half). NULL: this backend computes in fp32. */
+    /* y += x of activations in 16 bits (struct layer: half). NULL: this backend computes in fp32. */
     void (*add_half)(void *self, void *y, const void *x, size_t n);
 };
 
-extern const struct backend backend_cpu; /* self: NULL */
+extern const struct backend backend_cpu, backend_cpu_fp16; /* self: NULL */
+
+/* What 16 bits are in the memory of a backend. */
+static inline enum element backend_half(const struct backend *b)
+{
+    return b->half == ELEMENT_FP32 ? ELEMENT_BF16 : b->half;
+}
 
 /* Where arrays are: a backend and its state. */
 struct memory {

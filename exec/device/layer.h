@@ -173,7 +173,10 @@ struct layer {
     struct layer_window window_of; /* convolution, pool: of an image of `in` channels */
     /* numbers from one row of the output (the loss: of the input) to the next; 0: it has as many */
     size_t row;
-    bool half; /* x, y, dy and dx are bf16, two in the place of a real: the model's numbers are */
+    /* x, y, dy and dx have 16 bits, two in the place of a real: the model's numbers do */
+    bool half;
+    /* ... and who rounds to them what its kind computes in fp32 (exec/device/cpu/half.h); NULL: the kind */
+    const struct backend *rounds;
     bool tied; /* its weight is another op's */
     bool borrows; /* all of its parameters are; its kind need not know: layer_borrow() */
     struct layer_part part[LAYER_PARTS];

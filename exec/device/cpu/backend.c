@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "exec/device/cpu/half.h"
 #include "exec/device/cpu/vector.h"
 
 static void *allocate(void *self, size_t bytes)
@@ -58,6 +59,32 @@ static void widen(void *self, real *y, const void *x, size_t n)
         y[i] = element_widen(from[i]);
 }
 
+static void add_half(void *self, void *y, const void *x, size_t n)
+{
+    (void)self;
+    element_add(ELEMENT_BF16, y, x, n);
+}
+
+static void narrow_fp16(void *self, void *y, const real *x, size_t n)
+{
+    (void)self;
+    for (size_t i = 0; i < n; i++)
+        element_put(ELEMENT_FP16, y, i, (float)x[i]);
+}
+
+static void widen_fp16(void *self, real *y, const void *x, size_t n)
+{
+    (void)self;
+    for (size_t i = 0; i < n; i++)
+        y[i] = element_get(ELEMENT_FP16, x, i);
+}
+
+static void add_fp16(void *self, void *y, const void *x, size_t n)
+{
+    (void)self;
+    element_add(ELEMENT_FP16, y, x, n);
+}
+
 static void sgd(const struct optimizer_step *o)
 {
     for (size_t i = 0; i < o->n; i++) {
@@ -101,14 +128,19 @@ static void update(void *self, const struct optimizer_step *o)
         sgd(o);
 }
 
+#define HOST                                                                                       \
+    .allocate = allocate, .release = release, .memory_bytes = memory_bytes, .copy = copy,          \
+    .zero = zero, .add = add, .update = update
+
 const struct backend backend_cpu = {
-    .allocate = allocate,
-    .release = release,
-    .memory_bytes = memory_bytes,
-    .copy = copy,
-    .zero = zero,
-    .add = add,
-    .update = update,
-    .narrow = narrow,
-    .widen = widen,
+    HOST,           .adapt = half_adapt_bf16, .half = ELEMENT_BF16, .narrow = narrow,
+    .widen = widen, .add_half = add_half,
+};
+const struct backend backend_cpu_fp16 = {
+    HOST,
+    .adapt = half_adapt_fp16,
+    .half = ELEMENT_FP16,
+    .narrow = narrow_fp16,
+    .widen = widen_fp16,
+    .add_half = add_fp16,
 };

@@ -73,7 +73,8 @@ out:
 static enum status device_open(const struct model *m, const struct program *p, uint32_t rank,
                                const struct device_options *o, void **self)
 {
-    return cpu_open_on(&(struct memory){&backend_cpu, NULL}, m, p, rank, o, self);
+    const struct backend *on = m->dtype == DATA_fp16 ? &backend_cpu_fp16 : &backend_cpu;
+    return cpu_open_on(&(struct memory){on, NULL}, m, p, rank, o, self);
 }
 
 /* What goes between stage s and those that it reads from on the same device, for which the program has

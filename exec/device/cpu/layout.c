@@ -235,8 +235,8 @@ static void list_arrays(struct stage *s, struct array array[ARRAYS])
     int moments = optimizer_moments(s->program->optimizer);
     bool halved = s->share.zero >= 2 && s->share.split;
     size_t halves = halved ? stage_flying(s, 0, false) : 0;
-    bool gathers_half = s->share.gathered == ELEMENT_BF16;
-    bool half = s->share.reduced == ELEMENT_BF16 || (s->share.zero == 1 && gathers_half);
+    bool gathers_half = s->share.gathered != ELEMENT_FP32;
+    bool half = s->share.reduced != ELEMENT_FP32 || (s->share.zero == 1 && gathers_half);
     size_t half_n = s->layout.parameters;
     for (size_t b = 0; b < s->share.buckets && s->share.reshards; b++) {
         size_t n = s->share.bucket[b].gathered;

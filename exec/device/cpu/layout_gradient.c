@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core/array.h"
+#include "exec/device/cpu/half.h"
 #include "exec/device/cpu/stage_parts.h"
 
 /* Rows of what one op reads, this device's own, no message and no sum of shards, are as far apart as it wants
@@ -202,13 +203,13 @@ static size_t widest(struct stage *s)
 {
     size_t most = 0;
     bool converts =
-        s->share.shard.shards > 1 && s->layout.halves != (s->share.reduced == ELEMENT_BF16);
+        s->share.shard.shards > 1 && s->layout.halves != (s->share.reduced != ELEMENT_FP32);
     for (const struct stage_op *o = s->layout.op; o < s->layout.op + s->layout.n; o++) {
         size_t wide = size_times(
             s->layout.batch, o->layer.input > o->layer.output ? o->layer.input : o->layer.output);
         most = converts && wide > most ? wide : most;
-        s->layout.layer_work =
-            o->layer.work > s->layout.layer_work ? o->layer.work : s->layout.layer_work;
+        size_t work = half_work(&o->layer, s->layout.batch);
+        s->layout.layer_work = work > s->layout.layer_work ? work : s->layout.layer_work;
     }
     return most;
 }

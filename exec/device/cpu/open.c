@@ -91,12 +91,13 @@ static enum status find_stages(const struct model *m, const struct program *p, u
     return STATUS_OK;
 }
 
-/* Tensors of bf16 are placed in reals. */
+/* Tensors of bf16 are placed in reals, and so are shards' parts of their rows. */
 static enum status check_halves(const struct stage *s, const struct stage_op *o)
 {
     size_t in = size_times(s->layout.batch, o->layer.input),
-           out = size_times(s->layout.batch, o->layer.output);
-    if (o->layer.half && (in % 2 > 0 || out % 2 > 0))
+           out = size_times(s->layout.batch, o->layer.output),
+           pair = 2 * (o->gathers || o->scatters ? s->share.shard.shards : 1);
+    if (o->layer.half && (in % pair > 0 || out % pair > 0))
         return error_set(STATUS_UNSUPPORTED, "op '%s': an odd number of 16-bit activations",
                          s->model->op[o->index].name);
     return STATUS_OK;
@@ -344,12 +345,14 @@ enum status stage_open(const struct model *m, const struct program *p, uint32_t 
     return stage_open_on(&(struct memory){&backend_cpu, NULL}, m, p, index, rank, &o, out);
 }
 
-/* fp32 everywhere, bf16 activations where the backend has them. */
+/* fp32 everywhere, activations of 16 bits where the backend has them. */
 static enum status check_numbers(const struct model *m, const struct backend *b)
 {
-    if (m->dtype != DATA_ANY && m->dtype != DATA_fp32 && m->dtype != DATA_bf16)
-        return error_set(STATUS_UNSUPPORTED, "%s is of %s; this device computes in %s", m->name,
-                         data_type_names[m->dtype], b->add_half ? "fp32 and bf16" : "fp32");
+    enum data_type half = backend_half(b) == ELEMENT_FP16 ? DATA_fp16 : DATA_bf16;
+    if (m->dtype != DATA_ANY && m->dtype != DATA_fp32 && m->dtype != half)
+        return error_set(STATUS_UNSUPPORTED, "%s is of %s; this device computes in fp32%s%s",
+                         m->name, data_type_names[m->dtype], b->add_half ? " and " : "",
+                         b->add_half ? data_type_names[half] : "");
     if (m->element_bytes == sizeof(float) || (m->element_bytes == 2 && b->add_half))
         return STATUS_OK;
     return error_set(STATUS_UNSUPPORTED,

@@ -165,29 +165,46 @@ size_t stage_whole_rows(const struct stage *s)
     return most;
 }
 
+/* What activations are. */
+static enum element have(const struct stage *s)
+{
+    return s->layout.halves ? backend_half(s->on.backend) : ELEMENT_FP32;
+}
+
+/* n numbers of one type in the other. */
+static void convert(const struct stage *s, enum element to, void *y, const void *x, size_t n)
+{
+    if (to != ELEMENT_FP32)
+        s->on.backend->narrow(s->on.self, y, x, n);
+    else
+        s->on.backend->widen(s->on.self, y, x, n);
+}
+
 static void gather_rows(const struct stage *s, enum layer_move how, const real *own, real *all,
                         size_t n)
 {
     const struct layer_reduction *r = s->pass.reduction;
     struct ring_part part = own_part(s, n);
-    s->on.backend->copy(s->on.self, all + part.first, own, part.n * sizeof *own);
-    r->move(r->self, how, ELEMENT_FP32, all, n);
+    enum element e = have(s);
+    s->on.backend->copy(s->on.self, element_at(e, all, part.first), own, part.n * element_bytes(e));
+    r->move(r->self, how, e, all, n);
 }
 
 static void scatter_rows(const struct stage *s, real *all, real *own, size_t n)
 {
-    const struct backend *b = s->on.backend;
     const struct layer_reduction *r = s->pass.reduction;
     struct ring_part part = own_part(s, n);
-    real *half = s->pass.work + s->layout.other;
-    if (s->share.reduced == ELEMENT_FP32) {
-        r->move(r->self, MOVE_SCATTER, ELEMENT_FP32, all, n);
-        b->copy(s->on.self, own, all + part.first, part.n * sizeof *own);
-        return;
-    }
-    b->narrow(s->on.self, half, all, n);
-    r->move(r->self, MOVE_SCATTER, ELEMENT_BF16, half, n);
-    b->widen(s->on.self, own, element_at(ELEMENT_BF16, half, part.first), part.n);
+    enum element e = s->share.reduced;
+    bool other = e != have(s);
+    real *carried = other ? s->pass.work + s->layout.other : all;
+    if (other)
+        convert(s, e, carried, all, n);
+    r->move(r->self, MOVE_SCATTER, e, carried, n);
+    const void *mine = element_at(e, carried, part.first);
+    if (other)
+        convert(s, have(s), own, mine, part.n);
+    else
+        s->on.backend->copy(s->on.self, own, mine, part.n * element_bytes(e));
 }
 
 /* ---- operands */
@@ -197,9 +214,9 @@ size_t stage_rows_kept(const struct stage *s, size_t k)
     const struct stage_op *o = &s->layout.op[k];
     if (!o->gathers)
         return 0;
-    return size_times(s->layout.batch, o->layer.inputs > 1 ? o->layer.second
-                                       : o->delays         ? o->layer.input
-                                                           : 0);
+    return layer_room(&o->layer, size_times(s->layout.batch, o->layer.inputs > 1 ? o->layer.second
+                                                             : o->delays         ? o->layer.input
+                                                                                 : 0));
 }
 
 void stage_rows_forward(const struct stage *s, const struct slot *slot, size_t k,
@@ -267,22 +284,17 @@ void stage_rows_returned(const struct stage *s, const struct slot *slot, size_t 
 
 void stage_sum_shards(const struct stage *s, real *data, size_t size)
 {
-    const struct backend *b = s->on.backend;
     const struct layer_reduction *r = s->pass.reduction;
-    enum element have = s->layout.halves ? ELEMENT_BF16 : ELEMENT_FP32, sums = s->share.reduced;
+    enum element sums = s->share.reduced;
     size_t n = s->layout.halves ? 2 * size : size;
     real *other = s->pass.work + s->layout.other;
-    if (have == sums) {
+    if (have(s) == sums) {
         r->sum(r->self, sums, data, n);
-    } else if (sums == ELEMENT_FP32) {
-        b->widen(s->on.self, other, data, n);
-        r->sum(r->self, sums, other, n);
-        b->narrow(s->on.self, data, other, n);
-    } else {
-        b->narrow(s->on.self, other, data, n);
-        r->sum(r->self, sums, other, n);
-        b->widen(s->on.self, data, other, n);
+        return;
     }
+    convert(s, sums, other, data, n);
+    r->sum(r->self, sums, other, n);
+    convert(s, have(s), data, other, n);
 }
 
 /* To and from `packed`, one op after the other. */

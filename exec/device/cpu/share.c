@@ -43,8 +43,8 @@ enum status stage_find_shares(struct stage *s)
         .place = me->replica % program_zero_members(of),
         .split = of->split,
         .part = s->share.part,
-        .reduced = s->program->reduce_bytes == 2 ? ELEMENT_BF16 : ELEMENT_FP32,
-        .gathered = s->program->number_bytes == 2 ? ELEMENT_BF16 : ELEMENT_FP32,
+        .reduced = s->program->reduce_bytes == 2 ? backend_half(s->on.backend) : ELEMENT_FP32,
+        .gathered = s->program->number_bytes == 2 ? backend_half(s->on.backend) : ELEMENT_FP32,
         .buckets = of->buckets,
     };
     if (of->split && of->recompute != RECOMPUTE_NONE)
@@ -238,10 +238,10 @@ enum status stage_open_flight(struct cpu *c)
             size_t all = stage_flying(s, b, false), n = stage_flying(s, b, s->share.reshards);
             gradients = larger(s->share.split ? 0 : all, gradients);
             parameters = larger(s->share.reshards ? n : 0, parameters);
-            reduced = larger(s->share.reduced == ELEMENT_BF16 ? half_room(all) : 0, reduced);
-            bool hybrid = s->share.members < s->share.replicas && s->share.reduced == ELEMENT_BF16;
+            reduced = larger(s->share.reduced != ELEMENT_FP32 ? half_room(all) : 0, reduced);
+            bool hybrid = s->share.members < s->share.replicas && s->share.reduced != ELEMENT_FP32;
             summed = larger(hybrid ? half_room(p->own.n) : 0, summed);
-            gathered = larger(s->share.gathered == ELEMENT_BF16 ? half_room(n) : 0, gathered);
+            gathered = larger(s->share.gathered != ELEMENT_FP32 ? half_room(n) : 0, gathered);
         }
     }
     size_t room = 2 * (gradients + parameters) + reduced + gathered + summed;

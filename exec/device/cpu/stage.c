@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "exec/device/cpu/half.h"
+
 /* Output of op t, or received tensor t, of the microbatch in the slot. */
 static real *value_of(const struct stage *s, const struct slot *slot, size_t t)
 {
@@ -66,6 +68,21 @@ static struct layer_io operands(struct stage *s, const struct slot *slot, size_t
     return io;
 }
 
+static void layer_forward(const struct layer *l, struct layer_io *io)
+{
+    l->rounds ? half_forward(l, io) : l->kind->forward(l, io);
+}
+
+static void layer_backward_input(const struct layer *l, struct layer_io *io)
+{
+    l->rounds ? half_backward(l, io) : l->kind->backward(l, io);
+}
+
+static void layer_backward_weight(const struct layer *l, struct layer_io *io)
+{
+    l->rounds ? half_backward_weight(l, io) : l->kind->backward_weight(l, io);
+}
+
 /* Of whole sequences, the tokens of this replica, in their order: none moves back. */
 static void keep_own(const struct stage *s, int32_t *token)
 {
@@ -125,7 +142,7 @@ static void forwards(struct stage *s, const struct slot *slot, size_t low, size_
             }
         }
         stage_rows_forward(s, slot, k, &io);
-        l->kind->forward(l, &io);
+        layer_forward(l, &io);
         stage_rows_made(s, k, &io, own);
         if (l->reduces_output && !o->scatters)
             stage_sum_shards(s, io.y, s->layout.tensor[k].size);
@@ -252,7 +269,7 @@ static size_t backward_op(struct stage *s, const struct slot *slot, size_t k, si
     bool joined = k > low && joins(s, slot, k, &io);
     stage_rows_backward(s, slot, k, &io);
     if (!joined)
-        l->kind->backward(l, &io);
+        layer_backward_input(l, &io);
     for (size_t i = 0; i < l->inputs && l->reduces_input && !o->gathers; i++)
         stage_sum_shards(s, io.dx[i], s->layout.tensor[o->input[i]].size);
     stage_rows_returned(s, slot, k, halves, &io, own);
@@ -260,7 +277,7 @@ static size_t backward_op(struct stage *s, const struct slot *slot, size_t k, si
         s->on.backend->copy(s->on.self, slot->data + o->kept, io.dy,
                             stage_kept(s, k) * sizeof *io.dy);
     else if (l->kind->backward_weight)
-        l->kind->backward_weight(l, &io);
+        layer_backward_weight(l, &io);
     for (size_t i = 0; i < l->inputs; i++)
         if (direct[i])
             s->pass.begun[o->input[i]] = true;
@@ -381,7 +398,7 @@ static void weights(struct stage *s, const struct slot *slot)
         if (o->gathers)
             io.x[0] = slot->data + o->gathered;
         if (o->delays)
-            o->layer.kind->backward_weight(&o->layer, &io);
+            layer_backward_weight(&o->layer, &io);
     }
 }
 

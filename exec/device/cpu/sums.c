@@ -200,7 +200,7 @@ static void next_kept(struct stage *s, const struct program_op *op, void **data,
 static real *own_sum(const struct stage *s, const struct stage_bucket *p, void **half)
 {
     bool summed = s->share.zero >= 2;
-    if (s->share.reduced == ELEMENT_BF16)
+    if (s->share.reduced != ELEMENT_FP32)
         *half = summed ? half_number(s->flight->summed, 0)
                        : half_number(s->state.reduced, p->first + p->own.first);
     return summed ? s->state.sum + p->at : s->state.gradient + p->first + p->own.first;
@@ -330,13 +330,13 @@ void stage_collected(struct stage *s, const struct program_op *op)
         if (half)
             b->widen(s->on.self, own, half, of->own.n);
     } else if (keeps) {
-        if (s->share.gathered == ELEMENT_BF16)
+        if (s->share.gathered != ELEMENT_FP32)
             b->widen(s->on.self, s->state.parameter + of->first, gathered_half(s), of->n);
     } else if (s->share.zero >= 2 && op->purpose == FOR_DATA) {
         const struct stage_pair *pair = gradient_pair(s);
         real *reduced = pair->data[pair->now ^ 1] + behind(s, op, false),
              *own = reduced + of->own.first;
-        if (s->share.reduced == ELEMENT_BF16)
+        if (s->share.reduced != ELEMENT_FP32)
             b->widen(s->on.self, own, half_number(s->flight->reduced, of->own.first), of->own.n);
         b->add(s->on.self, s->state.sum + of->at, own, of->own.n);
         b->zero(s->on.self, reduced, of->n * sizeof *reduced);
@@ -345,14 +345,14 @@ void stage_collected(struct stage *s, const struct program_op *op)
         bool experts = is_of_experts(s, op);
         size_t bucket = bucket_of(op), from = behind(s, op, true),
                n = experts ? of->n : s->share.bucket[bucket].gathered;
-        if (s->share.gathered == ELEMENT_BF16)
+        if (s->share.gathered != ELEMENT_FP32)
             b->widen(s->on.self, pair->data[pair->now ^ 1] + from,
                      half_number(s->flight->gathered, from), n);
         if (from + n < stage_flying(s, bucket, true))
             return; /* experts follow */
         pair->now ^= 1;
         s->state.gathered = bucket + 1;
-    } else if (s->share.reduced == ELEMENT_BF16 && op->purpose != FOR_SHARDS) {
+    } else if (s->share.reduced != ELEMENT_FP32 && op->purpose != FOR_SHARDS) {
         widen_sums(s, op);
     }
 }

@@ -7,9 +7,12 @@
 
 static bool computes(const struct model *m, uint32_t op)
 {
-    if (kind_find(m->op[op].kind))
-        return true;
-    enum status st = error_set(STATUS_UNSUPPORTED, "no numerics in strategies");
+    enum status st = STATUS_OK;
+    if (!kind_find(m->op[op].kind))
+        st = error_set(STATUS_UNSUPPORTED, "no numerics in strategies");
+    else if (m->dtype != DATA_ANY && m->dtype != DATA_fp32)
+        st = error_set(STATUS_UNSUPPORTED, "strategies are computed in fp32, not in %s (dtype=)",
+                       data_type_names[m->dtype]);
     return st == STATUS_OK;
 }
 

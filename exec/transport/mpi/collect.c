@@ -37,7 +37,7 @@ static enum status start_round(struct mpi *t)
     const struct link_call *c = endpoints_next_call(&t->links);
     const struct round r = current(t);
     int tag = (int)t->links.program->op[c->op].peer;
-    MPI_Datatype type = c->element == ELEMENT_BF16 ? MPI_UINT16_T : MPI_FLOAT;
+    MPI_Datatype type = element_bytes(c->element) == 2 ? MPI_UINT16_T : MPI_FLOAT;
     MPI_Request request;
     if (r.from != ROUND_NOBODY) {
         void *to = r.adds ? t->chunk.data : element_at(c->element, c->data, r.take.first);

@@ -1,0 +1,131 @@
+/* Layers of 16-bit numbers that are computed in fp32. */
+#include "exec/device/cpu/half.h"
+
+#include <string.h>
+
+#include "exec/device/backend.h"
+
+/* Is part k of its parameters an operand of products? All others begin at zero or one, or are looked up. */
+static bool multiplies(const struct layer *l, size_t k)
+{
+    static const char *const others[] = {"embedding", "token_gate", "attention"};
+    bool other = l->part[k].fill == FILL_ZERO || l->part[k].fill == FILL_ONE;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        other = other || !strcmp(l->kind->name, others[i]);
+    return !other;
+}
+
+/* Everything that a call has in fp32, one after the other behind the kind's own scratch: its inputs and
+ * their gradients, its output and that one's, its parameters and those it borrows. */
+size_t half_work(const struct layer *l, size_t batch)
+{
+    size_t passed = l->output;
+    if (!l->rounds)
+        return l->work;
+    for (size_t i = 0; i < l->inputs; i++)
+        passed = size_plus(passed, layer_input(l, i));
+    passed = size_times(2, size_times(batch, passed));
+    return size_plus(l->work, size_plus(passed, size_plus(l->parameters, l->shared)));
+}
+
+/* `whole`: up to which number all whole ones are there. */
+static enum status adapt(const struct model_op *op, const struct backend *rounds, size_t whole,
+                         struct layer *l)
+{
+    l->rounds = l->half ? rounds : NULL;
+    if (l->half && (l->spread > 1 || l->context > 1))
+        return error_set(STATUS_UNSUPPORTED,
+                         "op '%s': experts on other ranks and sequences that replicas share are "
+                         "exchanged in fp32: plan the model with dtype=fp32",
+                         op->name);
+    if (l->half && l->experts > whole)
+        return error_set(STATUS_UNSUPPORTED,
+                         "op '%s': %zu experts, whose numbers are activations, and whole numbers "
+                         "are there up to %zu: plan the model with dtype=fp32",
+                         op->name, l->experts, whole);
+    return STATUS_OK;
+}
+
+enum status half_adapt_bf16(const struct model_op *op, struct layer *l)
+{
+    return adapt(op, &backend_cpu, 1 << 8, l);
+}
+
+enum status half_adapt_fp16(const struct model_op *op, struct layer *l)
+{
+    return adapt(op, &backend_cpu_fp16, 1 << 11, l);
+}
+
+/* n numbers out of *next. */
+static real *some(real **next, size_t n)
+{
+    real *data = *next;
+    *next += n;
+    return data;
+}
+
+static const real *widened(const struct layer *l, const void *half, size_t n, real **next)
+{
+    real *wide = some(next, n);
+    l->rounds->widen(NULL, wide, half, n);
+    return wide;
+}
+
+/* Weights in 16 bits, the others as they are. */
+static const real *parameters(const struct layer *l, const struct layer_io *io, real **next)
+{
+    real *all = some(next, l->parameters);
+    for (size_t k = 0, at = 0; k < LAYER_PARTS; at += l->part[k++].n)
+        if (l->part[k].n > 0 && multiplies(l, k))
+            l->rounds->widen(NULL, all + at, element_at(ELEMENT_BF16, io->half, at), l->part[k].n);
+        else if (l->part[k].n > 0)
+            memcpy(all + at, io->parameter + at, l->part[k].n * sizeof *all);
+    return all;
+}
+
+/* io's operands in fp32; room for what a pass makes. `made`: the output is there. */
+static struct layer_io widen(const struct layer *l, const struct layer_io *io, bool made)
+{
+    struct layer_io wide = *io;
+    real *next = io->work + l->work;
+    size_t out = io->batch * l->output;
+    for (size_t i = 0; i < l->inputs; i++) {
+        size_t n = io->batch * layer_input(l, i);
+        if (!made || !l->kind->forgets)
+            wide.x[i] = widened(l, io->x[i], n, &next);
+        wide.dx[i] = some(&next, n);
+    }
+    wide.y = some(&next, out);
+    if (made) {
+        l->rounds->widen(NULL, wide.y, io->y, out);
+        wide.dy = widened(l, io->dy, out, &next);
+    }
+    if (l->parameters > 0)
+        wide.parameter = parameters(l, io, &next);
+    if (l->shared > 0)
+        wide.shared = widened(l, io->half_shared, l->shared, &next);
+    return wide;
+}
+
+void half_forward(const struct layer *l, struct layer_io *io)
+{
+    struct layer_io wide = widen(l, io, false);
+    l->kind->forward(l, &wide);
+    l->rounds->narrow(NULL, io->y, wide.y, io->batch * l->output);
+    io->loss = wide.loss;
+    memcpy(io->hits, wide.hits, sizeof io->hits);
+}
+
+void half_backward(const struct layer *l, struct layer_io *io)
+{
+    struct layer_io wide = widen(l, io, true);
+    l->kind->backward(l, &wide);
+    for (size_t i = 0; i < l->inputs; i++)
+        l->rounds->narrow(NULL, io->dx[i], wide.dx[i], io->batch * layer_input(l, i));
+}
+
+void half_backward_weight(const struct layer *l, struct layer_io *io)
+{
+    struct layer_io wide = widen(l, io, true);
+    l->kind->backward_weight(l, &wide);
+}
