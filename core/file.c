@@ -12,28 +12,36 @@
 
 #include "core/array.h"
 #include "core/leftover.h"
+#include "core/limit.h"
 #include "core/text.h"
 #include "core/units.h"
 
 enum {
-    FILE_LIMIT = 1 << 30,
     FIRST_BLOCK = 1 << 16,
     LINKS = 40,        /* as many as Linux follows */
     FIRST_LINES = 1024 /* where a file says who made it */
 };
 
-static enum status too_large(const char *path, size_t most)
+/* Of files that nothing else is said of, bytes. */
+static size_t whole(void)
 {
-    return error_set(STATUS_IO, "%s: larger than %s", path,
-                     units_of(UNIT_BYTES, (double)most).text);
+    return (size_t)limit(LIMIT_file) << 20;
 }
 
-/* Read to the end of a stream into a buffer that doubles; the size of a pipe is not known
- * before. */
-static enum status read_all(const char *path, FILE *f, size_t most, char **text, size_t *length)
+static enum status too_large(const char *path, size_t most)
+{
+    return error_set(STATUS_IO, "%s: larger than %s%s", path,
+                     units_of(UNIT_BYTES, (double)most).text,
+                     most == whole() ? "; FORELINE_LIMITS=file=MIB reads more" : "");
+}
+
+/* Read to the end of a stream into a buffer of `room` bytes to begin with, which doubles; the size of a pipe
+ * is not known before. */
+static enum status read_all(const char *path, FILE *f, size_t room, size_t most, char **text,
+                            size_t *length)
 {
     enum status st = STATUS_OK;
-    size_t size = 0, room = FIRST_BLOCK;
+    size_t size = 0;
     char *buffer = malloc(room + 1);
     if (!buffer)
         return error_set(STATUS_NOMEM, "%s: out of memory", path);
@@ -44,9 +52,9 @@ static enum status read_all(const char *path, FILE *f, size_t most, char **text,
             break;
         if (size < room)
             continue;
-        if (room >= most)
+        if (room > most)
             TRY(too_large(path, most));
-        room *= 2;
+        room = room <= most / 2 ? room * 2 : most + 1;
         char *larger = realloc(buffer, room + 1);
         if (!larger)
             FAIL(STATUS_NOMEM, "%s: out of memory", path);
@@ -65,23 +73,25 @@ out:
 
 enum status file_read(const char *path, char **text, size_t *length)
 {
-    return file_read_most(path, FILE_LIMIT, text, length);
+    return file_read_most(path, whole(), text, length);
 }
 
 enum status file_read_most(const char *path, size_t most, char **text, size_t *length)
 {
     if (!strcmp(path, "-"))
-        return read_all("standard input", stdin, most, text, length);
+        return read_all("standard input", stdin, FIRST_BLOCK, most, text, length);
     FILE *f = fopen(path, "rb");
     if (!f)
         return error_set(errno == ENOMEM ? STATUS_NOMEM : STATUS_IO, "%s: %s", path,
                          strerror(errno));
     struct stat is;
     enum status st;
-    if (fstat(fileno(f), &is) == 0 && S_ISREG(is.st_mode) && is.st_size > (off_t)most)
+    bool regular = fstat(fileno(f), &is) == 0 && S_ISREG(is.st_mode);
+    if (regular && is.st_size > (off_t)most)
         st = too_large(path, most); /* before a gigabyte is read */
     else
-        st = read_all(path, f, most, text, length);
+        st = read_all(path, f, regular && is.st_size > 0 ? (size_t)is.st_size + 1 : FIRST_BLOCK,
+                      most, text, length);
     fclose(f);
     return st;
 }

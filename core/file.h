@@ -19,9 +19,9 @@
 #include "core/error.h"
 
 /* Read all of `path` ("-" is standard input); *text is NUL-terminated, malloc'd, *length without
- * the NUL. Returns STATUS_IO (missing, directory, larger than 1 GiB), STATUS_NOMEM. */
+ * the NUL. Returns STATUS_IO (missing, directory, larger than LIMIT_file MiB), STATUS_NOMEM. */
 enum status file_read(const char *path, char **text, size_t *length) MUST_CHECK;
-/* The same of files of at most so many bytes, a power of two from 64 KiB on. */
+/* The same of files of at most so many bytes. */
 enum status file_read_most(const char *path, size_t most, char **text, size_t *length) MUST_CHECK;
 
 /* A file being written; {0} before file_create(). */

@@ -32,7 +32,7 @@ struct json_at {
 };
 
 /* Of a document in a file; what it becomes takes some ten times as much. */
-enum { JSON_LARGEST = 256 << 20 };
+enum { JSON_LARGEST = 64 << 20 };
 
 /* Read a document whose root is an object with "format": `format` and "version" <= `version`;
  * with `format` NULL any JSON (other programs' files, traces). */

@@ -5,11 +5,13 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <threads.h>
 
 #include <jansson.h>
 
 #include "core/array.h"
 #include "core/file.h"
+#include "core/limit.h"
 #include "core/order.h"
 #include "core/text.h"
 
@@ -142,6 +144,35 @@ enum status json_check_format(const struct json_document *d, const char *format,
     return STATUS_OK;
 }
 
+/* What the values of the document that is being read may take yet, bytes: of three letters jansson makes 200 bytes.
+ * A thread reads one document at a time. */
+static _Thread_local size_t budget;
+static _Thread_local bool failed; /* an allocation; jansson does not always say so */
+static once_flag counted = ONCE_FLAG_INIT;
+
+static void *take(size_t n)
+{
+    bool allowed = n <= budget;
+    void *p = allowed ? malloc(n) : NULL;
+    failed = failed || !p;
+    budget = !allowed ? 0 : p ? budget - n : budget;
+    return p;
+}
+
+static void count_memory(void)
+{
+    json_set_alloc_funcs(take, free);
+}
+
+static enum status no_memory(const char *path)
+{
+    if (budget > 0)
+        return error_set(STATUS_NOMEM, "%s: out of memory", path);
+    return error_set(STATUS_PARSE,
+                     "%s:1: its values take more than %g MiB; FORELINE_LIMITS=json=MIB takes more",
+                     path, limit(LIMIT_json));
+}
+
 /* Text and path are kept for messages; the text is taken over, also on failure. */
 static enum status parse(const char *path, char *text, size_t length, const char *format,
                          int version, struct json_document *out)
@@ -151,10 +182,13 @@ static enum status parse(const char *path, char *text, size_t length, const char
     json_error_t e;
 
     TRY(text_copy(path, &d.path));
+    call_once(&counted, count_memory);
+    budget = (size_t)limit(LIMIT_json) << 20;
+    failed = false;
     d.root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &e);
     if (!d.root) {
-        if (json_error_code(&e) == json_error_out_of_memory)
-            st = error_set(STATUS_NOMEM, "%s: out of memory", path);
+        if (failed)
+            st = no_memory(path);
         else
             st = error_set(STATUS_PARSE, "%s:%d:%d: %s", path, e.line < 1 ? 1 : e.line,
                            e.column < 1 ? 1 : e.column, e.text);
@@ -171,6 +205,9 @@ enum status json_parse(const char *path, const char *text, size_t length, const 
                        int version, struct json_document *out)
 {
     char *copy;
+    if (length > JSON_LARGEST)
+        return error_set(STATUS_PARSE, "%s:1: %zu bytes of JSON, at most %d are read", path, length,
+                         JSON_LARGEST);
     PASS(ARRAY_NEW(copy, length + 1));
     memcpy(copy, text, length);
     return parse(path, copy, length, format, version, out);

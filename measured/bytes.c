@@ -10,6 +10,7 @@
 
 #include "core/array.h"
 #include "core/file.h"
+#include "core/limit.h"
 
 enum { PIECE = 1 << 18 };
 
@@ -34,6 +35,11 @@ enum status bytes_open(const char *path, struct bytes *out)
 enum status bytes_more(struct bytes *b)
 {
     int code = Z_OK;
+    b->before += b->end;
+    if ((double)b->before > limit(LIMIT_recorded) * (1 << 20))
+        return error_set(STATUS_INVALID,
+                         "%s: more than %g MiB unpacked; --limit recorded=N reads more", b->path,
+                         limit(LIMIT_recorded));
     int n = gzread(b->file, b->piece, PIECE);
     const char *why = gzerror(b->file, &code);
     b->at = b->end = 0;

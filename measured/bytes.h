@@ -13,13 +13,14 @@ struct bytes {
     void *file;           /* zlib's */
     unsigned char *piece; /* [end] what has been read, [at] is next */
     size_t at, end;
-    size_t line; /* of the byte at [at], from 1; counted by readers */
+    size_t before; /* of the file, unpacked, before the piece */
+    size_t line;   /* of the byte at [at], from 1; counted by readers */
 };
 
 /* Open `path` ("-" is standard input) at its beginning. STATUS_IO, STATUS_NOMEM. */
 enum status bytes_open(const char *path, struct bytes *out) MUST_CHECK;
 /* The next piece, once the last one was taken; end == 0: there is none. STATUS_IO when the file cannot
- * be read, or is cut off within its compression. */
+ * be read, or is cut off within its compression; STATUS_INVALID when more than LIMIT_recorded MiB are in it. */
 enum status bytes_more(struct bytes *b) MUST_CHECK;
 void bytes_close(struct bytes *b); /* accepts {0}; leaves {0} */
 

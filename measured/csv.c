@@ -63,9 +63,10 @@ static bool read_header(const char *text, struct reader_state *state)
 {
     char line[1024], *cell[READER_COLUMNS];
     bool timed = false;
-    if (strlen(text) >= sizeof line)
+    size_t length = strlen(text);
+    if (length >= sizeof line || !strpbrk(text, "_(sS"))
         return false;
-    for (size_t i = 0; i <= strlen(text); i++)
+    for (size_t i = 0; i <= length; i++)
         line[i] = (char)tolower((unsigned char)text[i]);
     state->columns = cells_split(line, cells_separator(text), cell, READER_COLUMNS);
     state->separator = cells_separator(text);
@@ -90,18 +91,17 @@ static bool recognises_line(const char *text)
 }
 
 /* Of a step that several ranks have a line of, the longest counts. */
-static enum status add(struct measured_run *run, const char *at, const struct run_line *l,
+static enum status add(struct measured_run *run, const char *path, const struct run_line *l,
                        bool ranked)
 {
     struct run_line *last = run->lines > 0 ? &run->line[run->lines - 1] : NULL;
     if (!ranked || !last || last->number != l->number)
-        return run_add_line(run, at, l);
+        return run_add_line(run, path, l);
     last->seconds = l->seconds > last->seconds ? l->seconds : last->seconds;
     return STATUS_OK;
 }
 
-static enum status take(char *text, const char *at, struct reader_state *state,
-                        struct measured_run *run)
+static enum status take(char *text, struct reader_state *state, struct measured_run *run)
 {
     char *cell[READER_COLUMNS];
     struct run_line l = {.number = (int64_t)run->lines + 1};
@@ -109,17 +109,20 @@ static enum status take(char *text, const char *at, struct reader_state *state,
     if (!text || (state->columns > 0 && *text == '#'))
         return STATUS_OK;
     if (state->columns == 0)
-        return read_header(text, state) ? STATUS_OK : error_set(STATUS_PARSE, "%s: no header", at);
+        return read_header(text, state)
+                   ? STATUS_OK
+                   : error_set(STATUS_PARSE, "%s:%zu: no header", state->path, state->line);
     size_t n = cells_split(text, state->separator, cell, READER_COLUMNS);
     if (n != state->columns)
-        return error_set(STATUS_PARSE, "%s: %zu cells, and the header has %zu", at, n,
-                         state->columns);
+        return error_set(STATUS_PARSE, "%s:%zu: %zu cells, and the header has %zu", state->path,
+                         state->line, n, state->columns);
     for (size_t i = 0; i < n; i++) {
         double v = 0;
         if (state->column[i] < 0 || !*cell[i])
             continue;
         if (!text_real(cell[i], &v) || v < 0 || v > 1e15)
-            return error_set(STATUS_PARSE, "%s: '%.40s' is no number of 0 to 1e15", at, cell[i]);
+            return error_set(STATUS_PARSE, "%s:%zu: '%.40s' is no number of 0 to 1e15", state->path,
+                             state->line, cell[i]);
         switch ((enum column)state->column[i]) {
         case COLUMN_STEP:
             l.number = (int64_t)v;
@@ -141,7 +144,7 @@ static enum status take(char *text, const char *at, struct reader_state *state,
             break;
         }
     }
-    return add(run, at, &l, ranked);
+    return add(run, state->path, &l, ranked);
 }
 
 const struct reader reader_csv = {

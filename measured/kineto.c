@@ -14,7 +14,7 @@
 #include "measured/reader.h"
 #include "measured/tokens.h"
 
-enum { EVENTS = 1 << 23, DEVICES = 1024, SHORT = 64 };
+enum { EVENTS = 1 << 22, DEVICES = 1024, SHORT = 64 };
 
 /* Keys of an event and of its args, and where they go. */
 enum key {
@@ -74,7 +74,8 @@ struct file {
     struct tokens tokens;
     const char *path;
     struct measured_run *run;
-    size_t first;        /* index of the file's first rank */
+    size_t first; /* index of the file's first rank; its GPUs in their order */
+    struct interner devices;
     struct run_rank cpu; /* its steps, which all its GPUs have */
     struct launches launches;
     struct layers layers;
@@ -87,8 +88,8 @@ struct file {
 static int key_of(const char *text, bool in_args)
 {
     for (int k = 0; k < KEYS; k++)
-        if (keys[k].name[0] == text[0] && keys[k].in_args == in_args &&
-            strcmp(keys[k].name, text) == 0)
+        if (keys[k].name[0] == text[0] && keys[k].name[1] == text[1] &&
+            keys[k].in_args == in_args && strcmp(keys[k].name, text) == 0)
             return k;
     return -1;
 }
@@ -110,7 +111,7 @@ static enum status read_members(struct tokens *s, struct event *e, bool in_args)
         if (t == TOKEN_OBJECT_END)
             return STATUS_OK;
         int k = key_of(s->text, in_args);
-        bool args = !in_args && strcmp(s->text, "args") == 0;
+        bool args = !in_args && k < 0 && strcmp(s->text, "args") == 0;
         PASS(tokens_next(s, &t));
         if (args && t == TOKEN_OBJECT) {
             PASS(read_members(s, e, true));
@@ -153,20 +154,23 @@ static bool times(struct file *f, const struct event *e, int64_t *start_ns, int6
     return true;
 }
 
+/* Categories are said in lower case. */
 static bool is(const struct event *e, const char *category)
 {
-    return strcasecmp(e->value[KEY_CATEGORY], category) == 0;
+    const char *text = e->value[KEY_CATEGORY];
+    return (text[0] | 0x20) == category[0] && (text[1] | 0x20) == category[1] &&
+           strcasecmp(text, category) == 0;
 }
 
 static enum status rank_of(struct file *f, int64_t device, size_t *rank)
 {
-    struct measured_run *run = f->run;
-    for (*rank = f->first; *rank < run->ranks; ++*rank)
-        if (run->rank[*rank].device == device)
-            return STATUS_OK;
-    if (run->ranks - f->first == DEVICES)
+    uint32_t known;
+    bool fresh;
+    PASS(intern(&f->devices, &device, sizeof device, &known, &fresh));
+    if (known == DEVICES)
         return tokens_error(&f->tokens, "more than %d GPUs in one trace", DEVICES);
-    return run_add_rank(run, f->path, -1, device, rank);
+    *rank = f->first + known;
+    return fresh ? run_add_rank(f->run, f->path, -1, device, rank) : STATUS_OK;
 }
 
 /* What a collective moves by nccl-tests' rules: the whole result of a gather, else the input. */
@@ -454,11 +458,13 @@ static enum status read(const char *path, struct bytes *b, struct measured_run *
 {
     enum status st;
     struct file f = {.tokens.bytes = b, .path = path, .run = run, .first = run->ranks, .rank = -1};
+    f.devices.size = sizeof(int64_t);
     TRY(read_root(&f));
     TRY(finish(&f));
 out:
     launches_free(&f.launches);
     layers_free(&f.layers);
+    interner_free(&f.devices);
     free(f.cpu.step);
     return st;
 }

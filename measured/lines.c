@@ -1,14 +1,12 @@
 /* Files as lines, among which those of a known format are found. */
 #include "measured/lines.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/array.h"
+#include "core/limit.h"
 #include "measured/bytes.h"
-
-enum { LINES = 1 << 26 };
 
 /* Take colours out: ESC [ digits and semicolons, then a letter. */
 static void drop_colours(char *text)
@@ -71,31 +69,30 @@ static const struct reader *recognise(const char *line)
 enum status lines_read(struct bytes *b, struct measured_run *run, const struct reader **found)
 {
     enum status st = STATUS_OK;
-    struct reader_state state = {0};
-    char *line = NULL, *at = NULL;
-    size_t n, lines = 0, room = strlen(b->path) + 32;
+    struct reader_state state = {
+        .path = b->path, .first = run->ranks, .devices.size = sizeof(int64_t)};
+    const double most = limit(LIMIT_log) * (1 << 20);
+    char *line = NULL;
+    size_t n;
     *found = NULL;
     TRY(ARRAY_NEW(line, READER_LINE));
-    TRY(ARRAY_NEW(at, room));
-    for (;;) {
+    while (*found || (double)(b->before + b->at) < most) {
         TRY(next_line(b, line, &n));
         if (n == 0)
             break;
-        if (lines++ == LINES)
-            FAIL(STATUS_INVALID, "%s: more than %d lines", b->path, LINES);
         if (memchr(line, '\033', n))
             drop_colours(line);
         if (!*found)
             *found = recognise(line);
         if (!*found)
             continue;
-        snprintf(at, room, "%s:%zu", b->path, b->line);
-        TRY((*found)->take(line, at, &state, run));
+        state.line = b->line;
+        TRY((*found)->take(line, &state, run));
     }
-    if (*found && (*found)->take)
-        TRY((*found)->take(NULL, b->path, &state, run));
+    if (*found)
+        TRY((*found)->take(NULL, &state, run));
 out:
     free(line);
-    free(at);
+    interner_free(&state.devices);
     return st;
 }

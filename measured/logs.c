@@ -14,8 +14,8 @@ struct log_keys {
 };
 
 /* Progress bars print a step several times: the last line of each counts. */
-static enum status take_line(const char *text, const char *at, const struct log_keys *k,
-                             struct reader_state *state, struct measured_run *run)
+static enum status take_line(const char *text, const struct log_keys *k, struct reader_state *state,
+                             struct measured_run *run)
 {
     struct run_line l = {.number = (int64_t)run->lines + 1, .samples = state->pending.samples};
     double number, v;
@@ -35,7 +35,7 @@ static enum status take_line(const char *text, const char *at, const struct log_
         run->line[run->lines - 1] = l;
         return STATUS_OK;
     }
-    return run_add_line(run, at, &l);
+    return run_add_line(run, state->path, &l);
 }
 
 /* ---- Megatron-LM, Megatron-DeepSpeed, GPT-NeoX: the mean of the iterations since the line before. */
@@ -51,10 +51,9 @@ static bool is_megatron(const char *text)
     return strstr(text, megatron.mark) != NULL;
 }
 
-static enum status take_megatron(char *text, const char *at, struct reader_state *state,
-                                 struct measured_run *run)
+static enum status take_megatron(char *text, struct reader_state *state, struct measured_run *run)
 {
-    return take_line(text, at, &megatron, state, run);
+    return take_line(text, &megatron, state, run);
 }
 
 const struct reader reader_megatron = {.name = "megatron",
@@ -75,10 +74,9 @@ static bool is_nemo(const char *text)
     return strstr(text, nemo.mark) != NULL;
 }
 
-static enum status take_nemo(char *text, const char *at, struct reader_state *state,
-                             struct measured_run *run)
+static enum status take_nemo(char *text, struct reader_state *state, struct measured_run *run)
 {
-    return take_line(text, at, &nemo, state, run);
+    return take_line(text, &nemo, state, run);
 }
 
 const struct reader reader_nemo = {.name = "nemo",
@@ -106,8 +104,7 @@ static bool is_deepspeed(const char *text)
            strstr(text, deepspeed_current.mark) || strstr(text, deepspeed_old.mark);
 }
 
-static enum status take_deepspeed(char *text, const char *at, struct reader_state *state,
-                                  struct measured_run *run)
+static enum status take_deepspeed(char *text, struct reader_state *state, struct measured_run *run)
 {
     static const struct log_keys *const all[] = {&deepspeed_pipeline, &deepspeed_current,
                                                  &deepspeed_old};
@@ -122,7 +119,7 @@ static enum status take_deepspeed(char *text, const char *at, struct reader_stat
     }
     for (size_t i = 0; text && i < sizeof all / sizeof *all; i++)
         if (strstr(text, all[i]->mark))
-            return take_line(text, at, all[i], state, run);
+            return take_line(text, all[i], state, run);
     return STATUS_OK;
 }
 
@@ -142,10 +139,9 @@ static bool is_torchtitan(const char *text)
     return step && strstr(step, "loss:") && strstr(step, torchtitan.mark);
 }
 
-static enum status take_torchtitan(char *text, const char *at, struct reader_state *state,
-                                   struct measured_run *run)
+static enum status take_torchtitan(char *text, struct reader_state *state, struct measured_run *run)
 {
-    return text && is_torchtitan(text) ? take_line(text, at, &torchtitan, state, run) : STATUS_OK;
+    return text && is_torchtitan(text) ? take_line(text, &torchtitan, state, run) : STATUS_OK;
 }
 
 const struct reader reader_torchtitan = {.name = "torchtitan",

@@ -7,13 +7,14 @@
 #include "measured/cells.h"
 #include "measured/reader.h"
 
+enum { DEVICES = 1024 };
 enum column { START, DURATION, LAUNCH, STREAM, DEVICE, BYTES, NAME, COLUMNS };
 static const char *const column_names[COLUMNS] = {"Start (", "Duration (", "CorrId", "Strm",
                                                   "Device",  "Bytes (",    "Name"};
 
 static bool recognises_line(const char *text)
 {
-    return strstr(text, "Start (") == text || strstr(text, "Time (%),Total Time (") == text;
+    return strncmp(text, "Start (", 7) == 0 || strncmp(text, "Time (%),Total Time (", 21) == 0;
 }
 
 /* Nanoseconds, or bytes, of a column's unit: "Start (ns)", "Bytes (MB)". */
@@ -31,15 +32,15 @@ static double unit_of(const char *name)
     return cells_unit(unit, length) * 1e9;
 }
 
-static enum status take_header(char *text, const char *at, struct reader_state *state)
+static enum status take_header(char *text, struct reader_state *state)
 {
     char *cell[READER_COLUMNS];
     bool seen[COLUMNS] = {false};
     if (strncmp(text, "Time (%)", 8) == 0)
         return error_set(STATUS_PARSE,
-                         "%s: a summary of kernels, which does not say when they ran; "
+                         "%s:%zu: a summary of kernels, which does not say when they ran; "
                          "nsys stats --report cuda_gpu_trace does",
-                         at);
+                         state->path, state->line);
     state->columns = cells_split(text, ',', cell, READER_COLUMNS);
     for (size_t i = 0; i < state->columns; i++) {
         state->column[i] = -1;
@@ -51,10 +52,12 @@ static enum status take_header(char *text, const char *at, struct reader_state *
         if (state->column[i] >= 0 && strchr(cell[i], '('))
             state->scale[i] = unit_of(cell[i]);
         if (state->column[i] >= 0 && strchr(cell[i], '(') && !(state->scale[i] > 0))
-            return error_set(STATUS_PARSE, "%s: no such unit: %.40s", at, cell[i]);
+            return error_set(STATUS_PARSE, "%s:%zu: no such unit: %.40s", state->path, state->line,
+                             cell[i]);
     }
     if (!seen[START] || !seen[DURATION] || !seen[NAME])
-        return error_set(STATUS_PARSE, "%s: no columns Start, Duration and Name", at);
+        return error_set(STATUS_PARSE, "%s:%zu: no columns Start, Duration and Name", state->path,
+                         state->line);
     return STATUS_OK;
 }
 
@@ -65,10 +68,12 @@ static int64_t device_of(const char *text)
     return open ? strtoll(open + 1, NULL, 10) : 0;
 }
 
-static enum status add(struct measured_run *run, const char *at, int64_t device, const char *name,
-                       struct span *s)
+static enum status add(struct measured_run *run, struct reader_state *state, int64_t device,
+                       const char *name, struct span *s)
 {
-    size_t r = 0;
+    uint32_t known;
+    bool fresh;
+    size_t r;
     if (*name == '[') {
         s->what = SPAN_COPY;
         s->kind = (uint8_t)span_copy_of(name);
@@ -77,18 +82,16 @@ static enum status add(struct measured_run *run, const char *at, int64_t device,
         s->kind = (uint8_t)span_kind_of(name);
         s->bytes = 0;
     }
-    while (r < run->ranks && run->rank[r].device != device)
-        r++;
-    if (r == run->ranks) {
-        if (r == 1024)
-            return error_set(STATUS_PARSE, "%s: more than 1024 GPUs", at);
-        PASS(run_add_rank(run, at, device, device, &r));
-    }
-    return run_add_span(run, at, r, name, s);
+    PASS(intern(&state->devices, &device, sizeof device, &known, &fresh));
+    if (known == DEVICES)
+        return error_set(STATUS_PARSE, "%s:%zu: more than %d GPUs", state->path, state->line,
+                         DEVICES);
+    if (fresh)
+        PASS(run_add_rank(run, state->path, device, device, &r));
+    return run_add_span(run, state->path, state->first + known, name, s);
 }
 
-static enum status take(char *text, const char *at, struct reader_state *state,
-                        struct measured_run *run)
+static enum status take(char *text, struct reader_state *state, struct measured_run *run)
 {
     char *cell[READER_COLUMNS];
     const char *name = "";
@@ -97,17 +100,18 @@ static enum status take(char *text, const char *at, struct reader_state *state,
     if (!text)
         return STATUS_OK;
     if (state->columns == 0)
-        return take_header(text, at, state);
+        return take_header(text, state);
     size_t n = cells_split(text, ',', cell, READER_COLUMNS);
     if (n != state->columns)
-        return error_set(STATUS_PARSE, "%s: %zu cells, and the header has %zu", at, n,
-                         state->columns);
+        return error_set(STATUS_PARSE, "%s:%zu: %zu cells, and the header has %zu", state->path,
+                         state->line, n, state->columns);
     for (size_t i = 0; i < n; i++) {
         int c = state->column[i];
         int64_t *ns = c == START ? &s.start_ns : c == DURATION ? &duration_ns : NULL;
         if (ns &&
             (!reader_ns(cell[i], (int64_t)state->scale[i], ns) || *ns < 0 || *ns > INT64_MAX / 4))
-            return error_set(STATUS_PARSE, "%s: '%.40s' is no time", at, cell[i]);
+            return error_set(STATUS_PARSE, "%s:%zu: '%.40s' is no time", state->path, state->line,
+                             cell[i]);
         if (c == LAUNCH)
             s.launch = strtoll(cell[i], NULL, 10);
         else if (c == STREAM)
@@ -120,7 +124,7 @@ static enum status take(char *text, const char *at, struct reader_state *state,
             name = cell[i];
     }
     s.end_ns = s.start_ns + duration_ns;
-    return add(run, at, device, name, &s);
+    return add(run, state, device, name, &s);
 }
 
 const struct reader reader_nsys_csv = {

@@ -84,11 +84,12 @@ bool reader_number(const char *line, const char *key, double *out)
 
 /* ---- files */
 
-static enum status unknown(const char *path)
+static enum status unknown(const char *path, bool whole)
 {
     char known[TEXT_LIST];
-    return error_set(STATUS_PARSE, "%s:1: not a run in a known format (%s)", path,
-                     text_list(readers, readers_n, known));
+    return error_set(STATUS_PARSE, "%s:1: not a run in a known format (%s)%s", path,
+                     text_list(readers, readers_n, known),
+                     whole ? "" : "; --limit log=MIB looks through more of a log");
 }
 
 /* The reader that recognises the beginning of a file, or a line of it. */
@@ -108,7 +109,7 @@ static enum status read_opened(const char *path, struct bytes *b, struct measure
             return (*out)->read(path, b, run);
         }
     PASS(lines_read(b, run, out));
-    return *out ? STATUS_OK : unknown(path);
+    return *out ? STATUS_OK : unknown(path, b->end == 0);
 }
 
 static enum status read_one(const char *path, struct measured_run *run)

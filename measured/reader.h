@@ -26,20 +26,23 @@ struct reader {
     bool (*recognises_line)(const char *text);
     /* Take a line, from the recognised one on. `text` may be changed, and is NULL once they are over.
      * STATUS_PARSE. */
-    enum status (*take)(char *text, const char *at, struct reader_state *state,
-                        struct measured_run *run);
+    enum status (*take)(char *text, struct reader_state *state, struct measured_run *run);
 };
 
 enum { READER_HEAD = 4096, READER_COLUMNS = 64, READER_LINE = 65536 };
 
 /* What a reader of lines remembers from one to the next. */
 struct reader_state {
+    const char *path; /* of the file, and its line, for messages */
+    size_t line;
     size_t columns; /* of a table; 0: its header was not seen yet */
     char separator;
     int column
         [READER_COLUMNS]; /* [columns] what each one is, as the reader numbers them; -1: nothing */
     double scale[READER_COLUMNS];
     struct run_line pending; /* what lines before have said of steps */
+    size_t first;            /* rank of the file; its GPUs in their order */
+    struct interner devices;
 };
 
 #define READER(name) extern const struct reader reader_##name;

@@ -80,8 +80,8 @@ enum status run_add_step(struct run_rank *rank, const char *path, const struct r
 
 enum status run_add_line(struct measured_run *run, const char *path, const struct run_line *line)
 {
-    if (run->lines == RUN_LINES)
-        return error_set(STATUS_INVALID, "%s: more than %d steps", path, RUN_LINES);
+    if (run->lines == RUN_STEPS)
+        return error_set(STATUS_INVALID, "%s: more than %d steps", path, RUN_STEPS);
     PASS(ARRAY_ROOM(run->line, run->lines));
     run->line[run->lines++] = *line;
     return STATUS_OK;

@@ -102,15 +102,9 @@ struct measured_run {
     size_t without_time, negative, without_end, cut, repeated;
 };
 
-/* RUN_SPANS of a rank, RUN_LINES of a log, RUN_NAMES bytes of all different names: what a file may have. */
+/* RUN_SPANS of a rank, RUN_STEPS of it or of a log, RUN_NAMES bytes of all different names: what a file may have. */
 enum { RUN_NO_OP = UINT32_MAX, RUN_WITHIN = '\x1f' };
-enum {
-    RUN_RANKS = 65536,
-    RUN_SPANS = 1 << 21,
-    RUN_LINES = 1 << 22,
-    RUN_STEPS = 1 << 20,
-    RUN_NAMES = 1 << 25
-};
+enum { RUN_RANKS = 65536, RUN_SPANS = 1 << 21, RUN_STEPS = 1 << 20, RUN_NAMES = 1 << 25 };
 
 /* Add a rank, a span (whose name is `name`), a step or a line; `path` for messages. STATUS_INVALID: more than
  * there may be; STATUS_NOMEM. Spans that end before they start are counted and dropped. */

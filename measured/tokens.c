@@ -31,16 +31,23 @@ static inline enum status peek(struct bytes *b, int *out)
     return STATUS_OK;
 }
 
-static enum status pass_blanks(struct bytes *b, int *next)
+static enum status pass_all_blanks(struct bytes *b, int *next)
 {
     for (;;) {
         PASS(peek(b, next));
-        if (*next == '\n')
-            b->line++;
-        else if (*next != ' ' && *next != '\t' && *next != '\r')
+        if (*next > ' ' || (*next != ' ' && *next != '\n' && *next != '\t' && *next != '\r'))
             return STATUS_OK;
+        b->line += *next == '\n';
         b->at++;
     }
+}
+
+static inline enum status pass_blanks(struct bytes *b, int *next)
+{
+    if (b->at == b->end || b->piece[b->at] <= ' ')
+        return pass_all_blanks(b, next);
+    *next = b->piece[b->at];
+    return STATUS_OK;
 }
 
 static void keep(struct tokens *s, int letter)
@@ -92,6 +99,12 @@ static enum status take_text(struct tokens *s)
     return STATUS_OK;
 }
 
+static inline bool in_word(unsigned char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' ||
+           c == '+' || c == '.';
+}
+
 /* Numbers and words, up to what cannot be in one. */
 static enum status take_word(struct tokens *s, enum token *out)
 {
@@ -100,17 +113,18 @@ static enum status take_word(struct tokens *s, enum token *out)
                                        "-nan", "inf",   "Infinity", "-inf", "-Infinity"};
     struct bytes *b = s->bytes;
     int c;
+    size_t n;
     s->length = 0;
-    for (;;) {
+    do {
         PASS(peek(b, &c));
-        if (c == NONE || !((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                           (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.'))
-            break;
-        if (s->length + 1 == sizeof s->text)
+        for (n = 0; b->at + n < b->end && in_word(b->piece[b->at + n]); n++) {
+        }
+        if (n >= sizeof s->text - s->length)
             return tokens_error(s, "a number of more than %zu letters", sizeof s->text - 1);
-        keep(s, c);
-        b->at++;
-    }
+        memcpy(s->text + s->length, b->piece + b->at, n);
+        s->length += n;
+        b->at += n;
+    } while (n > 0 && b->at == b->end);
     s->text[s->length] = '\0';
     const char *digit = s->text + (*s->text == '-');
     *out = TOKEN_NUMBER;

@@ -1,10 +1,5 @@
-/* The importer of Chakra's execution traces (.et), as feeders and foreline's own export write them: nodes that compute become
- * ops.
- *
- * Protocol-buffer messages after their lengths, GlobalMetadata first, then nodes. An op has the node's duration as its
- * forward, in a profile of one microbatch, and the attribute num_ops as FLOP; its inputs are those of its data dependencies that
- * compute, past communication. A trace has no backward apart: what it runs backward are nodes too. Not in it: sizes of tensors and
- * parameters. O((nodes + dependencies) log nodes).
+/* The importer of Chakra's execution traces (.et), as feeders and foreline's own export write them, and what those
+ * in other forms become: protocol-buffer messages after their lengths, GlobalMetadata first, then nodes.
  *
  * Field numbers: mlcommons/chakra, schema/protobuf/et_def.proto at 6dc63e1, schema 0.0.4. */
 #include <math.h>
@@ -14,6 +9,7 @@
 
 #include "core/array.h"
 #include "core/edges.h"
+#include "model/chakra.h"
 #include "model/graph.h"
 #include "model/import.h"
 #include "model/onnx/wire.h"
@@ -32,23 +28,7 @@ enum {
     ATTR_FIRST = 3,
     ATTR_LAST = 20
 }; /* numbers of a varint's width or packed otherwise */
-enum { COMP_NODE = 4, COMM_SEND_NODE = 5, COMM_COLL_NODE = 7 };
-enum { NODES = 1 << 22, DEPENDENCIES = 1 << 24, NAME = 120 };
-
-struct node {
-    uint64_t id, type, duration_us, flop, bytes;
-    struct wire name;
-    size_t deps, first; /* of import: dep */
-};
-
-struct import {
-    const char *path;
-    size_t n, deps, edges, absent; /* absent: dependencies on nodes that are not there */
-    struct node *node;             /* [n] by id */
-    uint64_t *dep;                 /* [deps] ids */
-    uint32_t *op;                  /* [n] op of a node that computes, in order; MODEL_NO_OP */
-    struct model_edge *edge;       /* [edges] between nodes, then between ops */
-};
+enum { NAME = 120 };
 
 /* The message behind its length. */
 static enum status next_message(struct wire *w, struct wire *out)
@@ -71,7 +51,7 @@ static bool is_called(const struct wire *name, const char *text)
     return name->end - name->at == n && memcmp(name->source->memory + name->at, text, n) == 0;
 }
 
-static enum status take_attribute(struct wire w, struct node *n)
+static enum status take_attribute(struct wire w, struct chakra_node *n)
 {
     struct wire name = {.source = w.source};
     uint64_t number = 0;
@@ -91,15 +71,15 @@ static enum status take_attribute(struct wire w, struct node *n)
     return STATUS_OK;
 }
 
-static enum status add_deps(struct import *w, struct wire_field *f)
+static enum status add_deps(struct chakra *w, struct wire_field *f)
 {
     bool packed = f->kind == WIRE_BYTES;
     while (!packed || f->body.at < f->body.end) {
         uint64_t id = f->value;
         if (packed)
             PASS(wire_varint(&f->body, &id));
-        if (w->deps == DEPENDENCIES)
-            return wire_error(&f->body, "more than %d dependencies", DEPENDENCIES);
+        if (w->deps == CHAKRA_DEPENDENCIES)
+            return wire_error(&f->body, "more than %d dependencies", CHAKRA_DEPENDENCIES);
         PASS(ARRAY_ROOM(w->dep, w->deps));
         w->dep[w->deps++] = id;
         if (!packed)
@@ -108,9 +88,9 @@ static enum status add_deps(struct import *w, struct wire_field *f)
     return STATUS_OK;
 }
 
-static enum status take_node(struct import *w, struct wire message)
+static enum status take_node(struct chakra *w, struct wire message)
 {
-    struct node n = {.first = w->deps, .name.source = message.source};
+    struct chakra_node n = {.first = w->deps, .name = ""};
     for (struct wire_field f;;) {
         PASS(wire_next(&message, &f));
         if (f.number == WIRE_END)
@@ -118,31 +98,25 @@ static enum status take_node(struct import *w, struct wire message)
         if (f.number == NODE_ID)
             n.id = f.value;
         else if (f.number == NODE_NAME)
-            n.name = f.body;
+            n.name = message.source->memory + f.body.at, n.letters = f.body.end - f.body.at;
         else if (f.number == NODE_TYPE)
             n.type = f.value;
         else if (f.number == NODE_DURATION)
-            n.duration_us = f.value;
+            n.duration_us = (double)f.value;
         else if (f.number == NODE_ATTR)
             PASS(take_attribute(f.body, &n));
         else if (f.number == NODE_DATA) /* control dependencies are callers */
             PASS(add_deps(w, &f));
     }
-    if (w->n == NODES)
-        return wire_error(&message, "more than %d nodes", NODES);
+    if (w->n == CHAKRA_NODES)
+        return wire_error(&message, "more than %d nodes", CHAKRA_NODES);
     n.deps = w->deps - n.first;
     PASS(ARRAY_ROOM(w->node, w->n));
     w->node[w->n++] = n;
     return STATUS_OK;
 }
 
-static int by_id(const void *a, const void *b)
-{
-    const struct node *x = a, *y = b;
-    return (x->id > y->id) - (x->id < y->id);
-}
-
-static enum status read_nodes(struct import *w, struct wire all)
+static enum status read_nodes(struct chakra *w, struct wire all)
 {
     struct wire message;
     PASS(next_message(&all, &message)); /* the metadata */
@@ -150,6 +124,19 @@ static enum status read_nodes(struct import *w, struct wire all)
         PASS(next_message(&all, &message));
         PASS(take_node(w, message));
     }
+    return STATUS_OK;
+}
+
+/* ---- dependencies */
+
+static int by_id(const void *a, const void *b)
+{
+    const struct chakra_node *x = a, *y = b;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+static enum status sort_nodes(struct chakra *w)
+{
     if (w->n > 0)
         qsort(w->node, w->n, sizeof *w->node, by_id);
     for (size_t i = 1; i < w->n; i++)
@@ -159,14 +146,12 @@ static enum status read_nodes(struct import *w, struct wire all)
     return STATUS_OK;
 }
 
-/* ---- dependencies */
-
-static enum status list_edges(struct import *w)
+static enum status list_edges(struct chakra *w)
 {
     for (size_t i = 0; i < w->n; i++)
         for (size_t k = 0; k < w->node[i].deps; k++) {
-            const struct node key = {.id = w->dep[w->node[i].first + k]};
-            const struct node *from = bsearch(&key, w->node, w->n, sizeof key, by_id);
+            const struct chakra_node key = {.id = w->dep[w->node[i].first + k]};
+            const struct chakra_node *from = bsearch(&key, w->node, w->n, sizeof key, by_id);
             if (!from) { /* converters leave nodes out */
                 w->absent++;
                 continue;
@@ -179,7 +164,7 @@ static enum status list_edges(struct import *w)
 
 /* Edges between ops. What a node of communication waits for, those behind it wait for; of several the last in order,
  * so that there are no more edges than dependencies. */
-static enum status join_ops(struct import *w)
+static enum status join_ops(struct chakra *w)
 {
     enum status st;
     size_t cyclic, n = 0, kept = 0;
@@ -234,12 +219,12 @@ out:
 /* ---- the model */
 
 /* Printable, and unique by the node's id. */
-static void add_op(struct graph *g, const struct node *n)
+static void add_op(struct graph *g, const struct chakra_node *n)
 {
     char name[2 * NAME], kind[NAME];
     size_t length = 0;
-    for (uint64_t at = n->name.at; at < n->name.end && length + 1 < sizeof kind; at++) {
-        char c = n->name.source->memory[at];
+    while (length < n->letters && length + 1 < sizeof kind) {
+        char c = n->name[length];
         kind[length++] = c > ' ' && c <= '~' ? c : '_';
     }
     kind[length] = '\0';
@@ -250,7 +235,7 @@ static void add_op(struct graph *g, const struct node *n)
                                     .shares = MODEL_NO_OP});
 }
 
-static enum status add_ops(struct import *w, const struct import_options *o, struct graph *g,
+static enum status add_ops(struct chakra *w, const struct import_options *o, struct graph *g,
                            size_t *calls, double *bytes)
 {
     enum status st;
@@ -261,7 +246,7 @@ static enum status add_ops(struct import *w, const struct import_options *o, str
     TRY(ARRAY_NEW(backward_s, w->n));
     TRY(ARRAY_NEW(node, w->n));
     for (uint32_t i = 0; i < w->n; i++) {
-        const struct node *n = &w->node[i];
+        const struct chakra_node *n = &w->node[i];
         if (n->type >= COMM_SEND_NODE && n->type <= COMM_COLL_NODE) {
             ++*calls;
             *bytes += (double)n->bytes;
@@ -271,9 +256,9 @@ static enum status add_ops(struct import *w, const struct import_options *o, str
         ops += w->op[i] != MODEL_NO_OP;
     }
     for (uint32_t k = 0; k < ops; k++) {
-        const struct node *n = &w->node[node[k]];
+        const struct chakra_node *n = &w->node[node[k]];
         add_op(g, n);
-        forward_s[k] = (double)n->duration_us * 1e-6;
+        forward_s[k] = n->duration_us * 1e-6;
         timed = timed || n->duration_us > 0;
     }
     if (ops == 0)
@@ -293,36 +278,50 @@ out:
     return st;
 }
 
-static enum status parse(const char *path, const char *text, size_t length,
-                         const struct import_options *o, struct model *out)
+enum status chakra_build(struct chakra *w, const struct import_options *o, struct model *out)
 {
     enum status st;
-    struct wire_source source = {.path = path, .memory = text, .length = length};
-    struct import w = {.path = path};
     struct graph g = graph_begin(DATA_fp32);
     size_t calls = 0;
     double bytes = 0;
     char note[400];
-    TRY(import_check_options(o));
-    TRY(read_nodes(&w, wire_all(&source)));
-    TRY(ARRAY_NEW(w.op, w.n));
-    TRY(list_edges(&w));
-    TRY(join_ops(&w));
-    TRY(add_ops(&w, o, &g, &calls, &bytes));
+    TRY(sort_nodes(w));
+    TRY(ARRAY_NEW(w->op, w->n));
+    TRY(list_edges(w));
+    TRY(join_ops(w));
+    TRY(add_ops(w, o, &g, &calls, &bytes));
     snprintf(
         note, sizeof note,
         "Chakra execution trace, %zu nodes; all that computes is forward; left out: %zu calls of "
         "communication of %.6g bytes, %zu dependencies on nodes that are not there; not in it: "
         "sizes of "
         "tensors and parameters",
-        w.n, calls, bytes, w.absent);
+        w->n, calls, bytes, w->absent);
     TRY(graph_finish(&g, "execution trace", note, out));
 out:
     graph_free(&g);
-    free(w.node);
-    free(w.dep);
-    free(w.op);
-    free(w.edge);
+    return st;
+}
+
+void chakra_free(struct chakra *w)
+{
+    free(w->node);
+    free(w->dep);
+    free(w->op);
+    free(w->edge);
+}
+
+static enum status parse(const char *path, const char *text, size_t length,
+                         const struct import_options *o, struct model *out)
+{
+    enum status st;
+    struct wire_source source = {.path = path, .memory = text, .length = length};
+    struct chakra w = {.path = path};
+    TRY(import_check_options(o));
+    TRY(read_nodes(&w, wire_all(&source)));
+    TRY(chakra_build(&w, o, out));
+out:
+    chakra_free(&w);
     return st;
 }
 

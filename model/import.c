@@ -95,11 +95,6 @@ static enum status import_json(const struct json_document *d, const struct impor
             PASS(check_choices(d->path, o, importers[i]->takes_choices));
             return importers[i]->read_json(&root, o, out);
         }
-    PASS(json_optional(&root, "workload_graph", &format));
-    if (format.value)
-        return error_set(STATUS_PARSE,
-                         "%s: a Chakra trace in JSON; its protocol buffers (.et) are read",
-                         d->path);
     return unknown_format(d->path);
 }
 

@@ -27,7 +27,7 @@ enum status model_alike(const struct model *a, const struct model *b,
                         enum model_alike *out) MUST_CHECK;
 
 /* Is the graph, with all its first ops joined into one end and all its last ones into another, made of edges
- * by putting parts behind each other and beside each other? O(edges * degree); STATUS_NOMEM.
+ * by putting parts behind each other and beside each other? Expected O(ops + edges); STATUS_NOMEM.
  * Source: Valdes, Tarjan & Lawler, SIAM J. Comput. 11 (1982) 298. */
 enum status model_series_parallel(const struct model *m, bool *out) MUST_CHECK;
 

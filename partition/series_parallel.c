@@ -1,12 +1,14 @@
 /* Takes a graph apart: an op with one producer and one reader becomes an edge, and equal edges one. */
+#include <stdlib.h>
 
 #include "core/array.h"
+#include "core/intern.h"
 #include "partition/alike.h"
 
-/* Neighbours of a vertex, no one twice. */
+/* How many neighbours a vertex has on a side, and all their numbers in one exclusive or: of a single one its own. */
 struct around {
     size_t n;
-    uint32_t *at; /* [n] */
+    uint32_t all;
 };
 
 /* The ops, and behind them the two ends. */
@@ -14,34 +16,27 @@ struct reduction {
     struct arena memory;
     size_t n, waiting;
     struct around *in, *out; /* [n] */
+    struct interner edges;   /* pairs of vertices, also those that have gone */
     uint32_t *wait;          /* [waiting] vertices that may have become an edge */
 };
 
-static size_t position(const struct around *a, uint32_t vertex)
+static void change(struct around *a, uint32_t vertex, size_t n)
 {
-    size_t i = 0;
-    while (i < a->n && a->at[i] != vertex)
-        i++;
-    return i;
+    a->n = n;
+    a->all ^= vertex;
 }
 
 static enum status join(struct reduction *r, uint32_t from, uint32_t to)
 {
-    PASS(ARENA_ROOM(&r->memory, r->out[from].at, r->out[from].n));
-    PASS(ARENA_ROOM(&r->memory, r->in[to].at, r->in[to].n));
-    r->out[from].at[r->out[from].n++] = to;
-    r->in[to].at[r->in[to].n++] = from;
+    const uint32_t pair[2] = {from, to};
+    uint32_t number;
+    bool fresh;
+    PASS(intern(&r->edges, pair, sizeof pair, &number, &fresh));
+    if (fresh) {
+        change(&r->out[from], to, r->out[from].n + 1);
+        change(&r->in[to], from, r->in[to].n + 1);
+    }
     return STATUS_OK;
-}
-
-/* `old` becomes `now`; where that is there already, the two are one. */
-static void replace(struct around *a, uint32_t old, uint32_t now)
-{
-    size_t at = position(a, old);
-    if (position(a, now) < a->n)
-        a->at[at] = a->at[--a->n];
-    else
-        a->at[at] = now;
 }
 
 /* Every vertex waits at most once for each time that its neighbours change. */
@@ -73,26 +68,34 @@ static enum status fill(struct reduction *r, const struct model *m)
     return STATUS_OK;
 }
 
+/* A vertex between two others goes, and an edge joins these; where one does already, it stays the only one. */
+static enum status take_out(struct reduction *r, uint32_t vertex)
+{
+    uint32_t from = r->in[vertex].all, to = r->out[vertex].all;
+    PASS(join(r, from, to));
+    change(&r->out[from], vertex, r->out[from].n - 1);
+    change(&r->in[to], vertex, r->in[to].n - 1);
+    r->in[vertex].n = r->out[vertex].n = 0;
+    PASS(wait_for(r, from));
+    return wait_for(r, to);
+}
+
 enum status model_series_parallel(const struct model *m, bool *out)
 {
     enum status st;
-    struct reduction r = {0};
+    struct reduction r = {.edges.size = sizeof(uint32_t[2])};
     size_t left = m->n;
     TRY(fill(&r, m));
     while (r.waiting > 0) {
         uint32_t vertex = r.wait[--r.waiting];
         if (r.in[vertex].n != 1 || r.out[vertex].n != 1)
             continue; /* it waited twice */
-        uint32_t from = r.in[vertex].at[0], to = r.out[vertex].at[0];
-        replace(&r.out[from], vertex, to);
-        replace(&r.in[to], vertex, from);
-        r.in[vertex].n = r.out[vertex].n = 0;
+        TRY(take_out(&r, vertex));
         left--;
-        TRY(wait_for(&r, from));
-        TRY(wait_for(&r, to));
     }
     *out = left == 0;
 out:
+    interner_free(&r.edges);
     arena_free(&r.memory);
     return st;
 }

@@ -46,14 +46,15 @@
 #define VALIDATIONS                                                                                \
     (T(VALIDATE) | T(VALIDATE_FILES) | T(VALIDATE_EXPERIMENT) | T(VALIDATE_MEASUREMENTS) |         \
      T(VALIDATE_PUBLISHED))
-/* All that start programs, meet others or read platforms. */
+/* All that start programs, meet others, or read platforms or recorded runs. */
 #define WAITS                                                                                      \
     (PLANS | SCORED | T(PLAN_EXPLAIN) | T(PLAN_EXPORT) | T(PLAN_IMPORT) | SIMULATIONS | RUNS |     \
      EMULATIONS | T(EMULATE_COMMAND) | T(EMULATE_SHELL) | T(EMULATE_CHECK) | CALIBRATIONS |        \
      T(CALIBRATE_FROM) | T(CALIBRATE_KERNELS) | T(MODEL_PROFILE) | T(SWEEP) | VALIDATIONS |        \
      T(VALIDATE_FIT) | T(REPORT) | T(TOPOLOGY_SHOW) | T(TOPOLOGY_DRAW) | T(TOPOLOGY_CHECK) |       \
      T(TOPOLOGY_CURVES) | T(TOPOLOGY_DISCOVER) | T(BENCH) | T(BENCH_COLLECTIVES) |                 \
-     T(BENCH_OVERLAP) | T(BENCH_SHARDS) | T(BENCH_TRADEOFF))
+     T(BENCH_OVERLAP) | T(BENCH_SHARDS) | T(BENCH_TRADEOFF) | T(MEASUREMENT) |                     \
+     T(MEASUREMENT_PROFILE))
 #define VALIDATE_ON (T(VALIDATE) | T(VALIDATE_FILES))
 
 #endif

@@ -217,6 +217,32 @@ static void the_format_is_found_by_content_from_a_pipe_too(void **state)
     }
 }
 
+/* The files say the same in either form, in another order. */
+static void a_trace_of_chakra_is_the_same_model_in_json_and_in_protocol_buffers(void **state)
+{
+    (void)state;
+    struct model a = {0}, b = {0};
+    assert_int_equal(model_import(CORPUS "chakra.et", &plain, &a), STATUS_OK);
+    assert_int_equal(model_import(CORPUS "chakra.json", &plain, &b), STATUS_OK);
+    assert_int_equal(b.n, 3); /* c is communication */
+    assert_int_equal(b.edges, 3);
+    assert_true(has_edge(&b, "a#1", "b#2") && has_edge(&b, "b#2", "d#4") &&
+                has_edge(&b, "a#1", "d#4"));
+    assert_close(op(&b, "b#2")->forward_flop, 300);
+    assert_close(b.profile[0].forward_s[model_find(&b, "d#4")], 40e-6);
+    assert_string_equal(a.note, b.note);
+    assert_non_null(strstr(b.note, "1 calls of communication of 512 bytes"));
+    assert_int_equal(a.n, b.n);
+    assert_int_equal(a.edges, b.edges);
+    for (size_t i = 0; i < a.n; i++) {
+        assert_string_equal(a.op[i].name, b.op[i].name);
+        assert_true(a.op[i].forward_flop == b.op[i].forward_flop);
+        assert_true(a.profile[0].forward_s[i] == b.profile[0].forward_s[i]);
+    }
+    model_free(&a);
+    model_free(&b);
+}
+
 static void faults_are_one_line_with_their_place(void **state)
 {
 #define N(fields)       "{\"id\": 1, \"fpgaLatency\": 1" fields "}"
@@ -225,6 +251,7 @@ static void faults_are_one_line_with_their_place(void **state)
 #define G(nodes, edges) "{\"maxFPGAs\": 1, \"nodes\": [" nodes "],\n \"edges\": [" edges "]}"
 #define P(lists)                                                                                   \
     "{\"mbsInBatch\": 1, \"nodes\": [{\"id\": 1,\n \"TMPCs\": " lists "}], \"edges\": []}"
+#define W(nodes) "{\"workload_graph\":\n[" nodes "]}"
     static const struct {
         const char *text, *line, *what;
     } row[] = {
@@ -256,6 +283,13 @@ static void faults_are_one_line_with_their_place(void **state)
         {P("{\"02\": [{}]}"), ":2:", "degree"},
         {P("{\"1\": [{}]}"), ":2:", "\"timePerSample\" is missing"},
         {P("{\"1\": 5}"), ":2:", "expected an array"},
+        {W("{\"Id\": 1}"), ":2:", "\"NodeType\" is missing"},
+        {W("{\"Id\": -1, \"NodeType\": 4}"), ":2:", "-1 is out of range"},
+        {W("{\"Id\": 1, \"NodeType\": 8}"), ":2:", "8 is out of range"},
+        {W("{\"Id\": 1, \"NodeType\": 4, \"runtime\": -3}"), ":2:", "-3 is out of range"},
+        {W("{\"Id\": 1, \"NodeType\": 4, \"data_deps\": [-2]}"), ":2:", "data_deps[0]"},
+        {W("{\"Id\": 1, \"NodeType\": 4, \"data_deps\": [1]}"), ":", "node 1 waits for itself"},
+        {W("{\"Id\": 1, \"NodeType\": 4},{\"Id\": 1, \"NodeType\": 4}"), ":", "node 1 twice"},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         struct model m = {0};
@@ -294,7 +328,8 @@ static void a_minibatch_below_one_sample_is_refused(void **state)
 static void survives_every_failing_allocation(void **state)
 {
     static const char *const file[] = {CORPUS "placement.json", CORPUS "colour-cycle.json",
-                                       CORPUS "piper.json", CORPUS "foreline.json"};
+                                       CORPUS "piper.json", CORPUS "foreline.json",
+                                       CORPUS "chakra.json"};
     const struct import_options o = {.minibatch_size = 1, .device = "V100"};
     for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
         struct model m = {0};
@@ -393,6 +428,7 @@ int main(void)
         cmocka_unit_test(a_recomputing_configuration_tells_forward_from_backward),
         cmocka_unit_test(sizes_of_nodes_that_run_split_only_are_multiplied_up),
         cmocka_unit_test(the_format_is_found_by_content_from_a_pipe_too),
+        cmocka_unit_test(a_trace_of_chakra_is_the_same_model_in_json_and_in_protocol_buffers),
         cmocka_unit_test(faults_are_one_line_with_their_place),
         cmocka_unit_test(no_degree_for_all_nodes_is_an_error),
         cmocka_unit_test(a_minibatch_below_one_sample_is_refused),

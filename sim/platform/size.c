@@ -10,7 +10,11 @@
 #include "core/topology.h"
 #include "sim/platform/xml_scan.h"
 
-enum { DEPTH = 32 /* of zones in zones */ };
+enum {
+    DEPTH = 32,         /* of zones in zones */
+    NESTED = 64,        /* of elements */
+    ELEMENTS = 33554432 /* 32 a host */
+};
 static const uint64_t most_number = UINT32_MAX;
 
 /* A number at *at, which moves past it; large ones stay at the most. */
@@ -45,7 +49,8 @@ static uint64_t count_radical(struct xml_span radical)
 
 struct zones {
     const struct platform_text *text;
-    size_t depth; /* zones that are open */
+    size_t depth;            /* zones that are open */
+    size_t nested, elements; /* elements that are open, and all tags */
     struct zone {
         uint64_t most, points; /* UINT64_MAX: any number */
         const char *routing;
@@ -85,9 +90,15 @@ static enum status count_points(struct zones *z, const struct xml_tag *tag)
                          "%s:%zu: more than %llu hosts, routers and zones in a zone with "
                          "routing=\"%s\"; routing=\"DijkstraCache\" takes more",
                          z->text->path, tag->line, (unsigned long long)in->most, in->routing);
+    bool empty = tag->attributes.n > 0 && tag->attributes.at[tag->attributes.n - 1] == '/';
+    z->nested += !tag->closing && !empty;
+    z->nested -= tag->closing && z->nested > 0;
+    if (z->nested > NESTED || ++z->elements > ELEMENTS)
+        return error_set(STATUS_PARSE, "%s:%zu: more than %d elements%s", z->text->path, tag->line,
+                         z->nested > NESTED ? NESTED : ELEMENTS,
+                         z->nested > NESTED ? " in each other" : "");
     if (!is_zone(tag))
         return STATUS_OK;
-    bool empty = tag->attributes.n > 0 && tag->attributes.at[tag->attributes.n - 1] == '/';
     if (tag->closing) {
         z->depth -= z->depth > 0;
     } else if (!empty) {

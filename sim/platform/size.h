@@ -4,8 +4,8 @@
 
 #include "sim/platform/fault.h"
 
-/* Refuse what is beyond the limits cluster, floyd and full (core/limit.h), more hosts than there may be devices, and more than 32 zones in
- * each other. What is malformed is left to SimGrid. STATUS_PARSE as "path:line: what". */
+/* Refuse what is beyond the limits cluster, floyd and full (core/limit.h), more hosts than there may be devices, more than 32 zones and 64
+ * elements in each other, and more elements than so many hosts have. What is malformed is left to SimGrid. STATUS_PARSE as "path:line: what". */
 enum status platform_check_size(const struct platform_text *p) MUST_CHECK;
 
 #endif
