@@ -144,8 +144,12 @@ static enum status name_ranks(struct measured_run *run)
 {
     int64_t next = 0;
     char name[64];
-    for (size_t r = 0; r < run->ranks; r++)
+    for (size_t r = 0; r < run->ranks; r++) {
+        if (run->rank[r].rank > INT32_MAX)
+            return error_set(STATUS_INVALID, "rank %lld: expected numbers up to %d",
+                             (long long)run->rank[r].rank, INT32_MAX);
         next = run->rank[r].rank >= next ? run->rank[r].rank + 1 : next;
+    }
     for (size_t r = 0; r < run->ranks; r++)
         if (run->rank[r].rank < 0)
             run->rank[r].rank = next++;
