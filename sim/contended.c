@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/intern.h"
 
 /* A demand of this much more than a link has is rounding. */
 static const double rounding = 1e-9;
@@ -28,31 +29,13 @@ struct examination {
     const struct shapes *shapes;
     const struct flows *f;
     const struct slots *all;
-    size_t steps;
-    struct step *step; /* [steps] each once */
-    uint32_t *step_of; /* of every route, its steps: one more than it has links */
-    uint32_t *table;   /* open addressing: number of a step + 1 */
-    size_t table_size; /* a power of two */
+    struct interner steps; /* struct step, each once */
+    uint32_t *step_of;     /* of every route, its steps: one more than it has links */
     struct load total, group, phase;
     double *into, *out_of; /* [links] at most so much can come, or go on */
 };
 
 /* ---- steps */
-
-/* The number of a step, a new one if it was not met before. */
-static uint32_t step_number(struct examination *x, struct step s)
-{
-    uint64_t key = ((uint64_t)s.from << 32 | s.to) * 0x9e3779b97f4a7c15u;
-    size_t at = (key ^ key >> 32) & (x->table_size - 1);
-    for (; x->table[at] != 0; at = (at + 1) & (x->table_size - 1)) {
-        const struct step *other = &x->step[x->table[at] - 1];
-        if (other->from == s.from && other->to == s.to)
-            return x->table[at] - 1;
-    }
-    x->step[x->steps++] = s;
-    x->table[at] = (uint32_t)x->steps;
-    return (uint32_t)x->steps - 1;
-}
 
 /* Where the steps of route r are in step_of. */
 static size_t steps_of(const struct examination *x, size_t r)
@@ -60,27 +43,20 @@ static size_t steps_of(const struct examination *x, size_t r)
     return x->all->routes.start[r] + r;
 }
 
-/* Every step of every route, numbered once in a table that is at most half full. */
+/* Every step of every route, numbered once. */
 static enum status list_steps(struct examination *x)
 {
     const struct routes *routes = &x->all->routes;
-    size_t most = routes->start[routes->n] + routes->n;
-    x->table_size = 64;
-    while (x->table_size < 2 * most)
-        x->table_size *= 2;
-    PASS(ARRAY_NEW(x->table, x->table_size));
-    PASS(ARRAY_NEW(x->step, most));
-    PASS(ARRAY_NEW(x->step_of, most));
+    x->steps.size = sizeof(struct step);
+    PASS(ARRAY_NEW(x->step_of, routes->start[routes->n] + routes->n));
     for (size_t r = 0; r < routes->n; r++) {
         size_t at = steps_of(x, r);
         struct step s = {PROGRAM_NONE, PROGRAM_NONE};
-        for (size_t e = routes->start[r]; e < routes->start[r + 1]; e++) {
-            s.to = routes->link[e];
-            x->step_of[at++] = step_number(x, s);
+        for (size_t e = routes->start[r]; e <= routes->start[r + 1]; e++) {
+            s.to = e < routes->start[r + 1] ? routes->link[e] : PROGRAM_NONE;
+            PASS(intern(&x->steps, &s, sizeof s, &x->step_of[at++], NULL));
             s.from = s.to;
         }
-        s.to = PROGRAM_NONE;
-        x->step_of[at] = step_number(x, s);
     }
     return STATUS_OK;
 }
@@ -175,8 +151,9 @@ static bool leave_out(struct examination *x, uint32_t *kept)
     bool any = false;
     memset(x->into, 0, t->links * sizeof *x->into);
     memset(x->out_of, 0, t->links * sizeof *x->out_of);
-    for (size_t k = 0; k < x->steps; k++) {
-        const struct step *s = &x->step[k];
+    const struct step *step = x->steps.data;
+    for (size_t k = 0; k < x->steps.n; k++) {
+        const struct step *s = &step[k];
         double Bps = x->total.Bps[t->links + k];
         if (s->to != PROGRAM_NONE)
             x->into[s->to] += through(t, kept, s->to, s->from, Bps);
@@ -215,9 +192,9 @@ enum status contended_links(const struct program *p, const struct topology *t,
     enum status st;
     struct examination x = {.p = p, .t = t, .shapes = shapes, .f = f, .all = all};
     TRY(list_steps(&x));
-    TRY(load_make(&x.total, t->links + x.steps));
-    TRY(load_make(&x.group, t->links + x.steps));
-    TRY(load_make(&x.phase, t->links + x.steps));
+    TRY(load_make(&x.total, t->links + x.steps.n));
+    TRY(load_make(&x.group, t->links + x.steps.n));
+    TRY(load_make(&x.phase, t->links + x.steps.n));
     TRY(ARRAY_NEW(x.into, t->links));
     TRY(ARRAY_NEW(x.out_of, t->links));
     for (size_t s = 0; s < all->group_start[0]; s++)
@@ -230,9 +207,8 @@ out:
     load_free(&x.total);
     load_free(&x.group);
     load_free(&x.phase);
-    free(x.step);
     free(x.step_of);
-    free(x.table);
+    interner_free(&x.steps);
     free(x.into);
     free(x.out_of);
     return st;

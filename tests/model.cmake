@@ -1,7 +1,7 @@
-unit_test(zoo LIBS model)
+unit_test(zoo LIBS model sample)
 unit_test(pipedream LIBS model)
-unit_test(import LIBS model)
-unit_test(execution LIBS model)
+unit_test(import LIBS model sample)
+unit_test(execution LIBS model sample)
 unit_test(onnx LIBS model)
 unit_test(architecture LIBS model)
 

@@ -1,5 +1,5 @@
 unit_test(breakdown LIBS sim sample)
-unit_test(perturb LIBS sim sample)
+unit_test(perturb LIBS lowered)
 
 foreach(script IN ITEMS json interrupt)
     add_test(NAME simulate.${script}

@@ -51,6 +51,26 @@ struct model sample_chain(size_t n, double forward_s, double backward_s, int64_t
     return m;
 }
 
+void sample_rewire(struct model *m, const struct model_edge *edge, size_t edges)
+{
+    free(m->in_start);
+    free(m->out_start);
+    free(m->in);
+    free(m->out);
+    if (model_finish(m, edge, edges, m->name) != STATUS_OK)
+        abort();
+}
+
+const struct model_op *sample_op(const struct model *m, const char *name)
+{
+    uint32_t i = model_find(m, name);
+    if (i == MODEL_NO_OP) {
+        fprintf(stderr, "%s has no op '%s'\n", m->name, name);
+        abort();
+    }
+    return &m->op[i];
+}
+
 struct topology sample_clique(size_t n, double latency_s, double bandwidth_Bps)
 {
     struct topology t = {.name = sample_text("clique"), .n = n, .types = 1, .tiers = 1};

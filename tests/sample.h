@@ -21,6 +21,11 @@ char *sample_text(const char *text); /* strdup */
 struct model sample_chain(size_t n, double forward_s, double backward_s, int64_t parameter_bytes,
                           int64_t output_bytes);
 
+/* Give a model these edges in place of its own. */
+void sample_rewire(struct model *m, const struct model_edge *edge, size_t edges);
+/* The op of that name. */
+const struct model_op *sample_op(const struct model *m, const char *name);
+
 /* n devices "h0", ... of one type, any two `latency_s` and `bandwidth_Bps` apart. */
 struct topology sample_clique(size_t n, double latency_s, double bandwidth_Bps);
 

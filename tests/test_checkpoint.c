@@ -8,6 +8,7 @@
 #include "core/provenance.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
+#include "tests/put.h"
 
 enum { N = 5, FILE_ROOM = 4096 };
 
@@ -90,14 +91,6 @@ static size_t slurp(const char *path, unsigned char data[FILE_ROOM])
     return n;
 }
 
-static void spill(const char *path, const unsigned char *data, size_t n)
-{
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(data, 1, n, f), n);
-    assert_int_equal(fclose(f), 0);
-}
-
 static void what_is_written_is_read(void **context)
 {
     (void)context;
@@ -120,16 +113,16 @@ static void no_byte_may_change_or_be_missing(void **context)
     size_t n = slurp(f.file, data);
     for (size_t k = 0; k < n; k++) {
         data[k] ^= 0x10;
-        spill(f.file, data, n);
+        put_bytes(f.file, data, n);
         assert_int_equal(read_back(&f), STATUS_PARSE);
         data[k] ^= 0x10;
-        spill(f.file, data, k);
+        put_bytes(f.file, data, k);
         assert_int_equal(read_back(&f), STATUS_PARSE);
     }
     data[n] = 0;
-    spill(f.file, data, n + 1);
+    put_bytes(f.file, data, n + 1);
     assert_int_equal(read_back(&f), STATUS_PARSE);
-    spill(f.file, data, n);
+    put_bytes(f.file, data, n);
     assert_int_equal(read_back(&f), STATUS_OK);
     finish(&f);
 }

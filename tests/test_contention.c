@@ -10,20 +10,13 @@
 #include "sim/engine.h"
 #include "sim/platform/platform.h"
 #include "tests/cmocka.h"
+#include "tests/lowered.h"
 #include "tests/sample.h"
 #include "topologies/write.h"
 
 enum { MEGA = 1000000, RACKS = 2 };
 
 static const double forward_s = 1e-3, backward_s = 2e-3;
-
-struct setup {
-    struct model model;
-    struct topology topology; /* one tier, so that rings keep the order of the plan */
-    struct plan plan;
-    struct program program;
-    char *platform;
-};
 
 /* Devices h0, h2, ... in one rack and h1, h3, ... in the other: ports of 1 GB/s to the rack's
  * switch, which has `uplink` GB/s to the spine. */
@@ -61,9 +54,10 @@ static void write_racks(const char *path, size_t n, double uplink)
     fclose(f);
 }
 
-static struct setup set_up(size_t stages, uint32_t replicas, int64_t parameter_bytes, double uplink)
+static struct lowered set_up(size_t stages, uint32_t replicas, int64_t parameter_bytes,
+                             double uplink)
 {
-    struct setup s = {
+    struct lowered s = {
         .model = sample_chain(stages, forward_s, backward_s, parameter_bytes, 0),
         .topology = sample_clique(stages * replicas, 0, 1e9),
         .platform = sample_star_file(stages * replicas, 0, 1e9),
@@ -74,23 +68,19 @@ static struct setup set_up(size_t stages, uint32_t replicas, int64_t parameter_b
     return s;
 }
 
-static void place(struct setup *s, size_t stage, const uint32_t *device)
+static void place(struct lowered *s, size_t stage, const uint32_t *device)
 {
     struct plan_stage *p = &s->plan.stage[stage];
     memcpy(p->device, device, p->devices * sizeof *device);
 }
 
-static void tear_down(struct setup *s)
+static void tear_down(struct lowered *s)
 {
-    program_free(&s->program);
-    plan_free(&s->plan);
-    topology_free(&s->topology);
-    model_free(&s->model);
     unlink(s->platform);
-    free(s->platform);
+    lowered_free(s);
 }
 
-static struct simulation simulate(struct setup *s, const struct engine *e, const char *algorithm)
+static struct simulation simulate(struct lowered *s, const struct engine *e, const char *algorithm)
 {
     struct simulation result = {0};
     const struct simulation_options options = {.collective.algorithm = algorithm};
@@ -102,7 +92,7 @@ static struct simulation simulate(struct setup *s, const struct engine *e, const
 }
 
 /* Seconds of the all-reduce of a stage's gradients, from and to. */
-static void all_reduce(const struct setup *s, const struct simulation *of, uint32_t stage,
+static void all_reduce(const struct lowered *s, const struct simulation *of, uint32_t stage,
                        double *from, double *to)
 {
     for (size_t i = 0; i < s->program.ops; i++)
@@ -114,7 +104,7 @@ static void all_reduce(const struct setup *s, const struct simulation *of, uint3
     fail_msg("no all-reduce of stage %u", stage);
 }
 
-static double all_reduce_s(struct setup *s, const struct engine *e, const char *algorithm)
+static double all_reduce_s(struct lowered *s, const struct engine *e, const char *algorithm)
 {
     double from = 0, to = 0;
     struct simulation result = simulate(s, e, algorithm);
@@ -140,7 +130,7 @@ static void a_ring_over_an_oversubscribed_spine_takes_its_bytes_over_the_uplink(
 {
     const double uplink[] = {4, 2, 1}, expected[] = {14e-3, 28e-3, 56e-3};
     for (size_t k = 0; k < 3; k++) {
-        struct setup s = set_up(1, 8, 8 * MEGA, uplink[k]);
+        struct lowered s = set_up(1, 8, 8 * MEGA, uplink[k]);
         struct simulation result = simulate(&s, &engine_simgrid, "ring");
         double from = 0, to = 0;
         all_reduce(&s, &result, 0, &from, &to);
@@ -158,7 +148,7 @@ static void a_ring_over_an_oversubscribed_spine_takes_its_bytes_over_the_uplink(
  * it needs. */
 static void a_ring_that_goes_rack_by_rack_does_not_feel_the_spine(void **state)
 {
-    struct setup s = set_up(1, 8, 8 * MEGA, 1);
+    struct lowered s = set_up(1, 8, 8 * MEGA, 1);
     place(&s, 0, (const uint32_t[]){0, 2, 4, 6, 1, 3, 5, 7});
     assert_near(all_reduce_s(&s, &engine_simgrid, "ring"), 14e-3, 14e-9);
     tear_down(&s);
@@ -171,7 +161,7 @@ static void a_ring_that_goes_rack_by_rack_does_not_feel_the_spine(void **state)
 static void two_all_reduces_over_one_uplink_share_it(void **state)
 {
     double from = 0, to = 0;
-    struct setup s = set_up(2, 2, 12 * MEGA, 1);
+    struct lowered s = set_up(2, 2, 12 * MEGA, 1);
     place(&s, 0, (const uint32_t[]){0, 1});
     place(&s, 1, (const uint32_t[]){2, 3});
     struct simulation result = simulate(&s, &engine_simgrid, "ring");
@@ -196,7 +186,7 @@ static void two_all_reduces_over_one_uplink_share_it(void **state)
  * reducing switch S. n = 64: 1.96875 times less. Graham et al., COMHPC 2016. */
 static void a_reducing_switch_halves_the_traffic(void **state)
 {
-    struct setup s = set_up(1, 64, 64 * MEGA, 0);
+    struct lowered s = set_up(1, 64, 64 * MEGA, 0);
     const double ring = 2 * 63 / 64.0 * 64e-3;
     assert_near(all_reduce_s(&s, &engine_simgrid, "ring"), ring, 1e-6 * ring);
     assert_near(all_reduce_s(&s, &engine_simgrid, "switch"), 64e-3, 1e-6 * 64e-3);
@@ -218,7 +208,7 @@ static void what_leaves_a_node_depends_on_the_algorithm(void **state)
         double bytes, seconds;
     } expected[] = {
         {"ring", 140e6, 140e-3}, {"hierarchical", 80e6, 81.2e-3}, {"switch", 80e6, 80e-3}};
-    struct setup s = set_up(1, 8, 80 * MEGA, 0);
+    struct lowered s = set_up(1, 8, 80 * MEGA, 0);
     topology_free(&s.topology);
     unlink(s.platform);
     free(s.platform);

@@ -10,6 +10,7 @@
 #include "core/random.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
+#include "tests/put.h"
 
 static void shipped_text_is_the_file_in_the_tree(void **state)
 {
@@ -24,15 +25,9 @@ static void shipped_text_is_the_file_in_the_tree(void **state)
     free(text);
 }
 
-static void write_file(char path[], const char *text, size_t n)
-{
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, text, n), n);
-    close(fd);
-}
+static const char path[] = BINARY_DIR "/test_corpus.txt";
 
-static enum status read_and_free(const char *path)
+static enum status read_and_free(void)
 {
     struct corpus c;
     enum status st = corpus_read(path, &c);
@@ -43,27 +38,24 @@ static enum status read_and_free(const char *path)
 
 static void reads_the_bytes_of_a_file(void **state)
 {
-    char path[] = "/tmp/foreline-corpus-XXXXXX";
     struct corpus c;
-    write_file(path, "ab\0\xff", 4);
+    put_bytes(path, "ab\0\xff", 4);
     assert_int_equal(corpus_read(path, &c), STATUS_OK);
     assert_int_equal(c.n, 4);
     assert_memory_equal(c.text, "ab\0\xff", 4);
     corpus_free(&c);
     assert_null(c.text);
     corpus_free(&c);
-    FOR_EACH_ALLOC_FAILURE(read_and_free(path));
-    unlink(path);
+    FOR_EACH_ALLOC_FAILURE(read_and_free());
 }
 
 static void refuses_missing_and_empty_files(void **state)
 {
-    char path[] = "/tmp/foreline-corpus-XXXXXX";
-    write_file(path, "", 0);
-    assert_int_equal(read_and_free(path), STATUS_IO);
+    put_text(path, "");
+    assert_int_equal(read_and_free(), STATUS_IO);
     assert_non_null(strstr(error_message(), "empty"));
     unlink(path);
-    assert_int_equal(read_and_free(path), STATUS_IO);
+    assert_int_equal(read_and_free(), STATUS_IO);
     assert_non_null(strstr(error_message(), path));
 }
 

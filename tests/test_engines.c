@@ -9,6 +9,7 @@
 
 #include "core/lower.h"
 #include "tests/cmocka.h"
+#include "tests/lowered.h"
 #include "tests/sample.h"
 
 static double iteration(const struct simulation *s)
@@ -19,37 +20,25 @@ static double iteration(const struct simulation *s)
     return last;
 }
 
-struct setup {
-    struct model model;
-    struct topology topology;
-    struct plan plan;
-    struct program program;
-    char *platform;
-};
-
-static struct setup set_up(struct model m, size_t stages, uint32_t replicas, uint32_t microbatches,
-                           const char *schedule, double latency_s, double bandwidth_Bps)
+static struct lowered set_up(struct model m, size_t stages, uint32_t replicas,
+                             uint32_t microbatches, const char *schedule, double latency_s,
+                             double bandwidth_Bps)
 {
-    struct setup s = {.model = m};
+    struct lowered s = {.model = m};
     s.topology = sample_clique(stages * replicas + 1, latency_s, bandwidth_Bps);
     s.platform = sample_star_file(stages * replicas + 1, latency_s, bandwidth_Bps);
     s.plan = sample_plan(&s.model, stages, replicas, microbatches, schedule);
-    if (plan_lower(&s.plan, &s.model, &s.topology, &s.program) != STATUS_OK)
-        fail_msg("%s", error_message());
+    lower(&s);
     return s;
 }
 
-static void tear_down(struct setup *s)
+static void tear_down(struct lowered *s)
 {
-    program_free(&s->program);
-    plan_free(&s->plan);
-    topology_free(&s->topology);
-    model_free(&s->model);
     unlink(s->platform);
-    free(s->platform);
+    lowered_free(s);
 }
 
-static double seconds_on(const struct engine *e, const struct setup *s)
+static double seconds_on(const struct engine *e, const struct lowered *s)
 {
     struct simulation result = {0};
     if (e->run(&s->program, &s->topology, s->platform, NULL, &result) != STATUS_OK)
@@ -70,7 +59,7 @@ static void equal_stages_take_the_closed_form_time(void **state)
                 for (uint32_t microbatches = 1; microbatches <= 16; microbatches *= 4) {
                     struct model m =
                         sample_chain(8, 1e-3 * (double)stages / 8, 2e-3 * (double)stages / 8, 0, 0);
-                    struct setup s = set_up(m, stages, 1, microbatches, names[k], 0, 1e9);
+                    struct lowered s = set_up(m, stages, 1, microbatches, names[k], 0, 1e9);
                     double expected = ((double)microbatches + (double)stages - 1) * 3e-3;
                     double got = seconds_on(engines[e], &s);
                     if (fabs(got - expected) > 1e-9 * expected)
@@ -84,7 +73,7 @@ static void equal_stages_take_the_closed_form_time(void **state)
 static void a_message_takes_latency_plus_bytes_over_bandwidth(void **state)
 {
     for (size_t e = 0; e < engines_n; e++) {
-        struct setup s =
+        struct lowered s =
             set_up(sample_chain(2, 1e-3, 2e-3, 0, 1000000), 2, 1, 1, "1f1b", 1e-5, 1e9);
         assert_near(seconds_on(engines[e], &s), 6e-3 + 2 * 1.01e-3, 1e-9);
         tear_down(&s);
@@ -96,7 +85,7 @@ static void a_message_takes_latency_plus_bytes_over_bandwidth(void **state)
 static void a_ring_all_reduce_takes_the_closed_form_time(void **state)
 {
     for (size_t e = 0; e < engines_n; e++) {
-        struct setup s =
+        struct lowered s =
             set_up(sample_chain(1, 1e-3, 2e-3, 8000000, 0), 1, 4, 4, "gpipe", 1e-5, 1e9);
         double update = 8e6 * 4 / 1e12; /* sgd: 4 bytes of traffic per parameter byte at 1 TB/s */
         assert_near(seconds_on(engines[e], &s), 3e-3 + 12.06e-3 + update, 1e-8);
@@ -107,7 +96,7 @@ static void a_ring_all_reduce_takes_the_closed_form_time(void **state)
 static void rings_over_more_than_64_ranks_take_the_closed_form_time(void **state)
 {
     for (size_t e = 0; e < engines_n; e++) {
-        struct setup s =
+        struct lowered s =
             set_up(sample_chain(1, 1e-3, 2e-3, 80000000, 0), 1, 80, 80, "gpipe", 1e-5, 1e9);
         double update = 8e7 * 4 / 1e12;
         assert_near(seconds_on(engines[e], &s), 3e-3 + 158.0 / 80 * 80e-3 + 158 * 1e-5 + update,
@@ -129,8 +118,8 @@ static void engines_agree_on_uncontended_chains(void **state)
             m.profile[0].forward_s[i] *= 0.5 + rand() / (double)RAND_MAX;
             m.profile[0].backward_s[i] *= 0.5 + rand() / (double)RAND_MAX;
         }
-        struct setup s = set_up(m, stages, 1, 1 + (uint32_t)rand() % 20,
-                                trial % 2 ? "1f1b" : "gpipe", 1e-5, 1e9);
+        struct lowered s = set_up(m, stages, 1, 1 + (uint32_t)rand() % 20,
+                                  trial % 2 ? "1f1b" : "gpipe", 1e-5, 1e9);
         double a = seconds_on(&engine_analytic, &s), b = seconds_on(&engine_simgrid, &s);
         if (fabs(a - b) > 5e-3 * b)
             fail_msg("trial %d: analytic %.9g, simgrid %.9g", trial, a, b);
@@ -144,7 +133,7 @@ static void engines_agree_on_uncontended_chains(void **state)
  * sees no contention on a topology without links. */
 static void two_flows_over_one_uplink_halve(void **state)
 {
-    struct setup s = set_up(sample_chain(2, 1e-3, 2e-3, 0, 10000000), 2, 2, 2, "gpipe", 0, 1e9);
+    struct lowered s = set_up(sample_chain(2, 1e-3, 2e-3, 0, 10000000), 2, 2, 2, "gpipe", 0, 1e9);
     FILE *f = fopen(s.platform, "w");
     assert_non_null(f);
     fputs("<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
@@ -188,7 +177,7 @@ static void two_flows_over_one_uplink_halve(void **state)
 
 static void simgrid_reports_a_missing_host_and_a_bad_platform_in_one_line(void **state)
 {
-    struct setup s = set_up(sample_chain(2, 1e-3, 2e-3, 0, 1), 2, 1, 1, "1f1b", 0, 1e9);
+    struct lowered s = set_up(sample_chain(2, 1e-3, 2e-3, 0, 1), 2, 1, 1, "1f1b", 0, 1e9);
     struct simulation result = {0};
     free(s.program.rank[0].name);
     s.program.rank[0].name = sample_text("nobody");

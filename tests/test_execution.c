@@ -8,19 +8,12 @@
 #include "model/import.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
+#include "tests/sample.h"
 
 static const char *const torch = SOURCE_DIR "/tests/fuzz/corpus/import/execution.json";
 static const char *const chakra = SOURCE_DIR "/tests/fuzz/corpus/import/chakra.et";
 static const char file[] = "test_execution.in";
 static struct import_options options = {.minibatch_size = 4, .device = "H100"};
-
-static const struct model_op *op(const struct model *m, const char *name)
-{
-    uint32_t i = model_find(m, name);
-    if (i == MODEL_NO_OP)
-        fail_msg("no op %s", name);
-    return &m->op[i];
-}
 
 /* x (4, 6) -> linear to 10 with a bias -> relu in place -> view -> linear to 10 by a weight that both use, which the
  * optimizer steps; flat (schema 1.0.1) or nested (1.1). The first linear's backward has two products. */
@@ -29,8 +22,8 @@ static void counts_a_trace_of_pytorch(void **state)
     struct model m = {0};
     assert_int_equal(model_import(torch, &options, &m), STATUS_OK);
     assert_int_equal(m.n, 3);
-    const struct model_op *first = op(&m, "linear.0"), *relu = op(&m, "relu_.1"),
-                          *second = op(&m, "linear.2");
+    const struct model_op *first = sample_op(&m, "linear.0"), *relu = sample_op(&m, "relu_.1"),
+                          *second = sample_op(&m, "linear.2");
     assert_string_equal(first->kind, "linear");
     assert_true(first->forward_flop == 2 * 4 * 6 * 10 / 4.0);
     assert_true(first->backward_flop == 2 * 2 * 4 * 6 * 10 / 4.0);
@@ -55,7 +48,7 @@ static void takes_what_computes_of_a_trace_of_chakra(void **state)
     struct model m = {0};
     assert_int_equal(model_import(chakra, &options, &m), STATUS_OK);
     assert_int_equal(m.n, 3);
-    assert_true(op(&m, "b#2")->forward_flop == 300);
+    assert_true(sample_op(&m, "b#2")->forward_flop == 300);
     assert_int_equal(m.profiles, 1);
     assert_string_equal(m.profile[0].device, "H100");
     for (uint32_t i = 0; i < 3; i++) {

@@ -15,14 +15,6 @@ static struct model build(const char *spec)
     return m;
 }
 
-static const struct model_op *op(const struct model *m, const char *name)
-{
-    uint32_t i = model_find(m, name);
-    if (i == MODEL_NO_OP)
-        fail_msg("%s has no op '%s'", m->name, name);
-    return &m->op[i];
-}
-
 /* C = 768, V = 33280, E = 16; four layers are plain, 12 C^2 + 13 C = 7 087 872, four have experts:
  * 4 C^2 + 8 C (attention, norms) + C E (gate) + E (8 C^2 + 5 C) = 77 936 640. Language model: two
  * tables and a bias, (2 C + 1) V = 51 151 360. Classifier: patches of 48 numbers, bias, class
@@ -92,8 +84,9 @@ static void capacity_is_rounded_up_over_the_samples_routed_together(void **state
     };
     for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
         struct model m = build(known[k].spec);
-        assert_int_equal(model_attribute(op(&m, "h1.moe.experts"), "slots", 0), known[k].slots);
-        assert_int_equal(op(&m, "h1.moe.experts")->exchange_bytes, known[k].slots * 768 * 4);
+        assert_int_equal(model_attribute(sample_op(&m, "h1.moe.experts"), "slots", 0),
+                         known[k].slots);
+        assert_int_equal(sample_op(&m, "h1.moe.experts")->exchange_bytes, known[k].slots * 768 * 4);
         model_free(&m);
     }
 }
@@ -107,7 +100,8 @@ static void work_and_memory_of_experts_match_a_case_by_hand(void **state)
 {
     struct model m = build("rswitch:layers=2,hidden=8,heads=1,tokens=4,vocabulary=2,experts=2,"
                            "capacity=150,dtype=bf16");
-    const struct model_op *gate = op(&m, "h1.moe.gate"), *experts = op(&m, "h1.moe.experts");
+    const struct model_op *gate = sample_op(&m, "h1.moe.gate"),
+                          *experts = sample_op(&m, "h1.moe.experts");
     assert_true(gate->forward_flop == 176 && gate->backward_flop == 288);
     assert_true(experts->forward_flop == 8640 && experts->backward_flop == 16896);
     assert_int_equal(gate->stash_bytes, 2 * 32);
@@ -121,9 +115,9 @@ static void work_and_memory_of_experts_match_a_case_by_hand(void **state)
     model_free(&m);
     m = build("rswitch:layers=2,hidden=8,heads=1,tokens=4,vocabulary=2,experts=2,einsum=0,"
               "capacity=0");
-    experts = op(&m, "h1.moe.experts");
+    experts = sample_op(&m, "h1.moe.experts");
     assert_true(experts->forward_flop == 4 * 4 * 8 * 32 + 9 * 4 * 32 + 2 * 32);
-    assert_int_equal(op(&m, "h1.moe.gate")->output_bytes, 4 * 2 * 4);
+    assert_int_equal(sample_op(&m, "h1.moe.gate")->output_bytes, 4 * 2 * 4);
     model_free(&m);
 }
 
@@ -132,8 +126,8 @@ static void products_with_masks_grow_with_the_group(void **state)
 {
     struct model one = build("rmoe"), many = build("rmoe:group=32");
     double mask = 4.0 * 128 * 320 * 768;
-    assert_near(op(&many, "h1.moe.experts")->forward_flop -
-                    op(&one, "h1.moe.experts")->forward_flop,
+    assert_near(sample_op(&many, "h1.moe.experts")->forward_flop -
+                    sample_op(&one, "h1.moe.experts")->forward_flop,
                 31 * mask, 0);
     assert_true(4.0 * 320 * 768 * 3072 / (32 * mask) < 0.76); /* more than the experts' own */
     model_free(&one);
@@ -155,8 +149,8 @@ static void experts_are_in_every_second_layer(void **state)
     assert_int_equal(r.in[r.in_start[i] + 1], model_find(&r, "h1.moe.gate"));
     assert_true(r.tokens_per_sample == 128);
     assert_true(v.tokens_per_sample == 0);
-    assert_int_equal(op(&v, "patches")->output_bytes, 65 * 768 * 4);
-    assert_int_equal(op(&v, "loss")->output_bytes, 4);
+    assert_int_equal(sample_op(&v, "patches")->output_bytes, 65 * 768 * 4);
+    assert_int_equal(sample_op(&v, "loss")->output_bytes, 4);
     model_free(&r);
     model_free(&v);
     model_free(&plain);

@@ -6,43 +6,39 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "sim/engine.h"
 #include "sim/platform/platform.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
+#include "tests/put.h"
 #include "tests/toy.h"
 
 enum { MB = 1000000 };
 
+static const char path[] = BINARY_DIR "/test_faults.xml";
+
 struct scene {
-    char path[32];
     struct program program;
     struct topology topology;
 };
 
 static void open_scene(struct scene *s)
 {
-    strcpy(s->path, "/tmp/test-faults-XXXXXX");
-    int fd = mkstemp(s->path);
-    FILE *f = fdopen(fd, "w");
-    assert_non_null(f);
-    fputs("<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
-          "<platform version=\"4.1\">\n<zone id=\"z\" routing=\"Full\">\n"
-          "<host id=\"toy0\" speed=\"1Gf\"/>\n<host id=\"toy1\" speed=\"1Gf\"/>\n"
-          "<link id=\"wire\" bandwidth=\"1MBps\" latency=\"0s\" sharing_policy=\"SPLITDUPLEX\"/>\n"
-          "<route src=\"toy0\" dst=\"toy1\"><link_ctn id=\"wire\" direction=\"UP\"/></route>\n"
-          "</zone>\n</platform>\n",
-          f);
-    fclose(f);
-    assert_int_equal(platform_read(s->path, &s->topology), STATUS_OK);
+    put_text(
+        path,
+        "<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
+        "<platform version=\"4.1\">\n<zone id=\"z\" routing=\"Full\">\n"
+        "<host id=\"toy0\" speed=\"1Gf\"/>\n<host id=\"toy1\" speed=\"1Gf\"/>\n"
+        "<link id=\"wire\" bandwidth=\"1MBps\" latency=\"0s\" sharing_policy=\"SPLITDUPLEX\"/>\n"
+        "<route src=\"toy0\" dst=\"toy1\"><link_ctn id=\"wire\" direction=\"UP\"/></route>\n"
+        "</zone>\n</platform>\n");
+    assert_int_equal(platform_read(path, &s->topology), STATUS_OK);
     toy_pipeline(&s->program, 2, 1, MB, 1, false);
 }
 
 static void close_scene(struct scene *s)
 {
-    unlink(s->path);
     program_free(&s->program);
     topology_free(&s->topology);
 }
@@ -54,7 +50,7 @@ static double arrival(struct scene *s, const struct engine *engine, const struct
     struct simulation out = {0};
     const struct simulation_options o = {.faults = f};
     double end_s = NAN;
-    *outcome = engine->run(&s->program, &s->topology, s->path, &o, &out);
+    *outcome = engine->run(&s->program, &s->topology, path, &o, &out);
     if (*outcome != STATUS_OK)
         return NAN;
     for (size_t i = s->program.op_start[1]; i < s->program.ops; i++)

@@ -11,6 +11,7 @@
 
 #include "core/file.h"
 #include "tests/cmocka.h"
+#include "tests/put.h"
 
 static char directory[64];
 
@@ -32,14 +33,6 @@ static int tear_down(void **state)
     char command[128];
     snprintf(command, sizeof command, "rm -rf %s", directory);
     return system(command);
-}
-
-static void put_text(const char *path, const char *text)
-{
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    assert_true(fputs(text, f) >= 0);
-    assert_int_equal(fclose(f), 0);
 }
 
 static enum status write_text(const char *path, const char *text)

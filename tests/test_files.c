@@ -18,6 +18,7 @@
 #include "core/trace.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
+#include "tests/put.h"
 #include "tests/sample.h"
 
 static const struct provenance by = {"foreline test", "test \"quoted\\ \x01 \xc3\xa9", NULL, 7};
@@ -175,14 +176,6 @@ static void reading_and_writing_again_gives_the_same_bytes(void **state)
     }
 }
 
-static void put_file(const char *path, const char *text, size_t length)
-{
-    FILE *out = fopen(path, "wb");
-    assert_non_null(out);
-    assert_int_equal(fwrite(text, 1, length, out), length);
-    fclose(out);
-}
-
 static void a_file_cut_at_any_byte_is_a_clean_error(void **state)
 {
     for (size_t k = 0; k < KINDS; k++) {
@@ -193,7 +186,7 @@ static void a_file_cut_at_any_byte_is_a_clean_error(void **state)
         assert_int_equal(file_read(path, &text, &n), STATUS_OK);
         strcpy(path, in_dir("cut"));
         for (size_t cut = 0; cut + 1 < n; cut++) { /* the last byte is a line break */
-            put_file(path, text, cut);
+            put_bytes(path, text, cut);
             enum status st = kinds[k].read(path, NULL);
             if (cut + 1 < n - 1 && st != STATUS_PARSE)
                 fail_msg("%s cut at %zu of %zu: status %d", kinds[k].name, cut, n, st);
@@ -217,7 +210,7 @@ static void a_file_with_any_byte_replaced_never_crashes(void **state)
         for (size_t i = 0; i < n; i++) {
             char keep = text[i];
             text[i] = other[i % (sizeof other - 1)];
-            put_file(path, text, n);
+            put_bytes(path, text, n);
             enum status st = kinds[k].read(path, NULL);
             assert_in_range(st, STATUS_OK, STATUS_PARSE);
             text[i] = keep;
@@ -244,7 +237,7 @@ static void a_fault_is_reported_with_line_column_and_path(void **state)
                                " \"tokens_per_s\": 0, \"bubble_fraction\": 0, \"cpu_s\": 0,\n"
                                " \"ranks\": [{\"name\": \"a\", \"busy_s\": -1}]}\n";
     strcpy(path, in_dir("fault"));
-    put_file(path, text, sizeof text - 1);
+    put_bytes(path, text, sizeof text - 1);
     struct measurement m = {0};
     assert_int_equal(measurement_read(path, &m), STATUS_PARSE);
     snprintf(expected, sizeof expected, "%s:4:36: ranks[0].busy_s: -1 is out of range", path);
@@ -271,7 +264,7 @@ static void losses_that_are_not_finite_are_written_and_read(void **state)
         "{\"format\": \"foreline-measurement\", \"version\": 1, \"engine\": \"tcp\", "
         "\"iteration_s\": 1, \"samples_per_s\": 1, \"tokens_per_s\": 0, \"bubble_fraction\": 0, "
         "\"cpu_s\": 0, \"ranks\": [], \"iterations_s\": [null]}\n");
-    put_file(path, text, strlen(text));
+    put_bytes(path, text, strlen(text));
     assert_int_equal(measurement_read(path, &read), STATUS_PARSE);
 }
 
@@ -284,7 +277,7 @@ static void files_of_another_kind_or_version_are_refused(void **state)
     assert_int_equal(model_read(path, &m), STATUS_PARSE);
     assert_non_null(strstr(error_message(), "this is a foreline-plan file"));
     static const char newer[] = "{\"format\": \"foreline-model\", \"version\": 99}";
-    put_file(path, newer, sizeof newer - 1);
+    put_bytes(path, newer, sizeof newer - 1);
     assert_int_equal(model_read(path, &m), STATUS_PARSE);
     assert_non_null(strstr(error_message(), "version 99 is newer"));
     assert_int_equal(model_read(f.dir, &m), STATUS_IO);

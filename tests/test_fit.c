@@ -14,6 +14,7 @@
 #include "partition/partition.h"
 #include "study/evaluate.h"
 #include "tests/cmocka.h"
+#include "tests/put.h"
 #include "tests/sample.h"
 
 static const char table[] = BINARY_DIR "/fit-measured.csv";
@@ -197,10 +198,7 @@ static void broken_tables_are_one_line(void **state)
                  {",1\n", "expected a plan file"},
                  {"missing.json,1\nmissing.json,2\n", "missing.json"}};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        FILE *f = fopen(table, "w");
-        assert_non_null(f);
-        fputs(cases[k].text, f);
-        fclose(f);
+        put_text(table, cases[k].text);
         struct fit fit = {0};
         assert_true(fit_measured(table, "*.speed=1Tf", &fit) != STATUS_OK);
         if (!strstr(error_message(), cases[k].message) || strchr(error_message(), '\n'))

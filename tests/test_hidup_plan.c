@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/collective.h"
 #include "core/file.h"
@@ -289,15 +288,12 @@ static enum status read_edited(const struct made *d, const char *behind, const c
                                const char *to, struct plan *out)
 {
     const struct provenance by = {"version", "command", NULL, 1};
-    char path[] = "/tmp/foreline-hidup-XXXXXX", *text, *edited;
+    static const char path[] = BINARY_DIR "/test_hidup_plan.json";
+    char *text, *edited;
     struct json_document document = {0};
     size_t length;
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    close(fd);
     assert_int_equal(plan_write(&d->plan, &d->m, &d->t, path, &by), STATUS_OK);
     assert_int_equal(file_read(path, &text, &length), STATUS_OK);
-    unlink(path);
     const char *at = behind ? strstr(strstr(text, behind), from) : text;
     assert_non_null(at);
     size_t size = length + 64;

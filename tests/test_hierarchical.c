@@ -42,12 +42,7 @@ static struct model random_model(size_t n, size_t reach)
                 edge[edges++] = (struct model_edge){i, (uint32_t)to};
         }
     }
-    free(m.in_start);
-    free(m.out_start);
-    free(m.in);
-    free(m.out);
-    if (model_finish(&m, edge, edges, "random") != STATUS_OK)
-        fail_msg("%s", error_message());
+    sample_rewire(&m, edge, edges);
     free(edge);
     return m;
 }

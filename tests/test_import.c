@@ -10,31 +10,19 @@
 #include "core/edges.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
+#include "tests/put.h"
+#include "tests/sample.h"
 
 enum { PATH = 4096 };
 
 #define CORPUS SOURCE_DIR "/tests/fuzz/corpus/import/"
 
 static const struct import_options plain = {.minibatch_size = 1};
-static char scratch[] = "/tmp/foreline-test-import-XXXXXX";
-
-static int make_scratch(void **state)
-{
-    int fd = mkstemp(scratch);
-    return fd < 0 || close(fd) != 0;
-}
-
-static int remove_scratch(void **state)
-{
-    return unlink(scratch);
-}
+static const char scratch[] = BINARY_DIR "/test_import.txt";
 
 static enum status import(const char *text, struct model *out)
 {
-    FILE *f = fopen(scratch, "w");
-    assert_non_null(f);
-    assert_true(fputs(text, f) >= 0);
-    assert_int_equal(fclose(f), 0);
+    put_text(scratch, text);
     return model_import(scratch, &plain, out);
 }
 
@@ -46,13 +34,6 @@ static bool has_edge(const struct model *m, const char *from, const char *to)
         if (m->in[k] == a)
             return true;
     return false;
-}
-
-static const struct model_op *op(const struct model *m, const char *name)
-{
-    uint32_t i = model_find(m, name);
-    assert_true(i != MODEL_NO_OP);
-    return &m->op[i];
 }
 
 static void assert_close(double value, double expected)
@@ -72,13 +53,13 @@ static void a_colour_is_one_op_with_its_weights_and_gradients(void **state)
     assert_int_equal(m.n, 3);
     assert_int_equal(m.edges, 2);
     assert_true(has_edge(&m, "a", "b") && has_edge(&m, "b", "loss"));
-    assert_int_equal(op(&m, "a")->parameter_bytes, 640);
-    assert_int_equal(op(&m, "a")->stash_bytes, 10);
-    assert_int_equal(op(&m, "a")->output_bytes, 10);
-    assert_int_equal(model_attribute(op(&m, "a"), "nodes", 0), 3);
-    assert_int_equal(op(&m, "b")->parameter_bytes, 0); /* weights are nodes here */
-    assert_int_equal(op(&m, "b")->stash_bytes, 6);
-    assert_int_equal(op(&m, "b")->output_bytes, 5); /* the loss reads it */
+    assert_int_equal(sample_op(&m, "a")->parameter_bytes, 640);
+    assert_int_equal(sample_op(&m, "a")->stash_bytes, 10);
+    assert_int_equal(sample_op(&m, "a")->output_bytes, 10);
+    assert_int_equal(model_attribute(sample_op(&m, "a"), "nodes", 0), 3);
+    assert_int_equal(sample_op(&m, "b")->parameter_bytes, 0); /* weights are nodes here */
+    assert_int_equal(sample_op(&m, "b")->stash_bytes, 6);
+    assert_int_equal(sample_op(&m, "b")->output_bytes, 5); /* the loss reads it */
     assert_int_equal(m.profiles, 2);
     assert_string_equal(m.profile[0].device, "V100");
     assert_string_equal(m.profile[1].device, "cpu");
@@ -103,9 +84,9 @@ static void nodes_can_be_kept_apart(void **state)
     assert_int_equal(m.edges, 5);
     assert_int_equal(m.element_bytes, 1);
     assert_true(has_edge(&m, "loss", "b'"));
-    assert_int_equal(op(&m, "w")->parameter_bytes, 640);
-    assert_int_equal(op(&m, "a")->parameter_bytes, 80);
-    assert_int_equal(op(&m, "b")->output_bytes, 40);
+    assert_int_equal(sample_op(&m, "w")->parameter_bytes, 640);
+    assert_int_equal(sample_op(&m, "a")->parameter_bytes, 80);
+    assert_int_equal(sample_op(&m, "b")->output_bytes, 40);
     assert_close(m.profile[0].backward_s[model_find(&m, "b'")], 5e-3);
     assert_close(m.profile[0].forward_s[model_find(&m, "b'")], 0);
     model_free(&m);
@@ -119,9 +100,9 @@ static void without_weight_nodes_parameters_are_what_exceeds_the_output(void **s
                             "\"edges\": [{\"sourceId\": -3, \"destId\": 4, \"size\": 60}]}",
                             &m),
                      STATUS_OK);
-    assert_int_equal(op(&m, "node-3")->parameter_bytes, 40);
-    assert_int_equal(op(&m, "node-3")->stash_bytes, 60);
-    assert_int_equal(op(&m, "node4")->parameter_bytes, 30);
+    assert_int_equal(sample_op(&m, "node-3")->parameter_bytes, 40);
+    assert_int_equal(sample_op(&m, "node-3")->stash_bytes, 60);
+    assert_int_equal(sample_op(&m, "node4")->parameter_bytes, 30);
     assert_int_equal(m.profiles, 1);
     assert_string_equal(m.profile[0].device, ""); /* so the CPU has no profile of its own */
     assert_non_null(strstr(m.note, "forward times only"));
@@ -436,5 +417,5 @@ int main(void)
         cmocka_unit_test(components_agree_with_reachability),
         cmocka_unit_test(published_graphs_have_the_parameters_of_their_networks),
     };
-    return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,6 +18,7 @@
 #include "exec/rendezvous.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
+#include "tests/put.h"
 #include "tests/toy.h"
 
 /* All failures but silence end the run within 5 s; the rest is for slow machines. */
@@ -359,10 +360,7 @@ static void a_missing_library_is_told_as_that(void **state)
     char worker[96];
     begin(&f, 2);
     snprintf(worker, sizeof worker, "%s-worker", f.directory);
-    FILE *s = fopen(worker, "w");
-    assert_non_null(s);
-    fputs("#!/bin/sh\nexit 127\n", s);
-    fclose(s);
+    put_text(worker, "#!/bin/sh\nexit 127\n");
     assert_int_equal(chmod(worker, 0700), 0);
     f.o.worker = worker;
     f.o.device = "cuda";

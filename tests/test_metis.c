@@ -10,21 +10,11 @@
 #include "partition/published/placement/problem.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
+#include "tests/put.h"
 #include "tests/sample.h"
 
 static const struct metis_options usual = {.seed = 1, .imbalance = 1.05};
-static char path[] = "/tmp/foreline-test-metis-XXXXXX";
-
-static int make_file(void **state)
-{
-    int fd = mkstemp(path);
-    return fd < 0 || close(fd);
-}
-
-static int remove_file(void **state)
-{
-    return unlink(path);
-}
+static const char path[] = BINARY_DIR "/test_metis.json";
 
 /* Skips the test in a build without METIS. */
 static void need_metis(void)
@@ -231,14 +221,6 @@ static void placements_respect_memory_and_are_scored_exactly(void **state)
     assert_true(solved > 200 && infeasible > 0);
 }
 
-static void put(const char *text)
-{
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    assert_true(fputs(text, f) >= 0);
-    assert_int_equal(fclose(f), 0);
-}
-
 static void says_why_there_is_no_placement(void **state)
 {
     static const struct {
@@ -258,7 +240,7 @@ static void says_why_there_is_no_placement(void **state)
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         struct objective_request r = {.spec = path, .memory_bytes = NAN};
         struct objective_result out = {0};
-        put(row[i].text);
+        put_text(path, row[i].text);
         assert_int_equal(objective_solve(&objective_placement, "metis", &r, &out),
                          STATUS_INFEASIBLE);
         if (!strstr(error_message(), row[i].what))
@@ -273,12 +255,12 @@ static void hostile_placements_give_a_plan(void **state)
     struct placement_problem p = {0};
     struct objective_result out = {0};
     need_metis();
-    put("{\"maxSizePerFPGA\": 4, \"maxFPGAs\": 1, \"maxCPUs\": 0, \"nodes\": ["
-        "{\"id\": 1, \"cpuLatency\": 0, \"fpgaLatency\": 0},"
-        "{\"id\": 2, \"cpuLatency\": 0, \"fpgaLatency\": 0},"
-        "{\"id\": 3, \"cpuLatency\": 0, \"fpgaLatency\": 2}], \"edges\": ["
-        "{\"sourceId\": 1, \"destId\": 2, \"cost\": 1}, "
-        "{\"sourceId\": 2, \"destId\": 1, \"cost\": 1}]}");
+    put_text(path, "{\"maxSizePerFPGA\": 4, \"maxFPGAs\": 1, \"maxCPUs\": 0, \"nodes\": ["
+                   "{\"id\": 1, \"cpuLatency\": 0, \"fpgaLatency\": 0},"
+                   "{\"id\": 2, \"cpuLatency\": 0, \"fpgaLatency\": 0},"
+                   "{\"id\": 3, \"cpuLatency\": 0, \"fpgaLatency\": 2}], \"edges\": ["
+                   "{\"sourceId\": 1, \"destId\": 2, \"cost\": 1}, "
+                   "{\"sourceId\": 2, \"destId\": 1, \"cost\": 1}]}");
     for (r.devices = 1; r.devices < 10; r.devices++) {
         assert_int_equal(placement_read(&r, &p), STATUS_OK);
         assert_int_equal(objective_solve(&objective_placement, "metis", &r, &out), STATUS_OK);
@@ -382,5 +364,5 @@ int main(void)
         cmocka_unit_test(every_stage_has_ops_whatever_metis_says),
         cmocka_unit_test(stages_survive_every_failing_allocation),
     };
-    return cmocka_run_group_tests(tests, make_file, remove_file);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "model/zoo.h"
 #include "partition/published/cpsc526/exhaustive.h"
@@ -11,7 +10,10 @@
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/map_build.h"
+#include "tests/put.h"
 #include "tests/sample.h"
+
+static const char path[] = BINARY_DIR "/test_objective_cpsc526.txt"; /* speeds, or a split */
 
 static struct model toy(size_t ops)
 {
@@ -87,10 +89,7 @@ static void greedy_is_the_projects_own(void **state)
 /* SEEDS.md S0-01: the identity costs 1 off the diagonal, so the toy is what --devices 3 makes of it. */
 static void identical_speeds_cost_the_same_everywhere(void **state)
 {
-    char path[] = "/tmp/foreline-speeds-XXXXXX";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0 && write(fd, "1 0 0\n0 1 0\n0 0 1\n", 18) == 18);
-    close(fd);
+    put_text(path, "1 0 0\n0 1 0\n0 0 1\n");
     struct model m = toy(9);
     struct objective_request r = request(&m, 0);
     struct cpsc526_problem p = {0};
@@ -100,7 +99,6 @@ static void identical_speeds_cost_the_same_everywhere(void **state)
         assert_true(p.cost[i] == (i % 4 == 0 ? 0 : 1));
     cpsc526_problem_free(&p);
     assert_proved("exhaustive", &r, 2);
-    unlink(path);
     model_free(&m);
 }
 
@@ -241,12 +239,7 @@ static struct model random_graph(size_t n)
             if (rand() % 3 == 0)
                 edge[edges++] = (struct model_edge){j, i};
     }
-    free(m.in_start);
-    free(m.out_start);
-    free(m.in);
-    free(m.out);
-    if (model_finish(&m, edge, edges, "random") != STATUS_OK)
-        fail_msg("%s", error_message());
+    sample_rewire(&m, edge, edges);
     return m;
 }
 
@@ -344,27 +337,15 @@ static void local_search_is_optimal_on_most_small_graphs(void **state)
 
 /* ---- score, errors */
 
-static void write_text(const char *path, const char *text)
-{
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
-}
-
 /* n = 5 in topological order 0 1 3 4 2; parts of 2, 2 and 6: 2 * (4/3)^2 + (8/3)^2, cuts 0-1, 1-2.
  */
 static void scores_a_split_in_label_order(void **state)
 {
     struct model m = toy(5);
     struct objective_request r = request(&m, 3);
-    char path[] = "/tmp/foreline-split-XXXXXX";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    close(fd);
     double value = 7;
-    write_text(path, "{\"parts\": [{\"ops\": [\"node0\"]}, {\"ops\": [\"node1\"]},"
-                     " {\"ops\": [\"node2\", \"node3\", \"node4\"]}]}");
+    put_text(path, "{\"parts\": [{\"ops\": [\"node0\"]}, {\"ops\": [\"node1\"]},"
+                   " {\"ops\": [\"node2\", \"node3\", \"node4\"]}]}");
     assert_int_equal(objective_cpsc526.score(&r, path, &value), STATUS_OK);
     assert_near(value, 2 * 16.0 / 9 + 64.0 / 9 + 2, 1e-12);
 
@@ -380,16 +361,15 @@ static void scores_a_split_in_label_order(void **state)
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         value = 7;
-        write_text(path, bad[i].text);
+        put_text(path, bad[i].text);
         assert_int_equal(objective_cpsc526.score(&r, path, &value), bad[i].status);
         assert_string_equal(error_message(), bad[i].message);
         assert_true(value == 7);
     }
-    write_text(path, "{\"parts\": [{\"ops\": [\"node1\", \"node1\"]}]}");
+    put_text(path, "{\"parts\": [{\"ops\": [\"node1\", \"node1\"]}]}");
     assert_int_equal(objective_cpsc526.score(&r, path, &value), STATUS_PARSE);
-    write_text(path, "{\"parts\": [{\"ops\": [\"node9\"]}]}");
+    put_text(path, "{\"parts\": [{\"ops\": [\"node9\"]}]}");
     assert_int_equal(objective_cpsc526.score(&r, path, &value), STATUS_PARSE);
-    unlink(path);
     model_free(&m);
 }
 
@@ -415,11 +395,7 @@ static void impossible_requests_are_one_clear_line(void **state)
 static void takes_graphs_without_edges_and_weights(void **state)
 {
     struct model m = sample_chain(5, 0, 0, 0, 0);
-    free(m.in_start);
-    free(m.out_start);
-    free(m.in);
-    free(m.out);
-    assert_int_equal(model_finish(&m, NULL, 0, "loose"), STATUS_OK);
+    sample_rewire(&m, NULL, 0);
     struct objective_request r = request(&m, 3);
     assert_proved("exhaustive", &r, 0);
     assert_proved("local", &r, 0);
@@ -478,17 +454,11 @@ static void releases_everything_when_memory_runs_out(void **state)
                                 objective_solve(&objective_cpsc526, name[a], &r, &result)));
         objective_result_free(&result);
     }
-    char path[] = "/tmp/foreline-split-XXXXXX";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    close(fd);
-    write_text(path,
-               "{\"parts\": [{\"ops\": [\"node0\", \"node1\", \"node2\", \"node3\", \"node4\","
-               " \"node5\", \"node6\", \"node7\"]}, {\"ops\": [\"node8\"]}]}");
+    put_text(path, "{\"parts\": [{\"ops\": [\"node0\", \"node1\", \"node2\", \"node3\", \"node4\","
+                   " \"node5\", \"node6\", \"node7\"]}, {\"ops\": [\"node8\"]}]}");
     struct objective_request r = request(&m, 2);
     double value;
     FOR_EACH_ALLOC_FAILURE(objective_cpsc526.score(&r, path, &value));
-    unlink(path);
     model_free(&m);
 }
 

@@ -2,11 +2,11 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "partition/published/objective.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
+#include "tests/put.h"
 #include "tests/sample.h"
 
 static struct objective_request request(const struct model *m, size_t machines, double bandwidth)
@@ -175,12 +175,7 @@ static struct model random_dag(size_t n)
             if (k == first || rand() % 4 == 0)
                 edge[edges++] = (struct model_edge){k, i};
     }
-    free(m.in_start);
-    free(m.out_start);
-    free(m.in);
-    free(m.out);
-    if (model_finish(&m, edge, edges, "random") != STATUS_OK)
-        fail_msg("%s", error_message());
+    sample_rewire(&m, edge, edges);
     return m;
 }
 
@@ -245,11 +240,11 @@ static void machines_stay_idle_where_that_is_quicker(void **state)
 
 /* ---- scoring */
 
-static char *split_file(const struct objective_result *result)
+static const char path[] = BINARY_DIR "/test_objective_pipedream.json";
+
+static void write_split(const struct objective_result *result)
 {
-    char *path = sample_text("/tmp/foreline-split-XXXXXX");
-    int fd = mkstemp(path);
-    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+    FILE *f = fopen(path, "w");
     assert_non_null(f);
     fputs("{\"parts\": [", f);
     for (size_t i = 0; i < result->parts; i++) {
@@ -259,8 +254,7 @@ static char *split_file(const struct objective_result *result)
         fputs("]}", f);
     }
     fputs("]}\n", f);
-    fclose(f);
-    return path;
+    assert_int_equal(fclose(f), 0);
 }
 
 static void scores_its_own_splits_alike(void **state)
@@ -271,13 +265,11 @@ static void scores_its_own_splits_alike(void **state)
         struct objective_request r = request(&m, 1 + (size_t)rand() % 5, 1e9);
         r.charge_activations = trial % 2;
         struct objective_result result = solve(&r);
-        char *path = split_file(&result);
         double value;
+        write_split(&result);
         if (objective_pipedream.score(&r, path, &value) != STATUS_OK)
             fail_msg("%s", error_message());
         assert_near(value, result.value, 1e-12);
-        unlink(path);
-        free(path);
         objective_result_free(&result);
         model_free(&m);
     }
@@ -297,22 +289,15 @@ static void refuses_splits_that_are_no_pipelines(void **state)
     };
     struct model m = sample_chain(2, 1, 2, 0, 0);
     struct objective_request r = request(&m, 2, 1e9);
-    char path[] = "/tmp/foreline-split-XXXXXX";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    close(fd);
     double value = 7;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        FILE *f = fopen(path, "w");
-        fputs(bad[i].text, f);
-        fclose(f);
+        put_text(path, bad[i].text);
         assert_int_equal(objective_pipedream.score(&r, path, &value), bad[i].status);
         assert_string_equal(error_message(), bad[i].message);
     }
     r.levels = 2;
     assert_int_equal(objective_pipedream.score(&r, path, &value), STATUS_UNSUPPORTED);
     assert_true(value == 7);
-    unlink(path);
     model_free(&m);
 }
 
@@ -353,7 +338,7 @@ static void stops_with_everything_replicated(void **state)
     model_free(&m);
 }
 
-static enum status solve_and_score(const struct objective_request *r, const char *path)
+static enum status solve_and_score(const struct objective_request *r)
 {
     enum status st = STATUS_OK;
     struct objective_result result = {0};
@@ -377,10 +362,8 @@ static void releases_everything_when_memory_runs_out(void **state)
     r.machines[1] = 2;
     r.bandwidth_Bps[1] = 1e9;
     struct objective_result result = solve(&r);
-    char *path = split_file(&result);
-    FOR_EACH_ALLOC_FAILURE(solve_and_score(&r, path));
-    unlink(path);
-    free(path);
+    write_split(&result);
+    FOR_EACH_ALLOC_FAILURE(solve_and_score(&r));
     objective_result_free(&result);
     model_free(&m);
 }

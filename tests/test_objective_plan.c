@@ -1,37 +1,16 @@
 /* Plans from published objectives: every algorithm of the table, and results made by hand. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/lower.h"
 #include "study/load.h"
 #include "study/objective_plan.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
+#include "tests/put.h"
 #include "tests/sample.h"
 
-static char file[] = "/tmp/foreline-objective-XXXXXX";
-
-static int make_file(void **state)
-{
-    int f = mkstemp(file);
-    return f < 0 || close(f);
-}
-
-static int remove_file(void **state)
-{
-    return unlink(file);
-}
-
-static void put(const char *text)
-{
-    FILE *f = fopen(file, "w");
-    assert_non_null(f);
-    assert_true(fputs(text, f) >= 0);
-    assert_int_equal(fclose(f), 0);
-}
+static const char file[] = BINARY_DIR "/test_objective_plan.json";
 
 static void assert_says(enum status st, enum status expected, const char *reason)
 {
@@ -144,7 +123,7 @@ static void plans_of_all_algorithms_run_or_say_why_not(void **state)
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
         const struct objective *o;
         if (inputs[i].text)
-            put(inputs[i].text);
+            put_text(file, inputs[i].text);
         assert_int_equal(objective_find(inputs[i].objective, &o), STATUS_OK);
         const struct objective_algorithm *a;
         for (size_t k = 0; (a = objective_algorithm(o, k)); k++) {
@@ -309,5 +288,5 @@ int main(void)
         cmocka_unit_test(says_what_a_plan_cannot_say),
         cmocka_unit_test(survives_failing_allocations),
     };
-    return cmocka_run_group_tests_name("objective_plan", tests, make_file, remove_file);
+    return cmocka_run_group_tests_name("objective_plan", tests, NULL, NULL);
 }

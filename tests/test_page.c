@@ -13,6 +13,7 @@
 #include "core/file.h"
 #include "plots/kind.h"
 #include "tests/cmocka.h"
+#include "tests/put.h"
 
 static const char page[] = BINARY_DIR "/test_page.html", trace[] = BINARY_DIR "/test_page.json",
                   profile[] = BINARY_DIR "/test_page.profile";
@@ -29,17 +30,11 @@ static const char trace_text[] =
 
 static void write_page(void)
 {
-    FILE *f = fopen(trace, "w");
-    assert_non_null(f);
-    fputs(trace_text, f);
-    assert_int_equal(fclose(f), 0);
-    f = fopen(BINARY_DIR "/test_page.svg", "w");
-    assert_non_null(f);
-    fputs("<?xml version=\"1.0\"?>\n<svg width=\"200\" height=\"100\" "
-          "xmlns=\"http://www.w3.org/2000/svg\"><rect width=\"200\" height=\"100\"/></svg>\n",
-          f);
-    assert_int_equal(fclose(f), 0);
-    f = fopen(page, "w");
+    put_text(trace, trace_text);
+    put_text(BINARY_DIR "/test_page.svg",
+             "<?xml version=\"1.0\"?>\n<svg width=\"200\" height=\"100\" "
+             "xmlns=\"http://www.w3.org/2000/svg\"><rect width=\"200\" height=\"100\"/></svg>\n");
+    FILE *f = fopen(page, "w");
     assert_non_null(f);
     page_open(f, "What <b>now</b> & \"then\"?");
     assert_int_equal(page_picture(f, BINARY_DIR "/test_page.svg", "a picture"), STATUS_OK);

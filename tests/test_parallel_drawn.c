@@ -1,13 +1,12 @@
 /* Mixtures of today of seeded random sizes, spread over ranks in seeded random ways: trained to the
  * parameters of one process. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/random.h"
 #include "model/import.h"
 #include "tests/cmocka.h"
+#include "tests/put.h"
 #include "tests/trained.h"
 
 enum { FAMILIES = 5, DRAWN = 30, WAYS = 4 };
@@ -58,18 +57,14 @@ static void draw_config(struct draw *d, size_t family, char *text, size_t room)
 
 static void build(struct draw *d, size_t family, char *text, size_t room, struct model *m)
 {
-    char path[] = "/tmp/foreline-drawn-XXXXXX", choices[64];
+    static const char path[] = BINARY_DIR "/test_parallel_drawn.json";
+    char choices[64];
     snprintf(choices, sizeof choices, ":tokens=%d,flash=%d", (int)(8 * from_to(d, 1, 2)),
              (int)from_to(d, 0, 1));
     const struct import_options o = {.minibatch_size = 1, .choices = choices};
     draw_config(d, family, text, room);
-    int file = mkstemp(path);
-    assert_true(file >= 0);
-    assert_true(write(file, text, strlen(text)) == (ssize_t)strlen(text));
-    close(file);
-    enum status st = model_import(path, &o, m);
-    unlink(path);
-    if (st != STATUS_OK)
+    put_text(path, text);
+    if (model_import(path, &o, m) != STATUS_OK)
         fail_msg("%s: %s", text, error_message());
 }
 

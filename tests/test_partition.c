@@ -45,12 +45,7 @@ static struct model random_dag(size_t n)
             if (j == i + 1 || rand() % 4 == 0)
                 edge[edges++] = (struct model_edge){i, j};
     }
-    free(m.in_start);
-    free(m.out_start);
-    free(m.in);
-    free(m.out);
-    if (model_finish(&m, edge, edges, "random") != STATUS_OK)
-        fail_msg("%s", error_message());
+    sample_rewire(&m, edge, edges);
     return m;
 }
 

@@ -9,33 +9,18 @@
 #include "sim/engine.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
+#include "tests/lowered.h"
 #include "tests/sample.h"
 
-struct setup {
-    struct model model;
-    struct topology topology;
-    struct plan plan;
-    struct program program;
-};
-
 /* Every op takes 1 s forward and 2 s backward; updates take no time. */
-static struct setup set_up(size_t stages, uint32_t replicas, uint32_t microbatches,
-                           const char *schedule)
+static struct lowered set_up(size_t stages, uint32_t replicas, uint32_t microbatches,
+                             const char *schedule)
 {
-    struct setup s = {.model = sample_chain(stages, 1, 2, 0, 0)};
+    struct lowered s = {.model = sample_chain(stages, 1, 2, 0, 0)};
     s.topology = sample_clique(stages * replicas + 1, 0, 1e9);
     s.plan = sample_plan(&s.model, stages, replicas, microbatches, schedule);
-    if (plan_lower(&s.plan, &s.model, &s.topology, &s.program) != STATUS_OK)
-        fail_msg("%s", error_message());
+    lower(&s);
     return s;
-}
-
-static void tear_down(struct setup *s)
-{
-    program_free(&s->program);
-    plan_free(&s->plan);
-    topology_free(&s->topology);
-    model_free(&s->model);
 }
 
 /* What perturb_program() made of an op of set_up(): its factor. */
@@ -51,21 +36,21 @@ static bool timed(const struct program_op *o)
 
 static void nothing_asked_for_changes_nothing(void **state)
 {
-    struct setup s = set_up(2, 2, 4, "1f1b");
+    struct lowered s = set_up(2, 2, 4, "1f1b");
     char text[PERTURBATION_TEXT];
     assert_int_equal(perturb_program(&(struct perturbation){.seed = 3}, &s.program), STATUS_OK);
     for (size_t i = 0; i < s.program.ops; i++)
         if (timed(&s.program.op[i]))
             assert_true(factor_of(&s.program.op[i]) == 1);
     assert_string_equal(perturbation_print(&(struct perturbation){.seed = 3}, text), "");
-    tear_down(&s);
+    lowered_free(&s);
 }
 
 /* 40,000 factors: their mean is 1 and their standard deviation 5 %, each to four standard errors;
  * none is negative. The second: neighbouring microbatches do not correlate. */
 static void jitter_has_the_mean_one_and_the_deviation_asked_for(void **state)
 {
-    struct setup s = set_up(4, 1, 5000, "gpipe");
+    struct lowered s = set_up(4, 1, 5000, "gpipe");
     double n = 0, sum = 0, squares = 0, products = 0, last = 1;
     assert_int_equal(perturb_program(&(struct perturbation){.jitter = 0.05, .seed = 1}, &s.program),
                      STATUS_OK);
@@ -84,13 +69,13 @@ static void jitter_has_the_mean_one_and_the_deviation_asked_for(void **state)
     assert_true(fabs(sum / n - 1) < 4 * 0.05 / sqrt(n));
     assert_true(fabs(sqrt(squares / n) / 0.05 - 1) < 4 / sqrt(2 * n));
     assert_true(fabs(products / n) < 4 * 0.05 * 0.05 / sqrt(n));
-    tear_down(&s);
+    lowered_free(&s);
 }
 
 /* GPipe and 1F1B order the same ops differently: op by op they get the same factors. */
 static void the_factor_of_an_op_does_not_depend_on_the_order_of_ops(void **state)
 {
-    struct setup a = set_up(3, 2, 8, "gpipe"), b = set_up(3, 2, 8, "1f1b");
+    struct lowered a = set_up(3, 2, 8, "gpipe"), b = set_up(3, 2, 8, "1f1b");
     const struct perturbation by = {.jitter = 0.1, .seed = 42};
     size_t found = 0, moved = 0;
     assert_int_equal(perturb_program(&by, &a.program), STATUS_OK);
@@ -107,13 +92,13 @@ static void the_factor_of_an_op_does_not_depend_on_the_order_of_ops(void **state
             }
     assert_int_equal(found, 3 * 8 * 2);
     assert_true(moved > 0);
-    tear_down(&b);
-    tear_down(&a);
+    lowered_free(&b);
+    lowered_free(&a);
 }
 
 static void another_seed_gives_other_factors(void **state)
 {
-    struct setup a = set_up(2, 1, 4, "1f1b"), b = set_up(2, 1, 4, "1f1b");
+    struct lowered a = set_up(2, 1, 4, "1f1b"), b = set_up(2, 1, 4, "1f1b");
     assert_int_equal(perturb_program(&(struct perturbation){.jitter = 0.1, .seed = 1}, &a.program),
                      STATUS_OK);
     assert_int_equal(perturb_program(&(struct perturbation){.jitter = 0.1, .seed = 2}, &b.program),
@@ -121,8 +106,8 @@ static void another_seed_gives_other_factors(void **state)
     for (size_t i = 0; i < a.program.ops; i++)
         if (timed(&a.program.op[i]))
             assert_true(a.program.op[i].seconds != b.program.op[i].seconds);
-    tear_down(&b);
-    tear_down(&a);
+    lowered_free(&b);
+    lowered_free(&a);
 }
 
 /* Two stages, two replicas; stage s, replica r is on device h(2 r + s): ranks h0 h2 h1 h3. */
@@ -136,7 +121,7 @@ static void slows_devices_ranks_and_stages(void **state)
                  {"stage:1=3", {1, 1, 3, 3}},
                  {"stage:0=0.5,h3=4,2=1.25", {0.5, 0.5, 1.25, 4}}};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        struct setup s = set_up(2, 2, 4, "1f1b");
+        struct lowered s = set_up(2, 2, 4, "1f1b");
         struct perturbation by = {0};
         assert_int_equal(perturbation_add_slow(&by, cases[k].list), STATUS_OK);
         assert_int_equal(perturb_program(&by, &s.program), STATUS_OK);
@@ -145,7 +130,7 @@ static void slows_devices_ranks_and_stages(void **state)
                 if (timed(&s.program.op[i]))
                     assert_true(factor_of(&s.program.op[i]) == cases[k].of_rank[r]);
         perturbation_free(&by);
-        tear_down(&s);
+        lowered_free(&s);
     }
 }
 
@@ -159,7 +144,7 @@ static void refuses_names_of_nothing_and_two_factors_for_one_op(void **state)
                  {"stage:=2", "nothing is called 'stage:'"},
                  {"h1=2,2=2", "'h1' and '2' are the same rank"},
                  {"stage:1=2,h3=2", "'h3' and 'stage:1' are both for stage 1 of rank 3"}};
-    struct setup s = set_up(2, 2, 4, "1f1b");
+    struct lowered s = set_up(2, 2, 4, "1f1b");
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         struct perturbation by = {.jitter = 0.1};
         assert_int_equal(perturbation_add_slow(&by, cases[k].list), STATUS_OK);
@@ -171,7 +156,7 @@ static void refuses_names_of_nothing_and_two_factors_for_one_op(void **state)
     for (size_t i = 0; i < s.program.ops; i++) /* nothing has changed */
         if (timed(&s.program.op[i]))
             assert_true(factor_of(&s.program.op[i]) == 1);
-    tear_down(&s);
+    lowered_free(&s);
 }
 
 static void refuses_malformed_lists_and_keeps_what_was_there(void **state)
@@ -227,7 +212,7 @@ static void prints_what_it_does_in_bounded_space(void **state)
 /* (M + P - 1)(f + b) with every op twice as long, on both engines. */
 static void both_engines_see_the_slow_program(void **state)
 {
-    struct setup s = set_up(2, 1, 4, "1f1b");
+    struct lowered s = set_up(2, 1, 4, "1f1b");
     char *platform = sample_star_file(3, 0, 1e9);
     struct perturbation by = {0};
     assert_int_equal(perturbation_add_slow(&by, "h0=2,stage:1=2"), STATUS_OK);
@@ -243,7 +228,7 @@ static void both_engines_see_the_slow_program(void **state)
     perturbation_free(&by);
     remove(platform);
     free(platform);
-    tear_down(&s);
+    lowered_free(&s);
 }
 
 static enum status add_and_free(void)
@@ -256,10 +241,10 @@ static enum status add_and_free(void)
 
 static void survives_every_failing_allocation(void **state)
 {
-    struct setup s = set_up(2, 2, 4, "1f1b");
+    struct lowered s = set_up(2, 2, 4, "1f1b");
     FOR_EACH_ALLOC_FAILURE(add_and_free());
     FOR_EACH_ALLOC_FAILURE(perturb_program(&(struct perturbation){.jitter = 0.1}, &s.program));
-    tear_down(&s);
+    lowered_free(&s);
 }
 
 int main(void)

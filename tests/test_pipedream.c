@@ -11,6 +11,7 @@
 #include "core/provenance.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
+#include "tests/put.h"
 
 #define COSTS                                                                                      \
     "forward_compute_time=1.500, backward_compute_time=3.000, activation_size=800.0, "             \
@@ -264,20 +265,12 @@ static void rejects_a_minibatch_below_one_sample(void **state)
                      STATUS_INVALID);
 }
 
-static void write_file(const char *path, const char *text)
-{
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    assert_int_equal(fclose(f), 0);
-}
-
 static void import_tells_formats_apart(void **state)
 {
     const struct import_options o = {.minibatch_size = 8};
     const struct provenance by = {.version = "test", .command = "test"};
     struct model m = {0}, again = {0};
-    write_file("test_pipedream.txt", diamond);
+    put_text("test_pipedream.txt", diamond);
     assert_int_equal(model_import("test_pipedream.txt", &o, &m), STATUS_OK);
     assert_int_equal(model_write(&m, "test_pipedream.json", &by), STATUS_OK);
     assert_int_equal(model_import("test_pipedream.json", &o, &again), STATUS_OK);
@@ -286,7 +279,7 @@ static void import_tells_formats_apart(void **state)
     model_free(&again);
     model_free(&m);
 
-    write_file("test_pipedream.txt", "hello\n");
+    put_text("test_pipedream.txt", "hello\n");
     assert_int_equal(model_import("test_pipedream.txt", &o, &m), STATUS_PARSE);
     char known[TEXT_LIST], expected[TEXT_LIST + 128];
     snprintf(expected, sizeof expected,

@@ -3,45 +3,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "partition/published/piper/piper.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
+#include "tests/put.h"
 
 static const struct piper_limits usual = {PIPER_IDEALS, PIPER_STATES};
-static char model_path[] = "/tmp/foreline-piper-XXXXXX";
-static char split_path[] = "/tmp/foreline-split-XXXXXX";
-
-static int make_files(void **state)
-{
-    int model = mkstemp(model_path), split = mkstemp(split_path);
-    if (model >= 0)
-        close(model);
-    if (split >= 0)
-        close(split);
-    return model < 0 || split < 0;
-}
-
-static int remove_files(void **state)
-{
-    unlink(model_path);
-    unlink(split_path);
-    return 0;
-}
+static const char model_path[] = BINARY_DIR "/test_piper_model.json";
+static const char split_path[] = BINARY_DIR "/test_piper_split.json";
 
 static void assert_close(double value, double expected)
 {
     if (!(fabs(value - expected) <= 1e-9 * fabs(expected) + 1e-12))
         fail_msg("%.17g, expected %.17g", value, expected);
-}
-
-static void write_text(const char *path, const char *text)
-{
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    assert_true(fputs(text, f) >= 0);
-    assert_int_equal(fclose(f), 0);
 }
 
 static struct objective_request request(void)
@@ -72,7 +47,7 @@ static double score(const char *split)
 {
     struct objective_request r = request();
     double value;
-    write_text(split_path, split);
+    put_text(split_path, split);
     enum status st = piper_score(&r, split_path, &value);
     if (st != STATUS_OK)
         fail_msg("%s", error_message());
@@ -81,7 +56,7 @@ static double score(const char *split)
 
 static void counts_compute_edges_and_the_all_reduce_as_published(void **state)
 {
-    write_text(model_path, two_ops);
+    put_text(model_path, two_ops);
     /* Stage 0: 4 + 2 * 100 / 100 = 6; stage 1: 2 + 2 * (100 + 30) / 100 = 4.6. */
     assert_close(score("{\"parts\": [{\"ops\": [\"7\"]}, {\"ops\": [\"9\"]}]}"), 6);
     /* 6 / 2 + 4 * 1 * 30 / (2 * 4) / 100 = 3.15. */
@@ -97,7 +72,7 @@ static void assert_refused(enum status expected, const char *split, const char *
 {
     struct objective_request r = request();
     double value;
-    write_text(split_path, split);
+    put_text(split_path, split);
     assert_int_equal(piper_score(&r, split_path, &value), expected);
     if (!strstr(error_message(), reason))
         fail_msg("'%s' lacks '%s'", error_message(), reason);
@@ -105,7 +80,7 @@ static void assert_refused(enum status expected, const char *split, const char *
 
 static void refuses_splits_that_break_a_limit(void **state)
 {
-    write_text(model_path, two_ops);
+    put_text(model_path, two_ops);
     assert_refused(STATUS_INFEASIBLE, "{\"parts\": [{\"ops\": [9]}, {\"ops\": [7]}]}", "backwards");
     assert_refused(STATUS_INFEASIBLE, "{\"parts\": [{\"ops\": [7, 9], \"replicas\": 3}]}",
                    "do not divide");
@@ -122,8 +97,8 @@ static void stashes_a_microbatch_for_every_replica_behind(void **state)
 {
     struct objective_request r = request();
     double value;
-    write_text(model_path, two_ops);
-    write_text(split_path, "{\"parts\": [{\"ops\": [7]}, {\"ops\": [9]}]}");
+    put_text(model_path, two_ops);
+    put_text(split_path, "{\"parts\": [{\"ops\": [7]}, {\"ops\": [9]}]}");
     r.memory_bytes = 205; /* stage 0 has 2 in flight: 2 * 100 + 5 */
     assert_int_equal(piper_score(&r, split_path, &value), STATUS_OK);
     r.memory_bytes = 204;
@@ -135,7 +110,7 @@ static void options_replace_what_the_file_says(void **state)
 {
     struct objective_request r = request();
     struct piper_input in;
-    write_text(model_path, two_ops);
+    put_text(model_path, two_ops);
     assert_int_equal(piper_read(&r, &in), STATUS_OK);
     assert_int_equal(in.devices, 2);
     assert_int_equal(in.batch, 4);
@@ -161,7 +136,7 @@ static void plans_two_ops_as_by_hand(void **state)
 {
     struct objective_request r = request();
     struct objective_result out;
-    write_text(model_path, two_ops);
+    put_text(model_path, two_ops);
     assert_int_equal(solve(&r, &out), STATUS_OK);
     assert_close(out.value, 3.15); /* both replicated: the best of the splits above */
     assert_true(out.proved_optimal);
@@ -185,7 +160,7 @@ static void says_how_much_memory_would_do(void **state)
 {
     struct objective_request r = request();
     struct objective_result out = {0};
-    write_text(model_path, two_ops);
+    put_text(model_path, two_ops);
     r.memory_bytes = 20; /* even one op recomputed takes 25 */
     assert_int_equal(solve(&r, &out), STATUS_INFEASIBLE);
     assert_non_null(strstr(error_message(), "GiB would do"));
@@ -212,7 +187,7 @@ static void names_the_place_of_every_fault(void **state)
         assert_non_null(at);
         snprintf(text, sizeof text, "%.*s%s%s", (int)(at - two_ops), two_ops, fault[i].to,
                  at + strlen(fault[i].from));
-        write_text(model_path, text);
+        put_text(model_path, text);
         struct objective_request r = request();
         struct piper_input in;
         assert_int_equal(piper_read(&r, &in), STATUS_PARSE);
@@ -442,7 +417,7 @@ static void refuses_a_cycle(void **state)
         }
     }
     text[length] = '\0';
-    write_text(model_path, text);
+    put_text(model_path, text);
     assert_int_equal(piper_read(&r, &in), STATUS_INVALID);
     assert_non_null(strstr(error_message(), "cycle"));
 }
@@ -453,7 +428,7 @@ static void stops_when_told(void **state)
     struct objective_request r = request();
     struct objective_result out = {0};
     r.stop = &stop;
-    write_text(model_path, two_ops);
+    put_text(model_path, two_ops);
     assert_int_equal(solve(&r, &out), STATUS_INFEASIBLE);
     assert_non_null(strstr(error_message(), "in time"));
 }
@@ -472,10 +447,10 @@ static void survives_every_failing_allocation(void **state)
 {
     struct objective_request r = request();
     double value;
-    write_text(model_path, two_ops);
+    put_text(model_path, two_ops);
     r.memory_bytes = 130;
     FOR_EACH_ALLOC_FAILURE(solve_once(&r));
-    write_text(split_path, "{\"parts\": [{\"ops\": [7, 9]}]}");
+    put_text(split_path, "{\"parts\": [{\"ops\": [7, 9]}]}");
     r.memory_bytes = NAN;
     FOR_EACH_ALLOC_FAILURE(piper_score(&r, split_path, &value));
 }
@@ -496,5 +471,5 @@ int main(void)
         cmocka_unit_test(stops_when_told),
         cmocka_unit_test(survives_every_failing_allocation),
     };
-    return cmocka_run_group_tests(tests, make_files, remove_files);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

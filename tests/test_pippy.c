@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "partition/published/pippy/pippy.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
+#include "tests/put.h"
 #include "tests/sample.h"
 
 enum { MOST = 12 };
@@ -373,21 +373,18 @@ static void a_score_is_the_value_of_the_split(void **state)
     const int64_t size[] = {1, 1, 1, 1};
     struct model m = sized_chain(4, size);
     struct objective_request r = {.model = &m, .stages = 2};
-    char path[] = "/tmp/foreline-pippy-XXXXXX";
+    static const char path[] = BINARY_DIR "/test_pippy.json";
+    char text[128];
     double value;
     for (size_t i = 0; i < 4; i++)
         m.op[i].output_bytes = 40;
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    FILE *f = fdopen(fd, "w");
-    assert_non_null(f);
-    fprintf(f, "{\"parts\": [{\"ops\": [\"%s\", \"%s\"]}, {\"ops\": [\"%s\", \"%s\"]}]}",
-            m.op[0].name, m.op[1].name, m.op[2].name, m.op[3].name);
-    assert_int_equal(fclose(f), 0);
+    snprintf(text, sizeof text,
+             "{\"parts\": [{\"ops\": [\"%s\", \"%s\"]}, {\"ops\": [\"%s\", \"%s\"]}]}",
+             m.op[0].name, m.op[1].name, m.op[2].name, m.op[3].name);
+    put_text(path, text);
     /* Three edges of 10, all merged by presolve: cut 10, stages touch 20 each, less 30. */
     assert_int_equal(objective_pippy.score(&r, path, &value), STATUS_OK);
     assert_close(value, 10 + 20 - 30);
-    unlink(path);
     model_free(&m);
 }
 

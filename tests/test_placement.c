@@ -3,34 +3,14 @@
 #include "partition/published/placement/problem.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tests/cmocka.h"
 #include "tests/fault.h"
+#include "tests/put.h"
 
-static char model[] = "/tmp/placement-model-XXXXXX", split[] = "/tmp/placement-split-XXXXXX";
-
-static void put(const char *path, const char *text)
-{
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    assert_int_equal(fclose(f), 0);
-}
-
-static int make_files(void **state)
-{
-    int a = mkstemp(model), b = mkstemp(split);
-    return a < 0 || b < 0 || close(a) || close(b);
-}
-
-static int remove_files(void **state)
-{
-    return unlink(model) || unlink(split);
-}
+static const char model[] = BINARY_DIR "/test_placement_model.json";
+static const char split[] = BINARY_DIR "/test_placement_split.json";
 
 /* 1 -> 2 -> 3 forward, 13 -> 12 -> 11 backward, colours 1, 2, 3; node 1 also feeds 3. */
 #define HEAD "{\"maxSizePerFPGA\": 100, \"maxFPGAs\": 3, \"maxCPUs\": 1,\n\"nodes\": [\n"
@@ -52,8 +32,8 @@ static const char six[] = HEAD FRONT "," MIRROR "],\n\"edges\": [" AHEAD "," BAC
 static enum status score(const char *text, double *value)
 {
     const struct objective_request r = {.spec = model, .memory_bytes = NAN};
-    put(model, six);
-    put(split, text);
+    put_text(model, six);
+    put_text(split, text);
     return placement_score(&r, split, value);
 }
 
@@ -129,7 +109,7 @@ static void splits_that_the_checker_refuses_say_why(void **state)
     }
     const struct objective_request one = {.spec = model, .memory_bytes = NAN, .devices = 1};
     double value;
-    put(split, "{\"cpus\": [], \"fpgas\": [{\"nodes\": [1]}, {\"nodes\": [2, 3]}]}");
+    put_text(split, "{\"cpus\": [], \"fpgas\": [{\"nodes\": [1]}, {\"nodes\": [2, 3]}]}");
     assert_int_equal(placement_score(&one, split, &value), STATUS_INFEASIBLE);
     assert_non_null(strstr(error_message(), "2 accelerators"));
 }
@@ -154,7 +134,7 @@ static void malformed_models_name_line_and_column(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         const struct objective_request r = {.spec = model, .memory_bytes = NAN};
         struct placement_problem p = {0};
-        put(model, bad[i].text);
+        put_text(model, bad[i].text);
         assert_int_equal(placement_read(&r, &p), STATUS_PARSE);
         if (!strstr(error_message(), bad[i].reason))
             fail_msg("%s", error_message());
@@ -166,7 +146,7 @@ static void options_replace_the_devices_and_memory_of_the_file(void **state)
 {
     struct placement_problem p = {0};
     struct objective_request r = {.spec = model, .memory_bytes = NAN};
-    put(model, six);
+    put_text(model, six);
     assert_int_equal(placement_read(&r, &p), STATUS_OK);
     assert_int_equal(p.accelerators, 3);
     assert_true(p.memory_bytes == 100 && p.cost[0] == 0.5 && p.cost[5] == 0);
@@ -191,8 +171,8 @@ static enum status read_all(void)
 
 static void scoring_survives_failing_allocations(void **state)
 {
-    put(model, six);
-    put(split, "{\"parts\": [{\"ops\": [1, 2], \"device\": \"cpu\"}, {\"ops\": [3]}]}");
+    put_text(model, six);
+    put_text(split, "{\"parts\": [{\"ops\": [1, 2], \"device\": \"cpu\"}, {\"ops\": [3]}]}");
     FOR_EACH_ALLOC_FAILURE(read_all());
 }
 
@@ -207,5 +187,5 @@ int main(void)
         cmocka_unit_test(options_replace_the_devices_and_memory_of_the_file),
         cmocka_unit_test(scoring_survives_failing_allocations),
     };
-    return cmocka_run_group_tests_name("placement", tests, make_files, remove_files);
+    return cmocka_run_group_tests_name("placement", tests, NULL, NULL);
 }

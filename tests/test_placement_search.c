@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "partition/published/placement/anchor.h"
 #include "partition/published/placement/bound.h"
@@ -11,21 +10,11 @@
 #include "partition/published/placement/problem.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
+#include "tests/put.h"
 
 enum { MAX_COLOURS = 6 };
 
-static char path[] = "/tmp/placement-random-XXXXXX";
-
-static int make_file(void **state)
-{
-    int fd = mkstemp(path);
-    return fd < 0 || close(fd);
-}
-
-static int remove_file(void **state)
-{
-    return unlink(path);
-}
+static const char path[] = BINARY_DIR "/test_placement_search.json";
 
 static uint32_t seed;
 
@@ -177,18 +166,10 @@ static void both_agree_with_exhaustive_search(void **state)
     }
 }
 
-static void put(const char *text)
-{
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    assert_int_equal(fclose(f), 0);
-}
-
 static void expect(const char *text, double contiguous, double any)
 {
     const struct objective_request r = {.spec = path, .memory_bytes = NAN};
-    put(text);
+    put_text(path, text);
     compare("ideals", &r, contiguous);
     compare("noncontiguous", &r, any);
 }
@@ -233,7 +214,7 @@ static void what_does_not_fit_is_infeasible(void **state)
            INFINITY, 2);
     const struct objective_request none = {.spec = path, .memory_bytes = NAN};
     struct objective_result found = {0};
-    put(PROBLEM(6, 0, 0, NODE(1, 9, 1, 1), ""));
+    put_text(path, PROBLEM(6, 0, 0, NODE(1, 9, 1, 1), ""));
     assert_int_equal(objective_solve(&objective_placement, "ideals", &none, &found),
                      STATUS_INVALID);
     assert_non_null(strstr(error_message(), "0 accelerators and 0 CPUs"));
@@ -398,7 +379,7 @@ static void the_bound_counts_transfers(void **state)
     for (int v = 1; v < 8; v++)
         snprintf(text + strlen(text), 200, "%s{\"sourceId\": %d, \"destId\": %d, \"cost\": 3}",
                  v > 1 ? ", " : "", v - 1, v);
-    put(strcat(text, "]}"));
+    put_text(path, strcat(text, "]}"));
     assert_int_equal(placement_read(&r, &p), STATUS_OK);
     assert_int_equal(placement_lower_bound(&p, 19.5, &bound), STATUS_OK);
     assert_int_equal(bound.reason, PLACEMENT_BOUND_DRAG);
@@ -419,8 +400,8 @@ static enum status solve_once(const char *algorithm)
 
 static void searching_survives_failing_allocations(void **state)
 {
-    put(PROBLEM(9, 2, 1, NODE(1, 9, 2, 1) ", " NODE(2, 9, 3, 1) ", " NODE(3, 9, 4, 1),
-                EDGE(1, 2, 0.5) ", " EDGE(1, 3, 0.5)));
+    put_text(path, PROBLEM(9, 2, 1, NODE(1, 9, 2, 1) ", " NODE(2, 9, 3, 1) ", " NODE(3, 9, 4, 1),
+                           EDGE(1, 2, 0.5) ", " EDGE(1, 3, 0.5)));
     FOR_EACH_ALLOC_FAILURE(solve_once("ideals"));
     FOR_EACH_ALLOC_FAILURE(solve_once("noncontiguous"));
 }
@@ -440,5 +421,5 @@ int main(void)
         cmocka_unit_test(equal_seeds_give_equal_splits),
         cmocka_unit_test(searching_survives_failing_allocations),
     };
-    return cmocka_run_group_tests_name("placement_search", tests, make_file, remove_file);
+    return cmocka_run_group_tests_name("placement_search", tests, NULL, NULL);
 }

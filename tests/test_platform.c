@@ -5,17 +5,10 @@
 #include <stdlib.h>
 
 #include "tests/cmocka.h"
+#include "tests/put.h"
 #include "topologies/write.h"
 
 static const char scratch[] = BINARY_DIR "/test_platform.xml";
-
-static void write_scratch(const char *text, size_t length)
-{
-    FILE *f = fopen(scratch, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(text, 1, length, f), length);
-    assert_int_equal(fclose(f), 0);
-}
 
 /* A platform around the given body. */
 static void write_platform(const char *routing, const char *body)
@@ -28,7 +21,7 @@ static void write_platform(const char *routing, const char *body)
                      "</zone></platform>\n",
                      routing, body);
     assert_true(n > 0 && (size_t)n < sizeof text);
-    write_scratch(text, (size_t)n);
+    put_bytes(scratch, text, (size_t)n);
 }
 
 static void assert_close(double got, double expected)
@@ -244,7 +237,7 @@ static void orders_the_hosts_of_a_cluster_by_number(void **state)
         "\"https://simgrid.org/simgrid.dtd\"><platform version=\"4.1\">"
         "<cluster id=\"c\" prefix=\"g\" suffix=\"\" radical=\"0-11\" speed=\"1Gf\" "
         "bw=\"1GBps\" lat=\"1us\"/></platform>";
-    write_scratch(text, sizeof text - 1);
+    put_bytes(scratch, text, sizeof text - 1);
     struct topology t = read_platform(scratch);
     assert_int_equal(t.n, 12);
     assert_string_equal(t.device[2], "g2");

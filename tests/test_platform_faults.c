@@ -13,19 +13,12 @@
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/process.h"
+#include "tests/put.h"
 
 #define PLATFORMS SOURCE_DIR "/topologies/platforms/"
 #define BAD       SOURCE_DIR "/tests/platforms/bad/"
 
 static const char scratch[] = BINARY_DIR "/test_platform_faults.xml";
-
-static void write_scratch(const char *text, size_t length)
-{
-    FILE *f = fopen(scratch, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(text, 1, length, f), length);
-    assert_int_equal(fclose(f), 0);
-}
 
 static const struct {
     const char *file;
@@ -117,7 +110,7 @@ static void says_which_file_is_missing(void **state)
 static void read_cut(const char *text, size_t length, size_t whole)
 {
     struct topology t = {0};
-    write_scratch(text, length);
+    put_bytes(scratch, text, length);
     struct diverted d = process_divert();
     enum status st = platform_read(scratch, &t);
     long printed = process_restore(&d);
@@ -164,7 +157,7 @@ static void survives_damage_at_random_places(void **state)
         char old = text[at];
         struct topology t = {0};
         text[at] = (char)(1 + rand() % 255);
-        write_scratch(text, length);
+        put_bytes(scratch, text, length);
         struct diverted d = process_divert();
         enum status st = platform_read(scratch, &t);
         assert_int_equal(process_restore(&d), 0);
@@ -188,7 +181,7 @@ static void releases_everything_when_memory_runs_out(void **state)
         "<host id=\"b\" speed=\"1Gf\"><prop id=\"type\" value=\"u\"/></host>"
         "<link id=\"l\" bandwidth=\"1GBps\" latency=\"1us\"/>"
         "<route src=\"a\" dst=\"b\"><link_ctn id=\"l\"/></route></zone></platform>";
-    write_scratch(text, sizeof text - 1);
+    put_bytes(scratch, text, sizeof text - 1);
     size_t before = process_descriptors();
     long k = 0;
     for (;; k++) {
@@ -242,7 +235,7 @@ static void zones_that_would_take_forever_are_refused(void **state)
             fputs("</zone>\n", to);
         fputs("</platform>\n", to);
         assert_int_equal(fclose(to), 0);
-        write_scratch(text, n);
+        put_bytes(scratch, text, n);
         enum status st = platform_read(scratch, &t);
         assert_true(tries[k].what ? st == STATUS_PARSE : true);
         if (tries[k].what && !strstr(error_message(), tries[k].what))
@@ -273,7 +266,7 @@ static void limits_are_what_the_environment_says(void **state)
         {"floyd=-1", STATUS_USAGE, "floyd: "},
         {"floyd", STATUS_USAGE, "floyd: "},
     };
-    write_scratch(text, sizeof text - 1);
+    put_bytes(scratch, text, sizeof text - 1);
     for (size_t k = 0; k < sizeof tries / sizeof *tries; k++) {
         struct topology t = {0};
         enum status st = limits_set(tries[k].limits);

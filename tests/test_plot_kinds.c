@@ -10,6 +10,7 @@
 #include "plots/axis.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
+#include "tests/put.h"
 
 static const struct provenance by = {"foreline test", "plot", NULL, 0};
 #define MADE_BY "# plotted by foreline test: plot\n"
@@ -338,14 +339,6 @@ static void what_cannot_be_drawn_is_said_in_one_line(void **state)
         assert_int_not_equal(access(svg, F_OK), 0);
         table_free(&t);
     }
-}
-
-static void put_text(const char *path, const char *text)
-{
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    assert_int_equal(fclose(f), 0);
 }
 
 static void expect_text(const char *path, const char *expected)

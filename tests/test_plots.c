@@ -12,6 +12,7 @@
 #include "plots/trace_events.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
+#include "tests/put.h"
 
 /* Two ranks, one microbatch, a message, a name for the first rank only. */
 static const char trace[] =
@@ -29,14 +30,6 @@ static const char trace[] =
     "{\"name\": \"UPDATE\", \"cat\": \"update\", \"ph\": \"X\", \"ts\": 5000, \"dur\": 100, "
     "\"pid\": 1}"
     "\n]}\n";
-
-static void write_file(const char *path, const char *text, size_t length)
-{
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(text, 1, length, f), length);
-    assert_int_equal(fclose(f), 0);
-}
 
 static void need_gnuplot(void)
 {
@@ -82,7 +75,7 @@ static const char *const trace_path = "test_plots.json";
 static void draws_a_timeline_with_its_table(void **state)
 {
     need_gnuplot();
-    write_file("test_plots.json", trace, strlen(trace));
+    put_bytes("test_plots.json", trace, strlen(trace));
     assert_int_equal(plot_timeline(&trace_path, 1, &all, "test_plots.svg", &by), STATUS_OK);
     char table[1000], svg[60000];
     slurp("test_plots.tsv", table, sizeof table);
@@ -110,7 +103,7 @@ static void draws_copies(void **state)
         "\"ts\":0,\"dur\":10},{\"ph\":\"X\",\"cat\":\"copy\",\"name\":\"Memcpy HtoD\",\"pid\":0,"
         "\"tid\":2,\"ts\":2,\"dur\":5}]}";
     char table[1000], svg[60000];
-    write_file("test_plots.json", copies, strlen(copies));
+    put_bytes("test_plots.json", copies, strlen(copies));
     assert_int_equal(plot_timeline(&trace_path, 1, &all, "test_plots.svg", &by), STATUS_OK);
     slurp("test_plots.tsv", table, sizeof table);
     assert_non_null(strstr(table, "0\trank 0\tMemcpy HtoD\tcopies\t-\t2e-06\t7e-06\n"));
@@ -126,8 +119,8 @@ static void draws_several_traces_on_one_axis(void **state)
     need_gnuplot();
     static const char *const two[] = {"test_plots.json", "test_plots_b.json"};
     char table[2000], svg[60000];
-    write_file(two[0], trace, strlen(trace));
-    write_file(two[1], trace, strlen(trace));
+    put_bytes(two[0], trace, strlen(trace));
+    put_bytes(two[1], trace, strlen(trace));
     assert_int_equal(plot_timeline(two, 2, &all, "test_plots.svg", &by), STATUS_OK);
     slurp("test_plots.tsv", table, sizeof table);
     assert_non_null(strstr(table, "3\ttest_plots: rank 3 it's\t0F0\tforward\t0\t0\t0.0015\n"));
@@ -135,7 +128,7 @@ static void draws_several_traces_on_one_axis(void **state)
     slurp("test_plots.svg", svg, sizeof svg);
     assert_non_null(strstr(svg, ">test_plots_b<"));
     FOR_EACH_ALLOC_FAILURE(plot_timeline(two, 2, &all, "test_plots.svg", &by));
-    write_file(two[1], "{", 1);
+    put_bytes(two[1], "{", 1);
     assert_int_equal(plot_timeline(two, 2, &all, "test_plots.svg", &by), STATUS_PARSE);
     remove(two[1]);
 }
@@ -239,7 +232,7 @@ static void malformed_traces_are_refused_with_their_place(void **state)
     };
     struct trace_events t = {.n = 7};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        write_file("test_plots.json", bad[i].text, strlen(bad[i].text));
+        put_bytes("test_plots.json", bad[i].text, strlen(bad[i].text));
         assert_int_equal(trace_events_read("test_plots.json", &t), STATUS_PARSE);
         assert_string_equal(error_message(), bad[i].message);
         assert_int_equal(t.n, 7);
@@ -251,7 +244,7 @@ static void traces_survive_truncation_at_every_byte(void **state)
 {
     for (size_t n = 0; n < strlen(trace) - 2; n++) {
         struct trace_events t = {0};
-        write_file("test_plots.json", trace, n);
+        put_bytes("test_plots.json", trace, n);
         assert_int_equal(trace_events_read("test_plots.json", &t), STATUS_PARSE);
     }
     remove("test_plots.json");
@@ -260,7 +253,7 @@ static void traces_survive_truncation_at_every_byte(void **state)
 static void ranks_come_in_the_order_of_their_ids(void **state)
 {
     struct trace_events t = {0};
-    write_file("test_plots.json", trace, strlen(trace));
+    put_bytes("test_plots.json", trace, strlen(trace));
     assert_int_equal(trace_events_read("test_plots.json", &t), STATUS_OK);
     assert_int_equal(t.rows, 2);
     assert_int_equal(t.pid[0], 1);
@@ -334,7 +327,7 @@ static void releases_everything_when_memory_runs_out(void **state)
     need_gnuplot();
     const struct measurement m[] = {file("simgrid", "a.json", 1), file("tcp", "a.json", 1.1),
                                     file("tcp", "b.json", 1)};
-    write_file("test_plots.json", trace, strlen(trace));
+    put_bytes("test_plots.json", trace, strlen(trace));
     FOR_EACH_ALLOC_FAILURE(plot_timeline(&trace_path, 1, &all, "test_plots.svg", &by));
     FOR_EACH_ALLOC_FAILURE(plot_scatter(m, names, 3, "test_plots.svg", &by));
     FOR_EACH_ALLOC_FAILURE(plot_bars(m, names, 3, "test_plots.svg", &by));

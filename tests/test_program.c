@@ -8,32 +8,18 @@
 #include "core/lower.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
+#include "tests/lowered.h"
+#include "tests/put.h"
 #include "tests/sample.h"
 
-struct setup {
-    struct model model;
-    struct topology topology;
-    struct plan plan;
-    struct program program;
-};
-
-static struct setup set_up(size_t stages, uint32_t replicas, uint32_t microbatches,
-                           const char *schedule)
+static struct lowered set_up(size_t stages, uint32_t replicas, uint32_t microbatches,
+                             const char *schedule)
 {
-    struct setup s = {.model = sample_chain(stages, 1e-3, 2e-3, 1000, 500)};
+    struct lowered s = {.model = sample_chain(stages, 1e-3, 2e-3, 1000, 500)};
     s.topology = sample_clique(stages * replicas + 1, 1e-6, 1e9);
     s.plan = sample_plan(&s.model, stages, replicas, microbatches, schedule);
-    if (plan_lower(&s.plan, &s.model, &s.topology, &s.program) != STATUS_OK)
-        fail_msg("%s", error_message());
+    lower(&s);
     return s;
-}
-
-static void tear_down(struct setup *s)
-{
-    program_free(&s->program);
-    plan_free(&s->plan);
-    topology_free(&s->topology);
-    model_free(&s->model);
 }
 
 static void list_of(const struct program *p, uint32_t rank, char *text, size_t size)
@@ -49,17 +35,17 @@ static void list_of(const struct program *p, uint32_t rank, char *text, size_t s
 static void lowers_two_stages_of_1f1b_to_the_textbook_lists(void **state)
 {
     char text[1024];
-    struct setup s = set_up(2, 1, 2, "1f1b");
+    struct lowered s = set_up(2, 1, 2, "1f1b");
     list_of(&s.program, 0, text, sizeof text);
     assert_string_equal(text, "0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1 0UPDATE");
     list_of(&s.program, 1, text, sizeof text);
     assert_string_equal(text, "1RECV_F0 1F0 1RECV_F1 1B0 1SEND_B0 1F1 1B1 1SEND_B1 1UPDATE");
-    tear_down(&s);
+    lowered_free(&s);
 }
 
 static void every_microbatch_reaches_one_replica_of_each_stage(void **state)
 {
-    struct setup s = set_up(3, 2, 5, "gpipe");
+    struct lowered s = set_up(3, 2, 5, "gpipe");
     const struct program *p = &s.program;
     for (uint32_t stage = 0; stage < 3; stage++)
         for (uint32_t m = 0; m < 5; m++) {
@@ -75,7 +61,7 @@ static void every_microbatch_reaches_one_replica_of_each_stage(void **state)
             assert_int_equal(backward, 1);
         }
     assert_int_equal(p->groups, 3);
-    tear_down(&s);
+    lowered_free(&s);
 }
 
 /* In flight at most: GPipe keeps all M microbatches, 1F1B P - s of them (Narayanan et al. 2021).
@@ -87,7 +73,7 @@ static void memory_peaks_are_the_textbook_in_flight_counts(void **state)
     for (size_t stages = 1; stages <= 8; stages++)
         for (uint32_t m = 1; m <= 12; m++)
             for (int gpipe = 0; gpipe < 2; gpipe++) {
-                struct setup s = set_up(stages, 1, m, gpipe ? "gpipe" : "1f1b");
+                struct lowered s = set_up(stages, 1, m, gpipe ? "gpipe" : "1f1b");
                 assert_int_equal(program_check(&s.program), STATUS_OK);
                 for (size_t k = 0; k < stages; k++) {
                     size_t flight = gpipe || m < stages - k ? m : stages - k;
@@ -96,7 +82,7 @@ static void memory_peaks_are_the_textbook_in_flight_counts(void **state)
                                      2 * 1000 + (int64_t)flight * stash +
                                          (k + 1 < stages ? 500 : 0));
                 }
-                tear_down(&s);
+                lowered_free(&s);
             }
 }
 
@@ -166,7 +152,7 @@ static void tied_weights_in_two_stages_are_reduced_between_them(void **state)
 /* Swap the two messages that the ranks exchange so that each waits for the other first. */
 static void a_deadlock_is_reported_with_its_wait_cycle(void **state)
 {
-    struct setup s = set_up(2, 1, 1, "1f1b");
+    struct lowered s = set_up(2, 1, 1, "1f1b");
     struct program *p = &s.program;
     char label[OP_LABEL];
     /* rank 0: 0F0 SEND_F0 RECV_B0 B0 UPDATE; move RECV_B0 before SEND_F0 */
@@ -186,50 +172,50 @@ static void a_deadlock_is_reported_with_its_wait_cycle(void **state)
     assert_string_equal(error_message(),
                         "deadlock: rank 0 (h0) at 0RECV_B0 waits for rank 1 tag 1; "
                         "rank 1 (h1) at 1RECV_F0 waits for rank 0 tag 0");
-    tear_down(&s);
+    lowered_free(&s);
 }
 
 static void a_message_without_its_other_side_is_named(void **state)
 {
-    struct setup s = set_up(2, 1, 1, "1f1b");
+    struct lowered s = set_up(2, 1, 1, "1f1b");
     for (size_t i = 0; i < s.program.ops; i++)
         if (s.program.op[i].kind == OP_RECV && !s.program.op[i].backward)
             s.program.op[i].tag = 77;
     assert_int_equal(program_match(&s.program), STATUS_INVALID);
     assert_string_equal(error_message(),
                         "rank 0 (h0): 0SEND_F0 to/from rank 1 tag 0 has no matching RECV");
-    tear_down(&s);
+    lowered_free(&s);
 }
 
 static void a_group_of_ranks_that_do_not_exist_is_refused(void **state)
 {
-    struct setup s = set_up(2, 2, 4, "1f1b");
+    struct lowered s = set_up(2, 2, 4, "1f1b");
     assert_true(s.program.groups > 0);
     s.program.member[0] = 4;
     assert_int_equal(program_match(&s.program), STATUS_INVALID);
     assert_string_equal(error_message(), "a group has rank 4 of 4");
-    tear_down(&s);
+    lowered_free(&s);
 }
 
 static void sizes_that_differ_between_the_two_sides_are_refused(void **state)
 {
-    struct setup s = set_up(2, 1, 1, "1f1b");
+    struct lowered s = set_up(2, 1, 1, "1f1b");
     s.program.op[1].bytes++;
     assert_int_equal(program_check(&s.program), STATUS_INVALID);
     assert_non_null(strstr(error_message(), "has 501 bytes, its other side 500"));
-    tear_down(&s);
+    lowered_free(&s);
 }
 
 /* Two stages of two replicas, of which only one thing is wrong. */
 static void refused_division(const char *reason, void (*spoil)(struct program *p))
 {
-    struct setup s = set_up(2, 2, 4, "1f1b");
+    struct lowered s = set_up(2, 2, 4, "1f1b");
     assert_int_equal(program_check(&s.program), STATUS_OK);
     spoil(&s.program);
     assert_int_equal(program_check(&s.program), STATUS_INVALID);
     if (!strstr(error_message(), reason))
         fail_msg("expected '%s': %s", reason, error_message());
-    tear_down(&s);
+    lowered_free(&s);
 }
 
 static void claim_zero(struct program *p)
@@ -283,10 +269,7 @@ static void a_program_of_the_version_before_is_refused(void **state)
 {
     static const char path[] = BINARY_DIR "/test_program_1.json";
     struct program p;
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs("{\"format\": \"foreline-program\", \"version\": 1, \"stages\": [[0]]}\n", f);
-    assert_int_equal(fclose(f), 0);
+    put_text(path, "{\"format\": \"foreline-program\", \"version\": 1, \"stages\": [[0]]}\n");
     assert_int_equal(program_read(path, &p), STATUS_PARSE);
     assert_non_null(strstr(error_message(), "version 1 does not say how the ranks of a stage"));
     remove(path);
@@ -299,23 +282,23 @@ static void every_schedule_passes_the_checker_for_many_shapes(void **state)
         for (size_t stages = 1; stages <= 8; stages++)
             for (uint32_t replicas = 1; replicas <= 4; replicas++)
                 for (uint32_t m = replicas; m <= 33; m += 4) {
-                    struct setup s = set_up(stages, replicas, m, names[k]); /* checks */
-                    tear_down(&s);
+                    struct lowered s = set_up(stages, replicas, m, names[k]); /* checks */
+                    lowered_free(&s);
                 }
 }
 
 static void releases_everything_when_memory_runs_out(void **state)
 {
-    struct setup s = set_up(3, 2, 4, "1f1b");
+    struct lowered s = set_up(3, 2, 4, "1f1b");
     struct program p = {0};
     FOR_EACH_ALLOC_FAILURE((program_free(&p), plan_lower(&s.plan, &s.model, &s.topology, &p)));
     program_free(&p);
-    tear_down(&s);
+    lowered_free(&s);
 }
 
 static void plans_that_break_their_contract_are_refused(void **state)
 {
-    struct setup s = set_up(2, 1, 2, "1f1b");
+    struct lowered s = set_up(2, 1, 2, "1f1b");
     s.plan.stage[1].device[0] = s.plan.stage[0].device[0];
     assert_int_equal(plan_check(&s.plan, &s.model, &s.topology), STATUS_INVALID);
     assert_string_equal(error_message(),
@@ -328,7 +311,7 @@ static void plans_that_break_their_contract_are_refused(void **state)
     s.plan.stage[1].op[0] = 0; /* op1 before op0, which it needs */
     assert_int_equal(plan_check(&s.plan, &s.model, &s.topology), STATUS_INVALID);
     assert_string_equal(error_message(), "op 'op1' of stage 0 needs 'op0' of the later stage 1");
-    tear_down(&s);
+    lowered_free(&s);
 }
 
 /* ---- models */
@@ -422,7 +405,7 @@ static void measured_rates_are_interpolated_and_flagged_outside(void **state)
 static void lowering_matches_as_sorting_does(void **state)
 {
     for (uint32_t replicas = 1; replicas <= 3; replicas++) {
-        struct setup s = set_up(5, replicas, 7 * replicas, "1f1b");
+        struct lowered s = set_up(5, replicas, 7 * replicas, "1f1b");
         struct program *p = &s.program;
         uint32_t *match = calloc(2 * p->ops, sizeof *match), *channel = match + p->ops;
         struct program_channel *between = calloc(p->channels, sizeof *between);
@@ -442,7 +425,7 @@ static void lowering_matches_as_sorting_does(void **state)
         }
         free(match);
         free(between);
-        tear_down(&s);
+        lowered_free(&s);
     }
 }
 

@@ -12,6 +12,7 @@
 #include "exec/transport/tcp/socket.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
+#include "tests/put.h"
 
 /* A worker that joins in its own thread. */
 struct joining {
@@ -175,12 +176,10 @@ static void hexadecimal_goes_both_ways(void **state)
 
 static void digests_of_files_are_sha256(void **state)
 {
-    char path[] = "/tmp/digest-XXXXXX", text[2 * DIGEST + 1];
+    static const char path[] = BINARY_DIR "/test_rendezvous.txt";
+    char text[2 * DIGEST + 1];
     uint8_t digest[DIGEST];
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, "abc", 3), 3);
-    close(fd);
+    put_text(path, "abc");
     assert_int_equal(file_digest(path, digest), STATUS_OK);
     hex_print(digest, DIGEST, text); /* FIPS 180-2, appendix B.1 */
     assert_string_equal(text, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");

@@ -10,26 +10,20 @@
 #include "core/schedule.h"
 #include "sim/engine.h"
 #include "tests/cmocka.h"
+#include "tests/lowered.h"
 #include "tests/sample.h"
 
 enum { MOST_TEAMS = 8, MOST_REPLICAS = 4 };
 
-struct setup {
-    struct model model;
-    struct topology topology;
-    struct plan plan;
-    struct program program;
-};
-
 /* `chunks` stages on each of `teams` x replicas devices; f = 1 ms, b = 2 ms per stage, half of the
  * backward for the weights. */
-static enum status set_up(struct setup *s, uint32_t teams, uint32_t chunks,
+static enum status set_up(struct lowered *s, uint32_t teams, uint32_t chunks,
                           const uint32_t *replicas, uint32_t microbatches, const char *schedule)
 {
     uint32_t devices = 0, first[MOST_TEAMS];
     const struct schedule *order;
     size_t stages = (size_t)teams * chunks;
-    *s = (struct setup){.model = sample_chain(stages, 1e-3, 2e-3, 4, 0)};
+    *s = (struct lowered){.model = sample_chain(stages, 1e-3, 2e-3, 4, 0)};
     for (uint32_t t = 0; t < teams; t++) {
         first[t] = devices;
         devices += replicas[t];
@@ -50,15 +44,7 @@ static enum status set_up(struct setup *s, uint32_t teams, uint32_t chunks,
     return plan_lower(&s->plan, &s->model, &s->topology, &s->program);
 }
 
-static void tear_down(struct setup *s)
-{
-    program_free(&s->program);
-    plan_free(&s->plan);
-    topology_free(&s->topology);
-    model_free(&s->model);
-}
-
-static void set_up_even(struct setup *s, uint32_t teams, uint32_t chunks, uint32_t replicas,
+static void set_up_even(struct lowered *s, uint32_t teams, uint32_t chunks, uint32_t replicas,
                         uint32_t microbatches, const char *schedule)
 {
     uint32_t all[MOST_TEAMS];
@@ -76,14 +62,14 @@ static void every_schedule_passes_the_checker_for_every_shape(void **state)
             for (uint32_t chunks = 1; chunks <= 4; chunks++)
                 for (uint32_t replicas = 1; replicas <= MOST_REPLICAS; replicas++)
                     for (uint32_t m = replicas; m <= 32; m++) {
-                        struct setup s;
+                        struct lowered s;
                         bool even = m % replicas == 0;
                         if (!schedule_allows(schedules[k], chunks) ||
                             (schedules[k]->crossed && replicas % 2 == 1) ||
                             (!even && (chunks > 1 || schedules[k]->asynchronous)))
                             continue; /* refused: below */
                         set_up_even(&s, teams, chunks, replicas, m, schedules[k]->name);
-                        tear_down(&s);
+                        lowered_free(&s);
                     }
 }
 
@@ -94,7 +80,7 @@ static void uneven_replicas_pass_the_checker_and_get_each_microbatch_once(void *
                                            {2, 3, 1}, {3, 2, 3}, {1, 2, 4, 1}, {4, 1, 2, 3}};
     for (size_t k = 0; k < schedules_n; k++)
         for (size_t row = 0; row < sizeof replicas / sizeof *replicas; row++) {
-            struct setup s;
+            struct lowered s;
             uint32_t teams = 0, all[MOST_TEAMS], m = 60;
             if (!schedule_allows(schedules[k], 1))
                 continue;
@@ -109,11 +95,11 @@ static void uneven_replicas_pass_the_checker_and_get_each_microbatch_once(void *
             for (uint32_t i = 0; i < m * teams; i++)
                 assert_int_equal(passes[i], 1);
             free(passes);
-            tear_down(&s);
+            lowered_free(&s);
         }
 }
 
-static double iteration(const struct engine *e, const struct setup *s)
+static double iteration(const struct engine *e, const struct lowered *s)
 {
     struct simulation result = {0};
     bool settled;
@@ -149,7 +135,7 @@ static void bubbles_are_the_published_ones(void **state)
     for (size_t e = 0; e < engines_n; e++)
         for (size_t k = 0; k < sizeof row / sizeof *row; k++)
             for (uint32_t teams = 1; teams <= 8; teams *= 2) {
-                struct setup s;
+                struct lowered s;
                 uint32_t m = 2 * teams;
                 set_up_even(&s, teams, row[k].chunks, 1, m, row[k].schedule);
                 double expected = 1e-3 * (3.0 * m * row[k].chunks + (teams - 1) * row[k].bubble);
@@ -158,16 +144,16 @@ static void bubbles_are_the_published_ones(void **state)
                 if (fabs(got - expected) > tolerance * expected + 1e-9)
                     fail_msg("%s %s P=%u V=%u: %.9g, expected %.9g", engines[e]->name,
                              row[k].schedule, teams, row[k].chunks, got, expected);
-                tear_down(&s);
+                lowered_free(&s);
             }
 }
 
 static void sequential_stages_never_overlap(void **state)
 {
-    struct setup s;
+    struct lowered s;
     set_up_even(&s, 4, 1, 1, 6, "sequential");
     assert_near(iteration(&engine_analytic, &s), 6 * 4 * 3e-3, 1e-9);
-    tear_down(&s);
+    lowered_free(&s);
 }
 
 /* max over stages of (f + b + sync) / replicas: stages of 3 ms, syncs of four bytes. */
@@ -177,7 +163,7 @@ static void pipedream_settles_at_the_pace_of_its_slowest_stage(void **state)
     static const uint32_t teams[] = {4, 2, 3, 2, 2};
     for (size_t e = 0; e < engines_n; e++)
         for (size_t k = 0; k < sizeof teams / sizeof *teams; k++) {
-            struct setup s;
+            struct lowered s;
             uint32_t m = 240;
             double slowest = 0, update = 4 * 4 / 1e12; /* sgd, four bytes of parameters, 1 TB/s */
             for (uint32_t t = 0; t < teams[k]; t++) {
@@ -189,7 +175,7 @@ static void pipedream_settles_at_the_pace_of_its_slowest_stage(void **state)
             double got = iteration(engines[e], &s);
             if (fabs(got - expected) > (engines[e] == &engine_analytic ? 1e-9 : 1e-6) * expected)
                 fail_msg("%s row %zu: %.9g, expected %.9g", engines[e]->name, k, got, expected);
-            tear_down(&s);
+            lowered_free(&s);
         }
 }
 
@@ -202,7 +188,7 @@ static void pipedream_pays_for_the_sum_of_every_microbatch(void **state)
     static const double slowest_s[] = {3e-3, 19e-3 / 3};
     for (size_t e = 0; e < engines_n; e++)
         for (size_t k = 0; k < 2; k++) {
-            struct setup s;
+            struct lowered s;
             uint32_t replicas[] = {3, 1}, m = 240;
             assert_int_equal(set_up(&s, 2, 1, replicas, m, "pipedream"), STATUS_OK);
             program_free(&s.program);
@@ -214,7 +200,7 @@ static void pipedream_pays_for_the_sum_of_every_microbatch(void **state)
             if (fabs(got - expected) > (engines[e] == &engine_analytic ? 1e-9 : 1e-6) * expected)
                 fail_msg("%s %lld MB: %.9g, expected %.9g", engines[e]->name,
                          (long long)megabytes[k], got, expected);
-            tear_down(&s);
+            lowered_free(&s);
         }
 }
 
@@ -226,7 +212,7 @@ static void schedules_in_a_v_hold_what_is_published(void **state)
     for (size_t k = 0; k < 3; k++)
         for (uint32_t teams = 1; teams <= 8; teams++)
             for (uint32_t m = 2 * teams; m <= 32; m++) {
-                struct setup s;
+                struct lowered s;
                 set_up_even(&s, teams, 2, k < 2 ? 1 : 2, k < 2 ? m : 2 * m, name[k]);
                 for (size_t r = 0; r < s.program.ranks; r++) {
                     int64_t held = 0, most = 0, unit = s.model.op[0].stash_bytes;
@@ -237,7 +223,7 @@ static void schedules_in_a_v_hold_what_is_published(void **state)
                     }
                     assert_int_equal(most, (2 * teams + (k > 0)) * unit);
                 }
-                tear_down(&s);
+                lowered_free(&s);
             }
 }
 
@@ -259,7 +245,7 @@ static void memory_peaks_are_the_textbook_in_flight_counts(void **state)
         for (uint32_t m = teams; m <= 32; m += teams) /* interleaved: groups of P */
             for (size_t k = 0; k < schedules_n; k++) {
                 uint32_t chunks = schedules[k]->vee ? 2 : schedules[k]->chunked ? 3 : 1;
-                struct setup s;
+                struct lowered s;
                 if (schedules[k]->vee && m < 2 * teams)
                     continue; /* fewer at once */
                 set_up_even(&s, teams, chunks, schedules[k]->crossed ? 2 : 1,
@@ -282,7 +268,7 @@ static void memory_peaks_are_the_textbook_in_flight_counts(void **state)
                         fail_msg("%s P=%u M=%u rank %u: %zu, expected %zu x %lld", name, teams, m,
                                  t, in_flight(&s.program, rank), count, (long long)unit);
                 }
-                tear_down(&s);
+                lowered_free(&s);
             }
 }
 
@@ -295,7 +281,7 @@ static void pipedream_stashes_a_version_for_each_microbatch_in_flight(void **sta
     static const int64_t versions[][4] = {{2, 1}, {2, 2, 1}, {4, 3, 2, 1}};
     static const uint32_t teams[] = {2, 3, 4};
     for (size_t k = 0; k < 3; k++) {
-        struct setup s;
+        struct lowered s;
         assert_int_equal(set_up(&s, teams[k], 1, replicas[k], 60, "pipedream"), STATUS_OK);
         for (uint32_t r = 0; r < s.program.ranks; r++) {
             const struct program_rank *rank = &s.program.rank[r];
@@ -305,38 +291,38 @@ static void pipedream_stashes_a_version_for_each_microbatch_in_flight(void **sta
             assert_int_equal(in_flight(&s.program, r),
                              (size_t)(wanted * s.model.op[0].stash_bytes));
         }
-        tear_down(&s);
+        lowered_free(&s);
     }
 }
 
 static void what_cannot_be_scheduled_is_refused_with_the_reason(void **state)
 {
-    struct setup s;
+    struct lowered s;
     uint32_t uneven[] = {2, 1}, even[] = {2, 2}, odd[] = {3, 3};
     assert_int_equal(set_up(&s, 2, 3, even, 4, "zb-v"), STATUS_INVALID);
     assert_non_null(strstr(error_message(), "wants two stages on each set of devices"));
-    tear_down(&s);
+    lowered_free(&s);
     assert_int_equal(set_up(&s, 2, 2, odd, 6, "dualpipe"), STATUS_INVALID);
     assert_non_null(strstr(error_message(), "between pairs of replicas"));
-    tear_down(&s);
+    lowered_free(&s);
     assert_int_equal(set_up(&s, 2, 2, even, 4, "interleaved"), STATUS_OK);
     free(s.plan.schedule);
     s.plan.schedule = sample_text("zb-v");
     program_free(&s.program);
     assert_int_equal(plan_lower(&s.plan, &s.model, &s.topology, &s.program), STATUS_INVALID);
     assert_non_null(strstr(error_message(), "gone through forth and back"));
-    tear_down(&s);
+    lowered_free(&s);
     assert_int_equal(set_up(&s, 2, 2, even, 5, "interleaved"), STATUS_UNSUPPORTED);
     assert_non_null(strstr(error_message(), "several stages on a device needs equally many"));
-    tear_down(&s);
+    lowered_free(&s);
     assert_int_equal(set_up(&s, 2, 2, uneven, 4, "interleaved"), STATUS_UNSUPPORTED);
-    tear_down(&s);
+    lowered_free(&s);
     assert_int_equal(set_up(&s, 2, 2, even, 4, "1f1b"), STATUS_INVALID);
     assert_non_null(strstr(error_message(), "wants devices of its own"));
-    tear_down(&s);
+    lowered_free(&s);
     assert_int_equal(set_up(&s, 2, 1, uneven, 5, "pipedream"), STATUS_UNSUPPORTED);
     assert_non_null(strstr(error_message(), "5 microbatches for the 2 replicas"));
-    tear_down(&s);
+    lowered_free(&s);
 }
 
 int main(void)

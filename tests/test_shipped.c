@@ -9,20 +9,13 @@
 #include "sim/engine.h"
 #include "sim/platform/platform.h"
 #include "tests/cmocka.h"
+#include "tests/lowered.h"
 #include "topologies/write.h"
 
-struct setup {
-    struct model model;
-    struct topology topology;
-    struct plan plan;
-    struct program program;
-    char *platform;
-};
-
-static struct setup set_up(const char *model, const char *platform, size_t stages,
-                           uint32_t replicas, const char *schedule)
+static struct lowered set_up(const char *model, const char *platform, size_t stages,
+                             uint32_t replicas, const char *schedule)
 {
-    struct setup s = {0};
+    struct lowered s = {0};
     const struct partition_algorithm *balanced;
     struct partition_request request = {.stages = stages,
                                         .replicas = replicas,
@@ -43,16 +36,7 @@ static struct setup set_up(const char *model, const char *platform, size_t stage
     return s;
 }
 
-static void tear_down(struct setup *s)
-{
-    program_free(&s->program);
-    plan_free(&s->plan);
-    topology_free(&s->topology);
-    model_free(&s->model);
-    free(s->platform);
-}
-
-static double seconds_on(const struct engine *e, const struct setup *s)
+static double seconds_on(const struct engine *e, const struct lowered *s)
 {
     struct simulation result = {0};
     double last = 0;
@@ -66,12 +50,12 @@ static double seconds_on(const struct engine *e, const struct setup *s)
 
 static void agree(const char *model, size_t stages, const char *schedule)
 {
-    struct setup s = set_up(model, "two-racks", stages, 1, schedule);
+    struct lowered s = set_up(model, "two-racks", stages, 1, schedule);
     double a = seconds_on(&engine_analytic, &s), b = seconds_on(&engine_simgrid, &s);
     if (!(fabs(a - b) < 1e-6 * b))
         fail_msg("%s, %s, %zu stages: analytic %.9g s, simgrid %.9g s", model, schedule, stages, a,
                  b);
-    tear_down(&s);
+    lowered_free(&s);
 }
 
 /* Nothing is shared: an mlp is a chain, so that stages talk to their neighbours only, over NVLink
@@ -94,7 +78,7 @@ static void engines_agree_on_uncontended_chains_of_two_racks(void **state)
  * either engine; where the links are not known they cannot. */
 static void replicas_share_the_nic_of_their_node(void **state)
 {
-    struct setup s = set_up("gpt2-small", "two-racks", 4, 4, "1f1b");
+    struct lowered s = set_up("gpt2-small", "two-racks", 4, 4, "1f1b");
     double a = seconds_on(&engine_analytic, &s), b = seconds_on(&engine_simgrid, &s);
     size_t links = s.topology.links;
     s.topology.links = 0;
@@ -102,7 +86,7 @@ static void replicas_share_the_nic_of_their_node(void **state)
     s.topology.links = links;
     if (!(fabs(a - b) < 1e-6 * b && b > 1.1 * alone))
         fail_msg("analytic %.9g s, simgrid %.9g s, %.9g s without links", a, b, alone);
-    tear_down(&s);
+    lowered_free(&s);
 }
 
 /* A NIC for every GPU of the DGX, one for a node elsewhere, none that anybody could share on a
@@ -121,11 +105,11 @@ static void ways_out_of_a_node_are_counted(void **state)
         assert_int_equal(platform_read(path, &t), STATUS_OK);
         for (size_t k = 0; k < t.types; k++)
             assert_int_equal(t.type[k].nics, row[i].nics);
-        struct setup s = set_up("gpt2-small", row[i].platform, 1, (uint32_t)t.n, "1f1b");
+        struct lowered s = set_up("gpt2-small", row[i].platform, 1, (uint32_t)t.n, "1f1b");
         double a = seconds_on(&engine_analytic, &s), b = seconds_on(&engine_simgrid, &s);
         if (fabs(a - b) > 0.02 * b)
             fail_msg("%s: analytic %.9g s, simgrid %.9g s", row[i].platform, a, b);
-        tear_down(&s);
+        lowered_free(&s);
         topology_free(&t);
         free(path);
     }
@@ -142,11 +126,11 @@ static void every_platform_runs_a_pipeline_over_all_its_devices(void **state)
         char *path;
         assert_int_equal(topology_resolve(name[i], &path), STATUS_OK);
         assert_int_equal(platform_read(path, &t), STATUS_OK);
-        struct setup s = set_up("gpt2-small", name[i], t.n, 1, "1f1b");
+        struct lowered s = set_up("gpt2-small", name[i], t.n, 1, "1f1b");
         double a = seconds_on(&engine_analytic, &s), b = seconds_on(&engine_simgrid, &s);
         if (!(b > 0.95 * a && a > 0))
             fail_msg("%s: analytic %.9g s, simgrid %.9g s", name[i], a, b);
-        tear_down(&s);
+        lowered_free(&s);
         topology_free(&t);
         free(path);
         free(name[i]);

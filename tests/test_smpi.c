@@ -16,7 +16,9 @@ enum { PAIRS = 3, BYTES = 50000000 }; /* SMPI sends 16 bytes more */
 static const double link_bytes_per_s = 1e9, latency_s = 3 * 10e-6, compute_s = 2e-3;
 
 /* PAIRS hosts on either side of one link, all routes three hops long. */
-static void write_platform(const char *path)
+static const char path[] = BINARY_DIR "/test_smpi.xml";
+
+static void write_platform(void)
 {
     FILE *f = fopen(path, "w");
     assert_non_null(f);
@@ -62,7 +64,7 @@ static void crossing(struct program *p, double late_s)
     toy_finish(p);
 }
 
-static double end_of(const struct engine *e, const struct program *p, const char *path)
+static double end_of(const struct engine *e, const struct program *p)
 {
     struct topology t = {0};
     struct simulation s = {0};
@@ -78,15 +80,10 @@ static double end_of(const struct engine *e, const struct program *p, const char
 
 static void compare(double late_s, double expected_s)
 {
-    char path[] = "/tmp/test-smpi-XXXXXX";
     struct program p;
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    close(fd);
-    write_platform(path);
+    write_platform();
     crossing(&p, late_s);
-    double a = end_of(&engine_simgrid, &p, path), b = end_of(&engine_smpi, &p, path);
-    unlink(path);
+    double a = end_of(&engine_simgrid, &p), b = end_of(&engine_smpi, &p);
     program_free(&p);
     if (fabs(a - expected_s) > 1e-9 || fabs(b - a) > 1e-6 * a)
         fail_msg("simgrid %.9g s, smpi %.9g s, expected %.9g s", a, b, expected_s);

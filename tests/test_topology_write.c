@@ -13,6 +13,7 @@
 #include "sim/platform/platform.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
+#include "tests/put.h"
 
 enum { DEVICES = 5, TYPES = 2, TIERS = 3, POINTS = 3 };
 
@@ -248,17 +249,11 @@ static void summarises_a_file_without_a_comment_as_nothing(void **state)
 {
     static const char path[] = BINARY_DIR "/topology_write.d/plain.xml";
     char *summary = NULL;
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs("<platform/>\n", f);
-    fclose(f);
+    put_text(path, "<platform/>\n");
     assert_int_equal(topology_summary(path, &summary), STATUS_OK);
     assert_string_equal(summary, "");
     free(summary);
-    f = fopen(path, "w");
-    assert_non_null(f);
-    fputs("<!--  one line   -->\n", f);
-    fclose(f);
+    put_text(path, "<!--  one line   -->\n");
     assert_int_equal(topology_summary(path, &summary), STATUS_OK);
     assert_string_equal(summary, "one line");
     free(summary);

@@ -9,6 +9,7 @@
 #include "sim/platform/network.h"
 #include "sim/platform/platform.h"
 #include "tests/cmocka.h"
+#include "tests/put.h"
 #include "topologies/generate.h"
 
 #define SHIPPED SOURCE_DIR "/topologies/platforms/"
@@ -229,10 +230,7 @@ static void a_route_of_several_links_gets_joints(void **state)
         "<link_ctn id=\"y\" direction=\"UP\"/><link_ctn id=\"z\" direction=\"DOWN\"/></route>\n"
         "</zone></platform>\n";
     const char *path = BINARY_DIR "/test_wiring.xml";
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    assert_int_equal(fclose(f), 0);
+    put_text(path, text);
     struct loaded l;
     struct wiring w = {0};
     size_t hops;
@@ -263,10 +261,7 @@ static void a_route_of_several_links_gets_joints(void **state)
 static enum status read_text(const char *text, struct loaded *l)
 {
     const char *path = BINARY_DIR "/test_wiring_shared.xml";
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    assert_int_equal(fclose(f), 0);
+    put_text(path, text);
     *l = (struct loaded){0};
     assert_int_equal(platform_read(path, &l->t), STATUS_OK);
     enum status st = platform_network(path, &l->t, &l->n);

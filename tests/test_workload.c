@@ -3,8 +3,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/lower.h"
@@ -18,11 +16,11 @@ struct outcome {
     size_t ops, messages;
 };
 
-static void write_switch(size_t ranks, char path[32])
+static const char path[] = BINARY_DIR "/test_workload.xml";
+
+static void write_switch(size_t ranks)
 {
-    strcpy(path, "/tmp/foreline-test-XXXXXX");
-    int fd = mkstemp(path);
-    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+    FILE *f = fopen(path, "w");
     assert_non_null(f);
     workload_write_platform(ranks, f);
     assert_int_equal(fclose(f), 0);
@@ -38,9 +36,8 @@ static struct outcome run_on(const char *name, size_t ranks, const struct engine
     struct program program = {0};
     struct simulation s = {0};
     struct outcome result = {0};
-    char path[32];
 
-    write_switch(ranks, path);
+    write_switch(ranks);
     if (workload_find(name, &kind) != STATUS_OK ||
         workload_make(kind, ranks, &none, &w) != STATUS_OK)
         fail_msg("%s over %zu: %s", name, ranks, error_message());
@@ -54,7 +51,6 @@ static struct outcome run_on(const char *name, size_t ranks, const struct engine
         result.seconds = fmax(result.seconds, s.timeline.end_s[i]);
     result.ops = program.ops;
     result.messages = s.messages;
-    unlink(path);
     w.topology.links = links; /* to be released */
     simulation_free(&s);
     program_free(&program);

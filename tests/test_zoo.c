@@ -7,6 +7,7 @@
 
 #include "tests/cmocka.h"
 #include "tests/fault.h"
+#include "tests/sample.h"
 
 static struct model build(const char *spec)
 {
@@ -14,14 +15,6 @@ static struct model build(const char *spec)
     if (zoo_build(spec, &m) != STATUS_OK)
         fail_msg("%s: %s", spec, error_message());
     return m;
-}
-
-static const struct model_op *op(const struct model *m, const char *name)
-{
-    uint32_t i = model_find(m, name);
-    if (i == MODEL_NO_OP)
-        fail_msg("no op '%s'", name);
-    return &m->op[i];
 }
 
 /* Sources in docs/models.md. */
@@ -82,10 +75,10 @@ static void gpt_tiny_is_untied_unless_asked(void **state)
     struct model m = build("gpt-tiny"), tied = build("gpt-tiny:tied=1");
     assert_int_equal(model_parameters(&m), 875264);
     assert_int_equal(model_parameters(&tied), 842496);
-    assert_int_equal(op(&m, "head")->shares, MODEL_NO_OP);
-    assert_int_equal(op(&tied, "head")->shares, model_find(&tied, "embedding"));
-    assert_int_equal(op(&tied, "head")->shared_bytes, 256 * 128 * 4);
-    assert_int_equal(op(&tied, "head")->parameter_bytes, 0);
+    assert_int_equal(sample_op(&m, "head")->shares, MODEL_NO_OP);
+    assert_int_equal(sample_op(&tied, "head")->shares, model_find(&tied, "embedding"));
+    assert_int_equal(sample_op(&tied, "head")->shared_bytes, 256 * 128 * 4);
+    assert_int_equal(sample_op(&tied, "head")->parameter_bytes, 0);
     model_free(&tied);
     model_free(&m);
 }
@@ -93,13 +86,13 @@ static void gpt_tiny_is_untied_unless_asked(void **state)
 static void bert_decoder_borrows_the_table_and_owns_its_bias(void **state)
 {
     struct model m = build("bert-base");
-    const struct model_op *decoder = op(&m, "mlm.decoder");
+    const struct model_op *decoder = sample_op(&m, "mlm.decoder");
     assert_int_equal(decoder->shares, model_find(&m, "embedding"));
     assert_int_equal(decoder->shared_bytes, 30522 * 768 * 4);
     assert_int_equal(decoder->parameter_bytes, 30522 * 4);
-    assert_int_equal(model_attribute(op(&m, "embedding"), "types", 0), 2);
-    assert_int_equal(model_attribute(op(&m, "h0.attn"), "causal", -1), 0);
-    assert_int_equal(model_attribute(op(&m, "loss"), "masked", -1), 1);
+    assert_int_equal(model_attribute(sample_op(&m, "embedding"), "types", 0), 2);
+    assert_int_equal(model_attribute(sample_op(&m, "h0.attn"), "causal", -1), 0);
+    assert_int_equal(model_attribute(sample_op(&m, "loss"), "masked", -1), 1);
     model_free(&m);
 }
 
@@ -133,17 +126,17 @@ static void gpt2_small_forward_flop_match_the_formula(void **state)
 static void memory_sizes_match_shapes_worked_by_hand(void **state)
 {
     struct model m = build("gpt-tiny");
-    assert_int_equal(op(&m, "embedding")->stash_bytes, 128 * 128 * 4 + 128 * 4);
-    assert_int_equal(op(&m, "h0.ln1")->stash_bytes, (128 * 128 + 2 * 128) * 4);
-    assert_int_equal(op(&m, "h0.attn.qkv")->output_bytes, 128 * 384 * 4);
-    assert_int_equal(op(&m, "h0.attn")->stash_bytes, (128 * 128 + 4 * 128 * 128) * 4);
-    assert_int_equal(op(&m, "h0.attn")->output_bytes, 128 * 128 * 4);
-    assert_int_equal(op(&m, "h0.mlp.gelu")->stash_bytes, 128 * 512 * 4);
-    assert_int_equal(op(&m, "loss")->output_bytes, 4);
-    assert_int_equal(op(&m, "loss")->stash_bytes, (2 * 128 + 1) * 4);
+    assert_int_equal(sample_op(&m, "embedding")->stash_bytes, 128 * 128 * 4 + 128 * 4);
+    assert_int_equal(sample_op(&m, "h0.ln1")->stash_bytes, (128 * 128 + 2 * 128) * 4);
+    assert_int_equal(sample_op(&m, "h0.attn.qkv")->output_bytes, 128 * 384 * 4);
+    assert_int_equal(sample_op(&m, "h0.attn")->stash_bytes, (128 * 128 + 4 * 128 * 128) * 4);
+    assert_int_equal(sample_op(&m, "h0.attn")->output_bytes, 128 * 128 * 4);
+    assert_int_equal(sample_op(&m, "h0.mlp.gelu")->stash_bytes, 128 * 512 * 4);
+    assert_int_equal(sample_op(&m, "loss")->output_bytes, 4);
+    assert_int_equal(sample_op(&m, "loss")->stash_bytes, (2 * 128 + 1) * 4);
     /* q, k, v in and the output, probabilities written and read */
-    assert_true(op(&m, "h0.attn")->forward_bytes == (4 * 128 * 128 + 2 * 4 * 128 * 128) * 4);
-    assert_true(op(&m, "h0.attn.proj")->backward_bytes == 2 * (2 * 128 * 128) * 4);
+    assert_true(sample_op(&m, "h0.attn")->forward_bytes == (4 * 128 * 128 + 2 * 4 * 128 * 128) * 4);
+    assert_true(sample_op(&m, "h0.attn.proj")->backward_bytes == 2 * (2 * 128 * 128) * 4);
     model_free(&m);
 }
 
@@ -182,11 +175,11 @@ static void mlp_predicts_one_token_from_its_window(void **state)
     assert_int_equal(model_parameters(&m), 15680);
     assert_true(m.tokens_per_sample == 1);
     assert_int_equal(m.n, 7);
-    assert_int_equal(model_attribute(op(&m, "embedding"), "concat", 0), 1);
-    assert_int_equal(op(&m, "embedding")->output_bytes, 16 * 8 * 4);
-    assert_int_equal(model_attribute(op(&m, "h0.linear"), "in", 0), 128);
-    assert_int_equal(model_attribute(op(&m, "h1.linear"), "in", 0), 32);
-    assert_int_equal(model_attribute(op(&m, "loss"), "tokens", 0), 1);
+    assert_int_equal(model_attribute(sample_op(&m, "embedding"), "concat", 0), 1);
+    assert_int_equal(sample_op(&m, "embedding")->output_bytes, 16 * 8 * 4);
+    assert_int_equal(model_attribute(sample_op(&m, "h0.linear"), "in", 0), 128);
+    assert_int_equal(model_attribute(sample_op(&m, "h1.linear"), "in", 0), 32);
+    assert_int_equal(model_attribute(sample_op(&m, "loss"), "tokens", 0), 1);
     model_free(&m);
 }
 
@@ -222,7 +215,7 @@ static void positions_follow_tokens_unless_given(void **state)
 {
     struct model m = build("bert-base:tokens=128"),
                  full = build("bert-base:tokens=128,positions=512");
-    assert_int_equal(model_attribute(op(&m, "embedding"), "positions", 0), 128);
+    assert_int_equal(model_attribute(sample_op(&m, "embedding"), "positions", 0), 128);
     assert_int_equal(model_parameters(&full), 109514298);
     model_free(&full);
     model_free(&m);
