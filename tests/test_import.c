@@ -209,7 +209,7 @@ static void a_trace_of_chakra_is_the_same_model_in_json_and_in_protocol_buffers(
     assert_int_equal(b.edges, 3);
     assert_true(has_edge(&b, "a#1", "b#2") && has_edge(&b, "b#2", "d#4") &&
                 has_edge(&b, "a#1", "d#4"));
-    assert_close(op(&b, "b#2")->forward_flop, 300);
+    assert_close(sample_op(&b, "b#2")->forward_flop, 300);
     assert_close(b.profile[0].forward_s[model_find(&b, "d#4")], 40e-6);
     assert_string_equal(a.note, b.note);
     assert_non_null(strstr(b.note, "1 calls of communication of 512 bytes"));
