@@ -1,8 +1,8 @@
 #!/bin/sh
 # Writes study/expected.def: how far predictions of published runs are off, by what they have in common.
 # Usage: bench/expected.sh FORELINE FILE|DIR... > study/expected.def
-# Groups of fewer than 5 runs are left out; the narrowest come first, as study/expected.c takes the first. What
-# plans say that name no framework, foreline, is how far the roofline is off runs of whatever framework.
+# Groups of fewer than 5 runs are left out; the narrowest come first, as study/expected.c takes the first. Of
+# foreline, the roofline, it is how far that is off runs of whatever framework.
 set -eu
 foreline=$1
 shift

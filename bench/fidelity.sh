@@ -41,7 +41,7 @@ cat <<'TEXT'
 Written by `bench/fidelity.sh FORELINE SETS`, from runs that others measured and published. Errors are predicted / measured - 1 of the time of
 an iteration, in %, absolute unless it says bias. A prediction is a function of a run's configuration: model, GPU's name, network, framework and
 parallelism; what was measured of the run is not given to it (`tests/test_published.c` changes it and compares). "roofline: mean" is the
-same with `--framework foreline`, which is what plans have that name no framework. Regret is what it costs to take the plan that is
+same with `--framework foreline`, the bare roofline. Regret is what it costs to take the plan that is
 predicted to be the fastest among those of equal model, GPUs and batch. Memory is the error of the peak.
 
 TEXT

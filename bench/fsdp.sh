@@ -22,7 +22,7 @@ plans() { # plans MODEL PLATFORM BATCH: ours.json (whole batch), parts.json (fou
         fsdp) how="--stages 1 --replicas 3 --zero 3 --microbatches 3 --microbatch-size $(((batch + 2) / 3))" ;;
         esac
         # shellcheck disable=SC2086
-        "$tool" plan --algorithm balanced --schedule gpipe "$@" $how -o $kind.json >out 2>&1 || cat out >&2
+        "$tool" plan --algorithm balanced --framework foreline --schedule gpipe "$@" $how -o $kind.json >out 2>&1 || cat out >&2
     done
 }
 plans mlp:layers=3,hidden=4096,channels=48 node:gpus=3,type=RTX3090 8192

@@ -18,7 +18,7 @@ echo '|---|---|---|---|---|---|---|---|---|'
 while read -r model gpus manual auto graph; do
     set -- --model "$model" --platform "node:gpus=$gpus,type=$gpu" --schedule gpipe --microbatches "$gpus" \
         --microbatch-size $((batch / gpus))
-    "$tool" plan --algorithm manual --stages "$gpus" "$@" -o manual.json >manual 2>&1 || cat manual >&2
+    "$tool" plan --algorithm manual --framework foreline --stages "$gpus" "$@" -o manual.json >manual 2>&1 || cat manual >&2
     "$tool" plan --objective pippy --algorithm sizesplit --stages "$gpus" "$@" -o auto.json >auto 2>&1 || cat auto >&2
     "$tool" plan --objective pippy --stages "$gpus" "$@" -o graph.json >graph 2>&1 || cat graph >&2
     echo "$model $gpus $(seconds manual.json) $(seconds auto.json) $(seconds graph.json) $manual $auto $graph \

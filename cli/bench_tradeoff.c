@@ -99,8 +99,12 @@ enum status bench_tradeoff(struct invocation *in)
     TRY(load_model(a->model, &m));
     TRY(load_topology(a->platform, &t, &path));
     context.platform = path;
-    printf("# %s on %zu of %s: an iteration of %zu microbatches of one sample, adam, %s\n",
-           a->model, n, a->platform, a->microbatches, a->engine);
+    const char *framework = plan_choose_framework(a, &m, &t).name;
+    if (framework && framework_parse(framework, &(struct framework){0}) != STATUS_OK)
+        TRY(error_context(STATUS_USAGE, "--framework"));
+    printf("# %s on %zu of %s: an iteration of %zu microbatches of one sample, adam, %s, %s\n",
+           a->model, n, a->platform, a->microbatches, a->engine,
+           framework ? framework : framework_name(0));
     printf("# %-14s %10s %12s %12s %12s\n", "plan", "memory", "busiest link", "iteration",
            "exposed");
     printf("# %-14s %10s %12s %12s %12s\n", "", "GiB", "GB", "ms", "ms");

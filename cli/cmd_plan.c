@@ -120,6 +120,7 @@ static enum status make(struct invocation *in)
     struct loaded_plan l = {0};
     struct evaluation e = {0};
     struct auto_result ranking = {0};
+    struct framework_choice framework;
     const char *asked = a->model;
     char *model = NULL; /* with the tokens that are asked for */
     if (!a->model || !a->platform)
@@ -135,6 +136,8 @@ static enum status make(struct invocation *in)
     TRY(load_topology(a->platform, &l.topology, &l.platform));
     if (a->train_tokens > 0 && l.model.tokens_per_sample <= 0)
         FAIL(STATUS_USAGE, "--train-tokens: '%s' has no tokens", a->model);
+    framework = plan_choose_framework(a, &l.model, &l.topology);
+    a->framework = framework.name;
     double begin = clock_cpu();
     TRY(find(a, &l, &ranking, &l.plan, &e));
     print_prediction(&l.plan, &e);
@@ -144,10 +147,12 @@ static enum status make(struct invocation *in)
                                    .cpu_s = clock_cpu() - begin};
     TRY(machine_of_plan(&l.plan, &l.model, &l.topology, e.samples_per_s, &outcome.machine));
     machine_print_speed(&outcome.machine, stderr);
+    framework_choice_print(&framework, stderr);
     const struct evaluation_context context = {
         .model = &l.model, .topology = &l.topology, .platform = l.platform};
     TRY(expected_print(&l.plan, &context, stderr));
-    warn_of_launcher(a, &l);
+    if (arguments_given(a, "framework"))
+        warn_of_launcher(a, &l);
     warn_of_times(&l.plan, &l.model, &l.topology);
     machine_print_training(&outcome.machine, a->train_tokens, stderr);
     if (ranking.n == 0)

@@ -31,6 +31,8 @@ const struct framework *const frameworks[] = {
 };
 const size_t frameworks_n = sizeof frameworks / sizeof *frameworks;
 
+const char framework_usual[] = "compiled";
+
 const char *framework_name(size_t i)
 {
     return i < frameworks_n ? frameworks[i]->name : NULL;

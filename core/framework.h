@@ -26,6 +26,7 @@ struct framework {
  * framework_parse() fills in. */
 extern const struct framework *const frameworks[];
 extern const size_t frameworks_n;
+extern const char framework_usual[];  /* of plans for GPUs of which nothing is said */
 const char *framework_name(size_t i); /* NULL behind the last one */
 
 /* A name with overrides. STATUS_INVALID with the known names, of frameworks or of what they do. */

@@ -256,6 +256,20 @@ static bool has_shape(const struct model_op *op, const char *kind)
     return model_attribute(op, "tokens", 0) > 0;
 }
 
+/* Who issues an op of its kind and shape; NULL: nothing better than a pass is known. */
+static void (*issuer(const struct model_op *op))(struct issue *)
+{
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        if (!strcmp(kinds[k].kind, op->kind))
+            return has_shape(op, op->kind) ? kinds[k].issue : NULL;
+    return NULL;
+}
+
+bool op_kernels_shaped(const struct model_op *op)
+{
+    return issuer(op) != NULL;
+}
+
 /* What the numbers of a model are that does not say. */
 static enum data_type type_of(const struct model *m, const struct model_op *op)
 {
@@ -285,17 +299,12 @@ void op_kernels(const struct model *m, uint32_t op, double samples, const struct
                       .dtype = type_of(m, o),
                       .backward = backward,
                       .out = out};
-    void (*issue)(struct issue *) = issue_other;
+    void (*issue)(struct issue *) = issuer(o);
     out->n = 0;
     out->issued = backward ? f->backward_kernels : f->forward_kernels;
     if (i.shards > 1 && is_summed(o))
         out->issued += f->sum_kernels;
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
-        if (!strcmp(kinds[k].kind, o->kind)) {
-            issue = has_shape(o, o->kind) ? kinds[k].issue : issue_other;
-            break;
-        }
-    issue(&i);
+    (issue ? issue : issue_other)(&i);
 }
 
 double op_kernels_seconds(const struct device_type *type, const struct op_kernels *k)

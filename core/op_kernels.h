@@ -15,6 +15,7 @@
 
 struct framework;
 struct model;
+struct model_op;
 
 enum { OP_KERNELS_MOST = 12 };
 
@@ -27,6 +28,9 @@ struct op_kernels {
 /* Of op `op` for microbatches of `samples`; the split says the framework, which must go by kernels. */
 void op_kernels(const struct model *m, uint32_t op, double samples, const struct cost_split *split,
                 bool backward, struct op_kernels *out);
+
+/* Is the op a list of kernels of its shape, and not one pass for want of a better word? */
+bool op_kernels_shaped(const struct model_op *op);
 
 /* Seconds of the device for them, one after another, and of the host. */
 double op_kernels_seconds(const struct device_type *type, const struct op_kernels *k);

@@ -58,14 +58,6 @@ static bool is_as_wide(const char *wanted, enum data_type own)
            (half && (!strcmp(wanted, "fp16") || !strcmp(wanted, "bf16")));
 }
 
-static bool is_known(const char *device)
-{
-    for (size_t k = 0; k < gpus_n; k++)
-        if (!strcmp(gpus[k].type, device))
-            return gpus[k].peak[DATA_fp32] > 1e12; /* no CPU's core */
-    return false;
-}
-
 /* Of a framework that issues kernels; NULL: of foreline's own executor. */
 static const char *issued_by(const struct plan *p)
 {
@@ -79,7 +71,7 @@ const struct expected *expected_find(const struct plan *p, const struct model *m
     const char *device = topology_type(t, p->stage[0].device[0])->name;
     const char *framework = issued_by(p) ? issued_by(p) : "foreline";
     char kind[EXPECTED_KIND];
-    if (!is_known(device) || p->steps > 0)
+    if (!gpu_of_type(device) || p->steps > 0)
         return NULL;
     for (const struct expected *e = all; e->runs > 0; e++)
         if (is(e->device, device) && is_as_wide(e->dtype, m->dtype) &&
@@ -88,21 +80,21 @@ const struct expected *expected_find(const struct plan *p, const struct model *m
     return NULL;
 }
 
-/* What is predicted beside plans that name no framework. */
-static const char usual[] = "compiled";
-
-/* The same plan as the usual framework would run it, and how far predictions of its runs were off. */
+/* The same plan as the usual framework would run it, and how far predictions of its runs were off;
+ * nothing where its kernels would be the roofline's. */
 static enum status print_usual(const struct plan *p, const struct evaluation_context *context,
                                FILE *out)
 {
     enum status st;
     struct plan with = {0};
     struct evaluation e;
+    if (!kernels_known(&topology_type(context->topology, p->stage[0].device[0])->kernels))
+        return STATUS_OK;
     TRY(plan_copy(p, &with));
-    TRY(plan_set_framework(&with, usual));
+    TRY(plan_set_framework(&with, framework_usual));
     TRY(evaluate_once(context, &with, &e));
-    fprintf(out, "; with\n            --framework %s this plan takes %s, %.4g samples/s", usual,
-            units_of(UNIT_SECONDS, e.iteration_s).text, e.samples_per_s);
+    fprintf(out, "; with\n            --framework %s this plan takes %s, %.4g samples/s",
+            framework_usual, units_of(UNIT_SECONDS, e.iteration_s).text, e.samples_per_s);
     const struct expected *known = expected_find(&with, context->model, context->topology);
     if (known)
         fprintf(out, " (%zu runs: %.0f %% off)", known->runs, 100 * known->mean);
@@ -119,8 +111,8 @@ enum status expected_print(const struct plan *p, const struct evaluation_context
     const char *dtype = e && e->dtype ? e->dtype : "any type",
                *device = e && e->device ? e->device : "any GPU";
     if (e && !issued_by(p)) {
-        fprintf(out, "published   without a --framework %zu runs in %s on %s were %.0f %% off",
-                e->runs, dtype, device, 100 * e->mean);
+        fprintf(out, "published   by the roofline %zu runs in %s on %s were %.0f %% off", e->runs,
+                dtype, device, 100 * e->mean);
         st = print_usual(p, context, out);
         fputc('\n', out);
     } else if (e) {

@@ -29,9 +29,9 @@ const char *expected_kind(const struct plan *p, char text[EXPECTED_KIND]);
 const struct expected *expected_find(const struct plan *p, const struct model *m,
                                      const struct topology *t);
 
-/* "published   155 runs of fsdp in bf16 on H100-SXM5-80GB, zero3: predictions 4.7 % off on average"; where no
- * framework is named, how far that was off, and what the analytic engine says of the same plan with one, unless
- * it cannot; nothing on other devices than GPUs. STATUS_NOMEM. */
+/* "published   155 runs of fsdp in bf16 on H100-SXM5-80GB, zero3: predictions 4.7 % off on average"; of the
+ * roofline, how far that was off, and what the analytic engine says of the same plan with the usual framework,
+ * where kernels are known; nothing on other devices than GPUs. STATUS_NOMEM. */
 enum status expected_print(const struct plan *p, const struct evaluation_context *context,
                            FILE *out) MUST_CHECK;
 /* The same as member "published" of a JSON object: {framework, device, dtype, parallelism, runs,

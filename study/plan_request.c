@@ -286,6 +286,7 @@ static enum plan_exchange exchange_of(const struct arguments *a)
 
 struct partition_request plan_request(const struct arguments *a)
 {
+    struct framework issue = framework_of(a->framework);
     return (struct partition_request){.stages = a->stages,
                                       .replicas = (uint32_t)a->replicas,
                                       .tensor_parallel = (uint32_t)a->tensor_parallel,
@@ -316,8 +317,8 @@ struct partition_request plan_request(const struct arguments *a)
                                       .seed = a->seed,
                                       .layers = a->granularity ? !strcmp(a->granularity, "layer")
                                                                : is_auto(a),
-                                      .framework = a->framework,
-                                      .issue = framework_of(a->framework),
+                                      .framework = issue.by_kernel ? a->framework : NULL,
+                                      .issue = issue,
                                       .split_at = a->split_at,
                                       .layers_per_stage = a->layers_per_stage};
 }

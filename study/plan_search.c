@@ -173,6 +173,7 @@ enum status plan_make(const struct arguments *a, struct evaluation_context *cont
     if (plan_is_published(a))
         return plan_of_objective(a, context->model, context->topology, out);
     TRY(plan_settle(&settled));
+    settled.framework = plan_choose_framework(a, context->model, context->topology).name;
     if (strcmp(settled.algorithm, "auto") != 0) {
         st = plan_by_algorithm(&settled, context->model, context->topology, out);
         goto out;

@@ -1,6 +1,7 @@
 /* planning.h - plans from arguments: what `foreline plan` does, and points of experiments.
  *
  *     plan_check.c      are they possible with this model
+ *     plan_framework.c  for which framework, where none is named
  *     plan_request.c    arguments -> a request to one algorithm; are they possible together, and
  *                       does a plan obey them?
  *     plan_search.c     `--algorithm auto`: the search
@@ -34,6 +35,17 @@ enum status plan_check_given(const struct arguments *a) MUST_CHECK;
 /* Are the constraints possible together? Fill in what follows from them: algorithm and stages from
  * split_at, microbatches from the batch. STATUS_USAGE. */
 enum status plan_settle(struct arguments *a) MUST_CHECK;
+
+/* The framework of a plan (core/framework.h) and, where that is not what was given but a choice on GPUs
+ * of the catalogue, why: "compiled", unless the plan must be executable, times of ops are measured, or
+ * the model's kernels are not known. Otherwise, and on other devices, NULL: foreline. */
+struct framework_choice {
+    const char *name, *why; /* of the arguments, or constant; each may be NULL */
+};
+struct framework_choice plan_choose_framework(const struct arguments *a, const struct model *m,
+                                              const struct topology *t);
+/* "framework   compiled: none is named, ..."; nothing where there was no choice. */
+void framework_choice_print(const struct framework_choice *f, FILE *out);
 
 /* The request to an algorithm, for partition_run() or, as `fixed`, for auto_search(); zeros where
  * the arguments, which must be settled, say nothing. */

@@ -106,6 +106,8 @@ static enum status make_plan(const struct point *p, const struct model *m, const
         fill(t, &a);
     if (p->fill_experts)
         a.expert_parallel = a.replicas;
+    if (p->engine || p->run.engine) /* predictions and runs of an experiment are of the same plan */
+        a.framework = plan_choose_framework(&a, m, t).name;
     if (!p->engine) /* it is going to run */
         a.executable = true;
     return plan_make(&a, &context, out);
@@ -172,6 +174,7 @@ static void describe_plan(const struct plan *p, struct point_result *r)
     r->microbatch_size = p->microbatch_size;
     snprintf(r->algorithm, sizeof r->algorithm, "%s", p->algorithm ? p->algorithm : "");
     snprintf(r->schedule, sizeof r->schedule, "%s", p->schedule);
+    snprintf(r->framework, sizeof r->framework, "%s", p->framework ? p->framework : "");
 }
 
 /* The figures of a measurement that databases keep. Memory is that of the rank with the least

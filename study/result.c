@@ -46,6 +46,7 @@ const struct result_column result_columns[] = {
     COLUMN(RESULT_TEXT, algorithm),
     COLUMN(RESULT_TEXT, schedule),
     COLUMN(RESULT_TEXT, bottleneck),
+    COLUMN(RESULT_TEXT, framework),
 };
 const size_t result_columns_n = sizeof result_columns / sizeof *result_columns;
 

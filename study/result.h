@@ -33,7 +33,7 @@ struct point_result {
     int64_t peak_bytes, headroom_bytes;
     int64_t weight_bytes, gradient_bytes, state_bytes, stash_bytes, scratch_bytes;
     int64_t stages, replicas, tensor_parallel, microbatches, microbatch_size; /* of the plan */
-    char algorithm[RESULT_NAME], schedule[RESULT_NAME];
+    char algorithm[RESULT_NAME], schedule[RESULT_NAME], framework[RESULT_NAME];
     char bottleneck[RESULT_REASON]; /* where the time goes, in words */
     double cpu_s;                   /* that it took, planning included */
 };

@@ -146,8 +146,13 @@ const struct setting settings_table[] = {
      "adam|sgd[:KEY=X,...]", "adam", .help = "of the update (docs/running.md)",
      .word = optimizer_name, .check = optimizer_check},
     {"framework", TEXT(framework),
-     PLAN_KEYS | T(PLAN_IMPORT) | SIMULATIONS | T(KEY_POINT) | T(VALIDATE_PUBLISHED),
-     "NAME[:KEY=X,...]", NULL, .help = "who issues the kernels, and how", .word = framework_name},
+     PLAN_KEYS | T(PLAN_IMPORT) | SIMULATIONS | T(KEY_POINT) | T(VALIDATE_PUBLISHED) |
+         T(BENCH_TRADEOFF),
+     "NAME[:KEY=X,...]", NULL,
+     .help =
+         "who issues the kernels, and how (simulate: the plan's; plans: compiled on GPUs of the "
+         "catalogue, unless ops have measured times or the plan is --executable; else foreline)",
+     .word = framework_name},
     {"finalists", COUNT(finalists), PLAN_KEYS, "N", "12",
      .help = "auto: plans that SimGrid looks at, at a time", .least = 1, .most = MOST},
     {"time-limit", SECONDS(time_limit_s), PLAN_KEYS | SOLVED, "TIME", NULL,

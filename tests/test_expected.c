@@ -93,12 +93,20 @@ static void plans_that_name_no_framework_are_told(void **state)
     const struct expected *e = expected_find(&f.plan, &f.model, &f.topology);
     assert_non_null(e);
     assert_string_equal(e->framework, "foreline");
+    const struct evaluation_context context = {.model = &f.model, .topology = &f.topology};
     FILE *out = open_memstream(&text, &n);
     assert_non_null(out);
-    const struct evaluation_context context = {.model = &f.model, .topology = &f.topology};
     assert_int_equal(expected_print(&f.plan, &context, out), STATUS_OK);
     assert_int_equal(fclose(out), 0);
     assert_non_null(strstr(text, "were"));
+    assert_null(strstr(text, "--framework")); /* of whose kernels nothing is known */
+    free(text);
+    f.topology.type[0].peak[DATA_bf16] = 989e12;
+    f.topology.type[0].kernels = kernels_derive(&f.topology.type[0]);
+    out = open_memstream(&text, &n);
+    assert_non_null(out);
+    assert_int_equal(expected_print(&f.plan, &context, out), STATUS_OK);
+    assert_int_equal(fclose(out), 0);
     struct evaluation with;
     assert_int_equal(plan_set_framework(&f.plan, "compiled"), STATUS_OK);
     assert_int_equal(evaluate_once(&context, &f.plan, &with), STATUS_OK);

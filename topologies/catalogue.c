@@ -136,3 +136,11 @@ double gpu_varied(const char *type, const struct constants *c, bool *all)
         return pow(500.0 / 700, new[CONSTANT_power] - old[CONSTANT_power]);
     return strcmp(type, "GB300-279GB") == 0 ? new[CONSTANT_gb300] / old[CONSTANT_gb300] : 1;
 }
+
+const struct gpu *gpu_of_type(const char *type)
+{
+    for (size_t k = 0; k < gpus_n; k++)
+        if (!strcmp(gpus[k].type, type))
+            return gpus[k].peak[DATA_fp32] > 1e12 ? &gpus[k] : NULL; /* no CPU's core */
+    return NULL;
+}

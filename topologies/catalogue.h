@@ -35,6 +35,9 @@ extern const size_t gpus_n;
  * gpu.type. */
 double gpu_varied(const char *type, const struct constants *c, bool *all);
 
+/* The GPU of that device type; NULL: none, such as a CPU's core. */
+const struct gpu *gpu_of_type(const char *type);
+
 /* The row that a text means: of those whose words, letters and digits between other signs, all stand in
  * it, whatever their case, the one with the most, then the longest. "NVIDIA A100-PCIE-40GB" is A100-PCIE,
  * "A100-SXM-40GB" A100-40, "8xH200" H200; NULL: none. */

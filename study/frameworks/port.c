@@ -11,6 +11,7 @@
 #include "model/zoo.h"
 #include "study/frameworks/setup.h"
 #include "study/load.h"
+#include "study/planning.h"
 
 /* ---- export */
 
@@ -247,24 +248,34 @@ static enum status check_asked(const struct arguments *a, const struct setup *s,
     return STATUS_OK;
 }
 
-/* The model file is written before the plan that refers to it by hash. */
-/* Who issues the kernels is in no file; times and memory without it are another executor's. */
-static enum status take_framework(const struct arguments *a, const struct dialect *from,
-                                  struct plan *p, FILE *notes)
+/* What the dialect's files launch; NULL: nothing is known of it. */
+static const struct framework *launched_by(const struct dialect *from)
 {
-    if (a->framework)
-        return plan_set_framework(p, a->framework);
-    for (size_t i = 0; framework_name(i); i++)
-        if (frameworks[i]->launcher && strcmp(frameworks[i]->launcher, from->name) == 0) {
-            fprintf(
-                notes,
-                "assumed: times and memory of foreline's own executor (--framework %s: of %s)\n",
-                framework_name(i), frameworks[i]->summary);
-            break;
-        }
-    return STATUS_OK;
+    for (size_t i = 0; i < frameworks_n; i++)
+        if (frameworks[i]->launcher && strcmp(frameworks[i]->launcher, from->name) == 0)
+            return frameworks[i];
+    return NULL;
 }
 
+/* Who issues the kernels is in no file: what they launch, where plans have a framework by themselves.
+ * Files that have plans of their own name none. */
+static enum status take_framework(const struct arguments *a, const struct dialect *from,
+                                  const struct model *m, const struct topology *t, struct plan *p,
+                                  FILE *notes)
+{
+    const struct framework *its = launched_by(from);
+    struct framework_choice taken = plan_choose_framework(a, m, t);
+    if (a->framework || from->to_plan)
+        return plan_set_framework(p, a->framework);
+    if (taken.name && its)
+        taken.name = its->name;
+    if (its || taken.name)
+        fprintf(notes, "assumed: times and memory of %s (--framework says another)\n",
+                taken.name ? framework_of(taken.name).summary : frameworks[0]->summary);
+    return plan_set_framework(p, taken.name);
+}
+
+/* The model file is written before the plan that refers to it by hash. */
 enum status port_import(const struct arguments *a, const char *const *file, size_t files,
                         const struct provenance *by, FILE *out, FILE *notes)
 {
@@ -293,7 +304,7 @@ enum status port_import(const struct arguments *a, const char *const *file, size
     TRY(find_platform(a, &s, &platform));
     TRY(load_topology(platform, &t, &path));
     TRY(from->to_plan ? from->to_plan(&s, a, &m, &t, &p) : setup_to_plan(&s, &m, &t, &p));
-    TRY(take_framework(a, from, &p, notes));
+    TRY(take_framework(a, from, &m, &t, &p, notes));
     if (!from->print)
         print_summary(&s, from, &p, &m, out);
     setup_print_notes(&s, notes);
