@@ -154,4 +154,11 @@ while [ -n "$(workers)" ]; do
     [ $tries -lt 600 ] || fail "left behind by a dead launcher: $(workers)"
     sleep 0.1
 done
+# Too few descriptors for mpirun, for the launcher or for both: what was made for the run goes, although removing takes some, too.
+mkdir tmp
+for most in 9 10 11 12; do
+    status=0
+    (ulimit -n $most && TMPDIR=$PWD/tmp exec "$tool" run p.json --transport mpi --steps 2 >run.out 2>run.err) || status=$?
+    [ $status = 1 ] && [ -z "$(ls tmp)" ] || fail "$most descriptors: exit $status, left $(ls tmp), $(cat run.err)"
+done
 echo "mpi equals tcp: $mpi"

@@ -110,21 +110,22 @@ enum status launch_take_signals(struct run *run)
     return run->signals.fd < 0 ? error_set(STATUS_IO, "signalfd: %s", strerror(errno)) : STATUS_OK;
 }
 
-/* Processes first: files and connections are still theirs until they have ended. */
+/* Processes first: files and connections are still theirs until they have ended. Files last: to remove
+ * a folder takes descriptors, and a run that had too few of them has used them all. */
 void launch_tear_down(struct run *run)
 {
     launch_kill(run);
-    launch_remove_files(run);
     launch_close_checkpoints(run);
     for (size_t r = 0; run->worker && r < run->program->ranks; r++) {
         socket_close(&run->worker[r].fd);
         free(run->worker[r].payload);
     }
-    if (run->starter.output)
-        fclose(run->starter.output);
     door_close(&run->meeting.door);
     socket_close(&run->meeting.listener);
     socket_close(&run->signals.fd);
+    launch_remove_files(run);
+    if (run->starter.output)
+        fclose(run->starter.output);
     if (run->signals.masked) {
         sigprocmask(SIG_SETMASK, &run->signals.old_mask, NULL);
         sigaction(SIGCHLD, &run->signals.old_child, NULL);
