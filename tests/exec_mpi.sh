@@ -158,7 +158,7 @@ done
 mkdir tmp
 for most in 9 10 11 12; do
     status=0
-    (ulimit -n $most && TMPDIR=$PWD/tmp exec "$tool" run p.json --transport mpi --steps 2 >run.out 2>run.err) || status=$?
+    (ulimit -n $most && TMPDIR=$PWD/tmp exec "$tool" run p.json --transport mpi --steps 2) >run.out 2>run.err || status=$?
     [ $status = 1 ] && [ -z "$(ls tmp)" ] || fail "$most descriptors: exit $status, left $(ls tmp), $(cat run.err)"
 done
 echo "mpi equals tcp: $mpi"

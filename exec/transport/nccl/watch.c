@@ -81,9 +81,11 @@ static enum status check_deadline(struct nccl *t)
     bool late = clock_now() > t->deadline_s;
     double patience_s = t->patience_s;
     pthread_mutex_unlock(&t->state);
-    return late
-               ? blame_others(t, error_set(STATUS_EXTERNAL, "NCCL: no answer for %g s", patience_s))
-               : STATUS_OK;
+    if (!late)
+        return STATUS_OK;
+    const char *more = atomic_load(&t->connected) ? "" : "; --limit nccl=60 is more patient";
+    return blame_others(t,
+                        error_set(STATUS_EXTERNAL, "NCCL: no answer for %g s%s", patience_s, more));
 }
 
 /* ---- calls */
