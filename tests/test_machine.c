@@ -125,7 +125,8 @@ static void lists_of_hosts_are_expanded(void **state)
     assert_int_equal(machine_hostlist("a[3-1]", keep, &got), STATUS_PARSE);
     assert_int_equal(machine_hostlist("a[1-2", keep, &got), STATUS_PARSE);
     assert_int_equal(machine_hostlist("a[x]", keep, &got), STATUS_PARSE);
-    assert_int_equal(machine_hostlist("a[1-2]b[]", keep, &got), STATUS_PARSE); /* 5^20 of them took for ever */
+    assert_int_equal(machine_hostlist("a[1-2]b[]", keep, &got),
+                     STATUS_PARSE); /* 5^20 of them took for ever */
 }
 
 static void ends_of_xml_are_said(void **state)

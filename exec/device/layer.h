@@ -177,7 +177,7 @@ struct layer {
     bool half;
     /* ... and who rounds to them what its kind computes in fp32 (exec/device/cpu/half.h); NULL: the kind */
     const struct backend *rounds;
-    bool tied; /* its weight is another op's */
+    bool tied;    /* its weight is another op's */
     bool borrows; /* all of its parameters are; its kind need not know: layer_borrow() */
     struct layer_part part[LAYER_PARTS];
     size_t parameters; /* own: all parts, unless it borrows them */
