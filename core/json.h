@@ -31,9 +31,6 @@ struct json_at {
     size_t index;
 };
 
-/* Of a document in a file; what it becomes takes some ten times as much. */
-enum { JSON_LARGEST = 64 << 20 };
-
 /* Read a document whose root is an object with "format": `format` and "version" <= `version`;
  * with `format` NULL any JSON (other programs' files, traces). */
 enum status json_read(const char *path, const char *format, int version,

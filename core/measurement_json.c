@@ -57,7 +57,7 @@ static const struct json_row rank_rows[] = {
     {"stage", RANK(stage)},
     {"peak_of", FIELD_OBJECT, .rows = peak_rows, .flat = true},
     {"memory_bytes", RANK(memory_bytes), FIELD_SPARE},
-    {"loss", RANK(loss), FIELD_SPARE, .min = -DBL_MAX,
+    {"loss", RANK(loss), FIELD_SPARE, .nulls = true, .min = -DBL_MAX,
      .count = offsetof(struct measured_rank, losses)},
     {0},
 };

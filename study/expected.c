@@ -7,6 +7,7 @@
 #include "core/check.h"
 #include "core/framework.h"
 #include "core/units.h"
+#include "study/planning.h"
 #include "topologies/catalogue.h"
 
 static const struct expected all[] = {
@@ -71,7 +72,7 @@ const struct expected *expected_find(const struct plan *p, const struct model *m
     const char *device = topology_type(t, p->stage[0].device[0])->name;
     const char *framework = issued_by(p) ? issued_by(p) : "foreline";
     char kind[EXPECTED_KIND];
-    if (!gpu_of_type(device) || p->steps > 0)
+    if (!gpu_of_type(device) || p->steps > 0 || (issued_by(p) && framework_unknown(m, t)))
         return NULL;
     for (const struct expected *e = all; e->runs > 0; e++)
         if (is(e->device, device) && is_as_wide(e->dtype, m->dtype) &&
@@ -88,7 +89,7 @@ static enum status print_usual(const struct plan *p, const struct evaluation_con
     enum status st;
     struct plan with = {0};
     struct evaluation e;
-    if (!kernels_known(&topology_type(context->topology, p->stage[0].device[0])->kernels))
+    if (framework_unknown(context->model, context->topology))
         return STATUS_OK;
     TRY(plan_copy(p, &with));
     TRY(plan_set_framework(&with, framework_usual));

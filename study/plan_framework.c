@@ -1,4 +1,5 @@
 /* Which framework a plan is made for where nobody names one: the only place that decides it. */
+#include <math.h>
 #include <string.h>
 
 #include "core/framework.h"
@@ -29,29 +30,42 @@ static bool is_measured(const struct model *m, const struct device_type *type)
     return type->rates > 0;
 }
 
+const char *framework_unknown(const struct model *m, const struct topology *t)
+{
+    for (size_t k = 0; k < t->types; k++)
+        if (!gpu_of_type(t->type[k].name))
+            return "the catalogue does not have these GPUs, and nothing is known of their kernels";
+    for (size_t k = 0; k < t->types; k++)
+        if (is_measured(m, &t->type[k]))
+            return "the times of ops are measured";
+    for (size_t k = 0; k < t->types; k++)
+        if (!kernels_known(&t->type[k].kernels))
+            return "the platform states no peaks of its GPUs, without which nothing is known of "
+                   "kernels";
+    return shaped_share(m) < known_share ? "nothing is known of the kernels of most of its FLOP"
+                                         : NULL;
+}
+
+/* Cores of a CPU have less. */
+static bool has_gpus(const struct topology *t)
+{
+    double most = 0;
+    for (size_t k = 0; k < t->types; k++)
+        most = fmax(most, t->type[k].flops);
+    return most > 1e12;
+}
+
 struct framework_choice plan_choose_framework(const struct arguments *a, const struct model *m,
                                               const struct topology *t)
 {
-    bool measured = false, known = true;
-    if (a->framework)
+    if (a->framework || !has_gpus(t))
         return (struct framework_choice){a->framework, NULL};
-    for (size_t k = 0; k < t->types; k++) {
-        measured |= is_measured(m, &t->type[k]);
-        known &= kernels_known(&t->type[k].kernels);
-        if (!gpu_of_type(t->type[k].name))
-            return (struct framework_choice){NULL, NULL};
-    }
     if (a->executable)
         return (struct framework_choice){NULL,
                                          "foreline run is who issues kernels of --executable"};
-    if (measured)
-        return (struct framework_choice){NULL, "the times of ops are measured"};
-    if (!known)
-        return (struct framework_choice){NULL, "the platform states no peaks of its GPUs, without "
-                                               "which nothing is known of kernels"};
-    if (shaped_share(m) < known_share)
-        return (struct framework_choice){NULL,
-                                         "nothing is known of the kernels of most of its FLOP"};
+    const char *why = framework_unknown(m, t);
+    if (why)
+        return (struct framework_choice){NULL, why};
     return (struct framework_choice){
         framework_usual,
         "none is named, and the catalogue has these GPUs; --framework says another"};

@@ -38,7 +38,7 @@ enum status plan_settle(struct arguments *a) MUST_CHECK;
 
 /* The framework of a plan (core/framework.h) and, where that is not what was given but a choice on GPUs
  * of the catalogue, why: "compiled", unless the plan must be executable, times of ops are measured, or
- * the model's kernels are not known. Otherwise, and on other devices, NULL: foreline. */
+ * the model's kernels are not known. Otherwise, and on cores of CPUs, NULL: foreline. */
 struct framework_choice {
     const char *name, *why; /* of the arguments, or constant; each may be NULL */
 };
@@ -46,6 +46,8 @@ struct framework_choice plan_choose_framework(const struct arguments *a, const s
                                               const struct topology *t);
 /* "framework   compiled: none is named, ..."; nothing where there was no choice. */
 void framework_choice_print(const struct framework_choice *f, FILE *out);
+/* Why times of this model on these devices are not by a framework's kernels: constant; NULL: they are. */
+const char *framework_unknown(const struct model *m, const struct topology *t);
 
 /* The request to an algorithm, for partition_run() or, as `fixed`, for auto_search(); zeros where
  * the arguments, which must be settled, say nothing. */

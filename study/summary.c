@@ -165,14 +165,26 @@ static double mean_of(const double *x, size_t n)
     return sum;
 }
 
+/* What losses say that their digits do not; empty: nothing. */
+static const char *what_is_wrong(const double *loss, size_t n)
+{
+    bool zero = true;
+    for (size_t k = 0; k < n; k++) {
+        if (!isfinite(loss[k]))
+            return ": not finite, it diverged";
+        zero &= loss[k] == 0;
+    }
+    return zero ? ": the model has no loss, and learns nothing" : "";
+}
+
 /* Of a training how it went, of forwards alone what the model is worth. */
 static void print_losses(const struct measurement *m, FILE *out)
 {
     if (m->losses == 0)
         return;
     if (!m->forward_only) {
-        fprintf(out, "loss        %.6f first, %.6f last of %zu steps\n", m->loss[0],
-                m->loss[m->losses - 1], m->losses);
+        fprintf(out, "loss        %.6f first, %.6f last of %zu steps%s\n", m->loss[0],
+                m->loss[m->losses - 1], m->losses, what_is_wrong(m->loss, m->losses));
         return;
     }
     fprintf(out, "loss        %.6f mean of %zu steps\n", mean_of(m->loss, m->losses), m->losses);

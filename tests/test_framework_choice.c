@@ -208,6 +208,11 @@ static void it_is_named_where_nothing_better_is_known(void **state)
     assert_string_equal(choose(NULL, false, &m, &t).name, "compiled");
     m.profiles = 0;
     m.profile = NULL;
+    char *its = t.type[0].name, other[] = "FooGPU";
+    t.type[0].name = other;
+    c = choose(NULL, false, &m, &t);
+    assert_true(!c.name && strstr(c.why, "does not have these GPUs"));
+    t.type[0].name = its;
     free(path);
     topology_free(&t);
     topology_free(&cpus);
