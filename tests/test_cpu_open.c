@@ -219,7 +219,7 @@ static void refuses_ties_that_stages_cannot_sum(void **state)
     tiny_share(&m, 27, 7);
     assert_int_equal(open_second_of(&m, 20), STATUS_OK);
     assert_int_equal(open_second_of(&m, 10), STATUS_OK); /* both borrowers: one copy */
-    tiny_share(&m, 29, 7); /* the same number of weights */
+    tiny_share(&m, 29, 7);                               /* the same number of weights */
     assert_int_equal(open_second_of(&m, 28), STATUS_OK);
     tiny_set(&m, 24, "bias", 1);
     m.op[24].shares = 7; /* (8, 8) weights of the (32, 8) */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/units.h"
+#include "model/zoo.h"
 #include "tests/cmocka.h"
 #include "tests/sample.h"
 
@@ -16,8 +17,8 @@ struct fixture {
 
 static struct fixture set_up(size_t stages, uint32_t replicas, const char *framework)
 {
-    struct fixture f = {.model = sample_chain(8, 1e-3, 2e-3, 0, 1000),
-                        .topology = sample_clique(stages * replicas, 0, 1e9)};
+    struct fixture f = {.topology = sample_clique(stages * replicas, 0, 1e9)};
+    assert_int_equal(zoo_build("gpt-tiny", &f.model), STATUS_OK);
     f.plan = sample_plan(&f.model, stages, replicas, replicas, "1f1b");
     if (framework)
         assert_int_equal(plan_set_framework(&f.plan, framework), STATUS_OK);
@@ -29,6 +30,17 @@ static void tear_down(struct fixture *f)
     plan_free(&f->plan);
     model_free(&f->model);
     topology_free(&f->topology);
+}
+
+/* Of the catalogue, with kernels of which something is known. */
+static void make_h100(struct fixture *f)
+{
+    struct device_type *type = &f->topology.type[0];
+    free(type->name);
+    type->name = sample_text("H100-SXM5-80GB");
+    type->peak[DATA_bf16] = 989e12;
+    type->kernels = kernels_derive(type);
+    f->model.dtype = DATA_bf16;
 }
 
 static void a_kind_is_what_a_plan_has(void **state)
@@ -54,9 +66,7 @@ static void a_kind_is_what_a_plan_has(void **state)
 static void the_most_alike_runs_are_found(void **state)
 {
     struct fixture f = set_up(1, 4, "fsdp");
-    free(f.topology.type[0].name);
-    f.topology.type[0].name = sample_text("H100-SXM5-80GB");
-    f.model.dtype = DATA_bf16;
+    make_h100(&f);
     f.plan.zero = 3;
     const struct expected *e = expected_find(&f.plan, &f.model, &f.topology);
     assert_non_null(e);
@@ -101,8 +111,7 @@ static void plans_that_name_no_framework_are_told(void **state)
     assert_non_null(strstr(text, "were"));
     assert_null(strstr(text, "--framework")); /* of whose kernels nothing is known */
     free(text);
-    f.topology.type[0].peak[DATA_bf16] = 989e12;
-    f.topology.type[0].kernels = kernels_derive(&f.topology.type[0]);
+    make_h100(&f);
     out = open_memstream(&text, &n);
     assert_non_null(out);
     assert_int_equal(expected_print(&f.plan, &context, out), STATUS_OK);

@@ -192,13 +192,13 @@ static void it_is_named_where_nothing_better_is_known(void **state)
     c = choose(NULL, false, &m, &cpus); /* nobody asks on other devices */
     assert_true(!c.name && !c.why);
 
-    struct topology_rate rate = {.kind = "linear.forward"};
+    struct topology_rate rate = {.kind = "linear.forward"}, *rates = t.type[0].rate;
     t.type[0].rates = 1;
     t.type[0].rate = &rate;
     c = choose(NULL, false, &m, &t);
     assert_true(!c.name && strstr(c.why, "measured"));
     t.type[0].rates = 0;
-    t.type[0].rate = NULL;
+    t.type[0].rate = rates;
     struct model_profile profile = {.device = t.type[0].name};
     m.profiles = 1;
     m.profile = &profile;
