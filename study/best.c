@@ -4,13 +4,15 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/framework.h"
 #include "study/rank.h"
 
 /* What the table is made from. */
 struct best {
     const struct sweep *s;
     struct ranking quick, last; /* by all points; by finalists too */
-    size_t previous;            /* best point of the row above, SIZE_MAX: none */
+    bool mixed;      /* not all of the best are times of one framework: the table says of which */
+    size_t previous; /* best point of the row above, SIZE_MAX: none */
 };
 
 /* Scores are samples per second, or seconds below zero. */
@@ -35,6 +37,33 @@ static void print_margin(const struct experiment *e, const double *score, const 
     snprintf(text, BEST_CELL, "%.1f %%", 100 * (ahead - 1));
 }
 
+/* Whose times the best point of a group has; "-": of none. */
+static enum status framework_of_best(const struct best *b, size_t group, char text[RESULT_NAME])
+{
+    struct point_result r = {0};
+    size_t best;
+    bool found;
+    snprintf(text, RESULT_NAME, "-");
+    if (rank_best(&b->last, group, &best, 1) == 0)
+        return STATUS_OK;
+    PASS(sweep_get_best(b->s, best, &found, &r));
+    snprintf(text, RESULT_NAME, "%s", *r.framework ? r.framework : framework_name(0));
+    return STATUS_OK;
+}
+
+static enum status find_mixed(struct best *b)
+{
+    char first[RESULT_NAME] = "-", other[RESULT_NAME];
+    for (size_t g = 0; g < b->s->e.points; g++)
+        if (rank_is_group(&b->s->e, g)) {
+            PASS(framework_of_best(b, g, other));
+            b->mixed |= strcmp(first, "-") && strcmp(other, "-") && strcmp(first, other);
+            if (strcmp(other, "-"))
+                memcpy(first, other, sizeof first);
+        }
+    return STATUS_OK;
+}
+
 /* A row: the group, its best choice, scores by both engines, margin, and in words where the time
  * goes, or why there is no best. A change is another choice than that of the row above, where the
  * row above differs only along the axis that changes are sought along. */
@@ -52,6 +81,8 @@ static enum status fill_row(struct best *b, size_t group, struct best_table *t, 
                          !chosen  ? experiment_label(e, group, i)
                          : scored ? experiment_label(e, best[0], i)
                                   : "-");
+    if (b->mixed)
+        PASS(framework_of_best(b, group, cell[c++]));
     print_score(e, scored ? b->quick.score[best[0]] : NAN, cell[c++]);
     if (b->s->has_finalists)
         print_score(e, scored ? b->last.score[best[0]] : NAN, cell[c++]);
@@ -74,14 +105,17 @@ static enum status fill_row(struct best *b, size_t group, struct best_table *t, 
 }
 
 /* Names of columns, of which numbers stand to the right; returns how many there are. */
-static size_t fill_heading(const struct sweep *s, char (*cell)[BEST_CELL], bool *right)
+static size_t fill_heading(const struct best *b, char (*cell)[BEST_CELL], bool *right)
 {
+    const struct sweep *s = b->s;
     const struct experiment *e = &s->e;
     size_t c = 0;
     for (int chosen = 0; chosen < 2; chosen++)
         for (size_t i = 0; i < e->axes; i++)
             if (rank_is_column(e, i, chosen))
                 snprintf(cell[c++], BEST_CELL, "%s%s", chosen ? "best " : "", e->axis[i].name);
+    if (b->mixed)
+        snprintf(cell[c++], BEST_CELL, "framework");
     size_t texts = c;
     snprintf(cell[c++], BEST_CELL, "%s", e->fewest_seconds ? "iteration_s" : "samples/s");
     if (s->has_finalists)
@@ -112,10 +146,11 @@ enum status best_tabulate(const struct sweep *s, struct best_table *out)
     struct best_table t = {0};
     size_t row = 1;
     TRY(allocate(&s->e, &t));
-    t.columns = fill_heading(s, t.cell, t.right);
-    snprintf(t.note[0], RESULT_REASON, "time of all ranks");
     TRY(rank_points(s, false, &b.quick));
     TRY(rank_points(s, s->has_finalists, &b.last));
+    TRY(find_mixed(&b));
+    t.columns = fill_heading(&b, t.cell, t.right);
+    snprintf(t.note[0], RESULT_REASON, "time of all ranks");
     for (size_t g = 0; g < s->e.points; g++)
         if (rank_is_group(&s->e, g))
             TRY(fill_row(&b, g, &t, row++));

@@ -34,7 +34,8 @@ const char *framework_unknown(const struct model *m, const struct topology *t)
 {
     for (size_t k = 0; k < t->types; k++)
         if (!gpu_of_type(t->type[k].name))
-            return "the catalogue does not have these GPUs, and nothing is known of their kernels";
+            return "the catalogue does not have these devices, and nothing is known of their "
+                   "kernels";
     for (size_t k = 0; k < t->types; k++)
         if (is_measured(m, &t->type[k]))
             return "the times of ops are measured";

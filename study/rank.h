@@ -41,7 +41,7 @@ const char *rank_group_label(const struct experiment *e, size_t point, size_t al
 
 /* ---- the best of each group, and where it changes along that axis (best.c) */
 
-enum { BEST_CELL = 48, BEST_COLUMNS = EXPERIMENT_AXES + 3 };
+enum { BEST_CELL = 48, BEST_COLUMNS = EXPERIMENT_AXES + 4 };
 struct best_table {
     size_t columns, rows;        /* row 0: names of columns */
     char (*cell)[BEST_CELL];     /* [rows * columns] */

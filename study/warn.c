@@ -11,6 +11,7 @@
 #include "core/model.h"
 #include "core/plan.h"
 #include "sim/traffic.h"
+#include "topologies/catalogue.h"
 
 enum { NAMED = 3, LOOKED_AT = 1024 };
 
@@ -36,25 +37,36 @@ static bool runs_on(const struct plan_stage *s, const struct topology *t, uint32
     return false;
 }
 
-bool warn_of_profiles(const struct model *m, const struct device_type *type,
-                      char text[WARN_PROFILE])
+/* Has the model measured times, of which none is of such a device? */
+static bool is_unmeasured(const struct model *m, const struct device_type *type)
 {
     for (size_t k = 0; k < m->profiles; k++)
         if (!*m->profile[k].device || !strcmp(m->profile[k].device, type->name))
             return false;
-    if (m->profiles > 0)
-        snprintf(text, WARN_PROFILE,
+    return m->profiles > 0;
+}
+
+bool warn_of_type(const struct model *m, const struct device_type *type, char text[WARN_TYPE])
+{
+    if (is_unmeasured(m, type))
+        snprintf(text, WARN_TYPE,
                  "the model's measured times are of '%.60s', none of '%.60s': they do not count "
                  "(model import --device names their device)",
                  m->profile[0].device, type->name);
-    return m->profiles > 0;
+    else if (data_type_narrow(m->dtype) && gpu_of_type(type->name) && type->peak[m->dtype] == 0)
+        snprintf(text, WARN_TYPE,
+                 "'%.60s' has no matrix products in %s: their times are those of its usual ones",
+                 type->name, data_type_names[m->dtype]);
+    else
+        return false;
+    return true;
 }
 
 void warn_of_platform(const struct model *m, const struct topology *t, FILE *to)
 {
-    char text[WARN_PROFILE];
+    char text[WARN_TYPE];
     for (uint32_t i = 0; i < t->types; i++)
-        if (warn_of_profiles(m, &t->type[i], text))
+        if (warn_of_type(m, &t->type[i], text))
             fprintf(to, "warning: %s\n", text);
 }
 
@@ -63,14 +75,14 @@ static enum status warn_of_costs(const struct plan *plan, const struct program *
 {
     double busy_s = 0;
     for (uint32_t type = 0; type < c->topology->types; type++) {
-        char text[WARN_PROFILE];
+        char text[WARN_TYPE];
         size_t n = 0, all = 0;
         for (size_t s = 0; s < plan->stages; s++)
             if (runs_on(&plan->stage[s], c->topology, type)) {
                 all += plan->stage[s].ops;
                 n += extrapolated_on(plan, &plan->stage[s], c->model, &c->topology->type[type]);
             }
-        if (all > 0 && warn_of_profiles(c->model, &c->topology->type[type], text))
+        if (all > 0 && warn_of_type(c->model, &c->topology->type[type], text))
             PASS(measurement_warn(m, "%s", text));
         if (n > 0)
             PASS(measurement_warn(m,

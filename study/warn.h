@@ -17,11 +17,10 @@ enum status warn_simulation(const struct plan *plan, const struct program *p,
                             const struct evaluation_context *context,
                             struct measurement *m) MUST_CHECK;
 
-/* Has the model measured times, of which none is of such a device? Then why they do not count, into
- * text[WARN_PROFILE]. O(profiles). */
-enum { WARN_PROFILE = 256 };
-bool warn_of_profiles(const struct model *m, const struct device_type *type,
-                      char text[WARN_PROFILE]);
+/* Why the times of a model on a type of devices are others than they seem: measured ones are of another type, or a
+ * GPU of the catalogue has no products in the model's numbers. Into text; false: nothing. O(profiles). */
+enum { WARN_TYPE = 256 };
+bool warn_of_type(const struct model *m, const struct device_type *type, char text[WARN_TYPE]);
 /* A line of it, "warning: ...", for each type of devices of a platform. */
 void warn_of_platform(const struct model *m, const struct topology *t, FILE *to);
 
