@@ -8,6 +8,7 @@
 #include "core/framework.h"
 #include "core/units.h"
 #include "study/planning.h"
+#include "study/warn.h"
 #include "topologies/catalogue.h"
 
 static const struct expected all[] = {
@@ -69,10 +70,11 @@ static const char *issued_by(const struct plan *p)
 const struct expected *expected_find(const struct plan *p, const struct model *m,
                                      const struct topology *t)
 {
-    const char *device = topology_type(t, p->stage[0].device[0])->name;
-    const char *framework = issued_by(p) ? issued_by(p) : "foreline";
-    char kind[EXPECTED_KIND];
-    if (!gpu_of_type(device) || p->steps > 0 || (issued_by(p) && framework_unknown(m, t)))
+    const struct device_type *type = topology_type(t, p->stage[0].device[0]);
+    const char *device = type->name, *framework = issued_by(p) ? issued_by(p) : "foreline";
+    char kind[EXPECTED_KIND], doubt[WARN_TYPE];
+    if (!gpu_of_type(device) || p->steps > 0 || warn_of_type(m, type, doubt) ||
+        (issued_by(p) && framework_unknown(m, t)))
         return NULL;
     for (const struct expected *e = all; e->runs > 0; e++)
         if (is(e->device, device) && is_as_wide(e->dtype, m->dtype) &&

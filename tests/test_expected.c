@@ -78,7 +78,9 @@ static void the_most_alike_runs_are_found(void **state)
     f.plan.zero = 0; /* fewer words are asked for, but never another framework; */
     e = expected_find(&f.plan, &f.model, &f.topology);
     assert_true(!e || (!strcmp(e->framework, "fsdp") && (!e->dtype || strcmp(e->dtype, "fp8"))));
-    f.model.dtype = DATA_fp4; /* another width last, and said to be any */
+    f.model.dtype = DATA_fp4; /* which an H100 has no products of */
+    assert_null(expected_find(&f.plan, &f.model, &f.topology));
+    f.topology.type[0].peak[DATA_fp4] = 1e15; /* another width last, and said to be any */
     e = expected_find(&f.plan, &f.model, &f.topology);
     assert_non_null(e);
     assert_null(e->dtype);
