@@ -12,7 +12,6 @@
 
 #include "core/array.h"
 #include "core/leftover.h"
-#include "core/limit.h"
 #include "core/text.h"
 #include "core/units.h"
 
@@ -22,25 +21,22 @@ enum {
     FIRST_LINES = 1024 /* where a file says who made it */
 };
 
-/* Of files that nothing else is said of, bytes. */
-static size_t whole(void)
+enum status file_check_size(const char *path, size_t length, enum limit most)
 {
-    return (size_t)limit(LIMIT_file) << 20;
-}
-
-static enum status too_large(const char *path, size_t most)
-{
+    char more[LIMIT_MORE];
+    if (length <= limit_bytes(most))
+        return STATUS_OK;
     return error_set(STATUS_IO, "%s: larger than %s%s", path,
-                     units_of(UNIT_BYTES, (double)most).text,
-                     most == whole() ? "; FORELINE_LIMITS=file=MIB reads more" : "");
+                     units_of(UNIT_BYTES, (double)limit_bytes(most)).text, limit_more(most, more));
 }
 
 /* Read to the end of a stream into a buffer of `room` bytes to begin with, which doubles; the size of a pipe
  * is not known before. */
-static enum status read_all(const char *path, FILE *f, size_t room, size_t most, char **text,
+static enum status read_all(const char *path, FILE *f, size_t room, enum limit which, char **text,
                             size_t *length)
 {
     enum status st = STATUS_OK;
+    const size_t most = limit_bytes(which);
     size_t size = 0;
     char *buffer = malloc(room + 1);
     if (!buffer)
@@ -52,8 +48,7 @@ static enum status read_all(const char *path, FILE *f, size_t room, size_t most,
             break;
         if (size < room)
             continue;
-        if (room > most)
-            TRY(too_large(path, most));
+        TRY(file_check_size(path, size, which));
         room = room <= most / 2 ? room * 2 : most + 1;
         char *larger = realloc(buffer, room + 1);
         if (!larger)
@@ -73,10 +68,10 @@ out:
 
 enum status file_read(const char *path, char **text, size_t *length)
 {
-    return file_read_most(path, whole(), text, length);
+    return file_read_most(path, LIMIT_file, text, length);
 }
 
-enum status file_read_most(const char *path, size_t most, char **text, size_t *length)
+enum status file_read_most(const char *path, enum limit most, char **text, size_t *length)
 {
     if (!strcmp(path, "-"))
         return read_all("standard input", stdin, FIRST_BLOCK, most, text, length);
@@ -86,12 +81,10 @@ enum status file_read_most(const char *path, size_t most, char **text, size_t *l
                          strerror(errno));
     struct stat is;
     enum status st;
-    bool regular = fstat(fileno(f), &is) == 0 && S_ISREG(is.st_mode);
-    if (regular && is.st_size > (off_t)most)
-        st = too_large(path, most); /* before a gigabyte is read */
-    else
-        st = read_all(path, f, regular && is.st_size > 0 ? (size_t)is.st_size + 1 : FIRST_BLOCK,
-                      most, text, length);
+    size_t size = fstat(fileno(f), &is) == 0 && S_ISREG(is.st_mode) ? (size_t)is.st_size : 0;
+    st = file_check_size(path, size, most); /* before a gigabyte is read */
+    if (st == STATUS_OK)
+        st = read_all(path, f, size > 0 ? size + 1 : FIRST_BLOCK, most, text, length);
     fclose(f);
     return st;
 }

@@ -11,7 +11,6 @@
 
 #include "core/array.h"
 #include "core/file.h"
-#include "core/limit.h"
 #include "core/order.h"
 #include "core/text.h"
 
@@ -144,33 +143,40 @@ enum status json_check_format(const struct json_document *d, const char *format,
     return STATUS_OK;
 }
 
-/* What the values of the document that is being read may take yet, bytes: of three letters jansson makes 200 bytes.
- * A thread reads one document at a time. */
-static _Thread_local size_t budget;
+enum {
+    VALUES = 5
+}; /* bytes that values may take for each of the file: of three letters jansson makes 200 */
+
+/* What the values of the document that this thread reads may take yet, bytes; SIZE_MAX while it reads none. jansson is
+ * the whole process's: a program that uses it besides libforeline is not counted, and keeps allocators of its own. */
+static _Thread_local size_t budget = SIZE_MAX;
 static _Thread_local bool failed; /* an allocation; jansson does not always say so */
 static once_flag counted = ONCE_FLAG_INIT;
 
 static void *take(size_t n)
 {
-    bool allowed = n <= budget;
-    void *p = allowed ? malloc(n) : NULL;
+    void *p = n <= budget ? malloc(n) : NULL;
+    budget = budget == SIZE_MAX ? SIZE_MAX : n > budget ? 0 : p ? budget - n : budget;
     failed = failed || !p;
-    budget = !allowed ? 0 : p ? budget - n : budget;
     return p;
 }
 
 static void count_memory(void)
 {
-    json_set_alloc_funcs(take, free);
+    json_malloc_t get;
+    json_free_t release;
+    json_get_alloc_funcs(&get, &release);
+    if (release == free)
+        json_set_alloc_funcs(take, free);
 }
 
-static enum status no_memory(const char *path)
+static enum status no_memory(const char *path, size_t left)
 {
-    if (budget > 0)
+    char more[LIMIT_MORE];
+    if (left > 0)
         return error_set(STATUS_NOMEM, "%s: out of memory", path);
-    return error_set(STATUS_PARSE,
-                     "%s:1: its values take more than %g MiB; FORELINE_LIMITS=json=MIB takes more",
-                     path, limit(LIMIT_json));
+    return error_set(STATUS_PARSE, "%s:1: its values take more than %g MiB%s", path,
+                     VALUES * limit(LIMIT_json), limit_more(LIMIT_json, more));
 }
 
 /* Text and path are kept for messages; the text is taken over, also on failure. */
@@ -183,12 +189,14 @@ static enum status parse(const char *path, char *text, size_t length, const char
 
     TRY(text_copy(path, &d.path));
     call_once(&counted, count_memory);
-    budget = (size_t)limit(LIMIT_json) << 20;
+    budget = VALUES * limit_bytes(LIMIT_json);
     failed = false;
     d.root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &e);
+    size_t left = budget;
+    budget = SIZE_MAX;
     if (!d.root) {
         if (failed)
-            st = no_memory(path);
+            st = no_memory(path, left);
         else
             st = error_set(STATUS_PARSE, "%s:%d:%d: %s", path, e.line < 1 ? 1 : e.line,
                            e.column < 1 ? 1 : e.column, e.text);
@@ -201,19 +209,11 @@ out:
     return st;
 }
 
-/* Of a file: its values take five to ten times as much. */
-static size_t largest(void)
-{
-    return ((size_t)limit(LIMIT_json) << 20) / 5;
-}
-
 enum status json_parse(const char *path, const char *text, size_t length, const char *format,
                        int version, struct json_document *out)
 {
     char *copy;
-    if (length > largest())
-        return error_set(STATUS_PARSE, "%s:1: %zu bytes of JSON, at most %zu are read", path,
-                         length, largest());
+    PASS(file_check_size(path, length, LIMIT_json));
     PASS(ARRAY_NEW(copy, length + 1));
     memcpy(copy, text, length);
     return parse(path, copy, length, format, version, out);
@@ -223,7 +223,7 @@ enum status json_read(const char *path, const char *format, int version, struct 
 {
     char *text;
     size_t length;
-    PASS(file_read_most(path, largest(), &text, &length));
+    PASS(file_read_most(path, LIMIT_json, &text, &length));
     return parse(path, text, length, format, version, out);
 }
 

@@ -33,6 +33,20 @@ double limit(enum limit which)
     return values[which];
 }
 
+size_t limit_bytes(enum limit which)
+{
+    return (size_t)limit(which) << 20;
+}
+
+const char *limit_more(enum limit which, char text[LIMIT_MORE])
+{
+    const struct row *row = &table[which];
+    double most = *row->unit ? most_s : MOST_NUMBER, twice = 2 * values[which];
+    snprintf(text, LIMIT_MORE, "; %s=%s=%.9g%s allows more", limits_variable, row->name,
+             twice < most ? twice : most, row->unit);
+    return text;
+}
+
 const char *limit_name(size_t i)
 {
     return i < LIMITS ? table[i].name : NULL;

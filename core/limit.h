@@ -21,6 +21,13 @@ extern const char limits_variable[]; /* "FORELINE_LIMITS" */
 
 /* Seconds, or a number. */
 double limit(enum limit which);
+/* Bytes, of a limit in MiB. */
+size_t limit_bytes(enum limit which);
+
+/* The end of a message of who has met a limit: "; FORELINE_LIMITS=json=128 allows more", of twice what is allowed
+ * now. Every command, rank and libforeline heeds it; `text` is returned. */
+enum { LIMIT_MORE = 80 };
+const char *limit_more(enum limit which, char text[LIMIT_MORE]);
 
 /* Change those that a text names, "start=1min,floyd=4096"; NULL: none. Seconds are more than 0 and at most
  * a million; numbers are whole, and at most 1,048,576. While a process has one thread. The environment gets

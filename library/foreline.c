@@ -8,6 +8,7 @@
 
 #include "core/breakdown.h"
 #include "core/folder.h"
+#include "core/limit.h"
 #include "core/provenance.h"
 #include "core/text.h"
 #include "study/load.h"
@@ -54,8 +55,8 @@ const char *foreline_library_version(void)
     return foreline_version;
 }
 
-/* Modules are looked for from where the command would be, which is not this program. */
-static enum status find_modules(void)
+/* Modules are looked for from where the command would be, which is not this program; the environment says limits. */
+static enum status begin(void)
 {
     Dl_info self;
     char path[FOLDER_PROGRAM];
@@ -70,14 +71,14 @@ static enum status find_modules(void)
     if (n >= (int)sizeof path)
         return error_set(STATUS_IO, "libforeline is in too deep a folder");
     folder_set_program(path);
-    return STATUS_OK;
+    return limits_inherit();
 }
 
 /* ---- models and platforms */
 
 static enum status load_named_model(const char *name, foreline_model *m)
 {
-    PASS(find_modules());
+    PASS(begin());
     PASS(text_copy(name, &m->name));
     return load_model(name, &m->model);
 }
@@ -113,7 +114,7 @@ struct foreline_model_facts foreline_model_describe(const foreline_model *m)
 
 static enum status load_named_platform(const char *name, foreline_platform *p)
 {
-    PASS(find_modules());
+    PASS(begin());
     PASS(text_copy(name, &p->name));
     return load_topology(name, &p->topology, &p->path);
 }
@@ -198,7 +199,7 @@ enum foreline_status foreline_plan_make(const foreline_model *m, const foreline_
 
 static enum status read_plan(const char *path, foreline_plan *out)
 {
-    PASS(find_modules());
+    PASS(begin());
     PASS(load_plan_only(path, &out->own));
     out->model = &out->own.model;
     out->topology = &out->own.topology;

@@ -5,10 +5,11 @@
  *
  * Errors are values: what can fail returns a status and, where `error` is not NULL, fills in the line that
  * the command would print. Objects are opaque; release each with its _free(), which takes NULL. Nothing is
- * printed. From the first file that is written, or folder that a simulation needs, on, SIGINT, SIGTERM, SIGHUP,
- * SIGQUIT and SIGPIPE remove what is half done and then end the program as they would have; one that the program
- * catches or ignores by then stays its own. Simulations run in child processes (fork), so call from one thread at a time
- * and, in programs with other threads, know what fork() does to them.
+ * printed. FORELINE_LIMITS says what is waited for and taken in at most, as of the command. From the first file that is
+ * written, or folder that a simulation needs, on, SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGPIPE remove what is half done
+ * and then end the program as they would have; one that the program catches or ignores by then stays its own.
+ * Simulations run in child processes (fork), so call from one thread at a time and, in programs with other threads,
+ * know what fork() does to them.
  *
  * Version 0: functions may change with the second number of the version, as the soname does. */
 #ifndef FORELINE_H

@@ -35,11 +35,11 @@ enum status bytes_open(const char *path, struct bytes *out)
 enum status bytes_more(struct bytes *b)
 {
     int code = Z_OK;
+    char more[LIMIT_MORE];
     b->before += b->end;
-    if ((double)b->before > limit(LIMIT_recorded) * (1 << 20))
-        return error_set(STATUS_INVALID,
-                         "%s: more than %g MiB unpacked; --limit recorded=N reads more", b->path,
-                         limit(LIMIT_recorded));
+    if (b->before > limit_bytes(LIMIT_recorded))
+        return error_set(STATUS_INVALID, "%s: more than %g MiB unpacked%s", b->path,
+                         limit(LIMIT_recorded), limit_more(LIMIT_recorded, more));
     int n = gzread(b->file, b->piece, PIECE);
     const char *why = gzerror(b->file, &code);
     b->at = b->end = 0;

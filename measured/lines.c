@@ -71,12 +71,12 @@ enum status lines_read(struct bytes *b, struct measured_run *run, const struct r
     enum status st = STATUS_OK;
     struct reader_state state = {
         .path = b->path, .first = run->ranks, .devices.size = sizeof(int64_t)};
-    const double most = limit(LIMIT_log) * (1 << 20);
+    const size_t most = limit_bytes(LIMIT_log);
     char *line = NULL;
     size_t n;
     *found = NULL;
     TRY(ARRAY_NEW(line, READER_LINE));
-    while (*found || (double)(b->before + b->at) < most) {
+    while (*found || b->before + b->at < most) {
         TRY(next_line(b, line, &n));
         if (n == 0)
             break;

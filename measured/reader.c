@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/limit.h"
 #include "core/text.h"
 #include "measured/bytes.h"
 #include "measured/lines.h"
@@ -86,10 +87,10 @@ bool reader_number(const char *line, const char *key, double *out)
 
 static enum status unknown(const char *path, bool whole)
 {
-    char known[TEXT_LIST];
+    char known[TEXT_LIST], more[LIMIT_MORE];
     return error_set(STATUS_PARSE, "%s:1: not a run in a known format (%s)%s", path,
                      text_list(readers, readers_n, known),
-                     whole ? "" : "; --limit log=MIB looks through more of a log");
+                     whole ? "" : limit_more(LIMIT_log, more));
 }
 
 /* The reader that recognises the beginning of a file, or a line of it. */

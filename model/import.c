@@ -13,10 +13,7 @@
 #include "core/nodes.h"
 #include "core/text.h"
 
-enum {
-    HEAD = 64,         /* bytes that tell what a binary file is */
-    LARGEST = 1 << 28, /* bytes of a model in text or JSON */
-};
+enum { HEAD = 64 }; /* bytes that tell what a binary file is */
 
 #define IMPORTER(name) &importer_##name,
 const struct importer *const importers[] = {
@@ -170,7 +167,7 @@ enum status model_import(const char *path, const struct import_options *o, struc
     TRY(import_open_file(path, o, &done, out));
     if (done)
         goto out;
-    TRY(file_read_most(path, LARGEST, &text, &length));
+    TRY(file_read_most(path, LIMIT_model, &text, &length));
     if (length > 2 && memcmp(text, "\x1f\x8b", 2) == 0)
         FAIL(STATUS_PARSE, "%s: packed by gzip; models are read unpacked", shown);
     if (!is_json(text, length)) {

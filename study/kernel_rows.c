@@ -13,8 +13,6 @@
 
 /* ---- columns */
 
-enum { FILE_MOST = 64 << 20 };
-
 enum column {
     GPU,
     M,
@@ -361,7 +359,7 @@ enum status kernel_rows_read(const char *path, enum data_type dtype, struct kern
     enum status st;
     char *text = NULL;
     size_t length;
-    TRY(file_read_most(path, FILE_MOST, &text, &length));
+    TRY(file_read_most(path, LIMIT_kernels, &text, &length));
     TRY(kernel_rows_parse(path, text, dtype, out));
 out:
     free(text);

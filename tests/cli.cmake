@@ -12,6 +12,9 @@ endforeach()
 
 add_test(NAME cli.help COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cli_help.sh $<TARGET_FILE:foreline>)
 
+add_test(NAME cli.limits COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/limits.sh $<TARGET_FILE:foreline>)
+set_tests_properties(cli.limits PROPERTIES LABELS cli TIMEOUT 120)
+
 add_test(NAME cli.paths COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cli_paths.sh $<TARGET_FILE:foreline>)
 set_tests_properties(cli.paths PROPERTIES LABELS cli TIMEOUT 120)
 

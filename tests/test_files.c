@@ -4,7 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <threads.h>
 #include <unistd.h>
+
+#include <jansson.h>
 
 #include "core/file.h"
 #include "core/lower.h"
@@ -120,6 +123,35 @@ static enum status read_plan(const char *path, const char *copy)
     plan_free(&p);
     json_document_free(&d);
     return st;
+}
+
+static int takes_memory(void *unused)
+{
+    enum { MANY = 10000 };
+    json_t *all = json_array();
+    for (int i = 0; i < MANY; i++)
+        json_array_append_new(all, json_string("a value of a program that uses jansson, too"));
+    bool right = json_array_size(all) == MANY;
+    json_decref(all);
+    return right;
+}
+
+/* The memory of values is counted while a document is read, in its thread; libforeline's programs have threads. */
+static void jansson_is_as_before_for_others(void **state)
+{
+    struct json_document d = {0};
+    thrd_t other;
+    int right = 0;
+    assert_int_equal(limits_set("json=0"), STATUS_OK);
+    assert_int_equal(json_parse("x", "", 0, NULL, 0, &d), STATUS_PARSE);
+    assert_non_null(strstr(error_message(), "its values take more than 0 MiB"));
+    assert_true(takes_memory(NULL));
+    assert_int_equal(limits_set("json=64"), STATUS_OK);
+    assert_int_equal(json_parse("x", "{\"a\": []}", 9, NULL, 0, &d), STATUS_OK);
+    assert_int_equal(thrd_create(&other, takes_memory, NULL), thrd_success);
+    assert_int_equal(thrd_join(other, &right), thrd_success);
+    assert_true(right);
+    json_document_free(&d);
 }
 
 static enum status write_program(const char *path)
@@ -357,6 +389,7 @@ int main(void)
         cmocka_unit_test(losses_that_are_not_finite_are_written_and_read),
         cmocka_unit_test(a_trace_holds_every_op_of_the_program),
         cmocka_unit_test(slices_of_a_lane_do_not_overlap),
+        cmocka_unit_test(jansson_is_as_before_for_others),
     };
     return cmocka_run_group_tests_name("files", tests, set_up, tear_down);
 }

@@ -7,8 +7,6 @@
 
 #include "core/fabric.h"
 
-enum { MEASURED_FILE_MOST = 32 << 20 }; /* bytes of a file */
-
 struct measured {
     size_t n;
     struct fabric_curve *curve; /* [n] */

@@ -51,7 +51,7 @@ static enum status check_root(const struct platform_text *p)
 static enum status read_with(const char *path, bool exhaustively, struct topology *out)
 {
     enum status st;
-    char *text = NULL, *name = NULL;
+    char *text = NULL, *name = NULL, more[LIMIT_MORE];
     size_t length;
     struct child_output output = {0};
     struct topology t = {0};
@@ -72,8 +72,8 @@ static enum status read_with(const char *path, bool exhaustively, struct topolog
     load.asked->exhaustive = exhaustively;
     st = simgrid_child(SIMGRID_DESCRIBE, &load, &watch, &output);
     if (st == STATUS_EXTERNAL && !is_in_time(&deadline_s))
-        FAIL(st, "%s: SimGrid finds no routes within %g s; --limit routes=TIME gives it more", path,
-             limit(LIMIT_routes));
+        FAIL(st, "%s: SimGrid finds no routes within %g s%s", path, limit(LIMIT_routes),
+             limit_more(LIMIT_routes, more));
     if (st == STATUS_EXTERNAL)
         st = explain(&load);
     if (st != STATUS_OK)

@@ -115,6 +115,7 @@ enum status platform_check_size(const struct platform_text *p)
     struct xml_scanner s = xml_scan(p->text);
     struct xml_tag tag;
     uint64_t hosts = 0;
+    char more[LIMIT_MORE];
     struct zones zones = {.text = p};
     while (xml_next(&s, &tag)) {
         PASS(count_points(&zones, &tag));
@@ -122,11 +123,11 @@ enum status platform_check_size(const struct platform_text *p)
         if (xml_is(&tag, "cluster") || xml_is(&tag, "cabinet")) {
             struct xml_span radical = xml_attribute(&tag, "radical");
             n = radical.at ? count_radical(radical) : 0;
-            if (n > (uint64_t)limit(LIMIT_cluster))
-                return error_set(STATUS_PARSE, "%s:%zu: <%.*s> of %llu hosts, expected up to %llu",
-                                 p->path, tag.line, (int)tag.name.n, tag.name.at,
-                                 (unsigned long long)n,
-                                 (unsigned long long)(uint64_t)limit(LIMIT_cluster));
+            if ((double)n > limit(LIMIT_cluster))
+                return error_set(STATUS_PARSE,
+                                 "%s:%zu: <%.*s> of %llu hosts, expected up to %.0f%s", p->path,
+                                 tag.line, (int)tag.name.n, tag.name.at, (unsigned long long)n,
+                                 limit(LIMIT_cluster), limit_more(LIMIT_cluster, more));
         }
         hosts += n;
         if (hosts > TOPOLOGY_MAX_DEVICES)

@@ -366,8 +366,7 @@ enum status keys_parse(const char *path, const char *text, size_t length, struct
         [KEYS_PYTHON] = keys_read_python,
     };
     k->path = path;
-    if (length > KEYS_FILE_MOST)
-        return error_set(STATUS_PARSE, "%s: larger than %d bytes", path, KEYS_FILE_MOST);
+    PASS(file_check_size(path, length, LIMIT_arguments));
     if (memchr(text, '\0', length) || memchr(text, KEYS_GAP, length) ||
         memchr(text, KEYS_GAP_END, length))
         return error_set(STATUS_PARSE, "%s: no text: it has control characters", path);
@@ -399,7 +398,7 @@ enum status keys_read(const char *const *path, size_t paths, const char *const *
             return error_set(STATUS_USAGE, "--set %s: expected NAME=VALUE", set[i]);
     TRY(file_text_open(&all));
     for (size_t i = 0; i < paths && st == STATUS_OK; i++) {
-        st = file_read_most(path[i], KEYS_FILE_MOST, &text, &length);
+        st = file_read_most(path[i], LIMIT_arguments, &text, &length);
         if (st == STATUS_OK && fwrite(text, 1, length, all.stream) != length)
             st = error_set(STATUS_NOMEM, "out of memory");
         fputc('\n', all.stream);

@@ -19,9 +19,8 @@
 #include "core/file.h"
 
 enum {
-    KEYS_MOST = 20000,         /* keys of a file */
-    KEYS_TEXT_MOST = 4 << 20,  /* bytes of all values together, variables of scripts included */
-    KEYS_FILE_MOST = 16 << 20, /* bytes of a file */
+    KEYS_MOST = 20000,        /* keys of a file */
+    KEYS_TEXT_MOST = 4 << 20, /* bytes of all values together, variables of scripts included */
     KEYS_GAP = 1,
     KEYS_GAP_END = 2
 };

@@ -8,7 +8,7 @@
 #include "core/file.h"
 #include "core/text.h"
 
-enum { FILE_MOST = 32 << 20, NOTE = 400, MESSAGE = 1024, HOSTLIST_DIGITS = 9 };
+enum { NOTE = 400, MESSAGE = 1024, HOSTLIST_DIGITS = 9 };
 
 const struct machine_format *const machine_formats[] = {
 #define MEASURED(name)
@@ -82,7 +82,7 @@ enum status machine_read(const char *path, struct machine *out)
     enum status st;
     char *text = NULL;
     size_t length = 0;
-    TRY(file_read_most(path, FILE_MOST, &text, &length));
+    TRY(file_read_most(path, LIMIT_machine, &text, &length));
     if (strlen(text) != length)
         FAIL(STATUS_PARSE, "%s: a byte of value 0: not a text", path);
     TRY(machine_parse(path, text, length, out));
