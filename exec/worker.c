@@ -84,8 +84,9 @@ static enum status read_arguments(struct worker *w, int argc, char **argv)
     w->paced = paced > 0;
     w->graphs = graphs > 0;
     w->checkpoint_every = (uint32_t)every;
-    if (!w->program_path || !w->model_path || !w->device_name || !w->steps)
-        return error_set(STATUS_USAGE, "--program, --model, --device and --steps are needed");
+    if (!w->program_path || !w->model_path || !w->device_name || !w->steps || w->timeout_s == 0)
+        return error_set(STATUS_USAGE,
+                         "--program, --model, --device, --steps and --timeout are needed");
     return STATUS_OK;
 }
 
@@ -263,7 +264,7 @@ out:
 
 int worker_main(int argc, char **argv, const struct worker_parts *have)
 {
-    struct worker w = {.learning_rate = 1e-3, .timeout_s = 30};
+    struct worker w = {.learning_rate = 1e-3};
     screen_protect();
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
