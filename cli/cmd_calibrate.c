@@ -173,6 +173,7 @@ static enum status fit(const struct invocation *in)
     if (!a->fit)
         return error_set(STATUS_USAGE, "--from: --fit says which constants are fitted, such as "
                                        "uplink.bandwidth=25Gbps");
+    PASS(arguments_try_files(a));
     TRY(fit_measured(a->from, a->fit, &f));
     if (a->output)
         TRY(fit_write_platform(&f, a->output, &in->by));
@@ -248,6 +249,7 @@ static enum status calibrate(struct invocation *in)
         TRY(read_platform(a, &o.ranks, &platform));
     o.ranks = o.ranks > 0 ? o.ranks : 2;
     TRY(check_cores(a, gpu, o.ranks));
+    TRY(arguments_try_files(a));
     TRY(gpu ? calibrate_cuda(&o, &c) : calibrate_cpu(&o, &c));
     TRY(judge(&c, a->force));
     if (a->platform)

@@ -104,6 +104,7 @@ static enum status run_plan(struct invocation *in, bool netns)
         return error_context(STATUS_USAGE, "--collective");
     TRY(load_plan(in->operand[0], &p));
     in->by.seed = p.plan.seed;
+    TRY(arguments_try_files(&in->a));
     TRY(netns ? run_netns(&l, &p) : run_smpi(&l));
 out:
     loaded_plan_free(&p);

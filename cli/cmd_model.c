@@ -282,6 +282,7 @@ static enum status profile(const struct invocation *in, const char *spec)
     if (a->device && !gpu && strcmp(a->device, "cpu") != 0)
         return error_set(STATUS_USAGE, "--device %s: cpu and cuda can be profiled", a->device);
     TRY(load_model(spec, &m));
+    TRY(arguments_try_files(a));
     TRY(gpu ? STATUS_OK : plan_alone(in, &m, &alone));
     o.strategy = alone.program.ranks > 0 ? &alone.program : NULL;
     TRY(profile_ops(&m, &o, &spread));

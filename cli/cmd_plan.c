@@ -202,6 +202,7 @@ static enum status plan(struct invocation *in)
             STATUS_USAGE,
             "plan takes no operands, only options; plan export and plan import take files");
     PASS(plan_check_given(a));
+    PASS(arguments_try_files(a));
     if (way == TAKES(PLAN_EXPLAIN))
         return plan_explain(a->explain, a->wide, stdout);
     if (way == TAKES(PLAN_AUTO) || way == TAKES(PLAN_CUT))

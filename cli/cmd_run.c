@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "cli/command.h"
-#include "core/file.h"
 #include "core/trace.h"
 #include "exec/launch/hosts.h"
 #include "exec/launch/launch.h"
@@ -138,16 +137,6 @@ out:
     return st;
 }
 
-/* Can the results be written where they are wanted? Better known before the training. */
-static enum status try_outputs(const struct arguments *a)
-{
-    const char *const path[] = {a->output, a->trace, a->batch_tokens};
-    for (size_t k = 0; k < sizeof path / sizeof *path; k++)
-        if (path[k])
-            PASS(file_try(path[k]));
-    return STATUS_OK;
-}
-
 static enum status write_results(struct invocation *in, const struct loaded_plan *p,
                                  const struct measurement *m, const struct timeline *t)
 {
@@ -213,7 +202,7 @@ static enum status run_plan(struct invocation *in, const char *path)
         TRY(launch_member(&p.program, &p.model, &o));
         goto out;
     }
-    TRY(try_outputs(a));
+    TRY(arguments_try_files(a));
     TRY(launch_run(&p.program, &p.model, &o, &m, &t));
     snprintf(engine, sizeof engine, "%s%s", transport_of(a), paced ? "-paced" : "");
     machine_measure(&p.model, &p.program, &p.topology, &m);

@@ -118,6 +118,7 @@ static enum status predict(struct simulate *s, const char *path)
     s->context.perturbation = arguments_given(a, "jitter") || a->slow ? &s->perturbation : NULL;
     s->context.detailed = true;
     s->by.seed = arguments_given(a, "jitter") ? a->seed : s->p.plan.seed;
+    PASS(arguments_try_files(a));
     PASS(evaluate_watched(s));
     PASS(warn_simulation(&s->p.plan, &s->program, &s->context, &s->m));
     PASS(load_label(&s->p, path, s->engine->name, &s->m));

@@ -64,7 +64,6 @@ static enum status write_constants(const struct published_fits *fits, const char
     enum status st;
     char path[4096];
     struct file_out f = {0};
-    PASS(validate_make_directory(folder, ""));
     if (snprintf(path, sizeof path, "%s/constants.def", folder) >= (int)sizeof path)
         return error_set(STATUS_INVALID, "%s: the path is too long", folder);
     TRY(file_create(path, &f));
@@ -105,16 +104,16 @@ static enum status score_published(const struct invocation *in, struct published
     enum status st;
     struct published_prediction *prediction = NULL;
     struct published_table t = {0};
+    if (in->a.output)
+        TRY(validate_make_directory(in->a.output, ""));
     TRY(ARRAY_NEW(prediction, p->rows));
     TRY(published_predict(p, in->a.framework, prediction));
     if (in->a.layers > 0)
         TRY(published_fit_layers(p, in->a.layers, in->a.seed, prediction));
     TRY(published_tabulate(p, prediction, &t));
     TRY(print_published(&in->a, p, prediction, &t));
-    if (in->a.output) {
-        TRY(validate_make_directory(in->a.output, ""));
+    if (in->a.output)
         TRY(published_write(p, prediction, &t, in->a.output, &in->by));
-    }
     const struct published_score *all = t.kind[sizeof t.kind / sizeof *t.kind - 1].score;
     if (!all || all->used == 0)
         FAIL(STATUS_INFEASIBLE, "nothing to compare: no row was predicted");

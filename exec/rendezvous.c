@@ -282,8 +282,8 @@ enum status rendezvous_delays(const char *text, uint32_t ranks, struct delay **o
 
 /* The port for data is on the interface that leads to the launcher, because the other ranks come
  * the same way. */
-enum status rendezvous_join(const char *launcher, const struct frame_hello *hello, double timeout_s,
-                            struct rendezvous *out)
+enum status rendezvous_join(const char *launcher, const struct frame_hello *hello, bool early,
+                            double timeout_s, struct rendezvous *out)
 {
     enum status st = STATUS_OK;
     struct rendezvous r = RENDEZVOUS_NONE;
@@ -302,7 +302,7 @@ enum status rendezvous_join(const char *launcher, const struct frame_hello *hell
     h.pid = (uint32_t)getpid();
     h.clock = clock_number();
     machine_name(h.machine);
-    TRY(socket_connect(host, port, deadline_s, &r.control));
+    TRY((early ? socket_connect : socket_connect_once)(host, port, deadline_s, &r.control));
     if (r.host)
         rendezvous_host(&r, r.rank, own);
     else

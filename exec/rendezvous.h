@@ -178,10 +178,11 @@ const char *rendezvous_host(const struct rendezvous *r, uint32_t rank, char text
 enum status rendezvous_delays(const char *text, uint32_t ranks, struct delay **out) MUST_CHECK;
 /* Worker: connect to the launcher at "address:port", listen for data on the interface that leads
  * there ($FORELINE_PEERS: the addresses of all ranks, with commas, instead), say hello and wait
- * until all ranks are there; at most timeout_s. Returns STATUS_INVALID for a malformed address,
- * STATUS_IO, STATUS_EXTERNAL, STATUS_NOMEM. */
-enum status rendezvous_join(const char *launcher, const struct frame_hello *hello, double timeout_s,
-                            struct rendezvous *out) MUST_CHECK;
+ * until all ranks are there; at most timeout_s. `early`: the launcher may not listen yet; else one that
+ * does not is gone. Returns STATUS_INVALID for a malformed address, STATUS_IO, STATUS_EXTERNAL,
+ * STATUS_NOMEM. */
+enum status rendezvous_join(const char *launcher, const struct frame_hello *hello, bool early,
+                            double timeout_s, struct rendezvous *out) MUST_CHECK;
 void rendezvous_free(
     struct rendezvous *r); /* accepts what join() filled, and *r = RENDEZVOUS_NONE */
 

@@ -55,7 +55,7 @@ static enum status read_option(const struct option *option, size_t n, const char
 
 static enum status read_arguments(struct worker *w, int argc, char **argv)
 {
-    double steps = 0, every = 0, paced = 0, graphs = 0;
+    double steps = 0, every = 0, paced = 0, graphs = 0, early = 0;
     const char *policy = NULL;
     const struct option option[] = {
         {.name = "--program", .text = &w->program_path},
@@ -73,6 +73,7 @@ static enum status read_arguments(struct worker *w, int argc, char **argv)
         {"--steps", NULL, &steps, 1, UINT32_MAX - 1},
         {"--paced", NULL, &paced, 0, 1},
         {"--cuda-graphs", NULL, &graphs, 0, 1},
+        {"--early", NULL, &early, 0, 1},
         {"--checkpoint-every", NULL, &every, 0, UINT32_MAX - 1},
     };
     for (int i = 1; i < argc; i += 2)
@@ -83,9 +84,11 @@ static enum status read_arguments(struct worker *w, int argc, char **argv)
     w->steps = (uint32_t)steps;
     w->paced = paced > 0;
     w->graphs = graphs > 0;
+    w->early = early > 0;
     w->checkpoint_every = (uint32_t)every;
-    if (!w->program_path || !w->model_path || !w->device_name || !w->steps)
-        return error_set(STATUS_USAGE, "--program, --model, --device and --steps are needed");
+    if (!w->program_path || !w->model_path || !w->device_name || !w->steps || w->timeout_s == 0)
+        return error_set(STATUS_USAGE,
+                         "--program, --model, --device, --steps and --timeout are needed");
     return STATUS_OK;
 }
 
@@ -263,7 +266,7 @@ out:
 
 int worker_main(int argc, char **argv, const struct worker_parts *have)
 {
-    struct worker w = {.learning_rate = 1e-3, .timeout_s = 30};
+    struct worker w = {.learning_rate = 1e-3};
     screen_protect();
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);

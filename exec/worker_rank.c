@@ -325,7 +325,7 @@ enum status worker_rank_run(struct worker *p, uint32_t rank)
     struct frame_hello hello = p->hello;
     hello.rank = rank;
     const struct unfit unfit = describe(p, rank, &hello.hardware);
-    TRY(rendezvous_join(p->launcher, &hello, limit(LIMIT_start) + patience(p, false),
+    TRY(rendezvous_join(p->launcher, &hello, p->early, limit(LIMIT_start) + patience(p, false),
                         &w.rendezvous));
     w.rendezvous.shared = p->shared;
     TRY(socket_give_up(w.rendezvous.control,

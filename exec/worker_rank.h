@@ -17,9 +17,9 @@
 #include "exec/rendezvous.h"
 #include "exec/worker.h"
 
-/* Ranks wait for each other longer than the launcher waits for a rank: it knows better who hangs.
- */
-static const double wait_factor = 1.5; /* and LIMIT_peer */
+/* Ranks wait for each other longer than the launcher waits for a rank, by LIMIT_peer too: it knows better
+ * who hangs. */
+static const double wait_factor = 1.5;
 /* And when one may be busy with its checkpoint, as long as a slow disk takes. */
 static const double slow_disk_Bps = 10e6;
 
@@ -33,6 +33,7 @@ struct worker {
     const struct rounds_algorithm *algorithm; /* of collectives; as in rendezvous.h */
     bool paced;                               /* as in executor.h */
     bool graphs;                              /* as in device.h */
+    bool early;                               /* as in rendezvous_join() */
     struct frame_hello hello; /* of the first rank here; the others' have another number */
     struct program program;
     struct model model;

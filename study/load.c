@@ -232,7 +232,7 @@ enum status load_label(const struct loaded_plan *p, const char *path, const char
     free(m->engine);
     m->engine = NULL;
     PASS(text_copy(engine, &m->engine));
-    if (p->plan.framework)
+    if (p->plan.framework && !m->parameters_sha256)
         PASS(text_copy(p->plan.framework, &m->framework));
     PASS(text_copy(path, &m->plan));
     PASS(text_copy(p->sha256, &m->plan_sha256));

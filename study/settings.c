@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/file.h"
 #include "core/perturb.h"
 #include "core/text.h"
 #include "core/units.h"
@@ -383,11 +384,33 @@ void settings_print(taker_set takers, FILE *out)
     }
 }
 
+enum { FILES = 4 };
+
+/* That are written; NULL: not. */
+static void name_files(const struct arguments *a, const char *file[FILES])
+{
+    file[0] = a->output;
+    file[1] = a->trace;
+    file[2] = a->matrix;
+    file[3] = a->batch_tokens;
+}
+
 FILE *arguments_prose(const struct arguments *a)
 {
-    const char *const file[] = {a->output, a->trace, a->matrix, a->batch_tokens};
-    for (size_t i = 0; i < sizeof file / sizeof *file; i++)
+    const char *file[FILES];
+    name_files(a, file);
+    for (size_t i = 0; i < FILES; i++)
         if (file[i] && (!strcmp(file[i], "-") || !strcmp(file[i], "/dev/stdout")))
             return stderr;
     return stdout;
+}
+
+enum status arguments_try_files(const struct arguments *a)
+{
+    const char *file[FILES];
+    name_files(a, file);
+    for (size_t i = 0; i < FILES; i++)
+        if (file[i])
+            PASS(file_try(file[i]));
+    return STATUS_OK;
 }

@@ -201,5 +201,8 @@ void settings_print(taker_set takers, FILE *out);
 /* Where a command prints what people read: standard output, or standard error when a file that was
  * asked for ("-o -", "--trace -") goes to standard output. */
 FILE *arguments_prose(const struct arguments *a);
+/* Can the files be written that options name, where they name files? Better known before an hour's work.
+ * Leaves nothing. STATUS_IO, STATUS_NOMEM. */
+enum status arguments_try_files(const struct arguments *a) MUST_CHECK;
 
 #endif

@@ -145,15 +145,29 @@ ended '^foreline run: rank [01] .* killed by signal 9'
 begin 3
 kill -STOP "$(ranks | tail -n 1)"
 ended '^foreline run: rank [012] .* not heard of for'
+killed() { # the launcher; everything else ends by itself
+    kill -9 $launcher
+    wait $launcher 2>/dev/null || true
+    end=$(($(date +%s) + 60))
+    while [ -n "$(workers)" ]; do
+        [ "$(date +%s)" -lt $end ] || fail "left behind by a dead launcher: $(workers)"
+        sleep 0.1
+    done
+}
 begin 2
-kill -9 $launcher
-wait $launcher 2>/dev/null || true
-tries=0
-while [ -n "$(workers)" ]; do
-    tries=$((tries + 1))
-    [ $tries -lt 600 ] || fail "left behind by a dead launcher: $(workers)"
+killed
+# Before the ranks have met it: they find its door shut, and do not try for 20 s + 1.5 --timeout + 2 s, here 112 s.
+mkdir slow
+printf '#!/bin/sh\nsleep 1\nexec "%s" "$@"\n' "$bin/foreline-worker-mpi" >slow/foreline-worker-mpi
+chmod +x slow/foreline-worker-mpi
+EXEC_MPI=$marker FORELINE_WORKER=$PWD/slow/foreline-worker-mpi \
+    "$tool" run p.json --transport mpi --steps 100000 --timeout 60s >run.out 2>run.err &
+launcher=$!
+until [ "$(ranks | wc -l)" -ge 2 ]; do
+    kill -0 $launcher || fail "workers do not start: $(cat run.err)"
     sleep 0.1
 done
+killed
 # Too few descriptors for mpirun, for the launcher or for both: what was made for the run goes, although removing takes some, too.
 mkdir tmp
 for most in 9 10 11 12; do

@@ -66,6 +66,15 @@ od -An -v -t d4 -w256 d.bin | awk ' # a microbatch of 32 tokens and 32 targets i
 "$bin/foreline" run p.json --steps 4 --warmup 1 --batch-tokens e.bin >run.out 2>run.err
 cmp d.bin e.bin || fail "the data of a second run differ"
 
+# A plan for a framework's kernels: that is whose times a prediction and a paced run have, not one that foreline computes.
+"$bin/foreline" plan --algorithm balanced --model $tiny --platform laptop --stages 2 --framework compiled -o f.json \
+    >plan.out 2>&1 || fail "--framework compiled: $(cat plan.out)"
+for compute in real paced; do
+    "$bin/foreline" run f.json --steps 1 --warmup 0 --compute $compute --json >m.json 2>run.err || fail "$(cat run.err)"
+    framework=$(field framework m.json)
+    [ "$framework" = "$([ $compute = real ] || echo compiled)" ] || fail "--compute $compute: framework $framework"
+done
+
 # Paced: no numerics, no hash, but it runs.
 "$bin/foreline" run p.json --steps 1 --compute paced --json >m.json 2>run.err ||
     fail "paced: $(cat run.err)"

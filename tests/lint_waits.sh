@@ -1,12 +1,14 @@
 #!/bin/sh
 # Fail when something is waited for as long as a source says, and not as core/limits.def does: constants in seconds
-# or milliseconds, and numbers in a deadline or a poll(), but for those below, each with its reason.
+# or milliseconds, numbers in a deadline or a poll(), and calls of libraries that wait, but for those below, each with
+# its reason.
 # Usage: lint_waits.sh SOURCE_DIR
 cd "$1" || exit 2
 reasons='
 cli/cmd_plan.c:1 a look at standard output
 cli/cmd_run.c:1 what --timeout is unless it is given
 cli/progress.c:1 when a line of progress is drawn
+core/clock.c:1 the one sleep
 core/faults.h:1 a fault that never comes
 core/family.c:1 how often it looks, and who was away itself
 core/folder.c:1 how old what is left behind must be
@@ -14,14 +16,15 @@ core/limit.c:1 the largest limit
 exec/calibrate/mpi.c:2 naps
 exec/calibrate/ops.c:1 how long is measured
 exec/calibrate/power.c:1 how long is measured
+exec/condition.h:1 the one wait for a condition, until a deadline
 exec/device/paced.c:1 what an op takes that is a mistake
 exec/launch/environment.c:1 how often it looks
 exec/launch/spawn.c:2 how often it looks
 exec/launch/watch.c:4 how often it looks; naps
 exec/netns/build.c:1 a burst of a shaper
-exec/netns/carry.c:2 how long is measured; a nap
+exec/netns/carry.c:3 how long is measured; a nap; limit(LIMIT_carry)
 exec/netns/check.c:1 a latency that is slow
-exec/netns/line.c:1 the shortest delay
+exec/netns/line.c:2 the shortest delay; until the next packet
 exec/netns/ranks.c:2 how often it looks; a look
 exec/netns/sandbox.c:3 how often it looks; a nap
 exec/rendezvous.c:1 the longest latency
@@ -35,20 +38,25 @@ exec/transport/mpi/progress.c:1 naps
 exec/transport/mpi/smpi_worker.c:1 simulated time has no end
 exec/transport/nccl/nccl.c:2 how far ahead a step begins; a nap
 exec/transport/nccl/watch.c:3 how often it looks; naps
-exec/transport/tcp/socket.c:2 naps between calls that are refused
+exec/transport/tcp/socket.c:3 naps between calls that are refused; as socket_give_up() is told
 exec/transport/tcp/tcp.c:1 how far ahead a step begins
 sim/child.c:1 how often it looks
 sim/simgrid.c:1 how often it looks
 sim/simgrid/simulate.c:1 the resolution of SimGrid
+sim/workload.c:1 the latency of a port of a machine
 study/machine.c:1 hours and days
 study/plan_search.c:1 what --time-limit is unless it is given
 study/point.c:1 no --time-limit
-study/pool.c:2 how often it looks; a nap
+study/pool.c:3 how often it looks; a nap
 study/published_profile.c:1 the longest op'
 found=$(mktemp) || exit 2
 trap 'rm -f "$found"' EXIT
 grep -rnE --include='*.c' --include='*.h' \
-    'static const double .*[a-z]_(s|ms) = |\<[A-Z_]*_(S|MS) = [0-9]|clock_now\(\) [-+<>]+ [0-9]|poll\([^()]*, [0-9A-Z_]+\)|team_run\([^;]*, [0-9]+,' \
+    -e 'const double .*[a-z]_(s|ms) = [.0-9]|\<[A-Z_]*_(S|MS) = [0-9]|\<(timeout|deadline)_s = ([^;]* [-+] )?[0-9.]*[1-9]' \
+    -e 'clock_now\(\) [-+<>]+ [0-9.]|[0-9] \+ clock_now\(\)|poll\(.*, -?[0-9A-Z_]+\)|team_run\([^;]*, [0-9]+,' \
+    -e '\<((|u|nano|clock_nano)sleep|alarm|setitimer|timer(|fd)_settime|ppoll|p?select|epoll_p?wait)\(' \
+    -e '\<(pthread_cond_(timed|clock)wait|pthread_mutex_timedlock|sem_(timed|clock)wait|sigtimedwait)\(' \
+    -e 'SO_(RCV|SND)TIMEO|TCP_USER_TIMEOUT' \
     cli core exec plots sim study | grep -v -e '^exec/device/cpu/' -e '^exec/device/cuda/' -e '^exec/device/sharded/' >"$found"
 awk -F: -v reasons="$reasons" '
 BEGIN { n = split(reasons, line, "\n"); for (i = 1; i <= n; i++) { split(line[i], at, /[: ]/); may[at[1]] = at[2] } }

@@ -29,7 +29,7 @@ static void *join_main(void *argument)
     struct joining *j = argument;
     const struct frame_hello hello = {.rank = 1, .ranks = 2, .token = {7}, .digest = {8}};
     j->r = RENDEZVOUS_NONE;
-    j->st = rendezvous_join(j->address, &hello, j->timeout_s, &j->r);
+    j->st = rendezvous_join(j->address, &hello, true, j->timeout_s, &j->r);
     if (j->st != STATUS_OK)
         snprintf(j->message, sizeof j->message, "%s", error_message());
     return NULL;
@@ -128,10 +128,12 @@ static void an_absent_or_silent_launcher_is_given_up_in_time(void **state)
     uint16_t port;
     assert_int_equal(socket_listen(&listener, &port), STATUS_OK);
     snprintf(address, sizeof address, "127.0.0.1:%u", port);
-    assert_int_equal(rendezvous_join(address, &hello, 0.1, &r), STATUS_EXTERNAL);
+    assert_int_equal(rendezvous_join(address, &hello, true, 0.1, &r), STATUS_EXTERNAL);
     assert_non_null(strstr(error_message(), "no answer in time"));
     socket_close(&listener);
-    assert_int_equal(rendezvous_join(address, &hello, 0.1, &r), STATUS_IO);
+    assert_int_equal(rendezvous_join(address, &hello, true, 0.1, &r), STATUS_IO);
+    assert_non_null(strstr(error_message(), "Connection refused"));
+    assert_int_equal(rendezvous_join(address, &hello, false, INFINITY, &r), STATUS_IO);
     assert_non_null(strstr(error_message(), "Connection refused"));
     assert_int_equal(r.control, -1);
 }
@@ -144,7 +146,7 @@ static void malformed_addresses_are_refused(void **state)
     struct rendezvous r = RENDEZVOUS_NONE;
     const struct frame_hello hello = {.rank = 0, .ranks = 1};
     for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++)
-        assert_int_equal(rendezvous_join(wrong[k], &hello, 1, &r), STATUS_INVALID);
+        assert_int_equal(rendezvous_join(wrong[k], &hello, true, 1, &r), STATUS_INVALID);
 }
 
 static void one_address_is_everyones_and_several_are_each_ranks(void **state)

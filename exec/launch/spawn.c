@@ -128,7 +128,7 @@ enum status launch_prepare(struct run *run)
 
 /* ---- arguments and environment, made before fork(): a child may not allocate */
 
-enum { ARGUMENTS = 34, NUMBER = 32, GLANCE_MS = 250 };
+enum { ARGUMENTS = 36, NUMBER = 32, GLANCE_MS = 250 };
 
 struct call {
     char *argument[ARGUMENTS]; /* of the worker */
@@ -174,6 +174,7 @@ static void make_arguments(const struct run *run, struct call *c)
         {"--collective", o->collective},
         {"--paced", o->paced ? "1" : NULL},
         {"--cuda-graphs", o->cuda_graphs ? "1" : NULL},
+        {"--early", launch_by_environment(run) ? "1" : NULL},
         {"--text", o->text},
         {"--resume", k->resume[0] ? k->resume : NULL},
         {"--checkpoint", checkpoint},

@@ -146,8 +146,9 @@ out:
     return st;
 }
 
-/* Peers start at different times: nobody listening yet is no failure before the deadline. */
-enum status socket_connect(const char *host, uint16_t port, double deadline_s, int *fd)
+/* A refused connection is no failure before the moment `again_s`. */
+static enum status connect_to(const char *host, uint16_t port, double again_s, double deadline_s,
+                              int *fd)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port)};
     if (inet_pton(AF_INET, host, &a.sin_addr) != 1)
@@ -155,10 +156,20 @@ enum status socket_connect(const char *host, uint16_t port, double deadline_s, i
     for (;;) {
         bool refused;
         enum status st = try_connect(&a, deadline_s, &refused, fd);
-        if (!refused || clock_now() + 0.02 > deadline_s)
+        if (!refused || clock_now() + 0.02 > again_s)
             return st;
         clock_sleep_until(clock_now() + 0.02);
     }
+}
+
+enum status socket_connect(const char *host, uint16_t port, double deadline_s, int *fd)
+{
+    return connect_to(host, port, deadline_s, deadline_s, fd);
+}
+
+enum status socket_connect_once(const char *host, uint16_t port, double deadline_s, int *fd)
+{
+    return connect_to(host, port, 0, deadline_s, fd);
 }
 
 /* Callers may have gone, and descriptors may be used up: both pass. */
