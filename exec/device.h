@@ -64,6 +64,8 @@ struct device {
      * it, and refuses two ranks on one GPU. STATUS_UNSUPPORTED, in one line, when it cannot be used.
      * NULL: nothing to say. */
     enum status (*describe)(uint32_t rank, struct hardware *out);
+    /* Would open() take the rank, if it had the memory? It says why not, as open() does. NULL: not known. */
+    enum status (*check)(const struct model *m, const struct program *p, uint32_t rank);
     /* Model and program stay alive until close(). The rank's list says which stages it has. */
     enum status (*open)(const struct model *m, const struct program *p, uint32_t rank,
                         const struct device_options *o, void **self);

@@ -41,7 +41,7 @@ struct evaluation {
 
 struct evaluator {
     void *context;
-    /* Milliseconds; must not fail for a plan that partition_run() made. */
+    /* Milliseconds. STATUS_UNSUPPORTED, STATUS_INVALID: the plan is left out, as it cannot be executed. */
     enum status (*quick)(void *context, const struct plan *p, struct evaluation *out);
     /* As good as it gets, for all n at once, out[n] in the same order: may run in parallel. */
     enum status (*thorough)(void *context, const struct plan *const *p, size_t n,
@@ -66,7 +66,8 @@ struct auto_request {
     bool executable;              /* only what exec/ can run: no recomputation with split backwards,
                                    * no ZeRO with chunks when weights are tied, no sequence
                                    * parallelism with experts or split backwards, no sequences
-                                   * shared by replicas with experts */
+                                   * shared by replicas with experts. These are not tried; what else it
+                                   * refuses is for the evaluator to say: quick() is STATUS_UNSUPPORTED */
     double time_limit_s;          /* wall clock for the quick part; 0: none */
     const volatile int *stop;     /* non-zero: rank what there is; may be NULL */
     bool even;                    /* every stage has the same replicas */

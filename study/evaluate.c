@@ -11,6 +11,7 @@
 #include "core/steady.h"
 #include "core/text.h"
 #include "study/machine.h"
+#include "study/point.h"
 #include "study/pool.h"
 
 enum {
@@ -410,6 +411,8 @@ static enum status evaluate(const struct evaluation_context *context, const stru
     c.simulated_only = true;
     c.fold_from = engine == &engine_analytic ? 1 : 0; /* on SimGrid as `simulate` does */
     TRY(evaluate_plan(plan, &c, engine, &m, &program, NULL));
+    if (c.refused)
+        TRY(point_runs(c.model, plan, &program, c.refused));
     struct evaluation e = {.iteration_s = m.iteration_s,
                            .samples_per_s = m.samples_per_s,
                            .bubble_fraction = m.bubble_fraction,
@@ -479,7 +482,9 @@ static enum status evaluate_finalist(void *context, size_t i, void *slot)
 static enum status thorough(void *context, const struct plan *const *p, size_t n,
                             struct evaluation *out)
 {
-    struct finalists f = {context, p};
+    struct evaluation_context c = *(const struct evaluation_context *)context;
+    struct finalists f = {&c, p};
+    c.refused = NULL;
     return pool_for(n, sizeof *out, out, evaluate_finalist, &f);
 }
 

@@ -8,6 +8,8 @@
 #include "partition/auto.h"
 #include "sim/engine.h"
 
+enum { EVALUATION_REFUSED = 200 };
+
 struct evaluation_context {
     const struct model *model;
     const struct topology *topology;
@@ -21,6 +23,9 @@ struct evaluation_context {
     size_t fold_from; /* devices from which on ranks alike are simulated once; 0: more than 256 */
     bool only_alike;  /* STATUS_UNSUPPORTED where ranks are not alike, rather than simulating all */
     bool no_links;    /* what links carry is not asked for where it takes another run */
+    char *
+        refused; /* [EVALUATION_REFUSED] quick evaluations refuse what `foreline run` would, and say here
+                       * why it refuses the last such plan; NULL: they evaluate all */
     const int64_t *reserve_bytes; /* [topology->types] kept free by searches; NULL: nothing */
 };
 

@@ -94,9 +94,9 @@ static struct auto_request request_of(const struct arguments *a, const struct to
 }
 
 /* Why the search has found no shape at all: a constraint that is impossible by itself, else all that
- * are given. */
+ * are given, and what was said of a plan that cannot be run. */
 static enum status name_constraints(const struct arguments *a, const struct model *m,
-                                    const struct topology *t, size_t samples)
+                                    const struct topology *t, size_t samples, const char *refused)
 {
     bool layers = plan_request(a).layers;
     const struct {
@@ -127,9 +127,10 @@ static enum status name_constraints(const struct arguments *a, const struct mode
     if (a->schedule)
         snprintf(given + n, sizeof given - n, "%s--schedule %.40s", n ? ", " : " with ",
                  a->schedule);
-    return error_set(STATUS_INFEASIBLE,
-                     "no plan of %s on the %zu devices of %s trains %zu samples per iteration%s",
-                     m->name, t->n, t->name, samples, given);
+    return error_set(
+        STATUS_INFEASIBLE,
+        "no plan of %s on the %zu devices of %s trains %zu samples per iteration%s%s%s", m->name,
+        t->n, t->name, samples, given, *refused ? "; run refuses: " : "", refused);
 }
 
 /* On platforms of more than MOST_DEVICES devices the finalists are looked at by the analytic engine
@@ -143,21 +144,24 @@ enum status plan_search(const struct arguments *a, struct evaluation_context *co
     struct auto_request request = request_of(a, t, stop);
     struct auto_result result = {0};
     int64_t *reserve_bytes = NULL;
+    char refused[EVALUATION_REFUSED] = "";
     TRY(plan_check_model(a, context->model));
     TRY(ARRAY_NEW(reserve_bytes, t->types));
     for (size_t k = 0; k < t->types; k++)
         TRY(plan_reserve(a, &t->type[k], &reserve_bytes[k]));
     request.reserve_bytes = context->reserve_bytes = reserve_bytes;
+    context->refused = a->executable ? refused : NULL;
     if (t->n > MOST_DEVICES)
         context->engine = &engine_analytic;
     st = auto_search(context->model, t, &request, &evaluator, &result);
     if (st == STATUS_INFEASIBLE && result.n == 0)
-        st = name_constraints(a, context->model, t, request.samples);
+        st = name_constraints(a, context->model, t, request.samples, refused);
     TRY(st);
     TRY(keep_constraints(a, &result));
     MOVE(out, result);
 out:
     context->reserve_bytes = NULL;
+    context->refused = NULL;
     free(reserve_bytes);
     auto_result_free(&result);
     return st;

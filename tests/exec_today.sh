@@ -94,9 +94,9 @@ refused() { # refused STATUS TEXT: a run of p.json says it, in one line
         fail "expected '$2': exit $status, $(cat run.err)"
 }
 auto() { # auto OPTIONS...: what --executable finds, into auto.out, and p.json
-    "$tool" plan --algorithm auto --executable --model "$models/mixtral.json:tokens=32" \
-        --platform laptop --batch 8 "$@" -o p.json >auto.out 2>&1
+    "$tool" plan --algorithm auto --executable --model "$found" --platform laptop --batch 8 "$@" -o p.json >auto.out 2>&1
 }
+found=$models/mixtral.json:tokens=32
 for given in "--zero 3" "--tensor-parallel 2 --sequence-parallel" "--expert-parallel 2" "--expert-parallel 2 --zero 2" \
     "--schedule pipedream --stages 2"; do
     auto $given || fail "auto $given: $(cat auto.out)"
@@ -106,6 +106,16 @@ for given in "--context-parallel 2" "--expert-parallel 2 --tensor-parallel 2 --s
     "--expert-parallel 2 --schedule pipedream"; do
     ! auto $given && grep -q "no plan of" auto.out || fail "auto $given: $(cat auto.out)"
 done
+found=$models/xlnet.json:tokens=32
+auto && run --steps 1 --transport local >/dev/null
+while IFS='|' read -r found given why; do
+    ! auto $given && grep -q "run refuses: op .*$why" auto.out || fail "$found, auto $given: $(cat auto.out)"
+done <<EOF
+$models/xlnet.json:tokens=32|--tensor-parallel 2|cannot be divided over 2 shards
+$models/xlnet.json:tokens=32|--context-parallel 2|whole sequences only
+$models/albert.json:tokens=32|--tensor-parallel 2 --sequence-parallel|undivided op
+gpt-tiny:dtype=bf16|--context-parallel 2|exchanged in fp32
+EOF
 
 plan mixtral --stages 1 --replicas 2 --expert-parallel 2 --tensor-parallel 2 --sequence-parallel
 refused 1 "sequence parallelism with experts on other ranks"

@@ -1,5 +1,6 @@
 # What does not need the whole command is tested apart from it.
 unit_test(validate LIBS study)
+unit_test(point_runs LIBS study sample)
 
 add_test(NAME validate
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/validate.sh $<TARGET_FILE:foreline>)

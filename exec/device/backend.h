@@ -52,8 +52,9 @@ struct backend {
     /* A stage is about to allocate so many bytes in at most `pieces` pieces, all that it ever
      * needs. NULL: it allocates slots when it takes them. */
     enum status (*reserve)(void *self, size_t bytes, size_t pieces);
-    void *(*allocate)(void *self, size_t bytes); /* zeros; NULL if there is no memory */
-    void (*release)(void *self, void *data);     /* accepts NULL */
+    /* Zeros; NULL if there is no memory. No such function: a stage finds its places and takes none. */
+    void *(*allocate)(void *self, size_t bytes);
+    void (*release)(void *self, void *data); /* accepts NULL */
     /* Memory of the host that copies are made from without waiting. NULL: any is. */
     void *(*allocate_host)(void *self, size_t bytes); /* NULL if there is no memory */
     void (*release_host)(void *self, void *data);     /* accepts NULL */

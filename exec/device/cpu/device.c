@@ -62,7 +62,8 @@ enum status cpu_open_on(const struct memory *on, const struct model *m, const st
     if (c->stages == 0)
         FAIL(STATUS_INVALID, "rank %u: stage %u of %zu", rank, p->rank[rank].stage, p->stages);
     TRY(cpu_check_ties(m, c));
-    TRY(stage_open_flight(c));
+    if (on->backend->allocate)
+        TRY(stage_open_flight(c));
     *self = c;
     c = NULL;
 out:
@@ -70,11 +71,26 @@ out:
     return st;
 }
 
+static const struct backend *backend_of(const struct model *m)
+{
+    return m->dtype == DATA_fp16 ? &backend_cpu_fp16 : &backend_cpu;
+}
+
 static enum status device_open(const struct model *m, const struct program *p, uint32_t rank,
                                const struct device_options *o, void **self)
 {
-    const struct backend *on = m->dtype == DATA_fp16 ? &backend_cpu_fp16 : &backend_cpu;
-    return cpu_open_on(&(struct memory){on, NULL}, m, p, rank, o, self);
+    return cpu_open_on(&(struct memory){backend_of(m), NULL}, m, p, rank, o, self);
+}
+
+static enum status check(const struct model *m, const struct program *p, uint32_t rank)
+{
+    struct backend places = *backend_of(m);
+    void *self;
+    places.allocate = NULL;
+    PASS(cpu_open_on(&(struct memory){&places, NULL}, m, p, rank, &(struct device_options){0},
+                     &self));
+    device_close(self);
+    return STATUS_OK;
 }
 
 /* What goes between stage s and those that it reads from on the same device, for which the program has
@@ -264,6 +280,7 @@ const struct device device_cpu = {
     .name = "cpu",
     .stepped = &device_sharded,
     .computes = computes,
+    .check = check,
     .open = device_open,
     .close = device_close,
     .compute = compute,

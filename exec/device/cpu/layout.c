@@ -371,6 +371,8 @@ enum status stage_layout(struct stage *s)
     for (size_t k = 0; k < s->layout.n; k++)
         if (s->layout.op[k].layer.slots > 0)
             PASS(ARRAY_NEW(s->layout.op[k].routing.rows, s->layout.op[k].layer.experts));
+    if (!s->on.backend->allocate)
+        return STATUS_OK;
     PASS(stage_allocate(s, microbatches + 1, sizeof *s->state.version, &s->state.version));
     list_arrays(s, array);
     PASS(check_memory(s, array));

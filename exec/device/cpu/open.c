@@ -377,7 +377,8 @@ enum status stage_open_on(const struct memory *on, const struct model *m, const 
                       .state = {.learning_rate = o->learning_rate, .factor = 1, .scale = 1}};
     if (o->policy)
         s.state.policy = *o->policy;
-    PASS(gemm_single_thread());
+    if (on->backend->allocate)
+        PASS(gemm_single_thread());
     if (s.index >= p->stages || p->microbatches < 1 || s.layout.batch < 1)
         return error_set(STATUS_INVALID, "stage %u of %zu, %u microbatches of %zu samples", s.index,
                          p->stages, p->microbatches, s.layout.batch);
