@@ -30,7 +30,8 @@ STUB
 stub dir/foreline <<STUB
 [ "\$1" = calibrate ] || exec "$foreline" "\$@"
 while [ "\$1" != -o ]; do shift; done
-exec "$foreline" topology generate node:gpus=2,type=H100 -o "\$2"
+"$foreline" topology generate node:gpus=2,type=H100 -o h100.xml
+sed 's/\(id="type" value="\)[^"]*/\1cuda/' h100.xml >"\$2"
 STUB
 stub bin/nvidia-smi <<'STUB'
 gpus=${DOUBLE_GPUS:-2}
@@ -96,7 +97,7 @@ for name in machine selftest gpt2 torch several nccl large memcheck racecheck cu
     outcome $name complete
 done
 tar -tzf out.tar.gz | grep -q '^out/README.md$' || fail "nothing is packed"
-for words in 'ours / theirs' '| predicted from the profile |' '| 2 | replicas --bucket 25MB |' \
+for words in 'ours / theirs' 'bytes, the same parameters' '| predicted from the profile |' '| 2 | replicas --bucket 25MB |' \
     '| 2 | tensor-parallel |' 'ERROR SUMMARY: 0 errors' 'loss .* ok$' '2 stages over nccl: .* equal' \
     '| several-2-replicasbucket25MB | all-reduce | [0-9]* | [0-9.e+]* | [0-9.e+]* | [0-9.]* |'; do
     grep -q -- "$words" out/README.md || fail "the page does not have '$words': $(cat out/README.md)"
