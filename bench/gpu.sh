@@ -70,7 +70,8 @@ short=$(with "$model" tokens=128)
 
 pack() {
     bin=$1 workers=$2 dir=$3
-    mkdir -p "$dir/lib/foreline"
+    mkdir -p "$dir/lib/foreline" "$dir/share/foreline"
+    cp -RL "$bin/../share/foreline/platforms" "$dir/share/foreline" # seen from lib/ld.so, too
     cp "$bin"/../lib/foreline/*.so "$dir/lib/foreline" # core/module.h: seen from lib/ld.so
     cp "$bin/foreline" "$workers/foreline-worker-cuda" "$dir"
     strip "$dir/foreline" "$dir/foreline-worker-cuda"
@@ -109,10 +110,10 @@ quote() { # quote FILE: as a block of the page
     sed 's/^/    /' "$1" >>"$out/$part.md"
     say ""
 }
-do_or_tell() { # do_or_tell WHAT COMMAND...: what it prints is the reason when it fails
+do_or_tell() { # do_or_tell WHAT COMMAND...: what it prints is the reason when it fails, or when a profile does not count
     what=$1
     shift
-    "$@" >"$out/log" 2>&1 && return
+    "$@" >"$out/log" 2>&1 && ! grep -q 'they do not count' "$out/log" && return
     say "* $what FAILED: $(tail -n 3 "$out/log" | tr '\n' ' ')"
     echo "$what: $(tail -n 1 "$out/log")"
     return 1
@@ -198,19 +199,28 @@ one_gpu() { # one_gpu NAME MODEL BATCH MICROBATCHES BITS
     quote "$out/log"
 }
 
-# The worker as a framework, as bench/roofline.py counted its launches and bytes.
-itself=compiled:norm=2,residual=3,gated=3,gelu=4,rope=2,bias=2,backward=1.2,loss=6,flash=2,kernel_s=4e-6,forward_kernels=1.4
-itself=$itself,backward_kernels=3.1,sum_kernels=1,route_kernels=10,expert_kernels=0,step_s=0,cast=0,narrow=0,gradient=4,logit=0
+# The run again with passes as CUDA graphs: the same parameters, and how long it takes.
+with_graphs() { # with_graphs NAME
+    do_or_tell "run of $1 with graphs" foreline run "$out/$1-plan.json" --device cuda --cuda-graphs --steps "$steps" \
+        --warmup $warmup -o "$out/$1-graphs.json" || return 1
+    took=$(number iteration_s "$out/$1-graphs.json") same="the same parameters"
+    [ "$(text parameters_sha256 "$out/$1-graphs.json")" = "$(text parameters_sha256 "$out/$1-run.json")" ] ||
+        same="OTHER parameters"
+    say "With --cuda-graphs: $took s per iteration, $(percent "$took" "$(number iteration_s "$out/$1-run.json")") beside the run" \
+        "without, peak memory $(number peak_bytes "$out/$1-graphs.json") bytes, $same." ""
+    [ "$same" = "the same parameters" ] || fail "$1 with graphs has other parameters"
+}
 
 part_gpt2() {
     one_gpu gpt2 "$model" "$batch" $microbatches 16 || return 1
+    with_graphs gpt2 || return 1
     type=$(gpu_type)
     [ "$type" ] || return 0
     do_or_tell "plan before any measurement" foreline plan --algorithm balanced --model "$(with "$model" bits=16,flash=1)" \
         --platform "node:gpus=2,type=$type" --stages 1 --microbatches $microbatches --microbatch-size "$batch" \
         -o "$out/before-plan.json" || return 1
     do_or_tell "prediction before any measurement" foreline simulate "$out/before-plan.json" --engine analytic \
-        --framework "$itself" -o "$out/before-predicted.json" || return 1
+        --framework worker -o "$out/before-predicted.json" || return 1
     predicted=$(number iteration_s "$out/before-predicted.json")
     say "Predicted before any measurement, launch by launch (docs/results/2026-11-23-roofline.md): $predicted s," \
         "$(percent "$predicted" "$(number iteration_s "$out/gpt2-run.json")")." ""
@@ -258,8 +268,10 @@ several_run() { # several_run GPUS WAY OPTIONS...
     shift 2
     options=$* name=several-$n-$way$(echo "$*" | tr -d ' -')
     [ "$way" = stages ] || set -- --stages 1 "$@"
+    do_or_tell "platform of $name" foreline topology generate "node:gpus=$n,type=$type" -o "$out/node.xml" || return 1
+    sed 's/\(id="type" value="\)[^"]*/\1cuda/' "$out/node.xml" >"$out/node-$n.xml" # what the profile is of
     do_or_tell "plan of $name" foreline plan --algorithm balanced --model "$out/gpt2-model.json" \
-        --platform "node:gpus=$n,type=$type" "--$way" "$n" "$@" \
+        --platform "$out/node-$n.xml" "--$way" "$n" "$@" \
         --microbatches $microbatches --microbatch-size "$batch" -o "$out/$name-plan.json" || return 1
     do_or_tell "prediction of $name" foreline simulate "$out/$name-plan.json" --engine analytic --nccl-protocols \
         -o "$out/$name-predicted.json" || return 1
@@ -419,7 +431,7 @@ run() {
         run_part "${entry%:*}" "${entry#*:}"
     done
     page >"$out/README.md"
-    rm -f "$out"/*.calls "$out/log"
+    rm -f "$out"/*.calls "$out/log" "$out/node.xml"
     tar -czf "$out.tar.gz" -C "$(dirname "$out")" "$(basename "$out")"
     echo "$out/README.md and all else in $out.tar.gz" >&2
     ! grep -q '| failed |\|| stopped |' "$out/outcomes.md"

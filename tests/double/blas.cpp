@@ -147,11 +147,11 @@ void touch_columns(op &o, const operand &m, bool writes)
 
 } // namespace
 
-cublasStatus_t dbl::queue_product(cudaStream_t stream, const product &p, int count,
+cublasStatus_t dbl::queue_product(cudaStream_t stream, const product &p,
                                   cublasComputeType_t compute)
 {
     bool half = p.a.type == CUDA_R_16BF;
-    if (p.m <= 0 || p.n <= 0 || p.k <= 0 || count <= 0 || p.a.type != p.b.type ||
+    if (p.m <= 0 || p.n <= 0 || p.k <= 0 || p.a.type != p.b.type ||
         (p.c.type != p.a.type && !half) || p.a.stride < p.a.rows || p.b.stride < p.b.rows ||
         p.c.stride < p.c.rows ||
         compute != (half ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_PEDANTIC))
@@ -161,43 +161,38 @@ cublasStatus_t dbl::queue_product(cudaStream_t stream, const product &p, int cou
     dbl::count(PRODUCT);
     count_load("product " + std::to_string(p.m) + " " + std::to_string(p.n) + " " +
                std::to_string(p.k) + " " + std::to_string(p.a_turned) + std::to_string(p.b_turned) +
-               std::to_string(half) + " " + std::to_string(count));
-    count_work(2.0 * p.m * p.n * p.k * count,
-               (double)(p.a.bytes() + p.b.bytes() + p.c.bytes() * (p.beta != 0 ? 2 : 1)) * count +
-                   (p.next.what >= GELU_BIAS ? (double)p.next.aux.bytes() : 0));
-    size_t aux = p.next.what >= GELU_BIAS ? p.next.aux.bytes() : 0, one = p.c.bytes();
+               std::to_string(half));
+    size_t aux = p.next.what >= GELU_BIAS ? p.next.aux.bytes() : 0, out = p.c.bytes();
     bool has_bias = p.next.what == BIAS || p.next.what == GELU_BIAS,
          back = p.next.what == GELU_BACKWARD;
+    count_work(2.0 * p.m * p.n * p.k,
+               (double)(p.a.bytes() + p.b.bytes() + out * (p.beta != 0 ? 2 : 1) + aux));
     count_bytes(step_now(), "(product)",
-                (size_t)count * (p.a.bytes() + p.b.bytes() + (p.beta != 0 ? one : 0)) +
+                p.a.bytes() + p.b.bytes() + (p.beta != 0 ? out : 0) +
                     (has_bias ? (size_t)p.m * sizeof(uint16_t) : 0) + (back ? aux : 0),
-                (size_t)count * one + (back ? 0 : aux));
+                out + (back ? 0 : aux));
     put(stream_of(stream), "gemm", [=](op &o) {
-        for (int i = 0; i < count && !computes_nothing(); i++) {
-            product one = p;
-            one.a = p.a.at(i);
-            one.b = p.b.at(i);
-            one.c = p.c.at(i);
-            touch_columns(o, one.a, false);
-            touch_columns(o, one.b, false);
-            touch_columns(o, one.c, true);
-            if (p.next.what == BIAS || p.next.what == GELU_BIAS)
-                touch(o, p.next.bias, (size_t)p.m * sizeof(uint16_t), false);
-            if (p.next.what >= GELU_BIAS)
-                touch_columns(o, p.next.aux, p.next.what == GELU_BIAS);
-            multiply(one);
-        }
+        if (computes_nothing())
+            return true;
+        touch_columns(o, p.a, false);
+        touch_columns(o, p.b, false);
+        touch_columns(o, p.c, true);
+        if (has_bias)
+            touch(o, p.next.bias, (size_t)p.m * sizeof(uint16_t), false);
+        if (p.next.what >= GELU_BIAS)
+            touch_columns(o, p.next.aux, !back);
+        multiply(p);
         return true;
     });
     return sticky() ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
 }
 
-extern "C" cublasStatus_t cublasGemmStridedBatchedEx(
-    cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k,
-    const void *alpha, const void *A, cudaDataType Atype, int lda, long long int strideA,
-    const void *B, cudaDataType Btype, int ldb, long long int strideB, const void *beta, void *C,
-    cudaDataType Ctype, int ldc, long long int strideC, int batchCount,
-    cublasComputeType_t computeType, cublasGemmAlgo_t)
+extern "C" cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa,
+                                       cublasOperation_t transb, int m, int n, int k,
+                                       const void *alpha, const void *A, cudaDataType Atype,
+                                       int lda, const void *B, cudaDataType Btype, int ldb,
+                                       const void *beta, void *C, cudaDataType Ctype, int ldc,
+                                       cublasComputeType_t computeType, cublasGemmAlgo_t)
 {
     bool a_t = transa == CUBLAS_OP_T, b_t = transb == CUBLAS_OP_T;
     const product p = {
@@ -208,21 +203,10 @@ extern "C" cublasStatus_t cublasGemmStridedBatchedEx(
         k,
         *(const float *)alpha,
         *(const float *)beta,
-        {(char *)(uintptr_t)A, Atype, a_t ? k : m, a_t ? m : k, lda, strideA},
-        {(char *)(uintptr_t)B, Btype, b_t ? n : k, b_t ? k : n, ldb, strideB},
-        {(char *)C, Ctype, m, n, ldc, strideC},
+        {(char *)(uintptr_t)A, Atype, a_t ? k : m, a_t ? m : k, lda},
+        {(char *)(uintptr_t)B, Btype, b_t ? n : k, b_t ? k : n, ldb},
+        {(char *)C, Ctype, m, n, ldc},
         {},
     };
-    return queue_product(handle->stream, p, batchCount, computeType);
-}
-
-extern "C" cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa,
-                                       cublasOperation_t transb, int m, int n, int k,
-                                       const void *alpha, const void *A, cudaDataType Atype,
-                                       int lda, const void *B, cudaDataType Btype, int ldb,
-                                       const void *beta, void *C, cudaDataType Ctype, int ldc,
-                                       cublasComputeType_t computeType, cublasGemmAlgo_t algo)
-{
-    return cublasGemmStridedBatchedEx(handle, transa, transb, m, n, k, alpha, A, Atype, lda, 0, B,
-                                      Btype, ldb, 0, beta, C, Ctype, ldc, 0, 1, computeType, algo);
+    return queue_product(handle->stream, p, computeType);
 }

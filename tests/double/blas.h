@@ -18,17 +18,10 @@ struct operand {
     char *data;
     cudaDataType type;
     int rows, columns, stride;
-    long long step; /* from one of a batch to the next */
 
     size_t bytes() const
     {
         return ((size_t)(columns - 1) * (size_t)stride + (size_t)rows) * size_of(type);
-    }
-    operand at(int i) const
-    {
-        operand one = *this;
-        one.data += i * step * (long long)size_of(type);
-        return one;
     }
 };
 
@@ -48,9 +41,8 @@ struct product {
     after next;
 };
 
-/* Queue it, `count` times. CUBLAS_STATUS_INVALID_VALUE: shapes or types that cuBLAS would refuse. */
-cublasStatus_t queue_product(cudaStream_t stream, const product &p, int count,
-                             cublasComputeType_t compute);
+/* Queue it. CUBLAS_STATUS_INVALID_VALUE: shapes or types that cuBLAS would refuse. */
+cublasStatus_t queue_product(cudaStream_t stream, const product &p, cublasComputeType_t compute);
 
 } // namespace dbl
 

@@ -214,19 +214,15 @@ cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t computeDesc, const void *a
     const layout *l[] = {&in<layout>(Adesc), &in<layout>(Bdesc), &in<layout>(Ddesc)};
     operand o[3];
     for (int i = 0; i < 3; i++)
-        o[i] = {(char *)(uintptr_t)(i < 2 ? data[i] : D),
-                l[i]->type,
-                (int)l[i]->rows,
-                (int)l[i]->columns,
-                (int)l[i]->stride,
-                0};
+        o[i] = {(char *)(uintptr_t)(i < 2 ? data[i] : D), l[i]->type, (int)l[i]->rows,
+                (int)l[i]->columns, (int)l[i]->stride};
     bool a_t = d.a_turned == CUBLAS_OP_T, b_t = d.b_turned == CUBLAS_OP_T;
     int m = o[2].rows, n = o[2].columns, k = a_t ? o[0].rows : o[0].columns;
     if ((a_t ? o[0].columns : o[0].rows) != m || (b_t ? o[1].rows : o[1].columns) != n ||
         (b_t ? o[1].columns : o[1].rows) != k)
         return CUBLAS_STATUS_INVALID_VALUE;
     after next = {
-        NOTHING, (const char *)d.bias, {(char *)d.aux, CUDA_R_16BF, m, n, (int)d.aux_stride, 0}};
+        NOTHING, (const char *)d.bias, {(char *)d.aux, CUDA_R_16BF, m, n, (int)d.aux_stride}};
     next.what = d.epilogue == CUBLASLT_EPILOGUE_BIAS            ? BIAS
                 : d.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS ? GELU_BIAS
                 : d.epilogue == CUBLASLT_EPILOGUE_DGELU         ? GELU_BACKWARD
@@ -235,5 +231,5 @@ cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t computeDesc, const void *a
         return CUBLAS_STATUS_INVALID_VALUE;
     const product p = {a_t,  b_t,  m,    n,   k, *(const float *)alpha, *(const float *)beta,
                        o[0], o[1], o[2], next};
-    return queue_product(stream, p, 1, d.compute);
+    return queue_product(stream, p, d.compute);
 }

@@ -71,6 +71,8 @@ all() {
             --model "$here/../models/$model.json:dtype=bf16" -o p.json >plan.out 2>&1 || fail "$(cat plan.out)"
         alike nccl
     done
+    rates=''
+    try --stages 2 && alike nccl --forward-only
 }
 some
 [ "${2:-some}" != all ] || all

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "exec/device/cuda/kernels.h"
+#include "exec/device/cuda/queue.h"
 #include "tests/double/cases.h"
 #include "tests/double/double.h"
 
@@ -108,10 +109,38 @@ void events()
     CHECK(!cudaEventRecord(inside, own) && !cudaEventSynchronize(inside));
 }
 
+/* x is added to y once or twice: what is noted of that. */
+cuda_prints print_of(cuda_queueing how, float *y, const float *x, size_t n, int times)
+{
+    cuda_queue_begin(how);
+    for (int k = 0; k < times; k++)
+        CHECK(!kernel_add(y, x, n));
+    return cuda_queue_end();
+}
+
+/* What is skipped is noted as what is launched is; other numbers, addresses and kernels are told apart. */
+void notes()
+{
+    float *x = device_floats(2), *y = device_floats(2);
+    set(x, 1);
+    cuda_prints one = print_of(QUEUE_NOTED, y, x, 1, 1);
+    CHECK(one.launches == 1 && first_of(y) == 1);
+    CHECK(print_of(QUEUE_SKIPPED, y, x, 1, 1).print == one.print && first_of(y) == 1);
+    CHECK(print_of(QUEUE_SKIPPED, y, x, 2, 1).print != one.print);
+    CHECK(print_of(QUEUE_SKIPPED, y + 1, x, 1, 1).print != one.print);
+    CHECK(print_of(QUEUE_SKIPPED, y, x + 1, 1, 1).print != one.print);
+    CHECK(print_of(QUEUE_SKIPPED, y, x, 1, 2).launches == 2);
+    cuda_queue_begin(QUEUE_SKIPPED);
+    CHECK(!kernel_accumulate(KERNEL_BF16, y, x, 1));
+    CHECK(cuda_queue_end().print != one.print);
+    CHECK(!kernel_add(y, x, 1) && first_of(y) == 2); /* as ever again */
+}
+
 } // namespace
 
 void test_graphs()
 {
+    test("launches are noted, and skipped", NULL, notes);
     test("a graph does what was captured, again and again", NULL, replays);
     test("a graph copies from pinned memory when it runs", NULL, [] { copies_late(true); });
     test("and from other memory", NULL, [] { copies_late(false); });

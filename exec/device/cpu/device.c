@@ -16,7 +16,7 @@ static bool computes(const struct model *m, uint32_t op)
 }
 
 /* The stage with this index, the last one if there is none: programs are checked before. */
-static struct stage *find(const struct cpu *c, uint32_t index)
+struct stage *cpu_stage(const struct cpu *c, uint32_t index)
 {
     size_t k = 0;
     while (k + 1 < c->stages && c->stage[k].index != index)
@@ -101,7 +101,7 @@ static enum status hand_over(const struct cpu *c, struct stage *s, uint32_t micr
     enum status st = STATUS_OK;
     for (size_t i = 0; i < s->layout.producers; i++) {
         const struct stage_link *link = &s->layout.producer[i];
-        struct stage *other = find(c, link->stage), *from = backward ? s : other,
+        struct stage *other = cpu_stage(c, link->stage), *from = backward ? s : other,
                      *to = backward ? other : s;
         if (!link->local)
             continue;
@@ -130,7 +130,7 @@ static enum status backward(const struct cpu *c, struct stage *s, const struct p
 static enum status compute(void *self, uint32_t step, const struct program_op *op,
                            const struct layer_reduction *reduction)
 {
-    struct stage *s = find(self, op->stage);
+    struct stage *s = cpu_stage(self, op->stage);
     s->pass.reduction = reduction;
     if (op_is_beside(op)) /* the op that follows computes it */
         return STATUS_OK;
@@ -156,26 +156,26 @@ static enum status compute(void *self, uint32_t step, const struct program_op *o
 
 static enum status get(void *self, const struct program_op *send, void *data)
 {
-    return stage_get(find(self, send->stage), send->peer_stage, send->microbatch, send->backward,
-                     data);
+    return stage_get(cpu_stage(self, send->stage), send->peer_stage, send->microbatch,
+                     send->backward, data);
 }
 
 static enum status put(void *self, const struct program_op *recv, const void *data)
 {
-    return stage_put(find(self, recv->stage), recv->peer_stage, recv->microbatch, recv->backward,
-                     data);
+    return stage_put(cpu_stage(self, recv->stage), recv->peer_stage, recv->microbatch,
+                     recv->backward, data);
 }
 
 /* The executor's arrays are the stage's. */
 static enum status array(void *self, const struct program_op *op, uint32_t k, enum element *e,
                          void **data, size_t *n)
 {
-    return stage_array(find(self, op->stage), op, k, e, data, n);
+    return stage_array(cpu_stage(self, op->stage), op, k, e, data, n);
 }
 
 static enum status collected(void *self, const struct program_op *op)
 {
-    stage_collected(find(self, op->stage), op);
+    stage_collected(cpu_stage(self, op->stage), op);
     return STATUS_OK;
 }
 
@@ -222,7 +222,7 @@ static enum status digest_parameters(const struct stage *s, size_t k, uint8_t ou
 /* ZeRO 3: a bucket's parameters are there, its experts too, until the next bucket's are. */
 static enum status gathered(void *self, const struct program_op *op)
 {
-    struct stage *s = find(self, op->stage);
+    struct stage *s = cpu_stage(self, op->stage);
     const struct stage_bucket *b = &s->share.bucket[op->part > 0 ? op->part - 1 : 0];
     if (s->share.reshards && s->state.gathered != (op->part > 0 ? op->part : 1))
         return STATUS_OK;

@@ -276,6 +276,8 @@ struct cpu {
     struct stage_flight flight;
     bool tied; /* cpu_sum_ties() has been called since the last pass */
 };
+/* The stage of that index, which is one of them. */
+struct stage *cpu_stage(const struct cpu *c, uint32_t index);
 /* ties.c: gradients of weights that two stages of the device share. STATUS_UNSUPPORTED names those
  * that cannot be summed here; sums the others, once between the passes and the updates. */
 enum status cpu_check_ties(const struct model *m, const struct cpu *c) MUST_CHECK;

@@ -303,16 +303,27 @@ static void choose_products(struct cuda_context *c, enum kernel_type type)
     CUBLAS_NOTE(c, "precision of cuBLAS", cublasSetMathMode(c->blas, (cublasMath_t)mode));
 }
 
-bool cuda_queues_gemm(const char *what, const struct cuda_gemm *p)
+bool cuda_queues_gemm(const char *what, const struct cuda_gemm *p, const struct cuda_after *after)
 {
     const struct gemm *g = &p->g;
-    const uint64_t noted[] = {(uintptr_t)g->a, (uintptr_t)g->b, (uintptr_t)g->c, g->m, g->n, g->k,
-                              g->a_stride,     g->b_stride,     g->c_stride};
+    const uint64_t noted[] = {(uintptr_t)g->a,
+                              (uintptr_t)g->b,
+                              (uintptr_t)g->c,
+                              g->m,
+                              g->n,
+                              g->k,
+                              g->a_stride,
+                              g->b_stride,
+                              g->c_stride,
+                              g->a_t,
+                              g->b_t,
+                              g->beta != 0,
+                              after ? (uintptr_t)after->bias : 0,
+                              after ? (uintptr_t)after->gelu : 0};
     return cuda_queues(what, noted, sizeof noted / sizeof *noted);
 }
 
-void cuda_gemm(struct cuda_context *c, const char *what, const struct cuda_gemm *p,
-               const struct cuda_batch *batch)
+void cuda_gemm(struct cuda_context *c, const char *what, const struct cuda_gemm *p)
 {
     const struct gemm *g = &p->g;
     cublasOperation_t a_t = g->a_t ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -324,16 +335,8 @@ void cuda_gemm(struct cuda_context *c, const char *what, const struct cuda_gemm 
     int m = (int)g->m, n = (int)g->n, k = (int)g->k;
     int lda = (int)g->a_stride, ldb = (int)g->b_stride, ldc = (int)g->c_stride;
     choose_products(c, p->in);
-    if (!cuda_queues_gemm(what, p))
-        return;
-    if (!batch)
+    if (cuda_queues_gemm(what, p, NULL))
         CUBLAS_NOTE(c, what,
                     cublasGemmEx(c->blas, b_t, a_t, n, m, k, &g->alpha, g->b, in, ldb, g->a, in,
                                  lda, &g->beta, g->c, out, ldc, compute, CUBLAS_GEMM_DEFAULT));
-    else
-        CUBLAS_NOTE(c, what,
-                    cublasGemmStridedBatchedEx(
-                        c->blas, b_t, a_t, n, m, k, &g->alpha, g->b, in, ldb, (long long)batch->b,
-                        g->a, in, lda, (long long)batch->a, &g->beta, g->c, out, ldc,
-                        (long long)batch->c, (int)batch->n, compute, CUBLAS_GEMM_DEFAULT));
 }

@@ -72,23 +72,13 @@ void cublas_note(struct cuda_context *c, cublasStatus_t error, const char *what,
 enum status cuda_error(cudaError_t error, const char *what, const char *file, int line) MUST_CHECK;
 #define CUDA_ERROR(what, call) cuda_error((call), (what), __FILE__, __LINE__)
 
-/* Copies of a matrix product: so many, each so much further on in a, b, c. */
-struct cuda_batch {
-    size_t n, a, b, c;
-};
-
 /* exec/device/cpu/gemm.h on device memory. Operands of what type, and the result; sums are always
  * fp32. */
 struct cuda_gemm {
     struct gemm g; /* a, b, c: of the types said here, whatever C says */
     enum kernel_type in, out;
 };
-/* batch NULL: one. */
-void cuda_gemm(struct cuda_context *c, const char *what, const struct cuda_gemm *g,
-               const struct cuda_batch *batch);
-
-/* cuda_queues() of a product. */
-bool cuda_queues_gemm(const char *what, const struct cuda_gemm *g);
+void cuda_gemm(struct cuda_context *c, const char *what, const struct cuda_gemm *g);
 
 /* What becomes of the results c of a product before they are stored (epilogues.c). */
 enum cuda_epilogue {
@@ -105,6 +95,8 @@ struct cuda_after {
 bool cuda_gemm_after(struct cuda_context *c, const char *what, const struct cuda_gemm *g,
                      const struct cuda_after *after);
 void cuda_epilogues_close(struct cuda_context *c);
+/* cuda_queues() of a product; after NULL: nothing becomes of its results. */
+bool cuda_queues_gemm(const char *what, const struct cuda_gemm *g, const struct cuda_after *after);
 
 /* What a layer's activations are stored as. */
 static inline enum kernel_type cuda_type(const struct layer *l)

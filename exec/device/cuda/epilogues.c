@@ -169,7 +169,7 @@ bool cuda_gemm_after(struct cuda_context *c, const char *what, const struct cuda
     const struct cuda_fused *f = answer(c, g, after);
     if (!f || f->refused || !point(f, after))
         return false;
-    if (!cuda_queues_gemm(what, p))
+    if (!cuda_queues_gemm(what, p, after))
         return true;
     CUBLAS_NOTE(c, what,
                 cublasLtMatmul(c->lt, f->how, &g->alpha, g->b, f->a, g->a, f->b, &g->beta, g->c,

@@ -29,14 +29,6 @@ static bool is_pass(const struct program_op *op)
            !op_is_beside(op);
 }
 
-static struct stage *stage_of(struct cpu *c, uint32_t index)
-{
-    size_t k = 0;
-    while (k + 1 < c->stages && c->stage[k].index != index)
-        k++;
-    return &c->stage[k];
-}
-
 /* Weights in bf16 are made at the first pass after parameters have changed, whichever that is: not in its graph. */
 static enum status narrow_weights(struct stage *s, const struct program_op *op)
 {
@@ -46,17 +38,22 @@ static enum status narrow_weights(struct stage *s, const struct program_op *op)
 
 /* ---- passes, which are noted */
 
+static struct cuda_graph *graph_of(const struct cuda_graphs *g, const struct program_op *op)
+{
+    return &g->graph[(size_t)(op - g->program->op) - g->first];
+}
+
 static uint32_t slot_of(const struct stage *s, const struct program_op *op)
 {
     return s->stash.slot_of[op->microbatch];
 }
 
-/* *slot: where the microbatch is during the pass. */
+/* out->slot: where the microbatch is during the pass. */
 static enum status compute_noted(enum cuda_queueing how, struct cpu *stages, uint32_t step,
                                  const struct program_op *op,
                                  const struct layer_reduction *reduction, struct cuda_graph *out)
 {
-    const struct stage *s = stage_of(stages, op->stage);
+    const struct stage *s = cpu_stage(stages, op->stage);
     uint32_t before = slot_of(s, op);
     cuda_queue_begin(how);
     enum status st = device_cpu.compute(stages, step, op, reduction);
@@ -69,12 +66,11 @@ enum status cuda_graphs_compute(const struct cuda_graphs *g, struct cuda_context
                                 struct cpu *stages, uint32_t step, const struct program_op *op,
                                 const struct layer_reduction *reduction)
 {
-    const struct cuda_graph *own =
-        g->graph ? &g->graph[(size_t)(op - g->program->op) - g->first] : NULL;
+    const struct cuda_graph *own = g->graph ? graph_of(g, op) : NULL;
     struct cuda_graph now;
     if (!own || !own->exec)
         return device_cpu.compute(stages, step, op, reduction);
-    PASS(narrow_weights(stage_of(stages, op->stage), op));
+    PASS(narrow_weights(cpu_stage(stages, op->stage), op));
     PASS(compute_noted(QUEUE_SKIPPED, stages, step, op, reduction, &now));
     if (now.slot != own->slot || now.prints.launches != own->prints.launches ||
         now.prints.print != own->prints.print)
@@ -108,9 +104,9 @@ static enum status capture(struct cuda_graphs *g, struct cuda_context *c, struct
                            const struct program_op *op)
 {
     static const struct layer_reduction nobody = {0};
-    struct cuda_graph *own = &g->graph[(size_t)(op - g->program->op) - g->first];
+    struct cuda_graph *own = graph_of(g, op);
     cudaGraph_t graph = NULL;
-    PASS(narrow_weights(stage_of(stages, op->stage), op));
+    PASS(narrow_weights(cpu_stage(stages, op->stage), op));
     PASS(CUDA_ERROR("capture",
                     cudaStreamBeginCapture(CUDA_STREAM, cudaStreamCaptureModeThreadLocal)));
     enum status st = compute_noted(QUEUE_NOTED, stages, 0, op, &nobody, own);

@@ -69,7 +69,7 @@ static void linear_forward(const struct layer *l, struct layer_io *io)
     const struct cuda_after bias = {.what = EPILOGUE_BIAS, .bias = half_bias(l, io)};
     bool done = l->bias && cuda_gemm_after(io->on, "linear", &g, &bias);
     if (!done)
-        cuda_gemm(io->on, "linear", &g, NULL);
+        cuda_gemm(io->on, "linear", &g);
     if (l->bias && !done)
         CUDA_NOTE(io->on, "linear",
                   kernel_bias(cuda_type(l), io->y, io->parameter + bias_at(l),
@@ -100,7 +100,7 @@ static struct cuda_gemm backward_of(const struct layer *l, const struct layer_io
 static void linear_backward(const struct layer *l, struct layer_io *io)
 {
     const struct cuda_gemm g = backward_of(l, io, io->dx[0]);
-    cuda_gemm(io->on, "linear backward", &g, NULL);
+    cuda_gemm(io->on, "linear backward", &g);
     pass_on(l, io, io->dy, l->out, io->dx[0], l->in);
 }
 
@@ -124,7 +124,7 @@ static void linear_backward_weight(const struct layer *l, struct layer_io *io)
     real *to = l->tied ? io->d_shared : io->d_parameter;
     const struct cuda_gemm g = {.g = product_added(transposed(dy), x, to, in_of(l)),
                                 .in = cuda_type(l)};
-    cuda_gemm(io->on, "linear weight", &g, NULL);
+    cuda_gemm(io->on, "linear weight", &g);
     if (l->bias)
         CUDA_NOTE(io->on, "linear bias",
                   kernel_columns(cuda_type(l), io->d_parameter + bias_at(l), io->dy, rows,

@@ -42,7 +42,7 @@ static void gate_forward(const struct layer *l, struct layer_io *io)
     const struct matrix x = matrix(io->x[0], k.rows, l->in, l->in);
     const struct cuda_gemm g = {.g = product(1, x, transposed(gate_weight(l, io)), k.p, l->experts),
                                 .in = cuda_type(l)};
-    cuda_gemm(io->on, "gate", &g, NULL);
+    cuda_gemm(io->on, "gate", &g);
     CUDA_NOTE(io->on, "gate", kernel_gate(&k, io->y));
 }
 
@@ -58,8 +58,8 @@ static void gate_backward(const struct layer *l, struct layer_io *io)
     const struct cuda_gemm weight = {.g = product_added(transposed(ds), x, io->d_parameter, l->in),
                                      .in = cuda_type(l)};
     CUDA_NOTE(io->on, "gate backward", kernel_gate_backward(&k, io->y, io->dy, scores));
-    cuda_gemm(io->on, "gate backward", &in, NULL);
-    cuda_gemm(io->on, "gate weight", &weight, NULL);
+    cuda_gemm(io->on, "gate backward", &in);
+    cuda_gemm(io->on, "gate weight", &weight);
     if (l->bias)
         CUDA_NOTE(io->on, "gate bias",
                   kernel_columns(cuda_type(l), io->d_parameter + l->part[0].n, scores, k.rows,

@@ -57,10 +57,10 @@ static enum status compute_speed(struct cuda_context *c, const struct stopwatch 
         const struct matrix square = matrix(data, n, n, n);
         const struct cuda_gemm g = {
             .g = product(1, square, square, data + n * n, n), .in = type, .out = type};
-        cuda_gemm(c, "matrix product", &g, NULL);
+        cuda_gemm(c, "matrix product", &g);
         TRY(CUDA_ERROR("stopwatch", cudaEventRecord(w->begin, CUDA_STREAM)));
         for (int k = 0; k < TIMES; k++)
-            cuda_gemm(c, "matrix product", &g, NULL);
+            cuda_gemm(c, "matrix product", &g);
         TRY(elapsed(w, TIMES, &seconds));
         fprintf(to, "%-36s %12.4g TFLOP/s\n",
                 type == KERNEL_BF16 ? "matrix product 4096, bf16" : "matrix product 4096, fp32",
