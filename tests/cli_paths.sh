@@ -28,7 +28,6 @@ cd "$dir"
 "$tool" run "$dir/out/plan.json" --steps 2 --warmup 1 -o "$dir/out/measured.json" >/dev/null 2>&1
 "$tool" emulate "$dir/out/plan.json" --engine smpi -o "$dir/out/smpi.json" >/dev/null 2>&1 ||
     echo "emulate --engine smpi: not on this machine" >&2
-"$tool" calibrate --force --device cpu --ranks 1 --repeats 1 -o "$dir/out/here.xml" >/dev/null 2>&1
 found=$(grep -rlF "$dir" in out || true)
 [ -z "$found" ] || fail "absolute paths in: $found"
 

@@ -20,7 +20,8 @@ discovery:\ [1-9]*\ devices\ on*no\ GPU\ here*) ranks="--platform found.xml@devi
 esac
 "$bin/foreline" calibrate --force $ranks --repeats 1 --table --matrix pairs.tsv --curves --largest 256KiB -o here.xml \
     >table 2>err || fail "$(cat err)"
-grep -q '^linear.backward' table || fail "no rates in $(cat table)"
+[ "$(grep -cE '^[a-z]+\.(forward|backward|update) ' table)" = 28 ] || fail "13 kinds both ways and 2 updates, not $(cat table)"
+grep -F "$work" here.xml && fail "a folder of this machine"
 grep -q '^messages' table || fail "no messages in $(cat table)"
 grep -q '^# all-reduce, 2 ranks, tcp' table || fail "no collectives in $(cat table)"
 [ "$(grep -c ' float ' table)" = 20 ] || fail "four sizes of five tables, not $(cat table)"

@@ -25,7 +25,7 @@ enum {
 
 /* Of each kind; unit.zero_memory_more: EVERYTHING, and all pairs of ways and levels, not half of them. */
 enum { EVERYTHING = 120 };
-static int drawn = 15;
+static int drawn = 8;
 
 struct trained {
     const struct model *model;
