@@ -90,9 +90,9 @@ struct measured_software {
 };
 
 struct measurement {
-    char *engine;      /* "analytic", "simgrid", "tcp", ... */
-    char *framework;   /* whose times these are, core/framework.h; NULL: foreline, as of real runs */
-    char *plan;        /* path of the plan from the current directory; in a file an absolute one
+    char *engine;    /* "analytic", "simgrid", "tcp", ... */
+    char *framework; /* whose times these are, core/framework.h; NULL: foreline, as of real runs */
+    char *plan;      /* path of the plan from the current directory; in a file an absolute one
                         * becomes relative to that file (core/path.h) */
     char *plan_sha256; /* of the plan file */
     char *model, *platform;
