@@ -16,7 +16,7 @@
 #include "partition/published/objective.h"
 #include "study/collective_times.h"
 #include "study/objective_cut.h"
-#include "study/objective_plan.h"
+#include "study/objective_target.h"
 #include "study/planning.h"
 #include "study/point.h"
 #include "study/warn.h"
@@ -86,6 +86,8 @@ static enum status make_request(const struct arguments *a, struct objective_requ
                                     .stages = a->stages,
                                     .memory_bytes = a->memory_bytes > 0 ? a->memory_bytes : NAN,
                                     .batch = a->batch,
+                                    .microbatches = (uint32_t)a->microbatches,
+                                    .microbatch_size = (uint32_t)a->microbatch_size,
                                     .threshold = a->threshold,
                                     .charge_activations = a->charge_activations,
                                     .straight = a->straight,
@@ -302,10 +304,9 @@ out:
 }
 
 /* A platform for a plan that says none: one node with as many GPUs as the parts take. */
-static enum status default_platform(const struct objective_request *r,
-                                    const struct objective_result *result, char name[PLATFORM_NAME])
+static enum status default_platform(const struct objective_request *r, size_t devices,
+                                    char name[PLATFORM_NAME])
 {
-    size_t devices = objective_devices(result);
     if (r->levels > 1)
         return error_set(STATUS_USAGE, "-o with %zu levels of machines: --platform is needed",
                          r->levels);
@@ -326,49 +327,31 @@ static void warn_of_run(const struct plan *p, const struct model *m)
                 error_message());
 }
 
-/* The plan of `result` as a->output. The model that it names is what simulate and run read. */
+/* The plan of `result` as a->output. */
 static enum status write_plan(const struct arguments *a, const struct objective *o,
                               const struct objective_request *r,
                               const struct objective_result *result, const struct provenance *by)
 {
     enum status st;
-    struct model m = {0};
-    struct topology t = {0};
-    struct import_members members = {0};
+    struct objective_target x = {0};
     struct plan p = {0};
-    char *path = NULL, name[PLATFORM_NAME];
+    char name[PLATFORM_NAME];
     size_t rounded;
     if (!a->platform)
-        TRY(default_platform(r, result, name));
-    TRY(load_model_members(a->model, &m, &members));
-    TRY(load_topology(a->platform ? a->platform : name, &t, &path));
+        TRY(default_platform(r, objective_devices(result), name));
+    TRY(objective_target_open(a, o, r, a->platform ? a->platform : name, &x));
+    x.q.result = result;
     if (!o->plan)
-        warn_of_platform(&m, &t, stderr);
-    const struct objective_plan_request q = {.objective = o,
-                                             .request = r,
-                                             .result = result,
-                                             .model = &m,
-                                             .members = &members,
-                                             .topology = &t,
-                                             .model_name = a->model,
-                                             .platform_name = a->platform ? a->platform : name,
-                                             .schedule = a->schedule,
-                                             .optimizer = a->optimizer,
-                                             .microbatches = (uint32_t)a->microbatches,
-                                             .microbatch_size = (uint32_t)a->microbatch_size,
-                                             .seed = a->seed};
-    TRY(objective_plan(&q, &p, &rounded));
+        warn_of_platform(&x.m, &x.t, stderr);
+    TRY(objective_plan(&x.q, &p, &rounded));
     if (rounded)
         fprintf(stderr, "%s: %zu stages recompute all of their ops, the objective only some\n",
                 a->output, rounded);
-    warn_of_run(&p, &m);
-    TRY(plan_write(&p, &m, &t, a->output, by));
+    warn_of_run(&p, &x.m);
+    TRY(plan_write(&p, &x.m, &x.t, a->output, by));
 out:
     plan_free(&p);
-    topology_free(&t);
-    import_members_free(&members);
-    model_free(&m);
-    free(path);
+    objective_target_close(&x);
     if (st != STATUS_OK)
         return error_context(st, "%s", a->output);
     return st;
@@ -385,17 +368,29 @@ static enum status score(const struct arguments *a, const struct objective *o,
     return STATUS_OK;
 }
 
+static const char *chosen_algorithm(const struct arguments *a)
+{
+    return strcmp(a->algorithm, "auto") != 0 ? a->algorithm : NULL;
+}
+
 static enum status solve(const struct arguments *a, const struct objective *o,
                          struct objective_request *r, const struct provenance *by)
 {
     enum status st;
     struct objective_result result = {0};
     struct series series = {0};
-    bool chosen = strcmp(a->algorithm, "auto") != 0;
+    struct objective_target target = {0};
+    const struct objective_algorithm *algorithm;
     bool prints = arguments_prose(a) == stdout; /* else the plan goes there */
+    TRY(objective_find_algorithm(o, chosen_algorithm(a), &algorithm));
+    if (algorithm->on_devices) {
+        TRY(objective_target_open(a, o, r, a->platform, &target));
+        r->simulate = objective_simulate;
+        r->simulator = &target.q;
+    }
     if (a->series)
         TRY(series_begin(a, by, &series, r));
-    TRY(objective_solve(o, chosen ? a->algorithm : NULL, r, &result));
+    TRY(objective_solve(o, chosen_algorithm(a), r, &result));
     if (prints && a->json)
         print_json(o, &result, by);
     else if (prints)
@@ -409,6 +404,7 @@ static enum status solve(const struct arguments *a, const struct objective *o,
 out:
     file_discard(&series.out);
     objective_result_free(&result);
+    objective_target_close(&target);
     return st;
 }
 
@@ -424,17 +420,37 @@ static enum status read_measured(const struct arguments *a, const struct objecti
     return STATUS_OK;
 }
 
+/* The platform of the arguments, or, where an algorithm needs one and none is said, the default one,
+ * whose name the arguments then get; *t stays {0} where there is neither. */
+static enum status read_platform(struct arguments *a, const struct objective *o,
+                                 const struct objective_request *r, char name[PLATFORM_NAME],
+                                 struct topology *t)
+{
+    enum status st;
+    const struct objective_algorithm *algorithm;
+    char *path = NULL;
+    PASS(objective_find_algorithm(o, chosen_algorithm(a), &algorithm));
+    if (!a->platform && algorithm->on_devices && !a->score) {
+        PASS(default_platform(r, r->stages, name));
+        a->platform = name;
+    }
+    st = a->platform ? load_topology(a->platform, t, &path) : STATUS_OK;
+    free(path);
+    return st;
+}
+
 /* Models come as the objective wants them: read by itself, with every node of a graph file as an
  * op, or as the rest of the program sees them. */
-enum status plan_by_objective(const struct arguments *a, const struct provenance *by,
+enum status plan_by_objective(const struct arguments *given, const struct provenance *by,
                               const volatile int *stop)
 {
+    struct arguments with = *given, *a = &with; /* borrows */
     enum status st;
     const struct objective *o;
     struct objective_request request;
     struct model m = {0};
     struct topology t = {0};
-    char *path = NULL;
+    char name[PLATFORM_NAME];
     if (objective_find(a->objective, &o) != STATUS_OK)
         return error_context(STATUS_USAGE, "--objective (besides pipeline)");
     if (!a->model)
@@ -447,17 +463,14 @@ enum status plan_by_objective(const struct arguments *a, const struct provenance
         request.model = &m;
     }
     TRY(read_measured(a, o, &m, &request));
-    if (a->platform) {
-        TRY(load_topology(a->platform, &t, &path));
-        request.topology = &t;
-    }
+    TRY(read_platform(a, o, &request, name, &t));
+    request.topology = a->platform ? &t : NULL;
     request.stop = stop;
     TRY(a->score ? score(a, o, &request) : solve(a, o, &request, by));
     if (o->plan && a->platform)
         warn_of_platform(&m, &t, stderr);
 out:
     topology_free(&t);
-    free(path);
     model_free(&m);
     return st;
 }

@@ -15,5 +15,5 @@ foreach(part IN ITEMS killed shards ranks interrupted faults runs pages retried 
         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sweep.sh $<TARGET_FILE:foreline> ${part})
     set_tests_properties(sweep.${part} PROPERTIES LABELS sweep TIMEOUT 1200 SKIP_RETURN_CODE 77)
 endforeach()
-# Six experiments of up to 120 plans.
+# Seven experiments of up to 120 plans.
 set_tests_properties(sweep.hidup PROPERTIES LABELS "sweep;long")

@@ -265,7 +265,7 @@ progress() {
 }
 
 # The experiments of HiDup's paper: every point has a result, halves that take turns are never slower than the
-# whole, and no noise finds a faster plan.
+# whole, no noise finds a faster plan, and where no slots are rounded HiDup is faster than DeepSpeed.
 hidup() {
     for file in "$here"/../examples/hidup/${1:-*}.yml; do
         "$foreline" sweep "$file" -o hidup.db --add >table 2>note || fail "$file: $(cat note)"
@@ -273,6 +273,9 @@ hidup() {
         "$foreline" sweep "$file" -o hidup.db --export tsv 2>/dev/null >points
         awk -F '\t' 'NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
             { s = column["system"]; t = $column["iteration_s"]; noise = $column["relative_time"]; where = "" }
+            match($column["case"], /^(HiDup|DeepSpeed-like), (512|1024) /) { # rounds nothing
+                last = $column["case"] ~ /^H/ ? t : last
+                if (t < last) { print "slower than DeepSpeed: " $0; exit 1 } }
             column["noise"] && noise < 1 { print "noise helps: " $0; exit 1 }
             { for (i = 1; column["plan"] && i < s; i++) where = where FS $i }
             s && $s == "HiDup" { halves[where] = t; n++ }

@@ -71,6 +71,7 @@ static enum status solve(const struct objective *o, const struct objective_algor
 {
     enum status st = STATUS_OK;
     struct model m = {0};
+    struct topology t = {0};
     struct objective_request r = in->request;
     r.spec = in->model;
     r.memory_bytes = NAN;
@@ -79,8 +80,13 @@ static enum status solve(const struct objective *o, const struct objective_algor
         TRY((o->nodes_apart ? load_model_apart : load_model)(in->model, &m));
         r.model = &m;
     }
+    if (algorithm->on_devices) {
+        t = sample_clique(4, 1e-6, 1e9);
+        r.topology = &t;
+    }
     TRY(objective_solve(o, algorithm->name, &r, out));
 out:
+    topology_free(&t);
     model_free(&m);
     return st;
 }

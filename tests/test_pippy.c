@@ -344,7 +344,7 @@ static void an_infeasible_program_still_gives_a_plan(void **state)
     struct model m = sized_chain(4, size);
     struct objective_request r = {.model = &m, .stages = 4};
     struct objective_result out;
-    assert_int_equal(run(NULL, &r, &out), STATUS_OK);
+    assert_int_equal(run("milp", &r, &out), STATUS_OK);
     assert_int_equal(out.parts, 4);
     assert_false(out.proved_optimal);
     assert_non_null(strstr(out.note, "infeasible, balanced split instead: one cluster has"));
@@ -359,12 +359,12 @@ static void needs_stages_and_a_model(void **state)
     struct model m = sized_chain(2, size);
     struct objective_result out = {0};
     struct objective_request r = {.model = &m};
-    assert_int_equal(run(NULL, &r, &out), STATUS_INVALID);
+    assert_int_equal(run("milp", &r, &out), STATUS_INVALID);
     assert_non_null(strstr(error_message(), "--stages"));
     r = (struct objective_request){.stages = 2};
-    assert_int_equal(run(NULL, &r, &out), STATUS_INVALID);
+    assert_int_equal(run("milp", &r, &out), STATUS_INVALID);
     r = (struct objective_request){.model = &m, .stages = 1000000};
-    assert_int_equal(run(NULL, &r, &out), STATUS_INVALID);
+    assert_int_equal(run("milp", &r, &out), STATUS_INVALID);
     model_free(&m);
 }
 
@@ -395,7 +395,7 @@ static void stops_when_told_with_a_balanced_split(void **state)
     struct model m = sized_chain(4, size);
     struct objective_request r = {.model = &m, .stages = 2, .stop = &stop};
     struct objective_result out;
-    assert_int_equal(run(NULL, &r, &out), STATUS_OK);
+    assert_int_equal(run("milp", &r, &out), STATUS_OK);
     assert_true(out.interrupted);
     assert_int_equal(out.parts, 2);
     objective_result_free(&out);

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/edges.h"
+
 void lattice_free(struct lattice *l)
 {
     interner_free(&l->sets);
@@ -30,7 +32,8 @@ struct pair {
 struct builder {
     struct lattice l;
     size_t limit, pairs;
-    uint64_t *before; /* [nodes * words] what a node needs in the ideal: its predecessors */
+    size_t *start;    /* [nodes + 2] what a node needs in the ideal: its predecessors, */
+    uint32_t *before; /* [edges] CSR */
     uint64_t *fresh;  /* [words] scratch */
     struct pair *pair;
     struct arena memory;
@@ -43,20 +46,21 @@ static enum status open_builder(struct builder *b, const struct model_edge *edge
 {
     struct lattice *l = &b->l;
     uint32_t empty;
-    PASS(ARENA_NEW(&b->memory, b->before, l->nodes * l->words));
+    PASS(ARENA_NEW(&b->memory, b->start, l->nodes + 2));
+    PASS(ARENA_NEW(&b->memory, b->before, edges));
     PASS(ARENA_NEW(&b->memory, b->fresh, l->words));
-    for (size_t e = 0; e < edges; e++)
-        if (successors)
-            set_add(b->before + edge[e].from * l->words, edge[e].to);
-        else
-            set_add(b->before + edge[e].to * l->words, edge[e].from);
+    edges_list(l->nodes, edge, edges, successors ? EDGES_BY_TAIL : EDGES_BY_HEAD, b->start,
+               b->before);
     return intern(&l->sets, b->fresh, l->sets.size, &empty, NULL);
 }
 
-static bool contains(const uint64_t *set, const uint64_t *part, size_t words)
+/* Can `ideal` grow by v? */
+static bool grows_by(const struct builder *b, const uint64_t *ideal, size_t v)
 {
-    for (size_t i = 0; i < words; i++)
-        if (part[i] & ~set[i])
+    if (set_has(ideal, v))
+        return false;
+    for (size_t k = b->start[v]; k < b->start[v + 1]; k++)
+        if (!set_has(ideal, b->before[k]))
             return false;
     return true;
 }
@@ -80,11 +84,9 @@ static enum status expand(struct builder *b)
 {
     struct lattice *l = &b->l;
     for (size_t i = 0; i < l->sets.n && l->sets.n <= b->limit; i++)
-        for (size_t v = 0; v < l->nodes; v++) {
-            const uint64_t *ideal = (const uint64_t *)l->sets.data + i * l->words;
-            if (!set_has(ideal, v) && contains(ideal, b->before + v * l->words, l->words))
+        for (size_t v = 0; v < l->nodes; v++)
+            if (grows_by(b, (const uint64_t *)l->sets.data + i * l->words, v))
                 PASS(add_ideal(b, i, v));
-        }
     return STATUS_OK;
 }
 

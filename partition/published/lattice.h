@@ -23,7 +23,7 @@ struct lattice {
 
 /* Ideals of the graph edge[edges] on `nodes` >= 1 nodes; with `successors` those closed under
  * successors instead. *complete false and *out untouched: there are more than `limit` of them.
- * O(ideals * nodes * words). STATUS_INVALID when the graph has a cycle, STATUS_NOMEM. */
+ * O(ideals * (nodes + edges)). STATUS_INVALID when the graph has a cycle, STATUS_NOMEM. */
 enum status lattice_build(size_t nodes, const struct model_edge *edge, size_t edges,
                           bool successors, size_t limit, struct lattice *out,
                           bool *complete) MUST_CHECK;

@@ -50,6 +50,19 @@ const struct objective *objective_of(const char *algorithm)
     return n == 1 ? found : NULL;
 }
 
+enum status objective_find_algorithm(const struct objective *o, const char *name,
+                                     const struct objective_algorithm **out)
+{
+    const struct objective_algorithm *a;
+    for (size_t i = 0; (a = objective_algorithm(o, i)); i++)
+        if (!name || !strcmp(a->name, name)) {
+            *out = a;
+            return STATUS_OK;
+        }
+    return error_set(STATUS_USAGE, "--algorithm: objective %s has no algorithm '%.60s'", o->name,
+                     name);
+}
+
 /* Algorithms fill the result in place; what one has put there before it failed is released
  * here. */
 enum status objective_solve(const struct objective *o, const char *algorithm,
@@ -57,12 +70,7 @@ enum status objective_solve(const struct objective *o, const char *algorithm,
 {
     struct objective_result result = {0};
     const struct objective_algorithm *a;
-    for (size_t i = 0; (a = objective_algorithm(o, i)); i++)
-        if (!algorithm || !strcmp(a->name, algorithm))
-            break;
-    if (!a)
-        return error_set(STATUS_USAGE, "--algorithm: objective %s has no algorithm '%.60s'",
-                         o->name, algorithm);
+    PASS(objective_find_algorithm(o, algorithm, &a));
     double begin_s = clock_cpu();
     enum status st = a->solve(r, &result);
     if (st != STATUS_OK) {

@@ -17,6 +17,7 @@
 #include "core/model.h"
 #include "core/topology.h"
 
+struct objective_result;
 struct plan;
 struct provenance;
 
@@ -32,9 +33,10 @@ struct objective_request {
     size_t machines[OBJECTIVE_LEVELS];
     double bandwidth_Bps[OBJECTIVE_LEVELS];
     size_t hierarchy_levels;
-    size_t hierarchy[OBJECTIVE_LEVELS]; /* outermost first */
-    const struct topology *topology;    /* cpsc526: devices and what lies between them; or NULL */
-    const char *speeds;                 /* cpsc526: a file of speeds between devices; or NULL */
+    size_t hierarchy[OBJECTIVE_LEVELS];     /* outermost first */
+    const struct topology *topology;        /* devices and what lies between them; or NULL */
+    uint32_t microbatches, microbatch_size; /* of a plan */
+    const char *speeds;                     /* cpsc526: a file of speeds between devices; or NULL */
     /* cpsc526: told each value that is better than all before; may be NULL. */
     void (*better)(void *context, double value);
     void *context; /* of better() */
@@ -53,6 +55,10 @@ struct objective_request {
      * enum collective_kind); NULL: closed forms (core/collective.h). */
     enum status (*collectives)(const struct topology *t, size_t devices, size_t n,
                                const uint8_t *kind, const int64_t *bytes, double *seconds);
+    /* Seconds of an iteration of the plan that a result makes, INFINITY where it cannot run or does
+     * not fit: the last word of algorithms that estimate such times. NULL: nobody says. */
+    enum status (*simulate)(void *simulator, const struct objective_result *split, double *seconds);
+    void *simulator;
     double time_limit_s; /* wall clock; 0: the algorithm's default */
     uint64_t work;       /* steps of a search, in its own unit; 0: what fits the time limit */
     uint64_t seed;
@@ -91,6 +97,7 @@ struct objective_algorithm {
     /* STATUS_INFEASIBLE with the reason when there is no plan; STATUS_INVALID when an option that
      * is needed is missing (named), STATUS_PARSE with file:line for a malformed input. */
     enum status (*solve)(const struct objective_request *r, struct objective_result *out);
+    bool on_devices; /* decides by times on r->topology, and by r->simulate() */
 };
 
 /* How a decision can be shown. */
@@ -124,6 +131,9 @@ extern const size_t objectives_n;
 enum status objective_find(const char *name, const struct objective **out) MUST_CHECK;
 /* Algorithm number i of an objective, the default first; NULL: there are no more. */
 const struct objective_algorithm *objective_algorithm(const struct objective *o, size_t i);
+/* The one of this name, NULL: the default; STATUS_USAGE when there is none. */
+enum status objective_find_algorithm(const struct objective *o, const char *name,
+                                     const struct objective_algorithm **out) MUST_CHECK;
 /* The objective that has an algorithm of this name, if just one has; else NULL. */
 const struct objective *objective_of(const char *algorithm);
 enum status objective_solve(const struct objective *o, const char *algorithm,

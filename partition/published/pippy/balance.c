@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "core/edges.h"
 #include "partition/published/pippy/pippy.h"
 
@@ -189,6 +190,29 @@ enum status pippy_by_threshold(const struct model *m, double threshold, size_t m
     free(counted);
     *used = (size_t)stage_of[m->n - 1] + 1;
     return STATUS_OK;
+}
+
+enum status pippy_evenly(const struct model *m, size_t stages, double *threshold,
+                         uint32_t *stage_of, size_t *used)
+{
+    enum status st;
+    double *weight = NULL, total = 0;
+    size_t now;
+    if (stages > m->n)
+        return error_set(STATUS_INFEASIBLE, "%s has only %zu ops for %zu stages", m->name, m->n,
+                         stages);
+    TRY(ARRAY_NEW(weight, m->n));
+    for (size_t i = 0; i < m->n; i++) {
+        weight[i] = (double)m->op[i].parameter_bytes / (double)m->element_bytes;
+        total += weight[i];
+    }
+    *threshold = floor(total / (double)stages);
+    TRY(pippy_by_threshold(m, *threshold, stages, stage_of, used));
+    now = *used;
+    pippy_cut_more(m->n, weight, stages, stage_of, &now);
+out:
+    free(weight);
+    return st;
 }
 
 /* ---- why there is no solution */

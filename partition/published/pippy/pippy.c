@@ -1,10 +1,11 @@
-/* The row of PiPPy's objective and its two algorithms: `milp`, the integer program, and
- * `sizesplit`, PiPPy's split by parameter count. */
+/* The row of PiPPy's objective and its algorithms: `graphsplit`, by times; `milp`, PiPPy's integer
+ * program; `sizesplit`, its split by parameter count. */
 #include "partition/published/pippy/pippy.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/array.h"
 #include "partition/published/split.h"
@@ -52,6 +53,85 @@ static enum status add_parts(const struct work *w, struct objective_result *out)
         if (used[s])
             PASS(objective_add_part(out, &ops, w->stage_of, s, NULL));
     return STATUS_OK;
+}
+
+/* ---- graphsplit */
+
+/* The result of a split. */
+static enum status put_split(struct work *w, const uint32_t *stage_of, struct objective_result *out)
+{
+    memcpy(w->stage_of, stage_of, w->graph.nodes * sizeof *stage_of);
+    PASS(pippy_value(&w->graph, &w->problem, w->stage_of, &out->value));
+    out->lower_bound = NAN;
+    return add_parts(w, out);
+}
+
+/* The one of the best estimate, or, where the simulator can be asked, that of the least iteration;
+ * the later one of two that are alike. */
+static enum status choose(struct work *w, const struct pippy_timed *x, size_t *best, double *least)
+{
+    *best = x->tried - 1;
+    *least = INFINITY;
+    for (size_t i = x->tried; w->r->simulate && i-- > 0;) {
+        struct objective_result split = {0};
+        double seconds = INFINITY;
+        enum status st = put_split(w, x->stage_of[i], &split);
+        if (st == STATUS_OK)
+            st = w->r->simulate(w->r->simulator, &split, &seconds);
+        objective_result_free(&split);
+        PASS(st);
+        if (seconds < *least) {
+            *least = seconds;
+            *best = i;
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status note_times(const struct pippy_timed *x, size_t best, double simulated_s,
+                              struct objective_result *out)
+{
+    char how[100] = "too many ops to look further", simulated[60] = "";
+    if (x->ideals)
+        snprintf(how, sizeof how, "dynamic program over %zu ideals%s", x->ideals,
+                 x->exact ? "" : " of the model's order");
+    if (isfinite(simulated_s))
+        snprintf(simulated, sizeof simulated, ", %.4g ms as simulated", 1e3 * simulated_s);
+    return objective_set_note(
+        out, "%.4g ms an iteration as estimated%s; split by size %.4g ms as estimated; %s%s",
+        1e3 * x->seconds[best], simulated, 1e3 * x->by_size_s, how,
+        best + 1 < x->tried ? "; what it found is slower as simulated" : "");
+}
+
+static enum status solve_graph(const struct objective_request *r, struct objective_result *out)
+{
+    enum status st;
+    struct work w = {0};
+    struct pippy_timed x = {0};
+    size_t best;
+    double simulated_s;
+    if (r->threshold > 0)
+        return error_set(STATUS_USAGE, "--threshold is of --algorithm sizesplit");
+    if (r->compat)
+        return error_set(
+            STATUS_USAGE,
+            "--compat-pippy is of --algorithm milp, PiPPy's graph split, and sizesplit");
+    TRY(work_open(r, r->stages, &w));
+    if (!r->topology)
+        FAIL(STATUS_USAGE,
+             "--algorithm graphsplit needs --platform, whose devices its times are of");
+    if (r->stages > r->topology->n)
+        FAIL(STATUS_INFEASIBLE, "%zu stages, and the platform has %zu devices", r->stages,
+             r->topology->n);
+    TRY(pippy_by_time(r, &x));
+    TRY(choose(&w, &x, &best, &simulated_s));
+    TRY(put_split(&w, x.stage_of[best], out));
+    out->interrupted = x.interrupted;
+    TRY(note_times(&x, best, simulated_s, out));
+out:
+    pippy_timed_free(&x);
+    work_close(&w);
+    return st;
 }
 
 /* ---- milp */
@@ -115,19 +195,9 @@ out:
  * sums, and then fails; here the largest are cut again, unless that is what was asked for. */
 static enum status split_evenly(struct work *w, struct objective_result *out)
 {
-    const struct model *m = w->r->model;
     size_t used, stages = w->r->stages;
-    double *weight, total = 0;
-    if (stages > m->n)
-        return error_set(STATUS_INFEASIBLE, "%s has only %zu ops for %zu stages", m->name, m->n,
-                         stages);
-    PASS(ARENA_NEW(&w->memory, weight, m->n));
-    for (size_t i = 0; i < m->n; i++) {
-        weight[i] = (double)m->op[i].parameter_bytes / (double)m->element_bytes;
-        total += weight[i];
-    }
-    double threshold = floor(total / (double)stages);
-    PASS(pippy_by_threshold(m, threshold, stages, w->stage_of, &used));
+    double threshold;
+    PASS(pippy_evenly(w->r->model, stages, &threshold, w->stage_of, &used));
     if (used == stages)
         return objective_set_note(out, "at most %.0f parameters per stage", threshold);
     if (w->r->compat)
@@ -135,12 +205,10 @@ static enum status split_evenly(struct work *w, struct objective_result *out)
                          "PiPPy's rule (at most %.0f parameters per stage) makes %zu stages, not "
                          "%zu; without --compat-pippy the largest are cut again",
                          threshold, used, stages);
-    PASS(objective_set_note(out,
-                            "PiPPy's rule (at most %.0f parameters per stage) stops at %zu "
-                            "stages; the largest were cut again",
-                            threshold, used));
-    pippy_cut_more(m->n, weight, stages, w->stage_of, &used);
-    return STATUS_OK;
+    return objective_set_note(out,
+                              "PiPPy's rule (at most %.0f parameters per stage) stops at %zu "
+                              "stages; the largest were cut again",
+                              threshold, used);
 }
 
 /* As many stages as r->threshold makes, but not more than r->stages, if that is said. */
@@ -207,6 +275,15 @@ out:
     work_close(&w);
     return st;
 }
+
+const struct objective_algorithm pippy_graphsplit = {
+    .name = "graphsplit",
+    .summary = "a split of the graph by times: of ops and tensors, on the platform's devices",
+    .guarantee =
+        "least estimate of an iteration where ideals are few, else along the model's order",
+    .on_devices = true,
+    .solve = solve_graph,
+};
 
 const struct objective_algorithm pippy_milp = {
     .name = "milp",

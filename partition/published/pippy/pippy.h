@@ -95,6 +95,23 @@ enum status pippy_branch(const struct pippy_problem *p, const struct objective_r
 enum status pippy_balance(const struct pippy_graph *g, const struct pippy_problem *p,
                           uint32_t *stage_of, size_t *used) MUST_CHECK;
 
+/* The graph split by times instead (graphsplit.c): the least seconds of an iteration of a pipeline of
+ * r->stages on the first devices of r->topology, as estimated. No limits of memory. */
+enum { PIPPY_MICROBATCHES = 8, PIPPY_TRIED = 4 }; /* where r->microbatches is 0 */
+struct pippy_timed {
+    double by_size_s;            /* of pippy_evenly() */
+    size_t tried;                /* splits, each better than the one before: by size, as even as */
+    double seconds[PIPPY_TRIED]; /* an order lets the work be, least along the model's order, */
+    uint32_t *stage_of[PIPPY_TRIED]; /* [ops] least of all */
+    size_t ideals;                   /* 0: too many */
+    bool in_order, exact;            /* least of all along the model's order, of all */
+    bool interrupted;
+    struct arena memory;
+};
+/* STATUS_INFEASIBLE, STATUS_NOMEM. */
+enum status pippy_by_time(const struct objective_request *r, struct pippy_timed *out) MUST_CHECK;
+void pippy_timed_free(struct pippy_timed *x); /* accepts {0}; leaves {0} */
+
 /* Why the program has no solution, in words, into text[size]. */
 void pippy_explain(const struct pippy_problem *p, char *text, size_t size);
 
@@ -103,6 +120,11 @@ void pippy_explain(const struct pippy_problem *p, char *text, size_t size);
  * stage_of[m->n]; *used stages. STATUS_NOMEM. */
 enum status pippy_by_threshold(const struct model *m, double threshold, size_t most,
                                uint32_t *stage_of, size_t *used) MUST_CHECK;
+
+/* Exactly so many stages by the rule above with an even share as its *threshold; where that makes
+ * fewer, *used, the largest are cut again. STATUS_INFEASIBLE: more stages than ops; STATUS_NOMEM. */
+enum status pippy_evenly(const struct model *m, size_t stages, double *threshold,
+                         uint32_t *stage_of, size_t *used) MUST_CHECK;
 
 /* Cut stages of the sequence again until there are `wanted` <= n: the heaviest that has two nodes,
  * where its halves balance best. at[n]: stage by position, ascending; weight[n]. */

@@ -190,6 +190,10 @@ out:
 }
 
 const struct objective_algorithm placement_ideals = {
-    "ideals", "dynamic programme over the down-sets of the forward graph",
-    "exact for contiguous splits up to 100000 down-sets, else the best of four topological orders",
-    solve};
+    .name = "ideals",
+    .summary = "dynamic programme over the down-sets of the forward graph",
+    .guarantee =
+        "exact for contiguous splits up to 100000 down-sets, else the best of four topological "
+        "orders",
+    .solve = solve,
+};

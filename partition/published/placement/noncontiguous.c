@@ -198,7 +198,10 @@ out:
 }
 
 const struct objective_algorithm placement_noncontiguous = {
-    "noncontiguous",
-    "multilevel annealing, large neighbourhoods and branch and bound from the contiguous optimum, "
-    "and a lower bound",
-    "never worse than ideals; optimal where value and lower bound meet", solve};
+    .name = "noncontiguous",
+    .summary =
+        "multilevel annealing, large neighbourhoods and branch and bound from the contiguous "
+        "optimum, and a lower bound",
+    .guarantee = "never worse than ideals; optimal where value and lower bound meet",
+    .solve = solve,
+};
