@@ -37,7 +37,8 @@ struct cuda_context {
     struct cuda_fused *fused; /* [fusions] questions to cuBLASLt, and its answers */
     void *workspace;          /* cuBLAS's own would make results depend on other streams */
     double *loss;             /* device memory: one sum */
-    unsigned *tickets;        /* [TICKETS] */
+    double *norm;      /* [CLIP_PARTS + 1] of gradients: parts, and what these are clipped by */
+    unsigned *tickets; /* [TICKETS] */
     size_t arenas;
     struct cuda_arena *arena; /* [arenas] */
     int64_t bytes;            /* of device memory, so far */
@@ -108,5 +109,6 @@ static inline enum kernel_type cuda_type(const struct layer *l)
 extern const struct backend backend_cuda;
 /* The kinds of exec/device/cpu/kinds.c on this backend; see struct backend. */
 enum status cuda_adapt(const struct model_op *op, struct layer *l) MUST_CHECK;
+bool cuda_has(const char *kind); /* is there one of that name? */
 
 #endif

@@ -3,31 +3,6 @@
 
 /* ---- element by element; kernels of activations are given them untyped and take them for T */
 
-/* y = f(a, b), or f(a), [n] each, in packs of `at`, the narrower of their types. */
-template <typename At, typename Y, typename A, typename B, typename F>
-static __device__ void combine(const At *at, Y *y, const A *a, const B *b, size_t n, F f)
-{
-    along_all(at, n, [&](auto count, size_t i) {
-        float left[count.n], right[count.n];
-        load(left, a + i);
-        load(right, b + i);
-        for (int j = 0; j < count.n; j++)
-            left[j] = f(left[j], right[j]);
-        store(y + i, left);
-    });
-}
-template <typename At, typename Y, typename A, typename F>
-static __device__ void change(const At *at, Y *y, const A *a, size_t n, F f)
-{
-    along_all(at, n, [&](auto count, size_t i) {
-        float value[count.n];
-        load(value, a + i);
-        for (int j = 0; j < count.n; j++)
-            value[j] = f(value[j]);
-        store(y + i, value);
-    });
-}
-
 /* y = a + b, [n]: sums of gradients, and the residual connection */
 template <typename T> static __global__ void sum(void *y_, const void *a, const void *b, size_t n)
 {
