@@ -470,7 +470,11 @@ enum status stage_rehearse(struct stage *s)
     s->pass.reduction = NULL;
     s->pass.loss = s->pass.hits[0] = s->pass.hits[1] = 0;
     clear_gradients(s);
-    PASS(stage_update(s));
+    double decay = s->state.optimizer.decay;
+    s->state.optimizer.decay = 0; /* gradients are zero, parameters are not */
+    enum status st = stage_update(s);
+    s->state.optimizer.decay = decay;
+    PASS(st);
     s->state.updates = s->state.since = 0;
     s->state.gathered = 0;
     s->stash.slot_of[0] = 0;

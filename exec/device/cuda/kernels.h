@@ -172,15 +172,21 @@ cudaError_t kernel_loss_backward(const struct kernel_loss *l, void *dx);
 /* Nothing, for so long by the GPU's clock; its resolution is up to 1 us. */
 cudaError_t kernel_spin(uint64_t ns);
 
-/* An update of n parameters, Adam's if `moment` is not NULL, by exec/device/backend.h: kernels_update.cu. */
+/* An update of n parameters, Adam's if `square` is not NULL, by exec/device/backend.h: kernels_update.cu. */
 struct kernel_update {
     size_t n;
     float *parameter, *gradient, *moment, *square;
     void *half; /* bf16: parameters again; NULL: not */
     int clears; /* gradients are zeros behind it */
-    float rate, unbias;
+    float rate, unbias, scale, decay, momentum;
+    int nesterov;
+    const float *clipped; /* gradients count so much less; NULL: they do not */
 };
 cudaError_t kernel_update(const struct kernel_update *u);
+/* *factor = 1, or most over the norm of scale gradient [n] if that is more. part [CLIP_PARTS] */
+enum { CLIP_PARTS = 256 };
+cudaError_t kernel_clip(float *factor, const float *gradient, size_t n, double scale, double most,
+                        double *part, unsigned *ticket);
 
 #ifdef __cplusplus
 }
