@@ -423,6 +423,11 @@ static void sum_nothing(void *self, enum element e, void *data, size_t n)
     (void)self, (void)e, (void)data, (void)n;
 }
 
+static void move_nothing(void *self, enum layer_move how, enum element e, void *data, size_t n)
+{
+    (void)self, (void)how, (void)e, (void)data, (void)n;
+}
+
 /* As if all members sent the same. */
 static void exchange_nothing(void *self, enum op_purpose purpose, enum op_kind kind, void *data,
                              size_t n)
@@ -454,8 +459,10 @@ static void clear_gradients(struct stage *s)
  * optimizer's moments stay zero and the parameters what they are. */
 enum status stage_rehearse(struct stage *s)
 {
-    const struct layer_reduction alone = {
-        .sum = sum_nothing, .exchange = exchange_nothing, .fail = fail_nothing};
+    const struct layer_reduction alone = {.sum = sum_nothing,
+                                          .exchange = exchange_nothing,
+                                          .move = move_nothing,
+                                          .fail = fail_nothing};
     struct slot *slot;
     PASS(stage_take_slot(s, 0, &slot));
     s->pass.reduction = &alone;
