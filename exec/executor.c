@@ -314,10 +314,15 @@ static enum status locate(const struct running *r, uint32_t op, enum status st)
 static void book_moves(const struct running *r, uint32_t op)
 {
     const struct executor *e = r->e;
+    const struct program *p = e->program;
     double *sums_s = r->out->sums_s;
-    for (int how = MOVE_SCATTER; how <= MOVE_GATHER_AGAIN; how++) {
-        double seconds = e->device->moved(e->device_self, &e->program->op[op], how);
-        uint32_t at = executor_move_of(e->program, e->rank, op, (enum layer_move)how);
+    for (int how = 0; how < MOVES; how++) {
+        double seconds = e->device->moved(e->device_self, &p->op[op], how);
+        uint32_t at = how == MOVE_CONTEXT_GATHER
+                          ? executor_context_before(p, e->rank, op, OP_ALLGATHER)
+                      : how == MOVE_CONTEXT_SCATTER
+                          ? executor_context_before(p, e->rank, op, OP_REDUCESCATTER)
+                          : executor_move_of(p, e->rank, op, (enum layer_move)how);
         if (at != PROGRAM_NONE)
             sums_s[at - r->first] += seconds;
         if (at == PROGRAM_NONE || at < op)

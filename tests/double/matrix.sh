@@ -79,6 +79,7 @@ some() {
     try --stages 2 --tensor-parallel 2 --sequence-parallel --schedule zb-h1
     try --stages 1 --replicas 2 --tensor-parallel 2 --sequence-parallel --zero 3
     try --stages 1 --tensor-parallel 4 --sequence-parallel --recompute full --half
+    try --stages 2 --replicas 2 --context-parallel 2 --tensor-parallel 2
 }
 
 all() { # all PART OF

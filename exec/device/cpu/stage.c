@@ -101,7 +101,7 @@ static void read_data(const struct stage *s, const struct slot *slot, uint32_t s
 {
     size_t n = s->layout.data.samples * s->layout.data.tokens;
     bool remote = s->on.backend->remote;
-    int32_t *filled = remote ? s->pass.filled + 2 * n * (microbatch / s->share.replicas) : NULL;
+    int32_t *filled = remote ? s->pass.filled + 2 * n * (microbatch / stage_streams(s)) : NULL;
     int32_t *token = remote ? filled : slot->token;
     int32_t *target = remote ? filled + n : slot->target;
     batch_fill(s->corpus, &s->layout.data, s->program->seed, step, microbatch, token, target);

@@ -13,6 +13,7 @@
 #include "exec/device/backend.h"
 #include "exec/device/cpu/gemm.h"
 #include "exec/device/cuda/kernels.h"
+#include "exec/ring.h"
 
 enum { CUDA_REASON = 512 };
 /* Of cuBLAS, in bytes: what NVIDIA recommends for its largest GPUs; a fixed one keeps results the same from
@@ -39,6 +40,8 @@ struct cuda_context {
     double *loss;             /* device memory: one sum */
     double *norm;      /* [CLIP_PARTS + 1] of gradients: parts, and what these are clipped by */
     unsigned *tickets; /* [TICKETS] */
+    /* of struct device_options */
+    struct ring_part (*part)(size_t n, size_t members, size_t me);
     size_t arenas;
     struct cuda_arena *arena; /* [arenas] */
     int64_t bytes;            /* of device memory, so far */

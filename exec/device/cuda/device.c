@@ -73,6 +73,7 @@ static enum status open_cuda(const struct model *m, const struct program *p, uin
     c->direct = o->direct;
     TRY(cuda_gpu_of(rank, &gpu));
     TRY(cuda_context_open(gpu, &c->context));
+    c->context.part = o->part;
     TRY(cuda_times_open(p, rank, &c->times));
     TRY(cpu_open_on(&(struct memory){&backend_cuda, &c->context}, m, p, rank, o, &stages));
     c->stages = stages;
@@ -117,8 +118,8 @@ static struct mirror *mirror_of(struct cuda *c, const struct program_op *op, siz
     return bytes > m->room ? NULL : m;
 }
 
-/* Sums of tensor parallelism, and rows that shards gather and scatter: what is told to do them, and what
- * surrounds them with events. */
+/* Sums of tensor parallelism, rows that shards gather and scatter, and what replicas that share sequences
+ * exchange: what is told to do them, and what surrounds them with events. */
 struct sums {
     struct cuda *c;
     const struct layer_reduction *transport;
@@ -129,6 +130,9 @@ static void hand_on(const struct sums *s, int how, enum element e, void *data, s
     const struct layer_reduction *t = s->transport;
     if (how == CUDA_SUM)
         t->sum(t->self, e, data, n);
+    else if (how == MOVE_CONTEXT_GATHER || how == MOVE_CONTEXT_SCATTER)
+        t->exchange(t->self, FOR_CONTEXT,
+                    how == MOVE_CONTEXT_GATHER ? OP_ALLGATHER : OP_REDUCESCATTER, data, n);
     else
         t->move(t->self, (enum layer_move)how, e, data, n);
 }
@@ -168,6 +172,14 @@ static void move(void *self, enum layer_move how, enum element e, void *data, si
     surrounded(self, (int)how, e, data, n);
 }
 
+/* Kinds that exchange anything else are none of the GPU's. */
+static void exchange(void *self, enum op_purpose purpose, enum op_kind kind, void *data, size_t n)
+{
+    (void)purpose;
+    surrounded(self, kind == OP_ALLGATHER ? MOVE_CONTEXT_GATHER : MOVE_CONTEXT_SCATTER,
+               ELEMENT_FP32, data, n);
+}
+
 static enum status compute(void *self, uint32_t step, const struct program_op *op,
                            const struct layer_reduction *reduction)
 {
@@ -175,7 +187,7 @@ static enum status compute(void *self, uint32_t step, const struct program_op *o
     struct cuda *c = self;
     TRY(cuda_times_begin(&c->times, &c->context, step, op));
     const struct layer_reduction mine = {
-        .self = &(struct sums){c, reduction}, .sum = sum, .move = move};
+        .self = &(struct sums){c, reduction}, .sum = sum, .exchange = exchange, .move = move};
     TRY(cuda_graphs_compute(&c->graphs, &c->context, c->stages, step, op, &mine));
     cuda_times_end(&c->times, &c->context);
     st = cuda_status(&c->context);

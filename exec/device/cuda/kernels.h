@@ -80,11 +80,26 @@ cudaError_t kernel_rms_backward(const struct kernel_rms *l, const void *dy, void
 cudaError_t kernel_rms_weight(const struct kernel_rms *l, const void *dy, size_t weights,
                               float *d_parameter, float *work, unsigned *ticket);
 
+/* Where token t of `tokens` that one of `context` replicas has is in the sequence: two chunks, as
+ * exec/device/layer.h has it (layer_place()). context 0, 1: all of it. */
+struct kernel_place {
+    size_t tokens, context, position;
+};
+/* Channels `at` .. at + n - 1 of rows of `whole` (samples, context tokens, whole_width), those of the place's
+ * tokens, from `part` (samples, tokens, part_width), channels part_at .. ; out: to there. fp32. */
+struct kernel_rows_of {
+    struct kernel_place place;
+    size_t samples, n, whole_width, at, part_width, part_at;
+};
+cudaError_t kernel_rows_in(const struct kernel_rows_of *r, float *whole, const float *part);
+cudaError_t kernel_rows_out(const struct kernel_rows_of *r, const float *whole, float *part);
+
 /* Rotary positions of rows as attention reads them, channels i and i + pairs of the last 2 pairs of a
  * head; or of latents, from rows of q and of k and v: exec/device/cpu/rope.c. back: of gradients. */
 struct kernel_rope {
     enum kernel_type type;
-    size_t rows, tokens, heads, kv_heads, depth, value, pairs;
+    struct kernel_place place;
+    size_t rows, heads, kv_heads, depth, value, pairs;
     double base;
     int back;
     float *
@@ -111,6 +126,7 @@ struct kernel_table {
 };
 struct kernel_embedding {
     enum kernel_type type; /* of y and dy */
+    struct kernel_place place;
     size_t samples, tokens, channels, values;
     const int32_t *token;
     struct kernel_table value, position, segment; /* segment: of BERT's types */

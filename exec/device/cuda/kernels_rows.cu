@@ -164,6 +164,23 @@ static __global__ void add_positions(void *y, const void *x, const float *positi
     }
 }
 
+/* Rows of the place's tokens, into the whole or out of it */
+static __global__ void rows_of_place(struct kernel_rows_of r, float *whole, float *part, bool out)
+{
+    size_t all = r.place.context * r.place.tokens;
+    FOR_EACH(e, r.samples * r.place.tokens * r.n)
+    {
+        size_t row = e / r.n, i = e % r.n;
+        size_t b = row / r.place.tokens, at = place_of(r.place, row % r.place.tokens);
+        float *here = whole + (b * all + at) * r.whole_width + r.at + i;
+        float *there = part + row * r.part_width + r.part_at + i;
+        if (out)
+            *there = *here;
+        else
+            *here = *there;
+    }
+}
+
 /* Row m of a sample: p = first - m; sines of p 10000^(-2 i / channels), then cosines. */
 template <typename T>
 static __global__ void sinusoids(void *y_, size_t rows, size_t tokens, size_t channels,
@@ -183,6 +200,18 @@ static __global__ void sinusoids(void *y_, size_t rows, size_t tokens, size_t ch
 }
 
 /* ---- launches */
+
+cudaError_t kernel_rows_in(const struct kernel_rows_of *r, float *whole, const float *part)
+{
+    return LAUNCH(rows_of_place, blocks_for(r->samples * r->place.tokens * r->n), *r, whole,
+                  (float *)part, false);
+}
+
+cudaError_t kernel_rows_out(const struct kernel_rows_of *r, const float *whole, float *part)
+{
+    return LAUNCH(rows_of_place, blocks_for(r->samples * r->place.tokens * r->n), *r,
+                  (float *)whole, part, true);
+}
 
 cudaError_t kernel_relu(enum kernel_type t, void *y, const void *x, size_t n)
 {

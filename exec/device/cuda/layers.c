@@ -223,6 +223,7 @@ static struct kernel_embedding embedding_of(const struct layer *l, const struct 
 {
     return (struct kernel_embedding){
         .type = cuda_type(l),
+        .place = cuda_place(l),
         .samples = io->batch,
         .tokens = l->tokens,
         .channels = l->out,
@@ -467,6 +468,11 @@ bool cuda_has(const char *kind)
 enum status cuda_adapt(const struct model_op *op, struct layer *l)
 {
     size_t k = row_called(l->kind->name);
+    if (l->half && l->context > 1)
+        return error_set(STATUS_UNSUPPORTED,
+                         "op '%s': sequences that replicas share are exchanged in fp32: plan the "
+                         "model with dtype=fp32",
+                         op->name);
     if (k < KINDS && is_plain(l)) {
         l->kind = kinds[k].kind;
         if (kinds[k].sizes)

@@ -74,7 +74,8 @@ enum status cuda_times_open(const struct program *p, uint32_t rank, struct cuda_
     TRY(cuda_clock_open(&t->clock));
     for (size_t i = 0; i < t->ops; i++) {
         const struct program_op *o = &p->op[t->first + i];
-        bool inside = op_is_collective(o) && o->purpose == FOR_TENSOR;
+        bool inside =
+            op_is_collective(o) && (o->purpose == FOR_TENSOR || o->purpose == FOR_CONTEXT);
         for (uint32_t k = 0; inside && k < o->count; k++)
             TRY(add_sum(t));
         if (!op_computes(o))
