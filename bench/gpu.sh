@@ -25,7 +25,7 @@ steps=${FORELINE_BENCH_STEPS:-20} warmup=5
 seconds=${FORELINE_BENCH_SECONDS:-480}
 patience=${FORELINE_BENCH_PATIENCE:-1} # times the limits of parts
 # Part and its limit in seconds, the most telling first.
-parts='machine:20 selftest:45 gpt2:110 torch:100 several:110 nccl:100 large:80 memcheck:60 racecheck:60 curves:60'
+parts='machine:20 selftest:45 gpt2:110 torch:100 calibrate:90 several:110 kernels:60 nccl:100 large:80 memcheck:60 racecheck:60 curves:60'
 
 fail() {
     echo "bench/gpu.sh: $*" >&2
@@ -76,6 +76,7 @@ pack() {
     cp "$bin/foreline" "$workers/foreline-worker-cuda" "$dir"
     strip "$dir/foreline" "$dir/foreline-worker-cuda"
     cp "$0" "$(dirname "$0")/gpt2_torch.py" "$dir"
+    cp "$(dirname "$0")"/../docs/results/*-roofline.md "$dir/roofline.md" # the newest
     [ ! -d "${FORELINE_NCCL_TESTS:-}" ] || cp -r "$FORELINE_NCCL_TESTS" "$dir/nccl-tests"
     for object in "$bin/foreline" "$dir"/lib/foreline/*.so; do
         ldd "$object" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p'
@@ -90,11 +91,13 @@ pack() {
 
 # ---- there
 
+before= # a profiler and its options
 foreline() {
+    # shellcheck disable=SC2086 # words
     if [ -x "$dir/lib/ld.so" ]; then
-        "$dir/lib/ld.so" --library-path "$dir/lib" "$dir/foreline" "$@"
+        $before "$dir/lib/ld.so" --library-path "$dir/lib" "$dir/foreline" "$@"
     else
-        "$dir/foreline" "$@"
+        $before "$dir/foreline" "$@"
     fi
 }
 
@@ -223,7 +226,8 @@ part_gpt2() {
         --framework worker -o "$out/before-predicted.json" || return 1
     predicted=$(number iteration_s "$out/before-predicted.json")
     say "Predicted before any measurement, launch by launch (docs/results/2026-11-23-roofline.md): $predicted s," \
-        "$(percent "$predicted" "$(number iteration_s "$out/gpt2-run.json")")." ""
+        "$(number tokens_per_s "$out/before-predicted.json") tokens/s," \
+        "$(percent "$predicted" "$(number iteration_s "$out/gpt2-run.json")"); the goal is 5 %." ""
 }
 
 part_large() {
@@ -238,14 +242,27 @@ part_torch() {
         >"$out/torch.txt" 2>"$out/torch.err" || status=$?
     ours=$(number tokens_per_s "$out/gpt2-run.json" 2>/dev/null || true)
     while read -r theirs name; do
-        say "* $name: $theirs tokens/s${ours:+; ours / theirs $(awk "BEGIN { printf \"%.2f\", $ours / $theirs }")}"
+        say "* $name: $theirs tokens/s${ours:+; ours / theirs $(awk "BEGIN { printf \"%.2f\", $ours / $theirs }") (goal, compiled: 1.00)}"
     done <"$out/torch.txt"
     say ""
     [ $status = 0 ] || fail "$(tail -n 1 "$out/torch.err")"
 }
 
+# All GPUs at once: shapes of the model and its shards, NCCL's curves by group, ops beside collectives, the host's
+# time for a launch, clocks and power: the platform that `several` predicts with besides the data sheet's.
+part_calibrate() {
+    all=$(gpus)
+    [ "$all" -ge 2 ] || skip "one GPU: part gpt2 calibrates it"
+    do_or_tell "calibration of $all GPUs" foreline calibrate --device cuda --ranks "$all" --model "$(with "$model" bits=16)" \
+        --batch "$batch" --repeats 3 --table -o "$out/all.xml" || return 1
+    cp "$out/log" "$out/all.txt"
+    say "$(grep -c '"curve:' "$out/all.xml" || true) curves of collectives in all.xml; all figures in all.txt, of which:" ""
+    grep -E '^(beside|host|at work|messages|#.*(busy|idle)) ' "$out/all.txt" >"$out/log" || true
+    quote "$out/log"
+}
+
 # Ways to use all GPUs and fewer: predicted from the profile of one, on a platform whose links are the
-# data sheet's, then run.
+# data sheet's, and on that of part calibrate, then run.
 part_several() {
     all=$(gpus)
     [ "$all" -ge 2 ] || skip "one GPU"
@@ -253,7 +270,8 @@ part_several() {
     [ "$type" ] || skip "the catalogue has no GPU like $(nvidia-smi -L | head -n 1)"
     [ -f "$out/gpt2-model.json" ] || skip "part gpt2 left no profile"
     bad=0
-    say "| GPUs | plan | predicted (s) | measured (s) | error |" "|---|---|---|---|---|"
+    say "| GPUs | plan | predicted, links of the data sheet (s) | measured (s) | error | predicted, as calibrated (s) | error |" \
+        "|---|---|---|---|---|---|---|"
     for n in $(echo "$all 2 4" | tr ' ' '\n' | awk -v all="$all" '$1 <= all && !seen[$1]++'); do
         several_run "$n" replicas --bucket 25MB || bad=$((bad + 1))
         several_run "$n" replicas --zero 2 || bad=$((bad + 1))
@@ -279,7 +297,68 @@ several_run() { # several_run GPUS WAY OPTIONS...
         -o "$out/$name.json" || return 1
     predicted=$(number iteration_s "$out/$name-predicted.json")
     measured=$(number iteration_s "$out/$name.json")
-    say "| $n | $way${options:+ $options} | $predicted | $measured | $(percent "$predicted" "$measured") |"
+    say "| $n | $way${options:+ $options} | $predicted | $measured | $(percent "$predicted" "$measured") | $(as_calibrated "$measured" "$n" "$@") |"
+}
+as_calibrated() { # as_calibrated MEASURED GPUS OPTIONS...: the same plan on that platform, and its error
+    took=$1
+    shift
+    [ -f "$out/all.xml" ] || { echo "no calibration | -" && return; }
+    foreline plan --algorithm balanced --model "$out/gpt2-model.json" --platform "$out/all.xml" "--$way" "$@" \
+        --microbatches $microbatches --microbatch-size "$batch" -o "$out/$name-calibrated-plan.json" >"$out/log" 2>&1 &&
+        foreline simulate "$out/$name-calibrated-plan.json" --engine analytic -o "$out/$name-calibrated-predicted.json" \
+            >"$out/log" 2>&1 || { echo "FAILED: $(tail -n 1 "$out/log" | tr '|' '/') | -" && return; }
+    echo "$(number iteration_s "$out/$name-calibrated-predicted.json") |" \
+        "$(percent "$(number iteration_s "$out/$name-calibrated-predicted.json")" "$took")"
+}
+
+# Each kernel beside the roofline that was written before any measurement. Adam is launched once a microbatch here, so
+# it counts them: rehearsed ones too.
+part_kernels() {
+    nsys=$(find_tool nsys /usr/local/cuda/bin /opt/nvidia/nsight-systems/*/bin) || skip "nsys is not installed"
+    [ -f "$dir/roofline.md" ] || skip "no roofline (bench/gpu.sh pack copies it)"
+    do_or_tell "plan of one microbatch" foreline plan --algorithm balanced --model "$(with "$model" bits=16)" \
+        --platform laptop --stages 1 --microbatches 1 --microbatch-size "$batch" -o "$out/one-plan.json" || return 1
+    before="$nsys profile -t cuda --force-overwrite true -o $out/kernels"
+    do_or_tell "run under nsys" foreline run "$out/one-plan.json" --device cuda --steps 5 --warmup 1 -o "$out/one-run.json" || return 1
+    do_or_tell "kernels from nsys" "$nsys" stats --force-export=true --report cuda_gpu_kern_sum --format csv \
+        "$out/kernels.nsys-rep" || return 1
+    cp "$out/log" "$out/kernels.csv"
+    by_kernel "$dir/roofline.md" "$out/kernels.csv" >"$out/log" || fail "nsys tells of no kernel of ours: $(tail -n 1 "$out/kernels.csv")"
+    cat "$out/log" >>"$out/$part.md"
+}
+# Names as the roofline has them, without void, parameters, bf16 and suffixes of numbers; what is none of ours is
+# cuBLAS's. CSV: time, total ns, instances, average ns, ..., name.
+by_kernel() { # by_kernel ROOFLINE CSV
+    awk -v table="$1" '
+        FILENAME == table && /^\| `/ {
+            split($0, cell, /[`|]/)
+            name = cell[3]; gsub(/^ +| +$/, "", name)
+            split($0, part, / *\| */)
+            if (name ~ /^product/) { launches["products"] += part[3]; wanted["products"] += part[6] }
+            else { launches[name] = part[3]; wanted[name] = part[6] }
+            if (name !~ /^product/) order[++n] = name
+            next
+        }
+        FILENAME != table && /^ *[0-9]/ {
+            name = $0; for (k = 1; k <= 8; k++) sub(/^[^,]*,/, "", name)
+            split($0, part, ",")
+            gsub(/"|^void |<__nv_bfloat16>/, "", name); sub(/^void /, "", name); sub(/\(.*/, "", name)
+            if (match(name, /[0-9](u|UL|ul)>/)) name = substr(name, 1, RSTART) ">"
+            if (!(name in wanted)) name = "products"
+            took[name] += part[2]; seen[name] += part[3]
+        }
+        END {
+            times = seen["adam"]; if (times == 0) exit 1
+            order[++n] = "products"
+            print "| kernel | launches | roofline (us) | measured (us) | measured / roofline |"; print "|---|---|---|---|---|"
+            for (k = 1; k <= n; k++) {
+                name = order[k]; if (!(name in wanted)) continue
+                us = took[name] / times / 1000; all += us; of += wanted[name]
+                printf "| `%s` | %d | %.4g | %s |\n", name, launches[name], wanted[name],
+                    seen[name] ? sprintf("%.4g | %.2f", us, us / wanted[name]) : "- | -"
+            }
+            printf "| together | | %.4g | %.4g | %.2f |\n\n", of, all, all / of
+        }' "$1" "$2"
 }
 
 # nccl-tests' curves, and beside them what the runs of `several` measured and what was predicted.
@@ -392,7 +471,9 @@ title() { # title PART
         selftest) echo "Self-test" ;;
         gpt2) echo "$model in bf16 on one GPU: predicted and measured" ;;
         torch) echo "PyTorch beside it: compiled, vocabulary padded to 50,304" ;;
+        calibrate) echo "All GPUs calibrated: curves, interference, launches, power" ;;
         several) echo "Several GPUs over NCCL" ;;
+        kernels) echo "Kernels beside the roofline" ;;
         nccl) echo "nccl-tests beside our curves" ;;
         large) echo "About a billion parameters on one GPU" ;;
         memcheck) echo "Self-test under compute-sanitizer: memcheck" ;;
@@ -407,7 +488,8 @@ page() { # in the order of CONTRIBUTING.md, "How a number gets into docs/results
     echo "    bench/gpu.sh run DIR OUT             # on the machine, $(($(now) - end + seconds)) s"
     echo
     echo "Fitted: rates (calibrate) and the profile, each on one GPU before any run; several GPUs are"
-    echo "predicted from the profile and the links of the data sheet. No run was used for a prediction."
+    echo "predicted from the profile and the links of the data sheet, and on the platform of calibrate with all of them."
+    echo "No run was used for a prediction."
     echo
     echo "| part | outcome | seconds | why |"
     echo "|---|---|---|---|"

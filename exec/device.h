@@ -88,6 +88,9 @@ struct device {
     enum status (*finish)(void *self);
     void (*times)(void *self, const struct program_op *op, double *start_s, double *end_s,
                   double *sums_s);
+    /* How many of these were of rows that shards have gathered or scattered so (enum layer_move). NULL:
+     * none. */
+    double (*moved)(void *self, const struct program_op *op, int how);
     /* What those times count from, for a transport whose times are the device's (struct rendezvous:
      * clock). NULL: CLOCK_MONOTONIC itself. */
     void *(*clock)(void *self);

@@ -310,6 +310,26 @@ static enum status locate(const struct running *r, uint32_t op, enum status st)
 
 /* ---- the end of a step */
 
+/* Of a pass whose device says only now how long shards moved rows in it: as executor_move() does. */
+static void book_moves(const struct running *r, uint32_t op)
+{
+    const struct executor *e = r->e;
+    const struct program *p = e->program;
+    double *sums_s = r->out->sums_s;
+    for (int how = 0; how < MOVES; how++) {
+        double seconds = e->device->moved(e->device_self, &p->op[op], how);
+        uint32_t at = how == MOVE_CONTEXT_GATHER
+                          ? executor_context_before(p, e->rank, op, OP_ALLGATHER)
+                      : how == MOVE_CONTEXT_SCATTER
+                          ? executor_context_before(p, e->rank, op, OP_REDUCESCATTER)
+                          : executor_move_of(p, e->rank, op, (enum layer_move)how);
+        if (at != PROGRAM_NONE)
+            sums_s[at - r->first] += seconds;
+        if (at == PROGRAM_NONE || at < op)
+            sums_s[op - r->first] -= seconds;
+    }
+}
+
 /* Devices that queue their ops know only now when these ran. */
 static enum status finish_device(const struct running *r)
 {
@@ -319,9 +339,12 @@ static enum status finish_device(const struct running *r)
     PASS(e->device->finish(e->device_self));
     for (size_t k = 0; k < r->out->ops; k++) {
         const struct program_op *o = &e->program->op[r->first + k];
-        if (op_computes(o))
-            e->device->times(e->device_self, o, &r->out->op_start_s[k], &r->out->op_end_s[k],
-                             &r->out->sums_s[k]);
+        if (!op_computes(o))
+            continue;
+        e->device->times(e->device_self, o, &r->out->op_start_s[k], &r->out->op_end_s[k],
+                         &r->out->sums_s[k]);
+        if (e->device->moved)
+            book_moves(r, (uint32_t)(r->first + k));
     }
     return STATUS_OK;
 }

@@ -35,6 +35,8 @@ void executor_move(void *self, enum layer_move how, enum element of, void *data,
         return;
     }
     call_inside(r, op, of, data, n, &seconds);
+    if (r->e->device->moved)
+        return; /* which knows how long it took */
     sums_s[op - r->first] += seconds;
     if (op > r->now)
         sums_s[r->now - r->first] += seconds;
@@ -60,7 +62,8 @@ void executor_exchange(void *self, enum op_purpose purpose, enum op_kind kind, v
     double none_s = 0, *seconds = &r->out->exchanges_s[r->now - r->first];
     if (purpose == FOR_CONTEXT) {
         op = executor_context_before(r->e->program, r->e->rank, r->now, kind);
-        seconds = op == PROGRAM_NONE ? &none_s : &r->out->sums_s[op - r->first];
+        seconds =
+            op == PROGRAM_NONE || r->e->device->moved ? &none_s : &r->out->sums_s[op - r->first];
     }
     call_inside(r, op, ELEMENT_FP32, data, n, seconds);
 }

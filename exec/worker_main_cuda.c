@@ -1,5 +1,5 @@
 /* foreline-worker-cuda - one rank of a run on a GPU. An executable of its own, because the CUDA
- * libraries are large and not everywhere. With --self-test [layers | attention | mixture] it checks the GPU
+ * libraries are large and not everywhere. With --self-test [layers | attention | mixture | kinds] it checks the GPU
  * instead, and `foreline calibrate` and `model profile` ask it for figures. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,10 +37,11 @@ int main(int argc, char **argv)
                                                          &transport_local_cuda, NULL};
     static const char *const parts[] = {[SELFTEST_LAYERS] = "layers",
                                         [SELFTEST_ATTENTION] = "attention",
-                                        [SELFTEST_MIXTURE] = "mixture"};
+                                        [SELFTEST_MIXTURE] = "mixture",
+                                        [SELFTEST_KINDS] = "kinds"};
     if (argc == 2 && strcmp(argv[1], "--self-test") == 0)
         return cuda_selftest(stdout, SELFTEST_ALL);
-    for (int k = SELFTEST_LAYERS; k <= SELFTEST_MIXTURE; k++)
+    for (int k = SELFTEST_LAYERS; k <= SELFTEST_KINDS; k++)
         if (argc == 3 && strcmp(argv[1], "--self-test") == 0 && strcmp(argv[2], parts[k]) == 0)
             return cuda_selftest(stdout, (enum selftest_part)k);
     set_environment();

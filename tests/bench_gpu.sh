@@ -50,6 +50,16 @@ echo "========= COMPUTE-SANITIZER"
 shift 4
 case $1 in *worker*) "$@" >/dev/null && echo "========= ERROR SUMMARY: 0 errors" ;; esac
 STUB
+stub nsys <<'STUB'
+[ "$1" = profile ] && shift 7 && exec "$@"
+cat <<'CSV'
+Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name
+10.0,8640000,6,1440000,1,1,2,3,adam(kernel_update)
+5.0,3847800,150,25652,1,1,2,3,"void norm<__nv_bfloat16>(kernel_norm, void *)"
+5.0,17880000,72,248333,1,1,2,3,"void flash_columns<64u>(kernel_attention, const void *, void *)"
+40,60000000,882,2,1,1,2,3,"nvjet_tst_128x256_64x4_1x2_h_bz_coopA_TNN"
+CSV
+STUB
 for kind in all_reduce reduce_scatter all_gather sendrecv; do
     stub nccl-tests/${kind}_perf <<'STUB'
 cat <<'TABLE'
@@ -88,18 +98,20 @@ cp "$worker" workers/foreline-worker-cuda && cp "$(dirname "$foreline")/foreline
 sh "$bench" pack "$(dirname "$foreline")" workers packed >pack.log 2>&1 || fail "pack: $(cat pack.log)"
 packed/lib/ld.so --library-path packed/lib packed/foreline topology show laptop | grep -q '^# 4 devices' ||
     fail "the packed command does not run"
-cp packed/cpu.json dir
+cp packed/cpu.json packed/roofline.md dir
 
 # ---- a machine with everything
 
 PATH=$work:$PATH FORELINE_NCCL_TESTS=$work/nccl-tests FORELINE_BENCH_SECONDS=1000 FORELINE_BENCH_PATIENCE=4 \
     sh dir/gpu.sh run "$work/dir" "$work/out" >run.log 2>&1 || fail "run: $(cat run.log)"
-for name in machine selftest gpt2 torch several nccl large memcheck racecheck curves; do
+for name in machine selftest gpt2 torch calibrate several kernels nccl large memcheck racecheck curves; do
     outcome $name complete
 done
 tar -tzf out.tar.gz | grep -q '^out/README.md$' || fail "nothing is packed"
 for words in 'ours / theirs' 'bytes, the same parameters' '| predicted from the profile |' '| 2 | replicas --bucket 25MB |' \
-    '| 2 | tensor-parallel |' 'ERROR SUMMARY: 0 errors' 'loss .* ok$' '2 stages over nccl: .* equal' \
+    '| 2 | tensor-parallel | [0-9.e+-]* | [0-9.e+-]* | [-+0-9.]* % | [0-9.e+-]* | [-+0-9.]* % |' '(goal, compiled: 1.00)' \
+    '| `adam` | 1 | 1440 | 1440 | 1.00 |' '| `norm` | 25 | 641.3 | 641.3 | 1.00 |' '| `flash_columns<64>` | 12 | 2980 | 2980 | 1.00 |' \
+    '| `products` | 147 | [0-9.e+]* | 1e+04 |' 'ERROR SUMMARY: 0 errors' 'loss .* ok$' '2 stages over nccl: .* equal' \
     '| several-2-replicasbucket25MB | all-reduce | [0-9]* | [0-9.e+]* | [0-9.e+]* | [0-9.]* |'; do
     grep -q -- "$words" out/README.md || fail "the page does not have '$words': $(cat out/README.md)"
 done
@@ -110,10 +122,12 @@ cat out/outcomes.md
 
 part nccl 77 "nccl-tests are not installed"
 part memcheck 77 "compute-sanitizer is not installed"
+part kernels 77 "nsys is not installed"
 STUB_TORCH="CUDA out of memory" part torch 1 "CUDA out of memory"
 STUB_NAME="NVIDIA T4" part several 77 "the catalogue has no GPU like"
 DOUBLE_GPUS=1 part several 77 "one GPU"
 DOUBLE_GPUS=1 part nccl 77 "one GPU"
+DOUBLE_GPUS=1 part calibrate 77 "one GPU"
 DOUBLE_DRIVER=12040 part gpt2 1 "is for CUDA 12.4, this worker for CUDA 13.0"
 mkdir nccl-tests/src && echo 'all: ; @echo no compiler >&2; exit 1' >nccl-tests/src/Makefile
 stub bin/nvcc </dev/null

@@ -61,6 +61,15 @@ agree() { # predicted and called, of shards
     paste -d ' ' predicted.sums called.sums | awk '
         { d = $4 - $8; if ($1 != $5 || $2 != $6 || $3 != $7 || d > $3 || -d > $3) bad = 1 } END { exit bad }'
 }
+# With sequence parallelism a backward also sums, scattered and gathered, the gradients of what every shard has, norms and
+# biases, once a stage and step: at most a fiftieth of the bytes, which the prediction counts as computed.
+agree_but_whole() { # agree_but_whole STAGES
+    together <predicted | sort >predicted.sums && together <called | sort >called.sums
+    paste -d ' ' predicted.sums called.sums | awk -v stages="$1" '
+        $1 == "send" { if ($0 != $1 " " $2 " " $3 " " $4 " " $1 " " $2 " " $3 " " $4) bad = 1; next }
+        { more = $8 - $4; if ($1 != $5 || $2 != $6 || $7 - $3 != stages || more <= 0 || more > $4 / 50) bad = 1; n++ }
+        END { exit bad || n != 2 }'
+}
 # Of rings and double trees: messages in a step, their bytes together, and by whom to whom. A ring of n members
 # has 2 (n - 1) rounds of a sum, half as many of a scatter or gather, in each of which every member sends its
 # neighbour an n-th; a sum in two trees passes each half up and down n - 1 edges (Sanders, Speck & Traeff 2009).
@@ -104,6 +113,7 @@ while read -r dtype plan; do
         *"zero 2"*) same_gathers || fail "$plan, $dtype: predicted $(cat predicted.gathers), called $(cat called.gathers)" ;;
     esac
     case $plan in
+        *sequence*) agree_but_whole "${plan##* }" || fail "$plan, $dtype: predicted $(cat predicted.sums), called $(cat called.sums)" ;;
         *tensor*) agree || fail "$plan, $dtype: predicted $(cat predicted.sums), called $(cat called.sums)" ;;
         *) diff predicted called || fail "$plan, $dtype: predicted (<), called (>)" ;;
     esac
@@ -123,6 +133,8 @@ fp32 --tensor-parallel 2 --stages 1
 bf16 --tensor-parallel 4 --stages 1
 bf16 --tensor-parallel 2 --stages 2
 fp32 --replicas 2 --tensor-parallel 2 --stages 1 --bucket 20KB
+fp32 --tensor-parallel 2 --sequence-parallel --stages 1
+bf16 --tensor-parallel 2 --sequence-parallel --stages 2
 PLANS
 # The algorithm that the prediction names is the one that is run.
 named=0

@@ -91,6 +91,8 @@ static void leaves_no_trace(void **state)
         {2, 2, 1, 2, RECOMPUTE_NONE, 0, "zb-h1", "adam"},
         {1, 4, 1, 3, RECOMPUTE_FULL, 0, "1f1b", "adam"},
         {2, 2, 1, 0, RECOMPUTE_NONE, 0, "pipedream", "sgd"},
+        {1, 1, 1, 0, RECOMPUTE_NONE, 0, "1f1b", "sgd:momentum=0.9,decay=0.1"},
+        {1, 4, 1, 3, RECOMPUTE_NONE, 0, "1f1b", "adam:decay=0.1"},
     };
     struct model m = {0};
     assert_int_equal(zoo_build("gpt-tiny:layers=2,hidden=32,heads=4,tokens=16", &m), STATUS_OK);

@@ -34,10 +34,11 @@ struct optimizer_step {
     real *parameter, *gradient;
     real *moment, *square;
     real rate, unbias;
-    real scale, decay, momentum; /* remote memory: 1, 0, 0 */
+    real scale, decay, momentum;
     bool nesterov;
-    void *half;  /* backends with update_finishes: p in bf16 as well, NULL: not, */
-    bool clears; /* and the gradient is zero afterwards */
+    const real *clipped; /* of the backend's clip(): g counts so much less; NULL: it does not */
+    void *half;          /* backends with update_finishes: p in bf16 as well, NULL: not, */
+    bool clears;         /* and the gradient is zero afterwards */
 };
 
 #define ADAM_BETA1   0.9
@@ -65,7 +66,10 @@ struct backend {
     void (*add)(void *self, real *y, const real *x, size_t n); /* y += x */
     void (*update)(void *self, const struct optimizer_step *o);
     bool update_finishes; /* knows optimizer_step.half and .clears */
-    enum element half;    /* what 16 bits are; 0: bf16 */
+    /* Where it leaves 1, or what n gradients are to be multiplied by, so that the norm of scale times them is at
+     * most `most`. NULL: the stage reads them itself. */
+    const real *(*clip)(void *self, const real *gradient, size_t n, double scale, double most);
+    enum element half; /* what 16 bits are; 0: bf16 */
     /* To 16 bits, to the nearest, and back; n numbers. */
     void (*narrow)(void *self, void *y, const real *x, size_t n);
     void (*widen)(void *self, real *y, const void *x, size_t n);

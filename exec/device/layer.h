@@ -97,6 +97,10 @@ enum layer_move {
     MOVE_SCATTER,      /* sum them, and leave each its part */
     MOVE_GATHER,       /* everybody's part to all: for what comes next, */
     MOVE_GATHER_AGAIN, /* of an input of the forward, for the gradient of weights */
+    /* not by move() but by exchange(), of replicas that share sequences (struct device: moved): */
+    MOVE_CONTEXT_GATHER,
+    MOVE_CONTEXT_SCATTER,
+    MOVES
 };
 
 /* Communication inside an op, which keeps its errors to itself (exec/device.h). */

@@ -48,7 +48,7 @@ static inline unsigned atomicAdd(unsigned *at, unsigned n)
 static inline void __threadfence()
 {
 }
-static inline float __ldcg(const float *at)
+template <typename T> static inline T __ldcg(const T *at)
 {
     return *at;
 }

@@ -76,6 +76,10 @@ some() {
     try --stages 1 --replicas 4 --zero 2 --bucket 20KB
     try --stages 1 --tensor-parallel 4 --half
     try --stages 2 --replicas 2 --tensor-parallel 2 --bucket 20KB --zero 1 --half
+    try --stages 2 --tensor-parallel 2 --sequence-parallel --schedule zb-h1
+    try --stages 1 --replicas 2 --tensor-parallel 2 --sequence-parallel --zero 3
+    try --stages 1 --tensor-parallel 4 --sequence-parallel --recompute full --half
+    try --stages 2 --replicas 2 --context-parallel 2 --tensor-parallel 2
 }
 
 all() { # all PART OF
@@ -95,6 +99,8 @@ all() { # all PART OF
                     [ $((k % of)) = "$part" ] || continue
                     try --schedule $schedule --stages "$stages" --replicas "$replicas" --tensor-parallel "$shards" \
                         $chunks --zero $zero $bucket
+                    [ "$shards" = 1 ] || try --schedule $schedule --stages "$stages" --replicas "$replicas" \
+                        --tensor-parallel "$shards" --sequence-parallel $chunks --zero $zero $bucket
                 done
             done
         done

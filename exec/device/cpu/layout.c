@@ -350,7 +350,7 @@ static enum status allocate(struct stage *s, const struct array array[ARRAYS])
 /* Places to make data in, one for each microbatch of this replica. */
 static enum status allocate_filled(struct stage *s)
 {
-    size_t own = s->program->microbatches / s->share.replicas + 1;
+    size_t own = s->program->microbatches / stage_streams(s) + 1;
     size_t bytes = size_times(2 * own * sizeof *s->pass.filled,
                               size_times(s->layout.data.samples, s->layout.data.tokens));
     s->pass.filled = s->on.backend->allocate_host(s->on.self, bytes);

@@ -255,10 +255,10 @@ static enum status find_parts(const struct stage *s, struct stage_link *link)
         if (!op_is_message(o) || o->stage != s->index || o->peer_stage != link->stage ||
             (size_t)o->bytes == bytes)
             continue;
-        if ((size_t)o->bytes * shards != bytes || link->size % shards > 0 || s->on.backend->remote)
+        if ((size_t)o->bytes * shards != bytes || link->size % shards > 0)
             return error_set(STATUS_UNSUPPORTED,
                              "stage %u: a message of %zu bytes between %zu shards, of which each "
-                             "sends %lld, cannot be sent in parts by this device",
+                             "sends %lld, cannot be sent in parts",
                              s->index, bytes, shards, (long long)o->bytes);
         link->parts = shards;
     }

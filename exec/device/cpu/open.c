@@ -313,22 +313,16 @@ static enum status open_remotes(struct stage *s, const uint32_t *stage_of)
  * mean over the replicas of its own stage, which becomes that over those of this one; stages of more
  * replicas, which update less often, take longer steps, as in PipeDream's runtime: by r / r of the first
  * stage. */
-static enum status scale_updates(struct stage *s, const uint32_t *stage_of)
+static void scale_updates(struct stage *s, const uint32_t *stage_of)
 {
     const struct program *p = s->program;
     uint32_t loss = find_kind(s->model, "loss");
     s->state.scale /= s->state.optimizer.loss_scale;
     if (!p->asynchronous || loss == MODEL_NO_OP)
-        return STATUS_OK;
+        return;
     double own = p->stage[s->index].replicas;
     s->state.scale *= p->stage[stage_of[loss]].replicas / own;
     s->state.learning_rate *= own / p->stage[0].replicas;
-    if (s->state.scale != 1 && s->on.backend->remote)
-        return error_set(STATUS_UNSUPPORTED,
-                         "stage %u: updates without flush over other replicas than the loss's are "
-                         "not for this device",
-                         s->index);
-    return STATUS_OK;
 }
 
 /* On the host, for tests and calibration; the first rank that has the stage. */
@@ -382,19 +376,18 @@ enum status stage_open_on(const struct memory *on, const struct model *m, const 
     if (s.index >= p->stages || p->microbatches < 1 || s.layout.batch < 1)
         return error_set(STATUS_INVALID, "stage %u of %zu, %u microbatches of %zu samples", s.index,
                          p->stages, p->microbatches, s.layout.batch);
-    if (on->backend->remote && (p->stage[index].context > 1 || p->stage[index].sequence))
-        return error_set(STATUS_UNSUPPORTED, "stage %u: %s parallelism is not for this device",
-                         index, p->stage[index].sequence ? "sequence" : "context");
+    if (on->backend->remote && p->stage[index].context > 1 &&
+        p->stage[index].exchange == EXCHANGE_ALLTOALL)
+        return error_set(STATUS_UNSUPPORTED,
+                         "stage %u: replicas that change tokens for heads are not for this device",
+                         index);
     PASS(optimizer_of(p->optimizer, &s.state.optimizer));
-    if (on->backend->remote && optimizer_is_tuned(p->optimizer))
-        return error_set(STATUS_UNSUPPORTED, "optimizer '%s': this device has plain adam and sgd",
-                         p->optimizer);
     TRY(check_numbers(m, on->backend));
     s.share.part = o->part;
     TRY(stage_find_shares(&s));
     TRY(find_stages(m, p, &stage_of));
     TRY(stage_find_data(&s));
-    TRY(scale_updates(&s, stage_of));
+    scale_updates(&s, stage_of);
     TRY(open_ops(&s));
     TRY(open_links(&s, stage_of, true));
     TRY(open_links(&s, stage_of, false));

@@ -338,18 +338,12 @@ void stage_end_pass(struct stage *s, struct slot *slot)
 
 /* Without flush an update is by the mean of the microbatches that it comes after; the weight of one is that
  * of an update after each. */
-static enum status take_mean(struct stage *s, double *scale)
+static void take_mean(struct stage *s, double *scale)
 {
     uint32_t microbatches = s->program->asynchronous ? s->state.since : 1;
     s->state.since = 0;
-    if (microbatches <= 1)
-        return STATUS_OK;
-    *scale /= microbatches;
-    return s->on.backend->remote ? error_set(STATUS_UNSUPPORTED,
-                                             "stage %u: updates after several microbatches without "
-                                             "flush, on this device",
-                                             s->index)
-                                 : STATUS_OK;
+    if (microbatches > 1)
+        *scale /= microbatches;
 }
 
 /* ---- update */
@@ -383,13 +377,11 @@ static void update_bucket(struct stage *s, const struct stage_bucket *p, struct 
     s->on.backend->update(s->on.self, &o);
 }
 
-/* How much gradients are scaled down, so that the norm of all is at most optimizer.clip: this stage has
- * them all (executor_supports()). The sum is in double, in the order of the parameters. */
+/* Gradients are scaled down, so that the norm of all is at most optimizer.clip: this stage has them all
+ * (executor_supports()). The sum is in double, in the order of the parameters. */
 static double clipped(const struct stage *s, double scale)
 {
     double squares = 0, most = s->state.optimizer.clip;
-    if (most <= 0)
-        return 1;
     for (size_t i = 0; i < s->layout.parameters; i++)
         squares += (double)s->state.gradient[i] * (double)s->state.gradient[i];
     double norm = scale * sqrt(squares);
@@ -408,12 +400,17 @@ enum status stage_update(struct stage *s)
                                .nesterov = by->nesterov > 0};
     double scale = s->state.scale;
     PASS(next_version(s));
-    PASS(take_mean(s, &scale));
+    take_mean(s, &scale);
     if (s->share.zero < 2)
         stage_fold(s);
     /* without ZeRO the own part is all, which passes use: what follows an update is made with it */
     o.clears = s->on.backend->update_finishes && s->share.zero == 0;
-    o.scale = (real)(scale * clipped(s, scale));
+    if (by->clip > 0 && s->on.backend->clip)
+        o.clipped = s->on.backend->clip(s->on.self, s->state.gradient, s->layout.parameters, scale,
+                                        by->clip);
+    else if (by->clip > 0)
+        scale *= clipped(s, scale);
+    o.scale = (real)scale;
     s->state.half_of = NULL;
     s->state.updates++;
     if (s->state.square) {

@@ -101,7 +101,7 @@ static void read_data(const struct stage *s, const struct slot *slot, uint32_t s
 {
     size_t n = s->layout.data.samples * s->layout.data.tokens;
     bool remote = s->on.backend->remote;
-    int32_t *filled = remote ? s->pass.filled + 2 * n * (microbatch / s->share.replicas) : NULL;
+    int32_t *filled = remote ? s->pass.filled + 2 * n * (microbatch / stage_streams(s)) : NULL;
     int32_t *token = remote ? filled : slot->token;
     int32_t *target = remote ? filled + n : slot->target;
     batch_fill(s->corpus, &s->layout.data, s->program->seed, step, microbatch, token, target);
@@ -423,6 +423,11 @@ static void sum_nothing(void *self, enum element e, void *data, size_t n)
     (void)self, (void)e, (void)data, (void)n;
 }
 
+static void move_nothing(void *self, enum layer_move how, enum element e, void *data, size_t n)
+{
+    (void)self, (void)how, (void)e, (void)data, (void)n;
+}
+
 /* As if all members sent the same. */
 static void exchange_nothing(void *self, enum op_purpose purpose, enum op_kind kind, void *data,
                              size_t n)
@@ -454,8 +459,10 @@ static void clear_gradients(struct stage *s)
  * optimizer's moments stay zero and the parameters what they are. */
 enum status stage_rehearse(struct stage *s)
 {
-    const struct layer_reduction alone = {
-        .sum = sum_nothing, .exchange = exchange_nothing, .fail = fail_nothing};
+    const struct layer_reduction alone = {.sum = sum_nothing,
+                                          .exchange = exchange_nothing,
+                                          .move = move_nothing,
+                                          .fail = fail_nothing};
     struct slot *slot;
     PASS(stage_take_slot(s, 0, &slot));
     s->pass.reduction = &alone;
@@ -470,7 +477,11 @@ enum status stage_rehearse(struct stage *s)
     s->pass.reduction = NULL;
     s->pass.loss = s->pass.hits[0] = s->pass.hits[1] = 0;
     clear_gradients(s);
-    PASS(stage_update(s));
+    double decay = s->state.optimizer.decay;
+    s->state.optimizer.decay = 0; /* gradients are zero, parameters are not */
+    enum status st = stage_update(s);
+    s->state.optimizer.decay = decay;
+    PASS(st);
     s->state.updates = s->state.since = 0;
     s->state.gathered = 0;
     s->stash.slot_of[0] = 0;

@@ -115,4 +115,10 @@ enum status stage_allocate(struct stage *s, size_t n, size_t size, void *out) MU
 /* The same in the memory of the stage's place. */
 enum status stage_allocate_data(struct stage *s, size_t n, size_t size, void *out) MUST_CHECK;
 
+/* Over how many replicas microbatches are spread: those that share sequences have the same. */
+static inline size_t stage_streams(const struct stage *s)
+{
+    return s->share.replicas / (s->share.context > 1 ? s->share.context : 1);
+}
+
 #endif

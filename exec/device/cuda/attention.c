@@ -6,6 +6,11 @@
 /* Per row of a head the logarithm of its sum of exponentials, and in the backward one number more. */
 void cuda_attention_sizes(struct layer *l)
 {
+    if (l->context > 1) {
+        l->kind = &cuda_context_attention;
+        cuda_context_sizes(l);
+        return;
+    }
     l->saved = size_times(2 * l->heads, l->tokens);
     l->work = 0;
 }

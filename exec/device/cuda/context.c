@@ -101,6 +101,7 @@ enum status cuda_context_open(uint32_t gpu, struct cuda_context *out)
     TRY(CUDA_ERROR("cuBLAS's workspace", cudaMalloc(&c.workspace, CUDA_WORKSPACE)));
     TRY(CUDA_ERROR("loss", cudaMalloc((void **)&c.loss, sizeof *c.loss)));
     TRY(CUDA_ERROR("loss", cudaMemsetAsync(c.loss, 0, sizeof *c.loss, CUDA_STREAM)));
+    TRY(CUDA_ERROR("norm", cudaMalloc((void **)&c.norm, (CLIP_PARTS + 1) * sizeof *c.norm)));
     TRY(CUDA_ERROR("tickets", cudaMalloc((void **)&c.tickets, TICKETS * sizeof *c.tickets)));
     TRY(CUDA_ERROR("tickets",
                    cudaMemsetAsync(c.tickets, 0, TICKETS * sizeof *c.tickets, CUDA_STREAM)));
@@ -130,6 +131,8 @@ void cuda_context_close(struct cuda_context *c)
     free(c->arena);
     if (c->loss)
         cudaFree(c->loss);
+    if (c->norm)
+        cudaFree(c->norm);
     if (c->tickets)
         cudaFree(c->tickets);
     cuda_epilogues_close(c);
@@ -261,13 +264,26 @@ static void update(void *self, const struct optimizer_step *o)
     const struct kernel_update u = {.n = o->n,
                                     .parameter = o->parameter,
                                     .gradient = o->gradient,
-                                    .moment = o->square ? o->moment : NULL,
+                                    .moment = o->moment,
                                     .square = o->square,
                                     .half = o->half,
                                     .clears = o->clears,
                                     .rate = o->rate,
-                                    .unbias = o->unbias};
+                                    .unbias = o->unbias,
+                                    .scale = o->scale,
+                                    .decay = o->decay,
+                                    .momentum = o->momentum,
+                                    .nesterov = o->nesterov,
+                                    .clipped = o->clipped};
     CUDA_NOTE(self, o->square ? "Adam" : "SGD", kernel_update(&u));
+}
+
+static const real *clip(void *self, const real *gradient, size_t n, double scale, double most)
+{
+    struct cuda_context *c = self;
+    real *factor = (real *)(void *)(c->norm + CLIP_PARTS);
+    CUDA_NOTE(c, "clip", kernel_clip(factor, gradient, n, scale, most, c->norm, c->tickets));
+    return factor;
 }
 
 const struct backend backend_cuda = {
@@ -284,6 +300,7 @@ const struct backend backend_cuda = {
     .add = add,
     .update = update,
     .update_finishes = true,
+    .clip = clip,
     .narrow = narrow,
     .widen = widen,
     .add_half = accumulate,

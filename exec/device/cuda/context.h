@@ -13,6 +13,7 @@
 #include "exec/device/backend.h"
 #include "exec/device/cpu/gemm.h"
 #include "exec/device/cuda/kernels.h"
+#include "exec/ring.h"
 
 enum { CUDA_REASON = 512 };
 /* Of cuBLAS, in bytes: what NVIDIA recommends for its largest GPUs; a fixed one keeps results the same from
@@ -37,7 +38,10 @@ struct cuda_context {
     struct cuda_fused *fused; /* [fusions] questions to cuBLASLt, and its answers */
     void *workspace;          /* cuBLAS's own would make results depend on other streams */
     double *loss;             /* device memory: one sum */
-    unsigned *tickets;        /* [TICKETS] */
+    double *norm;      /* [CLIP_PARTS + 1] of gradients: parts, and what these are clipped by */
+    unsigned *tickets; /* [TICKETS] */
+    /* of struct device_options */
+    struct ring_part (*part)(size_t n, size_t members, size_t me);
     size_t arenas;
     struct cuda_arena *arena; /* [arenas] */
     int64_t bytes;            /* of device memory, so far */
@@ -108,5 +112,6 @@ static inline enum kernel_type cuda_type(const struct layer *l)
 extern const struct backend backend_cuda;
 /* The kinds of exec/device/cpu/kinds.c on this backend; see struct backend. */
 enum status cuda_adapt(const struct model_op *op, struct layer *l) MUST_CHECK;
+bool cuda_has(const char *kind); /* is there one of that name? */
 
 #endif

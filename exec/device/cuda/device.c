@@ -73,6 +73,7 @@ static enum status open_cuda(const struct model *m, const struct program *p, uin
     c->direct = o->direct;
     TRY(cuda_gpu_of(rank, &gpu));
     TRY(cuda_context_open(gpu, &c->context));
+    c->context.part = o->part;
     TRY(cuda_times_open(p, rank, &c->times));
     TRY(cpu_open_on(&(struct memory){&backend_cuda, &c->context}, m, p, rank, o, &stages));
     c->stages = stages;
@@ -117,14 +118,27 @@ static struct mirror *mirror_of(struct cuda *c, const struct program_op *op, siz
     return bytes > m->room ? NULL : m;
 }
 
-/* Sums of tensor parallelism: what is told to do them, and what surrounds them with events. */
+/* Sums of tensor parallelism, rows that shards gather and scatter, and what replicas that share sequences
+ * exchange: what is told to do them, and what surrounds them with events. */
 struct sums {
     struct cuda *c;
     const struct layer_reduction *transport;
 };
 
+static void hand_on(const struct sums *s, int how, enum element e, void *data, size_t n)
+{
+    const struct layer_reduction *t = s->transport;
+    if (how == CUDA_SUM)
+        t->sum(t->self, e, data, n);
+    else if (how == MOVE_CONTEXT_GATHER || how == MOVE_CONTEXT_SCATTER)
+        t->exchange(t->self, FOR_CONTEXT,
+                    how == MOVE_CONTEXT_GATHER ? OP_ALLGATHER : OP_REDUCESCATTER, data, n);
+    else
+        t->move(t->self, (enum layer_move)how, e, data, n);
+}
+
 /* To the host, over the shards, and back; waits for the GPU. */
-static void sum_on_host(const struct sums *s, enum element e, void *data, size_t n)
+static void on_host(const struct sums *s, int how, enum element e, void *data, size_t n)
 {
     size_t bytes = n * element_bytes(e);
     struct mirror *m = mirror_of(s->c, NULL, bytes);
@@ -133,20 +147,37 @@ static void sum_on_host(const struct sums *s, enum element e, void *data, size_t
         return;
     }
     backend_cuda.copy(&s->c->context, m->data, data, bytes);
-    s->transport->sum(s->transport->self, e, m->data, n);
+    hand_on(s, how, e, m->data, n);
     backend_cuda.copy(&s->c->context, data, m->data, bytes);
 }
 
 /* Inside an op. */
+static void surrounded(const struct sums *s, int how, enum element e, void *data, size_t n)
+{
+    cuda_times_sum_begin(&s->c->times, &s->c->context, how);
+    if (s->c->direct)
+        hand_on(s, how, e, data, n);
+    else
+        on_host(s, how, e, data, n);
+    cuda_times_sum_end(&s->c->times, &s->c->context);
+}
+
 static void sum(void *self, enum element e, void *data, size_t n)
 {
-    const struct sums *s = self;
-    cuda_times_sum_begin(&s->c->times, &s->c->context);
-    if (s->c->direct)
-        s->transport->sum(s->transport->self, e, data, n);
-    else
-        sum_on_host(s, e, data, n);
-    cuda_times_sum_end(&s->c->times, &s->c->context);
+    surrounded(self, CUDA_SUM, e, data, n);
+}
+
+static void move(void *self, enum layer_move how, enum element e, void *data, size_t n)
+{
+    surrounded(self, (int)how, e, data, n);
+}
+
+/* Kinds that exchange anything else are none of the GPU's. */
+static void exchange(void *self, enum op_purpose purpose, enum op_kind kind, void *data, size_t n)
+{
+    (void)purpose;
+    surrounded(self, kind == OP_ALLGATHER ? MOVE_CONTEXT_GATHER : MOVE_CONTEXT_SCATTER,
+               ELEMENT_FP32, data, n);
 }
 
 static enum status compute(void *self, uint32_t step, const struct program_op *op,
@@ -155,7 +186,8 @@ static enum status compute(void *self, uint32_t step, const struct program_op *o
     enum status st;
     struct cuda *c = self;
     TRY(cuda_times_begin(&c->times, &c->context, step, op));
-    const struct layer_reduction mine = {.self = &(struct sums){c, reduction}, .sum = sum};
+    const struct layer_reduction mine = {
+        .self = &(struct sums){c, reduction}, .sum = sum, .exchange = exchange, .move = move};
     TRY(cuda_graphs_compute(&c->graphs, &c->context, c->stages, step, op, &mine));
     cuda_times_end(&c->times, &c->context);
     st = cuda_status(&c->context);
@@ -231,6 +263,12 @@ static void times(void *self, const struct program_op *op, double *start_s, doub
     cuda_times_read(&c->times, &c->context, op, start_s, end_s, sums_s);
 }
 
+static double moved(void *self, const struct program_op *op, int how)
+{
+    struct cuda *c = self;
+    return cuda_times_moved(&c->times, &c->context, op, how);
+}
+
 static void *clock_of(void *self)
 {
     struct cuda *c = self;
@@ -295,6 +333,7 @@ const struct device device_cuda = {
     .gathered = gathered,
     .finish = finish,
     .times = times,
+    .moved = moved,
     .clock = clock_of,
     .take_loss = take_loss,
     .digest = digest,

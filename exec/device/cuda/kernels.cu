@@ -3,31 +3,6 @@
 
 /* ---- element by element; kernels of activations are given them untyped and take them for T */
 
-/* y = f(a, b), or f(a), [n] each, in packs of `at`, the narrower of their types. */
-template <typename At, typename Y, typename A, typename B, typename F>
-static __device__ void combine(const At *at, Y *y, const A *a, const B *b, size_t n, F f)
-{
-    along_all(at, n, [&](auto count, size_t i) {
-        float left[count.n], right[count.n];
-        load(left, a + i);
-        load(right, b + i);
-        for (int j = 0; j < count.n; j++)
-            left[j] = f(left[j], right[j]);
-        store(y + i, left);
-    });
-}
-template <typename At, typename Y, typename A, typename F>
-static __device__ void change(const At *at, Y *y, const A *a, size_t n, F f)
-{
-    along_all(at, n, [&](auto count, size_t i) {
-        float value[count.n];
-        load(value, a + i);
-        for (int j = 0; j < count.n; j++)
-            value[j] = f(value[j]);
-        store(y + i, value);
-    });
-}
-
 /* y = a + b, [n]: sums of gradients, and the residual connection */
 template <typename T> static __global__ void sum(void *y_, const void *a, const void *b, size_t n)
 {
@@ -109,7 +84,8 @@ static __global__ void embedding(struct kernel_embedding e, const float *paramet
 {
     size_t row = blockIdx.x;
     const float *value = table_row(e.value, (size_t)e.token[row], e.channels, parameter);
-    const float *position = table_row(e.position, row % e.tokens, e.channels, parameter);
+    const float *position =
+        table_row(e.position, place_of(e.place, row % e.tokens), e.channels, parameter);
     const float *type = table_row(e.segment, 0, e.channels, parameter);
     T *y = (T *)y_ + row * e.channels;
     along(y, e.channels, threadIdx.x, blockDim.x, [&](auto count, size_t i) {
@@ -161,6 +137,15 @@ static __global__ void embedding_positions(struct kernel_embedding e, const void
 {
     size_t sample = e.tokens * e.channels;
     const T *dy = (const T *)dy_ + e.position.first * e.channels;
+    if (e.place.context > 1) { /* number by number: rows are elsewhere */
+        FOR_EACH(i, n * e.channels)
+        {
+            size_t t = token_at(e.place, e.position.first + i / e.channels);
+            for (size_t b = 0; b < e.samples && t < e.tokens; b++)
+                d[i] += (float)((const T *)dy_)[b * sample + t * e.channels + i % e.channels];
+        }
+        return;
+    }
     along_all(dy, n * e.channels, [&](auto count, size_t i) {
         float total[count.n], more[count.n];
         load(total, d + i);
@@ -264,7 +249,8 @@ cudaError_t kernel_embedding_backward(const struct kernel_embedding *e, const vo
 {
     cudaError_t error = cudaSuccess;
     size_t values = rows_below(&e->value, e->values);
-    size_t positions = rows_below(&e->position, e->tokens);
+    size_t shared = e->place.context > 1 ? e->place.context : 1;
+    size_t positions = rows_below(&e->position, shared * e->tokens);
     if (values > 0)
         error = LAUNCH_AS(e->type, embedding_values,
                           (unsigned)(values < MOST_BLOCKS ? values : MOST_BLOCKS), *e, dy,

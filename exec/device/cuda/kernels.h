@@ -80,11 +80,26 @@ cudaError_t kernel_rms_backward(const struct kernel_rms *l, const void *dy, void
 cudaError_t kernel_rms_weight(const struct kernel_rms *l, const void *dy, size_t weights,
                               float *d_parameter, float *work, unsigned *ticket);
 
+/* Where token t of `tokens` that one of `context` replicas has is in the sequence: two chunks, as
+ * exec/device/layer.h has it (layer_place()). context 0, 1: all of it. */
+struct kernel_place {
+    size_t tokens, context, position;
+};
+/* Channels `at` .. at + n - 1 of rows of `whole` (samples, context tokens, whole_width), those of the place's
+ * tokens, from `part` (samples, tokens, part_width), channels part_at .. ; out: to there. fp32. */
+struct kernel_rows_of {
+    struct kernel_place place;
+    size_t samples, n, whole_width, at, part_width, part_at;
+};
+cudaError_t kernel_rows_in(const struct kernel_rows_of *r, float *whole, const float *part);
+cudaError_t kernel_rows_out(const struct kernel_rows_of *r, const float *whole, float *part);
+
 /* Rotary positions of rows as attention reads them, channels i and i + pairs of the last 2 pairs of a
  * head; or of latents, from rows of q and of k and v: exec/device/cpu/rope.c. back: of gradients. */
 struct kernel_rope {
     enum kernel_type type;
-    size_t rows, tokens, heads, kv_heads, depth, value, pairs;
+    struct kernel_place place;
+    size_t rows, heads, kv_heads, depth, value, pairs;
     double base;
     int back;
     float *
@@ -111,6 +126,7 @@ struct kernel_table {
 };
 struct kernel_embedding {
     enum kernel_type type; /* of y and dy */
+    struct kernel_place place;
     size_t samples, tokens, channels, values;
     const int32_t *token;
     struct kernel_table value, position, segment; /* segment: of BERT's types */
@@ -172,15 +188,21 @@ cudaError_t kernel_loss_backward(const struct kernel_loss *l, void *dx);
 /* Nothing, for so long by the GPU's clock; its resolution is up to 1 us. */
 cudaError_t kernel_spin(uint64_t ns);
 
-/* An update of n parameters, Adam's if `moment` is not NULL, by exec/device/backend.h: kernels_update.cu. */
+/* An update of n parameters, Adam's if `square` is not NULL, by exec/device/backend.h: kernels_update.cu. */
 struct kernel_update {
     size_t n;
     float *parameter, *gradient, *moment, *square;
     void *half; /* bf16: parameters again; NULL: not */
     int clears; /* gradients are zeros behind it */
-    float rate, unbias;
+    float rate, unbias, scale, decay, momentum;
+    int nesterov;
+    const float *clipped; /* gradients count so much less; NULL: they do not */
 };
 cudaError_t kernel_update(const struct kernel_update *u);
+/* *factor = 1, or most over the norm of scale gradient [n] if that is more. part [CLIP_PARTS] */
+enum { CLIP_PARTS = 256 };
+cudaError_t kernel_clip(float *factor, const float *gradient, size_t n, double scale, double most,
+                        double *part, unsigned *ticket);
 
 #ifdef __cplusplus
 }

@@ -104,7 +104,8 @@ static __device__ void angle_of(const struct kernel_rope &r, size_t row, size_t 
 {
     double each = pow(r.base, -(double)i / (double)r.pairs);
     double sine, cosine;
-    sincospi((double)(row % r.tokens) * each * 0.3183098861837907, &sine, &cosine); /* 1 / pi */
+    sincospi((double)place_of(r.place, row % r.place.tokens) * each * 0.3183098861837907, &sine,
+             &cosine); /* 1 / pi */
     *c = (float)cosine;
     *s = (float)(r.back ? -sine : sine);
 }
@@ -119,7 +120,7 @@ template <typename T> static __global__ void rope(struct kernel_rope r, const vo
         T *y = (T *)y_ + row * width;
         float c, s;
         angle_of(r, row, i, &c, &s);
-        if (r.table && row < r.tokens) {
+        if (r.table && row < r.place.tokens) {
             r.table[2 * e] = c;
             r.table[2 * e + 1] = s;
         }

@@ -1,4 +1,5 @@
-/* The optimizer: everything that an update reads and writes, once. */
+/* The optimizer: everything that an update reads and writes, once; and the norm of gradients. */
+#include "exec/device/cuda/join.cuh"
 #include "exec/device/cuda/wide.cuh"
 
 /* What follows a new parameter: its copy in bf16, and zero for its gradient. */
@@ -19,13 +20,30 @@ static __device__ const __nv_bfloat16 *packs_of(const struct kernel_update &u)
     return (const __nv_bfloat16 *)((uintptr_t)u.parameter / 2);
 }
 
-/* p -= rate g, [n] */
+/* What a gradient is multiplied by. */
+static __device__ float scale_of(const struct kernel_update &u)
+{
+    return u.clipped ? u.scale * *u.clipped : u.scale;
+}
+
+/* p -= rate g, with decay, and with momentum where there is a moment; [n] */
 static __global__ void sgd(struct kernel_update u)
 {
+    const float scale = scale_of(u);
     along_all(packs_of(u), u.n, [&](auto count, size_t i) {
-        float p[count.n], g[count.n];
+        float p[count.n], g[count.n], moment[count.n];
         load(p, u.parameter + i);
         load(g, u.gradient + i);
+        for (int j = 0; j < count.n; j++)
+            g[j] = scale * g[j] + u.decay * p[j];
+        if (u.moment) {
+            load(moment, u.moment + i);
+            for (int j = 0; j < count.n; j++) {
+                moment[j] = u.momentum * moment[j] + g[j];
+                g[j] = u.nesterov ? g[j] + u.momentum * moment[j] : moment[j];
+            }
+            store(u.moment + i, moment);
+        }
         for (int j = 0; j < count.n; j++)
             p[j] -= u.rate * g[j];
         finish(u, i, p);
@@ -35,7 +53,7 @@ static __global__ void sgd(struct kernel_update u)
 /* Equations in exec/device/backend.h */
 static __global__ void adam(struct kernel_update u)
 {
-    const float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
+    const float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f, scale = scale_of(u);
     along_all(packs_of(u), u.n, [&](auto count, size_t i) {
         float p[count.n], g[count.n], moment[count.n], square[count.n];
         load(p, u.parameter + i);
@@ -43,8 +61,10 @@ static __global__ void adam(struct kernel_update u)
         load(moment, u.moment + i);
         load(square, u.square + i);
         for (int j = 0; j < count.n; j++) {
+            g[j] *= scale;
             moment[j] = beta1 * moment[j] + (1 - beta1) * g[j];
             square[j] = beta2 * square[j] + (1 - beta2) * g[j] * g[j];
+            p[j] -= u.decay * p[j];
             p[j] -= u.rate * moment[j] / (sqrtf(square[j]) * u.unbias + epsilon);
         }
         store(u.moment + i, moment);
@@ -53,10 +73,45 @@ static __global__ void adam(struct kernel_update u)
     });
 }
 
+/* Squares are summed in double, in an order that does not depend on timing. */
+static __global__ void clip(float *factor, const float *gradient, size_t n, double scale,
+                            double most, double *part, unsigned *ticket)
+{
+    __shared__ double of_thread[BLOCK];
+    double sum = 0;
+    FOR_EACH(i, n)
+    sum += (double)gradient[i] * (double)gradient[i];
+    of_thread[threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        sum = 0;
+        for (unsigned k = 0; k < BLOCK; k++)
+            sum += of_thread[k];
+        part[blockIdx.x] = sum;
+    }
+    if (!is_last(ticket, gridDim.x) || threadIdx.x > 0)
+        return;
+    sum = 0;
+    for (unsigned k = 0; k < gridDim.x; k++)
+        sum += __ldcg(part + k);
+    double norm = scale * sqrt(sum);
+    *factor = (float)(norm > most ? most / norm : 1);
+}
+
+/* ---- launches */
+
 cudaError_t kernel_update(const struct kernel_update *u)
 {
     if (u->n == 0)
         return cudaSuccess;
-    return u->moment ? LAUNCH(adam, blocks_along(KERNEL_BF16, u->n), *u)
+    return u->square ? LAUNCH(adam, blocks_along(KERNEL_BF16, u->n), *u)
                      : LAUNCH(sgd, blocks_along(KERNEL_BF16, u->n), *u);
+}
+
+cudaError_t kernel_clip(float *factor, const float *gradient, size_t n, double scale, double most,
+                        double *part, unsigned *ticket)
+{
+    unsigned blocks = blocks_for(n);
+    return LAUNCH(clip, blocks < CLIP_PARTS ? blocks : (unsigned)CLIP_PARTS, factor, gradient, n,
+                  scale, most, part, ticket);
 }

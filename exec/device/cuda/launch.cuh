@@ -77,6 +77,24 @@ static inline unsigned blocks_for(size_t n)
 /* Threads of a block over a row. */
 #define ALONG(i, n) for (size_t i = threadIdx.x; i < (n); i += blockDim.x)
 
+/* Of token t, and which token has a place; tokens or more: none here. */
+static __device__ size_t place_of(const struct kernel_place &p, size_t t)
+{
+    size_t chunk = p.tokens / 2;
+    if (p.context < 2)
+        return t;
+    return t < chunk ? p.position * chunk + t : (2 * p.context - 2 - p.position) * chunk + t;
+}
+static __device__ size_t token_at(const struct kernel_place &p, size_t place)
+{
+    size_t chunk = p.tokens / 2, last = 2 * p.context - 1 - p.position;
+    if (p.context < 2)
+        return place;
+    return place / chunk == p.position ? place % chunk
+           : place / chunk == last     ? place % chunk + chunk
+                                       : p.tokens;
+}
+
 /* ---- sums and maxima over a warp or a block; every thread of it gets the result */
 
 /* All warps of a block call it as often. */

@@ -223,6 +223,7 @@ static struct kernel_embedding embedding_of(const struct layer *l, const struct 
 {
     return (struct kernel_embedding){
         .type = cuda_type(l),
+        .place = cuda_place(l),
         .samples = io->batch,
         .tokens = l->tokens,
         .channels = l->out,
@@ -419,6 +420,26 @@ static const struct {
     {&cuda_gate, cuda_gate_sizes},
     {&cuda_token_gate, cuda_token_gate_sizes},
     {&cuda_experts, cuda_experts_sizes},
+    {&cuda_add_row, NULL},
+    {&cuda_affine, cuda_affine_sizes},
+    {&cuda_batchnorm, cuda_moments_sizes},
+    {&cuda_concat, NULL},
+    {&cuda_convolution, cuda_convolution_sizes},
+    {&cuda_depthwise, cuda_depthwise_sizes},
+    {&cuda_dynamic, cuda_dynamic_sizes},
+    {&cuda_groupnorm, cuda_moments_sizes},
+    {&cuda_joined, linear_sizes},
+    {&cuda_lstm, cuda_lstm_sizes},
+    {&cuda_multiply, NULL},
+    {&cuda_neighbours, NULL},
+    {&cuda_pool, NULL},
+    {&cuda_pooler, cuda_pooler_sizes},
+    {&cuda_positions, linear_sizes},
+    {&cuda_relative, cuda_relative_sizes},
+    {&cuda_relu, NULL},
+    {&cuda_silu, NULL},
+    {&cuda_sinusoids, NULL},
+    {&cuda_upsample, NULL},
 };
 
 /* What kernels do not have. */
@@ -428,15 +449,36 @@ static bool is_plain(const struct layer *l)
            (!l->half || l->experts <= MIXTURE_EXPERTS_BF16);
 }
 
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+/* The row of the table; KINDS: there is none. */
+static size_t row_called(const char *kind)
+{
+    size_t k = 0;
+    while (k < KINDS && strcmp(kinds[k].kind->name, kind) != 0)
+        k++;
+    return k;
+}
+
+bool cuda_has(const char *kind)
+{
+    return row_called(kind) < KINDS;
+}
+
 enum status cuda_adapt(const struct model_op *op, struct layer *l)
 {
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds && is_plain(l); k++)
-        if (strcmp(kinds[k].kind->name, l->kind->name) == 0) {
-            l->kind = kinds[k].kind;
-            if (kinds[k].sizes)
-                kinds[k].sizes(l);
-            return STATUS_OK;
-        }
+    size_t k = row_called(l->kind->name);
+    if (l->half && l->context > 1)
+        return error_set(STATUS_UNSUPPORTED,
+                         "op '%s': sequences that replicas share are exchanged in fp32: plan the "
+                         "model with dtype=fp32",
+                         op->name);
+    if (k < KINDS && is_plain(l)) {
+        l->kind = kinds[k].kind;
+        if (kinds[k].sizes)
+            kinds[k].sizes(l);
+        return STATUS_OK;
+    }
     return error_set(
         STATUS_UNSUPPORTED,
         "op '%s': the GPU has no kernels for a '%s' of this form yet; the CPU computes it",

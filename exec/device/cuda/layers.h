@@ -4,8 +4,11 @@
 
 #include "exec/device/cuda/context.h"
 
-extern const struct layer_kind cuda_attention, cuda_rmsnorm, cuda_rope, cuda_gated, cuda_gate,
-    cuda_token_gate, cuda_experts;
+extern const struct layer_kind cuda_add_row, cuda_affine, cuda_attention, cuda_batchnorm,
+    cuda_concat, cuda_convolution, cuda_context_attention, cuda_depthwise, cuda_dynamic,
+    cuda_experts, cuda_gate, cuda_gated, cuda_groupnorm, cuda_joined, cuda_lstm, cuda_multiply,
+    cuda_neighbours, cuda_pool, cuda_pooler, cuda_positions, cuda_relative, cuda_relu, cuda_rmsnorm,
+    cuda_rope, cuda_silu, cuda_sinusoids, cuda_token_gate, cuda_upsample;
 /* What is kept and scratch, where they are not the CPU's. */
 void cuda_attention_sizes(struct layer *l);
 void cuda_rms_sizes(struct layer *l);
@@ -13,6 +16,24 @@ void cuda_rope_sizes(struct layer *l);
 void cuda_gate_sizes(struct layer *l);
 void cuda_token_gate_sizes(struct layer *l);
 void cuda_experts_sizes(struct layer *l);
+void cuda_affine_sizes(struct layer *l);
+void cuda_context_sizes(struct layer *l); /* of attention with l->context */
+void cuda_convolution_sizes(struct layer *l);
+void cuda_depthwise_sizes(struct layer *l);
+void cuda_dynamic_sizes(struct layer *l);
+void cuda_lstm_sizes(struct layer *l);
+void cuda_moments_sizes(struct layer *l);
+void cuda_pooler_sizes(struct layer *l);
+void cuda_relative_sizes(struct layer *l);
+static inline struct kernel_place cuda_place(const struct layer *l)
+{
+    return (struct kernel_place){l->tokens, l->context, l->position};
+}
+/* Number n of an array of activations, or of weights as products read them. */
+static inline real *cuda_at(const struct layer *l, const real *array, size_t n)
+{
+    return element_at(l->half ? ELEMENT_BF16 : ELEMENT_FP32, array, n);
+}
 
 /* Of kernels that sum in parts, whose last block adds these up (kernels.h). */
 static inline unsigned *cuda_tickets(const struct layer_io *io)

@@ -49,7 +49,7 @@ static struct kernel_rope rope_of(const struct layer *l, const struct layer_io *
     return (struct kernel_rope){
         .type = cuda_type(l),
         .rows = io->batch * l->tokens,
-        .tokens = l->tokens,
+        .place = cuda_place(l),
         .heads = l->heads,
         .kv_heads = l->kv_heads,
         .depth = l->depth,

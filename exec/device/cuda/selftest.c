@@ -133,6 +133,7 @@ static const struct {
 } parts[] = {{SELFTEST_LAYERS, selftest_layers},
              {SELFTEST_ATTENTION, selftest_attention},
              {SELFTEST_MIXTURE, selftest_mixture},
+             {SELFTEST_KINDS, selftest_kinds},
              {SELFTEST_ALL, train}};
 
 int cuda_selftest(FILE *to, enum selftest_part part)

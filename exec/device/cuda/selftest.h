@@ -64,6 +64,9 @@ enum status selftest_mixture(struct cuda_context *c, FILE *to, bool *good) MUST_
  * of the softmax. A row for each type. */
 enum status selftest_attention(struct cuda_context *c, FILE *to, bool *good) MUST_CHECK;
 
+/* Convolutions, norms of images, LSTMs and whatever else models have, of random shapes. */
+enum status selftest_kinds(struct cuda_context *c, FILE *to, bool *good) MUST_CHECK;
+
 /* Every layer on random data against exec/device/cpu; a row each. */
 enum status selftest_layers(struct cuda_context *c, FILE *to, bool *good) MUST_CHECK;
 /* A small GPT trained on both devices, whole and with split backwards: losses; and on the GPU
@@ -72,10 +75,16 @@ enum status selftest_training(FILE *to, bool *good) MUST_CHECK;
 /* Bandwidth of copies, matrix products per second, time of a launch: for information. */
 enum status selftest_speed(struct cuda_context *c, FILE *to) MUST_CHECK;
 
-/* All: layers, attention, mixtures, training and speed; or one of the first three alone.
+/* All: layers, attention, mixtures, other kinds, training and speed; or one of the first four alone.
  * Exit status: 0 all within limits, 1 not, 77 no GPU. (Layers alone have every kernel, and are what
  * compute-sanitizer has the time for.) */
-enum selftest_part { SELFTEST_ALL, SELFTEST_LAYERS, SELFTEST_ATTENTION, SELFTEST_MIXTURE };
+enum selftest_part {
+    SELFTEST_ALL,
+    SELFTEST_LAYERS,
+    SELFTEST_ATTENTION,
+    SELFTEST_MIXTURE,
+    SELFTEST_KINDS
+};
 int cuda_selftest(FILE *to, enum selftest_part part);
 
 #endif

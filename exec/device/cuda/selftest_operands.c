@@ -61,20 +61,31 @@ static void fill_choices(struct operands *o, const struct layer *l)
             y[i] = floorf(fabsf(y[i]) * 0.999F * (float)l->experts);
 }
 
-/* Gradients of parameters begin with numbers too: they are added to. */
-static void fill(struct operands *o, enum array k, size_t shard)
+/* How wide number i of the parameters is spread: those that begin by how many they are summed with, so; what
+ * comes back again and again, as in an LSTM, would grow. */
+static double width_of(const struct layer *l, size_t i)
 {
-    uint64_t key = (uint64_t)k + (k == TOKEN || k == TARGET ? 0 : ARRAYS * shard);
+    const struct layer_part *p = l->part;
+    while (p + 1 < l->part + LAYER_PARTS && i >= p->n)
+        i -= p++->n;
+    return p->fill == FILL_FAN ? sqrt(2.0 / (double)p->fan) : 1;
+}
+
+/* Gradients of parameters begin with numbers too: they are added to. */
+static void fill(struct operands *o, enum array k, const struct layer *l)
+{
+    uint64_t key = (uint64_t)k + (k == TOKEN || k == TARGET ? 0 : ARRAYS * l->shard);
     float *data = o->host[k];
     int32_t *whole = o->host[k];
     for (size_t i = 0; i < o->n[k]; i++) {
-        double u = random_unit(key, i);
+        double u = random_unit(key, i), wide = k == PARAMETER ? width_of(l, i) : 1;
+        float value = (float)(wide * (2 * u - 1));
         if (k == TOKEN)
             whole[i] = (int32_t)(u * CORPUS_VOCABULARY);
         else if (k == TARGET)
             whole[i] = i % 5 == 3 ? -1 : (int32_t)(u * CORPUS_VOCABULARY);
         else
-            data[i] = o->half ? rounded((float)(2 * u - 1)) : (float)(2 * u - 1);
+            data[i] = o->half ? rounded(value) : value;
     }
 }
 
@@ -140,7 +151,7 @@ enum status operands_open(struct cuda_context *c, const struct layer *cpu, const
         TRY(CUDA_ERROR("memory", cudaMalloc(&o->gpu[k], (o->n_gpu[k] + 1) * sizeof(float))));
         if (k == SAVED || k == WORK || k == HALF || k == HALF_SHARED)
             continue;
-        fill(o, (enum array)k, cpu->shard);
+        fill(o, (enum array)k, cpu);
         if (k == X1 && cpu->slots > 0)
             fill_choices(o, cpu);
         TRY(give(c, o, (enum array)k));

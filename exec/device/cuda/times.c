@@ -49,6 +49,10 @@ static enum status add_sum(struct cuda_times *t)
     if (!more)
         return error_set(STATUS_NOMEM, "no memory for %zu events", 2 * t->sums);
     t->sum = more;
+    int *how = realloc(t->how, (t->sums + 1) * sizeof *how);
+    if (!how)
+        return error_set(STATUS_NOMEM, "no memory for %zu sums", t->sums);
+    t->how = how;
     PASS(CUDA_ERROR("event", cudaEventCreate(&t->sum[2 * t->sums])));
     cudaError_t e = cudaEventCreate(&t->sum[2 * t->sums + 1]);
     if (e != cudaSuccess)
@@ -70,8 +74,9 @@ enum status cuda_times_open(const struct program *p, uint32_t rank, struct cuda_
     TRY(cuda_clock_open(&t->clock));
     for (size_t i = 0; i < t->ops; i++) {
         const struct program_op *o = &p->op[t->first + i];
-        for (uint32_t k = 0; o->kind == OP_ALLREDUCE && o->purpose == FOR_TENSOR && k < o->count;
-             k++)
+        bool inside =
+            op_is_collective(o) && (o->purpose == FOR_TENSOR || o->purpose == FOR_CONTEXT);
+        for (uint32_t k = 0; inside && k < o->count; k++)
             TRY(add_sum(t));
         if (!op_computes(o))
             continue;
@@ -95,6 +100,7 @@ void cuda_times_close(struct cuda_times *t)
     cuda_clock_close(&t->clock);
     free(t->span);
     free(t->sum);
+    free(t->how);
     *t = (struct cuda_times){0};
 }
 
@@ -130,13 +136,14 @@ void cuda_times_end(struct cuda_times *t, struct cuda_context *c)
     CUDA_NOTE(c, "event", cudaEventRecord(t->now->end, CUDA_STREAM));
 }
 
-void cuda_times_sum_begin(struct cuda_times *t, struct cuda_context *c)
+void cuda_times_sum_begin(struct cuda_times *t, struct cuda_context *c, int how)
 {
     if (t->used == t->sums && add_sum(t) != STATUS_OK) {
         CUDA_NOTE(c, "events of a sum", cudaErrorMemoryAllocation);
         return;
     }
     t->now->sums++;
+    t->how[t->used] = how;
     CUDA_NOTE(c, "event", cudaEventRecord(t->sum[2 * t->used++], CUDA_STREAM));
 }
 
@@ -146,18 +153,37 @@ void cuda_times_sum_end(struct cuda_times *t, struct cuda_context *c)
         CUDA_NOTE(c, "event", cudaEventRecord(t->sum[2 * t->used - 1], CUDA_STREAM));
 }
 
+/* Of the sums of an op that moved so, or of all of them. */
+static double seconds_of(const struct cuda_times *t, struct cuda_context *c,
+                         const struct cuda_span *s, bool all, int how)
+{
+    double seconds = 0;
+    for (size_t k = s->first; k < s->first + s->sums; k++) {
+        float ms = 0;
+        if (!all && t->how[k] != how)
+            continue;
+        CUDA_NOTE(c, "time of a sum", cudaEventElapsedTime(&ms, t->sum[2 * k], t->sum[2 * k + 1]));
+        seconds += (double)ms * 1e-3;
+    }
+    return seconds;
+}
+
+static const struct cuda_span *span_of(const struct cuda_times *t, const struct program_op *op)
+{
+    return &t->span[(size_t)(op - t->program->op) - t->first];
+}
+
 void cuda_times_read(const struct cuda_times *t, struct cuda_context *c,
                      const struct program_op *op, double *start_s, double *end_s, double *sums_s)
 {
-    const struct cuda_span *s = &t->span[(size_t)(op - t->program->op) - t->first];
+    const struct cuda_span *s = span_of(t, op);
     *start_s = cuda_clock_read(&t->clock, s->begin);
     *end_s = cuda_clock_read(&t->clock, s->end);
-    *sums_s = 0;
-    for (size_t k = s->first; k < s->first + s->sums; k++) {
-        float ms = 0;
-        CUDA_NOTE(c, "time of a sum", cudaEventElapsedTime(&ms, t->sum[2 * k], t->sum[2 * k + 1]));
-        *sums_s += (double)ms * 1e-3;
-    }
-    if (isnan(*start_s) || isnan(*end_s))
-        CUDA_NOTE(c, "time of an op", cudaErrorNotReady);
+    *sums_s = seconds_of(t, c, s, true, CUDA_SUM);
+}
+
+double cuda_times_moved(const struct cuda_times *t, struct cuda_context *c,
+                        const struct program_op *op, int how)
+{
+    return seconds_of(t, c, span_of(t, op), false, how);
 }

@@ -34,6 +34,7 @@ struct cuda_times {
     struct cuda_span *span; /* [ops] */
     size_t used, sums;      /* of sum[]: in this step; made */
     cudaEvent_t *sum;       /* [2 * sums] begin and end */
+    int *how;               /* [sums] enum layer_move, or CUDA_SUM */
     struct cuda_span *now;  /* op under way */
     struct cuda_clock clock;
     uint32_t step; /* UINT32_MAX at first */
@@ -48,11 +49,15 @@ void cuda_times_close(struct cuda_times *t); /* accepts {0}; leaves {0} */
 enum status cuda_times_begin(struct cuda_times *t, struct cuda_context *c, uint32_t step,
                              const struct program_op *op) MUST_CHECK;
 void cuda_times_end(struct cuda_times *t, struct cuda_context *c);
-/* Around a sum over shards inside it. */
-void cuda_times_sum_begin(struct cuda_times *t, struct cuda_context *c);
+/* Around a sum over shards inside it, or what they gather or scatter: enum layer_move. */
+enum { CUDA_SUM = -1 };
+void cuda_times_sum_begin(struct cuda_times *t, struct cuda_context *c, int how);
 void cuda_times_sum_end(struct cuda_times *t, struct cuda_context *c);
 /* CLOCK_MONOTONIC, and the seconds of the sums; when everything has happened. */
 void cuda_times_read(const struct cuda_times *t, struct cuda_context *c,
                      const struct program_op *op, double *start_s, double *end_s, double *sums_s);
+/* The seconds of those that moved so. */
+double cuda_times_moved(const struct cuda_times *t, struct cuda_context *c,
+                        const struct program_op *op, int how);
 
 #endif

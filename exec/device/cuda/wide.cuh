@@ -86,6 +86,31 @@ template <typename T, typename F> static __device__ void along_all(const T *at, 
     along(at, n, (size_t)blockIdx.x * blockDim.x + threadIdx.x, (size_t)gridDim.x * blockDim.x, f);
 }
 
+/* y = f(a, b), or f(a), [n] each, in packs of `at`, the narrower of their types. */
+template <typename At, typename Y, typename A, typename B, typename F>
+static __device__ void combine(const At *at, Y *y, const A *a, const B *b, size_t n, F f)
+{
+    along_all(at, n, [&](auto count, size_t i) {
+        float left[count.n], right[count.n];
+        load(left, a + i);
+        load(right, b + i);
+        for (int j = 0; j < count.n; j++)
+            left[j] = f(left[j], right[j]);
+        store(y + i, left);
+    });
+}
+template <typename At, typename Y, typename A, typename F>
+static __device__ void change(const At *at, Y *y, const A *a, size_t n, F f)
+{
+    along_all(at, n, [&](auto count, size_t i) {
+        float value[count.n];
+        load(value, a + i);
+        for (int j = 0; j < count.n; j++)
+            value[j] = f(value[j]);
+        store(y + i, value);
+    });
+}
+
 /* Blocks for it, a pack for each thread. */
 static inline unsigned blocks_along(enum kernel_type t, size_t n)
 {

@@ -1,0 +1,154 @@
+/* Attention where replicas share sequences, exec/device/cpu/context.c, in fp32. A replica makes a sequence as long as all
+ * of them have together, of which it has the queries of its own tokens and zeros for others, and the keys and values of
+ * all, which it gathers. Rows of others cost time and change nothing: their gradients are zeros.
+ *
+ * What is kept of a sample is what attention keeps of the whole sequence, and room for one call: what is exchanged, and
+ * x, dx, y, dy of the whole sequence. */
+#include <math.h>
+
+#include "exec/device/cuda/layers.h"
+
+static size_t width_of(const struct layer *l)
+{
+    return l->kv_heads * (l->depth + l->value);
+}
+
+static size_t first_key(const struct layer *l)
+{
+    return l->heads * l->depth;
+}
+
+void cuda_context_sizes(struct layer *l)
+{
+    size_t row = width_of(l) + 2 * l->in + 2 * l->out + 2 * l->heads;
+    l->saved = size_times(l->sequence, row);
+    l->work = 0;
+}
+
+/* Room for the whole sequences, one after the other behind what attention keeps. */
+struct whole {
+    real *kept, *exchanged, *x, *dx, *y, *dy;
+};
+
+static struct whole whole_of(const struct layer *l, const struct layer_io *io)
+{
+    size_t rows = io->batch * l->sequence;
+    struct whole w = {.kept = io->saved};
+    w.exchanged = w.kept + 2 * l->heads * rows;
+    w.x = w.exchanged + width_of(l) * rows;
+    w.dx = w.x + l->in * rows;
+    w.y = w.dx + l->in * rows;
+    w.dy = w.y + l->out * rows;
+    return w;
+}
+
+/* n channels of the rows of replica k. */
+static struct kernel_rows_of rows_of(const struct layer *l, const struct layer_io *io, size_t k,
+                                     size_t width, size_t at, size_t n)
+{
+    return (struct kernel_rows_of){.place = {l->tokens, l->context, k},
+                                   .samples = io->batch,
+                                   .n = n,
+                                   .whole_width = width,
+                                   .at = at,
+                                   .part_width = width,
+                                   .part_at = at};
+}
+
+/* Where replica k's keys and values, or their gradients, are in what is exchanged. */
+static real *part_of(const struct layer *l, const struct layer_io *io, const struct whole *w,
+                     size_t k)
+{
+    const struct cuda_context *c = io->on;
+    size_t n = io->batch * l->sequence * width_of(l);
+    struct ring_part p = c->part ? c->part(n, l->context, k) : ring_own(n, l->context, k);
+    return w->exchanged + p.first;
+}
+
+static void exchange(const struct layer *l, struct layer_io *io, const struct whole *w,
+                     enum op_kind kind)
+{
+    io->reduction->exchange(io->reduction->self, FOR_CONTEXT, kind, w->exchanged,
+                            io->batch * l->sequence * width_of(l));
+}
+
+/* w->x from x: own queries, zeros for others', and everybody's keys and values. */
+static void gather(const struct layer *l, struct layer_io *io, const struct whole *w)
+{
+    size_t rows = io->batch * l->tokens, width = width_of(l);
+    CUDA_NOTE(io->on, "keys",
+              kernel_pass_on(KERNEL_FP32, part_of(l, io, w, l->position), width, io->x[0], l->in,
+                             rows, width));
+    exchange(l, io, w, OP_ALLGATHER);
+    backend_cuda.zero(io->on, w->x, io->batch * l->sequence * l->in * sizeof(real));
+    struct kernel_rows_of own = rows_of(l, io, l->position, l->in, 0, first_key(l));
+    CUDA_NOTE(io->on, "queries", kernel_rows_in(&own, w->x, io->x[0]));
+    for (size_t k = 0; k < l->context; k++) {
+        struct kernel_rows_of r = rows_of(l, io, k, l->in, first_key(l), width);
+        r.part_width = width;
+        r.part_at = 0;
+        CUDA_NOTE(io->on, "keys", kernel_rows_in(&r, w->x, part_of(l, io, w, k)));
+    }
+}
+
+/* dx from w->dx: own gradients of queries, and the sum of everybody's of own keys and values. */
+static void scatter(const struct layer *l, struct layer_io *io, const struct whole *w)
+{
+    size_t rows = io->batch * l->tokens, width = width_of(l);
+    struct kernel_rows_of own = rows_of(l, io, l->position, l->in, 0, first_key(l));
+    CUDA_NOTE(io->on, "queries", kernel_rows_out(&own, w->dx, io->dx[0]));
+    for (size_t k = 0; k < l->context; k++) {
+        struct kernel_rows_of r = rows_of(l, io, k, l->in, first_key(l), width);
+        r.part_width = width;
+        r.part_at = 0;
+        CUDA_NOTE(io->on, "keys", kernel_rows_out(&r, w->dx, part_of(l, io, w, k)));
+    }
+    exchange(l, io, w, OP_REDUCESCATTER);
+    CUDA_NOTE(io->on, "keys",
+              kernel_pass_on(KERNEL_FP32, io->dx[0], l->in, part_of(l, io, w, l->position), width,
+                             rows, width));
+}
+
+static struct kernel_attention attention_of(const struct layer *l, const struct layer_io *io,
+                                            const struct whole *w)
+{
+    return (struct kernel_attention){.type = KERNEL_FP32,
+                                     .samples = io->batch,
+                                     .tokens = l->sequence,
+                                     .heads = l->heads,
+                                     .kv_heads = l->kv_heads,
+                                     .depth = l->depth,
+                                     .value = l->value,
+                                     .window = l->window,
+                                     .causal = l->causal,
+                                     .scale = (real)(1.0 / sqrt((double)l->depth)),
+                                     .x = w->x,
+                                     .sink = l->sinks ? io->parameter : NULL,
+                                     .saved = w->kept};
+}
+
+static void forward(const struct layer *l, struct layer_io *io)
+{
+    const struct whole w = whole_of(l, io);
+    gather(l, io, &w);
+    const struct kernel_attention a = attention_of(l, io, &w);
+    const struct kernel_rows_of own = rows_of(l, io, l->position, l->out, 0, l->out);
+    CUDA_NOTE(io->on, "attention", kernel_attention(&a, w.y));
+    CUDA_NOTE(io->on, "attention", kernel_rows_out(&own, w.y, io->y));
+}
+
+static void backward(const struct layer *l, struct layer_io *io)
+{
+    const struct whole w = whole_of(l, io);
+    gather(l, io, &w);
+    const struct kernel_attention a = attention_of(l, io, &w);
+    const struct kernel_rows_of own = rows_of(l, io, l->position, l->out, 0, l->out);
+    backend_cuda.zero(io->on, w.dy, io->batch * l->sequence * l->out * sizeof(real));
+    CUDA_NOTE(io->on, "attention backward", kernel_rows_in(&own, w.dy, io->dy));
+    CUDA_NOTE(io->on, "attention backward",
+              kernel_attention_backward(&a, w.y, w.dy, w.dx, io->d_parameter));
+    scatter(l, io, &w);
+}
+
+const struct layer_kind cuda_context_attention = {
+    .name = "attention", .inputs = 1, .forward = forward, .backward = backward};

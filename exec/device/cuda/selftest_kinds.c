@@ -1,0 +1,158 @@
+#include "exec/device/cuda/selftest.h"
+
+#include <string.h>
+
+/* Kinds of random shapes of which mixtures, attention and GPT have none. */
+enum { SHAPES = 240 };
+static const struct selftest_limit limits[] = {{"other kinds, random shapes", 1e-6},
+                                               {"other kinds, random shapes, bf16", 6e-3}};
+
+static const char *const kinds[] = {
+    "add_row",   "affine",   "batchnorm",   "concat",   "convolution", "depthwise",
+    "groupnorm", "joined",   "lstm",        "multiply", "neighbours",  "dynamic_convolution",
+    "pool",      "pooler",   "positions",   "relative", "relu",        "silu",
+    "sinusoids", "upsample", "convolution", "pool",     "lstm",        "relative",
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+#define draw selftest_draw
+
+static void attribute(struct selftest_case *k, char *name, int64_t value)
+{
+    k->attribute[k->attributes++] = (struct model_attribute){name, value};
+}
+
+/* 2 .. 2 n, even: bf16 numbers come in pairs. */
+static int64_t even(size_t shape, size_t k, int64_t n)
+{
+    return 2 * (1 + draw(shape, k, n));
+}
+
+/* Windows that fit; strides beyond a window leave positions that none has. */
+static void windows(struct selftest_case *k, size_t shape, bool pools)
+{
+    int64_t kernel = 1 + draw(shape, 10, 4), most = pools ? kernel / 2 : kernel - 1;
+    attribute(k, "height", kernel + draw(shape, 11, 9));
+    attribute(k, "width", kernel + draw(shape, 12, 9));
+    attribute(k, "kernel", kernel);
+    attribute(k, "stride", 1 + draw(shape, 13, 3));
+    attribute(k, "padding", draw(shape, 14, most + 1));
+}
+
+static void image_case(struct selftest_case *k, size_t shape)
+{
+    if (!strcmp(k->kind, "convolution")) {
+        attribute(k, "in", even(shape, 1, 8));
+        attribute(k, "out", even(shape, 2, 20));
+        attribute(k, "bias", draw(shape, 3, 2));
+        windows(k, shape, false);
+        return;
+    }
+    attribute(k, "channels", even(shape, 1, 20));
+    if (!strcmp(k->kind, "pool")) {
+        attribute(k, "average", draw(shape, 3, 2));
+        windows(k, shape, true);
+        return;
+    }
+    attribute(k, "height", 1 + draw(shape, 4, 9));
+    attribute(k, "width", 1 + draw(shape, 5, 9));
+}
+
+static void norm_case(struct selftest_case *k, size_t shape)
+{
+    int64_t groups = strcmp(k->kind, "groupnorm") ? 1 : 1 + draw(shape, 1, 8);
+    attribute(k, "positions", 16 + draw(shape, 2, 100));
+    attribute(k, "channels", groups * even(shape, 3, 12));
+    if (!strcmp(k->kind, "groupnorm"))
+        attribute(k, "groups", groups);
+}
+
+/* What has tokens, and its own names for widths. */
+static void token_case(struct selftest_case *k, size_t shape)
+{
+    int64_t tokens = 1 + draw(shape, 1, 40), channels = even(shape, 2, 40);
+    int64_t heads = 1 + draw(shape, 3, 4), kernel = 1 + 2 * draw(shape, 4, 5);
+    attribute(k, strcmp(k->kind, "sinusoids") ? "tokens" : "rows", tokens);
+    if (!strcmp(k->kind, "joined") || !strcmp(k->kind, "lstm")) {
+        attribute(k, "in", 1 + channels);
+        attribute(k, "out", even(shape, 5, 30));
+    } else if (!strcmp(k->kind, "concat")) {
+        attribute(k, "first", channels);
+        attribute(k, "second", 1 + draw(shape, 5, 60));
+    } else {
+        attribute(k, "channels", channels * heads);
+    }
+    if (!strcmp(k->kind, "joined")) {
+        attribute(k, "own", 1 + draw(shape, 6, channels));
+        attribute(k, "bias", draw(shape, 7, 2));
+    } else if (!strcmp(k->kind, "lstm")) {
+        attribute(k, "reverse", draw(shape, 7, 2));
+    } else if (!strcmp(k->kind, "multiply")) {
+        attribute(k, "width", channels * heads + draw(shape, 5, 20));
+    } else if (!strcmp(k->kind, "positions")) {
+        attribute(k, "positions", tokens + draw(shape, 5, 9));
+        attribute(k, "types", draw(shape, 6, 3));
+    } else if (!strcmp(k->kind, "sinusoids")) {
+        attribute(k, "first", draw(shape, 5, 60));
+    } else if (!strcmp(k->kind, "depthwise") || !strcmp(k->kind, "dynamic_convolution")) {
+        attribute(k, "kernel", kernel);
+    } else if (!strcmp(k->kind, "relative")) {
+        attribute(k, "distances", 2 * tokens);
+        attribute(k, "learned", 2 * channels * heads + draw(shape, 5, 30));
+    }
+    if (!strcmp(k->kind, "relative") || !strcmp(k->kind, "dynamic_convolution"))
+        attribute(k, "heads", heads);
+}
+
+static struct selftest_division shape_of(size_t shape)
+{
+    static const char *const images[] = {"convolution", "pool", "upsample"}, *const norms[] = {
+                                                                                 "batchnorm",
+                                                                                 "groupnorm"};
+    const char *kind = kinds[shape % KINDS];
+    struct selftest_division d = {
+        .k = {.name = kind, .kind = kind, .batch = 1 + (size_t)draw(shape, 0, 3)},
+        .tensor = TENSOR_WHOLE,
+        .groups = 1};
+    void (*of)(struct selftest_case *, size_t) = token_case;
+    d.k.tied = !strcmp(kind, "joined");
+    for (size_t i = 0; i < sizeof images / sizeof *images; i++)
+        of = strcmp(kind, images[i]) ? of : image_case;
+    for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)
+        of = strcmp(kind, norms[i]) ? of : norm_case;
+    of(&d.k, shape);
+    return d;
+}
+
+static size_t row_of(const struct selftest_division *d, bool half)
+{
+    (void)d;
+    return half;
+}
+
+/* Kinds that the CPU computes and the GPU does not. */
+static size_t missing(FILE *to)
+{
+#define KIND(name) #name,
+    static const char *const of_cpu[] = {
+#include "exec/device/cpu/kinds.def"
+    };
+#undef KIND
+    size_t n = 0;
+    for (size_t k = 0; k < sizeof of_cpu / sizeof *of_cpu; k++)
+        if (!cuda_has(of_cpu[k])) {
+            fprintf(to, "kind '%s' has no kernels\n", of_cpu[k]);
+            n++;
+        }
+    return n;
+}
+
+enum status selftest_kinds(struct cuda_context *c, FILE *to, bool *good)
+{
+    enum status st;
+    const struct selftest_family all = {SHAPES, shape_of, row_of, 2, limits};
+    TRY(selftest_shapes(c, &all, to, good));
+    *good = selftest_row(to, "kinds that the GPU lacks", (double)missing(to), 0) && *good;
+out:
+    return st;
+}
