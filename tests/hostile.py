@@ -319,7 +319,7 @@ text("CSV: a line", MEASURED, M, CURVES, b"1,")
 # ---- models
 
 MODEL = "model show {}"
-J = 63 * MiB
+J, P = 63 * MiB, 254 * MiB
 for block in (b"[],", b"{},", b"1,", b'"a",', b"null,", b"1.5e300,"):
     text("JSON: %s" % block.decode(), MODEL, J, b'{"a":[', block, b"1]}")
 text("JSON: keys", MODEL, J, b"{", lambda i: b'"k%d":1,' % i, b'"a":1}')
@@ -349,7 +349,6 @@ text("config: 10^9 layers", MODEL, 0, CONFIG % (64, 10**9), b"\n", lifts=False)
 text("config: 10^18 wide", MODEL, 0, CONFIG % (8 * 10**17, 2), b"\n", lifts=False)
 text("config: layers by name", MODEL, J, b'{"model_type":"gemma3","text_config":{"hidden_size":64,"num_hidden_layers":6,"vocab_size":64,"layer_types":["full_attention"',
      b',"full_attention"', b"]}}")
-P = 254 * MiB
 NODE = b"n%d -- Linear(2, 5) -- forward_compute_time=1.500, backward_compute_time=3.000, activation_size=800.0, parameter_size=40.000\n"
 text("pipedream: nodes", MODEL, P, b"", lambda i: NODE % i)
 text("pipedream: a chain", MODEL, P, b"", lambda i: NODE % i + (b"\tn%d -- n%d\n" % (i - 1, i) if i else b""))
