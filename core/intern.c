@@ -3,31 +3,64 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "core/array.h"
 
 enum { FIRST_SLOTS = 64 }; /* a power of two */
 
-/* 64 bits at a time, multiplied by the golden ratio as in Fibonacci hashing, and folded. */
-static size_t hash(const void *record, size_t bytes)
+/* A key of this process, which no file can know: names that were chosen to collide would take the square of their
+ * number. The kernel puts it there for every program that it starts. */
+static void read_key(uint64_t key[2])
 {
-    uint64_t h = bytes, word = 0;
+    const void *random = (const void *)getauxval(AT_RANDOM);
+    if (random)
+        memcpy(key, random, 2 * sizeof *key);
+}
+
+static inline uint64_t rotate(uint64_t x, int bits)
+{
+    return x << bits | x >> (64 - bits);
+}
+
+static inline void mix(uint64_t v[4])
+{
+    v[0] += v[1], v[1] = rotate(v[1], 13) ^ v[0], v[0] = rotate(v[0], 32);
+    v[2] += v[3], v[3] = rotate(v[3], 16) ^ v[2];
+    v[0] += v[3], v[3] = rotate(v[3], 21) ^ v[0];
+    v[2] += v[1], v[1] = rotate(v[1], 17) ^ v[2], v[2] = rotate(v[2], 32);
+}
+
+/* SipHash-1-3. Source: Aumasson & Bernstein, INDOCRYPT 2012, with one round a word and three at the end. */
+static size_t hash(const uint64_t key[2], const void *record, size_t bytes)
+{
+    uint64_t word = 0,
+             v[4] = {key[0] ^ UINT64_C(0x736f6d6570736575), key[1] ^ UINT64_C(0x646f72616e646f6d),
+                     key[0] ^ UINT64_C(0x6c7967656e657261), key[1] ^ UINT64_C(0x7465646279746573)};
     size_t at = 0;
     for (; at + sizeof word <= bytes; at += sizeof word) {
         memcpy(&word, (const char *)record + at, sizeof word);
-        h = (h ^ word) * UINT64_C(0x9E3779B97F4A7C15);
-        h ^= h >> 32;
+        v[3] ^= word;
+        mix(v);
+        v[0] ^= word;
     }
     word = 0;
     memcpy(&word, (const char *)record + at, bytes - at);
-    h = (h ^ word) * UINT64_C(0x9E3779B97F4A7C15);
-    return (size_t)(h ^ h >> 32);
+    word |= (uint64_t)bytes << 56;
+    v[3] ^= word;
+    mix(v);
+    v[0] ^= word;
+    v[2] ^= 0xff;
+    for (int k = 0; k < 3; k++)
+        mix(v);
+    return (size_t)(v[0] ^ v[1] ^ v[2] ^ v[3]);
 }
 
 /* Where the record is, or the free slot where it belongs. */
 static uint32_t *find_slot(const struct interner *s, const void *record, size_t bytes)
 {
-    for (size_t at = hash(record, bytes) & (s->slots - 1);; at = (at + 1) & (s->slots - 1)) {
+    for (size_t at = hash(s->key, record, bytes) & (s->slots - 1);;
+         at = (at + 1) & (s->slots - 1)) {
         uint32_t *slot = &s->slot[at];
         size_t i = *slot - (size_t)1, begin = *slot ? interned_at(s, i) : 0;
         if (!*slot || (interned_at(s, i + 1) - begin == bytes &&
@@ -42,6 +75,8 @@ static enum status grow(struct interner *s)
     size_t slots = s->slots ? 2 * s->slots : FIRST_SLOTS;
     uint32_t *slot;
     PASS(ARRAY_NEW(slot, slots));
+    if (!s->slot)
+        read_key(s->key);
     free(s->slot);
     s->slot = slot;
     s->slots = slots;

@@ -21,6 +21,7 @@ struct interner {
     size_t *end;    /* [n] where records with lengths end in data, bytes */
     uint32_t *slot; /* [slots] record + 1, 0: free */
     size_t slots, room;
+    uint64_t key[2]; /* of the hash; nobody who writes a file can know it */
 };
 
 /* The number of a record of `bytes` bytes, which is s->size if that is not 0; *fresh, unless NULL:

@@ -56,9 +56,11 @@ enum status json_optional(const struct json_at *object, const char *key,
 /* Array of at most `limit` items; item i. */
 enum status json_get_array(const struct json_at *at, size_t limit, size_t *n) MUST_CHECK;
 struct json_at json_item(const struct json_at *array, size_t i);
-/* Members of an object in file order: iterate with i from 0 while json_member() is true. */
+/* How many members an object has; 0 of what is none. */
 size_t json_members(const struct json_at *object);
-struct json_at json_member(const struct json_at *object, size_t i);
+/* They in the file's order, O(1) each: for (at = json_first(&object); at.key; at = json_next(&at)). */
+struct json_at json_first(const struct json_at *object);
+struct json_at json_next(const struct json_at *member);
 
 /* An array of numbers; *out is malloc'd. With nulls, null is NaN, as which all that is not finite is
  * written. */

@@ -288,10 +288,7 @@ enum status json_get_array(const struct json_at *at, size_t limit, size_t *n)
 
 struct json_at json_item(const struct json_at *array, size_t i)
 {
-    return (struct json_at){.document = array->document,
-                            .value = json_array_get(array->value, i),
-                            .parent = array,
-                            .index = i};
+    return (struct json_at){array->document, json_array_get(array->value, i), array, NULL, i};
 }
 
 size_t json_members(const struct json_at *object)
@@ -299,17 +296,21 @@ size_t json_members(const struct json_at *object)
     return json_is_object(object->value) ? json_object_size(object->value) : 0;
 }
 
-/* Walks to the i-th member: for objects with few of them. */
-struct json_at json_member(const struct json_at *object, size_t i)
+static struct json_at member_at(const struct json_at *object, void *it)
 {
-    json_t *o = (json_t *)object->value;
-    void *it = json_object_iter(o);
-    while (it && i-- > 0)
-        it = json_object_iter_next(o, it);
-    return (struct json_at){.document = object->document,
-                            .value = it ? json_object_iter_value(it) : NULL,
-                            .parent = object,
-                            .key = it ? json_object_iter_key(it) : NULL};
+    return (struct json_at){object->document, it ? json_object_iter_value(it) : NULL, object,
+                            it ? json_object_iter_key(it) : NULL, 0};
+}
+
+struct json_at json_first(const struct json_at *object)
+{
+    return member_at(object, json_object_iter((json_t *)object->value));
+}
+
+struct json_at json_next(const struct json_at *member)
+{
+    return member_at(member->parent, json_object_iter_next((json_t *)member->parent->value,
+                                                           json_object_key_to_iter(member->key)));
 }
 
 enum json_kind json_kind(const struct json_at *at)

@@ -39,10 +39,10 @@ static enum status read_attributes(const struct json_at *op, void *into)
     if (n > MAX_ATTRIBUTES)
         return json_error(&at, "%zu attributes, at most %d are allowed", n, MAX_ATTRIBUTES);
     PASS(ARRAY_NEW(o->attribute, n));
-    for (size_t k = 0; k < n; k++) {
-        struct json_at member = json_member(&at, k);
-        PASS(json_get_integer(&member, INT64_MIN, INT64_MAX, &o->attribute[k].value));
-        PASS(text_copy(member.key, &o->attribute[k].name));
+    for (struct json_at member = json_first(&at); member.key; member = json_next(&member)) {
+        struct model_attribute *one = &o->attribute[o->attributes];
+        PASS(json_get_integer(&member, INT64_MIN, INT64_MAX, &one->value));
+        PASS(text_copy(member.key, &one->name));
         o->attributes++;
     }
     return STATUS_OK;

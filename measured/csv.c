@@ -91,12 +91,11 @@ static bool recognises_line(const char *text)
 }
 
 /* Of a step that several ranks have a line of, the longest counts. */
-static enum status add(struct measured_run *run, const char *path, const struct run_line *l,
-                       bool ranked)
+static enum status add(struct measured_run *run, const struct run_line *l, bool ranked)
 {
     struct run_line *last = run->lines > 0 ? &run->line[run->lines - 1] : NULL;
     if (!ranked || !last || last->number != l->number)
-        return run_add_line(run, path, l);
+        return run_add_line(run, l);
     last->seconds = l->seconds > last->seconds ? l->seconds : last->seconds;
     return STATUS_OK;
 }
@@ -112,6 +111,7 @@ static enum status take(char *text, struct reader_state *state, struct measured_
         return read_header(text, state)
                    ? STATUS_OK
                    : error_set(STATUS_PARSE, "%s:%zu: no header", state->path, state->line);
+    PASS(run_count(run, state->path));
     size_t n = cells_split(text, state->separator, cell, READER_COLUMNS);
     if (n != state->columns)
         return error_set(STATUS_PARSE, "%s:%zu: %zu cells, and the header has %zu", state->path,
@@ -144,7 +144,7 @@ static enum status take(char *text, struct reader_state *state, struct measured_
             break;
         }
     }
-    return add(run, state->path, &l, ranked);
+    return add(run, &l, ranked);
 }
 
 const struct reader reader_csv = {

@@ -3,7 +3,6 @@
  * Taken are complete events ("ph": "X") of the categories kernel, gpu_memcpy and gpu_memset, in older traces Kernel,
  * Memcpy and Memset; the annotations ProfilerStep#N of the host; and launches, with what they are launched
  * from (launches.h). The rest is passed over. Also the traces that foreline writes itself (core/trace.h). */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -14,7 +13,7 @@
 #include "measured/reader.h"
 #include "measured/tokens.h"
 
-enum { EVENTS = 1 << 22, DEVICES = 1024, SHORT = 64 };
+enum { DEVICES = 1024, SHORT = 64 };
 
 /* Keys of an event and of its args, and where they go. */
 enum key {
@@ -77,10 +76,11 @@ struct file {
     size_t first; /* index of the file's first rank; its GPUs in their order */
     struct interner devices;
     struct run_rank cpu; /* its steps, which all its GPUs have */
+    struct interner steps;
     struct launches launches;
     struct layers layers;
     int64_t rank, world; /* as distributedInfo says; -1, 0: it does not */
-    size_t events, host_events;
+    size_t host_events;
 };
 
 /* ---- one event */
@@ -259,17 +259,18 @@ static enum status take_activity(struct file *f, const struct event *e, bool ker
 static enum status take_step(struct file *f, const struct event *e)
 {
     struct run_step s;
+    uint32_t known;
+    bool fresh;
     char *end;
     const char *digits = e->name + strlen("ProfilerStep#");
     s.number = strtoll(digits, &end, 10);
     if (end == digits || !times(f, e, &s.start_ns, &s.end_ns) || s.end_ns <= s.start_ns)
         return STATUS_OK;
-    for (size_t i = 0; i < f->cpu.steps; i++)
-        if (f->cpu.step[i].number == s.number) { /* on another thread too */
-            f->run->repeated++;
-            return STATUS_OK;
-        }
-    return run_add_step(&f->cpu, f->path, &s);
+    PASS(intern(&f->steps, &s.number, sizeof s.number, &known, &fresh));
+    if (fresh)
+        return run_add_step(f->run, f->path, &f->cpu, &s);
+    f->run->repeated++; /* on another thread too */
+    return STATUS_OK;
 }
 
 /* Modules are calls of Python when stacks are recorded. */
@@ -346,8 +347,7 @@ static enum status read_events(struct file *f)
             return STATUS_OK;
         if (t != TOKEN_OBJECT)
             return tokens_error(&f->tokens, "an event that is no object");
-        if (f->events++ == EVENTS)
-            return tokens_error(&f->tokens, "more than %d events", EVENTS);
+        PASS(run_count(f->run, f->path));
         PASS(read_members(&f->tokens, &e, false));
         PASS(take_event(f, &e));
     }
@@ -443,9 +443,8 @@ static enum status finish(struct file *f)
         struct run_rank *rank = &run->rank[r];
         rank->rank = f->rank;
         rank->world = f->world;
-        rank->steps = f->cpu.steps;
-        if (rank->steps > 0)
-            PASS(ARRAY_COPY(rank->step, f->cpu.step, rank->steps));
+        for (size_t i = 0; i < f->cpu.steps; i++)
+            PASS(run_add_step(run, f->path, rank, &f->cpu.step[i]));
         PASS(launches_find(&f->launches, rank->span, rank->spans));
         if (run->layers != LAYERS_NONE)
             PASS(layers_find(&f->layers, &f->launches, run, f->path, rank->step, rank->steps,
@@ -458,13 +457,14 @@ static enum status read(const char *path, struct bytes *b, struct measured_run *
 {
     enum status st;
     struct file f = {.tokens.bytes = b, .path = path, .run = run, .first = run->ranks, .rank = -1};
-    f.devices.size = sizeof(int64_t);
+    f.devices.size = f.steps.size = sizeof(int64_t);
     TRY(read_root(&f));
     TRY(finish(&f));
 out:
     launches_free(&f.launches);
     layers_free(&f.layers);
     interner_free(&f.devices);
+    interner_free(&f.steps);
     free(f.cpu.step);
     return st;
 }

@@ -6,8 +6,6 @@
 
 #include "core/array.h"
 
-enum { LAUNCHES = 1 << 22 };
-
 static bool begins(const char *text, const char *with)
 {
     return strncmp(text, with, strlen(with)) == 0;
@@ -28,8 +26,6 @@ bool launches_means(const char *name, enum launch_about *about, uint32_t *meanin
 enum status launches_add(struct launches *l, int64_t number, int64_t thread, int64_t start_ns)
 {
     struct launch one = {number, start_ns, thread};
-    if (l->n == LAUNCHES)
-        return error_set(STATUS_INVALID, "more than %d launches: a few steps are enough", LAUNCHES);
     PASS(ARRAY_ROOM(l->launch, l->n));
     l->launch[l->n++] = one;
     return STATUS_OK;
@@ -40,8 +36,6 @@ enum status launches_add_part(struct launches *l, int64_t thread, int64_t start_
 {
     struct launch_parts *p = &l->about[about];
     struct launch_part one = {thread, start_ns, end_ns, meaning};
-    if (p->n == LAUNCHES)
-        return error_set(STATUS_INVALID, "more than %d parts of steps", LAUNCHES);
     PASS(ARRAY_ROOM(p->part, p->n));
     p->part[p->n++] = one;
     return STATUS_OK;

@@ -11,7 +11,7 @@
 
 #include "core/array.h"
 
-enum { OPS = 1 << 22, DEEPEST = 256, PATH = 1024 };
+enum { DEEPEST = 256, PATH = 1024 };
 
 bool layers_marks(const char *name)
 {
@@ -25,8 +25,6 @@ bool layers_marks(const char *name)
 
 static enum status add(struct launch_parts *p, const struct launch_part *one)
 {
-    if (p->n == OPS)
-        return error_set(STATUS_INVALID, "more than %d ranges: a few steps are enough", OPS);
     PASS(ARRAY_ROOM(p->part, p->n));
     p->part[p->n++] = *one;
     return STATUS_OK;
@@ -46,8 +44,6 @@ enum status layers_add_op(struct layers *l, const char *name, const struct layer
     struct layer_ops *to = node ? &l->node : &l->forward;
     if (!node && (op->number < 0 || strstr(name, "Backward")))
         return STATUS_OK;
-    if (to->n == OPS)
-        return error_set(STATUS_INVALID, "more than %d ops: a few steps are enough", OPS);
     PASS(ARRAY_ROOM(to->op, to->n));
     to->op[to->n] = *op;
     to->op[to->n++].path = RUN_NO_OP;

@@ -35,7 +35,8 @@ static enum status take_line(const char *text, const struct log_keys *k, struct 
         run->line[run->lines - 1] = l;
         return STATUS_OK;
     }
-    return run_add_line(run, state->path, &l);
+    PASS(run_count(run, state->path));
+    return run_add_line(run, &l);
 }
 
 /* ---- Megatron-LM, Megatron-DeepSpeed, GPT-NeoX: the mean of the iterations since the line before. */

@@ -11,20 +11,29 @@
 #include <strings.h>
 
 #include "core/array.h"
+#include "core/limit.h"
 #include "core/text.h"
 #include "measured/layers.h"
 #include "measured/reader.h"
 
-/* What a hostile schema (a view without end) may make SQLite do: so many times PATIENCE instructions. */
-enum { PATIENCE = 100000, PATIENTLY = 10000, LONGEST = 1 << 20 }; /* bytes of a value */
+/* What a hostile file may make SQLite do: so many instructions for each event of LIMIT_events, looked at
+ * every so many; and the bytes of a value. */
+enum { OF_EVENT = 64, PATIENCE = 100000, LONGEST = 1 << 20, GPUS = 1024 };
+
+struct step {
+    int64_t process;
+    struct run_step step;
+};
 
 struct database {
     sqlite3 *db;
     const char *path;
     struct measured_run *run;
     size_t first;
-    int64_t *process; /* [run->ranks - first] globalPid of each */
-    int left;
+    struct interner gpus; /* process and device of each rank, its globalPid first */
+    double left, bytes;   /* instructions; of texts that were read */
+    size_t steps;
+    struct step *step; /* [steps] as they are found */
     struct launches launches;
     struct layers layers;
 };
@@ -32,17 +41,28 @@ struct database {
 static int count_down(void *data)
 {
     struct database *d = data;
-    return d->left-- <= 0;
+    return (d->left -= PATIENCE) < 0;
+}
+
+/* Tables alone are read: a view can be without end, however small its file is. */
+static int authorize(void *data, int action, const char *a, const char *b, const char *c,
+                     const char *view)
+{
+    (void)data, (void)a, (void)b, (void)c;
+    return view || action == SQLITE_RECURSIVE ? SQLITE_DENY : SQLITE_OK;
 }
 
 static enum status failed(const struct database *d)
 {
     int code = sqlite3_errcode(d->db);
+    char more[LIMIT_MORE];
     if (code == SQLITE_NOMEM)
         return error_set(STATUS_NOMEM, "out of memory");
+    if (code == SQLITE_INTERRUPT)
+        return error_set(STATUS_INVALID, "%s: reading it takes too long%s", d->path,
+                         limit_more(LIMIT_events, more));
     return error_set(STATUS_PARSE, "%s: %s", d->path,
-                     code == SQLITE_INTERRUPT ? "reading it takes too long"
-                                              : sqlite3_errmsg(d->db));
+                     code == SQLITE_AUTH ? "a view, expected tables" : sqlite3_errmsg(d->db));
 }
 
 /* "file:" and the path with what means something in URIs escaped. */
@@ -64,42 +84,93 @@ static enum status open_database(struct database *d)
     }
     sqlite3_progress_handler(d->db, PATIENCE, count_down, d);
     sqlite3_limit(d->db, SQLITE_LIMIT_LENGTH, LONGEST);
-    if (sqlite3_exec(d->db, "PRAGMA trusted_schema=OFF; PRAGMA cache_size=-32768", NULL, NULL,
-                     NULL) != SQLITE_OK)
+    if (sqlite3_exec(d->db,
+                     "PRAGMA trusted_schema=OFF; PRAGMA cache_size=-32768; "
+                     "PRAGMA automatic_index=OFF",
+                     NULL, NULL, NULL) != SQLITE_OK)
         st = failed(d);
+    sqlite3_set_authorizer(d->db, authorize, NULL);
 out:
     free(uri);
     return st;
 }
 
+/* Its columns are values: what is computed of them could take any time. */
 static enum status has_table(struct database *d, const char *name, bool *out)
 {
+    enum status st = STATUS_OK;
     sqlite3_stmt *q = NULL;
-    if (sqlite3_prepare_v2(d->db, "SELECT 1 FROM sqlite_master WHERE type='table' AND name=?1", -1,
-                           &q, NULL) != SQLITE_OK)
+    if (sqlite3_prepare_v2(d->db,
+                           "SELECT (SELECT count(*) FROM pragma_table_xinfo(?1) WHERE hidden > 0) "
+                           "FROM sqlite_master WHERE type='table' AND name=?1",
+                           -1, &q, NULL) != SQLITE_OK)
         return failed(d);
     sqlite3_bind_text(q, 1, name, -1, SQLITE_STATIC);
     int code = sqlite3_step(q);
     *out = code == SQLITE_ROW;
+    if (code == SQLITE_ROW && sqlite3_column_int(q, 0) > 0)
+        st = error_set(STATUS_PARSE, "%s: %s has columns that are computed", d->path, name);
+    else if (code != SQLITE_ROW && code != SQLITE_DONE)
+        st = failed(d);
     sqlite3_finalize(q);
-    return code == SQLITE_ROW || code == SQLITE_DONE ? STATUS_OK : failed(d);
+    return st;
+}
+
+/* A row is an event, and its texts count as bytes that are read. */
+static enum status count_row(struct database *d, sqlite3_stmt *q)
+{
+    char more[LIMIT_MORE];
+    for (int k = 0; k < sqlite3_column_count(q); k++)
+        if (sqlite3_column_type(q, k) >= SQLITE_TEXT)
+            d->bytes += sqlite3_column_bytes(q, k);
+    if (d->bytes > (double)limit_bytes(LIMIT_recorded))
+        return error_set(STATUS_INVALID, "%s: more than %g MiB of texts%s", d->path,
+                         limit(LIMIT_recorded), limit_more(LIMIT_recorded, more));
+    return run_count(d->run, d->path);
+}
+
+/* Each row of a query of a table, if the file has that. */
+static enum status each_row(struct database *d, const char *table, const char *sql,
+                            enum status (*take)(struct database *d, sqlite3_stmt *q))
+{
+    enum status st = STATUS_OK;
+    sqlite3_stmt *q = NULL;
+    bool there;
+    int code;
+    TRY(has_table(d, table, &there));
+    if (!there)
+        return STATUS_OK;
+    if (sqlite3_prepare_v2(d->db, sql, -1, &q, NULL) != SQLITE_OK) {
+        st = failed(d);
+        goto out;
+    }
+    while ((code = sqlite3_step(q)) == SQLITE_ROW) {
+        TRY(count_row(d, q));
+        TRY(take(d, q));
+    }
+    if (code != SQLITE_DONE)
+        st = failed(d);
+out:
+    sqlite3_finalize(q);
+    return st;
 }
 
 /* The rank of a GPU in a process. */
 static enum status rank_of(struct database *d, int64_t process, int64_t device, size_t *rank)
 {
-    struct measured_run *run = d->run;
-    size_t n = run->ranks - d->first;
-    for (size_t i = 0; i < n; i++)
-        if (d->process[i] == process && run->rank[d->first + i].device == device) {
-            *rank = d->first + i;
-            return STATUS_OK;
-        }
-    if (n == 1024)
-        return error_set(STATUS_INVALID, "%s: more than 1024 GPUs", d->path);
-    PASS(ARRAY_ROOM(d->process, n));
-    d->process[n] = process;
-    return run_add_rank(run, d->path, -1, device, rank);
+    const int64_t gpu[2] = {process, device};
+    uint32_t known;
+    bool fresh;
+    PASS(intern(&d->gpus, gpu, sizeof gpu, &known, &fresh));
+    if (known == GPUS)
+        return error_set(STATUS_INVALID, "%s: more than %d GPUs", d->path, GPUS);
+    *rank = d->first + known;
+    return fresh ? run_add_rank(d->run, d->path, -1, device, rank) : STATUS_OK;
+}
+
+static int64_t process_of(const struct database *d, size_t rank)
+{
+    return ((const int64_t *)d->gpus.data)[2 * (rank - d->first)];
 }
 
 /* Correlation numbers are of a process, whose own number is above 24 bits for its threads. */
@@ -109,7 +180,7 @@ static int64_t launch_of(int64_t process, int64_t correlation)
 }
 
 /* Columns: start, end, device, stream, launch, process, bytes, name or kind of copy. */
-static enum status take_row(struct database *d, sqlite3_stmt *q, bool kernels)
+static enum status take_activity(struct database *d, sqlite3_stmt *q, bool kernels)
 {
     static const char *const copies[] = {[1] = "HtoD", [2] = "DtoH", [8] = "DtoD", [10] = "PtoP"};
     size_t rank;
@@ -143,26 +214,14 @@ static enum status take_row(struct database *d, sqlite3_stmt *q, bool kernels)
     return run_add_span(d->run, d->path, rank, name, &s);
 }
 
-static enum status take_table(struct database *d, const char *table, const char *sql, bool kernels)
+static enum status take_kernel(struct database *d, sqlite3_stmt *q)
 {
-    enum status st = STATUS_OK;
-    sqlite3_stmt *q = NULL;
-    bool there;
-    int code;
-    TRY(has_table(d, table, &there));
-    if (!there)
-        return STATUS_OK;
-    if (sqlite3_prepare_v2(d->db, sql, -1, &q, NULL) != SQLITE_OK) {
-        st = failed(d);
-        goto out;
-    }
-    while ((code = sqlite3_step(q)) == SQLITE_ROW)
-        TRY(take_row(d, q, kernels));
-    if (code != SQLITE_DONE)
-        st = failed(d);
-out:
-    sqlite3_finalize(q);
-    return st;
+    return take_activity(d, q, true);
+}
+
+static enum status take_copy(struct database *d, sqlite3_stmt *q)
+{
+    return take_activity(d, q, false);
 }
 
 /* ---- steps */
@@ -186,16 +245,30 @@ static bool is_step(const char *name, int64_t *number)
     return false;
 }
 
-static enum status add_step(struct database *d, int64_t process, const struct run_step *s)
+static int by_start(const void *a, const void *b)
 {
+    const struct step *x = a, *y = b;
+    if (x->step.start_ns != y->step.start_ns)
+        return x->step.start_ns < y->step.start_ns ? -1 : 1;
+    return (x->step.number > y->step.number) - (x->step.number < y->step.number);
+}
+
+/* To the ranks of their processes, as they follow each other. */
+static enum status add_steps(struct database *d)
+{
+    if (d->steps > 0)
+        qsort(d->step, d->steps, sizeof *d->step, by_start);
     for (size_t r = d->first; r < d->run->ranks; r++) {
         struct run_rank *rank = &d->run->rank[r];
-        if (d->process[r - d->first] != process)
-            continue;
-        if (rank->steps > 0 && rank->step[rank->steps - 1].number >= s->number)
-            d->run->repeated++; /* by another thread, or a range within */
-        else
-            PASS(run_add_step(rank, d->path, s));
+        for (size_t i = 0; i < d->steps; i++) {
+            const struct run_step *s = &d->step[i].step;
+            if (d->step[i].process != process_of(d, r))
+                continue;
+            if (rank->steps > 0 && rank->step[rank->steps - 1].number >= s->number)
+                d->run->repeated++; /* by another thread, or a range within */
+            else
+                PASS(run_add_step(d->run, d->path, rank, s));
+        }
     }
     return STATUS_OK;
 }
@@ -223,78 +296,46 @@ static enum status take_range(struct database *d, char *name, struct layer_op *o
 }
 
 /* A thread's number is its process' with 24 bits for itself. */
-static enum status take_steps(struct database *d)
+static enum status take_marked(struct database *d, sqlite3_stmt *q)
 {
-    enum status st = STATUS_OK;
-    sqlite3_stmt *q = NULL;
-    bool there;
-    int code;
+    enum status st;
     char *text = NULL;
-    TRY(has_table(d, "NVTX_EVENTS", &there));
-    if (!there)
+    const char *name = (const char *)sqlite3_column_text(q, 3);
+    int64_t thread = sqlite3_column_int64(q, 2);
+    struct step s = {thread & ~INT64_C(0xFFFFFF),
+                     {0, sqlite3_column_int64(q, 0), sqlite3_column_int64(q, 1)}};
+    if (!name || s.step.start_ns < 0 || s.step.end_ns >= INT64_MAX / 4)
         return STATUS_OK;
-    if (sqlite3_prepare_v2(d->db,
-                           "SELECT e.start, e.end, e.globalTid, coalesce(e.text, s.value) "
-                           "FROM NVTX_EVENTS e LEFT JOIN StringIds s ON s.id = e.textId "
-                           "WHERE e.end > e.start ORDER BY e.start",
-                           -1, &q, NULL) != SQLITE_OK) {
-        st = failed(d);
-        goto out;
+    if (is_step(name, &s.step.number)) {
+        PASS(ARRAY_ROOM(d->step, d->steps));
+        d->step[d->steps++] = s;
+        return STATUS_OK;
     }
-    while ((code = sqlite3_step(q)) == SQLITE_ROW) {
-        const char *name = (const char *)sqlite3_column_text(q, 3);
-        struct run_step s = {0, sqlite3_column_int64(q, 0), sqlite3_column_int64(q, 1)};
-        int64_t thread = sqlite3_column_int64(q, 2);
-        if (!name || s.start_ns < 0 || s.end_ns >= INT64_MAX / 4)
-            continue;
-        if (is_step(name, &s.number)) {
-            TRY(add_step(d, thread & ~INT64_C(0xFFFFFF), &s));
-        } else if (d->run->layers != LAYERS_NONE) {
-            free(text);
-            text = NULL;
-            TRY(text_copy(name, &text));
-            TRY(take_range(d, text, &(struct layer_op){-1, thread, s.start_ns, s.end_ns, 0}));
-        }
-    }
-    if (code != SQLITE_DONE)
-        st = failed(d);
+    if (d->run->layers == LAYERS_NONE)
+        return STATUS_OK;
+    TRY(text_copy(name, &text));
+    st = take_range(d, text, &(struct layer_op){-1, thread, s.step.start_ns, s.step.end_ns, 0});
 out:
     free(text);
-    sqlite3_finalize(q);
     return st;
 }
 
 /* Which thread launched what, when. */
-static enum status take_launches(struct database *d)
+static enum status take_launch(struct database *d, sqlite3_stmt *q)
 {
-    enum status st = STATUS_OK;
-    sqlite3_stmt *q = NULL;
-    bool there;
-    int code;
-    TRY(has_table(d, "CUPTI_ACTIVITY_KIND_RUNTIME", &there));
-    if (!there)
-        FAIL(STATUS_INVALID, "%s: launches are not recorded, so kernels have no layers", d->path);
-    if (sqlite3_prepare_v2(
-            d->db, "SELECT start, globalTid, correlationId FROM CUPTI_ACTIVITY_KIND_RUNTIME", -1,
-            &q, NULL) != SQLITE_OK) {
-        st = failed(d);
-        goto out;
-    }
-    while ((code = sqlite3_step(q)) == SQLITE_ROW) {
-        int64_t thread = sqlite3_column_int64(q, 1);
-        TRY(launches_add(&d->launches, launch_of(thread, sqlite3_column_int64(q, 2)), thread,
-                         sqlite3_column_int64(q, 0)));
-    }
-    if (code != SQLITE_DONE)
-        st = failed(d);
-out:
-    sqlite3_finalize(q);
-    return st;
+    int64_t thread = sqlite3_column_int64(q, 1);
+    return launches_add(&d->launches, launch_of(thread, sqlite3_column_int64(q, 2)), thread,
+                        sqlite3_column_int64(q, 0));
 }
 
 static enum status find_layers(struct database *d)
 {
-    PASS(take_launches(d));
+    PASS(each_row(d, "CUPTI_ACTIVITY_KIND_RUNTIME",
+                  "SELECT start, globalTid, correlationId FROM CUPTI_ACTIVITY_KIND_RUNTIME",
+                  take_launch));
+    if (d->launches.n == 0)
+        return error_set(STATUS_INVALID, "%s: launches are not recorded, so kernels have no layers",
+                         d->path);
     for (size_t r = d->first; r < d->run->ranks; r++) {
         struct run_rank *rank = &d->run->rank[r];
         PASS(launches_find(&d->launches, rank->span, rank->spans));
@@ -304,38 +345,54 @@ static enum status find_layers(struct database *d)
     return STATUS_OK;
 }
 
+static enum status read_tables(struct database *d)
+{
+    bool names;
+    PASS(has_table(d, "StringIds", &names));
+    PASS(each_row(d, "CUPTI_ACTIVITY_KIND_KERNEL",
+                  "SELECT k.start, k.end, k.deviceId, k.streamId, k.correlationId, k.globalPid, 0, "
+                  "s.value FROM CUPTI_ACTIVITY_KIND_KERNEL k LEFT JOIN StringIds s "
+                  "ON s.id = k.demangledName",
+                  take_kernel));
+    PASS(
+        each_row(d, "CUPTI_ACTIVITY_KIND_MEMCPY",
+                 "SELECT start, end, deviceId, streamId, correlationId, globalPid, bytes, copyKind "
+                 "FROM CUPTI_ACTIVITY_KIND_MEMCPY",
+                 take_copy));
+    PASS(each_row(d, "CUPTI_ACTIVITY_KIND_MEMSET",
+                  "SELECT start, end, deviceId, streamId, correlationId, globalPid, bytes, -1 "
+                  "FROM CUPTI_ACTIVITY_KIND_MEMSET",
+                  take_copy));
+    if (d->run->ranks == d->first)
+        return error_set(STATUS_INVALID,
+                         "%s: no activity of a GPU in it: was it recorded with --trace=cuda?",
+                         d->path);
+    PASS(each_row(d, "NVTX_EVENTS",
+                  "SELECT e.start, e.end, e.globalTid, coalesce(e.text, s.value) "
+                  "FROM NVTX_EVENTS e LEFT JOIN StringIds s ON s.id = e.textId "
+                  "WHERE e.end > e.start",
+                  take_marked));
+    PASS(add_steps(d));
+    return d->run->layers == LAYERS_NONE ? STATUS_OK : find_layers(d);
+}
+
 static enum status read(const char *path, struct bytes *b, struct measured_run *run)
 {
     enum status st;
-    struct database d = {.path = path, .run = run, .first = run->ranks, .left = PATIENTLY};
+    struct database d = {.path = path,
+                         .run = run,
+                         .first = run->ranks,
+                         .gpus.size = 2 * sizeof(int64_t),
+                         .left = limit(LIMIT_events) * 1024 * OF_EVENT};
     (void)b; /* SQLite reads the file itself */
     TRY(open_database(&d));
-    TRY(take_table(
-        &d, "CUPTI_ACTIVITY_KIND_KERNEL",
-        "SELECT k.start, k.end, k.deviceId, k.streamId, k.correlationId, k.globalPid, 0, "
-        "s.value FROM CUPTI_ACTIVITY_KIND_KERNEL k LEFT JOIN StringIds s "
-        "ON s.id = k.demangledName",
-        true));
-    TRY(take_table(
-        &d, "CUPTI_ACTIVITY_KIND_MEMCPY",
-        "SELECT start, end, deviceId, streamId, correlationId, globalPid, bytes, copyKind "
-        "FROM CUPTI_ACTIVITY_KIND_MEMCPY",
-        false));
-    TRY(take_table(&d, "CUPTI_ACTIVITY_KIND_MEMSET",
-                   "SELECT start, end, deviceId, streamId, correlationId, globalPid, bytes, -1 "
-                   "FROM CUPTI_ACTIVITY_KIND_MEMSET",
-                   false));
-    if (run->ranks == d.first)
-        FAIL(STATUS_INVALID, "%s: no activity of a GPU in it: was it recorded with --trace=cuda?",
-             path);
-    TRY(take_steps(&d));
-    if (run->layers != LAYERS_NONE)
-        TRY(find_layers(&d));
+    TRY(read_tables(&d));
 out:
     sqlite3_close(d.db);
     launches_free(&d.launches);
     layers_free(&d.layers);
-    free(d.process);
+    interner_free(&d.gpus);
+    free(d.step);
     return st;
 }
 

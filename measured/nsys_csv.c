@@ -101,6 +101,7 @@ static enum status take(char *text, struct reader_state *state, struct measured_
         return STATUS_OK;
     if (state->columns == 0)
         return take_header(text, state);
+    PASS(run_count(run, state->path));
     size_t n = cells_split(text, ',', cell, READER_COLUMNS);
     if (n != state->columns)
         return error_set(STATUS_PARSE, "%s:%zu: %zu cells, and the header has %zu", state->path,

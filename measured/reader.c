@@ -119,6 +119,7 @@ static enum status read_one(const char *path, struct measured_run *run)
     struct bytes b = {0};
     const struct reader *reader = NULL;
     const char *before = run->format;
+    run->events = 0;
     TRY(bytes_open(path, &b));
     TRY(read_opened(b.path, &b, run, &reader));
     if (before && strcmp(before, reader->name) != 0)

@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "core/array.h"
+#include "core/limit.h"
 #include "core/text.h"
 
 const char *const span_kind_names[SPAN_KINDS] = {
@@ -28,6 +29,16 @@ const char *const span_kind_names[SPAN_KINDS] = {
 };
 
 /* ---- lists */
+
+enum status run_count(struct measured_run *run, const char *path)
+{
+    char more[LIMIT_MORE];
+    double most = limit(LIMIT_events) * 1024;
+    if ((double)run->events++ < most)
+        return STATUS_OK;
+    return error_set(STATUS_INVALID, "%s: more than %.0f events; a few steps are enough%s", path,
+                     most, limit_more(LIMIT_events, more));
+}
 
 enum status run_add_rank(struct measured_run *run, const char *path, int64_t rank, int64_t device,
                          size_t *index)
@@ -59,29 +70,23 @@ enum status run_add_span(struct measured_run *run, const char *path, size_t rank
         run->negative++;
         return STATUS_OK;
     }
-    if (r->spans == RUN_SPANS)
-        return error_set(STATUS_INVALID,
-                         "%s: more than %d activities of a GPU: a few steps are enough", path,
-                         RUN_SPANS);
     PASS(run_add_name(run, path, name, &s.name));
     PASS(ARRAY_ROOM(r->span, r->spans));
     r->span[r->spans++] = s;
     return STATUS_OK;
 }
 
-enum status run_add_step(struct run_rank *rank, const char *path, const struct run_step *step)
+enum status run_add_step(struct measured_run *run, const char *path, struct run_rank *rank,
+                         const struct run_step *step)
 {
-    if (rank->steps == RUN_STEPS)
-        return error_set(STATUS_INVALID, "%s: more than %d steps", path, RUN_STEPS);
+    PASS(run_count(run, path));
     PASS(ARRAY_ROOM(rank->step, rank->steps));
     rank->step[rank->steps++] = *step;
     return STATUS_OK;
 }
 
-enum status run_add_line(struct measured_run *run, const char *path, const struct run_line *line)
+enum status run_add_line(struct measured_run *run, const struct run_line *line)
 {
-    if (run->lines == RUN_STEPS)
-        return error_set(STATUS_INVALID, "%s: more than %d steps", path, RUN_STEPS);
     PASS(ARRAY_ROOM(run->line, run->lines));
     run->line[run->lines++] = *line;
     return STATUS_OK;

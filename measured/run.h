@@ -98,16 +98,19 @@ struct measured_run {
     size_t lines;
     struct run_line *line; /* [lines] */
     struct interner names;
+    size_t events; /* of the file that is read, counted by run_count() */
     /* What was dropped or repaired. */
     size_t without_time, negative, without_end, cut, repeated;
 };
 
-/* RUN_SPANS of a rank, RUN_STEPS of it or of a log, RUN_NAMES bytes of all different names: what a file may have. */
+/* RUN_NAMES bytes of all different names may be in a run. */
 enum { RUN_NO_OP = UINT32_MAX, RUN_WITHIN = '\x1f' };
-enum { RUN_RANKS = 65536, RUN_SPANS = 1 << 21, RUN_STEPS = 1 << 20, RUN_NAMES = 1 << 25 };
+enum { RUN_RANKS = 65536, RUN_NAMES = 1 << 25 };
 
-/* Add a rank, a span (whose name is `name`), a step or a line; `path` for messages. STATUS_INVALID: more than
- * there may be; STATUS_NOMEM. Spans that end before they start are counted and dropped. */
+/* Another event of the file. STATUS_INVALID: more than LIMIT_events thousands, which bounds the lists that they go to. */
+enum status run_count(struct measured_run *run, const char *path) MUST_CHECK;
+/* Add a rank, a span (whose name is `name`), a step or a line; `path` for messages. A step is an
+ * event of each rank that has it. STATUS_INVALID: more than there may be; STATUS_NOMEM. Spans that end before they start are counted and dropped. */
 enum status run_add_rank(struct measured_run *run, const char *path, int64_t rank, int64_t device,
                          size_t *index) MUST_CHECK;
 enum status run_add_span(struct measured_run *run, const char *path, size_t rank, const char *name,
@@ -115,10 +118,9 @@ enum status run_add_span(struct measured_run *run, const char *path, size_t rank
 /* The number of a name. */
 enum status run_add_name(struct measured_run *run, const char *path, const char *name,
                          uint32_t *number) MUST_CHECK;
-enum status run_add_step(struct run_rank *rank, const char *path,
+enum status run_add_step(struct measured_run *run, const char *path, struct run_rank *rank,
                          const struct run_step *step) MUST_CHECK;
-enum status run_add_line(struct measured_run *run, const char *path,
-                         const struct run_line *line) MUST_CHECK;
+enum status run_add_line(struct measured_run *run, const struct run_line *line) MUST_CHECK;
 void measured_run_free(struct measured_run *run); /* accepts {0}; leaves {0} */
 
 /* Is this a kernel of NCCL, RCCL or MSCCL, by its name? */

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/limit.h"
+
 enum { NONE = -1 };
 
 enum status tokens_error(const struct tokens *s, const char *fmt, ...)
@@ -33,13 +35,20 @@ static inline enum status peek(struct bytes *b, int *out)
 
 static enum status pass_all_blanks(struct bytes *b, int *next)
 {
-    for (;;) {
-        PASS(peek(b, next));
-        if (*next > ' ' || (*next != ' ' && *next != '\n' && *next != '\t' && *next != '\r'))
+    do {
+        const unsigned char *at = b->piece + b->at, *end = b->piece + b->end;
+        size_t lines = 0;
+        for (; at < end && (*at == ' ' || *at == '\n' || *at == '\t' || *at == '\r'); at++)
+            lines += *at == '\n';
+        b->line += lines;
+        b->at = (size_t)(at - b->piece);
+        if (at < end) {
+            *next = *at;
             return STATUS_OK;
-        b->line += *next == '\n';
-        b->at++;
-    }
+        }
+        PASS(peek(b, next));
+    } while (*next != NONE);
+    return STATUS_OK;
 }
 
 static inline enum status pass_blanks(struct bytes *b, int *next)
@@ -194,12 +203,26 @@ static enum status take_key(struct tokens *s, int c, enum token *out)
     return STATUS_OK;
 }
 
+/* The limit is asked for at the first token. */
+static enum status allow_more(struct tokens *s)
+{
+    char more[LIMIT_MORE];
+    size_t most = (size_t)limit(LIMIT_events) * 1024 * TOKEN_OF_EVENT;
+    if (s->most < most) {
+        s->most = most;
+        return STATUS_OK;
+    }
+    return tokens_error(s, "more than %zu values%s", most, limit_more(LIMIT_events, more));
+}
+
 enum status tokens_next(struct tokens *s, enum token *out)
 {
     struct bytes *b = s->bytes;
     int c;
     if (s->tokens++ == TOKEN_MOST)
         return tokens_error(s, "more than %d values in one", TOKEN_MOST);
+    if (s->all++ == s->most)
+        PASS(allow_more(s));
     PASS(pass_blanks(b, &c));
     if (s->ended) {
         *out = TOKEN_END;

@@ -9,6 +9,7 @@
 
 #include "core/array.h"
 #include "core/edges.h"
+#include "core/limit.h"
 #include "model/chakra.h"
 #include "model/graph.h"
 #include "model/import.h"
@@ -78,10 +79,7 @@ static enum status add_deps(struct chakra *w, struct wire_field *f)
         uint64_t id = f->value;
         if (packed)
             PASS(wire_varint(&f->body, &id));
-        if (w->deps == CHAKRA_DEPENDENCIES)
-            return wire_error(&f->body, "more than %d dependencies", CHAKRA_DEPENDENCIES);
-        PASS(ARRAY_ROOM(w->dep, w->deps));
-        w->dep[w->deps++] = id;
+        PASS(chakra_add_dependency(w, id));
         if (!packed)
             break;
     }
@@ -108,12 +106,8 @@ static enum status take_node(struct chakra *w, struct wire message)
         else if (f.number == NODE_DATA) /* control dependencies are callers */
             PASS(add_deps(w, &f));
     }
-    if (w->n == CHAKRA_NODES)
-        return wire_error(&message, "more than %d nodes", CHAKRA_NODES);
     n.deps = w->deps - n.first;
-    PASS(ARRAY_ROOM(w->node, w->n));
-    w->node[w->n++] = n;
-    return STATUS_OK;
+    return chakra_add_node(w, &n);
 }
 
 static enum status read_nodes(struct chakra *w, struct wire all)
@@ -124,6 +118,35 @@ static enum status read_nodes(struct chakra *w, struct wire all)
         PASS(next_message(&all, &message));
         PASS(take_node(w, message));
     }
+    return STATUS_OK;
+}
+
+/* ---- what any form adds */
+
+static enum status too_many(const struct chakra *w, size_t n, const char *what)
+{
+    char more[LIMIT_MORE];
+    return error_set(STATUS_INVALID, "%s: more than %zu %s%s", w->path, n, what,
+                     limit_more(LIMIT_events, more));
+}
+
+enum status chakra_add_node(struct chakra *w, const struct chakra_node *n)
+{
+    const size_t most = (size_t)limit(LIMIT_events) * 1024;
+    if (w->n >= most)
+        return too_many(w, most, "nodes");
+    PASS(ARRAY_ROOM(w->node, w->n));
+    w->node[w->n++] = *n;
+    return STATUS_OK;
+}
+
+enum status chakra_add_dependency(struct chakra *w, uint64_t id)
+{
+    const size_t most = (size_t)limit(LIMIT_events) * 1024 * 16;
+    if (w->deps >= most)
+        return too_many(w, most, "dependencies");
+    PASS(ARRAY_ROOM(w->dep, w->deps));
+    w->dep[w->deps++] = id;
     return STATUS_OK;
 }
 

@@ -15,8 +15,6 @@
 
 struct import_options;
 
-enum { CHAKRA_NODES = 1 << 22, CHAKRA_DEPENDENCIES = 1 << 24 };
-
 /* NodeType of mlcommons/chakra, schema/protobuf/et_def.proto at 6dc63e1, schema 0.0.4. */
 enum { COMP_NODE = 4, COMM_SEND_NODE = 5, COMM_COLL_NODE = 7 };
 
@@ -25,7 +23,7 @@ struct chakra_node {
     double duration_us;
     const char *name; /* [letters], borrowed from the file */
     size_t letters;
-    size_t deps, first; /* of struct chakra: dep */
+    size_t deps, first; /* of struct chakra: dep; as it is added */
 };
 
 struct chakra {
@@ -37,6 +35,10 @@ struct chakra {
     struct model_edge *edge;       /* [edges] between nodes, then between ops */
 };
 
+/* A node, and then its dependencies one by one. STATUS_INVALID "path: what": more than LIMIT_events thousands of nodes,
+ * or 16 times as many dependencies; STATUS_NOMEM. */
+enum status chakra_add_node(struct chakra *w, const struct chakra_node *n) MUST_CHECK;
+enum status chakra_add_dependency(struct chakra *w, uint64_t id) MUST_CHECK;
 /* The model of the nodes that were read; node, dep and the counts of both are filled in. STATUS_PARSE "path: what": an
  * id twice, a node that waits for itself; STATUS_INVALID: nothing computes; STATUS_NOMEM.
  * O((nodes + dependencies) log nodes). */

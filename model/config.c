@@ -180,10 +180,8 @@ enum status config_read(const struct json_at *root, struct architecture *out)
         text = *root;
     PASS(find_family(root, &text, &family, &class));
     struct architecture a = family->usual;
-    for (size_t i = 0; i < json_members(&text); i++) {
-        struct json_at at = json_member(&text, i);
+    for (struct json_at at = json_first(&text); at.key; at = json_next(&at))
         PASS(read_member(&at, &a));
-    }
     bool masked = class && (strstr(class, "MaskedLM") || strstr(class, "LMHead") ||
                             strstr(class, "PreTrain"));
     if (a.traits & TRAIT_POOLER && masked)
@@ -202,13 +200,11 @@ enum status config_read(const struct json_at *root, struct architecture *out)
 
 static bool recognises(const struct json_at *root)
 {
-    for (size_t i = 0; i < json_members(root); i++) {
-        struct json_at at = json_member(root, i);
+    for (struct json_at at = json_first(root); at.key; at = json_next(&at))
         if ((strcmp(at.key, "model_type") == 0 && json_kind(&at) == JSON_IS_TEXT) ||
             (strcmp(at.key, "architectures") == 0 && json_kind(&at) == JSON_IS_ARRAY) ||
             strcmp(at.key, "num_hidden_layers") == 0)
             return true;
-    }
     return is_calculon(root);
 }
 

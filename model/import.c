@@ -170,7 +170,8 @@ enum status model_import(const char *path, const struct import_options *o, struc
     TRY(file_read_most(path, LIMIT_model, &text, &length));
     if (length > 2 && memcmp(text, "\x1f\x8b", 2) == 0)
         FAIL(STATUS_PARSE, "%s: packed by gzip; models are read unpacked", shown);
-    if (!is_json(text, length)) {
+    /* several objects are no JSON */
+    if (!is_json(text, length) || importer_chakra_jsonizer.recognises(text, length)) {
         TRY(import_text(shown, text, length, o, out));
     } else {
         TRY(json_parse(shown, text, length, NULL, 0, &d));

@@ -96,8 +96,7 @@ static enum status read_degrees(struct import *w)
     size_t n = json_members(&lists);
     if (n > DEGREES)
         return json_error(&lists, "more than %d tensor-parallel degrees", DEGREES);
-    for (size_t i = 0; i < n; i++) {
-        struct json_at list = json_member(&lists, i);
+    for (struct json_at list = json_first(&lists); list.key; list = json_next(&list)) {
         PASS(nodes_degree(&list, MAX_DEGREE, &w->degree[w->degrees]));
         w->degrees++;
     }
@@ -115,8 +114,7 @@ static enum status read_node(struct import *w, size_t v)
     size_t n = json_members(&lists);
     if (n == 0)
         return json_error(&lists, "a node needs at least one configuration");
-    for (size_t i = 0; i < n; i++) {
-        struct json_at list = json_member(&lists, i);
+    for (struct json_at list = json_first(&lists); list.key; list = json_next(&list)) {
         struct config c = {0};
         struct times times = {0};
         uint32_t degree;

@@ -10,6 +10,7 @@
 #include "core/file.h"
 #include "core/intern.h"
 #include "core/text.h"
+#include "study/experiment.h"
 #include "topologies/yaml.h"
 
 enum { MACHINES_MOST = 1 << 16, GPU_MOST = 1 << 16, PATH_MOST = 4096 };
@@ -396,6 +397,9 @@ enum status driver_translate(const char *path, const char *text, size_t length, 
     enum status st;
     struct driver d = {.path = path, .line = 1};
     struct file_text to = {0};
+    if (length >
+        EXPERIMENT_BYTES) /* neither is; that is said when the file is read as foreline's */
+        return STATUS_OK;
     st = yaml_read_foreign(path, text, length, &d.memory, &d.root);
     if (st == STATUS_NOMEM)
         goto out;

@@ -313,6 +313,7 @@ static enum status read_rows(struct reader *r, struct kernel_rows *out)
     PASS(read_names(r));
     PASS(kind_of(r, &out->kind));
     size_t columns = r->cells;
+    char more[LIMIT_MORE];
     while (*r->next) {
         struct kernel_row row;
         bool known;
@@ -327,8 +328,9 @@ static enum status read_rows(struct reader *r, struct kernel_rows *out)
             out->unknown++;
             continue;
         }
-        if (out->n == KERNEL_ROWS)
-            return wrong(r, "more than 4,000,000 rows", "");
+        if ((double)out->n >= limit(LIMIT_rows))
+            return error_set(STATUS_INVALID, "%s: more than %.0f rows%s", r->path,
+                             limit(LIMIT_rows), limit_more(LIMIT_rows, more));
         PASS(ARRAY_ROOM(out->row, out->n));
         out->row[out->n++] = row;
     }

@@ -17,7 +17,7 @@
 #include "topologies/catalogue.h"
 
 enum row_kind { ROW_PRODUCT, ROW_PASS, ROW_COLLECTIVE, ROW_KINDS };
-enum { KERNEL_ROWS = 4000000, KERNEL_COLUMNS = 64, KERNEL_CELL = 200 };
+enum { KERNEL_COLUMNS = 64, KERNEL_CELL = 200 };
 
 struct kernel_row {
     uint32_t gpu;         /* into gpus[] */

@@ -14,10 +14,9 @@
 enum { DEPTH = 4, KINDS = 1000, DEGREE = 65536, LAYERS = 10000 };
 static const double longest_s = 1e6;
 
-static enum status member_of(const struct json_at *at, size_t i, struct json_at *out)
+static enum status need_object(const struct json_at *at)
 {
-    *out = json_member(at, i);
-    return json_kind(out) == JSON_IS_OBJECT ? STATUS_OK : json_error(out, "expected an object");
+    return json_kind(at) == JSON_IS_OBJECT ? STATUS_OK : json_error(at, "expected an object");
 }
 
 bool published_is_profile(const struct json_at *root)
@@ -26,7 +25,7 @@ bool published_is_profile(const struct json_at *root)
     for (int depth = 0; depth <= DEPTH; depth++) {
         if (json_kind(&at) != JSON_IS_OBJECT || json_members(&at) == 0)
             return false;
-        at = json_member(&at, 0);
+        at = json_first(&at);
     }
     return json_kind(&at) == JSON_IS_ARRAY;
 }
@@ -46,8 +45,7 @@ static enum status read_layers(const struct json_at *at, struct published *p,
     if (x->layers < 3 || x->layers > LAYERS)
         return json_error(at, "expected an embedding, layers and a head, at most %d", LAYERS);
     PASS(ARENA_NEW(&p->memory, x->time, x->layers));
-    for (size_t i = 0; i < x->layers; i++) {
-        struct json_at list = json_member(at, i);
+    for (struct json_at list = json_first(at); list.key; list = json_next(&list)) {
         uint64_t layer;
         size_t n;
         PASS(count_of(&list, 0, x->layers - 1, &layer));
@@ -66,10 +64,9 @@ static enum status read_layers(const struct json_at *at, struct published *p,
 static enum status read_degrees(const struct json_at *at, struct published *p,
                                 struct published_profile x)
 {
-    for (size_t i = 0; i < json_members(at); i++) {
-        struct json_at layers;
+    for (struct json_at layers = json_first(at); layers.key; layers = json_next(&layers)) {
         uint64_t degree;
-        PASS(member_of(at, i, &layers));
+        PASS(need_object(&layers));
         PASS(count_of(&layers, 1, DEGREE, &degree));
         x.tp = (int64_t)degree;
         PASS(read_layers(&layers, p, &x));
@@ -81,21 +78,20 @@ static enum status read_degrees(const struct json_at *at, struct published *p,
 
 enum status published_add_profile(const struct json_at *root, struct published *p)
 {
-    for (size_t m = 0; m < json_members(root); m++) {
-        struct json_at model, gpu, micro;
+    for (struct json_at model = json_first(root); model.key; model = json_next(&model)) {
         struct published_profile x = {0};
-        PASS(member_of(root, m, &model));
+        PASS(need_object(&model));
         x.name = arena_text(&p->memory, model.key);
         if (!x.name)
             return STATUS_NOMEM;
-        for (size_t g = 0; g < json_members(&model); g++) {
-            PASS(member_of(&model, g, &gpu));
+        for (struct json_at gpu = json_first(&model); gpu.key; gpu = json_next(&gpu)) {
+            PASS(need_object(&gpu));
             x.gpu = gpu_named(strcmp(gpu.key, "GH-96") ? gpu.key : "GH200");
             if (!x.gpu)
                 return json_error(&gpu, "no GPU of the catalogue is called '%.40s'", gpu.key);
-            for (size_t k = 0; k < json_members(&gpu); k++) {
+            for (struct json_at micro = json_first(&gpu); micro.key; micro = json_next(&micro)) {
                 uint64_t size;
-                PASS(member_of(&gpu, k, &micro));
+                PASS(need_object(&micro));
                 PASS(count_of(&micro, 1, PUBLISHED_BATCH, &size));
                 x.micro_batch = (int64_t)size;
                 PASS(read_degrees(&micro, p, x));

@@ -241,8 +241,9 @@ static enum status read_arguments(struct reading *r, const struct json_at *row)
     if (n > PUBLISHED_ARGUMENTS)
         return published_leave_out(r->p, r->row, "more than %d arguments", PUBLISHED_ARGUMENTS);
     PASS(ARENA_NEW(&r->p->memory, c->argument, n));
-    for (size_t i = 0; i < n; i++) {
-        struct json_at at = json_member(&all, i);
+    if (n == 0)
+        return STATUS_OK;
+    for (struct json_at at = json_first(&all); at.key; at = json_next(&at)) {
         struct published_argument *a = &c->argument[c->arguments];
         bool yes = true;
         a->name = arena_text(&r->p->memory, at.key);

@@ -16,3 +16,7 @@ set_tests_properties(safe.signals PROPERTIES TIMEOUT 120)
 add_test(NAME cli.mutations COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/mutate.py $<TARGET_FILE:foreline>
     ${CMAKE_CURRENT_SOURCE_DIR}/cli --runs 5000)
 set_tests_properties(cli.mutations PROPERTIES LABELS long TIMEOUT 3600)
+
+# Files that are large, deep, wide, or claim to be: a share of them, small. hostile.py --full has all, as large as they may be.
+add_test(NAME safe.hostile COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/hostile.py $<TARGET_FILE:foreline> --share 0.35)
+set_tests_properties(safe.hostile PROPERTIES TIMEOUT 300)

@@ -199,12 +199,11 @@ static void the_format_is_found_by_content_from_a_pipe_too(void **state)
 }
 
 /* The files say the same in either form, in another order. */
-static void a_trace_of_chakra_is_the_same_model_in_json_and_in_protocol_buffers(void **state)
+static void are_the_same_trace(const char *path, const char *other)
 {
-    (void)state;
     struct model a = {0}, b = {0};
-    assert_int_equal(model_import(CORPUS "chakra.et", &plain, &a), STATUS_OK);
-    assert_int_equal(model_import(CORPUS "chakra.json", &plain, &b), STATUS_OK);
+    assert_int_equal(model_import(path, &plain, &a), STATUS_OK);
+    assert_int_equal(model_import(other, &plain, &b), STATUS_OK);
     assert_int_equal(b.n, 3); /* c is communication */
     assert_int_equal(b.edges, 3);
     assert_true(has_edge(&b, "a#1", "b#2") && has_edge(&b, "b#2", "d#4") &&
@@ -222,6 +221,13 @@ static void a_trace_of_chakra_is_the_same_model_in_json_and_in_protocol_buffers(
     }
     model_free(&a);
     model_free(&b);
+}
+
+static void a_trace_of_chakra_is_the_same_model_in_json_and_in_protocol_buffers(void **state)
+{
+    (void)state;
+    are_the_same_trace(CORPUS "chakra.et", CORPUS "chakra.json");
+    are_the_same_trace(CORPUS "chakra.et", CORPUS "chakra-jsonizer.json");
 }
 
 static void faults_are_one_line_with_their_place(void **state)
@@ -271,6 +277,10 @@ static void faults_are_one_line_with_their_place(void **state)
         {W("{\"Id\": 1, \"NodeType\": 4, \"data_deps\": [-2]}"), ":2:", "data_deps[0]"},
         {W("{\"Id\": 1, \"NodeType\": 4, \"data_deps\": [1]}"), ":", "node 1 waits for itself"},
         {W("{\"Id\": 1, \"NodeType\": 4},{\"Id\": 1, \"NodeType\": 4}"), ":", "node 1 twice"},
+        {"{}\n{\"id\": \"1\"}", ":2:", "\"type\" is missing"},
+        {"{}\n{\"id\": \"x\", \"type\": \"COMP_NODE\"}", ":2:", "expected a whole number"},
+        {"{}\n{\"type\": \"COMP_NODE\"}{\"type\": \"COMP_NODE\"}", ":", "node 0 twice"},
+        {"{}\n{\"type\": \"COMP_NODE\"}}", ":2:", "expected"},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         struct model m = {0};

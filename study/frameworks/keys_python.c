@@ -9,9 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "study/frameworks/keys.h"
 
-enum { PATH_MOST = 256, DEEP = 16, LOCALS = 64, STATEMENTS = 4096 };
+/* SEARCHED: bytes that are looked through for functions. */
+enum { PATH_MOST = 256, DEEP = 16, LOCALS = 64, STATEMENTS = 4096, SEARCHED = 1 << 28 };
 
 struct span {
     const char *text;
@@ -25,18 +27,33 @@ struct local {
 struct python {
     struct keys *keys;
     const char *text;
+    size_t length, lines, searched;
+    uint32_t *line; /* [lines] where each ends */
     size_t locals;
     struct local local[LOCALS];
     size_t statements; /* so far, of all functions */
 };
 
-/* Lines are counted when a key is added only, O(length of the text). */
+static enum status find_lines(struct python *p)
+{
+    for (size_t i = 0; i < p->length; i++)
+        p->lines += p->text[i] == '\n';
+    PASS(ARENA_NEW(&p->keys->memory, p->line, p->lines));
+    for (size_t i = 0, n = 0; i < p->length; i++)
+        if (p->text[i] == '\n')
+            p->line[n++] = (uint32_t)i;
+    return STATUS_OK;
+}
+
+static int ends_before(const void *line, const void *at)
+{
+    return *(const uint32_t *)line < *(const uint32_t *)at ? -1 : 1;
+}
+
 static size_t line_of(const struct python *p, const char *at)
 {
-    size_t line = 1;
-    for (const char *c = p->text; c < at; c++)
-        line += *c == '\n';
-    return line;
+    const uint32_t place = (uint32_t)(at - p->text);
+    return 1 + array_before(&place, p->line, p->lines, sizeof place, ends_before);
 }
 
 /* ---- where things end: brackets, quotes and comments respected */
@@ -193,16 +210,18 @@ static enum status emit(struct python *p, struct span value, const char *path, i
 
 /* ---- functions */
 
-/* The next "def NAME" at the beginning of a line from `at` on; *body: behind its colon, *end. */
-static const char *next_function(const char *at, struct span *name, struct span *body)
+/* The next "def NAME" at the beginning of a line from `at` on; *body: behind its colon. What is in front of the colon
+ * ends where another one begins. */
+static const char *next_function(const char *at, const char *all, struct span *name,
+                                 struct span *body)
 {
     for (; at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL) {
         if (strncmp(at, "def ", 4) != 0)
             continue;
-        const char *end = at + strlen(at);
+        const char *end = all, *next = strstr(at, "\ndef ");
         *name = (struct span){at + 4, 0};
-        name->length = name_letters((struct span){at + 4, strlen(at + 4)});
-        const char *begin = find(at + 4, end, ':');
+        name->length = name_letters((struct span){at + 4, (size_t)(all - at) - 4});
+        const char *begin = find(at + 4, next ? next : end, ':');
         const char *line = strchr(begin, '\n');
         while (line && (isspace((unsigned char)line[1]) || line[1] == '#'))
             line = strchr(line + 1, '\n');
@@ -215,11 +234,13 @@ static const char *next_function(const char *at, struct span *name, struct span 
     return NULL;
 }
 
-/* O(length of the text), once for each call; statements are bounded. */
-static bool find_function(const struct python *p, struct span name, struct span *body)
+/* O(length of the text), once for each call, SEARCHED in all: behind that there are none. */
+static bool find_function(struct python *p, struct span name, struct span *body)
 {
     struct span found;
-    for (const char *at = p->text; (at = next_function(at, &found, body)); at += 4)
+    const char *at = p->searched < SEARCHED ? p->text : NULL;
+    p->searched += p->length;
+    for (; at && (at = next_function(at, p->text + p->length, &found, body)); at += 4)
         if (found.length == name.length && !memcmp(found.text, name.text, name.length))
             return true;
     return false;
@@ -278,12 +299,13 @@ static enum status run_function(struct python *p, struct span body, int depth)
 /* The configuration that --set config=NAME asks for, or the only one. */
 enum status keys_read_python(struct keys *k, const char *text, size_t length)
 {
-    struct python p = {.keys = k, .text = text};
+    struct python p = {.keys = k, .text = text, .length = length};
     struct span name, body, only = {NULL, 0};
     char known[512] = "";
     size_t n = 0, used = 0;
     const char *wanted = keys_given(k, "config", 6);
-    for (const char *at = text; (at = next_function(at, &name, &body)); at += 4) {
+    PASS(find_lines(&p));
+    for (const char *at = text; (at = next_function(at, text + length, &name, &body)); at += 4) {
         if (wanted && strlen(wanted) == name.length && !memcmp(wanted, name.text, name.length)) {
             PASS(keys_add(k, "config", wanted, line_of(&p, at)));
             return run_function(&p, body, 0);

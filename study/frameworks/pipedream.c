@@ -92,8 +92,7 @@ static enum status read_ranks(const struct json_at *root, struct arena *memory, 
     if (json_kind(&map) != JSON_IS_OBJECT)
         return json_error(&map, "expected stages and their ranks");
     PASS(ARENA_NEW(memory, used, RANKS_MOST));
-    for (size_t i = 0; i < json_members(&map); i++) {
-        struct json_at list = json_member(&map, i);
+    for (struct json_at list = json_first(&map); list.key; list = json_next(&list)) {
         size_t s = 0;
         PASS(read_key(&list, c, &s));
         struct conf_stage *stage = &c->stage[s];
@@ -127,8 +126,7 @@ static enum status read_depths(const struct json_at *root, struct conf *c)
         return STATUS_OK;
     if (json_kind(&map) != JSON_IS_OBJECT)
         return json_error(&map, "expected stages and their depths");
-    for (size_t i = 0; i < json_members(&map); i++) {
-        struct json_at member = json_member(&map, i);
+    for (struct json_at member = json_first(&map); member.key; member = json_next(&member)) {
         int64_t depth;
         size_t s = 0;
         PASS(read_key(&member, c, &s));

@@ -156,14 +156,20 @@ static enum status assume_switch(struct machine *m)
 
 static enum status nvlink_rates(struct machine *m)
 {
+    const struct gpu *before = NULL; /* of a million links most are alike */
+    double Bps = 0;
     for (size_t k = 0; k < m->links; k++) {
         struct machine_link *l = &m->link[k];
         if (l->net || l->Bps > 0)
             continue;
         const struct gpu *gpu = m->part[l->a].gpu;
-        l->Bps = lane_Bps(gpu);
-        PASS(machine_assume(m, "NVLink: %s a lane, what %s attains",
-                            units_of(UNIT_RATE, l->Bps).text, gpu->name));
+        if (gpu != before) {
+            Bps = lane_Bps(gpu);
+            PASS(machine_assume(m, "NVLink: %s a lane, what %s attains",
+                                units_of(UNIT_RATE, Bps).text, gpu->name));
+        }
+        l->Bps = Bps;
+        before = gpu;
     }
     return STATUS_OK;
 }
@@ -188,7 +194,7 @@ uint32_t machine_nvlinks(const struct machine *m, uint32_t a, uint32_t b)
 
 static enum status pcie_rates(struct machine *m)
 {
-    const struct gpu *gpu = NULL;
+    const struct gpu *gpu = NULL, *before = NULL;
     double most = 0;
     for (size_t i = 0; i < m->parts; i++)
         if (m->part[i].kind == MACHINE_GPU && m->part[i].gpu->pcie_Bps > most) {
@@ -202,8 +208,11 @@ static enum status pcie_rates(struct machine *m)
             continue;
         if (!(p->up_Bps > 0)) {
             p->up_Bps = type;
-            PASS(machine_assume(m, "PCIe: %s, what %s attains", units_of(UNIT_RATE, type).text,
-                                p->gpu ? p->gpu->name : gpu->name));
+            const struct gpu *of = p->gpu ? p->gpu : gpu;
+            if (of != before)
+                PASS(machine_assume(m, "PCIe: %s, what %s attains", units_of(UNIT_RATE, type).text,
+                                    of->name));
+            before = of;
             continue;
         }
         double attained = p->up_Bps * pcie3_attained;
@@ -227,6 +236,7 @@ static enum status pcie_rates(struct machine *m)
 static enum status port_rates(struct machine *m, const struct machine_options *o)
 {
     const struct gpu *gpu = NULL;
+    bool said = false;
     for (size_t i = 0; i < m->parts && !gpu; i++)
         gpu = m->part[i].gpu;
     for (size_t i = 0; i < m->parts; i++) {
@@ -238,8 +248,10 @@ static enum status port_rates(struct machine *m, const struct machine_options *o
         if (p->Bps > 0)
             continue;
         p->Bps = gpu->nic_Bps;
-        PASS(machine_assume(m, "ports: %s, of the vendor's server with %s; --nic says another",
-                            units_of(UNIT_RATE, p->Bps).text, gpu->name));
+        if (!said)
+            PASS(machine_assume(m, "ports: %s, of the vendor's server with %s; --nic says another",
+                                units_of(UNIT_RATE, p->Bps).text, gpu->name));
+        said = true;
     }
     return STATUS_OK;
 }

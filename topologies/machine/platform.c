@@ -12,10 +12,11 @@
 #include <string.h>
 
 #include "core/file.h"
+#include "core/limit.h"
 #include "core/provenance.h"
 #include "core/topology.h"
 #include "topologies/family.h"
-#include "topologies/machine/machine.h"
+#include "topologies/machine/complete.h"
 #include "topologies/write.h"
 
 enum { NODE_GPUS = 1024 };
@@ -432,36 +433,21 @@ out:
     return st;
 }
 
-static void put_notes(FILE *to, const char *what, const struct machine_notes *n)
+/* A small description can stand for very many hosts and routes. */
+static enum status check_lines(const struct writer *w, size_t devices)
 {
-    for (size_t k = 0; k < n->n; k++) {
-        fprintf(to, "     %s: ", what);
-        write_comment(to, n->text[k]);
-        fputc('\n', to);
+    char more[LIMIT_MORE];
+    double lines = (double)devices * 2 + (double)w->m->links, most = limit(LIMIT_lines) * 1024;
+    for (size_t n = 0; n < w->m->nodes; n++) {
+        double members = (double)(w->first[n + 1] - w->first[n]);
+        lines += w->meshed[n] ? members * members / 2 : 0;
     }
-}
-
-static void put_head(const struct writer *w, const struct provenance *by)
-{
-    const struct machine *m = w->m;
-    const char *slash = strrchr(m->path, '/');
-    fputs("<?xml version='1.0'?>\n"
-          "<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n<!-- ",
-          w->to);
-    write_comment(w->to, slash ? slash + 1 : m->path);
-    fprintf(w->to, ": %zu devices on %zu node%s, from %s\n\n", machine_count(m, MACHINE_GPU),
-            m->nodes, m->nodes == 1 ? "" : "s", m->format);
-    if (by && by->version) {
-        fputs("     written by ", w->to);
-        write_comment(w->to, by->version);
-        fputc('\n', w->to);
-    }
-    put_notes(w->to, "assumed", &m->assumed);
-    put_notes(w->to, "warning", &m->warnings);
-    fprintf(w->to,
-            "     Device nNgG is %s G of node N. Routing takes the fewest links.\n     %s -->\n"
-            "<platform version=\"4.1\">\n  <zone id=\"machine\" routing=\"DijkstraCache\">\n",
-            m->cores ? "core" : "GPU", write_settings);
+    return lines <= most
+               ? STATUS_OK
+               : error_set(STATUS_INVALID,
+                           "%s: a platform of %zu GPUs and %.0f hosts and routes, "
+                           "expected up to %.0f; --nodes takes fewer nodes%s",
+                           w->m->path, devices, lines, most, limit_more(LIMIT_lines, more));
 }
 
 enum status machine_write(const struct machine *m, const struct provenance *by, const char *path)
@@ -479,9 +465,10 @@ enum status machine_write(const struct machine *m, const struct provenance *by, 
     TRY(number_hosts(&w));
     choose_ports(&w);
     TRY(put_pairs(&w, true));
+    TRY(check_lines(&w, n));
     TRY(file_create(path, &f));
     w.to = f.stream;
-    put_head(&w, by);
+    machine_put_head(m, by, f.stream);
     put_hosts(&w);
     put_links(&w);
     for (uint32_t i = 0; i < m->parts; i++)

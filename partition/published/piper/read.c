@@ -55,9 +55,8 @@ static enum status collect_degrees(const struct json_at *nodes, struct piper_inp
     for (size_t v = 0; v < in->nodes; v++) {
         struct json_at node = json_item(nodes, v), lists;
         PASS(json_field(&node, "TMPCs", &lists));
-        size_t n = json_members(&lists), before = in->configs;
-        for (size_t i = 0; i < n; i++) {
-            struct json_at list = json_member(&lists, i);
+        size_t before = in->configs;
+        for (struct json_at list = json_first(&lists); list.key; list = json_next(&list)) {
             size_t length = 0;
             uint32_t degree = 0;
             PASS(nodes_degree(&list, PIPER_MAX_DEVICES, &degree));
