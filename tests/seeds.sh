@@ -2,7 +2,8 @@
 # Runs the rows of docs/results/seeds.md. In a table with the columns row, state, command, prints, test: each `line` of
 # the command column is run in order, as if the names of foreline's commands were programs, and each `fragment`
 # of the prints column must stand in what they print, in that order; each `unit.x` or `exec.x` of the test column
-# must be a test. Lines have a minute together. Usage: seeds.sh FORELINE BUILD PAGE [ROW...]
+# must be a test, as must each `double.x` of the page where the double is built. Lines have a minute together.
+# Usage: seeds.sh FORELINE BUILD PAGE [ROW...]
 set -u
 foreline=$(realpath "$1") build=$2 page=$(realpath "$3")
 shift 3
@@ -19,6 +20,10 @@ quoted() { # the texts between backticks, a line each
     printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$foreline" "$name" >"$dir/$name" && chmod +x "$dir/$name"
 done
 failed=0 ran=0
+for name in $(grep -o '`double[.][a-z_]*`' "$page" | tr -d '`' | sort -u); do
+    ! grep -q '^double' "$dir/tests" || grep -qx "$name" "$dir/tests" ||
+        { echo "there is no test $name" >&2; failed=$((failed + 1)); }
+done
 tab=$(printf '\t')
 while IFS="$tab" read -r row command prints test; do
     id=${row%% *}
