@@ -105,7 +105,9 @@ bool text_is_nearer(const char *word, const char *name, size_t *best)
 
 const char *text_hint(const char *name, char text[TEXT_HINT])
 {
-    snprintf(text, TEXT_HINT, name ? "; did you mean '%.64s'?" : "", name);
+    text[0] = '\0';
+    if (name)
+        snprintf(text, TEXT_HINT, "; did you mean '%.64s'?", name);
     return text;
 }
 
