@@ -142,7 +142,7 @@ enum status chakra_add_node(struct chakra *w, const struct chakra_node *n)
 
 enum status chakra_add_dependency(struct chakra *w, uint64_t id)
 {
-    const size_t most = (size_t)limit(LIMIT_events) * 1024 * 16;
+    const size_t most = (size_t)limit(LIMIT_events) * 1024 * 8;
     if (w->deps >= most)
         return too_many(w, most, "dependencies");
     PASS(ARRAY_ROOM(w->dep, w->deps));

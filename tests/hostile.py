@@ -319,7 +319,7 @@ text("CSV: a line", MEASURED, M, CURVES, b"1,")
 # ---- models
 
 MODEL = "model show {}"
-J, P = 63 * MiB, 254 * MiB
+J, P = 47 * MiB, 254 * MiB
 for block in (b"[],", b"{},", b"1,", b'"a",', b"null,", b"1.5e300,"):
     text("JSON: %s" % block.decode(), MODEL, J, b'{"a":[', block, b"1]}")
 text("JSON: keys", MODEL, J, b"{", lambda i: b'"k%d":1,' % i, b'"a":1}')
@@ -474,10 +474,10 @@ text("experiment: cases", "run --config {} --dry-run", M, b"model: mlp\nplatform
 text("experiment: deep", "run --config {} --dry-run", M, b"model: ", b"[")
 text("kernels: rows", "calibrate --kernels {} --dtype bf16", 400 * MiB, b"gpu,M_tokens,N,K,time_ms\n", lambda i: b"A100,%d,1024,2048,0.5\n" % (i + 1),
      lifts="kernels")
-text("kernels: some rows", "calibrate --kernels {} --dtype bf16", 60 * MiB, b"gpu,M_tokens,N,K,time_ms\n" + b"A100,7,1024,2048,0.5\n" * 17000, b"A100,1,1,1,1\n",
+text("kernels: some rows", "calibrate --kernels {} --dtype bf16", 30 * MiB, b"gpu,M_tokens,N,K,time_ms\n" + b"A100,7,1024,2048,0.5\n" * 70000, b"A100,1,1,1,1\n",
      lifts="rows")
-text("kernels: columns", "calibrate --kernels {} --dtype bf16", 63 * MiB, b"gpu,M_tokens,N,K,time_ms", b",x", b"\n")
-text("kernels: GPUs", "calibrate --kernels {} --dtype bf16", 63 * MiB, b"gpu,M_tokens,N,K,time_ms\n", lambda i: b"G%d,512,1024,2048,0.5\n" % i)
+text("kernels: columns", "calibrate --kernels {} --dtype bf16", 31 * MiB, b"gpu,M_tokens,N,K,time_ms", b",x", b"\n")
+text("kernels: GPUs", "calibrate --kernels {} --dtype bf16", 31 * MiB, b"gpu,M_tokens,N,K,time_ms\n", lambda i: b"G%d,512,1024,2048,0.5\n" % i)
 
 
 # ---- the run

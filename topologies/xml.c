@@ -6,7 +6,8 @@
 
 #include <expat.h>
 
-enum { BLOCK = 1 << 20 };
+/* TAG: bytes of the longest tag or comment; the parser keeps it whole and compares its attributes with each other. */
+enum { BLOCK = 1 << 20, TAG = 4 << 20 };
 
 struct reader {
     XML_Parser parser;
@@ -132,11 +133,20 @@ static void on_entity(void *data, const char *name, int is_parameter, const char
     refuse(data, "an entity of its own, which is not understood here");
 }
 
+static void on_attributes(void *data, const char *element, const char *name, const char *type,
+                          const char *usual, int is_required)
+{
+    (void)element, (void)name, (void)type, (void)usual, (void)is_required;
+    refuse(data, "attributes of its own, which are not understood here");
+}
+
 static enum status feed(struct reader *r, const char *text, size_t length)
 {
+    XML_Index fed = 0;
     while (r->st == STATUS_OK) {
         size_t n = length < BLOCK ? length : BLOCK;
         length -= n;
+        fed += (XML_Index)n;
         if (XML_Parse(r->parser, text, (int)n, length == 0) == XML_STATUS_ERROR &&
             r->st == STATUS_OK) {
             enum XML_Error code = XML_GetErrorCode(r->parser);
@@ -146,6 +156,10 @@ static enum status feed(struct reader *r, const char *text, size_t length)
                                    (unsigned long)XML_GetCurrentLineNumber(r->parser),
                                    XML_ErrorString(code));
         }
+        XML_Index at = XML_GetCurrentByteIndex(r->parser); /* -1: nowhere yet */
+        if (at >= 0 && fed - at > TAG && r->st == STATUS_OK)
+            return error_set(STATUS_PARSE, "%s:%lu: a tag of more than %d bytes", r->path,
+                             (unsigned long)XML_GetCurrentLineNumber(r->parser), TAG);
         text += n;
         if (length == 0)
             break;
@@ -163,6 +177,7 @@ enum status xml_read(const char *path, const char *text, size_t length, struct a
     XML_SetElementHandler(r.parser, on_start, on_end);
     XML_SetCharacterDataHandler(r.parser, on_text);
     XML_SetEntityDeclHandler(r.parser, on_entity);
+    XML_SetAttlistDeclHandler(r.parser, on_attributes);
     enum status st = feed(&r, text, length);
     XML_ParserFree(r.parser);
     free(r.text);

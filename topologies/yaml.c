@@ -5,7 +5,8 @@
 
 #include <yaml.h>
 
-enum { ENTRIES = 1 << 14 };
+/* Of a map; of a document, whose values have 75 bytes and more each. */
+enum { ENTRIES = 1 << 14, VALUES = 1 << 21 };
 
 /* Where in the text the parser is. */
 struct reader {
@@ -13,6 +14,7 @@ struct reader {
     struct arena *arena;
     const char *path;
     int depth;
+    size_t values;
     bool foreign; /* another program's file */
 };
 
@@ -121,7 +123,9 @@ static enum status read_value(struct reader *r, yaml_event_t *e, struct yaml_val
     enum status st;
     yaml_event_type_t type = e->type;
     out->line = e->start_mark.line + 1;
-    if (type == YAML_SCALAR_EVENT)
+    if (r->values++ == VALUES)
+        st = refuse(r, e, "more than 2097152 values");
+    else if (type == YAML_SCALAR_EVENT)
         st = copy_scalar(r, e, &out->text);
     else if (type == YAML_ALIAS_EVENT)
         st = refuse(r, e, "an alias ('*'); put texts that begin with * into quotes");
