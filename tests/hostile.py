@@ -472,7 +472,7 @@ text("experiment: aliases", "run --config {} --dry-run", M, b"model: &a [x]\n", 
 text("experiment: product", "run --config {} --dry-run", M, b"model: mlp\nplatform: laptop\nsweep:\n  plan.microbatches: [1", b", 1", b"]\n  plan.stages: [1, 2, 3, 4]\n")
 text("experiment: cases", "run --config {} --dry-run", M, b"model: mlp\nplatform: laptop\ncases:\n", lambda i: b"- {name: a%d}\n" % i)
 text("experiment: deep", "run --config {} --dry-run", M, b"model: ", b"[")
-text("kernels: rows", "calibrate --kernels {} --dtype bf16", 400 * MiB, b"gpu,M_tokens,N,K,time_ms\n", lambda i: b"A100,%d,1024,2048,0.5\n" % (i + 1),
+text("kernels: rows", "calibrate --kernels {} --dtype bf16", 400 * MiB, b"gpu,M_tokens,N,K,time_ms\n" + b"A100,7,1024,2048,0.5\n" * 70000, lambda i: b"A100,%d,1024,2048,0.5\n" % (i + 1),
      lifts="kernels")
 text("kernels: some rows", "calibrate --kernels {} --dtype bf16", 30 * MiB, b"gpu,M_tokens,N,K,time_ms\n" + b"A100,7,1024,2048,0.5\n" * 70000, b"A100,1,1,1,1\n",
      lifts="rows")
