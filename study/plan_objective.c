@@ -260,6 +260,20 @@ void plan_settle_objective(struct arguments *a)
         a->objective = o->name;
 }
 
+static const char *chosen_algorithm(const struct arguments *a)
+{
+    return strcmp(a->algorithm, "auto") != 0 ? a->algorithm : NULL;
+}
+
+bool plan_is_on_devices(const struct arguments *a)
+{
+    const struct objective *o;
+    const struct objective_algorithm *algorithm;
+    return !a->score && objective_find(a->objective, &o) == STATUS_OK &&
+           objective_find_algorithm(o, chosen_algorithm(a), &algorithm) == STATUS_OK &&
+           algorithm->on_devices;
+}
+
 bool plan_is_published(const struct arguments *a)
 {
     const struct objective *o = a->algorithm ? objective_of(a->algorithm) : NULL;
@@ -368,11 +382,6 @@ static enum status score(const struct arguments *a, const struct objective *o,
     return STATUS_OK;
 }
 
-static const char *chosen_algorithm(const struct arguments *a)
-{
-    return strcmp(a->algorithm, "auto") != 0 ? a->algorithm : NULL;
-}
-
 static enum status solve(const struct arguments *a, const struct objective *o,
                          struct objective_request *r, const struct provenance *by)
 {
@@ -422,15 +431,12 @@ static enum status read_measured(const struct arguments *a, const struct objecti
 
 /* The platform of the arguments, or, where an algorithm needs one and none is said, the default one,
  * whose name the arguments then get; *t stays {0} where there is neither. */
-static enum status read_platform(struct arguments *a, const struct objective *o,
-                                 const struct objective_request *r, char name[PLATFORM_NAME],
-                                 struct topology *t)
+static enum status read_platform(struct arguments *a, const struct objective_request *r,
+                                 char name[PLATFORM_NAME], struct topology *t)
 {
     enum status st;
-    const struct objective_algorithm *algorithm;
     char *path = NULL;
-    PASS(objective_find_algorithm(o, chosen_algorithm(a), &algorithm));
-    if (!a->platform && algorithm->on_devices && !a->score) {
+    if (!a->platform && plan_is_on_devices(a)) {
         PASS(default_platform(r, r->stages, name));
         a->platform = name;
     }
@@ -463,7 +469,7 @@ enum status plan_by_objective(const struct arguments *given, const struct proven
         request.model = &m;
     }
     TRY(read_measured(a, o, &m, &request));
-    TRY(read_platform(a, o, &request, name, &t));
+    TRY(read_platform(a, &request, name, &t));
     request.topology = a->platform ? &t : NULL;
     request.stop = stop;
     TRY(a->score ? score(a, o, &request) : solve(a, o, &request, by));

@@ -52,7 +52,7 @@ static enum status algorithm_of(const struct arguments *a, const struct partitio
 }
 
 /* What only says something about the plan that an objective's solution becomes (-o), and the ways in
- * which it means something besides. */
+ * which it means something besides; all but a seed where the objective's algorithm simulates plans. */
 static enum status check_unwritten(const struct arguments *a, taker_set way)
 {
     static const struct {
@@ -64,8 +64,10 @@ static enum status check_unwritten(const struct arguments *a, taker_set way)
                {"optimizer", 0},
                {"microbatches", 0},
                {"microbatch-size", 0}};
+    bool simulates = plan_is_on_devices(a);
     for (size_t i = 0; i < sizeof all / sizeof *all && !a->output; i++)
-        if (!(all[i].besides & way) && arguments_given(a, all[i].name))
+        if (!(all[i].besides & way) && arguments_given(a, all[i].name) &&
+            (!simulates || !strcmp(all[i].name, "seed")))
             return error_set(STATUS_USAGE, "--%s is of the plan that -o writes", all[i].name);
     return STATUS_OK;
 }

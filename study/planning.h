@@ -118,6 +118,8 @@ enum status plan_explain(const char *path, bool wide, FILE *out) MUST_CHECK;
 void plan_settle_objective(struct arguments *a);
 /* Does the algorithm belong to a published objective whose plans say all by themselves (spmd)? */
 bool plan_is_published(const struct arguments *a);
+/* Does a->objective's algorithm decide by times on the devices of a platform, of plans that it simulates? */
+bool plan_is_on_devices(const struct arguments *a);
 /* Its plan, of a model that a specification names, which `m` is, perhaps measured wrongly, on `t`.
  * STATUS_USAGE: something else is given that means nothing to it. */
 enum status plan_of_objective(const struct arguments *a, const struct model *m,
