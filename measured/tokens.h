@@ -26,8 +26,7 @@ enum { TOKEN_DEPTH = 64, TOKEN_LETTERS = 512, TOKEN_MOST = 1 << 20, TOKEN_OF_EVE
 struct tokens {
     struct bytes *bytes;
     size_t tokens; /* since the reader set it to 0, at most TOKEN_MOST */
-    size_t all,
-        most; /* of the file; most is TOKEN_OF_EVENT times LIMIT_events thousands, once one was read */
+    size_t all, most; /* tokens of the file, and how many it may have, once one was read */
     int depth;
     bool array[TOKEN_DEPTH]; /* [depth] what is open: arrays, or objects */
     bool valued;             /* a value ended here: a comma or an end must come */
@@ -39,8 +38,8 @@ struct tokens {
                                  stand as they are but for \" \\ and \/ */
 };
 
-/* The next token. STATUS_PARSE with path:line: what is no JSON, nested deeper than TOKEN_DEPTH, more than TOKEN_MOST tokens or those of all events, a number
- * of more letters than a text has; STATUS_IO. */
+/* The next token. STATUS_PARSE with path:line: what is no JSON, nested deeper than TOKEN_DEPTH, more than
+ * TOKEN_MOST or `most` tokens, a number of more letters than a text has; STATUS_IO. */
 enum status tokens_next(struct tokens *s, enum token *out) MUST_CHECK;
 /* Pass over a value whose first token was just read. */
 enum status tokens_skip(struct tokens *s, enum token first) MUST_CHECK;

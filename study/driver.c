@@ -397,8 +397,7 @@ enum status driver_translate(const char *path, const char *text, size_t length, 
     enum status st;
     struct driver d = {.path = path, .line = 1};
     struct file_text to = {0};
-    if (length >
-        EXPERIMENT_BYTES) /* neither is; that is said when the file is read as foreline's */
+    if (length > EXPERIMENT_BYTES) /* neither is: said when it is read as foreline's */
         return STATUS_OK;
     st = yaml_read_foreign(path, text, length, &d.memory, &d.root);
     if (st == STATUS_NOMEM)

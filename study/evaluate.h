@@ -23,9 +23,9 @@ struct evaluation_context {
     size_t fold_from; /* devices from which on ranks alike are simulated once; 0: more than 256 */
     bool only_alike;  /* STATUS_UNSUPPORTED where ranks are not alike, rather than simulating all */
     bool no_links;    /* what links carry is not asked for where it takes another run */
-    char *
-        refused; /* [EVALUATION_REFUSED] quick evaluations refuse what `foreline run` would, and say here
-                       * why it refuses the last such plan; NULL: they evaluate all */
+    /* [EVALUATION_REFUSED] quick evaluations refuse what `foreline run` would, and say here why it
+     * refuses the last such plan; NULL: they evaluate all */
+    char *refused;
     const int64_t *reserve_bytes; /* [topology->types] kept free by searches; NULL: nothing */
 };
 

@@ -124,7 +124,7 @@ static enum status read_value(struct reader *r, yaml_event_t *e, struct yaml_val
     yaml_event_type_t type = e->type;
     out->line = e->start_mark.line + 1;
     if (r->values++ == VALUES)
-        st = refuse(r, e, "more than 2097152 values");
+        st = error_set(STATUS_PARSE, "%s:%zu: more than %d values", r->path, out->line, VALUES);
     else if (type == YAML_SCALAR_EVENT)
         st = copy_scalar(r, e, &out->text);
     else if (type == YAML_ALIAS_EVENT)

@@ -15,7 +15,7 @@ void cuda_attention_sizes(struct layer *l)
     l->work = 0;
 }
 
-static struct kernel_attention attention_of(const struct layer *l, const struct layer_io *io)
+struct kernel_attention cuda_attention_of(const struct layer *l, const struct layer_io *io)
 {
     return (struct kernel_attention){
         .type = cuda_type(l),
@@ -37,13 +37,13 @@ static struct kernel_attention attention_of(const struct layer *l, const struct 
 
 static void forward(const struct layer *l, struct layer_io *io)
 {
-    const struct kernel_attention a = attention_of(l, io);
+    const struct kernel_attention a = cuda_attention_of(l, io);
     CUDA_NOTE(io->on, "attention", kernel_attention(&a, io->y));
 }
 
 static void backward(const struct layer *l, struct layer_io *io)
 {
-    const struct kernel_attention a = attention_of(l, io);
+    const struct kernel_attention a = cuda_attention_of(l, io);
     CUDA_NOTE(io->on, "attention backward",
               kernel_attention_backward(&a, io->y, io->dy, io->dx[0], io->d_parameter));
 }
@@ -52,7 +52,7 @@ static void backward(const struct layer *l, struct layer_io *io)
 static bool backward_with_rope(const struct layer *l, struct layer_io *io,
                                const struct layer *before, struct layer_io *of_before)
 {
-    struct kernel_attention a = attention_of(l, io);
+    struct kernel_attention a = cuda_attention_of(l, io);
     if (before->kind != &cuda_rope || before->turned > 0 ||
         !kernel_attention_turns(&a, io->y, io->dy, of_before->dx[0]))
         return false;

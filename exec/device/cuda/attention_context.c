@@ -4,8 +4,6 @@
  *
  * What is kept of a sample is what attention keeps of the whole sequence, and room for one call: what is exchanged, and
  * x, dx, y, dy of the whole sequence. */
-#include <math.h>
-
 #include "exec/device/cuda/layers.h"
 
 static size_t width_of(const struct layer *l)
@@ -27,14 +25,13 @@ void cuda_context_sizes(struct layer *l)
 
 /* Room for the whole sequences, one after the other behind what attention keeps. */
 struct whole {
-    real *kept, *exchanged, *x, *dx, *y, *dy;
+    real *exchanged, *x, *dx, *y, *dy;
 };
 
 static struct whole whole_of(const struct layer *l, const struct layer_io *io)
 {
     size_t rows = io->batch * l->sequence;
-    struct whole w = {.kept = io->saved};
-    w.exchanged = w.kept + 2 * l->heads * rows;
+    struct whole w = {.exchanged = io->saved + 2 * l->heads * rows};
     w.x = w.exchanged + width_of(l) * rows;
     w.dx = w.x + l->in * rows;
     w.y = w.dx + l->in * rows;
@@ -53,6 +50,15 @@ static struct kernel_rows_of rows_of(const struct layer *l, const struct layer_i
                                    .at = at,
                                    .part_width = width,
                                    .part_at = at};
+}
+
+/* The keys and values of replica k, which stand alone in what is exchanged. */
+static struct kernel_rows_of keys_of(const struct layer *l, const struct layer_io *io, size_t k)
+{
+    struct kernel_rows_of r = rows_of(l, io, k, l->in, first_key(l), width_of(l));
+    r.part_width = r.n;
+    r.part_at = 0;
+    return r;
 }
 
 /* Where replica k's keys and values, or their gradients, are in what is exchanged. */
@@ -84,9 +90,7 @@ static void gather(const struct layer *l, struct layer_io *io, const struct whol
     struct kernel_rows_of own = rows_of(l, io, l->position, l->in, 0, first_key(l));
     CUDA_NOTE(io->on, "queries", kernel_rows_in(&own, w->x, io->x[0]));
     for (size_t k = 0; k < l->context; k++) {
-        struct kernel_rows_of r = rows_of(l, io, k, l->in, first_key(l), width);
-        r.part_width = width;
-        r.part_at = 0;
+        const struct kernel_rows_of r = keys_of(l, io, k);
         CUDA_NOTE(io->on, "keys", kernel_rows_in(&r, w->x, part_of(l, io, w, k)));
     }
 }
@@ -98,9 +102,7 @@ static void scatter(const struct layer *l, struct layer_io *io, const struct who
     struct kernel_rows_of own = rows_of(l, io, l->position, l->in, 0, first_key(l));
     CUDA_NOTE(io->on, "queries", kernel_rows_out(&own, w->dx, io->dx[0]));
     for (size_t k = 0; k < l->context; k++) {
-        struct kernel_rows_of r = rows_of(l, io, k, l->in, first_key(l), width);
-        r.part_width = width;
-        r.part_at = 0;
+        const struct kernel_rows_of r = keys_of(l, io, k);
         CUDA_NOTE(io->on, "keys", kernel_rows_out(&r, w->dx, part_of(l, io, w, k)));
     }
     exchange(l, io, w, OP_REDUCESCATTER);
@@ -109,22 +111,14 @@ static void scatter(const struct layer *l, struct layer_io *io, const struct who
                              rows, width));
 }
 
+/* Over whole sequences. */
 static struct kernel_attention attention_of(const struct layer *l, const struct layer_io *io,
                                             const struct whole *w)
 {
-    return (struct kernel_attention){.type = KERNEL_FP32,
-                                     .samples = io->batch,
-                                     .tokens = l->sequence,
-                                     .heads = l->heads,
-                                     .kv_heads = l->kv_heads,
-                                     .depth = l->depth,
-                                     .value = l->value,
-                                     .window = l->window,
-                                     .causal = l->causal,
-                                     .scale = (real)(1.0 / sqrt((double)l->depth)),
-                                     .x = w->x,
-                                     .sink = l->sinks ? io->parameter : NULL,
-                                     .saved = w->kept};
+    struct kernel_attention a = cuda_attention_of(l, io);
+    a.tokens = l->sequence;
+    a.x = w->x;
+    return a;
 }
 
 static void forward(const struct layer *l, struct layer_io *io)

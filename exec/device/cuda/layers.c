@@ -164,17 +164,7 @@ static void norm_backward(const struct layer *l, struct layer_io *io)
 
 /* ---- gelu, residual */
 
-static void gelu_forward(const struct layer *l, struct layer_io *io)
-{
-    CUDA_NOTE(io->on, "gelu", kernel_gelu(cuda_type(l), io->y, io->x[0], io->batch * l->input));
-}
-
-static void gelu_backward(const struct layer *l, struct layer_io *io)
-{
-    CUDA_NOTE(
-        io->on, "gelu backward",
-        kernel_gelu_backward(cuda_type(l), io->dx[0], io->x[0], io->dy, io->batch * l->input));
-}
+CUDA_POINTWISE(gelu)
 
 static void residual_forward(const struct layer *l, struct layer_io *io)
 {

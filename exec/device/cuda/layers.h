@@ -25,6 +25,8 @@ void cuda_lstm_sizes(struct layer *l);
 void cuda_moments_sizes(struct layer *l);
 void cuda_pooler_sizes(struct layer *l);
 void cuda_relative_sizes(struct layer *l);
+/* Attention over the layer's own tokens, of io->x[0]. */
+struct kernel_attention cuda_attention_of(const struct layer *l, const struct layer_io *io);
 static inline struct kernel_place cuda_place(const struct layer *l)
 {
     return (struct kernel_place){l->tokens, l->context, l->position};
@@ -40,5 +42,20 @@ static inline unsigned *cuda_tickets(const struct layer_io *io)
 {
     return ((const struct cuda_context *)io->on)->tickets;
 }
+
+/* KIND_forward and KIND_backward of layers whose every number is made of one of the input's, by kernel_KIND and
+ * kernel_KIND_backward. */
+#define CUDA_POINTWISE(KIND)                                                                       \
+    static void KIND##_forward(const struct layer *l, struct layer_io *io)                         \
+    {                                                                                              \
+        CUDA_NOTE(io->on, #KIND,                                                                   \
+                  kernel_##KIND(cuda_type(l), io->y, io->x[0], io->batch * l->input));             \
+    }                                                                                              \
+    static void KIND##_backward(const struct layer *l, struct layer_io *io)                        \
+    {                                                                                              \
+        CUDA_NOTE(io->on, #KIND " backward",                                                       \
+                  kernel_##KIND##_backward(cuda_type(l), io->dx[0], io->x[0], io->dy,              \
+                                           io->batch * l->input));                                 \
+    }
 
 #endif

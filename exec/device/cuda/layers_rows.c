@@ -17,33 +17,11 @@ static void copy(const struct layer *l, const struct layer_io *io, void *to, con
 
 /* ---- relu, silu, multiply */
 
-static void relu_forward(const struct layer *l, struct layer_io *io)
-{
-    CUDA_NOTE(io->on, "relu", kernel_relu(cuda_type(l), io->y, io->x[0], io->batch * l->input));
-}
-
-static void relu_backward(const struct layer *l, struct layer_io *io)
-{
-    CUDA_NOTE(
-        io->on, "relu backward",
-        kernel_relu_backward(cuda_type(l), io->dx[0], io->x[0], io->dy, io->batch * l->input));
-}
-
+CUDA_POINTWISE(relu)
 const struct layer_kind cuda_relu = {
     .name = "relu", .inputs = 1, .forward = relu_forward, .backward = relu_backward};
 
-static void silu_forward(const struct layer *l, struct layer_io *io)
-{
-    CUDA_NOTE(io->on, "silu", kernel_silu(cuda_type(l), io->y, io->x[0], io->batch * l->input));
-}
-
-static void silu_backward(const struct layer *l, struct layer_io *io)
-{
-    CUDA_NOTE(
-        io->on, "silu backward",
-        kernel_silu_backward(cuda_type(l), io->dx[0], io->x[0], io->dy, io->batch * l->input));
-}
-
+CUDA_POINTWISE(silu)
 const struct layer_kind cuda_silu = {
     .name = "silu", .inputs = 1, .forward = silu_forward, .backward = silu_backward};
 

@@ -21,8 +21,7 @@ struct front {
 struct fronts {
     const struct lattice *lattice;
     size_t stages;
-    struct front
-        *front; /* [ideals * (stages + 1)] of ideal i and j stages at i * (stages + 1) + j */
+    struct front *front; /* [ideals * (stages + 1)] ideal i and j stages at i * (stages + 1) + j */
 };
 
 /* All fronts are empty but that of the empty ideal and no stage: (0, most). STATUS_NOMEM. */
