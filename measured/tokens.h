@@ -25,7 +25,7 @@ enum { TOKEN_DEPTH = 64, TOKEN_LETTERS = 512, TOKEN_MOST = 1 << 20, TOKEN_OF_EVE
 
 struct tokens {
     struct bytes *bytes;
-    size_t tokens; /* since the reader set it to 0, at most TOKEN_MOST */
+    size_t tokens;    /* since the reader set it to 0, at most TOKEN_MOST */
     size_t all, most; /* tokens of the file, and how many it may have, once one was read */
     int depth;
     bool array[TOKEN_DEPTH]; /* [depth] what is open: arrays, or objects */
