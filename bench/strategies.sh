@@ -46,7 +46,7 @@ for ranks in $counts; do
         given=$model
         if [ "$compute" = real ]; then
             for batch in 8 16; do # halves and the whole
-                "$tool" model profile $given --batch $batch --repeats 9 -o profiled.json 2>/dev/null
+                "$tool" model profile $given --batch $batch --ranks $ranks --repeats 9 -o profiled.json 2>/dev/null
                 given=profiled.json
             done
         fi

@@ -136,7 +136,7 @@ static void check_strategy(const char *model, bool two, uint64_t *dice, size_t *
 {
     struct drawn d;
     struct sharded *s[RANKS];
-    strategy_draw(model, RANKS, two, dice, &d);
+    strategy_draw(model, RANKS, two, NULL, dice, &d);
     for (uint32_t m = 0; m < RANKS; m++)
         assert_int_equal(sharded_open(&d.program, m, 1e-3, NULL, &s[m]), STATUS_OK);
     iterate(s, &d.program, seen);
@@ -175,7 +175,7 @@ static void train(const char *model, size_t ranks, bool two, uint64_t *dice,
     struct drawn d;
     struct sharded *s[RANKS];
     size_t seen[STEPS] = {0};
-    strategy_draw(model, ranks, two, dice, &d);
+    strategy_draw(model, ranks, two, NULL, dice, &d);
     for (uint32_t m = 0; m < ranks; m++)
         assert_int_equal(sharded_open(&d.program, m, 1e-2, NULL, &s[m]), STATUS_OK);
     for (size_t k = 0; k < STEPS_TRAINED; k++) {
@@ -251,7 +251,7 @@ static void what_opens_can_be_computed(void **state)
         struct sharded *s[RANKS] = {0};
         size_t seen[STEPS] = {0};
         bool opens = true;
-        strategy_draw(models[round % MODELS], RANKS, round % 2, &dice, &d);
+        strategy_draw(models[round % MODELS], RANKS, round % 2, NULL, &dice, &d);
         for (size_t k = 0; k < 1 + round % 3; k++)
             spoil(&d.program.operators, &dice);
         opens = operators_check(&d.program.operators) == STATUS_OK;
