@@ -75,8 +75,10 @@ static enum status open_cuda(const struct model *m, const struct program *p, uin
     TRY(cuda_gpu_of(rank, &gpu));
     TRY(cuda_context_open(gpu, &c->context));
     c->context.part = o->part;
-    if (o->cudnn)
-        TRY(cuda_cudnn_open(&c->context));
+    if (o->cudnn && cuda_cudnn_open(&c->context) != STATUS_OK) {
+        st = error_context(STATUS_UNSUPPORTED, "--cudnn");
+        goto out;
+    }
     TRY(cuda_times_open(p, rank, &c->times));
     TRY(cpu_open_on(&(struct memory){&backend_cuda, &c->context}, m, p, rank, o, &stages));
     c->stages = stages;
