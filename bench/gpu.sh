@@ -25,7 +25,7 @@ steps=${FORELINE_BENCH_STEPS:-20} warmup=5
 seconds=${FORELINE_BENCH_SECONDS:-480}
 patience=${FORELINE_BENCH_PATIENCE:-1} # times the limits of parts
 # Part and its limit in seconds, the most telling first.
-parts='machine:20 selftest:45 gpt2:110 torch:100 calibrate:90 several:110 kernels:60 nccl:100 large:80 memcheck:60 racecheck:60 curves:60'
+parts='machine:20 selftest:45 gpt2:110 torch:100 calibrate:90 several:110 kernels:60 cudnn:30 nccl:100 large:80 memcheck:60 racecheck:60 curves:60'
 
 fail() {
     echo "bench/gpu.sh: $*" >&2
@@ -326,6 +326,19 @@ part_kernels() {
     by_kernel "$dir/roofline.md" "$out/kernels.csv" >"$out/log" || fail "nsys tells of no kernel of ours: $(tail -n 1 "$out/kernels.csv")"
     cat "$out/log" >>"$out/$part.md"
 }
+# Attention by our kernels and by cuDNN, PyTorch's where the machine has none of its own: milliseconds, and whether
+# two calls leave the same bits; then the same shapes as in the self-test against the CPU's.
+part_cudnn() {
+    pip=$(python3 -c 'import nvidia.cudnn; print(list(nvidia.cudnn.__path__)[0] + "/lib")' 2>/dev/null) || pip=
+    for one in cudnn-speed cudnn; do
+        status=0
+        LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}${pip:+:$pip}" "$dir/foreline-worker-cuda" --self-test $one \
+            >"$out/$one.txt" 2>&1 || status=$?
+        [ $status != 77 ] || skip "$(tail -n 1 "$out/$one.txt")"
+        quote "$out/$one.txt"
+        [ $status = 0 ] || fail "$one: exit status $status: $(tail -n 1 "$out/$one.txt")"
+    done
+}
 # Names as the roofline has them, without void, parameters, bf16 and suffixes of numbers; what is none of ours is
 # cuBLAS's. CSV: time, total ns, instances, average ns, ..., name.
 by_kernel() { # by_kernel ROOFLINE CSV
@@ -474,6 +487,7 @@ title() { # title PART
         calibrate) echo "All GPUs calibrated: curves, interference, launches, power" ;;
         several) echo "Several GPUs over NCCL" ;;
         kernels) echo "Kernels beside the roofline" ;;
+        cudnn) echo "Attention by our kernels and by cuDNN" ;;
         nccl) echo "nccl-tests beside our curves" ;;
         large) echo "About a billion parameters on one GPU" ;;
         memcheck) echo "Self-test under compute-sanitizer: memcheck" ;;

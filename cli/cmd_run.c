@@ -37,6 +37,7 @@ static enum status check_options(const struct arguments *a)
     } rules[] = {
         {nccl && !cuda, "--transport nccl carries a GPU's memory: with --device cuda"},
         {a->cuda_graphs && !cuda, "--cuda-graphs: with --device cuda"},
+        {a->cudnn && !cuda, "--cudnn: with --device cuda"},
         {mpi && cuda, "--transport mpi is for --device cpu; GPUs talk over nccl"},
         {a->log && !strcmp(transport, "local"),
          "--log: ranks of --transport local are threads of one process"},
@@ -160,6 +161,7 @@ static struct launch_options options_of(const struct arguments *a, bool paced)
         .transport = transport_of(a),
         .collective = a->collective,
         .cuda_graphs = a->cuda_graphs,
+        .cudnn = a->cudnn,
         .launcher = a->launcher,
         .local_ranks = a->local_ranks,
         .hosts = a->hosts,

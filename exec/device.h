@@ -34,6 +34,7 @@ struct device_options {
     double learning_rate;
     const struct learning_rate *policy; /* how it changes from step to step; NULL: it does not */
     bool graphs; /* passes are CUDA graphs: exec/device/cuda/graphs.h; no other device has any */
+    bool cudnn;  /* attention by cuDNN where it can: exec/device/cuda/attention_cudnn.h; likewise */
     bool direct; /* messages and sums are in the device's memory (transport.h), not the host's */
     /* What a member owns of what is scattered: the transport's part(). NULL: ring_own(). */
     struct ring_part (*part)(size_t n, size_t members, size_t me);
@@ -70,6 +71,8 @@ struct device {
     enum status (*open)(const struct model *m, const struct program *p, uint32_t rank,
                         const struct device_options *o, void **self);
     void (*close)(void *self); /* accepts NULL */
+    /* What became of what was asked for, in a line, once it is open; "": nothing to say. NULL: never. */
+    const char *(*remark)(void *self);
 
     /* A compute op; step: 0, 1, ... (selects the data). Inputs from other stages must have been
      * put. op->seconds is the predicted time: what a paced device takes, ignored by the others.

@@ -55,7 +55,7 @@ static enum status read_option(const struct option *option, size_t n, const char
 
 static enum status read_arguments(struct worker *w, int argc, char **argv)
 {
-    double steps = 0, every = 0, paced = 0, graphs = 0, early = 0;
+    double steps = 0, every = 0, paced = 0, graphs = 0, cudnn = 0, early = 0;
     const char *policy = NULL;
     const struct option option[] = {
         {.name = "--program", .text = &w->program_path},
@@ -73,6 +73,7 @@ static enum status read_arguments(struct worker *w, int argc, char **argv)
         {"--steps", NULL, &steps, 1, UINT32_MAX - 1},
         {"--paced", NULL, &paced, 0, 1},
         {"--cuda-graphs", NULL, &graphs, 0, 1},
+        {"--cudnn", NULL, &cudnn, 0, 1},
         {"--early", NULL, &early, 0, 1},
         {"--checkpoint-every", NULL, &every, 0, UINT32_MAX - 1},
     };
@@ -84,6 +85,7 @@ static enum status read_arguments(struct worker *w, int argc, char **argv)
     w->steps = (uint32_t)steps;
     w->paced = paced > 0;
     w->graphs = graphs > 0;
+    w->cudnn = cudnn > 0;
     w->early = early > 0;
     w->checkpoint_every = (uint32_t)every;
     if (!w->program_path || !w->model_path || !w->device_name || !w->steps || w->timeout_s == 0)
@@ -139,6 +141,8 @@ static enum status find_parts(struct worker *w, const struct worker_parts *have)
                          w->transport_name);
     if (w->graphs && strcmp(w->device->name, "cuda") != 0)
         return error_set(STATUS_UNSUPPORTED, "device '%s' has no CUDA graphs", w->device->name);
+    if (w->cudnn && strcmp(w->device->name, "cuda") != 0)
+        return error_set(STATUS_UNSUPPORTED, "device '%s' has no use for cuDNN", w->device->name);
     PASS(rounds_find(w->collective, w->transport->name, &w->algorithm));
     if (w->transport->device_memory && (w->device == &device_cpu || w->device == &device_paced))
         return error_set(STATUS_UNSUPPORTED,

@@ -1,5 +1,5 @@
 /* foreline-worker-cuda - one rank of a run on a GPU. An executable of its own, because the CUDA
- * libraries are large and not everywhere. With --self-test [layers | attention | mixture | kinds] it checks the GPU
+ * libraries are large and not everywhere. With --self-test [layers | attention | mixture | kinds | cudnn | cudnn-speed] it checks the GPU
  * instead, and `foreline calibrate` and `model profile` ask it for figures. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,13 +35,13 @@ int main(int argc, char **argv)
                                                    &device_paced, NULL};
     static const struct transport *const transports[] = {&transport_tcp, &transport_nccl,
                                                          &transport_local_cuda, NULL};
-    static const char *const parts[] = {[SELFTEST_LAYERS] = "layers",
-                                        [SELFTEST_ATTENTION] = "attention",
-                                        [SELFTEST_MIXTURE] = "mixture",
-                                        [SELFTEST_KINDS] = "kinds"};
+    static const char *const parts[] = {
+        [SELFTEST_LAYERS] = "layers",   [SELFTEST_ATTENTION] = "attention",
+        [SELFTEST_MIXTURE] = "mixture", [SELFTEST_KINDS] = "kinds",
+        [SELFTEST_CUDNN] = "cudnn",     [SELFTEST_CUDNN_SPEED] = "cudnn-speed"};
     if (argc == 2 && strcmp(argv[1], "--self-test") == 0)
         return cuda_selftest(stdout, SELFTEST_ALL);
-    for (int k = SELFTEST_LAYERS; k <= SELFTEST_KINDS; k++)
+    for (int k = SELFTEST_LAYERS; k < SELFTEST_PARTS; k++)
         if (argc == 3 && strcmp(argv[1], "--self-test") == 0 && strcmp(argv[2], parts[k]) == 0)
             return cuda_selftest(stdout, (enum selftest_part)k);
     set_environment();

@@ -277,12 +277,16 @@ static enum status run(struct worker_rank *w)
                                      .learning_rate = p->learning_rate,
                                      .policy = &p->policy,
                                      .graphs = p->graphs,
+                                     .cudnn = p->cudnn,
                                      .direct = p->transport->device_memory,
                                      .part = worker_part(p)};
     if (p->paced)
         prctl(PR_SET_TIMERSLACK, 1000UL); /* as exec/device/paced.c */
     PASS(start_reporter(w));
     PASS(p->device->open(&p->model, &p->program, w->rank, &options, &w->device_self));
+    const char *remark = p->device->remark ? p->device->remark(w->device_self) : "";
+    if (*remark)
+        fprintf(stderr, "foreline-worker: rank %u: %s\n", w->rank, remark);
     if (p->resume_path)
         PASS(resume(w));
     w->rendezvous.timeout_s = patience(p, p->resume_path != NULL);

@@ -32,7 +32,7 @@ struct worker {
     uint32_t steps, checkpoint_every;
     const struct rounds_algorithm *algorithm; /* of collectives; as in rendezvous.h */
     bool paced;                               /* as in executor.h */
-    bool graphs;                              /* as in device.h */
+    bool graphs, cudnn;                       /* as in device.h */
     bool early;                               /* as in rendezvous_join() */
     struct frame_hello hello; /* of the first rank here; the others' have another number */
     struct program program;

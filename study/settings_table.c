@@ -241,6 +241,8 @@ const struct setting settings_table[] = {
     {"cuda-graphs", FLAG(cuda_graphs), REAL_KEYS, NULL, NULL,
      .help = "with --device cuda: a pass of a microbatch is one launch (docs/cuda.md says of which "
              "plans)"},
+    {"cudnn", FLAG(cudnn), REAL_KEYS, NULL, NULL,
+     .help = "with --device cuda: attention in bf16 by cuDNN where that can (docs/cuda.md)"},
     {"transport", WORD(transport), RUN_KEYS, "tcp|mpi|local|nccl", NULL,
      .help = "what carries messages; local: ranks are threads of one process; nccl: GPU to GPU, "
              "needs --device cuda (default: tcp; nccl with --device cuda)"},

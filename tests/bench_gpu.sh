@@ -25,7 +25,11 @@ mkdir bin dir nccl-tests python python/torch
 cp "$bench" "$(dirname "$bench")/gpt2_torch.py" dir
 stub dir/foreline-worker-cuda <<STUB
 [ "\$1" != --self-test ] || [ -z "\${STUB_SLOW:-}" ] || exec sleep 60
-[ "\$1" = --self-test ] && set -- --self-test layers # the rest is too much for a host
+case "\$1 \${2:-}" in # the rest is too much for a host
+    "--self-test cudnn") ;;
+    "--self-test cudnn-speed") export DOUBLE_NULL=1 ;;
+    --self-test*) set -- --self-test layers ;;
+esac
 exec "$worker" "\$@"
 STUB
 stub dir/foreline <<STUB
@@ -102,16 +106,16 @@ cp packed/cpu.json packed/roofline.md dir
 
 # ---- a machine with everything
 
-PATH=$work:$PATH FORELINE_NCCL_TESTS=$work/nccl-tests FORELINE_BENCH_SECONDS=1000 FORELINE_BENCH_PATIENCE=4 \
+PATH=$work:$PATH DOUBLE_CUDNN=91900 FORELINE_NCCL_TESTS=$work/nccl-tests FORELINE_BENCH_SECONDS=1000 FORELINE_BENCH_PATIENCE=4 \
     sh dir/gpu.sh run "$work/dir" "$work/out" >run.log 2>&1 || fail "run: $(cat run.log)"
-for name in machine selftest gpt2 torch calibrate several kernels nccl large memcheck racecheck curves; do
+for name in machine selftest gpt2 torch calibrate several kernels cudnn nccl large memcheck racecheck curves; do
     outcome $name complete
 done
 tar -tzf out.tar.gz | grep -q '^out/README.md$' || fail "nothing is packed"
 for words in 'ours / theirs' 'bytes, the same parameters' '| predicted from the profile |' '| 2 | replicas --bucket 25MB |' \
     '| 2 | tensor-parallel | [0-9.e+-]* | [0-9.e+-]* | [-+0-9.]* % | [0-9.e+-]* | [-+0-9.]* % |' '(goal, compiled: 1.00)' \
     '| `adam` | 1 | 1440 | 1440 | 1.00 |' '| `norm` | 25 | 641.3 | 641.3 | 1.00 |' '| `flash_columns<64>` | 12 | 2980 | 2980 | 1.00 |' \
-    '| `products` | 147 | [0-9.e+]* | 1e+04 |' 'ERROR SUMMARY: 0 errors' 'loss .* ok$' '2 stages over nccl: .* equal' \
+    '| `products` | 147 | [0-9.e+]* | 1e+04 |' 'ERROR SUMMARY: 0 errors' 'Llama, 1 x 4,096 .* the same bits twice' 'loss .* ok$' '2 stages over nccl: .* equal' \
     '| several-2-replicasbucket25MB | all-reduce | [0-9]* | [0-9.e+]* | [0-9.e+]* | [0-9.]* |'; do
     grep -q -- "$words" out/README.md || fail "the page does not have '$words': $(cat out/README.md)"
 done
@@ -122,6 +126,7 @@ cat out/outcomes.md
 
 part nccl 77 "nccl-tests are not installed"
 part memcheck 77 "compute-sanitizer is not installed"
+part cudnn 77 "libcudnn.so.9 is not found"
 part kernels 77 "nsys is not installed"
 STUB_TORCH="CUDA out of memory" part torch 1 "CUDA out of memory"
 STUB_NAME="NVIDIA T4" part several 77 "the catalogue has no GPU like"

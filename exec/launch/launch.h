@@ -34,6 +34,7 @@ struct launch_options {
     const char *device;     /* "cpu", "cuda", or launch_paced() of one */
     const char *collective; /* algorithm of exec/rounds.h for collectives; NULL: "auto" */
     bool cuda_graphs;       /* of device "cuda" (exec/device/cuda/graphs.h) */
+    bool cudnn;             /* likewise (exec/device/cuda/attention_cudnn.h) */
     bool paced;             /* numerics last as long as predicted (exec/executor.h) */
     const char *text;       /* file of training text, NULL: the shipped one */
     size_t steps, warmup;   /* measured steps >= 1, after warm-up steps */

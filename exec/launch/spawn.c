@@ -174,6 +174,7 @@ static void make_arguments(const struct run *run, struct call *c)
         {"--collective", o->collective},
         {"--paced", o->paced ? "1" : NULL},
         {"--cuda-graphs", o->cuda_graphs ? "1" : NULL},
+        {"--cudnn", o->cudnn ? "1" : NULL},
         {"--early", launch_by_environment(run) ? "1" : NULL},
         {"--text", o->text},
         {"--resume", k->resume[0] ? k->resume : NULL},

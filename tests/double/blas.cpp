@@ -64,22 +64,6 @@ extern "C" const char *cublasGetStatusString(cublasStatus_t status)
 namespace
 {
 
-/* bf16 is the upper half of a float, rounded to even. */
-float widened(uint16_t x)
-{
-    uint32_t bits = (uint32_t)x << 16;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-uint16_t narrowed(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 const float *as_floats(const operand &o, std::vector<float> &made)
 {
     if (o.type == CUDA_R_32F)

@@ -4,6 +4,7 @@
 
 #include <cublas_v2.h>
 #include <stdint.h>
+#include <string.h>
 
 namespace dbl
 {
@@ -11,6 +12,22 @@ namespace dbl
 static inline size_t size_of(cudaDataType type)
 {
     return type == CUDA_R_32F ? sizeof(float) : sizeof(uint16_t);
+}
+
+/* bf16 is the upper half of a float, rounded to even. */
+static inline float widened(uint16_t x)
+{
+    uint32_t bits = (uint32_t)x << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline uint16_t narrowed(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 /* A matrix of so many rows in columns `stride` apart, as it lies in memory. */

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Our headers of CUDA, cuBLAS and NCCL against the real ones: the double's functions have the prototypes of the real
+# Our headers of CUDA, cuBLAS, cuDNN and NCCL against the real ones: the double's functions have the prototypes of the real
 # headers, and numbers the same values. Usage: headers.sh SOURCE_DIRECTORY [INCLUDE_DIRECTORY]
 set -eu
 source=$(cd "$1" && pwd)
@@ -17,6 +17,12 @@ for f in runtime graphs errors blas blas_lt engine nccl nccl_calls; do
     sed "s|\"tests/double/nccl.h\"|\"$work/nccl_inside.h\"|" "$source/tests/double/$f.cpp" >"$work/$f.cpp"
     g++ -std=gnu++17 -fsyntax-only -w -I"$source" -isystem "$real" "$work/$f.cpp"
 done
+# What exec/device/cuda says of cuDNN without its headers.
+if [ -e "$real/cudnn_graph.h" ]; then
+    gcc -std=c11 -fsyntax-only -w -I"$source" -isystem "$real" "$source/tests/double/cudnn_numbers.c"
+else
+    echo "not compared: cuDNN, which has no header in $real"
+fi
 # Every enumerator, and every macro that is a number.
 names=$(sed -n 's/^ *\(cuda[A-Z][A-Za-z0-9]*\|nccl[A-Z][A-Za-z0-9]*\|CUBLAS[A-Z]*_[A-Z0-9_]*\|CUDA_R_[A-Z0-9_]*\) = .*/\1/p' \
     "$ours"/cuda_runtime_api.h "$ours"/cublas_v2.h "$ours"/cublasLt.h "$ours"/nccl.h)

@@ -1,7 +1,8 @@
 #!/bin/sh
 # How often the worker launches something on the GPU for one microbatch of GPT-2 124M (8 samples of 1,024 tokens, bf16) and
 # the step's update, or for one of a configuration of Hugging Face: kernels, products and copies, counted on the null GPU,
-# where they do nothing. Prints them by kind. With $graphs passes are graphs, which count as one launch.
+# where they do nothing. Prints them by kind. With $graphs passes are graphs, which count as one launch; with $cudnn
+# attention is cuDNN's, whose calls count as one each.
 # Usage: launches.sh DIRECTORY_OF_BINARIES [MOST CONFIG.json]
 set -eu
 bin=$(cd "$1" && pwd)
@@ -18,7 +19,7 @@ fail() {
     --model "${config:-$model}" -o p.json >plan.out 2>&1 || fail "$(cat plan.out)"
 steps=1 patience=120 silence=60s
 [ -z "${graphs:-}" ] || least=3 # a forward, a backward, an update
-DOUBLE_NULL=1 run cuda nccl ${graphs:+--cuda-graphs} || fail "$(why)"
+DOUBLE_CUDNN=${cudnn:-} DOUBLE_NULL=1 run cuda nccl ${graphs:+--cuda-graphs} ${cudnn:+--cudnn} || fail "$(why)"
 awk -F '\t' '$1 == "#step" { n["(products)"] = $5; n["(copies)"] = $6; n["(graphs)"] = $13; kernels = $4 }
     $1 == "#kernel" { n[$5] = $4; sum += $4 }
     END { if (sum != kernels || kernels == 0) exit 1

@@ -1,6 +1,7 @@
-/* Attention (exec/device/cpu/attention.c): one kernel forward, two backward. */
+/* Attention (exec/device/cpu/attention.c): one kernel forward, two backward; or cuDNN's (attention_cudnn.h). */
 #include <math.h>
 
+#include "exec/device/cuda/attention_cudnn.h"
 #include "exec/device/cuda/layers.h"
 
 /* Per row of a head the logarithm of its sum of exponentials, and in the backward one number more. */
@@ -38,14 +39,16 @@ struct kernel_attention cuda_attention_of(const struct layer *l, const struct la
 static void forward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_attention a = cuda_attention_of(l, io);
-    CUDA_NOTE(io->on, "attention", kernel_attention(&a, io->y));
+    if (!cuda_cudnn_forward(io->on, &a, io->y))
+        CUDA_NOTE(io->on, "attention", kernel_attention(&a, io->y));
 }
 
 static void backward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_attention a = cuda_attention_of(l, io);
-    CUDA_NOTE(io->on, "attention backward",
-              kernel_attention_backward(&a, io->y, io->dy, io->dx[0], io->d_parameter));
+    if (!cuda_cudnn_backward(io->on, &a, io->y, io->dy, io->dx[0]))
+        CUDA_NOTE(io->on, "attention backward",
+                  kernel_attention_backward(&a, io->y, io->dy, io->dx[0], io->d_parameter));
 }
 
 /* Gradients turned back by the angles of the positions before it. */
@@ -53,7 +56,7 @@ static bool backward_with_rope(const struct layer *l, struct layer_io *io,
                                const struct layer *before, struct layer_io *of_before)
 {
     struct kernel_attention a = cuda_attention_of(l, io);
-    if (before->kind != &cuda_rope || before->turned > 0 ||
+    if (before->kind != &cuda_rope || before->turned > 0 || cuda_cudnn_takes(io->on, &a) ||
         !kernel_attention_turns(&a, io->y, io->dy, of_before->dx[0]))
         return false;
     a.angles = of_before->saved;

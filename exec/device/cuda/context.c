@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/device/cuda/attention_cudnn.h"
 #include "exec/device/cuda/hardware.h"
 #include "exec/device/cuda/queue.h"
 #include "exec/rendezvous.h"
@@ -24,7 +25,7 @@ enum status cuda_error(cudaError_t error, const char *what, const char *file, in
 }
 
 /* The first failure stays: later ones follow from it. */
-static void keep(struct cuda_context *c, enum status st)
+void cuda_keep(struct cuda_context *c, enum status st)
 {
     if (st == STATUS_OK || c->failure != STATUS_OK)
         return;
@@ -35,7 +36,7 @@ static void keep(struct cuda_context *c, enum status st)
 void cuda_note(struct cuda_context *c, cudaError_t error, const char *what, const char *file,
                int line)
 {
-    keep(c, cuda_error(error, what, file, line));
+    cuda_keep(c, cuda_error(error, what, file, line));
 }
 
 static enum status cublas_error(cublasStatus_t error, const char *what, const char *file, int line)
@@ -49,7 +50,7 @@ static enum status cublas_error(cublasStatus_t error, const char *what, const ch
 void cublas_note(struct cuda_context *c, cublasStatus_t error, const char *what, const char *file,
                  int line)
 {
-    keep(c, cublas_error(error, what, file, line));
+    cuda_keep(c, cublas_error(error, what, file, line));
 }
 
 enum status cuda_status(const struct cuda_context *c)
@@ -136,6 +137,7 @@ void cuda_context_close(struct cuda_context *c)
     if (c->tickets)
         cudaFree(c->tickets);
     cuda_epilogues_close(c);
+    cuda_cudnn_close(c);
     if (c->blas)
         cublasDestroy(c->blas);
     if (c->workspace)

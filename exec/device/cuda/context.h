@@ -20,6 +20,7 @@ enum { CUDA_REASON = 512 };
  * run to run. */
 enum { CUDA_WORKSPACE = 32 << 20 };
 
+struct cuda_cudnn;
 struct cuda_fused;
 
 /* Memory of one stage: given out from the front, given back all at once. */
@@ -36,6 +37,7 @@ struct cuda_context {
     struct cublasLtContext *lt;
     size_t fusions;
     struct cuda_fused *fused; /* [fusions] questions to cuBLASLt, and its answers */
+    struct cuda_cudnn *cudnn; /* attention_cudnn.h; NULL: nobody has asked for it */
     void *workspace;          /* cuBLAS's own would make results depend on other streams */
     double *loss;             /* device memory: one sum */
     double *norm;      /* [CLIP_PARTS + 1] of gradients: parts, and what these are clipped by */
@@ -65,7 +67,9 @@ enum status cuda_status(const struct cuda_context *c) MUST_CHECK;
 int64_t cuda_held_bytes(const struct cuda_context *c);
 /* Wait until everything queued has happened; then cuda_status(). */
 enum status cuda_finish(struct cuda_context *c) MUST_CHECK;
-/* Keep a failure unless there is one; `what` was being computed. */
+/* Keep a failure, with its message, unless there is one. */
+void cuda_keep(struct cuda_context *c, enum status st);
+/* The same of a call; `what` was being computed. */
 void cuda_note(struct cuda_context *c, cudaError_t error, const char *what, const char *file,
                int line);
 void cublas_note(struct cuda_context *c, cublasStatus_t error, const char *what, const char *file,

@@ -4,6 +4,7 @@
 #include "core/array.h"
 #include "exec/device.h"
 #include "exec/device/cpu/stage.h"
+#include "exec/device/cuda/attention_cudnn.h"
 #include "exec/device/cuda/context.h"
 #include "exec/device/cuda/graphs.h"
 #include "exec/device/cuda/hardware.h"
@@ -74,6 +75,10 @@ static enum status open_cuda(const struct model *m, const struct program *p, uin
     TRY(cuda_gpu_of(rank, &gpu));
     TRY(cuda_context_open(gpu, &c->context));
     c->context.part = o->part;
+    if (o->cudnn && cuda_cudnn_open(&c->context) != STATUS_OK) {
+        st = error_context(STATUS_UNSUPPORTED, "--cudnn");
+        goto out;
+    }
     TRY(cuda_times_open(p, rank, &c->times));
     TRY(cpu_open_on(&(struct memory){&backend_cuda, &c->context}, m, p, rank, o, &stages));
     c->stages = stages;
@@ -319,12 +324,20 @@ static int64_t peak_bytes(void *self)
     return cuda_held_bytes(&c->context);
 }
 
+static const char *remark(void *self)
+{
+    const struct cuda *c = self;
+    size_t shapes;
+    return cuda_cudnn_remark(&c->context, &shapes);
+}
+
 const struct device device_cuda = {
     .name = "cuda",
     .computes = computes,
     .describe = cuda_describe,
     .open = open_cuda,
     .close = close_cuda,
+    .remark = remark,
     .compute = compute,
     .get = get,
     .put = put,

@@ -3,6 +3,7 @@
 #include <nccl.h>
 
 #include "core/clock.h"
+#include "exec/device/cuda/attention_cudnn.h"
 
 bool selftest_row(FILE *to, const char *name, double worst, double limit)
 {
@@ -134,22 +135,27 @@ static const struct {
              {SELFTEST_ATTENTION, selftest_attention},
              {SELFTEST_MIXTURE, selftest_mixture},
              {SELFTEST_KINDS, selftest_kinds},
-             {SELFTEST_ALL, train}};
+             {SELFTEST_ALL, train},
+             {SELFTEST_CUDNN, selftest_cudnn},
+             {SELFTEST_CUDNN_SPEED, selftest_cudnn_speed}};
 
 int cuda_selftest(FILE *to, enum selftest_part part)
 {
     struct cuda_context c = {0};
     bool good = true;
     enum status st = cuda_context_open(0, &c);
+    if (st == STATUS_OK && part >= SELFTEST_CUDNN)
+        st = cuda_cudnn_open(&c);
     if (st == STATUS_UNSUPPORTED) {
         fprintf(to, "skipped: %s\n", error_message());
+        cuda_context_close(&c);
         return SELFTEST_SKIPPED;
     }
     TRY(st);
     TRY(print_machine(&c, to));
     for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
         bool one = true;
-        if (part == SELFTEST_ALL || part == parts[k].part)
+        if (part == parts[k].part || (part == SELFTEST_ALL && parts[k].part < SELFTEST_CUDNN))
             TRY(parts[k].run(&c, to, &one));
         good = good && one;
     }

@@ -75,15 +75,24 @@ enum status selftest_training(FILE *to, bool *good) MUST_CHECK;
 /* Bandwidth of copies, matrix products per second, time of a launch: for information. */
 enum status selftest_speed(struct cuda_context *c, FILE *to) MUST_CHECK;
 
+/* With cuDNN (attention_cudnn.h), which is open: attention of the same shapes, some of which it takes; and
+ * milliseconds of it and of our kernels, and whether two calls of it leave the same bits. */
+enum status selftest_cudnn(struct cuda_context *c, FILE *to, bool *good) MUST_CHECK;
+enum status selftest_cudnn_speed(struct cuda_context *c, FILE *to, bool *good) MUST_CHECK;
+
 /* All: layers, attention, mixtures, other kinds, training and speed; or one of the first four alone.
- * Exit status: 0 all within limits, 1 not, 77 no GPU. (Layers alone have every kernel, and are what
+ * Those of cuDNN are not among all.
+ * Exit status: 0 all within limits, 1 not, 77 no GPU or no cuDNN. (Layers alone have every kernel, and are what
  * compute-sanitizer has the time for.) */
 enum selftest_part {
     SELFTEST_ALL,
     SELFTEST_LAYERS,
     SELFTEST_ATTENTION,
     SELFTEST_MIXTURE,
-    SELFTEST_KINDS
+    SELFTEST_KINDS,
+    SELFTEST_CUDNN,
+    SELFTEST_CUDNN_SPEED,
+    SELFTEST_PARTS
 };
 int cuda_selftest(FILE *to, enum selftest_part part);
 
