@@ -326,10 +326,11 @@ static void book_moves(const struct running *r, uint32_t op)
             how >= MOVE_CONTEXT_GATHER
                 ? executor_context_before(p, e->rank, op, layer_move_kind((enum layer_move)how))
                 : executor_move_of(p, e->rank, op, (enum layer_move)how);
-        if (at != PROGRAM_NONE)
-            sums_s[at - r->first] += seconds;
-        if (at == PROGRAM_NONE || at < op)
-            sums_s[op - r->first] -= seconds;
+        if (at == PROGRAM_NONE)
+            continue;
+        sums_s[at - r->first] += seconds;
+        if (at > op)
+            sums_s[op - r->first] += seconds;
     }
 }
 

@@ -6,6 +6,7 @@
 # name is, message by message. Usage: double_calls.sh BIN
 set -eu
 bin=$(realpath "$1")
+models=$(realpath "$(dirname "$0")/models")
 . "$(dirname "$0")/double/common.sh"
 export FORELINE_WORKER="$double"
 
@@ -104,13 +105,15 @@ plans=0
 while read -r dtype plan; do
     microbatches=4
     case $plan in *"replicas 3"*) microbatches=3 ;; esac
+    all=
+    model=gpt-tiny:layers=4,hidden=32,heads=4,tokens=32,dtype=$dtype
+    case $plan in *alltoall* | *expert*) all=1 ;; esac
+    case $plan in *expert*) model=$models/mixtral.json:dtype=$dtype,capacity=125 ;; esac
     "$bin/foreline" plan --algorithm balanced --platform laptop --microbatches $microbatches $plan \
-        --model "gpt-tiny:layers=4,hidden=32,heads=4,tokens=32,dtype=$dtype" -o p.json >out 2>&1 ||
+        --model "$model" -o p.json >out 2>&1 ||
         fail "$plan: $(cat out)"
     "$bin/foreline" simulate p.json -o a.json >/dev/null 2>&1
     run
-    all=
-    case $plan in *alltoall*) all=1 ;; esac
     predicted >predicted && called "$all" >called
     [ -s called ] || fail "$plan: no calls"
     case $plan in
@@ -118,7 +121,7 @@ while read -r dtype plan; do
     esac
     case $plan in
         *sequence*) agree_but_whole "${plan##* }" || fail "$plan, $dtype: predicted $(cat predicted.sums), called $(cat called.sums)" ;;
-        *tensor* | *alltoall*) agree || fail "$plan, $dtype: predicted $(cat predicted.sums), called $(cat called.sums)" ;;
+        *tensor* | *alltoall* | *expert*) agree || fail "$plan, $dtype: predicted $(cat predicted.sums), called $(cat called.sums)" ;;
         *) diff predicted called || fail "$plan, $dtype: predicted (<), called (>)" ;;
     esac
     plans=$((plans + 1))
@@ -140,6 +143,7 @@ fp32 --replicas 2 --tensor-parallel 2 --stages 1 --bucket 20KB
 fp32 --tensor-parallel 2 --sequence-parallel --stages 1
 bf16 --tensor-parallel 2 --sequence-parallel --stages 2
 fp32 --replicas 4 --context-parallel 4 --context-exchange alltoall --stages 1
+fp32 --replicas 4 --expert-parallel 4 --stages 1
 PLANS
 # The algorithm that the prediction names is the one that is run.
 named=0

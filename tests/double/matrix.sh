@@ -85,11 +85,24 @@ some() {
     try --stages 1 --replicas 4 --context-parallel 2 --context-exchange alltoall --tensor-parallel 2 --sequence-parallel --zero 1
     model=$here/../models/llama.json # two heads of keys and values for four replicas
     try --stages 1 --replicas 4 --context-parallel 4 --context-exchange alltoall
+    model=$here/../models/mixtral.json
+    try --stages 2 --replicas 4 --expert-parallel 4 --schedule zb-h1 --zero 1
+    try --stages 1 --replicas 4 --expert-parallel 2 --context-parallel 2
+    model=$here/../models/gpt_oss.json:capacity=125 # some are dropped, some places are free
+    try --stages 1 --replicas 2 --expert-parallel 2 --tensor-parallel 2 --recompute full
 }
 
 exchanges() {
     model=gpt-tiny:layers=1,hidden=16,heads=2,tokens=16
     try --stages 1 --replicas 2 --context-parallel 2 --context-exchange alltoall
+    cat >moe.json <<'EOF'
+{"architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "hidden_act": "silu", "hidden_size": 8, "intermediate_size": 12,
+ "max_position_embeddings": 16, "num_attention_heads": 1, "num_experts_per_tok": 2, "num_hidden_layers": 1, "num_key_value_heads": 1,
+ "num_local_experts": 4, "rope_theta": 10000.0, "sliding_window": null, "torch_dtype": "float32", "vocab_size": 256}
+EOF
+    for model in moe.json moe.json:capacity=75; do
+        try --stages 1 --replicas 2 --expert-parallel 2
+    done
 }
 
 all() { # all PART OF

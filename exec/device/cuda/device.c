@@ -180,14 +180,23 @@ static void exchange(void *self, enum op_purpose purpose, enum op_kind kind, voi
     surrounded(self, (int)how, ELEMENT_FP32, data, n);
 }
 
+static void fail(void *self, enum status st)
+{
+    const struct sums *s = self;
+    s->transport->fail(s->transport->self, st);
+}
+
 static enum status compute(void *self, uint32_t step, const struct program_op *op,
                            const struct layer_reduction *reduction)
 {
     enum status st;
     struct cuda *c = self;
     TRY(cuda_times_begin(&c->times, &c->context, step, op));
-    const struct layer_reduction mine = {
-        .self = &(struct sums){c, reduction}, .sum = sum, .exchange = exchange, .move = move};
+    const struct layer_reduction mine = {.self = &(struct sums){c, reduction},
+                                         .sum = sum,
+                                         .exchange = exchange,
+                                         .move = move,
+                                         .fail = fail};
     TRY(cuda_graphs_compute(&c->graphs, &c->context, c->stages, step, op, &mine));
     cuda_times_end(&c->times, &c->context);
     st = cuda_status(&c->context);
