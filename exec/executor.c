@@ -318,15 +318,19 @@ static void book_moves(const struct running *r, uint32_t op)
     double *sums_s = r->out->sums_s;
     for (int how = 0; how < MOVES; how++) {
         double seconds = e->device->moved(e->device_self, &p->op[op], how);
-        uint32_t at = how == MOVE_CONTEXT_GATHER
-                          ? executor_context_before(p, e->rank, op, OP_ALLGATHER)
-                      : how == MOVE_CONTEXT_SCATTER
-                          ? executor_context_before(p, e->rank, op, OP_REDUCESCATTER)
-                          : executor_move_of(p, e->rank, op, (enum layer_move)how);
-        if (at != PROGRAM_NONE)
-            sums_s[at - r->first] += seconds;
-        if (at == PROGRAM_NONE || at < op)
-            sums_s[op - r->first] -= seconds;
+        if (how == MOVE_EXPERTS) {
+            r->out->exchanges_s[op - r->first] += seconds;
+            continue;
+        }
+        uint32_t at =
+            how >= MOVE_CONTEXT_GATHER
+                ? executor_context_before(p, e->rank, op, layer_move_kind((enum layer_move)how))
+                : executor_move_of(p, e->rank, op, (enum layer_move)how);
+        if (at == PROGRAM_NONE)
+            continue;
+        sums_s[at - r->first] += seconds;
+        if (at > op)
+            sums_s[op - r->first] += seconds;
     }
 }
 

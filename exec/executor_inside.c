@@ -62,10 +62,9 @@ void executor_exchange(void *self, enum op_purpose purpose, enum op_kind kind, v
     double none_s = 0, *seconds = &r->out->exchanges_s[r->now - r->first];
     if (purpose == FOR_CONTEXT) {
         op = executor_context_before(r->e->program, r->e->rank, r->now, kind);
-        seconds =
-            op == PROGRAM_NONE || r->e->device->moved ? &none_s : &r->out->sums_s[op - r->first];
+        seconds = op == PROGRAM_NONE ? &none_s : &r->out->sums_s[op - r->first];
     }
-    call_inside(r, op, ELEMENT_FP32, data, n, seconds);
+    call_inside(r, op, ELEMENT_FP32, data, n, r->e->device->moved ? &none_s : seconds);
 }
 
 void executor_fail(void *self, enum status st)

@@ -6,6 +6,7 @@
 # name is, message by message. Usage: double_calls.sh BIN
 set -eu
 bin=$(realpath "$1")
+models=$(realpath "$(dirname "$0")/models")
 . "$(dirname "$0")/double/common.sh"
 export FORELINE_WORKER="$double"
 
@@ -22,9 +23,10 @@ predicted() {
 }
 # Lines: rank, step, members, call, peer, count, type, stream. What of a scatter or gather is left
 # over when members do not divide it is summed or spread by one more call, right after it. Every
-# member of a group has a line for a call; of messages the sender's counts.
+# member of a group has a line for a call; of messages the sender's counts. Of plans without messages these are
+# all-to-alls, in which every member sends each other one its part.
 called() {
-    cat log.[0-9]* | grep -v '^#' | awk -F '\t' '
+    cat log.[0-9]* | grep -v '^#' | awk -F '\t' -v all="$1" '
         function put() { if (kind != "") lines[kind " " n " " bytes]++; kind = "" }
         $2 != 1 || $4 == "Recv" { next }
         { size = $7 ~ /16/ ? 2 : $7 ~ /8/ ? 1 : 4; here = $1 " " $3 }
@@ -32,6 +34,7 @@ called() {
         kind == "all-gather" && $4 == "Broadcast" && here == where { bytes += $6 * size; put(); next }
         { put(); n = split($3, ignored, ","); where = here; bytes = $6 * size }
         $4 == "Send" { kind = "send" }
+        $4 == "Send" && all { lines["all-to-all " n " " bytes * n] += 1 / (n - 1); kind = "" }
         $4 == "AllReduce" { kind = "all-reduce" }
         $4 == "ReduceScatter" { kind = "reduce-scatter"; bytes *= n }
         $4 == "AllGather" { kind = "all-gather"; bytes *= n }
@@ -102,19 +105,23 @@ plans=0
 while read -r dtype plan; do
     microbatches=4
     case $plan in *"replicas 3"*) microbatches=3 ;; esac
+    all=
+    model=gpt-tiny:layers=4,hidden=32,heads=4,tokens=32,dtype=$dtype
+    case $plan in *alltoall* | *expert*) all=1 ;; esac
+    case $plan in *expert*) model=$models/mixtral.json:dtype=$dtype,capacity=125 ;; esac
     "$bin/foreline" plan --algorithm balanced --platform laptop --microbatches $microbatches $plan \
-        --model "gpt-tiny:layers=4,hidden=32,heads=4,tokens=32,dtype=$dtype" -o p.json >out 2>&1 ||
+        --model "$model" -o p.json >out 2>&1 ||
         fail "$plan: $(cat out)"
     "$bin/foreline" simulate p.json -o a.json >/dev/null 2>&1
     run
-    predicted >predicted && called >called
+    predicted >predicted && called "$all" >called
     [ -s called ] || fail "$plan: no calls"
     case $plan in
         *"zero 2"*) same_gathers || fail "$plan, $dtype: predicted $(cat predicted.gathers), called $(cat called.gathers)" ;;
     esac
     case $plan in
         *sequence*) agree_but_whole "${plan##* }" || fail "$plan, $dtype: predicted $(cat predicted.sums), called $(cat called.sums)" ;;
-        *tensor*) agree || fail "$plan, $dtype: predicted $(cat predicted.sums), called $(cat called.sums)" ;;
+        *tensor* | *alltoall* | *expert*) agree || fail "$plan, $dtype: predicted $(cat predicted.sums), called $(cat called.sums)" ;;
         *) diff predicted called || fail "$plan, $dtype: predicted (<), called (>)" ;;
     esac
     plans=$((plans + 1))
@@ -135,6 +142,8 @@ bf16 --tensor-parallel 2 --stages 2
 fp32 --replicas 2 --tensor-parallel 2 --stages 1 --bucket 20KB
 fp32 --tensor-parallel 2 --sequence-parallel --stages 1
 bf16 --tensor-parallel 2 --sequence-parallel --stages 2
+fp32 --replicas 4 --context-parallel 4 --context-exchange alltoall --stages 1
+fp32 --replicas 4 --expert-parallel 4 --stages 1
 PLANS
 # The algorithm that the prediction names is the one that is run.
 named=0

@@ -97,11 +97,20 @@ enum layer_move {
     MOVE_SCATTER,      /* sum them, and leave each its part */
     MOVE_GATHER,       /* everybody's part to all: for what comes next, */
     MOVE_GATHER_AGAIN, /* of an input of the forward, for the gradient of weights */
-    /* not by move() but by exchange(), of replicas that share sequences (struct device: moved): */
+    /* not by move() but by exchange() (struct device: moved): of replicas that share sequences, */
     MOVE_CONTEXT_GATHER,
     MOVE_CONTEXT_SCATTER,
+    MOVE_CONTEXT_SWAP,
+    MOVE_EXPERTS, /* of experts on other ranks */
     MOVES
 };
+/* What exchange() is told of those. */
+static inline enum op_kind layer_move_kind(enum layer_move how)
+{
+    return how == MOVE_CONTEXT_GATHER    ? OP_ALLGATHER
+           : how == MOVE_CONTEXT_SCATTER ? OP_REDUCESCATTER
+                                         : OP_ALLTOALL;
+}
 
 /* Communication inside an op, which keeps its errors to itself (exec/device.h). */
 struct layer_reduction {

@@ -8,9 +8,9 @@ cd "$work"
 unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR FORELINE_WORKER DOUBLE_SEED DOUBLE_FAULTS DOUBLE_LOG DOUBLE_RACES
 export OPENBLAS_NUM_THREADS=1 TMPDIR="$work/tmp"
 
-plan() { # plan OPTIONS...: p.json of a small GPT ($dtype, $microbatches); 1: no such plan
+plan() { # plan OPTIONS...: p.json of a small GPT ($dtype, $microbatches), or of $model; 1: no such plan
     "$bin/foreline" plan --algorithm balanced --platform "${platform:-laptop}" --microbatches "${microbatches:-4}" \
-        --model "gpt-tiny:layers=2,hidden=32,heads=4,tokens=${tokens:-32},dtype=${dtype:-fp32}" "$@" -o p.json \
+        --model "${model:-gpt-tiny:layers=2,hidden=32,heads=4,tokens=${tokens:-32},dtype=${dtype:-fp32}}" "$@" -o p.json \
         >plan.out 2>&1
 }
 run() { # run DEVICE TRANSPORT OPTIONS...: m.json, err; the status of foreline run, or of timeout

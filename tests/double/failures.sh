@@ -43,4 +43,8 @@ for n in 40 300; do
     ends cuda-error:$n 1 nccl --stages 2
     ends cuda-error:$n 0 tcp --stages 1 --replicas 2
 done
+model=$here/../models/mixtral.json # a host that waits to be told of rows for its experts
+for n in 2 9; do
+    ends kill:$n 1 nccl --stages 1 --replicas 2 --expert-parallel 2
+done
 exit $bad

@@ -3,6 +3,7 @@
 # without a race, a device-wide wait or an allocation inside a step; the losses are the CPU's within 1e-5, and the
 # parameters the same bits over all transports whose sums have the ring's order.
 #   matrix.sh DIRECTORY_OF_BINARIES          a bounded part, in ./check
+#   matrix.sh DIRECTORY_OF_BINARIES exchanges  what replicas exchange all-to-all: two plans of it
 #   matrix.sh DIRECTORY_OF_BINARIES all [PART OF]  every schedule, stages, replicas, shards, ZeRO, buckets: 2 to 8 ranks
 #   matrix.sh DIRECTORY_OF_BINARIES soak [SEEDS]   a dozen plans with 100 seeds: order of streams, delays, late NCCL
 set -eu
@@ -47,13 +48,13 @@ try() {
     case " $options " in *" --half "*) dtype=bf16 ;; esac
     # shellcheck disable=SC2046 # words
     plan $(echo " $options " | sed 's/ --half / /') || {
-        [ "$mode" != some ] || fail "$options: $(tail -n 1 plan.out)"
+        [ "$mode" = all ] || fail "$options: $(tail -n 1 plan.out)"
         return 0
     }
     if [ $dtype = fp32 ]; then
         tolerance=1e-5
         run cpu tcp && losses >cpu.losses || {
-            [ "$mode" != some ] || fail "$options on the CPU: $(why)"
+            [ "$mode" = all ] || fail "$options on the CPU: $(why)"
             return 0
         }
         once tcp cuda tcp && near tcp || return 0
@@ -65,7 +66,7 @@ try() {
     once nccl cuda nccl && near nccl
     once ring cuda nccl --collective ring && near ring && same ring
     [ "$(wc -w <out)" -gt 0 ] && once local cuda local && near local && same local
-    [ "$mode" = some ] || echo "$runs runs, $failures failures: $options"
+    [ "$mode" != all ] || echo "$runs runs, $failures failures: $options"
 }
 
 some() {
@@ -80,6 +81,28 @@ some() {
     try --stages 1 --replicas 2 --tensor-parallel 2 --sequence-parallel --zero 3
     try --stages 1 --tensor-parallel 4 --sequence-parallel --recompute full --half
     try --stages 2 --replicas 2 --context-parallel 2 --tensor-parallel 2
+    try --stages 2 --replicas 4 --context-parallel 4 --context-exchange alltoall --schedule zb-h1
+    try --stages 1 --replicas 4 --context-parallel 2 --context-exchange alltoall --tensor-parallel 2 --sequence-parallel --zero 1
+    model=$here/../models/llama.json # two heads of keys and values for four replicas
+    try --stages 1 --replicas 4 --context-parallel 4 --context-exchange alltoall
+    model=$here/../models/mixtral.json
+    try --stages 2 --replicas 4 --expert-parallel 4 --schedule zb-h1 --zero 1
+    try --stages 1 --replicas 4 --expert-parallel 2 --context-parallel 2
+    model=$here/../models/gpt_oss.json:capacity=125 # some are dropped, some places are free
+    try --stages 1 --replicas 2 --expert-parallel 2 --tensor-parallel 2 --recompute full
+}
+
+exchanges() {
+    model=gpt-tiny:layers=1,hidden=16,heads=2,tokens=16
+    try --stages 1 --replicas 2 --context-parallel 2 --context-exchange alltoall
+    cat >moe.json <<'EOF'
+{"architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "hidden_act": "silu", "hidden_size": 8, "intermediate_size": 12,
+ "max_position_embeddings": 16, "num_attention_heads": 1, "num_experts_per_tok": 2, "num_hidden_layers": 1, "num_key_value_heads": 1,
+ "num_local_experts": 4, "rope_theta": 10000.0, "sliding_window": null, "torch_dtype": "float32", "vocab_size": 256}
+EOF
+    for model in moe.json moe.json:capacity=75; do
+        try --stages 1 --replicas 2 --expert-parallel 2
+    done
 }
 
 all() { # all PART OF
@@ -139,6 +162,7 @@ soak() {
 
 case $mode in
 some) some ;;
+exchanges) exchanges ;;
 all) part=${3:-0} of=${4:-1} && all ;;
 soak) soak "${3:-100}" ;;
 esac

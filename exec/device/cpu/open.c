@@ -376,11 +376,6 @@ enum status stage_open_on(const struct memory *on, const struct model *m, const 
     if (s.index >= p->stages || p->microbatches < 1 || s.layout.batch < 1)
         return error_set(STATUS_INVALID, "stage %u of %zu, %u microbatches of %zu samples", s.index,
                          p->stages, p->microbatches, s.layout.batch);
-    if (on->backend->remote && p->stage[index].context > 1 &&
-        p->stage[index].exchange == EXCHANGE_ALLTOALL)
-        return error_set(STATUS_UNSUPPORTED,
-                         "stage %u: replicas that change tokens for heads are not for this device",
-                         index);
     PASS(optimizer_of(p->optimizer, &s.state.optimizer));
     TRY(check_numbers(m, on->backend));
     s.share.part = o->part;

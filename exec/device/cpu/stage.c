@@ -432,9 +432,10 @@ static void move_nothing(void *self, enum layer_move how, enum element e, void *
 static void exchange_nothing(void *self, enum op_purpose purpose, enum op_kind kind, void *data,
                              size_t n)
 {
-    (void)self, (void)purpose;
+    const struct stage *s = self;
+    (void)purpose;
     if (kind == OP_ALLTOALL)
-        memcpy((real *)data + n / 2, data, n / 2 * sizeof(real));
+        s->on.backend->copy(s->on.self, (real *)data + n / 2, data, n / 2 * sizeof(real));
 }
 
 static void fail_nothing(void *self, enum status st)
@@ -459,7 +460,8 @@ static void clear_gradients(struct stage *s)
  * optimizer's moments stay zero and the parameters what they are. */
 enum status stage_rehearse(struct stage *s)
 {
-    const struct layer_reduction alone = {.sum = sum_nothing,
+    const struct layer_reduction alone = {.self = s,
+                                          .sum = sum_nothing,
                                           .exchange = exchange_nothing,
                                           .move = move_nothing,
                                           .fail = fail_nothing};

@@ -10,8 +10,7 @@
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cpu/vector.h"
 
-/* The layer of all tokens and a part of the heads. */
-static struct layer inner_of(const struct layer *l)
+struct layer swap_inner(const struct layer *l)
 {
     struct layer a = *l;
     a.context = 1;
@@ -36,7 +35,7 @@ enum status swap_size(const struct model_op *op, size_t batch, struct layer *l)
     if (l->sinks)
         return error_set(STATUS_UNSUPPORTED, "op '%s': sinks where tokens change for heads",
                          op->name);
-    struct layer a = inner_of(l);
+    struct layer a = swap_inner(l);
     size_t in = size_times(batch, a.input), out = size_times(batch, a.output);
     l->saved = size_plus(a.input, a.saved);
     l->work = size_plus(size_plus(size_times(3, in), out), a.work);
@@ -129,7 +128,7 @@ static struct layer_io inner_io(const struct layer *l, const struct layer *a,
 
 void swap_forward(const struct layer *l, struct layer_io *io)
 {
-    struct layer a = inner_of(l);
+    struct layer a = swap_inner(l);
     real *y = io->work + 2 * io->batch * a.input;
     for (size_t k = 0; k < l->context; k++)
         for (size_t row = 0; row < io->batch * l->tokens; row++) {
@@ -149,7 +148,7 @@ void swap_forward(const struct layer *l, struct layer_io *io)
 
 void swap_backward(const struct layer *l, struct layer_io *io)
 {
-    struct layer a = inner_of(l);
+    struct layer a = swap_inner(l);
     real *dy = io->work + 2 * io->batch * a.input, *dx = dy + io->batch * a.output;
     size_t rows = io->batch * l->tokens;
     move_heads(l, io, (real *)(uintptr_t)io->dy, a.out, true);

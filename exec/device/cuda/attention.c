@@ -8,8 +8,7 @@
 void cuda_attention_sizes(struct layer *l)
 {
     if (l->context > 1) {
-        l->kind = &cuda_context_attention;
-        cuda_context_sizes(l);
+        (l->swaps ? cuda_swap_sizes : cuda_context_sizes)(l);
         return;
     }
     l->saved = size_times(2 * l->heads, l->tokens);

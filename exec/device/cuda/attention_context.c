@@ -16,8 +16,11 @@ static size_t first_key(const struct layer *l)
     return l->heads * l->depth;
 }
 
+static const struct layer_kind context_attention;
+
 void cuda_context_sizes(struct layer *l)
 {
+    l->kind = &context_attention;
     size_t row = width_of(l) + 2 * l->in + 2 * l->out + 2 * l->heads;
     l->saved = size_times(l->sequence, row);
     l->work = 0;
@@ -144,5 +147,5 @@ static void backward(const struct layer *l, struct layer_io *io)
     scatter(l, io, &w);
 }
 
-const struct layer_kind cuda_context_attention = {
+static const struct layer_kind context_attention = {
     .name = "attention", .inputs = 1, .forward = forward, .backward = backward};

@@ -135,9 +135,9 @@ static void hand_on(const struct sums *s, int how, enum element e, void *data, s
     const struct layer_reduction *t = s->transport;
     if (how == CUDA_SUM)
         t->sum(t->self, e, data, n);
-    else if (how == MOVE_CONTEXT_GATHER || how == MOVE_CONTEXT_SCATTER)
-        t->exchange(t->self, FOR_CONTEXT,
-                    how == MOVE_CONTEXT_GATHER ? OP_ALLGATHER : OP_REDUCESCATTER, data, n);
+    else if (how >= MOVE_CONTEXT_GATHER)
+        t->exchange(t->self, how == MOVE_EXPERTS ? FOR_EXPERTS : FOR_CONTEXT,
+                    layer_move_kind((enum layer_move)how), data, n);
     else
         t->move(t->self, (enum layer_move)how, e, data, n);
 }
@@ -177,12 +177,18 @@ static void move(void *self, enum layer_move how, enum element e, void *data, si
     surrounded(self, (int)how, e, data, n);
 }
 
-/* Kinds that exchange anything else are none of the GPU's. */
 static void exchange(void *self, enum op_purpose purpose, enum op_kind kind, void *data, size_t n)
 {
-    (void)purpose;
-    surrounded(self, kind == OP_ALLGATHER ? MOVE_CONTEXT_GATHER : MOVE_CONTEXT_SCATTER,
-               ELEMENT_FP32, data, n);
+    enum layer_move how = purpose == FOR_EXPERTS ? MOVE_EXPERTS : MOVE_CONTEXT_GATHER;
+    while (layer_move_kind(how) != kind)
+        how++;
+    surrounded(self, (int)how, ELEMENT_FP32, data, n);
+}
+
+static void fail(void *self, enum status st)
+{
+    const struct sums *s = self;
+    s->transport->fail(s->transport->self, st);
 }
 
 static enum status compute(void *self, uint32_t step, const struct program_op *op,
@@ -191,8 +197,11 @@ static enum status compute(void *self, uint32_t step, const struct program_op *o
     enum status st;
     struct cuda *c = self;
     TRY(cuda_times_begin(&c->times, &c->context, step, op));
-    const struct layer_reduction mine = {
-        .self = &(struct sums){c, reduction}, .sum = sum, .exchange = exchange, .move = move};
+    const struct layer_reduction mine = {.self = &(struct sums){c, reduction},
+                                         .sum = sum,
+                                         .exchange = exchange,
+                                         .move = move,
+                                         .fail = fail};
     TRY(cuda_graphs_compute(&c->graphs, &c->context, c->stages, step, op, &mine));
     cuda_times_end(&c->times, &c->context);
     st = cuda_status(&c->context);

@@ -12,6 +12,8 @@ static const char *hindrance(const struct program *p, const struct stage *s)
 {
     if (s->share.shard.shards > 1)
         return "shards sum in the middle of passes";
+    if (s->share.context > 1 || s->layout.spread > 0)
+        return "replicas exchange in the middle of passes";
     if (s->share.zero >= 2)
         return "buckets of ZeRO 2 and 3 take turns in two places";
     if (p->asynchronous)

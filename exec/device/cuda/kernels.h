@@ -94,6 +94,18 @@ struct kernel_rows_of {
 cudaError_t kernel_rows_in(const struct kernel_rows_of *r, float *whole, const float *part);
 cudaError_t kernel_rows_out(const struct kernel_rows_of *r, const float *whole, float *part);
 
+/* Replicas that change tokens for heads. A row of own tokens is q | k | v, or, kv_heads 0, as many heads of
+ * `depth`; a row of part k is what of it replica k attends with: 1 / context of its heads, of keys and values at
+ * least one. parts (context, samples, tokens, width of a part); `out`: to them, else from them, where heads that
+ * several replicas have had are added up. fp32. */
+struct kernel_swap {
+    struct kernel_place place; /* whose position is of no use */
+    size_t samples, heads, kv_heads, depth, value;
+};
+cudaError_t kernel_swap_heads(const struct kernel_swap *s, float *rows, float *parts, int out);
+/* all (samples, context tokens, width of a part): what replica k has of all tokens is in part k. */
+cudaError_t kernel_swap_tokens(const struct kernel_swap *s, float *all, float *parts, int out);
+
 /* Rotary positions of rows as attention reads them, channels i and i + pairs of the last 2 pairs of a
  * head; or of latents, from rows of q and of k and v: exec/device/cpu/rope.c. back: of gradients. */
 struct kernel_rope {

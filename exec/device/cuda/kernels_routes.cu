@@ -178,7 +178,124 @@ static __global__ void expert_columns(struct kernel_routes r, size_t columns, co
     }
 }
 
+/* ---- experts on other ranks */
+
+/* Rows that member m has for expert `e` of those here. */
+static __device__ size_t rows_for(const struct kernel_spread &s, size_t m, size_t e)
+{
+    return s.room > 0 ? s.room : (size_t)s.counts[m * s.own.experts + s.member * s.here + e];
+}
+
+/* Where sorted row `at` of the own ones is in the parts. */
+static __device__ size_t part_row(const struct kernel_spread &s, size_t at)
+{
+    size_t e = chosen<float>(s.own, (size_t)s.own.choice[at]), m = e / s.here;
+    size_t row = s.room > 0 ? e % s.here * s.room + at - (size_t)s.own.begin[e]
+                            : at - (size_t)s.own.begin[m * s.here];
+    return m * s.most + row;
+}
+
+/* One block. */
+static __global__ void meet_begin(struct kernel_spread s)
+{
+    ALONG(e, s.here + 1)
+    {
+        size_t rows = 0, tiles = 0;
+        for (size_t o = 0; o < e; o++) {
+            size_t n = 0;
+            for (size_t m = 0; m < s.spread; m++)
+                n += rows_for(s, m, o);
+            rows += n;
+            tiles += (n + GROUPED_TILE - 1) / GROUPED_TILE;
+        }
+        s.begin[e] = (int32_t)rows;
+        s.tile[e] = (int32_t)tiles;
+    }
+}
+
+/* A block for each member and expert here: of the latter, rows of members before it come first. */
+static __global__ void meet_rows(struct kernel_spread s)
+{
+    size_t m = blockIdx.x / s.here, e = blockIdx.x % s.here;
+    size_t to = (size_t)s.begin[e], from = m * s.most;
+    for (size_t k = 0; k < m; k++)
+        to += rows_for(s, k, e);
+    for (size_t k = 0; k < e; k++)
+        from += rows_for(s, m, k);
+    ALONG(i, rows_for(s, m, e))
+    {
+        s.from[to + i] = (int32_t)(from + i);
+        s.weight[to + i] = 1;
+    }
+}
+
+/* A block per row. */
+static __global__ void spread_send(struct kernel_spread s, size_t channels, const float *x,
+                                   bool weighted, float *parts)
+{
+    size_t at = blockIdx.x;
+    if (at >= rows_of(s.own))
+        return;
+    float weight = weighted ? s.own.weight[at] : 1;
+    const float *from = x + (size_t)s.own.choice[at] / s.own.top_k * channels;
+    float *to = parts + part_row(s, at) * channels;
+    ALONG(i, channels)
+    to[i] = weight * from[i];
+}
+
+static __global__ void spread_take(struct kernel_spread s, size_t channels, const float *parts,
+                                   float *rows)
+{
+    size_t at = blockIdx.x;
+    if (at >= rows_of(s.own))
+        return;
+    const float *from = parts + part_row(s, at) * channels;
+    ALONG(i, channels)
+    rows[at * channels + i] = from[i];
+}
+
+static __global__ void spread_rows(struct kernel_spread s, size_t channels, float *parts,
+                                   float *rows, bool back)
+{
+    size_t row = blockIdx.x;
+    if (row >= (size_t)s.begin[s.here])
+        return;
+    float *part = parts + (size_t)s.from[row] * channels;
+    ALONG(i, channels)
+    {
+        if (back)
+            part[i] = rows[row * channels + i];
+        else
+            rows[row * channels + i] = part[i];
+    }
+}
+
 /* ---- launches */
+
+cudaError_t kernel_spread_meet(const struct kernel_spread *s)
+{
+    cudaError_t e = LAUNCH(meet_begin, 1, *s);
+    return e ? e : LAUNCH(meet_rows, (unsigned)(s->spread * s->here), *s);
+}
+
+cudaError_t kernel_spread_send(const struct kernel_spread *s, size_t most_own, size_t channels,
+                               const float *x, int weighted, float *parts)
+{
+    return LAUNCH(spread_send, (unsigned)most_own, *s, channels, x, weighted != 0, parts);
+}
+
+cudaError_t kernel_spread_take(const struct kernel_spread *s, size_t most_own, size_t channels,
+                               const float *parts, float *rows)
+{
+    return LAUNCH(spread_take, (unsigned)most_own, *s, channels, parts, rows);
+}
+
+cudaError_t kernel_spread_rows(const struct kernel_spread *s, size_t channels, float *parts,
+                               float *rows, int back)
+{
+    return LAUNCH(spread_rows, (unsigned)(s->spread * s->most), *s, channels, parts, rows,
+                  back != 0);
+}
 
 cudaError_t kernel_routes(const struct kernel_routes *r)
 {

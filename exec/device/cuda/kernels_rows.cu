@@ -199,7 +199,112 @@ static __global__ void sinusoids(void *y_, size_t rows, size_t tokens, size_t ch
     }
 }
 
+/* ---- tokens for heads */
+
+/* Heads of a part, of queries and of keys and values; the first of the latter in part k. */
+static __host__ __device__ size_t queries_of(const struct kernel_swap &s)
+{
+    return s.heads / s.place.context;
+}
+static __host__ __device__ size_t keys_of(const struct kernel_swap &s)
+{
+    return s.kv_heads > 0 && s.kv_heads < s.place.context ? 1 : s.kv_heads / s.place.context;
+}
+static __device__ size_t first_key(const struct kernel_swap &s, size_t k)
+{
+    return s.kv_heads > 0 ? k * queries_of(s) / (s.heads / s.kv_heads) : 0;
+}
+static __host__ __device__ size_t width_of(const struct kernel_swap &s)
+{
+    return queries_of(s) * s.depth + keys_of(s) * (s.depth + s.value);
+}
+static __device__ size_t row_of(const struct kernel_swap &s)
+{
+    return s.heads * s.depth + s.kv_heads * (s.depth + s.value);
+}
+
+/* Channel `i` of a row of part k is which of the row's? */
+static __device__ size_t channel_of(const struct kernel_swap &s, size_t k, size_t i)
+{
+    size_t queries = queries_of(s) * s.depth, keys = keys_of(s) * s.depth, first = first_key(s, k);
+    if (i < queries)
+        return k * queries + i;
+    i -= queries;
+    return s.heads * s.depth +
+           (i < keys ? first * s.depth + i : s.kv_heads * s.depth + first * s.value + i - keys);
+}
+
+/* The sum of channel c over the parts that have it. */
+static __device__ float sum_over_parts(const struct kernel_swap &s, const float *parts, size_t row,
+                                       size_t c)
+{
+    size_t width = width_of(s), queries = s.heads * s.depth, keys = s.kv_heads * s.depth;
+    bool value = c >= queries + keys;
+    size_t d = value ? s.value : s.depth, at = c < queries ? c : c - queries - (value ? keys : 0);
+    size_t before = c < queries ? 0 : (queries_of(s) + (value ? keys_of(s) : 0)) * s.depth;
+    size_t here = (c < queries ? queries_of(s) : keys_of(s)) * d;
+    float sum = 0;
+    for (size_t k = 0; k < s.place.context; k++) {
+        size_t first = c < queries ? k * here : first_key(s, k) * d;
+        if (at >= first && at < first + here)
+            sum += parts[(k * s.samples * s.place.tokens + row) * width + before + at - first];
+    }
+    return sum;
+}
+
+static __global__ void parts_of_heads(struct kernel_swap s, const float *rows, float *parts)
+{
+    size_t n = s.samples * s.place.tokens, width = width_of(s), whole = row_of(s);
+    FOR_EACH(e, s.place.context * n * width)
+    {
+        size_t row = e / width % n, k = e / width / n;
+        parts[e] = rows[row * whole + channel_of(s, k, e % width)];
+    }
+}
+
+static __global__ void heads_of_parts(struct kernel_swap s, float *rows, const float *parts)
+{
+    size_t whole = row_of(s);
+    FOR_EACH(e, s.samples * s.place.tokens * whole)
+    {
+        rows[e] = sum_over_parts(s, parts, e / whole, e % whole);
+    }
+}
+
+static __global__ void swap_tokens(struct kernel_swap s, float *all, float *parts, bool out)
+{
+    size_t width = width_of(s), tokens = s.place.tokens, n = s.samples * tokens;
+    FOR_EACH(e, s.place.context * n * width)
+    {
+        size_t row = e / width % n, k = e / width / n;
+        struct kernel_place place = s.place;
+        place.position = k;
+        size_t at = row / tokens * tokens * place.context + place_of(place, row % tokens);
+        float *here = all + at * width + e % width;
+        if (out)
+            parts[e] = *here;
+        else
+            *here = parts[e];
+    }
+}
+
 /* ---- launches */
+
+static unsigned blocks_of(const struct kernel_swap *s)
+{
+    return blocks_for(s->place.context * s->samples * s->place.tokens * width_of(*s));
+}
+
+cudaError_t kernel_swap_heads(const struct kernel_swap *s, float *rows, float *parts, int out)
+{
+    return out ? LAUNCH(parts_of_heads, blocks_of(s), *s, rows, parts)
+               : LAUNCH(heads_of_parts, blocks_of(s), *s, rows, parts);
+}
+
+cudaError_t kernel_swap_tokens(const struct kernel_swap *s, float *all, float *parts, int out)
+{
+    return LAUNCH(swap_tokens, blocks_of(s), *s, all, parts, out != 0);
+}
 
 cudaError_t kernel_rows_in(const struct kernel_rows_of *r, float *whole, const float *part)
 {

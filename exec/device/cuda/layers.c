@@ -435,7 +435,8 @@ static const struct {
 /* What kernels do not have. */
 static bool is_plain(const struct layer *l)
 {
-    return l->depth <= ATTENTION_WIDEST && l->value <= ATTENTION_WIDEST && l->spread == 1 &&
+    return l->depth <= ATTENTION_WIDEST && l->value <= ATTENTION_WIDEST &&
+           (l->spread == 1 || (l->row_shards == 1 && !l->half)) &&
            (!l->half || l->experts <= MIXTURE_EXPERTS_BF16);
 }
 

@@ -5,10 +5,10 @@
 #include "exec/device/cuda/context.h"
 
 extern const struct layer_kind cuda_add_row, cuda_affine, cuda_attention, cuda_batchnorm,
-    cuda_concat, cuda_convolution, cuda_context_attention, cuda_depthwise, cuda_dynamic,
-    cuda_experts, cuda_gate, cuda_gated, cuda_groupnorm, cuda_joined, cuda_lstm, cuda_multiply,
-    cuda_neighbours, cuda_pool, cuda_pooler, cuda_positions, cuda_relative, cuda_relu, cuda_rmsnorm,
-    cuda_rope, cuda_silu, cuda_sinusoids, cuda_token_gate, cuda_upsample;
+    cuda_concat, cuda_convolution, cuda_depthwise, cuda_dynamic, cuda_experts, cuda_gate,
+    cuda_gated, cuda_groupnorm, cuda_joined, cuda_lstm, cuda_multiply, cuda_neighbours, cuda_pool,
+    cuda_pooler, cuda_positions, cuda_relative, cuda_relu, cuda_rmsnorm, cuda_rope, cuda_silu,
+    cuda_sinusoids, cuda_token_gate, cuda_upsample;
 /* What is kept and scratch, where they are not the CPU's. */
 void cuda_attention_sizes(struct layer *l);
 void cuda_rms_sizes(struct layer *l);
@@ -17,7 +17,9 @@ void cuda_gate_sizes(struct layer *l);
 void cuda_token_gate_sizes(struct layer *l);
 void cuda_experts_sizes(struct layer *l);
 void cuda_affine_sizes(struct layer *l);
-void cuda_context_sizes(struct layer *l); /* of attention with l->context */
+/* Of attention with l->context, which become another kind: by gathering keys, by l->swaps. */
+void cuda_context_sizes(struct layer *l);
+void cuda_swap_sizes(struct layer *l);
 void cuda_convolution_sizes(struct layer *l);
 void cuda_depthwise_sizes(struct layer *l);
 void cuda_dynamic_sizes(struct layer *l);

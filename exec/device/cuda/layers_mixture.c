@@ -1,6 +1,6 @@
 /* Layers of mixtures of experts on a GPU: mixture.h. */
+#include "exec/device/cuda/experts.h"
 #include "exec/device/cuda/layers.h"
-#include "exec/device/cuda/mixture.h"
 
 /* ---- the gate: scores by cuBLAS, in fp32 */
 
@@ -124,15 +124,7 @@ static size_t aligned_reals(size_t n)
     return size_times(size_plus(n, EXPERT_ALIGNED - 1) / EXPERT_ALIGNED, EXPERT_ALIGNED);
 }
 
-/* What is kept of a batch. The backward makes gradients where the forward's numbers were. y is fp32. */
-struct kept {
-    struct kernel_routes r;
-    size_t most; /* rows */
-    real *x, *inside, *act, *y;
-};
-
-/* Numbers of whole rows: 4 bytes each. */
-static size_t numbers_of(const struct layer *l, size_t batch)
+size_t cuda_experts_numbers(const struct layer *l, size_t batch)
 {
     size_t choices = size_times(batch, size_times(l->tokens, l->top_k));
     size_t n = size_plus(choices, size_times(batch, size_times(2, l->slots)));
@@ -150,18 +142,22 @@ static size_t rows_room(const struct layer *l, size_t batch, size_t width, bool 
 void cuda_experts_sizes(struct layer *l)
 {
     const size_t widths[] = {l->in, wide(l), l->inner};
-    l->saved = size_plus(numbers_of(l, 1), rows_room(l, 1, l->in, false));
+    if (l->spread > 1) {
+        cuda_spread_sizes(l);
+        return;
+    }
+    l->saved = size_plus(cuda_experts_numbers(l, 1), rows_room(l, 1, l->in, false));
     for (size_t k = 0; k < sizeof widths / sizeof *widths; k++)
         l->saved = size_plus(l->saved, rows_room(l, 1, widths[k], l->half));
     l->work = 0;
 }
 
-static struct kept kept_of(const struct layer *l, const struct layer_io *io)
+struct kernel_routes cuda_experts_routes(const struct layer *l, const struct layer_io *io)
 {
     size_t choices = io->batch * l->tokens * l->top_k, counts = io->batch * l->experts;
-    struct kept k = {.most = io->batch * l->slots};
+    size_t most = io->batch * l->slots;
     int32_t *at = (int32_t *)(void *)io->saved;
-    k.r = (struct kernel_routes){
+    return (struct kernel_routes){
         .type = cuda_type(l),
         .samples = io->batch,
         .tokens = l->tokens,
@@ -171,14 +167,19 @@ static struct kept kept_of(const struct layer *l, const struct layer_io *io)
         .y = io->x[1],
         .place = at,
         .choice = at + choices,
-        .count = at + choices + k.most,
-        .first = at + choices + k.most + counts,
-        .total = at + choices + k.most + 2 * counts,
-        .begin = at + choices + k.most + 2 * counts + l->experts + 1,
-        .tile = at + choices + k.most + 2 * counts + 2 * (l->experts + 1),
-        .weight = io->saved + choices + k.most + 2 * counts + 3 * (l->experts + 1),
+        .count = at + choices + most,
+        .first = at + choices + most + counts,
+        .total = at + choices + most + 2 * counts,
+        .begin = at + choices + most + 2 * counts + l->experts + 1,
+        .tile = at + choices + most + 2 * counts + 2 * (l->experts + 1),
+        .weight = io->saved + choices + most + 2 * counts + 3 * (l->experts + 1),
     };
-    k.x = io->saved + numbers_of(l, io->batch);
+}
+
+static struct experts_rows kept_of(const struct layer *l, const struct layer_io *io)
+{
+    struct experts_rows k = {.r = cuda_experts_routes(l, io), .most = io->batch * l->slots};
+    k.x = io->saved + cuda_experts_numbers(l, io->batch);
     k.inside = k.x + rows_room(l, io->batch, l->in, l->half);
     k.act = k.inside + rows_room(l, io->batch, wide(l), l->half);
     k.y = k.act + rows_room(l, io->batch, l->inner, l->half);
@@ -206,12 +207,12 @@ static size_t second_bias(const struct layer *l)
     return first_bias(l) + l->part[2].n;
 }
 
-static void multiply(const struct layer *l, const struct layer_io *io, const struct kept *k,
+static void multiply(const struct layer *l, const struct layer_io *io, const struct experts_rows *k,
                      struct kernel_grouped g)
 {
     g.type = cuda_type(l);
     g.tensor_cores = ((const struct cuda_context *)io->on)->tensor_cores;
-    g.experts = l->experts;
+    g.experts = k->r.experts;
     g.most = k->most;
     g.begin = k->r.begin;
     g.tile = k->r.tile;
@@ -223,73 +224,84 @@ static enum mixture_act act_of(const struct layer *l)
     return l->clamped ? ACT_CLAMPED : l->gated ? ACT_GATED : ACT_GELU;
 }
 
-static void experts_forward(const struct layer *l, struct layer_io *io)
+void cuda_experts_products(const struct layer *l, struct layer_io *io, const struct experts_rows *k)
 {
-    const struct kept k = kept_of(l, io);
-    CUDA_NOTE(io->on, "routes", kernel_routes(&k.r));
-    CUDA_NOTE(io->on, "rows to experts", kernel_route_rows(&k.r, k.most, l->in, io->x[0], k.x));
-    multiply(l, io, &k,
+    multiply(l, io, k,
              (struct kernel_grouped){.form = GROUPED_FORWARD,
                                      .n = wide(l),
                                      .k = l->in,
-                                     .a = k.x,
+                                     .a = k->x,
                                      .b = weight_at(l, io, 0),
                                      .bias = l->bias ? io->parameter + first_bias(l) : NULL,
                                      .act = act_of(l),
-                                     .c = k.inside,
-                                     .made = k.act});
+                                     .c = k->inside,
+                                     .made = k->act});
     multiply(
-        l, io, &k,
+        l, io, k,
         (struct kernel_grouped){.form = GROUPED_FORWARD,
                                 .wide = true,
                                 .n = l->in,
                                 .k = l->inner,
-                                .a = k.act,
+                                .a = k->act,
                                 .b = weight_at(l, io, second_at(l)),
                                 .bias = l->part[3].n > 0 ? io->parameter + second_bias(l) : NULL,
-                                .c = k.y});
+                                .c = k->y});
+}
+
+static void experts_forward(const struct layer *l, struct layer_io *io)
+{
+    const struct experts_rows k = kept_of(l, io);
+    CUDA_NOTE(io->on, "routes", kernel_routes(&k.r));
+    CUDA_NOTE(io->on, "rows to experts", kernel_route_rows(&k.r, k.most, l->in, io->x[0], k.x));
+    cuda_experts_products(l, io, &k);
     CUDA_NOTE(io->on, "rows from experts", kernel_route_back(&k.r, l->in, k.y, true, io->y));
 }
 
-/* dy of the second product, then the gradient of what experts were given, are where y was; that of what was
- * inside is where that was. The weights of rows are in the second operand of the gradient of second weights, which is
- * made again from what was inside: it is rounded once, as dy is not. */
+/* The weights of rows are in the second operand of the gradient of second weights, which is made again from what was
+ * inside: it is rounded once, as dy is not. */
+void cuda_experts_products_backward(const struct layer *l, struct layer_io *io,
+                                    const struct experts_rows *k)
+{
+    const struct kernel_grouped second = {
+        .form = GROUPED_WEIGHT, .n = l->in, .k = l->inner, .a = k->y, .b = k->act};
+    const struct kernel_grouped first = {
+        .form = GROUPED_WEIGHT, .n = wide(l), .k = l->in, .a = k->inside, .b = k->x};
+    struct kernel_grouped g = second;
+    CUDA_NOTE(io->on, "inside of experts",
+              kernel_inside(&k->r, act_of(l), k->most, l->inner, k->inside, k->act));
+    g.c = io->d_parameter + second_at(l);
+    multiply(l, io, k, g);
+    if (l->part[3].n > 0)
+        CUDA_NOTE(
+            io->on, "bias of experts",
+            kernel_expert_columns(&k->r, l->in, k->y, true, io->d_parameter + second_bias(l)));
+    g.form = GROUPED_BACKWARD;
+    g.b = weight_at(l, io, second_at(l));
+    g.c = k->inside;
+    g.act = act_of(l);
+    g.weight = k->r.weight;
+    multiply(l, io, k, g);
+    g = first;
+    g.c = io->d_parameter;
+    multiply(l, io, k, g);
+    if (l->bias)
+        CUDA_NOTE(io->on, "bias of experts",
+                  kernel_expert_columns(&k->r, wide(l), k->inside, false,
+                                        io->d_parameter + first_bias(l)));
+    g.form = GROUPED_BACKWARD;
+    g.b = weight_at(l, io, 0);
+    g.c = k->y;
+    g.wide = true;
+    multiply(l, io, k, g);
+}
+
 static void experts_backward(const struct layer *l, struct layer_io *io)
 {
-    const struct kept k = kept_of(l, io);
-    const struct kernel_grouped second = {
-        .form = GROUPED_WEIGHT, .n = l->in, .k = l->inner, .a = k.y, .b = k.act};
-    const struct kernel_grouped first = {
-        .form = GROUPED_WEIGHT, .n = wide(l), .k = l->in, .a = k.inside, .b = k.x};
-    struct kernel_grouped g = second;
+    const struct experts_rows k = kept_of(l, io);
     CUDA_NOTE(io->on, "weights of experts",
               kernel_route_weights(&k.r, l->in, io->dy, k.y, io->dx[1]));
     CUDA_NOTE(io->on, "gradients to experts", kernel_route_rows(&k.r, k.most, l->in, io->dy, k.y));
-    CUDA_NOTE(io->on, "inside of experts",
-              kernel_inside(&k.r, act_of(l), k.most, l->inner, k.inside, k.act));
-    g.c = io->d_parameter + second_at(l);
-    multiply(l, io, &k, g);
-    if (l->part[3].n > 0)
-        CUDA_NOTE(io->on, "bias of experts",
-                  kernel_expert_columns(&k.r, l->in, k.y, true, io->d_parameter + second_bias(l)));
-    g.form = GROUPED_BACKWARD;
-    g.b = weight_at(l, io, second_at(l));
-    g.c = k.inside;
-    g.act = act_of(l);
-    g.weight = k.r.weight;
-    multiply(l, io, &k, g);
-    g = first;
-    g.c = io->d_parameter;
-    multiply(l, io, &k, g);
-    if (l->bias)
-        CUDA_NOTE(
-            io->on, "bias of experts",
-            kernel_expert_columns(&k.r, wide(l), k.inside, false, io->d_parameter + first_bias(l)));
-    g.form = GROUPED_BACKWARD;
-    g.b = weight_at(l, io, 0);
-    g.c = k.y;
-    g.wide = true;
-    multiply(l, io, &k, g);
+    cuda_experts_products_backward(l, io, &k);
     CUDA_NOTE(io->on, "gradients from experts",
               kernel_route_back(&k.r, l->in, k.y, false, io->dx[0]));
 }

@@ -74,9 +74,10 @@ enum status cuda_times_open(const struct program *p, uint32_t rank, struct cuda_
     TRY(cuda_clock_open(&t->clock));
     for (size_t i = 0; i < t->ops; i++) {
         const struct program_op *o = &p->op[t->first + i];
-        bool inside =
-            op_is_collective(o) && (o->purpose == FOR_TENSOR || o->purpose == FOR_CONTEXT);
-        for (uint32_t k = 0; inside && k < o->count; k++)
+        bool experts = o->purpose == FOR_EXPERTS; /* before whose rows their numbers may go */
+        bool inside = op_is_collective(o) &&
+                      (experts || o->purpose == FOR_TENSOR || o->purpose == FOR_CONTEXT);
+        for (uint32_t k = 0; inside && k < (experts ? 2 : 1) * o->count; k++)
             TRY(add_sum(t));
         if (!op_computes(o))
             continue;
@@ -153,14 +154,14 @@ void cuda_times_sum_end(struct cuda_times *t, struct cuda_context *c)
         CUDA_NOTE(c, "event", cudaEventRecord(t->sum[2 * t->used - 1], CUDA_STREAM));
 }
 
-/* Of the sums of an op that moved so, or of all of them. */
+/* Of what an op moved so. */
 static double seconds_of(const struct cuda_times *t, struct cuda_context *c,
-                         const struct cuda_span *s, bool all, int how)
+                         const struct cuda_span *s, int how)
 {
     double seconds = 0;
     for (size_t k = s->first; k < s->first + s->sums; k++) {
         float ms = 0;
-        if (!all && t->how[k] != how)
+        if (t->how[k] != how)
             continue;
         CUDA_NOTE(c, "time of a sum", cudaEventElapsedTime(&ms, t->sum[2 * k], t->sum[2 * k + 1]));
         seconds += (double)ms * 1e-3;
@@ -179,11 +180,11 @@ void cuda_times_read(const struct cuda_times *t, struct cuda_context *c,
     const struct cuda_span *s = span_of(t, op);
     *start_s = cuda_clock_read(&t->clock, s->begin);
     *end_s = cuda_clock_read(&t->clock, s->end);
-    *sums_s = seconds_of(t, c, s, true, CUDA_SUM);
+    *sums_s = seconds_of(t, c, s, CUDA_SUM);
 }
 
 double cuda_times_moved(const struct cuda_times *t, struct cuda_context *c,
                         const struct program_op *op, int how)
 {
-    return seconds_of(t, c, span_of(t, op), false, how);
+    return seconds_of(t, c, span_of(t, op), how);
 }

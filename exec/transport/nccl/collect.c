@@ -34,6 +34,25 @@ static ncclResult_t call_rooted(const struct nccl_group *g, const struct rounds_
     return nccl_fine(e) ? ended : e;
 }
 
+/* Every member's part to each: the messages of all in one group. */
+static ncclResult_t call_all(const struct nccl_group *g, const struct rounds_call *c,
+                             enum element type, void *data)
+{
+    size_t each = c->n / (2 * c->ranks);
+    ncclResult_t e = ncclGroupStart();
+    for (size_t m = 0; nccl_fine(e) && m < c->ranks; m++) {
+        if (m == c->me)
+            continue;
+        e = ncclSend(element_at(type, data, m * each), each, nccl_type(type), (int)m, *g->comm,
+                     g->stream);
+        if (nccl_fine(e))
+            e = ncclRecv(element_at(type, data, (c->ranks + m) * each), each, nccl_type(type),
+                         (int)m, *g->comm, g->stream);
+    }
+    ncclResult_t ended = ncclGroupEnd();
+    return nccl_fine(e) ? ended : e;
+}
+
 /* Scattered and gathered are equal chunks; what is left over, fewer numbers than members, is
  * summed on all and spread by the last one, who owns it. */
 static ncclResult_t call_own(const struct nccl_group *g, const struct rounds_call *c,
@@ -52,6 +71,8 @@ static ncclResult_t call_own(const struct nccl_group *g, const struct rounds_cal
         return ncclReduce(data, data, c->n, nccl_type(type), how, 0, *g->comm, g->stream);
     if (c->kind == OP_GATHER || c->kind == OP_SCATTER)
         return call_rooted(g, c, type, data);
+    if (c->kind == OP_ALLTOALL)
+        return call_all(g, c, type, data);
     ncclResult_t e = ncclGroupStart();
     if (nccl_fine(e) && each > 0)
         e = scatters
@@ -121,7 +142,7 @@ enum status nccl_collect(struct nccl *t, uint32_t op, enum element e, void *data
     const struct rounds_call c = endpoints_rounds(&t->links, op, n);
     if (c.ranks < 2 || n == 0)
         return STATUS_OK;
-    if (t->links.algorithm || c.kind == OP_ALLTOALL)
+    if (t->links.algorithm)
         return call_rounds(t, g, &c, e, data);
     PASS(nccl_begin(t));
     return nccl_end(t, *g->comm, call_own(g, &c, e, data));
