@@ -552,10 +552,10 @@ def main():
         wrong = judge(c, o.full, sanitized, (status, cpu_s, kilobytes, message))
         total += cpu_s
         failed += bool(wrong)
-        if not o.keep:
-            os.unlink(path)
         print("%s%5.2f s %4d MB %s (%s, %d bytes): %s" % ("FAIL " + ", ".join(wrong) + ": " if wrong else "", cpu_s, kilobytes * 1024 // 10**6, name,
                                                          command, os.path.getsize(path), message.strip()[:300] or "read"), flush=True)
+        if not o.keep:
+            os.unlink(path)
     print("%d files, %d wrong, %.1f s of CPU" % (len(cases), failed, total))
     if not o.keep:
         os.chdir("/")
