@@ -11,79 +11,19 @@
 
 #include "core/array.h"
 #include "core/file.h"
+#include "core/json_text.h"
 #include "core/order.h"
 #include "core/text.h"
 
 enum { WHERE_TEXT = 256, MAX_NUMBERS = 1 << 24 };
-
-/* ---- finding a value in the text again: the document is known to be valid JSON */
-
-static const char *skip_space(const char *p)
-{
-    return p + strspn(p, " \t\r\n");
-}
-
-static const char *skip_string(const char *p)
-{
-    for (p++; *p && *p != '"'; p++)
-        if (*p == '\\' && p[1])
-            p++;
-    return *p ? p + 1 : p;
-}
-
-/* Past a value of valid JSON: to the matching bracket, or the end of a number or word. */
-static const char *skip_value(const char *p)
-{
-    if (*p == '"')
-        return skip_string(p);
-    if (*p != '{' && *p != '[')
-        return p + strcspn(p, ",]} \t\r\n");
-    int depth = 0;
-    do {
-        if (*p == '"') {
-            p = skip_string(p);
-            continue;
-        }
-        depth += *p == '{' || *p == '[';
-        depth -= *p == '}' || *p == ']';
-        p++;
-    } while (depth > 0 && *p);
-    return p;
-}
-
-/* Is the string at p this key? Keys with escapes are not found: errors then name the object. */
-static bool key_is(const char *p, const char *key)
-{
-    size_t length = strlen(key);
-    return !strncmp(p + 1, key, length) && p[1 + length] == '"';
-}
-
-/* Start of member `key` or item `index` of the container at p; p itself when not found. */
-static const char *enter(const char *container, const char *key, size_t index)
-{
-    const char *p = skip_space(container + 1);
-    for (size_t i = 0; *p && *p != '}' && *p != ']'; i++) {
-        bool here = key ? key_is(p, key) : i == index;
-        if (*container == '{') {
-            p = skip_space(skip_string(p));
-            p = skip_space(*p ? p + 1 : p); /* the colon */
-        }
-        if (here)
-            return p;
-        p = skip_space(skip_value(p));
-        if (*p == ',')
-            p = skip_space(p + 1);
-    }
-    return container;
-}
 
 /* Where the value stands in the text: found by walking from the root again, since jansson keeps no
  * positions. Only errors pay for it. */
 static const char *locate(const struct json_at *at)
 {
     if (!at->parent)
-        return skip_space(at->document->text);
-    return enter(locate(at->parent), at->key, at->index);
+        return json_text_begin(at->document->text);
+    return json_text_enter(locate(at->parent), at->key, at->index);
 }
 
 /* "stages[2].devices[0]", "" for the root. */
@@ -188,6 +128,7 @@ static enum status parse(const char *path, char *text, size_t length, const char
     json_error_t e;
 
     TRY(text_copy(path, &d.path));
+    TRY(json_text_check(path, text));
     call_once(&counted, count_memory);
     budget = VALUES * limit_bytes(LIMIT_json);
     failed = false;

@@ -13,14 +13,12 @@ struct log_keys {
     const char *samples_per_s, *tokens_per_s_and_gpu, *samples;
 };
 
-/* Progress bars print a step several times: the last line of each counts. */
+/* A line with the mark. Progress bars print a step several times: the last line of each counts. */
 static enum status take_line(const char *text, const struct log_keys *k, struct reader_state *state,
                              struct measured_run *run)
 {
     struct run_line l = {.number = (int64_t)run->lines + 1, .samples = state->pending.samples};
     double number, v;
-    if (!text || !strstr(text, k->mark))
-        return STATUS_OK;
     if (reader_number(text, k->number, &number) && number >= 0 && number < 1e15)
         l.number = (int64_t)number;
     if (k->seconds && reader_number(text, k->seconds, &v) && v > 0)
@@ -54,7 +52,7 @@ static bool is_megatron(const char *text)
 
 static enum status take_megatron(char *text, struct reader_state *state, struct measured_run *run)
 {
-    return take_line(text, &megatron, state, run);
+    return text && is_megatron(text) ? take_line(text, &megatron, state, run) : STATUS_OK;
 }
 
 const struct reader reader_megatron = {.name = "megatron",
@@ -77,7 +75,7 @@ static bool is_nemo(const char *text)
 
 static enum status take_nemo(char *text, struct reader_state *state, struct measured_run *run)
 {
-    return take_line(text, &nemo, state, run);
+    return text && is_nemo(text) ? take_line(text, &nemo, state, run) : STATUS_OK;
 }
 
 const struct reader reader_nemo = {.name = "nemo",

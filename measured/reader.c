@@ -59,6 +59,31 @@ bool reader_ns(const char *text, int64_t per_unit, int64_t *out)
     return true;
 }
 
+/* A text of decimal digits with at most one point. Whole numbers below 2^53 and powers of ten to 10^22 are exact, so
+ * that one division rounds as strtod() does, at a tenth of its time. False: not of that kind.
+ * Source: Clinger, PLDI 1990, section 4. */
+static bool short_number(const char *text, double *out)
+{
+    static const double power[] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                   1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+    uint64_t number = 0;
+    size_t digits = 0, behind = 0;
+    bool point = false;
+    for (; isdigit((unsigned char)*text) || (*text == '.' && !point); text++) {
+        point = point || *text == '.';
+        if (*text == '.')
+            continue;
+        number = number * 10 + (uint64_t)(*text - '0');
+        behind += point;
+        if (++digits > 15)
+            return false;
+    }
+    if (digits == 0 || *text)
+        return false;
+    *out = (double)number / power[behind];
+    return true;
+}
+
 bool reader_number(const char *line, const char *key, double *out)
 {
     char digits[64];
@@ -68,13 +93,16 @@ bool reader_number(const char *line, const char *key, double *out)
         return false;
     for (at += strlen(key); *at == ' ' || *at == ':' || *at == '=' || *at == '\t'; at++) {
     }
-    for (; n + 1 < sizeof digits && (isalnum((unsigned char)*at) || strchr("+-.,", *at)) && *at;
-         at++)
-        if (*at == ',' && !isdigit((unsigned char)at[1]))
-            break;
-        else if (*at != ',')
+    for (; n + 1 < sizeof digits; at++)
+        if (*at == ',' && isdigit((unsigned char)at[1]))
+            continue;
+        else if (isalnum((unsigned char)*at) || *at == '+' || *at == '-' || *at == '.')
             digits[n++] = *at;
+        else
+            break;
     digits[n] = '\0';
+    if (short_number(digits, out))
+        return true;
     char *end;
     double v = strtod(digits, &end);
     if (end == digits || !isfinite(v))

@@ -41,7 +41,7 @@ struct pipedream_text {
     struct pipedream_edge *edge; /* [edges] in file order */
 };
 
-enum { SLICE_LIMIT = 255, PIPEDREAM_MAX_EDGES = 10000000 };
+enum { SLICE_LIMIT = 255, PIPEDREAM_MAX_EDGES = 1 << 21 };
 
 /* Split `text` into nodes and edges, which point into it. Returns STATUS_PARSE with path:line,
  * STATUS_NOMEM. O(length). */

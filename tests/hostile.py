@@ -22,7 +22,7 @@ KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
 
 
 def case(name, command, size, lifts=None):
-    """A decorator: function(r, size) yields the bytes of a file of about `size` bytes (of 1/SMALL of them without --full), {} in `command`.
+    """A decorator: function(r, size) yields the bytes of a file of about `size` bytes (of 1/SMALL of them without --full), {} in `command`, {}.sh if it must end so.
     lifts: the limit that the full file is refused for, which the message must name; False: refused for what it is; None: whatever."""
     def put(make):
         CASES.append((name, command, size, lifts, make))
@@ -37,8 +37,9 @@ def text(name, command, size, head, block, tail=b"", lifts=None):
         n = i = 0
         if callable(block):
             while n < size:
-                part = b"".join(block(k) for k in range(i, i + 1000))
-                i, n = i + 1000, n + len(part)
+                count = max(1, min(1000, (size - n) // (len(block(i)) + 1)))
+                part = b"".join(block(k) for k in range(i, i + count))
+                i, n = i + count, n + len(part)
                 yield part
         else:
             part = block * max(1, MiB // len(block))
@@ -460,14 +461,14 @@ text("platform: speeds", PLATFORM, F, XML + b"<zone id='z' routing='Full'><host 
 # ---- plans, arguments, experiments, tables
 
 text("plan: JSON", "simulate {}", J, b'{"foreline":"plan","version":1,"stages":[', b"[],", b"1]}")
-text("arguments: words", "plan import {} --model mlp", 15 * MiB, b"torchrun pretrain_gpt.py", b" --num-layers 4")
-text("arguments: variables", "plan import {} --model mlp", 15 * MiB, b"A=x\n", lambda i: b"A=$A$A\n", b"torchrun pretrain_gpt.py --num-layers $A\n")
-text("arguments: nested", "plan import {} --model mlp", 15 * MiB, b"torchrun pretrain_gpt.py --num-layers ", b"$(( ")
-text("arguments: lists", "plan import {} --model mlp", 15 * MiB, b"torchrun pretrain_gpt.py --moe-layer-freq ", b"[0]*1000000000+")
-text("arguments: layout", "plan import {} --model mlp", 15 * MiB, b"torchrun pretrain_gpt.py --pipeline-model-parallel-layout '", b"(", b"'\n")
-text("arguments: YAML", "plan import {} --model mlp", 15 * MiB, b"", lambda i: b"k%d: {a: 1}\n" % i)
-text("arguments: TOML", "plan import {} --model mlp", 15 * MiB, b"", lambda i: b"[a.b%d]\nx = 1\n" % i)
-text("arguments: Python", "plan import {} --model mlp", 15 * MiB, b"", b"def f(): return ((((\n")
+text("arguments: words", "plan import {}.sh --model mlp", 15 * MiB, b"torchrun pretrain_gpt.py", b" --num-layers 4")
+text("arguments: variables", "plan import {}.sh --model mlp", 15 * MiB, b"A=x\n", lambda i: b"A=$A$A\n", b"torchrun pretrain_gpt.py --num-layers $A\n")
+text("arguments: nested", "plan import {}.sh --model mlp", 15 * MiB, b"torchrun pretrain_gpt.py --num-layers ", b"$(( ")
+text("arguments: lists", "plan import {}.sh --model mlp", 15 * MiB, b"torchrun pretrain_gpt.py --moe-layer-freq ", b"[0]*1000000000+")
+text("arguments: layout", "plan import {}.sh --model mlp", 15 * MiB, b"torchrun pretrain_gpt.py --pipeline-model-parallel-layout '", b"(", b"'\n")
+text("arguments: YAML", "plan import {}.yml --model mlp", 15 * MiB, b"", lambda i: b"k%d: {a: 1}\n" % i)
+text("arguments: TOML", "plan import {}.toml --model mlp", 15 * MiB, b"", lambda i: b"[a.b%d]\nx = 1\n" % i)
+text("arguments: Python", "plan import {}.py --model mlp", 15 * MiB, b"", b"def f(): return ((((\n")
 text("experiment: aliases", "run --config {} --dry-run", M, b"model: &a [x]\n", lambda i: b"k%d: *a\n" % i)
 text("experiment: product", "run --config {} --dry-run", M, b"model: mlp\nplatform: laptop\nsweep:\n  plan.microbatches: [1", b", 1", b"]\n  plan.stages: [1, 2, 3, 4]\n")
 text("experiment: cases", "run --config {} --dry-run", M, b"model: mlp\nplatform: laptop\ncases:\n", lambda i: b"- {name: a%d}\n" % i)
@@ -529,6 +530,10 @@ def main():
     p.add_argument("--keep")
     o = p.parse_args()
     foreline, sanitized, failed, total = os.path.abspath(o.foreline), is_sanitized(o.foreline), 0, 0.0
+    room = shutil.disk_usage(o.keep and os.path.dirname(os.path.abspath(o.keep)) or tempfile.gettempdir()).free
+    if o.full and room < 3 * GiB:
+        print("skipped: %d MB are free in the temporary folder, files of up to 1.1 GB need 3.2 GB" % (room // 10**6))
+        sys.exit(77)
     folder = os.path.abspath(o.keep) if o.keep else tempfile.mkdtemp()
     os.makedirs(folder, exist_ok=True)
     os.chdir(folder)
@@ -537,11 +542,11 @@ def main():
     cases = [c for c in CASES if drawn.random() < o.share and re.search(o.only, c[0])]
     for k, c in enumerate(cases):
         name, command, size, lifts, make = c
-        path = "%d.any" % k if o.keep else "in.any"
+        path = ("%d.any" % k if o.keep else "in.any") + re.search(r"\{\}(\S*)", command)[1]
         with open(path, "wb") as f:
             for part in make(random.Random("%d %s" % (o.seed, name)), size if o.full else size // SMALL):
                 f.write(part)
-        words = [foreline] + [path if w == "{}" else w for w in command.split()]
+        words = [foreline] + [path if w.startswith("{}") else w for w in command.split()]
         status, cpu_s, kilobytes = execute(words, "out", "err")
         message = open("err", errors="replace").read()
         wrong = judge(c, o.full, sanitized, (status, cpu_s, kilobytes, message))
@@ -549,6 +554,8 @@ def main():
         failed += bool(wrong)
         print("%s%5.2f s %4d MB %s (%s, %d bytes): %s" % ("FAIL " + ", ".join(wrong) + ": " if wrong else "", cpu_s, kilobytes * 1024 // 10**6, name,
                                                          command, os.path.getsize(path), message.strip()[:300] or "read"), flush=True)
+        if not o.keep:
+            os.unlink(path)
     print("%d files, %d wrong, %.1f s of CPU" % (len(cases), failed, total))
     if not o.keep:
         os.chdir("/")

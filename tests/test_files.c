@@ -154,6 +154,27 @@ static void jansson_is_as_before_for_others(void **state)
     json_document_free(&d);
 }
 
+/* Of 2^18 members, and of one more in the third line; colons and brackets within texts are none. */
+static void objects_of_too_many_members_are_refused(void **state)
+{
+    for (size_t more = 0; more < 2; more++) {
+        struct json_document d = {0};
+        char *text = NULL;
+        size_t n, members = ((size_t)1 << 18) + more;
+        FILE *to = open_memstream(&text, &n);
+        assert_non_null(to);
+        fputs("{\"a\": \"{:[\\\":{\",\n\"b\": [{}, {\"c:\": {\"d\": 1}}],\n", to);
+        for (size_t i = 2; i < members; i++)
+            fprintf(to, "\"k%zu\":1%s", i, i + 1 < members ? "," : "}");
+        assert_int_equal(fclose(to), 0);
+        assert_int_equal(json_parse("x", text, n, NULL, 0, &d), more ? STATUS_PARSE : STATUS_OK);
+        if (more)
+            assert_string_equal(error_message(), "x:3: an object of more than 262144 members");
+        json_document_free(&d);
+        free(text);
+    }
+}
+
 static enum status write_program(const char *path)
 {
     return program_write(&f.program, path, &by);
@@ -390,6 +411,7 @@ int main(void)
         cmocka_unit_test(a_trace_holds_every_op_of_the_program),
         cmocka_unit_test(slices_of_a_lane_do_not_overlap),
         cmocka_unit_test(jansson_is_as_before_for_others),
+        cmocka_unit_test(objects_of_too_many_members_are_refused),
     };
     return cmocka_run_group_tests_name("files", tests, set_up, tear_down);
 }

@@ -210,6 +210,31 @@ static void numbers_are_exact(void **state)
     }
 }
 
+/* Short numbers are read without strtod(), and to the same bits. */
+static void numbers_in_lines_are_those_of_strtod(void **state)
+{
+    uint64_t r = 5;
+    double v;
+    for (int i = 0; i < 20000; i++) {
+        char text[64], line[80];
+        int digits = (int)(random_next(&r) % 19), point = (int)(random_next(&r) % 20), n = 0;
+        for (int k = 0; k <= digits; k++) {
+            if (k == point)
+                text[n++] = '.';
+            text[n++] = (char)('0' + random_next(&r) % 10);
+        }
+        n += snprintf(text + n, sizeof text - (size_t)n, i % 7 ? "" : "e%d", i % 90 - 45);
+        snprintf(line, sizeof line, "a step: %s| b", text);
+        assert_true(reader_number(line, "step", &v));
+        double want = strtod(text, NULL);
+        assert_memory_equal(&v, &want, sizeof v);
+    }
+    assert_true(reader_number("tps: 1,234.5, x", "tps:", &v) && v == 1234.5);
+    assert_false(reader_number("tps: .", "tps:", &v));
+    assert_false(reader_number("tps: inf", "tps:", &v));
+    assert_false(reader_number("tps:", "tps:", &v));
+}
+
 static void ranks_of_several_files_are_one_run(void **state)
 {
     static const char *const path[] = {"test_measured.a", "test_measured.b"};
@@ -391,6 +416,7 @@ int main(void)
         cmocka_unit_test(leaves_out_what_has_no_time_and_says_how_much),
         cmocka_unit_test(equals_a_slow_count_on_random_traces),
         cmocka_unit_test(numbers_are_exact),
+        cmocka_unit_test(numbers_in_lines_are_those_of_strtod),
         cmocka_unit_test(ranks_of_several_files_are_one_run),
         cmocka_unit_test(reads_the_lines_of_frameworks),
         cmocka_unit_test(reads_tables_of_steps),

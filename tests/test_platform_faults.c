@@ -1,6 +1,7 @@
 /* platform_read on faulty files: one line with its place, nothing of SimGrid to be seen, nothing
  * left behind. */
 #include "sim/platform/platform.h"
+#include "sim/platform/size.h"
 
 #include <dirent.h>
 #include <stdbool.h>
@@ -247,6 +248,41 @@ static void zones_that_would_take_forever_are_refused(void **state)
     }
 }
 
+/* As many of a kind as SimGrid may make, and one more: in memory, before SimGrid sees them. */
+static void more_than_simgrid_may_make_is_refused(void **state)
+{
+    static const struct {
+        const char *tag, *what;
+        size_t share;
+    } tries[] = {
+        {"<router id='r'/>", "hosts, routers and zones", 1},
+        {"<link id='l'/>", "links", 1},
+        {"<route src='a' dst='b'>\n</route>", "routes", 1},
+        {"<link_ctn id='l'/>", "links of routes", 4},
+        {"<prop id='p' value='1'/>", "properties", 1},
+        {"<trace id='t'/>", "other elements", 1},
+    };
+    assert_int_equal(limits_set("lines=1"), STATUS_OK);
+    for (size_t k = 0; k < sizeof tries / sizeof *tries; k++)
+        for (size_t more = 0; more < 2; more++) {
+            char *text = NULL, says[128];
+            size_t n, most = 1024 * tries[k].share;
+            FILE *to = open_memstream(&text, &n);
+            assert_non_null(to);
+            for (size_t i = 0; i < most + more; i++)
+                fputs(tries[k].tag, to);
+            assert_int_equal(fclose(to), 0);
+            enum status st = platform_check_size(&(struct platform_text){"p.xml", text});
+            assert_int_equal(st, more ? STATUS_PARSE : STATUS_OK);
+            snprintf(says, sizeof says, "more than %zu %s; FORELINE_LIMITS=lines=2 allows more",
+                     most, tries[k].what);
+            if (more && !strstr(error_message(), says))
+                fail_msg("'%s' does not say '%s'", error_message(), says);
+            free(text);
+        }
+    assert_int_equal(limits_set("lines=512"), STATUS_OK);
+}
+
 static void limits_are_what_the_environment_says(void **state)
 {
     static const char text[] =
@@ -281,6 +317,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(zones_that_would_take_forever_are_refused),
+        cmocka_unit_test(more_than_simgrid_may_make_is_refused),
         cmocka_unit_test(limits_are_what_the_environment_says),
         cmocka_unit_test(reports_every_fault_in_one_line_with_its_place),
         cmocka_unit_test(has_an_expectation_for_every_fault_file),

@@ -10,9 +10,10 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/intern.h"
 #include "core/text.h"
 
-enum { LINE = 1024, CELLS = 24, HOSTS = 4096, HOST = 64 };
+enum { LINE = 1024, CELLS = 24, HOSTS = 4096 };
 
 /* A table under way. */
 struct table {
@@ -22,8 +23,7 @@ struct table {
     bool named;
     enum fabric_kind kind;
     uint32_t ranks;
-    size_t hosts;
-    char (*host)[HOST];
+    struct interner hosts;
     struct fabric_curve curve;
     double ratio;                             /* busbw / algbw of the largest size */
     size_t empty, timeless, repeated, elided; /* rows that give no point */
@@ -33,20 +33,15 @@ struct table {
 static enum status read_rank(struct table *t, char **cell, size_t n)
 {
     const char *host = NULL;
-    size_t k = 0;
+    uint32_t number;
     for (size_t i = 0; i + 2 < n && !host; i++)
         host = !strcmp(cell[i], "on") && !strcmp(cell[i + 2], "device") ? cell[i + 1] : NULL;
     if (!host)
         return STATUS_OK;
     t->ranks++;
-    while (k < t->hosts && strncmp(t->host[k], host, HOST - 1) != 0)
-        k++;
-    if (k < t->hosts)
-        return STATUS_OK;
-    if (t->hosts == HOSTS)
+    if (t->hosts.n == HOSTS && !interned(&t->hosts, host, strlen(host), &number))
         return error_set(STATUS_PARSE, "%s:%zu: more than %d hosts", t->path, t->line, HOSTS);
-    snprintf(t->host[t->hosts++], HOST, "%s", host);
-    return STATUS_OK;
+    return intern(&t->hosts, host, strlen(host), &number, NULL);
 }
 
 /* "all_reduce_perf" */
@@ -149,9 +144,9 @@ static enum status finish(struct table *t, struct measured *out)
     const struct measured_hint *h = t->hint;
     struct fabric_curve *c = &t->curve;
     c->members = h->members ? h->members : t->ranks;
-    c->per_node = h->members                                 ? h->per_node
-                  : t->hosts > 0 && t->ranks % t->hosts == 0 ? t->ranks / (uint32_t)t->hosts
-                                                             : 0;
+    c->per_node = h->members                                     ? h->per_node
+                  : t->hosts.n > 0 && t->ranks % t->hosts.n == 0 ? t->ranks / (uint32_t)t->hosts.n
+                                                                 : 0;
     if (c->n == 0)
         return error_set(STATUS_PARSE,
                          "%s: no line of a size and times: not what nccl-tests prints", t->path);
@@ -203,7 +198,6 @@ static enum status parse(const char *path, const char *text, const struct measur
     enum status st;
     struct measured m = {0};
     struct table t = {.path = path, .hint = hint};
-    TRY(ARRAY_NEW(t.host, HOSTS));
     TRY(ARRAY_NEW(t.curve.bytes, FABRIC_POINTS));
     TRY(ARRAY_NEW(t.curve.seconds, FABRIC_POINTS));
     TRY(read_lines(&t, text));
@@ -216,7 +210,7 @@ static enum status parse(const char *path, const char *text, const struct measur
 out:
     measured_free(&m);
     fabric_curve_free(&t.curve);
-    free(t.host);
+    interner_free(&t.hosts);
     return st;
 }
 

@@ -5,6 +5,8 @@
 
 #include <yaml.h>
 
+#include "core/intern.h"
+
 /* Of a map; of a document, whose values have 75 bytes and more each. */
 enum { ENTRIES = 1 << 14, VALUES = 1 << 21 };
 
@@ -80,21 +82,24 @@ static enum status read_list(struct reader *r, struct yaml_value *out)
 }
 
 /* A key of a map, which no entry before it may have: of two values of one setting one would be
- * lost silently. */
-static enum status new_entry(struct reader *r, const yaml_event_t *e, struct yaml_value *out)
+ * lost silently. The keys' numbers are those of their entries. */
+static enum status new_entry(struct reader *r, const yaml_event_t *e, struct interner *keys,
+                             struct yaml_value *out)
 {
+    uint32_t first;
+    bool fresh;
     if (e->type != YAML_SCALAR_EVENT)
         return refuse(r, e, "expected a name before ':'");
-    if (out->entries == ENTRIES) /* looking for names that stand twice takes the square of it */
+    if (out->entries == ENTRIES) /* which yaml_get() goes through one by one */
         return refuse(r, e, "a map of too many entries");
     PASS(ARENA_ROOM(r->arena, out->entry, out->entries));
     struct yaml_entry *entry = &out->entry[out->entries];
     PASS(copy_scalar(r, e, &entry->key));
     entry->value.line = e->start_mark.line + 1;
-    for (size_t i = 0; i < out->entries; i++)
-        if (!strcmp(out->entry[i].key, entry->key))
-            return error_set(STATUS_PARSE, "%s:%zu: '%.80s' a second time, first in line %zu",
-                             r->path, entry->value.line, entry->key, out->entry[i].value.line);
+    PASS(intern(keys, entry->key, strlen(entry->key), &first, &fresh));
+    if (!fresh)
+        return error_set(STATUS_PARSE, "%s:%zu: '%.80s' a second time, first in line %zu", r->path,
+                         entry->value.line, entry->key, out->entry[first].value.line);
     out->entries++;
     return STATUS_OK;
 }
@@ -104,17 +109,21 @@ static enum status read_map(struct reader *r, struct yaml_value *out)
 {
     enum status st;
     yaml_event_t e;
+    struct interner keys = {0};
     out->is_map = true;
     for (;;) {
-        PASS(next(r, &e));
+        TRY(next(r, &e));
         bool end = e.type == YAML_MAPPING_END_EVENT;
-        st = end ? STATUS_OK : new_entry(r, &e, out);
+        st = end ? STATUS_OK : new_entry(r, &e, &keys, out);
         yaml_event_delete(&e);
         if (end || st != STATUS_OK)
-            return st;
-        PASS(next(r, &e));
-        PASS(read_value(r, &e, &out->entry[out->entries - 1].value));
+            break;
+        TRY(next(r, &e));
+        TRY(read_value(r, &e, &out->entry[out->entries - 1].value));
     }
+out:
+    interner_free(&keys);
+    return st;
 }
 
 /* The value that begins with *e, which is deleted. */

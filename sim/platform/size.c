@@ -1,5 +1,5 @@
-/* Counts the hosts that a text asks for: its <host> tags, and the numbers of radical="0-99,200"; and
- * what each zone has to find routes between. */
+/* Counts what SimGrid would make of a text before it does: hosts, its <host> tags and the numbers of
+ * radical="0-99,200"; links, routes, properties; and what each zone has to find routes between. */
 #include "sim/platform/size.h"
 
 #include <ctype.h>
@@ -11,9 +11,9 @@
 #include "sim/platform/xml_scan.h"
 
 enum {
-    DEPTH = 32,         /* of zones in zones */
-    NESTED = 64,        /* of elements */
-    ELEMENTS = 33554432 /* 32 a host */
+    DEPTH = 32,   /* of zones in zones */
+    NESTED = 64,  /* of elements */
+    TAG = 4 << 20 /* bytes; a radical that names 65,536 hosts one by one has a tenth of it */
 };
 static const uint64_t most_number = UINT32_MAX;
 
@@ -45,12 +45,27 @@ static uint64_t count_radical(struct xml_span radical)
     return n;
 }
 
+/* What SimGrid makes of tags: LIMIT_lines of each kind, times `share`, for which it takes some seconds. */
+enum { POINTS, OTHERS = 5 };
+static const struct kind {
+    const char *names, *tag[6];
+    unsigned share;
+} kinds[] = {
+    [POINTS] = {"hosts, routers and zones", {"host", "router", "zone", "AS", "cluster", "peer"}, 1},
+    {"links", {"link", "backbone"}, 1},
+    {"routes", {"route", "zoneRoute", "ASroute", "bypassRoute", "bypassZoneRoute"}, 1},
+    {"links of routes", {"link_ctn"}, 4},
+    {"properties", {"prop"}, 1},
+    [OTHERS] = {"other elements", {NULL}, 1},
+};
+
 /* ---- what routes are found between */
 
 struct zones {
     const struct platform_text *text;
-    size_t depth;            /* zones that are open */
-    size_t nested, elements; /* elements that are open, and all tags */
+    size_t depth;                                /* zones that are open */
+    size_t nested;                               /* elements that are open */
+    uint64_t made[sizeof kinds / sizeof *kinds]; /* tags of each kind */
     struct zone {
         uint64_t most, points; /* UINT64_MAX: any number */
         const char *routing;
@@ -72,20 +87,35 @@ static bool is_zone(const struct xml_tag *tag)
     return xml_equal(tag->name, "zone") || xml_equal(tag->name, "AS");
 }
 
-/* Hosts, routers, and zones, which are points of the zone around them. */
-static bool is_point(const struct xml_tag *tag)
+static size_t kind_of(const struct xml_tag *tag)
 {
-    static const char *const names[] = {"host", "router", "zone", "AS", "cluster", "peer"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (xml_is(tag, names[i]))
-            return true;
-    return false;
+    for (size_t k = 0; k < OTHERS; k++)
+        for (size_t i = 0; i < sizeof kinds->tag / sizeof *kinds->tag && kinds[k].tag[i]; i++)
+            if (xml_is(tag, kinds[k].tag[i]))
+                return k;
+    return OTHERS;
+}
+
+static enum status count_made(struct zones *z, const struct xml_tag *tag, size_t kind)
+{
+    char more[LIMIT_MORE];
+    uint64_t most = (uint64_t)limit(LIMIT_lines) * 1024 * kinds[kind].share;
+    if (tag->name.n + tag->attributes.n > TAG)
+        return error_set(STATUS_PARSE, "%s:%zu: a tag of more than %d MiB", z->text->path,
+                         tag->line, TAG >> 20);
+    if (++z->made[kind] <= most)
+        return STATUS_OK;
+    return error_set(STATUS_PARSE, "%s:%zu: more than %llu %s%s", z->text->path, tag->line,
+                     (unsigned long long)most, kinds[kind].names, limit_more(LIMIT_lines, more));
 }
 
 static enum status count_points(struct zones *z, const struct xml_tag *tag)
 {
     struct zone *in = z->depth > 0 ? &z->zone[z->depth - 1] : NULL;
-    if (in && is_point(tag) && ++in->points > in->most)
+    size_t kind = tag->closing ? OTHERS : kind_of(tag);
+    if (!tag->closing)
+        PASS(count_made(z, tag, kind));
+    if (in && kind == POINTS && ++in->points > in->most)
         return error_set(STATUS_PARSE,
                          "%s:%zu: more than %llu hosts, routers and zones in a zone with "
                          "routing=\"%s\"; routing=\"DijkstraCache\" takes more",
@@ -93,10 +123,9 @@ static enum status count_points(struct zones *z, const struct xml_tag *tag)
     bool empty = tag->attributes.n > 0 && tag->attributes.at[tag->attributes.n - 1] == '/';
     z->nested += !tag->closing && !empty;
     z->nested -= tag->closing && z->nested > 0;
-    if (z->nested > NESTED || ++z->elements > ELEMENTS)
-        return error_set(STATUS_PARSE, "%s:%zu: more than %d elements%s", z->text->path, tag->line,
-                         z->nested > NESTED ? NESTED : ELEMENTS,
-                         z->nested > NESTED ? " in each other" : "");
+    if (z->nested > NESTED)
+        return error_set(STATUS_PARSE, "%s:%zu: more than %d elements in each other", z->text->path,
+                         tag->line, NESTED);
     if (!is_zone(tag))
         return STATUS_OK;
     if (tag->closing) {
@@ -114,25 +143,26 @@ enum status platform_check_size(const struct platform_text *p)
 {
     struct xml_scanner s = xml_scan(p->text);
     struct xml_tag tag;
-    uint64_t hosts = 0;
+    uint64_t hosts = 0, clustered = 0;
+    bool before = false;
     char more[LIMIT_MORE];
     struct zones zones = {.text = p};
     while (xml_next(&s, &tag)) {
         PASS(count_points(&zones, &tag));
-        uint64_t n = xml_is(&tag, "host");
-        if (xml_is(&tag, "cluster") || xml_is(&tag, "cabinet")) {
-            struct xml_span radical = xml_attribute(&tag, "radical");
-            n = radical.at ? count_radical(radical) : 0;
-            if ((double)n > limit(LIMIT_cluster))
-                return error_set(STATUS_PARSE,
-                                 "%s:%zu: <%.*s> of %llu hosts, expected up to %.0f%s", p->path,
-                                 tag.line, (int)tag.name.n, tag.name.at, (unsigned long long)n,
-                                 limit(LIMIT_cluster), limit_more(LIMIT_cluster, more));
-        }
-        hosts += n;
+        hosts += xml_is(&tag, "host");
         if (hosts > TOPOLOGY_MAX_DEVICES)
             return error_set(STATUS_PARSE, "%s:%zu: more than %d hosts", p->path, tag.line,
                              TOPOLOGY_MAX_DEVICES);
+        if (!xml_is(&tag, "cluster") && !xml_is(&tag, "cabinet"))
+            continue;
+        struct xml_span radical = xml_attribute(&tag, "radical");
+        clustered += radical.at ? count_radical(radical) : 0;
+        if ((double)clustered > limit(LIMIT_cluster))
+            return error_set(STATUS_PARSE, "%s:%zu: <%.*s> of %llu hosts%s, expected up to %.0f%s",
+                             p->path, tag.line, (int)tag.name.n, tag.name.at,
+                             (unsigned long long)clustered, before ? " with those before it" : "",
+                             limit(LIMIT_cluster), limit_more(LIMIT_cluster, more));
+        before = true;
     }
     return STATUS_OK;
 }

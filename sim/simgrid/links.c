@@ -106,6 +106,8 @@ static enum status check_link(const struct platform_text *p, const struct links 
                               const_sg_link_t link)
 {
     double bandwidth = sg_link_get_bandwidth(link), latency = sg_link_get_latency(link);
+    if (bandwidth > 0 && isfinite(bandwidth) && latency >= 0 && isfinite(latency))
+        return STATUS_OK;
     const struct text_link *at = links_find(links, sg_link_get_name(link));
     size_t line = at ? at->line : 1;
     char name[NAME];
@@ -116,10 +118,8 @@ static enum status check_link(const struct platform_text *p, const struct links 
     if (!(bandwidth > 0 && isfinite(bandwidth)))
         return error_set(STATUS_PARSE, "%s:%zu: link '%s': bandwidth %g B/s, must be %s", p->path,
                          line, name, bandwidth, isfinite(bandwidth) ? "above zero" : "finite");
-    if (!(latency >= 0 && isfinite(latency)))
-        return error_set(STATUS_PARSE, "%s:%zu: link '%s': latency %g s, must be %s", p->path, line,
-                         name, latency, isfinite(latency) ? "zero or more" : "finite");
-    return STATUS_OK;
+    return error_set(STATUS_PARSE, "%s:%zu: link '%s': latency %g s, must be %s", p->path, line,
+                     name, latency, isfinite(latency) ? "zero or more" : "finite");
 }
 
 enum status platform_check_links(const struct platform_text *p)
