@@ -64,10 +64,10 @@ grep -q 'skipped: no GPU: no CUDA-capable device is detected' out || tell "self-
 
 # ---- what was asked for
 
-"$bin/foreline" plan --algorithm balanced --platform laptop --microbatches 2 --stages 1 --replicas 2 \
-    --expert-parallel 2 --model "$models/mixtral.json" -o spread.json >/dev/null 2>&1
-says 1 "op 'h0.moe.experts': the GPU has no kernels for a 'experts' of this form yet; the CPU computes it" -- \
-    "$bin/foreline" run spread.json --device cuda --transport local --steps 1 --warmup 0
+"$bin/foreline" plan --algorithm balanced --platform laptop --microbatches 2 --stages 1 \
+    --model gpt-tiny:layers=1,heads=1,hidden=1032 -o wide.json >/dev/null 2>&1
+says 1 "op 'h0.attn': the GPU has no kernels for a 'attention' of this form yet; the CPU computes it" -- \
+    "$bin/foreline" run wide.json --device cuda --transport local --steps 1 --warmup 0
 says 2 "--transport nccl carries a GPU's memory: with --device cuda" -- "$bin/foreline" run p.json --transport nccl
 says 2 '--transport mpi is for --device cpu; GPUs talk over nccl' -- $run --transport mpi
 says 2 "--engine nccl carries a GPU's memory: with --device cuda" -- "$bin/foreline" validate p.json --engine nccl -o v
