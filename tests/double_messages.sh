@@ -4,7 +4,6 @@
 # Usage: double_messages.sh BIN
 set -eu
 bin=$(realpath "$1")
-models=$(realpath "$(dirname "$0")/models")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
