@@ -82,7 +82,7 @@ static void every_wait_has_a_deadline(void **state)
                          {.mesh = &m, .rank = 1, .act = reduce_alone, .together = &together}};
     play(a, 2);
     assert_int_equal(a[0].st, STATUS_EXTERNAL);
-    assert_string_equal(a[0].message, "rank 0: 0ALLREDUCE with group 0: nothing for 0.05 s");
+    assert_string_equal(a[0].message, "rank 0: 0ALLREDUCE with group 0: not complete after 0.05 s");
     assert_int_equal(a[1].st, STATUS_OK);
     pthread_barrier_destroy(&together);
     mesh_close(&m);
