@@ -11,9 +11,10 @@
 #include "sim/platform/xml_scan.h"
 
 enum {
-    DEPTH = 32,   /* of zones in zones */
-    NESTED = 64,  /* of elements */
-    TAG = 4 << 20 /* bytes; a radical that names 65,536 hosts one by one has a tenth of it */
+    DEPTH = 32,    /* of zones in zones */
+    AFFIXES = 255, /* characters around the number of a cluster's host */
+    NESTED = 64,   /* of elements */
+    TAG = 4 << 20  /* bytes; a radical that names 65,536 hosts one by one has a tenth of it */
 };
 static const uint64_t most_number = UINT32_MAX;
 
@@ -139,13 +140,30 @@ static enum status count_points(struct zones *z, const struct xml_tag *tag)
     return STATUS_OK;
 }
 
+/* Hosts of a <cluster> or <cabinet>, and of those before it; each name has the prefix and the suffix. */
+static enum status count_clustered(const struct platform_text *p, const struct xml_tag *tag,
+                                   uint64_t *hosts)
+{
+    char more[LIMIT_MORE];
+    struct xml_span radical = xml_attribute(tag, "radical");
+    const char *with = *hosts > 0 ? " with those before it" : "";
+    *hosts += radical.at ? count_radical(radical) : 0;
+    if ((double)*hosts > limit(LIMIT_cluster))
+        return error_set(STATUS_PARSE, "%s:%zu: <%.*s> of %llu hosts%s, expected up to %.0f%s",
+                         p->path, tag->line, (int)tag->name.n, tag->name.at,
+                         (unsigned long long)*hosts, with, limit(LIMIT_cluster),
+                         limit_more(LIMIT_cluster, more));
+    if (xml_attribute(tag, "prefix").n + xml_attribute(tag, "suffix").n > AFFIXES)
+        return error_set(STATUS_PARSE, "%s:%zu: prefix and suffix of more than %d characters",
+                         p->path, tag->line, AFFIXES);
+    return STATUS_OK;
+}
+
 enum status platform_check_size(const struct platform_text *p)
 {
     struct xml_scanner s = xml_scan(p->text);
     struct xml_tag tag;
     uint64_t hosts = 0, clustered = 0;
-    bool before = false;
-    char more[LIMIT_MORE];
     struct zones zones = {.text = p};
     while (xml_next(&s, &tag)) {
         PASS(count_points(&zones, &tag));
@@ -153,16 +171,8 @@ enum status platform_check_size(const struct platform_text *p)
         if (hosts > TOPOLOGY_MAX_DEVICES)
             return error_set(STATUS_PARSE, "%s:%zu: more than %d hosts", p->path, tag.line,
                              TOPOLOGY_MAX_DEVICES);
-        if (!xml_is(&tag, "cluster") && !xml_is(&tag, "cabinet"))
-            continue;
-        struct xml_span radical = xml_attribute(&tag, "radical");
-        clustered += radical.at ? count_radical(radical) : 0;
-        if ((double)clustered > limit(LIMIT_cluster))
-            return error_set(STATUS_PARSE, "%s:%zu: <%.*s> of %llu hosts%s, expected up to %.0f%s",
-                             p->path, tag.line, (int)tag.name.n, tag.name.at,
-                             (unsigned long long)clustered, before ? " with those before it" : "",
-                             limit(LIMIT_cluster), limit_more(LIMIT_cluster, more));
-        before = true;
+        if (xml_is(&tag, "cluster") || xml_is(&tag, "cabinet"))
+            PASS(count_clustered(p, &tag, &clustered));
     }
     return STATUS_OK;
 }
