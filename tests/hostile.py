@@ -453,6 +453,7 @@ CLUSTER = b"<cluster id='c' prefix='h' suffix='' radical='%s' speed='1Gf' bw='1G
 text("platform: 10^9 hosts of a cluster", PLATFORM, 0, XML + CLUSTER % (b"0-999999999", b""), b"\n")
 text("platform: a torus of 10^18", PLATFORM, 0, XML + CLUSTER % (b"0-999999", b"topology='TORUS' topo_parameters='1000000000,1000000000'"), b"\n")
 text("platform: a fat tree of 10^9", PLATFORM, 0, XML + CLUSTER % (b"0-3", b"topology='FAT_TREE' topo_parameters='2;2,2;1,1000000000;1,1000000000'"), b"\n")
+text("platform: a fat tree of 10^7 cables", PLATFORM, 0, XML + CLUSTER % (b"0-3", b"topology='FAT_TREE' topo_parameters='2;2,2;1,20000;1,1000'"), b"\n", lifts="lines")
 text("platform: a dragonfly of 10^9", PLATFORM, 0, XML + CLUSTER % (b"0-3", b"topology='DRAGONFLY' topo_parameters='1000000000,3;1000000000,2;2,1;2'"), b"\n")
 text("platform: a torus of dimensions", PLATFORM, MiB, XML + b"<cluster id='c' prefix='h' suffix='' radical='0-3' speed='1Gf' bw='1GBps' lat='1us' topology='TORUS' topo_parameters='4", b",1", b"'/></platform>")
 text("platform: a prefix", PLATFORM, 3 * MiB, XML + b"<cluster id='c' suffix='' radical='0-65535' speed='1Gf' bw='1GBps' lat='1us' prefix='", b"h", b"'/></platform>")

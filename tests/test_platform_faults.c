@@ -309,6 +309,24 @@ static void clusters_are_counted_together(void **state)
     assert_int_equal(limits_set("cluster=65536"), STATUS_OK);
 }
 
+/* 16 hosts with a link each, and 4 switches with 2 parents each. */
+static void links_of_fat_trees_are_counted(void **state)
+{
+    static const char tree[] = "<cluster id='c' prefix='h' suffix='' radical='0-15' "
+                               "topology='FAT_TREE' topo_parameters='2; 4,4;1,2 ;1,%d'/>";
+    assert_int_equal(limits_set("lines=1"), STATUS_OK);
+    for (int cables = 126; cables <= 127; cables++) {
+        char text[256];
+        snprintf(text, sizeof text, tree, cables); /* 16 + 8 * cables */
+        enum status st = platform_check_size(&(struct platform_text){"p.xml", text});
+        assert_int_equal(st, cables == 126 ? STATUS_OK : STATUS_PARSE);
+        if (cables == 127)
+            assert_string_equal(error_message(), "p.xml:1: a fat tree of more than 1024 links; "
+                                                 "FORELINE_LIMITS=lines=2 allows more");
+    }
+    assert_int_equal(limits_set("lines=512"), STATUS_OK);
+}
+
 static void limits_are_what_the_environment_says(void **state)
 {
     static const char text[] =
@@ -345,6 +363,7 @@ int main(void)
         cmocka_unit_test(zones_that_would_take_forever_are_refused),
         cmocka_unit_test(more_than_simgrid_may_make_is_refused),
         cmocka_unit_test(clusters_are_counted_together),
+        cmocka_unit_test(links_of_fat_trees_are_counted),
         cmocka_unit_test(limits_are_what_the_environment_says),
         cmocka_unit_test(reports_every_fault_in_one_line_with_its_place),
         cmocka_unit_test(has_an_expectation_for_every_fault_file),
