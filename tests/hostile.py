@@ -239,6 +239,7 @@ text("Slurm: 10^6 nodes", MACHINE, 0, b"SwitchName=s Nodes=n[0-999999]\n", b"\n"
 text("Slurm: ranges of ranges", MACHINE, 0, b"SwitchName=s Nodes=n" + b"[0-9]" * 40 + b"\n", b"\n")
 text("Slurm: ranges", MACHINE, M, b"SwitchName=s Nodes=n[0", b",0-9", b"]\n")
 text("Slurm: lists", MACHINE, M, b"SwitchName=s Nodes=n", b",n")
+text("Slurm: a long name of many", MACHINE, M, b"SwitchName=s Nodes=", b"n", b"[0-9999]\n")
 text("Slurm: switches", MACHINE, M, b"", lambda i: b"SwitchName=s%d Nodes=n%d\n" % (i, i))
 text("Slurm: a chain", MACHINE, M, b"", lambda i: b"SwitchName=s%d Switches=s%d\n" % (i, i + 1), b"SwitchName=x Nodes=n1\n")
 text("Slurm: names that collide", MACHINE, M, b"", lambda i: b"SwitchName=%s Nodes=n%d\n" % (collide(i, 14), i))
@@ -326,6 +327,9 @@ for block in (b"[],", b"{},", b"1,", b'"a",', b"null,", b"1.5e300,"):
 text("JSON: keys", MODEL, J, b"{", lambda i: b'"k%d":1,' % i, b'"a":1}')
 text("JSON: a key again", MODEL, J, b"{", b'"a":1,', b'"a":1}')
 text("JSON: a text", MODEL, J, b'{"a":"', b"\\u0041", b'"}')
+text("JSON: a long number", MODEL, J, b'{"model_type":"llama","hidden_size":1', b"0", b"}")
+text("JSON: a long fraction", MODEL, J, b'{"model_type":"llama","hidden_size":0.', b"1", b"e-999999999}")
+text("JSON: a long name", MODEL, J, b'{"format":"foreline-model","version":1,"name":"', b"n", b'"}')
 NODES = b'{\n  "id": "%d",\n  "type": "COMP_NODE",\n  "dataDeps": ["%d"]\n}'
 text("chakra-jsonizer: nodes", MODEL, J, b'{"version":"0.0.4"}{"type":"COMP_NODE"}', lambda i: NODES % (i + 1, i))
 text("chakra-jsonizer: objects", MODEL, J, b"", b"{}")
@@ -448,6 +452,11 @@ text("platform: entities", PLATFORM, F, b"<!DOCTYPE platform [<!ENTITY a 'aaaaaa
 CLUSTER = b"<cluster id='c' prefix='h' suffix='' radical='%s' speed='1Gf' bw='1GBps' lat='1us' %s/></platform>"
 text("platform: 10^9 hosts of a cluster", PLATFORM, 0, XML + CLUSTER % (b"0-999999999", b""), b"\n")
 text("platform: a torus of 10^18", PLATFORM, 0, XML + CLUSTER % (b"0-999999", b"topology='TORUS' topo_parameters='1000000000,1000000000'"), b"\n")
+text("platform: a fat tree of 10^9", PLATFORM, 0, XML + CLUSTER % (b"0-3", b"topology='FAT_TREE' topo_parameters='2;2,2;1,1000000000;1,1000000000'"), b"\n")
+text("platform: a fat tree of 10^7 cables", PLATFORM, 0, XML + CLUSTER % (b"0-3", b"topology='FAT_TREE' topo_parameters='2;2,2;1,20000;1,1000'"), b"\n", lifts="lines")
+text("platform: a dragonfly of 10^9", PLATFORM, 0, XML + CLUSTER % (b"0-3", b"topology='DRAGONFLY' topo_parameters='1000000000,3;1000000000,2;2,1;2'"), b"\n")
+text("platform: a torus of dimensions", PLATFORM, MiB, XML + b"<cluster id='c' prefix='h' suffix='' radical='0-3' speed='1Gf' bw='1GBps' lat='1us' topology='TORUS' topo_parameters='4", b",1", b"'/></platform>")
+text("platform: a prefix", PLATFORM, 3 * MiB, XML + b"<cluster id='c' suffix='' radical='0-65535' speed='1Gf' bw='1GBps' lat='1us' prefix='", b"h", b"'/></platform>")
 text("platform: a radical", PLATFORM, F, XML + b"<cluster id='c' prefix='h' suffix='' speed='1Gf' bw='1GBps' lat='1us' radical='0", b",0-9", b"'/></platform>")
 text("platform: routes", PLATFORM, F, ZONE % b"Full" + HOST % 0 + HOST % 1 + b"<link id='l' bandwidth='1GBps' latency='1us'/>",
      b"<route src='h0' dst='h1'><link_ctn id='l'/></route>", b"</zone></platform>")

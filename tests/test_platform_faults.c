@@ -283,6 +283,50 @@ static void more_than_simgrid_may_make_is_refused(void **state)
     assert_int_equal(limits_set("lines=512"), STATUS_OK);
 }
 
+static void clusters_are_counted_together(void **state)
+{
+    static const char one[] = "<cluster id='c' prefix='%*s' suffix='x' radical='0-4'/>";
+    static const struct {
+        size_t clusters;
+        int prefix;
+        const char *what; /* NULL: not refused */
+    } tries[] = {
+        {2, 254, NULL},
+        {3, 1, "p.xml:1: <cluster> of 15 hosts with those before it, expected up to 10"},
+        {1, 255, "p.xml:1: prefix and suffix of more than 255 characters"},
+    };
+    assert_int_equal(limits_set("cluster=10"), STATUS_OK);
+    for (size_t k = 0; k < sizeof tries / sizeof *tries; k++) {
+        char text[2048];
+        size_t n = 0;
+        for (size_t i = 0; i < tries[k].clusters; i++)
+            n += (size_t)snprintf(text + n, sizeof text - n, one, tries[k].prefix, "h");
+        enum status st = platform_check_size(&(struct platform_text){"p.xml", text});
+        assert_int_equal(st, tries[k].what ? STATUS_PARSE : STATUS_OK);
+        if (tries[k].what && !strstr(error_message(), tries[k].what))
+            fail_msg("'%s' does not say '%s'", error_message(), tries[k].what);
+    }
+    assert_int_equal(limits_set("cluster=65536"), STATUS_OK);
+}
+
+/* 16 hosts with a link each, and 4 switches with 2 parents each. */
+static void links_of_fat_trees_are_counted(void **state)
+{
+    static const char tree[] = "<cluster id='c' prefix='h' suffix='' radical='0-15' "
+                               "topology='FAT_TREE' topo_parameters='2; 4,4;1,2 ;1,%d'/>";
+    assert_int_equal(limits_set("lines=1"), STATUS_OK);
+    for (int cables = 126; cables <= 127; cables++) {
+        char text[256];
+        snprintf(text, sizeof text, tree, cables); /* 16 + 8 * cables */
+        enum status st = platform_check_size(&(struct platform_text){"p.xml", text});
+        assert_int_equal(st, cables == 126 ? STATUS_OK : STATUS_PARSE);
+        if (cables == 127)
+            assert_string_equal(error_message(), "p.xml:1: a fat tree of more than 1024 links; "
+                                                 "FORELINE_LIMITS=lines=2 allows more");
+    }
+    assert_int_equal(limits_set("lines=512"), STATUS_OK);
+}
+
 static void limits_are_what_the_environment_says(void **state)
 {
     static const char text[] =
@@ -318,6 +362,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(zones_that_would_take_forever_are_refused),
         cmocka_unit_test(more_than_simgrid_may_make_is_refused),
+        cmocka_unit_test(clusters_are_counted_together),
+        cmocka_unit_test(links_of_fat_trees_are_counted),
         cmocka_unit_test(limits_are_what_the_environment_says),
         cmocka_unit_test(reports_every_fault_in_one_line_with_its_place),
         cmocka_unit_test(has_an_expectation_for_every_fault_file),

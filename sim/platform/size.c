@@ -3,6 +3,7 @@
 #include "sim/platform/size.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdint.h>
 
 #include "core/limit.h"
@@ -11,9 +12,11 @@
 #include "sim/platform/xml_scan.h"
 
 enum {
-    DEPTH = 32,   /* of zones in zones */
-    NESTED = 64,  /* of elements */
-    TAG = 4 << 20 /* bytes; a radical that names 65,536 hosts one by one has a tenth of it */
+    DEPTH = 32,    /* of zones in zones */
+    AFFIXES = 255, /* characters around the number of a cluster's host */
+    LEVELS = 16,   /* of a fat tree */
+    NESTED = 64,   /* of elements */
+    TAG = 4 << 20  /* bytes; a radical that names 65,536 hosts one by one has a tenth of it */
 };
 static const uint64_t most_number = UINT32_MAX;
 
@@ -139,13 +142,56 @@ static enum status count_points(struct zones *z, const struct xml_tag *tag)
     return STATUS_OK;
 }
 
+/* Links of a fat tree "2;4,4;1,2;1,2": levels, then children, parents and cables to a parent of a node of each. */
+static double count_tree(struct xml_span text)
+{
+    double value[3][LEVELS] = {{0}}, links = 0;
+    const char *at = text.at, *end = at + text.n;
+    uint64_t levels = read_number(&at, end);
+    for (size_t k = 0; k < 3 && levels <= LEVELS; k++)
+        for (size_t i = 0; i < levels; i++) {
+            while (at < end && !isdigit((unsigned char)*at))
+                at++;
+            value[k][i] = (double)read_number(&at, end);
+        }
+    for (size_t i = 0; i < levels && levels <= LEVELS; i++) {
+        double nodes = 1; /* of level i: parents' below, children above */
+        for (size_t k = 0; k < levels; k++)
+            nodes *= value[k < i][k];
+        links += nodes * value[1][i] * value[2][i];
+    }
+    return levels <= LEVELS ? links : INFINITY;
+}
+
+/* Hosts of a <cluster> or <cabinet>, and of those before it; each name has the prefix and the suffix. */
+static enum status count_clustered(const struct platform_text *p, const struct xml_tag *tag,
+                                   uint64_t *hosts)
+{
+    char more[LIMIT_MORE];
+    struct xml_span radical = xml_attribute(tag, "radical");
+    const char *with = *hosts > 0 ? " with those before it" : "";
+    *hosts += radical.at ? count_radical(radical) : 0;
+    if ((double)*hosts > limit(LIMIT_cluster))
+        return error_set(STATUS_PARSE, "%s:%zu: <%.*s> of %llu hosts%s, expected up to %.0f%s",
+                         p->path, tag->line, (int)tag->name.n, tag->name.at,
+                         (unsigned long long)*hosts, with, limit(LIMIT_cluster),
+                         limit_more(LIMIT_cluster, more));
+    if (xml_attribute(tag, "prefix").n + xml_attribute(tag, "suffix").n > AFFIXES)
+        return error_set(STATUS_PARSE, "%s:%zu: prefix and suffix of more than %d characters",
+                         p->path, tag->line, AFFIXES);
+    struct xml_span tree = xml_attribute(tag, "topo_parameters");
+    if (tree.at && xml_equal(xml_attribute(tag, "topology"), "FAT_TREE") &&
+        count_tree(tree) > limit(LIMIT_lines) * 1024)
+        return error_set(STATUS_PARSE, "%s:%zu: a fat tree of more than %.0f links%s", p->path,
+                         tag->line, limit(LIMIT_lines) * 1024, limit_more(LIMIT_lines, more));
+    return STATUS_OK;
+}
+
 enum status platform_check_size(const struct platform_text *p)
 {
     struct xml_scanner s = xml_scan(p->text);
     struct xml_tag tag;
     uint64_t hosts = 0, clustered = 0;
-    bool before = false;
-    char more[LIMIT_MORE];
     struct zones zones = {.text = p};
     while (xml_next(&s, &tag)) {
         PASS(count_points(&zones, &tag));
@@ -153,16 +199,8 @@ enum status platform_check_size(const struct platform_text *p)
         if (hosts > TOPOLOGY_MAX_DEVICES)
             return error_set(STATUS_PARSE, "%s:%zu: more than %d hosts", p->path, tag.line,
                              TOPOLOGY_MAX_DEVICES);
-        if (!xml_is(&tag, "cluster") && !xml_is(&tag, "cabinet"))
-            continue;
-        struct xml_span radical = xml_attribute(&tag, "radical");
-        clustered += radical.at ? count_radical(radical) : 0;
-        if ((double)clustered > limit(LIMIT_cluster))
-            return error_set(STATUS_PARSE, "%s:%zu: <%.*s> of %llu hosts%s, expected up to %.0f%s",
-                             p->path, tag.line, (int)tag.name.n, tag.name.at,
-                             (unsigned long long)clustered, before ? " with those before it" : "",
-                             limit(LIMIT_cluster), limit_more(LIMIT_cluster, more));
-        before = true;
+        if (xml_is(&tag, "cluster") || xml_is(&tag, "cabinet"))
+            PASS(count_clustered(p, &tag, &clustered));
     }
     return STATUS_OK;
 }
