@@ -144,6 +144,8 @@ static void put_op(struct json_writer *w, const struct program *p, const struct 
         json_put_integer(w, "microbatch", o->microbatch);
     if (!op_computes(o))
         json_put_integer(w, "bytes", o->bytes);
+    if (op_is_collective(o) && o->count > 1)
+        json_put_integer(w, "calls", o->count); /* of so many bytes each */
     if (op_is_message(o))
         json_put_integer(w, "peer", o->peer);
     if (op_is_collective(o))

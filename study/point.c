@@ -139,7 +139,7 @@ static enum status set_all(struct point *p, const struct experiment *e, size_t n
     if (!p->a.plan_file && (!p->a.model || !p->a.platform))
         return error_set(STATUS_USAGE, "model and platform are needed, or plan");
     if (p->a.plan_file && p->a.model)
-        return error_set(STATUS_USAGE, "plan: a plan file says its model itself");
+        return error_set(STATUS_USAGE, "plan: a plan file says its model itself: leave out model");
     if (p->a.model)
         PASS(compose(p, "model.", p->a.model, &p->a.model));
     if (p->a.platform)
