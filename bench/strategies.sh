@@ -1,8 +1,8 @@
 #!/bin/sh
 # Strategies of HiDup on an emulated slow network, in halves that take turns and whole: what is
 # predicted, what is measured, and how much of the communication went on beside computation.
-# With COMPUTE real, operators are computed, and predicted by what `model profile` measures of them on one
-# rank: on an idle machine with a core for each rank.
+# With COMPUTE real, operators are computed, and predicted by what `model profile` measures of them on as
+# many ranks at the same time: on an idle machine with a core for each rank.
 # Usage: bench/strategies.sh FORELINE [DILATE [STEPS [COMPUTE [RANKS]]]]; needs what `foreline emulate --check` wants.
 set -eu
 tool=$(realpath "$1") dilate=${2:-10} steps=${3:-3} compute=${4:-paced} counts=${5:-2 4}
