@@ -73,6 +73,14 @@ for faults in no-cudnn-engines no-cudnn-backward; do
     kernels cudnn 0
     bits | cmp -s - own || fail "$faults: other bits than ours"
 done
+# A second shape, for whose workspace there is no memory: the first one keeps its own.
+"$bin/foreline" model show $half --json | sed '/"h1.attn", /s/"heads": 2/"heads": 4/' >two.json
+plan_file --model two.json
+with
+says "9.19.0: 2 shapes of attention$"
+DOUBLE_FAULTS=no-memory:7 with
+says "9.19.0: 1 shape of attention; not all: no memory for its workspace"
+plan_file --model $half
 version=91002 with
 says "9.10.2: 0 shapes of attention; not all: before 9.16 lengths that are multiples of 128"
 bits | cmp -s - own || fail "9.10.2: other bits than ours"

@@ -26,8 +26,8 @@ void context_size(size_t batch, struct layer *l);
 void attention_size(struct layer *l); /* attention.c: from tokens, heads and depth */
 /* swap.c: the same where tokens change places with heads (l->swaps). STATUS_UNSUPPORTED. */
 enum status swap_size(const struct model_op *op, size_t batch, struct layer *l) MUST_CHECK;
-struct layer
-swap_inner(const struct layer *l); /* the layer of all tokens and a part of the heads */
+/* The layer of all tokens and a part of the heads. */
+struct layer swap_inner(const struct layer *l);
 void swap_forward(const struct layer *l, struct layer_io *io);
 void swap_backward(const struct layer *l, struct layer_io *io);
 void context_forward(const struct layer *l, struct layer_io *io);

@@ -93,9 +93,7 @@ const char *cuda_cudnn_remark(const struct cuda_context *c, size_t *shapes)
 /* Why it is not asked; NULL: it is. */
 static const char *hindrance(const struct cuda_cudnn *n, const struct kernel_attention *a)
 {
-    enum {
-        ANY_LENGTH = 91600
-    }; /* before, its backward wants masks for other lengths (cudnn-frontend) */
+    enum { ANY_LENGTH = 91600 }; /* its backward wanted masks before, says cudnn-frontend */
     if (a->type != KERNEL_BF16 || !a->tensor_cores)
         return "only bf16 on tensor cores";
     if (a->window > 0 || a->sink)
@@ -129,23 +127,22 @@ static struct cudnn_sdpa shape_of(const struct kernel_attention *a)
                                .causal = a->causal != 0};
 }
 
-/* Room for what a plan wants beside its operands. */
+/* Room for what a plan wants beside its operands. Where there is none, plans made before keep theirs. */
 static bool make_room(struct cuda_context *c, int64_t bytes)
 {
     struct cuda_cudnn *n = c->cudnn;
+    void *larger;
     if (bytes <= n->bytes)
         return true;
-    if (n->workspace)
-        cudaFree(n->workspace); /* waits for the GPU */
-    c->bytes -= n->bytes;
-    n->bytes = 0;
-    n->workspace = NULL;
-    if (cudaMalloc(&n->workspace, (size_t)bytes) != cudaSuccess) {
+    if (cudaMalloc(&larger, (size_t)bytes) != cudaSuccess) {
         (void)cudaGetLastError();
         return false;
     }
+    if (n->workspace)
+        cudaFree(n->workspace); /* waits for the GPU */
+    c->bytes += bytes - n->bytes;
     n->bytes = bytes;
-    c->bytes += bytes;
+    n->workspace = larger;
     return true;
 }
 
@@ -242,29 +239,35 @@ static void run(struct cuda_context *c, const struct answer *found, bool back,
     cuda_keep(c, failed(c->cudnn->library, status, what));
 }
 
-bool cuda_cudnn_forward(struct cuda_context *c, const struct kernel_attention *a, void *y)
+/* What both passes have, where cuDNN takes the shape; NULL: it does not. */
+static const struct answer *operands(struct cuda_context *c, const struct kernel_attention *a,
+                                     const void *y, struct cudnn_operands *o)
 {
     const struct answer *found = answer_of(c, a);
-    struct cudnn_operands o = {0};
     if (!found)
-        return false;
-    put_rows(&o, SDPA_Q, a, a->x);
-    put(&o, SDPA_Y, y);
-    put(&o, SDPA_LSE, a->saved);
-    run(c, found, false, &o, a);
-    return true;
+        return NULL;
+    put_rows(o, SDPA_Q, a, a->x);
+    put(o, SDPA_Y, y);
+    put(o, SDPA_LSE, a->saved);
+    return found;
+}
+
+bool cuda_cudnn_forward(struct cuda_context *c, const struct kernel_attention *a, void *y)
+{
+    struct cudnn_operands o = {0};
+    const struct answer *found = operands(c, a, y, &o);
+    if (found)
+        run(c, found, false, &o, a);
+    return found != NULL;
 }
 
 bool cuda_cudnn_backward(struct cuda_context *c, const struct kernel_attention *a, const void *y,
                          const void *dy, void *dx)
 {
-    const struct answer *found = answer_of(c, a);
     struct cudnn_operands o = {0};
+    const struct answer *found = operands(c, a, y, &o);
     if (!found)
         return false;
-    put_rows(&o, SDPA_Q, a, a->x);
-    put(&o, SDPA_Y, y);
-    put(&o, SDPA_LSE, a->saved);
     put(&o, SDPA_DY, dy);
     put(&o, SDPA_DELTA, (char *)c->cudnn->workspace + found->delta);
     put_rows(&o, SDPA_DQ, a, dx);

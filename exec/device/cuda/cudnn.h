@@ -15,47 +15,50 @@
 #include "core/error.h"
 
 enum cudnn_data { CUDNN_FP32 = 0, CUDNN_INT32 = 4, CUDNN_BF16 = 9, CUDNN_BOOLEAN = 11 };
-enum cudnn_mode { /* of pointwise operations */
-                  CUDNN_MUL = 1,
-                  CUDNN_ADD = 0,
-                  CUDNN_DIV = 6,
-                  CUDNN_SUB = 9,
-                  CUDNN_EXP = 13,
-                  CUDNN_LOG = 15,
-                  CUDNN_IS_GREATER_OR_EQUAL = 303,
-                  CUDNN_INDEX = 501,
-                  CUDNN_SELECT = 601
+/* Of pointwise operations. */
+enum cudnn_mode {
+    CUDNN_MUL = 1,
+    CUDNN_ADD = 0,
+    CUDNN_DIV = 6,
+    CUDNN_SUB = 9,
+    CUDNN_EXP = 13,
+    CUDNN_LOG = 15,
+    CUDNN_IS_GREATER_OR_EQUAL = 303,
+    CUDNN_INDEX = 501,
+    CUDNN_SELECT = 601
 };
 enum cudnn_reduction { CUDNN_SUM = 0, CUDNN_LARGEST = 3 };
-enum cudnn_kind { /* of descriptors */
-                  CUDNN_POINTWISE = 0,
-                  CUDNN_ENGINE = 2,
-                  CUDNN_CONFIGURATION = 3,
-                  CUDNN_HEURISTICS = 4,
-                  CUDNN_PLAN = 5,
-                  CUDNN_POINTWISE_OPERATION = 13,
-                  CUDNN_GRAPH = 15,
-                  CUDNN_PACK = 16,
-                  CUDNN_TENSOR = 17,
-                  CUDNN_MATMUL = 18,
-                  CUDNN_MATMUL_OPERATION = 19,
-                  CUDNN_REDUCTION = 21,
-                  CUDNN_REDUCTION_OPERATION = 22,
-                  CUDNN_RESHAPE_OPERATION = 31,
-                  CUDNN_DEVICE = 38
+/* Of descriptors. */
+enum cudnn_kind {
+    CUDNN_POINTWISE = 0,
+    CUDNN_ENGINE = 2,
+    CUDNN_CONFIGURATION = 3,
+    CUDNN_HEURISTICS = 4,
+    CUDNN_PLAN = 5,
+    CUDNN_POINTWISE_OPERATION = 13,
+    CUDNN_GRAPH = 15,
+    CUDNN_PACK = 16,
+    CUDNN_TENSOR = 17,
+    CUDNN_MATMUL = 18,
+    CUDNN_MATMUL_OPERATION = 19,
+    CUDNN_REDUCTION = 21,
+    CUDNN_REDUCTION_OPERATION = 22,
+    CUDNN_RESHAPE_OPERATION = 31,
+    CUDNN_DEVICE = 38
 };
-enum cudnn_type { /* of attributes */
-                  CUDNN_OF_HANDLE = 0,
-                  CUDNN_OF_DATA = 1,
-                  CUDNN_OF_BOOL = 2, /* C's bool */
-                  CUDNN_OF_INT64 = 3,
-                  CUDNN_OF_POINTER = 6,
-                  CUDNN_OF_HEURISTICS = 8,
-                  CUDNN_OF_NUMERICAL_NOTE = 11,
-                  CUDNN_OF_MODE = 14,
-                  CUDNN_OF_DESCRIPTOR = 15,
-                  CUDNN_OF_REDUCTION = 18,
-                  CUDNN_OF_CHAR = 24
+/* Of attributes. */
+enum cudnn_type {
+    CUDNN_OF_HANDLE = 0,
+    CUDNN_OF_DATA = 1,
+    CUDNN_OF_BOOL = 2, /* C's bool */
+    CUDNN_OF_INT64 = 3,
+    CUDNN_OF_POINTER = 6,
+    CUDNN_OF_HEURISTICS = 8,
+    CUDNN_OF_NUMERICAL_NOTE = 11,
+    CUDNN_OF_MODE = 14,
+    CUDNN_OF_DESCRIPTOR = 15,
+    CUDNN_OF_REDUCTION = 18,
+    CUDNN_OF_CHAR = 24
 };
 enum cudnn_attribute {
     CUDNN_POINTWISE_MODE = 0,
@@ -103,8 +106,7 @@ enum cudnn_attribute {
     CUDNN_DEVICE_JSON = 2702
 };
 enum cudnn_number {
-    CUDNN_OLDEST =
-        91002, /* before 9.10.2 are faults in its attention, and needs of other workarounds */
+    CUDNN_OLDEST = 91002, /* before are faults in its attention, and needs of other workarounds */
     CUDNN_HEURISTICS_BEST = 3,
     CUDNN_HEURISTICS_FALLBACK = 2,
     CUDNN_IS_NOT_DETERMINISTIC = 4, /* a numerical note of an engine */
@@ -135,8 +137,8 @@ enum status cudnn_library(const struct cudnn **out) MUST_CHECK;
 enum { CUDNN_MOST_DESCRIPTORS = 256, CUDNN_MOST_OPERATIONS = 32, CUDNN_REASON = 256 };
 struct cudnn_graph {
     const struct cudnn *library;
-    void *handle,
-        *device; /* one of them: a GPU's handle; or a descriptor of one that is not there */
+    /* One of them: a GPU's handle; or a descriptor of one that is not there. */
+    void *handle, *device;
     size_t made, operations;
     void *descriptor[CUDNN_MOST_DESCRIPTORS]; /* [made] */
     void *operation[CUDNN_MOST_OPERATIONS];   /* [operations] among them */

@@ -7,6 +7,7 @@
 #include "core/array.h"
 #include "core/random.h"
 #include "exec/device/cuda/attention_cudnn.h"
+#include "exec/element.h"
 
 enum status selftest_cudnn(struct cuda_context *c, FILE *to, bool *good)
 {
@@ -41,10 +42,7 @@ static void fill(struct bench *b, void *data, size_t bytes, uint64_t seed)
 {
     uint16_t *host = b->host[0];
     for (size_t i = 0; i < bytes / sizeof *host; i++) {
-        float value = (float)(2 * random_unit(seed, i) - 1);
-        uint32_t bits;
-        memcpy(&bits, &value, sizeof bits);
-        host[i] = (uint16_t)(bits >> 16);
+        host[i] = element_narrow((float)(2 * random_unit(seed, i) - 1));
     }
     backend_cuda.copy(b->c, data, host, bytes);
 }
