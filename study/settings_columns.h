@@ -46,15 +46,11 @@
 #define VALIDATIONS                                                                                \
     (T(VALIDATE) | T(VALIDATE_FILES) | T(VALIDATE_EXPERIMENT) | T(VALIDATE_MEASUREMENTS) |         \
      T(VALIDATE_PUBLISHED))
-/* All that start programs, meet others, or read platforms or recorded runs. */
+/* All but keys and what lists or prints tables: they start programs, meet others, or read files. */
 #define WAITS                                                                                      \
-    (PLANS | SCORED | T(PLAN_EXPLAIN) | T(PLAN_EXPORT) | T(PLAN_IMPORT) | SIMULATIONS | RUNS |     \
-     EMULATIONS | T(EMULATE_COMMAND) | T(EMULATE_SHELL) | T(EMULATE_CHECK) | CALIBRATIONS |        \
-     T(CALIBRATE_FROM) | T(CALIBRATE_KERNELS) | T(MODEL_PROFILE) | T(SWEEP) | VALIDATIONS |        \
-     T(VALIDATE_FIT) | T(REPORT) | T(TOPOLOGY_SHOW) | T(TOPOLOGY_DRAW) | T(TOPOLOGY_CHECK) |       \
-     T(TOPOLOGY_CURVES) | T(TOPOLOGY_DISCOVER) | T(BENCH) | T(BENCH_COLLECTIVES) |                 \
-     T(BENCH_OVERLAP) | T(BENCH_SHARDS) | T(BENCH_TRADEOFF) | T(MEASUREMENT) |                     \
-     T(MEASUREMENT_PROFILE))
+    ((((taker_set)1 << TAKERS) - 1) &                                                              \
+     ~(KEYS | T(KEY_PLAN) | T(PLAN_LIST) | T(MODEL_LIST) | T(SWEEP_LIST) | T(TOPOLOGY_LIST) |      \
+       T(TOPOLOGY_GENERATE) | T(EMULATE_JOIN)))
 #define VALIDATE_ON (T(VALIDATE) | T(VALIDATE_FILES))
 
 #endif

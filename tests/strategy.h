@@ -6,21 +6,22 @@
 #include "core/topology.h"
 #include "partition/published/hidup/lowered.h"
 
-/* What strategies of a model have not had: by node, tensor that it reads, form that this was made in, and
- * form that it is read in, which is the same or what a conversion makes of it. */
+/* A tensor as a node reads it: the form that it was made in, and the one that it is read in, which is the same
+ * or what a conversion makes of it. */
 struct strategy_edge {
     uint32_t node;
-    size_t read;
+    size_t read; /* of the node's tensors */
     uint8_t from, to;
 };
 
+/* Those of a model that legal strategies have, and which of them those that were drawn have had. */
 struct strategy_edges {
     enum { NO_EDGE, EDGE_LEFT, EDGE_HAD } (*is)[SPMD_READS][FORMS][FORMS]; /* [nodes] */
     size_t all, had;
     struct strategy_edge next; /* that the last strategy was to have */
 };
 
-/* All that legal strategies have; `is` is the caller's to free. */
+/* Nothing is had yet; `is` is the caller's to free. */
 void strategy_edges_init(const char *model, struct strategy_edges *e);
 
 /* What a strategy is of, and the program of its plan. */
