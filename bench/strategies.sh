@@ -2,7 +2,8 @@
 # Strategies of HiDup on an emulated slow network, in halves that take turns and whole: what is
 # predicted, what is measured, and how much of the communication went on beside computation.
 # With COMPUTE real, operators are computed, and predicted by what `model profile` measures of them on as
-# many ranks at the same time: on an idle machine with a core for each rank.
+# many ranks at the same time, and by how far its repetitions lie apart (the mean of 16 samples of such jitter:
+# who is ready waits for the other): on an idle machine with a core for each rank.
 # Usage: bench/strategies.sh FORELINE [DILATE [STEPS [COMPUTE [RANKS]]]]; needs what `foreline emulate --check` wants.
 set -eu
 tool=$(realpath "$1") dilate=${2:-10} steps=${3:-3} compute=${4:-paced} counts=${5:-2 4}
@@ -25,8 +26,9 @@ platform 'a b' >2.xml
 platform 'a b c d' >4.xml
 cat >row.py <<'END'
 import json, sys
-name, predicted, measured, trace = sys.argv[1], *map(json.load, map(open, sys.argv[2:]))
-p, m = predicted["iteration_s"], measured["iteration_s"]
+name = sys.argv[1]
+measured, trace, *predicted = map(json.load, map(open, sys.argv[2:]))
+p, m = sum(x["iteration_s"] for x in predicted) / len(predicted), measured["iteration_s"]
 events = [e for e in trace["traceEvents"] if e.get("ph") == "X"]
 all = beside = 0
 for rank in {e["pid"] for e in events}:
@@ -43,20 +45,23 @@ for ranks in $counts; do
     for model in tmlp:layers=3,batch=16,seq=16,hidden=256 \
         ttransformer:layers=1,batch=16,seq=16,hidden=192,inner=512,heads=4 \
         tmoe:layers=2,batch=16,seq=16,hidden=192,inner=384,heads=4,experts=4; do
-        given=$model
+        given=$model jitter=0 samples=1
         if [ "$compute" = real ]; then
             for batch in 8 16; do # halves and the whole
-                "$tool" model profile $given --batch $batch --ranks $ranks --repeats 9 -o profiled.json 2>/dev/null
+                "$tool" model profile $given --batch $batch --ranks $ranks --repeats 9 -o profiled.json 2>said
                 given=profiled.json
             done
+            jitter=$(sed -n 's/.*deviation is \([0-9]*\) %.*/\1/p' said) samples=16
         fi
         for overlap in full none; do
             "$tool" plan --algorithm spmd --overlap $overlap --model $given --platform $ranks.xml \
                 -o p.json >/dev/null
-            "$tool" simulate p.json --engine analytic -o s.json >/dev/null 2>&1
+            for seed in $(seq $samples); do
+                "$tool" simulate p.json --engine analytic --jitter $jitter% --seed $seed -o s$seed.json >/dev/null 2>&1
+            done
             "$tool" emulate --engine netns p.json --compute $compute --dilate "$dilate" \
                 --steps "$steps" --warmup 1 -o m.json --trace t.json >/dev/null 2>err || cat err >&2
-            python3 row.py "$ranks, ${model%%:*}, $overlap" s.json m.json t.json
+            python3 row.py "$ranks, ${model%%:*}, $overlap" m.json t.json $(seq -f s%g.json $samples)
         done
     done
 done

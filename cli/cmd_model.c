@@ -239,11 +239,11 @@ static void print_profile(const struct model *m, const struct model_profile *p,
     fprintf(stderr,
             "%s: %zu ops on %s, microbatches of %g sample%s: forward %s, backward %s, %s\n"
             "%zu rank%s at the same time; interquartile range / median of repetitions: %.1f %% "
-            "(median op), %.0f %% (worst)\n",
+            "(median op), %.0f %% (worst); by time their deviation is %.0f %% (--jitter)\n",
             m->name, m->n, p->device, p->samples, p->samples == 1 ? "" : "s",
             units_of(UNIT_SECONDS, forward_s).text, units_of(UNIT_SECONDS, backward_s).text,
             units_of(UNIT_FLOPS, flop / (forward_s + backward_s)).text, ranks,
-            ranks == 1 ? "" : "s", 100 * spread->median, 100 * spread->worst);
+            ranks == 1 ? "" : "s", 100 * spread->median, 100 * spread->worst, 100 * spread->jitter);
 }
 
 /* The strategy on one device of a model that the zoo's layers do not make up; others have none. */

@@ -30,7 +30,7 @@ static enum status check_options(const struct arguments *a)
     if (rounds_find(a->collective, transport, &algorithm) != STATUS_OK)
         return error_context(STATUS_USAGE, "--collective");
     bool cuda = !strcmp(a->device, "cuda"), mpi = !strcmp(transport, "mpi"),
-         nccl = !strcmp(transport, "nccl");
+         nccl = !strcmp(transport, "nccl"), is_paced = a->compute && !strcmp(a->compute, "paced");
     const struct {
         bool wrong;
         const char *message;
@@ -38,6 +38,8 @@ static enum status check_options(const struct arguments *a)
         {nccl && !cuda, "--transport nccl carries a GPU's memory: with --device cuda"},
         {a->cuda_graphs && !cuda, "--cuda-graphs: with --device cuda"},
         {a->cudnn && !cuda, "--cudnn: with --device cuda"},
+        {a->unbound && (cuda || mpi || a->launcher || a->hosts || is_paced),
+         "--unbound: only ranks that compute on CPUs, and are started here, are bound else"},
         {mpi && cuda, "--transport mpi is for --device cpu; GPUs talk over nccl"},
         {a->log && !strcmp(transport, "local"),
          "--log: ranks of --transport local are threads of one process"},
@@ -162,6 +164,7 @@ static struct launch_options options_of(const struct arguments *a, bool paced)
         .collective = a->collective,
         .cuda_graphs = a->cuda_graphs,
         .cudnn = a->cudnn,
+        .unbound = a->unbound,
         .launcher = a->launcher,
         .local_ranks = a->local_ranks,
         .hosts = a->hosts,

@@ -146,8 +146,9 @@ static double unit(uint64_t bits)
  * deviate is Box & Muller's (1958). */
 static double factor_of(const struct perturbation *by, uint32_t device, const struct program_op *o)
 {
-    uint64_t key = mix(mix(by->seed, device), (uint64_t)o->stage << 32 | o->microbatch);
-    key = mix(key, (uint64_t)o->kind << 8 | o->part);
+    uint64_t key = mix(random_mix(by->seed), device);
+    key = mix(key, (uint64_t)o->stage << 32 | o->microbatch);
+    key = mix(key, (uint64_t)o->tag << 16 | (uint64_t)o->kind << 8 | o->part);
     double normal = sqrt(-2 * log(unit(key))) * cos(two_pi * unit(mix(key, 1)));
     double variance = log1p(by->jitter * by->jitter);
     return exp(sqrt(variance) * normal - variance / 2);

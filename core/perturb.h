@@ -3,7 +3,7 @@
  *
  * Jitter multiplies the time of each compute op by its own random factor of mean 1 and standard
  * deviation `jitter` (lognormal: never negative). The factor is a function of the seed and of what
- * the op is - device, stage, kind, microbatch, part - alone: the order of ops in memory, the
+ * the op is - device, stage, kind, microbatch, part, step - alone: the order of ops in memory, the
  * schedule and the engine do not change it. Communication keeps its sizes. */
 #ifndef CORE_PERTURB_H
 #define CORE_PERTURB_H

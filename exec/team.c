@@ -14,6 +14,7 @@
 
 #include "core/clock.h"
 #include "core/limit.h"
+#include "exec/cores.h"
 #include "exec/transport/tcp/socket.h"
 
 enum { REASON = 1024 };
@@ -59,8 +60,7 @@ static enum status share(struct team *t, size_t numbers)
     return STATUS_OK;
 }
 
-/* In the child; does not return. */
-/* A member dies with its parent: one that has just lost it ends at once. */
+/* In the child; does not return. A member dies with its parent: one that has just lost it ends at once. */
 static void be_member(struct team *t, uint32_t rank, pid_t parent,
                       enum status (*body)(struct team_member *, void *), void *context)
 {
@@ -68,6 +68,7 @@ static void be_member(struct team *t, uint32_t rank, pid_t parent,
     prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
     if (getppid() != parent)
         _exit(1);
+    cores_bind(rank, t->ranks);
     struct team_member me = {.rank = rank,
                              .ranks = t->ranks,
                              .number = t->number,

@@ -1,4 +1,5 @@
-/* team.h - processes that measure together: forked, with memory and a barrier between them. */
+/* team.h - processes that measure together: forked, with memory and a barrier between them, each on
+ * cores of its own (exec/cores.h). */
 #ifndef EXEC_TEAM_H
 #define EXEC_TEAM_H
 

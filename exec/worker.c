@@ -55,7 +55,7 @@ static enum status read_option(const struct option *option, size_t n, const char
 
 static enum status read_arguments(struct worker *w, int argc, char **argv)
 {
-    double steps = 0, every = 0, paced = 0, graphs = 0, cudnn = 0, early = 0;
+    double steps = 0, every = 0, paced = 0, graphs = 0, cudnn = 0, bind = 0, early = 0;
     const char *policy = NULL;
     const struct option option[] = {
         {.name = "--program", .text = &w->program_path},
@@ -74,6 +74,7 @@ static enum status read_arguments(struct worker *w, int argc, char **argv)
         {"--paced", NULL, &paced, 0, 1},
         {"--cuda-graphs", NULL, &graphs, 0, 1},
         {"--cudnn", NULL, &cudnn, 0, 1},
+        {"--bind", NULL, &bind, 0, 1},
         {"--early", NULL, &early, 0, 1},
         {"--checkpoint-every", NULL, &every, 0, UINT32_MAX - 1},
     };
@@ -86,6 +87,7 @@ static enum status read_arguments(struct worker *w, int argc, char **argv)
     w->paced = paced > 0;
     w->graphs = graphs > 0;
     w->cudnn = cudnn > 0;
+    w->bind = bind > 0;
     w->early = early > 0;
     w->checkpoint_every = (uint32_t)every;
     if (!w->program_path || !w->model_path || !w->device_name || !w->steps || w->timeout_s == 0)

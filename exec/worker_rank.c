@@ -14,6 +14,7 @@
 #include "core/clock.h"
 #include "core/limit.h"
 #include "exec/condition.h"
+#include "exec/cores.h"
 #include "exec/transport/tcp/socket.h"
 
 /* ---- reports */
@@ -325,6 +326,8 @@ enum status worker_rank_run(struct worker *p, uint32_t rank)
                             .keeping = PTHREAD_MUTEX_INITIALIZER,
                             .writing = PTHREAD_MUTEX_INITIALIZER,
                             .stop = {-1, -1}};
+    if (p->bind)
+        cores_bind(rank, p->hello.ranks);
     PASS(condition_init(&w.keeps));
     struct frame_hello hello = p->hello;
     hello.rank = rank;

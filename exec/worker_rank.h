@@ -33,6 +33,7 @@ struct worker {
     const struct rounds_algorithm *algorithm; /* of collectives; as in rendezvous.h */
     bool paced;                               /* as in executor.h */
     bool graphs, cudnn;                       /* as in device.h */
+    bool bind;                                /* ranks to parts of the cores: exec/cores.h */
     bool early;                               /* as in rendezvous_join() */
     struct frame_hello hello; /* of the first rank here; the others' have another number */
     struct program program;

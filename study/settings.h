@@ -99,7 +99,7 @@ struct arguments {
     size_t steps, warmup, checkpoint_every, loss_every, repeats, ranks, local_ranks;
     const char *learning_rate_policy;
     double learning_rate, timeout_s;
-    bool dry_run, forward_only, cuda_graphs, cudnn;
+    bool dry_run, forward_only, cuda_graphs, cudnn, unbound;
 
     /* emulation, calibration, models and platforms */
     const char *dilate, *shell, *graph, *matrix, *kernels, *gpu, *nic, *node, *fabric;

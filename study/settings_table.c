@@ -243,6 +243,10 @@ const struct setting settings_table[] = {
              "plans)"},
     {"cudnn", FLAG(cudnn), REAL_KEYS, NULL, NULL,
      .help = "with --device cuda: attention in bf16 by cuDNN where that can (docs/cuda.md)"},
+    {"unbound", FLAG(unbound), REAL_KEYS, NULL, NULL,
+     .help =
+         "ranks use whichever core is free; else each CPU rank that is started here has its own, "
+         "where there are as many"},
     {"transport", WORD(transport), RUN_KEYS, "tcp|mpi|local|nccl", NULL,
      .help = "what carries messages; local: ranks are threads of one process; nccl: GPU to GPU, "
              "needs --device cuda (default: tcp; nccl with --device cuda)"},

@@ -28,7 +28,7 @@ static void build(const char *spec, struct model *m)
 static void measure(struct model *m, size_t batch)
 {
     const struct profile_options o = {.batch = batch, .ranks = 2, .repeats = 2};
-    struct calibrate_spread spread = {-1, -1};
+    struct calibrate_spread spread = {-1, -1, -1};
     if (profile_ops(m, &o, &spread) != STATUS_OK)
         fail_msg("%s", error_message());
     assert_true(spread.median >= 0 && spread.worst >= spread.median);

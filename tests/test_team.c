@@ -1,7 +1,10 @@
 /* A team of forked ranks: numbers come back, and whoever dies is named while the others end. */
+#define _GNU_SOURCE
 #include "exec/team.h"
 
+#include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +27,48 @@ static enum status add_after_each_other(struct team_member *me, void *context)
         pthread_barrier_wait(me->together);
     }
     return STATUS_OK;
+}
+
+static enum status note_cores(struct team_member *me, void *context)
+{
+    cpu_set_t *all = context, own;
+    size_t n = (size_t)CPU_COUNT(all);
+    if (sched_getaffinity(0, sizeof own, &own) != 0)
+        return error_set(STATUS_IO, "sched_getaffinity");
+    for (size_t cpu = 0, k = 0; k < n; cpu++)
+        if (CPU_ISSET(cpu, all))
+            me->number[me->rank * n + k++] = CPU_ISSET(cpu, &own) != 0;
+    return STATUS_OK;
+}
+
+/* As many members as there are cores, and fewer: no core is two members', none is nobody's, and everybody has
+ * one. More members: all have all. */
+static void members_have_cores_of_their_own(void **state)
+{
+    cpu_set_t all;
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    size_t n = (size_t)CPU_COUNT(&all), most = n + 1 < TEAM_MOST ? n + 1 : TEAM_MOST;
+    for (size_t ranks = 1; ranks <= most; ranks++) {
+        double *has = calloc(ranks * n, sizeof *has);
+        assert_non_null(has);
+        assert_int_equal(team_run(ranks, ranks * n, limit_s, note_cores, &all, has), STATUS_OK);
+        for (size_t cpu = 0; cpu < n; cpu++) {
+            double members = 0;
+            for (size_t r = 0; r < ranks; r++)
+                members += has[r * n + cpu];
+            assert_true(members == (ranks <= n ? 1 : (double)ranks));
+        }
+        for (size_t r = 0; r < ranks; r++) {
+            double cpus = 0;
+            for (size_t cpu = 0; cpu < n; cpu++)
+                cpus += has[r * n + cpu];
+            assert_true(cpus >= 1);
+        }
+        free(has);
+    }
+    cpu_set_t after;
+    assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
+    assert_true(CPU_EQUAL(&all, &after));
 }
 
 static void members_share_numbers_and_meet(void **state)
@@ -113,6 +158,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(members_share_numbers_and_meet),
+        cmocka_unit_test(members_have_cores_of_their_own),
         cmocka_unit_test(a_rank_that_dies_or_fails_is_named_and_ends_the_others),
         cmocka_unit_test(a_cause_that_comes_after_its_symptom_is_told),
         cmocka_unit_test(a_stopped_rank_ends_everything_at_the_limit),

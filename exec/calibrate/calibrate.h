@@ -29,9 +29,10 @@ struct calibrate_options {
                   * (core/fabric.h), by which they are predicted then, as with GPUs */
 };
 
-/* How far repetitions lie apart: interquartile range / median of the figures measured. */
+/* How far repetitions lie apart. */
 struct calibrate_spread {
-    double median, worst; /* over all figures */
+    double median, worst; /* over all figures, of interquartile range / median */
+    double jitter;        /* of a profile's ops: sum of standard deviations / sum of means */
 };
 
 /* What says whether the machine was idle. */

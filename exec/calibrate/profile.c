@@ -111,7 +111,8 @@ static enum status measure_cases(const struct survey *s, struct bench *b, double
     return STATUS_OK;
 }
 
-/* Seconds of the nodes of an iteration: those that are ops of the model, in its order. */
+/* Seconds of the nodes of an iteration: those that are ops of the model, in its order. What the
+ * iteration begins with, inputs and clearing, is the first one's, as in a run. */
 static enum status take_nodes(const struct survey *s, const struct sharded *d, uint32_t rank,
                               size_t repeat, double *number)
 {
@@ -120,7 +121,8 @@ static enum status take_nodes(const struct survey *s, const struct sharded *d, u
         if (!d->kind[i] || !strcmp(d->kind[i]->name, "item"))
             continue;
         for (size_t back = 0; back < 2 && op < s->cases; back++)
-            calls_at(s, number, op, back, rank)[repeat] = d->seconds[2 * i + back];
+            calls_at(s, number, op, back, rank)[repeat] =
+                d->seconds[2 * i + back] + (op == 0 && !back ? d->begin_s : 0);
         op++;
     }
     return op == s->cases
@@ -139,6 +141,7 @@ static enum status measure_strategy(const struct survey *s, struct bench *b, dou
     d->seconds = seconds;
     for (size_t k = 0; k <= b->repeats; k++) {
         memset(seconds, 0, 2 * d->all->nodes * sizeof *seconds);
+        d->begin_s = 0;
         b->together(b->context);
         sharded_forward(d, UINT32_MAX, 0);
         sharded_update(d, 1);
@@ -216,17 +219,33 @@ static double whole_ns(double seconds)
     return round(seconds * 1e9) / 1e6 / 1e3;
 }
 
+/* Adds mean and standard deviation of value[n]. */
+static void add_moments(const double *value, size_t n, double *mean, double *deviation)
+{
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += value[i] / (double)n;
+    for (size_t i = 0; i < n; i++)
+        squares += (value[i] - sum) * (value[i] - sum);
+    *mean += sum;
+    *deviation += n > 1 ? sqrt(squares / (double)(n - 1)) : 0;
+}
+
 /* Over the repetitions of all ranks together: a pipeline waits for all of them. */
 static enum status take_medians(struct survey *s, struct calibrate_spread *spread)
 {
     const struct profile_options *o = s->options;
     size_t n = 2 * s->cases;
-    double *apart = NULL;
+    double *apart = NULL, mean_s = 0, deviation_s = 0;
+    const size_t calls = o->ranks * o->repeats;
     PASS(ARENA_NEW(&s->memory, apart, n));
     PASS(ARENA_NEW(&s->memory, s->median_s, n));
-    for (size_t k = 0; k < n; k++)
-        s->median_s[k] = whole_ns(sorted_middle(calls_at(s, s->call_s, k / 2, k % 2, 0),
-                                                o->ranks * o->repeats, &apart[k]));
+    for (size_t k = 0; k < n; k++) {
+        double *call_s = calls_at(s, s->call_s, k / 2, k % 2, 0);
+        add_moments(call_s, calls, &mean_s, &deviation_s);
+        s->median_s[k] = whole_ns(sorted_middle(call_s, calls, &apart[k]));
+    }
+    spread->jitter = mean_s > 0 ? deviation_s / mean_s : 0;
     spread->median = sorted_middle(apart, n, &spread->worst);
     spread->worst = apart[n - 1];
     return STATUS_OK;

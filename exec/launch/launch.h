@@ -35,9 +35,11 @@ struct launch_options {
     const char *collective; /* algorithm of exec/rounds.h for collectives; NULL: "auto" */
     bool cuda_graphs;       /* of device "cuda" (exec/device/cuda/graphs.h) */
     bool cudnn;             /* likewise (exec/device/cuda/attention_cudnn.h) */
-    bool paced;             /* numerics last as long as predicted (exec/executor.h) */
-    const char *text;       /* file of training text, NULL: the shipped one */
-    size_t steps, warmup;   /* measured steps >= 1, after warm-up steps */
+    bool
+        unbound; /* ranks that compute on CPUs and are started here share all cores; else exec/cores.h */
+    bool paced;           /* numerics last as long as predicted (exec/executor.h) */
+    const char *text;     /* file of training text, NULL: the shipped one */
+    size_t steps, warmup; /* measured steps >= 1, after warm-up steps */
     double learning_rate;
     const char *learning_rate_policy; /* exec/learning_rate.h; NULL: constant */
     double dilation; /* seconds here per second reported, for emulated networks; 0: 1 */

@@ -151,6 +151,15 @@ static char *borrowed(const char *text)
     return (char *)(uintptr_t)text; /* execve() does not change it */
 }
 
+/* Launchers and other machines have rules of their own, and a GPU's rank a place near it; ops that are paced
+ * need no core. */
+static bool binds(const struct run *run)
+{
+    const struct launch_options *o = run->options;
+    return !o->unbound && !o->launcher && !o->hosts && !o->paced && !strcmp(o->device, "cpu") &&
+           strcmp(launch_transport(run), "mpi") != 0;
+}
+
 static void make_arguments(const struct run *run, struct call *c)
 {
     size_t n = 0;
@@ -175,6 +184,7 @@ static void make_arguments(const struct run *run, struct call *c)
         {"--paced", o->paced ? "1" : NULL},
         {"--cuda-graphs", o->cuda_graphs ? "1" : NULL},
         {"--cudnn", o->cudnn ? "1" : NULL},
+        {"--bind", binds(run) ? "1" : NULL},
         {"--early", launch_by_environment(run) ? "1" : NULL},
         {"--text", o->text},
         {"--resume", k->resume[0] ? k->resume : NULL},

@@ -293,6 +293,7 @@ static void begin(struct sharded *s)
 {
     if (s->begun)
         return;
+    double start_s = s->seconds ? clock_now() : 0;
     s->begun = true;
     for (size_t half = 0; half < s->halves; half++) {
         for (uint32_t t = 0; t < s->all->tensors; t++) {
@@ -305,6 +306,8 @@ static void begin(struct sharded *s)
         s->step_out[half] = UINT32_MAX;
     }
     sharded_inputs(s);
+    if (s->seconds)
+        s->begin_s += clock_now() - start_s;
 }
 
 /* What the tensors of a step need of nobody else. What halves share is the first one's, which comes

@@ -48,6 +48,7 @@ struct sharded {
     double loss;
     double *
         seconds; /* [nodes][forward, backward] that what a node computes has taken is added to; NULL */
+    double begin_s; /* likewise what iterations begin with, where there are seconds */
     const struct corpus *corpus;
     struct batch_shape words; /* of a batch; 0 samples: it has none */
     int32_t *token, *target;  /* of the iteration */
