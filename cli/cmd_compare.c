@@ -14,7 +14,8 @@
 static const char details[] =
     "Pairs predictions (measurement files of the engines analytic and simgrid) with runs (of any\n"
     "other engine) of the same plan: equal plan_sha256, or the same plan path where a file has no\n"
-    "hash. Several runs of a plan count with their median.\n"
+    "hash. Several runs of a plan count with their median;\n"
+    "steps_min_s and steps_max_s are the fastest and the slowest step of all of them.\n"
     "\n"
     "error is predicted / measured - 1. With three or more plans, kendall_tau says how well the\n"
     "predictions order them (1: the same order, 0: none, -1: reversed; tau-b, ties corrected), "
@@ -39,6 +40,8 @@ static void put_comparison(struct json_writer *w, const struct comparison *c)
         json_put_real(w, "measured_s", p->measured_s);
         json_put_real(w, "error", p->error);
         json_put_integer(w, "runs", (int64_t)p->runs);
+        json_put_real(w, "measured_min_s", p->least_s);
+        json_put_real(w, "measured_max_s", p->most_s);
         json_close(w);
     }
     json_close(w);
@@ -75,11 +78,12 @@ static void print_table(const struct comparison *c)
     printf("# predicted by %s, measured by %s\n", c->predicted_by, c->measured_by);
     if (c->measured_on)
         printf("# measured on %s\n", c->measured_on);
-    printf("%-*s\tpredicted_s\tmeasured_s\terror_%%\truns\n", width, "# plan");
+    printf("%-*s\tpredicted_s\tmeasured_s\terror_%%\truns\tsteps_min_s\tsteps_max_s\n", width,
+           "# plan");
     for (size_t i = 0; i < c->plans; i++) {
         const struct compared_plan *p = &c->plan[i];
-        printf("%-*s\t%-11.6g\t%-10.6g\t%+7.2f\t%4zu\n", width, p->plan, p->predicted_s,
-               p->measured_s, 100 * p->error, p->runs);
+        printf("%-*s\t%-11.6g\t%-10.6g\t%+7.2f\t%4zu\t%-11.6g\t%.6g\n", width, p->plan,
+               p->predicted_s, p->measured_s, 100 * p->error, p->runs, p->least_s, p->most_s);
     }
     printf("# absolute error: mean %.2f %%, median %.2f %%, p95 %.2f %%\n", 100 * c->mean_abs_error,
            100 * c->median_abs_error, 100 * c->p95_abs_error);
