@@ -15,6 +15,7 @@ static const char details[] =
     "Pairs predictions (measurement files of the engines analytic and simgrid) with runs (of any\n"
     "other engine) of the same plan: equal plan_sha256, or the same plan path where a file has no\n"
     "hash. Several runs of a plan count with their median.\n"
+    "The steps of a plan that differ most are named. JSON has the fastest and slowest of each.\n"
     "\n"
     "error is predicted / measured - 1. With three or more plans, kendall_tau says how well the\n"
     "predictions order them (1: the same order, 0: none, -1: reversed; tau-b, ties corrected), "
@@ -39,6 +40,8 @@ static void put_comparison(struct json_writer *w, const struct comparison *c)
         json_put_real(w, "measured_s", p->measured_s);
         json_put_real(w, "error", p->error);
         json_put_integer(w, "runs", (int64_t)p->runs);
+        json_put_real(w, "measured_min_s", p->least_s);
+        json_put_real(w, "measured_max_s", p->most_s);
         json_close(w);
     }
     json_close(w);
@@ -65,6 +68,22 @@ static void print_json(const struct comparisons *c)
     json_close(&w);
 }
 
+static double spread_of(const struct compared_plan *p)
+{
+    return (p->most_s - p->least_s) / p->measured_s;
+}
+
+/* The plan whose steps differ most. */
+static void print_spread(const struct comparison *c)
+{
+    const struct compared_plan *widest = &c->plan[0];
+    for (size_t i = 1; i < c->plans; i++)
+        widest = spread_of(&c->plan[i]) > spread_of(widest) ? &c->plan[i] : widest;
+    if (spread_of(widest) > 0)
+        printf("# steps of a plan differ by up to %.1f %% (%s: %.6g to %.6g s)\n",
+               100 * spread_of(widest), widest->plan, widest->least_s, widest->most_s);
+}
+
 static void print_table(const struct comparison *c)
 {
     int width = 6;
@@ -81,6 +100,7 @@ static void print_table(const struct comparison *c)
         printf("%-*s\t%-11.6g\t%-10.6g\t%+7.2f\t%4zu\n", width, p->plan, p->predicted_s,
                p->measured_s, 100 * p->error, p->runs);
     }
+    print_spread(c);
     printf("# absolute error: mean %.2f %%, median %.2f %%, p95 %.2f %%\n", 100 * c->mean_abs_error,
            100 * c->median_abs_error, 100 * c->p95_abs_error);
     if (c->plans < COMPARE_RANKED)

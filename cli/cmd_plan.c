@@ -226,6 +226,11 @@ static enum status plan_to_the_end(struct invocation *in)
     signal(SIGPIPE, before);
     if (poll(&out, 1, 0) == 1 && (out.revents & POLLERR))
         raise(SIGPIPE);
+    if (interrupt_came()) { /* the best so far is written, if there is one */
+        if (st != STATUS_OK)
+            fprintf(stderr, "foreline plan: %s\n", error_message());
+        interrupt_end();
+    }
     return st;
 }
 
@@ -245,7 +250,8 @@ const struct command command_plan = {
         "given are kept. Plans fit that leave "
         "--reserve\n"
         "free; when none does, exit status 1, and nothing is written without --allow-oom.\n"
-        "Ctrl-C ranks what has been tried so far. --json has all that --wide shows, and more.\n"
+        "Ctrl-C ranks what has been tried so far, writes the best of it and exits with 130. --json "
+        "has all that --wide shows, and more.\n"
         "Prints the stages with their predicted forward and backward time per microbatch\n"
         "and writes a plan file that simulate and run take. Stage neighbours are placed\n"
         "close to each other: inside a node before across nodes.\n"

@@ -24,6 +24,11 @@ const volatile int *interrupt_catch(void)
     return &interrupted;
 }
 
+bool interrupt_came(void)
+{
+    return interrupted;
+}
+
 void interrupt_release(void)
 {
     sigaction(SIGINT, &before, NULL);

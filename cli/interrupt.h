@@ -2,8 +2,12 @@
 #ifndef CLI_INTERRUPT_H
 #define CLI_INTERRUPT_H
 
+#include <stdbool.h>
+
 /* From now on SIGINT sets the flag that is returned, and nothing else. */
 const volatile int *interrupt_catch(void);
+/* Has it come since? Also after interrupt_release(). */
+bool interrupt_came(void);
 /* SIGINT does again what it did before. */
 void interrupt_release(void);
 /* End by SIGINT after all, with status 130, so that shells stop their loops too. */

@@ -109,9 +109,19 @@ bool measurement_same_plan(const struct measurement *a, const struct measurement
     return has(a->plan) && has(b->plan) && strcmp(a->plan, b->plan) == 0;
 }
 
+/* The fastest and the slowest step so far. */
+static void spread(const struct measurement *m, struct compared_plan *out)
+{
+    for (size_t i = 0; i < m->iterations + (m->iterations == 0); i++) {
+        double s = m->iterations > 0 ? m->iterations_s[i] : m->iteration_s;
+        out->least_s = out->most_s > 0 ? fmin(out->least_s, s) : s;
+        out->most_s = fmax(out->most_s, s);
+    }
+}
+
 /* The runs of one plan by one engine. */
 static enum status median_run(const struct measurement *m, size_t n, const struct measurement *plan,
-                              const char *engine, bool *paired, double *seconds, size_t *runs)
+                              const char *engine, bool *paired, struct compared_plan *out)
 {
     size_t k = 0;
     double *time_s;
@@ -119,12 +129,13 @@ static enum status median_run(const struct measurement *m, size_t n, const struc
     for (size_t i = 0; i < n; i++) {
         if (strcmp(m[i].engine, engine) == 0 && measurement_same_plan(plan, &m[i])) {
             time_s[k++] = m[i].iteration_s;
+            spread(&m[i], out);
             paired[i] = true;
         }
     }
     qsort(time_s, k, sizeof *time_s, by_value);
-    *runs = k;
-    *seconds = k ? quantile_sorted(time_s, k, 0.5) : 0;
+    out->runs = k;
+    out->measured_s = k ? quantile_sorted(time_s, k, 0.5) : 0;
     free(time_s);
     return STATUS_OK;
 }
@@ -157,7 +168,7 @@ static enum status compare_engines(const struct measurement *m, size_t n, const 
                                   .samples = m[i].samples_per_s * m[i].iteration_s};
         if (strcmp(m[i].engine, predicted_by) != 0)
             continue;
-        PASS(median_run(m, n, &m[i], measured_by, paired, &p.measured_s, &p.runs));
+        PASS(median_run(m, n, &m[i], measured_by, paired, &p));
         if (p.runs == 0)
             continue;
         p.error = p.predicted_s / p.measured_s - 1;

@@ -26,6 +26,8 @@ struct compared_plan {
     double error;
     double samples; /* of an iteration, as predicted; 0: unknown */
     size_t runs;    /* measurement files */
+    double least_s,
+        most_s; /* of all steps of these, or of their iterations where steps are unknown */
 };
 
 /* One predicting engine against one kind of run. */

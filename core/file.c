@@ -238,7 +238,8 @@ static enum status open_temporary(const char *path, const struct place *place, s
         int cause = errno;
         free(f->temporary);
         f->temporary = NULL;
-        return error_set(STATUS_IO, "%s: %s", path, strerror(cause));
+        return error_set(STATUS_IO, "%s: %s", path,
+                         cause == ENOENT ? "its folder does not exist" : strerror(cause));
     }
     leftover_add(f->temporary, -1);
     mode_t mask = umask(0), mode = place->mode;

@@ -12,6 +12,7 @@
 #include "core/array.h"
 #include "core/file.h"
 #include "core/json_text.h"
+#include "core/looks.h"
 #include "core/order.h"
 #include "core/text.h"
 
@@ -65,13 +66,17 @@ enum status json_check_format(const struct json_document *d, const char *format,
 {
     struct json_at root = json_root(d), at;
     const char *found;
+    char looks[LOOKS];
     int64_t number;
 
     if (!format)
         return STATUS_OK;
     if (!json_is_object(d->root))
         return json_error(&root, "expected an object with \"format\": \"%s\"", format);
-    PASS(json_field(&root, "format", &at));
+    PASS(json_optional(&root, "format", &at));
+    if (!at.value)
+        return json_error(&root, "\"format\" is missing, expected %s%s", format,
+                          looks_like(d->text, strlen(d->text), looks));
     PASS(json_get_string(&at, &found));
     if (strcmp(found, format) != 0)
         return json_error(&at, "this is a %.60s file, expected %s", found, format);
@@ -125,6 +130,7 @@ static enum status parse(const char *path, char *text, size_t length, const char
 {
     enum status st = STATUS_OK;
     struct json_document d = {.text = text};
+    char looks[LOOKS];
     json_error_t e;
 
     TRY(text_copy(path, &d.path));
@@ -139,8 +145,9 @@ static enum status parse(const char *path, char *text, size_t length, const char
         if (failed)
             st = no_memory(path, left);
         else
-            st = error_set(STATUS_PARSE, "%s:%d:%d: %s", path, e.line < 1 ? 1 : e.line,
-                           e.column < 1 ? 1 : e.column, e.text);
+            st = error_set(STATUS_PARSE, "%s:%d:%d: %s%s%s%s", path, e.line < 1 ? 1 : e.line,
+                           e.column < 1 ? 1 : e.column, e.text, format ? "; expected " : "",
+                           format ? format : "", looks_like(d.text, length, looks));
         goto out;
     }
     TRY(json_check_format(&d, format, version));

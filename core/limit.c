@@ -42,8 +42,8 @@ const char *limit_more(enum limit which, char text[LIMIT_MORE])
 {
     const struct row *row = &table[which];
     double most = *row->unit ? most_s : MOST_NUMBER, twice = 2 * values[which];
-    snprintf(text, LIMIT_MORE, "; %s=%s=%.9g%s allows more", limits_variable, row->name,
-             twice < most ? twice : most, row->unit);
+    snprintf(text, LIMIT_MORE, "; --limit %s=%.9g%s (%s) allows more", row->name,
+             twice < most ? twice : most, row->unit, limits_variable);
     return text;
 }
 

@@ -10,6 +10,7 @@
 
 #include "core/file.h"
 #include "core/json.h"
+#include "core/looks.h"
 #include "core/nodes.h"
 #include "core/text.h"
 
@@ -40,11 +41,12 @@ static bool is_json(const char *text, size_t length)
     return blank < length && text[blank] == '{';
 }
 
-static enum status unknown_format(const char *path)
+static enum status unknown_format(const char *path, const char *text, size_t length)
 {
-    char known[TEXT_LIST];
-    return error_set(STATUS_PARSE, "%s:1: not a model in a known format (foreline JSON, %s)", path,
-                     text_list(importers, importers_n, known));
+    char known[TEXT_LIST], looks[LOOKS];
+    return error_set(STATUS_PARSE, "%s:1: not a model in a known format (foreline JSON, %s)%s",
+                     path, text_list(importers, importers_n, known),
+                     looks_like(text, length, looks));
 }
 
 /* What is chosen beside a file means something to those formats that leave something open. */
@@ -74,7 +76,7 @@ static enum status import_text(const char *path, const char *text, size_t length
             PASS(check_choices(path, o, importers[i]->takes_choices));
             return importers[i]->parse(path, text, length, o, out);
         }
-    return unknown_format(path);
+    return unknown_format(path, text, length);
 }
 
 /* A "format" is foreline's own; other JSON goes to the first importer that recognises it. */
@@ -92,7 +94,7 @@ static enum status import_json(const struct json_document *d, const struct impor
             PASS(check_choices(d->path, o, importers[i]->takes_choices));
             return importers[i]->read_json(&root, o, out);
         }
-    return unknown_format(d->path);
+    return unknown_format(d->path, d->text, strlen(d->text));
 }
 
 enum status import_tell_members(const struct import_options *o, const struct nodes *g,

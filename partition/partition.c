@@ -43,6 +43,8 @@ enum status partition_check_option(const struct partition_algorithm *a, const ch
                      a->name);
 }
 
+enum { DIVISORS = 160, MOST_SHARDS = 4096 };
+
 static uint32_t at_least_1(uint32_t count)
 {
     return count > 0 ? count : 1;
@@ -67,18 +69,32 @@ static bool is_divided(const struct model_op *op)
     return op->tensor == TENSOR_COLUMN || op->tensor == TENSOR_SPLIT;
 }
 
+/* "1, 2, 3, 4, 6, 12" of 12. */
+static const char *divisors(int64_t n, char list[DIVISORS])
+{
+    size_t length = 0;
+    list[0] = '\0';
+    for (int64_t d = 1; d <= n && d <= MOST_SHARDS && length < DIVISORS; d++)
+        if (n % d == 0)
+            length += (size_t)snprintf(list + length, DIVISORS - length, "%s%lld",
+                                       length > 0 ? ", " : "", (long long)d);
+    return list;
+}
+
 /* Attention is divided by heads (Shoeybi et al., Megatron-LM, 2019, section 3), and what works on
  * its part of a tensor as its neighbours do must read a divided one. */
 enum status partition_check_shards(const struct model *m, uint32_t tensor_parallel)
 {
     uint32_t shards = at_least_1(tensor_parallel);
+    char list[DIVISORS];
     for (size_t i = 0; shards > 1 && i < m->n; i++) {
         const struct model_op *op = &m->op[i];
         int64_t heads = model_attribute(op, "heads", shards);
         if (op->tensor != TENSOR_WHOLE && heads % shards != 0)
             return error_set(STATUS_INVALID,
-                             "op '%.100s': %lld heads cannot be divided over %u shards", op->name,
-                             (long long)heads, shards);
+                             "op '%.100s': %lld heads cannot be divided over %u shards "
+                             "(--tensor-parallel); over %s they can",
+                             op->name, (long long)heads, shards, divisors(heads, list));
         for (size_t k = m->in_start[i]; op->tensor == TENSOR_SPLIT && k < m->in_start[i + 1]; k++)
             if (!is_divided(&m->op[m->in[k]]))
                 return error_set(STATUS_INVALID,
@@ -164,6 +180,7 @@ static enum status check(const struct model *m, const struct topology *t,
         return error_set(STATUS_INVALID, "%zu stages for the %zu ops of %s", r->stages, m->n,
                          r->model);
     uint32_t chunks = at_least_1(r->chunks), shards = at_least_1(r->tensor_parallel);
+    double need = (double)(r->stages / chunks) * r->replicas * shards;
     if (r->stages % chunks != 0)
         return error_set(STATUS_INVALID, "%zu stages do not make %u chunks per device", r->stages,
                          chunks);
@@ -172,11 +189,12 @@ static enum status check(const struct model *m, const struct topology *t,
     if (r->replicas < 1 || shards > t->n || r->replicas > t->n / shards ||
         r->stages / chunks > t->n / shards / r->replicas)
         return shards == 1
-                   ? error_set(STATUS_INVALID, "%zu stages x %u replicas on the %zu devices of %s",
-                               r->stages / chunks, r->replicas, t->n, r->platform)
+                   ? error_set(STATUS_INVALID,
+                               "%zu stages x %u replicas need %.0f devices, %s has %zu",
+                               r->stages / chunks, r->replicas, need, r->platform, t->n)
                    : error_set(STATUS_INVALID,
-                               "%zu stages x %u replicas x %u shards on the %zu devices of %s",
-                               r->stages / chunks, r->replicas, shards, t->n, r->platform);
+                               "%zu stages x %u replicas x %u shards need %.0f devices, %s has %zu",
+                               r->stages / chunks, r->replicas, shards, need, r->platform, t->n);
     if (partition_check_shards(m, shards) != STATUS_OK)
         return STATUS_INVALID;
     size_t most = partition_most_stages(m, shards, r->layers);

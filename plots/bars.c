@@ -1,5 +1,5 @@
 /* Iteration time as bars, a group for each plan and a colour for each engine: predictions first, each
- * with its error against the run of the same plan. */
+ * with its errors against the runs of the same plan. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,13 +12,15 @@
 #include "plots/plot.h"
 #include "plots/stack.h"
 
+enum { ERROR_ROOM = 24 };
+
 /* One bar: a plan by an engine. */
 struct bar {
     size_t plan;        /* file that is first about this plan */
     const char *engine; /* borrowed */
     size_t files;       /* how many */
     double seconds;     /* their median */
-    double error;       /* against the plan's first run; NAN without one, and for runs */
+    size_t run, runs;   /* of a prediction: the bars of the plan's runs */
 };
 
 static size_t first_of_plan(const struct measurement *m, size_t i)
@@ -37,7 +39,7 @@ static bool is_same_bar(const struct measurement *m, size_t a, size_t b)
 /* The bar that file i is the first of; room [n]. */
 static struct bar make_bar(const struct measurement *m, size_t n, size_t i, double *room)
 {
-    struct bar b = {.plan = first_of_plan(m, i), .engine = m[i].engine, .error = NAN};
+    struct bar b = {.plan = first_of_plan(m, i), .engine = m[i].engine};
     size_t k = 0;
     for (size_t j = i; j < n; j++)
         if (is_same_bar(m, i, j))
@@ -76,10 +78,9 @@ static enum status make_bars(const struct measurement *m, const char *const *nam
     qsort(bar, *bars, sizeof *bar, compare_bars);
     for (size_t i = 0; i < *bars; i++) {
         for (size_t k = i; k < *bars && bar[k].plan == bar[i].plan; k++) {
-            if (engine_predicts(bar[i].engine) && !engine_predicts(bar[k].engine)) {
-                bar[i].error = bar[i].seconds / bar[k].seconds - 1;
-                break;
-            }
+            if (!engine_predicts(bar[i].engine) || engine_predicts(bar[k].engine))
+                continue;
+            bar[i].run = bar[i].runs++ > 0 ? bar[i].run : k;
         }
     }
 out:
@@ -101,8 +102,15 @@ struct bars {
     const char *const *name;
     struct bar *bar;
     size_t n, engines;
+    bool several; /* kinds of runs of one plan */
     struct figure_key engine[STACK_PARTS];
 };
+
+/* Of a prediction against its plan's k-th run. */
+static double error_of(const struct bars *b, const struct bar *of, size_t k)
+{
+    return of->seconds / b->bar[of->run + k].seconds - 1;
+}
 
 static void put_table(const void *context, FILE *table)
 {
@@ -115,10 +123,10 @@ static void put_table(const void *context, FILE *table)
         putc('\t', table);
         figure_put_field(table, b->bar[i].engine);
         fprintf(table, "\t%.9g\t", b->bar[i].seconds);
-        if (isnan(b->bar[i].error))
+        for (size_t k = 0; k < b->bar[i].runs; k++)
+            fprintf(table, "%s%.6g", k ? "," : "", error_of(b, &b->bar[i], k));
+        if (b->bar[i].runs == 0)
             putc('-', table);
-        else
-            fprintf(table, "%.6g", b->bar[i].error);
         fprintf(table, "\t%zu\n", b->bar[i].files);
     }
 }
@@ -141,15 +149,18 @@ static size_t find_engine(struct bars *b, const char *engine)
     return k;
 }
 
-/* A bar's time in its own unit, and its error. */
-static void print_value(const struct bar *b, char text[STACK_VALUE])
+/* A bar's time in its own unit, and its errors: by run, where there are several. */
+static void print_value(const struct bars *bars, const struct bar *b, char text[STACK_VALUE])
 {
     struct figure_unit own = figure_time_unit(b->seconds);
-    char error[24] = "";
-    if (!isnan(b->error))
-        snprintf(error, sizeof error, " (%s%.1f %%)", b->error < 0 ? "−" : "+",
-                 100 * fabs(b->error));
-    snprintf(text, STACK_VALUE, "%.4g %s%s", b->seconds * own.per_s, own.name, error);
+    size_t n = (size_t)snprintf(text, STACK_VALUE, "%.4g %s", b->seconds * own.per_s, own.name);
+    for (size_t k = 0; k < b->runs && n + ERROR_ROOM < STACK_VALUE; k++) {
+        double error = error_of(bars, b, k);
+        n += (size_t)snprintf(text + n, STACK_VALUE - n, "%s%s%.1f %%", k ? ", " : " (",
+                              error < 0 ? "−" : "+", 100 * fabs(error));
+    }
+    if (b->runs > 0 && n + 1 < STACK_VALUE)
+        snprintf(text + n, STACK_VALUE - n, ")");
 }
 
 /* The legend's engines first, so that there is an array of its length per bar. */
@@ -165,7 +176,8 @@ static enum status fill(struct bars *b, struct stack *k, struct figure_unit unit
         k->length[i * b->engines + find_engine(b, bar->engine)] = bar->seconds * unit.per_s;
         k->joined[i] = i > 0 && bar->plan == bar[-1].plan;
         bar_name(b->m, b->name, bar, k->name[i]);
-        print_value(bar, k->value[i]);
+        print_value(b, bar, k->value[i]);
+        b->several = b->several || bar->runs > 1;
     }
     k->part = b->engine;
     return STATUS_OK;
@@ -191,9 +203,12 @@ enum status plot_bars(const struct measurement *m, const char *const *name, size
     TRY(fill(&b, &k, unit));
     snprintf(label, sizeof label, "iteration%s%.40s (%s)", b.engines == 1 ? " by " : "",
              b.engines == 1 ? b.engine[0].name : "", unit.name);
-    snprintf(note, sizeof note, "a bar is the median of up to %zu files", most);
+    snprintf(note, sizeof note, "%s%s", most > 1 ? "a bar is the median of its files" : "",
+             !b.several ? ""
+             : most > 1 ? "; errors: against each run below, in order"
+                        : "errors: against each run below, in order");
     k.label = label;
-    k.note = most > 1 ? note : NULL;
+    k.note = *note ? note : NULL;
     TRY(stack_draw(&k, output, by, put_table, &b));
 out:
     stack_free(&k);

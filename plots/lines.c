@@ -28,7 +28,7 @@ struct lines {
     struct axis by;
     size_t n;
     double *at;
-    char values[CELLS_NOTE], note[PLOT_NOTE];
+    char values[CELLS_NOTE], note[PLOT_NOTE], others[NAME_ROOM]; /* that could be x, too */
 };
 
 static void lines_free(struct lines *l)
@@ -50,10 +50,35 @@ static bool is_given(const struct table *t, size_t column, const char *const *na
     return false;
 }
 
+static const char *const rates[] = {"samples_per_s", "tokens_per_s", "iteration_s",
+                                    "measured_s",    "predicted_s",  NULL};
+
+/* The first that varies and is no result. Settings stand before results, the first of which is "status"
+ * or what is drawn. */
+static enum status choose_x(const struct table *t, struct lines *l)
+{
+    size_t n = 0;
+    bool result = false;
+    l->x_column = SIZE_MAX;
+    for (size_t c = 0; c < t->columns; c++) {
+        result =
+            result || c == l->y_column || !strcmp(t->name[c], "status") || is_given(t, c, rates);
+        if (c == l->y_column || c == l->by_column || is_given(t, c, plot_line_columns) ||
+            !table_varies(t, c))
+            continue;
+        if (l->x_column == SIZE_MAX)
+            l->x_column = c;
+        else if (!result && n < NAME_ROOM)
+            n += (size_t)snprintf(l->others + n, NAME_ROOM - n, "%s%.40s", n > 0 ? ", " : "",
+                                  t->name[c]);
+    }
+    return l->x_column < SIZE_MAX
+               ? STATUS_OK
+               : error_set(STATUS_INVALID, "%s: no column varies that could be x", t->path);
+}
+
 static enum status choose_columns(const struct plot_source *s, struct lines *l)
 {
-    static const char *const rates[] = {"samples_per_s", "tokens_per_s", "iteration_s",
-                                        "measured_s",    "predicted_s",  NULL};
     const struct table *t = s->table;
     PASS(plot_column(t, s->y, rates, true, &l->y_column));
     PASS(plot_column(t, s->by, (const char *const[]){NULL}, false, &l->by_column));
@@ -68,14 +93,7 @@ static enum status choose_columns(const struct plot_source *s, struct lines *l)
         PASS(table_column(t, s->x, &l->x_column));
         return STATUS_OK;
     }
-    for (size_t c = 0; c < t->columns; c++) { /* the first that varies and is no result */
-        if (c != l->y_column && c != l->by_column && !is_given(t, c, plot_line_columns) &&
-            table_varies(t, c)) {
-            l->x_column = c;
-            return STATUS_OK;
-        }
-    }
-    return error_set(STATUS_INVALID, "%s: no column varies that could be x", t->path);
+    return choose_x(t, l);
 }
 
 /* ---- values */
@@ -361,6 +379,9 @@ static enum status draw(const struct plot_source *s, enum what what, const char 
     else if (what == REGRET)
         make_regret(l);
     plot_note(s, l->values, l->note);
+    if (*l->others)
+        snprintf(l->note + strlen(l->note), PLOT_NOTE - strlen(l->note), "%s--x could be %s, too",
+                 *l->note ? "; " : "", l->others);
     if (l->x.words && l->n > FIGURE_SERIES)
         snprintf(l->note + strlen(l->note), PLOT_NOTE - strlen(l->note),
                  "%scolours repeat after %d: bars are in the legend's order", *l->note ? "; " : "",

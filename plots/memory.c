@@ -10,7 +10,7 @@ enum { MAX_STAGES = 64 };
 
 static const struct figure_key parts[PARTS] = {
     [WEIGHTS] = {"weights", "#0072B2", 0, 0}, [GRADIENTS] = {"gradients", "#E69F00", 0, 0},
-    [STATE] = {"state", "#009E73", 0, 0},     [STASH] = {"stash", "#CCCCCC", 0, 0},
+    [STATE] = {"optimizer", "#009E73", 0, 0}, [STASH] = {"activations", "#CCCCCC", 0, 0},
     [SCRATCH] = {"scratch", "#CC79A7", 0, 0},
 };
 
@@ -144,7 +144,7 @@ out:
 
 const struct plot_kind plot_memory_kind = {
     .name = "memory",
-    .summary = "each stage's fullest rank: weights, gradients, optimizer state, stash, scratch, "
+    .summary = "each stage's fullest rank: weights, gradients, optimizer, activations, scratch, "
                "against the memory of its device",
     .input = PLOT_MEASUREMENT,
     .draw = draw_memory,

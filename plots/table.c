@@ -6,6 +6,7 @@
 
 #include "core/array.h"
 #include "core/file.h"
+#include "core/looks.h"
 #include "core/text.h"
 
 enum { LIST = 300 };
@@ -85,6 +86,8 @@ static enum status take_text(const char *path, char *text, size_t length, struct
     enum status st = STATUS_OK;
     struct table t = {.text = text};
     size_t number = 0, room = 0;
+    char looks[LOOKS];
+    looks_like(text, length, looks); /* before it is cut into lines */
     TRY(text_copy(path, &t.path));
     if (memchr(text, '\0', length))
         FAIL(STATUS_PARSE, "%s: a byte of value 0, expected text", path);
@@ -94,9 +97,8 @@ static enum status take_text(const char *path, char *text, size_t length, struct
         if (!t.name && strchr(line, '\t'))
             TRY(read_names(&t, line, number));
         else if (*line && *line != '#' && !t.name) {
-            st = error_set(STATUS_PARSE, "%s:%zu: expected names of columns, separated by tabs",
-                           path, number);
-            goto out;
+            FAIL(STATUS_PARSE, "%s:%zu: expected names of columns, separated by tabs%s", path,
+                 number, looks);
         } else if (*line && *line != '#')
             TRY(read_row(&t, line, number, &room));
     }

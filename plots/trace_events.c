@@ -7,6 +7,7 @@
 
 #include "core/array.h"
 #include "core/json.h"
+#include "core/looks.h"
 #include "core/text.h"
 #include "plots/figure.h"
 
@@ -182,10 +183,16 @@ enum status trace_events_read(const char *path, struct trace_events *out)
     struct json_document d = {0};
     struct trace_events t = {0};
     size_t n, row;
+    char looks[LOOKS];
 
     TRY(json_read(path, NULL, 0, &d));
     struct json_at root = json_root(&d), events;
-    TRY(json_field(&root, "traceEvents", &events));
+    TRY(json_optional(&root, "traceEvents", &events));
+    if (!events.value) {
+        st = json_error(&root, "expected a trace, as --trace writes it%s",
+                        looks_like(d.text, strlen(d.text), looks));
+        goto out;
+    }
     TRY(json_get_array(&events, MAX_EVENTS, &n));
     TRY(ARRAY_NEW(t.event, n + 1));
     for (size_t i = 0; i < n; i++) {

@@ -17,6 +17,7 @@
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/limit.h"
+#include "core/looks.h"
 #include "core/provenance.h"
 #include "core/text.h"
 #include "study/database_handle.h"
@@ -45,10 +46,12 @@ static const char schema[] =
 enum status database_failed(const struct database *db)
 {
     int code = sqlite3_errcode(db->handle);
+    char looks[LOOKS];
     if (code == SQLITE_NOMEM)
         return error_set(STATUS_NOMEM, "out of memory");
     if (code == SQLITE_NOTADB)
-        return error_set(STATUS_IO, "%s: not an SQLite database", db->path);
+        return error_set(STATUS_IO, "%s: not an SQLite database, as sweep writes it%s", db->path,
+                         looks_like_file(db->path, looks));
     if (code == SQLITE_READONLY)
         return error_set(STATUS_IO, "%s: cannot be written to", db->path);
     if (code == SQLITE_CORRUPT)

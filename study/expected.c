@@ -67,14 +67,24 @@ static const char *issued_by(const struct plan *p)
     return f && f->by_kernel ? f->name : NULL;
 }
 
+/* Has the model times that were measured on this type? Then the roofline's runs say nothing about it. */
+static bool is_measured(const struct plan *p, const struct model *m, const struct topology *t)
+{
+    const char *type = topology_type(t, p->stage[0].device[0])->name;
+    for (size_t k = 0; k < m->profiles && !issued_by(p); k++)
+        if (!*m->profile[k].device || !strcmp(m->profile[k].device, type))
+            return true;
+    return false;
+}
+
 const struct expected *expected_find(const struct plan *p, const struct model *m,
                                      const struct topology *t)
 {
     const struct device_type *type = topology_type(t, p->stage[0].device[0]);
     const char *device = type->name, *framework = issued_by(p) ? issued_by(p) : "foreline";
     char kind[EXPECTED_KIND], doubt[WARN_TYPE];
-    if (!gpu_of_type(device) || p->steps > 0 || warn_of_type(m, type, doubt) ||
-        (issued_by(p) && framework_unknown(m, t)))
+    if (is_measured(p, m, t) || !gpu_of_type(device) || p->steps > 0 ||
+        warn_of_type(m, type, doubt) || (issued_by(p) && framework_unknown(m, t)))
         return NULL;
     for (const struct expected *e = all; e->runs > 0; e++)
         if (is(e->device, device) && is_as_wide(e->dtype, m->dtype) &&
@@ -113,7 +123,12 @@ enum status expected_print(const struct plan *p, const struct evaluation_context
     const struct expected *e = expected_find(p, context->model, context->topology);
     const char *dtype = e && e->dtype ? e->dtype : "any type",
                *device = e && e->device ? e->device : "any GPU";
-    if (e && !issued_by(p)) {
+    if (is_measured(p, context->model, context->topology)) {
+        fprintf(out,
+                "rests on    times of ops that were measured on '%s'; compare says how far it is "
+                "off of a run\n",
+                topology_type(context->topology, p->stage[0].device[0])->name);
+    } else if (e && !issued_by(p)) {
         fprintf(out, "published   by the roofline %zu runs in %s on %s were %.0f %% off", e->runs,
                 dtype, device, 100 * e->mean);
         st = print_usual(p, context, out);

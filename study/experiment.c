@@ -9,6 +9,7 @@
 
 #include "core/file.h"
 #include "core/intern.h"
+#include "core/looks.h"
 #include "core/path.h"
 #include "core/text.h"
 #include "topologies/yaml.h"
@@ -347,10 +348,14 @@ enum status experiment_parse(const char *path, const char *text, size_t length,
     enum status st;
     struct reader r = {.check = check, .e = {.points = 1}};
     struct yaml_value root = {0};
+    char looks[LOOKS];
     if (length > EXPERIMENT_BYTES)
         return error_set(STATUS_PARSE, "%s: %zu bytes, expected at most %d", path, length,
                          EXPERIMENT_BYTES);
     TRY(keep_text(&r, path, &r.e.path));
+    char first = text[strspn(text, " \t\r\n")];
+    if ((first == '{' || first == '<') && *looks_like(text, length, looks)) /* JSON is YAML, too */
+        FAIL(STATUS_PARSE, "%s:1: expected an experiment%s", path, looks);
     TRY(yaml_read(path, text, length, &r.e.arena, &root));
     TRY(keep_text(&r, text, &r.e.text));
     digest_hex(text, length, r.e.sha256);

@@ -63,22 +63,40 @@ static uint32_t slowest_stage(const struct program *p)
     return slowest;
 }
 
-/* What is made twice as good. Messages and gradients are halved in bytes: the same as twice the
- * bandwidth without latency. */
-enum change { FASTER_STAGE, FASTER_COMPUTE, SMALLER_MESSAGES, SMALLER_GRADIENTS, CHANGES };
+/* What is made twice as good: compute, of the slowest stage or of all, or what is communicated for a purpose. Bytes
+ * are halved: the same as twice the bandwidth without latency. */
+enum change {
+    FASTER_STAGE,
+    FASTER_COMPUTE,
+    FASTER_MESSAGES,
+    CHANGES = FASTER_MESSAGES + OP_PURPOSES
+};
+
+static bool is_for(const struct program_op *o, enum change change)
+{
+    return change >= FASTER_MESSAGES && !op_computes(o) && o->kind != OP_UPDATE && o->bytes > 0 &&
+           o->purpose == (uint8_t)(change - FASTER_MESSAGES);
+}
 
 static void apply(struct program *p, enum change change, uint32_t stage)
 {
     for (size_t i = 0; i < p->ops; i++) {
         struct program_op *o = &p->op[i];
-        bool message = o->kind == OP_SEND || o->kind == OP_RECV;
         if (op_computes(o) &&
             (change == FASTER_COMPUTE || (change == FASTER_STAGE && o->stage == stage)))
             o->seconds /= 2;
-        if ((message && change == SMALLER_MESSAGES) ||
-            (o->kind >= OP_ALLREDUCE && change == SMALLER_GRADIENTS))
+        if (is_for(o, change))
             o->bytes /= 2;
     }
+}
+
+/* Is there anything to be made better? One stage is all stages. */
+static bool applies(const struct program *p, enum change change, size_t stages)
+{
+    bool any = change == FASTER_COMPUTE || (change == FASTER_STAGE && stages > 1);
+    for (size_t i = 0; i < p->ops && !any; i++)
+        any = is_for(&p->op[i], change);
+    return any;
 }
 
 /* Simulate the program with one thing twice as good: the change in iteration time says how much the
@@ -86,6 +104,16 @@ static void apply(struct program *p, enum change change, uint32_t stage)
 static enum status what_if(const struct loaded_plan *p, enum change change, uint32_t stage,
                            double iteration_s, FILE *out)
 {
+    static const char *const words[CHANGES] = {
+        [FASTER_COMPUTE] = "all stages computed twice as fast",
+        [FASTER_MESSAGES + FOR_PIPELINE] = "activations moved twice as fast",
+        [FASTER_MESSAGES + FOR_DATA] = "gradients were summed twice as fast",
+        [FASTER_MESSAGES + FOR_TIES] = "tied weights were summed twice as fast",
+        [FASTER_MESSAGES + FOR_SHARDS] = "ZeRO's shards moved twice as fast",
+        [FASTER_MESSAGES + FOR_TENSOR] = "tensor shards met twice as fast",
+        [FASTER_MESSAGES + FOR_EXPERTS] = "tokens met experts twice as fast",
+        [FASTER_MESSAGES + FOR_CONTEXT] = "parts of sequences met twice as fast",
+        [FASTER_MESSAGES + FOR_HOST] = "the host was reached twice as fast"};
     enum status st;
     struct program program = {0};
     struct measurement m = {0};
@@ -95,15 +123,9 @@ static enum status what_if(const struct loaded_plan *p, enum change change, uint
     const struct evaluation_context context = {
         .model = &p->model, .topology = &p->topology, .platform = p->platform};
     TRY(evaluate_program(&program, &context, &engine_simgrid, &m, NULL));
-    if (change == FASTER_STAGE)
-        snprintf(what, sizeof what, "stage %u computed twice as fast", stage);
-    else
-        snprintf(what, sizeof what, "%s",
-                 change == FASTER_COMPUTE     ? "all stages computed twice as fast"
-                 : change == SMALLER_MESSAGES ? "activations moved twice as fast"
-                                              : "gradients were summed twice as fast");
-    fprintf(out, "  if %-40s %11s  %+.1f %%\n", what, units_of(UNIT_SECONDS, m.iteration_s).text,
-            100 * (m.iteration_s / iteration_s - 1));
+    snprintf(what, sizeof what, "stage %u computed twice as fast", stage);
+    fprintf(out, "  if %-40s %11s  %+.1f %%\n", words[change] ? words[change] : what,
+            units_of(UNIT_SECONDS, m.iteration_s).text, 100 * (m.iteration_s / iteration_s - 1));
 out:
     measurement_free(&m);
     program_free(&program);
@@ -132,13 +154,9 @@ enum status plan_explain(const char *path, bool wide, FILE *out)
     fprintf(out, " on SimGrid (%s without contention): %s\n",
             units_of(UNIT_SECONDS, quick.iteration_s).text, text);
     uint32_t slowest = slowest_stage(&p.program);
-    for (int change = 0; change < CHANGES; change++) {
-        bool alone = p.plan.stages == 1;
-        if ((alone && (change == FASTER_STAGE || change == SMALLER_MESSAGES)) ||
-            (p.program.groups == 0 && change == SMALLER_GRADIENTS))
-            continue;
-        TRY(what_if(&p, (enum change)change, slowest, thorough.iteration_s, out));
-    }
+    for (int change = 0; change < CHANGES; change++)
+        if (applies(&p.program, (enum change)change, p.plan.stages))
+            TRY(what_if(&p, (enum change)change, slowest, thorough.iteration_s, out));
 out:
     measurement_free(&quick);
     measurement_free(&thorough);

@@ -60,6 +60,8 @@ void plan_print_json(const struct plan *p, const struct model *m, const struct t
     json_close(&w);
 }
 
+static const double VISIBLE = 0.005;
+
 /* Columns of names and devices in a line of 100; wide ones are as wide as they must be. */
 enum { OP_NAME = 18, DEVICES_NAME = 18, STAGE_CELL = 512 };
 
@@ -98,6 +100,16 @@ static size_t widest_name(const struct plan *p, const struct model *m)
     return most;
 }
 
+/* How much longer passes may take than alone, as a share: beside collectives, by the framework (core/lower/messages.c). */
+static double most_interference(const struct plan *p)
+{
+    bool beside = p->bucket_bytes > 0 || p->zero == 3 || p->zero_keep || p->tensor_overlap,
+         alone = true;
+    for (size_t s = 0; s < p->stages; s++)
+        alone = alone && p->stage[s].devices == 1;
+    return p->issue.by_kernel && beside && !alone ? p->issue.interference : 0;
+}
+
 /* One line per stage: ops, seconds per microbatch, parameters, devices. */
 void plan_print_stages(const struct plan *p, const struct model *m, const struct topology *t,
                        bool wide, FILE *out)
@@ -127,6 +139,9 @@ void plan_print_stages(const struct plan *p, const struct model *m, const struct
                 text_shorten(devices_of(stage, t, wide, devices), wide ? SIZE_MAX : DEVICES_NAME,
                              text, sizeof text));
     }
+    if (most_interference(p) >= VISIBLE)
+        fprintf(out, "beside collectives passes take up to %.0f %% longer than here\n",
+                100 * most_interference(p));
 }
 
 /* "balanced   least slowest stage ...; exact ...", with the objective for published ones. */

@@ -93,6 +93,11 @@ static struct auto_request request_of(const struct arguments *a, const struct to
     };
 }
 
+static double at_least_1(size_t n)
+{
+    return n > 0 ? (double)n : 1;
+}
+
 /* Why the search has found no shape at all: a constraint that is impossible by itself, else all that
  * are given, and what was said of a plan that cannot be run. */
 static enum status name_constraints(const struct arguments *a, const struct model *m,
@@ -123,6 +128,11 @@ static enum status name_constraints(const struct arguments *a, const struct mode
             n += (size_t)snprintf(given + n, sizeof given - n, "%s--%s %zu", n ? ", " : " with ",
                                   all[k].name, all[k].value);
     }
+    double devices = at_least_1(a->stages) / at_least_1(a->chunks) * at_least_1(a->replicas) *
+                     at_least_1(a->tensor_parallel);
+    if (devices > (double)t->n)
+        return error_set(STATUS_INFEASIBLE, "%s: these need %.0f devices, %s has %zu",
+                         given + strlen(" with "), devices, t->name, t->n);
     size_t n = strlen(given);
     if (a->schedule)
         snprintf(given + n, sizeof given - n, "%s--schedule %.40s", n ? ", " : " with ",
@@ -154,7 +164,9 @@ enum status plan_search(const struct arguments *a, struct evaluation_context *co
     if (t->n > MOST_DEVICES)
         context->engine = &engine_analytic;
     st = auto_search(context->model, t, &request, &evaluator, &result);
-    if (st == STATUS_INFEASIBLE && result.n == 0)
+    if (st == STATUS_INFEASIBLE && result.n == 0 && stop && *stop)
+        st = error_set(STATUS_INFEASIBLE, "stopped by Ctrl-C before a plan was found");
+    else if (st == STATUS_INFEASIBLE && result.n == 0)
         st = name_constraints(a, context->model, t, request.samples, refused);
     TRY(st);
     TRY(keep_constraints(a, &result));

@@ -1,4 +1,5 @@
 /* A page about a sweep: question, setup, best plans, where they change and why, all rows. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,6 +68,48 @@ static const char *changes_text(struct report_page *p, const struct subject *abo
                        rank_plan_label(e, t->before[r], from), rank_plan_label(e, t->best[r], to));
 }
 
+/* How many choices there are to compare at one place. */
+static size_t count_plans(const struct experiment *e)
+{
+    size_t n = 1;
+    for (size_t i = 0; i < e->axes; i++)
+        n *= rank_is_column(e, i, true) ? e->axis[i].n : 1;
+    return n;
+}
+
+/* Of one plan: where it trains most samples, and where least. */
+static enum status put_places(struct report_page *p, const struct subject *about)
+{
+    const struct best_table *t = &about->best;
+    size_t n = 0, best = 0, worst = 0;
+    double most = 0, least = INFINITY;
+    char high[RESULT_VALUE], low[RESULT_VALUE];
+    for (size_t r = 1; r < t->rows; r++) {
+        struct point_result result;
+        bool found;
+        if (t->best[r] == SIZE_MAX)
+            continue;
+        PASS(sweep_get_best(&about->s, t->best[r], &found, &result));
+        if (!found)
+            continue;
+        n++;
+        best = result.samples_per_s > most ? r : best;
+        worst = result.samples_per_s < least ? r : worst;
+        most = fmax(most, result.samples_per_s);
+        least = fmin(least, result.samples_per_s);
+    }
+    if (n < 2)
+        return STATUS_OK;
+    rank_group_label(&about->s.e, t->best[best], about->s.e.axes, true, high);
+    rank_group_label(&about->s.e, t->best[worst], about->s.e.axes, true, low);
+    report_say(
+        p, "answer",
+        "One plan in %zu places: it trains most in %s, %.4g samples/s (%s), and least in %s, "
+        "%.4g samples/s (%s).",
+        n, high, most, t->note[best], low, least, t->note[worst]);
+    return STATUS_OK;
+}
+
 /* Which plan is the best, where that changes, and what holds it back. */
 static enum status put_answer(struct report_page *p, const void *what)
 {
@@ -78,6 +121,8 @@ static enum status put_answer(struct report_page *p, const void *what)
         return STATUS_OK;
     }
     size_t n = count_best(about, row, &alike, &changes);
+    if (n > 1 && count_plans(&about->s.e) == 1)
+        return put_places(p, about);
     rank_plan_label(&about->s.e, about->best.best[row], plan);
     const char *first =
         n == 1 ? report_text(p, "The best plan is %s.", plan)
@@ -256,15 +301,6 @@ static bool keep(const void *context, size_t point)
             rank_alike(l->e, l->best->best[r], point, true, l->e->axes))
             return true;
     return !l->best;
-}
-
-/* How many choices there are to compare at one place. */
-static size_t count_plans(const struct experiment *e)
-{
-    size_t n = 1;
-    for (size_t i = 0; i < e->axes; i++)
-        n *= rank_is_column(e, i, true) ? e->axis[i].n : 1;
-    return n;
 }
 
 /* One picture of the rows that keep() says, by the first engine or by SimGrid alone: lines of two

@@ -278,6 +278,13 @@ static const struct setting *find_option(const char *argument, taker_set takers,
     if (s)
         return s;
     const char *near = setting_nearest(name + strspn(name, "-"), takers);
+    if (!strcmp(name, "--platform") && (takers & TAKES(SIMULATE))) {
+        enum status told = error_set(
+            STATUS_USAGE, "unknown option --platform: the plan names its platform; plan --platform "
+                          "makes one for another, and sweep compares platforms");
+        (void)told;
+        return NULL;
+    }
     snprintf(nearest, sizeof nearest, "--%s", near ? near : "");
     enum status st = error_set(STATUS_USAGE, "unknown option %s%s --help lists them", name,
                                *text_hint(near ? nearest : NULL, hint) ? hint : ";");

@@ -530,7 +530,7 @@ def judge(c, full, most_s, result):
         wrong.append("%d MB" % (kilobytes * 1024 // 10**6))
     if status == 1 and len(message.splitlines()) != 1:
         wrong.append("%d lines" % len(message.splitlines()))
-    if full and lifts and "FORELINE_LIMITS=%s=" % lifts not in message:
+    if full and lifts and "--limit %s=" % lifts not in message:
         wrong.append("does not name the limit " + lifts)
     if lifts is False and status != 1:
         wrong.append("was not refused")

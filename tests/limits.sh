@@ -18,7 +18,7 @@ lifted() {
     while :; do
         FORELINE_LIMITS=$name=$at "$foreline" "$@" >out 2>err </dev/null
         status=$?
-        next=$(sed -n 's/.*; FORELINE_LIMITS=\([a-z]*=[0-9]*\) allows more$/\1/p' err)
+        next=$(sed -n 's/.*; --limit \([a-z]*=[0-9]*\) (FORELINE_LIMITS) allows more$/\1/p' err)
         [ -n "$next" ] && [ "$next" = "$name=$((2 * at))" ] || break
         at=$((2 * at))
     done

@@ -225,7 +225,7 @@ static void impossible_requests_are_one_clear_line(void **state)
     assert_string_equal(error_message(), "4 stages for the 3 ops of m");
     r = request(3, 2);
     assert_int_equal(partition_run(algorithm("balanced"), &m, &t, &r, &p), STATUS_INVALID);
-    assert_string_equal(error_message(), "3 stages x 2 replicas on the 4 devices of p");
+    assert_string_equal(error_message(), "3 stages x 2 replicas need 6 devices, p has 4");
     const struct partition_algorithm *a;
     char expected[512] = "no algorithm is called 'magic'; there are ";
     for (size_t k = 0; k < partition_algorithms_n; k++)

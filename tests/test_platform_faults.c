@@ -274,8 +274,9 @@ static void more_than_simgrid_may_make_is_refused(void **state)
             assert_int_equal(fclose(to), 0);
             enum status st = platform_check_size(&(struct platform_text){"p.xml", text});
             assert_int_equal(st, more ? STATUS_PARSE : STATUS_OK);
-            snprintf(says, sizeof says, "more than %zu %s; FORELINE_LIMITS=lines=2 allows more",
-                     most, tries[k].what);
+            snprintf(says, sizeof says,
+                     "more than %zu %s; --limit lines=2 (FORELINE_LIMITS) allows more", most,
+                     tries[k].what);
             if (more && !strstr(error_message(), says))
                 fail_msg("'%s' does not say '%s'", error_message(), says);
             free(text);
@@ -322,7 +323,7 @@ static void links_of_fat_trees_are_counted(void **state)
         assert_int_equal(st, cables == 126 ? STATUS_OK : STATUS_PARSE);
         if (cables == 127)
             assert_string_equal(error_message(), "p.xml:1: a fat tree of more than 1024 links; "
-                                                 "FORELINE_LIMITS=lines=2 allows more");
+                                                 "--limit lines=2 (FORELINE_LIMITS) allows more");
     }
     assert_int_equal(limits_set("lines=512"), STATUS_OK);
 }

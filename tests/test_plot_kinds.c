@@ -113,6 +113,16 @@ static void settings_that_are_not_shown_count_with_their_best(void **state)
     draw_table("heatmap", table, (struct plot_source){.x = "nic", .y = "status"});
 }
 
+/* x is the first setting that varies; the picture says which others do. Results are none. */
+static void names_other_settings_that_could_be_x(void **state)
+{
+    (void)state;
+    draw_table("throughput",
+               "nic\tgpus\tracks\tsamples_per_s\tbubble\n1\t2\t3\t5\t0.1\n2\t4\t3\t7\t0.2\n",
+               (struct plot_source){0});
+    expect_table("# --x could be gpus, too\n# line\tnic\tsamples per second\n-\t1\t5\n-\t2\t7\n");
+}
+
 static void speedup_is_over_the_smallest_x_for_rates_and_times(void **state)
 {
     need_gnuplot();
@@ -426,6 +436,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(throughput_takes_the_median_of_repeats_in_order_of_x),
         cmocka_unit_test(settings_that_are_not_shown_count_with_their_best),
+        cmocka_unit_test(names_other_settings_that_could_be_x),
         cmocka_unit_test(speedup_is_over_the_smallest_x_for_rates_and_times),
         cmocka_unit_test(regret_is_against_the_best_of_the_same_x),
         cmocka_unit_test(a_heat_map_reads_columns_and_matrices),

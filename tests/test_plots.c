@@ -220,7 +220,7 @@ static void malformed_traces_are_refused_with_their_place(void **state)
     static const struct {
         const char *text, *message;
     } bad[] = {
-        {"{}", "test_plots.json:1:1: \"traceEvents\" is missing"},
+        {"{}", "test_plots.json:1:1: expected a trace, as --trace writes it"},
         {"[]", "test_plots.json:1:1: expected an object, found an array"},
         {"{\"traceEvents\": []}", "test_plots.json:1:17: traceEvents: no op in the trace"},
         {"{\"traceEvents\": [7]}",

@@ -84,15 +84,19 @@ static enum status unknown_parameter(const struct family *f, const char *key)
 
 static enum status parse_gpu(const struct family *f, const char *text, struct family_value *v)
 {
-    char list[LIST] = "";
+    char list[LIST] = "", hint[TEXT_HINT];
+    const char *nearest = NULL;
+    size_t best = text_reach(text);
     for (size_t i = 0; i < gpus_n; i++) {
         if (!strcmp(gpus[i].name, text)) {
             v->gpu = &gpus[i];
             return STATUS_OK;
         }
         list_add(list, gpus[i].name);
+        nearest = text_is_nearer(text, gpus[i].name, &best) ? gpus[i].name : nearest;
     }
-    return error_set(STATUS_INVALID, "%s: no GPU type '%s'; known: %s", f->name, text, list);
+    return error_set(STATUS_INVALID, "%s: no GPU type '%s'%s known: %s", f->name, text,
+                     *text_hint(nearest, hint) ? hint : ";", list);
 }
 
 static enum status parse_number(const struct family *f, const struct family_parameter *p,

@@ -11,6 +11,7 @@
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/limit.h"
+#include "core/looks.h"
 #include "core/text.h"
 #include "sim/platform/size.h"
 #include "sim/platform/topology_bytes.h"
@@ -38,8 +39,10 @@ static enum status check_root(const struct platform_text *p)
 {
     struct xml_scanner s = xml_scan(p->text);
     struct xml_tag tag;
+    char looks[LOOKS];
     if (p->text[strspn(p->text, " \t\r\n")] != '<' || !xml_next(&s, &tag))
-        return error_set(STATUS_PARSE, "%s:1: not XML", p->path);
+        return error_set(STATUS_PARSE, "%s:1: not XML, expected a platform%s", p->path,
+                         looks_like(p->text, strlen(p->text), looks));
     if (!xml_is(&tag, "platform"))
         return error_set(STATUS_PARSE, "%s:%zu: <%.*s>, expected <platform>", p->path, tag.line,
                          tag.name.n < 40 ? (int)tag.name.n : 40, tag.name.at);
