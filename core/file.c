@@ -17,6 +17,7 @@
 
 enum {
     FIRST_BLOCK = 1 << 16,
+    OUTGROWN = 64,     /* the part of the largest buffer up to which it doubles */
     LINKS = 40,        /* as many as Linux follows */
     FIRST_LINES = 1024 /* where a file says who made it */
 };
@@ -30,8 +31,8 @@ enum status file_check_size(const char *path, size_t length, enum limit most)
                      units_of(UNIT_BYTES, (double)limit_bytes(most)).text, limit_more(most, more));
 }
 
-/* Read to the end of a stream into a buffer of `room` bytes to begin with, which doubles; the size of a pipe
- * is not known before. */
+/* Read to the end of a stream into a buffer of `room` bytes to begin with; the size of a pipe is not known before. It
+ * doubles, and then becomes as large as it may be, of which only what is read takes memory: outgrown buffers do, too. */
 static enum status read_all(const char *path, FILE *f, size_t room, enum limit which, char **text,
                             size_t *length)
 {
@@ -49,7 +50,7 @@ static enum status read_all(const char *path, FILE *f, size_t room, enum limit w
         if (size < room)
             continue;
         TRY(file_check_size(path, size, which));
-        room = room <= most / 2 ? room * 2 : most + 1;
+        room = room <= most / OUTGROWN ? room * 2 : most + 1;
         char *larger = realloc(buffer, room + 1);
         if (!larger)
             FAIL(STATUS_NOMEM, "%s: out of memory", path);
