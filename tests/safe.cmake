@@ -5,6 +5,8 @@ unit_test(leftover LIBS core)
 
 add_test(NAME safe.files COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/safe_files.sh $<TARGET_FILE:foreline>)
 set_tests_properties(safe.files PROPERTIES TIMEOUT 120)
+add_test(NAME safe.inputs COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/safe_inputs.py $<TARGET_FILE:foreline>)
+set_tests_properties(safe.inputs PROPERTIES TIMEOUT 120)
 
 unit_test(door LIBS exec)
 add_test(NAME safe.strangers COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/safe_strangers.sh $<TARGET_FILE:foreline>)
