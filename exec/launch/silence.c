@@ -21,17 +21,18 @@ static void check_start(struct run *run, double now_s)
                          launch_name(run, r, name), limit_s);
 }
 
-static bool is_here(const struct launched *w)
+/* Nodes of an emulated network have names of their own. */
+static bool is_here(const struct run *run, const struct launched *w)
 {
     char here[MACHINE];
     machine_name(here);
-    return !strcmp(here, w->machine);
+    return run->options->enter || !strcmp(here, w->machine);
 }
 
 /* Does its machine, if that is this one, say that the rank's process is stopped? */
-static bool is_stopped(const struct launched *w)
+static bool is_stopped(const struct run *run, const struct launched *w)
 {
-    return is_here(w) && family_stopped(w->told, 0);
+    return is_here(run, w) && family_stopped(w->told, 0);
 }
 
 /* One that is stopped where that is known: before it has joined, and when it is done, too. */
@@ -41,7 +42,7 @@ static void check_stopped(struct run *run, double now_s)
     for (uint32_t r = 0; r < run->program->ranks; r++) {
         struct launched *w = &run->worker[r];
         bool waits = w->stage == WORKER_JOINED && w->fd >= 0 &&
-                     now_s - w->heard_s > limit(LIMIT_stopped) && is_stopped(w);
+                     now_s - w->heard_s > limit(LIMIT_stopped) && is_stopped(run, w);
         if (waits || (w->stage != WORKER_JOINED && w->child.alive &&
                       family_stopped_long(&w->watch, w->child.pid, 0)))
             launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s not heard of for %.3g s%s",
@@ -99,7 +100,7 @@ static uint32_t rank_of(const struct run *run, pid_t pid)
 {
     char text[16];
     uint32_t ranks = (uint32_t)run->program->ranks, r = 0;
-    while (r < ranks && (run->worker[r].told != pid || !is_here(&run->worker[r])))
+    while (r < ranks && (run->worker[r].told != pid || !is_here(run, &run->worker[r])))
         r++;
     if (r == ranks && !getenv("OMPI_COMM_WORLD_RANK") &&
         family_variable(pid, "OMPI_COMM_WORLD_RANK", text, sizeof text))
@@ -123,17 +124,27 @@ static void blame_stopped(struct run *run, pid_t pid)
     }
 }
 
+static bool is_starting(const struct run *run)
+{
+    for (uint32_t r = 0; r < run->program->ranks; r++)
+        if (run->worker[r].at.state == WORKER_STARTS)
+            return true;
+    return false;
+}
+
 /* Ranks go on without mpirun, but it does not end; without their network they do not go on. Those that
- * are at work are heard of. */
+ * are at work are heard of; until then they need all that mpirun has started, of which what has lost its
+ * parent is ours where we are the first of a namespace. */
 static void check_others(struct run *run)
 {
     const struct child *c = &run->starter.child;
-    bool all_work = run->joined == run->program->ranks && run->done == 0;
+    bool all_work = run->joined == run->program->ranks && run->done == 0 && !is_starting(run);
     int below = all_work ? 0 : STARTER_GENERATIONS;
-    if (c->alive && family_stopped_long(&run->starter.watch, c->pid, below))
-        blame_stopped(run, family_stopped(c->pid, below));
+    pid_t root = all_work ? c->pid : getpid();
     if (family_check(&run->network, run->options->network, "what delays messages") != STATUS_OK)
         launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s", error_message());
+    else if (c->alive && family_stopped_long(&run->starter.watch, root, below))
+        blame_stopped(run, family_stopped(root, below));
 }
 
 /* Open MPI does not notice that a process is gone which it has forked and not yet begun to watch, nor
@@ -160,7 +171,7 @@ static void check_starter(struct run *run)
     }
     for (uint32_t r = 0; r < run->program->ranks; r++) {
         struct launched *w = &run->worker[r];
-        if (w->stage == WORKER_JOINED && w->at.state == WORKER_STARTS && is_here(w) &&
+        if (w->stage == WORKER_JOINED && w->at.state == WORKER_STARTS && is_here(run, w) &&
             family_stuck_long(&w->start, w->told))
             launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL,
                          "%s gets no answer from mpirun for %g s while starting",
