@@ -111,8 +111,6 @@ static enum status choose(const struct arguments *a, const struct loaded_plan *p
     *paced = compute ? !strcmp(compute, "paced") : op != NULL;
     if (!*paced)
         PASS(check_dtype(a, m));
-    if (!*paced && p->plan.steps > 0 && strcmp(a->device, "cpu") != 0)
-        return error_set(STATUS_UNSUPPORTED, "strategies are computed by --device cpu, or paced");
     if (p->plan.steps > 0 && a->text && !reads_words(m))
         return error_set(STATUS_USAGE, "--text: model '%s' reads no words", m->name);
     if (p->plan.steps > 0 && a->batch_tokens)

@@ -245,7 +245,8 @@ static bool opens(const struct drawn *d)
 {
     for (uint32_t rank = 0; rank < d->program.ranks; rank++) {
         struct sharded *s;
-        if (sharded_open(&d->program, rank, learning_rate, NULL, &s) != STATUS_OK)
+        const struct device_options o = {.learning_rate = learning_rate};
+        if (sharded_open(&engine_cpu, &d->program, rank, &o, &s) != STATUS_OK)
             return false;
         sharded_close(s);
     }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/random.h"
+#include "exec/device.h"
 #include "exec/device/sharded/sharded.h"
 #include "tests/cmocka.h"
 #include "tests/strategy.h"
@@ -22,6 +23,13 @@ static const char *const models[] = {
     "vswitch:ops=1,layers=2,batch=6,seq=4,hidden=8,inner=6,heads=4,experts=3,classes=5",
 };
 enum { MODELS = sizeof models / sizeof *models };
+
+static enum status open_rank(const struct program *p, uint32_t rank, double learning_rate,
+                             struct sharded **out)
+{
+    return sharded_open(&engine_cpu, p, rank,
+                        &(struct device_options){.learning_rate = learning_rate}, out);
+}
 
 /* What a collective does, member m's array being data[m], as exec/transport.h says. */
 static void collective(enum op_kind kind, double *const *data, size_t n)
@@ -138,7 +146,7 @@ static void check_strategy(const char *model, bool two, uint64_t *dice, size_t *
     struct sharded *s[RANKS];
     strategy_draw(model, RANKS, two, NULL, dice, &d);
     for (uint32_t m = 0; m < RANKS; m++)
-        assert_int_equal(sharded_open(&d.program, m, 1e-3, NULL, &s[m]), STATUS_OK);
+        assert_int_equal(open_rank(&d.program, m, 1e-3, &s[m]), STATUS_OK);
     iterate(s, &d.program, seen);
     for (uint32_t t = 0; t < d.program.operators.tensors; t++)
         if (sharded_step(s[0], t, false) == STEP_SLICE)
@@ -177,7 +185,7 @@ static void train(const char *model, size_t ranks, bool two, uint64_t *dice,
     size_t seen[STEPS] = {0};
     strategy_draw(model, ranks, two, NULL, dice, &d);
     for (uint32_t m = 0; m < ranks; m++)
-        assert_int_equal(sharded_open(&d.program, m, 1e-2, NULL, &s[m]), STATUS_OK);
+        assert_int_equal(open_rank(&d.program, m, 1e-2, &s[m]), STATUS_OK);
     for (size_t k = 0; k < STEPS_TRAINED; k++) {
         loss[k] = iterate(s, &d.program, seen);
         for (size_t m = 0; m < ranks; m++)
@@ -256,7 +264,7 @@ static void what_opens_can_be_computed(void **state)
             spoil(&d.program.operators, &dice);
         opens = operators_check(&d.program.operators) == STATUS_OK;
         for (uint32_t m = 0; m < RANKS; m++)
-            opens = opens && sharded_open(&d.program, m, 1e-3, NULL, &s[m]) == STATUS_OK;
+            opens = opens && open_rank(&d.program, m, 1e-3, &s[m]) == STATUS_OK;
         if (opens) {
             iterate(s, &d.program, seen);
             for (size_t m = 0; m < RANKS; m++)

@@ -17,6 +17,7 @@
 #include "core/provenance.h"
 #include "core/text.h"
 #include "exec/calibrate/probe.h"
+#include "exec/device.h"
 #include "exec/device/cpu/gemm.h"
 #include "exec/device/sharded/sharded.h"
 #include "exec/team.h"
@@ -136,7 +137,8 @@ static enum status measure_strategy(const struct survey *s, struct bench *b, dou
     enum status st;
     struct sharded *d;
     double *seconds = NULL;
-    PASS(sharded_open(s->options->strategy, 0, 1e-3, NULL, &d));
+    const struct device_options options = {.learning_rate = 1e-3};
+    PASS(sharded_open(&engine_cpu, s->options->strategy, 0, &options, &d));
     TRY(ARRAY_NEW(seconds, 2 * d->all->nodes));
     d->seconds = seconds;
     for (size_t k = 0; k <= b->repeats; k++) {

@@ -194,3 +194,25 @@ extern "C" cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t 
     };
     return queue_product(handle->stream, p, computeType);
 }
+
+/* One launch, whose products the double does one after the other. */
+extern "C" cublasStatus_t cublasGemmStridedBatchedEx(
+    cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k,
+    const void *alpha, const void *A, cudaDataType Atype, int lda, long long int strideA,
+    const void *B, cudaDataType Btype, int ldb, long long int strideB, const void *beta, void *C,
+    cudaDataType Ctype, int ldc, long long int strideC, int batchCount,
+    cublasComputeType_t computeType, cublasGemmAlgo_t algo)
+{
+    if (batchCount < 1 || strideA < 0 || strideB < 0 || strideC < 0)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    for (long long i = 0; i < batchCount; i++) {
+        cublasStatus_t e = cublasGemmEx(
+            handle, transa, transb, m, n, k, alpha,
+            (const char *)A + (size_t)(i * strideA) * size_of(Atype), Atype, lda,
+            (const char *)B + (size_t)(i * strideB) * size_of(Btype), Btype, ldb, beta,
+            (char *)C + (size_t)(i * strideC) * size_of(Ctype), Ctype, ldc, computeType, algo);
+        if (e != CUBLAS_STATUS_SUCCESS)
+            return e;
+    }
+    return CUBLAS_STATUS_SUCCESS;
+}

@@ -15,5 +15,6 @@
 #include "exec/device/cuda/kernels_relative.cu"
 #include "exec/device/cuda/kernels_routes.cu"
 #include "exec/device/cuda/kernels_rows.cu"
+#include "exec/device/cuda/kernels_strategies.cu"
 #include "exec/device/cuda/kernels_update.cu"
 #include "exec/device/cuda/kernels_words.cu"

@@ -10,6 +10,7 @@
 #include "exec/device/cuda/attention_cudnn.h"
 #include "exec/device/cuda/hardware.h"
 #include "exec/device/cuda/queue.h"
+#include "exec/device/sharded/arithmetic.h"
 #include "exec/rendezvous.h"
 
 static_assert(sizeof(real) == sizeof(float), "kernels compute in fp32");
@@ -342,20 +343,56 @@ bool cuda_queues_gemm(const char *what, const struct cuda_gemm *p, const struct 
     return cuda_queues(what, noted, sizeof noted / sizeof *noted);
 }
 
+/* A product as cuBLAS sees it. */
+struct as_columns {
+    cublasOperation_t a_t, b_t;
+    cudaDataType in, out;
+    cublasComputeType_t compute;
+    int m, n, k, lda, ldb, ldc;
+};
+
+static struct as_columns columns_of(const struct cuda_gemm *p)
+{
+    const struct gemm *g = &p->g;
+    bool half = p->in == KERNEL_BF16;
+    return (struct as_columns){.a_t = g->a_t ? CUBLAS_OP_T : CUBLAS_OP_N,
+                               .b_t = g->b_t ? CUBLAS_OP_T : CUBLAS_OP_N,
+                               .in = half ? CUDA_R_16BF : CUDA_R_32F,
+                               .out = p->out == KERNEL_BF16 ? CUDA_R_16BF : CUDA_R_32F,
+                               .compute = half ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_PEDANTIC,
+                               .m = (int)g->m,
+                               .n = (int)g->n,
+                               .k = (int)g->k,
+                               .lda = (int)g->a_stride,
+                               .ldb = (int)g->b_stride,
+                               .ldc = (int)g->c_stride};
+}
+
 void cuda_gemm(struct cuda_context *c, const char *what, const struct cuda_gemm *p)
 {
     const struct gemm *g = &p->g;
-    cublasOperation_t a_t = g->a_t ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublasOperation_t b_t = g->b_t ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cudaDataType_t in = p->in == KERNEL_BF16 ? CUDA_R_16BF : CUDA_R_32F;
-    cudaDataType_t out = p->out == KERNEL_BF16 ? CUDA_R_16BF : CUDA_R_32F;
-    cublasComputeType_t compute =
-        p->in == KERNEL_BF16 ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_PEDANTIC;
-    int m = (int)g->m, n = (int)g->n, k = (int)g->k;
-    int lda = (int)g->a_stride, ldb = (int)g->b_stride, ldc = (int)g->c_stride;
+    const struct as_columns o = columns_of(p);
     choose_products(c, p->in);
     if (cuda_queues_gemm(what, p, NULL))
         CUBLAS_NOTE(c, what,
-                    cublasGemmEx(c->blas, b_t, a_t, n, m, k, &g->alpha, g->b, in, ldb, g->a, in,
-                                 lda, &g->beta, g->c, out, ldc, compute, CUBLAS_GEMM_DEFAULT));
+                    cublasGemmEx(c->blas, o.b_t, o.a_t, o.n, o.m, o.k, &g->alpha, g->b, o.in, o.ldb,
+                                 g->a, o.in, o.lda, &g->beta, g->c, o.out, o.ldc, o.compute,
+                                 CUBLAS_GEMM_DEFAULT));
+}
+
+void cuda_gemms(struct cuda_context *c, const char *what, const struct cuda_gemm *p,
+                const struct product_steps *s)
+{
+    const struct gemm *g = &p->g;
+    const struct as_columns o = columns_of(p);
+    if (s->n == 1)
+        cuda_gemm(c, what, p);
+    if (s->n < 2)
+        return;
+    choose_products(c, p->in);
+    CUBLAS_NOTE(c, what,
+                cublasGemmStridedBatchedEx(
+                    c->blas, o.b_t, o.a_t, o.n, o.m, o.k, &g->alpha, g->b, o.in, o.ldb,
+                    (long long)s->b, g->a, o.in, o.lda, (long long)s->a, &g->beta, g->c, o.out,
+                    o.ldc, (long long)s->c, (int)s->n, o.compute, CUBLAS_GEMM_DEFAULT));
 }

@@ -87,6 +87,10 @@ struct cuda_gemm {
     enum kernel_type in, out;
 };
 void cuda_gemm(struct cuda_context *c, const char *what, const struct cuda_gemm *g);
+/* So many, as exec/device/sharded/arithmetic.h says, in one launch. */
+struct product_steps;
+void cuda_gemms(struct cuda_context *c, const char *what, const struct cuda_gemm *g,
+                const struct product_steps *s);
 
 /* What becomes of the results c of a product before they are stored (epilogues.c). */
 enum cuda_epilogue {
@@ -114,6 +118,9 @@ static inline enum kernel_type cuda_type(const struct layer *l)
 
 /* self: struct cuda_context */
 extern const struct backend backend_cuda;
+/* What operators of strategies are made of (exec/device/sharded/arithmetic.h). */
+struct arithmetic;
+extern const struct arithmetic arithmetic_cuda;
 /* The kinds of exec/device/cpu/kinds.c on this backend; see struct backend. */
 enum status cuda_adapt(const struct model_op *op, struct layer *l) MUST_CHECK;
 bool cuda_has(const char *kind); /* is there one of that name? */

@@ -1,4 +1,5 @@
-/* The CUDA device: the stages of a rank (exec/device/cpu/stage.h) on one GPU. */
+/* The CUDA device: the stages of a rank (exec/device/cpu/stage.h), or its shards of a strategy
+ * (exec/device/sharded/sharded.h), on one GPU. */
 #include <stdlib.h>
 
 #include "core/array.h"
@@ -9,6 +10,7 @@
 #include "exec/device/cuda/graphs.h"
 #include "exec/device/cuda/hardware.h"
 #include "exec/device/cuda/times.h"
+#include "exec/device/sharded/sharded.h"
 #include "exec/rendezvous.h"
 
 /* An array of a collective in host memory, for transports that sum there. */
@@ -20,7 +22,10 @@ struct mirror {
 
 struct cuda {
     struct cuda_context context;
-    struct cpu *stages;
+    const struct device *of; /* who has the logic, on `context`: device_cpu or device_sharded */
+    void *self;              /* and its state, which is: */
+    struct cpu *stages;      /* NULL: of a strategy */
+    struct engine engine;    /* of a strategy */
     size_t mirrors;
     struct mirror *mirror; /* [mirrors] as many as collectives have been in flight at once */
     bool direct;           /* the transport takes device memory */
@@ -42,7 +47,8 @@ static void close_cuda(void *self)
         free(c->mirror[k].data);
     cuda_times_close(&c->times);
     cuda_graphs_close(&c->graphs);
-    device_cpu.close(c->stages);
+    if (c->of)
+        c->of->close(c->self);
     free(c->mirror);
     cuda_context_close(&c->context);
     free(c);
@@ -53,13 +59,38 @@ static void close_cuda(void *self)
  * rank. So everything runs once before there is anybody to wait for. */
 static enum status rehearse(struct cuda *c)
 {
-    for (size_t k = 0; k < c->stages->stages; k++)
+    for (size_t k = 0; c->stages && k < c->stages->stages; k++)
         PASS(stage_rehearse(&c->stages->stage[k]));
+    if (!c->stages)
+        sharded_rehearse(c->self);
     float *zero = (float *)(void *)c->context.loss;
     CUDA_NOTE(&c->context, "zero", cudaMemsetAsync(zero, 0, sizeof *c->context.loss, CUDA_STREAM));
     CUDA_NOTE(&c->context, "first sum", kernel_add(zero, zero + 1, 1));
     CUDA_NOTE(&c->context, "first sum", kernel_accumulate(KERNEL_BF16, zero, zero + 1, 1));
     return cuda_finish(&c->context);
+}
+
+static enum status open_stages(struct cuda *c, const struct model *m, const struct program *p,
+                               uint32_t rank, const struct device_options *o)
+{
+    PASS(cpu_open_on(&(struct memory){&backend_cuda, &c->context}, m, p, rank, o, &c->self));
+    c->of = &device_cpu;
+    c->stages = c->self;
+    return STATUS_OK;
+}
+
+static enum status open_strategy(struct cuda *c, const struct program *p, uint32_t rank,
+                                 const struct device_options *o)
+{
+    struct sharded *s;
+    if (o->graphs || o->cudnn)
+        return error_set(STATUS_UNSUPPORTED, "--%s: strategies by operator are computed without",
+                         o->graphs ? "cuda-graphs" : "cudnn");
+    c->engine = (struct engine){&arithmetic_cuda, {&backend_cuda, &c->context}};
+    PASS(sharded_open(&c->engine, p, rank, o, &s));
+    c->of = &device_sharded;
+    c->self = s;
+    return STATUS_OK;
 }
 
 /* Context, events, then the stages, which allocate in the GPU's memory. */
@@ -68,20 +99,19 @@ static enum status open_cuda(const struct model *m, const struct program *p, uin
 {
     enum status st;
     uint32_t gpu;
-    void *stages;
     struct cuda *c;
+    bool steps = p->stage[p->rank[rank].stage].stepped;
     TRY(ARRAY_NEW(c, 1));
     c->direct = o->direct;
     TRY(cuda_gpu_of(rank, &gpu));
     TRY(cuda_context_open(gpu, &c->context));
     c->context.part = o->part;
-    if (o->cudnn && cuda_cudnn_open(&c->context) != STATUS_OK) {
+    if (o->cudnn && !steps && cuda_cudnn_open(&c->context) != STATUS_OK) {
         st = error_context(STATUS_UNSUPPORTED, "--cudnn");
         goto out;
     }
     TRY(cuda_times_open(p, rank, &c->times));
-    TRY(cpu_open_on(&(struct memory){&backend_cuda, &c->context}, m, p, rank, o, &stages));
-    c->stages = stages;
+    TRY(steps ? open_strategy(c, p, rank, o) : open_stages(c, m, p, rank, o));
     TRY(rehearse(c));
     if (o->graphs)
         TRY(cuda_graphs_open(p, rank, &c->context, c->stages, &c->graphs));
@@ -202,7 +232,8 @@ static enum status compute(void *self, uint32_t step, const struct program_op *o
                                          .exchange = exchange,
                                          .move = move,
                                          .fail = fail};
-    TRY(cuda_graphs_compute(&c->graphs, &c->context, c->stages, step, op, &mine));
+    TRY(c->stages ? cuda_graphs_compute(&c->graphs, &c->context, c->stages, step, op, &mine)
+                  : c->of->compute(c->self, step, op, &mine));
     cuda_times_end(&c->times, &c->context);
     st = cuda_status(&c->context);
 out:
@@ -212,14 +243,14 @@ out:
 static enum status get(void *self, const struct program_op *send, void *data)
 {
     struct cuda *c = self;
-    enum status st = device_cpu.get(c->stages, send, data);
+    enum status st = c->of->get(c->self, send, data);
     return st == STATUS_OK ? cuda_status(&c->context) : st;
 }
 
 static enum status put(void *self, const struct program_op *recv, const void *data)
 {
     struct cuda *c = self;
-    enum status st = device_cpu.put(c->stages, recv, data);
+    enum status st = c->of->put(c->self, recv, data);
     return st == STATUS_OK ? cuda_status(&c->context) : st;
 }
 
@@ -231,7 +262,7 @@ static enum status array(void *self, const struct program_op *op, uint32_t k, en
     struct cuda *c = self;
     if (k > 0)
         take_back(c, op);
-    TRY(device_cpu.array(c->stages, op, k, e, data, n));
+    TRY(c->of->array(c->self, op, k, e, data, n));
     if (c->direct || !*data)
         goto out;
     struct mirror *m = mirror_of(c, NULL, *n * element_bytes(*e));
@@ -253,14 +284,14 @@ static enum status collected(void *self, const struct program_op *op)
 {
     struct cuda *c = self;
     take_back(c, op);
-    enum status st = device_cpu.collected(c->stages, op);
+    enum status st = c->of->collected(c->self, op);
     return st == STATUS_OK ? cuda_status(&c->context) : st;
 }
 
 static enum status gathered(void *self, const struct program_op *op)
 {
     struct cuda *c = self;
-    enum status st = device_cpu.gathered(c->stages, op);
+    enum status st = c->of->gathered(c->self, op);
     return st == STATUS_OK ? cuda_status(&c->context) : st;
 }
 
@@ -302,27 +333,27 @@ static double take_loss(void *self)
 static enum status digest(void *self, uint32_t op, uint8_t out[DIGEST])
 {
     struct cuda *c = self;
-    enum status st = device_cpu.digest(c->stages, op, out);
+    enum status st = c->of->digest(c->self, op, out);
     return st == STATUS_OK ? cuda_status(&c->context) : st;
 }
 
 static bool state(void *self, size_t index, struct device_state *out)
 {
     const struct cuda *c = self;
-    return device_cpu.state(c->stages, index, out);
+    return c->of->state(c->self, index, out);
 }
 
 static enum status save(void *self, size_t index, void *data)
 {
     struct cuda *c = self;
-    enum status st = device_cpu.save(c->stages, index, data);
+    enum status st = c->of->save(c->self, index, data);
     return st == STATUS_OK ? cuda_finish(&c->context) : st;
 }
 
 static enum status load(void *self, size_t index, const void *data)
 {
     struct cuda *c = self;
-    enum status st = device_cpu.load(c->stages, index, data);
+    enum status st = c->of->load(c->self, index, data);
     return st == STATUS_OK ? cuda_finish(&c->context) : st;
 }
 

@@ -3,11 +3,8 @@
  * keys and values one after the other, so that slices of it are whole heads. Shards over heads make
  * summands, and each adds its share of the bias. */
 #include <math.h>
-#include <string.h>
 
 #include "core/form.h"
-#include "exec/device/cpu/gemm.h"
-#include "exec/device/cpu/vector.h"
 #include "exec/device/sharded/kind.h"
 
 enum { X, IN_W, IN_B, OUT_W, OUT_B, MASK, READS }; /* MASK: perhaps */
@@ -75,116 +72,131 @@ static size_t saved(const struct call *c)
 static size_t work(const struct call *c)
 {
     struct attention a = attention_of(c);
-    return a.rows * (a.wide + a.inner) + a.tokens * a.tokens;
+    return a.rows * (a.wide + a.inner) + a.samples * a.heads * a.tokens * a.tokens;
 }
 
-/* Queries (0), keys (1) or values (2) of a head of a sample: (S, depth). */
-static struct matrix part_of(const struct attention *a, const real *qkv, size_t sample, size_t head,
-                             size_t which)
+/* Queries (0), keys (1) or values (2) of the first head of the first sample, (S, depth); those of others
+ * follow 3 depth numbers apart. */
+static struct matrix part_of(const struct attention *a, const real *qkv, size_t which)
 {
-    return matrix(qkv + sample * a->wide + (3 * head + which) * a->depth, a->tokens, a->depth,
-                  a->stride);
+    return matrix(qkv + which * a->depth, a->tokens, a->depth, a->stride);
 }
 
-static real *weights_of(const struct attention *a, size_t sample, size_t head)
+/* Likewise of an array (rows, inner), depth numbers apart; and of weights. */
+static struct matrix head_of(const struct attention *a, const real *out)
 {
-    return a->weights + (sample * a->heads + head) * a->tokens * a->tokens;
+    return matrix(out, a->tokens, a->depth, a->samples * a->inner);
 }
-
-static void softmax(real *row, const real *mask, size_t n)
+static struct matrix scores_of(const struct attention *a, const real *weights)
 {
-    if (mask)
-        vector_add(row, mask, n);
-    real most = vector_max(row, n);
-    for (size_t i = 0; i < n; i++)
-        row[i] = vector_exp(row[i] - most);
-    real sum = vector_sum(row, n);
-    for (size_t i = 0; i < n; i++)
-        row[i] /= sum;
+    return matrix(weights, a->tokens, a->tokens, a->tokens);
 }
 
 static void forward(struct call *c)
 {
     struct attention a = attention_of(c);
-    struct matrix x = matrix(c->read[X].value, a.rows, a.channels, a.channels);
     struct matrix in = matrix(c->read[IN_W].value, a.wide, a.channels, a.channels);
     struct matrix out_w = matrix(c->read[OUT_W].value, a.channels, a.inner, a.inner);
-    struct matrix out = matrix(a.out, a.rows, a.inner, a.inner);
     const real *mask = c->node->reads > MASK ? c->read[MASK].value : NULL;
-    real *y = c->made[0].value;
-    in = transposed(in);
-    out_w = transposed(out_w);
-    kind_product(1, &x, &in, false, a.qkv, a.wide);
-    for (size_t row = 0; row < a.rows; row++)
-        vector_add(a.qkv + row * a.wide, c->read[IN_B].value, a.wide);
-    for (size_t i = 0; i < a.samples * a.heads; i++) {
-        size_t sample = i / a.heads, head = i % a.heads;
-        struct matrix q = part_of(&a, a.qkv, sample, head, 0);
-        struct matrix k = transposed(part_of(&a, a.qkv, sample, head, 1));
-        struct matrix v = part_of(&a, a.qkv, sample, head, 2);
-        real *weights = weights_of(&a, sample, head);
-        kind_product(a.scale, &q, &k, false, weights, a.tokens);
-        for (size_t t = 0; t < a.tokens; t++)
-            softmax(weights + t * a.tokens, mask ? mask + t * a.tokens : NULL, a.tokens);
-        struct matrix p = matrix(weights, a.tokens, a.tokens, a.tokens);
-        kind_product(1, &p, &v, false, a.out + sample * a.inner + head * a.depth,
-                     a.samples * a.inner);
-    }
-    kind_product(1, &out, &out_w, false, y, a.channels);
-    for (size_t i = 0; i < a.rows * a.channels; i++)
-        y[i] += a.part * c->read[OUT_B].value[i % a.channels];
+    size_t heads = a.samples * a.heads, square = a.tokens * a.tokens;
+    struct kind_product project = {.a = matrix(c->read[X].value, a.rows, a.channels, a.channels),
+                                   .b = transposed(in),
+                                   .to = a.qkv,
+                                   .to_stride = a.wide};
+    struct kind_product score = {.a = part_of(&a, a.qkv, 0),
+                                 .b = transposed(part_of(&a, a.qkv, 1)),
+                                 .alpha = a.scale,
+                                 .to = a.weights,
+                                 .to_stride = a.tokens,
+                                 .steps = {heads, 3 * a.depth, 3 * a.depth, square}};
+    struct kind_product attend = {.a = scores_of(&a, a.weights),
+                                  .b = part_of(&a, a.qkv, 2),
+                                  .to = a.out,
+                                  .to_stride = a.samples * a.inner,
+                                  .steps = {heads, square, 3 * a.depth, a.depth}};
+    struct kind_product out = {.a = matrix(a.out, a.rows, a.inner, a.inner),
+                               .b = transposed(out_w),
+                               .to = c->made[0].value,
+                               .to_stride = a.channels};
+    kind_product(c, &project);
+    kind_bias(c, a.rows, a.wide, 1, c->read[IN_B].value, a.qkv);
+    kind_product(c, &score);
+    c->does->softmax(c->self, heads * a.tokens, a.tokens, mask, a.tokens, a.weights);
+    kind_product(c, &attend);
+    kind_product(c, &out);
+    kind_bias(c, a.rows, a.channels, a.part, c->read[OUT_B].value, c->made[0].value);
 }
 
-/* dS = P (dP - sum(P dP)), row by row, in place of dP. */
-static void softmax_backward(const real *p, real *dp, size_t n)
+/* Gradients of queries, keys and values from that of what all heads have made. */
+static void backward_heads(const struct call *c, const struct attention *a, const real *d_out,
+                           real *d_qkv, real *dp)
 {
-    real dot = vector_dot(p, dp, n);
-    for (size_t i = 0; i < n; i++)
-        dp[i] = p[i] * (dp[i] - dot);
-}
-
-static void backward_head(const struct call *c, const struct attention *a, size_t sample,
-                          size_t head, const real *d_out)
-{
-    real *d_qkv = c->work, *dp = c->work + a->rows * (a->wide + a->inner);
-    struct matrix d_o = matrix(d_out + sample * a->inner + head * a->depth, a->tokens, a->depth,
-                               a->samples * a->inner);
-    struct matrix v = transposed(part_of(a, a->qkv, sample, head, 2));
-    struct matrix p =
-        transposed(matrix(weights_of(a, sample, head), a->tokens, a->tokens, a->tokens));
-    struct matrix q = part_of(a, a->qkv, sample, head, 0), k = part_of(a, a->qkv, sample, head, 1);
-    real *to = d_qkv + sample * a->wide + 3 * head * a->depth;
-    kind_product(1, &d_o, &v, false, dp, a->tokens);
-    for (size_t t = 0; t < a->tokens; t++)
-        softmax_backward(weights_of(a, sample, head) + t * a->tokens, dp + t * a->tokens,
-                         a->tokens);
-    struct matrix ds = matrix(dp, a->tokens, a->tokens, a->tokens), ds_t = transposed(ds);
-    kind_product(a->scale, &ds, &k, false, to, a->stride);
-    kind_product(a->scale, &ds_t, &q, false, to + a->depth, a->stride);
-    kind_product(1, &p, &d_o, false, to + 2 * a->depth, a->stride);
+    size_t heads = a->samples * a->heads, square = a->tokens * a->tokens, third = 3 * a->depth;
+    struct matrix ds = scores_of(a, dp), p = scores_of(a, a->weights), d_o = head_of(a, d_out);
+    const struct kind_product of_p = {.a = d_o,
+                                      .b = transposed(part_of(a, a->qkv, 2)),
+                                      .to = dp,
+                                      .to_stride = a->tokens,
+                                      .steps = {heads, a->depth, third, square}};
+    const struct kind_product of_q = {.a = ds,
+                                      .b = part_of(a, a->qkv, 1),
+                                      .alpha = a->scale,
+                                      .to = d_qkv,
+                                      .to_stride = a->stride,
+                                      .steps = {heads, square, third, third}};
+    const struct kind_product of_k = {.a = transposed(ds),
+                                      .b = part_of(a, a->qkv, 0),
+                                      .alpha = a->scale,
+                                      .to = d_qkv + a->depth,
+                                      .to_stride = a->stride,
+                                      .steps = {heads, square, third, third}};
+    const struct kind_product of_v = {.a = transposed(p),
+                                      .b = d_o,
+                                      .to = d_qkv + 2 * a->depth,
+                                      .to_stride = a->stride,
+                                      .steps = {heads, square, a->depth, third}};
+    kind_product(c, &of_p);
+    c->does->softmax_back(c->self, heads * a->tokens, a->tokens, a->weights, dp);
+    kind_product(c, &of_q);
+    kind_product(c, &of_k);
+    kind_product(c, &of_v);
 }
 
 static void backward(struct call *c)
 {
     struct attention a = attention_of(c);
-    real *d_qkv = c->work, *d_out = c->work + a.rows * a.wide;
-    struct matrix x = matrix(c->read[X].value, a.rows, a.channels, a.channels);
-    struct matrix in = matrix(c->read[IN_W].value, a.wide, a.channels, a.channels);
-    struct matrix out_w = matrix(c->read[OUT_W].value, a.channels, a.inner, a.inner);
-    struct matrix out = matrix(a.out, a.rows, a.inner, a.inner);
+    real *d_qkv = c->work, *d_out = d_qkv + a.rows * a.wide, *dp = d_out + a.rows * a.inner;
     struct matrix dy = matrix(c->made[0].gradient, a.rows, a.channels, a.channels);
-    struct matrix dy_t = transposed(dy), d = matrix(d_qkv, a.rows, a.wide, a.wide),
-                  d_t = transposed(d);
-    kind_product(1, &dy, &out_w, false, d_out, a.inner);
-    kind_product(1, &dy_t, &out, true, c->read[OUT_W].gradient, a.inner);
-    for (size_t i = 0; i < a.rows * a.channels; i++)
-        c->read[OUT_B].gradient[i % a.channels] += a.part * dy.data[i];
-    for (size_t i = 0; i < a.samples * a.heads; i++)
-        backward_head(c, &a, i / a.heads, i % a.heads, d_out);
-    kind_product(1, &d, &in, true, c->read[X].gradient, a.channels);
-    kind_product(1, &d_t, &x, true, c->read[IN_W].gradient, a.channels);
-    for (size_t row = 0; row < a.rows; row++)
-        vector_add(c->read[IN_B].gradient, d_qkv + row * a.wide, a.wide);
+    struct matrix d = matrix(d_qkv, a.rows, a.wide, a.wide);
+    const struct kind_product of_out = {
+        .a = dy,
+        .b = matrix(c->read[OUT_W].value, a.channels, a.inner, a.inner),
+        .to = d_out,
+        .to_stride = a.inner};
+    const struct kind_product of_out_w = {.a = transposed(dy),
+                                          .b = matrix(a.out, a.rows, a.inner, a.inner),
+                                          .adds = true,
+                                          .to = c->read[OUT_W].gradient,
+                                          .to_stride = a.inner};
+    const struct kind_product of_x = {
+        .a = d,
+        .b = matrix(c->read[IN_W].value, a.wide, a.channels, a.channels),
+        .adds = true,
+        .to = c->read[X].gradient,
+        .to_stride = a.channels};
+    const struct kind_product of_in_w = {
+        .a = transposed(d),
+        .b = matrix(c->read[X].value, a.rows, a.channels, a.channels),
+        .adds = true,
+        .to = c->read[IN_W].gradient,
+        .to_stride = a.channels};
+    kind_product(c, &of_out);
+    kind_product(c, &of_out_w);
+    kind_bias_back(c, a.rows, a.channels, a.part, dy.data, c->read[OUT_B].gradient);
+    backward_heads(c, &a, d_out, d_qkv, dp);
+    kind_product(c, &of_x);
+    kind_product(c, &of_in_w);
+    kind_bias_back(c, a.rows, a.wide, 1, d_qkv, c->read[IN_B].gradient);
 }
 
 static struct start start(const struct call *c, size_t k)

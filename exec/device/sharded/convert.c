@@ -8,11 +8,8 @@
  *   slice           nothing                              nothing: the gradient of what is full is a sum
  *   replicate       nothing                              all-reduce
  *
- * Chunk (m + 1) mod ranks of what is gathered or scattered is member m's, as exec/ring.h has it; all
+ * Which chunk of what is gathered or scattered is member m's, the transport says (exec/device.h: part); all
  * chunks are as long as the longest. */
-#include <string.h>
-
-#include "exec/device/cpu/vector.h"
 #include "exec/device/sharded/sharded.h"
 
 /* A conversion in one direction: from an array in one form to one in another. */
@@ -80,7 +77,7 @@ static size_t dimension(uint8_t form)
 static struct move move_of(struct sharded *s, uint32_t tensor, size_t half, bool backward)
 {
     const struct operators_tensor *t = &s->all->tensor[tensor];
-    struct slot *slot = &s->slot[half][tensor];
+    struct tensor_half *slot = &s->slot[half][tensor];
     struct operand *from = backward ? &slot->to : &slot->own,
                    *to = backward ? &slot->own : &slot->to;
     return (struct move){.step = sharded_step(s, tensor, backward),
@@ -104,7 +101,41 @@ static struct ring_part part_of(const struct sharded *s, const struct view *v, s
 /* Member m's chunk of what is gathered or scattered. */
 static real *chunk_at(const struct sharded *s, const struct move *c, size_t m)
 {
-    return c->wire + ring_owned(s->ranks, m) * c->chunk;
+    return c->wire + s->part(s->ranks * c->chunk, s->ranks, m).first;
+}
+
+/* ---- moving slices: from one array to another, added to what is there or not */
+
+static void spread(const struct sharded *s, const struct spread *how, bool adds, const real *from,
+                   real *to)
+{
+    s->on->does->spread(s->on->memory.self, how, 1, adds, from, to);
+}
+
+static void move_all(const struct sharded *s, size_t n, bool adds, const real *from, real *to)
+{
+    const struct spread how = spread_rows(1, n, 0, 0);
+    spread(s, &how, adds, from, to);
+}
+
+/* Numbers part.first .. along dimension d of an array of the view's shape: out of it, */
+static void take(const struct sharded *s, const struct view *v, size_t d, struct ring_part part,
+                 const real *from, real *to)
+{
+    size_t inner = view_numbers(v, d + 1, v->rank);
+    const struct spread how =
+        spread_rows(view_numbers(v, 0, d), part.n * inner, v->size[d] * inner, part.n * inner);
+    spread(s, &how, false, from + part.first * inner, to);
+}
+
+/* and into it. */
+static void give(const struct sharded *s, const struct view *v, size_t d, struct ring_part part,
+                 const real *from, bool adds, real *to)
+{
+    size_t inner = view_numbers(v, d + 1, v->rank);
+    const struct spread how =
+        spread_rows(view_numbers(v, 0, d), part.n * inner, part.n * inner, v->size[d] * inner);
+    spread(s, &how, adds, from, to + part.first * inner);
 }
 
 void sharded_pack(struct sharded *s, uint32_t tensor, size_t half, bool backward, real **data,
@@ -115,49 +146,47 @@ void sharded_pack(struct sharded *s, uint32_t tensor, size_t half, bool backward
     *n = s->ranks * c.chunk;
     switch (c.step) {
     case STEP_ALLGATHER:
-        memcpy(chunk_at(s, &c, s->me), c.source, c.from->n * sizeof *c.wire);
+        move_all(s, c.from->n, false, c.source, chunk_at(s, &c, s->me));
         break;
     case STEP_REDUCESCATTER:
         for (size_t m = 0; m < s->ranks; m++)
-            view_take(c.from, c.to_d, part_of(s, c.from, c.to_d, m), c.source, chunk_at(s, &c, m));
+            take(s, c.from, c.to_d, part_of(s, c.from, c.to_d, m), c.source, chunk_at(s, &c, m));
         break;
     case STEP_ALLTOALL:
         *n *= 2;
         for (size_t m = 0; m < s->ranks; m++)
-            view_take(c.from, c.to_d, part_of(s, c.from, c.to_d, m), c.source,
-                      c.wire + m * c.chunk);
+            take(s, c.from, c.to_d, part_of(s, c.from, c.to_d, m), c.source, c.wire + m * c.chunk);
         break;
     default: /* of a slice of a parameter: the rest of the gradient is 0 */
         *n = view_of(&s->all->tensor[tensor], FORM_FULL, s->ranks, s->me).n;
         if (c.from->n == *n) {
-            memcpy(c.wire, c.source, *n * sizeof *c.wire);
+            move_all(s, *n, false, c.source, c.wire);
             break;
         }
-        memset(c.wire, 0, *n * sizeof *c.wire);
-        view_give(c.to, c.from_d, part_of(s, c.from, c.from_d, s->me), c.source, false, c.wire);
+        s->on->memory.backend->zero(s->on->memory.self, c.wire, *n * sizeof *c.wire);
+        give(s, c.to, c.from_d, part_of(s, c.from, c.from_d, s->me), c.source, false, c.wire);
     }
 }
 
 void sharded_unpack(struct sharded *s, uint32_t tensor, size_t half, bool backward)
 {
     struct move c = move_of(s, tensor, half, backward);
-    const struct view own = {.rank = 1, .n = c.to->n, .size = {c.to->n}};
     switch (c.step) {
     case STEP_ALLGATHER:
         for (size_t m = 0; m < s->ranks; m++)
-            view_give(c.to, c.from_d, part_of(s, c.to, c.from_d, m), chunk_at(s, &c, m), c.adds,
-                      c.target);
+            give(s, c.to, c.from_d, part_of(s, c.to, c.from_d, m), chunk_at(s, &c, m), c.adds,
+                 c.target);
         break;
     case STEP_REDUCESCATTER:
-        view_give(&own, 0, (struct ring_part){0, own.n}, chunk_at(s, &c, s->me), c.adds, c.target);
+        move_all(s, c.to->n, c.adds, chunk_at(s, &c, s->me), c.target);
         break;
     case STEP_ALLTOALL:
         for (size_t m = 0; m < s->ranks; m++)
-            view_give(c.to, c.from_d, part_of(s, c.to, c.from_d, m),
-                      c.wire + (m == s->me ? m : s->ranks + m) * c.chunk, c.adds, c.target);
+            give(s, c.to, c.from_d, part_of(s, c.to, c.from_d, m),
+                 c.wire + (m == s->me ? m : s->ranks + m) * c.chunk, c.adds, c.target);
         break;
     default:
-        view_give(&own, 0, (struct ring_part){0, own.n}, c.wire, c.adds, c.target);
+        move_all(s, c.to->n, c.adds, c.wire, c.target);
     }
 }
 
@@ -168,11 +197,10 @@ void sharded_convert(struct sharded *s, uint32_t tensor, size_t half, bool backw
     if (is_collective(c.step) || c.source == c.target)
         return;
     if (c.from->n == c.to->n) {
-        const struct view all = {.rank = 1, .n = c.to->n, .size = {c.to->n}};
-        view_give(&all, 0, (struct ring_part){0, all.n}, c.source, c.adds, c.target);
+        move_all(s, c.to->n, c.adds, c.source, c.target);
     } else if (!backward) {
-        view_take(c.from, c.to_d, part_of(s, c.from, c.to_d, s->me), c.source, c.target);
+        take(s, c.from, c.to_d, part_of(s, c.from, c.to_d, s->me), c.source, c.target);
     } else {
-        view_give(c.to, c.from_d, part_of(s, c.to, c.from_d, s->me), c.source, true, c.target);
+        give(s, c.to, c.from_d, part_of(s, c.to, c.from_d, s->me), c.source, true, c.target);
     }
 }

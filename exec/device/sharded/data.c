@@ -100,7 +100,8 @@ void sharded_inputs(struct sharded *s)
             struct start from = source_of(s, n->made);
             struct view v = own->view;
             view_in_batch(&v, 0, half, s->halves);
-            fill(s, &from, &v, random_key(key, i), own->value);
+            fill(s, &from, &v, random_key(key, i), sharded_draws(s, own));
+            sharded_drew(s, own);
         }
     }
 }

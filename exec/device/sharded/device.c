@@ -21,9 +21,7 @@ static enum status device_open(const struct model *m, const struct program *p, u
 {
     struct sharded *s;
     (void)m;
-    PASS(sharded_open(p, rank, o->learning_rate, o->corpus, &s));
-    if (o->policy)
-        s->policy = *o->policy;
+    PASS(sharded_open(&engine_cpu, p, rank, o, &s));
     *self = s;
     return STATUS_OK;
 }
@@ -102,6 +100,12 @@ static double take_loss(void *self)
     return loss;
 }
 
+/* From the device's memory, or to it. */
+static void copy(const struct sharded *s, void *to, const void *from, size_t bytes)
+{
+    s->on->memory.backend->copy(s->on->memory.self, to, from, bytes);
+}
+
 /* Of this rank's part of the parameters that the op's node reads. */
 static enum status digest(void *self, uint32_t op, uint8_t out[DIGEST])
 {
@@ -119,8 +123,13 @@ static enum status digest(void *self, uint32_t op, uint8_t out[DIGEST])
         uint8_t part[2 * DIGEST];
         if (!s->shared[t])
             continue;
+        const real *value = own->value;
         memcpy(part, out, DIGEST);
-        digest_bytes(own->value, own->view.n * sizeof *own->value, part + DIGEST);
+        if (s->drawn) {
+            copy(s, s->drawn, value, own->view.n * sizeof *value);
+            value = s->drawn;
+        }
+        digest_bytes(value, own->view.n * sizeof *own->value, part + DIGEST);
         digest_bytes(part, sizeof part, out);
     }
     return STATUS_OK;
@@ -166,7 +175,10 @@ static enum status save(void *self, size_t index, void *data)
     const void *from = find(self, index, &what);
     if (!from)
         return error_set(STATUS_INVALID, "no array %zu", index);
-    memcpy(data, from, what.bytes);
+    if (what.kind == STATE_UPDATES)
+        memcpy(data, from, what.bytes);
+    else
+        copy(self, data, from, what.bytes);
     return STATUS_OK;
 }
 
@@ -176,7 +188,10 @@ static enum status load(void *self, size_t index, const void *data)
     void *to = find(self, index, &what);
     if (!to)
         return error_set(STATUS_INVALID, "no array %zu", index);
-    memcpy(to, data, what.bytes);
+    if (what.kind == STATE_UPDATES)
+        memcpy(to, data, what.bytes);
+    else
+        copy(self, to, data, what.bytes);
     return STATUS_OK;
 }
 

@@ -3,10 +3,7 @@
  * for the sample: all first choices before all second ones, in the order of the tokens (Lepikhin et
  * al., GShard, ICLR 2021). It comes back times its probability; what has no slot is dropped. */
 #include <math.h>
-#include <string.h>
 
-#include "exec/device/cpu/gemm.h"
-#include "exec/device/cpu/vector.h"
 #include "exec/device/sharded/kind.h"
 
 enum { DISPATCH, COMBINE };
@@ -45,88 +42,65 @@ static size_t saved(const struct call *c)
     return g.rows * g.experts;
 }
 
-/* Slots taken of each expert, and choices made by each token of a sample; in a backward the gradient
- * of the logits. */
+/* Which experts each token has chosen (in a backward: the gradient of the logits), its latest choice, and
+ * the slots taken of each expert. */
 static size_t work(const struct call *c)
 {
     struct gate g = gate_of(c);
-    return g.rows * g.experts + g.tokens * g.experts + g.experts;
+    return g.rows * g.experts + g.rows + g.samples * g.experts;
 }
 
-/* The most probable expert that the token has not chosen yet. */
-static size_t choose(const struct gate *g, const real *chance, const real *chosen)
+static struct routes routes_of(const struct call *c, const struct gate *g)
 {
-    size_t best = g->experts;
-    for (size_t e = 0; e < g->experts; e++)
-        if (chosen[e] == 0 && (best == g->experts || chance[e] > chance[best]))
-            best = e;
-    return best;
-}
-
-static void route(const struct call *c, const struct gate *g, size_t sample)
-{
-    real *taken = c->work, *chosen = c->work + g->experts;
-    memset(c->work, 0, (g->tokens + 1) * g->experts * sizeof *c->work);
-    for (size_t choice = 0; choice < g->top; choice++)
-        for (size_t s = 0; s < g->tokens; s++) {
-            size_t row = sample * g->tokens + s;
-            const real *chance = g->chance + row * g->experts;
-            size_t e = choose(g, chance, chosen + s * g->experts);
-            chosen[s * g->experts + e] = 1;
-            if ((size_t)taken[e] == g->slots)
-                continue;
-            size_t place = (row * g->experts + e) * g->slots + (size_t)taken[e];
-            c->made[DISPATCH].value[place] = 1;
-            c->made[COMBINE].value[place] = chance[e];
-            taken[e] += 1;
-        }
+    real *picked = c->work + g->rows * g->experts;
+    return (struct routes){g->samples,
+                           g->tokens,
+                           g->experts,
+                           g->slots,
+                           g->top,
+                           g->chance,
+                           c->work,
+                           picked,
+                           picked + g->rows,
+                           c->made[DISPATCH].value,
+                           c->made[COMBINE].value};
 }
 
 static void forward(struct call *c)
 {
     struct gate g = gate_of(c);
-    struct matrix x = matrix(c->read[0].value, g.rows, g.channels, g.channels);
-    struct matrix w = matrix(c->read[1].value, g.channels, g.experts, g.experts);
-    kind_product(1, &x, &w, false, g.chance, g.experts);
-    for (size_t row = 0; row < g.rows; row++) {
-        real *chance = g.chance + row * g.experts, most = vector_max(chance, g.experts);
-        for (size_t e = 0; e < g.experts; e++)
-            chance[e] = vector_exp(chance[e] - most);
-        real sum = vector_sum(chance, g.experts);
-        for (size_t e = 0; e < g.experts; e++)
-            chance[e] /= sum;
-    }
+    const struct routes r = routes_of(c, &g);
+    kind_product(
+        c, &(struct kind_product){.a = matrix(c->read[0].value, g.rows, g.channels, g.channels),
+                                  .b = matrix(c->read[1].value, g.channels, g.experts, g.experts),
+                                  .to = g.chance,
+                                  .to_stride = g.experts});
+    c->does->softmax(c->self, g.rows, g.experts, NULL, 1, g.chance);
     for (size_t k = 0; k < 2; k++)
-        memset(c->made[k].value, 0, c->made[k].view.n * sizeof(real));
-    for (size_t sample = 0; sample < g.samples; sample++)
-        route(c, &g, sample);
+        kind_zero(c, c->made[k].view.n, c->made[k].value);
+    c->does->route(c->self, &r);
 }
 
 /* Which slots there are is no function of the probabilities that has a derivative. */
 static void backward(struct call *c)
 {
     struct gate g = gate_of(c);
-    real *d_logits = c->work;
-    for (size_t row = 0; row < g.rows; row++) {
-        const real *chance = g.chance + row * g.experts;
-        real *d = d_logits + row * g.experts;
-        for (size_t e = 0; e < g.experts; e++) {
-            d[e] = 0;
-            for (size_t k = 0; k < g.slots; k++) {
-                size_t place = (row * g.experts + e) * g.slots + k;
-                if (c->made[DISPATCH].value[place] > 0)
-                    d[e] += c->made[COMBINE].gradient[place];
-            }
-        }
-        real dot = vector_dot(chance, d, g.experts);
-        for (size_t e = 0; e < g.experts; e++)
-            d[e] = chance[e] * (d[e] - dot);
-    }
-    struct matrix x = matrix(c->read[0].value, g.rows, g.channels, g.channels), x_t = transposed(x);
+    const struct routes r = routes_of(c, &g);
+    struct matrix x = matrix(c->read[0].value, g.rows, g.channels, g.channels);
     struct matrix w = matrix(c->read[1].value, g.channels, g.experts, g.experts);
-    struct matrix d = matrix(d_logits, g.rows, g.experts, g.experts), w_t = transposed(w);
-    kind_product(1, &d, &w_t, true, c->read[0].gradient, g.channels);
-    kind_product(1, &x_t, &d, true, c->read[1].gradient, g.experts);
+    struct matrix d = matrix(c->work, g.rows, g.experts, g.experts);
+    c->does->route_back(c->self, &r, c->made[COMBINE].gradient, c->work);
+    c->does->softmax_back(c->self, g.rows, g.experts, g.chance, c->work);
+    kind_product(c, &(struct kind_product){.a = d,
+                                           .b = transposed(w),
+                                           .adds = true,
+                                           .to = c->read[0].gradient,
+                                           .to_stride = g.channels});
+    kind_product(c, &(struct kind_product){.a = transposed(x),
+                                           .b = d,
+                                           .adds = true,
+                                           .to = c->read[1].gradient,
+                                           .to_stride = g.experts});
 }
 
 static struct start start(const struct call *c, size_t k)

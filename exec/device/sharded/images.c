@@ -1,9 +1,6 @@
 /* Images: patches, and a class token before them. */
 #include <math.h>
-#include <string.h>
 
-#include "exec/device/cpu/gemm.h"
-#include "exec/device/cpu/vector.h"
 #include "exec/device/sharded/kind.h"
 
 /* ---- conv2d: y (N, O, H / p, W / q) of patches of x (N, C, H, W), w (O, C, p, q), b (O). Patches do not
@@ -39,37 +36,40 @@ static size_t conv_work(const struct call *c)
     return v.patches * v.inner;
 }
 
-/* A sample to its matrix, or (`back`) what the matrix has added to the sample. */
-static void move_patches(const struct call *c, real *sample, real *patches, bool back)
+/* A sample to its matrix, or (`back`) what the matrix has added to the sample: by channels, rows of patches,
+ * rows inside of them, patches, numbers. */
+static void move_patches(const struct call *c, const real *from, real *to, bool back)
 {
     const struct view *x = &c->read[0].view, *w = &c->read[1].view, *y = &c->made[0].view;
-    size_t wide = w->size[3], inner = view_numbers(w, 1, 4);
-    for (size_t channel = 0; channel < x->size[1]; channel++)
-        for (size_t h = 0; h < x->size[2]; h++)
-            for (size_t k = 0; k < y->size[3]; k++) {
-                size_t patch = h / w->size[2] * y->size[3] + k;
-                size_t in = (channel * w->size[2] + h % w->size[2]) * wide;
-                real *place = patches + patch * inner + in;
-                real *row = sample + (channel * x->size[2] + h) * x->size[3] + k * wide;
-                if (back)
-                    vector_add(row, place, wide);
-                else
-                    memcpy(place, row, wide * sizeof *row);
-            }
+    size_t high = w->size[2], wide = w->size[3], inner = view_numbers(w, 1, 4), row = x->size[3],
+           across = y->size[3];
+    const struct spread out = {
+        .rank = 5,
+        .n = {x->size[1], y->size[2], high, across, wide},
+        .from = {x->size[2] * row, high * row, row, wide, 1},
+        .to = {high * wide, across * inner, wide, inner, 1},
+    };
+    struct spread s = out;
+    for (size_t d = 0; d < s.rank && back; d++) {
+        s.from[d] = out.to[d];
+        s.to[d] = out.from[d];
+    }
+    c->does->spread(c->self, &s, 1, back, from, to);
 }
 
 static void conv_forward(struct call *c)
 {
     struct conv v = conv_of(c);
     struct matrix patches = transposed(matrix(c->work, v.patches, v.inner, v.inner));
+    const struct spread bias = {
+        .rank = 2, .n = {v.outputs, v.patches}, .from = {1, 0}, .to = {v.patches, 1}};
     for (size_t n = 0; n < v.samples; n++) {
         real *y = c->made[0].value + n * v.outputs * v.patches;
-        move_patches(c, c->read[0].value + n * view_numbers(&c->read[0].view, 1, 4), c->work,
-                     false);
-        kind_product(1, &v.w, &patches, false, y, v.patches);
-        for (size_t o = 0; o < v.outputs; o++)
-            for (size_t k = 0; k < v.patches; k++)
-                y[o * v.patches + k] += c->read[2].value[o];
+        const real *x = c->read[0].value + n * view_numbers(&c->read[0].view, 1, 4);
+        move_patches(c, x, c->work, false);
+        kind_product(
+            c, &(struct kind_product){.a = v.w, .b = patches, .to = y, .to_stride = v.patches});
+        c->does->spread(c->self, &bias, 1, true, c->read[2].value, y);
     }
 }
 
@@ -78,15 +78,19 @@ static void conv_backward(struct call *c)
     struct conv v = conv_of(c);
     struct matrix patches = matrix(c->work, v.patches, v.inner, v.inner);
     size_t numbers = view_numbers(&c->read[0].view, 1, 4);
+    const struct row_sums bias = {v.patches, 1, v.outputs, v.patches, 1};
     for (size_t n = 0; n < v.samples; n++) {
         const real *dy = c->made[0].gradient + n * v.outputs * v.patches;
-        struct matrix d = matrix(dy, v.outputs, v.patches, v.patches), d_t = transposed(d);
+        struct matrix d = matrix(dy, v.outputs, v.patches, v.patches);
+        const struct kind_product of_w = {
+            .a = d, .b = patches, .adds = true, .to = c->read[1].gradient, .to_stride = v.inner};
+        const struct kind_product of_x = {
+            .a = transposed(d), .b = v.w, .to = c->work, .to_stride = v.inner};
         move_patches(c, c->read[0].value + n * numbers, c->work, false);
-        kind_product(1, &d, &patches, true, c->read[1].gradient, v.inner);
-        for (size_t o = 0; o < v.outputs; o++)
-            c->read[2].gradient[o] += vector_sum(dy + o * v.patches, v.patches);
-        kind_product(1, &d_t, &v.w, false, c->work, v.inner);
-        move_patches(c, c->read[0].gradient + n * numbers, c->work, true);
+        kind_product(c, &of_w);
+        c->does->sums(c->self, &bias, dy, c->read[2].gradient);
+        kind_product(c, &of_x);
+        move_patches(c, c->work, c->read[0].gradient + n * numbers, true);
     }
 }
 
@@ -120,23 +124,13 @@ static enum status flatten_check(const struct call *c)
     return fits ? STATUS_OK : kind_misfit(c);
 }
 
-static void flatten_forward(struct call *c)
-{
-    memcpy(c->made[0].value, c->read[0].value, c->made[0].view.n * sizeof(real));
-}
-
-static void flatten_backward(struct call *c)
-{
-    vector_add(c->read[0].gradient, c->made[0].gradient, c->made[0].view.n);
-}
-
 const struct kind sharded_flatten = {.name = "flatten",
                                      .reads = 1,
                                      .least = 1,
                                      .makes = 1,
                                      .check = flatten_check,
-                                     .forward = flatten_forward,
-                                     .backward = flatten_backward};
+                                     .forward = kind_same,
+                                     .backward = kind_same_back};
 
 /* ---- append_cls: a row (1, 1, C) before the tokens of x (N, S, C); get_cls: that row of each sample */
 
@@ -159,22 +153,20 @@ static void append_forward(struct call *c)
 {
     const struct view *x = &c->read[0].view;
     size_t row = x->size[2], sample = x->size[1] * row;
-    for (size_t n = 0; n < x->size[0]; n++) {
-        real *y = c->made[0].value + n * (sample + row);
-        memcpy(y, c->read[1].value, row * sizeof *y);
-        memcpy(y + row, c->read[0].value + n * sample, sample * sizeof *y);
-    }
+    const struct spread first = spread_rows(x->size[0], row, 0, sample + row);
+    const struct spread rest = spread_rows(x->size[0], sample, sample, sample + row);
+    c->does->spread(c->self, &first, 1, false, c->read[1].value, c->made[0].value);
+    c->does->spread(c->self, &rest, 1, false, c->read[0].value, c->made[0].value + row);
 }
 
 static void append_backward(struct call *c)
 {
     const struct view *x = &c->read[0].view;
     size_t row = x->size[2], sample = x->size[1] * row;
-    for (size_t n = 0; n < x->size[0]; n++) {
-        const real *dy = c->made[0].gradient + n * (sample + row);
-        vector_add(c->read[1].gradient, dy, row);
-        vector_add(c->read[0].gradient + n * sample, dy + row, sample);
-    }
+    const struct row_sums first = {x->size[0], sample + row, row, 1, 1};
+    const struct spread rest = spread_rows(x->size[0], sample, sample + row, sample);
+    c->does->sums(c->self, &first, c->made[0].gradient, c->read[1].gradient);
+    c->does->spread(c->self, &rest, 1, true, c->made[0].gradient + row, c->read[0].gradient);
 }
 
 static struct start append_start(const struct call *c, size_t k)
@@ -202,17 +194,17 @@ static enum status get_check(const struct call *c)
 static void get_forward(struct call *c)
 {
     const struct view *x = &c->read[0].view;
-    size_t row = x->size[2], sample = x->size[1] * row;
-    for (size_t n = 0; n < x->size[0]; n++)
-        memcpy(c->made[0].value + n * row, c->read[0].value + n * sample, row * sizeof(real));
+    const struct spread s =
+        spread_rows(x->size[0], x->size[2], x->size[1] * x->size[2], x->size[2]);
+    c->does->spread(c->self, &s, 1, false, c->read[0].value, c->made[0].value);
 }
 
 static void get_backward(struct call *c)
 {
     const struct view *x = &c->read[0].view;
-    size_t row = x->size[2], sample = x->size[1] * row;
-    for (size_t n = 0; n < x->size[0]; n++)
-        vector_add(c->read[0].gradient + n * sample, c->made[0].gradient + n * row, row);
+    const struct spread s =
+        spread_rows(x->size[0], x->size[2], x->size[2], x->size[1] * x->size[2]);
+    c->does->spread(c->self, &s, 1, true, c->made[0].gradient, c->read[0].gradient);
 }
 
 const struct kind sharded_get_class = {.name = "get_cls",

@@ -7,7 +7,7 @@
 #ifndef EXEC_DEVICE_SHARDED_KIND_H
 #define EXEC_DEVICE_SHARDED_KIND_H
 
-#include "exec/device/sharded/view.h"
+#include "exec/device/sharded/arithmetic.h"
 
 struct operand {
     struct view view;
@@ -18,6 +18,9 @@ struct operand {
 struct call {
     const struct operators_node *node;
     const struct operators *all;
+    const struct engine *on;       /* who computes; all arrays are in its memory: */
+    const struct arithmetic *does; /* its own, */
+    void *self;                    /* and what that is told */
     size_t ranks, half, halves;
     uint64_t key; /* of what is drawn: of the seed, the iteration and the node */
     struct operand read[OPERATORS_READS], made[OPERATORS_MAKES];
@@ -63,9 +66,27 @@ extern const struct kind sharded_linear, sharded_dispatch, sharded_combine, shar
 
 /* "'h0.linear' (linear): shapes do not fit together". */
 enum status kind_misfit(const struct call *c);
-/* c = alpha a b + c where `adds`, for sizes of 0, too. */
-struct matrix;
-void kind_product(real alpha, const struct matrix *a, const struct matrix *b, bool adds, real *c,
-                  size_t c_stride);
+/* So many products of one shape, operands and results so many numbers apart: to = alpha a b, or, `adds`,
+ * to += alpha a b. For sizes of 0, too. */
+struct kind_product {
+    struct matrix a, b;
+    real alpha; /* 0: 1 */
+    bool adds;
+    real *to;
+    size_t to_stride;
+    struct product_steps steps; /* all 0: one product */
+};
+void kind_product(const struct call *c, const struct kind_product *p);
+/* to [n] = from, and to [n] += from */
+void kind_copy(const struct call *c, size_t n, const real *from, real *to);
+void kind_increase(const struct call *c, size_t n, const real *from, real *to);
+/* A forward and a backward that change nothing but shapes. */
+void kind_same(struct call *c);
+void kind_same_back(struct call *c);
+void kind_zero(const struct call *c, size_t n, real *to);
+/* y (rows, n) += factor b [n], and b [n] += factor the sums of y over rows. */
+void kind_bias(const struct call *c, size_t rows, size_t n, real factor, const real *b, real *y);
+void kind_bias_back(const struct call *c, size_t rows, size_t n, real factor, const real *dy,
+                    real *db);
 
 #endif

@@ -2,9 +2,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "core/random.h"
-#include "exec/device/cpu/gemm.h"
-#include "exec/device/cpu/vector.h"
 #include "exec/device/sharded/kind.h"
 
 enum status kind_misfit(const struct call *c)
@@ -13,57 +10,79 @@ enum status kind_misfit(const struct call *c)
                      c->node->kind);
 }
 
-void kind_product(real alpha, const struct matrix *a, const struct matrix *b, bool adds, real *c,
-                  size_t c_stride)
+void kind_zero(const struct call *c, size_t n, real *to)
 {
-    struct gemm g = product(alpha, *a, *b, c, c_stride);
-    g.beta = adds ? 1 : 0;
-    if (g.m > 0 && g.n > 0 && g.k > 0) {
-        gemm(&g);
-        return;
-    }
-    for (size_t row = 0; row < g.m && g.n > 0 && !adds; row++)
-        memset(c + row * c_stride, 0, g.n * sizeof *c);
+    c->on->memory.backend->zero(c->self, to, n * sizeof *to);
+}
+
+void kind_copy(const struct call *c, size_t n, const real *from, real *to)
+{
+    c->on->memory.backend->copy(c->self, to, from, n * sizeof *to);
+}
+
+void kind_increase(const struct call *c, size_t n, const real *from, real *to)
+{
+    c->on->memory.backend->add(c->self, to, from, n);
+}
+
+void kind_product(const struct call *c, const struct kind_product *p)
+{
+    struct gemm g = product(p->alpha == 0 ? 1 : p->alpha, p->a, p->b, p->to, p->to_stride);
+    struct product_steps steps = p->steps;
+    steps.n = steps.n == 0 && steps.c == 0 ? 1 : steps.n;
+    g.beta = p->adds ? 1 : 0;
+    if (g.m > 0 && g.n > 0 && g.k > 0)
+        c->does->product(c->self, &g, &steps);
+    else if (g.m > 0 && g.n > 0 && !p->adds)
+        for (size_t k = 0; k < steps.n * g.m; k++)
+            kind_zero(c, g.n, p->to + k / g.m * steps.c + k % g.m * p->to_stride);
+}
+
+void kind_bias(const struct call *c, size_t rows, size_t n, real factor, const real *b, real *y)
+{
+    const struct spread s = spread_rows(rows, n, 0, n);
+    c->does->spread(c->self, &s, factor, true, b, y);
+}
+
+void kind_bias_back(const struct call *c, size_t rows, size_t n, real factor, const real *dy,
+                    real *db)
+{
+    const struct row_sums s = {rows, n, n, 1, factor};
+    c->does->sums(c->self, &s, dy, db);
 }
 
 /* ---- y = f(x) */
 
 static void sigmoid_forward(struct call *c)
 {
-    const real *x = c->read[0].value;
-    for (size_t i = 0; i < c->made[0].view.n; i++)
-        c->made[0].value[i] = 1 / (1 + vector_exp(-x[i]));
+    c->does->bend(c->self, BEND_SIGMOID, c->made[0].view.n, c->read[0].value, c->made[0].value);
 }
 
 static void sigmoid_backward(struct call *c)
 {
-    const real *y = c->made[0].value, *dy = c->made[0].gradient;
-    for (size_t i = 0; i < c->made[0].view.n; i++)
-        c->read[0].gradient[i] += dy[i] * y[i] * (1 - y[i]);
+    c->does->bend_back(c->self, BEND_SIGMOID, c->made[0].view.n, c->made[0].value,
+                       c->made[0].gradient, c->read[0].gradient);
 }
 
 static void relu_forward(struct call *c)
 {
-    const real *x = c->read[0].value;
-    for (size_t i = 0; i < c->made[0].view.n; i++)
-        c->made[0].value[i] = x[i] > 0 ? x[i] : 0;
+    c->does->bend(c->self, BEND_RELU, c->made[0].view.n, c->read[0].value, c->made[0].value);
 }
 
 static void relu_backward(struct call *c)
 {
-    const real *y = c->made[0].value, *dy = c->made[0].gradient;
-    for (size_t i = 0; i < c->made[0].view.n; i++)
-        c->read[0].gradient[i] += y[i] > 0 ? dy[i] : 0;
+    c->does->bend_back(c->self, BEND_RELU, c->made[0].view.n, c->made[0].value, c->made[0].gradient,
+                       c->read[0].gradient);
 }
 
-static void same_forward(struct call *c)
+void kind_same(struct call *c)
 {
-    memcpy(c->made[0].value, c->read[0].value, c->made[0].view.n * sizeof(real));
+    kind_copy(c, c->made[0].view.n, c->read[0].value, c->made[0].value);
 }
 
-static void same_backward(struct call *c)
+void kind_same_back(struct call *c)
 {
-    vector_add(c->read[0].gradient, c->made[0].gradient, c->made[0].view.n);
+    kind_increase(c, c->made[0].view.n, c->made[0].gradient, c->read[0].gradient);
 }
 
 /* ---- dropout: what a number becomes is drawn by its place in the batch, whoever has it */
@@ -85,18 +104,15 @@ static size_t dropout_saved(const struct call *c)
 static void dropout_forward(struct call *c)
 {
     struct view v = c->made[0].view;
+    const struct drop d = {c->key, dropped, &v, c->read[0].value, c->saved, c->made[0].value};
     view_in_batch(&v, (size_t)c->node->argument[0], c->half, c->halves);
-    for (size_t i = 0; i < v.n; i++) {
-        bool drops = random_unit(c->key, view_index(&v, i)) < dropped;
-        c->saved[i] = drops ? 0 : (real)(1 / (1 - dropped));
-        c->made[0].value[i] = c->saved[i] * c->read[0].value[i];
-    }
+    c->does->drop(c->self, &d);
 }
 
 static void dropout_backward(struct call *c)
 {
-    for (size_t i = 0; i < c->made[0].view.n; i++)
-        c->read[0].gradient[i] += c->saved[i] * c->made[0].gradient[i];
+    c->does->multiply(c->self, c->made[0].view.n, c->saved, c->made[0].gradient,
+                      c->read[0].gradient);
 }
 
 /* ---- sums. Of two, the second is repeated over leading dimensions in which it has one. */
@@ -113,19 +129,23 @@ static enum status add_check(const struct call *c)
     return fits ? STATUS_OK : kind_misfit(c);
 }
 
-static void add_forward(struct call *c)
+/* How often the second is repeated. */
+static size_t add_rows(const struct call *c)
 {
     size_t n = c->read[1].view.n;
-    for (size_t i = 0; i < c->made[0].view.n; i++)
-        c->made[0].value[i] = c->read[0].value[i] + c->read[1].value[i % n];
+    return n > 0 ? c->made[0].view.n / n : 0;
+}
+
+static void add_forward(struct call *c)
+{
+    kind_same(c);
+    kind_bias(c, add_rows(c), c->read[1].view.n, 1, c->read[1].value, c->made[0].value);
 }
 
 static void add_backward(struct call *c)
 {
-    size_t n = c->read[1].view.n;
-    vector_add(c->read[0].gradient, c->made[0].gradient, c->made[0].view.n);
-    for (size_t i = 0; i < c->made[0].view.n; i += n)
-        vector_add(c->read[1].gradient, c->made[0].gradient + i, n);
+    kind_same_back(c);
+    kind_bias_back(c, add_rows(c), c->read[1].view.n, 1, c->made[0].gradient, c->read[1].gradient);
 }
 
 static struct start add_start(const struct call *c, size_t k)
@@ -141,16 +161,13 @@ static enum status sum_check(const struct call *c)
 
 static void sum_forward(struct call *c)
 {
-    double sum = 0;
-    for (size_t i = 0; i < c->read[0].view.n; i++)
-        sum += (double)c->read[0].value[i];
-    c->made[0].value[0] = (real)sum;
+    c->does->total(c->self, c->read[0].view.n, c->read[0].value, c->made[0].value);
 }
 
 static void sum_backward(struct call *c)
 {
-    for (size_t i = 0; i < c->read[0].view.n; i++)
-        c->read[0].gradient[i] += c->made[0].gradient[0];
+    const struct spread all = {.rank = 1, .n = {c->read[0].view.n}, .from = {0}, .to = {1}};
+    c->does->spread(c->self, &all, 1, true, c->made[0].gradient, c->read[0].gradient);
 }
 
 /* ---- the table */
@@ -171,8 +188,8 @@ static const struct kind kind_item = {.name = "item",
                                       .reads = 1,
                                       .least = 1,
                                       .makes = 1,
-                                      .forward = same_forward,
-                                      .backward = same_backward};
+                                      .forward = kind_same,
+                                      .backward = kind_same_back};
 static const struct kind kind_dropout = {.name = "dropout",
                                          .reads = 1,
                                          .least = 1,

@@ -2,8 +2,6 @@
  * slot, h: inner channel). */
 #include <math.h>
 
-#include "exec/device/cpu/gemm.h"
-#include "exec/device/cpu/vector.h"
 #include "exec/device/sharded/kind.h"
 
 static struct start by_inputs(size_t inputs)
@@ -45,20 +43,26 @@ static void linear_forward(struct call *c)
 {
     struct linear l = linear_of(c);
     real *y = c->made[0].value;
-    const struct matrix w = transposed(l.w);
-    kind_product(1, &l.x, &w, false, y, l.out);
-    for (size_t row = 0; row < l.rows && c->node->reads == 3; row++)
-        vector_add(y + row * l.out, c->read[2].value, l.out);
+    kind_product(
+        c, &(struct kind_product){.a = l.x, .b = transposed(l.w), .to = y, .to_stride = l.out});
+    if (c->node->reads == 3)
+        kind_bias(c, l.rows, l.out, 1, c->read[2].value, y);
 }
 
 static void linear_backward(struct call *c)
 {
     struct linear l = linear_of(c);
-    const struct matrix dy = transposed(l.dy);
-    kind_product(1, &l.dy, &l.w, true, c->read[0].gradient, l.in);
-    kind_product(1, &dy, &l.x, true, c->read[1].gradient, l.in);
-    for (size_t row = 0; row < l.rows && c->node->reads == 3; row++)
-        vector_add(c->read[2].gradient, c->made[0].gradient + row * l.out, l.out);
+    struct kind_product x = {
+        .a = l.dy, .b = l.w, .adds = true, .to = c->read[0].gradient, .to_stride = l.in};
+    struct kind_product w = {.a = transposed(l.dy),
+                             .b = l.x,
+                             .adds = true,
+                             .to = c->read[1].gradient,
+                             .to_stride = l.in};
+    kind_product(c, &x);
+    kind_product(c, &w);
+    if (c->node->reads == 3)
+        kind_bias_back(c, l.rows, l.out, 1, c->made[0].gradient, c->read[2].gradient);
 }
 
 static struct start linear_start(const struct call *c, size_t k)
@@ -88,10 +92,73 @@ static enum status masked_check(const struct call *c, const struct view *tokens,
     return fits ? STATUS_OK : kind_misfit(c);
 }
 
-/* A sample's matrix (rows, columns) out of an array of them. */
-static struct matrix of_sample(const real *data, size_t b, size_t rows, size_t columns)
+/* Sizes of those, and every sample's product with its mask, as a table (tokens, places), turned or not. */
+struct masked {
+    size_t samples, tokens, places, channels;
+    struct matrix mask;
+};
+
+static struct masked masked_of(const struct call *c, const struct view *tokens)
 {
-    return matrix(data + b * rows * columns, rows, columns, columns);
+    const struct view *m = &c->read[1].view;
+    size_t places = m->size[2] * m->size[3];
+    return (struct masked){tokens->size[0], tokens->size[1], places, tokens->size[2],
+                           matrix(c->read[1].value, tokens->size[1], places, places)};
+}
+
+/* Numbers of a sample: of tokens, of the mask, of slots. */
+static struct matrix tokens_of(const struct masked *m, const real *data)
+{
+    return matrix(data, m->tokens, m->channels, m->channels);
+}
+static struct matrix slots_of(const struct masked *m, const real *data)
+{
+    return matrix(data, m->places, m->channels, m->channels);
+}
+
+/* slots = mask^T tokens, or += */
+static void to_slots(const struct call *c, const struct masked *m, const real *tokens, bool adds,
+                     real *slots)
+{
+    size_t row = m->tokens * m->channels, mask = m->tokens * m->places;
+    kind_product(c, &(struct kind_product){
+                        .a = transposed(m->mask),
+                        .b = tokens_of(m, tokens),
+                        .adds = adds,
+                        .to = slots,
+                        .to_stride = m->channels,
+                        .steps = {m->samples, mask, row, m->places * m->channels},
+                    });
+}
+
+/* tokens = mask slots, or += */
+static void to_tokens(const struct call *c, const struct masked *m, const real *slots, bool adds,
+                      real *tokens)
+{
+    size_t row = m->tokens * m->channels, mask = m->tokens * m->places;
+    kind_product(c, &(struct kind_product){
+                        .a = m->mask,
+                        .b = slots_of(m, slots),
+                        .adds = adds,
+                        .to = tokens,
+                        .to_stride = m->channels,
+                        .steps = {m->samples, mask, m->places * m->channels, row},
+                    });
+}
+
+/* The mask's gradient += tokens slots^T */
+static void to_mask(const struct call *c, const struct masked *m, const real *tokens,
+                    const real *slots)
+{
+    size_t row = m->tokens * m->channels, mask = m->tokens * m->places;
+    kind_product(c, &(struct kind_product){
+                        .a = tokens_of(m, tokens),
+                        .b = transposed(slots_of(m, slots)),
+                        .adds = true,
+                        .to = c->read[1].gradient,
+                        .to_stride = m->places,
+                        .steps = {m->samples, row, m->places * m->channels, mask},
+                    });
 }
 
 static enum status dispatch_check(const struct call *c)
@@ -101,26 +168,15 @@ static enum status dispatch_check(const struct call *c)
 
 static void dispatch_forward(struct call *c)
 {
-    const struct view *x = &c->read[0].view, *m = &c->read[1].view;
-    size_t s = x->size[1], d = x->size[2], places = m->size[2] * m->size[3];
-    for (size_t b = 0; b < x->size[0]; b++) {
-        struct matrix mask = transposed(of_sample(c->read[1].value, b, s, places));
-        struct matrix tokens = of_sample(c->read[0].value, b, s, d);
-        kind_product(1, &mask, &tokens, false, c->made[0].value + b * places * d, d);
-    }
+    struct masked m = masked_of(c, &c->read[0].view);
+    to_slots(c, &m, c->read[0].value, false, c->made[0].value);
 }
 
 static void dispatch_backward(struct call *c)
 {
-    const struct view *x = &c->read[0].view, *m = &c->read[1].view;
-    size_t s = x->size[1], d = x->size[2], places = m->size[2] * m->size[3];
-    for (size_t b = 0; b < x->size[0]; b++) {
-        struct matrix mask = of_sample(c->read[1].value, b, s, places);
-        struct matrix tokens = of_sample(c->read[0].value, b, s, d);
-        struct matrix dy = of_sample(c->made[0].gradient, b, places, d), dy_t = transposed(dy);
-        kind_product(1, &mask, &dy, true, c->read[0].gradient + b * s * d, d);
-        kind_product(1, &tokens, &dy_t, true, c->read[1].gradient + b * s * places, places);
-    }
+    struct masked m = masked_of(c, &c->read[0].view);
+    to_tokens(c, &m, c->made[0].gradient, true, c->read[0].gradient);
+    to_mask(c, &m, c->read[0].value, c->made[0].gradient);
 }
 
 const struct kind sharded_dispatch = {.name = "dispatch",
@@ -138,26 +194,15 @@ static enum status combine_check(const struct call *c)
 
 static void combine_forward(struct call *c)
 {
-    const struct view *y = &c->made[0].view, *m = &c->read[1].view;
-    size_t s = y->size[1], d = y->size[2], places = m->size[2] * m->size[3];
-    for (size_t b = 0; b < y->size[0]; b++) {
-        struct matrix mask = of_sample(c->read[1].value, b, s, places);
-        struct matrix slots = of_sample(c->read[0].value, b, places, d);
-        kind_product(1, &mask, &slots, false, c->made[0].value + b * s * d, d);
-    }
+    struct masked m = masked_of(c, &c->made[0].view);
+    to_tokens(c, &m, c->read[0].value, false, c->made[0].value);
 }
 
 static void combine_backward(struct call *c)
 {
-    const struct view *y = &c->made[0].view, *m = &c->read[1].view;
-    size_t s = y->size[1], d = y->size[2], places = m->size[2] * m->size[3];
-    for (size_t b = 0; b < y->size[0]; b++) {
-        struct matrix mask = transposed(of_sample(c->read[1].value, b, s, places));
-        struct matrix slots = transposed(of_sample(c->read[0].value, b, places, d));
-        struct matrix dy = of_sample(c->made[0].gradient, b, s, d);
-        kind_product(1, &mask, &dy, true, c->read[0].gradient + b * places * d, d);
-        kind_product(1, &dy, &slots, true, c->read[1].gradient + b * s * places, places);
-    }
+    struct masked m = masked_of(c, &c->made[0].view);
+    to_slots(c, &m, c->made[0].gradient, true, c->read[0].gradient);
+    to_mask(c, &m, c->made[0].gradient, c->read[0].value);
 }
 
 const struct kind sharded_combine = {.name = "combine",
@@ -179,34 +224,55 @@ static enum status expert_check(const struct call *c)
     return fits ? STATUS_OK : kind_misfit(c);
 }
 
-static void expert_pass(struct call *c, bool backward)
+/* Of a sample, or of the weights: so many numbers an expert. */
+struct expert {
+    size_t samples, experts, rows, in, out;
+};
+
+static struct expert expert_of(const struct call *c)
 {
     const struct view *w = &c->read[0].view, *x = &c->read[1].view;
-    size_t experts = w->size[0], rows = x->size[2], in = w->size[1], out = w->size[2];
-    for (size_t k = 0; k < x->size[0] * experts; k++) {
-        size_t e = k % experts;
-        struct matrix weight = of_sample(c->read[0].value, e, in, out);
-        struct matrix slots = of_sample(c->read[1].value, k, rows, in);
-        if (!backward) {
-            kind_product(1, &slots, &weight, false, c->made[0].value + k * rows * out, out);
-            continue;
-        }
-        struct matrix dy = of_sample(c->made[0].gradient, k, rows, out);
-        weight = transposed(weight);
-        slots = transposed(slots);
-        kind_product(1, &slots, &dy, true, c->read[0].gradient + e * in * out, out);
-        kind_product(1, &dy, &weight, true, c->read[1].gradient + k * rows * in, in);
-    }
+    return (struct expert){x->size[0], w->size[0], x->size[2], w->size[1], w->size[2]};
 }
 
 static void expert_forward(struct call *c)
 {
-    expert_pass(c, false);
+    struct expert e = expert_of(c);
+    size_t x = e.rows * e.in, y = e.rows * e.out, w = e.in * e.out;
+    for (size_t sample = 0; sample < e.samples; sample++) {
+        struct kind_product p = {
+            .a = matrix(c->read[1].value + sample * e.experts * x, e.rows, e.in, e.in),
+            .b = matrix(c->read[0].value, e.in, e.out, e.out),
+            .to = c->made[0].value + sample * e.experts * y,
+            .to_stride = e.out,
+            .steps = {e.experts, x, w, y}};
+        kind_product(c, &p);
+    }
 }
 
 static void expert_backward(struct call *c)
 {
-    expert_pass(c, true);
+    struct expert e = expert_of(c);
+    size_t x = e.rows * e.in, y = e.rows * e.out, w = e.in * e.out;
+    for (size_t sample = 0; sample < e.samples; sample++) {
+        size_t at = sample * e.experts;
+        struct matrix slots = matrix(c->read[1].value + at * x, e.rows, e.in, e.in);
+        struct matrix dy = matrix(c->made[0].gradient + at * y, e.rows, e.out, e.out);
+        struct kind_product of_w = {.a = transposed(slots),
+                                    .b = dy,
+                                    .adds = true,
+                                    .to = c->read[0].gradient,
+                                    .to_stride = e.out,
+                                    .steps = {e.experts, x, y, w}};
+        struct kind_product of_x = {.a = dy,
+                                    .b = transposed(matrix(c->read[0].value, e.in, e.out, e.out)),
+                                    .adds = true,
+                                    .to = c->read[1].gradient + at * x,
+                                    .to_stride = e.in,
+                                    .steps = {e.experts, y, w, x}};
+        kind_product(c, &of_w);
+        kind_product(c, &of_x);
+    }
 }
 
 static struct start expert_start(const struct call *c, size_t k)

@@ -1,14 +1,8 @@
 /* Norms over rows, and dimensions that change places. */
-#include <math.h>
-#include <string.h>
-
-#include "exec/device/cpu/vector.h"
 #include "exec/device/sharded/kind.h"
 
 /* ---- layer norm: y = (x - mean) / sqrt(variance + epsilon) w + b over the last dimension
  * (Ba, Kiros & Hinton, 2016) */
-
-static const double epsilon = 1e-5;
 
 static enum status norm_check(const struct call *c)
 {
@@ -26,44 +20,38 @@ static size_t norm_saved(const struct call *c)
     return 2 * view_numbers(x, 0, x->rank - 1);
 }
 
-static void norm_forward(struct call *c)
+static size_t norm_work(const struct call *c)
+{
+    return c->does->norm_work * c->read[1].view.n;
+}
+
+static struct row_norm norm_of(const struct call *c)
 {
     const struct view *v = &c->read[0].view;
-    size_t n = v->size[v->rank - 1], rows = view_numbers(v, 0, v->rank - 1);
-    const real *w = c->read[1].value, *b = c->read[2].value;
-    for (size_t row = 0; row < rows; row++) {
-        const real *x = c->read[0].value + row * n;
-        real *y = c->made[0].value + row * n, square = 0, mean = vector_sum(x, n) / (real)n;
-        for (size_t i = 0; i < n; i++)
-            square += (x[i] - mean) * (x[i] - mean);
-        real scale = (real)(1 / sqrt((double)square / (double)n + epsilon));
-        for (size_t i = 0; i < n; i++)
-            y[i] = (x[i] - mean) * scale * w[i] + b[i];
-        c->saved[2 * row] = mean;
-        c->saved[2 * row + 1] = scale;
-    }
+    return (struct row_norm){.rows = view_numbers(v, 0, v->rank - 1),
+                             .n = v->size[v->rank - 1],
+                             .x = c->read[0].value,
+                             .w = c->read[1].value,
+                             .b = c->read[2].value,
+                             .dy = c->made[0].gradient,
+                             .saved = c->saved,
+                             .work = c->work,
+                             .y = c->made[0].value,
+                             .dx = c->read[0].gradient,
+                             .dw = c->read[1].gradient,
+                             .db = c->read[2].gradient};
+}
+
+static void norm_forward(struct call *c)
+{
+    const struct row_norm r = norm_of(c);
+    c->does->norm(c->self, &r);
 }
 
 static void norm_backward(struct call *c)
 {
-    const struct view *v = &c->read[0].view;
-    size_t n = v->size[v->rank - 1], rows = view_numbers(v, 0, v->rank - 1);
-    const real *w = c->read[1].value;
-    real *dw = c->read[1].gradient, *db = c->read[2].gradient;
-    for (size_t row = 0; row < rows; row++) {
-        const real *x = c->read[0].value + row * n, *dy = c->made[0].gradient + row * n;
-        real *dx = c->read[0].gradient + row * n, mean = c->saved[2 * row],
-             scale = c->saved[2 * row + 1], sum = 0, dot = 0;
-        for (size_t i = 0; i < n; i++) {
-            real normal = (x[i] - mean) * scale;
-            sum += dy[i] * w[i];
-            dot += dy[i] * w[i] * normal;
-            dw[i] += dy[i] * normal;
-            db[i] += dy[i];
-        }
-        for (size_t i = 0; i < n; i++)
-            dx[i] += scale * (dy[i] * w[i] - (sum + (x[i] - mean) * scale * dot) / (real)n);
-    }
+    const struct row_norm r = norm_of(c);
+    c->does->norm_back(c->self, &r);
 }
 
 static struct start norm_start(const struct call *c, size_t k)
@@ -78,6 +66,7 @@ const struct kind sharded_layer_norm = {.name = "layer_norm",
                                         .makes = 1,
                                         .check = norm_check,
                                         .saved = norm_saved,
+                                        .work = norm_work,
                                         .forward = norm_forward,
                                         .backward = norm_backward,
                                         .start = norm_start};
@@ -104,35 +93,35 @@ static enum status transpose_check(const struct call *c)
     return fits ? STATUS_OK : kind_misfit(c);
 }
 
-/* `backward`: the other way, added. */
-static void transpose(struct call *c, bool backward)
+/* From x to y; or, `back`, the other way, added. */
+static void transpose(const struct call *c, bool back, const real *from, real *to)
 {
     const struct view *x = &c->read[0].view;
     struct places p = places_of(c);
     size_t outer = view_numbers(x, 0, p.a), middle = view_numbers(x, p.a + 1, p.b),
            inner = view_numbers(x, p.b + 1, x->rank), na = x->size[p.a], nb = x->size[p.b];
-    for (size_t o = 0; o < outer; o++)
-        for (size_t i = 0; i < na; i++)
-            for (size_t m = 0; m < middle; m++)
-                for (size_t j = 0; j < nb; j++) {
-                    size_t from = (((o * na + i) * middle + m) * nb + j) * inner;
-                    size_t to = (((o * nb + j) * middle + m) * na + i) * inner;
-                    if (backward)
-                        vector_add(c->read[0].gradient + from, c->made[0].gradient + to, inner);
-                    else
-                        memcpy(c->made[0].value + to, c->read[0].value + from,
-                               inner * sizeof(real));
-                }
+    struct spread s = {
+        .rank = 5,
+        .n = {outer, na, middle, nb, inner},
+        .from = {na * middle * nb * inner, middle * nb * inner, nb * inner, inner, 1},
+        .to = {na * middle * nb * inner, inner, na * inner, middle * na * inner, 1},
+    };
+    for (size_t d = 0; d < s.rank && back; d++) {
+        size_t step = s.from[d];
+        s.from[d] = s.to[d];
+        s.to[d] = step;
+    }
+    c->does->spread(c->self, &s, 1, back, from, to);
 }
 
 static void transpose_forward(struct call *c)
 {
-    transpose(c, false);
+    transpose(c, false, c->read[0].value, c->made[0].value);
 }
 
 static void transpose_backward(struct call *c)
 {
-    transpose(c, true);
+    transpose(c, true, c->made[0].gradient, c->read[0].gradient);
 }
 
 const struct kind sharded_transpose = {.name = "transpose",

@@ -9,8 +9,16 @@
 #include "core/clock.h"
 #include "core/optimizer.h"
 #include "core/random.h"
+#include "exec/device.h"
 #include "exec/device/backend.h"
 #include "exec/device/cpu/gemm.h"
+
+/* Arrays begin at multiples of 64 bytes, as far as the memory does. */
+static size_t padded(size_t n)
+{
+    const size_t line = 64 / sizeof(real);
+    return (n + line - 1) / line * line;
+}
 
 /* ---- opening */
 
@@ -35,7 +43,7 @@ static enum status check_ends(const struct sharded *s, const struct operators_no
 static struct operand *operand_of(const struct sharded *s, const struct operators_node *n, size_t k,
                                   size_t half)
 {
-    struct slot *slot = &s->slot[half][n->read[k]];
+    struct tensor_half *slot = &s->slot[half][n->read[k]];
     return operators_converted(s->all, n, k) ? &slot->to : &slot->own;
 }
 
@@ -46,7 +54,15 @@ static enum status open_call(struct sharded *s, size_t node, size_t half)
     const struct kind *kind = s->kind[node];
     struct call *c = &s->call[half][node];
     *c = (struct call){
-        .node = n, .all = s->all, .ranks = s->ranks, .half = half, .halves = s->halves};
+        .node = n,
+        .all = s->all,
+        .on = s->on,
+        .does = s->on->does,
+        .self = s->on->memory.self,
+        .ranks = s->ranks,
+        .half = half,
+        .halves = s->halves,
+    };
     if (!kind)
         return check_ends(s, n);
     if (n->reads < kind->least || n->reads > kind->reads || n->makes != kind->makes ||
@@ -61,7 +77,7 @@ static enum status open_call(struct sharded *s, size_t node, size_t half)
             return kind_misfit(c);
     if (kind->check)
         PASS(kind->check(c));
-    s->numbers_n += kind->saved ? kind->saved(c) : 0;
+    s->numbers_n += padded(kind->saved ? kind->saved(c) : 0);
     size_t work = kind->work ? kind->work(c) : 0;
     s->work_n = work > s->work_n ? work : s->work_n;
     return STATUS_OK;
@@ -71,53 +87,59 @@ static enum status open_call(struct sharded *s, size_t node, size_t half)
 static void open_slot(struct sharded *s, uint32_t tensor, size_t half)
 {
     const struct operators_tensor *t = &s->all->tensor[tensor];
-    struct slot *slot = &s->slot[half][tensor];
+    struct tensor_half *slot = &s->slot[half][tensor];
     slot->own.view = view_of(t, t->form, s->ranks, s->me);
     slot->to.view = view_of(t, t->to == FORM_NONE ? t->form : t->to, s->ranks, s->me);
     slot->wire_n = sharded_wire(s, tensor);
     if (half > 0 && s->shared[tensor])
         return;
-    s->numbers_n += t->to != FORM_NONE ? 2 * slot->to.view.n : 0;
-    s->numbers_n += slot->wire_n;
+    size_t n = t->to != FORM_NONE ? padded(slot->to.view.n) : 0;
     if (s->shared[tensor])
         s->parameters += slot->own.view.n;
     else
-        s->numbers_n += 2 * slot->own.view.n;
+        n += padded(slot->own.view.n);
+    s->gradients_n += n;
+    s->numbers_n += 2 * n + padded(slot->wire_n);
+    s->drawn_n = slot->own.view.n > s->drawn_n ? slot->own.view.n : s->drawn_n;
 }
 
 static real *some(real **next, size_t n)
 {
     real *data = *next;
-    *next += n;
+    *next += padded(n);
     return data;
 }
 
-/* Memory for a tensor out of *next, parameters out of *parameter. */
-static void place_slot(struct sharded *s, uint32_t tensor, size_t half, real **next,
-                       size_t *parameter)
+/* Where memory is given out: of numbers and of their gradients, and how many parameters have theirs. */
+struct places {
+    real *next, *gradient;
+    size_t parameter;
+};
+
+static void place_slot(struct sharded *s, uint32_t tensor, size_t half, struct places *p)
 {
     const struct operators_tensor *t = &s->all->tensor[tensor];
-    struct slot *slot = &s->slot[half][tensor];
+    struct tensor_half *slot = &s->slot[half][tensor];
     if (half > 0 && s->shared[tensor]) {
         *slot = s->slot[0][tensor];
         return;
     }
     size_t n = slot->own.view.n;
     if (s->shared[tensor]) {
-        slot->own.value = s->parameter + *parameter;
-        slot->own.gradient = s->gradient + *parameter;
-        *parameter += n;
+        slot->own.value = s->parameter + p->parameter;
+        slot->own.gradient = s->gradient + p->parameter;
+        p->parameter += n;
     } else {
-        slot->own.value = some(next, n);
-        slot->own.gradient = some(next, n);
+        slot->own.value = some(&p->next, n);
+        slot->own.gradient = some(&p->gradient, n);
     }
     if (t->to != FORM_NONE) {
-        slot->to.value = some(next, slot->to.view.n);
-        slot->to.gradient = some(next, slot->to.view.n);
+        slot->to.value = some(&p->next, slot->to.view.n);
+        slot->to.gradient = some(&p->gradient, slot->to.view.n);
     }
     if (t->form == FORM_REPLICATE && t->to == FORM_FULL)
         slot->to.value = slot->own.value;
-    slot->wire = some(next, slot->wire_n);
+    slot->wire = some(&p->next, slot->wire_n);
 }
 
 static void place_call(struct sharded *s, size_t node, size_t half, real **next)
@@ -162,22 +184,28 @@ static enum status measure(struct sharded *s)
     return STATUS_OK;
 }
 
+/* What a rank has of its engine's memory: numbers, scratch, and of parameters four or two arrays. */
 static enum status allocate(struct sharded *s)
 {
+    const struct memory *m = &s->on->memory;
     bool adam = !strcmp(s->program->optimizer, "adam");
-    double bytes = sizeof(real) * ((double)s->numbers_n + (double)s->work_n +
-                                   (adam ? 4.0 : 2.0) * (double)s->parameters);
-    if (bytes > backend_cpu.memory_bytes(NULL))
-        return error_set(STATUS_NOMEM, "rank %zu needs %.3g GB, the machine has %.3g GB", s->me,
-                         bytes / 1e9, backend_cpu.memory_bytes(NULL) / 1e9);
-    PASS(ARRAY_NEW(s->numbers, s->numbers_n));
-    PASS(ARRAY_NEW(s->work, s->work_n));
-    PASS(ARRAY_NEW(s->parameter, s->parameters));
-    PASS(ARRAY_NEW(s->gradient, s->parameters));
-    if (!adam)
-        return STATUS_OK;
-    PASS(ARRAY_NEW(s->moment, s->parameters));
-    return ARRAY_NEW(s->square, s->parameters);
+    size_t pieces = adam ? 6 : 4, n = s->numbers_n + s->work_n + (pieces - 2) * s->parameters;
+    double bytes = sizeof(real) * (double)n, most = m->backend->memory_bytes(m->self);
+    struct {
+        real **data;
+        size_t n;
+    } piece[] = {{&s->numbers, s->numbers_n},    {&s->work, s->work_n},
+                 {&s->parameter, s->parameters}, {&s->gradient, s->parameters},
+                 {&s->moment, s->parameters},    {&s->square, s->parameters}};
+    if (bytes > most)
+        return error_set(STATUS_NOMEM, "rank %zu needs %.3g GB, the %s has %.3g GB", s->me,
+                         bytes / 1e9, m->backend->remote ? "card" : "machine", most / 1e9);
+    if (m->backend->reserve)
+        PASS(m->backend->reserve(m->self, n * sizeof(real), pieces));
+    for (size_t k = 0; k < pieces; k++)
+        if (!(*piece[k].data = m->backend->allocate(m->self, piece[k].n * sizeof(real))))
+            return error_set(STATUS_NOMEM, "no memory for %zu numbers", piece[k].n);
+    return m->backend->remote ? ARRAY_NEW(s->drawn, s->drawn_n) : STATUS_OK;
 }
 
 /* Does the rank's list have every collective that its tensors need, and no other? */
@@ -211,7 +239,6 @@ static enum status check_list(const struct sharded *s, uint32_t rank)
 
 static enum status open_memory(struct sharded *s)
 {
-    size_t parameter = 0;
     PASS(ARRAY_NEW(s->kind, s->all->nodes));
     PASS(ARRAY_NEW(s->shared, s->all->tensors));
     for (size_t half = 0; half < s->halves; half++) {
@@ -220,29 +247,33 @@ static enum status open_memory(struct sharded *s)
     }
     PASS(measure(s));
     PASS(allocate(s));
-    real *next = s->numbers;
+    struct places places = {s->numbers + s->gradients_n, s->numbers, 0};
     for (size_t half = 0; half < s->halves; half++) {
         for (uint32_t t = 0; t < s->all->tensors; t++)
-            place_slot(s, t, half, &next, &parameter);
+            place_slot(s, t, half, &places);
         for (size_t i = 0; i < s->all->nodes; i++)
-            place_call(s, i, half, &next);
+            place_call(s, i, half, &places.next);
     }
     return STATUS_OK;
 }
 
-enum status sharded_open(const struct program *p, uint32_t rank, double learning_rate,
-                         const struct corpus *corpus, struct sharded **out)
+enum status sharded_open(const struct engine *on, const struct program *p, uint32_t rank,
+                         const struct device_options *o, struct sharded **out)
 {
     enum status st;
     struct sharded *s;
     TRY(ARRAY_NEW(s, 1));
     s->program = p;
+    s->on = on;
+    s->part = o->part ? o->part : ring_own;
     s->all = &p->operators;
     s->me = p->rank[rank].shard;
     s->ranks = p->stage[p->rank[rank].stage].shards;
     s->halves = p->microbatches;
-    s->learning_rate = learning_rate;
-    s->corpus = corpus ? corpus : corpus_shipped();
+    s->learning_rate = o->learning_rate;
+    if (o->policy)
+        s->policy = *o->policy;
+    s->corpus = o->corpus ? o->corpus : corpus_shipped();
     if (optimizer_is_tuned(p->optimizer))
         FAIL(STATUS_UNSUPPORTED, "strategies train by '%s' without numbers, not by '%s'",
              optimizer_name_of(p->optimizer), p->optimizer);
@@ -266,14 +297,14 @@ void sharded_close(struct sharded *s)
         free(s->call[half]);
     }
     if (s) {
+        const struct memory *m = &s->on->memory;
+        real *const piece[] = {s->parameter, s->gradient, s->moment,
+                               s->square,    s->numbers,  s->work};
+        for (size_t k = 0; k < sizeof piece / sizeof *piece; k++)
+            m->backend->release(m->self, piece[k]);
         free(s->kind);
         free(s->shared);
-        free(s->parameter);
-        free(s->gradient);
-        free(s->moment);
-        free(s->square);
-        free(s->numbers);
-        free(s->work);
+        free(s->drawn);
         free(s->token);
         free(s->target);
     }
@@ -282,12 +313,6 @@ void sharded_close(struct sharded *s)
 
 /* ---- passes */
 
-static void clear(const struct operand *o)
-{
-    if (o->gradient)
-        memset(o->gradient, 0, o->view.n * sizeof *o->gradient);
-}
-
 /* The first op of an iteration finds nothing of the last one. */
 static void begin(struct sharded *s)
 {
@@ -295,11 +320,10 @@ static void begin(struct sharded *s)
         return;
     double start_s = s->seconds ? clock_now() : 0;
     s->begun = true;
+    const struct memory *m = &s->on->memory;
+    m->backend->zero(m->self, s->numbers, s->gradients_n * sizeof(real));
+    m->backend->zero(m->self, s->gradient, s->parameters * sizeof(real));
     for (size_t half = 0; half < s->halves; half++) {
-        for (uint32_t t = 0; t < s->all->tensors; t++) {
-            clear(&s->slot[half][t].own);
-            clear(&s->slot[half][t].to);
-        }
         s->forward[half] = 0;
         s->backward[half] = s->all->nodes;
         s->step_in[half] = 0;
@@ -325,8 +349,7 @@ static void end(struct sharded *s, const struct operators_node *n, size_t half)
 {
     const struct operand *o = operand_of(s, n, 0, half);
     double samples = (double)s->halves * s->program->microbatch_size;
-    s->loss += (double)o->value[0] / samples;
-    o->gradient[0] = (real)(1 / samples);
+    s->on->does->end(s->on->memory.self, o->value, samples, o->gradient, &s->loss);
 }
 
 static void compute(struct sharded *s, size_t node, size_t half, bool backward)
@@ -373,11 +396,9 @@ void sharded_backward(struct sharded *s, uint32_t step, size_t half)
 }
 
 /* All but masks, whose gradients nobody makes, are trained. */
-void sharded_update(struct sharded *s, double factor)
+static void learn(struct sharded *s, double factor)
 {
     double t = (double)(s->updates + 1), unbiased = 1 - pow(ADAM_BETA1, t);
-    for (size_t half = s->halves; half-- > 0;)
-        sharded_backward(s, 0, half);
     struct optimizer_step o = {
         .n = s->parameters,
         .parameter = s->parameter,
@@ -388,7 +409,30 @@ void sharded_update(struct sharded *s, double factor)
         .unbias = (real)(1 / sqrt(1 - pow(ADAM_BETA2, t))),
         .scale = 1,
     };
-    backend_cpu.update(NULL, &o);
+    s->on->memory.backend->update(s->on->memory.self, &o);
+}
+
+static void go_back(struct sharded *s)
+{
+    for (size_t half = s->halves; half-- > 0;)
+        sharded_backward(s, 0, half);
+}
+
+void sharded_update(struct sharded *s, double factor)
+{
+    go_back(s);
+    learn(s, factor);
     s->updates++;
     s->begun = false;
+}
+
+/* Nothing is learned from gradients of 0, and nobody's part of a tensor has come. */
+void sharded_rehearse(struct sharded *s)
+{
+    learn(s, 0);
+    for (size_t half = 0; half < s->halves; half++)
+        sharded_forward(s, UINT32_MAX, half);
+    go_back(s);
+    s->begun = false;
+    s->loss = 0;
 }

@@ -19,7 +19,7 @@
 enum { HALVES = 2 };
 
 /* A tensor of one half. */
-struct slot {
+struct tensor_half {
     struct operand own, to; /* to: in the form that it is converted to */
     real *wire;             /* [wire_n] what a collective carries */
     size_t wire_n;
@@ -28,17 +28,22 @@ struct slot {
 struct sharded {
     const struct program *program;
     const struct operators *all;
+    const struct engine
+        *on; /* who computes, in whose memory all numbers are but the inputs' words */
+    struct ring_part (*part)(size_t n, size_t members, size_t me); /* of what is scattered */
     size_t ranks, me, halves;
     double learning_rate;
-    struct learning_rate policy; /* how it changes from step to step */
-    const struct kind **kind;    /* [nodes] NULL: of inputs, parameters and the output */
-    struct slot *slot[HALVES];   /* [tensors] */
-    struct call *call[HALVES];   /* [nodes] */
-    bool *shared;                /* [tensors] parameters and masks, which halves share */
-    size_t parameters;           /* of this rank */
+    struct learning_rate policy;      /* how it changes from step to step */
+    const struct kind **kind;         /* [nodes] NULL: of inputs, parameters and the output */
+    struct tensor_half *slot[HALVES]; /* [tensors] */
+    struct call *call[HALVES];        /* [nodes] */
+    bool *shared;                     /* [tensors] parameters and masks, which halves share */
+    size_t parameters;                /* of this rank */
     real *parameter, *gradient, *moment, *square; /* [parameters]; moment: NULL without Adam */
-    real *numbers, *work;                         /* all others */
-    size_t numbers_n, work_n;
+    real *numbers, *work;                         /* all others, gradients first */
+    size_t numbers_n, gradients_n, work_n;
+    real *drawn; /* [drawn_n] on the host, where what is drawn begins; NULL: in its place */
+    size_t drawn_n;
     uint64_t updates;
     bool begun;             /* the iteration: its inputs are there, gradients of tensors are zero */
     size_t forward[HALVES]; /* nodes computed so far, */
@@ -55,12 +60,15 @@ struct sharded {
     size_t classes;           /* of images; 0: there are none */
 };
 
-/* corpus: where words come from; NULL: the shipped one. STATUS_INVALID, STATUS_UNSUPPORTED (a kind,
- * heads, too few words for a text), STATUS_NOMEM also where it would be more than the machine has.
- * Program and corpus stay alive. O(nodes + numbers). */
-enum status sharded_open(const struct program *p, uint32_t rank, double learning_rate,
-                         const struct corpus *corpus, struct sharded **out) MUST_CHECK;
+struct device_options;
+/* Of the options those of learning, of the corpus and of what is scattered count. STATUS_INVALID,
+ * STATUS_UNSUPPORTED (a kind, heads, too few words for a text), STATUS_NOMEM also where it would be more than
+ * the machine or the card has. Engine, program and corpus stay alive. O(nodes + numbers). */
+enum status sharded_open(const struct engine *on, const struct program *p, uint32_t rank,
+                         const struct device_options *o, struct sharded **out) MUST_CHECK;
 void sharded_close(struct sharded *s); /* accepts NULL */
+/* Everything that a step computes, once, with numbers that are forgotten: before the first step. */
+void sharded_rehearse(struct sharded *s);
 
 /* All nodes up to step `step` of a half; and back through those from it on. */
 void sharded_forward(struct sharded *s, uint32_t step, size_t half);
@@ -89,6 +97,9 @@ enum { STREAM_PARAMETERS = 1, STREAM_INPUTS, STREAM_LABELS, STREAM_IMAGES };
 /* Numbers of a view of a tensor, drawn by their place in all of it, so that forms and ranks do not
  * matter: base +- spread. */
 void sharded_draw(uint64_t key, const struct view *v, const struct start *from, real *to);
+/* Where the host draws an operand's numbers; and then they are in their place. */
+real *sharded_draws(struct sharded *s, const struct operand *o);
+void sharded_drew(struct sharded *s, const struct operand *o);
 /* How the first node that reads a tensor wants it to begin. */
 struct start sharded_start_of(const struct sharded *s, uint32_t tensor);
 void sharded_start(struct sharded *s); /* parameters */

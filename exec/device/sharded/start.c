@@ -21,6 +21,18 @@ static void draw_mask(const struct view *v, real *to)
     }
 }
 
+real *sharded_draws(struct sharded *s, const struct operand *o)
+{
+    return s->drawn ? s->drawn : o->value;
+}
+
+void sharded_drew(struct sharded *s, const struct operand *o)
+{
+    const struct memory *m = &s->on->memory;
+    if (s->drawn)
+        m->backend->copy(m->self, o->value, s->drawn, o->view.n * sizeof(real));
+}
+
 struct start sharded_start_of(const struct sharded *s, uint32_t tensor)
 {
     for (size_t i = 0; i < s->all->nodes; i++)
@@ -38,11 +50,12 @@ void sharded_start(struct sharded *s)
         if (n->makes == 0 || !s->shared[n->made])
             continue;
         if (!strcmp(n->kind, "mask")) {
-            draw_mask(&own->view, own->value);
-            continue;
+            draw_mask(&own->view, sharded_draws(s, own));
+        } else {
+            struct start from = sharded_start_of(s, n->made);
+            uint64_t key = random_key(random_key(s->program->seed, STREAM_PARAMETERS), i);
+            sharded_draw(key, &own->view, &from, sharded_draws(s, own));
         }
-        struct start from = sharded_start_of(s, n->made);
-        uint64_t key = random_key(random_key(s->program->seed, STREAM_PARAMETERS), i);
-        sharded_draw(key, &own->view, &from, own->value);
+        sharded_drew(s, own);
     }
 }

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "core/form.h"
-#include "exec/device/cpu/vector.h"
 
 struct view view_of(const struct operators_tensor *t, uint8_t form, size_t ranks, size_t me)
 {
@@ -49,26 +48,4 @@ size_t view_numbers(const struct view *v, size_t from, size_t to)
     for (size_t d = from; d < to; d++)
         n *= v->size[d];
     return n;
-}
-
-void view_take(const struct view *v, size_t d, struct ring_part part, const real *from, real *to)
-{
-    size_t outer = view_numbers(v, 0, d), inner = view_numbers(v, d + 1, v->rank);
-    for (size_t o = 0; o < outer; o++)
-        memcpy(to + o * part.n * inner, from + (o * v->size[d] + part.first) * inner,
-               part.n * inner * sizeof *to);
-}
-
-void view_give(const struct view *v, size_t d, struct ring_part part, const real *from, bool adds,
-               real *to)
-{
-    size_t outer = view_numbers(v, 0, d), inner = view_numbers(v, d + 1, v->rank);
-    for (size_t o = 0; o < outer; o++) {
-        const real *source = from + o * part.n * inner;
-        real *target = to + (o * v->size[d] + part.first) * inner;
-        if (adds)
-            vector_add(target, source, part.n * inner);
-        else
-            memcpy(target, source, part.n * inner * sizeof *target);
-    }
 }

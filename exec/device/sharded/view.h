@@ -27,10 +27,4 @@ bool view_alike(const struct view *a, const struct view *b);
 /* Product of the sizes of dimensions from .. to - 1. */
 size_t view_numbers(const struct view *v, size_t from, size_t to);
 
-/* Numbers part.first .. along dimension d of an array of the view's shape, out of it and into it;
- * `adds`: to what is there. */
-void view_take(const struct view *v, size_t d, struct ring_part part, const real *from, real *to);
-void view_give(const struct view *v, size_t d, struct ring_part part, const real *from, bool adds,
-               real *to);
-
 #endif

@@ -1,16 +1,8 @@
 /* Words in and out: rows of a table, and what the right word's probability says. A number that counts no
  * row or class is nothing: it reads zeros, and it is not predicted. */
 #include <math.h>
-#include <string.h>
 
-#include "exec/device/cpu/vector.h"
 #include "exec/device/sharded/kind.h"
-
-/* Which of n a number counts; n: none of them. */
-static size_t counted(real number, size_t n)
-{
-    return number >= 0 && (double)number < (double)n ? (size_t)number : n;
-}
 
 /* ---- embedding: y (..., channels) = rows of a table (rows, channels) that x (...) counts */
 
@@ -24,27 +16,22 @@ static enum status embedding_check(const struct call *c)
     return fits ? STATUS_OK : kind_misfit(c);
 }
 
+static struct lookups lookups_of(const struct call *c)
+{
+    const struct view *table = &c->read[1].view;
+    return (struct lookups){c->read[0].view.n, table->size[0], table->size[1], c->read[0].value};
+}
+
 static void embedding_forward(struct call *c)
 {
-    size_t rows = c->read[1].view.size[0], n = c->read[1].view.size[1];
-    for (size_t i = 0; i < c->read[0].view.n; i++) {
-        size_t row = counted(c->read[0].value[i], rows);
-        real *y = c->made[0].value + i * n;
-        if (row < rows)
-            memcpy(y, c->read[1].value + row * n, n * sizeof *y);
-        else
-            memset(y, 0, n * sizeof *y);
-    }
+    const struct lookups l = lookups_of(c);
+    c->does->look_up(c->self, &l, c->read[1].value, c->made[0].value);
 }
 
 static void embedding_backward(struct call *c)
 {
-    size_t rows = c->read[1].view.size[0], n = c->read[1].view.size[1];
-    for (size_t i = 0; i < c->read[0].view.n; i++) {
-        size_t row = counted(c->read[0].value[i], rows);
-        if (row < rows)
-            vector_add(c->read[1].gradient + row * n, c->made[0].gradient + i * n, n);
-    }
+    const struct lookups l = lookups_of(c);
+    c->does->look_up_back(c->self, &l, c->made[0].gradient, c->read[1].gradient);
 }
 
 static struct start embedding_start(const struct call *c, size_t k)
@@ -66,18 +53,20 @@ const struct kind sharded_embedding = {.name = "embedding",
 /* ---- mul: by the root of the argument, as embeddings are by that of their channels (Vaswani et al.,
  * NeurIPS 2017, 3.4) */
 
+static void scale(const struct call *c, bool adds, const real *from, real *to)
+{
+    const struct spread s = spread_rows(1, c->made[0].view.n, 0, 0);
+    c->does->spread(c->self, &s, (real)sqrt((double)c->node->argument[0]), adds, from, to);
+}
+
 static void mul_forward(struct call *c)
 {
-    real factor = (real)sqrt((double)c->node->argument[0]);
-    for (size_t i = 0; i < c->made[0].view.n; i++)
-        c->made[0].value[i] = factor * c->read[0].value[i];
+    scale(c, false, c->read[0].value, c->made[0].value);
 }
 
 static void mul_backward(struct call *c)
 {
-    real factor = (real)sqrt((double)c->node->argument[0]);
-    for (size_t i = 0; i < c->made[0].view.n; i++)
-        c->read[0].gradient[i] += factor * c->made[0].gradient[i];
+    scale(c, true, c->made[0].gradient, c->read[0].gradient);
 }
 
 const struct kind sharded_mul = {.name = "mul",
@@ -102,28 +91,15 @@ static enum status log_softmax_check(const struct call *c)
 static void log_softmax_forward(struct call *c)
 {
     const struct view *v = &c->read[0].view;
-    size_t n = v->size[v->rank - 1];
-    for (size_t at = 0; at < v->n; at += n) {
-        const real *x = c->read[0].value + at;
-        real *y = c->made[0].value + at, most = vector_max(x, n);
-        for (size_t i = 0; i < n; i++)
-            y[i] = vector_exp(x[i] - most);
-        real shift = most + (real)log((double)vector_sum(y, n));
-        for (size_t i = 0; i < n; i++)
-            y[i] = x[i] - shift;
-    }
+    c->does->log_softmax(c->self, view_numbers(v, 0, v->rank - 1), v->size[v->rank - 1],
+                         c->read[0].value, c->made[0].value);
 }
 
 static void log_softmax_backward(struct call *c)
 {
     const struct view *v = &c->read[0].view;
-    size_t n = v->size[v->rank - 1];
-    for (size_t at = 0; at < v->n; at += n) {
-        const real *y = c->made[0].value + at, *dy = c->made[0].gradient + at;
-        real *dx = c->read[0].gradient + at, sum = vector_sum(dy, n);
-        for (size_t i = 0; i < n; i++)
-            dx[i] += dy[i] - vector_exp(y[i]) * sum;
-    }
+    c->does->log_softmax_back(c->self, view_numbers(v, 0, v->rank - 1), v->size[v->rank - 1],
+                              c->made[0].value, c->made[0].gradient, c->read[0].gradient);
 }
 
 const struct kind sharded_log_softmax = {.name = "log_softmax",
@@ -157,33 +133,23 @@ static real nll_share(const struct call *c)
     return (real)(1 / places);
 }
 
-/* Where the logarithm that counts for y[i] is; view.n: nowhere. */
-static size_t nll_place(const struct call *c, size_t i)
+static struct picks picks_of(const struct call *c)
 {
     const struct view *x = &c->read[0].view;
-    size_t classes = x->size[1], places = view_numbers(x, 2, x->rank);
-    size_t k = counted(c->read[1].value[i], classes);
-    return k < classes ? (i / places * classes + k) * places + i % places : x->n;
+    return (struct picks){x->size[0], x->size[1], view_numbers(x, 2, x->rank), c->read[1].value,
+                          nll_share(c)};
 }
 
 static void nll_forward(struct call *c)
 {
-    double sum = 0;
-    for (size_t i = 0; i < c->read[1].view.n; i++) {
-        size_t place = nll_place(c, i);
-        sum -= place < c->read[0].view.n ? (double)c->read[0].value[place] : 0;
-    }
-    c->made[0].value[0] = (real)sum * nll_share(c);
+    const struct picks p = picks_of(c);
+    c->does->pick(c->self, &p, c->read[0].value, c->made[0].value);
 }
 
 static void nll_backward(struct call *c)
 {
-    real share = nll_share(c) * c->made[0].gradient[0];
-    for (size_t i = 0; i < c->read[1].view.n; i++) {
-        size_t place = nll_place(c, i);
-        if (place < c->read[0].view.n)
-            c->read[0].gradient[place] -= share;
-    }
+    const struct picks p = picks_of(c);
+    c->does->pick_back(c->self, &p, c->made[0].gradient, c->read[0].gradient);
 }
 
 static struct start nll_start(const struct call *c, size_t k)
