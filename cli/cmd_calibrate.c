@@ -216,13 +216,14 @@ static enum status calibrate(struct invocation *in)
     enum status st;
     const struct arguments *a = &in->a;
     struct calibration c = {0};
-    char host[256] = "";
     struct topology platform = {0};
+    char host[256] = "";
     const bool gpu = !strcmp(a->device, "cuda"), half = !strcmp(a->dtype, "bf16");
     struct model m = {0};
     struct calibrate_options o = {
         .ranks = gpu && a->ranks == 0 ? 1 : a->ranks,
         .half = half,
+        .cudnn = a->cudnn,
         .repeats = a->repeats,
         .notes = screen_drawing(),
         .transport = a->transport,
@@ -232,10 +233,8 @@ static enum status calibrate(struct invocation *in)
         .curves = a->curves,
     };
     PASS(command_expect(in, 0, "no operands"));
-    if (a->from)
-        return fit(in);
-    if (a->kernels)
-        return calibrate_kernels(in);
+    if (a->from || a->kernels)
+        return a->from ? fit(in) : calibrate_kernels(in);
     TRY(arguments_check(a, (gpu ? TAKES(CALIBRATE_CUDA) : TAKES(CALIBRATE_CPU)) |
                                (a->json ? TAKES(CALIBRATE_JSON) : 0)));
     if (half && !gpu)

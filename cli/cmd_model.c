@@ -275,12 +275,15 @@ static enum status profile(const struct invocation *in, const char *spec)
                                 .ranks = gpu ? 1 : a->ranks,
                                 .repeats = a->repeats,
                                 .notes = screen_drawing(),
-                                .gpu = gpu};
+                                .gpu = gpu,
+                                .cudnn = a->cudnn};
     size_t k = 0;
     if (!a->output && !a->graph)
         return error_set(STATUS_USAGE, "model profile needs -o FILE or --graph FILE");
     if (a->device && !gpu && strcmp(a->device, "cpu") != 0)
         return error_set(STATUS_USAGE, "--device %s: cpu and cuda can be profiled", a->device);
+    if (a->cudnn && !gpu)
+        return error_set(STATUS_USAGE, "--cudnn: with --device cuda");
     TRY(load_model(spec, &m));
     TRY(arguments_try_files(a));
     TRY(gpu ? STATUS_OK : plan_alone(in, &m, &alone));

@@ -202,6 +202,8 @@ static enum status plan(struct invocation *in)
             STATUS_USAGE,
             "plan takes no operands, only options; plan export and plan import take files");
     PASS(plan_check_given(a));
+    if (arguments_given(a, "device") && !a->executable)
+        return error_set(STATUS_USAGE, "--device is what plans of --executable are asked for");
     PASS(arguments_try_files(a));
     if (way == TAKES(PLAN_EXPLAIN))
         return plan_explain(a->explain, a->wide, stdout);

@@ -412,7 +412,7 @@ static enum status evaluate(const struct evaluation_context *context, const stru
     c.fold_from = engine == &engine_analytic ? 1 : 0; /* on SimGrid as `simulate` does */
     TRY(evaluate_plan(plan, &c, engine, &m, &program, NULL));
     if (c.refused)
-        TRY(point_runs(c.model, plan, &program, c.refused));
+        TRY(point_runs(c.device, c.model, plan, &program, c.refused));
     struct evaluation e = {.iteration_s = m.iteration_s,
                            .samples_per_s = m.samples_per_s,
                            .bubble_fraction = m.bubble_fraction,

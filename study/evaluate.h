@@ -26,6 +26,7 @@ struct evaluation_context {
     /* [EVALUATION_REFUSED] quick evaluations refuse what `foreline run` would, and say here why it
      * refuses the last such plan; NULL: they evaluate all */
     char *refused;
+    const char *device;           /* on which it would; NULL: "cpu" */
     const int64_t *reserve_bytes; /* [topology->types] kept free by searches; NULL: nothing */
 };
 

@@ -161,6 +161,7 @@ enum status plan_search(const struct arguments *a, struct evaluation_context *co
         TRY(plan_reserve(a, &t->type[k], &reserve_bytes[k]));
     request.reserve_bytes = context->reserve_bytes = reserve_bytes;
     context->refused = a->executable ? refused : NULL;
+    context->device = a->device;
     if (t->n > MOST_DEVICES)
         context->engine = &engine_analytic;
     st = auto_search(context->model, t, &request, &evaluator, &result);

@@ -12,6 +12,7 @@
 #include "core/text.h"
 #include "exec/corpus.h"
 #include "exec/device.h"
+#include "exec/device/gpu.h"
 #include "exec/executor.h"
 #include "exec/launch/launch.h"
 #include "sim/child.h"
@@ -73,15 +74,16 @@ const struct model_op *point_without_numerics(const struct model *m, const struc
     return NULL;
 }
 
-enum status point_runs(const struct model *m, const struct plan *plan, const struct program *p,
-                       char *refused)
+enum status point_runs(const char *device, const struct model *m, const struct plan *plan,
+                       const struct program *p, char *refused)
 {
+    bool gpu = device && !strcmp(device, "cuda");
     enum status st = executor_supports(p);
     bool numbers = m->dtype == DATA_ANY || m->dtype == DATA_fp32 || m->dtype == DATA_bf16 ||
                    m->dtype == DATA_fp16;
     bool computes = numbers && plan->steps == 0 && !point_without_numerics(m, plan);
     for (uint32_t r = 0; r < p->ranks && computes && st == STATUS_OK; r++)
-        st = device_cpu.check(m, p, r);
+        st = gpu ? gpu_check(m, p, r) : device_cpu.check(m, p, r);
     if (st != STATUS_OK)
         snprintf(refused, EVALUATION_REFUSED, "%s", error_message());
     return st;

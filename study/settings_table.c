@@ -236,12 +236,14 @@ const struct setting settings_table[] = {
     {"compute", WORD(compute), RUN_KEYS | VALIDATE_ON | T(KEY_POINT), "real|paced", NULL,
      .help = "real: numerics; paced: ops take their predicted time, messages are real; with "
              "--device cuda a GPU's (default: real when the device can compute all ops)"},
+    {"device", WORD(device), T(PLAN_AUTO), "cpu|cuda", "cpu",
+     .help = "with --executable: what foreline run is to compute on"},
     {"device", WORD(device), RUN_KEYS | VALIDATE_ON | T(KEY_POINT), "cpu|cuda", "cpu",
      .help = "what computes; cuda needs foreline-worker-cuda (docs/cuda.md)"},
     {"cuda-graphs", FLAG(cuda_graphs), REAL_KEYS, NULL, NULL,
      .help = "with --device cuda: a pass of a microbatch is one launch (docs/cuda.md says of which "
              "plans)"},
-    {"cudnn", FLAG(cudnn), REAL_KEYS, NULL, NULL,
+    {"cudnn", FLAG(cudnn), REAL_KEYS | T(CALIBRATE_CUDA) | T(MODEL_PROFILE), NULL, NULL,
      .help = "with --device cuda: attention in bf16 by cuDNN where that can (docs/cuda.md)"},
     {"unbound", FLAG(unbound), REAL_KEYS, NULL, NULL,
      .help =

@@ -50,7 +50,9 @@ void *actor_main(void *argument)
     struct actor *a = argument;
     void *t = NULL;
     const struct transport *how = transport_of(a);
-    a->st = how->open(&a->mesh->program, a->rank, &a->mesh->r[a->rank], &t);
+    a->st = a->mesh->prepare ? a->mesh->prepare(a) : STATUS_OK;
+    if (a->st == STATUS_OK)
+        a->st = how->open(&a->mesh->program, a->rank, &a->mesh->r[a->rank], &t);
     if (a->st == STATUS_OK)
         a->st = a->act(a, t);
     if (a->st != STATUS_OK)

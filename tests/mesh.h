@@ -15,6 +15,8 @@
 enum { MESH_RANKS = 8 };
 static const double patience_s = 60; /* longest wait in a test that succeeds */
 
+struct actor;
+
 /* A program and what its ranks need to find each other. */
 struct mesh {
     struct program program;
@@ -23,6 +25,7 @@ struct mesh {
     const struct transport *transport;        /* NULL: TCP */
     const struct rounds_algorithm *algorithm; /* of collectives; NULL: the ring */
     void *shared;                             /* transport->share()'s */
+    enum status (*prepare)(struct actor *a);  /* before a rank opens the transport; NULL: nothing */
     bool alone;                               /* only rank `self` lives here, in the main thread */
     uint32_t self;
 };

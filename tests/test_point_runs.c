@@ -12,6 +12,7 @@
 #include "model/zoo.h"
 #include "study/evaluate.h"
 #include "tests/cmocka.h"
+#include "tests/point_device.h"
 #include "tests/sample.h"
 
 enum { DEVICES = 8, DRAWS = 40 };
@@ -53,9 +54,9 @@ static enum status open_all(const struct model *m, const struct program *p)
     enum status st = executor_supports(p);
     for (uint32_t r = 0; r < p->ranks && st == STATUS_OK; r++) {
         void *self = NULL;
-        st = device_cpu.open(m, p, r, &(struct device_options){.learning_rate = 1e-3}, &self);
+        st = point_device->open(m, p, r, &(struct device_options){.learning_rate = 1e-3}, &self);
         if (st == STATUS_OK)
-            device_cpu.close(self);
+            point_device->close(self);
     }
     return st;
 }
@@ -75,7 +76,7 @@ static void compare(const struct model *m, const char *spec, const struct partit
         assert_int_equal(plan_lower_folded(&plan, m, &t, NULL, &folded), STATUS_OK);
         enum status st = open_all(m, &whole);
         snprintf(why, sizeof why, "%s", st == STATUS_OK ? "" : error_message());
-        enum status found = point_runs(m, &plan, &folded, refused);
+        enum status found = point_runs(point_device->name, m, &plan, &folded, refused);
         if (found != st || (*why && strncmp(why, "rank ", 5) != 0 && strcmp(why, refused) != 0))
             fail_msg("%s: '%s', opened: '%s'", spec, refused, why);
         count[st == STATUS_OK]++;
@@ -109,7 +110,7 @@ static void a_plan_runs_where_every_rank_opens(void **state)
             compare(&m, models[k], &r, count);
         }
         print_message("%s: %zu plans run, %zu are refused\n", models[k], count[1], count[0]);
-        assert_true(count[1] > 0);
+        assert_true(count[1] > 0 || m.dtype == DATA_fp16); /* no GPU's */
         all[0] += count[0];
         all[1] += count[1];
         model_free(&m);

@@ -6,15 +6,10 @@
 #include <string.h>
 
 #include "core/random.h"
-#include "exec/device.h"
 #include "exec/device/sharded/sharded.h"
-#include "exec/executor.h"
-#include "partition/published/hidup/models.h"
 #include "tests/cmocka.h"
-#include "tests/mesh.h"
-#include "tests/strategy.h"
+#include "tests/strategy_run.h"
 
-enum { MOST_STEPS = 300 };
 static const double learning_rate = 1e-2, tolerance = 1e-5;
 
 static const char *const models[] = {
@@ -28,95 +23,6 @@ static const char *const models[] = {
     "vswitch:ops=1,layers=2,batch=8,seq=9,hidden=16,inner=24,heads=4,experts=4",
 };
 enum { MODELS = sizeof models / sizeof *models, TMLP = 0, TMOE = 3, RMOE = 4 };
-
-/* What training has left: losses, and all parameters of every tensor. */
-struct trained {
-    struct mesh mesh;
-    pthread_mutex_t mutex;
-    double rate; /* of learning */
-    double loss[MOST_STEPS];
-    size_t tensors;
-    float *parameter[SPMD_NODES]; /* NULL: of tensors that are none */
-};
-
-/* What a rank has of the parameters, put where it is in the whole. */
-static void show(struct trained *t, const struct sharded *s)
-{
-    for (uint32_t k = 0; k < s->all->tensors; k++) {
-        const struct operand *own = &s->slot[0][k].own;
-        if (!s->shared[k])
-            continue;
-        for (size_t i = 0; i < own->view.n; i++)
-            t->parameter[k][view_index(&own->view, i)] = own->value[i];
-    }
-}
-
-static enum status train_rank(struct actor *a, void *transport_self)
-{
-    enum status st;
-    struct trained *t = (struct trained *)((char *)a->mesh - offsetof(struct trained, mesh));
-    struct executor_step step = {0};
-    struct executor e = {.program = &a->mesh->program,
-                         .rank = a->rank,
-                         .device = &device_sharded,
-                         .transport = a->mesh->transport ? a->mesh->transport : &transport_tcp,
-                         .transport_self = transport_self,
-                         .timeout_s = patience_s};
-    const struct device_options options = {.learning_rate = t->rate};
-    TRY(executor_supports(e.program));
-    TRY(device_sharded.open(NULL, e.program, a->rank, &options, &e.device_self));
-    TRY(executor_step_init(&step, e.program, a->rank));
-    for (uint32_t k = 0; k < a->steps; k++) {
-        TRY(executor_run(&e, k, &step));
-        pthread_mutex_lock(&t->mutex);
-        t->loss[k] += step.loss;
-        pthread_mutex_unlock(&t->mutex);
-    }
-    TRY(executor_finish(&e));
-    pthread_mutex_lock(&t->mutex);
-    show(t, e.device_self);
-    pthread_mutex_unlock(&t->mutex);
-out:
-    executor_step_free(&step);
-    device_sharded.close(e.device_self);
-    return st;
-}
-
-/* The program becomes the mesh's, which frees it. */
-static void train(struct drawn *d, const struct transport *over, double rate, size_t steps,
-                  struct trained *t)
-{
-    struct actor actors[MESH_RANKS] = {{0}};
-    const struct operators *o = &d->plan.operators;
-    *t = (struct trained){.mesh.transport = over, .tensors = o->tensors, .rate = rate};
-    MOVE(&t->mesh.program, d->program);
-    pthread_mutex_init(&t->mutex, NULL);
-    for (size_t i = 0; i < o->nodes; i++)
-        if (!strcmp(o->node[i].kind, "parameter") || !strcmp(o->node[i].kind, "mask")) {
-            size_t n = view_of(&o->tensor[o->node[i].made], FORM_FULL, 1, 0).n;
-            assert_int_equal(ARRAY_NEW(t->parameter[o->node[i].made], n), STATUS_OK);
-        }
-    play_all(&t->mesh, actors, train_rank, steps);
-    mesh_close(&t->mesh);
-}
-
-static void forget(struct trained *t)
-{
-    for (size_t k = 0; k < t->tensors; k++)
-        free(t->parameter[k]);
-    pthread_mutex_destroy(&t->mutex);
-}
-
-/* Largest difference of a loss, of what the losses span and are. */
-static double apart(const struct trained *a, const struct trained *b, size_t steps)
-{
-    double most = 0, size = 0;
-    for (size_t k = 0; k < steps; k++) {
-        most = fmax(most, fabs(a->loss[k] - b->loss[k]));
-        size = fmax(size, fabs(a->loss[k]));
-    }
-    return most / size;
-}
 
 static double moved(const struct drawn *d, const struct trained *a, const struct trained *b)
 {
@@ -138,7 +44,7 @@ struct against {
 static void train_alone(struct against *c, double rate, struct drawn *d, struct trained *out)
 {
     strategy_draw(models[c->model], 1, false, NULL, &c->dice, d);
-    train(d, &transport_local, rate, c->steps, out);
+    train(d, &device_sharded, &transport_local, rate, c->steps, out);
 }
 
 static void begin(struct against *c, size_t model, size_t steps)
@@ -158,8 +64,9 @@ static void compare(struct against *c, size_t ranks, struct strategy_edges *edge
     struct drawn d;
     size_t round = c->rounds++;
     strategy_draw(models[c->model], ranks, (round ^ round / 2) % 2, edges, &c->dice, &d);
-    train(&d, round % 16 == 15 ? &transport_tcp : &transport_local, learning_rate, c->steps, &t);
-    double loss = apart(&c->alone, &t, c->steps), parameters = moved(&d, &c->alone, &t);
+    train(&d, &device_sharded, round % 16 == 15 ? &transport_tcp : &transport_local, learning_rate,
+          c->steps, &t);
+    double loss = losses_apart(&c->alone, &t, c->steps), parameters = moved(&d, &c->alone, &t);
     if (loss > tolerance || (c->model == TMLP && parameters > tolerance))
         fail_msg("%s on %zu ranks, round %zu: losses %g apart, parameters %g", models[c->model],
                  ranks, round, loss, parameters);

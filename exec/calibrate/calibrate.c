@@ -164,9 +164,9 @@ static enum status calibrate_gpu(struct bench *b, const struct calibrate_options
         folder_file(folder, "model.json", path);
         TRY(model_write(o->model, path, &by));
     }
-    const char *const arguments[] = {calibrate_flag, number[0], b->half ? "bf16" : "fp32",
-                                     number[1],      number[3], path,
-                                     number[2],      NULL};
+    const char *const arguments[] = {
+        calibrate_flag, number[0], b->half ? "bf16" : "fp32", number[1], number[3],
+        path,           number[2], calibrate_cudnn(o->cudnn), NULL};
     TRY(calibrate_gpu_worker(o->worker, arguments, bench_numbers(b), calibrate_limit(b),
                              b->number));
 out:

@@ -248,14 +248,19 @@ enum status calibrate_fit(struct bench *b, struct calibration *out) MUST_CHECK;
 double sorted_middle(double *value, size_t n, double *spread);
 
 /* How foreline-worker-cuda is called for `calibrate`: "--calibrate", repeats, fp32 or bf16, ranks, bytes of the
- * largest collective, a model's file or "-", samples of a microbatch of it. */
-enum { CALIBRATE_WORDS = 7 };
+ * largest collective, a model's file or "-", samples of a microbatch of it, calibrate_cudnn(). */
+enum { CALIBRATE_WORDS = 8 };
+/* Is attention cuDNN's? */
+static inline const char *calibrate_cudnn(bool is)
+{
+    return is ? "cudnn" : "-";
+}
 /* Run foreline-worker-cuda with arguments [..NULL] and read the n figures that it prints. */
 enum status calibrate_gpu_worker(const char *worker, const char *const *arguments, size_t n,
                                  double limit_s, double *number) MUST_CHECK;
 /* Complaints of foreline-worker-cuda begin with this. */
 extern const char calibrate_gpu_mark[];
-/* The same for `model profile`: "--profile", then a model's file, samples and repeats. Measures and
+/* The same for `model profile`: "--profile", then a model's file, samples, repeats and calibrate_cudnn(). Measures and
  * prints the figures of all its different ops: [op][forward, backward][repeat]. */
 extern const char profile_flag[];
 enum status profile_measure(struct bench *b, const struct model *m, size_t batch) MUST_CHECK;

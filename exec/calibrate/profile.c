@@ -178,7 +178,8 @@ static enum status measure_on_gpu(const struct survey *s, const struct model *m,
     folder_file(folder, "model.json", path);
     snprintf(batch, sizeof batch, "%zu", s->options->batch);
     snprintf(repeats, sizeof repeats, "%zu", s->options->repeats);
-    const char *const arguments[] = {profile_flag, path, batch, repeats, NULL};
+    const char *const arguments[] = {
+        profile_flag, path, batch, repeats, calibrate_cudnn(s->options->cudnn), NULL};
     TRY(model_write(m, path, &by));
     TRY(calibrate_gpu_worker(s->options->worker, arguments, numbers, limit_s, s->call_s));
 out:

@@ -16,6 +16,7 @@ struct profile_options {
     size_t repeats;     /* timed repetitions after a warm-up; the median counts */
     FILE *notes;        /* a line of progress; NULL: none */
     bool gpu;           /* device type "cuda", by foreline-worker-cuda; one rank */
+    bool cudnn;         /* GPU: attention by cuDNN where that can; STATUS_UNSUPPORTED: nowhere */
     const char *worker; /* its path, NULL: found as in launch.h */
     /* A model whose ops are computed by strategies only (struct device: stepped): that of one device,
      * with `batch` samples; its iterations are measured op by op. NULL: layers of the device. */

@@ -95,4 +95,19 @@ DOUBLE_CUDNN=91900 DOUBLE_FAULTS=cudnn-error:5 refused "cuDNN: attention by cuDN
 ! run cpu tcp --cudnn || fail "on the CPU: it runs"
 grep -q -e "--cudnn: with --device cuda" err || fail "on the CPU: $(cat err)"
 refused "--cudnn means nothing with --compute paced" --compute paced
+# Figures of ops: with cuDNN's, or none.
+profiles() { # profiles MODEL OPTIONS...
+    FORELINE_WORKER=$double timeout "${patience:-20}" "$bin/foreline" model profile "$@" --repeats 1 -o profiled.json >out 2>err
+}
+DOUBLE_CUDNN=91900 profiles $half --device cuda --cudnn || fail "profile: $(cat err)"
+unfit() { # unfit WORDS MODEL OPTIONS...
+    words=$1
+    shift
+    ! profiles "$@" || fail "profile, $words: it is made"
+    grep -q -e "$words" err || fail "profile, $words: $(cat err)"
+}
+DOUBLE_CUDNN=91900 DOUBLE_FAULTS=cudnn-error:5 unfit "cuDNN: attention by cuDNN: " $half --device cuda --cudnn
+DOUBLE_CUDNN=91900 unfit "--cudnn: cuDNN 9.19.0: 0 shapes of attention; not all: only bf16" $model --device cuda --cudnn
+unfit "--cudnn: libcudnn.so.9 is not found" $half --device cuda --cudnn
+unfit "--cudnn: with --device cuda" $model --cudnn
 echo "refusals: as they should be"

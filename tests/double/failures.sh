@@ -20,7 +20,7 @@ processes() { # that still run with our mark
 ends() { # ends FAULT RANK TRANSPORT OPTIONS...: rank named, in time
     fault=$1 rank=$2 over=$3
     shift 3
-    plan "$@" || fail "$*: $(cat plan.out)"
+    ${planner:-plan} "$@" || fail "$*: $(cat plan.out)"
     begin=$(date +%s%N)
     status=0
     DOUBLE_FAULTS=$fault@$rank run cuda "$over" || status=$?
@@ -46,5 +46,13 @@ done
 model=$here/../models/mixtral.json # a host that waits to be told of rows for its experts
 for n in 2 9; do
     ends kill:$n 1 nccl --stages 1 --replicas 2 --expert-parallel 2
+done
+strategy() { # in halves, whose conversions are under way beside each other
+    "$bin/foreline" plan --algorithm spmd --platform node:gpus=4 --overlap full --devices 2 --model "$1" -o p.json >plan.out 2>&1
+}
+planner=strategy
+for n in 3 8; do
+    ends kill:$n 1 nccl tmoe:layers=2,batch=8,seq=6,hidden=16,inner=24,heads=4,experts=4
+    ends cuda-error:$((100 * n)) 0 nccl tmlp:layers=3,batch=8,seq=4,hidden=12
 done
 exit $bad

@@ -49,6 +49,7 @@ some() {
     try --stages 4 --schedule zb-h1 && alike nccl
     refused "stage 0: shards sum" --stages 1 --tensor-parallel 2
     refused "stage 0: replicas exchange" --stages 1 --replicas 2 --context-parallel 2
+    model=$here/../models/mixtral.json refused "stage 0: replicas exchange" --stages 1 --replicas 2 --expert-parallel 2
     refused "stage 0: buckets of ZeRO" --stages 1 --replicas 2 --zero 2
     refused "parameters move" --stages 2 --schedule pipedream
     refused "goes through the host" --stages 2 --chunks 2 --schedule interleaved

@@ -82,15 +82,21 @@ static enum status device_open(const struct model *m, const struct program *p, u
     return cpu_open_on(&(struct memory){backend_of(m), NULL}, m, p, rank, o, self);
 }
 
-static enum status check(const struct model *m, const struct program *p, uint32_t rank)
+enum status cpu_check_on(const struct backend *on, const struct model *m, const struct program *p,
+                         uint32_t rank)
 {
-    struct backend places = *backend_of(m);
+    struct backend places = *on;
     void *self;
     places.allocate = NULL;
     PASS(cpu_open_on(&(struct memory){&places, NULL}, m, p, rank, &(struct device_options){0},
                      &self));
     device_close(self);
     return STATUS_OK;
+}
+
+static enum status check(const struct model *m, const struct program *p, uint32_t rank)
+{
+    return cpu_check_on(backend_of(m), m, p, rank);
 }
 
 /* What goes between stage s and those that it reads from on the same device, for which the program has

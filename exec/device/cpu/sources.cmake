@@ -11,7 +11,7 @@ list(REMOVE_ITEM CPU_SOURCES ${cpu}/device.c ${cpu}/state.c)
 file(GLOB sharded CONFIGURE_DEPENDS ${cpu}/../sharded/*.c)
 list(REMOVE_ITEM sharded ${cpu}/../sharded/device.c)
 list(APPEND CPU_SOURCES ${cpu}/../../corpus.c ${sharded})
-set(DEVICE_SOURCES ${cpu}/device.c ${cpu}/state.c ${cpu}/../paced.c
+set(DEVICE_SOURCES ${cpu}/device.c ${cpu}/state.c ${cpu}/../paced.c ${cpu}/../gpu.c
     ${cpu}/../sharded/device.c)
 
 # Loops over channels are written to be vectorised; nothing here reads errno or traps. None of these

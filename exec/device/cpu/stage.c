@@ -314,11 +314,9 @@ static bool completes(const struct stage *s, const struct slot *slot)
 
 /* Ops high - 1 .. low; those of a unit are made again when the backward first needs them, with ZeRO 3 as
  * far as they are in the bucket: the others have been. */
-static void backward(struct stage *s, struct slot *slot, size_t high, size_t low, bool halves)
+static void backwards(struct stage *s, struct slot *slot, size_t high, size_t low, bool halves)
 {
     size_t there = s->share.reshards ? low : 0;
-    if (halves)
-        stage_set_apart(s);
     for (size_t k = high; k > low;) {
         const struct stage_op *last = &s->layout.op[--k], *o = &s->layout.op[last->remakes];
         for (; o <= last; o = &s->layout.op[o->unit_high])
@@ -326,6 +324,13 @@ static void backward(struct stage *s, struct slot *slot, size_t high, size_t low
                 forwards(s, slot, o->unit_low > there ? o->unit_low : there, o->unit_high, true);
         k -= backward_op(s, slot, k, low, halves) - 1;
     }
+}
+
+static void backward(struct stage *s, struct slot *slot, size_t high, size_t low, bool halves)
+{
+    if (halves)
+        stage_set_apart(s);
+    backwards(s, slot, high, low, halves);
     if (s->share.sequence && completes(s, slot))
         stage_sum_whole(s, low, high);
     if (low > 0)
@@ -456,7 +461,8 @@ static void clear_gradients(struct stage *s)
     s->on.backend->zero(s->on.self, s->pass.tied, s->layout.tied_size * sizeof(real));
 }
 
-/* A forward and a backward of whatever is in the slot, and an update by gradients of zero: the
+/* A forward and a backward of whatever is in the slot, which makes again what it does in steps (numbers of rows
+ * and experts would be any others'), and an update by gradients of zero: the
  * optimizer's moments stay zero and the parameters what they are. */
 enum status stage_rehearse(struct stage *s)
 {
@@ -472,8 +478,7 @@ enum status stage_rehearse(struct stage *s)
     PASS(stage_begin_part(s, slot, 0));
     forwards(s, slot, 0, s->layout.n, false);
     clear_backward(s);
-    for (size_t k = s->layout.n; k > 0;)
-        k -= backward_op(s, slot, k - 1, 0, s->share.split);
+    backwards(s, slot, s->layout.n, 0, s->share.split);
     if (s->share.split)
         weights(s, slot);
     s->pass.reduction = NULL;

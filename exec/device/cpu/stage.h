@@ -285,6 +285,9 @@ enum status cpu_sum_ties(struct cpu *c, const struct model *m) MUST_CHECK;
 /* device_cpu.open() on another memory; the other functions of device_cpu then work there. */
 enum status cpu_open_on(const struct memory *on, const struct model *m, const struct program *p,
                         uint32_t rank, const struct device_options *o, void **self) MUST_CHECK;
+/* device_cpu.check() on another memory, of which nothing is taken. */
+enum status cpu_check_on(const struct backend *on, const struct model *m, const struct program *p,
+                         uint32_t rank) MUST_CHECK;
 
 /* device_cpu.state(), save() and load() (state.c). */
 bool cpu_state(void *self, size_t index, struct device_state *out);

@@ -11,6 +11,7 @@
 #include "core/limit.h"
 #include "core/text.h"
 #include "exec/calibrate/probe.h"
+#include "exec/device/cuda/attention_cudnn.h"
 #include "exec/device/cuda/context.h"
 #include "exec/device/cuda/hardware.h"
 #include "exec/device/cuda/nvml.h"
@@ -131,8 +132,27 @@ struct order {
     struct bench_shapes shapes;
     struct model model;
     size_t repeats, ranks;
-    bool half;
+    bool half, cudnn;
 };
+
+static bool asks_cudnn(const char *word)
+{
+    return !strcmp(word, calibrate_cudnn(true));
+}
+
+static enum status start_cudnn(struct cuda_context *c, bool asked)
+{
+    return asked && cuda_cudnn_open(c) != STATUS_OK ? error_context(STATUS_UNSUPPORTED, "--cudnn")
+                                                    : STATUS_OK;
+}
+
+/* Figures without any of cuDNN's are not what was asked for. */
+static enum status check_cudnn(const struct cuda_context *c, bool asked)
+{
+    size_t shapes;
+    const char *remark = cuda_cudnn_remark(c, &shapes);
+    return asked && shapes == 0 ? error_set(STATUS_UNSUPPORTED, "--cudnn: %s", remark) : STATUS_OK;
+}
 
 static void order_free(struct order *o)
 {
@@ -144,7 +164,7 @@ static enum status order_read(char **argv, struct order *out)
 {
     enum status st;
     size_t largest = 0, batch = 0;
-    struct order o = {.half = !strcmp(argv[3], "bf16")};
+    struct order o = {.half = !strcmp(argv[3], "bf16"), .cudnn = asks_cudnn(argv[8])};
     bool any = strcmp(argv[6], "-") != 0;
     TRY(number(argv[2], CALIBRATE_REPEATS, &o.repeats));
     TRY(number(argv[4], TEAM_MOST, &o.ranks));
@@ -178,10 +198,12 @@ static enum status measure(struct watch *w, const struct order *o, struct bench 
     backend.release = release;
     TRY(cuda_describe(b->rank, &h));
     TRY(cuda_context_open(h.index, &w->context));
+    TRY(start_cudnn(&w->context, o->cudnn));
     snprintf(w->bus, sizeof w->bus, "%s", h.bus);
     TRY(cuda_clock_open(&clock));
     b->meeting.clock = &clock;
     TRY(b->ranks > 1 ? bench_rank(b) : bench_ops(b));
+    st = check_cudnn(&w->context, o->cudnn);
 out:
     cuda_clock_close(&clock);
     close_watch(w);
@@ -241,8 +263,10 @@ static enum status profile(char **argv)
     TRY(number(argv[3], CALIBRATE_REPEATS, &batch));
     TRY(number(argv[4], CALIBRATE_REPEATS, &b.repeats));
     TRY(cuda_context_open(0, &w.context));
+    TRY(start_cudnn(&w.context, asks_cudnn(argv[5])));
     TRY(model_read(argv[2], &m));
     TRY(profile_measure(&b, &m, batch));
+    st = check_cudnn(&w.context, asks_cudnn(argv[5]));
 out:
     model_free(&m);
     close_watch(&w);
@@ -256,7 +280,7 @@ static bool calibrates(int argc, char **argv)
 
 bool cuda_measures(int argc, char **argv)
 {
-    return calibrates(argc, argv) || (argc == 5 && !strcmp(argv[1], profile_flag));
+    return calibrates(argc, argv) || (argc == 6 && !strcmp(argv[1], profile_flag));
 }
 
 int cuda_measure(int argc, char **argv)

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "exec/device/gpu_limits.h"
+
 /* One compute stream per rank: of the thread that computes, so that devices and transports share it
  * without a variable. */
 #define CUDA_STREAM cudaStreamPerThread
@@ -153,8 +155,7 @@ cudaError_t kernel_embedding_backward(const struct kernel_embedding *e, const vo
  * value)) = q | k | v, y (samples, tokens, heads value); row t sees columns <= t if causal and > t -
  * window. sink [heads], NULL: none. saved (samples, heads, tokens, 2): the logarithm of a row's sum of
  * exponentials, and in the backward the sum over the row of dy y. Heads are as wide as
- * ATTENTION_WIDEST at most. */
-enum { ATTENTION_WIDEST = 1024 };
+ * ATTENTION_WIDEST (gpu_limits.h) at most. */
 struct kernel_attention {
     enum kernel_type type;
     size_t samples, tokens, heads, kv_heads, depth, value, window;

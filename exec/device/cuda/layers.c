@@ -5,6 +5,7 @@
 #include "exec/corpus.h"
 #include "exec/device/cuda/layers.h"
 #include "exec/device/cuda/mixture.h"
+#include "exec/device/gpu.h"
 
 /* ---- linear */
 
@@ -432,14 +433,6 @@ static const struct {
     {&cuda_upsample, NULL},
 };
 
-/* What kernels do not have. */
-static bool is_plain(const struct layer *l)
-{
-    return l->depth <= ATTENTION_WIDEST && l->value <= ATTENTION_WIDEST &&
-           (l->spread == 1 || (l->row_shards == 1 && !l->half)) &&
-           (!l->half || l->experts <= MIXTURE_EXPERTS_BF16);
-}
-
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 /* The row of the table; KINDS: there is none. */
@@ -459,19 +452,13 @@ bool cuda_has(const char *kind)
 enum status cuda_adapt(const struct model_op *op, struct layer *l)
 {
     size_t k = row_called(l->kind->name);
-    if (l->half && l->context > 1)
+    if (k == KINDS)
         return error_set(STATUS_UNSUPPORTED,
-                         "op '%s': sequences that replicas share are exchanged in fp32: plan the "
-                         "model with dtype=fp32",
-                         op->name);
-    if (k < KINDS && is_plain(l)) {
-        l->kind = kinds[k].kind;
-        if (kinds[k].sizes)
-            kinds[k].sizes(l);
-        return STATUS_OK;
-    }
-    return error_set(
-        STATUS_UNSUPPORTED,
-        "op '%s': the GPU has no kernels for a '%s' of this form yet; the CPU computes it",
-        op->name ? op->name : "", op->kind);
+                         "op '%s': the GPU has no kernels for a '%s'; the CPU computes it",
+                         op->name ? op->name : "", op->kind);
+    PASS(gpu_fits(op, l));
+    l->kind = kinds[k].kind;
+    if (kinds[k].sizes)
+        kinds[k].sizes(l);
+    return STATUS_OK;
 }

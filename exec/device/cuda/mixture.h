@@ -12,10 +12,6 @@
 extern "C" {
 #endif
 
-/* Numbers of experts are activations. bf16 has whole numbers up to 256: expert 256 + i is the i-th number that
- * it has behind 256, as far as they go. */
-enum { MIXTURE_EXPERTS_BF16 = 256 + 0x7f80 - 0x4380 };
-
 /* y (rows, 2 top_k) from scores p (rows, experts), which become softmax or sigmoids; group (rows, 2 groups) is
  * scratch: scores of groups, then which are open. `added` [experts], NULL: none; `corrects`: for the choice alone. */
 struct kernel_gate {

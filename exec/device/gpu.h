@@ -1,0 +1,15 @@
+/* gpu.h - what the CUDA device computes, known where there is neither CUDA nor a GPU: plans are asked for
+ * devices of other machines. */
+#ifndef EXEC_DEVICE_GPU_H
+#define EXEC_DEVICE_GPU_H
+
+#include "core/program.h"
+#include "exec/device/layer.h"
+
+/* Does the GPU have kernels for a layer of a kind that it has, in this form? STATUS_UNSUPPORTED names the op. */
+enum status gpu_fits(const struct model_op *op, const struct layer *l) MUST_CHECK;
+/* As check() of struct device: would the CUDA device open the rank's stages, if it had the memory? That it has
+ * every kind of the CPU's is a test (double.kinds). O(ops of the model). */
+enum status gpu_check(const struct model *m, const struct program *p, uint32_t rank) MUST_CHECK;
+
+#endif
