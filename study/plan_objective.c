@@ -328,8 +328,13 @@ static enum status default_platform(const struct objective_request *r, size_t de
     if (r->bandwidth_Bps[0] > 0)
         snprintf(name + used, (size_t)(PLATFORM_NAME - used), ",nvlink=%.17gBps",
                  r->bandwidth_Bps[0]);
-    fprintf(stderr, "without --platform the plan is for %s\n", name);
     return STATUS_OK;
+}
+
+/* Once nothing is refused any more. */
+static void say_default(const char *name)
+{
+    fprintf(stderr, "without --platform the plan is for %s\n", name);
 }
 
 /* Strategies that `run` has no numerics for, which it paces. */
@@ -358,6 +363,8 @@ static enum status write_plan(const struct arguments *a, const struct objective 
     if (!o->plan)
         warn_of_platform(&x.m, &x.t, stderr);
     TRY(objective_plan(&x.q, &p, &rounded));
+    if (!a->platform)
+        say_default(name);
     if (rounded)
         fprintf(stderr, "%s: %zu stages recompute all of their ops, the objective only some\n",
                 a->output, rounded);
@@ -473,6 +480,8 @@ enum status plan_by_objective(const struct arguments *given, const struct proven
     request.topology = a->platform ? &t : NULL;
     request.stop = stop;
     TRY(a->score ? score(a, o, &request) : solve(a, o, &request, by));
+    if (a->platform == name)
+        say_default(name);
     if (o->plan && a->platform)
         warn_of_platform(&m, &t, stderr);
 out:

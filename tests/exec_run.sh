@@ -97,7 +97,7 @@ status=0
     fail "--dtype bf16: exit $status, $(cat run.err)"
 status=0
 "$bin/foreline" run p.json -o nowhere/m.json 2>run.err || status=$?
-[ $status = 1 ] && [ "$(cat run.err)" = "foreline run: nowhere/m.json: No such file or directory" ] ||
+[ $status = 1 ] && [ "$(cat run.err)" = "foreline run: nowhere/m.json: its folder does not exist" ] ||
     fail "no place for the output: exit $status, $(cat run.err)"
 
 # Kill a worker in the middle.

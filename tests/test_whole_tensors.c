@@ -153,7 +153,9 @@ static void what_stands_in_the_way_is_one_clear_line(void **state)
         {2, 2, "h1.attn",
          "a stage cannot begin at 'h1.attn', inside what 2 shards divide; before it, one can at "
          "'h1.attn.qkv'"},
-        {2, 3, "h1.ln1", "op 'h0.attn': 4 heads cannot be divided over 3 shards"},
+        {2, 3, "h1.ln1",
+         "op 'h0.attn': 4 heads cannot be divided over 3 shards (--tensor-parallel); over 1, 2, 4 "
+         "they can"},
         {30, 2, NULL, "30 stages of m over 2 shards: 27 at most, as stages exchange whole tensors"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {

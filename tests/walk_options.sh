@@ -173,6 +173,7 @@ values() { # NAME TYPE WORDS
 unseen() { # NAME
     case $command-$1 in
         run-timeout | validate-timeout) echo "how long is waited for a worker that is silent" ;;
+        run-unbound) echo "which cores ranks use is seen in times only (test_team.c has their cores)" ;;
         run-dtype) echo "fp32 is what models say that a CPU can run; bf16 is refused there" ;;
         run-warmup | validate-warmup | emulate-warmup) echo "steps that are not measured" ;;
         plan-time-limit) echo "for searches that take longer" ;;
