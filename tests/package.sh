@@ -2,7 +2,7 @@
 # The packages: what is in which, no error of lintian, whole SBOMs, nothing of the machine that built them; and two builds in two folders
 # are the same bytes. Leaves them in OUT. Usage: package.sh SOURCE OUT
 set -u
-source=$1 out=$2 missing=''
+source=$(realpath "$1") out=$(realpath -m "$2") missing=''
 for tool in lintian dpkg-shlibdeps readelf git file; do
     command -v $tool >/dev/null || missing="$missing $tool"
 done
