@@ -44,24 +44,6 @@ void connect_to(wire *w, int rank)
     wire_send(w, rank, HELLO, 0, as_bytes(w->self));
 }
 
-/* The first frame of who has been accepted says who it is. */
-void recognise(wire *w)
-{
-    for (size_t k = w->strangers.size(); k-- > 0;) {
-        struct {
-            header h;
-            identity who;
-        } first;
-        ssize_t n = recv(w->strangers[k], &first, sizeof first, MSG_PEEK);
-        if (n != (ssize_t)sizeof first)
-            continue;
-        peer_end &m = w->member[(size_t)first.who.rank];
-        m.fd = w->strangers[k];
-        wire_send(w, first.who.rank, HELLO, 0, as_bytes(w->self));
-        w->strangers.erase(w->strangers.begin() + (ptrdiff_t)k);
-    }
-}
-
 void flush(peer_end &m)
 {
     while (!m.out.empty() && m.fd >= 0) {
@@ -119,6 +101,21 @@ void read_all(peer_end &m)
     }
 }
 
+/* The first frame of who has been accepted says who it is; it may come in pieces. */
+void recognise(wire *w)
+{
+    for (size_t k = w->strangers.size(); k-- > 0;) {
+        peer_end &stranger = w->strangers[k];
+        read_all(stranger);
+        if (!stranger.has_said)
+            continue;
+        int rank = stranger.who.rank;
+        w->member[(size_t)rank] = std::move(stranger);
+        w->strangers.erase(w->strangers.begin() + (ptrdiff_t)k);
+        wire_send(w, rank, HELLO, 0, as_bytes(w->self));
+    }
+}
+
 } // namespace
 
 bool wire_open(wire *w)
@@ -145,8 +142,9 @@ void wire_close(wire *w, bool orderly)
         close(m.fd);
         m.fd = -1;
     }
-    for (int fd : w->strangers)
-        close(fd);
+    for (const peer_end &stranger : w->strangers)
+        if (stranger.fd >= 0)
+            close(stranger.fd);
     if (w->listener >= 0)
         close(w->listener);
     w->listener = -1;
@@ -158,7 +156,7 @@ bool wire_progress(wire *w)
     int fd;
     while (w->listener >= 0 &&
            (fd = accept4(w->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0)
-        w->strangers.push_back(fd);
+        w->strangers.emplace_back(), w->strangers.back().fd = fd;
     recognise(w);
     for (int k = 0; k < w->n; k++) {
         peer_end &m = w->member[(size_t)k];

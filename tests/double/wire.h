@@ -37,8 +37,8 @@ struct wire {
     std::string name;
     int me, n, listener = -1;
     identity self;
-    std::vector<peer_end> member; /* [n], that of `me` is not used */
-    std::vector<int> strangers;   /* accepted, and have not said who they are */
+    std::vector<peer_end> member;    /* [n], that of `me` is not used */
+    std::vector<peer_end> strangers; /* accepted, and have not said who they are */
 };
 
 bool wire_open(wire *w);
