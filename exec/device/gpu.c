@@ -14,8 +14,7 @@ enum status gpu_fits(const struct model_op *op, const struct layer *l)
                          "model with dtype=fp32",
                          name);
     if (l->depth <= ATTENTION_WIDEST && l->value <= ATTENTION_WIDEST &&
-        (l->spread == 1 || (l->row_shards == 1 && !l->half)) &&
-        (!l->half || l->experts <= MIXTURE_EXPERTS_BF16))
+        (!l->half || (l->spread == 1 && l->experts <= MIXTURE_EXPERTS_BF16)))
         return STATUS_OK;
     return error_set(
         STATUS_UNSUPPORTED,

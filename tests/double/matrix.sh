@@ -88,6 +88,10 @@ some() {
     model=$here/../models/mixtral.json
     try --stages 2 --replicas 4 --expert-parallel 4 --schedule zb-h1 --zero 1
     try --stages 1 --replicas 4 --expert-parallel 2 --context-parallel 2
+    try --stages 1 --replicas 2 --expert-parallel 2 --zero 2
+    try --stages 1 --replicas 2 --expert-parallel 2 --tensor-parallel 2 --sequence-parallel --zero 2
+    model=$here/../models/gpt_oss.json
+    try --stages 2 --replicas 2 --expert-parallel 2 --tensor-parallel 2 --sequence-parallel --recompute full
     model=$here/../models/gpt_oss.json:capacity=125 # some are dropped, some places are free
     try --stages 1 --replicas 2 --expert-parallel 2 --tensor-parallel 2 --recompute full
 }
@@ -97,12 +101,14 @@ exchanges() {
     try --stages 1 --replicas 2 --context-parallel 2 --context-exchange alltoall
     cat >moe.json <<'EOF'
 {"architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "hidden_act": "silu", "hidden_size": 8, "intermediate_size": 12,
- "max_position_embeddings": 16, "num_attention_heads": 1, "num_experts_per_tok": 2, "num_hidden_layers": 1, "num_key_value_heads": 1,
+ "max_position_embeddings": 16, "num_attention_heads": 2, "num_experts_per_tok": 2, "num_hidden_layers": 1, "num_key_value_heads": 2,
  "num_local_experts": 4, "rope_theta": 10000.0, "sliding_window": null, "torch_dtype": "float32", "vocab_size": 256}
 EOF
     for model in moe.json moe.json:capacity=75; do
         try --stages 1 --replicas 2 --expert-parallel 2
     done
+    model=moe.json
+    try --stages 1 --replicas 2 --expert-parallel 2 --tensor-parallel 2 --sequence-parallel
 }
 
 all() { # all PART OF

@@ -459,6 +459,8 @@ static void clear_gradients(struct stage *s)
     }
     s->on.backend->zero(s->on.self, stage_gradients(s), n * sizeof(real));
     s->on.backend->zero(s->on.self, s->pass.tied, s->layout.tied_size * sizeof(real));
+    if (s->state.sum) /* experts that no other replica has add to it at once */
+        s->on.backend->zero(s->on.self, s->state.sum, s->layout.owned_n * sizeof(real));
 }
 
 /* A forward and a backward of whatever is in the slot, which makes again what it does in steps (numbers of rows

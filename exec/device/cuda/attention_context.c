@@ -68,10 +68,8 @@ static struct kernel_rows_of keys_of(const struct layer *l, const struct layer_i
 static real *part_of(const struct layer *l, const struct layer_io *io, const struct whole *w,
                      size_t k)
 {
-    const struct cuda_context *c = io->on;
     size_t n = io->batch * l->sequence * width_of(l);
-    struct ring_part p = c->part ? c->part(n, l->context, k) : ring_own(n, l->context, k);
-    return w->exchanged + p.first;
+    return w->exchanged + cuda_part(io->on, n, l->context, k).first;
 }
 
 static void exchange(const struct layer *l, struct layer_io *io, const struct whole *w,

@@ -52,6 +52,13 @@ struct cuda_context {
     char reason[CUDA_REASON];
 };
 
+/* What member `me` owns of n numbers that are scattered or gathered. */
+static inline struct ring_part cuda_part(const struct cuda_context *c, size_t n, size_t members,
+                                         size_t me)
+{
+    return c->part ? c->part(n, members, me) : ring_own(n, members, me);
+}
+
 /* Which GPU a rank takes: that of its place on its machine (rendezvous_local_rank()) or, started by
  * `foreline run` without that, its own number. STATUS_USAGE. */
 enum status cuda_gpu_of(uint32_t rank, uint32_t *gpu) MUST_CHECK;

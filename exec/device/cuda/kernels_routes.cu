@@ -180,7 +180,7 @@ static __global__ void expert_columns(struct kernel_routes r, size_t columns, co
 
 /* ---- experts on other ranks */
 
-/* Rows that member m has for expert `e` of those here. */
+/* Rows that sender m has for expert `e` of those here. */
 static __device__ size_t rows_for(const struct kernel_spread &s, size_t m, size_t e)
 {
     return s.room > 0 ? s.room : (size_t)s.counts[m * s.own.experts + s.member * s.here + e];
@@ -203,7 +203,7 @@ static __global__ void meet_begin(struct kernel_spread s)
         size_t rows = 0, tiles = 0;
         for (size_t o = 0; o < e; o++) {
             size_t n = 0;
-            for (size_t m = 0; m < s.spread; m++)
+            for (size_t m = 0; m < s.senders; m++)
                 n += rows_for(s, m, o);
             rows += n;
             tiles += (n + GROUPED_TILE - 1) / GROUPED_TILE;
@@ -213,7 +213,7 @@ static __global__ void meet_begin(struct kernel_spread s)
     }
 }
 
-/* A block for each member and expert here: of the latter, rows of members before it come first. */
+/* A block for each sender and expert here: of the latter, rows of senders before it come first. */
 static __global__ void meet_rows(struct kernel_spread s)
 {
     size_t m = blockIdx.x / s.here, e = blockIdx.x % s.here;
@@ -275,7 +275,7 @@ static __global__ void spread_rows(struct kernel_spread s, size_t channels, floa
 cudaError_t kernel_spread_meet(const struct kernel_spread *s)
 {
     cudaError_t e = LAUNCH(meet_begin, 1, *s);
-    return e ? e : LAUNCH(meet_rows, (unsigned)(s->spread * s->here), *s);
+    return e ? e : LAUNCH(meet_rows, (unsigned)(s->senders * s->here), *s);
 }
 
 cudaError_t kernel_spread_send(const struct kernel_spread *s, size_t most_own, size_t channels,
@@ -293,7 +293,7 @@ cudaError_t kernel_spread_take(const struct kernel_spread *s, size_t most_own, s
 cudaError_t kernel_spread_rows(const struct kernel_spread *s, size_t channels, float *parts,
                                float *rows, int back)
 {
-    return LAUNCH(spread_rows, (unsigned)(s->spread * s->most), *s, channels, parts, rows,
+    return LAUNCH(spread_rows, (unsigned)(s->senders * s->most), *s, channels, parts, rows,
                   back != 0);
 }
 

@@ -5,8 +5,12 @@
  * of which an expert's gradients are zeros: nobody needs to know how many there are. Else members tell each other, the
  * host waits for that, and a part is as long as the longest. The host keeps how long for the backward.
  *
- * saved: as alone the choices; what has come for them; counts, sent and come; begin, tile, from and weights of what has
- * come, and its rows; parts to send, and come. There is room for everything to go to one rank. */
+ * With sequence parallelism a shard sends the rows of its own tokens, and the shards of an expert gather all parts that
+ * have come to them, and scatter the sums of what they make of them: senders are the members as each shard has them.
+ *
+ * saved: as alone the choices; what has come for them; counts, sent and come, and of several shards all that have come;
+ * begin, tile, from and weights of what has come, and its rows; parts to send, and come, and of several shards those of
+ * all. There is room for everything to go to one rank. */
 #include <string.h>
 
 #include "exec/device/cpu/experts.h"
@@ -20,6 +24,12 @@ static size_t longest(const struct layer *l, size_t batch)
     return size_times(batch, layer_drops(l) ? l->slots / l->experts * here : l->tokens * k);
 }
 
+/* Who has rows for the experts here. */
+static size_t senders_of(const struct layer *l)
+{
+    return l->row_shards * l->spread;
+}
+
 static void forward(const struct layer *l, struct layer_io *io);
 static void backward(const struct layer *l, struct layer_io *io);
 
@@ -28,13 +38,14 @@ static const struct layer_kind spread_experts = {
 
 void cuda_spread_sizes(struct layer *l)
 {
-    size_t met = size_times(l->spread, longest(l, 1));
-    size_t row = 2 + 4 * l->in + experts_wide(l) + l->inner;
+    size_t shards = l->row_shards, all = shards > 1 ? shards : 0;
+    size_t part_rows = size_times(l->spread, longest(l, 1));
+    size_t row = 2 + 2 * l->in + experts_wide(l) + l->inner;
     l->kind = &spread_experts;
     l->saved = size_plus(cuda_experts_numbers(l, 1), size_times(l->slots, l->in));
-    l->saved = size_plus(l->saved, size_times(2 * l->spread, l->experts));
+    l->saved = size_plus(l->saved, size_times((2 + all) * l->spread, l->experts));
     l->saved = size_plus(l->saved, 2 * (l->experts / l->spread + 1));
-    l->saved = size_plus(l->saved, size_times(met, row));
+    l->saved = size_plus(l->saved, size_times(part_rows, shards * row + (2 + all) * l->in));
     l->work = 0;
 }
 
@@ -43,22 +54,25 @@ struct spread {
     struct experts_rows met;
     size_t most_own;
     real *y, *counts, *parts; /* counts [2][spread][experts] */
+    real *all_counts, *all;   /* of all shards, [row_shards] of what comes to one */
 };
 
 /* Everything but how long parts are. */
 static struct spread spread_of(const struct layer *l, const struct layer_io *io)
 {
-    size_t here = l->experts / l->spread, rows = l->spread * longest(l, io->batch);
+    size_t here = l->experts / l->spread, told = l->spread * l->experts;
+    size_t part_rows = l->spread * longest(l, io->batch), rows = l->row_shards * part_rows;
     struct spread k = {.most_own = io->batch * l->slots};
     struct kernel_spread *s = &k.s;
     k.y = io->saved + cuda_experts_numbers(l, io->batch);
     k.counts = k.y + k.most_own * l->in;
     s->own = cuda_experts_routes(l, io);
-    s->spread = l->spread;
+    s->senders = senders_of(l);
     s->member = l->member;
     s->here = here;
-    s->counts = (int32_t *)(void *)(k.counts + l->spread * l->experts);
-    s->begin = (int32_t *)(void *)(k.counts + 2 * l->spread * l->experts);
+    k.all_counts = k.counts + (l->row_shards > 1 ? 2 : 1) * told;
+    s->counts = (int32_t *)(void *)k.all_counts;
+    s->begin = (int32_t *)(void *)(k.all_counts + l->row_shards * told);
     s->tile = s->begin + here + 1;
     s->from = s->tile + here + 1;
     s->weight = (real *)(void *)(s->from + rows);
@@ -67,13 +81,14 @@ static struct spread spread_of(const struct layer *l, const struct layer_io *io)
     k.met.inside = k.met.y + rows * l->in;
     k.met.act = k.met.inside + rows * experts_wide(l);
     k.parts = k.met.act + rows * l->inner;
+    k.all = k.parts + 2 * part_rows * l->in;
     return k;
 }
 
 static void set_most(struct spread *k, size_t most)
 {
     k->s.most = most;
-    k->met.most = k->s.spread * most;
+    k->met.most = k->s.senders * most;
     k->met.r = (struct kernel_routes){.type = KERNEL_FP32,
                                       .experts = k->s.here,
                                       .begin = k->s.begin,
@@ -91,11 +106,27 @@ static real *exchange(const struct layer *l, struct layer_io *io, real *data, si
     return come;
 }
 
-/* The longest of the parts that are so many rows of each expert [spread][experts]; 0: nobody can have that many. */
+/* The place of this shard in `all`, n numbers of each. */
+static real *own_of(const struct layer *l, const struct layer_io *io, real *all, size_t n)
+{
+    return all + cuda_part(io->on, l->row_shards * n, l->row_shards, l->row_shard).first;
+}
+
+/* What has come to this shard, to all shards: n numbers of each. One shard has them already. */
+static real *gather(const struct layer *l, struct layer_io *io, real *come, real *all, size_t n)
+{
+    if (l->row_shards == 1)
+        return come;
+    backend_cuda.copy(io->on, own_of(l, io, all, n), come, n * sizeof *all);
+    io->reduction->move(io->reduction->self, MOVE_GATHER, ELEMENT_FP32, all, l->row_shards * n);
+    return all;
+}
+
+/* The longest of the parts that are so many rows of each expert [senders][experts]; 0: nobody can have that many. */
 static size_t longest_of(const struct layer *l, size_t limit, const int32_t *told)
 {
     size_t most = 0, here = l->experts / l->spread, rows = 0;
-    for (size_t k = 0; k < l->spread * l->experts; k++) {
+    for (size_t k = 0; k < senders_of(l) * l->experts; k++) {
         rows = (k % here > 0 ? rows : 0) + (size_t)told[k];
         if (told[k] < 0 || rows > limit)
             return 0;
@@ -107,11 +138,12 @@ static size_t longest_of(const struct layer *l, size_t limit, const int32_t *tol
 /* How long parts are, by what members tell each other; waits for them. */
 static size_t tell_counts(const struct layer *l, struct layer_io *io, const struct spread *k)
 {
-    size_t n = l->spread * l->experts;
+    size_t n = senders_of(l) * l->experts;
     for (size_t m = 0; m < l->spread; m++)
         backend_cuda.copy(io->on, k->counts + m * l->experts, k->s.own.total,
                           l->experts * sizeof(int32_t));
-    exchange(l, io, k->counts, l->experts);
+    real *come = exchange(l, io, k->counts, l->experts);
+    gather(l, io, come, k->all_counts, l->spread * l->experts);
     int32_t *told = (int32_t *)(void *)layer_grow(io, io->parts, n);
     if (!told)
         return 0;
@@ -154,15 +186,26 @@ static void give(const struct layer *l, struct layer_io *io, const struct spread
         backend_cuda.zero(io->on, k->parts, l->spread * n * sizeof(real));
     CUDA_NOTE(io->on, "rows to experts",
               kernel_spread_send(&k->s, k->most_own, l->in, x, weighted, k->parts));
-    real *come = exchange(l, io, k->parts, n);
+    real *come = gather(l, io, exchange(l, io, k->parts, n), k->all, l->spread * n);
     CUDA_NOTE(io->on, "rows to experts", kernel_spread_rows(&k->s, l->in, come, rows, false));
+}
+
+/* The sums of what the shards have made of the rows of this one, to the parts. */
+static void scatter(const struct layer *l, struct layer_io *io, const struct spread *k)
+{
+    size_t n = l->spread * k->s.most * l->in;
+    io->reduction->move(io->reduction->self, MOVE_SCATTER, ELEMENT_FP32, k->all, l->row_shards * n);
+    backend_cuda.copy(io->on, k->parts, own_of(l, io, k->all, n), n * sizeof(real));
 }
 
 /* And back, as own choices are sorted. */
 static void take(const struct layer *l, struct layer_io *io, const struct spread *k)
 {
+    bool alone = l->row_shards == 1;
     CUDA_NOTE(io->on, "rows from experts",
-              kernel_spread_rows(&k->s, l->in, k->parts, k->met.y, true));
+              kernel_spread_rows(&k->s, l->in, alone ? k->parts : k->all, k->met.y, true));
+    if (!alone)
+        scatter(l, io, k);
     real *come = exchange(l, io, k->parts, k->s.most * l->in);
     CUDA_NOTE(io->on, "rows from experts",
               kernel_spread_take(&k->s, k->most_own, l->in, come, k->y));

@@ -67,25 +67,26 @@ cudaError_t kernel_route_back(const struct kernel_routes *r, size_t channels, co
 /* dy of the gate: 0 for numbers, dy . rows for weights */
 cudaError_t kernel_route_weights(const struct kernel_routes *r, size_t channels, const void *dy,
                                  const float *rows, void *d_gate);
-/* Experts that are spread over `spread` members, `here` of each: rows go to the member of their expert in parts of
- * `most` rows. `room`: of each expert in a part, what is not taken being zeros; 0: a part has its rows one after the
- * other, and counts [spread][experts], of all members, says how many. What has come is sorted by expert: begin and tile
- * [here + 1] as of routes, from [spread most]: where in the parts each row is, weight: ones. In fp32. */
+/* Experts that are spread over members, `here` of each: rows go to the member of their expert in parts of `most` rows.
+ * `room`: of each expert in a part, what is not taken being zeros; 0: a part has its rows one after the other, and
+ * counts [senders][experts] says how many. Senders are the members; with sequence parallelism the members of every
+ * shard, whose parts the shards have gathered. What has come is sorted by expert: begin and tile [here + 1] as of
+ * routes, from [senders most]: where in the parts each row is, weight: ones. In fp32. */
 struct kernel_spread {
     struct kernel_routes own;
-    size_t spread, member, here, most, room;
+    size_t senders, member, here, most, room;
     const int32_t *counts;
     int32_t *begin, *tile, *from;
     float *weight;
 };
 cudaError_t kernel_spread_meet(const struct kernel_spread *s);
-/* parts (spread, most, channels): the rows of x (samples tokens, channels) that own choices are of, `weighted` or not;
+/* parts (members, most, channels): the rows of x (samples tokens, channels) that own choices are of, `weighted` or not;
  * `most_own`: such choices at most. And sorted by expert what comes back for them. */
 cudaError_t kernel_spread_send(const struct kernel_spread *s, size_t most_own, size_t channels,
                                const float *x, int weighted, float *parts);
 cudaError_t kernel_spread_take(const struct kernel_spread *s, size_t most_own, size_t channels,
                                const float *parts, float *rows);
-/* rows (spread most, channels) from the parts that have come, or `back` to such. */
+/* rows (senders most, channels) from the parts that have come, or `back` to such. */
 cudaError_t kernel_spread_rows(const struct kernel_spread *s, size_t channels, float *parts,
                                float *rows, int back);
 /* What an expert does between its products: gelu in its tanh form, or of two halves silu of the first times
