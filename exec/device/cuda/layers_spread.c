@@ -54,7 +54,7 @@ struct spread {
     struct experts_rows met;
     size_t most_own;
     real *y, *counts, *parts; /* counts [2][spread][experts] */
-    real *all_counts, *all;   /* of all shards, [row_shards] of what comes to one */
+    real *all_counts, *all;   /* [row_shards] of what comes to one; of one shard, come and parts */
 };
 
 /* Everything but how long parts are. */
@@ -81,7 +81,7 @@ static struct spread spread_of(const struct layer *l, const struct layer_io *io)
     k.met.inside = k.met.y + rows * l->in;
     k.met.act = k.met.inside + rows * experts_wide(l);
     k.parts = k.met.act + rows * l->inner;
-    k.all = k.parts + 2 * part_rows * l->in;
+    k.all = l->row_shards > 1 ? k.parts + 2 * part_rows * l->in : k.parts;
     return k;
 }
 
@@ -190,10 +190,12 @@ static void give(const struct layer *l, struct layer_io *io, const struct spread
     CUDA_NOTE(io->on, "rows to experts", kernel_spread_rows(&k->s, l->in, come, rows, false));
 }
 
-/* The sums of what the shards have made of the rows of this one, to the parts. */
+/* The sums of what the shards have made of the rows of this one, from all to the parts. */
 static void scatter(const struct layer *l, struct layer_io *io, const struct spread *k)
 {
     size_t n = l->spread * k->s.most * l->in;
+    if (l->row_shards == 1)
+        return;
     io->reduction->move(io->reduction->self, MOVE_SCATTER, ELEMENT_FP32, k->all, l->row_shards * n);
     backend_cuda.copy(io->on, k->parts, own_of(l, io, k->all, n), n * sizeof(real));
 }
@@ -201,11 +203,9 @@ static void scatter(const struct layer *l, struct layer_io *io, const struct spr
 /* And back, as own choices are sorted. */
 static void take(const struct layer *l, struct layer_io *io, const struct spread *k)
 {
-    bool alone = l->row_shards == 1;
     CUDA_NOTE(io->on, "rows from experts",
-              kernel_spread_rows(&k->s, l->in, alone ? k->parts : k->all, k->met.y, true));
-    if (!alone)
-        scatter(l, io, k);
+              kernel_spread_rows(&k->s, l->in, k->all, k->met.y, true));
+    scatter(l, io, k);
     real *come = exchange(l, io, k->parts, k->s.most * l->in);
     CUDA_NOTE(io->on, "rows from experts",
               kernel_spread_take(&k->s, k->most_own, l->in, come, k->y));
