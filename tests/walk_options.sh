@@ -24,6 +24,7 @@ mkdir in
     cd in || exit 2
     cp "$here/cli/import-placement/input/graph.json" .
     cp "$here/cli/import-piper/input/graph.json" piper.json
+    cp "$here/cli/calibrate-kernels/input/products.csv" .
     "$foreline" plan --model gpt-tiny --platform laptop --algorithm balanced --stages 2 -o p.json
     "$foreline" plan --model gpt-tiny --platform laptop --algorithm balanced --stages 2 --replicas 2 -o r.json
     "$foreline" plan --model gpt3-13b --platform two-racks --algorithm balanced --stages 2 --replicas 2 \
@@ -67,6 +68,7 @@ Y
     echo '{"parts": [{"ops": []}]}' >split.json
     echo 'the quick brown fox jumps over the lazy dog, again and again and again' >text.txt
     echo localhost >hosts
+    for row in '0 9 1 1' '9 0 1 1' '1 1 0 9' '1 1 9 0'; do echo "$row"; done >speeds.txt
     cp "$here/fuzz/corpus/runs/kineto" k.json
     printf 'step,iteration_s\n1,3\n2,5\n' >steps.csv
     printf ' GPU0 GPU1 NIC0\nGPU0 X NV4 PIX\nGPU1 NV4 X PIX\nNIC0 PIX PIX X\n' >node.txt
@@ -119,6 +121,8 @@ values() { # NAME TYPE WORDS
         calibrate-from) echo "../in/m2.csv" && return ;;
         calibrate-fit) echo "*.latency=1us" && return ;;
         calibrate-largest) echo 64KiB && return ;;
+        calibrate-kernels) echo ../in/products.csv && return ;;
+        calibrate-gpu) echo "A100 H100" && return ;;
         *-score) echo ../in/split.json && return ;;
         *-explain) echo ../in/p.json && return ;;
         *-recompute-modules) echo "mlp core_attn,layernorm" && return ;;
@@ -139,6 +143,7 @@ values() { # NAME TYPE WORDS
         topology-fabric) echo ../in/topology.conf && return ;;
         *-hosts) echo ../in/hosts && return ;;
         *-launcher) echo false && return ;;
+        *-limit) echo measure=700 && return ;;
         *-address) echo 127.0.0.1 && return ;;
         *-text) echo ../in/text.txt && return ;;
         *-checkpoint) echo ck && return ;;
@@ -153,6 +158,10 @@ values() { # NAME TYPE WORDS
         plot-ranks) echo 0 && return ;;
         *-question) echo why && return ;;
         *-hint) echo "h0.linear=full x=F" && return ;;
+        *-learning-rate-policy) echo exponential:factor=0.5 step:epoch=1,every=1,factor=0.5 && return ;;
+        *-speeds) echo ../in/speeds.txt && return ;;
+        *-series) echo new.csv && return ;;
+        measurement-device) echo A100 && return ;;
         *-model) echo gpt2-small && return ;;
         *-platform) echo two-racks && return ;;
         model-device) echo "cpu cuda other" && return ;;
@@ -164,7 +173,7 @@ values() { # NAME TYPE WORDS
         time) echo "1ns 1us 5s" ;;
         bytes) echo "1KiB 64KiB 100B" ;;
         word | number) echo "$3" | tr '|' ' ' ;;
-        *) echo "walk_options.sh has no value of --$1" >&2 && echo "?" ;;
+        text) case $3 in *'|'*) echo "$3" | tr '|' ' ' ;; esac ;;
     esac
 }
 
@@ -178,6 +187,9 @@ unseen() { # NAME
         run-warmup | validate-warmup | emulate-warmup) echo "steps that are not measured" ;;
         plan-time-limit) echo "for searches that take longer" ;;
         sweep-workers) echo "the result does not depend on it (tests/sweep.sh)" ;;
+        *-limit) echo "for what is late or large (tests/limits.sh)" ;;
+        calibrate-transport) echo "messages over another take another time (exec_calibrate.sh)" ;;
+        calibrate-repeats) echo "how many are timed is seen in times only" ;;
         calibrate-largest) echo "without --table it is seen in times only (exec_calibrate.sh)" ;;
         sweep-add) echo "for databases of other experiments (options.sh)" ;;
         sweep-retry) echo "for points that failed (tests/sweep.sh)" ;;
@@ -213,7 +225,9 @@ try() { # BASE NAME TYPE WORDS DEFAULT
     with=0 without=0
     bare=$(echo "$1" | sed -E "s/ --$2 [^ ]+//")
     own=$(echo "$1" | sed -nE "s/.* --$2 ([^ ]+).*/\\1/p")
-    for value in $([ "$3" = flag ] && echo - || values "$2" "$3" "$4"); do
+    tried=$([ "$3" = flag ] && echo - || values "$2" "$3" "$4")
+    [ "$tried" ] || complain "$1 --$2" "walk_options.sh has no value of it"
+    for value in $tried; do
         option="--$2" && [ "$3" = flag ] || option="--$2 $value"
         case $bare in
             *' -- '*) line="${bare%% -- *} $option -- ${bare#* -- }" ;;
@@ -272,6 +286,7 @@ case $command in
         ;;
     calibrate)
         way measured "calibrate --repeats 1"
+        way exact "calibrate --kernels ../in/products.csv --dtype bf16"
         way exact "calibrate --from ../in/m.csv --fit '*.bandwidth=4GBps'"
         ;;
     compare) way exact "compare ../in/a.json ../in/run.json" ;;
@@ -329,8 +344,8 @@ case $command in
         way exact "report ../in/folder -o o.html"
         ;;
     run)
-        way measured "run ../in/p.json --transport local --steps 2 --warmup 0"
-        way measured "run ../in/r.json --transport tcp --steps 2 --warmup 0"
+        way measured "run ../in/p.json --transport local --steps 3 --warmup 0"
+        way measured "run ../in/r.json --transport tcp --steps 3 --warmup 0"
         way measured "run ../in/r.json --compute paced --steps 2 --warmup 0"
         ;;
     simulate)

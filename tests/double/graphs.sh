@@ -67,10 +67,10 @@ all() {
     # Going on from a checkpoint: bf16 weights are made again.
     run cuda nccl --cuda-graphs --checkpoint kept --learning-rate 0.01 || fail "a checkpoint: $(why)"
     alike nccl --resume kept
-    for model in llama mixtral; do
-        options=$model
+    for name in llama mixtral; do
+        options=$name
         "$bin/foreline" plan --algorithm balanced --platform $platform --microbatches 3 --stages 2 \
-            --model "$here/../models/$model.json:dtype=bf16" -o p.json >plan.out 2>&1 || fail "$(cat plan.out)"
+            --model "$here/../models/$name.json:dtype=bf16" -o p.json >plan.out 2>&1 || fail "$(cat plan.out)"
         alike nccl
     done
     rates=''
