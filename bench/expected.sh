@@ -15,7 +15,7 @@ done
 cat <<'TEXT'
 /* How far predictions of published runs were off: device type, numbers, framework, parallelism (NULL:
  * whatever they are), runs, mean of |predicted / measured - 1|. Written by bench/expected.sh, from the
- * runs of docs/fidelity.md, which says what was fitted on which of them. */
+ * runs of docs/results/fidelity.md, which says what was fitted on which of them. */
 TEXT
 awk -F '\t' '
     FNR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; files++; next }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Writes docs/fidelity.md: how far predictions of published runs are off, with and without frameworks.
-# Usage: bench/fidelity.sh FORELINE FILE|DIR... > docs/fidelity.md
+# Writes docs/results/fidelity.md: how far predictions of published runs are off, with and without frameworks.
+# Usage: bench/fidelity.sh FORELINE FILE|DIR... > docs/results/fidelity.md
 # Files and folders are what `foreline validate --published` takes; docs/fidelity is always among them.
 set -eu
 foreline=$1
@@ -99,7 +99,7 @@ echo
 cat <<'TEXT'
 ## What was fitted on what
 
-* **Kernels and frameworks** ([models.md](models.md#kernels-and-frameworks)): attained products per GPU and type of numbers come from tables of measured products. All that no table, data sheet or count says are the constants above, fitted to these
+* **Kernels and frameworks** ([models.md](../models.md#kernels-and-frameworks)): attained products per GPU and type of numbers come from tables of measured products. All that no table, data sheet or count says are the constants above, fitted to these
   rows by `validate --published SETS --fit`: for them the first tables of this page are no test on unseen runs. "Apart" is one of constants, not of structure, which was chosen with all rows in
   sight (next line). Figures of papers behind values a priori were typed from memory; those of `flash_vendor` and `flash_blackwell` were lowered from 0.65 (FlashAttention-3's own) to 0.59 (the vendor's)
   after errors apart had been seen.
@@ -108,8 +108,8 @@ cat <<'TEXT'
   GH200 have links between pairs (Sailor 46.5 to 38.3 %), that row-wise fp8 and overlapped all-to-alls have constants of their own, `cast=6` of fp8 in blocks, the 4 us of a hop between nodes (a fit
   to four nodes had said 22).
 * **GB300**'s product (`gb300` times GB200's) and the clock of **H100-HBM2E** (torchtitan, `power`) are such constants, too.
-* **Collectives** ([simulation.md](simulation.md#collectives)): tables of nccl-tests, not training runs, but for the hop.
-* **Memory** ([models.md](models.md#memory)): what a framework keeps was written down after the errors of these rows were seen, from recalled code of the frameworks; `logit=6` of fused
+* **Collectives** ([simulation.md](../simulation.md#collectives)): tables of nccl-tests, not training runs, but for the hop.
+* **Memory** ([models.md](../models.md#memory)): what a framework keeps was written down after the errors of these rows were seen, from recalled code of the frameworks; `logit=6` of fused
   losses was set on two of Megatron's tests, sizes of memory that drivers report were typed from memory. No set was held out. Eleven rows get an assumption on what they recomputed or
   sharded (column `assumed` of `rows.tsv`), the least that fits: for those, not being called out of memory is no prediction.
 * **Frameworks** of rows (`study/published_facts.c`): read off the repositories, not chosen by errors. Sailor's alone was read off its own profile of a layer (numbers moved per score:
@@ -130,7 +130,7 @@ repetition of one configuration in another container differs by 1 to 2 % in dens
   is taken to be built without its fused kernels. Shards of eight with small microbatches take 4 to 5 ms a layer, against 3 of fewer (jitter?): 10 to 25 % too fast. With layer times of 128
   random runs (`--layers 128`) the others are 1.0 % off, over four seeds, and the best plan is found in 132 to 140 of 140 to 143 choices (by zero knowledge in 86 of 144, before in 97).
 * Memory: NCCL's buffers and CUDA's context, blocks of unequal size, dispatchers that gather tokens, offloading of modules. Peaks of Megatron's tests are
-  4 % off at the median (10.6 % with experts), torchtitan's 6 % (17 % in pipelines). [models.md](models.md#memory) says what is derived, and from what.
+  4 % off at the median (10.6 % with experts), torchtitan's 6 % (17 % in pipelines). [models.md](../models.md#memory) says what is derived, and from what.
 * Context parallelism in torchtitan is slower by 35 % at degree 2 and right at 4 and 8: one factor cannot have both.
 * Sailor's attention and host (see above): 33 % off with what other Megatron-DeepSpeed runs are given. Memory is 22 % too small: what such attention keeps is not known.
   With its profile of layers (`validate --published PLANS profiles.json`) the 15 runs are 11.5 % off, 6.4 at the median (its authors' simulator: 8.9). Its profile says 95 ms for

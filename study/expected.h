@@ -1,4 +1,4 @@
-/* expected.h - how far predictions of published runs like a plan were off (docs/fidelity.md). */
+/* expected.h - how far predictions of published runs like a plan were off (docs/results/fidelity.md). */
 #ifndef STUDY_EXPECTED_H
 #define STUDY_EXPECTED_H
 

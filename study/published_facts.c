@@ -35,7 +35,7 @@ static bool says(const char *text, const char *word)
  *   torchtitan      FSDP2 sums in 32 bits; tensor parallelism is always of sequences
  *   vTrain, Sailor  Megatron-DeepSpeed without fused attention; Sailor's OPT makes more of its scores and
  *                   issues more kernels, by its own profile of one layer on GH200 and A100 (of slopes over
- *                   microbatches, and of the smallest). docs/fidelity.md says what was known when
+ *                   microbatches, and of the smallest). docs/results/fidelity.md says what was known when
  *   NeuSight        Hugging Face's models in eager PyTorch */
 static const struct published_source sources[] = {
     {.word = "neusight", .framework = "eager", .plain = true},

@@ -290,7 +290,7 @@ const struct setting settings_table[] = {
              "longer)"},
     {"limit", TEXT(limits), WAITS, "NAME=VALUE,...", NULL,
      .help = "seconds that something is waited for, or how much of a file is taken in "
-             "(docs/install.md has a table)",
+             "(docs/limits.md has a table)",
      .word = limit_name, .check = limits_check},
     {"timeout", SECONDS(timeout_s), VALIDATE_ON | T(VALIDATE_EXPERIMENT), "TIME", "30s",
      .help = "longest silence of a worker"},

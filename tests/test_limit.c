@@ -72,10 +72,10 @@ static void the_documentation_has_the_table(void **state)
 {
     char *text, row[LIMIT_ROW];
     size_t length;
-    assert_int_equal(file_read(SOURCE_DIR "/docs/install.md", &text, &length), STATUS_OK);
+    assert_int_equal(file_read(SOURCE_DIR "/docs/limits.md", &text, &length), STATUS_OK);
     for (size_t i = 0; i < LIMITS; i++)
         if (!strstr(text, limit_row(i, row)))
-            fail_msg("docs/install.md lacks: %s", row);
+            fail_msg("docs/limits.md lacks: %s", row);
     free(text);
 }
 
