@@ -84,6 +84,8 @@ until grep -q ":$(printf %04X "$port") 00000000:0000 0A" /proc/net/tcp; do # it 
     [ $tries -lt 1200 ] || fail "rank 0 does not wait: $(cat waiting.err)"
     sleep 0.1
 done
+grep -q "0100007F:$(printf %04X "$port") 00000000:0000 0A" /proc/net/tcp ||
+    fail "listens elsewhere than at MASTER_ADDR: $(grep ":$(printf %04X "$port") 00000000:0000 0A" /proc/net/tcp)"
 status=0
 (rank 0 --steps 3 >second.out 2>second.err) || status=$?
 [ $status = 1 ] && [ "$(grep -c . second.err)" = 1 ] &&

@@ -161,6 +161,15 @@ faults() {
         [ "$(wc -l <note)" = 1 ] && grep -q "$file.db: " note || fail "report: $(cat note)"
         [ ! -e page.html ] || fail "half a page about $file.db"
     done
+    # what SQLite keeps beside a database to read it cannot be written: it is read all the same
+    mkdir fixed && cp good.db fixed
+    if unshare -m true 2>note; then
+        unshare -m sh -c "mount --bind fixed fixed && mount -o remount,bind,ro fixed &&
+            '$foreline' plot throughput fixed/good.db -o seen.svg" >out 2>&1 && [ -s seen.svg ] ||
+            fail "a database in a folder that nobody can write to: $(cat out)"
+    else
+        echo "not tried: a folder that nobody can write to ($(cat note))"
+    fi
     mkdir folder.db
     refuses "a folder" folder.db 'not a regular file'
     refuses "no such folder" nowhere/x.db 'No such file'
