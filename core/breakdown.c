@@ -62,6 +62,8 @@ static uint32_t stages(const struct measurement *m)
     return most + 1;
 }
 
+static const double nearly_full = 0.8; /* of a link */
+
 /* Ranks compute most of the time: one of them more than the others, or all alike. */
 static void blame_compute(const struct measurement *m, const struct breakdown *b, char *text)
 {
@@ -76,10 +78,15 @@ static void blame_compute(const struct measurement *m, const struct breakdown *b
                  "most %.0f %%",
                  most->busy_s / mean_s, 100 * (most->busy_s - mean_s) / all_s);
     else
+        n += snprintf(text + n, BREAKDOWN_TEXT - (size_t)n,
+                      "of the iteration and all others nearly as much; faster devices%s more of "
+                      "them would help",
+                      m->hfu > m->mfu ? ", less recomputation or" : " or");
+    if (!uneven && m->links > 0 && m->link[0].busy_fraction >= nearly_full)
         snprintf(text + n, BREAKDOWN_TEXT - (size_t)n,
-                 "of the iteration and all others nearly as much; faster devices%s more of them "
-                 "would help",
-                 m->hfu > m->mfu ? ", less recomputation or" : " or");
+                 ", by at most %.0f %%: link %.80s is busy %.0f %%, and its traffic stays",
+                 100 * (1 - m->link[0].busy_fraction), m->link[0].name,
+                 100 * m->link[0].busy_fraction);
 }
 
 /* Ranks wait for traffic: name its purpose and the busiest link. */

@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,7 +68,7 @@ static const uint32_t NONE = UINT32_MAX;
 
 /* Lists for all ports, empty; room for one load per flow and port, or per tier, whichever is
  * less. */
-static enum status ports_open(const struct collective_group *g, size_t flows, uint32_t nics,
+static enum status ports_open(const struct collective_group *g, size_t flows, double nics,
                               struct ports *p)
 {
     size_t ends = 2 * (g->n + g->nodes), all = ends * g->topology->tiers;
@@ -141,7 +142,7 @@ static void close_phases(const struct collective_group *g, struct ports *p,
 
 /* The closed form of a shape: phases follow one another, each takes its latency and its
  * transfer. With `a`, NULL or what it attains: flows are lengthened to that. */
-static enum status close_shape(const struct collective_group *g, uint32_t nics,
+static enum status close_shape(const struct collective_group *g, double nics,
                                struct collective_attained *a, struct collective_shape *s)
 {
     enum status st;
@@ -182,9 +183,9 @@ static void apply_protocol(struct collective_shape *s, const struct collective_c
 /* Channels there can be: one for each member of the smallest node; inside a node all are alike. */
 static size_t channels_of(const struct collective_group *g, const struct collective_options *o)
 {
-    size_t asked = o && o->nics > 1 ? o->nics : 1,
-           most = g->nodes > 1 ? collective_smallest_node(g) : 1;
-    return asked < most ? asked : most;
+    size_t most = g->nodes > 1 ? collective_smallest_node(g) : 1;
+    double asked = o && o->nics > 1 ? ceil(o->nics) : 1;
+    return asked < (double)most ? (size_t)asked : most;
 }
 
 bool collective_applies(const struct collective_algorithm *a, const struct collective_group *g,

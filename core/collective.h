@@ -64,7 +64,7 @@ void collective_group_free(struct collective_group *g); /* accepts {0}; leaves {
 
 /* Ways out of a node that the members share: as many as the platform has, but not more than the smallest
  * node has members; 1 on one node. O(n). */
-uint32_t collective_nics(const struct collective_group *g);
+double collective_nics(const struct collective_group *g);
 
 struct collective_flow {
     uint32_t from, to; /* members, different */
@@ -103,9 +103,10 @@ struct collective_options {
     const char *algorithm; /* a name of collective_algorithms[]; NULL or "auto": as NCCL would */
     bool nccl_protocols;   /* NCCL's latencies and efficiencies instead of the topology's: the
                               closed form becomes NCCL's own estimate (ring and tree) */
-    uint32_t nics;         /* ways out of a node that its members share: as many rings or tree
-                              pairs run side by side, each through another member, and what leaves
-                              or enters a node shares them. 0: one ring, a way for every member */
+    double nics;           /* ways out of a node that its members share: as many rings or tree
+                              pairs, rounded up, run side by side, each through another member, and
+                              what leaves or enters a node shares them. 0: one ring, a way for every
+                              member */
     bool attained;         /* types whose platform says nothing of collectives: fabric_derive() */
 };
 

@@ -44,6 +44,8 @@ struct measured_rank {
     int64_t weight_bytes, gradient_bytes, state_bytes, stash_bytes, scratch_bytes;
     int64_t host_bytes;   /* in the host's memory, besides */
     int64_t memory_bytes; /* of its device; 0: not known */
+    int64_t
+        reserve_bytes; /* device_reserve() of it, where a prediction has just been made; 0: nothing is said */
     size_t losses;
     double *loss; /* [losses] mean loss of each step over the samples that this rank has seen; empty
                    * where it has no loss, and of predictions */

@@ -42,8 +42,9 @@ struct device_type {
     double slowdown;         /* a pass beside a collective takes 1 + slowdown times as long, >= 0 */
     double message_s, message_Bps; /* what a message that a rank sends or receives takes from the
                               * compute beside it: message_s + bytes / message_Bps; 0: nothing */
-    uint32_t nics; /* ways that lead out of the node of such a device, shared by the devices
-                           * in it; 0: not known, or everything is one node */
+    double nics; /* what leaves the node of such a device at once, over the bandwidth of the fastest
+                    * tier that leads out: two shared NICs are 2, one that is half as fast again as
+                    * what leads to it is 1.5; 0: not known, or everything is one node */
     size_t rates;
     struct topology_rate *rate; /* [rates] */
     double peak[DATA_TYPES];    /* nominal FLOP/s of dense products; 0: not known */
@@ -66,6 +67,12 @@ static inline double device_host_Bps(const struct device_type *t)
 static inline double device_host_memory_Bps(const struct device_type *t)
 {
     return t->host_memory_Bps > 0 ? t->host_memory_Bps : 25.6e9;
+}
+/* What a plan is to leave free: what the framework takes, else 5 %. Of an 80 GB GPU these are 4 GB, for the
+ * driver's context (about 0.5 GB), NCCL's buffers (1 to 2 GB) and what the allocator cannot use. */
+static inline int64_t device_reserve(const struct device_type *t)
+{
+    return t->framework_bytes > 0 ? t->framework_bytes : t->memory_bytes / 20;
 }
 
 /* Attainable FLOP/s of products of a type: `flops` is that of bf16 where its peak is known, and the

@@ -12,7 +12,10 @@
 #include "partition/device_order.h"
 #include "partition/tiers.h"
 
-enum { MOST_PARTS = 64 }; /* of a group that have a flow each */
+enum {
+    MOST_PARTS = 64, /* of a group that have a flow each */
+    BLOCKS_OF = 2048 /* devices, at most, whose halves in blocks are looked at */
+};
 
 struct arc {
     uint32_t from, to;
@@ -179,19 +182,40 @@ static enum status flow(struct plumbing *p, double *out)
     return STATUS_OK;
 }
 
-/* The two halves of the devices. */
+/* Half of every block of so many devices, in their order or, without, in the file's, against the rest. */
+static enum status halve(struct plumbing *p, const uint32_t *order, size_t block, double *least)
+{
+    double one;
+    for (size_t i = 0; i < p->t->n; i++)
+        p->side[order ? order[i] : i] = i % block < block / 2 ? 1 : 2;
+    PASS(flow(p, &one));
+    *least = fmin(*least, one);
+    return STATUS_OK;
+}
+
+/* The halves between which least can flow, of those that are looked at. Blocks in the file's order are cuts
+ * along each axis of a torus; those of less than a node only cut nodes apart. */
 static enum status bisect(struct plumbing *p, double *out)
 {
     enum status st;
-    size_t n = p->t->n;
+    size_t n = p->t->n, least = 2;
+    double flows = INFINITY;
     uint32_t *order = NULL;
+    struct tiers tiers = {0};
+    TRY(tiers_find(p->t, &tiers));
+    if (tiers.levels > 1)
+        for (size_t i = least = 0; i < n; i++)
+            least += tiers.level[0].group_of[i] == tiers.level[0].group_of[0];
     TRY(ARRAY_NEW(order, n));
     TRY(device_order_find(p->t, order));
-    for (size_t i = 0; i < n; i++)
-        p->side[order[i]] = i < n / 2 ? 1 : 2;
-    TRY(flow(p, out));
+    TRY(halve(p, order, n, &flows));
+    for (size_t block = n; block > least; block--)
+        if (n % block == 0 && block % 2 == 0 && (block == n || n <= BLOCKS_OF))
+            TRY(halve(p, NULL, block, &flows));
+    *out = flows;
 out:
     free(order);
+    tiers_free(&tiers);
     return st;
 }
 

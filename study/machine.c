@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/array.h"
+#include "core/compare.h"
 #include "core/units.h"
 
 static const double hour_s = 3600, day_s = 86400, kilo = 1e3;
@@ -61,6 +62,8 @@ void machine_measure(const struct model *model, const struct program *p, const s
         const struct device_type *type = topology_type(t, p->rank[r].device);
         machine_add(&all, model, type, (double)program_rank_copies(p, r)); /* on devices alike */
         m->rank[r].memory_bytes = type->memory_bytes;
+        if (!m->engine || engine_predicts(m->engine))
+            m->rank[r].reserve_bytes = device_reserve(type);
     }
     machine_finish(&all, model, m->samples_per_s);
     m->flops = all.flops;

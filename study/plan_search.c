@@ -15,16 +15,10 @@ enum {
     MOST_EFFORT = 1000000   /* ops and messages of all finalists: a few seconds of SimGrid */
 };
 
-/* Of a device's memory where nothing is known about the framework: of an 80 GB GPU 4 GB, for the
- * driver's context (about 0.5 GB), NCCL's buffers (1 to 2 GB) and what the allocator cannot use. */
-static const double usual_reserve = 0.05;
-
 enum status plan_reserve(const struct arguments *a, const struct device_type *type, int64_t *out)
 {
-    double memory = (double)type->memory_bytes, bytes = usual_reserve * memory;
+    double memory = (double)type->memory_bytes, bytes = (double)device_reserve(type);
     char *end = NULL;
-    if (type->framework_bytes > 0)
-        bytes = (double)type->framework_bytes;
     if (a->reserve) {
         double share = strtod(a->reserve, &end);
         if (end != a->reserve && !strcmp(end, "%") && share >= 0 && share <= 100)

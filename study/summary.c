@@ -54,9 +54,12 @@ static void print_memory(const struct measurement *m, FILE *out)
         snprintf(text, sizeof text, "out of memory: %s", report_lack(m, lack));
         print_wrapped("memory", text, out);
     } else {
+        int64_t room = rank->memory_bytes - rank->peak_bytes;
         fprintf(out, "memory      fits; fullest is rank %zu (%s): %s of %s, %s free\n", r,
-                rank->name, BYTES(rank->peak_bytes), BYTES(rank->memory_bytes),
-                BYTES(rank->memory_bytes - rank->peak_bytes));
+                rank->name, BYTES(rank->peak_bytes), BYTES(rank->memory_bytes), BYTES(room));
+        if (room < rank->reserve_bytes)
+            fprintf(out, "            less than the %s that searches keep free (plan --reserve)\n",
+                    BYTES(rank->reserve_bytes));
     }
 }
 

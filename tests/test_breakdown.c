@@ -208,6 +208,13 @@ static void names_compute_when_little_else_is_left(void **state)
     for (size_t r = 0; r < 4; r++)
         ranks[r].busy_s = 0.9;
     expect(&m, "compute: rank 0 (a, stage 0) is busy 90 %", "all others nearly as much");
+    struct measured_link link = {(char[]){"uplink"}, 1e9, 0.93};
+    m.links = 1;
+    m.link = &link;
+    expect(&m, "compute: rank 0 (a, stage 0) is busy 90 %",
+           "would help, by at most 7 %: link uplink is busy 93 %, and its traffic stays");
+    link.busy_fraction = 0.5;
+    expect(&m, "compute: rank 0", "would help");
 }
 
 /* Of two steps, of 1 s and 3 s, the rows are those of the first, and the iteration is 2 s. */

@@ -95,7 +95,7 @@ static void ways_out_of_a_node_are_counted(void **state)
 {
     static const struct {
         const char *platform;
-        uint32_t nics;
+        double nics;
     } row[] = {{"dgx-a100-x2", 8}, {"dgx-h100-x4", 8}, {"hidup-8xv100", 1},
                {"pipedream-a", 1}, {"two-racks", 1},   {"laptop", 0}};
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
@@ -104,7 +104,7 @@ static void ways_out_of_a_node_are_counted(void **state)
         assert_int_equal(topology_resolve(row[i].platform, &path), STATUS_OK);
         assert_int_equal(platform_read(path, &t), STATUS_OK);
         for (size_t k = 0; k < t.types; k++)
-            assert_int_equal(t.type[k].nics, row[i].nics);
+            assert_true(t.type[k].nics == row[i].nics);
         struct lowered s = set_up("gpt2-small", row[i].platform, 1, (uint32_t)t.n, "1f1b");
         double a = seconds_on(&engine_analytic, &s), b = seconds_on(&engine_simgrid, &s);
         if (fabs(a - b) > 0.02 * b)
@@ -112,6 +112,33 @@ static void ways_out_of_a_node_are_counted(void **state)
         lowered_free(&s);
         topology_free(&t);
         free(path);
+    }
+}
+
+/* 8 GPUs behind links of 24 GB/s share the port of their node: what leaves it is the port's, and where that is
+ * wide enough their own, without a step where the one becomes narrower than the other. Where the links are
+ * not known the closed form says it, which is compared with the flows. */
+static void what_leaves_a_node_grows_with_its_port(void **state)
+{
+    static const double port_GBps[] = {12.5, 24, 24.0625, 25, 37.5, 48, 60, 187, 192, 200};
+    double before = INFINITY;
+    for (size_t i = 0; i < sizeof port_GBps / sizeof *port_GBps; i++) {
+        char name[128];
+        double port = port_GBps[i], ways = fmin(port / fmin(port, 24), 8);
+        snprintf(name, sizeof name, "leaf-spine:nodes=2,gpus=8,type=A100,nic=%gGBps", port);
+        struct lowered s = set_up("gpt2-small", name, 1, 16, "1f1b");
+        double seen = s.topology.type[0].nics;
+        if (!(fabs(seen - ways) < 1e-9 * ways))
+            fail_msg("%s: %.9g ways out of a node, not %.9g", name, seen, ways);
+        double flows = seconds_on(&engine_analytic, &s);
+        size_t links = s.topology.links;
+        s.topology.links = 0;
+        double closed = seconds_on(&engine_analytic, &s);
+        s.topology.links = links;
+        if (!(fabs(closed - flows) < 0.02 * flows) || !(closed < before * (1 + 1e-9)))
+            fail_msg("%s: %.9g s, flows %.9g s, less wide %.9g s", name, closed, flows, before);
+        before = closed;
+        lowered_free(&s);
     }
 }
 
@@ -144,6 +171,7 @@ int main(void)
         cmocka_unit_test(engines_agree_on_uncontended_chains_of_two_racks),
         cmocka_unit_test(replicas_share_the_nic_of_their_node),
         cmocka_unit_test(ways_out_of_a_node_are_counted),
+        cmocka_unit_test(what_leaves_a_node_grows_with_its_port),
         cmocka_unit_test(every_platform_runs_a_pipeline_over_all_its_devices),
     };
     return cmocka_run_group_tests_name("shipped", tests, NULL, NULL);

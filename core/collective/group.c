@@ -108,18 +108,14 @@ out:
     return st;
 }
 
-uint32_t collective_nics(const struct collective_group *g)
+double collective_nics(const struct collective_group *g)
 {
-    size_t least = g->n;
-    for (size_t k = 0; k < g->nodes; k++) {
-        size_t members = g->node_start[k + 1] - g->node_start[k];
-        least = members < least ? members : least;
-    }
+    double least = (double)collective_smallest_node(g);
     for (size_t m = 0; m < g->n && g->nodes > 1; m++) {
-        uint32_t nics = topology_type(g->topology, g->device[m])->nics;
+        double nics = topology_type(g->topology, g->device[m])->nics;
         least = nics > 0 && nics < least ? nics : least;
     }
-    return g->nodes > 1 ? (uint32_t)least : 1;
+    return g->nodes > 1 ? least : 1;
 }
 
 void collective_group_free(struct collective_group *g)

@@ -1,5 +1,5 @@
-/* Network ports of a node: from each of its members towards the same far device, the distinct
- * narrowest links are counted. */
+/* Ways out of a node: each of its members sends to another one of the nearest other node, and links that
+ * several of these ways go through are divided among them. */
 #include "sim/simgrid/nics.h"
 
 #include "core/array.h"
@@ -12,72 +12,67 @@
 
 enum { MOST_MEMBERS = 64 }; /* of a node that are looked at */
 
-/* What the narrowest links on the ways to one device are found with. */
-struct ports {
+/* A link that ways go through. */
+struct used {
+    const void *link;
+    double Bps;
+    bool shared; /* flows divide it */
+    size_t ways;
+};
+
+/* What the links of ways are found with, and those found so far. */
+struct ways {
     const struct topology *t;
     const sg_host_t *host;      /* [n] */
     struct route_search search; /* of t's graph; {0} without one */
+    size_t n;
+    struct used *used; /* [n] */
 };
 
-/* A link's identity, and whether flows share it. */
-struct port {
-    const void *link;
-    bool shared;
-};
-
-/* A link that is narrower than the narrowest so far. */
-static void take_narrower(const struct topology *t, uint32_t link, uint32_t *found)
+static enum status use(struct ways *w, const void *link, double Bps, bool shared)
 {
-    if (*found == UINT32_MAX || t->link[link].bandwidth_Bps < t->link[*found].bandwidth_Bps)
-        *found = link;
+    size_t k = 0;
+    while (k < w->n && w->used[k].link != link)
+        k++;
+    if (k == w->n) {
+        PASS(ARRAY_ROOM(w->used, w->n));
+        w->used[w->n++] = (struct used){.link = link, .Bps = Bps, .shared = shared};
+    }
+    w->used[k].ways++;
+    return STATUS_OK;
 }
 
-/* The narrowest link of a way through the graph. SimGrid hands out the links of one edge in
- * reverse; of equally narrow ones the first that it hands out is taken. */
-static uint32_t narrowest_by_search(struct ports *p, uint32_t from, uint32_t to)
+/* The links of a way through the graph. */
+static enum status use_found(struct ways *w, uint32_t from, uint32_t to)
 {
-    const struct route_graph *g = &p->t->graph;
-    uint32_t vertex = g->vertex[to], found = UINT32_MAX;
-    route_search_begin(&p->search, g->vertex[from], ROUTE_NO_BLOCK);
-    if (!route_search_reach(&p->search, vertex))
-        return found;
-    for (; vertex != g->vertex[from]; vertex = p->search.before[vertex]) {
-        uint32_t edge = p->search.edge[vertex], own = UINT32_MAX;
-        for (uint32_t h = g->first[edge + 1]; h-- > g->first[edge];)
-            take_narrower(p->t, g->hop[h], &own);
-        if (found != UINT32_MAX) /* the one nearer the sender stands against those after it */
-            take_narrower(p->t, found, &own);
-        found = own;
+    const struct route_graph *g = &w->t->graph;
+    uint32_t vertex = g->vertex[to];
+    route_search_begin(&w->search, g->vertex[from], ROUTE_NO_BLOCK);
+    if (!route_search_reach(&w->search, vertex))
+        return STATUS_OK;
+    for (; vertex != g->vertex[from]; vertex = w->search.before[vertex]) {
+        uint32_t edge = w->search.edge[vertex];
+        for (uint32_t h = g->first[edge]; h < g->first[edge + 1]; h++) {
+            const struct topology_link *link = &w->t->link[g->hop[h]];
+            PASS(use(w, link, link->bandwidth_Bps, !link->fat));
+        }
     }
-    return found;
+    return STATUS_OK;
 }
 
 /* The same of SimGrid's route. */
-static struct port narrowest_by_asking(sg_host_t from, sg_host_t to)
+static enum status use_asked(struct ways *w, sg_host_t from, sg_host_t to)
 {
-    sg_link_t found = NULL;
-    double least = INFINITY;
+    enum status st = STATUS_OK;
     xbt_dynar_t route = xbt_dynar_new(sizeof(sg_link_t), NULL);
     sg_host_get_route(from, to, route);
-    for (size_t k = 0; k < xbt_dynar_length(route); k++) {
+    for (size_t k = 0; k < xbt_dynar_length(route) && st == STATUS_OK; k++) {
         sg_link_t link;
         xbt_dynar_get_cpy(route, k, &link);
-        if (sg_link_get_bandwidth(link) < least) {
-            least = sg_link_get_bandwidth(link);
-            found = link;
-        }
+        st = use(w, link, sg_link_get_bandwidth(link), sg_link_is_shared(link));
     }
     xbt_dynar_free(&route);
-    return (struct port){found, found && sg_link_is_shared(found)};
-}
-
-/* A narrowest link of the route. */
-static struct port narrowest(struct ports *p, uint32_t from, uint32_t to)
-{
-    if (!p->search.graph)
-        return narrowest_by_asking(p->host[from], p->host[to]);
-    uint32_t k = narrowest_by_search(p, from, to);
-    return k == UINT32_MAX ? (struct port){0} : (struct port){&p->t->link[k], !p->t->link[k].fat};
+    return st;
 }
 
 /* The first device of a type; every type has one. */
@@ -89,60 +84,72 @@ static uint32_t first_of(const struct topology *t, uint32_t type)
     return d;
 }
 
-/* The device outside d's node that is reached fastest, UINT32_MAX if there is none. */
+/* The device outside d's node that is reached fastest, one of d's type before others; UINT32_MAX if there
+ * is none. */
 static uint32_t nearest_outside(const struct topology *t, const bool *inside, uint32_t d)
 {
     uint32_t best = UINT32_MAX;
-    const struct topology_tier *tier = NULL;
+    double most = 0;
     for (uint32_t j = 0; j < t->n; j++) {
-        if (j == d)
+        const struct topology_tier *between = j == d ? NULL : topology_between(t, d, j);
+        if (!between || inside[between - t->tier] || between->bandwidth_Bps < most)
             continue;
-        const struct topology_tier *between = topology_between(t, d, j);
-        if (inside[between - t->tier] || (tier && between->bandwidth_Bps <= tier->bandwidth_Bps))
-            continue;
-        tier = between;
-        best = j;
+        bool alike = t->type_of[j] == t->type_of[d];
+        if (between->bandwidth_Bps > most || (alike && t->type_of[best] != t->type_of[d]))
+            best = j;
+        most = between->bandwidth_Bps;
     }
     return best;
 }
 
-/* The ports of d's node: links that flows share count once, others once for each member. */
-static uint32_t count_ports(struct ports *p, const bool *inside, uint32_t d)
+/* The devices of d's node. */
+static size_t node_of(const struct topology *t, const bool *inside, uint32_t d,
+                      uint32_t member[MOST_MEMBERS])
 {
-    const struct topology *t = p->t;
-    const void *seen[MOST_MEMBERS];
-    uint32_t ports = 0, distinct = 0, members = 0, far = nearest_outside(t, inside, d);
+    size_t n = 0;
+    for (uint32_t j = 0; j < t->n && n < MOST_MEMBERS; j++)
+        if (j == d || inside[topology_between(t, d, j) - t->tier])
+            member[n++] = j;
+    return n;
+}
+
+/* All members send at once, as fast as the link allows that is shared most. */
+static enum status count_ways(struct ways *w, const bool *inside, uint32_t d, double *out)
+{
+    uint32_t here[MOST_MEMBERS], there[MOST_MEMBERS], far = nearest_outside(w->t, inside, d);
+    double rate = INFINITY;
+    *out = 0;
     if (far == UINT32_MAX)
-        return 0;
-    for (uint32_t j = 0; j < t->n && members < MOST_MEMBERS; j++) {
-        uint32_t k = 0;
-        if (j != d && !inside[topology_between(t, d, j) - t->tier])
-            continue;
-        members++;
-        struct port port = narrowest(p, j, far);
-        while (port.shared && k < distinct && seen[k] != port.link)
-            k++;
-        if (!port.shared || k == distinct) {
-            seen[distinct++] = port.link;
-            ports++;
-        }
+        return STATUS_OK;
+    size_t n = node_of(w->t, inside, d, here), m = node_of(w->t, inside, far, there);
+    w->n = 0;
+    for (size_t k = 0; k < n; k++)
+        PASS(w->search.graph ? use_found(w, here[k], there[k % m])
+                             : use_asked(w, w->host[here[k]], w->host[there[k % m]]));
+    for (size_t k = 0; k < w->n; k++)
+        rate = fmin(rate, w->used[k].Bps / (w->used[k].shared ? (double)w->used[k].ways : 1));
+    if (isfinite(rate)) {
+        double ways = (double)n * rate / topology_between(w->t, d, far)->bandwidth_Bps;
+        bool whole = fabs(ways - round(ways)) < 1e-6 * ways; /* but for what sums are rounded to */
+        *out = fmin(whole ? round(ways) : ways, (double)n);
     }
-    return ports;
+    return STATUS_OK;
 }
 
 enum status platform_nics(const sg_host_t *host, struct topology *t)
 {
     enum status st;
     bool *inside = NULL;
-    struct ports p = {.t = t, .host = host};
+    struct ways w = {.t = t, .host = host};
     TRY(ARRAY_NEW(inside, t->tiers + 1));
     if (t->graph.vertices > 0)
-        TRY(route_search_open(&t->graph, &p.search));
+        TRY(route_search_open(&t->graph, &w.search));
     if (topology_inside(t, inside))
         for (uint32_t k = 0; k < t->types; k++)
-            t->type[k].nics = count_ports(&p, inside, first_of(t, k));
+            TRY(count_ways(&w, inside, first_of(t, k), &t->type[k].nics));
 out:
-    route_search_free(&p.search);
+    route_search_free(&w.search);
+    free(w.used);
     free(inside);
     return st;
 }

@@ -1,4 +1,4 @@
-/* nics.h - how many network ports a node has. */
+/* nics.h - how many ways lead out of a node. */
 #ifndef SIM_SIMGRID_NICS_H
 #define SIM_SIMGRID_NICS_H
 
@@ -6,8 +6,8 @@
 
 #include "core/topology.h"
 
-/* Fill nics of t's types: of the node (core/topology.h) of the first device of each type, the
- * different links that are narrowest on the routes from its devices to the nearest one outside.
+/* Fill nics of t's types (core/topology.h), from the node of the first device of each: what its devices
+ * can send at once to those of the nearest other node, each to another one.
  *   host  [t->n] the host of each device
  * Wants tiers and types in place. STATUS_NOMEM. */
 enum status platform_nics(const sg_host_t *host, struct topology *t) MUST_CHECK;
