@@ -13,8 +13,7 @@ enum status gpu_fits(const struct model_op *op, const struct layer *l)
                          "op '%s': sequences that replicas share are exchanged in fp32: plan the "
                          "model with dtype=fp32",
                          name);
-    if (l->depth <= ATTENTION_WIDEST && l->value <= ATTENTION_WIDEST &&
-        (!l->half || (l->spread == 1 && l->experts <= MIXTURE_EXPERTS_BF16)))
+    if (!l->half || (l->spread == 1 && l->experts <= MIXTURE_EXPERTS_BF16))
         return STATUS_OK;
     return error_set(
         STATUS_UNSUPPORTED,

@@ -3,8 +3,6 @@
 #ifndef EXEC_DEVICE_GPU_LIMITS_H
 #define EXEC_DEVICE_GPU_LIMITS_H
 
-/* Heads are as wide at most. */
-enum { ATTENTION_WIDEST = 1024 };
 /* Numbers of experts are activations. bf16 has whole numbers up to 256: expert 256 + i is the i-th number that
  * it has behind 256, as far as they go. */
 enum { MIXTURE_EXPERTS_BF16 = 256 + 0x7f80 - 0x4380 };

@@ -154,8 +154,7 @@ cudaError_t kernel_embedding_backward(const struct kernel_embedding *e, const vo
 /* Attention as in exec/device/cpu/attention.c: x (samples, tokens, heads depth + kv_heads (depth +
  * value)) = q | k | v, y (samples, tokens, heads value); row t sees columns <= t if causal and > t -
  * window. sink [heads], NULL: none. saved (samples, heads, tokens, 2): the logarithm of a row's sum of
- * exponentials, and in the backward the sum over the row of dy y. Heads are as wide as
- * ATTENTION_WIDEST (gpu_limits.h) at most. */
+ * exponentials, and in the backward the sum over the row of dy y. */
 struct kernel_attention {
     enum kernel_type type;
     size_t samples, tokens, heads, kv_heads, depth, value, window;
