@@ -355,7 +355,7 @@ by_kernel() { # by_kernel ROOFLINE CSV
         FILENAME != table && /^ *[0-9]/ {
             name = $0; for (k = 1; k <= 8; k++) sub(/^[^,]*,/, "", name)
             split($0, part, ",")
-            gsub(/"|^void |<__nv_bfloat16>/, "", name); sub(/^void /, "", name); sub(/\(.*/, "", name)
+            gsub(/"|^void |<__nv_bfloat16>|, __nv_bfloat16/, "", name); sub(/^void /, "", name); sub(/\(.*/, "", name)
             if (match(name, /[0-9](u|UL|ul)>/)) name = substr(name, 1, RSTART) ">"
             if (!(name in wanted)) name = "products"
             took[name] += part[2]; seen[name] += part[3]

@@ -222,7 +222,7 @@ static enum status calibrate(struct invocation *in)
     struct model m = {0};
     struct calibrate_options o = {
         .ranks = gpu && a->ranks == 0 ? 1 : a->ranks,
-        .half = half,
+        .half = half ? ELEMENT_BF16 : ELEMENT_FP32,
         .cudnn = a->cudnn,
         .repeats = a->repeats,
         .notes = screen_drawing(),

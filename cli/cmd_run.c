@@ -74,11 +74,11 @@ static enum status check_dtype(const struct arguments *a, const struct model *m)
     enum data_type known = m->element_bytes == 2 ? DATA_bf16 : DATA_fp32,
                    own = m->dtype != DATA_ANY ? m->dtype : known;
     const char *wanted = a->dtype ? a->dtype : data_type_names[own];
-    bool cpu = !strcmp(a->device, "cpu");
-    if (own != DATA_fp32 && own != DATA_bf16 && (own != DATA_fp16 || !cpu))
-        return error_set(STATUS_UNSUPPORTED,
-                         "%s: device %s computes in fp32%s bf16, not in %s: use --compute paced",
-                         m->name, a->device, cpu ? ", fp16 and" : " and", data_type_names[own]);
+    if (own != DATA_fp32 && own != DATA_bf16 && own != DATA_fp16)
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "%s: device %s computes in fp32, bf16 and fp16, not in %s: use --compute paced",
+            m->name, a->device, data_type_names[own]);
     if (strcmp(wanted, data_type_names[own]) != 0)
         return error_set(STATUS_USAGE,
                          "--dtype %s: the plan is for %s in %s; plan a model with dtype=%s", wanted,

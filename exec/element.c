@@ -1,6 +1,8 @@
 /* Reductions of numbers of 32 and 16 bits on the host. */
 #include "exec/element.h"
 
+const char *const element_names[ELEMENTS] = {"fp32", "bf16", "fp16"};
+
 float element_widen_fp16(uint16_t x)
 {
     uint32_t sign = (uint32_t)(x & 0x8000) << 16, exponent = x >> 10 & 31, fraction = x & 0x3ff;

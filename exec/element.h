@@ -9,7 +9,8 @@
 
 #include "core/program.h"
 
-enum element { ELEMENT_FP32, ELEMENT_BF16, ELEMENT_FP16 };
+enum element { ELEMENT_FP32, ELEMENT_BF16, ELEMENT_FP16, ELEMENTS };
+extern const char *const element_names[ELEMENTS]; /* "fp32", ... */
 
 static inline size_t element_bytes(enum element e)
 {

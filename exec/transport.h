@@ -52,7 +52,7 @@ struct transport {
      * op.reduction says what is made in place of sums: averages (the sum, then divided by the
      * members), minima, maxima.
      * REDUCESCATTER and then ALLGATHER give bit for bit what ALLREDUCE gives, where sums are made in
-     * rounds. Sums of bf16 are rounded to bf16 with each addition.
+     * rounds. Sums of 16 bits are rounded to these with each addition.
      * op.bytes and op.count are the program's idea of a call and of how many there are in a step;
      * the device knows better, and an op may be called as often as all members do, each time after
      * waiting for the call before. Calls run one after the other; members of several groups make

@@ -278,7 +278,7 @@ const struct setting settings_table[] = {
     {"learning-rate-policy", TEXT(learning_rate_policy), REAL_KEYS, "NAME[:KEY=X,...]", NULL,
      .help = "from step to step", .word = learning_rate_name, .check = learning_rate_check},
     {"dtype", WORD(dtype), REAL_KEYS, "fp32|bf16|fp16", NULL,
-     .help = "of activations and messages: what the plan's model says (fp16: for the CPU)"},
+     .help = "of activations and messages: what the plan's model says"},
     {"loss-every", COUNT(loss_every), REAL_KEYS, "N", NULL,
      .help = "time and loss of every N-th step on stderr (default: of every step, on a terminal)"},
     {"batch-tokens", TEXT(batch_tokens), REAL_KEYS, "FILE", NULL,

@@ -136,6 +136,7 @@ fp32 --replicas 4 --stages 1 --zero 1
 bf16 --replicas 3 --stages 1 --zero 2 --bucket 30KB
 fp32 --replicas 2 --stages 2 --zero 3
 bf16 --replicas 4 --stages 1 --zero 3
+fp16 --replicas 3 --stages 1 --zero 1 --bucket 30KB
 fp32 --tensor-parallel 2 --stages 1
 bf16 --tensor-parallel 4 --stages 1
 bf16 --tensor-parallel 2 --stages 2

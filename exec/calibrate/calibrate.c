@@ -165,7 +165,7 @@ static enum status calibrate_gpu(struct bench *b, const struct calibrate_options
         TRY(model_write(o->model, path, &by));
     }
     const char *const arguments[] = {
-        calibrate_flag, number[0], b->half ? "bf16" : "fp32", number[1], number[3],
+        calibrate_flag, number[0], element_names[b->half],    number[1], number[3],
         path,           number[2], calibrate_cudnn(o->cudnn), NULL};
     TRY(calibrate_gpu_worker(o->worker, arguments, bench_numbers(b), calibrate_limit(b),
                              b->number));
@@ -181,7 +181,7 @@ enum status calibrate_cuda(const struct calibrate_options *o, struct calibration
     struct bench_shapes s = {0};
     struct bench b = {.half = o->half};
     if (o->model)
-        b.half = o->model->element_bytes == 2;
+        b.half = layer_half(o->model);
     TRY(bench_shapes_make(o->model, o->batch, o->largest, &s));
     b.task = &s.task;
     TRY(calibrate(&b, o, TEAM_MOST, calibrate_gpu, out));

@@ -10,6 +10,7 @@
 
 #include "core/collective.h"
 #include "core/topology.h"
+#include "exec/element.h"
 
 struct calibrate_options {
     size_t ranks;          /* processes, 1 to 64 */
@@ -18,8 +19,8 @@ struct calibrate_options {
     const char *transport; /* "tcp": forked here; "mpi": started by mpirun; NULL: "tcp" */
     const char *worker;    /* mpi, GPU: path of what measures; NULL: found as in launch.h */
     /* GPUs only: */
-    bool half;  /* in bf16 */
-    bool cudnn; /* attention by cuDNN where that can; STATUS_UNSUPPORTED: nowhere */
+    enum element half; /* in which numbers */
+    bool cudnn;        /* attention by cuDNN where that can; STATUS_UNSUPPORTED: nowhere */
     const struct model
         *model;   /* whose ops are measured, in its own numbers; NULL: the usual ones */
     size_t batch; /* samples of a microbatch of it */

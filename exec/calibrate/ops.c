@@ -82,7 +82,7 @@ static void bed_free(struct bed *b)
             b->bench->on.backend->release(b->bench->on.self, all[k]);
 }
 
-/* n reals in the place's memory that hold numbers of moderate size, bf16 if `half`; or NULL. */
+/* n reals in the place's memory that hold numbers of moderate size, of 16 bits if `half`; or NULL. */
 static real *numbers(const struct bench *b, size_t n, bool half)
 {
     const struct memory *on = &b->on;
@@ -96,7 +96,7 @@ static real *numbers(const struct bench *b, size_t n, bool half)
         if (host != made)
             on->backend->copy(on->self, wide, host, many * sizeof *host);
         if (half)
-            on->backend->narrow(on->self, made, wide, many);
+            on->backend->narrow(on->self, b->half, made, wide, many);
     } else if (made) {
         on->backend->release(on->self, made);
     }
@@ -264,7 +264,7 @@ static enum status backward_pass(struct bench *bench, const struct bed *b, doubl
         bench->watch->start(bench);
         layer_backward(l, &io);
         if (forks && l->half)
-            on->backend->add_half(on->self, b->dx[0], b->dy, 2 * b->input);
+            on->backend->add_half(on->self, l->half, b->dx[0], b->dy, 2 * b->input);
         else if (forks)
             on->backend->add(on->self, b->dx[0], b->dy, b->input);
         bench->watch->stop(bench);

@@ -120,7 +120,7 @@ struct bench_watch {
  * them. The functions below say where what lies. */
 struct bench {
     struct memory on;                /* what computes; backend NULL: the CPU */
-    bool half;                       /* in bf16 */
+    enum element half;               /* in which numbers */
     bool curves;                     /* the topology gets them, as it does of GPUs */
     const struct bench_watch *watch; /* of `on` */
     void *watch_self;
@@ -247,7 +247,7 @@ enum status calibrate_fit(struct bench *b, struct calibration *out) MUST_CHECK;
 /* Median of value[n], which it sorts; *spread is their interquartile range / median. */
 double sorted_middle(double *value, size_t n, double *spread);
 
-/* How foreline-worker-cuda is called for `calibrate`: "--calibrate", repeats, fp32 or bf16, ranks, bytes of the
+/* How foreline-worker-cuda is called for `calibrate`: "--calibrate", repeats, fp32, bf16 or fp16, ranks, bytes of the
  * largest collective, a model's file or "-", samples of a microbatch of it, calibrate_cudnn(). */
 enum { CALIBRATE_WORDS = 8 };
 /* Is attention cuDNN's? */

@@ -192,7 +192,7 @@ enum status profile_measure(struct bench *b, const struct model *m, size_t batch
     enum status st;
     const struct profile_options o = {.batch = batch, .ranks = 1, .repeats = b->repeats};
     struct survey s = {.options = &o};
-    b->half = m->element_bytes == 2;
+    b->half = layer_half(m);
     TRY(find_cases(&s, m));
     size_t n = 2 * s.cases * b->repeats;
     TRY(ARENA_NEW(&s.memory, s.call_s, n));

@@ -37,7 +37,8 @@ struct optimizer_step {
     real scale, decay, momentum;
     bool nesterov;
     const real *clipped; /* of the backend's clip(): g counts so much less; NULL: it does not */
-    void *half;          /* backends with update_finishes: p in bf16 as well, NULL: not, */
+    void *half;          /* backends with update_finishes: p in 16 bits as well, NULL: not, */
+    enum element as;     /* which these are, */
     bool clears;         /* and the gradient is zero afterwards */
 };
 
@@ -69,21 +70,14 @@ struct backend {
     /* Where it leaves 1, or what n gradients are to be multiplied by, so that the norm of scale times them is at
      * most `most`. NULL: the stage reads them itself. */
     const real *(*clip)(void *self, const real *gradient, size_t n, double scale, double most);
-    enum element half; /* what 16 bits are; 0: bf16 */
     /* To 16 bits, to the nearest, and back; n numbers. */
-    void (*narrow)(void *self, void *y, const real *x, size_t n);
-    void (*widen)(void *self, real *y, const void *x, size_t n);
-    /* y += x of activations in 16 bits (struct layer: half). NULL: this backend computes in fp32. */
-    void (*add_half)(void *self, void *y, const void *x, size_t n);
+    void (*narrow)(void *self, enum element e, void *y, const real *x, size_t n);
+    void (*widen)(void *self, enum element e, real *y, const void *x, size_t n);
+    /* y += x of activations in 16 bits (struct layer: half). */
+    void (*add_half)(void *self, enum element e, void *y, const void *x, size_t n);
 };
 
-extern const struct backend backend_cpu, backend_cpu_fp16; /* self: NULL */
-
-/* What 16 bits are in the memory of a backend. */
-static inline enum element backend_half(const struct backend *b)
-{
-    return b->half == ELEMENT_FP32 ? ELEMENT_BF16 : b->half;
-}
+extern const struct backend backend_cpu; /* self: NULL */
 
 /* Where arrays are: a backend and its state. */
 struct memory {

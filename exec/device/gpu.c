@@ -8,12 +8,13 @@
 enum status gpu_fits(const struct model_op *op, const struct layer *l)
 {
     const char *name = op->name ? op->name : "";
+    size_t most = l->half == ELEMENT_BF16 ? MIXTURE_EXPERTS_BF16 : MIXTURE_EXPERTS_FP16;
     if (l->half && l->context > 1)
         return error_set(STATUS_UNSUPPORTED,
                          "op '%s': sequences that replicas share are exchanged in fp32: plan the "
                          "model with dtype=fp32",
                          name);
-    if (!l->half || (l->spread == 1 && l->experts <= MIXTURE_EXPERTS_BF16))
+    if (!l->half || (l->spread == 1 && l->experts <= most))
         return STATUS_OK;
     return error_set(
         STATUS_UNSUPPORTED,

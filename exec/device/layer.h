@@ -186,8 +186,8 @@ struct layer {
     struct layer_window window_of; /* convolution, pool: of an image of `in` channels */
     /* numbers from one row of the output (the loss: of the input) to the next; 0: it has as many */
     size_t row;
-    /* x, y, dy and dx have 16 bits, two in the place of a real: the model's numbers do */
-    bool half;
+    /* what x, y, dy and dx are, of 16 bits two in the place of a real, as the model's numbers are; fp32: reals */
+    enum element half;
     /* ... and who rounds to them what its kind computes in fp32 (exec/device/cpu/half.h); NULL: the kind */
     const struct backend *rounds;
     bool tied;    /* its weight is another op's */
@@ -210,7 +210,7 @@ struct layer_io {
     real *saved;                    /* (B, saved) */
     real *work;                     /* [work] */
     const real *parameter, *shared; /* [parameters], [shared] */
-    const real *half, *half_shared; /* the same in bf16 if the layer is `half` */
+    const real *half, *half_shared; /* the same in 16 bits if the layer is `half` */
     const int32_t *token, *target;  /* (B, T); target < 0: predicts nothing */
     const real *dy;                 /* (B, T, out) */
     real *dx[LAYER_INPUTS];         /* [inputs] (B, T, in): overwritten, or, of the first */
@@ -301,7 +301,7 @@ static inline bool layer_drops(const struct layer *l)
     return l->slots > 0 && l->slots != l->tokens * l->top_k;
 }
 
-/* Room in reals for n activations. A stage refuses odd numbers of bf16. */
+/* Room in reals for n activations. A stage refuses odd numbers of 16 bits. */
 static inline size_t layer_room(const struct layer *l, size_t n)
 {
     return l->half ? n / 2 : n;
@@ -310,6 +310,9 @@ static inline size_t layer_room(const struct layer *l, size_t n)
 /* At least n numbers, whose values are lost when it grows; NULL: there is no memory, and the
  * reduction has been told. */
 real *layer_grow(const struct layer_io *io, struct layer_array *a, size_t n);
+
+/* What the numbers of a model's activations are. */
+enum element layer_half(const struct model *m);
 
 /* NULL when no kind of that name has numerics. */
 const struct layer_kind *layer_kind_find(const char *name);

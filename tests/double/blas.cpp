@@ -71,8 +71,8 @@ const float *as_floats(const operand &o, std::vector<float> &made)
     made.resize((size_t)o.stride * (size_t)o.columns);
     for (int c = 0; c < o.columns; c++)
         for (int r = 0; r < o.rows; r++)
-            made[(size_t)c * (size_t)o.stride + (size_t)r] =
-                widened(((const uint16_t *)o.data)[(size_t)c * (size_t)o.stride + (size_t)r]);
+            made[(size_t)c * (size_t)o.stride + (size_t)r] = widened(
+                o.type, ((const uint16_t *)o.data)[(size_t)c * (size_t)o.stride + (size_t)r]);
     return made.data();
 }
 
@@ -93,12 +93,12 @@ double gelu(double x, bool slope)
 float finished(const after &next, float value, int row, int column)
 {
     if (next.what == BIAS || next.what == GELU_BIAS)
-        value += widened(((const uint16_t *)(const void *)next.bias)[row]);
+        value += widened(next.aux.type, ((const uint16_t *)(const void *)next.bias)[row]);
     if (next.what == GELU_BIAS) {
-        half_at(next.aux, row, column) = narrowed(value);
+        half_at(next.aux, row, column) = narrowed(next.aux.type, value);
         value = (float)gelu(value, false);
     } else if (next.what == GELU_BACKWARD) {
-        value *= (float)gelu(widened(half_at(next.aux, row, column)), true);
+        value *= (float)gelu(widened(next.aux.type, half_at(next.aux, row, column)), true);
     }
     return value;
 }
@@ -113,8 +113,8 @@ void multiply(const product &p)
                 p.b.stride, p.beta, c, p.c.stride);
     for (int j = 0; !made[2].empty() && j < p.n; j++)
         for (int i = 0; i < p.m; i++)
-            half_at(p.c, i, j) =
-                narrowed(finished(p.next, c[(size_t)j * (size_t)p.c.stride + (size_t)i], i, j));
+            half_at(p.c, i, j) = narrowed(
+                p.c.type, finished(p.next, c[(size_t)j * (size_t)p.c.stride + (size_t)i], i, j));
 }
 
 /* Rows of a column are accessed, what lies between the columns is not. */
@@ -134,10 +134,10 @@ void touch_columns(op &o, const operand &m, bool writes)
 cublasStatus_t dbl::queue_product(cudaStream_t stream, const product &p,
                                   cublasComputeType_t compute)
 {
-    bool half = p.a.type == CUDA_R_16BF;
+    bool half = p.a.type != CUDA_R_32F;
     if (p.m <= 0 || p.n <= 0 || p.k <= 0 || p.a.type != p.b.type ||
-        (p.c.type != p.a.type && !half) || p.a.stride < p.a.rows || p.b.stride < p.b.rows ||
-        p.c.stride < p.c.rows ||
+        (p.c.type != p.a.type && (!half || p.c.type != CUDA_R_32F)) || p.a.stride < p.a.rows ||
+        p.b.stride < p.b.rows || p.c.stride < p.c.rows ||
         compute != (half ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_PEDANTIC))
         return CUBLAS_STATUS_INVALID_VALUE;
     if (check_capture(stream_of(stream)) != cudaSuccess)

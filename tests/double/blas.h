@@ -3,6 +3,8 @@
 #define DOUBLE_BLAS_H
 
 #include <cublas_v2.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -14,20 +16,28 @@ static inline size_t size_of(cudaDataType type)
     return type == CUDA_R_32F ? sizeof(float) : sizeof(uint16_t);
 }
 
-/* bf16 is the upper half of a float, rounded to even. */
-static inline float widened(uint16_t x)
+/* Numbers of 16 bits. */
+template <typename T> static inline float widened_as(uint16_t x)
 {
-    uint32_t bits = (uint32_t)x << 16;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
+    T half;
+    memcpy(&half, &x, sizeof half);
+    return half;
+}
+static inline float widened(cudaDataType type, uint16_t x)
+{
+    return type == CUDA_R_16F ? widened_as<__half>(x) : widened_as<__nv_bfloat16>(x);
 }
 
-static inline uint16_t narrowed(float value)
+template <typename T> static inline uint16_t narrowed_as(float value)
 {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    const T half = value;
+    uint16_t x;
+    memcpy(&x, &half, sizeof x);
+    return x;
+}
+static inline uint16_t narrowed(cudaDataType type, float value)
+{
+    return type == CUDA_R_16F ? narrowed_as<__half>(value) : narrowed_as<__nv_bfloat16>(value);
 }
 
 /* A matrix of so many rows in columns `stride` apart, as it lies in memory. */
@@ -46,8 +56,8 @@ struct operand {
 enum epilogue { NOTHING, BIAS, GELU_BIAS, GELU_BACKWARD };
 struct after {
     epilogue what;
-    const char *bias; /* [m] of 16 bits */
-    operand aux;      /* of 16 bits: what gelu was given */
+    const char *bias; /* [m] as the results */
+    operand aux;      /* as the results: what gelu was given */
 };
 
 struct product {

@@ -178,7 +178,7 @@ extern "C" cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     bool good = !has_fault("no-epilogues") && d.compute == CUBLAS_COMPUTE_32F &&
                 (d.aux_stride % 8 == 0 && (uintptr_t)d.aux % 16 == 0);
     for (const layout *l : all)
-        good = good && l->type == CUDA_R_16BF && l->stride % 8 == 0;
+        good = good && l->type != CUDA_R_32F && l->type == all[0]->type && l->stride % 8 == 0;
     *returnAlgoCount = 0;
     if (requestedAlgoCount < 1)
         return CUBLAS_STATUS_INVALID_VALUE;
@@ -222,7 +222,7 @@ cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t computeDesc, const void *a
         (b_t ? o[1].columns : o[1].rows) != k)
         return CUBLAS_STATUS_INVALID_VALUE;
     after next = {
-        NOTHING, (const char *)d.bias, {(char *)d.aux, CUDA_R_16BF, m, n, (int)d.aux_stride}};
+        NOTHING, (const char *)d.bias, {(char *)d.aux, o[2].type, m, n, (int)d.aux_stride}};
     next.what = d.epilogue == CUBLASLT_EPILOGUE_BIAS            ? BIAS
                 : d.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS ? GELU_BIAS
                 : d.epilogue == CUBLASLT_EPILOGUE_DGELU         ? GELU_BACKWARD

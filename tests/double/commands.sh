@@ -19,8 +19,8 @@ for over in tcp nccl local; do
     grep -q '"engine": *"[a-z-]*paced"' m.json || fail "paced over $over: $(grep engine m.json)"
 done
 
-# Figures of ops, in both types.
-for dtype in fp32 bf16; do
+# Figures of ops, in all types.
+for dtype in fp32 bf16 fp16; do
     FORELINE_WORKER=$double "$bin/foreline" model profile \
         gpt-tiny:layers=1,hidden=32,heads=2,tokens=16,dtype=$dtype --device cuda --batch 2 --repeats 2 -o profile.json \
         2>err || fail "profile in $dtype: $(why)"

@@ -280,8 +280,9 @@ numbers load(const placed &t, const char *data)
     numbers out(t.numbers());
     each(t, [&](size_t n, const int64_t *p) {
         const char *at = data + offset(t, p) * t.bytes();
-        out[n] = t.data == CUDNN_BF16 ? widened(*(const uint16_t *)(const void *)at)
-                                      : *(const float *)(const void *)at;
+        out[n] = t.data == CUDNN_BF16
+                     ? widened_as<__nv_bfloat16>(*(const uint16_t *)(const void *)at)
+                     : *(const float *)(const void *)at;
     });
     return out;
 }
@@ -291,7 +292,7 @@ void store(const placed &t, const numbers &from, char *data)
     each(t, [&](size_t n, const int64_t *p) {
         char *at = data + offset(t, p) * t.bytes();
         if (t.data == CUDNN_BF16)
-            *(uint16_t *)(void *)at = narrowed(from[n]);
+            *(uint16_t *)(void *)at = narrowed_as<__nv_bfloat16>(from[n]);
         else
             *(float *)(void *)at = from[n];
     });
@@ -310,7 +311,8 @@ void matmul(const placed &a, const placed &b, const placed &c, const numbers &x,
         for (size_t i = 0; i < m; i++)
             for (size_t l = 0; l < k; l++) {
                 float value = x[(batch * m + i) * k + l];
-                value = half ? widened(narrowed(value)) : value; /* operands are alike there */
+                value = half ? widened_as<__nv_bfloat16>(narrowed_as<__nv_bfloat16>(value))
+                             : value; /* operands are alike there */
                 for (size_t j = 0; j < n; j++)
                     y[(batch * m + i) * n + j] += value * w[(other * k + l) * n + j];
             }
@@ -404,7 +406,9 @@ void compute(const described *graph, const std::map<int64_t, char *> &data)
         else
             reshape(x, y, *in[0], out);
         for (float &number : out)
-            number = y.data == CUDNN_BF16 ? widened(narrowed(number)) : number;
+            number = y.data == CUDNN_BF16
+                         ? widened_as<__nv_bfloat16>(narrowed_as<__nv_bfloat16>(number))
+                         : number;
         value[made.out] = out;
         if (!is_virtual(made.out))
             store(y, out, data.at(id_of(made.out)));

@@ -289,10 +289,12 @@ given *next_turn()
 }
 
 /* The two numbers of 16 bits in one of 32. */
-void unpack(uint32_t both, float *to)
+template <typename T> void unpack(uint32_t both, float *to)
 {
-    const uint32_t bits[] = {both << 16, both & 0xffff0000u};
-    memcpy(to, bits, sizeof bits);
+    T half[2];
+    memcpy(half, &both, sizeof half);
+    to[0] = half[0];
+    to[1] = half[1];
 }
 
 const given *rows_of(const void *row)
@@ -315,18 +317,20 @@ float dot(const float *a, const float *b)
 
 } // namespace
 
-void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+template <typename T> void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 {
     given *all = next_turn();
     unsigned g = threadIdx.x % LANES / 4, t = threadIdx.x % 4;
     for (unsigned i = 0; i < 4; i++)
-        unpack(a[i], &all->a[g + i % 2 * 8][2 * t + i / 2 * 8]);
-    unpack(b0, &all->b[g][2 * t]);
-    unpack(b1, &all->b[g][2 * t + 8]);
+        unpack<T>(a[i], &all->a[g + i % 2 * 8][2 * t + i / 2 * 8]);
+    unpack<T>(b0, &all->b[g][2 * t]);
+    unpack<T>(b1, &all->b[g][2 * t + 8]);
     yield();
     for (unsigned i = 0; i < 4; i++)
         d[i] += dot(all->a[g + i / 2 * 8], all->b[2 * t + i % 2]);
 }
+template void mma<__nv_bfloat16>(float (&)[4], const uint32_t (&)[4], uint32_t, uint32_t);
+template void mma<__half>(float (&)[4], const uint32_t (&)[4], uint32_t, uint32_t);
 
 void load_matrices(uint32_t (&r)[4], const void *row)
 {

@@ -8,6 +8,7 @@
 #define DOUBLE_HOST_H
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime_api.h>
 #include <math.h>
 #include <stddef.h>
@@ -95,7 +96,7 @@ enum { DOUBLE_SHARED = 227 << 10 };
 /* ---- exec/device/cuda/mma.cuh: fragments lie as there, and warps have 32 threads */
 
 #define HOST_MMA
-void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
+template <typename T> void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
 void load_matrices(uint32_t (&r)[4], const void *row);
 void load_turned(uint32_t (&r)[4], const void *row);
 
@@ -114,9 +115,9 @@ template <int most> static inline void copies_wait()
 {
 }
 
-static inline uint32_t packed(float low, float high)
+template <typename T> static inline uint32_t packed(float low, float high)
 {
-    const __nv_bfloat16 both[2] = {low, high};
+    const T both[2] = {low, high};
     uint32_t bits;
     memcpy(&bits, both, sizeof bits);
     return bits;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +47,7 @@ const char *type_name(ncclDataType_t t)
 {
     return t == ncclFloat32    ? "float32"
            : t == ncclBfloat16 ? "bfloat16"
+           : t == ncclFloat16  ? "float16"
            : t == ncclInt8     ? "int8"
                                : "other";
 }
@@ -83,8 +85,10 @@ void reduce(ncclDataType_t type, const std::vector<std::string> &from, size_t fi
 {
     if (type == ncclFloat32)
         reduce_chunk<float>(from, first, n, c, op, to);
-    else
+    else if (type == ncclBfloat16)
         reduce_chunk<__nv_bfloat16>(from, first, n, c, op, to);
+    else
+        reduce_chunk<__half>(from, first, n, c, op, to);
 }
 
 /* ---- what members tell each other */
@@ -367,7 +371,7 @@ bool is_greeted(launch &l)
 bool is_bad(const call &c)
 {
     bool sums = c.kind == ALLREDUCE || c.kind == REDUCESCATTER || c.kind == REDUCE;
-    return (sums && c.type != ncclFloat32 && c.type != ncclBfloat16) ||
+    return (sums && c.type != ncclFloat32 && c.type != ncclBfloat16 && c.type != ncclFloat16) ||
            (sums && c.op != ncclSum && c.op != ncclMax && c.op != ncclMin) || c.peer < 0 ||
            c.peer >= c.comm->wire.n;
 }

@@ -43,46 +43,35 @@ static void add(void *self, real *y, const real *x, size_t n)
     vector_add(y, x, n);
 }
 
-static void narrow(void *self, void *y, const real *x, size_t n)
+/* Of bf16 in a loop of nothing else, which are shifts. */
+static void narrow(void *self, enum element e, void *y, const real *x, size_t n)
 {
     uint16_t *to = y;
     (void)self;
-    for (size_t i = 0; i < n; i++)
-        to[i] = element_narrow((float)x[i]);
+    if (e == ELEMENT_BF16)
+        for (size_t i = 0; i < n; i++)
+            to[i] = element_narrow((float)x[i]);
+    else
+        for (size_t i = 0; i < n; i++)
+            to[i] = element_narrow_fp16((float)x[i]);
 }
 
-static void widen(void *self, real *y, const void *x, size_t n)
+static void widen(void *self, enum element e, real *y, const void *x, size_t n)
 {
     const uint16_t *from = x;
     (void)self;
-    for (size_t i = 0; i < n; i++)
-        y[i] = element_widen(from[i]);
+    if (e == ELEMENT_BF16)
+        for (size_t i = 0; i < n; i++)
+            y[i] = element_widen(from[i]);
+    else
+        for (size_t i = 0; i < n; i++)
+            y[i] = element_widen_fp16(from[i]);
 }
 
-static void add_half(void *self, void *y, const void *x, size_t n)
+static void add_half(void *self, enum element e, void *y, const void *x, size_t n)
 {
     (void)self;
-    element_add(ELEMENT_BF16, y, x, n);
-}
-
-static void narrow_fp16(void *self, void *y, const real *x, size_t n)
-{
-    (void)self;
-    for (size_t i = 0; i < n; i++)
-        element_put(ELEMENT_FP16, y, i, (float)x[i]);
-}
-
-static void widen_fp16(void *self, real *y, const void *x, size_t n)
-{
-    (void)self;
-    for (size_t i = 0; i < n; i++)
-        y[i] = element_get(ELEMENT_FP16, x, i);
-}
-
-static void add_fp16(void *self, void *y, const void *x, size_t n)
-{
-    (void)self;
-    element_add(ELEMENT_FP16, y, x, n);
+    element_add(e, y, x, n);
 }
 
 static void sgd(const struct optimizer_step *o)
@@ -128,19 +117,16 @@ static void update(void *self, const struct optimizer_step *o)
         sgd(o);
 }
 
-#define HOST                                                                                       \
-    .allocate = allocate, .release = release, .memory_bytes = memory_bytes, .copy = copy,          \
-    .zero = zero, .add = add, .update = update
-
 const struct backend backend_cpu = {
-    HOST,           .adapt = half_adapt_bf16, .half = ELEMENT_BF16, .narrow = narrow,
-    .widen = widen, .add_half = add_half,
-};
-const struct backend backend_cpu_fp16 = {
-    HOST,
-    .adapt = half_adapt_fp16,
-    .half = ELEMENT_FP16,
-    .narrow = narrow_fp16,
-    .widen = widen_fp16,
-    .add_half = add_fp16,
+    .adapt = half_adapt,
+    .allocate = allocate,
+    .release = release,
+    .memory_bytes = memory_bytes,
+    .copy = copy,
+    .zero = zero,
+    .add = add,
+    .update = update,
+    .narrow = narrow,
+    .widen = widen,
+    .add_half = add_half,
 };

@@ -71,15 +71,10 @@ out:
     return st;
 }
 
-static const struct backend *backend_of(const struct model *m)
-{
-    return m->dtype == DATA_fp16 ? &backend_cpu_fp16 : &backend_cpu;
-}
-
 static enum status device_open(const struct model *m, const struct program *p, uint32_t rank,
                                const struct device_options *o, void **self)
 {
-    return cpu_open_on(&(struct memory){backend_of(m), NULL}, m, p, rank, o, self);
+    return cpu_open_on(&(struct memory){&backend_cpu, NULL}, m, p, rank, o, self);
 }
 
 enum status cpu_check_on(const struct backend *on, const struct model *m, const struct program *p,
@@ -96,7 +91,7 @@ enum status cpu_check_on(const struct backend *on, const struct model *m, const 
 
 static enum status check(const struct model *m, const struct program *p, uint32_t rank)
 {
-    return cpu_check_on(backend_of(m), m, p, rank);
+    return cpu_check_on(&backend_cpu, m, p, rank);
 }
 
 /* What goes between stage s and those that it reads from on the same device, for which the program has

@@ -28,11 +28,11 @@ size_t half_work(const struct layer *l, size_t batch)
     return size_plus(l->work, size_plus(passed, size_plus(l->parameters, l->shared)));
 }
 
-/* `whole`: up to which number all whole ones are there. */
-static enum status adapt(const struct model_op *op, const struct backend *rounds, size_t whole,
-                         struct layer *l)
+enum status half_adapt(const struct model_op *op, struct layer *l)
 {
-    l->rounds = l->half ? rounds : NULL;
+    size_t whole =
+        l->half == ELEMENT_BF16 ? 1 << 8 : 1 << 11; /* all whole numbers are there up to it */
+    l->rounds = l->half ? &backend_cpu : NULL;
     if (l->half && (l->spread > 1 || l->context > 1))
         return error_set(STATUS_UNSUPPORTED,
                          "op '%s': experts on other ranks and sequences that replicas share are "
@@ -46,16 +46,6 @@ static enum status adapt(const struct model_op *op, const struct backend *rounds
     return STATUS_OK;
 }
 
-enum status half_adapt_bf16(const struct model_op *op, struct layer *l)
-{
-    return adapt(op, &backend_cpu, 1 << 8, l);
-}
-
-enum status half_adapt_fp16(const struct model_op *op, struct layer *l)
-{
-    return adapt(op, &backend_cpu_fp16, 1 << 11, l);
-}
-
 /* n numbers out of *next. */
 static real *some(real **next, size_t n)
 {
@@ -67,7 +57,7 @@ static real *some(real **next, size_t n)
 static const real *widened(const struct layer *l, const void *half, size_t n, real **next)
 {
     real *wide = some(next, n);
-    l->rounds->widen(NULL, wide, half, n);
+    l->rounds->widen(NULL, l->half, wide, half, n);
     return wide;
 }
 
@@ -77,7 +67,8 @@ static const real *parameters(const struct layer *l, const struct layer_io *io, 
     real *all = some(next, l->parameters);
     for (size_t k = 0, at = 0; k < LAYER_PARTS; at += l->part[k++].n)
         if (l->part[k].n > 0 && multiplies(l, k))
-            l->rounds->widen(NULL, all + at, element_at(ELEMENT_BF16, io->half, at), l->part[k].n);
+            l->rounds->widen(NULL, l->half, all + at, element_at(l->half, io->half, at),
+                             l->part[k].n);
         else if (l->part[k].n > 0)
             memcpy(all + at, io->parameter + at, l->part[k].n * sizeof *all);
     return all;
@@ -97,7 +88,7 @@ static struct layer_io widen(const struct layer *l, const struct layer_io *io, b
     }
     wide.y = some(&next, out);
     if (made) {
-        l->rounds->widen(NULL, wide.y, io->y, out);
+        l->rounds->widen(NULL, l->half, wide.y, io->y, out);
         wide.dy = widened(l, io->dy, out, &next);
     }
     if (l->parameters > 0)
@@ -111,7 +102,7 @@ void half_forward(const struct layer *l, struct layer_io *io)
 {
     struct layer_io wide = widen(l, io, false);
     l->kind->forward(l, &wide);
-    l->rounds->narrow(NULL, io->y, wide.y, io->batch * l->output);
+    l->rounds->narrow(NULL, l->half, io->y, wide.y, io->batch * l->output);
     io->loss = wide.loss;
     memcpy(io->hits, wide.hits, sizeof io->hits);
 }
@@ -121,7 +112,7 @@ void half_backward(const struct layer *l, struct layer_io *io)
     struct layer_io wide = widen(l, io, true);
     l->kind->backward(l, &wide);
     for (size_t i = 0; i < l->inputs; i++)
-        l->rounds->narrow(NULL, io->dx[i], wide.dx[i], io->batch * layer_input(l, i));
+        l->rounds->narrow(NULL, l->half, io->dx[i], wide.dx[i], io->batch * layer_input(l, i));
 }
 
 void half_backward_weight(const struct layer *l, struct layer_io *io)

@@ -15,11 +15,10 @@
  * what the layer computes room for that. */
 size_t half_work(const struct layer *l, size_t batch);
 
-/* adapt() of backend_cpu and of backend_cpu_fp16. STATUS_UNSUPPORTED names an op whose kind exchanges
+/* adapt() of backend_cpu. STATUS_UNSUPPORTED names an op whose kind exchanges
  * activations in fp32 with other ranks (experts that are spread, sequences that replicas share), or that has
- * more experts than there are whole numbers without gaps, 256 and 2048. */
-enum status half_adapt_bf16(const struct model_op *op, struct layer *l) MUST_CHECK;
-enum status half_adapt_fp16(const struct model_op *op, struct layer *l) MUST_CHECK;
+ * more experts than there are whole numbers without gaps, 256 of bf16 and 2048 of fp16. */
+enum status half_adapt(const struct model_op *op, struct layer *l) MUST_CHECK;
 
 /* The passes of l->kind, of a layer with `rounds`; io is as the layer has it. */
 void half_forward(const struct layer *l, struct layer_io *io);

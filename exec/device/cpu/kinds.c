@@ -19,6 +19,13 @@ static const struct layer_kind *const kinds[] = {
 
 #define SIZE_LIMIT ((size_t)1 << 40) /* numbers in any one tensor; more fits no machine */
 
+enum element layer_half(const struct model *m)
+{
+    if (m->element_bytes != 2)
+        return ELEMENT_FP32;
+    return m->dtype == DATA_fp16 ? ELEMENT_FP16 : ELEMENT_BF16;
+}
+
 const struct layer_kind *layer_kind_find(const char *name)
 {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
@@ -195,7 +202,7 @@ enum status layer_shape(const struct model *m, uint32_t index, size_t batch, str
     l.tied = op->shares != MODEL_NO_OP && !l.borrows;
     l.shards = l.spread = l.row_shards = 1;
     PASS(kind->shape(op, &l));
-    l.half = m->element_bytes == 2;
+    l.half = layer_half(m);
     for (size_t i = 0, from = 0; i < LAYER_PARTS; from = size_plus(from, l.part[i++].n)) {
         l.part[i].from = from;
         l.part[i].run = l.part[i].stride = l.part[i].n;

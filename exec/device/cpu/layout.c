@@ -256,7 +256,7 @@ static void list_arrays(struct stage *s, struct array array[ARRAYS])
         {true, &s->pass.tied, s->layout.tied_size},
         {halved && s->share.sequence, &s->pass.whole, stage_whole_parameters(s)},
         {true, &s->pass.work, size_plus(s->layout.work_size, remade_size(s))},
-        {s->layout.halves, &s->state.half, half_n / 2 + 1},
+        {s->layout.half != ELEMENT_FP32, &s->state.half, half_n / 2 + 1},
     };
     memcpy(array, all, sizeof all);
 }

@@ -202,8 +202,7 @@ static void replay(struct stage *s, struct lives *l, bool *placed)
 static size_t widest(struct stage *s)
 {
     size_t most = 0;
-    bool converts =
-        s->share.shard.shards > 1 && s->layout.halves != (s->share.reduced != ELEMENT_FP32);
+    bool converts = s->share.shard.shards > 1 && s->layout.half != s->share.reduced;
     for (const struct stage_op *o = s->layout.op; o < s->layout.op + s->layout.n; o++) {
         size_t wide = size_times(
             s->layout.batch, o->layer.input > o->layer.output ? o->layer.input : o->layer.output);

@@ -91,7 +91,7 @@ static enum status find_stages(const struct model *m, const struct program *p, u
     return STATUS_OK;
 }
 
-/* Tensors of bf16 are placed in reals, and so are shards' parts of their rows. */
+/* Tensors of 16 bits are placed in reals, and so are shards' parts of their rows. */
 static enum status check_halves(const struct stage *s, const struct stage_op *o)
 {
     size_t in = size_times(s->layout.batch, o->layer.input),
@@ -339,19 +339,19 @@ enum status stage_open(const struct model *m, const struct program *p, uint32_t 
     return stage_open_on(&(struct memory){&backend_cpu, NULL}, m, p, index, rank, &o, out);
 }
 
-/* fp32 everywhere, activations of 16 bits where the backend has them. */
-static enum status check_numbers(const struct model *m, const struct backend *b)
+/* fp32 everywhere, activations of 32 bits or of 16. */
+static enum status check_numbers(const struct model *m)
 {
-    enum data_type half = backend_half(b) == ELEMENT_FP16 ? DATA_fp16 : DATA_bf16;
-    if (m->dtype != DATA_ANY && m->dtype != DATA_fp32 && m->dtype != half)
-        return error_set(STATUS_UNSUPPORTED, "%s is of %s; this device computes in fp32%s%s",
-                         m->name, data_type_names[m->dtype], b->add_half ? " and " : "",
-                         b->add_half ? data_type_names[half] : "");
-    if (m->element_bytes == sizeof(float) || (m->element_bytes == 2 && b->add_half))
+    if (m->dtype != DATA_ANY && m->dtype != DATA_fp32 && m->dtype != DATA_bf16 &&
+        m->dtype != DATA_fp16)
+        return error_set(STATUS_UNSUPPORTED,
+                         "%s is of %s; this device computes in fp32, bf16 and fp16", m->name,
+                         data_type_names[m->dtype]);
+    if (m->element_bytes == 4 || m->element_bytes == 2)
         return STATUS_OK;
     return error_set(STATUS_UNSUPPORTED,
-                     "%s has parameters of %lld bytes; this device computes with %s", m->name,
-                     (long long)m->element_bytes, b->add_half ? "4 and 2" : "4");
+                     "%s has parameters of %lld bytes; this device computes with 4 and 2", m->name,
+                     (long long)m->element_bytes);
 }
 
 enum status stage_open_on(const struct memory *on, const struct model *m, const struct program *p,
@@ -367,7 +367,7 @@ enum status stage_open_on(const struct memory *on, const struct model *m, const 
                       .index = index,
                       .rank = rank,
                       .layout.batch = p->microbatch_size,
-                      .layout.halves = m->element_bytes == 2,
+                      .layout.half = layer_half(m),
                       .state = {.learning_rate = o->learning_rate, .factor = 1, .scale = 1}};
     if (o->policy)
         s.state.policy = *o->policy;
@@ -377,7 +377,7 @@ enum status stage_open_on(const struct memory *on, const struct model *m, const 
         return error_set(STATUS_INVALID, "stage %u of %zu, %u microbatches of %zu samples", s.index,
                          p->stages, p->microbatches, s.layout.batch);
     PASS(optimizer_of(p->optimizer, &s.state.optimizer));
-    TRY(check_numbers(m, on->backend));
+    TRY(check_numbers(m));
     s.share.part = o->part;
     TRY(stage_find_shares(&s));
     TRY(find_stages(m, p, &stage_of));

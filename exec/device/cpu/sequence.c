@@ -165,19 +165,14 @@ size_t stage_whole_rows(const struct stage *s)
     return most;
 }
 
-/* What activations are. */
-static enum element have(const struct stage *s)
-{
-    return s->layout.halves ? backend_half(s->on.backend) : ELEMENT_FP32;
-}
-
-/* n numbers of one type in the other. */
-static void convert(const struct stage *s, enum element to, void *y, const void *x, size_t n)
+/* n numbers of 16 bits in 32, or of 32 in 16. */
+static void convert(const struct stage *s, enum element to, void *y, enum element from,
+                    const void *x, size_t n)
 {
     if (to != ELEMENT_FP32)
-        s->on.backend->narrow(s->on.self, y, x, n);
+        s->on.backend->narrow(s->on.self, to, y, x, n);
     else
-        s->on.backend->widen(s->on.self, y, x, n);
+        s->on.backend->widen(s->on.self, from, y, x, n);
 }
 
 static void gather_rows(const struct stage *s, enum layer_move how, const real *own, real *all,
@@ -185,7 +180,7 @@ static void gather_rows(const struct stage *s, enum layer_move how, const real *
 {
     const struct layer_reduction *r = s->pass.reduction;
     struct ring_part part = own_part(s, n);
-    enum element e = have(s);
+    enum element e = s->layout.half;
     s->on.backend->copy(s->on.self, element_at(e, all, part.first), own, part.n * element_bytes(e));
     r->move(r->self, how, e, all, n);
 }
@@ -194,15 +189,15 @@ static void scatter_rows(const struct stage *s, real *all, real *own, size_t n)
 {
     const struct layer_reduction *r = s->pass.reduction;
     struct ring_part part = own_part(s, n);
-    enum element e = s->share.reduced;
-    bool other = e != have(s);
+    enum element e = s->share.reduced, have = s->layout.half;
+    bool other = e != have;
     real *carried = other ? s->pass.work + s->layout.other : all;
     if (other)
-        convert(s, e, carried, all, n);
+        convert(s, e, carried, have, all, n);
     r->move(r->self, MOVE_SCATTER, e, carried, n);
     const void *mine = element_at(e, carried, part.first);
     if (other)
-        convert(s, have(s), own, mine, part.n);
+        convert(s, have, own, e, mine, part.n);
     else
         s->on.backend->copy(s->on.self, own, mine, part.n * element_bytes(e));
 }
@@ -285,16 +280,16 @@ void stage_rows_returned(const struct stage *s, const struct slot *slot, size_t 
 void stage_sum_shards(const struct stage *s, real *data, size_t size)
 {
     const struct layer_reduction *r = s->pass.reduction;
-    enum element sums = s->share.reduced;
-    size_t n = s->layout.halves ? 2 * size : size;
+    enum element sums = s->share.reduced, have = s->layout.half;
+    size_t n = have != ELEMENT_FP32 ? 2 * size : size;
     real *other = s->pass.work + s->layout.other;
-    if (have(s) == sums) {
+    if (have == sums) {
         r->sum(r->self, sums, data, n);
         return;
     }
-    convert(s, sums, other, data, n);
+    convert(s, sums, other, have, data, n);
     r->sum(r->self, sums, other, n);
-    convert(s, have(s), data, other, n);
+    convert(s, have, data, sums, other, n);
 }
 
 /* To and from `packed`, one op after the other. */

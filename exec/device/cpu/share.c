@@ -26,6 +26,7 @@ enum status stage_find_shares(struct stage *s)
 {
     const struct program_rank *me = &s->program->rank[s->rank];
     const struct program_stage *of = &s->program->stage[s->index];
+    enum element half = s->layout.half ? s->layout.half : ELEMENT_BF16;
     s->share = (struct stage_share){
         .shard = {.shards = of->shards,
                   .shard = me->shard,
@@ -43,8 +44,8 @@ enum status stage_find_shares(struct stage *s)
         .place = me->replica % program_zero_members(of),
         .split = of->split,
         .part = s->share.part,
-        .reduced = s->program->reduce_bytes == 2 ? backend_half(s->on.backend) : ELEMENT_FP32,
-        .gathered = s->program->number_bytes == 2 ? backend_half(s->on.backend) : ELEMENT_FP32,
+        .reduced = s->program->reduce_bytes == 2 ? half : ELEMENT_FP32,
+        .gathered = s->program->number_bytes == 2 ? half : ELEMENT_FP32,
         .buckets = of->buckets,
     };
     if (of->split && of->recompute != RECOMPUTE_NONE)
@@ -220,7 +221,7 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* Reals that n numbers in bf16 take. */
+/* Reals that n numbers in 16 bits take. */
 static size_t half_room(size_t n)
 {
     return n > 0 ? n / 2 + 1 : 0;
@@ -307,7 +308,7 @@ enum status stage_begin_part(struct stage *s, const struct slot *slot, size_t bu
     const real *parameter = sharded ? s->flight->parameters.data[s->flight->parameters.now]
                                     : s->state.version[slot->version].data;
     if (s->state.half && (sharded || s->state.half_of != parameter)) {
-        s->on.backend->narrow(s->on.self, s->state.half, parameter, n);
+        s->on.backend->narrow(s->on.self, s->layout.half, s->state.half, parameter, n);
         s->state.half_of = parameter;
     }
     return STATUS_OK;
@@ -373,7 +374,7 @@ static void update_bucket(struct stage *s, const struct stage_bucket *p, struct 
     if (s->state.square)
         o.square = s->state.square + p->at;
     if (o.clears && s->state.half)
-        o.half = element_at(ELEMENT_BF16, s->state.half, first);
+        o.half = element_at(s->layout.half, s->state.half, first);
     s->on.backend->update(s->on.self, &o);
 }
 
@@ -397,7 +398,8 @@ enum status stage_update(struct stage *s)
     struct optimizer_step o = {.rate = (real)rate,
                                .decay = (real)(by->adam ? rate * by->decay : by->decay),
                                .momentum = (real)by->momentum,
-                               .nesterov = by->nesterov > 0};
+                               .nesterov = by->nesterov > 0,
+                               .as = s->layout.half};
     double scale = s->state.scale;
     PASS(next_version(s));
     take_mean(s, &scale);

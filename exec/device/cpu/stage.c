@@ -23,12 +23,10 @@ static real *gradient_of(const struct stage *s, const struct slot *slot, size_t 
     return (t < s->layout.n ? s->pass.work : slot->data) + s->layout.tensor[t].gradient;
 }
 
-/* Number n of the parameters in bf16. */
+/* Number n of the parameters in 16 bits. */
 static const real *half_at(const struct stage *s, size_t n)
 {
-    return s->state.half
-               ? (const real *)(const void *)((const uint16_t *)(const void *)s->state.half + n)
-               : NULL;
+    return s->state.half ? element_at(s->layout.half, s->state.half, n) : NULL;
 }
 
 /* Operands of op k for the microbatch in `slot`. */
@@ -200,8 +198,9 @@ enum status stage_forward(struct stage *s, uint32_t step, uint32_t microbatch, u
 static void contribute(struct stage *s, const struct slot *slot, size_t t, const real *share)
 {
     real *gradient = gradient_of(s, slot, t);
-    if (s->pass.begun[t] && s->layout.halves)
-        s->on.backend->add_half(s->on.self, gradient, share, 2 * s->layout.tensor[t].size);
+    if (s->pass.begun[t] && s->layout.half)
+        s->on.backend->add_half(s->on.self, s->layout.half, gradient, share,
+                                2 * s->layout.tensor[t].size);
     else if (s->pass.begun[t])
         s->on.backend->add(s->on.self, gradient, share, s->layout.tensor[t].size);
     else

@@ -119,7 +119,7 @@ struct stage_layout {
     struct batch_shape data;
     real scale;        /* weight of one target in the gradient of an update, */
     double loss_scale; /* and in the loss of a step */
-    bool halves;       /* activations are bf16 (layer.h: half), sizes still count reals */
+    enum element half; /* what activations are (layer.h: half); sizes still count reals */
     size_t parameters; /* copies of borrowed ones, then own ones by op; spread experts', */
     size_t dense_n;    /* ... which others share them with, behind these */
     size_t owned_n;    /* this rank's part of them: all without ZeRO */
@@ -179,7 +179,7 @@ struct stage_pair {
  * since these compute one at a time. */
 struct stage_flight {
     struct stage_pair gradients, parameters;
-    real *reduced, *gathered; /* what a collective has of them, in bf16; NULL: it has them */
+    real *reduced, *gathered; /* what a collective has of them, in 16 bits; NULL: it has them */
     real *summed;             /* likewise, of what groups of replicas sum */
     int64_t bytes;
 };
@@ -198,16 +198,16 @@ struct stage_state {
     real *gradient;             /* [parameters]; NULL with ZeRO 2, 3 */
     real *moment, *square;      /* [owned_n] Adam: both; SGD: `moment` if it has momentum */
     real *sum;                  /* [owned_n] ZeRO 2, 3: own part of the gradients, reduced */
-    real *owned;                /* [owned_n] ZeRO 3, and where parameters are gathered in bf16: own
+    real *owned;   /* [owned_n] ZeRO 3, and where parameters are gathered in 16 bits: own
                                * part of the parameters; else NULL */
-    real *reduced;              /* [parameters] ZeRO 0, 1: what collectives have, in bf16; NULL: the
+    real *reduced; /* [parameters] ZeRO 0, 1: what collectives have, in 16 bits; NULL: the
                                * arrays above */
     struct stage_pair halved; /* [parameters] ZeRO 2, 3 when backwards come in halves: gradients */
     size_t gathered; /* ZeRO 3: bucket + 1 whose parameters are there for a pass to come, 0: none */
     uint8_t (*digest)[DIGEST];     /* [layout.n] ZeRO 3: of parameters, as they are gathered last */
     size_t versions, newest;       /* without flush; else one */
     struct stage_version *version; /* [versions] */
-    real *half;                    /* in bf16 as passes use them; NULL: everything is fp32 */
+    real *half;                    /* in 16 bits as passes use them; NULL: everything is fp32 */
     const real *half_of;           /* version that `half` is of; NULL: none */
 };
 

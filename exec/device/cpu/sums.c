@@ -1,5 +1,5 @@
 /* The arrays that collectives of a stage work on: gradients and parameters as they are, or copies of
- * them in bf16 where the program's sums and gathers are of such numbers. */
+ * them in 16 bits where the program's sums and gathers are of such numbers. */
 #include "exec/device/cpu/stage_parts.h"
 
 /* ZeRO 2, 3 */
@@ -58,18 +58,18 @@ static size_t bucket_of(const struct program_op *op)
     return op->part > 0 ? op->part - 1u : 0;
 }
 
-/* Number n of an array in bf16. */
+/* Number n of an array in 16 bits. */
 static void *half_number(const real *data, size_t n)
 {
     return element_at(ELEMENT_BF16, data, n);
 }
 
-/* What a collective works on of `array` [n], whose numbers it has in bf16 at number `at` of `half`.
- */
-static void *in_half(const struct stage *s, const real *array, size_t n, const real *half,
-                     size_t at)
+/* What a collective works on of `array` [n], whose numbers it has as `e`, of 16 bits, at number
+ * `at` of `half`. */
+static void *in_half(const struct stage *s, enum element e, const real *array, size_t n,
+                     const real *half, size_t at)
 {
-    s->on.backend->narrow(s->on.self, half_number(half, at), array, n);
+    s->on.backend->narrow(s->on.self, e, half_number(half, at), array, n);
     return half_number(half, at);
 }
 
@@ -87,9 +87,10 @@ static enum status next_tied(struct stage *s, uint32_t owner, void **data, size_
 {
     real *gradient;
     PASS(stage_tied(s, owner, &gradient, n));
-    *data = s->share.reduced == ELEMENT_FP32 ? gradient
-                                             : in_half(s, gradient, *n, s->state.reduced,
-                                                       (size_t)(gradient - s->state.gradient));
+    *data = s->share.reduced == ELEMENT_FP32
+                ? gradient
+                : in_half(s, s->share.reduced, gradient, *n, s->state.reduced,
+                          (size_t)(gradient - s->state.gradient));
     return STATUS_OK;
 }
 
@@ -127,8 +128,9 @@ static void next_flying(struct stage *s, const struct program_op *op, void **dat
         pair->now ^= 1;
     real *gradient = pair->data[pair->now ^ 1] + behind(s, op, false);
     *n = p->n;
-    *data = s->share.reduced == ELEMENT_FP32 ? gradient
-                                             : in_half(s, gradient, p->n, s->flight->reduced, 0);
+    *data = s->share.reduced == ELEMENT_FP32
+                ? gradient
+                : in_half(s, s->share.reduced, gradient, p->n, s->flight->reduced, 0);
 }
 
 /* What replicas reduce next: the gradients of the bucket that the backward has come to. */
@@ -143,7 +145,7 @@ static void next_reduced(struct stage *s, const struct program_op *op, void **da
     if (s->share.reduced == ELEMENT_FP32)
         *data = gradient;
     else
-        *data = in_half(s, gradient, p->n, s->state.reduced, p->first);
+        *data = in_half(s, s->share.reduced, gradient, p->n, s->state.reduced, p->first);
 }
 
 /* ZeRO 3: array k that is gathered for a bucket, with the own part filled in. */
@@ -166,7 +168,7 @@ static void next_gathered(struct stage *s, const struct program_op *op, uint32_t
         s->on.backend->copy(s->on.self, array + p->own.first, own, p->own.n * sizeof(real));
         *data = array;
     } else {
-        in_half(s, own, p->own.n, s->flight->gathered, offset + p->own.first);
+        in_half(s, s->share.gathered, own, p->own.n, s->flight->gathered, offset + p->own.first);
         *data = half_number(s->flight->gathered, offset);
     }
 }
@@ -177,7 +179,7 @@ static bool is_kept(const struct stage *s)
     return s->program->stage[s->index].keep;
 }
 
-/* Where numbers are in bf16 on their way to other replicas. */
+/* Where numbers are in 16 bits on their way to other replicas. */
 static real *gathered_half(const struct stage *s)
 {
     return s->share.zero == 1 ? s->state.reduced : s->flight->gathered;
@@ -191,12 +193,12 @@ static void next_kept(struct stage *s, const struct program_op *op, void **data,
     *data = s->state.parameter + p->first;
     if (s->share.gathered == ELEMENT_FP32)
         return;
-    in_half(s, s->state.owned + p->at, p->own.n, gathered_half(s), p->own.first);
+    in_half(s, s->share.gathered, s->state.owned + p->at, p->own.n, gathered_half(s), p->own.first);
     *data = gathered_half(s);
 }
 
 /* The own part of a bucket, reduced: what is summed over the groups of replicas, and where its copy in
- * bf16 is. */
+ * 16 bits is. */
 static real *own_sum(const struct stage *s, const struct stage_bucket *p, void **half)
 {
     bool summed = s->share.zero >= 2;
@@ -216,7 +218,7 @@ static void next_own(struct stage *s, const struct program_op *op, void **data, 
     *data = own;
     if (s->share.reduced == ELEMENT_FP32)
         return;
-    s->on.backend->narrow(s->on.self, half, own, p->own.n);
+    s->on.backend->narrow(s->on.self, s->share.reduced, half, own, p->own.n);
     *data = half;
 }
 
@@ -237,7 +239,7 @@ static size_t spread_bucket(const struct stage *s, const struct program_op *op, 
     return NOWHERE;
 }
 
-/* ZeRO 1, 2: array k of the parameters. In bf16 all replicas, their owner too, have what was
+/* ZeRO 1, 2: array k of the parameters. In 16 bits all replicas, their owner too, have what was
  * gathered, bucket after bucket in one place; only the owner's state.owned is not rounded. */
 static void next_spread(struct stage *s, const struct program_op *op, uint32_t k, void **data,
                         size_t *n)
@@ -247,7 +249,8 @@ static void next_spread(struct stage *s, const struct program_op *op, uint32_t k
     size_t b = spread_bucket(s, op, k);
     if (k > 0 && !whole) {
         const struct stage_bucket *last = &s->share.bucket[spread_bucket(s, op, k - 1)];
-        s->on.backend->widen(s->on.self, s->state.parameter + last->first, half, last->n);
+        s->on.backend->widen(s->on.self, s->share.gathered, s->state.parameter + last->first, half,
+                             last->n);
     }
     if (b == NOWHERE)
         return;
@@ -256,7 +259,7 @@ static void next_spread(struct stage *s, const struct program_op *op, uint32_t k
     *data = s->state.parameter + p->first;
     if (whole)
         return;
-    in_half(s, s->state.owned + p->at, p->own.n, half, p->own.first);
+    in_half(s, s->share.gathered, s->state.owned + p->at, p->own.n, half, p->own.first);
     *data = half;
 }
 
@@ -294,7 +297,7 @@ enum status stage_array(struct stage *s, const struct program_op *op, uint32_t k
     return STATUS_OK;
 }
 
-/* Sums that were made in bf16 are gradients again: ZeRO 0, 1 of the bucket that the op was called
+/* Sums that were made in 16 bits are gradients again: ZeRO 0, 1 of the bucket that the op was called
  * for, as far as this replica has them. */
 static void widen_sums(struct stage *s, const struct program_op *op)
 {
@@ -308,7 +311,7 @@ static void widen_sums(struct stage *s, const struct program_op *op)
     } else if (find_tied(s, op->tag, &first, &n) != STATUS_OK) {
         return; /* it was found before the sum */
     }
-    s->on.backend->widen(s->on.self, s->state.gradient + first,
+    s->on.backend->widen(s->on.self, s->share.reduced, s->state.gradient + first,
                          half_number(s->state.reduced, first), n);
 }
 
@@ -328,16 +331,18 @@ void stage_collected(struct stage *s, const struct program_op *op)
         void *half = NULL;
         real *own = own_sum(s, of, &half);
         if (half)
-            b->widen(s->on.self, own, half, of->own.n);
+            b->widen(s->on.self, s->share.reduced, own, half, of->own.n);
     } else if (keeps) {
         if (s->share.gathered != ELEMENT_FP32)
-            b->widen(s->on.self, s->state.parameter + of->first, gathered_half(s), of->n);
+            b->widen(s->on.self, s->share.gathered, s->state.parameter + of->first,
+                     gathered_half(s), of->n);
     } else if (s->share.zero >= 2 && op->purpose == FOR_DATA) {
         const struct stage_pair *pair = gradient_pair(s);
         real *reduced = pair->data[pair->now ^ 1] + behind(s, op, false),
              *own = reduced + of->own.first;
         if (s->share.reduced != ELEMENT_FP32)
-            b->widen(s->on.self, own, half_number(s->flight->reduced, of->own.first), of->own.n);
+            b->widen(s->on.self, s->share.reduced, own,
+                     half_number(s->flight->reduced, of->own.first), of->own.n);
         b->add(s->on.self, s->state.sum + of->at, own, of->own.n);
         b->zero(s->on.self, reduced, of->n * sizeof *reduced);
     } else if (s->share.reshards && op->purpose == FOR_SHARDS) {
@@ -346,7 +351,7 @@ void stage_collected(struct stage *s, const struct program_op *op)
         size_t bucket = bucket_of(op), from = behind(s, op, true),
                n = experts ? of->n : s->share.bucket[bucket].gathered;
         if (s->share.gathered != ELEMENT_FP32)
-            b->widen(s->on.self, pair->data[pair->now ^ 1] + from,
+            b->widen(s->on.self, s->share.gathered, pair->data[pair->now ^ 1] + from,
                      half_number(s->flight->gathered, from), n);
         if (from + n < stage_flying(s, bucket, true))
             return; /* experts follow */

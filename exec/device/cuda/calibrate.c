@@ -132,7 +132,8 @@ struct order {
     struct bench_shapes shapes;
     struct model model;
     size_t repeats, ranks;
-    bool half, cudnn;
+    enum element half;
+    bool cudnn;
 };
 
 static bool asks_cudnn(const char *word)
@@ -164,8 +165,10 @@ static enum status order_read(char **argv, struct order *out)
 {
     enum status st;
     size_t largest = 0, batch = 0;
-    struct order o = {.half = !strcmp(argv[3], "bf16"), .cudnn = asks_cudnn(argv[8])};
+    struct order o = {.cudnn = asks_cudnn(argv[8])};
     bool any = strcmp(argv[6], "-") != 0;
+    while (o.half + 1 < ELEMENTS && strcmp(argv[3], element_names[o.half]) != 0)
+        o.half++;
     TRY(number(argv[2], CALIBRATE_REPEATS, &o.repeats));
     TRY(number(argv[4], TEAM_MOST, &o.ranks));
     TRY(number(argv[5], INT64_MAX, &largest));

@@ -246,19 +246,19 @@ static void add(void *self, real *y, const real *x, size_t n)
     CUDA_NOTE(self, "add", kernel_add(y, x, n));
 }
 
-static void accumulate(void *self, void *y, const void *x, size_t n)
+static void accumulate(void *self, enum element e, void *y, const void *x, size_t n)
 {
-    CUDA_NOTE(self, "add in bf16", kernel_accumulate(KERNEL_BF16, y, x, n));
+    CUDA_NOTE(self, "add in 16 bits", kernel_accumulate(cuda_numbers(e), y, x, n));
 }
 
-static void narrow(void *self, void *y, const real *x, size_t n)
+static void narrow(void *self, enum element e, void *y, const real *x, size_t n)
 {
-    CUDA_NOTE(self, "to bf16", kernel_narrow(y, x, n));
+    CUDA_NOTE(self, "to 16 bits", kernel_narrow(cuda_numbers(e), y, x, n));
 }
 
-static void widen(void *self, real *y, const void *x, size_t n)
+static void widen(void *self, enum element e, real *y, const void *x, size_t n)
 {
-    CUDA_NOTE(self, "from bf16", kernel_widen(y, x, n));
+    CUDA_NOTE(self, "from 16 bits", kernel_widen(cuda_numbers(e), y, x, n));
 }
 
 /* One kernel for all numbers of a bucket's own part. */
@@ -270,6 +270,7 @@ static void update(void *self, const struct optimizer_step *o)
                                     .moment = o->moment,
                                     .square = o->square,
                                     .half = o->half,
+                                    .as = cuda_numbers(o->as),
                                     .clears = o->clears,
                                     .rate = o->rate,
                                     .unbias = o->unbias,
@@ -311,7 +312,7 @@ const struct backend backend_cuda = {
 
 /* ---- matrix products: cuBLAS thinks in columns, so c^T = b^T a^T */
 
-/* fp32 without TF32; bf16 on tensor cores, but sums of parts in fp32 too. */
+/* fp32 without TF32; 16 bits on tensor cores, but sums of parts in fp32 too. */
 static void choose_products(struct cuda_context *c, enum kernel_type type)
 {
     if (type == c->products)
@@ -354,11 +355,11 @@ struct as_columns {
 static struct as_columns columns_of(const struct cuda_gemm *p)
 {
     const struct gemm *g = &p->g;
-    bool half = p->in == KERNEL_BF16;
+    bool half = p->in != KERNEL_FP32;
     return (struct as_columns){.a_t = g->a_t ? CUBLAS_OP_T : CUBLAS_OP_N,
                                .b_t = g->b_t ? CUBLAS_OP_T : CUBLAS_OP_N,
-                               .in = half ? CUDA_R_16BF : CUDA_R_32F,
-                               .out = p->out == KERNEL_BF16 ? CUDA_R_16BF : CUDA_R_32F,
+                               .in = cublas_numbers(p->in),
+                               .out = cublas_numbers(p->out),
                                .compute = half ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_PEDANTIC,
                                .m = (int)g->m,
                                .n = (int)g->n,

@@ -6,6 +6,7 @@
 #ifndef EXEC_DEVICE_CUDA_CONTEXT_H
 #define EXEC_DEVICE_CUDA_CONTEXT_H
 
+#include <assert.h>
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 #include <stdint.h>
@@ -31,7 +32,7 @@ struct cuda_arena {
 
 struct cuda_context {
     int gpu;
-    bool tensor_cores; /* for bf16: sm_80 and later */
+    bool tensor_cores; /* for 16 bits: sm_80 and later */
     cublasHandle_t blas;
     enum kernel_type products; /* how `blas` is set */
     struct cublasLtContext *lt;
@@ -107,20 +108,32 @@ enum cuda_epilogue {
 };
 struct cuda_after {
     enum cuda_epilogue what;
-    const void *bias; /* [columns of c] bf16 */
+    const void *bias; /* [columns of c] as c */
     void *gelu;       /* as c, with its stride */
 };
-/* All in bf16; false: it is not, or cuBLASLt refuses, and nothing has been done. */
+/* All in the same 16 bits; false: it is not, or cuBLASLt refuses, and nothing has been done. */
 bool cuda_gemm_after(struct cuda_context *c, const char *what, const struct cuda_gemm *g,
                      const struct cuda_after *after);
 void cuda_epilogues_close(struct cuda_context *c);
 /* cuda_queues() of a product; after NULL: nothing becomes of its results. */
 bool cuda_queues_gemm(const char *what, const struct cuda_gemm *g, const struct cuda_after *after);
 
-/* What a layer's activations are stored as. */
+/* What kernels call numbers, */
+static inline enum kernel_type cuda_numbers(enum element e)
+{
+    static_assert((int)KERNEL_BF16 == ELEMENT_BF16 && (int)KERNEL_FP16 == ELEMENT_FP16,
+                  "one order");
+    return (enum kernel_type)e;
+}
+/* those of a layer's activations, */
 static inline enum kernel_type cuda_type(const struct layer *l)
 {
-    return l->half ? KERNEL_BF16 : KERNEL_FP32;
+    return cuda_numbers(l->half);
+}
+/* and what cuBLAS calls them. */
+static inline cudaDataType cublas_numbers(enum kernel_type t)
+{
+    return t == KERNEL_BF16 ? CUDA_R_16BF : t == KERNEL_FP16 ? CUDA_R_16F : CUDA_R_32F;
 }
 
 /* self: struct cuda_context */

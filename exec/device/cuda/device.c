@@ -66,7 +66,8 @@ static enum status rehearse(struct cuda *c)
     float *zero = (float *)(void *)c->context.loss;
     CUDA_NOTE(&c->context, "zero", cudaMemsetAsync(zero, 0, sizeof *c->context.loss, CUDA_STREAM));
     CUDA_NOTE(&c->context, "first sum", kernel_add(zero, zero + 1, 1));
-    CUDA_NOTE(&c->context, "first sum", kernel_accumulate(KERNEL_BF16, zero, zero + 1, 1));
+    for (enum element e = ELEMENT_BF16; e < ELEMENTS; e++)
+        CUDA_NOTE(&c->context, "first sum", kernel_accumulate(cuda_numbers(e), zero, zero + 1, 1));
     return cuda_finish(&c->context);
 }
 

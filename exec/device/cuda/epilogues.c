@@ -1,6 +1,6 @@
 /* Products whose results go on before they are stored, by cuBLASLt: biases and GELU cost no pass over memory.
  *
- * Only bf16: fp32 is computed in pedantic mode, which has no epilogues. What cuBLASLt has no algorithm for, by
+ * Only 16 bits: fp32 is computed in pedantic mode, which has no epilogues. What cuBLASLt has no algorithm for, by
  * shape, alignment or GPU, is refused once, for good, and computed by cuda_gemm() and kernels. Its first
  * choice is taken, among those that add parts in fp32 and need no more than the workspace; it depends on the
  * question alone, so that the same call gives the same bits. */
@@ -15,6 +15,7 @@
 /* What an algorithm is chosen by; the sizes of the product as cuBLAS sees it, by columns. */
 struct question {
     enum cuda_epilogue what;
+    cudaDataType numbers;  /* of a, b, c */
     uint32_t alignment[3]; /* of a, b, c in bytes, up to 256 */
     uint32_t aux_alignment, bias_alignment;
     int32_t a_t, b_t;
@@ -37,11 +38,13 @@ static uint32_t alignment_of(const void *data)
 }
 
 /* c^T = b^T a^T. */
-static struct question question_of(const struct gemm *g, const struct cuda_after *after)
+static struct question question_of(const struct cuda_gemm *p, const struct cuda_after *after)
 {
+    const struct gemm *g = &p->g;
     struct question q;
     memset(&q, 0, sizeof q); /* questions are compared as bytes */
     q.what = after->what;
+    q.numbers = cublas_numbers(p->in);
     q.alignment[0] = alignment_of(g->b);
     q.alignment[1] = alignment_of(g->a);
     q.alignment[2] = alignment_of(g->c);
@@ -87,11 +90,11 @@ static bool describe(struct cuda_fused *f, const struct cuda_after *after)
     const struct question *q = &f->q;
     bool a_t = q->a_t != CUBLAS_OP_N, b_t = q->b_t != CUBLAS_OP_N;
     return is_set(cublasLtMatmulDescCreate(&f->how, CUBLAS_COMPUTE_32F, CUDA_R_32F)) &&
-           is_set(cublasLtMatrixLayoutCreate(&f->a, CUDA_R_16BF, a_t ? q->k : q->m,
+           is_set(cublasLtMatrixLayoutCreate(&f->a, q->numbers, a_t ? q->k : q->m,
                                              a_t ? q->m : q->k, q->a_stride)) &&
-           is_set(cublasLtMatrixLayoutCreate(&f->b, CUDA_R_16BF, b_t ? q->n : q->k,
+           is_set(cublasLtMatrixLayoutCreate(&f->b, q->numbers, b_t ? q->n : q->k,
                                              b_t ? q->k : q->n, q->b_stride)) &&
-           is_set(cublasLtMatrixLayoutCreate(&f->c, CUDA_R_16BF, q->m, q->n, q->c_stride)) &&
+           is_set(cublasLtMatrixLayoutCreate(&f->c, q->numbers, q->m, q->n, q->c_stride)) &&
            set(f->how, CUBLASLT_MATMUL_DESC_TRANSA, &q->a_t, sizeof q->a_t) &&
            set(f->how, CUBLASLT_MATMUL_DESC_TRANSB, &q->b_t, sizeof q->b_t) &&
            set(f->how, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue[q->what], sizeof *epilogue) &&
@@ -144,12 +147,12 @@ static void release(struct cuda_fused *f)
 }
 
 /* Asked before, or now; NULL: no memory. */
-static struct cuda_fused *answer(struct cuda_context *c, const struct gemm *g,
+static struct cuda_fused *answer(struct cuda_context *c, const struct cuda_gemm *p,
                                  const struct cuda_after *after)
 {
     struct cuda_fused f;
     memset(&f, 0, sizeof f);
-    f.q = question_of(g, after);
+    f.q = question_of(p, after);
     for (size_t k = 0; k < c->fusions; k++)
         if (memcmp(&c->fused[k].q, &f.q, sizeof f.q) == 0)
             return &c->fused[k];
@@ -164,9 +167,9 @@ bool cuda_gemm_after(struct cuda_context *c, const char *what, const struct cuda
                      const struct cuda_after *after)
 {
     const struct gemm *g = &p->g;
-    if (p->in != KERNEL_BF16 || p->out != KERNEL_BF16)
+    if (p->in == KERNEL_FP32 || p->out != p->in)
         return false;
-    const struct cuda_fused *f = answer(c, g, after);
+    const struct cuda_fused *f = answer(c, p, after);
     if (!f || f->refused || !point(f, after))
         return false;
     if (!cuda_queues_gemm(what, p, after))

@@ -10,7 +10,7 @@ template <typename T> static __global__ void sum(void *y_, const void *a, const 
     combine(y, y, (const T *)a, (const T *)b, n, [](float p, float q) { return p + q; });
 }
 
-/* fp32 to bf16, to the nearest, and back, exact; [n] */
+/* fp32 to 16 bits, to the nearest, and back, exact; [n] */
 template <typename T> static __global__ void narrow(void *y_, const float *x, size_t n)
 {
     T *y = (T *)y_;
@@ -181,7 +181,7 @@ static __global__ void spin(unsigned long long ns)
 
 cudaError_t kernel_add(float *y, const float *x, size_t n)
 {
-    return n > 0 ? kernel_accumulate(KERNEL_FP32, y, x, n) : cudaSuccess;
+    return kernel_accumulate(KERNEL_FP32, y, x, n);
 }
 
 cudaError_t kernel_accumulate(enum kernel_type t, void *y, const void *x, size_t n)
@@ -193,8 +193,11 @@ cudaError_t kernel_accumulate_on(cudaStream_t stream, enum kernel_type t, void *
                                  size_t n)
 {
     unsigned blocks = blocks_along(t, n);
-    return t == KERNEL_BF16 ? LAUNCH_ON(stream, sum<__nv_bfloat16>, blocks, y, y, x, n)
-                            : LAUNCH_ON(stream, sum<float>, blocks, y, y, x, n);
+    if (n == 0)
+        return cudaSuccess;
+    return t == KERNEL_FP32   ? LAUNCH_ON(stream, sum<float>, blocks, y, y, x, n)
+           : t == KERNEL_BF16 ? LAUNCH_ON(stream, sum<__nv_bfloat16>, blocks, y, y, x, n)
+                              : LAUNCH_ON(stream, sum<__half>, blocks, y, y, x, n);
 }
 
 cudaError_t kernel_sum(enum kernel_type t, void *y, const void *a, const void *b, size_t n)
@@ -202,16 +205,14 @@ cudaError_t kernel_sum(enum kernel_type t, void *y, const void *a, const void *b
     return LAUNCH_AS(t, sum, blocks_along(t, n), y, a, b, n);
 }
 
-cudaError_t kernel_narrow(void *y, const float *x, size_t n)
+cudaError_t kernel_narrow(enum kernel_type t, void *y, const float *x, size_t n)
 {
-    return n > 0 ? LAUNCH(narrow<__nv_bfloat16>, blocks_along(KERNEL_BF16, n), y, x, n)
-                 : cudaSuccess;
+    return n > 0 ? LAUNCH_HALF(t, narrow, blocks_along(t, n), y, x, n) : cudaSuccess;
 }
 
-cudaError_t kernel_widen(float *y, const void *x, size_t n)
+cudaError_t kernel_widen(enum kernel_type t, float *y, const void *x, size_t n)
 {
-    return n > 0 ? LAUNCH(widen<__nv_bfloat16>, blocks_along(KERNEL_BF16, n), y, x, n)
-                 : cudaSuccess;
+    return n > 0 ? LAUNCH_HALF(t, widen, blocks_along(t, n), y, x, n) : cudaSuccess;
 }
 
 cudaError_t kernel_bias(enum kernel_type t, void *y, const float *bias, size_t rows, size_t columns,

@@ -22,8 +22,8 @@ enum { COLUMN_PARTS = 64, NORM_PARTS = 256 };
 enum { TICKETS = 1024 };
 
 /* What activations and their gradients (`void *` below) are stored as; parameters, their gradients,
- * sums and what is saved per row are fp32, and so is all arithmetic. */
-enum kernel_type { KERNEL_FP32, KERNEL_BF16 };
+ * sums and what is saved per row are fp32, and so is all arithmetic. In the order of exec/element.h. */
+enum kernel_type { KERNEL_FP32, KERNEL_BF16, KERNEL_FP16 };
 
 #ifdef __cplusplus
 extern "C" {
@@ -35,8 +35,9 @@ cudaError_t kernel_accumulate(enum kernel_type t, void *y, const void *x, size_t
 cudaError_t kernel_accumulate_on(cudaStream_t stream, enum kernel_type t, void *y, const void *x,
                                  size_t n);
 cudaError_t kernel_sum(enum kernel_type t, void *y, const void *a, const void *b, size_t n);
-cudaError_t kernel_narrow(void *y, const float *x, size_t n); /* fp32 to bf16 */
-cudaError_t kernel_widen(float *y, const void *x, size_t n);  /* bf16 to fp32 */
+/* fp32 to 16 bits, and back. */
+cudaError_t kernel_narrow(enum kernel_type t, void *y, const float *x, size_t n);
+cudaError_t kernel_widen(enum kernel_type t, float *y, const void *x, size_t n);
 /* The first columns of y (rows, width) += bias [columns]; out [columns] += sums of the first columns of x
  * (rows, width), work [COLUMN_PARTS * columns]: kernels_columns.cu. */
 cudaError_t kernel_bias(enum kernel_type t, void *y, const float *bias, size_t rows, size_t columns,
@@ -158,7 +159,7 @@ cudaError_t kernel_embedding_backward(const struct kernel_embedding *e, const vo
 struct kernel_attention {
     enum kernel_type type;
     size_t samples, tokens, heads, kv_heads, depth, value, window;
-    int causal, tensor_cores; /* the GPU has them for bf16 */
+    int causal, tensor_cores; /* the GPU has them for 16 bits */
     float scale;
     const void *x;
     const float *sink;
@@ -167,8 +168,8 @@ struct kernel_attention {
      * angles (kernel_rope: table) before they are rounded; NULL: not. */
     const float *angles;
 };
-/* Heads of 64, 80 and 128 channels in bf16, and arrays at multiples of 16 bytes: on tensor cores, where p
- * and the gradient of scores are rounded to bf16. */
+/* Heads of 64, 80 and 128 channels in 16 bits, and arrays at multiples of 16 bytes: on tensor cores, where p
+ * and the gradient of scores are rounded to these. */
 cudaError_t kernel_attention(const struct kernel_attention *a, void *y);
 /* dx, from what the forward has left in y and saved; d_sink [heads] is added to. */
 cudaError_t kernel_attention_backward(const struct kernel_attention *a, const void *y,
@@ -204,8 +205,9 @@ cudaError_t kernel_spin(uint64_t ns);
 struct kernel_update {
     size_t n;
     float *parameter, *gradient, *moment, *square;
-    void *half; /* bf16: parameters again; NULL: not */
-    int clears; /* gradients are zeros behind it */
+    void *half;          /* parameters again, of 16 bits; NULL: not */
+    enum kernel_type as; /* which these are */
+    int clears;          /* gradients are zeros behind it */
     float rate, unbias, scale, decay, momentum;
     int nesterov;
     const float *clipped; /* gradients count so much less; NULL: they do not */

@@ -291,13 +291,15 @@ static size_t widest(const struct kernel_attention *a)
     return a->depth > a->value ? a->depth : a->value;
 }
 
+#define LAUNCH_TILE(a, kernel, heads, tile, ...)                                                   \
+    LAUNCH(kernel, (unsigned)(tiles_of((a)->tokens, tile) * (heads)), __VA_ARGS__)
 /* In one of three sizes of tiles; wider heads pass through the widest. */
 #define LAUNCH_TILES(a, kernel, heads, wide, tile, ...)                                            \
-    ((a)->type == KERNEL_BF16                                                                      \
-         ? LAUNCH((kernel<__nv_bfloat16, wide, tile>),                                             \
-                  (unsigned)(tiles_of((a)->tokens, tile) * (heads)), __VA_ARGS__)                  \
-         : LAUNCH((kernel<float, wide, tile>), (unsigned)(tiles_of((a)->tokens, tile) * (heads)),  \
-                  __VA_ARGS__))
+    ((a)->type == KERNEL_FP32                                                                      \
+         ? LAUNCH_TILE(a, (kernel<float, wide, tile>), heads, tile, __VA_ARGS__)                   \
+     : (a)->type == KERNEL_BF16                                                                    \
+         ? LAUNCH_TILE(a, (kernel<__nv_bfloat16, wide, tile>), heads, tile, __VA_ARGS__)           \
+         : LAUNCH_TILE(a, (kernel<__half, wide, tile>), heads, tile, __VA_ARGS__))
 #define LAUNCH_WIDE(a, kernel, heads, ...)                                                         \
     (widest(a) <= HEADS_128                                                                        \
          ? LAUNCH_TILES(a, kernel, heads, HEADS_128, HEADS_128_TILE, __VA_ARGS__)                  \

@@ -46,7 +46,7 @@ cudaError_t kernel_columns(enum kernel_type t, float *out, const void *x, size_t
                            size_t columns, size_t width, float *work, unsigned *ticket)
 {
     cudaError_t e = cudaSuccess;
-    size_t wide = WARP * (t == KERNEL_BF16 ? WIDE<__nv_bfloat16> : WIDE<float>);
+    size_t wide = WARP * wide_of(t);
     size_t parts = parts_of(rows, COLUMN_PARTS), most = TICKETS;
     for (size_t first = 0; first < columns && !e; first += wide * most) {
         size_t n = (columns - first + wide - 1) / wide;

@@ -1,156 +1,8 @@
-/* Attention in bf16 on tensor cores, heads of 64, 80 or 128 channels: the same passes as
+/* Attention in 16 bits on tensor cores, heads of 64, 80 or 128 channels: the same passes as
  * kernels_attention.cu, in tiles whose scores never leave registers (Dao, FlashAttention-2, 2023,
  * arXiv:2307.08691). A block has four warps of 16 rows each; tiles of the other side come through
  * shared memory, the next one while one is computed. */
-#include "exec/device/cuda/attention.cuh"
-#include "exec/device/cuda/mma.cuh"
-
-typedef __nv_bfloat16 bf16;
-
-enum { ROWS = 64, THREADS = 128 };
-/* Rows of shared memory are 16 bytes longer than they need be: eight of them lie in different banks. */
-template <unsigned D> struct tile {
-    static const unsigned width = D + 8;
-    static const unsigned other = D > 80 ? 32 : 64; /* rows of the other side, in the backward */
-};
-static const float LOG2_E = 1.4426950408889634f, LN_2 = 0.6931471805599453f;
-
-/* ---- tiles in shared memory */
-
-template <unsigned D, unsigned N>
-static __device__ void load_tile(bf16 *to, const bf16 *from, size_t stride, unsigned first,
-                                 unsigned tokens)
-{
-    for (unsigned e = threadIdx.x; e < N * D / 8; e += THREADS) {
-        unsigned r = e / (D / 8), i = e % (D / 8) * 8;
-        bool is_there = first + r < tokens;
-        copy_begin(to + r * tile<D>::width + i, from + (is_there ? first + r : 0) * stride + i,
-                   is_there);
-    }
-    copies_close();
-}
-
-/* To memory, 16 bytes at a time; all threads have written the tile. */
-template <unsigned D>
-static __device__ void store_tile(bf16 *to, size_t stride, unsigned first, unsigned tokens,
-                                  const bf16 *from)
-{
-    for (unsigned e = threadIdx.x; e < ROWS * D / 8; e += THREADS) {
-        unsigned r = e / (D / 8), i = e % (D / 8) * 8;
-        if (first + r < tokens)
-            *(uint4 *)(to + (first + r) * stride + i) =
-                *(const uint4 *)(from + r * tile<D>::width + i);
-    }
-}
-
-/* Rows 16 * warp ... of a tile of results, times what is said for each row of a thread. */
-template <unsigned D>
-static __device__ REGISTERS_ONLY void put_rows(bf16 *to, const float (&value)[D / 8][4],
-                                               float upper, float lower)
-{
-    unsigned lane = threadIdx.x % 32, row = threadIdx.x / 32 * 16 + lane / 4;
-    for (unsigned n = 0; n < D / 8; n++) {
-        uint32_t *at = (uint32_t *)(to + row * tile<D>::width + n * 8 + lane % 4 * 2);
-        at[0] = packed(value[n][0] * upper, value[n][1] * upper);
-        at[4 * tile<D>::width] = packed(value[n][2] * lower, value[n][3] * lower);
-    }
-}
-
-/* Fragment a of rows from `row`, and columns from `column`. */
-template <unsigned D>
-static __device__ void load_a(uint32_t (&a)[4], const bf16 *from, unsigned row, unsigned column)
-{
-    unsigned lane = threadIdx.x % 32;
-    load_matrices(a, from + (row + lane % 16) * tile<D>::width + column + lane / 16 * 8);
-}
-
-/* Fragments a of d's numbers, of two neighbours of 8 columns. */
-static __device__ REGISTERS_ONLY void as_a(uint32_t (&a)[4], const float (&left)[4],
-                                           const float (&right)[4])
-{
-    a[0] = packed(left[0], left[1]);
-    a[1] = packed(left[2], left[3]);
-    a[2] = packed(right[0], right[1]);
-    a[3] = packed(right[2], right[3]);
-}
-
-/* d (16, N) += a (16, 16) b^T for 16 columns, from `column`, of the tile b (N, D). */
-template <unsigned D, unsigned N>
-static __device__ REGISTERS_ONLY void outer(float (&d)[N / 8][4], const uint32_t (&a)[4],
-                                            const bf16 *b, unsigned column)
-{
-    unsigned lane = threadIdx.x % 32;
-#pragma unroll
-    for (unsigned n = 0; n < N / 16; n++) {
-        uint32_t part[4];
-        load_matrices(part, b + (n * 16 + lane / 16 * 8 + lane % 8) * tile<D>::width + column +
-                                lane / 8 % 2 * 8);
-        mma(d[2 * n], a, part[0], part[1]);
-        mma(d[2 * n + 1], a, part[2], part[3]);
-    }
-}
-
-/* d (16, D) += s (16, N) b for the tile b (N, D). */
-template <unsigned D, unsigned N>
-static __device__ REGISTERS_ONLY void inner(float (&d)[D / 8][4], const float (&s)[N / 8][4],
-                                            const bf16 *b)
-{
-    unsigned lane = threadIdx.x % 32;
-#pragma unroll
-    for (unsigned k = 0; k < N / 16; k++) {
-        uint32_t a[4];
-        as_a(a, s[2 * k], s[2 * k + 1]);
-#pragma unroll
-        for (unsigned n = 0; n < D / 16; n++) {
-            uint32_t part[4];
-            load_turned(part, b + (k * 16 + lane / 8 % 2 * 8 + lane % 8) * tile<D>::width + n * 16 +
-                                  lane / 16 * 8);
-            mma(d[2 * n], a, part[0], part[1]);
-            mma(d[2 * n + 1], a, part[2], part[3]);
-        }
-    }
-}
-
-/* ---- masks */
-
-/* Do all rows first .. first + rows - 1 see all columns from c0 on? */
-static __device__ bool is_full(const struct kernel_attention &a, unsigned first, unsigned rows,
-                               unsigned c0, unsigned columns)
-{
-    return c0 + columns <= (a.causal ? first + 1 : (unsigned)a.tokens) &&
-           (a.window == 0 || c0 + (unsigned)a.window > first + rows - 1);
-}
-
-/* Over four lanes that have parts of a row. */
-static __device__ float row_sum(float value)
-{
-    value += __shfl_xor_sync(0xffffffffu, value, 1);
-    return value + __shfl_xor_sync(0xffffffffu, value, 2);
-}
-static __device__ float row_max(float value)
-{
-    value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, 1));
-    return fmaxf(value, __shfl_xor_sync(0xffffffffu, value, 2));
-}
-
-/* Scores (16, N) of rows from `row` to powers of two: score * scale, or nothing where it is not seen. */
-template <unsigned N>
-static __device__ REGISTERS_ONLY void mask(float (&s)[N / 8][4], const struct kernel_attention &a,
-                                           unsigned row, unsigned c0)
-{
-    unsigned lane = threadIdx.x % 32;
-#pragma unroll
-    for (unsigned i = 0; i < 4; i++) {
-        unsigned t = row + lane / 4 + i / 2 * 8, tokens = (unsigned)a.tokens;
-        unsigned to = t >= tokens ? 0 : a.causal ? t + 1 : tokens;
-        unsigned from = (unsigned)sees_from(a, t);
-#pragma unroll
-        for (unsigned n = 0; n < N / 8; n++) {
-            unsigned c = c0 + n * 8 + lane % 4 * 2 + i % 2;
-            s[n][i] = c >= from && c < to ? s[n][i] : -INFINITY;
-        }
-    }
-}
+#include "exec/device/cuda/flash.cuh"
 
 /* ---- forward */
 
@@ -187,16 +39,16 @@ static __device__ REGISTERS_ONLY void online(float (&s)[ROWS / 8][4], float scal
     }
 }
 
-template <unsigned D>
+template <unsigned D, typename T = __nv_bfloat16>
 static __global__ void __launch_bounds__(THREADS) flash(struct kernel_attention a, void *y)
 {
     DYNAMIC_SHARED(shared);
-    bf16 *keys = (bf16 *)shared, *values = keys + ROWS * tile<D>::width;
+    T *keys = (T *)shared, *values = keys + ROWS * tile<D>::width;
     unsigned tokens = (unsigned)a.tokens, tiles = (tokens + ROWS - 1) / ROWS;
     unsigned head = blockIdx.x / tiles, first = (tiles - 1 - blockIdx.x % tiles) * ROWS;
     unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const struct attention_head h = head_of(a, head / a.heads, head % a.heads);
-    const bf16 *x = (const bf16 *)a.x;
+    const T *x = (const T *)a.x;
     unsigned last = first + ROWS <= tokens ? first + ROWS - 1 : tokens - 1;
     unsigned to = (unsigned)sees_to(a, last), from = (unsigned)sees_from(a, first) / ROWS * ROWS;
     uint32_t q[D / 16][4];
@@ -240,23 +92,23 @@ static __global__ void __launch_bounds__(THREADS) flash(struct kernel_attention 
     if (lane % 4 == 0 && row + 8 < tokens)
         saved[16] = (r.largest[1] + log2f(lower)) * LN_2;
     __syncthreads();
-    store_tile<D>((bf16 *)y + h.y, h.out, first, tokens, keys);
+    store_tile<D>((T *)y + h.y, h.out, first, tokens, keys);
 }
 
 /* ---- backward */
 
 /* delta [ROWS]: sums over rows of dy y; two threads a row. Rows that are not there have 0. */
-template <unsigned D>
+template <unsigned D, typename T>
 static __device__ void find_delta(float *delta, const struct kernel_attention &a,
-                                  const struct attention_head &h, unsigned first, const bf16 *y,
-                                  const bf16 *dy)
+                                  const struct attention_head &h, unsigned first, const T *y,
+                                  const T *dy)
 {
     unsigned r = threadIdx.x / 2, half = threadIdx.x % 2;
     size_t at = h.y + (size_t)(first + r) * h.out + half * (D / 2);
     float value = 0;
     for (unsigned i = 0; i < D / 2 && first + r < a.tokens; i += 8) {
         uint4 left = *(const uint4 *)(y + at + i), right = *(const uint4 *)(dy + at + i);
-        const bf16 *one = (const bf16 *)&left, *other = (const bf16 *)&right;
+        const T *one = (const T *)&left, *other = (const T *)&right;
 #pragma unroll
         for (unsigned k = 0; k < 8; k++)
             value += (float)one[k] * (float)other[k];
@@ -306,26 +158,26 @@ static __device__ void turn_back(float (&value)[D / 8][4], const struct kernel_a
 }
 
 /* dq = scale ds k, a block per tile of rows; delta is saved for the other kernel. */
-template <unsigned D>
+template <unsigned D, typename T = __nv_bfloat16>
 static __global__ void __launch_bounds__(THREADS)
     flash_rows(struct kernel_attention a, const void *y, const void *dy_, void *dx)
 {
     const unsigned N = tile<D>::other;
     DYNAMIC_SHARED(shared);
-    bf16 *keys = (bf16 *)shared, *values = keys + N * tile<D>::width;
+    T *keys = (T *)shared, *values = keys + N * tile<D>::width;
     float *deltas = (float *)(keys + 2 * ROWS * tile<D>::width);
     unsigned tokens = (unsigned)a.tokens, tiles = (tokens + ROWS - 1) / ROWS;
     unsigned head = blockIdx.x / tiles, first = (tiles - 1 - blockIdx.x % tiles) * ROWS;
     unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32, row = first + warp * 16 + lane / 4;
     const struct attention_head h = head_of(a, head / a.heads, head % a.heads);
-    const bf16 *x = (const bf16 *)a.x, *dy = (const bf16 *)dy_;
+    const T *x = (const T *)a.x, *dy = (const T *)dy_;
     unsigned last = first + ROWS <= tokens ? first + ROWS - 1 : tokens - 1;
     unsigned to = (unsigned)sees_to(a, last), from = (unsigned)sees_from(a, first) / N * N;
     uint32_t q[D / 16][4], d[D / 16][4];
-    float dq[D / 8][4] = {}, log_sum[2], delta[2];
+    float dq[D / 8][4] = {}, log_sum[2], delta[2], factor[2] = {UNFIT<T>, UNFIT<T>};
     load_tile<D, ROWS>(keys, x + h.q, h.row, first, tokens);
     load_tile<D, ROWS>(keys + ROWS * tile<D>::width, dy + h.y, h.out, first, tokens);
-    find_delta<D>(deltas, a, h, first, (const bf16 *)y, dy);
+    find_delta<D>(deltas, a, h, first, (const T *)y, dy);
     copies_wait<0>();
     __syncthreads();
 #pragma unroll
@@ -358,16 +210,16 @@ static __global__ void __launch_bounds__(THREADS)
         if (!is_full(a, first, ROWS, c0, N))
             mask<N>(s, a, first + warp * 16, c0);
         gradient_of_scores<N>(s, dp, a.scale * LOG2_E, log_sum, delta);
-        inner<D, N>(dq, s, keys);
+        inner_fit<D, N>(dq, s, keys, factor);
         __syncthreads();
         load_tile<D, N>(keys, x + h.k, h.row, c0 + N, tokens);
     }
     copies_wait<0>();
     __syncthreads();
     turn_back<D>(dq, a, first + warp * 16);
-    put_rows<D>(keys, dq, a.scale, a.scale);
+    put_rows<D>(keys, dq, a.scale / factor[0], a.scale / factor[1]);
     __syncthreads();
-    store_tile<D>((bf16 *)dx + h.q, h.row, first, tokens, keys);
+    store_tile<D>((T *)dx + h.q, h.row, first, tokens, keys);
 }
 
 /* Of the columns' side: s (16 keys, N queries), transposed; log_sum and delta are of queries. p stays in
@@ -395,14 +247,14 @@ gradient_of_columns(float (&s)[N / 8][4], float (&dp)[N / 8][4], const struct ke
 
 /* dk = scale ds^T q and dv = p^T dy, a block per tile of columns; heads that share it one after the
  * other. */
-template <unsigned D>
+template <unsigned D, typename T = __nv_bfloat16>
 static __global__ void __launch_bounds__(THREADS)
     flash_columns(struct kernel_attention a, const void *dy_, void *dx)
 {
     const unsigned N = tile<D>::other;
     DYNAMIC_SHARED(shared);
-    bf16 *keys = (bf16 *)shared, *values = keys + ROWS * tile<D>::width;
-    bf16 *queries = values + ROWS * tile<D>::width, *outs = queries + N * tile<D>::width;
+    T *keys = (T *)shared, *values = keys + ROWS * tile<D>::width;
+    T *queries = values + ROWS * tile<D>::width, *outs = queries + N * tile<D>::width;
     float *log_sum = (float *)(outs + N * tile<D>::width), *delta = log_sum + N;
     unsigned tokens = (unsigned)a.tokens, tiles = (tokens + ROWS - 1) / ROWS;
     unsigned kv = blockIdx.x / tiles, sample = kv / (unsigned)a.kv_heads;
@@ -411,8 +263,8 @@ static __global__ void __launch_bounds__(THREADS)
     unsigned head = kv % (unsigned)a.kv_heads * group, from = a.causal ? c0 : 0;
     unsigned steps = ((unsigned)seen_to(a, end) - from + N - 1) / N;
     struct attention_head h = head_of(a, sample, head);
-    const bf16 *x = (const bf16 *)a.x, *dy = (const bf16 *)dy_;
-    float dk[D / 8][4] = {}, dv[D / 8][4] = {};
+    const T *x = (const T *)a.x, *dy = (const T *)dy_;
+    float dk[D / 8][4] = {}, dv[D / 8][4] = {}, factor[2] = {UNFIT<T>, UNFIT<T>};
     load_tile<D, ROWS>(keys, x + h.k, h.row, c0, tokens);
     load_tile<D, ROWS>(values, x + h.v, h.row, c0, tokens);
     load_tile<D, N>(queries, x + h.q, h.row, from, tokens);
@@ -440,7 +292,7 @@ static __global__ void __launch_bounds__(THREADS)
         }
         gradient_of_columns<N>(s, dp, a, c0 + warp * 16, first, log_sum, delta);
         inner<D, N>(dv, s, outs);
-        inner<D, N>(dk, dp, queries);
+        inner_fit<D, N>(dk, dp, queries, factor);
         __syncthreads();
         h = head_of(a, sample, head + (more ? (step + 1) / steps : 0));
         load_tile<D, N>(queries, x + h.q, h.row, after, tokens);
@@ -449,12 +301,12 @@ static __global__ void __launch_bounds__(THREADS)
     copies_wait<0>();
     __syncthreads();
     turn_back<D>(dk, a, c0 + warp * 16);
-    put_rows<D>(keys, dk, a.scale, a.scale);
+    put_rows<D>(keys, dk, a.scale / factor[0], a.scale / factor[1]);
     put_rows<D>(values, dv, 1, 1);
     __syncthreads();
     h = head_of(a, sample, head);
-    store_tile<D>((bf16 *)dx + h.k, h.row, c0, tokens, keys);
-    store_tile<D>((bf16 *)dx + h.v, h.row, c0, tokens, values);
+    store_tile<D>((T *)dx + h.k, h.row, c0, tokens, keys);
+    store_tile<D>((T *)dx + h.v, h.row, c0, tokens, values);
 }
 
 /* ---- launches */
@@ -462,24 +314,27 @@ static __global__ void __launch_bounds__(THREADS)
 /* 16 bytes at a time: all offsets are multiples of 8 numbers where heads are, if arrays are aligned. */
 bool kernel_flash_fits(const struct kernel_attention *a, const void *y)
 {
-    return a->tensor_cores && a->type == KERNEL_BF16 && a->depth == a->value &&
+    return a->tensor_cores && a->type != KERNEL_FP32 && a->depth == a->value &&
            (a->depth == 64 || a->depth == 80 || a->depth == 128) &&
            ((uintptr_t)a->x | (uintptr_t)y) % 16 == 0;
 }
 
-#define LAUNCH_FLASH(a, kernel, heads, rows, ...)                                                   \
-    ((a)->depth == 64   ? LAUNCH_SHAPED(kernel<64>, tiles_of((a)->tokens, ROWS) * (heads), THREADS, \
-                                        shared_bytes<64>(rows), __VA_ARGS__)                        \
-     : (a)->depth == 80 ? LAUNCH_SHAPED(kernel<80>, tiles_of((a)->tokens, ROWS) * (heads),          \
-                                        THREADS, shared_bytes<80>(rows), __VA_ARGS__)               \
-                        : LAUNCH_SHAPED(kernel<128>, tiles_of((a)->tokens, ROWS) * (heads),         \
-                                        THREADS, shared_bytes<128>(rows), __VA_ARGS__))
+#define LAUNCH_HEADS(a, kernel, D, heads, columns, ...)                                            \
+    ((a)->type == KERNEL_BF16                                                                      \
+         ? LAUNCH_SHAPED(kernel<D>, tiles_of((a)->tokens, ROWS) * (heads), THREADS,                \
+                         shared_bytes<D>(columns), __VA_ARGS__)                                    \
+         : LAUNCH_SHAPED((kernel<D, __half>), tiles_of((a)->tokens, ROWS) * (heads), THREADS,      \
+                         shared_bytes<D>(columns), __VA_ARGS__))
+#define LAUNCH_FLASH(a, kernel, ...)                                                               \
+    ((a)->depth == 64   ? LAUNCH_HEADS(a, kernel, 64, __VA_ARGS__)                                 \
+     : (a)->depth == 80 ? LAUNCH_HEADS(a, kernel, 80, __VA_ARGS__)                                 \
+                        : LAUNCH_HEADS(a, kernel, 128, __VA_ARGS__))
 
 /* Tiles of ROWS, or `columns`: of the other side's rows besides; and two numbers a row. */
 template <unsigned D> static size_t shared_bytes(bool columns)
 {
     size_t rows = 2 * ROWS + (columns ? 2 * tile<D>::other : 0);
-    return rows * tile<D>::width * sizeof(bf16) + 2 * ROWS * sizeof(float);
+    return rows * tile<D>::width * sizeof(uint16_t) + 2 * ROWS * sizeof(float);
 }
 
 cudaError_t kernel_flash(const struct kernel_attention *a, void *y)

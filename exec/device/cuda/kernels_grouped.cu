@@ -4,8 +4,6 @@
 #include "exec/device/cuda/mixture.cuh"
 #include "exec/device/cuda/mma.cuh"
 
-typedef __nv_bfloat16 bf16;
-
 /* What a block does: c (rows, columns) from (row, column) on is the sum over `depth` of a b. */
 struct grouped_block {
     size_t expert, row, column; /* of the result */
@@ -195,9 +193,9 @@ template <bool TURNED, unsigned ROWS> struct grouped_tile {
 
 /* Rows or columns first .. of an operand, in halves or not, places from .. of the sum; zeros where there is
  * nothing. */
-template <bool TURNED, unsigned ROWS>
-static __device__ void load_step(bf16 *to, const bf16 *data, const struct grouped_operand &o,
-                                 size_t half, size_t first, size_t end, size_t from, size_t last)
+template <bool TURNED, unsigned ROWS, typename T>
+static __device__ void load_step(T *to, const T *data, const struct grouped_operand &o, size_t half,
+                                 size_t first, size_t end, size_t from, size_t last)
 {
     typedef grouped_tile<TURNED, ROWS> tile;
     const unsigned each = (tile::width - 8) / 8;
@@ -212,8 +210,8 @@ static __device__ void load_step(bf16 *to, const bf16 *data, const struct groupe
 }
 
 /* Fragments a of rows from `row` and places from `d`. */
-template <bool TURNED>
-static __device__ void load_left(uint32_t (&a)[4], const bf16 *from, unsigned row, unsigned d)
+template <bool TURNED, typename T>
+static __device__ void load_left(uint32_t (&a)[4], const T *from, unsigned row, unsigned d)
 {
     const unsigned width = grouped_tile<TURNED, GROUPED_TILE>::width, lane = threadIdx.x % 32;
     if (TURNED)
@@ -223,8 +221,8 @@ static __device__ void load_left(uint32_t (&a)[4], const bf16 *from, unsigned ro
 }
 
 /* Fragments b of columns from `column`, twice 8 of them, and places from `d`. */
-template <bool TURNED>
-static __device__ void load_right(uint32_t (&b)[4], const bf16 *from, unsigned column, unsigned d)
+template <bool TURNED, typename T>
+static __device__ void load_right(uint32_t (&b)[4], const T *from, unsigned column, unsigned d)
 {
     const unsigned width = grouped_tile<TURNED, ACROSS>::width, lane = threadIdx.x % 32;
     if (TURNED)
@@ -234,9 +232,8 @@ static __device__ void load_right(uint32_t (&b)[4], const bf16 *from, unsigned c
 }
 
 /* sum (32, 64) of a warp += the step's product. */
-template <bool LEFT, bool RIGHT>
-static __device__ REGISTERS_ONLY void multiply(float (&sum)[2][8][4], const bf16 *left,
-                                               const bf16 *right)
+template <bool LEFT, bool RIGHT, typename T>
+static __device__ REGISTERS_ONLY void multiply(float (&sum)[2][8][4], const T *left, const T *right)
 {
     unsigned warp = threadIdx.x / 32, row = warp % 2 * 32, column = warp / 2 * 64;
 #pragma unroll
@@ -250,14 +247,15 @@ static __device__ REGISTERS_ONLY void multiply(float (&sum)[2][8][4], const bf16
             load_right<RIGHT>(b, right, column + n * 16, d);
 #pragma unroll
             for (unsigned i = 0; i < 2; i++) {
-                mma(sum[i][2 * n], a[i], b[0], b[1]);
-                mma(sum[i][2 * n + 1], a[i], b[2], b[3]);
+                mma<T>(sum[i][2 * n], a[i], b[0], b[1]);
+                mma<T>(sum[i][2 * n + 1], a[i], b[2], b[3]);
             }
         }
     }
 }
 
 /* Two numbers next to each other of the result. */
+template <typename T>
 static __device__ void store_pair(const struct kernel_grouped &g, const struct grouped_block &b,
                                   size_t row, size_t column, float one, float other)
 {
@@ -268,14 +266,15 @@ static __device__ void store_pair(const struct kernel_grouped &g, const struct g
         to[0] += one;
         to[1] += other;
     } else if (g.act == ACT_NONE && !g.bias && !g.wide) {
-        *(uint32_t *)((bf16 *)g.c + row * b.columns + column) = packed(one, other);
+        *(uint32_t *)((T *)g.c + row * b.columns + column) = packed<T>(one, other);
     } else {
-        store<bf16>(g, b, row, column, one);
-        store<bf16>(g, b, row, column + 1, other);
+        store<T>(g, b, row, column, one);
+        store<T>(g, b, row, column + 1, other);
     }
 }
 
 /* Two columns of rows `row` and 8 behind, as fragments have them; of the second half, `other`. */
+template <typename T>
 static __device__ void store_square(const struct kernel_grouped &g, const struct grouped_block &b,
                                     size_t row, size_t column, const float (&one)[4],
                                     const float (&other)[4])
@@ -283,16 +282,16 @@ static __device__ void store_square(const struct kernel_grouped &g, const struct
 #pragma unroll
     for (unsigned i = 0; i < 4; i++)
         if (row + i / 2 * 8 < b.rows && column + i % 2 < b.columns)
-            store_inside<bf16>(g, b, row + i / 2 * 8, column + i % 2, one[i], other[i]);
+            store_inside<T>(g, b, row + i / 2 * 8, column + i % 2, one[i], other[i]);
 }
 
-template <bool LEFT, bool RIGHT>
+template <bool LEFT, bool RIGHT, typename T = __nv_bfloat16>
 static __global__ void __launch_bounds__(WARPS) grouped_cores(struct kernel_grouped g)
 {
     DYNAMIC_SHARED(shared);
     const unsigned size =
         grouped_tile<LEFT, GROUPED_TILE>::size + grouped_tile<RIGHT, ACROSS>::size;
-    bf16 *step = (bf16 *)shared;
+    T *step = (T *)shared;
     struct grouped_block b;
     if (!find_block<ACROSS>(g, &b))
         return;
@@ -301,11 +300,11 @@ static __global__ void __launch_bounds__(WARPS) grouped_cores(struct kernel_grou
     size_t half = half_of(g);
     float sum[2][8][4] = {};
     for (size_t from = b.from; from < b.to + STEP; from += STEP, now ^= 1) {
-        bf16 *next = step + now * size, *done = step + (now ^ 1) * size;
+        T *next = step + now * size, *done = step + (now ^ 1) * size;
         if (from < b.to) {
-            load_step<LEFT, GROUPED_TILE>(next, (const bf16 *)g.a, l, 0, b.row, b.rows, from, b.to);
-            load_step<RIGHT, ACROSS>(next + grouped_tile<LEFT, GROUPED_TILE>::size,
-                                     (const bf16 *)g.b, r, half, b.column, b.columns, from, b.to);
+            load_step<LEFT, GROUPED_TILE>(next, (const T *)g.a, l, 0, b.row, b.rows, from, b.to);
+            load_step<RIGHT, ACROSS>(next + grouped_tile<LEFT, GROUPED_TILE>::size, (const T *)g.b,
+                                     r, half, b.column, b.columns, from, b.to);
         }
         copies_close();
         if (from > b.from) {
@@ -324,12 +323,13 @@ static __global__ void __launch_bounds__(WARPS) grouped_cores(struct kernel_grou
             size_t column = b.column + at;
             if (g.form == GROUPED_FORWARD && g.act != ACT_NONE) {
                 if (half == 0 || n % 2 == 0)
-                    store_square(g, b, row, column_of<CORES_GROUP>(half, b.columns, b.column, at),
-                                 sum[i][n], sum[i][(n + 1) % 8]);
+                    store_square<T>(g, b, row,
+                                    column_of<CORES_GROUP>(half, b.columns, b.column, at),
+                                    sum[i][n], sum[i][(n + 1) % 8]);
                 continue;
             }
-            store_pair(g, b, row, column, sum[i][n][0], sum[i][n][1]);
-            store_pair(g, b, row + 8, column, sum[i][n][2], sum[i][n][3]);
+            store_pair<T>(g, b, row, column, sum[i][n][0], sum[i][n][1]);
+            store_pair<T>(g, b, row + 8, column, sum[i][n][2], sum[i][n][3]);
         }
 }
 
@@ -348,16 +348,23 @@ static size_t blocks_of(const struct kernel_grouped *g, size_t columns)
 static bool fits_cores(const struct kernel_grouped *g)
 {
     size_t halves = g->form == GROUPED_FORWARD && g->act != ACT_NONE ? 16 : 8;
-    return g->tensor_cores && g->type == KERNEL_BF16 && g->n % halves == 0 && g->k % 8 == 0 &&
+    return g->tensor_cores && g->type != KERNEL_FP32 && g->n % halves == 0 && g->k % 8 == 0 &&
            ((uintptr_t)g->a | (uintptr_t)g->b | (uintptr_t)g->c) % 16 == 0;
 }
 
+/* Two steps of both operands, of 16 bits. */
+template <bool LEFT, bool RIGHT> static size_t step_bytes()
+{
+    return 2 * sizeof(uint16_t) *
+           (grouped_tile<LEFT, GROUPED_TILE>::size + grouped_tile<RIGHT, ACROSS>::size);
+}
+
 #define LAUNCH_CORES(g, left, right)                                                               \
-    LAUNCH_SHAPED(                                                                                 \
-        (grouped_cores<left, right>), blocks_of(g, ACROSS), WARPS,                                 \
-        2 * sizeof(bf16) *                                                                         \
-            (grouped_tile<left, GROUPED_TILE>::size + grouped_tile<right, ACROSS>::size),          \
-        *g)
+    ((g)->type == KERNEL_BF16                                                                      \
+         ? LAUNCH_SHAPED((grouped_cores<left, right>), blocks_of(g, ACROSS), WARPS,                \
+                         (step_bytes<left, right>()), *g)                                          \
+         : LAUNCH_SHAPED((grouped_cores<left, right, __half>), blocks_of(g, ACROSS), WARPS,        \
+                         (step_bytes<left, right>()), *g))
 
 cudaError_t kernel_grouped(const struct kernel_grouped *g)
 {

@@ -187,9 +187,10 @@ cudaError_t kernel_norm_backward(const struct kernel_norm *l, const void *dy, vo
     bool is_small = bytes <= (40 << 10);
     if (!is_small)
         bytes = 0;
-    if (l->type == KERNEL_BF16)
-        return LAUNCH_SHAPED(norm_backward<__nv_bfloat16>, parts, BLOCK, bytes, *l, dy, dx,
-                             d_parameter, work, ticket, is_small);
-    return LAUNCH_SHAPED(norm_backward<float>, parts, BLOCK, bytes, *l, dy, dx, d_parameter, work,
-                         ticket, is_small);
+#define NORM_BACKWARD(T)                                                                           \
+    LAUNCH_SHAPED(norm_backward<T>, parts, BLOCK, bytes, *l, dy, dx, d_parameter, work, ticket,    \
+                  is_small)
+    return l->type == KERNEL_FP32   ? NORM_BACKWARD(float)
+           : l->type == KERNEL_BF16 ? NORM_BACKWARD(__nv_bfloat16)
+                                    : NORM_BACKWARD(__half);
 }

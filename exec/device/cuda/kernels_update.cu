@@ -2,19 +2,21 @@
 #include "exec/device/cuda/join.cuh"
 #include "exec/device/cuda/wide.cuh"
 
-/* What follows a new parameter: its copy in bf16, and zero for its gradient. */
+/* What follows a new parameter: its copy in 16 bits, and zero for its gradient. */
 template <int N>
 static __device__ void finish(const struct kernel_update &u, size_t i, const float (&parameter)[N])
 {
     const float zeros[N] = {};
     store(u.parameter + i, parameter);
-    if (u.half)
+    if (u.half && u.as == KERNEL_BF16)
         store((__nv_bfloat16 *)u.half + i, parameter);
+    else if (u.half)
+        store((__half *)u.half + i, parameter);
     if (u.clears)
         store(u.gradient + i, zeros);
 }
 
-/* Packs of as many numbers as 16 bytes have of bf16, from parameters at a multiple of 32 bytes on. */
+/* Packs of as many numbers as 16 bytes have of 16 bits, from parameters at a multiple of 32 bytes on. */
 static __device__ const __nv_bfloat16 *packs_of(const struct kernel_update &u)
 {
     return (const __nv_bfloat16 *)((uintptr_t)u.parameter / 2);
@@ -104,8 +106,8 @@ cudaError_t kernel_update(const struct kernel_update *u)
 {
     if (u->n == 0)
         return cudaSuccess;
-    return u->square ? LAUNCH(adam, blocks_along(KERNEL_BF16, u->n), *u)
-                     : LAUNCH(sgd, blocks_along(KERNEL_BF16, u->n), *u);
+    return u->square ? LAUNCH(adam, blocks_along(KERNEL_FP16, u->n), *u)
+                     : LAUNCH(sgd, blocks_along(KERNEL_FP16, u->n), *u);
 }
 
 cudaError_t kernel_clip(float *factor, const float *gradient, size_t n, double scale, double most,

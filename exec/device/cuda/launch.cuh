@@ -7,6 +7,7 @@
 #include "exec/device/cuda/queue.h"
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <string.h>
 #include <type_traits>
 
@@ -59,8 +60,11 @@ template <typename... A> static inline bool launches(const char *name, dim3 bloc
 #define LAUNCH(kernel, blocks, ...) LAUNCH_ON(CUDA_STREAM, kernel, blocks, __VA_ARGS__)
 /* A kernel for what activations are stored as. */
 #define LAUNCH_AS(type, kernel, blocks, ...)                                                       \
+    ((type) == KERNEL_FP32 ? LAUNCH(kernel<float>, blocks, __VA_ARGS__)                            \
+                           : LAUNCH_HALF(type, kernel, blocks, __VA_ARGS__))
+#define LAUNCH_HALF(type, kernel, blocks, ...)                                                     \
     ((type) == KERNEL_BF16 ? LAUNCH(kernel<__nv_bfloat16>, blocks, __VA_ARGS__)                    \
-                           : LAUNCH(kernel<float>, blocks, __VA_ARGS__))
+                           : LAUNCH(kernel<__half>, blocks, __VA_ARGS__))
 static const unsigned MOST_BLOCKS = 65535; /* in y and z; in x there may be 2^31 - 1 */
 
 static inline unsigned blocks_for(size_t n)

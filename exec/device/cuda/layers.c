@@ -57,7 +57,7 @@ static struct cuda_gemm forward_of(const struct layer *l, const struct layer_io 
                               .out = cuda_type(l)};
 }
 
-/* The bias in bf16; NULL: the layer is not. */
+/* The bias in 16 bits; NULL: the layer is not. */
 static const void *half_bias(const struct layer *l, const struct layer_io *io)
 {
     return l->half ? (const uint16_t *)(const void *)io->half + bias_at(l) : NULL;

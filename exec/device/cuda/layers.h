@@ -36,7 +36,7 @@ static inline struct kernel_place cuda_place(const struct layer *l)
 /* Number n of an array of activations, or of weights as products read them. */
 static inline real *cuda_at(const struct layer *l, const real *array, size_t n)
 {
-    return element_at(l->half ? ELEMENT_BF16 : ELEMENT_FP32, array, n);
+    return element_at(l->half, array, n);
 }
 
 /* Of kernels that sum in parts, whose last block adds these up (kernels.h). */

@@ -77,7 +77,7 @@ static void rope_backward(const struct layer *l, struct layer_io *io)
                             : kernel_rope(&r, io->dy, io->dx[0]));
 }
 
-/* Angles, for the backward of attention in bf16. */
+/* Angles, for the backward of attention in 16 bits. */
 void cuda_rope_sizes(struct layer *l)
 {
     l->saved = l->turned > 0 || !l->half ? 0 : size_times(l->tokens, l->depth);

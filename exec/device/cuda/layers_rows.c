@@ -222,7 +222,7 @@ static struct joined_part joined_part(const struct layer *l, const struct layer_
                                 matrix(k ? own : borrowed, l->out, width, width)};
 }
 
-/* In bf16 every addition rounds: the bias, the smallest, comes first. */
+/* In 16 bits every addition rounds: the bias, the smallest, comes first. */
 static void joined_forward(const struct layer *l, struct layer_io *io)
 {
     size_t rows = rows_of(l, io);

@@ -7,25 +7,31 @@
 
 #include <string.h>
 
+/* From which number on not all whole ones are there, and the bits of that one. */
+template <typename T> struct whole {
+    static const size_t most = std::is_same<T, __half>::value ? 2048 : 256;
+    static const size_t bits = std::is_same<T, __half>::value ? 0x6800 : 0x4380;
+};
+
 template <typename T> static __device__ T number_of(size_t expert)
 {
-    float value = (float)expert;
-    if (sizeof(T) == 2 && expert > 256) {
-        uint32_t bits = (uint32_t)(0x4380 + expert - 256) << 16;
-        memcpy(&value, &bits, sizeof value);
+    T number = T((float)expert);
+    if (sizeof(T) == 2 && expert > whole<T>::most) {
+        const uint16_t bits = (uint16_t)(whole<T>::bits + expert - whole<T>::most);
+        memcpy(&number, &bits, sizeof bits);
     }
-    return T(value);
+    return number;
 }
 
 /* Always an expert, whatever the activation is. */
 template <typename T> static __device__ size_t expert_of(T number, size_t experts)
 {
     float value = (float)number;
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
+    uint16_t bits;
+    memcpy(&bits, &number, sizeof bits);
     size_t e = value >= 0 && value < 1e9f ? (size_t)value : 0;
-    if (sizeof(T) == 2 && value > 256)
-        e = 256 + (bits >> 16) - 0x4380;
+    if (sizeof(T) == 2 && value > (float)whole<T>::most)
+        e = whole<T>::most + bits - whole<T>::bits;
     return e < experts ? e : experts - 1;
 }
 

@@ -105,13 +105,13 @@ cudaError_t kernel_expert_columns(const struct kernel_routes *r, size_t columns,
  *     GROUPED_BACKWARD  c (rows, k) = a (rows, n) b[e]; with an `act` that is its gradient, and c, what it was
  *                       of, becomes its own (a rounding less than by way of memory), each row times `weight`
  *     GROUPED_WEIGHT    c[e] (n, k) += a (rows, n)^T b (rows, k), c in fp32
- * `most`: rows that there is room for. Sums are fp32; in bf16 on tensor cores if the GPU has them and n, k
+ * `most`: rows that there is room for. Sums are fp32; of 16 bits on tensor cores if the GPU has them and n, k
  * and the arrays are at multiples of 16 bytes. */
 enum { GROUPED_TILE = 64 };
 enum grouped_form { GROUPED_FORWARD, GROUPED_BACKWARD, GROUPED_WEIGHT };
 struct kernel_grouped {
     enum kernel_type type;
-    int tensor_cores; /* of bf16: the GPU has them */
+    int tensor_cores; /* of 16 bits: the GPU has them */
     enum grouped_form form;
     enum mixture_act act; /* of the first two forms */
     size_t experts, most, n, k;

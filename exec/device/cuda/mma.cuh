@@ -1,4 +1,4 @@
-/* mma.cuh - tensor cores: products of 16 x 16 by 16 x 8 numbers in bf16, which the 32 threads of a warp
+/* mma.cuh - tensor cores: products of 16 x 16 by 16 x 8 numbers of 16 bits, which the 32 threads of a warp
  * hold between them, and how such fragments come out of shared memory. PTX ISA 8.0, "Matrix fragments
  * for mma.m16n8k16" and "ldmatrix"; sm_80 and later. Everything here is called by whole warps.
  *
@@ -14,14 +14,21 @@
 #include <stdint.h>
 
 #ifndef HOST_MMA /* else a test's */
-/* d += a b, sums in fp32 */
+/* d += a b of numbers T, sums in fp32 */
+template <typename T>
 static __device__ void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 {
 #if __CUDA_ARCH__ >= 800
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
-                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#define MMA(type)                                                                                  \
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 {%0, %1, %2, %3}, "  \
+                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                                   \
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                  \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1))
+    if constexpr (std::is_same<T, __half>::value)
+        MMA("f16");
+    else
+        MMA("bf16");
+#undef MMA
 #endif
 }
 
@@ -72,11 +79,16 @@ template <int most> static __device__ void copies_wait()
 #endif
 }
 
-/* Two numbers in bf16, to the nearest, the first one in the lower half. */
-static __device__ uint32_t packed(float low, float high)
+/* Two numbers T, to the nearest, the first one in the lower half. */
+template <typename T> static __device__ uint32_t packed(float low, float high)
 {
-    const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
-    return *(const uint32_t *)&both;
+    if constexpr (std::is_same<T, __half>::value) {
+        const __half2 both = __floats2half2_rn(low, high);
+        return *(const uint32_t *)&both;
+    } else {
+        const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
+        return *(const uint32_t *)&both;
+    }
 }
 #endif
 

@@ -5,6 +5,8 @@
 #include "core/clock.h"
 #include "exec/device/cuda/attention_cudnn.h"
 
+const char *const selftest_half[ELEMENTS] = {"", ", bf16", ", fp16"};
+
 bool selftest_row(FILE *to, const char *name, double worst, double limit)
 {
     bool good = worst <= limit;
@@ -54,7 +56,8 @@ static enum status compute_speed(struct cuda_context *c, const struct stopwatch 
     enum { TIMES = 20, LAUNCHES = 1000 };
     enum status st;
     double seconds, begin_s;
-    for (enum kernel_type type = KERNEL_FP32; type <= KERNEL_BF16; type++) {
+    for (enum kernel_type type = KERNEL_FP32; type <= KERNEL_FP16; type++) {
+        char name[64];
         const struct matrix square = matrix(data, n, n, n);
         const struct cuda_gemm g = {
             .g = product(1, square, square, data + n * n, n), .in = type, .out = type};
@@ -63,8 +66,8 @@ static enum status compute_speed(struct cuda_context *c, const struct stopwatch 
         for (int k = 0; k < TIMES; k++)
             cuda_gemm(c, "matrix product", &g);
         TRY(elapsed(w, TIMES, &seconds));
-        fprintf(to, "%-36s %12.4g TFLOP/s\n",
-                type == KERNEL_BF16 ? "matrix product 4096, bf16" : "matrix product 4096, fp32",
+        snprintf(name, sizeof name, "matrix product 4096, %s", element_names[type]);
+        fprintf(to, "%-36s %12.4g TFLOP/s\n", name,
                 2.0 * (double)n * (double)n * (double)n / seconds / 1e12);
     }
     begin_s = clock_now();

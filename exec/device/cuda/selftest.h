@@ -26,10 +26,13 @@ struct selftest_division {
     enum model_tensor tensor;
     size_t groups; /* as in struct layer_shard */
 };
-/* All shards of a layer forward and backward, on the host and on the GPU, whose activations are bf16 if
- * `half`; out: largest difference of outputs and gradients, relative to the largest number of each. */
+/* All shards of a layer forward and backward, on the host and on the GPU, whose activations are `half`; out:
+ * largest difference of outputs and gradients, relative to the largest number of each. large: attention's
+ * values are up to 64 and gradients of the output up to 1,024 instead of 1, of which products are beyond fp16. */
 enum status selftest_run(struct cuda_context *c, const struct selftest_division *d, size_t shards,
-                         bool half, double *worst) MUST_CHECK;
+                         enum element half, bool large, double *worst) MUST_CHECK;
+/* What a row of other numbers than fp32 has behind its name: ", bf16". */
+extern const char *const selftest_half[ELEMENTS];
 
 /* The layer, or one shard of it, on the CPU; cuda_adapt() makes it the GPU's. */
 enum status selftest_shape(const struct selftest_division *d, const struct layer_shard *shard,
@@ -38,17 +41,21 @@ enum status selftest_shape(const struct selftest_division *d, const struct layer
  * after the other; a row each. *good stays false. */
 enum status selftest_pairs(struct cuda_context *c, FILE *to, bool *good) MUST_CHECK;
 
-/* Layers of random shapes, 0 .. shapes - 1, in bf16, and every fourth in fp32, against the CPU's: the largest
- * difference of those of each row of the table; what is beyond a limit is printed with its shape. */
+/* Layers of random shapes, 0 .. shapes - 1, in bf16, every second in fp16 and every fourth in fp32, against the
+ * CPU's: the largest difference of those of each row of the table and type; what is beyond a limit is printed with
+ * its shape. */
 struct selftest_limit {
     const char *name;
-    double limit;
+    double limit[ELEMENTS];
 };
-#define SELFTEST_NO_ROW ((size_t)-1) /* of a family's row(): not compared */
 struct selftest_family {
     size_t shapes;
     struct selftest_division (*shape)(size_t shape);
-    size_t (*row)(const struct selftest_division *d, bool half);
+    size_t (*row)(const struct selftest_division *d);
+    /* Not in 16 bits. NULL: all are. */
+    bool (*skips)(const struct selftest_division *d);
+    /* In fp16: of selftest_run(). NULL: none is. */
+    bool (*large)(const struct selftest_division *d, size_t shape);
     size_t rows;
     const struct selftest_limit *row_of; /* [rows] */
 };
@@ -60,8 +67,7 @@ int64_t selftest_draw(size_t shape, size_t k, int64_t n);
 /* Gates and experts of random shapes. */
 enum status selftest_mixture(struct cuda_context *c, FILE *to, bool *good) MUST_CHECK;
 /* Attention of random shapes: heads of 64, 80 and 128 channels, shared keys, windows, sinks, lengths
- * that are no multiple of a tile, in bf16, and every fourth in fp32; against the CPU's, which keeps all
- * of the softmax. A row for each type. */
+ * that are no multiple of a tile; against the CPU's, which keeps all of the softmax. */
 enum status selftest_attention(struct cuda_context *c, FILE *to, bool *good) MUST_CHECK;
 
 /* Convolutions, norms of images, LSTMs and whatever else models have, of random shapes. */

@@ -2,12 +2,11 @@
 
 enum { SHAPES = 200 };
 /* The gradient of a sink is one sum over all rows, of either sign. In fp32 the CPU takes a sink's part of
- * the softmax as what is left of 1, to some units of its last place; in bf16 the GPU's sums of dy y are
+ * the softmax as what is left of 1, to some units of its last place; in 16 bits the GPU's sums of dy y are
  * of a rounded y. */
-static const struct selftest_limit limits[] = {{"attention, random shapes", 1e-6},
-                                               {"attention, random shapes, sinks", 1e-5},
-                                               {"attention, random shapes, bf16", 6e-3},
-                                               {"attention, random shapes, sinks, bf16", 2e-2}};
+static const struct selftest_limit limits[] = {
+    {"attention, random shapes", {1e-6, 6e-3, 1e-3}},
+    {"attention, random shapes, sinks", {1e-5, 2e-2, 3e-3}}};
 
 static struct selftest_division shape_of(size_t shape)
 {
@@ -37,13 +36,20 @@ static struct selftest_division shape_of(size_t shape)
         1};
 }
 
-static size_t row_of(const struct selftest_division *d, bool half)
+static size_t row_of(const struct selftest_division *d)
 {
-    return 2 * (size_t)half + (d->k.attribute[d->k.attributes - 1].value != 0);
+    return (d->k.attribute[d->k.attributes - 1].value != 0);
+}
+
+/* Gradients of scores are beyond fp16 then, though those of q, k and v are not. Not of sinks', which nearly cancel,
+ * and are added to numbers of 1 or less. */
+static bool is_large(const struct selftest_division *d, size_t shape)
+{
+    return row_of(d) == 0 && shape / 2 % 2 > 0;
 }
 
 enum status selftest_attention(struct cuda_context *c, FILE *to, bool *good)
 {
-    const struct selftest_family attention = {SHAPES, shape_of, row_of, 4, limits};
+    const struct selftest_family attention = {SHAPES, shape_of, row_of, NULL, is_large, 2, limits};
     return selftest_shapes(c, &attention, to, good);
 }

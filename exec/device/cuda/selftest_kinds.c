@@ -4,8 +4,7 @@
 
 /* Kinds of random shapes of which mixtures, attention and GPT have none. */
 enum { SHAPES = 240 };
-static const struct selftest_limit limits[] = {{"other kinds, random shapes", 1e-6},
-                                               {"other kinds, random shapes, bf16", 6e-3}};
+static const struct selftest_limit limits[] = {{"other kinds, random shapes", {1e-6, 6e-3, 1e-3}}};
 
 static const char *const kinds[] = {
     "add_row",   "affine",   "batchnorm",   "concat",   "convolution", "depthwise",
@@ -22,7 +21,7 @@ static void attribute(struct selftest_case *k, char *name, int64_t value)
     k->attribute[k->attributes++] = (struct model_attribute){name, value};
 }
 
-/* 2 .. 2 n, even: bf16 numbers come in pairs. */
+/* 2 .. 2 n, even: numbers of 16 bits come in pairs. */
 static int64_t even(size_t shape, size_t k, int64_t n)
 {
     return 2 * (1 + draw(shape, k, n));
@@ -124,10 +123,10 @@ static struct selftest_division shape_of(size_t shape)
     return d;
 }
 
-static size_t row_of(const struct selftest_division *d, bool half)
+static size_t row_of(const struct selftest_division *d)
 {
     (void)d;
-    return half;
+    return 0;
 }
 
 /* Kinds that the CPU computes and the GPU does not. */
@@ -150,7 +149,7 @@ static size_t missing(FILE *to)
 enum status selftest_kinds(struct cuda_context *c, FILE *to, bool *good)
 {
     enum status st;
-    const struct selftest_family all = {SHAPES, shape_of, row_of, 2, limits};
+    const struct selftest_family all = {SHAPES, shape_of, row_of, NULL, NULL, 1, limits};
     TRY(selftest_shapes(c, &all, to, good));
     *good = selftest_row(to, "kinds that the GPU lacks", (double)missing(to), 0) && *good;
 out:

@@ -5,8 +5,8 @@
 #include "exec/device/cuda/selftest_operands.h"
 
 /* Products of up to 4096 numbers in other orders, in fp32; bf16 has 8 bits, so that each result is
- * off by 2^-9, and what is made from rounded results by a few times that. */
-static const double limit = 1e-4, limit_half = 1e-2;
+ * off by 2^-9, and what is made from rounded results by a few times that; fp16 has 11. */
+static const double limit[ELEMENTS] = {1e-4, 1e-2, 1e-3};
 
 /* A sum over shards that run one after the other: each forward is made twice, first to add up, then
  * to be given the total. */
@@ -305,7 +305,8 @@ out:
 /* A layer, or its shards, on both devices. */
 struct trial {
     const struct selftest_division *division;
-    bool half; /* on the GPU */
+    enum element half; /* on the GPU */
+    bool large;
     size_t batch;
     size_t shards;
     struct layer cpu[MOST_SHARDS], gpu[MOST_SHARDS];
@@ -336,6 +337,7 @@ static enum status open_trial(struct cuda_context *c, struct trial *t)
         t->gpu[i].half = t->half;
         TRY(cuda_adapt(&(struct model_op){.kind = (char *)(uintptr_t)t->cpu[i].kind->name},
                        &t->gpu[i]));
+        t->operands[i].large = t->large;
         TRY(operands_open(c, &t->cpu[i], &t->gpu[i], t->batch, &t->operands[i]));
         room = t->cpu[i].work > room ? t->cpu[i].work : room;
     }
@@ -380,10 +382,11 @@ out:
 }
 
 enum status selftest_run(struct cuda_context *c, const struct selftest_division *d, size_t shards,
-                         bool half, double *worst)
+                         enum element half, bool large, double *worst)
 {
     enum status st;
-    struct trial t = {.division = d, .half = half, .batch = d->k.batch, .shards = shards};
+    struct trial t = {
+        .division = d, .half = half, .large = large, .batch = d->k.batch, .shards = shards};
     struct layer_io host, device;
     TRY(open_trial(c, &t));
     for (size_t i = 0; i < shards && shards > 1; i++)
@@ -400,16 +403,16 @@ out:
 
 /* A row of the table. */
 static enum status try_case(struct cuda_context *c, const struct selftest_division *d,
-                            size_t shards, bool half, FILE *to, bool *good)
+                            size_t shards, enum element half, FILE *to, bool *good)
 {
     enum status st;
     double worst = NAN;
     char name[64], parts[32] = "";
     if (shards > 1)
         snprintf(parts, sizeof parts, ", %zu shards", shards);
-    snprintf(name, sizeof name, "%s%s%s", d->k.name, parts, half ? ", bf16" : "");
-    TRY(selftest_run(c, d, shards, half, &worst));
-    *good = selftest_row(to, name, worst, half ? limit_half : limit) && *good;
+    snprintf(name, sizeof name, "%s%s%s", d->k.name, parts, selftest_half[half]);
+    TRY(selftest_run(c, d, shards, half, false, &worst));
+    *good = selftest_row(to, name, worst, limit[half]) && *good;
 out:
     return st;
 }
@@ -419,14 +422,14 @@ enum status selftest_layers(struct cuda_context *c, FILE *to, bool *good)
     enum status st = STATUS_OK;
     bool all = true;
     TRY(gemm_single_thread());
-    for (int half = 0; half < 2; half++)
+    for (enum element half = 0; half < ELEMENTS; half++)
         for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
             const struct selftest_division whole = {cases[k], TENSOR_WHOLE, 1};
             TRY(try_case(c, &whole, 1, half, to, &all));
         }
     for (size_t k = 0; k < sizeof divisions / sizeof *divisions; k++)
         for (size_t shards = 2; shards <= MOST_SHARDS; shards *= 2)
-            TRY(try_case(c, &divisions[k], shards, false, to, &all));
+            TRY(try_case(c, &divisions[k], shards, ELEMENT_FP32, to, &all));
     TRY(selftest_pairs(c, to, &all));
     *good = all;
 out:

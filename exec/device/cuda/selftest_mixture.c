@@ -8,10 +8,10 @@
 #include "exec/device/cuda/mixture.h"
 
 enum { SHAPES = 100 };
-/* In bf16 what experts make is rounded twice on its way, by up to 3.9e-3 each: behind the activation, and as a sum. */
-static const struct selftest_limit limits[] = {{"gates and experts, random shapes", 1e-6},
-                                               {"gates, random shapes, bf16", 6e-3},
-                                               {"experts, random shapes, bf16", 6e-3}};
+/* What experts make is rounded twice on its way to 16 bits, bf16 by up to 3.9e-3 each and fp16 by an eighth of it:
+ * behind the activation, and as a sum. */
+static const struct selftest_limit limits[] = {{"gates, random shapes", {1e-6, 6e-3, 1e-3}},
+                                               {"experts, random shapes", {1e-6, 6e-3, 1e-3}}};
 
 #define draw selftest_draw
 
@@ -50,7 +50,7 @@ static struct selftest_division gate_of(size_t shape)
 }
 
 /* Gated or not, with biases, with room for all or with less; widths that tensor cores take, and others. What is
- * clamped is compared in fp32: its gradient jumps, and a number of bf16 may be at the other side. */
+ * clamped is compared in fp32: its gradient jumps, and a number of 16 bits may be at the other side. */
 static struct selftest_division experts_of(size_t shape)
 {
     struct selftest_division d = whole("experts", 1 + (size_t)draw(shape, 0, 3));
@@ -87,25 +87,27 @@ static struct selftest_division shape_of(size_t shape)
     return of[shape % 5](shape);
 }
 
-static size_t row_of(const struct selftest_division *d, bool half)
+static size_t row_of(const struct selftest_division *d)
 {
-    const struct model_attribute *last = &d->k.attribute[d->k.attributes - 1];
-    bool clamped = strcmp(last->name, "clamped") == 0 && last->value != 0;
-    if (!half)
-        return 0;
-    return clamped ? SELFTEST_NO_ROW : strcmp(d->k.kind, "experts") == 0 ? 2 : 1;
+    return strcmp(d->k.kind, "experts") == 0;
 }
 
-/* ---- more experts than bf16 has whole numbers */
-
-enum { MANY = 400, MANY_ROWS = 200, MANY_TOP = 2 };
-
-static size_t number_of(uint16_t bits)
+static bool is_clamped(const struct selftest_division *d)
 {
-    uint32_t wide = (uint32_t)bits << 16;
-    float value;
-    memcpy(&value, &wide, sizeof value);
-    return value <= 256 ? (size_t)value : 256 + (size_t)bits - 0x4380;
+    const struct model_attribute *last = &d->k.attribute[d->k.attributes - 1];
+    return strcmp(last->name, "clamped") == 0 && last->value != 0;
+}
+
+/* ---- more experts than 16 bits have whole numbers */
+
+enum { MANY = 3000, MANY_ROWS = 200, MANY_TOP = 2 };
+
+static size_t number_of(enum element half, uint16_t bits)
+{
+    const size_t whole = half == ELEMENT_BF16 ? 256 : 2048,
+                 last = half == ELEMENT_BF16 ? 0x4380 : 0x6800;
+    float value = element_get(half, &bits, 0);
+    return value <= (float)whole ? (size_t)value : whole + bits - last;
 }
 
 /* The best two of a row by the slow way. */
@@ -127,7 +129,7 @@ struct many {
 };
 
 /* Choices that differ, and experts that have other numbers of rows than choices. */
-static double wrong(const struct many *m)
+static double wrong(const struct many *m, enum element half)
 {
     int32_t wanted[MANY] = {0};
     double n = 0;
@@ -135,7 +137,7 @@ static double wrong(const struct many *m)
         size_t best[MANY_TOP];
         best_two(m->score + row * MANY, best);
         for (size_t k = 0; k < MANY_TOP; k++) {
-            n += number_of(m->y[row * 2 * MANY_TOP + k]) != best[k];
+            n += number_of(half, m->y[row * 2 * MANY_TOP + k]) != best[k];
             wanted[best[k]]++;
         }
     }
@@ -144,11 +146,12 @@ static double wrong(const struct many *m)
     return n;
 }
 
-static enum status gate_many(struct cuda_context *c, struct many *m, char *memory)
+static enum status gate_many(struct cuda_context *c, struct many *m, enum element half,
+                             char *memory)
 {
     enum { CHOICES = MANY_ROWS * MANY_TOP };
     int32_t *numbers = (int32_t *)(void *)(memory + sizeof m->score + sizeof m->y);
-    struct kernel_gate g = {.type = KERNEL_BF16,
+    struct kernel_gate g = {.type = cuda_numbers(half),
                             .rows = MANY_ROWS,
                             .experts = MANY,
                             .top_k = MANY_TOP,
@@ -156,7 +159,7 @@ static enum status gate_many(struct cuda_context *c, struct many *m, char *memor
                             .group_top = 1,
                             .scale = 1,
                             .p = (float *)(void *)memory};
-    struct kernel_routes r = {.type = KERNEL_BF16,
+    struct kernel_routes r = {.type = cuda_numbers(half),
                               .samples = 1,
                               .tokens = MANY_ROWS,
                               .top_k = MANY_TOP,
@@ -179,17 +182,19 @@ static enum status gate_many(struct cuda_context *c, struct many *m, char *memor
     return cuda_finish(c);
 }
 
-static enum status try_many(struct cuda_context *c, FILE *to, bool *good)
+static enum status try_many(struct cuda_context *c, enum element half, FILE *to, bool *good)
 {
     enum status st;
     struct many *m;
     void *memory = NULL;
+    char name[64];
     TRY(ARRAY_NEW(m, 1));
     for (size_t i = 0; i < MANY_ROWS * MANY; i++)
         m->score[i] = (float)random_unit(1, i);
     TRY(CUDA_ERROR("memory", cudaMalloc(&memory, 2 * sizeof *m)));
-    TRY(gate_many(c, m, memory));
-    *good = selftest_row(to, "400 experts in bf16, wrong choices", wrong(m), 0) && *good;
+    TRY(gate_many(c, m, half, memory));
+    snprintf(name, sizeof name, "%d experts in %s, wrong choices", MANY, element_names[half]);
+    *good = selftest_row(to, name, wrong(m, half), 0) && *good;
 out:
     cudaFree(memory);
     free(m);
@@ -198,7 +203,9 @@ out:
 
 enum status selftest_mixture(struct cuda_context *c, FILE *to, bool *good)
 {
-    const struct selftest_family mixture = {SHAPES, shape_of, row_of, 3, limits};
+    const struct selftest_family mixture = {SHAPES, shape_of, row_of, is_clamped, NULL, 2, limits};
     PASS(selftest_shapes(c, &mixture, to, good));
-    return try_many(c, to, good);
+    for (enum element half = ELEMENT_BF16; half < ELEMENTS; half++)
+        PASS(try_many(c, half, to, good));
+    return STATUS_OK;
 }

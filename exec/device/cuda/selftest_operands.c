@@ -36,20 +36,18 @@ static void set_sizes(const struct layer *cpu, const struct layer *gpu, size_t b
     o->n_gpu[WORK] = gpu->work;
 }
 
-/* What is bf16 on a GPU that computes in it. */
+/* What has 16 bits on a GPU that computes in them. */
 static bool is_activation(enum array k)
 {
     return k == X0 || k == X1 || k == Y || k == DY || k == DX0 || k == DX1;
 }
 
-/* The nearest number that bf16 has: both sides begin with the same. */
-static float rounded(float x)
+/* The nearest number that they have: both sides begin with the same. */
+static float rounded(enum element half, float x)
 {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
-    memcpy(&x, &bits, sizeof x);
-    return x;
+    float nearest;
+    element_put(half, &nearest, 0, x);
+    return element_get(half, &nearest, 0);
 }
 
 /* Rows of a gate's output: numbers of experts, then their weights. */
@@ -71,6 +69,16 @@ static double width_of(const struct layer *l, size_t i)
     return p->fill == FILL_FAN ? sqrt(2.0 / (double)p->fan) : 1;
 }
 
+/* How much larger number i of an array is in the test of ranges: attention's values, behind queries and keys, and
+ * the gradient of its output. */
+static double large_of(enum array k, const struct layer *l, size_t i)
+{
+    size_t row = l->heads * l->depth + l->kv_heads * (l->depth + l->value);
+    if (k == X0 && i % row >= row - l->kv_heads * l->value)
+        return 64;
+    return k == DY ? 1 << 10 : 1;
+}
+
 /* Gradients of parameters begin with numbers too: they are added to. */
 static void fill(struct operands *o, enum array k, const struct layer *l)
 {
@@ -78,14 +86,15 @@ static void fill(struct operands *o, enum array k, const struct layer *l)
     float *data = o->host[k];
     int32_t *whole = o->host[k];
     for (size_t i = 0; i < o->n[k]; i++) {
-        double u = random_unit(key, i), wide = k == PARAMETER ? width_of(l, i) : 1;
+        double u = random_unit(key, i);
+        double wide = k == PARAMETER ? width_of(l, i) : o->large ? large_of(k, l, i) : 1;
         float value = (float)(wide * (2 * u - 1));
         if (k == TOKEN)
             whole[i] = (int32_t)(u * CORPUS_VOCABULARY);
         else if (k == TARGET)
             whole[i] = i % 5 == 3 ? -1 : (int32_t)(u * CORPUS_VOCABULARY);
         else
-            data[i] = o->half ? rounded(value) : value;
+            data[i] = rounded(o->half, value);
     }
 }
 
@@ -98,7 +107,7 @@ void operands_close(struct operands *o)
     *o = (struct operands){0};
 }
 
-/* Array k to the GPU; bf16 by way of an array of floats there. */
+/* Array k to the GPU; 16 bits by way of an array of floats there. */
 static enum status give(struct cuda_context *c, struct operands *o, enum array k)
 {
     enum status st;
@@ -110,7 +119,7 @@ static enum status give(struct cuda_context *c, struct operands *o, enum array k
     }
     TRY(CUDA_ERROR("memory", cudaMalloc(&wide, bytes + 1)));
     backend_cuda.copy(c, wide, o->host[k], bytes);
-    CUDA_NOTE(c, "to bf16", kernel_narrow(o->gpu[k], wide, o->n[k]));
+    CUDA_NOTE(c, "to 16 bits", kernel_narrow(cuda_numbers(o->half), o->gpu[k], wide, o->n[k]));
     st = cuda_finish(c);
 out:
     cudaFree(wide);
@@ -129,7 +138,7 @@ static enum status take(struct cuda_context *c, const struct operands *o, enum a
         return cuda_status(c);
     }
     TRY(CUDA_ERROR("memory", cudaMalloc(&wide, bytes + 1)));
-    CUDA_NOTE(c, "from bf16", kernel_widen(wide, o->gpu[k], o->n[k]));
+    CUDA_NOTE(c, "from 16 bits", kernel_widen(cuda_numbers(o->half), wide, o->gpu[k], o->n[k]));
     backend_cuda.copy(c, found, wide, bytes);
     st = cuda_finish(c);
 out:
@@ -156,8 +165,11 @@ enum status operands_open(struct cuda_context *c, const struct layer *cpu, const
             fill_choices(o, cpu);
         TRY(give(c, o, (enum array)k));
     }
-    CUDA_NOTE(c, "to bf16", kernel_narrow(o->gpu[HALF], o->gpu[PARAMETER], o->n[PARAMETER]));
-    CUDA_NOTE(c, "to bf16", kernel_narrow(o->gpu[HALF_SHARED], o->gpu[SHARED], o->n[SHARED]));
+    for (enum array k = HALF; k <= HALF_SHARED && o->half; k++) {
+        enum array of = k == HALF ? PARAMETER : SHARED;
+        CUDA_NOTE(c, "to 16 bits",
+                  kernel_narrow(cuda_numbers(o->half), o->gpu[k], o->gpu[of], o->n[of]));
+    }
     st = cuda_status(c);
 out:
     return st;

@@ -15,7 +15,7 @@ enum array {
     WORK,
     PARAMETER,
     SHARED,
-    HALF, /* PARAMETER and SHARED in bf16, GPU only */
+    HALF, /* PARAMETER and SHARED in 16 bits, GPU only */
     HALF_SHARED,
     DY,
     DX0,
@@ -28,13 +28,14 @@ enum array {
 };
 
 struct operands {
-    bool half;                       /* activations on the GPU are bf16 */
+    bool large;                      /* X0 and DY: may be set before operands_open() */
+    enum element half;               /* activations on the GPU */
     size_t n[ARRAYS], n_gpu[ARRAYS]; /* 4-byte numbers */
     void *host[ARRAYS], *gpu[ARRAYS];
 };
 
-/* For forward and backward of a layer on the CPU and on the GPU, whose activations may be bf16: all
- * numbers are then some that bf16 has. Shards have the same tokens and targets, and other numbers.
+/* For forward and backward of a layer on the CPU and on the GPU, whose activations may have 16 bits: all
+ * numbers are then some that these have. Shards have the same tokens and targets, and other numbers.
  * To be closed even after a failure. */
 enum status operands_open(struct cuda_context *c, const struct layer *cpu, const struct layer *gpu,
                           size_t batch, struct operands *o) MUST_CHECK;

@@ -7,7 +7,7 @@
 #include "exec/device/cuda/selftest_operands.h"
 
 /* fp32 as of single layers (selftest_layers.c). */
-static const double limit = 1e-4, limit_half = 6e-3;
+static const double limit[ELEMENTS] = {1e-4, 6e-3, 1e-3};
 
 #define SHAPE(kind, n, ...)                                                                        \
     {                                                                                              \
@@ -64,8 +64,8 @@ struct side {
     struct layer_io host, device;
 };
 
-static enum status open_side(struct cuda_context *c, const struct selftest_case *k, bool half,
-                             struct side *s)
+static enum status open_side(struct cuda_context *c, const struct selftest_case *k,
+                             enum element half, struct side *s)
 {
     enum status st;
     const struct selftest_division whole = {*k, TENSOR_WHOLE, 1};
@@ -121,19 +121,19 @@ static enum status compare_backward(struct cuda_context *c, const char *name, st
     return operands_compare(c, &a->operands, DX0, worst);
 }
 
-static enum status try_pair(struct cuda_context *c, const struct pair *p, bool half, FILE *to,
-                            bool *good)
+static enum status try_pair(struct cuda_context *c, const struct pair *p, enum element half,
+                            FILE *to, bool *good)
 {
     enum status st;
     double worst = 0;
     char name[64];
     struct side a = {0}, b = {0};
-    snprintf(name, sizeof name, "%s%s", p->name, half ? ", bf16" : "");
+    snprintf(name, sizeof name, "%s%s", p->name, selftest_half[half]);
     TRY(open_side(c, &p->first, half, &a));
     TRY(open_side(c, &p->second, half, &b));
     TRY(p->back ? compare_backward(c, name, &a, &b, &worst)
                 : compare_forward(c, name, &a, &b, &worst));
-    *good = selftest_row(to, name, worst, half ? limit_half : limit) && *good;
+    *good = selftest_row(to, name, worst, limit[half]) && *good;
 out:
     operands_close(&a.operands);
     operands_close(&b.operands);
@@ -141,15 +141,15 @@ out:
 }
 
 /* Both sides have the same numbers where the gradient is to be. */
-static enum status try_adder(struct cuda_context *c, const struct selftest_case *k, bool half,
-                             FILE *to, bool *good)
+static enum status try_adder(struct cuda_context *c, const struct selftest_case *k,
+                             enum element half, FILE *to, bool *good)
 {
     enum status st;
     double worst = 0;
     char name[64];
     struct side s = {0};
     real *there = NULL;
-    snprintf(name, sizeof name, "%s, added%s", k->name, half ? ", bf16" : "");
+    snprintf(name, sizeof name, "%s, added%s", k->name, selftest_half[half]);
     TRY(open_side(c, k, half, &s));
     size_t n = k->batch * s.cpu.input;
     there = malloc(n * sizeof *there);
@@ -167,7 +167,7 @@ static enum status try_adder(struct cuda_context *c, const struct selftest_case 
         s.host.dx[0][i] += there[i];
     TRY(operands_compare(c, &s.operands, DX0, &worst));
     TRY(operands_compare(c, &s.operands, D_PARAMETER, &worst));
-    *good = selftest_row(to, name, worst, half ? limit_half : limit) && *good;
+    *good = selftest_row(to, name, worst, limit[half]) && *good;
 out:
     free(there);
     operands_close(&s.operands);
@@ -176,7 +176,7 @@ out:
 
 enum status selftest_pairs(struct cuda_context *c, FILE *to, bool *good)
 {
-    for (int half = 0; half < 2; half++) {
+    for (enum element half = 0; half < ELEMENTS; half++) {
         for (size_t k = 0; k < sizeof pairs / sizeof *pairs; k++)
             if (half || !pairs[k].only_half)
                 PASS(try_pair(c, &pairs[k], half, to, good));

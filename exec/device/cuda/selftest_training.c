@@ -107,10 +107,11 @@ static void reverse(struct toy *t)
     }
 }
 
-static void make_model(struct toy *t, bool half)
+static void make_model(struct toy *t, enum element half)
 {
     t->model = (struct model){.name = "self-test",
-                              .element_bytes = half ? 2 : 4,
+                              .element_bytes = (int64_t)element_bytes(half),
+                              .dtype = half == ELEMENT_FP16 ? DATA_fp16 : DATA_ANY,
                               .op = t->op,
                               .in_start = t->in_start,
                               .out_start = t->out_start,
@@ -180,7 +181,7 @@ static void no_sum(void *self, enum element e, void *data, size_t n)
 }
 
 /* Some steps of the toy on a device: losses and hashes of the parameters. */
-static enum status train(const struct device *d, bool half, bool halves, struct result *out)
+static enum status train(const struct device *d, enum element half, bool halves, struct result *out)
 {
     enum status st;
     struct toy t = {0};
@@ -220,10 +221,10 @@ enum status selftest_training(FILE *to, bool *good)
 {
     enum status st;
     struct result cpu, gpu, again;
-    TRY(train(&device_cpu, false, false, &cpu));
+    TRY(train(&device_cpu, ELEMENT_FP32, false, &cpu));
     *good = true;
-    for (int half = 0; half < 2; half++) {
-        const char *what = half ? ", bf16" : "";
+    for (enum element half = 0; half < ELEMENTS; half++) {
+        const char *what = selftest_half[half];
         char name[64];
         TRY(train(&device_cuda, half, false, &gpu));
         snprintf(name, sizeof name, "training, loss of 20 steps%s", what);

@@ -111,10 +111,15 @@ static __device__ void change(const At *at, Y *y, const A *a, size_t n, F f)
     });
 }
 
+static inline size_t wide_of(enum kernel_type t)
+{
+    return t == KERNEL_FP32 ? WIDE<float> : WIDE<__half>;
+}
+
 /* Blocks for it, a pack for each thread. */
 static inline unsigned blocks_along(enum kernel_type t, size_t n)
 {
-    return blocks_for(n / (t == KERNEL_BF16 ? WIDE<__nv_bfloat16> : WIDE<float>)+1);
+    return blocks_for(n / wide_of(t) + 1);
 }
 
 #endif

@@ -28,7 +28,7 @@ cudaError_t kernel_dynamic_backward(const struct kernel_taps *t, const float *p,
                                     const void *value, const void *dy, void *dx, void *d_value);
 
 /* One step of an LSTM for all samples: lstm.c. A row of what is saved has `width` numbers: 4 hidden gates, hidden
- * cells, hidden gradients of h_{t-1}, and in bf16 besides 4 hidden gradients of the gates' sums, which in fp32
+ * cells, hidden gradients of h_{t-1}, and in 16 bits besides 4 hidden gradients of the gates' sums, which in fp32
  * take the gates' place. Tokens t, the one whose turn was before (`first`: none) and after it (`last`: none). */
 struct kernel_lstm {
     enum kernel_type type;

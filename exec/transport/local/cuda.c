@@ -125,8 +125,7 @@ static enum status reduce(enum element e, enum op_reduction how, void *y, const 
     if (how != REDUCTION_SUM)
         return error_set(STATUS_UNSUPPORTED, "'%s' of numbers on a GPU: over nccl only",
                          op_reduction_names[how]);
-    return CUDA_ERROR("add a chunk", e == ELEMENT_BF16 ? kernel_accumulate(KERNEL_BF16, y, x, n)
-                                                       : kernel_add(y, x, n));
+    return CUDA_ERROR("add a chunk", kernel_accumulate(cuda_numbers(e), y, x, n));
 }
 
 static enum status end(const struct rounds_call *c, enum element e, void *data)

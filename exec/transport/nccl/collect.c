@@ -110,10 +110,8 @@ static enum status exchange(struct nccl *t, const struct nccl_group *g, const st
     PASS(nccl_end(t, *g->comm, nccl_fine(e) ? ended : e));
     if (!r->adds || r->take.n == 0)
         return STATUS_OK;
-    return CUDA_ERROR("queue a sum",
-                      kernel_accumulate_on(g->stream,
-                                           type == ELEMENT_BF16 ? KERNEL_BF16 : KERNEL_FP32, taken,
-                                           g->chunk, r->take.n));
+    return CUDA_ERROR("queue a sum", kernel_accumulate_on(g->stream, cuda_numbers(type), taken,
+                                                          g->chunk, r->take.n));
 }
 
 static enum status call_rounds(struct nccl *t, const struct nccl_group *g,

@@ -125,7 +125,7 @@ enum status nccl_collect(struct nccl *t, uint32_t op, enum element e, void *data
 struct ring_part nccl_part(size_t n, size_t members, size_t me);
 static inline ncclDataType_t nccl_type(enum element e)
 {
-    return e == ELEMENT_BF16 ? ncclBfloat16 : ncclFloat;
+    return e == ELEMENT_BF16 ? ncclBfloat16 : e == ELEMENT_FP16 ? ncclHalf : ncclFloat;
 }
 
 /* ---- watch.c */
