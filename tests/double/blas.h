@@ -20,7 +20,7 @@ static inline size_t size_of(cudaDataType type)
 template <typename T> static inline float widened_as(uint16_t x)
 {
     T half;
-    memcpy(&half, &x, sizeof half);
+    memcpy((void *)&half, &x, sizeof half);
     return half;
 }
 static inline float widened(cudaDataType type, uint16_t x)

@@ -292,7 +292,7 @@ given *next_turn()
 template <typename T> void unpack(uint32_t both, float *to)
 {
     T half[2];
-    memcpy(half, &both, sizeof half);
+    memcpy((void *)half, &both, sizeof half);
     to[0] = half[0];
     to[1] = half[1];
 }
