@@ -12,7 +12,6 @@ import time
 import events
 import scenarios
 
-HANG_S = 100      # a run that has not ended by then never does
 LINGER_S = 10     # what mpirun cleans up behind its ranks must be gone by then
 RESUME_S = 2      # a stopped command goes on after that
 # lines that are not about the end of the run
@@ -171,7 +170,7 @@ class Event:
                 self.command.returncode = status
                 self.ended_s = now_s
                 return status
-            if now_s - self.begun_s > HANG_S:
+            if now_s - self.begun_s > self.asked["hang_s"]:
                 self.notes["hangs"] = self.stacks()
                 self.ended_s = now_s
                 return None
