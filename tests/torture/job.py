@@ -16,7 +16,7 @@ LINGER_S = 10     # what mpirun cleans up behind its ranks must be gone by then
 RESUME_S = 2      # a stopped command goes on after that
 # lines that are not about the end of the run
 NOTES = r"step |warning: |driver |rank \d+ \(\w+\): GPU |foreline: |foreline-worker: |\[\d+\] "
-ENDS = {"netns_command": r"foreline [a-z]+: |foreline: rank \d+ ended with status"}
+ENDS = {"netns_command": r"foreline [a-z]+: |foreline: rank \d+ ended with status|foreline: interrupted by signal"}
 RESULTS = os.fdopen(os.dup(1), "w")
 
 
