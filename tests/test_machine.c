@@ -321,6 +321,27 @@ static void survives_every_failing_allocation(void **state)
     }
 }
 
+static enum status measure_and_free(const struct measured_format *f, const char *text)
+{
+    const struct measured_hint hint = {true, FABRIC_ALLREDUCE, 8, 8};
+    struct measured m = {0};
+    enum status st = f->parse("t", text, &hint, &m);
+    measured_free(&m);
+    return st;
+}
+
+static void tables_survive_it_too(void **state)
+{
+    FOR_EACH_ALLOC_FAILURE(measure_and_free(&measured_nccl_tests,
+                                            "#  size count type time algbw busbw\n"
+                                            "1024 256 float sum 20.00 0.05 0.09 0\n"
+                                            "2048 512 float sum 30.00 0.07 0.12 0\n"));
+    FOR_EACH_ALLOC_FAILURE(measure_and_free(
+        &measured_osu,
+        "# OSU MPI Allreduce Latency Test\n# Size  Avg Latency(us)\n4 1.5\n8 1.6\n"));
+    FOR_EACH_ALLOC_FAILURE(measure_and_free(&measured_csv, "size(B),time(us)\n1024,20\n2048,30\n"));
+}
+
 /* Where memory ends in the middle, what has been read so far is not the machine. */
 static void no_machine_is_cut_where_memory_ends(void **state)
 {
@@ -348,6 +369,7 @@ int main(void)
         cmocka_unit_test(curves_reproduce_their_table),
         cmocka_unit_test(noise_is_refused_or_read),
         cmocka_unit_test(survives_every_failing_allocation),
+        cmocka_unit_test(tables_survive_it_too),
         cmocka_unit_test(no_machine_is_cut_where_memory_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
