@@ -227,6 +227,8 @@ class Event:
         with open(path) as f:
             for line in f:
                 at, pid, who, rank, call = line.split()
+                if self.number() and pid == "1":
+                    continue  # the first process of an emulation's namespace: the kernel spares it its own signals
                 if self.at_s is None:
                     self.at_s = float(at)
                 self.victims.append((who, int(rank) if rank.isdigit() else None,
