@@ -2,6 +2,7 @@
 /* States of processes and their children, from /proc. */
 #include "core/family.h"
 
+#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,9 @@
 
 enum { PATH = 64, TEXT = 4096 };
 static const double glance_s = 0.25, away_s = 1.5;
+/* Who looks whether something has come sleeps at least so often between two glances, also where the machine
+ * is busy; who works sleeps less often. */
+static const uint64_t naps_least = 4;
 
 /* The text of a file of a process, NUL-terminated and perhaps cut; "" when it is gone. */
 static void read_about(pid_t pid, const char *file, char text[TEXT])
@@ -84,22 +88,42 @@ bool family_stopped_long(struct family_watch *w, pid_t pid, int below)
 struct activity {
     size_t n;
     uint64_t ticks;
+    uint64_t sleeps; /* of first threads: others may look at something every few seconds for ever */
     bool awake;
 };
 
-/* State and CPU time of all threads are in one line, as numbers after the name. */
+/* A thread that runs or waits to run is awake, and one that waits for a disk. */
+static void add_thread(pid_t pid, long thread, struct activity *a)
+{
+    static const char label[] = "\nvoluntary_ctxt_switches:", state[] = "\nState:\t";
+    char text[TEXT], file[PATH];
+    snprintf(file, sizeof file, "task/%ld/status", thread);
+    read_about(pid, file, text);
+    const char *is = strstr(text, state), *at = strstr(text, label);
+    a->awake = a->awake || (is && !strchr("SZ", is[strlen(state)]));
+    a->sleeps += at && thread == pid ? strtoull(at + strlen(label), NULL, 10) : 0;
+}
+
+/* Its CPU time, that of all threads, stands in one line, as numbers after the name. */
 static void add_activity(pid_t pid, struct activity *a)
 {
-    char text[TEXT], state = 'R';
+    char text[TEXT], path[PATH];
     unsigned long user = 0, kernel = 0;
     read_about(pid, "stat", text);
     const char *name_ends = strrchr(text, ')');
-    if (!name_ends || sscanf(name_ends, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
-                             &state, &user, &kernel) != 3)
+    if (!name_ends || sscanf(name_ends, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+                             &user, &kernel) != 2)
         return;
     a->n++;
     a->ticks += user + kernel;
-    a->awake = a->awake || !strchr("SZ", state);
+    snprintf(path, sizeof path, "/proc/%ld/task", (long)pid);
+    DIR *d = opendir(path);
+    a->awake = a->awake || !d;
+    for (const struct dirent *e; d && (e = readdir(d));)
+        if (e->d_name[0] != '.')
+            add_thread(pid, strtol(e->d_name, NULL, 10), a);
+    if (d)
+        closedir(d);
 }
 
 static void add_below(pid_t pid, int below, struct activity *a)
@@ -125,20 +149,15 @@ bool family_rests_long(struct family_watch *w, pid_t pid, int below, size_t *n)
     return lasts(w, now_s, rests ? a.ticks * (FAMILY_HELD + 1) + a.n : 0);
 }
 
-/* The number of times that it has gone to sleep, where it sleeps in a futex; 0: it does not. */
-static uint64_t asleep_in_futex(pid_t pid)
+/* Is its first thread about to sleep for a given time, or on its way back? */
+static bool naps(pid_t pid)
 {
-    static const char label[] = "\nvoluntary_ctxt_switches:";
-    char text[TEXT], file[PATH];
+    char text[TEXT], file[PATH], *end = text;
     snprintf(file, sizeof file, "task/%ld/syscall", (long)pid);
     read_about(pid, file, text);
-    char *end = text;
-    if (strtol(text, &end, 10) != SYS_futex || end == text)
-        return 0;
-    snprintf(file, sizeof file, "task/%ld/status", (long)pid);
-    read_about(pid, file, text);
-    const char *at = strstr(text, label);
-    return at ? strtoull(at + strlen(label), NULL, 10) + 1 : 0;
+    long call = strtol(text, &end, 10);
+    return !strncmp(text, "running", strlen("running")) ||
+           (end != text && (call == SYS_nanosleep || call == SYS_clock_nanosleep));
 }
 
 static pid_t parent_of(pid_t pid)
@@ -150,16 +169,36 @@ static pid_t parent_of(pid_t pid)
     return name_ends && sscanf(name_ends, ") %*c %d", &parent) == 1 ? parent : 0;
 }
 
-bool family_stuck_long(struct family_watch *w, pid_t pid)
+enum family_wait family_waits_long(struct family_watch *w, pid_t pid)
 {
-    struct activity parent = {0};
+    struct activity first = {0}, parent = {0};
     double now_s = clock_now();
-    if (!is_due(w, now_s))
-        return false;
-    uint64_t sleeps = asleep_in_futex(pid);
-    add_activity(parent_of(pid), &parent);
-    bool stuck = sleeps > 0 && parent.n > 0 && !parent.awake;
-    return lasts(w, now_s, stuck ? sleeps << 32 | parent.ticks : 0);
+    if (is_due(w, now_s)) {
+        uint64_t does = FAMILY_WORKS;
+        add_thread(pid, pid, &first);
+        add_activity(parent_of(pid), &parent);
+        if (first.sleeps > 0 && first.sleeps == w->sleeps && !first.awake)
+            does = FAMILY_SLEEPS;
+        else if (first.sleeps >= w->sleeps + naps_least && naps(pid))
+            does = FAMILY_LOOKS;
+        w->sleeps = first.sleeps;
+        bool quiet = parent.n > 0 && !parent.awake;
+        uint64_t done = parent.sleeps + parent.ticks;
+        lasts(w, now_s, quiet && does ? does + FAMILY_WAITS * (1 + done) : 0);
+    }
+    bool is_long = w->seen > 0 && now_s - w->since_s > limit(LIMIT_stopped);
+    return is_long ? (enum family_wait)(w->seen % FAMILY_WAITS) : FAMILY_WORKS;
+}
+
+bool family_idle_long(struct family_watch *w, pid_t pid)
+{
+    struct activity a = {0};
+    double now_s = clock_now();
+    if (is_due(w, now_s)) {
+        add_activity(pid, &a);
+        lasts(w, now_s, a.n > 0 && !a.awake ? 1 + a.sleeps + a.ticks : 0);
+    }
+    return w->seen > 0 && now_s - w->since_s > limit(LIMIT_stopped);
 }
 
 bool family_variable(pid_t pid, const char *name, char *value, size_t n)

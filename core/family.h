@@ -20,7 +20,8 @@ pid_t family_stopped(pid_t pid, int below);
 /* Since when the same has been seen of them; {0} at first. */
 struct family_watch {
     double since_s, asked_s;
-    uint64_t seen; /* 0: nothing worth waiting for */
+    uint64_t seen;   /* 0: nothing worth waiting for */
+    uint64_t sleeps; /* so often had its first thread gone to sleep */
 };
 /* Ask again and again, at least every second: has one been stopped for LIMIT_stopped (core/limit.h)? Looks into
  * /proc at most four times a second. Time in which nobody asked does not count. */
@@ -29,9 +30,18 @@ bool family_stopped_long(struct family_watch *w, pid_t pid, int below);
  * is the first of its namespace, been asleep for so long, with no CPU time used and none begun or ended?
  * *n: how many there are. */
 bool family_rests_long(struct family_watch *w, pid_t pid, int below, size_t *n);
-/* And this: has the first thread of the process waited in one futex for so long, while its parent, which
- * is to wake it, rested? False where the kernel does not say. */
-bool family_stuck_long(struct family_watch *w, pid_t pid);
+/* To be asked like that: what has the first thread of the process done for so long, while its parent, which
+ * is to answer it, was idle? FAMILY_WORKS also where the kernel does not say. */
+enum family_wait {
+    FAMILY_WORKS,  /* neither of these */
+    FAMILY_SLEEPS, /* slept, */
+    FAMILY_LOOKS,  /* or slept and looked again, many times a second */
+    FAMILY_WAITS
+};
+enum family_wait family_waits_long(struct family_watch *w, pid_t pid);
+/* And this: has the first thread of the process slept for so long, and no other one been seen awake or used
+ * CPU time? */
+bool family_idle_long(struct family_watch *w, pid_t pid);
 
 /* A variable of the environment that it was started with, cut to value[n]; false: it has none, or is
  * somebody else's. */

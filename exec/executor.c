@@ -398,7 +398,7 @@ enum status executor_run(const struct executor *e, uint32_t step, struct executo
     memset(out->op_start_s, 0, 2 * out->ops * sizeof *out->op_start_s);
     memset(out->sums_s, 0, 2 * out->ops * sizeof *out->sums_s);
     memset(out->state, 0, out->ops * sizeof *out->state);
-    executor_report(&r, op, step == 0 ? WORKER_STARTS : WORKER_WAITS);
+    executor_report(&r, op, step == 0 ? WORKER_CONNECTS : WORKER_WAITS);
     TRY(e->transport->barrier(e->transport_self, e->timeout_s, &out->start_s));
     clock_sleep_until(out->start_s);
     begin_step(e, step);

@@ -22,7 +22,7 @@
 #include "exec/device/layer.h"
 #include "exec/hardware.h"
 
-enum { TOKEN = 16, CONTROL_VERSION = 6, ERROR_TEXT = 1024, MACHINE = 64 };
+enum { TOKEN = 16, CONTROL_VERSION = 7, ERROR_TEXT = 1024, MACHINE = 64 };
 
 /* What a transport adds to messages from another rank because the network under it does not:
  * a message is there `latency_s` after its last byte, and one that begins at t has its last byte
@@ -92,7 +92,19 @@ struct frame_peer {
     uint64_t clock;
 };
 
-enum worker_state { WORKER_STARTS, WORKER_COMPUTES, WORKER_WAITS, WORKER_FINISHES, WORKER_SAVES };
+enum worker_state {
+    WORKER_STARTS,
+    WORKER_COMPUTES,
+    WORKER_WAITS,
+    WORKER_FINISHES,
+    WORKER_SAVES,
+    WORKER_CONNECTS, /* the last of its start: the transport opens, and all ranks meet */
+};
+/* Has it not begun its first step? */
+static inline bool worker_is_starting(uint32_t state)
+{
+    return state == WORKER_STARTS || state == WORKER_CONNECTS;
+}
 
 struct frame_heartbeat {
     uint32_t step;  /* of all steps, warm-up and those before this run included */

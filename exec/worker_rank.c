@@ -294,6 +294,7 @@ static enum status run(struct worker_rank *w)
     w->rendezvous.call_s = p->timeout_s + limit(LIMIT_nccl);
     w->rendezvous.algorithm = p->algorithm;
     w->rendezvous.clock = p->device->clock ? p->device->clock(w->device_self) : NULL;
+    atomic_store(&w->progress.state, WORKER_CONNECTS);
     PASS(p->transport->open(&p->program, w->rank, &w->rendezvous, &w->transport_self));
     return run_steps(w);
 }

@@ -204,6 +204,7 @@ static enum status run_workers(void *argument, const struct netns_inside *inside
                                      .measuring_context = &clock,
                                      .dilation = inside->dilation,
                                      .delay = inside->delay,
+                                     .latency_s = inside->latency_s,
                                      .enter = inside->enter,
                                      .enter_context = inside->context,
                                      .network = inside->line};

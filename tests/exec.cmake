@@ -160,5 +160,10 @@ set(torture /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/torture/torture.py ${PR
     $<TARGET_FILE:torture_shim>)
 add_test(NAME exec.torture COMMAND ${torture} --events 14 --seed 50 --scenarios tcp,mpi,local,netns,nccl)
 add_test(NAME exec.torture.long COMMAND ${torture} --events 300 --seed 2)
-set_tests_properties(exec.torture exec.torture.long PROPERTIES TIMEOUT 1800 SKIP_RETURN_CODE 77)
+# A mpirun that is stopped and continued before its daemons are there; a rank over mpi that loses its daemon while MPI starts.
+add_test(NAME exec.torture.mpirun COMMAND ${torture} --seed 20261128 --numbers 202,1379 --hang 40 --jobs 2)
+# Calls that are interrupted or do half while a network is made and a machine measured; its first process, asked to end.
+add_test(NAME exec.torture.netns COMMAND ${torture} --seed 20261129 --numbers 48,204,1070 --hang 40 --jobs 2)
+set_tests_properties(exec.torture exec.torture.long exec.torture.mpirun exec.torture.netns
+    PROPERTIES TIMEOUT 1800 SKIP_RETURN_CODE 77)
 set_tests_properties(exec.torture.long PROPERTIES LABELS long)

@@ -286,6 +286,22 @@ for user in $users; do
     done
 done
 
+# Its first process is asked to end by somebody: that is said, and the ranks end.
+begin : --platform pair.xml -- sh -c 'readlink /proc/self/ns/net; sleep 600'
+until [ "$(grep -c 'net:' names.out)" = 2 ]; do
+    kill -0 $pid 2>/dev/null || fail "the first process: ended too early: $(cat err)"
+    sleep 0.1
+done
+sed 's/^\[.\] //' names.out >names
+for p in $(grep -lsF "NETNS_TEST=$dir" /proc/[0-9]*/environ || true); do
+    [ "$(cat "${p%/environ}/comm" 2>/dev/null)" != foreline-netns ] || kill -TERM "$(echo "$p" | cut -d/ -f3)"
+done
+status=0
+wait $pid || status=$?
+[ $status = 143 ] && grep -q '^foreline: interrupted by signal 15 (Terminated)$' err ||
+    fail "the first process: exit status $status, $(cat err)"
+gone "the first process"
+
 # Refusals: too fast for any machine, and what cannot be wired.
 sed 's/100Mbps/900Tbps/' pair.xml >fast.xml
 status=0

@@ -3,7 +3,7 @@
 # what they cost the run in CPU time, which others at work on the machine change less than its time: the median of pairs of runs, one
 # after the other. Usage: [STEPS=20] [PAIRS=3] safe_strangers.sh FORELINE; with STEPS ranks begin at once
 set -u
-foreline=$1
+foreline=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 here=$(cd "$(dirname "$0")" && pwd)
 if [ "${IN_NAMESPACE:-}" != 1 ]; then # so that the ports are this run's alone
     IN_NAMESPACE=1 unshare -rn true 2>/dev/null || {

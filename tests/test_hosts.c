@@ -7,6 +7,7 @@
 #include "core/file.h"
 #include "core/random.h"
 #include "tests/cmocka.h"
+#include "tests/fault.h"
 
 enum { ENTRIES = 8, SLOTS = 4 };
 static const char path[] = BINARY_DIR "/test_hosts.txt";
@@ -77,11 +78,27 @@ static void what_is_no_host_is_refused(void **state)
     assert_int_equal(hosts_read("/nowhere/hosts", &h), STATUS_IO);
 }
 
+static enum status read_and_free(const char *spec)
+{
+    struct hosts h = {0};
+    enum status st = hosts_read(spec, &h);
+    hosts_free(&h);
+    return st;
+}
+
+static void survives_every_failing_allocation(void **state)
+{
+    write_file("# machines\nn1 slots=2\nn2:3\nn1\n");
+    FOR_EACH_ALLOC_FAILURE(read_and_free(path));
+    FOR_EACH_ALLOC_FAILURE(read_and_free("n1:2,n2:3,n1"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_are_where_lists_and_files_say),
         cmocka_unit_test(what_is_no_host_is_refused),
+        cmocka_unit_test(survives_every_failing_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

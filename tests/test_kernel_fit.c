@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tests/cmocka.h"
+#include "tests/fault.h"
 #include "tests/random_plan.h"
 #include "tests/sample.h"
 #include "topologies/catalogue.h"
@@ -100,6 +101,23 @@ static void says_which_line_is_wrong(void **state)
         assert_memory_equal(error_message(), "t.csv:", 6);
         assert_null(strchr(error_message(), '\n'));
     }
+}
+
+static enum status parse_and_free(const char *text)
+{
+    struct kernel_rows rows = {0};
+    enum status st = kernel_rows_parse("t.csv", text, DATA_fp32, &rows);
+    kernel_rows_free(&rows);
+    return st;
+}
+
+static void survives_every_failing_allocation(void **state)
+{
+    char text[16384];
+    size_t n = (size_t)sprintf(text, "gpu,M,N,K,time_us\n");
+    for (size_t i = 1; i <= 300; i++)
+        n += (size_t)sprintf(text + n, "a100,%zu,64,64,%zu\n", i, i);
+    FOR_EACH_ALLOC_FAILURE(parse_and_free(text));
 }
 
 /* ---- fits */
@@ -207,6 +225,7 @@ int main(void)
         cmocka_unit_test(reads_three_kinds_of_tables),
         cmocka_unit_test(tells_gpus_by_their_words),
         cmocka_unit_test(says_which_line_is_wrong),
+        cmocka_unit_test(survives_every_failing_allocation),
         cmocka_unit_test(finds_the_constants_that_rows_were_made_with),
         cmocka_unit_test(finds_constants_of_collectives),
         cmocka_unit_test(refuses_more_constants_than_rows_bear),

@@ -9,6 +9,7 @@
 #include "core/file.h"
 #include "core/random.h"
 #include "tests/cmocka.h"
+#include "tests/fault.h"
 #include "topologies/machine/machine.h"
 #include "topologies/measured.h"
 
@@ -24,6 +25,22 @@ static void read_good(const char *text, struct machine *m)
     enum status st = machine_parse("t", text, strlen(text), m);
     if (st != STATUS_OK)
         fail_msg("%s", error_message());
+}
+
+static enum status read_and_free(const char *path)
+{
+    struct machine m = {0};
+    enum status st = machine_read(path, &m);
+    machine_free(&m);
+    return st;
+}
+
+static enum status parse_and_free(const char *text)
+{
+    struct machine m = {0};
+    enum status st = machine_parse("t", text, strlen(text), &m);
+    machine_free(&m);
+    return st;
 }
 
 static void read_bad(const char *text, const char *says)
@@ -286,6 +303,59 @@ static void curves_reproduce_their_table(void **state)
     }
 }
 
+/* Memory ends anywhere in a file of any format, also of those that are refused: these say so first. */
+static void survives_every_failing_allocation(void **state)
+{
+    static const char *const files[] = {
+        "blocks.conf", "calculon.json", "dgx.txt",      "hwloc.xml", "ib.txt",
+        "infra.yaml",  "model.yaml",    "nccl.xml",     "net.yml",   "netq.json",
+        "ns3.txt",     "topology.conf", "topology.yaml"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char path[512];
+        snprintf(path, sizeof path, SOURCE_DIR "/tests/fuzz/corpus/machine/%s", files[i]);
+        struct machine m = {0};
+        if (machine_read(path, &m) != STATUS_OK)
+            fail_msg("%s", error_message());
+        machine_free(&m);
+        FOR_EACH_ALLOC_FAILURE(read_and_free(path));
+    }
+}
+
+static enum status measure_and_free(const struct measured_format *f, const char *text)
+{
+    const struct measured_hint hint = {true, FABRIC_ALLREDUCE, 8, 8};
+    struct measured m = {0};
+    enum status st = f->parse("t", text, &hint, &m);
+    measured_free(&m);
+    return st;
+}
+
+static void tables_survive_it_too(void **state)
+{
+    FOR_EACH_ALLOC_FAILURE(measure_and_free(&measured_nccl_tests,
+                                            "#  size count type time algbw busbw\n"
+                                            "1024 256 float sum 20.00 0.05 0.09 0\n"
+                                            "2048 512 float sum 30.00 0.07 0.12 0\n"));
+    FOR_EACH_ALLOC_FAILURE(measure_and_free(
+        &measured_osu,
+        "# OSU MPI Allreduce Latency Test\n# Size  Avg Latency(us)\n4 1.5\n8 1.6\n"));
+    FOR_EACH_ALLOC_FAILURE(measure_and_free(&measured_csv, "size(B),time(us)\n1024,20\n2048,30\n"));
+}
+
+/* Where memory ends in the middle, what has been read so far is not the machine. */
+static void no_machine_is_cut_where_memory_ends(void **state)
+{
+    static char slurm[16384], ns3[16384];
+    size_t n = 0, k = (size_t)sprintf(ns3, "301 1 0 1 300 A100\n300\n");
+    for (size_t i = 0; i < 300; i++) {
+        n += (size_t)sprintf(slurm + n, "SwitchName=s%zu Nodes=n%zu\n", i, i);
+        k += (size_t)sprintf(ns3 + k, "%zu 300 100Gbps 0.0005ms 0\n", i);
+    }
+    sprintf(slurm + n, "SwitchName=top Switches=s[0-299]\n");
+    FOR_EACH_ALLOC_FAILURE(parse_and_free(slurm));
+    FOR_EACH_ALLOC_FAILURE(parse_and_free(ns3));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -298,6 +368,9 @@ int main(void)
         cmocka_unit_test(ports_are_shared_out),
         cmocka_unit_test(curves_reproduce_their_table),
         cmocka_unit_test(noise_is_refused_or_read),
+        cmocka_unit_test(survives_every_failing_allocation),
+        cmocka_unit_test(tables_survive_it_too),
+        cmocka_unit_test(no_machine_is_cut_where_memory_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,7 +49,7 @@ const char *launch_place(const struct run *run, uint32_t rank, char text[RANK_NA
     char label[OP_LABEL];
     if (w->stage == WORKER_SPAWNED)
         snprintf(text, RANK_NAME, " before it joined");
-    else if (w->at.state == WORKER_STARTS)
+    else if (worker_is_starting(w->at.state))
         snprintf(text, RANK_NAME, " while starting");
     else if (w->at.state == WORKER_SAVES)
         snprintf(text, RANK_NAME, " at its checkpoint of step %u", w->at.step);

@@ -45,6 +45,8 @@ struct launch_options {
     double dilation; /* seconds here per second reported, for emulated networks; 0: 1 */
     /* [from * ranks + to] what the transport (tcp only) adds to messages; NULL: nothing. */
     const struct delay *delay;
+    double
+        latency_s; /* of the longest link between the ranks' nodes, dilated, where they are emulated */
     pid_t network; /* child of the caller without which messages do not come; 0: none */
     /* Once, when the last warm-up step is over on all ranks: the first measured one begins.
      *   pid  [ranks] process of each, as it says itself */

@@ -41,11 +41,13 @@ static int64_t eager_limit(const struct program *p)
 }
 
 /* Eager messages, large socket buffers, no spinning; on one machine nothing leaves the loopback
- * interface. Between machines the network is Open MPI's choice. */
+ * interface. Between machines the network is Open MPI's choice. It forwards no signals: one that is stopped
+ * and continued before it has started anything would have nobody to forward SIGCONT to, and end for it. */
 static void write_mpirun(const struct run *run, char line[LINE])
 {
     int n = snprintf(line, LINE,
                      "mpirun %s-n %zu --bind-to none --oversubscribe --mca mpi_yield_when_idle 1 "
+                     "--mca ess_base_forward_signals none "
                      "--mca btl_tcp_eager_limit %lld --mca btl_tcp_max_send_size %lld "
                      "--mca btl_tcp_sndbuf 4194304 --mca btl_tcp_rcvbuf 4194304 "
                      "-x FORELINE_LAUNCHER -x FORELINE_TOKEN -x OPENBLAS_NUM_THREADS %s%s ",

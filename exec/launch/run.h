@@ -53,7 +53,7 @@ struct launched {
     int fd;                    /* control connection, -1: none */
     pid_t told;                /* process id, as the worker says */
     struct family_watch watch; /* of the child, until it has joined: is it stopped? */
-    struct family_watch start; /* over mpi: does mpirun let it in? */
+    struct family_watch start; /* over mpi: does it wait for mpirun? */
     char machine[MACHINE];     /* it runs on; "": not known yet */
     struct frame_peer peer;    /* where other ranks reach it */
     struct hardware hardware;
@@ -76,7 +76,8 @@ struct starter {
     struct child child;
     FILE *output;              /* what it and its workers print; owned; NULL: it is all ranks */
     struct family_watch watch; /* is it stopped? */
-    struct family_watch rest;  /* does it still do anything? */
+    struct family_watch rest;  /* do it and all that it has started still do anything? */
+    struct family_watch idle;  /* does it alone? */
     size_t most;               /* processes that there were */
 };
 

@@ -9,6 +9,8 @@
 #include "core/limit.h"
 #include "exec/launch/run.h"
 
+enum { MOST_LINKS = 8 }; /* on a way, about */
+
 static void check_start(struct run *run, double now_s)
 {
     char name[RANK_NAME];
@@ -74,7 +76,7 @@ static void check_silence(struct run *run, double now_s)
             silent = r;
         }
         progress_s = fmax(progress_s, w->progress_s);
-        starting = starting && w->at.state == WORKER_STARTS;
+        starting = starting && worker_is_starting(w->at.state);
         if (w->at.state == WORKER_COMPUTES || w->at.state == WORKER_SAVES)
             suspect = r;
     }
@@ -127,7 +129,7 @@ static void blame_stopped(struct run *run, pid_t pid)
 static bool is_starting(const struct run *run)
 {
     for (uint32_t r = 0; r < run->program->ranks; r++)
-        if (run->worker[r].at.state == WORKER_STARTS)
+        if (worker_is_starting(run->worker[r].at.state))
             return true;
     return false;
 }
@@ -147,36 +149,57 @@ static void check_others(struct run *run)
         blame_stopped(run, family_stopped(root, below));
 }
 
+/* Do all ranks that connect wait for an answer of mpirun, which does nothing? One that sleeps where others
+ * look whether something has come is the one that gets none. */
+static void check_answers(struct run *run)
+{
+    struct starter *s = &run->starter;
+    char name[RANK_NAME];
+    uint32_t ranks = (uint32_t)run->program->ranks, sleeps = ranks;
+    bool wait = family_idle_long(&s->idle, s->child.pid);
+    for (uint32_t r = 0; r < ranks; r++) {
+        struct launched *w = &run->worker[r];
+        bool connects = w->stage == WORKER_JOINED && w->at.state == WORKER_CONNECTS;
+        enum family_wait does = FAMILY_WORKS;
+        if (connects && is_here(run, w))
+            does = family_waits_long(&w->start, w->told);
+        wait = wait && does != FAMILY_WORKS;
+        sleeps = sleeps == ranks && does == FAMILY_SLEEPS ? r : sleeps;
+    }
+    if (wait && sleeps < ranks)
+        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL,
+                     "%s gets no answer from mpirun for %g s while starting",
+                     launch_name(run, sleeps, name), limit(LIMIT_stopped));
+    else if (wait)
+        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL,
+                     "all %u ranks wait for mpirun, which does nothing for %g s, while starting: a "
+                     "connection of its is gone",
+                     ranks, limit(LIMIT_stopped));
+}
+
 /* Open MPI does not notice that a process is gone which it has forked and not yet begun to watch, nor
  * that its connection to a rank is: it waits for ever, and so do ranks. All of it that is on this machine
- * can be seen to do nothing; where a part is elsewhere, that may be what it waits for; and before it has
- * started anything, it may look for names of machines. */
+ * can be seen to do nothing; where a part is elsewhere, or a message far from its end, that may be what it
+ * waits for; and before it has started anything, it may look for names of machines. */
 static void check_starter(struct run *run)
 {
     struct starter *s = &run->starter;
     const struct launch_options *o = run->options;
     char name[RANK_NAME];
     size_t n = 0;
-    if (!s->child.alive || !s->output || o->launcher || (o->address && !o->mpirun))
+    if (!s->child.alive || !s->output || o->launcher || (o->address && !o->mpirun) ||
+        o->latency_s > limit(LIMIT_stopped) / MOST_LINKS)
         return;
-    if (run->joined < run->program->ranks) {
-        bool rests = family_rests_long(&s->rest, getpid(), STARTER_GENERATIONS, &n);
-        s->most = n > s->most ? n : s->most;
-        if (rests && s->most > 1)
-            launch_blame(
-                run, CAUSE_PRIMARY, STATUS_EXTERNAL,
-                "%s did not join, and mpirun does nothing for %g s: a process of its is gone",
-                launch_name(run, launch_absent(run), name), limit(LIMIT_stopped));
+    if (run->joined == run->program->ranks) {
+        check_answers(run);
         return;
     }
-    for (uint32_t r = 0; r < run->program->ranks; r++) {
-        struct launched *w = &run->worker[r];
-        if (w->stage == WORKER_JOINED && w->at.state == WORKER_STARTS && is_here(run, w) &&
-            family_stuck_long(&w->start, w->told))
-            launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL,
-                         "%s gets no answer from mpirun for %g s while starting",
-                         launch_name(run, r, name), limit(LIMIT_stopped));
-    }
+    bool rests = family_rests_long(&s->rest, getpid(), STARTER_GENERATIONS, &n);
+    s->most = n > s->most ? n : s->most;
+    if (rests && s->most > 1)
+        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL,
+                     "%s did not join, and mpirun does nothing for %g s: a process of its is gone",
+                     launch_name(run, launch_absent(run), name), limit(LIMIT_stopped));
 }
 
 void launch_check_silence(struct run *run, double now_s)

@@ -95,7 +95,7 @@ static void take_heartbeat(struct run *run, uint32_t rank, const char *payload)
     struct frame_heartbeat h;
     memcpy(&h, payload, sizeof h);
     if (h.op < run->program->op_start[rank] || h.op >= run->program->op_start[rank + 1])
-        return; /* a rank without ops points behind its list */
+        h.op = w->at.op; /* a rank that has not begun, or has no ops, points at none of its own */
     if (h.step != w->at.step || h.op != w->at.op || h.state != w->at.state ||
         h.saved != w->at.saved)
         w->progress_s = clock_now();

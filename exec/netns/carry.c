@@ -45,13 +45,38 @@ static bool be_patient(int fd)
     return setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most) == 0;
 }
 
+/* Calls that a pause interrupts: of sockets with a timeout it does (signal(7)), without any handler. */
+static int answer(int listener)
+{
+    int fd;
+    while ((fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) < 0 && errno == EINTR)
+        ;
+    return fd;
+}
+
+static ssize_t take(int fd, void *to, size_t bytes)
+{
+    ssize_t n;
+    while ((n = recv(fd, to, bytes, 0)) < 0 && errno == EINTR)
+        ;
+    return n;
+}
+
+static ssize_t give(int fd, const void *from, size_t bytes)
+{
+    ssize_t n;
+    while ((n = send(fd, from, bytes, MSG_NOSIGNAL)) < 0 && errno == EINTR)
+        ;
+    return n;
+}
+
 /* In a process of its own, until the receiver hangs up. */
 static void send_all(int space, const struct sockaddr_in *to)
 {
     static char piece[PIECE];
     int fd = socket_in(space, SOCK_STREAM);
     if (fd >= 0 && connect(fd, (const struct sockaddr *)to, sizeof *to) == 0)
-        while (send(fd, piece, sizeof piece, MSG_NOSIGNAL) > 0 || errno == EINTR)
+        while (give(fd, piece, sizeof piece) > 0)
             ;
     _exit(0);
 }
@@ -60,13 +85,11 @@ static void send_all(int space, const struct sockaddr_in *to)
 static void receive(const struct stream *s, double skipped, double seconds)
 {
     static char piece[PIECE];
-    int fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC);
+    int fd = answer(s->listener);
     double begin = 0, end = 0, bytes = 0;
     be_patient(fd);
     while (fd >= 0 && end - begin <= seconds) {
-        ssize_t n = recv(fd, piece, sizeof piece, 0);
-        if (n < 0 && errno == EINTR)
-            continue;
+        ssize_t n = take(fd, piece, sizeof piece);
         if (n <= 0)
             _exit(1);
         bytes += (double)n;
@@ -214,7 +237,7 @@ static double ping(int fd)
     char byte = 0;
     for (int i = 0; i < ROUNDS; i++) {
         double begin = clock_now();
-        if (send(fd, &byte, 1, 0) != 1 || recv(fd, &byte, 1, 0) != 1)
+        if (give(fd, &byte, 1) != 1 || take(fd, &byte, 1) != 1)
             return 0;
         took_s[i] = clock_now() - begin;
     }
@@ -241,7 +264,7 @@ enum status carry_latency(enum latencies latencies, double latency_s, double *to
         fd[k] = datagrams(&b, k);
     echo = fd[0] < 0 || fd[1] < 0 ? -1 : fork();
     if (echo == 0) {
-        while (recv(fd[1], &byte, 1, 0) == 1 && send(fd[1], &byte, 1, 0) == 1)
+        while (take(fd[1], &byte, 1) == 1 && give(fd[1], &byte, 1) == 1)
             ;
         _exit(0);
     }

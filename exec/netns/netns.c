@@ -147,16 +147,18 @@ static enum status call_inside(const struct job *j, const struct built *b,
     TRY(remote_hosts(&j->w, &hosts));
     for (uint32_t r = 0; r < ranks; r++)
         n += (size_t)sprintf(all + n, "%s%s", r ? "," : "", build_address(r, address));
-    const struct netns_inside inside = {.dilation = o->dilation,
-                                        .address = build_address(0, address),
-                                        .addresses = all,
-                                        .delay = delay,
-                                        .remote_shell = remote_shell,
-                                        .hosts = hosts,
-                                        .line = b->line,
-                                        .enter = enter,
-                                        .slow = slow,
-                                        .context = b};
+    const struct netns_inside inside = {
+        .dilation = o->dilation,
+        .latency_s = o->latencies == LATENCY_NONE ? 0 : wiring_latency(&j->w) * o->dilation,
+        .address = build_address(0, address),
+        .addresses = all,
+        .delay = delay,
+        .remote_shell = remote_shell,
+        .hosts = hosts,
+        .line = b->line,
+        .enter = enter,
+        .slow = slow,
+        .context = b};
     st = build_enter(b, 0) ? j->fn(j->argument, &inside)
                            : error_set(STATUS_IO, "the namespace of rank 0: %s", strerror(errno));
 out:

@@ -54,6 +54,7 @@ enum status netns_join(const char *host, uint32_t pid, uint16_t port, int *code)
  * and fn's own. */
 struct netns_inside {
     double dilation;       /* that is used */
+    double latency_s;      /* of the longest link, dilated; 0: latencies are left to the ranks */
     const char *address;   /* of rank 0 */
     const char *addresses; /* of all ranks, commas between */
     /* [from * ranks + to] what the transport has to add, dilated: latencies where the kernel has no

@@ -238,10 +238,14 @@ static void take_signal(struct crew *c)
     struct signalfd_siginfo info;
     if (read(c->signals, &info, sizeof info) != (ssize_t)sizeof info)
         return;
-    if (info.ssi_signo == SIGCHLD)
+    int signal = (int)info.ssi_signo;
+    if (signal != SIGCHLD && !c->ending && c->o->notes)
+        fprintf(c->o->notes, "foreline: interrupted by signal %d (%s)\n", signal,
+                strsignal(signal));
+    if (signal == SIGCHLD)
         reap(c);
     else
-        end_all(c, 128 + (int)info.ssi_signo);
+        end_all(c, 128 + signal);
 }
 
 /* Outputs may stay open in processes that a rank has left behind: these end with us. */

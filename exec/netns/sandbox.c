@@ -211,14 +211,28 @@ static int wait_for_tool(pid_t child)
     return -1;
 }
 
+static bool write_whole(int fd, const char *text, size_t n)
+{
+    while (n > 0) {
+        ssize_t k = write(fd, text, n);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0)
+            return false;
+        text += k;
+        n -= (size_t)k;
+    }
+    return true;
+}
+
 /* The script and the complaints are files in memory: neither can block the tool. */
 enum status sandbox_tool(int space, const char *const *words, const char *script)
 {
     enum status st = STATUS_OK;
     char said[256] = "";
     int in = memfd_create("script", 0), err = memfd_create("complaints", 0);
-    size_t n = strlen(script);
-    if (in < 0 || err < 0 || write(in, script, n) != (ssize_t)n || lseek(in, 0, SEEK_SET) != 0)
+    if (in < 0 || err < 0 || !write_whole(in, script, strlen(script)) ||
+        lseek(in, 0, SEEK_SET) != 0)
         FAIL(STATUS_IO, "%s: %s", words[0], strerror(errno));
     pid_t child = fork();
     if (child == 0)

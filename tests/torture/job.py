@@ -12,12 +12,11 @@ import time
 import events
 import scenarios
 
-HANG_S = 100      # a run that has not ended by then never does
 LINGER_S = 10     # what mpirun cleans up behind its ranks must be gone by then
 RESUME_S = 2      # a stopped command goes on after that
 # lines that are not about the end of the run
 NOTES = r"step |warning: |driver |rank \d+ \(\w+\): GPU |foreline: |foreline-worker: |\[\d+\] "
-ENDS = {"netns_command": r"foreline [a-z]+: |foreline: rank \d+ ended with status"}
+ENDS = {"netns_command": r"foreline [a-z]+: |foreline: rank \d+ ended with status|foreline: interrupted by signal"}
 RESULTS = os.fdopen(os.dup(1), "w")
 
 
@@ -171,7 +170,7 @@ class Event:
                 self.command.returncode = status
                 self.ended_s = now_s
                 return status
-            if now_s - self.begun_s > HANG_S:
+            if now_s - self.begun_s > self.asked["hang_s"]:
                 self.notes["hangs"] = self.stacks()
                 self.ended_s = now_s
                 return None
@@ -228,6 +227,8 @@ class Event:
         with open(path) as f:
             for line in f:
                 at, pid, who, rank, call = line.split()
+                if self.number() and pid == "1":
+                    continue  # the first process of an emulation's namespace: the kernel spares it its own signals
                 if self.at_s is None:
                     self.at_s = float(at)
                 self.victims.append((who, int(rank) if rank.isdigit() else None,

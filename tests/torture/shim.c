@@ -14,6 +14,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -23,6 +24,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
@@ -136,17 +138,26 @@ static enum action at(enum call call)
     return plan.action;
 }
 
-/* Only files and streams hand over less than they were asked for. */
-static enum action at_data(enum call call, int fd)
+/* Only files and streams hand over less than they were asked for; what is written to a file of the kernel
+ * (/proc/sys) is a value, which it takes as a whole or refuses. */
+static bool may_be_short(int fd)
 {
     struct stat s;
+    struct statfs on;
     int type = 0;
     socklen_t n = sizeof type;
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &n) == 0)
+        return type == SOCK_STREAM;
+    return fstat(fd, &s) == 0 && S_ISREG(s.st_mode) &&
+           !(fstatfs(fd, &on) == 0 && on.f_type == PROC_SUPER_MAGIC);
+}
+
+static enum action at_data(enum call call, int fd)
+{
     enum action a = at(call);
-    bool stream = getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &n) == 0 && type == SOCK_STREAM;
     if (a == HANGUP)
         shutdown(fd, SHUT_RDWR);
-    return a == SHORT && !stream && !(fstat(fd, &s) == 0 && S_ISREG(s.st_mode)) ? NOTHING : a;
+    return a == SHORT && !may_be_short(fd) ? NOTHING : a;
 }
 
 #define REAL(name)    ((__typeof__(&name))dlsym(RTLD_NEXT, #name))

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Runs in which something goes wrong, one event each: do they end by themselves, soon, with nothing left, and with
 the right rank named? Usage: torture.py BIN SHIM [--events N] [--first I] [--seed S] [--jobs J] [--scenarios A,B]
-[--kinds A,B] [--out FILE] [--list]. BIN has foreline and its workers. Status 77: no namespaces here.
+[--kinds A,B] [--numbers I,J] [--hang S] [--out FILE] [--list]. BIN has foreline and its workers. Status 77: no namespaces here.
 
 Every job is the first process of namespaces of its own (processes, mounts, IPC, network): what is in them at the end
 of an event is what the run has left, and nothing else can be reached or harmed from there."""
@@ -32,6 +32,8 @@ def arguments():
     p.add_argument("--jobs", type=int, default=3)
     p.add_argument("--scenarios", default=",".join(scenarios.ALL))
     p.add_argument("--kinds", help="of the events with these numbers only such")
+    p.add_argument("--numbers", help="these events alone")
+    p.add_argument("--hang", type=float, default=100, help="seconds: a run that has not ended by then never does")
     p.add_argument("--out")
     p.add_argument("--list", action="store_true", help="only print the events")
     return p.parse_args()
@@ -55,7 +57,7 @@ def torture(a, wanted, folder):
     jobs = []
     wanted = sorted(wanted, key=lambda e: e["scenario"])  # a job tries first how long each of its commands takes
     for j in range(a.jobs):
-        asked = json.dumps({"bin": os.path.abspath(a.bin), "shim": os.path.abspath(a.shim), "seed": a.seed,
+        asked = json.dumps({"bin": os.path.abspath(a.bin), "shim": os.path.abspath(a.shim), "seed": a.seed, "hang_s": a.hang,
                             "folder": os.path.join(folder, f"job{j}"), "events": wanted[j * len(wanted) // a.jobs:(j + 1) * len(wanted) // a.jobs]})
         p = subprocess.Popen(words + ["/usr/bin/python3", os.path.join(HERE, "job.py")], stdin=subprocess.PIPE,
                              stdout=open(os.path.join(folder, f"out{j}"), "w+"), text=True)
@@ -102,7 +104,8 @@ def report(results):
 def main():
     a = arguments()
     names = a.scenarios.split(",")
-    wanted = [events.draw(a.seed, i, names) for i in range(a.first, a.first + a.events)]
+    numbers = map(int, a.numbers.split(",")) if a.numbers else range(a.first, a.first + a.events)
+    wanted = [events.draw(a.seed, i, names) for i in numbers]
     if a.kinds:
         wanted = [e for e in wanted if e["kind"] in a.kinds.split(",")]
     if a.list:

@@ -168,12 +168,17 @@ static enum status parse(const struct machine_source *s, struct machine *m)
 {
     struct reader r = {.f = {.m = m}};
     const char *text = s->text;
+    char *at;
     size_t line = 0;
-    for (char *at; (at = machine_line(m, &text, &line));)
+    while (*text) {
+        PASS(machine_line(m, &text, &line, &at));
         PASS(read_kind(&r, at));
+    }
     text = s->text;
-    for (char *at; (at = machine_line(m, &text, &line));)
+    while (*text) {
+        PASS(machine_line(m, &text, &line, &at));
         PASS(read_line(&r, at));
+    }
     if (machine_count(m, MACHINE_SWITCH) == 0)
         return error_set(STATUS_PARSE, "%s: adapters, but no switch that joins them", s->path);
     if (r.unknown > 0)

@@ -157,17 +157,16 @@ enum status machine_warn(struct machine *m, const char *format, ...)
 
 /* ---- texts */
 
-char *machine_line(struct machine *m, const char **text, size_t *line)
+enum status machine_line(struct machine *m, const char **text, size_t *line, char **out)
 {
-    if (!**text)
-        return NULL;
     size_t n = strcspn(*text, "\n"), end = n;
     const char *at = *text;
     while (end > 0 && (at[end - 1] == '\r' || at[end - 1] == ' '))
         end--;
     *text += n + (at[n] == '\n');
     (*line)++;
-    return arena_text_n(&m->arena, at, end);
+    *out = arena_text_n(&m->arena, at, end);
+    return *out ? STATUS_OK : error_set(STATUS_NOMEM, "a line of a machine");
 }
 
 bool machine_begins(const struct machine_source *s, const char *word, size_t lines)

@@ -132,8 +132,8 @@ enum status machine_join(struct machine *m, const struct machine_link *link) MUS
 /* A note; beyond MACHINE_NOTES the last one says that there are more. */
 enum status machine_assume(struct machine *m, const char *format, ...) PRINTF_LIKE(2, 3) MUST_CHECK;
 enum status machine_warn(struct machine *m, const char *format, ...) PRINTF_LIKE(2, 3) MUST_CHECK;
-/* The next line of a text, without its end, in the arena; NULL behind the last one. *line counts. */
-char *machine_line(struct machine *m, const char **text, size_t *line);
+/* The next line of a text, without its end, in the arena; "" where there is none. *line counts. */
+enum status machine_line(struct machine *m, const char **text, size_t *line, char **out) MUST_CHECK;
 /* Does one of the first `lines` lines begin with this, blanks skipped? */
 bool machine_begins(const struct machine_source *s, const char *word, size_t lines);
 /* What a name stands for in one of the tables; MACHINE_NONE: it is not there. */

@@ -156,13 +156,16 @@ static enum status parse(const struct machine_source *s, struct machine *m)
 {
     struct reader r = {.m = m, .path = s->path};
     const char *text = s->text;
-    char *line = machine_line(m, &text, &r.line);
+    char *line;
+    PASS(machine_line(m, &text, &r.line, &line));
     PASS(read_head(&r, line));
-    line = machine_line(m, &text, &r.line);
-    PASS(read_switches(&r, line ? line : ""));
+    PASS(machine_line(m, &text, &r.line, &line));
+    PASS(read_switches(&r, line));
     PASS(add_parts(&r));
-    while ((line = machine_line(m, &text, &r.line)))
+    while (*text) {
+        PASS(machine_line(m, &text, &r.line, &line));
         PASS(read_cable(&r, line));
+    }
     if (m->links != r.links)
         PASS(machine_warn(m, "%zu cables, and %llu in the first line", m->links,
                           (unsigned long long)r.links));

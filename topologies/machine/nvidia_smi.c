@@ -257,11 +257,14 @@ static enum status parse(const struct machine_source *s, struct machine *m)
 {
     struct matrix *t;
     const char *text = s->text;
+    char *line;
     PASS(ARENA_NEW(&m->arena, t, 1));
     t->m = m;
     t->path = s->path;
-    for (char *line; (line = machine_line(m, &text, &t->line));)
+    while (*text) {
+        PASS(machine_line(m, &text, &t->line, &line));
         PASS(read_line(t, line));
+    }
     if (t->gpus == 0)
         return error_set(STATUS_PARSE, "%s: no header GPU0 GPU1 ... of 'nvidia-smi topo -m'",
                          s->path);

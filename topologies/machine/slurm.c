@@ -72,9 +72,12 @@ static enum status parse(const struct machine_source *s, struct machine *m)
 {
     struct fabric f = {.m = m};
     const char *text = s->text;
+    char *at;
     size_t line = 0;
-    for (char *at; (at = machine_line(m, &text, &line));)
+    while (*text) {
+        PASS(machine_line(m, &text, &line, &at));
         PASS(read_line(&f, line, at));
+    }
     return fabric_check(&f);
 }
 
