@@ -111,7 +111,8 @@ static void meshes_and_tori_are_as_wide_as_their_cut(void **state)
         check(spec, members / 2 * 50e9, 0, 0);
         snprintf(spec, sizeof spec, "torus:x=%d,y=%d,link=10GBps", x, y);
         check(spec, 2 * x * 10e9, 0, 0);
-        int side[3] = {4, 4, 4}, longest = round % 3; /* the one that is cut; sides of 2 are no rings */
+        int side[3] = {4, 4, 4},
+            longest = round % 3; /* the one that is cut; sides of 2 are no rings */
         side[longest] = 6;
         side[(longest + 1) % 3] = random_from(3, 4);
         snprintf(spec, sizeof spec, "torus:x=%d,y=%d,z=%d,link=10GBps", side[0], side[1], side[2]);

@@ -2,24 +2,13 @@
 #include "exec/device/gpu.h"
 
 #include "exec/device/backend.h"
+#include "exec/device/cpu/half.h"
 #include "exec/device/cpu/stage.h"
 #include "exec/device/gpu_limits.h"
 
 enum status gpu_fits(const struct model_op *op, const struct layer *l)
 {
-    const char *name = op->name ? op->name : "";
-    size_t most = l->half == ELEMENT_BF16 ? MIXTURE_EXPERTS_BF16 : MIXTURE_EXPERTS_FP16;
-    if (l->half && l->context > 1)
-        return error_set(STATUS_UNSUPPORTED,
-                         "op '%s': sequences that replicas share are exchanged in fp32: plan the "
-                         "model with dtype=fp32",
-                         name);
-    if (!l->half || (l->spread == 1 && l->experts <= most))
-        return STATUS_OK;
-    return error_set(
-        STATUS_UNSUPPORTED,
-        "op '%s': the GPU has no kernels for a '%s' of this form yet; the CPU computes it", name,
-        op->kind);
+    return half_fits(op, l, MIXTURE_EXPERTS_BF16, MIXTURE_EXPERTS_FP16);
 }
 
 static enum status adapt(const struct model_op *op, struct layer *l)

@@ -6,7 +6,7 @@
 #include "core/program.h"
 #include "exec/device/layer.h"
 
-/* Does the GPU have kernels for a layer of a kind that it has, in this form? STATUS_UNSUPPORTED names the op. */
+/* Does the GPU compute such a layer? STATUS_UNSUPPORTED as half_fits() (exec/device/cpu/half.h). */
 enum status gpu_fits(const struct model_op *op, const struct layer *l) MUST_CHECK;
 /* As check() of struct device: would the CUDA device open the rank's stages, if it had the memory? That it has
  * every kind of the CPU's is a test (double.kinds). O(ops of the model). */

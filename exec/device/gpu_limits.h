@@ -1,5 +1,5 @@
-/* gpu_limits.h - shapes that the GPU's kernels do not have, for C and CUDA; what may include nothing of CUDA knows
- * them too (exec/device/gpu.c). */
+/* gpu_limits.h - how many experts the GPU's kernels tell apart, for C and CUDA; what may include nothing of CUDA
+ * knows it too (exec/device/gpu.c). */
 #ifndef EXEC_DEVICE_GPU_LIMITS_H
 #define EXEC_DEVICE_GPU_LIMITS_H
 

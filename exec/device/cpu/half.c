@@ -28,22 +28,26 @@ size_t half_work(const struct layer *l, size_t batch)
     return size_plus(l->work, size_plus(passed, size_plus(l->parameters, l->shared)));
 }
 
-enum status half_adapt(const struct model_op *op, struct layer *l)
+enum status half_fits(const struct model_op *op, const struct layer *l, size_t bf16, size_t fp16)
 {
-    size_t whole =
-        l->half == ELEMENT_BF16 ? 1 << 8 : 1 << 11; /* all whole numbers are there up to it */
-    l->rounds = l->half ? &backend_cpu : NULL;
+    size_t most = l->half == ELEMENT_BF16 ? bf16 : fp16;
     if (l->half && (l->spread > 1 || l->context > 1))
         return error_set(STATUS_UNSUPPORTED,
                          "op '%s': experts on other ranks and sequences that replicas share are "
                          "exchanged in fp32: plan the model with dtype=fp32",
                          op->name);
-    if (l->half && l->experts > whole)
+    if (l->half && l->experts > most)
         return error_set(STATUS_UNSUPPORTED,
-                         "op '%s': %zu experts, whose numbers are activations, and whole numbers "
-                         "are there up to %zu: plan the model with dtype=fp32",
-                         op->name, l->experts, whole);
+                         "op '%s': %zu experts, whose numbers are activations, of which %zu can be "
+                         "told apart: plan the model with dtype=fp32",
+                         op->name, l->experts, most);
     return STATUS_OK;
+}
+
+enum status half_adapt(const struct model_op *op, struct layer *l)
+{
+    l->rounds = l->half ? &backend_cpu : NULL;
+    return half_fits(op, l, 1 << 8, 1 << 11); /* all whole numbers are there up to them */
 }
 
 /* n numbers out of *next. */

@@ -15,9 +15,12 @@
  * what the layer computes room for that. */
 size_t half_work(const struct layer *l, size_t batch);
 
-/* adapt() of backend_cpu. STATUS_UNSUPPORTED names an op whose kind exchanges
- * activations in fp32 with other ranks (experts that are spread, sequences that replicas share), or that has
- * more experts than there are whole numbers without gaps, 256 of bf16 and 2048 of fp16. */
+/* STATUS_UNSUPPORTED names an op whose kind exchanges activations in fp32 with other ranks (experts that are
+ * spread, sequences that replicas share), or that has more experts than the type of a layer in 16 bits has
+ * numbers for. */
+enum status half_fits(const struct model_op *op, const struct layer *l, size_t bf16,
+                      size_t fp16) MUST_CHECK;
+/* adapt() of backend_cpu, whose experts have whole numbers. */
 enum status half_adapt(const struct model_op *op, struct layer *l) MUST_CHECK;
 
 /* The passes of l->kind, of a layer with `rounds`; io is as the layer has it. */
