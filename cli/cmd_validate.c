@@ -74,10 +74,10 @@ out:
     return st;
 }
 
-/* Scores, and where asked for those of constants that do not know the rows. */
+/* Scores, and where asked for those of constants that do not know the rows; their tables in a folder. */
 static enum status print_published(const struct arguments *a, const struct published *p,
                                    const struct published_prediction *prediction,
-                                   const struct published_table *t)
+                                   const struct published_table *t, const struct provenance *by)
 {
     enum status st = STATUS_OK;
     struct published_fits fits = {0};
@@ -94,6 +94,8 @@ static enum status print_published(const struct arguments *a, const struct publi
             TRY(published_fits_print(p, &fits, stdout));
         }
     }
+    if (a->output)
+        TRY(published_write(p, prediction, t, a->cross_validate ? &fits : NULL, a->output, by));
 out:
     published_fits_free(&fits);
     return st;
@@ -111,9 +113,7 @@ static enum status score_published(const struct invocation *in, struct published
     if (in->a.layers > 0)
         TRY(published_fit_layers(p, in->a.layers, in->a.seed, prediction));
     TRY(published_tabulate(p, prediction, &t));
-    TRY(print_published(&in->a, p, prediction, &t));
-    if (in->a.output)
-        TRY(published_write(p, prediction, &t, in->a.output, &in->by));
+    TRY(print_published(&in->a, p, prediction, &t, &in->by));
     const struct published_score *all = t.kind[sizeof t.kind / sizeof *t.kind - 1].score;
     if (!all || all->used == 0)
         FAIL(STATUS_INFEASIBLE, "nothing to compare: no row was predicted");

@@ -18,11 +18,14 @@ static double update_flop(const char *optimizer)
     return flop[optimizer_moments(optimizer)];
 }
 
-struct cost_memory cost_memory(const char *optimizer, int64_t element_bytes,
+struct cost_memory cost_memory(const char *optimizer, int64_t element_bytes, int64_t reduce_bytes,
                                const struct framework *framework)
 {
     int64_t moments = optimizer_moments(optimizer), copy = element_bytes < 4;
-    double wide = framework ? framework->gradient / (double)element_bytes : 1;
+    bool summed = framework && framework->gradient <= 0 && framework->summed >= 0.5;
+    double wide = summed      ? (double)reduce_bytes / (double)element_bytes
+                  : framework ? framework->gradient / (double)element_bytes
+                              : 1;
     return (struct cost_memory){1, wide > 1 ? (int64_t)ceil(wide) : 1,
                                 (moments + copy) * (element_bytes < 4 ? 4 / element_bytes : 1)};
 }
@@ -52,7 +55,7 @@ int64_t cost_stash(const struct model *m, const struct model_op *op,
  * all of the state read and written; a 16-bit parameter is only written, its copy is read. */
 static double update_traffic(const char *optimizer, int64_t element_bytes)
 {
-    int64_t state = cost_memory(optimizer, element_bytes, NULL).state;
+    int64_t state = cost_memory(optimizer, element_bytes, element_bytes, NULL).state;
     return (double)(element_bytes < 4 ? 3 + 2 * state : 4 + 2 * state);
 }
 

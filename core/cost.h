@@ -95,11 +95,11 @@ double cost_host_update(const struct model *m, const struct device_type *type,
 /* Bytes per parameter byte. Gradients are kept like the weights; the optimizer's state is fp32, and
  * with 2-byte weights it has an fp32 copy of them: Adam 2 x 4 bytes per fp32 parameter, 12 per
  * 16-bit one. Source: Rajbhandari et al., ZeRO, SC 2020, section 3.1. A framework may keep wider
- * gradients; NULL: foreline. */
+ * gradients, or those of the numbers in which they are summed; NULL: foreline. */
 struct cost_memory {
     int64_t weights, gradients, state;
 };
-struct cost_memory cost_memory(const char *optimizer, int64_t element_bytes,
+struct cost_memory cost_memory(const char *optimizer, int64_t element_bytes, int64_t reduce_bytes,
                                const struct framework *framework);
 
 /* Bytes that the op and its consumers keep of it for a backward, of a sample: those of the model, and

@@ -133,7 +133,8 @@ static enum status try_baseline(struct auto_state *s, const struct auto_baseline
                   .baseline = b}};
     bool fits = false;
     t.kept = SIZE_MAX;
-    if (slots == 0 || (b->all_shards && shards == 1) || (b->experts && s->experts == 1))
+    bool other = b->zero > 0 && s->r->given.zero && s->r->fixed.zero != b->zero;
+    if (slots == 0 || (b->all_shards && shards == 1) || (b->experts && s->experts == 1) || other)
         return STATUS_OK;
     if (!b->stages)
         return try_depth(s, &t, 1, slots, &fits);

@@ -27,8 +27,7 @@ static double held_times(const struct cost_memory *f, uint32_t zero, double rank
 /* Bytes per parameter byte that a device has. */
 static struct cost_memory on_device(const struct auto_state *s)
 {
-    struct cost_memory f = cost_memory(s->r->fixed.optimizer, s->m->element_bytes,
-                                       s->r->fixed.framework ? &s->r->fixed.issue : NULL);
+    struct cost_memory f = partition_memory(&s->r->fixed, s->m);
     if (s->r->fixed.offload & OFFLOAD_OPTIMIZER)
         f.state = 0;
     return f;

@@ -62,6 +62,14 @@ struct cost_split partition_spread(const struct partition_request *r)
                                r->microbatches / at_least_1(streams)};
 }
 
+struct cost_memory partition_memory(const struct partition_request *r, const struct model *m)
+{
+    return cost_memory(r->optimizer, m->element_bytes,
+                       r->reduce_dtype != DATA_ANY ? data_type_bytes(r->reduce_dtype)
+                                                   : m->element_bytes,
+                       r->framework ? &r->issue : NULL);
+}
+
 /* ---- where stages may begin */
 
 static bool is_divided(const struct model_op *op)

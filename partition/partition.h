@@ -138,6 +138,8 @@ enum status partition_check_option(const struct partition_algorithm *a,
 
 /* How the ops of a request are spread over the shards and replicas of a stage. */
 struct cost_split partition_spread(const struct partition_request *r);
+/* What its plans keep of a parameter. */
+struct cost_memory partition_memory(const struct partition_request *r, const struct model *m);
 
 /* Stages that such a list of names makes: one more than it has names. */
 size_t partition_split_stages(const char *list);

@@ -41,8 +41,7 @@ static enum status sum_work(struct uneven_family *f)
     const struct topology *t = f->s->t;
     struct partition_request r = auto_request_for(f->s, &f->shape);
     struct cost_split spread = partition_spread(&r);
-    struct cost_memory factor =
-        cost_memory(r.optimizer, m->element_bytes, r.framework ? &r.issue : NULL);
+    struct cost_memory factor = partition_memory(&r, m);
     double *work_s, *bytes;
     PASS(ARENA_NEW(&f->memory, work_s, t->types * (m->n + 1)));
     PASS(ARENA_NEW(&f->memory, bytes, m->n + 1));

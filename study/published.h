@@ -266,10 +266,10 @@ enum status published_print_json(const struct published *p,
                                  const struct published_prediction *prediction,
                                  const struct published_table *t, const struct published_fits *fits,
                                  FILE *out) MUST_CHECK;
-/* Tables of all rows and scores, and a picture, in a folder. */
+/* Tables of all rows and scores, and a picture, in a folder; fits as above. */
 enum status published_write(const struct published *p,
                             const struct published_prediction *prediction,
-                            const struct published_table *t, const char *folder,
-                            const struct provenance *by) MUST_CHECK;
+                            const struct published_table *t, const struct published_fits *fits,
+                            const char *folder, const struct provenance *by) MUST_CHECK;
 
 #endif

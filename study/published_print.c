@@ -58,7 +58,8 @@ static void put_row_head(FILE *out)
 {
     fputs("id\tmodel\tgpu\tgpus\tparallelism\tmeasured_s\tpredicted_s\terror_%\tcompute_%\t"
           "exposed_%\tidle_%\tpeak_GiB\tmemory_error_%\tmeasured_GiB\tweights_GiB\t"
-          "gradients_GiB\tstate_GiB\tstash_GiB\tscratch_GiB\tassumed\ttype\tdtype\tframework\n",
+          "gradients_GiB\tstate_GiB\tstash_GiB\tscratch_"
+          "GiB\tassumed\ttype\tdtype\tframework\tapart_%\n",
           out);
 }
 
@@ -71,7 +72,7 @@ static void put_like(FILE *out, const struct published_config *c)
     const struct gpu *gpu = c->gpu ? gpu_named(c->gpu) : NULL;
     bool known = published_dtype(c, &dtype) == STATUS_OK;
     published_framework(c, &shipped, framework);
-    fprintf(out, "\t%s\t%s\t%.*s\n", gpu ? gpu->type : "-", known ? data_type_names[dtype] : "-",
+    fprintf(out, "\t%s\t%s\t%.*s", gpu ? gpu->type : "-", known ? data_type_names[dtype] : "-",
             (int)strcspn(framework, ":"), framework);
 }
 
@@ -88,8 +89,15 @@ static void put_memory(FILE *out, const struct published_measured *m,
     fprintf(out, "\t%s", q->assumed ? q->assumed : "-");
 }
 
+/* By the constants that do not know the row's set, NULL: nobody has fitted any. */
+static void put_apart(FILE *out, const struct published_fits *fits, double measured_s, size_t i)
+{
+    put_share(out, fits && fits->set_s[i] > 0 ? fits->set_s[i] / measured_s - 1 : NAN);
+    putc('\n', out);
+}
+
 static void put_row(FILE *out, const struct published *p, const struct published_prediction *all,
-                    const struct published_table *t, size_t i)
+                    const struct published_table *t, const struct published_fits *fits, size_t i)
 {
     const struct published_row *row = &p->row[i];
     const struct published_config *c = &row->config;
@@ -108,6 +116,7 @@ static void put_row(FILE *out, const struct published *p, const struct published
     put_share(out, t->memory_error[i]);
     put_memory(out, &row->measured, q);
     put_like(out, c);
+    put_apart(out, fits, t->measured_s[i], i);
 }
 
 /* Tables with tabs between columns. */
@@ -124,7 +133,7 @@ void published_print(const struct published *p, const struct published_predictio
     if (t->worsts > 0)
         put_row_head(out);
     for (size_t i = 0; i < t->worsts; i++)
-        put_row(out, p, prediction, t, t->worst[i]);
+        put_row(out, p, prediction, t, NULL, t->worst[i]);
 }
 
 /* ---- JSON */
@@ -223,7 +232,8 @@ static enum status path_of(const char *folder, const char *name, char path[PATH_
 
 static enum status write_rows(const struct published *p,
                               const struct published_prediction *prediction,
-                              const struct published_table *t, const char *path)
+                              const struct published_table *t, const struct published_fits *fits,
+                              const char *path)
 {
     enum status st;
     struct file_out f = {0};
@@ -231,7 +241,7 @@ static enum status write_rows(const struct published *p,
     put_row_head(f.stream);
     for (size_t i = 0; i < p->rows; i++)
         if (!p->row[i].left_out)
-            put_row(f.stream, p, prediction, t, i);
+            put_row(f.stream, p, prediction, t, fits, i);
     TRY(file_commit(&f));
 out:
     file_discard(&f);
@@ -284,12 +294,12 @@ out:
 
 enum status published_write(const struct published *p,
                             const struct published_prediction *prediction,
-                            const struct published_table *t, const char *folder,
-                            const struct provenance *by)
+                            const struct published_table *t, const struct published_fits *fits,
+                            const char *folder, const struct provenance *by)
 {
     char path[PATH_ROOM];
     PASS(path_of(folder, "rows.tsv", path));
-    PASS(write_rows(p, prediction, t, path));
+    PASS(write_rows(p, prediction, t, fits, path));
     PASS(path_of(folder, "scores.tsv", path));
     PASS(write_scores(t, path));
     PASS(path_of(folder, "scatter.svg", path));

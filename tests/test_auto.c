@@ -107,6 +107,13 @@ static void the_baselines_stand_in_the_ranking(void **state)
     for (size_t i = 0; i < result.n; i++)
         assert_true(result.candidate[i].verified);
     auto_result_free(&result);
+    r.given.zero = true; /* one that is asked for with another level is none */
+    r.fixed.zero = 1;
+    result = search(&a, &r, 8, 4);
+    assert_int_equal(count_baselines(&result), 2);
+    for (size_t i = 0; i < result.n; i++)
+        assert_false(result.candidate[i].baseline && result.candidate[i].baseline->zero == 3);
+    auto_result_free(&result);
 }
 
 /* The quick evaluator prefers shallow pipelines, the thorough one deep ones: the finalists have

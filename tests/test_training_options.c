@@ -44,7 +44,7 @@ static void state_is_what_the_optimizer_keeps(void **state)
                {"adam", 2}, {"adam:decay=0.01", 2}};
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
         assert_int_equal(optimizer_moments(all[k].text), all[k].moments);
-        assert_int_equal(cost_memory(all[k].text, 4, NULL).state, all[k].moments);
+        assert_int_equal(cost_memory(all[k].text, 4, 4, NULL).state, all[k].moments);
     }
 }
 

@@ -426,7 +426,8 @@ enum status sum_finish_memory(struct sum *u)
     const struct lowering *l = u->l;
     struct lowering_cost *c = &u->c;
     struct cost_memory factor =
-        cost_memory(l->plan->optimizer, l->model->element_bytes, plan_framework(l->plan));
+        cost_memory(l->plan->optimizer, l->model->element_bytes,
+                    plan_reduce_bytes(l->plan, l->model), plan_framework(l->plan));
     uint32_t zero = lowering_zero(l, u->stage);
     int64_t work, whole = c->weight_bytes; /* before they are sharded */
     add_received(u);
