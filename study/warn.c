@@ -48,12 +48,14 @@ static bool is_unmeasured(const struct model *m, const struct device_type *type)
 
 bool warn_of_type(const struct model *m, const struct device_type *type, char text[WARN_TYPE])
 {
+    const struct gpu *gpu = gpu_of_type(type->name);
     if (is_unmeasured(m, type))
         snprintf(text, WARN_TYPE,
                  "the model's measured times are of '%.60s', none of '%.60s': they do not count "
                  "(model import --device names their device)",
                  m->profile[0].device, type->name);
-    else if (data_type_narrow(m->dtype) && gpu_of_type(type->name) && type->peak[m->dtype] == 0)
+    else if (gpu && ((data_type_narrow(m->dtype) && type->peak[m->dtype] == 0) ||
+                     (m->dtype == DATA_bf16 && !gpu_multiplies(gpu, m->dtype))))
         snprintf(text, WARN_TYPE,
                  "'%.60s' has no matrix products in %s: their times are those of its usual ones",
                  type->name, data_type_names[m->dtype]);

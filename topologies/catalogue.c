@@ -137,6 +137,13 @@ double gpu_varied(const char *type, const struct constants *c, bool *all)
     return strcmp(type, "GB300-279GB") == 0 ? new[CONSTANT_gb300] / old[CONSTANT_gb300] : 1;
 }
 
+/* NVIDIA's GPUs before Ampere have neither TF32 nor bf16; AMD's have no TF32, but bf16. */
+bool gpu_multiplies(const struct gpu *g, enum data_type type)
+{
+    bool amd = !strncmp(g->name, "MI", 2);
+    return type == DATA_bf16 ? amd || g->peak[DATA_tf32] > 0 : g->peak[type] > 0;
+}
+
 const struct gpu *gpu_of_type(const char *type)
 {
     for (size_t k = 0; k < gpus_n; k++)
