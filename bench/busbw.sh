@@ -2,7 +2,8 @@
 # Bus bandwidth of all-reduces on five machines, size by size: measured by nccl-tests, predicted from the machine's
 # description alone, and predicted once the measured table is imported into the platform.
 # Usage: bench/busbw.sh FORELINE FOLDER [OUT]
-# FOLDER has nccl_tests/; OUT gets busbw.md, busbw.tsv and busbw.svg (default: here).
+# FOLDER has nccl_tests/; OUT gets busbw.md, busbw.tsv and busbw.svg (default: here). A file in place of FOLDER
+# is a page with the table of busbw.md, which is drawn again.
 set -eu
 exec python3 - "$(realpath "$1")" "$2" "${3:-.}" <<'PYTHON'
 import json
@@ -105,12 +106,17 @@ def main():
 
 
 def plot(table):
-    """Small multiples: one panel a machine, the same axes."""
-    script = ["set terminal svg size 1000,560 background rgb 'white' font 'sans,11'",
-              f"set output '{os.path.join(out, 'busbw.svg')}'", "set multiplot layout 2,3",
-              "set logscale xy", "set xrange [1024:8.6e9]", "set yrange [0.01:1000]", "set grid",
-              "set key bottom right", "set ylabel 'busbw, GB/s'", "set xlabel 'bytes'",
-              "set xtics ('1 KiB' 1024, '1 MiB' 1048576, '1 GiB' 1073741824)"]
+    """Small multiples: one panel a machine, the same axes, as wide as a column; the legend has the last place."""
+    script = ["set terminal svg size 480,640 background rgb 'white' font 'sans,12'",
+              f"set output '{os.path.join(out, 'busbw.svg')}'", "set multiplot layout 3,2",
+              "set logscale xy", f"set xrange [{min(r[1] for r in table) / 1.3}:6e9]",
+              "set format y '%g'", "set grid", "set key off", "set ylabel 'busbw (GB/s)' offset 1.5",
+              "set border 3", "set tics nomirror",
+              "set xtics ('1 KiB' 1024, '64 KiB' 65536, '2 MiB' 2097152, '64 MiB' 67108864, '2 GiB' 2147483648)"]
+    low = 10 ** math.floor(math.log10(min(min(r[2:]) for r in table)))
+    script.append(f"set yrange [{low:g}:1000]")
+    style = ((4, "with the import", "lines lw 3 lc rgb '#56B4E9'"), (3, "without it", "lines lw 2 lc rgb '#D55E00'"),
+             (2, "measured", "points pt 7 ps 0.4 lc rgb '#000000'"))
     for k, (name, *_) in enumerate(MACHINES):
         rows = [r for r in table if r[0] == name]
         for col in (2, 3, 4):
@@ -118,12 +124,24 @@ def plot(table):
             script += [f"{r[1]} {r[col]:.9g}" for r in rows]
             script.append("EOD")
         script.append(f"set title '{name}'")
-        script.append("plot " + ", ".join(f"$d{k}_{c} with {s} title '{t}'" for c, t, s in
-                                          ((4, "with the import", "lines lw 3 lc rgb '#56B4E9'"),
-                                           (3, "without it", "lines lw 2 lc rgb '#D55E00'"),
-                                           (2, "measured", "points pt 7 ps 0.5 lc rgb '#000000'"))))
+        script.append("plot " + ", ".join(f"$d{k}_{c} with {s} title '{t}'" for c, t, s in style))
+    script += ["unset title", "unset tics", "unset border", "unset grid", "unset ylabel", "set key center center",
+               "plot " + ", ".join(f"NaN with {s} title '{t}'" for _, t, s in style)]
     subprocess.run(["gnuplot"], input="\n".join(script) + "\nunset multiplot\n", text=True, check=True)
 
 
-main()
+def read_page(path):
+    """The rows of the table that a page has: machine, bytes, measured, without, with."""
+    table = []
+    for line in open(path, encoding="utf-8"):
+        cell = [c.strip() for c in line.split("|")[1:-1]]
+        if cell and cell[0].isdigit():
+            table += [(m[0], int(cell[0]), *map(float, c.split(","))) for m, c in zip(MACHINES, cell[1:]) if c]
+    return table
+
+
+if os.path.isfile(folder):
+    plot(read_page(folder))
+else:
+    main()
 PYTHON

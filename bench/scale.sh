@@ -36,12 +36,13 @@ done
 
 command -v gnuplot > /dev/null || exit 0
 gnuplot <<PLOT
-set terminal svg size 640,420 font "sans,12" background "white"
+set terminal svg size 480,400 font "sans,12" background "white"
 set output "$out/scale.svg"
 set logscale xy
 set xlabel "GPUs"
 set ylabel "CPU seconds"
-set key left top
+set key above left Left reverse maxcols 1
+set xrange [900:150000]
 set grid
 set format x "%.0f"
 set xtics (1024, 4096, 16384, 65536, 131072)

@@ -22,7 +22,9 @@ static const char details[] =
     "measurements' figures, comparison, pictures, timelines that can be zoomed (wheel), moved\n"
     "(drag) and asked for an op (mouse), the tables, warnings and where everything came from.\n"
     "\n"
-    "The page needs nothing from elsewhere and opens from disk. Drawing needs gnuplot.";
+    "The page needs nothing from elsewhere and opens from disk; its name is printed. Drawing "
+    "needs\n"
+    "gnuplot.";
 
 static enum status name_page(const char *operand, bool directory, char *path, size_t size)
 {
@@ -53,6 +55,10 @@ static enum status report(struct invocation *in)
     page.to = f.stream;
     TRY(directory ? report_directory(&page, about) : report_sweep(&page, about));
     TRY(file_commit(&f));
+    if (!output)
+        puts(path);
+    else if (strcmp(output, "-") != 0)
+        puts(output);
 out:
     report_page_free(&page);
     file_discard(&f);

@@ -217,6 +217,15 @@ bool axis_spans_orders(double low, double high)
 
 /* ---- script */
 
+double axis_step(double least)
+{
+    double power = pow(10, floor(log10(least)));
+    return least <= power       ? power
+           : least <= 2 * power ? 2 * power
+           : least <= 5 * power ? 5 * power
+                                : 10 * power;
+}
+
 /* Where value i stands on an axis of `pixels`. */
 static double place(const struct axis *a, size_t i, bool by_index, int pixels)
 {
@@ -229,36 +238,61 @@ static double place(const struct axis *a, size_t i, bool by_index, int pixels)
                                   : (a->value[i] - low) / (high - low) * pixels;
 }
 
+/* Such are numbers of things, which have no powers of ten. */
+static bool is_whole(double value)
+{
+    return fabs(value) < 1e7 && fabs(value - round(value)) < 1e-9;
+}
+
 static void tic_text(const struct table *t, size_t column, const struct axis *a, size_t i,
                      char text[TIC_ROOM])
 {
     if (a->words)
         text_shorten(table_cell(t, a->row_of[i], column), AXIS_TIC, text, TIC_ROOM);
     else
-        snprintf(text, TIC_ROOM, "%.4g", a->value[i]);
+        snprintf(text, TIC_ROOM, is_whole(a->value[i]) ? "%.0f" : "%.4g", a->value[i]);
 }
 
-void axis_put_tics(FILE *script, const char *which, const struct table *t, size_t column,
-                   const struct axis *a, bool by_index, int pixels)
+/* The values that have room, in letters of so many pixels, with their texts; returns how many have not.
+ * `script` NULL: they are only counted. */
+static size_t put_values(FILE *script, const struct table *t, size_t column, const struct axis *a,
+                         bool by_index, int pixels, int character)
 {
-    bool across = *which == 'x';
     double end = -INFINITY;
     const char *before = "";
-    fprintf(script, "set %stics noenhanced (", which);
+    size_t without = 0;
     for (size_t i = 0; i < a->values; i++) {
         char text[TIC_ROOM];
         tic_text(t, column, a, i, text);
-        double room = across ? (double)text_columns(text) * FIGURE_CHARACTER : FIGURE_LINE;
+        double room = character ? (double)text_columns(text) * character : FIGURE_LINE;
         double at = place(a, i, by_index, pixels);
-        if (at - room / 2 < end + (across ? 6 : 0))
+        if (at - room / 2 < end + (character ? character - 1 : 0)) {
+            without++;
             continue;
+        }
         end = at + room / 2;
+        if (!script)
+            continue;
         fputs(before, script);
         figure_put_string(script, text);
         fprintf(script, " %.9g", by_index ? (double)i : a->value[i]);
         before = ", ";
     }
-    fputs(")\n", script);
+    return without;
+}
+
+void axis_put_tics(FILE *script, const char *which, const struct table *t, size_t column,
+                   const struct axis *a, bool by_index, int pixels)
+{
+    int character = *which == 'x' ? FIGURE_CHARACTER : 0;
+    fprintf(script, "set %stics noenhanced (", which);
+    bool small = character && put_values(NULL, t, column, a, by_index, pixels, character) > 0 &&
+                 put_values(NULL, t, column, a, by_index, pixels, character - 1) == 0;
+    put_values(script, t, column, a, by_index, pixels, small ? character - 1 : character);
+    fputs(")", script);
+    if (small) /* all of them have room so */
+        fprintf(script, " font ',%d'", FIGURE_SMALL);
+    putc('\n', script);
 }
 
 void axis_put_ylabel(FILE *script, const struct figure_geometry *g, const char *text)

@@ -34,6 +34,8 @@ size_t axis_index(const struct axis *a, double at);
 bool axis_is_logarithmic(const struct axis *a);
 /* The same of values from low to high. */
 bool axis_spans_orders(double low, double high);
+/* Distance of tics with round numbers: 1, 2 or 5 times a power of ten, at least `least` > 0. */
+double axis_step(double least);
 /* "set xtics" or "set ytics" at the values themselves, those left out for which `pixels` is not
  * enough; positions are value[i], or i when `by_index`. */
 void axis_put_tics(FILE *script, const char *which, const struct table *t, size_t column,

@@ -35,7 +35,8 @@ static void fill(const struct breakdown *b, double per_s, double *length)
 /* What is drawn: one bar each. */
 struct bars {
     const struct breakdown *b;
-    const char *const *name, *const *engine;
+    const char *const *name;
+    const struct measurement *m;
     size_t n;
 };
 
@@ -51,7 +52,7 @@ static void put_table(const void *context, FILE *to)
         fill(&s->b[i], 1, length);
         figure_put_field(to, s->name[i]);
         putc('\t', to);
-        figure_put_field(to, s->engine && s->engine[i] ? s->engine[i] : "-");
+        figure_put_field(to, s->m && s->m[i].engine ? s->m[i].engine : "-");
         for (int k = 0; k < PARTS; k++)
             fprintf(to, "\t%.9g", length[k]);
         putc('\n', to);
@@ -59,12 +60,12 @@ static void put_table(const void *context, FILE *to)
 }
 
 enum status plot_breakdown(const struct breakdown *b, const char *const *name,
-                           const char *const *engine, size_t n, const char *output,
+                           const struct measurement *m, size_t n, const char *output,
                            const struct provenance *by)
 {
     enum status st;
     struct stack k = {0};
-    const struct bars bars = {b, name, engine, n};
+    const struct bars bars = {b, name, m, n};
     char label[48];
     double longest_s = 0;
     TRY(stack_init(&k, n, PARTS));
@@ -77,7 +78,14 @@ enum status plot_breakdown(const struct breakdown *b, const char *const *name,
     for (size_t i = 0; i < n; i++) {
         fill(&b[i], unit.per_s, &k.length[i * PARTS]);
         figure_plan_name(name[i], k.name[i], STACK_NAME);
-        snprintf(k.value[i], STACK_VALUE, "%.4g %s", breakdown_sum(&b[i]) * unit.per_s, unit.name);
+        size_t step = m ? plot_step(&m[i]) : 0;
+        int value = snprintf(k.value[i], STACK_VALUE, "%.4g %s", breakdown_sum(&b[i]) * unit.per_s,
+                             unit.name);
+        if (step > 0) {
+            snprintf(k.value[i] + value, STACK_VALUE - (size_t)value, " (%zu of %zu)", step,
+                     m[i].iterations);
+            k.note = "(3 of 4): a run’s third step, the middle one or the faster of two";
+        }
     }
     snprintf(label, sizeof label, "iteration, mean over ranks (%s)", unit.name);
     k.part = parts;
@@ -94,16 +102,11 @@ static enum status draw_breakdown(const struct plot_source *s, const char *outpu
 {
     enum status st;
     struct breakdown *b = NULL;
-    const char **engine = NULL;
     TRY(ARRAY_NEW(b, s->n));
-    TRY(ARRAY_NEW(engine, s->n));
-    for (size_t i = 0; i < s->n; i++) {
+    for (size_t i = 0; i < s->n; i++)
         b[i] = breakdown_of(&s->m[i]);
-        engine[i] = s->m[i].engine;
-    }
-    TRY(plot_breakdown(b, s->path, engine, s->n, output, by));
+    TRY(plot_breakdown(b, s->path, s->m, s->n, output, by));
 out:
-    free(engine);
     free(b);
     return st;
 }

@@ -13,6 +13,7 @@ struct hidden {
     const struct table *t;
     size_t n;
     size_t *column; /* [n] */
+    bool *differs;  /* [n] at some place */
 };
 
 struct row {
@@ -40,6 +41,7 @@ static enum status find_hidden(const struct table *t, const size_t shown[CELLS_S
     size_t status = 0, plan = SIZE_MAX;
     *out = (struct hidden){.t = t};
     PASS(ARRAY_NEW(out->column, t->columns));
+    PASS(ARRAY_NEW(out->differs, t->columns));
     while (status < t->columns && strcmp(t->name[status], "status") != 0)
         status++;
     for (size_t c = 0; c < status; c++)
@@ -73,17 +75,26 @@ static int by_place(const void *a, const void *b)
     return order ? order : x->row < y->row ? -1 : x->row > y->row;
 }
 
+/* Settings in which two rows of one place differ. */
+static void find_differences(const struct row *a, const struct row *b, struct hidden *h)
+{
+    for (size_t k = 0; a->cell == b->cell && k < h->n; k++)
+        h->differs[k] |= strcmp(table_cell(h->t, a->row, h->column[k]),
+                                table_cell(h->t, b->row, h->column[k])) != 0;
+}
+
 /* What one value was made of: the best over settings, the median of up to `most` repeats. */
 static void name_hidden(const struct hidden *h, bool lowest, size_t most, char note[CELLS_NOTE])
 {
     size_t n = 0;
     note[0] = '\0';
     for (size_t k = 0; k < h->n && n < CELLS_NOTE - 1; k++)
-        n += (size_t)snprintf(note + n, CELLS_NOTE - n, "%s%.40s",
-                              k > 0    ? ", "
-                              : lowest ? "lowest over "
-                                       : "highest over ",
-                              h->t->name[h->column[k]]);
+        if (h->differs[k])
+            n += (size_t)snprintf(note + n, CELLS_NOTE - n, "%s%.40s",
+                                  n > 0    ? ", "
+                                  : lowest ? "lowest over "
+                                           : "highest over ",
+                                  h->t->name[h->column[k]]);
     if (most > 1 && n < CELLS_NOTE - 1)
         snprintf(note + n, CELLS_NOTE - n, "%smedians of up to %zu rows", n > 0 ? "; " : "", most);
 }
@@ -114,8 +125,11 @@ enum status cells_gather(const struct table *t, const size_t shown[CELLS_SHOWN],
         at[c] = NAN;
     for (size_t i = 0, n = 0; i < y->n; i++) {
         same[n++] = y->at[row[i].row];
-        if (i + 1 < y->n && compare(&row[i], &row[i + 1]) == 0)
-            continue;
+        if (i + 1 < y->n) {
+            find_differences(&row[i], &row[i + 1], &h);
+            if (compare(&row[i], &row[i + 1]) == 0)
+                continue;
+        }
         double value = median(same, n), *best = &at[row[i].cell];
         if (isnan(*best) || (lowest ? value < *best : value > *best))
             *best = value;
@@ -125,6 +139,7 @@ enum status cells_gather(const struct table *t, const size_t shown[CELLS_SHOWN],
     name_hidden(&h, lowest, most, note);
 out:
     free(h.column);
+    free(h.differs);
     free(row);
     free(same);
     return st;

@@ -216,6 +216,16 @@ static void put_cells(FILE *script, const struct grid *g, double cell_width, dou
     }
 }
 
+/* The lowest round value from v on: 1, 2 or 5 times a power of ten, or a multiple of one that leaves
+ * numbers room. */
+static double round_up(const struct grid *g, double v, double height)
+{
+    if (g->logarithmic)
+        return axis_step(v * (1 - 1e-9));
+    double step = axis_step((g->high - g->low) * 2 * FIGURE_LINE / height);
+    return step * ceil(v / step - 1e-9);
+}
+
 static void put_scale(FILE *script, const struct figure_geometry *p, const struct grid *g,
                       double height)
 {
@@ -229,14 +239,17 @@ static void put_scale(FILE *script, const struct figure_geometry *p, const struc
                 left / w, (p->bottom + height * i / BAR_STEPS) / h, (left + BAR) / w,
                 (p->bottom + height) / h, fill); /* up to the top: no seams */
     }
-    int steps = !(g->high > g->low) ? 0 : height >= 120 ? 4 : 2;
-    for (int i = 0; i <= steps; i++) {
-        double at = steps ? (double)i / steps : 0.5;
-        double v =
-            g->logarithmic ? g->low * pow(g->high / g->low, at) : g->low + (g->high - g->low) * at;
+    bool varies = g->high > g->low;
+    for (double v = varies ? round_up(g, g->low, height) : g->low, end = -INFINITY; v <= g->high;
+         v = varies ? round_up(g, g->logarithmic ? v * 1.01 : v + (g->high - g->low) / 1000, height)
+                    : INFINITY) {
+        double y = p->bottom + height * shade(g, v);
         char number[NUMBER];
+        if (y < end)
+            continue;
         fprintf(script, "set label '%s' at screen %.5f,%.5f left\n", print(v, number),
-                (left + BAR + 5) / w, (p->bottom + height * at) / h);
+                (left + BAR + 5) / w, y / h);
+        end = y + FIGURE_LINE;
     }
     fputs("set label ", script);
     figure_put_string(script, g->v.label);

@@ -1,14 +1,17 @@
 /* The table of picture kinds, from kinds.def, and the reading of what each kind asks for. */
 #include "plots/kind.h"
 
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/array.h"
+#include "core/breakdown.h"
 #include "core/file.h"
 #include "core/text.h"
+#include "core/units.h"
 #include "plots/figure.h"
 
 const struct plot_kind *const plot_kinds[] = {
@@ -42,7 +45,7 @@ enum status plot_column(const struct table *t, const char *wanted, const char *c
                   : STATUS_OK;
 }
 
-const char *const plot_line_columns[] = {"plan", "algorithm", "schedule", "engine", NULL};
+const char *const plot_line_columns[] = {"plan", "algorithm", "schedule", "case", "engine", NULL};
 
 static size_t index_of(const struct table *t, const char *name)
 {
@@ -61,12 +64,17 @@ static bool is_asked_for(const struct plot_request *r, const char *name)
     return r->where && strstr(r->where, name);
 }
 
+bool plot_can_be_line(const char *name, const char *x)
+{
+    return x ? strcmp(name, x) != 0 : strcmp(name, "case") != 0;
+}
+
 /* Do lines stand for engines, because nothing else varies? */
 static bool engines_are_lines(const struct table *t, const struct plot_request *r)
 {
     for (size_t k = 0; !r->by && strcmp(plot_line_columns[k], "engine") != 0; k++) {
         size_t i = index_of(t, plot_line_columns[k]);
-        if (i < t->columns && table_varies(t, i))
+        if (i < t->columns && table_varies(t, i) && plot_can_be_line(plot_line_columns[k], r->x))
             return false;
     }
     return !r->by;
@@ -76,6 +84,28 @@ const char *plot_note(const struct plot_source *s, const char *values, char text
 {
     bool some = s->rows && *s->rows;
     snprintf(text, PLOT_NOTE, "%s%s%s", some ? s->rows : "", some && *values ? "; " : "", values);
+    return text;
+}
+
+size_t plot_step(const struct measurement *m)
+{
+    struct breakdown b = breakdown_of(m);
+    size_t nearest = 0;
+    for (size_t i = 1; i < m->iterations; i++)
+        if (fabs(m->iterations_s[i] - breakdown_sum(&b)) <
+            fabs(m->iterations_s[nearest] - breakdown_sum(&b)))
+            nearest = i;
+    return m->iterations > 1 ? nearest + 1 : 0;
+}
+
+const char *plot_step_note(const struct measurement *m, char text[PLOT_NOTE])
+{
+    size_t step = plot_step(m);
+    *text = '\0';
+    if (step > 0)
+        snprintf(text, PLOT_NOTE, "step %zu of %zu: %s; their median is %s", step, m->iterations,
+                 units_of(UNIT_SECONDS, m->iterations_s[step - 1]).text,
+                 units_of(UNIT_SECONDS, m->iteration_s).text);
     return text;
 }
 

@@ -31,6 +31,12 @@ struct plot_source {
 enum { PLOT_NOTE = 512 };
 const char *plot_note(const struct plot_source *source, const char *values, char text[PLOT_NOTE]);
 
+/* Times of ranks and links of a run are of one of its steps, the middle one, or of an even number the
+ * faster of the middle two: the how manyth that is, from 1. 0 of predictions and of a single step. */
+size_t plot_step(const struct measurement *m);
+/* In words: "step 3 of 4: 290.4 ms; their median is 362.6 ms", "" where plot_step() is 0. */
+const char *plot_step_note(const struct measurement *m, char text[PLOT_NOTE]);
+
 struct plot_kind {
     const char *name, *summary;
     enum plot_input input;
@@ -52,6 +58,8 @@ enum status plot_kind_find(const char *name, const struct plot_kind **out) MUST_
 
 /* What lines stand for unless that is said, the first that varies: "plan", "algorithm", ... */
 extern const char *const plot_line_columns[];
+/* Not what x is; cases are x unless that is said (x NULL: it is not). */
+bool plot_can_be_line(const char *name, const char *x);
 
 /* Read the files that a kind asks for and draw them; `where` (NULL: all) keeps rows of a table as
  * table_filter() does. Unless `where` asks for them, rows whose `status` is another than ok are

@@ -63,8 +63,8 @@ static enum status choose_x(const struct table *t, struct lines *l)
     for (size_t c = 0; c < t->columns; c++) {
         result =
             result || c == l->y_column || !strcmp(t->name[c], "status") || is_given(t, c, rates);
-        if (c == l->y_column || c == l->by_column || is_given(t, c, plot_line_columns) ||
-            !table_varies(t, c))
+        bool line = is_given(t, c, plot_line_columns) && plot_can_be_line(t->name[c], NULL);
+        if (c == l->y_column || c == l->by_column || line || !table_varies(t, c))
             continue;
         if (l->x_column == SIZE_MAX)
             l->x_column = c;
@@ -86,7 +86,7 @@ static enum status choose_columns(const struct plot_source *s, struct lines *l)
         const char *const one[] = {plot_line_columns[k], NULL};
         PASS(plot_column(t, NULL, one, false, &l->by_column));
         if (l->by_column != SIZE_MAX &&
-            (!table_varies(t, l->by_column) || (s->x && strcmp(s->x, plot_line_columns[k]) == 0)))
+            (!table_varies(t, l->by_column) || !plot_can_be_line(plot_line_columns[k], s->x)))
             l->by_column = SIZE_MAX;
     }
     if (s->x) {
@@ -359,6 +359,7 @@ static enum status draw_bars(struct drawing *d, const char *output, const struct
     k.part = d->key;
     k.label = label;
     k.note = l->note;
+    k.every_part = true; /* the best is 0 behind the best */
     TRY(stack_draw(&k, output, by, put_table, d));
 out:
     stack_free(&k);

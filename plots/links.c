@@ -38,7 +38,7 @@ static enum status draw_links(const struct plot_source *s, const char *output,
     const struct measurement *m = &s->m[0];
     const struct measured_link **link = NULL;
     struct stack k = {0};
-    char label[96];
+    char label[96], note[PLOT_NOTE];
     size_t n = m->links < SHOWN ? m->links : SHOWN;
     if (n == 0)
         return error_set(STATUS_INVALID, "%s: it says nothing about links", s->path[0]);
@@ -63,6 +63,7 @@ static enum status draw_links(const struct plot_source *s, const char *output,
         snprintf(label, sizeof label, "busy (%% of the iteration)");
     k.part = &part;
     k.label = label;
+    k.note = plot_step_note(m, note);
     TRY(stack_draw(&k, output, by, put_table, m));
 out:
     free(link);

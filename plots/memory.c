@@ -1,12 +1,14 @@
 /* Memory of each stage's fullest rank by what fills it, against what its device has. */
 #include <stdint.h>
 
+#include "core/units.h"
 #include "plots/kind.h"
 #include "plots/plot.h"
 #include "plots/stack.h"
 
 enum { WEIGHTS, GRADIENTS, STATE, STASH, SCRATCH, PARTS };
 enum { MAX_STAGES = 64 };
+static const double small = 0.05; /* of the capacity: bars would be slivers beside its mark */
 
 static const struct figure_key parts[PARTS] = {
     [WEIGHTS] = {"weights", "#0072B2", 0, 0}, [GRADIENTS] = {"gradients", "#E69F00", 0, 0},
@@ -75,36 +77,71 @@ static void put_table(const void *context, FILE *to)
     }
 }
 
+/* Bytes in the unit that reads well. */
+struct byte_unit {
+    const char *name;
+    double bytes;
+};
+
+static struct byte_unit choose_unit(int64_t most)
+{
+    static const struct byte_unit units[] = {{"GiB", 0x1p30}, {"MiB", 0x1p20}, {"KiB", 0x1p10}};
+    size_t i = 0;
+    while (i + 1 < sizeof units / sizeof *units && (double)most < units[i].bytes)
+        i++;
+    return units[i];
+}
+
+/* "devices have 11.8 GiB", "devices have 11.8 to 32 GiB" */
+static void name_capacity(const struct plot_memory_bar *bar, size_t n, char text[64])
+{
+    int64_t least = INT64_MAX, most = 0;
+    char low[UNITS_TEXT], high[UNITS_TEXT];
+    for (size_t i = 0; i < n; i++)
+        if (bar[i].capacity_bytes > 0) {
+            least = bar[i].capacity_bytes < least ? bar[i].capacity_bytes : least;
+            most = bar[i].capacity_bytes > most ? bar[i].capacity_bytes : most;
+        }
+    units_print(UNIT_BYTES, (double)least, low);
+    snprintf(text, 64, "devices have %s%s%s", low, least < most ? " to " : "",
+             least < most ? units_print(UNIT_BYTES, (double)most, high) : "");
+}
+
+static int64_t sum_of(const struct plot_memory_bar *b)
+{
+    return b->weight_bytes + b->gradient_bytes + b->state_bytes + b->stash_bytes + b->scratch_bytes;
+}
+
 enum status plot_memory(const struct plot_memory_bar *bar, size_t n, const char *label,
                         const char *output, const struct provenance *by)
 {
     enum status st;
     const struct bars bars = {bar, n};
     struct stack k = {0};
-    char axis[96];
-    int64_t most = 1;
+    char axis[96], note[64];
+    int64_t most = 1, capacity = 0;
     TRY(stack_init(&k, n, PARTS));
     for (size_t i = 0; i < n; i++) {
-        most = bar[i].peak_bytes > most ? bar[i].peak_bytes : most;
-        most = bar[i].capacity_bytes > most ? bar[i].capacity_bytes : most;
+        if (sum_of(&bar[i]) <= 0) /* a run that knows no more than the peak */
+            FAIL(STATUS_INVALID, "%s: it does not say what fills memory", bar[i].name);
+        most = sum_of(&bar[i]) > most ? sum_of(&bar[i]) : most;
+        capacity = bar[i].capacity_bytes > capacity ? bar[i].capacity_bytes : capacity;
     }
-    bool giga = most >= INT64_C(1) << 30;
-    double scale = giga ? 0x1p-30 : 0x1p-20;
+    bool marked = (double)most >= small * (double)capacity;
+    struct byte_unit unit = choose_unit(marked && capacity > most ? capacity : most);
     for (size_t i = 0; i < n; i++) {
-        double *length = &k.length[i * PARTS], sum = 0;
-        fill(&bar[i], scale, length);
-        for (int p = 0; p < PARTS; p++)
-            sum += length[p];
-        if (!(sum > 0)) { /* a run that knows no more than the peak */
-            st = error_set(STATUS_INVALID, "%s: it does not say what fills memory", bar[i].name);
-            goto out;
-        }
-        if (bar[i].capacity_bytes > 0)
-            k.limit[i] = (double)bar[i].capacity_bytes * scale;
+        struct byte_unit own = choose_unit(sum_of(&bar[i]));
+        fill(&bar[i], 1 / unit.bytes, &k.length[i * PARTS]);
+        if (marked && bar[i].capacity_bytes > 0)
+            k.limit[i] = (double)bar[i].capacity_bytes / unit.bytes;
         figure_plan_name(bar[i].name, k.name[i], STACK_NAME);
-        snprintf(k.value[i], STACK_VALUE, "%.3g %s", sum, giga ? "GiB" : "MiB");
+        snprintf(k.value[i], STACK_VALUE, "%.3g %s", (double)sum_of(&bar[i]) / own.bytes, own.name);
     }
-    snprintf(axis, sizeof axis, "%s (%s)", label, giga ? "GiB" : "MiB");
+    if (!marked) {
+        name_capacity(bar, n, note);
+        k.note = note;
+    }
+    snprintf(axis, sizeof axis, "%s (%s)", label, unit.name);
     k.part = parts;
     k.label = axis;
     k.limit_name = "capacity";

@@ -59,6 +59,8 @@ void page_lines(FILE *to, const char *text)
 
 /* ---- tables */
 
+enum { LONG_CELL = 40 }; /* columns from which a cell has several lines */
+
 void page_table_open(FILE *to)
 {
     fputs("<div class=\"scroll\"><table>\n", to);
@@ -68,8 +70,9 @@ void page_row(FILE *to, const char *tag, const char *const *cell, size_t n)
 {
     fputs("<tr>", to);
     for (size_t i = 0; i < n; i++) {
-        fprintf(to, "<%s>", tag);
-        text_put_xml(to, cell[i] ? cell[i] : "", SIZE_MAX);
+        const char *text = cell[i] ? cell[i] : "";
+        fprintf(to, "<%s%s>", tag, text_columns(text) > LONG_CELL ? " class=\"long\"" : "");
+        text_put_xml(to, text, SIZE_MAX);
         fprintf(to, "</%s>", tag);
     }
     fputs("</tr>\n", to);
@@ -160,7 +163,10 @@ enum status page_timeline(FILE *to, const char *trace, const char *caption)
         putc(']', to);
     }
     fputs("]}</script></div>", to);
-    put_caption(to, caption);
+    char text[4200];
+    if (t.step >= 0)
+        snprintf(text, sizeof text, "%.4000s, step %lld of the run", caption, (long long)t.step);
+    put_caption(to, t.step >= 0 ? text : caption);
 out:
     trace_events_free(&t);
     return st;

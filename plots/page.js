@@ -61,12 +61,15 @@
         }
       });
       c.fillStyle = "#404040"; c.textAlign = "center";
-      const ticks = Math.max(2, Math.floor(inner() / 130));
-      for (let i = 0; i <= ticks; i++) {
-        const px = LEFT + inner() * i / ticks;
+      // At 1, 2 or 5 times a power of ten, all in the unit of the last.
+      const least = (to - from) * 90 / inner(), power = Math.pow(10, Math.floor(Math.log10(least)));
+      const step = power * [1, 2, 5, 10].find(k => k * power >= least);
+      const [unit, us] = to >= 1e6 ? ["s", 1e6] : to >= 1e3 ? ["ms", 1e3] : ["\u00b5s", 1];
+      for (let i = Math.ceil(from / step); i * step <= to; i++) {
+        const px = x(i * step), text = Number((i * step / us).toPrecision(9)) + " " + unit;
         c.fillRect(px, height - AXIS, 1, 5);
-        c.textAlign = i === ticks ? "right" : "center";
-        c.fillText(time(at(px)), px, height - 9);
+        c.textAlign = px + c.measureText(text).width / 2 > w ? "right" : "center";
+        c.fillText(text, px, height - 9);
       }
     }
 

@@ -38,14 +38,15 @@ enum status plot_scatter(const struct measurement *m, const char *const *name, s
 enum status plot_bars(const struct measurement *m, const char *const *name, size_t n,
                       const char *output, const struct provenance *by) MUST_CHECK;
 
-/* Seconds of an iteration by what it waits for, a bar each: b[n], name[n], engine[n] or
- * NULL, for the table.
+/* Seconds of an iteration by what it waits for, a bar each: b[n], name[n]; m[n], or NULL, says by which
+ * engine, and which step of a run it is.
  * STATUS_INVALID also when one sums up to nothing. */
 enum status plot_breakdown(const struct breakdown *b, const char *const *name,
-                           const char *const *engine, size_t n, const char *output,
+                           const struct measurement *m, size_t n, const char *output,
                            const struct provenance *by) MUST_CHECK;
 
-/* What fills the memory of a rank, a bar each, with a mark at what its device has. */
+/* What fills the memory of a rank, a bar each, with a mark at what its device has; bars that would hardly be
+ * seen beside it have a note instead. */
 struct plot_memory_bar {
     const char *name, *rank; /* of the bar; of the rank, or "" */
     int64_t weight_bytes, gradient_bytes, state_bytes, stash_bytes, scratch_bytes;

@@ -136,7 +136,7 @@ static void put_label(FILE *script, const struct label *l, const char *name)
                                                      : l->point_x;
         double to_y = to_x == l->point_x ? l->y + (l->point_y > l->y ? 7 : -7) : l->y;
         fprintf(script,
-                "set arrow from graph %.5f,%.5f to graph %.5f,%.5f nohead "
+                "set arrow from graph %.5f,%.5f to graph %.5f,%.5f nohead front "
                 "linecolor rgb '#808080' linewidth 0.5\n",
                 l->point_x / SIDE, l->point_y / SIDE, to_x / SIDE, to_y / SIDE);
     }
@@ -346,7 +346,7 @@ static void put_time(FILE *script, const struct drawing *d, const char *text)
     fputs("set label ", script);
     figure_put_string(script, text);
     fprintf(script, " at screen %.5f,%.5f center noenhanced\n", (LEFT + SIDE / 2.0) / d->g.width,
-            (d->g.bottom - 42.0) / d->g.height);
+            (d->g.bottom - 46.0) / d->g.height);
 }
 
 static void put_axes(FILE *script, const struct drawing *d)
@@ -371,19 +371,39 @@ static void put_axes(FILE *script, const struct drawing *d)
     fprintf(script, "EOD\n");
 }
 
-/* "simgrid against tcp", with the colour of what predicts and a mark of its own. */
+/* How many kinds of runs come before this one by name: the same in any order of files. */
+static size_t run_index(const struct comparisons *c, const char *measured_by)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        size_t first = 0;
+        while (strcmp(c->item[first].measured_by, c->item[i].measured_by) != 0)
+            first++;
+        n += first == i && strcmp(c->item[i].measured_by, measured_by) < 0;
+    }
+    return n;
+}
+
+/* The analytic engine's marks are rings, so that those of an engine that agrees show inside. */
+static bool is_ring(const char *predicted_by)
+{
+    return strcmp(predicted_by, "analytic") == 0;
+}
+
+/* "simgrid against tcp", with the colour of what predicts and a mark by the kind of runs. */
 static enum status make_legend(struct drawing *d)
 {
-    static const int shape[] = {7, 9, 5, 13, 11};
+    static const int shape[] = {7, 9, 5, 13, 11}; /* filled; gnuplot's rings are one less */
     const struct comparisons *c = &d->c;
     PASS(ARRAY_NEW(d->legend, c->n));
     PASS(ARRAY_NEW(d->title, c->n));
     for (size_t i = 0; i < c->n; i++) {
         const char *by = c->item[i].predicted_by;
+        size_t run = run_index(c, c->item[i].measured_by);
         snprintf(d->title[i], TITLE, "%.50s against %.50s", by, c->item[i].measured_by);
         d->legend[i] =
-            (struct figure_key){d->title[i], c->n == 1 ? figure_simgrid : figure_engine_colour(by),
-                                shape[i % (sizeof shape / sizeof *shape)], 0};
+            (struct figure_key){d->title[i], figure_engine_colour(by),
+                                shape[run % (sizeof shape / sizeof *shape)] - is_ring(by), 0};
     }
     return STATUS_OK;
 }
@@ -403,9 +423,10 @@ static void put_plot(FILE *script, const struct drawing *d)
     fprintf(script, "$bands using 1:1 with lines linecolor rgb '#808080' notitle");
     for (size_t i = 0; i < d->c.n; i++)
         fprintf(script,
-                ", $points%zu using 1:2 with points pointtype %d pointsize 1 linecolor rgb '%s' "
-                "notitle",
-                i, d->legend[i].point, d->legend[i].colour);
+                ", $points%zu using 1:2 with points pointtype %d pointsize %g linewidth 1.5 "
+                "linecolor rgb '%s' notitle",
+                i, d->legend[i].point, is_ring(d->c.item[i].predicted_by) ? 1.2 : 0.7,
+                d->legend[i].colour);
     putc('\n', script);
 }
 

@@ -2,6 +2,7 @@
 #include "plots/stack.h"
 #include "core/array.h"
 #include "core/text.h"
+#include "plots/axis.h"
 
 #include <assert.h>
 #include <math.h>
@@ -15,7 +16,8 @@ enum {
     THIN = 12,
     THIN_GAP = 5,
     NAME_COLUMNS = 24,
-    LETTER = 15 /* half pixels of a letter of a name */
+    LETTER = 15, /* half pixels of a letter of a name */
+    TIC_ROOM = 48
 };
 
 enum status stack_init(struct stack *s, size_t bars, size_t parts)
@@ -83,7 +85,7 @@ static size_t collect_keys(const struct stack *s, struct figure_key key[STACK_PA
 {
     size_t n = 0;
     for (size_t k = 0; k < s->parts && s->parts > 1; k++)
-        if (is_used(s, k))
+        if (s->every_part || is_used(s, k))
             key[n++] = s->part[k];
     if (has_limits(s))
         key[n++] = (struct figure_key){s->limit_name, "#000000", 0, 0};
@@ -170,18 +172,6 @@ static size_t longest(size_t n, const char *text, size_t stride)
     return most;
 }
 
-/* Distance of tics whose numbers have room: 1, 2 or 5 times a power of ten. */
-static double tic_step(double end, int pixels)
-{
-    enum { ROOM = 48 };
-    double least = end * ROOM / (pixels > ROOM ? pixels : ROOM),
-           power = pow(10, floor(log10(least)));
-    return least <= power       ? power
-           : least <= 2 * power ? 2 * power
-           : least <= 5 * power ? 5 * power
-                                : 10 * power;
-}
-
 enum status stack_draw(const struct stack *s, const char *output, const struct provenance *by,
                        void (*table)(const void *context, FILE *to), const void *context)
 {
@@ -216,7 +206,7 @@ enum status stack_draw(const struct stack *s, const char *output, const struct p
     fprintf(f.script,
             "set border 1\nunset ytics\nunset key\nset xtics %.9g\nset xrange [0:%.9g]\n"
             "set yrange [%d:0]\nplot NaN\n",
-            tic_step(end, g.width - g.left - g.right), end, axis);
+            axis_step(end * TIC_ROOM / fmax(g.width - g.left - g.right, TIC_ROOM)), end, axis);
     TRY(figure_finish(&f));
 out:
     figure_discard(&f);

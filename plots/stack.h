@@ -19,6 +19,7 @@ struct stack {
     const char *label;             /* of the axis, with unit */
     const char *note;              /* as of struct figure_geometry */
     double end;                    /* of the axis; 0: the longest bar or mark */
+    bool every_part;               /* parts that are 0 in all bars are in the legend, too */
     bool shares;                   /* write each part's share of its bar where it fits */
 };
 

@@ -31,16 +31,16 @@ static const unsigned weight_shade[SHADES] = {0xF0E442, 0xD9CB1F, 0xF5EE86, 0xE3
 static const unsigned compute_colour = 0x0072B2, update_colour = 0x000000, wire_colour = 0x009E73,
                       copy_colour = 0xCC79A7;
 
-static unsigned shade_of(const struct trace_event *e)
+static unsigned shade_of(int category, int64_t microbatch)
 {
-    size_t k = e->microbatch < 0 ? 0 : (size_t)e->microbatch % SHADES;
-    return e->category == TRACE_FORWARD    ? forward_shade[k]
-           : e->category == TRACE_BACKWARD ? backward_shade[k]
-           : e->category == TRACE_WEIGHT   ? weight_shade[k]
-           : e->category == TRACE_UPDATE   ? update_colour
-           : e->category == TRACE_COMPUTE  ? compute_colour
-           : e->category == TRACE_COPY     ? copy_colour
-                                           : wire_colour;
+    size_t k = microbatch < 0 ? 0 : (size_t)microbatch % SHADES;
+    return category == TRACE_FORWARD    ? forward_shade[k]
+           : category == TRACE_BACKWARD ? backward_shade[k]
+           : category == TRACE_WEIGHT   ? weight_shade[k]
+           : category == TRACE_UPDATE   ? update_colour
+           : category == TRACE_COMPUTE  ? compute_colour
+           : category == TRACE_COPY     ? copy_colour
+                                        : wire_colour;
 }
 
 /* ---- table */
@@ -98,25 +98,40 @@ struct drawing {
     char note[256];
 };
 
-/* Boxes of one category as a data block: x y x_low x_high y_low y_high colour. */
-static size_t put_boxes(FILE *script, const struct drawing *d, int category)
+/* A box as a line of data: x y x_low x_high y_low y_high colour. */
+static void put_box(FILE *script, const struct drawing *d, size_t row, int category, double start_s,
+                    double end_s, unsigned shade)
 {
-    const struct timeline_view *v = &d->v;
     bool wire = timeline_is_wire(category);
     double top = wire ? timeline_wire_top : timeline_compute_top;
     double bottom = wire ? timeline_wire_bottom : timeline_compute_bottom;
+    double from = fmax(start_s, d->v.from_s), to = fmin(end_s, d->v.to_s);
+    double y = (double)d->v.row_of[row];
+    if (!wire && (to - from) * d->pixels_per_s > APART_FROM)
+        to -= 0.6 / d->pixels_per_s;
+    fprintf(script, "%.9g\t%.9g\t%.9g\t%.9g\t%.9g\t%.9g\t%u\n", from * d->unit.per_s, y,
+            from * d->unit.per_s, to * d->unit.per_s, y + top, y + bottom, shade);
+}
+
+/* Boxes of one category as a data block. */
+static size_t put_boxes(FILE *script, const struct drawing *d, int category)
+{
+    const struct timeline_view *v = &d->v;
     size_t n = 0;
     fprintf(script, "$boxes%d << EOD\n", category);
-    for (size_t i = 0; i < v->t->n; i++) {
+    for (size_t i = 0; timeline_is_wire(category) && i < v->t->n; i++) {
         const struct trace_event *e = &v->t->event[i];
         if (e->category != category || e->end_s <= e->start_s || !in_sight(v, e))
             continue;
-        double from = fmax(e->start_s, v->from_s), to = fmin(e->end_s, v->to_s);
-        if (!wire && (to - from) * d->pixels_per_s > APART_FROM)
-            to -= 0.6 / d->pixels_per_s;
-        double y = (double)v->row_of[e->row];
-        fprintf(script, "%.9g\t%.9g\t%.9g\t%.9g\t%.9g\t%.9g\t%u\n", from * d->unit.per_s, y,
-                from * d->unit.per_s, to * d->unit.per_s, y + top, y + bottom, shade_of(e));
+        put_box(script, d, e->row, category, e->start_s, e->end_s, shade_of(category, -1));
+        n++;
+    }
+    for (size_t i = 0; !timeline_is_wire(category) && i < v->boxes; i++) {
+        const struct timeline_box *b = &v->box[i];
+        if (b->category != category)
+            continue;
+        put_box(script, d, b->row, category, b->start_s, b->end_s,
+                shade_of(category, b->microbatch));
         n++;
     }
     fprintf(script, "EOD\n");
@@ -129,17 +144,17 @@ static size_t put_numbers(FILE *script, const struct drawing *d, int category)
     const struct timeline_view *v = &d->v;
     size_t n = 0;
     fprintf(script, "$numbers%d << EOD\n", category);
-    for (size_t i = 0; i < v->t->n; i++) {
-        const struct trace_event *e = &v->t->event[i];
+    for (size_t i = 0; i < v->boxes; i++) {
+        const struct timeline_box *b = &v->box[i];
         char text[24];
-        if (e->category != category || e->microbatch < 0 || !in_sight(v, e))
+        if (b->category != category || b->microbatch < 0)
             continue;
-        double from = fmax(e->start_s, v->from_s), to = fmin(e->end_s, v->to_s);
-        int length = snprintf(text, sizeof text, "%lld", (long long)e->microbatch);
+        double from = fmax(b->start_s, v->from_s), to = fmin(b->end_s, v->to_s);
+        int length = snprintf(text, sizeof text, "%lld", (long long)b->microbatch);
         if ((to - from) * d->pixels_per_s < length * NUMBER_CHARACTER + 4)
             continue;
         fprintf(script, "%.9g\t%.9g\t%s\n", (from + to) / 2 * d->unit.per_s,
-                (double)v->row_of[e->row] + (timeline_compute_top + timeline_compute_bottom) / 2,
+                (double)v->row_of[b->row] + (timeline_compute_top + timeline_compute_bottom) / 2,
                 text);
         n++;
     }
@@ -244,7 +259,7 @@ static void put_ops(FILE *script, const struct drawing *d)
             fprintf(script,
                     ", $numbers%d using 1:2:3 with labels noenhanced font ',%d' "
                     "textcolor rgb '%s' notitle",
-                    c, NUMBER_FONT, c == TRACE_FORWARD ? "#000000" : "#FFFFFF");
+                    c, NUMBER_FONT, figure_ink(timeline_colour(c)));
     }
 }
 
@@ -273,6 +288,10 @@ static void name_detail(struct drawing *d, const struct timeline_window *w)
     if (w->ranks)
         n += (size_t)snprintf(d->note, room, "only rank%s %.60s; ",
                               strpbrk(w->ranks, ",-") ? "s" : "", w->ranks);
+    if (d->v.t->step >= 0)
+        n += (size_t)snprintf(d->note + n, room - n,
+                              "step %lld of the run, counted from 0 and with its warm-up; ",
+                              (long long)d->v.t->step);
     if (d->v.most > 1)
         n += (size_t)snprintf(d->note + n, room - n, "a row is the mean of up to %zu ranks; ",
                               d->v.most);

@@ -20,6 +20,15 @@ struct timeline_row {
     size_t first, ranks; /* rows of the traces; 0 ranks: the heading of a trace */
 };
 
+/* Ops of compute in sight; narrow ones of a pass that follow each other are one. */
+struct timeline_box {
+    uint32_t row; /* of the traces */
+    uint8_t category;
+    bool narrow; /* an op, or several, too narrow for a box of its own */
+    int64_t microbatch;
+    double start_s, end_s;
+};
+
 struct timeline_view {
     const struct trace_events *t;
     double from_s, to_s;
@@ -28,6 +37,8 @@ struct timeline_view {
     size_t *row_of;           /* [t->rows] */
     size_t most;              /* ranks of one row at most */
     double step_s;            /* length of a column of shares; 0: ops are boxes */
+    size_t boxes;
+    struct timeline_box *box; /* [boxes] */
     size_t beside;            /* columns on each side that a share is the mean of, too */
 };
 

@@ -34,8 +34,10 @@ void timeline_view_free(struct timeline_view *v)
 {
     free(v->row);
     free(v->row_of);
+    free(v->box);
     v->row = NULL;
     v->row_of = NULL;
+    v->box = NULL;
 }
 
 /* Rows of at most `most` neighbouring ranks of one trace. Returns how many of them are ranks. */
@@ -59,57 +61,85 @@ static size_t group_ranks(struct timeline_view *v, size_t most)
     return ranks;
 }
 
-/* Are more than a quarter of the ops of compute in sight too narrow for a box? */
-static bool are_narrow(const struct timeline_view *v, int pixels)
+/* ---- ops of compute that follow each other */
+
+static int by_start(const void *a, const void *b)
 {
-    size_t ops = 0, narrow = 0;
-    for (size_t i = 0; i < v->t->n; i++) {
-        const struct trace_event *e = &v->t->event[i];
-        if (timeline_is_wire(e->category) || e->end_s <= v->from_s || e->start_s >= v->to_s ||
-            e->end_s <= e->start_s)
-            continue;
-        ops++;
-        narrow += (e->end_s - e->start_s) / (v->to_s - v->from_s) * pixels < NARROW;
-    }
-    return narrow * 4 > ops;
+    const struct timeline_box *x = a, *y = b;
+    if (x->row != y->row)
+        return x->row < y->row ? -1 : 1;
+    return x->start_s < y->start_s ? -1 : x->start_s > y->start_s;
 }
 
-/* Mean time from op to op of compute in sight, in columns; 0 where none follows another. */
-static double period(const struct timeline_view *v, double *first, double *last)
+/* Does b go on where a ended: the same kind, on the same rank, with a gap that nobody misses? Of boxes only
+ * narrow ones of one microbatch, as the layers of a pass are, which look like the pass. */
+static bool goes_on(const struct timeline_box *a, const struct timeline_box *b, double narrow_s)
 {
-    double sum = 0;
-    size_t n = 0;
-    for (size_t r = 0; r < v->t->rows; r++)
-        first[r] = last[r] = -1;
-    for (size_t i = 0; i < v->t->n; i++) {
-        const struct trace_event *e = &v->t->event[i];
-        if (timeline_is_wire(e->category) || e->end_s <= v->from_s || e->start_s >= v->to_s)
-            continue;
-        n += first[e->row] >= 0;
-        first[e->row] =
-            first[e->row] < 0 || e->start_s < first[e->row] ? e->start_s : first[e->row];
-        last[e->row] = e->start_s > last[e->row] ? e->start_s : last[e->row];
-    }
-    for (size_t r = 0; r < v->t->rows; r++)
-        sum += last[r] - first[r];
-    return n > 0 ? sum / (double)n / v->step_s : 0;
+    static const double missed = 0.05; /* of the op behind the gap */
+    return a->row == b->row && a->category == b->category &&
+           b->start_s - a->end_s <= missed * (b->end_s - b->start_s) &&
+           (narrow_s <= 0 || (a->microbatch == b->microbatch && a->narrow && b->narrow));
 }
 
-/* Columns of about the time from op to op would show beats that are not there: as many are summed up
- * as hold a few ops. */
+/* Those in sight, joined where they go on; *out [*n] is malloc'd, in the order of rows and starts.
+ * `narrow_s` 0: only kinds count. */
+static enum status join_ops(const struct timeline_view *v, double narrow_s,
+                            struct timeline_box **out, size_t *n)
+{
+    struct timeline_box *s;
+    size_t ops = 0, joined = 0;
+    PASS(ARRAY_NEW(s, v->t->n));
+    for (size_t i = 0; i < v->t->n; i++) {
+        const struct trace_event *e = &v->t->event[i];
+        if (!timeline_is_wire(e->category) && e->end_s > v->from_s && e->start_s < v->to_s &&
+            e->end_s > e->start_s)
+            s[ops++] = (struct timeline_box){.row = e->row,
+                                             .category = e->category,
+                                             .microbatch = e->microbatch,
+                                             .start_s = e->start_s,
+                                             .end_s = e->end_s,
+                                             .narrow = e->end_s - e->start_s < narrow_s};
+    }
+    qsort(s, ops, sizeof *s, by_start);
+    for (size_t i = 0; i < ops; i++) {
+        struct timeline_box *last = joined > 0 ? &s[joined - 1] : NULL;
+        if (last && goes_on(last, &s[i], narrow_s))
+            last->end_s = s[i].end_s > last->end_s ? s[i].end_s : last->end_s;
+        else
+            s[joined++] = s[i];
+    }
+    *out = s;
+    *n = joined;
+    return STATUS_OK;
+}
+
+/* Are more than a quarter of the boxes too narrow for one? */
+static bool are_narrow(const struct timeline_view *v, double narrow_s)
+{
+    size_t narrow = 0;
+    for (size_t i = 0; i < v->boxes; i++)
+        narrow += v->box[i].end_s - v->box[i].start_s < narrow_s;
+    return narrow * 4 > v->boxes;
+}
+
+/* Columns of about the time from one kind of compute to another would show beats that are not there: as
+ * many are summed up as hold a few. */
 static enum status choose_smoothing(struct timeline_view *v)
 {
-    enum status st;
-    double *first = NULL, *last = NULL;
-    TRY(ARRAY_NEW(first, v->t->rows));
-    TRY(ARRAY_NEW(last, v->t->rows));
-    double columns = period(v, first, last);
+    struct timeline_box *s;
+    size_t n, followed = 0;
+    double sum = 0;
+    PASS(join_ops(v, 0, &s, &n));
+    for (size_t i = 1; i < n; i++)
+        if (s[i].row == s[i - 1].row) {
+            followed++;
+            sum += s[i].start_s - s[i - 1].start_s;
+        }
+    double columns = followed > 0 ? sum / (double)followed / v->step_s : 0;
     if (columns > 1.0 / BEATS && columns < BEATS)
         v->beside = (size_t)columns + 1;
-out:
-    free(last);
-    free(first);
-    return st;
+    free(s);
+    return STATUS_OK;
 }
 
 enum status timeline_arrange(struct timeline_view *v, int pixels)
@@ -120,7 +150,9 @@ enum status timeline_arrange(struct timeline_view *v, int pixels)
     TRY(ARRAY_NEW(v->row_of, v->t->rows));
     while (group_ranks(v, most) > ROWS_MOST && most < v->t->rows)
         most *= 2;
-    if (v->most > 1 || are_narrow(v, pixels)) {
+    double narrow_s = NARROW * (v->to_s - v->from_s) / pixels;
+    TRY(join_ops(v, narrow_s, &v->box, &v->boxes));
+    if (v->most > 1 || are_narrow(v, narrow_s)) {
         v->step_s = (v->to_s - v->from_s) / (pixels / COLUMN);
         TRY(choose_smoothing(v));
     }

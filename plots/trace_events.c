@@ -166,6 +166,15 @@ static enum status read_event(const struct json_at *at, struct trace_events *t)
     return STATUS_OK;
 }
 
+static enum status read_step(const struct json_at *root, int64_t *step)
+{
+    struct json_at about;
+    PASS(json_optional(root, "otherData", &about));
+    return json_kind(&about) == JSON_IS_OBJECT
+               ? json_may_integer(&about, "step", 0, INT32_MAX, step)
+               : STATUS_OK;
+}
+
 static enum status find_end(struct trace_events *t)
 {
     double end_s = 0;
@@ -181,7 +190,7 @@ enum status trace_events_read(const char *path, struct trace_events *out)
 {
     enum status st = STATUS_OK;
     struct json_document d = {0};
-    struct trace_events t = {0};
+    struct trace_events t = {.step = -1};
     size_t n, row;
     char looks[LOOKS];
 
@@ -199,6 +208,7 @@ enum status trace_events_read(const char *path, struct trace_events *out)
         struct json_at event = json_item(&events, i);
         TRY(read_event(&event, &t));
     }
+    TRY(read_step(&root, &t.step));
     if (t.n == 0) {
         st = json_error(&events, "no op in the trace");
         goto out;
@@ -293,11 +303,15 @@ static enum status add_row_behind(struct trace_events *t, int64_t pid, double en
     return STATUS_OK;
 }
 
-/* "a/b/predicted.json" is called "predicted". */
-static enum status add_heading(struct trace_events *t, const char *path)
+/* "a/b/predicted.json" is called "predicted", a run "measured, step 3". */
+static enum status add_heading(struct trace_events *t, const char *path, int64_t step)
 {
-    char text[160];
-    figure_plan_name(path, text, sizeof text);
+    char text[160], name[120];
+    figure_plan_name(path, name, sizeof name);
+    if (step >= 0)
+        snprintf(text, sizeof text, "%s, step %lld", name, (long long)step);
+    else
+        snprintf(text, sizeof text, "%s", name);
     PASS(add_row_behind(t, -1, 0, NULL));
     return text_copy(text, &t->rank[t->rows - 1]);
 }
@@ -307,7 +321,7 @@ static enum status append(struct trace_events *to, struct trace_events *from, co
 {
     if (to->rows + 1 + from->rows > MAX_ROWS)
         return error_set(STATUS_INVALID, "%s: more than %d rows together", path, MAX_ROWS);
-    PASS(add_heading(to, path));
+    PASS(add_heading(to, path, from->step));
     size_t before = to->rows;
     for (size_t r = 0; r < from->rows; r++) {
         PASS(add_row_behind(to, from->pid[r], from->end_s[r], from->rank[r]));
@@ -326,7 +340,7 @@ enum status trace_events_read_all(const char *const *path, size_t n, const char 
                                   struct trace_events *out)
 {
     enum status st = STATUS_OK;
-    struct trace_events all = {0}, one = {0};
+    struct trace_events all = {.step = -1}, one = {0};
     for (size_t i = 0; i < n; i++) {
         TRY(trace_events_read(path[i], &one));
         if (ranks)

@@ -29,6 +29,7 @@ struct trace_event {
 };
 
 struct trace_events {
+    int64_t step; /* of a run, from 0 and with its warm-up; -1: a prediction, or several traces */
     size_t rows;
     int64_t *pid;  /* [rows] process ids, ascending within a trace */
     char **rank;   /* [rows] process names, NULL where the trace gives none */

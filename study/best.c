@@ -99,6 +99,7 @@ static enum status fill_row(struct best *b, size_t group, struct best_table *t, 
                    rank_alike(e, b->previous, group, false, rank_along(e)) &&
                    !rank_alike(e, b->previous, best[0], true, e->axes);
     t->best[row] = scored ? best[0] : SIZE_MAX;
+    t->score[row] = scored ? b->last.score[best[0]] : NAN;
     t->before[row] = changed ? b->previous : SIZE_MAX;
     b->previous = t->best[row];
     return STATUS_OK;
@@ -135,6 +136,7 @@ static enum status allocate(const struct experiment *e, struct best_table *t)
     PASS(ARRAY_NEW(t->note, t->rows));
     PASS(ARRAY_NEW(t->best, t->rows));
     PASS(ARRAY_NEW(t->before, t->rows));
+    PASS(ARRAY_NEW(t->score, t->rows));
     t->best[0] = t->before[0] = SIZE_MAX;
     return STATUS_OK;
 }
@@ -168,6 +170,7 @@ void best_table_free(struct best_table *t)
     free(t->note);
     free(t->best);
     free(t->before);
+    free(t->score);
     *t = (struct best_table){0};
 }
 

@@ -62,17 +62,19 @@ enum status evaluate_program(const struct program *p, const struct evaluation_co
 
 void evaluate_reason(const struct measurement *m, char text[AUTO_REASON])
 {
-    double busy = 0, exposed = 0, idle = 0, total = (double)m->ranks * m->iteration_s;
+    double busy = 0, exposed = 0, idle = 0;
     char link[64] = "";
     for (size_t r = 0; r < m->ranks; r++) {
         busy += m->rank[r].busy_s;
         exposed += m->rank[r].exposed_comm_s;
         idle += m->rank[r].idle_s;
     }
+    double total = busy + exposed + idle; /* of a run that of one step, not of the median */
     if (m->links > 0 && exposed > 0.02 * total)
         snprintf(link, sizeof link, " (%.40s busy %.0f %%)", m->link[0].name,
                  100 * m->link[0].busy_fraction);
-    snprintf(text, AUTO_REASON, "compute %.0f %%, exposed communication %.0f %%%s, idle %.0f %%",
+    snprintf(text, AUTO_REASON,
+             "compute and update %.0f %%, exposed communication %.0f %%%s, idle %.0f %%",
              100 * busy / total, 100 * exposed / total, link, 100 * idle / total);
 }
 

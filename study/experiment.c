@@ -288,6 +288,19 @@ static enum status choose_axis(struct reader *r, const struct yaml_value *v)
     return STATUS_OK;
 }
 
+/* Does an axis choose between plans, and set nothing else? */
+static bool is_of_plan(const struct experiment_axis *axis)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < axis->n; i++)
+        for (size_t k = 0; k < axis->choice[i].n; k++, n++) {
+            const char *key = axis->choice[i].setting[k].key;
+            if (strcmp(key, "plan") != 0 && strncmp(key, plan_prefix, strlen(plan_prefix)) != 0)
+                return false;
+        }
+    return axis->n > 1 && n > 0;
+}
+
 /* Which axes are chosen over: those asked for, else those of the plan. */
 static enum status choose_axes(struct reader *r)
 {
@@ -296,8 +309,7 @@ static enum status choose_axes(struct reader *r)
     for (size_t i = 0; r->best_of && i < r->best_of->items; i++)
         PASS(choose_axis(r, &r->best_of->item[i]));
     for (size_t i = 0; !r->best_of && i < r->e.axes; i++)
-        r->e.axis[i].chosen =
-            r->e.axis[i].n > 1 && !strncmp(r->e.axis[i].name, plan_prefix, strlen(plan_prefix));
+        r->e.axis[i].chosen = is_of_plan(&r->e.axis[i]);
     return STATUS_OK;
 }
 

@@ -42,7 +42,7 @@ struct experiment_axis {
     size_t line;
     bool chosen; /* the best of these is asked for; else it is asked for each of these */
     bool cases;  /* each choice sets what it likes, under a name */
-    bool seeds;  /* repetitions of the same: means are compared */
+    bool seeds;  /* repetitions of the same: medians are compared */
     size_t n;    /* 1: a constant */
     struct experiment_choice *choice; /* [n] */
 };

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/statistics.h"
 
 /* The same point with the first seed; with the first of what is chosen over, too. */
 static size_t first_of(const struct experiment *e, size_t point, bool group)
@@ -31,27 +32,45 @@ static size_t seed_axis(const struct experiment *e, size_t *seeds)
     return i;
 }
 
-/* Add up what the points say, each divided by the number of seeds: the sum is the mean. A point
- * that is not ok makes it NAN, so that a plan that fails with one seed is not ranked by the
- * others. */
-static enum status add_scores(const struct sweep *s, const struct sweep_points *p, double *score)
+/* What each point says; NAN: it is not ok. */
+static enum status read_scores(const struct sweep *s, const struct sweep_points *p, double *score)
 {
-    size_t seeds;
-    seed_axis(&s->e, &seeds);
     for (size_t i = 0; i < p->n; i++) {
         struct point_result r;
         bool found;
         PASS(database_get(s->db, p->hash[i], &found, &r));
         bool usable = found && r.status == POINT_OK && r.iteration_s > 0;
-        double value = !usable ? NAN : s->e.fewest_seconds ? -r.iteration_s : r.samples_per_s;
-        score[first_of(&s->e, p->number[i], false)] += value / (double)seeds;
+        score[p->number[i]] = !usable               ? NAN
+                              : s->e.fewest_seconds ? -r.iteration_s
+                                                    : r.samples_per_s;
     }
     return STATUS_OK;
 }
 
-/* Scores by all points; then those of groups that have finalists are replaced. INFINITY marks the
- * finalists while the rest of their groups is set to NAN, 0 is where their own scores are added
- * up. */
+/* The median over seeds, as in pictures, at the point with the first. A plan that fails with one seed
+ * is not ranked by the others. */
+static enum status join_seeds(const struct experiment *e, double *score)
+{
+    size_t seeds, axis = seed_axis(e, &seeds);
+    double *of_seed;
+    if (axis == e->axes)
+        return STATUS_OK;
+    PASS(ARRAY_NEW(of_seed, seeds));
+    for (size_t i = 0; i < e->points; i++) {
+        bool all = true;
+        if (first_of(e, i, false) != i)
+            continue;
+        for (size_t k = 0; k < seeds; k++) {
+            of_seed[k] = score[experiment_with(e, i, axis, k)];
+            all = all && !isnan(of_seed[k]);
+        }
+        score[i] = all ? median(of_seed, seeds) : NAN;
+    }
+    free(of_seed);
+    return STATUS_OK;
+}
+
+/* Scores by all points; groups that have finalists are ranked by these alone. */
 enum status rank_points(const struct sweep *s, bool finalists, struct ranking *out)
 {
     enum status st;
@@ -61,16 +80,16 @@ enum status rank_points(const struct sweep *s, bool finalists, struct ranking *o
     bool *replaced = NULL; /* [points] groups that finalists rank */
     TRY(ARRAY_NEW(score, e->points));
     TRY(ARRAY_NEW(replaced, e->points));
-    TRY(add_scores(s, &s->all, score));
-    for (size_t i = 0; finalists && i < last->n; i++) {
+    for (size_t i = 0; finalists && i < last->n; i++)
         replaced[first_of(e, last->number[i], true)] = true;
-        score[first_of(e, last->number[i], false)] = INFINITY; /* marks them */
-    }
     for (size_t i = 0; i < e->points; i++)
-        if (replaced[first_of(e, i, true)])
-            score[i] = isinf(score[i]) ? 0 : NAN;
+        score[i] = NAN;
+    TRY(read_scores(s, &s->all, score));
+    for (size_t i = 0; i < e->points; i++)
+        score[i] = replaced[first_of(e, i, true)] ? NAN : score[i];
     if (finalists)
-        TRY(add_scores(s, last, score));
+        TRY(read_scores(s, last, score));
+    TRY(join_seeds(e, score));
     *out = (struct ranking){e, score};
     score = NULL;
 out:
@@ -170,6 +189,14 @@ bool rank_alike(const struct experiment *e, size_t a, size_t b, bool chosen, siz
     return true;
 }
 
+size_t rank_plans(const struct experiment *e)
+{
+    size_t n = 1;
+    for (size_t i = 0; i < e->axes; i++)
+        n *= rank_is_column(e, i, true) ? e->axis[i].n : 1;
+    return n;
+}
+
 const char *rank_plan_label(const struct experiment *e, size_t point, char text[RESULT_VALUE])
 {
     size_t n = 0;
@@ -178,10 +205,10 @@ const char *rank_plan_label(const struct experiment *e, size_t point, char text[
         const char *name = e->axis[i].name;
         if (!rank_is_column(e, i, true))
             continue;
-        bool case_ = e->axis[i].cases;
+        bool alone = e->axis[i].cases || !strcmp(name, "plan"); /* labels that say what they are */
         name = !strncmp(name, "plan.", strlen("plan.")) ? name + strlen("plan.") : name;
         n += (size_t)snprintf(text + n, RESULT_VALUE - n, "%s%s%s%s", n ? ", " : "",
-                              case_ ? "" : name, case_ ? "" : " ", experiment_label(e, point, i));
+                              alone ? "" : name, alone ? "" : " ", experiment_label(e, point, i));
     }
     return text;
 }

@@ -1,7 +1,7 @@
 /* rank.h - which choice is the best, for each combination of the rest.
  *
  * Axes that are chosen over span a group; the rest of the varying axes tell groups apart, and seeds
- * are repetitions whose means are compared. A group is named by its first point: first choice of
+ * are repetitions whose medians are compared. A group is named by its first point: first choice of
  * every chosen axis, first seed. */
 #ifndef STUDY_RANK_H
 #define STUDY_RANK_H
@@ -10,7 +10,8 @@
 
 struct ranking {
     const struct experiment *e;
-    double *score; /* [points] higher is better, of the mean over seeds, at the point with the first
+    double
+        *score; /* [points] higher is better, of the median over seeds, at the point with the first
                     * seed; NAN: not all ok */
 };
 /* By all points; with `finalists` groups that have any rank only them, by the second engine. */
@@ -32,6 +33,8 @@ size_t rank_along(const struct experiment *e);
 /* Are two points alike in all axes that are chosen over, or in all of the rest but one (`along`;
  * e->axes: in all)? */
 bool rank_alike(const struct experiment *e, size_t a, size_t b, bool chosen, size_t along);
+/* How many choices there are to compare in a group; 1: nothing is chosen. */
+size_t rank_plans(const struct experiment *e);
 /* What is chosen at a point ("stages 8, zero 1"; "-" when nothing is); and what its group is, but
  * for `along` ("devices 64, model gpt2-xl"), with names of axes or labels alone. Both are cut at
  * RESULT_VALUE and return `text`. */
@@ -48,6 +51,7 @@ struct best_table {
     char (*note)[RESULT_REASON]; /* [rows] behind the last column */
     bool right[BEST_COLUMNS];    /* a number */
     size_t *best;                /* [rows] point, SIZE_MAX: none */
+    double *score;               /* [rows] of that point, as in struct ranking; NAN: none */
     size_t
         *before; /* [rows] the best of the row before when that is another choice, SIZE_MAX: it is
                      * not */

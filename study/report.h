@@ -2,7 +2,9 @@
  *
  *     report.c            texts, rows and pictures of a page
  *     report_directory.c  a page about measurements, traces and tables in a directory
+ *     report_files.c      what there is, and what of it comes first
  *     report_sweep.c      a page about a sweep's database
+ *     report_answer.c     of that page: what it begins with
  *     report_change.c     of that page: where the best plan changes, and why
  *
  * Texts that a page is made of live as long as the page. When memory for one runs out it is empty,
@@ -73,8 +75,12 @@ enum status report_plot(struct report_page *p, const char *kind, const struct pl
 /* ---- of the page about a sweep */
 
 struct sweep;
+struct experiment;
 struct best_table;
 
+/* The best point of all, how far its plan holds, and where its time goes. */
+void report_answer(struct report_page *p, const struct experiment *e,
+                   const struct best_table *best);
 /* Where along the last setting that varies another plan becomes the best, and why: both plans on
  * both sides, by time and memory. */
 enum status report_changes(struct report_page *p, const struct sweep *s,

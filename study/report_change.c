@@ -157,25 +157,32 @@ static void explain(struct report_page *p, const struct change *c)
         page_row((p)->to, tag, cells, CORNERS + 1);                                                \
     } while (0)
 
+/* Of points without a prediction nothing is known: 0 would read as a figure. */
+static const char *known(const struct corner *c, const char *text)
+{
+    return c->found && c->r.iteration_s > 0 ? text : "-";
+}
+
 /* A column for each corner. Parts that take no time anywhere have no row. */
 static void put_figures(struct report_page *p, const struct change *c)
 {
     page_table_open(p->to);
     CORNER_ROW(p, c, "th", "", at->name);
-    CORNER_ROW(p, c, "td", "samples/s", report_text(p, "%.4g", at->r.samples_per_s));
-    CORNER_ROW(p, c, "td", "iteration", report_quantity(p, UNIT_SECONDS, at->r.iteration_s));
+    CORNER_ROW(p, c, "td", "samples/s", known(at, report_text(p, "%.4g", at->r.samples_per_s)));
+    CORNER_ROW(p, c, "td", "iteration",
+               known(at, report_quantity(p, UNIT_SECONDS, at->r.iteration_s)));
     for (size_t part = 0; part < PARTS; part++) {
         double sum = 0;
         for (size_t k = 0; k < CORNERS; k++)
             sum += part_of(&c->at[k].r.time, part);
         if (sum > 0)
             CORNER_ROW(p, c, "td", part_name(p, part),
-                       report_quantity(p, UNIT_SECONDS, part_of(&at->r.time, part)));
+                       known(at, report_quantity(p, UNIT_SECONDS, part_of(&at->r.time, part))));
     }
     CORNER_ROW(p, c, "td", "memory of the fullest rank",
-               report_quantity(p, UNIT_BYTES, (double)at->r.peak_bytes));
+               known(at, report_quantity(p, UNIT_BYTES, (double)at->r.peak_bytes)));
     CORNER_ROW(p, c, "td", "free on its device",
-               report_quantity(p, UNIT_BYTES, (double)at->r.headroom_bytes));
+               known(at, report_quantity(p, UNIT_BYTES, (double)at->r.headroom_bytes)));
     CORNER_ROW(p, c, "td", "status", status_of(at, "not computed"));
     page_table_close(p->to);
 }

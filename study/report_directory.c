@@ -1,141 +1,24 @@
 /* A page about what is in a directory: measurements, traces and tables. */
-#include <dirent.h>
-#include <errno.h>
 #include <math.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "core/array.h"
 #include "core/breakdown.h"
 #include "core/compare.h"
 #include "core/digest.h"
-#include "core/file.h"
-#include "core/json.h"
-#include "core/text.h"
 #include "plots/figure.h"
 #include "plots/kind.h"
 #include "plots/page.h"
 #include "study/report.h"
+#include "study/report_files.h"
 
-enum { MAX_FILES = 4096, MAX_DETAILS = 4, TABLE_ROWS = 200 };
-
-enum what { OTHER, MEASUREMENT, TRACE, TABLE };
-
-struct found {
-    char *path;
-    enum what what;
-};
-
-/* What was found, by path. Measurements are read at once, since most sections are about all of
- * them. */
-struct contents {
-    size_t n, measurements;
-    struct found *file;    /* [n] */
-    struct measurement *m; /* [measurements] */
-    const char **name;     /* [measurements] paths */
-};
-
-static void contents_free(struct contents *c)
-{
-    for (size_t i = 0; i < c->n; i++)
-        free(c->file[i].path);
-    for (size_t i = 0; i < c->measurements; i++)
-        measurement_free(&c->m[i]);
-    free(c->file);
-    free(c->m);
-    free(c->name);
-    *c = (struct contents){0};
-}
-
-/* ---- what is there */
-
-static bool ends_in(const char *path, const char *suffix)
-{
-    size_t n = strlen(path), k = strlen(suffix);
-    return n > k && strcmp(path + n - k, suffix) == 0;
-}
-
-/* By content: a name says little about a JSON file. */
-static enum what look_into(const char *path)
-{
-    struct json_document d = {0};
-    struct json_at events;
-    enum what what = OTHER;
-    if (ends_in(path, ".tsv"))
-        return TABLE;
-    if (!ends_in(path, ".json") || json_read(path, NULL, 0, &d) != STATUS_OK)
-        return OTHER;
-    struct json_at root = json_root(&d);
-    if (json_check_format(&d, "foreline-measurement", 1) == STATUS_OK)
-        what = MEASUREMENT;
-    else if (json_field(&root, "traceEvents", &events) == STATUS_OK)
-        what = TRACE;
-    json_document_free(&d);
-    return what;
-}
-
-/* The files of a directory in the order of their names and, if `deeper`, those of the directories
- * in it. Hidden files are left out. */
-static enum status add_directory(struct contents *c, const char *directory, bool deeper)
-{
-    enum status st = STATUS_OK;
-    struct dirent **entry = NULL;
-    int n = scandir(directory, &entry, NULL, alphasort);
-    if (n < 0)
-        return error_set(STATUS_IO, "%s: %s", directory, strerror(errno));
-    for (int i = 0; i < n; i++) {
-        char path[4096];
-        struct stat s;
-        if (entry[i]->d_name[0] == '.')
-            continue;
-        snprintf(path, sizeof path, "%s/%s", directory, entry[i]->d_name);
-        if (stat(path, &s) != 0)
-            continue;
-        if (S_ISDIR(s.st_mode) && deeper)
-            TRY(add_directory(c, path, false));
-        if (!S_ISREG(s.st_mode))
-            continue;
-        if (c->n == MAX_FILES)
-            FAIL(STATUS_INVALID, "%s: more than %d files", directory, MAX_FILES);
-        TRY(text_copy(path, &c->file[c->n].path));
-        c->file[c->n].what = look_into(path);
-        c->n++;
-    }
-out:
-    for (int i = 0; i < n; i++)
-        free(entry[i]);
-    free(entry);
-    return st;
-}
-
-static enum status read_contents(const char *directory, struct contents *c)
-{
-    size_t useful = 0;
-    PASS(ARRAY_NEW(c->file, MAX_FILES));
-    PASS(add_directory(c, directory, true));
-    PASS(ARRAY_NEW(c->m, c->n));
-    PASS(ARRAY_NEW(c->name, c->n));
-    for (size_t i = 0; i < c->n; i++) {
-        useful += c->file[i].what != OTHER;
-        if (c->file[i].what != MEASUREMENT)
-            continue;
-        PASS(measurement_read(c->file[i].path, &c->m[c->measurements]));
-        c->name[c->measurements++] = c->file[i].path;
-    }
-    if (useful == 0)
-        return error_set(STATUS_INVALID, "%s: no measurement, trace or table in it", directory);
-    return STATUS_OK;
-}
+enum { MAX_DETAILS = 4, TABLE_ROWS = 200 };
 
 /* ---- the answer, in three sentences */
 
-/* The measurement with the most samples per second, of runs if there are any; SIZE_MAX: none has any.
- * *plans: how many there are, *models: of how many models. */
-static size_t find_fastest(const struct contents *c, size_t *plans, size_t *models)
+/* How many plans there are, and of how many models. */
+static void count_plans(const struct contents *c, size_t *plans, size_t *models)
 {
-    size_t best = SIZE_MAX;
     *plans = *models = 0;
     for (size_t i = 0; i < c->measurements; i++) {
         const struct measurement *m = &c->m[i];
@@ -146,15 +29,56 @@ static size_t find_fastest(const struct contents *c, size_t *plans, size_t *mode
         }
         *plans += plan;
         *models += model;
-        if (!m->engine || !(m->samples_per_s > 0))
-            continue;
-        bool run = !engine_predicts(m->engine);
-        bool best_run = best != SIZE_MAX && !engine_predicts(c->m[best].engine);
-        if (best == SIZE_MAX || (run && !best_run) ||
-            (run == best_run && m->samples_per_s > c->m[best].samples_per_s))
-            best = i;
     }
-    return best;
+}
+
+/* The fastest and the slowest step of all files alike (contents_alike) one of them. */
+static void find_steps(const struct contents *c, size_t i, double *least_s, double *most_s)
+{
+    *least_s = INFINITY;
+    *most_s = 0;
+    for (size_t k = 0; k < c->measurements; k++)
+        for (size_t n = 0; contents_alike(c, i, k) && n < c->m[k].iterations; n++) {
+            *least_s = fmin(*least_s, c->m[k].iterations_s[n]);
+            *most_s = fmax(*most_s, c->m[k].iterations_s[n]);
+        }
+}
+
+/* How far steps are apart, over their median; 0 of one step. */
+static double spread(const struct contents *c, size_t i)
+{
+    double least_s, most_s;
+    find_steps(c, i, &least_s, &most_s);
+    return most_s > least_s ? (most_s - least_s) / c->m[i].iteration_s : 0;
+}
+
+/* What a run says of its machine while it ran; "": nothing. */
+static const char *busy_text(struct report_page *p, const struct measurement *m)
+{
+    for (size_t i = 0; i < m->warnings; i++)
+        if (strstr(m->warning[i], "was not idle"))
+            return report_text(p, " While it ran, %s.", m->warning[i]);
+    return "";
+}
+
+/* Does the fastest lead by more than steps differ? Of plans that engines predict it does. */
+static const char *noise_text(struct report_page *p, const struct contents *c)
+{
+    size_t first = c->order[0], second = c->representatives > 1 ? c->order[1] : first;
+    const char *busy = busy_text(p, &c->m[first]);
+    char name[128];
+    if (second == first || !(c->samples_per_s[second] > 0) ||
+        engine_predicts(c->m[first].engine) != engine_predicts(c->m[second].engine))
+        return busy;
+    double lead = c->samples_per_s[first] / c->samples_per_s[second] - 1;
+    double apart = fmax(spread(c, first), spread(c, second));
+    if (lead >= apart)
+        return busy;
+    return report_text(p,
+                       " But that is not decided: it leads by %.3g %% (%s is the second), and "
+                       "steps of the same plan are up to %.3g %% apart.%s",
+                       100 * lead, contents_plan_name(c, second, name, sizeof name), 100 * apart,
+                       busy);
 }
 
 /* How far predictions were off, by the pair of engines with most plans. */
@@ -187,22 +111,24 @@ static const char *errors_text(struct report_page *p, const struct contents *c)
 static enum status put_answer(struct report_page *p, const void *what)
 {
     const struct contents *c = what;
-    size_t plans, models, best = find_fastest(c, &plans, &models);
+    size_t plans, models, best = c->representatives > 0 ? c->order[0] : SIZE_MAX;
     char plan[128], why[BREAKDOWN_TEXT];
-    if (best == SIZE_MAX) {
+    if (best == SIZE_MAX || !(c->samples_per_s[best] > 0)) {
         page_paragraph(p->to, "answer",
                        "There is no measurement here that says how fast a plan is; below "
                        "is what there is.");
         return STATUS_OK;
     }
     const struct measurement *m = &c->m[best];
-    figure_plan_name(m->plan && *m->plan ? m->plan : c->name[best], plan, sizeof plan);
+    count_plans(c, &plans, &models);
+    contents_plan_name(c, best, plan, sizeof plan);
     const char *first = report_text(
         p, plans > 1 ? "Of %zu plans%s the fastest is %s" : "There is %zu plan%s: %s", plans,
         models > 1 ? report_text(p, " of %zu models, whose samples differ,", models) : "", plan);
-    report_say(p, "answer", "%s, %s an iteration and %.4g samples/s as %s by %s. %s %s %s.", first,
-               report_quantity(p, UNIT_SECONDS, m->iteration_s), m->samples_per_s,
-               engine_predicts(m->engine) ? "predicted" : "measured", m->engine, errors_text(p, c),
+    report_say(p, "answer", "%s, %s an iteration and %.4g samples/s as %s by %s.%s %s %s %s.",
+               first, report_quantity(p, UNIT_SECONDS, m->iteration_s), m->samples_per_s,
+               engine_predicts(m->engine) ? "predicted" : "measured", m->engine, noise_text(p, c),
+               errors_text(p, c),
                measurement_overfull(m) > 0
                    ? "It does not fit into memory, and what holds it back is"
                    : "What holds it back is",
@@ -212,6 +138,20 @@ static enum status put_answer(struct report_page *p, const void *what)
 
 /* ---- sections */
 
+/* "from 278.6 ms to 620.8 ms", "" of one step. */
+static const char *steps_text(struct report_page *p, const struct measurement *m)
+{
+    double least_s = INFINITY, most_s = 0;
+    for (size_t i = 0; i < m->iterations; i++) {
+        least_s = fmin(least_s, m->iterations_s[i]);
+        most_s = fmax(most_s, m->iterations_s[i]);
+    }
+    return m->iterations < 2
+               ? ""
+               : report_text(p, "from %s to %s", report_quantity(p, UNIT_SECONDS, least_s),
+                             report_quantity(p, UNIT_SECONDS, most_s));
+}
+
 static enum status put_measurements(struct report_page *p, const void *what)
 {
     const struct contents *c = what;
@@ -219,13 +159,13 @@ static enum status put_measurements(struct report_page *p, const void *what)
         return STATUS_OK;
     page_heading(p->to, "Setup and figures");
     page_table_open(p->to);
-    REPORT_ROW(p, "th", "file", "engine", "plan", "model", "platform", "iteration", "samples",
-               "bubble", "MFU", "memory");
+    REPORT_ROW(p, "th", "file", "engine", "plan", "model", "platform", "iteration", "steps",
+               "samples", "bubble", "MFU", "memory");
     for (size_t i = 0; i < c->measurements; i++) {
         const struct measurement *m = &c->m[i];
         size_t full = measurement_fullest(m);
         REPORT_ROW(p, "td", c->name[i], m->engine, m->plan, m->model, m->platform,
-                   report_quantity(p, UNIT_SECONDS, m->iteration_s),
+                   report_quantity(p, UNIT_SECONDS, m->iteration_s), steps_text(p, m),
                    report_text(p, "%.4g /s", m->samples_per_s),
                    report_text(p, "%.1f %%", 100 * m->bubble_fraction),
                    m->mfu > 0 ? report_text(p, "%.1f %%", 100 * m->mfu) : "",
@@ -234,8 +174,9 @@ static enum status put_measurements(struct report_page *p, const void *what)
                                                  : "fits");
     }
     page_table_close(p->to);
-    for (size_t i = 0; i < c->measurements && i < MAX_DETAILS; i++) {
+    for (size_t k = 0; k < c->representatives && k < MAX_DETAILS; k++) {
         char text[BREAKDOWN_TEXT], hardware[MEASURED_HARDWARE];
+        size_t i = c->order[k];
         report_say(p, "", "%s: %s", c->name[i], breakdown_bottleneck(&c->m[i], text));
         if (*measurement_hardware(&c->m[i], hardware))
             report_say(p, "", "%s: measured on %s.", c->name[i], hardware);
@@ -292,7 +233,8 @@ static enum status put_pictures(struct report_page *p, const void *what)
     PASS(put_picture(p, "bars", c->name, c->measurements, "Iteration time by plan and engine"));
     PASS(put_picture(p, "breakdown", c->name, c->measurements < 40 ? c->measurements : 40,
                      "Where an iteration goes"));
-    for (size_t i = 0; i < c->measurements && i < MAX_DETAILS; i++) {
+    for (size_t k = 0; k < c->representatives && k < MAX_DETAILS; k++) {
+        size_t i = c->order[k];
         PASS(put_picture(p, "memory", &c->name[i], 1, report_text(p, "Memory: %s", c->name[i])));
         PASS(put_picture(p, "links", &c->name[i], 1, report_text(p, "Links: %s", c->name[i])));
     }
@@ -303,19 +245,17 @@ static enum status put_pictures(struct report_page *p, const void *what)
 static enum status put_timelines(struct report_page *p, const void *what)
 {
     const struct contents *c = what;
-    size_t shown = 0;
-    for (size_t i = 0; i < c->n; i++) {
-        if (c->file[i].what != TRACE || shown == MAX_DETAILS)
-            continue;
-        if (shown++ == 0) {
+    for (size_t k = 0; k < c->traces && k < MAX_DETAILS; k++) {
+        const char *path = c->file[c->trace[k]].path;
+        if (k == 0) {
             page_heading(p->to, "Timelines");
             page_paragraph(p->to, "note",
                            "One time axis for all. Wheel: zoom; drag: move; double click: "
                            "everything. Light blue: "
-                           "forward, orange: backward, black: update, green: on the wire, grey: "
-                           "nothing to compute.");
+                           "forward, orange: backward, yellow: weight gradient, black: update, "
+                           "green: on the wire, grey: nothing to compute.");
         }
-        enum status st = page_timeline(p->to, c->file[i].path, c->file[i].path);
+        enum status st = page_timeline(p->to, path, path);
         if (st == STATUS_INVALID) /* too many ops */
             page_paragraph(p->to, "warning", error_message());
         else
@@ -403,7 +343,7 @@ enum status report_directory(struct report_page *p, const char *directory)
 {
     enum status st;
     struct contents c = {0};
-    TRY(read_contents(directory, &c));
+    TRY(contents_read(directory, &c));
     TRY(report_sections(p, directory, sections, sizeof sections / sizeof *sections, &c));
 out:
     contents_free(&c);

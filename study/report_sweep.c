@@ -1,4 +1,4 @@
-/* A page about a sweep: question, setup, best plans, where they change and why, all rows. */
+/* A page about a sweep: answer, question, setup, best plans, where they change and why, all rows. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,122 +17,10 @@ struct subject {
     struct best_table best;
 };
 
-/* ---- the answer, in three sentences */
-
-/* Rows of best plans: how many have one, in how many it is the same as in row `like`, and how often it
- * changes. */
-static size_t count_best(const struct subject *about, size_t like, size_t *alike, size_t *changes)
-{
-    const struct best_table *t = &about->best;
-    size_t n = 0;
-    *alike = *changes = 0;
-    for (size_t r = 1; r < t->rows; r++) {
-        if (t->best[r] == SIZE_MAX)
-            continue;
-        n++;
-        *alike += rank_alike(&about->s.e, t->best[r], t->best[like], true, about->s.e.axes);
-        *changes += t->before[r] != SIZE_MAX;
-    }
-    return n;
-}
-
-/* The row whose best plan is the best in most rows; 0: none has one. */
-static size_t most_frequent(const struct subject *about)
-{
-    size_t most = 0, row = 0, alike, changes;
-    for (size_t r = 1; r < about->best.rows; r++)
-        if (about->best.best[r] != SIZE_MAX) {
-            (void)count_best(about, r, &alike, &changes);
-            row = alike > most ? r : row;
-            most = alike > most ? alike : most;
-        }
-    return row;
-}
-
-/* Where the best plan changes first, if anywhere. */
-static const char *changes_text(struct report_page *p, const struct subject *about, size_t changes)
-{
-    const struct experiment *e = &about->s.e;
-    const struct best_table *t = &about->best;
-    size_t along = rank_along(e), r = 1;
-    char from[RESULT_VALUE], to[RESULT_VALUE];
-    if (along == e->axes)
-        return "Nothing but the plan varies.";
-    if (changes == 0)
-        return report_text(p, "Along %s it does not change.", e->axis[along].name);
-    while (t->before[r] == SIZE_MAX)
-        r++;
-    return report_text(p, "Along %s it changes %zu time%s, first at %s from %s to %s.",
-                       e->axis[along].name, changes, changes == 1 ? "" : "s",
-                       experiment_label(e, t->best[r], along),
-                       rank_plan_label(e, t->before[r], from), rank_plan_label(e, t->best[r], to));
-}
-
-/* How many choices there are to compare at one place. */
-static size_t count_plans(const struct experiment *e)
-{
-    size_t n = 1;
-    for (size_t i = 0; i < e->axes; i++)
-        n *= rank_is_column(e, i, true) ? e->axis[i].n : 1;
-    return n;
-}
-
-/* Of one plan: where it trains most samples, and where least. */
-static enum status put_places(struct report_page *p, const struct subject *about)
-{
-    const struct best_table *t = &about->best;
-    size_t n = 0, best = 0, worst = 0;
-    double most = 0, least = INFINITY;
-    char high[RESULT_VALUE], low[RESULT_VALUE];
-    for (size_t r = 1; r < t->rows; r++) {
-        struct point_result result;
-        bool found;
-        if (t->best[r] == SIZE_MAX)
-            continue;
-        PASS(sweep_get_best(&about->s, t->best[r], &found, &result));
-        if (!found)
-            continue;
-        n++;
-        best = result.samples_per_s > most ? r : best;
-        worst = result.samples_per_s < least ? r : worst;
-        most = fmax(most, result.samples_per_s);
-        least = fmin(least, result.samples_per_s);
-    }
-    if (n < 2)
-        return STATUS_OK;
-    rank_group_label(&about->s.e, t->best[best], about->s.e.axes, true, high);
-    rank_group_label(&about->s.e, t->best[worst], about->s.e.axes, true, low);
-    report_say(
-        p, "answer",
-        "One plan in %zu places: it trains most in %s, %.4g samples/s (%s), and least in %s, "
-        "%.4g samples/s (%s).",
-        n, high, most, t->note[best], low, least, t->note[worst]);
-    return STATUS_OK;
-}
-
-/* Which plan is the best, where that changes, and what holds it back. */
 static enum status put_answer(struct report_page *p, const void *what)
 {
     const struct subject *about = what;
-    size_t row = most_frequent(about), alike, changes;
-    char plan[RESULT_VALUE], group[RESULT_VALUE];
-    if (row == 0) {
-        page_paragraph(p->to, "answer", "No plan of this sweep has run to its end yet, or fits.");
-        return STATUS_OK;
-    }
-    size_t n = count_best(about, row, &alike, &changes);
-    if (n > 1 && count_plans(&about->s.e) == 1)
-        return put_places(p, about);
-    rank_plan_label(&about->s.e, about->best.best[row], plan);
-    const char *first =
-        n == 1 ? report_text(p, "The best plan is %s.", plan)
-        : alike == n
-            ? report_text(p, "In all %zu combinations the best plan is %s.", n, plan)
-            : report_text(p, "In %zu of %zu combinations the best plan is %s.", alike, n, plan);
-    rank_group_label(&about->s.e, about->best.best[row], about->s.e.axes, true, group);
-    report_say(p, "answer", "%s %s Where its time goes%s%s: %s.", first,
-               changes_text(p, about, changes), *group ? ", for " : "", group,
-               about->best.note[row]);
+    report_answer(p, &about->s.e, &about->best);
     return STATUS_OK;
 }
 
@@ -170,7 +58,7 @@ static enum status put_setup(struct report_page *p, const void *what)
                                   a->choice[k].label);
         REPORT_ROW(p, "td", a->name, values,
                    a->n == 1   ? ""
-                   : a->seeds  ? "repeats: means count"
+                   : a->seeds  ? "repeats: medians count"
                    : a->chosen ? "the best of these is sought"
                                : "for each of these");
     }
@@ -248,7 +136,9 @@ static enum status put_warnings(struct report_page *p, const void *what)
 
 static enum status put_best(struct report_page *p, const void *what)
 {
-    const struct best_table *t = &((const struct subject *)what)->best;
+    const struct subject *about = what;
+    const struct best_table *t = &about->best;
+    page_heading(p->to, rank_plans(&about->s.e) > 1 ? "The best plans" : "Every combination");
     page_table_open(p->to);
     for (size_t r = 0; r < t->rows; r++) {
         const char *cell[BEST_COLUMNS + 2];
@@ -263,15 +153,21 @@ static enum status put_best(struct report_page *p, const void *what)
     return STATUS_OK;
 }
 
+/* Nothing can change where nothing is chosen, or nothing else varies. */
 static enum status put_changes(struct report_page *p, const void *what)
 {
     const struct subject *about = what;
+    if (rank_plans(&about->s.e) == 1 || rank_along(&about->s.e) == about->s.e.axes)
+        return STATUS_OK;
+    page_heading(p->to, "Where the best plan changes, and why");
     return report_changes(p, &about->s, &about->best);
 }
 
 static enum status put_best_plans(struct report_page *p, const void *what)
 {
     const struct subject *about = what;
+    page_heading(p->to, rank_plans(&about->s.e) > 1 ? "Time and memory of the best plans"
+                                                    : "Time and memory");
     return report_best_plans(p, &about->s, &about->best);
 }
 
@@ -317,7 +213,7 @@ static enum status put_line(struct report_page *p, const struct sweep *s, const 
                                          .table = &t,
                                          .x = s->e.axis[l->along].name,
                                          .y = s->e.fewest_seconds ? "iteration_s" : "samples_per_s",
-                                         .by = "plan",
+                                         .by = rank_plans(&s->e) > 1 ? "plan" : NULL,
                                          .where = where};
     rank_group_label(l->e, l->like, l->along, true, name);
     TRY(sweep_table(s, keep, l, &t));
@@ -343,7 +239,7 @@ static enum status put_lines(struct report_page *p, const void *what)
     size_t drawn = 0;
     if (l.along == s->e.axes)
         return STATUS_OK;
-    l.best = count_plans(&s->e) > MOST_LINES ? &about->best : NULL;
+    l.best = rank_plans(&s->e) > MOST_LINES ? &about->best : NULL;
     page_heading(p->to, "Pictures");
     for (size_t g = 0; g < s->e.points && drawn < MOST_PICTURES; g++) {
         if (!rank_is_group(&s->e, g) || experiment_choice(&s->e, g, l.along) != 0)
@@ -356,7 +252,8 @@ static enum status put_lines(struct report_page *p, const void *what)
         if (l.best) /* most plans are not in the picture: nothing to compare with */
             continue;
         PASS(put_line(p, s, &l, "speedup", "Over the first value", false));
-        PASS(put_line(p, s, &l, "regret", "Behind the best", false));
+        if (rank_plans(&s->e) > 1)
+            PASS(put_line(p, s, &l, "regret", "Behind the best", false));
     }
     return STATUS_OK;
 }
@@ -388,11 +285,35 @@ static enum status put_provenance(struct report_page *p, const void *what)
     return STATUS_OK;
 }
 
+/* Columns that vary, then those that are the same in all rows, each in their order. */
+static enum status put_varying_first(struct table *t)
+{
+    size_t n = 0, *column;
+    char **row;
+    PASS(ARRAY_NEW(column, t->columns));
+    for (int varies = 1; varies >= 0; varies--)
+        for (size_t c = 0; c < t->columns; c++)
+            if (table_varies(t, c) == varies)
+                column[n++] = c;
+    enum status st = ARRAY_NEW(row, t->columns);
+    for (size_t r = 0; st == STATUS_OK && r <= t->rows; r++) {
+        char **at = r < t->rows ? &t->cell[r * t->columns] : t->name;
+        for (size_t c = 0; c < t->columns; c++)
+            row[c] = at[column[c]];
+        memcpy(at, row, t->columns * sizeof *at);
+    }
+    free(row);
+    free(column);
+    return st;
+}
+
 /* Everything, for those who doubt the rest. */
 static enum status put_rows(struct report_page *p, const void *what)
 {
     struct table t = {0};
     enum status st = sweep_table(&((const struct subject *)what)->s, NULL, NULL, &t);
+    if (st == STATUS_OK)
+        st = put_varying_first(&t);
     if (st == STATUS_OK) {
         page_heading(p->to, "All rows");
         page_table(p->to, &t, TABLE_ROWS);
@@ -407,9 +328,9 @@ static const struct report_section sections[] = {
     {"Setup", put_setup},
     {NULL, put_counts},
     {NULL, put_warnings},
-    {"The best plans", put_best},
-    {"Where the best plan changes, and why", put_changes},
-    {"Time and memory of the best plans", put_best_plans},
+    {NULL, put_best},
+    {NULL, put_changes},
+    {NULL, put_best_plans},
     {NULL, put_lines},
     {"The experiment", put_experiment},
     {"Where this comes from", put_provenance},

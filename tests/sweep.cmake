@@ -17,3 +17,7 @@ foreach(part IN ITEMS killed shards ranks interrupted faults runs pages retried 
 endforeach()
 # Seven experiments of up to 120 plans.
 set_tests_properties(sweep.hidup PROPERTIES LABELS "sweep;long")
+
+add_test(NAME report.directory
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/report_directory.sh $<TARGET_FILE:foreline>)
+set_tests_properties(report.directory PROPERTIES LABELS cli TIMEOUT 300 SKIP_RETURN_CODE 77)

@@ -10,7 +10,7 @@
 /* Knows model, platform, devices, seed, jitter and all of plan; no value may be "bad". */
 static enum status known(void *context, const char *key, const char *value)
 {
-    static const char *const keys[] = {"model", "platform", "devices", "seed", "jitter"};
+    static const char *const keys[] = {"model", "plan", "platform", "devices", "seed", "jitter"};
     (void)context;
     if (!strcmp(value, "bad"))
         return error_set(STATUS_USAGE, "%s: a bad value", key);
@@ -84,6 +84,29 @@ static void chooses_over_plans_unless_told_otherwise(void **state)
         assert_int_equal(e.axis[i].chosen, !strcmp(e.axis[i].name, "model"));
     assert_true(e.fewest_seconds);
     experiment_free(&e);
+}
+
+/* Cases that set nothing but the plan are plans, as are plan files; others are places. */
+static void chooses_over_cases_of_plans(void **state)
+{
+    static const struct {
+        const char *text;
+        bool chosen;
+    } axis[] = {
+        {"cases: [{name: a, plan.stages: 1}, {name: b, plan: {stages: 2, zero: 1}}]\n", true},
+        {"cases: [{name: a}, {name: b, plan.stages: 2}]\n", true},
+        {"cases: [{name: a, plan.stages: 1}, {name: b, plan.stages: 2, devices: 8}]\n", false},
+        {"cases: [{name: a, devices: 4}, {name: b, devices: 8}]\n", false},
+        {"cases: [{name: a, plan.stages: 1}]\n", false},
+        {"plan: [p.json, q.json]\n", true},
+    };
+    for (size_t i = 0; i < sizeof axis / sizeof *axis; i++) {
+        struct experiment e = {0};
+        assert_int_equal(parse(axis[i].text, &e), STATUS_OK);
+        assert_int_equal(e.axes, 1);
+        assert_int_equal(e.axis[0].chosen, axis[i].chosen);
+        experiment_free(&e);
+    }
 }
 
 static void cases_set_several_things_at_once(void **state)
@@ -223,6 +246,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(makes_every_combination),
         cmocka_unit_test(chooses_over_plans_unless_told_otherwise),
+        cmocka_unit_test(chooses_over_cases_of_plans),
         cmocka_unit_test(cases_set_several_things_at_once),
         cmocka_unit_test(cases_with_names_are_axes_of_their_own),
         cmocka_unit_test(repeats_are_seeds),

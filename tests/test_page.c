@@ -59,6 +59,21 @@ static void text_is_escaped_and_nothing_is_fetched(void **state)
     assert_int_equal(page_picture(stderr, trace, ""), STATUS_PARSE);
 }
 
+/* A long cell takes several lines, or it would push the last column out of sight. */
+static void long_cells_wrap(void **state)
+{
+    char *text = NULL;
+    size_t length;
+    static const char *const cell[] = {"short",
+                                       "fifty letters that say where the time of all ranks went"};
+    FILE *f = open_memstream(&text, &length);
+    assert_non_null(f);
+    page_row(f, "td", cell, 2);
+    fclose(f);
+    assert_non_null(strstr(text, "<td>short</td><td class=\"long\">fifty letters"));
+    free(text);
+}
+
 static void tables_are_cut_and_say_so(void **state)
 {
     struct table t = {0};
@@ -251,6 +266,13 @@ static void a_report_loads_without_complaint_and_tells_an_op_under_the_mouse(voi
           "value", tip, sizeof tip);
     assert_string_equal(tip, "200x100");
 
+    field(evaluate(&b, "(p => { const old = p.fillText, said = []; p.fillText = t => said.push(t); "
+                       "window.dispatchEvent(new Event('resize')); p.fillText = old; "
+                       "return said.filter(t => t.endsWith(' ms')).join('|'); })"
+                       "(CanvasRenderingContext2D.prototype)"),
+          "value", tip, sizeof tip);
+    assert_string_equal(tip, "0 ms|0.5 ms|1 ms|1.5 ms|2 ms|2.5 ms|3 ms|3.5 ms|4 ms");
+
     hover(&b, 1, 0.6); /* 2.4 of 4 ms */
     field(evaluate(&b, "document.getElementById('tip').textContent.replaceAll('\\\\n', '|')"),
           "value", tip, sizeof tip);
@@ -279,6 +301,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_is_escaped_and_nothing_is_fetched),
+        cmocka_unit_test(long_cells_wrap),
         cmocka_unit_test(tables_are_cut_and_say_so),
         cmocka_unit_test(a_report_loads_without_complaint_and_tells_an_op_under_the_mouse),
     };
