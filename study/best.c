@@ -11,8 +11,7 @@
 struct best {
     const struct sweep *s;
     struct ranking quick, last; /* by all points; by finalists too */
-    bool mixed;      /* not all of the best are times of one framework: the table says of which */
-    size_t previous; /* best point of the row above, SIZE_MAX: none */
+    bool mixed; /* not all of the best are times of one framework: the table says of which */
 };
 
 /* Scores are samples per second, or seconds below zero. */
@@ -65,8 +64,8 @@ static enum status find_mixed(struct best *b)
 }
 
 /* A row: the group, its best choice, scores by both engines, margin, and in words where the time
- * goes, or why there is no best. A change is another choice than that of the row above, where the
- * row above differs only along the axis that changes are sought along. */
+ * goes, or why there is no best. A change is another choice than that of the last row above that differs
+ * only along the axis that changes are sought along. */
 static enum status fill_row(struct best *b, size_t group, struct best_table *t, size_t row)
 {
     const struct experiment *e = &b->s->e;
@@ -95,13 +94,11 @@ static enum status fill_row(struct best *b, size_t group, struct best_table *t, 
              scored  ? r.bottleneck
              : found ? r.reason
                      : "not computed yet");
-    bool changed = scored && b->previous != SIZE_MAX &&
-                   rank_alike(e, b->previous, group, false, rank_along(e)) &&
-                   !rank_alike(e, b->previous, best[0], true, e->axes);
     t->best[row] = scored ? best[0] : SIZE_MAX;
     t->score[row] = scored ? b->last.score[best[0]] : NAN;
-    t->before[row] = changed ? b->previous : SIZE_MAX;
-    b->previous = t->best[row];
+    size_t before = scored ? rank_before(e, t->best, row) : 0;
+    bool changed = before > 0 && !rank_alike(e, t->best[before], best[0], true, e->axes);
+    t->before[row] = changed ? t->best[before] : SIZE_MAX;
     return STATUS_OK;
 }
 
@@ -144,7 +141,7 @@ static enum status allocate(const struct experiment *e, struct best_table *t)
 enum status best_tabulate(const struct sweep *s, struct best_table *out)
 {
     enum status st;
-    struct best b = {.s = s, .previous = SIZE_MAX};
+    struct best b = {.s = s};
     struct best_table t = {0};
     size_t row = 1;
     TRY(allocate(&s->e, &t));

@@ -175,9 +175,19 @@ bool rank_is_column(const struct experiment *e, size_t axis, bool chosen)
 size_t rank_along(const struct experiment *e)
 {
     size_t last = e->axes;
-    while (last > 0 && !rank_is_column(e, last - 1, false))
-        last--;
-    return last > 0 ? last - 1 : e->axes;
+    for (size_t i = 0; i < e->axes; i++)
+        if (rank_is_column(e, i, false) && (last == e->axes || strcmp(e->axis[i].name, "engine")))
+            last = i;
+    return last;
+}
+
+size_t rank_before(const struct experiment *e, const size_t *best, size_t row)
+{
+    size_t along = rank_along(e), before = row - 1;
+    while (before > 0 &&
+           (best[before] == SIZE_MAX || !rank_alike(e, best[before], best[row], false, along)))
+        before--;
+    return before;
 }
 
 bool rank_alike(const struct experiment *e, size_t a, size_t b, bool chosen, size_t along)

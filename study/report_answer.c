@@ -23,13 +23,13 @@ static bool same_plan(const struct subject *about, size_t a, size_t b)
     return rank_alike(about->e, about->t->best[a], about->t->best[b], true, about->e->axes);
 }
 
-/* Does the row repeat that above it: what differs, along the last axis, has changed nothing? */
+/* Does the row repeat one above it: what differs, along one axis, has changed nothing? */
 static bool changes_nothing(const struct subject *about, size_t row)
 {
     const struct best_table *t = about->t;
-    return row > 1 && has_best(about, row - 1) && same_plan(about, row, row - 1) &&
-           rank_alike(about->e, t->best[row], t->best[row - 1], false, rank_along(about->e)) &&
-           fabs(t->score[row] / t->score[row - 1] - 1) < 1e-9;
+    size_t before = rank_before(about->e, t->best, row);
+    return before > 0 && same_plan(about, row, before) &&
+           fabs(t->score[row] / t->score[before] - 1) < 1e-9;
 }
 
 /* Rows of best plans, without those that repeat another: how many there are, in how many the plan is that
