@@ -97,8 +97,9 @@ static int run(const struct command *c, int argc, char **argv)
     if (st == STATUS_OK)
         st = c->run(&in);
     int code = st == STATUS_OK ? 0 : fail(c, st);
-    if (fflush(stdout) || ferror(stdout)) { /* a full disk must not look like success */
-        perror("foreline: standard output");
+    int cause = file_flush(stdout);
+    if (cause != 0) { /* a full disk must not look like success */
+        fprintf(stderr, "foreline: standard output: %s\n", strerror(cause));
         return 1;
     }
     return code;
