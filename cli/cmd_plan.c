@@ -231,7 +231,7 @@ static enum status plan_to_the_end(struct invocation *in)
     if (interrupt_came()) { /* the best so far is written, if there is one */
         if (st != STATUS_OK)
             fprintf(stderr, "foreline plan: %s\n", error_message());
-        interrupt_end();
+        interrupt_end(SIGINT);
     }
     return st;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/interrupt.h"
 #include "cli/manual.h"
 #include "core/file.h"
 #include "core/limit.h"
@@ -97,6 +98,8 @@ static int run(const struct command *c, int argc, char **argv)
     if (st == STATUS_OK)
         st = c->run(&in);
     int code = st == STATUS_OK ? 0 : fail(c, st);
+    if (st != STATUS_OK && error_signal() != 0)
+        interrupt_end(error_signal());
     int cause = file_flush(stdout);
     if (cause != 0) { /* a full disk must not look like success */
         fprintf(stderr, "foreline: standard output: %s\n", strerror(cause));

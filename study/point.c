@@ -249,7 +249,8 @@ static enum status put_files(const struct point *p, FILE *to)
     if (model && access(model, F_OK) == 0)
         TRY(put_file(model, to));
     if (platform) {
-        TRY(load_platform(platform, &path));
+        st = load_platform(platform, &path);
+        TRY(platform == named_platform ? load_of_plan(st, "platform", p->a.plan_file) : st);
         TRY(put_file(path, to));
     }
 out:
