@@ -9,6 +9,7 @@
 #include "cli/interrupt.h"
 #include "core/clock.h"
 #include "core/framework.h"
+#include "core/schedule.h"
 #include "core/units.h"
 #include "study/expected.h"
 #include "study/frameworks/port.h"
@@ -57,6 +58,29 @@ static void warn_of_memory(const struct evaluation *e, const struct topology *t)
         fprintf(stderr, "warning: the plan does not fit into memory: %s needs %s and has %s\n",
                 device, units_of(UNIT_BYTES, (double)e->peak_bytes).text,
                 units_of(UNIT_BYTES, (double)memory_bytes).text);
+}
+
+/* What was asked for and helps nobody: chunks that are not there, replicas that wait for others. */
+static enum status warn_of_shape(const struct plan *p)
+{
+    const struct schedule *schedule;
+    PASS(schedule_find(p->schedule, &schedule));
+    if (schedule->chunked && !schedule->vee && p->stages > 1 && plan_chunks(p) == 1)
+        fprintf(stderr,
+                "warning: schedule '%s' of one chunk per device shortens no bubble: --chunks 2, or "
+                "more\n",
+                p->schedule);
+    for (size_t s = 0; s < p->stages && !schedule->asynchronous; s++) {
+        uint32_t takers = p->stage[s].replicas / p->stage[s].context_parallel;
+        if (p->microbatches % takers == 0)
+            continue;
+        fprintf(stderr,
+                "warning: %u microbatches are no multiple of %u replicas: some get %u, some %u, "
+                "and wait\n",
+                p->microbatches, takers, p->microbatches / takers + 1, p->microbatches / takers);
+        break;
+    }
+    return STATUS_OK;
 }
 
 /* Shards that divide nothing, and times that somebody measured and that no device of the platform takes. */
@@ -154,6 +178,7 @@ static enum status make(struct invocation *in)
     if (arguments_given(a, "framework"))
         warn_of_launcher(a, &l);
     warn_of_times(&l.plan, &l.model, &l.topology);
+    TRY(warn_of_shape(&l.plan));
     machine_print_training(&outcome.machine, a->train_tokens, stderr);
     if (ranking.n == 0)
         warn_of_memory(&e, &l.topology);

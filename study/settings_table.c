@@ -32,7 +32,7 @@ const struct setting settings_table[] = {
      .help = "tokens per sample, where the model is a zoo transformer or a configuration",
      .least = 1, .most = 1 << 24},
     {"train-tokens", REAL(train_tokens), PLANS | T(SIMULATE), "N", NULL,
-     .help = "say how long training with so many tokens takes, and, where the platform has watts "
+     .help = "say how long training with so many tokens (1e12 or 1T) takes, and, where the platform has watts "
              "and price_per_hour, energy and money",
      .least = 1},
     {"platform", TEXT(platform), PLANS | T(PLAN_IMPORT) | SCORED | KEYS, "P", NULL,
