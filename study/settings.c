@@ -11,7 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/file.h"
+#include "core/path.h"
 #include "core/perturb.h"
 #include "core/text.h"
 #include "core/units.h"
@@ -74,6 +76,22 @@ const char *setting_names(taker_set takers, char *text, size_t size)
             snprintf(text + n, size - n, "%s%s", n ? ", " : "", settings_table[i].name);
     }
     return text;
+}
+
+enum status setting_seen(const char *key, const char *value, const char *file, struct arena *texts,
+                         const char **out)
+{
+    static const char *const read[] = {"model", "platform", "plan",  "import",
+                                       "text",  "hosts",    "resume"};
+    char *found = NULL;
+    *out = value;
+    for (size_t i = 0; i < sizeof read / sizeof *read; i++)
+        if (!strcmp(key, read[i])) {
+            PASS(path_find(value, file, &found));
+            *out = arena_text(texts, found);
+            free(found);
+        }
+    return *out ? STATUS_OK : error_set(STATUS_NOMEM, "out of memory");
 }
 
 /* ---- values */
