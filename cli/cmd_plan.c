@@ -43,7 +43,7 @@ static void print_prediction(const struct plan *p, const struct evaluation *e)
 static void warn_of_launcher(const struct arguments *a, struct loaded_plan *l)
 {
     const struct framework *f = plan_framework(&l->plan);
-    if (f && f->launcher &&
+    if (f && f->launcher && topology_find_nodes(&l->topology) == STATUS_OK &&
         port_says(f->launcher, &l->plan, &l->model, &l->topology, a->model) == STATUS_UNSUPPORTED)
         fprintf(stderr, "launch      %s\n", error_message());
 }
@@ -84,7 +84,8 @@ static enum status warn_of_shape(const struct plan *p)
 }
 
 /* Shards that divide nothing, and times that somebody measured and that no device of the platform takes. */
-static void warn_of_times(const struct plan *p, const struct model *m, const struct topology *t)
+static enum status warn_of_plan(const struct plan *p, const struct model *m,
+                                const struct topology *t)
 {
     size_t stages = warn_of_shards(p, m);
     if (stages > 0)
@@ -93,6 +94,7 @@ static void warn_of_times(const struct plan *p, const struct model *m, const str
             "warning: no op of %zu stage%s is divided over its shards: each computes everything\n",
             stages, stages > 1 ? "s" : "");
     warn_of_platform(m, t, stderr);
+    return warn_of_shape(p);
 }
 
 static void print_jitter(const struct auto_candidate *c, const struct arguments *a)
@@ -122,6 +124,22 @@ static enum status search(const struct arguments *a, const struct model *m,
 out:
     interrupt_release();
     return st;
+}
+
+/* A search for a launcher needs one, and the nodes that its processes are on. */
+static enum status prepare_launch(const struct arguments *a, struct topology *t)
+{
+    struct framework f = framework_of(NULL);
+    if (!a->launchable)
+        return STATUS_OK;
+    if (a->framework)
+        PASS(framework_parse(a->framework, &f));
+    if (!f.launcher)
+        return error_set(STATUS_USAGE,
+                         "--launchable: nothing but foreline run launches plans of %s; "
+                         "--framework says another",
+                         f.name);
+    return topology_find_nodes(t);
 }
 
 /* What was asked for, with its prediction: by the search, or by one algorithm. */
@@ -162,6 +180,7 @@ static enum status make(struct invocation *in)
         FAIL(STATUS_USAGE, "--train-tokens: '%s' has no tokens", a->model);
     framework = plan_choose_framework(a, &l.model, &l.topology);
     a->framework = framework.name;
+    TRY(prepare_launch(a, &l.topology));
     double begin = clock_cpu();
     TRY(find(a, &l, &ranking, &l.plan, &e));
     print_prediction(&l.plan, &e);
@@ -177,8 +196,7 @@ static enum status make(struct invocation *in)
     TRY(expected_print(&l.plan, &context, stderr));
     if (arguments_given(a, "framework"))
         warn_of_launcher(a, &l);
-    warn_of_times(&l.plan, &l.model, &l.topology);
-    TRY(warn_of_shape(&l.plan));
+    TRY(warn_of_plan(&l.plan, &l.model, &l.topology));
     machine_print_training(&outcome.machine, a->train_tokens, stderr);
     if (ranking.n == 0)
         warn_of_memory(&e, &l.topology);

@@ -67,7 +67,7 @@ struct arguments {
     size_t stages, layers_per_stage, replicas, microbatches, microbatch_size, batch, finalists,
         tokens;
     double time_limit_s, bucket_bytes;
-    bool sequence_parallel, executable, allow_oom, wide;
+    bool sequence_parallel, executable, launchable, allow_oom, wide;
     size_t samples;                    /* of jitter, in the ranking of plans */
     const char *rank_by;               /* what of them counts */
     const char *granularity, *reserve; /* bytes, or a share */
