@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/bench.h"
+#include "core/file.h"
 #include "core/json.h"
 #include "core/lower.h"
 #include "core/measurement.h"
@@ -45,8 +46,9 @@ static enum status write_platform(size_t ranks, FILE **file, char path[32])
     if (!*file)
         return error_set(STATUS_IO, "a temporary file: %s", strerror(errno));
     workload_write_platform(ranks, *file);
-    if (fflush(*file) != 0)
-        return error_set(STATUS_IO, "a temporary file: %s", strerror(errno));
+    int cause = file_flush(*file);
+    if (cause != 0)
+        return error_set(STATUS_IO, "a temporary file: %s", strerror(cause));
     snprintf(path, 32, "/proc/self/fd/%d", fileno(*file));
     return STATUS_OK;
 }

@@ -9,6 +9,7 @@
 #include "cli/interrupt.h"
 #include "core/clock.h"
 #include "core/framework.h"
+#include "core/schedule.h"
 #include "core/units.h"
 #include "study/expected.h"
 #include "study/frameworks/port.h"
@@ -42,7 +43,7 @@ static void print_prediction(const struct plan *p, const struct evaluation *e)
 static void warn_of_launcher(const struct arguments *a, struct loaded_plan *l)
 {
     const struct framework *f = plan_framework(&l->plan);
-    if (f && f->launcher &&
+    if (f && f->launcher && topology_find_nodes(&l->topology) == STATUS_OK &&
         port_says(f->launcher, &l->plan, &l->model, &l->topology, a->model) == STATUS_UNSUPPORTED)
         fprintf(stderr, "launch      %s\n", error_message());
 }
@@ -59,8 +60,32 @@ static void warn_of_memory(const struct evaluation *e, const struct topology *t)
                 units_of(UNIT_BYTES, (double)memory_bytes).text);
 }
 
+/* What was asked for and helps nobody: chunks that are not there, replicas that wait for others. */
+static enum status warn_of_shape(const struct plan *p)
+{
+    const struct schedule *schedule;
+    PASS(schedule_find(p->schedule, &schedule));
+    if (schedule->chunked && !schedule->vee && p->stages > 1 && plan_chunks(p) == 1)
+        fprintf(stderr,
+                "warning: schedule '%s' of one chunk per device shortens no bubble: --chunks 2, or "
+                "more\n",
+                p->schedule);
+    for (size_t s = 0; s < p->stages && !schedule->asynchronous; s++) {
+        uint32_t takers = p->stage[s].replicas / p->stage[s].context_parallel;
+        if (p->microbatches % takers == 0)
+            continue;
+        fprintf(stderr,
+                "warning: %u microbatches are no multiple of %u replicas: some get %u, some %u, "
+                "and wait\n",
+                p->microbatches, takers, p->microbatches / takers + 1, p->microbatches / takers);
+        break;
+    }
+    return STATUS_OK;
+}
+
 /* Shards that divide nothing, and times that somebody measured and that no device of the platform takes. */
-static void warn_of_times(const struct plan *p, const struct model *m, const struct topology *t)
+static enum status warn_of_plan(const struct plan *p, const struct model *m,
+                                const struct topology *t)
 {
     size_t stages = warn_of_shards(p, m);
     if (stages > 0)
@@ -69,6 +94,7 @@ static void warn_of_times(const struct plan *p, const struct model *m, const str
             "warning: no op of %zu stage%s is divided over its shards: each computes everything\n",
             stages, stages > 1 ? "s" : "");
     warn_of_platform(m, t, stderr);
+    return warn_of_shape(p);
 }
 
 static void print_jitter(const struct auto_candidate *c, const struct arguments *a)
@@ -98,6 +124,22 @@ static enum status search(const struct arguments *a, const struct model *m,
 out:
     interrupt_release();
     return st;
+}
+
+/* A search for a launcher needs one, and the nodes that its processes are on. */
+static enum status prepare_launch(const struct arguments *a, struct topology *t)
+{
+    struct framework f = framework_of(NULL);
+    if (!a->launchable)
+        return STATUS_OK;
+    if (a->framework)
+        PASS(framework_parse(a->framework, &f));
+    if (!f.launcher)
+        return error_set(STATUS_USAGE,
+                         "--launchable: nothing but foreline run launches plans of %s; "
+                         "--framework says another",
+                         f.name);
+    return topology_find_nodes(t);
 }
 
 /* What was asked for, with its prediction: by the search, or by one algorithm. */
@@ -138,6 +180,7 @@ static enum status make(struct invocation *in)
         FAIL(STATUS_USAGE, "--train-tokens: '%s' has no tokens", a->model);
     framework = plan_choose_framework(a, &l.model, &l.topology);
     a->framework = framework.name;
+    TRY(prepare_launch(a, &l.topology));
     double begin = clock_cpu();
     TRY(find(a, &l, &ranking, &l.plan, &e));
     print_prediction(&l.plan, &e);
@@ -153,7 +196,7 @@ static enum status make(struct invocation *in)
     TRY(expected_print(&l.plan, &context, stderr));
     if (arguments_given(a, "framework"))
         warn_of_launcher(a, &l);
-    warn_of_times(&l.plan, &l.model, &l.topology);
+    TRY(warn_of_plan(&l.plan, &l.model, &l.topology));
     machine_print_training(&outcome.machine, a->train_tokens, stderr);
     if (ranking.n == 0)
         warn_of_memory(&e, &l.topology);
@@ -231,7 +274,7 @@ static enum status plan_to_the_end(struct invocation *in)
     if (interrupt_came()) { /* the best so far is written, if there is one */
         if (st != STATUS_OK)
             fprintf(stderr, "foreline plan: %s\n", error_message());
-        interrupt_end();
+        interrupt_end(SIGINT);
     }
     return st;
 }

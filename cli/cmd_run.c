@@ -208,7 +208,10 @@ static enum status run_plan(struct invocation *in, const char *path)
     TRY(arguments_try_files(a));
     TRY(launch_run(&p.program, &p.model, &o, &m, &t));
     snprintf(engine, sizeof engine, "%s%s", transport_of(a), paced ? "-paced" : "");
-    machine_measure(&p.model, &p.program, &p.topology, &m);
+    if (!paced && !strcmp(a->device, "cpu"))
+        machine_measure_cpu(&p.model, &p.program, &p.topology, false, &m);
+    else
+        machine_measure(&p.model, &p.program, &p.topology, &m);
     TRY(load_label(&p, path, engine, &m));
     TRY(write_results(in, &p, &m, &t));
 out:

@@ -1,4 +1,5 @@
 /* simulate - predict what one iteration of a plan is like. */
+#include <signal.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -144,7 +145,7 @@ static enum status simulate(struct invocation *in)
     perturbation_free(&s.perturbation);
     faults_free(&s.faults);
     if (s.interrupted && st == STATUS_OK)
-        interrupt_end();
+        interrupt_end(SIGINT);
     return st;
 }
 

@@ -1,5 +1,6 @@
 /* sweep - what if: every point of an experiment, predicted once and kept in a database. */
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -139,7 +140,7 @@ static enum status sweep(struct invocation *in)
     enum status st = run_experiment(in, &s, &made);
     sweep_free(&s);
     if (st == STATUS_OK && made.missing > 0)
-        interrupt_end();
+        interrupt_end(SIGINT);
     return st;
 }
 

@@ -1,5 +1,6 @@
 /* validate - how good predictions are: an experiment of plans, predicted, run and compared. */
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -214,7 +215,7 @@ out:
     experiment_free(&job.e);
     if (interrupted && st == STATUS_OK) {
         fprintf(stderr, "interrupted: the same command goes on from here\n");
-        interrupt_end();
+        interrupt_end(SIGINT);
     }
     return st;
 }

@@ -34,9 +34,9 @@ void interrupt_release(void)
     sigaction(SIGINT, &before, NULL);
 }
 
-void interrupt_end(void)
+void interrupt_end(int number)
 {
     fflush(stdout);
-    signal(SIGINT, SIG_DFL);
-    raise(SIGINT);
+    signal(number, SIG_DFL);
+    raise(number);
 }

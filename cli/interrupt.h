@@ -10,7 +10,7 @@ const volatile int *interrupt_catch(void);
 bool interrupt_came(void);
 /* SIGINT does again what it did before. */
 void interrupt_release(void);
-/* End by SIGINT after all, with status 130, so that shells stop their loops too. */
-void interrupt_end(void);
+/* End by the signal after all, with status 130 of SIGINT, so that shells stop their loops too. */
+void interrupt_end(int signal);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/interrupt.h"
 #include "cli/manual.h"
 #include "core/file.h"
 #include "core/limit.h"
@@ -53,8 +54,8 @@ static void usage(FILE *out)
     for (int i = 0; i < commands_n; i++)
         fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
     fputs("\nforeline <command> --help explains a command. Times are s, ms, us, ns; rates 50GBps\n"
-          "(bytes) or 400Gbps (bits); sizes 16MiB or 80GB (1 GB = 1e9 bytes). --json prints SI\n"
-          "units. Exit status: 0 done, 1 failed, 2 usage.\n",
+          "(bytes) or 400Gbps (bits); sizes 16MiB or 80GB (1 GB = 1e9 bytes), counts 1536,\n"
+          "128K (128,000), 2M, 1B or 1T. --json prints SI units. Exit status: 0 done, 1 failed, 2 usage.\n",
           out);
 }
 
@@ -97,8 +98,11 @@ static int run(const struct command *c, int argc, char **argv)
     if (st == STATUS_OK)
         st = c->run(&in);
     int code = st == STATUS_OK ? 0 : fail(c, st);
-    if (fflush(stdout) || ferror(stdout)) { /* a full disk must not look like success */
-        perror("foreline: standard output");
+    if (st != STATUS_OK && error_signal() != 0)
+        interrupt_end(error_signal());
+    int cause = file_flush(stdout);
+    if (cause != 0) { /* a full disk must not look like success */
+        fprintf(stderr, "foreline: standard output: %s\n", strerror(cause));
         return 1;
     }
     return code;

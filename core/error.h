@@ -27,6 +27,11 @@ enum status {
 enum status error_set(enum status code, const char *fmt, ...) PRINTF_LIKE(2, 3);
 const char *error_message(void);
 
+/* The failure that a signal asked us to end; the program then ends by it, as if it had not been
+ * caught, once everything is tidy. error_signal() is its number, 0 of all other failures. */
+enum status error_interrupted(int signal) MUST_CHECK;
+int error_signal(void);
+
 /* Put "context: " (printf style) before the message of a failure that is being passed on;
  * returns `code`, which must not be STATUS_OK. */
 enum status error_context(enum status code, const char *fmt, ...) PRINTF_LIKE(2, 3);

@@ -318,24 +318,32 @@ enum status file_create_beside(const char *path, const char *mark, struct file_o
     return file_create(path, out);
 }
 
+/* Of a write that failed in between stdio keeps that it did, but not why, and errno is by now that
+ * of something else: what refused then is asked once more, with a byte behind what is lost anyway. */
+int file_flush(FILE *stream)
+{
+    bool failed = ferror(stream);
+    if (fflush(stream) != 0)
+        return errno;
+    if (!failed)
+        return 0;
+    return write(fileno(stream), "\n", 1) < 0 ? errno : EIO;
+}
+
 /* Flushed, on the disk, and only then under its name. The first cause of a failure is reported. */
 enum status file_commit(struct file_out *out)
 {
     enum status st = STATUS_OK;
     const char *name = !strcmp(out->path, "-") ? "standard output" : out->path;
-    bool fine = fflush(out->stream) == 0 && !ferror(out->stream);
-    fine = fine && (!out->temporary || fsync(fileno(out->stream)) == 0);
-    int cause = errno;
-    if (fclose(out->stream) != 0 && fine) {
-        fine = false;
+    int cause = file_flush(out->stream);
+    if (cause == 0 && out->temporary && fsync(fileno(out->stream)) != 0)
         cause = errno;
-    }
+    if (fclose(out->stream) != 0 && cause == 0)
+        cause = errno;
     out->stream = NULL;
-    if (fine && out->temporary && rename(out->temporary, out->path) != 0) {
-        fine = false;
+    if (cause == 0 && out->temporary && rename(out->temporary, out->path) != 0)
         cause = errno;
-    }
-    if (!fine) {
+    if (cause != 0) {
         st = error_set(STATUS_IO, "%s: %s", name, strerror(cause));
         remove_temporary(out);
     } else if (out->temporary) {

@@ -44,6 +44,8 @@ enum status file_create_beside(const char *path, const char *mark, struct file_o
 enum status file_try(const char *path) MUST_CHECK;
 /* Are both there, and one file, whatever their names? */
 bool file_same(const char *path, const char *other);
+/* Flush a stream: 0, or the errno of why something written to it is lost, whenever that was. */
+int file_flush(FILE *stream) MUST_CHECK;
 /* Flush, check and rename into place; on failure nothing is left behind. */
 enum status file_commit(struct file_out *out) MUST_CHECK;
 /* Drop what was written, if anything is open; accepts {0} and committed files. */

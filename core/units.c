@@ -24,7 +24,8 @@ static const struct suffix suffixes[] = {
     {UNIT_RATE, "Bps", 1, true},       {UNIT_RATE, "B/s", 1, true},
     {UNIT_RATE, "b/s", 0.125, true},   {UNIT_FLOPS, "f", 1, true},
     {UNIT_FLOPS, "flops", 1, true},    {UNIT_FLOPS, "flop/s", 1, true},
-    {UNIT_FLOP, "flop", 1, true},
+    {UNIT_FLOP, "flop", 1, true},      {UNIT_COUNT, "", 1, true},
+    {UNIT_COUNT, "B", 1e9, false},
 };
 
 /* SI and binary prefixes; "K" as people write it. */
@@ -45,6 +46,7 @@ static const char *const expected[] = {
     [UNIT_RATE] = "a rate such as 400Gbps or 50GBps",
     [UNIT_FLOPS] = "a speed such as 312Tf",
     [UNIT_FLOP] = "an amount of work such as 5Gflop",
+    [UNIT_COUNT] = "a number such as 1536, 128K, 2B or 1e12",
 };
 
 /* Factor of the unit text, 0 when unknown. */

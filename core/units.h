@@ -14,6 +14,7 @@ enum unit {
     UNIT_RATE,    /* bps, Bps -> bytes per second */
     UNIT_FLOPS,   /* f, flops (per second) */
     UNIT_FLOP,    /* flop: work */
+    UNIT_COUNT,   /* none, or B: 1e9, as people say of tokens and parameters; only parsed */
 };
 
 enum { UNITS_TEXT = 32 }; /* size of a buffer that any printed quantity fits into */

@@ -219,7 +219,10 @@ static enum status run_workers(void *argument, const struct netns_inside *inside
     if (st == STATUS_UNSUPPORTED && paced)
         st = error_context(st, "dilated %g times, which is too little", inside->dilation);
     TRY(fault_clock_close(&clock, st));
-    machine_measure(&j->p->model, &j->p->program, &j->p->topology, &m);
+    if (j->o->real && !paced)
+        machine_measure_cpu(&j->p->model, &j->p->program, &j->p->topology, true, &m);
+    else
+        machine_measure(&j->p->model, &j->p->program, &j->p->topology, &m);
     TRY(j->done(j->argument, &m, &t));
     if (fflush(stdout) != 0)
         st = error_set(STATUS_IO, "standard output");

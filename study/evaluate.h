@@ -23,9 +23,11 @@ struct evaluation_context {
     size_t fold_from; /* devices from which on ranks alike are simulated once; 0: more than 256 */
     bool only_alike;  /* STATUS_UNSUPPORTED where ranks are not alike, rather than simulating all */
     bool no_links;    /* what links carry is not asked for where it takes another run */
-    /* [EVALUATION_REFUSED] quick evaluations refuse what `foreline run` would, and say here why it
-     * refuses the last such plan; NULL: they evaluate all */
+    /* [EVALUATION_REFUSED] quick evaluations refuse what `foreline run` would, or, where `launched` is the
+     * model's name or file, what the launcher of the plan's framework cannot say (of a topology whose
+     * nodes have been found), and say here why the last such plan is refused; NULL: they evaluate all */
     char *refused;
+    const char *launched;
     const char *device;           /* on which it would; NULL: "cpu" */
     const int64_t *reserve_bytes; /* [topology->types] kept free by searches; NULL: nothing */
 };

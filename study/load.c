@@ -177,6 +177,11 @@ out:
     return st;
 }
 
+enum status load_of_plan(enum status st, const char *what, const char *path)
+{
+    return st == STATUS_OK ? st : error_context(st, "the %s of %s", what, path);
+}
+
 enum status load_plan_only(const char *path, struct loaded_plan *out)
 {
     enum status st;
@@ -187,8 +192,8 @@ enum status load_plan_only(const char *path, struct loaded_plan *out)
     TRY(load_plan_names(path, NULL, &d, &model, &platform));
     digest_hex(d.text, strlen(d.text), hex);
     TRY(text_copy(hex, &p.sha256));
-    TRY(load_model(model, &p.model));
-    TRY(load_topology(platform, &p.topology, &p.platform));
+    TRY(load_of_plan(load_model(model, &p.model), "model", path));
+    TRY(load_of_plan(load_topology(platform, &p.topology, &p.platform), "platform", path));
     TRY(plan_read(&d, &p.model, &p.topology, &p.plan));
     MOVE(out, p);
 out:

@@ -55,6 +55,9 @@ struct loaded_plan {
  * instead of the plan's. Release all three. */
 enum status load_plan_names(const char *path, const char *platform, struct json_document *d,
                             char **model, char **found) MUST_CHECK;
+/* A failure of loading what a plan file names, passed on with the file: whoever gave the plan does
+ * not know what it names. `what` is "model" or "platform". */
+enum status load_of_plan(enum status st, const char *what, const char *path) MUST_CHECK;
 enum status load_plan(const char *path, struct loaded_plan *out) MUST_CHECK;
 /* The same without the program. */
 enum status load_plan_only(const char *path, struct loaded_plan *out) MUST_CHECK;

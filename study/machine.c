@@ -76,6 +76,14 @@ void machine_measure(const struct model *model, const struct program *p, const s
     m->hfu = (p->sample_flop + p->recompute_flop) * m->samples_per_s / machine_nominal(&all);
 }
 
+void machine_measure_cpu(const struct model *model, const struct program *p,
+                         const struct topology *t, bool emulated, struct measurement *m)
+{
+    machine_measure(model, p, t, m);
+    if (emulated || m->peak_flops > 0)
+        m->mfu = m->hfu = 0;
+}
+
 void machine_print_speed(const struct machine *m, FILE *out)
 {
     if (m->tokens_per_s > 0 && m->peak_flops > 0)

@@ -3,6 +3,7 @@
 #ifndef STUDY_MACHINE_H
 #define STUDY_MACHINE_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "core/measurement.h"
@@ -35,6 +36,12 @@ enum status machine_of_plan(const struct plan *p, const struct model *model,
  * stated speeds and at their nominal peak, and so MFU and HFU; what they draw and cost. */
 void machine_measure(const struct model *model, const struct program *p, const struct topology *t,
                      struct measurement *m);
+
+/* The same of a run whose numerics this machine's CPUs computed as fast as they could: MFU and HFU
+ * stay unknown where they are not what the platform has: its nodes are `emulated`, or it has GPUs
+ * (devices with a nominal peak). */
+void machine_measure_cpu(const struct model *model, const struct program *p,
+                         const struct topology *t, bool emulated, struct measurement *m);
 
 /* What MFU is a share of: the nominal peak, else the attained speed. */
 double machine_nominal(const struct machine *m);

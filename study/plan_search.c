@@ -134,7 +134,8 @@ static enum status name_constraints(const struct arguments *a, const struct mode
     return error_set(
         STATUS_INFEASIBLE,
         "no plan of %s on the %zu devices of %s trains %zu samples per iteration%s%s%s", m->name,
-        t->n, t->name, samples, given, *refused ? "; run refuses: " : "", refused);
+        t->n, t->name, samples, given, *refused ? a->launchable ? "; " : "; run refuses: " : "",
+        refused);
 }
 
 /* On platforms of more than MOST_DEVICES devices the finalists are looked at by the analytic engine
@@ -154,7 +155,8 @@ enum status plan_search(const struct arguments *a, struct evaluation_context *co
     for (size_t k = 0; k < t->types; k++)
         TRY(plan_reserve(a, &t->type[k], &reserve_bytes[k]));
     request.reserve_bytes = context->reserve_bytes = reserve_bytes;
-    context->refused = a->executable ? refused : NULL;
+    context->refused = a->executable || a->launchable ? refused : NULL;
+    context->launched = a->launchable ? a->model : NULL;
     context->device = a->device;
     if (t->n > MOST_DEVICES)
         context->engine = &engine_analytic;
@@ -169,6 +171,7 @@ enum status plan_search(const struct arguments *a, struct evaluation_context *co
 out:
     context->reserve_bytes = NULL;
     context->refused = NULL;
+    context->launched = NULL;
     free(reserve_bytes);
     auto_result_free(&result);
     return st;

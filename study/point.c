@@ -134,8 +134,11 @@ out:
 static enum status set_all(struct point *p, const struct experiment *e, size_t number)
 {
     PASS(experiment_settings(e, number, &p->setting, &p->settings));
-    for (size_t i = 0; i < p->settings; i++)
-        PASS(set(p, p->setting[i]->key, p->setting[i]->value));
+    for (size_t i = 0; i < p->settings; i++) {
+        const char *key = p->setting[i]->key, *value;
+        PASS(setting_seen(key, p->setting[i]->value, e->path, &p->texts, &value));
+        PASS(set(p, key, value));
+    }
     if (!p->a.plan_file && (!p->a.model || !p->a.platform))
         return error_set(STATUS_USAGE, "model and platform are needed, or plan");
     if (p->a.plan_file && p->a.model)
@@ -249,7 +252,8 @@ static enum status put_files(const struct point *p, FILE *to)
     if (model && access(model, F_OK) == 0)
         TRY(put_file(model, to));
     if (platform) {
-        TRY(load_platform(platform, &path));
+        st = load_platform(platform, &path);
+        TRY(platform == named_platform ? load_of_plan(st, "platform", p->a.plan_file) : st);
         TRY(put_file(path, to));
     }
 out:

@@ -140,8 +140,9 @@ static enum status read_plan(const struct point *p, struct point_cache *c, struc
     struct json_document d = {0};
     char *model = NULL, *platform = NULL;
     TRY(load_plan_names(p->a.plan_file, p->a.platform, &d, &model, &platform));
-    TRY(need_model(c, model));
-    TRY(need_platform(c, platform));
+    TRY(load_of_plan(need_model(c, model), "model", p->a.plan_file));
+    st = need_platform(c, platform);
+    TRY(p->a.platform ? st : load_of_plan(st, "platform", p->a.plan_file));
     TRY(plan_read(&d, &c->model, &c->topology, out));
     if (p->a.framework)
         TRY(plan_set_framework(out, p->a.framework));

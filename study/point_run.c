@@ -127,7 +127,10 @@ static enum status run_workers(const struct point_job *j)
                          "op '%s' of kind '%s' has no numerics on the CPU: --compute paced",
                          op->name, op->kind);
     TRY(launch_run(&j->p.program, &j->p.model, &o, &m, NULL));
-    machine_measure(&j->p.model, &j->p.program, &j->p.topology, &m);
+    if (!paced && !strcmp(r->device, "cpu"))
+        machine_measure_cpu(&j->p.model, &j->p.program, &j->p.topology, false, &m);
+    else
+        machine_measure(&j->p.model, &j->p.program, &j->p.topology, &m);
     snprintf(engine, sizeof engine, "%s%s", r->engine, paced ? "-paced" : "");
     TRY(finish(j, engine, &m));
 out:

@@ -15,6 +15,7 @@
 
 #include "core/file.h"
 #include "core/json.h"
+#include "core/looks.h"
 #include "core/order.h"
 
 void published_free(struct published *p)
@@ -328,10 +329,14 @@ static enum status read_schema(struct published *p, const char *path, const stru
 {
     struct json_at rows;
     const char *set = NULL, *source = NULL;
+    char looks[LOOKS];
     size_t n;
     PASS(name_of(p, path, &set));
     PASS(source_of(p, set, root, &source));
-    PASS(json_field(root, "rows", &rows));
+    PASS(json_optional(root, "rows", &rows));
+    if (!rows.value)
+        return json_error(root, "\"rows\" is missing, expected a table of published runs%s",
+                          looks_like_file(path, looks));
     PASS(json_get_array(&rows, PUBLISHED_ROWS, &n));
     for (size_t i = 0; i < n; i++) {
         struct json_at row = json_item(&rows, i);

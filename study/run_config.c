@@ -140,8 +140,11 @@ enum status run_config_read(const char *path, struct arguments *run, struct run_
     TRY(read_file(path, &checks, &c));
     TRY(check_single(&c.file));
     TRY(experiment_settings(&c.file, 0, &setting, &n));
-    for (size_t i = 0; i < n; i++)
-        TRY(set(&t, setting[i]->key, setting[i]->value));
+    for (size_t i = 0; i < n; i++) { /* what comes of a driver file is seen from here already */
+        const char *key = setting[i]->key, *value;
+        TRY(setting_seen(key, setting[i]->value, c.driver ? "" : path, &c.file.arena, &value));
+        TRY(set(&t, key, value));
+    }
     TRY(check_whole(&c));
     *run = options;
     MOVE(out, c);

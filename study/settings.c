@@ -7,10 +7,13 @@
 #include "study/settings.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/file.h"
+#include "core/path.h"
 #include "core/perturb.h"
 #include "core/text.h"
 #include "core/units.h"
@@ -75,7 +78,35 @@ const char *setting_names(taker_set takers, char *text, size_t size)
     return text;
 }
 
+enum status setting_seen(const char *key, const char *value, const char *file, struct arena *texts,
+                         const char **out)
+{
+    static const char *const read[] = {"model", "platform", "plan",  "import",
+                                       "text",  "hosts",    "resume"};
+    char *found = NULL;
+    *out = value;
+    for (size_t i = 0; i < sizeof read / sizeof *read; i++)
+        if (!strcmp(key, read[i])) {
+            PASS(path_find(value, file, &found));
+            *out = arena_text(texts, found);
+            free(found);
+        }
+    return *out ? STATUS_OK : error_set(STATUS_NOMEM, "out of memory");
+}
+
 /* ---- values */
+
+/* "128K" or "1e6": whole, and not more than a double has every number of. */
+static bool scaled_count(const char *text, unsigned long long *out)
+{
+    static const double most = 9007199254740992;
+    double value;
+    if (strspn(text, "0123456789.kKMGTPBie") != strlen(text) ||
+        units_parse(UNIT_COUNT, text, &value) != STATUS_OK || value > most || value != floor(value))
+        return false;
+    *out = (unsigned long long)value;
+    return true;
+}
 
 /* A whole number, decimal, without a sign, within the row's bounds. */
 static enum status set_count(const struct setting *s, const char *text, size_t *out)
@@ -83,7 +114,7 @@ static enum status set_count(const struct setting *s, const char *text, size_t *
     char *end = NULL;
     errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
-    if (errno || end == text || *end)
+    if (errno || end == text || (*end && !scaled_count(text, &value)))
         return error_set(STATUS_USAGE, "'%.60s' is not a whole number", text);
     if (*text == '-')
         return error_set(STATUS_USAGE, "%.60s, expected at least %g", text, s->least);
@@ -110,8 +141,10 @@ static enum status set_bytes(const char *text, double *field)
 static enum status set_real(const struct setting *s, const char *text, double *out)
 {
     double value;
-    if (!text_real(text, &value))
-        return error_set(STATUS_USAGE, "'%.60s' is not a number", text);
+    bool counts = !strcmp(s->unit, "N");
+    if (!text_real(text, &value) && !(counts && units_parse(UNIT_COUNT, text, &value) == STATUS_OK))
+        return error_set(STATUS_USAGE, "'%.60s' is not a number%s", text,
+                         counts ? "; 1e12 and 1T are" : "");
     if (value < s->least)
         return error_set(STATUS_USAGE, "%g, expected at least %g", value, s->least);
     if (s->most > 0 && value > s->most)

@@ -67,7 +67,7 @@ struct arguments {
     size_t stages, layers_per_stage, replicas, microbatches, microbatch_size, batch, finalists,
         tokens;
     double time_limit_s, bucket_bytes;
-    bool sequence_parallel, executable, allow_oom, wide;
+    bool sequence_parallel, executable, launchable, allow_oom, wide;
     size_t samples;                    /* of jitter, in the ranking of plans */
     const char *rank_by;               /* what of them counts */
     const char *granularity, *reserve; /* bytes, or a share */
@@ -155,6 +155,11 @@ extern const size_t settings_table_n;
 
 /* The row of that name that one of the takers takes, or NULL. */
 const struct setting *setting_find(const char *name, taker_set takers);
+/* What the key of a file says, as seen from the current directory: where a key is about a file that is
+ * read, path_find() looks beside `file` first. *out is `value`, or in `texts`. STATUS_NOMEM. */
+struct arena;
+enum status setting_seen(const char *key, const char *value, const char *file, struct arena *texts,
+                         const char **out) MUST_CHECK;
 /* The known name that is nearest to a word by edit distance, NULL when none is near. */
 const char *setting_nearest(const char *word, taker_set takers);
 /* "a, b, c": the names of all rows that the takers take. Returns `text`. */

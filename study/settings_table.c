@@ -32,7 +32,8 @@ const struct setting settings_table[] = {
      .help = "tokens per sample, where the model is a zoo transformer or a configuration",
      .least = 1, .most = 1 << 24},
     {"train-tokens", REAL(train_tokens), PLANS | T(SIMULATE), "N", NULL,
-     .help = "say how long training with so many tokens takes, and, where the platform has watts "
+     .help = "say how long training with so many tokens (1e12 or 1T) takes, and, where the "
+             "platform has watts "
              "and price_per_hour, energy and money",
      .least = 1},
     {"platform", TEXT(platform), PLANS | T(PLAN_IMPORT) | SCORED | KEYS, "P", NULL,
@@ -132,6 +133,8 @@ const struct setting settings_table[] = {
              "plans"},
     {"executable", FLAG(executable), PLAN_KEYS, NULL, NULL,
      .help = "auto: only plans that foreline run can execute"},
+    {"launchable", FLAG(launchable), T(PLAN_AUTO), NULL, NULL,
+     .help = "auto: only plans that plan export can write for the launcher of --framework"},
     {"microbatches", COUNT(microbatches), PLAN_KEYS | OBJECTIVES | T(PLAN_IMPORT), "N", NULL,
      .help = "per iteration, over all replicas (auto: searched; else 8)", .least = 1, .most = MOST},
     {"microbatch-size", COUNT(microbatch_size), PLAN_KEYS | OBJECTIVES | T(PLAN_IMPORT), "N", NULL,

@@ -276,9 +276,9 @@ enum status validate_log(const char *directory, const char *fmt, ...)
     for (char *c = line; *c; c++) /* one line, whatever the messages of others have in them */
         *c = (unsigned char)*c < ' ' && *c != '\t' ? ' ' : *c;
     fprintf(f, "%s%s\n", is_new ? runs_heading : "", line);
-    if (fclose(f) != 0)
-        return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
-    return STATUS_OK;
+    int cause = file_flush(f);
+    fclose(f);
+    return cause == 0 ? STATUS_OK : error_set(STATUS_IO, "%s: %s", path, strerror(cause));
 }
 
 /* Times and loads of "TIME\tRUN\tPLAN\tREPEAT\tLOAD\t..." lines. A line that was cut off ends them.

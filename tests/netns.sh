@@ -128,6 +128,8 @@ awk -v s="$(median simulated.json)" -v m="$(median dilated.json)" \
 "$tool" emulate plan.json --engine netns --steps 1 --warmup 0 --compute real -o real.json >out 2>err ||
     fail "real compute: $(cat err)"
 grep -q parameters_sha256 real.json || fail "real compute without parameters"
+grep -q '"mfu"\|^MFU' real.json out && fail "MFU of devices that did not compute"
+grep -q '"mfu"' dilated.json || fail "no MFU where compute takes its predicted time"
 # Dilated, inside its predicted time: the same parameters, or refused on a machine too slow for it.
 status=0
 "$tool" emulate plan.json --engine netns --steps 1 --warmup 0 --compute real --dilate 2 -o real2.json >out 2>err || status=$?

@@ -108,6 +108,20 @@ static void a_device_is_written_into_and_stays(void **state)
     assert_int_equal(unlink(link), 0);
 }
 
+/* What goes wrong in between must not take the name of the first failure. */
+static void the_first_cause_of_a_failure_is_reported(void **state)
+{
+    struct file_out out = {0};
+    assert_int_equal(file_create("/dev/full", &out), STATUS_OK);
+    for (int i = 0; i < 10000; i++)
+        fputs("more than a buffer holds ", out.stream);
+    fputs("\n", out.stream);
+    assert_true(ferror(out.stream));
+    assert_int_equal(close(-1), -1); /* errno is EBADF */
+    assert_int_equal(file_commit(&out), STATUS_IO);
+    assert_string_equal(error_message(), "/dev/full: No space left on device");
+}
+
 static void a_pipe_is_written_into_and_stays(void **state)
 {
     char path[128], got[8] = "";
@@ -199,6 +213,7 @@ int main(void)
         cmocka_unit_test(a_file_that_is_replaced_keeps_its_permissions),
         cmocka_unit_test(a_link_stays_and_the_file_at_its_end_is_written),
         cmocka_unit_test(a_device_is_written_into_and_stays),
+        cmocka_unit_test(the_first_cause_of_a_failure_is_reported),
         cmocka_unit_test(a_pipe_is_written_into_and_stays),
         cmocka_unit_test(directories_and_sockets_are_refused),
         cmocka_unit_test(standard_output_is_no_file_to_replace),

@@ -283,7 +283,7 @@ static void refuses_nonsense_with_one_line(void **state)
         {"rail:nic=400", "rail: nic: "},
         {"rail:nic=0Gbps", "rail: nic: '0Gbps', expected 1Bps to 1PBps"},
         {"rail:nodes=65536,gpus=32", "rail: 2097152 GPUs, expected up to 1048576"},
-        {"node:gpus=1", "node: 'gpus=1', expected a whole number from 2 to 1024"},
+        {"node:gpus=0", "node: 'gpus=0', expected a whole number from 1 to 1024"},
         {"node:nodes=2", "node: no parameter 'nodes'; known: gpus, type, nvlink"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -33,6 +33,29 @@ static void every_default_is_a_value(void **state)
     }
 }
 
+static void counts_may_have_decimal_prefixes(void **state)
+{
+    static const struct {
+        const char *text;
+        size_t value;
+    } cases[] = {{"128K", 128000}, {"2M", 2000000}, {"1.5k", 1500}, {"1e3", 1000}, {"4Ki", 4096}};
+    static const char *const wrong[] = {"1.5", "128KB", "K", "1e-3", "2m", "-1K", "0x10", "1e300"};
+    const struct setting *batch = setting_find("batch", settings_takers("plan"));
+    const struct setting *tokens = setting_find("train-tokens", settings_takers("plan"));
+    struct arguments a = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(setting_set(batch, cases[i].text, &a), STATUS_OK);
+        assert_int_equal(a.batch, cases[i].value);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        if (setting_set(batch, wrong[i], &a) == STATUS_OK)
+            fail_msg("%s is %zu", wrong[i], a.batch);
+    assert_int_equal(setting_set(tokens, "1.5T", &a), STATUS_OK);
+    assert_true(a.train_tokens == 1.5e12);
+    assert_int_equal(setting_set(tokens, "1TB", &a), STATUS_USAGE);
+    assert_string_equal(error_message(), "'1TB' is not a number; 1e12 and 1T are");
+}
+
 static void values_out_of_range_are_refused(void **state)
 {
     static const char *const wrong[][2] = {
@@ -273,6 +296,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_taker_has_two_rows_of_one_name),
         cmocka_unit_test(every_default_is_a_value),
+        cmocka_unit_test(counts_may_have_decimal_prefixes),
         cmocka_unit_test(values_out_of_range_are_refused),
         cmocka_unit_test(the_nearest_name_is_offered),
         cmocka_unit_test(distances_are_those_worked_by_hand),

@@ -19,6 +19,9 @@ static void reads_what_people_write(void **state)
         {UNIT_SECONDS, "1.5us", 1.5e-6},   {UNIT_SECONDS, "20 ms", 20e-3},
         {UNIT_SECONDS, "2min", 120},       {UNIT_FLOPS, "312Tf", 312e12},
         {UNIT_FLOP, "5Gflop", 5e9},        {UNIT_SECONDS, "0", 0},
+        {UNIT_COUNT, "1536", 1536},        {UNIT_COUNT, "128K", 128e3},
+        {UNIT_COUNT, "2B", 2e9},           {UNIT_COUNT, "1.5T", 1.5e12},
+        {UNIT_COUNT, "4Ki", 4096},         {UNIT_COUNT, "1e12", 1e12},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         double value;
@@ -36,7 +39,8 @@ static void refuses_what_has_no_clear_meaning(void **state)
     } cases[] = {
         {UNIT_RATE, "400"},    {UNIT_RATE, "400Gbit"}, {UNIT_RATE, "-1Gbps"},   {UNIT_SECONDS, "5"},
         {UNIT_SECONDS, "kms"}, {UNIT_SECONDS, "1kms"}, {UNIT_BYTES, "1.5x"},    {UNIT_BYTES, ""},
-        {UNIT_FLOPS, "nanTf"}, {UNIT_FLOPS, "infTf"},  {UNIT_BYTES, "1e308TB"},
+        {UNIT_FLOPS, "nanTf"}, {UNIT_FLOPS, "infTf"},  {UNIT_BYTES, "1e308TB"}, {UNIT_COUNT, "2KB"},
+        {UNIT_COUNT, "many"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         double value = -7;

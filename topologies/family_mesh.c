@@ -4,7 +4,7 @@
 enum { GPUS, TYPE, LINK, PARAMETERS };
 
 static const struct family_parameter parameter[PARAMETERS] = {
-    [GPUS] = {"gpus", "GPUs", FAMILY_COUNT, "8", 2, 256},
+    [GPUS] = {"gpus", "GPUs", FAMILY_COUNT, "8", 1, 256},
     [TYPE] = {"type", "GPU type", FAMILY_GPU, "MI300X", 0, 0},
     [LINK] = {"link", "between two GPUs (default: the type's NVLink over its peers)", FAMILY_RATE,
               NULL, 0, 0},

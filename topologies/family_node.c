@@ -4,7 +4,7 @@
 enum { GPUS, TYPE, NVLINK, PARAMETERS };
 
 static const struct family_parameter parameter[PARAMETERS] = {
-    [GPUS] = {"gpus", "GPUs", FAMILY_COUNT, "8", 2, 1024},
+    [GPUS] = {"gpus", "GPUs", FAMILY_COUNT, "8", 1, 1024},
     [TYPE] = {"type", "GPU type", FAMILY_GPU, "H100", 0, 0},
     [NVLINK] = {"nvlink", "of a GPU into the NVSwitch", FAMILY_RATE, NULL, 0, 0},
 };

@@ -124,8 +124,7 @@ static enum status watch(struct run *run)
             FAIL(STATUS_IO, "poll: %s", strerror(errno));
         while (read(run->signals.fd, &s, sizeof s) == (ssize_t)sizeof s)
             if (s.ssi_signo != SIGCHLD)
-                FAIL(STATUS_EXTERNAL, "interrupted by signal %u (%s)", s.ssi_signo,
-                     strsignal((int)s.ssi_signo));
+                TRY(error_interrupted((int)s.ssi_signo));
         for (uint32_t k = 0; k < n; k++) {
             look_after(run, &run->worker[first + k], &stopped_s[k]);
             if (stopped_s[k] > 0 && clock_now() - stopped_s[k] > run->options->timeout_s)

@@ -97,6 +97,7 @@ struct cause {
     enum cause_rank rank;
     enum status st;
     double since_s;
+    int signal; /* that asked us to end, where that is the cause; else 0 */
     char text[1024];
 };
 

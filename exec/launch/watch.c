@@ -210,9 +210,11 @@ static void take_signal(struct run *run)
 {
     struct signalfd_siginfo s;
     while (read(run->signals.fd, &s, sizeof s) == (ssize_t)sizeof s)
-        if (s.ssi_signo != SIGCHLD)
-            launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "interrupted by signal %u (%s)",
-                         s.ssi_signo, strsignal((int)s.ssi_signo));
+        if (s.ssi_signo != SIGCHLD && run->cause.rank < CAUSE_PRIMARY) {
+            run->cause.signal = (int)s.ssi_signo;
+            launch_blame(run, CAUSE_PRIMARY, error_interrupted((int)s.ssi_signo), "%s",
+                         error_message());
+        }
 }
 
 static enum status wait_for_news(struct run *run, struct pollfd *p)
@@ -285,8 +287,10 @@ enum status launch_watch(struct run *run)
         if (now_s - done_s > limit(LIMIT_exit))
             launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%zu workers do not exit when done",
                          still_here(run));
-        if (launch_is_settled(run, now_s))
-            FAIL(run->cause.st, "%s", run->cause.text);
+        if (!launch_is_settled(run, now_s))
+            continue;
+        TRY(run->cause.signal ? error_interrupted(run->cause.signal)
+                              : error_set(run->cause.st, "%s", run->cause.text));
     }
 out:
     free(p);

@@ -159,13 +159,60 @@ static bool has_link(const char *text, const char *id)
     return false;
 }
 
+/* SimGrid names neither the element nor the attribute whose quantity it cannot read. It stops at the
+ * first, so the first in the file that ends with `rest` is the one: an empty `rest` is an empty
+ * attribute, or a latency that is not there. */
+static bool explain_quantity(const char *text, const char *problem, const char *rest,
+                             char out[REASON])
+{
+    static const char *const quantities[][2] = {
+        {"host", "speed"},      {"link", "bandwidth"}, {"link", "latency"},
+        {"cluster", "speed"},   {"cluster", "bw"},     {"cluster", "lat"},
+        {"cluster", "bb_bw"},   {"cluster", "bb_lat"}, {"cabinet", "bw"},
+        {"cabinet", "lat"},     {"cabinet", "speed"},  {"backbone", "bandwidth"},
+        {"backbone", "latency"}};
+    struct xml_scanner s = xml_scan(text);
+    struct xml_tag tag;
+    size_t n = strlen(rest);
+    while (xml_next(&s, &tag))
+        for (size_t i = 0; i < sizeof quantities / sizeof *quantities; i++) {
+            const char *key = quantities[i][1];
+            struct xml_span value = xml_attribute(&tag, key), id = xml_attribute(&tag, "id");
+            bool needed = !strcmp(quantities[i][0], "link") || value.at;
+            if (!xml_is(&tag, quantities[i][0]) || !needed)
+                continue;
+            int name = (int)(id.n < 80 ? id.n : 80), given = (int)(value.n < 80 ? value.n : 80);
+            if (n == 0 && value.n == 0)
+                snprintf(out, REASON, "%s '%.*s' has no %s, expected a number with a unit, %s",
+                         quantities[i][0], name, id.at, key,
+                         strstr(key, "lat") ? "such as 1us" : "such as 1GBps or 1Gf");
+            else if (n > 0 && value.n >= n && !memcmp(value.at + value.n - n, rest, n))
+                snprintf(out, REASON, "%s '%.*s': %s '%.*s': %s%s", quantities[i][0], name, id.at,
+                         key, given, value.at, problem, rest);
+            else
+                continue;
+            return true;
+        }
+    return false;
+}
+
 /* The same in plain words, where SimGrid's are long or misleading. */
 static const char *reword(const struct platform_text *p, const char *reason, char out[REASON])
 {
     static const char invalid[] = "Invalid XML (XML input line "; /* known already */
     const char *after = strstr(reason, "): ");
+    static const char number[] = "cannot parse number:", unit[] = "unknown unit: ";
+    const char *rest[] = {strstr(reason, number), strstr(reason, unit)};
     char name[NAME];
-    if (!strncmp(reason, invalid, sizeof invalid - 1) && after)
+    if ((rest[0] && explain_quantity(
+                        p->text, "not a number with a unit: ", rest[0] + sizeof number - 1, out)) ||
+        (rest[1] && explain_quantity(p->text, unit, rest[1] + sizeof unit - 1, out)))
+        return out;
+    if (strstr(reason, "in prolog") && !strstr(p->text, "<!DOCTYPE"))
+        snprintf(out, REASON,
+                 "the DOCTYPE line is missing; before <platform> stands "
+                 "<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">");
+    else if (!strncmp(reason, invalid, sizeof invalid - 1) && after)
         snprintf(out, REASON, "%s", after + 3);
     else if (strstr(reason, "THIS FILE COMES FROM THE FUTURE") ||
              strstr(reason, "THIS FILE IS TOO OLD"))

@@ -110,7 +110,7 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("PARALLEL", "num_distributed_optimizer_instances", replicate, 1),
     ROW_FLAG("PARALLEL", "optimizer_cpu_offload", to_host),
     ROW_FLAG("PARALLEL", "overlap_grad_reduce", overlap),
-    ROW_FLAG("PARALLEL", "overlap_param_gather", zero_keep),
+    ROW_FLAG("PARALLEL", "overlap_param_gather", gathers_beside),
     ROW_NUMBER("PARALLEL", "ddp_bucket_size", bucket_elements, 0),
     ROW_FLAG("PARALLEL", "grad_reduce_in_bf16", reduce_16),
     ROW_FLAG("PARALLEL", "accumulate_allreduce_grads_in_fp32", wide_sums),
@@ -202,14 +202,21 @@ static enum status write_modules(struct setup *s)
     return kept ? STATUS_OK : STATUS_NOMEM;
 }
 
-/* Buckets are of max(40M, 1M x replicas) parameters unless told otherwise. Source:
+/* Buckets are of max(40M, 1M x replicas) parameters unless told otherwise; FSDP's are layers. Source:
  * megatron/core/distributed/distributed_data_parallel.py. */
-static void read_buckets(struct setup *s)
+static enum status read_buckets(struct setup *s)
 {
     int64_t replicas = s->devices / (s->tensor > 0 ? s->tensor : 1);
-    if (s->overlap && s->bucket_elements == 0)
+    bool layers = s->fsdp && s->zero > 1;
+    if (layers && (!s->overlap || (s->zero == 3 && !s->gathers_beside)))
+        PASS(setup_add_note(
+            s, NOTE_LOST,
+            "FSDP there waits for what it gathers or sums, without overlap_grad_reduce "
+            "and overlap_param_gather; the plan's goes on beside"));
+    if (s->overlap && s->bucket_elements == 0 && !layers)
         s->bucket_elements = replicas > 40 ? replicas * 1000000 : 40000000;
     s->bucket_bytes = s->overlap ? s->bucket_elements * s->reduce_bits / 8 : 0;
+    return STATUS_OK;
 }
 
 /* The distributed optimizer is ZeRO 1; Megatron-FSDP says by its strategy what is sharded, the FSDP of
@@ -222,7 +229,7 @@ static void read_zero(struct setup *s)
         s->zero = 3;
     else if (s->distributed)
         s->zero = 1;
-    s->zero_keep = s->zero_keep && s->zero == 1 && s->overlap;
+    s->zero_keep = s->gathers_beside && s->zero == 1 && s->overlap;
 }
 
 /* "0:384 200B:768": the last one, where nothing else says the batch. */
@@ -271,7 +278,7 @@ static enum status after(struct setup *s)
     s->offload = s->to_host ? OFFLOAD_OPTIMIZER : OFFLOAD_NONE;
     if (s->devices < 1)
         s->devices = setup_times(s->nodes, s->per_node);
-    read_buckets(s);
+    PASS(read_buckets(s));
     s->plain_attention = s->backend == BACKEND_UNFUSED || s->backend == BACKEND_LOCAL;
     if (!s->grouped && s->keys->format == KEYS_SHELL)
         s->a.kv_heads = 0;
@@ -298,11 +305,17 @@ static enum status before(struct setup *s)
     PASS(setup_write_layout(s, &s->layout));
     if (s->layout && *s->layout)
         s->chunks = 1; /* the layout says it */
-    if (s->zero_keep && (s->zero == 3 || s->bucket_bytes == 0))
+    if (s->zero_keep && s->zero == 3)
         return error_set(STATUS_UNSUPPORTED, "parameters that stay gathered after the forward");
+    if (s->zero_keep &&
+        s->bucket_bytes == 0) /* validate_args() in megatron/training/arguments.py */
+        return error_set(STATUS_UNSUPPORTED, "parameters that are gathered beside forwards, unless "
+                                             "gradients are summed in buckets (--bucket)");
     s->replicate = s->zero_group > 0 ? s->devices / s->tensor / s->pipeline / s->zero_group : 1;
     s->distributed = s->zero > 0; /* Megatron-FSDP is one, with checkpoints of its own */
     s->fsdp = s->zero > 1;
+    s->overlap = s->overlap || s->fsdp; /* by layers, as the program does (core/lower) */
+    s->gathers_beside = s->zero == 3 || s->zero_keep;
     s->strategy = s->zero > 1 ? s->zero : 0;
     s->reduce_16 = s->bf16 && s->reduce_bits == 16;
     s->wide_sums = s->fp16 && s->reduce_bits == 32;
@@ -329,6 +342,7 @@ struct script {
 static const struct {
     const char *key, *argument;
 } besides[] = {{"use_megatron_fsdp", "--ckpt-format fsdp_dtensor"},
+               {"use_megatron_fsdp", "--no-gradient-accumulation-fusion"},
                {"optimizer_cpu_offload", "--use-precision-aware-optimizer"}};
 
 /* "--num-layers 32" in the array of the row's section. */
@@ -348,17 +362,27 @@ static void put(void *to, const struct setup_row *row, const char *value, bool t
     for (size_t k = 0; k < sizeof besides / sizeof *besides; k++)
         if (!strcmp(row->key, besides[k].key))
             fprintf(x->out, "    %s\n", besides[k].argument);
+    if (!strcmp(row->key, "nnodes") && strcmp(value, "1") != 0)
+        fputs("    --node_rank \"$NODE_RANK\"\n"
+              "    --master_addr \"$MASTER_ADDR\"\n"
+              "    --master_port \"${MASTER_PORT:-29500}\"\n",
+              x->out);
 }
 
 /* A script that bash takes: one array for each section of the table, in its order. */
 static void write_script(const struct setup *s, const char *title, FILE *out)
 {
     struct script x = {.out = out};
-    fprintf(out,
-            "#!/bin/bash\n"
-            "# %s\n"
-            "# Data, tokenizer, learning rate and checkpoints are arguments of this script.\n",
-            title);
+    fprintf(
+        out,
+        "#!/bin/bash\n"
+        "# %s\n"
+        "# Data, tokenizer, learning rate and checkpoints are arguments of this script.\n"
+        "%s",
+        title,
+        s->nodes > 1
+            ? "# On every node: NODE_RANK is its number from 0, MASTER_ADDR the host of node 0.\n"
+            : "");
     setup_write(s, rows, sizeof rows / sizeof *rows, put, &x);
     fprintf(out, "%s", x.section ? ")\n" : "");
     fputs("torchrun \"${LAUNCH_ARGS[@]}\" pretrain_gpt.py \"${MODEL_ARGS[@]}\" "

@@ -9,6 +9,7 @@
 #include "core/text.h"
 #include "model/config.h"
 #include "model/zoo.h"
+#include "study/evaluate.h"
 #include "study/frameworks/setup.h"
 #include "study/load.h"
 #include "study/planning.h"
@@ -50,19 +51,30 @@ static enum status cannot(const struct dialect *f, enum status st)
 }
 
 enum status port_says(const char *launcher, const struct plan *p, const struct model *m,
-                      struct topology *t, const char *model)
+                      const struct topology *t, const char *model)
 {
     enum status st;
     struct keys k = {.path = "plan", .format = KEYS_TREE};
     struct setup s = {.keys = &k};
     const struct dialect *to;
     TRY(text_find("framework", launcher, dialects, dialects_n, &to));
-    TRY(topology_find_nodes(t));
     TRY(cannot(to, setup_of_plan(p, m, t, &s)));
     TRY(describe(model, &s));
     st = to->before ? cannot(to, to->before(&s)) : STATUS_OK; /* some are only read */
 out:
     keys_free(&k);
+    return st;
+}
+
+enum status port_launches(const struct plan *p, const struct model *m, const struct topology *t,
+                          const char *model, char *refused)
+{
+    const struct framework *f = plan_framework(p);
+    enum status st = f && f->launcher
+                         ? port_says(f->launcher, p, m, t, model)
+                         : error_set(STATUS_UNSUPPORTED, "the plan's framework has no launcher");
+    if (st != STATUS_OK)
+        snprintf(refused, EVALUATION_REFUSED, "%s", error_message());
     return st;
 }
 

@@ -62,10 +62,10 @@ struct setup {
     int64_t padded;                 /* they work on all of it */
     const char *precision, *sums, *norm, *activation, *attention, *embeddings, *optimizer_name,
         *sharding, *recomputed, *offloaded, *hub, *weights, *flavor, *converters;
-    int64_t fp8, fp16, bf16, distributed, fsdp, fsdp2, strategy, overlap, bucket_elements,
-        bucket_mib, reduce_16, wide_sums, granularity, method, unit, all_layers, selected, backend,
-        shard, replicate, local_batch, microbatch_tokens, reshard, expansion, multiple, alibi,
-        rotary, to_host;
+    int64_t fp8, fp16, bf16, distributed, fsdp, fsdp2, strategy, overlap, gathers_beside,
+        bucket_elements, bucket_mib, reduce_16, wide_sums, granularity, method, unit, all_layers,
+        selected, backend, shard, replicate, local_batch, microbatch_tokens, reshard, expansion,
+        multiple, alibi, rotary, to_host;
 
     const struct conf *conf; /* pipedream.c's own */
 

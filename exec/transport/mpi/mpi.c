@@ -61,7 +61,9 @@ static enum status check_limits(const struct mpi *t)
                              t->links.order[c].n, tags);
     for (size_t i = t->links.first; i < t->links.first + t->links.ops; i++)
         if (!op_computes(&p->op[i]) && p->op[i].bytes > INT_MAX)
-            return error_set(STATUS_UNSUPPORTED, "a message of %lld bytes: MPI takes %d",
+            return error_set(STATUS_UNSUPPORTED,
+                             "a message of %lld bytes: MPI takes %d, so the plan can be predicted "
+                             "(simulate), but neither emulated nor run over MPI",
                              (long long)p->op[i].bytes, INT_MAX);
     return STATUS_OK;
 }
