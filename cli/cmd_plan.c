@@ -110,7 +110,11 @@ static enum status search(const struct arguments *a, const struct model *m,
                           const struct topology *t, const char *platform, struct auto_result *out)
 {
     enum status st;
-    struct evaluation_context context = {.model = m, .topology = t, .platform = platform};
+    struct evaluation_context context = {.model = m,
+                                         .topology = t,
+                                         .platform = platform,
+                                         .launched = a->model,
+                                         .launches = a->launchable ? port_launches : NULL};
     const volatile int *stop = interrupt_catch();
     TRY(plan_search(a, &context, stop, out));
     if (arguments_given(a, "jitter"))

@@ -55,7 +55,8 @@ static void usage(FILE *out)
         fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
     fputs("\nforeline <command> --help explains a command. Times are s, ms, us, ns; rates 50GBps\n"
           "(bytes) or 400Gbps (bits); sizes 16MiB or 80GB (1 GB = 1e9 bytes), counts 1536,\n"
-          "128K (128,000), 2M, 1B or 1T. --json prints SI units. Exit status: 0 done, 1 failed, 2 usage.\n",
+          "128K (128,000), 2M, 1B or 1T. --json prints SI units. Exit status: 0 done, 1 failed, 2 "
+          "usage.\n",
           out);
 }
 

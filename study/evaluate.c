@@ -10,7 +10,6 @@
 #include "core/schedule.h"
 #include "core/steady.h"
 #include "core/text.h"
-#include "study/frameworks/port.h"
 #include "study/machine.h"
 #include "study/point.h"
 #include "study/pool.h"
@@ -414,7 +413,7 @@ static enum status evaluate(const struct evaluation_context *context, const stru
     c.simulated_only = true;
     c.fold_from = engine == &engine_analytic ? 1 : 0; /* on SimGrid as `simulate` does */
     TRY(evaluate_plan(plan, &c, engine, &m, &program, NULL));
-    if (c.refused && !c.launched)
+    if (c.refused && !c.launches)
         TRY(point_runs(c.device, c.model, plan, &program, c.refused));
     struct evaluation e = {.iteration_s = m.iteration_s,
                            .samples_per_s = m.samples_per_s,
@@ -463,8 +462,8 @@ static enum status quick(void *context, const struct plan *p, struct evaluation 
 {
     struct evaluation_context c = *(const struct evaluation_context *)context;
     c.no_links = true;
-    if (c.launched)
-        PASS(port_launches(p, c.model, c.topology, c.launched, c.refused));
+    if (c.refused && c.launches)
+        PASS(c.launches(p, c.model, c.topology, c.launched, c.refused));
     return devices_of(p) > LARGEST ? score_unshared(&c, p, out) : evaluate_once(&c, p, out);
 }
 

@@ -23,11 +23,13 @@ struct evaluation_context {
     size_t fold_from; /* devices from which on ranks alike are simulated once; 0: more than 256 */
     bool only_alike;  /* STATUS_UNSUPPORTED where ranks are not alike, rather than simulating all */
     bool no_links;    /* what links carry is not asked for where it takes another run */
-    /* [EVALUATION_REFUSED] quick evaluations refuse what `foreline run` would, or, where `launched` is the
-     * model's name or file, what the launcher of the plan's framework cannot say (of a topology whose
-     * nodes have been found), and say here why the last such plan is refused; NULL: they evaluate all */
+    /* [EVALUATION_REFUSED] quick evaluations refuse what `foreline run` would, or instead, where
+     * `launches` is there, what that refuses of the model of that name or file (port_launches()), and
+     * say here why the last such plan is refused; NULL: they evaluate all */
     char *refused;
     const char *launched;
+    enum status (*launches)(const struct plan *p, const struct model *m, const struct topology *t,
+                            const char *launched, char *refused);
     const char *device;           /* on which it would; NULL: "cpu" */
     const int64_t *reserve_bytes; /* [topology->types] kept free by searches; NULL: nothing */
 };

@@ -156,7 +156,6 @@ enum status plan_search(const struct arguments *a, struct evaluation_context *co
         TRY(plan_reserve(a, &t->type[k], &reserve_bytes[k]));
     request.reserve_bytes = context->reserve_bytes = reserve_bytes;
     context->refused = a->executable || a->launchable ? refused : NULL;
-    context->launched = a->launchable ? a->model : NULL;
     context->device = a->device;
     if (t->n > MOST_DEVICES)
         context->engine = &engine_analytic;
@@ -171,7 +170,6 @@ enum status plan_search(const struct arguments *a, struct evaluation_context *co
 out:
     context->reserve_bytes = NULL;
     context->refused = NULL;
-    context->launched = NULL;
     free(reserve_bytes);
     auto_result_free(&result);
     return st;

@@ -28,7 +28,11 @@ static void draw(uint64_t *seed, struct arguments *a)
 /* The plans of a ranking that the launcher cannot be told; all that were found are added to *found. */
 static size_t unsaid(struct arguments a, const struct model *m, struct topology *t, size_t *found)
 {
-    struct evaluation_context context = {.model = m, .topology = t, .engine = &engine_analytic};
+    struct evaluation_context context = {.model = m,
+                                         .topology = t,
+                                         .engine = &engine_analytic,
+                                         .launched = a.model,
+                                         .launches = a.launchable ? port_launches : NULL};
     struct auto_result r = {0};
     size_t n = 0;
     assert_int_equal(plan_settle(&a), STATUS_OK);

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Every command of docs/tutorial.md, from the page itself, in one folder: it ends well and prints the lines that the page shows, in
-# that order ("...": others between them; of measured times only the first word counts). Usage: tutorial.sh FORELINE PAGE
+# Every command of docs/tutorial.md, or of one section ("## NAME") of another page, from the page itself, in one folder: it ends well and prints the lines that the page shows, in
+# that order ("...": others between them; of measured times only the first word counts). Usage: tutorial.sh FORELINE PAGE [NAME]
 set -u
 foreline=$1 page=$(readlink -f "$2")
 PATH=${foreline%/*}:$PATH
@@ -8,7 +8,10 @@ dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 2
 export XDG_CACHE_HOME="$dir/cache"
 # Each call is a folder: command, and shown (lines; the file `measured` where times are of the machine)
-awk '/^    \$ / { n++; file = sprintf("command.%03d", n); shown = sprintf("shown.%03d", n)
+awk -v section="${3:+## $3}" '/^## / { skip = section != "" && $0 != section }
+    skip || (section != "" && !seen && !/^## /) { next } # what is before the first heading, too
+    { seen = 1 }
+    /^    \$ / { n++; file = sprintf("command.%03d", n); shown = sprintf("shown.%03d", n)
         if (sub(/ *# times are of the machine$/, "")) { print > ("measured." substr(file, 9)) }
         print substr($0, 7) > file; printf "" > shown; next }
     /^    > / { print substr($0, 7) > file; next }
@@ -24,9 +27,10 @@ for command in command.*; do
         awk '{ print $1 }' "shown.$n" >words && mv words "shown.$n"
     fi
     sed -i 's/ *$//' out
-    awk 'NR == FNR { want[++n] = $0; next } $0 == want[at + 1] { at++ }
+    awk 'FILENAME == ARGV[1] { want[++n] = $0; next } $0 == want[at + 1] { at++ }
         END { if (at < n) { print "not printed, or not there: " want[at + 1]; exit 1 } }' "shown.$n" out ||
         { echo "  by: $(cat "$command")" && failed=1; }
 done
-[ $calls -ge 10 ] && [ $lines -ge 20 ] || { echo "the page has $calls commands and $lines lines" && failed=1; }
+[ -n "${3:-}" ] && least=1 || least=10 # what a page cut short would not have
+[ $calls -ge $least ] && [ $lines -ge $((2 * least)) ] || { echo "the page has $calls commands and $lines lines" && failed=1; }
 exit $failed
