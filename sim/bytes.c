@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "core/array.h"
-#include "core/file.h"
 
 enum status bytes_broken(const struct bytes *b)
 {
@@ -22,9 +21,10 @@ enum status bytes_send(const char *what, enum status (*pass)(struct bytes *b, vo
     if (!b.to)
         return error_set(STATUS_IO, "pipe: %s", strerror(errno));
     enum status st = pass(&b, object);
-    int cause = file_flush(b.to);
-    fclose(b.to);
-    return cause == 0 ? st : error_set(STATUS_IO, "pipe: %s", strerror(cause));
+    bool failed = ferror(b.to);
+    if (fclose(b.to) != 0 || failed)
+        return error_set(STATUS_IO, "pipe: %s", strerror(errno));
+    return st;
 }
 
 enum status bytes_receive(const char *what, enum status (*pass)(struct bytes *b, void *object),

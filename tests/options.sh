@@ -27,6 +27,8 @@ plan='plan --model mlp --platform laptop'
 refuse '--finalists is for --algorithm auto, not for balanced' $plan --algorithm balanced --finalists 3
 refuse '--time-limit is for --algorithm auto' $plan --algorithm uniform --time-limit 1s
 refuse '--executable is for --algorithm auto' $plan --algorithm uniform --executable
+refuse '--launchable means nothing' $plan --algorithm uniform --launchable
+refuse '--launchable: nothing but foreline run launches plans of foreline' $plan --launchable
 refuse '--machines means nothing' $plan --machines 4
 refuse '--score means nothing' $plan --score split.json
 refuse '--split-at is for --algorithm manual, not for balanced' $plan --algorithm balanced --split-at relu1

@@ -205,7 +205,6 @@ depends() { # NAME
         plan-stages) echo "--split-at says how many there are" ;;
         plan-granularity) echo "the best cut at ops is one at layers often (options.sh: every algorithm obeys)" ;;
         plan-executable) echo "most plans can be run" ;;
-        plan-launchable) echo "most plans can be launched, and some frameworks have no launcher" ;;
         plan-compat-cpsc526) echo "the cost matrix differs where there are several levels" ;;
         plan-seed) echo "of the plan file, and of heuristic algorithms" ;;
         simulate-fail-on-oom) echo "plans that fit" ;;
