@@ -65,7 +65,7 @@ grep -q 'skipped: no GPU: no CUDA-capable device is detected' out || tell "self-
 
 "$bin/foreline" plan --algorithm balanced --platform laptop --microbatches 2 --stages 1 --replicas 2 --context-parallel 2 \
     --model gpt-tiny:layers=1,dtype=bf16 -o shared.json >/dev/null 2>&1
-says 1 "op 'h0.attn': experts on other ranks and sequences that replicas share are exchanged in fp32: plan the model with dtype=fp32" -- \
+says 1 "op 'embedding': experts on other ranks and sequences that replicas share are exchanged in fp32: plan the model with dtype=fp32" -- \
     "$bin/foreline" run shared.json --device cuda --transport local --steps 1 --warmup 0
 says 2 "--transport nccl carries a GPU's memory: with --device cuda" -- "$bin/foreline" run p.json --transport nccl
 says 2 '--transport mpi is for --device cpu; GPUs talk over nccl' -- $run --transport mpi
