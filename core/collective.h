@@ -62,8 +62,8 @@ enum status collective_group_make(const struct topology *t, const uint32_t *devi
                                   struct collective_group *out) MUST_CHECK;
 void collective_group_free(struct collective_group *g); /* accepts {0}; leaves {0} */
 
-/* Ways out of a node that the members share: as many as the platform has, but not more than the smallest
- * node has members; 1 on one node. O(n). */
+/* Ways out of a node that the members share, not a whole number where a port is no multiple of what leads to
+ * it: as many as the platform has, but not more than the smallest node has members; 1 on one node. O(n). */
 double collective_nics(const struct collective_group *g);
 
 struct collective_flow {

@@ -95,7 +95,8 @@ double cost_host_update(const struct model *m, const struct device_type *type,
 /* Bytes per parameter byte. Gradients are kept like the weights; the optimizer's state is fp32, and
  * with 2-byte weights it has an fp32 copy of them: Adam 2 x 4 bytes per fp32 parameter, 12 per
  * 16-bit one. Source: Rajbhandari et al., ZeRO, SC 2020, section 3.1. A framework may keep wider
- * gradients, or those of the numbers in which they are summed; NULL: foreline. */
+ * gradients, or some as wide as the numbers in which they are summed (reduce_bytes: plan_reduce_bytes());
+ * NULL: foreline. */
 struct cost_memory {
     int64_t weights, gradients, state;
 };

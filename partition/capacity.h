@@ -20,7 +20,7 @@ enum { CAPACITY_DEVICES = 16384 }; /* more are not looked at */
  * it. Of more than 64 parts the first stands for all. It is that of the tier which joins the parts.
  *
  * Nothing is filled in when no links are known, above CAPACITY_DEVICES devices, or for one device.
- * A maximum flow for each part. STATUS_NOMEM, STATUS_EXTERNAL (igraph).
+ * A maximum flow for each part and each halving. STATUS_NOMEM, STATUS_EXTERNAL (igraph).
  * Source: Goldberg & Tarjan, J. ACM 35 (1988) 921, as igraph has it. */
 enum status capacity_find(struct topology *t) MUST_CHECK;
 

@@ -55,7 +55,7 @@ bool warn_of_type(const struct model *m, const struct device_type *type, char te
                  "(model import --device names their device)",
                  m->profile[0].device, type->name);
     else if (gpu && ((data_type_narrow(m->dtype) && type->peak[m->dtype] == 0) ||
-                     (m->dtype == DATA_bf16 && !gpu_multiplies(gpu, m->dtype))))
+                     (m->dtype == DATA_bf16 && !gpu_has_bf16(gpu))))
         snprintf(text, WARN_TYPE,
                  "'%.60s' has no matrix products in %s: their times are those of its usual ones",
                  type->name, data_type_names[m->dtype]);

@@ -138,10 +138,9 @@ double gpu_varied(const char *type, const struct constants *c, bool *all)
 }
 
 /* NVIDIA's GPUs before Ampere have neither TF32 nor bf16; AMD's have no TF32, but bf16. */
-bool gpu_multiplies(const struct gpu *g, enum data_type type)
+bool gpu_has_bf16(const struct gpu *g)
 {
-    bool amd = !strncmp(g->name, "MI", 2);
-    return type == DATA_bf16 ? amd || g->peak[DATA_tf32] > 0 : g->peak[type] > 0;
+    return g->peak[DATA_tf32] > 0 || !strncmp(g->name, "MI", 2);
 }
 
 const struct gpu *gpu_of_type(const char *type)

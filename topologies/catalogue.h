@@ -37,8 +37,8 @@ double gpu_varied(const char *type, const struct constants *c, bool *all);
 
 /* The GPU of that device type; NULL: none, such as a CPU's core. */
 const struct gpu *gpu_of_type(const char *type);
-/* Has it products in numbers of that type? Of other types a platform says it (device_type.peak). */
-bool gpu_multiplies(const struct gpu *g, enum data_type type);
+/* Has it matrix products in bf16? A platform's peak does not say: it is one for both kinds of 16 bits. */
+bool gpu_has_bf16(const struct gpu *g);
 
 /* The row that a text means: of those whose words, letters and digits between other signs, all stand in
  * it, whatever their case, the one with the most, then the longest. "NVIDIA A100-PCIE-40GB" is A100-PCIE,
