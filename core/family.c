@@ -13,6 +13,7 @@
 
 #include "core/clock.h"
 #include "core/limit.h"
+#include "core/process.h"
 
 enum { PATH = 64, TEXT = 4096 };
 static const double glance_s = 0.25, away_s = 1.5;
@@ -20,12 +21,13 @@ static const double glance_s = 0.25, away_s = 1.5;
  * is busy; who works sleeps less often. */
 static const uint64_t naps_least = 4;
 
-/* The text of a file of a process, NUL-terminated and perhaps cut; "" when it is gone. */
+/* The text of a file of a process, NUL-terminated and perhaps cut; "" when it is gone, or when /proc
+ * shows another PID namespace, where the number is somebody else's. */
 static void read_about(pid_t pid, const char *file, char text[TEXT])
 {
     char path[PATH];
     snprintf(path, sizeof path, "/proc/%ld/%s", (long)pid, file);
-    FILE *f = fopen(path, "re");
+    FILE *f = process_sees_own() ? fopen(path, "re") : NULL;
     size_t n = f ? fread(text, 1, TEXT - 1, f) : 0;
     if (f)
         fclose(f);
@@ -207,7 +209,7 @@ bool family_variable(pid_t pid, const char *name, char *value, size_t n)
     size_t room = 0, length = strlen(name);
     bool found = false;
     snprintf(path, sizeof path, "/proc/%ld/environ", (long)pid);
-    FILE *f = fopen(path, "re");
+    FILE *f = process_sees_own() ? fopen(path, "re") : NULL;
     while (f && !found && getdelim(&text, &room, '\0', f) > 0)
         if ((found = !strncmp(text, name, length) && text[length] == '='))
             snprintf(value, n, "%s", text + length + 1);
@@ -229,28 +231,16 @@ enum status family_check(struct family_watch *w, pid_t pid, const char *what)
     return STATUS_OK;
 }
 
-/* Children are asked for before their parent is gone, with whom the list goes. */
-void family_kill(pid_t pid, int below)
-{
-    char text[TEXT] = "", *at = text;
-    if (pid <= 0)
-        return;
-    if (below > 0)
-        read_children(pid, text);
-    kill(pid, SIGKILL);
-    for (pid_t child; (child = next_child(&at)) > 0;)
-        family_kill(child, below - 1);
-}
-
 void family_hold(struct family *f, pid_t pid, int below)
 {
     char text[TEXT] = "", *at = text;
     if (pid > 0 && below > 0)
         read_children(pid, text);
     for (pid_t child; (child = next_child(&at)) > 0;) {
-        int fd = f->n < FAMILY_HELD ? (int)syscall(SYS_pidfd_open, child, 0) : -1;
-        if (fd >= 0)
-            f->fd[f->n++] = fd;
+        int held = f->n < FAMILY_HELD ? process_hold_child(pid, child) : -1;
+        if (held < 0)
+            continue;
+        f->held[f->n++] = held;
         family_hold(f, child, below - 1);
     }
 }
@@ -258,8 +248,19 @@ void family_hold(struct family *f, pid_t pid, int below)
 void family_end(struct family *f)
 {
     while (f->n > 0) {
-        int fd = f->fd[--f->n];
-        syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
-        close(fd);
+        int held = f->held[--f->n];
+        process_signal(held, SIGKILL);
+        close(held);
     }
+}
+
+/* Its descendants are held before it is gone, with whom the list of them goes. */
+void family_kill(pid_t pid, int below)
+{
+    struct family f = {0};
+    if (pid <= 0)
+        return;
+    family_hold(&f, pid, below);
+    kill(pid, SIGKILL);
+    family_end(&f);
 }

@@ -51,19 +51,19 @@ bool family_variable(pid_t pid, const char *name, char *value, size_t n);
  * "`what`, process N, has ended", or "has been stopped for 3 s". pid 0: it is. */
 enum status family_check(struct family_watch *w, pid_t pid, const char *what) MUST_CHECK;
 
-/* SIGKILL for all of them; the process is the caller's to wait for. */
-void family_kill(pid_t pid, int below);
-
 /* What a process has started, `below` generations of it, held so that it can be ended when the process
  * itself is gone and nobody knows whose it was. At most so many, and none where the kernel (before 5.3)
- * cannot hold any. */
-enum { FAMILY_HELD = 256 };
+ * cannot hold any or /proc shows another PID namespace. */
+enum { FAMILY_HELD = 1024 };
 struct family {
     size_t n;
-    int fd[FAMILY_HELD];
+    int held[FAMILY_HELD]; /* core/process.h */
 };
 void family_hold(struct family *f, pid_t pid, int below); /* adds to *f, {0} at first */
 /* SIGKILL for those that are still there; *f is {0} again. */
 void family_end(struct family *f);
+/* SIGKILL for a child of ours that nobody has waited for, and for what it has started; the child is
+ * still the caller's to wait for. */
+void family_kill(pid_t pid, int below);
 
 #endif

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/folder.h"
+
 enum { LISTED = 64, PATH_TEXT = 1024, FREE = 0, BUSY, SET };
 
 static struct {
@@ -21,17 +23,24 @@ static struct {
 
 static const int fatal[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
 
-/* The files of a folder, and the folder; only what may be called in a signal handler. */
+/* The files of a folder, and the folder; only what may be called in a signal handler. The marker goes
+ * last, and stays where there are folders in it: so the next process of ours sees whose it was. */
 static void remove_folder(const char *path)
 {
     char entries[4096];
+    bool empty = true;
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     for (ssize_t n; fd >= 0 && (n = getdents64(fd, entries, sizeof entries)) > 0;)
         for (ssize_t at = 0; at < n;) {
             const struct dirent64 *e = (const void *)(entries + at);
-            (void)unlinkat(fd, e->d_name, 0);
             at += e->d_reclen;
+            if (!strcmp(e->d_name, folder_marker) || !strcmp(e->d_name, ".") ||
+                !strcmp(e->d_name, ".."))
+                continue;
+            empty = unlinkat(fd, e->d_name, 0) == 0 && empty;
         }
+    if (fd >= 0 && empty)
+        (void)unlinkat(fd, folder_marker, 0);
     if (fd >= 0)
         close(fd);
     (void)rmdir(path);

@@ -174,21 +174,6 @@ enum status rendezvous_master(char host[RENDEZVOUS_HOST], uint16_t *port, bool *
     return STATUS_OK;
 }
 
-/* Processes that read the same boot id run under one kernel, and read one CLOCK_MONOTONIC. */
-static uint64_t clock_number(void)
-{
-    char text[64] = "";
-    uint8_t digest[DIGEST];
-    uint64_t number;
-    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
-    size_t n = f ? fread(text, 1, sizeof text, f) : 0;
-    if (f)
-        fclose(f);
-    digest_bytes(text, n, digest);
-    memcpy(&number, digest, sizeof number);
-    return number;
-}
-
 static enum status parse_address(const char *address, char host[64], uint16_t *port)
 {
     int end = 0;
@@ -299,8 +284,7 @@ enum status rendezvous_join(const char *launcher, const struct frame_hello *hell
     r.timeout_s = timeout_s;
     memcpy(r.token, h.token, TOKEN);
     TRY(rendezvous_delays(getenv("FORELINE_DELAYS"), r.ranks, &r.delay));
-    h.pid = (uint32_t)getpid();
-    h.clock = clock_number();
+    h.process = process_self();
     machine_name(h.machine);
     TRY((early ? socket_connect : socket_connect_once)(host, port, deadline_s, &r.control));
     if (r.host)

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "core/error.h"
+#include "core/process.h"
 #include "exec/device.h"
 #include "exec/device/layer.h"
 #include "exec/hardware.h"
@@ -78,11 +79,10 @@ struct frame_hello {
     uint8_t token[TOKEN];
     struct frame_head head;
     uint32_t rank, ranks;
-    uint16_t port, unused;
-    uint32_t pid;           /* of the worker, on its machine */
-    uint8_t digest[DIGEST]; /* inputs_digest() */
-    char machine[MACHINE];  /* its name, NUL-terminated */
-    uint64_t clock;         /* the same number where CLOCK_MONOTONIC is the same: of the boot */
+    uint16_t port, unused[3];
+    struct process_id process; /* of the worker; its boot says which ranks share CLOCK_MONOTONIC */
+    uint8_t digest[DIGEST];    /* inputs_digest() */
+    char machine[MACHINE];     /* its name, NUL-terminated */
     struct hardware hardware;
 };
 

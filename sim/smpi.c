@@ -137,9 +137,12 @@ static enum status emulate(void *argument, int fd)
     pid_t pid = fork();
     if (pid == 0)
         become_smpirun(e);
-    if (pid < 0 || waitpid(pid, &status, 0) != pid)
+    siginfo_t ended;
+    if (pid < 0 || waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOWAIT) != 0)
         return error_set(STATUS_IO, "smpirun: %s", strerror(errno));
-    kill(-pid, SIGKILL); /* what a shell that was killed has left */
+    kill(-pid, SIGKILL); /* what a shell that was killed has left; its number is ours until we wait */
+    if (waitpid(pid, &status, 0) != pid)
+        return error_set(STATUS_IO, "smpirun: %s", strerror(errno));
     if (status != 0)
         _exit(1);
     return send_times(e, fd);

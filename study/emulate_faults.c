@@ -12,6 +12,7 @@
 
 #include "core/array.h"
 #include "core/clock.h"
+#include "core/process.h"
 #include "core/units.h"
 
 static double moment_of(const struct fault_clock *c, const struct fault *f)
@@ -58,7 +59,7 @@ out:
 }
 
 /* In a process of its own. */
-static void wait_and_act(const struct fault_clock *c, size_t k, const uint32_t *pid)
+static void wait_and_act(const struct fault_clock *c, size_t k, const int *held)
 {
     const struct fault *f = &c->faults->fault[k];
     double factor = f->factor;
@@ -72,15 +73,17 @@ static void wait_and_act(const struct fault_clock *c, size_t k, const uint32_t *
     if (f->kind != FAULT_KILL)
         st =
             c->inside->slow(c->inside->context, f->name, f->kind == FAULT_FAIL ? INFINITY : factor);
-    else if ((st = faults_rank(f, c->program, &rank)) == STATUS_OK)
-        kill((pid_t)pid[rank], SIGKILL);
+    else if ((st = faults_rank(f, c->program, &rank)) == STATUS_OK && held[rank] < 0)
+        st = error_set(STATUS_EXTERNAL, "which process rank %u is cannot be proved here", rank);
+    else if (st == STATUS_OK)
+        process_signal(held[rank], SIGKILL);
     if (st != STATUS_OK)
         fprintf(c->log, "foreline: fault of %s: %s\n", f->name, error_message());
     fflush(c->log);
     _exit(0);
 }
 
-void fault_clock_start(void *clock, const uint32_t *pid, size_t ranks)
+void fault_clock_start(void *clock, const int *held, size_t ranks)
 {
     struct fault_clock *c = clock;
     (void)ranks;
@@ -88,7 +91,7 @@ void fault_clock_start(void *clock, const uint32_t *pid, size_t ranks)
     for (size_t k = 0; k < c->faults->n; k++) {
         c->pid[k] = fork();
         if (c->pid[k] == 0)
-            wait_and_act(c, k, pid);
+            wait_and_act(c, k, held);
     }
 }
 

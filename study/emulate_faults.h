@@ -30,7 +30,7 @@ enum status fault_clock_open(const struct faults *faults, const struct program *
                              const struct netns_inside *inside, FILE *log,
                              struct fault_clock *out) MUST_CHECK;
 /* launch_options.measuring: the measured iteration begins now. */
-void fault_clock_start(void *clock, const uint32_t *pid, size_t ranks);
+void fault_clock_start(void *clock, const int *held, size_t ranks);
 /* After the run: stop waiting; a failure of the run that a fault came before is that fault's. */
 enum status fault_clock_close(struct fault_clock *c, enum status st) MUST_CHECK;
 

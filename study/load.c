@@ -81,16 +81,14 @@ enum status load_model_members(const char *spec, struct model *out, struct impor
 static enum status vary(const char *base, const char *changes, char **path)
 {
     enum status st;
-    char *text = NULL, hex[DIGEST_HEX], name[sizeof "variant-.xml" + DIGEST_HEX];
+    char *text = NULL;
     size_t length;
     struct file_text varied = {0};
     TRY(file_read(base, &text, &length));
     const struct platform_text platform = {base, text};
     TRY(file_text_open(&varied));
     TRY(file_text_close(&varied, platform_vary(&platform, changes, varied.stream)));
-    digest_hex(varied.text, varied.length, hex);
-    snprintf(name, sizeof name, "variant-%s.xml", hex);
-    TRY(cache_file(name, varied.text, varied.length, path));
+    TRY(cache_file("variant", varied.text, varied.length, path));
 out:
     free(varied.text);
     free(text);

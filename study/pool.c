@@ -102,23 +102,36 @@ static enum status start(struct pool *p, struct worker *w)
     return STATUS_OK;
 }
 
+/* Has it ended? Its number, and that of its group, stay ours until it is waited for. */
+static bool has_ended(const struct worker *w, int options)
+{
+    siginfo_t ended = {.si_pid = 0};
+    while (waitid(P_PID, (id_t)w->pid, &ended, WEXITED | WNOWAIT | options) != 0)
+        if (errno != EINTR)
+            return true;
+    return ended.si_pid == w->pid;
+}
+
+/* Kill what it has started, with it, and return how it ended. */
+static int reap(const struct worker *w)
+{
+    int how = 0;
+    kill(-w->pid, SIGKILL);
+    while (waitpid(w->pid, &how, 0) < 0 && errno == EINTR)
+        ;
+    return how;
+}
+
 /* End a worker with all its children; it has a moment to remove what it has made. Returns how it
  * ended. */
 static int end(struct worker *w)
 {
-    int how = 0;
-    pid_t ended = 0;
     kill(-w->pid, SIGTERM);
     close(w->socket);
     for (double until_s = clock_now() + limit(LIMIT_programs);
-         ended == 0 && clock_now() < until_s;) {
-        ended = waitpid(w->pid, &how, WNOHANG);
-        if (ended == 0)
-            clock_sleep_until(clock_now() + 1e-3);
-    }
-    kill(-w->pid, SIGKILL);
-    while (ended != w->pid && waitpid(w->pid, &how, 0) < 0 && errno == EINTR)
-        ;
+         !has_ended(w, WNOHANG) && clock_now() < until_s;)
+        clock_sleep_until(clock_now() + 1e-3);
+    int how = reap(w);
     w->pid = 0;
     w->item = SIZE_MAX;
     return how;
@@ -145,11 +158,8 @@ static enum status hand_out(struct pool *p)
 static enum status bury(struct pool *p, struct worker *w)
 {
     size_t item = w->item;
-    int how;
-    /* Ask first how it ended by itself. */
-    while (waitpid(w->pid, &how, 0) < 0 && errno == EINTR)
-        ;
-    kill(-w->pid, SIGKILL); /* its children */
+    has_ended(w, 0); /* by itself: a SIGKILL before that would be taken for the cause */
+    int how = reap(w);
     close(w->socket);
     *w = (struct worker){.item = SIZE_MAX};
     if (item == SIZE_MAX)

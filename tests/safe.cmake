@@ -2,6 +2,8 @@
 unit_test(screen LIBS core)
 unit_test(tool LIBS core)
 unit_test(leftover LIBS core)
+unit_test(process LIBS core)
+unit_test(cache LIBS topologies core)
 
 add_test(NAME safe.files COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/safe_files.sh $<TARGET_FILE:foreline>)
 set_tests_properties(safe.files PROPERTIES TIMEOUT 120)

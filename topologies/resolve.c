@@ -135,18 +135,15 @@ out:
 static enum status generate(const char *spec, char **path)
 {
     enum status st;
-    char *canonical = NULL, *file = NULL, *text = NULL;
+    char *canonical = NULL, *text = NULL;
     size_t length = 0;
     FILE *stream = NULL;
     TRY(generate_canonical(spec, &canonical));
-    size_t n = strlen(canonical) + sizeof suffix;
-    file = malloc(n);
-    stream = file ? open_memstream(&text, &length) : NULL;
+    stream = open_memstream(&text, &length);
     if (!stream) {
         st = out_of_memory();
         goto out;
     }
-    snprintf(file, n, "%s%s", canonical, suffix);
     TRY(generate_platform(spec, stream));
     bool failed = ferror(stream);
     int closed = fclose(stream);
@@ -155,12 +152,11 @@ static enum status generate(const char *spec, char **path)
         st = out_of_memory();
         goto out;
     }
-    TRY(cache_file(file, text, length, path));
+    TRY(cache_file(canonical, text, length, path));
 out:
     if (stream)
         fclose(stream);
     free(text);
-    free(file);
     free(canonical);
     return st;
 }

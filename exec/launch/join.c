@@ -60,10 +60,10 @@ static enum status take_worker(struct run *run, const struct frame_hello *h, int
     struct launched *w = &run->worker[h->rank];
     PASS(socket_peer(*fd, w->peer.host));
     w->peer.port = h->port;
-    w->peer.clock = h->clock;
+    w->peer.clock = h->process.boot;
     w->fd = *fd;
     *fd = -1;
-    w->told = (pid_t)h->pid;
+    w->told = h->process;
     memcpy(w->machine, h->machine, MACHINE);
     w->hardware = h->hardware;
     w->stage = WORKER_JOINED;

@@ -49,8 +49,9 @@ struct launch_options {
         latency_s; /* of the longest link between the ranks' nodes, dilated, where they are emulated */
     pid_t network; /* child of the caller without which messages do not come; 0: none */
     /* Once, when the last warm-up step is over on all ranks: the first measured one begins.
-     *   pid  [ranks] process of each, as it says itself */
-    void (*measuring)(void *context, const uint32_t *pid, size_t ranks);
+     *   held  [ranks] the process of each (core/process.h), -1 where it cannot be proved; the
+     *         caller closes them when this returns */
+    void (*measuring)(void *context, const int *held, size_t ranks);
     void *measuring_context;
     double timeout_s;         /* longest silence before a rank counts as hung */
     const char *timeout_hint; /* said when no rank gets on for so long; NULL: nothing */

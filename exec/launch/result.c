@@ -12,6 +12,7 @@
 #include "core/array.h"
 #include "core/clock.h"
 #include "core/digest.h"
+#include "core/process.h"
 #include "core/text.h"
 #include "exec/launch/run.h"
 
@@ -52,6 +53,13 @@ static void show_progress(struct run *run)
     }
 }
 
+/* A child of ours that we have not waited for is the rank even where /proc is not ours. */
+static int hold_rank(const struct launched *w)
+{
+    bool child = w->child.alive && (uint32_t)w->child.pid == w->told.pid;
+    return child ? process_hold_own(w->child.pid) : process_hold(&w->told);
+}
+
 /* Tell when the warm-up is over. */
 static enum status check_warmup(struct run *run)
 {
@@ -62,13 +70,16 @@ static enum status check_warmup(struct run *run)
     for (size_t r = 0; r < ranks; r++)
         if (run->worker[r].steps < o->warmup)
             return STATUS_OK;
-    uint32_t *pid = NULL;
-    PASS(ARRAY_NEW(pid, ranks));
+    int *held = NULL;
+    PASS(ARRAY_NEW(held, ranks));
     for (size_t r = 0; r < ranks; r++)
-        pid[r] = (uint32_t)run->worker[r].told;
+        held[r] = hold_rank(&run->worker[r]);
     run->reports.measuring = true;
-    o->measuring(o->measuring_context, pid, ranks);
-    free(pid);
+    o->measuring(o->measuring_context, held, ranks);
+    for (size_t r = 0; r < ranks; r++)
+        if (held[r] >= 0)
+            close(held[r]);
+    free(held);
     return STATUS_OK;
 }
 

@@ -27,6 +27,7 @@
 #include "core/measurement.h"
 #include "core/model.h"
 #include "core/program.h"
+#include "core/process.h"
 #include "exec/checkpoint.h"
 #include "exec/door.h"
 #include "exec/hardware.h"
@@ -51,7 +52,7 @@ struct launched {
     struct child child;
     enum worker_stage stage;
     int fd;                    /* control connection, -1: none */
-    pid_t told;                /* process id, as the worker says */
+    struct process_id told;    /* its process, as the worker says */
     struct family_watch watch; /* of the child, until it has joined: is it stopped? */
     struct family_watch start; /* over mpi: does it wait for mpirun? */
     char machine[MACHINE];     /* it runs on; "": not known yet */

@@ -23,18 +23,10 @@ static void check_start(struct run *run, double now_s)
                          launch_name(run, r, name), limit_s);
 }
 
-/* Nodes of an emulated network have names of their own. */
-static bool is_here(const struct run *run, const struct launched *w)
+/* Does /proc show the rank's process, and that it is stopped? */
+static bool is_stopped(const struct launched *w)
 {
-    char here[MACHINE];
-    machine_name(here);
-    return run->options->enter || !strcmp(here, w->machine);
-}
-
-/* Does its machine, if that is this one, say that the rank's process is stopped? */
-static bool is_stopped(const struct run *run, const struct launched *w)
-{
-    return is_here(run, w) && family_stopped(w->told, 0);
+    return process_look(&w->told) == PROCESS_LIVES && family_stopped((pid_t)w->told.pid, 0);
 }
 
 /* One that is stopped where that is known: before it has joined, and when it is done, too. */
@@ -44,7 +36,7 @@ static void check_stopped(struct run *run, double now_s)
     for (uint32_t r = 0; r < run->program->ranks; r++) {
         struct launched *w = &run->worker[r];
         bool waits = w->stage == WORKER_JOINED && w->fd >= 0 &&
-                     now_s - w->heard_s > limit(LIMIT_stopped) && is_stopped(run, w);
+                     now_s - w->heard_s > limit(LIMIT_stopped) && is_stopped(w);
         if (waits || (w->stage != WORKER_JOINED && w->child.alive &&
                       family_stopped_long(&w->watch, w->child.pid, 0)))
             launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s not heard of for %.3g s%s",
@@ -102,7 +94,8 @@ static uint32_t rank_of(const struct run *run, pid_t pid)
 {
     char text[16];
     uint32_t ranks = (uint32_t)run->program->ranks, r = 0;
-    while (r < ranks && (run->worker[r].told != pid || !is_here(run, &run->worker[r])))
+    while (r < ranks && (run->worker[r].told.pid != (uint32_t)pid ||
+                         process_look(&run->worker[r].told) != PROCESS_LIVES))
         r++;
     if (r == ranks && !getenv("OMPI_COMM_WORLD_RANK") &&
         family_variable(pid, "OMPI_COMM_WORLD_RANK", text, sizeof text))
@@ -161,8 +154,8 @@ static void check_answers(struct run *run)
         struct launched *w = &run->worker[r];
         bool connects = w->stage == WORKER_JOINED && w->at.state == WORKER_CONNECTS;
         enum family_wait does = FAMILY_WORKS;
-        if (connects && is_here(run, w))
-            does = family_waits_long(&w->start, w->told);
+        if (connects && process_look(&w->told) == PROCESS_LIVES)
+            does = family_waits_long(&w->start, (pid_t)w->told.pid);
         wait = wait && does != FAMILY_WORKS;
         sleeps = sleeps == ranks && does == FAMILY_SLEEPS ? r : sleeps;
     }

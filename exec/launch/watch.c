@@ -40,16 +40,15 @@ static void reap(struct run *run)
         reap_one(run, &run->worker[r].child);
 }
 
-/* Its ranks have sessions of their own and die when it is asked to end; those that are stopped, or
- * here, by their number, as long as their connection shows that it is still theirs. */
+/* Its ranks have sessions of their own and die when it is asked to end. One that is stopped does not,
+ * and is killed itself. */
 static void kill_started(struct run *run)
 {
     struct child *c = &run->starter.child;
     struct family started = {0};
     double ends_s = limit(LIMIT_end) * (launch_is_far(run) ? 2.5 : 1);
-    for (uint32_t r = 0; c->pid && !run->options->address && r < run->program->ranks; r++)
-        if (run->worker[r].told > 0 && run->worker[r].fd >= 0)
-            kill(run->worker[r].told, SIGKILL);
+    for (uint32_t r = 0; c->pid && r < run->program->ranks; r++)
+        process_end(&run->worker[r].told);
     if (!c->alive)
         return;
     family_hold(&started, c->pid,

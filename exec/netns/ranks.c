@@ -201,13 +201,20 @@ static void read_stream(struct crew *c, uint32_t r, int which)
 
 /* ---- ending */
 
+/* All in this PID namespace but us. In any other one than the sandbox's that would be everybody. */
+static void kill_others(int number)
+{
+    if (getpid() == 1)
+        kill(-1, number);
+}
+
 static void end_all(struct crew *c, int code)
 {
     if (c->ending)
         return;
     c->ending = true;
     c->code = code;
-    kill(-1, SIGTERM); /* all in this pid namespace but us */
+    kill_others(SIGTERM);
     c->end_at_s = clock_now() + limit(LIMIT_programs);
 }
 
@@ -269,7 +276,7 @@ static enum status watch(struct crew *c)
                              (long)c->b->line);
         PASS(family_check(&line, c->b->line, "the delay line"));
         if (c->ending && clock_now() >= c->end_at_s)
-            kill(-1, SIGKILL);
+            kill_others(SIGKILL);
     }
     return STATUS_OK;
 }
