@@ -1,12 +1,16 @@
+#define _XOPEN_SOURCE 700 /* realpath */
 /* Checkpoints as directories: what must agree, which steps are complete, manifests. */
 #include "exec/checkpoint.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/array.h"
@@ -16,6 +20,7 @@
 #include "core/provenance.h"
 #include "exec/rendezvous.h"
 
+const char checkpoint_magic[8] = "FLCKPT\r\n";
 static const char checkpoint_format[] = "foreline-checkpoint";
 enum { MANIFEST_VERSION = 1, NAME = 32 };
 static const char manifest_name[] = "manifest.json";
@@ -166,11 +171,18 @@ static void path_of(const char *directory, const char *name, char path[CHECKPOIN
     snprintf(path, CHECKPOINT_PATH, "%.*s/%.*s", CHECKPOINT_PATH - NAME, directory, NAME - 2, name);
 }
 
+/* A directory of a step is one itself, not a link to one. */
+static bool is_directory(const char *path)
+{
+    struct stat s;
+    return lstat(path, &s) == 0 && S_ISDIR(s.st_mode);
+}
+
 static bool is_complete(const char *directory)
 {
     char path[CHECKPOINT_PATH];
     path_of(directory, manifest_name, path);
-    return !access(path, F_OK);
+    return is_directory(directory) && !access(path, F_OK);
 }
 
 /* "step-" and exactly eight digits. */
@@ -200,21 +212,60 @@ static bool newest_before(const char *dir, uint64_t limit, uint64_t *out)
     return found;
 }
 
-/* The manifest first: a checkpoint that lacks a file must not count. Only what runs write. */
+/* rank-N.ckpt, or the same while it is written: *part. */
+static bool is_rank_name(const char *name, bool *part)
+{
+    static const char end[] = ".ckpt";
+    if (strncmp(name, "rank-", 5) != 0)
+        return false;
+    size_t digits = strspn(name + 5, "0123456789");
+    const char *rest = name + 5 + digits;
+    if (digits < 4 || strncmp(rest, end, sizeof end - 1) != 0)
+        return false;
+    rest += sizeof end - 1;
+    *part = *rest != '\0';
+    return !*part || (*rest == '.' && strlen(rest) == sizeof ".XXXXXX" - 1);
+}
+
+/* Is it a file that a run wrote there, by its name and by how it begins? A rank's file gets its head
+ * last, so that one that was not finished may begin with zeros. */
+static bool is_ours(int folder, const char *name)
+{
+    static const char zeros[sizeof checkpoint_magic];
+    char text[256] = "";
+    struct stat s;
+    bool part = false;
+    bool rank = is_rank_name(name, &part);
+    if (!rank && strncmp(name, manifest_name, sizeof manifest_name - 1) != 0)
+        return false;
+    int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    ssize_t n =
+        fd >= 0 && fstat(fd, &s) == 0 && S_ISREG(s.st_mode) ? read(fd, text, sizeof text - 1) : -1;
+    if (fd >= 0)
+        close(fd);
+    if (!rank)
+        return n == 0 || (n > 0 && strstr(text, checkpoint_format));
+    return n >= 0 && (!memcmp(text, checkpoint_magic, sizeof checkpoint_magic) ||
+                      (part && !memcmp(text, zeros, sizeof zeros)));
+}
+
+/* The manifest first: a checkpoint that lacks a file must not count. Only what runs write, and no
+ * directory that a link leads to. */
 static void remove_step(const char *directory)
 {
-    char path[CHECKPOINT_PATH];
-    DIR *d = opendir(directory);
-    path_of(directory, manifest_name, path);
-    unlink(path);
-    for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
-        if ((!strncmp(e->d_name, "rank-", 5) || !strncmp(e->d_name, "manifest", 8)) &&
-            strlen(e->d_name) < NAME) {
-            path_of(directory, e->d_name, path);
-            unlink(path);
-        }
-    if (d)
-        closedir(d);
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!d) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    if (is_ours(fd, manifest_name))
+        unlinkat(fd, manifest_name, 0);
+    for (struct dirent *e = readdir(d); e; e = readdir(d))
+        if (is_ours(fd, e->d_name))
+            unlinkat(fd, e->d_name, 0);
+    closedir(d);
     rmdir(directory);
 }
 
@@ -231,7 +282,7 @@ void checkpoint_clean(const char *dir, uint64_t last)
         char path[CHECKPOINT_PATH];
         uint64_t step;
         if (parse_step(e->d_name, &step) && checkpoint_directory(dir, step, path) == STATUS_OK &&
-            (is_complete(path) ? step < oldest : step <= last))
+            is_directory(path) && (is_complete(path) ? step < oldest : step <= last))
             remove_step(path);
     }
     if (d)
@@ -246,6 +297,9 @@ enum status checkpoint_commit(const struct checkpoint *c, const struct provenanc
     char path[CHECKPOINT_PATH], hex[2 * DIGEST + 1];
     struct file_out f = {0};
     path_of(c->directory, manifest_name, path);
+    struct stat s;
+    if (!is_directory(c->directory) || (lstat(path, &s) == 0 && !S_ISREG(s.st_mode)))
+        return error_set(STATUS_INVALID, "%s: its folder or itself is a link", path);
     TRY(file_create(path, &f));
     struct json_writer w = {.stream = f.stream};
     json_put_header(&w, checkpoint_format, MANIFEST_VERSION, by);
@@ -343,13 +397,13 @@ out:
     return st;
 }
 
-/* `dir` may be a run's directory or that of one step. */
+/* `dir` may be a run's directory or that of one step, or a link to either: it is what the user names. */
 enum status checkpoint_find(const char *dir, struct checkpoint *out)
 {
     uint64_t step;
-    char path[CHECKPOINT_PATH];
-    if (strlen(dir) < CHECKPOINT_PATH - NAME && is_complete(dir))
-        return checkpoint_read(dir, out);
+    char path[CHECKPOINT_PATH], whole[PATH_MAX];
+    if (realpath(dir, whole) && strlen(whole) < CHECKPOINT_PATH - NAME && is_complete(whole))
+        return checkpoint_read(whole, out);
     if (!newest_before(dir, UINT64_MAX, &step))
         return error_set(STATUS_IO, "%s: no complete checkpoint there", dir);
     PASS(checkpoint_directory(dir, step, path));

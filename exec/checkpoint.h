@@ -4,6 +4,8 @@
  *   DIR/step-00000010/manifest.json   written last, by the launcher: now the step counts
  *
  * Every file appears complete or not at all (core/file.h). A step without manifest is never read.
+ * Directories of steps and files of ranks that are symbolic links are not followed, and only what a run
+ * wrote, by name and contents, is removed.
  *
  * A rank's file is a struct checkpoint_head, a table of struct checkpoint_array, the SHA-256 of
  * these two, and the arrays one after the other; numbers in the byte order of the machine. */
@@ -49,6 +51,7 @@ enum status checkpoint_match(const struct checkpoint_key *found,
 
 /* ---- files of ranks */
 
+extern const char checkpoint_magic[8];
 struct checkpoint_head {
     char magic[8];
     uint32_t version, order; /* order: CHECKPOINT_ORDER */

@@ -9,14 +9,40 @@
 #include "core/file.h"
 #include "exec/checkpoint.h"
 
-static const char checkpoint_magic[8] = "FLCKPT\r\n";
 enum { FILE_VERSION = 1, CHECKPOINT_ORDER = 0x01020304 };
 
+/* The file of a rank. Whoever may write to the directory could have put a link to somebody else's file or
+ * directory in its place: neither is followed. */
 static enum status path_of(const struct checkpoint_part *part, char path[CHECKPOINT_PATH])
 {
+    struct stat s;
     int n = snprintf(path, CHECKPOINT_PATH, "%s/rank-%04u.ckpt", part->step_directory, part->rank);
-    return n >= CHECKPOINT_PATH ? error_set(STATUS_INVALID, "a path of %d characters", n)
-                                : STATUS_OK;
+    if (n >= CHECKPOINT_PATH)
+        return error_set(STATUS_INVALID, "a path of %d characters", n);
+    if (lstat(part->step_directory, &s) == 0 && !S_ISDIR(s.st_mode))
+        return error_set(STATUS_INVALID,
+                         "%s: is a link or file where a checkpoint's folder belongs",
+                         part->step_directory);
+    if (lstat(path, &s) == 0 && !S_ISREG(s.st_mode))
+        return error_set(STATUS_INVALID, "%s: is a link or folder where a rank's file belongs",
+                         path);
+    return STATUS_OK;
+}
+
+/* What is there already and no checkpoint is not replaced. */
+static enum status check_replaced(const char *path)
+{
+    char begins[sizeof checkpoint_magic];
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        return STATUS_OK;
+    bool ours = fread(begins, 1, sizeof begins, f) == sizeof begins &&
+                !memcmp(begins, checkpoint_magic, sizeof begins);
+    fclose(f);
+    return ours ? STATUS_OK
+                : error_set(STATUS_INVALID,
+                            "%s: is there and no checkpoint of foreline's, so it is not replaced",
+                            path);
 }
 
 /* ---- head and table */
@@ -167,11 +193,12 @@ enum status checkpoint_save(struct checkpoint_part *part)
     size_t room = 0;
     char *data = NULL;
     memcpy(head.magic, checkpoint_magic, sizeof head.magic);
-    TRY(path_of(part, path));
     TRY(list_state(part, &array, &head.arrays, &room));
     TRY(ARRAY_NEW(data, room));
     if (mkdir(part->step_directory, 0777) && errno != EEXIST)
         FAIL(STATUS_IO, "%s: %s", part->step_directory, strerror(errno));
+    TRY(path_of(part, path));
+    TRY(check_replaced(path));
     TRY(file_create(path, &f));
     TRY(write_all(part, f.stream, path, &head, array, data, part->digest));
     TRY(file_commit(&f));

@@ -152,6 +152,28 @@ cp a/step-00000005/rank-* a/step-00000009
 refused 'a: holds a checkpoint of step 5 already' p.json --checkpoint a
 refused 'nowhere: no complete checkpoint' p.json --resume nowhere
 refused '/dev/null: Not a directory\|/dev/null: File exists' p.json --checkpoint /dev/null
+# Links in a checkpoint's folder lead nowhere: whoever may write there cannot have another folder's files
+# replaced or removed. A link that the user names is followed.
+mkdir -p links victim files/step-00000001 theirs/step-00000001 beside/step-00000001
+cp a/step-00000005/* victim
+before=$(cat victim/* | cksum)
+for k in 1 2 3; do ln -s ../victim links/step-0000000$k; done
+refused 'step-00000001: is a link' p.json --checkpoint links
+ln -s ../../victim/rank-0000.ckpt files/step-00000001/rank-0000.ckpt
+refused 'rank-0000.ckpt: is a link' p.json --checkpoint files
+[ "$(cat victim/* | cksum)" = "$before" ] || fail "files behind a link were changed: $(ls victim)"
+ln -s a/step-00000005 latest
+[ "$(run p.json --steps 5 --resume latest)" = "$ten" ] || fail "a link that the user names is not followed"
+
+# Folders of other programs that are called like ours keep what is in them.
+echo weights | tee theirs/step-00000001/rank-0000.ckpt beside/step-00000001/rank-0000.pt >beside/step-00000001/rank-1.ckpt
+echo '{"theirs": 1}' >beside/step-00000001/manifest.json.old
+cp -r beside kept
+refused 'rank-0000.ckpt: is there and no checkpoint' p.json --checkpoint theirs
+[ "$(cat theirs/step-00000001/rank-0000.ckpt)" = weights ] || fail "another program's file was replaced"
+run p.json --steps 4 --checkpoint beside --checkpoint-every 1 >/dev/null
+diff -r kept/step-00000001 beside/step-00000001 || fail "other programs' files: $(ls beside/*)"
+
 # Paced ranks have no numbers to keep: the command says so before anything runs.
 status=0
 "$tool" run p.json --compute paced --checkpoint e >run.out 2>run.err || status=$?
