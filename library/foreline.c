@@ -2,6 +2,8 @@
 #include "library/foreline.h"
 
 #include <dlfcn.h>
+#include <locale.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,15 +40,32 @@ struct foreline_plan {
     uint64_t seed;
 };
 
-/* ---- errors */
+/* ---- around every call
+ *
+ * Calls run one after another, in the "C" locale of this thread: files have decimal points, and names are
+ * compared as ASCII, whatever the program around us has set. */
 
-static enum foreline_status tell(enum status st, struct foreline_error *error)
+static pthread_mutex_t calls = PTHREAD_MUTEX_INITIALIZER;
+static locale_t plain; /* made by the first call, under the lock; stays */
+
+static locale_t enter(void)
+{
+    pthread_mutex_lock(&calls);
+    if (!plain)
+        plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    return uselocale(plain);
+}
+
+/* Hand over the status and its message, which is this thread's. */
+static enum foreline_status leave(locale_t before, enum status st, struct foreline_error *error)
 {
     if (error) {
         error->status = (enum foreline_status)st;
         snprintf(error->message, sizeof error->message, "%s",
                  st == STATUS_OK ? "" : error_message());
     }
+    uselocale(before);
+    pthread_mutex_unlock(&calls);
     return (enum foreline_status)st;
 }
 
@@ -86,13 +105,14 @@ static enum status load_named_model(const char *name, foreline_model *m)
 enum foreline_status foreline_model_load(const char *name, foreline_model **out,
                                          struct foreline_error *error)
 {
+    locale_t before = enter();
     foreline_model *m = calloc(1, sizeof *m);
     enum status st = m ? load_named_model(name, m) : error_set(STATUS_NOMEM, "no memory");
     if (st == STATUS_OK)
         *out = m;
     else
         foreline_model_free(m);
-    return tell(st, error);
+    return leave(before, st, error);
 }
 
 void foreline_model_free(foreline_model *m)
@@ -122,13 +142,14 @@ static enum status load_named_platform(const char *name, foreline_platform *p)
 enum foreline_status foreline_platform_load(const char *name, foreline_platform **out,
                                             struct foreline_error *error)
 {
+    locale_t before = enter();
     foreline_platform *p = calloc(1, sizeof *p);
     enum status st = p ? load_named_platform(name, p) : error_set(STATUS_NOMEM, "no memory");
     if (st == STATUS_OK)
         *out = p;
     else
         foreline_platform_free(p);
-    return tell(st, error);
+    return leave(before, st, error);
 }
 
 void foreline_platform_free(foreline_platform *p)
@@ -187,6 +208,7 @@ enum foreline_status foreline_plan_make(const foreline_model *m, const foreline_
                                         const struct foreline_setting *setting, size_t settings,
                                         foreline_plan **out, struct foreline_error *error)
 {
+    locale_t before = enter();
     foreline_plan *plan = calloc(1, sizeof *plan);
     enum status st =
         plan ? make_plan(m, p, setting, settings, plan) : error_set(STATUS_NOMEM, "no memory");
@@ -194,7 +216,7 @@ enum foreline_status foreline_plan_make(const foreline_model *m, const foreline_
         *out = plan;
     else
         foreline_plan_free(plan);
-    return tell(st, error);
+    return leave(before, st, error);
 }
 
 static enum status read_plan(const char *path, foreline_plan *out)
@@ -210,13 +232,14 @@ static enum status read_plan(const char *path, foreline_plan *out)
 enum foreline_status foreline_plan_read(const char *path, foreline_plan **out,
                                         struct foreline_error *error)
 {
+    locale_t before = enter();
     foreline_plan *plan = calloc(1, sizeof *plan);
     enum status st = plan ? read_plan(path, plan) : error_set(STATUS_NOMEM, "no memory");
     if (st == STATUS_OK)
         *out = plan;
     else
         foreline_plan_free(plan);
-    return tell(st, error);
+    return leave(before, st, error);
 }
 
 enum foreline_status foreline_plan_write(const foreline_plan *plan, const char *path,
@@ -224,7 +247,8 @@ enum foreline_status foreline_plan_write(const foreline_plan *plan, const char *
 {
     const struct provenance by = {
         .version = foreline_version, .command = "libforeline", .seed = plan->seed};
-    return tell(plan_write(&plan->plan, plan->model, plan->topology, path, &by), error);
+    locale_t before = enter();
+    return leave(before, plan_write(&plan->plan, plan->model, plan->topology, path, &by), error);
 }
 
 void foreline_plan_free(foreline_plan *plan)
@@ -277,5 +301,6 @@ static enum status predict(const foreline_plan *plan, const char *engine,
 enum foreline_status foreline_predict(const foreline_plan *plan, const char *engine,
                                       struct foreline_prediction *out, struct foreline_error *error)
 {
-    return tell(predict(plan, engine, out), error);
+    locale_t before = enter();
+    return leave(before, predict(plan, engine, out), error);
 }

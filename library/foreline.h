@@ -8,8 +8,9 @@
  * printed. FORELINE_LIMITS says what is waited for and taken in at most, as of the command. From the first file that is
  * written, or folder that a simulation needs, on, SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGPIPE remove what is half done
  * and then end the program as they would have; one that the program catches or ignores by then stays its own.
- * Simulations run in child processes (fork), so call from one thread at a time and, in programs with other threads,
- * know what fork() does to them.
+ * Any thread may call at any time; calls run one after another. An object may be used by several threads, but is
+ * released once and by nobody who still uses it. The program's locale does not matter and is not changed. Simulations
+ * run in child processes (fork): in programs with other threads, know what fork() does to them.
  *
  * Version 0: functions may change with the second number of the version, as the soname does. */
 #ifndef FORELINE_H

@@ -140,7 +140,8 @@ static enum status emulate(void *argument, int fd)
     siginfo_t ended;
     if (pid < 0 || waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOWAIT) != 0)
         return error_set(STATUS_IO, "smpirun: %s", strerror(errno));
-    kill(-pid, SIGKILL); /* what a shell that was killed has left; its number is ours until we wait */
+    kill(-pid,
+         SIGKILL); /* what a shell that was killed has left; its number is ours until we wait */
     if (waitpid(pid, &status, 0) != pid)
         return error_set(STATUS_IO, "smpirun: %s", strerror(errno));
     if (status != 0)

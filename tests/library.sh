@@ -19,7 +19,7 @@ here=$(realpath "$(dirname "$0")")
 for source in library/example tests/library_use; do
     # shellcheck disable=SC2046 # words
     "$cc" -Wall -Werror "$@" "$here/../$source.c" -o "$dir/${source##*[/_]}" \
-        $(pkg-config --cflags --libs foreline) -Wl,-rpath,"$lib" || fail "$source.c does not compile"
+        -pthread $(pkg-config --cflags --libs foreline) -Wl,-rpath,"$lib" || fail "$source.c does not compile"
 done
 foreline=$dir/moved/bin/foreline
 cd "$dir" || exit 1
@@ -42,8 +42,17 @@ check llama3-8b:layers=2,tokens=256 node:gpus=2,type=H100 8
 
 # The rest of the interface.
 "$dir/example" gpt-tiny laptop 32 >said || fail "example for use"
-"$dir/use" plan.json 16 >used || fail "$(cat used)"
 "$foreline" simulate plan.json --engine analytic --json >simulated.json || fail "simulate"
+"$dir/use" plan.json 16 >used || fail "$(cat used)"
+# In programs whose numbers have a decimal comma, and whose capital i has a dot.
+for locale in de_DE tr_TR; do
+    localedef -i $locale -f UTF-8 "$dir/$locale.UTF-8" 2>/dev/null
+    [ -d "$dir/$locale.UTF-8" ] || fail "no locale $locale (package locales)"
+    XDG_CACHE_HOME=$dir/cache-$locale LOCPATH=$dir LC_ALL=$locale.UTF-8 "$dir/use" plan.json 16 >local || fail "$locale: $(cat local)"
+    cmp used local || fail "$locale: $(cat local) instead of $(cat used)"
+    # shellcheck disable=SC2251 # what is written for others has points, too
+    ! grep -rqE '"[0-9]+,[0-9]+e' "$dir/cache-$locale" || fail "$locale: commas in the cache"
+done
 awk -v a="$(cat used)" -v b="$(sed -n 's/^ *"iteration_s": \([^,]*\),.*/\1/p' simulated.json | head -n 1)" \
     'BEGIN { exit !(a + 0 > 0 && a + 0 == b + 0) }' || fail "the library says '$(cat used)'"
 

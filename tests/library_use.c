@@ -1,6 +1,8 @@
 /* What library/example.c does not call, on the plan that it wrote: library_use PLAN DEVICES prints the
  * time by the analytic engine. Exit status 1 with a line: something is not as library/foreline.h says. */
 #include <foreline.h>
+#include <locale.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +14,63 @@ static int expect(int right, const char *what)
     return !right;
 }
 
+/* What a thread finds: the time of a plan that it makes and predicts by itself, and of the file. */
+struct finds {
+    const char *path;
+    double made_s, read_s;
+    struct foreline_error error; /* of what failed last */
+};
+
+static void *find(void *argument)
+{
+    struct finds *f = argument;
+    const struct foreline_setting settings[] = {
+        {"algorithm", "balanced"}, {"stages", "2"}, {"microbatches", "4"}};
+    struct foreline_prediction p;
+    foreline_model *model = NULL;
+    foreline_platform *platform = NULL;
+    foreline_plan *made = NULL, *read = NULL;
+    if (foreline_model_load("gpt-tiny", &model, &f->error) == FORELINE_OK &&
+        foreline_platform_load("node:gpus=2,type=A100", &platform, &f->error) == FORELINE_OK &&
+        foreline_plan_make(model, platform, settings, 3, &made, &f->error) == FORELINE_OK &&
+        foreline_predict(made, "analytic", &p, &f->error) == FORELINE_OK)
+        f->made_s = p.iteration_s;
+    if (f->made_s > 0 && foreline_plan_read(f->path, &read, &f->error) == FORELINE_OK &&
+        foreline_predict(read, "analytic", &p, &f->error) == FORELINE_OK)
+        f->read_s = p.iteration_s;
+    foreline_plan_free(made);
+    foreline_plan_free(read);
+    foreline_platform_free(platform);
+    foreline_model_free(model);
+    return NULL;
+}
+
+static int ask_from_threads(const char *path)
+{
+    enum { THREADS = 8 };
+    struct finds f[THREADS];
+    pthread_t thread[THREADS];
+    int wrong = 0;
+    for (int i = 0; i < THREADS; i++) {
+        f[i] = (struct finds){.path = path};
+        if (pthread_create(&thread[i], NULL, find, &f[i]) != 0)
+            return expect(0, "a thread");
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
+    for (int i = 0; i < THREADS; i++)
+        wrong += expect(f[i].made_s > 0 && f[i].made_s == f[0].made_s && f[i].read_s > 0 &&
+                            f[i].read_s == f[0].read_s,
+                        *f[i].error.message ? f[i].error.message : "threads find the same");
+    return wrong;
+}
+
 int main(int argc, char **argv)
 {
     int wrong = argc != 3;
+    const char *told = setlocale(LC_ALL, "");
+    char number[16], name[64];
+    snprintf(name, sizeof name, "%s", told ? told : "a locale that is not there");
     struct foreline_error e = {FORELINE_NOMEM, "before"};
     struct foreline_prediction exact, quick;
     foreline_plan *plan = NULL, *none = NULL;
@@ -54,6 +110,11 @@ int main(int argc, char **argv)
     wrong += expect(foreline_plan_make(model, platform, twice, 2, &none, &e) == FORELINE_OK && none,
                     "two settings");
     wrong += expect(strstr(foreline_library_version(), "foreline") != NULL, "the version");
+    wrong += ask_from_threads(argv[1]);
+    wrong += expect(strcmp(name, setlocale(LC_ALL, NULL)) == 0, "the locale stays the program's");
+    snprintf(number, sizeof number, "%.1f", 0.5);
+    wrong += expect(number[1] == *localeconv()->decimal_point, "numbers stay the program's");
+    (void)setlocale(LC_ALL, "C");
     printf("%.17g\n", quick.iteration_s);
     foreline_plan_free(none);
     foreline_plan_free(plan);

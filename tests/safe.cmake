@@ -7,6 +7,10 @@ unit_test(cache LIBS topologies core)
 
 add_test(NAME safe.files COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/safe_files.sh $<TARGET_FILE:foreline>)
 set_tests_properties(safe.files PROPERTIES TIMEOUT 120)
+add_test(NAME safe.ownership COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/safe_ownership.py $<TARGET_FILE:foreline> ${PROJECT_SOURCE_DIR})
+set_tests_properties(safe.ownership PROPERTIES TIMEOUT 120)
+add_test(NAME safe.processes COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/safe_processes.sh $<TARGET_FILE:foreline>)
+set_tests_properties(safe.processes PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)
 add_test(NAME safe.inputs COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/safe_inputs.py $<TARGET_FILE:foreline>)
 set_tests_properties(safe.inputs PROPERTIES TIMEOUT 120)
 
