@@ -52,6 +52,9 @@ enum status database_failed(const struct database *db)
     if (code == SQLITE_NOTADB)
         return error_set(STATUS_IO, "%s: not an SQLite database, as sweep writes it%s", db->path,
                          looks_like_file(db->path, looks));
+    if (code == SQLITE_INTERRUPT)
+        return error_set(STATUS_IO, "%s: a query takes longer than %g s; see --limit query",
+                         db->path, limit(LIMIT_query));
     if (code == SQLITE_READONLY)
         return error_set(STATUS_IO, "%s: cannot be written to", db->path);
     if (code == SQLITE_CORRUPT)
@@ -63,8 +66,15 @@ enum status database_failed(const struct database *db)
     return error_set(STATUS_IO, "%s: %s", db->path, sqlite3_errmsg(db->handle));
 }
 
+/* What takes longer than anything of ours is ended. */
+static void wind(struct database *db)
+{
+    db->until_s = clock_now() + limit(LIMIT_query);
+}
+
 enum status database_execute(struct database *db, const char *sql)
 {
+    wind(db);
     return sqlite3_exec(db->handle, sql, NULL, NULL, NULL) == SQLITE_OK ? STATUS_OK
                                                                         : database_failed(db);
 }
@@ -118,6 +128,12 @@ static sqlite3_stmt *prepared(struct database *db, const char *sql)
     return new->statement;
 }
 
+static int step(struct database *db, sqlite3_stmt *s)
+{
+    wind(db);
+    return sqlite3_step(s);
+}
+
 enum status database_run(struct database *db, const char *sql,
                          enum status (*row)(void *context, sqlite3_stmt *s), void *context,
                          const char *types, ...)
@@ -125,6 +141,7 @@ enum status database_run(struct database *db, const char *sql,
     enum status st = STATUS_OK;
     va_list value;
     int code;
+    wind(db);
     sqlite3_stmt *s = prepared(db, sql);
     if (!s)
         return database_failed(db);
@@ -133,7 +150,7 @@ enum status database_run(struct database *db, const char *sql,
     va_end(value);
     if (code != SQLITE_OK)
         st = database_failed(db);
-    while (st == STATUS_OK && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (st == STATUS_OK && (code = step(db, s)) == SQLITE_ROW)
         st = row ? row(context, s) : STATUS_OK;
     if (st == STATUS_OK && code != SQLITE_DONE)
         st = database_failed(db);
@@ -218,6 +235,7 @@ static enum status check_version(struct database *db)
 {
     int64_t tables, application, version;
     char sql[128];
+    PASS(database_protect(db));
     PASS(database_ask(db, "SELECT count(*) FROM sqlite_schema", &tables));
     PASS(database_ask(db, "PRAGMA application_id", &application));
     PASS(database_ask(db, "PRAGMA user_version", &version));
@@ -230,7 +248,7 @@ static enum status check_version(struct database *db)
         return error_set(STATUS_IO, "%s: of an older foreline (format %lld, this knows %d)",
                          db->path, (long long)version, DATABASE_VERSION);
     if (application == DATABASE_APPLICATION)
-        return STATUS_OK;
+        return database_check_schema(db);
     snprintf(sql, sizeof sql, "PRAGMA application_id=%d; PRAGMA user_version=%d",
              DATABASE_APPLICATION, DATABASE_VERSION);
     return database_execute(db, sql);

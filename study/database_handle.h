@@ -15,7 +15,8 @@ enum { DATABASE_SQL = 4096, DATABASE_STATEMENTS = 24 };
 struct database {
     sqlite3 *handle;
     char *path, *lock_path;
-    int lock; /* -1: none */
+    int lock;       /* -1: none */
+    double until_s; /* when the step that runs is ended */
     size_t statements;
     struct database_statement {
         const char *sql; /* that database_run() was given */
@@ -26,6 +27,12 @@ struct database {
     char host[DATABASE_HOST];
 };
 
+/* To be called when the file is open: no trigger, view or function in its schema is run, and a step that takes
+ * longer than LIMIT_query is ended. */
+enum status database_protect(struct database *db) MUST_CHECK;
+/* STATUS_IO when a table of ours is anything but a plain table, or there are triggers. What else the user
+ * has added is not looked at. */
+enum status database_check_schema(struct database *db) MUST_CHECK;
 /* What SQLite's last error means, with the path. */
 enum status database_failed(const struct database *db);
 enum status database_execute(struct database *db, const char *sql) MUST_CHECK;

@@ -56,6 +56,32 @@ done
 cd ..
 [ ! -e x.db ] || fail "name: ../x writes there"
 
+# Databases are tables: a view without an end, a trigger, a virtual table are refused at once by all who read them.
+if command -v sqlite3 >/dev/null; then
+    mkdir base && cd base || exit 2
+    printf 'name: e\nmodel: mlp\nplatform: laptop\nplan: {algorithm: balanced, stages: [1, 2], microbatches: 2}\n' >e.yml
+    "$foreline" sweep e.yml >../out 2>&1 || fail "sweep: $(cat ../out)"
+    cp e.db good.db
+    strange() { # strange WHAT SQL
+        cp good.db e.db && sqlite3 e.db "$2" || fail "sqlite3 $2"
+        for command in "report e.db -o r.html" "plot throughput e.db --x stages -o b.svg" "sweep e.yml"; do
+            # shellcheck disable=SC2086 # words
+            timeout 10 "$foreline" $command >../out 2>&1 && fail "$command with a $1: accepted"
+            grep -q "e.db: not written by foreline sweep: it has a $1" ../out || fail "$command with a $1: $(cat ../out)"
+        done
+    }
+    strange "view 'result'" 'ALTER TABLE result RENAME TO r; CREATE VIEW result AS
+        WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT r.* FROM r, c;'
+    strange "trigger 't'" "CREATE TRIGGER t AFTER INSERT ON point BEGIN DELETE FROM result; END;"
+    strange "virtual table 'parameter'" "DROP TABLE parameter; CREATE VIRTUAL TABLE parameter USING fts4(hash, name, value);"
+    cp good.db e.db
+    sqlite3 e.db "CREATE VIEW mine AS SELECT * FROM result; CREATE INDEX i ON result(iteration_s)"
+    "$foreline" sweep e.yml >../out 2>&1 || fail "a view and an index of the user's: $(cat ../out)"
+    cd ..
+else
+    echo "no databases of strangers: sqlite3 is not installed"
+fi
+
 # Names on the terminal: in messages and in tables; JSON keeps them.
 evil=$(printf 'e\033]0;title\007\302\233mvil')
 "$foreline" topology show "$evil" >out 2>&1 && fail "shows $evil"
