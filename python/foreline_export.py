@@ -442,13 +442,13 @@ def _parameters(nodes, module):
         if node.op == "call_module":
             m = module.get_submodule(node.target)
             found += [] if _mark(m) == "ghost" else list(m.parameters())
-        found += [a for a in (_attribute(module, i) for i in node.all_input_nodes if i.op == "get_attr")
+        found += [a for a in (_attribute(module, i.target) for i in node.all_input_nodes if i.op == "get_attr")
                   if isinstance(a, nn.Parameter)]
     return list({id(p): p for p in found}.values())
 
 
-def _attribute(module, node):
-    for part in node.target.split("."):
+def _attribute(module, path):
+    for part in path.split("."):
         module = getattr(module, part)
     return module
 

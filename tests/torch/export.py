@@ -54,6 +54,36 @@ def marked_modules_are_a_chain(program, folder):
     print("course: 4 ops,", sum(o["parameter_bytes"] // 4 for o in ops), "parameters")
 
 
+class Positions(nn.Module):
+    """Parameters that no module has for itself, and a tensor in three parts."""
+
+    def __init__(self):
+        super().__init__()
+        self.position = nn.Parameter(torch.randn(1, 8, 16))
+        self.weight, self.bias = nn.Parameter(torch.randn(16, 16)), nn.Parameter(torch.zeros(16))
+        self.qkv, self.out = nn.Linear(16, 48), nn.Linear(16, 16)
+
+    def forward(self, x):
+        x = (x + self.position) @ self.weight + self.bias
+        q, k, v = self.qkv(x).chunk(3, dim=-1)
+        return self.out(torch.softmax(q @ k.transpose(-1, -2), -1) @ v) + self.position
+
+
+def parameters_of_the_root_are_those_of_the_ops_that_read_them(program, folder):
+    model, example = Positions(), torch.randn(4, 8, 16)
+    exported = fe.export(model, (example,))
+    path = os.path.join(folder, "positions.json")
+    exported.write(path)
+    ops = json.loads(foreline(program, "model", "show", "--json", path))["ops"]
+    assert sum(o["parameter_bytes"] for o in ops) == 4 * sum(p.numel() for p in model.parameters())
+    assert [o["name"] for o in ops if o.get("shares")] == ["add_2"], ops
+    names = [o["name"] for o in ops]
+    for first in range(1, len(names)):
+        parts = exported.split({"stages": [{"ops": names[:first]}, {"ops": names[first:]}]})
+        assert torch.allclose(model(example), parts(example), atol=1e-6), first
+    print("parameters of the root:", len(names), "ops, cut everywhere")
+
+
 def ghosts_do_not_count(program, folder):
     model = CustomGraphLinearModel2(8, 8, 8)
     fe.stage(model.fc1), fe.ghost(model.fc2), fe.stage(model.fc4)
@@ -369,7 +399,7 @@ def main():
     program = sys.argv[1]
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        for case in (marked_modules_are_a_chain, ghosts_do_not_count, what_cannot_be_traced_is_one_op,
+        for case in (marked_modules_are_a_chain, parameters_of_the_root_are_those_of_the_ops_that_read_them, ghosts_do_not_count, what_cannot_be_traced_is_one_op,
                      random_networks_are_counted, microbatches_are_the_batch, another_plan_is_refused,
                      a_root_that_cannot_be_traced_says_what_to_do,
                      ranges_of_a_trace_are_the_profile_of_its_ops):
