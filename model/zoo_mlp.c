@@ -1,5 +1,8 @@
 /* Multi-layer perceptron: next-token prediction from a window of `tokens` embedded tokens:
- * [linear, gelu] x layers, linear. A sample is one window; one token is predicted. */
+ * [linear, gelu] x layers, linear. A sample is one window; one token is predicted.
+ *
+ * Over tensor shards hidden layers go in pairs: the first is divided by its outputs, the second by its inputs, and their
+ * sum is whole again; one that is left over is whole. The head is divided by the vocabulary. */
 #include "model/zoo.h"
 
 #include <stdio.h>
@@ -28,16 +31,20 @@ static enum status build_mlp(const int64_t *value, struct model *out)
                                                            .vocabulary = value[MLP_VOCABULARY],
                                                            .concat = true});
     for (int64_t i = 0; i < value[MLP_LAYERS]; i++) {
+        bool second = i % 2 == 1, first = !second && i + 1 < value[MLP_LAYERS];
         snprintf(g.prefix, sizeof g.prefix, "h%d.", (int)i);
         x = layer_linear(&g, "linear", x,
-                         &(struct linear_shape){1, width, hidden, true, MODEL_NO_OP, TENSOR_WHOLE});
-        x = layer_gelu(&g, "gelu", x, 1, hidden, TENSOR_WHOLE);
+                         &(struct linear_shape){1, width, hidden, true, MODEL_NO_OP,
+                                                first    ? TENSOR_COLUMN
+                                                : second ? TENSOR_ROW
+                                                         : TENSOR_WHOLE});
+        x = layer_gelu(&g, "gelu", x, 1, hidden, first ? TENSOR_SPLIT : TENSOR_WHOLE);
         width = hidden;
     }
     g.prefix[0] = '\0';
     x = layer_linear(
         &g, "head", x,
-        &(struct linear_shape){1, width, value[MLP_VOCABULARY], true, MODEL_NO_OP, TENSOR_WHOLE});
+        &(struct linear_shape){1, width, value[MLP_VOCABULARY], true, MODEL_NO_OP, TENSOR_COLUMN});
     layer_loss(&g, "loss", x, 1, value[MLP_VOCABULARY], false);
     return graph_finish(&g, "mlp", "next-token MLP over a context window", out);
 }
