@@ -187,7 +187,7 @@ static enum status run_plan(struct invocation *in, const char *path)
 {
     enum status st;
     const struct arguments *a = &in->a;
-    bool paced = false, member = false;
+    bool paced = false, member = false, begun = false;
     char engine[16];
     struct loaded_plan p = {0};
     struct measurement m = {0};
@@ -201,6 +201,7 @@ static enum status run_plan(struct invocation *in, const char *path)
     if (o.timeout_s == 0)
         TRY(choose_timeout(&p, &o.timeout_s));
     TRY(launch_is_member(&o, &member));
+    begun = true;
     if (member) {
         TRY(launch_member(&p.program, &p.model, &o));
         goto out;
@@ -215,6 +216,8 @@ static enum status run_plan(struct invocation *in, const char *path)
     TRY(load_label(&p, path, engine, &m));
     TRY(write_results(in, &p, &m, &t));
 out:
+    if (st != STATUS_OK && !begun && a->launcher && !strcmp(a->launcher, "env"))
+        st = launch_excuse(st);
     timeline_free(&t);
     measurement_free(&m);
     loaded_plan_free(&p);

@@ -1,8 +1,8 @@
 /* rendezvous.h - how the ranks of a run find each other, and the control connection that remains.
  *
  * The launcher listens; every worker connects, proves with the run's random token that it belongs
- * here and with the digest of program and model that it is about to run the same thing, and tells
- * the port on which it accepts data connections. When all ranks are there, the launcher answers
+ * here, says what it has been told (agreement.h), so that all are about to run the same thing, and
+ * tells the port on which it accepts data connections. When all ranks are there, the launcher answers
  * each with everybody's ports. The connection then carries the worker's reports until the run ends,
  * and back the word that a checkpoint counts: a worker begins none before the last but one does, so
  * that a launcher that is slow or stopped holds the ranks up instead of filling the disk. A worker
@@ -18,11 +18,12 @@
 #include <stdint.h>
 
 #include "core/error.h"
+#include "exec/agreement.h"
 #include "exec/device.h"
 #include "exec/device/layer.h"
 #include "exec/hardware.h"
 
-enum { TOKEN = 16, CONTROL_VERSION = 7, ERROR_TEXT = 1024, MACHINE = 64 };
+enum { TOKEN = 16, CONTROL_VERSION = 8, ERROR_TEXT = 1024, MACHINE = 64 };
 
 /* What a transport adds to messages from another rank because the network under it does not:
  * a message is there `latency_s` after its last byte, and one that begins at t has its last byte
@@ -79,10 +80,11 @@ struct frame_hello {
     struct frame_head head;
     uint32_t rank, ranks;
     uint16_t port, unused;
-    uint32_t pid;           /* of the worker, on its machine */
-    uint8_t digest[DIGEST]; /* inputs_digest() */
-    char machine[MACHINE];  /* its name, NUL-terminated */
-    uint64_t clock;         /* the same number where CLOCK_MONOTONIC is the same: of the boot */
+    uint32_t pid; /* of the worker, on its machine */
+    char settings
+        [AGREEMENT]; /* agreement_write(); "": it cannot run, and says why when it has joined */
+    char machine[MACHINE]; /* its name, NUL-terminated */
+    uint64_t clock;        /* the same number where CLOCK_MONOTONIC is the same: of the boot */
     struct hardware hardware;
 };
 
@@ -156,9 +158,6 @@ struct frame_head frame_head(enum frame_type type, size_t bytes);
 
 /* SHA-256 of a whole file. Returns STATUS_IO, STATUS_NOMEM. */
 enum status file_digest(const char *path, uint8_t digest[DIGEST]) MUST_CHECK;
-/* What ranks must agree on: SHA-256 over the SHA-256 of both files. */
-enum status inputs_digest(const char *program, const char *model,
-                          uint8_t digest[DIGEST]) MUST_CHECK;
 /* Name of this machine; "" when it does not say. */
 void machine_name(char name[MACHINE]);
 /* Lower-case hexadecimal, NUL-terminated: text[2 * n + 1]; and back (STATUS_INVALID). */
@@ -195,6 +194,9 @@ enum status rendezvous_delays(const char *text, uint32_t ranks, struct delay **o
  * STATUS_NOMEM. */
 enum status rendezvous_join(const char *launcher, const struct frame_hello *hello, bool early,
                             double timeout_s, struct rendezvous *out) MUST_CHECK;
+/* A rank that cannot take part says why, in the settings of its hello, to a launcher that listens
+ * within LIMIT_differ; nothing is waited for, and nobody told where nobody listens. */
+void rendezvous_excuse(const char *launcher, const struct frame_hello *hello);
 void rendezvous_free(
     struct rendezvous *r); /* accepts what join() filled, and *r = RENDEZVOUS_NONE */
 

@@ -111,7 +111,11 @@ struct run_files {
 /* Where workers meet the launcher and how they prove that they belong here; environment.c, spawn.c
  * and join.c. */
 struct run_meeting {
-    uint8_t token[TOKEN], digest[DIGEST];
+    uint8_t token[TOKEN];
+    char settings[AGREEMENT]; /* what all ranks must have been told */
+    uint32_t differs;         /* the lowest rank that was told otherwise, where `why` says how */
+    char why[1024];           /* "": none so far */
+    double differs_s;         /* since when that is known */
     uint32_t rank,
         ranks; /* of this process, where each starts its own workers: the first, how many */
     char address[RENDEZVOUS_HOST]; /* of the launcher */
@@ -279,6 +283,8 @@ bool launch_is_settled(const struct run *run, double now_s);
 /* Connections to the control port, without waiting: workers say who they are, strangers are dropped.
  * When the last one is there, all are told where everybody is. */
 void launch_answer(struct run *run);
+/* Blame a rank that was told otherwise than the others. */
+void launch_check_settings(struct run *run, double now_s);
 
 /* hardware.c. Does every text of what a worker said end? */
 bool launch_hardware_ends(const struct hardware *h);

@@ -281,6 +281,7 @@ enum status launch_watch(struct run *run)
         if (now_s - last_s > 2 * tick_s)
             forgive(run, now_s - last_s - tick_s, now_s);
         last_s = now_s;
+        launch_check_settings(run, now_s);
         launch_check_silence(run, now_s);
         if (run->done == ranks && isinf(done_s))
             done_s = now_s;
