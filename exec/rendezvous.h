@@ -121,7 +121,8 @@ struct frame_step {
     uint64_t step;         /* of this run */
     double start_s, end_s; /* CLOCK_MONOTONIC; start_s is the same on all ranks */
     double loss;
-    double hits[2]; /* of the rank's targets, as parts of all; NAN: not known */
+    double hits[2];     /* of the rank's targets, as parts of all; NAN: not known */
+    int64_t peak_bytes; /* of the device so far */
 };
 
 struct frame_saved {

@@ -10,7 +10,8 @@
  *   silence.c  who has not joined, is stopped, is stuck
  *   watch.c  event loop: what workers report, processes that end
  *   checkpoint.c  where to go on from; files of all ranks become a checkpoint
- *   result.c  reports of all ranks become a measurement; routing.c: where tokens went */
+ *   reports.c  reports of steps: what is kept of them
+ *   result.c  what all ranks have reported becomes a measurement; routing.c: where tokens went */
 #ifndef EXEC_LAUNCH_RUN_H
 #define EXEC_LAUNCH_RUN_H
 
@@ -145,7 +146,26 @@ struct run_keeping {
     int lock; /* the directory, so that no other run writes there; -1: none */
 };
 
-/* What the workers have reported; result.c. */
+/* Op times are kept of REPORT_STEPS measured steps, and of more as long as they are REPORT_TIMES or
+ * less: 32 MiB. A rank begins a step when all have ended the one before: one that is read first is
+ * not read any more when it is REPORT_AHEAD steps ahead of the others. */
+enum { REPORT_STEPS = 100, REPORT_TIMES = 1 << 21, REPORT_AHEAD = 4 };
+
+/* A step that some ranks have not reported yet. */
+struct run_step {
+    size_t ranks;                   /* that have */
+    double *start_s, *end_s, *loss; /* [ranks] */
+    double *hits;                   /* [ranks][2] */
+    double *op_start_s, *op_end_s;  /* [ops] */
+};
+
+/* Of a rank: how much of the forwards through the stage with the loss are its own; loss NULL: none. */
+struct run_loss {
+    double share;
+    double *loss; /* [steps] as reported, a part of the mean */
+};
+
+/* What the workers have reported; reports.c, result.c. */
 /* Of an op of experts, over all ranks (struct layer_routing). */
 struct run_routed {
     double *rows; /* [experts]; NULL: no rank has said anything */
@@ -153,18 +173,23 @@ struct run_routed {
 };
 
 struct run_reports {
-    struct arena memory;           /* of the arrays */
-    size_t announced;              /* steps shown as progress */
-    bool measuring;                /* the warm-up is over */
-    double others_cpu_s;           /* CPU time of everything else on the machine during the run */
-    double *start_s, *end_s;       /* [steps * ranks] of each rank's step */
-    double *loss;                  /* [steps * ranks] */
-    double *hits;                  /* [steps][2] of all ranks (struct frame_step) */
-    double *op_start_s, *op_end_s; /* [options->steps * ops] measured steps only */
-    size_t shards;                 /* most of any stage, times ranks that experts are spread over */
-    uint8_t *digests;              /* [model->n * shards * DIGEST] of each op's parameters */
-    bool *digested;                /* [model->n * shards] */
-    struct run_routed *routed;     /* [model->n]; NULL: there are no experts */
+    struct arena memory; /* of the arrays */
+    bool measuring;      /* the warm-up is over */
+    double others_cpu_s; /* CPU time of everything else on the machine during the run */
+    size_t complete;     /* steps that all ranks have reported */
+    struct run_step open[REPORT_AHEAD]; /* those behind them: step s is open[s % REPORT_AHEAD] */
+    double *duration_s;                 /* [options->steps] of measured steps */
+    double *loss;                       /* [steps] of all ranks */
+    double *hits;                       /* [steps][2] likewise (struct frame_step) */
+    struct run_loss *of_rank;           /* [ranks] */
+    size_t stride; /* op times are kept of measured steps 0, stride, 2 stride, ...: */
+    double *kept_start_s, *kept_end_s; /* [such steps * ops] from the start of the op's rank */
+    double *kept_began_s;              /* [such steps] when rank 0 began, as it says */
+    struct timeline scratch;           /* of a step without flush */
+    size_t shards;             /* most of any stage, times ranks that experts are spread over */
+    uint8_t *digests;          /* [model->n * shards * DIGEST] of each op's parameters */
+    bool *digested;            /* [model->n * shards] */
+    struct run_routed *routed; /* [model->n]; NULL: there are no experts */
 };
 
 /* A run: what it is, its parts as above, and the state of its processes, which all files read. */
@@ -299,6 +324,11 @@ enum status launch_fill_hardware(const struct run *run, struct measurement *out)
 enum status launch_watch(struct run *run) MUST_CHECK;
 /* SIGKILL everything that is alive and wait for it. */
 void launch_kill(struct run *run);
+
+/* Room for the reports of all steps. STATUS_NOMEM. */
+enum status launch_allocate_reports(struct run *run) MUST_CHECK;
+/* Has the rank reported as many steps more than another as there is room for? */
+bool launch_is_ahead(const struct run *run, uint32_t rank);
 
 /* A complete frame of rank `rank`. STATUS_IO when it makes no sense. */
 enum status launch_take_step(struct run *run, uint32_t rank, const char *payload) MUST_CHECK;

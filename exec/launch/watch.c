@@ -165,7 +165,7 @@ static enum status receive(struct run *run, uint32_t rank, bool *open)
 {
     struct launched *w = &run->worker[rank];
     enum { HEAD = sizeof w->head };
-    for (;;) {
+    while (!launch_is_ahead(run, rank)) {
         char *to = w->got < HEAD ? (char *)&w->head + w->got : w->payload + (w->got - HEAD);
         size_t want = w->got < HEAD ? HEAD - w->got : HEAD + (size_t)w->head.bytes - w->got;
         ssize_t k = recv(w->fd, to, want, MSG_DONTWAIT);
@@ -184,6 +184,7 @@ static enum status receive(struct run *run, uint32_t rank, bool *open)
             w->got = 0;
         }
     }
+    return STATUS_OK;
 }
 
 /* The end of a connection before the worker is done is a cause of its own, if a weak one. */
