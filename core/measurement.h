@@ -85,9 +85,10 @@ struct measured_gpu {
     int64_t memory_bytes;
 };
 
-/* What drives the GPUs of rank 0; all NULL: there are none. */
+/* What drives the GPUs of rank 0, or multiplies on its CPU; all NULL: not known. */
 struct measured_software {
     char *driver, *cuda_driver, *cuda, *cublas, *nccl;
+    char *blas;     /* "OpenBLAS 0.3.21, SkylakeX kernels" */
     char *settings; /* variables of the environment that NCCL and CUDA look at, "NAME=VALUE ..." */
 };
 

@@ -5,7 +5,9 @@
 
 #include "core/array.h"
 #include "exec/device.h"
+#include "exec/device/cpu/gemm.h"
 #include "exec/device/cpu/stage.h"
+#include "exec/hardware.h"
 
 static_assert(sizeof(real) == sizeof(float), "boundary messages are fp32");
 
@@ -277,8 +279,16 @@ static const struct layer_routing *routing(void *self, uint32_t op, size_t *expe
     return NULL;
 }
 
+enum status cpu_describe(uint32_t rank, struct hardware *out)
+{
+    (void)rank;
+    gemm_library(out->blas);
+    return STATUS_OK;
+}
+
 const struct device device_cpu = {
     .name = "cpu",
+    .describe = cpu_describe,
     .stepped = &device_sharded,
     .computes = computes,
     .check = check,
