@@ -281,20 +281,23 @@ static void describe_process(struct frame_hello *h)
     machine_name(h->machine);
 }
 
-void rendezvous_excuse(const char *launcher, const struct frame_hello *hello)
+bool rendezvous_excuse(const char *launcher, const struct frame_hello *hello, bool early)
 {
     struct frame_hello h = *hello;
-    char host[64];
+    char host[64], message[1024];
     uint16_t port;
     int fd = -1;
     double deadline_s = clock_now() + limit(LIMIT_differ);
+    snprintf(message, sizeof message, "%s", error_message());
     describe_process(&h);
-    if (parse_address(launcher, host, &port) == STATUS_OK &&
-        socket_connect(host, port, deadline_s, &fd) == STATUS_OK &&
+    bool heard =
+        parse_address(launcher, host, &port) == STATUS_OK &&
+        (early ? socket_connect : socket_connect_once)(host, port, deadline_s, &fd) == STATUS_OK &&
         socket_write(fd, &h, sizeof h, deadline_s) == STATUS_OK &&
-        socket_poll(fd, POLLIN, deadline_s) == STATUS_OK) /* heard: it hangs up */
-        socket_close(&fd);
+        socket_poll(fd, POLLIN, deadline_s + limit(LIMIT_differ)) == STATUS_OK; /* it hangs up */
     socket_close(&fd);
+    (void)error_set(STATUS_INVALID, "%s", message);
+    return heard;
 }
 
 /* The port for data is on the interface that leads to the launcher, because the other ranks come

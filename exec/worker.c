@@ -282,7 +282,17 @@ static enum status open_log(const struct worker *w)
     return STATUS_OK;
 }
 
-/* Everything that can go wrong before the launcher is met; it is told on stderr. */
+/* The launcher says once what many ranks have met; false: it cannot be told. */
+static bool tell_launcher(struct worker *w)
+{
+    if (!w->launcher || w->hello.ranks == 0 || /* or it would be taken for a stranger */
+        (w->program.ranks > 0 && w->program.ranks != w->hello.ranks))
+        return false;
+    agreement_add_failure(error_message(), w->hello.settings);
+    return rendezvous_excuse(w->launcher, &w->hello, w->early);
+}
+
+/* Everything that can go wrong before the launcher is met: it is told, or else stderr. */
 static enum status prepare(struct worker *w, int argc, char **argv, const struct worker_parts *have)
 {
     enum status st;
@@ -293,7 +303,7 @@ static enum status prepare(struct worker *w, int argc, char **argv, const struct
         TRY(open_log(w));
     TRY(read_inputs(w));
 out:
-    if (st != STATUS_OK)
+    if (st != STATUS_OK && !tell_launcher(w))
         fprintf(stderr, "foreline-worker: %s\n", error_message());
     return st;
 }

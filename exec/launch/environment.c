@@ -154,7 +154,7 @@ static enum status excuse(enum status st, const char *settings)
         snprintf(launcher + strlen(launcher), 16, ":%u", port);
         snprintf(hello.settings, AGREEMENT, "%s", settings);
         agreement_add_failure(message, hello.settings);
-        rendezvous_excuse(launcher, &hello);
+        (void)rendezvous_excuse(launcher, &hello, true);
     }
     return error_set(st, "%s", message);
 }

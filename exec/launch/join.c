@@ -21,29 +21,41 @@ static enum status check_hello(const struct run *run, const struct frame_hello *
     return STATUS_OK;
 }
 
-/* Of all ranks that were told otherwise the lowest is named, whoever comes first. */
+/* Of all ranks that were told otherwise, or have failed, the lowest is named, whoever comes first, and it
+ * is said how many others have said the same. */
 static void compare_settings(struct run *run, const struct frame_hello *h)
 {
     char name[RANK_NAME];
     struct run_meeting *m = &run->meeting;
-    if (!h->settings[0] || (m->why[0] && h->rank > m->differs) ||
-        agreement_check(launch_name(run, h->rank, name), h->settings,
-                        launch_by_environment(run) ? "rank 0" : "the launcher",
+    launch_name(run, h->rank, name);
+    if (!h->settings[0] ||
+        agreement_check(name, h->settings, launch_by_environment(run) ? "rank 0" : "the launcher",
                         m->settings) == STATUS_OK)
         return;
+    const char *body = error_message() + strlen(name);
+    run->worker[h->rank].complained = true;
     if (!m->why[0])
         m->differs_s = clock_now();
+    m->others += m->why[0] && !strcmp(body, m->body);
+    if (m->why[0] && h->rank > m->differs)
+        return;
+    m->others = m->why[0] && !strcmp(body, m->body) ? m->others : 0;
     m->differs = h->rank;
-    snprintf(m->why, sizeof m->why, "%s", error_message());
+    snprintf(m->body, sizeof m->body, "%s", body);
+    snprintf(m->why, sizeof m->why, "%s%s", name, body);
 }
 
 /* Once all have joined, or were waited for, so that all end together. */
 void launch_check_settings(struct run *run, double now_s)
 {
     const struct run_meeting *m = &run->meeting;
+    char others[64] = "";
+    if (m->others > 0)
+        snprintf(others, sizeof others, " (and %zu other rank%s)", m->others,
+                 m->others > 1 ? "s" : "");
     if (m->why[0] &&
         (run->joined == run->program->ranks || now_s - m->differs_s > limit(LIMIT_differ)))
-        launch_blame(run, CAUSE_PRIMARY, STATUS_INVALID, "%s", m->why);
+        launch_blame(run, CAUSE_PRIMARY, STATUS_INVALID, "%s%s", m->why, others);
 }
 
 /* When the last one is there, tell everybody where everybody is. */

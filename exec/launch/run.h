@@ -4,6 +4,7 @@
  *   spawn.c   files, environment, fork and exec
  *   environment.c  every process starts its own worker: torchrun, srun, mpirun, by hand
  *   mpi.c     the command line of mpirun, and what it says when it fails
+ *   capacity.c  whether this machine can hold the ranks
  *   join.c    rendezvous: who joined
  *   hardware.c  which GPUs they have, and that no two ranks have one
  *   cause.c  who died, and which failure is the cause of the others
@@ -116,6 +117,8 @@ struct run_meeting {
     char settings[AGREEMENT]; /* what all ranks must have been told */
     uint32_t differs;         /* the lowest rank that was told otherwise, where `why` says how */
     char why[1024];           /* "": none so far */
+    char body[1024];          /* the same without the name of the rank, */
+    size_t others;            /* which so many others said, too */
     double differs_s;         /* since when that is known */
     uint32_t rank,
         ranks; /* of this process, where each starts its own workers: the first, how many */
@@ -230,6 +233,10 @@ enum status launch_spawn(struct run *run) MUST_CHECK;
 /* Files are not needed any more once every worker has read them, and mpirun, whose files are among
  * them, has ended; again: nothing. */
 void launch_remove_files(struct run *run);
+
+/* Before the first rank is started, once the files are written: STATUS_INFEASIBLE, with what is needed, what
+ * there is and the remedy, where memory, open files or processes of this machine are too few. */
+enum status launch_check_capacity(const struct run *run) MUST_CHECK;
 
 const char *launch_transport(const struct run *run); /* as told, else the device's default */
 /* Are all ranks threads of one worker? */

@@ -154,6 +154,7 @@ enum status launch_prepare(struct run *run)
     PASS(make_directory(run));
     PASS(program_write(run->program, run->files.program_path, &by));
     PASS(model_write(run->model, run->files.model_path, &by));
+    PASS(launch_check_capacity(run));
     PASS(write_settings(run));
     return listen_for_workers(run);
 }

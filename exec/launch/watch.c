@@ -200,7 +200,7 @@ static void listen_to(struct run *run, uint32_t rank)
     if (open)
         return;
     socket_close(&w->fd);
-    if (w->stage != WORKER_DONE)
+    if (w->stage != WORKER_DONE && !run->meeting.why[0])
         launch_blame(run, w->complained ? CAUSE_SYMPTOM : CAUSE_GONE, STATUS_IO, "%s hung up%s",
                      launch_name(run, rank, name), launch_place(run, rank, place));
 }
