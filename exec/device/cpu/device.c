@@ -7,7 +7,6 @@
 #include "exec/device.h"
 #include "exec/device/cpu/gemm.h"
 #include "exec/device/cpu/stage.h"
-#include "exec/hardware.h"
 
 static_assert(sizeof(real) == sizeof(float), "boundary messages are fp32");
 
@@ -277,13 +276,6 @@ static const struct layer_routing *routing(void *self, uint32_t op, size_t *expe
         return &c->stage[i].layout.op[k].routing;
     }
     return NULL;
-}
-
-enum status cpu_describe(uint32_t rank, struct hardware *out)
-{
-    (void)rank;
-    gemm_library(out->blas);
-    return STATUS_OK;
 }
 
 const struct device device_cpu = {
