@@ -177,8 +177,9 @@ def main():
             print(ranks.differs(name, (2, 4)[k % 2]), flush=True)
         for n in (2, 4)[:1 + (o.pairs > 6)]:
             ranks.same(n)
-        if os.listdir("tmp"):
-            fail(f"left behind: {os.listdir('tmp')}")
+        left = [f for f in os.listdir("tmp") if not f.startswith("ompi.")]  # Open MPI's own, of a rank without mpirun
+        if left:
+            fail(f"left behind: {left}")
         os.chdir("/")
     print(f"{o.pairs} pairs refused, the same in another spelling accepted")
 

@@ -102,9 +102,7 @@ enum status launch_take_signals(struct run *run)
     return run->signals.fd < 0 ? error_set(STATUS_IO, "signalfd: %s", strerror(errno)) : STATUS_OK;
 }
 
-/* What asked us to end, be it while the results were made; it would end the process, unseen, when
- * signals are as they were. */
-static enum status launch_interruption(struct run *run)
+enum status launch_interruption(struct run *run)
 {
     struct signalfd_siginfo s;
     while (read(run->signals.fd, &s, sizeof s) == (ssize_t)sizeof s)

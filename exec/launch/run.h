@@ -225,6 +225,9 @@ struct run launch_new(const struct program *p, const struct model *m,
 enum status launch_allocate(struct run *run) MUST_CHECK;
 /* Ctrl-C and dead children become events on run->signals.fd instead of interrupting. */
 enum status launch_take_signals(struct run *run) MUST_CHECK;
+/* Has a signal asked us to end, while many ranks are started or the results are made? It would end the
+ * process, unseen, when signals are as they were. */
+enum status launch_interruption(struct run *run) MUST_CHECK;
 /* Whatever was begun: no process, no file, no memory stays. */
 void launch_tear_down(struct run *run);
 

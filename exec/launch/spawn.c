@@ -421,6 +421,8 @@ static enum status spawn_ranks(struct run *run, struct call *c)
             st = place(run, c, r, w->machine);
         if (st == STATUS_OK)
             st = spawn(run, c, STDERR_FILENO, &w->child);
+        if (st == STATUS_OK)
+            st = launch_interruption(run);
     }
     return st;
 }
