@@ -187,7 +187,7 @@ static enum status run_plan(struct invocation *in, const char *path)
 {
     enum status st;
     const struct arguments *a = &in->a;
-    bool paced = false, member = false;
+    bool paced = false, member = false, begun = false;
     char engine[16];
     struct loaded_plan p = {0};
     struct measurement m = {0};
@@ -201,12 +201,16 @@ static enum status run_plan(struct invocation *in, const char *path)
     if (o.timeout_s == 0)
         TRY(choose_timeout(&p, &o.timeout_s));
     TRY(launch_is_member(&o, &member));
+    begun = true;
     if (member) {
         TRY(launch_member(&p.program, &p.model, &o));
         goto out;
     }
     TRY(arguments_try_files(a));
-    TRY(launch_run(&p.program, &p.model, &o, &m, &t));
+    st = launch_run(&p.program, &p.model, &o, &m, &t);
+    const int signal = st == STATUS_OK ? 0 : error_signal();
+    if (st != STATUS_OK && m.iterations == 0)
+        goto out;
     snprintf(engine, sizeof engine, "%s%s", transport_of(a), paced ? "-paced" : "");
     if (!paced && !strcmp(a->device, "cpu"))
         machine_measure_cpu(&p.model, &p.program, &p.topology, false, &m);
@@ -214,7 +218,10 @@ static enum status run_plan(struct invocation *in, const char *path)
         machine_measure(&p.model, &p.program, &p.topology, &m);
     TRY(load_label(&p, path, engine, &m));
     TRY(write_results(in, &p, &m, &t));
+    st = signal ? error_interrupted(signal) : STATUS_OK;
 out:
+    if (st != STATUS_OK && !begun && a->launcher && !strcmp(a->launcher, "env"))
+        st = launch_excuse(st);
     timeline_free(&t);
     measurement_free(&m);
     loaded_plan_free(&p);

@@ -12,6 +12,7 @@
 #include "core/path.h"
 #include "core/screen.h"
 #include "core/text.h"
+#include "exec/core_type.h"
 
 #define COMMAND(name) extern const struct command command_##name;
 #include "cli/commands.def"
@@ -114,6 +115,7 @@ int main(int argc, char **argv)
     mallopt(M_MMAP_THRESHOLD, 256 << 20); /* searches take and give back the same large blocks */
     mallopt(M_TRIM_THRESHOLD, 512 << 20);
     screen_protect();
+    core_type_set();          /* before a thread, and for all that is started */
     signal(SIGXFSZ, SIG_IGN); /* a file of the greatest allowed size is an error like any other */
     remember(argc, argv);
     const char *word = argc > 1 ? argv[1] : "";

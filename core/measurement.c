@@ -262,6 +262,20 @@ out:
     return st;
 }
 
+/* Times that overflow cannot be written, and mean nothing. */
+static enum status check_finite(const struct program *p, const struct timeline *t)
+{
+    char label[OP_LABEL];
+    for (size_t i = 0; i < p->ops; i++)
+        if (!isfinite(t->start_s[i]) || !isfinite(t->end_s[i]))
+            return error_set(STATUS_INVALID,
+                             "%s of %s takes no finite time (from %g s to %g s): FLOP or bytes of "
+                             "the model are too many, or a speed of the platform is too low",
+                             op_label(&p->op[i], label), p->rank[program_rank_of(p, i)].name,
+                             t->start_s[i], t->end_s[i]);
+    return STATUS_OK;
+}
+
 enum status measurement_from_timeline(const struct program *p, const struct timeline *t,
                                       struct measurement *out)
 {
@@ -269,6 +283,7 @@ enum status measurement_from_timeline(const struct program *p, const struct time
     struct window w = window_of(p, t, &settled);
     double iteration_s = (w.to_s - w.from_s) * w.times;
 
+    PASS(check_finite(p, t));
     out->microbatches = out->simulated = p->microbatches;
     PASS(measurement_set_iterations(out, p, &iteration_s, 1));
     PASS(account_ranks(p, t, &w, out));

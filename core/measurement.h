@@ -85,9 +85,10 @@ struct measured_gpu {
     int64_t memory_bytes;
 };
 
-/* What drives the GPUs of rank 0; all NULL: there are none. */
+/* What drives the GPUs of rank 0, or multiplies on its CPU; all NULL: not known. */
 struct measured_software {
     char *driver, *cuda_driver, *cuda, *cublas, *nccl;
+    char *blas;     /* "OpenBLAS 0.3.21, SkylakeX kernels" */
     char *settings; /* variables of the environment that NCCL and CUDA look at, "NAME=VALUE ..." */
 };
 
@@ -150,7 +151,8 @@ void timeline_join(const struct program *p, struct timeline *t);
 double timeline_iteration(const struct program *p, const struct timeline *t, bool *settled);
 
 /* Fill iteration_s, iterations_s (one), rates, bubble_fraction and ranks of *out (which must be {0}
- * or hold only strings) from a timeline of one iteration. Peaks come from program_peak(). */
+ * or hold only strings) from a timeline of one iteration. Peaks come from program_peak().
+ * STATUS_INVALID names an op whose times are not finite. */
 enum status measurement_from_timeline(const struct program *p, const struct timeline *t,
                                       struct measurement *out) MUST_CHECK;
 /* Replace the iteration times: *out keeps a copy; recomputes the median and the rates, and scales

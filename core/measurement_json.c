@@ -141,13 +141,10 @@ static const struct json_row gpu_rows[] = {
 #undef GPU
 #define SOFTWARE(member) JSON_MEMBER(struct measurement, software.member), FIELD_SPARE
 static const struct json_row software_rows[] = {
-    {"driver", SOFTWARE(driver)},
-    {"cuda_driver", SOFTWARE(cuda_driver)},
-    {"cuda", SOFTWARE(cuda)},
-    {"cublas", SOFTWARE(cublas)},
-    {"nccl", SOFTWARE(nccl)},
-    {"settings", SOFTWARE(settings)},
-    {0},
+    {"driver", SOFTWARE(driver)},     {"cuda_driver", SOFTWARE(cuda_driver)},
+    {"cuda", SOFTWARE(cuda)},         {"cublas", SOFTWARE(cublas)},
+    {"nccl", SOFTWARE(nccl)},         {"blas", SOFTWARE(blas)},
+    {"settings", SOFTWARE(settings)}, {0},
 };
 #undef SOFTWARE
 

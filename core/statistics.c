@@ -1,4 +1,4 @@
-/* Quantiles by sorting. */
+/* Quantiles by selection. */
 #include "core/statistics.h"
 
 #include <math.h>
@@ -23,15 +23,63 @@ double quantile_sorted(const double *ascending, size_t n, double q)
     return (1 - share) * ascending[below] + share * ascending[below + 1];
 }
 
+static void swap(double *a, double *b)
+{
+    double x = *a;
+    *a = *b;
+    *b = x;
+}
+
+/* The middle one of three, so that sorted input is cut in half. */
+static double pivot_of(const double *v, size_t low, size_t high)
+{
+    double a = v[low], b = v[low + (high - low) / 2], c = v[high];
+    return fmax(fmin(a, b), fmin(fmax(a, b), c));
+}
+
+/* Hoare's FIND (CACM 4, 1961); what is not cut down in 64 rounds is sorted. */
+double select_nth(double *value, size_t n, size_t k)
+{
+    size_t low = 0, high = n - 1;
+    for (int round = 0; low < high; round++) {
+        if (round == 64) {
+            qsort(value + low, high - low + 1, sizeof *value, by_value);
+            break;
+        }
+        double pivot = pivot_of(value, low, high);
+        size_t i = low, j = high;
+        for (;;) {
+            while (value[i] < pivot)
+                i++;
+            while (pivot < value[j])
+                j--;
+            if (i >= j)
+                break;
+            swap(&value[i++], &value[j--]);
+        }
+        /* value[low .. i - 1] <= pivot <= value[i .. high], or i == j is the pivot itself */
+        if (k < i)
+            high = i - 1;
+        else if (i == j && k == i)
+            break;
+        else
+            low = i + (i == j);
+    }
+    return value[k];
+}
+
 double quantile(const double *value, size_t n, double q)
 {
-    double *sorted = n ? malloc(n * sizeof *sorted) : NULL;
-    if (!sorted)
+    double *copy = n ? malloc(n * sizeof *copy) : NULL;
+    if (!copy)
         return NAN;
-    memcpy(sorted, value, n * sizeof *value);
-    qsort(sorted, n, sizeof *sorted, by_value);
-    double found = quantile_sorted(sorted, n, q);
-    free(sorted);
+    memcpy(copy, value, n * sizeof *value);
+    double at = q * (double)(n - 1);
+    size_t below = (size_t)at;
+    double share = at - (double)below, found = select_nth(copy, n, below);
+    if (below + 1 < n && share > 0)
+        found = (1 - share) * found + share * select_nth(copy + below + 1, n - below - 1, 0);
+    free(copy);
     return found;
 }
 

@@ -1,5 +1,5 @@
 /* hardware.h - what a rank computes on, as its worker says when it joins: which GPU, and the versions
- * of what drives it. Plain data of fixed size, for it travels in struct frame_hello; every text ends
+ * of what drives it, or the library of the CPU. Plain data of fixed size, for it travels in struct frame_hello; every text ends
  * in NUL, "" is not known. */
 #ifndef EXEC_HARDWARE_H
 #define EXEC_HARDWARE_H
@@ -11,6 +11,7 @@ enum {
     HARDWARE_BUS = 24,
     HARDWARE_ID = 48,
     HARDWARE_NAME = 96,
+    HARDWARE_BLAS = 96,
     HARDWARE_PEERS = 256,
     HARDWARE_SETTINGS = 1024
 };
@@ -29,6 +30,7 @@ struct hardware {
     char driver[HARDWARE_VERSION];      /* the kernel's module, "580.82.07" */
     char cuda_driver[HARDWARE_VERSION]; /* newest CUDA that it can run, "13.0" */
     char cuda[HARDWARE_VERSION], cublas[HARDWARE_VERSION], nccl[HARDWARE_VERSION];
+    char blas[HARDWARE_BLAS]; /* of a CPU: what multiplies, and for which processor; GPUs: "" */
     char settings[HARDWARE_SETTINGS]; /* "NCCL_ALGO=Ring NCCL_PROTO=Simple" */
 };
 

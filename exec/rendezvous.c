@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <netdb.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include "core/clock.h"
 #include "core/digest.h"
 #include "core/file.h"
+#include "core/limit.h"
 #include "core/text.h"
 #include "exec/transport/tcp/socket.h"
 
@@ -56,15 +58,6 @@ enum status file_digest(const char *path, uint8_t digest[DIGEST])
         digest_bytes(text, length, digest);
     free(text);
     return st;
-}
-
-enum status inputs_digest(const char *program, const char *model, uint8_t digest[DIGEST])
-{
-    uint8_t both[2 * DIGEST];
-    PASS(file_digest(program, both));
-    PASS(file_digest(model, both + DIGEST));
-    digest_bytes(both, sizeof both, digest);
-    return STATUS_OK;
 }
 
 void machine_name(char name[MACHINE])
@@ -265,6 +258,32 @@ enum status rendezvous_delays(const char *text, uint32_t ranks, struct delay **o
     return STATUS_OK;
 }
 
+static void describe_process(struct frame_hello *h)
+{
+    h->process = process_self();
+    h->head = frame_head(FRAME_HELLO, sizeof *h - offsetof(struct frame_hello, rank));
+    machine_name(h->machine);
+}
+
+bool rendezvous_excuse(const char *launcher, const struct frame_hello *hello, bool early)
+{
+    struct frame_hello h = *hello;
+    char host[64], message[1024];
+    uint16_t port;
+    int fd = -1;
+    double deadline_s = clock_now() + limit(LIMIT_differ);
+    snprintf(message, sizeof message, "%s", error_message());
+    describe_process(&h);
+    bool heard =
+        parse_address(launcher, host, &port) == STATUS_OK &&
+        (early ? socket_connect : socket_connect_once)(host, port, deadline_s, &fd) == STATUS_OK &&
+        socket_write(fd, &h, sizeof h, deadline_s) == STATUS_OK &&
+        socket_poll(fd, POLLIN, deadline_s + limit(LIMIT_differ)) == STATUS_OK; /* it hangs up */
+    socket_close(&fd);
+    (void)error_set(STATUS_INVALID, "%s", message);
+    return heard;
+}
+
 /* The port for data is on the interface that leads to the launcher, because the other ranks come
  * the same way. */
 enum status rendezvous_join(const char *launcher, const struct frame_hello *hello, bool early,
@@ -284,15 +303,13 @@ enum status rendezvous_join(const char *launcher, const struct frame_hello *hell
     r.timeout_s = timeout_s;
     memcpy(r.token, h.token, TOKEN);
     TRY(rendezvous_delays(getenv("FORELINE_DELAYS"), r.ranks, &r.delay));
-    h.process = process_self();
-    machine_name(h.machine);
     TRY((early ? socket_connect : socket_connect_once)(host, port, deadline_s, &r.control));
     if (r.host)
         rendezvous_host(&r, r.rank, own);
     else
         TRY(socket_own(r.control, own));
     TRY(socket_listen_at(own, &r.listener, &h.port));
-    h.head = frame_head(FRAME_HELLO, sizeof h - offsetof(struct frame_hello, rank));
+    describe_process(&h);
     TRY(socket_write(r.control, &h, sizeof h, deadline_s));
     TRY(receive_peers(&r, deadline_s));
     *out = r;

@@ -1,8 +1,8 @@
 /* rendezvous.h - how the ranks of a run find each other, and the control connection that remains.
  *
  * The launcher listens; every worker connects, proves with the run's random token that it belongs
- * here and with the digest of program and model that it is about to run the same thing, and tells
- * the port on which it accepts data connections. When all ranks are there, the launcher answers
+ * here, says what it has been told (agreement.h), so that all are about to run the same thing, and
+ * tells the port on which it accepts data connections. When all ranks are there, the launcher answers
  * each with everybody's ports. The connection then carries the worker's reports until the run ends,
  * and back the word that a checkpoint counts: a worker begins none before the last but one does, so
  * that a launcher that is slow or stopped holds the ranks up instead of filling the disk. A worker
@@ -19,11 +19,12 @@
 
 #include "core/error.h"
 #include "core/process.h"
+#include "exec/agreement.h"
 #include "exec/device.h"
 #include "exec/device/layer.h"
 #include "exec/hardware.h"
 
-enum { TOKEN = 16, CONTROL_VERSION = 7, ERROR_TEXT = 1024, MACHINE = 64 };
+enum { TOKEN = 16, CONTROL_VERSION = 8, ERROR_TEXT = 1024, MACHINE = 64 };
 
 /* What a transport adds to messages from another rank because the network under it does not:
  * a message is there `latency_s` after its last byte, and one that begins at t has its last byte
@@ -81,8 +82,9 @@ struct frame_hello {
     uint32_t rank, ranks;
     uint16_t port, unused[3];
     struct process_id process; /* of the worker; its boot says which ranks share CLOCK_MONOTONIC */
-    uint8_t digest[DIGEST];    /* inputs_digest() */
-    char machine[MACHINE];     /* its name, NUL-terminated */
+    /* agreement_write(); "": it cannot run, and says why when it has joined */
+    char settings[AGREEMENT];
+    char machine[MACHINE]; /* its name, NUL-terminated */
     struct hardware hardware;
 };
 
@@ -119,7 +121,8 @@ struct frame_step {
     uint64_t step;         /* of this run */
     double start_s, end_s; /* CLOCK_MONOTONIC; start_s is the same on all ranks */
     double loss;
-    double hits[2]; /* of the rank's targets, as parts of all; NAN: not known */
+    double hits[2];     /* of the rank's targets, as parts of all; NAN: not known */
+    int64_t peak_bytes; /* of the device so far */
 };
 
 struct frame_saved {
@@ -156,9 +159,6 @@ struct frame_head frame_head(enum frame_type type, size_t bytes);
 
 /* SHA-256 of a whole file. Returns STATUS_IO, STATUS_NOMEM. */
 enum status file_digest(const char *path, uint8_t digest[DIGEST]) MUST_CHECK;
-/* What ranks must agree on: SHA-256 over the SHA-256 of both files. */
-enum status inputs_digest(const char *program, const char *model,
-                          uint8_t digest[DIGEST]) MUST_CHECK;
 /* Name of this machine; "" when it does not say. */
 void machine_name(char name[MACHINE]);
 /* Lower-case hexadecimal, NUL-terminated: text[2 * n + 1]; and back (STATUS_INVALID). */
@@ -195,6 +195,10 @@ enum status rendezvous_delays(const char *text, uint32_t ranks, struct delay **o
  * STATUS_NOMEM. */
 enum status rendezvous_join(const char *launcher, const struct frame_hello *hello, bool early,
                             double timeout_s, struct rendezvous *out) MUST_CHECK;
+/* A rank that cannot take part says why, in the settings of its hello, to a launcher that listens
+ * within LIMIT_differ, or now (`early`: as of rendezvous_join()). False: nobody has heard it. The
+ * message of the last failure stays. */
+bool rendezvous_excuse(const char *launcher, const struct frame_hello *hello, bool early);
 void rendezvous_free(
     struct rendezvous *r); /* accepts what join() filled, and *r = RENDEZVOUS_NONE */
 

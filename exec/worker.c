@@ -55,8 +55,7 @@ static enum status read_option(const struct option *option, size_t n, const char
 
 static enum status read_arguments(struct worker *w, int argc, char **argv)
 {
-    double steps = 0, every = 0, paced = 0, graphs = 0, cudnn = 0, bind = 0, early = 0;
-    const char *policy = NULL;
+    double steps = 0, warmup = 0, every = 0, paced = 0, graphs = 0, cudnn = 0, bind = 0, early = 0;
     const struct option option[] = {
         {.name = "--program", .text = &w->program_path},
         {.name = "--model", .text = &w->model_path},
@@ -67,10 +66,11 @@ static enum status read_arguments(struct worker *w, int argc, char **argv)
         {.name = "--checkpoint", .text = &w->checkpoint_path},
         {.name = "--log", .text = &w->log_path},
         {.name = "--collective", .text = &w->collective},
-        {.name = "--learning-rate-policy", .text = &policy},
+        {.name = "--learning-rate-policy", .text = &w->policy_text},
         {"--learning-rate", NULL, &w->learning_rate, 0, 1e9},
         {"--timeout", NULL, &w->timeout_s, 1e-3, 1e9},
         {"--steps", NULL, &steps, 1, UINT32_MAX - 1},
+        {"--warmup", NULL, &warmup, 0, UINT32_MAX - 1},
         {"--paced", NULL, &paced, 0, 1},
         {"--cuda-graphs", NULL, &graphs, 0, 1},
         {"--cudnn", NULL, &cudnn, 0, 1},
@@ -81,9 +81,10 @@ static enum status read_arguments(struct worker *w, int argc, char **argv)
     for (int i = 1; i < argc; i += 2)
         PASS(read_option(option, sizeof option / sizeof *option, argv[i],
                          i + 1 < argc ? argv[i + 1] : NULL));
-    if (policy)
-        PASS(learning_rate_parse(policy, &w->policy));
+    if (w->policy_text)
+        PASS(learning_rate_parse(w->policy_text, &w->policy));
     w->steps = (uint32_t)steps;
+    w->warmup = (uint32_t)warmup;
     w->paced = paced > 0;
     w->graphs = graphs > 0;
     w->cudnn = cudnn > 0;
@@ -93,6 +94,9 @@ static enum status read_arguments(struct worker *w, int argc, char **argv)
     if (!w->program_path || !w->model_path || !w->device_name || !w->steps || w->timeout_s == 0)
         return error_set(STATUS_USAGE,
                          "--program, --model, --device, --steps and --timeout are needed");
+    if (w->warmup >= w->steps)
+        return error_set(STATUS_USAGE, "--warmup %u: expected fewer than the %u --steps", w->warmup,
+                         w->steps);
     return STATUS_OK;
 }
 
@@ -166,6 +170,30 @@ static void check_parts(struct worker *w, const struct worker_parts *have)
 
 /* ---- the run */
 
+/* For the launcher to compare; a worker that cannot run has a better reason not to. */
+static enum status write_settings(struct worker *w)
+{
+    const struct agreement a = {.program = &w->program,
+                                .model = &w->model,
+                                .program_path = w->program_path,
+                                .model_path = w->model_path,
+                                .text = w->text_path ? &w->corpus : NULL,
+                                .device = w->device_name,
+                                .transport = w->transport ? w->transport->name : "",
+                                .collective = w->collective,
+                                .policy = w->policy_text,
+                                .learning_rate = w->learning_rate,
+                                .paced = w->paced,
+                                .graphs = w->graphs,
+                                .cudnn = w->cudnn,
+                                .steps = w->steps - w->warmup,
+                                .warmup = w->warmup,
+                                .checkpoint = w->checkpoint_path,
+                                .checkpoint_every = w->checkpoint_every,
+                                .resume = w->resume_path};
+    return w->unfit == STATUS_OK ? agreement_write(&a, w->hello.settings) : STATUS_OK;
+}
+
 /* What the launcher has written; it may delete the files once all ranks have said hello. */
 static enum status read_inputs(struct worker *w)
 {
@@ -177,9 +205,9 @@ static enum status read_inputs(struct worker *w)
     for (size_t s = 0; s < w->program.stages && w->device; s++)
         if (w->program.stage[s].stepped && w->device->stepped)
             w->device = w->device->stepped;
-    PASS(inputs_digest(w->program_path, w->model_path, w->hello.digest));
     PASS(model_read(w->model_path, &w->model));
     PASS(checkpoint_key(&w->program, &w->model, worker_part(w) != NULL, &w->key));
+    PASS(write_settings(w));
     if (is_all_ranks(w)) {
         w->hello.ranks = (uint32_t)w->program.ranks;
         PASS(w->transport->share(&w->program, &w->shared));
@@ -254,7 +282,17 @@ static enum status open_log(const struct worker *w)
     return STATUS_OK;
 }
 
-/* Everything that can go wrong before the launcher is met; it is told on stderr. */
+/* The launcher says once what many ranks have met; false: it cannot be told. */
+static bool tell_launcher(struct worker *w)
+{
+    if (!w->launcher || w->hello.ranks == 0 || /* or it would be taken for a stranger */
+        (w->program.ranks > 0 && w->program.ranks != w->hello.ranks))
+        return false;
+    agreement_add_failure(error_message(), w->hello.settings);
+    return rendezvous_excuse(w->launcher, &w->hello, w->early);
+}
+
+/* Everything that can go wrong before the launcher is met: it is told, or else stderr. */
 static enum status prepare(struct worker *w, int argc, char **argv, const struct worker_parts *have)
 {
     enum status st;
@@ -265,7 +303,7 @@ static enum status prepare(struct worker *w, int argc, char **argv, const struct
         TRY(open_log(w));
     TRY(read_inputs(w));
 out:
-    if (st != STATUS_OK)
+    if (st != STATUS_OK && !tell_launcher(w))
         fprintf(stderr, "foreline-worker: %s\n", error_message());
     return st;
 }

@@ -2,7 +2,7 @@
  * the tests' workers are made of.
  *
  *   worker --program FILE --model FILE --device NAME [--transport NAME] [--text FILE]
- *          [--learning-rate X] --steps N --timeout SECONDS [--paced 0|1]
+ *          [--learning-rate X] --steps N [--warmup N] --timeout SECONDS [--paced 0|1]
  *          [--cuda-graphs 0|1] [--cudnn 0|1] [--bind 0|1] [--early 0|1]
  *          [--resume DIRECTORY_OF_A_STEP] [--checkpoint DIRECTORY --checkpoint-every N]
  *          [--log PREFIX]

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "exec/core_type.h"
 #include "exec/device/cuda/calibrate.h"
 #include "exec/device/cuda/selftest.h"
 #include "exec/ranges.h"
@@ -45,6 +46,7 @@ int main(int argc, char **argv)
         if (argc == 3 && strcmp(argv[1], "--self-test") == 0 && strcmp(argv[2], parts[k]) == 0)
             return cuda_selftest(stdout, (enum selftest_part)k);
     set_environment();
+    core_type_restart(argv);
     if (cuda_measures(argc, argv))
         return cuda_measure(argc, argv);
     return worker_main(argc, argv,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "exec/calibrate/probe.h"
+#include "exec/core_type.h"
 #include "exec/worker.h"
 
 /* mpirun has said which rank this is. Then MPI starts when the launcher has been met
@@ -38,6 +39,7 @@ int main(int argc, char **argv)
     static const struct transport *const transports[] = {&transport_mpi, NULL};
     bool calibrates = argc > 1 && !strcmp(argv[1], calibrate_flag);
     int level, started = 0;
+    core_type_restart(argv);
     if (calibrates || !take_rank()) {
         if (MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS) {
             fputs("foreline-worker-mpi: MPI does not start\n", stderr);

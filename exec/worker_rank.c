@@ -98,7 +98,8 @@ static enum status report_step(struct worker_rank *w, uint32_t step, const struc
                            .start_s = s->start_s,
                            .end_s = s->end_s,
                            .loss = s->loss,
-                           .hits = {s->hits[0], s->hits[1]}};
+                           .hits = {s->hits[0], s->hits[1]},
+                           .peak_bytes = w->worker->device->peak_bytes(w->device_self)};
     /* op_end_s follows op_start_s in memory */
     return report(w, FRAME_STEP, &f, sizeof f, s->op_start_s, 2 * s->ops * sizeof *s->op_start_s);
 }

@@ -26,10 +26,10 @@ static const double slow_disk_Bps = 10e6;
 /* Read once, by all ranks of the process. */
 struct worker {
     const char *program_path, *model_path, *text_path, *device_name, *transport_name, *launcher;
-    const char *checkpoint_path, *resume_path, *log_path, *collective;
+    const char *checkpoint_path, *resume_path, *log_path, *collective, *policy_text;
     double learning_rate, timeout_s;
     struct learning_rate policy;
-    uint32_t steps, checkpoint_every;
+    uint32_t steps, warmup, checkpoint_every; /* steps: with those of the warm-up */
     const struct rounds_algorithm *algorithm; /* of collectives; as in rendezvous.h */
     bool paced;                               /* as in executor.h */
     bool graphs, cudnn;                       /* as in device.h */

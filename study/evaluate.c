@@ -349,6 +349,8 @@ enum status evaluate_plan(const struct plan *plan, const struct evaluation_conte
         TRY(simulate_as_wanted(&run, plan->microbatches));
     if (run.reason && plan->microbatches >= LONG_RUN)
         TRY(text_copy(run.reason, &run.m.not_folded));
+    if (!isfinite(run.m.iteration_s))
+        FAIL(STATUS_INVALID, "an iteration takes no finite time: %g s", run.m.iteration_s);
     TRY(unfold(&run));
     *out = run.m;
     run.m = (struct measurement){0};

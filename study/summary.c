@@ -216,6 +216,8 @@ static void print_summary(const struct measurement *m, double train_tokens, FILE
     machine_print_training(&machine, train_tokens, out);
     print_memory(m, out);
     print_host(m, out);
+    if (m->software.blas)
+        fprintf(out, "computed by %s\n", m->software.blas);
     if (*measurement_hardware(m, hardware))
         print_wrapped("GPUs", hardware, out);
     print_losses(m, out);

@@ -2,6 +2,7 @@ add_library(sample STATIC sample.c)
 target_link_libraries(sample PUBLIC core PRIVATE m)
 target_compile_definitions(sample PRIVATE _DEFAULT_SOURCE)
 
+unit_test(statistics)
 unit_test(units LIBS sample)
 unit_test(files LIBS sample)
 unit_test(file_out LIBS core)

@@ -98,6 +98,19 @@ add_test(NAME exec.validate
 set_tests_properties(exec.validate PROPERTIES TIMEOUT 300)
 add_test(NAME exec.three_ways
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_three_ways.sh ${PROJECT_BINARY_DIR}/bin)
+# Pairs of settings that differ, over --launcher env.
+set(ranks_agree /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/ranks_agree.py ${PROJECT_BINARY_DIR}/bin)
+add_test(NAME exec.ranks_agree COMMAND ${ranks_agree} --pairs 5 --seed 3)
+add_test(NAME exec.ranks_agree.long COMMAND ${ranks_agree} --pairs 80 --seed 7)
+set_tests_properties(exec.ranks_agree.long PROPERTIES LABELS long TIMEOUT 600)
+unit_test(agreement LIBS toy exec)
+unit_test(reports LIBS toy exec)
+add_test(NAME exec.core_type COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/core_type.sh $<TARGET_FILE:foreline>)
+add_test(NAME exec.capacity COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/capacity.sh $<TARGET_FILE:foreline>)
+set_tests_properties(exec.core_type PROPERTIES SKIP_RETURN_CODE 77)
+add_test(NAME exec.interrupt COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/run_interrupt.sh $<TARGET_FILE:foreline>)
+add_test(NAME exec.interrupt.long COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/run_interrupt.sh $<TARGET_FILE:foreline>)
+set_tests_properties(exec.interrupt.long PROPERTIES LABELS long TIMEOUT 3600 ENVIRONMENT MILLION=1)
 add_test(NAME exec.full_disk
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_full_disk.sh ${PROJECT_BINARY_DIR}/bin)
 set_tests_properties(exec.three_ways PROPERTIES TIMEOUT 300)

@@ -64,7 +64,7 @@ expect() { # expect TEXT COMMAND...: exit status 1 and this one line
     [ $status = 1 ] && [ "$(wc -l <run.err)" = 1 ] && grep -q "$text" run.err ||
         fail "expected '$text': exit $status, $(cat run.err)"
 }
-expect '^foreline run: rank [0-9]* .*/nowhere/text' \
+expect '^foreline run: /nowhere/text: No such file' \
     "$tool" run p.json --transport local --text /nowhere/text
 expect 'exited with status 127\|No such file' \
     env FORELINE_WORKER=/nowhere/worker "$tool" run p.json --transport local

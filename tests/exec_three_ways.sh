@@ -201,7 +201,7 @@ for r in 3 2 1 0; do
     plan=p.json
 done
 collect
-[ "$statuses" = 1111 ] && grep -q 'rank 2 .* has read another program or model' 0.err ||
+[ "$statuses" = 1111 ] && grep -q '^foreline run: rank 2 .* has microbatch size 2, rank 0 has 1$' 0.err ||
     fail "another plan: exits $statuses, $(cat ?.err)"
 nothing_left "another plan"
 echo "the same by foreline run, mpirun and torchrun's environment: $expected"

@@ -27,7 +27,7 @@ struct joining {
 static void *join_main(void *argument)
 {
     struct joining *j = argument;
-    const struct frame_hello hello = {.rank = 1, .ranks = 2, .token = {7}, .digest = {8}};
+    const struct frame_hello hello = {.rank = 1, .ranks = 2, .token = {7}, .settings = "seed\t8\n"};
     j->r = RENDEZVOUS_NONE;
     j->st = rendezvous_join(j->address, &hello, true, j->timeout_s, &j->r);
     if (j->st != STATUS_OK)
@@ -64,7 +64,7 @@ static void a_worker_says_who_it_is_and_learns_the_ports(void **state)
     assert_int_equal(h.rank, 1);
     assert_int_equal(h.ranks, 2);
     assert_int_equal(h.token[0], 7);
-    assert_int_equal(h.digest[0], 8);
+    assert_string_equal(h.settings, "seed\t8\n");
     /* the port that it tells is open already */
     assert_int_equal(socket_connect("127.0.0.1", h.port, INFINITY, &data), STATUS_OK);
     assert_int_equal(frame_write(fd, FRAME_WELCOME, peers, sizeof peers, NULL, 0, INFINITY),

@@ -191,6 +191,8 @@ static void explain_starter(struct run *run)
 
 void launch_explain_ends(struct run *run)
 {
+    if (run->meeting.why[0])
+        return; /* a rank has said why nothing begins */
     bool all = true;
     double now_s = clock_now();
     for (uint32_t r = 0; r < run->program->ranks; r++)

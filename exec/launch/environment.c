@@ -138,6 +138,32 @@ out:
     return st;
 }
 
+/* `settings`: "" where they are not known. */
+static enum status excuse(enum status st, const char *settings)
+{
+    struct frame_hello hello = {0};
+    char launcher[RENDEZVOUS_HOST + 16] = "127.0.0.1", message[1024];
+    uint16_t port = PORT;
+    bool given;
+    if (error_signal())
+        return st;
+    snprintf(message, sizeof message, "%s", error_message());
+    if (rendezvous_rank(&hello.rank, &hello.ranks) == STATUS_OK && hello.rank > 0 &&
+        read_token(hello.token) == STATUS_OK &&
+        rendezvous_master(launcher, &port, &given) == STATUS_OK) {
+        snprintf(launcher + strlen(launcher), 16, ":%u", port);
+        snprintf(hello.settings, AGREEMENT, "%s", settings);
+        agreement_add_failure(message, hello.settings);
+        (void)rendezvous_excuse(launcher, &hello, true);
+    }
+    return error_set(st, "%s", message);
+}
+
+enum status launch_excuse(enum status st)
+{
+    return excuse(st, "");
+}
+
 /* As launch_run() up to the worker: files and checkpoints are read by each process for itself, and
  * rank 0's launcher compares their digests. */
 enum status launch_member(const struct program *p, const struct model *m,
@@ -155,6 +181,8 @@ enum status launch_member(const struct program *p, const struct model *m,
     TRY(launch_spawn(&run));
     TRY(watch(&run));
 out:
+    if (st != STATUS_OK)
+        st = excuse(st, run.meeting.settings);
     launch_tear_down(&run);
     return st;
 }

@@ -13,11 +13,12 @@ bool launch_hardware_ends(const struct hardware *h)
     const struct {
         const char *text;
         size_t size;
-    } all[] = {{h->name, sizeof h->name},     {h->uuid, sizeof h->uuid},
-               {h->bus, sizeof h->bus},       {h->peers, sizeof h->peers},
-               {h->driver, sizeof h->driver}, {h->cuda_driver, sizeof h->cuda_driver},
-               {h->cuda, sizeof h->cuda},     {h->cublas, sizeof h->cublas},
-               {h->nccl, sizeof h->nccl},     {h->settings, sizeof h->settings}};
+    } all[] = {{h->name, sizeof h->name},        {h->uuid, sizeof h->uuid},
+               {h->bus, sizeof h->bus},          {h->peers, sizeof h->peers},
+               {h->driver, sizeof h->driver},    {h->cuda_driver, sizeof h->cuda_driver},
+               {h->cuda, sizeof h->cuda},        {h->cublas, sizeof h->cublas},
+               {h->nccl, sizeof h->nccl},        {h->blas, sizeof h->blas},
+               {h->settings, sizeof h->settings}};
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)
         if (!memchr(all[k].text, '\0', all[k].size))
             return false;
@@ -101,8 +102,12 @@ static enum status fill_software(const struct run *run, struct measurement *out)
     PASS(keep(h->cublas, &s->cublas));
     PASS(keep(h->nccl, &s->nccl));
     PASS(keep(h->settings, &s->settings));
+    PASS(keep(h->blas, &s->blas));
     for (size_t r = 1; r < run->program->ranks; r++) {
         const struct hardware *o = &run->worker[r].hardware;
+        if (strcmp(o->blas, h->blas) != 0)
+            return measurement_warn(out, "rank %zu computed by %s, rank 0 by %s", r, o->blas,
+                                    h->blas);
         if (strcmp(o->driver, h->driver) != 0 || strcmp(o->cuda, h->cuda) != 0 ||
             strcmp(o->cublas, h->cublas) != 0 || strcmp(o->nccl, h->nccl) != 0)
             return measurement_warn(out,
@@ -117,7 +122,7 @@ static enum status fill_software(const struct run *run, struct measurement *out)
 enum status launch_fill_hardware(const struct run *run, struct measurement *out)
 {
     if (!has_gpus(run))
-        return STATUS_OK;
+        return fill_software(run, out);
     PASS(ARRAY_NEW(out->gpu, run->program->ranks));
     for (uint32_t r = 0; r < run->program->ranks; r++) {
         struct measured_gpu *g = &out->gpu[out->gpus++];

@@ -1,5 +1,6 @@
 /* Rendezvous, the launcher's side: workers that connect say who they are; strangers are dropped.
  * When the last one is there, all are told where everybody is, and the port is closed. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,19 +10,52 @@
 #include "exec/launch/run.h"
 #include "exec/transport/tcp/socket.h"
 
-/* Who knows the token; a complaint about its model is for such only. */
+/* Who knows the token. */
 static enum status check_hello(const struct run *run, const struct frame_hello *h)
 {
-    char name[RANK_NAME];
     PASS(frame_check(&h->head));
     if (h->head.type != FRAME_HELLO || h->machine[MACHINE - 1] ||
         !launch_hardware_ends(&h->hardware) || h->ranks != run->program->ranks ||
         h->rank >= h->ranks || run->worker[h->rank].stage != WORKER_SPAWNED)
         return error_set(STATUS_IO, "a stranger");
-    if (memcmp(h->digest, run->meeting.digest, DIGEST))
-        return error_set(STATUS_INVALID, "%s has read another program or model",
-                         launch_name(run, h->rank, name));
     return STATUS_OK;
+}
+
+/* Of all ranks that were told otherwise, or have failed, the lowest is named, whoever comes first, and it
+ * is said how many others have said the same. */
+static void compare_settings(struct run *run, const struct frame_hello *h)
+{
+    char name[RANK_NAME];
+    struct run_meeting *m = &run->meeting;
+    launch_name(run, h->rank, name);
+    if (!h->settings[0] ||
+        agreement_check(name, h->settings, launch_by_environment(run) ? "rank 0" : "the launcher",
+                        m->settings) == STATUS_OK)
+        return;
+    const char *body = error_message() + strlen(name);
+    run->worker[h->rank].complained = true;
+    if (!m->why[0])
+        m->differs_s = clock_now();
+    m->others += m->why[0] && !strcmp(body, m->body);
+    if (m->why[0] && h->rank > m->differs)
+        return;
+    m->others = m->why[0] && !strcmp(body, m->body) ? m->others : 0;
+    m->differs = h->rank;
+    snprintf(m->body, sizeof m->body, "%s", body);
+    snprintf(m->why, sizeof m->why, "%s%s", name, body);
+}
+
+/* Once all have joined, or were waited for, so that all end together. */
+void launch_check_settings(struct run *run, double now_s)
+{
+    const struct run_meeting *m = &run->meeting;
+    char others[64] = "";
+    if (m->others > 0)
+        snprintf(others, sizeof others, " (and %zu other rank%s)", m->others,
+                 m->others > 1 ? "s" : "");
+    if (m->why[0] &&
+        (run->joined == run->program->ranks || now_s - m->differs_s > limit(LIMIT_differ)))
+        launch_blame(run, CAUSE_PRIMARY, STATUS_INVALID, "%s%s", m->why, others);
 }
 
 /* When the last one is there, tell everybody where everybody is. */
@@ -69,7 +103,8 @@ static enum status take_worker(struct run *run, const struct frame_hello *h, int
     w->stage = WORKER_JOINED;
     w->at.op = run->program->op_start[h->rank];
     w->heard_s = w->progress_s = clock_now();
-    if (++run->joined == run->program->ranks)
+    compare_settings(run, h);
+    if (++run->joined == run->program->ranks && !run->meeting.why[0])
         welcome(run);
     return STATUS_OK;
 }
@@ -81,9 +116,7 @@ void launch_answer(struct run *run)
     int fd = -1;
     while (run->meeting.door.caller && door_step(&run->meeting.door, &h, &fd) == STATUS_OK &&
            fd >= 0) {
-        enum status st = take_worker(run, &h, &fd);
-        if (st == STATUS_INVALID)
-            launch_blame(run, CAUSE_PRIMARY, st, "%s", error_message());
-        socket_close(&fd);
+        if (take_worker(run, &h, &fd) != STATUS_OK)
+            socket_close(&fd);
     }
 }

@@ -17,7 +17,7 @@
 #include "exec/rounds.h"
 #include "exec/transport/tcp/socket.h"
 
-static const double max_steps = 1e6;
+static const double max_steps = 1e7;
 
 const char *launch_paced(const char *device)
 {
@@ -64,21 +64,13 @@ struct run launch_new(const struct program *p, const struct model *m,
                         .signals.fd = -1};
 }
 
-/* Room for the reports of all steps before anything is started: a run of hours does not end for
- * want of memory. */
 enum status launch_allocate(struct run *run)
 {
-    size_t ranks = run->program->ranks, steps = run->steps;
-    size_t times = run->options->steps * run->program->ops;
+    size_t ranks = run->program->ranks;
     PASS(ARRAY_NEW(run->worker, ranks));
     for (size_t r = 0; r < ranks; r++)
         run->worker[r].fd = -1;
-    PASS(ARENA_NEW(&run->reports.memory, run->reports.start_s, steps * ranks));
-    PASS(ARENA_NEW(&run->reports.memory, run->reports.end_s, steps * ranks));
-    PASS(ARENA_NEW(&run->reports.memory, run->reports.loss, steps * ranks));
-    PASS(ARENA_NEW(&run->reports.memory, run->reports.hits, 2 * steps));
-    PASS(ARENA_NEW(&run->reports.memory, run->reports.op_start_s, times));
-    PASS(ARENA_NEW(&run->reports.memory, run->reports.op_end_s, times));
+    PASS(launch_allocate_reports(run));
     for (size_t s = 0; s < run->program->stages; s++) {
         const struct program_stage *of = &run->program->stage[s];
         size_t parts = (size_t)of->shards * (of->experts > 1 ? of->experts : 1);
@@ -110,6 +102,15 @@ enum status launch_take_signals(struct run *run)
     return run->signals.fd < 0 ? error_set(STATUS_IO, "signalfd: %s", strerror(errno)) : STATUS_OK;
 }
 
+enum status launch_interruption(struct run *run)
+{
+    struct signalfd_siginfo s;
+    while (read(run->signals.fd, &s, sizeof s) == (ssize_t)sizeof s)
+        if (s.ssi_signo != SIGCHLD)
+            run->cause.signal = (int)s.ssi_signo;
+    return run->cause.signal ? error_interrupted(run->cause.signal) : STATUS_OK;
+}
+
 /* Processes first: files and connections are still theirs until they have ended. Files last: to remove
  * a folder takes descriptors, and a run that had too few of them has used them all. */
 void launch_tear_down(struct run *run)
@@ -132,6 +133,7 @@ void launch_tear_down(struct run *run)
     }
     free(run->worker);
     hosts_free(&run->hosts);
+    timeline_free(&run->reports.scratch);
     arena_free(&run->reports.memory);
 }
 
@@ -157,10 +159,15 @@ enum status launch_run(const struct program *p, const struct model *m,
     TRY(launch_prepare(&run));
     run.started_s = clock_now();
     TRY(launch_spawn(&run));
-    TRY(launch_watch(&run));
+    st = launch_watch(&run);
+    if (st != STATUS_OK && (run.cause.signal == 0 || run.reports.complete <= o->warmup))
+        goto out;
+    if (st != STATUS_OK)
+        launch_kill(&run); /* nobody computes while this is summed up */
     cpu_s = clock_children_cpu() - cpu_s;
     run.reports.others_cpu_s = clock_machine_cpu() - machine_s - cpu_s;
     TRY(launch_result(&run, cpu_s, out, timeline));
+    TRY(launch_interruption(&run));
 out:
     launch_tear_down(&run);
     return st;

@@ -80,7 +80,10 @@ const char *launch_paced(const char *device);
 bool launch_is_paced(const char *device);
 
 /* Fills engine (the transport), iterations_s, loss, parameters_sha256, ranks, cpu_s of *out, and
- * with `timeline` not NULL the op times of the step with the median iteration time. */
+ * with `timeline` not NULL the op times of the step with the median iteration time, or the nearest
+ * to it of those of which op times are kept (REPORT_STEPS, REPORT_TIMES in run.h). Where a signal
+ * asks to end (error_signal()), both are filled, too, if a measured step was complete: of those that were,
+ * without parameters_sha256. O(steps) time; memory for a few numbers per step. */
 enum status launch_run(const struct program *p, const struct model *m,
                        const struct launch_options *o, struct measurement *out,
                        struct timeline *timeline) MUST_CHECK;
@@ -92,5 +95,9 @@ enum status launch_is_member(const struct launch_options *o, bool *member) MUST_
  * the worker fails: rank 0 says why. */
 enum status launch_member(const struct program *p, const struct model *m,
                           const struct launch_options *o) MUST_CHECK;
+/* With the launcher "env": this process has failed before that. Another rank than 0 tells rank 0,
+ * which then ends with the rank's name and the message instead of waiting for it. Returns st with
+ * its message. At most LIMIT_differ. */
+enum status launch_excuse(enum status st);
 
 #endif

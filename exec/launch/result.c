@@ -1,8 +1,7 @@
-/* Reports of workers, checked against what is expected next, become a measurement.
+/* The last reports of workers, and what all of them have reported as a measurement.
  *
- * Of every step each rank reports start, end and loss; of measured steps also the times of its ops.
  * An iteration lasts until the last rank was done. The timeline is that of the step with the median
- * iteration time, in seconds from the common start. */
+ * iteration time, or the kept one nearest to it, in seconds from the common start. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,110 +11,11 @@
 #include "core/array.h"
 #include "core/clock.h"
 #include "core/digest.h"
-#include "core/process.h"
+#include "core/statistics.h"
 #include "core/text.h"
 #include "exec/launch/run.h"
 
-/* ---- taking reports */
-
-/* When step s was over on the last rank, from its start. Each rank's times count from its own
- * start, the same moment on all: machines have different clocks. */
-static double duration_of(const struct run *run, size_t s)
-{
-    size_t ranks = run->program->ranks;
-    double longest_s = 0;
-    for (size_t r = 0; r < ranks; r++)
-        longest_s = fmax(longest_s,
-                         run->reports.end_s[s * ranks + r] - run->reports.start_s[s * ranks + r]);
-    return longest_s;
-}
-
-/* Lines for steps that all ranks have reported. */
-static void show_progress(struct run *run)
-{
-    size_t ranks = run->program->ranks, every = run->options->progress_every;
-    char text[32] = "";
-    for (;; run->reports.announced++) {
-        double loss = 0;
-        size_t s = run->reports.announced;
-        for (size_t r = 0; r < ranks; r++) {
-            if (run->worker[r].steps <= s)
-                return;
-            loss += run->reports.loss[s * ranks + r];
-        }
-        if ((run->keeping.first + s + 1) % every != 0)
-            continue;
-        if (!launch_is_paced(run->options->device)) /* paced compute has no loss */
-            snprintf(text, sizeof text, ", loss %.6g", loss);
-        fprintf(run->options->notes, "step %zu of %zu: %.3g s%s%s\n",
-                (size_t)run->keeping.first + s + 1, (size_t)run->keeping.first + run->steps,
-                duration_of(run, s), text, s < run->options->warmup ? " (warm-up)" : "");
-    }
-}
-
-/* A child of ours that we have not waited for is the rank even where /proc is not ours. */
-static int hold_rank(const struct launched *w)
-{
-    bool child = w->child.alive && (uint32_t)w->child.pid == w->told.pid;
-    return child ? process_hold_own(w->child.pid) : process_hold(&w->told);
-}
-
-/* Tell when the warm-up is over. */
-static enum status check_warmup(struct run *run)
-{
-    const struct launch_options *o = run->options;
-    size_t ranks = run->program->ranks;
-    if (run->reports.measuring || !o->measuring)
-        return STATUS_OK;
-    for (size_t r = 0; r < ranks; r++)
-        if (run->worker[r].steps < o->warmup)
-            return STATUS_OK;
-    int *held = NULL;
-    PASS(ARRAY_NEW(held, ranks));
-    for (size_t r = 0; r < ranks; r++)
-        held[r] = hold_rank(&run->worker[r]);
-    run->reports.measuring = true;
-    o->measuring(o->measuring_context, held, ranks);
-    for (size_t r = 0; r < ranks; r++)
-        if (held[r] >= 0)
-            close(held[r]);
-    free(held);
-    return STATUS_OK;
-}
-
-/* Times come in the seconds of this machine; on an emulated network the reported ones are shorter
- * by its dilation. */
-enum status launch_take_step(struct run *run, uint32_t rank, const char *payload)
-{
-    const struct program *p = run->program;
-    struct launched *w = &run->worker[rank];
-    struct frame_step s;
-    memcpy(&s, payload, sizeof s);
-    if (s.step != w->steps || s.step >= run->steps)
-        return error_set(STATUS_IO, "reports step %llu, expected %zu", (unsigned long long)s.step,
-                         w->steps);
-    w->steps++;
-    double second_s = run->options->dilation > 0 ? run->options->dilation : 1;
-    run->reports.start_s[s.step * p->ranks + rank] = s.start_s / second_s;
-    run->reports.end_s[s.step * p->ranks + rank] = s.end_s / second_s;
-    run->reports.loss[s.step * p->ranks + rank] = s.loss;
-    for (size_t k = 0; k < 2; k++)
-        run->reports.hits[2 * s.step + k] += s.hits[k];
-    if (run->options->notes && run->options->progress_every > 0)
-        show_progress(run);
-    if (s.step < run->options->warmup)
-        return check_warmup(run);
-    size_t first = p->op_start[rank], n = p->op_start[rank + 1] - first;
-    size_t at = (s.step - run->options->warmup) * p->ops + first;
-    const char *times = payload + sizeof s;
-    memcpy(run->reports.op_start_s + at, times, n * sizeof(double));
-    memcpy(run->reports.op_end_s + at, times + n * sizeof(double), n * sizeof(double));
-    for (size_t i = at; i < at + n; i++) {
-        run->reports.op_start_s[i] /= second_s;
-        run->reports.op_end_s[i] /= second_s;
-    }
-    return STATUS_OK;
-}
+/* ---- the last reports */
 
 /* Which part of an op's parameters a rank has: its shard's, and of experts that are spread over
  * replicas those of its replica. */
@@ -176,57 +76,56 @@ enum status launch_take_done(struct run *run, uint32_t rank, const char *payload
 
 /* ---- the measurement */
 
-/* The measured step whose duration is the (lower) median. */
-static size_t median_step(const double *duration_s, size_t n)
+/* How many measured steps all ranks have reported. */
+static size_t measured_steps(const struct run *run)
 {
-    size_t best = 0;
-    for (size_t k = 0; k < n; k++) {
-        size_t below = 0;
-        for (size_t i = 0; i < n; i++)
-            below += duration_s[i] < duration_s[k] || (duration_s[i] == duration_s[k] && i < k);
-        if (below == (n - 1) / 2)
-            best = k;
-    }
-    return best;
+    size_t warmup = run->options->warmup;
+    return run->reports.complete > warmup ? run->reports.complete - warmup : 0;
 }
 
-/* Times of measured step k from its start. */
-static void fill_timeline(const struct run *run, size_t k, struct timeline *t)
+/* Of the steps whose op times are kept, the one whose duration is the (lower) median of all n; where
+ * only some are kept, the first of those that are nearest to it. O(n). */
+static enum status median_step(const struct run_reports *r, size_t n, size_t *out)
+{
+    size_t below = 0, best = 0;
+    double *copy = NULL;
+    PASS(ARRAY_COPY(copy, r->duration_s, n));
+    double middle_s = select_nth(copy, n, (n - 1) / 2);
+    free(copy);
+    for (size_t k = 0; k < n; k++)
+        below += r->duration_s[k] < middle_s;
+    for (size_t k = 0; k < n; k += r->stride) {
+        double off = fabs(r->duration_s[k] - middle_s),
+               least = fabs(r->duration_s[best * r->stride] - middle_s);
+        if (r->stride == 1 && off == 0 && below++ == (n - 1) / 2)
+            best = k;
+        else if (r->stride > 1 && off < least)
+            best = k / r->stride;
+    }
+    *out = best;
+    return STATUS_OK;
+}
+
+/* Times of the j-th step of which they are kept, from its start. */
+static void fill_timeline(const struct run *run, size_t j, struct timeline *t)
 {
     const struct program *p = run->program;
-    for (size_t r = 0; r < p->ranks; r++) {
-        double zero_s = run->reports.start_s[(run->options->warmup + k) * p->ranks + r];
-        for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
-            t->start_s[i] = run->reports.op_start_s[k * p->ops + i] - zero_s;
-            t->end_s[i] = run->reports.op_end_s[k * p->ops + i] - zero_s;
-        }
-    }
+    memcpy(t->start_s, run->reports.kept_start_s + j * p->ops, p->ops * sizeof(double));
+    memcpy(t->end_s, run->reports.kept_end_s + j * p->ops, p->ops * sizeof(double));
     timeline_join(p, t);
 }
 
-/* When measured step k began, on rank 0 and only if that ran here, where this process has its clock; not
+/* When that step began, on rank 0 and only if that ran here, where this process has its clock; not
  * on emulated networks, whose seconds are others. */
-static void fill_clock(const struct run *run, size_t k, struct timeline *t)
+static void fill_clock(const struct run *run, size_t j, struct timeline *t)
 {
     char here[MACHINE];
-    size_t s = run->options->warmup + k;
     machine_name(here);
     if (run->options->dilation > 0 || strcmp(run->worker[0].machine, here) != 0)
         return;
-    t->step = (uint32_t)(run->keeping.first + s);
-    t->monotonic_s = run->reports.start_s[s * run->program->ranks];
+    t->step = (uint32_t)(run->keeping.first + run->options->warmup + j * run->reports.stride);
+    t->monotonic_s = run->reports.kept_began_s[j];
     t->unix_s = t->monotonic_s + clock_unix_offset();
-}
-
-/* Seconds of measured step k: until the last rank was done; without flush the pace of its middle,
- * as of simulations. `t` is scratch. */
-static double iteration_of(const struct run *run, size_t k, struct timeline *t)
-{
-    bool settled;
-    if (!run->program->asynchronous)
-        return duration_of(run, run->options->warmup + k);
-    fill_timeline(run, k, t);
-    return timeline_iteration(run->program, t, &settled);
 }
 
 /* What each channel and ring edge carries in an iteration, and how much of it. */
@@ -254,76 +153,40 @@ static enum status fill_links(const struct program *p, const struct timeline *t,
     return STATUS_OK;
 }
 
-/* Forwards of a rank through the one stage that has a loss; 0: its loss is told by another shard or
- * not that of samples of its own, or it has none. */
-static size_t lossy_forwards(const struct run *run, uint32_t rank, size_t stage)
-{
-    const struct program *p = run->program;
-    size_t n = 0;
-    if (p->rank[rank].shard > 0 || p->stage[stage].stepped)
-        return 0;
-    for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++)
-        n += p->op[i].kind == OP_FORWARD && p->op[i].stage == stage;
-    return n;
-}
-
-/* The stage with losses; p->stages: none, or several. */
-static size_t lossy_stage(const struct run *run)
-{
-    const struct program *p = run->program;
-    size_t found = p->stages;
-    for (size_t s = 0; s < p->stages; s++) {
-        bool lossy = false;
-        for (size_t k = p->stage_start[s]; k < p->stage_start[s + 1]; k++)
-            lossy = lossy || !strcmp(run->model->op[p->stage_op[k]].kind, "loss");
-        if (lossy && found < p->stages)
-            return p->stages;
-        found = lossy ? s : found;
-    }
-    return found;
-}
-
 /* Ranks report parts of the step's mean loss: over its part of the forwards that is a rank's own. */
 static enum status fill_rank_losses(const struct run *run, struct measurement *out)
 {
-    const struct program *p = run->program;
-    size_t stage = lossy_stage(run), all = 0;
-    for (uint32_t r = 0; stage < p->stages && r < p->ranks; r++)
-        all += lossy_forwards(run, r, stage);
-    for (uint32_t r = 0; all > 0 && r < p->ranks; r++) {
+    for (uint32_t r = 0; r < run->program->ranks; r++) {
         struct measured_rank *to = &out->rank[r];
-        double share = (double)lossy_forwards(run, r, stage) / (double)all;
-        if (share <= 0)
+        const struct run_loss *from = &run->reports.of_rank[r];
+        if (from->share <= 0)
             continue;
-        PASS(ARRAY_NEW(to->loss, run->steps));
-        to->losses = run->steps;
-        for (size_t s = 0; s < run->steps; s++)
-            to->loss[s] = run->reports.loss[s * p->ranks + r] / share;
+        to->losses = run->reports.complete;
+        PASS(ARRAY_COPY(to->loss, from->loss, to->losses));
+        for (size_t s = 0; s < to->losses; s++)
+            to->loss[s] /= from->share;
     }
     return STATUS_OK;
 }
 
 static enum status fill_losses(const struct run *run, struct measurement *out)
 {
-    size_t ranks = run->program->ranks;
-    PASS(ARRAY_NEW(out->loss, run->steps));
-    out->losses = run->steps;
-    for (size_t s = 0; s < run->steps; s++)
-        for (size_t r = 0; r < ranks; r++)
-            out->loss[s] += run->reports.loss[s * ranks + r];
+    out->losses = run->reports.complete;
+    PASS(ARRAY_COPY(out->loss, run->reports.loss, out->losses));
     return fill_rank_losses(run, out);
 }
 
 /* In all steps or in none, as the device is. */
 static enum status fill_precisions(const struct run *run, struct measurement *out)
 {
+    size_t n = run->reports.complete;
     const double *hits = run->reports.hits;
     if (isnan(hits[0]))
         return STATUS_OK;
-    PASS(ARRAY_NEW(out->precision_1, run->steps));
-    PASS(ARRAY_NEW(out->precision_5, run->steps));
-    out->precisions_1 = out->precisions_5 = run->steps;
-    for (size_t s = 0; s < run->steps; s++) {
+    PASS(ARRAY_NEW(out->precision_1, n));
+    PASS(ARRAY_NEW(out->precision_5, n));
+    out->precisions_1 = out->precisions_5 = n;
+    for (size_t s = 0; s < n; s++) {
         out->precision_1[s] = hits[2 * s];
         out->precision_5[s] = hits[2 * s + 1];
     }
@@ -354,38 +217,48 @@ static enum status warn_of_load(const struct run *run, struct measurement *out)
     return STATUS_OK;
 }
 
+/* Memory at its peak, and what only ranks that are done have told. */
+static enum status fill_ends(const struct run *run, bool paced, struct measurement *m)
+{
+    bool done = run->done == run->program->ranks;
+    for (size_t r = 0; r < run->program->ranks && !paced; r++)
+        m->rank[r].peak_bytes = run->worker[r].peak_bytes;
+    if (!done)
+        return measurement_warn(m, "interrupted after %zu of %zu steps", run->reports.complete,
+                                run->steps);
+    if (paced)
+        return STATUS_OK;
+    PASS(fill_parameters(run, m));
+    return launch_fill_routing(run, m);
+}
+
 /* Paced compute has neither losses nor parameters, and its memory is not the model's. */
 enum status launch_result(struct run *run, double cpu_s, struct measurement *out,
                           struct timeline *timeline)
 {
     enum status st = STATUS_OK;
     const struct program *p = run->program;
-    size_t n = run->options->steps;
+    size_t n = measured_steps(run), median;
     bool paced = launch_is_paced(run->options->device);
     struct measurement m = {.cpu_s = cpu_s};
     struct timeline t = {0};
-    double *duration_s = NULL;
-    TRY(ARRAY_NEW(duration_s, n));
+    if (n == 0)
+        return error_set(STATUS_INVALID, "no step was measured");
     TRY(text_copy(launch_transport(run), &m.engine));
     TRY(timeline_init(&t, p->ops));
-    for (size_t k = 0; k < n; k++)
-        duration_s[k] = iteration_of(run, k, &t);
-    size_t median = median_step(duration_s, n);
+    TRY(median_step(&run->reports, n, &median));
     fill_timeline(run, median, &t);
     fill_clock(run, median, &t);
     TRY(measurement_from_timeline(p, &t, &m));
     TRY(fill_links(p, &t, &m)); /* shares of this step: the median may be a mean of two */
-    TRY(measurement_set_iterations(&m, p, duration_s, n));
-    for (size_t r = 0; r < p->ranks && !paced; r++)
-        m.rank[r].peak_bytes = run->worker[r].peak_bytes;
+    TRY(measurement_set_iterations(&m, p, run->reports.duration_s, n));
     TRY(measurement_add_calls(&m, p, &t));
     if (!paced) {
         TRY(fill_losses(run, &m));
         TRY(fill_precisions(run, &m));
         m.forward_only = p->forward_only;
-        TRY(fill_parameters(run, &m));
-        TRY(launch_fill_routing(run, &m));
     }
+    TRY(fill_ends(run, paced, &m));
     TRY(launch_fill_hardware(run, &m));
     TRY(warn_of_load(run, &m));
     MOVE(out, m);
@@ -394,6 +267,5 @@ enum status launch_result(struct run *run, double cpu_s, struct measurement *out
 out:
     timeline_free(&t);
     measurement_free(&m);
-    free(duration_s);
     return st;
 }

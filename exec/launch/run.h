@@ -4,13 +4,15 @@
  *   spawn.c   files, environment, fork and exec
  *   environment.c  every process starts its own worker: torchrun, srun, mpirun, by hand
  *   mpi.c     the command line of mpirun, and what it says when it fails
+ *   capacity.c  whether this machine can hold the ranks
  *   join.c    rendezvous: who joined
  *   hardware.c  which GPUs they have, and that no two ranks have one
  *   cause.c  who died, and which failure is the cause of the others
  *   silence.c  who has not joined, is stopped, is stuck
  *   watch.c  event loop: what workers report, processes that end
  *   checkpoint.c  where to go on from; files of all ranks become a checkpoint
- *   result.c  reports of all ranks become a measurement; routing.c: where tokens went */
+ *   reports.c  reports of steps: what is kept of them
+ *   result.c  what all ranks have reported becomes a measurement; routing.c: where tokens went */
 #ifndef EXEC_LAUNCH_RUN_H
 #define EXEC_LAUNCH_RUN_H
 
@@ -112,7 +114,13 @@ struct run_files {
 /* Where workers meet the launcher and how they prove that they belong here; environment.c, spawn.c
  * and join.c. */
 struct run_meeting {
-    uint8_t token[TOKEN], digest[DIGEST];
+    uint8_t token[TOKEN];
+    char settings[AGREEMENT]; /* what all ranks must have been told */
+    uint32_t differs;         /* the lowest rank that was told otherwise, where `why` says how */
+    char why[1024];           /* "": none so far */
+    char body[1024];          /* the same without the name of the rank, */
+    size_t others;            /* which so many others said, too */
+    double differs_s;         /* since when that is known */
     uint32_t rank,
         ranks; /* of this process, where each starts its own workers: the first, how many */
     char address[RENDEZVOUS_HOST]; /* of the launcher */
@@ -142,7 +150,26 @@ struct run_keeping {
     int lock; /* the directory, so that no other run writes there; -1: none */
 };
 
-/* What the workers have reported; result.c. */
+/* Op times are kept of REPORT_STEPS measured steps, and of more as long as they are REPORT_TIMES or
+ * less: 32 MiB. A rank begins a step when all have ended the one before: one that is read first is
+ * not read any more when it is REPORT_AHEAD steps ahead of the others. */
+enum { REPORT_STEPS = 100, REPORT_TIMES = 1 << 21, REPORT_AHEAD = 4 };
+
+/* A step that some ranks have not reported yet. */
+struct run_step {
+    size_t ranks;                   /* that have */
+    double *start_s, *end_s, *loss; /* [ranks] */
+    double *hits;                   /* [ranks][2] */
+    double *op_start_s, *op_end_s;  /* [ops] */
+};
+
+/* Of a rank: how much of the forwards through the stage with the loss are its own; loss NULL: none. */
+struct run_loss {
+    double share;
+    double *loss; /* [steps] as reported, a part of the mean */
+};
+
+/* What the workers have reported; reports.c, result.c. */
 /* Of an op of experts, over all ranks (struct layer_routing). */
 struct run_routed {
     double *rows; /* [experts]; NULL: no rank has said anything */
@@ -150,18 +177,23 @@ struct run_routed {
 };
 
 struct run_reports {
-    struct arena memory;           /* of the arrays */
-    size_t announced;              /* steps shown as progress */
-    bool measuring;                /* the warm-up is over */
-    double others_cpu_s;           /* CPU time of everything else on the machine during the run */
-    double *start_s, *end_s;       /* [steps * ranks] of each rank's step */
-    double *loss;                  /* [steps * ranks] */
-    double *hits;                  /* [steps][2] of all ranks (struct frame_step) */
-    double *op_start_s, *op_end_s; /* [options->steps * ops] measured steps only */
-    size_t shards;                 /* most of any stage, times ranks that experts are spread over */
-    uint8_t *digests;              /* [model->n * shards * DIGEST] of each op's parameters */
-    bool *digested;                /* [model->n * shards] */
-    struct run_routed *routed;     /* [model->n]; NULL: there are no experts */
+    struct arena memory; /* of the arrays */
+    bool measuring;      /* the warm-up is over */
+    double others_cpu_s; /* CPU time of everything else on the machine during the run */
+    size_t complete;     /* steps that all ranks have reported */
+    struct run_step open[REPORT_AHEAD]; /* those behind them: step s is open[s % REPORT_AHEAD] */
+    double *duration_s;                 /* [options->steps] of measured steps */
+    double *loss;                       /* [steps] of all ranks */
+    double *hits;                       /* [steps][2] likewise (struct frame_step) */
+    struct run_loss *of_rank;           /* [ranks] */
+    size_t stride; /* op times are kept of measured steps 0, stride, 2 stride, ...: */
+    double *kept_start_s, *kept_end_s; /* [such steps * ops] from the start of the op's rank */
+    double *kept_began_s;              /* [such steps] when rank 0 began, as it says */
+    struct timeline scratch;           /* of a step without flush */
+    size_t shards;             /* most of any stage, times ranks that experts are spread over */
+    uint8_t *digests;          /* [model->n * shards * DIGEST] of each op's parameters */
+    bool *digested;            /* [model->n * shards] */
+    struct run_routed *routed; /* [model->n]; NULL: there are no experts */
 };
 
 /* A run: what it is, its parts as above, and the state of its processes, which all files read. */
@@ -194,6 +226,9 @@ struct run launch_new(const struct program *p, const struct model *m,
 enum status launch_allocate(struct run *run) MUST_CHECK;
 /* Ctrl-C and dead children become events on run->signals.fd instead of interrupting. */
 enum status launch_take_signals(struct run *run) MUST_CHECK;
+/* Has a signal asked us to end, while many ranks are started or the results are made? It would end the
+ * process, unseen, when signals are as they were. */
+enum status launch_interruption(struct run *run) MUST_CHECK;
 /* Whatever was begun: no process, no file, no memory stays. */
 void launch_tear_down(struct run *run);
 
@@ -202,6 +237,10 @@ enum status launch_spawn(struct run *run) MUST_CHECK;
 /* Files are not needed any more once every worker has read them, and mpirun, whose files are among
  * them, has ended; again: nothing. */
 void launch_remove_files(struct run *run);
+
+/* Before the first rank is started, once the files are written: STATUS_INFEASIBLE, with what is needed, what
+ * there is and the remedy, where memory, open files or processes of this machine are too few. */
+enum status launch_check_capacity(const struct run *run) MUST_CHECK;
 
 const char *launch_transport(const struct run *run); /* as told, else the device's default */
 /* Are all ranks threads of one worker? */
@@ -280,6 +319,8 @@ bool launch_is_settled(const struct run *run, double now_s);
 /* Connections to the control port, without waiting: workers say who they are, strangers are dropped.
  * When the last one is there, all are told where everybody is. */
 void launch_answer(struct run *run);
+/* Blame a rank that was told otherwise than the others. */
+void launch_check_settings(struct run *run, double now_s);
 
 /* hardware.c. Does every text of what a worker said end? */
 bool launch_hardware_ends(const struct hardware *h);
@@ -294,6 +335,11 @@ enum status launch_fill_hardware(const struct run *run, struct measurement *out)
 enum status launch_watch(struct run *run) MUST_CHECK;
 /* SIGKILL everything that is alive and wait for it. */
 void launch_kill(struct run *run);
+
+/* Room for the reports of all steps. STATUS_NOMEM. */
+enum status launch_allocate_reports(struct run *run) MUST_CHECK;
+/* Has the rank reported as many steps more than another as there is room for? */
+bool launch_is_ahead(const struct run *run, uint32_t rank);
 
 /* A complete frame of rank `rank`. STATUS_IO when it makes no sense. */
 enum status launch_take_step(struct run *run, uint32_t rank, const char *payload) MUST_CHECK;

@@ -16,6 +16,7 @@
 #include "core/folder.h"
 #include "core/limit.h"
 #include "core/provenance.h"
+#include "exec/corpus.h"
 #include "exec/launch/run.h"
 #include "exec/rendezvous.h"
 #include "exec/transport/tcp/socket.h"
@@ -114,6 +115,37 @@ static enum status listen_for_workers(struct run *run)
     return door_open(m->listener, m->token, sizeof(struct frame_hello), &m->door);
 }
 
+/* What all ranks must have been told. */
+static enum status write_settings(struct run *run)
+{
+    const struct launch_options *o = run->options;
+    const struct run_keeping *k = &run->keeping;
+    struct corpus corpus = {0};
+    struct agreement a = {.program = run->program,
+                          .model = run->model,
+                          .program_path = run->files.program_path,
+                          .model_path = run->files.model_path,
+                          .text = o->text ? &corpus : NULL,
+                          .device = o->device,
+                          .transport = launch_transport(run),
+                          .collective = o->collective,
+                          .policy = o->learning_rate_policy,
+                          .learning_rate = o->learning_rate,
+                          .paced = o->paced,
+                          .graphs = o->cuda_graphs,
+                          .cudnn = o->cudnn,
+                          .steps = o->steps,
+                          .warmup = o->warmup,
+                          .checkpoint = k->checkpoint[0] ? k->checkpoint : NULL,
+                          .checkpoint_every = o->checkpoint_every,
+                          .resume = k->resume[0] ? k->resume : NULL};
+    if (o->text)
+        PASS(corpus_read(o->text, &corpus));
+    enum status st = agreement_write(&a, run->meeting.settings);
+    corpus_free(&corpus);
+    return st;
+}
+
 enum status launch_prepare(struct run *run)
 {
     const struct provenance by = {.version = foreline_version, .command = "foreline run"};
@@ -122,17 +154,18 @@ enum status launch_prepare(struct run *run)
     PASS(make_directory(run));
     PASS(program_write(run->program, run->files.program_path, &by));
     PASS(model_write(run->model, run->files.model_path, &by));
-    PASS(inputs_digest(run->files.program_path, run->files.model_path, run->meeting.digest));
+    PASS(launch_check_capacity(run));
+    PASS(write_settings(run));
     return listen_for_workers(run);
 }
 
 /* ---- arguments and environment, made before fork(): a child may not allocate */
 
-enum { ARGUMENTS = 36, NUMBER = 32, GLANCE_MS = 250 };
+enum { ARGUMENTS = 48, NUMBER = 32, GLANCE_MS = 250 };
 
 struct call {
     char *argument[ARGUMENTS]; /* of the worker */
-    char rate[NUMBER], steps[NUMBER], timeout[NUMBER], every[NUMBER];
+    char rate[NUMBER], steps[NUMBER], warmup[NUMBER], timeout[NUMBER], every[NUMBER];
     uint32_t number; /* of the rank, without a launcher */
     char launcher[64], token[32 + 2 * TOKEN], rank[NUMBER], ranks[NUMBER];
     char local[NUMBER]; /* "": there is one rank here, or LOCAL_RANK is not for us to say */
@@ -169,6 +202,7 @@ static void make_arguments(const struct run *run, struct call *c)
     const char *checkpoint = k->checkpoint[0] ? k->checkpoint : NULL;
     snprintf(c->rate, NUMBER, "%.17g", o->learning_rate);
     snprintf(c->steps, NUMBER, "%zu", run->steps);
+    snprintf(c->warmup, NUMBER, "%zu", o->warmup);
     snprintf(c->timeout, NUMBER, "%.17g", o->timeout_s);
     snprintf(c->every, NUMBER, "%zu", o->checkpoint_every);
     const char *const option[][2] = {
@@ -179,6 +213,7 @@ static void make_arguments(const struct run *run, struct call *c)
         {"--learning-rate", c->rate},
         {"--learning-rate-policy", o->learning_rate_policy},
         {"--steps", c->steps},
+        {"--warmup", c->warmup},
         {"--timeout", c->timeout},
         {"--collective", o->collective},
         {"--paced", o->paced ? "1" : NULL},
@@ -386,6 +421,8 @@ static enum status spawn_ranks(struct run *run, struct call *c)
             st = place(run, c, r, w->machine);
         if (st == STATUS_OK)
             st = spawn(run, c, STDERR_FILENO, &w->child);
+        if (st == STATUS_OK)
+            st = launch_interruption(run);
     }
     return st;
 }

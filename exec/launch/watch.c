@@ -164,7 +164,7 @@ static enum status receive(struct run *run, uint32_t rank, bool *open)
 {
     struct launched *w = &run->worker[rank];
     enum { HEAD = sizeof w->head };
-    for (;;) {
+    while (!launch_is_ahead(run, rank)) {
         char *to = w->got < HEAD ? (char *)&w->head + w->got : w->payload + (w->got - HEAD);
         size_t want = w->got < HEAD ? HEAD - w->got : HEAD + (size_t)w->head.bytes - w->got;
         ssize_t k = recv(w->fd, to, want, MSG_DONTWAIT);
@@ -183,6 +183,7 @@ static enum status receive(struct run *run, uint32_t rank, bool *open)
             w->got = 0;
         }
     }
+    return STATUS_OK;
 }
 
 /* The end of a connection before the worker is done is a cause of its own, if a weak one. */
@@ -198,7 +199,7 @@ static void listen_to(struct run *run, uint32_t rank)
     if (open)
         return;
     socket_close(&w->fd);
-    if (w->stage != WORKER_DONE)
+    if (w->stage != WORKER_DONE && !run->meeting.why[0])
         launch_blame(run, w->complained ? CAUSE_SYMPTOM : CAUSE_GONE, STATUS_IO, "%s hung up%s",
                      launch_name(run, rank, name), launch_place(run, rank, place));
 }
@@ -280,6 +281,7 @@ enum status launch_watch(struct run *run)
         if (now_s - last_s > 2 * tick_s)
             forgive(run, now_s - last_s - tick_s, now_s);
         last_s = now_s;
+        launch_check_settings(run, now_s);
         launch_check_silence(run, now_s);
         if (run->done == ranks && isinf(done_s))
             done_s = now_s;

@@ -11,6 +11,14 @@ void gemm(const struct gemm *g)
     ((const struct gemm_module *)loaded)->gemm(g);
 }
 
+const char *gemm_library(char text[GEMM_LIBRARY])
+{
+    if (loaded)
+        return ((const struct gemm_module *)loaded)->library(text);
+    *text = '\0';
+    return text;
+}
+
 enum status gemm_single_thread(void)
 {
     const void *module;

@@ -12,6 +12,7 @@ struct gemm_module {
     struct module module;
     void (*gemm)(const struct gemm *g);
     enum status (*single_thread)(void);
+    const char *(*library)(char *text);
 };
 
 #endif

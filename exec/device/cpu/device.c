@@ -5,6 +5,7 @@
 
 #include "core/array.h"
 #include "exec/device.h"
+#include "exec/device/cpu/gemm.h"
 #include "exec/device/cpu/stage.h"
 
 static_assert(sizeof(real) == sizeof(float), "boundary messages are fp32");
@@ -279,6 +280,7 @@ static const struct layer_routing *routing(void *self, uint32_t op, size_t *expe
 
 const struct device device_cpu = {
     .name = "cpu",
+    .describe = cpu_describe,
     .stepped = &device_sharded,
     .computes = computes,
     .check = check,

@@ -2,6 +2,8 @@
 #include "exec/device/cpu/gemm.h"
 
 #include <cblas.h>
+#include <stdio.h>
+#include <string.h>
 
 void gemm(const struct gemm *g)
 {
@@ -17,6 +19,16 @@ void gemm(const struct gemm *g)
     else
         cblas_dgemm(CblasRowMajor, a_t, b_t, m, n, k, (double)g->alpha, a, lda, b, ldb,
                     (double)g->beta, c, ldc);
+}
+
+/* The configuration begins "OpenBLAS 0.3.21 ". */
+const char *gemm_library(char text[GEMM_LIBRARY])
+{
+    const char *about = openblas_get_config(), *version = strchr(about, ' ');
+    int length = version ? (int)strcspn(version + 1, " ") : 0;
+    snprintf(text, GEMM_LIBRARY, "OpenBLAS %.*s, %.40s kernels", length < 24 ? length : 24,
+             version ? version + 1 : "", openblas_get_corename());
+    return text;
 }
 
 enum status gemm_single_thread(void)

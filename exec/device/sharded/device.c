@@ -3,6 +3,7 @@
 
 #include "core/array.h"
 #include "exec/device.h"
+#include "exec/device/cpu/gemm.h"
 #include "exec/device/sharded/sharded.h"
 
 static bool computes(const struct model *m, uint32_t op)
@@ -197,6 +198,7 @@ static enum status load(void *self, size_t index, const void *data)
 
 const struct device device_sharded = {
     .name = "cpu",
+    .describe = cpu_describe,
     .computes = computes,
     .open = device_open,
     .close = device_close,

@@ -1,0 +1,57 @@
+#!/bin/sh
+# Kernels of OpenBLAS are those of the processor unless the user names others, also for workers that are started
+# by hand or have inherited the choice of another machine.
+# Usage: core_type.sh FORELINE
+set -u
+tool=$1
+dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 2
+unset OPENBLAS_CORETYPE FORELINE_CORETYPE
+fail() {
+    echo "FAIL: $*" >&2
+    exit 1
+}
+has() {
+    grep -qsw "$1" /proc/cpuinfo
+}
+if has GenuineIntel && has avx512f && has avx512cd && has avx512bw && has avx512dq && has avx512vl; then
+    kernels=SkylakeX
+elif has GenuineIntel && has avx2 && has fma; then
+    kernels=Haswell
+else
+    echo "skipped: OpenBLAS chooses for this processor"
+    exit 77
+fi
+"$tool" plan --algorithm balanced --model gpt-tiny:layers=1,hidden=8,heads=1,tokens=4 --platform laptop \
+    --microbatches 1 --stages 1 -o p.json >out 2>&1 || fail "plan: $(cat out)"
+says() { # says KERNELS WHAT: the result and the summary in `out`
+    grep -q "^computed by OpenBLAS [0-9.]*, $1 kernels$" out || fail "$2: $(grep 'computed by' out), not $1"
+    grep -q "\"blas\": \"OpenBLAS [0-9.]*, $1 kernels\"" m.json || fail "$2: $(grep blas m.json) in the result"
+}
+run() {
+    "$tool" run p.json --steps 1 -o m.json "$@" >out 2>err || fail "run: $(cat err)"
+}
+run
+says $kernels "by default"
+run --transport local
+says $kernels "as threads"
+OPENBLAS_CORETYPE=Nehalem && export OPENBLAS_CORETYPE
+run
+says Nehalem "as the user says"
+FORELINE_CORETYPE=Nehalem && export FORELINE_CORETYPE
+run
+says $kernels "as another machine chose"
+unset OPENBLAS_CORETYPE FORELINE_CORETYPE
+
+# By hand: the line that is told, in an environment with nothing else.
+"$tool" run p.json --steps 1 -o m.json --launcher none >out 2>err &
+pid=$!
+until grep -q 'foreline-worker' err; do
+    kill -0 $pid 2>/dev/null || fail "ended: $(cat err)"
+    sleep 0.1
+done
+line=$(sed -n 's/^  FORELINE_LAUNCHER/FORELINE_LAUNCHER/p' err)
+# shellcheck disable=SC2086 # words
+env -i RANK=0 WORLD_SIZE=1 $line || fail "the worker by hand: $line"
+wait $pid || fail "by hand: $(cat err)"
+says $kernels "by hand"
