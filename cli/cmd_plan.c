@@ -7,6 +7,7 @@
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/progress.h"
 #include "core/clock.h"
 #include "core/framework.h"
 #include "core/schedule.h"
@@ -236,6 +237,16 @@ static enum status port(const struct invocation *in, const char *word)
                  : port_export(&in->a, in->operand[1], stderr);
 }
 
+static enum status explain(const struct arguments *a)
+{
+    static const volatile int never;
+    struct progress progress = {.what = "explaining", .of = "simulations", .interrupted = &never};
+    const struct simulation_watch watch = progress_watch(&progress);
+    enum status st = plan_explain(a->explain, a->wide, &watch, stdout);
+    progress_end(&progress);
+    return st;
+}
+
 static enum status plan(struct invocation *in)
 {
     const struct arguments *a = &in->a;
@@ -253,7 +264,7 @@ static enum status plan(struct invocation *in)
         return error_set(STATUS_USAGE, "--device is what plans of --executable are asked for");
     PASS(arguments_try_files(a));
     if (way == TAKES(PLAN_EXPLAIN))
-        return plan_explain(a->explain, a->wide, stdout);
+        return explain(a);
     if (way == TAKES(PLAN_AUTO) || way == TAKES(PLAN_CUT))
         return make(in);
     if (way == TAKES(PLAN_LIST)) {
