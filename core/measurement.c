@@ -269,6 +269,10 @@ enum status measurement_from_timeline(const struct program *p, const struct time
     struct window w = window_of(p, t, &settled);
     double iteration_s = (w.to_s - w.from_s) * w.times;
 
+    if (!isfinite(iteration_s))
+        return error_set(STATUS_INVALID,
+                         "the iteration takes %g s: its work or its bytes are beyond all numbers",
+                         iteration_s);
     out->microbatches = out->simulated = p->microbatches;
     PASS(measurement_set_iterations(out, p, &iteration_s, 1));
     PASS(account_ranks(p, t, &w, out));
