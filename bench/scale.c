@@ -95,7 +95,7 @@ static enum status simulate(const struct question *q, const char *path, uint32_t
     TRY(zoo_build("gpt3-175b", &m));
     plan = make_plan(&m, replicas, q->zero);
     if (fold) {
-        const struct engine_folded what = {&plan, &m, &t, path, &q->options};
+        const struct engine_folded what = {&plan, &m, &t, path, &q->options, NULL, NULL};
         TRY(engine_run_folded(q->engine, &what, &classes, &program, &s));
     } else {
         TRY(plan_lower(&plan, &m, &t, &program));

@@ -23,7 +23,7 @@ static enum status report(void *argument, struct measurement *m, const struct ti
     const struct arguments *a = &l->in->a;
     PASS(load_label(l->p, l->in->operand[0], a->engine, m));
     const struct results r = {&l->p->program, t, m, &l->in->by};
-    PASS(results_write(&r, a));
+    PASS(results_write(&r, a, stderr));
     PASS(results_print(&r, a, NULL, arguments_prose(a), stderr));
     return STATUS_OK;
 }

@@ -7,6 +7,7 @@
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/progress.h"
 #include "core/clock.h"
 #include "core/framework.h"
 #include "core/schedule.h"
@@ -26,10 +27,9 @@ static enum status predict(const struct plan *p, const struct model *m, const st
     return evaluate_once(&context, p, out);
 }
 
-/* On stderr, so that it is seen beside a document too. */
-static void print_prediction(const struct plan *p, const struct evaluation *e)
+static void print_prediction(const struct plan *p, const struct evaluation *e, FILE *out)
 {
-    fprintf(stderr,
+    fprintf(out,
             "%s: %zu stage%s, %u microbatches of %u; %s%s%s: %s per iteration, %.4g samples/s, "
             "bubble %.1f %%\n",
             p->algorithm, p->stages, p->stages == 1 ? "" : "s", p->microbatches, p->microbatch_size,
@@ -97,10 +97,10 @@ static enum status warn_of_plan(const struct plan *p, const struct model *m,
     return warn_of_shape(p);
 }
 
-static void print_jitter(const struct auto_candidate *c, const struct arguments *a)
+static void print_jitter(const struct auto_candidate *c, const struct arguments *a, FILE *out)
 {
     struct plan_jitter j = plan_jitter_of(c, a);
-    fprintf(stderr, "with jitter %g %%: mean %s, worst %s (--seed %llu) of %zu samples\n",
+    fprintf(out, "with jitter %g %%: mean %s, worst %s (--seed %llu) of %zu samples\n",
             100 * a->jitter, units_of(UNIT_SECONDS, j.mean_s).text,
             units_of(UNIT_SECONDS, j.worst_s).text, (unsigned long long)j.seed, a->samples);
 }
@@ -185,27 +185,28 @@ static enum status make(struct invocation *in)
     framework = plan_choose_framework(a, &l.model, &l.topology);
     a->framework = framework.name;
     TRY(prepare_launch(a, &l.topology));
-    double begin = clock_cpu();
+    FILE *prose = a->json ? stderr : arguments_prose(a);
+    double begin = clock_cpu() + clock_children_cpu();
     TRY(find(a, &l, &ranking, &l.plan, &e));
-    print_prediction(&l.plan, &e);
+    print_prediction(&l.plan, &e, prose);
     struct plan_outcome outcome = {.evaluation = &e,
                                    .ranking = ranking.n > 0 ? &ranking : NULL,
                                    .a = a,
-                                   .cpu_s = clock_cpu() - begin};
+                                   .cpu_s = clock_cpu() + clock_children_cpu() - begin};
     TRY(machine_of_plan(&l.plan, &l.model, &l.topology, e.samples_per_s, &outcome.machine));
-    machine_print_speed(&outcome.machine, stderr);
-    framework_choice_print(&framework, stderr);
+    machine_print_speed(&outcome.machine, prose);
+    framework_choice_print(&framework, prose);
     const struct evaluation_context context = {
         .model = &l.model, .topology = &l.topology, .platform = l.platform};
-    TRY(expected_print(&l.plan, &context, stderr));
+    TRY(expected_print(&l.plan, &context, prose));
     if (arguments_given(a, "framework"))
         warn_of_launcher(a, &l);
     TRY(warn_of_plan(&l.plan, &l.model, &l.topology));
-    machine_print_training(&outcome.machine, a->train_tokens, stderr);
+    machine_print_training(&outcome.machine, a->train_tokens, prose);
     if (ranking.n == 0)
         warn_of_memory(&e, &l.topology);
     if (ranking.n > 0 && ranking.candidate[0].sampled_s)
-        print_jitter(&ranking.candidate[0], a);
+        print_jitter(&ranking.candidate[0], a, prose);
     if (a->output)
         TRY(plan_write(&l.plan, &l.model, &l.topology, a->output, &in->by));
     if (a->json)
@@ -236,6 +237,16 @@ static enum status port(const struct invocation *in, const char *word)
                  : port_export(&in->a, in->operand[1], stderr);
 }
 
+static enum status explain(const struct arguments *a)
+{
+    static const volatile int never;
+    struct progress progress = {.what = "explaining", .of = "simulations", .interrupted = &never};
+    const struct simulation_watch watch = progress_watch(&progress);
+    enum status st = plan_explain(a->explain, a->wide, &watch, stdout);
+    progress_end(&progress);
+    return st;
+}
+
 static enum status plan(struct invocation *in)
 {
     const struct arguments *a = &in->a;
@@ -253,7 +264,7 @@ static enum status plan(struct invocation *in)
         return error_set(STATUS_USAGE, "--device is what plans of --executable are asked for");
     PASS(arguments_try_files(a));
     if (way == TAKES(PLAN_EXPLAIN))
-        return plan_explain(a->explain, a->wide, stdout);
+        return explain(a);
     if (way == TAKES(PLAN_AUTO) || way == TAKES(PLAN_CUT))
         return make(in);
     if (way == TAKES(PLAN_LIST)) {

@@ -147,7 +147,7 @@ static enum status write_results(struct invocation *in, const struct loaded_plan
     in->by.seed = p->plan.seed;
     if (gethostname(host, sizeof host - 1) == 0)
         in->by.host = host;
-    TRY(results_write(&r, &in->a));
+    TRY(results_write(&r, &in->a, stderr));
     TRY(results_print(&r, &in->a, NULL, arguments_prose(&in->a), stderr));
 out:
     in->by.host = NULL;

@@ -96,7 +96,7 @@ static enum status write_files(const struct simulate *s)
         PASS(s->exporter->write(&s->program, &s->p.topology, &o, s->exported, &s->by));
     }
     const struct results r = {&s->program, &s->timeline, &s->m, &s->by};
-    PASS(results_write(&r, s->a));
+    PASS(results_write(&r, s->a, stderr));
     return STATUS_OK;
 }
 

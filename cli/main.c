@@ -138,8 +138,9 @@ int main(int argc, char **argv)
         nearest = text_is_nearer(word, commands[i]->name, &best) ? commands[i]->name : nearest;
     }
     if (*word)
-        fprintf(stderr, "foreline: no command is called '%s'%s\n\n", word,
-                text_hint(nearest, hint));
-    usage(stderr);
+        fprintf(stderr, "foreline: no command is called '%s'%s foreline --help lists them\n", word,
+                *text_hint(nearest, hint) ? hint : ";");
+    else
+        usage(stderr);
     return 2;
 }

@@ -18,8 +18,8 @@ static bool tick(void *context, size_t completed, size_t ops)
         return false;
     FILE *to = screen_drawing();
     if (to && t - p->started_s > patience_s && t - p->shown_s >= interval_s) {
-        fprintf(to, "\r%s: %.0f %% of %zu ops ", p->what,
-                100 * (double)completed / (double)(ops > 0 ? ops : 1), ops);
+        fprintf(to, "\r%s: %.0f %% of %zu %s ", p->what,
+                100 * (double)completed / (double)(ops > 0 ? ops : 1), ops, p->of ? p->of : "ops");
         fflush(to);
         p->shown_s = t;
     }

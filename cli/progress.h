@@ -6,7 +6,7 @@
 
 struct progress {
     const volatile int *interrupted; /* cli/interrupt.h */
-    const char *what;                /* of the line: the engine's name */
+    const char *what, *of;           /* of the line: the engine's name; NULL: "ops" */
     double started_s, shown_s;       /* shown_s 0: no line yet */
     size_t completed, ops;           /* as last heard */
 };

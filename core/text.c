@@ -204,6 +204,23 @@ const char *text_shorten(const char *text, size_t columns, char *out, size_t siz
     return out;
 }
 
+static bool is_formula(const char *text)
+{
+    double number;
+    return *text && strchr("=+-@", *text) && text[1] && !text_real(text, &number);
+}
+
+void text_put_guard(FILE *to, const char *text)
+{
+    if (is_formula(text))
+        putc('\'', to);
+}
+
+const char *text_unguarded(const char *cell)
+{
+    return cell + (*cell == '\'' && is_formula(cell + 1));
+}
+
 void text_put_xml(FILE *to, const char *text, size_t n)
 {
     for (; n > 0 && *text; text++, n--)

@@ -60,6 +60,11 @@ size_t text_columns(const char *text);
  * Returns `out`. */
 const char *text_shorten(const char *text, size_t columns, char *out, size_t size);
 
+/* A cell of a table of text: "'" before one that a spreadsheet would take for a formula, that is a text, no
+ * number, that begins with =, +, - or @ and is more than that sign; a number is left as it is. */
+void text_put_guard(FILE *to, const char *text);
+/* The cell without that. */
+const char *text_unguarded(const char *cell);
 /* Write n characters of a text for XML or HTML, inside an element or double quotes: reserved
  * characters become entities, control characters blanks. The first NUL ends the text too. */
 void text_put_xml(FILE *to, const char *text, size_t n);

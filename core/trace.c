@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "core/array.h"
-#include "core/file.h"
 #include "core/json.h"
 #include "core/provenance.h"
 
@@ -207,18 +206,5 @@ enum status trace_put(const struct program *p, const struct timeline *t, FILE *t
 out:
     free(thread);
     free(lane);
-    return st;
-}
-
-enum status trace_write(const struct program *p, const struct timeline *t, const char *path,
-                        const struct provenance *by)
-{
-    enum status st;
-    struct file_out f = {0};
-    TRY(file_create(path, &f));
-    TRY(trace_put(p, t, f.stream, by));
-    TRY(file_commit(&f));
-out:
-    file_discard(&f);
     return st;
 }

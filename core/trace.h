@@ -12,9 +12,6 @@
 #include "core/measurement.h"
 #include "core/program.h"
 
-enum status trace_write(const struct program *p, const struct timeline *t, const char *path,
-                        const struct provenance *by) MUST_CHECK;
-/* The same into a stream. */
 enum status trace_put(const struct program *p, const struct timeline *t, FILE *to,
                       const struct provenance *by) MUST_CHECK;
 

@@ -1,10 +1,12 @@
 /* Files by zlib, which passes through what is not compressed. */
+#define _GNU_SOURCE /* fopencookie */
 #include "measured/bytes.h"
 
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -16,7 +18,7 @@ enum { PIECE = 1 << 18 };
 
 enum status bytes_open(const char *path, struct bytes *out)
 {
-    struct bytes b = {.path = path, .line = 1};
+    struct bytes b = {.path = path, .line = 1, .most = LIMIT_recorded};
     PASS(ARRAY_NEW(b.piece, PIECE));
     errno = 0;
     b.file = strcmp(path, "-") == 0 ? gzdopen(dup(STDIN_FILENO), "rb") : gzopen(path, "rb");
@@ -37,9 +39,9 @@ enum status bytes_more(struct bytes *b)
     int code = Z_OK;
     char more[LIMIT_MORE];
     b->before += b->end;
-    if (b->before > limit_bytes(LIMIT_recorded))
-        return error_set(STATUS_INVALID, "%s: more than %g MiB unpacked%s", b->path,
-                         limit(LIMIT_recorded), limit_more(LIMIT_recorded, more));
+    if (b->before > limit_bytes(b->most))
+        return error_set(STATUS_INVALID, "%s: more than %g MiB unpacked%s", b->path, limit(b->most),
+                         limit_more(b->most, more));
     int n = gzread(b->file, b->piece, PIECE);
     const char *why = gzerror(b->file, &code);
     b->at = b->end = 0;
@@ -62,51 +64,106 @@ void bytes_close(struct bytes *b)
     *b = (struct bytes){0};
 }
 
-bool bytes_packed_name(const char *path)
+static bool bytes_packed_name(const char *path)
 {
     size_t n = strlen(path);
     return n > 3 && strcmp(path + n - 3, ".gz") == 0;
 }
 
-/* All of the text through one stream; the header has no time in it. */
-static enum status deflate_to(const char *text, size_t length, FILE *to)
+/* ---- writing */
+
+/* What the stream that callers write to feeds. */
+struct packer {
+    z_stream z;
+    FILE *to;
+    unsigned char piece[PIECE];
+};
+
+/* False: `to` does not take it. */
+static bool deflate_some(struct packer *p, int how)
 {
-    enum status st = STATUS_OK;
-    enum { GZIP = 15 + 16, MEMORY = 8 };
-    unsigned char *piece = NULL;
-    z_stream z = {0};
-    int code;
-    if (deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP, MEMORY, Z_DEFAULT_STRATEGY) !=
-        Z_OK)
-        return error_set(STATUS_NOMEM, "out of memory");
-    TRY(ARRAY_NEW(piece, PIECE));
     do {
-        if (z.avail_in == 0 && length > 0) {
-            size_t part = length < PIECE ? length : PIECE;
-            z.next_in = (Bytef *)(uintptr_t)text;
-            z.avail_in = (uInt)part;
-            text += part;
-            length -= part;
-        }
-        z.next_out = piece;
-        z.avail_out = PIECE;
-        code = deflate(&z, length == 0 ? Z_FINISH : Z_NO_FLUSH);
-        fwrite(piece, 1, PIECE - z.avail_out, to);
-    } while (code != Z_STREAM_END);
-out:
-    deflateEnd(&z);
-    free(piece);
+        p->z.next_out = p->piece;
+        p->z.avail_out = PIECE;
+        int code = deflate(&p->z, how);
+        size_t n = PIECE - p->z.avail_out;
+        if (code == Z_STREAM_ERROR || fwrite(p->piece, 1, n, p->to) != n)
+            return false;
+    } while (p->z.avail_out == 0);
+    return true;
+}
+
+static ssize_t pack(void *cookie, const char *text, size_t length)
+{
+    struct packer *p = cookie;
+    size_t part = length < PIECE ? length : PIECE;
+    p->z.next_in = (Bytef *)(uintptr_t)text;
+    p->z.avail_in = (uInt)part;
+    return deflate_some(p, Z_NO_FLUSH) ? (ssize_t)part : 0; /* fewer bytes: an error */
+}
+
+static int pack_end(void *cookie)
+{
+    struct packer *p = cookie;
+    p->z.avail_in = 0;
+    bool good = deflate_some(p, Z_FINISH);
+    deflateEnd(&p->z);
+    free(p);
+    return good ? 0 : -1;
+}
+
+/* The header has no time in it: the same text, the same bytes. */
+static enum status open_packer(FILE *to, FILE **stream)
+{
+    enum { GZIP = 15 + 16, MEMORY = 8 };
+    const cookie_io_functions_t io = {.write = pack, .close = pack_end};
+    struct packer *p;
+    PASS(ARRAY_NEW(p, 1));
+    p->to = to;
+    if (deflateInit2(&p->z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP, MEMORY, Z_DEFAULT_STRATEGY) !=
+        Z_OK) {
+        free(p);
+        return error_set(STATUS_NOMEM, "out of memory");
+    }
+    *stream = fopencookie(p, "w", io);
+    if (!*stream) {
+        deflateEnd(&p->z);
+        free(p);
+        return error_set(STATUS_NOMEM, "out of memory");
+    }
+    setvbuf(*stream, NULL, _IOFBF, PIECE);
+    return STATUS_OK;
+}
+
+enum status bytes_create(const char *path, bool large, struct bytes_out *out)
+{
+    struct bytes_out o = {0};
+    PASS(file_create(path, &o.file));
+    o.stream = o.file.stream;
+    o.packed = bytes_packed_name(path) || (large && o.file.temporary);
+    enum status st = o.packed ? open_packer(o.file.stream, &o.stream) : STATUS_OK;
+    if (st == STATUS_OK)
+        *out = o;
+    else
+        file_discard(&o.file);
     return st;
 }
 
-enum status bytes_write_packed(const char *text, size_t length, const char *path)
+enum status bytes_commit(struct bytes_out *out)
 {
-    enum status st;
-    struct file_out f = {0};
-    TRY(file_create(path, &f));
-    TRY(deflate_to(text, length, f.stream));
-    TRY(file_commit(&f));
-out:
-    file_discard(&f);
-    return st;
+    FILE *packer = out->packed ? out->stream : NULL;
+    out->stream = NULL;
+    errno = 0;
+    if (packer && fclose(packer) != 0)
+        return error_set(STATUS_IO, "%s: %s", out->file.path,
+                         errno ? strerror(errno) : "cannot be written");
+    return file_commit(&out->file);
+}
+
+void bytes_discard(struct bytes_out *out)
+{
+    if (out->packed && out->stream)
+        fclose(out->stream);
+    file_discard(&out->file);
+    *out = (struct bytes_out){0};
 }

@@ -108,22 +108,14 @@ enum status measured_run_trace(const struct measured_run *run, size_t warmup, co
                                const struct provenance *by)
 {
     enum status st;
-    struct file_out f = {0};
-    struct file_text t = {0};
+    struct bytes_out f = {0};
     if (run->ranks == 0)
         return error_set(STATUS_INVALID, "%s: a log does not say what ran when: it has no timeline",
                          path);
-    if (bytes_packed_name(path)) {
-        TRY(file_text_open(&t));
-        TRY(file_text_close(&t, put(run, warmup, t.stream, by)));
-        TRY(bytes_write_packed(t.text, t.length, path));
-    } else {
-        TRY(file_create(path, &f));
-        TRY(put(run, warmup, f.stream, by));
-        TRY(file_commit(&f));
-    }
+    TRY(bytes_create(path, false, &f));
+    TRY(put(run, warmup, f.stream, by));
+    TRY(bytes_commit(&f));
 out:
-    file_discard(&f);
-    free(t.text);
+    bytes_discard(&f);
     return st;
 }

@@ -31,12 +31,18 @@ void figure_put_string(FILE *script, const char *text)
     putc('\'', script);
 }
 
-void figure_put_field(FILE *stream, const char *text)
+void figure_put_text(FILE *stream, const char *text)
 {
     char letter[TEXT_LETTER];
     size_t bytes, columns;
     for (; (bytes = text_letter(text, letter, &columns)) > 0; text += bytes)
         fputs(*letter == '"' ? " " : letter, stream); /* it would quote a field of gnuplot's data */
+}
+
+void figure_put_field(FILE *stream, const char *text)
+{
+    text_put_guard(stream, text);
+    figure_put_text(stream, text);
 }
 
 /* ---- the line below the axis, and notes below that */
@@ -301,9 +307,9 @@ enum status figure_open(const char *output, const struct figure_geometry *g,
     f.by = by;
     f.svg = strcmp(terminal, "svg") == 0;
     fputs(table_mark, f.table);
-    figure_put_field(f.table, by->version);
+    figure_put_text(f.table, by->version);
     fputs(": ", f.table);
-    figure_put_field(f.table, by->command);
+    figure_put_text(f.table, by->command);
     putc('\n', f.table);
     put_preamble(f.script, terminal, g);
     MOVE(out, f);

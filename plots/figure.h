@@ -82,6 +82,8 @@ const char *figure_ink(const char *colour);
 
 /* Write `text` as a field of a tab-separated line. */
 void figure_put_field(FILE *stream, const char *text);
+/* The same in a comment, where no spreadsheet looks for formulas. */
+void figure_put_text(FILE *stream, const char *text);
 
 /* Unit in which times up to `longest_s` read well: its name and how many make a second. */
 struct figure_unit {

@@ -260,7 +260,7 @@ static void put_data(FILE *to, const struct grid *g)
 {
     if (*g->all) {
         fputs("# ", to);
-        figure_put_field(to, g->all);
+        figure_put_text(to, g->all);
         putc('\n', to);
     }
     putc('#', to);

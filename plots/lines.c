@@ -191,7 +191,7 @@ static void put_data(FILE *to, const struct table *t, const struct lines *l, con
 {
     if (*l->note) {
         fputs("# ", to);
-        figure_put_field(to, l->note);
+        figure_put_text(to, l->note);
         putc('\n', to);
     }
     fprintf(to, "# ");

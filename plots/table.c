@@ -32,14 +32,32 @@ static size_t count_cells(const char *line)
     return n;
 }
 
+/* A line of comma-separated text (RFC 4180, cells of one line) in place, as one with tabs. */
+static void use_tabs(char *line)
+{
+    bool quoted = false;
+    char *to = line;
+    for (const char *c = line; *c; c++)
+        if (*c == '"' && quoted && c[1] == '"')
+            *to++ = *c++;
+        else if (*c == '"')
+            quoted = !quoted;
+        else
+            *to++ = *c == ',' && !quoted ? '\t' : *c == '\t' ? ' ' : *c;
+    *to = '\0';
+}
+
 static void split(char *line, char **cell)
 {
-    for (*cell++ = line; *line; line++) {
+    size_t n = 1;
+    for (cell[0] = line; *line; line++) {
         if (*line == '\t') {
             *line = '\0';
-            *cell++ = line + 1;
+            cell[n++] = line + 1;
         }
     }
+    for (size_t i = 0; i < n; i++) /* what spreadsheets are kept from is for them alone */
+        cell[i] += text_unguarded(cell[i]) - cell[i];
 }
 
 static enum status read_names(struct table *t, char *line, size_t number)
@@ -86,6 +104,7 @@ static enum status take_text(const char *path, char *text, size_t length, struct
     enum status st = STATUS_OK;
     struct table t = {.text = text};
     size_t number = 0, room = 0;
+    bool commas = false;
     char looks[LOOKS];
     looks_like(text, length, looks); /* before it is cut into lines */
     TRY(text_copy(path, &t.path));
@@ -94,6 +113,10 @@ static enum status take_text(const char *path, char *text, size_t length, struct
     for (char *line = text, *next; line; line = next) {
         number++;
         next = cut_line(line);
+        commas = commas ||
+                 (!t.name && !strchr("#{[<", *line) && !strchr(line, '\t') && strchr(line, ','));
+        if (commas && *line != '#')
+            use_tabs(line);
         if (!t.name && strchr(line, '\t'))
             TRY(read_names(&t, line, number));
         else if (*line && *line != '#' && !t.name) {
@@ -177,6 +200,44 @@ static void keep_rows(struct table *t, size_t column, const char *value)
     t->rows = kept;
 }
 
+static bool is_column(const struct table *t, const char *name, size_t length)
+{
+    for (size_t i = 0; i < t->columns; i++)
+        if (strlen(t->name[i]) == length && !memcmp(t->name[i], name, length))
+            return true;
+    return false;
+}
+
+/* The comma that ends a condition: behind it stands the name of a column and "=". Others are part of the
+ * value, as in platform=rail:nodes=4,gpus=8; so is one behind a backslash, which is taken out. */
+static char *end_of_condition(const struct table *t, char *at)
+{
+    for (char *comma = strchr(at, ','); comma; comma = strchr(comma + 1, ',')) {
+        size_t length = strcspn(comma + 1, "=,");
+        if (comma > at && comma[-1] == '\\') {
+            memmove(comma - 1, comma, strlen(comma) + 1);
+            comma--;
+        } else if (comma[1 + length] == '=' && is_column(t, comma + 1, length)) {
+            return comma;
+        }
+    }
+    return NULL;
+}
+
+/* No row has the value: perhaps since part of it was to be another condition. */
+static enum status say_no_row(const struct table *t, const char *name, const char *value)
+{
+    const char *comma = strchr(value, ',');
+    char other[64];
+    size_t column, length = comma ? strcspn(comma + 1, "=,") : 0;
+    if (comma && comma[1 + length] == '=' && length < sizeof other) {
+        memcpy(other, comma + 1, length);
+        other[length] = '\0';
+        PASS(table_column(t, other, &column));
+    }
+    return error_set(STATUS_INVALID, "%s: no row with %.60s = '%.200s'", t->path, name, value);
+}
+
 enum status table_filter(struct table *t, const char *where)
 {
     enum status st;
@@ -184,7 +245,7 @@ enum status table_filter(struct table *t, const char *where)
     TRY(text_copy(where, &copy));
     for (char *at = copy, *next; at; at = next) {
         size_t column;
-        next = strchr(at, ',');
+        next = end_of_condition(t, at);
         if (next)
             *next++ = '\0';
         char *equals = strchr(at, '=');
@@ -194,7 +255,7 @@ enum status table_filter(struct table *t, const char *where)
         TRY(table_column(t, at, &column));
         keep_rows(t, column, equals + 1);
         if (t->rows == 0)
-            FAIL(STATUS_INVALID, "%s: no row with %.60s = '%.60s'", t->path, at, equals + 1);
+            TRY(say_no_row(t, at, equals + 1));
     }
 out:
     free(copy);

@@ -333,10 +333,7 @@ static enum status arrange(struct drawing *d, const struct timeline_window *w)
 static enum status choose_times(struct drawing *d, const char *path,
                                 const struct timeline_window *w)
 {
-    const struct trace_events *t = d->v.t;
-    double end_s = 0;
-    for (size_t i = 0; i < t->n; i++)
-        end_s = fmax(end_s, t->event[i].end_s);
+    double end_s = d->v.t->until_s;
     if (end_s <= 0)
         return error_set(STATUS_INVALID, "%s: nothing takes any time", path);
     d->v.from_s = w->from_s;
@@ -345,23 +342,32 @@ static enum status choose_times(struct drawing *d, const char *path,
         return error_set(STATUS_INVALID, "%s: nothing from %s on, it ends at %s", path,
                          units_of(UNIT_SECONDS, w->from_s).text,
                          units_of(UNIT_SECONDS, end_s).text);
-    if (d->v.from_s >= d->v.to_s)
+    d->unit = figure_time_unit(d->v.to_s);
+    return STATUS_OK;
+}
+
+static enum status make_filter(const struct timeline_window *w, struct trace_filter *out)
+{
+    if (w->to_s > 0 && w->from_s >= w->to_s)
         return error_set(STATUS_USAGE, "--from %s is not before --to %s",
                          units_of(UNIT_SECONDS, w->from_s).text,
                          units_of(UNIT_SECONDS, w->to_s).text);
-    d->unit = figure_time_unit(d->v.to_s);
-    return STATUS_OK;
+    out->from_s = w->from_s;
+    out->to_s = w->to_s;
+    return w->ranks ? trace_ranks_parse(w->ranks, &out->ranks) : STATUS_OK;
 }
 
 enum status plot_timeline(const char *const *trace, size_t n, const struct timeline_window *window,
                           const char *output, const struct provenance *by)
 {
     enum status st;
+    struct trace_filter filter = {0};
     struct trace_events t = {0};
     struct figure f = {0};
     struct drawing d = {.v.t = &t};
 
-    TRY(trace_events_read_all(trace, n, window->ranks, &t));
+    TRY(make_filter(window, &filter));
+    TRY(trace_events_read_all(trace, n, &filter, &t));
     TRY(choose_times(&d, trace[0], window));
     TRY(arrange(&d, window));
     if (d.v.rows > MAX_ROWS)
@@ -378,6 +384,7 @@ enum status plot_timeline(const char *const *trace, size_t n, const struct timel
     TRY(figure_finish(&f));
 out:
     figure_discard(&f);
+    free(filter.ranks.range);
     free(d.shares.share);
     timeline_view_free(&d.v);
     trace_events_free(&t);

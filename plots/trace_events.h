@@ -3,6 +3,7 @@
 #ifndef PLOTS_TRACE_EVENTS_H
 #define PLOTS_TRACE_EVENTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,22 +32,44 @@ struct trace_event {
 struct trace_events {
     int64_t step; /* of a run, from 0 and with its warm-up; -1: a prediction, or several traces */
     size_t rows;
-    int64_t *pid;  /* [rows] process ids, ascending within a trace */
-    char **rank;   /* [rows] process names, NULL where the trace gives none */
-    double *end_s; /* [rows] when the last op of the row's trace ends */
+    int64_t *pid;   /* [rows] process ids, ascending within a trace */
+    char **rank;    /* [rows] process names, NULL where the trace gives none */
+    double *end_s;  /* [rows] when the last op of the row's trace ends */
+    double until_s; /* when the last op of the ranks that are kept ends */
     size_t n;
     struct trace_event *event; /* [n] in file order */
 };
 
-/* Read the complete events ("ph": "X") of known categories; others are not ours and skipped.
- * STATUS_PARSE with path:line:column, also when no such event is there; STATUS_IO, STATUS_NOMEM. */
-enum status trace_events_read(const char *path, struct trace_events *out) MUST_CHECK;
+/* What of a trace is kept. */
+struct trace_range {
+    int64_t first, last;
+};
+struct trace_ranks {
+    size_t n; /* 0: all */
+    struct trace_range *range;
+};
+/* "0,8-15"; range is malloc'd. STATUS_USAGE: it is no such list; STATUS_NOMEM. O(length). */
+enum status trace_ranks_parse(const char *text, struct trace_ranks *out) MUST_CHECK;
+struct trace_filter {
+    struct trace_ranks ranks;
+    double from_s, to_s; /* ops that overlap this time; to_s 0: to the end */
+};
+
+/* Read the complete events ("ph": "X") of known categories that `filter` keeps (NULL: all); others are not
+ * ours and skipped. The file is read once, as a stream, plain or gzip: memory is that of the ops and ranks
+ * that are kept, time O(bytes). STATUS_PARSE with path:line, also when no such event is there;
+ * STATUS_INVALID: more than LIMIT_events are kept, or more than LIMIT_trace MiB are in the file;
+ * STATUS_IO, STATUS_NOMEM. */
+enum status trace_events_read(const char *path, const struct trace_filter *filter,
+                              struct trace_events *out) MUST_CHECK;
 /* The traces of several files one below the other, on one time axis that begins with each: before the rows of
- * each stands one with process id -1 that is called after the file, without its folder and ending. Of
- * each trace only the `ranks` that are named by process id ("0,8-15"; NULL: all): STATUS_USAGE when that
- * is no such list, STATUS_INVALID when no trace has any of them. */
-enum status trace_events_read_all(const char *const *path, size_t n, const char *ranks,
+ * each stands one with process id -1 that is called after the file, without its folder and ending.
+ * STATUS_INVALID when no trace has any of the ranks. */
+enum status trace_events_read_all(const char *const *path, size_t n,
+                                  const struct trace_filter *filter,
                                   struct trace_events *out) MUST_CHECK;
+/* By its name in traces; false: there is none. */
+bool trace_category_find(const char *name, uint8_t *out);
 void trace_events_free(struct trace_events *t); /* accepts {0}; leaves {0} */
 
 #endif

@@ -74,6 +74,8 @@ enum status engine_run_folded(const struct engine *engine, const struct engine_f
         PASS(plan_lower_folded(what->plan, what->model, what->topology,
                                classes->n > 0 ? classes : NULL, &folded));
         enum status st = STATUS_OK;
+        if (folded.folded && what->change)
+            what->change(what->change_how, &folded);
         if (folded.folded)
             st = engine->run(&folded, what->topology, what->platform, &options, out);
         if (st == STATUS_OK) {

@@ -65,7 +65,9 @@ struct engine_folded {
     const struct model *model;
     const struct topology *topology;
     const char *platform;
-    const struct simulation_options *options; /* may be NULL */
+    const struct simulation_options *options;           /* may be NULL */
+    void (*change)(const void *how, struct program *p); /* before it is run; NULL: nothing */
+    const void *change_how;
 };
 enum status engine_run_folded(const struct engine *engine, const struct engine_folded *what,
                               struct plan_classes *classes, struct program *program,

@@ -458,6 +458,7 @@ enum status database_put(struct database *db, const char *hash,
                          const struct experiment_setting *const *setting, size_t n,
                          const struct point_result *r)
 {
+    PASS(result_check(r));
     PASS(database_execute(db, "BEGIN IMMEDIATE"));
     return database_conclude(db, put_all(db, hash, setting, n, r));
 }

@@ -112,6 +112,8 @@ static enum status simulate(struct run *run, uint64_t microbatches)
     PASS(plan_lower(&plan, c->model, c->topology, &run->program));
     if (c->perturbation)
         PASS(perturb_program(c->perturbation, &run->program));
+    if (c->change)
+        c->change(c->change_how, &run->program);
     return evaluate_program(&run->program, c, run->engine, &run->m, &run->timeline);
 }
 
@@ -122,7 +124,8 @@ static enum status simulate_few(struct run *run, uint64_t microbatches, bool *fo
     const struct evaluation_context *c = run->context;
     struct plan plan = *run->plan;
     struct simulation s = {0};
-    const struct engine_folded what = {&plan, c->model, c->topology, c->platform, &c->options};
+    const struct engine_folded what = {&plan,       c->model,  c->topology,  c->platform,
+                                       &c->options, c->change, c->change_how};
     run_free(run);
     plan.microbatches = (uint32_t)microbatches;
     TRY(engine_run_folded(run->engine, &what, &run->classes, &run->program, &s));
@@ -393,8 +396,7 @@ static void judge_ranks(const struct evaluation_context *c, const struct program
     }
 }
 
-/* Ops, a collective counting for the messages that one of its members sends around a ring. */
-static double effort_of(const struct program *p)
+double evaluate_effort(const struct program *p)
 {
     double sum = 0;
     for (size_t i = 0; i < p->ops; i++) {
@@ -426,7 +428,7 @@ static enum status evaluate(const struct evaluation_context *context, const stru
     evaluate_reason(&m, e.reason);
     double shards = (double)plan->stage[0].replicas * plan->stage[0].tensor_parallel;
     double copies = program.folded ? shards / program.copies.classes : 1;
-    e.effort = effort_of(&program) * copies;
+    e.effort = evaluate_effort(&program) * copies;
     e.ops = (double)program.ops * copies * plan->microbatches / program.microbatches;
     *out = e;
 out:

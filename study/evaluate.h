@@ -17,8 +17,11 @@ struct evaluation_context {
     const struct engine *engine; /* of thorough evaluations; NULL: SimGrid */
     struct simulation_options options;
     const struct perturbation *perturbation; /* of compute times; NULL: none */
-    bool detailed;                           /* measurements get their calls too */
-    bool whole;                              /* no short runs that the rest follows from */
+    /* What is to be different in the lowered program, for copies of a rank alike; NULL: nothing */
+    void (*change)(const void *how, struct program *p);
+    const void *change_how;
+    bool detailed;       /* measurements get their calls too */
+    bool whole;          /* no short runs that the rest follows from */
     bool simulated_only; /* measurements keep the ranks that were simulated, others are like them */
     size_t fold_from; /* devices from which on ranks alike are simulated once; 0: more than 256 */
     bool only_alike;  /* STATUS_UNSUPPORTED where ranks are not alike, rather than simulating all */
@@ -40,6 +43,10 @@ struct evaluator evaluator_make(struct evaluation_context *context); /* borrows 
  * searches score it with: without contention, out->exact is false. */
 enum status evaluate_once(const struct evaluation_context *context, const struct plan *plan,
                           struct evaluation *out) MUST_CHECK;
+
+/* Messages of a simulation: ops, a collective counting for those that one of its members sends around
+ * a ring. O(ops). */
+double evaluate_effort(const struct program *p);
 
 /* That of thorough evaluations. */
 const struct engine *evaluate_thorough_engine(const struct evaluation_context *context);

@@ -2,6 +2,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/array.h"
 #include "core/lower.h"
@@ -99,10 +100,67 @@ static bool applies(const struct program *p, enum change change, size_t stages)
     return any;
 }
 
-/* Simulate the program with one thing twice as good: the change in iteration time says how much the
- * plan is limited by it, as no sum of busy times can where computation hides communication. */
-static enum status what_if(const struct loaded_plan *p, enum change change, uint32_t stage,
-                           double iteration_s, FILE *out)
+/* One change and the stage that it is about, as evaluation_context.change wants it. */
+struct better {
+    enum change change;
+    uint32_t stage;
+};
+
+static void make_better(const void *how, struct program *p)
+{
+    const struct better *b = how;
+    apply(p, b->change, b->stage);
+}
+
+/* How the iteration and its what-ifs are simulated: all alike, so that they can be compared. */
+enum extent {
+    WHOLE,      /* every rank, on SimGrid */
+    FOLDED,     /* ranks that are alike once, on SimGrid */
+    UNCONTENDED /* every rank, by the analytic engine, as if every pair had its way to itself */
+};
+
+enum { MOST_MESSAGES = 1500000 }; /* of all simulations of WHOLE: 10 to 20 CPU seconds */
+
+struct explanation {
+    struct loaded_plan p;
+    struct topology unlinked; /* every pair has its way to itself; borrows */
+    struct program changed;   /* that of p with ops of its own */
+    enum extent extent;
+    size_t simulations, done;
+    const struct simulation_watch *watch;
+    FILE *out;
+};
+
+/* Simulate the plan's program, with one thing twice as good unless `how` is NULL. */
+static enum status simulate_once(struct explanation *e, const struct better *how,
+                                 struct measurement *m)
+{
+    const struct program *p = &e->p.program;
+    struct evaluation_context context = {.model = &e->p.model,
+                                         .topology = &e->p.topology,
+                                         .platform = e->p.platform,
+                                         .only_alike = true,
+                                         .no_links = how != NULL,
+                                         .fold_from = 1};
+    if (e->watch)
+        e->watch->tick(e->watch->context, e->done++, e->simulations);
+    if (e->extent == FOLDED) {
+        context.change = how ? make_better : NULL;
+        context.change_how = how;
+        return evaluate_plan(&e->p.plan, &context, &engine_simgrid, m, NULL, NULL);
+    }
+    memcpy(e->changed.op, p->op, (p->ops + 1) * sizeof *p->op);
+    if (how)
+        apply(&e->changed, how->change, how->stage);
+    if (e->extent == UNCONTENDED)
+        context.topology = &e->unlinked;
+    return evaluate_program(&e->changed, &context,
+                            e->extent == WHOLE ? &engine_simgrid : &engine_analytic, m, NULL);
+}
+
+/* The change in iteration time says how much the plan is limited by something, as no sum of busy
+ * times can where computation hides communication. */
+static enum status what_if(struct explanation *e, const struct better *how, double iteration_s)
 {
     static const char *const words[CHANGES] = {
         [FASTER_COMPUTE] = "all stages computed twice as fast",
@@ -114,52 +172,100 @@ static enum status what_if(const struct loaded_plan *p, enum change change, uint
         [FASTER_MESSAGES + FOR_EXPERTS] = "tokens met experts twice as fast",
         [FASTER_MESSAGES + FOR_CONTEXT] = "parts of sequences met twice as fast",
         [FASTER_MESSAGES + FOR_HOST] = "the host was reached twice as fast"};
-    enum status st;
-    struct program program = {0};
     struct measurement m = {0};
     char what[64];
-    TRY(plan_lower(&p->plan, &p->model, &p->topology, &program));
-    apply(&program, change, stage);
-    const struct evaluation_context context = {
-        .model = &p->model, .topology = &p->topology, .platform = p->platform};
-    TRY(evaluate_program(&program, &context, &engine_simgrid, &m, NULL));
-    snprintf(what, sizeof what, "stage %u computed twice as fast", stage);
-    fprintf(out, "  if %-40s %11s  %+.1f %%\n", words[change] ? words[change] : what,
+    PASS(simulate_once(e, how, &m));
+    snprintf(what, sizeof what, "stage %u computed twice as fast", how->stage);
+    fprintf(e->out, "  if %-40s %11s  %+.1f %%\n", words[how->change] ? words[how->change] : what,
             units_of(UNIT_SECONDS, m.iteration_s).text, 100 * (m.iteration_s / iteration_s - 1));
+    measurement_free(&m);
+    return STATUS_OK;
+}
+
+/* Can ranks be folded at all? What else they have to be for it only simulations know. */
+static enum status choose_extent(struct explanation *e)
+{
+    struct program folded = {0};
+    double messages = evaluate_effort(&e->p.program) * (double)e->simulations;
+    if (messages <= MOST_MESSAGES)
+        return STATUS_OK;
+    PASS(plan_lower_folded(&e->p.plan, &e->p.model, &e->p.topology, NULL, &folded));
+    e->extent = folded.folded ? FOLDED : UNCONTENDED;
+    program_free(&folded);
+    return STATUS_OK;
+}
+
+/* The iteration as it is: of a large plan folded where its ranks are alike, else without contention. */
+static enum status simulate_plan(struct explanation *e, struct measurement *m)
+{
+    PASS(choose_extent(e));
+    enum status st = simulate_once(e, NULL, m);
+    if (st != STATUS_UNSUPPORTED || e->extent != FOLDED)
+        return st;
+    e->extent = UNCONTENDED;
+    return simulate_once(e, NULL, m);
+}
+
+static enum status print_iteration(struct explanation *e, double *iteration_s)
+{
+    enum status st;
+    struct measurement m = {0}, quick = {0};
+    char text[AUTO_REASON];
+    TRY(simulate_plan(e, &m));
+    evaluate_reason(&m, text);
+    *iteration_s = m.iteration_s;
+    fprintf(e->out, "\niteration %s", units_of(UNIT_SECONDS, m.iteration_s).text);
+    if (e->extent == UNCONTENDED) {
+        fprintf(e->out,
+                " without contention (%zu ranks that are not alike are too many for SimGrid; "
+                "simulate --engine analytic has contention): %s\n",
+                e->p.program.ranks, text);
+        goto out;
+    }
+    const struct evaluation_context uncontended = {
+        .model = &e->p.model, .topology = &e->unlinked, .platform = e->p.platform};
+    TRY(evaluate_program(&e->p.program, &uncontended, &engine_analytic, &quick, NULL));
+    fprintf(e->out, " on SimGrid (%s without contention): %s\n",
+            units_of(UNIT_SECONDS, quick.iteration_s).text, text);
 out:
     measurement_free(&m);
-    program_free(&program);
+    measurement_free(&quick);
     return st;
 }
 
-enum status plan_explain(const char *path, bool wide, FILE *out)
+static enum status explain(struct explanation *e)
+{
+    const struct program *p = &e->p.program;
+    struct better how[CHANGES];
+    size_t n = 0;
+    double iteration_s;
+    uint32_t slowest = slowest_stage(p);
+    for (int change = 0; change < CHANGES; change++)
+        if (applies(p, (enum change)change, e->p.plan.stages))
+            how[n++] = (struct better){(enum change)change, slowest};
+    e->simulations = n + 1;
+    e->unlinked = e->p.topology;
+    e->unlinked.links = 0;
+    e->changed = *p;
+    e->changed.op = NULL;
+    PASS(ARRAY_NEW(e->changed.op, p->ops + 1));
+    PASS(print_iteration(e, &iteration_s));
+    for (size_t k = 0; k < n; k++)
+        PASS(what_if(e, &how[k], iteration_s));
+    return STATUS_OK;
+}
+
+enum status plan_explain(const char *path, bool wide, const struct simulation_watch *watch,
+                         FILE *out)
 {
     enum status st;
-    struct loaded_plan p = {0};
-    struct measurement quick = {0}, thorough = {0};
-    char text[AUTO_REASON];
-    TRY(load_plan(path, &p));
-    plan_print_stages(&p.plan, &p.model, &p.topology, wide, out);
-    TRY(print_cuts(&p, wide, out));
-    const struct evaluation_context context = {
-        .model = &p.model, .topology = &p.topology, .platform = p.platform};
-    struct topology unlinked = p.topology; /* every pair has its way to itself */
-    unlinked.links = 0;
-    const struct evaluation_context uncontended = {
-        .model = &p.model, .topology = &unlinked, .platform = p.platform};
-    TRY(evaluate_program(&p.program, &uncontended, &engine_analytic, &quick, NULL));
-    TRY(evaluate_program(&p.program, &context, &engine_simgrid, &thorough, NULL));
-    evaluate_reason(&thorough, text);
-    fprintf(out, "\niteration %s", units_of(UNIT_SECONDS, thorough.iteration_s).text);
-    fprintf(out, " on SimGrid (%s without contention): %s\n",
-            units_of(UNIT_SECONDS, quick.iteration_s).text, text);
-    uint32_t slowest = slowest_stage(&p.program);
-    for (int change = 0; change < CHANGES; change++)
-        if (applies(&p.program, (enum change)change, p.plan.stages))
-            TRY(what_if(&p, (enum change)change, slowest, thorough.iteration_s, out));
+    struct explanation e = {.watch = watch, .out = out};
+    TRY(load_plan(path, &e.p));
+    plan_print_stages(&e.p.plan, &e.p.model, &e.p.topology, wide, out);
+    TRY(print_cuts(&e.p, wide, out));
+    TRY(explain(&e));
 out:
-    measurement_free(&quick);
-    measurement_free(&thorough);
-    loaded_plan_free(&p);
+    free(e.changed.op);
+    loaded_plan_free(&e.p);
     return st;
 }

@@ -24,6 +24,8 @@ static size_t stage_of(const struct plan *p, uint32_t op)
 static void put_quoted(FILE *to, const char *text, char before)
 {
     putc('"', to);
+    if (before == '"') /* of CSV */
+        text_put_guard(to, text);
     for (; *text; text++) {
         if (*text == '"' || (before == '\\' && *text == '\\'))
             putc(before, to);

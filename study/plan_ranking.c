@@ -215,14 +215,14 @@ void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
             "shapes left out%s\n",
             r->tried, plan_samples(a, context->topology), r->too_big, auto_shapes_left_out(r),
             r->interrupted ? "; stopped by Ctrl-C or the time limit, so not all" : "");
-    if (r->uneven > 0)
+    if (r->uneven + r->uneven_stuck + r->uneven_left > 0) {
         fprintf(out, "  of them %zu plans whose stages have different replicas", r->uneven);
-    if (r->uneven_stuck > 0)
-        fprintf(out, ", %zu more cannot run", r->uneven_stuck);
-    if (r->uneven_left > 0)
-        fprintf(out, "; %zu less promising such shapes not tried", r->uneven_left);
-    if (r->uneven > 0)
+        if (r->uneven_stuck > 0)
+            fprintf(out, ", %zu more cannot run", r->uneven_stuck);
+        if (r->uneven_left > 0)
+            fprintf(out, "; %zu less promising such shapes not tried", r->uneven_left);
         putc('\n', out);
+    }
     if (r->offloaded > 0)
         fprintf(
             out,

@@ -119,11 +119,16 @@ static enum status check_stages_together(const struct arguments *a,
 {
     bool vee = schedule && schedule->vee,
          whole = a->tensor_parallel == 1 || (!a->tensor_parallel && al->cut);
+    if (a->chunks > 1 && a->stages % a->chunks != 0)
+        return error_set(
+            STATUS_USAGE,
+            "--stages %zu is no multiple of --chunks %zu: --stages counts the chunks of all "
+            "pipeline ranks; %zu ranks of %zu chunks each are --stages %zu",
+            (size_t)a->stages, (size_t)a->chunks, (size_t)a->stages, (size_t)a->chunks,
+            (size_t)a->stages * (size_t)a->chunks);
     const struct rule rules[] = {
         {a->stages % 2 != 0 && vee,
          "--stages and --schedule: this one has two stages on each device"},
-        {a->chunks > 1 && a->stages % a->chunks != 0,
-         "--stages needs to be a multiple of --chunks"},
         {a->p2p_scatter && a->sequence_parallel,
          "--p2p-scatter means nothing with --sequence-parallel, whose tensors are in parts "
          "already"},

@@ -111,8 +111,11 @@ enum status plan_fails_to_fit(const struct auto_result *r, const struct argument
 enum status plan_make(const struct arguments *a, struct evaluation_context *context,
                       struct plan *out) MUST_CHECK;
 
-/* What a plan is limited by, and what would change if that were different; names as below. */
-enum status plan_explain(const char *path, bool wide, FILE *out) MUST_CHECK;
+/* What a plan is limited by, and what would change if that were different; names as below. Large plans
+ * are simulated folded, or where that cannot be without contention, which the text says. `watch`
+ * (NULL: none) is told how many simulations are done; it cannot stop them. */
+enum status plan_explain(const char *path, bool wide, const struct simulation_watch *watch,
+                         FILE *out) MUST_CHECK;
 
 /* Set the objective by an algorithm that only one published one has, where none is given. */
 void plan_settle_objective(struct arguments *a);

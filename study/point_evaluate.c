@@ -301,6 +301,7 @@ static enum status predict(const struct point *p, struct point_cache *c, struct 
     describe_plan(&plan, r);
     TRY(measure(p, c, &plan, &m));
     describe_run(&m, r);
+    TRY(result_check(r));
     if (p->engine && !p->a.plan_file && arguments_given(&p->a, "noise"))
         TRY(cost_of_noise(p, c, r));
 out:
@@ -314,7 +315,7 @@ out:
 void point_evaluate(const struct point *p, struct point_cache *cache, struct point_result *out)
 {
     struct point_result r = {.status = POINT_OK};
-    double begin = clock_cpu();
+    double begin = clock_cpu() + clock_children_cpu();
     enum status st = predict(p, cache, &r);
     snprintf(r.engine, sizeof r.engine, "%s", point_engine(p));
     if (st != STATUS_OK) {
@@ -322,7 +323,13 @@ void point_evaluate(const struct point *p, struct point_cache *cache, struct poi
                         st == STATUS_PARSE || st == STATUS_UNSUPPORTED;
         r.status = hopeless ? POINT_IMPOSSIBLE : POINT_FAILED;
         snprintf(r.reason, sizeof r.reason, "%s", error_message());
+        if (result_check(&r) != STATUS_OK) { /* what is known by then is nothing to keep */
+            struct point_result none = {.status = r.status};
+            memcpy(none.reason, r.reason, sizeof none.reason);
+            memcpy(none.engine, r.engine, sizeof none.engine);
+            r = none;
+        }
     }
-    r.cpu_s = clock_cpu() - begin;
+    r.cpu_s = clock_cpu() + clock_children_cpu() - begin;
     *out = r;
 }

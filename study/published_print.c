@@ -5,6 +5,7 @@
 
 #include "core/file.h"
 #include "core/json.h"
+#include "core/text.h"
 #include "plots/plot.h"
 #include "study/published_fit.h"
 #include "topologies/catalogue.h"
@@ -34,7 +35,9 @@ static void put_share(FILE *out, double share)
 static void put_score(FILE *out, const char *by, const struct published_score *s)
 {
     const double shares[] = {s->mean, s->median, s->p95, s->max, s->bias};
-    fprintf(out, "%s\t%s\t%zu\t%zu\t%zu", by, s->name, s->rows, s->used, s->left_out);
+    fprintf(out, "%s\t", by);
+    text_put_guard(out, s->name);
+    fprintf(out, "%s\t%zu\t%zu\t%zu", s->name, s->rows, s->used, s->left_out);
     for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
         put_share(out, shares[i]);
     fprintf(out, isfinite(s->tau) ? "\t%.3f" : "\t-", s->tau);

@@ -1,5 +1,8 @@
 #include "study/result.h"
 
+#include "core/error.h"
+
+#include <math.h>
 #include <stdlib.h>
 
 const char *const point_status_names[POINT_STATUSES] = {"ok", "out of memory", "impossible",
@@ -49,6 +52,18 @@ const struct result_column result_columns[] = {
     COLUMN(RESULT_TEXT, framework),
 };
 const size_t result_columns_n = sizeof result_columns / sizeof *result_columns;
+
+enum status result_check(const struct point_result *r)
+{
+    for (size_t i = 0; i < result_columns_n; i++) {
+        const struct result_column *c = &result_columns[i];
+        const void *at = (const char *)r + c->offset;
+        if (c->kind == RESULT_REAL && !isfinite(*(const double *)at))
+            return error_set(STATUS_INVALID, "%s is %g: the point's times are beyond all numbers",
+                             c->name, *(const double *)at);
+    }
+    return STATUS_OK;
+}
 
 const char *result_column_print(const struct result_column *c, const struct point_result *r,
                                 char text[RESULT_VALUE])

@@ -49,6 +49,9 @@ struct result_column {
 extern const struct result_column result_columns[];
 extern const size_t result_columns_n; /* without status, reason and cpu_s */
 
+/* STATUS_INVALID, with the column: a number is infinite or none, which no database has. */
+enum status result_check(const struct point_result *r) MUST_CHECK;
+
 /* A column's value as text, numbers in the shortest form that reads back equal. */
 enum { RESULT_VALUE = RESULT_REASON };
 const char *result_column_print(const struct result_column *c, const struct point_result *r,

@@ -3,8 +3,16 @@
 #include <string.h>
 
 #include "core/file.h"
+#include "core/text.h"
 #include "plots/table.h"
 #include "study/rank.h"
+
+static void put_label(FILE *to, const char *text)
+{
+    putc('\t', to);
+    text_put_guard(to, text);
+    fputs(text, to);
+}
 
 void sweep_print_list(const struct sweep *s, FILE *to)
 {
@@ -15,7 +23,7 @@ void sweep_print_list(const struct sweep *s, FILE *to)
     for (size_t k = 0; k < s->all.n; k++) {
         fprintf(to, "\n%zu\t%.12s", s->all.number[k], s->all.hash[k]);
         for (size_t i = 0; i < e->axes; i++)
-            fprintf(to, "\t%s", experiment_label(e, s->all.number[k], i));
+            put_label(to, experiment_label(e, s->all.number[k], i));
     }
     fputc('\n', to);
 }
@@ -34,11 +42,13 @@ struct rows {
 static void put_text(const struct rows *r, const char *text)
 {
     if (r->separator == '\t' || !strpbrk(text, ",\"\n")) {
+        text_put_guard(r->to, text);
         for (; *text; text++)
             fputc((unsigned char)*text < ' ' ? ' ' : *text, r->to);
         return;
     }
     fputc('"', r->to);
+    text_put_guard(r->to, text);
     for (; *text; text++)
         fprintf(r->to, *text == '"' ? "\"\"" : "%c", *text);
     fputc('"', r->to);

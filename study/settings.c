@@ -6,6 +6,8 @@
  * "plan.stages". */
 #include "study/settings.h"
 
+#include "study/settings_words.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -274,6 +276,13 @@ bool arguments_given(const struct arguments *a, const char *name)
     return false;
 }
 
+/* The option that was meant, by the field's names or by its letters; NULL: nobody knows. */
+static const char *option_meant(const char *name, taker_set takers)
+{
+    const char *alias = settings_alias(name);
+    return alias && setting_find(alias, takers) ? alias : setting_nearest(name, takers);
+}
+
 /* Keys of plans have a prefix in files, "plan.stages", and none in the table. */
 enum status arguments_set(struct arguments *a, taker_set takers, const char *name, const char *text)
 {
@@ -291,7 +300,7 @@ enum status arguments_set(struct arguments *a, taker_set takers, const char *nam
         return setting_set(s, text, a) == STATUS_OK ? STATUS_OK
                                                     : error_context(STATUS_USAGE, "%s", name);
     return error_set(STATUS_USAGE, "no setting%s is called '%.60s'%s there are %s", of, key,
-                     *text_hint(setting_nearest(key, takers), hint) ? hint : ";",
+                     *text_hint(option_meant(key, takers), hint) ? hint : ";",
                      setting_names(takers, known, sizeof known));
 }
 
@@ -310,7 +319,7 @@ static const struct setting *find_option(const char *argument, taker_set takers,
         s = setting_find(is_long ? name + 2 : "output", takers);
     if (s)
         return s;
-    const char *near = setting_nearest(name + strspn(name, "-"), takers);
+    const char *near = option_meant(name + strspn(name, "-"), takers);
     if (!strcmp(name, "--platform") && (takers & TAKES(SIMULATE))) {
         enum status told = error_set(
             STATUS_USAGE, "unknown option --platform: the plan names its platform; plan --platform "

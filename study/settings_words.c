@@ -1,6 +1,8 @@
 /* Words that settings take from other tables: objectives, engines, collectives. */
 #include "study/settings_words.h"
 
+#include <string.h>
+
 #include "core/collective.h"
 #include "partition/published/hidup/cost.h"
 #include "partition/published/objective.h"
@@ -47,4 +49,47 @@ const char *settings_export_word(size_t i)
     while (dialect_name(n))
         n++;
     return i < n ? dialect_name(i) : i - n < plan_graphs_n ? plan_graphs[i - n].name : NULL;
+}
+
+const char *settings_alias(const char *alias)
+{
+    static const char *const of[][2] = {
+        {"tp", "tensor-parallel"},
+        {"tensor-model-parallel-size", "tensor-parallel"},
+        {"tensor-parallel-size", "tensor-parallel"},
+        {"pp", "stages"},
+        {"pipeline-parallel", "stages"},
+        {"pipeline-parallel-size", "stages"},
+        {"pipeline-model-parallel-size", "stages"},
+        {"vpp", "chunks"},
+        {"virtual-stages", "chunks"},
+        {"num-model-chunks", "chunks"},
+        {"dp", "replicas"},
+        {"data-parallel", "replicas"},
+        {"data-parallel-size", "replicas"},
+        {"ep", "expert-parallel"},
+        {"expert-model-parallel-size", "expert-parallel"},
+        {"cp", "context-parallel"},
+        {"context-parallel-size", "context-parallel"},
+        {"sp", "sequence-parallel"},
+        {"mbs", "microbatch-size"},
+        {"micro-batch-size", "microbatch-size"},
+        {"gbs", "batch"},
+        {"global-batch-size", "batch"},
+        {"global-batch", "batch"},
+        {"batch-size", "batch"},
+        {"num-microbatches", "microbatches"},
+        {"gas", "microbatches"},
+        {"gradient-accumulation-steps", "microbatches"},
+        {"seq-length", "tokens"},
+        {"seq-len", "tokens"},
+        {"sequence-length", "tokens"},
+        {"lr", "learning-rate"},
+        {"zero-stage", "zero"},
+        {"activation-checkpointing", "recompute"},
+    };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        if (!strcmp(of[i][0], alias))
+            return of[i][1];
+    return NULL;
 }

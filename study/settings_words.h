@@ -12,5 +12,7 @@ const char *settings_runner_word(size_t i);
 const char *settings_engine_word(size_t i);
 const char *
 settings_export_word(size_t i); /* plan export --to: frameworks, then formats of graphs */
+/* The setting that other frameworks and papers call so ("tp", "mbs"); NULL: none. */
+const char *settings_alias(const char *alias);
 
 #endif

@@ -434,28 +434,32 @@ enum status summary_print(const struct measurement *m, const struct summary_rows
     return STATUS_OK;
 }
 
-/* A name that ends in .gz asks for compression, which viewers read. */
-static enum status write_trace(const struct results *r, const char *path)
+/* Large traces are compressed, and so are those whose name ends in .gz: viewers read both. */
+static enum status write_trace(const struct results *r, const char *path, FILE *notes)
 {
     enum status st;
-    struct file_text t = {0};
-    if (!bytes_packed_name(path))
-        return trace_write(r->program, r->timeline, path, r->by);
-    TRY(file_text_open(&t));
-    TRY(file_text_close(&t, trace_put(r->program, r->timeline, t.stream, r->by)));
-    TRY(bytes_write_packed(t.text, t.length, path));
+    struct bytes_out f = {0};
+    bool large = r->program->ops > TRACE_LARGE;
+    TRY(bytes_create(path, large, &f));
+    TRY(trace_put(r->program, r->timeline, f.stream, r->by));
+    if (large && f.packed)
+        fprintf(notes,
+                "trace       %s is compressed by gzip (%zu ops): plot, Perfetto and zcat read "
+                "it\n",
+                path, r->program->ops);
+    TRY(bytes_commit(&f));
 out:
-    free(t.text);
+    bytes_discard(&f);
     return st;
 }
 
 /* Files before the summary: when writing fails, what is printed is the error alone. */
-enum status results_write(const struct results *r, const struct arguments *a)
+enum status results_write(const struct results *r, const struct arguments *a, FILE *notes)
 {
     if (a->output)
         PASS(measurement_write(r->m, a->output, r->by));
     if (a->trace)
-        PASS(write_trace(r, a->trace));
+        PASS(write_trace(r, a->trace, notes));
     return STATUS_OK;
 }
 

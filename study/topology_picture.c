@@ -5,6 +5,7 @@
 
 #include "core/array.h"
 #include "core/file.h"
+#include "core/text.h"
 #include "partition/tiers.h"
 #include "plots/tree.h"
 
@@ -47,6 +48,13 @@ out:
 }
 
 /* For `foreline plot heatmap` and spreadsheets: n^2 numbers, so not for large platforms. */
+static void put_name(FILE *to, char before, const char *name)
+{
+    putc(before, to);
+    text_put_guard(to, name);
+    fputs(name, to);
+}
+
 enum status topology_write_matrix(const struct topology *t, const char *path,
                                   const struct provenance *by)
 {
@@ -57,9 +65,9 @@ enum status topology_write_matrix(const struct topology *t, const char *path,
     PASS(file_create(path, &f));
     fprintf(f.stream, "# %s: %s\n# bandwidth_Bps", by->version, by->command);
     for (size_t i = 0; i < t->n; i++)
-        fprintf(f.stream, "\t%s", t->device[i]);
+        put_name(f.stream, '\t', t->device[i]);
     for (uint32_t i = 0; i < t->n; i++) {
-        fprintf(f.stream, "\n%s", t->device[i]);
+        put_name(f.stream, '\n', t->device[i]);
         for (uint32_t k = 0; k < t->n; k++)
             if (i == k)
                 fputs("\t-", f.stream);

@@ -9,6 +9,7 @@
 #include "core/array.h"
 #include "core/compare.h"
 #include "core/statistics.h"
+#include "core/text.h"
 
 const struct engine *const validate_engines[VALIDATE_ENGINES] = {&engine_analytic, &engine_simgrid};
 
@@ -239,6 +240,7 @@ void validate_print(const struct validation *v, const struct validate_table *t, 
     putc('\n', out);
     for (size_t i = 0; i < t->rows; i++) {
         const struct validate_row *r = &t->row[i];
+        text_put_guard(out, r->plan);
         fprintf(out, "%-*s\t%s\t%zu\t%.6g\t%.6g\t%.6g\t%.6g", width, r->plan, r->engine, r->runs,
                 r->samples, r->measured_s, r->low_s, r->high_s);
         for (size_t k = 0; k < VALIDATE_ENGINES; k++)

@@ -9,6 +9,7 @@ BEGIN {
     # Siblings meet in core; study stands above them, cli above study.
     n = split("measured model topologies partition sim exec plots", lib, " ")
     ok["core core"] = ok["study core"] = ok["cli core"] = 1
+    ok["plots measured"] = 1 # traces are read as those of other programs are
     ok["library library"] = ok["library core"] = ok["library study"] = 1
     ok["study study"] = ok["cli cli"] = ok["cli study"] = 1
     for (i = 1; i <= n; i++)

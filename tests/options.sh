@@ -121,7 +121,7 @@ refuse '--expert-imbalance: 0.5' $plan --replicas 2 --expert-parallel 2 --expert
 refuse '--chunks and --schedule' $plan --schedule 1f1b --chunks 2
 refuse '--context-parallel needs a multiple' $plan --algorithm balanced --context-parallel 64
 refuse 'this one has two stages on each device' $plan --schedule zb-v --stages 3
-refuse '--stages needs to be a multiple of --chunks' $plan --chunks 2 --stages 3
+refuse '3 ranks of 2 chunks each are --stages 6' $plan --chunks 2 --stages 3
 refuse '--stages: -1, expected at least 1' $plan --stages -1
 refuse "--stages: '2.5' is not a whole number" $plan --stages 2.5
 refuse '--p2p-scatter needs --tensor-parallel' $plan --algorithm balanced --p2p-scatter

@@ -1,6 +1,10 @@
 unit_test(compare LIBS core)
-unit_test(plots LIBS plots)
+unit_test(plots LIBS plots measured)
 unit_test(plot_kinds LIBS plots)
 unit_test(plot_marks LIBS plots)
 unit_test(page LIBS plots)
 unit_test(plot_detail LIBS plots)
+
+add_test(NAME plots.trace_large
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/trace_large.sh $<TARGET_FILE:foreline>)
+set_tests_properties(plots.trace_large PROPERTIES LABELS long TIMEOUT 600 SKIP_RETURN_CODE 77)

@@ -85,8 +85,9 @@ static void speeds_are_read_from_three_forms(void **state)
                                 "\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
                                 "\2\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0";
     static const char rows[] = "# a comment\n1, 0\n2\t1\n\n";
-    static const char pairs[] = "# from\tto\tlatency_s\tbandwidth_Bps\tnormalised\n"
-                                "a\ta\t0\t1\t0\na\tb\t0\t0\t0\nb\ta\t0\t2\t1\nb\tb\t0\t1\t0\n";
+    static const char pairs[] =
+        "# from\tto\tlatency_s\tbandwidth_Bps\tnormalised\n"
+        "a\ta\t0\t7e9\t1\na\tb\t0\t9e9\t0\nb\ta\t0\t8e9\t2\nb\tb\t0\t6e9\t1\n";
     static const struct {
         const char *text;
         size_t length;

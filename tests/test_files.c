@@ -354,18 +354,19 @@ static void nothing_is_left_when_a_file_cannot_be_written(void **state)
 static void a_trace_holds_every_op_of_the_program(void **state)
 {
     struct timeline t;
-    char *text, path[128];
-    size_t n, events = 0;
-    strcpy(path, in_dir("trace"));
+    struct file_text out = {0};
+    size_t events = 0;
     assert_int_equal(timeline_init(&t, f.program.ops), STATUS_OK);
-    assert_int_equal(trace_write(&f.program, &t, path, &by), STATUS_OK);
-    assert_int_equal(file_read(path, &text, &n), STATUS_OK);
+    assert_int_equal(file_text_open(&out), STATUS_OK);
+    enum status st = trace_put(&f.program, &t, out.stream, &by);
+    assert_int_equal(file_text_close(&out, st), STATUS_OK);
+    const char *text = out.text;
     for (const char *p = text; (p = strstr(p, "\"ph\": \"X\"")); p++)
         events++;
     assert_int_equal(events, f.program.ops);
     assert_non_null(strstr(text, "\"0SEND_F3\""));
     assert_non_null(strstr(text, "\"1B2\""));
-    free(text);
+    free(out.text);
     timeline_free(&t);
 }
 

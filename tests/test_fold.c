@@ -114,8 +114,11 @@ static bool check(struct setup *s, const char *what, const struct engine *engine
 {
     struct simulation whole = {0}, folded = {0};
     struct plan_classes classes = {0};
-    const struct engine_folded plan = {&s->plan, &s->model, &s->topology, generated_path,
-                                       &s->options};
+    const struct engine_folded plan = {.plan = &s->plan,
+                                       .model = &s->model,
+                                       .topology = &s->topology,
+                                       .platform = generated_path,
+                                       .options = &s->options};
     enum status st = engine_run_folded(engine, &plan, &classes, &s->folded, &folded);
     if (st != STATUS_OK && (st != STATUS_UNSUPPORTED || !strstr(error_message(), "not symmetric")))
         fail_msg("%s: %s: %s", what, s->text, error_message());

@@ -142,6 +142,85 @@ static void exhaustive_improves_in_the_sequence_of_the_project(void **state)
     model_free(&m);
 }
 
+/* A plain enumeration in the project's order: op `at` opens the first part and the rest of them are made of
+ * the later ops, or the later ops make all parts and it joins each in turn. No bounds, nothing left out. */
+struct plainly {
+    const struct cpsc526_problem *p;
+    struct sequence s;
+    uint32_t part[12];
+};
+
+static void each_labeling_improves(struct plainly *e)
+{
+    static const uint32_t label[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                         {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    for (size_t k = 0; k < 6; k++) {
+        uint32_t of[12];
+        double weight[3];
+        for (size_t i = 0; i < e->p->n; i++)
+            of[i] = label[k][e->part[i]];
+        double value = cpsc526_metric(e->p, of, weight);
+        if (e->s.n == 0 || value < e->s.value[e->s.n - 1] - 1e-9)
+            e->s.value[e->s.n++] = value;
+    }
+}
+
+/* Parts of the ops from `at` on, in so many parts, as a list of restricted choices: those of the joiners
+ * before are made last, so that the first one's choice varies fastest. */
+static void enumerate_plainly(struct plainly *e, uint32_t at, uint32_t opened, uint32_t *joiner,
+                              uint32_t *lowest, size_t joiners)
+{
+    if (opened == 2) { /* the last part has all the others */
+        for (uint32_t i = at; i < e->p->n; i++)
+            e->part[i] = 2;
+        size_t all = 1, choice;
+        for (size_t j = 0; j < joiners; j++)
+            all *= 3 - lowest[j];
+        for (size_t c = 0; c < all; c++) {
+            choice = c;
+            for (size_t j = 0; j < joiners; j++) {
+                e->part[joiner[j]] = lowest[j] + (uint32_t)(choice % (3 - lowest[j]));
+                choice /= 3 - lowest[j];
+            }
+            each_labeling_improves(e);
+        }
+        return;
+    }
+    e->part[at] = opened;
+    if (e->p->n - at > 2 - opened)
+        enumerate_plainly(e, at + 1, opened + 1, joiner, lowest, joiners);
+    if (e->p->n - at - 1 < 3 - opened)
+        return;
+    joiner[joiners] = at;
+    lowest[joiners] = opened;
+    enumerate_plainly(e, at + 1, opened, joiner, lowest, joiners + 1);
+}
+
+static void leaving_out_changes_no_improvement(void **state)
+{
+    for (size_t n = 3; n <= 12; n++) {
+        struct model m = toy(n);
+        struct plainly e = {0};
+        struct sequence s = {0};
+        struct objective_request r = request(&m, 3);
+        struct cpsc526_problem p = {0};
+        uint32_t label[12], joiner[12], lowest[12];
+        bool complete;
+        r.better = note_improvement;
+        r.context = &s;
+        assert_int_equal(cpsc526_problem_build(&r, &p), STATUS_OK);
+        assert_int_equal(cpsc526_enumerate(&p, &r, label, &complete), STATUS_OK);
+        assert_true(complete);
+        e.p = &p;
+        enumerate_plainly(&e, 0, 0, joiner, lowest, 0);
+        assert_int_equal(s.n, e.s.n);
+        for (size_t i = 0; i < s.n; i++)
+            assert_near(s.value[i], e.s.value[i], 1e-9);
+        cpsc526_problem_free(&p);
+        model_free(&m);
+    }
+}
+
 static void three_devices_reach_the_proved_optimum(void **state)
 {
     struct model m = toy(201);
@@ -469,6 +548,7 @@ int main(void)
         cmocka_unit_test(greedy_is_the_projects_own),
         cmocka_unit_test(identical_speeds_cost_the_same_everywhere),
         cmocka_unit_test(exhaustive_improves_in_the_sequence_of_the_project),
+        cmocka_unit_test(leaving_out_changes_no_improvement),
         cmocka_unit_test(three_devices_reach_the_proved_optimum),
         cmocka_unit_test(ninety_six_devices_reach_the_proved_optima),
         cmocka_unit_test(costs_grow_with_the_level_at_which_labels_part),

@@ -265,6 +265,39 @@ static void a_table_survives_truncation_at_every_byte(void **state)
     }
 }
 
+static void commas_in_values_are_no_new_condition(void **state)
+{
+    static const char text[] = "platform\tnic\tt_s\nfat-tree:nodes=16,gpus=8\t10Gbps\t1\n"
+                               "fat-tree:nodes=16,gpus=8\t25Gbps\t2\nx,nic=1\t10Gbps\t3\n";
+    static const struct {
+        const char *where, *t_s;
+    } row[] = {{"platform=fat-tree:nodes=16,gpus=8,nic=25Gbps", "2"},
+               {"nic=10Gbps,platform=fat-tree:nodes=16,gpus=8", "1"},
+               {"platform=x\\,nic=1", "3"}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        struct table t = parse(text);
+        assert_int_equal(table_filter(&t, row[i].where), STATUS_OK);
+        assert_int_equal(t.rows, 1);
+        assert_string_equal(table_cell(&t, 0, 2), row[i].t_s);
+        table_free(&t);
+    }
+    struct table t = parse(text);
+    assert_int_equal(table_filter(&t, "nic=10Gbps,platfrom=x"), STATUS_INVALID);
+    assert_non_null(strstr(error_message(), "no column 'platfrom'"));
+    table_free(&t);
+}
+
+static void tables_may_have_commas(void **state)
+{
+    struct table t = parse("Time (seconds),Best Metric\n0.5,\"a,\"\"b\"\"\"\n1,'=SUM(A1)\n");
+    assert_int_equal(t.columns, 2);
+    assert_int_equal(t.rows, 2);
+    assert_string_equal(t.name[1], "Best Metric");
+    assert_string_equal(table_cell(&t, 0, 1), "a,\"b\"");
+    assert_string_equal(table_cell(&t, 1, 1), "=SUM(A1)");
+    table_free(&t);
+}
+
 static void rows_are_kept_by_the_values_of_columns(void **state)
 {
     struct table t = parse(sweep);
@@ -446,6 +479,8 @@ int main(void)
         cmocka_unit_test(malformed_tables_are_refused_with_their_line),
         cmocka_unit_test(a_table_survives_truncation_at_every_byte),
         cmocka_unit_test(rows_are_kept_by_the_values_of_columns),
+        cmocka_unit_test(commas_in_values_are_no_new_condition),
+        cmocka_unit_test(tables_may_have_commas),
         cmocka_unit_test(axes_choose_units_that_read_well),
         cmocka_unit_test(cells_cannot_inject_commands),
         cmocka_unit_test(what_cannot_be_drawn_is_said_in_one_line),

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include "core/file.h"
+#include "core/random.h"
+#include "measured/bytes.h"
 #include "plots/figure.h"
 #include "plots/labels.h"
 #include "plots/trace_events.h"
@@ -220,20 +222,19 @@ static void malformed_traces_are_refused_with_their_place(void **state)
     static const struct {
         const char *text, *message;
     } bad[] = {
-        {"{}", "test_plots.json:1:1: expected a trace, as --trace writes it"},
-        {"[]", "test_plots.json:1:1: expected an object, found an array"},
-        {"{\"traceEvents\": []}", "test_plots.json:1:17: traceEvents: no op in the trace"},
-        {"{\"traceEvents\": [7]}",
-         "test_plots.json:1:18: traceEvents[0]: expected an object, found a number"},
+        {"{}", "test_plots.json:1: expected a trace, as --trace writes it"},
+        {"[]", "test_plots.json:1: expected a trace, as --trace writes it"},
+        {"{\"traceEvents\": []}", "test_plots.json:1: traceEvents: no op in the trace"},
+        {"{\"traceEvents\": [7]}", "test_plots.json:1: traceEvents[0]: expected an object"},
         {"{\"traceEvents\": [{\"ph\": \"X\", \"cat\": \"forward\", \"ts\": -1}]}",
-         "test_plots.json:1:54: traceEvents[0].ts: -1 is out of range, expected 0 to 1e+15"},
+         "test_plots.json:1: traceEvents[0].ts: -1 is out of range, expected 0 to 1e+15"},
         {"{\"traceEvents\": [{\"ph\": \"X\", \"cat\": \"forward\", \"ts\": 1}]}",
-         "test_plots.json:1:18: traceEvents[0]: \"dur\" is missing"},
+         "test_plots.json:1: traceEvents[0]: \"dur\" is missing"},
     };
     struct trace_events t = {.n = 7};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         put_bytes("test_plots.json", bad[i].text, strlen(bad[i].text));
-        assert_int_equal(trace_events_read("test_plots.json", &t), STATUS_PARSE);
+        assert_int_equal(trace_events_read("test_plots.json", NULL, &t), STATUS_PARSE);
         assert_string_equal(error_message(), bad[i].message);
         assert_int_equal(t.n, 7);
     }
@@ -245,7 +246,7 @@ static void traces_survive_truncation_at_every_byte(void **state)
     for (size_t n = 0; n < strlen(trace) - 2; n++) {
         struct trace_events t = {0};
         put_bytes("test_plots.json", trace, n);
-        assert_int_equal(trace_events_read("test_plots.json", &t), STATUS_PARSE);
+        assert_int_equal(trace_events_read("test_plots.json", NULL, &t), STATUS_PARSE);
     }
     remove("test_plots.json");
 }
@@ -254,7 +255,7 @@ static void ranks_come_in_the_order_of_their_ids(void **state)
 {
     struct trace_events t = {0};
     put_bytes("test_plots.json", trace, strlen(trace));
-    assert_int_equal(trace_events_read("test_plots.json", &t), STATUS_OK);
+    assert_int_equal(trace_events_read("test_plots.json", NULL, &t), STATUS_OK);
     assert_int_equal(t.rows, 2);
     assert_int_equal(t.pid[0], 1);
     assert_null(t.rank[0]);
@@ -265,6 +266,95 @@ static void ranks_come_in_the_order_of_their_ids(void **state)
     assert_int_equal(t.event[3].microbatch, -1);
     trace_events_free(&t);
     remove("test_plots.json");
+}
+
+/* Ranks 0 .. ranks - 1 of a run of 32 microbatches, every op of a random length. */
+static void put_ranks(const char *path, int ranks, bool sends)
+{
+    struct bytes_out f = {0};
+    assert_int_equal(bytes_create(path, false, &f), STATUS_OK);
+    fputs("{\"otherData\": {\"step\": 3}, \"traceEvents\": [", f.stream);
+    for (int r = 0; r < ranks; r++) {
+        double at = 10.0 * r;
+        fprintf(f.stream,
+                "%s{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": %d, "
+                "\"args\": {\"name\": \"rank %d\"}}",
+                r ? ",\n" : "", r, r);
+        for (int m = 0; m < 64; m++) {
+            double us = 100 + (double)(random_at((uint64_t)r, (uint64_t)m) % 900);
+            fprintf(f.stream,
+                    ",\n{\"name\": \"%d\", \"cat\": \"%s\", \"ph\": \"X\", \"ts\": %.3f, "
+                    "\"dur\": %.3f, \"pid\": %d, \"args\": {\"microbatch\": %d}}",
+                    m,
+                    m % 2                 ? "backward"
+                    : sends && m % 8 == 0 ? "send"
+                                          : "forward",
+                    at, us, r, m / 2);
+            at += us;
+        }
+    }
+    fputs("]}\n", f.stream);
+    assert_int_equal(bytes_commit(&f), STATUS_OK);
+}
+
+static void drawn_alike(const char *a, const char *b)
+{
+    char *x, *y;
+    size_t n, m;
+    assert_int_equal(file_read(a, &x, &n), STATUS_OK);
+    assert_int_equal(file_read(b, &y, &m), STATUS_OK);
+    assert_int_equal(n, m);
+    assert_memory_equal(x, y, n);
+    free(x);
+    free(y);
+    remove(a);
+    remove(b);
+}
+
+/* What is not in sight is not kept, whatever the trace has besides. */
+static void a_part_is_drawn_as_the_trace_of_that_part(void **state)
+{
+    const char *const whole[] = {"test_plots_all.json.gz"};
+    const char *const part[] = {"test_plots_part.json"};
+    const struct timeline_window w = {0.002, 0.009, "0-7"};
+    const struct trace_filter filter = {{1, &(struct trace_range){0, 7}}, w.from_s, w.to_s};
+    struct trace_events t = {0}, every = {0};
+    need_gnuplot();
+    put_ranks(whole[0], 256, true);
+    put_ranks(part[0], 8, true);
+    assert_int_equal(trace_events_read(whole[0], &filter, &t), STATUS_OK);
+    assert_int_equal(trace_events_read(part[0], NULL, &every), STATUS_OK);
+    assert_int_equal(t.rows, 8);
+    size_t in_sight = 0;
+    for (size_t i = 0; i < every.n; i++)
+        in_sight += every.event[i].end_s > w.from_s && every.event[i].start_s < w.to_s;
+    assert_int_equal(t.n, in_sight);
+    assert_true(in_sight > 8 && in_sight < every.n / 2);
+    assert_int_equal(t.step, 3);
+    assert_int_equal(plot_timeline(whole, 1, &w, "test_plots_all.svg", &by), STATUS_OK);
+    assert_int_equal(plot_timeline(part, 1, &w, "test_plots_part.svg", &by), STATUS_OK);
+    drawn_alike("test_plots_all.svg", "test_plots_part.svg");
+    drawn_alike("test_plots_all.tsv", "test_plots_part.tsv");
+    trace_events_free(&t);
+    trace_events_free(&every);
+    remove(whole[0]);
+    remove(part[0]);
+}
+
+/* The limit is of what is kept. */
+static void a_trace_may_have_more_ops_than_are_kept(void **state)
+{
+    const struct trace_filter filter = {{1, &(struct trace_range){3, 3}}, 0, 0};
+    struct trace_events t = {0};
+    put_ranks("test_plots_all.json.gz", 32, false);
+    assert_int_equal(limits_set("events=1"), STATUS_OK);
+    assert_int_equal(trace_events_read("test_plots_all.json.gz", NULL, &t), STATUS_INVALID);
+    assert_non_null(strstr(error_message(), "choose fewer by --ranks, --from and --to"));
+    assert_int_equal(trace_events_read("test_plots_all.json.gz", &filter, &t), STATUS_OK);
+    assert_int_equal(t.n, 64);
+    assert_int_equal(limits_set("events=2048"), STATUS_OK);
+    trace_events_free(&t);
+    remove("test_plots_all.json.gz");
 }
 
 static bool apart(const struct label *a, const struct label *b)
@@ -351,6 +441,8 @@ int main(void)
         cmocka_unit_test(malformed_traces_are_refused_with_their_place),
         cmocka_unit_test(traces_survive_truncation_at_every_byte),
         cmocka_unit_test(ranks_come_in_the_order_of_their_ids),
+        cmocka_unit_test(a_part_is_drawn_as_the_trace_of_that_part),
+        cmocka_unit_test(a_trace_may_have_more_ops_than_are_kept),
         cmocka_unit_test(labels_keep_apart_and_inside),
         cmocka_unit_test(labels_without_room_are_left_out),
         cmocka_unit_test(releases_everything_when_memory_runs_out),

@@ -1,6 +1,8 @@
 /* text: letters, columns and what fits into so many, against a slow truth on random bytes. */
 #include "core/text.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/random.h"
@@ -77,12 +79,40 @@ static void random_bytes_are_shown_within_their_columns(void **state)
     }
 }
 
+static void formulas_of_spreadsheets_are_guarded(void **state)
+{
+    static const struct {
+        const char *text, *cell;
+    } all[] = {{"=1+1", "'=1+1"},
+               {"@SUM(A1)", "'@SUM(A1)"},
+               {"-cmd|' /C calc'!A0", "'-cmd|' /C calc'!A0"},
+               {"+x", "'+x"},
+               {"-1.5", "-1.5"},
+               {"+2e3", "+2e3"},
+               {"-", "-"},
+               {"", ""},
+               {"a=b", "a=b"}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        char *cell = NULL;
+        size_t n;
+        FILE *to = open_memstream(&cell, &n);
+        text_put_guard(to, all[i].text);
+        fputs(all[i].text, to);
+        fclose(to);
+        assert_string_equal(cell, all[i].cell);
+        assert_string_equal(text_unguarded(cell), all[i].text);
+        free(cell);
+    }
+    assert_string_equal(text_unguarded("'a'"), "'a'");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(letters_are_counted_as_they_are_shown),
         cmocka_unit_test(what_is_too_long_loses_its_middle),
         cmocka_unit_test(random_bytes_are_shown_within_their_columns),
+        cmocka_unit_test(formulas_of_spreadsheets_are_guarded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -131,7 +131,7 @@ static enum status read_pairs(const char *path, const char *text, struct cpsc526
         at = text_line(at, line, sizeof line);
         if (!line[0] || line[0] == '#')
             continue;
-        if (text_split(line, "\t", word, PAIR + 1) != PAIR || !text_real(word[3], &speed)) {
+        if (text_split(line, "\t", word, PAIR + 1) != PAIR || !text_real(word[PAIR - 1], &speed)) {
             st = wrong(path, "expected from, to, latency_s, bandwidth_Bps, normalised");
             goto out;
         }
