@@ -64,6 +64,7 @@ static enum status pass_type(struct bytes *b, struct device_type *type)
     PASS(bytes_above(b, -1, &type->host_Bps));
     PASS(bytes_above(b, -1, &type->host_memory_Bps));
     PASS(bytes_above(b, -1, &type->nics));
+    PASS(bytes_above(b, -1, &type->idle_cores));
     PASS(BYTES_VALUE(b, type->fabric));
     PASS(bytes_count(b, 1, &type->curves));
     PASS(BYTES_ROOM(b, type->curve, type->curves));

@@ -22,6 +22,7 @@
 #include "sim/quotient.h"
 #include "sim/replay.h"
 #include "sim/simgrid/faults.h"
+#include "sim/simgrid/load.h"
 #include "sim/simgrid/report.h"
 #include "sim/simgrid_module.h"
 
@@ -30,7 +31,6 @@
 #include <simgrid/host.h>
 #include <simgrid/link.h>
 #include <simgrid/semaphore.h>
-#include <xbt/config.h>
 
 static const double resolution_s = 1e-9; /* SimGrid's: shorter sleeps are refused */
 
@@ -195,23 +195,11 @@ static void clock_actor(int argc, char **argv)
 
 /* ---- in the child */
 
-/* Start SimGrid with the network model of docs/decisions/0001 and load the platform. */
+/* Loaded, and ready to be asked for routes. */
 static void load_file(const char *path)
 {
-    char *argv[] = {
-        (char[]){"foreline"},
-        (char[]){"--log=root.fmt:@@%m%n"}, /* child.h: the first such line is the reason */
-        (char[]){"--log=root.thres:error"},
-        (char[]){"--cfg=contexts/guard-size:0"},  /* many actors: pages are scarce */
-        (char[]){"--cfg=contexts/stack-size:32"}, /* KiB; SimGrid clears them all */
-        NULL};
-    int argc = (int)(sizeof argv / sizeof *argv) - 1;
-    simgrid_init(&argc, argv);
-    sg_cfg_set_string("network/model", "CM02");
-    sg_cfg_set_boolean("network/crosstraffic", "no");
-    sg_cfg_set_double("network/TCP-gamma", 0);
-    simgrid_load_platform(path);
-    simgrid_run_until(0); /* seals the zones: routes can be asked for */
+    simgrid_load(path);
+    simgrid_run_until(0); /* seals the zones */
 }
 
 /* The quotient of a folded program's network, through a file that has no name any more. */
