@@ -8,6 +8,7 @@
 
 #include "core/text.h"
 #include "core/units.h"
+#include "sim/platform/coordinates.h"
 #include "sim/platform/xml_scan.h"
 
 enum { NAME = 64, VALUE = 64 };
@@ -240,17 +241,6 @@ static enum status check_tag(struct check *c, const struct xml_tag *tag)
     PASS(check_attributes(c, tag, e));
     PASS(check_values(c, tag));
     return c->in_config && xml_is(tag, "prop") ? check_item(c, tag) : STATUS_OK;
-}
-
-bool platform_has_coordinates(const struct platform_text *p)
-{
-    struct xml_scanner s = xml_scan(p->text);
-    struct xml_tag tag;
-    while (xml_next(&s, &tag))
-        if (!tag.closing && is_zone(&tag) &&
-            xml_equal_any_case(xml_attribute(&tag, "routing"), "Vivaldi"))
-            return true;
-    return false;
 }
 
 enum status platform_check_features(const struct platform_text *p)

@@ -4,8 +4,6 @@
 #ifndef SIM_PLATFORM_FEATURES_H
 #define SIM_PLATFORM_FEATURES_H
 
-#include <stdbool.h>
-
 #include "sim/platform/fault.h"
 
 /* What becomes of an attribute of SimGrid 3.32's simgrid.dtd. */
@@ -23,8 +21,5 @@ enum feature platform_feature(const char *element, const char *attribute);
  * <config>, and names that SimGrid's DTD does not have. STATUS_PARSE as "path:line: what". O(text).
  */
 enum status platform_check_features(const struct platform_text *p) MUST_CHECK;
-
-/* Whether some zone's routes have latencies from coordinates (routing="Vivaldi"). O(text). */
-bool platform_has_coordinates(const struct platform_text *p);
 
 #endif

@@ -24,8 +24,9 @@ static enum status explain(const struct simgrid_platform *load)
 {
     const char *message = error_message();
     const struct route_asked *asked = load->asked;
-    if (asked->asking && (strstr(message, "No route") || strstr(message, "in an Empty zone") ||
-                          strstr(message, "Segmentation fault")))
+    if (asked->asking &&
+        (strstr(message, "No route") || strstr(message, "in an Empty zone") ||
+         strstr(message, "Segmentation fault") || strstr(message, "Access violation")))
         return platform_no_route(&load->file, asked->from, asked->to);
     return platform_explain(&load->file, message);
 }

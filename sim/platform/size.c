@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/limit.h"
@@ -134,6 +135,19 @@ static double count_tree(struct xml_span text)
     return levels <= LEVELS ? links : INFINITY;
 }
 
+/* SimGrid goes to group g by router g of the own chassis, and reads beyond its array where there is
+ * none: "groups,links;chassis,links;routers,links;nodes". */
+static bool has_routers_for_groups(struct xml_span text)
+{
+    uint64_t value[6] = {0};
+    const char *at = text.at, *end = at + text.n;
+    for (size_t i = 0; i < sizeof value / sizeof *value; i++) {
+        value[i] = radical_number(&at, end);
+        at += at < end;
+    }
+    return value[0] < 2 || value[0] <= value[4];
+}
+
 /* Hosts of a <cluster> or <cabinet>, and of those before it; each name has the prefix and the suffix. */
 static enum status count_clustered(const struct platform_text *p, const struct xml_tag *tag,
                                    uint64_t *hosts)
@@ -155,6 +169,12 @@ static enum status count_clustered(const struct platform_text *p, const struct x
         count_tree(tree) > limit(LIMIT_lines) * 1024)
         return error_set(STATUS_PARSE, "%s:%zu: a fat tree of more than %.0f links%s", p->path,
                          tag->line, limit(LIMIT_lines) * 1024, limit_more(LIMIT_lines, more));
+    if (tree.at && xml_equal(xml_attribute(tag, "topology"), "DRAGONFLY") &&
+        !has_routers_for_groups(tree))
+        return error_set(STATUS_PARSE,
+                         "%s:%zu: a dragonfly with more groups than routers in a chassis, which "
+                         "SimGrid cannot route",
+                         p->path, tag->line);
     return STATUS_OK;
 }
 

@@ -16,7 +16,7 @@
 #include "core/order.h"
 #include "core/routes.h"
 #include "core/text.h"
-#include "sim/platform/features.h"
+#include "sim/platform/coordinates.h"
 #include "sim/platform/xml_scan.h"
 #include "sim/simgrid/links.h"
 #include "sim/simgrid/regular.h"

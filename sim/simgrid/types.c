@@ -396,10 +396,9 @@ static enum status place_type(const struct platform_text *p, const sg_host_t *ho
         const char *what = difference(&t->type[k], one.type);
         if (what) {
             const char *name = sg_host_get_name(host[i]);
-            st = error_set(STATUS_PARSE,
-                           "%s:%zu: host '%s': type: another %s than other devices of type '%s'",
-                           p->path, platform_property_line(p, "host", name, what), name, what,
-                           one.type->name);
+            st = error_set(
+                STATUS_PARSE, "%s:%zu: host '%s': type: another %s than other devices of type '%s'",
+                p->path, platform_property_line(p, "host", name, what), name, what, one.type->name);
             goto out;
         }
     } else {
