@@ -12,5 +12,6 @@ void network_free(struct network *n)
     free(n->name);
     free(n->device);
     free(n->link);
+    free(n->next);
     *n = (struct network){0};
 }

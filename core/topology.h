@@ -93,7 +93,7 @@ struct topology_tier {
 /* One direction of a link as SimGrid counts it ("n0-nic_UP"), or both when they share ("bus"). */
 struct topology_link {
     char *name; /* owned */
-    double bandwidth_Bps;
+    double bandwidth_Bps, latency_s;
     bool fat; /* every flow gets all of it (FATPIPE) */
 };
 

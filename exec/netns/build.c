@@ -294,7 +294,7 @@ static void write_queues(const struct wiring *w, uint32_t space, const struct bu
                               .delay_s =
                                   o->latencies == LATENCY_NETEM ? l->latency_s * o->dilation : 0};
             q.burst = burst_of(q.rate_Bps);
-            if (l->space[k] != space || l->bandwidth_Bps <= 0)
+            if (l->space[k] != space || l->bandwidth_Bps <= 0 || (l->one_way && k == 1))
                 continue;
             fprintf(f, "qdisc add dev eth%u root handle 1: htb default %x\n", q.interface, OTHERS);
             if (!l->fat)
@@ -447,15 +447,17 @@ static enum status slow_end(const struct built *b, size_t link, int end, double 
 
 enum status build_slow(const struct built *b, const char *link, double factor)
 {
-    enum status st = STATUS_OK;
-    size_t i = 0;
-    while (i < b->w->links && (!b->w->link[i].name || strcmp(b->w->link[i].name, link) != 0))
-        i++;
-    if (i == b->w->links)
-        return error_set(STATUS_USAGE, "no way of the ranks leads over a link '%s'", link);
-    for (int end = 0; end < 2 && st == STATUS_OK; end++)
-        st = slow_end(b, i, end, factor);
-    return st;
+    size_t found = 0;
+    for (size_t i = 0; i < b->w->links; i++) {
+        const struct wiring_link *l = &b->w->link[i];
+        if (!l->name || strcmp(l->name, link) != 0)
+            continue;
+        found++;
+        for (int end = 0; end < (l->one_way ? 1 : 2); end++)
+            PASS(slow_end(b, i, end, factor));
+    }
+    return found > 0 ? STATUS_OK
+                     : error_set(STATUS_USAGE, "no way of the ranks leads over a link '%s'", link);
 }
 
 bool build_enter(const struct built *b, uint32_t rank)

@@ -20,6 +20,7 @@ struct search {
     struct arena memory; /* of the arrays */
     const struct network *net;
     struct wiring *w;
+    size_t devices;         /* of the platform */
     uint32_t *rank;         /* [devices] WIRING_NONE: it has none */
     uint32_t *device;       /* [ranks] */
     uint32_t *node;         /* [vertices] WIRING_NONE: a router, or a device that has no rank */
@@ -217,12 +218,19 @@ static void keep_link(struct search *s, uint32_t l)
     to->bandwidth_Bps = from->bandwidth_Bps;
     to->latency_s = from->latency_s;
     to->fat = from->fat;
+    to->one_way = from->one_way;
 }
 
 /* The end of the link that lies in the space. */
 static uint32_t near_end(struct search *s, const struct network_link *l, uint32_t space)
 {
     return keep_router(s, l->a) == space ? l->a : l->b;
+}
+
+/* A link without a limit narrows nothing. */
+static double narrower(double Bps, const struct network_link *l)
+{
+    return l->bandwidth_Bps > 0 ? fmin(Bps, l->bandwidth_Bps) : Bps;
 }
 
 /* From a node to a rank; returns the narrowest bandwidth. */
@@ -236,7 +244,7 @@ static double keep_way(struct search *s, uint32_t node, uint32_t rank)
         v = near_end(s, link, space);
         keep_link(s, l);
         w->way[space * w->ranks + rank] = s->kept[l] - 1;
-        narrowest = fmin(narrowest, link->bandwidth_Bps);
+        narrowest = narrower(narrowest, link);
         v = other_end(link, v);
         space = keep_router(s, v);
         if (space == w->space_of[rank])
@@ -246,11 +254,65 @@ static double keep_way(struct search *s, uint32_t node, uint32_t rank)
     }
 }
 
+/* The same where the network says which way, from vertex v. Two ways to a rank may not part where
+ * they meet, which they can in nodes of several devices. */
+static enum status follow(struct search *s, uint32_t v, uint32_t rank, double *narrowest)
+{
+    struct wiring *w = s->w;
+    const struct network *n = s->net;
+    uint32_t space = keep_router(s, v);
+    while (space != w->space_of[rank]) {
+        uint32_t l = n->next[v * s->devices + s->device[rank]];
+        if (l == NETWORK_NO_LINK)
+            return error_set(STATUS_UNSUPPORTED, "no way from node %s to rank %u",
+                             w->space[space].name, rank);
+        v = n->link[l].b;
+        uint32_t from = space;
+        space = keep_router(s, v);
+        if (space == from) /* inside a node */
+            continue;
+        keep_link(s, l);
+        uint32_t *way = &w->way[from * w->ranks + rank];
+        if (*way != WIRING_NONE && *way != s->kept[l] - 1)
+            return error_set(STATUS_UNSUPPORTED, "ways to rank %u part in %s", rank,
+                             w->space[from].name);
+        *way = s->kept[l] - 1;
+        *narrowest = narrower(*narrowest, &n->link[l]);
+        w->space[space].forwards = w->space[space].forwards || space != w->space_of[rank];
+    }
+    return STATUS_OK;
+}
+
+static enum status follow_all(struct search *s)
+{
+    struct wiring *w = s->w;
+    uint32_t *vertex = NULL;
+    PASS(ARENA_NEW(&s->memory, vertex, s->devices));
+    for (uint32_t v = 0; v < s->net->vertices; v++)
+        if (s->net->device[v] != NETWORK_ROUTER)
+            vertex[s->net->device[v]] = v;
+    for (uint32_t a = 0; a < w->ranks; a++) {
+        double widest = 0;
+        for (uint32_t b = 0; b < w->ranks; b++) {
+            double narrowest = INFINITY;
+            uint32_t node = w->space_of[a];
+            if (node == w->space_of[b] || w->local[b] % w->space[node].ranks != w->local[a])
+                continue;
+            PASS(follow(s, vertex[s->device[a]], b, &narrowest));
+            widest = fmax(widest, narrowest);
+        }
+        w->sending_Bps += widest;
+    }
+    return STATUS_OK;
+}
+
 /* What the nodes may send together is the sum, over nodes, of the narrowest link of their widest
  * way. */
 static enum status find_ways(struct search *s)
 {
     struct wiring *w = s->w;
+    if (s->net->next)
+        return follow_all(s);
     list_edges(s);
     for (uint32_t rank = 0; rank < w->ranks; rank++)
         PASS(find_exits(s, rank));
@@ -320,7 +382,7 @@ enum status wiring_plan(const struct topology *t, const struct network *n, size_
 {
     enum status st;
     struct wiring w = {0};
-    struct search s = {.net = n, .w = &w};
+    struct search s = {.net = n, .w = &w, .devices = t->n};
     if (ranks < 1 || ranks > t->n)
         return error_set(STATUS_INVALID, "%zu ranks on a platform of %zu devices", ranks, t->n);
     if (ranks > WIRING_RANKS)

@@ -28,6 +28,7 @@ struct wiring_link {
     uint32_t space[2], interface[2];
     double bandwidth_Bps, latency_s; /* bandwidth 0: not shaped */
     bool fat;                        /* for each pair of ranks */
+    bool one_way;                    /* from space[0] to space[1] only */
 };
 
 struct wiring {
@@ -48,7 +49,8 @@ struct wiring {
  * own links are left out: inside it is this machine's memory. A way has fewest links, depends on
  * the receiver only and leads through no third node where there is one such (in a torus there is
  * none); among several equal ones out of a node, the one with the receiver's number within its
- * node. Links and routers on no way are left out.
+ * node. Where the network says itself where ways lead (n->next), they lead there, out of a node from
+ * its device with the receiver's number. Links and routers on no way are left out.
  * STATUS_INVALID when ranks is not 1 to the number of devices or a device has two,
  * STATUS_UNSUPPORTED when there are more than WIRING_RANKS or no way, STATUS_NOMEM. O(ranks *
  * (links + vertices^2 worst)). */

@@ -14,8 +14,7 @@
 enum { NAME = 64, VALUE = 64 };
 
 static const char over_time[] =
-    "changes over time are not simulated. Remove it, or simulate the slowest and the fastest "
-    "state as two platforms";
+    "changes over time are not simulated. Remove it, or write a platform for each state";
 
 /* Attributes by what becomes of them, separated by blanks. */
 static const struct element {

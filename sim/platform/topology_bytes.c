@@ -166,6 +166,7 @@ static enum status pass_ways(struct bytes *b, struct topology *t)
         unsigned char fat = t->link[i].fat; /* any byte may come, a bool may not hold any */
         PASS(bytes_text(b, &t->link[i].name));
         PASS(bytes_above(b, 0, &t->link[i].bandwidth_Bps));
+        PASS(bytes_above(b, -1, &t->link[i].latency_s));
         PASS(BYTES_VALUE(b, fat));
         t->link[i].fat = fat != 0;
     }

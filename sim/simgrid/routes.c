@@ -200,6 +200,7 @@ static enum status take_links(struct search *s, struct topology *t)
         const_sg_link_t link = s->link[t->links];
         s->hop[t->links].link = (uint32_t)t->links;
         t->link[t->links].bandwidth_Bps = sg_link_get_bandwidth(link);
+        t->link[t->links].latency_s = sg_link_get_latency(link);
         t->link[t->links].fat = !sg_link_is_shared(link);
         PASS(text_copy(sg_link_get_name(link), &t->link[t->links].name));
     }
