@@ -13,5 +13,6 @@ void network_free(struct network *n)
     free(n->device);
     free(n->link);
     free(n->next);
+    free(n->detour);
     *n = (struct network){0};
 }

@@ -20,6 +20,11 @@ struct network_link {
     bool one_way; /* only from a to b: one direction, or both ways of a link that they share */
 };
 
+/* What one device sends to another takes this link at a vertex, not `next`. */
+struct network_detour {
+    uint32_t vertex, from, to, link;
+};
+
 struct network {
     size_t vertices;
     char **name;      /* [vertices] owned; NULL: a joint inside a route */
@@ -28,6 +33,8 @@ struct network {
     struct network_link *link; /* [links] in the file's order */
     uint32_t *next; /* [vertices * devices] the link towards a device, NETWORK_NO_LINK: on no way;
                      * NULL: ways have fewest links */
+    size_t detours;
+    struct network_detour *detour; /* [detours] by sender and receiver; each vertex once */
 };
 
 void network_free(struct network *n); /* accepts {0}; leaves {0} */

@@ -34,7 +34,7 @@ static void check_way(const struct topology *t, const struct wiring *w, uint32_t
     assert_int_equal(topology_routes(t, 1, &pair, &routes), STATUS_OK);
     while (at != b) {
         assert_true(steps++ < 4 * w->spaces);
-        uint32_t way = w->way[at * w->ranks + b];
+        uint32_t way = wiring_way(w, at, a, b);
         assert_true(way < w->links);
         const struct wiring_link *l = &w->link[way];
         assert_true(l->space[0] == at || (!l->one_way && l->space[1] == at));

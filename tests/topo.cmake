@@ -20,6 +20,11 @@ endforeach()
 set_tests_properties(unit.platform unit.platform_faults PROPERTIES TIMEOUT 300)
 unit_test(machine LIBS topologies)
 
+# SimGrid's own platforms, where SIMGRID_EXAMPLES says that they are.
+add_test(NAME simgrid.examples
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/simgrid_examples.sh $<TARGET_FILE:foreline>)
+set_tests_properties(simgrid.examples PROPERTIES LABELS long TIMEOUT 1200 SKIP_RETURN_CODE 77)
+
 # Files of other people's machines and programs, where there are some beside the project.
 foreach(part machines programs)
     add_test(NAME real_files.${part}

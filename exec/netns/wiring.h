@@ -31,6 +31,11 @@ struct wiring_link {
     bool one_way;                    /* from space[0] to space[1] only */
 };
 
+/* What a node sends to a rank takes this link in a space, not `way`. */
+struct wiring_detour {
+    uint32_t space, node, rank, link;
+};
+
 struct wiring {
     size_t ranks, nodes, spaces; /* nodes come first among the spaces */
     struct wiring_space *space;  /* [spaces] */
@@ -39,8 +44,21 @@ struct wiring {
     size_t links;
     struct wiring_link *link; /* [links] */
     uint32_t *way; /* [spaces * ranks] link towards a rank; WIRING_NONE: it is here, or not asked */
+    size_t detours;
+    struct wiring_detour *detour; /* [detours] each space, node and rank once */
     double sending_Bps; /* of all nodes together, each at the narrowest link of its widest way */
 };
+
+/* The link from a space towards rank `to`, for what rank `from` sends. */
+static inline uint32_t wiring_way(const struct wiring *w, uint32_t space, uint32_t from,
+                                  uint32_t to)
+{
+    for (size_t k = 0; k < w->detours; k++)
+        if (w->detour[k].space == space && w->detour[k].node == w->space_of[from] &&
+            w->detour[k].rank == to)
+            return w->detour[k].link;
+    return w->way[space * w->ranks + to];
+}
 
 /*   ranks   number of processes, one per device
  *   device  [ranks] different indices in the topology; NULL: rank r is device r

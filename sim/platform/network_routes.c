@@ -4,7 +4,8 @@
  * each of its links, j. First all that follow each other on a route are put into one point, but for
  * links that both directions share: what comes from either side passes them in the same direction,
  * so both their ends stay alone. Where the routes then do not depend on the receiver only, nothing is
- * put together, and links without a limit lead from each point to the next. */
+ * put together: links without a limit lead from each point to the next, and where routes to one
+ * receiver part, the sender decides as well. */
 #include "sim/platform/network_routes.h"
 
 #include <stdbool.h>
@@ -223,20 +224,39 @@ static enum status walk_route(struct builder *b, size_t k, struct walk *w)
     return step(b, w, at, end);
 }
 
-/* Tell each point on the way where to send on; false where it has been told otherwise, or where the
- * message would have arrived before. */
-static bool tell(struct builder *b, uint32_t to, const struct walk *w)
+/* Whether the walk comes to that vertex before link i. */
+static bool was_at(const struct network *n, const struct walk *w, size_t i, uint32_t vertex)
+{
+    for (size_t k = 0; k < i; k++)
+        if (n->link[w->hop[k]].a == vertex)
+            return true;
+    return false;
+}
+
+/* Tell each point on the way of pair k where to send on: by the receiver, and where that has been
+ * told otherwise, by the sender too if there may be detours. b->lost is the receiver when the way
+ * comes to a point twice, or would have arrived before. */
+static enum status tell(struct builder *b, size_t k, const struct walk *w, bool detours)
 {
     struct network *n = b->net;
-    uint32_t end = b->vertex[root(b, of_device(b, to))];
+    const struct device_pair *pair = &b->pair[k];
+    uint32_t end = b->vertex[root(b, of_device(b, pair->to))];
     for (size_t i = 0; i < w->hops; i++) {
-        const struct network_link *l = &n->link[w->hop[i]];
-        uint32_t *next = &n->next[l->a * b->t->n + to];
-        if (l->a == l->b || l->a == end || (*next != NETWORK_NO_LINK && *next != w->hop[i]))
-            return false;
-        *next = w->hop[i];
+        uint32_t hop = w->hop[i], at = n->link[hop].a;
+        uint32_t *next = &n->next[at * b->t->n + pair->to];
+        bool other = *next != NETWORK_NO_LINK && *next != hop;
+        if (at == n->link[hop].b || at == end || was_at(n, w, i, at) || (other && !detours)) {
+            b->lost = pair->to;
+            return STATUS_OK;
+        }
+        if (other) {
+            PASS(ARRAY_ROOM(n->detour, n->detours));
+            n->detour[n->detours++] = (struct network_detour){at, pair->from, pair->to, hop};
+        } else {
+            *next = hop;
+        }
     }
-    return true;
+    return STATUS_OK;
 }
 
 static enum status name_devices(struct builder *b)
@@ -267,8 +287,7 @@ static enum status attempt(struct builder *b, bool together)
     b->lost = (uint32_t)b->t->n;
     for (size_t k = 0; k < b->routes.n && b->lost == b->t->n; k++) {
         TRY(walk_route(b, k, &w));
-        if (!tell(b, b->pair[k].to, &w))
-            b->lost = b->pair[k].to;
+        TRY(tell(b, k, &w, !together));
     }
 out:
     free(w.hop);
@@ -314,8 +333,7 @@ enum status network_of_routes(const struct topology *t, struct network *out, uin
     *lost = b.lost;
     if (b.lost < t->n)
         FAIL(STATUS_UNSUPPORTED,
-             "routes to '%s' part where the receiver alone does not say which way: the emulator "
-             "cannot wire that",
+             "a route to '%s' passes a link twice: the emulator cannot wire that",
              t->device[b.lost]);
     MOVE(out, net);
 out:
