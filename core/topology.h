@@ -45,7 +45,7 @@ struct device_type {
     double nics; /* what leaves the node of such a device at once, over the bandwidth of the fastest
                     * tier that leads out: two shared NICs are 2, one that is half as fast again as
                     * what leads to it is 1.5; 0: not known, or everything is one node */
-    double idle_cores; /* of a host that the platform gives several: an op computes on one of them */
+    double idle_cores; /* of a host that has several, of which an op computes on one */
     size_t rates;
     struct topology_rate *rate; /* [rates] */
     double peak[DATA_TYPES];    /* nominal FLOP/s of dense products; 0: not known */

@@ -69,6 +69,13 @@ carries "a fat uplink, twice 100 Mbit/s" 6250000 fat.out
 awk '$2 == "flow" && $4 / ($6 - $5) > 1.05 * 3125000 { bad = 1 } END { exit bad }' fat.out ||
     fail "fat: $(cat fat.out)"
 
+# Both directions of a SHARED link are one: two opposite flows have its bandwidth together.
+sed 's/ sharing_policy="SPLITDUPLEX"//;s/ *sharing_policy="SPLITDUPLEX"//;s/ direction="UP"//' pair.xml >opposite.xml
+grep -q SPLITDUPLEX opposite.xml && fail "opposite: $(cat opposite.xml)"
+"$tool" emulate --platform opposite.xml --dilate 2 -- "$flow" 6 both >opposite.out 2>err || fail "opposite: $(cat err)"
+[ "$(grep -c flow opposite.out)" = 2 ] || fail "opposite: $(cat opposite.out)"
+carries "a link of 100 Mbit/s that both directions share" 6250000 opposite.out
+
 # SimGrid's own kinds of platforms: a <cluster> with a backbone that all share, and two zones.
 {
     echo '<?xml version="1.0"?><!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd"><platform version="4.1">'

@@ -233,9 +233,9 @@ static enum status ask_all(struct search *s, struct topology *t)
     TRY(ARRAY_NEW(row, t->n));
     if (t->n > MAX_ASKED)
         FAIL(STATUS_PARSE,
-             "%s:1: %zu devices, expected up to %d unless the platform is one flat zone "
+             "%s:%zu: %zu devices, expected up to %d unless the platform is one flat zone "
              "with routing=\"DijkstraCache\"",
-             s->text->path, t->n, MAX_ASKED);
+             s->text->path, platform_line(s->text, "host", t->device[0]), t->n, MAX_ASKED);
     TRY(topology_map_begin(t->n, &b));
     if (t->n <= ROUTE_TABLE_DEVICES) {
         TRY(take_links(s, t));
