@@ -12,5 +12,7 @@ void network_free(struct network *n)
     free(n->name);
     free(n->device);
     free(n->link);
+    free(n->next);
+    free(n->detour);
     *n = (struct network){0};
 }

@@ -10,7 +10,7 @@
 #include "core/error.h"
 #include "core/intern.h"
 
-enum { ROUTE_TABLE_DEVICES = 1024 }; /* more have no table: it takes n^2 places */
+enum { ROUTE_TABLE_DEVICES = 2048 }; /* more have no table: it takes n^2 places */
 
 struct route_step {
     uint32_t link;

@@ -45,6 +45,7 @@ struct device_type {
     double nics; /* what leaves the node of such a device at once, over the bandwidth of the fastest
                     * tier that leads out: two shared NICs are 2, one that is half as fast again as
                     * what leads to it is 1.5; 0: not known, or everything is one node */
+    double idle_cores; /* of a host that has several, of which an op computes on one */
     size_t rates;
     struct topology_rate *rate; /* [rates] */
     double peak[DATA_TYPES];    /* nominal FLOP/s of dense products; 0: not known */
@@ -92,7 +93,7 @@ struct topology_tier {
 /* One direction of a link as SimGrid counts it ("n0-nic_UP"), or both when they share ("bus"). */
 struct topology_link {
     char *name; /* owned */
-    double bandwidth_Bps;
+    double bandwidth_Bps, latency_s;
     bool fat; /* every flow gets all of it (FATPIPE) */
 };
 

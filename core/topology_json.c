@@ -40,6 +40,7 @@ static const struct json_row type_rows[] = {
     {"message_s", TYPE(message_s), FIELD_SPARE},
     {"message_Bps", TYPE(message_Bps), FIELD_SPARE},
     {"nics", TYPE(nics), FIELD_SPARE},
+    {"idle_cores", TYPE(idle_cores), FIELD_SPARE},
     {"rates", TYPE(rate), .count = offsetof(struct device_type, rates), .rows = rate_rows,
      .size = sizeof(struct topology_rate), .flat = true},
     {0},

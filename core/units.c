@@ -150,7 +150,7 @@ static const struct scale scales_flop[] = {{1, "flop"},    {1e3, "kflop"},  {1e6
                                            {1e9, "Gflop"}, {1e12, "Tflop"}, {1e15, "Pflop"},
                                            {0, ""}};
 
-const char *units_print(enum unit unit, double value, char text[UNITS_TEXT])
+static const struct scale *scale_of(enum unit unit, double value)
 {
     static const struct scale *const scales[] = {
         [UNIT_SECONDS] = scales_s,   [UNIT_BYTES] = scales_bytes, [UNIT_RATE] = scales_rate,
@@ -162,6 +162,24 @@ const char *units_print(enum unit unit, double value, char text[UNITS_TEXT])
     else
         while (s[1].factor > 0 && fabs(value) >= s[1].factor * 0.9995)
             s++;
+    return s;
+}
+
+const char *units_print(enum unit unit, double value, char text[UNITS_TEXT])
+{
+    const struct scale *s = scale_of(unit, value);
     snprintf(text, UNITS_TEXT, "%.4g %s", value / s->factor, s->name);
+    return text;
+}
+
+const char *units_print_exact(enum unit unit, double value, char text[UNITS_TEXT])
+{
+    const struct scale *s = scale_of(unit, value);
+    double shown = value / s->factor, rounding = 1e-12 * fabs(shown);
+    for (int digits = 4; digits <= 15; digits++) {
+        snprintf(text, UNITS_TEXT, "%.*g %s", digits, shown, s->name);
+        if (fabs(strtod(text, NULL) - shown) <= rounding)
+            break;
+    }
     return text;
 }

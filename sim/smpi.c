@@ -92,6 +92,7 @@ static void become_smpirun(const struct emulation *e)
                                 "--cfg=network/model:CM02",
                                 "--cfg=network/crosstraffic:0",
                                 "--cfg=network/TCP-gamma:0",
+                                "--cfg=tracing:no",
                                 "--cfg=smpi/simulate-computation:no",
                                 "--cfg=smpi/wtime:0",
                                 "--cfg=smpi/test:0",

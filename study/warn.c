@@ -64,12 +64,27 @@ bool warn_of_type(const struct model *m, const struct device_type *type, char te
     return true;
 }
 
+/* Does the platform give its hosts cores that nothing computes on? */
+static bool warn_of_cores(const struct device_type *type, char text[WARN_TYPE])
+{
+    if (type->idle_cores > 0)
+        snprintf(
+            text, WARN_TYPE,
+            "'%.60s' has %g cores, of which an op computes on one: give each core a host of its "
+            "own, or the host the speed of all",
+            type->name, type->idle_cores + 1);
+    return type->idle_cores > 0;
+}
+
 void warn_of_platform(const struct model *m, const struct topology *t, FILE *to)
 {
     char text[WARN_TYPE];
-    for (uint32_t i = 0; i < t->types; i++)
+    for (uint32_t i = 0; i < t->types; i++) {
         if (warn_of_type(m, &t->type[i], text))
             fprintf(to, "warning: %s\n", text);
+        if (warn_of_cores(&t->type[i], text))
+            fprintf(to, "warning: %s\n", text);
+    }
 }
 
 static enum status warn_of_costs(const struct plan *plan, const struct program *p,
@@ -86,6 +101,8 @@ static enum status warn_of_costs(const struct plan *plan, const struct program *
             }
         if (all > 0 && warn_of_type(c->model, &c->topology->type[type], text))
             PASS(measurement_warn(m, "%s", text));
+        if (all > 0 && warn_of_cores(&c->topology->type[type], text))
+            PASS(measurement_warn(m, "%s", text));
         if (n > 0)
             PASS(measurement_warn(m,
                                   "times of %zu of %zu ops on '%s' are extrapolated: their sizes "
@@ -94,6 +111,12 @@ static enum status warn_of_costs(const struct plan *plan, const struct program *
     }
     for (size_t i = 0; i < p->ops; i++)
         busy_s += op_computes(&p->op[i]) ? p->op[i].seconds : 0;
+    if (c->topology->links == 0 && c->topology->n > ROUTE_TABLE_DEVICES && c->engine &&
+        strcmp(c->engine->name, "analytic") == 0)
+        PASS(measurement_warn(m,
+                              "the analytic engine knows no links of more than %d devices in "
+                              "several zones: messages share nothing; --engine simgrid shares them",
+                              ROUTE_TABLE_DEVICES));
     if (busy_s <= 0)
         PASS(measurement_warn(m, "the model has neither FLOP nor measured times: nothing that is "
                                  "computed takes time"));

@@ -1,5 +1,7 @@
 unit_test(faults LIBS toy sim)
 unit_test(wiring LIBS exec sim topologies)
+unit_test(wiring_routes LIBS exec sim topologies)
+target_sources(test_wiring_routes PRIVATE random_platform.c)
 
 add_executable(netns_flow netns_flow.c)
 add_test(NAME emulate.netns

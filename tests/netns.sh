@@ -69,6 +69,35 @@ carries "a fat uplink, twice 100 Mbit/s" 6250000 fat.out
 awk '$2 == "flow" && $4 / ($6 - $5) > 1.05 * 3125000 { bad = 1 } END { exit bad }' fat.out ||
     fail "fat: $(cat fat.out)"
 
+# Both directions of a SHARED link are one: two opposite flows have its bandwidth together.
+sed 's/ sharing_policy="SPLITDUPLEX"//;s/ *sharing_policy="SPLITDUPLEX"//;s/ direction="UP"//' pair.xml >opposite.xml
+grep -q SPLITDUPLEX opposite.xml && fail "opposite: $(cat opposite.xml)"
+"$tool" emulate --platform opposite.xml --dilate 2 -- "$flow" 4 both >opposite.out 2>err || fail "opposite: $(cat err)"
+[ "$(grep -c flow opposite.out)" = 2 ] || fail "opposite: $(cat opposite.out)"
+carries "a link of 100 Mbit/s that both directions share" 6250000 opposite.out
+
+# SimGrid's own kinds of platforms: a <cluster> with a backbone that all share, and two zones.
+{
+    echo '<?xml version="1.0"?><!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd"><platform version="4.1">'
+    echo '<cluster id="c" prefix="c" suffix="" radical="0-3" speed="20Gf" bw="200Mbps" lat="10us" bb_bw="100Mbps" bb_lat="10us"/>'
+    echo '</platform>'
+} >cluster.xml
+"$tool" emulate --platform cluster.xml --dilate 4 -- "$flow" 4 >cluster.out 2>err || fail "cluster: $(cat err)"
+[ "$(grep -c flow cluster.out)" = 2 ] || fail "cluster: $(cat cluster.out)"
+carries "a backbone of 100 Mbit/s" 3125000 cluster.out
+{
+    echo '<?xml version="1.0"?><!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd"><platform version="4.1">'
+    echo '<zone id="top" routing="Full">'
+    for z in a b; do
+        echo "<zone id=\"$z\" routing=\"Full\"><host id=\"${z}0\" speed=\"20Gf\"/><host id=\"${z}1\" speed=\"20Gf\"/>"
+        echo "<link id=\"$z\" bandwidth=\"100Mbps\" latency=\"10us\"/><route src=\"${z}0\" dst=\"${z}1\"><link_ctn id=\"$z\"/></route></zone>"
+    done
+    echo '<link id="between" bandwidth="50Mbps" latency="10us"/>'
+    echo '<zoneRoute src="a" dst="b" gw_src="a1" gw_dst="b0"><link_ctn id="between"/></zoneRoute></zone></platform>'
+} >zones.xml
+"$tool" emulate --platform zones.xml --dilate 2 -- "$flow" 4 >zones.out 2>err || fail "zones: $(cat err)"
+carries "a link of 50 Mbit/s between zones" 3125000 zones.out
+
 # How exact each rate is; "no" on a busy machine, but there.
 "$tool" emulate --check --platform uplink.xml --dilate 8 >out 2>err || fail "check: $(cat err)"
 [ "$(grep -c '^link rate .*% of .*dilated 8 times; [14] link' out)" = 2 ] || fail "check: $(cat out)"
@@ -119,6 +148,17 @@ median() { sed -n 's/.*"iteration_s": *\([0-9.e+-]*\).*/\1/p' "$1" | head -n 1; 
 echo "a plan: simulated $(median simulated.json) s, measured $(median measured.json) s"
 awk -v s="$(median simulated.json)" -v m="$(median measured.json)" \
     'BEGIN { exit !(s > 0 && m > 0.96 * s && m < 5 * s) }' || fail "simulated and measured differ"
+
+# The same where activations and gradients share the links: SimGrid's prediction holds there, too.
+for platform in cluster zones; do
+    "$tool" plan --algorithm balanced --model gpt-tiny --platform $platform.xml --stages 4 --schedule 1f1b \
+        --microbatches 8 --microbatch-size 4 -o shared.json >out 2>&1 || fail "plan: $(cat out)"
+    "$tool" simulate shared.json --engine simgrid --json >shared-simulated.json
+    "$tool" emulate shared.json --engine netns --steps 2 -o shared-measured.json >out 2>err || fail "plan: $(cat err)"
+    echo "a plan on $platform: simulated $(median shared-simulated.json) s, measured $(median shared-measured.json) s"
+    awk -v s="$(median shared-simulated.json)" -v m="$(median shared-measured.json)" \
+        'BEGIN { exit !(s > 0 && m > 0.96 * s && m < 5 * s) }' || fail "simulated and measured differ"
+done
 
 # Three times slower, in the same seconds, and with the latencies: never less than without network.
 "$tool" emulate plan.json --engine netns --steps 2 --dilate 3 -o dilated.json >out 2>err || fail "dilated plan: $(cat err)"
@@ -309,10 +349,18 @@ sed 's/100Mbps/900Tbps/' pair.xml >fast.xml
 status=0
 "$tool" emulate --platform fast.xml -- true >out 2>err || status=$?
 [ $status = 1 ] && grep -q 'has just carried .*: --dilate auto, or [0-9]' err || fail "too fast: $(cat err)"
-sed 's/sharing_policy="SPLITDUPLEX"//;s/ direction="UP"//' pair.xml >half.xml
+{
+    echo '<?xml version="1.0"?><!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd"><platform version="4.1">'
+    echo '<zone id="z" routing="Vivaldi">'
+    for p in a b; do
+        echo "<peer id=\"$p\" speed=\"1Gf\" bw_in=\"1Gbps\" bw_out=\"1Gbps\" coordinates=\"1 2 3\"/>"
+    done
+    echo '</zone></platform>'
+} >peers.xml
 status=0
-"$tool" emulate --platform half.xml -- true >out 2>err || status=$?
-[ $status = 1 ] && grep -q "half.xml:6: .*link 'left-s' share.*SPLITDUPLEX" err || fail "half duplex: $(cat err)"
+"$tool" emulate --platform peers.xml -- true >out 2>err || status=$?
+[ $status = 1 ] && grep -q 'peers.xml:[0-9]*: latencies from coordinates: the emulator cannot wire that' err ||
+    fail "coordinates: $(cat err)"
 
 outside >after
 cmp before after || fail "the machine has changed: $(diff before after)"

@@ -1,14 +1,16 @@
 /* netns_flow - one stream from each rank of the upper half to its partner in the lower half, under
  * `foreline emulate`. Receivers print "flow RANK BYTES BEGIN_S END_S", counted after the first MiB.
  * With "echo" a byte there and back, and "echo RANK LEAST_S" of 21 such.
- * Usage: netns_flow MIB|echo */
+ * With "MIB both" the partners send, too. Usage: netns_flow MIB [both] | echo */
 #define _DEFAULT_SOURCE
 #include <arpa/inet.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -129,7 +131,8 @@ static void measure_echo(size_t rank, int fd)
 int main(int argc, char **argv)
 {
     size_t rank = number("RANK"), half = number("WORLD_SIZE") / 2;
-    size_t bytes = argc == 2 ? strtoul(argv[1], NULL, 10) << 20 : 0;
+    size_t bytes = argc >= 2 ? strtoul(argv[1], NULL, 10) << 20 : 0;
+    bool both = argc == 3 && !strcmp(argv[2], "both");
     if (argc == 2 && !strcmp(argv[1], "echo")) {
         if (rank < half)
             echo(accept_at(rank));
@@ -137,8 +140,16 @@ int main(int argc, char **argv)
             measure_echo(rank, connect_to(rank - half));
         return 0;
     }
-    if (bytes < 2 << 20)
+    if (bytes < 2 << 20 || (argc > 2 && !both))
         return 2;
+    if (both) {
+        pid_t sender = fork();
+        if (sender == 0)
+            send_to((rank + half) % (2 * half), bytes);
+        else
+            receive(rank, bytes);
+        return sender > 0 && waitpid(sender, NULL, 0) != sender;
+    }
     if (rank < half)
         receive(rank, bytes);
     else

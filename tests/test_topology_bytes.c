@@ -51,11 +51,12 @@ static void send_example(bool flat)
          .watts = 700,
          .price_per_hour = 2.5,
          .host_Bps = 24e9,
-         .host_memory_Bps = 51e9},
+         .host_memory_Bps = 51e9,
+         .idle_cores = 3},
         {.name = "slow", .flops = 1e9, .memory_Bps = 1e10, .memory_bytes = 1 << 20}};
     static struct topology_tier tier[] = {{"near", 1e-6, 1e11}, {"far", 0, 1e9}};
     static const uint32_t tier_of[3][3] = {{0, 1, 0}, {1, 0, 0}, {1, 1, 0}};
-    static struct topology_link link[] = {{"up", 1e9, false}, {"bus", 2e9, true}};
+    static struct topology_link link[] = {{"up", 1e9, 2e-6, false}, {"bus", 2e9, 0, true}};
     static uint32_t vertex[] = {0, 1, 2}, start[] = {0, 1, 3, 4}, to[] = {1, 0, 2, 1};
     static uint32_t first[] = {0, 1, 2, 4, 5}, hop[] = {0, 1, 0, 1, 1};
     static uint32_t block[] = {ROUTE_NO_BLOCK, 0, 1}, depth[] = {0, 1, 2}, top[] = {0, 1};
@@ -104,7 +105,7 @@ static void brings_a_topology_over_unchanged(void **state)
     assert_true(type->slowdown == 0.25 && type->message_s == 3e-5 && type->message_Bps == 2e9);
     assert_true(type->peak[DATA_bf16] == 4.5e12 && type->watts == 700 &&
                 type->price_per_hour == 2.5 && type->host_Bps == 24e9 &&
-                type->host_memory_Bps == 51e9);
+                type->host_memory_Bps == 51e9 && type->idle_cores == 3);
     assert_true(type->kernels.product[DATA_fp8] == 7e12 && type->kernels.memory == 0.9 &&
                 type->kernels.shortest_s == 8e-6 && type->kernels.flash[FLASH_VENDOR] == 0.5);
     assert_string_equal(type->rate[0].kind, "linear.forward");
@@ -124,7 +125,7 @@ static void brings_routes_over_unchanged(void **state)
         assert_int_equal(topology_receive(bytes, length, &t), STATUS_OK);
         assert_int_equal(t.links, 2);
         assert_string_equal(t.link[1].name, "bus");
-        assert_true(t.link[1].fat && !t.link[0].fat);
+        assert_true(t.link[1].fat && !t.link[0].fat && t.link[0].latency_s == 2e-6);
         assert_int_equal(topology_routes(&t, 6, all, &r), STATUS_OK);
         assert_int_equal(r.start[2] - r.start[1], flat ? 3 : 2);
         assert_int_equal(r.link[r.start[1]], 0);

@@ -5,6 +5,12 @@ unit_test(routes LIBS sim topologies PkgConfig::SIMGRID)
 unit_test(child LIBS sim)
 unit_test(platform LIBS sim topologies)
 unit_test(platform_faults LIBS sim topologies)
+unit_test(platform_features LIBS lowered)
+# Both engines on random platforms; ./check has 30 of them.
+unit_test(platform_random LIBS lowered)
+target_sources(test_platform_random PRIVATE random_platform.c)
+add_test(NAME unit.platform_random_more COMMAND test_platform_random 300)
+set_tests_properties(unit.platform_random_more PROPERTIES LABELS long TIMEOUT 900)
 unit_test(topology_write LIBS sim topologies)
 unit_test(topology_bytes LIBS sim)
 unit_test(xml_scan LIBS sim)
@@ -13,6 +19,11 @@ foreach(name child platform_faults)
 endforeach()
 set_tests_properties(unit.platform unit.platform_faults PROPERTIES TIMEOUT 300)
 unit_test(machine LIBS topologies)
+
+# SimGrid's own platforms, where SIMGRID_EXAMPLES says that they are.
+add_test(NAME simgrid.examples
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/simgrid_examples.sh $<TARGET_FILE:foreline>)
+set_tests_properties(simgrid.examples PROPERTIES LABELS long TIMEOUT 1200 SKIP_RETURN_CODE 77)
 
 # Files of other people's machines and programs, where there are some beside the project.
 foreach(part machines programs)

@@ -31,7 +31,12 @@
  * timestamps) and htb counts MTU + 14; the burst is a packet or what 0.4 ms carry. */
 enum { MTU = 9000, HEADERS = 52, ETHERNET = 14, LEAST_BURST = MTU + 100, QUEUE = 8 << 20 };
 /* Pairs of ranks with a queue of their own on a link; more ranks share one. */
-enum { FLOWS = 256, SHARING_RANKS = 32, OTHERS = 2 }; /* OTHERS: the class of the rest */
+enum {
+    FLOWS = 256,
+    SHARING_RANKS = 32,
+    OTHERS = 2,
+    TABLE = 1000
+}; /* OTHERS: the class of the rest */
 static const double burst_s = 0.4e-3;
 
 const char *build_address(uint32_t rank, char text[INSIDE_ADDRESS])
@@ -167,32 +172,6 @@ static enum status make_links(const struct built *b)
     return run_script(-1, "ip", &s);
 }
 
-/* The source address of a route is that of the node's first rank: programs that do not bind would
- * otherwise take that of the interface. */
-static void write_routes(const struct wiring *w, uint32_t space, FILE *f)
-{
-    const struct wiring_space *s = &w->space[space];
-    char address[INSIDE_ADDRESS], source[INSIDE_ADDRESS];
-    fprintf(f, "link set lo up\n");
-    for (uint32_t i = 0; i < s->interfaces; i++)
-        fprintf(f, "link set eth%u gso_max_segs 1 arp off up\n", i);
-    for (uint32_t r = 0; r < w->ranks; r++)
-        if (w->space_of[r] == space)
-            fprintf(f, "addr add %s/32 dev %s\n", build_address(r, address),
-                    s->interfaces ? "eth0" : "lo");
-    for (uint32_t r = 0; r < w->ranks; r++) {
-        uint32_t way = w->way[space * w->ranks + r];
-        if (way == WIRING_NONE)
-            continue;
-        const struct wiring_link *l = &w->link[way];
-        fprintf(f, "route add %s/32 dev eth%u", build_address(r, address),
-                l->interface[l->space[0] == space ? 0 : 1]);
-        if (s->ranks)
-            fprintf(f, " src %s", build_address(s->first, source));
-        fputc('\n', f);
-    }
-}
-
 /* ---- queues: pairs of ranks share a link fairly, as SimGrid's flows do. In one queue whatever
  * comes first would be served first, and a message that meets another would be over sooner. */
 
@@ -201,7 +180,7 @@ static bool leads_out(const struct wiring *w, uint32_t from, uint32_t to, size_t
 {
     uint32_t at = w->space_of[from];
     while (at != w->space_of[to]) {
-        uint32_t way = w->way[at * w->ranks + to];
+        uint32_t way = wiring_way(w, at, from, to);
         if (way == WIRING_NONE)
             return false;
         const struct wiring_link *l = &w->link[way];
@@ -294,7 +273,7 @@ static void write_queues(const struct wiring *w, uint32_t space, const struct bu
                               .delay_s =
                                   o->latencies == LATENCY_NETEM ? l->latency_s * o->dilation : 0};
             q.burst = burst_of(q.rate_Bps);
-            if (l->space[k] != space || l->bandwidth_Bps <= 0)
+            if (l->space[k] != space || l->bandwidth_Bps <= 0 || (l->one_way && k == 1))
                 continue;
             fprintf(f, "qdisc add dev eth%u root handle 1: htb default %x\n", q.interface, OTHERS);
             if (!l->fat)
@@ -340,7 +319,7 @@ static enum status set_up(const struct built *b, uint32_t space, const struct bu
         return error_set(STATUS_IO, "setns: %s", strerror(errno));
     PASS(switch_all_offloads(&b->w->space[space]));
     PASS(open_script(&s));
-    write_routes(b->w, space, s.f);
+    ways_write(b->w, space, s.f);
     PASS(run_script(b->fd[space], "ip", &s));
     PASS(open_script(&s));
     write_queues(b->w, space, o, s.f);
@@ -447,15 +426,17 @@ static enum status slow_end(const struct built *b, size_t link, int end, double 
 
 enum status build_slow(const struct built *b, const char *link, double factor)
 {
-    enum status st = STATUS_OK;
-    size_t i = 0;
-    while (i < b->w->links && (!b->w->link[i].name || strcmp(b->w->link[i].name, link) != 0))
-        i++;
-    if (i == b->w->links)
-        return error_set(STATUS_USAGE, "no way of the ranks leads over a link '%s'", link);
-    for (int end = 0; end < 2 && st == STATUS_OK; end++)
-        st = slow_end(b, i, end, factor);
-    return st;
+    size_t found = 0;
+    for (size_t i = 0; i < b->w->links; i++) {
+        const struct wiring_link *l = &b->w->link[i];
+        if (!l->name || strcmp(l->name, link) != 0)
+            continue;
+        found++;
+        for (int end = 0; end < (l->one_way ? 1 : 2); end++)
+            PASS(slow_end(b, i, end, factor));
+    }
+    return found > 0 ? STATUS_OK
+                     : error_set(STATUS_USAGE, "no way of the ranks leads over a link '%s'", link);
 }
 
 bool build_enter(const struct built *b, uint32_t rank)

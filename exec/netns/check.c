@@ -170,6 +170,8 @@ static void list_rates(const struct wiring *w, struct shared_rates *out)
 {
     for (size_t i = 0; i < w->links; i++) {
         size_t k = 0;
+        if (w->link[i].bandwidth_Bps <= 0) /* without a limit */
+            continue;
         while (k < out->n && out->rate[k].bandwidth_Bps != w->link[i].bandwidth_Bps)
             k++;
         if (k == out->n)

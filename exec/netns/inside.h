@@ -1,6 +1,8 @@
 /* inside.h - what happens in the emulator's own namespaces; called by netns.c and check.c.
  *
  *   sandbox.c  processes: the namespaces that everything lives in, and dies with
+ *   wiring.c   what is built, as wiring_made.c does for measurements
+ *   ways.c     the addresses and routes of a namespace
  *   build.c    a wiring becomes network namespaces, veth pairs, routes and queues
  *   line.c     latencies where the kernel has no netem: a process that holds packets back
  *   carry.c    what this machine can carry, and how exactly
@@ -52,6 +54,19 @@ int sandbox_wait(pid_t child);
  * network namespace `space` (a descriptor; -1: the caller's). STATUS_IO with the first line of what
  * it complains about, STATUS_UNSUPPORTED when it is not installed. */
 enum status sandbox_tool(int space, const char *const *words, const char *script) MUST_CHECK;
+
+/* ---- wiring.c */
+
+/* Room in {0}: all ways are WIRING_NONE. STATUS_NOMEM. */
+enum status wiring_allocate(size_t ranks, size_t spaces, size_t links,
+                            struct wiring *out) MUST_CHECK;
+/* A host name out of any name; of number `number` without one. */
+void wiring_name(const char *name, size_t number, struct wiring_space *s);
+
+/* ---- ways.c */
+
+/* Lines for `ip -batch`: interfaces up, addresses, a route for each rank, rules for detours. */
+void ways_write(const struct wiring *w, uint32_t space, FILE *f);
 
 /* ---- line.c: packets that come out of one interface's wire leave at another's a time later. Both
  * are ends of veth pairs in one namespace; a shaper before them has given the packets their

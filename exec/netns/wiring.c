@@ -6,8 +6,8 @@
  * 3. Among equally short ways out of a node the receiver's number within its node chooses, which
  *    spreads the ranks of a node over its network cards.
  * 4. Links and routers that lie on a way are kept and numbered, the others left out. */
-#include "exec/netns/wiring.h"
-#include "core/array.h"
+#define _DEFAULT_SOURCE
+#include "exec/netns/inside.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -15,11 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
+
 /* The graph while ways are sought; vertices of nodes know their node. */
 struct search {
     struct arena memory; /* of the arrays */
     const struct network *net;
     struct wiring *w;
+    size_t devices;         /* of the platform */
     uint32_t *rank;         /* [devices] WIRING_NONE: it has none */
     uint32_t *device;       /* [ranks] */
     uint32_t *node;         /* [vertices] WIRING_NONE: a router, or a device that has no rank */
@@ -48,7 +51,7 @@ static bool find_inside(const struct topology *t, bool *inside)
     return any && labelled;
 }
 
-static void name_space(const char *name, size_t number, struct wiring_space *s)
+void wiring_name(const char *name, size_t number, struct wiring_space *s)
 {
     snprintf(s->name, sizeof s->name, "%s", name ? name : "");
     for (char *c = s->name; *c; c++)
@@ -74,7 +77,7 @@ static enum status make_nodes(const struct topology *t, const struct search *sea
         } else {
             w->space_of[r] = (uint32_t)w->nodes;
             w->space[w->nodes].first = r;
-            name_space(t->device[device[r]], w->nodes, &w->space[w->nodes]);
+            wiring_name(t->device[device[r]], w->nodes, &w->space[w->nodes]);
             w->nodes++;
         }
         w->local[r] = w->space[w->space_of[r]].ranks++;
@@ -196,7 +199,7 @@ static uint32_t keep_router(struct search *s, uint32_t v)
     if (s->node[v] != WIRING_NONE)
         return s->node[v];
     if (!s->space[v]) {
-        name_space(s->net->name[v], w->spaces, &w->space[w->spaces]);
+        wiring_name(s->net->name[v], w->spaces, &w->space[w->spaces]);
         s->space[v] = (uint32_t)++w->spaces;
     }
     return s->space[v] - 1;
@@ -217,12 +220,19 @@ static void keep_link(struct search *s, uint32_t l)
     to->bandwidth_Bps = from->bandwidth_Bps;
     to->latency_s = from->latency_s;
     to->fat = from->fat;
+    to->one_way = from->one_way;
 }
 
 /* The end of the link that lies in the space. */
 static uint32_t near_end(struct search *s, const struct network_link *l, uint32_t space)
 {
     return keep_router(s, l->a) == space ? l->a : l->b;
+}
+
+/* A link without a limit narrows nothing. */
+static double narrower(double Bps, const struct network_link *l)
+{
+    return l->bandwidth_Bps > 0 ? fmin(Bps, l->bandwidth_Bps) : Bps;
 }
 
 /* From a node to a rank; returns the narrowest bandwidth. */
@@ -236,7 +246,7 @@ static double keep_way(struct search *s, uint32_t node, uint32_t rank)
         v = near_end(s, link, space);
         keep_link(s, l);
         w->way[space * w->ranks + rank] = s->kept[l] - 1;
-        narrowest = fmin(narrowest, link->bandwidth_Bps);
+        narrowest = narrower(narrowest, link);
         v = other_end(link, v);
         space = keep_router(s, v);
         if (space == w->space_of[rank])
@@ -246,11 +256,96 @@ static double keep_way(struct search *s, uint32_t node, uint32_t rank)
     }
 }
 
+/* The network's link at a vertex for what one device sends to another. Detours are in the order of
+ * senders and receivers. */
+static uint32_t next_link(const struct search *s, uint32_t v, uint32_t from, uint32_t to)
+{
+    const struct network_detour *d = s->net->detour;
+    size_t low = 0, high = s->net->detours;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        bool before = d[middle].from < from || (d[middle].from == from && d[middle].to < to);
+        *(before ? &low : &high) = before ? middle + 1 : middle;
+    }
+    for (; low < s->net->detours && d[low].from == from && d[low].to == to; low++)
+        if (d[low].vertex == v)
+            return d[low].link;
+    return s->net->next[v * s->devices + to];
+}
+
+/* A link of the way from a node to a rank: all that goes to the rank, or a detour. */
+static enum status set_way(struct wiring *w, uint32_t space, uint32_t node, uint32_t rank,
+                           uint32_t link)
+{
+    uint32_t *way = &w->way[space * w->ranks + rank];
+    if (*way == WIRING_NONE)
+        *way = link;
+    if (*way == link)
+        return STATUS_OK;
+    PASS(ARRAY_ROOM(w->detour, w->detours));
+    w->detour[w->detours++] = (struct wiring_detour){space, node, rank, link};
+    return STATUS_OK;
+}
+
+/* The same as keep_way() where the network says which way, from rank `from` at vertex v. A way comes
+ * to no space twice: in a node of several devices it could, and would not go on. */
+static enum status follow(struct search *s, uint32_t v, uint32_t from, uint32_t rank,
+                          double *narrowest)
+{
+    struct wiring *w = s->w;
+    const struct network *n = s->net;
+    uint32_t space = keep_router(s, v);
+    for (size_t steps = 0; space != w->space_of[rank]; steps++) {
+        uint32_t l = next_link(s, v, s->device[from], s->device[rank]);
+        if (l == NETWORK_NO_LINK || steps > n->links)
+            return error_set(STATUS_UNSUPPORTED, "no way from node %s to rank %u",
+                             w->space[space].name, rank);
+        v = n->link[l].b;
+        uint32_t before = space;
+        space = keep_router(s, v);
+        if (space == before) /* inside a node */
+            continue;
+        if (space == w->space_of[from])
+            return error_set(STATUS_UNSUPPORTED, "the way to rank %u comes back to node %s", rank,
+                             w->space[space].name);
+        keep_link(s, l);
+        PASS(set_way(w, before, w->space_of[from], rank, s->kept[l] - 1));
+        *narrowest = narrower(*narrowest, &n->link[l]);
+        w->space[space].forwards = w->space[space].forwards || space != w->space_of[rank];
+    }
+    return STATUS_OK;
+}
+
+static enum status follow_all(struct search *s)
+{
+    struct wiring *w = s->w;
+    uint32_t *vertex = NULL;
+    PASS(ARENA_NEW(&s->memory, vertex, s->devices));
+    for (uint32_t v = 0; v < s->net->vertices; v++)
+        if (s->net->device[v] != NETWORK_ROUTER)
+            vertex[s->net->device[v]] = v;
+    for (uint32_t a = 0; a < w->ranks; a++) {
+        double widest = 0;
+        for (uint32_t b = 0; b < w->ranks; b++) {
+            double narrowest = INFINITY;
+            uint32_t node = w->space_of[a];
+            if (node == w->space_of[b] || w->local[b] % w->space[node].ranks != w->local[a])
+                continue;
+            PASS(follow(s, vertex[s->device[a]], a, b, &narrowest));
+            widest = fmax(widest, narrowest);
+        }
+        w->sending_Bps += widest;
+    }
+    return STATUS_OK;
+}
+
 /* What the nodes may send together is the sum, over nodes, of the narrowest link of their widest
  * way. */
 static enum status find_ways(struct search *s)
 {
     struct wiring *w = s->w;
+    if (s->net->next)
+        return follow_all(s);
     list_edges(s);
     for (uint32_t rank = 0; rank < w->ranks; rank++)
         PASS(find_exits(s, rank));
@@ -266,7 +361,7 @@ static enum status find_ways(struct search *s)
 
 /* ---- together */
 
-static enum status allocate(size_t ranks, size_t spaces, size_t links, struct wiring *w)
+enum status wiring_allocate(size_t ranks, size_t spaces, size_t links, struct wiring *w)
 {
     w->ranks = ranks;
     PASS(ARRAY_NEW(w->space, spaces));
@@ -320,12 +415,12 @@ enum status wiring_plan(const struct topology *t, const struct network *n, size_
 {
     enum status st;
     struct wiring w = {0};
-    struct search s = {.net = n, .w = &w};
+    struct search s = {.net = n, .w = &w, .devices = t->n};
     if (ranks < 1 || ranks > t->n)
         return error_set(STATUS_INVALID, "%zu ranks on a platform of %zu devices", ranks, t->n);
     if (ranks > WIRING_RANKS)
         return error_set(STATUS_UNSUPPORTED, "%zu ranks, at most %d", ranks, WIRING_RANKS);
-    TRY(allocate(ranks, ranks + n->vertices, n->links, &w));
+    TRY(wiring_allocate(ranks, ranks + n->vertices, n->links, &w));
     TRY(place(t, device, &s));
     TRY(make_nodes(t, &s));
     TRY(open_search(&s));
@@ -333,69 +428,6 @@ enum status wiring_plan(const struct topology *t, const struct network *n, size_
     MOVE(out, w);
 out:
     arena_free(&s.memory);
-    wiring_free(&w);
-    return st;
-}
-
-/* Two nodes and the link between them, for measurements. */
-enum status wiring_pair(struct wiring *out)
-{
-    enum status st;
-    struct wiring w = {0};
-    TRY(allocate(2, 2, 1, &w));
-    w.nodes = w.spaces = 2;
-    w.links = 1;
-    for (uint32_t k = 0; k < 2; k++) {
-        w.space[k] = (struct wiring_space){.ranks = 1, .first = k, .interfaces = 1};
-        name_space(NULL, k, &w.space[k]);
-        w.space_of[k] = k;
-        w.link[0].space[k] = k;
-        w.way[k * 2 + 1 - k] = 0;
-    }
-    MOVE(out, w);
-out:
-    wiring_free(&w);
-    return st;
-}
-
-static void join(struct wiring *w, size_t link, uint32_t a, uint32_t b)
-{
-    struct wiring_link *l = &w->link[link];
-    const uint32_t end[2] = {a, b};
-    for (int k = 0; k < 2; k++) {
-        l->space[k] = end[k];
-        l->interface[k] = w->space[end[k]].interfaces++;
-    }
-}
-
-/* Senders on one side, receivers on the other, and one link that all share in the middle. */
-enum status wiring_dumbbell(uint32_t pairs, double bandwidth_Bps, struct wiring *out)
-{
-    enum status st;
-    struct wiring w = {0};
-    uint32_t nodes = 2 * pairs, uplink = nodes;
-    TRY(allocate(nodes, nodes + 2, nodes + 1, &w));
-    w.nodes = nodes;
-    w.spaces = nodes + 2;
-    w.links = nodes + 1;
-    for (uint32_t k = 0; k < nodes + 2; k++) {
-        w.space[k] = (struct wiring_space){.ranks = k < nodes, .first = k, .forwards = k >= nodes};
-        name_space(NULL, k, &w.space[k]);
-    }
-    for (uint32_t k = 0; k < nodes; k++) {
-        uint32_t near = nodes + k / pairs, far = 2 * nodes + 1 - near;
-        join(&w, k, k, near);
-        w.space_of[k] = k;
-        w.way[near * nodes + k] = k;
-        w.way[far * nodes + k] = uplink;
-        for (uint32_t other = 0; other < nodes; other++)
-            if (other != k)
-                w.way[other * nodes + k] = other;
-    }
-    join(&w, uplink, nodes, nodes + 1);
-    w.link[uplink].bandwidth_Bps = bandwidth_Bps;
-    MOVE(out, w);
-out:
     wiring_free(&w);
     return st;
 }
@@ -415,5 +447,6 @@ void wiring_free(struct wiring *w)
     free(w->local);
     free(w->link);
     free(w->way);
+    free(w->detour);
     *w = (struct wiring){0};
 }

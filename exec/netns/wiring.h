@@ -28,6 +28,12 @@ struct wiring_link {
     uint32_t space[2], interface[2];
     double bandwidth_Bps, latency_s; /* bandwidth 0: not shaped */
     bool fat;                        /* for each pair of ranks */
+    bool one_way;                    /* from space[0] to space[1] only */
+};
+
+/* What a node sends to a rank takes this link in a space, not `way`. */
+struct wiring_detour {
+    uint32_t space, node, rank, link;
 };
 
 struct wiring {
@@ -38,8 +44,21 @@ struct wiring {
     size_t links;
     struct wiring_link *link; /* [links] */
     uint32_t *way; /* [spaces * ranks] link towards a rank; WIRING_NONE: it is here, or not asked */
+    size_t detours;
+    struct wiring_detour *detour; /* [detours] each space, node and rank once */
     double sending_Bps; /* of all nodes together, each at the narrowest link of its widest way */
 };
+
+/* The link from a space towards rank `to`, for what rank `from` sends. */
+static inline uint32_t wiring_way(const struct wiring *w, uint32_t space, uint32_t from,
+                                  uint32_t to)
+{
+    for (size_t k = 0; k < w->detours; k++)
+        if (w->detour[k].space == space && w->detour[k].node == w->space_of[from] &&
+            w->detour[k].rank == to)
+            return w->detour[k].link;
+    return w->way[space * w->ranks + to];
+}
 
 /*   ranks   number of processes, one per device
  *   device  [ranks] different indices in the topology; NULL: rank r is device r
@@ -48,7 +67,8 @@ struct wiring {
  * own links are left out: inside it is this machine's memory. A way has fewest links, depends on
  * the receiver only and leads through no third node where there is one such (in a torus there is
  * none); among several equal ones out of a node, the one with the receiver's number within its
- * node. Links and routers on no way are left out.
+ * node. Where the network says itself where ways lead (n->next), they lead there, out of a node from
+ * its device with the receiver's number. Links and routers on no way are left out.
  * STATUS_INVALID when ranks is not 1 to the number of devices or a device has two,
  * STATUS_UNSUPPORTED when there are more than WIRING_RANKS or no way, STATUS_NOMEM. O(ranks *
  * (links + vertices^2 worst)). */

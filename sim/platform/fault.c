@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sim/platform/radical.h"
 #include "sim/platform/xml_scan.h"
 
 enum {
@@ -12,12 +13,21 @@ enum {
     REASON = 400, /* longer messages are cut */
 };
 
+/* Whether the tag is that element, or makes it: hosts come out of other elements too. */
+static bool makes(const struct xml_tag *tag, const char *element, const char *id)
+{
+    bool host = !strcmp(element, "host");
+    if (xml_is(tag, element) || (host && xml_is(tag, "peer")))
+        return xml_equal(xml_attribute(tag, "id"), id);
+    return host && (xml_is(tag, "cluster") || xml_is(tag, "cabinet")) && radical_makes(tag, id);
+}
+
 size_t platform_line(const struct platform_text *p, const char *element, const char *id)
 {
     struct xml_scanner s = xml_scan(p->text);
     struct xml_tag tag;
     while (xml_next(&s, &tag))
-        if (xml_is(&tag, element) && xml_equal(xml_attribute(&tag, "id"), id))
+        if (makes(&tag, element, id))
             return tag.line;
     return 1;
 }
@@ -38,10 +48,10 @@ size_t platform_property_line(const struct platform_text *p, const char *element
                 in_zone = tag.line;
             continue;
         }
-        inside = xml_is(&tag, element) && xml_equal(xml_attribute(&tag, "id"), id);
+        inside = makes(&tag, element, id);
         if (inside)
             own = tag.line;
-        first_zone = xml_is(&tag, "zone") && zones++ == 0;
+        first_zone = (xml_is(&tag, "zone") || xml_is(&tag, "AS")) && zones++ == 0;
     }
     return in_zone ? in_zone : own;
 }
@@ -50,6 +60,14 @@ enum status platform_no_route(const struct platform_text *p, const char *from, c
 {
     return error_set(STATUS_PARSE, "%s:%zu: no route from '%s' to '%s'", p->path,
                      platform_line(p, "host", from), from, to);
+}
+
+enum status platform_no_links(const struct platform_text *p, const char *from, const char *to)
+{
+    return error_set(STATUS_PARSE,
+                     "%s:%zu: no links from '%s' to '%s': coordinates give a latency, but no "
+                     "bandwidth. Use <peer> instead of <host>",
+                     p->path, platform_line(p, "host", from), from, to);
 }
 
 /* Whether the tag carries both names (b may be empty) as what it is or joins. */
@@ -124,7 +142,7 @@ static void strip_direction(char *name)
     }
 }
 
-static size_t search_line(const char *text, const char *message)
+static size_t search_line(const struct platform_text *p, const char *message)
 {
     const struct rule *rule = rules;
     while (!strstr(message, rule->phrase))
@@ -136,7 +154,8 @@ static size_t search_line(const char *text, const char *message)
         return 1;
     if (rule->element && !strcmp(rule->element, "link"))
         strip_direction(a);
-    return line_of_mention(text, rule->element, a, b, rule->occurrence);
+    size_t line = line_of_mention(p->text, rule->element, a, b, rule->occurrence);
+    return line > 1 ? line : platform_line(p, "host", a);
 }
 
 /* "Uncaught exception std::x: reason", "... simgrid::X by maestro/0: reason" -> reason */
@@ -196,6 +215,13 @@ static bool explain_quantity(const char *text, const char *problem, const char *
     return false;
 }
 
+/* Its length without the full stop that ends it. */
+static size_t without_stop(const char *reason)
+{
+    size_t n = strlen(reason);
+    return n > 0 && reason[n - 1] == '.' ? n - 1 : n;
+}
+
 /* The same in plain words, where SimGrid's are long or misleading. */
 static const char *reword(const struct platform_text *p, const char *reason, char out[REASON])
 {
@@ -220,7 +246,7 @@ static const char *reword(const struct platform_text *p, const char *reason, cha
     else if (strstr(reason, "does name a node") && sscanf(reason, "%*[^']'%255[^']", name) == 1)
         snprintf(out, REASON, "no host or router is called '%s'", name);
     else if (sscanf(reason, "Link not found: %255s", name) != 1)
-        snprintf(out, REASON, "%s", reason);
+        snprintf(out, REASON, "%.*s", (int)without_stop(reason), reason);
     else if (has_link(p->text, name))
         snprintf(out, REASON, "link '%s' has two directions: link_ctn needs UP or DOWN", name);
     else
@@ -248,7 +274,7 @@ static enum status explain_routing(const struct platform_text *p)
         struct xml_span routing = xml_attribute(&tag, "routing");
         bool fine = !xml_is(&tag, "zone") || !routing.at;
         for (size_t i = 0; !fine && i < sizeof known / sizeof *known; i++)
-            fine = xml_equal(routing, known[i]);
+            fine = xml_equal_any_case(routing, known[i]);
         if (!fine)
             return error_set(STATUS_PARSE,
                              "%s:%zu: unknown routing '%.*s', expected DijkstraCache or Full",
@@ -272,6 +298,6 @@ enum status platform_explain(const struct platform_text *p, const char *message)
     const char *reason = skip_exception(text);
     if (!strcmp(reason, "Not a valid model!"))
         return explain_routing(p);
-    return error_set(STATUS_PARSE, "%s:%zu: %s", p->path, search_line(p->text, reason),
+    return error_set(STATUS_PARSE, "%s:%zu: %s", p->path, search_line(p, reason),
                      reword(p, reason, plain));
 }

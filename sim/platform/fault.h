@@ -11,7 +11,8 @@ struct platform_text {
     const char *text; /* what is in it */
 };
 
-/* Line of the first <element id="id">, 1 if there is none. */
+/* Line of the first <element id="id">, 1 if there is none; of a host also that of the <peer>,
+ * <cluster> or <cabinet> that makes it. */
 size_t platform_line(const struct platform_text *p, const char *element, const char *id) MUST_CHECK;
 
 /* Line of <prop id="property"> in the first <element id="id">, else in the zone the file opens with
@@ -26,5 +27,8 @@ enum status platform_explain(const struct platform_text *p, const char *message)
 
 /* Report the missing route from -> to: always STATUS_PARSE. */
 enum status platform_no_route(const struct platform_text *p, const char *from, const char *to);
+
+/* Report that Vivaldi coordinates give the pair a latency but no link: always STATUS_PARSE. */
+enum status platform_no_links(const struct platform_text *p, const char *from, const char *to);
 
 #endif

@@ -1,6 +1,7 @@
 /* Reads the links and routes of a flat platform as wires with two fixed ends each, as the
  * emulator needs them: a link must lie between the same two points on every route. Points inside
- * a route get routers ("joints") of their own. */
+ * a route get routers ("joints") of their own. Where the text has anything else, the network is made
+ * of the topology's routes instead (network_routes.h). */
 #include "sim/platform/network.h"
 
 #include <stdbool.h>
@@ -10,6 +11,9 @@
 #include "core/file.h"
 #include "core/text.h"
 #include "core/units.h"
+#include "sim/platform/coordinates.h"
+#include "sim/platform/fault.h"
+#include "sim/platform/network_routes.h"
 #include "sim/platform/xml_scan.h"
 
 enum { NAME = 256 };
@@ -44,10 +48,20 @@ static enum status unsupported(const struct reading *r, const struct xml_tag *ta
 /* Elements that can be wired, or that say nothing about wires. */
 static bool is_known(const struct xml_tag *tag)
 {
-    static const char *const elements[] = {"platform", "zone",     "host", "router", "link",
-                                           "route",    "link_ctn", "prop", "config"};
+    static const char *const elements[] = {"platform", "zone",  "host",     "router",
+                                           "link",     "route", "link_ctn", "prop"};
     for (size_t i = 0; i < sizeof elements / sizeof *elements; i++)
         if (xml_equal(tag->name, elements[i]))
+            return true;
+    return false;
+}
+
+/* Whether routes in the zone are those with fewest links, as the emulator's are. */
+static bool takes_shortest(const struct xml_tag *tag)
+{
+    static const char *const routings[] = {"Dijkstra", "DijkstraCache", "Floyd"};
+    for (size_t i = 0; i < sizeof routings / sizeof *routings; i++)
+        if (xml_equal_any_case(xml_attribute(tag, "routing"), routings[i]))
             return true;
     return false;
 }
@@ -63,8 +77,8 @@ static enum status survey(const struct reading *r, const char *text, size_t *poi
         if (!is_known(&tag))
             return error_set(STATUS_UNSUPPORTED, "%s:%zu: <%.*s>: the emulator cannot wire that",
                              r->path, tag.line, (int)tag.name.n, tag.name.at);
-        if (xml_is(&tag, "zone") && ++zones > 1)
-            return unsupported(r, &tag, "a second <zone>");
+        if (xml_is(&tag, "zone") && (++zones > 1 || !takes_shortest(&tag)))
+            return unsupported(r, &tag, "a second <zone>, or one with routes of its own");
         *links += xml_is(&tag, "link");
         *points += xml_is(&tag, "host") || xml_is(&tag, "router") || xml_is(&tag, "link_ctn");
     }
@@ -116,10 +130,7 @@ static enum status add_wire(struct reading *r, const struct xml_tag *tag)
     struct xml_span policy = xml_attribute(tag, "sharing_policy");
     w->fat = xml_equal(policy, "FATPIPE");
     if (!w->fat && !xml_equal(policy, "SPLITDUPLEX"))
-        return error_set(STATUS_UNSUPPORTED,
-                         "%s:%zu: both directions of link '%.*s' share its bandwidth: the emulator "
-                         "cannot wire that, but sharing_policy=\"SPLITDUPLEX\" and \"FATPIPE\"",
-                         r->path, tag->line, (int)w->id.n, w->id.at);
+        return unsupported(r, tag, "both directions of a link share its bandwidth");
     TRY(quantity(xml_attribute(tag, "bandwidth"), UNIT_RATE, &w->bandwidth_Bps));
     TRY(quantity(xml_attribute(tag, "latency"), UNIT_SECONDS, &w->latency_s));
     r->wires++;
@@ -195,8 +206,11 @@ static enum status add_hop(struct reading *r, const struct xml_tag *tag)
     r->wire[i].down = down;
     r->wire[i].link = (uint32_t)n->links;
     xml_decode(id, name, sizeof name);
-    n->link[n->links] = (struct network_link){
-        NULL, r->at, r->end, r->wire[i].bandwidth_Bps, r->wire[i].latency_s, r->wire[i].fat};
+    n->link[n->links] = (struct network_link){.a = r->at,
+                                              .b = r->end,
+                                              .bandwidth_Bps = r->wire[i].bandwidth_Bps,
+                                              .latency_s = r->wire[i].latency_s,
+                                              .fat = r->wire[i].fat};
     return text_copy(name, &n->link[n->links++].name);
 }
 
@@ -224,25 +238,53 @@ static enum status take(struct reading *r, const struct xml_tag *tag)
     return STATUS_OK;
 }
 
-enum status platform_network(const char *path, const struct topology *t, struct network *out)
+/* From the text, where each of its links is a wire. */
+static enum status read_wires(const struct platform_text *p, const struct topology *t,
+                              struct network *out)
 {
     enum status st;
     struct network net = {0};
-    struct reading r = {.path = path, .topology = t, .net = &net};
+    struct reading r = {.path = p->path, .topology = t, .net = &net};
     struct xml_tag tag;
-    char *text = NULL;
-    size_t length, points, links;
+    size_t points, links;
 
-    TRY(file_read(path, &text, &length));
-    TRY(survey(&r, text, &points, &links));
+    TRY(survey(&r, p->text, &points, &links));
     TRY(allocate(&r, points, links));
-    for (struct xml_scanner s = xml_scan(text); xml_next(&s, &tag);)
+    for (struct xml_scanner s = xml_scan(p->text); xml_next(&s, &tag);)
         TRY(take(&r, &tag));
     TRY(end_route(&r, &tag));
     MOVE(out, net);
 out:
     network_free(&net);
     free(r.wire);
+    return st;
+}
+
+/* From the routes, where the text has something else. */
+static enum status read_routes(const struct platform_text *p, const struct topology *t,
+                               struct network *out)
+{
+    uint32_t lost;
+    if (platform_has_coordinates(p))
+        return error_set(STATUS_UNSUPPORTED,
+                         "%s:1: latencies from coordinates: the emulator cannot wire that",
+                         p->path);
+    enum status st = network_of_routes(t, out, &lost);
+    return st == STATUS_UNSUPPORTED
+               ? error_context(st, "%s:%zu", p->path,
+                               lost < t->n ? platform_line(p, "host", t->device[lost]) : 1)
+               : st;
+}
+
+enum status platform_network(const char *path, const struct topology *t, struct network *out)
+{
+    char *text = NULL;
+    size_t length;
+    PASS(file_read(path, &text, &length));
+    const struct platform_text p = {path, text};
+    enum status st = read_wires(&p, t, out);
+    if (st == STATUS_UNSUPPORTED)
+        st = read_routes(&p, t, out);
     free(text);
     return st;
 }

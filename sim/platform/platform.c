@@ -13,6 +13,7 @@
 #include "core/limit.h"
 #include "core/looks.h"
 #include "core/text.h"
+#include "sim/platform/features.h"
 #include "sim/platform/size.h"
 #include "sim/platform/topology_bytes.h"
 #include "sim/platform/xml_scan.h"
@@ -23,7 +24,9 @@ static enum status explain(const struct simgrid_platform *load)
 {
     const char *message = error_message();
     const struct route_asked *asked = load->asked;
-    if (asked->asking && (strstr(message, "No route") || strstr(message, "Segmentation fault")))
+    if (asked->asking &&
+        (strstr(message, "No route") || strstr(message, "in an Empty zone") ||
+         strstr(message, "Segmentation fault") || strstr(message, "Access violation")))
         return platform_no_route(&load->file, asked->from, asked->to);
     return platform_explain(&load->file, message);
 }
@@ -66,6 +69,7 @@ static enum status read_with(const char *path, bool exhaustively, struct topolog
     load.file = (struct platform_text){path, text};
     TRY(check_root(&load.file));
     TRY(platform_check_size(&load.file));
+    TRY(platform_check_features(&load.file));
     deadline_s = clock_now() + limit(LIMIT_routes);
     load.asked =
         mmap(NULL, sizeof *load.asked, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -4,11 +4,13 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/limit.h"
 #include "core/text.h"
 #include "core/topology.h"
+#include "sim/platform/radical.h"
 #include "sim/platform/xml_scan.h"
 
 enum {
@@ -18,36 +20,6 @@ enum {
     NESTED = 64,   /* of elements */
     TAG = 4 << 20  /* bytes; a radical that names 65,536 hosts one by one has a tenth of it */
 };
-static const uint64_t most_number = UINT32_MAX;
-
-/* A number at *at, which moves past it; large ones stay at the most. */
-static uint64_t read_number(const char **at, const char *end)
-{
-    uint64_t number = 0;
-    for (; *at < end && isdigit((unsigned char)**at); (*at)++)
-        if (number <= most_number)
-            number = number * 10 + (uint64_t)(**at - '0');
-    return number < most_number ? number : most_number;
-}
-
-/* How many numbers "0-9,12,20-29" has, 0 to 2^32 for each range. */
-static uint64_t count_radical(struct xml_span radical)
-{
-    uint64_t n = 0;
-    const char *at = radical.at, *end = at + radical.n;
-    while (at < end) {
-        uint64_t first = read_number(&at, end), last = first;
-        if (at < end && *at == '-') {
-            at++;
-            last = read_number(&at, end);
-        }
-        n += last >= first ? last - first + 1 : 0;
-        while (at < end && !isdigit((unsigned char)*at))
-            at++;
-    }
-    return n;
-}
-
 /* What SimGrid makes of tags: LIMIT_lines of each kind, times `share`, for which it takes some seconds. */
 enum { POINTS, OTHERS = 5 };
 static const struct kind {
@@ -78,9 +50,9 @@ struct zones {
 static struct zone routing_of(const struct xml_tag *tag)
 {
     struct xml_span routing = xml_attribute(tag, "routing");
-    if (xml_equal(routing, "Floyd"))
+    if (xml_equal_any_case(routing, "Floyd"))
         return (struct zone){.most = (uint64_t)limit(LIMIT_floyd), .routing = "Floyd"};
-    if (xml_equal(routing, "Full"))
+    if (xml_equal_any_case(routing, "Full"))
         return (struct zone){.most = (uint64_t)limit(LIMIT_full), .routing = "Full"};
     return (struct zone){.most = UINT64_MAX};
 }
@@ -147,12 +119,12 @@ static double count_tree(struct xml_span text)
 {
     double value[3][LEVELS] = {{0}}, links = 0;
     const char *at = text.at, *end = at + text.n;
-    uint64_t levels = read_number(&at, end);
+    uint64_t levels = radical_number(&at, end);
     for (size_t k = 0; k < 3 && levels <= LEVELS; k++)
         for (size_t i = 0; i < levels; i++) {
             while (at < end && !isdigit((unsigned char)*at))
                 at++;
-            value[k][i] = (double)read_number(&at, end);
+            value[k][i] = (double)radical_number(&at, end);
         }
     for (size_t i = 0; i < levels && levels <= LEVELS; i++) {
         double nodes = 1; /* of level i: parents' below, children above */
@@ -163,6 +135,19 @@ static double count_tree(struct xml_span text)
     return levels <= LEVELS ? links : INFINITY;
 }
 
+/* SimGrid goes to group g by router g of the own chassis, and reads beyond its array where there is
+ * none: "groups,links;chassis,links;routers,links;nodes". */
+static bool has_routers_for_groups(struct xml_span text)
+{
+    uint64_t value[6] = {0};
+    const char *at = text.at, *end = at + text.n;
+    for (size_t i = 0; i < sizeof value / sizeof *value; i++) {
+        value[i] = radical_number(&at, end);
+        at += at < end;
+    }
+    return value[0] < 2 || value[0] <= value[4];
+}
+
 /* Hosts of a <cluster> or <cabinet>, and of those before it; each name has the prefix and the suffix. */
 static enum status count_clustered(const struct platform_text *p, const struct xml_tag *tag,
                                    uint64_t *hosts)
@@ -170,7 +155,7 @@ static enum status count_clustered(const struct platform_text *p, const struct x
     char more[LIMIT_MORE];
     struct xml_span radical = xml_attribute(tag, "radical");
     const char *with = *hosts > 0 ? " with those before it" : "";
-    *hosts += radical.at ? count_radical(radical) : 0;
+    *hosts += radical.at ? radical_count(radical) : 0;
     if ((double)*hosts > limit(LIMIT_cluster))
         return error_set(STATUS_PARSE, "%s:%zu: <%.*s> of %llu hosts%s, expected up to %.0f%s",
                          p->path, tag->line, (int)tag->name.n, tag->name.at,
@@ -184,6 +169,12 @@ static enum status count_clustered(const struct platform_text *p, const struct x
         count_tree(tree) > limit(LIMIT_lines) * 1024)
         return error_set(STATUS_PARSE, "%s:%zu: a fat tree of more than %.0f links%s", p->path,
                          tag->line, limit(LIMIT_lines) * 1024, limit_more(LIMIT_lines, more));
+    if (tree.at && xml_equal(xml_attribute(tag, "topology"), "DRAGONFLY") &&
+        !has_routers_for_groups(tree))
+        return error_set(STATUS_PARSE,
+                         "%s:%zu: a dragonfly with more groups than routers in a chassis, which "
+                         "SimGrid cannot route",
+                         p->path, tag->line);
     return STATUS_OK;
 }
 

@@ -64,6 +64,7 @@ static enum status pass_type(struct bytes *b, struct device_type *type)
     PASS(bytes_above(b, -1, &type->host_Bps));
     PASS(bytes_above(b, -1, &type->host_memory_Bps));
     PASS(bytes_above(b, -1, &type->nics));
+    PASS(bytes_above(b, -1, &type->idle_cores));
     PASS(BYTES_VALUE(b, type->fabric));
     PASS(bytes_count(b, 1, &type->curves));
     PASS(BYTES_ROOM(b, type->curve, type->curves));
@@ -165,6 +166,7 @@ static enum status pass_ways(struct bytes *b, struct topology *t)
         unsigned char fat = t->link[i].fat; /* any byte may come, a bool may not hold any */
         PASS(bytes_text(b, &t->link[i].name));
         PASS(bytes_above(b, 0, &t->link[i].bandwidth_Bps));
+        PASS(bytes_above(b, -1, &t->link[i].latency_s));
         PASS(BYTES_VALUE(b, fat));
         t->link[i].fat = fat != 0;
     }

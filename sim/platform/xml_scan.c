@@ -3,6 +3,7 @@
 #include "sim/platform/xml_scan.h"
 
 #include <string.h>
+#include <strings.h>
 
 static const char blanks[] = " \t\r\n";
 
@@ -74,13 +75,14 @@ bool xml_is(const struct xml_tag *tag, const char *name)
     return !tag->closing && xml_equal(tag->name, name);
 }
 
-struct xml_span xml_attribute(const struct xml_tag *tag, const char *name)
+bool xml_next_attribute(const struct xml_tag *tag, const char **at, struct xml_span *name,
+                        struct xml_span *value)
 {
-    const char *c = tag->attributes.at, *end = c + tag->attributes.n;
+    const char *c = *at ? *at : tag->attributes.at, *end = tag->attributes.at + tag->attributes.n;
     while (c < end) {
         c += strspn(c, blanks);
-        struct xml_span key = {c, strcspn(c, " \t\r\n=/>")};
-        c += key.n;
+        *name = (struct xml_span){c, strcspn(c, " \t\r\n=/>")};
+        c += name->n;
         c += strspn(c, blanks);
         if (*c != '=') {
             c++;
@@ -93,10 +95,19 @@ struct xml_span xml_attribute(const struct xml_tag *tag, const char *name)
         const char *quote = memchr(c + 1, *c, (size_t)(end - c - 1));
         if (!quote)
             break;
-        if (xml_equal(key, name))
-            return (struct xml_span){c + 1, (size_t)(quote - c - 1)};
-        c = quote + 1;
+        *value = (struct xml_span){c + 1, (size_t)(quote - c - 1)};
+        *at = quote + 1;
+        return true;
     }
+    return false;
+}
+
+struct xml_span xml_attribute(const struct xml_tag *tag, const char *name)
+{
+    struct xml_span key, value;
+    for (const char *at = NULL; xml_next_attribute(tag, &at, &key, &value);)
+        if (xml_equal(key, name))
+            return value;
     return (struct xml_span){NULL, 0};
 }
 
@@ -140,6 +151,13 @@ bool xml_equal(struct xml_span span, const char *text)
         if (*text != next_character(&c, end)) /* also at the end of the text */
             return false;
     return *text == '\0';
+}
+
+bool xml_equal_any_case(struct xml_span span, const char *text)
+{
+    char value[64];
+    return span.at && xml_decode(span, value, sizeof value) < sizeof value &&
+           strcasecmp(value, text) == 0;
 }
 
 int xml_compare(struct xml_span a, struct xml_span b)

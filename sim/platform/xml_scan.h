@@ -32,6 +32,9 @@ struct xml_scanner xml_scan(const char *text);
 bool xml_next(struct xml_scanner *s, struct xml_tag *tag);
 /* Whether it is a start tag of that name. */
 bool xml_is(const struct xml_tag *tag, const char *name);
+/* The attributes one after the other, quotes removed; *at is NULL before the first. */
+bool xml_next_attribute(const struct xml_tag *tag, const char **at, struct xml_span *name,
+                        struct xml_span *value);
 /* The value of an attribute, quotes removed; {NULL, 0} when absent. */
 struct xml_span xml_attribute(const struct xml_tag *tag, const char *name);
 /* Copy a value with the five entities of XML replaced into out[size], cut to fit; returns its
@@ -39,6 +42,8 @@ struct xml_span xml_attribute(const struct xml_tag *tag, const char *name);
 size_t xml_decode(struct xml_span span, char *out, size_t size);
 /* Whether a value says `text`, entities replaced; false for an absent one. */
 bool xml_equal(struct xml_span span, const char *text);
+/* The same whatever the case, as SimGrid takes the names of routings; `text` is below 64 letters. */
+bool xml_equal_any_case(struct xml_span span, const char *text);
 /* Order of two spans as they stand, as strcmp(). */
 int xml_compare(struct xml_span a, struct xml_span b);
 

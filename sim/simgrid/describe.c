@@ -15,26 +15,12 @@
 #include "sim/platform/topology_bytes.h"
 #include "sim/platform/xml_scan.h"
 #include "sim/simgrid/links.h"
+#include "sim/simgrid/load.h"
 #include "sim/simgrid/nics.h"
 #include "sim/simgrid/routes.h"
 #include "sim/simgrid/types.h"
 
 enum { HOST_NAME = 256 };
-
-static void load_platform(const char *path)
-{
-    /* Only what kills the load is logged, so that the first line is the reason. */
-    char *argv[] = {"foreline",
-                    "--log=root.fmt:@@%m%n",
-                    "--log=root.thres:error",
-                    "--cfg=network/model:CM02",
-                    "--cfg=network/crosstraffic:0",
-                    "--cfg=network/TCP-gamma:0",
-                    NULL};
-    int argc = (int)(sizeof argv / sizeof *argv) - 1;
-    simgrid_init(&argc, argv);
-    simgrid_load_platform(path);
-}
 
 /* Whole numbers inside names count as numbers: g2 < g10. */
 static int natural(const char *a, const char *b)
@@ -152,7 +138,7 @@ enum status simgrid_describe(void *argument, int fd)
     struct topology t = {0};
     sg_host_t *host = NULL;
 
-    load_platform(p->path);
+    simgrid_load(p->path);
     TRY(platform_check_links(p));
     TRY(find_devices(p, &host, &t));
     TRY(platform_types(p, host, &t));

@@ -105,6 +105,7 @@ static enum status add_direction(struct flat_zone *z, struct xml_span id, const 
     PASS(ARRAY_ROOM(z->latency_s, z->links));
     z->latency_s[z->links] = sg_link_get_latency(link);
     z->link[z->links].bandwidth_Bps = sg_link_get_bandwidth(link);
+    z->link[z->links].latency_s = z->latency_s[z->links];
     z->link[z->links].fat = !sg_link_is_shared(link);
     return text_copy(name, &z->link[z->links++].name);
 }

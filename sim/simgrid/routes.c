@@ -16,6 +16,7 @@
 #include "core/order.h"
 #include "core/routes.h"
 #include "core/text.h"
+#include "sim/platform/coordinates.h"
 #include "sim/platform/xml_scan.h"
 #include "sim/simgrid/links.h"
 #include "sim/simgrid/regular.h"
@@ -50,6 +51,7 @@ struct search {
     const sg_host_t *host;
     struct route_asked *asked;
     const struct links *links;
+    bool coordinates; /* routes have latencies that no link has */
     size_t n;
     struct tier *tier; /* [MAX_TIERS] */
     size_t last;       /* of the pair before, likely the next one's too */
@@ -95,22 +97,24 @@ static void name_tier(const struct links *links, const xbt_dynar_t route, struct
     tier->name[length] = '\0';
 }
 
-/* Index of the tier of s->route, found or added. */
-static enum status find_tier(struct search *s, size_t *out)
+/* Index of the tier of s->route, from i to j, found or added. */
+static enum status find_tier(struct search *s, size_t i, size_t j, size_t *out)
 {
     struct tier new = {.bandwidth_Bps = INFINITY, .found = s->n};
-    for (size_t i = 0, hops = xbt_dynar_length(s->route); i < hops; i++) {
+    for (size_t k = 0, hops = xbt_dynar_length(s->route); k < hops; k++) {
         sg_link_t link;
-        xbt_dynar_get_cpy(s->route, i, &link);
+        xbt_dynar_get_cpy(s->route, k, &link);
         const struct hop *hop = sg_link_get_data(link);
         new.latency_s += hop->latency_s;
         new.bandwidth_Bps = fmin(new.bandwidth_Bps, hop->bandwidth_Bps);
     }
+    if (s->coordinates)
+        new.latency_s = sg_host_get_route_latency(s->host[i], s->host[j]);
     for (size_t k = 0; k < s->n; k++) {
-        size_t i = k == 0 ? s->last : k == s->last ? 0 : k; /* the last one first */
-        if (close_to(s->tier[i].latency_s, new.latency_s) &&
-            close_to(s->tier[i].bandwidth_Bps, new.bandwidth_Bps)) {
-            *out = s->last = i;
+        size_t at = k == 0 ? s->last : k == s->last ? 0 : k; /* the last one first */
+        if (close_to(s->tier[at].latency_s, new.latency_s) &&
+            close_to(s->tier[at].bandwidth_Bps, new.bandwidth_Bps)) {
+            *out = s->last = at;
             return STATUS_OK;
         }
     }
@@ -133,8 +137,9 @@ static enum status ask(struct search *s, const struct topology *t, size_t i, siz
     sg_host_get_route(s->host[i], s->host[j], s->route);
     s->asked->asking = 0;
     if (xbt_dynar_is_empty(s->route))
-        return platform_no_route(s->text, t->device[i], t->device[j]);
-    return find_tier(s, tier);
+        return s->coordinates ? platform_no_links(s->text, t->device[i], t->device[j])
+                              : platform_no_route(s->text, t->device[i], t->device[j]);
+    return find_tier(s, i, j, tier);
 }
 
 /* Order of tiers: most bandwidth first, then least latency, then as found. */
@@ -195,6 +200,7 @@ static enum status take_links(struct search *s, struct topology *t)
         const_sg_link_t link = s->link[t->links];
         s->hop[t->links].link = (uint32_t)t->links;
         t->link[t->links].bandwidth_Bps = sg_link_get_bandwidth(link);
+        t->link[t->links].latency_s = sg_link_get_latency(link);
         t->link[t->links].fat = !sg_link_is_shared(link);
         PASS(text_copy(sg_link_get_name(link), &t->link[t->links].name));
     }
@@ -227,9 +233,9 @@ static enum status ask_all(struct search *s, struct topology *t)
     TRY(ARRAY_NEW(row, t->n));
     if (t->n > MAX_ASKED)
         FAIL(STATUS_PARSE,
-             "%s:1: %zu devices, expected up to %d unless the platform is one flat zone "
+             "%s:%zu: %zu devices, expected up to %d unless the platform is one flat zone "
              "with routing=\"DijkstraCache\"",
-             s->text->path, t->n, MAX_ASKED);
+             s->text->path, platform_line(s->text, "host", t->device[0]), t->n, MAX_ASKED);
     TRY(topology_map_begin(t->n, &b));
     if (t->n <= ROUTE_TABLE_DEVICES) {
         TRY(take_links(s, t));
@@ -440,6 +446,7 @@ enum status platform_routes(const struct platform_text *p, const sg_host_t *host
     TRY(ARRAY_NEW(s.tier, MAX_TIERS));
     TRY(links_read(p, &links));
     TRY(attach_hops(&s));
+    s.coordinates = platform_has_coordinates(p);
     if (!asked->exhaustive)
         TRY(take_shortcut(&s, t, &done));
     if (!done)

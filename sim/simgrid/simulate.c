@@ -18,10 +18,13 @@
 
 #include "core/array.h"
 #include "core/clock.h"
+#include "core/file.h"
 #include "sim/pairs.h"
+#include "sim/platform/coordinates.h"
 #include "sim/quotient.h"
 #include "sim/replay.h"
 #include "sim/simgrid/faults.h"
+#include "sim/simgrid/load.h"
 #include "sim/simgrid/report.h"
 #include "sim/simgrid_module.h"
 
@@ -30,7 +33,6 @@
 #include <simgrid/host.h>
 #include <simgrid/link.h>
 #include <simgrid/semaphore.h>
-#include <xbt/config.h>
 
 static const double resolution_s = 1e-9; /* SimGrid's: shorter sleeps are refused */
 
@@ -195,39 +197,35 @@ static void clock_actor(int argc, char **argv)
 
 /* ---- in the child */
 
-/* Start SimGrid with the network model of docs/decisions/0001 and load the platform. */
+/* Loaded, and ready to be asked for routes. */
 static void load_file(const char *path)
 {
-    char *argv[] = {
-        (char[]){"foreline"},
-        (char[]){"--log=root.fmt:@@%m%n"}, /* child.h: the first such line is the reason */
-        (char[]){"--log=root.thres:error"},
-        (char[]){"--cfg=contexts/guard-size:0"},  /* many actors: pages are scarce */
-        (char[]){"--cfg=contexts/stack-size:32"}, /* KiB; SimGrid clears them all */
-        NULL};
-    int argc = (int)(sizeof argv / sizeof *argv) - 1;
-    simgrid_init(&argc, argv);
-    sg_cfg_set_string("network/model", "CM02");
-    sg_cfg_set_boolean("network/crosstraffic", "no");
-    sg_cfg_set_double("network/TCP-gamma", 0);
-    simgrid_load_platform(path);
-    simgrid_run_until(0); /* seals the zones: routes can be asked for */
+    simgrid_load(path);
+    simgrid_run_until(0); /* seals the zones */
 }
 
-/* The quotient of a folded program's network, through a file that has no name any more. */
+/* The file that a stream has written and nobody knows the name of. */
+static enum status load_stream(FILE *f)
+{
+    char path[64];
+    if (fflush(f) != 0 || ferror(f))
+        return error_set(STATUS_IO, "cannot write a temporary file for a platform");
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fileno(f));
+    load_file(path);
+    return STATUS_OK;
+}
+
+/* The quotient of a folded program's network. */
 static enum status load_quotient(struct world *w)
 {
     enum status st;
-    char path[64], name[16];
+    char name[16];
     uint32_t hosts = quotient_hosts(w->run->flows.slots);
     FILE *f = tmpfile();
     if (!f)
         return error_set(STATUS_IO, "no temporary file for a platform");
     TRY(quotient_write(&w->run->flows.network, f));
-    if (fflush(f) != 0)
-        FAIL(STATUS_IO, "cannot write a temporary file for a platform");
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fileno(f));
-    load_file(path);
+    TRY(load_stream(f));
     TRY(ARRAY_NEW(w->host, hosts));
     for (uint32_t k = 0; k < hosts; k++) {
         snprintf(name, sizeof name, "%" PRIu32, k);
@@ -238,11 +236,40 @@ out:
     return st;
 }
 
+/* Latencies from coordinates are charged on arrival like all others, so SimGrid must not see them;
+ * *whole: it sees all. */
+static enum status load_links(const char *platform, bool *whole)
+{
+    enum status st;
+    struct platform_text p = {.path = platform};
+    char *text = NULL;
+    size_t length;
+    FILE *f = NULL;
+    TRY(file_read(platform, &text, &length));
+    p.text = text;
+    *whole = !platform_has_coordinates(&p);
+    if (*whole) {
+        load_file(platform);
+        goto out;
+    }
+    f = tmpfile();
+    if (!f)
+        FAIL(STATUS_IO, "no temporary file for a platform");
+    platform_drop_coordinates(&p, f);
+    TRY(load_stream(f));
+out:
+    if (f)
+        fclose(f);
+    free(text);
+    return st;
+}
+
 /* The platform, whose routes' latencies are read and then taken out of the links. */
 static enum status load_platform(struct world *w)
 {
     const struct program *p = w->p;
-    load_file(w->run->platform);
+    bool whole;
+    PASS(load_links(w->run->platform, &whole));
     PASS(ARRAY_NEW(w->host, w->run->t->n + 1));
     for (size_t r = 0; r < p->ranks; r++) {
         sg_host_t *host = &w->host[p->rank[r].device];
@@ -252,7 +279,7 @@ static enum status load_platform(struct world *w)
                              p->rank[r].name);
     }
     PASS(pairs_of(p, &w->run->shapes, &w->pair, &w->pairs));
-    for (size_t k = 0; k < p->channels; k++)
+    for (size_t k = 0; k < p->channels && whole; k++) /* else the topology's */
         w->replay.latency_s[k] = sg_host_get_route_latency(
             w->host[p->rank[p->channel[k].from].device], w->host[p->rank[p->channel[k].to].device]);
     sg_link_t *link = sg_link_list();

@@ -30,7 +30,7 @@ static sg_netzone_t first_zone(const struct platform_text *p)
     struct xml_tag tag;
     char name[NAME];
     while (xml_next(&s, &tag)) {
-        if (!xml_is(&tag, "zone"))
+        if (!xml_is(&tag, "zone") && !xml_is(&tag, "AS"))
             continue;
         struct xml_span id = xml_attribute(&tag, "id");
         return xml_decode(id, name, sizeof name) < sizeof name ? sg_zone_get_by_name(name) : NULL;
@@ -241,17 +241,24 @@ static enum status read_kernels(const struct platform_text *p, const_sg_host_t h
     return st == STATUS_OK ? st : in_property(p, host, "kernels", st);
 }
 
+static bool has_name(const struct platform_text *p, const_sg_host_t host)
+{
+    const char *name = platform_property(p, host, "type");
+    return name && *name;
+}
+
 /* All properties of a host as a device type; a host without a "type" is called by its speed. */
 static enum status read_type(const struct platform_text *p, const_sg_host_t host,
                              const struct found_properties *found, struct device_type *type)
 {
     char speed[UNITS_TEXT];
     double memory = default_memory_bytes, framework = 0;
-    const char *name = platform_property(p, host, "type");
+    const char *name = has_name(p, host) ? platform_property(p, host, "type") : NULL;
     type->flops = sg_host_get_speed(host);
+    type->idle_cores = sg_host_core_count(host) - 1;
     type->memory_Bps = default_memory_Bps;
-    if (!name || !*name)
-        name = units_print(UNIT_FLOPS, type->flops, speed);
+    if (!name)
+        name = units_print_exact(UNIT_FLOPS, type->flops, speed);
     PASS(text_copy(name, &type->name));
     PASS(ARRAY_NEW(type->rate, found->rate.n + 1));
     PASS(ARRAY_NEW(type->curve, found->curve.n + 1));
@@ -298,6 +305,8 @@ static const char *difference(const struct device_type *a, const struct device_t
 {
     if (!same_numbers(&a->flops, &b->flops, 1))
         return "speed";
+    if (!same_numbers(&a->idle_cores, &b->idle_cores, 1))
+        return "core";
     if (a->memory_bytes != b->memory_bytes)
         return "memory";
     if (a->framework_bytes != b->framework_bytes)
@@ -341,23 +350,55 @@ static const char *difference(const struct device_type *a, const struct device_t
     return same ? NULL : "curves";
 }
 
+/* Number of the type of that name; t->types if there is none. */
+static size_t find_type(const struct topology *t, const char *name)
+{
+    size_t k = 0;
+    while (k < t->types && strcmp(t->type[k].name, name) != 0)
+        k++;
+    return k;
+}
+
+/* Hosts without a "type" are called by their speed; those of one speed that differ in something else
+ * get names of their own, "1 Gflop/s-2". */
+static enum status name_apart(const struct topology *t, struct device_type *type, size_t *known)
+{
+    char *name = NULL;
+    PASS(text_copy(type->name, &name));
+    enum status st = STATUS_OK;
+    for (size_t n = 2; st == STATUS_OK && *known < t->types; n++) {
+        char numbered[UNITS_TEXT + 24];
+        if (!difference(&t->type[*known], type))
+            break;
+        snprintf(numbered, sizeof numbered, "%s-%zu", name, n);
+        free(type->name);
+        type->name = NULL;
+        st = text_copy(numbered, &type->name);
+        if (st == STATUS_OK)
+            *known = find_type(t, numbered);
+    }
+    free(name);
+    return st;
+}
+
 /* Find the type of device i among the known ones or add it. */
 static enum status place_type(const struct platform_text *p, const sg_host_t *host,
                               const struct found_properties *found, size_t i, struct topology *t)
 {
     enum status st;
     struct topology one = {.types = 1}; /* for its _free */
-    size_t k = 0;
     PASS(ARRAY_NEW(one.type, 1));
     TRY(read_type(p, host[i], found, one.type));
-    while (k < t->types && strcmp(t->type[k].name, one.type->name) != 0)
-        k++;
+    size_t k = find_type(t, one.type->name);
+    if (!has_name(p, host[i]))
+        TRY(name_apart(t, one.type, &k));
     if (k < t->types) {
         const char *what = difference(&t->type[k], one.type);
         if (what) {
-            st = error_set(STATUS_PARSE, "another %s than other devices of type '%s'", what,
-                           one.type->name);
-            st = in_property(p, host[i], "type", st);
+            const char *name = sg_host_get_name(host[i]);
+            st = error_set(
+                STATUS_PARSE, "%s:%zu: host '%s': type: another %s than other devices of type '%s'",
+                p->path, platform_property_line(p, "host", name, what), name, what, one.type->name);
             goto out;
         }
     } else {
