@@ -7,6 +7,7 @@
  * memory, inner and touching weight within the limits (balance_rows). Membership x[i, j] of
  * the published program is u[i, j] - u[i, j - 1]. */
 #include <math.h>
+#include <string.h>
 
 #include <glpk.h>
 
@@ -28,6 +29,10 @@ struct program {
     int *column;         /* [columns + 1] 1-based, those of the row */
     double *value;       /* [columns + 1] beside column */
     double constant;     /* of the row's left side */
+    size_t words;        /* of a set of clusters */
+    uint64_t *before;    /* [nodes * words] the clusters that each comes after */
+    uint64_t *after;     /* [nodes * words] and before */
+    uint64_t *open;      /* [words] whose place is not decided */
     struct arena memory;
 };
 
@@ -191,31 +196,113 @@ static void add_columns(struct program *g)
 
 /* ---- solving */
 
-static void check_stop(glp_tree *tree, void *info)
+/* Which clusters come before and after each: edges go from lower to higher numbers or not, so paths are
+ * followed until nothing changes. O(paths' length x edges x nodes / 64). */
+static void find_order(struct program *g)
 {
-    const struct program *g = info;
-    if (objective_must_stop(g->r, g->begin_s, DEFAULT_TIME_LIMIT))
-        glp_ios_terminate(tree);
+    const struct pippy_problem *p = g->p;
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (size_t e = 0; e < 2 * p->edges; e++) {
+            const struct pippy_edge *x = &p->edge[e / 2];
+            size_t from = e % 2 ? x->to : x->from, to = e % 2 ? x->from : x->to;
+            uint64_t *set = e % 2 ? g->after : g->before;
+            for (size_t w = 0; w < g->words; w++) {
+                uint64_t more = set[from * g->words + w] | (w == from / 64 ? 1ULL << from % 64 : 0);
+                changed = changed || (more & ~set[to * g->words + w]);
+                set[to * g->words + w] |= more;
+            }
+        }
+    }
 }
 
-/* GLPK's time limit is whole milliseconds, and its callback looks at the stop flag in between. */
+static size_t count_open(const struct program *g, const uint64_t *set)
+{
+    size_t n = 0;
+    for (size_t w = 0; w < g->words; w++)
+        n += (size_t)__builtin_popcountll(set[w] & g->open[w]);
+    return n;
+}
+
+/* Branch on the cluster in the middle of what is open: in a stage or before, so are all before it; else all
+ * behind it are not. The relaxation mixes "all" and "nothing", which only such a branch takes apart. */
+static void choose(glp_tree *tree, struct program *g)
+{
+    const struct pippy_problem *p = g->p;
+    glp_prob *lp = glp_ios_get_prob(tree);
+    size_t best = 0, column = 0;
+    for (size_t j = 0; j + 1 < p->stages; j++) {
+        memset(g->open, 0, g->words * sizeof *g->open);
+        for (size_t i = 0; i < p->nodes; i++)
+            if (glp_ios_can_branch(tree, (int)up_to(g, i, j)))
+                g->open[i / 64] |= 1ULL << i % 64;
+        for (size_t i = 0; i < p->nodes; i++) {
+            if (!(g->open[i / 64] >> i % 64 & 1))
+                continue;
+            size_t before = count_open(g, g->before + i * g->words);
+            size_t after = count_open(g, g->after + i * g->words);
+            size_t decided = 1 + (before < after ? before : after);
+            if (decided > best) {
+                best = decided;
+                column = up_to(g, i, j);
+            }
+        }
+    }
+    if (best > 0)
+        glp_ios_branch_upon(tree, (int)column,
+                            glp_get_col_prim(lp, (int)column) >= 0.5 ? GLP_UP_BRNCH : GLP_DN_BRNCH);
+}
+
+static void look(glp_tree *tree, void *info)
+{
+    struct program *g = info;
+    if (objective_must_stop(g->r, g->begin_s, DEFAULT_TIME_LIMIT))
+        glp_ios_terminate(tree);
+    else if (glp_ios_reason(tree) == GLP_IBRANCH)
+        choose(tree, g);
+}
+
+static bool is_infeasible(glp_prob *lp)
+{
+    int state = glp_get_status(lp);
+    return state == GLP_NOFEAS || state == GLP_INFEAS;
+}
+
+/* The relaxation, with GLPK's presolve, then the tree without it: look() needs the columns as they are. */
 static enum status solve(struct program *g, enum pippy_verdict *verdict)
 {
+    glp_smcp relaxed;
     glp_iocp options;
+    double limit_s = objective_limit_s(g->r, DEFAULT_TIME_LIMIT);
+    glp_init_smcp(&relaxed);
+    relaxed.msg_lev = GLP_MSG_OFF;
+    relaxed.presolve = GLP_ON;
+    relaxed.tm_lim = (int)fmin(1000 * limit_s, 1e9);
+    int code = glp_simplex(g->lp, &relaxed);
+    if (code == GLP_ENOPFS || (!code && is_infeasible(g->lp))) {
+        *verdict = PIPPY_INFEASIBLE;
+        return STATUS_OK;
+    }
+    if (code == GLP_ETMLIM) {
+        *verdict = PIPPY_UNKNOWN;
+        return STATUS_OK;
+    }
     glp_init_iocp(&options);
     options.msg_lev = GLP_MSG_OFF;
+    options.mip_gap = PIPPY_GAP;
     /* No cuts: they gain nothing on this formulation, and rounds of MIR cuts ignore the limit. */
-    options.presolve = GLP_ON;
-    options.tm_lim = (int)fmin(1000 * objective_limit_s(g->r, DEFAULT_TIME_LIMIT), 1e9);
-    options.cb_func = check_stop;
+    options.tm_lim = (int)fmin(1000 * limit_s, 1e9);
+    options.cb_func = look;
     options.cb_info = g;
-    int code = glp_intopt(g->lp, &options);
+    code = code ? code : glp_intopt(g->lp, &options);
     int state = glp_mip_status(g->lp);
-    if (code && code != GLP_ENOPFS && code != GLP_ETMLIM && code != GLP_ESTOP)
+    if (code && code != GLP_ENOPFS && code != GLP_ETMLIM && code != GLP_ESTOP &&
+        code != GLP_EMIPGAP)
         return error_set(STATUS_EXTERNAL, "GLPK cannot solve the program, code %d", code);
-    *verdict = state == GLP_OPT    ? PIPPY_OPTIMAL
-               : state == GLP_FEAS ? PIPPY_FEASIBLE
-                                   : PIPPY_UNKNOWN;
+    *verdict = state == GLP_OPT      ? PIPPY_OPTIMAL
+               : code == GLP_EMIPGAP ? PIPPY_CLOSE
+               : state == GLP_FEAS   ? PIPPY_FEASIBLE
+                                     : PIPPY_UNKNOWN;
     if (code == GLP_ENOPFS || (!code && state == GLP_NOFEAS))
         *verdict = PIPPY_INFEASIBLE;
     return STATUS_OK;
@@ -232,6 +319,11 @@ enum status pippy_branch(const struct pippy_problem *p, const struct objective_r
     TRY(ARENA_NEW(&g.memory, g.coefficient, g.columns + 1));
     TRY(ARENA_NEW(&g.memory, g.column, g.columns + 1));
     TRY(ARENA_NEW(&g.memory, g.value, g.columns + 1));
+    g.words = (p->nodes + 63) / 64;
+    TRY(ARENA_NEW(&g.memory, g.before, p->nodes * g.words));
+    TRY(ARENA_NEW(&g.memory, g.after, p->nodes * g.words));
+    TRY(ARENA_NEW(&g.memory, g.open, g.words));
+    find_order(&g);
     glp_term_out(GLP_OFF);
     g.lp = glp_create_prob();
     add_columns(&g);
@@ -239,7 +331,7 @@ enum status pippy_branch(const struct pippy_problem *p, const struct objective_r
     edge_rows(&g);
     balance_rows(&g);
     TRY(solve(&g, verdict));
-    if (*verdict == PIPPY_OPTIMAL || *verdict == PIPPY_FEASIBLE)
+    if (*verdict <= PIPPY_FEASIBLE)
         for (size_t i = 0; i < p->nodes; i++) {
             stage_of[i] = 0;
             for (size_t j = 0; j + 1 < p->stages; j++)

@@ -146,7 +146,8 @@ static enum status solve_program(struct work *w, enum pippy_verdict *verdict, ch
     snprintf(how, size, "dynamic program over %zu ideals", ideals);
     if (!ideals) {
         PASS(pippy_branch(&w->problem, w->r, w->cluster_at, verdict));
-        snprintf(how, size, "mixed integer program");
+        snprintf(how, size, "mixed integer program%s",
+                 *verdict == PIPPY_CLOSE ? ", proved to be within 0.01 % of the least" : "");
     }
     for (size_t v = 0; v < w->graph.nodes; v++)
         w->stage_of[v] = w->cluster_at[w->problem.cluster_of[v]];

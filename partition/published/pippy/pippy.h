@@ -64,12 +64,15 @@ enum status pippy_edges(const struct pippy_edge *edge, size_t edges, struct aren
 
 enum pippy_verdict {
     PIPPY_OPTIMAL,
+    PIPPY_CLOSE,      /* at most PIPPY_GAP of the program's objective above the optimum, proved */
     PIPPY_FEASIBLE,   /* stopped with the best so far */
     PIPPY_INFEASIBLE, /* proved */
     PIPPY_UNKNOWN,    /* stopped without a split */
 };
 
 enum { PIPPY_IDEALS = 20000 };
+/* Where the original's solver, HiGHS, stops. */
+#define PIPPY_GAP 1e-4
 
 /* Largest load that a stage may have: memory, weight inside, weight that touches it. */
 struct pippy_limits {
@@ -83,7 +86,8 @@ struct pippy_limits pippy_limits(const struct pippy_problem *p);
  *   (cut, z) of each; *ideals is their number, 0 (and PIPPY_UNKNOWN) when there are more than
  * limit. branch: mixed integer program on GLPK. x[i, j] is written as u[i, j] - u[i, j - 1], where
  * u[i, j] says that cluster i is in stage j or before: u grows with j and falls along edges, which
- * is PiPPy's order constraint with a much tighter relaxation. STATUS_EXTERNAL when GLPK fails. */
+ * is PiPPy's order constraint with a much tighter relaxation. It branches on the cluster in the middle of
+ * those whose place is open, and stops within PIPPY_GAP. STATUS_EXTERNAL when GLPK fails. */
 enum status pippy_ideals(const struct pippy_problem *p, const struct objective_request *r,
                          size_t limit, uint32_t *stage_of, enum pippy_verdict *verdict,
                          size_t *ideals) MUST_CHECK;
