@@ -13,6 +13,8 @@ trap 'rm -rf "$out"' EXIT
 options() { # of a machine's file
     case $1 in
     slurm/tree_testcase[12]*) echo "--gpus 1" ;;
+    nccl_topo/rccl_topo_4p1h*) echo "--gpu MI100" ;;  # MI50: the catalogue has none
+    nccl_topo/rccl_topo_4p_940*) echo "--gpu MI300X" ;; # MI300A likewise
     esac
 }
 

@@ -220,6 +220,68 @@ static void ports_are_shared_out(void **state)
     machine_free(&m);
 }
 
+static enum status complete_gpu(const char *attributes, const char *inside, struct machine *m)
+{
+    char text[512];
+    snprintf(text, sizeof text,
+             "<system><cpu>\n<pci busid='1' class='0x038000' %s><gpu dev='0' %s/></pci></cpu>"
+             "</system>",
+             attributes, inside);
+    read_good(text, m);
+    return machine_complete(m, &nothing);
+}
+
+/* An accelerator that RCCL lists is what its ids say, or nothing: gfx942 was a V100. */
+static void gpus_are_what_their_ids_say(void **state)
+{
+    static const struct {
+        const char *ids, *family, *type;
+    } known[] = {
+        {"vendor='0x1002' device='0x74b5'", "gcn='gfx942'", "MI300X"},
+        {"vendor='0x1002' device='0x74a5'", "gcn='gfx942'", "MI325X"},
+        {"vendor='1002' device='75a3'", "gcn='gfx950'", "MI355X"},
+        {"vendor='0x1002' device='0x740f'", "sm='104' gcn='910'", "MI210"},
+        {"vendor='0x10de' device='0x26b9'", "sm='89'", "L40S"},
+        {"vendor='0x10de' device='0x20b7'", "sm='80'", "A30"},
+        {"", "sm='90'", "H100"},
+        {"", "gcn='gfx942:sramecc+:xnack-'", "MI300X"},
+        {"", "gcn='gfx90a'", "MI250"},
+    };
+    static const struct {
+        const char *ids, *family, *says;
+    } unknown[] = {
+        {"vendor='0x1002' device='0x7fff'", "gcn='gfx942'",
+         "t:2: unknown GPU (vendor 0x1002, device 0x7fff), expected a GPU type of 'foreline "
+         "topology generate list'; --gpu TYPE"},
+        {"vendor='0x10de' device='0x2329'", "sm='90'", "t:2: GPU 'H20', expected"},
+        {"vendor='0x1002' device='0x74a0'", "gcn='gfx942'", "t:2: GPU 'MI300A', expected"},
+        {"", "gcn='gfx1100'", "t:2: unknown GPU (gcn gfx1100), expected"},
+        {"", "sm='120'", "t:2: unknown GPU (sm 120), expected"},
+    };
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
+        struct machine m = {0};
+        if (complete_gpu(known[k].ids, known[k].family, &m) != STATUS_OK)
+            fail_msg("%s", error_message());
+        assert_string_equal(m.part[part_named(&m, "GPU0")].gpu->name, known[k].type);
+        machine_free(&m);
+    }
+    for (size_t k = 0; k < sizeof unknown / sizeof *unknown; k++) {
+        struct machine m = {0};
+        const struct machine_options h100 = {.gpu = gpu_named("H100")};
+        assert_int_equal(complete_gpu(unknown[k].ids, unknown[k].family, &m), STATUS_INVALID);
+        if (!strstr(error_message(), unknown[k].says))
+            fail_msg("'%s' does not say '%s'", error_message(), unknown[k].says);
+        assert_int_equal(machine_complete(&m, &h100), STATUS_OK);
+        machine_free(&m);
+    }
+    struct machine m = {0};
+    assert_int_equal(complete_gpu("vendor='0x10de' device='0x20f1'", "sm='80'", &m), STATUS_OK);
+    assert_string_equal(
+        m.warnings.text[0],
+        "GPU 'A100-PCIE-40GB' counts as A100-PCIE, which has 80 GB of memory instead of 40");
+    machine_free(&m);
+}
+
 /* Whatever stands in a file, reading it ends, and well or with one line. */
 static void noise_is_refused_or_read(void **state)
 {
@@ -366,6 +428,7 @@ int main(void)
         cmocka_unit_test(nvswitches_join_by_what_the_lesser_has),
         cmocka_unit_test(networks_take_nodes),
         cmocka_unit_test(ports_are_shared_out),
+        cmocka_unit_test(gpus_are_what_their_ids_say),
         cmocka_unit_test(curves_reproduce_their_table),
         cmocka_unit_test(noise_is_refused_or_read),
         cmocka_unit_test(survives_every_failing_allocation),

@@ -51,13 +51,18 @@ static double lanes_Bps(const struct xml_element *e)
     return text && text_real(text, &value) && value > 0 && value < 1e4 ? value * 1e9 : 0;
 }
 
-/* "0302 [10de:15f9] ..." becomes the name of a known GPU. */
-static const char *known_gpu(const char *type)
+/* "0302 [10de:15f9] ..." says the product; where it does not, the model's name counts. */
+static enum status identify(struct machine *m, uint32_t part, const struct xml_element *pci,
+                            const struct xml_element *os)
 {
     char vendor[5] = "", device[5] = "";
-    if (!type || sscanf(type, "%*4s [%4[0-9a-fA-F]:%4[0-9a-fA-F]", vendor, device) != 2)
-        return NULL;
-    return pci_gpu(vendor, device);
+    const char *type = xml_value(pci, "pci_type"), *said = os ? info(os, "GPUModel") : NULL;
+    m->part[part].line = pci->line;
+    if (type && sscanf(type, "%*4s [%4[0-9a-fA-F]:%4[0-9a-fA-F]", vendor, device) == 2)
+        PASS(pci_identify(m, part, vendor, device));
+    if (said && !m->part[part].type)
+        m->part[part].model = said;
+    return STATUS_OK;
 }
 
 /* The object is known by its type and gp_index to the matrix of NVLink. */
@@ -100,11 +105,7 @@ static enum status add_gpu(struct reader *r, const struct xml_element *pci, uint
     snprintf(name, sizeof name, "GPU%u", r->gpus++);
     PASS(machine_add_part(m, MACHINE_GPU, 0, up, name, &part));
     m->part[part].up_Bps = lanes_Bps(pci);
-    m->part[part].model = os ? info(os, "GPUModel") : NULL;
-    if (!m->part[part].model || !gpu_named(m->part[part].model)) {
-        const char *known = known_gpu(xml_value(pci, "pci_type"));
-        m->part[part].model = known ? known : m->part[part].model;
-    }
+    PASS(identify(m, part, pci, os));
     const char *bus = xml_value(pci, "pci_busid");
     m->part[part].bus = bus;
     PASS(remember(r, pci, part));
@@ -227,7 +228,8 @@ static enum status join(struct reader *r, uint32_t a, uint32_t b, double MBps)
     enum machine_kind ka = m->part[a].kind, kb = m->part[b].kind;
     if (ka != MACHINE_GPU || (kb != MACHINE_GPU && kb != MACHINE_NVSWITCH))
         return STATUS_OK;
-    const struct gpu *gpu = m->part[a].model ? gpu_named(m->part[a].model) : NULL;
+    const struct machine_part *p = &m->part[a];
+    const struct gpu *gpu = p->type ? gpu_named(p->type) : p->model ? gpu_named(p->model) : NULL;
     double lane = !gpu                             ? 25e3
                   : !strncmp(gpu->name, "P100", 4) ? 20e3
                   : strchr(gpu->name, 'B')         ? 50e3

@@ -34,14 +34,17 @@ enum machine_kind {
 
 struct machine_part {
     enum machine_kind kind;
-    uint32_t node;         /* MACHINE_NONE: of no node, as switches */
-    uint32_t up;           /* MACHINE_NONE: not below anything */
-    double up_Bps;         /* nominal, of the PCIe lanes to `up`; 0: not said */
-    double Bps;            /* of a port; 0: not said */
-    const char *name;      /* never NULL */
-    const char *model;     /* of a GPU, as the file has it; NULL: not said */
-    const char *bus;       /* PCI address; NULL: not said */
-    const char *domain;    /* of a node: what shares NVLink; NULL: not said */
+    uint32_t node;      /* MACHINE_NONE: of no node, as switches */
+    uint32_t up;        /* MACHINE_NONE: not below anything */
+    double up_Bps;      /* nominal, of the PCIe lanes to `up`; 0: not said */
+    double Bps;         /* of a port; 0: not said */
+    const char *name;   /* never NULL */
+    const char *model;  /* of a GPU, as the file has it; NULL: not said */
+    const char *type;   /* of a GPU, the catalogue's row by its ids; NULL: by the model's words */
+    bool by_id;         /* ids said which product it is: its words do not count */
+    size_t line;        /* where the file says it; 0: nowhere */
+    const char *bus;    /* PCI address; NULL: not said */
+    const char *domain; /* of a node: what shares NVLink; NULL: not said */
     const struct gpu *gpu; /* of a GPU, once complete */
 };
 

@@ -55,32 +55,18 @@ static const struct xml_element *child(const struct xml_element *e, const char *
     return NULL;
 }
 
-static const char *model_of(const struct xml_element *pci, const struct xml_element *gpu)
+/* Ids say the product, what NCCL and RCCL say beside them only its family. */
+static enum status identify(struct machine *m, uint32_t part, const struct xml_element *pci,
+                            const struct xml_element *gpu)
 {
-    static const struct {
-        const char *attribute, *value, *name;
-    } by[] = {{"gcn", "906", "MI50 (gfx906)"},
-              {"gcn", "908", "MI100"},
-              {"gcn", "910", "MI250"},
-              {"gcn", "940", "MI300X"},
-              {"gcn", "942", "MI300X"},
-              {"gcn", "", NULL},
-              {"sm", "60", "P100"},
-              {"sm", "70", "V100"},
-              {"sm", "75", "T4"},
-              {"sm", "80", "A100"},
-              {"sm", "86", "A40"},
-              {"sm", "89", "L4"},
-              {"sm", "90", "H100"},
-              {"sm", "100", "B200"},
-              {"sm", "103", "B300"}};
-    const char *known = pci_gpu(xml_value(pci, "vendor"), xml_value(pci, "device"));
-    for (size_t k = 0; gpu && !known && k < sizeof by / sizeof *by; k++) {
-        const char *value = xml_value(gpu, by[k].attribute);
-        if (value && (!*by[k].value || !strcmp(value, by[k].value)))
-            return by[k].name;
-    }
-    return known;
+    const char *gcn = gpu ? xml_value(gpu, "gcn") : NULL, *sm = gpu ? xml_value(gpu, "sm") : NULL;
+    m->part[part].line = pci->line;
+    PASS(pci_identify(m, part, xml_value(pci, "vendor"), xml_value(pci, "device")));
+    if (m->part[part].model)
+        return STATUS_OK;
+    if (gcn && *gcn && strcmp(gcn, "0") != 0)
+        return pci_identify_family(m, part, "gcn", gcn);
+    return sm && *sm ? pci_identify_family(m, part, "sm", sm) : STATUS_OK;
 }
 
 static enum status add_gpu(struct reader *r, const struct xml_element *pci, uint32_t node,
@@ -100,7 +86,7 @@ static enum status add_gpu(struct reader *r, const struct xml_element *pci, uint
     r->gpus++;
     PASS(machine_add_part(m, MACHINE_GPU, node, up, name, &part));
     m->part[part].up_Bps = lanes_Bps(pci);
-    m->part[part].model = model_of(pci, gpu);
+    PASS(identify(m, part, pci, gpu));
     if (bus) {
         m->part[part].bus = arena_text(&m->arena, bus);
         PASS(machine_name_put(r->m, NAMES_PARTS, bus, part));
