@@ -282,6 +282,36 @@ static void gpus_are_what_their_ids_say(void **state)
     machine_free(&m);
 }
 
+/* Sixty-nine adapters called localhost were one node with as many ports. */
+static void adapters_without_a_host_stay_apart(void **state)
+{
+    char text[16384];
+    struct machine m = {0};
+    int n = snprintf(text, sizeof text, "Switch\t80 \"S-1\"\n");
+    for (int i = 1; i <= 69; i++)
+        n += snprintf(text + n, sizeof text - (size_t)n,
+                      "[%d] \"H-%d\"[1] # \"localhost mlx5_%d\" lid %d 4xHDR\n", i, i, i % 2, i);
+    n += snprintf(text + n, sizeof text - (size_t)n,
+                  "[70] \"H-70\"[1] # \"a mlx5_0\" lid 1 4xHDR\n"
+                  "[71] \"H-71\"[1] # \"a mlx5_1\" lid 1 4xHDR\n"
+                  "[72] \"H-72\"[1] # \"MT4123 ConnectX6 Mellanox Technologies\" lid 1 4xHDR\n"
+                  "[73] \"H-73\"[1] # \"MT4123 ConnectX6 Mellanox Technologies\" lid 1 4xHDR\n"
+                  "[74] \"H-73\"[2] # \"MT4123 ConnectX6 Mellanox Technologies\" lid 1 4xHDR\n");
+    snprintf(text + n, sizeof text - (size_t)n,
+             "\nCa 1 \"H-74\" # \"b mlx5_0\"\n\nCa 1 \"H-75\" # \"b mlx5_0\"\n\nSwitch 4 \"S-2\"\n"
+             "[1] \"H-74\"[1] # \"b mlx5_0\" lid 1 4xHDR\n"
+             "[2] \"H-75\"[1] # \"b mlx5_0\" lid 1 4xHDR\n"
+             "[3] \"S-1\"[80] # \"x\" lid 1 4xHDR\n");
+    read_good(text, &m);
+    assert_int_equal(machine_count(&m, MACHINE_NODE), 69 + 1 + 2 + 2);
+    assert_int_equal(m.warnings.n, 1);
+    static const char says[] =
+        "t:2: 73 adapters without a host's name (the first: 'localhost mlx5_1'), expected";
+    if (strncmp(m.warnings.text[0], says, strlen(says)) != 0)
+        fail_msg("'%s' does not begin with '%s'", m.warnings.text[0], says);
+    machine_free(&m);
+}
+
 /* Whatever stands in a file, reading it ends, and well or with one line. */
 static void noise_is_refused_or_read(void **state)
 {
@@ -429,6 +459,7 @@ int main(void)
         cmocka_unit_test(networks_take_nodes),
         cmocka_unit_test(ports_are_shared_out),
         cmocka_unit_test(gpus_are_what_their_ids_say),
+        cmocka_unit_test(adapters_without_a_host_stay_apart),
         cmocka_unit_test(curves_reproduce_their_table),
         cmocka_unit_test(noise_is_refused_or_read),
         cmocka_unit_test(survives_every_failing_allocation),
