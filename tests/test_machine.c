@@ -312,6 +312,85 @@ static void adapters_without_a_host_stay_apart(void **state)
     machine_free(&m);
 }
 
+/* Bandwidth of the link that a platform file has of this id and those like it, summed. */
+static double sum_of_links(const char *text, const char *id, size_t *n)
+{
+    double sum = 0;
+    *n = 0;
+    for (const char *at = text; (at = strstr(at, id)); at++, (*n)++) {
+        const char *value = strstr(at, "bandwidth=\"");
+        assert_non_null(value);
+        sum += strtod(value + strlen("bandwidth=\""), NULL);
+    }
+    return sum;
+}
+
+static void write_machine(struct machine *m, char **text)
+{
+    size_t length;
+    if (machine_write(m, NULL, "test_machine.xml") != STATUS_OK)
+        fail_msg("%s", error_message());
+    assert_int_equal(file_read("test_machine.xml", text, &length), STATUS_OK);
+    remove("test_machine.xml");
+}
+
+/* Two ports a GPU, of which one was used: on one switch, and on two that stand side by side. */
+static void all_ports_of_a_node_are_used(void **state)
+{
+    char node_text[4096], fabric[8192], *text;
+    size_t ports, n = 0, k = 0;
+    struct machine_options two = {.nodes = 2, .nic_Bps = 25e9};
+    struct machine m = {0}, node = {0};
+    n += (size_t)snprintf(node_text, sizeof node_text, "<system><cpu>");
+    for (int g = 0; g < 4; g++)
+        n += (size_t)snprintf(
+            node_text + n, sizeof node_text - n,
+            "<pci class='0x0604' busid='%d'><pci class='0x0302' busid='g%d'><gpu dev='%d' sm='90'/>"
+            "</pci><pci class='0x0207' busid='a%d'><nic><net name='a%d' speed='200000'/></nic>"
+            "</pci><pci class='0x0207' busid='b%d'><nic><net name='b%d' speed='200000'/></nic>"
+            "</pci></pci>",
+            g, g, g, g, g, g, g);
+    snprintf(node_text + n, sizeof node_text - n, "</cpu></system>");
+    read_good(node_text, &m);
+    assert_int_equal(machine_combine(&m, NULL, &two), STATUS_OK);
+    assert_int_equal(machine_complete(&m, &two), STATUS_OK);
+    write_machine(&m, &text);
+    assert_true(fabs(sum_of_links(text, "<link id=\"port", &ports) / (2 * 8 * 25e9) - 1) < 1e-9);
+    assert_int_equal(ports, 2 * 4);
+    free(text);
+    machine_free(&m);
+
+    /* Leaf i has port i of both nodes, a spine above four leaves each: 8 leaves are 4, 2 spines are 1. */
+    for (int leaf = 0; leaf < 8; leaf++) {
+        k += (size_t)snprintf(fabric + k, sizeof fabric - k, "Switch 40 \"S-%d\"\n", leaf);
+        for (int host = 0; host < 2; host++)
+            k += (size_t)snprintf(fabric + k, sizeof fabric - k,
+                                  "[%d] \"H-%d%d\"[1] # \"n%d mlx5_%d\" lid 1 4xHDR\n", host + 1,
+                                  host, leaf, host, leaf);
+        for (int spine = 0; spine < 2; spine++)
+            k += (size_t)snprintf(fabric + k, sizeof fabric - k,
+                                  "[%d] \"S-s%d\"[%d] # \"s\" lid 1 4xHDR\n", 10 + spine, spine,
+                                  leaf + 1);
+        k += (size_t)snprintf(fabric + k, sizeof fabric - k, "\n");
+    }
+    snprintf(fabric + k, sizeof fabric - k, "Switch 40 \"S-s0\"\n\nSwitch 40 \"S-s1\"\n\n");
+    two.nodes = 0;
+    read_good(fabric, &m);
+    read_good(node_text, &node);
+    assert_int_equal(machine_combine(&m, &node, &two), STATUS_OK);
+    assert_int_equal(machine_complete(&m, &two), STATUS_OK);
+    write_machine(&m, &text);
+    assert_true(fabs(sum_of_links(text, "<link id=\"port", &ports) / (2 * 8 * 25e9) - 1) < 1e-9);
+    assert_int_equal(ports, 2 * 4);
+    assert_true(fabs(sum_of_links(text, "<link id=\"cable", &ports) / (8 * 2 * 25e9) - 1) < 1e-9);
+    assert_int_equal(ports, 4);
+    sum_of_links(text, "<router", &ports);
+    assert_int_equal(ports, 4 + 1);
+    free(text);
+    machine_free(&m);
+    machine_free(&node);
+}
+
 /* Whatever stands in a file, reading it ends, and well or with one line. */
 static void noise_is_refused_or_read(void **state)
 {
@@ -460,6 +539,7 @@ int main(void)
         cmocka_unit_test(ports_are_shared_out),
         cmocka_unit_test(gpus_are_what_their_ids_say),
         cmocka_unit_test(adapters_without_a_host_stay_apart),
+        cmocka_unit_test(all_ports_of_a_node_are_used),
         cmocka_unit_test(curves_reproduce_their_table),
         cmocka_unit_test(noise_is_refused_or_read),
         cmocka_unit_test(survives_every_failing_allocation),

@@ -332,11 +332,7 @@ static enum status cable_rates(struct machine *m)
     struct below b = {.m = m};
     bool silent = false;
     for (size_t k = 0; k < m->links; k++)
-        if (m->link[k].net && !(m->link[k].Bps > 0) && m->part[m->link[k].b].kind == MACHINE_NIC) {
-            m->link[k].Bps = m->part[m->link[k].b].Bps;
-        } else {
-            silent |= m->link[k].net && !(m->link[k].Bps > 0);
-        }
+        silent |= m->link[k].net && !(m->link[k].Bps > 0);
     if (!silent)
         return STATUS_OK;
     TRY(ARRAY_NEW(b.first, m->parts + 2));
@@ -442,5 +438,8 @@ enum status machine_complete(struct machine *m, const struct machine_options *o)
     PASS(nvlink_rates(m));
     PASS(pcie_rates(m));
     PASS(port_rates(m, o));
+    PASS(machine_bundle_ports(m));
+    PASS(machine_join_planes(m));
+    merge_cables(m);
     return cable_rates(m);
 }
