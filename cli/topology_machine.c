@@ -12,18 +12,30 @@
 
 enum { PAIRS = 4096 };
 
+/* "400Gbps", "all", "mlx5_[0-3],ib0", "all@400Gbps". */
+static enum status read_nic(const char *text, struct machine_options *o)
+{
+    const char *at = strrchr(text, '@'), *rate = at ? at + 1 : text;
+    enum status st = units_parse(UNIT_RATE, rate, &o->nic_Bps);
+    if (st != STATUS_OK && !at) { /* no rate, so names */
+        o->nics = text;
+        return STATUS_OK;
+    }
+    if (st == STATUS_OK && !(o->nic_Bps >= 1e6 && o->nic_Bps <= 1e13))
+        st = error_set(STATUS_INVALID, "'%s', expected 1MBps to 10TBps", rate);
+    if (st != STATUS_OK)
+        return error_context(STATUS_USAGE, "--nic");
+    o->nics = at ? text : NULL;
+    return STATUS_OK;
+}
+
 static enum status read_options(const struct arguments *a, struct machine_options *o)
 {
     *o = (struct machine_options){.nodes = a->nodes, .gpus = a->devices};
     if (a->gpu && !(o->gpu = gpu_named(a->gpu)))
         return error_set(STATUS_USAGE, "--gpu %s: not in the catalogue of 'topology generate list'",
                          a->gpu);
-    if (!a->nic)
-        return STATUS_OK;
-    enum status st = units_parse(UNIT_RATE, a->nic, &o->nic_Bps);
-    if (st == STATUS_OK && !(o->nic_Bps >= 1e6 && o->nic_Bps <= 1e13))
-        st = error_set(STATUS_INVALID, "'%s', expected 1MBps to 10TBps", a->nic);
-    return st == STATUS_OK ? st : error_context(STATUS_USAGE, "--nic");
+    return a->nic ? read_nic(a->nic, o) : STATUS_OK;
 }
 
 /* Two GPUs of the first node, and the lanes of NVLink between them; none between cores. */

@@ -13,6 +13,7 @@ foreach(name child platform_faults)
 endforeach()
 set_tests_properties(unit.platform unit.platform_faults PROPERTIES TIMEOUT 300)
 unit_test(machine LIBS topologies)
+unit_test(machine_rules LIBS topologies)
 
 # Files of other people's machines and programs, where there are some beside the project.
 foreach(part machines programs)

@@ -69,14 +69,12 @@ static const char *guess_gpu(const struct machine *m)
 /* A GPU that the catalogue has no row for is not some other one, unless somebody says which. */
 static enum status refuse_gpu(const struct machine *m, const struct machine_part *p)
 {
-    char at[32] = "";
-    if (p->line > 0)
-        snprintf(at, sizeof at, ":%zu", p->line);
+    char at[MACHINE_AT];
     return error_set(STATUS_INVALID,
-                     "%s%s: %s%.60s%s, expected a GPU type of 'foreline topology generate list'; "
+                     "%s: %s%.60s%s, expected a GPU type of 'foreline topology generate list'; "
                      "--gpu TYPE says whose speed and memory to take",
-                     m->path, at, strncmp(p->model, "unknown", 7) ? "GPU '" : "", p->model,
-                     strncmp(p->model, "unknown", 7) ? "'" : "");
+                     machine_at(m, p->line, at), strncmp(p->model, "unknown", 7) ? "GPU '" : "",
+                     p->model, strncmp(p->model, "unknown", 7) ? "'" : "");
 }
 
 /* The GB that a product's name ends with, "A100-PCIE-40GB"; 0: none. */
@@ -283,6 +281,12 @@ static enum status port_rates(struct machine *m, const struct machine_options *o
         if (p->Bps > 0)
             continue;
         p->Bps = gpu->nic_Bps;
+        if (p->up_Bps > 0 && p->up_Bps < p->Bps / 2) {
+            p->Bps = p->up_Bps;
+            PASS(machine_assume(m, "port %.40s: %s, what its PCIe lanes carry; --nic says another",
+                                p->name, units_of(UNIT_RATE, p->Bps).text));
+            continue;
+        }
         if (!said)
             PASS(machine_assume(m, "ports: %s, of the vendor's server with %s; --nic says another",
                                 units_of(UNIT_RATE, p->Bps).text, gpu->name));
@@ -421,6 +425,7 @@ size_t machine_count(const struct machine *m, enum machine_kind kind)
 
 enum status machine_inside(struct machine *m, const struct machine_options *o)
 {
+    PASS(machine_fabric_ports(m, o));
     PASS(join_lonely(m));
     PASS(find_types(m, o));
     PASS(find_switch(m));
@@ -432,6 +437,7 @@ enum status machine_complete(struct machine *m, const struct machine_options *o)
     if (machine_count(m, MACHINE_GPU) == 0)
         return error_set(STATUS_INVALID,
                          "%s: a machine without GPUs, so without devices to plan for", m->path);
+    PASS(machine_fabric_ports(m, o));
     merge_cables(m);
     PASS(m->nodes == 1 ? machine_inside(m, o) : join_lonely(m));
     PASS(find_types(m, o));

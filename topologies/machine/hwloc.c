@@ -124,6 +124,14 @@ static bool is_network(const struct xml_element *os)
             !strcmp(type, "32") || !strcmp(type, "48") || (name && !strncmp(name, "mlx5_", 5)));
 }
 
+/* OpenFabrics is 3 of versions 1 and 2, bit 32 of version 3. */
+static bool is_rdma(const struct xml_element *os)
+{
+    const char *type = xml_value(os, "osdev_type");
+    return info(os, "NodeGUID") ||
+           (type && (!strcmp(type, "3") || !strcmp(type, "32") || !strcmp(type, "48")));
+}
+
 static enum status add_nic(struct reader *r, const struct xml_element *pci, uint32_t up)
 {
     uint32_t part;
@@ -136,6 +144,8 @@ static enum status add_nic(struct reader *r, const struct xml_element *pci, uint
     PASS(machine_add_part(r->m, MACHINE_NIC, 0, up, name ? name : bus ? bus : "port", &part));
     r->m->part[part].up_Bps = lanes_Bps(pci);
     r->m->part[part].bus = bus;
+    r->m->part[part].line = pci->line;
+    r->m->part[part].rdma = find_os(pci, is_rdma) ? MACHINE_RDMA : MACHINE_PLAIN;
     return remember(r, pci, part);
 }
 

@@ -169,6 +169,15 @@ enum status machine_line(struct machine *m, const char **text, size_t *line, cha
     return *out ? STATUS_OK : error_set(STATUS_NOMEM, "a line of a machine");
 }
 
+const char *machine_at(const struct machine *m, size_t line, char out[MACHINE_AT])
+{
+    size_t n = (size_t)snprintf(out, MACHINE_AT - 24, "%s", m->path);
+    n = n < MACHINE_AT - 25 ? n : MACHINE_AT - 25;
+    if (line > 0)
+        snprintf(out + n, MACHINE_AT - n, ":%zu", line);
+    return out;
+}
+
 bool machine_begins(const struct machine_source *s, const char *word, size_t lines)
 {
     const char *at = s->text;

@@ -115,6 +115,7 @@ static enum status add_nics(struct reader *r, const struct xml_element *at, uint
         snprintf(name, sizeof name, "NIC%u", r->nics++);
         PASS(machine_add_part(r->m, MACHINE_NIC, node, up, called ? called : name, &part));
         r->m->part[part].up_Bps = up_Bps;
+        r->m->part[part].line = net ? net->line : at->line;
         double Mbps = net ? number(net, "speed", 0) : 0;
         if (Mbps > 3.2e6) { /* no port is that fast: some versions write kb/s */
             PASS(machine_warn(r->m, "%s:%zu: a port of %g Mb/s; taken as kb/s", r->path, net->line,

@@ -237,9 +237,11 @@ static enum status build(struct matrix *t)
                 up[j] = of[j] == i ? inner : up[j];
         }
     }
-    for (size_t i = 0; i < t->n; i++)
+    for (size_t i = 0; i < t->n; i++) {
         TRY(machine_add_part(m, t->gpu[i] ? MACHINE_GPU : MACHINE_NIC, 0, up[i], t->name[i],
                              &part[i]));
+        m->part[part[i]].line = t->row_line[i];
+    }
     for (size_t i = 0; i < t->n; i++)
         for (size_t j = i + 1; j < t->n; j++)
             if (t->cell[i * t->n + j] > NV)

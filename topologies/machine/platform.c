@@ -19,8 +19,6 @@
 #include "topologies/machine/complete.h"
 #include "topologies/write.h"
 
-enum { NODE_GPUS = 1024 };
-
 /* PCIe's latency of one ring step of large messages is 5.7 us (NCCL's src/graph/tuning.cc). Between CPUs:
  * assumed, between NCCL's 10 GB/s of UPI and 22 of later ones. */
 static const double pcie_latency_s = 5.7e-6, smp_Bps = 16e9;
@@ -73,7 +71,7 @@ static enum status make_lists(struct writer *w)
     for (size_t i = 0; i < m->parts; i++) {
         const struct machine_part *p = &m->part[i];
         w->plane[i] = MACHINE_NONE;
-        if (p->up != MACHINE_NONE)
+        if (p->up != MACHINE_NONE && p->kind != MACHINE_LEFT_OUT)
             w->children[p->up]++;
         if (p->kind == MACHINE_GPU || p->kind == MACHINE_NIC)
             w->first[p->node + 2]++;
@@ -107,9 +105,6 @@ static enum status number_hosts(struct writer *w)
         for (size_t k = w->first[n]; k < w->first[n + 1]; k++)
             if (is(w, w->member[k], MACHINE_GPU))
                 w->host[w->member[k]] = gpu++;
-        if (gpu > NODE_GPUS)
-            FAIL(STATUS_INVALID, "%s: a node of %u GPUs, expected up to %d", m->path, gpu,
-                 NODE_GPUS);
     }
     for (size_t k = 0; k < m->links; k++) {
         const struct machine_link *l = &m->link[k];
