@@ -74,6 +74,7 @@ static enum status show(const struct invocation *in, const char *name)
     }
     TRY(topology_summary(path, &summary));
     TRY(topology_print(&t, name, summary, arguments_prose(&in->a)));
+    TRY(topology_print_numa(path, arguments_prose(&in->a)));
 out:
     free(summary);
     free(path);

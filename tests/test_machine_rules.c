@@ -274,6 +274,62 @@ static void ports_of_other_networks_are_left_out(void **state)
     machine_free(&m);
 }
 
+/* "topo -m" as pages copy it: columns of ports, but no rows. It was refused as cut off. */
+static void a_matrix_needs_no_rows_of_ports(void **state)
+{
+    struct machine m = {0};
+    char *text;
+    read_good("\tGPU0\tGPU1\tNIC0\tNIC1\tNIC2\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n"
+              "GPU0\t X \tSYS\tPIX\tPXB\tSYS\t0-15\t0\t\tN/A\n"
+              "GPU1\tSYS\t X \tSYS\tSYS\tPHB\t16-31\t1\t\tN/A\n\n NV# = NVLinks\n",
+              &m);
+    size_t a, b;
+    uint32_t nic[3];
+    for (int k = 0; k < 3; k++) {
+        char name[16];
+        snprintf(name, sizeof name, "NIC%d", k);
+        nic[k] = part_named(&m, name);
+    }
+    assert_true(machine_distance(&m, nic[0], nic[1], &a, &b) < 1000);
+    assert_true(machine_distance(&m, nic[0], nic[2], &a, &b) >= 1000);
+    assert_string_equal(m.part[part_named(&m, "GPU0")].numa, "0");
+    assert_string_equal(m.part[part_named(&m, "GPU1")].numa, "1");
+    assert_string_equal(m.part[nic[1]].numa, "0");
+    assert_string_equal(m.part[nic[2]].numa, "1");
+    assert_string_equal(m.warnings.text[0],
+                        "t:1: columns of ports without rows; how far ports are from each other "
+                        "follows from the rows of the GPUs");
+    assert_int_equal(machine_complete(&m, &nothing), STATUS_OK);
+    write_machine(&m, &text);
+    assert_non_null(strstr(text, "<host id=\"n0g1\""));
+    assert_non_null(strstr(strstr(text, "<host id=\"n0g1\""), "<prop id=\"numa\" value=\"1\"/>"));
+    assert_non_null(strstr(text, "<link_ctn id=\"smp0\"")); /* between the sockets */
+    free(text);
+    machine_free(&m);
+}
+
+static void numa_nodes_are_kept(void **state)
+{
+    struct machine m = {0};
+    read_good("<system><cpu numaid='3'><pci class='0x0302' busid='1'><gpu sm='90'/></pci>"
+              "<nic><net name='n' speed='400000'/></nic></cpu></system>",
+              &m);
+    assert_string_equal(m.part[part_named(&m, "GPU0")].numa, "3");
+    assert_string_equal(m.part[part_named(&m, "n")].numa, "3");
+    machine_free(&m);
+    read_good("<topology><object type='Machine' nodeset='0x3'>"
+              "<object type='Package' nodeset='0x00000002'>"
+              "<object type='PCIDev' pci_type='0302 [10de:2330]'/></object>"
+              "<object type='Package' nodeset='0x00000001,0x0'>"
+              "<object type='PCIDev' pci_type='0302 [10de:2330]'/></object>"
+              "<object type='PCIDev' pci_type='0302 [10de:2330]'/></object></topology>",
+              &m);
+    assert_string_equal(m.part[part_named(&m, "GPU0")].numa, "1");
+    assert_string_equal(m.part[part_named(&m, "GPU1")].numa, "32");
+    assert_null(m.part[part_named(&m, "GPU2")].numa);
+    machine_free(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -281,6 +337,8 @@ int main(void)
         cmocka_unit_test(adapters_without_a_host_stay_apart),
         cmocka_unit_test(all_ports_of_a_node_are_used),
         cmocka_unit_test(ports_of_other_networks_are_left_out),
+        cmocka_unit_test(a_matrix_needs_no_rows_of_ports),
+        cmocka_unit_test(numa_nodes_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

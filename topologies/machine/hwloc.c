@@ -17,6 +17,7 @@ struct reader {
     struct machine *m;
     const char *path;
     uint32_t gpus, silent;
+    char numa[16]; /* of the object under way; "": none, or several */
     bool
         computing; /* some device has an interface that computes: those without one are not in use */
 };
@@ -106,6 +107,7 @@ static enum status add_gpu(struct reader *r, const struct xml_element *pci, uint
     PASS(machine_add_part(m, MACHINE_GPU, 0, up, name, &part));
     m->part[part].up_Bps = lanes_Bps(pci);
     PASS(identify(m, part, pci, os));
+    PASS(machine_set_numa(m, part, r->numa));
     const char *bus = xml_value(pci, "pci_busid");
     m->part[part].bus = bus;
     PASS(remember(r, pci, part));
@@ -145,6 +147,7 @@ static enum status add_nic(struct reader *r, const struct xml_element *pci, uint
     r->m->part[part].up_Bps = lanes_Bps(pci);
     r->m->part[part].bus = bus;
     r->m->part[part].line = pci->line;
+    PASS(machine_set_numa(r->m, part, r->numa));
     r->m->part[part].rdma = find_os(pci, is_rdma) ? MACHINE_RDMA : MACHINE_PLAIN;
     return remember(r, pci, part);
 }
@@ -168,11 +171,32 @@ static enum status add_device(struct reader *r, const struct xml_element *pci, u
     return class == 0x02 && find_os(pci, is_network) ? add_nic(r, pci, up) : STATUS_OK;
 }
 
+/* The one NUMA node of a set "0x00000002" or "0x1,,0x0", 32 bits a word; sets of several are none. */
+static void read_nodeset(struct reader *r, const char *set)
+{
+    unsigned nodes = 0, number = 0, words = 0;
+    for (const char *at = set; *at; words++) {
+        unsigned long word = strtoul(at, NULL, 16);
+        number += words > 0 ? 32 : 0;
+        for (unsigned bit = 0; bit < 32; bit++)
+            if (word >> bit & 1) {
+                nodes++;
+                number = bit;
+            }
+        at += strcspn(at, ",");
+        at += *at == ',';
+    }
+    r->numa[0] = '\0';
+    if (nodes == 1)
+        snprintf(r->numa, sizeof r->numa, "%u", number);
+}
+
 static enum status read_objects(struct reader *r, const struct xml_element *above, uint32_t up)
 {
     for (const struct xml_element *e = above->first; e; e = e->next) {
         uint32_t part = up;
-        const char *name = NULL;
+        const char *name = NULL, *set = xml_value(e, "nodeset");
+        char numa[sizeof r->numa];
         if (strcmp(e->name, "object") != 0)
             continue;
         if (is(e, "Package") || is(e, "Socket") || (is(e, "Bridge") && up == MACHINE_NONE)) {
@@ -184,10 +208,14 @@ static enum status read_objects(struct reader *r, const struct xml_element *abov
             PASS(machine_add_part(r->m, MACHINE_BRIDGE, 0, root, name, &part));
             r->m->part[part].up_Bps = lanes_Bps(e);
         }
+        memcpy(numa, r->numa, sizeof numa);
+        if (set)
+            read_nodeset(r, set);
         if (is(e, "PCIDev"))
             PASS(add_device(r, e, up));
         else
             PASS(read_objects(r, e, part));
+        memcpy(r->numa, numa, sizeof numa);
     }
     return STATUS_OK;
 }

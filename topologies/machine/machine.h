@@ -42,6 +42,7 @@ struct machine_part {
     double up_Bps;          /* nominal, of the PCIe lanes to `up`; 0: not said */
     double Bps;             /* of a port; 0: not said */
     enum machine_rdma rdma; /* has a port an RDMA device? */
+    const char *numa;       /* of a GPU or port, the NUMA node: "1", "0-1"; NULL: not said */
     const char *name;       /* never NULL */
     const char *model;      /* of a GPU, as the file has it; NULL: not said */
     const char *type;   /* of a GPU, the catalogue's row by its ids; NULL: by the model's words */
@@ -144,6 +145,8 @@ enum status machine_line(struct machine *m, const char **text, size_t *line, cha
 /* "path:line" for messages, "path" for line 0; returns `out`. */
 enum { MACHINE_AT = 300 };
 const char *machine_at(const struct machine *m, size_t line, char out[MACHINE_AT]);
+/* The NUMA node of a part, as a file writes it: numbers, lists and ranges; anything else ("N/A", NULL) is none. */
+enum status machine_set_numa(struct machine *m, uint32_t part, const char *text) MUST_CHECK;
 /* Does one of the first `lines` lines begin with this, blanks skipped? */
 bool machine_begins(const struct machine_source *s, const char *word, size_t lines);
 /* What a name stands for in one of the tables; MACHINE_NONE: it is not there. */

@@ -23,7 +23,8 @@ struct reader {
     size_t ends;
     struct link_end *end; /* [ends], in the arena */
     uint32_t gpus, nics;
-    bool described; /* some device has a <gpu> */
+    bool described;   /* some device has a <gpu> */
+    const char *numa; /* of the <cpu> under way; NULL: not said */
 };
 
 static bool recognises(const struct machine_source *s)
@@ -87,6 +88,7 @@ static enum status add_gpu(struct reader *r, const struct xml_element *pci, uint
     PASS(machine_add_part(m, MACHINE_GPU, node, up, name, &part));
     m->part[part].up_Bps = lanes_Bps(pci);
     PASS(identify(m, part, pci, gpu));
+    PASS(machine_set_numa(m, part, r->numa));
     if (bus) {
         m->part[part].bus = arena_text(&m->arena, bus);
         PASS(machine_name_put(r->m, NAMES_PARTS, bus, part));
@@ -115,6 +117,7 @@ static enum status add_nics(struct reader *r, const struct xml_element *at, uint
         snprintf(name, sizeof name, "NIC%u", r->nics++);
         PASS(machine_add_part(r->m, MACHINE_NIC, node, up, called ? called : name, &part));
         r->m->part[part].up_Bps = up_Bps;
+        PASS(machine_set_numa(r->m, part, r->numa));
         r->m->part[part].line = net ? net->line : at->line;
         double Mbps = net ? number(net, "speed", 0) : 0;
         if (Mbps > 3.2e6) { /* no port is that fast: some versions write kb/s */
@@ -173,6 +176,7 @@ static enum status read_system(struct reader *r, const struct xml_element *syste
         }
         snprintf(name, sizeof name, "CPU%.20s", numa ? numa : "");
         PASS(machine_add_part(r->m, MACHINE_CPU, node, MACHINE_NONE, name, &part));
+        r->numa = numa;
         PASS(read_below(r, e, node, part));
     }
     return STATUS_OK;

@@ -202,14 +202,17 @@ static void put_hosts(const struct writer *w)
     for (size_t i = 0; i < w->first[m->nodes]; i++) {
         uint32_t part = w->member[i];
         const struct gpu *gpu = m->part[part].gpu;
+        const char *numa = m->part[part].numa;
         if (!is(w, part, MACHINE_GPU))
             continue;
         fprintf(w->to, "    <host id=\"n%ug%u\" speed=\"%.12gf\"%s\n", m->part[part].node,
-                w->host[part], gpu->flops, same ? "/>" : ">");
-        if (!same) {
+                w->host[part], gpu->flops, same && !numa ? "/>" : ">");
+        if (!same)
             put_gpu_properties(w->to, gpu);
+        if (numa)
+            fprintf(w->to, "      <prop id=\"numa\" value=\"%s\"/>\n", numa);
+        if (!same || numa)
             fputs("    </host>\n", w->to);
-        }
     }
     for (uint32_t i = 0; i < m->parts; i++)
         if ((is(w, i, MACHINE_SWITCH) || is(w, i, MACHINE_NVSWITCH)) && w->users[i] > 0)
