@@ -68,7 +68,7 @@ def main():
         have = measured(path)
         with tempfile.TemporaryDirectory() as tmp:
             curves = os.path.join(tmp, "curves.xml")
-            run("topology", "import", "--platform", spec, f"all-reduce:{members}x{per_node}={path}", "-o", curves)
+            run("topology", "import", "--platform", spec, f"all-reduce:{members // per_node}x{per_node}={path}", "-o", curves)
             # larger gradients do not fit a device beside parameters and the optimizer's state
             sizes = [s for s in sorted(have) if s <= 1 << 32]
             alone = predicted(spec, members, sizes, tmp)

@@ -13,6 +13,8 @@ trap 'rm -rf "$out"' EXIT
 options() { # of a machine's file
     case $1 in
     slurm/tree_testcase[12]*) echo "--gpus 1" ;;
+    nccl_topo/rccl_topo_4p1h*) echo "--gpu MI100" ;;  # MI50: the catalogue has none
+    nccl_topo/rccl_topo_4p_940*) echo "--gpu MI300X" ;; # MI300A likewise
     esac
 }
 
@@ -22,14 +24,14 @@ hint() { # of a table of collectives
     */a100x8_old_format_alltoall*) echo all-to-all= ;;
     */a100x8_old_format_broadcast*) echo broadcast= ;;
     */a100x8_old_format_reducescatter*) echo reduce-scatter= ;;
-    */aws_p5_h100_8gpu* | */vtrain*GPU8*) echo all-reduce:8x8= ;;
-    */aws_p* | */dgxa100_2node* | */h100_2node* | */networkoperator*) echo all-reduce:16x8= ;;
-    */gcp_*) echo all-gather:16x8= ;;
-    */vtrain*GPU2*) echo all-reduce:2x2= ;;
-    */vtrain*GPU4*) echo all-reduce:4x4= ;;
-    osu/archer2*) echo all-reduce:8x4= ;;
+    */aws_p5_h100_8gpu* | */vtrain*GPU8*) echo all-reduce:1x8= ;;
+    */aws_p* | */dgxa100_2node* | */h100_2node* | */networkoperator*) echo all-reduce:2x8= ;;
+    */gcp_*) echo all-gather:2x8= ;;
+    */vtrain*GPU2*) echo all-reduce:1x2= ;;
+    */vtrain*GPU4*) echo all-reduce:1x4= ;;
+    osu/archer2*) echo all-reduce:2x4= ;;
     osu/pizdaint*_0*) echo send:2x1= ;;
-    osu/pizdaint*_1*) echo all-to-all:8x4= ;;
+    osu/pizdaint*_1*) echo all-to-all:2x4= ;;
     esac
 }
 

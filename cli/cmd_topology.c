@@ -46,7 +46,7 @@ static const char details[] =
     "by\n"
     "                 which collectives then are simulated. A table that does not say which "
     "collective\n"
-    "                 it is, or of how many members: all-gather:16x8=FILE, 16 of 8 a node\n"
+    "                 it is, or of how many: all-gather:2x8=FILE, 2 nodes of 8 GPUs each\n"
     "\n"
     "PLATFORM is a name from the list, a description as above or a SimGrid platform file (XML). A\n"
     "tier is a distinct pair of latency and bandwidth that a device gets to another one while\n"
@@ -74,6 +74,7 @@ static enum status show(const struct invocation *in, const char *name)
     }
     TRY(topology_summary(path, &summary));
     TRY(topology_print(&t, name, summary, arguments_prose(&in->a)));
+    TRY(topology_print_numa(path, arguments_prose(&in->a)));
 out:
     free(summary);
     free(path);

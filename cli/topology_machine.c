@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/json.h"
 #include "core/units.h"
@@ -12,18 +13,30 @@
 
 enum { PAIRS = 4096 };
 
+/* "400Gbps", "all", "mlx5_[0-3],ib0", "all@400Gbps". */
+static enum status read_nic(const char *text, struct machine_options *o)
+{
+    const char *at = strrchr(text, '@'), *rate = at ? at + 1 : text;
+    enum status st = units_parse(UNIT_RATE, rate, &o->nic_Bps);
+    if (st != STATUS_OK && !at) { /* no rate, so names */
+        o->nics = text;
+        return STATUS_OK;
+    }
+    if (st == STATUS_OK && !(o->nic_Bps >= 1e6 && o->nic_Bps <= 1e13))
+        st = error_set(STATUS_INVALID, "'%s', expected 1MBps to 10TBps", rate);
+    if (st != STATUS_OK)
+        return error_context(STATUS_USAGE, "--nic");
+    o->nics = at ? text : NULL;
+    return STATUS_OK;
+}
+
 static enum status read_options(const struct arguments *a, struct machine_options *o)
 {
     *o = (struct machine_options){.nodes = a->nodes, .gpus = a->devices};
     if (a->gpu && !(o->gpu = gpu_named(a->gpu)))
         return error_set(STATUS_USAGE, "--gpu %s: not in the catalogue of 'topology generate list'",
                          a->gpu);
-    if (!a->nic)
-        return STATUS_OK;
-    enum status st = units_parse(UNIT_RATE, a->nic, &o->nic_Bps);
-    if (st == STATUS_OK && !(o->nic_Bps >= 1e6 && o->nic_Bps <= 1e13))
-        st = error_set(STATUS_INVALID, "'%s', expected 1MBps to 10TBps", a->nic);
-    return st == STATUS_OK ? st : error_context(STATUS_USAGE, "--nic");
+    return a->nic ? read_nic(a->nic, o) : STATUS_OK;
 }
 
 /* Two GPUs of the first node, and the lanes of NVLink between them; none between cores. */
@@ -66,6 +79,45 @@ static void put_json_notes(struct json_writer *w, const char *key, const struct 
     json_close(w);
 }
 
+static bool has_numa(const struct machine_part *p)
+{
+    return p->node == 0 && p->numa && (p->kind == MACHINE_GPU || p->kind == MACHINE_NIC);
+}
+
+static void put_json_numa(struct json_writer *w, const struct machine *m)
+{
+    json_open_array(w, "numa", false);
+    for (size_t i = 0; i < m->parts; i++)
+        if (has_numa(&m->part[i])) {
+            json_open_object(w, NULL, true);
+            json_put_string(w, "part", m->part[i].name);
+            json_put_string(w, "node", m->part[i].numa);
+            json_close(w);
+        }
+    json_close(w);
+}
+
+/* "NUMA: 0 GPU0 GPU1 mlx5_0; 1 GPU2": of the first node, by the first of each. */
+static void print_numa(const struct machine *m, FILE *out)
+{
+    bool any = false;
+    for (size_t i = 0; i < m->parts; i++) {
+        const struct machine_part *p = &m->part[i];
+        bool before = false;
+        for (size_t k = 0; k < i && has_numa(p) && !before; k++)
+            before = has_numa(&m->part[k]) && !strcmp(m->part[k].numa, p->numa);
+        if (!has_numa(p) || before)
+            continue;
+        fprintf(out, "%s%s", any ? "; " : "NUMA nodes: ", p->numa);
+        for (size_t k = i; k < m->parts; k++)
+            if (has_numa(&m->part[k]) && !strcmp(m->part[k].numa, p->numa))
+                fprintf(out, " %s", m->part[k].name);
+        any = true;
+    }
+    if (any)
+        fputc('\n', out);
+}
+
 static void put_json(const struct machine *m, const struct pair *pair, size_t pairs)
 {
     struct json_writer w = {.stream = stdout};
@@ -84,6 +136,7 @@ static void put_json(const struct machine *m, const struct pair *pair, size_t pa
         json_close(&w);
     }
     json_close(&w);
+    put_json_numa(&w, m);
     put_json_notes(&w, "assumed", &m->assumed);
     put_json_notes(&w, "warnings", &m->warnings);
     json_close(&w);
@@ -111,6 +164,7 @@ static void print(const struct machine *m, const struct pair *pair, size_t pairs
     if (pairs > 0)
         fprintf(out, "%u lane%s", most, most == 1 ? "" : "s");
     fputc('\n', out);
+    print_numa(m, out);
     for (size_t k = 0; k < m->assumed.n; k++)
         fprintf(out, "assumed: %s\n", m->assumed.text[k]);
     for (size_t k = 0; k < m->warnings.n; k++)

@@ -19,6 +19,7 @@ foreach(name child platform_faults)
 endforeach()
 set_tests_properties(unit.platform unit.platform_faults PROPERTIES TIMEOUT 300)
 unit_test(machine LIBS topologies)
+unit_test(machine_rules LIBS topologies)
 
 # SimGrid's own platforms, where SIMGRID_EXAMPLES says that they are.
 add_test(NAME simgrid.examples

@@ -11,9 +11,9 @@
  *           of it in bf16); fp32 of MI: its matrix cores'. MI250: one of its two dies, which is what
  *           frameworks see as a device
  *   flops   [MAMF] A100 267.9, H100 (and H800) 792.1, and in its edition of 2026 B200 1745, GB200 1822, GH200
- *           828.6, MI300X 668.4; [Markidis] V100 83, V100-FP32 12. No measurement of a kind for the
+ *           828.6, MI300X 668.4, MI325X 784.9, MI355X 1565; [Markidis] V100 83, V100-FP32 12. No measurement of a kind for the
  *           others: H200 has the H100's chip; for RTX 3090 and 4090 the H100's 80 % of the peak is
- *           assumed, as for H100-PCIE, A40, L4, T4 and MI; [MAMF] A100-PCIE 252.9, B300 1769; GB300:
+ *           assumed, as for H100-PCIE, A40, A30, A10, L40S, L4, T4 and other MI; [MAMF] A100-PCIE 252.9, B300 1769; GB300:
  *           GB200's 1822 and 14 % more, set from published training runs (Megatron Bridge), not by a product; P100 and P4
  *           V100's 0.89 of fp32; H100-HBM2E is an H100 at 500 W instead of 700: (500 / 700)^0.5 = 0.85
  *           of its speed (docs/models.md). CPU as in the platform laptop
@@ -21,7 +21,7 @@
  *   nvlink  [NCCL-bw] links x GB/s: V100 6 x 20, A100 12 x 20, H100 and H200 18 x 20.6, B200 and
  *           GB200 18 x 40.1 (nominal 150, 300, 450, 450, 900). GH200: nominal 3 x 150 GB/s to the
  *           three others of a node. MI300X: nominal 7 x 64 GB/s of Infinity Fabric to the seven
- *           others. RTX: none, PCIe counts; CPU: loopback, measured for the platform laptop
+ *           others, MI325X the same, MI355X 7 x 76.8. RTX, A10, A30 and L40S: none, PCIe counts; CPU: loopback, measured for the platform laptop
  *           H800: 8 links of the H100's 18; 160 GB/s are attained, DeepSeek-V3 (2024), section
  *           3.2.2
  *   nic     one port a GPU: DGX A100 200 Gb/s, DGX H100, H200, B200, GB200 NVL72 and MI300X servers
@@ -109,6 +109,16 @@ const struct gpu gpus[] = {
      24e9, 25e9, 24e9, 0, 51.2e9, "fp32=34Tf"},
     {"MI250", "MI250-64GB", PEAKS(45.3, 0, 181, 0), 145e12, INT64_C(64) << GIB_SHIFT, 1638.4e9,
      50e9, 25e9, 24e9, 0, 51.2e9, "fp32=34Tf"},
+    {"MI325X", "MI325X-256GB", PEAKS(163.4, 653.7, 1307, 2614), 784.9e12, INT64_C(256000000000),
+     6000e9, 448e9, 50e9, 48e9, 0, 115.2e9, NULL},
+    {"MI355X", "MI355X-288GB", PEAKS4(157.3, 0, 2500, 5000, 10100), 1565e12, INT64_C(288000000000),
+     8000e9, 537.6e9, 50e9, 48e9, 0, 115.2e9, NULL},
+    {"L40S", "L40S-48GB", PEAKS(91.6, 183, 362, 733), 290e12, INT64_C(48) << GIB_SHIFT, 864e9, 24e9,
+     25e9, 24e9, 0, 76.8e9, ADA},
+    {"A30", "A30-24GB", PEAKS(10.3, 82, 165, 0), 132e12, INT64_C(24) << GIB_SHIFT, 933e9, 24e9,
+     25e9, 24e9, 0, 51.2e9, NULL},
+    {"A10", "A10-24GB", PEAKS(31.2, 62.5, 125, 0), 100e12, INT64_C(24) << GIB_SHIFT, 600e9, 24e9,
+     25e9, 24e9, 0, 51.2e9, NULL},
     {"CPU",
      "core",
      {[DATA_fp32] = 67e9},

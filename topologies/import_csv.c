@@ -9,8 +9,24 @@
 
 enum { LINE = 1024, CELLS = 32 };
 
+/* busbw / algbw of the fastest row; line 0: the table has no busbw(GB/s). */
+struct ratio {
+    size_t line;
+    double busbw, low, high;
+};
+
+static void take_ratio(struct ratio *b, const char *text, double algbw, size_t line)
+{
+    double busbw;
+    if (!text_real(text, &busbw) || busbw <= b->busbw)
+        return;
+    /* Two digits of busbw; times are rounded, too. */
+    *b = (struct ratio){line, busbw, (busbw - 0.005) / algbw * 0.999,
+                        (busbw + 0.005) / algbw * 1.001};
+}
+
 static enum status read_rows(const char *path, const char *text, struct measured *m,
-                             struct fabric_curve *c)
+                             struct fabric_curve *c, struct ratio *b)
 {
     char line[LINE], *cell[CELLS];
     size_t time = 0;
@@ -24,6 +40,7 @@ static enum status read_rows(const char *path, const char *text, struct measured
         }
     if (!time || strcmp(cell[0], "size(B)") != 0)
         return error_set(STATUS_PARSE, "%s:1: no columns size(B) and time(us) or time(ns)", path);
+    bool has_busbw = time + 1 < columns && !strcmp(cell[time + 1], "busbw(GB/s)");
     for (size_t number = 2; *text; number++) {
         double bytes, value;
         text = text_line(text, line, sizeof line);
@@ -44,6 +61,8 @@ static enum status read_rows(const char *path, const char *text, struct measured
                              FABRIC_POINTS);
         c->bytes[c->n] = bytes;
         c->seconds[c->n++] = value * scale;
+        if (has_busbw && time + 1 < n)
+            take_ratio(b, cell[time + 1], bytes / (value * scale) / 1e9, number);
     }
     return c->n > 0 ? STATUS_OK : error_set(STATUS_PARSE, "%s: no rows", path);
 }
@@ -58,17 +77,19 @@ static enum status parse(const char *path, const char *text, const struct measur
 {
     enum status st;
     struct measured m = {0};
+    struct ratio b = {0};
     struct fabric_curve c = {
         .kind = hint->kind, .members = hint->members, .per_node = hint->per_node};
     TRY(ARRAY_NEW(c.bytes, FABRIC_POINTS));
     TRY(ARRAY_NEW(c.seconds, FABRIC_POINTS));
-    TRY(read_rows(path, text, &m, &c));
+    TRY(read_rows(path, text, &m, &c, &b));
     if (!hint->has_kind || hint->members < 2)
         FAIL(STATUS_PARSE,
-             "%s: which collective of how many is not said; expected KIND:MEMBERSxPER_NODE=FILE "
-             "such as "
-             "all-reduce:8x8=FILE",
+             "%s: which collective of how many is not said; expected KIND:NODESxGPUS=FILE such as "
+             "all-reduce:1x8=FILE, 1 node of 8 GPUs",
              path);
+    if (b.line > 0)
+        TRY(measured_check_ratio(path, b.line, &c, b.low, b.high));
     TRY(text_copy("*", &c.tier));
     TRY(ARRAY_ROOM(m.curve, m.n));
     MOVE(&m.curve[m.n++], c);

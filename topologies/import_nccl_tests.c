@@ -25,7 +25,9 @@ struct table {
     uint32_t ranks;
     struct interner hosts;
     struct fabric_curve curve;
-    double ratio;                             /* busbw / algbw of the largest size */
+    double ratio;            /* busbw / algbw of the largest size */
+    double algbw, low, high; /* of the fastest row: between what its ratio is, as it is printed, */
+    size_t ratio_line;       /* and where it stands */
     size_t empty, timeless, repeated, elided; /* rows that give no point */
 };
 
@@ -86,6 +88,13 @@ static size_t find_time(char **cell, size_t n, double bytes)
     return 0;
 }
 
+/* Half a unit of the last digit: "26.21" is between 26.205 and 26.215. */
+static double printed_to(const char *number)
+{
+    const char *point = strchr(number, '.');
+    return 0.5 * pow(10, point ? -(double)strspn(point + 1, "0123456789") : 0);
+}
+
 /* size count type [redop] [root] time algbw busbw #wrong [time algbw busbw #wrong] */
 static enum status read_size(struct table *t, char **cell, size_t n)
 {
@@ -115,6 +124,13 @@ static enum status read_size(struct table *t, char **cell, size_t n)
     c->bytes[c->n] = bytes;
     c->seconds[c->n++] = seconds * 1e-6;
     t->ratio = algbw > 0 ? busbw / algbw : t->ratio;
+    double da = printed_to(cell[at + 1]), db = printed_to(cell[at + 2]);
+    if (algbw > t->algbw && algbw > da) {
+        t->algbw = algbw;
+        t->low = (busbw - db) / (algbw + da) * (1 - 1e-6);
+        t->high = (busbw + db) / (algbw - da) * (1 + 1e-6);
+        t->ratio_line = t->line;
+    }
     return STATUS_OK;
 }
 
@@ -152,17 +168,18 @@ static enum status finish(struct table *t, struct measured *out)
                          "%s: no line of a size and times: not what nccl-tests prints", t->path);
     if (c->members < 2 || c->members > FABRIC_MEMBERS || c->per_node == 0 ||
         c->members % c->per_node != 0)
-        return error_set(
-            STATUS_PARSE,
-            "%s: who took part is not said; expected KIND:MEMBERSxPER_NODE=FILE such as "
-            "all-reduce:16x8=FILE",
-            t->path);
+        return error_set(STATUS_PARSE,
+                         "%s: who took part is not said; expected KIND:NODESxGPUS=FILE such as "
+                         "all-reduce:2x8=FILE, 2 nodes of 8 GPUs each",
+                         t->path);
     c->kind = h->has_kind ? h->kind : t->kind;
     if (!h->has_kind && !t->named && !guess_kind(t, c->members, &c->kind))
         return error_set(STATUS_PARSE,
                          "%s: which collective it is is not said; expected KIND=FILE such as "
                          "all-gather=FILE",
                          t->path);
+    if (t->ratio_line > 0)
+        PASS(measured_check_ratio(t->path, t->ratio_line, c, t->low, t->high));
     PASS(text_copy("*", &c->tier));
     PASS(ARRAY_ROOM(out->curve, out->n));
     MOVE(&out->curve[out->n++], t->curve);

@@ -114,7 +114,7 @@ static enum status end(struct reader *r)
     if (c->members < 2 || c->per_node == 0 || c->members % c->per_node != 0)
         return error_set(STATUS_PARSE,
                          "%s:%zu: %s of how many on how many nodes is not said; expected "
-                         "KIND:MEMBERSxPER_NODE=FILE such as %s:2x1=FILE",
+                         "KIND:NODESxGPUS=FILE such as %s:2x1=FILE, 2 nodes of 1 each",
                          r->path, r->line, fabric_kind_name[c->kind], fabric_kind_name[c->kind]);
     double factor = 1;
     for (int k = 0; k < TESTS; k++)

@@ -1,6 +1,7 @@
 /* The table of importers of measured collectives. */
 #include "topologies/measured.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,31 @@ const struct measured_format *const measured_formats[] = {
 };
 const size_t measured_formats_n = sizeof measured_formats / sizeof *measured_formats;
 
+/* "2x8" between `from` and `end` of an operand: nodes, and GPUs of each. */
+static enum status read_members(const char *operand, size_t from, const char *end,
+                                struct measured_hint *h)
+{
+    char text[32], *gpu_text;
+    uint64_t nodes, gpu_count;
+    snprintf(text, sizeof text, "%.*s", (int)(end - operand) - (int)from, operand + from);
+    bool good =
+        end - operand - (ptrdiff_t)from < (ptrdiff_t)sizeof text && (gpu_text = strchr(text, 'x'));
+    if (good) {
+        *gpu_text++ = '\0';
+        good = text_count(text, FABRIC_MEMBERS, &nodes) &&
+               text_count(gpu_text, FABRIC_MEMBERS, &gpu_count) && nodes * gpu_count >= 2 &&
+               nodes * gpu_count <= FABRIC_MEMBERS;
+    }
+    if (!good)
+        return error_set(STATUS_INVALID,
+                         "'%.60s': expected KIND:NODESxGPUS=FILE such as all-reduce:2x8=FILE, 2 "
+                         "nodes of 8 GPUs each",
+                         operand);
+    h->members = (uint32_t)(nodes * gpu_count);
+    h->per_node = (uint32_t)gpu_count;
+    return STATUS_OK;
+}
+
 enum status measured_hint(const char *operand, struct measured_hint *hint, const char **path)
 {
     const char *equals = strchr(operand, '=');
@@ -26,21 +52,46 @@ enum status measured_hint(const char *operand, struct measured_hint *hint, const
         if (strncmp(operand, fabric_kind_name[k], n) != 0 ||
             (operand[n] != '=' && operand[n] != ':'))
             continue;
-        struct fabric_curve c = {0};
-        char id[64];
-        if (operand[n] == ':') {
-            snprintf(id, sizeof id, "%.*s", (int)(equals - operand), operand);
-            PASS(fabric_curve_parse(id, "1B@1s", &c));
-            h.members = c.members;
-            h.per_node = c.per_node;
-            fabric_curve_free(&c);
-        }
+        if (operand[n] == ':')
+            PASS(read_members(operand, n + 1, equals, &h));
         h.has_kind = true;
         h.kind = (enum fabric_kind)k;
         *hint = h;
         *path = equals + 1;
     }
     return STATUS_OK;
+}
+
+/* busbw / algbw of n ranks (nccl-tests, PERFORMANCE.md) is share * (n - 1) / n; 0: it does not depend on n. */
+static double share_of(enum fabric_kind kind)
+{
+    return kind == FABRIC_ALLREDUCE ? 2
+           : kind == FABRIC_ALLGATHER || kind == FABRIC_REDUCESCATTER || kind == FABRIC_ALLTOALL
+               ? 1
+               : 0;
+}
+
+enum status measured_check_ratio(const char *path, size_t line, const struct fabric_curve *c,
+                                 double low, double high)
+{
+    double share = share_of(c->kind), n = c->members, ratio = (low + high) / 2;
+    double expected = share * (n - 1) / n;
+    if (share <= 0 || (expected >= low && expected <= high))
+        return STATUS_OK;
+    if (ratio >= share || ratio < share / 2 * 0.99)
+        return error_set(STATUS_PARSE,
+                         "%s:%zu: busbw / algbw is %.4g, which no %s has (expected %.4g of %u "
+                         "ranks). Is it another collective? KIND:NODESxGPUS=FILE says which",
+                         path, line, ratio, fabric_kind_name[c->kind], expected, c->members);
+    double ranks = round(share / (share - ratio));
+    uint32_t each = ranks < c->per_node ? (uint32_t)ranks : c->per_node;
+    bool even = fmod(ranks, each) == 0;
+    return error_set(STATUS_PARSE,
+                     "%s:%zu: busbw / algbw is %.4g, of %.0f ranks; expected %.4g of the %u that "
+                     "are told (%u nodes of %u GPUs). Try %s:%.0fx%u=FILE",
+                     path, line, ratio, ranks, expected, c->members, c->members / c->per_node,
+                     c->per_node, fabric_kind_name[c->kind], even ? ranks / each : ranks,
+                     even ? each : 1);
 }
 
 void measured_free(struct measured *m)

@@ -39,9 +39,14 @@ struct measured_format {
 extern const struct measured_format *const measured_formats[]; /* [measured_formats_n] */
 extern const size_t measured_formats_n;
 
-/* "all-reduce:16x8=FILE", "all-gather=FILE" or FILE: what is known, and the path, inside of `operand`. */
+/* "all-reduce:2x8=FILE" (2 nodes of 8 GPUs each), "all-gather=FILE" or FILE: what is known, and the path, inside of
+ * `operand`. STATUS_INVALID. */
 enum status measured_hint(const char *operand, struct measured_hint *hint,
                           const char **path) MUST_CHECK;
+/* Does a table's busbw / algbw, which is between low and high as far as it is printed, fit the curve's members?
+ * STATUS_PARSE "path:line: what it fits". Broadcasts and messages always do. */
+enum status measured_check_ratio(const char *path, size_t line, const struct fabric_curve *c,
+                                 double low, double high) MUST_CHECK;
 void measured_free(struct measured *m); /* accepts {0}; leaves {0} */
 
 #endif

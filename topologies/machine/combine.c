@@ -60,6 +60,7 @@ static enum status copy_node(const struct copy *c)
         p.node = c->index;
         p.up = p.up == MACHINE_NONE ? MACHINE_NONE : c->map[p.up]; /* what is above stands before */
         c->out->part[c->map[i]] = p;
+        PASS(machine_set_numa(c->out, c->map[i], p.numa)); /* the node's texts end before */
     }
     for (size_t k = 0; k < node->links; k++) {
         struct machine_link l = node->link[k];

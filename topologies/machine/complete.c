@@ -14,12 +14,13 @@ static const struct {
     const char *name, *rate_of;
     unsigned lanes;
 } nvlinks[] = {
-    {"P100", "P100", 4},    {"V100", "V100", 6},        {"V100-FP32", "V100", 6},
-    {"A100", "A100", 12},   {"A100-40", "A100", 12},    {"A100-PCIE", "A100", 12},
-    {"H100", "H100", 18},   {"H100-HBM2E", "H100", 18}, {"H100-PCIE", "H100", 18},
-    {"H800", "H800", 8},    {"H200", "H200", 18},       {"B200", "B200", 18},
-    {"GB200", "GB200", 18}, {"B300", "B300", 18},       {"GB300", "GB300", 18},
-    {"GH200", "GH200", 18}, {"MI300X", "MI300X", 7},    {"MI250", "MI250", 1},
+    {"P100", "P100", 4},     {"V100", "V100", 6},        {"V100-FP32", "V100", 6},
+    {"A100", "A100", 12},    {"A100-40", "A100", 12},    {"A100-PCIE", "A100", 12},
+    {"H100", "H100", 18},    {"H100-HBM2E", "H100", 18}, {"H100-PCIE", "H100", 18},
+    {"H800", "H800", 8},     {"H200", "H200", 18},       {"B200", "B200", 18},
+    {"GB200", "GB200", 18},  {"B300", "B300", 18},       {"GB300", "GB300", 18},
+    {"GH200", "GH200", 18},  {"MI300X", "MI300X", 7},    {"MI325X", "MI325X", 7},
+    {"MI355X", "MI355X", 7}, {"MI250", "MI250", 1},
 };
 enum { RULES = sizeof nvlinks / sizeof *nvlinks };
 static const double pcie3_attained = 12e9 / 15.7538e9; /* of nominal, NCCL's figure for 3.0 x16 */
@@ -52,8 +53,6 @@ static const char *guess_gpu(const struct machine *m)
         if (m->part[i].kind == MACHINE_GPU) {
             first = first == MACHINE_NONE ? i : first;
             pcie = m->part[i].up_Bps > pcie ? m->part[i].up_Bps : pcie;
-            if (m->part[i].model && strstr(m->part[i].model, "MI"))
-                return "MI100";
         }
     for (size_t k = 0; k < m->links; k++)
         if (!m->link[k].net) {
@@ -67,6 +66,41 @@ static const char *guess_gpu(const struct machine *m)
     return pair > 12 ? "H100" : pair > 6 ? "A100" : pair == 1 && total == 4 ? "P100" : "V100";
 }
 
+/* A GPU that the catalogue has no row for is not some other one, unless somebody says which. */
+static enum status refuse_gpu(const struct machine *m, const struct machine_part *p)
+{
+    char at[MACHINE_AT];
+    return error_set(STATUS_INVALID,
+                     "%s: %s%.60s%s, expected a GPU type of 'foreline topology generate list'; "
+                     "--gpu TYPE says whose speed and memory to take",
+                     machine_at(m, p->line, at), strncmp(p->model, "unknown", 7) ? "GPU '" : "",
+                     p->model, strncmp(p->model, "unknown", 7) ? "'" : "");
+}
+
+/* The GB that a product's name ends with, "A100-PCIE-40GB"; 0: none. */
+static double memory_named(const char *model)
+{
+    const char *end = strstr(model, "GB"), *at = end;
+    while (at && at > model && at[-1] >= '0' && at[-1] <= '9')
+        at--;
+    return at && at < end && end - at < 5 ? strtod(at, NULL) : 0;
+}
+
+/* A row may stand for a product with other memory or without the types that it has. */
+static enum status note_difference(struct machine *m, const struct machine_part *p)
+{
+    double named = memory_named(p->model), row = memory_named(p->gpu->type);
+    if (named > 0 && row > 0 && fabs(named / row - 1) > 0.1)
+        return machine_warn(m, "GPU '%.60s' counts as %s, which has %g GB of memory instead of %g",
+                            p->model, p->gpu->name, row, named);
+    if (!strcmp(p->gpu->name, "V100-FP32"))
+        return machine_warn(m,
+                            "GPU '%.60s' counts as V100-FP32, whose products are fp32 alone; --gpu "
+                            "V100 has fp16, and 32 GB",
+                            p->model);
+    return STATUS_OK;
+}
+
 /* GPUs of one model, which are many, follow each other. */
 static enum status find_types(struct machine *m, const struct machine_options *o)
 {
@@ -78,18 +112,17 @@ static enum status find_types(struct machine *m, const struct machine_options *o
             continue;
         const bool alike = before && (p->model && before->model ? !strcmp(p->model, before->model)
                                                                 : p->model == before->model);
-        p->gpu = alike ? before->gpu : o->gpu ? o->gpu : p->model ? gpu_named(p->model) : NULL;
+        const char *name = p->by_id ? p->type : p->model;
+        p->gpu = alike ? before->gpu : o->gpu ? o->gpu : name ? gpu_named(name) : NULL;
         before = p;
+        if (p->gpu && p->model && !alike && !o->gpu)
+            PASS(note_difference(m, p));
         if (p->gpu)
             continue;
-        p->gpu = guess;
         if (p->model)
-            PASS(machine_assume(m,
-                                "GPU type %s: '%.60s' is not in the catalogue; --gpu says another",
-                                guess->name, p->model));
-        else
-            PASS(machine_assume(m, "GPU type %s: the file does not say it; --gpu does",
-                                guess->name));
+            return refuse_gpu(m, p);
+        p->gpu = guess;
+        PASS(machine_assume(m, "GPU type %s: the file does not say it; --gpu does", guess->name));
     }
     return STATUS_OK;
 }
@@ -248,6 +281,12 @@ static enum status port_rates(struct machine *m, const struct machine_options *o
         if (p->Bps > 0)
             continue;
         p->Bps = gpu->nic_Bps;
+        if (p->up_Bps > 0 && p->up_Bps < p->Bps / 2) {
+            p->Bps = p->up_Bps;
+            PASS(machine_assume(m, "port %.40s: %s, what its PCIe lanes carry; --nic says another",
+                                p->name, units_of(UNIT_RATE, p->Bps).text));
+            continue;
+        }
         if (!said)
             PASS(machine_assume(m, "ports: %s, of the vendor's server with %s; --nic says another",
                                 units_of(UNIT_RATE, p->Bps).text, gpu->name));
@@ -297,11 +336,7 @@ static enum status cable_rates(struct machine *m)
     struct below b = {.m = m};
     bool silent = false;
     for (size_t k = 0; k < m->links; k++)
-        if (m->link[k].net && !(m->link[k].Bps > 0) && m->part[m->link[k].b].kind == MACHINE_NIC) {
-            m->link[k].Bps = m->part[m->link[k].b].Bps;
-        } else {
-            silent |= m->link[k].net && !(m->link[k].Bps > 0);
-        }
+        silent |= m->link[k].net && !(m->link[k].Bps > 0);
     if (!silent)
         return STATUS_OK;
     TRY(ARRAY_NEW(b.first, m->parts + 2));
@@ -390,6 +425,7 @@ size_t machine_count(const struct machine *m, enum machine_kind kind)
 
 enum status machine_inside(struct machine *m, const struct machine_options *o)
 {
+    PASS(machine_fabric_ports(m, o));
     PASS(join_lonely(m));
     PASS(find_types(m, o));
     PASS(find_switch(m));
@@ -401,11 +437,15 @@ enum status machine_complete(struct machine *m, const struct machine_options *o)
     if (machine_count(m, MACHINE_GPU) == 0)
         return error_set(STATUS_INVALID,
                          "%s: a machine without GPUs, so without devices to plan for", m->path);
+    PASS(machine_fabric_ports(m, o));
     merge_cables(m);
     PASS(m->nodes == 1 ? machine_inside(m, o) : join_lonely(m));
     PASS(find_types(m, o));
     PASS(nvlink_rates(m));
     PASS(pcie_rates(m));
     PASS(port_rates(m, o));
+    PASS(machine_bundle_ports(m));
+    PASS(machine_join_planes(m));
+    merge_cables(m);
     return cable_rates(m);
 }

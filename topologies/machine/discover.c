@@ -10,6 +10,7 @@
 #include "core/text.h"
 #include "core/units.h"
 #include "topologies/machine/hwloc_module.h"
+#include "topologies/machine/pci.h"
 
 /* NVML's own declarations, of its ABI of version 11 and later: no header is needed to build. */
 struct nvml_pci {
@@ -92,7 +93,7 @@ static enum status ask_gpu(struct machine *m, const struct nvml *n, void *device
                            uint32_t *nvswitch)
 {
     struct nvml_pci pci;
-    char name[NVML_NAME];
+    char name[NVML_NAME], vendor[16], id[16];
     uint32_t part;
     if (n->pci(device, &pci) != 0 || n->name(device, name, sizeof name) != 0)
         return STATUS_OK;
@@ -102,7 +103,11 @@ static enum status ask_gpu(struct machine *m, const struct nvml *n, void *device
         PASS(machine_add_part(m, MACHINE_GPU, 0, 0, "GPU", &part));
         m->part[part].bus = arena_text(&m->arena, pci.bus_id);
     }
-    m->part[part].model = arena_text(&m->arena, name);
+    snprintf(vendor, sizeof vendor, "%x", pci.id & 0xffff);
+    snprintf(id, sizeof id, "%x", pci.id >> 16);
+    PASS(pci_identify(m, part, vendor, id));
+    if (!m->part[part].type)
+        m->part[part].model = arena_text(&m->arena, name);
     for (unsigned link = 0; link < NVML_LINKS; link++) {
         unsigned active = 0;
         struct nvml_pci remote = {.bus_id = ""};

@@ -17,6 +17,7 @@ struct reader {
     struct machine *m;
     const char *path;
     uint32_t gpus, silent;
+    char numa[16]; /* of the object under way; "": none, or several */
     bool
         computing; /* some device has an interface that computes: those without one are not in use */
 };
@@ -51,13 +52,18 @@ static double lanes_Bps(const struct xml_element *e)
     return text && text_real(text, &value) && value > 0 && value < 1e4 ? value * 1e9 : 0;
 }
 
-/* "0302 [10de:15f9] ..." becomes the name of a known GPU. */
-static const char *known_gpu(const char *type)
+/* "0302 [10de:15f9] ..." says the product; where it does not, the model's name counts. */
+static enum status identify(struct machine *m, uint32_t part, const struct xml_element *pci,
+                            const struct xml_element *os)
 {
     char vendor[5] = "", device[5] = "";
-    if (!type || sscanf(type, "%*4s [%4[0-9a-fA-F]:%4[0-9a-fA-F]", vendor, device) != 2)
-        return NULL;
-    return pci_gpu(vendor, device);
+    const char *type = xml_value(pci, "pci_type"), *said = os ? info(os, "GPUModel") : NULL;
+    m->part[part].line = pci->line;
+    if (type && sscanf(type, "%*4s [%4[0-9a-fA-F]:%4[0-9a-fA-F]", vendor, device) == 2)
+        PASS(pci_identify(m, part, vendor, device));
+    if (said && !m->part[part].type)
+        m->part[part].model = said;
+    return STATUS_OK;
 }
 
 /* The object is known by its type and gp_index to the matrix of NVLink. */
@@ -100,11 +106,8 @@ static enum status add_gpu(struct reader *r, const struct xml_element *pci, uint
     snprintf(name, sizeof name, "GPU%u", r->gpus++);
     PASS(machine_add_part(m, MACHINE_GPU, 0, up, name, &part));
     m->part[part].up_Bps = lanes_Bps(pci);
-    m->part[part].model = os ? info(os, "GPUModel") : NULL;
-    if (!m->part[part].model || !gpu_named(m->part[part].model)) {
-        const char *known = known_gpu(xml_value(pci, "pci_type"));
-        m->part[part].model = known ? known : m->part[part].model;
-    }
+    PASS(identify(m, part, pci, os));
+    PASS(machine_set_numa(m, part, r->numa));
     const char *bus = xml_value(pci, "pci_busid");
     m->part[part].bus = bus;
     PASS(remember(r, pci, part));
@@ -123,6 +126,14 @@ static bool is_network(const struct xml_element *os)
             !strcmp(type, "32") || !strcmp(type, "48") || (name && !strncmp(name, "mlx5_", 5)));
 }
 
+/* OpenFabrics is 3 of versions 1 and 2, bit 32 of version 3. */
+static bool is_rdma(const struct xml_element *os)
+{
+    const char *type = xml_value(os, "osdev_type");
+    return info(os, "NodeGUID") ||
+           (type && (!strcmp(type, "3") || !strcmp(type, "32") || !strcmp(type, "48")));
+}
+
 static enum status add_nic(struct reader *r, const struct xml_element *pci, uint32_t up)
 {
     uint32_t part;
@@ -135,6 +146,9 @@ static enum status add_nic(struct reader *r, const struct xml_element *pci, uint
     PASS(machine_add_part(r->m, MACHINE_NIC, 0, up, name ? name : bus ? bus : "port", &part));
     r->m->part[part].up_Bps = lanes_Bps(pci);
     r->m->part[part].bus = bus;
+    r->m->part[part].line = pci->line;
+    PASS(machine_set_numa(r->m, part, r->numa));
+    r->m->part[part].rdma = find_os(pci, is_rdma) ? MACHINE_RDMA : MACHINE_PLAIN;
     return remember(r, pci, part);
 }
 
@@ -157,11 +171,32 @@ static enum status add_device(struct reader *r, const struct xml_element *pci, u
     return class == 0x02 && find_os(pci, is_network) ? add_nic(r, pci, up) : STATUS_OK;
 }
 
+/* The one NUMA node of a set "0x00000002" or "0x1,,0x0", 32 bits a word; sets of several are none. */
+static void read_nodeset(struct reader *r, const char *set)
+{
+    unsigned nodes = 0, number = 0, words = 0;
+    for (const char *at = set; *at; words++) {
+        unsigned long word = strtoul(at, NULL, 16);
+        number += words > 0 ? 32 : 0;
+        for (unsigned bit = 0; bit < 32; bit++)
+            if (word >> bit & 1) {
+                nodes++;
+                number = bit;
+            }
+        at += strcspn(at, ",");
+        at += *at == ',';
+    }
+    r->numa[0] = '\0';
+    if (nodes == 1)
+        snprintf(r->numa, sizeof r->numa, "%u", number);
+}
+
 static enum status read_objects(struct reader *r, const struct xml_element *above, uint32_t up)
 {
     for (const struct xml_element *e = above->first; e; e = e->next) {
         uint32_t part = up;
-        const char *name = NULL;
+        const char *name = NULL, *set = xml_value(e, "nodeset");
+        char numa[sizeof r->numa];
         if (strcmp(e->name, "object") != 0)
             continue;
         if (is(e, "Package") || is(e, "Socket") || (is(e, "Bridge") && up == MACHINE_NONE)) {
@@ -173,10 +208,14 @@ static enum status read_objects(struct reader *r, const struct xml_element *abov
             PASS(machine_add_part(r->m, MACHINE_BRIDGE, 0, root, name, &part));
             r->m->part[part].up_Bps = lanes_Bps(e);
         }
+        memcpy(numa, r->numa, sizeof numa);
+        if (set)
+            read_nodeset(r, set);
         if (is(e, "PCIDev"))
             PASS(add_device(r, e, up));
         else
             PASS(read_objects(r, e, part));
+        memcpy(r->numa, numa, sizeof numa);
     }
     return STATUS_OK;
 }
@@ -227,7 +266,8 @@ static enum status join(struct reader *r, uint32_t a, uint32_t b, double MBps)
     enum machine_kind ka = m->part[a].kind, kb = m->part[b].kind;
     if (ka != MACHINE_GPU || (kb != MACHINE_GPU && kb != MACHINE_NVSWITCH))
         return STATUS_OK;
-    const struct gpu *gpu = m->part[a].model ? gpu_named(m->part[a].model) : NULL;
+    const struct machine_part *p = &m->part[a];
+    const struct gpu *gpu = p->type ? gpu_named(p->type) : p->model ? gpu_named(p->model) : NULL;
     double lane = !gpu                             ? 25e3
                   : !strncmp(gpu->name, "P100", 4) ? 20e3
                   : strchr(gpu->name, 'B')         ? 50e3

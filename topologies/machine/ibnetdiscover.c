@@ -1,19 +1,25 @@
 /* What ibnetdiscover prints of an InfiniBand network, and ibsim's files in that form: records of switches and
  * adapters, then a line per port that is connected. A cable may stand at one of its ends or at both. Adapters
- * of one host are told by their description, "HOST mlx5_0"; without one each is a node. */
+ * of one host are told by their description, "HOST mlx5_0"; without one each is a node. So is each where the
+ * description names no host: "localhost", or one device of the same host in several adapters, as the
+ * manufacturer's "MT4123 ConnectX6 Mellanox Technologies" is. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "topologies/machine/fabric.h"
 
-enum { KEY = 200 };
+enum { KEY = 200, DESCRIPTION = 160 };
 
 struct reader {
     struct fabric f;
     size_t line;
     char id[96]; /* of the record under way; "": none */
     size_t unknown;
+    uint32_t adapters; /* numbered in NAMES_PARTS */
+    size_t hostless,
+        hostless_line; /* adapters whose description names no host; the first one's line */
+    char hostless_name[DESCRIPTION]; /* and its description */
 };
 
 static bool recognises(const struct machine_source *s)
@@ -51,6 +57,39 @@ static void host_of(char *description)
         *blank = '\0';
 }
 
+static uint32_t kind_of(const struct reader *r, const char *id)
+{
+    uint32_t kind = machine_name_find(r->f.m, NAMES_KINDS, id);
+    return kind != MACHINE_NONE ? kind : !strncmp(id, "S-", 2) ? 1 : !strncmp(id, "H-", 2) ? 2 : 0;
+}
+
+static bool names_no_host(const char *host)
+{
+    return !strncmp(host, "localhost", 9) || !strcmp(host, "(none)");
+}
+
+/* Second pass: which hosts' names stand for several. Two adapters of a host have different devices. */
+static enum status read_adapter(struct reader *r, const char *line)
+{
+    char id[96], description[DESCRIPTION];
+    const char *at = *line == '[' || *line == 'C' || *line == 'H' ? quoted(line, id, sizeof id) : 0;
+    if (!at || kind_of(r, id) != 2 || !quoted(at, description, sizeof description))
+        return STATUS_OK;
+    uint32_t adapter = machine_name_find(r->f.m, NAMES_PARTS, id);
+    if (adapter == MACHINE_NONE) {
+        adapter = r->adapters++;
+        PASS(machine_name_put(r->f.m, NAMES_PARTS, id, adapter));
+    }
+    uint32_t same = machine_name_find(r->f.m, NAMES_HOSTS, description);
+    if (same == MACHINE_NONE)
+        PASS(machine_name_put(r->f.m, NAMES_HOSTS, description, adapter));
+    bool twice = same != MACHINE_NONE && same != adapter && strchr(description, ' ');
+    host_of(description);
+    return twice || names_no_host(description)
+               ? machine_name_put(r->f.m, NAMES_DOMAINS, description, 1)
+               : STATUS_OK;
+}
+
 /* "4xHDR": lanes and what one carries, bytes per second; 0: not said. */
 static double speed_of(const char *text)
 {
@@ -86,25 +125,29 @@ static enum status read_kind(struct reader *r, const char *line)
     return machine_name_put(r->f.m, NAMES_KINDS, id, kind);
 }
 
-static uint32_t kind_of(const struct reader *r, const char *id)
-{
-    uint32_t kind = machine_name_find(r->f.m, NAMES_KINDS, id);
-    return kind != MACHINE_NONE ? kind : !strncmp(id, "S-", 2) ? 1 : !strncmp(id, "H-", 2) ? 2 : 0;
-}
-
 /* The part of an end; the description is the remote one's on lines of ports. */
 static enum status part_of(struct reader *r, const char *id, const char *description,
                            uint32_t *part)
 {
+    size_t parts = r->f.m->parts;
+    char host[DESCRIPTION];
     if (kind_of(r, id) == 1)
         return fabric_part(&r->f, MACHINE_SWITCH, id, part);
-    return fabric_part(&r->f, MACHINE_NODE, *description ? description : id, part);
+    snprintf(host, sizeof host, "%s", description);
+    host_of(host);
+    bool apart = machine_name_find(r->f.m, NAMES_DOMAINS, host) != MACHINE_NONE;
+    PASS(fabric_part(&r->f, MACHINE_NODE, *host && !apart ? host : id, part));
+    if (apart && r->f.m->parts > parts && r->hostless++ == 0) {
+        r->hostless_line = r->line;
+        snprintf(r->hostless_name, sizeof r->hostless_name, "%s", description);
+    }
+    return STATUS_OK;
 }
 
 /* [1](guid) "S-0002"[21](guid)  # "what" lid 3 4xHDR */
 static enum status read_port(struct reader *r, const char *line)
 {
-    char id[96], description[160] = "", key[KEY];
+    char id[96], description[DESCRIPTION] = "", key[KEY];
     uint32_t here, there;
     const char *at = quoted(line, id, sizeof id);
     long port = strtol(line + 1, NULL, 10);
@@ -130,7 +173,6 @@ static enum status read_port(struct reader *r, const char *line)
     if (machine_name_find(r->f.m, NAMES_CABLES, key) != MACHINE_NONE)
         return STATUS_OK;
     PASS(machine_name_put(r->f.m, NAMES_CABLES, key, 1));
-    host_of(description);
     PASS(part_of(r, r->id, "", &here));
     PASS(part_of(r, id, description, &there));
     if (here == there)
@@ -174,13 +216,23 @@ static enum status parse(const struct machine_source *s, struct machine *m)
         PASS(machine_line(m, &text, &line, &at));
         PASS(read_kind(&r, at));
     }
-    text = s->text;
-    while (*text) {
+    for (text = s->text; *text;) {
+        PASS(machine_line(m, &text, &line, &at));
+        PASS(read_adapter(&r, at));
+    }
+    for (text = s->text; *text;) {
         PASS(machine_line(m, &text, &line, &at));
         PASS(read_line(&r, at));
     }
     if (machine_count(m, MACHINE_SWITCH) == 0)
         return error_set(STATUS_PARSE, "%s: adapters, but no switch that joins them", s->path);
+    if (r.hostless > 0)
+        PASS(machine_warn(m,
+                          "%s:%zu: %zu adapter%s without a host's name (the first: '%.60s'), "
+                          "expected 'HOST DEVICE'; each counts as a node of its own. Set the node "
+                          "descriptions (rdma-ndd) and run ibnetdiscover again",
+                          s->path, r.hostless_line, r.hostless, r.hostless == 1 ? "" : "s",
+                          r.hostless_name));
     if (r.unknown > 0)
         PASS(machine_warn(m, "%zu port%s to what the file does not describe, left out", r.unknown,
                           r.unknown == 1 ? "" : "s"));

@@ -1,6 +1,7 @@
 /* The graph of a machine: parts, links, notes and names, and the table of formats. */
 #include "topologies/machine/machine.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,6 +168,24 @@ enum status machine_line(struct machine *m, const char **text, size_t *line, cha
     (*line)++;
     *out = arena_text_n(&m->arena, at, end);
     return *out ? STATUS_OK : error_set(STATUS_NOMEM, "a line of a machine");
+}
+
+enum status machine_set_numa(struct machine *m, uint32_t part, const char *text)
+{
+    size_t n = text ? strlen(text) : 0;
+    if (n == 0 || n > 32 || !isdigit((unsigned char)*text) || strspn(text, "0123456789,-") != n)
+        return STATUS_OK;
+    m->part[part].numa = arena_text(&m->arena, text);
+    return m->part[part].numa ? STATUS_OK : error_set(STATUS_NOMEM, "out of memory");
+}
+
+const char *machine_at(const struct machine *m, size_t line, char out[MACHINE_AT])
+{
+    size_t n = (size_t)snprintf(out, MACHINE_AT - 24, "%s", m->path);
+    n = n < MACHINE_AT - 25 ? n : MACHINE_AT - 25;
+    if (line > 0)
+        snprintf(out + n, MACHINE_AT - n, ":%zu", line);
+    return out;
 }
 
 bool machine_begins(const struct machine_source *s, const char *word, size_t lines)

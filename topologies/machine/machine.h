@@ -25,23 +25,31 @@ enum machine_kind {
     MACHINE_CPU,
     MACHINE_BRIDGE, /* PCIe switch */
     MACHINE_NVSWITCH,
-    MACHINE_NIC,    /* a port */
-    MACHINE_SWITCH, /* of the network */
-    MACHINE_NODE,   /* a node without anything inside */
+    MACHINE_NIC,      /* a port of the fabric */
+    MACHINE_SWITCH,   /* of the network */
+    MACHINE_NODE,     /* a node without anything inside */
+    MACHINE_LEFT_OUT, /* a port that counts for nothing */
 };
 
 #define MACHINE_NONE UINT32_MAX
 
+enum machine_rdma { MACHINE_UNSAID, MACHINE_PLAIN, MACHINE_RDMA };
+
 struct machine_part {
     enum machine_kind kind;
-    uint32_t node;         /* MACHINE_NONE: of no node, as switches */
-    uint32_t up;           /* MACHINE_NONE: not below anything */
-    double up_Bps;         /* nominal, of the PCIe lanes to `up`; 0: not said */
-    double Bps;            /* of a port; 0: not said */
-    const char *name;      /* never NULL */
-    const char *model;     /* of a GPU, as the file has it; NULL: not said */
-    const char *bus;       /* PCI address; NULL: not said */
-    const char *domain;    /* of a node: what shares NVLink; NULL: not said */
+    uint32_t node;          /* MACHINE_NONE: of no node, as switches */
+    uint32_t up;            /* MACHINE_NONE: not below anything */
+    double up_Bps;          /* nominal, of the PCIe lanes to `up`; 0: not said */
+    double Bps;             /* of a port; 0: not said */
+    enum machine_rdma rdma; /* has a port an RDMA device? */
+    const char *numa;       /* of a GPU or port, the NUMA node: "1", "0-1"; NULL: not said */
+    const char *name;       /* never NULL */
+    const char *model;      /* of a GPU, as the file has it; NULL: not said */
+    const char *type;   /* of a GPU, the catalogue's row by its ids; NULL: by the model's words */
+    bool by_id;         /* ids said which product it is: its words do not count */
+    size_t line;        /* where the file says it; 0: nowhere */
+    const char *bus;    /* PCI address; NULL: not said */
+    const char *domain; /* of a node: what shares NVLink; NULL: not said */
     const struct gpu *gpu; /* of a GPU, once complete */
 };
 
@@ -134,6 +142,11 @@ enum status machine_assume(struct machine *m, const char *format, ...) PRINTF_LI
 enum status machine_warn(struct machine *m, const char *format, ...) PRINTF_LIKE(2, 3) MUST_CHECK;
 /* The next line of a text, without its end, in the arena; "" where there is none. *line counts. */
 enum status machine_line(struct machine *m, const char **text, size_t *line, char **out) MUST_CHECK;
+/* "path:line" for messages, "path" for line 0; returns `out`. */
+enum { MACHINE_AT = 300 };
+const char *machine_at(const struct machine *m, size_t line, char out[MACHINE_AT]);
+/* The NUMA node of a part, as a file writes it: numbers, lists and ranges; anything else ("N/A", NULL) is none. */
+enum status machine_set_numa(struct machine *m, uint32_t part, const char *text) MUST_CHECK;
 /* Does one of the first `lines` lines begin with this, blanks skipped? */
 bool machine_begins(const struct machine_source *s, const char *word, size_t lines);
 /* What a name stands for in one of the tables; MACHINE_NONE: it is not there. */
@@ -150,8 +163,10 @@ enum status machine_hostlist(const char *text, enum status (*each)(void *to, con
 struct machine_options {
     const struct gpu *gpu; /* NULL: as the file says, or a guess */
     double nic_Bps;        /* 0: as the file says, or the catalogue's */
-    size_t nodes;          /* 0: as many as there are */
-    size_t gpus;           /* of a node that only has a name; 0: as the vendor's server */
+    const char *
+        nics; /* the ports of the fabric, up to an @: "all" or globs "mlx5_[0-3],ib0"; NULL: a rule */
+    size_t nodes; /* 0: as many as there are */
+    size_t gpus;  /* of a node that only has a name; 0: as the vendor's server */
 };
 
 /* Nodes of a fabric get what `node` has inside (NULL: the vendor's server of the GPU type), and --nodes

@@ -23,7 +23,8 @@ struct reader {
     size_t ends;
     struct link_end *end; /* [ends], in the arena */
     uint32_t gpus, nics;
-    bool described; /* some device has a <gpu> */
+    bool described;   /* some device has a <gpu> */
+    const char *numa; /* of the <cpu> under way; NULL: not said */
 };
 
 static bool recognises(const struct machine_source *s)
@@ -55,32 +56,18 @@ static const struct xml_element *child(const struct xml_element *e, const char *
     return NULL;
 }
 
-static const char *model_of(const struct xml_element *pci, const struct xml_element *gpu)
+/* Ids say the product, what NCCL and RCCL say beside them only its family. */
+static enum status identify(struct machine *m, uint32_t part, const struct xml_element *pci,
+                            const struct xml_element *gpu)
 {
-    static const struct {
-        const char *attribute, *value, *name;
-    } by[] = {{"gcn", "906", "MI50 (gfx906)"},
-              {"gcn", "908", "MI100"},
-              {"gcn", "910", "MI250"},
-              {"gcn", "940", "MI300X"},
-              {"gcn", "942", "MI300X"},
-              {"gcn", "", NULL},
-              {"sm", "60", "P100"},
-              {"sm", "70", "V100"},
-              {"sm", "75", "T4"},
-              {"sm", "80", "A100"},
-              {"sm", "86", "A40"},
-              {"sm", "89", "L4"},
-              {"sm", "90", "H100"},
-              {"sm", "100", "B200"},
-              {"sm", "103", "B300"}};
-    const char *known = pci_gpu(xml_value(pci, "vendor"), xml_value(pci, "device"));
-    for (size_t k = 0; gpu && !known && k < sizeof by / sizeof *by; k++) {
-        const char *value = xml_value(gpu, by[k].attribute);
-        if (value && (!*by[k].value || !strcmp(value, by[k].value)))
-            return by[k].name;
-    }
-    return known;
+    const char *gcn = gpu ? xml_value(gpu, "gcn") : NULL, *sm = gpu ? xml_value(gpu, "sm") : NULL;
+    m->part[part].line = pci->line;
+    PASS(pci_identify(m, part, xml_value(pci, "vendor"), xml_value(pci, "device")));
+    if (m->part[part].model)
+        return STATUS_OK;
+    if (gcn && *gcn && strcmp(gcn, "0") != 0)
+        return pci_identify_family(m, part, "gcn", gcn);
+    return sm && *sm ? pci_identify_family(m, part, "sm", sm) : STATUS_OK;
 }
 
 static enum status add_gpu(struct reader *r, const struct xml_element *pci, uint32_t node,
@@ -100,7 +87,8 @@ static enum status add_gpu(struct reader *r, const struct xml_element *pci, uint
     r->gpus++;
     PASS(machine_add_part(m, MACHINE_GPU, node, up, name, &part));
     m->part[part].up_Bps = lanes_Bps(pci);
-    m->part[part].model = model_of(pci, gpu);
+    PASS(identify(m, part, pci, gpu));
+    PASS(machine_set_numa(m, part, r->numa));
     if (bus) {
         m->part[part].bus = arena_text(&m->arena, bus);
         PASS(machine_name_put(r->m, NAMES_PARTS, bus, part));
@@ -129,6 +117,8 @@ static enum status add_nics(struct reader *r, const struct xml_element *at, uint
         snprintf(name, sizeof name, "NIC%u", r->nics++);
         PASS(machine_add_part(r->m, MACHINE_NIC, node, up, called ? called : name, &part));
         r->m->part[part].up_Bps = up_Bps;
+        PASS(machine_set_numa(r->m, part, r->numa));
+        r->m->part[part].line = net ? net->line : at->line;
         double Mbps = net ? number(net, "speed", 0) : 0;
         if (Mbps > 3.2e6) { /* no port is that fast: some versions write kb/s */
             PASS(machine_warn(r->m, "%s:%zu: a port of %g Mb/s; taken as kb/s", r->path, net->line,
@@ -186,6 +176,7 @@ static enum status read_system(struct reader *r, const struct xml_element *syste
         }
         snprintf(name, sizeof name, "CPU%.20s", numa ? numa : "");
         PASS(machine_add_part(r->m, MACHINE_CPU, node, MACHINE_NONE, name, &part));
+        r->numa = numa;
         PASS(read_below(r, e, node, part));
     }
     return STATUS_OK;

@@ -24,12 +24,14 @@ static const struct {
 struct matrix {
     struct machine *m;
     const char *path;
-    size_t line, n, gpus, cut;
+    size_t line, n, gpus, cut, inferred, header;
     const char *name[COLUMNS];
     bool gpu[COLUMNS];
     const char *affinity[COLUMNS]; /* CPUs of a row; NULL: not said */
-    uint16_t *cell;                /* [n * n] */
-    size_t row_line[COLUMNS];      /* 0: no row */
+    const char *numa[COLUMNS];     /* "NUMA Affinity" of a row; NULL: not said */
+    bool numa_column;
+    uint16_t *cell;           /* [n * n] */
+    size_t row_line[COLUMNS]; /* 0: no row */
     bool nvlink, legend, nvlink_legend;
 };
 
@@ -76,6 +78,7 @@ static bool recognises(const struct machine_source *s)
 /* Names of columns; pages that lose blanks glue them together: "GPU0GPU1mlx5_0". */
 static enum status read_header(struct matrix *t, char **word, size_t n)
 {
+    t->header = t->line;
     for (size_t i = 0; i < n && strcmp(word[i], "CPU") != 0; i++) {
         for (char *at = word[i]; *at;) {
             size_t end = 1;
@@ -96,6 +99,8 @@ static enum status read_header(struct matrix *t, char **word, size_t n)
             at += end;
         }
     }
+    for (size_t i = 0; i + 1 < n; i++)
+        t->numa_column |= !strcmp(word[i], "NUMA") && !strcmp(word[i + 1], "Affinity");
     return ARENA_NEW(&t->m->arena, t->cell, t->n * t->n);
 }
 
@@ -129,6 +134,8 @@ static enum status read_row(struct matrix *t, char **word, size_t n)
     t->cut += k < t->n;
     if (k == t->n && k + 1 < n && isdigit((unsigned char)word[k + 1][0]))
         t->affinity[row] = arena_text(&t->m->arena, word[k + 1]);
+    if (k == t->n && k + 2 < n && t->numa_column)
+        t->numa[row] = arena_text(&t->m->arena, word[k + 2]);
     return STATUS_OK;
 }
 
@@ -155,12 +162,28 @@ static enum status read_line(struct matrix *t, char *line)
     return STATUS_OK;
 }
 
+/* Two ports without rows: no further from each other than over the GPU that is nearest to both, and as far where
+ * they are not as far from one. UNKNOWN: no GPU says anything of both. */
+static uint16_t between_ports(const struct matrix *t, size_t i, size_t j)
+{
+    uint16_t least = UNKNOWN;
+    for (size_t g = 0; g < t->n; g++) {
+        uint16_t a = t->cell[g * t->n + i], b = t->cell[g * t->n + j];
+        uint16_t over = a > b ? a : b;
+        if (t->gpu[g] && a && b && (least == UNKNOWN || over < least))
+            least = over;
+    }
+    return least;
+}
+
 /* Each pair from both of its cells: one may have been cut off. */
 static enum status settle(struct matrix *t)
 {
     for (size_t i = 0; i < t->n; i++)
         for (size_t j = 0; j < i; j++) {
             uint16_t *a = &t->cell[i * t->n + j], *b = &t->cell[j * t->n + i];
+            if (!*a && !*b && !t->gpu[i] && !t->gpu[j] && (*a = between_ports(t, i, j)))
+                t->inferred++;
             if (!*a && !*b)
                 return error_set(STATUS_PARSE, "%s:%zu: cut off: nothing is said of %s and %s",
                                  t->path, t->line, t->name[j], t->name[i]);
@@ -176,6 +199,12 @@ static enum status settle(struct matrix *t)
                                  "%s:%zu: NVLink between %s and %s, which are not GPUs", t->path,
                                  t->line, t->name[j], t->name[i]);
         }
+    if (t->inferred > 0)
+        PASS(
+            machine_warn(t->m,
+                         "%s:%zu: columns of ports without rows; how far ports are from each other "
+                         "follows from the rows of the GPUs",
+                         t->path, t->header));
     if (t->cut)
         return machine_warn(t->m, "%zu row%s cut off; what is missing was taken from the columns",
                             t->cut, t->cut == 1 ? "" : "s");
@@ -203,6 +232,15 @@ static void group(const struct matrix *t, unsigned level, uint32_t *of)
                 changed = true;
             }
     }
+}
+
+/* Ports have no column for it: NODE and nearer are within a NUMA node. */
+static const char *numa_of(const struct matrix *t, size_t i)
+{
+    for (size_t g = 0; g < t->n && !t->gpu[i]; g++)
+        if (t->gpu[g] && t->numa[g] && t->cell[i * t->n + g] <= NODE)
+            return t->numa[g];
+    return t->numa[i];
 }
 
 /* CPUs, below them switches of PXB, below those switches of PIX; groups of one need no switch. */
@@ -237,9 +275,12 @@ static enum status build(struct matrix *t)
                 up[j] = of[j] == i ? inner : up[j];
         }
     }
-    for (size_t i = 0; i < t->n; i++)
+    for (size_t i = 0; i < t->n; i++) {
         TRY(machine_add_part(m, t->gpu[i] ? MACHINE_GPU : MACHINE_NIC, 0, up[i], t->name[i],
                              &part[i]));
+        m->part[part[i]].line = t->row_line[i] ? t->row_line[i] : t->header;
+        TRY(machine_set_numa(m, part[i], numa_of(t, i)));
+    }
     for (size_t i = 0; i < t->n; i++)
         for (size_t j = i + 1; j < t->n; j++)
             if (t->cell[i * t->n + j] > NV)

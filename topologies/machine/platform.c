@@ -7,7 +7,7 @@
  *              shorter than out of the node and back in
  *   network    lanes of the GPU and of its port, then the port: three links and more
  *
- * Each GPU sends through the nearest port, and ports as near are shared out evenly. */
+ * Each GPU sends through the port that machine_choose_ports() gives it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,8 +18,6 @@
 #include "topologies/family.h"
 #include "topologies/machine/complete.h"
 #include "topologies/write.h"
-
-enum { NODE_GPUS = 1024 };
 
 /* PCIe's latency of one ring step of large messages is 5.7 us (NCCL's src/graph/tuning.cc). Between CPUs:
  * assumed, between NCCL's 10 GB/s of UPI and 22 of later ones. */
@@ -32,7 +30,7 @@ struct writer {
     uint32_t *host;          /* [parts] of GPUs: which of its node */
     uint32_t *plane;         /* [parts] of GPUs: its NVSwitch's part; MACHINE_NONE: none */
     double *plane_Bps;       /* [parts] */
-    size_t *users;           /* [parts] GPUs of a port, or of a plane */
+    size_t *users;           /* [parts] GPUs of a port or of a plane; cables of a switch */
     uint32_t *children;      /* [parts] what is right below a part */
     size_t *first;           /* [nodes + 1] GPUs and ports of a node in `member` */
     uint32_t *member;
@@ -72,8 +70,8 @@ static enum status make_lists(struct writer *w)
     PASS(ARRAY_NEW(w->meshed, m->nodes));
     for (size_t i = 0; i < m->parts; i++) {
         const struct machine_part *p = &m->part[i];
-        w->plane[i] = w->port[i] = MACHINE_NONE;
-        if (p->up != MACHINE_NONE)
+        w->plane[i] = MACHINE_NONE;
+        if (p->up != MACHINE_NONE && p->kind != MACHINE_LEFT_OUT)
             w->children[p->up]++;
         if (p->kind == MACHINE_GPU || p->kind == MACHINE_NIC)
             w->first[p->node + 2]++;
@@ -107,12 +105,11 @@ static enum status number_hosts(struct writer *w)
         for (size_t k = w->first[n]; k < w->first[n + 1]; k++)
             if (is(w, w->member[k], MACHINE_GPU))
                 w->host[w->member[k]] = gpu++;
-        if (gpu > NODE_GPUS)
-            FAIL(STATUS_INVALID, "%s: a node of %u GPUs, expected up to %d", m->path, gpu,
-                 NODE_GPUS);
     }
     for (size_t k = 0; k < m->links; k++) {
         const struct machine_link *l = &m->link[k];
+        if (l->net)
+            w->users[l->a]++, w->users[l->b] += is(w, l->b, MACHINE_SWITCH);
         if (l->net || !is(w, l->b, MACHINE_NVSWITCH))
             continue;
         uint32_t node = m->part[l->b].node, plane = l->b;
@@ -188,48 +185,6 @@ static bool pairs_by_pcie(const struct writer *w, uint32_t x, uint32_t y)
            m->part[x].up != MACHINE_NONE && m->part[y].up != MACHINE_NONE;
 }
 
-/* ---- ports */
-
-/* How far the nearest port is, and of several the one with the fewest users; SIZE_MAX: there is none. */
-static size_t nearest_port(const struct writer *w, uint32_t gpu, double fastest, uint32_t *nearest)
-{
-    const struct machine *m = w->m;
-    size_t n = m->part[gpu].node, best = SIZE_MAX, a, b;
-    for (size_t k = w->first[n]; k < w->first[n + 1]; k++) {
-        uint32_t port = w->member[k];
-        if (!is(w, port, MACHINE_NIC) || w->cable_first[port] == w->cable_first[port + 1] ||
-            m->part[port].Bps < fastest / 8)
-            continue;
-        size_t cost = machine_distance(m, gpu, port, &a, &b) * 4096 + w->users[port];
-        if (cost < best)
-            best = cost, *nearest = port;
-    }
-    return best == SIZE_MAX ? best : best / 4096;
-}
-
-/* GPUs that are near to a port choose before those that are as far from several. */
-static void choose_ports(struct writer *w)
-{
-    const struct machine *m = w->m;
-    for (size_t n = 0; n < m->nodes; n++) {
-        double fastest = 0;
-        for (size_t k = w->first[n]; k < w->first[n + 1]; k++)
-            if (is(w, w->member[k], MACHINE_NIC))
-                fastest = m->part[w->member[k]].Bps > fastest ? m->part[w->member[k]].Bps : fastest;
-        for (size_t far = 0, next; far < SIZE_MAX; far = next) {
-            next = SIZE_MAX;
-            for (size_t k = w->first[n]; k < w->first[n + 1]; k++) {
-                uint32_t gpu = w->member[k], port = MACHINE_NONE;
-                size_t at =
-                    is(w, gpu, MACHINE_GPU) ? nearest_port(w, gpu, fastest, &port) : SIZE_MAX;
-                next = at > far && at < next ? at : next;
-                if (at == far)
-                    w->users[w->port[gpu] = port]++;
-            }
-        }
-    }
-}
-
 /* ---- hosts, routers, links */
 
 static void put_hosts(const struct writer *w)
@@ -247,17 +202,20 @@ static void put_hosts(const struct writer *w)
     for (size_t i = 0; i < w->first[m->nodes]; i++) {
         uint32_t part = w->member[i];
         const struct gpu *gpu = m->part[part].gpu;
+        const char *numa = m->part[part].numa;
         if (!is(w, part, MACHINE_GPU))
             continue;
         fprintf(w->to, "    <host id=\"n%ug%u\" speed=\"%.12gf\"%s\n", m->part[part].node,
-                w->host[part], gpu->flops, same ? "/>" : ">");
-        if (!same) {
+                w->host[part], gpu->flops, same && !numa ? "/>" : ">");
+        if (!same)
             put_gpu_properties(w->to, gpu);
+        if (numa)
+            fprintf(w->to, "      <prop id=\"numa\" value=\"%s\"/>\n", numa);
+        if (!same || numa)
             fputs("    </host>\n", w->to);
-        }
     }
     for (uint32_t i = 0; i < m->parts; i++)
-        if (is(w, i, MACHINE_SWITCH) || (is(w, i, MACHINE_NVSWITCH) && w->users[i] > 0))
+        if ((is(w, i, MACHINE_SWITCH) || is(w, i, MACHINE_NVSWITCH)) && w->users[i] > 0)
             fprintf(w->to, "    <router id=\"%s%u\"/>\n",
                     is(w, i, MACHINE_SWITCH) ? "switch" : w->hub, i);
 }
@@ -463,7 +421,10 @@ enum status machine_write(const struct machine *m, const struct provenance *by, 
                          TOPOLOGY_MAX_DEVICES);
     TRY(make_lists(&w));
     TRY(number_hosts(&w));
-    choose_ports(&w);
+    TRY(machine_choose_ports(m, w.port));
+    for (size_t i = 0; i < m->parts; i++)
+        if (w.port[i] != MACHINE_NONE)
+            w.users[w.port[i]]++;
     TRY(put_pairs(&w, true));
     TRY(check_lines(&w, n));
     TRY(file_create(path, &f));
