@@ -185,7 +185,8 @@ const char *database_text(sqlite3_stmt *s, int column)
 static enum status take_lock(struct database *db)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    db->lock = open(db->lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    /* no link is followed, and what somebody has written there stays */
+    db->lock = open(db->lock_path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (db->lock < 0)
         return error_set(STATUS_IO, "%s: %s", db->path, strerror(errno));
     if (fcntl(db->lock, F_SETLK, &lock) == 0)
@@ -361,6 +362,16 @@ enum status database_open_to_read(const char *path, struct database **out)
     return open_database(path, open_to_read, out);
 }
 
+/* Still locked, so nobody else has it. It is ours if it is the file that was opened, and empty. */
+static void remove_lock(const struct database *db)
+{
+    struct stat opened, there;
+    if (fstat(db->lock, &opened) == 0 && lstat(db->lock_path, &there) == 0 &&
+        opened.st_dev == there.st_dev && opened.st_ino == there.st_ino && S_ISREG(there.st_mode) &&
+        there.st_size == 0)
+        unlink(db->lock_path);
+}
+
 void database_close(struct database *db)
 {
     if (!db)
@@ -369,7 +380,7 @@ void database_close(struct database *db)
         sqlite3_finalize(db->statement[i].statement);
     sqlite3_close(db->handle);
     if (db->lock >= 0) {
-        unlink(db->lock_path); /* still locked: nobody else has it */
+        remove_lock(db);
         close(db->lock);
     }
     free(db->lock_path);

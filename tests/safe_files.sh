@@ -77,6 +77,13 @@ if command -v sqlite3 >/dev/null; then
     cp good.db e.db
     sqlite3 e.db "CREATE VIEW mine AS SELECT * FROM result; CREATE INDEX i ON result(iteration_s)"
     "$foreline" sweep e.yml >../out 2>&1 || fail "a view and an index of the user's: $(cat ../out)"
+    echo mine | tee mine >e.db-lock
+    "$foreline" sweep e.yml >../out 2>&1 || fail "a file where the lock is: $(cat ../out)"
+    [ "$(cat e.db-lock)" = mine ] || fail "the user's e.db-lock is gone"
+    ln -sf mine e.db-lock
+    "$foreline" sweep e.yml >../out 2>&1 && fail "a link where the lock is: accepted"
+    [ "$(cat mine)" = mine ] || fail "the file behind a link was changed"
+    rm e.db-lock
     cd ..
 else
     echo "no databases of strangers: sqlite3 is not installed"
