@@ -21,7 +21,8 @@ MACHINES = [
     ("AWS p5, 8 H100", "aws_p5_h100_8gpu_nvls_mpitag", "rail:nodes=1,gpus=8,type=H100", 8, 8),
     ("AWS p5, 2 x 8 H100", "aws_p5_h100_2node_efa_srunlabel", "rail:nodes=2,gpus=8,type=H100", 16, 8),
     ("AWS p4de, 2 x 8 A100", "aws_p4de_a100_2node_efa_srunlabel", "rail:nodes=2,gpus=8,type=A100,nic=50Gbps", 16, 8),
-    ("DGX A100, 2 x 8", "dgxa100_2node_ib_deepops", "rail:nodes=2,gpus=8,type=A100", 16, 8),
+    # its page says two nodes, its busbw / algbw 32 ranks
+    ("DGX A100, 4 x 8", "dgxa100_2node_ib_deepops", "rail:nodes=4,gpus=8,type=A100", 32, 8),
     ("OCI, 2 x 8 H100", "oci_h100_2node_16gpu_roce_multihost", "rail:nodes=2,gpus=8,type=H100", 16, 8),
 ]
 

@@ -25,7 +25,9 @@ hint() { # of a table of collectives
     */a100x8_old_format_broadcast*) echo broadcast= ;;
     */a100x8_old_format_reducescatter*) echo reduce-scatter= ;;
     */aws_p5_h100_8gpu* | */vtrain*GPU8*) echo all-reduce:1x8= ;;
-    */aws_p* | */dgxa100_2node* | */h100_2node* | */networkoperator*) echo all-reduce:2x8= ;;
+    */aws_p5en*) echo all-reduce:16x8= ;; # by busbw / algbw, as the next
+    */dgxa100_2node*) echo all-reduce:4x8= ;;
+    */aws_p* | */h100_2node* | */networkoperator*) echo all-reduce:2x8= ;;
     */gcp_*) echo all-gather:2x8= ;;
     */vtrain*GPU2*) echo all-reduce:1x2= ;;
     */vtrain*GPU4*) echo all-reduce:1x4= ;;

@@ -13,7 +13,8 @@ enum column {
     COLUMN_TIME,
     COLUMN_SAMPLES_RATE,
     COLUMN_TOKENS_RATE,
-    COLUMN_SAMPLES
+    COLUMN_SAMPLES,
+    COLUMN_CONFIGURATION
 };
 
 static const struct {
@@ -58,6 +59,43 @@ static bool is_time(const char *name, double *scale)
     return false;
 }
 
+static bool is_among(const char *word, size_t n, const char *const *list, size_t words)
+{
+    for (size_t k = 0; k < words; k++)
+        if (strlen(list[k]) == n && strncmp(list[k], word, n) == 0)
+            return true;
+    return false;
+}
+
+/* Does a column say what was run, not how it went? All words of its header are such: "# GPUs", "tensor
+ * parallelism", "tp", "hidden_size", but not "dp_comm_ms" or "global_step". Batches as training logs have them
+ * may grow during a run. */
+static bool is_configuration(const char *name)
+{
+    static const char *const what[] = {
+        "gpus",       "devices",      "nodes",  "ranks",   "world",     "micro",
+        "microbatch", "microbatches", "hidden", "heads",   "layers",    "tp",
+        "pp",         "dp",           "cp",     "ep",      "zero",      "parallelism",
+        "parallel",   "model",        "plan",   "dtype",   "precision", "framework",
+        "seq",        "sequence",     "stages", "experts", "config",    "configuration",
+        "strategy"};
+    static const char *const beside[] = {"size",   "degree",    "number",  "num",    "no",
+                                         "of",     "length",    "len",     "dim",    "count",
+                                         "batch",  "attention", "id",      "name",   "data",
+                                         "tensor", "pipeline",  "context", "expert", "stage"};
+    static const char blanks[] = " \t_#-()./";
+    bool any = false;
+    for (const char *at = name + strspn(name, blanks); *at; at += strspn(at, blanks)) {
+        size_t n = strcspn(at, blanks);
+        bool key = is_among(at, n, what, sizeof what / sizeof *what);
+        if (!key && !is_among(at, n, beside, sizeof beside / sizeof *beside))
+            return false;
+        any |= key;
+        at += n;
+    }
+    return any;
+}
+
 /* What the columns of a header are; false: none says how long steps take. */
 static bool read_header(const char *text, struct reader_state *state)
 {
@@ -78,6 +116,8 @@ static bool read_header(const char *text, struct reader_state *state)
                 state->column[i] = (int)known[k].column;
         if (is_time(name, &state->scale[i]))
             state->column[i] = COLUMN_TIME;
+        if (state->column[i] < 0 && is_configuration(name))
+            state->column[i] = COLUMN_CONFIGURATION;
         timed |= state->column[i] == COLUMN_TIME || state->column[i] == COLUMN_SAMPLES_RATE ||
                  state->column[i] == COLUMN_TOKENS_RATE;
     }
@@ -90,6 +130,32 @@ static bool recognises_line(const char *text)
     return read_header(text, &state);
 }
 
+/* The rows of a run are its steps: none of the columns that say what ran may change. */
+static enum status check_configuration(struct reader_state *state, char **cell)
+{
+    char names[160] = "";
+    const char *was = NULL, *is = NULL;
+    size_t length = 0;
+    for (size_t i = 0; i < state->columns; i++) {
+        if (state->column[i] != COLUMN_CONFIGURATION)
+            continue;
+        if (strcmp(state->value[i], cell[i]) == 0)
+            continue;
+        is = is ? is : cell[i];
+        was = was ? was : state->value[i];
+        if (length + strlen(state->name[i]) + 3 < sizeof names)
+            length += (size_t)snprintf(names + length, sizeof names - length, "%s'%s'",
+                                       length > 0 ? ", " : "", state->name[i]);
+    }
+    if (!is)
+        return STATUS_OK;
+    return error_set(
+        STATUS_PARSE,
+        "%s:%zu: another configuration than in line %zu (%s: %.40s, was %.40s), "
+        "expected the iterations of one run. Give each configuration a file of its own",
+        state->path, state->line, state->row_line, names, is, was);
+}
+
 /* Of a step that several ranks have a line of, the longest counts. */
 static enum status add(struct measured_run *run, const struct run_line *l, bool ranked)
 {
@@ -97,6 +163,15 @@ static enum status add(struct measured_run *run, const struct run_line *l, bool 
     if (!ranked || !last || last->number != l->number)
         return run_add_line(run, l);
     last->seconds = l->seconds > last->seconds ? l->seconds : last->seconds;
+    return STATUS_OK;
+}
+
+static enum status take_header(char *text, struct reader_state *state)
+{
+    if (!read_header(text, state))
+        return error_set(STATUS_PARSE, "%s:%zu: no header", state->path, state->line);
+    PASS(text_copy(text, &state->header));
+    cells_split(state->header, state->separator, state->name, READER_COLUMNS);
     return STATUS_OK;
 }
 
@@ -108,17 +183,23 @@ static enum status take(char *text, struct reader_state *state, struct measured_
     if (!text || (state->columns > 0 && *text == '#'))
         return STATUS_OK;
     if (state->columns == 0)
-        return read_header(text, state)
-                   ? STATUS_OK
-                   : error_set(STATUS_PARSE, "%s:%zu: no header", state->path, state->line);
+        return take_header(text, state);
     PASS(run_count(run, state->path));
+    if (!state->row) {
+        PASS(text_copy(text, &state->row));
+        state->row_line = state->line;
+        for (size_t k = cells_split(state->row, state->separator, state->value, READER_COLUMNS);
+             k < state->columns; k++)
+            state->value[k] = "";
+    }
     size_t n = cells_split(text, state->separator, cell, READER_COLUMNS);
     if (n != state->columns)
         return error_set(STATUS_PARSE, "%s:%zu: %zu cells, and the header has %zu", state->path,
                          state->line, n, state->columns);
+    PASS(check_configuration(state, cell));
     for (size_t i = 0; i < n; i++) {
         double v = 0;
-        if (state->column[i] < 0 || !*cell[i])
+        if (state->column[i] < 0 || state->column[i] == COLUMN_CONFIGURATION || !*cell[i])
             continue;
         if (!text_real(cell[i], &v) || v < 0 || v > 1e15)
             return error_set(STATUS_PARSE, "%s:%zu: '%.40s' is no number of 0 to 1e15", state->path,
@@ -141,6 +222,8 @@ static enum status take(char *text, struct reader_state *state, struct measured_
             break;
         case COLUMN_SAMPLES:
             l.samples = v;
+            break;
+        case COLUMN_CONFIGURATION:
             break;
         }
     }

@@ -94,5 +94,7 @@ enum status lines_read(struct bytes *b, struct measured_run *run, const struct r
 out:
     free(line);
     interner_free(&state.devices);
+    free(state.header);
+    free(state.row);
     return st;
 }

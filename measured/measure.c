@@ -143,6 +143,9 @@ static enum status warn_trace(const struct measured_run *run, const struct run_t
         guessed += times[r].guessed;
         outside = fmax(outside, times[r].outside);
     }
+    if (run->by_device)
+        PASS(measurement_warn(m,
+                              "ranks are numbered by GPU, then by process: the file has no ranks"));
     PASS(warn_count(m, run->without_time, "events without a usable time, left out"));
     PASS(warn_count(m, run->negative, "events that end before they begin, left out"));
     PASS(warn_count(m, run->repeated, "steps that are marked a second time, left out"));

@@ -345,6 +345,38 @@ static enum status find_layers(struct database *d)
     return STATUS_OK;
 }
 
+/* A rank while the file's are put in order. */
+struct ordered {
+    int64_t device, process;
+    struct run_rank rank;
+};
+
+static int by_device(const void *a, const void *b)
+{
+    const struct ordered *x = a, *y = b;
+    if (x->device != y->device)
+        return x->device < y->device ? -1 : 1;
+    return (x->process > y->process) - (x->process < y->process);
+}
+
+/* Rows stand in no order, so the first one's GPU is not rank 0: by device, then by process. */
+static enum status order_ranks(struct database *d)
+{
+    size_t n = d->run->ranks - d->first;
+    struct ordered *of = NULL;
+    PASS(ARRAY_NEW(of, n));
+    for (size_t r = 0; r < n; r++)
+        of[r] = (struct ordered){d->run->rank[d->first + r].device, process_of(d, d->first + r),
+                                 d->run->rank[d->first + r]};
+    if (n > 0)
+        qsort(of, n, sizeof *of, by_device);
+    for (size_t r = 0; r < n; r++)
+        d->run->rank[d->first + r] = of[r].rank;
+    d->run->by_device |= n > 1;
+    free(of);
+    return STATUS_OK;
+}
+
 static enum status read_tables(struct database *d)
 {
     bool names;
@@ -387,6 +419,7 @@ static enum status read(const char *path, struct bytes *b, struct measured_run *
     (void)b; /* SQLite reads the file itself */
     TRY(open_database(&d));
     TRY(read_tables(&d));
+    TRY(order_ranks(&d));
 out:
     sqlite3_close(d.db);
     launches_free(&d.launches);

@@ -40,6 +40,10 @@ struct reader_state {
     int column
         [READER_COLUMNS]; /* [columns] what each one is, as the reader numbers them; -1: nothing */
     double scale[READER_COLUMNS];
+    /* Of a table, owned: the header and the first row, cut into cells [columns], and the first row's line. */
+    char *header, *row;
+    char *name[READER_COLUMNS], *value[READER_COLUMNS];
+    size_t row_line;
     struct run_line pending; /* what lines before have said of steps */
     size_t first;            /* rank of the file; its GPUs in their order */
     struct interner devices;

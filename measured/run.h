@@ -99,6 +99,8 @@ struct measured_run {
     struct run_line *line; /* [lines] */
     struct interner names;
     size_t events; /* of the file that is read, counted by run_count() */
+    bool
+        by_device; /* no file numbers the ranks: they are in the order of GPUs, then of processes */
     /* What was dropped or repaired. */
     size_t without_time, negative, without_end, cut, repeated;
 };

@@ -329,6 +329,21 @@ static void reads_tables_of_steps(void **state)
 
 /* ---- faults */
 
+/* A table of 1,440 configurations was one run of as many iterations. */
+static void refuses_tables_of_configurations(void **state)
+{
+    refuses(
+        "# GPUs,global batch,# layers,iteration time (ms)\n2,16,24,370\n2,16,24,371\n"
+        "8,32,48,220\n",
+        "test_measured.in:4: another configuration than in line 2 ('# GPUs', '# layers': 8, "
+        "was 2), expected the iterations of one run. Give each configuration a file of its own");
+    refuses("step,tp,seconds\n1,1,2\n2,2,3\n",
+            ":3: another configuration than in line 2 ('tp': 2, was 1)");
+    /* What changes from step to step is no configuration; nor is a batch that grows. */
+    reads("step,loss,lr,dp_comm_ms,global_step,GPUs,seconds\n1,3,0.1,10,1,8,1\n2,2,0.2,20,2,8,3\n",
+          &nothing, "csv", 2, 2, 0);
+}
+
 static void refuses_what_is_no_run(void **state)
 {
     refuses("", "not a run in a known format");
@@ -420,6 +435,7 @@ int main(void)
         cmocka_unit_test(ranks_of_several_files_are_one_run),
         cmocka_unit_test(reads_the_lines_of_frameworks),
         cmocka_unit_test(reads_tables_of_steps),
+        cmocka_unit_test(refuses_tables_of_configurations),
         cmocka_unit_test(refuses_what_is_no_run),
         cmocka_unit_test(packs_timelines_by_their_names),
         cmocka_unit_test(releases_everything_when_memory_runs_out),

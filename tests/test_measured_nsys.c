@@ -97,6 +97,28 @@ static void reads_databases_of_nsys(void **state)
         STATUS_INVALID);
 }
 
+/* The first row is of GPU 1, of the later process: rank 0 is the first process on GPU 0 nevertheless. */
+static void ranks_of_databases_follow_devices(void **state)
+{
+    struct measurement m = {0};
+    struct run_times t[3];
+    assert_int_equal(
+        read_database("CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, "
+                      "deviceId INTEGER, streamId INTEGER, correlationId INTEGER, globalPid "
+                      "INTEGER, demangledName INTEGER);"
+                      "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES "
+                      "(100, 400, 1, 7, 1, 16777216, 1), (100, 300, 0, 7, 2, 33554432, 1), "
+                      "(100, 200, 0, 7, 3, 16777216, 1);",
+                      &m, t),
+        STATUS_OK);
+    near(t[0].busy_s, 100e-9);
+    near(t[1].busy_s, 200e-9);
+    near(t[2].busy_s, 300e-9);
+    assert_string_equal(m.warning[0],
+                        "ranks are numbered by GPU, then by process: the file has no ranks");
+    measurement_free(&m);
+}
+
 /* Databases say any time of a launch, the last one that there is, too. */
 static void launches_are_of_parts_at_any_time(void **state)
 {
@@ -119,6 +141,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_tables_of_nsys),
         cmocka_unit_test(reads_databases_of_nsys),
+        cmocka_unit_test(ranks_of_databases_follow_devices),
         cmocka_unit_test(launches_are_of_parts_at_any_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
