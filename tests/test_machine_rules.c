@@ -230,10 +230,13 @@ static void ports_of_other_networks_are_left_out(void **state)
         {"<nic><net name='mlx5_2' speed='400000'/></nic>"
          "<nic><net name='mlx5_3' speed='400000'/></nic>",
          NULL,
-         "t:2: 2 of 4 ports left out, no PCIe switch in common with a GPU, as others have "
-         "(storage, "
-         "management): mlx5_2, mlx5_3; '--nic all' keeps them",
+         "t:2: 2 of 4 ports left out, no PCIe switch in common with a GPU, and each GPU has one "
+         "with another port (storage, management): mlx5_2, mlx5_3; '--nic all' keeps them",
          2},
+        /* A GPU without a port beside it may need those below the CPU. */
+        {"<nic><net name='mlx5_2' speed='400000'/></nic><pci class='0x0302' busid='x'><gpu "
+         "sm='90'/></pci>",
+         NULL, NULL, 3},
         {"<nic><net name='mlx5_2' speed='400000'/></nic>", "all", NULL, 3},
         {"<nic><net name='mlx5_2' speed='400000'/></nic>", "mlx5_[02]@400Gbps", NULL, 2},
     };

@@ -2,8 +2,8 @@
  * rule that looks at each node alone and leaves out, as long as others stay:
  *
  *   slow   less than an eighth of the fastest port's rate; where a file has no rate, of its PCIe lanes'
- *   far    no PCIe switch in common with any GPU, where other ports have one and are at least one for each two
- *          GPUs: servers put the fabric's ports beside the GPUs, storage's below a CPU
+ *   far    no PCIe switch in common with any GPU, where each GPU has one with another port: servers put the
+ *          fabric's ports beside the GPUs, storage's below a CPU
  *   plain  no RDMA device, where other ports have one (files that tell them apart) */
 #include <fnmatch.h>
 #include <stdlib.h>
@@ -18,25 +18,28 @@ static double rate_of(const struct machine_part *p)
     return p->Bps > 0 ? p->Bps : p->up_Bps;
 }
 
-/* Which ports of a node, `member`, [n], are below a switch that a GPU is below, too; `above` is [parts]. */
-static size_t find_near(const struct machine *m, const uint32_t *member, size_t n, bool *above,
-                        bool *near)
+/* Which GPUs and ports of a node, `member`, [n], are below a switch that one of the other kind is below, too;
+ * `above` is [parts], zeros for the node's. True: every GPU is. */
+static bool find_near(const struct machine *m, const uint32_t *member, size_t n,
+                      unsigned char *above, bool *near)
 {
-    size_t found = 0;
-    for (int ports = 0; ports < 2; ports++)
+    enum { GPU_BELOW = 1, PORT_BELOW = 2 };
+    size_t far = 0;
+    for (int pass = 0; pass < 2; pass++)
         for (size_t i = 0; i < n; i++) {
-            uint32_t at = m->part[member[i]].up;
-            if (m->part[member[i]].kind != (ports ? MACHINE_NIC : MACHINE_GPU))
+            const struct machine_part *p = &m->part[member[i]];
+            bool gpu = p->kind == MACHINE_GPU;
+            uint32_t at = p->up;
+            if (!gpu && p->kind != MACHINE_NIC)
                 continue;
-            for (int k = 0; k < HOPS && at != MACHINE_NONE; k++, at = m->part[at].up) {
-                if (m->part[at].kind != MACHINE_BRIDGE)
-                    break;
-                above[at] |= !ports;
-                near[i] |= ports && above[at];
+            for (int k = 0; k < HOPS && at != MACHINE_NONE && m->part[at].kind == MACHINE_BRIDGE;
+                 k++, at = m->part[at].up) {
+                above[at] |= gpu ? GPU_BELOW : PORT_BELOW;
+                near[i] |= pass == 1 && above[at] & (gpu ? PORT_BELOW : GPU_BELOW);
             }
-            found += near[i];
+            far += pass == 1 && gpu && !near[i];
         }
-    return found;
+    return far == 0;
 }
 
 /* Out with these ports of a node, unless none stays; one warning names them. */
@@ -69,17 +72,16 @@ static enum status leave_out(struct machine *m, const uint32_t *member, size_t n
                         listed < left ? ", ..." : "");
 }
 
-static enum status apply_rule(struct machine *m, const uint32_t *member, size_t n, bool *above,
-                              bool *out)
+static enum status apply_rule(struct machine *m, const uint32_t *member, size_t n,
+                              unsigned char *above, bool *out)
 {
     double fastest = 0;
-    size_t devices = 0, rdma = 0;
+    size_t rdma = 0;
     for (size_t i = 0; i < n; i++) {
         const struct machine_part *p = &m->part[member[i]];
         bool port = p->kind == MACHINE_NIC;
         fastest = port && rate_of(p) > fastest ? rate_of(p) : fastest;
         rdma += port && p->rdma == MACHINE_RDMA;
-        devices += p->kind == MACHINE_GPU;
     }
     for (size_t i = 0; i < n; i++) {
         const struct machine_part *p = &m->part[member[i]];
@@ -92,12 +94,12 @@ static enum status apply_rule(struct machine *m, const uint32_t *member, size_t 
     }
     PASS(leave_out(m, member, n, out, "no RDMA device, as others have"));
     memset(out, 0, n * sizeof *out);
-    size_t near = find_near(m, member, n, above, out);
+    bool all = find_near(m, member, n, above, out);
     for (size_t i = 0; i < n; i++)
-        out[i] =
-            m->part[member[i]].kind == MACHINE_NIC && !out[i] && near > 0 && near * 2 >= devices;
+        out[i] = all && m->part[member[i]].kind == MACHINE_NIC && !out[i];
     return leave_out(m, member, n, out,
-                     "no PCIe switch in common with a GPU, as others have (storage, management)");
+                     "no PCIe switch in common with a GPU, and each GPU has one with another port "
+                     "(storage, management)");
 }
 
 /* Is a name one of a list such as "mlx5_[0-3],ib0"? Marks which of its patterns were of use. */
@@ -168,7 +170,8 @@ enum status machine_fabric_ports(struct machine *m, const struct machine_options
     enum status st;
     size_t *first = NULL;
     uint32_t *member = NULL;
-    bool *out = NULL, *above = NULL;
+    bool *out = NULL;
+    unsigned char *above = NULL;
     TRY(ARRAY_NEW(first, m->nodes + 2));
     TRY(ARRAY_NEW(member, m->parts));
     TRY(ARRAY_NEW(out, m->parts));
