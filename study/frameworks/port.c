@@ -247,8 +247,9 @@ out:
 static enum status check_asked(const struct arguments *a, const struct setup *s,
                                const struct dialect *from)
 {
-    static const char *const open[] = {"split-at",  "microbatches", "microbatch-size",
-                                       "optimizer", "schedule",     "recompute"};
+    static const char *const open[] = {"split-at",           "microbatches", "microbatch-size",
+                                       "optimizer",          "schedule",     "recompute",
+                                       "no-input-pipelining"};
     if (from->to_plan && a->devices > 0)
         return error_set(STATUS_USAGE, "--gpus: %s says which ranks there are", s->keys->path);
     for (size_t i = 0; i < sizeof open / sizeof *open && !from->to_plan; i++)
