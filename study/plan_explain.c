@@ -113,7 +113,8 @@ static enum status what_if(const struct loaded_plan *p, enum change change, uint
         [FASTER_MESSAGES + FOR_TENSOR] = "tensor shards met twice as fast",
         [FASTER_MESSAGES + FOR_EXPERTS] = "tokens met experts twice as fast",
         [FASTER_MESSAGES + FOR_CONTEXT] = "parts of sequences met twice as fast",
-        [FASTER_MESSAGES + FOR_HOST] = "the host was reached twice as fast"};
+        [FASTER_MESSAGES + FOR_HOST] = "the host was reached twice as fast",
+        [FASTER_MESSAGES + FOR_NORM] = "the gradients' norm was summed twice as fast"};
     enum status st;
     struct program program = {0};
     struct measurement m = {0};

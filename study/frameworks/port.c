@@ -13,6 +13,7 @@
 #include "study/frameworks/setup.h"
 #include "study/load.h"
 #include "study/planning.h"
+#include "study/warn.h"
 
 /* ---- export */
 
@@ -321,6 +322,7 @@ enum status port_import(const struct arguments *a, const char *const *file, size
     if (!from->print)
         print_summary(&s, from, &p, &m, out);
     setup_print_notes(&s, notes);
+    TRY(warn_of_clip(&p, &m, &t, notes));
     if (a->output) {
         MOVE(&p.model, model);
         MOVE(&p.platform, platform);

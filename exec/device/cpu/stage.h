@@ -190,7 +190,9 @@ struct stage_state {
     struct learning_rate policy;
     double factor;              /* of the rate, in this step by the policy */
     struct optimizer optimizer; /* as its numbers are */
-    double scale;               /* of gradients, before the optimizer sees them */
+    double scale;               /* of gradients, before the optimizer sees them, */
+    double clipped;             /* and by how much they are clipped in the next update, */
+    bool is_clipped;            /* if all ranks have found that out */
     uint32_t updates;           /* so far */
     uint32_t since;             /* microbatches whose gradients wait for the next one */
     real *parameter;            /* [parameters] those that passes use, or the newest version;
@@ -274,7 +276,8 @@ struct cpu {
     size_t stages;
     struct stage *stage; /* [stages] ascending */
     struct stage_flight flight;
-    bool tied; /* cpu_sum_ties() has been called since the last pass */
+    bool tied;  /* cpu_sum_ties() has been called since the last pass */
+    real *norm; /* [2 * ranks] NULL until gradients are clipped by all ranks (norm.c) */
 };
 /* The stage of that index, which is one of them. */
 struct stage *cpu_stage(const struct cpu *c, uint32_t index);
@@ -282,6 +285,10 @@ struct stage *cpu_stage(const struct cpu *c, uint32_t index);
  * that cannot be summed here; sums the others, once between the passes and the updates. */
 enum status cpu_check_ties(const struct model *m, const struct cpu *c) MUST_CHECK;
 enum status cpu_sum_ties(struct cpu *c, const struct model *m) MUST_CHECK;
+/* norm.c: what all ranks are to sum before they clip: data [*n], the device's; and what follows from the
+ * sum for the next updates. STATUS_NOMEM. */
+enum status cpu_norm_begin(struct cpu *c, real **data, size_t *n) MUST_CHECK;
+void cpu_norm_end(struct cpu *c);
 /* device_cpu.open() on another memory; the other functions of device_cpu then work there. */
 enum status cpu_open_on(const struct memory *on, const struct model *m, const struct program *p,
                         uint32_t rank, const struct device_options *o, void **self) MUST_CHECK;
