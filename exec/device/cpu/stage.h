@@ -73,6 +73,7 @@ struct stage_op {
     size_t rows;      /* its experts are spread: index in arrays [layout.spread] */
     size_t parameter; /* offset of its own among the stage's parameters */
     size_t shared;    /* offset of what it borrows there */
+    size_t running;   /* offset in state.running */
     /* ZeRO 2, 3: no replica has the same experts; they are used and updated where they are kept, and their
      * gradients grow where others' sums do. */
     bool alone;
@@ -199,7 +200,9 @@ struct stage_state {
                                * NULL with ZeRO 3 */
     real *gradient;             /* [parameters]; NULL with ZeRO 2, 3 */
     real *moment, *square;      /* [owned_n] Adam: both; SGD: `moment` if it has momentum */
-    real *sum;                  /* [owned_n] ZeRO 2, 3: own part of the gradients, reduced */
+    size_t running_n;           /* of all ops, 0 in memory that the CPU cannot read */
+    real *running; /* [running_n] what layers keep besides parameters (struct layer_io) */
+    real *sum;     /* [owned_n] ZeRO 2, 3: own part of the gradients, reduced */
     real *owned;   /* [owned_n] ZeRO 3, and where parameters are gathered in 16 bits: own
                                * part of the parameters; else NULL */
     real *reduced; /* [parameters] ZeRO 0, 1: what collectives have, in 16 bits; NULL: the
