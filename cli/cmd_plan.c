@@ -94,6 +94,7 @@ static enum status warn_of_plan(const struct plan *p, const struct model *m,
             "warning: no op of %zu stage%s is divided over its shards: each computes everything\n",
             stages, stages > 1 ? "s" : "");
     warn_of_platform(m, t, stderr);
+    PASS(warn_of_clip(p, m, t, stderr));
     return warn_of_shape(p);
 }
 

@@ -240,7 +240,7 @@ static enum status run_file(struct invocation *in)
     if (a->launcher && !strcmp(a->launcher, "env"))
         FAIL(STATUS_USAGE, "--config: one process starts all, not --launcher env");
     if (a->dry_run) {
-        run_config_tell(&c, stdout);
+        st = run_config_tell(&c, a, stdout);
         goto out;
     }
     TRY(run_config_begin(&c, a->hosts, &in->by, stderr, plan));

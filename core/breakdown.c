@@ -42,6 +42,7 @@ static const char *const communication_help[OP_PURPOSES] = {
     [FOR_TENSOR] = "fewer tensor-parallel shards, or shards inside a node",
     [FOR_EXPERTS] = "experts spread over fewer replicas, or over one node",
     [FOR_HOST] = "less on the host, more microbatches per iteration, or a faster link to it",
+    [FOR_NORM] = "gradients that are not clipped, or stages of equal length",
     [FOR_CONTEXT] = "sequences divided over fewer replicas, or over one node, or the ring exchange",
 };
 

@@ -104,6 +104,18 @@ enum status path_find(const char *reference, const char *file, char **out)
     return text_copy(name, out);
 }
 
+enum status path_absolute(const char *reference, char **out)
+{
+    char path[JOINED], name[JOINED + PATH_MAX];
+    size_t part = path_part(reference, "");
+    if (part == 0 || part >= PATH_MAX)
+        return text_copy(reference, out);
+    snprintf(name, sizeof name, "%.*s", (int)part, reference);
+    make_absolute(name, path);
+    snprintf(name, sizeof name, "%s%s", path, reference + part);
+    return text_copy(name, out);
+}
+
 void path_hash(const char *reference, char hex[PATH_HASH])
 {
     char path[PATH_MAX], *text = NULL;

@@ -27,6 +27,10 @@ enum status path_reference(const char *reference, const char *file, char **out) 
  * which foreline 0.1.0 counted; an absolute one is copied. *out is malloc'd; STATUS_NOMEM. */
 enum status path_find(const char *reference, const char *file, char **out) MUST_CHECK;
 
+/* A reference seen from any directory: its path made absolute (symbolic links of folders are
+ * followed), names copied. *out is malloc'd; STATUS_NOMEM. */
+enum status path_absolute(const char *reference, char **out) MUST_CHECK;
+
 /* A name, or how a person in the current directory would call the file: path_find() without "..",
  * and path_label() when that is absolute. For texts and for grouping, not for opening. *out is
  * malloc'd; STATUS_NOMEM. */

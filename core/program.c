@@ -25,7 +25,7 @@ const uint8_t op_collective[OP_KINDS] = {
 const char *const op_purpose_names[OP_PURPOSES] = {
     [FOR_PIPELINE] = "pipeline", [FOR_DATA] = "data",     [FOR_TIES] = "ties",
     [FOR_SHARDS] = "shards",     [FOR_TENSOR] = "tensor", [FOR_EXPERTS] = "experts",
-    [FOR_CONTEXT] = "context",   [FOR_HOST] = "host",
+    [FOR_CONTEXT] = "context",   [FOR_HOST] = "host",     [FOR_NORM] = "norm",
 };
 
 /* Owned: everything that a program points to. */

@@ -54,6 +54,7 @@ enum op_purpose {
     FOR_EXPERTS,  /* tokens to experts and back */
     FOR_CONTEXT,  /* keys and values between the parts of a sequence, and their gradients */
     FOR_HOST,     /* what is offloaded to the host's memory, and comes back */
+    FOR_NORM,     /* squares of gradients of all ranks, for clipping: two fp32 of each rank */
     OP_PURPOSES
 };
 extern const char *const op_purpose_names[OP_PURPOSES]; /* "pipeline", "data", ... */

@@ -46,7 +46,8 @@ enum device_state_kind {
     STATE_MOMENTS,
     STATE_SQUARES,
     STATE_UPDATES,
-    STATE_OWNED /* own part of the parameters, where all of them are there but rounded */
+    STATE_OWNED,  /* own part of the parameters, where all of them are there but rounded */
+    STATE_RUNNING /* running means and variances of batch normalisation */
 };
 struct device_state {
     uint32_t stage, kind; /* enum device_state_kind */

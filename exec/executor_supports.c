@@ -58,17 +58,21 @@ static const char *beyond_stage(const struct program_stage *s)
                : NULL;
 }
 
-/* The norm of all gradients is known where one stage has them all; NULL: nobody asks for it. */
+/* The norm of all gradients is known where one rank has them all, or where the program sums it. */
 static const char *beyond_clip(const struct program *p)
 {
     struct optimizer o;
+    bool sums = false;
     if (!p->optimizer || !optimizer_is_tuned(p->optimizer) ||
         optimizer_of(p->optimizer, &o) != STATUS_OK || o.clip <= 0)
         return NULL;
+    for (size_t i = p->op_start[0]; i < p->op_start[1]; i++)
+        sums = sums || p->op[i].purpose == FOR_NORM;
     const struct program_stage *s = &p->stage[0];
-    return p->stages > 1 || s->shards > 1 || s->zero > 0 || s->experts > 1
-               ? "clipped gradients, which no stage has all of,"
-               : NULL;
+    if (sums || (p->stages == 1 && s->shards == 1 && s->zero == 0 && s->experts <= 1))
+        return NULL;
+    return p->asynchronous ? "clipped gradients of stages that update at different times"
+                           : "clipped gradients, which no rank has all of,";
 }
 
 /* Asked before a run begins, for all ranks: so that planners and the launcher can refuse a program

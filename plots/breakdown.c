@@ -20,6 +20,7 @@ static const struct figure_key parts[PARTS] = {
     [EXPOSED + FOR_EXPERTS] = {"wait: experts", "#56B4E9", 0, 0},
     [EXPOSED + FOR_CONTEXT] = {"wait: context", "#999933", 0, 0},
     [EXPOSED + FOR_HOST] = {"wait: host", "#882255", 0, 0},
+    [EXPOSED + FOR_NORM] = {"wait: norm", "#44AA99", 0, 0},
     [BUBBLE] = {"bubble", "#D9D9D9", 0, 0},
 };
 

@@ -282,10 +282,10 @@ static enum status put_backend(struct driver *d, const struct yaml_value *v)
 
 static enum status put_pipelining(struct driver *d, const struct yaml_value *v)
 {
-    return is_on(v->text) ? wrong(d, v->line,
-                                  "no_input_pipelining: give the conf file a "
-                                  "\"stage_to_depth_map\" of zeros instead")
-                          : STATUS_OK;
+    const char *conf = value_of(d, "config_file"); /* without it one rank has all */
+    if (is_on(v->text) && conf && *conf)
+        put(d, "plan.no-input-pipelining", "true");
+    return STATUS_OK;
 }
 
 static enum status put_schedule(struct driver *d, const struct yaml_value *v)

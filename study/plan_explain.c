@@ -171,7 +171,8 @@ static enum status what_if(struct explanation *e, const struct better *how, doub
         [FASTER_MESSAGES + FOR_TENSOR] = "tensor shards met twice as fast",
         [FASTER_MESSAGES + FOR_EXPERTS] = "tokens met experts twice as fast",
         [FASTER_MESSAGES + FOR_CONTEXT] = "parts of sequences met twice as fast",
-        [FASTER_MESSAGES + FOR_HOST] = "the host was reached twice as fast"};
+        [FASTER_MESSAGES + FOR_HOST] = "the host was reached twice as fast",
+        [FASTER_MESSAGES + FOR_NORM] = "the gradients' norm was summed twice as fast"};
     struct measurement m = {0};
     char what[64];
     PASS(simulate_once(e, how, &m));

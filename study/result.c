@@ -31,6 +31,7 @@ const struct result_column result_columns[] = {
     NAMED("exposed_experts_s", RESULT_REAL, time.exposed_s[FOR_EXPERTS]),
     NAMED("exposed_context_s", RESULT_REAL, time.exposed_s[FOR_CONTEXT]),
     NAMED("exposed_host_s", RESULT_REAL, time.exposed_s[FOR_HOST]),
+    NAMED("exposed_norm_s", RESULT_REAL, time.exposed_s[FOR_NORM]),
     NAMED("bubble_s", RESULT_REAL, time.bubble_s),
     COLUMN(RESULT_REAL, mfu),
     COLUMN(RESULT_REAL, relative_time),

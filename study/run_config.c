@@ -339,48 +339,40 @@ enum status run_config_end(const struct run_config *c, enum status st)
 
 /* ---- dry runs */
 
-static void put_option(const struct experiment_setting *s, FILE *out)
+static enum status tell_plan(const struct run_config *c, FILE *out)
 {
-    char option[320];
-    snprintf(option, sizeof option, "--%.100s=%.200s", s->key, s->value);
-    putc(' ', out);
-    text_put_word(option, out);
+    struct arguments made = c->make;
+    char *import = NULL;
+    made.import_file = made.folder = NULL; /* no options of plan */
+    fputs("foreline plan", out);
+    if (c->make.import_file) {
+        PASS(path_absolute(c->make.import_file, &import));
+        fputs(" import ", out);
+        text_put_word(import, out);
+        free(import);
+    }
+    PASS(arguments_put(&made, TAKES(KEY_PLAN) | TAKES(KEY_RUN), out));
+    fputs(" -o plan.json\n", out);
+    return STATUS_OK;
 }
 
-/* The command lines that do the same, which can be copied into a shell. */
-void run_config_tell(const struct run_config *c, FILE *out)
+/* A script of the command lines that do the same, in whatever folder it is run. */
+enum status run_config_tell(const struct run_config *c, const struct arguments *run, FILE *out)
 {
-    const struct experiment_setting **setting = NULL;
-    size_t n = 0;
-    if (experiment_settings(&c->file, 0, &setting, &n) != STATUS_OK)
-        return;
-    fprintf(out, "folder   %s/%s-YYYYMMDD-HHMMSS\n", c->make.folder, c->file.name);
-    if (c->make.plan_file) {
-        fprintf(out, "plan     %s\n", c->make.plan_file);
-    } else {
-        fprintf(out, "plan     foreline plan ");
-        if (c->make.import_file) {
-            fputs("import ", out);
-            text_put_word(c->make.import_file, out);
-            putc(' ', out);
-        }
-        fputs("--model ", out);
-        text_put_word(c->make.model, out);
-        fputs(" --platform ", out);
-        text_put_word(c->make.platform, out);
-        for (size_t i = 0; i < n; i++) {
-            struct experiment_setting s = *setting[i];
-            if (strncmp(s.key, plan_prefix, strlen(plan_prefix)) != 0)
-                continue;
-            s.key += strlen(plan_prefix);
-            put_option(&s, out);
-        }
-        fputs(" -o plan.json\n", out);
-    }
-    fputs("run      foreline run plan.json", out);
-    for (size_t i = 0; i < n; i++)
-        if (is_run_option(setting[i]->key))
-            put_option(setting[i], out);
-    fputs(" -o measurement.json --trace trace.json\n", out);
-    free(setting);
+    struct arguments options = *run;
+    char *plan = NULL;
+    options.config = NULL;
+    options.dry_run = false;
+    fprintf(out, "# folder %s/%s-YYYYMMDD-HHMMSS\n", c->make.folder, c->file.name);
+    if (c->make.plan_file)
+        PASS(path_absolute(c->make.plan_file, &plan));
+    else
+        PASS(tell_plan(c, out));
+    fputs("foreline run ", out);
+    text_put_word(plan ? plan : "plan.json", out);
+    free(plan);
+    PASS(arguments_put(&options, TAKES(RUN_REAL) | TAKES(RUN_PACED), out));
+    fprintf(out, "%s%s\n", run->output ? "" : " -o measurement.json",
+            run->trace ? "" : " --trace trace.json");
+    return STATUS_OK;
 }

@@ -49,7 +49,10 @@ enum status run_config_begin(struct run_config *c, const char *hosts, const stru
 const char *run_config_path(const struct run_config *c, const char *name, char path[RUN_PATH]);
 /* Write how it ended: `st`, with the error message. */
 enum status run_config_end(const struct run_config *c, enum status st) MUST_CHECK;
-/* What run_config_begin() would do, for --dry-run. */
-void run_config_tell(const struct run_config *c, FILE *out);
+/* What a run of the file does, for --dry-run: a shell script of foreline's commands, with `run` as
+ * run_config_read() left it. It can be run in any folder, and leaves plan.json, measurement.json and
+ * trace.json there. STATUS_NOMEM. */
+enum status run_config_tell(const struct run_config *c, const struct arguments *run,
+                            FILE *out) MUST_CHECK;
 
 #endif

@@ -80,19 +80,26 @@ const char *setting_names(taker_set takers, char *text, size_t size)
     return text;
 }
 
-enum status setting_seen(const char *key, const char *value, const char *file, struct arena *texts,
-                         const char **out)
+bool setting_names_file(const char *key)
 {
     static const char *const read[] = {"model", "platform", "plan",  "import",
                                        "text",  "hosts",    "resume"};
+    for (size_t i = 0; i < sizeof read / sizeof *read; i++)
+        if (!strcmp(key, read[i]))
+            return true;
+    return false;
+}
+
+enum status setting_seen(const char *key, const char *value, const char *file, struct arena *texts,
+                         const char **out)
+{
     char *found = NULL;
     *out = value;
-    for (size_t i = 0; i < sizeof read / sizeof *read; i++)
-        if (!strcmp(key, read[i])) {
-            PASS(path_find(value, file, &found));
-            *out = arena_text(texts, found);
-            free(found);
-        }
+    if (setting_names_file(key)) {
+        PASS(path_find(value, file, &found));
+        *out = arena_text(texts, found);
+        free(found);
+    }
     return *out ? STATUS_OK : error_set(STATUS_NOMEM, "out of memory");
 }
 

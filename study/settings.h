@@ -60,7 +60,7 @@ struct arguments {
     const char *algorithm, *schedule, *optimizer, *explain, *split_at, *recompute, *reduce_dtype;
     const char *context_exchange, *recompute_modules, *offload, *framework;
     double expert_imbalance;
-    bool p2p_scatter;
+    bool p2p_scatter, no_input_pipelining;
     size_t tensor_parallel, expert_parallel, context_parallel, chunks, zero;
     size_t recompute_layers, recompute_unit, zero_group;
     bool zero_keep, tensor_overlap;
@@ -155,6 +155,8 @@ extern const size_t settings_table_n;
 
 /* The row of that name that one of the takers takes, or NULL. */
 const struct setting *setting_find(const char *name, taker_set takers);
+/* Is the setting of this name about a file or folder that is read? */
+bool setting_names_file(const char *key);
 /* What the key of a file says, as seen from the current directory: where a key is about a file that is
  * read, path_find() looks beside `file` first. *out is `value`, or in `texts`. STATUS_NOMEM. */
 struct arena;
@@ -183,6 +185,11 @@ struct arguments arguments_defaults(taker_set takers);
 /* Was a setting of this name given, on the command line or in a file? Not for fields that a caller
  * has set by itself. */
 bool arguments_given(const struct arguments *a, const char *name);
+
+/* What was given of what the takers take, each as " --name=value" quoted for a shell, in the table's
+ * order; a flag without its value, and not when it is false; no text that is NULL. Files that exist (settings that
+ * setting_seen() knows) are absolute, so that the words mean the same from any folder. */
+enum status arguments_put(const struct arguments *a, taker_set takers, FILE *out) MUST_CHECK;
 
 /* Set by name: "no setting is called 'stagse'; did you mean 'stages'?" or "stages: ...", both
  * STATUS_USAGE. A name that begins with "plan." is one of KEY_PLAN when the takers have it. */

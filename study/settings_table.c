@@ -53,6 +53,9 @@ const struct setting settings_table[] = {
      .help = "pipeline stages (auto: searched; else all devices)", .least = 1, .most = MOST},
     {"split-at", TEXT(split_at), T(PLAN_CUT) | T(PLAN_IMPORT) | T(KEY_PLAN), "OP,OP", NULL,
      .help = "cut by hand: a stage (import: a module) begins at each of these ops of a model"},
+    {"no-input-pipelining", FLAG(no_input_pipelining), T(PLAN_IMPORT) | T(KEY_PLAN), NULL, NULL,
+     .help = "import of PipeDream: warm-up 0 in every stage, so one minibatch is under way per "
+             "replica of the first"},
     {"layers-per-stage", COUNT(layers_per_stage), T(PLAN_CUT) | T(KEY_PLAN), "N", NULL,
      .help = "cut by hand: a stage begins at every N-th transformer layer, the last has the rest "
              "(else as many as layers / stages)",

@@ -8,8 +8,11 @@
 
 #include "core/array.h"
 #include "core/cost.h"
+#include "core/lower.h"
 #include "core/model.h"
+#include "core/optimizer.h"
 #include "core/plan.h"
+#include "exec/executor.h"
 #include "sim/traffic.h"
 #include "topologies/catalogue.h"
 
@@ -300,4 +303,18 @@ enum status warn_simulation(const struct plan *plan, const struct program *p,
 out:
     free(tier_bytes);
     return st;
+}
+
+enum status warn_of_clip(const struct plan *p, const struct model *m, const struct topology *t,
+                         FILE *out)
+{
+    struct optimizer o;
+    struct program program = {0};
+    if (!p->optimizer || optimizer_of(p->optimizer, &o) != STATUS_OK || o.clip <= 0)
+        return STATUS_OK;
+    PASS(plan_lower(p, m, t, &program));
+    if (executor_supports(&program) != STATUS_OK)
+        fprintf(out, "warning: foreline run refuses this plan: %s\n", error_message());
+    program_free(&program);
+    return STATUS_OK;
 }

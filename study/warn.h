@@ -28,4 +28,9 @@ void warn_of_platform(const struct model *m, const struct topology *t, FILE *to)
  * strategies, whose steps say what is divided, none. O(ops). */
 size_t warn_of_shards(const struct plan *p, const struct model *m);
 
+/* Does the plan clip gradients where foreline run cannot? Says so to `out`, for no search avoids it: the
+ * optimizer is given. O(ops) where gradients are clipped. Errors of lowering. */
+enum status warn_of_clip(const struct plan *p, const struct model *m, const struct topology *t,
+                         FILE *out) MUST_CHECK;
+
 #endif

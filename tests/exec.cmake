@@ -93,6 +93,10 @@ set_tests_properties(exec.checkpoint PROPERTIES TIMEOUT 300)
 add_test(NAME exec.pipedream
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_pipedream.sh ${PROJECT_BINARY_DIR}/bin)
 set_tests_properties(exec.pipedream PROPERTIES TIMEOUT 300)
+add_test(NAME exec.clip
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_clip.sh $<TARGET_FILE:foreline>
+        ${CMAKE_CURRENT_SOURCE_DIR}/models)
+set_tests_properties(exec.clip PROPERTIES TIMEOUT 300)
 add_test(NAME exec.validate
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_validate.sh ${PROJECT_BINARY_DIR}/bin)
 set_tests_properties(exec.validate PROPERTIES TIMEOUT 300)

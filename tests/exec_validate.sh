@@ -77,6 +77,39 @@ done
 grep -q '^loss  .* mean of 6 steps$' out && grep -q '^precision   prec@1 .*%, prec@5 .*% of the targets$' out ||
     fail "no means: $(cat out)"
 
+# Epochs of a network with batch normalisation: trained, validated by running means that the checkpoint keeps, and
+# trained on. Validation by them does not depend on how samples are divided into microbatches; the moments of
+# microbatches of one sample would.
+model=resnet:depth=18,side=32,width=4
+images() { # images FILE OPTIONS...
+    file=$1
+    shift
+    "$bin/foreline" plan --algorithm balanced --model $model --platform laptop "$@" -o "$file" >plan.out 2>&1 ||
+        fail "plan $*: $(cat plan.out)"
+}
+images a.json --stages 1 --microbatches 2 --microbatch-size 4
+images b.json --stages 2 --microbatches 2 --microbatch-size 4
+for plan in a b; do
+    for epoch in 1 2; do
+        resume=
+        [ $epoch = 1 ] || resume="--resume of_$plan"
+        run $plan.json $resume --steps 10 --learning-rate 0.01 --checkpoint of_$plan --transport local
+        run $plan.json --resume of_$plan --forward-only --steps 2 --transport local
+        list loss >$plan.$epoch
+    done
+    run $plan.json --resume of_$plan --forward-only --steps 2 --transport tcp
+    list loss | cmp -s - $plan.2 || fail "validation of $plan over tcp: $(list loss), local $(cat $plan.2)"
+    run $plan.json --resume of_$plan --steps 1
+    list loss >$plan.own
+done
+cmp -s a.2 b.2 || fail "validation of two stages: $(cat b.2), of one $(cat a.2)"
+cmp -s a.1 a.2 && fail 'two epochs are validated alike'
+[ "$(head -n 1 a.2)" != "$(cat a.own)" ] || fail 'validated by the moments of microbatches'
+rm -rf kept
+run a.json --steps 20 --learning-rate 0.01 --checkpoint kept
+run a.json --resume kept --forward-only --steps 2
+list loss | cmp -s - a.2 || fail "an epoch after another: $(cat a.2), both at once $(list loss)"
+
 refused 'trains nothing' one.json --forward-only --checkpoint one
 refused 'no --learning-rate' one.json --forward-only --learning-rate 0.1
 refused 'no --learning-rate' one.json --forward-only --learning-rate-policy step

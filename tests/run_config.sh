@@ -28,8 +28,30 @@ left() {
 config '' >run.yml
 "$foreline" run --config run.yml --dry-run >plan || fail "dry run: $?"
 [ ! -e runs ] || fail "a dry run makes something"
-grep -q 'foreline plan --model mlp --platform laptop --algorithm=balanced' plan || fail "$(cat plan)"
-grep -q 'foreline run plan.json --compute=paced --steps=2 --warmup=1 -o' plan || fail "$(cat plan)"
+
+# pasted OPTIONS...: the printed commands, as a script in a folder of their own, leave the parameters of the run
+# of the same options.
+PATH=$(dirname "$(realpath "$foreline")"):$PATH
+hash_of() { sed -n 's/.*"parameters_sha256": "\([0-9a-f]*\)".*/\1/p' "$1"; }
+pasted() {
+    rm -rf fresh && mkdir fresh
+    "$foreline" run "$@" --dry-run >fresh/script 2>note || fail "$* --dry-run: $(cat note)"
+    (cd fresh && sh -e script >out 2>note) || fail "pasted: $(cat fresh/script fresh/note)"
+    "$foreline" run "$@" >out 2>note || fail "$*: $(cat note)"
+    [ -n "$(hash_of fresh/measurement.json)" ] || fail "pasted: no parameters"
+    [ "$(hash_of fresh/measurement.json)" = "$(hash_of "$(ls -td "$runs"/*/ | head -n 1)measurement.json")" ] ||
+        fail "pasted: other parameters: $(cat fresh/script)"
+}
+runs=beside
+mkdir 'a b'
+printf 'hello, here is some text to be learned by a small model, of no great length.\n%.0s' 1 2 3 4 5 6 >'a b/words.txt'
+printf "model: 'gpt-tiny:layers=2,hidden=32,tokens=16'\nplatform: laptop\nfolder: beside\ntext: words.txt\n" >'a b/x.yml'
+printf 'plan: {stages: 2, microbatches: 2, executable: true}\nsteps: 2\nwarmup: 0\n' >>'a b/x.yml'
+pasted --config 'a b/x.yml' --transport local --learning-rate 0.3
+"$foreline" plan --model mlp --platform laptop --algorithm balanced --stages 2 --microbatches 2 -o 'a b/ours.json' >out 2>note
+printf 'plan: ours.json\nfolder: beside\nsteps: 2\ntimeout: 50s\n' >'a b/y.yml'
+pasted --config 'a b/y.yml' --transport local
+rm -rf fresh beside out note
 
 if command -v git >/dev/null; then
     git init -q . && git add run.yml &&
@@ -96,9 +118,9 @@ tiny='model: "gpt-tiny:layers=2,hidden=32,tokens=32"' split='plan.split-at: h1.l
 here="'localhost:0', 'localhost:1', 'localhost:2', 'localhost:3'"
 driver "$here" "epochs: 6" "$tiny" "$split" >$yml
 "$foreline" run --config $yml --dry-run >plan 2>note || fail "driver: $(cat note)"
-for word in 'plan import theirs/driver_configs/../models/tiny/conf.json --model gpt-tiny' '--platform node:gpus=4' \
-    '--microbatch-size=2 --optimizer=sgd:momentum=0.9,decay=0.0005' 'plan.json --hosts=localhost:4 --learning-rate=0.01' \
-    '--learning-rate-policy=polynomial:epoch=1,epochs=6 --loss-every=2 --steps=6 --transport=tcp'; do
+for word in "plan import $(realpath theirs/models/tiny/conf.json) --model=gpt-tiny" '--platform=node:gpus=4' \
+    '--microbatch-size=2 --optimizer=sgd:momentum=0.9,decay=0.0005' 'plan.json .*--hosts=localhost:4' \
+    '--learning-rate=0.01' '--learning-rate-policy=polynomial:epoch=1,epochs=6' --loss-every=2 --steps=6 --transport=tcp; do
     grep -qe "$word" plan || fail "driver: no $word: $(cat plan)"
 done
 "$foreline" run --config $yml >out 2>note || fail "driver: $(cat note)"
@@ -113,12 +135,36 @@ chmod +x bin/uname bin/ssh
 for path in "$PATH" "$dir/bin:$PATH"; do # here, and from elsewhere
     PATH=$path sh "$folder/terminate" | grep -q 'is over' || fail "terminate of a run that is over"
 done
-hash_of() { sed -n 's/.*"parameters_sha256": "\([0-9a-f]*\)".*/\1/p' "$1"; }
 "$foreline" plan import theirs/models/tiny/conf.json --model gpt-tiny:layers=2,hidden=32,tokens=32 --split-at h1.ln1 \
     --platform node:gpus=4 --microbatch-size 2 --optimizer sgd:momentum=0.9,decay=0.0005 -o by_hand.json >note 2>&1 &&
     "$foreline" run by_hand.json --learning-rate 0.01 --learning-rate-policy polynomial:epochs=6 --steps 6 \
         --transport local -o by_hand.out >out 2>>note || fail "by hand: $(cat note)"
 [ "$(hash_of by_hand.out)" = "$(hash_of "$folder/measurement.json")" ] || fail "driver: other parameters"
+
+runs=runs
+pasted --config $yml
+
+# Inputs are not pipelined: no stage begins a minibatch before the one before it is done. Without weights of
+# two versions the losses are those of one rank, which are not those of a pipeline.
+losses() { sed -n 's/^ *"loss[a-z_]*": *//p' "$(ls -td runs/*/ | head -n 1)measurement.json"; }
+straight() { # straight NAME MORE...: a run of two stages, of a rank each
+    name=$1
+    shift
+    driver "'localhost:0', 'localhost:1'" 'epochs: 4' "$tiny" "$split" "name: $name" "$@" >$yml
+    sed -i "s/conf.json/straight.json/" $yml
+    pasted --config $yml
+}
+echo '{"module_to_stage_map": [0, 1, 1], "stage_to_rank_map": {"0": [0], "1": [1]}}' >theirs/models/tiny/straight.json
+straight turns 'no_input_pipelining: True'
+grep -q -- ' --no-input-pipelining ' fresh/script || fail "no_input_pipelining: $(cat fresh/script)"
+turns=$(losses)
+straight piped 'no_input_pipelining: False'
+piped=$(losses)
+[ -n "$turns" ] && [ "$turns" != "$piped" ] || fail "no_input_pipelining changes nothing: $turns"
+echo '{"module_to_stage_map": [0, 0, 0], "stage_to_rank_map": {"0": [0]}}' >theirs/models/tiny/straight.json
+driver "'localhost:0'" 'epochs: 4' "$tiny" "$split" 'name: single' | sed "s/conf.json/straight.json/" >$yml
+"$foreline" run --config $yml >out 2>note || fail "one rank: $(cat note)"
+[ "$turns" = "$(losses)" ] || fail "no_input_pipelining: $turns, one rank: $(losses)"
 
 # Without a conf one rank has all, on one device.
 driver "'localhost:0'" 'epochs: 2' "$tiny" 'name: alone' | grep -v config_file >theirs/driver_configs/one.yml

@@ -113,6 +113,41 @@ static void batchnorm_over_all_positions_of_a_batch(void **state)
     }
 }
 
+/* Three microbatches of (2, 3, 2), then one that is evaluated: as torch.nn.BatchNorm1d(2) of torch 1.13.0 prints
+ * them for the same numbers. What is made again moves nothing. */
+static void running_means_move_as_in_torch(void **state)
+{
+    static const double moved[] = {0.04215368255972862, 0.3424421548843384, 0.8844847679138184,
+                                   1.3449662923812866};
+    static const double evaluated[] = {-1.0644377, -0.3826863, 0.0791041,  1.8241264,
+                                       1.016921,   1.9440129,  0.1921753,  -0.2220462,
+                                       -1.026001,  -1.0782504, -0.6153551, 0.7967553};
+    enum { B = 2, NUMBERS = sizeof evaluated / sizeof *evaluated };
+    real x[NUMBERS], y[NUMBERS], running[] = {0, 0, 1, 1}, weights[] = {1, 1, 0, 0}, work[64];
+    struct graph g = begin();
+    struct model m = {0};
+    struct layer l;
+    layer_batchnorm(&g, "op", source(&g, 3, 2), 2, 3);
+    assert_int_equal(graph_finish(&g, "case", NULL, &m), STATUS_OK);
+    assert_int_equal(layer_shape(&m, (uint32_t)m.n - 1, B, &l), STATUS_OK);
+    assert_int_equal(l.running, 4);
+    assert_true(l.work <= sizeof work / sizeof *work);
+    struct layer_io io = {
+        .batch = B, .x = {x}, .y = y, .work = work, .parameter = weights, .running = running};
+    for (int step = 0; step < 5; step++) {
+        io.again = step == 3;
+        io.evaluates = step == 4;
+        for (int i = 0; i < NUMBERS; i++)
+            x[i] = (real)sin(0.7 * i + step + io.evaluates) * (real)(1 + i % 2) + (real)(i % 2);
+        l.kind->forward(&l, &io);
+    }
+    for (int i = 0; i < 4; i++)
+        assert_float_equal((double)running[i], moved[i], 1e-6);
+    for (int i = 0; i < NUMBERS; i++)
+        assert_float_equal((double)y[i], evaluated[i], 1e-6);
+    model_free(&m);
+}
+
 static double naive_relu(const struct call *c, size_t row, size_t i)
 {
     return fmax(0, (double)c->x[0][row * c->layer.in + i]);
@@ -291,6 +326,7 @@ int main(void)
         cmocka_unit_test(convolutions_of_drawn_windows),
         cmocka_unit_test(pools_of_drawn_windows),
         cmocka_unit_test(batchnorm_over_all_positions_of_a_batch),
+        cmocka_unit_test(running_means_move_as_in_torch),
         cmocka_unit_test(relu_keeps_what_is_positive),
         cmocka_unit_test(concat_puts_rows_side_by_side),
         cmocka_unit_test(lstm_follows_its_equations),

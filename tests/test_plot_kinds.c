@@ -198,9 +198,9 @@ static void a_breakdown_adds_up_to_the_iteration(void **state)
     draw_measurement("breakdown", m, 2);
     expect_table("# file\tengine\tcompute_s\toptimizer_s\texposed_pipeline_s\texposed_data_s\t"
                  "exposed_ties_s\texposed_shards_s\texposed_tensor_s\texposed_experts_s\t"
-                 "exposed_context_s\texposed_host_s\tbubble_s\n"
-                 "out/a.json\tsimgrid\t5\t1\t1\t2\t0\t0\t0\t0\t0\t0\t1\n"
-                 "b.json\tanalytic\t5\t1\t1\t2\t0\t0\t0\t0\t0\t0\t1\n");
+                 "exposed_context_s\texposed_host_s\texposed_norm_s\tbubble_s\n"
+                 "out/a.json\tsimgrid\t5\t1\t1\t2\t0\t0\t0\t0\t0\t0\t0\t1\n"
+                 "b.json\tanalytic\t5\t1\t1\t2\t0\t0\t0\t0\t0\t0\t0\t1\n");
 }
 
 static void memory_shows_the_fullest_rank_of_each_stage_in_their_order(void **state)

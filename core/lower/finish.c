@@ -3,12 +3,15 @@
  *   1. ZeRO 1: tied weights, as long as their gradients are whole
  *   2. without ZeRO, or with ZeRO 1: gradients over the replicas, unless buckets have seen to it
  *   3. tied weights otherwise: ALLREDUCE over the stages that hold a copy
- *   4. UPDATE of every stage; on the host if its state is there, between COPYs of gradients and of
+ *   4. gradients that are clipped: ALLREDUCE of what their norm is made of, over all ranks
+ *   5. UPDATE of every stage; on the host if its state is there, between COPYs of gradients and of
  *      parameters
- *   5. ZeRO 1, 2: ALLGATHER of the parameters that the replicas have updated, unless that is for the
+ *   6. ZeRO 1, 2: ALLGATHER of the parameters that the replicas have updated, unless that is for the
  *      next iteration to do
  * Without flush every backward has had its reduction and its update: nothing is left. */
 #include "core/lower/lowering.h"
+
+enum { NORM_BYTES = 8 }; /* of a rank: a sum of squares in two fp32 (exec/device/cpu/norm.c) */
 
 /* The op with which the newest pass is complete. */
 static uint32_t newest(const struct lowering_list *list)
@@ -216,6 +219,26 @@ static enum status tie(struct lowering *l)
     return STATUS_OK;
 }
 
+/* Behind all sums of gradients of a rank; updates wait for it as for the last of these. */
+static enum status lower_norm(struct lowering *l)
+{
+    const struct lowering_grouping *g = &l->groups.all;
+    const uint32_t group = l->groups.norm;
+    if (group == PROGRAM_NONE)
+        return STATUS_OK;
+    int64_t bytes = (int64_t)(g->device_start[group + 1] - g->device_start[group]) * NORM_BYTES;
+    for (size_t i = g->start[group]; i < g->start[group + 1]; i++) {
+        struct lowering_list *list = &l->replay.list[g->member[i]];
+        uint32_t stage = lowering_stage(l, lowering_team_of_rank(l, g->member[i]), 0);
+        PASS(append_sum(list,
+                        list_collective(OP_ALLREDUCE, FOR_NORM, stage, PROGRAM_NONE, group, bytes),
+                        newest(list)));
+        if (list->summed)
+            PASS(list_depend(list, list->summed - 1));
+    }
+    return STATUS_OK;
+}
+
 enum status lowering_finish(struct lowering *l)
 {
     if (l->schedule->asynchronous) /* every update has its own */
@@ -227,6 +250,7 @@ enum status lowering_finish(struct lowering *l)
         PASS(for_each_stage(l, reduce));
     if (l->plan->zero != 1)
         PASS(tie(l));
+    PASS(lower_norm(l));
     if (l->plan->offload & OFFLOAD_OPTIMIZER)
         PASS(for_each_stage(l, lower_gradients));
     PASS(for_each_stage(l, update));

@@ -6,6 +6,7 @@
  *   same      replicas with the same part of the experts
  *   near, far hybrid sharding: replicas among which parts are spread; replicas with the same parts
  *   host      every rank, with its host's memory
+ *   norm      all ranks, where gradients are clipped
  *   ties      the teams that hold a copy of one weight, for every replica and shard
  * A folded program has one rank of each class of a team in each group, but all of its devices. The
  * groups of a kind are gone through as if the program were whole, class by class: the first one has
@@ -15,6 +16,7 @@
 
 #include "core/array.h"
 #include "core/lower/lowering.h"
+#include "core/optimizer.h"
 
 /* Add one device to the group that is being collected, and its rank if it has one. */
 static enum status add(struct lowering *l, uint32_t team, uint32_t replica, uint32_t shard)
@@ -257,6 +259,35 @@ out:
     return st;
 }
 
+/* One norm of all gradients: where each rank has all of them it needs nobody. Without flush there are no
+ * gradients of one time. */
+static bool needs_norm(const struct lowering *l)
+{
+    const struct plan *p = l->plan;
+    struct optimizer o;
+    if (!p->optimizer || !optimizer_is_tuned(p->optimizer) || l->schedule->asynchronous ||
+        optimizer_of(p->optimizer, &o) != STATUS_OK || o.clip <= 0)
+        return false;
+    bool divided = p->stages > 1 || p->zero > 0;
+    for (size_t s = 0; s < p->stages; s++)
+        divided = divided || p->stage[s].tensor_parallel > 1 || p->stage[s].expert_parallel > 1;
+    return divided;
+}
+
+static enum status norm_group(struct lowering *l)
+{
+    l->groups.norm = PROGRAM_NONE;
+    if (!needs_norm(l))
+        return STATUS_OK;
+    for (uint32_t t = 0; t < l->shape.teams; t++) {
+        const struct plan_stage *team = lowering_team(l, t);
+        for (uint32_t k = 0; k < team->replicas; k++)
+            for (uint32_t shard = 0; shard < team->tensor_parallel; shard++)
+                PASS(add(l, t, lowering_replica_at(l, k), shard));
+    }
+    return close_group(l, PROGRAM_NONE, &l->groups.norm);
+}
+
 /* Nobody is in a group yet. */
 static enum status new_ids(uint32_t **id, size_t n)
 {
@@ -286,6 +317,7 @@ enum status lowering_group(struct lowering *l)
         for (int way = 0; way < 2 && l->plan->offload != OFFLOAD_NONE; way++)
             PASS(host_groups(l, team, way));
     }
+    PASS(norm_group(l));
     return tie_groups(l);
 }
 

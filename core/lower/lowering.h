@@ -172,6 +172,7 @@ struct lowering_groups {
     uint32_t *far;     /* [rank] and those that keep the same parts as it */
     uint32_t *tensor;  /* [replicas] */
     uint32_t *host[2]; /* [rank] itself: to its host's memory, and from there */
+    uint32_t norm;     /* all ranks, where clipping needs what several of them have */
     size_t ties;
     struct lowering_tie *tie; /* [ties] */
 };

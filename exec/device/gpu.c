@@ -19,6 +19,7 @@ static enum status adapt(const struct model_op *op, struct layer *l)
 enum status gpu_check(const struct model *m, const struct program *p, uint32_t rank)
 {
     struct backend places = backend_cpu;
+    places.remote = true;
     places.adapt = adapt;
     return cpu_check_on(&places, m, p, rank);
 }

@@ -200,6 +200,7 @@ struct layer {
     size_t output;     /* per sample; 0 for the loss */
     size_t saved;      /* per sample, kept from forward to backward besides inputs and output */
     size_t work;       /* scratch of one call, whatever the batch */
+    size_t running; /* means and variances over the microbatches so far: half of it each, 0: none */
 };
 
 /* Operands of one call; backward uses what forward was given and has left in y and saved. */
@@ -225,11 +226,13 @@ struct layer_io {
                                               * shard does not know */
     const struct layer_reduction *reduction; /* NULL at most where no other rank has a part of the
                                               * layer: shards, experts, the sequence */
-    struct layer_array *rows, *parts;        /* experts that are spread: kept from forward to
+    real *running;  /* [running] from 0 and 1, moved by each forward that is not made again, */
+    bool evaluates; /* or used as they are, in place of the microbatch's own; NULL: nobody asks */
+    struct layer_array *rows, *parts; /* experts that are spread: kept from forward to
                                               * backward, and of one call; else NULL */
-    int64_t *bytes;                          /* of all such arrays together, else NULL */
-    struct layer_routing *routing;           /* of experts; NULL: nobody asks */
-    void *on;                                /* the backend's state (backend.h) */
+    int64_t *bytes;                   /* of all such arrays together, else NULL */
+    struct layer_routing *routing;    /* of experts; NULL: nobody asks */
+    void *on;                         /* the backend's state (backend.h) */
 };
 
 struct layer_kind {

@@ -304,6 +304,8 @@ static enum status to_plan(struct setup *s, const struct arguments *a, const str
     TRY(ARENA_NEW(&s->keys->memory, module_of, m->n));
     TRY(find_modules(s, a, m, module_of));
     TRY(make_stages(c, m, module_of, s->keys->path, &p));
+    for (size_t k = 0; a->no_input_pipelining && k < p.stages; k++)
+        p.stage[k].depth = 1;
     p.microbatches =
         a->microbatches ? (uint32_t)a->microbatches : plan_even_microbatches(&p, MICROBATCHES);
     p.microbatch_size = a->microbatch_size ? (uint32_t)a->microbatch_size : 1;

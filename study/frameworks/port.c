@@ -13,6 +13,7 @@
 #include "study/frameworks/setup.h"
 #include "study/load.h"
 #include "study/planning.h"
+#include "study/warn.h"
 
 /* ---- export */
 
@@ -247,8 +248,9 @@ out:
 static enum status check_asked(const struct arguments *a, const struct setup *s,
                                const struct dialect *from)
 {
-    static const char *const open[] = {"split-at",  "microbatches", "microbatch-size",
-                                       "optimizer", "schedule",     "recompute"};
+    static const char *const open[] = {"split-at",           "microbatches", "microbatch-size",
+                                       "optimizer",          "schedule",     "recompute",
+                                       "no-input-pipelining"};
     if (from->to_plan && a->devices > 0)
         return error_set(STATUS_USAGE, "--gpus: %s says which ranks there are", s->keys->path);
     for (size_t i = 0; i < sizeof open / sizeof *open && !from->to_plan; i++)
@@ -320,6 +322,7 @@ enum status port_import(const struct arguments *a, const char *const *file, size
     if (!from->print)
         print_summary(&s, from, &p, &m, out);
     setup_print_notes(&s, notes);
+    TRY(warn_of_clip(&p, &m, &t, notes));
     if (a->output) {
         MOVE(&p.model, model);
         MOVE(&p.platform, platform);

@@ -1,8 +1,11 @@
 /* Batch normalisation: y = (x - mean) rstd * weight + bias, where mean and rstd = 1 / sqrt(variance + 1e-5)
  * are those of a channel over all positions of all samples of the microbatch. Ioffe & Szegedy, ICML 2015.
- * There are no running means. */
+ * Running means of these move by `momentum` in each forward of a training, as torch.nn.BatchNorm2d's do (the
+ * variance by the unbiased one), and take their place where nothing is trained. */
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cpu/vector.h"
+
+static const double momentum = 0.1, epsilon = 1e-5;
 
 /* What there is room for in `work`, [C] each. */
 enum { MEAN, RSTD, SUM, PRODUCT, PART, VECTORS };
@@ -18,6 +21,7 @@ static enum status shape(const struct model_op *op, struct layer *l)
     l->part[0] = (struct layer_part){.n = l->in, .fill = FILL_ONE};
     l->part[1] = (struct layer_part){.n = l->in, .fill = FILL_ZERO};
     l->work = size_times(VECTORS, l->in);
+    l->running = size_times(2, l->in);
     return STATUS_OK;
 }
 
@@ -45,8 +49,9 @@ static void column_sums(const struct layer *l, const struct layer_io *io, const 
     }
 }
 
-/* The variance is the biased one, around the mean, as in PyTorch. */
-static void find_moments(const struct layer *l, const struct layer_io *io)
+/* The variance is the biased one, around the mean, as in PyTorch; the running one moves by the unbiased one.
+ * running [2 C]: NULL: they do not move. */
+static void find_moments(const struct layer *l, const struct layer_io *io, real *running)
 {
     real *mean = vector_of(l, io, MEAN), *rstd = vector_of(l, io, RSTD);
     real n = (real)(io->batch * l->tokens);
@@ -55,15 +60,33 @@ static void find_moments(const struct layer *l, const struct layer_io *io)
     for (size_t c = 0; c < l->in; c++)
         mean[c] /= n;
     column_sums(l, io, x, mean, x, mean, rstd);
-    for (size_t c = 0; c < l->in; c++)
-        rstd[c] = (real)(1.0 / sqrt((double)(rstd[c] / n) + 1e-5));
+    for (size_t c = 0; c < l->in; c++) {
+        double variance = (double)(rstd[c] / n), unbiased = n > 1 ? (double)(rstd[c] / (n - 1)) : 0;
+        rstd[c] = (real)(1.0 / sqrt(variance + epsilon));
+        if (!running)
+            continue;
+        running[c] += (real)(momentum * (double)(mean[c] - running[c]));
+        running[l->in + c] += (real)(momentum * (unbiased - (double)running[l->in + c]));
+    }
+}
+
+static void use_running(const struct layer *l, const struct layer_io *io)
+{
+    real *mean = vector_of(l, io, MEAN), *rstd = vector_of(l, io, RSTD);
+    for (size_t c = 0; c < l->in; c++) {
+        mean[c] = io->running[c];
+        rstd[c] = (real)(1 / sqrt((double)io->running[l->in + c] + epsilon));
+    }
 }
 
 static void forward(const struct layer *l, struct layer_io *io)
 {
     const real *mean = vector_of(l, io, MEAN), *rstd = vector_of(l, io, RSTD);
     const real *weight = io->parameter, *bias = weight + l->in;
-    find_moments(l, io);
+    if (io->running && io->evaluates)
+        use_running(l, io);
+    else
+        find_moments(l, io, io->again ? NULL : io->running);
     for (size_t row = 0; row < io->batch * l->tokens; row++)
         for (size_t c = 0; c < l->in; c++) {
             size_t at = row * l->in + c;
@@ -78,7 +101,7 @@ static void backward(const struct layer *l, struct layer_io *io)
     const real *mean = vector_of(l, io, MEAN), *rstd = vector_of(l, io, RSTD);
     real *sum = vector_of(l, io, SUM), *product = vector_of(l, io, PRODUCT);
     real n = (real)(io->batch * l->tokens);
-    find_moments(l, io);
+    find_moments(l, io, NULL);
     column_sums(l, io, io->dy, NULL, NULL, NULL, sum);
     column_sums(l, io, io->dy, NULL, io->x[0], mean, product);
     for (size_t c = 0; c < l->in; c++)

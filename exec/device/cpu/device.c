@@ -44,7 +44,22 @@ static void device_close(void *self)
         stage_close(&c->stage[k]);
     if (c)
         free(c->stage);
+    if (c)
+        free(c->norm);
     free(c);
+}
+
+/* The sums of squares are made in the host's memory. */
+static enum status check_norm(const struct backend *on, const struct program *p, uint32_t rank)
+{
+    for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1] && on->remote; i++)
+        if (p->op[i].purpose == FOR_NORM)
+            return error_set(
+                STATUS_UNSUPPORTED,
+                "optimizer %s: on GPUs gradients of several stages, shards or ZeRO parts "
+                "can be clipped in simulations but not in runs yet",
+                p->optimizer);
+    return STATUS_OK;
 }
 
 /* All stages of the rank, in ascending order. */
@@ -52,7 +67,8 @@ enum status cpu_open_on(const struct memory *on, const struct model *m, const st
                         uint32_t rank, const struct device_options *o, void **self)
 {
     enum status st;
-    struct cpu *c;
+    struct cpu *c = NULL;
+    TRY(check_norm(on->backend, p, rank));
     TRY(ARRAY_NEW(c, 1));
     TRY(ARRAY_NEW(c->stage, p->stages));
     for (uint32_t s = 0; s < p->stages; s++)
@@ -172,12 +188,23 @@ static enum status put(void *self, const struct program_op *recv, const void *da
 static enum status array(void *self, const struct program_op *op, uint32_t k, enum element *e,
                          void **data, size_t *n)
 {
-    return stage_array(cpu_stage(self, op->stage), op, k, e, data, n);
+    if (op->purpose != FOR_NORM)
+        return stage_array(cpu_stage(self, op->stage), op, k, e, data, n);
+    real *sums = NULL;
+    *e = ELEMENT_FP32;
+    *n = 0;
+    if (k == 0)
+        PASS(cpu_norm_begin(self, &sums, n));
+    *data = sums;
+    return STATUS_OK;
 }
 
 static enum status collected(void *self, const struct program_op *op)
 {
-    stage_collected(cpu_stage(self, op->stage), op);
+    if (op->purpose == FOR_NORM)
+        cpu_norm_end(self);
+    else
+        stage_collected(cpu_stage(self, op->stage), op);
     return STATUS_OK;
 }
 

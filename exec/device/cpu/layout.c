@@ -359,6 +359,24 @@ static enum status allocate_filled(struct stage *s)
                                       s->index, bytes);
 }
 
+/* Means from 0, variances from 1. */
+static enum status allocate_running(struct stage *s)
+{
+    for (size_t k = 0; k < s->layout.n && !s->on.backend->remote; k++) {
+        s->layout.op[k].running = s->state.running_n;
+        s->state.running_n += s->layout.op[k].layer.running;
+    }
+    if (s->state.running_n == 0)
+        return STATUS_OK;
+    PASS(stage_allocate(s, s->state.running_n, sizeof *s->state.running, &s->state.running));
+    for (size_t k = 0; k < s->layout.n; k++) {
+        const struct stage_op *o = &s->layout.op[k];
+        for (size_t i = o->layer.running / 2; i < o->layer.running; i++)
+            s->state.running[o->running + i] = 1;
+    }
+    return STATUS_OK;
+}
+
 enum status stage_layout(struct stage *s)
 {
     uint32_t microbatches = s->program->microbatches;
@@ -378,6 +396,7 @@ enum status stage_layout(struct stage *s)
     PASS(check_memory(s, array));
     PASS(reserve(s, array, &slots));
     PASS(allocate(s, array));
+    PASS(allocate_running(s));
     if (s->on.backend->remote && s->layout.reads_data)
         PASS(allocate_filled(s));
     PASS(stage_allocate(s, microbatches, sizeof *s->stash.slot, &s->stash.slot));
@@ -442,6 +461,7 @@ void stage_close(struct stage *s)
     for (size_t v = 0; v < s->state.versions; v++)
         b->release(s->on.self, s->state.version[v].data);
     free(s->state.version);
+    free(s->state.running);
     free(s->state.digest);
     free(s->share.bucket);
     if (s->pass.filled)

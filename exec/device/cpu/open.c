@@ -122,6 +122,11 @@ static enum status open_ops(struct stage *s)
         PASS(check_halves(s, &s->layout.op[k]));
         if (s->on.backend->adapt)
             PASS(s->on.backend->adapt(&s->model->op[index[k]], &s->layout.op[k].layer));
+        if (s->layout.op[k].layer.running > 0 && s->on.backend->remote && p->forward_only)
+            return error_set(STATUS_UNSUPPORTED,
+                             "op '%s': GPUs keep no running means of batch normalisation, which "
+                             "--forward-only uses: run it with --device cpu",
+                             s->model->op[index[k]].name);
         if (s->layout.op[k].layer.spread > 1)
             s->layout.op[k].rows = s->layout.spread++;
     }

@@ -378,8 +378,8 @@ static void update_bucket(struct stage *s, const struct stage_bucket *p, struct 
     s->on.backend->update(s->on.self, &o);
 }
 
-/* Gradients are scaled down, so that the norm of all is at most optimizer.clip: this stage has them all
- * (executor_supports()). The sum is in double, in the order of the parameters. */
+/* Gradients are scaled down, so that the norm of all is at most optimizer.clip: this stage has them all,
+ * or norm.c has asked all ranks. The sum is in double, in the order of the parameters. */
 static double clipped(const struct stage *s, double scale)
 {
     double squares = 0, most = s->state.optimizer.clip;
@@ -407,12 +407,15 @@ enum status stage_update(struct stage *s)
         stage_fold(s);
     /* without ZeRO the own part is all, which passes use: what follows an update is made with it */
     o.clears = s->on.backend->update_finishes && s->share.zero == 0;
-    if (by->clip > 0 && s->on.backend->clip)
+    if (s->state.is_clipped)
+        scale *= s->state.clipped;
+    else if (by->clip > 0 && s->on.backend->clip)
         o.clipped = s->on.backend->clip(s->on.self, s->state.gradient, s->layout.parameters, scale,
                                         by->clip);
     else if (by->clip > 0)
         scale *= clipped(s, scale);
     o.scale = (real)scale;
+    s->state.is_clipped = false;
     s->state.half_of = NULL;
     s->state.updates++;
     if (s->state.square) {

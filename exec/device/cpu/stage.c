@@ -58,6 +58,8 @@ static struct layer_io operands(struct stage *s, const struct slot *slot, size_t
         .parts = &s->pass.exchanged,
         .bytes = &s->bytes,
         .routing = o->routing.rows ? &s->layout.op[k].routing : NULL,
+        .running = s->state.running && o->layer.running ? s->state.running + o->running : NULL,
+        .evaluates = s->program->forward_only,
         .on = s->on.self,
     };
     for (size_t i = 0; i < o->layer.inputs; i++)

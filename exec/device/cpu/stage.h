@@ -73,6 +73,7 @@ struct stage_op {
     size_t rows;      /* its experts are spread: index in arrays [layout.spread] */
     size_t parameter; /* offset of its own among the stage's parameters */
     size_t shared;    /* offset of what it borrows there */
+    size_t running;   /* offset in state.running */
     /* ZeRO 2, 3: no replica has the same experts; they are used and updated where they are kept, and their
      * gradients grow where others' sums do. */
     bool alone;
@@ -190,14 +191,18 @@ struct stage_state {
     struct learning_rate policy;
     double factor;              /* of the rate, in this step by the policy */
     struct optimizer optimizer; /* as its numbers are */
-    double scale;               /* of gradients, before the optimizer sees them */
+    double scale;               /* of gradients, before the optimizer sees them, */
+    double clipped;             /* and by how much they are clipped in the next update, */
+    bool is_clipped;            /* if all ranks have found that out */
     uint32_t updates;           /* so far */
     uint32_t since;             /* microbatches whose gradients wait for the next one */
     real *parameter;            /* [parameters] those that passes use, or the newest version;
                                * NULL with ZeRO 3 */
     real *gradient;             /* [parameters]; NULL with ZeRO 2, 3 */
     real *moment, *square;      /* [owned_n] Adam: both; SGD: `moment` if it has momentum */
-    real *sum;                  /* [owned_n] ZeRO 2, 3: own part of the gradients, reduced */
+    size_t running_n;           /* of all ops, 0 in memory that the CPU cannot read */
+    real *running; /* [running_n] what layers keep besides parameters (struct layer_io) */
+    real *sum;     /* [owned_n] ZeRO 2, 3: own part of the gradients, reduced */
     real *owned;   /* [owned_n] ZeRO 3, and where parameters are gathered in 16 bits: own
                                * part of the parameters; else NULL */
     real *reduced; /* [parameters] ZeRO 0, 1: what collectives have, in 16 bits; NULL: the
@@ -274,7 +279,8 @@ struct cpu {
     size_t stages;
     struct stage *stage; /* [stages] ascending */
     struct stage_flight flight;
-    bool tied; /* cpu_sum_ties() has been called since the last pass */
+    bool tied;  /* cpu_sum_ties() has been called since the last pass */
+    real *norm; /* [2 * ranks] NULL until gradients are clipped by all ranks (norm.c) */
 };
 /* The stage of that index, which is one of them. */
 struct stage *cpu_stage(const struct cpu *c, uint32_t index);
@@ -282,6 +288,10 @@ struct stage *cpu_stage(const struct cpu *c, uint32_t index);
  * that cannot be summed here; sums the others, once between the passes and the updates. */
 enum status cpu_check_ties(const struct model *m, const struct cpu *c) MUST_CHECK;
 enum status cpu_sum_ties(struct cpu *c, const struct model *m) MUST_CHECK;
+/* norm.c: what all ranks are to sum before they clip: data [*n], the device's; and what follows from the
+ * sum for the next updates. STATUS_NOMEM. */
+enum status cpu_norm_begin(struct cpu *c, real **data, size_t *n) MUST_CHECK;
+void cpu_norm_end(struct cpu *c);
 /* device_cpu.open() on another memory; the other functions of device_cpu then work there. */
 enum status cpu_open_on(const struct memory *on, const struct model *m, const struct program *p,
                         uint32_t rank, const struct device_options *o, void **self) MUST_CHECK;

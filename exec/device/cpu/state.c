@@ -6,6 +6,11 @@
 #include "exec/device.h"
 #include "exec/device/cpu/stage.h"
 
+static bool is_of_host(uint32_t kind)
+{
+    return kind == STATE_UPDATES || kind == STATE_RUNNING;
+}
+
 /* Array `index` of the rank: where it is, and what; NULL behind the last one. */
 static void *find(const struct cpu *c, size_t index, struct stage **stage, struct device_state *out)
 {
@@ -23,6 +28,7 @@ static void *find(const struct cpu *c, size_t index, struct stage **stage, struc
             {STATE_SQUARES, s->state.square, s->layout.owned_n * sizeof(real)},
             {STATE_UPDATES, &s->state.updates, sizeof s->state.updates},
             {STATE_OWNED, whole ? s->state.owned : NULL, s->layout.owned_n * sizeof(real)},
+            {STATE_RUNNING, s->state.running, s->state.running_n * sizeof(real)},
         };
         for (size_t i = 0; i < sizeof array / sizeof *array; i++) {
             if (!array[i].data || index-- > 0)
@@ -49,7 +55,7 @@ enum status cpu_save(void *self, size_t index, void *data)
     const void *from = find(self, index, &s, &what);
     if (!from)
         return error_set(STATUS_INVALID, "no array %zu", index);
-    if (what.kind == STATE_UPDATES)
+    if (is_of_host(what.kind))
         memcpy(data, from, what.bytes);
     else
         s->on.backend->copy(s->on.self, data, from, what.bytes);
@@ -63,7 +69,7 @@ enum status cpu_load(void *self, size_t index, const void *data)
     void *to = find(self, index, &s, &what);
     if (!to)
         return error_set(STATUS_INVALID, "no array %zu", index);
-    if (what.kind == STATE_UPDATES)
+    if (is_of_host(what.kind))
         memcpy(to, data, what.bytes);
     else
         s->on.backend->copy(s->on.self, to, data, what.bytes);
