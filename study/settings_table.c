@@ -303,6 +303,8 @@ const struct setting settings_table[] = {
      .help = "and after every N steps of the training (0: not)"},
     {"resume", TEXT(resume), REAL_KEYS, "DIRECTORY", NULL,
      .help = "go on from the newest checkpoint there"},
+    {"forward-only", FLAG(forward_only), SIMULATIONS, NULL, NULL,
+     .help = "inference: forwards alone, without gradients and optimizer in memory"},
     {"forward-only", FLAG(forward_only), REAL_KEYS, NULL, NULL,
      .help = "train nothing: the mean loss, and how often the likeliest answer, or one of the five "
              "likeliest, is right (with --resume and --text: validation)"},
