@@ -169,10 +169,11 @@ static void rejects_routing_that_cannot_be(void **state)
         {"vswitch:dtype=fp12",
          "vswitch: 'dtype=fp12': dtype is one of fp32, tf32, fp16, bf16, fp8, fp4"},
         {"rtransformer:experts=2", "rtransformer: no parameter 'experts'; known: layers, hidden, "
-                                   "heads, tokens, vocabulary, dtype, flash"},
-        {"vmoe:vocabulary=2", "vmoe: no parameter 'vocabulary'; known: layers, hidden, heads, "
-                              "tokens, classes, dtype, flash, experts, top_k, capacity, group, "
-                              "einsum"},
+                                   "heads, tokens, vocabulary, dtype, flash, inner"},
+        {"vmoe:vocabulary=2",
+         "vmoe: no parameter 'vocabulary'; known: layers, hidden, heads, "
+         "tokens, classes, dtype, flash, inner, experts, top_k, capacity, group, "
+         "einsum"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct model m = {.n = 7};
