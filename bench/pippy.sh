@@ -3,13 +3,15 @@
 # its automatic split by size, by its graph split (milp: the program to the letter; graphsplit: by times), each
 # plan simulated; then four more models of its examples, for which nothing is published. Prints the tables of
 # docs/results/2026-11-23-pippy.md; status 1 where graphsplit is slower than the automatic split, or more
-# than 6 % slower than the cut by hand. Two minutes. Usage: bench/pippy.sh FORELINE [TYPE_OF_GPU [BATCH]]
+# than 6 % slower than the cut by hand. Two minutes. With --forward-only the same plans' inference, as the original
+# measured. Usage: bench/pippy.sh FORELINE [TYPE_OF_GPU [BATCH [--forward-only]]]
 set -eu
-tool=$(realpath "$1") gpu=${2:-A100} batch=${3:-32}
+tool=$(realpath "$1") gpu=${2:-A100} batch=${3:-32} forward=${4:-}
 dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT
 cd "$dir"
 seconds() { # seconds PLAN: of an iteration
-    "$tool" simulate "$1" --engine simgrid --json 2>/dev/null | sed -n 's/^  "iteration_s": \(.*\),$/\1/p'
+    # shellcheck disable=SC2086 # one word or none
+    "$tool" simulate "$1" $forward --engine simgrid --json 2>/dev/null | sed -n 's/^  "iteration_s": \(.*\),$/\1/p'
 }
 says() { # says WHAT FILE: a line of what plan printed
     sed -n "s/^$1  *//p" "$2"

@@ -2,8 +2,11 @@
 #include "cli/command.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "plots/kind.h"
+#include "study/load.h"
+#include "study/model_text.h"
 #include "study/sweep.h"
 
 static const char details[] =
@@ -23,12 +26,29 @@ static bool kind_row(size_t i, struct command_row *out)
     static const char *const file[] = {[PLOT_TRACES] = "TRACE...",
                                        [PLOT_MEASUREMENT] = "MEASUREMENT",
                                        [PLOT_MEASUREMENTS] = "MEASUREMENT...",
-                                       [PLOT_TABLE] = "TABLE"};
+                                       [PLOT_TABLE] = "TABLE",
+                                       [PLOT_MODEL] = "MODEL"};
     if (i >= plot_kinds_n)
         return false;
     snprintf(out->term, sizeof out->term, "%s %s", plot_kinds[i]->name, file[plot_kinds[i]->input]);
     out->summary = plot_kinds[i]->summary;
     return true;
+}
+
+/* What a model's profile says of its layers, as a table. */
+static enum status read_profile(const char *path, struct table *out)
+{
+    enum status st;
+    struct model m = {0};
+    char *text = NULL;
+    size_t length;
+    TRY(load_model(path, &m));
+    TRY(model_profile_table(&m, path, &text, &length));
+    TRY(table_parse(path, text, length, out));
+out:
+    free(text);
+    model_free(&m);
+    return st;
 }
 
 static enum status plot(struct invocation *in)
@@ -41,7 +61,12 @@ static enum status plot(struct invocation *in)
                                    .by = a->by,
                                    .value = a->value,
                                    .where = a->where,
-                                   .window = {a->from_s, a->to_s, a->rank_list}};
+                                   .window = {a->from_s, a->to_s, a->rank_list, NULL},
+                                   .title = a->title,
+                                   .xlabel = a->xlabel,
+                                   .ylabel = a->ylabel,
+                                   .size = a->size,
+                                   .log = a->log};
     struct sweep sweep = {0};
     struct table table = {0};
     if (!a->output)
@@ -51,6 +76,7 @@ static enum status plot(struct invocation *in)
     if (plot_kind_find(in->operand[0], &kind) != STATUS_OK)
         return STATUS_USAGE;
     TRY(arguments_check(a, kind->input == PLOT_TRACES  ? TAKES(PLOT_TRACES)
+                           : kind->input == PLOT_MODEL ? TAKES(PLOT_MODEL)
                            : kind->input != PLOT_TABLE ? TAKES(PLOT_FILES)
                            : kind->has_value           ? TAKES(PLOT_HEATMAP)
                                                        : TAKES(PLOT_LINES)));
@@ -61,6 +87,10 @@ static enum status plot(struct invocation *in)
     if (kind->input == PLOT_TABLE && database_is(request.path[0])) {
         TRY(sweep_open(request.path[0], &sweep));
         TRY(sweep_table(&sweep, NULL, NULL, &table));
+        request.table = &table;
+    }
+    if (kind->input == PLOT_MODEL && request.n == 1) {
+        TRY(read_profile(request.path[0], &table));
         request.table = &table;
     }
     TRY(plot_files(kind, &request, a->output, &in->by));

@@ -110,6 +110,8 @@ static enum status predict(struct simulate *s, const char *path)
     PASS(load_plan_only(path, &s->p));
     if (a->framework && plan_set_framework(&s->p.plan, a->framework) != STATUS_OK)
         return error_context(STATUS_USAGE, "--framework");
+    if (a->train_tokens > 0 && a->forward_only)
+        return error_set(STATUS_USAGE, "--forward-only trains nothing: no --train-tokens");
     if (a->train_tokens > 0 && s->p.model.tokens_per_sample <= 0)
         return error_set(STATUS_USAGE, "--train-tokens: '%s' has no tokens", s->p.model.name);
     s->context.model = &s->p.model;
@@ -118,6 +120,7 @@ static enum status predict(struct simulate *s, const char *path)
     s->context.options.faults = s->faults.n > 0 ? &s->faults : NULL;
     s->context.perturbation = arguments_given(a, "jitter") || a->slow ? &s->perturbation : NULL;
     s->context.detailed = true;
+    s->context.forward_only = a->forward_only;
     s->by.seed = arguments_given(a, "jitter") ? a->seed : s->p.plan.seed;
     PASS(arguments_try_files(a));
     PASS(evaluate_watched(s));
@@ -126,7 +129,7 @@ static enum status predict(struct simulate *s, const char *path)
     if (!s->interrupted)
         PASS(write_files(s));
     PASS(results_print(&r, a, &rows, arguments_prose(a), stderr));
-    if (!a->json)
+    if (!a->json && !a->forward_only) /* what is expected is of trainings */
         PASS(expected_print(&s->p.plan, &s->context, arguments_prose(a)));
     if (a->fail_on_oom && measurement_overfull(&s->m) > 0)
         return error_set(STATUS_INFEASIBLE, "out of memory: %s", report_lack(&s->m, text));

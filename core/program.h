@@ -227,6 +227,8 @@ struct model;
  * sequences, spread experts or parameters that are gathered (ZeRO 3) take part in forwards; *p is
  * then what it was. O(ops log ops). */
 enum status program_keep_forwards(struct program *p, const struct model *m) MUST_CHECK;
+/* The same, and no memory for gradients and optimizer states, as a server of the model has it. */
+enum status program_infer(struct program *p, const struct model *m) MUST_CHECK;
 
 /* Does the rank hold this stage? O(ops of the rank). */
 bool program_rank_has(const struct program *p, uint32_t rank, uint32_t stage);

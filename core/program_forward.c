@@ -82,3 +82,11 @@ out:
     free(to);
     return st;
 }
+
+enum status program_infer(struct program *p, const struct model *m)
+{
+    PASS(program_keep_forwards(p, m));
+    for (size_t r = 0; r < p->ranks; r++)
+        p->rank[r].gradient_bytes = p->rank[r].state_bytes = p->rank[r].host_bytes = 0;
+    return STATUS_OK;
+}

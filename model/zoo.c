@@ -10,7 +10,7 @@
 
 #include "core/text.h"
 
-enum { ZOO_PARAMETERS = 12, LIST = 512 };
+enum { ZOO_PARAMETERS = 13, LIST = 512 };
 
 #define ZOO(name) &zoo_##name,
 const struct zoo_entry *const zoo[] = {

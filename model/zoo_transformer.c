@@ -36,6 +36,7 @@ enum {
     EXPERTS_VOCABULARY,
     EXPERTS_DTYPE,
     EXPERTS_FLASH,
+    EXPERTS_INNER,
     EXPERTS_PARAMETERS_PLAIN,
     EXPERTS_EXPERTS = EXPERTS_PARAMETERS_PLAIN,
     EXPERTS_TOP_K,
@@ -52,7 +53,7 @@ enum { PATCH = 48 };
 
 /* What all layers of one transformer have in common. */
 struct shape {
-    int64_t layers, hidden, heads, tokens, vocabulary, positions;
+    int64_t layers, hidden, inner, heads, tokens, vocabulary, positions;
     enum data_type dtype;
     bool flash;
 };
@@ -71,6 +72,7 @@ static enum status read_shape(const int64_t *value, struct shape *out)
     struct shape s = {
         .layers = value[TRANSFORMER_LAYERS],
         .hidden = value[TRANSFORMER_HIDDEN],
+        .inner = EXPANSION * value[TRANSFORMER_HIDDEN],
         .heads = value[TRANSFORMER_HEADS],
         .tokens = value[TRANSFORMER_TOKENS],
         .vocabulary = value[TRANSFORMER_VOCABULARY],
@@ -111,12 +113,12 @@ static uint32_t attention(struct graph *g, uint32_t x, const struct shape *s, bo
     return dense(g, "attn.proj", x, s, s->hidden, s->hidden, TENSOR_ROW);
 }
 
-/* Two products with a gelu between, EXPANSION times as wide inside. */
+/* Two products with a gelu between. */
 static uint32_t feed_forward(struct graph *g, uint32_t x, const struct shape *s)
 {
-    x = dense(g, "mlp.fc", x, s, s->hidden, EXPANSION * s->hidden, TENSOR_COLUMN);
-    x = layer_gelu(g, "mlp.gelu", x, s->tokens, EXPANSION * s->hidden, TENSOR_SPLIT);
-    return dense(g, "mlp.proj", x, s, EXPANSION * s->hidden, s->hidden, TENSOR_ROW);
+    x = dense(g, "mlp.fc", x, s, s->hidden, s->inner, TENSOR_COLUMN);
+    x = layer_gelu(g, "mlp.gelu", x, s->tokens, s->inner, TENSOR_SPLIT);
+    return dense(g, "mlp.proj", x, s, s->inner, s->hidden, TENSOR_ROW);
 }
 
 /* Layer norm over the channels of the residual stream. */
@@ -242,6 +244,8 @@ static struct shape plain_shape(const int64_t *value)
 {
     return (struct shape){.layers = value[EXPERTS_LAYERS],
                           .hidden = value[EXPERTS_HIDDEN],
+                          .inner = value[EXPERTS_INNER] > 0 ? value[EXPERTS_INNER]
+                                                            : EXPANSION * value[EXPERTS_HIDDEN],
                           .heads = value[EXPERTS_HEADS],
                           .tokens = value[EXPERTS_TOKENS],
                           .vocabulary = value[EXPERTS_VOCABULARY],
@@ -255,7 +259,7 @@ static enum status read_experts(const int64_t *value, const struct shape *s,
 {
     *out = (struct experts_shape){.tokens = s->tokens,
                                   .channels = s->hidden,
-                                  .inner = EXPANSION * s->hidden,
+                                  .inner = s->inner,
                                   .experts = value[EXPERTS_EXPERTS],
                                   .top_k = value[EXPERTS_TOP_K],
                                   .capacity = value[EXPERTS_CAPACITY],
@@ -373,7 +377,9 @@ static const struct zoo_parameter bert_large[] = {
     [EXPERTS_TOKENS] = {"tokens", token_help_, tokens_, 1, 16384},                                 \
     [EXPERTS_VOCABULARY] = {classes_, class_help_, vocabulary_, 2, 16777216},                      \
     [EXPERTS_DTYPE] = ZOO_DTYPE(DATA_fp32),                                                        \
-    [EXPERTS_FLASH] = {"flash", "1: attention keeps no (tokens, tokens) matrix", 0, 0, 1}
+    [EXPERTS_FLASH] = {"flash", "1: attention keeps no (tokens, tokens) matrix", 0, 0, 1},         \
+    [EXPERTS_INNER] = {"inner", "channels inside of feed-forward layers and experts; 0: 4 hidden", \
+                       0, 0, 1048576}
 #define R_ROWS EXPERTS_ROWS(128, "tokens per sample", "vocabulary", "different tokens", 33280)
 #define V_ROWS EXPERTS_ROWS(64, "patches of an image", "classes", "of images", 10)
 #define ROUTING_ROWS(top_k_)                                                                       \

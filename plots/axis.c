@@ -10,7 +10,7 @@
 #include "core/units.h"
 #include "plots/figure.h"
 
-enum { LOG_FROM = 16, TIC_ROOM = 4 * AXIS_TIC };
+enum { NAME_PITCH = 12, LOG_FROM = 16, TIC_ROOM = 4 * AXIS_TIC };
 
 /* ---- cells */
 
@@ -71,6 +71,7 @@ static void set_label(struct axis *a, const char *name, size_t stem, const char 
         snprintf(a->label, AXIS_LABEL, "%s (%s)", words, unit);
     else
         snprintf(a->label, AXIS_LABEL, "%s", words);
+    a->scale = factor;
     for (size_t i = 0; i < a->n; i++)
         a->at[i] *= factor;
 }
@@ -106,8 +107,14 @@ static void choose_unit(struct axis *a, const char *name, bool rate_in_bits, enu
         set_label(a, name, given ? strlen(name) : stem, time.name, time.per_s);
     } else if ((given && *given == UNIT_BYTES) || ends_in(name, "_bytes", &stem)) {
         bool giga = most >= 1 << 30;
-        set_label(a, name, given ? strlen(name) : stem, giga ? "GiB" : "MiB",
-                  giga ? 0x1p-30 : 0x1p-20);
+        bool mega = most >= 1 << 20;
+        set_label(a, name, given ? strlen(name) : stem,
+                  giga   ? "GiB"
+                  : mega ? "MiB"
+                         : "KiB",
+                  giga   ? 0x1p-30
+                  : mega ? 0x1p-20
+                         : 0x1p-10);
     } else if (ends_in(name, "_Bps", &stem)) {
         set_label(a, name, stem, "GB/s", 1e-9);
     } else if (ends_in(name, "_fraction", &stem)) {
@@ -207,7 +214,8 @@ size_t axis_index(const struct axis *a, double at)
 
 bool axis_is_logarithmic(const struct axis *a)
 {
-    return !a->words && axis_spans_orders(a->value[0], a->value[a->values - 1]);
+    return !a->words && a->value[0] > 0 &&
+           (a->logarithmic || axis_spans_orders(a->value[0], a->value[a->values - 1]));
 }
 
 bool axis_spans_orders(double low, double high)
@@ -264,7 +272,7 @@ static size_t put_values(FILE *script, const struct table *t, size_t column, con
     for (size_t i = 0; i < a->values; i++) {
         char text[TIC_ROOM];
         tic_text(t, column, a, i, text);
-        double room = character ? (double)text_columns(text) * character : FIGURE_LINE;
+        double room = character ? (double)text_columns(text) * character : NAME_PITCH;
         double at = place(a, i, by_index, pixels);
         if (at - room / 2 < end + (character ? character - 1 : 0)) {
             without++;
@@ -281,15 +289,23 @@ static size_t put_values(FILE *script, const struct table *t, size_t column, con
     return without;
 }
 
+bool axis_is_crowded(const struct table *t, size_t column, const struct axis *a, int pixels)
+{
+    return a->words && put_values(NULL, t, column, a, true, pixels, FIGURE_CHARACTER - 1) > 0;
+}
+
 void axis_put_tics(FILE *script, const char *which, const struct table *t, size_t column,
                    const struct axis *a, bool by_index, int pixels)
 {
+    bool turned = *which == 't';
     int character = *which == 'x' ? FIGURE_CHARACTER : 0;
-    fprintf(script, "set %stics noenhanced (", which);
+    fprintf(script, "set %stics noenhanced%s (", turned ? "x" : which,
+            turned ? " rotate by 90 right" : "");
     bool small = character && put_values(NULL, t, column, a, by_index, pixels, character) > 0 &&
                  put_values(NULL, t, column, a, by_index, pixels, character - 1) == 0;
     put_values(script, t, column, a, by_index, pixels, small ? character - 1 : character);
     fputs(")", script);
+    small = small || turned;
     if (small) /* all of them have room so */
         fprintf(script, " font ',%d'", FIGURE_SMALL);
     putc('\n', script);
@@ -299,7 +315,7 @@ void axis_put_ylabel(FILE *script, const struct figure_geometry *g, const char *
 {
     double middle = (g->bottom + g->height - g->top) / 2.0;
     fputs("set label ", script);
-    figure_put_string(script, text);
+    figure_put_string(script, g->style && g->style->ylabel ? g->style->ylabel : text);
     fprintf(script, " at screen %.5f,%.5f center rotate by 90 noenhanced\n", 12.0 / g->width,
             middle / g->height);
 }

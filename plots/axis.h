@@ -14,10 +14,12 @@ struct axis {
     size_t n;   /* rows of the table */
     double *at; /* [n] in the unit of the label; of words: the index of the word */
     size_t values;
-    double *value;  /* [values] distinct positions, increasing */
-    size_t *row_of; /* [values] a row that has it: its text */
-    bool words;     /* not all cells are quantities */
-    bool is_time;   /* seconds: less is better */
+    double *value;    /* [values] distinct positions, increasing */
+    size_t *row_of;   /* [values] a row that has it: its text */
+    bool words;       /* not all cells are quantities */
+    bool logarithmic; /* asked for, whatever the values span */
+    double scale;     /* at[] over the column's numbers */
+    bool is_time;     /* seconds: less is better */
     char label[AXIS_LABEL];
 };
 
@@ -37,9 +39,13 @@ bool axis_spans_orders(double low, double high);
 /* Distance of tics with round numbers: 1, 2 or 5 times a power of ten, at least `least` > 0. */
 double axis_step(double least);
 /* "set xtics" or "set ytics" at the values themselves, those left out for which `pixels` is not
- * enough; positions are value[i], or i when `by_index`. */
+ * enough; positions are value[i], or i when `by_index`. "turned x": names from below, one
+ * beside the other. */
 void axis_put_tics(FILE *script, const char *which, const struct table *t, size_t column,
                    const struct axis *a, bool by_index, int pixels);
+
+/* Are there words that have no room side by side on an x axis of so many pixels? */
+bool axis_is_crowded(const struct table *t, size_t column, const struct axis *a, int pixels);
 
 /* Write "set ylabel 'text'", turned, in the middle of the left margin's outer edge. */
 struct figure_geometry;

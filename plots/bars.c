@@ -183,8 +183,9 @@ static enum status fill(struct bars *b, struct stack *k, struct figure_unit unit
     return STATUS_OK;
 }
 
-enum status plot_bars(const struct measurement *m, const char *const *name, size_t n,
-                      const char *output, const struct provenance *by)
+static enum status draw(const struct measurement *m, const char *const *name, size_t n,
+                        const struct plot_style *style, const char *output,
+                        const struct provenance *by)
 {
     enum status st = STATUS_OK;
     struct bars b = {.m = m, .name = name};
@@ -208,6 +209,7 @@ enum status plot_bars(const struct measurement *m, const char *const *name, size
              : most > 1 ? "; errors: against each run below, in order"
                         : "errors: against each run below, in order");
     k.label = label;
+    k.style = style;
     k.note = *note ? note : NULL;
     TRY(stack_draw(&k, output, by, put_table, &b));
 out:
@@ -216,15 +218,22 @@ out:
     return st;
 }
 
+enum status plot_bars(const struct measurement *m, const char *const *name, size_t n,
+                      const char *output, const struct provenance *by)
+{
+    return draw(m, name, n, NULL, output, by);
+}
+
 static enum status draw_bars(const struct plot_source *s, const char *output,
                              const struct provenance *by)
 {
-    return plot_bars(s->m, s->path, s->n, output, by);
+    return draw(s->m, s->path, s->n, &s->style, output, by);
 }
 
 const struct plot_kind plot_bars_kind = {
     .name = "bars",
     .summary = "iteration time of every plan by every engine, side by side: medians of files alike",
     .input = PLOT_MEASUREMENTS,
+    .styles = STYLE_XLABEL | STYLE_SIZE,
     .draw = draw_bars,
 };

@@ -60,13 +60,15 @@ static void put_table(const void *context, FILE *to)
     }
 }
 
-enum status plot_breakdown(const struct breakdown *b, const char *const *name,
-                           const struct measurement *m, size_t n, const char *output,
-                           const struct provenance *by)
+static enum status draw(const struct bars *bars, const struct plot_style *style, const char *output,
+                        const struct provenance *by)
 {
     enum status st;
     struct stack k = {0};
-    const struct bars bars = {b, name, m, n};
+    const struct breakdown *b = bars->b;
+    const char *const *name = bars->name;
+    const struct measurement *m = bars->m;
+    size_t n = bars->n;
     char label[48];
     double longest_s = 0;
     TRY(stack_init(&k, n, PARTS));
@@ -91,11 +93,19 @@ enum status plot_breakdown(const struct breakdown *b, const char *const *name,
     snprintf(label, sizeof label, "iteration, mean over ranks (%s)", unit.name);
     k.part = parts;
     k.label = label;
+    k.style = style;
     k.shares = true;
-    TRY(stack_draw(&k, output, by, put_table, &bars));
+    TRY(stack_draw(&k, output, by, put_table, bars));
 out:
     stack_free(&k);
     return st;
+}
+
+enum status plot_breakdown(const struct breakdown *b, const char *const *name,
+                           const struct measurement *m, size_t n, const char *output,
+                           const struct provenance *by)
+{
+    return draw(&(const struct bars){b, name, m, n}, NULL, output, by);
 }
 
 static enum status draw_breakdown(const struct plot_source *s, const char *output,
@@ -106,7 +116,7 @@ static enum status draw_breakdown(const struct plot_source *s, const char *outpu
     TRY(ARRAY_NEW(b, s->n));
     for (size_t i = 0; i < s->n; i++)
         b[i] = breakdown_of(&s->m[i]);
-    TRY(plot_breakdown(b, s->path, s->m, s->n, output, by));
+    TRY(draw(&(const struct bars){b, s->path, s->m, s->n}, &s->style, output, by));
 out:
     free(b);
     return st;
@@ -116,5 +126,6 @@ const struct plot_kind plot_breakdown_kind = {
     .name = "breakdown",
     .summary = "where the time goes: compute, optimizer, exposed communication by purpose, bubble",
     .input = PLOT_MEASUREMENTS,
+    .styles = STYLE_XLABEL | STYLE_SIZE,
     .draw = draw_breakdown,
 };

@@ -8,6 +8,7 @@
 
 #include "core/array.h"
 #include "core/statistics.h"
+#include "core/text.h"
 
 struct hidden {
     const struct table *t;
@@ -105,38 +106,100 @@ static bool prefers_less(const struct axis *y)
     return y->is_time || strstr(y->label, "iB)");
 }
 
-enum status cells_gather(const struct table *t, const size_t shown[CELLS_SHOWN],
-                         const struct axis *y, const size_t *cell, size_t cells, double *at,
-                         char note[CELLS_NOTE])
+/* The column of standard deviations of what y is; SIZE_MAX: none. */
+static size_t find_deviation(const struct table *t, const char *name)
+{
+    static const char *const words[] = {"stddev", "std", "sd"};
+    const char *unit = strrchr(name, '_');
+    int stem = unit ? (int)(unit - name) : (int)strlen(name);
+    char with[2][128];
+    for (size_t k = 0; k < sizeof words / sizeof *words; k++) {
+        snprintf(with[0], sizeof with[0], "%.*s_%s%s", stem, name, words[k], unit ? unit : "");
+        snprintf(with[1], sizeof with[1], "%s_%s", name, words[k]);
+        for (size_t c = 0; c < t->columns; c++)
+            if (!strcmp(t->name[c], with[0]) || !strcmp(t->name[c], with[1]))
+                return c;
+    }
+    return SIZE_MAX;
+}
+
+/* The ends of the error bar of n values whose median is `value`; `row` is one of them. */
+static bool spread_of(const struct cells *c, size_t deviation, size_t row, const double *same,
+                      size_t n, double spread[2])
+{
+    double value = same[0], half = 0;
+    spread[0] = spread[1] = value;
+    for (size_t i = 1; i < n; i++) {
+        spread[0] = fmin(spread[0], same[i]);
+        spread[1] = fmax(spread[1], same[i]);
+    }
+    if (n == 1 && deviation != SIZE_MAX && text_real(table_cell(c->t, row, deviation), &half) &&
+        half > 0) {
+        spread[0] = value - half * c->y->scale;
+        spread[1] = value + half * c->y->scale;
+    }
+    if (spread[1] > spread[0])
+        return true;
+    spread[0] = spread[1] = NAN;
+    return false;
+}
+
+static void name_spread(bool repeats, bool deviations, char note[CELLS_NOTE])
+{
+    size_t n = strlen(note);
+    if (repeats || deviations)
+        snprintf(note + n, CELLS_NOTE - n, "%serror bars: %s%s%s", n > 0 ? "; " : "",
+                 repeats ? "lowest to highest of repeats" : "",
+                 repeats && deviations ? ", or " : "", deviations ? "one standard deviation" : "");
+}
+
+/* Rows of one place are neighbours, and repeats among them. */
+static void gather(const struct cells *c, struct hidden *h, const struct row *row, double *same,
+                   double *at, char note[CELLS_NOTE])
+{
+    size_t most = 0, deviation = find_deviation(c->t, c->t->name[c->shown[1]]);
+    bool lowest = prefers_less(c->y), repeats = false, deviations = false;
+    for (size_t i = 0, n = 0; i < c->y->n; i++) {
+        size_t cell = row[i].cell;
+        same[n++] = c->y->at[row[i].row];
+        if (i + 1 < c->y->n) {
+            find_differences(&row[i], &row[i + 1], h);
+            if (compare(&row[i], &row[i + 1]) == 0)
+                continue;
+        }
+        double value = median(same, n);
+        if (isnan(at[cell]) || (lowest ? value < at[cell] : value > at[cell])) {
+            at[cell] = value;
+            if (c->spread && spread_of(c, deviation, row[i].row, same, n, c->spread[cell])) {
+                repeats = repeats || n > 1;
+                deviations = deviations || n == 1;
+            }
+        }
+        most = n > most ? n : most;
+        n = 0;
+    }
+    name_hidden(h, lowest, most, note);
+    name_spread(repeats, deviations, note);
+}
+
+enum status cells_gather(const struct cells *c, double *at, char note[CELLS_NOTE])
 {
     enum status st;
     struct hidden h = {0};
     struct row *row = NULL;
     double *same = NULL;
-    size_t most = 0;
-    bool lowest = prefers_less(y);
-    TRY(find_hidden(t, shown, &h));
-    TRY(ARRAY_NEW(row, y->n));
-    TRY(ARRAY_NEW(same, y->n));
-    for (size_t i = 0; i < y->n; i++)
-        row[i] = (struct row){&h, cell[i], i};
-    qsort(row, y->n, sizeof *row, by_place);
-    for (size_t c = 0; c < cells; c++)
-        at[c] = NAN;
-    for (size_t i = 0, n = 0; i < y->n; i++) {
-        same[n++] = y->at[row[i].row];
-        if (i + 1 < y->n) {
-            find_differences(&row[i], &row[i + 1], &h);
-            if (compare(&row[i], &row[i + 1]) == 0)
-                continue;
-        }
-        double value = median(same, n), *best = &at[row[i].cell];
-        if (isnan(*best) || (lowest ? value < *best : value > *best))
-            *best = value;
-        most = n > most ? n : most;
-        n = 0;
+    TRY(find_hidden(c->t, c->shown, &h));
+    TRY(ARRAY_NEW(row, c->y->n));
+    TRY(ARRAY_NEW(same, c->y->n));
+    for (size_t i = 0; i < c->y->n; i++)
+        row[i] = (struct row){&h, c->cell[i], i};
+    qsort(row, c->y->n, sizeof *row, by_place);
+    for (size_t i = 0; i < c->n; i++) {
+        at[i] = NAN;
+        if (c->spread)
+            c->spread[i][0] = c->spread[i][1] = NAN;
     }
-    name_hidden(&h, lowest, most, note);
+    gather(c, &h, row, same, at, note);
 out:
     free(h.column);
     free(h.differs);

@@ -11,15 +11,21 @@
 
 enum { CELLS_NOTE = 400, CELLS_SHOWN = 3 };
 
-/*   shown  [CELLS_SHOWN] columns that the picture shows; SIZE_MAX: none
- *   y      what counts: of times and bytes the lowest is the best
- *   cell   [y->n] place of each row, < cells
- *   at     [cells] out: NAN where there is no row
+struct cells {
+    const struct table *t;
+    const struct axis *y;      /* what counts: of times and bytes the lowest is the best */
+    size_t shown[CELLS_SHOWN]; /* columns that the picture shows; SIZE_MAX: none */
+    const size_t *cell;        /* [y->n] place of each row, < n */
+    size_t n;
+    double (*spread)[2]; /* [n] out: ends of an error bar, NAN for none; NULL: not wanted */
+};
+
+/*   at     [n] out: NAN where there is no row
  *   note   "highest over plan.stages, plan.microbatches; medians of up to 3 rows", "" where no place
- *          has several rows
+ *          has several rows; and what error bars are, where there are some
+ * Error bars reach from the lowest to the highest of repeats; of a single row one standard deviation to
+ * each side, where a column has it: iteration_stddev_s or iteration_s_stddev for iteration_s.
  * STATUS_NOMEM. O(rows log rows * settings). */
-enum status cells_gather(const struct table *t, const size_t shown[CELLS_SHOWN],
-                         const struct axis *y, const size_t *cell, size_t cells, double *at,
-                         char note[CELLS_NOTE]) MUST_CHECK;
+enum status cells_gather(const struct cells *c, double *at, char note[CELLS_NOTE]) MUST_CHECK;
 
 #endif

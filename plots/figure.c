@@ -86,7 +86,7 @@ void figure_put_xlabel(FILE *script, const struct figure_geometry *g, const char
     int y = 12 + figure_note_height(g), lines = 0;
     char line[NOTE_ROOM];
     fprintf(script, "set label ");
-    figure_put_string(script, text);
+    figure_put_string(script, g->style && g->style->xlabel && *text ? g->style->xlabel : text);
     fprintf(script, " at screen %.5f,%.5f center noenhanced\n", middle / g->width,
             (double)y / g->height);
     for (const char *at = g->note ? g->note : ""; *at; lines++) {
@@ -161,12 +161,17 @@ static int key_place(const struct figure_geometry *g, const struct figure_key *k
     return at;
 }
 
+int figure_title_height(const struct figure_geometry *g)
+{
+    return g->style && g->style->title ? FIGURE_LINE + 8 : 0;
+}
+
 int figure_key_height(const struct figure_geometry *g, const struct figure_key *key, size_t n)
 {
     int x = g->left, row = 0;
     for (size_t i = 0; i < n; i++)
         (void)key_place(g, &key[i], &x, &row);
-    return n == 0 ? 8 : KEY_TOP + (row + 1) * (FIGURE_LINE + 2);
+    return figure_title_height(g) + (n == 0 ? 8 : KEY_TOP + (row + 1) * (FIGURE_LINE + 2));
 }
 
 void figure_put_key(FILE *script, const struct figure_geometry *g, const struct figure_key *key,
@@ -175,7 +180,8 @@ void figure_put_key(FILE *script, const struct figure_geometry *g, const struct 
     int x = g->left, row = 0;
     for (size_t i = 0; i < n; i++) {
         int at = key_place(g, &key[i], &x, &row);
-        double y = KEY_TOP + row * (FIGURE_LINE + 2.0), w = g->width, h = g->height;
+        double y = figure_title_height(g) + KEY_TOP + row * (FIGURE_LINE + 2.0), w = g->width,
+               h = g->height;
         double end = at + (key[i].point ? KEY_LINE : KEY_SWATCH);
         if (key[i].dash)
             fprintf(script,
@@ -272,6 +278,14 @@ static void put_preamble(FILE *script, const char *terminal, const struct figure
             "set style fill solid 1.0 noborder\n",
             (double)g->left / g->width, 1 - (double)g->right / g->width,
             1 - (double)g->top / g->height, (double)g->bottom / g->height);
+    if (figure_title_height(g) > 0) {
+        char title[NOTE_ROOM];
+        size_t columns = (size_t)(g->width - 12) / (FIGURE_CHARACTER + 1);
+        fputs("set label ", script);
+        figure_put_string(script, text_shorten(g->style->title, columns, title, sizeof title));
+        fprintf(script, " at screen 0.5,%.5f center noenhanced font ',%d'\n",
+                1 - (FIGURE_LINE - 2.0) / g->height, FIGURE_FONT + 1);
+    }
 }
 
 /* How tables of pictures begin, and nothing else that this program writes. */

@@ -10,6 +10,7 @@
 
 #include "core/file.h"
 #include "core/provenance.h"
+#include "plots/plot.h"
 
 /* Sizes in pixels; a character of the font is about FIGURE_CHARACTER wide. A picture of
  * FIGURE_COLUMN, printed 8.5 cm wide (one column of a paper), has letters of 6.5 points. */
@@ -27,6 +28,7 @@ struct figure_geometry {
     int left, right, top, bottom; /* margins around the axes */
     const char
         *note; /* what the picture leaves out or sums up, below the x axis' name; NULL, "": none */
+    const struct plot_style *style; /* title and labels to use; NULL: none */
 };
 
 struct figure {
@@ -65,6 +67,8 @@ struct figure_key {
     int point; /* 0: a box */
     int dash;  /* gnuplot's number of the line; 0: a point alone */
 };
+/* Height of the title, 0 without one: what it adds to the top margin (figure_key_height() has it). */
+int figure_title_height(const struct figure_geometry *g);
 /* Height of a legend of n entries between the margins of `g`; its rows break where they must. */
 int figure_key_height(const struct figure_geometry *g, const struct figure_key *key, size_t n);
 /* Write the legend into the top margin, outside the data. */

@@ -16,7 +16,11 @@ enum {
     BAR_GAP = 14,
     BAR_STEPS = 64,
     COLOURS = 10,
-    NUMBER = 24
+    NUMBER = 24,
+    LETTER = 15,     /* half pixels of a letter of a name */
+    NAME_PITCH = 14, /* of names that are turned */
+    MOST_NAMES = 128,
+    SMALLEST = 80 /* of the cells together */
 };
 
 /* Lightness grows evenly and no hue matters: Nuñez, Anderton & Renslow, "Optimizing colormaps with
@@ -34,6 +38,7 @@ struct grid {
     double *value; /* [y.values * x.values], NAN: none */
     double low, high;
     bool logarithmic;
+    bool turned; /* names of columns are */
     char note[CELLS_NOTE], all[PLOT_NOTE];
 };
 
@@ -136,11 +141,12 @@ static enum status read_grid(const struct plot_source *s, struct grid *g)
     }
     size_t cells = g->x.values * g->y.values;
     TRY(ARRAY_NEW(g->value, cells));
-    const size_t shown[CELLS_SHOWN] = {g->x_column, g->y_column, value};
     TRY(ARRAY_NEW(cell, g->v.n));
     for (size_t i = 0; i < g->v.n; i++)
         cell[i] = axis_index(&g->y, g->y.at[i]) * g->x.values + axis_index(&g->x, g->x.at[i]);
-    TRY(cells_gather(g->names, shown, &g->v, cell, cells, g->value, g->note));
+    const struct cells places = {g->names, &g->v, {g->x_column, value, g->y_column},
+                                 cell,     cells, NULL};
+    TRY(cells_gather(&places, g->value, g->note));
     for (size_t i = 0; i < g->copy.rows && i < g->x.values; i++)
         g->value[i * g->x.values + i] = NAN;
     g->low = INFINITY;
@@ -253,7 +259,8 @@ static void put_scale(FILE *script, const struct figure_geometry *p, const struc
     }
     fputs("set label ", script);
     figure_put_string(script, g->v.label);
-    fprintf(script, " at screen %.5f,%.5f right noenhanced\n", (w - 8) / w, 1 - 14 / h);
+    fprintf(script, " at screen %.5f,%.5f right noenhanced\n", (w - 8) / w,
+            1 - (14.0 + figure_title_height(p)) / h);
 }
 
 static void put_data(FILE *to, const struct grid *g)
@@ -284,15 +291,53 @@ static void put_data(FILE *to, const struct grid *g)
     }
 }
 
-/* Room for the names of rows. */
-static int names_width(const struct grid *g)
+/* Where there are more names than a picture shows. */
+static void name_omitted(struct grid *g, size_t x, size_t y)
+{
+    size_t n = strlen(g->note), most = x > y ? x : y;
+    if (most > MOST_NAMES)
+        snprintf(g->note + n, CELLS_NOTE - n, "%snot all of %zu names have room", n ? "; " : "",
+                 most);
+}
+
+/* Room for the names of rows, or of columns that are turned. */
+static int names_width(const struct table *t, size_t column, const struct axis *a)
 {
     size_t most = 4;
-    for (size_t i = 0; g->y.words && i < g->y.values; i++) {
-        size_t n = text_columns(table_cell(g->names, g->y.row_of[i], g->y_column));
+    for (size_t i = 0; a->words && i < a->values; i++) {
+        size_t n = text_columns(table_cell(t, a->row_of[i], column));
         most = n > most ? n : most;
     }
-    return (int)(most > AXIS_TIC ? AXIS_TIC : most) * FIGURE_CHARACTER;
+    return (int)(most > AXIS_TIC ? AXIS_TIC : most) * LETTER / 2;
+}
+
+/* How wide and high the cells are, so that each name has room, up to MOST_NAMES of them; names of columns
+ * are turned where they have no room beside each other. */
+static enum status arrange(const struct plot_source *s, struct grid *g, struct figure_geometry *p,
+                           int *width, int *height)
+{
+    size_t x = g->x.words ? g->x.values : 0, y = g->y.words ? g->y.values : 0;
+    const struct plot_style *style = &s->style;
+    *width = (style->width ? style->width : FIGURE_COLUMN) - p->left - p->right;
+    if (!style->width && *width < NAME_PITCH * (int)x)
+        *width = NAME_PITCH * (int)(x < MOST_NAMES ? x : MOST_NAMES);
+    g->turned = axis_is_crowded(g->names, g->x_column, &g->x, *width);
+    p->bottom += g->turned ? names_width(g->names, g->x_column, &g->x) * 6 / 7 - FIGURE_LINE : 0;
+    double square = (double)*width / (double)g->x.values * (double)g->y.values;
+    *height = g->copy.rows > 0 || square < SIDE ? (int)fmax(square, FIGURE_LINE * 5) : SIDE;
+    if (*height < FIGURE_LINE * (int)y)
+        *height = FIGURE_LINE * (int)(y < MOST_NAMES ? y : MOST_NAMES);
+    name_omitted(g, x, y);
+    p->width = *width + p->left + p->right;
+    p->note = plot_note(s, g->note, g->all);
+    p->bottom += figure_note_height(p);
+    if (style->height)
+        *height = style->height - p->top - p->bottom;
+    p->height = p->top + *height + p->bottom;
+    if (*width < SMALLEST || *height < SMALLEST)
+        return error_set(STATUS_USAGE, "--size: this picture needs at least %dx%d",
+                         p->left + p->right + SMALLEST, p->top + p->bottom + SMALLEST);
+    return STATUS_OK;
 }
 
 static enum status draw_heatmap(const struct plot_source *s, const char *output,
@@ -302,23 +347,18 @@ static enum status draw_heatmap(const struct plot_source *s, const char *output,
     struct grid g = {0};
     struct figure f = {0};
     TRY(read_grid(s, &g));
-    struct figure_geometry p = {.width = FIGURE_COLUMN,
-                                .left = 38 + names_width(&g),
+    struct figure_geometry p = {.style = &s->style,
+                                .left = 42 + names_width(g.names, g.y_column, &g.y),
                                 .right = BAR_GAP + BAR + 58,
-                                .top = 38,
                                 .bottom = 62};
-    int width = p.width - p.left - p.right, height = SIDE;
-    double square = (double)width / (double)g.x.values * (double)g.y.values;
-    if (g.copy.rows > 0 || square < height)
-        height = (int)fmax(square, FIGURE_LINE * 5);
-    p.note = plot_note(s, g.note, g.all);
-    p.bottom += figure_note_height(&p);
-    p.height = p.top + height + p.bottom;
+    int width, height;
+    p.top = 38 + figure_title_height(&p);
+    TRY(arrange(s, &g, &p, &width, &height));
     TRY(figure_open(output, &p, by, &f));
     put_data(f.table, &g);
     put_cells(f.script, &g, width / (double)g.x.values, height / (double)g.y.values);
     put_scale(f.script, &p, &g, height);
-    axis_put_tics(f.script, "x", g.names, g.x_column, &g.x, true, width);
+    axis_put_tics(f.script, g.turned ? "turned x" : "x", g.names, g.x_column, &g.x, true, width);
     axis_put_tics(f.script, "y", g.names, g.y_column, &g.y, true, height);
     figure_put_xlabel(f.script, &p, g.x.label);
     axis_put_ylabel(f.script, &p, g.y.label);
@@ -340,5 +380,6 @@ const struct plot_kind plot_heatmap_kind = {
         "a value over two columns, or a matrix of bandwidths as 'topology show --matrix' writes it",
     .input = PLOT_TABLE,
     .has_value = true,
+    .styles = STYLE_XLABEL | STYLE_YLABEL | STYLE_SIZE,
     .draw = draw_heatmap,
 };

@@ -154,6 +154,59 @@ out:
     return st;
 }
 
+/* "640x480": each side from SIDE_LEAST to SIDE_MOST pixels. */
+static enum status read_size(const char *text, struct plot_style *out)
+{
+    enum { SIDE_LEAST = 200, SIDE_MOST = 8000 };
+    int width = 0, height = 0, end = 0;
+    if (sscanf(text, "%4dx%4d%n", &width, &height, &end) != 2 || text[end] || width < SIDE_LEAST ||
+        height < SIDE_LEAST || width > SIDE_MOST || height > SIDE_MOST)
+        return error_set(
+            STATUS_USAGE,
+            "--size: got '%.40s', expected WIDTHxHEIGHT, %d to %d pixels each, such as "
+            "640x400",
+            text, SIDE_LEAST, SIDE_MOST);
+    out->width = width;
+    out->height = height;
+    return STATUS_OK;
+}
+
+/* A style that a kind does not obey is refused, with the kinds that do. */
+static enum status check_style(const struct plot_kind *kind, const char *option, unsigned style)
+{
+    char list[200] = "";
+    if (kind->styles & style)
+        return STATUS_OK;
+    for (size_t i = 0, n = 0; i < plot_kinds_n && n < sizeof list; i++)
+        if (plot_kinds[i]->styles & style)
+            n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "",
+                                  plot_kinds[i]->name);
+    return error_set(STATUS_USAGE, "plot %s has no --%s (kinds that have: %s)", kind->name, option,
+                     list);
+}
+
+static enum status read_style(const struct plot_kind *kind, const struct plot_request *r,
+                              struct plot_style *out)
+{
+    *out = (struct plot_style){.title = r->title, .xlabel = r->xlabel, .ylabel = r->ylabel};
+    if (r->xlabel)
+        PASS(check_style(kind, "xlabel", STYLE_XLABEL));
+    if (r->ylabel)
+        PASS(check_style(kind, "ylabel", STYLE_YLABEL));
+    if (r->size) {
+        PASS(check_style(kind, "size", STYLE_SIZE));
+        PASS(read_size(r->size, out));
+    }
+    if (r->log) {
+        PASS(check_style(kind, "log", STYLE_LOG));
+        if (strcmp(r->log, "x") != 0 && strcmp(r->log, "y") != 0 && strcmp(r->log, "xy") != 0)
+            return error_set(STATUS_USAGE, "--log: got '%.40s', expected x, y or xy", r->log);
+        out->log_x = strchr(r->log, 'x');
+        out->log_y = strchr(r->log, 'y');
+    }
+    return STATUS_OK;
+}
+
 enum status plot_files(const struct plot_kind *kind, const struct plot_request *r,
                        const char *output, const struct provenance *by)
 {
@@ -162,13 +215,16 @@ enum status plot_files(const struct plot_kind *kind, const struct plot_request *
     struct table table = {0}, *rows = r->table ? r->table : &table;
     size_t read = 0;
     char note[PLOT_NOTE] = "";
+    struct plot_style style;
     bool measured = kind->input == PLOT_MEASUREMENT || kind->input == PLOT_MEASUREMENTS;
     if (r->n < 1 || (r->n > 1 && kind->input != PLOT_MEASUREMENTS && kind->input != PLOT_TRACES))
         return error_set(STATUS_USAGE, "plot %s takes %s", kind->name,
                          kind->input == PLOT_TRACES         ? "traces"
                          : kind->input == PLOT_TABLE        ? "one table"
+                         : kind->input == PLOT_MODEL        ? "one model"
                          : kind->input == PLOT_MEASUREMENTS ? "measurements"
                                                             : "one measurement");
+    PASS(read_style(kind, r, &style));
     PASS(keep_inputs(r, output));
     if (measured) {
         PASS(ARRAY_NEW(m, r->n));
@@ -188,6 +244,7 @@ enum status plot_files(const struct plot_kind *kind, const struct plot_request *
                                        .by = r->by,
                                        .value = r->value,
                                        .window = r->window,
+                                       .style = style,
                                        .rows = note};
     st = kind->draw(&source, output, by);
 out:

@@ -14,6 +14,8 @@ enum plot_input {
     PLOT_MEASUREMENT,  /* one measurement */
     PLOT_MEASUREMENTS, /* one or more */
     PLOT_TABLE,        /* one table (table.h) */
+    PLOT_MODEL,        /* one model with a profile, which the caller has made a table of (layer,
+                        * forward_s, backward_s, activation_bytes, parameter_bytes) */
 };
 
 /* What to draw; of m and table only what the kind's input asks for is there. */
@@ -24,6 +26,7 @@ struct plot_source {
     const struct table *table;
     const char *x, *y, *by, *value; /* columns of a table; NULL: chosen from what is there */
     struct timeline_window window;  /* of traces */
+    struct plot_style style;
     const char *rows; /* which rows of a table there are: "only engine=simgrid"; NULL, "": all */
 };
 
@@ -37,10 +40,14 @@ size_t plot_step(const struct measurement *m);
 /* In words: "step 3 of 4: 290.4 ms; their median is 362.6 ms", "" where plot_step() is 0. */
 const char *plot_step_note(const struct measurement *m, char text[PLOT_NOTE]);
 
+/* What of struct plot_style a kind obeys; the title all do. */
+enum { STYLE_XLABEL = 1, STYLE_YLABEL = 2, STYLE_SIZE = 4, STYLE_LOG = 8 };
+
 struct plot_kind {
     const char *name, *summary;
     enum plot_input input;
-    bool has_value; /* of a table: its `value` is the colour, and nothing is drawn `by` lines */
+    unsigned styles; /* of STYLE_ */
+    bool has_value;  /* of a table: its `value` is the colour, and nothing is drawn `by` lines */
     /* Contract as in plot.h; STATUS_INVALID also when a column is missing or nothing can be drawn.
      */
     enum status (*draw)(const struct plot_source *source, const char *output,
@@ -64,13 +71,15 @@ bool plot_can_be_line(const char *name, const char *x);
 /* Read the files that a kind asks for and draw them; `where` (NULL: all) keeps rows of a table as
  * table_filter() does. Unless `where` asks for them, rows whose `status` is another than ok are
  * left out when some are ok; and rows of another `engine` than the first's, unless columns stand
- * for engines. n >= 1, else and for too many files STATUS_USAGE. */
+ * for engines. n >= 1, else, for too many files, and for a style that the kind does not obey
+ * STATUS_USAGE. */
 struct plot_request {
     const char *const *path; /* [n] */
     size_t n;
     struct table *table; /* what path[0] has, filtered here; NULL: read it */
     const char *x, *y, *by, *value, *where;
     struct timeline_window window;
+    const char *title, *xlabel, *ylabel, *size, *log; /* "640x480"; "x", "y" or "xy" */
 };
 enum status plot_files(const struct plot_kind *kind, const struct plot_request *request,
                        const char *output, const struct provenance *by) MUST_CHECK;

@@ -9,12 +9,14 @@
 #include "plots/cells.h"
 #include "plots/figure.h"
 #include "plots/kind.h"
+#include "plots/line_columns.h"
 #include "plots/stack.h"
 
 enum {
     MAX_LINES = STACK_PARTS,
-    NAME_ROOM = 160,
+    NAME_ROOM = LINE_OTHERS,
     DATA_HEIGHT = 230,
+    SMALLEST = 80, /* height of the data */
     MAX_BARS = 400,
     ORDERS = 100 /* rates that span more have a logarithmic axis */
 };
@@ -28,11 +30,15 @@ struct lines {
     struct axis by;
     size_t n;
     double *at;
+    double (
+        *spread)[2]; /* ends of error bars, NAN for none; NULL: values are not those of the table */
+    bool log_y;
     char values[CELLS_NOTE], note[PLOT_NOTE], others[NAME_ROOM]; /* that could be x, too */
 };
 
 static void lines_free(struct lines *l)
 {
+    free(l->spread);
     free(l->at);
     axis_free(&l->by);
     axis_free(&l->y);
@@ -40,68 +46,17 @@ static void lines_free(struct lines *l)
     *l = (struct lines){0};
 }
 
-/* ---- columns */
-
-static bool is_given(const struct table *t, size_t column, const char *const *names)
-{
-    for (; *names; names++)
-        if (strcmp(t->name[column], *names) == 0)
-            return true;
-    return false;
-}
-
-static const char *const rates[] = {"samples_per_s", "tokens_per_s", "iteration_s",
-                                    "measured_s",    "predicted_s",  NULL};
-
-/* The first that varies and is no result. Settings stand before results, the first of which is "status"
- * or what is drawn. */
-static enum status choose_x(const struct table *t, struct lines *l)
-{
-    size_t n = 0;
-    bool result = false;
-    l->x_column = SIZE_MAX;
-    for (size_t c = 0; c < t->columns; c++) {
-        result =
-            result || c == l->y_column || !strcmp(t->name[c], "status") || is_given(t, c, rates);
-        bool line = is_given(t, c, plot_line_columns) && plot_can_be_line(t->name[c], NULL);
-        if (c == l->y_column || c == l->by_column || line || !table_varies(t, c))
-            continue;
-        if (l->x_column == SIZE_MAX)
-            l->x_column = c;
-        else if (!result && n < NAME_ROOM)
-            n += (size_t)snprintf(l->others + n, NAME_ROOM - n, "%s%.40s", n > 0 ? ", " : "",
-                                  t->name[c]);
-    }
-    return l->x_column < SIZE_MAX
-               ? STATUS_OK
-               : error_set(STATUS_INVALID, "%s: no column varies that could be x", t->path);
-}
-
-static enum status choose_columns(const struct plot_source *s, struct lines *l)
-{
-    const struct table *t = s->table;
-    PASS(plot_column(t, s->y, rates, true, &l->y_column));
-    PASS(plot_column(t, s->by, (const char *const[]){NULL}, false, &l->by_column));
-    for (size_t k = 0; !s->by && plot_line_columns[k] && l->by_column == SIZE_MAX; k++) {
-        const char *const one[] = {plot_line_columns[k], NULL};
-        PASS(plot_column(t, NULL, one, false, &l->by_column));
-        if (l->by_column != SIZE_MAX &&
-            (!table_varies(t, l->by_column) || !plot_can_be_line(plot_line_columns[k], s->x)))
-            l->by_column = SIZE_MAX;
-    }
-    if (s->x) {
-        PASS(table_column(t, s->x, &l->x_column));
-        return STATUS_OK;
-    }
-    return choose_x(t, l);
-}
-
 /* ---- values */
 
 static enum status read_axes(const struct plot_source *s, struct lines *l)
 {
     enum status st;
-    TRY(choose_columns(s, l));
+    struct line_columns c;
+    TRY(line_columns_choose(s, &c));
+    l->x_column = c.x;
+    l->y_column = c.y;
+    l->by_column = c.by;
+    snprintf(l->others, sizeof l->others, "%s", c.others);
     TRY(axis_read(s->table, l->x_column, &l->x));
     TRY(axis_read(s->table, l->y_column, &l->y));
     l->n = 1;
@@ -119,19 +74,22 @@ out:
     return st;
 }
 
-static enum status gather(const struct table *t, struct lines *l)
+static enum status gather(const struct table *t, struct lines *l, enum what what)
 {
     size_t rows = l->x.n, cells = l->n * l->x.values;
-    const size_t shown[CELLS_SHOWN] = {l->x_column, l->y_column, l->by_column};
     enum status st;
     size_t *cell = NULL;
     TRY(ARRAY_NEW(cell, rows));
     TRY(ARRAY_NEW(l->at, cells));
+    if (what == VALUE)
+        TRY(ARRAY_NEW(l->spread, cells));
     for (size_t i = 0; i < rows; i++) {
         size_t line = l->by_column == SIZE_MAX ? 0 : axis_index(&l->by, l->by.at[i]);
         cell[i] = line * l->x.values + axis_index(&l->x, l->x.at[i]);
     }
-    TRY(cells_gather(t, shown, &l->y, cell, cells, l->at, l->values));
+    const struct cells places = {t,    &l->y, {l->x_column, l->y_column, l->by_column},
+                                 cell, cells, l->spread};
+    TRY(cells_gather(&places, l->at, l->values));
 out:
     free(cell);
     return st;
@@ -176,7 +134,8 @@ static double highest(const struct lines *l)
 {
     double most = 0;
     for (size_t i = 0; i < l->n * l->x.values; i++)
-        most = l->at[i] > most && isfinite(l->at[i]) ? l->at[i] : most;
+        if (isfinite(l->at[i]))
+            most = fmax(most, l->spread ? fmax(l->at[i], l->spread[i][1]) : l->at[i]);
     return most;
 }
 
@@ -227,6 +186,20 @@ static void put_blocks(FILE *script, const struct lines *l)
                 fprintf(script, "%.9g\t%.9g\n", l->x.value[i], l->at[k * l->x.values + i]);
         fprintf(script, "EOD\n");
     }
+    fputs("$errors << EOD\n", script);
+    for (size_t i = 0; l->spread && i < l->n * l->x.values; i++)
+        if (l->spread[i][1] > l->spread[i][0]) /* on a logarithmic axis as far as that goes */
+            fprintf(script, "%.9g\t%.9g\t%.9g\t%.9g\n", l->x.value[i % l->x.values], l->at[i],
+                    l->log_y ? fmax(l->spread[i][0], 1e-300) : l->spread[i][0], l->spread[i][1]);
+    fputs("EOD\n", script);
+}
+
+static bool has_errors(const struct lines *l)
+{
+    for (size_t i = 0; l->spread && i < l->n * l->x.values; i++)
+        if (l->spread[i][1] > l->spread[i][0])
+            return true;
+    return false;
 }
 
 static double lowest(const struct lines *l)
@@ -237,10 +210,13 @@ static double lowest(const struct lines *l)
     return least;
 }
 
-static void put_ranges(FILE *script, const struct lines *l, enum what what)
+static void put_ranges(FILE *script, const struct lines *l)
 {
     double low = l->x.value[0], high = l->x.value[l->x.values - 1];
     double most = highest(l), least = lowest(l);
+    for (size_t i = 0; l->spread && i < l->n * l->x.values; i++)
+        if (l->spread[i][0] > 0)
+            least = fmin(least, l->spread[i][0]);
     if (axis_is_logarithmic(&l->x)) {
         double margin = pow(high / low, 0.03);
         fprintf(script, "set logscale x\nset xrange [%.9g:%.9g]\n", low / margin, high * margin);
@@ -248,7 +224,7 @@ static void put_ranges(FILE *script, const struct lines *l, enum what what)
         double margin = high > low ? 0.03 * (high - low) : fmax(fabs(high), 1) * 0.5;
         fprintf(script, "set xrange [%.9g:%.9g]\n", low - margin, high + margin);
     }
-    if (what != REGRET && least > 0 && most > ORDERS * least) {
+    if (l->log_y) {
         double margin = pow(most / least, 0.06);
         fprintf(script, "set logscale y\nset format y '%%.4g'\nset yrange [%.9g:%.9g]\n",
                 least / margin, most * margin);
@@ -268,6 +244,9 @@ static void put_plot(FILE *script, const struct lines *l, enum what what)
     fputs("plot ", script);
     if (what == SPEEDUP && low > 0)
         fprintf(script, "x / %.9g with lines linecolor rgb '#808080' dashtype 2 notitle, ", low);
+    if (has_errors(l))
+        fputs("$errors using 1:2:3:4 with yerrorbars pointtype 0 linecolor rgb '#606060' notitle, ",
+              script);
     for (size_t k = 0; k < l->n; k++)
         fprintf(script,
                 "%s$line%zu using 1:2 with linespoints pointtype %d pointsize 0.9 linewidth 1.5 "
@@ -304,21 +283,28 @@ static void put_table(const void *context, FILE *to)
     put_data(to, d->t, &d->l, d->label);
 }
 
-static enum status draw_lines(struct drawing *d, enum what what, const char *output,
-                              const struct provenance *by)
+static enum status draw_lines(struct drawing *d, enum what what, const struct plot_style *style,
+                              const char *output, const struct provenance *by)
 {
     enum status st;
     struct lines *l = &d->l;
     struct figure f = {0};
-    struct figure_geometry g = {.width = FIGURE_COLUMN, .left = 88, .right = 18, .note = l->note};
+    struct figure_geometry g = {.width = style->width ? style->width : FIGURE_COLUMN,
+                                .left = 88,
+                                .right = 18,
+                                .note = l->note,
+                                .style = style};
     g.bottom = 62 + figure_note_height(&g);
     g.top = figure_key_height(&g, d->key, d->keys);
-    g.height = g.top + DATA_HEIGHT + g.bottom;
+    g.height = style->height ? style->height : g.top + DATA_HEIGHT + g.bottom;
+    if (g.height - g.top - g.bottom < SMALLEST)
+        FAIL(STATUS_USAGE, "--size: this picture needs a height of at least %d",
+             g.top + g.bottom + SMALLEST);
     TRY(figure_open(output, &g, by, &f));
     put_table(d, f.table);
     put_blocks(f.script, l);
     figure_put_key(f.script, &g, d->key, d->keys);
-    put_ranges(f.script, l, what);
+    put_ranges(f.script, l);
     axis_put_tics(f.script, "x", d->t, l->x_column, &l->x, false, g.width - g.left - g.right);
     figure_put_xlabel(f.script, &g, l->x.label);
     axis_put_ylabel(f.script, &g, d->label);
@@ -330,7 +316,8 @@ out:
 }
 
 /* A group of bars for each word, a bar for each line that has a value there. */
-static enum status draw_bars(struct drawing *d, const char *output, const struct provenance *by)
+static enum status draw_bars(struct drawing *d, const struct plot_style *style, const char *output,
+                             const struct provenance *by)
 {
     enum status st = STATUS_OK;
     const struct lines *l = &d->l;
@@ -352,6 +339,10 @@ static enum status draw_bars(struct drawing *d, const char *output, const struct
             k.joined[n] = n > first;
             figure_plan_name(table_cell(d->t, l->x.row_of[i], l->x_column), k.name[n], STACK_NAME);
             snprintf(k.value[n], STACK_VALUE, "%.4g", y);
+            if (l->spread) {
+                k.low[n] = fmax(l->spread[line * l->x.values + i][0], 0);
+                k.high[n] = l->spread[line * l->x.values + i][1];
+            }
             k.length[n++ * l->n + line] = fmax(y, 0);
         }
     }
@@ -359,11 +350,29 @@ static enum status draw_bars(struct drawing *d, const char *output, const struct
     k.part = d->key;
     k.label = label;
     k.note = l->note;
+    k.style = style;
     k.every_part = true; /* the best is 0 behind the best */
     TRY(stack_draw(&k, output, by, put_table, d));
 out:
     stack_free(&k);
     return st;
+}
+
+/* Logarithmic axes are those asked for, and where values span orders. */
+static enum status choose_scales(const struct plot_source *s, struct lines *l, enum what what)
+{
+    double least = lowest(l);
+    l->x.logarithmic = s->style.log_x;
+    l->log_y = what != REGRET && least > 0 && (s->style.log_y || highest(l) > ORDERS * least);
+    if (l->x.words && (s->style.log_x || s->style.log_y || s->style.ylabel))
+        return error_set(STATUS_USAGE, "--%s: '%.60s' has words, which are drawn as bars from 0",
+                         s->style.ylabel ? "ylabel" : "log", s->table->name[l->x_column]);
+    if (s->style.log_x && !(l->x.value[0] > 0))
+        return error_set(STATUS_USAGE, "--log: the lowest x is %.4g, expected above 0",
+                         l->x.value[0]);
+    if (s->style.log_y && !l->log_y)
+        return error_set(STATUS_USAGE, "--log: the lowest y is %.4g, expected above 0", least);
+    return STATUS_OK;
 }
 
 static enum status draw(const struct plot_source *s, enum what what, const char *output,
@@ -374,7 +383,7 @@ static enum status draw(const struct plot_source *s, enum what what, const char 
     struct lines *l = &d.l;
 
     TRY(read_axes(s, l));
-    TRY(gather(s->table, l));
+    TRY(gather(s->table, l, what));
     if (what == SPEEDUP)
         make_speedup(l);
     else if (what == REGRET)
@@ -387,6 +396,7 @@ static enum status draw(const struct plot_source *s, enum what what, const char 
         snprintf(l->note + strlen(l->note), PLOT_NOTE - strlen(l->note),
                  "%scolours repeat after %d: bars are in the legend's order", *l->note ? "; " : "",
                  FIGURE_SERIES);
+    TRY(choose_scales(s, l, what));
     y_label(l, what, d.label);
     for (size_t k = 0; k < l->n; k++) {
         if (l->by_column != SIZE_MAX && !l->by.words) /* a number alone says nothing */
@@ -399,7 +409,8 @@ static enum status draw(const struct plot_source *s, enum what what, const char 
                                        l->x.words ? 0 : figure_series_dash(k)};
     }
     d.keys = l->by_column == SIZE_MAX ? 0 : l->n;
-    st = l->x.words ? draw_bars(&d, output, by) : draw_lines(&d, what, output, by);
+    st = l->x.words ? draw_bars(&d, &s->style, output, by)
+                    : draw_lines(&d, what, &s->style, output, by);
 out:
     lines_free(l);
     return st;
@@ -427,6 +438,7 @@ const struct plot_kind plot_regret_kind = {
     .name = "regret",
     .summary = "how far each line is behind the best at every value of x",
     .input = PLOT_TABLE,
+    .styles = STYLE_XLABEL | STYLE_YLABEL | STYLE_SIZE | STYLE_LOG,
     .draw = draw_regret,
 };
 
@@ -434,6 +446,7 @@ const struct plot_kind plot_speedup_kind = {
     .name = "speedup",
     .summary = "each line over its own value at the smallest x",
     .input = PLOT_TABLE,
+    .styles = STYLE_XLABEL | STYLE_YLABEL | STYLE_SIZE | STYLE_LOG,
     .draw = draw_speedup,
 };
 
@@ -441,5 +454,6 @@ const struct plot_kind plot_throughput_kind = {
     .name = "throughput",
     .summary = "a rate over a varied parameter, a line per algorithm or schedule; of words bars",
     .input = PLOT_TABLE,
+    .styles = STYLE_XLABEL | STYLE_YLABEL | STYLE_SIZE | STYLE_LOG,
     .draw = draw_throughput,
 };

@@ -63,6 +63,7 @@ static enum status draw_links(const struct plot_source *s, const char *output,
         snprintf(label, sizeof label, "busy (%% of the iteration)");
     k.part = &part;
     k.label = label;
+    k.style = &s->style;
     k.note = plot_step_note(m, note);
     TRY(stack_draw(&k, output, by, put_table, m));
 out:
@@ -75,5 +76,6 @@ const struct plot_kind plot_links_kind = {
     .name = "links",
     .summary = "utilisation of the busiest links",
     .input = PLOT_MEASUREMENT,
+    .styles = STYLE_XLABEL | STYLE_SIZE,
     .draw = draw_links,
 };

@@ -112,8 +112,9 @@ static int64_t sum_of(const struct plot_memory_bar *b)
     return b->weight_bytes + b->gradient_bytes + b->state_bytes + b->stash_bytes + b->scratch_bytes;
 }
 
-enum status plot_memory(const struct plot_memory_bar *bar, size_t n, const char *label,
-                        const char *output, const struct provenance *by)
+static enum status draw(const struct plot_memory_bar *bar, size_t n, const char *label,
+                        const struct plot_style *style, const char *output,
+                        const struct provenance *by)
 {
     enum status st;
     const struct bars bars = {bar, n};
@@ -144,11 +145,18 @@ enum status plot_memory(const struct plot_memory_bar *bar, size_t n, const char 
     snprintf(axis, sizeof axis, "%s (%s)", label, unit.name);
     k.part = parts;
     k.label = axis;
+    k.style = style;
     k.limit_name = "capacity";
     TRY(stack_draw(&k, output, by, put_table, &bars));
 out:
     stack_free(&k);
     return st;
+}
+
+enum status plot_memory(const struct plot_memory_bar *bar, size_t n, const char *label,
+                        const char *output, const struct provenance *by)
+{
+    return draw(bar, n, label, NULL, output, by);
 }
 
 static enum status draw_memory(const struct plot_source *s, const char *output,
@@ -172,7 +180,7 @@ static enum status draw_memory(const struct plot_source *s, const char *output,
                                           .peak_bytes = r->peak_bytes,
                                           .capacity_bytes = r->memory_bytes};
     }
-    st = plot_memory(bar, f.stages, "memory of the stage's fullest rank", output, by);
+    st = draw(bar, f.stages, "memory of the stage's fullest rank", &s->style, output, by);
     if (st == STATUS_INVALID)
         error_context(st, "%s", s->path[0]);
 out:
@@ -184,5 +192,6 @@ const struct plot_kind plot_memory_kind = {
     .summary = "each stage's fullest rank: weights, gradients, optimizer, activations, scratch, "
                "against the memory of its device",
     .input = PLOT_MEASUREMENT,
+    .styles = STYLE_XLABEL | STYLE_SIZE,
     .draw = draw_memory,
 };

@@ -14,6 +14,13 @@
 #include "core/measurement.h"
 #include "core/provenance.h"
 
+/* How a picture is to look; NULL or 0: as the kind does it by itself. */
+struct plot_style {
+    const char *title, *xlabel, *ylabel;
+    int width, height; /* pixels of an SVG */
+    bool log_x, log_y; /* also where values do not span orders */
+};
+
 /* Gantt chart of n traces (core/trace.h), one below the other on one time axis: a row per rank, compute above, communication below, grey
  * where a rank computes nothing; a box shows its microbatch where there is room. Rows are means over
  * neighbouring ranks, and ops become shares of a column's time, where there are too many (timeline.h);
@@ -21,8 +28,9 @@
  * when nothing is left to draw, STATUS_USAGE for a window that ends before it begins or ranks that are no
  * list of numbers. */
 struct timeline_window {
-    double from_s, to_s; /* to_s 0: the end of the longest trace */
-    const char *ranks;   /* "0,8-15"; NULL: all */
+    double from_s, to_s;            /* to_s 0: the end of the longest trace */
+    const char *ranks;              /* "0,8-15"; NULL: all */
+    const struct plot_style *style; /* NULL: none */
 };
 enum status plot_timeline(const char *const *trace, size_t n, const struct timeline_window *window,
                           const char *output, const struct provenance *by) MUST_CHECK;

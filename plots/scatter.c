@@ -344,7 +344,7 @@ static void put_time(FILE *script, const struct drawing *d, const char *text)
     above.left = above.right = 8;
     figure_put_xlabel(script, &above, "");
     fputs("set label ", script);
-    figure_put_string(script, text);
+    figure_put_string(script, d->g.style && d->g.style->xlabel ? d->g.style->xlabel : text);
     fprintf(script, " at screen %.5f,%.5f center noenhanced\n", (LEFT + SIDE / 2.0) / d->g.width,
             (d->g.bottom - 46.0) / d->g.height);
 }
@@ -430,19 +430,20 @@ static void put_plot(FILE *script, const struct drawing *d)
     putc('\n', script);
 }
 
-enum status plot_scatter(const struct measurement *m, const char *const *name, size_t n,
-                         const char *output, const struct provenance *by)
+static enum status draw(const struct measurement *m, const char *const *name, size_t n,
+                        const struct plot_style *style, const char *output,
+                        const struct provenance *by)
 {
     enum status st = STATUS_OK;
-    struct drawing d = {.g = {.width = FIGURE_COLUMN, .left = LEFT, .right = RIGHT, .top = TOP}};
+    struct drawing d = {
+        .g = {.width = FIGURE_COLUMN, .left = LEFT, .right = RIGHT, .top = TOP, .style = style}};
     struct figure f = {0};
 
     TRY(compare_measurements(m, name, n, &d.c));
     d.axis = choose_axis(&d.c);
     TRY(make_legend(&d));
     TRY(name_points(&d));
-    if (d.c.n > 1)
-        d.g.top += figure_key_height(&d.g, d.legend, d.c.n);
+    d.g.top += d.c.n > 1 ? figure_key_height(&d.g, d.legend, d.c.n) : figure_title_height(&d.g);
     d.g.note = d.note;
     d.g.bottom = (d.keyed > 0 ? KEY_TOP : 62) + (int)((d.keyed + 1) / 2) * FIGURE_LINE +
                  figure_note_height(&d.g);
@@ -469,10 +470,16 @@ out:
     return st;
 }
 
+enum status plot_scatter(const struct measurement *m, const char *const *name, size_t n,
+                         const char *output, const struct provenance *by)
+{
+    return draw(m, name, n, NULL, output, by);
+}
+
 static enum status draw_scatter(const struct plot_source *s, const char *output,
                                 const struct provenance *by)
 {
-    return plot_scatter(s->m, s->path, s->n, output, by);
+    return draw(s->m, s->path, s->n, &s->style, output, by);
 }
 
 const struct plot_kind plot_scatter_kind = {
@@ -481,5 +488,6 @@ const struct plot_kind plot_scatter_kind = {
         "predicted against measured iteration times (medians), bands of 5 and 10 %; names or "
         "letters with a key at the points",
     .input = PLOT_MEASUREMENTS,
+    .styles = STYLE_XLABEL | STYLE_YLABEL,
     .draw = draw_scatter,
 };

@@ -30,8 +30,10 @@ enum status stack_init(struct stack *s, size_t bars, size_t parts)
     TRY(ARRAY_NEW(s->value, bars));
     TRY(ARRAY_NEW(s->length, bars * parts));
     TRY(ARRAY_NEW(s->limit, bars));
+    TRY(ARRAY_NEW(s->low, bars));
+    TRY(ARRAY_NEW(s->high, bars));
     for (size_t i = 0; i < bars; i++)
-        s->limit[i] = NAN;
+        s->limit[i] = s->low[i] = s->high[i] = NAN;
 out:
     if (st != STATUS_OK)
         stack_free(s);
@@ -40,6 +42,8 @@ out:
 
 void stack_free(struct stack *s)
 {
+    free(s->high);
+    free(s->low);
     free(s->limit);
     free(s->length);
     free(s->value);
@@ -60,7 +64,7 @@ static double axis_end(const struct stack *s)
 {
     double end = s->end;
     for (size_t i = 0; i < s->bars && s->end <= 0; i++)
-        end = fmax(fmax(end, bar_length(s, i)), isnan(s->limit[i]) ? 0 : s->limit[i]);
+        end = fmax(fmax(end, bar_length(s, i)), fmax(s->limit[i], s->high[i])); /* not NANs */
     return end > 0 ? end : 1;
 }
 
@@ -98,7 +102,7 @@ static double value_at(const struct stack *s, size_t i, double pixels_per)
     double sum = bar_length(s, i), room = 6.5 * (double)text_columns(s->value[i]) + 16;
     return !isnan(s->limit[i]) && sum * pixels_per + room > s->limit[i] * pixels_per
                ? fmax(sum, s->limit[i])
-               : sum;
+               : fmax(sum, s->high[i]);
 }
 
 static int bar_of(const struct stack *s)
@@ -154,6 +158,12 @@ static void put_bar(FILE *script, const struct stack *s, size_t i, double y, dou
                 "linecolor rgb '#000000'\n",
                 s->limit[i], y - 3, s->limit[i], y + bar + 3);
     }
+    if (s->high[i] > s->low[i])
+        fprintf(
+            script,
+            "set arrow from first %.9g,%.9g to first %.9g,%.9g heads size screen 0.006,90 front "
+            "linewidth 1.2 linecolor rgb '#000000'\n",
+            s->low[i], y + bar / 2.0, s->high[i], y + bar / 2.0);
     if (!s->joined[i])
         put_group(script, s, i, y);
     fputs("set label ", script);
@@ -183,16 +193,26 @@ enum status stack_draw(const struct stack *s, const char *output, const struct p
     int names = (int)(most > NAME_COLUMNS ? NAME_COLUMNS : most) * LETTER / 2;
     int values = (int)longest(s->bars, s->value[0], STACK_VALUE) * 6 + 12;
     double end = axis_end(s);
-    struct figure_geometry g = {
-        .width = FIGURE_COLUMN, .left = 22 + names, .right = 14 + values, .note = s->note};
+    struct figure_geometry g = {.width =
+                                    s->style && s->style->width ? s->style->width : FIGURE_COLUMN,
+                                .left = 22 + names,
+                                .right = 14 + values,
+                                .note = s->note,
+                                .style = s->style};
     g.bottom = 62 + figure_note_height(&g);
     struct figure_geometry wide = g; /* the legend may begin above the names */
-    wide.left = 22 + names > FIGURE_COLUMN / 4 ? 18 : g.left;
+    wide.left = 22 + names > g.width / 4 ? 18 : g.left;
     g.top = wide.top = figure_key_height(&wide, key, keys);
     int axis = gap_of(s, s->bars);
     for (size_t i = 0; i < s->bars; i++)
         axis += gap_of(s, i) + bar_of(s);
     g.height = wide.height = g.top + axis + g.bottom;
+    if (s->style && s->style->height) { /* bars become thicker, not thinner than names */
+        if (s->style->height < g.height || g.left + g.right + TIC_ROOM > g.width)
+            FAIL(STATUS_USAGE, "--size: %zu bars need at least %dx%d", s->bars,
+                 g.left + g.right + TIC_ROOM, g.height);
+        g.height = wide.height = s->style->height;
+    }
 
     TRY(figure_open(output, &g, by, &f));
     table(context, f.table);

@@ -11,16 +11,18 @@ struct stack {
     size_t bars, parts;
     char (*name)[STACK_NAME]; /* [bars] as long as they are; the picture shortens them */
     bool *joined;             /* [bars] stands in one group with the bar above, whose name it has */
-    char (*value)[STACK_VALUE];    /* [bars] written behind each bar */
-    const struct figure_key *part; /* [parts] */
-    double *length;                /* [bars * parts] in the axis's unit, >= 0 */
-    double *limit;                 /* [bars] a mark on the bar's row, NAN for none; NULL: none */
-    const char *limit_name;        /* for the legend */
-    const char *label;             /* of the axis, with unit */
-    const char *note;              /* as of struct figure_geometry */
-    double end;                    /* of the axis; 0: the longest bar or mark */
-    bool every_part;               /* parts that are 0 in all bars are in the legend, too */
-    bool shares;                   /* write each part's share of its bar where it fits */
+    char (*value)[STACK_VALUE];     /* [bars] written behind each bar */
+    const struct figure_key *part;  /* [parts] */
+    double *length;                 /* [bars * parts] in the axis's unit, >= 0 */
+    double *limit;                  /* [bars] a mark on the bar's row, NAN for none; NULL: none */
+    const char *limit_name;         /* for the legend */
+    const char *label;              /* of the axis, with unit */
+    const struct plot_style *style; /* NULL: none */
+    double *low, *high;             /* [bars] ends of an error bar on the axis, NAN for none */
+    const char *note;               /* as of struct figure_geometry */
+    double end;                     /* of the axis; 0: the longest bar or mark */
+    bool every_part;                /* parts that are 0 in all bars are in the legend, too */
+    bool shares;                    /* write each part's share of its bar where it fits */
 };
 
 /* Arrays for so many bars and at most STACK_PARTS parts, zeroed. STATUS_NOMEM. */

@@ -312,7 +312,8 @@ static enum status arrange(struct drawing *d, const struct timeline_window *w)
     }
     longest = longest > NAME_COLUMNS ? NAME_COLUMNS : longest < 12 ? 12 : longest;
     struct figure_geometry *g = &d->g;
-    *g = (struct figure_geometry){.width = FIGURE_COLUMN, .left = KEY_LEFT, .right = 18};
+    *g = (struct figure_geometry){
+        .width = FIGURE_COLUMN, .left = KEY_LEFT, .right = 18, .style = w->style};
     collect_keys(d);
     g->top = 4 + figure_key_height(g, d->key, d->keys);
     g->left = 16 + (int)longest * FIGURE_CHARACTER;
@@ -394,7 +395,9 @@ out:
 static enum status draw_timeline(const struct plot_source *s, const char *output,
                                  const struct provenance *by)
 {
-    return plot_timeline(s->path, s->n, &s->window, output, by);
+    struct timeline_window window = s->window;
+    window.style = &s->style;
+    return plot_timeline(s->path, s->n, &window, output, by);
 }
 
 const struct plot_kind plot_timeline_kind = {
@@ -403,5 +406,6 @@ const struct plot_kind plot_timeline_kind = {
                "several on one time axis: a row per rank, compute above communication, grey where "
                "a rank is idle; --from, --to and --ranks choose a part",
     .input = PLOT_TRACES,
+    .styles = STYLE_XLABEL,
     .draw = draw_timeline,
 };

@@ -69,23 +69,27 @@ static enum status find_mixed(struct best *b)
 static enum status fill_row(struct best *b, size_t group, struct best_table *t, size_t row)
 {
     const struct experiment *e = &b->s->e;
-    char(*cell)[BEST_CELL] = &t->cell[row * t->columns];
+    char(*text)[BEST_CELL] = &t->text[row * BEST_COLUMNS];
+    const char **cell = &t->cell[row * t->columns];
     size_t best[2], c = 0, scored = rank_best(&b->last, group, best, 2);
     struct point_result r = {0};
     bool found;
     for (int chosen = 0; chosen < 2; chosen++)
         for (size_t i = 0; i < e->axes; i++)
             if (rank_is_column(e, i, chosen))
-                snprintf(cell[c++], BEST_CELL, "%s",
-                         !chosen  ? experiment_label(e, group, i)
-                         : scored ? experiment_label(e, best[0], i)
-                                  : "-");
+                cell[c++] = !chosen  ? experiment_label(e, group, i)
+                            : scored ? experiment_label(e, best[0], i)
+                                     : "-";
+    size_t labels = c;
+    for (; c < t->columns; c++)
+        cell[c] = text[c];
+    c = labels;
     if (b->mixed)
-        PASS(framework_of_best(b, group, cell[c++]));
-    print_score(e, scored ? b->quick.score[best[0]] : NAN, cell[c++]);
+        PASS(framework_of_best(b, group, text[c++]));
+    print_score(e, scored ? b->quick.score[best[0]] : NAN, text[c++]);
     if (b->s->has_finalists)
-        print_score(e, scored ? b->last.score[best[0]] : NAN, cell[c++]);
-    print_margin(e, b->last.score, best, scored, cell[c++]);
+        print_score(e, scored ? b->last.score[best[0]] : NAN, text[c++]);
+    print_margin(e, b->last.score, best, scored, text[c++]);
     if (scored)
         PASS(sweep_get_best(b->s, best[0], &found, &r));
     else
@@ -130,6 +134,7 @@ static enum status allocate(const struct experiment *e, struct best_table *t)
     for (size_t g = 0; g < e->points; g++)
         t->rows += rank_is_group(e, g);
     PASS(ARRAY_NEW(t->cell, t->rows * BEST_COLUMNS));
+    PASS(ARRAY_NEW(t->text, t->rows * BEST_COLUMNS));
     PASS(ARRAY_NEW(t->note, t->rows));
     PASS(ARRAY_NEW(t->best, t->rows));
     PASS(ARRAY_NEW(t->before, t->rows));
@@ -148,7 +153,9 @@ enum status best_tabulate(const struct sweep *s, struct best_table *out)
     TRY(rank_points(s, false, &b.quick));
     TRY(rank_points(s, s->has_finalists, &b.last));
     TRY(find_mixed(&b));
-    t.columns = fill_heading(&b, t.cell, t.right);
+    t.columns = fill_heading(&b, t.text, t.right);
+    for (size_t c = 0; c < t.columns; c++)
+        t.cell[c] = t.text[c];
     snprintf(t.note[0], RESULT_REASON, "time of all ranks");
     for (size_t g = 0; g < s->e.points; g++)
         if (rank_is_group(&s->e, g))
@@ -164,6 +171,7 @@ out:
 void best_table_free(struct best_table *t)
 {
     free(t->cell);
+    free(t->text);
     free(t->note);
     free(t->best);
     free(t->before);

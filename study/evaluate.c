@@ -32,6 +32,7 @@ static enum status measure(const struct program *p, const struct evaluation_cont
     if (context->options.faults)
         PASS(faults_outcome(context->options.faults, p, &s->timeline));
     PASS(measurement_from_timeline(p, &s->timeline, m));
+    m->forward_only = p->forward_only;
     m->link = s->link;
     m->links = s->links;
     m->cpu_s = s->cpu_s;
@@ -110,6 +111,8 @@ static enum status simulate(struct run *run, uint64_t microbatches)
     run_free(run);
     plan.microbatches = (uint32_t)microbatches;
     PASS(plan_lower(&plan, c->model, c->topology, &run->program));
+    if (c->forward_only)
+        PASS(program_infer(&run->program, c->model));
     if (c->perturbation)
         PASS(perturb_program(c->perturbation, &run->program));
     if (c->change)
@@ -318,7 +321,7 @@ static enum status decide_fold(struct run *run, bool every_op)
 {
     const struct evaluation_context *c = run->context;
     size_t least = c->fold_from > 0 ? c->fold_from : LARGE;
-    if (c->whole || every_op || devices_of(run->plan) < least)
+    if (c->whole || c->forward_only || every_op || devices_of(run->plan) < least)
         return STATUS_OK;
     const char *reason = never_alike(run);
     run->fold = !reason;
@@ -345,7 +348,7 @@ enum status evaluate_plan(const struct plan *plan, const struct evaluation_conte
     struct run run = {plan, context, engine, .reason = NULL};
     bool found = false;
     TRY(decide_fold(&run, timeline != NULL));
-    if (!context->whole && !timeline && !context->options.faults &&
+    if (!context->whole && !context->forward_only && !timeline && !context->options.faults &&
         plan->microbatches * plan->stages >= WORTHWHILE)
         TRY(by_steady_middle(&run, &found));
     if (!found)
@@ -355,16 +358,11 @@ enum status evaluate_plan(const struct plan *plan, const struct evaluation_conte
     if (!isfinite(run.m.iteration_s))
         FAIL(STATUS_INVALID, "an iteration takes no finite time: %g s", run.m.iteration_s);
     TRY(unfold(&run));
-    *out = run.m;
-    run.m = (struct measurement){0};
-    if (program) {
-        *program = run.program;
-        run.program = (struct program){0};
-    }
-    if (timeline) {
-        *timeline = run.timeline;
-        run.timeline = (struct timeline){0};
-    }
+    MOVE(out, run.m);
+    if (program)
+        MOVE(program, run.program);
+    if (timeline)
+        MOVE(timeline, run.timeline);
 out:
     run_free(&run);
     free(run.classes.of);

@@ -20,6 +20,9 @@ struct evaluation_context {
     /* What is to be different in the lowered program, for copies of a rank alike; NULL: nothing */
     void (*change)(const void *how, struct program *p);
     const void *change_how;
+    bool
+        forward_only; /* inference: forwards alone, without gradients and optimizer (program_keep_forwards());
+                          * all is simulated */
     bool detailed;       /* measurements get their calls too */
     bool whole;          /* no short runs that the rest follows from */
     bool simulated_only; /* measurements keep the ranks that were simulated, others are like them */

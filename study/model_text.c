@@ -3,8 +3,10 @@
 
 #include <inttypes.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "core/text.h"
 #include "core/units.h"
 
 /* A comma stands where a multiple of three digits follows, but not behind a sign. */
@@ -128,4 +130,34 @@ void model_print(const struct model *m, FILE *out)
     }
     print_row("# all", "", width, timed, &all, out);
     putc('\n', out);
+}
+
+enum status model_profile_table(const struct model *m, const char *path, char **text,
+                                size_t *length)
+{
+    const struct model_profile *p = m->profile;
+    char *buffer = NULL;
+    if (m->profiles == 0)
+        return error_set(STATUS_INVALID,
+                         "%s: no measured times; measure them with foreline model profile MODEL "
+                         "--graph graph.txt",
+                         path);
+    FILE *to = open_memstream(&buffer, length);
+    if (!to)
+        return error_set(STATUS_NOMEM, "%s: out of memory", path);
+    fputs("layer\tkind\tforward_s\tbackward_s\tactivation_bytes\tparameter_bytes\n", to);
+    for (size_t i = 0; i < m->n; i++) {
+        text_put_guard(to, m->op[i].name);
+        for (const char *c = m->op[i].name; *c; c++)
+            putc((unsigned char)*c < ' ' ? ' ' : *c, to);
+        fprintf(to, "\t%.24s\t%.9g\t%.9g\t%.17g\t%" PRId64 "\n", m->op[i].kind, p->forward_s[i],
+                p->backward_s[i], (double)m->op[i].output_bytes * p->samples,
+                m->op[i].parameter_bytes);
+    }
+    if (fclose(to) != 0) {
+        free(buffer);
+        return error_set(STATUS_NOMEM, "%s: out of memory", path);
+    }
+    *text = buffer;
+    return STATUS_OK;
 }

@@ -13,7 +13,7 @@
 #include "sim/engine.h"
 
 enum { NO_LIMIT_S = 1000000000 };
-static const uint64_t keys = TAKES(KEY_POINT) | TAKES(KEY_PLAN);
+static const taker_set keys = TAKES(KEY_POINT) | TAKES(KEY_PLAN);
 
 /* ---- settings */
 

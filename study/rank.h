@@ -48,10 +48,11 @@ const char *rank_group_label(const struct experiment *e, size_t point, size_t al
 
 /* ---- the best of each group, and where it changes along that axis (best.c) */
 
-enum { BEST_CELL = 48, BEST_COLUMNS = EXPERIMENT_AXES + 4 };
+enum { BEST_CELL = 96, BEST_COLUMNS = EXPERIMENT_AXES + 4 };
 struct best_table {
-    size_t columns, rows;        /* row 0: names of columns */
-    char (*cell)[BEST_CELL];     /* [rows * columns] */
+    size_t columns, rows;    /* row 0: names of columns */
+    const char **cell;       /* [rows * columns] labels are the experiment's, as long as they are */
+    char (*text)[BEST_CELL]; /* [rows * columns] of the cells that are made here */
     char (*note)[RESULT_REASON]; /* [rows] behind the last column */
     bool right[BEST_COLUMNS];    /* a number */
     size_t *best;                /* [rows] point, SIZE_MAX: none */

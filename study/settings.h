@@ -113,7 +113,8 @@ struct arguments {
     bool check, table, force, curves;
 
     /* sweeps, validation, pictures and pages */
-    const char *limits, *shard, *x, *y, *by, *value, *where, *question, *rank_list;
+    const char *limits, *shard, *x, *y, *by, *value, *where, *title, *xlabel, *ylabel, *size,
+        *question, *rank_list;
     double from_s, to_s; /* of timelines */
     size_t workers;
     bool list, retry, add, measurements, published, cross_validate, fit_constants;

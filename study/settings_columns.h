@@ -42,6 +42,7 @@
 #define CALIBRATIONS (T(CALIBRATE_CPU) | T(CALIBRATE_CUDA) | T(CALIBRATE_JSON))
 #define CALIBRATE_ON (T(CALIBRATE_CPU) | T(CALIBRATE_JSON))
 #define PLOTS        (T(PLOT_LINES) | T(PLOT_HEATMAP))
+#define PICTURES     (PLOTS | T(PLOT_FILES) | T(PLOT_TRACES) | T(PLOT_MODEL))
 #define IMPORTS      (T(TOPOLOGY_IMPORT) | T(TOPOLOGY_DISCOVER))
 #define VALIDATIONS                                                                                \
     (T(VALIDATE) | T(VALIDATE_FILES) | T(VALIDATE_EXPERIMENT) | T(VALIDATE_MEASUREMENTS) |         \

@@ -119,7 +119,8 @@ static void print_iteration(const struct measurement *m, FILE *out)
     fprintf(out, "engine      %s\n", m->engine);
     if (m->framework)
         fprintf(out, "framework   %s\n", m->framework);
-    fprintf(out, "iteration   %s", SECONDS(m->iteration_s));
+    fprintf(out, "iteration   %s%s", SECONDS(m->iteration_s),
+            m->forward_only ? " (forward only)" : "");
     if (m->iterations > 1) {
         double least = m->iterations_s[0], most = least;
         for (size_t i = 1; i < m->iterations; i++) {

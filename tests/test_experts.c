@@ -29,6 +29,9 @@ static void parameters_are_those_of_the_formula(void **state)
         {"rmoe", 4 * (7087872L + 77936640) + 51151360},
         {"rswitch", 391249408},
         {"rmoe:experts=128", 391249408 + 4 * 112 * (8 * 768L * 768 + 5 * 768 + 768)},
+        {"rmoe:inner=3072", 4 * (7087872L + 77936640) + 51151360},
+        {"rmoe:inner=1024",
+         4 * (7087872L + 77936640) + 51151360 - (4 + 4 * 16) * (2 * 768L * 2048 + 2048)},
         {"vtransformer", 8 * 7087872L + 96010},
         {"vmoe", 340194058},
         {"vswitch", 4 * (7087872L + 77936640) + 96010},
@@ -166,10 +169,11 @@ static void rejects_routing_that_cannot_be(void **state)
         {"vswitch:dtype=fp12",
          "vswitch: 'dtype=fp12': dtype is one of fp32, tf32, fp16, bf16, fp8, fp4"},
         {"rtransformer:experts=2", "rtransformer: no parameter 'experts'; known: layers, hidden, "
-                                   "heads, tokens, vocabulary, dtype, flash"},
-        {"vmoe:vocabulary=2", "vmoe: no parameter 'vocabulary'; known: layers, hidden, heads, "
-                              "tokens, classes, dtype, flash, experts, top_k, capacity, group, "
-                              "einsum"},
+                                   "heads, tokens, vocabulary, dtype, flash, inner"},
+        {"vmoe:vocabulary=2",
+         "vmoe: no parameter 'vocabulary'; known: layers, hidden, heads, "
+         "tokens, classes, dtype, flash, inner, experts, top_k, capacity, group, "
+         "einsum"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct model m = {.n = 7};

@@ -14,7 +14,9 @@
 
 static const struct provenance by = {"foreline test", "plot", NULL, 0};
 #define MADE_BY "# plotted by foreline test: plot\n"
-#define REPEATS "# medians of up to 3 rows\n"
+#define ERRORS  "; error bars: lowest to highest of repeats\n"
+#define MEDIANS "# medians of up to 3 rows\n"
+#define REPEATS "# medians of up to 3 rows" ERRORS
 
 static const char svg[] = "test_plot_kinds.svg", tsv[] = "test_plot_kinds.tsv";
 
@@ -81,7 +83,7 @@ static void throughput_takes_the_median_of_repeats_in_order_of_x(void **state)
     expect_table(REPEATS "# plan\tnic (Gb/s)\tsamples per second\n"
                          "b\t1\t4\nb\t10\t20\nb\t100\t40\na\t1\t5\na\t10\t10\n");
     draw_table("throughput", sweep, (struct plot_source){.y = "iteration_s"});
-    expect_table(REPEATS "# plan\tnic (Gb/s)\titeration (s)\n"
+    expect_table(MEDIANS "# plan\tnic (Gb/s)\titeration (s)\n"
                          "b\t1\t10\nb\t10\t2\nb\t100\t1\na\t1\t8\na\t10\t4\n");
     draw_table("throughput", sweep, (struct plot_source){.x = "plan", .by = "nic"});
     expect_table(REPEATS
@@ -102,11 +104,13 @@ static void settings_that_are_not_shown_count_with_their_best(void **state)
                                 "2\t4\t1\ts4\tok\t3\t3\n";
     need_gnuplot();
     draw_table("throughput", table, (struct plot_source){.x = "nic", .by = "status"});
-    expect_table("# highest over plan.stages; medians of up to 3 rows\n# status\tnic\tsamples per "
+    expect_table("# highest over plan.stages; medians of up to 3 rows" ERRORS
+                 "# status\tnic\tsamples per "
                  "second\nok\t1\t11\nok\t2\t3\n");
     draw_table("throughput", table,
                (struct plot_source){.x = "nic", .by = "status", .y = "iteration_s"});
-    expect_table("# lowest over plan.stages; medians of up to 3 rows\n# status\tnic\titeration "
+    expect_table("# lowest over plan.stages; medians of up to 3 rows" ERRORS
+                 "# status\tnic\titeration "
                  "(s)\nok\t1\t5\nok\t2\t3\n");
     draw_table("throughput", table, (struct plot_source){.x = "nic", .by = "plan"});
     expect_table(REPEATS "# plan\tnic\tsamples per second\ns2\t1\t11\ns4\t1\t1.5\ns4\t2\t3\n");
@@ -127,10 +131,10 @@ static void speedup_is_over_the_smallest_x_for_rates_and_times(void **state)
 {
     need_gnuplot();
     draw_table("speedup", sweep, (struct plot_source){0});
-    expect_table(REPEATS "# plan\tnic (Gb/s)\tspeed-up (dashed: linear)\n"
+    expect_table(MEDIANS "# plan\tnic (Gb/s)\tspeed-up (dashed: linear)\n"
                          "b\t1\t1\nb\t10\t5\nb\t100\t10\na\t1\t1\na\t10\t2\n");
     draw_table("speedup", sweep, (struct plot_source){.y = "iteration_s"});
-    expect_table(REPEATS "# plan\tnic (Gb/s)\tspeed-up (dashed: linear)\n"
+    expect_table(MEDIANS "# plan\tnic (Gb/s)\tspeed-up (dashed: linear)\n"
                          "b\t1\t1\nb\t10\t5\nb\t100\t10\na\t1\t1\na\t10\t2\n");
 }
 
@@ -138,10 +142,10 @@ static void regret_is_against_the_best_of_the_same_x(void **state)
 {
     need_gnuplot();
     draw_table("regret", sweep, (struct plot_source){0});
-    expect_table(REPEATS "# plan\tnic (Gb/s)\tbehind the best (%)\n"
+    expect_table(MEDIANS "# plan\tnic (Gb/s)\tbehind the best (%)\n"
                          "b\t1\t25\nb\t10\t0\nb\t100\t0\na\t1\t0\na\t10\t100\n");
     draw_table("regret", sweep, (struct plot_source){.y = "iteration_s"});
-    expect_table(REPEATS "# plan\tnic (Gb/s)\tbehind the best (%)\n"
+    expect_table(MEDIANS "# plan\tnic (Gb/s)\tbehind the best (%)\n"
                          "b\t1\t25\nb\t10\t0\nb\t100\t0\na\t1\t0\na\t10\t100\n");
 }
 
@@ -149,7 +153,7 @@ static void a_heat_map_reads_columns_and_matrices(void **state)
 {
     need_gnuplot();
     draw_table("heatmap", sweep, (struct plot_source){.x = "nic", .y = "plan"});
-    expect_table(REPEATS
+    expect_table(MEDIANS
                  "# plan\tnic (Gb/s)\tsamples per second\n"
                  "b\t1Gbps\t4\nb\t10Gbps\t20\nb\t100Gbps\t40\na\t1Gbps\t5\na\t10Gbps\t10\n");
     draw_table("heatmap",

@@ -215,6 +215,121 @@ static void scales_of_colour_have_round_numbers(void **state)
     free(text);
 }
 
+/* Eight words that have no room side by side are turned, and all are there. */
+static void heat_maps_name_every_row_and_column(void **state)
+{
+    (void)state;
+    static const struct plot_request r = {.x = "model", .y = "platform", .value = "v"};
+    char table[4096] = "model\tplatform\tv\n", row[64];
+    for (int i = 0; i < 40; i++) {
+        snprintf(row, sizeof row, "long-model-%d\tplatform-%d\t%d\n", i, i % 30, i + 1);
+        strcat(table, row);
+    }
+    char *text = tabled("heatmap", table, r);
+    for (int i = 0; i < 40; i++) {
+        snprintf(row, sizeof row, ">long-model-%d<", i);
+        HAS(text, row);
+        snprintf(row, sizeof row, ">platform-%d<", i % 30);
+        HAS(text, row);
+    }
+    free(text);
+}
+
+static void titles_labels_and_sizes_are_obeyed(void **state)
+{
+    (void)state;
+    static const char rows[] = "nic\tplan\titeration_s\n1\ta\t1\n2\ta\t2\n1\tb\t3\n2\tb\t5\n";
+    static const struct plot_request r = {.x = "nic",
+                                          .title = "My title",
+                                          .xlabel = "my x",
+                                          .ylabel = "my y",
+                                          .size = "640x500",
+                                          .log = "xy"};
+    char *text = tabled("throughput", rows, r);
+    HAS(text, ">My title<", ">my x<", ">my y<", "width=\"640\" height=\"500\"");
+    LACKS(text, ">iteration (s)<", ">nic<");
+    free(text);
+    struct plot_request h = r;
+    h.y = "plan";
+    h.log = NULL;
+    text = tabled("heatmap", rows, h);
+    HAS(text, ">My title<", ">my x<", ">my y<", "width=\"640\" height=\"500\"");
+    free(text);
+}
+
+static void styles_that_a_kind_has_not_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *kind, *message;
+        struct plot_request r;
+    } bad[] = {
+        {"heatmap", "plot heatmap has no --log", {.log = "x"}},
+        {"timeline", "plot timeline has no --size", {.size = "640x480"}},
+        {"bars", "plot bars has no --ylabel", {.ylabel = "y"}},
+        {"profile", "plot profile has no --xlabel", {.xlabel = "x"}},
+        {"throughput", "--log: got 'z', expected x, y or xy", {.log = "z"}},
+        {"throughput", "--size: got '1x1', expected WIDTHxHEIGHT", {.size = "1x1"}},
+        {"throughput", "--size: got '640x480 ', expected", {.size = "640x480 "}},
+        {"throughput", "--log: the lowest y is 0", {.log = "y"}},
+        {"heatmap",
+         "--size: this picture needs at least",
+         {.x = "nic", .y = "nic", .value = "iteration_s", .size = "200x200"}},
+    };
+    const char *const path[] = {input};
+    put_text(input, "nic\titeration_s\n1\t0\n2\t2\n");
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const struct plot_kind *k;
+        struct plot_request r = bad[i].r;
+        r.path = path;
+        r.n = 1;
+        assert_int_equal(plot_kind_find(bad[i].kind, &k), STATUS_OK);
+        assert_int_equal(plot_files(k, &r, svg, &by), STATUS_USAGE);
+        assert_non_null(strstr(error_message(), bad[i].message));
+    }
+}
+
+/* Of repeats from the lowest to the highest; of one row its standard deviation, in the unit of y. */
+static void repeats_and_deviations_are_error_bars(void **state)
+{
+    (void)state;
+    char *text =
+        tabled("throughput", "nic\titeration_s\n1\t1\n1\t2\n2\t2\n", (struct plot_request){0});
+    HAS(text, "error bars: lowest to highest of repeats");
+    LACKS(text, "standard deviation");
+    free(text);
+    text = tabled("throughput", "nic\titeration_s\titeration_stddev_s\n1\t.1\t.05\n2\t.2\t.15\n",
+                  (struct plot_request){0});
+    HAS(text, "error bars: one standard deviation", " 300<"); /* the axis reaches 200 + 150 ms */
+    free(text);
+    text = tabled("throughput", "nic\titeration_s\n1\t1\n2\t2\n", (struct plot_request){0});
+    LACKS(text, "error bars");
+    free(text);
+}
+
+static void a_profile_counts_what_is_not_0(void **state)
+{
+    need_gnuplot();
+    static const char rows[] =
+        "layer\tkind\tforward_s\tbackward_s\tactivation_bytes\tparameter_bytes\n"
+        "a\tlinear\t1e-3\t2e-3\t1000\t4000\n"
+        "b\trelu\t1e-4\t1e-4\t1000\t0\n";
+    const struct plot_kind *k;
+    struct table t;
+    (void)state;
+    assert_int_equal(table_parse("p", rows, sizeof rows - 1, &t), STATUS_OK);
+    const char *const path[] = {"p"};
+    const struct plot_request r = {.path = path, .n = 1, .table = &t};
+    assert_int_equal(plot_kind_find("profile", &k), STATUS_OK);
+    if (plot_files(k, &r, svg, &by) != STATUS_OK)
+        fail_msg("%s", error_message());
+    char *text = slurp(svg);
+    HAS(text, ">parameter (KiB); 1 of 2 layers<", ">activation (KiB)<", ">time (ms)<",
+        ">layer (ms)<");
+    free(text);
+    table_free(&t);
+}
+
 /* The plan that is the best everywhere has no bar, but a name. */
 static void the_best_is_in_the_legend_of_regret(void **state)
 {
@@ -264,6 +379,11 @@ int main(void)
         cmocka_unit_test(layers_of_a_pass_are_one_box_and_numbers_can_be_read),
         cmocka_unit_test(all_numbers_of_an_axis_stand_there_where_they_fit),
         cmocka_unit_test(scales_of_colour_have_round_numbers),
+        cmocka_unit_test(heat_maps_name_every_row_and_column),
+        cmocka_unit_test(titles_labels_and_sizes_are_obeyed),
+        cmocka_unit_test(styles_that_a_kind_has_not_are_refused),
+        cmocka_unit_test(repeats_and_deviations_are_error_bars),
+        cmocka_unit_test(a_profile_counts_what_is_not_0),
         cmocka_unit_test(the_best_is_in_the_legend_of_regret),
         cmocka_unit_test(notes_name_what_differs_and_lines_are_cases_rather_than_engines),
     };

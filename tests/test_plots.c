@@ -202,7 +202,7 @@ static void a_failing_gnuplot_is_reported_and_nothing_is_left(void **state)
 {
     need_gnuplot();
     struct figure f = {0};
-    const struct figure_geometry g = {100, 100, 10, 10, 10, 10, NULL};
+    const struct figure_geometry g = {100, 100, 10, 10, 10, 10, NULL, NULL};
     assert_int_equal(figure_open("test_plots_bad.svg", &g, &by, &f), STATUS_OK);
     fprintf(f.script, "plot no_such_function(x)\n");
     assert_int_equal(figure_finish(&f), STATUS_EXTERNAL);
@@ -316,7 +316,7 @@ static void a_part_is_drawn_as_the_trace_of_that_part(void **state)
 {
     const char *const whole[] = {"test_plots_all.json.gz"};
     const char *const part[] = {"test_plots_part.json"};
-    const struct timeline_window w = {0.002, 0.009, "0-7"};
+    const struct timeline_window w = {0.002, 0.009, "0-7", NULL};
     const struct trace_filter filter = {{1, &(struct trace_range){0, 7}}, w.from_s, w.to_s};
     struct trace_events t = {0}, every = {0};
     need_gnuplot();

@@ -154,8 +154,11 @@ values() { # NAME TYPE WORDS
         *-shard) echo 1/2 && return ;;
         *-x | *-by) echo "replicas plan" && return ;;
         *-y | *-value) echo "bubble_s iteration_s" && return ;;
+        plot-title | *label) echo some words && return ;;
         *-where) echo stages=1 && return ;;
         plot-ranks) echo 0 && return ;;
+        plot-size) echo 640x480 && return ;;
+        plot-log) echo xy && return ;;
         *-question) echo why && return ;;
         *-hint) echo "h0.linear=full x=F" && return ;;
         *-learning-rate-policy) echo exponential:factor=0.5 step:epoch=1,every=1,factor=0.5 && return ;;
@@ -337,6 +340,7 @@ case $command in
         way exact "plot heatmap ../in/t.tsv --x stages --y replicas -o x.svg"
         way exact "plot bars ../in/a.json ../in/run.json -o x.svg"
         way exact "plot timeline ../in/t.json -o x.svg"
+        way exact "plot profile ../in/graph.txt -o x.svg"
         ;;
     report)
         way exact "report ../in/other.db -o o.html"

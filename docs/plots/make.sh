@@ -75,6 +75,9 @@ foreline plot timeline many.trace.json -o timeline-many.png
 foreline plot timeline 1f1b.trace.json --from 40ms --to 80ms --ranks 0-3 -o timeline-part.png
 foreline plot timeline quiet.trace.json noise.trace.json --ranks 0,2,4,6 -o timeline-two.png
 foreline plot throughput schedules.tsv --x schedule --by microbatches -o words.png
+foreline model profile vgg:depth=11,side=32,width=4,hidden=32,classes=256 --graph graph.txt \
+    -o profiled.json >/dev/null
+foreline plot profile graph.txt -o profile.png
 foreline plot bars ./*.analytic.json ./*.simgrid.json -o bars.png
 foreline topology show two-racks --matrix two-racks.tsv >/dev/null
 foreline plot throughput sweep.tsv -o throughput.png

@@ -1,0 +1,60 @@
+/* Chooses what a picture of lines shows: what varies is x, what a plan is called is a line. */
+#include "plots/line_columns.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool is_given(const struct table *t, size_t column, const char *const *names)
+{
+    for (; *names; names++)
+        if (strcmp(t->name[column], *names) == 0)
+            return true;
+    return false;
+}
+
+static const char *const rates[] = {"samples_per_s", "tokens_per_s", "iteration_s",
+                                    "measured_s",    "predicted_s",  NULL};
+
+/* The first that varies and is no result. Settings stand before results, the first of which is "status"
+ * or what is drawn. */
+static enum status choose_x(const struct table *t, struct line_columns *l)
+{
+    size_t n = 0;
+    bool result = false;
+    l->x = SIZE_MAX;
+    for (size_t c = 0; c < t->columns; c++) {
+        result = result || c == l->y || !strcmp(t->name[c], "status") || is_given(t, c, rates);
+        bool line = is_given(t, c, plot_line_columns) && plot_can_be_line(t->name[c], NULL);
+        if (c == l->y || c == l->by || line || !table_varies(t, c))
+            continue;
+        if (l->x == SIZE_MAX)
+            l->x = c;
+        else if (!result && n < LINE_OTHERS)
+            n += (size_t)snprintf(l->others + n, LINE_OTHERS - n, "%s%.40s", n > 0 ? ", " : "",
+                                  t->name[c]);
+    }
+    return l->x < SIZE_MAX
+               ? STATUS_OK
+               : error_set(STATUS_INVALID, "%s: no column varies that could be x", t->path);
+}
+
+enum status line_columns_choose(const struct plot_source *s, struct line_columns *l)
+{
+    const struct table *t = s->table;
+    *l = (struct line_columns){0};
+    PASS(plot_column(t, s->y, rates, true, &l->y));
+    PASS(plot_column(t, s->by, (const char *const[]){NULL}, false, &l->by));
+    for (size_t k = 0; !s->by && plot_line_columns[k] && l->by == SIZE_MAX; k++) {
+        const char *const one[] = {plot_line_columns[k], NULL};
+        PASS(plot_column(t, NULL, one, false, &l->by));
+        if (l->by != SIZE_MAX &&
+            (!table_varies(t, l->by) || !plot_can_be_line(plot_line_columns[k], s->x)))
+            l->by = SIZE_MAX;
+    }
+    if (s->x) {
+        PASS(table_column(t, s->x, &l->x));
+        return STATUS_OK;
+    }
+    return choose_x(t, l);
+}
