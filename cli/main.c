@@ -67,16 +67,6 @@ static int fail(const struct command *c, enum status st)
     return st == STATUS_USAGE ? 2 : 1;
 }
 
-/* What is read is nowhere the place of what is made of it, but that a model gets its profile. */
-static enum status keep_operands(const struct command *c, const struct invocation *in)
-{
-    for (int i = 0; i < in->operands && in->a.output && strcmp(c->name, "model") != 0; i++)
-        if (file_same(in->operand[i], in->a.output))
-            return error_set(STATUS_USAGE, "%s: -o would replace what is read; give another name",
-                             in->a.output);
-    return STATUS_OK;
-}
-
 static int run(const struct command *c, int argc, char **argv)
 {
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
@@ -95,8 +85,8 @@ static int run(const struct command *c, int argc, char **argv)
     in.operand[in.operands] = NULL;
     if (st == STATUS_OK)
         st = limits_set(in.a.limits);
-    if (st == STATUS_OK)
-        st = keep_operands(c, &in);
+    if (st == STATUS_OK && strcmp(c->name, "model") != 0) /* a model gets its profile */
+        st = arguments_keep_inputs(&in.a, in.operand, in.operands);
     if (st == STATUS_OK)
         st = c->run(&in);
     int code = st == STATUS_OK ? 0 : fail(c, st);

@@ -9,6 +9,7 @@
 #include "study/settings_words.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -440,22 +441,76 @@ void settings_print(taker_set takers, FILE *out)
     }
 }
 
-enum { FILES = 4 };
+enum { FILES = 7, READ = 10 };
+static const char *const file_names[FILES] = {
+    "-o", "--trace", "--matrix", "--batch-tokens", "--series", "--strategy", "--export"};
 
-/* That are written; NULL: not. */
+/* That are written; NULL: not. Those that can be tried come first. */
+enum { TRIED = 4 };
 static void name_files(const struct arguments *a, const char *file[FILES])
 {
+    const char *exported = a->export ? strchr(a->export, '=') : NULL;
     file[0] = a->output;
     file[1] = a->trace;
     file[2] = a->matrix;
     file[3] = a->batch_tokens;
+    file[4] = a->series;
+    file[5] = a->strategy;
+    file[6] = exported ? exported + 1 : NULL;
+}
+
+/* PREFIX.RANK, as a log of a rank is called. */
+static bool is_log_of(const char *read, const char *prefix)
+{
+    char path[PATH_MAX];
+    const char *dot = prefix ? strrchr(read, '.') : NULL;
+    return dot && dot[1] && strspn(dot + 1, "0123456789") == strlen(dot + 1) &&
+           snprintf(path, sizeof path, "%s%s", prefix, dot) < (int)sizeof path &&
+           file_same(read, path);
+}
+
+/* One file that is read: is it written, too? */
+static enum status keep_one(const struct arguments *a, const char *read)
+{
+    const char *file[FILES];
+    name_files(a, file);
+    for (size_t i = 0; i < FILES; i++)
+        if (file[i] && file_same(read, file[i]))
+            return error_set(STATUS_USAGE, "%s: %s would replace what is read; give another name",
+                             file[i], file_names[i]);
+    return is_log_of(read, a->log)
+               ? error_set(STATUS_USAGE, "%s: --log would replace what is read; give another name",
+                           read)
+               : STATUS_OK;
+}
+
+enum status arguments_keep_inputs(const struct arguments *a, char *const *operand, int operands)
+{
+    const char *file[FILES];
+    const char *read[READ] = {a->model,   a->platform, a->text,   a->hosts,  a->config,
+                              a->kernels, a->from,     a->speeds, a->fabric, a->score};
+    name_files(a, file);
+    for (size_t i = 0; i < FILES; i++)
+        for (size_t k = 0; k < i && file[i]; k++)
+            if (file[k] && !strcmp(file[i], file[k]) && strcmp(file[i], "-") != 0 &&
+                strncmp(file[i], "/dev/", 5) != 0)
+                return error_set(STATUS_USAGE, "%s: both %s and %s would write it", file[i],
+                                 file_names[k], file_names[i]);
+    for (size_t i = 0; i < READ; i++)
+        if (read[i])
+            PASS(keep_one(a, read[i]));
+    for (size_t i = 0; i < a->platforms.n; i++)
+        PASS(keep_one(a, a->platforms.item[i]));
+    for (int i = 0; i < operands; i++)
+        PASS(keep_one(a, operand[i]));
+    return STATUS_OK;
 }
 
 FILE *arguments_prose(const struct arguments *a)
 {
     const char *file[FILES];
     name_files(a, file);
-    for (size_t i = 0; i < FILES; i++)
+    for (size_t i = 0; i < TRIED; i++)
         if (file[i] && (!strcmp(file[i], "-") || !strcmp(file[i], "/dev/stdout")))
             return stderr;
     return stdout;
@@ -465,7 +520,7 @@ enum status arguments_try_files(const struct arguments *a)
 {
     const char *file[FILES];
     name_files(a, file);
-    for (size_t i = 0; i < FILES; i++)
+    for (size_t i = 0; i < TRIED; i++)
         if (file[i])
             PASS(file_try(file[i]));
     return STATUS_OK;

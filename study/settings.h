@@ -214,6 +214,10 @@ void settings_print(taker_set takers, FILE *out);
 /* Where a command prints what people read: standard output, or standard error when a file that was
  * asked for ("-o -", "--trace -") goes to standard output. */
 FILE *arguments_prose(const struct arguments *a);
+/* Is no file that an option or operand says is read one that an option says is written, and no file written by
+ * two of them? STATUS_USAGE. What a plan file names is not looked at. */
+enum status arguments_keep_inputs(const struct arguments *a, char *const *operand,
+                                  int operands) MUST_CHECK;
 /* Can the files be written that options name, where they name files? Better known before an hour's work.
  * Leaves nothing. STATUS_IO, STATUS_NOMEM. */
 enum status arguments_try_files(const struct arguments *a) MUST_CHECK;

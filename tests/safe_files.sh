@@ -116,5 +116,27 @@ for command in simulate run 'plan import'; do
     grep -q 'would replace what is read' out || fail "$command: $(cat out)"
     cmp evil.plan.json before.json || fail "$command replaces its input"
 done
+echo text >a.txt && cp a.txt x.0
+"$foreline" topology generate node:gpus=2,type=A100 -o q.xml >out 2>&1 || fail "generate: $(cat out)"
+mkdir before && cp evil.plan.json evil.json a.txt x.0 q.xml before
+while read -r command; do
+    # shellcheck disable=SC2086 # words
+    "$foreline" $command >out 2>&1 && fail "$command: replaces its input"
+    grep -q 'would replace what is read\|would write it' out || fail "$command: $(cat out)"
+    (cd before && cmp evil.plan.json ../evil.plan.json && cmp evil.json ../evil.json && cmp a.txt ../a.txt &&
+        cmp x.0 ../x.0 && cmp q.xml ../q.xml) || fail "$command: replaces its input"
+done <<'END'
+run evil.plan.json --trace evil.plan.json
+run evil.plan.json --batch-tokens ./evil.plan.json
+run evil.plan.json --text a.txt -o a.txt
+run x.0 --log x
+simulate evil.plan.json --trace evil.plan.json
+simulate evil.plan.json --export goal=evil.plan.json
+simulate evil.plan.json -o o.json --trace o.json
+emulate evil.plan.json --engine smpi --trace evil.plan.json
+plan --model evil.json --platform q.xml --algorithm balanced --stages 2 -o q.xml
+plan --model evil.json --platform laptop --algorithm balanced --stages 2 -o evil.json
+topology show q.xml --matrix q.xml
+END
 [ -z "$(ls -A tmp)" ] || fail "left behind: $(ls -A tmp)"
 echo done

@@ -48,6 +48,7 @@ chmod +x start
 
 # run SIGNAL LAUNCHER: ends a run that goes on, started so.
 run() {
+    : >err
     "$foreline" run p.json --steps 1000000 --warmup 0 --loss-every 1 --launcher "$2" >out 2>err &
     tool=$!
     for _ in $(seq 100); do
