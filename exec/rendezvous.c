@@ -158,11 +158,9 @@ enum status rendezvous_master(char host[RENDEZVOUS_HOST], uint16_t *port, bool *
     const char *master = getenv("MASTER_ADDR"), *agent = getenv("TORCHELASTIC_USE_AGENT_STORE");
     uint32_t at = 29500;
     *given = master && *master;
-    if (!*given)
-        return STATUS_OK;
     if (getenv("MASTER_PORT"))
         PASS(parse_count(name, 1, UINT16_MAX - 1, &at));
-    PASS(rendezvous_look_up("MASTER_ADDR", master, host));
+    PASS(rendezvous_look_up("MASTER_ADDR", *given ? master : "127.0.0.1", host));
     *port = (uint16_t)(at + (agent && !strcmp(agent, "True")));
     return STATUS_OK;
 }

@@ -177,10 +177,9 @@ enum { RENDEZVOUS_HOST = 16 };
 /* The dotted address of a machine, by that or its name. STATUS_IO, "what 'name': ...". */
 enum status rendezvous_look_up(const char *what, const char *name,
                                char host[RENDEZVOUS_HOST]) MUST_CHECK;
-/* Where ranks on other machines meet rank 0: MASTER_ADDR, a name or dotted, and MASTER_PORT
+/* Where ranks on other machines meet rank 0: MASTER_ADDR (127.0.0.1), a name or dotted, and MASTER_PORT
  * (29500); the port after it where torchrun's own agent listens there
- * (TORCHELASTIC_USE_AGENT_STORE=True). *given is false, and the rest is untouched, without
- * MASTER_ADDR. STATUS_USAGE: the port; STATUS_IO: nobody knows the name. */
+ * (TORCHELASTIC_USE_AGENT_STORE=True). *given: is MASTER_ADDR set? STATUS_USAGE: the port; STATUS_IO: nobody knows the name. */
 enum status rendezvous_master(char host[RENDEZVOUS_HOST], uint16_t *port, bool *given) MUST_CHECK;
 /* The address of a rank, as r->host says; "" when it says none. Returns `text`. */
 const char *rendezvous_host(const struct rendezvous *r, uint32_t rank, char text[RENDEZVOUS_HOST]);

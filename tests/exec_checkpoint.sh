@@ -174,6 +174,9 @@ refused 'rank-0000.ckpt: is there and no checkpoint' p.json --checkpoint theirs
 run p.json --steps 4 --checkpoint beside --checkpoint-every 1 >/dev/null
 diff -r kept/step-00000001 beside/step-00000001 || fail "other programs' files: $(ls beside/*)"
 
+# A folder that takes no files is noticed before the first step.
+[ ! -d /sys/kernel ] || refused 'kernel/manifest.json: ' p.json --checkpoint /sys/kernel
+
 # Paced ranks have no numbers to keep: the command says so before anything runs.
 status=0
 "$tool" run p.json --compute paced --checkpoint e >run.out 2>run.err || status=$?

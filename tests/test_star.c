@@ -98,8 +98,12 @@ static void a_port_or_name_that_is_none_is_refused(void **state)
     uint16_t port = 7;
     bool given = true;
     assert_int_equal(rendezvous_master(host, &port, &given), STATUS_OK);
-    assert_true(!given && port == 7);
-    assert_string_equal(host, "untouched");
+    assert_true(!given && port == 29500);
+    assert_string_equal(host, "127.0.0.1");
+    setenv("MASTER_PORT", "29951", 1); /* obeyed on one machine, too */
+    assert_int_equal(rendezvous_master(host, &port, &given), STATUS_OK);
+    assert_true(!given && port == 29951);
+    unsetenv("MASTER_PORT");
     setenv("MASTER_ADDR", "127.0.0.1", 1);
     assert_int_equal(rendezvous_master(host, &port, &given), STATUS_OK);
     assert_true(given && port == 29500);

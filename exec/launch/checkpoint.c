@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/file.h"
 #include "core/limit.h"
 #include "core/provenance.h"
 #include "exec/launch/run.h"
@@ -54,6 +55,14 @@ out:
     return st;
 }
 
+/* Can files be written there? */
+static enum status try_folder(const char *dir)
+{
+    char path[CHECKPOINT_PATH + 16];
+    snprintf(path, sizeof path, "%s/manifest.json", dir);
+    return file_try(path);
+}
+
 /* No checkpoint that is there already may be overwritten by a run that does not continue it. */
 static enum status find_place(struct run *run)
 {
@@ -74,6 +83,7 @@ static enum status find_place(struct run *run)
              "%s: holds a checkpoint of step %llu already: --resume goes on from there", dir,
              (unsigned long long)c.step);
     TRY(absolute(dir, run->keeping.checkpoint));
+    TRY(try_folder(run->keeping.checkpoint)); /* better known before the training than after it */
     checkpoint_clean(run->keeping.checkpoint, UINT64_MAX);
 out:
     checkpoint_free(&c);

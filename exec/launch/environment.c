@@ -15,8 +15,6 @@
 #include "exec/executor.h"
 #include "exec/launch/run.h"
 
-enum { PORT = 29500 }; /* torchrun's */
-
 bool launch_by_environment(const struct run *run)
 {
     return run->options->launcher && !strcmp(run->options->launcher, "env");
@@ -66,10 +64,6 @@ enum status launch_read_environment(struct run *run)
                          "MASTER_ADDR is not set and Slurm has %s machines: export MASTER_ADDR=$("
                          "scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)",
                          nodes);
-    if (!given) {
-        snprintf(run->meeting.address, sizeof run->meeting.address, "127.0.0.1");
-        run->meeting.port = PORT;
-    }
     return read_token(run->meeting.token);
 }
 
@@ -142,8 +136,8 @@ out:
 static enum status excuse(enum status st, const char *settings)
 {
     struct frame_hello hello = {0};
-    char launcher[RENDEZVOUS_HOST + 16] = "127.0.0.1", message[1024];
-    uint16_t port = PORT;
+    char launcher[RENDEZVOUS_HOST + 16] = "", message[1024];
+    uint16_t port = 0;
     bool given;
     if (error_signal())
         return st;
