@@ -49,5 +49,5 @@ refused 'disk/t.json: No space left on device' --trace disk/t.json
 refused 'disk/d.bin: No space left on device' --batch-tokens disk/d.bin
 TMPDIR=$work/disk
 export TMPDIR
-refused 'program.json: No space left on device'
+refused 'foreline-tmp-.*: No space left on device'
 echo "a full disk is said so, and left as it was"
