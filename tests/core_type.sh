@@ -44,6 +44,7 @@ says $kernels "as another machine chose"
 unset OPENBLAS_CORETYPE FORELINE_CORETYPE
 
 # By hand: the line that is told, in an environment with nothing else.
+: >err
 "$tool" run p.json --steps 1 -o m.json --launcher none >out 2>err &
 pid=$!
 until grep -q 'foreline-worker' err; do

@@ -16,6 +16,7 @@ fail() {
     --microbatches 1 --stages 1 -o p.json >out 2>&1 || fail "plan: $(cat out)"
 
 interrupted() { # interrupted STEP_TO_WAIT_FOR
+    : >err
     "$tool" run p.json --steps 900000 --loss-every "$1" -o m.json --trace t.json >out 2>err &
     pid=$!
     until grep -q "^step $1 " err; do

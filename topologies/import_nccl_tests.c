@@ -99,6 +99,7 @@ static double printed_to(const char *number)
 static enum status read_size(struct table *t, char **cell, size_t n)
 {
     double bytes = 0, seconds = 0, algbw = 0, busbw = 0;
+    uint64_t wrong;
     struct fabric_curve *c = &t->curve;
     bool good = text_real(cell[0], &bytes) && bytes < 1e18;
     size_t at = good ? find_time(cell, n, bytes) : 0;
@@ -109,6 +110,12 @@ static enum status read_size(struct table *t, char **cell, size_t n)
             "%s:%zu: expected size, count, type, perhaps redop and root, then time in us, algbw = "
             "size / time, and busbw",
             t->path, t->line);
+    /* behind busbw; a whole number, or "N/A", or in old versions a difference such as 4e-07 */
+    if (at + 3 < n && text_count(cell[at + 3], UINT32_MAX, &wrong) && wrong > 0)
+        return error_set(STATUS_PARSE,
+                         "%s:%zu: #wrong is %s, expected 0: this run's results were not right, so its "
+                         "times mean nothing",
+                         t->path, t->line, cell[at + 3]);
     if (bytes <= 0 || seconds <= 0) { /* sizes are rounded down to nothing, times to 0.00 us */
         t->empty += bytes <= 0;
         t->timeless += bytes > 0;
