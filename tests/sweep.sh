@@ -347,7 +347,6 @@ hidup() {
 
 # Every experiment of examples/ runs, and its points are all there.
 examples() {
-    hidup fp16
     for file in "$here"/../examples/*.yml; do
         "$foreline" sweep "$file" -o example.db --add >table 2>note || fail "$file: $(cat note)"
         grep -q ' failed' note && fail "$(cat note)"

@@ -12,7 +12,7 @@
 #include "tests/quick_evaluator.h"
 
 static const double tolerance = 0.01;
-static int inputs = 3; /* unit.auto_brute_more: 40 */
+static int inputs = 2; /* unit.auto_brute_more: 40 */
 static unsigned seed = 1, without = 0;
 
 /* ---- inputs */

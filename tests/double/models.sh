@@ -56,7 +56,7 @@ half() {
 }
 shift
 others=$#
-[ $# -gt 0 ] || set -- llama gemma2 mixtral
+[ $# -gt 0 ] || set -- llama mixtral
 for model in "$@"; do
     whole $model 1
     case $model in
