@@ -145,6 +145,7 @@ struct run_keeping {
     char resume[CHECKPOINT_PATH], checkpoint[CHECKPOINT_PATH]; /* absolute; "": none */
     struct checkpoint_key key;
     size_t complete; /* checkpoints of this run */
+    uint64_t newest; /* step of the last of them */
     size_t pendings; /* those after them; ranks write no more before they are told (FRAME_KEPT) */
     struct run_pending pending[CHECKPOINT_PENDING]; /* oldest first */
     int lock; /* the directory, so that no other run writes there; -1: none */
@@ -288,6 +289,9 @@ void launch_find_reason(FILE *output, char *text, size_t n);
 
 /* Where the run begins and what it keeps; STATUS_INVALID when that is another run's. */
 enum status launch_open_checkpoints(struct run *run) MUST_CHECK;
+/* What --checkpoint has kept of a run that ends early, in one line; "": nothing was to be kept. */
+enum { KEPT_TEXT = CHECKPOINT_PATH + 128 };
+const char *launch_kept(const struct run *run, char text[KEPT_TEXT]);
 /* No file of an incomplete checkpoint stays. */
 void launch_close_checkpoints(struct run *run);
 
