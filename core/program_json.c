@@ -179,6 +179,7 @@ static const struct json_row head_rows[] = {
     {"forward_only", HEAD(forward_only), FIELD_SPARE},
     {"attained", HEAD(attained), FIELD_SPARE},
     {"optimizer", HEAD(optimizer), FIELD_NEED},
+    {"schedule", HEAD(schedule), FIELD_SPARE},
     {"seed", HEAD(seed), FIELD_NEED},
     {0},
 };

@@ -160,6 +160,8 @@ enum status launch_run(const struct program *p, const struct model *m,
     run.started_s = clock_now();
     TRY(launch_spawn(&run));
     st = launch_watch(&run);
+    if (st != STATUS_OK)
+        launch_refuse(&run, error_message());
     if (st != STATUS_OK && (run.cause.signal == 0 || run.reports.complete <= o->warmup)) {
         char kept[KEPT_TEXT];
         if (run.cause.signal && *launch_kept(&run, kept))
