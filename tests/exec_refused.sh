@@ -52,4 +52,10 @@ done
 rank 1 p.json || fail "the right token: $(cat 1.err)"
 wait $pid || fail "rank 0: $(cat 0.err)"
 [ -z "$(ls tmp)" ] || fail "left behind: $(ls tmp)"
+# Without mpirun every process is MPI's only one, whatever WORLD_SIZE says.
+if [ -x "$(dirname "$tool")/foreline-worker-mpi" ]; then
+    rank 0 p.json --transport mpi && fail "runs over MPI without mpirun"
+    grep -q 'MPI has 1 process here, the plan has 2 ranks: start all by one mpirun -np 2' 0.err ||
+        fail "MPI without mpirun: $(cat 0.err)"
+fi
 echo done
