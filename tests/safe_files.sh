@@ -109,6 +109,13 @@ printf 'plan\tengine\tpredicted_s\tmeasured_s\na\ttcp\t1\t2\nb\ttcp\t2\t2\n' >ta
 "$foreline" report tables -o report.html >out 2>&1 || fail "report: $(cat out)"
 ! grep -q 'Throughput\|Behind the best' report.html || fail "a table of errors is drawn as throughput"
 
+# No cell of a table is a formula.
+cp evil.plan.json =1.json
+"$foreline" simulate =1.json --engine analytic -o =a.json >out 2>&1 || fail "simulate: $(cat out)"
+"$foreline" run =1.json --compute paced --steps 1 --warmup 0 -o =b.json >out 2>&1 || fail "run: $(cat out)"
+"$foreline" compare =a.json =b.json >out 2>&1 || fail "compare: $(cat out)"
+grep -q "^'=1.json" out || fail "compare: a formula: $(cat out)"
+
 # What is read is not replaced by what is made of it.
 cp evil.plan.json before.json
 for command in simulate run 'plan import'; do
