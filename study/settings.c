@@ -131,9 +131,9 @@ static enum status set_count(const struct setting *s, const char *text, size_t *
     if (*text == '-')
         return error_set(STATUS_USAGE, "%.60s, expected at least %g", text, s->least);
     if ((double)value < s->least)
-        return error_set(STATUS_USAGE, "%llu, expected at least %g", value, s->least);
+        return error_set(STATUS_USAGE, "%.60s, expected at least %g", text, s->least);
     if (s->most > 0 && (double)value > s->most)
-        return error_set(STATUS_USAGE, "%llu, expected at most %.0f", value, s->most);
+        return error_set(STATUS_USAGE, "%.60s, expected at most %.0f", text, s->most);
     *out = value;
     return STATUS_OK;
 }
