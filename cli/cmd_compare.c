@@ -10,6 +10,7 @@
 #include "core/compare.h"
 #include "core/json.h"
 #include "core/measurement.h"
+#include "core/text.h"
 
 static const char details[] =
     "Pairs predictions (measurement files of the engines analytic and simgrid) with runs (of any\n"
@@ -97,6 +98,7 @@ static void print_table(const struct comparison *c)
     printf("%-*s\tpredicted_s\tmeasured_s\terror_%%\truns\n", width, "# plan");
     for (size_t i = 0; i < c->plans; i++) {
         const struct compared_plan *p = &c->plan[i];
+        text_put_guard(stdout, p->plan);
         printf("%-*s\t%-11.6g\t%-10.6g\t%+7.2f\t%4zu\n", width, p->plan, p->predicted_s,
                p->measured_s, 100 * p->error, p->runs);
     }

@@ -67,6 +67,15 @@ static int fail(const struct command *c, enum status st)
     return st == STATUS_USAGE ? 2 : 1;
 }
 
+/* A model gets its profile: -o may be the model. */
+static enum status keep_inputs(const struct invocation *in)
+{
+    struct arguments a = in->a;
+    if (in->operands > 0 && !strcmp(in->operand[0], "profile"))
+        a.output = NULL;
+    return arguments_keep_inputs(&a, in->operand, in->operands);
+}
+
 static int run(const struct command *c, int argc, char **argv)
 {
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
@@ -85,8 +94,8 @@ static int run(const struct command *c, int argc, char **argv)
     in.operand[in.operands] = NULL;
     if (st == STATUS_OK)
         st = limits_set(in.a.limits);
-    if (st == STATUS_OK && strcmp(c->name, "model") != 0) /* a model gets its profile */
-        st = arguments_keep_inputs(&in.a, in.operand, in.operands);
+    if (st == STATUS_OK)
+        st = keep_inputs(&in);
     if (st == STATUS_OK)
         st = c->run(&in);
     int code = st == STATUS_OK ? 0 : fail(c, st);

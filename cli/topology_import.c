@@ -134,6 +134,17 @@ enum status topology_import(const struct invocation *in, int files, char **file)
     char *path = NULL;
     struct topology t = {0};
     struct measured m = {0};
+    struct measured_hint hint;
+    const char *table;
+    for (int i = 0; !a->platform && i < files; i++) {
+        PASS(measured_hint(file[i], &hint, &table));
+        if (hint.has_kind)
+            return error_set(
+                STATUS_USAGE,
+                "%s: --platform P is needed: measured collectives become properties of "
+                "a platform",
+                file[i]);
+    }
     if (!a->platform)
         return topology_import_machine(in, files, file);
     if (!a->output)

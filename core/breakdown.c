@@ -118,6 +118,12 @@ static void blame_bubble(const struct measurement *m, const struct breakdown *b,
             " (a pipeline %u ranks deep, %u microbatches over all replicas); more microbatches per "
             "iteration, fewer stages, or a schedule that idles less (zb-v least) would help",
             n, m->microbatches);
+    else if (m->ranks == 1)
+        snprintf(
+            text, BREAKDOWN_TEXT,
+            "bubble: the one device has nothing to do %.0f %% of the time; --trace shows between "
+            "which ops",
+            100 * b->bubble_s / breakdown_sum(b));
     else
         snprintf(text + k, BREAKDOWN_TEXT - (size_t)k,
                  ", waiting for the slowest one; work in proportion to the devices' speeds would "

@@ -181,6 +181,7 @@ struct json_row {
     size_t names;
     enum status (*read)(const struct json_at *object, void *into); /* either may be NULL */
     void (*write)(struct json_writer *w, const void *from);
+    const char *also; /* further keys that the row's functions read or write, blank-separated */
 };
 
 /* Kind and offset of a member, the kind taken from its type. */
@@ -197,6 +198,13 @@ struct json_row {
              default: FIELD_LIST),                                                                 \
     .offset = offsetof(type, member)
 
+/* Refuse a misspelt member: STATUS_PARSE names the first one that no table and not `others`
+ * (blank-separated, may be "") has, and the nearest key. `tables`: JSON_TABLES(rows, more_rows), or JSON_TABLES(NULL). The root has
+ * "format", "version" and "provenance" besides. Members of a FIELD_OBJECT and of the items of a
+ * FIELD_LIST are checked by json_rows_read(). O(members * rows). */
+enum status json_check_keys(const struct json_at *object, const char *others,
+                            const struct json_row *const *tables) MUST_CHECK;
+#define JSON_TABLES(...) ((const struct json_row *const[]){__VA_ARGS__, NULL})
 /* Fields of `object` into *into, which json_rows_free() releases also after a failure. */
 enum status json_rows_read(const struct json_at *object, const struct json_row *rows,
                            void *into) MUST_CHECK;

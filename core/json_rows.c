@@ -6,6 +6,7 @@
 #include "core/array.h"
 #include "core/file.h"
 #include "core/json.h"
+#include "core/text.h"
 
 enum { MAX_ITEMS = 1 << 24 };
 
@@ -33,7 +34,73 @@ static void set_pointer(void *member, void *pointer)
     memcpy(member, &pointer, sizeof pointer);
 }
 
+/* ---- keys */
+
+enum { KEY_TEXT = 64 };
+
+/* Is `key` one of the blank-separated words? The word nearest to it is copied to `nearest`. */
+static bool is_word_of(const char *words, const char *key, char nearest[KEY_TEXT], size_t *best)
+{
+    char word[KEY_TEXT];
+    for (size_t n; *words; words += n + (words[n] == ' ')) {
+        n = strcspn(words, " ");
+        snprintf(word, sizeof word, "%.*s", (int)n, words);
+        if (!strcmp(word, key))
+            return true;
+        if (text_is_nearer(key, word, best))
+            strcpy(nearest, word);
+    }
+    return false;
+}
+
+/* The exact comparison comes first: files have millions of keys and hardly a wrong one. */
+static bool is_row_of(const struct json_row *rows, const char *key)
+{
+    for (const struct json_row *r = rows; r->key; r++)
+        if (!strcmp(r->key, key))
+            return true;
+    return false;
+}
+
+static enum status check_key(const struct json_at *member, const char *others,
+                             const struct json_row *const *tables)
+{
+    static const char header[] = "format version provenance";
+    char nearest[KEY_TEXT] = "", hint[TEXT_HINT];
+    size_t best = text_reach(member->key);
+    for (size_t t = 0; tables[t]; t++)
+        if (is_row_of(tables[t], member->key))
+            return STATUS_OK;
+    if (is_word_of(others, member->key, nearest, &best) ||
+        (!member->parent->parent && is_word_of(header, member->key, nearest, &best)))
+        return STATUS_OK;
+    for (size_t t = 0; tables[t]; t++)
+        for (const struct json_row *r = tables[t]; r->key; r++)
+            if (is_word_of(r->key, member->key, nearest, &best) ||
+                (r->also && is_word_of(r->also, member->key, nearest, &best)))
+                return STATUS_OK;
+    return json_error(member, "unknown key%s docs/formats.md lists the keys",
+                      *text_hint(*nearest ? nearest : NULL, hint) ? hint : ";");
+}
+
+enum status json_check_keys(const struct json_at *object, const char *others,
+                            const struct json_row *const *tables)
+{
+    if (json_kind(object) != JSON_IS_OBJECT)
+        return STATUS_OK; /* who reads it says so */
+    for (struct json_at at = json_first(object); at.key; at = json_next(&at))
+        PASS(check_key(&at, others, tables));
+    return STATUS_OK;
+}
+
 /* ---- reading */
+
+/* An object of which the table has every key. */
+static enum status read_whole(const struct json_at *at, const struct json_row *rows, void *into)
+{
+    PASS(json_check_keys(at, "", JSON_TABLES(rows)));
+    return json_rows_read(at, rows, into);
+}
 
 /* min and max are exact: no bound of a row is beyond 2^53. */
 static enum status read_integer(const struct json_at *at, const struct json_row *r, int64_t largest,
@@ -55,7 +122,7 @@ static enum status read_list(const struct json_at *at, const struct json_row *r,
     for (size_t i = 0; i < n; i++) {
         struct json_at item = json_item(at, i);
         *count = i + 1;
-        PASS(json_rows_read(&item, r->rows, items + i * r->size));
+        PASS(read_whole(&item, r->rows, items + i * r->size));
     }
     return STATUS_OK;
 }
@@ -105,7 +172,7 @@ static enum status read_member(const struct json_at *object, const struct json_a
         return json_get_reals(at, r->min, r->max > 0 ? r->max : DBL_MAX, r->nulls, to,
                               member(into, r->count));
     case FIELD_OBJECT:
-        return json_rows_read(at, r->rows, into);
+        return read_whole(at, r->rows, into);
     case FIELD_LIST:
         return read_list(at, r, to, member(into, r->count));
     }

@@ -252,6 +252,7 @@ static enum status flatten(struct lowering *l, struct program *out)
     count_flop(l, out);
     PASS(operators_copy(&l->plan->operators, &out->operators));
     PASS(text_copy(l->plan->optimizer, &out->optimizer));
+    PASS(text_copy(l->plan->schedule, &out->schedule));
     PASS(program_link(out));
     if (l->fold) {
         PASS(copy_classes(l, out));

@@ -3,6 +3,7 @@
 
 #include <float.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/breakdown.h"
 #include "core/json.h"
@@ -13,12 +14,27 @@ enum { MEASUREMENT_VERSION = 1, MAX_ITEMS = 1 << 24 };
 
 /* ---- ranks */
 
+static enum status check_purposes(const struct json_at *exposed)
+{
+    size_t k = 0;
+    if (json_members(exposed) == 0)
+        return STATUS_OK;
+    for (struct json_at at = json_first(exposed); at.key; at = json_next(&at)) {
+        for (k = 0; k < OP_PURPOSES && strcmp(op_purpose_names[k], at.key) != 0;)
+            k++;
+        if (k == OP_PURPOSES)
+            return json_error(&at, "no purpose of communication is called so");
+    }
+    return STATUS_OK;
+}
+
 /* By purpose; purposes that are absent took no time. */
 static enum status read_exposed(const struct json_at *object, void *into)
 {
     struct measured_rank *rank = into;
     struct json_at at;
     PASS(json_optional(object, "exposed_s", &at));
+    PASS(check_purposes(&at));
     for (size_t k = 0; at.value && k < OP_PURPOSES; k++)
         PASS(json_may_real(&at, op_purpose_names[k], 0, DBL_MAX, &rank->exposed_s[k]));
     return STATUS_OK;
@@ -100,13 +116,13 @@ static void write_bandwidths(struct json_writer *w, const void *from)
 
 #define CALL(member) JSON_MEMBER(struct measured_call, member)
 static const struct json_row call_rows[] = {
-    {"kind", .read = read_kind, .write = write_kind},
+    {"kind", .read = read_kind, .write = write_kind, .also = "for"},
     {"members", CALL(members), FIELD_NEED, .min = 1},
     {"bytes", CALL(bytes), FIELD_NEED},
     {"calls", CALL(calls), FIELD_NEED},
     {"total_s", CALL(seconds), FIELD_NEED},
     {"algorithm", CALL(algorithm), FIELD_SPARE},
-    {"algbw_Bps", .write = write_bandwidths},
+    {"algbw_Bps", .write = write_bandwidths, .also = "busbw_Bps"},
     {0},
 };
 #undef CALL
@@ -235,7 +251,7 @@ static const struct json_row rows[] = {
     {"ranks_simulated", FIELD(ranks_simulated), FIELD_SPARE},
     {"ranks_not_folded", FIELD(ranks_not_folded), FIELD_SPARE},
     {"fits", .write = write_fits},
-    {"breakdown", .write = write_breakdown},
+    {"breakdown", .write = write_breakdown, .also = "bottleneck"},
     {"ranks", LIST(rank, ranks, rank_rows), .presence = FIELD_NEED},
     {"links", LIST(link, links, link_rows)},
     {"collectives", LIST(call, calls, call_rows)},
@@ -261,6 +277,7 @@ enum status measurement_read(const char *path, struct measurement *out)
     struct measurement m = {0};
     TRY(json_read(path, measurement_format, MEASUREMENT_VERSION, &d));
     struct json_at root = json_root(&d);
+    TRY(json_check_keys(&root, "", JSON_TABLES(rows)));
     TRY(json_rows_read(&root, rows, &m));
     MOVE(out, m);
 out:

@@ -95,6 +95,8 @@ static const struct json_row kept_rows[] = {
 static enum status read_op(const struct json_at *at, struct model_op *o)
 {
     o->shares = MODEL_NO_OP;
+    PASS(json_check_keys(at, "inputs shares",
+                         JSON_TABLES(kind_rows, work_rows, shared_rows, kept_rows)));
     PASS(json_rows_read(at, kind_rows, o));
     PASS(json_rows_read(at, work_rows, o));
     PASS(json_rows_read(at, shared_rows, o));
@@ -183,6 +185,8 @@ static enum status read_profile(const struct json_at *item, const struct model *
 {
     bool layers = false;
     p->tensor_parallel = 1;
+    PASS(json_check_keys(item, "layers forward_s backward_s again_s update_s",
+                         JSON_TABLES(profile_rows)));
     PASS(json_rows_read(item, profile_rows, p));
     PASS(json_may_bool(item, "layers", &layers));
     for (size_t k = 0; k < PROFILE_TIMES; k++) {
@@ -260,6 +264,8 @@ static enum status parse(const struct json_document *d, struct model *m)
     size_t edges = 0, n = 0;
 
     m->element_bytes = 4;
+    TRY(json_check_keys(&root, "parameters active_parameters forward_flop_per_token ops profiles",
+                        JSON_TABLES(head_rows)));
     TRY(json_rows_read(&root, head_rows, m));
     TRY(json_field(&root, "ops", &ops));
     TRY(json_get_array(&ops, MODEL_MAX_OPS, &n));

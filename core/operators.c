@@ -102,7 +102,7 @@ static void put_node(struct json_writer *w, const void *from)
 }
 
 static const struct json_row tensor_rows[] = {
-    {"size", .read = get_tensor, .write = put_tensor},
+    {"size", .read = get_tensor, .write = put_tensor, .also = "form to"},
     {"step", JSON_MEMBER(struct operators_tensor, step), FIELD_SPARE, .max = MOST},
     {0},
 };
@@ -111,7 +111,7 @@ static const struct json_row node_rows[] = {
     {"name", JSON_MEMBER(struct operators_node, name), FIELD_NEED},
     {"kind", JSON_MEMBER(struct operators_node, kind), FIELD_NEED},
     {"step", JSON_MEMBER(struct operators_node, step), FIELD_NEED, .max = MOST},
-    {"reads", .read = get_node, .write = put_node},
+    {"reads", .read = get_node, .write = put_node, .also = "forms arguments"},
     {"makes", JSON_MEMBER(struct operators_node, makes), FIELD_NEED, .max = OPERATORS_MAKES},
     {0},
 };
@@ -135,6 +135,7 @@ enum status operators_get(const struct json_at *root, struct operators *out)
     PASS(json_optional(root, "operators", &at));
     if (!at.value)
         return STATUS_OK;
+    TRY(json_check_keys(&at, "", JSON_TABLES(rows)));
     TRY(json_rows_read(&at, rows, &o));
     for (size_t i = 0; i < o.nodes; made += o.node[i++].makes)
         o.node[i].made = made;

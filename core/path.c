@@ -116,13 +116,19 @@ enum status path_absolute(const char *reference, char **out)
     return text_copy(name, out);
 }
 
+bool path_file(const char *reference, char *out, size_t size)
+{
+    size_t part = path_part(reference, "");
+    snprintf(out, size, "%.*s", (int)part, reference);
+    return part > 0 && part < size;
+}
+
 void path_hash(const char *reference, char hex[PATH_HASH])
 {
     char path[PATH_MAX], *text = NULL;
-    size_t length = 0, part = path_part(reference, "");
+    size_t length = 0;
     *hex = '\0';
-    snprintf(path, sizeof path, "%.*s", (int)part, reference);
-    if (part > 0 && part < sizeof path && file_read(path, &text, &length) == STATUS_OK)
+    if (path_file(reference, path, sizeof path) && file_read(path, &text, &length) == STATUS_OK)
         digest_hex(text, length, hex);
     free(text);
 }

@@ -139,6 +139,7 @@ static enum status read_stage(const struct json_at *at, const struct names *name
 {
     s->replicas = s->tensor_parallel = s->expert_parallel = s->context_parallel = 1;
     s->recompute_unit = 1;
+    PASS(json_check_keys(at, "ops devices", JSON_TABLES(stage_rows)));
     PASS(read_names(at, "ops", "op", names->op, names->ops, &s->op, &s->ops));
     qsort(s->op, s->ops, sizeof *s->op, order_by_id);
     PASS(read_names(at, "devices", "device", names->device, names->devices, &s->device,
@@ -232,6 +233,8 @@ enum status plan_read(const struct json_document *d, const struct model *m,
     struct json_at root = json_root(d), stages;
     size_t n;
 
+    TRY(json_check_keys(&root, "model model_sha256 platform platform_sha256 stages steps operators",
+                        JSON_TABLES(head_rows)));
     TRY(index_names(m, t, &names));
     TRY(plan_references(d, &p.model, &p.platform));
     TRY(json_rows_read(&root, head_rows, &p));

@@ -27,6 +27,7 @@ static enum status get_kind(const struct json_at *object, const char *key, uint8
 
 static enum status get_conversion(const struct json_at *at, struct plan_conversion *c)
 {
+    PASS(json_check_keys(at, "forward backward shared bytes tensor", JSON_TABLES(NULL)));
     PASS(get_kind(at, "forward", &c->forward));
     PASS(get_kind(at, "backward", &c->backward));
     int64_t tensor = UINT32_MAX;
@@ -44,6 +45,7 @@ static enum status get_shards(const struct json_at *list, const struct model *m,
     for (size_t k = 0; k < step->ops; k++, (*first)++) {
         struct json_at item = json_item(list, k), name;
         const char *text;
+        PASS(json_check_keys(&item, "op work output parameter_bytes", JSON_TABLES(NULL)));
         PASS(json_field(&item, "op", &name));
         PASS(json_get_string(&name, &text));
         if (*first == m->n || strcmp(text, m->op[*first].name) != 0)
@@ -62,6 +64,7 @@ static enum status get_step(const struct json_at *at, const struct model *m, siz
     struct plan_step *step = &p->step[p->steps++];
     struct json_at list;
     size_t n;
+    PASS(json_check_keys(at, "conversions shards", JSON_TABLES(NULL)));
     PASS(json_field(at, "conversions", &list));
     PASS(json_get_array(&list, MOST_CONVERSIONS, &n));
     PASS(ARRAY_NEW(step->conversion, n));

@@ -47,6 +47,7 @@ void program_free(struct program *p)
     free(p->stage);
     free(p->bucket);
     free(p->optimizer);
+    free(p->schedule);
     operators_free(&p->operators);
     free(p->copies.channel_start);
     free(p->copies.channel);

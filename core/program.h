@@ -193,6 +193,7 @@ struct program {
     double tokens_per_sample;
     double sample_flop, recompute_flop; /* of the model per sample; executed besides */
     char *optimizer;                    /* owned */
+    char *schedule;                     /* of the plan, for people; owned; NULL: by hand */
     uint64_t seed;
     bool attained;     /* collectives take what NCCL attains (collective_options.attained) */
     bool forward_only; /* there are no backwards: nothing is trained (program_keep_forwards()) */

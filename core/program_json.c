@@ -95,7 +95,7 @@ static void write_seconds(struct json_writer *w, const void *from)
 
 #define OP(member) JSON_MEMBER(struct program_op, member)
 static const struct json_row op_rows[] = {
-    {"op", .read = read_kind, .write = write_kind},
+    {"op", .read = read_kind, .write = write_kind, .also = "for"},
     {"reduction", .read = read_reduction, .write = write_reduction},
     {"stage", OP(stage), ID},
     {"microbatch", OP(microbatch), ID},
@@ -179,6 +179,7 @@ static const struct json_row head_rows[] = {
     {"forward_only", HEAD(forward_only), FIELD_SPARE},
     {"attained", HEAD(attained), FIELD_SPARE},
     {"optimizer", HEAD(optimizer), FIELD_NEED},
+    {"schedule", HEAD(schedule), FIELD_SPARE},
     {"seed", HEAD(seed), FIELD_NEED},
     {0},
 };
@@ -236,6 +237,7 @@ static enum status read_ops(const struct json_at *at, struct program *p)
                                        .peer_stage = PROGRAM_NONE,
                                        .tag = PROGRAM_NONE,
                                        .count = 1};
+        PASS(json_check_keys(&item, "after", JSON_TABLES(op_rows)));
         PASS(json_rows_read(&item, op_rows, &p->op[i]));
         PASS(check_stages(p, i, &item));
         PASS(read_deps(&item, p, base, i));
@@ -249,6 +251,7 @@ static enum status read_ops(const struct json_at *at, struct program *p)
 static enum status read_rank(const struct json_at *at, struct program *p, struct program_rank *rank)
 {
     rank->device = rank->stage = rank->replica = PROGRAM_NONE;
+    PASS(json_check_keys(at, "ops", JSON_TABLES(rank_rows)));
     PASS(json_rows_read(at, rank_rows, rank));
     if (rank->stage >= p->stages)
         return json_error(at, "stage does not exist");
@@ -319,6 +322,7 @@ static enum status read_buckets(const struct json_at *stage, struct program *p,
     for (size_t b = 0; b < n; b++) {
         struct json_at item = json_item(&at, b);
         PASS(ARRAY_ROOM(p->bucket, p->buckets));
+        PASS(json_check_keys(&item, "", JSON_TABLES(bucket_rows)));
         PASS(json_rows_read(&item, bucket_rows, &p->bucket[p->buckets++]));
         s->again += p->bucket[p->buckets - 1].again;
     }
@@ -330,6 +334,7 @@ static enum status read_stage(const struct json_at *at, struct program *p, struc
                               size_t *ops)
 {
     struct json_at field;
+    PASS(json_check_keys(at, "ops buckets", JSON_TABLES(stage_rows)));
     PASS(json_field(at, "ops", &field));
     PASS(read_ids(&field, MAX_OPS, &p->stage_op, ops));
     s->context = s->experts = s->recompute_unit = 1;
@@ -375,6 +380,8 @@ static enum status read_head(const struct json_at *root, struct program *p)
                           "version %d does not say how the ranks of a stage divide it, expected "
                           "version %d: run the plan again",
                           (int)value, PROGRAM_VERSION);
+    PASS(json_check_keys(root, "number_bytes reduce_bytes stages operators groups ranks",
+                         JSON_TABLES(head_rows)));
     PASS(json_rows_read(root, head_rows, p));
     PASS(read_numbers(root, p));
     PASS(operators_get(root, &p->operators));

@@ -210,10 +210,20 @@ static bool is_formula(const char *text)
     return *text && strchr("=+-@", *text) && text[1] && !text_real(text, &number);
 }
 
+const char *text_guard(const char *text)
+{
+    return is_formula(text) ? "'" : "";
+}
+
 void text_put_guard(FILE *to, const char *text)
 {
-    if (is_formula(text))
-        putc('\'', to);
+    fputs(text_guard(text), to);
+}
+
+void text_put_cell(FILE *to, const char *text)
+{
+    text_put_guard(to, text);
+    fputs(text, to);
 }
 
 const char *text_unguarded(const char *cell)

@@ -63,7 +63,11 @@ const char *text_shorten(const char *text, size_t columns, char *out, size_t siz
 /* A cell of a table of text: "'" before one that a spreadsheet would take for a formula, that is a text, no
  * number, that begins with =, +, - or @ and is more than that sign; a number is left as it is. */
 void text_put_guard(FILE *to, const char *text);
-/* The cell without that. */
+/* "'" where text_put_guard() puts it, else "". */
+const char *text_guard(const char *text);
+/* The guard, where one is needed, and the cell. */
+void text_put_cell(FILE *to, const char *text);
+/* The cell without the guard. */
 const char *text_unguarded(const char *cell);
 /* Write n characters of a text for XML or HTML, inside an element or double quotes: reserved
  * characters become entities, control characters blanks. The first NUL ends the text too. */

@@ -109,6 +109,11 @@ static enum status put_optimizer(const struct agreement *a, char *value)
     return put_text(a->program->optimizer ? a->program->optimizer : "none", value);
 }
 
+static enum status put_schedule(const struct agreement *a, char *value)
+{
+    return put_text(a->program->schedule ? a->program->schedule : "none", value);
+}
+
 static enum status put_forward_only(const struct agreement *a, char *value)
 {
     return put_text(a->program->forward_only ? "on" : "off", value);
@@ -128,7 +133,7 @@ static enum status put_model(const struct agreement *a, char *value)
     return STATUS_OK;
 }
 
-/* All that the rows above do not name: schedule, devices, predicted times, ... */
+/* All that the rows above do not name: devices, predicted times, ... */
 static enum status put_plan(const struct agreement *a, char *value)
 {
     char hex[DIGEST_HEX];
@@ -276,6 +281,7 @@ static const struct {
     {"data type", put_dtype},
     {"seed", put_seed},
     {"stages", put_stages},
+    {"schedule", put_schedule},
     {"microbatches", put_microbatches},
     {"microbatch size", put_microbatch_size},
     {"model", put_model},

@@ -353,6 +353,8 @@ static enum status read_fields(const struct json_at *root, struct checkpoint *c)
     size_t n;
     int64_t step;
     const char *optimizer;
+    PASS(json_check_keys(root, "step model_sha256 plan_sha256 optimizer parts ranks",
+                         JSON_TABLES(NULL)));
     PASS(json_need_integer(root, "step", 1, UINT32_MAX, &step));
     c->step = (uint64_t)step;
     PASS(json_field(root, "model_sha256", &at));

@@ -86,6 +86,23 @@ static bool is_token(const struct door *d, const char *said)
     return differs == 0;
 }
 
+/* Another token: is the caller to be heard out, because it may be one of ours that was given it? */
+static bool is_ours(const struct door *d, const struct caller *c, const char *said)
+{
+    struct frame_head head;
+    if (!d->refusal || c->got < TOKEN + sizeof head)
+        return d->refusal;
+    memcpy(&head, said + TOKEN, sizeof head);
+    return frame_check(&head) == STATUS_OK;
+}
+
+static void refuse(struct door *d, struct caller *c)
+{
+    ssize_t told = send(c->fd, d->refusal, d->refusal_bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+    d->refused += told == (ssize_t)d->refusal_bytes;
+    socket_close(&c->fd);
+}
+
 /* Hear more; *whole: all has been said. Who has nothing to say any more is dropped. */
 static void hear(struct door *d, struct caller *c, bool *whole)
 {
@@ -93,11 +110,14 @@ static void hear(struct door *d, struct caller *c, bool *whole)
     ssize_t k = recv(c->fd, said + c->got, d->bytes - c->got, MSG_DONTWAIT);
     bool waits = k < 0 && (errno == EAGAIN || errno == EINTR);
     c->got += k > 0 ? (size_t)k : 0;
-    *whole = c->got == d->bytes && is_token(d, said);
+    bool wrong = c->got >= TOKEN && !is_token(d, said), ours = wrong && is_ours(d, c, said);
+    *whole = c->got == d->bytes && !wrong;
     if (*whole)
         return;
-    if ((k <= 0 && !waits) || (c->got >= TOKEN && !is_token(d, said)) ||
-        clock_now() - c->since_s > limit(LIMIT_stranger))
+    if (ours && c->got == d->bytes)
+        refuse(d, c);
+    else if ((k <= 0 && !waits) || (wrong && !ours) ||
+             clock_now() - c->since_s > limit(LIMIT_stranger))
         socket_close(&c->fd);
 }
 

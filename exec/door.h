@@ -3,7 +3,8 @@
  * Who belongs to the run says its token first, and then the rest of a hello of fixed size, at once.
  * All who have connected are heard together, without waiting for any of them: a stranger that says
  * nothing costs a descriptor for LIMIT_stranger (core/limit.h), one that says anything else is dropped at its first
- * TOKEN bytes, which are compared in constant time. At most DOOR_CALLERS are heard; who comes then
+ * TOKEN bytes, which are compared in constant time. Where there is a refusal, one that says a whole hello of our
+ * protocol with another token is told so before it is dropped. At most DOOR_CALLERS are heard; who comes then
  * takes the place of the one that has been silent longest. */
 #ifndef EXEC_DOOR_H
 #define EXEC_DOOR_H
@@ -27,6 +28,10 @@ struct door {
     size_t bytes;          /* of a hello, which begins with the token */
     struct caller *caller; /* [DOOR_CALLERS]; NULL: not open */
     char *said;            /* [DOOR_CALLERS * bytes] */
+    const void *refusal;   /* [refusal_bytes] said to those who have another token; borrowed; NULL:
+                            * nothing. Then a hello has a struct frame_head behind its token. */
+    size_t refusal_bytes;
+    size_t refused; /* so many were told */
 };
 
 /* Begin to hear who comes to `listener`. STATUS_NOMEM. */

@@ -193,7 +193,22 @@ static enum status take_peers(struct rendezvous *r, struct frame_peer *peer)
     return STATUS_OK;
 }
 
-/* The launcher closes the connection instead when the run has failed before it began. */
+/* Why the run does not begin, in the launcher's words. */
+static enum status take_refusal(int fd, uint64_t bytes, double deadline_s)
+{
+    struct {
+        int32_t code;
+        char text[ERROR_TEXT + 1];
+    } said = {0};
+    if (bytes < sizeof said.code || bytes > sizeof said.code + ERROR_TEXT)
+        return error_set(STATUS_IO, "the launcher sent the run away");
+    PASS(socket_read(fd, &said, bytes, deadline_s));
+    for (char *c = said.text; *c; c++)
+        *c = (unsigned char)*c < ' ' || *c == 127 ? '?' : *c;
+    return error_set(STATUS_IO, "%s", said.text);
+}
+
+/* The launcher says why, or closes the connection, instead when the run has failed before it began. */
 static enum status receive_peers(struct rendezvous *r, double deadline_s)
 {
     enum status st = STATUS_OK;
@@ -203,6 +218,8 @@ static enum status receive_peers(struct rendezvous *r, double deadline_s)
     TRY(ARRAY_NEW(peer, r->ranks));
     TRY(socket_read(r->control, &head, sizeof head, deadline_s));
     TRY(frame_check(&head));
+    if (head.type == FRAME_ERROR)
+        TRY(take_refusal(r->control, head.bytes, deadline_s));
     if (head.type != FRAME_WELCOME || head.bytes != bytes)
         FAIL(STATUS_IO, "the launcher sent the run away");
     TRY(socket_read(r->control, peer, bytes, deadline_s));

@@ -60,9 +60,10 @@ enum frame_type {
     FRAME_WELCOME,   /* launcher: struct frame_peer of every rank */
     FRAME_HEARTBEAT, /* worker: struct frame_heartbeat, every heartbeat_s */
     FRAME_STEP,      /* worker: struct frame_step, then start_s[ops] and end_s[ops] of the rank */
-    FRAME_ERROR,     /* worker: int32_t status and the text, at most ERROR_TEXT bytes */
-    FRAME_SAVED,     /* worker: struct frame_saved, after every checkpoint */
-    FRAME_KEPT,      /* launcher: struct frame_kept, when all ranks have and it counts */
+    FRAME_ERROR,  /* worker, or launcher instead of FRAME_WELCOME: int32_t status and the text, at
+                      * most ERROR_TEXT bytes */
+    FRAME_SAVED,  /* worker: struct frame_saved, after every checkpoint */
+    FRAME_KEPT,   /* launcher: struct frame_kept, when all ranks have and it counts */
     FRAME_ROUTED, /* worker, before it is done: struct frame_routed of an op of experts that it has,
                       * then their rows, uint64_t each */
     FRAME_DONE,   /* worker: struct frame_done, then `digests` times struct frame_digest */

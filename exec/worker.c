@@ -211,9 +211,16 @@ static enum status read_inputs(struct worker *w)
     if (is_all_ranks(w)) {
         w->hello.ranks = (uint32_t)w->program.ranks;
         PASS(w->transport->share(&w->program, &w->shared));
-    } else if (w->program.ranks != w->hello.ranks)
+    } else if (w->program.ranks != w->hello.ranks) {
+        if (!strcmp(w->transport->name, "mpi"))
+            return error_set(STATUS_INVALID,
+                             "MPI has %u process%s here, the plan has %zu ranks: start all by one "
+                             "mpirun -np %zu, or choose --transport tcp",
+                             w->hello.ranks, w->hello.ranks == 1 ? "" : "es", w->program.ranks,
+                             w->program.ranks);
         return error_set(STATUS_INVALID, "%s: %zu ranks, but WORLD_SIZE is %u", w->program_path,
                          w->program.ranks, w->hello.ranks);
+    }
     return STATUS_OK;
 }
 

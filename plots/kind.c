@@ -70,14 +70,16 @@ bool plot_can_be_line(const char *name, const char *x)
 }
 
 /* Do lines stand for engines, because nothing else varies? */
-static bool engines_are_lines(const struct table *t, const struct plot_request *r)
+static enum status engines_are_lines(const struct table *t, const struct plot_request *r, bool *are)
 {
-    for (size_t k = 0; !r->by && strcmp(plot_line_columns[k], "engine") != 0; k++) {
+    bool others = r->by;
+    for (size_t k = 0; !others && strcmp(plot_line_columns[k], "engine") != 0; k++) {
         size_t i = index_of(t, plot_line_columns[k]);
-        if (i < t->columns && table_varies(t, i) && plot_can_be_line(plot_line_columns[k], r->x))
-            return false;
+        if (i < t->columns && plot_can_be_line(plot_line_columns[k], r->x))
+            PASS(table_groups(t, i, &others));
     }
-    return !r->by;
+    *are = !others;
+    return STATUS_OK;
 }
 
 const char *plot_note(const struct plot_source *s, const char *values, char text[PLOT_NOTE])
@@ -128,8 +130,11 @@ static enum status choose_rows(struct table *t, const struct plot_request *r, ch
         n += (size_t)snprintf(note + n, PLOT_NOTE - n, "%s%zu of %zu rows are not ok and left out",
                               n > 0 ? "; " : "", before - t->rows, before);
     before = t->rows;
-    if (engine == t->columns || is_asked_for(r, "engine") || engines_are_lines(t, r) ||
-        strpbrk(table_cell(t, 0, engine), ","))
+    if (engine == t->columns || is_asked_for(r, "engine"))
+        return STATUS_OK;
+    bool lines;
+    PASS(engines_are_lines(t, r, &lines));
+    if (lines || strpbrk(table_cell(t, 0, engine), ","))
         return STATUS_OK;
     snprintf(where, sizeof where, "engine=%.100s", table_cell(t, 0, engine));
     PASS(table_filter(t, where));

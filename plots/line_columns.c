@@ -34,6 +34,9 @@ static enum status choose_x(const struct table *t, struct line_columns *l)
             n += (size_t)snprintf(l->others + n, LINE_OTHERS - n, "%s%.40s", n > 0 ? ", " : "",
                                   t->name[c]);
     }
+    for (size_t c = 0; l->x == SIZE_MAX && c < t->columns; c++) /* a point for every plan */
+        if (c != l->by && is_given(t, c, plot_line_columns) && table_varies(t, c))
+            l->x = c;
     return l->x < SIZE_MAX
                ? STATUS_OK
                : error_set(STATUS_INVALID, "%s: no column varies that could be x", t->path);
@@ -47,10 +50,11 @@ enum status line_columns_choose(const struct plot_source *s, struct line_columns
     PASS(plot_column(t, s->by, (const char *const[]){NULL}, false, &l->by));
     for (size_t k = 0; !s->by && plot_line_columns[k] && l->by == SIZE_MAX; k++) {
         const char *const one[] = {plot_line_columns[k], NULL};
+        bool groups = false;
         PASS(plot_column(t, NULL, one, false, &l->by));
-        if (l->by != SIZE_MAX &&
-            (!table_varies(t, l->by) || !plot_can_be_line(plot_line_columns[k], s->x)))
-            l->by = SIZE_MAX;
+        if (l->by != SIZE_MAX && plot_can_be_line(plot_line_columns[k], s->x))
+            PASS(table_groups(t, l->by, &groups)); /* else every line is a point */
+        l->by = groups ? l->by : SIZE_MAX;
     }
     if (s->x) {
         PASS(table_column(t, s->x, &l->x));

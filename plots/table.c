@@ -7,6 +7,7 @@
 #include "core/array.h"
 #include "core/file.h"
 #include "core/looks.h"
+#include "core/order.h"
 #include "core/text.h"
 
 enum { LIST = 300 };
@@ -187,6 +188,21 @@ bool table_varies(const struct table *t, size_t column)
         if (strcmp(table_cell(t, i, column), table_cell(t, 0, column)) != 0)
             return true;
     return false;
+}
+
+enum status table_groups(const struct table *t, size_t column, bool *groups)
+{
+    const char **cell;
+    bool repeats = false;
+    PASS(ARRAY_NEW(cell, t->rows));
+    for (size_t i = 0; i < t->rows; i++)
+        cell[i] = table_cell(t, i, column);
+    qsort(cell, t->rows, sizeof *cell, order_by_name);
+    for (size_t i = 1; i < t->rows && !repeats; i++)
+        repeats = !strcmp(cell[i], cell[i - 1]);
+    *groups = repeats && strcmp(cell[0], cell[t->rows - 1]) != 0;
+    free(cell);
+    return STATUS_OK;
 }
 
 static void keep_rows(struct table *t, size_t column, const char *value)

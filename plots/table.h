@@ -32,6 +32,9 @@ void table_free(struct table *t); /* accepts {0}; leaves {0} */
 enum status table_column(const struct table *t, const char *name, size_t *column) MUST_CHECK;
 const char *table_cell(const struct table *t, size_t row, size_t column);
 
+/* Does a column group rows: are there two values in it, and one in two rows? O(n log n).
+ * STATUS_NOMEM. */
+enum status table_groups(const struct table *t, size_t column, bool *groups) MUST_CHECK;
 /* Are there two values in a column? */
 bool table_varies(const struct table *t, size_t column);
 

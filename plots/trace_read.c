@@ -54,6 +54,7 @@ struct reading {
     bool is_trace;      /* there are "traceEvents" */
     size_t events, ops; /* of the file so far */
     double end_s;       /* of the last of its ops, kept or not */
+    int64_t last;       /* the greatest process, kept or not */
 };
 
 /* ---- ranks */
@@ -183,6 +184,7 @@ static enum status need_pid(struct reading *r, int64_t *pid)
     double value;
     PASS(need(r, FIELD_PID, INT32_MAX, &value));
     *pid = (int64_t)value;
+    r->last = *pid > r->last ? *pid : r->last;
     return STATUS_OK;
 }
 
@@ -331,6 +333,18 @@ static enum status read_root(struct reading *r, const char *looks)
     return r->ops > 0 ? STATUS_OK : tokens_error(s, "traceEvents: no op in the trace");
 }
 
+/* Has the trace all ranks that are asked for? */
+static enum status check_ranks(const struct reading *r)
+{
+    const struct trace_ranks *ranks = r->filter ? &r->filter->ranks : NULL;
+    for (size_t i = 0; ranks && i < ranks->n; i++)
+        if (ranks->range[i].last > r->last)
+            return error_set(STATUS_USAGE, "--ranks: there is no rank %lld in %s; the last is %lld",
+                             (long long)ranks->range[i].last, r->tokens.bytes->path,
+                             (long long)r->last);
+    return STATUS_OK;
+}
+
 /* Process ids become rows. */
 static enum status number_rows(struct reading *r)
 {
@@ -362,6 +376,8 @@ enum status trace_events_read(const char *path, const struct trace_filter *filte
         snprintf(what, sizeof what, "%s", error_message());
         st = error_set(st, "%s%s", what, looks);
     }
+    if (st == STATUS_OK)
+        TRY(check_ranks(&r));
     if (st == STATUS_OK)
         TRY(number_rows(&r));
     if (st == STATUS_OK)

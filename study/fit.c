@@ -407,9 +407,9 @@ void fit_print(const struct fit *f, FILE *out)
     fprintf(out, "# plan, measured, predicted before, fitted, and by a fit without it\n");
     for (size_t i = 0; i < f->rows; i++) {
         const struct fit_row *r = &f->row[i];
-        text_put_guard(out, r->path);
-        fprintf(out, "%s\t%.6g\t%.6g\t%.6g\t%.6g\n", r->path, r->measured_s, r->begin_s,
-                r->fitted_s, r->apart_s);
+        text_put_cell(out, r->path);
+        fprintf(out, "\t%.6g\t%.6g\t%.6g\t%.6g\n", r->measured_s, r->begin_s, r->fitted_s,
+                r->apart_s);
     }
     for (size_t k = 0; k < f->constants; k++)
         fprintf(out, "# %s: %s -> %s\n", f->constant[k].name,

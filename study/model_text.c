@@ -150,7 +150,9 @@ enum status model_profile_table(const struct model *m, const char *path, char **
         text_put_guard(to, m->op[i].name);
         for (const char *c = m->op[i].name; *c; c++)
             putc((unsigned char)*c < ' ' ? ' ' : *c, to);
-        fprintf(to, "\t%.24s\t%.9g\t%.9g\t%.17g\t%" PRId64 "\n", m->op[i].kind, p->forward_s[i],
+        putc('\t', to);
+        text_put_guard(to, m->op[i].kind);
+        fprintf(to, "%.24s\t%.9g\t%.9g\t%.17g\t%" PRId64 "\n", m->op[i].kind, p->forward_s[i],
                 p->backward_s[i], (double)m->op[i].output_bytes * p->samples,
                 m->op[i].parameter_bytes);
     }

@@ -169,13 +169,6 @@ static void print_json(const struct objective *o, const struct objective_result 
     json_close(&w);
 }
 
-/* In per cent; a value that is its bound but for rounding has none. */
-static double gap_of(const struct objective_result *r)
-{
-    double gap = r->value > 0 ? 1 - r->lower_bound / r->value : 0;
-    return gap > 1e-12 ? 100 * gap : 0;
-}
-
 /* Value, bound and gap, then a row per part with what distinguishes it. */
 static enum status print_result(const struct objective *o, const struct objective_request *q,
                                 const struct objective_result *r)
@@ -185,7 +178,7 @@ static enum status print_result(const struct objective *o, const struct objectiv
            : r->proved_optimal ? " (proved optimal)"
                                : "");
     if (!isnan(r->lower_bound))
-        printf("lower bound  %.12g %s, gap %.3g %%\n", r->lower_bound, o->unit, gap_of(r));
+        printf("lower bound  %.12g %s, gap %.3g %%\n", r->lower_bound, o->unit, objective_gap(r));
     printf("CPU time     %.3g s\n", r->cpu_s);
     if (r->note)
         printf("note         %s\n", r->note);

@@ -10,8 +10,7 @@
 static void put_label(FILE *to, const char *text)
 {
     putc('\t', to);
-    text_put_guard(to, text);
-    fputs(text, to);
+    text_put_cell(to, text);
 }
 
 void sweep_print_list(const struct sweep *s, FILE *to)

@@ -16,8 +16,10 @@
 
 #include "core/array.h"
 #include "core/file.h"
+#include "core/json.h"
 #include "core/path.h"
 #include "core/perturb.h"
+#include "core/plan.h"
 #include "core/text.h"
 #include "core/units.h"
 
@@ -129,9 +131,9 @@ static enum status set_count(const struct setting *s, const char *text, size_t *
     if (*text == '-')
         return error_set(STATUS_USAGE, "%.60s, expected at least %g", text, s->least);
     if ((double)value < s->least)
-        return error_set(STATUS_USAGE, "%llu, expected at least %g", value, s->least);
+        return error_set(STATUS_USAGE, "%.60s, expected at least %g", text, s->least);
     if (s->most > 0 && (double)value > s->most)
-        return error_set(STATUS_USAGE, "%llu, expected at most %.0f", value, s->most);
+        return error_set(STATUS_USAGE, "%.60s, expected at most %.0f", text, s->most);
     *out = value;
     return STATUS_OK;
 }
@@ -441,9 +443,9 @@ void settings_print(taker_set takers, FILE *out)
     }
 }
 
-enum { FILES = 7, READ = 10 };
+enum { FILES = 8, READ = 12 };
 static const char *const file_names[FILES] = {
-    "-o", "--trace", "--matrix", "--batch-tokens", "--series", "--strategy", "--export"};
+    "-o", "--trace", "--matrix", "--batch-tokens", "--series", "--strategy", "--graph", "--export"};
 
 /* That are written; NULL: not. Those that can be tried come first. */
 enum { TRIED = 4 };
@@ -456,7 +458,8 @@ static void name_files(const struct arguments *a, const char *file[FILES])
     file[3] = a->batch_tokens;
     file[4] = a->series;
     file[5] = a->strategy;
-    file[6] = exported ? exported + 1 : NULL;
+    file[6] = a->graph;
+    file[7] = exported ? exported + 1 : NULL;
 }
 
 /* PREFIX.RANK, as a log of a rank is called. */
@@ -469,26 +472,64 @@ static bool is_log_of(const char *read, const char *prefix)
            file_same(read, path);
 }
 
-/* One file that is read: is it written, too? */
-static enum status keep_one(const struct arguments *a, const char *read)
+/* One file that is read, perhaps with overrides behind its name: is it written, too? `plan` names it,
+ * NULL: the command line. */
+static enum status keep_one(const struct arguments *a, const char *reference, const char *plan)
+{
+    const char *file[FILES], *by = NULL, *where = plan ? " by " : "";
+    char path[PATH_MAX];
+    const char *read = path_file(reference, path, sizeof path) ? path : reference;
+    name_files(a, file);
+    for (size_t i = 0; i < FILES && !by; i++)
+        by = file[i] && file_same(read, file[i]) ? file_names[i] : NULL;
+    by = !by && is_log_of(read, a->log) ? "--log" : by;
+    return by ? error_set(STATUS_USAGE, "%s: %s would replace what is read%s%s; give another name",
+                          read, by, where, plan ? plan : "")
+              : STATUS_OK;
+}
+
+/* The model and the platform of a plan file. Other files, and plans that the command will refuse,
+ * name nothing here. */
+static enum status keep_named(const struct arguments *a, const char *plan)
+{
+    enum status st = STATUS_OK;
+    struct json_document d = {0};
+    char *name[2] = {NULL, NULL}, *found = NULL;
+    char path[PATH_MAX];
+    if (!plan || !path_file(plan, path, sizeof path)) /* a pipe is read once */
+        return STATUS_OK;
+    if (json_read(plan, plan_format, PLAN_VERSION, &d) != STATUS_OK ||
+        plan_references(&d, &name[0], &name[1]) != STATUS_OK)
+        goto out;
+    for (size_t i = 0; i < 2; i++) {
+        TRY(path_find(name[i], plan, &found));
+        TRY(keep_one(a, found, plan));
+        free(found);
+        found = NULL;
+    }
+out:
+    free(found);
+    free(name[0]);
+    free(name[1]);
+    json_document_free(&d);
+    return st;
+}
+
+static bool writes_files(const struct arguments *a)
 {
     const char *file[FILES];
     name_files(a, file);
     for (size_t i = 0; i < FILES; i++)
-        if (file[i] && file_same(read, file[i]))
-            return error_set(STATUS_USAGE, "%s: %s would replace what is read; give another name",
-                             file[i], file_names[i]);
-    return is_log_of(read, a->log)
-               ? error_set(STATUS_USAGE, "%s: --log would replace what is read; give another name",
-                           read)
-               : STATUS_OK;
+        if (file[i])
+            return true;
+    return a->log;
 }
 
 enum status arguments_keep_inputs(const struct arguments *a, char *const *operand, int operands)
 {
     const char *file[FILES];
-    const char *read[READ] = {a->model,   a->platform, a->text,   a->hosts,  a->config,
-                              a->kernels, a->from,     a->speeds, a->fabric, a->score};
+    const char *read[READ] = {a->model, a->platform, a->text,   a->hosts, a->config,    a->kernels,
+                              a->from,  a->speeds,   a->fabric, a->score, a->plan_file, a->explain};
     name_files(a, file);
     for (size_t i = 0; i < FILES; i++)
         for (size_t k = 0; k < i && file[i]; k++)
@@ -498,11 +539,17 @@ enum status arguments_keep_inputs(const struct arguments *a, char *const *operan
                                  file_names[k], file_names[i]);
     for (size_t i = 0; i < READ; i++)
         if (read[i])
-            PASS(keep_one(a, read[i]));
+            PASS(keep_one(a, read[i], NULL));
     for (size_t i = 0; i < a->platforms.n; i++)
-        PASS(keep_one(a, a->platforms.item[i]));
+        PASS(keep_one(a, a->platforms.item[i], NULL));
     for (int i = 0; i < operands; i++)
-        PASS(keep_one(a, operand[i]));
+        PASS(keep_one(a, operand[i], NULL));
+    if (!writes_files(a))
+        return STATUS_OK;
+    for (int i = 0; i < operands; i++)
+        PASS(keep_named(a, operand[i]));
+    PASS(keep_named(a, a->plan_file));
+    PASS(keep_named(a, a->explain));
     return STATUS_OK;
 }
 

@@ -215,7 +215,8 @@ void settings_print(taker_set takers, FILE *out);
  * asked for ("-o -", "--trace -") goes to standard output. */
 FILE *arguments_prose(const struct arguments *a);
 /* Is no file that an option or operand says is read one that an option says is written, and no file written by
- * two of them? STATUS_USAGE. What a plan file names is not looked at. */
+ * two of them? STATUS_USAGE. Operands that are plan files are opened: their
+ * models and platforms are read, too. */
 enum status arguments_keep_inputs(const struct arguments *a, char *const *operand,
                                   int operands) MUST_CHECK;
 /* Can the files be written that options name, where they name files? Better known before an hour's work.

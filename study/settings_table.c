@@ -418,8 +418,9 @@ const struct setting settings_table[] = {
      .help =
          "default: samples_per_s, tokens_per_s, iteration_s, the first there is; heatmap needs it"},
     {"by", TEXT(by), T(PLOT_LINES), "COLUMN", NULL,
-     .help = "a line for each of its values; default: plan, algorithm, schedule or engine, if it "
-             "varies"},
+     .help = "a line for each of its values; default: plan, algorithm, schedule or engine, the "
+             "first that "
+             "has several rows a value"},
     {"value", TEXT(value), T(PLOT_HEATMAP), "COLUMN", NULL,
      .help = "heatmap: what the colour says"},
     {"where", TEXT(where), PLOTS, "COLUMN=VALUE[,...]", NULL, .help = "rows of a table to keep"},

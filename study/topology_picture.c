@@ -51,8 +51,7 @@ out:
 static void put_name(FILE *to, char before, const char *name)
 {
     putc(before, to);
-    text_put_guard(to, name);
-    fputs(name, to);
+    text_put_cell(to, name);
 }
 
 enum status topology_write_matrix(const struct topology *t, const char *path,

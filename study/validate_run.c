@@ -115,7 +115,8 @@ static enum status put_manifest(const struct validate_job *job, const struct val
             PASS(file_path(job, &v->point[i], k, path));
             PASS(digest_file(path, hex));
             PASS(measurement_read(path, &m));
-            fprintf(out, "%s\t%s\t%.9g\t%s\n", v->point[i].name, m.engine, m.iteration_s, hex);
+            text_put_cell(out, v->point[i].name);
+            fprintf(out, "\t%s\t%.9g\t%s\n", m.engine, m.iteration_s, hex);
             measurement_free(&m);
         }
     return STATUS_OK;
@@ -251,8 +252,8 @@ static enum status measure_point(const struct validate_job *job, struct validate
         TRY(measurement_read(path, &m));
         snprintf(result, sizeof result, "%.6g s", m.iteration_s);
     }
-    TRY(validate_log(job->directory, "%s\t%zu\t%s\t%zu\t%.2f\t%s", began, number, p->name,
-                     repeat + 1, load, result));
+    TRY(validate_log(job->directory, "%s\t%zu\t%s%s\t%zu\t%.2f\t%s", began, number,
+                     text_guard(p->name), p->name, repeat + 1, load, result));
     if (job->progress)
         fprintf(job->progress, "run %zu, %s: %s\n", number, p->name, result);
 out:

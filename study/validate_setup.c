@@ -164,6 +164,7 @@ static enum status read_setup(const char *path, struct validate_setup *s)
     TRY(json_field(&root, "provenance", &by));
     TRY(json_need_text(&by, "command", &s->command));
     TRY(json_need_text(&by, "version", &s->version));
+    TRY(json_check_keys(&root, "", JSON_TABLES(rows)));
     TRY(json_rows_read(&root, rows, s));
 out:
     json_document_free(&d);

@@ -15,9 +15,12 @@ fail() {
 "$tool" plan --algorithm balanced --model gpt-tiny:layers=1,hidden=8,heads=1,tokens=4 --platform laptop \
     --microbatches 1 --stages 1 -o p.json >out 2>&1 || fail "plan: $(cat out)"
 
-interrupted() { # interrupted STEP_TO_WAIT_FOR
+interrupted() { # interrupted STEP_TO_WAIT_FOR [OPTION...]
     : >err
-    "$tool" run p.json --steps 900000 --loss-every "$1" -o m.json --trace t.json >out 2>err &
+    every=$1
+    shift
+    set -- "$every" -o m.json --trace t.json "$@"
+    "$tool" run p.json --steps 900000 --loss-every "$@" >out 2>err &
     pid=$!
     until grep -q "^step $1 " err; do
         kill -0 $pid 2>/dev/null || fail "ended: $(cat err)"
@@ -36,6 +39,13 @@ interrupted() { # interrupted STEP_TO_WAIT_FOR
     [ -z "$(ls tmp)" ] || fail "left behind: $(ls tmp)"
 }
 interrupted 50
+! grep -q checkpoint err || fail "speaks of checkpoints that nobody wanted: $(cat err)"
+# What is kept of it, and what would have been.
+interrupted 50 --checkpoint never
+grep -q '^warning: no checkpoint was written: --checkpoint-every N ' err || fail "no word of a checkpoint: $(cat err)"
+interrupted 50 --checkpoint some --checkpoint-every 20
+step=$(sed -n 's/^warning: the newest checkpoint is of step \([0-9]*\): --resume some goes on from it$/\1/p' err)
+[ -n "$step" ] && [ -f "some/step-$(printf %08d "$step")/manifest.json" ] || fail "step '$step': $(cat err)"
 if [ "${MILLION:-0}" = 1 ]; then
     interrupted 100000
     "$tool" run p.json --steps 1000000 >out 2>err || fail "a million steps: $(cat err)"

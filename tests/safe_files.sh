@@ -109,6 +109,13 @@ printf 'plan\tengine\tpredicted_s\tmeasured_s\na\ttcp\t1\t2\nb\ttcp\t2\t2\n' >ta
 "$foreline" report tables -o report.html >out 2>&1 || fail "report: $(cat out)"
 ! grep -q 'Throughput\|Behind the best' report.html || fail "a table of errors is drawn as throughput"
 
+# No cell of a table is a formula.
+cp evil.plan.json =1.json
+"$foreline" simulate =1.json --engine analytic -o =a.json >out 2>&1 || fail "simulate: $(cat out)"
+"$foreline" run =1.json --compute paced --steps 1 --warmup 0 -o =b.json >out 2>&1 || fail "run: $(cat out)"
+"$foreline" compare =a.json =b.json >out 2>&1 || fail "compare: $(cat out)"
+grep -q "^'=1.json" out || fail "compare: a formula: $(cat out)"
+
 # What is read is not replaced by what is made of it.
 cp evil.plan.json before.json
 for command in simulate run 'plan import'; do
@@ -118,6 +125,8 @@ for command in simulate run 'plan import'; do
 done
 echo text >a.txt && cp a.txt x.0
 "$foreline" topology generate node:gpus=2,type=A100 -o q.xml >out 2>&1 || fail "generate: $(cat out)"
+[ -s evil.json ] && "$foreline" plan --model evil.json --platform q.xml --algorithm balanced --stages 2 -o q.plan.json \
+    >out 2>&1 || fail "plan: $(cat out)"
 mkdir before && cp evil.plan.json evil.json a.txt x.0 q.xml before
 while read -r command; do
     # shellcheck disable=SC2086 # words
@@ -137,6 +146,19 @@ emulate evil.plan.json --engine smpi --trace evil.plan.json
 plan --model evil.json --platform q.xml --algorithm balanced --stages 2 -o q.xml
 plan --model evil.json --platform laptop --algorithm balanced --stages 2 -o evil.json
 topology show q.xml --matrix q.xml
+topology show q.xml:nics=2 --matrix q.xml
+simulate evil.plan.json -o evil.json
+simulate q.plan.json -o q.xml
+simulate q.plan.json --trace q.xml
+simulate q.plan.json --export goal=q.xml
+run evil.plan.json -o evil.json
+run evil.plan.json --trace ./evil.json
+emulate q.plan.json -o q.xml
+plan import q.plan.json -o q.xml
+plan export q.plan.json -o q.xml
+measurement import x.csv --plan q.plan.json -o q.xml
+model profile evil.json --graph evil.json
+model import evil.json -o evil.json
 END
 [ -z "$(ls -A tmp)" ] || fail "left behind: $(ls -A tmp)"
 echo done

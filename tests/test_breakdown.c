@@ -257,6 +257,8 @@ static void names_the_bubble_and_how_deep_the_pipeline_is(void **state)
     for (size_t r = 0; r < 4; r++)
         ranks[r].stage = 0;
     expect(&m, "bubble:", "waiting for the slowest one");
+    m.ranks = 1;
+    expect(&m, "bubble: the one device has nothing to do", "--trace shows between which ops");
 }
 
 static void says_nothing_about_nothing(void **state)

@@ -4,10 +4,12 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/collective.h"
 #include "core/cost.h"
+#include "core/file.h"
 #include "core/random.h"
 #include "exec/calibrate/probe.h"
 #include "exec/device.h"
@@ -231,8 +233,16 @@ static void three_ranks_have_three_pairs_and_a_matrix_from_0_to_1(void **state)
         sum += from < to ? Bps : from > to ? -Bps : 0; /* symmetric */
     }
     fclose(f);
-    remove(path);
     assert_int_equal(lines, 9);
+    char *text, *name = c.topology.device[2];
+    size_t n;
+    c.topology.device[2] = (char[]){"=1"}; /* no formula in a spreadsheet */
+    assert_int_equal(calibration_write_matrix(&c, path), STATUS_OK);
+    assert_int_equal(file_read(path, &text, &n), STATUS_OK);
+    assert_non_null(strstr(text, "\n'=1\t'=1\t"));
+    c.topology.device[2] = name;
+    free(text);
+    remove(path);
     assert_true(least == 0 && most == 1 && fabs(sum) < 1);
     calibration_free(&c);
 }

@@ -157,6 +157,38 @@ static void a_hello_may_come_in_pieces_but_not_stop(void **state)
     socket_close(&listener);
 }
 
+/* One of ours with another token is told so when its hello is whole; a stranger is dropped as before. */
+static void another_token_is_told_so(void **state)
+{
+    struct door d;
+    int listener, in = -1;
+    uint16_t port;
+    char text[HELLO], got[HELLO], told[8] = "";
+    const struct frame_head head = frame_head(FRAME_HELLO, HELLO - TOKEN - sizeof head);
+    begin(&d, &listener, &port);
+    d.refusal = "another";
+    d.refusal_bytes = 7;
+    fill(text, 8);
+    text[0] ^= 1;
+    int stranger = say(port, text, TOKEN + sizeof head);
+    memcpy(text + TOKEN, &head, sizeof head);
+    int ours = say(port, text, HELLO - 1);
+    assert_int_equal(door_answer(&d, clock_now() + 0.1, got, &in), STATUS_EXTERNAL);
+    assert_int_equal(recv(stranger, told, 7, MSG_DONTWAIT), 0);
+    assert_int_equal(recv(ours, told, 7, MSG_DONTWAIT), -1); /* may go on */
+    assert_int_equal(d.refused, 0);
+    assert_int_equal(socket_write(ours, text + HELLO - 1, 1, INFINITY), STATUS_OK);
+    assert_int_equal(door_answer(&d, clock_now() + 0.1, got, &in), STATUS_EXTERNAL);
+    assert_int_equal(socket_read(ours, told, 7, clock_now() + 20), STATUS_OK);
+    assert_string_equal(told, "another");
+    assert_int_equal(recv(ours, told, 7, 0), 0);
+    assert_int_equal(d.refused, 1);
+    socket_close(&ours);
+    socket_close(&stranger);
+    door_close(&d);
+    socket_close(&listener);
+}
+
 static enum status open_and_close(int listener)
 {
     struct door d = {0};
@@ -176,6 +208,7 @@ int main(void)
         cmocka_unit_test(strangers_hold_nobody_up),
         cmocka_unit_test(a_flood_leaves_room),
         cmocka_unit_test(a_hello_may_come_in_pieces_but_not_stop),
+        cmocka_unit_test(another_token_is_told_so),
         cmocka_unit_test(survives_failing_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -248,6 +248,65 @@ static void a_file_cut_at_any_byte_is_a_clean_error(void **state)
     }
 }
 
+/* The end of the object that begins behind one of these keys: notes for people, and names that are free. */
+static const char *behind_free(const char *at)
+{
+    static const char *const keys[] = {"\"provenance\"", "\"breakdown\"", "\"attributes\""};
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+        if (!strncmp(at, keys[k], strlen(keys[k]))) {
+            at = strchr(at, '{');
+            for (int depth = 1; depth > 0;) {
+                at++;
+                depth += (*at == '{') - (*at == '}');
+            }
+        }
+    return at;
+}
+
+/* "keyq" instead of "key", each key of the file in turn. */
+static void a_misspelt_key_is_refused(void **state)
+{
+    for (size_t k = 0; k < KINDS; k++) {
+        char *text, path[128];
+        size_t n, keys = 0;
+        strcpy(path, in_dir("whole"));
+        assert_int_equal(kinds[k].write(path), STATUS_OK);
+        assert_int_equal(file_read(path, &text, &n), STATUS_OK);
+        strcpy(path, in_dir("misspelt"));
+        for (const char *at = text; (at = strchr(at, '"')); at++) {
+            at = behind_free(at);
+            const char *end = strchr(at, '"') ? strchr(strchr(at, '"') + 1, '"') : NULL;
+            if (*at != '"' || !end) {
+                continue;
+            } else if (end[1] == ':') {
+                struct file_out copy;
+                assert_int_equal(file_create(path, &copy), STATUS_OK);
+                fwrite(text, 1, (size_t)(end - text), copy.stream);
+                fprintf(copy.stream, "q%s", end);
+                assert_int_equal(file_commit(&copy), STATUS_OK);
+                if (kinds[k].read(path, NULL) != STATUS_PARSE)
+                    fail_msg("%s: misspelt %.*s is read", kinds[k].name, (int)(end - at), at);
+                keys++;
+            }
+            at = end;
+        }
+        assert_true(keys > 10);
+        free(text);
+    }
+}
+
+static void an_unknown_key_is_named_with_its_place(void **state)
+{
+    static const char text[] =
+        "{\"format\": \"foreline-model\", \"version\": 1, \"name\": \"m\",\n"
+        "\"ops\": [{\"name\": \"a\", \"kind\": \"k\", \"forward_flops\": 1}]}";
+    put_bytes(in_dir("m.json"), text, strlen(text));
+    struct model m = {0};
+    assert_int_equal(model_read(in_dir("m.json"), &m), STATUS_PARSE);
+    assert_non_null(strstr(error_message(), "m.json:2:53: ops[0].forward_flops: unknown key; did "
+                                            "you mean 'forward_flop'?"));
+}
+
 /* Replace every digit, bracket and letter in turn by something else: no crash, whatever the result.
  */
 static void a_file_with_any_byte_replaced_never_crashes(void **state)
@@ -403,6 +462,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reading_and_writing_again_gives_the_same_bytes),
         cmocka_unit_test(a_file_cut_at_any_byte_is_a_clean_error),
+        cmocka_unit_test(a_misspelt_key_is_refused),
+        cmocka_unit_test(an_unknown_key_is_named_with_its_place),
         cmocka_unit_test(a_file_with_any_byte_replaced_never_crashes),
         cmocka_unit_test(releases_everything_when_memory_runs_out),
         cmocka_unit_test(a_fault_is_reported_with_line_column_and_path),

@@ -30,7 +30,7 @@ static const struct {
     {"availability-over-time", 5,
      "<host> 'a': availability_file: changes over time are not simulated"},
     {"bandwidth-over-time", 7, "<link> 'l': bandwidth_file: changes over time are not simulated"},
-    {"cluster-too-large", 4, "<cluster> of 100000005 hosts, expected up to 65536"},
+    {"cluster-too-large", 4, "<cluster> of 100000005 hosts, expected up to 4096"},
     {"cluster-type-in-two-speeds", 7,
      "host 'd0': type: another speed than other devices of type 't'"},
     {"config-crosstraffic", 5, "<config> network/crosstraffic=\"1\": expected 0"},
@@ -340,7 +340,7 @@ static void clusters_are_counted_together(void **state)
         if (tries[k].what && !strstr(error_message(), tries[k].what))
             fail_msg("'%s' does not say '%s'", error_message(), tries[k].what);
     }
-    assert_int_equal(limits_set("cluster=65536"), STATUS_OK);
+    assert_int_equal(limits_set("cluster=4096"), STATUS_OK);
 }
 
 /* 16 hosts with a link each, and 4 switches with 2 parents each. */
@@ -388,7 +388,7 @@ static void limits_are_what_the_environment_says(void **state)
         if (!strstr(error_message(), tries[k].says))
             fail_msg("'%s' does not say '%s'", error_message(), tries[k].says);
     }
-    assert_int_equal(limits_set("floyd=1024,cluster=65536"), STATUS_OK);
+    assert_int_equal(limits_set("floyd=1024,cluster=4096"), STATUS_OK);
 }
 
 int main(void)

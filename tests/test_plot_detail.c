@@ -102,6 +102,9 @@ static void a_window_shows_its_ops_and_ranks_alone(void **state)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_int_equal(draw(&(struct timeline_window){.ranks = wrong[i]}), STATUS_USAGE);
     assert_int_equal(draw(&(struct timeline_window){.ranks = "3-8"}), STATUS_INVALID);
+    assert_int_equal(draw(&(struct timeline_window){.ranks = "0,9999"}), STATUS_USAGE);
+    assert_non_null(strstr(error_message(), "--ranks: there is no rank 9999 in "));
+    assert_int_equal(draw(&(struct timeline_window){.ranks = "0-10"}), STATUS_USAGE);
     assert_int_equal(draw(&(struct timeline_window){.from_s = 5e-5}), STATUS_INVALID);
     assert_int_equal(draw(&(struct timeline_window){.from_s = 2e-5, .to_s = 1e-5}), STATUS_USAGE);
     FOR_EACH_ALLOC_FAILURE(draw(&(struct timeline_window){.ranks = "0,2-9", .to_s = 1}));

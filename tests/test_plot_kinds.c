@@ -76,6 +76,24 @@ static const char sweep[] = "# foreline 0.1: sweep\n"
                             "\n"
                             "100Gbps\tb\t40\t1\n";
 
+/* A line for each plan would be a point; then plans are no lines, and x where nothing else is. */
+static void plans_of_one_row_are_no_lines(void **state)
+{
+    need_gnuplot();
+    draw_table("throughput", "plan\tmicrobatches\tsamples_per_s\na\t1\t10\nb\t2\t12\nc\t4\t13\n",
+               (struct plot_source){0});
+    expect_table("# line\tmicrobatches\tsamples per second\n-\t1\t10\n-\t2\t12\n-\t4\t13\n");
+    draw_table("throughput", "plan\tengine\tsamples_per_s\na\ttcp\t10\nb\ttcp\t12\n",
+               (struct plot_source){0});
+    expect_table("# line\tplan\tsamples per second\n-\ta\t10\n-\tb\t12\n");
+    draw_table("throughput",
+               "plan\tengine\tmicrobatches\tsamples_per_s\na\ttcp\t1\t10\na\ttcp\t2\t12\n"
+               "a\tmpi\t1\t11\na\tmpi\t2\t13\n",
+               (struct plot_source){0});
+    expect_table("# engine\tmicrobatches\tsamples per second\n"
+                 "tcp\t1\t10\ntcp\t2\t12\nmpi\t1\t11\nmpi\t2\t13\n");
+}
+
 static void throughput_takes_the_median_of_repeats_in_order_of_x(void **state)
 {
     need_gnuplot();
@@ -471,6 +489,7 @@ static void releases_everything_when_memory_runs_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plans_of_one_row_are_no_lines),
         cmocka_unit_test(throughput_takes_the_median_of_repeats_in_order_of_x),
         cmocka_unit_test(settings_that_are_not_shown_count_with_their_best),
         cmocka_unit_test(names_other_settings_that_could_be_x),

@@ -119,6 +119,25 @@ static void strange_answers_are_refused(void **state)
     answer_with(&head, sizeof head, "not foreline's control protocol (0x12345678)");
 }
 
+/* Instead of a welcome; the text is the launcher's, and the terminal is not. */
+static void a_refusal_says_why(void **state)
+{
+    struct {
+        struct frame_head head;
+        int32_t code;
+        char text[16];
+    } said = {.code = 1, .text = "rank 0: \033[31mno"};
+    said.head = frame_head(FRAME_ERROR, sizeof said.code + strlen(said.text));
+    size_t n = sizeof said.head + (size_t)said.head.bytes;
+    answer_with(&said, n, "rank 1 meets the launcher at 127.0.0.1:");
+    answer_with(&said, n, ": rank 0: ?[31mno");
+    answer_with(&said, n - 1, "connection closed");
+    said.head.bytes = sizeof said.code + ERROR_TEXT + 1;
+    answer_with(&said, sizeof said, "sent the run away");
+    said.head.bytes = sizeof said.code - 1;
+    answer_with(&said, sizeof said, "sent the run away");
+}
+
 static void an_absent_or_silent_launcher_is_given_up_in_time(void **state)
 {
     struct rendezvous r = RENDEZVOUS_NONE;
@@ -287,6 +306,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_worker_says_who_it_is_and_learns_the_ports),
         cmocka_unit_test(strange_answers_are_refused),
+        cmocka_unit_test(a_refusal_says_why),
         cmocka_unit_test(ranks_are_torchruns_else_mpiruns_else_slurms),
         cmocka_unit_test(ranks_that_make_no_sense_are_refused),
         cmocka_unit_test(delays_are_one_of_each_rank_or_refused),

@@ -77,6 +77,9 @@ static void values_out_of_range_are_refused(void **state)
 static void the_nearest_name_is_offered(void **state)
 {
     struct arguments a = {0};
+    assert_int_equal(arguments_set(&a, TAKES(KEY_PLAN), "microbatches", "90M"), STATUS_USAGE);
+    assert_non_null(
+        strstr(error_message(), "90M, expected at most 10000000")); /* as it was typed */
     assert_int_equal(arguments_set(&a, TAKES(KEY_POINT) | TAKES(KEY_PLAN), "plan.stagse", "2"),
                      STATUS_USAGE);
     assert_non_null(strstr(error_message(), "did you mean 'stages'?"));

@@ -94,9 +94,13 @@ status=0
 [ $status = 1 ] && grep -q 'simgrid is off by .*, allowed are 0 %' err || fail "limit: $status $(cat err)"
 
 # Plan files, on another engine's settings.
-cp before/plans/s1-gpipe.json before/plans/s2-1f1b.json .
-validate s1-gpipe.json s2-1f1b.json --compute paced --steps 2 --repeats 1 -o p || fail "plans: $(cat err)"
+cp before/plans/s1-gpipe.json .
+cp before/plans/s2-1f1b.json =s2.json
+validate s1-gpipe.json =s2.json --compute paced --steps 2 --repeats 1 -o p || fail "plans: $(cat err)"
 [ "$(data out | wc -l)" = 2 ] || fail "plans: $(cat out)"
+tab=$(printf '\t')
+grep -q "^'=s2$tab" p/predictions.tsv || fail "a formula in a table: $(cat p/predictions.tsv)"
+grep -q "$tab'=s2$tab" p/runs.tsv || fail "a formula in a table: $(cat p/runs.tsv)"
 
 cp s1-gpipe.json same.json
 status=0

@@ -18,6 +18,7 @@
 #include "core/folder.h"
 #include "core/limit.h"
 #include "core/provenance.h"
+#include "core/text.h"
 #include "exec/calibrate/probe.h"
 #include "exec/team.h"
 
@@ -224,8 +225,10 @@ enum status calibration_write_matrix(const struct calibration *c, const char *pa
         for (uint32_t j = 0; j < c->topology.n; j++) {
             const struct calibrate_pair *pair = find_pair(c, i, j);
             double latency_s = pair ? pair->latency_s : 0, Bps = pair ? pair->bandwidth_Bps : 0;
-            fprintf(f.stream, "%s\t%s\t%.9g\t%.9g\t%.9g\n", c->topology.device[i],
-                    c->topology.device[j], latency_s, Bps, most > 0 ? Bps / most : 0);
+            text_put_cell(f.stream, c->topology.device[i]);
+            putc('\t', f.stream);
+            text_put_cell(f.stream, c->topology.device[j]);
+            fprintf(f.stream, "\t%.9g\t%.9g\t%.9g\n", latency_s, Bps, most > 0 ? Bps / most : 0);
         }
     TRY(file_commit(&f));
 out:

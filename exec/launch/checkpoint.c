@@ -142,6 +142,7 @@ static enum status complete(struct run *run)
     checkpoint_free(c);
     memmove(k->pending, k->pending + 1, --k->pendings * sizeof *k->pending);
     k->complete++;
+    k->newest = step;
     tell_kept(run, step);
     return STATUS_OK;
 }
@@ -164,6 +165,20 @@ enum status launch_take_saved(struct run *run, uint32_t rank, const char *payloa
     if (++k->pending[number].saved == run->program->ranks)
         PASS(complete(run));
     return STATUS_OK;
+}
+
+const char *launch_kept(const struct run *run, char text[KEPT_TEXT])
+{
+    const struct run_keeping *k = &run->keeping;
+    text[0] = '\0';
+    if (k->checkpoint[0] && k->complete == 0)
+        snprintf(text, KEPT_TEXT,
+                 "no checkpoint was written: --checkpoint-every N writes one every N steps");
+    else if (k->checkpoint[0])
+        snprintf(text, KEPT_TEXT,
+                 "the newest checkpoint is of step %llu: --resume %s goes on from it",
+                 (unsigned long long)k->newest, run->options->checkpoint);
+    return text;
 }
 
 void launch_close_checkpoints(struct run *run)

@@ -26,6 +26,9 @@ static const char *variable(const char *name, const char *fallback)
     return value && *value ? value : fallback;
 }
 
+const char launch_token_names[] =
+    "FORELINE_TOKEN, TORCHELASTIC_RUN_ID and SLURM_JOB_ID must be equal on all ranks";
+
 /* A secret that all were given, or at least what tells this run from others on the machine. */
 static enum status read_token(uint8_t token[TOKEN])
 {

@@ -109,6 +109,39 @@ static enum status take_worker(struct run *run, const struct frame_hello *h, int
     return STATUS_OK;
 }
 
+void launch_refuse(const struct run *run, const char *why)
+{
+    int32_t code = STATUS_INVALID;
+    size_t n = strlen(why) < ERROR_TEXT ? strlen(why) : ERROR_TEXT;
+    bool elsewhere = launch_by_hand(run) || launch_by_environment(run);
+    double deadline_s = clock_now() + limit(LIMIT_send);
+    for (size_t r = 0; elsewhere && run->meeting.door.caller && r < run->program->ranks; r++) {
+        const struct launched *w = &run->worker[r];
+        if (w->fd >= 0 && !w->child.pid &&
+            frame_write(w->fd, FRAME_ERROR, &code, sizeof code, why, n, deadline_s) != STATUS_OK)
+            continue; /* it has hung up */
+    }
+}
+
+const char *launch_other_tokens(const struct run *run, char text[TOKENS_TEXT])
+{
+    size_t n = run->meeting.door.refused;
+    text[0] = '\0';
+    if (n > 0)
+        snprintf(text, TOKENS_TEXT, "%zu process%s with another token %s sent away: %s", n,
+                 n > 1 ? "es" : "", n > 1 ? "were" : "was", launch_token_names);
+    return text;
+}
+
+/* At once, and once: the rank itself is told, and this process waits for the right ones. */
+static void tell_tokens(struct run *run)
+{
+    char text[TOKENS_TEXT];
+    if (run->meeting.refused == 0 && *launch_other_tokens(run, text) && run->options->notes)
+        fprintf(run->options->notes, "%s\n", text);
+    run->meeting.refused = run->meeting.door.refused;
+}
+
 /* Until nobody has anything more to say, or all are there. */
 void launch_answer(struct run *run)
 {
@@ -119,4 +152,5 @@ void launch_answer(struct run *run)
         if (take_worker(run, &h, &fd) != STATUS_OK)
             socket_close(&fd);
     }
+    tell_tokens(run);
 }

@@ -160,8 +160,14 @@ enum status launch_run(const struct program *p, const struct model *m,
     run.started_s = clock_now();
     TRY(launch_spawn(&run));
     st = launch_watch(&run);
-    if (st != STATUS_OK && (run.cause.signal == 0 || run.reports.complete <= o->warmup))
+    if (st != STATUS_OK)
+        launch_refuse(&run, error_message());
+    if (st != STATUS_OK && (run.cause.signal == 0 || run.reports.complete <= o->warmup)) {
+        char kept[KEPT_TEXT];
+        if (run.cause.signal && *launch_kept(&run, kept))
+            st = error_context(st, "%s", kept);
         goto out;
+    }
     if (st != STATUS_OK)
         launch_kill(&run); /* nobody computes while this is summed up */
     cpu_s = clock_children_cpu() - cpu_s;

@@ -223,9 +223,12 @@ static enum status fill_ends(const struct run *run, bool paced, struct measureme
     bool done = run->done == run->program->ranks;
     for (size_t r = 0; r < run->program->ranks && !paced; r++)
         m->rank[r].peak_bytes = run->worker[r].peak_bytes;
-    if (!done)
-        return measurement_warn(m, "interrupted after %zu of %zu steps", run->reports.complete,
-                                run->steps);
+    if (!done) {
+        char kept[KEPT_TEXT];
+        PASS(measurement_warn(m, "interrupted after %zu of %zu steps", run->reports.complete,
+                              run->steps));
+        return *launch_kept(run, kept) ? measurement_warn(m, "%s", kept) : STATUS_OK;
+    }
     if (paced)
         return STATUS_OK;
     PASS(fill_parameters(run, m));

@@ -111,6 +111,13 @@ struct run_files {
     char worker_path[4096];
 };
 
+/* A frame that is said instead of a welcome. */
+struct refusal {
+    struct frame_head head; /* FRAME_ERROR */
+    int32_t code;
+    char text[256];
+};
+
 /* Where workers meet the launcher and how they prove that they belong here; environment.c, spawn.c
  * and join.c. */
 struct run_meeting {
@@ -121,12 +128,14 @@ struct run_meeting {
     char body[1024];          /* the same without the name of the rank, */
     size_t others;            /* which so many others said, too */
     double differs_s;         /* since when that is known */
+    size_t refused;           /* processes with another token that people were told of */
     uint32_t rank,
         ranks; /* of this process, where each starts its own workers: the first, how many */
     char address[RENDEZVOUS_HOST]; /* of the launcher */
     uint16_t port;
-    int listener;     /* -1: none */
-    struct door door; /* until all are there */
+    int listener;           /* -1: none */
+    struct door door;       /* until all are there */
+    struct refusal refusal; /* what the door says */
 };
 
 /* Ctrl-C and dead children as events, and what was in force before; launch.c. */
@@ -145,6 +154,7 @@ struct run_keeping {
     char resume[CHECKPOINT_PATH], checkpoint[CHECKPOINT_PATH]; /* absolute; "": none */
     struct checkpoint_key key;
     size_t complete; /* checkpoints of this run */
+    uint64_t newest; /* step of the last of them */
     size_t pendings; /* those after them; ranks write no more before they are told (FRAME_KEPT) */
     struct run_pending pending[CHECKPOINT_PENDING]; /* oldest first */
     int lock; /* the directory, so that no other run writes there; -1: none */
@@ -288,6 +298,9 @@ void launch_find_reason(FILE *output, char *text, size_t n);
 
 /* Where the run begins and what it keeps; STATUS_INVALID when that is another run's. */
 enum status launch_open_checkpoints(struct run *run) MUST_CHECK;
+/* What --checkpoint has kept of a run that ends early, in one line; "": nothing was to be kept. */
+enum { KEPT_TEXT = CHECKPOINT_PATH + 128 };
+const char *launch_kept(const struct run *run, char text[KEPT_TEXT]);
 /* No file of an incomplete checkpoint stays. */
 void launch_close_checkpoints(struct run *run);
 
@@ -319,6 +332,14 @@ bool launch_is_settled(const struct run *run, double now_s);
 /* Connections to the control port, without waiting: workers say who they are, strangers are dropped.
  * When the last one is there, all are told where everybody is. */
 void launch_answer(struct run *run);
+/* The run does not begin: tell the ranks that other processes have started why, as `why` says. Ranks
+ * that are children, and their terminals, are this process's. */
+void launch_refuse(const struct run *run, const char *why);
+/* What makes the token of --launcher env. */
+extern const char launch_token_names[];
+/* How many have come with another token, for a message; "": none. */
+enum { TOKENS_TEXT = 160 };
+const char *launch_other_tokens(const struct run *run, char text[TOKENS_TEXT]);
 /* Blame a rank that was told otherwise than the others. */
 void launch_check_settings(struct run *run, double now_s);
 

@@ -13,14 +13,15 @@ enum { MOST_LINKS = 8 }; /* on a way, about */
 
 static void check_start(struct run *run, double now_s)
 {
-    char name[RANK_NAME];
+    char name[RANK_NAME], tokens[TOKENS_TEXT];
     double limit_s = limit(LIMIT_start) + run->options->timeout_s;
     if (run->joined == run->program->ranks || now_s - run->started_s - run->away_s < limit_s)
         return;
     for (uint32_t r = 0; r < run->program->ranks; r++)
         if (run->worker[r].stage == WORKER_SPAWNED)
-            launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s did not join within %g s",
-                         launch_name(run, r, name), limit_s);
+            launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s did not join within %g s%s%s",
+                         launch_name(run, r, name), limit_s,
+                         *launch_other_tokens(run, tokens) ? "; " : "", tokens);
 }
 
 /* Does /proc show the rank's process, and that it is stopped? */

@@ -92,6 +92,14 @@ static enum status find_worker(struct run *run)
                                      : "");
 }
 
+/* For who has another token. */
+static void write_refusal(struct refusal *r)
+{
+    r->code = STATUS_INVALID;
+    int n = snprintf(r->text, sizeof r->text, "its token is not rank 0's: %s", launch_token_names);
+    r->head = frame_head(FRAME_ERROR, sizeof r->code + (size_t)n);
+}
+
 /* Under torchrun and its kin address, port and token are what all processes were given; otherwise
  * the port is any, and the token a secret of this run. */
 static enum status listen_for_workers(struct run *run)
@@ -112,7 +120,11 @@ static enum status listen_for_workers(struct run *run)
         if (st != STATUS_OK)
             return error_context(st, "--address %s, where this machine listens", here);
     }
-    return door_open(m->listener, m->token, sizeof(struct frame_hello), &m->door);
+    PASS(door_open(m->listener, m->token, sizeof(struct frame_hello), &m->door));
+    write_refusal(&m->refusal);
+    m->door.refusal = &m->refusal;
+    m->door.refusal_bytes = sizeof m->refusal.head + (size_t)m->refusal.head.bytes;
+    return STATUS_OK;
 }
 
 /* What all ranks must have been told. */

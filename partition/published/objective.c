@@ -63,6 +63,12 @@ enum status objective_find_algorithm(const struct objective *o, const char *name
                      name);
 }
 
+double objective_gap(const struct objective_result *r)
+{
+    double gap = r->value > 0 ? 1 - r->lower_bound / r->value : 0;
+    return gap > 1e-12 ? 100 * gap : 0;
+}
+
 /* Algorithms fill the result in place; what one has put there before it failed is released
  * here. */
 enum status objective_solve(const struct objective *o, const char *algorithm,

@@ -13,6 +13,7 @@
 #include <xbt/dynar.h>
 
 #include "core/array.h"
+#include "core/limit.h"
 #include "core/order.h"
 #include "core/routes.h"
 #include "core/text.h"
@@ -24,9 +25,8 @@
 enum {
     MAX_TIERS = 4096,
     TIER_NAME = 256,
-    MAX_ASKED = 4096, /* devices when every pair is asked for */
-    MAX_HOPS = 256,   /* links of a route that is kept */
-    SAMPLED = 8,      /* rows and, in each, columns where the search is checked */
+    MAX_HOPS = 256, /* links of a route that is kept */
+    SAMPLED = 8,    /* rows and, in each, columns where the search is checked */
 };
 /* Sums of the same latencies in another order are the same latency. */
 static const double tolerance = 1e-9;
@@ -223,19 +223,21 @@ static enum status keep_route(struct search *s, struct topology *t, size_t at)
     return route_table_add(&t->table, at, n, link);
 }
 
-/* All n^2 routes from SimGrid, in rows, and kept where there is room; refused above MAX_ASKED
+/* All n^2 routes from SimGrid, in rows, and kept where there is room; refused above LIMIT_cluster
  * devices, where this would take minutes. */
 static enum status ask_all(struct search *s, struct topology *t)
 {
     enum status st = STATUS_OK;
     struct topology_map_builder *b = NULL;
     uint32_t *row = NULL;
+    char more[LIMIT_MORE];
     TRY(ARRAY_NEW(row, t->n));
-    if (t->n > MAX_ASKED)
+    if ((double)t->n > limit(LIMIT_cluster))
         FAIL(STATUS_PARSE,
-             "%s:%zu: %zu devices, expected up to %d unless the platform is one flat zone "
-             "with routing=\"DijkstraCache\"",
-             s->text->path, platform_line(s->text, "host", t->device[0]), t->n, MAX_ASKED);
+             "%s:%zu: %zu devices, expected up to %.0f unless the platform is one flat zone "
+             "with routing=\"DijkstraCache\"%s",
+             s->text->path, platform_line(s->text, "host", t->device[0]), t->n,
+             limit(LIMIT_cluster), limit_more(LIMIT_cluster, more));
     TRY(topology_map_begin(t->n, &b));
     if (t->n <= ROUTE_TABLE_DEVICES) {
         TRY(take_links(s, t));

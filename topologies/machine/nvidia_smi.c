@@ -11,6 +11,8 @@
 #include "core/text.h"
 
 enum { COLUMNS = 1024, LINE_WORDS = COLUMNS + 8 };
+/* NVLinks of a GPU: 18 since Hopper (NVML_NVLINK_MAX_LINKS), 36 of Rubin. */
+enum { MOST_LINKS = 36 };
 
 /* What stands in a cell: nothing yet, then how far two devices are from each other; NVLink from NV on. */
 enum { UNKNOWN, PIX, PXB, PHB, NODE, SYS, SELF, NV };
@@ -48,7 +50,7 @@ static uint16_t code_of(const char *word)
     for (size_t k = 0; k < sizeof words / sizeof *words; k++)
         if (!strcmp(word, words[k].word))
             return words[k].code;
-    if (!strncmp(word, "NV", 2) && text_count(word + 2, 1000, &links) && links > 0)
+    if (!strncmp(word, "NV", 2) && text_count(word + 2, MOST_LINKS, &links) && links > 0)
         return (uint16_t)(NV + links);
     return UNKNOWN;
 }
@@ -62,10 +64,13 @@ static bool is_peer_word(const char *word)
     return false;
 }
 
-/* A row: the name of a device, then cells. */
-static bool is_row(char **word, size_t n)
+/* A row: the name of a device, then cells; behind the name of a column anything is one. */
+static bool is_row(const struct matrix *t, char **word, size_t n)
 {
-    return n > 1 && (code_of(word[1]) != UNKNOWN || is_peer_word(word[1]));
+    bool named = n > 1 && (code_of(word[1]) != UNKNOWN || is_peer_word(word[1]));
+    for (size_t k = 0; n > 1 && k < t->n && !named; k++)
+        named = !strcmp(t->name[k], word[0]);
+    return named;
 }
 
 static bool recognises(const struct machine_source *s)
@@ -127,7 +132,7 @@ static enum status read_row(struct matrix *t, char **word, size_t n)
         if (code == UNKNOWN || (code == SELF) != (k == row))
             return error_set(STATUS_PARSE, "%s:%zu: '%.20s' of %s and %s, expected %s", t->path,
                              t->line, word[k + 1], word[0], t->name[k],
-                             k == row ? "X" : "NV#, PIX, PXB, PHB, NODE or SYS");
+                             k == row ? "X" : "NV1 to NV36, PIX, PXB, PHB, NODE or SYS");
         t->cell[row * t->n + k] = code;
         t->nvlink |= code > NV;
     }
@@ -148,9 +153,10 @@ static enum status read_line(struct matrix *t, char *line)
     if (n == 0)
         return STATUS_OK;
     if (t->n == 0)
-        return n > 0 && !strncmp(word[0], "GPU0", 4) && !is_row(word, n) ? read_header(t, word, n)
-                                                                         : STATUS_OK;
-    if (is_row(word, n))
+        return n > 0 && !strncmp(word[0], "GPU0", 4) && !is_row(t, word, n)
+                   ? read_header(t, word, n)
+                   : STATUS_OK;
+    if (is_row(t, word, n))
         return read_row(t, word, n);
     size_t name = strlen(word[0]); /* "NIC0: mlx5_0" of the legend */
     if (n != 2 || name < 2 || word[0][name - 1] != ':')
@@ -159,6 +165,22 @@ static enum status read_line(struct matrix *t, char *line)
     for (size_t k = 0; k < t->n; k++)
         if (!strcmp(t->name[k], word[0]) && !(t->name[k] = arena_text(&t->m->arena, word[1])))
             return STATUS_NOMEM;
+    return STATUS_OK;
+}
+
+/* Every GPU has a row, and all ports or none: a row that was lost in copying would be made up from
+ * its column. */
+static enum status check_rows(const struct matrix *t)
+{
+    size_t ports = 0;
+    for (size_t i = 0; i < t->n; i++)
+        ports += !t->gpu[i] && t->row_line[i];
+    for (size_t i = 0; i < t->n; i++)
+        if (!t->row_line[i] && (t->gpu[i] || ports > 0))
+            return error_set(STATUS_PARSE,
+                             "%s:%zu: no row of %s, which has a column; copy the whole output of "
+                             "'nvidia-smi topo -m'",
+                             t->path, t->header, t->name[i]);
     return STATUS_OK;
 }
 
@@ -309,6 +331,7 @@ static enum status parse(const struct machine_source *s, struct machine *m)
     if (t->gpus == 0)
         return error_set(STATUS_PARSE, "%s: no header GPU0 GPU1 ... of 'nvidia-smi topo -m'",
                          s->path);
+    PASS(check_rows(t));
     PASS(settle(t));
     if (!t->nvlink && !t->nvlink_legend) {
         m->no_nvlink_seen = true;

@@ -69,6 +69,7 @@ static enum status get_node(const struct json_at *at, const struct spmd_graph *g
 {
     struct json_at name, forms;
     const char *text;
+    PASS(json_check_keys(at, "node forms", JSON_TABLES(NULL)));
     PASS(json_field(at, "node", &name));
     PASS(json_get_string(&name, &text));
     if (node >= g->nodes || strcmp(text, g->node[node].name) != 0)
@@ -89,6 +90,7 @@ static enum status get_nodes(const struct json_at *stages, const struct spmd_gra
     for (size_t i = 0; i < s->stages; i++) {
         struct json_at stage = json_item(stages, i), list, item;
         size_t n;
+        PASS(json_check_keys(&stage, "communications computations", JSON_TABLES(NULL)));
         PASS(json_field(&stage, "computations", &list));
         PASS(json_get_array(&list, SPMD_NODES, &n));
         if (n == 0)
@@ -116,6 +118,7 @@ static enum status check_move(const struct json_at *at, const struct spmd_graph 
     struct json_at field;
     const char *tensor, *from, *to;
     int64_t output = 0;
+    PASS(json_check_keys(at, "tensor output from to", JSON_TABLES(NULL)));
     PASS(json_field(at, "tensor", &field));
     PASS(json_get_string(&field, &tensor));
     PASS(json_field(at, "from", &field));
@@ -157,6 +160,7 @@ enum status spmd_read(const struct json_document *d, const struct spmd_graph *g,
     struct spmd_strategy s = {.model = model};
     const char *text;
     PASS(json_check_format(d, format, VERSION));
+    PASS(json_check_keys(&root, "model stages", JSON_TABLES(NULL)));
     PASS(json_field(&root, "model", &field));
     PASS(json_get_string(&field, &text));
     if (strcmp(text, model) != 0)
