@@ -7,7 +7,7 @@ foreach(args IN LISTS cases)
     endif()
     add_test(NAME cli.${name}
         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cli.sh $<TARGET_FILE:foreline> ${case})
-    set_tests_properties(cli.${name} PROPERTIES LABELS cli TIMEOUT 60)
+    set_tests_properties(cli.${name} PROPERTIES LABELS cli TIMEOUT 120)
 endforeach()
 
 add_test(NAME cli.help COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cli_help.sh $<TARGET_FILE:foreline>)
