@@ -112,10 +112,11 @@ static enum status read_size(struct table *t, char **cell, size_t n)
             t->path, t->line);
     /* behind busbw; a whole number, or "N/A", or in old versions a difference such as 4e-07 */
     if (at + 3 < n && text_count(cell[at + 3], UINT32_MAX, &wrong) && wrong > 0)
-        return error_set(STATUS_PARSE,
-                         "%s:%zu: #wrong is %s, expected 0: this run's results were not right, so its "
-                         "times mean nothing",
-                         t->path, t->line, cell[at + 3]);
+        return error_set(
+            STATUS_PARSE,
+            "%s:%zu: #wrong is %s, expected 0: this run's results were not right, so its "
+            "times mean nothing",
+            t->path, t->line, cell[at + 3]);
     if (bytes <= 0 || seconds <= 0) { /* sizes are rounded down to nothing, times to 0.00 us */
         t->empty += bytes <= 0;
         t->timeless += bytes > 0;
