@@ -8,6 +8,7 @@
 #include "cli/interrupt.h"
 #include "cli/manual.h"
 #include "core/file.h"
+#include "core/leftover.h"
 #include "core/limit.h"
 #include "core/path.h"
 #include "core/screen.h"
@@ -105,6 +106,7 @@ int main(int argc, char **argv)
     mallopt(M_MMAP_THRESHOLD, 256 << 20); /* searches take and give back the same large blocks */
     mallopt(M_TRIM_THRESHOLD, 512 << 20);
     screen_protect();
+    leftover_watch_files();
     core_type_set();          /* before a thread, and for all that is started */
     signal(SIGXFSZ, SIG_IGN); /* a file of the greatest allowed size is an error like any other */
     remember(argc, argv);

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "core/array.h"
-#include "core/leftover.h"
 #include "core/text.h"
 #include "core/units.h"
 
@@ -215,12 +214,21 @@ static enum status from_fd(const char *path, int fd, FILE **stream)
     return error_set(cause == ENOMEM ? STATUS_NOMEM : STATUS_IO, "%s: %s", path, strerror(cause));
 }
 
+static void (*watch_begins)(const char *path), (*watch_ends)(const char *path);
+
+void file_watch_temporaries(void (*begins)(const char *path), void (*ends)(const char *path))
+{
+    watch_begins = begins;
+    watch_ends = ends;
+}
+
 static void remove_temporary(struct file_out *f)
 {
     if (!f->temporary)
         return;
     unlink(f->temporary);
-    leftover_drop(f->temporary);
+    if (watch_ends)
+        watch_ends(f->temporary);
     free(f->temporary);
     f->temporary = NULL;
 }
@@ -241,7 +249,8 @@ static enum status open_temporary(const char *path, const struct place *place, s
         return error_set(STATUS_IO, "%s: %s", path,
                          cause == ENOENT ? "its folder does not exist" : strerror(cause));
     }
-    leftover_add(f->temporary, -1);
+    if (watch_begins)
+        watch_begins(f->temporary);
     mode_t mask = umask(0), mode = place->mode;
     umask(mask);
     if (!place->replaces)
@@ -347,7 +356,8 @@ enum status file_commit(struct file_out *out)
         st = error_set(STATUS_IO, "%s: %s", name, strerror(cause));
         remove_temporary(out);
     } else if (out->temporary) {
-        leftover_drop(out->temporary);
+        if (watch_ends)
+            watch_ends(out->temporary);
         free(out->temporary);
     }
     free(out->path);

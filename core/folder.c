@@ -1,5 +1,5 @@
 #define _GNU_SOURCE /* flock */
-/* Folders by readlink() and mkdtemp(). */
+/* Temporary folders by mkdtemp(), with a marker and a lock. */
 #include "core/folder.h"
 
 #include <dirent.h>
@@ -19,27 +19,6 @@
 
 enum { DEPTH = 16 };
 const char folder_marker[] = ".foreline-owner";
-
-static char elsewhere[FOLDER_PROGRAM]; /* "": nobody has said */
-
-void folder_set_program(const char *folder)
-{
-    snprintf(elsewhere, sizeof elsewhere, "%s", folder);
-}
-
-enum status folder_of_program(char folder[FOLDER_PROGRAM])
-{
-    if (elsewhere[0]) {
-        memcpy(folder, elsewhere, sizeof elsewhere);
-        return STATUS_OK;
-    }
-    ssize_t n = readlink("/proc/self/exe", folder, FOLDER_PROGRAM - 1);
-    if (n < 0)
-        return error_set(STATUS_IO, "/proc/self/exe: %s", strerror(errno));
-    folder[n] = '\0';
-    *strrchr(folder, '/') = '\0';
-    return STATUS_OK;
-}
 
 /* ---- whose a folder is
  *

@@ -1,15 +1,10 @@
-/* folder.h - folders that the program has to find or to make for itself. */
+/* folder.h - temporary folders of our own. */
 #ifndef CORE_FOLDER_H
 #define CORE_FOLDER_H
 
 #include "core/error.h"
 
-enum { FOLDER_PROGRAM = 2048, FOLDER_TEMPORARY = 512, FOLDER_FILE = FOLDER_TEMPORARY + 24 };
-
-/* In a library, whose program is somebody else's: the folder where the executable would be. */
-void folder_set_program(const char *folder);
-/* The folder of our own executable, without a '/' at its end. STATUS_IO. */
-enum status folder_of_program(char folder[FOLDER_PROGRAM]) MUST_CHECK;
+enum { FOLDER_TEMPORARY = 512, FOLDER_FILE = FOLDER_TEMPORARY + 24 };
 
 extern const char folder_marker[];
 /* Make a new folder, for this user alone, below the first of $TMPDIR, $XDG_RUNTIME_DIR and /tmp that

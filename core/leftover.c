@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/file.h"
 #include "core/folder.h"
 
 enum { LISTED = 64, PATH_TEXT = 1024, FREE = 0, BUSY, SET };
@@ -107,4 +108,14 @@ void leftover_drop(const char *path)
                 close(lock);
             return;
         }
+}
+
+static void begin_file(const char *path)
+{
+    leftover_add(path, -1);
+}
+
+void leftover_watch_files(void)
+{
+    file_watch_temporaries(begin_file, leftover_drop);
 }

@@ -5,13 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/folder.h"
+#include "core/executable.h"
 #include "core/provenance.h"
 
 enum status module_load(const char *path, const char *symbol, const void **out)
 {
-    char whole[4096], self[FOLDER_PROGRAM];
-    PASS(folder_of_program(self));
+    char whole[4096], self[EXECUTABLE_FOLDER];
+    PASS(executable_folder(self));
     snprintf(whole, sizeof whole, "%s/%s", self, path);
     void *handle = dlopen(whole, RTLD_NOW | RTLD_LOCAL);
     const struct module *module = handle ? dlsym(handle, symbol) : NULL;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/array.h"
+#include "core/leftover.h"
 #include "core/limit.h"
 #include "core/provenance.h"
 #include "core/screen.h"
@@ -312,6 +313,7 @@ int worker_main(int argc, char **argv, const struct worker_parts *have)
 {
     struct worker w = {.learning_rate = 1e-3};
     screen_protect();
+    leftover_watch_files();
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); /* wake up when asked, not 50 us later */

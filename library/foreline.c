@@ -9,7 +9,8 @@
 #include <string.h>
 
 #include "core/breakdown.h"
-#include "core/folder.h"
+#include "core/executable.h"
+#include "core/leftover.h"
 #include "core/limit.h"
 #include "core/provenance.h"
 #include "core/text.h"
@@ -78,7 +79,7 @@ const char *foreline_library_version(void)
 static enum status begin(void)
 {
     Dl_info self;
-    char path[FOLDER_PROGRAM];
+    char path[EXECUTABLE_FOLDER];
     if (!dladdr((const void *)foreline_version, &self) || !self.dli_fname)
         return error_set(STATUS_IO, "where libforeline is cannot be found out");
     char *real = realpath(self.dli_fname, NULL);
@@ -89,7 +90,8 @@ static enum status begin(void)
     free(real);
     if (n >= (int)sizeof path)
         return error_set(STATUS_IO, "libforeline is in too deep a folder");
-    folder_set_program(path);
+    executable_set_folder(path);
+    leftover_watch_files();
     return limits_inherit();
 }
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/executable.h"
 #include "core/file.h"
 #include "core/folder.h"
 #include "core/provenance.h"
@@ -34,8 +35,8 @@ struct emulation {
 static enum status find_worker(char path[PATH])
 {
     const char *told = getenv("FORELINE_WORKER_SMPI");
-    char self[FOLDER_PROGRAM];
-    PASS(folder_of_program(self));
+    char self[EXECUTABLE_FOLDER];
+    PASS(executable_folder(self));
     if (told)
         snprintf(path, PATH, "%s", told);
     else

@@ -18,6 +18,7 @@ static char base[] = "/tmp/test-leftover-XXXXXX";
 
 static int enter(void **state)
 {
+    leftover_watch_files();
     return mkdtemp(base) && !setenv("TMPDIR", base, 1) ? 0 : -1;
 }
 
