@@ -11,6 +11,7 @@
 
 #include "core/clock.h"
 #include "core/compare.h"
+#include "sim/engines.h"
 #include "tests/promise.h"
 
 static int fold(size_t cases, uint64_t seed, const struct engine *engine)

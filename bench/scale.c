@@ -16,7 +16,7 @@
 #include "core/lower.h"
 #include "core/measurement.h"
 #include "model/zoo.h"
-#include "sim/engine.h"
+#include "sim/engines.h"
 #include "sim/platform/platform.h"
 #include "tests/sample.h"
 #include "topologies/generate.h"

@@ -11,7 +11,7 @@
 #include "core/lower.h"
 #include "core/measurement.h"
 #include "core/statistics.h"
-#include "sim/engine.h"
+#include "sim/engines.h"
 #include "tests/sample.h"
 
 static enum status measure(size_t stages, uint32_t microbatches, size_t repeats)

@@ -14,7 +14,7 @@
 #include "core/lower.h"
 #include "core/measurement.h"
 #include "core/units.h"
-#include "sim/engine.h"
+#include "sim/engines.h"
 #include "sim/export/export.h"
 #include "sim/workload.h"
 #include "study/load.h"

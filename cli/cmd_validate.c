@@ -9,6 +9,7 @@
 #include "cli/interrupt.h"
 #include "core/file.h"
 #include "exec/launch/launch.h"
+#include "sim/engines.h"
 #include "study/published_fit.h"
 #include "study/published_layers.h"
 #include "study/validate.h"

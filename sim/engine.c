@@ -1,22 +1,10 @@
-/* The table of simulators, from engines.def, and what they all return. */
+/* What all simulators return, and folded programs on any of them. */
 #include "sim/engine.h"
 
 #include <stdlib.h>
 
 #include "core/array.h"
 #include "core/text.h"
-
-const struct engine *const engines[] = {
-#define ENGINE(name) &engine_##name,
-#include "sim/engines.def"
-#undef ENGINE
-};
-const size_t engines_n = sizeof engines / sizeof *engines;
-
-enum status engine_find(const char *name, const struct engine **out)
-{
-    return text_find("engine", name, engines, engines_n, out);
-}
 
 enum status simulation_add_links(const struct topology *t, const double *bytes, double iteration_s,
                                  struct simulation *out)

@@ -1,4 +1,4 @@
-/* engine.h - the simulators: a program in, a timeline out. One file and one line of engines.def per engine. */
+/* engine.h - what a simulator is: a program in, a timeline out. */
 #ifndef SIM_ENGINE_H
 #define SIM_ENGINE_H
 
@@ -47,11 +47,7 @@ struct engine {
                        struct simulation *out);
 };
 
-#define ENGINE(name) extern const struct engine engine_##name;
-#include "sim/engines.def"
-#undef ENGINE
-extern const struct engine *const engines[];
-extern const size_t engines_n;
+extern const struct engine engine_analytic; /* the others: sim/engines.h */
 
 /* Lower a plan folded and run it; when its replicas are not alike, again with as many classes of them
  * as that takes, but not more than half as many as there are replicas, nor than 64.
@@ -73,7 +69,6 @@ enum status engine_run_folded(const struct engine *engine, const struct engine_f
                               struct plan_classes *classes, struct program *program,
                               struct simulation *out) MUST_CHECK;
 
-enum status engine_find(const char *name, const struct engine **out) MUST_CHECK;
 /* Links of the platform that carried something, as the simulation's links.
  *   bytes  [t->links] per iteration */
 enum status simulation_add_links(const struct topology *t, const double *bytes, double iteration_s,

@@ -3,7 +3,7 @@
  * Flows are prepared here, and what happens to them is asked of the module, in a child
  * (sim/simgrid/simulate.c). A folded program runs on the quotient of the platform's links (flows.h,
  * quotient.h) instead of the platform. */
-#include "sim/engine.h"
+#include "sim/engines.h"
 
 #include <math.h>
 #include <stdlib.h>

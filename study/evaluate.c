@@ -10,6 +10,7 @@
 #include "core/schedule.h"
 #include "core/steady.h"
 #include "core/text.h"
+#include "sim/engines.h"
 #include "study/machine.h"
 #include "study/point.h"
 #include "study/pool.h"

@@ -6,7 +6,7 @@
 #include "core/perturb.h"
 #include "core/program.h"
 #include "partition/auto.h"
-#include "sim/engine.h"
+#include "sim/engines.h"
 
 enum { EVALUATION_REFUSED = 200 };
 

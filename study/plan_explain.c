@@ -8,6 +8,7 @@
 #include "core/lower.h"
 #include "core/text.h"
 #include "core/units.h"
+#include "sim/engines.h"
 #include "study/evaluate.h"
 #include "study/planning.h"
 

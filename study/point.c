@@ -10,7 +10,7 @@
 #include "core/limit.h"
 #include "core/provenance.h"
 #include "partition/partition.h"
-#include "sim/engine.h"
+#include "sim/engines.h"
 
 enum { NO_LIMIT_S = 1000000000 };
 static const taker_set keys = TAKES(KEY_POINT) | TAKES(KEY_PLAN);

@@ -25,7 +25,7 @@
 #define STUDY_POINT_H
 
 #include "core/digest.h"
-#include "sim/engine.h"
+#include "sim/engines.h"
 #include "study/experiment.h"
 #include "study/load.h"
 #include "study/planning.h"

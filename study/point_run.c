@@ -16,6 +16,7 @@
 #include "exec/executor.h"
 #include "exec/launch/launch.h"
 #include "sim/child.h"
+#include "sim/engines.h"
 #include "sim/smpi.h"
 #include "study/emulate_network.h"
 #include "study/evaluate.h"

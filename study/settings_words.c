@@ -6,7 +6,7 @@
 #include "core/collective.h"
 #include "partition/published/hidup/cost.h"
 #include "partition/published/objective.h"
-#include "sim/engine.h"
+#include "sim/engines.h"
 #include "study/frameworks/setup.h"
 #include "study/plan_graph.h"
 #include "study/point.h"

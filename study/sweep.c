@@ -11,6 +11,7 @@
 #include "core/array.h"
 #include "core/clock.h"
 #include "core/text.h"
+#include "sim/engines.h"
 #include "study/point.h"
 #include "study/pool.h"
 #include "study/rank.h"

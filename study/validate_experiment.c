@@ -7,6 +7,7 @@
 #include "core/text.h"
 #include "partition/partition.h"
 #include "plots/figure.h"
+#include "sim/engines.h"
 #include "study/validate.h"
 
 static const char plan_prefix[] = "plan.";

@@ -10,6 +10,7 @@
 #include "core/compare.h"
 #include "core/statistics.h"
 #include "core/text.h"
+#include "sim/engines.h"
 
 const struct engine *const validate_engines[VALIDATE_ENGINES] = {&engine_analytic, &engine_simgrid};
 

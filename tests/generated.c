@@ -7,7 +7,7 @@
 
 #include "core/file.h"
 #include "core/units.h"
-#include "sim/engine.h"
+#include "sim/engines.h"
 #include "sim/platform/platform.h"
 #include "sim/platform/xml_scan.h"
 #include "tests/cmocka.h"

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "core/lower.h"
+#include "sim/engines.h"
 #include "tests/cmocka.h"
 #include "tests/sample.h"
 

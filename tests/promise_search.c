@@ -9,6 +9,7 @@
 #include "core/lower.h"
 #include "core/provenance.h"
 #include "core/schedule.h"
+#include "sim/engines.h"
 #include "sim/floor.h"
 #include "study/evaluate.h"
 #include "study/load.h"

@@ -8,7 +8,7 @@
 
 #include "core/lower.h"
 #include "core/schedule.h"
-#include "sim/engine.h"
+#include "sim/engines.h"
 #include "sim/traffic.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "core/lower.h"
-#include "sim/engine.h"
+#include "sim/engines.h"
 #include "sim/platform/platform.h"
 #include "tests/cmocka.h"
 #include "tests/lowered.h"

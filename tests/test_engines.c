@@ -1,5 +1,5 @@
 /* Both engines on the same programs: closed forms, contention worked by hand, agreement. */
-#include "sim/engine.h"
+#include "sim/engines.h"
 
 #include <math.h>
 #include <stdio.h>

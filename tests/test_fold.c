@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/lower.h"
-#include "sim/engine.h"
+#include "sim/engines.h"
 #include "tests/cmocka.h"
 #include "tests/generated.h"
 #include "tests/random_plan.h"

@@ -5,6 +5,7 @@
 #include "core/check.h"
 #include "core/lower.h"
 #include "model/zoo.h"
+#include "sim/engines.h"
 #include "tests/cmocka.h"
 #include "tests/generated.h"
 #include "tests/lowered.h"

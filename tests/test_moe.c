@@ -11,7 +11,7 @@
 #include "core/measurement.h"
 #include "model/zoo.h"
 #include "partition/partition.h"
-#include "sim/engine.h"
+#include "sim/engines.h"
 #include "sim/platform/platform.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"

@@ -5,6 +5,7 @@
 #include "core/check.h"
 #include "core/lower.h"
 #include "core/schedule.h"
+#include "sim/engines.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/lowered.h"

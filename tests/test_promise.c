@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/compare.h"
+#include "sim/engines.h"
 #include "study/evaluate.h"
 #include "study/load.h"
 #include "tests/cmocka.h"

@@ -8,7 +8,7 @@
 #include "core/lower.h"
 #include "core/measurement.h"
 #include "core/schedule.h"
-#include "sim/engine.h"
+#include "sim/engines.h"
 #include "tests/cmocka.h"
 #include "tests/lowered.h"
 #include "tests/sample.h"

@@ -6,7 +6,7 @@
 #include "core/lower.h"
 #include "model/zoo.h"
 #include "partition/partition.h"
-#include "sim/engine.h"
+#include "sim/engines.h"
 #include "sim/platform/platform.h"
 #include "tests/cmocka.h"
 #include "tests/lowered.h"

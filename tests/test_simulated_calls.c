@@ -8,7 +8,7 @@
 #include "core/check.h"
 #include "core/collective.h"
 #include "core/provenance.h"
-#include "sim/engine.h"
+#include "sim/engines.h"
 #include "tests/cmocka.h"
 #include "tests/random_plan.h"
 #include "tests/sample.h"

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "core/lower.h"
-#include "sim/engine.h"
+#include "sim/engines.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
