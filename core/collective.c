@@ -12,10 +12,6 @@
 #include "core/collective/shapes.h"
 #include "core/text.h"
 
-const char *const collective_kind_name[COLLECTIVE_KINDS] = {
-    "all-reduce", "all-gather", "reduce-scatter", "all-to-all",
-    "broadcast",  "reduce",     "gather",         "scatter"};
-
 const char *const collective_protocol_name[COLLECTIVE_PROTOCOLS] = {"ideal", "LL", "LL128",
                                                                     "Simple"};
 
@@ -40,14 +36,6 @@ enum status collective_find(const char *name, const struct collective_algorithm 
                          collective_algorithms_n, out);
     *out = NULL;
     return STATUS_OK;
-}
-
-double collective_bus_factor(enum collective_kind kind, size_t n)
-{
-    double others = (double)(n - 1) / (double)n;
-    if (n == 1 || kind == COLLECTIVE_BROADCAST || kind == COLLECTIVE_REDUCE)
-        return 1;
-    return kind == COLLECTIVE_ALLREDUCE ? 2 * others : others;
 }
 
 /* ---- closed form */

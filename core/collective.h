@@ -14,29 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/collective_kind.h"
 #include "core/error.h"
 #include "core/topology.h"
-
-enum collective_kind {
-    COLLECTIVE_ALLREDUCE,
-    COLLECTIVE_ALLGATHER,
-    COLLECTIVE_REDUCESCATTER,
-    COLLECTIVE_ALLTOALL,
-    COLLECTIVE_BROADCAST, /* up to here what is measured: enum fabric_kind (fabric.h) */
-    COLLECTIVE_REDUCE,
-    COLLECTIVE_GATHER,
-    COLLECTIVE_SCATTER,
-    COLLECTIVE_KINDS
-};
-
-/* `bytes` of the collective on a tensor of so many bytes, which n members have a part of each or all of them
- * whole: of an all-to-all a part, of at least a byte where there is any. */
-static inline int64_t collective_bytes(enum collective_kind kind, int64_t tensor, int64_t n)
-{
-    if (kind != COLLECTIVE_ALLTOALL || tensor == 0)
-        return tensor;
-    return tensor < n ? 1 : tensor / n;
-}
 
 enum { COLLECTIVE_PAIRS_MAX = 256 }; /* members up to which all-to-all is a flow per pair */
 
@@ -129,7 +109,6 @@ struct collective_algorithm {
 #undef COLLECTIVE
 extern const struct collective_algorithm *const collective_algorithms[]; /* [.._n] */
 extern const size_t collective_algorithms_n;
-extern const char *const collective_kind_name[COLLECTIVE_KINDS];         /* "all-reduce", ... */
 extern const char *const collective_protocol_name[COLLECTIVE_PROTOCOLS]; /* "ideal", "LL", ... */
 
 /* Names that options take: 0 is "auto", then those of the table, then NULL. */
@@ -168,8 +147,5 @@ struct collective_choice {
 enum status collective_choose(const struct collective_group *g, enum collective_kind kind,
                               int64_t bytes, const struct collective_options *options,
                               struct collective_choice *out) MUST_CHECK;
-
-/* busbw / algbw, where algbw = bytes / seconds; 1 for n == 1. Source: nccl-tests, PERFORMANCE.md */
-double collective_bus_factor(enum collective_kind kind, size_t n);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "core/cost_profile.h"
 #include "core/framework.h"
+#include "core/kernel.h"
 #include "core/op_kernels.h"
 #include "core/optimizer.h"
 #include "core/plan.h"
@@ -28,6 +29,17 @@ struct cost_memory cost_memory(const char *optimizer, int64_t element_bytes, int
                               : 1;
     return (struct cost_memory){1, wide > 1 ? (int64_t)ceil(wide) : 1,
                                 (moments + copy) * (element_bytes < 4 ? 4 / element_bytes : 1)};
+}
+
+struct cost_split cost_split_of(const struct plan *p, const struct plan_stage *s)
+{
+    return (struct cost_split){s->tensor_parallel,
+                               s->expert_parallel,
+                               p->sequence_parallel && s->tensor_parallel > 1,
+                               s->context_parallel,
+                               p->expert_imbalance,
+                               plan_framework(p),
+                               p->microbatches / plan_streams(s)};
 }
 
 /* Dropout: a byte of mask for each number of a residual; where scores of attention are kept, mask and

@@ -20,7 +20,9 @@
 #include "core/topology.h"
 
 struct framework;
+struct plan;
 struct plan_part;
+struct plan_stage;
 
 struct op_cost {
     double forward_s, backward_s;           /* per microbatch, of the device */
@@ -54,6 +56,9 @@ struct cost_split {
         microbatches; /* of an iteration on a rank, over which casts of weights are spread; 0 is
                             * as good as 1 */
 };
+
+/* How the ops of a stage are; borrows the plan's framework. */
+struct cost_split cost_split_of(const struct plan *p, const struct plan_stage *s);
 
 /* Part of the op's work, activations and parameters that one rank has; `split` may be NULL. */
 struct cost_part {

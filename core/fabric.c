@@ -2,13 +2,9 @@
 #include "core/fabric.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/topology.h"
-
-const char *const fabric_kind_name[FABRIC_KINDS] = {"all-reduce", "all-gather", "reduce-scatter",
-                                                    "all-to-all", "broadcast",  "send"};
 
 /* ---- curves */
 
@@ -122,12 +118,4 @@ double fabric_model_seconds(const struct fabric_model *m, enum fabric_kind kind,
     double hops = sums ? 8 * log2(nodes) : kind == FABRIC_ALLTOALL ? nodes - 1 : n - 1;
     return 1.5 * m->start_s + m->hop_s * hops +
            bytes * passes / fmin(inside, where->per_node * out);
-}
-
-void fabric_curve_free(struct fabric_curve *c)
-{
-    free(c->tier);
-    free(c->bytes);
-    free(c->seconds);
-    *c = (struct fabric_curve){0};
 }

@@ -1,5 +1,5 @@
 /* Curves and the model of collectives as text: properties of platform files. */
-#include "core/fabric.h"
+#include "core/fabric_text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +7,17 @@
 #include "core/array.h"
 #include "core/text.h"
 #include "core/units.h"
+
+const char *const fabric_kind_name[FABRIC_KINDS] = {"all-reduce", "all-gather", "reduce-scatter",
+                                                    "all-to-all", "broadcast",  "send"};
+
+void fabric_curve_free(struct fabric_curve *c)
+{
+    free(c->tier);
+    free(c->bytes);
+    free(c->seconds);
+    *c = (struct fabric_curve){0};
+}
 
 static const char blanks[] = " \t\r\n";
 

@@ -60,6 +60,7 @@ struct field {
 
 static const struct field all_fields[] = {
 #define FRAMEWORK_FIELD(id, most, help) {#id, offsetof(struct framework, id), most, help},
+#include "core/constants.h"
 #include "core/framework_fields.def"
 #undef FRAMEWORK_FIELD
 };

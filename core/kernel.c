@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "core/constants.h"
 #include "core/topology.h"
 
 static const double narrow_penalty =
@@ -15,11 +16,6 @@ static const double pass_launch =
 /* Where no product has been measured, and of the types beside the measured one: share of the peak. H100:
  * 0.71 of fp8, 0.81 of fp32; B200 0.76, 0.72 of fp4; A100 0.96 of fp32 (docs/models.md). */
 static const double derived_4 = 0.68, derived_8 = 0.72, derived_32 = 0.85;
-
-bool kernels_known(const struct device_kernels *k)
-{
-    return k->memory > 0;
-}
 
 /* Attention: by what tensor cores the device has. */
 static void derive_flash(const struct device_type *type, const struct constants *c,

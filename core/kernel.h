@@ -14,28 +14,12 @@
 #define CORE_KERNEL_H
 
 #include <stdbool.h>
-#include <stdio.h>
 
 #include "core/constants.h"
 #include "core/data_type.h"
-#include "core/error.h"
+#include "core/kernel_text.h"
 
 struct device_type;
-
-/* Libraries of fused attention: Dao et al. 2022, Dao 2023, and the newest that the device's vendor has
- * (cuDNN, FlashAttention-3). */
-enum flash { FLASH_1, FLASH_2, FLASH_VENDOR, FLASH_KINDS };
-
-/* What is known of a device type's kernels; all zero: nothing. */
-struct device_kernels {
-    double product[DATA_TYPES]; /* FLOP/s of the best product measured; 0: device_flops() */
-    double rows, depth;         /* a product of so many rows (columns; depth) has half of it */
-    double memory;              /* share of the nominal bandwidth that long passes get */
-    double shortest_s;          /* of the shortest kernel, from its start to the next one's */
-    double flash[FLASH_KINDS];  /* share of the nominal 16-bit peak that long sequences attain */
-    double flash_backward;      /* times that in the backward */
-    double flash_tokens;        /* sequences of so many tokens attain half */
-};
 
 enum kernel_kind { KERNEL_PRODUCT, KERNEL_ATTENTION, KERNEL_PASS, KERNEL_KINDS };
 
@@ -51,8 +35,6 @@ struct kernel {
     bool backward;    /* attention: what is counted twice there is in flop already */
 };
 
-/* Does the device say anything of its kernels? */
-bool kernels_known(const struct device_kernels *k);
 /* What data sheets let one guess, of a type whose nominal 16-bit or fp32 peak is known; else nothing:
  * `flops` is the best product of 16 bits, of the other types a usual share of their peaks is attained;
  * attention by whether the device has fp8 (Hopper and later) or not. */
@@ -62,12 +44,6 @@ struct device_kernels kernels_derive(const struct device_type *type);
  * kernel_seconds() has. */
 struct device_kernels kernels_vary(const struct device_type *type, enum data_type dtype,
                                    const struct constants *c);
-/* What such a line of words says, "bf16=792Tf memory=0.88", instead of what *k has (kernel_text.c).
- * STATUS_INVALID or STATUS_PARSE, and *k as it was: an unknown word, no value within bounds, or shares
- * that are neither said nor there. */
-enum status kernels_read(const char *text, struct device_kernels *k) MUST_CHECK;
-/* The same words of everything, for kernels_read(). */
-void kernels_put(const struct device_kernels *k, FILE *to);
 /* Seconds of a kernel on a device whose kernels are known; increasing in every size. About 10 ns. */
 double kernel_seconds(const struct device_type *type, const struct kernel *kernel);
 /* Bytes that a product of these operands moves at least. */

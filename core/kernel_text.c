@@ -1,10 +1,11 @@
 /* What is known of a device's kernels as a line of words, "bf16=792Tf fp8=1402Tf memory=0.88": the
  * property `kernels` of a platform's hosts (docs/topology.md). */
+#include "core/kernel_text.h"
+
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "core/kernel.h"
 #include "core/text.h"
 #include "core/units.h"
 
@@ -37,6 +38,11 @@ static const struct word words[] = {
 };
 #undef AT
 enum { WORDS = sizeof words / sizeof *words };
+
+bool kernels_known(const struct device_kernels *k)
+{
+    return k->memory > 0;
+}
 
 /* One word of n characters. */
 static enum status read_word(const char *text, size_t n, struct device_kernels *k)

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "core/array.h"
-#include "core/collective.h"
+#include "core/collective_kind.h"
 #include "core/measurement.h"
 #include "core/steady.h"
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/framework.h"
+#include "core/kernel.h"
 #include "core/model.h"
 #include "core/topology.h"
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "core/array.h"
-#include "core/cost.h"
 #include "core/divisor.h"
 #include "core/model.h"
 #include "core/schedule.h"
@@ -39,17 +38,6 @@ void plan_free(struct plan *p)
     free(p->algorithm);
     free(p->framework);
     *p = (struct plan){0};
-}
-
-struct cost_split plan_split(const struct plan *p, const struct plan_stage *s)
-{
-    return (struct cost_split){s->tensor_parallel,
-                               s->expert_parallel,
-                               p->sequence_parallel && s->tensor_parallel > 1,
-                               s->context_parallel,
-                               p->expert_imbalance,
-                               plan_framework(p),
-                               p->microbatches / plan_streams(s)};
 }
 
 enum status plan_set_framework(struct plan *p, const char *text)

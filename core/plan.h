@@ -260,9 +260,6 @@ static inline const struct framework *plan_framework(const struct plan *p)
     return p->framework ? &p->issue : NULL;
 }
 
-/* How the ops of a stage are spread over its ranks, and issued; borrows the plan's framework. */
-struct cost_split plan_split(const struct plan *p, const struct plan_stage *s);
-
 /* Bytes of a number in those sums. */
 int64_t plan_reduce_bytes(const struct plan *p, const struct model *m);
 

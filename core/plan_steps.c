@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/array.h"
-#include "core/collective.h"
+#include "core/collective_kind.h"
 #include "core/model.h"
 #include "core/plan.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "core/array.h"
-#include "core/collective.h"
+#include "core/collective_kind.h"
 #include "core/order.h"
 #include "core/plan.h"
 

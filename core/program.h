@@ -16,29 +16,10 @@
 #include <stdint.h>
 
 #include "core/error.h"
+#include "core/op_kind.h"
 #include "core/operators.h"
 
 struct provenance;
-
-enum op_kind {
-    OP_FORWARD,
-    OP_BACKWARD,
-    OP_BACKWARD_INPUT,  /* BACKWARD in two: what the stage before waits for, */
-    OP_BACKWARD_WEIGHT, /* and what only UPDATE waits for */
-    OP_UPDATE,
-    OP_SEND,
-    OP_RECV,
-    OP_ALLREDUCE,
-    OP_ALLGATHER,
-    OP_REDUCESCATTER,
-    OP_ALLTOALL,
-    OP_BROADCAST, /* from the group's first member, and so on: core/collective.h */
-    OP_REDUCE,
-    OP_GATHER,
-    OP_SCATTER,
-    OP_COPY, /* between a rank and its host's memory: a collective of one */
-    OP_KINDS
-};
 
 /* What collectives that reduce make of the members' numbers. */
 enum op_reduction { REDUCTION_SUM, REDUCTION_AVERAGE, REDUCTION_MIN, REDUCTION_MAX, REDUCTIONS };

@@ -13,8 +13,8 @@
 
 #include "core/data_type.h"
 #include "core/error.h"
-#include "core/fabric.h"
-#include "core/kernel.h"
+#include "core/fabric_text.h"
+#include "core/kernel_text.h"
 #include "core/route_graph.h"
 #include "core/route_table.h"
 #include "core/topology_map.h"

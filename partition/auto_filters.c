@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "core/check.h"
+#include "core/cost.h"
 #include "core/lower.h"
 #include "partition/auto_search.h"
 
@@ -199,7 +200,7 @@ static struct least stage_bytes(const struct auto_state *s, const struct auto_tr
     const struct auto_saving *saving = &auto_savings[t->saving];
     const struct auto_again *again = &s->again[saving->recompute];
     const struct auto_shape *shape = &t->shape;
-    const struct cost_split split = plan_split(t->cut, stage);
+    const struct cost_split split = cost_split_of(t->cut, stage);
     struct cost_memory f = on_device(s);
     uint32_t zero = saving->keep ? 2 : saving->zero;
     double ranks = saving->hybrid ? auto_group(s, shape) : shape->replicas,

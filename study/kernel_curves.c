@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core/array.h"
+#include "core/fabric.h"
 #include "core/statistics.h"
 #include "study/kernel_fit.h"
 

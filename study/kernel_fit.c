@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/fabric.h"
+#include "core/kernel.h"
 #include "core/statistics.h"
 #include "core/topology.h"
 #include "study/least_squares.h"

@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/fabric.h"
 #include "core/file.h"
+#include "core/kernel.h"
 #include "core/text.h"
 #include "topologies/catalogue.h"
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/constants.h"
+#include "core/kernel.h"
 #include "core/order.h"
 #include "core/text.h"
 #include "study/evaluate.h"

@@ -20,6 +20,7 @@
 #include <stdio.h>
 
 #include "core/array.h"
+#include "core/constants.h"
 #include "core/plan.h"
 #include "core/provenance.h"
 #include "core/topology.h"

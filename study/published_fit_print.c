@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/constants.h"
 #include "core/json.h"
 #include "core/statistics.h"
 #include "study/published_fit.h"

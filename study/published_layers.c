@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/constants.h"
 #include "core/random.h"
 #include "study/least_squares.h"
 

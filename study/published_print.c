@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/constants.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/text.h"

@@ -25,7 +25,7 @@ enum { NAMED = 3, LOOKED_AT = 1024 };
 static size_t extrapolated_on(const struct plan *p, const struct plan_stage *s,
                               const struct model *m, const struct device_type *type)
 {
-    const struct cost_split split = plan_split(p, s);
+    const struct cost_split split = cost_split_of(p, s);
     size_t n = 0;
     for (size_t k = 0; k < s->ops; k++)
         n += cost_op(m, type, s->op[k], p->microbatch_size, p->optimizer, &split).extrapolated;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/kernel.h"
 #include "core/units.h"
 #include "model/zoo.h"
 #include "tests/cmocka.h"

@@ -72,6 +72,7 @@ static double field_of(const struct framework *f, size_t i)
     const double all[] = {
 #define FRAMEWORK_FIELD(field, most, help) f->field,
 #include "core/framework_fields.def"
+#include "core/kernel.h"
 #undef FRAMEWORK_FIELD
     };
     return all[i];
@@ -151,7 +152,7 @@ static void a_plan_says_its_framework_and_copies_do(void **state)
     plan_free(&p);
     assert_string_equal(copy.framework, "eager:host=2");
     assert_true(plan_framework(&copy)->host == 2 && plan_framework(&copy)->norm == 2.5);
-    struct cost_split split = plan_split(&copy, &copy.stage[0]);
+    struct cost_split split = cost_split_of(&copy, &copy.stage[0]);
     assert_ptr_equal(split.framework, plan_framework(&copy));
     assert_int_equal(split.microbatches, 4);
     assert_int_equal(plan_set_framework(&copy, "foreline"), STATUS_OK); /* is what no name is */

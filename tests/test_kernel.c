@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/constants.h"
 #include "core/random.h"
 #include "core/topology.h"
 #include "tests/cmocka.h"

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/fabric.h"
 #include "core/file.h"
 #include "core/random.h"
 #include "tests/cmocka.h"

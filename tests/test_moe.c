@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/cost.h"
 #include "core/lower.h"
 #include "core/measurement.h"
 #include "model/zoo.h"
@@ -111,7 +112,7 @@ static struct load load_of(const struct engine *e, const char *spec, struct topo
                                               .microbatch_size = 3,
                                               .optimizer = "sgd"};
     struct lowered s = set_up(spec, topology, sample_text(platform), &request);
-    struct cost_split split = plan_split(&s.plan, &s.plan.stage[0]);
+    struct cost_split split = cost_split_of(&s.plan, &s.plan.stage[0]);
     struct measurement m = lowered_measure(e, &s);
     struct load out = {.busy_s = m.rank[0].busy_s,
                        .exchange_s = m.rank[0].exposed_s[FOR_EXPERTS],

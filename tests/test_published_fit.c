@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/constants.h"
 #include "core/file.h"
 #include "core/framework.h"
 #include "core/kernel.h"

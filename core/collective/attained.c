@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "core/collective/shapes.h"
+#include "core/fabric.h"
 
 static_assert((int)FABRIC_ALLREDUCE == COLLECTIVE_ALLREDUCE &&
                   (int)FABRIC_ALLGATHER == COLLECTIVE_ALLGATHER &&

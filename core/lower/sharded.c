@@ -171,7 +171,7 @@ static void cost_steps(struct lowering *l, uint32_t device, struct lowering_cost
 {
     const struct plan *p = l->plan;
     const struct device_type *type = topology_type(l->topology, device);
-    struct cost_split divided = plan_split(p, &p->stage[0]), whole = divided;
+    struct cost_split divided = cost_split_of(p, &p->stage[0]), whole = divided;
     struct cost_memory memory = cost_memory(p->optimizer, l->model->element_bytes,
                                             plan_reduce_bytes(p, l->model), whole.framework);
     int64_t n = p->stage[0].tensor_parallel;

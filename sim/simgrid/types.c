@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/kernel.h"
 #include "core/text.h"
 #include "core/units.h"
 #include "sim/platform/xml_scan.h"
