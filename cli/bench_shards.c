@@ -4,12 +4,12 @@
 
 #include "cli/bench.h"
 #include "core/collective.h"
-#include "core/folder.h"
 #include "core/limit.h"
 #include "core/measurement.h"
 #include "core/units.h"
 #include "exec/calibrate/overlap.h"
 #include "exec/calibrate/trial.h"
+#include "host/folder.h"
 #include "partition/published/hidup/models.h"
 #include "study/point.h"
 

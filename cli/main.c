@@ -8,12 +8,12 @@
 #include "cli/interrupt.h"
 #include "cli/manual.h"
 #include "core/file.h"
-#include "core/leftover.h"
 #include "core/limit.h"
 #include "core/path.h"
-#include "core/screen.h"
 #include "core/text.h"
 #include "exec/core_type.h"
+#include "host/leftover.h"
+#include "host/screen.h"
 
 #define COMMAND(name) extern const struct command command_##name;
 #include "cli/commands.def"

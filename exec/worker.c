@@ -12,12 +12,12 @@
 #include <unistd.h>
 
 #include "core/array.h"
-#include "core/leftover.h"
 #include "core/limit.h"
 #include "core/provenance.h"
-#include "core/screen.h"
 #include "exec/rounds.h"
 #include "exec/worker_rank.h"
+#include "host/leftover.h"
+#include "host/screen.h"
 
 /* ---- arguments */
 

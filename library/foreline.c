@@ -10,10 +10,10 @@
 
 #include "core/breakdown.h"
 #include "core/executable.h"
-#include "core/leftover.h"
 #include "core/limit.h"
 #include "core/provenance.h"
 #include "core/text.h"
+#include "host/leftover.h"
 #include "study/load.h"
 #include "study/machine.h"
 #include "study/planning.h"

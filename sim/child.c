@@ -4,8 +4,8 @@
 #include "sim/child.h"
 
 #include "core/array.h"
-#include "core/family.h"
 #include "core/limit.h"
+#include "host/family.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -16,8 +16,8 @@
 #include "core/clock.h"
 #include "core/executable.h"
 #include "core/file.h"
-#include "core/folder.h"
 #include "core/provenance.h"
+#include "host/folder.h"
 #include "sim/child.h"
 
 enum { PATH = 4096 };

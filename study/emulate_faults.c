@@ -12,8 +12,8 @@
 
 #include "core/array.h"
 #include "core/clock.h"
-#include "core/process.h"
 #include "core/units.h"
+#include "host/process.h"
 
 static double moment_of(const struct fault_clock *c, const struct fault *f)
 {

@@ -8,9 +8,9 @@
 
 #include "core/array.h"
 #include "core/file.h"
-#include "core/folder.h"
 #include "core/provenance.h"
 #include "core/text.h"
+#include "host/folder.h"
 #include "sim/platform/platform.h"
 #include "sim/platform/variant.h"
 #include "study/evaluate.h"

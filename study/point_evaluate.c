@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include "core/clock.h"
-#include "core/folder.h"
 #include "core/provenance.h"
 #include "core/random.h"
 #include "core/text.h"
+#include "host/folder.h"
 #include "study/point.h"
 #include "study/summary.h"
 

@@ -18,8 +18,8 @@
 
 #include "core/array.h"
 #include "core/clock.h"
-#include "core/family.h"
 #include "core/limit.h"
+#include "host/family.h"
 
 enum { TICK_MS = 200, MESSAGE = 512 };
 

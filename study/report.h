@@ -15,9 +15,9 @@
 #include <stdio.h>
 
 #include "core/array.h"
-#include "core/folder.h"
 #include "core/provenance.h"
 #include "core/units.h"
+#include "host/folder.h"
 
 /* A page being written. */
 struct report_page {

@@ -11,7 +11,7 @@ cli/cmd_run.c:1 what --timeout is unless it is given
 cli/progress.c:1 when a line of progress is drawn
 core/clock.c:1 the one sleep
 core/faults.h:1 a fault that never comes
-core/family.c:1 how often it looks, and who was away itself
+host/family.c:1 how often it looks, and who was away itself
 core/limit.c:1 the largest limit
 exec/calibrate/mpi.c:2 naps
 exec/calibrate/ops.c:1 how long is measured

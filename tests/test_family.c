@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "core/clock.h"
-#include "core/family.h"
 #include "core/limit.h"
+#include "host/family.h"
 #include "tests/cmocka.h"
 
 enum { PATIENCE_S = 20 }; /* of the test: it ends as soon as what it waits for is there */

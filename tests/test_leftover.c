@@ -1,5 +1,5 @@
 /* Signals leave no temporary files, and what SIGKILL leaves goes with the next temporary folder. */
-#include "core/leftover.h"
+#include "host/leftover.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "core/file.h"
-#include "core/folder.h"
+#include "host/folder.h"
 #include "tests/cmocka.h"
 
 static char base[] = "/tmp/test-leftover-XXXXXX";

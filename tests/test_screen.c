@@ -1,5 +1,5 @@
 /* What strangers' names look like where people read them. */
-#include "core/screen.h"
+#include "host/screen.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Other programs get their words as they are and few variables, and do not take forever. */
-#include "core/tool.h"
+#include "host/tool.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -15,11 +15,11 @@
 
 #include "core/clock.h"
 #include "core/file.h"
-#include "core/folder.h"
 #include "core/limit.h"
 #include "core/provenance.h"
 #include "exec/calibrate/probe.h"
 #include "exec/team.h"
+#include "host/folder.h"
 
 /* ---- ranks forked here */
 

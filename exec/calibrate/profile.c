@@ -12,7 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/folder.h"
 #include "core/json.h"
 #include "core/provenance.h"
 #include "core/text.h"
@@ -21,6 +20,7 @@
 #include "exec/device/cpu/gemm.h"
 #include "exec/device/sharded/sharded.h"
 #include "exec/team.h"
+#include "host/folder.h"
 
 /* ---- what is measured */
 

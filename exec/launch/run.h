@@ -24,11 +24,8 @@
 #include <sys/types.h>
 
 #include "core/array.h"
-#include "core/family.h"
-#include "core/folder.h"
 #include "core/measurement.h"
 #include "core/model.h"
-#include "core/process.h"
 #include "core/program.h"
 #include "exec/checkpoint.h"
 #include "exec/door.h"
@@ -36,6 +33,9 @@
 #include "exec/launch/hosts.h"
 #include "exec/launch/launch.h"
 #include "exec/rendezvous.h"
+#include "host/family.h"
+#include "host/folder.h"
+#include "host/process.h"
 
 /* A process that the launcher may have started. */
 struct child {

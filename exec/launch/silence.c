@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "core/clock.h"
-#include "core/family.h"
 #include "core/limit.h"
 #include "exec/launch/run.h"
+#include "host/family.h"
 
 enum { MOST_LINKS = 8 }; /* on a way, about */
 

@@ -14,13 +14,13 @@
 
 #include "core/array.h"
 #include "core/executable.h"
-#include "core/folder.h"
 #include "core/limit.h"
 #include "core/provenance.h"
 #include "exec/corpus.h"
 #include "exec/launch/run.h"
 #include "exec/rendezvous.h"
 #include "exec/transport/tcp/socket.h"
+#include "host/folder.h"
 
 extern char **environ;
 

@@ -4,9 +4,9 @@
 #include "exec/netns/inside.h"
 
 #include "core/clock.h"
-#include "core/family.h"
 #include "core/limit.h"
 #include "core/statistics.h"
+#include "host/family.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -3,10 +3,10 @@
 #define _GNU_SOURCE
 #include "core/array.h"
 #include "core/clock.h"
-#include "core/family.h"
 #include "core/file.h"
 #include "core/limit.h"
 #include "exec/netns/inside.h"
+#include "host/family.h"
 
 #include <errno.h>
 #include <fcntl.h>

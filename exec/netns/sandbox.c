@@ -6,9 +6,9 @@
  * its parent. The result comes back through a pipe. */
 #define _GNU_SOURCE
 #include "core/clock.h"
-#include "core/family.h"
 #include "core/limit.h"
 #include "exec/netns/inside.h"
+#include "host/family.h"
 
 #include <errno.h>
 #include <fcntl.h>

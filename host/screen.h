@@ -5,8 +5,8 @@
  * to stdout and stderr goes through here: control characters but line ends and tabs, those of
  * Unicode (U+0080 to U+009F), and those that turn the direction of text become "\x1b" or "\u202e".
  * Files, also those written to "-" (core/file.h), JSON among them, are not touched. */
-#ifndef CORE_SCREEN_H
-#define CORE_SCREEN_H
+#ifndef HOST_SCREEN_H
+#define HOST_SCREEN_H
 
 #include <stddef.h>
 #include <stdio.h>

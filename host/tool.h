@@ -4,8 +4,8 @@
  * Of ours it gets PATH, HOME, TMPDIR, LD_LIBRARY_PATH and what fonts are found by; the language is
  * LC_ALL=C.UTF-8. Variables that change what a program does (GIT_DIR, GIT_EXTERNAL_DIFF,
  * GNUPLOT_LIB and so on) are not among them. */
-#ifndef CORE_TOOL_H
-#define CORE_TOOL_H
+#ifndef HOST_TOOL_H
+#define HOST_TOOL_H
 
 #include <stdbool.h>
 #include <stddef.h>

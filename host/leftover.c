@@ -1,6 +1,6 @@
 #define _GNU_SOURCE /* getdents64 */
 /* A list in static memory, because a signal handler may neither allocate nor wait. */
-#include "core/leftover.h"
+#include "host/leftover.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "core/file.h"
-#include "core/folder.h"
+#include "host/folder.h"
 
 enum { LISTED = 64, PATH_TEXT = 1024, FREE = 0, BUSY, SET };
 

@@ -1,6 +1,6 @@
 #define _GNU_SOURCE /* flock */
 /* Temporary folders by mkdtemp(), with a marker and a lock. */
-#include "core/folder.h"
+#include "host/folder.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/leftover.h"
-#include "core/process.h"
+#include "host/leftover.h"
+#include "host/process.h"
 
 enum { DEPTH = 16 };
 const char folder_marker[] = ".foreline-owner";

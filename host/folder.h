@@ -1,6 +1,6 @@
 /* folder.h - temporary folders of our own. */
-#ifndef CORE_FOLDER_H
-#define CORE_FOLDER_H
+#ifndef HOST_FOLDER_H
+#define HOST_FOLDER_H
 
 #include "core/error.h"
 

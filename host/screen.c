@@ -1,6 +1,6 @@
 #define _GNU_SOURCE /* fopencookie */
 /* Streams over descriptors that escape what a terminal would obey. */
-#include "core/screen.h"
+#include "host/screen.h"
 
 #include <errno.h>
 #include <stdbool.h>

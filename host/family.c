@@ -1,6 +1,6 @@
 #define _GNU_SOURCE /* syscall */
 /* States of processes and their children, from /proc. */
-#include "core/family.h"
+#include "host/family.h"
 
 #include <dirent.h>
 #include <signal.h>
@@ -13,7 +13,7 @@
 
 #include "core/clock.h"
 #include "core/limit.h"
-#include "core/process.h"
+#include "host/process.h"
 
 enum { PATH = 64, TEXT = 4096 };
 static const double glance_s = 0.25, away_s = 1.5;

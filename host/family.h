@@ -3,8 +3,8 @@
  * A wait for a child that may take any time, a simulation or a user's program, has no deadline that
  * would be right; but one that is stopped (SIGSTOP) while the one who waits runs on is not worth
  * waiting for. A Ctrl-Z stops both, and nobody counts. */
-#ifndef CORE_FAMILY_H
-#define CORE_FAMILY_H
+#ifndef HOST_FAMILY_H
+#define HOST_FAMILY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,7 +57,7 @@ enum status family_check(struct family_watch *w, pid_t pid, const char *what) MU
 enum { FAMILY_HELD = 1024 };
 struct family {
     size_t n;
-    int held[FAMILY_HELD]; /* core/process.h */
+    int held[FAMILY_HELD]; /* host/process.h */
 };
 void family_hold(struct family *f, pid_t pid, int below); /* adds to *f, {0} at first */
 /* SIGKILL for those that are still there; *f is {0} again. */

@@ -1,6 +1,6 @@
 #define _GNU_SOURCE /* pipe2 */
 /* Other programs by posix_spawn(), each with a deadline. */
-#include "core/tool.h"
+#include "host/tool.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,8 +3,8 @@
  * A process id alone is not enough: it is reused, and it means another process in another PID
  * namespace. All of this reads /proc, which may be that of another namespace or not be mounted;
  * then nothing is known, and nothing may be concluded. */
-#ifndef CORE_PROCESS_H
-#define CORE_PROCESS_H
+#ifndef HOST_PROCESS_H
+#define HOST_PROCESS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 #define _GNU_SOURCE /* syscall */
 /* Identities of processes, from /proc. */
-#include "core/process.h"
+#include "host/process.h"
 
 #include <errno.h>
 #include <signal.h>
