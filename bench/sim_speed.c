@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/lower.h"
-#include "core/measurement.h"
-#include "core/statistics.h"
+#include "core/base/statistics.h"
+#include "core/data/measurement.h"
+#include "core/lower/lower.h"
 #include "sim/engines.h"
 #include "tests/sample.h"
 

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/json.h"
-#include "core/model.h"
-#include "core/units.h"
+#include "core/base/json.h"
+#include "core/base/units.h"
+#include "core/data/model.h"
 #include "exec/calibrate/profile.h"
 #include "host/folder.h"
 #include "host/screen.h"

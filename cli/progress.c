@@ -1,6 +1,6 @@
 #include "cli/progress.h"
 
-#include "core/clock.h"
+#include "core/base/clock.h"
 #include "host/screen.h"
 
 #include <stdio.h>

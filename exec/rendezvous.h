@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "exec/agreement.h"
 #include "exec/device.h"
 #include "exec/device/layer.h"

@@ -11,9 +11,9 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "core/array.h"
-#include "core/limit.h"
-#include "core/provenance.h"
+#include "core/base/array.h"
+#include "core/base/limit.h"
+#include "core/base/provenance.h"
 #include "exec/rounds.h"
 #include "exec/worker_rank.h"
 #include "host/leftover.h"

@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/clock.h"
-#include "core/limit.h"
+#include "core/base/clock.h"
+#include "core/base/limit.h"
 #include "host/process.h"
 
 enum { PATH = 64, TEXT = 4096 };

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 /* Which of them is stopped, as /proc says: the process, or what it has started, `below` generations
  * of it; 0: none, or none is known here. */
@@ -23,7 +23,7 @@ struct family_watch {
     uint64_t seen;   /* 0: nothing worth waiting for */
     uint64_t sleeps; /* so often had its first thread gone to sleep */
 };
-/* Ask again and again, at least every second: has one been stopped for LIMIT_stopped (core/limit.h)? Looks into
+/* Ask again and again, at least every second: has one been stopped for LIMIT_stopped (core/base/limit.h)? Looks into
  * /proc at most four times a second. Time in which nobody asked does not count. */
 bool family_stopped_long(struct family_watch *w, pid_t pid, int below);
 /* To be asked like that: have all that the process has started, whoever's children they are by now if it

@@ -2,7 +2,7 @@
 #ifndef HOST_FOLDER_H
 #define HOST_FOLDER_H
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 enum { FOLDER_TEMPORARY = 512, FOLDER_FILE = FOLDER_TEMPORARY + 24 };
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/file.h"
+#include "core/base/file.h"
 #include "host/folder.h"
 
 enum { LISTED = 64, PATH_TEXT = 1024, FREE = 0, BUSY, SET };

@@ -10,7 +10,7 @@
  * at a time, what is more is not listed. `lock` is closed by leftover_drop(); -1: none. */
 void leftover_add(const char *path, int lock);
 void leftover_drop(const char *path);
-/* List the temporary files of core/file.h, too, from now on. */
+/* List the temporary files of core/base/file.h, too, from now on. */
 void leftover_watch_files(void);
 
 #endif

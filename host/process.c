@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "core/digest.h"
+#include "core/base/digest.h"
 
 enum { TEXT = 1024, PARENT = 4, START = 22 }; /* fields of /proc/PID/stat, counted from 1 */
 

@@ -4,7 +4,7 @@
  * escape sequence moves the cursor, hides lines, or types into the terminal. So everything printed
  * to stdout and stderr goes through here: control characters but line ends and tabs, those of
  * Unicode (U+0080 to U+009F), and those that turn the direction of text become "\x1b" or "\u202e".
- * Files, also those written to "-" (core/file.h), JSON among them, are not touched. */
+ * Files, also those written to "-" (core/base/file.h), JSON among them, are not touched. */
 #ifndef HOST_SCREEN_H
 #define HOST_SCREEN_H
 

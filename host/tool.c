@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/array.h"
-#include "core/clock.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
 
 extern char **environ;
 

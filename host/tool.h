@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 enum { TOOL_VARIABLES = 12 };
 

@@ -2,9 +2,9 @@
  * state of the search; what they leave out is counted by auto_leaves_out(). */
 #include <math.h>
 
-#include "core/check.h"
-#include "core/cost.h"
-#include "core/lower.h"
+#include "core/cost/cost.h"
+#include "core/data/program_check.h"
+#include "core/lower/lower.h"
 #include "partition/auto_search.h"
 
 enum { DEEPER = 4 };                     /* times the ranks of a pipeline that fits */

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/compare.h"
-#include "core/limit.h"
-#include "core/text.h"
+#include "core/base/limit.h"
+#include "core/base/text.h"
+#include "core/data/compare.h"
 #include "host/tool.h"
 
 const char figure_compute[] = "#0072B2", figure_forward[] = "#56B4E9",

@@ -3,8 +3,8 @@
  * knows. */
 #include "sim/child.h"
 
-#include "core/array.h"
-#include "core/limit.h"
+#include "core/base/array.h"
+#include "core/base/limit.h"
 #include "host/family.h"
 
 #include <errno.h>

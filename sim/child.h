@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 struct child_output {
     unsigned char *data; /* [length] the bytes fn wrote; malloc'd, NULL when none */

@@ -1,7 +1,7 @@
 /* The table of simulators, from engines.def. */
 #include "sim/engines.h"
 
-#include "core/text.h"
+#include "core/base/text.h"
 
 const struct engine *const engines[] = {
 #define ENGINE(name) &engine_##name,

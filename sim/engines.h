@@ -2,7 +2,7 @@
 #ifndef SIM_ENGINES_H
 #define SIM_ENGINES_H
 
-#include "sim/engine.h"
+#include "core/engine/engine.h"
 
 #define ENGINE(name) extern const struct engine engine_##name;
 #include "sim/engines.def"

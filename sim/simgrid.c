@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "sim/fluid.h"
+#include "core/engine/fluid.h"
 #include "sim/simgrid_answer.h"
 #include "sim/simgrid_module.h"
 

@@ -13,10 +13,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/clock.h"
-#include "core/executable.h"
-#include "core/file.h"
-#include "core/provenance.h"
+#include "core/base/clock.h"
+#include "core/base/executable.h"
+#include "core/base/file.h"
+#include "core/base/provenance.h"
 #include "host/folder.h"
 #include "sim/child.h"
 

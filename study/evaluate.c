@@ -1,15 +1,15 @@
 /* Predictions of plans: one function, whoever asks. All of an iteration is lowered and simulated,
- * or so much of it that its middle provably repeats (core/steady.h) and the rest follows. */
+ * or so much of it that its middle provably repeats (core/data/steady.h) and the rest follows. */
 #include "study/evaluate.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/lower.h"
-#include "core/schedule.h"
-#include "core/steady.h"
-#include "core/text.h"
+#include "core/base/text.h"
+#include "core/data/steady.h"
+#include "core/lower/lower.h"
+#include "core/schedule/schedule.h"
 #include "sim/engines.h"
 #include "study/machine.h"
 #include "study/point.h"

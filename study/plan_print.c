@@ -2,10 +2,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/cost.h"
-#include "core/json.h"
-#include "core/text.h"
-#include "core/units.h"
+#include "core/base/json.h"
+#include "core/base/text.h"
+#include "core/base/units.h"
+#include "core/cost/cost.h"
 #include "partition/published/objective.h"
 #include "study/expected.h"
 #include "study/planning.h"

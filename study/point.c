@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/file.h"
-#include "core/limit.h"
-#include "core/provenance.h"
+#include "core/base/file.h"
+#include "core/base/limit.h"
+#include "core/base/provenance.h"
 #include "partition/partition.h"
 #include "sim/engines.h"
 

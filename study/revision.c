@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/file.h"
-#include "core/limit.h"
-#include "core/text.h"
+#include "core/base/file.h"
+#include "core/base/limit.h"
+#include "core/base/text.h"
 #include "host/folder.h"
 #include "host/tool.h"
 

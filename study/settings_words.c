@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "core/collective.h"
+#include "core/collective/collective.h"
 #include "partition/published/hidup/cost.h"
 #include "partition/published/objective.h"
 #include "sim/engines.h"

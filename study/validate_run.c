@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/clock.h"
-#include "core/digest.h"
-#include "core/file.h"
-#include "core/random.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
+#include "core/base/digest.h"
+#include "core/base/file.h"
+#include "core/base/random.h"
+#include "core/base/text.h"
 #include "study/pool.h"
 #include "study/summary.h"
 #include "study/validate.h"

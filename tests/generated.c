@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/file.h"
-#include "core/units.h"
+#include "core/base/file.h"
+#include "core/base/units.h"
 #include "sim/engines.h"
 #include "sim/platform/platform.h"
 #include "sim/platform/xml_scan.h"

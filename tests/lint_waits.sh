@@ -1,5 +1,5 @@
 #!/bin/sh
-# Fail when something is waited for as long as a source says, and not as core/limits.def does: constants in seconds
+# Fail when something is waited for as long as a source says, and not as core/base/limits.def does: constants in seconds
 # or milliseconds, numbers in a deadline or a poll(), and calls of libraries that wait, but for those below, each with
 # its reason.
 # Usage: lint_waits.sh SOURCE_DIR
@@ -9,10 +9,10 @@ reasons='
 cli/cmd_plan.c:1 a look at standard output
 cli/cmd_run.c:1 what --timeout is unless it is given
 cli/progress.c:1 when a line of progress is drawn
-core/clock.c:1 the one sleep
-core/faults.h:1 a fault that never comes
+core/base/clock.c:1 the one sleep
+core/data/faults.h:1 a fault that never comes
 host/family.c:1 how often it looks, and who was away itself
-core/limit.c:1 the largest limit
+core/base/limit.c:1 the largest limit
 exec/calibrate/mpi.c:2 naps
 exec/calibrate/ops.c:1 how long is measured
 exec/calibrate/power.c:1 how long is measured
@@ -71,7 +71,7 @@ grep -rnE --include='*.c' --include='*.h' \
     $folders | grep -v -e '^exec/device/cpu/' -e '^exec/device/cuda/' -e '^exec/device/sharded/' >"$found"
 awk -F: -v reasons="$reasons" '
 BEGIN { n = split(reasons, line, "\n"); for (i = 1; i <= n; i++) { split(line[i], at, /[: ]/); may[at[1]] = at[2] } }
-++seen[$1] > may[$1] { print $1 ":" $2 ": a wait without a row in core/limits.def:" $3; bad = 1 }
+++seen[$1] > may[$1] { print $1 ":" $2 ": a wait without a row in core/base/limits.def:" $3; bad = 1 }
 END {
     for (f in may) if (f != "" && seen[f] + 0 < may[f]) { print f ": its exception in lint_waits.sh is not needed"; bad = 1 }
     exit bad

@@ -1,13 +1,13 @@
 /* Where the time and the memory of an iteration went, and what is named as the bottleneck. */
-#include "core/breakdown.h"
+#include "core/data/breakdown.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/lower.h"
-#include "core/schedule.h"
+#include "core/lower/lower.h"
+#include "core/schedule/schedule.h"
 #include "sim/engines.h"
 #include "sim/traffic.h"
 #include "tests/cmocka.h"

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/collective.h"
-#include "core/cost.h"
-#include "core/random.h"
+#include "core/base/random.h"
+#include "core/collective/collective.h"
+#include "core/cost/cost.h"
 #include "exec/calibrate/probe.h"
 #include "exec/device.h"
 #include "exec/team.h"

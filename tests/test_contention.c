@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/lower.h"
+#include "core/lower/lower.h"
 #include "sim/engines.h"
 #include "sim/platform/platform.h"
 #include "tests/cmocka.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/lower.h"
+#include "core/lower/lower.h"
 #include "tests/cmocka.h"
 #include "tests/lowered.h"
 #include "tests/sample.h"

@@ -7,8 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/clock.h"
-#include "core/limit.h"
+#include "core/base/clock.h"
+#include "core/base/limit.h"
 #include "host/family.h"
 #include "tests/cmocka.h"
 

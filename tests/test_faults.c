@@ -1,6 +1,6 @@
 /* Faults at known times: what is said of them, and what SimGrid makes of them, worked out by hand.
  * Two ranks, compute ops of 1 s, messages of 1 MB, a wire of 1 MB/s. */
-#include "core/faults.h"
+#include "core/data/faults.h"
 
 #include <math.h>
 #include <stdio.h>

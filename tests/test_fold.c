@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/lower.h"
+#include "core/lower/lower.h"
 #include "sim/engines.h"
 #include "tests/cmocka.h"
 #include "tests/generated.h"

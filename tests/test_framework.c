@@ -1,6 +1,6 @@
 /* Frameworks: names with overrides, plans that say one, and what passes take under each: at least the
  * time of the device and at least that of the host, and what the kernels of their ops take. */
-#include "core/framework.h"
+#include "core/strategy/framework.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -8,12 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/cost.h"
-#include "core/model.h"
-#include "core/op_kernels.h"
-#include "core/provenance.h"
-#include "core/random.h"
-#include "core/text.h"
+#include "core/base/provenance.h"
+#include "core/base/random.h"
+#include "core/base/text.h"
+#include "core/cost/cost.h"
+#include "core/cost/op_kernels.h"
+#include "core/data/model.h"
 #include "model/zoo.h"
 #include "partition/partition.h"
 #include "tests/cmocka.h"
@@ -71,8 +71,8 @@ static double field_of(const struct framework *f, size_t i)
 {
     const double all[] = {
 #define FRAMEWORK_FIELD(field, most, help) f->field,
-#include "core/framework_fields.def"
-#include "core/kernel.h"
+#include "core/cost/kernel.h"
+#include "core/strategy/framework_fields.def"
 #undef FRAMEWORK_FIELD
     };
     return all[i];

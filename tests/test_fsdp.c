@@ -2,8 +2,8 @@
  * over groups of replicas, with layers made again; and its memory against the formulas of FSDP2. */
 #include <stdlib.h>
 
-#include "core/check.h"
-#include "core/lower.h"
+#include "core/data/program_check.h"
+#include "core/lower/lower.h"
 #include "model/zoo.h"
 #include "sim/engines.h"
 #include "tests/cmocka.h"

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/file.h"
+#include "core/base/file.h"
 #include "host/folder.h"
 #include "tests/cmocka.h"
 

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/cost.h"
-#include "core/lower.h"
-#include "core/measurement.h"
+#include "core/cost/cost.h"
+#include "core/data/measurement.h"
+#include "core/lower/lower.h"
 #include "model/zoo.h"
 #include "partition/partition.h"
 #include "sim/engines.h"

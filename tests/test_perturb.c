@@ -1,11 +1,11 @@
 /* Jitter and stragglers as a change of the program. */
-#include "core/perturb.h"
+#include "core/data/perturb.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/lower.h"
+#include "core/lower/lower.h"
 #include "sim/engines.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"

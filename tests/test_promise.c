@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/compare.h"
+#include "core/data/compare.h"
 #include "sim/engines.h"
 #include "study/evaluate.h"
 #include "study/load.h"

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "tests/cmocka.h"
 
 enum { ROOM = 4096 };

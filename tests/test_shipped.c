@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/lower.h"
+#include "core/lower/lower.h"
 #include "model/zoo.h"
 #include "partition/partition.h"
 #include "sim/engines.h"

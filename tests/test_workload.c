@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "core/lower.h"
+#include "core/lower/lower.h"
 #include "sim/engines.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"

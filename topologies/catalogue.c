@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/constants.h"
+#include "core/strategy/constants.h"
 
 /* Sources, by column ([...] as in docs/topology.md):
  *   peak    data sheets: matrix products with 32-bit sums, without sparsity: fp32, tf32, 16 bits,

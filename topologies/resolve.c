@@ -2,9 +2,9 @@
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "topologies/write.h"
 
-#include "core/array.h"
-#include "core/order.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/order.h"
+#include "core/base/text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,8 +15,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/executable.h"
-#include "core/file.h"
+#include "core/base/executable.h"
+#include "core/base/file.h"
 #include "topologies/cache.h"
 #include "topologies/generate.h"
 

@@ -1,10 +1,10 @@
 /* What a stage costs one of its ranks: seconds, bytes, and the collectives inside. */
 #include <stdlib.h>
 
-#include "core/cost.h"
-#include "core/cost_profile.h"
-#include "core/framework.h"
+#include "core/cost/cost.h"
+#include "core/cost/cost_profile.h"
 #include "core/lower/summing.h"
+#include "core/strategy/framework.h"
 
 /* Calls are merged into one op of the program: their number and, in the end, their mean size. */
 void sum_add_call(struct lowering_calls *calls, uint32_t count, int64_t bytes,

@@ -11,9 +11,9 @@
  * to come to it. Source: Zhang et al., HiDup, SoCC 2022. */
 #include <stdlib.h>
 
-#include "core/array.h"
-#include "core/collective.h"
-#include "core/cost.h"
+#include "core/base/array.h"
+#include "core/collective/collective.h"
+#include "core/cost/cost.h"
 #include "core/lower/lowering.h"
 
 /* One step of a microbatch: seconds and bytes. */

@@ -12,9 +12,9 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-#include "core/measurement.h"
-#include "core/model.h"
-#include "core/program.h"
+#include "core/data/measurement.h"
+#include "core/data/model.h"
+#include "core/data/program.h"
 
 struct delay; /* exec/rendezvous.h */
 

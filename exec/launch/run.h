@@ -23,10 +23,10 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-#include "core/array.h"
-#include "core/measurement.h"
-#include "core/model.h"
-#include "core/program.h"
+#include "core/base/array.h"
+#include "core/data/measurement.h"
+#include "core/data/model.h"
+#include "core/data/program.h"
 #include "exec/checkpoint.h"
 #include "exec/door.h"
 #include "exec/hardware.h"

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/clock.h"
-#include "core/limit.h"
+#include "core/base/clock.h"
+#include "core/base/limit.h"
 #include "exec/launch/run.h"
 #include "host/family.h"
 

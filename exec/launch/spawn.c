@@ -12,10 +12,10 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "core/array.h"
-#include "core/executable.h"
-#include "core/limit.h"
-#include "core/provenance.h"
+#include "core/base/array.h"
+#include "core/base/executable.h"
+#include "core/base/limit.h"
+#include "core/base/provenance.h"
 #include "exec/corpus.h"
 #include "exec/launch/run.h"
 #include "exec/rendezvous.h"

@@ -8,11 +8,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "core/clock.h"
-#include "core/file.h"
-#include "core/limit.h"
-#include "core/looks.h"
-#include "core/text.h"
+#include "core/base/clock.h"
+#include "core/base/file.h"
+#include "core/base/limit.h"
+#include "core/base/looks.h"
+#include "core/base/text.h"
 #include "sim/platform/features.h"
 #include "sim/platform/size.h"
 #include "sim/platform/topology_bytes.h"

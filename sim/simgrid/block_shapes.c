@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 
-#include "core/array.h"
-#include "core/intern.h"
+#include "core/base/array.h"
+#include "core/base/intern.h"
 
 enum { PLACE = 1, TOP = 2 }; /* of a vertex in a block's description */
 /* Entries of all tables: 2 bytes each. */

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/text.h"
 #include "sim/platform/xml_scan.h"
 
 enum {

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "core/topology.h"
+#include "core/data/topology.h"
 #include "sim/platform/fault.h"
 
 struct flat_zone {

@@ -2,7 +2,7 @@
  * several of these ways go through are divided among them. */
 #include "sim/simgrid/nics.h"
 
-#include "core/array.h"
+#include "core/base/array.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,9 +4,9 @@
 
 #include <simgrid/host.h>
 
-#include "core/topology.h"
+#include "core/data/topology.h"
 
-/* Fill nics of t's types (core/topology.h), from the node of the first device of each: what its devices
+/* Fill nics of t's types (core/data/topology.h), from the node of the first device of each: what its devices
  * can send at once to those of the nearest other node, each to another one.
  *   host  [t->n] the host of each device
  * Wants tiers and types in place. STATUS_NOMEM. */

@@ -8,8 +8,8 @@
 
 #include <stdlib.h>
 
-#include "core/array.h"
-#include "core/intern.h"
+#include "core/base/array.h"
+#include "core/base/intern.h"
 
 enum {
     SIDE = TOPOLOGY_MAP_SIDE,

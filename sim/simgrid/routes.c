@@ -12,10 +12,10 @@
 #include <string.h>
 #include <xbt/dynar.h>
 
-#include "core/array.h"
-#include "core/order.h"
-#include "core/routes.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/order.h"
+#include "core/base/text.h"
+#include "core/data/routes.h"
 #include "sim/platform/coordinates.h"
 #include "sim/platform/xml_scan.h"
 #include "sim/simgrid/links.h"

@@ -4,12 +4,12 @@
 
 #include <simgrid/host.h>
 
-#include "core/topology.h"
+#include "core/data/topology.h"
 #include "sim/simgrid_module.h"
 
 /* Fill t->tier, t->tiers and t->between from the routes between all hosts.
  *   host  [t->n] the host of each device
- * In one flat zone with shortest-way routing a search of the text's graph (core/route_graph.h) finds
+ * In one flat zone with shortest-way routing a search of the text's graph (core/data/route_graph.h) finds
  * most pairs, and SimGrid is asked for the first of each kind, for the unsure ones and for a few
  * more, to be sure; O(t->n * links). Elsewhere SimGrid is asked for all t->n * (t->n - 1). Both
  * give the same. STATUS_PARSE when a route is missing or there are too many to ask for,

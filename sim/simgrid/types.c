@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/kernel.h"
-#include "core/text.h"
-#include "core/units.h"
+#include "core/base/array.h"
+#include "core/base/text.h"
+#include "core/base/units.h"
+#include "core/cost/kernel.h"
 #include "sim/platform/xml_scan.h"
 
 enum { MAX_RATES = 256, MAX_POINTS = 256, NAME = 256 };

@@ -4,7 +4,7 @@
 
 #include <simgrid/host.h>
 
-#include "core/topology.h"
+#include "core/data/topology.h"
 #include "sim/platform/fault.h"
 
 /* The value of a property of a host or, when it has none, of the zone the file opens with; NULL if

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 
 enum { MAX_KINDS = 256 }; /* different edges */
 /* Sums of the same latencies in another order are the same latency. */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/text.h"
+#include "core/base/text.h"
 
 enum { COLUMNS = 1024, LINE_WORDS = COLUMNS + 8 };
 
