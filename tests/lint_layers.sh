@@ -13,6 +13,8 @@ BEGIN {
         ok[word[1] " " word[1]] = 1
         for (i = 3; i <= n; i++) ok[word[1] " " word[i]] = 1
     }
+    n = split("base strategy schedule data cost collective lower engine", word, " ") # of core, lowest first
+    for (i = 1; i <= n; i++) level[word[i]] = i
     only["jansson"] = "core"; only["nettle"] = "core"; only["igraph"] = "partition"
     only["metis"] = "partition"; only["glpk"] = "partition/published"
     only["simgrid"] = only["xbt"] = "sim/simgrid"; only["cblas"] = "exec"; only["mpi"] = "exec"
@@ -25,6 +27,9 @@ BEGIN {
         header = substr($0, RSTART + 1, RLENGTH - 2)
         split(header, to, "/")
         if (!((from " " to[1]) in ok)) { print $0 "   <- " from " may not include " to[1]; bad = 1 }
+        if (from == "core" && to[1] == "core" && (!(to[2] in level) || level[path[2]] < level[to[2]])) {
+            print $0 "   <- core/" path[2] " may not include core/" to[2]; bad = 1
+        }
         # The reproduced papers stand above the planner, never below it.
         if (from == "partition" && path[2] != "published" && header ~ /^partition\/published\//) {
             print $0 "   <- the planner may not include partition/published"; bad = 1

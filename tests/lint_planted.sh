@@ -21,6 +21,8 @@ for folder in $folders; do
     } >"$folder/planted.c"
     printf '/* other.h - planted */\n' >"$folder/planted.h"
 done
+mkdir core/base
+echo '#include "core/engine/engine.h"' >core/base/planted.c
 for lint in layers files size waits links format; do
     status=0
     "$tests/lint_$lint.sh" "$work" >"$lint.found" 2>&1 || status=$?
@@ -28,5 +30,6 @@ for lint in layers files size waits links format; do
     for folder in $folders; do
         grep -q "^$folder/planted" "$lint.found" || { echo "lint_$lint.sh finds nothing in $folder/" && exit 1; }
     done
+    [ "$lint" != layers ] || grep -q '^core/base/planted' "$lint.found" || { echo "nothing in core/base/" && exit 1; }
     [ "$status" -ne 0 ] || { echo "lint_$lint.sh finds errors and succeeds" && exit 1; }
 done
