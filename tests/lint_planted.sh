@@ -8,7 +8,7 @@ trap 'rm -rf "$work"' EXIT
 cp "$source/folders.txt" "$source/.clang-format" "$work"
 cd "$work"
 folders=$(awk '/^[a-z]/ { print $1 }' folders.txt)
-mkdir tests bench package
+mkdir tests bench package examples
 for folder in $folders; do
     mkdir "$folder"
     above=library # which nobody may include but itself

@@ -44,9 +44,9 @@ enum status file_create_beside(const char *path, const char *mark, struct file_o
 enum status file_try(const char *path) MUST_CHECK;
 /* Are both there, and one file, whatever their names? */
 bool file_same(const char *path, const char *other);
-/* Call `begins` with the path of each temporary file that is made, and `ends` when it is gone. core handles no
- * signals: host/leftover.h sets these once, when the program starts, so that a signal that ends it removes the
- * files. NULL, as at first: nobody is called. */
+/* Call `begins` with the path of each temporary file that is made, and `ends` when it is gone. core
+ * handles no signals: host/leftover.h sets these once, when the program starts, so that a signal
+ * that ends it removes the files. NULL, as at first: nobody is called. */
 void file_watch_temporaries(void (*begins)(const char *path), void (*ends)(const char *path));
 /* Flush a stream: 0, or the errno of why something written to it is lost, whenever that was. */
 int file_flush(FILE *stream) MUST_CHECK;
