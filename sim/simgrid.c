@@ -109,4 +109,5 @@ const struct engine engine_simgrid = {
     .folds = true,
     .resolution_s = 1e-9,
     .run = run,
+    .load = simgrid_load_module,
 };

@@ -51,8 +51,9 @@ struct simgrid_module {
     const char *(*message)(void);                            /* error_message() of a task */
 };
 
-/* Load the module (core/base/module.h) and run a task in a child (child.h); `watch` may be NULL. It is
- * loaded before the fork, once for all children. */
+/* Load the module (core/base/module.h), once for all children and what they fork. */
+enum status simgrid_load_module(void) MUST_CHECK;
+/* Load it and run a task in a child (child.h); `watch` may be NULL. */
 enum status simgrid_child(enum simgrid_task task, void *argument, const struct child_watch *watch,
                           struct child_output *out) MUST_CHECK;
 

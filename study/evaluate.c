@@ -492,6 +492,7 @@ static enum status thorough(void *context, const struct plan *const *p, size_t n
     struct evaluation_context c = *(const struct evaluation_context *)context;
     struct finalists f = {&c, p};
     c.refused = NULL;
+    PASS(engine_load(evaluate_thorough_engine(&c)));
     return pool_for(n, sizeof *out, out, evaluate_finalist, &f);
 }
 

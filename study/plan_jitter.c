@@ -53,6 +53,7 @@ static enum status take_samples(const struct evaluation_context *context, const 
                                 const struct arguments *a, double *out)
 {
     struct sampling s = {context, plan, a->jitter, a->seed};
+    PASS(engine_load(evaluate_thorough_engine(context)));
     return pool_for(a->samples, sizeof *out, out, sample, &s);
 }
 

@@ -163,6 +163,8 @@ enum status validate_predict(const struct validate_job *job, struct validation *
     struct file_text t = {0};
     char path[VALIDATE_PATH], (*failure)[FAILURE] = NULL;
     TRY(ARRAY_NEW(failure, v->points));
+    for (size_t e = 0; e < VALIDATE_ENGINES; e++)
+        TRY(engine_load(validate_engines[e]));
     TRY(pool_for(v->points, sizeof *failure, failure, predict_one, &p));
     for (size_t i = 0; i < v->points; i++)
         if (*failure[i])

@@ -45,16 +45,24 @@ struct engine {
     enum status (*run)(const struct program *program, const struct topology *topology,
                        const char *platform, const struct simulation_options *options,
                        struct simulation *out);
+    /* Loads what run() needs, for whoever forks before it is called: else each process loads it.
+     * NULL: nothing. STATUS_IO */
+    enum status (*load)(void);
 };
+static inline enum status engine_load(const struct engine *e)
+{
+    return e->load ? e->load() : STATUS_OK;
+}
 
 extern const struct engine engine_analytic; /* the others: sim/engines.h */
 
-/* Lower a plan folded and run it; when its replicas are not alike, again with as many classes of them
- * as that takes, but not more than half as many as there are replicas, nor than 64.
+/* Lower a plan folded and run it; when its replicas are not alike, again with as many classes of
+ * them as that takes, but not more than half as many as there are replicas, nor than 64.
  *   platform  as of run()
- *   classes   in: what to begin with, {0} for one class; out: what did, also when that was not enough
- *   program   out: what was run; it is not folded (lower.h) where ranks differ by themselves, and
- *             then nothing has been run
+ *   classes   in: what to begin with, {0} for one class; out: what did, also when that was not
+ *             enough
+ *   program   out: what was run; it is not folded (lower.h) where ranks differ by themselves,
+ *             and then nothing has been run
  * Fails as plan_lower_folded() and run() do: STATUS_UNSUPPORTED, "not symmetric: ...". */
 struct engine_folded {
     const struct plan *plan;

@@ -38,6 +38,8 @@
  * kept up to ROUTE_TABLE_DEVICES. */
 enum status platform_read(const char *path, struct topology *out) MUST_CHECK;
 
+/* The same by SimGrid also where the text alone says it (plain.h): the slow reference for tests. */
+enum status platform_read_by_simgrid(const char *path, struct topology *out) MUST_CHECK;
 /* The same by asking SimGrid for every pair whatever the platform: the slow reference for tests. */
 enum status platform_read_exhaustively(const char *path, struct topology *out) MUST_CHECK;
 

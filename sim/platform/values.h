@@ -1,12 +1,12 @@
 /* values.h - latency and bandwidth along ways, as small numbers that can be added. */
-#ifndef SIM_SIMGRID_VALUES_H
-#define SIM_SIMGRID_VALUES_H
+#ifndef SIM_PLATFORM_VALUES_H
+#define SIM_PLATFORM_VALUES_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sim/simgrid/flat.h"
+#include "sim/platform/flat.h"
 
 struct values;
 

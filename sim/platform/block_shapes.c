@@ -1,6 +1,6 @@
 /* Describes each block as a list of numbers, its vertices in the order of their numbers: blocks
  * with equal lists have equal ways, ties included, so only the first of them is searched. */
-#include "sim/simgrid/block_shapes.h"
+#include "sim/platform/block_shapes.h"
 
 #include <stdlib.h>
 

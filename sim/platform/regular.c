@@ -4,7 +4,7 @@
  * tree that all its ways to the rest pass. Ranges with the same values to theirs are alike, whatever
  * they are made of. The square between two ranges that meet nobody of each other below the place
  * where they meet is decided by what each is like and by the value between their meeting points. */
-#include "sim/simgrid/regular.h"
+#include "sim/platform/regular.h"
 
 #include <stdlib.h>
 

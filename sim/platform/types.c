@@ -2,10 +2,9 @@
  * launch_overhead,
  * slowdown, framework_memory, kernels, collectives, rate:KIND and curve:KIND:MEMBERSxPER_NODE. Devices of
  * one type must agree in all of them. */
-#include "sim/simgrid/types.h"
+#include "sim/platform/types.h"
 
 #include <float.h>
-#include <simgrid/zone.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,47 +23,30 @@ static const double default_memory_bytes = 16.0 * 1024 * 1024 * 1024;
 static const double default_memory_Bps = 100e9;
 static const double max_memory_bytes = 4e18; /* fits int64_t */
 
-/* Properties of the file's outermost zone are defaults for every host. */
-static sg_netzone_t first_zone(const struct platform_text *p)
+/* The value of a property of a host or, when it has none, of the zone the file opens with; NULL if
+ * neither has it. */
+static const char *property_of(const struct platform_host *host, const char *property)
 {
-    struct xml_scanner s = xml_scan(p->text);
-    struct xml_tag tag;
-    char name[NAME];
-    while (xml_next(&s, &tag)) {
-        if (!xml_is(&tag, "zone") && !xml_is(&tag, "AS"))
-            continue;
-        struct xml_span id = xml_attribute(&tag, "id");
-        return xml_decode(id, name, sizeof name) < sizeof name ? sg_zone_get_by_name(name) : NULL;
-    }
-    return NULL;
-}
-
-const char *platform_property(const struct platform_text *p, const_sg_host_t host,
-                              const char *property)
-{
-    const char *value = sg_host_get_property_value(host, property);
-    if (value)
-        return value;
-    sg_netzone_t zone = first_zone(p);
-    return zone ? sg_zone_get_property_value(zone, property) : NULL;
+    const char *value = host->property(host->of, property);
+    return value ? value : host->usual(host->of, property);
 }
 
 /* Put "path:line: host 'x': property: " before the message. */
-static enum status in_property(const struct platform_text *p, const_sg_host_t host,
+static enum status in_property(const struct platform_text *p, const struct platform_host *host,
                                const char *property, enum status st)
 {
     if (st == STATUS_NOMEM)
         return st;
-    const char *name = sg_host_get_name(host);
+    const char *name = host->name;
     return error_context(STATUS_PARSE, "%s:%zu: host '%s': %s", p->path,
                          platform_property_line(p, "host", name, property), name, property);
 }
 
 /* A property with a unit, at least `least`; `out` keeps its default when there is none. */
-static enum status read_quantity(const struct platform_text *p, const_sg_host_t host,
+static enum status read_quantity(const struct platform_text *p, const struct platform_host *host,
                                  const char *property, enum unit unit, double least, double *out)
 {
-    const char *text = platform_property(p, host, property);
+    const char *text = property_of(host, property);
     if (!text)
         return STATUS_OK;
     enum status st = units_parse(unit, text, out);
@@ -113,11 +95,11 @@ static enum status read_points(const char *text, struct topology_rate *rate)
 }
 
 /* The rate `property` of the host, if it has it, as one more of its type. */
-static enum status read_rate(const struct platform_text *p, const_sg_host_t host,
+static enum status read_rate(const struct platform_text *p, const struct platform_host *host,
                              const char *property, struct device_type *type)
 {
     const char *kind = property + sizeof rate_prefix - 1;
-    const char *text = platform_property(p, host, property);
+    const char *text = property_of(host, property);
     if (!text)
         return STATUS_OK;
     struct topology_rate *rate = &type->rate[type->rates++];
@@ -127,10 +109,10 @@ static enum status read_rate(const struct platform_text *p, const_sg_host_t host
 }
 
 /* A curve of collectives, likewise. */
-static enum status read_curve(const struct platform_text *p, const_sg_host_t host,
+static enum status read_curve(const struct platform_text *p, const struct platform_host *host,
                               const char *property, struct device_type *type)
 {
-    const char *text = platform_property(p, host, property);
+    const char *text = property_of(host, property);
     if (!text)
         return STATUS_OK;
     enum status st =
@@ -140,10 +122,10 @@ static enum status read_curve(const struct platform_text *p, const_sg_host_t hos
 }
 
 /* The constants of collectives, if the host has them. */
-static enum status read_fabric(const struct platform_text *p, const_sg_host_t host,
+static enum status read_fabric(const struct platform_text *p, const struct platform_host *host,
                                struct device_type *type)
 {
-    const char *text = platform_property(p, host, "collectives");
+    const char *text = property_of(host, "collectives");
     enum status st = text ? fabric_model_parse(text, &type->fabric) : STATUS_OK;
     return st == STATUS_OK ? st : in_property(p, host, "collectives", st);
 }
@@ -199,9 +181,10 @@ static enum status find_prefixed(const struct platform_text *p, const char *want
 /* ---- types */
 
 /* "0.1" or "10%". */
-static enum status read_slowdown(const struct platform_text *p, const_sg_host_t host, double *out)
+static enum status read_slowdown(const struct platform_text *p, const struct platform_host *host,
+                                 double *out)
 {
-    const char *text = platform_property(p, host, "slowdown");
+    const char *text = property_of(host, "slowdown");
     char *end;
     if (!text)
         return STATUS_OK;
@@ -217,10 +200,10 @@ static enum status read_slowdown(const struct platform_text *p, const_sg_host_t 
 }
 
 /* A number without a unit. */
-static enum status read_bare(const struct platform_text *p, const_sg_host_t host, const char *name,
-                             double *out)
+static enum status read_bare(const struct platform_text *p, const struct platform_host *host,
+                             const char *name, double *out)
 {
-    const char *text = platform_property(p, host, name);
+    const char *text = property_of(host, name);
     char *end;
     if (!text)
         return STATUS_OK;
@@ -233,30 +216,30 @@ static enum status read_bare(const struct platform_text *p, const_sg_host_t host
 }
 
 /* What data sheets let one guess, then what the host says. */
-static enum status read_kernels(const struct platform_text *p, const_sg_host_t host,
+static enum status read_kernels(const struct platform_text *p, const struct platform_host *host,
                                 struct device_type *type)
 {
-    const char *text = platform_property(p, host, "kernels");
+    const char *text = property_of(host, "kernels");
     type->kernels = kernels_derive(type);
     enum status st = text ? kernels_read(text, &type->kernels) : STATUS_OK;
     return st == STATUS_OK ? st : in_property(p, host, "kernels", st);
 }
 
-static bool has_name(const struct platform_text *p, const_sg_host_t host)
+static bool has_name(const struct platform_host *host)
 {
-    const char *name = platform_property(p, host, "type");
+    const char *name = property_of(host, "type");
     return name && *name;
 }
 
 /* All properties of a host as a device type; a host without a "type" is called by its speed. */
-static enum status read_type(const struct platform_text *p, const_sg_host_t host,
+static enum status read_type(const struct platform_text *p, const struct platform_host *host,
                              const struct found_properties *found, struct device_type *type)
 {
     char speed[UNITS_TEXT];
     double memory = default_memory_bytes, framework = 0;
-    const char *name = has_name(p, host) ? platform_property(p, host, "type") : NULL;
-    type->flops = sg_host_get_speed(host);
-    type->idle_cores = sg_host_core_count(host) - 1;
+    const char *name = has_name(host) ? property_of(host, "type") : NULL;
+    type->flops = host->flops;
+    type->idle_cores = host->cores - 1;
     type->memory_Bps = default_memory_Bps;
     if (!name)
         name = units_print_exact(UNIT_FLOPS, type->flops, speed);
@@ -383,20 +366,20 @@ static enum status name_apart(const struct topology *t, struct device_type *type
 }
 
 /* Find the type of device i among the known ones or add it. */
-static enum status place_type(const struct platform_text *p, const sg_host_t *host,
+static enum status place_type(const struct platform_text *p, const struct platform_host *host,
                               const struct found_properties *found, size_t i, struct topology *t)
 {
     enum status st;
     struct topology one = {.types = 1}; /* for its _free */
     PASS(ARRAY_NEW(one.type, 1));
-    TRY(read_type(p, host[i], found, one.type));
+    TRY(read_type(p, &host[i], found, one.type));
     size_t k = find_type(t, one.type->name);
-    if (!has_name(p, host[i]))
+    if (!has_name(&host[i]))
         TRY(name_apart(t, one.type, &k));
     if (k < t->types) {
         const char *what = difference(&t->type[k], one.type);
         if (what) {
-            const char *name = sg_host_get_name(host[i]);
+            const char *name = host[i].name;
             st = error_set(
                 STATUS_PARSE, "%s:%zu: host '%s': type: another %s than other devices of type '%s'",
                 p->path, platform_property_line(p, "host", name, what), name, what, one.type->name);
@@ -412,7 +395,8 @@ out:
     return st;
 }
 
-enum status platform_types(const struct platform_text *p, const sg_host_t *host, struct topology *t)
+enum status platform_types(const struct platform_text *p, const struct platform_host *host,
+                           struct topology *t)
 {
     enum status st;
     struct found_properties found = {0};

@@ -1,8 +1,8 @@
 /* regular.h - what lies between any two devices of a flat zone, square by square. */
-#ifndef SIM_SIMGRID_REGULAR_H
-#define SIM_SIMGRID_REGULAR_H
+#ifndef SIM_PLATFORM_REGULAR_H
+#define SIM_PLATFORM_REGULAR_H
 
-#include "sim/simgrid/block_shapes.h"
+#include "sim/platform/block_shapes.h"
 
 /* The map of values (values.h; 0 on the diagonal) of n devices.
  *

@@ -1,9 +1,9 @@
 /* block_shapes.h - what lies between the vertices of each block of a flat zone. Blocks that look alike
  * share a table: a pod has one for all its racks. */
-#ifndef SIM_SIMGRID_BLOCK_SHAPES_H
-#define SIM_SIMGRID_BLOCK_SHAPES_H
+#ifndef SIM_PLATFORM_BLOCK_SHAPES_H
+#define SIM_PLATFORM_BLOCK_SHAPES_H
 
-#include "sim/simgrid/values.h"
+#include "sim/platform/values.h"
 
 /* A table for blocks that look alike; its places are devices and cut vertices. */
 struct block_shape {

@@ -1,6 +1,6 @@
 /* links.h - the links of a platform file: where they stand in the text and their tiers. */
-#ifndef SIM_SIMGRID_LINKS_H
-#define SIM_SIMGRID_LINKS_H
+#ifndef SIM_PLATFORM_LINKS_H
+#define SIM_PLATFORM_LINKS_H
 
 #include "sim/platform/fault.h"
 #include "sim/platform/xml_scan.h"
@@ -28,9 +28,5 @@ enum status links_read(const struct platform_text *p, struct links *out) MUST_CH
 /* The <link> that made SimGrid's link `name`: itself, or one with two directions; or NULL. */
 const struct text_link *links_find(const struct links *links, const char *name);
 void links_free(struct links *links); /* accepts {0}; leaves {0} */
-
-/* links_read(), and refuse links whose bandwidth is not above zero or whose latency is negative. To
- * be asked before the first simgrid_run(). */
-enum status platform_check_links(const struct platform_text *p) MUST_CHECK;
 
 #endif

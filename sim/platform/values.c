@@ -1,7 +1,7 @@
 /* Sums latencies and bandwidths along the ways of a search. A "value" is a pair of latency and
  * bandwidth; values are numbered as they are found, and sums are looked up in tables, so that a
  * vertex costs one look-up. */
-#include "sim/simgrid/values.h"
+#include "sim/platform/values.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,14 +1,11 @@
-/* Ways out of a node: each of its members sends to another one of the nearest other node, and links that
- * several of these ways go through are divided among them. */
-#include "sim/simgrid/nics.h"
+/* Ways out of a node: each of its members sends to another one of the nearest other node, and
+ * links that several of these ways go through are divided among them. */
+#include "sim/platform/nics.h"
 
 #include "core/base/array.h"
 
 #include <math.h>
 #include <stdlib.h>
-
-#include <simgrid/link.h>
-#include <xbt/dynar.h>
 
 enum { MOST_MEMBERS = 64 }; /* of a node that are looked at */
 
@@ -21,15 +18,16 @@ struct used {
 };
 
 /* What the links of ways are found with, and those found so far. */
-struct ways {
+struct nic_ways {
     const struct topology *t;
-    const sg_host_t *host;      /* [n] */
+    nic_ask *ask; /* without one */
+    const void *context;
     struct route_search search; /* of t's graph; {0} without one */
     size_t n;
     struct used *used; /* [n] */
 };
 
-static enum status use(struct ways *w, const void *link, double Bps, bool shared)
+enum status nic_ways_use(struct nic_ways *w, const void *link, double Bps, bool shared)
 {
     size_t k = 0;
     while (k < w->n && w->used[k].link != link)
@@ -43,7 +41,7 @@ static enum status use(struct ways *w, const void *link, double Bps, bool shared
 }
 
 /* The links of a way through the graph. */
-static enum status use_found(struct ways *w, uint32_t from, uint32_t to)
+static enum status use_found(struct nic_ways *w, uint32_t from, uint32_t to)
 {
     const struct route_graph *g = &w->t->graph;
     uint32_t vertex = g->vertex[to];
@@ -54,25 +52,10 @@ static enum status use_found(struct ways *w, uint32_t from, uint32_t to)
         uint32_t edge = w->search.edge[vertex];
         for (uint32_t h = g->first[edge]; h < g->first[edge + 1]; h++) {
             const struct topology_link *link = &w->t->link[g->hop[h]];
-            PASS(use(w, link, link->bandwidth_Bps, !link->fat));
+            PASS(nic_ways_use(w, link, link->bandwidth_Bps, !link->fat));
         }
     }
     return STATUS_OK;
-}
-
-/* The same of SimGrid's route. */
-static enum status use_asked(struct ways *w, sg_host_t from, sg_host_t to)
-{
-    enum status st = STATUS_OK;
-    xbt_dynar_t route = xbt_dynar_new(sizeof(sg_link_t), NULL);
-    sg_host_get_route(from, to, route);
-    for (size_t k = 0; k < xbt_dynar_length(route) && st == STATUS_OK; k++) {
-        sg_link_t link;
-        xbt_dynar_get_cpy(route, k, &link);
-        st = use(w, link, sg_link_get_bandwidth(link), sg_link_is_shared(link));
-    }
-    xbt_dynar_free(&route);
-    return st;
 }
 
 /* The first device of a type; every type has one. */
@@ -84,8 +67,8 @@ static uint32_t first_of(const struct topology *t, uint32_t type)
     return d;
 }
 
-/* The device outside d's node that is reached fastest, one of d's type before others; UINT32_MAX if there
- * is none. */
+/* The device outside d's node that is reached fastest, one of d's type before others; UINT32_MAX
+ * if there is none. */
 static uint32_t nearest_outside(const struct topology *t, const bool *inside, uint32_t d)
 {
     uint32_t best = UINT32_MAX;
@@ -114,7 +97,7 @@ static size_t node_of(const struct topology *t, const bool *inside, uint32_t d,
 }
 
 /* All members send at once, as fast as the link allows that is shared most. */
-static enum status count_ways(struct ways *w, const bool *inside, uint32_t d, double *out)
+static enum status count_ways(struct nic_ways *w, const bool *inside, uint32_t d, double *out)
 {
     uint32_t here[MOST_MEMBERS], there[MOST_MEMBERS], far = nearest_outside(w->t, inside, d);
     double rate = INFINITY;
@@ -125,7 +108,7 @@ static enum status count_ways(struct ways *w, const bool *inside, uint32_t d, do
     w->n = 0;
     for (size_t k = 0; k < n; k++)
         PASS(w->search.graph ? use_found(w, here[k], there[k % m])
-                             : use_asked(w, w->host[here[k]], w->host[there[k % m]]));
+                             : w->ask(w->context, here[k], there[k % m], w));
     for (size_t k = 0; k < w->n; k++)
         rate = fmin(rate, w->used[k].Bps / (w->used[k].shared ? (double)w->used[k].ways : 1));
     if (isfinite(rate)) {
@@ -136,11 +119,11 @@ static enum status count_ways(struct ways *w, const bool *inside, uint32_t d, do
     return STATUS_OK;
 }
 
-enum status platform_nics(const sg_host_t *host, struct topology *t)
+enum status platform_nics(struct topology *t, nic_ask *ask, const void *context)
 {
     enum status st;
     bool *inside = NULL;
-    struct ways w = {.t = t, .host = host};
+    struct nic_ways w = {.t = t, .ask = ask, .context = context};
     TRY(ARRAY_NEW(inside, t->tiers + 1));
     if (t->graph.vertices > 0)
         TRY(route_search_open(&t->graph, &w.search));

@@ -1,17 +1,12 @@
 /* The <link> tags of a platform: where each stands in the text, and the label that its property
  * "tier" gives it. */
-#include "sim/simgrid/links.h"
+#include "sim/platform/links.h"
 
 #include <ctype.h>
-#include <math.h>
-#include <simgrid/link.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/array.h"
-
-enum { NAME = 256 };
 
 /* Order of links by their names in the text. */
 static int by_id(const void *a, const void *b)
@@ -98,43 +93,6 @@ const struct text_link *links_find(const struct links *links, const char *name)
             return found;
     }
     return NULL;
-}
-
-/* Numbers that SimGrid takes but no simulation can use: zero bandwidth, negative or endless
- * latency. */
-static enum status check_link(const struct platform_text *p, const struct links *links,
-                              const_sg_link_t link)
-{
-    double bandwidth = sg_link_get_bandwidth(link), latency = sg_link_get_latency(link);
-    if (bandwidth > 0 && isfinite(bandwidth) && latency >= 0 && isfinite(latency))
-        return STATUS_OK;
-    const struct text_link *at = links_find(links, sg_link_get_name(link));
-    size_t line = at ? at->line : 1;
-    char name[NAME];
-    if (at)
-        xml_decode(at->id, name, sizeof name);
-    else
-        snprintf(name, sizeof name, "%s", sg_link_get_name(link));
-    if (!(bandwidth > 0 && isfinite(bandwidth)))
-        return error_set(STATUS_PARSE, "%s:%zu: link '%s': bandwidth %g B/s, must be %s", p->path,
-                         line, name, bandwidth, isfinite(bandwidth) ? "above zero" : "finite");
-    return error_set(STATUS_PARSE, "%s:%zu: link '%s': latency %g s, must be %s", p->path, line,
-                     name, latency, isfinite(latency) ? "zero or more" : "finite");
-}
-
-enum status platform_check_links(const struct platform_text *p)
-{
-    enum status st;
-    struct links links = {0};
-    sg_link_t *link = NULL;
-    TRY(links_read(p, &links));
-    link = sg_link_list();
-    for (size_t i = 0, n = sg_link_count(); i < n; i++)
-        TRY(check_link(p, &links, link[i]));
-out:
-    free(link);
-    links_free(&links);
-    return st;
 }
 
 void links_free(struct links *links)

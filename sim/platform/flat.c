@@ -1,8 +1,7 @@
 /* Reads the routes of a flat zone as SimGrid does: its vertices are numbered as routes first name
  * them, an edge is a route in one direction, and a SPLITDUPLEX link is two links. */
-#include "sim/simgrid/flat.h"
+#include "sim/platform/flat.h"
 
-#include <simgrid/link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +36,7 @@ struct edge {
 /* What is read of the text. */
 struct reader {
     struct flat_zone *zone;
+    flat_link *find;
     struct names points, links;
     size_t edges;
     struct edge *edge; /* [edges] */
@@ -91,22 +91,21 @@ static bool is_supported(const struct xml_tag *tag, size_t *zones)
     return false;
 }
 
-/* One direction of a link, with what SimGrid made of it. */
-static enum status add_direction(struct flat_zone *z, struct xml_span id, const char *direction,
-                                 bool *fits)
+/* One direction of a link. */
+static enum status add_direction(struct reader *r, const struct xml_tag *tag, struct xml_span id,
+                                 const char *direction, bool *fits)
 {
+    struct flat_zone *z = r->zone;
+    struct topology_link link;
     char name[NAME];
     snprintf(name, sizeof name, "%.*s%s", (int)id.n, id.at, direction);
-    const_sg_link_t link = sg_link_by_name(name);
-    *fits = link != NULL;
-    if (!link)
+    *fits = r->find(tag, name, &link);
+    if (!*fits)
         return STATUS_OK;
     PASS(ARRAY_ROOM(z->link, z->links));
     PASS(ARRAY_ROOM(z->latency_s, z->links));
-    z->latency_s[z->links] = sg_link_get_latency(link);
-    z->link[z->links].bandwidth_Bps = sg_link_get_bandwidth(link);
-    z->link[z->links].latency_s = z->latency_s[z->links];
-    z->link[z->links].fat = !sg_link_is_shared(link);
+    z->latency_s[z->links] = link.latency_s;
+    z->link[z->links] = link;
     return text_copy(name, &z->link[z->links++].name);
 }
 
@@ -121,8 +120,8 @@ static enum status add_link(struct reader *r, const struct xml_tag *tag, bool *f
         return STATUS_OK;
     PASS(ARRAY_ROOM(r->links.at, r->links.n));
     r->links.at[r->links.n++] = (struct named){id, (uint32_t)r->zone->links, duplex};
-    PASS(add_direction(r->zone, id, duplex ? "_UP" : "", fits));
-    return *fits && duplex ? add_direction(r->zone, id, "_DOWN", fits) : STATUS_OK;
+    PASS(add_direction(r, tag, id, duplex ? "_UP" : "", fits));
+    return *fits && duplex ? add_direction(r, tag, id, "_DOWN", fits) : STATUS_OK;
 }
 
 /* Hosts, routers and links; whether all elements are of the known kind. */
@@ -275,12 +274,12 @@ static enum status place_devices(struct reader *r, size_t n, char *const *device
     return STATUS_OK;
 }
 
-enum status flat_read(const struct platform_text *p, size_t n, char *const *device, bool *fits,
-                      struct flat_zone *out)
+enum status flat_read(const struct platform_text *p, size_t n, char *const *device, flat_link *find,
+                      bool *fits, struct flat_zone *out)
 {
     enum status st;
     struct flat_zone zone = {0};
-    struct reader r = {.zone = &zone};
+    struct reader r = {.zone = &zone, .find = find};
     *fits = true;
     TRY(read_names(p, &r, fits));
     if (*fits)
