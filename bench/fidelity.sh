@@ -62,7 +62,7 @@ done
 cat <<'TEXT'
 ## By constants that do not know the rows
 
-The constants of core/constants.def three times: **a priori**, from tables of kernels, data sheets and papers alone; as **shipped**, fitted to these rows; and **apart**, fitted
+The constants of core/strategy/constants.def three times: **a priori**, from tables of kernels, data sheets and papers alone; as **shipped**, fitted to these rows; and **apart**, fitted
 again by the same command to all other sets, or to all other generations of GPUs. A row that is left out cannot reach its prediction (`unit.published_fit`:
 what_is_left_out_is_left_out). "A priori there": what only those rows know, so that the value a priori is all that is left of it without them. Structure (which kernels there are,
 what overlaps) was chosen with all rows in view, in all columns.

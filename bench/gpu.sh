@@ -72,7 +72,7 @@ pack() {
     bin=$1 workers=$2 dir=$3
     mkdir -p "$dir/lib/foreline" "$dir/share/foreline"
     cp -RL "$bin/../share/foreline/platforms" "$dir/share/foreline" # seen from lib/ld.so, too
-    cp "$bin"/../lib/foreline/*.so "$dir/lib/foreline" # core/module.h: seen from lib/ld.so
+    cp "$bin"/../lib/foreline/*.so "$dir/lib/foreline" # core/base/module.h: seen from lib/ld.so
     cp "$bin/foreline" "$workers/foreline-worker-cuda" "$dir"
     strip "$dir/foreline" "$dir/foreline-worker-cuda"
     cp "$0" "$(dirname "$0")/gpt2_torch.py" "$dir"

@@ -1,4 +1,4 @@
-/* kernel_times - seconds of kernels by the kernel model (core/kernel.h), for bench/roofline.py.
+/* kernel_times - seconds of kernels by the kernel model (core/cost/kernel.h), for bench/roofline.py.
  *
  *     kernel_times PLATFORM < lines       PLATFORM as everywhere: node:gpus=1,type=H100; its first device
  *
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/kernel.h"
-#include "core/topology.h"
+#include "core/cost/kernel.h"
+#include "core/data/topology.h"
 #include "study/load.h"
 
 static bool read_kernel(const char *line, struct kernel *k)

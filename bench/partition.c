@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "bench/partition_random.h"
-#include "core/json.h"
+#include "core/base/json.h"
 #include "model/import.h"
 #include "partition/published/objective.h"
 

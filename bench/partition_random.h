@@ -2,7 +2,7 @@
 #ifndef BENCH_PARTITION_RANDOM_H
 #define BENCH_PARTITION_RANDOM_H
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 struct random_options {
     size_t first, last; /* problems by number */

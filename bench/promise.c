@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/clock.h"
-#include "core/compare.h"
+#include "core/base/clock.h"
+#include "core/data/compare.h"
+#include "sim/engines.h"
 #include "tests/promise.h"
 
 static int fold(size_t cases, uint64_t seed, const struct engine *engine)

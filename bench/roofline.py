@@ -5,7 +5,7 @@
 
 Launches, FLOP and bytes of products are counted on the null GPU at full size. Bytes of kernels are
 what small runs on the double have touched, fitted in rows and channels and tried on a run that was
-not fitted. Times are core/kernel.h's; the worker runs the same sources on a GPU.
+not fitted. Times are core/cost/kernel.h's; the worker runs the same sources on a GPU.
 """
 import os
 import re
@@ -163,7 +163,7 @@ def page(rows, seconds, worst, plan):
           % (forward / ops_of(plan), (launches - forward - 3) / ops_of(plan), ops_of(plan)))
     print("left out); norms, residuals, GELU and biases move %.3g times as much backward as forward, counting what GELU's epilogue reads; the loss moves %.3g"
           % (backward_of(rows, passes, ahead), sum(r[3] for r in rows if r[0].startswith("loss_row")) / (tokens * VOCABULARY)))
-    print("bytes a logit. The row `worker` of core/frameworks.def has these figures. With it, with nothing but the roofline of ops, and as PyTorch's compiler")
+    print("bytes a logit. The row `worker` of core/strategy/frameworks.def has these figures. With it, with nothing but the roofline of ops, and as PyTorch's compiler")
     print("would do, the same plan takes, by `foreline simulate`,\n")
     for how in ("worker", "foreline", "compiled"):
         out = call([foreline, "simulate", plan, "--engine", "analytic", "--framework", how])

@@ -13,10 +13,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/lower.h"
-#include "core/measurement.h"
+#include "core/data/measurement.h"
+#include "core/lower/lower.h"
 #include "model/zoo.h"
-#include "sim/engine.h"
+#include "sim/engines.h"
 #include "sim/platform/platform.h"
 #include "tests/sample.h"
 #include "topologies/generate.h"

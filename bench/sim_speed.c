@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/lower.h"
-#include "core/measurement.h"
-#include "core/statistics.h"
-#include "sim/engine.h"
+#include "core/base/statistics.h"
+#include "core/data/measurement.h"
+#include "core/lower/lower.h"
+#include "sim/engines.h"
 #include "tests/sample.h"
 
 static enum status measure(size_t stages, uint32_t microbatches, size_t repeats)

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "cli/bench.h"
-#include "core/collective.h"
+#include "core/collective/collective.h"
 #include "exec/calibrate/trial.h"
 
 static const char *name_of(enum op_kind kind)

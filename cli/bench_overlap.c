@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "cli/bench.h"
-#include "core/units.h"
+#include "core/base/units.h"
 #include "exec/calibrate/overlap.h"
 
 enum { ROWS = 768 };

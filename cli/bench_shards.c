@@ -3,13 +3,13 @@
 #include <stdio.h>
 
 #include "cli/bench.h"
-#include "core/collective.h"
-#include "core/folder.h"
-#include "core/limit.h"
-#include "core/measurement.h"
-#include "core/units.h"
+#include "core/base/limit.h"
+#include "core/base/units.h"
+#include "core/collective/collective.h"
+#include "core/data/measurement.h"
 #include "exec/calibrate/overlap.h"
 #include "exec/calibrate/trial.h"
+#include "host/folder.h"
 #include "partition/published/hidup/models.h"
 #include "study/point.h"
 

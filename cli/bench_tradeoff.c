@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "cli/bench.h"
-#include "sim/engine.h"
+#include "sim/engines.h"
 #include "study/load.h"
 #include "study/planning.h"
 

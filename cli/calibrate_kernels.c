@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/units.h"
+#include "core/base/array.h"
+#include "core/base/units.h"
 #include "study/kernel_fit.h"
 #include "study/platform_properties.h"
 #include "topologies/catalogue.h"

@@ -9,12 +9,12 @@
 #include <unistd.h>
 
 #include "cli/bench.h"
-#include "core/file.h"
-#include "core/json.h"
-#include "core/lower.h"
-#include "core/measurement.h"
-#include "core/units.h"
-#include "sim/engine.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/units.h"
+#include "core/data/measurement.h"
+#include "core/lower/lower.h"
+#include "sim/engines.h"
 #include "sim/export/export.h"
 #include "sim/workload.h"
 #include "study/load.h"

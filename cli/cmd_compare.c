@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/compare.h"
-#include "core/json.h"
-#include "core/measurement.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/json.h"
+#include "core/base/text.h"
+#include "core/data/compare.h"
+#include "core/data/measurement.h"
 
 static const char details[] =
     "Pairs predictions (measurement files of the engines analytic and simgrid) with runs (of any\n"

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cli/command.h"
-#include "core/text.h"
+#include "core/base/text.h"
 #include "model/zoo.h"
 #include "partition/partition.h"
 #include "partition/published/objective.h"

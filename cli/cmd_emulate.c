@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
-#include "core/trace.h"
+#include "core/data/trace.h"
 #include "exec/rounds.h"
 #include "sim/smpi.h"
 #include "study/emulate_network.h"

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/units.h"
+#include "core/base/array.h"
+#include "core/base/units.h"
 #include "measured/reader.h"
 #include "study/load.h"
 

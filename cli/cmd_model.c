@@ -7,12 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/folder.h"
-#include "core/json.h"
-#include "core/model.h"
-#include "core/screen.h"
-#include "core/units.h"
+#include "core/base/json.h"
+#include "core/base/units.h"
+#include "core/data/model.h"
 #include "exec/calibrate/profile.h"
+#include "host/folder.h"
+#include "host/screen.h"
 #include "model/export.h"
 #include "model/import.h"
 #include "model/zoo.h"

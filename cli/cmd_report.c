@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/file.h"
+#include "core/base/file.h"
 #include "plots/page.h"
 #include "study/report.h"
 

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
-#include "core/trace.h"
+#include "core/data/trace.h"
 #include "exec/launch/hosts.h"
 #include "exec/launch/launch.h"
 #include "exec/rounds.h"

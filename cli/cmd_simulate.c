@@ -6,7 +6,7 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
-#include "sim/engine.h"
+#include "sim/engines.h"
 #include "sim/export/export.h"
 #include "study/evaluate.h"
 #include "study/expected.h"

@@ -6,8 +6,8 @@
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
-#include "core/screen.h"
-#include "core/text.h"
+#include "core/base/text.h"
+#include "host/screen.h"
 #include "study/point.h"
 #include "study/rank.h"
 

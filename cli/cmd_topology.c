@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/file.h"
-#include "core/json.h"
-#include "core/topology.h"
-#include "core/units.h"
+#include "core/base/array.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/units.h"
+#include "core/data/topology.h"
 #include "partition/capacity.h"
 #include "sim/platform/platform.h"
 #include "study/load.h"

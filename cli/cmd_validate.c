@@ -7,8 +7,9 @@
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
-#include "core/file.h"
+#include "core/base/file.h"
 #include "exec/launch/launch.h"
+#include "sim/engines.h"
 #include "study/published_fit.h"
 #include "study/published_layers.h"
 #include "study/validate.h"
@@ -289,7 +290,8 @@ const struct command command_validate = {
         "them, are predicted from their configurations; errors by set, GPU, type of numbers and\n"
         "parallelism, with why rows are left out and the ten worst. --cross-validate: also errors\n"
         "by constants fitted to the rows of other sets, and of other generations of GPUs; --fit:\n"
-        "only the constants, fitted to all rows, as core/constants.def has them; --layers: what "
+        "only the constants, fitted to all rows, as core/strategy/constants.def has them; "
+        "--layers: what "
         "the\n"
         "layers take is fitted to a few runs of each set. docs/believe.md",
     .examples = "foreline validate tiny.json --compute paced --steps 2 -o validation\n",

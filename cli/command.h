@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/error.h"
-#include "core/provenance.h"
+#include "core/base/error.h"
+#include "core/base/provenance.h"
 #include "study/settings.h"
 
 /* One call of a command. Lives as long as the process. */

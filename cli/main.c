@@ -7,12 +7,13 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/manual.h"
-#include "core/file.h"
-#include "core/limit.h"
-#include "core/path.h"
-#include "core/screen.h"
-#include "core/text.h"
+#include "core/base/file.h"
+#include "core/base/limit.h"
+#include "core/base/path.h"
+#include "core/base/text.h"
 #include "exec/core_type.h"
+#include "host/leftover.h"
+#include "host/screen.h"
 
 #define COMMAND(name) extern const struct command command_##name;
 #include "cli/commands.def"
@@ -114,6 +115,7 @@ int main(int argc, char **argv)
     mallopt(M_MMAP_THRESHOLD, 256 << 20); /* searches take and give back the same large blocks */
     mallopt(M_TRIM_THRESHOLD, 512 << 20);
     screen_protect();
+    leftover_watch_files();
     core_type_set();          /* before a thread, and for all that is started */
     signal(SIGXFSZ, SIG_IGN); /* a file of the greatest allowed size is an error like any other */
     remember(argc, argv);

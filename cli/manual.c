@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/text.h"
+#include "core/base/text.h"
 
 enum { TERM_COLUMN = 26, LINE_LIMIT = 92 };
 

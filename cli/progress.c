@@ -1,7 +1,7 @@
 #include "cli/progress.h"
 
-#include "core/clock.h"
-#include "core/screen.h"
+#include "core/base/clock.h"
+#include "host/screen.h"
 
 #include <stdio.h>
 #include <time.h>

@@ -2,7 +2,7 @@
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
 
-#include "sim/engine.h"
+#include "core/engine/engine.h"
 
 struct progress {
     const volatile int *interrupted; /* cli/interrupt.h */

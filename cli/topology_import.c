@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/array.h"
-#include "core/file.h"
-#include "core/topology.h"
-#include "core/units.h"
+#include "core/base/array.h"
+#include "core/base/file.h"
+#include "core/base/units.h"
+#include "core/data/topology.h"
 #include "sim/platform/platform.h"
 #include "study/load.h"
 #include "study/platform_properties.h"

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/json.h"
-#include "core/units.h"
+#include "core/base/json.h"
+#include "core/base/units.h"
 #include "topologies/machine/discover.h"
 #include "topologies/machine/machine.h"
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/digest.h"
-#include "core/provenance.h"
+#include "core/base/digest.h"
+#include "core/base/provenance.h"
 #include "exec/checkpoint.h"
 #include "exec/corpus.h"
 #include "exec/learning_rate.h"

@@ -10,9 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/error.h"
-#include "core/model.h"
-#include "core/program.h"
+#include "core/base/error.h"
+#include "core/data/model.h"
+#include "core/data/program.h"
 
 struct corpus;
 

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/array.h"
-#include "core/file.h"
+#include "core/base/array.h"
+#include "core/base/file.h"
 #include "exec/corpus.h"
 #include "exec/device/cpu/stage_parts.h"
 

@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/model.h"
-#include "core/program.h"
+#include "core/data/model.h"
+#include "core/data/program.h"
 
 /* Steps `first` and later, `steps` of them. text: file, NULL: the shipped one. STATUS_INVALID when
  * the model reads no tokens, STATUS_IO, STATUS_NOMEM. */

@@ -13,11 +13,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/array.h"
-#include "core/file.h"
-#include "core/json.h"
-#include "core/optimizer.h"
-#include "core/provenance.h"
+#include "core/base/array.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/provenance.h"
+#include "core/strategy/optimizer.h"
 #include "exec/rendezvous.h"
 
 const char checkpoint_magic[8] = "FLCKPT\r\n";

@@ -3,7 +3,7 @@
  *   DIR/step-00000010/rank-0003.ckpt  after 10 steps, written by rank 3
  *   DIR/step-00000010/manifest.json   written last, by the launcher: now the step counts
  *
- * Every file appears complete or not at all (core/file.h). A step without manifest is never read.
+ * Every file appears complete or not at all (core/base/file.h). A step without manifest is never read.
  * Directories of steps and files of ranks that are symbolic links are not followed, and only what a run
  * wrote, by name and contents, is removed.
  *
@@ -18,10 +18,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "core/digest.h"
-#include "core/error.h"
-#include "core/model.h"
-#include "core/program.h"
+#include "core/base/digest.h"
+#include "core/base/error.h"
+#include "core/data/model.h"
+#include "core/data/program.h"
 #include "exec/device.h"
 
 struct provenance;

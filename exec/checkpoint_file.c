@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/array.h"
-#include "core/file.h"
+#include "core/base/array.h"
+#include "core/base/file.h"
 #include "exec/checkpoint.h"
 
 enum { FILE_VERSION = 1, CHECKPOINT_ORDER = 0x01020304 };
@@ -177,7 +177,7 @@ static enum status write_all(const struct checkpoint_part *part, FILE *f, const 
     return put(f, path, digest, DIGEST);
 }
 
-/* Written under another name and renamed when complete (core/file.h): head and table last, since
+/* Written under another name and renamed when complete (core/base/file.h): head and table last, since
  * they hold the digests of the arrays. */
 enum status checkpoint_save(struct checkpoint_part *part)
 {

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <time.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 /* A condition on CLOCK_MONOTONIC, to be released by pthread_cond_destroy(). STATUS_NOMEM. */
 static inline enum status condition_init(pthread_cond_t *condition)

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "core/file.h"
-#include "core/random.h"
+#include "core/base/file.h"
+#include "core/base/random.h"
 
 enum status corpus_read(const char *path, struct corpus *out)
 {

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 enum { CORPUS_VOCABULARY = 256 }; /* tokens are 0 .. 255 */
 enum { CORPUS_MASK = 0 };         /* token that stands for a masked one; no text contains it */

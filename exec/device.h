@@ -16,10 +16,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/digest.h"
-#include "core/error.h"
-#include "core/model.h"
-#include "core/program.h"
+#include "core/base/digest.h"
+#include "core/base/error.h"
+#include "core/data/model.h"
+#include "core/data/program.h"
 #include "exec/element.h"
 #include "exec/ring.h"
 

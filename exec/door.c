@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "core/array.h"
-#include "core/clock.h"
-#include "core/limit.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
+#include "core/base/limit.h"
 #include "exec/transport/tcp/socket.h"
 
 enum status door_open(int listener, const uint8_t token[TOKEN], size_t bytes, struct door *out)

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "core/program.h"
+#include "core/data/program.h"
 
 enum element { ELEMENT_FP32, ELEMENT_BF16, ELEMENT_FP16, ELEMENTS };
 extern const char *const element_names[ELEMENTS]; /* "fp32", ... */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 
 /* ---- ends and seats */
 

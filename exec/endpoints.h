@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/error.h"
-#include "core/program.h"
+#include "core/base/error.h"
+#include "core/data/program.h"
 #include "exec/rendezvous.h"
 #include "exec/rounds.h"
 #include "exec/window.h"

@@ -14,8 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/error.h"
-#include "core/program.h"
+#include "core/base/error.h"
+#include "core/data/program.h"
 #include "exec/device.h"
 #include "exec/device/layer.h"
 #include "exec/rendezvous.h"

@@ -1,7 +1,7 @@
 /* Collectives in the middle of an op, which devices call for: sums of tensor parallelism, rows of sequence
  * parallelism, exchanges of experts and of shared sequences. The program has them as one op of several
  * calls behind the pass, or before it; they are reported as that op (executor_book_sums()). */
-#include "core/clock.h"
+#include "core/base/clock.h"
 #include "exec/executor_running.h"
 
 /* Collective `op` of the program in the middle of the op at work; its seconds go to *seconds. */

@@ -1,9 +1,9 @@
 /* What the executor keeps of a step, and which programs it can run. */
 #include <stdlib.h>
 
-#include "core/array.h"
-#include "core/optimizer.h"
-#include "core/plan.h"
+#include "core/base/array.h"
+#include "core/data/plan.h"
+#include "core/strategy/optimizer.h"
 #include "exec/executor.h"
 
 enum status executor_step_init(struct executor_step *s, const struct program *p, uint32_t rank)

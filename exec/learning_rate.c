@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "core/keyed.h"
+#include "core/base/keyed.h"
 
 static const struct keyed_name constant = {"constant"}, step = {"step"},
                                polynomial = {"polynomial"}, exponential = {"exponential"};

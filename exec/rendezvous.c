@@ -1,7 +1,7 @@
 /* How ranks find each other: frames of the control connection, what the environment says, and the
  * worker's side of the meeting. */
 #include "exec/rendezvous.h"
-#include "core/array.h"
+#include "core/base/array.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -14,11 +14,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/clock.h"
-#include "core/digest.h"
-#include "core/file.h"
-#include "core/limit.h"
-#include "core/text.h"
+#include "core/base/clock.h"
+#include "core/base/digest.h"
+#include "core/base/file.h"
+#include "core/base/limit.h"
+#include "core/base/text.h"
 #include "exec/transport/tcp/socket.h"
 
 enum { CONTROL_MAGIC = 0x464c4331 }; /* "FLC1" */

@@ -17,12 +17,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/error.h"
-#include "core/process.h"
+#include "core/base/error.h"
 #include "exec/agreement.h"
 #include "exec/device.h"
 #include "exec/device/layer.h"
 #include "exec/hardware.h"
+#include "host/process.h"
 
 enum { TOKEN = 16, CONTROL_VERSION = 8, ERROR_TEXT = 1024, MACHINE = 64 };
 

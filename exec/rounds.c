@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/text.h"
 
 static const struct rounds_algorithm *const table[] = {
 #define ROUNDS(name) &rounds_##name,

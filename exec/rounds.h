@@ -4,7 +4,7 @@
  * Every transport executes these rounds and adds what arrives in their order. So the sums have the
  * same bits on all transports, and a new algorithm, a file exec/rounds/NAME.c that defines
  * rounds_NAME and a line of rounds/algorithms.def, is for all of them at once. A row's name is that
- * of core/collective.h's algorithm that it executes. Rounds have global numbers: what a member gives
+ * of core/collective/collective.h's algorithm that it executes. Rounds have global numbers: what a member gives
  * in round k is taken in round k, and depends on earlier rounds only. Between two members they are in
  * order. */
 #ifndef EXEC_ROUNDS_H
@@ -14,8 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/error.h"
-#include "core/program.h"
+#include "core/base/error.h"
+#include "core/data/program.h"
 #include "exec/element.h"
 #include "exec/ring.h"
 

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "core/array.h"
-#include "core/clock.h"
-#include "core/limit.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
+#include "core/base/limit.h"
 #include "exec/door.h"
 #include "exec/transport/tcp/socket.h"
 

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "exec/rendezvous.h"
 
 enum { STAR_MAGIC = 0x464c5431, STAR_GONE = 0x464c5447, STAR_VERSION = 3 };

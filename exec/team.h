@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "exec/rendezvous.h"
 
 enum { TEAM_MOST = 64 };

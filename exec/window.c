@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 
 /* First op that depends on each op: user[i], or the end of the rank's list. */
 static void find_users(const struct program *p, uint32_t *user)

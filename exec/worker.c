@@ -11,12 +11,13 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "core/array.h"
-#include "core/limit.h"
-#include "core/provenance.h"
-#include "core/screen.h"
+#include "core/base/array.h"
+#include "core/base/limit.h"
+#include "core/base/provenance.h"
 #include "exec/rounds.h"
 #include "exec/worker_rank.h"
+#include "host/leftover.h"
+#include "host/screen.h"
 
 /* ---- arguments */
 
@@ -319,6 +320,7 @@ int worker_main(int argc, char **argv, const struct worker_parts *have)
 {
     struct worker w = {.learning_rate = 1e-3};
     screen_protect();
+    leftover_watch_files();
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); /* wake up when asked, not 50 us later */

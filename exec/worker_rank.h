@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/model.h"
-#include "core/program.h"
+#include "core/data/model.h"
+#include "core/data/program.h"
 #include "exec/checkpoint.h"
 #include "exec/corpus.h"
 #include "exec/executor.h"

@@ -1,4 +1,4 @@
-/* libforeline: study/ behind a stable header. Errors are read off core/error.h and handed over. */
+/* libforeline: study/ behind a stable header. Errors are read off core/base/error.h and handed over. */
 #include "library/foreline.h"
 
 #include <dlfcn.h>
@@ -8,18 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/breakdown.h"
-#include "core/folder.h"
-#include "core/limit.h"
-#include "core/provenance.h"
-#include "core/text.h"
+#include "core/base/executable.h"
+#include "core/base/limit.h"
+#include "core/base/provenance.h"
+#include "core/base/text.h"
+#include "core/data/breakdown.h"
+#include "host/leftover.h"
 #include "study/load.h"
 #include "study/machine.h"
 #include "study/planning.h"
 #include "study/settings.h"
 
-_Static_assert((int)FORELINE_NOMEM == (int)STATUS_NOMEM, "statuses are core/error.h's");
-_Static_assert((int)FORELINE_USAGE == (int)STATUS_USAGE, "statuses are core/error.h's");
+_Static_assert((int)FORELINE_NOMEM == (int)STATUS_NOMEM, "statuses are core/base/error.h's");
+_Static_assert((int)FORELINE_USAGE == (int)STATUS_USAGE, "statuses are core/base/error.h's");
 
 struct foreline_model {
     char *name;
@@ -78,7 +79,7 @@ const char *foreline_library_version(void)
 static enum status begin(void)
 {
     Dl_info self;
-    char path[FOLDER_PROGRAM];
+    char path[EXECUTABLE_FOLDER];
     if (!dladdr((const void *)foreline_version, &self) || !self.dli_fname)
         return error_set(STATUS_IO, "where libforeline is cannot be found out");
     char *real = realpath(self.dli_fname, NULL);
@@ -89,7 +90,8 @@ static enum status begin(void)
     free(real);
     if (n >= (int)sizeof path)
         return error_set(STATUS_IO, "libforeline is in too deep a folder");
-    folder_set_program(path);
+    executable_set_folder(path);
+    leftover_watch_files();
     return limits_inherit();
 }
 

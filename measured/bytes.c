@@ -10,9 +10,9 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "core/array.h"
-#include "core/file.h"
-#include "core/limit.h"
+#include "core/base/array.h"
+#include "core/base/file.h"
+#include "core/base/limit.h"
 
 enum { PIECE = 1 << 18 };
 

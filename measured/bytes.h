@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/error.h"
-#include "core/file.h"
-#include "core/limit.h"
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/limit.h"
 
 struct bytes {
     const char *path;     /* for messages; borrowed */
@@ -27,7 +27,7 @@ enum status bytes_open(const char *path, struct bytes *out) MUST_CHECK;
 enum status bytes_more(struct bytes *b) MUST_CHECK;
 void bytes_close(struct bytes *b); /* accepts {0}; leaves {0} */
 
-/* A file of core/file.h that is compressed by gzip while it is written; {0} before bytes_create(). */
+/* A file of core/base/file.h that is compressed by gzip while it is written; {0} before bytes_create(). */
 struct bytes_out {
     struct file_out file;
     FILE *stream; /* write here */

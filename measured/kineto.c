@@ -2,13 +2,13 @@
  *
  * Taken are complete events ("ph": "X") of the categories kernel, gpu_memcpy and gpu_memset, in older traces Kernel,
  * Memcpy and Memset; the annotations ProfilerStep#N of the host; and launches, with what they are launched
- * from (launches.h). The rest is passed over. Also the traces that foreline writes itself (core/trace.h). */
+ * from (launches.h). The rest is passed over. Also the traces that foreline writes itself (core/data/trace.h). */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "core/array.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/text.h"
 #include "measured/layers.h"
 #include "measured/reader.h"
 #include "measured/tokens.h"
@@ -196,7 +196,7 @@ static void describe_kernel(const struct event *e, struct span *s)
         s->purpose = span_purpose_of(e->value[KEY_GROUP]);
 }
 
-/* What categories of foreline's own traces (core/trace.h) are. */
+/* What categories of foreline's own traces (core/data/trace.h) are. */
 static const struct {
     const char *category;
     uint8_t what, phase;

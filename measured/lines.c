@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/limit.h"
+#include "core/base/array.h"
+#include "core/base/limit.h"
 #include "measured/bytes.h"
 
 /* Take colours out: ESC [ digits and semicolons, then a letter. */

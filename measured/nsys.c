@@ -10,9 +10,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/array.h"
-#include "core/limit.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/limit.h"
+#include "core/base/text.h"
 #include "measured/layers.h"
 #include "measured/reader.h"
 

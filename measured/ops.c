@@ -1,7 +1,7 @@
 /* Which of the host's ops, or kernels, take the time of a run. */
 #include <stdlib.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "measured/run.h"
 
 static int by_seconds(const void *a, const void *b)

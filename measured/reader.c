@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/limit.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/limit.h"
+#include "core/base/text.h"
 #include "measured/bytes.h"
 #include "measured/lines.h"
 

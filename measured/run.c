@@ -7,9 +7,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/array.h"
-#include "core/limit.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/limit.h"
+#include "core/base/text.h"
 
 const char *const span_kind_names[SPAN_KINDS] = {
     [SPAN_ALLREDUCE] = "all-reduce",

@@ -9,9 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/intern.h"
-#include "core/measurement.h"
-#include "core/model.h"
+#include "core/base/intern.h"
+#include "core/data/measurement.h"
+#include "core/data/model.h"
 
 enum span_what {
     SPAN_COMPUTE,       /* a kernel that computes */
@@ -46,7 +46,8 @@ enum span_phase { PHASE_UNKNOWN, PHASE_FORWARD, PHASE_BACKWARD, PHASE_UPDATE, PH
 
 struct span {
     int64_t start_ns, end_ns;
-    int64_t bytes;  /* as nccl-tests count them (core/collective.h); of copies; 0: not known */
+    int64_t
+        bytes; /* as nccl-tests count them (core/collective/collective.h); of copies; 0: not known */
     int64_t launch; /* correlation number of what launched it; -1: not known */
     uint32_t name;  /* of struct measured_run: names */
     uint32_t op; /* the outermost op of the host that launched it, likewise; RUN_NO_OP: not known */
@@ -225,7 +226,7 @@ enum status measured_run_profile(const struct measured_run *run, const char *pat
                                  const struct run_profile_options *o, struct model *m,
                                  struct run_profile_told *told) MUST_CHECK;
 
-/* Its timeline as foreline writes those of its own runs (core/trace.h): a process for each rank, the steps'
+/* Its timeline as foreline writes those of its own runs (core/data/trace.h): a process for each rank, the steps'
  * first at 0. */
 enum status measured_run_trace(const struct measured_run *run, size_t warmup, const char *path,
                                const struct provenance *by) MUST_CHECK;

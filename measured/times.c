@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "measured/run.h"
 
 /* ---- intervals: disjoint and ascending once merged */

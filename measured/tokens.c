@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/limit.h"
+#include "core/base/limit.h"
 
 enum { NONE = -1 };
 

@@ -1,5 +1,5 @@
 /* tokens.h - JSON as a stream of tokens, in memory that does not grow with the file: for traces of
- * gigabytes. What the project writes itself is read as a whole (core/json.h). */
+ * gigabytes. What the project writes itself is read as a whole (core/base/json.h). */
 #ifndef MEASURED_TOKENS_H
 #define MEASURED_TOKENS_H
 

@@ -1,12 +1,12 @@
-/* Recorded runs as timelines, in the form of foreline's own (core/trace.h). */
+/* Recorded runs as timelines, in the form of foreline's own (core/data/trace.h). */
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/array.h"
-#include "core/file.h"
-#include "core/json.h"
-#include "core/provenance.h"
-#include "core/trace.h"
+#include "core/base/array.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/provenance.h"
+#include "core/data/trace.h"
 #include "measured/bytes.h"
 #include "measured/run.h"
 

@@ -7,7 +7,7 @@
 #ifndef MODEL_ARCHITECTURE_H
 #define MODEL_ARCHITECTURE_H
 
-#include "core/model.h"
+#include "core/data/model.h"
 
 enum { ARCHITECTURE_LAYERS = 1024 };
 

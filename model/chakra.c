@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/edges.h"
-#include "core/limit.h"
+#include "core/base/array.h"
+#include "core/base/limit.h"
+#include "core/data/edges.h"
 #include "model/chakra.h"
 #include "model/graph.h"
 #include "model/import.h"

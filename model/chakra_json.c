@@ -15,10 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/file.h"
-#include "core/json.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/text.h"
 #include "model/chakra.h"
 #include "model/import.h"
 

@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "core/json.h"
+#include "core/base/json.h"
 #include "model/config.h"
 
 static enum status get_flag(const struct json_at *at, bool *out)

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/file.h"
-#include "core/json.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
 #include "model/config.h"
 #include "model/import.h"
 #include "model/zoo.h"

@@ -3,8 +3,8 @@
 #ifndef MODEL_EXECUTION_H
 #define MODEL_EXECUTION_H
 
-#include "core/array.h"
-#include "core/json.h"
+#include "core/base/array.h"
+#include "core/base/json.h"
 
 enum { EXECUTION_DIMENSIONS = 8, EXECUTION_NONE = UINT32_MAX };
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/file.h"
+#include "core/base/file.h"
 #include "model/pipedream_text.h"
 
 /* Printable ASCII only, as the importer wants it. */

@@ -2,7 +2,7 @@
 #ifndef MODEL_EXPORT_H
 #define MODEL_EXPORT_H
 
-#include "core/model.h"
+#include "core/data/model.h"
 
 /* Write PipeDream's graph.txt (grammar: model/pipedream_text.h) with the times of profile[profile]
  * and sizes for its microbatch. Node names are op names, types the kinds, an attribute "stage"

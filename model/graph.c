@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/text.h"
 
 /* Attributes up to the first without a name. */
 static enum status copy_attributes(const struct graph_op *from, struct model_op *to)

@@ -5,7 +5,7 @@
 #ifndef MODEL_GRAPH_H
 #define MODEL_GRAPH_H
 
-#include "core/model.h"
+#include "core/data/model.h"
 
 enum { GRAPH_INPUTS = 2, GRAPH_ATTRIBUTES = 12, GRAPH_PREFIX = 32 };
 
@@ -22,7 +22,7 @@ struct graph_op {
     uint32_t input[GRAPH_INPUTS]; /* [inputs] producers in argument order */
     double forward_flop, backward_flop, forward_bytes, backward_bytes;
     int64_t parameter_bytes, shared_bytes;
-    bool sparse;     /* see core/model.h */
+    bool sparse;     /* see core/data/model.h */
     uint32_t shares; /* MODEL_NO_OP: nothing borrowed */
     enum model_tensor tensor;
     bool narrow; /* its products are as narrow as the model's, fp8 or fp4; else bf16 beside it */

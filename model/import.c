@@ -8,11 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/file.h"
-#include "core/json.h"
-#include "core/looks.h"
-#include "core/nodes.h"
-#include "core/text.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/looks.h"
+#include "core/base/text.h"
+#include "core/data/nodes.h"
 
 enum { HEAD = 64 }; /* bytes that tell what a binary file is */
 

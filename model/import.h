@@ -3,8 +3,8 @@
 #ifndef MODEL_IMPORT_H
 #define MODEL_IMPORT_H
 
-#include "core/array.h"
-#include "core/model.h"
+#include "core/base/array.h"
+#include "core/data/model.h"
 
 struct json_at;
 struct nodes;

@@ -11,7 +11,7 @@
  *   - element-wise layers: operations per element, counted off the formula; their time is set by
  *     the memory traffic.
  * Traffic counts each tensor once per matrix product or element-wise pass that touches it,
- * parameters apart (core/cost.h adds them). Stash: the op's own output and what it must remember;
+ * parameters apart (core/cost/cost.h adds them). Stash: the op's own output and what it must remember;
  * its inputs are the outputs of its producers and counted there. docs/models.md has the table. */
 #ifndef MODEL_LAYERS_H
 #define MODEL_LAYERS_H

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/text.h"
+#include "core/base/text.h"
 #include "model/onnx/build.h"
 
 static const uint64_t max_size = 1000000000;

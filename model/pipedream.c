@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/edges.h"
+#include "core/base/array.h"
+#include "core/data/edges.h"
 #include "model/graph.h"
 #include "model/pipedream_text.h"
 

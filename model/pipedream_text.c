@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/model.h"
+#include "core/base/array.h"
+#include "core/data/model.h"
 
 /* Largest figures that are believed: a minibatch of 30 000 years, 100 TB per op. */
 static const double max_ms = 1e15, max_bytes = 1e14;

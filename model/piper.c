@@ -12,15 +12,15 @@
  * bytes and the limits of devices are left out; model.note says what was done.
  * O((nodes + edges) log (nodes + edges)); *out is untouched on failure. STATUS_PARSE with
  * path:line:column, STATUS_INVALID (minibatch_size < 1), STATUS_NOMEM. */
-#include "core/order.h"
+#include "core/base/order.h"
 #include "model/import.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/edges.h"
-#include "core/nodes.h"
+#include "core/data/edges.h"
+#include "core/data/nodes.h"
 #include "model/graph.h"
 
 enum { DEGREES = 32, MAX_DEGREE = 65536, MAX_CONFIGS = 64, NOTE = 320 };

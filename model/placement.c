@@ -17,8 +17,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/edges.h"
-#include "core/nodes.h"
+#include "core/data/edges.h"
+#include "core/data/nodes.h"
 #include "model/graph.h"
 
 enum { NOTE = 320 };

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/text.h"
+#include "core/base/text.h"
 
 enum { ZOO_PARAMETERS = 13, LIST = 512 };
 

@@ -6,7 +6,7 @@
 #ifndef MODEL_ZOO_H
 #define MODEL_ZOO_H
 
-#include "core/model.h"
+#include "core/data/model.h"
 
 struct architecture;
 struct architecture_choice;

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/random.h"
+#include "core/base/array.h"
+#include "core/base/random.h"
 
 enum { ROUNDS = 64 };
 

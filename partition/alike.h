@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "core/model.h"
+#include "core/data/model.h"
 
 enum { ALIKE_OPS = 20000 }; /* larger graphs are not compared */
 

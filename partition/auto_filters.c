@@ -2,8 +2,9 @@
  * state of the search; what they leave out is counted by auto_leaves_out(). */
 #include <math.h>
 
-#include "core/check.h"
-#include "core/lower.h"
+#include "core/cost/cost.h"
+#include "core/data/program_check.h"
+#include "core/lower/lower.h"
 #include "partition/auto_search.h"
 
 enum { DEEPER = 4 };                     /* times the ranks of a pipeline that fits */
@@ -199,7 +200,7 @@ static struct least stage_bytes(const struct auto_state *s, const struct auto_tr
     const struct auto_saving *saving = &auto_savings[t->saving];
     const struct auto_again *again = &s->again[saving->recompute];
     const struct auto_shape *shape = &t->shape;
-    const struct cost_split split = plan_split(t->cut, stage);
+    const struct cost_split split = cost_split_of(t->cut, stage);
     struct cost_memory f = on_device(s);
     uint32_t zero = saving->keep ? 2 : saving->zero;
     double ranks = saving->hybrid ? auto_group(s, shape) : shape->replicas,

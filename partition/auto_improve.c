@@ -1,7 +1,7 @@
 /* What becomes of `auto`'s finalists: as few layers made again as fit, sums of gradients in buckets of
  * other sizes, parameters kept or not, and shared over groups of other sizes; on small platforms the
  * same with other microbatches. */
-#include "core/array.h"
+#include "core/base/array.h"
 #include "partition/auto_search.h"
 
 enum { BUCKET_LARGEST = 2, BUCKET_SMALLEST = -6 }; /* sizes tried, as powers of two of the usual */

@@ -5,7 +5,7 @@
 #ifndef PARTITION_AUTO_SEARCH_H
 #define PARTITION_AUTO_SEARCH_H
 
-#include "core/schedule.h"
+#include "core/schedule/schedule.h"
 #include "partition/auto.h"
 
 enum {

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "partition/auto_search.h"
 
 struct partition_request auto_request_for(const struct auto_state *s,
@@ -91,7 +91,7 @@ static double fastest_Bps(const struct topology *t)
 }
 
 /* Seconds that the shards' reductions of one microbatch take over the fastest links: t shards move
- * 2 (t - 1) / t of a tensor each, or all of it to a switch that sums (core/fabric.h), once per
+ * 2 (t - 1) / t of a tensor each, or all of it to a switch that sums (core/cost/fabric.h), once per
  * row-parallel output and column-parallel input. */
 static double reductions_s(const struct auto_state *s, const struct auto_shape *shape)
 {

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/divisor.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/divisor.h"
+#include "core/base/text.h"
 #include "partition/auto_search.h"
 
 /* With ZeRO 2 and 3 buckets are the units in which gradients are summed and parameters gathered;

@@ -14,8 +14,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/array.h"
-#include "core/schedule.h"
+#include "core/base/array.h"
+#include "core/schedule/schedule.h"
 #include "partition/chain_cost.h"
 
 enum { MOST_OPS = 20000 }; /* n^2 doubles: 3.2 GB */

@@ -7,8 +7,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/array.h"
-#include "core/order.h"
+#include "core/base/array.h"
+#include "core/base/order.h"
 #include "partition/device_order.h"
 #include "partition/tiers.h"
 

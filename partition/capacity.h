@@ -2,8 +2,8 @@
 #ifndef PARTITION_CAPACITY_H
 #define PARTITION_CAPACITY_H
 
-#include "core/error.h"
-#include "core/topology.h"
+#include "core/base/error.h"
+#include "core/data/topology.h"
 
 enum { CAPACITY_DEVICES = 16384 }; /* more are not looked at */
 

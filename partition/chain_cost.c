@@ -2,7 +2,7 @@
  * a tensor first. */
 #include "partition/chain_cost.h"
 
-#include "core/array.h"
+#include "core/base/array.h"
 
 void chain_cost_free(struct chain_cost *c)
 {

@@ -6,7 +6,7 @@
 #ifndef PARTITION_CHAIN_COST_H
 #define PARTITION_CHAIN_COST_H
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "partition/partition.h"
 
 struct chain_cost {

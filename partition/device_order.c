@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 
 enum { SIDE = TOPOLOGY_MAP_SIDE, CELLS = TOPOLOGY_MAP_CELLS, BITS = TOPOLOGY_MAP_BITS };
 

@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-#include "core/error.h"
-#include "core/topology.h"
+#include "core/base/error.h"
+#include "core/data/topology.h"
 
 /* Walk from device 0 to the nearest device not visited yet, and so on: nodes are filled before
  * racks, racks before the next. Where the topology has numbered its nodes, a node is taken whole, in

@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "partition/hierarchical_refine.h"
 #include "partition/tiers.h"
 

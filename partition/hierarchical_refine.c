@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 
 enum {
     BOUNDS = 40,

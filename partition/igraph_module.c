@@ -1,7 +1,7 @@
 /* alike.c, capacity.c and tiers_measured.c as a module. */
 #include "partition/igraph_module.h"
 
-#include "core/provenance.h"
+#include "core/base/provenance.h"
 #include "partition/capacity.h"
 #include "partition/tiers_levels.h"
 

@@ -3,8 +3,8 @@
 #ifndef PARTITION_IGRAPH_MODULE_H
 #define PARTITION_IGRAPH_MODULE_H
 
-#include "core/module.h"
-#include "core/topology.h"
+#include "core/base/module.h"
+#include "core/data/topology.h"
 #include "partition/alike.h"
 #include "partition/tiers.h"
 

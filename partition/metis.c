@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/array.h"
-#include "core/cost.h"
+#include "core/base/array.h"
+#include "core/cost/cost.h"
 #include "partition/partition.h"
 
 static const double imbalance = 1.05;

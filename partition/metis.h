@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 struct metis_edge {
     uint32_t a, b; /* undirected; parallel edges add up, a == b is ignored */

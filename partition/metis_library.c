@@ -6,8 +6,8 @@
 
 #include <metis.h>
 
-#include "core/array.h"
-#include "core/order.h"
+#include "core/base/array.h"
+#include "core/base/order.h"
 
 const char metis_guarantee[] = "none: a baseline";
 

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/divisor.h"
-#include "core/schedule.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/divisor.h"
+#include "core/base/text.h"
+#include "core/schedule/schedule.h"
 #include "partition/device_order.h"
 
 #define ALGORITHM(name) &partition_##name,

@@ -14,11 +14,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/cost.h"
-#include "core/error.h"
-#include "core/model.h"
-#include "core/plan.h"
-#include "core/topology.h"
+#include "core/base/error.h"
+#include "core/cost/cost.h"
+#include "core/data/model.h"
+#include "core/data/plan.h"
+#include "core/data/topology.h"
 
 /* Devices stand in an order in which neighbours are near (device_order.h); what comes first in it:
  */

@@ -1,8 +1,8 @@
 /* Takes a graph apart: an op with one producer and one reader becomes an edge, and equal edges one. */
 #include <stdlib.h>
 
-#include "core/array.h"
-#include "core/intern.h"
+#include "core/base/array.h"
+#include "core/base/intern.h"
 #include "partition/alike.h"
 
 /* How many neighbours a vertex has on a side, and all their numbers in one exclusive or: of a single one its own. */

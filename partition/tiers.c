@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "partition/tiers_levels.h"
 
 enum {

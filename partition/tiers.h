@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/array.h"
-#include "core/topology.h"
+#include "core/base/array.h"
+#include "core/data/topology.h"
 
 struct tiers_level {
     size_t groups;

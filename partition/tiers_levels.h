@@ -2,7 +2,7 @@
 #ifndef PARTITION_TIERS_LEVELS_H
 #define PARTITION_TIERS_LEVELS_H
 
-#include "core/edges.h"
+#include "core/data/edges.h"
 #include "partition/tiers.h"
 
 /* Bandwidths in falling order fall by more than this factor from one tier to the next: what lies

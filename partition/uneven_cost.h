@@ -12,7 +12,7 @@
 #ifndef PARTITION_UNEVEN_COST_H
 #define PARTITION_UNEVEN_COST_H
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "partition/auto_search.h"
 
 enum { UNEVEN_LAYERS = 64, UNEVEN_UNITS = 32, UNEVEN_STAGES = 8 };

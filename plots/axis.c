@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/text.h"
-#include "core/units.h"
+#include "core/base/array.h"
+#include "core/base/text.h"
+#include "core/base/units.h"
 #include "plots/figure.h"
 
 enum { NAME_PITCH = 12, LOG_FROM = 16, TIC_ROOM = 4 * AXIS_TIC };

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/compare.h"
-#include "core/statistics.h"
+#include "core/base/array.h"
+#include "core/base/statistics.h"
+#include "core/data/compare.h"
 #include "plots/figure.h"
 #include "plots/kind.h"
 #include "plots/plot.h"

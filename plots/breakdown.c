@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "plots/kind.h"
 #include "plots/plot.h"
 #include "plots/stack.h"

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/statistics.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/statistics.h"
+#include "core/base/text.h"
 
 struct hidden {
     const struct table *t;

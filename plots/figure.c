@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/compare.h"
-#include "core/limit.h"
-#include "core/text.h"
-#include "core/tool.h"
+#include "core/base/limit.h"
+#include "core/base/text.h"
+#include "core/data/compare.h"
+#include "host/tool.h"
 
 const char figure_compute[] = "#0072B2", figure_forward[] = "#56B4E9",
            figure_backward[] = "#D55E00", figure_weight[] = "#F0E442", figure_update[] = "#000000",

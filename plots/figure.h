@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "core/file.h"
-#include "core/provenance.h"
+#include "core/base/file.h"
+#include "core/base/provenance.h"
 #include "plots/plot.h"
 
 /* Sizes in pixels; a character of the font is about FIGURE_CHARACTER wide. A picture of

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/breakdown.h"
-#include "core/file.h"
-#include "core/text.h"
-#include "core/units.h"
+#include "core/base/array.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "core/base/units.h"
+#include "core/data/breakdown.h"
 #include "plots/figure.h"
 
 const struct plot_kind *const plot_kinds[] = {

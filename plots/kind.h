@@ -4,13 +4,13 @@
 
 #include <stdbool.h>
 
-#include "core/measurement.h"
-#include "core/provenance.h"
+#include "core/base/provenance.h"
+#include "core/data/measurement.h"
 #include "plots/plot.h"
 #include "plots/table.h"
 
 enum plot_input {
-    PLOT_TRACES,       /* one Chrome trace (core/trace.h) or more */
+    PLOT_TRACES,       /* one Chrome trace (core/data/trace.h) or more */
     PLOT_MEASUREMENT,  /* one measurement */
     PLOT_MEASUREMENTS, /* one or more */
     PLOT_TABLE,        /* one table (table.h) */

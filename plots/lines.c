@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "plots/cells.h"
 #include "plots/figure.h"
 #include "plots/kind.h"

@@ -3,9 +3,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "core/array.h"
-#include "core/text.h"
-#include "core/units.h"
+#include "core/base/array.h"
+#include "core/base/text.h"
+#include "core/base/units.h"
 #include "plots/kind.h"
 #include "plots/stack.h"
 

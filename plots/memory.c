@@ -1,7 +1,7 @@
 /* Memory of each stage's fullest rank by what fills it, against what its device has. */
 #include <stdint.h>
 
-#include "core/units.h"
+#include "core/base/units.h"
 #include "plots/kind.h"
 #include "plots/plot.h"
 #include "plots/stack.h"

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "plots/table.h"
 
 /* What every page says in its first lines. */
@@ -30,7 +30,7 @@ void page_table(FILE *to, const struct table *t, size_t rows);
 /* An SVG file inline, with a caption. STATUS_PARSE when it holds no SVG; STATUS_IO, STATUS_NOMEM.
  */
 enum status page_picture(FILE *to, const char *svg, const char *caption) MUST_CHECK;
-/* A trace (core/trace.h) as a timeline: wheel zooms, dragging moves, the mouse shows the op.
+/* A trace (core/data/trace.h) as a timeline: wheel zooms, dragging moves, the mouse shows the op.
  * STATUS_PARSE as trace_events_read(); STATUS_INVALID above PAGE_OPS ops. */
 enum { PAGE_OPS = 200000 };
 enum status page_timeline(FILE *to, const char *trace, const char *caption) MUST_CHECK;

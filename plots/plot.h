@@ -10,9 +10,9 @@
 #ifndef PLOTS_PLOT_H
 #define PLOTS_PLOT_H
 
-#include "core/breakdown.h"
-#include "core/measurement.h"
-#include "core/provenance.h"
+#include "core/base/provenance.h"
+#include "core/data/breakdown.h"
+#include "core/data/measurement.h"
 
 /* How a picture is to look; NULL or 0: as the kind does it by itself. */
 struct plot_style {
@@ -21,7 +21,7 @@ struct plot_style {
     bool log_x, log_y; /* also where values do not span orders */
 };
 
-/* Gantt chart of n traces (core/trace.h), one below the other on one time axis: a row per rank, compute above, communication below, grey
+/* Gantt chart of n traces (core/data/trace.h), one below the other on one time axis: a row per rank, compute above, communication below, grey
  * where a rank computes nothing; a box shows its microbatch where there is room. Rows are means over
  * neighbouring ranks, and ops become shares of a column's time, where there are too many (timeline.h);
  * the picture says so. STATUS_PARSE with path:line:column when a trace is malformed, STATUS_INVALID
@@ -36,7 +36,7 @@ enum status plot_timeline(const char *const *trace, size_t n, const struct timel
                           const char *output, const struct provenance *by) MUST_CHECK;
 
 /* Predicted against measured iteration time, a point per plan and pair of engines, with the line
- * of equality and bands of 5 and 10 %. Pairing and errors as in core/compare.h; `name` [n] are the
+ * of equality and bands of 5 and 10 %. Pairing and errors as in core/data/compare.h; `name` [n] are the
  * files of m[n]. */
 enum status plot_scatter(const struct measurement *m, const char *const *name, size_t n,
                          const char *output, const struct provenance *by) MUST_CHECK;

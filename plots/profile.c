@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/statistics.h"
+#include "core/base/array.h"
+#include "core/base/statistics.h"
 #include "plots/axis.h"
 #include "plots/figure.h"
 #include "plots/kind.h"

@@ -1,7 +1,7 @@
 /* Horizontal bars of parts, or in groups, with values inside where they fit. */
 #include "plots/stack.h"
-#include "core/array.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/text.h"
 #include "plots/axis.h"
 
 #include <assert.h>

@@ -2,7 +2,7 @@
 #ifndef PLOTS_STACK_H
 #define PLOTS_STACK_H
 
-#include "core/provenance.h"
+#include "core/base/provenance.h"
 #include "plots/figure.h"
 
 enum { STACK_NAME = 160, STACK_VALUE = 48, STACK_PARTS = 14 };

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/file.h"
-#include "core/looks.h"
-#include "core/order.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/file.h"
+#include "core/base/looks.h"
+#include "core/base/order.h"
+#include "core/base/text.h"
 
 enum { LIST = 300 };
 

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 enum { TABLE_MAX_COLUMNS = 4097, TABLE_MAX_CELLS = 32 << 20 };
 

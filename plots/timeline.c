@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/text.h"
-#include "core/units.h"
+#include "core/base/text.h"
+#include "core/base/units.h"
 #include "plots/kind.h"
 #include "plots/plot.h"
 

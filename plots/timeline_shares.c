@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "plots/timeline.h"
 
 /* Ops of one row of a trace and one category follow each other by their starts. */

@@ -1,8 +1,8 @@
 /* Which ranks a timeline's rows stand for, and how finely it can be drawn. */
 #include <stdlib.h>
 
-#include "core/array.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/text.h"
 #include "plots/timeline.h"
 
 enum {

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/json.h"
-#include "core/looks.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/json.h"
+#include "core/base/looks.h"
+#include "core/base/text.h"
 #include "plots/figure.h"
 
 enum { MAX_ROWS = 100000 };

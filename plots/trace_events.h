@@ -1,4 +1,4 @@
-/* trace_events.h - the ops in a Chrome trace (core/trace.h): what ran when on which rank. Private.
+/* trace_events.h - the ops in a Chrome trace (core/data/trace.h): what ran when on which rank. Private.
  */
 #ifndef PLOTS_TRACE_EVENTS_H
 #define PLOTS_TRACE_EVENTS_H
@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 /* The order in which they are drawn: later ones on top. */
 enum trace_category {

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/limit.h"
-#include "core/looks.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/limit.h"
+#include "core/base/looks.h"
+#include "core/base/text.h"
 #include "measured/tokens.h"
 #include "plots/trace_events.h"
 

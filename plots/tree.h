@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/error.h"
-#include "core/provenance.h"
+#include "core/base/error.h"
+#include "core/base/provenance.h"
 
 /* Groups of devices, nested: those of a level are made of whole ones of the level before. */
 struct plot_tree_level {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 
 enum status bytes_broken(const struct bytes *b)
 {

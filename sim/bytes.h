@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 struct bytes {
     FILE *to; /* NULL: receiving */

@@ -3,9 +3,9 @@
  * knows. */
 #include "sim/child.h"
 
-#include "core/array.h"
-#include "core/family.h"
-#include "core/limit.h"
+#include "core/base/array.h"
+#include "core/base/limit.h"
+#include "host/family.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 struct child_output {
     unsigned char *data; /* [length] the bytes fn wrote; malloc'd, NULL when none */
@@ -37,7 +37,7 @@ struct child_watch {
  * more than 1 GiB of output). STATUS_EXTERNAL "stopped" when `watch` said so.
  *
  * Blocks until the child has ended; no deadline, but STATUS_EXTERNAL when it, or what it has started,
- * is stopped (core/family.h). In the child SIGINT, SIGTERM and the fatal signals
+ * is stopped (host/family.h). In the child SIGINT, SIGTERM and the fatal signals
  * have their default actions, and it is killed when the calling thread ends. The caller must be
  * single-threaded at that moment, as SimGrid needs more than fork() promises to threads. */
 enum status child_run(enum status (*fn)(void *argument, int write_fd), void *argument,

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/array.h"
-#include "core/divisor.h"
+#include "core/base/array.h"
+#include "core/base/divisor.h"
 
 enum { LONGEST = 1 << 22 }; /* links of all routes together */
 

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "sim/sharing.h"
+#include "core/engine/sharing.h"
 
 /* A route for each flow of the network, between two of as many hosts "0", "1", ... as that takes.
  * The weights of a link are divided by their common divisor, and so is its bandwidth; a flow takes

@@ -3,13 +3,13 @@
  * Flows are prepared here, and what happens to them is asked of the module, in a child
  * (sim/simgrid/simulate.c). A folded program runs on the quotient of the platform's links (flows.h,
  * quotient.h) instead of the platform. */
-#include "sim/engine.h"
+#include "sim/engines.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "sim/fluid.h"
+#include "core/engine/fluid.h"
 #include "sim/simgrid_answer.h"
 #include "sim/simgrid_module.h"
 
@@ -109,4 +109,5 @@ const struct engine engine_simgrid = {
     .folds = true,
     .resolution_s = 1e-9,
     .run = run,
+    .load = simgrid_load_module,
 };

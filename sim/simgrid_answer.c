@@ -1,7 +1,7 @@
 /* The result of a simulation through a pipe: times of all ops, then what the links carried. */
 #include "sim/simgrid_answer.h"
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "sim/bytes.h"
 
 static const char what[] = "result";

@@ -2,8 +2,8 @@
 #ifndef SIM_SIMGRID_ANSWER_H
 #define SIM_SIMGRID_ANSWER_H
 
+#include "core/engine/engine.h"
 #include "sim/child.h"
-#include "sim/engine.h"
 
 enum status simgrid_send(const struct simulation *s, int fd) MUST_CHECK;
 /* Of a program of so many ops. STATUS_EXTERNAL when the stream is not what simgrid_send() writes. */

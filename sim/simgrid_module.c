@@ -16,6 +16,12 @@ static enum status run_task(void *argument, int fd)
     return st == STATUS_OK ? st : error_set(st, "%s", call->module->message());
 }
 
+enum status simgrid_load_module(void)
+{
+    const void *module;
+    return module_load(SIMGRID_MODULE, "simgrid_module", &module);
+}
+
 enum status simgrid_child(enum simgrid_task task, void *argument, const struct child_watch *watch,
                           struct child_output *out)
 {

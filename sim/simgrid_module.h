@@ -6,13 +6,13 @@
 #ifndef SIM_SIMGRID_MODULE_H
 #define SIM_SIMGRID_MODULE_H
 
-#include "core/module.h"
-#include "core/topology.h"
+#include "core/base/module.h"
+#include "core/data/topology.h"
+#include "core/engine/engine.h"
+#include "core/engine/flows.h"
+#include "core/engine/shapes.h"
 #include "sim/child.h"
-#include "sim/engine.h"
-#include "sim/flows.h"
 #include "sim/platform/fault.h"
-#include "sim/shapes.h"
 
 /* What can be asked, and what of. */
 enum simgrid_task {
@@ -51,8 +51,9 @@ struct simgrid_module {
     const char *(*message)(void);                            /* error_message() of a task */
 };
 
-/* Load the module (core/module.h) and run a task in a child (child.h); `watch` may be NULL. It is
- * loaded before the fork, once for all children. */
+/* Load the module (core/base/module.h), once for all children and what they fork. */
+enum status simgrid_load_module(void) MUST_CHECK;
+/* Load it and run a task in a child (child.h); `watch` may be NULL. */
 enum status simgrid_child(enum simgrid_task task, void *argument, const struct child_watch *watch,
                           struct child_output *out) MUST_CHECK;
 

@@ -13,10 +13,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/clock.h"
-#include "core/file.h"
-#include "core/folder.h"
-#include "core/provenance.h"
+#include "core/base/clock.h"
+#include "core/base/executable.h"
+#include "core/base/file.h"
+#include "core/base/provenance.h"
+#include "host/folder.h"
 #include "sim/child.h"
 
 enum { PATH = 4096 };
@@ -34,8 +35,8 @@ struct emulation {
 static enum status find_worker(char path[PATH])
 {
     const char *told = getenv("FORELINE_WORKER_SMPI");
-    char self[FOLDER_PROGRAM];
-    PASS(folder_of_program(self));
+    char self[EXECUTABLE_FOLDER];
+    PASS(executable_folder(self));
     if (told)
         snprintf(path, PATH, "%s", told);
     else

@@ -2,7 +2,7 @@
 #ifndef SIM_SMPI_H
 #define SIM_SMPI_H
 
-#include "sim/engine.h"
+#include "core/engine/engine.h"
 
 /* Runs foreline-worker-smpi.so, found beside this executable or at $FORELINE_WORKER_SMPI, under
  * smpirun on the platform, one rank per host of the program. An op's end is when its rank noticed:

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "sim/shapes.h"
+#include "core/base/array.h"
+#include "core/engine/shapes.h"
 
 /* Add a name to a list "a, b" that does not have it. */
 static enum status add_name(char **list, const char *name)

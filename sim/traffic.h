@@ -2,9 +2,9 @@
 #ifndef SIM_TRAFFIC_H
 #define SIM_TRAFFIC_H
 
-#include "core/collective.h"
-#include "core/measurement.h"
-#include "core/topology.h"
+#include "core/collective/collective.h"
+#include "core/data/measurement.h"
+#include "core/data/topology.h"
 
 /* Name the algorithms that the engines take for the collectives of a program.
  *

@@ -6,9 +6,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/array.h"
-#include "core/schedule.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/text.h"
+#include "core/schedule/schedule.h"
 
 const double workload_latency_s = 1e-6, workload_bandwidth_Bps = 50e9;
 const int64_t workload_gradient_bytes = 64 << 20, workload_activation_bytes = 8 << 20;

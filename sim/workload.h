@@ -6,10 +6,10 @@
 
 #include <stdio.h>
 
-#include "core/model.h"
-#include "core/plan.h"
-#include "core/program.h"
-#include "core/topology.h"
+#include "core/data/model.h"
+#include "core/data/plan.h"
+#include "core/data/program.h"
+#include "core/data/topology.h"
 
 /* Rank i of the program is on device i; plan_lower() makes the program. */
 struct workload {

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/framework.h"
+#include "core/base/array.h"
+#include "core/strategy/framework.h"
 #include "study/rank.h"
 
 /* What the table is made from. */

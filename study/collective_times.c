@@ -3,11 +3,11 @@
 
 #include <stdlib.h>
 
-#include "core/array.h"
-#include "core/collective.h"
-#include "core/lower.h"
-#include "core/text.h"
-#include "sim/engine.h"
+#include "core/base/array.h"
+#include "core/base/text.h"
+#include "core/collective/collective.h"
+#include "core/engine/engine.h"
+#include "core/lower/lower.h"
 
 /* An op without work. */
 static enum status make_model(struct model *out)

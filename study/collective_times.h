@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/error.h"
-#include "core/topology.h"
+#include "core/base/error.h"
+#include "core/data/topology.h"
 
 /* Over the first `devices` devices of t.
  *

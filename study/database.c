@@ -13,13 +13,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/array.h"
-#include "core/clock.h"
-#include "core/file.h"
-#include "core/limit.h"
-#include "core/looks.h"
-#include "core/provenance.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
+#include "core/base/file.h"
+#include "core/base/limit.h"
+#include "core/base/looks.h"
+#include "core/base/provenance.h"
+#include "core/base/text.h"
 #include "study/database_handle.h"
 
 static const char schema[] =

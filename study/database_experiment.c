@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/clock.h"
-#include "core/provenance.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
+#include "core/base/provenance.h"
 #include "study/database_handle.h"
 
 /* ---- writing */

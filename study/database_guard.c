@@ -1,5 +1,5 @@
 /* Databases of strangers: nothing in them is run, and nothing takes for ever. */
-#include "core/clock.h"
+#include "core/base/clock.h"
 #include "study/database_handle.h"
 
 static int is_late(void *database)

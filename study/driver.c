@@ -6,10 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/array.h"
-#include "core/file.h"
-#include "core/intern.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/file.h"
+#include "core/base/intern.h"
+#include "core/base/text.h"
 #include "study/experiment.h"
 #include "topologies/yaml.h"
 

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 /* *out: a text that says the same in foreline's settings, every one of them in the line in which the driver
  * file says it; malloc'd. NULL: this is no driver file. What a driver file says in other words is taken from

@@ -10,10 +10,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/array.h"
-#include "core/clock.h"
-#include "core/process.h"
-#include "core/units.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
+#include "core/base/units.h"
+#include "host/process.h"
 
 static double moment_of(const struct fault_clock *c, const struct fault *f)
 {

@@ -1,12 +1,12 @@
-/* emulate_faults.h - core/faults.h while workers run on an emulated network. */
+/* emulate_faults.h - core/data/faults.h while workers run on an emulated network. */
 #ifndef STUDY_EMULATE_FAULTS_H
 #define STUDY_EMULATE_FAULTS_H
 
 #include <stdio.h>
 #include <sys/types.h>
 
-#include "core/faults.h"
-#include "core/network.h"
+#include "core/data/faults.h"
+#include "core/data/network.h"
 #include "exec/netns/netns.h"
 
 /* Faults of a run: a process waits for the time of each. */

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/limit.h"
-#include "core/text.h"
-#include "core/units.h"
+#include "core/base/array.h"
+#include "core/base/limit.h"
+#include "core/base/text.h"
+#include "core/base/units.h"
 #include "exec/launch/launch.h"
 #include "exec/netns/netns.h"
 #include "sim/platform/network.h"

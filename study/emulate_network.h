@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/trace.h"
+#include "core/data/trace.h"
 #include "study/load.h"
 
 /* Print what this machine can do, a line each. STATUS_UNSUPPORTED when something needed is missing.

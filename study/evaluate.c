@@ -1,15 +1,16 @@
 /* Predictions of plans: one function, whoever asks. All of an iteration is lowered and simulated,
- * or so much of it that its middle provably repeats (core/steady.h) and the rest follows. */
+ * or so much of it that its middle provably repeats (core/data/steady.h) and the rest follows. */
 #include "study/evaluate.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/lower.h"
-#include "core/schedule.h"
-#include "core/steady.h"
-#include "core/text.h"
+#include "core/base/text.h"
+#include "core/data/steady.h"
+#include "core/lower/lower.h"
+#include "core/schedule/schedule.h"
+#include "sim/engines.h"
 #include "study/machine.h"
 #include "study/point.h"
 #include "study/pool.h"
@@ -491,6 +492,7 @@ static enum status thorough(void *context, const struct plan *const *p, size_t n
     struct evaluation_context c = *(const struct evaluation_context *)context;
     struct finalists f = {&c, p};
     c.refused = NULL;
+    PASS(engine_load(evaluate_thorough_engine(&c)));
     return pool_for(n, sizeof *out, out, evaluate_finalist, &f);
 }
 

@@ -2,11 +2,11 @@
 #ifndef STUDY_EVALUATE_H
 #define STUDY_EVALUATE_H
 
-#include "core/measurement.h"
-#include "core/perturb.h"
-#include "core/program.h"
+#include "core/data/measurement.h"
+#include "core/data/perturb.h"
+#include "core/data/program.h"
 #include "partition/auto.h"
-#include "sim/engine.h"
+#include "sim/engines.h"
 
 enum { EVALUATION_REFUSED = 200 };
 
@@ -63,11 +63,11 @@ enum status evaluate_program(const struct program *p, const struct evaluation_co
 /* What an engine says about a plan: the figure that plan, simulate, sweep, report and validate show.
  *
  * The plan is lowered, perturbed and simulated. One of many microbatches may be simulated with
- * fewer, when the events of the shorter iteration prove that its middle recurs (core/steady.h): the
+ * fewer, when the events of the shorter iteration prove that its middle recurs (core/data/steady.h): the
  * rest follows from it, out->simulated says how many microbatches it had. Otherwise the whole
  * iteration is simulated, and out->not_folded says why when it was long.
  * Of plans on many devices one replica and shard of every stage is simulated when the engine proves
- * that the others get the same share of the network (sim/folding.h): the measurement is that of all
+ * that the others get the same share of the network (core/engine/folding.h): the measurement is that of all
  * ranks, out->ranks_simulated says how many there were, or out->ranks_not_folded why it was all.
  *
  *   program   what was simulated, may be folded, with fewer ranks than *out; may be NULL

@@ -4,9 +4,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "core/check.h"
-#include "core/framework.h"
-#include "core/units.h"
+#include "core/base/units.h"
+#include "core/data/program_check.h"
+#include "core/strategy/framework.h"
 #include "study/planning.h"
 #include "study/warn.h"
 #include "topologies/catalogue.h"

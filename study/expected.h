@@ -5,10 +5,10 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "core/json.h"
-#include "core/model.h"
-#include "core/plan.h"
-#include "core/topology.h"
+#include "core/base/json.h"
+#include "core/data/model.h"
+#include "core/data/plan.h"
+#include "core/data/topology.h"
 #include "study/evaluate.h"
 
 /* A line of expected.def: runs that share all of this, NULL: whatever it is. */

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/file.h"
-#include "core/intern.h"
-#include "core/looks.h"
-#include "core/path.h"
-#include "core/text.h"
+#include "core/base/file.h"
+#include "core/base/intern.h"
+#include "core/base/looks.h"
+#include "core/base/path.h"
+#include "core/base/text.h"
 #include "topologies/yaml.h"
 
 enum { KEY = 256 };

@@ -20,8 +20,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/array.h"
-#include "core/digest.h"
+#include "core/base/array.h"
+#include "core/base/digest.h"
 
 enum { EXPERIMENT_AXES = 64, EXPERIMENT_POINTS = 1000000, EXPERIMENT_BYTES = 1 << 20 };
 

@@ -6,11 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/array.h"
-#include "core/file.h"
-#include "core/folder.h"
-#include "core/provenance.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/file.h"
+#include "core/base/provenance.h"
+#include "core/base/text.h"
+#include "host/folder.h"
 #include "sim/platform/platform.h"
 #include "sim/platform/variant.h"
 #include "study/evaluate.h"

@@ -2,10 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/file.h"
-#include "core/path.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/file.h"
+#include "core/base/path.h"
+#include "core/base/text.h"
 #include "study/fit.h"
 
 /* Without blanks at both ends; cuts the text. */

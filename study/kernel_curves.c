@@ -2,8 +2,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/array.h"
-#include "core/statistics.h"
+#include "core/base/array.h"
+#include "core/base/statistics.h"
+#include "core/cost/fabric.h"
 #include "study/kernel_fit.h"
 
 /* By group, then by size. */

@@ -6,9 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/statistics.h"
-#include "core/topology.h"
+#include "core/base/array.h"
+#include "core/base/statistics.h"
+#include "core/cost/fabric.h"
+#include "core/cost/kernel.h"
+#include "core/data/topology.h"
 #include "study/least_squares.h"
 
 /* Beyond this error a residual counts by its size, not by its square. */

@@ -1,4 +1,4 @@
-/* kernel_fit.h - constants of core/kernel.h and core/fabric.h fitted to measured kernels. */
+/* kernel_fit.h - constants of core/cost/kernel.h and core/cost/fabric.h fitted to measured kernels. */
 #ifndef STUDY_KERNEL_FIT_H
 #define STUDY_KERNEL_FIT_H
 

@@ -6,9 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/file.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "core/cost/fabric.h"
+#include "core/cost/kernel.h"
 #include "topologies/catalogue.h"
 
 /* ---- columns */

@@ -1,5 +1,5 @@
-/* kernel_rows.h - tables of measured kernels and collectives (CSV), as rows of what core/kernel.h and
- * core/fabric.h predict.
+/* kernel_rows.h - tables of measured kernels and collectives (CSV), as rows of what core/cost/kernel.h and
+ * core/cost/fabric.h predict.
  *
  * The first line names the columns; others are ignored. Which of three kinds a table has follows from them:
  *
@@ -12,8 +12,8 @@
 #ifndef STUDY_KERNEL_ROWS_H
 #define STUDY_KERNEL_ROWS_H
 
-#include "core/fabric.h"
-#include "core/kernel.h"
+#include "core/cost/fabric.h"
+#include "core/cost/kernel.h"
 #include "topologies/catalogue.h"
 
 enum row_kind { ROW_PRODUCT, ROW_PASS, ROW_COLLECTIVE, ROW_KINDS };

@@ -1,13 +1,13 @@
 /* least_squares.h - the constants for which a sum of squares is least, by GSL's trust region
  * (Levenberg-Marquardt; Moré 1978) with derivatives by differences. GSL is in a module of its own
- * (core/module.h): few commands need it. */
+ * (core/base/module.h): few commands need it. */
 #ifndef STUDY_LEAST_SQUARES_H
 #define STUDY_LEAST_SQUARES_H
 
 #include <stddef.h>
 
-#include "core/error.h"
-#include "core/module.h"
+#include "core/base/error.h"
+#include "core/base/module.h"
 
 struct least_squares {
     size_t rows, constants; /* rows >= constants >= 1 */

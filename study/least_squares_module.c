@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "core/provenance.h"
+#include "core/base/provenance.h"
 #include "study/least_squares.h"
 
 struct search {

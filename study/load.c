@@ -6,12 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/array.h"
-#include "core/digest.h"
-#include "core/file.h"
-#include "core/lower.h"
-#include "core/path.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/digest.h"
+#include "core/base/file.h"
+#include "core/base/path.h"
+#include "core/base/text.h"
+#include "core/lower/lower.h"
 #include "model/import.h"
 #include "model/zoo.h"
 #include "partition/published/hidup/lowered.h"
@@ -203,7 +203,7 @@ out:
     return st;
 }
 
-/* Whatever a plan file names is looked for beside it too (core/path.h). */
+/* Whatever a plan file names is looked for beside it too (core/base/path.h). */
 enum status load_plan(const char *path, struct loaded_plan *out)
 {
     enum status st;
@@ -227,7 +227,7 @@ void loaded_plan_free(struct loaded_plan *p)
     *p = (struct loaded_plan){0};
 }
 
-/* Measurements are compared by plan_sha256 first (core/compare.h); names are for people, so they
+/* Measurements are compared by plan_sha256 first (core/data/compare.h); names are for people, so they
  * are as seen from the current directory. */
 enum status load_label(const struct loaded_plan *p, const char *path, const char *engine,
                        struct measurement *m)
@@ -244,7 +244,7 @@ enum status load_label(const struct loaded_plan *p, const char *path, const char
     return STATUS_OK;
 }
 
-/* "--slow" is about compute (core/perturb.h) and about links (core/faults.h): the latter are taken
+/* "--slow" is about compute (core/data/perturb.h) and about links (core/data/faults.h): the latter are taken
  * out first, the rest are names of ranks, devices and stages. */
 enum status load_faults(const char *slow, const char *fail, const char *kill,
                         struct perturbation *slower, struct faults *faults)

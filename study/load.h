@@ -2,14 +2,14 @@
 #ifndef STUDY_LOAD_H
 #define STUDY_LOAD_H
 
-#include "core/faults.h"
-#include "core/json.h"
-#include "core/measurement.h"
-#include "core/model.h"
-#include "core/perturb.h"
-#include "core/plan.h"
-#include "core/program.h"
-#include "core/topology.h"
+#include "core/base/json.h"
+#include "core/data/faults.h"
+#include "core/data/measurement.h"
+#include "core/data/model.h"
+#include "core/data/perturb.h"
+#include "core/data/plan.h"
+#include "core/data/program.h"
+#include "core/data/topology.h"
 
 /* A zoo model ("gpt2-small:layers=6") or a file in any format that model/import.h knows, of which
  * a configuration may be followed by choices as well ("config.json:tokens=8192").

@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
-#include "core/array.h"
-#include "core/compare.h"
-#include "core/units.h"
+#include "core/base/array.h"
+#include "core/base/units.h"
+#include "core/data/compare.h"
 
 static const double hour_s = 3600, day_s = 86400, kilo = 1e3;
 

@@ -6,11 +6,11 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "core/measurement.h"
-#include "core/model.h"
-#include "core/plan.h"
-#include "core/program.h"
-#include "core/topology.h"
+#include "core/data/measurement.h"
+#include "core/data/model.h"
+#include "core/data/plan.h"
+#include "core/data/program.h"
+#include "core/data/topology.h"
 
 /* Sums over devices; of what is not known of one of them: 0. */
 struct machine {

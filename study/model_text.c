@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/text.h"
-#include "core/units.h"
+#include "core/base/text.h"
+#include "core/base/units.h"
 
 /* A comma stands where a multiple of three digits follows, but not behind a sign. */
 const char *model_grouped(int64_t value, char text[MODEL_GROUPED])

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "core/model.h"
+#include "core/data/model.h"
 
 /* A row per op, in the model's order, and one for all: forward and backward FLOP per sample, or the
  * seconds of the first profile where the model has times only; bytes of parameters, of what is kept

@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/intern.h"
-#include "core/units.h"
+#include "core/base/array.h"
+#include "core/base/intern.h"
+#include "core/base/units.h"
 #include "study/objective_cut.h"
 
 struct pair {

@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/edges.h"
-#include "core/model.h"
-#include "core/order.h"
-#include "core/schedule.h"
-#include "core/text.h"
-#include "core/topology.h"
+#include "core/base/array.h"
+#include "core/base/order.h"
+#include "core/base/text.h"
+#include "core/data/edges.h"
+#include "core/data/model.h"
+#include "core/data/topology.h"
+#include "core/schedule/schedule.h"
 
 enum { NONE = UINT32_MAX, MICROBATCHES = 8 };
 

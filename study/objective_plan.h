@@ -2,7 +2,7 @@
 #ifndef STUDY_OBJECTIVE_PLAN_H
 #define STUDY_OBJECTIVE_PLAN_H
 
-#include "core/plan.h"
+#include "core/data/plan.h"
 #include "model/import.h"
 #include "partition/published/objective.h"
 

@@ -1,8 +1,8 @@
 /* Is what was asked for possible with this model: experts, and layers that are made again? */
 #include <stdlib.h>
 
-#include "core/array.h"
-#include "core/cost.h"
+#include "core/base/array.h"
+#include "core/cost/cost.h"
 #include "study/planning.h"
 
 /* Experts are spread evenly, and there are some. */

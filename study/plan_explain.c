@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/lower.h"
-#include "core/text.h"
-#include "core/units.h"
+#include "core/base/array.h"
+#include "core/base/text.h"
+#include "core/base/units.h"
+#include "core/lower/lower.h"
+#include "sim/engines.h"
 #include "study/evaluate.h"
 #include "study/planning.h"
 

@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/framework.h"
-#include "core/op_kernels.h"
+#include "core/cost/op_kernels.h"
+#include "core/strategy/framework.h"
 #include "study/planning.h"
 #include "topologies/catalogue.h"
 

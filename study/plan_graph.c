@@ -5,8 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "core/file.h"
-#include "core/text.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
 #include "plots/figure.h"
 #include "study/model_text.h"
 

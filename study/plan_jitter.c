@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "study/planning.h"
 #include "study/pool.h"
 
@@ -48,11 +48,12 @@ static enum status sample(void *context, size_t i, void *slot)
 
 /* out[a->samples], all 0 at first: seconds that `simulate --jitter` says with the seeds from a->seed
  * on. Samples of one seed are of the same noise whatever the plan is, for an op's factor follows from
- * what the op is (core/perturb.h). */
+ * what the op is (core/data/perturb.h). */
 static enum status take_samples(const struct evaluation_context *context, const struct plan *plan,
                                 const struct arguments *a, double *out)
 {
     struct sampling s = {context, plan, a->jitter, a->seed};
+    PASS(engine_load(evaluate_thorough_engine(context)));
     return pool_for(a->samples, sizeof *out, out, sample, &s);
 }
 

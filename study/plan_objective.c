@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/clock.h"
-#include "core/file.h"
-#include "core/json.h"
-#include "core/units.h"
+#include "core/base/clock.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/units.h"
 #include "partition/published/objective.h"
 #include "study/collective_times.h"
 #include "study/objective_cut.h"

@@ -2,10 +2,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/cost.h"
-#include "core/json.h"
-#include "core/text.h"
-#include "core/units.h"
+#include "core/base/json.h"
+#include "core/base/text.h"
+#include "core/base/units.h"
+#include "core/cost/cost.h"
 #include "partition/published/objective.h"
 #include "study/expected.h"
 #include "study/planning.h"
@@ -124,7 +124,7 @@ void plan_print_stages(const struct plan *p, const struct model *m, const struct
         double bytes = 0;
         char devices[STAGE_CELL], text[STAGE_CELL];
         for (size_t k = 0; k < stage->ops; k++) {
-            const struct cost_split split = plan_split(p, stage);
+            const struct cost_split split = cost_split_of(p, stage);
             struct op_cost c =
                 cost_op(m, type, stage->op[k], p->microbatch_size, p->optimizer, &split);
             cost_pass_forward(&forward, c.forward_s, c.forward_host_s);

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/text.h"
-#include "core/units.h"
+#include "core/base/text.h"
+#include "core/base/units.h"
 #include "study/planning.h"
 
 enum { CELL = 64, ROWS = 10 }; /* of the table, baselines apart, unless it is wide */

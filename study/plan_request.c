@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/error.h"
-#include "core/schedule.h"
+#include "core/base/array.h"
+#include "core/base/error.h"
+#include "core/schedule/schedule.h"
 #include "partition/partition.h"
 #include "study/planning.h"
 

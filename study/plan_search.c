@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/units.h"
+#include "core/base/array.h"
+#include "core/base/units.h"
 #include "study/evaluate.h"
 #include "study/planning.h"
 

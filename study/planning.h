@@ -18,8 +18,8 @@
 
 #include <stdio.h>
 
-#include "core/json.h"
-#include "core/provenance.h"
+#include "core/base/json.h"
+#include "core/base/provenance.h"
 #include "partition/partition.h"
 #include "study/evaluate.h"
 #include "study/load.h"
@@ -36,7 +36,7 @@ enum status plan_check_given(const struct arguments *a) MUST_CHECK;
  * split_at, microbatches from the batch. STATUS_USAGE. */
 enum status plan_settle(struct arguments *a) MUST_CHECK;
 
-/* The framework of a plan (core/framework.h) and, where that is not what was given but a choice on GPUs
+/* The framework of a plan (core/strategy/framework.h) and, where that is not what was given but a choice on GPUs
  * of the catalogue, why: "compiled", unless the plan must be executable, times of ops are measured, or
  * the model's kernels are not known. Otherwise, and on cores of CPUs, NULL: foreline. */
 struct framework_choice {

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "core/file.h"
+#include "core/base/file.h"
 #include "study/load.h"
 
 enum status platform_write_properties(const char *name,

@@ -6,11 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/file.h"
-#include "core/limit.h"
-#include "core/provenance.h"
+#include "core/base/file.h"
+#include "core/base/limit.h"
+#include "core/base/provenance.h"
 #include "partition/partition.h"
-#include "sim/engine.h"
+#include "sim/engines.h"
 
 enum { NO_LIMIT_S = 1000000000 };
 static const taker_set keys = TAKES(KEY_POINT) | TAKES(KEY_PLAN);

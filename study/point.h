@@ -24,8 +24,8 @@
 #ifndef STUDY_POINT_H
 #define STUDY_POINT_H
 
-#include "core/digest.h"
-#include "sim/engine.h"
+#include "core/base/digest.h"
+#include "sim/engines.h"
 #include "study/experiment.h"
 #include "study/load.h"
 #include "study/planning.h"

@@ -4,11 +4,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/clock.h"
-#include "core/folder.h"
-#include "core/provenance.h"
-#include "core/random.h"
-#include "core/text.h"
+#include "core/base/clock.h"
+#include "core/base/provenance.h"
+#include "core/base/random.h"
+#include "core/base/text.h"
+#include "host/folder.h"
 #include "study/point.h"
 #include "study/summary.h"
 

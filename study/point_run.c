@@ -6,16 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/clock.h"
-#include "core/faults.h"
-#include "core/limit.h"
-#include "core/text.h"
+#include "core/base/clock.h"
+#include "core/base/limit.h"
+#include "core/base/text.h"
+#include "core/data/faults.h"
 #include "exec/corpus.h"
 #include "exec/device.h"
 #include "exec/device/gpu.h"
 #include "exec/executor.h"
 #include "exec/launch/launch.h"
 #include "sim/child.h"
+#include "sim/engines.h"
 #include "sim/smpi.h"
 #include "study/emulate_network.h"
 #include "study/evaluate.h"

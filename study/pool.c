@@ -16,10 +16,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/array.h"
-#include "core/clock.h"
-#include "core/family.h"
-#include "core/limit.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
+#include "core/base/limit.h"
+#include "host/family.h"
 
 enum { TICK_MS = 200, MESSAGE = 512 };
 

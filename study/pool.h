@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 struct pool_job {
     size_t workers; /* at most; 0: one for each core */

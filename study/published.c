@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/order.h"
-#include "core/text.h"
+#include "core/base/order.h"
+#include "core/base/text.h"
+#include "core/cost/kernel.h"
+#include "core/strategy/constants.h"
 #include "study/evaluate.h"
 #include "study/load.h"
 #include "study/pool.h"

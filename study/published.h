@@ -19,10 +19,11 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "core/array.h"
-#include "core/plan.h"
-#include "core/provenance.h"
-#include "core/topology.h"
+#include "core/base/array.h"
+#include "core/base/provenance.h"
+#include "core/data/plan.h"
+#include "core/data/topology.h"
+#include "core/strategy/constants.h"
 #include "study/frameworks/setup.h"
 
 /* ---- rows */
@@ -130,7 +131,7 @@ enum status published_add_profile(const struct json_at *root, struct published *
 /* Who trained, by words of the source: what its rows leave unsaid. */
 struct published_source {
     const char *word;                     /* in the source */
-    const char *framework;                /* of core/framework.h */
+    const char *framework;                /* of core/strategy/framework.h */
     bool sequence;                        /* tensor parallelism comes with sequence parallelism */
     bool tensor_overlap;                  /* and is overlapped with it */
     bool plain;                           /* attention keeps its scores */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/strategy/constants.h"
 #include "study/published.h"
 #include "topologies/catalogue.h"
 

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
+#include "core/strategy/constants.h"
 #include "study/least_squares.h"
 #include "topologies/catalogue.h"
 

@@ -1,4 +1,4 @@
-/* published_fit.h - the constants of core/constants.def fitted to published runs, and how far predictions
+/* published_fit.h - the constants of core/strategy/constants.def fitted to published runs, and how far predictions
  * of runs are off that were not fitted to: those of a whole set, or of a whole generation of GPUs.
  *
  * What is least is the sum over rows of Huber's function of log(predicted / measured) / 0.1, where a set
@@ -15,7 +15,7 @@
 
 #include <stdio.h>
 
-#include "core/constants.h"
+#include "core/strategy/constants.h"
 #include "study/published.h"
 
 struct json_writer;
@@ -55,7 +55,7 @@ void published_fits_free(struct published_fits *f); /* accepts {0}; leaves {0} *
 /* "Hopper": by the name of the GPU. */
 const char *published_generation(const struct published_config *c);
 
-/* The table of constants with what was fitted (core/constants.h). */
+/* The table of constants with what was fitted (core/strategy/constants.h). */
 void published_fit_write(const struct published_fits *f, FILE *out);
 /* Errors by set and generation: a priori, as shipped, and of fits without them; then constants. */
 enum status published_fits_print(const struct published *p, const struct published_fits *f,

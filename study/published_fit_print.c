@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/json.h"
-#include "core/statistics.h"
+#include "core/base/array.h"
+#include "core/base/json.h"
+#include "core/base/statistics.h"
+#include "core/strategy/constants.h"
 #include "study/published_fit.h"
 
 /* ---- the table of constants */

@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/random.h"
+#include "core/base/array.h"
+#include "core/base/random.h"
+#include "core/strategy/constants.h"
 #include "study/least_squares.h"
 
 static const double nudge = 0.05;     /* of logarithms of factors, for derivatives */

@@ -3,7 +3,7 @@
  *
  * Runs of one GPU, type of numbers, model width and degree of tensor, context and expert parallelism
  * share a factor of what their heads and embeddings take, those that also have the microbatch in common
- * one of what their layers take (`head` and `layers` of core/framework.h); a set has one of what comes
+ * one of what their layers take (`head` and `layers` of core/strategy/framework.h); a set has one of what comes
  * besides (`step_s`). The sum of squares of log(predicted / measured) is least, of factors near 1 where rows
  * do not say. */
 #ifndef STUDY_PUBLISHED_LAYERS_H

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/json.h"
+#include "core/base/json.h"
 #include "study/published.h"
 
 /* ---- vTrain: a GPT trained by Megatron-DeepSpeed on one node of A100 */

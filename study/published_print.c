@@ -3,9 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/file.h"
-#include "core/json.h"
-#include "core/text.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/text.h"
+#include "core/strategy/constants.h"
 #include "plots/plot.h"
 #include "study/published_fit.h"
 #include "topologies/catalogue.h"

@@ -13,10 +13,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/file.h"
-#include "core/json.h"
-#include "core/looks.h"
-#include "core/order.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/looks.h"
+#include "core/base/order.h"
 
 void published_free(struct published *p)
 {

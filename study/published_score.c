@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/compare.h"
-#include "core/order.h"
-#include "core/statistics.h"
+#include "core/base/order.h"
+#include "core/base/statistics.h"
+#include "core/data/compare.h"
 #include "study/published.h"
 #include "topologies/catalogue.h"
 

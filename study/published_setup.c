@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/text.h"
+#include "core/base/text.h"
+#include "core/strategy/constants.h"
 #include "study/published.h"
 
 static int64_t one_of(int64_t said, int64_t otherwise)

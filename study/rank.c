@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/statistics.h"
+#include "core/base/array.h"
+#include "core/base/statistics.h"
 
 /* The same point with the first seed; with the first of what is chosen over, too. */
 static size_t first_of(const struct experiment *e, size_t point, bool group)

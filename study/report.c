@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/folder.h"
+#include "host/folder.h"
 #include "plots/kind.h"
 #include "plots/page.h"
 

@@ -14,10 +14,10 @@
 
 #include <stdio.h>
 
-#include "core/array.h"
-#include "core/folder.h"
-#include "core/provenance.h"
-#include "core/units.h"
+#include "core/base/array.h"
+#include "core/base/provenance.h"
+#include "core/base/units.h"
+#include "host/folder.h"
 
 /* A page being written. */
 struct report_page {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/breakdown.h"
+#include "core/data/breakdown.h"
 #include "plots/page.h"
 #include "plots/plot.h"
 #include "study/rank.h"

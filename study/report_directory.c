@@ -3,9 +3,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "core/breakdown.h"
-#include "core/compare.h"
-#include "core/digest.h"
+#include "core/base/digest.h"
+#include "core/data/breakdown.h"
+#include "core/data/compare.h"
 #include "plots/figure.h"
 #include "plots/kind.h"
 #include "plots/page.h"

@@ -7,11 +7,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/array.h"
-#include "core/compare.h"
-#include "core/json.h"
-#include "core/statistics.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/json.h"
+#include "core/base/statistics.h"
+#include "core/base/text.h"
+#include "core/data/compare.h"
 #include "plots/figure.h"
 
 enum { MAX_FILES = 4096 };

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/measurement.h"
+#include "core/data/measurement.h"
 
 enum what { OTHER, MEASUREMENT, TRACE, TABLE };
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/digest.h"
+#include "core/base/digest.h"
 #include "plots/kind.h"
 #include "plots/page.h"
 #include "study/rank.h"

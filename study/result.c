@@ -1,6 +1,6 @@
 #include "study/result.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "core/breakdown.h"
+#include "core/data/breakdown.h"
 
 enum point_status {
     POINT_OK,

@@ -7,11 +7,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/file.h"
-#include "core/folder.h"
-#include "core/limit.h"
-#include "core/text.h"
-#include "core/tool.h"
+#include "core/base/file.h"
+#include "core/base/limit.h"
+#include "core/base/text.h"
+#include "host/folder.h"
+#include "host/tool.h"
 
 enum { DIFF_BYTES = 16 << 20, PLACES_BYTES = 1 << 16, PLACES = 4, SHA1 = 40, PATH_TEXT = 4200 };
 

@@ -10,10 +10,10 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "core/clock.h"
-#include "core/file.h"
-#include "core/path.h"
-#include "core/text.h"
+#include "core/base/clock.h"
+#include "core/base/file.h"
+#include "core/base/path.h"
+#include "core/base/text.h"
 #include "exec/launch/hosts.h"
 #include "study/driver.h"
 #include "study/frameworks/port.h"
@@ -196,7 +196,7 @@ static enum status make_directory(struct run_config *c)
     return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
 }
 
-/* ---- files of the folder: each appears only when it is complete (core/file.h) */
+/* ---- files of the folder: each appears only when it is complete (core/base/file.h) */
 
 static enum status put_text(const struct run_config *c, const char *name, const char *text)
 {

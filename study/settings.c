@@ -14,14 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/file.h"
-#include "core/json.h"
-#include "core/path.h"
-#include "core/perturb.h"
-#include "core/plan.h"
-#include "core/text.h"
-#include "core/units.h"
+#include "core/base/array.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/path.h"
+#include "core/base/text.h"
+#include "core/base/units.h"
+#include "core/data/perturb.h"
+#include "core/data/plan.h"
 
 static const char plan_prefix[] = "plan.";
 

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 /* ---- who takes a setting */
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/json.h"
-#include "core/path.h"
-#include "core/text.h"
+#include "core/base/json.h"
+#include "core/base/path.h"
+#include "core/base/text.h"
 #include "study/settings.h"
 
 /* Quoted for a shell; a file or folder that is there by its absolute path. */

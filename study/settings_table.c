@@ -11,11 +11,11 @@
  * things by one name have a row each, of the same field if type and unit are the same. */
 #include <stddef.h>
 
-#include "core/collective.h"
-#include "core/framework.h"
-#include "core/limit.h"
-#include "core/optimizer.h"
-#include "core/schedule.h"
+#include "core/base/limit.h"
+#include "core/collective/collective.h"
+#include "core/schedule/schedule.h"
+#include "core/strategy/framework.h"
+#include "core/strategy/optimizer.h"
 #include "exec/learning_rate.h"
 #include "study/settings_columns.h"
 #include "study/settings_words.h"

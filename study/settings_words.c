@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-#include "core/collective.h"
+#include "core/collective/collective.h"
 #include "partition/published/hidup/cost.h"
 #include "partition/published/objective.h"
-#include "sim/engine.h"
+#include "sim/engines.h"
 #include "study/frameworks/setup.h"
 #include "study/plan_graph.h"
 #include "study/point.h"

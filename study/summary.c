@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/breakdown.h"
-#include "core/file.h"
-#include "core/statistics.h"
-#include "core/text.h"
-#include "core/units.h"
+#include "core/base/array.h"
+#include "core/base/file.h"
+#include "core/base/statistics.h"
+#include "core/base/text.h"
+#include "core/base/units.h"
+#include "core/data/breakdown.h"
 #include "measured/bytes.h"
 #include "study/machine.h"
 
@@ -236,7 +236,7 @@ static void row(const char *what, double s, double total_s, FILE *out)
     fprintf(out, "%-24s %12s %7.2f%%\n", what, SECONDS(s), total_s > 0 ? 100 * s / total_s : 0);
 }
 
-/* The rows add up to the iteration (core/breakdown.h). */
+/* The rows add up to the iteration (core/data/breakdown.h). */
 static void report_breakdown(const struct measurement *m, FILE *out)
 {
     struct breakdown b = breakdown_of(m);

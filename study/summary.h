@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-#include "core/measurement.h"
-#include "core/trace.h"
+#include "core/data/measurement.h"
+#include "core/data/trace.h"
 #include "study/settings.h"
 
 /* Rows that tables have at most; 0: a table is left out. */

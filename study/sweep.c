@@ -8,9 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/array.h"
-#include "core/clock.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
+#include "core/base/text.h"
+#include "sim/engines.h"
 #include "study/point.h"
 #include "study/pool.h"
 #include "study/rank.h"

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "core/provenance.h"
+#include "core/base/provenance.h"
 #include "study/database.h"
 #include "study/experiment.h"
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/file.h"
+#include "core/base/file.h"
 #include "sim/platform/xml_scan.h"
 #include "study/topology_picture.h"
 

@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
-#include "core/array.h"
-#include "core/file.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
 #include "partition/tiers.h"
 #include "plots/tree.h"
 

@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-#include "core/provenance.h"
-#include "core/topology.h"
+#include "core/base/provenance.h"
+#include "core/data/topology.h"
 
 /* Types of devices, measured rates, tiers with latency and bandwidth, groups of devices, and for
  * small platforms which tier joins which of them.

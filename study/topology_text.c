@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/topology_map.h"
-#include "core/units.h"
+#include "core/base/array.h"
+#include "core/base/units.h"
+#include "core/data/topology_map.h"
 #include "partition/tiers.h"
 #include "study/topology_picture.h"
 
@@ -69,7 +69,7 @@ static void letter(size_t tier, char text[24])
 }
 
 /* A row per tier with the number of ordered pairs of devices that it joins. O(devices^2) at most,
- * less where the map is regular (core/topology_map.h). */
+ * less where the map is regular (core/data/topology_map.h). */
 static enum status print_tiers(const struct topology *t, FILE *out)
 {
     enum status st;

@@ -7,11 +7,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/array.h"
-#include "core/compare.h"
-#include "core/file.h"
-#include "core/path.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/file.h"
+#include "core/base/path.h"
+#include "core/base/text.h"
+#include "core/data/compare.h"
 #include "plots/figure.h"
 
 /* ---- points and files */

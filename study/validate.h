@@ -16,8 +16,8 @@
 
 #include <stdio.h>
 
-#include "core/measurement.h"
-#include "core/provenance.h"
+#include "core/base/provenance.h"
+#include "core/data/measurement.h"
 #include "study/point.h"
 
 /* ---- what is validated */
@@ -162,7 +162,8 @@ struct validate_summary {
     size_t plans;
     double median_error, worst_error; /* absolute */
     size_t worst, chosen, best;       /* rows: worst error, predicted fastest, measured fastest */
-    double kendall_tau, regret; /* NAN as in core/compare.h; regret also over several platforms */
+    double kendall_tau,
+        regret; /* NAN as in core/data/compare.h; regret also over several platforms */
 };
 
 struct validate_table {

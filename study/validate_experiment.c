@@ -3,10 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/file.h"
-#include "core/text.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
 #include "partition/partition.h"
 #include "plots/figure.h"
+#include "sim/engines.h"
 #include "study/validate.h"
 
 static const char plan_prefix[] = "plan.";

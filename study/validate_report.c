@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/compare.h"
-#include "core/file.h"
-#include "core/units.h"
+#include "core/base/file.h"
+#include "core/base/units.h"
+#include "core/data/compare.h"
 #include "plots/plot.h"
 
 /* Text of others: in a line or a cell of Markdown, or between back quotes. */

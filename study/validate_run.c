@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/clock.h"
-#include "core/digest.h"
-#include "core/file.h"
-#include "core/random.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
+#include "core/base/digest.h"
+#include "core/base/file.h"
+#include "core/base/random.h"
+#include "core/base/text.h"
 #include "study/pool.h"
 #include "study/summary.h"
 #include "study/validate.h"
@@ -164,6 +164,8 @@ enum status validate_predict(const struct validate_job *job, struct validation *
     struct file_text t = {0};
     char path[VALIDATE_PATH], (*failure)[FAILURE] = NULL;
     TRY(ARRAY_NEW(failure, v->points));
+    for (size_t e = 0; e < VALIDATE_ENGINES; e++)
+        TRY(engine_load(validate_engines[e]));
     TRY(pool_for(v->points, sizeof *failure, failure, predict_one, &p));
     for (size_t i = 0; i < v->points; i++)
         if (*failure[i])

@@ -9,13 +9,13 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "core/array.h"
-#include "core/clock.h"
-#include "core/digest.h"
-#include "core/file.h"
-#include "core/json.h"
-#include "core/statistics.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
+#include "core/base/digest.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/statistics.h"
+#include "core/base/text.h"
 
 static const char format[] = "foreline-validation";
 enum { VERSION = 1 };
@@ -260,7 +260,7 @@ out:
 static const char runs_heading[] = "# began_utc\trun\tplan\trepeat\tload_1min\tresult\n";
 
 /* A line at the end of runs.tsv, in one write: a log that grows while runs last is not replaced as
- * other files are (core/file.h), and a line that a crash has cut is not read (read_runs()). Control
+ * other files are (core/base/file.h), and a line that a crash has cut is not read (read_runs()). Control
  * characters of messages become blanks, or lines would not be lines. */
 enum status validate_log(const char *directory, const char *fmt, ...)
 {

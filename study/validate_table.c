@@ -6,10 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/compare.h"
-#include "core/statistics.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/statistics.h"
+#include "core/base/text.h"
+#include "core/data/compare.h"
+#include "sim/engines.h"
 
 const struct engine *const validate_engines[VALIDATE_ENGINES] = {&engine_analytic, &engine_simgrid};
 

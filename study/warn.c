@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/cost.h"
-#include "core/lower.h"
-#include "core/model.h"
-#include "core/optimizer.h"
-#include "core/plan.h"
+#include "core/base/array.h"
+#include "core/cost/cost.h"
+#include "core/data/model.h"
+#include "core/data/plan.h"
+#include "core/lower/lower.h"
+#include "core/strategy/optimizer.h"
 #include "exec/executor.h"
 #include "sim/traffic.h"
 #include "topologies/catalogue.h"
@@ -21,11 +21,11 @@ enum { NAMED = 3, LOOKED_AT = 1024 };
 /* ---- costs */
 
 /* How many ops of a stage have times on this type of device that were not measured near their size
- * (core/cost.h). */
+ * (core/cost/cost.h). */
 static size_t extrapolated_on(const struct plan *p, const struct plan_stage *s,
                               const struct model *m, const struct device_type *type)
 {
-    const struct cost_split split = plan_split(p, s);
+    const struct cost_split split = cost_split_of(p, s);
     size_t n = 0;
     for (size_t k = 0; k < s->ops; k++)
         n += cost_op(m, type, s->op[k], p->microbatch_size, p->optimizer, &split).extrapolated;

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/program.h"
+#include "core/data/program.h"
 
 struct chakra_attr {
     char name[32], text[64];

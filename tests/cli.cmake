@@ -27,6 +27,7 @@ add_test(NAME cli.tutorial COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tutorial.sh $<TAR
 add_test(NAME docs.explain COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tutorial.sh $<TARGET_FILE:foreline>
     ${PROJECT_SOURCE_DIR}/docs/planning.md Explaining)
 add_test(NAME cli.install COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/install.sh ${PROJECT_BINARY_DIR})
+add_test(NAME cli.yardstick COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/yardstick.sh $<TARGET_FILE:foreline>)
 add_test(NAME cli.modules COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/modules.sh $<TARGET_FILE:foreline>)
 set_tests_properties(cli.modules PROPERTIES LABELS cli)
 

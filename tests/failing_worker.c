@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/clock.h"
+#include "core/base/clock.h"
 #include "exec/device.h"
 #include "exec/rendezvous.h"
 #include "exec/worker.h"

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/file.h"
-#include "core/units.h"
-#include "sim/engine.h"
+#include "core/base/file.h"
+#include "core/base/units.h"
+#include "sim/engines.h"
 #include "sim/platform/platform.h"
 #include "sim/platform/xml_scan.h"
 #include "tests/cmocka.h"

@@ -3,7 +3,7 @@
 #ifndef TESTS_GENERATED_H
 #define TESTS_GENERATED_H
 
-#include "core/topology.h"
+#include "core/data/topology.h"
 
 extern char generated_path[]; /* of the file of the last generated() */
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "tests/cmocka.h"
 
 static void randomise(real *x, uint64_t key, double spread)

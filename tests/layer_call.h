@@ -3,7 +3,7 @@
 #ifndef TESTS_LAYER_CALL_H
 #define TESTS_LAYER_CALL_H
 
-#include "core/model.h"
+#include "core/data/model.h"
 #include "exec/device/layer.h"
 
 enum { CALL_B = 2, CALL_ROOM = 1 << 14 };

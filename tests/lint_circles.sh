@@ -1,10 +1,11 @@
 #!/bin/sh
 # Fail when files of different folders need each other: every symbol that an object takes from another
 # one is an arrow, and no circle of arrows may leave a folder. Reads the objects of a build.
-# Usage: lint_circles.sh BUILD_DIR
-cd "$1" || exit 2
-for room in core measured model topologies partition sim exec plots study cli library; do
-    find "$room" -path '*.dir/*' -name '*.o' ! -path '*smpi.dir*' 2>/dev/null
+# Usage: lint_circles.sh SOURCE_DIR BUILD_DIR
+folders=$(awk '/^[a-z]/ { print $1 }' "$1/folders.txt") || exit 2
+cd "$2" || exit 2
+for folder in $folders; do
+    find "$folder" -path '*.dir/*' -name '*.o' ! -path '*smpi.dir*' 2>/dev/null
 done | sort | xargs nm -A -g | awk '
 # .../CMakeFiles/core.dir/lower/cost.c.o:0000 T symbol -> core/lower/cost.c
 {

@@ -1,19 +1,20 @@
 #!/bin/sh
-# Fail when a file includes a folder or a library it may not know (docs/architecture.md).
+# Fail when a file includes a folder or a library it may not know (folders.txt).
 # Usage: lint_layers.sh SOURCE_DIR
 cd "$1" || exit 2
-grep -rn '^ *# *include' core measured model topologies partition sim exec plots study cli library \
-    --include='*.[ch]' --include='*.cu' |
+folders=$(awk '/^[a-z]/ { print $1 }' folders.txt)
+# shellcheck disable=SC2086 # words
+grep -rn '^ *# *include' $folders --include='*.[ch]' --include='*.cu' |
 awk -F: '
 BEGIN {
-    # Siblings meet in core; study stands above them, cli above study.
-    n = split("measured model topologies partition sim exec plots", lib, " ")
-    ok["core core"] = ok["study core"] = ok["cli core"] = 1
-    ok["plots measured"] = 1 # traces are read as those of other programs are
-    ok["library library"] = ok["library core"] = ok["library study"] = 1
-    ok["study study"] = ok["cli cli"] = ok["cli study"] = 1
-    for (i = 1; i <= n; i++)
-        ok[lib[i] " core"] = ok[lib[i] " " lib[i]] = ok["study " lib[i]] = ok["cli " lib[i]] = 1
+    while ((getline row < "folders.txt") > 0) {
+        n = split(row, word, " ")
+        if (word[1] !~ /^[a-z]/) continue
+        ok[word[1] " " word[1]] = 1
+        for (i = 3; i <= n; i++) ok[word[1] " " word[i]] = 1
+    }
+    n = split("base strategy schedule data cost collective lower engine", word, " ") # of core, lowest first
+    for (i = 1; i <= n; i++) level[word[i]] = i
     only["jansson"] = "core"; only["nettle"] = "core"; only["igraph"] = "partition"
     only["metis"] = "partition"; only["glpk"] = "partition/published"
     only["simgrid"] = only["xbt"] = "sim/simgrid"; only["cblas"] = "exec"; only["mpi"] = "exec"
@@ -26,6 +27,9 @@ BEGIN {
         header = substr($0, RSTART + 1, RLENGTH - 2)
         split(header, to, "/")
         if (!((from " " to[1]) in ok)) { print $0 "   <- " from " may not include " to[1]; bad = 1 }
+        if (from == "core" && to[1] == "core" && (!(to[2] in level) || level[path[2]] < level[to[2]])) {
+            print $0 "   <- core/" path[2] " may not include core/" to[2]; bad = 1
+        }
         # The reproduced papers stand above the planner, never below it.
         if (from == "partition" && path[2] != "published" && header ~ /^partition\/published\//) {
             print $0 "   <- the planner may not include partition/published"; bad = 1

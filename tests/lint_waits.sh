@@ -1,17 +1,18 @@
 #!/bin/sh
-# Fail when something is waited for as long as a source says, and not as core/limits.def does: constants in seconds
+# Fail when something is waited for as long as a source says, and not as core/base/limits.def does: constants in seconds
 # or milliseconds, numbers in a deadline or a poll(), and calls of libraries that wait, but for those below, each with
 # its reason.
 # Usage: lint_waits.sh SOURCE_DIR
 cd "$1" || exit 2
+folders=$(awk '/^[a-z]/ { print $1 }' folders.txt)
 reasons='
 cli/cmd_plan.c:1 a look at standard output
 cli/cmd_run.c:1 what --timeout is unless it is given
 cli/progress.c:1 when a line of progress is drawn
-core/clock.c:1 the one sleep
-core/faults.h:1 a fault that never comes
-core/family.c:1 how often it looks, and who was away itself
-core/limit.c:1 the largest limit
+core/base/clock.c:1 the one sleep
+core/data/faults.h:1 a fault that never comes
+host/family.c:1 how often it looks, and who was away itself
+core/base/limit.c:1 the largest limit
 exec/calibrate/mpi.c:2 naps
 exec/calibrate/ops.c:1 how long is measured
 exec/calibrate/power.c:1 how long is measured
@@ -39,6 +40,13 @@ exec/transport/nccl/nccl.c:2 how far ahead a step begins; a nap
 exec/transport/nccl/watch.c:3 how often it looks; naps
 exec/transport/tcp/socket.c:3 naps between calls that are refused; as socket_give_up() is told
 exec/transport/tcp/tcp.c:1 how far ahead a step begins
+model/pipedream_text.c:1 the longest op
+partition/published/cpsc526/exhaustive.c:1 what --time-limit is unless it is given
+partition/published/cpsc526/refine.c:1 what --time-limit is unless it is given
+partition/published/pipedream/dp.c:1 what --time-limit is unless it is given
+partition/published/placement/ideals.c:1 what --time-limit is unless it is given
+partition/published/placement/noncontiguous.c:2 what --time-limit is unless it is given
+partition/published/placement/read.c:1 the longest op
 sim/child.c:1 how often it looks
 sim/simgrid.c:1 how often it looks
 sim/simgrid/simulate.c:1 the resolution of SimGrid
@@ -47,19 +55,23 @@ study/machine.c:1 hours and days
 study/plan_search.c:1 what --time-limit is unless it is given
 study/point.c:1 no --time-limit
 study/pool.c:3 how often it looks; a nap
-study/published_profile.c:1 the longest op'
+study/published_profile.c:1 the longest op
+topologies/family_torus.c:1 a latency of hardware
+topologies/generate.c:1 latencies of hardware
+topologies/machine/platform.c:1 a latency of hardware'
 found=$(mktemp) || exit 2
 trap 'rm -f "$found"' EXIT
+# shellcheck disable=SC2086 # words
 grep -rnE --include='*.c' --include='*.h' \
     -e 'const double .*[a-z]_(s|ms) = [.0-9]|\<[A-Z_]*_(S|MS) = [0-9]|\<(timeout|deadline)_s = ([^;]* [-+] )?[0-9.]*[1-9]' \
     -e 'clock_now\(\) [-+<>]+ [0-9.]|[0-9] \+ clock_now\(\)|poll\(.*, -?[0-9A-Z_]+\)|team_run\([^;]*, [0-9]+,' \
     -e '\<((|u|nano|clock_nano)sleep|alarm|setitimer|timer(|fd)_settime|ppoll|p?select|epoll_p?wait)\(' \
     -e '\<(pthread_cond_(timed|clock)wait|pthread_mutex_timedlock|sem_(timed|clock)wait|sigtimedwait)\(' \
     -e 'SO_(RCV|SND)TIMEO|TCP_USER_TIMEOUT' \
-    cli core exec plots sim study | grep -v -e '^exec/device/cpu/' -e '^exec/device/cuda/' -e '^exec/device/sharded/' >"$found"
+    $folders | grep -v -e '^exec/device/cpu/' -e '^exec/device/cuda/' -e '^exec/device/sharded/' >"$found"
 awk -F: -v reasons="$reasons" '
 BEGIN { n = split(reasons, line, "\n"); for (i = 1; i <= n; i++) { split(line[i], at, /[: ]/); may[at[1]] = at[2] } }
-++seen[$1] > may[$1] { print $1 ":" $2 ": a wait without a row in core/limits.def:" $3; bad = 1 }
+++seen[$1] > may[$1] { print $1 ":" $2 ": a wait without a row in core/base/limits.def:" $3; bad = 1 }
 END {
     for (f in may) if (f != "" && seen[f] + 0 < may[f]) { print f ": its exception in lint_waits.sh is not needed"; bad = 1 }
     exit bad

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/lower.h"
+#include "core/lower/lower.h"
+#include "sim/engines.h"
 #include "tests/cmocka.h"
 #include "tests/sample.h"
 

@@ -2,12 +2,12 @@
 #ifndef TESTS_LOWERED_H
 #define TESTS_LOWERED_H
 
-#include "core/measurement.h"
-#include "core/model.h"
-#include "core/plan.h"
-#include "core/program.h"
-#include "core/topology.h"
-#include "sim/engine.h"
+#include "core/data/measurement.h"
+#include "core/data/model.h"
+#include "core/data/plan.h"
+#include "core/data/program.h"
+#include "core/data/topology.h"
+#include "core/engine/engine.h"
 
 struct lowered {
     struct model model;

@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 
-#include "core/array.h"
-#include "core/topology_map.h"
+#include "core/base/array.h"
+#include "core/data/topology_map.h"
 
 /* The map of tier(argument, from, to) for all from != to; asks n * (n - 1) times. */
 static inline enum status

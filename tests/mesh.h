@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/program.h"
+#include "core/data/program.h"
 #include "exec/rendezvous.h"
 #include "exec/transport.h"
 

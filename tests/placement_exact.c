@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/clock.h"
+#include "core/base/clock.h"
 #include "partition/published/placement/graph.h"
 
 enum { PATH = 4200 };

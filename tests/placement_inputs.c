@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/edges.h"
-#include "core/random.h"
+#include "core/base/random.h"
+#include "core/data/edges.h"
 
 static double uniform(struct placement_input *in)
 {

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/lower.h"
-#include "core/random.h"
-#include "core/schedule.h"
+#include "core/base/random.h"
+#include "core/lower/lower.h"
+#include "core/schedule/schedule.h"
 #include "partition/partition.h"
 #include "study/evaluate.h"
 #include "study/load.h"

@@ -3,11 +3,11 @@
 #ifndef TESTS_PROMISE_H
 #define TESTS_PROMISE_H
 
-#include "core/model.h"
-#include "core/perturb.h"
-#include "core/plan.h"
-#include "core/topology.h"
-#include "sim/engine.h"
+#include "core/data/model.h"
+#include "core/data/perturb.h"
+#include "core/data/plan.h"
+#include "core/data/topology.h"
+#include "core/engine/engine.h"
 
 /* Random numbers of a seed; the same everywhere. Source: Steele, Lea & Flood, OOPSLA 2014. */
 struct promise_random {
@@ -51,7 +51,7 @@ struct promise_folding {
 };
 struct promise_folding promise_fold(const struct promise_case *c, const struct engine *engine);
 
-/* A prediction against the floors (sim/floor.h) of its program: iteration / floor, which is never
+/* A prediction against the floors (core/engine/floor.h) of its program: iteration / floor, which is never
  * below 1; INFINITY where there is none (no flush). */
 double promise_floor(const struct promise_case *c, double iteration_s, char cause[32]);
 

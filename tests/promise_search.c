@@ -6,10 +6,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/lower.h"
-#include "core/provenance.h"
-#include "core/schedule.h"
-#include "sim/floor.h"
+#include "core/base/provenance.h"
+#include "core/engine/floor.h"
+#include "core/lower/lower.h"
+#include "core/schedule/schedule.h"
+#include "sim/engines.h"
 #include "study/evaluate.h"
 #include "study/load.h"
 #include "study/planning.h"

@@ -2,7 +2,7 @@
 #ifndef TESTS_RACKS_H
 #define TESTS_RACKS_H
 
-#include "core/topology.h"
+#include "core/data/topology.h"
 
 /* n devices of type `type`; between(context, from, to) is an index into tier [tiers]. */
 struct topology racks_any(size_t n, const char *type, const struct topology_tier *tier,

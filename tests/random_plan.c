@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/random.h"
-#include "core/schedule.h"
+#include "core/base/random.h"
+#include "core/schedule/schedule.h"
 #include "tests/sample.h"
 
 enum { OPS = 8, MEGA = 1000000 };

@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-#include "core/model.h"
-#include "core/plan.h"
+#include "core/data/model.h"
+#include "core/data/plan.h"
 
 /* The next of a sequence that the state fixes (splitmix64), below n. */
 uint32_t random_below(uint64_t *state, uint32_t n);

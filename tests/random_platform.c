@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "tests/cmocka.h"
 
 struct writer {

@@ -1,8 +1,8 @@
 # Strangers' files, connections and signals.
-unit_test(screen LIBS core)
-unit_test(tool LIBS core)
-unit_test(leftover LIBS core)
-unit_test(process LIBS core)
+unit_test(screen LIBS host)
+unit_test(tool LIBS host)
+unit_test(leftover LIBS host)
+unit_test(process LIBS host)
 unit_test(cache LIBS topologies core)
 
 add_test(NAME safe.files COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/safe_files.sh $<TARGET_FILE:foreline>)

@@ -3,9 +3,9 @@
 #ifndef TESTS_SAMPLE_H
 #define TESTS_SAMPLE_H
 
-#include "core/model.h"
-#include "core/plan.h"
-#include "core/topology.h"
+#include "core/data/model.h"
+#include "core/data/plan.h"
+#include "core/data/topology.h"
 
 /* Two doubles differ by at most `tolerance` (cmocka 1.1's own check is in single precision). */
 #define assert_near(a, b, tolerance)                                                               \

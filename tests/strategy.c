@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
-#include "core/lower.h"
-#include "core/random.h"
-#include "core/text.h"
+#include "core/base/random.h"
+#include "core/base/text.h"
+#include "core/lower/lower.h"
 #include "partition/published/hidup/models.h"
 #include "tests/cmocka.h"
 #include "tests/sample.h"

@@ -2,8 +2,8 @@
 #ifndef TESTS_STRATEGY_H
 #define TESTS_STRATEGY_H
 
-#include "core/program.h"
-#include "core/topology.h"
+#include "core/data/program.h"
+#include "core/data/topology.h"
 #include "partition/published/hidup/lowered.h"
 
 /* A tensor as a node reads it: the form that it was made in, and the one that it is read in, which is the same

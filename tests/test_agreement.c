@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/provenance.h"
+#include "core/base/provenance.h"
 #include "exec/corpus.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "model/graph.h"
 #include "model/zoo.h"
 #include "tests/cmocka.h"

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/cost.h"
-#include "core/json.h"
-#include "core/provenance.h"
+#include "core/base/json.h"
+#include "core/base/provenance.h"
+#include "core/cost/cost.h"
 #include "model/import.h"
 #include "model/zoo.h"
 #include "tests/cmocka.h"

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/schedule.h"
+#include "core/schedule/schedule.h"
 #include "study/evaluate.h"
 #include "study/load.h"
 #include "tests/cmocka.h"

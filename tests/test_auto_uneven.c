@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "sim/engines.h"
 #include "study/evaluate.h"
 #include "study/load.h"
 #include "tests/cmocka.h"

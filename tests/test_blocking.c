@@ -2,7 +2,7 @@
  * walk over random stages, and random plans, which never become faster and never deadlock. */
 #include <math.h>
 
-#include "core/lower.h"
+#include "core/lower/lower.h"
 #include "tests/cmocka.h"
 #include "tests/lowered.h"
 #include "tests/random_plan.h"

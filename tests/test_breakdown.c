@@ -1,14 +1,14 @@
 /* Where the time and the memory of an iteration went, and what is named as the bottleneck. */
-#include "core/breakdown.h"
+#include "core/data/breakdown.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/lower.h"
-#include "core/schedule.h"
-#include "sim/engine.h"
+#include "core/lower/lower.h"
+#include "core/schedule/schedule.h"
+#include "sim/engines.h"
 #include "sim/traffic.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/limit.h"
+#include "core/base/limit.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/collective.h"
-#include "core/cost.h"
-#include "core/file.h"
-#include "core/random.h"
+#include "core/base/file.h"
+#include "core/base/random.h"
+#include "core/collective/collective.h"
+#include "core/cost/cost.h"
 #include "exec/calibrate/probe.h"
 #include "exec/device.h"
 #include "exec/team.h"

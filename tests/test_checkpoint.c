@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/provenance.h"
+#include "core/base/provenance.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/put.h"

@@ -1,5 +1,5 @@
 /* collectives: closed forms by hand, what flows carry. */
-#include "core/collective.h"
+#include "core/collective/collective.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* collectives: which members form nodes, and what is refused. */
-#include "core/collective.h"
+#include "core/collective/collective.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* collectives: what NCCL's table chooses, at points worked out by hand. */
 
-#include "core/collective.h"
+#include "core/collective/collective.h"
 #include "tests/cmocka.h"
 #include "tests/racks.h"
 #include "tests/sample.h"

@@ -1,10 +1,10 @@
 /* compare: statistics worked by hand, pairing of predictions with runs. */
-#include "core/compare.h"
+#include "core/data/compare.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/statistics.h"
+#include "core/base/statistics.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 

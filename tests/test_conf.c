@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/file.h"
-#include "core/text.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
 #include "study/frameworks/setup.h"
 #include "study/load.h"
 #include "study/settings.h"

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/lower.h"
-#include "sim/engine.h"
+#include "core/lower/lower.h"
+#include "sim/engines.h"
 #include "sim/platform/platform.h"
 #include "tests/cmocka.h"
 #include "tests/lowered.h"

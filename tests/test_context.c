@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/lower.h"
+#include "core/lower/lower.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/lowered.h"

@@ -6,10 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/cost.h"
-#include "core/lower.h"
-#include "core/provenance.h"
-#include "core/random.h"
+#include "core/base/provenance.h"
+#include "core/base/random.h"
+#include "core/cost/cost.h"
+#include "core/lower/lower.h"
 #include "exec/executor.h"
 #include "tests/cmocka.h"
 #include "tests/lowered.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "partition/published/cpsc526/exhaustive.h"
 #include "partition/published/cpsc526/greedy.h"
 #include "partition/published/cpsc526/speeds.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "model/zoo.h"
 #include "tests/cmocka.h"
 #include "tests/layer_call.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/cost.h"
+#include "core/cost/cost.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/map_build.h"

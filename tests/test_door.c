@@ -5,9 +5,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "core/clock.h"
-#include "core/limit.h"
-#include "core/random.h"
+#include "core/base/clock.h"
+#include "core/base/limit.h"
+#include "core/base/random.h"
 #include "exec/transport/tcp/socket.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"

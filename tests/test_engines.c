@@ -1,5 +1,5 @@
 /* Both engines on the same programs: closed forms, contention worked by hand, agreement. */
-#include "sim/engine.h"
+#include "sim/engines.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/lower.h"
+#include "core/lower/lower.h"
 #include "tests/cmocka.h"
 #include "tests/lowered.h"
 #include "tests/sample.h"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/text.h"
+#include "core/base/text.h"
 #include "model/import.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/units.h"
+#include "core/base/units.h"
+#include "core/cost/kernel.h"
 #include "model/zoo.h"
 #include "tests/cmocka.h"
 #include "tests/sample.h"

@@ -7,10 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/file.h"
-#include "core/lower.h"
-#include "core/provenance.h"
-#include "sim/engine.h"
+#include "core/base/file.h"
+#include "core/base/provenance.h"
+#include "core/engine/engine.h"
+#include "core/lower/lower.h"
 #include "sim/workload.h"
 #include "tests/chakra_read.h"
 #include "tests/cmocka.h"

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/collective.h"
-#include "core/fabric.h"
+#include "core/collective/collective.h"
+#include "core/cost/fabric.h"
 #include "sim/platform/platform.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"

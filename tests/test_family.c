@@ -7,9 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/clock.h"
-#include "core/family.h"
-#include "core/limit.h"
+#include "core/base/clock.h"
+#include "core/base/limit.h"
+#include "host/family.h"
 #include "tests/cmocka.h"
 
 enum { PATIENCE_S = 20 }; /* of the test: it ends as soon as what it waits for is there */

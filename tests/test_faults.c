@@ -1,13 +1,13 @@
 /* Faults at known times: what is said of them, and what SimGrid makes of them, worked out by hand.
  * Two ranks, compute ops of 1 s, messages of 1 MB, a wire of 1 MB/s. */
-#include "core/faults.h"
+#include "core/data/faults.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/engine.h"
+#include "sim/engines.h"
 #include "sim/platform/platform.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"

@@ -7,10 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/file.h"
-#include "core/provenance.h"
-#include "core/random.h"
-#include "core/schedule.h"
+#include "core/base/file.h"
+#include "core/base/provenance.h"
+#include "core/base/random.h"
+#include "core/schedule/schedule.h"
 #include "partition/partition.h"
 #include "study/evaluate.h"
 #include "tests/cmocka.h"

@@ -2,8 +2,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/lower.h"
-#include "sim/floor.h"
+#include "core/engine/floor.h"
+#include "core/lower/lower.h"
 #include "study/load.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"

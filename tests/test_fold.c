@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/lower.h"
-#include "sim/engine.h"
+#include "core/lower/lower.h"
+#include "sim/engines.h"
 #include "tests/cmocka.h"
 #include "tests/generated.h"
 #include "tests/random_plan.h"

@@ -1,6 +1,6 @@
 /* Frameworks: names with overrides, plans that say one, and what passes take under each: at least the
  * time of the device and at least that of the host, and what the kernels of their ops take. */
-#include "core/framework.h"
+#include "core/strategy/framework.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -8,12 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/cost.h"
-#include "core/model.h"
-#include "core/op_kernels.h"
-#include "core/provenance.h"
-#include "core/random.h"
-#include "core/text.h"
+#include "core/base/provenance.h"
+#include "core/base/random.h"
+#include "core/base/text.h"
+#include "core/cost/cost.h"
+#include "core/cost/op_kernels.h"
+#include "core/data/model.h"
 #include "model/zoo.h"
 #include "partition/partition.h"
 #include "tests/cmocka.h"
@@ -71,7 +71,8 @@ static double field_of(const struct framework *f, size_t i)
 {
     const double all[] = {
 #define FRAMEWORK_FIELD(field, most, help) f->field,
-#include "core/framework_fields.def"
+#include "core/cost/kernel.h"
+#include "core/strategy/framework_fields.def"
 #undef FRAMEWORK_FIELD
     };
     return all[i];
@@ -151,7 +152,7 @@ static void a_plan_says_its_framework_and_copies_do(void **state)
     plan_free(&p);
     assert_string_equal(copy.framework, "eager:host=2");
     assert_true(plan_framework(&copy)->host == 2 && plan_framework(&copy)->norm == 2.5);
-    struct cost_split split = plan_split(&copy, &copy.stage[0]);
+    struct cost_split split = cost_split_of(&copy, &copy.stage[0]);
     assert_ptr_equal(split.framework, plan_framework(&copy));
     assert_int_equal(split.microbatches, 4);
     assert_int_equal(plan_set_framework(&copy, "foreline"), STATUS_OK); /* is what no name is */

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "core/provenance.h"
+#include "core/base/provenance.h"
 #include "study/point.h"
 #include "tests/random_plan.h"
 #include "tests/sample.h"

@@ -1,12 +1,12 @@
 /* Memory of plans under a framework: closed forms of what each field adds over random plans, a slow truth
  * of what a backward gives back, and the executor's memory as a bound. */
-#include "core/framework.h"
+#include "core/strategy/framework.h"
 
 #include <string.h>
 
-#include "core/check.h"
-#include "core/cost.h"
-#include "core/program.h"
+#include "core/cost/cost.h"
+#include "core/data/program.h"
+#include "core/data/program_check.h"
 #include "model/zoo.h"
 #include "partition/partition.h"
 #include "tests/cmocka.h"

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/file.h"
-#include "core/schedule.h"
-#include "core/text.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "core/schedule/schedule.h"
 #include "study/frameworks/setup.h"
 #include "study/load.h"
 #include "tests/cmocka.h"

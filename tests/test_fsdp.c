@@ -2,9 +2,10 @@
  * over groups of replicas, with layers made again; and its memory against the formulas of FSDP2. */
 #include <stdlib.h>
 
-#include "core/check.h"
-#include "core/lower.h"
+#include "core/data/program_check.h"
+#include "core/lower/lower.h"
 #include "model/zoo.h"
+#include "sim/engines.h"
 #include "tests/cmocka.h"
 #include "tests/generated.h"
 #include "tests/lowered.h"

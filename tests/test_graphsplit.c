@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/edges.h"
-#include "core/random.h"
+#include "core/base/random.h"
+#include "core/data/edges.h"
 #include "partition/published/pippy/pippy.h"
 #include "study/objective_target.h"
 #include "tests/cmocka.h"

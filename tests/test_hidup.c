@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/file.h"
-#include "core/json.h"
-#include "core/provenance.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/provenance.h"
 #include "partition/published/hidup/models.h"
 #include "partition/published/hidup/ops.h"
 #include "partition/published/hidup/search.h"

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/clock.h"
-#include "core/random.h"
+#include "core/base/clock.h"
+#include "core/base/random.h"
 #include "partition/published/hidup/models.h"
 #include "partition/published/hidup/noise.h"
 #include "partition/published/hidup/search.h"

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/cost.h"
+#include "core/cost/cost.h"
 #include "partition/partition.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/file.h"
-#include "core/random.h"
+#include "core/base/file.h"
+#include "core/base/random.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/edges.h"
+#include "core/data/edges.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/put.h"

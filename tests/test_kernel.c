@@ -1,14 +1,15 @@
 /* Seconds of kernels: closed forms against direct evaluations, over seeded random sizes and devices;
  * limits, floors, and the line of words that says what is known of a device. */
-#include "core/kernel.h"
+#include "core/cost/kernel.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/random.h"
-#include "core/topology.h"
+#include "core/base/random.h"
+#include "core/data/topology.h"
+#include "core/strategy/constants.h"
 #include "tests/cmocka.h"
 #include "tests/sample.h"
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/cost/fabric.h"
+#include "core/cost/kernel.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/random_plan.h"

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/lower.h"
+#include "core/lower/lower.h"
 #include "study/evaluate.h"
 #include "tests/cmocka.h"
 #include "tests/generated.h"

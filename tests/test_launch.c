@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/provenance.h"
+#include "core/base/provenance.h"
 #include "exec/rendezvous.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"

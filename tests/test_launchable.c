@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/random.h"
-#include "sim/engine.h"
+#include "core/base/random.h"
+#include "core/engine/engine.h"
 #include "study/frameworks/port.h"
 #include "study/load.h"
 #include "study/planning.h"

@@ -1,5 +1,5 @@
 /* Signals leave no temporary files, and what SIGKILL leaves goes with the next temporary folder. */
-#include "core/leftover.h"
+#include "host/leftover.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -10,14 +10,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/file.h"
-#include "core/folder.h"
+#include "core/base/file.h"
+#include "host/folder.h"
 #include "tests/cmocka.h"
 
 static char base[] = "/tmp/test-leftover-XXXXXX";
 
 static int enter(void **state)
 {
+    leftover_watch_files();
     return mkdtemp(base) && !setenv("TMPDIR", base, 1) ? 0 : -1;
 }
 

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/file.h"
-#include "core/limit.h"
+#include "core/base/file.h"
+#include "core/base/limit.h"
 #include "tests/cmocka.h"
 
 static void a_text_changes_those_that_it_names(void **state)

@@ -1,5 +1,5 @@
 /* What files seem to be that readers of another kind are given. */
-#include "core/looks.h"
+#include "core/base/looks.h"
 
 #include <stdlib.h>
 #include <string.h>

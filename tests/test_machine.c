@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/file.h"
-#include "core/random.h"
+#include "core/base/file.h"
+#include "core/base/random.h"
+#include "core/cost/fabric.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "topologies/machine/machine.h"

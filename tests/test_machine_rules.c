@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/file.h"
+#include "core/base/file.h"
 #include "tests/cmocka.h"
 #include "topologies/machine/machine.h"
 

@@ -8,8 +8,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "core/provenance.h"
-#include "core/random.h"
+#include "core/base/provenance.h"
+#include "core/base/random.h"
 #include "measured/reader.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/array.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/text.h"
 
 #define MEASURED_FILE "test_measured_layers.in"
 #include "tests/cmocka.h"

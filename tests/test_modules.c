@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/lower.h"
+#include "core/lower/lower.h"
 #include "model/zoo.h"
 #include "tests/cmocka.h"
 #include "tests/lowered.h"

@@ -7,11 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/lower.h"
-#include "core/measurement.h"
+#include "core/cost/cost.h"
+#include "core/data/measurement.h"
+#include "core/lower/lower.h"
 #include "model/zoo.h"
 #include "partition/partition.h"
-#include "sim/engine.h"
+#include "sim/engines.h"
 #include "sim/platform/platform.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
@@ -111,7 +112,7 @@ static struct load load_of(const struct engine *e, const char *spec, struct topo
                                               .microbatch_size = 3,
                                               .optimizer = "sgd"};
     struct lowered s = set_up(spec, topology, sample_text(platform), &request);
-    struct cost_split split = plan_split(&s.plan, &s.plan.stage[0]);
+    struct cost_split split = cost_split_of(&s.plan, &s.plan.stage[0]);
     struct measurement m = lowered_measure(e, &s);
     struct load out = {.busy_s = m.rank[0].busy_s,
                        .exchange_s = m.rank[0].exposed_s[FOR_EXPERTS],

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/json.h"
+#include "core/base/json.h"
 #include "model/import.h"
 #include "partition/published/objective.h"
 #include "tests/cmocka.h"

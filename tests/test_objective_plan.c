@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/lower.h"
+#include "core/lower/lower.h"
 #include "study/load.h"
 #include "study/objective_plan.h"
 #include "tests/cmocka.h"

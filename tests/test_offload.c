@@ -2,9 +2,9 @@
  * state, and of activations. */
 #include <stdlib.h>
 
-#include "core/check.h"
-#include "core/lower.h"
-#include "core/schedule.h"
+#include "core/data/program_check.h"
+#include "core/lower/lower.h"
+#include "core/schedule/schedule.h"
 #include "tests/cmocka.h"
 #include "tests/lowered.h"
 #include "tests/sample.h"

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/file.h"
-#include "core/random.h"
+#include "core/base/file.h"
+#include "core/base/random.h"
 #include "model/onnx/wire.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"

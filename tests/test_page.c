@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/file.h"
+#include "core/base/file.h"
 #include "plots/kind.h"
 #include "tests/cmocka.h"
 #include "tests/put.h"

@@ -2,9 +2,10 @@
  * buckets, recomputation. Every link 1 GB/s without latency, so that bytes are nanoseconds. */
 #include <stdlib.h>
 
-#include "core/check.h"
-#include "core/lower.h"
-#include "core/schedule.h"
+#include "core/data/program_check.h"
+#include "core/lower/lower.h"
+#include "core/schedule/schedule.h"
+#include "sim/engines.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/lowered.h"

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "exec/ring.h"
 #include "model/zoo.h"
 #include "tests/cmocka.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "model/import.h"
 #include "tests/cmocka.h"
 #include "tests/put.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/cost.h"
+#include "core/cost/cost.h"
 #include "partition/device_order.h"
 #include "partition/partition.h"
 #include "tests/cmocka.h"

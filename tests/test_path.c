@@ -1,5 +1,5 @@
 /* How files name each other: paths relative to the file, and no path of the machine. */
-#include "core/path.h"
+#include "core/base/path.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,12 +1,12 @@
 /* Jitter and stragglers as a change of the program. */
-#include "core/perturb.h"
+#include "core/data/perturb.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/lower.h"
-#include "sim/engine.h"
+#include "core/lower/lower.h"
+#include "sim/engines.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/lowered.h"

@@ -1,5 +1,5 @@
 /* PipeDream importer: the published profiles, a graph worked by hand, every kind of damage. */
-#include "core/text.h"
+#include "core/base/text.h"
 #include "model/import.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/provenance.h"
+#include "core/base/provenance.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/put.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/json.h"
+#include "core/base/json.h"
 #include "partition/published/piper/piper.h"
 #include "tests/cmocka.h"
 

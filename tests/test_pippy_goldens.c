@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/json.h"
+#include "core/base/json.h"
 #include "model/import.h"
 #include "partition/published/pippy/pippy.h"
 #include "tests/cmocka.h"

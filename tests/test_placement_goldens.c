@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/json.h"
+#include "core/base/json.h"
 #include "partition/published/placement/problem.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/file.h"
-#include "core/limit.h"
+#include "core/base/file.h"
+#include "core/base/limit.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/process.h"

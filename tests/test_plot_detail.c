@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/file.h"
-#include "core/random.h"
+#include "core/base/file.h"
+#include "core/base/random.h"
 #include "plots/tree.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"

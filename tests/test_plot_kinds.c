@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/file.h"
+#include "core/base/file.h"
 #include "plots/axis.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"

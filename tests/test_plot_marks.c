@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/file.h"
+#include "core/base/file.h"
 #include "plots/kind.h"
 #include "tests/cmocka.h"
 #include "tests/put.h"

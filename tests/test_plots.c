@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/file.h"
-#include "core/random.h"
+#include "core/base/file.h"
+#include "core/base/random.h"
 #include "measured/bytes.h"
 #include "plots/figure.h"
 #include "plots/labels.h"

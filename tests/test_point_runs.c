@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/lower.h"
-#include "core/random.h"
+#include "core/base/random.h"
+#include "core/lower/lower.h"
 #include "exec/device.h"
 #include "exec/executor.h"
 #include "model/import.h"

@@ -1,6 +1,6 @@
 /* Whose a process number is: of this process, of a child, of one that is gone, of strangers. */
 #define _GNU_SOURCE /* unshare */
-#include "core/process.h"
+#include "host/process.h"
 
 #include <sched.h>
 #include <signal.h>

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/cost.h"
-#include "core/text.h"
+#include "core/base/text.h"
+#include "core/cost/cost.h"
 #include "exec/calibrate/probe.h"
 #include "exec/team.h"
 #include "model/export.h"

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/check.h"
-#include "core/cost.h"
-#include "core/lower.h"
+#include "core/cost/cost.h"
+#include "core/data/program_check.h"
+#include "core/lower/lower.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/lowered.h"

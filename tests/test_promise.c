@@ -3,7 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/compare.h"
+#include "core/data/compare.h"
+#include "sim/engines.h"
 #include "study/evaluate.h"
 #include "study/load.h"
 #include "tests/cmocka.h"

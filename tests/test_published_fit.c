@@ -6,11 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/file.h"
-#include "core/framework.h"
-#include "core/kernel.h"
-#include "core/random.h"
-#include "core/topology.h"
+#include "core/base/file.h"
+#include "core/base/random.h"
+#include "core/cost/kernel.h"
+#include "core/data/topology.h"
+#include "core/strategy/constants.h"
+#include "core/strategy/framework.h"
 #include "study/published_layers.h"
 #include "tests/cmocka.h"
 #include "topologies/catalogue.h"
@@ -111,7 +112,7 @@ static void the_table_is_what_the_command_writes(void **state)
     assert_non_null(f);
     constants_write(&shipped, fitted, f);
     fclose(f);
-    demand(file_read(SOURCE_DIR "/core/constants.def", &file, &n));
+    demand(file_read(SOURCE_DIR "/core/strategy/constants.def", &file, &n));
     assert_string_equal(text, file);
     free(text);
     free(file);

@@ -2,7 +2,7 @@
  * of a stage that has not rehearsed, however the model is spread. */
 #include <stdlib.h>
 
-#include "core/lower.h"
+#include "core/lower/lower.h"
 #include "exec/device.h"
 #include "exec/device/cpu/stage.h"
 #include "exec/device/layer.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "exec/launch/run.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "core/collective.h"
+#include "core/collective/collective.h"
 #include "tests/cmocka.h"
 
 enum { MOST = 33, N = 50 };

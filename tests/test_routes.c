@@ -1,6 +1,6 @@
 /* Routes of a topology against SimGrid's own: every family and platform, link by link, and the
  * tier of a pair against the sum of its links. */
-#include "core/routes.h"
+#include "core/data/routes.h"
 
 #include <math.h>
 #include <stdbool.h>

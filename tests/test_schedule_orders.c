@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/lower.h"
-#include "core/measurement.h"
-#include "core/program.h"
-#include "core/schedule.h"
-#include "sim/engine.h"
+#include "core/data/measurement.h"
+#include "core/data/program.h"
+#include "core/engine/engine.h"
+#include "core/lower/lower.h"
+#include "core/schedule/schedule.h"
 #include "tests/cmocka.h"
 #include "tests/sample.h"
 

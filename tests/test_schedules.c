@@ -4,11 +4,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/check.h"
-#include "core/lower.h"
-#include "core/measurement.h"
-#include "core/schedule.h"
-#include "sim/engine.h"
+#include "core/data/measurement.h"
+#include "core/data/program_check.h"
+#include "core/lower/lower.h"
+#include "core/schedule/schedule.h"
+#include "sim/engines.h"
 #include "tests/cmocka.h"
 #include "tests/lowered.h"
 #include "tests/sample.h"

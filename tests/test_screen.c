@@ -1,5 +1,5 @@
 /* What strangers' names look like where people read them. */
-#include "core/screen.h"
+#include "host/screen.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "tests/cmocka.h"
 
 enum { ROOM = 4096 };

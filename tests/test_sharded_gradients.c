@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "exec/device.h"
 #include "exec/device/sharded/sharded.h"
 #include "tests/cmocka.h"

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "sim/sharing.h"
+#include "core/engine/sharing.h"
 #include "tests/cmocka.h"
 #include "tests/sample.h"
 

@@ -3,10 +3,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/lower.h"
+#include "core/lower/lower.h"
 #include "model/zoo.h"
 #include "partition/partition.h"
-#include "sim/engine.h"
+#include "sim/engines.h"
 #include "sim/platform/platform.h"
 #include "tests/cmocka.h"
 #include "tests/lowered.h"

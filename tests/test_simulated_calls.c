@@ -5,10 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/check.h"
-#include "core/collective.h"
-#include "core/provenance.h"
-#include "sim/engine.h"
+#include "core/base/provenance.h"
+#include "core/collective/collective.h"
+#include "core/data/program_check.h"
+#include "sim/engines.h"
 #include "tests/cmocka.h"
 #include "tests/random_plan.h"
 #include "tests/sample.h"

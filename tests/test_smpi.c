@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sim/engines.h"
 #include "sim/platform/platform.h"
 #include "tests/cmocka.h"
 #include "tests/toy.h"

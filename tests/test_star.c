@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/clock.h"
+#include "core/base/clock.h"
 #include "exec/transport/tcp/socket.h"
 #include "tests/cmocka.h"
 

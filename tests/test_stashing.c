@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/lower.h"
+#include "core/base/array.h"
+#include "core/lower/lower.h"
 #include "exec/device/cpu/stage.h"
 #include "model/zoo.h"
 #include "tests/cmocka.h"

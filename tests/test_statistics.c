@@ -1,11 +1,11 @@
 /* Order statistics by selection: those of sorted values, to the last bit. */
-#include "core/statistics.h"
+#include "core/base/statistics.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "tests/cmocka.h"
 
 enum { MOST = 700 };

@@ -1,8 +1,8 @@
 /* The steady middle of an iteration: found where it is one, and not where times only look alike. */
 
-#include "core/lower.h"
-#include "core/steady.h"
-#include "sim/engine.h"
+#include "core/data/steady.h"
+#include "core/engine/engine.h"
+#include "core/lower/lower.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/sample.h"

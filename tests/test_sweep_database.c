@@ -7,7 +7,7 @@
 
 #include <sqlite3.h>
 
-#include "core/provenance.h"
+#include "core/base/provenance.h"
 #include "study/database_handle.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "core/random.h"
-#include "sim/symmetry.h"
+#include "core/base/random.h"
+#include "core/engine/symmetry.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/random_plan.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/clock.h"
+#include "core/base/clock.h"
 #include "exec/transport.h"
 #include "tests/cmocka.h"
 #include "tests/mesh.h"

@@ -5,7 +5,7 @@
 #include <poll.h>
 #include <string.h>
 
-#include "core/clock.h"
+#include "core/base/clock.h"
 #include "exec/transport/tcp/socket.h"
 #include "exec/transport/tcp/tcp.h"
 #include "tests/cmocka.h"

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/lower.h"
+#include "core/lower/lower.h"
 #include "tests/cmocka.h"
 #include "tests/lowered.h"
 #include "tests/sample.h"

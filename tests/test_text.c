@@ -1,11 +1,11 @@
 /* text: letters, columns and what fits into so many, against a slow truth on random bytes. */
-#include "core/text.h"
+#include "core/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "tests/cmocka.h"
 
 static const char *shorten(const char *text, size_t columns)

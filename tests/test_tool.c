@@ -1,10 +1,10 @@
 /* Other programs get their words as they are and few variables, and do not take forever. */
-#include "core/tool.h"
+#include "host/tool.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/clock.h"
+#include "core/base/clock.h"
 #include "tests/cmocka.h"
 
 static void expect(const char *const *words, const char *const *variables, const char *printed)

@@ -1,12 +1,12 @@
 /* Topologies: uniform ones, and large ones through JSON. */
-#include "core/topology.h"
+#include "core/data/topology.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/file.h"
-#include "core/json.h"
-#include "core/provenance.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/provenance.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/map_build.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/routes.h"
+#include "core/data/routes.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/map_build.h"

@@ -1,5 +1,5 @@
 /* The compressed matrix of tiers against a plain one. */
-#include "core/topology_map.h"
+#include "core/data/topology_map.h"
 
 #include <stdlib.h>
 #include <string.h>

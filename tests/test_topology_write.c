@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/file.h"
-#include "core/provenance.h"
+#include "core/base/file.h"
+#include "core/base/provenance.h"
 #include "sim/platform/platform.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"

@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/cost.h"
-#include "core/optimizer.h"
+#include "core/cost/cost.h"
+#include "core/strategy/optimizer.h"
 #include "exec/learning_rate.h"
 #include "tests/cmocka.h"
 

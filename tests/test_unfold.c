@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/lower.h"
-#include "sim/engine.h"
+#include "core/lower/lower.h"
+#include "sim/engines.h"
 #include "study/evaluate.h"
 #include "study/warn.h"
 #include "tests/cmocka.h"

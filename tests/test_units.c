@@ -1,5 +1,5 @@
 /* units: what is accepted, what is not, and how quantities print. */
-#include "core/units.h"
+#include "core/base/units.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/routes.h"
+#include "core/data/routes.h"
 #include "sim/platform/network.h"
 #include "sim/platform/platform.h"
 #include "tests/cmocka.h"

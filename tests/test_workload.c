@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "core/lower.h"
-#include "sim/engine.h"
+#include "core/lower/lower.h"
+#include "sim/engines.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/sample.h"

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/check.h"
-#include "core/lower.h"
-#include "core/schedule.h"
+#include "core/data/program_check.h"
+#include "core/lower/lower.h"
+#include "core/schedule/schedule.h"
 #include "exec/device.h"
 #include "exec/executor.h"
 #include "model/zoo.h"

@@ -2,8 +2,8 @@
 #ifndef TESTS_TINY_H
 #define TESTS_TINY_H
 
-#include "core/model.h"
-#include "core/program.h"
+#include "core/data/model.h"
+#include "core/data/program.h"
 
 /* Shapes of all tiny models. */
 enum { TINY_TOKENS = 6, TINY_CHANNELS = 8, TINY_HEADS = 2, TINY_VOCABULARY = 256 };

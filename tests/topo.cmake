@@ -6,6 +6,7 @@ unit_test(child LIBS sim)
 unit_test(platform LIBS sim topologies)
 unit_test(platform_faults LIBS sim topologies)
 unit_test(platform_features LIBS lowered)
+unit_test(plain LIBS sim topologies)
 # Both engines on random platforms; ./check has 30 of them.
 unit_test(platform_random LIBS lowered)
 target_sources(test_platform_random PRIVATE random_platform.c)

@@ -2,8 +2,8 @@
 #ifndef TESTS_TOY_H
 #define TESTS_TOY_H
 
-#include "core/model.h"
-#include "core/program.h"
+#include "core/data/model.h"
+#include "core/data/program.h"
 
 /* Start an empty program whose groups are group[0 .. groups), member lists ending in UINT32_MAX. */
 void toy_begin(struct program *p, size_t groups, const uint32_t *const *group);

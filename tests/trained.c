@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/lower.h"
-#include "core/schedule.h"
+#include "core/lower/lower.h"
+#include "core/schedule/schedule.h"
 #include "exec/device.h"
 #include "exec/device/cpu/stage.h"
 #include "exec/executor.h"

@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-#include "core/model.h"
+#include "core/data/model.h"
 #include "partition/partition.h"
 #include "tests/mesh.h"
 

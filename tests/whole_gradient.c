@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "tests/layer_call.h"
 #include "tests/tiny.h"
 

@@ -20,12 +20,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/array.h"
-#include "core/digest.h"
-#include "core/file.h"
-#include "core/folder.h"
-#include "core/limit.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/digest.h"
+#include "core/base/file.h"
+#include "core/base/limit.h"
+#include "core/base/text.h"
+#include "host/folder.h"
 
 /* NAME-HASH.xml: the beginning of a name, and the beginning of the text's SHA-256 in hexadecimal. */
 enum { PATH = 4096, NAME = 100, HASH = 16, FILE_NAME = NAME + HASH + 8 };

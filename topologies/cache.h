@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 /* Path of a file with this text, malloc'd; its name begins with `name` (its first 100 bytes) and has a
  * hash of the text. It lies in $XDG_CACHE_HOME/foreline/platforms or ~/.cache/foreline/platforms, whichever

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/strategy/constants.h"
+
 /* Sources, by column ([...] as in docs/topology.md):
  *   peak    data sheets: matrix products with 32-bit sums, without sparsity: fp32, tf32, 16 bits,
  *           fp8. HGX B200 and GB200 NVL72: the sheet's system figures by GPU, half of those with

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/constants.h"
-#include "core/data_type.h"
+#include "core/base/data_type.h"
+#include "core/strategy/constants.h"
 
 /* Bandwidths are per direction; sources in catalogue.c and docs/topology.md. */
 struct gpu {

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/text.h"
-#include "core/topology.h"
-#include "core/units.h"
+#include "core/base/text.h"
+#include "core/base/units.h"
+#include "core/data/topology.h"
 #include "topologies/systems.h"
 #include "topologies/write.h"
 

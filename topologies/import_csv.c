@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "core/array.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/text.h"
 
 enum { LINE = 1024, CELLS = 32 };
 

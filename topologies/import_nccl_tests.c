@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/intern.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/intern.h"
+#include "core/base/text.h"
 
 enum { LINE = 1024, CELLS = 24, HOSTS = 4096 };
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/text.h"
+#include "core/base/text.h"
 
 const struct measured_format *const measured_formats[] = {
 #define MACHINE(name)

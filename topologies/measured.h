@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "core/fabric.h"
+#include "core/cost/fabric.h"
 
 struct measured {
     size_t n;

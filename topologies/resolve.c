@@ -2,9 +2,9 @@
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "topologies/write.h"
 
-#include "core/array.h"
-#include "core/order.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/order.h"
+#include "core/base/text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,8 +15,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/file.h"
-#include "core/folder.h"
+#include "core/base/executable.h"
+#include "core/base/file.h"
 #include "topologies/cache.h"
 #include "topologies/generate.h"
 
@@ -38,12 +38,12 @@ static bool is_directory(const char *path)
 static bool data_directory(char directory[PATH_MAX])
 {
     const char *given = getenv("FORELINE_DATA");
-    char self[FOLDER_PROGRAM] = ".", joined[FOLDER_PROGRAM + sizeof FORELINE_PLATFORMS + 1];
+    char self[EXECUTABLE_FOLDER] = ".", joined[EXECUTABLE_FOLDER + sizeof FORELINE_PLATFORMS + 1];
     if (is_directory(given) && strlen(given) < PATH_MAX) {
         snprintf(directory, PATH_MAX, "%s", given);
         return true;
     }
-    bool found = folder_of_program(self) == STATUS_OK;
+    bool found = executable_folder(self) == STATUS_OK;
     snprintf(joined, sizeof joined, "%s/%s", self, FORELINE_PLATFORMS);
     snprintf(directory, PATH_MAX, "%s", joined);
     return found && realpath(joined, directory) && is_directory(directory);

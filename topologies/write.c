@@ -5,9 +5,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "core/file.h"
-#include "core/provenance.h"
-#include "core/text.h"
+#include "core/base/file.h"
+#include "core/base/provenance.h"
+#include "core/base/text.h"
 
 enum { MAX_WRITTEN = 64 };
 

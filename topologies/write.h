@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "core/topology.h"
+#include "core/data/topology.h"
 
 struct provenance;
 

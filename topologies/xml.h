@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 
 enum { XML_DEPTH = 64, XML_ELEMENTS = 1 << 20 };
 

@@ -5,7 +5,7 @@
 
 #include <yaml.h>
 
-#include "core/intern.h"
+#include "core/base/intern.h"
 
 /* Of a map; of a document, whose values have 75 bytes and more each. */
 enum { ENTRIES = 1 << 14, VALUES = 1 << 21 };

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 
 struct yaml_entry;
 

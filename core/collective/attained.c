@@ -1,11 +1,12 @@
 /* What a collective attains on its members' devices: by their measured curves, else by the model of
- * core/fabric.h. The shape is the ring's (all-to-all: every pair; sums in the switch: the switch's) with
+ * core/cost/fabric.h. The shape is the ring's (all-to-all: every pair; sums in the switch: the switch's) with
  * bytes longer by what is lost on the way, so that contention lengthens what it meets and a
  * collective alone takes what the curve or the model says. */
 #include <assert.h>
 #include <math.h>
 
 #include "core/collective/shapes.h"
+#include "core/cost/fabric.h"
 
 static_assert((int)FABRIC_ALLREDUCE == COLLECTIVE_ALLREDUCE &&
                   (int)FABRIC_ALLGATHER == COLLECTIVE_ALLGATHER &&

@@ -1,7 +1,7 @@
 /* Groups of members, and the nodes that they form. */
 #include <stdlib.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "core/collective/shapes.h"
 
 /* Members are assigned to nodes one by one; a new node is numbered when a member joins none. */

@@ -2,7 +2,7 @@
  * inside again. */
 #include <stdlib.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "core/collective/shapes.h"
 
 /* A phase of rings: what every edge carries, and how many steps follow one another. */

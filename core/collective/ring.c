@@ -4,7 +4,7 @@
  * reduce: the same towards it. */
 #include <stdlib.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "core/collective/shapes.h"
 
 static bool is_chain(enum collective_kind kind)

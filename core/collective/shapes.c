@@ -1,7 +1,7 @@
 /* What the algorithms share: room for flows, phases, sizes of nodes, and the worst path of a ring. */
 #include "core/collective/shapes.h"
 
-#include "core/array.h"
+#include "core/base/array.h"
 
 enum status collective_shape_open(struct collective_shape *s, size_t phases, size_t flows)
 {

@@ -1,4 +1,4 @@
-/* shapes.h - what the algorithms of collective.h share; private to core/collective.c and
+/* shapes.h - what the algorithms of collective.h share; private to core/collective/collective.c and
  * core/collective/.
  *
  *   algorithms.def   the list: one line per algorithm
@@ -10,7 +10,7 @@
 #ifndef CORE_COLLECTIVE_SHAPES_H
 #define CORE_COLLECTIVE_SHAPES_H
 
-#include "core/collective.h"
+#include "core/collective/collective.h"
 
 /* The cheapest row of NCCL's table, of algorithm `only` unless that is NULL; *out is left alone
  * when the table has none. n >= 2, bytes > 0. O(n). */

@@ -4,7 +4,7 @@
  * Source: Sanders, Speck & Traeff, Parallel Computing 35 (2009) 581-594. */
 #include <stdlib.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "core/collective/shapes.h"
 
 /* Places 1 .. n: the parent of place k differs in k's lowest set bit and the one above it; past

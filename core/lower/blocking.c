@@ -7,7 +7,7 @@
  * for its receiver: the new waits cannot close a circle. */
 #include <stdlib.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "core/lower/lowering.h"
 
 /* Does op i wait for `position` already? */

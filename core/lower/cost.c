@@ -1,9 +1,10 @@
 /* What a stage costs one of its ranks: seconds, bytes, and the collectives inside. */
 #include <stdlib.h>
 
-#include "core/cost_profile.h"
-#include "core/framework.h"
+#include "core/cost/cost.h"
+#include "core/cost/cost_profile.h"
 #include "core/lower/summing.h"
+#include "core/strategy/framework.h"
 
 /* Calls are merged into one op of the program: their number and, in the end, their mean size. */
 void sum_add_call(struct lowering_calls *calls, uint32_t count, int64_t bytes,
@@ -183,7 +184,8 @@ static enum status make_cost(struct lowering *l, uint32_t stage, const struct de
                              struct lowering_cost **out)
 {
     const struct plan_stage *s = &l->plan->stage[stage];
-    struct sum u = {.l = l, .stage = stage, .s = s, .type = type, .split = plan_split(l->plan, s)};
+    struct sum u = {
+        .l = l, .stage = stage, .s = s, .type = type, .split = cost_split_of(l->plan, s)};
     enum status st = STATUS_OK;
     u.sums_measured = profile_has_sums(l->model, type, u.split.tensor_parallel);
     for (size_t k = 0; k < s->ops; k++)

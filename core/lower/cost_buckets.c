@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "core/lower/summing.h"
 
 /* program_op.part is a byte: parts of a pass, some of them forwards that are made again. */

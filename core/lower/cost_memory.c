@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/framework.h"
+#include "core/base/array.h"
 #include "core/lower/summing.h"
+#include "core/strategy/framework.h"
 
 /* Does another stage read the op's output? */
 static bool is_sent(const struct lowering *l, uint32_t op)

@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "core/lower/lowering.h"
-#include "core/optimizer.h"
+#include "core/strategy/optimizer.h"
 
 /* Add one device to the group that is being collected, and its rank if it has one. */
 static enum status add(struct lowering *l, uint32_t team, uint32_t replica, uint32_t shard)

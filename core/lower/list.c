@@ -1,6 +1,6 @@
 /* The growing lists of ops of the ranks. */
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "core/lower/lowering.h"
 
 struct program_op list_op(enum op_kind kind, enum op_purpose purpose, uint32_t stage,

@@ -1,4 +1,4 @@
-/* lowering.h - the parts of plan_lower() (core/lower.h): what they share while it runs. Private.
+/* lowering.h - the parts of plan_lower() (core/lower/lower.h): what they share while it runs. Private.
  *
  *   1. stages.c   what crosses between stages, who the ranks are
  *   2. groups.c   who communicates: replicas, shards, experts, ties
@@ -19,8 +19,8 @@
 #ifndef CORE_LOWER_LOWERING_H
 #define CORE_LOWER_LOWERING_H
 
-#include "core/lower.h"
-#include "core/schedule.h"
+#include "core/lower/lower.h"
+#include "core/schedule/schedule.h"
 
 /* What goes from one stage to another for every microbatch: all tensors that cross, in one
  * message. */

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/collective.h"
+#include "core/base/array.h"
+#include "core/collective/collective.h"
 #include "core/lower/lowering.h"
 
 /* Messages that a rank sends or receives beside one of its compute ops, and seconds of collectives. */

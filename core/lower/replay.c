@@ -6,7 +6,7 @@
  *   3. lowering_send(): SEND in this list and RECV in the receiver's in the same instant
  *   4. lowering_reduce_team(), when gradients are reduced after every backward: once all replicas of
  *      the team stand there, so that the collective has one place in all of their lists */
-#include "core/array.h"
+#include "core/base/array.h"
 #include "core/lower/lowering.h"
 
 /* A replica that may be able to go on gets a turn, once. */

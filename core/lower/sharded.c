@@ -11,9 +11,9 @@
  * to come to it. Source: Zhang et al., HiDup, SoCC 2022. */
 #include <stdlib.h>
 
-#include "core/array.h"
-#include "core/collective.h"
-#include "core/cost.h"
+#include "core/base/array.h"
+#include "core/collective/collective.h"
+#include "core/cost/cost.h"
 #include "core/lower/lowering.h"
 
 /* One step of a microbatch: seconds and bytes. */
@@ -171,7 +171,7 @@ static void cost_steps(struct lowering *l, uint32_t device, struct lowering_cost
 {
     const struct plan *p = l->plan;
     const struct device_type *type = topology_type(l->topology, device);
-    struct cost_split divided = plan_split(p, &p->stage[0]), whole = divided;
+    struct cost_split divided = cost_split_of(p, &p->stage[0]), whole = divided;
     struct cost_memory memory = cost_memory(p->optimizer, l->model->element_bytes,
                                             plan_reduce_bytes(p, l->model), whole.framework);
     int64_t n = p->stage[0].tensor_parallel;

@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-#include "core/array.h"
-#include "core/order.h"
+#include "core/base/array.h"
+#include "core/base/order.h"
 
 enum status crossing_ops(const struct model *m, const uint32_t *stage_of, uint32_t from,
                          uint32_t to, uint32_t **op, size_t *n)

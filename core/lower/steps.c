@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 
 /* Do all stages have equally many replicas, and these equally many microbatches? Those that share
  * sequences have the same ones. */

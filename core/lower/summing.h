@@ -3,7 +3,7 @@
 #ifndef CORE_LOWER_SUMMING_H
 #define CORE_LOWER_SUMMING_H
 
-#include "core/cost.h"
+#include "core/cost/cost.h"
 #include "core/lower/lowering.h"
 
 struct sum {

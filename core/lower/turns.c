@@ -3,10 +3,10 @@
  * Every replica of a team has its steps (schedule_replica()). A queue holds the replicas that may
  * be able to go on; one takes a turn, if everything is there that its next step needs; else it waits
  * until a message wakes it. Since each list is a part of one global order, the lists cannot deadlock
- * (core/lower.h). */
+ * (core/lower/lower.h). */
 #include <stdlib.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "core/lower/lowering.h"
 
 /* ---- the schedule of every replica */

@@ -14,8 +14,8 @@
 #ifndef CORE_SCHEDULE_STEPS_H
 #define CORE_SCHEDULE_STEPS_H
 
-#include "core/program.h"
-#include "core/schedule.h"
+#include "core/schedule/op_kind.h"
+#include "core/schedule/schedule.h"
 
 static inline struct schedule_step step(enum op_kind kind, uint32_t chunk, uint32_t microbatch)
 {

@@ -4,7 +4,7 @@
  * Ranks forked here are a team (exec/team.h): their numbers lie in memory that they share, so that
  * nothing has to be collected. Those of mpirun add theirs up on rank 0, which prints them. */
 #include "exec/calibrate/calibrate.h"
-#include "core/array.h"
+#include "core/base/array.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -13,14 +13,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/clock.h"
-#include "core/file.h"
-#include "core/folder.h"
-#include "core/limit.h"
-#include "core/provenance.h"
-#include "core/text.h"
+#include "core/base/clock.h"
+#include "core/base/file.h"
+#include "core/base/limit.h"
+#include "core/base/provenance.h"
+#include "core/base/text.h"
 #include "exec/calibrate/probe.h"
 #include "exec/team.h"
+#include "host/folder.h"
 
 /* ---- ranks forked here */
 

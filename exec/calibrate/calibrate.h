@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "core/collective.h"
-#include "core/topology.h"
+#include "core/collective/collective.h"
+#include "core/data/topology.h"
 #include "exec/element.h"
 
 struct calibrate_options {
@@ -28,7 +28,7 @@ struct calibrate_options {
      * 16 KiB to 1 GiB, 0: 64 MiB; on GPUs from 1 KiB on. */
     int64_t largest;
     bool curves; /* CPUs: the topology has what each collective of all ranks took as a curve
-                  * (core/fabric.h), by which they are predicted then, as with GPUs */
+                  * (core/cost/fabric.h), by which they are predicted then, as with GPUs */
 };
 
 /* How far repetitions lie apart. */
@@ -56,7 +56,7 @@ struct calibrate_timing {
     bool collective;           /* else a message, one way, over all pairs */
     enum collective_kind kind; /* of a collective */
     size_t members;            /* of each of the groups that did it at the same time */
-    int64_t bytes;             /* as nccl-tests count them (core/collective.h) */
+    int64_t bytes;             /* as nccl-tests count them (core/collective/collective.h) */
     double seconds, model_s;
 };
 

@@ -4,7 +4,7 @@
  * 2. Rates: for each kind of layer and phase, FLOP/s over FLOP, a point for each probe.
  * 3. Links: latency and bandwidth of the straight line through (bytes, seconds), for each pair of
  *    ranks; and, of messages and collectives together, those of the platform's only tier. Between
- *    GPUs that is of messages alone, and collectives are curves (core/fabric.h).
+ *    GPUs that is of messages alone, and collectives are curves (core/cost/fabric.h).
  * 4. What the fitted platform predicts for the same messages and collectives is put beside them. */
 #include <math.h>
 #include <stdio.h>
@@ -12,10 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/array.h"
-#include "core/cost.h"
-#include "core/statistics.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/statistics.h"
+#include "core/base/text.h"
+#include "core/cost/cost.h"
 #include "exec/calibrate/probe.h"
 #include "exec/team.h"
 

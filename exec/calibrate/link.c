@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/array.h"
-#include "core/clock.h"
-#include "core/limit.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
+#include "core/base/limit.h"
 #include "exec/calibrate/probe.h"
 
 const struct bench_sum bench_sums[BENCH_SUMS_GPU] = {

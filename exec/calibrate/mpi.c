@@ -14,9 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/array.h"
-#include "core/clock.h"
-#include "core/limit.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
+#include "core/base/limit.h"
 #include "exec/calibrate/probe.h"
 #include "exec/launch/run.h"
 #include "exec/transport/tcp/socket.h"

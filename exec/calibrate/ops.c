@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/clock.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
 #include "exec/calibrate/probe.h"
 #include "exec/device/cpu/gemm.h"
 #include "exec/device/cpu/stage.h"

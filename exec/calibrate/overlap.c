@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/clock.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
 #include "exec/device/cpu/gemm.h"
 
 enum { COPY_BYTES = 32 << 20, MOST_COPIES = 10000 };

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "exec/calibrate/trial.h"
 
 /* Seconds, each the mean of `trials` after one warm-up. The copy is repeated until it takes about as

@@ -1,5 +1,5 @@
 /* Clocks of a GPU at work, and what it draws. */
-#include "core/clock.h"
+#include "core/base/clock.h"
 #include "exec/calibrate/probe.h"
 
 static const double power_s = 1.1; /* NVML's mean is of a second */

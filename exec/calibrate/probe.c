@@ -212,7 +212,7 @@ bool probe_updates(const struct probe *p)
     return !strcmp(p->kind, "adam") || !strcmp(p->kind, "sgd");
 }
 
-/* As core/cost.c counts them. */
+/* As core/cost/cost.c counts them. */
 double probe_flop(const struct probe *p, bool backward)
 {
     struct model_attribute attribute[PROBE_ATTRIBUTES];

@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/model.h"
-#include "core/program.h"
+#include "core/data/model.h"
+#include "core/data/program.h"
 #include "exec/calibrate/calibrate.h"
 #include "exec/device/backend.h"
 #include "exec/device/layer.h"

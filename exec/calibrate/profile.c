@@ -3,7 +3,7 @@
  * Ops that are alike in kind and shape cost the same: each different one is measured once, by all
  * ranks at the same time, and its median goes to all that are like it. */
 #include "exec/calibrate/profile.h"
-#include "core/array.h"
+#include "core/base/array.h"
 
 #include <errno.h>
 #include <math.h>
@@ -12,15 +12,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/folder.h"
-#include "core/json.h"
-#include "core/provenance.h"
-#include "core/text.h"
+#include "core/base/json.h"
+#include "core/base/provenance.h"
+#include "core/base/text.h"
 #include "exec/calibrate/probe.h"
 #include "exec/device.h"
 #include "exec/device/cpu/gemm.h"
 #include "exec/device/sharded/sharded.h"
 #include "exec/team.h"
+#include "host/folder.h"
 
 /* ---- what is measured */
 

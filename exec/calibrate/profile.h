@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "core/model.h"
-#include "core/program.h"
+#include "core/data/model.h"
+#include "core/data/program.h"
 #include "exec/calibrate/calibrate.h"
 
 struct profile_options {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "exec/calibrate/probe.h"
 
 enum { SMALLEST = 1 << 10, SHARDS_MOST = 8, UPDATES_LEAST = 1 << 10 };
@@ -39,7 +39,7 @@ static enum status make_sizes(int64_t largest, struct bench_shapes *s)
     return STATUS_OK;
 }
 
-/* Fused attention has rates of its own (core/cost.h). */
+/* Fused attention has rates of its own (core/cost/cost.h). */
 static const char *kind_of(const struct model_op *op)
 {
     return model_attribute(op, "flash", 0) > 0 ? "flash" : op->kind;

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/clock.h"
-#include "core/limit.h"
-#include "core/statistics.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
+#include "core/base/limit.h"
+#include "core/base/statistics.h"
 #include "exec/rendezvous.h"
 #include "exec/team.h"
 #include "exec/transport.h"

@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/error.h"
-#include "core/program.h"
+#include "core/base/error.h"
+#include "core/data/program.h"
 
 enum { TRIAL_RUNS = 5, TRIAL_RANKS = 16, TRIAL_VALUES = 11, TRIAL_KINDS = 8, TRIAL_SIZES = 4 };
 enum { TRIAL_SHARDS = 4 }; /* the first kinds, which strategies of shards have */
@@ -31,7 +31,8 @@ struct trial_case {
 };
 extern const struct trial_case trial_values[TRIAL_VALUES];
 extern const enum op_kind trial_kinds[TRIAL_KINDS]; /* of timed calls */
-extern const size_t trial_sizes[TRIAL_SIZES];       /* bytes, as core/collective.h counts them */
+extern const size_t
+    trial_sizes[TRIAL_SIZES]; /* bytes, as core/collective/collective.h counts them */
 
 struct trial {
     size_t ranks;

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "exec/device/layer.h"
 
 /* One update of n parameters p with gradients g = scale * gradient; all arrays [n].

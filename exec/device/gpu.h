@@ -3,7 +3,7 @@
 #ifndef EXEC_DEVICE_GPU_H
 #define EXEC_DEVICE_GPU_H
 
-#include "core/program.h"
+#include "core/data/program.h"
 #include "exec/device/layer.h"
 
 /* Does the GPU compute such a layer? STATUS_UNSUPPORTED as half_fits() (exec/device/cpu/half.h). */

@@ -54,9 +54,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/error.h"
-#include "core/model.h"
-#include "core/program.h"
+#include "core/base/error.h"
+#include "core/data/model.h"
+#include "core/data/program.h"
 #include "exec/element.h"
 
 /* float, unless a test compiles the layers for double to compare with finite differences. */
@@ -84,7 +84,7 @@ struct layer_window {
     size_t down, across; /* how many windows there are */
 };
 
-/* Which part of an op one of several shards computes (core/model.h: enum model_tensor). */
+/* Which part of an op one of several shards computes (core/data/model.h: enum model_tensor). */
 struct layer_shard {
     size_t shards, shard;
     size_t groups;        /* outputs are so many groups, each of which is divided: q, k and v */

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "core/array.h"
-#include "core/clock.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
 #include "exec/rounds.h"
 
 struct paced {

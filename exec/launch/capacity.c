@@ -7,15 +7,15 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "core/check.h"
-#include "core/limit.h"
-#include "core/units.h"
+#include "core/base/limit.h"
+#include "core/base/units.h"
+#include "core/data/program_check.h"
 #include "exec/launch/run.h"
 
 /* Of a worker without a model, and of the launcher's descriptors besides one for each rank. */
 static const double process_bytes = 8 << 20;
 enum { DESCRIPTORS = 64, LINE = 4096 };
-/* Values of JSON in memory over their text, as core/limits.def has it. */
+/* Values of JSON in memory over their text, as core/base/limits.def has it. */
 static const double parsed = 5;
 
 /* ---- what there is */

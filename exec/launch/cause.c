@@ -15,8 +15,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "core/clock.h"
-#include "core/limit.h"
+#include "core/base/clock.h"
+#include "core/base/limit.h"
 #include "exec/launch/run.h"
 
 /* The clock runs from the first cause, whatever better ones follow. */

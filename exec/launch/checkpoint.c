@@ -12,10 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/clock.h"
-#include "core/file.h"
-#include "core/limit.h"
-#include "core/provenance.h"
+#include "core/base/clock.h"
+#include "core/base/file.h"
+#include "core/base/limit.h"
+#include "core/base/provenance.h"
 #include "exec/launch/run.h"
 #include "exec/rounds.h"
 #include "exec/transport/tcp/socket.h"

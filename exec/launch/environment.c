@@ -9,9 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/array.h"
-#include "core/clock.h"
-#include "core/digest.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
+#include "core/base/digest.h"
 #include "exec/executor.h"
 #include "exec/launch/run.h"
 

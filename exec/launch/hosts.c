@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/file.h"
-#include "core/text.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
 #include "exec/rendezvous.h"
 
 enum { NAME_MOST = 255, SLOTS_MOST = 1 << 20 };

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 
 struct hosts {
     struct arena memory; /* of everything here */

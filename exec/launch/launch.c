@@ -1,8 +1,8 @@
 /* The order of things in a run: options, memory, signals, files, workers, results; and tearing
  * everything down, whatever had been begun. */
 #include "exec/launch/launch.h"
-#include "core/array.h"
-#include "core/clock.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
 #include "exec/executor.h"
 
 #include <errno.h>

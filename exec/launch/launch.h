@@ -12,9 +12,9 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-#include "core/measurement.h"
-#include "core/model.h"
-#include "core/program.h"
+#include "core/data/measurement.h"
+#include "core/data/model.h"
+#include "core/data/program.h"
 
 struct delay; /* exec/rendezvous.h */
 
@@ -49,7 +49,7 @@ struct launch_options {
         latency_s; /* of the longest link between the ranks' nodes, dilated, where they are emulated */
     pid_t network; /* child of the caller without which messages do not come; 0: none */
     /* Once, when the last warm-up step is over on all ranks: the first measured one begins.
-     *   held  [ranks] the process of each (core/process.h), -1 where it cannot be proved; the
+     *   held  [ranks] the process of each (host/process.h), -1 where it cannot be proved; the
      *         caller closes them when this returns */
     void (*measuring)(void *context, const int *held, size_t ranks);
     void *measuring_context;

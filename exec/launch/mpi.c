@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/limit.h"
+#include "core/base/limit.h"
 #include "exec/launch/run.h"
 
 /* A message up to this size travels without asking the receiver first, whose rank may be computing:

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "exec/launch/run.h"
 
 /* ---- room */

@@ -8,11 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/array.h"
-#include "core/clock.h"
-#include "core/digest.h"
-#include "core/statistics.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
+#include "core/base/digest.h"
+#include "core/base/statistics.h"
+#include "core/base/text.h"
 #include "exec/launch/run.h"
 
 /* ---- the last reports */

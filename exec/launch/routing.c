@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/text.h"
 #include "exec/launch/run.h"
 
 static size_t experts_of(const struct run *run, size_t op)

@@ -23,19 +23,19 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-#include "core/array.h"
-#include "core/family.h"
-#include "core/folder.h"
-#include "core/measurement.h"
-#include "core/model.h"
-#include "core/process.h"
-#include "core/program.h"
+#include "core/base/array.h"
+#include "core/data/measurement.h"
+#include "core/data/model.h"
+#include "core/data/program.h"
 #include "exec/checkpoint.h"
 #include "exec/door.h"
 #include "exec/hardware.h"
 #include "exec/launch/hosts.h"
 #include "exec/launch/launch.h"
 #include "exec/rendezvous.h"
+#include "host/family.h"
+#include "host/folder.h"
+#include "host/process.h"
 
 /* A process that the launcher may have started. */
 struct child {

@@ -4,10 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/clock.h"
-#include "core/family.h"
-#include "core/limit.h"
+#include "core/base/clock.h"
+#include "core/base/limit.h"
 #include "exec/launch/run.h"
+#include "host/family.h"
 
 enum { MOST_LINKS = 8 }; /* on a way, about */
 

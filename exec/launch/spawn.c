@@ -12,14 +12,15 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "core/array.h"
-#include "core/folder.h"
-#include "core/limit.h"
-#include "core/provenance.h"
+#include "core/base/array.h"
+#include "core/base/executable.h"
+#include "core/base/limit.h"
+#include "core/base/provenance.h"
 #include "exec/corpus.h"
 #include "exec/launch/run.h"
 #include "exec/rendezvous.h"
 #include "exec/transport/tcp/socket.h"
+#include "host/folder.h"
 
 extern char **environ;
 
@@ -60,12 +61,12 @@ enum status launch_find_worker(const char *told, const char *name, char *path, s
                                const char *hint)
 {
     static const char *const places[] = {"", "../libexec/"};
-    char self[FOLDER_PROGRAM];
+    char self[EXECUTABLE_FOLDER];
     if (told) {
         snprintf(path, n, "%s", told);
         return STATUS_OK;
     }
-    PASS(folder_of_program(self));
+    PASS(executable_folder(self));
     for (size_t k = 0; k < sizeof places / sizeof *places; k++) {
         snprintf(path, n, "%s/%s%s", self, places[k], name);
         if (!access(path, X_OK))

@@ -1,7 +1,7 @@
 /* gemm.c as a module. */
 #include "exec/loaded/gemm_module.h"
 
-#include "core/provenance.h"
+#include "core/base/provenance.h"
 
 extern const struct gemm_module gemm_module;
 __attribute__((visibility("default")))

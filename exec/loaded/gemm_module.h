@@ -4,7 +4,7 @@
 #ifndef EXEC_LOADED_GEMM_MODULE_H
 #define EXEC_LOADED_GEMM_MODULE_H
 
-#include "core/module.h"
+#include "core/base/module.h"
 #include "exec/device/cpu/gemm.h"
 
 /* What it exports, as "gemm_module". */

@@ -25,7 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 
 /* Shapes measured in EXECUTION.md, section 4: a packet carries MTU - 52 bytes (IP, TCP and its
  * timestamps) and htb counts MTU + 14; the burst is a packet or what 0.4 ms carry. */

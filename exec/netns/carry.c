@@ -3,10 +3,10 @@
 #define _GNU_SOURCE
 #include "exec/netns/inside.h"
 
-#include "core/clock.h"
-#include "core/family.h"
-#include "core/limit.h"
-#include "core/statistics.h"
+#include "core/base/clock.h"
+#include "core/base/limit.h"
+#include "core/base/statistics.h"
+#include "host/family.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

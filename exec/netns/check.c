@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "core/array.h"
-#include "core/statistics.h"
-#include "core/units.h"
+#include "core/base/array.h"
+#include "core/base/statistics.h"
+#include "core/base/units.h"
 #include "exec/netns/inside.h"
 #include "exec/netns/netns.h"
 

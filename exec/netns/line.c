@@ -22,8 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/array.h"
-#include "core/units.h"
+#include "core/base/array.h"
+#include "core/base/units.h"
 #include "exec/netns/inside.h"
 
 /* A slot holds a packet of 9000 bytes, its Ethernet header, and what the kernel says of it. */

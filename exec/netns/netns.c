@@ -5,7 +5,7 @@
  * dilation divides all bandwidths and multiplies all latencies until it can. */
 #define _GNU_SOURCE
 #include "exec/netns/netns.h"
-#include "core/array.h"
+#include "core/base/array.h"
 
 #include <errno.h>
 #include <math.h>
@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/text.h"
-#include "core/units.h"
+#include "core/base/text.h"
+#include "core/base/units.h"
 #include "exec/netns/inside.h"
 
 struct job {

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-#include "core/network.h"
-#include "core/topology.h"
+#include "core/data/network.h"
+#include "core/data/topology.h"
 #include "exec/rendezvous.h"
 
 struct netns_options {

@@ -1,12 +1,12 @@
 /* The command of an emulation, once per rank: environment, output line by line, and the end of all
  * when one has failed. */
 #define _GNU_SOURCE
-#include "core/array.h"
-#include "core/clock.h"
-#include "core/family.h"
-#include "core/file.h"
-#include "core/limit.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
+#include "core/base/file.h"
+#include "core/base/limit.h"
 #include "exec/netns/inside.h"
+#include "host/family.h"
 
 #include <errno.h>
 #include <fcntl.h>

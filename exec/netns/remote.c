@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/array.h"
-#include "core/file.h"
+#include "core/base/array.h"
+#include "core/base/file.h"
 #include "exec/netns/inside.h"
 
 /* A name that nsenter can open after mpirun has closed our descriptors. */

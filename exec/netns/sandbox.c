@@ -5,10 +5,10 @@
  * ends, for whatever reason, the kernel ends everything in its pid namespace. Each asks to die with
  * its parent. The result comes back through a pipe. */
 #define _GNU_SOURCE
-#include "core/clock.h"
-#include "core/family.h"
-#include "core/limit.h"
+#include "core/base/clock.h"
+#include "core/base/limit.h"
 #include "exec/netns/inside.h"
+#include "host/family.h"
 
 #include <errno.h>
 #include <fcntl.h>

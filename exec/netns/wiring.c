@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 
 /* The graph while ways are sought; vertices of nodes know their node. */
 struct search {

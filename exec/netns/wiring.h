@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-#include "core/network.h"
-#include "core/topology.h"
+#include "core/data/network.h"
+#include "core/data/topology.h"
 
 enum {
     WIRING_NAME = 64,

@@ -2,7 +2,7 @@
 #ifndef MODEL_ONNX_BUILD_H
 #define MODEL_ONNX_BUILD_H
 
-#include "core/model.h"
+#include "core/data/model.h"
 #include "model/onnx/shape.h"
 
 /* One op per node that computes, or per group of such (pattern.h), work and sizes divided by `batch`.

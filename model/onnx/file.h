@@ -5,8 +5,8 @@
 #ifndef MODEL_ONNX_FILE_H
 #define MODEL_ONNX_FILE_H
 
-#include "core/array.h"
-#include "core/intern.h"
+#include "core/base/array.h"
+#include "core/base/intern.h"
 #include "model/onnx/wire.h"
 
 enum {

@@ -14,7 +14,7 @@
 #ifndef MODEL_ONNX_WIRE_H
 #define MODEL_ONNX_WIRE_H
 
-#include "core/array.h"
+#include "core/base/array.h"
 
 #include <stdbool.h>
 #include <stdint.h>

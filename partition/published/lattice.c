@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/edges.h"
+#include "core/data/edges.h"
 
 void lattice_free(struct lattice *l)
 {

@@ -5,9 +5,9 @@
 #ifndef PARTITION_PUBLISHED_LATTICE_H
 #define PARTITION_PUBLISHED_LATTICE_H
 
-#include "core/array.h"
-#include "core/intern.h"
-#include "core/model.h"
+#include "core/base/array.h"
+#include "core/base/intern.h"
+#include "core/data/model.h"
 #include "partition/published/sets.h"
 
 /* Ideals by ascending size: 0 is empty, ideals - 1 is everything. */

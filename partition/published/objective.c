@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "core/clock.h"
-#include "core/text.h"
+#include "core/base/clock.h"
+#include "core/base/text.h"
 
 const struct objective *const objectives[] = {
 #define OBJECTIVE(name) &objective_##name,

@@ -12,10 +12,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "core/array.h"
-#include "core/error.h"
-#include "core/model.h"
-#include "core/topology.h"
+#include "core/base/array.h"
+#include "core/base/error.h"
+#include "core/data/model.h"
+#include "core/data/topology.h"
 
 struct objective_result;
 struct plan;
@@ -52,7 +52,7 @@ struct objective_request {
     size_t samples;
     const char *optimizer; /* of the plan; NULL: adam */
     /* How long collectives of so many whole bytes take over the topology's first devices (kind [n]:
-     * enum collective_kind); NULL: closed forms (core/collective.h). */
+     * enum collective_kind); NULL: closed forms (core/collective/collective.h). */
     enum status (*collectives)(const struct topology *t, size_t devices, size_t n,
                                const uint8_t *kind, const int64_t *bytes, double *seconds);
     /* Seconds of an iteration of the plan that a result makes, INFINITY where it cannot run or does
@@ -107,7 +107,7 @@ enum objective_look { OBJECTIVE_TEXT, OBJECTIVE_JSON, OBJECTIVE_DOT };
 struct objective {
     const char *name, *unit, *summary;
     double unit_s;        /* seconds in one unit; 0 where it is not a time */
-    const char *schedule; /* whose steady state it is about (core/schedule.h); NULL: any */
+    const char *schedule; /* whose steady state it is about (core/schedule/schedule.h); NULL: any */
     bool own_format;      /* reads r->spec itself instead of r->model */
     bool nodes_apart;     /* wants every node of a graph file as an op, see model/import.h */
     /* Value of the split in the JSON file `split` (docs/planning.md: {"parts": [{"ops": [...]}]}

@@ -4,9 +4,9 @@
 
 #include <stdlib.h>
 
-#include "core/array.h"
-#include "core/json.h"
-#include "core/model.h"
+#include "core/base/array.h"
+#include "core/base/json.h"
+#include "core/data/model.h"
 
 /* Ops of one part; an op belongs to one part only, and the first part that names an op has it. */
 static enum status read_part(const struct json_at *part, const struct model *m, uint32_t index,

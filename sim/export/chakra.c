@@ -4,7 +4,7 @@
  * a Node for each op. Field numbers: mlcommons/chakra, schema/protobuf/et_def.proto at 6dc63e1,
  * schema 0.0.4; kinds of attributes: its src/feeder/et_feeder_node.cpp at 02da5d0.
  * All dependencies are data_deps: feeders up to 2024 read no others. */
-#include "core/array.h"
+#include "core/base/array.h"
 #include "sim/export/export.h"
 
 #include <errno.h>
@@ -17,9 +17,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/file.h"
-#include "core/json.h"
-#include "core/provenance.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/provenance.h"
 
 enum wire { WIRE_VARINT = 0, WIRE_LENGTH = 2 };
 enum { COMP_NODE = 4, COMM_SEND_NODE = 5, COMM_RECV_NODE = 6, COMM_COLL_NODE = 7 };

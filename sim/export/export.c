@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/text.h"
-#include "core/units.h"
+#include "core/base/text.h"
+#include "core/base/units.h"
 
 const struct exporter *const exporters[] = {
 #define EXPORTER(name) &exporter_##name,

@@ -5,9 +5,9 @@
 
 #include <stdbool.h>
 
-#include "core/collective.h"
-#include "core/program.h"
-#include "core/topology.h"
+#include "core/collective/collective.h"
+#include "core/data/program.h"
+#include "core/data/topology.h"
 
 struct provenance;
 

@@ -5,16 +5,16 @@
  * several cpus in each rank: there what computes is on cpu 0, what communicates on cpu 1 and what
  * waits for a phase's latency on cpu 2, so that they overlap. LogGOPSim itself does not keep
  * dependencies between cpus: there all is on the one that lines without `cpu` are on. */
-#include "core/array.h"
+#include "core/base/array.h"
 #include "sim/export/export.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/file.h"
-#include "core/provenance.h"
-#include "sim/shapes.h"
+#include "core/base/file.h"
+#include "core/base/provenance.h"
+#include "core/engine/shapes.h"
 
 enum { NO_LABEL = 0, COMPUTE = 0, NETWORK = 1, WAIT = 2 };
 

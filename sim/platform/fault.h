@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 struct platform_text {
     const char *path; /* as given to SimGrid */

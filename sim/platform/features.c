@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/text.h"
-#include "core/units.h"
+#include "core/base/text.h"
+#include "core/base/units.h"
 #include "sim/platform/coordinates.h"
 #include "sim/platform/xml_scan.h"
 

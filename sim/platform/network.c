@@ -7,10 +7,10 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "core/array.h"
-#include "core/file.h"
-#include "core/text.h"
-#include "core/units.h"
+#include "core/base/array.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "core/base/units.h"
 #include "sim/platform/coordinates.h"
 #include "sim/platform/fault.h"
 #include "sim/platform/network_routes.h"

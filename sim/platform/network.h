@@ -2,8 +2,8 @@
 #ifndef SIM_PLATFORM_NETWORK_H
 #define SIM_PLATFORM_NETWORK_H
 
-#include "core/network.h"
-#include "core/topology.h"
+#include "core/data/network.h"
+#include "core/data/topology.h"
 
 /* Read hosts, routers and links of a file that platform_read() has accepted as `t`.
  *

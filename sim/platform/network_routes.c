@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/intern.h"
-#include "core/routes.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/intern.h"
+#include "core/base/text.h"
+#include "core/data/routes.h"
 
 /* A link without a limit. */
 struct connection {

@@ -2,8 +2,8 @@
 #ifndef SIM_PLATFORM_NETWORK_ROUTES_H
 #define SIM_PLATFORM_NETWORK_ROUTES_H
 
-#include "core/network.h"
-#include "core/topology.h"
+#include "core/data/network.h"
+#include "core/data/topology.h"
 
 enum { NETWORK_DEVICES = 1024 };
 

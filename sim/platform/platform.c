@@ -1,5 +1,6 @@
-/* Reads a platform: the module describes it in a child process (sim/simgrid/describe.c), the topology
- * comes back through a pipe, and a child that died is explained. */
+/* Reads a platform in a child process: a plain one from its text (plain.c), any other by the
+ * module with SimGrid (sim/simgrid/describe.c). The topology comes back through a pipe, and a
+ * child that died is explained. */
 #include "sim/platform/platform.h"
 
 #include <math.h>
@@ -8,12 +9,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "core/clock.h"
-#include "core/file.h"
-#include "core/limit.h"
-#include "core/looks.h"
-#include "core/text.h"
+#include "core/base/clock.h"
+#include "core/base/file.h"
+#include "core/base/limit.h"
+#include "core/base/looks.h"
+#include "core/base/text.h"
 #include "sim/platform/features.h"
+#include "sim/platform/plain.h"
 #include "sim/platform/size.h"
 #include "sim/platform/topology_bytes.h"
 #include "sim/platform/xml_scan.h"
@@ -52,9 +54,24 @@ static enum status check_root(const struct platform_text *p)
     return STATUS_OK;
 }
 
-/* `exhaustively` asks SimGrid for every route, which is the slow reference
- * that tests compare with. */
-static enum status read_with(const char *path, bool exhaustively, struct topology *out)
+/* In a child: the topology of a plain platform, or nothing. */
+static enum status describe_plain(void *argument, int fd)
+{
+    const struct platform_text *p = argument;
+    struct topology t = {0};
+    bool fits = false;
+    enum status st = plain_describe(p, &fits, &t);
+    if (st == STATUS_OK && fits)
+        st = topology_send(&t, fd);
+    topology_free(&t);
+    return st;
+}
+
+/* Who describes a platform: the text where it is plain, or always SimGrid, or SimGrid asked for
+ * every route, the slow references that tests compare with. */
+enum by { BY_TEXT, BY_SIMGRID, BY_EVERY_ROUTE };
+
+static enum status read_with(const char *path, enum by by, struct topology *out)
 {
     enum status st;
     char *text = NULL, *name = NULL, more[LIMIT_MORE];
@@ -76,8 +93,12 @@ static enum status read_with(const char *path, bool exhaustively, struct topolog
     if (load.asked == MAP_FAILED)
         FAIL(STATUS_NOMEM, "%s: no shared memory", path);
     TRY(text_copy(path, &name));
-    load.asked->exhaustive = exhaustively;
-    st = simgrid_child(SIMGRID_DESCRIBE, &load, &watch, &output);
+    load.asked->exhaustive = by == BY_EVERY_ROUTE;
+    st = by == BY_TEXT ? child_run_watched(describe_plain, &load.file, &watch, &output) : STATUS_OK;
+    if (st == STATUS_OK && output.length == 0) {
+        child_output_free(&output);
+        st = simgrid_child(SIMGRID_DESCRIBE, &load, &watch, &output);
+    }
     if (st == STATUS_EXTERNAL && !is_in_time(&deadline_s))
         FAIL(st, "%s: SimGrid finds no routes within %g s%s", path, limit(LIMIT_routes),
              limit_more(LIMIT_routes, more));
@@ -101,10 +122,15 @@ out:
 
 enum status platform_read(const char *path, struct topology *out)
 {
-    return read_with(path, false, out);
+    return read_with(path, BY_TEXT, out);
+}
+
+enum status platform_read_by_simgrid(const char *path, struct topology *out)
+{
+    return read_with(path, BY_SIMGRID, out);
 }
 
 enum status platform_read_exhaustively(const char *path, struct topology *out)
 {
-    return read_with(path, true, out);
+    return read_with(path, BY_EVERY_ROUTE, out);
 }

@@ -5,7 +5,7 @@
 #ifndef SIM_PLATFORM_PLATFORM_H
 #define SIM_PLATFORM_PLATFORM_H
 
-#include "core/topology.h"
+#include "core/data/topology.h"
 
 /* Load `path` and describe its devices. A host is a device unless it has <prop id="device"
  * value="none"/>; devices come in the file's order, those of a <cluster> last and by number.
@@ -16,7 +16,7 @@
  *   memory_bandwidth  e.g. "2039GBps" (default 100GBps)
  *   launch_overhead seconds per op, e.g. "5us" (default 0)
  *   slowdown        share by which compute beside a collective is slower, "10%" (default 0)
- *   collectives, curve:KIND:MEMBERSxPER_NODE  what collectives attain (core/fabric.h)
+ *   collectives, curve:KIND:MEMBERSxPER_NODE  what collectives attain (core/cost/fabric.h)
  *   message_overhead, message_bandwidth  seconds and bytes per second that messages take from
  *                   compute, e.g. "20us" and "4GBps" (default: nothing)
  *   peak            nominal FLOP/s of dense products of 16-bit numbers, which MFU is counted against
@@ -38,6 +38,8 @@
  * kept up to ROUTE_TABLE_DEVICES. */
 enum status platform_read(const char *path, struct topology *out) MUST_CHECK;
 
+/* The same by SimGrid also where the text alone says it (plain.h): the slow reference for tests. */
+enum status platform_read_by_simgrid(const char *path, struct topology *out) MUST_CHECK;
 /* The same by asking SimGrid for every pair whatever the platform: the slow reference for tests. */
 enum status platform_read_exhaustively(const char *path, struct topology *out) MUST_CHECK;
 

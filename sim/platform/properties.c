@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "core/text.h"
+#include "core/base/text.h"
 #include "sim/platform/xml_scan.h"
 
 /* Behind the ">" of a tag. */

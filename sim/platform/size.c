@@ -7,9 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/limit.h"
-#include "core/text.h"
-#include "core/topology.h"
+#include "core/base/limit.h"
+#include "core/base/text.h"
+#include "core/data/topology.h"
 #include "sim/platform/radical.h"
 #include "sim/platform/xml_scan.h"
 

@@ -1,7 +1,7 @@
 /* A topology through a pipe: what goes through, and what must hold of it, for both directions. */
 #include "sim/platform/topology_bytes.h"
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "sim/bytes.h"
 
 static const char what[] = "topology";

@@ -5,7 +5,7 @@
 #ifndef SIM_PLATFORM_TOPOLOGY_BYTES_H
 #define SIM_PLATFORM_TOPOLOGY_BYTES_H
 
-#include "core/topology.h"
+#include "core/data/topology.h"
 
 /* Write everything but the name; STATUS_IO, STATUS_NOMEM. */
 enum status topology_send(const struct topology *t, int fd) MUST_CHECK;

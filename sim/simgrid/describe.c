@@ -6,19 +6,23 @@
 #include <math.h>
 #include <simgrid/engine.h>
 #include <simgrid/host.h>
+#include <simgrid/link.h>
+#include <simgrid/zone.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xbt/dynar.h>
 
-#include "core/array.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/text.h"
+#include "sim/platform/hosts.h"
+#include "sim/platform/links.h"
+#include "sim/platform/nics.h"
 #include "sim/platform/topology_bytes.h"
+#include "sim/platform/types.h"
 #include "sim/platform/xml_scan.h"
-#include "sim/simgrid/links.h"
 #include "sim/simgrid/load.h"
-#include "sim/simgrid/nics.h"
 #include "sim/simgrid/routes.h"
-#include "sim/simgrid/types.h"
 
 enum { HOST_NAME = 256 };
 
@@ -83,50 +87,110 @@ static enum status order_hosts(const struct platform_text *p, sg_host_t *out)
     return STATUS_OK;
 }
 
-/* Is the host a device? A property device="none" says no (switches, storage); its speed must
- * make sense either way. */
-static enum status is_device(const struct platform_text *p, const_sg_host_t host, bool *out)
+/* ---- what hosts.h and nics.h ask */
+
+static sg_netzone_t
+    first_zone; /* whose properties are defaults for every host; NULL: none is found */
+
+static sg_netzone_t find_first_zone(const struct platform_text *p)
 {
-    const char *name = sg_host_get_name(host);
-    const char *device = sg_host_get_property_value(host, "device");
-    double speed = sg_host_get_speed(host);
-    if (device && strcmp(device, "none") != 0)
-        return error_set(STATUS_PARSE, "%s:%zu: host '%s': device '%s', expected 'none' or nothing",
-                         p->path, platform_property_line(p, "host", name, "device"), name, device);
-    if (!(speed > 0 && isfinite(speed)))
-        return error_set(STATUS_PARSE, "%s:%zu: host '%s': speed %g flop/s, must be %s", p->path,
-                         platform_line(p, "host", name), name, speed,
-                         isfinite(speed) ? "above zero" : "finite");
-    *out = !device;
-    return STATUS_OK;
+    struct xml_scanner s = xml_scan(p->text);
+    struct xml_tag tag;
+    char name[HOST_NAME];
+    while (xml_next(&s, &tag)) {
+        if (!xml_is(&tag, "zone") && !xml_is(&tag, "AS"))
+            continue;
+        struct xml_span id = xml_attribute(&tag, "id");
+        return xml_decode(id, name, sizeof name) < sizeof name ? sg_zone_get_by_name(name) : NULL;
+    }
+    return NULL;
 }
 
-/* The hosts that are devices, [t->n] in *out, with their names in t. */
-static enum status find_devices(const struct platform_text *p, sg_host_t **out, struct topology *t)
+static const char *property_of(const void *of, const char *name)
+{
+    const_sg_host_t host = of;
+    return sg_host_get_property_value(host, name);
+}
+
+static const char *usual_of(const void *of, const char *name)
+{
+    (void)of;
+    return first_zone ? sg_zone_get_property_value(first_zone, name) : NULL;
+}
+
+/* All hosts, in their order; [*n]. */
+static enum status find_hosts(const struct platform_text *p, size_t *n, struct platform_host **out)
 {
     enum status st;
-    size_t hosts = sg_host_count(), n = 0;
     sg_host_t *host = NULL;
-    TRY(ARRAY_NEW(host, hosts + 1));
-    TRY(ARRAY_NEW(t->device, hosts + 1));
-    if (hosts > 0) /* SimGrid aborts when asked to list none */
+    *n = sg_host_count();
+    TRY(ARRAY_NEW(host, *n + 1));
+    TRY(ARRAY_NEW(*out, *n + 1));
+    if (*n > 0) /* SimGrid aborts when asked to list none */
         TRY(order_hosts(p, host));
-    for (size_t i = 0; i < hosts; i++) {
-        bool device = false;
-        TRY(is_device(p, host[i], &device));
-        if (device)
-            host[n++] = host[i];
-    }
-    if (n == 0 || n > TOPOLOGY_MAX_DEVICES)
-        FAIL(STATUS_PARSE, "%s:1: %zu devices, expected 1 to %d", p->path, n, TOPOLOGY_MAX_DEVICES);
-    for (t->n = 0; t->n < n; t->n++) {
-        const char *name = sg_host_get_name(host[t->n]);
-        TRY(text_copy(name, &t->device[t->n]));
-    }
-    st = STATUS_OK;
-    MOVE(out, host);
+    for (size_t i = 0; i < *n; i++)
+        (*out)[i] = (struct platform_host){sg_host_get_name(host[i]),
+                                           sg_host_get_speed(host[i]),
+                                           sg_host_core_count(host[i]),
+                                           host[i],
+                                           property_of,
+                                           usual_of};
+    first_zone = find_first_zone(p);
 out:
     free(host);
+    return st;
+}
+
+/* Links of the route between two devices, by SimGrid. */
+static enum status ask_route(const void *context, uint32_t from, uint32_t to, struct nic_ways *w)
+{
+    enum status st = STATUS_OK;
+    const struct platform_host *host = context;
+    xbt_dynar_t route = xbt_dynar_new(sizeof(sg_link_t), NULL);
+    sg_host_get_route(loaded_host(&host[from]), loaded_host(&host[to]), route);
+    for (size_t k = 0; k < xbt_dynar_length(route) && st == STATUS_OK; k++) {
+        sg_link_t link;
+        xbt_dynar_get_cpy(route, k, &link);
+        st = nic_ways_use(w, link, sg_link_get_bandwidth(link), sg_link_is_shared(link));
+    }
+    xbt_dynar_free(&route);
+    return st;
+}
+
+/* Numbers that SimGrid takes but no simulation can use: zero bandwidth, negative or endless
+ * latency. */
+static enum status check_link(const struct platform_text *p, const struct links *links,
+                              const_sg_link_t link)
+{
+    double bandwidth = sg_link_get_bandwidth(link), latency = sg_link_get_latency(link);
+    if (bandwidth > 0 && isfinite(bandwidth) && latency >= 0 && isfinite(latency))
+        return STATUS_OK;
+    const struct text_link *at = links_find(links, sg_link_get_name(link));
+    size_t line = at ? at->line : 1;
+    char name[HOST_NAME];
+    if (at)
+        xml_decode(at->id, name, sizeof name);
+    else
+        snprintf(name, sizeof name, "%s", sg_link_get_name(link));
+    if (!(bandwidth > 0 && isfinite(bandwidth)))
+        return error_set(STATUS_PARSE, "%s:%zu: link '%s': bandwidth %g B/s, must be %s", p->path,
+                         line, name, bandwidth, isfinite(bandwidth) ? "above zero" : "finite");
+    return error_set(STATUS_PARSE, "%s:%zu: link '%s': latency %g s, must be %s", p->path, line,
+                     name, latency, isfinite(latency) ? "zero or more" : "finite");
+}
+
+static enum status check_links(const struct platform_text *p)
+{
+    enum status st;
+    struct links links = {0};
+    sg_link_t *link = NULL;
+    TRY(links_read(p, &links));
+    link = sg_link_list();
+    for (size_t i = 0, n = sg_link_count(); i < n; i++)
+        TRY(check_link(p, &links, link[i]));
+out:
+    free(link);
+    links_free(&links);
     return st;
 }
 
@@ -136,15 +200,17 @@ enum status simgrid_describe(void *argument, int fd)
     const struct simgrid_platform *load = argument;
     const struct platform_text *p = &load->file;
     struct topology t = {0};
-    sg_host_t *host = NULL;
+    struct platform_host *host = NULL;
+    size_t hosts;
 
     simgrid_load(p->path);
-    TRY(platform_check_links(p));
-    TRY(find_devices(p, &host, &t));
+    TRY(check_links(p));
+    TRY(find_hosts(p, &hosts, &host));
+    TRY(platform_find_devices(p, hosts, host, &t));
     TRY(platform_types(p, host, &t));
     simgrid_run_until(0); /* seals the zones: routes cannot be asked for before */
     TRY(platform_routes(p, host, load->asked, &t));
-    TRY(platform_nics(host, &t));
+    TRY(platform_nics(&t, ask_route, host));
     TRY(topology_send(&t, fd));
 out:
     free(host);

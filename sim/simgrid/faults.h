@@ -2,7 +2,7 @@
 #ifndef SIM_SIMGRID_FAULTS_H
 #define SIM_SIMGRID_FAULTS_H
 
-#include "core/faults.h"
+#include "core/data/faults.h"
 
 #include <simgrid/forward.h>
 

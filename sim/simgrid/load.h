@@ -2,9 +2,19 @@
 #ifndef SIM_SIMGRID_LOAD_H
 #define SIM_SIMGRID_LOAD_H
 
+#include <simgrid/host.h>
+
+#include "sim/platform/hosts.h"
+
 /* CM02 with nothing added (docs/simulation.md): no cross-traffic, no TCP window. Factors that the
  * file's <config> has are put into its links, so that whoever asks a link or a route gets what a
  * flow gets. Once per process, which dies of a faulty file (child.h). */
 void simgrid_load(const char *path);
+
+/* SimGrid's host behind what describe.c says of it. */
+static inline sg_host_t loaded_host(const struct platform_host *host)
+{
+    return sg_host_by_name(host->name);
+}
 
 #endif

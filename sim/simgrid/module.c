@@ -1,7 +1,7 @@
 /* What the module has for the command that loads it. */
 #include "sim/simgrid_module.h"
 
-#include "core/provenance.h"
+#include "core/base/provenance.h"
 #include "sim/simgrid/tasks.h"
 
 extern const struct simgrid_module simgrid_module;

@@ -7,7 +7,7 @@
 #include <simgrid/link.h>
 #include <xbt/dynar.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "sim/simgrid_answer.h"
 
 /* Bytes that crossed a link; one entry for each hop of each route at first. */

@@ -4,8 +4,8 @@
 
 #include <simgrid/host.h>
 
-#include "core/program.h"
-#include "sim/pairs.h"
+#include "core/data/program.h"
+#include "core/engine/pairs.h"
 
 struct simgrid_result {
     double *start_s, *end_s; /* [ops] */

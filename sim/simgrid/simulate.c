@@ -16,13 +16,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/array.h"
-#include "core/clock.h"
-#include "core/file.h"
-#include "sim/pairs.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
+#include "core/base/file.h"
+#include "core/engine/pairs.h"
+#include "core/engine/replay.h"
 #include "sim/platform/coordinates.h"
 #include "sim/quotient.h"
-#include "sim/replay.h"
 #include "sim/simgrid/faults.h"
 #include "sim/simgrid/load.h"
 #include "sim/simgrid/report.h"

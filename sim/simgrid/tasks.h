@@ -2,7 +2,7 @@
 #ifndef SIM_SIMGRID_TASKS_H
 #define SIM_SIMGRID_TASKS_H
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 /* A struct simgrid_platform: load it, and send the topology. STATUS_PARSE as "path:line: what". */
 enum status simgrid_describe(void *argument, int fd) MUST_CHECK;

@@ -14,9 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/array.h"
-#include "core/error.h"
-#include "core/file.h"
+#include "core/base/array.h"
+#include "core/base/error.h"
+#include "core/base/file.h"
 
 enum {
     KEYS_MOST = 20000,        /* keys of a file */

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "study/frameworks/keys.h"
 
 /* SEARCHED: bytes that are looked through for functions. */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "core/json.h"
+#include "core/base/json.h"
 
 /* Maps that are open. */
 static size_t depth_of(const char *path)

@@ -11,11 +11,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/json.h"
-#include "core/model.h"
-#include "core/schedule.h"
-#include "core/text.h"
-#include "core/topology.h"
+#include "core/base/json.h"
+#include "core/base/text.h"
+#include "core/data/model.h"
+#include "core/data/topology.h"
+#include "core/schedule/schedule.h"
 #include "partition/partition.h"
 #include "study/frameworks/setup.h"
 #include "study/settings.h"

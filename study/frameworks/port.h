@@ -4,15 +4,15 @@
 
 #include <stdio.h>
 
-#include "core/plan.h"
-#include "core/provenance.h"
-#include "core/topology.h"
+#include "core/base/provenance.h"
+#include "core/data/plan.h"
+#include "core/data/topology.h"
 #include "study/settings.h"
 
 /* Write what runs the plan file there to a->output ("-" or NULL: standard output); what it does not say
  * goes to `notes`. STATUS_UNSUPPORTED: what the framework a->to cannot express. */
 enum status port_export(const struct arguments *a, const char *plan, FILE *notes) MUST_CHECK;
-/* Can the framework's launcher, as core/framework.h has it, say this plan? STATUS_UNSUPPORTED: what it
+/* Can the framework's launcher, as core/strategy/framework.h has it, say this plan? STATUS_UNSUPPORTED: what it
  * cannot express. `model`: its name or file; the topology's nodes have been found. */
 enum status port_says(const char *launcher, const struct plan *p, const struct model *m,
                       const struct topology *t, const char *model) MUST_CHECK;

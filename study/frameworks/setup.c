@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/text.h"
+#include "core/base/text.h"
 
 /* Larger numbers than any degree, batch or size that a plan can have. */
 static const int64_t most = INT64_C(1) << 32;

@@ -13,8 +13,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "core/plan.h"
-#include "core/topology.h"
+#include "core/data/plan.h"
+#include "core/data/topology.h"
 #include "model/architecture.h"
 #include "study/frameworks/keys.h"
 
@@ -147,7 +147,7 @@ enum status setup_add_note(struct setup *s, enum setup_note_kind kind, const cha
 /* Lines on `out`: what was assumed, what a plan cannot say, and keys that were not used, in groups. */
 void setup_print_notes(const struct setup *s, FILE *out);
 
-/* ---- frameworks, whose arguments are dialects of one language (core/framework.h: what they do) */
+/* ---- frameworks, whose arguments are dialects of one language (core/strategy/framework.h: what they do) */
 
 struct dialect {
     const char *name, *summary;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/file.h"
+#include "core/base/file.h"
 #include "study/frameworks/setup.h"
 
 enum { STAGES_MOST = 65536 };

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/optimizer.h"
-#include "core/schedule.h"
+#include "core/schedule/schedule.h"
+#include "core/strategy/optimizer.h"
 #include "study/frameworks/setup.h"
 
 /* ---- stages */

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/schedule.h"
-#include "core/text.h"
+#include "core/base/text.h"
+#include "core/schedule/schedule.h"
 #include "study/frameworks/setup.h"
 
 enum { DEGREE_MOST = 1 << 20 };

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/file.h"
+#include "core/base/file.h"
 #include "study/frameworks/nested.h"
 #include "study/frameworks/words.h"
 

@@ -6,11 +6,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/measurement.h"
-#include "core/model.h"
-#include "core/plan.h"
-#include "core/program.h"
-#include "core/topology.h"
+#include "core/data/measurement.h"
+#include "core/data/model.h"
+#include "core/data/plan.h"
+#include "core/data/program.h"
+#include "core/data/topology.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

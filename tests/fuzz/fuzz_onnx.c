@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/model.h"
+#include "core/data/model.h"
 #include "model/import.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

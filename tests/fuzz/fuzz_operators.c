@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/file.h"
-#include "core/json.h"
-#include "core/operators.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/data/operators.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

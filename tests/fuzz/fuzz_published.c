@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/strategy/constants.h"
 #include "study/published.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

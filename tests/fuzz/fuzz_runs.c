@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/provenance.h"
+#include "core/base/provenance.h"
 #include "measured/reader.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -3,7 +3,7 @@
  * recognised to say what they are. */
 #include <string.h>
 
-#include "core/text.h"
+#include "core/base/text.h"
 #include "topologies/machine/machine.h"
 #include "topologies/yaml.h"
 

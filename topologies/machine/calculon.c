@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/json.h"
+#include "core/base/json.h"
 #include "topologies/catalogue.h"
 #include "topologies/machine/machine.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/units.h"
+#include "core/base/units.h"
 
 /* How many lanes of NVLink a GPU has, by the catalogue's name; what it attains over one of them follows.
  * Types that stand for a card without a switch: the rate of a lane is that of the same chip elsewhere. */

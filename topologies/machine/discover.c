@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/module.h"
-#include "core/text.h"
-#include "core/units.h"
+#include "core/base/module.h"
+#include "core/base/text.h"
+#include "core/base/units.h"
 #include "topologies/machine/hwloc_module.h"
 #include "topologies/machine/pci.h"
 

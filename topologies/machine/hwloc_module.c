@@ -6,7 +6,7 @@
 
 #include <hwloc.h>
 
-#include "core/provenance.h"
+#include "core/base/provenance.h"
 
 static int discover(char **xml, size_t *length, size_t *cores)
 {

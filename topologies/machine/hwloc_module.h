@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "core/module.h"
+#include "core/base/module.h"
 
 struct hwloc_module {
     struct module module;

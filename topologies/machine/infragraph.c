@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/text.h"
+#include "core/base/text.h"
 #include "topologies/machine/machine.h"
 #include "topologies/yaml.h"
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/file.h"
-#include "core/text.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
 
 enum { NOTE = 400, MESSAGE = 1024, HOSTLIST_DIGITS = 9 };
 

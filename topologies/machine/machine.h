@@ -14,8 +14,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "core/array.h"
-#include "core/intern.h"
+#include "core/base/array.h"
+#include "core/base/intern.h"
 #include "topologies/catalogue.h"
 
 struct provenance;

@@ -1,7 +1,7 @@
 /* NetQ's topologyGraph JSON: devices in tiers, switches and what LLDP found below them, and bundles of links. */
 #include <string.h>
 
-#include "core/json.h"
+#include "core/base/json.h"
 #include "topologies/machine/fabric.h"
 
 enum { ITEMS = 1 << 16 };

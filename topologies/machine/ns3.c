@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/text.h"
-#include "core/units.h"
+#include "core/base/text.h"
+#include "core/base/units.h"
 #include "topologies/machine/machine.h"
 
 enum { NODES = 1 << 19, CABLES = 1 << 19, WORDS = 8, WORD = 32 };

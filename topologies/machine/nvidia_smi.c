@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/text.h"
+#include "core/base/text.h"
 
 enum { COLUMNS = 1024, LINE_WORDS = COLUMNS + 8 };
 /* NVLinks of a GPU: 18 since Hopper (NVML_NVLINK_MAX_LINKS), 36 of Rubin. */

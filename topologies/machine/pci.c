@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/text.h"
+#include "core/base/text.h"
 
 enum { NVIDIA = 0x10de, AMD = 0x1002 };
 

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/file.h"
-#include "core/limit.h"
-#include "core/provenance.h"
-#include "core/topology.h"
+#include "core/base/file.h"
+#include "core/base/limit.h"
+#include "core/base/provenance.h"
+#include "core/data/topology.h"
 #include "topologies/family.h"
 #include "topologies/machine/complete.h"
 #include "topologies/write.h"

@@ -1,7 +1,7 @@
 /* What a platform of a machine begins with: where it is from, and what was assumed. */
 #include <string.h>
 
-#include "core/provenance.h"
+#include "core/base/provenance.h"
 #include "topologies/machine/complete.h"
 #include "topologies/write.h"
 

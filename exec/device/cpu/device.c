@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "exec/device.h"
 #include "exec/device/cpu/gemm.h"
 #include "exec/device/cpu/stage.h"

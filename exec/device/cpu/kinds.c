@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "exec/device/cpu/experts.h"
 
 #define KIND(name) &kind_##name,
@@ -257,7 +257,7 @@ static void find_groups(const struct model *m, uint32_t op, struct layer_shard *
 }
 
 /* From the whole op to one shard's: the kind divides, and which side is reduced over the shards
- * follows from how the model says that the op is divided (core/model.h: enum model_tensor). Experts
+ * follows from how the model says that the op is divided (core/data/model.h: enum model_tensor). Experts
  * are both: their first products are column-parallel. */
 enum status layer_divide(const struct model *m, uint32_t index, const struct layer_shard *s,
                          size_t batch, struct layer *l)

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/optimizer.h"
-#include "core/plan.h"
+#include "core/base/array.h"
+#include "core/data/plan.h"
+#include "core/strategy/optimizer.h"
 
 /* ---- parameters */
 

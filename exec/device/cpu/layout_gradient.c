@@ -2,7 +2,7 @@
  * is free again after that. */
 #include <stdlib.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "exec/device/cpu/half.h"
 #include "exec/device/cpu/stage_parts.h"
 

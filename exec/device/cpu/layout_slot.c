@@ -2,8 +2,8 @@
  * time (plan_units()), which all microbatches have one place for. */
 #include <stdlib.h>
 
-#include "core/array.h"
-#include "core/plan.h"
+#include "core/base/array.h"
+#include "core/data/plan.h"
 #include "exec/device/cpu/stage_parts.h"
 
 /* Blocks of memory that one tensor after the other uses: at most as many as were ever needed at

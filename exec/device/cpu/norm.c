@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "exec/device/cpu/stage_parts.h"
 
 /* Parameters of a stage that another rank, or another stage of this one, counts. */

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/lower.h"
-#include "core/plan.h"
+#include "core/base/array.h"
+#include "core/data/plan.h"
+#include "core/lower/lower.h"
 #include "exec/device.h"
 #include "exec/device/cpu/gemm.h"
 

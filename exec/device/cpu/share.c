@@ -17,8 +17,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/plan.h"
+#include "core/base/array.h"
+#include "core/data/plan.h"
 #include "exec/device/cpu/stage_parts.h"
 #include "exec/device/cpu/vector.h"
 

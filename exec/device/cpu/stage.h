@@ -35,9 +35,9 @@
 #ifndef EXEC_DEVICE_CPU_STAGE_H
 #define EXEC_DEVICE_CPU_STAGE_H
 
-#include "core/digest.h"
-#include "core/optimizer.h"
-#include "core/program.h"
+#include "core/base/digest.h"
+#include "core/data/program.h"
+#include "core/strategy/optimizer.h"
 #include "exec/corpus.h"
 #include "exec/device/backend.h"
 #include "exec/device/layer.h"

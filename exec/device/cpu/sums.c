@@ -52,7 +52,7 @@ static enum status find_tied(const struct stage *s, uint32_t owner, size_t *firs
     return error_set(STATUS_INVALID, "stage %u holds no tied parameters of op %u", s->index, owner);
 }
 
-/* Bucket that a collective of ZeRO 2 or 3 is for, checked by core/check.h. */
+/* Bucket that a collective of ZeRO 2 or 3 is for, checked by core/data/program_check.h. */
 static size_t bucket_of(const struct program_op *op)
 {
     return op->part > 0 ? op->part - 1u : 0;

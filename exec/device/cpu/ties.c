@@ -1,5 +1,5 @@
 /* Weights that two stages of one device share: each has a copy, and nobody sends gradients. */
-#include "core/array.h"
+#include "core/base/array.h"
 #include "exec/device/cpu/stage_parts.h"
 
 /* The stages that have op i and the op whose parameters it borrows, if these are two of the device;

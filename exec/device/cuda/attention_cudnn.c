@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "exec/device/cuda/cudnn_sdpa.h"
 #include "exec/device/cuda/queue.h"
 

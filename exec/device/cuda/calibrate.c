@@ -7,9 +7,9 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "core/array.h"
-#include "core/limit.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/limit.h"
+#include "core/base/text.h"
 #include "exec/calibrate/probe.h"
 #include "exec/device/cuda/attention_cudnn.h"
 #include "exec/device/cuda/context.h"

@@ -1,5 +1,5 @@
 #include "exec/device/cuda/context.h"
-#include "core/array.h"
+#include "core/base/array.h"
 
 #include <assert.h>
 #include <cublasLt.h>

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 enum cudnn_data { CUDNN_FP32 = 0, CUDNN_INT32 = 4, CUDNN_BF16 = 9, CUDNN_BOOLEAN = 11 };
 /* Of pointwise operations. */

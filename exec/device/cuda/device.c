@@ -2,7 +2,7 @@
  * (exec/device/sharded/sharded.h), on one GPU. */
 #include <stdlib.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "exec/device.h"
 #include "exec/device/cpu/stage.h"
 #include "exec/device/cuda/attention_cudnn.h"

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 
 /* What an algorithm is chosen by; the sizes of the product as cuBLAS sees it, by columns. */
 struct question {

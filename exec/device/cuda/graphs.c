@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "exec/device.h"
 #include "exec/device/cpu/stage_parts.h"
 

@@ -9,7 +9,7 @@
 #ifndef EXEC_DEVICE_CUDA_GRAPHS_H
 #define EXEC_DEVICE_CUDA_GRAPHS_H
 
-#include "core/program.h"
+#include "core/data/program.h"
 #include "exec/device/cpu/stage.h"
 #include "exec/device/cuda/context.h"
 #include "exec/device/cuda/queue.h"

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "exec/hardware.h"
 
 /* Can CUDA's driver run this worker, are there GPUs, and is NCCL new enough? *gpus: how many there

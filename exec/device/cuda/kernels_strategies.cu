@@ -1,6 +1,6 @@
 /* Strategies by operator: numbers by strides, rows, places in a batch. exec/device/sharded/arithmetic.c has the same
  * on the host. */
-#include "core/random.h"
+#include "core/base/random.h"
 #include "exec/device/cuda/join.cuh"
 #include "exec/device/cuda/strategies.h"
 #include "exec/device/cuda/wide.cuh"

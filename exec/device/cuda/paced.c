@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "exec/device/cuda/context.h"
 #include "exec/device/cuda/hardware.h"
 #include "exec/device/cuda/times.h"

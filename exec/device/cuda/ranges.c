@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-#include "core/program.h"
+#include "core/data/program.h"
 
 /* One for all threads; made once, before ranks begin. */
 static _Atomic(nvtxDomainHandle_t) domain;

@@ -2,7 +2,7 @@
 
 #include <nccl.h>
 
-#include "core/clock.h"
+#include "core/base/clock.h"
 #include "exec/device/cuda/attention_cudnn.h"
 
 const char *const selftest_half[ELEMENTS] = {"", ", bf16", ", fp16"};

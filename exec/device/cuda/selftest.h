@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "exec/device/cuda/context.h"
 
 enum { SELFTEST_SKIPPED = 77 };

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/random.h"
+#include "core/base/array.h"
+#include "core/base/random.h"
 #include "exec/device/cuda/attention_cudnn.h"
 #include "exec/element.h"
 

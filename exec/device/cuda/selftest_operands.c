@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "exec/corpus.h"
 
 /* Numbers of each operand for a batch; what is saved and scratch may differ between the sides. */

@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-#include "core/array.h"
-#include "core/random.h"
+#include "core/base/array.h"
+#include "core/base/random.h"
 
 int64_t selftest_draw(size_t shape, size_t k, int64_t n)
 {

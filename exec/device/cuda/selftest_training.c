@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/model.h"
-#include "core/program.h"
+#include "core/data/model.h"
+#include "core/data/program.h"
 #include "exec/device.h"
 #include "exec/device/cuda/selftest.h"
 #include "exec/device/layer.h"

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "core/program.h"
+#include "core/data/program.h"
 #include "exec/device/cuda/context.h"
 
 /* Events say how long after another event they happened: of a step, after `base`. The device's

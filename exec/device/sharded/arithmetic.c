@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "exec/device/cpu/vector.h"
 
 static void products(void *self, const struct gemm *g, const struct product_steps *s)

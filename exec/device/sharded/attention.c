@@ -4,7 +4,7 @@
  * summands, and each adds its share of the bias. */
 #include <math.h>
 
-#include "core/form.h"
+#include "core/data/form.h"
 #include "exec/device/sharded/kind.h"
 
 enum { X, IN_W, IN_B, OUT_W, OUT_B, MASK, READS }; /* MASK: perhaps */

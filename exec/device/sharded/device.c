@@ -1,7 +1,7 @@
 /* Strategies on the host, behind the vtable of devices. */
 #include <string.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "exec/device.h"
 #include "exec/device/cpu/gemm.h"
 #include "exec/device/sharded/sharded.h"

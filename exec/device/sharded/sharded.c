@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/clock.h"
-#include "core/optimizer.h"
-#include "core/random.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
+#include "core/base/random.h"
+#include "core/strategy/optimizer.h"
 #include "exec/device.h"
 #include "exec/device/backend.h"
 #include "exec/device/cpu/gemm.h"

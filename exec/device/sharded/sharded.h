@@ -10,8 +10,8 @@
 #ifndef EXEC_DEVICE_SHARDED_SHARDED_H
 #define EXEC_DEVICE_SHARDED_SHARDED_H
 
-#include "core/form.h"
-#include "core/program.h"
+#include "core/data/form.h"
+#include "core/data/program.h"
 #include "exec/corpus.h"
 #include "exec/device/sharded/kind.h"
 #include "exec/learning_rate.h"

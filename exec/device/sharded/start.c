@@ -1,7 +1,7 @@
 /* What ranks begin with: parameters and masks. */
 #include <string.h>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "exec/device/sharded/sharded.h"
 
 static const double forbidden = -1e9; /* what a mask adds to scores of later tokens */

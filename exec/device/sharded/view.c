@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "core/form.h"
+#include "core/data/form.h"
 
 struct view view_of(const struct operators_tensor *t, uint8_t form, size_t ranks, size_t me)
 {

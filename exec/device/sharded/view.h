@@ -5,7 +5,7 @@
 #ifndef EXEC_DEVICE_SHARDED_VIEW_H
 #define EXEC_DEVICE_SHARDED_VIEW_H
 
-#include "core/operators.h"
+#include "core/data/operators.h"
 #include "exec/device/layer.h"
 #include "exec/ring.h"
 

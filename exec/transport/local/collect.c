@@ -1,5 +1,5 @@
 /* The thread of collectives: rounds of exec/rounds.h in one memory. */
-#include "core/clock.h"
+#include "core/base/clock.h"
 #include "exec/transport/local/local.h"
 
 /* Note why a collective failed, and wake the rank; the first reason counts. The mutex is held. */

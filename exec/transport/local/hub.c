@@ -1,7 +1,7 @@
 /* What the ranks of the local transport share, and who has left. */
 #include <stdlib.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "exec/condition.h"
 #include "exec/transport/local/local.h"
 

@@ -29,8 +29,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/array.h"
-#include "core/program.h"
+#include "core/base/array.h"
+#include "core/data/program.h"
 #include "exec/endpoints.h"
 #include "exec/rendezvous.h"
 #include "exec/transport.h"

@@ -7,10 +7,10 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "core/array.h"
-#include "core/clock.h"
-#include "core/limit.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
+#include "core/base/limit.h"
+#include "core/base/text.h"
 #include "exec/calibrate/probe.h"
 #include "exec/transport/mpi/mpi.h"
 

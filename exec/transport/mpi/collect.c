@@ -1,5 +1,5 @@
 /* Collectives over MPI: rounds of exec/rounds.h, each started when the one before is complete. */
-#include "core/clock.h"
+#include "core/base/clock.h"
 #include "exec/transport/mpi/mpi.h"
 
 uint32_t mpi_collect_op(const struct mpi *t)

@@ -4,7 +4,7 @@
 #include <limits.h>
 #include <math.h>
 
-#include "core/clock.h"
+#include "core/base/clock.h"
 
 #ifdef EXEC_SMPI
 static const bool simulated = true;

@@ -13,14 +13,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/clock.h"
+#include "core/base/clock.h"
 #include "exec/executor.h"
 #include "exec/rounds.h"
 
 /* A deadlock is SimGrid's to report; no simulated message takes so long. */
 static const double for_ever_s = 1e15;
 
-/* ---- simulated time, instead of core/clock.c's */
+/* ---- simulated time, instead of core/base/clock.c's */
 
 double clock_now(void)
 {
@@ -92,7 +92,7 @@ static enum status open_device(const struct program *p, uint32_t rank, void **se
 
 /* ---- the run */
 
-/* All ranks write into one file, each at its place, in a folder that nobody else reads: core/file.h
+/* All ranks write into one file, each at its place, in a folder that nobody else reads: core/base/file.h
  * replaces whole files. */
 static enum status write_times(const struct program *p, uint32_t rank,
                                const struct executor_step *s, const char *path)

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/array.h"
-#include "core/clock.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
 #include "exec/device/cuda/context.h"
 
 /* How far ahead the common start lies: everyone must have heard of it, and may be asleep. */

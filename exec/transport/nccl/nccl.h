@@ -10,7 +10,7 @@
  * send follows what was computed before it. A receive that nobody serves yet is a kernel that spins
  * on the GPU: it is queued when the rank's list has come to it, and starts when the computation
  * before the last one is over. All lists run to their ends when messages are passed at once
- * (core/check.c), so a few send buffers and the window of receive buffers are enough. Nothing is
+ * (core/data/program_check.c), so a few send buffers and the window of receive buffers are enough. Nothing is
  * allocated during steps, and nothing synchronises the device.
  *
  * Communicators block: calls are made between nccl_begin() and nccl_end(), and a thread (watch.c)
@@ -29,7 +29,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "core/program.h"
+#include "core/data/program.h"
 #include "exec/device/cuda/times.h"
 #include "exec/endpoints.h"
 #include "exec/rendezvous.h"

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/clock.h"
-#include "core/limit.h"
+#include "core/base/clock.h"
+#include "core/base/limit.h"
 #include "exec/device/cuda/context.h"
 #include "exec/transport/nccl/nccl.h"
 

@@ -1,7 +1,7 @@
 /* Which connections there are, and what each is for: a rank calls those that it sends to. */
 #include <stdlib.h>
 
-#include "core/clock.h"
+#include "core/base/clock.h"
 #include "exec/door.h"
 #include "exec/transport/tcp/socket.h"
 #include "exec/transport/tcp/tcp.h"

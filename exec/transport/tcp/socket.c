@@ -2,7 +2,7 @@
  * until its deadline or, without one, sleeps in the kernel until the socket is shut down. */
 #include "exec/transport/tcp/socket.h"
 
-#include "core/clock.h"
+#include "core/base/clock.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

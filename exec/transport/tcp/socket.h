@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 /* Listen on the loopback interface, on a port that the system chooses. */
 enum status socket_listen(int *fd, uint16_t *port) MUST_CHECK;

@@ -24,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/program.h"
+#include "core/data/program.h"
 #include "exec/endpoints.h"
 #include "exec/rendezvous.h"
 #include "exec/star.h"

@@ -1,7 +1,7 @@
 /* The row of the course project's metric, and the score of a split by that metric. */
 #include <math.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "partition/published/cpsc526/problem.h"
 #include "partition/published/split.h"
 

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/clock.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
 
 static const double default_limit_s = 120;
 static const double exact = 0x1p53; /* whole numbers are, below */

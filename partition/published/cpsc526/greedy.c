@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "partition/published/cpsc526/refine.h"
 
 enum { RESTARTS = 20, ROUNDS = 10 };

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "partition/published/cpsc526/refine.h"
 
 enum { TRIES = 4, INNER_TRIES = 3 };

@@ -2,7 +2,7 @@
  * (refine.h). */
 #include <stdlib.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "partition/published/cpsc526/refine.h"
 
 enum { TRIES = 20 }; /* as many restarts as the course project makes */

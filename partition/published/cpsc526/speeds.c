@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/file.h"
-#include "core/intern.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/file.h"
+#include "core/base/intern.h"
+#include "core/base/text.h"
 #include "partition/published/cpsc526/problem.h"
 
 enum { LINE = 1 << 20, PAIR = 5, HEAD = 10, HEADER = 4096 };

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 
 /* xorshift64*: Vigna, ACM TOMS 42 (2016). */
 static size_t random_below(struct cpsc526_search *s, size_t n)

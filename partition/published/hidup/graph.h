@@ -12,10 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/array.h"
-#include "core/data_type.h"
-#include "core/error.h"
-#include "core/form.h"
+#include "core/base/array.h"
+#include "core/base/data_type.h"
+#include "core/base/error.h"
+#include "core/data/form.h"
 
 enum { SPMD_READS = 10, SPMD_MAKES = 4, SPMD_NODES = 4096, SPMD_NAME = 64, SPMD_ARGUMENTS = 2 };
 enum { SPMD_NO_TENSOR = UINT32_MAX };

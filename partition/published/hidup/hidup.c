@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/clock.h"
-#include "core/json.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
+#include "core/base/json.h"
+#include "core/base/text.h"
 #include "partition/published/hidup/lowered.h"
 #include "partition/published/hidup/models.h"
 #include "partition/published/hidup/noise.h"

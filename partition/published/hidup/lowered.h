@@ -3,9 +3,9 @@
 #ifndef PARTITION_PUBLISHED_HIDUP_LOWERED_H
 #define PARTITION_PUBLISHED_HIDUP_LOWERED_H
 
-#include "core/model.h"
-#include "core/plan.h"
-#include "core/topology.h"
+#include "core/data/model.h"
+#include "core/data/plan.h"
+#include "core/data/topology.h"
 #include "partition/published/hidup/strategy.h"
 
 /* Functions become ops of the same name, in their order; parameters are those of the function that
@@ -41,8 +41,8 @@ struct spmd_platform {
     const struct spmd_graph *part;
 };
 
-/* Seconds of every node, by core/cost.h, of a parameter those of its update, and of every step of every tensor, by the closed forms of
- * core/collective.h, out of *memory. O(tensors * devices). STATUS_INFEASIBLE: more devices than there
+/* Seconds of every node, by core/cost/cost.h, of a parameter those of its update, and of every step of every tensor, by the closed forms of
+ * core/collective/collective.h, out of *memory. O(tensors * devices). STATUS_INFEASIBLE: more devices than there
  * are; STATUS_NOMEM. */
 enum status spmd_tabulate(const struct spmd_graph *g, const struct spmd_platform *on,
                           struct arena *memory, struct spmd_table *out) MUST_CHECK;

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/random.h"
+#include "core/base/random.h"
 
 static double factor(uint64_t key, uint64_t i, double share)
 {

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/clock.h"
-#include "core/random.h"
+#include "core/base/clock.h"
+#include "core/base/random.h"
 
 enum { NONE = UINT32_MAX, BUCKETS = 1 << 14, LOOK_EVERY = 1 << 12, BEAM = 4 };
 

@@ -1,5 +1,5 @@
 /* Strategies as JSON files. */
-#include "core/json.h"
+#include "core/base/json.h"
 #include "partition/published/hidup/strategy.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/text.h"
+#include "core/base/text.h"
 #include "partition/published/hidup/lowered.h"
 #include "partition/published/hidup/models.h"
 

@@ -1,7 +1,7 @@
 /* Strategies as operators on shards, which are executed. */
-#include "core/array.h"
-#include "core/form.h"
-#include "core/text.h"
+#include "core/base/array.h"
+#include "core/base/text.h"
+#include "core/data/form.h"
 #include "partition/published/hidup/lowered.h"
 
 static enum status add_node(const struct spmd_graph *g, const struct spmd_strategy *s,

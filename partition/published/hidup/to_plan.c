@@ -2,8 +2,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/collective.h"
-#include "core/cost.h"
+#include "core/collective/collective.h"
+#include "core/cost/cost.h"
 #include "partition/published/hidup/lowered.h"
 
 /* Which collective a step is; COLLECTIVE_KINDS: none. */
@@ -30,7 +30,7 @@ static int64_t bytes_of(const struct spmd_graph *g, uint32_t tensor)
     return (int64_t)(spmd_is_parameter(g, tensor) ? bytes : bytes / (double)spmd_batch(g));
 }
 
-/* Closed forms of core/collective.h, with as many ways out of nodes as engines see. */
+/* Closed forms of core/collective/collective.h, with as many ways out of nodes as engines see. */
 static enum status closed_forms(const struct topology *t, size_t devices, size_t n,
                                 const uint8_t *kind, const int64_t *bytes, double *seconds)
 {

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-#include "core/array.h"
-#include "core/model.h"
+#include "core/base/array.h"
+#include "core/data/model.h"
 
 /* ---- ops that are left out */
 

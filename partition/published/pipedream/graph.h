@@ -3,7 +3,7 @@
 #ifndef PARTITION_PUBLISHED_PIPEDREAM_GRAPH_H
 #define PARTITION_PUBLISHED_PIPEDREAM_GRAPH_H
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "partition/published/sets.h"
 
 struct model;

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "core/array.h"
-#include "core/clock.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
 #include "partition/published/pipedream/dp.h"
 #include "partition/published/split.h"
 

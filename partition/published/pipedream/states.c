@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "core/array.h"
-#include "core/intern.h"
+#include "core/base/array.h"
+#include "core/base/intern.h"
 
 /* The walk over the down-sets that are cut after. */
 struct walk {

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 
 struct knapsack_state {
     double cost, size;

@@ -13,7 +13,7 @@
  * knapsack (knapsack.h); sums of cheapest configurations decide most cases before. */
 #include <math.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "partition/published/piper/search.h"
 
 static const double SLACK = 1e-12;            /* relative, on bounds */

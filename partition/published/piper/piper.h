@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/nodes.h"
+#include "core/data/nodes.h"
 #include "partition/published/objective.h"
 
 enum { PIPER_DEGREES = 32, PIPER_MAX_NODES = 100000, PIPER_MAX_DEVICES = 1 << 20 };

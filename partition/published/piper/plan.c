@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/json.h"
+#include "core/base/array.h"
+#include "core/base/json.h"
 #include "partition/published/piper/piper.h"
 
 static const double ROUNDING = 1e-12; /* of sums in another order than the search's */

@@ -1,9 +1,9 @@
-/* Reads Piper's JSON file: nodes and edges by core/nodes.h, then configurations and limits. */
+/* Reads Piper's JSON file: nodes and edges by core/data/nodes.h, then configurations and limits. */
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/edges.h"
-#include "core/order.h"
+#include "core/base/order.h"
+#include "core/data/edges.h"
 #include "partition/published/piper/piper.h"
 
 enum { MAX_CONFIGS = 64, ID_TEXT = 24 };

@@ -10,8 +10,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/clock.h"
-#include "core/edges.h"
+#include "core/base/clock.h"
+#include "core/data/edges.h"
 
 static const double SAME = 1e-9; /* relative distance of plan and bound that counts as proved */
 

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/array.h"
-#include "core/edges.h"
+#include "core/base/array.h"
+#include "core/data/edges.h"
 #include "partition/published/pippy/pippy.h"
 
 enum { HALVINGS = 40 };

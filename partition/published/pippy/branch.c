@@ -11,8 +11,8 @@
 
 #include <glpk.h>
 
-#include "core/array.h"
-#include "core/clock.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
 #include "partition/published/pippy/pippy.h"
 
 static const double DEFAULT_TIME_LIMIT = 30;

@@ -7,8 +7,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/edges.h"
-#include "core/order.h"
+#include "core/base/order.h"
+#include "core/data/edges.h"
 #include "partition/published/pippy/pippy.h"
 
 void pippy_graph_free(struct pippy_graph *g)

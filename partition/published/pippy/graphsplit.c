@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/clock.h"
+#include "core/base/clock.h"
 #include "partition/chain_cost.h"
 #include "partition/published/pippy/fronts.h"
 #include "partition/published/pippy/pippy.h"

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/array.h"
-#include "core/clock.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
 #include "partition/published/pippy/fronts.h"
 #include "partition/published/pippy/pippy.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "partition/published/split.h"
 
 enum { MAX_STAGES = 1024, WHY = 200 };

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/edges.h"
+#include "core/data/edges.h"
 
 static const double multiples[] = {1.005, 1.01, 1.02, 1.04, 1.08, 1.15, 1.25,
                                    1.4,   1.6,  1.9,  2.4,  3.2,  5,    9};

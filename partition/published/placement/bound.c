@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "partition/published/placement/anchor.h"
 
 const char *const placement_reason_text[] = {

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/edges.h"
+#include "core/data/edges.h"
 #include "partition/published/placement/graph.h"
 
 static const uint32_t none = UINT32_MAX;

@@ -8,8 +8,8 @@
 
 #include <stdlib.h>
 
-#include "core/array.h"
-#include "core/intern.h"
+#include "core/base/array.h"
+#include "core/base/intern.h"
 
 enum { MAX_WIDTH = 20 };
 _Static_assert(FAMILY_LIMIT < 1 << (MAX_WIDTH - 1), "a wider front has more ideals than the limit");

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/edges.h"
-#include "core/order.h"
+#include "core/base/order.h"
+#include "core/data/edges.h"
 
 /* A tensor while nets are built: its readers are dest[start .. end). */
 struct tensor {

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/clock.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
 #include "partition/published/placement/bound.h"
 
 enum { ORDERS = 4 };

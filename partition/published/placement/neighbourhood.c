@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
+#include "core/base/array.h"
 
 enum { LEAST_UNITS = 4, TRY_STEPS = 200000 };
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/array.h"
-#include "core/clock.h"
+#include "core/base/array.h"
+#include "core/base/clock.h"
 #include "partition/published/placement/bound.h"
 #include "partition/published/placement/branch.h"
 #include "partition/published/placement/ideals.h"

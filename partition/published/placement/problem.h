@@ -10,7 +10,7 @@
 #ifndef PARTITION_PUBLISHED_PLACEMENT_PROBLEM_H
 #define PARTITION_PUBLISHED_PLACEMENT_PROBLEM_H
 
-#include "core/nodes.h"
+#include "core/data/nodes.h"
 #include "partition/published/objective.h"
 
 struct placement_problem {

@@ -1,4 +1,4 @@
-/* Reads the placement JSON file: nodes and edges by core/nodes.h, then costs and devices. */
+/* Reads the placement JSON file: nodes and edges by core/data/nodes.h, then costs and devices. */
 #include <math.h>
 
 #include "partition/published/placement/problem.h"

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/edges.h"
-#include "core/json.h"
+#include "core/base/json.h"
+#include "core/data/edges.h"
 #include "partition/published/placement/problem.h"
 
 enum { MAX_GROUPS = 65536, DEVICE = 24 };

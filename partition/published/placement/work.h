@@ -5,7 +5,7 @@
 #ifndef PARTITION_PUBLISHED_PLACEMENT_WORK_H
 #define PARTITION_PUBLISHED_PLACEMENT_WORK_H
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "partition/published/objective.h"
 
 struct placement_work {

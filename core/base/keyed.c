@@ -1,0 +1,63 @@
+/* Names with numbers. */
+#include "core/base/keyed.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/text.h"
+
+enum { WORD = 64 };
+
+/* One "KEY=NUMBER" of n characters; *set: the keys so far. */
+static enum status read_one(const char *what, const char *name, const char *text, size_t n,
+                            const struct keyed_field *field, size_t fields, uint32_t of,
+                            uint32_t *set, void *into)
+{
+    char word[WORD];
+    double value;
+    snprintf(word, sizeof word, "%.*s", (int)(n < WORD ? n : WORD - 1), text);
+    char *equals = strchr(word, '=');
+    if (!equals || n >= WORD)
+        return error_set(STATUS_INVALID, "%s %s: '%s', expected KEY=NUMBER", what, name, word);
+    *equals = '\0';
+    for (size_t k = 0; k < fields; k++) {
+        if (strcmp(field[k].key, word) != 0 || !(field[k].of & of))
+            continue;
+        if (*set & 1u << k)
+            return error_set(STATUS_INVALID, "%s %s: %s twice", what, name, word);
+        *set |= 1u << k;
+        if (!text_real(equals + 1, &value) || !(value >= field[k].least) || value > field[k].most)
+            return error_set(STATUS_INVALID, "%s %s: %s is '%.40s', expected %g to %g", what, name,
+                             word, equals + 1, field[k].least, field[k].most);
+        memcpy((char *)into + field[k].offset, &value, sizeof value);
+        return STATUS_OK;
+    }
+    char known[TEXT_LIST] = "";
+    size_t used = 0;
+    for (size_t k = 0; k < fields && used < sizeof known; k++)
+        if (field[k].of & of)
+            used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "",
+                                     field[k].key);
+    return error_set(STATUS_INVALID, "%s %s has no '%.40s'; there are %s", what, name, word, known);
+}
+
+enum status keyed_read(const char *what, const char *text, const struct keyed_name *const *names,
+                       size_t n, const struct keyed_field *field, size_t fields, size_t *which,
+                       void *into)
+{
+    char name[WORD];
+    const struct keyed_name *found;
+    size_t length = strcspn(text, ":"), number = 0;
+    uint32_t set = 0;
+    snprintf(name, sizeof name, "%.*s", (int)(length < WORD ? length : WORD - 1), text);
+    PASS(text_find(what, name, names, n, &found));
+    while (names[number] != found)
+        number++;
+    for (const char *at = text + length; *at; at += length) {
+        at++; /* ':' or ',' */
+        length = strcspn(at, ",");
+        PASS(read_one(what, found->name, at, length, field, fields, 1u << number, &set, into));
+    }
+    *which = number;
+    return STATUS_OK;
+}

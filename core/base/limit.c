@@ -1,0 +1,134 @@
+/* The table of limits, and what an option or the environment makes of it. */
+#include "core/base/limit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/text.h"
+#include "core/base/units.h"
+
+enum { TEXT = 1024, MOST_NUMBER = 1 << 20 };
+static const double most_s = 1e6;
+
+const char limits_variable[] = "FORELINE_LIMITS";
+
+static const struct row {
+    const char *name, *unit;
+    double standard;
+    const char *meaning;
+} table[LIMITS] = {
+#define LIMIT(name, unit, standard, meaning) {#name, unit, standard, meaning},
+#include "core/base/limits.def"
+#undef LIMIT
+};
+static double values[LIMITS] = {
+#define LIMIT(name, unit, standard, meaning) standard,
+#include "core/base/limits.def"
+#undef LIMIT
+};
+
+double limit(enum limit which)
+{
+    return values[which];
+}
+
+size_t limit_bytes(enum limit which)
+{
+    return (size_t)limit(which) << 20;
+}
+
+const char *limit_more(enum limit which, char text[LIMIT_MORE])
+{
+    const struct row *row = &table[which];
+    double most = *row->unit ? most_s : MOST_NUMBER, twice = 2 * values[which];
+    snprintf(text, LIMIT_MORE, "; --limit %s=%.9g%s (%s) allows more", row->name,
+             twice < most ? twice : most, row->unit, limits_variable);
+    return text;
+}
+
+const char *limit_name(size_t i)
+{
+    return i < LIMITS ? table[i].name : NULL;
+}
+
+const char *limit_row(size_t i, char text[LIMIT_ROW])
+{
+    snprintf(text, LIMIT_ROW, "`%s` | %g%s%s | %s", table[i].name, table[i].standard,
+             *table[i].unit ? " " : "", table[i].unit, table[i].meaning);
+    return text;
+}
+
+static enum status read_value(const struct row *row, const char *text, double *out)
+{
+    uint64_t number;
+    if (!*row->unit) {
+        if (!text_count(text, MOST_NUMBER, &number))
+            return error_set(STATUS_USAGE, "%s: '%.40s', expected a number up to %d", row->name,
+                             text, MOST_NUMBER);
+        *out = (double)number;
+        return STATUS_OK;
+    }
+    if (units_parse(UNIT_SECONDS, text, out) != STATUS_OK)
+        return error_context(STATUS_USAGE, "%s", row->name);
+    return *out > 0 && *out <= most_s
+               ? STATUS_OK
+               : error_set(STATUS_USAGE, "%s: '%.40s', expected more than 0 and at most %g s",
+                           row->name, text, most_s);
+}
+
+static enum status read_all(const char *told, double value[LIMITS])
+{
+    char text[TEXT], *word[LIMITS + 1];
+    const struct row *names[LIMITS], *row;
+    if (strlen(told) >= TEXT)
+        return error_set(STATUS_USAGE, "of %zu characters", strlen(told));
+    for (size_t i = 0; i < LIMITS; i++)
+        names[i] = &table[i];
+    snprintf(text, sizeof text, "%s", told);
+    size_t n = text_split(text, ",", word, LIMITS + 1);
+    for (size_t i = 0; i < n; i++) {
+        char *equals = strchr(word[i], '=');
+        if (equals)
+            *equals = '\0';
+        if (text_find("limit", word[i], names, LIMITS, &row) != STATUS_OK)
+            return STATUS_USAGE;
+        if (!equals)
+            return error_set(STATUS_USAGE, "%s: expected %s=%g%s", row->name, row->name,
+                             row->standard, row->unit);
+        PASS(read_value(row, equals + 1, &value[row - table]));
+    }
+    return n > 0 && n <= LIMITS ? STATUS_OK
+                                : error_set(STATUS_USAGE, "'%.40s', expected NAME=VALUE,...", told);
+}
+
+enum status limits_check(const char *text)
+{
+    double value[LIMITS];
+    return read_all(text, value);
+}
+
+enum status limits_set(const char *text)
+{
+    double value[LIMITS];
+    char changed[TEXT] = "";
+    size_t n = 0;
+    if (!text)
+        return STATUS_OK;
+    memcpy(value, values, sizeof value);
+    PASS(read_all(text, value));
+    memcpy(values, value, sizeof value);
+    for (size_t i = 0; i < LIMITS && n < TEXT; i++)
+        if (value[i] != table[i].standard)
+            n += (size_t)snprintf(changed + n, TEXT - n, "%s%s=%.9g%s", n ? "," : "", table[i].name,
+                                  value[i], table[i].unit);
+    int failed = n > 0 ? setenv(limits_variable, changed, 1) : unsetenv(limits_variable);
+    return failed ? error_set(STATUS_NOMEM, "limits") : STATUS_OK;
+}
+
+enum status limits_inherit(void)
+{
+    return limits_set(getenv(limits_variable)) == STATUS_OK
+               ? STATUS_OK
+               : error_context(STATUS_USAGE, "%s", limits_variable);
+}

@@ -1,0 +1,155 @@
+/* Where the time of an iteration went, and what held it up. */
+#include "core/data/breakdown.h"
+
+#include <math.h>
+#include <stdio.h>
+
+struct breakdown breakdown_of(const struct measurement *m)
+{
+    struct breakdown b = {0};
+    double share = m->ranks > 0 ? 1 / (double)m->ranks : 0;
+    for (size_t r = 0; r < m->ranks; r++) {
+        const struct measured_rank *rank = &m->rank[r];
+        b.compute_s += share * (rank->busy_s - rank->update_s);
+        b.optimizer_s += share * rank->update_s;
+        b.bubble_s += share * rank->idle_s;
+        for (size_t k = 0; k < OP_PURPOSES; k++)
+            b.exposed_s[k] += share * rank->exposed_s[k];
+    }
+    return b;
+}
+
+static double exposed(const struct breakdown *b)
+{
+    double sum = 0;
+    for (size_t k = 0; k < OP_PURPOSES; k++)
+        sum += b->exposed_s[k];
+    return sum;
+}
+
+double breakdown_sum(const struct breakdown *b)
+{
+    return b->compute_s + b->optimizer_s + exposed(b) + b->bubble_s;
+}
+
+/* What would shorten the exposed communication of each purpose. */
+static const char *const communication_help[OP_PURPOSES] = {
+    [FOR_PIPELINE] = "cuts where tensors are smaller, or neighbouring stages on faster links",
+    [FOR_DATA] = "buckets that overlap the backward pass, more microbatches per iteration, or "
+                 "replicas on faster links",
+    [FOR_TIES] = "the stages that share weights on faster links, or in one",
+    [FOR_SHARDS] = "a lower ZeRO level, larger microbatches, or replicas on faster links",
+    [FOR_TENSOR] = "fewer tensor-parallel shards, or shards inside a node",
+    [FOR_EXPERTS] = "experts spread over fewer replicas, or over one node",
+    [FOR_HOST] = "less on the host, more microbatches per iteration, or a faster link to it",
+    [FOR_NORM] = "gradients that are not clipped, or stages of equal length",
+    [FOR_CONTEXT] = "sequences divided over fewer replicas, or over one node, or the ring exchange",
+};
+
+static size_t busiest(const struct measurement *m)
+{
+    size_t most = 0;
+    for (size_t r = 1; r < m->ranks; r++)
+        if (m->rank[r].busy_s > m->rank[most].busy_s)
+            most = r;
+    return most;
+}
+
+static uint32_t stages(const struct measurement *m)
+{
+    uint32_t most = 0;
+    for (size_t r = 0; r < m->ranks; r++)
+        most = m->rank[r].stage > most ? m->rank[r].stage : most;
+    return most + 1;
+}
+
+static const double nearly_full = 0.8; /* of a link */
+
+/* Ranks compute most of the time: one of them more than the others, or all alike. */
+static void blame_compute(const struct measurement *m, const struct breakdown *b, char *text)
+{
+    double mean_s = b->compute_s + b->optimizer_s, all_s = breakdown_sum(b);
+    const struct measured_rank *most = &m->rank[busiest(m)];
+    bool uneven = most->busy_s > 1.02 * mean_s;
+    int n = snprintf(text, BREAKDOWN_TEXT, "compute: rank %zu (%.60s, stage %u) is busy %.0f %% ",
+                     busiest(m), most->name, most->stage, 100 * most->busy_s / all_s);
+    if (uneven)
+        snprintf(text + n, BREAKDOWN_TEXT - (size_t)n,
+                 "of the iteration, %.2f times the mean rank; moving work off it would help, by at "
+                 "most %.0f %%",
+                 most->busy_s / mean_s, 100 * (most->busy_s - mean_s) / all_s);
+    else
+        n += snprintf(text + n, BREAKDOWN_TEXT - (size_t)n,
+                      "of the iteration and all others nearly as much; faster devices%s more of "
+                      "them would help",
+                      m->hfu > m->mfu ? ", less recomputation or" : " or");
+    if (!uneven && m->links > 0 && m->link[0].busy_fraction >= nearly_full)
+        snprintf(text + n, BREAKDOWN_TEXT - (size_t)n,
+                 ", by at most %.0f %%: link %.80s is busy %.0f %%, and its traffic stays",
+                 100 * (1 - m->link[0].busy_fraction), m->link[0].name,
+                 100 * m->link[0].busy_fraction);
+}
+
+/* Ranks wait for traffic: name its purpose and the busiest link. */
+static void blame_communication(const struct measurement *m, const struct breakdown *b, char *text)
+{
+    size_t worst = 0;
+    char link[160] = "";
+    for (size_t k = 1; k < OP_PURPOSES; k++)
+        worst = b->exposed_s[k] > b->exposed_s[worst] ? k : worst;
+    if (m->links > 0)
+        snprintf(link, sizeof link, "; the busiest link, %.80s, is busy %.0f %%", m->link[0].name,
+                 100 * m->link[0].busy_fraction);
+    snprintf(text, BREAKDOWN_TEXT,
+             "communication: ranks wait %.0f %% of the iteration for %s traffic%s; %s would help",
+             100 * b->exposed_s[worst] / breakdown_sum(b), op_purpose_names[worst], link,
+             communication_help[worst]);
+}
+
+/* Ranks have nothing to do: a pipeline that is filled and drained, or one slow rank. */
+static void blame_bubble(const struct measurement *m, const struct breakdown *b, char *text)
+{
+    uint32_t n = stages(m);
+    int k = snprintf(text, BREAKDOWN_TEXT, "bubble: ranks have nothing to do %.0f %% of the time",
+                     100 * b->bubble_s / breakdown_sum(b));
+    if (n > 1)
+        snprintf(
+            text + k, BREAKDOWN_TEXT - (size_t)k,
+            " (a pipeline %u ranks deep, %u microbatches over all replicas); more microbatches per "
+            "iteration, fewer stages, or a schedule that idles less (zb-v least) would help",
+            n, m->microbatches);
+    else if (m->ranks == 1)
+        snprintf(
+            text, BREAKDOWN_TEXT,
+            "bubble: the one device has nothing to do %.0f %% of the time; --trace shows between "
+            "which ops",
+            100 * b->bubble_s / breakdown_sum(b));
+    else
+        snprintf(text + k, BREAKDOWN_TEXT - (size_t)k,
+                 ", waiting for the slowest one; work in proportion to the devices' speeds would "
+                 "help");
+}
+
+/* The order of the questions: (1) do waits and unevenness matter at all; (2) is it communication,
+ * which has to be clearly more than what an even spread of work would save; (3) is it one rank that
+ * has more to do; (4) else it is the bubble. */
+const char *breakdown_bottleneck(const struct measurement *m, char text[BREAKDOWN_TEXT])
+{
+    static const double worth_naming = 0.2;
+    struct breakdown b = breakdown_of(m);
+    double mean_s = b.compute_s + b.optimizer_s, waits_s = exposed(&b), all_s = breakdown_sum(&b);
+    text[0] = '\0';
+    if (m->ranks == 0 || !(all_s > 0))
+        return text;
+    double uneven_s = m->rank[busiest(m)].busy_s - mean_s;
+    double bubble_s = fmax(0, b.bubble_s - uneven_s);
+    if (waits_s + fmax(b.bubble_s, uneven_s) < worth_naming * all_s)
+        blame_compute(m, &b, text);
+    else if (waits_s >= bubble_s && waits_s >= 2 * uneven_s)
+        blame_communication(m, &b, text);
+    else if (2 * uneven_s > bubble_s)
+        blame_compute(m, &b, text);
+    else
+        blame_bubble(m, &b, text);
+    return text;
+}

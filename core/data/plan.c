@@ -1,0 +1,329 @@
+/* Plans: copying, and checking them against their model and topology. */
+#include "core/data/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/divisor.h"
+#include "core/base/text.h"
+#include "core/data/model.h"
+#include "core/data/topology.h"
+#include "core/schedule/schedule.h"
+
+const char *const plan_offload_names[OFFLOAD_KINDS] = {
+    [OFFLOAD_NONE] = "none",
+    [OFFLOAD_OPTIMIZER] = "optimizer",
+    [OFFLOAD_ACTIVATIONS] = "activations",
+    [OFFLOAD_BOTH] = "both",
+};
+const char *const plan_recompute_names[RECOMPUTE_KINDS] = {
+    [RECOMPUTE_NONE] = "none",
+    [RECOMPUTE_SELECTIVE] = "selective",
+    [RECOMPUTE_FULL] = "full",
+};
+
+void plan_free(struct plan *p)
+{
+    for (size_t s = 0; p->stage && s < p->stages; s++) {
+        free(p->stage[s].op);
+        free(p->stage[s].device);
+    }
+    free(p->stage);
+    plan_free_steps(p);
+    free(p->model);
+    free(p->platform);
+    free(p->schedule);
+    free(p->optimizer);
+    free(p->algorithm);
+    free(p->framework);
+    *p = (struct plan){0};
+}
+
+enum status plan_set_framework(struct plan *p, const char *text)
+{
+    struct framework f = {0};
+    char *copy = NULL;
+    if (text) {
+        PASS(framework_parse(text, &f));
+        if (f.by_kernel)
+            PASS(text_copy(text, &copy));
+    }
+    free(p->framework);
+    p->framework = copy;
+    p->issue = f;
+    return STATUS_OK;
+}
+
+/* The copy owns all of its memory; while it is built, `c` has only what is its own. */
+enum status plan_copy(const struct plan *p, struct plan *out)
+{
+    enum status st;
+    struct plan c = *p;
+    c.model = c.platform = c.schedule = c.optimizer = c.algorithm = c.framework = NULL;
+    c.stages = c.steps = 0;
+    c.step = NULL;
+    c.shard = NULL;
+    c.operators = (struct operators){0};
+    TRY(ARRAY_NEW(c.stage, p->stages));
+    TRY(plan_copy_steps(p, &c));
+    for (size_t s = 0; s < p->stages; s++) {
+        struct plan_stage *stage = &c.stage[c.stages++];
+        *stage = p->stage[s];
+        stage->op = stage->device = NULL;
+        TRY(ARRAY_COPY(stage->op, p->stage[s].op, stage->ops));
+        TRY(ARRAY_COPY(stage->device, p->stage[s].device, stage->devices));
+    }
+    TRY(text_copy(p->model, &c.model));
+    TRY(text_copy(p->platform, &c.platform));
+    TRY(text_copy(p->schedule, &c.schedule));
+    TRY(text_copy(p->optimizer, &c.optimizer));
+    if (p->algorithm)
+        TRY(text_copy(p->algorithm, &c.algorithm));
+    if (p->framework)
+        TRY(text_copy(p->framework, &c.framework));
+    MOVE(out, c);
+out:
+    plan_free(&c);
+    return st;
+}
+
+/* stage_of[op] = stage, UINT32_MAX where an op has none. */
+static enum status check_ops(const struct plan *p, const struct model *m, uint32_t *stage_of)
+{
+    for (size_t i = 0; i < m->n; i++)
+        stage_of[i] = UINT32_MAX;
+    for (uint32_t s = 0; s < p->stages; s++) {
+        if (p->stage[s].ops == 0)
+            return error_set(STATUS_INVALID, "stage %u has no ops", s);
+        for (size_t k = 0; k < p->stage[s].ops; k++) {
+            uint32_t op = p->stage[s].op[k];
+            if (op >= m->n || (k > 0 && op <= p->stage[s].op[k - 1]))
+                return error_set(STATUS_INVALID, "stage %u: ops are not ascending", s);
+            if (stage_of[op] != UINT32_MAX)
+                return error_set(STATUS_INVALID, "op '%s' is in stages %u and %u", m->op[op].name,
+                                 stage_of[op], s);
+            stage_of[op] = s;
+        }
+    }
+    for (uint32_t i = 0; i < m->n; i++) {
+        if (stage_of[i] == UINT32_MAX)
+            return error_set(STATUS_INVALID, "op '%s' is in no stage", m->op[i].name);
+        for (size_t k = m->in_start[i]; k < m->in_start[i + 1]; k++)
+            if (stage_of[m->in[k]] > stage_of[i])
+                return error_set(
+                    STATUS_INVALID, "op '%s' of stage %u needs '%s' of the later stage %u",
+                    m->op[i].name, stage_of[i], m->op[m->in[k]].name, stage_of[m->in[k]]);
+    }
+    return STATUS_OK;
+}
+
+uint32_t plan_chunks(const struct plan *p)
+{
+    uint32_t chunks = 0;
+    for (size_t s = 0; s < p->stages; s++)
+        chunks += p->stage[s].device[0] == p->stage[0].device[0];
+    return chunks;
+}
+
+/* Stages whose first device is the same are on the same devices: they take turns there. */
+uint32_t plan_teams(const struct plan *p, uint32_t *team_of)
+{
+    uint32_t teams = 0;
+    for (uint32_t s = 0; s < p->stages; s++) {
+        uint32_t earlier = 0;
+        while (earlier < s && p->stage[earlier].device[0] != p->stage[s].device[0])
+            earlier++;
+        team_of[s] = earlier < s ? team_of[earlier] : teams++;
+    }
+    return teams;
+}
+
+uint32_t plan_even_microbatches(const struct plan *p, uint32_t least)
+{
+    uint64_t n = 1;
+    for (size_t s = 0; s < p->stages; s++) {
+        uint64_t streams = plan_streams(&p->stage[s]);
+        n *= streams / common_divisor(n, streams);
+        if (n > PLAN_MICROBATCHES)
+            return PLAN_MICROBATCHES;
+    }
+    n *= (least + n - 1) / n;
+    return n > PLAN_MICROBATCHES ? PLAN_MICROBATCHES : (uint32_t)n;
+}
+
+/* Replicas, shards and experts of every stage against its devices and the microbatches. */
+static enum status check_counts(const struct plan *p)
+{
+    for (uint32_t s = 0; s < p->stages; s++) {
+        const struct plan_stage *stage = &p->stage[s];
+        if (stage->replicas < 1 || stage->tensor_parallel < 1 ||
+            stage->devices != (size_t)stage->replicas * stage->tensor_parallel)
+            return error_set(STATUS_INVALID, "stage %u: %zu devices for %u replicas x %u", s,
+                             stage->devices, stage->replicas, stage->tensor_parallel);
+        if (stage->context_parallel < 1 || stage->replicas % stage->context_parallel != 0)
+            return error_set(STATUS_INVALID, "stage %u: sequences over %u of %u replicas", s,
+                             stage->context_parallel, stage->replicas);
+        if (plan_streams(stage) > p->microbatches)
+            return error_set(
+                STATUS_INVALID,
+                "stage %u: %u replicas but only %u microbatches; each replica needs one", s,
+                plan_streams(stage), p->microbatches);
+        if (stage->expert_parallel < 1 || stage->replicas % stage->expert_parallel != 0)
+            return error_set(STATUS_INVALID, "stage %u: experts over %u of %u replicas", s,
+                             stage->expert_parallel, stage->replicas);
+        if (p->zero_group > 0 && stage->replicas > 1 && stage->replicas % p->zero_group != 0)
+            return error_set(STATUS_INVALID, "stage %u: %u replicas in groups of %u", s,
+                             stage->replicas, p->zero_group);
+    }
+    if ((p->zero_group > 0 && p->zero == 0) || p->zero_group == 1)
+        return error_set(STATUS_INVALID, "groups of %u replicas that share what ZeRO %u divides",
+                         p->zero_group, p->zero);
+    if (p->expert_imbalance != 0 && !(p->expert_imbalance >= 1))
+        return error_set(STATUS_INVALID, "the busiest rank gets %g times the mean share of rows",
+                         p->expert_imbalance);
+    if (p->zero_keep && p->zero != 1 && p->zero != 3)
+        return error_set(STATUS_INVALID, "gathered parameters are kept, but ZeRO is %u, not 1 or 3",
+                         p->zero);
+    return STATUS_OK;
+}
+
+/* The same devices in the same roles. */
+static bool same_devices(const struct plan_stage *a, const struct plan_stage *b)
+{
+    return a->replicas == b->replicas && a->tensor_parallel == b->tensor_parallel &&
+           !memcmp(a->device, b->device, a->devices * sizeof *a->device);
+}
+
+/* A device serves one team; all stages of a team have the same ones in the same order. */
+static enum status check_devices(const struct plan *p, const struct topology *t,
+                                 const struct schedule *schedule, const uint32_t *team_of,
+                                 uint32_t teams, bool *used)
+{
+    for (uint32_t s = 0, known = 0; s < p->stages; s++) {
+        const struct plan_stage *stage = &p->stage[s];
+        for (size_t k = 0; k < stage->devices; k++)
+            if (stage->device[k] >= t->n)
+                return error_set(STATUS_INVALID, "stage %u: no such device", s);
+        if (team_of[s] != schedule_team(schedule, teams, s))
+            return error_set(STATUS_INVALID,
+                             schedule->vee ? "stage %u is on the devices of stage %u; %u sets of "
+                                             "devices are gone through forth and back (a V)"
+                                           : "stage %u is on the devices of stage %u; %u sets of "
+                                             "devices have to take turns",
+                             s, team_of[s], teams);
+        if (team_of[s] < known) {
+            if (!same_devices(stage, &p->stage[team_of[s]]))
+                return error_set(STATUS_INVALID,
+                                 "stages %u and %u share only some of their devices", team_of[s],
+                                 s);
+            continue;
+        }
+        known++;
+        for (size_t k = 0; k < stage->devices; k++) {
+            if (used[stage->device[k]])
+                return error_set(STATUS_INVALID, "device '%s' serves twice",
+                                 t->device[stage->device[k]]);
+            used[stage->device[k]] = true;
+        }
+    }
+    return STATUS_OK;
+}
+
+/* Can the schedule do with so many stages on each set of devices? */
+static enum status check_schedule(const struct plan *p, const struct schedule *schedule,
+                                  uint32_t teams)
+{
+    if (schedule->vee && p->stages != 2 * (size_t)teams)
+        return error_set(STATUS_INVALID,
+                         "schedule %s wants two stages on each set of devices, the s-th and the "
+                         "s-th from the end; %zu stages are on %u sets",
+                         p->schedule, p->stages, teams);
+    if (schedule->crossed && plan_streams(&p->stage[0]) % 2 != 0)
+        return error_set(STATUS_INVALID,
+                         "schedule %s sends microbatches both ways between pairs of replicas; "
+                         "there are %u%s",
+                         p->schedule, plan_streams(&p->stage[0]),
+                         plan_has_context(p) ? " with sequences of their own" : "");
+    if (teams < p->stages && !schedule->chunked)
+        return error_set(STATUS_INVALID,
+                         "schedule %s wants devices of its own for every stage; %zu stages share "
+                         "%u sets of them",
+                         p->schedule, p->stages, teams);
+    if (p->stages % teams != 0)
+        return error_set(STATUS_INVALID, "%zu stages do not take turns on %u sets of devices",
+                         p->stages, teams);
+    for (uint32_t s = 0; s < p->stages; s++)
+        if (p->stage[s].depth > 0 && !schedule->asynchronous)
+            return error_set(STATUS_INVALID,
+                             "stage %u: a depth of %u microbatches is for schedules without flush, "
+                             "not %s",
+                             s, p->stage[s].depth, p->schedule);
+    for (uint32_t s = 0; schedule->asynchronous && s < p->stages; s++)
+        if (p->microbatches % plan_streams(&p->stage[s]) != 0)
+            return error_set(STATUS_UNSUPPORTED,
+                             "schedule %s: %u microbatches for the %u replicas of stage %u; it "
+                             "wants a multiple",
+                             p->schedule, p->microbatches, plan_streams(&p->stage[s]), s);
+    return STATUS_OK;
+}
+
+/* Stages mostly have the same modules, which are looked for once. */
+static enum status check_modules(const struct plan *p, const struct model *m)
+{
+    for (size_t s = 0; s < p->stages; s++)
+        if (s == 0 || p->stage[s].recompute_modules != p->stage[s - 1].recompute_modules ||
+            p->stage[s].recompute != p->stage[s - 1].recompute)
+            PASS(plan_check_modules(&p->stage[s], m));
+    return STATUS_OK;
+}
+
+static enum status check_levels(const struct plan *p)
+{
+    if (p->reduce_dtype != DATA_ANY && p->reduce_dtype != DATA_fp32 && p->reduce_dtype != DATA_bf16)
+        return error_set(STATUS_INVALID, "sums are of fp32 or bf16 numbers, not of %s",
+                         data_type_names[p->reduce_dtype]);
+    if (p->zero > 3)
+        return error_set(STATUS_INVALID, "ZeRO has the stages 1, 2 and 3, not %u", p->zero);
+    return STATUS_OK;
+}
+
+int64_t plan_reduce_bytes(const struct plan *p, const struct model *m)
+{
+    return p->reduce_dtype != DATA_ANY ? data_type_bytes(p->reduce_dtype) : m->element_bytes;
+}
+
+/* In the order of dependence: ops, then counts, then devices, whose teams the schedule needs. */
+enum status plan_check(const struct plan *p, const struct model *m, const struct topology *t)
+{
+    enum status st;
+    uint32_t *stage_of = NULL, *team_of = NULL, teams;
+    bool *used = NULL;
+    const struct schedule *schedule;
+
+    if (p->stages == 0 || p->stages > m->n)
+        return error_set(STATUS_INVALID, "%zu stages for %zu ops", p->stages, m->n);
+    if (p->microbatches < 1 || p->microbatch_size < 1)
+        return error_set(STATUS_INVALID, "%u microbatches of %u samples", p->microbatches,
+                         p->microbatch_size);
+    TRY(ARRAY_NEW(stage_of, m->n));
+    TRY(ARRAY_NEW(team_of, p->stages));
+    TRY(ARRAY_NEW(used, t->n));
+    TRY(check_ops(p, m, stage_of));
+    TRY(check_counts(p));
+    TRY(plan_check_context(p, m));
+    teams = plan_teams(p, team_of);
+    TRY(schedule_find(p->schedule, &schedule));
+    if (schedule->vee) /* where its stages ought to be hangs on how many there are */
+        TRY(check_schedule(p, schedule, teams));
+    TRY(check_devices(p, t, schedule, team_of, teams, used));
+    TRY(check_schedule(p, schedule, teams));
+    TRY(check_levels(p));
+    TRY(check_modules(p, m));
+    TRY(plan_check_steps(p, m));
+out:
+    free(used);
+    free(team_of);
+    free(stage_of);
+    return st;
+}

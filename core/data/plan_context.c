@@ -1,0 +1,76 @@
+/* Context parallelism: which models, and which degrees of it. */
+#include <string.h>
+
+#include "core/data/model.h"
+#include "core/data/plan.h"
+
+const char *const plan_exchange_names[EXCHANGE_KINDS] = {
+    [EXCHANGE_RING] = "ring",
+    [EXCHANGE_ALLGATHER] = "allgather",
+    [EXCHANGE_ALLTOALL] = "alltoall",
+};
+
+bool plan_has_context(const struct plan *p)
+{
+    bool any = false;
+    for (size_t s = 0; s < p->stages; s++)
+        any = any || p->stage[s].context_parallel > 1;
+    return any;
+}
+
+/* Tokens meet in attention only, which has to say how much goes from one rank to another; causal
+ * work is balanced over c ranks when rank i has chunks i and 2c - 1 - i of 2c. */
+static enum status check_model(const struct model *m, uint32_t degree)
+{
+    bool any = false;
+    for (size_t i = 0; i < m->n; i++) {
+        const struct model_op *o = &m->op[i];
+        any = any || o->context_bytes > 0;
+        if (o->context_bytes == 0 && !strcmp(o->kind, "attention"))
+            return error_set(STATUS_UNSUPPORTED,
+                             "op '%.100s' does not say what it would exchange (context_bytes): its "
+                             "sequences cannot be divided over %u replicas",
+                             o->name, degree);
+    }
+    if (!any)
+        return error_set(STATUS_UNSUPPORTED,
+                         "op '%.100s': a model without attention over tokens cannot be divided "
+                         "over %u replicas by context parallelism",
+                         m->op[0].name, degree);
+    if ((int64_t)m->tokens_per_sample % (2 * (int64_t)degree) != 0)
+        return error_set(STATUS_UNSUPPORTED,
+                         "sequences of %.0f tokens do not make two equal chunks for each of %u "
+                         "replicas",
+                         m->tokens_per_sample, degree);
+    return STATUS_OK;
+}
+
+/* All-to-all: every rank has whole heads. */
+static enum status check_heads(const struct model *m, const struct plan_stage *s)
+{
+    for (size_t k = 0; k < s->ops; k++) {
+        const struct model_op *o = &m->op[s->op[k]];
+        int64_t parts = (int64_t)s->context_parallel * s->tensor_parallel,
+                heads = model_attribute(o, "heads", 0);
+        if (o->context_bytes > 0 && (heads < parts || heads % parts != 0))
+            return error_set(STATUS_UNSUPPORTED,
+                             "op '%.100s': %lld heads cannot be divided over %u replicas x %u "
+                             "shards, as the all-to-all exchange wants it",
+                             o->name, (long long)heads, s->context_parallel, s->tensor_parallel);
+    }
+    return STATUS_OK;
+}
+
+enum status plan_check_context(const struct plan *p, const struct model *m)
+{
+    for (uint32_t s = 0; s < p->stages; s++) {
+        const struct plan_stage *stage = &p->stage[s];
+        if (stage->context_parallel != p->stage[0].context_parallel)
+            return error_set(STATUS_UNSUPPORTED,
+                             "stages 0 and %u divide sequences over %u and %u replicas", s,
+                             p->stage[0].context_parallel, stage->context_parallel);
+        if (stage->context_parallel > 1 && p->context_exchange == EXCHANGE_ALLTOALL)
+            PASS(check_heads(m, stage));
+    }
+    return plan_has_context(p) ? check_model(m, p->stage[0].context_parallel) : STATUS_OK;
+}

@@ -1,0 +1,204 @@
+/* Modules of layers that a backward may make again, under the names that Megatron-LM has for them
+ * (megatron/core/transformer/transformer_config.py, recompute_modules), found by the kinds and the
+ * names of ops: "h3.mlp.fc" is of the module mlp of layer h3. */
+#include <string.h>
+
+#include "core/data/model.h"
+#include "core/data/plan.h"
+
+/* ---- which ops */
+
+static bool is_kind(const struct model_op *o, const char *kind)
+{
+    return strcmp(o->kind, kind) == 0;
+}
+
+/* Is the op in a part of its layer of this name? Sums with the stream and norms behind them are outside. */
+static bool is_in(const struct model *m, uint32_t op, const char *part)
+{
+    const char *rest = model_in_layer(m, op), *last = strrchr(rest, '.');
+    size_t n = strlen(part);
+    return strncmp(rest, part, n) == 0 && rest[n] == '.' && strcmp(last, ".residual") != 0 &&
+           strcmp(last, ".ln") != 0;
+}
+
+static bool in_attention(const struct model *m, uint32_t op)
+{
+    return is_kind(&m->op[op], "attention");
+}
+
+/* Those of the stream: not those within attention. */
+static bool in_norm(const struct model *m, uint32_t op)
+{
+    bool norm = is_kind(&m->op[op], "layernorm") || is_kind(&m->op[op], "rmsnorm");
+    return norm && model_in_block(m, op) && !strchr(model_in_layer(m, op), '.');
+}
+
+/* Queries, keys and values out of latents. DeepSeek-V2, 2024, section 2.1. */
+static bool in_up_projection(const struct model *m, uint32_t op)
+{
+    const char *rest = model_in_layer(m, op);
+    return strcmp(rest, "attn.q") == 0 || strcmp(rest, "attn.kv") == 0 ||
+           (is_kind(&m->op[op], "rope") && model_attribute(&m->op[op], "turned", 0) > 0);
+}
+
+static bool in_mlp(const struct model *m, uint32_t op)
+{
+    return is_in(m, op, "mlp");
+}
+
+static bool in_shared(const struct model *m, uint32_t op)
+{
+    return is_in(m, op, "shared");
+}
+
+static bool in_moe(const struct model *m, uint32_t op)
+{
+    return is_in(m, op, "moe") || in_shared(m, op) || is_kind(&m->op[op], "experts");
+}
+
+static bool in_experts(const struct model *m, uint32_t op)
+{
+    return is_kind(&m->op[op], "experts");
+}
+
+/* discards: what others read of it is made again too, when the first of them needs it; else it stays.
+ * within: a part of an op alone is made again, plan_part_again(). */
+static const struct module {
+    const char *name;
+    bool (*has)(const struct model *m, uint32_t op);
+    bool discards, within;
+} modules[PLAN_MODULES] = {
+    [MODULE_CORE_ATTN] = {"core_attn", in_attention, false, false},
+    [MODULE_LAYERNORM] = {"layernorm", in_norm, true, false},
+    [MODULE_MLA_UP_PROJ] = {"mla_up_proj", in_up_projection, true, false},
+    [MODULE_MLP] = {"mlp", in_mlp, false, false},
+    [MODULE_MOE] = {"moe", in_moe, false, false},
+    [MODULE_MOE_ACT] = {"moe_act", in_experts, true, true},
+    [MODULE_SHARED_EXPERTS] = {"shared_experts", in_shared, false, false},
+};
+
+bool plan_module_has(uint32_t chosen, const struct model *m, uint32_t op, bool *discards)
+{
+    bool found = false;
+    *discards = true;
+    for (int k = 0; k < PLAN_MODULES; k++)
+        if ((chosen & 1u << k) && !modules[k].within && modules[k].has(m, op)) {
+            found = true;
+            *discards = *discards && modules[k].discards;
+        }
+    return found;
+}
+
+/* Experts make the activation of their inner rows again. */
+struct plan_part plan_part_again(const struct plan_stage *s, const struct model *m, uint32_t op)
+{
+    enum { GATED = 6, PLAIN = 9 }; /* operations per number: model/layers.h */
+    const struct model_op *o = &m->op[op];
+    struct plan_part part = {0};
+    if (s->recompute != RECOMPUTE_SELECTIVE)
+        return part;
+    if ((s->recompute_modules & 1u << MODULE_MOE_ACT) && in_experts(m, op)) {
+        double n = (double)(model_attribute(o, "slots", 0) * model_attribute(o, "inner", 0));
+        bool gated = model_attribute(o, "gated", 0) > 0;
+        part.bytes = (int64_t)n * m->element_bytes;
+        part.flop = n * (gated ? GATED : PLAIN);
+        part.traffic = n * (double)m->element_bytes * (gated ? 3 : 2);
+    }
+    return part;
+}
+
+/* ---- names */
+
+const char *plan_print_modules(uint32_t chosen, char text[PLAN_MODULES_TEXT])
+{
+    size_t n = 0;
+    text[0] = '\0';
+    for (int k = 0; k < PLAN_MODULES; k++)
+        if (chosen & 1u << k)
+            n += (size_t)snprintf(text + n, PLAN_MODULES_TEXT - n, "%s%s", n > 0 ? "," : "",
+                                  modules[k].name);
+    return text;
+}
+
+static enum status add_module(const char *name, size_t length, uint32_t *chosen)
+{
+    char all[PLAN_MODULES_TEXT];
+    for (int k = 0; k < PLAN_MODULES; k++)
+        if (strlen(modules[k].name) == length && !strncmp(name, modules[k].name, length)) {
+            *chosen |= 1u << k;
+            return STATUS_OK;
+        }
+    return error_set(STATUS_INVALID, "no module of layers is called '%.*s'; there are %s",
+                     (int)(length < 60 ? length : 60), name,
+                     plan_print_modules((1u << PLAN_MODULES) - 1, all));
+}
+
+enum status plan_read_modules(const char *text, uint32_t *chosen)
+{
+    uint32_t found = 0;
+    const char *const between = ", \t\"'[]";
+    for (text += strspn(text, between); *text; text += strspn(text, between)) {
+        size_t length = strcspn(text, between);
+        PASS(add_module(text, length, &found));
+        text += length;
+    }
+    if (found == 0)
+        return error_set(STATUS_INVALID, "no module of layers is named");
+    *chosen = found;
+    return STATUS_OK;
+}
+
+uint32_t plan_modules_of(const struct model *m)
+{
+    uint32_t found = 0;
+    for (int k = 0; k < PLAN_MODULES; k++)
+        for (uint32_t i = 0; i < m->n && !(found & 1u << k); i++)
+            found |= modules[k].has(m, i) ? 1u << k : 0;
+    return found;
+}
+
+enum status plan_check_modules(const struct plan_stage *s, const struct model *m)
+{
+    char text[PLAN_MODULES_TEXT];
+    uint32_t absent = s->recompute_modules ? s->recompute_modules & ~plan_modules_of(m) : 0;
+    if (s->recompute_modules > 0 && s->recompute != RECOMPUTE_SELECTIVE)
+        return error_set(STATUS_INVALID, "modules are made again where recomputation is %s",
+                         plan_recompute_names[s->recompute]);
+    return absent ? error_set(STATUS_INVALID, "recomputed modules: %s has no op of %s", m->name,
+                              plan_print_modules(absent, text))
+                  : STATUS_OK;
+}
+
+/* ---- files */
+
+void plan_put_modules(struct json_writer *w, uint32_t chosen)
+{
+    if (chosen == 0)
+        return;
+    json_open_array(w, "recompute_modules", true);
+    for (int k = 0; k < PLAN_MODULES; k++)
+        if (chosen & 1u << k)
+            json_put_string(w, NULL, modules[k].name);
+    json_close(w);
+}
+
+enum status plan_get_modules(const struct json_at *stage, uint32_t *chosen)
+{
+    struct json_at at;
+    size_t n;
+    uint32_t found = 0;
+    PASS(json_optional(stage, "recompute_modules", &at));
+    if (!at.value)
+        return STATUS_OK;
+    PASS(json_get_array(&at, PLAN_MODULES, &n));
+    for (size_t i = 0; i < n; i++) {
+        struct json_at item = json_item(&at, i);
+        const char *name;
+        PASS(json_get_string(&item, &name));
+        if (add_module(name, strlen(name), &found) != STATUS_OK)
+            return json_error(&item, "%s", error_message());
+    }
+    *chosen = found;
+    return STATUS_OK;
+}

@@ -1,0 +1,459 @@
+/* Is what a program says of itself consistent, and can its lists run to their ends? */
+#include "core/data/program_check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/ready.h"
+#include "core/data/plan.h"
+
+struct replay {
+    const struct program *p;
+    size_t *at;      /* [ranks] index of the next op */
+    size_t *arrived; /* [groups] members waiting at their next collective */
+    bool *counted;   /* [ranks] is counted in arrived[] */
+    struct ready ready;
+};
+
+/* Has the rank passed all of its ops? */
+static bool finished(const struct replay *s, uint32_t rank)
+{
+    return s->at[rank] == s->p->op_start[rank + 1];
+}
+
+/* All members of the group stand at their collective: let them pass. */
+static bool pass_collective(struct replay *s, uint32_t rank, const struct program_op *o)
+{
+    const struct program *p = s->p;
+    size_t first = p->group_start[o->peer], last = p->group_start[o->peer + 1];
+    if (!s->counted[rank]) {
+        s->counted[rank] = true;
+        s->arrived[o->peer]++;
+    }
+    if (s->arrived[o->peer] < last - first)
+        return false;
+    s->arrived[o->peer] = 0;
+    for (size_t k = first; k < last; k++) {
+        s->counted[p->member[k]] = false;
+        s->at[p->member[k]]++;
+        ready_put(&s->ready, p->member[k]);
+    }
+    return true;
+}
+
+/* Pass the ops of a rank up to one that waits for another rank. A message is passed by both
+ * sides at once, by whichever comes second. */
+static void advance(struct replay *s, uint32_t rank)
+{
+    const struct program *p = s->p;
+    while (!finished(s, rank)) {
+        const struct program_op *o = &p->op[s->at[rank]];
+        if (op_computes(o)) {
+            s->at[rank]++;
+        } else if (op_is_message(o)) {
+            if (s->at[o->peer] != o->match)
+                return;
+            s->at[rank]++;
+            s->at[o->peer]++;
+            ready_put(&s->ready, o->peer);
+        } else if (!pass_collective(s, rank, o)) {
+            return;
+        }
+    }
+}
+
+/* The rank that `rank` waits for. */
+static uint32_t waits_for(const struct replay *s, uint32_t rank)
+{
+    const struct program *p = s->p;
+    const struct program_op *o = &p->op[s->at[rank]];
+    if (!op_is_collective(o))
+        return o->peer;
+    for (size_t k = p->group_start[o->peer]; k < p->group_start[o->peer + 1]; k++)
+        if (!s->counted[p->member[k]] || p->op[s->at[p->member[k]]].peer != o->peer)
+            return p->member[k];
+    return rank;
+}
+
+/* Names the circle of waiting ranks that `start` is on or leads to: after as many steps as there
+ * are ranks, the walk is on the circle. */
+static enum status deadlock(const struct replay *s, uint32_t start)
+{
+    char text[800] = "", label[OP_LABEL];
+    const struct program *p = s->p;
+    uint32_t rank = start;
+    for (size_t step = 0; step < p->ranks && !finished(s, rank); step++)
+        rank = waits_for(s, rank); /* certainly on the cycle, or at a rank that has ended */
+    uint32_t first = rank;
+    do {
+        size_t n = strlen(text);
+        if (finished(s, rank)) {
+            snprintf(text + n, sizeof text - n, "rank %u (%s) has ended", rank, p->rank[rank].name);
+            break;
+        }
+        const struct program_op *o = &p->op[s->at[rank]];
+        uint32_t next = waits_for(s, rank);
+        snprintf(text + n, sizeof text - n, "rank %u (%s) at %s waits for rank %u", rank,
+                 p->rank[rank].name, op_label(o, label), next);
+        n = strlen(text);
+        if (!op_is_collective(o))
+            snprintf(text + n, sizeof text - n, " tag %u", o->tag);
+        n = strlen(text);
+        rank = next;
+        if (rank != first)
+            snprintf(text + n, sizeof text - n, "; ");
+    } while (rank != first);
+    return error_set(STATUS_INVALID, "deadlock: %s", text);
+}
+
+/* Runs every list as far as it can, and again when another rank has moved it on. Steps: (1) all
+ * ranks are ready; (2) take a ready rank and advance it to its first op that has to wait; ranks
+ * that this lets pass become ready; (3) when no rank is ready, those that have not ended wait
+ * for each other. Every op is passed once: O(ops + members of the collectives). */
+static enum status replay(const struct program *p)
+{
+    enum status st;
+    struct replay s = {.p = p};
+    uint32_t rank;
+
+    TRY(ready_init(&s.ready, (uint32_t)p->ranks));
+    TRY(ARRAY_COPY(s.at, p->op_start, p->ranks));
+    TRY(ARRAY_NEW(s.arrived, p->groups));
+    TRY(ARRAY_NEW(s.counted, p->ranks));
+    for (uint32_t r = 0; r < p->ranks; r++)
+        ready_put(&s.ready, r);
+    while (ready_take(&s.ready, &rank))
+        advance(&s, rank);
+    for (uint32_t r = 0; r < p->ranks; r++)
+        if (!finished(&s, r)) {
+            st = deadlock(&s, r);
+            goto out;
+        }
+out:
+    free(s.counted);
+    free(s.arrived);
+    free(s.at);
+    ready_free(&s.ready);
+    return st;
+}
+
+/* The op of the same rank, stage and microbatch that `o` must depend on, OP_KINDS for none. */
+static enum op_kind predecessor(const struct program_op *o)
+{
+    return o->kind == OP_BACKWARD || o->kind == OP_BACKWARD_INPUT ? OP_FORWARD
+           : o->kind == OP_BACKWARD_WEIGHT                        ? OP_BACKWARD_INPUT
+                                                                  : OP_KINDS;
+}
+
+/* Both ends of a message, or neighbours in a collective: equal sizes, equal kinds. */
+static enum status check_sides(const struct program *p, uint32_t rank, const struct program_op *o)
+{
+    char label[OP_LABEL];
+    if (o->match == PROGRAM_NONE)
+        return error_set(STATUS_INVALID, "rank %u: %s is on a group that the rank is not in", rank,
+                         op_label(o, label));
+    const struct program_op *other = &p->op[o->match];
+    if (other->bytes != o->bytes)
+        return error_set(STATUS_INVALID, "rank %u: %s has %lld bytes, its other side %lld", rank,
+                         op_label(o, label), (long long)o->bytes, (long long)other->bytes);
+    if (op_is_collective(o) &&
+        (other->kind != o->kind || other->count != o->count || other->reduction != o->reduction))
+        return error_set(STATUS_INVALID, "rank %u: %s x %u meets another collective", rank,
+                         op_label(o, label), o->count);
+    return STATUS_OK;
+}
+
+/* Dependencies are earlier ops of the rank, a pass depends on the one that it continues, and the
+ * sides of communication agree. */
+static enum status check_op(const struct program *p, uint32_t rank, size_t i)
+{
+    const struct program_op *o = &p->op[i];
+    char label[OP_LABEL];
+    enum op_kind wanted = predecessor(o);
+    bool follows = wanted == OP_KINDS;
+    for (uint32_t d = o->dep_start; d < o[1].dep_start; d++) {
+        const struct program_op *before = &p->op[p->dep[d]];
+        if (p->dep[d] < p->op_start[rank] || p->dep[d] >= i)
+            return error_set(STATUS_INVALID, "rank %u: %s depends on an op that is not before it",
+                             rank, op_label(o, label));
+        follows = follows || (before->kind == wanted && before->stage == o->stage &&
+                              before->microbatch == o->microbatch);
+    }
+    if (!follows)
+        return error_set(STATUS_INVALID, "rank %u: %s does not depend on its %s", rank,
+                         op_label(o, label), wanted == OP_FORWARD ? "forward" : "first half");
+    return op_computes(o) ? STATUS_OK : check_sides(p, rank, o);
+}
+
+/* Stash bytes after op `o` when there were `held` before. */
+static int64_t held_after(const struct program_op *o, int64_t held)
+{
+    if (o->kind == OP_FORWARD)
+        return held + o->bytes;
+    return op_computes(o) ? held - o->bytes : held;
+}
+
+/* FORWARD takes, the last BACKWARD of the microbatch gives back: never below zero, zero at the
+ * end. */
+static enum status check_stashes(const struct program *p, uint32_t rank)
+{
+    int64_t held = 0;
+    char label[OP_LABEL];
+    for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++) {
+        held = held_after(&p->op[i], held);
+        if (held < 0)
+            return error_set(STATUS_INVALID, "rank %u: %s frees memory that was not taken", rank,
+                             op_label(&p->op[i], label));
+    }
+    if (held > 0)
+        return error_set(STATUS_INVALID, "rank %u: %lld bytes of activations are never freed", rank,
+                         (long long)held);
+    return STATUS_OK;
+}
+
+/* Most bytes of stashes of one stage at once, the first op at which it has them, and the stage of the
+ * rank that comes next, PROGRAM_NONE: there is none. */
+struct pool {
+    int64_t most;
+    uint32_t at, next;
+};
+
+/* Copies to the host that may not be complete: of the last forward, and of the one before it. */
+struct leaving {
+    uint32_t microbatch[2];
+    int64_t bytes[2];
+};
+
+/* Bytes on the device behind op `o`. What leaves is there until an op waits for its copy: the next
+ * forward but one, or its way back (core/lower/offload.c). */
+static int64_t held_beside(const struct program_op *o, int64_t held, struct leaving *l)
+{
+    if (o->kind == OP_FORWARD && o->bytes > 0) {
+        held -= l->bytes[1];
+        *l = (struct leaving){.microbatch = {0, l->microbatch[0]}, .bytes = {0, l->bytes[0]}};
+    }
+    if (o->kind != OP_COPY || o->microbatch == PROGRAM_NONE)
+        return held_after(o, held);
+    if (!o->backward) {
+        l->microbatch[0] = o->microbatch;
+        l->bytes[0] = o->bytes;
+        return held;
+    }
+    for (int k = 0; k < 2; k++)
+        if (l->bytes[k] > 0 && l->microbatch[k] == o->microbatch) {
+            l->bytes[k] = 0;
+            return held; /* it goes and comes */
+        }
+    return held + o->bytes;
+}
+
+/* Of one stage, or of all stages of the rank together: PROGRAM_NONE. */
+static struct pool pool_of(const struct program *p, uint32_t rank, uint32_t stage)
+{
+    int64_t held = 0;
+    struct leaving leaving = {0};
+    struct pool pool = {.most = -1, .at = PROGRAM_NONE, .next = PROGRAM_NONE};
+    for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++) {
+        const struct program_op *o = &p->op[i];
+        if (o->stage > stage && o->stage < pool.next)
+            pool.next = o->stage;
+        bool own = o->stage == stage || stage == PROGRAM_NONE;
+        if (!own || !(op_computes(o) || o->kind == OP_COPY))
+            continue;
+        int64_t after = held_beside(o, held, &leaving);
+        if ((after > held ? after : held) > pool.most) {
+            pool.most = after > held ? after : held;
+            pool.at = (uint32_t)i;
+        }
+        held = after;
+    }
+    return pool;
+}
+
+/* Does a framework allocate for this rank? Then all of its stages share one pool. What is copied to the
+ * host is followed by stages. */
+static bool is_shared(const struct program *p, uint32_t rank)
+{
+    bool copies = false;
+    for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++)
+        copies |= p->op[i].kind == OP_COPY && p->op[i].microbatch != PROGRAM_NONE;
+    return p->attained && !copies;
+}
+
+/* Stages of a rank are of different sizes: what one has given back is no room for another, unless a
+ * framework's allocator makes it so. Scratch counts once: passes of a stage do not overlap. */
+int64_t program_peak(const struct program *p, uint32_t rank, uint32_t *op)
+{
+    int64_t most = 0;
+    uint32_t at = PROGRAM_NONE;
+    uint32_t s = is_shared(p, rank) ? PROGRAM_NONE : p->rank[rank].stage;
+    do {
+        struct pool pool = pool_of(p, rank, s);
+        most += pool.most > 0 ? pool.most : 0;
+        if (pool.at != PROGRAM_NONE && (at == PROGRAM_NONE || pool.at > at))
+            at = pool.at;
+        s = pool.next;
+    } while (s != PROGRAM_NONE && !is_shared(p, rank));
+    if (op)
+        *op = at;
+    return program_static_bytes(&p->rank[rank]) + most +
+           (at == PROGRAM_NONE ? 0 : p->rank[rank].scratch_bytes);
+}
+
+/* ---- how stages are divided (struct program_stage) */
+
+/* Every op of the stage is in exactly one bucket, from the last op down to op 0. */
+static enum status check_buckets(const struct program *p, uint32_t s)
+{
+    const struct program_stage *stage = &p->stage[s];
+    size_t ops = p->stage_start[s + 1] - p->stage_start[s];
+    if (stage->buckets < 1 || stage->bucket > p->buckets ||
+        stage->buckets > p->buckets - stage->bucket)
+        return error_set(STATUS_INVALID, "stage %u: %u buckets", s, stage->buckets);
+    const struct program_bucket *bucket = &p->bucket[stage->bucket];
+    size_t above = ops > 0 ? ops : 1;
+    uint32_t again = 0;
+    for (uint32_t b = 0; b < stage->buckets; above = bucket[b].low, b++) {
+        bool last = b + 1 == stage->buckets;
+        again += bucket[b].again;
+        if (bucket[b].again &&
+            (b == 0 || !program_reshards(stage) ||
+             (stage->recompute != RECOMPUTE_FULL && stage->recompute_modules == 0)))
+            return error_set(STATUS_INVALID, "stage %u: bucket %u cannot be made again by itself",
+                             s, b);
+        if (bucket[b].bytes < 0 || bucket[b].low >= above || last != (bucket[b].low == 0))
+            return error_set(STATUS_INVALID,
+                             "stage %u: bucket %u begins at op %u and has %lld bytes: buckets go "
+                             "from the last of %zu ops down to the first",
+                             s, b, bucket[b].low, (long long)bucket[b].bytes, ops);
+    }
+    if (again != stage->again || stage->buckets + again > UINT8_MAX)
+        return error_set(STATUS_INVALID, "stage %u: %u buckets and %u to be made again", s,
+                         stage->buckets, again);
+    return STATUS_OK;
+}
+
+/* Levels and counts for themselves; passes in two halves do not come in parts. */
+static enum status check_stage(const struct program *p, uint32_t s)
+{
+    const struct program_stage *stage = &p->stage[s];
+    if (stage->replicas < 1 || stage->shards < 1 || stage->zero > 3 ||
+        stage->recompute >= RECOMPUTE_KINDS ||
+        (stage->recompute_modules > 0 && stage->recompute != RECOMPUTE_SELECTIVE))
+        return error_set(STATUS_INVALID, "stage %u: %u replicas, %u shards, ZeRO %u", s,
+                         stage->replicas, stage->shards, stage->zero);
+    if ((stage->keep && stage->zero != 1 && stage->zero != 3) ||
+        (stage->group > 0 && stage->zero == 0) ||
+        (stage->group > 0 && (stage->group >= stage->replicas || stage->group < 2 ||
+                              stage->replicas % stage->group != 0)))
+        return error_set(STATUS_INVALID, "stage %u: ZeRO %u over %u of %u replicas%s", s,
+                         stage->zero, stage->group, stage->replicas, stage->keep ? ", kept" : "");
+    if (stage->zero > 0 && stage->replicas < 2)
+        return error_set(STATUS_INVALID, "stage %u: ZeRO %u with one replica", s, stage->zero);
+    if (stage->buckets > 1 && (stage->replicas < 2 || stage->split))
+        return error_set(STATUS_INVALID, "stage %u: buckets where there is no backward in parts",
+                         s);
+    return check_buckets(p, s);
+}
+
+/* A collective over gradients or parameters that replicas share: is it of the kind that its stage's
+ * ZeRO level wants? */
+static bool fits_zero(const struct program_stage *stage, const struct program_op *o)
+{
+    bool passing = o->microbatch != PROGRAM_NONE;
+    if (!op_is_collective(o))
+        return true;
+    bool wanted = o->kind == (stage->zero > 0 ? OP_REDUCESCATTER : OP_ALLREDUCE) ||
+                  (o->kind == OP_ALLREDUCE && stage->group > 0);
+    if (o->purpose == FOR_DATA)
+        return wanted && (stage->zero < 2 || passing);
+    return o->purpose != FOR_SHARDS ||
+           (o->kind == OP_ALLGATHER && stage->zero > 0 && passing == (stage->zero == 3));
+}
+
+/* Parts that ops of this kind may have; 0: they come whole. */
+static uint32_t most_parts(const struct program_stage *stage, const struct program_op *o)
+{
+    bool shared = o->purpose == FOR_DATA || o->purpose == FOR_SHARDS;
+    if (op_is_collective(o) && (o->purpose == FOR_CONTEXT || o->purpose == FOR_TENSOR))
+        return program_parts(stage, o->backward ? OP_BACKWARD : OP_FORWARD);
+    if (o->kind == OP_BACKWARD || (o->kind == OP_FORWARD && (stage->zero == 3 || stage->keep)))
+        return program_parts(stage, (enum op_kind)o->kind);
+    bool parted = stage->zero >= 2 || (stage->keep && o->kind == OP_ALLGATHER) ||
+                  (stage->group > 0 && o->kind == OP_ALLREDUCE);
+    return op_is_collective(o) && shared && parted ? stage->buckets : 0;
+}
+
+/* Does the rank's list do what the program says of its stages? */
+static enum status check_division(const struct program *p, uint32_t rank)
+{
+    char label[OP_LABEL];
+    const struct program_rank *r = &p->rank[rank];
+    if (r->stage >= p->stages || r->replica >= p->stage[r->stage].replicas ||
+        r->shard >= p->stage[r->stage].shards)
+        return error_set(STATUS_INVALID, "rank %u: stage %u, replica %u, shard %u: there is none",
+                         rank, r->stage, r->replica, r->shard);
+    for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++) {
+        const struct program_op *o = &p->op[i];
+        if (o->stage >= p->stages)
+            return error_set(STATUS_INVALID, "rank %u: stage %u does not exist", rank, o->stage);
+        const struct program_stage *stage = &p->stage[o->stage];
+        if (op_is_beside(o) &&
+            (o->kind == OP_UPDATE || (o->purpose != FOR_CONTEXT && o->purpose != FOR_TENSOR)))
+            return error_set(STATUS_INVALID, "rank %u: %s computes beside nothing", rank,
+                             op_label(o, label));
+        bool half = o->kind == OP_BACKWARD_INPUT || o->kind == OP_BACKWARD_WEIGHT;
+        if (!fits_zero(stage, o))
+            return error_set(STATUS_INVALID, "rank %u: %s of a stage with ZeRO %u", rank,
+                             op_label(o, label), stage->zero);
+        if ((half && !stage->split) || (o->part > 0 && o->part > most_parts(stage, o)))
+            return error_set(STATUS_INVALID, "rank %u: %s: part %u of a stage with %u buckets%s",
+                             rank, op_label(o, label), o->part, stage->buckets,
+                             stage->split ? " and split backwards" : "");
+        bool completes = false;
+        uint32_t bucket = o->part > 0 && o->kind == OP_BACKWARD && !op_is_beside(o)
+                              ? program_part_bucket(p, stage, OP_BACKWARD, o->part, &completes)
+                              : 0;
+        int64_t bytes =
+            completes ? program_reduced_bytes(p, p->bucket[stage->bucket + bucket].bytes) : 0;
+        if (bytes > 0 && (i + 1 == p->op_start[rank + 1] || o[1].purpose != FOR_DATA ||
+                          !op_is_collective(&o[1]) || o[1].bytes != bytes))
+            return error_set(STATUS_INVALID,
+                             "rank %u: %s: no collective reduces the %lld bytes of bucket %u", rank,
+                             op_label(o, label), (long long)bytes, bucket);
+    }
+    return STATUS_OK;
+}
+
+/* Halves of backwards are of the stages that say so, and of all of them. */
+static enum status check_halves(const struct program *p)
+{
+    enum status st;
+    bool *halves;
+    TRY(ARRAY_NEW(halves, p->stages));
+    for (size_t i = 0; i < p->ops; i++)
+        if (p->op[i].kind == OP_BACKWARD_INPUT && p->op[i].stage < p->stages)
+            halves[p->op[i].stage] = true;
+    for (uint32_t s = 0; s < p->stages; s++)
+        if (p->stage[s].split && !halves[s])
+            FAIL(STATUS_INVALID, "stage %u: split backwards, but no op is half of one", s);
+out:
+    free(halves);
+    return st;
+}
+
+enum status program_check(const struct program *p)
+{
+    for (uint32_t s = 0; s < p->stages; s++)
+        PASS(check_stage(p, s));
+    PASS(check_halves(p));
+    for (uint32_t r = 0; r < p->ranks; r++) {
+        PASS(check_division(p, r));
+        for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++)
+            PASS(check_op(p, r, i));
+        PASS(check_stashes(p, r));
+    }
+    return replay(p);
+}

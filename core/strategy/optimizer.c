@@ -1,0 +1,60 @@
+/* Optimizers by name, with their numbers. */
+#include "core/strategy/optimizer.h"
+
+#include <string.h>
+
+#include "core/base/keyed.h"
+
+static const struct keyed_name gradient_descent = {"sgd"}, adam = {"adam"};
+static const struct keyed_name *const names[OPTIMIZERS] = {&adam, &gradient_descent};
+enum { ADAM = 1, SGD = 2, BOTH = ADAM | SGD };
+
+static const struct keyed_field fields[] = {
+    {"momentum", SGD, offsetof(struct optimizer, momentum), 0, 0.9999},
+    {"nesterov", SGD, offsetof(struct optimizer, nesterov), 0, 1},
+    {"decay", BOTH, offsetof(struct optimizer, decay), 0, 1e3},
+    {"clip", BOTH, offsetof(struct optimizer, clip), 0, 1e9},
+    {"loss-scale", BOTH, offsetof(struct optimizer, loss_scale), 1e-9, 1e9},
+};
+
+const char *optimizer_name(size_t i)
+{
+    return i < OPTIMIZERS ? names[i]->name : NULL;
+}
+
+enum status optimizer_of(const char *text, struct optimizer *out)
+{
+    struct optimizer o = {.loss_scale = 1};
+    size_t which;
+    PASS(keyed_read("optimizer", text, names, OPTIMIZERS, fields, sizeof fields / sizeof *fields,
+                    &which, &o));
+    o.adam = names[which] == &adam;
+    if (o.nesterov != 0 && !(o.nesterov == 1 && o.momentum > 0))
+        return error_set(STATUS_INVALID, "optimizer sgd: nesterov is 0 or 1, and of a momentum");
+    *out = o;
+    return STATUS_OK;
+}
+
+enum status optimizer_check(const char *text)
+{
+    struct optimizer o;
+    return optimizer_of(text, &o);
+}
+
+bool optimizer_is_tuned(const char *text)
+{
+    return strchr(text, ':') != NULL;
+}
+
+const char *optimizer_name_of(const char *text)
+{
+    return strncmp(text, adam.name, strlen(adam.name)) == 0 ? adam.name : gradient_descent.name;
+}
+
+int optimizer_moments(const char *text)
+{
+    struct optimizer o;
+    if (optimizer_name_of(text) == adam.name)
+        return 2;
+    return optimizer_is_tuned(text) && optimizer_of(text, &o) == STATUS_OK && o.momentum > 0;
+}

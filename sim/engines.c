@@ -1,0 +1,16 @@
+/* The table of simulators, from engines.def. */
+#include "sim/engines.h"
+
+#include "core/base/text.h"
+
+const struct engine *const engines[] = {
+#define ENGINE(name) &engine_##name,
+#include "sim/engines.def"
+#undef ENGINE
+};
+const size_t engines_n = sizeof engines / sizeof *engines;
+
+enum status engine_find(const char *name, const struct engine **out)
+{
+    return text_find("engine", name, engines, engines_n, out);
+}
