@@ -12,18 +12,6 @@
 #include "core/text.h"
 #include "core/topology.h"
 
-const char *const plan_offload_names[OFFLOAD_KINDS] = {
-    [OFFLOAD_NONE] = "none",
-    [OFFLOAD_OPTIMIZER] = "optimizer",
-    [OFFLOAD_ACTIVATIONS] = "activations",
-    [OFFLOAD_BOTH] = "both",
-};
-const char *const plan_recompute_names[RECOMPUTE_KINDS] = {
-    [RECOMPUTE_NONE] = "none",
-    [RECOMPUTE_SELECTIVE] = "selective",
-    [RECOMPUTE_FULL] = "full",
-};
-
 void plan_free(struct plan *p)
 {
     for (size_t s = 0; p->stage && s < p->stages; s++) {

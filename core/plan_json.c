@@ -14,7 +14,7 @@
 #include "core/topology.h"
 
 const char plan_format[] = "foreline-plan";
-enum { MAX_REPLICAS = 1000000, HASH_KEY = 32 };
+enum { HASH_KEY = 32 };
 
 /* Both or neither: *model is set last. */
 enum status plan_references(const struct json_document *d, char **model, char **platform)
@@ -76,74 +76,18 @@ struct names {
     struct json_name *op, *device; /* sorted */
 };
 
-/* false, true (full) or a name. */
-static enum status read_recompute(const struct json_at *stage, void *into)
-{
-    struct plan_stage *s = into;
-    struct json_at at;
-    bool full = false;
-    size_t kind = RECOMPUTE_NONE;
-    PASS(json_optional(stage, "recompute", &at));
-    if (json_kind(&at) == JSON_IS_TEXT) {
-        PASS(json_may_choice(stage, "recompute", plan_recompute_names, RECOMPUTE_KINDS, &kind));
-    } else if (at.value) {
-        PASS(json_get_bool(&at, &full));
-        kind = full ? RECOMPUTE_FULL : RECOMPUTE_NONE;
-    }
-    s->recompute = (enum plan_recompute)kind;
-    return STATUS_OK;
-}
-
-/* Selective by its name; the other two as a truth value, as files had it before there were
- * three. */
-static void write_recompute(struct json_writer *w, const void *from)
-{
-    const struct plan_stage *s = from;
-    if (s->recompute == RECOMPUTE_SELECTIVE)
-        json_put_string(w, "recompute", plan_recompute_names[s->recompute]);
-    else
-        json_put_bool(w, "recompute", s->recompute == RECOMPUTE_FULL);
-}
-
-static enum status read_modules(const struct json_at *stage, void *into)
-{
-    return plan_get_modules(stage, &((struct plan_stage *)into)->recompute_modules);
-}
-
-static void write_modules(struct json_writer *w, const void *from)
-{
-    plan_put_modules(w, ((const struct plan_stage *)from)->recompute_modules);
-}
-
-#define STAGE(member) JSON_MEMBER(struct plan_stage, member), .min = 1, .max = MAX_REPLICAS
-#define STAGE_LAYERS(member)                                                                       \
-    JSON_MEMBER(struct plan_stage, member), .presence = FIELD_SPARE, .max = UINT32_MAX
-static const struct json_row stage_rows[] = {
-    {"replicas", STAGE(replicas)},
-    {"tensor_parallel", STAGE(tensor_parallel)},
-    {"expert_parallel", STAGE(expert_parallel), .usual = 1, .presence = FIELD_SPARE},
-    {"context_parallel", STAGE(context_parallel), .usual = 1, .presence = FIELD_SPARE},
-    {"recompute", .read = read_recompute, .write = write_recompute},
-    {"recompute_layers", STAGE_LAYERS(recompute_layers), .usual = 0},
-    {"recompute_unit", STAGE_LAYERS(recompute_unit), .usual = 1, .min = 1},
-    {"recompute_modules", .read = read_modules, .write = write_modules},
-    {"depth", STAGE(depth), .usual = 0, .presence = FIELD_SPARE},
-    {0},
-};
-#undef STAGE
-#undef STAGE_LAYERS
-
 /* Ops of a stage may stand in any order in the file; devices keep theirs. */
 static enum status read_stage(const struct json_at *at, const struct names *names,
                               struct plan_stage *s)
 {
-    s->replicas = s->tensor_parallel = s->expert_parallel = s->context_parallel = 1;
-    s->recompute_unit = 1;
+    struct json_row rows[STRATEGY_KNOBS + 1];
+    s->own = strategy_at_least_usual(&s->own);
     PASS(read_names(at, "ops", "op", names->op, names->ops, &s->op, &s->ops));
     qsort(s->op, s->ops, sizeof *s->op, order_by_id);
     PASS(read_names(at, "devices", "device", names->device, names->devices, &s->device,
                     &s->devices));
-    return json_rows_read(at, stage_rows, s);
+    strategy_rows(STRATEGY_STAGE, rows);
+    return json_rows_read(at, rows, &s->own);
 }
 
 static enum status check_optimizer(const struct json_at *root, void *into)
@@ -183,20 +127,10 @@ static const struct json_row head_rows[] = {
     {"microbatch_size", PLAN(microbatch_size), FIELD_NEED, .min = 1, .max = PLAN_MICROBATCHES},
     {"optimizer", PLAN(optimizer), FIELD_NEED},
     {"optimizer", .read = check_optimizer},
-    {"zero", PLAN(zero), FIELD_SPARE, .max = 3},
-    {"zero_keep", PLAN(zero_keep), FIELD_SPARE},
-    {"zero_group", PLAN(zero_group), FIELD_SPARE, .max = MAX_REPLICAS},
-    {"bucket_bytes", PLAN(bucket_bytes), FIELD_SPARE, .max = INT64_MAX / 65536},
-    {"reduce_dtype", FIELD_CHOICE, offsetof(struct plan, reduce_dtype), FIELD_SPARE,
-     .name = data_type_names, .names = DATA_TYPES},
-    {"sequence_parallel", PLAN(sequence_parallel), FIELD_SPARE},
-    {"tensor_overlap", PLAN(tensor_overlap), FIELD_SPARE},
-    {"p2p_scatter", PLAN(p2p_scatter), FIELD_SPARE},
-    {"expert_imbalance", PLAN(expert_imbalance), FIELD_SPARE, .min = 1, .max = MAX_REPLICAS},
-    {"context_exchange", FIELD_CHOICE, offsetof(struct plan, context_exchange), FIELD_SPARE,
-     .name = plan_exchange_names, .names = EXCHANGE_KINDS},
-    {"offload", FIELD_CHOICE, offsetof(struct plan, offload), FIELD_SPARE,
-     .name = plan_offload_names, .names = OFFLOAD_KINDS},
+    {0},
+};
+/* Behind the knobs. */
+static const struct json_row tail_rows[] = {
     {"framework", .read = read_framework, .write = write_framework},
     {"seed", PLAN(seed)},
     {"algorithm", PLAN(algorithm)},
@@ -230,11 +164,15 @@ enum status plan_read(const struct json_document *d, const struct model *m,
     struct plan p = {.objective_s = NAN};
     struct names names = {0};
     struct json_at root = json_root(d), stages;
+    struct json_row rows[STRATEGY_KNOBS + 1];
     size_t n;
 
     TRY(index_names(m, t, &names));
     TRY(plan_references(d, &p.model, &p.platform));
     TRY(json_rows_read(&root, head_rows, &p));
+    strategy_rows(STRATEGY_PLAN, rows);
+    TRY(json_rows_read(&root, rows, &p.shared));
+    TRY(json_rows_read(&root, tail_rows, &p));
     TRY(json_field(&root, "stages", &stages));
     TRY(json_get_array(&stages, m->n, &n));
     TRY(ARRAY_NEW(p.stage, n));
@@ -260,6 +198,8 @@ out:
 static void put_stage(struct json_writer *w, const struct plan_stage *s, const struct model *m,
                       const struct topology *t)
 {
+    struct json_row rows[STRATEGY_KNOBS + 1];
+    strategy_rows(STRATEGY_STAGE, rows);
     json_open_object(w, NULL, false);
     json_open_array(w, "ops", true);
     for (size_t k = 0; k < s->ops; k++)
@@ -269,7 +209,7 @@ static void put_stage(struct json_writer *w, const struct plan_stage *s, const s
     for (size_t k = 0; k < s->devices; k++)
         json_put_string(w, NULL, t->device[s->device[k]]);
     json_close(w);
-    json_rows_write(w, stage_rows, s);
+    json_rows_write(w, rows, &s->own);
     json_close(w);
 }
 
@@ -295,12 +235,16 @@ enum status plan_write(const struct plan *p, const struct model *m, const struct
 {
     enum status st;
     struct file_out f = {0};
+    struct json_row rows[STRATEGY_KNOBS + 1];
     TRY(file_create(path, &f));
     struct json_writer w = {.stream = f.stream};
     json_put_header(&w, plan_format, PLAN_VERSION, by);
     TRY(put_reference(&w, "model", p->model, path));
     TRY(put_reference(&w, "platform", p->platform, path));
     json_rows_write(&w, head_rows, p);
+    strategy_rows(STRATEGY_PLAN, rows);
+    json_rows_write(&w, rows, &p->shared);
+    json_rows_write(&w, tail_rows, p);
     json_open_array(&w, "stages", false);
     for (size_t s = 0; s < p->stages; s++)
         put_stage(&w, &p->stage[s], m, t);
