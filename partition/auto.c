@@ -354,7 +354,8 @@ static enum status search_classes(struct auto_state *s, bool baselines)
 static enum status search_offloaded(struct auto_state *s)
 {
     const struct auto_request *given = s->r;
-    if (given->given.offload || given->executable || s->result.interrupted || isfinite(s->best_s))
+    if (auto_given(s, KNOB_BIT(offload)) || given->executable || s->result.interrupted ||
+        isfinite(s->best_s))
         return STATUS_OK;
     s->offloads = *given;
     s->offloads.fixed.offload = OFFLOAD_OPTIMIZER;

@@ -48,16 +48,11 @@ struct evaluator {
                             struct evaluation *out);
 };
 
-/* Which values of `fixed` are wanted though they are 0 or false. */
-struct auto_given {
-    bool recompute, zero, bucket, sequence_parallel, offload;
-};
-
-/* 0 or NULL: searched. `samples` per iteration is what every candidate trains. */
+/* 0 or NULL: searched, unless it is a knob that `fixed.chosen` says. `samples` per iteration is what
+ * every candidate trains. */
 struct auto_request {
     struct partition_request
         fixed; /* stages, replicas, microbatches, ..., schedule may be 0 or NULL */
-    struct auto_given given;
     size_t samples;
     size_t finalists;             /* evaluated thoroughly at a time, baselines apart; >= 1 */
     double effort;                /* that all finalists may have together, but for the first of a

@@ -120,6 +120,11 @@ struct auto_state {
 
 bool auto_must_stop(const struct auto_state *s);
 
+/* Is the knob given, KNOB_BIT()? */
+static inline bool auto_given(const struct auto_state *s, uint64_t knob)
+{
+    return (s->r->fixed.chosen & knob) != 0;
+}
 /* What a command line leaves open, 0, is any value. */
 static inline bool auto_wanted(size_t fixed, size_t value)
 {

@@ -233,7 +233,7 @@ static enum status add_shards(const struct auto_state *s, uint32_t shards, uint3
     };
     bool runs = !s->r->executable || runs_by_tokens(s, shards, context);
     for (int sequence = 0; sequence <= 1; sequence++) {
-        bool given = fixed->sequence_parallel || s->r->given.sequence_parallel;
+        bool given = fixed->sequence_parallel || auto_given(s, KNOB_BIT(sequence_parallel));
         shape.sequence_parallel = sequence;
         if ((given ? fixed->sequence_parallel != sequence : sequence && shards == 1) ||
             (sequence && shards > 1 && !runs))

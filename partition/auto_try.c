@@ -40,10 +40,10 @@ int64_t auto_usual_bucket(const struct auto_state *s, const struct auto_shape *s
 
 static bool given(const struct auto_state *s, const struct auto_saving *saving)
 {
-    const struct auto_given *g = &s->r->given;
     const struct partition_request *fixed = &s->r->fixed;
-    return (!g->recompute || saving->recompute == fixed->recompute) &&
-           (!g->zero || saving->zero == fixed->zero) && !(g->bucket && saving->buckets);
+    return (!auto_given(s, KNOB_BIT(recompute)) || saving->recompute == fixed->recompute) &&
+           (!auto_given(s, KNOB_BIT(zero)) || saving->zero == fixed->zero) &&
+           !(auto_given(s, KNOB_BIT(bucket_bytes)) && saving->buckets);
 }
 
 /* The least number of replicas that divides them, 0: none. */
@@ -94,16 +94,15 @@ enum status auto_make_plan(const struct auto_state *s, const struct auto_trial *
 bool auto_keeps_given(const struct auto_state *s, const struct plan *p)
 {
     const struct partition_request *fixed = &s->r->fixed;
-    const struct auto_given *g = &s->r->given;
     return auto_wanted(fixed->stages, p->stages) &&
            auto_wanted(fixed->replicas, p->stage[0].replicas) &&
            auto_wanted(fixed->tensor_parallel, p->stage[0].tensor_parallel) && fixed->chunks <= 1 &&
            auto_wanted(fixed->expert_parallel, p->stage[0].expert_parallel) &&
            auto_wanted(fixed->context_parallel, p->stage[0].context_parallel) &&
            fixed->sequence_parallel <= p->sequence_parallel &&
-           (!g->recompute || p->stage[0].recompute == fixed->recompute) &&
-           (!g->zero || p->zero == fixed->zero) &&
-           (!g->bucket || p->bucket_bytes == fixed->bucket_bytes);
+           (!auto_given(s, KNOB_BIT(recompute)) || p->stage[0].recompute == fixed->recompute) &&
+           (!auto_given(s, KNOB_BIT(zero)) || p->zero == fixed->zero) &&
+           (!auto_given(s, KNOB_BIT(bucket_bytes)) || p->bucket_bytes == fixed->bucket_bytes);
 }
 
 enum status auto_score(struct auto_state *s, struct auto_candidate *c)
@@ -175,7 +174,7 @@ static bool saving_wanted(const struct auto_state *s, const struct auto_trial *t
 {
     bool replicas = t->shape.replicas > 1, whole = !t->schedule->split;
     bool zero = saving->zero == 0 || (replicas && !t->schedule->asynchronous);
-    if (s->r->given.zero && s->r->fixed.zero > 0)
+    if (auto_given(s, KNOB_BIT(zero)) && s->r->fixed.zero > 0)
         zero = true; /* is kept even where there is nobody to share with */
     if (s->r->executable && saving->recompute != RECOMPUTE_NONE && !whole)
         return false;

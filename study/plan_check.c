@@ -46,7 +46,7 @@ enum status plan_check_layers(const struct arguments *a, const struct model *m,
     }
     return a->recompute_layers <= most
                ? STATUS_OK
-               : error_set(STATUS_INFEASIBLE, "--recompute-layers %zu: no stage has more than %u",
+               : error_set(STATUS_INFEASIBLE, "--recompute-layers %u: no stage has more than %u",
                            a->recompute_layers, most);
 }
 

@@ -72,33 +72,6 @@ static enum status check_unwritten(const struct arguments *a, taker_set way)
     return STATUS_OK;
 }
 
-/* The settings table knows the words, so a text is one of them; none says the first. */
-static size_t word_of(const char *text, const char *const *words, size_t n)
-{
-    while (--n > 0 && (!text || strcmp(text, words[n]) != 0))
-        ;
-    return n;
-}
-
-static enum plan_recompute recompute_of(const struct arguments *a)
-{
-    return (enum plan_recompute)word_of(a->recompute, plan_recompute_names, RECOMPUTE_KINDS);
-}
-
-static enum plan_offload offload_of(const struct arguments *a)
-{
-    return (enum plan_offload)word_of(a->offload, plan_offload_names, OFFLOAD_KINDS);
-}
-
-/* Names that nobody knows were refused by check_together(). */
-static uint32_t modules_of(const struct arguments *a)
-{
-    uint32_t modules = 0;
-    bool known = a->recompute_modules && recompute_of(a) == RECOMPUTE_SELECTIVE &&
-                 plan_read_modules(a->recompute_modules, &modules) == STATUS_OK;
-    return known ? modules : 0;
-}
-
 struct rule {
     bool wrong;
     const char *message;
@@ -137,9 +110,9 @@ static enum status check_stages_together(const struct arguments *a,
         {a->p2p_scatter && whole, "--p2p-scatter needs --tensor-parallel of 2 or more"},
         {a->p2p_scatter && a->stages == 1, "--p2p-scatter needs --stages of 2 or more"},
         {a->executable && a->tensor_overlap, "--executable: foreline run has no --tensor-overlap"},
-        {a->executable && offload_of(a) != OFFLOAD_NONE,
+        {a->executable && a->offload != OFFLOAD_NONE,
          "--executable: foreline run has no --offload"},
-        {a->executable && (modules_of(a) & 1u << MODULE_MOE_ACT),
+        {a->executable && (a->recompute_modules & 1u << MODULE_MOE_ACT),
          "--executable: foreline run has no --recompute-modules moe_act"},
     };
     return first_wrong(rules, sizeof rules / sizeof *rules);
@@ -153,12 +126,9 @@ static enum status check_together(const struct arguments *a, const struct partit
     const struct schedule *schedule = NULL;
     bool alone = a->replicas == 1 || (!a->replicas && al->cut),
          cut_by_hand = al == &partition_manual;
-    uint32_t modules;
     struct framework issue = framework_of(NULL);
     if (a->schedule)
         PASS(schedule_find(a->schedule, &schedule));
-    if (a->recompute_modules && plan_read_modules(a->recompute_modules, &modules) != STATUS_OK)
-        return error_context(STATUS_USAGE, "--recompute-modules");
     if (a->framework && framework_parse(a->framework, &issue) != STATUS_OK)
         return error_context(STATUS_USAGE, "--framework");
     const struct rule rules[] = {
@@ -176,11 +146,11 @@ static enum status check_together(const struct arguments *a, const struct partit
         {a->context_parallel > 1 && al->cut &&
              (a->replicas ? a->replicas : 1) % a->context_parallel != 0,
          "--context-parallel needs a multiple of it as --replicas"},
-        {a->context_exchange && a->context_parallel < 2,
+        {(a->chosen & KNOB_BIT(context_exchange)) && a->context_parallel < 2,
          "--context-exchange needs --context-parallel of 2 or more"},
-        {(a->recompute_layers || a->recompute_unit) && recompute_of(a) != RECOMPUTE_FULL,
+        {(a->recompute_layers || a->recompute_unit) && a->recompute != RECOMPUTE_FULL,
          "--recompute-layers and --recompute-unit need --recompute full"},
-        {a->recompute_modules && recompute_of(a) != RECOMPUTE_SELECTIVE,
+        {a->recompute_modules && a->recompute != RECOMPUTE_SELECTIVE,
          "--recompute-modules needs --recompute selective"},
         {a->chunks > 1 && schedule && !schedule->chunked,
          "--chunks and --schedule: this one gives every stage devices of its own"},
@@ -273,11 +243,6 @@ enum status plan_settle(struct arguments *a)
     return STATUS_OK;
 }
 
-static enum data_type reduce_dtype_of(const struct arguments *a)
-{
-    return (enum data_type)word_of(a->reduce_dtype, data_type_names, DATA_TYPES);
-}
-
 /* What is given, or what the schedule that is given cannot do without. */
 static uint32_t chunks_of(const struct arguments *a)
 {
@@ -286,98 +251,64 @@ static uint32_t chunks_of(const struct arguments *a)
     return a->chunks || !vee ? (uint32_t)a->chunks : 2;
 }
 
-static enum plan_exchange exchange_of(const struct arguments *a)
-{
-    return (enum plan_exchange)word_of(a->context_exchange, plan_exchange_names, EXCHANGE_KINDS);
-}
-
 struct partition_request plan_request(const struct arguments *a)
 {
     struct framework issue = framework_of(a->framework);
-    return (struct partition_request){.stages = a->stages,
-                                      .replicas = (uint32_t)a->replicas,
-                                      .tensor_parallel = (uint32_t)a->tensor_parallel,
-                                      .expert_parallel = (uint32_t)a->expert_parallel,
-                                      .context_parallel = (uint32_t)a->context_parallel,
-                                      .context_exchange = exchange_of(a),
-                                      .expert_imbalance = a->expert_imbalance,
-                                      .p2p_scatter = a->p2p_scatter,
-                                      .chunks = chunks_of(a),
-                                      .zero = (uint32_t)a->zero,
-                                      .zero_keep = a->zero_keep && a->zero > 0,
-                                      .zero_group = a->zero ? (uint32_t)a->zero_group : 0,
-                                      .bucket_bytes = (int64_t)a->bucket_bytes,
-                                      .reduce_dtype = reduce_dtype_of(a),
-                                      .sequence_parallel = a->sequence_parallel,
-                                      .tensor_overlap = a->tensor_overlap,
-                                      .offload = offload_of(a),
-                                      .recompute = recompute_of(a),
-                                      .recompute_layers = (uint32_t)a->recompute_layers,
-                                      .recompute_unit = (uint32_t)a->recompute_unit,
-                                      .recompute_modules = modules_of(a),
-                                      .microbatches = (uint32_t)a->microbatches,
-                                      .microbatch_size = (uint32_t)a->microbatch_size,
-                                      .schedule = a->schedule,
-                                      .optimizer = a->optimizer,
-                                      .model = a->model,
-                                      .platform = a->platform,
-                                      .seed = a->seed,
-                                      .layers = a->granularity ? !strcmp(a->granularity, "layer")
-                                                               : is_auto(a),
-                                      .framework = issue.by_kernel ? a->framework : NULL,
-                                      .issue = issue,
-                                      .split_at = a->split_at,
-                                      .layers_per_stage = a->layers_per_stage};
+    struct partition_request r = {.stages = a->stages,
+                                  .shared = a->shared,
+                                  .own = a->own,
+                                  .chosen = a->chosen,
+                                  .chunks = chunks_of(a),
+                                  .microbatches = (uint32_t)a->microbatches,
+                                  .microbatch_size = (uint32_t)a->microbatch_size,
+                                  .schedule = a->schedule,
+                                  .optimizer = a->optimizer,
+                                  .model = a->model,
+                                  .platform = a->platform,
+                                  .seed = a->seed,
+                                  .layers = a->granularity ? !strcmp(a->granularity, "layer")
+                                                           : is_auto(a),
+                                  .framework = issue.by_kernel ? a->framework : NULL,
+                                  .issue = issue,
+                                  .split_at = a->split_at,
+                                  .layers_per_stage = a->layers_per_stage};
+    /* a grid of points may have corners where these say nothing */
+    r.zero_keep = r.zero_keep && r.zero > 0;
+    r.zero_group = r.zero > 0 ? r.zero_group : 0;
+    r.expert_imbalance = r.expert_imbalance > 1 ? r.expert_imbalance : 0;
+    r.recompute_modules = r.recompute == RECOMPUTE_SELECTIVE ? r.recompute_modules : 0;
+    return r;
 }
 
 /* ---- is it kept? */
 
-/* Algorithms of today give all stages the same replicas and shards; a plan that does not keeps the
- * constraint only if every stage does. */
-static const char *stage_breaks(const struct plan_stage *s, const struct arguments *a)
+/* A knob that was chosen, and is something else in the plan. Sequence parallelism is none on one
+ * shard. */
+static const struct strategy_knob *knob_breaks(const struct plan *p,
+                                               const struct partition_request *r)
 {
-    if (a->replicas && s->replicas != a->replicas)
-        return "replicas";
-    if (a->tensor_parallel && s->tensor_parallel != a->tensor_parallel)
-        return "tensor-parallel";
-    if (a->expert_parallel && s->expert_parallel != a->expert_parallel)
-        return "expert-parallel";
-    if (a->context_parallel && s->context_parallel != a->context_parallel)
-        return "context-parallel";
-    if (a->recompute && s->recompute != recompute_of(a))
-        return "recompute";
-    if (a->recompute_layers && s->recompute_layers != a->recompute_layers)
-        return "recompute-layers";
-    if (a->recompute_unit && s->recompute_unit != a->recompute_unit)
-        return "recompute-unit";
-    if (a->recompute_modules && s->recompute_modules != modules_of(a))
-        return "recompute-modules";
-    return NULL;
+    struct strategy has = p->shared;
+    has.sequence_parallel = has.sequence_parallel && p->stage[0].tensor_parallel > 1;
+    const struct strategy_knob *broken =
+        strategy_differs(STRATEGY_PLAN, r->chosen, &r->shared, &has);
+    for (size_t s = 0; s < p->stages && !broken; s++)
+        broken = strategy_differs(STRATEGY_STAGE, r->chosen, &r->own, &p->stage[s].own);
+    return broken;
 }
 
-/* Compares what was asked for with what the plan says, field by field, so that neither an algorithm
- * nor a later change to one can break a constraint silently. */
+/* Compares what was asked for with what the plan says, so that neither an algorithm nor a later change
+ * to one can break a constraint silently. */
 const char *plan_breaks(const struct plan *p, const struct arguments *a)
 {
+    const struct partition_request r = plan_request(a);
+    const struct strategy_knob *broken = knob_breaks(p, &r);
     const struct {
         const char *name;
         bool broken;
     } all[] = {
         {"stages", a->stages && p->stages != a->stages},
         {"chunks", a->chunks && plan_chunks(p) != a->chunks},
-        {"zero", (a->zero || arguments_given(a, "zero")) && p->zero != a->zero},
-        {"zero-keep", a->zero_keep && a->zero > 0 && !p->zero_keep},
-        {"zero-group", a->zero_group && a->zero && p->zero_group != a->zero_group},
-        {"bucket", (a->bucket_bytes > 0 || arguments_given(a, "bucket")) &&
-                       p->bucket_bytes != (int64_t)a->bucket_bytes},
-        {"reduce-dtype", a->reduce_dtype && p->reduce_dtype != reduce_dtype_of(a)},
-        {"sequence-parallel",
-         a->sequence_parallel && !(p->sequence_parallel && p->stage[0].tensor_parallel > 1)},
-        {"expert-imbalance", a->expert_imbalance > 1 && !(p->expert_imbalance > 1)},
-        {"p2p-scatter", a->p2p_scatter && !p->p2p_scatter},
-        {"tensor-overlap", a->tensor_overlap && !p->tensor_overlap},
-        {"offload", a->offload && p->offload != offload_of(a)},
-        {"context-exchange", a->context_exchange && p->context_exchange != exchange_of(a)},
+        {broken ? broken->option : NULL, broken},
         {"microbatches", a->microbatches && p->microbatches != a->microbatches},
         {"microbatch-size", a->microbatch_size && p->microbatch_size != a->microbatch_size},
         {"batch", a->batch && (size_t)p->microbatches * p->microbatch_size != a->batch},
@@ -389,10 +320,7 @@ const char *plan_breaks(const struct plan *p, const struct arguments *a)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].broken)
             return all[i].name;
-    const char *broken = NULL;
-    for (size_t s = 0; s < p->stages && !broken; s++)
-        broken = stage_breaks(&p->stage[s], a);
-    return broken;
+    return NULL;
 }
 
 /* ---- one algorithm */

@@ -67,17 +67,12 @@ static enum status keep_constraints(const struct arguments *a, struct auto_resul
     return STATUS_OK;
 }
 
-/* What the arguments leave open is searched; a zero that was asked for is kept. */
+/* What the arguments leave open is searched. */
 static struct auto_request request_of(const struct arguments *a, const struct topology *t,
                                       const volatile int *stop)
 {
     return (struct auto_request){
         .fixed = plan_request(a),
-        .given = {.recompute = a->recompute != NULL,
-                  .zero = a->zero || arguments_given(a, "zero"),
-                  .bucket = a->bucket_bytes > 0 || arguments_given(a, "bucket"),
-                  .sequence_parallel = a->sequence_parallel,
-                  .offload = a->offload != NULL},
         .samples = plan_samples(a, t),
         .finalists = a->finalists ? a->finalists : 1,
         .time_limit_s = a->time_limit_s > 0 ? a->time_limit_s : TIME_LIMIT_S,

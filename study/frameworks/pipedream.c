@@ -314,9 +314,7 @@ static enum status to_plan(struct setup *s, const struct arguments *a, const str
                                   : schedule_pipedream.name,
                   &p.schedule));
     for (size_t k = 0; k < p.stages; k++)
-        for (size_t i = 0; a->recompute && i < RECOMPUTE_KINDS; i++)
-            if (!strcmp(a->recompute, plan_recompute_names[i]))
-                p.stage[k].recompute = (enum plan_recompute)i;
+        p.stage[k].recompute = a->recompute;
     TRY(text_copy(a->optimizer, &p.optimizer));
     TRY(text_copy("import", &p.algorithm));
     st = plan_check(&p, m, t);
