@@ -11,6 +11,7 @@
 #include "core/optimizer.h"
 #include "core/order.h"
 #include "core/path.h"
+#include "core/rules.h"
 #include "core/topology.h"
 
 const char plan_format[] = "foreline-plan";
@@ -155,6 +156,57 @@ static enum status index_names(const struct model *m, const struct topology *t, 
     return STATUS_OK;
 }
 
+/* STATUS_PARSE where the knob stands that the rule is about: at the key of the plan or the stage, or at
+ * the object that lacks it. */
+static enum status complain(const struct rule *r, const struct rule_view *v,
+                            const struct json_at *root, size_t stage, const char *behind)
+{
+    const struct strategy_knob *k = rule_subject(r);
+    struct json_at stages, at = {0};
+    char text[RULE_TEXT];
+    PASS(json_field(root, "stages", &stages));
+    const struct json_at item = json_item(&stages, stage),
+                         *object = k && k->scope == STRATEGY_PLAN ? root : &item;
+    if (k)
+        PASS(json_optional(object, k->name, &at));
+    return json_error(at.value ? &at : object, "%s%s", rule_print(r, v, false, text), behind);
+}
+
+/* Before plan_check(), which knows no places in the file. */
+static enum status check_rules(const struct json_at *root, const struct model *m,
+                               const struct plan *p)
+{
+    const struct rule_model model = rule_model_of(m);
+    const struct rule_view v = rule_view_of_plan(p, &model);
+    size_t stage;
+    const struct rule *broken = rules_broken(&v, RULE_IMPOSSIBLE, &stage);
+    return broken ? complain(broken, &v, root, stage, "") : STATUS_OK;
+}
+
+enum status plan_warn(const struct json_document *d, const struct plan *p, const struct model *m,
+                      FILE *out)
+{
+    struct json_at root = json_root(d);
+    const struct rule_model model = rule_model_of(m);
+    struct rule_view v = rule_view_of_plan(p, &model);
+    v.open &= ~KNOB_BIT(layers);
+    for (size_t s = 0; s < p->stages; s++) {
+        uint32_t n = plan_stage_layers(&p->stage[s], m);
+        v.facts.layers = n > v.facts.layers ? n : v.facts.layers;
+    }
+    for (int i = 0; i < RULES; i++)
+        if ((rule_table[i].kind & (RULE_NO_EFFECT | RULE_CLAMPED)) &&
+            rule_is_broken(&v, (enum rule_id)i)) {
+            bool none = rule_table[i].kind == RULE_NO_EFFECT;
+            enum status st =
+                complain(&rule_table[i], &v, &root, 0, none ? ": it has no effect" : "");
+            if (st != STATUS_PARSE)
+                return st;
+            fprintf(out, "warning: %s\n", error_message());
+        }
+    return STATUS_OK;
+}
+
 /* Steps: (1) names of ops and devices, sorted; (2) the head; (3) stages; (4) the contract of plans,
  * whose messages are given the place of the stages in the file. */
 enum status plan_read(const struct json_document *d, const struct model *m,
@@ -182,6 +234,7 @@ enum status plan_read(const struct json_document *d, const struct model *m,
         TRY(read_stage(&item, &names, &p.stage[s]));
     }
     TRY(plan_get_steps(&root, m, &p));
+    TRY(check_rules(&root, m, &p));
     st = plan_check(&p, m, t);
     if (st == STATUS_INVALID)
         st = json_error(&stages, "%s", error_message());

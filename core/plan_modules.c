@@ -162,9 +162,6 @@ enum status plan_check_modules(const struct plan_stage *s, const struct model *m
 {
     char text[PLAN_MODULES_TEXT];
     uint32_t absent = s->recompute_modules ? s->recompute_modules & ~plan_modules_of(m) : 0;
-    if (s->recompute_modules > 0 && s->recompute != RECOMPUTE_SELECTIVE)
-        return error_set(STATUS_INVALID, "modules are made again where recomputation is %s",
-                         plan_recompute_names[s->recompute]);
     return absent ? error_set(STATUS_INVALID, "recomputed modules: %s has no op of %s", m->name,
                               plan_print_modules(absent, text))
                   : STATUS_OK;

@@ -200,7 +200,7 @@ static bool may_divide(const struct auto_state *s, uint32_t context)
 {
     const struct partition_request *fixed = &s->r->fixed;
     double tokens = s->m->tokens_per_sample;
-    if (s->r->executable && context > 1 && s->drops)
+    if (s->r->executable && context > 1 && s->rules.drops)
         return false;
     if (fixed->context_parallel || context == 1)
         return auto_wanted(fixed->context_parallel, context);

@@ -277,14 +277,18 @@ out:
     return st;
 }
 
-/* With ZeRO 1 and without it. */
+/* With ZeRO 1 and without it, where the schedule lets that be. */
 static enum status try_position(struct climb *c, const struct position *at, bool *better)
 {
     uint32_t zero = c->best->plan.zero;
+    const struct schedule *schedule;
+    PASS(schedule_find(c->best->plan.schedule, &schedule));
     if (!ties_agree(c->s->m, c->stages, at->replicas, at->first))
         return STATUS_OK;
     PASS(try_plan(c, at, zero, better));
-    return auto_given(c->s, KNOB_BIT(zero)) ? STATUS_OK : try_plan(c, at, !zero, better);
+    return auto_given(c->s, KNOB_BIT(zero)) || schedule->asynchronous
+               ? STATUS_OK
+               : try_plan(c, at, !zero, better);
 }
 
 /* Stage k begins at the next place before or behind where it does. */

@@ -257,6 +257,8 @@ static enum status fill_stages(struct conversion *c, struct plan *p, size_t *rou
     for (size_t s = 0; s < p->stages; s++) {
         PASS(ARRAY_NEW(p->stage[s].op, p->stage[s].ops));
         p->stage[s].ops = 0;
+        if (p->stage[s].recompute != RECOMPUTE_FULL)
+            p->stage[s].recompute_unit = 1;
     }
     for (uint32_t i = 0; i < m->n; i++) {
         struct plan_stage *stage = &p->stage[c->stage_of[i]];

@@ -46,10 +46,20 @@ size_t plan_samples(const struct arguments *a, const struct topology *t)
     return usual - usual % unit;
 }
 
+/* Which plans foreline run refuses, where that is known by a rule and not from one of them. */
+static void name_rule(const struct auto_result *r, char refused[EVALUATION_REFUSED])
+{
+    const struct rule_view none = {0};
+    char text[RULE_TEXT];
+    if (r->not_run && !*refused)
+        snprintf(refused, EVALUATION_REFUSED, "%s", rule_print(r->not_run, &none, true, text));
+}
+
 /* Leave out of the ranking what breaks a constraint. The search keeps constraints on shapes by
  * itself; the baselines, which it tries for comparison, need not, and a plan that breaks what the
  * user asked for is no alternative however fast it is. */
-static enum status keep_constraints(const struct arguments *a, struct auto_result *r)
+static enum status keep_constraints(const struct arguments *a, struct auto_result *r,
+                                    const char *refused)
 {
     size_t kept = 0;
     const char *broken = NULL, *first = NULL;
@@ -63,7 +73,8 @@ static enum status keep_constraints(const struct arguments *a, struct auto_resul
     }
     r->n = kept;
     if (kept == 0)
-        return error_set(STATUS_INFEASIBLE, "no plan was found that keeps --%s", first);
+        return error_set(STATUS_INFEASIBLE, "no plan was found that keeps --%s%s%s", first,
+                         *refused ? "; run refuses: " : "", refused);
     return STATUS_OK;
 }
 
@@ -155,12 +166,13 @@ enum status plan_search(const struct arguments *a, struct evaluation_context *co
     if (t->n > MOST_DEVICES)
         context->engine = &engine_analytic;
     st = auto_search(context->model, t, &request, &evaluator, &result);
+    name_rule(&result, refused);
     if (st == STATUS_INFEASIBLE && result.n == 0 && stop && *stop)
         st = error_set(STATUS_INFEASIBLE, "stopped by Ctrl-C before a plan was found");
     else if (st == STATUS_INFEASIBLE && result.n == 0)
         st = name_constraints(a, context->model, t, request.samples, refused);
     TRY(st);
-    TRY(keep_constraints(a, &result));
+    TRY(keep_constraints(a, &result, refused));
     MOVE(out, result);
 out:
     context->reserve_bytes = NULL;
