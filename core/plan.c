@@ -30,15 +30,22 @@ void plan_free(struct plan *p)
     *p = (struct plan){0};
 }
 
+struct cost_split plan_split_of(const struct strategy *shared, const struct strategy_stage *own,
+                                const struct framework *f, uint32_t microbatches)
+{
+    uint32_t streams = own->replicas / own->context_parallel;
+    return (struct cost_split){own->tensor_parallel,
+                               own->expert_parallel,
+                               shared->sequence_parallel && own->tensor_parallel > 1,
+                               own->context_parallel,
+                               shared->expert_imbalance,
+                               f,
+                               microbatches / (streams > 0 ? streams : 1)};
+}
+
 struct cost_split plan_split(const struct plan *p, const struct plan_stage *s)
 {
-    return (struct cost_split){s->tensor_parallel,
-                               s->expert_parallel,
-                               p->sequence_parallel && s->tensor_parallel > 1,
-                               s->context_parallel,
-                               p->expert_imbalance,
-                               plan_framework(p),
-                               p->microbatches / plan_streams(s)};
+    return plan_split_of(&p->shared, &s->own, plan_framework(p), p->microbatches);
 }
 
 enum status plan_set_framework(struct plan *p, const char *text)
@@ -180,13 +187,18 @@ static enum status check_counts(const struct plan *p)
     return STATUS_OK;
 }
 
-/* Rules that make a plan impossible, with what they read of the model. */
+/* Rules that make a plan impossible; only those of experts read the model. */
 static enum status check_rules(const struct plan *p, const struct model *m)
 {
-    const struct rule_model model = rule_model_of(m);
-    const struct rule_view v = rule_view_of_plan(p, &model);
+    struct rule_model model;
     char text[RULE_TEXT];
     size_t stage;
+    bool spread = false;
+    for (size_t s = 0; s < p->stages; s++)
+        spread = spread || p->stage[s].expert_parallel > 1;
+    if (spread)
+        model = rule_model_of(m);
+    const struct rule_view v = rule_view_of_plan(p, spread ? &model : NULL);
     const struct rule *broken = rules_broken(&v, RULE_IMPOSSIBLE, &stage);
     return broken ? error_set(STATUS_INVALID, "stage %zu: %s", stage,
                               rule_print(broken, &v, false, text))

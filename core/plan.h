@@ -177,6 +177,8 @@ static inline const struct framework *plan_framework(const struct plan *p)
 }
 
 /* How the ops of a stage are spread over its ranks, and issued; borrows the plan's framework. */
+struct cost_split plan_split_of(const struct strategy *shared, const struct strategy_stage *own,
+                                const struct framework *f, uint32_t microbatches);
 struct cost_split plan_split(const struct plan *p, const struct plan_stage *s);
 
 /* Bytes of a number in those sums. */

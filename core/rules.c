@@ -116,13 +116,6 @@ struct rule_view rule_view_of_plan(const struct plan *p, const struct rule_model
     return v;
 }
 
-const struct rule *rules_broken_by_plan(const struct plan *p, const struct rule_model *m,
-                                        unsigned kinds, size_t *stage)
-{
-    const struct rule_view v = rule_view_of_plan(p, m);
-    return v.n > 0 ? rules_broken(&v, kinds, stage) : NULL;
-}
-
 /* ---- messages */
 
 static const char *const facts[RULE_FACTS - STRATEGY_KNOBS] = {"schedule", "stages", "chunks"};
@@ -191,4 +184,16 @@ const struct strategy_knob *rule_subject(const struct rule *r)
     snprintf(name, sizeof name, "%.*s", (int)strcspn(at + 1, "=}"), at + 1);
     size_t i = find(name);
     return i < STRATEGY_KNOBS ? &strategy_knobs[i] : NULL;
+}
+
+void rules_settle(const struct plan *p, struct strategy *shared, struct strategy_stage *own)
+{
+    const struct rule_view v = rule_view_of_plan(p, NULL);
+    *shared = p->shared;
+    *own = p->stage[0].own;
+    for (int i = 0; i < RULES; i++) {
+        const struct strategy_knob *k = rule_subject(&rule_table[i]);
+        if (k && rule_table[i].kind == RULE_NO_EFFECT && rule_is_broken(&v, (enum rule_id)i))
+            strategy_put(k, k->usual, k->scope == STRATEGY_PLAN ? (void *)shared : own);
+    }
 }

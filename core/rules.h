@@ -75,9 +75,8 @@ struct rule_view {
 const struct rule *rules_broken(const struct rule_view *v, unsigned kinds, size_t *stage);
 /* Is this one? */
 bool rule_is_broken(const struct rule_view *v, enum rule_id rule);
-/* The same of a plan whose stages have ops and devices, with `m` what the model must be asked for, or NULL. */
-const struct rule *rules_broken_by_plan(const struct plan *p, const struct rule_model *m,
-                                        unsigned kinds, size_t *stage);
+/* The plan's knobs, of its first stage, without those of no effect, which nobody wants to read. */
+void rules_settle(const struct plan *p, struct strategy *shared, struct strategy_stage *own);
 
 /* The message, with knobs as options ("--zero-keep") or as keys of files ("zero_keep"). */
 enum { RULE_TEXT = 256 };

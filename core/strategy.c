@@ -79,6 +79,18 @@ struct strategy_stage strategy_at_least_usual(const struct strategy_stage *s)
     return out;
 }
 
+void strategy_settle(struct strategy *shared, struct strategy_stage *own)
+{
+    if (!(shared->expert_imbalance > 1))
+        shared->expert_imbalance = 0;
+    if (own->tensor_parallel < 2)
+        shared->p2p_scatter = false;
+    if (own->context_parallel < 2)
+        shared->context_exchange = EXCHANGE_RING;
+    if (own->recompute != RECOMPUTE_SELECTIVE)
+        own->recompute_modules = 0;
+}
+
 const struct strategy_knob *strategy_differs(enum strategy_scope scope, uint64_t set, const void *a,
                                              const void *b)
 {
@@ -179,4 +191,89 @@ void strategy_rows(enum strategy_scope scope, struct json_row rows[STRATEGY_KNOB
         rows++;
     }
     *rows = (struct json_row){0};
+}
+
+/* ---- texts */
+
+static double value_of(const struct strategy_knob *k, const struct strategy *shared,
+                       const struct strategy_stage *own)
+{
+    return strategy_get(k, k->scope == STRATEGY_PLAN ? (const void *)shared : own);
+}
+
+/* "b1.5M" */
+static void print_bytes(double bytes, FILE *out)
+{
+    double unit = bytes < 1 << 10 ? 1 : bytes < 1 << 20 ? 1 << 10 : 1 << 20;
+    fprintf(out, "b%.4g%s", bytes / unit, unit < 2 ? "B" : unit < 1 << 20 ? "K" : "M");
+}
+
+/* Its notation, with the value or what that is called. */
+static void print_knob(const struct strategy_knob *k, double value, FILE *out)
+{
+    char modules[PLAN_MODULES_TEXT];
+    const char *text = k->notation + (*k->notation == '+'), *with = strchr(text, '%');
+    if (k->kind == FIELD_INT64) {
+        print_bytes(value, out);
+    } else if (*text == '|') {
+        for (int skip = (int)value; skip > 0; skip--)
+            text = strchr(text, '|') + 1;
+        fprintf(out, "%.*s", (int)strcspn(text, "|"), text);
+    } else if (!with) {
+        fputs(text, out);
+    } else {
+        fprintf(out, "%.*s", (int)(with - text), text);
+        if (with[1] == 'g')
+            fprintf(out, "%g", value);
+        else
+            fputs(k->word ? k->word[(size_t)value] : plan_print_modules((uint32_t)value, modules),
+                  out);
+        fputs(with + 2, out);
+    }
+}
+
+const char *strategy_print(const struct strategy *shared, const struct strategy_stage *own,
+                           char *text, size_t size)
+{
+    enum { COLUMNS = 9 };
+    FILE *out = fmemopen(text, size, "w");
+    bool any = false;
+    text[0] = '\0';
+    for (int column = 1; out && column < COLUMNS; column++)
+        for (int i = 0; i < STRATEGY_KNOBS; i++) {
+            const struct strategy_knob *k = &strategy_knobs[i];
+            double value = value_of(k, shared, own);
+            if (!k->notation || k->column != column || !(value > k->usual))
+                continue;
+            if (any && *k->notation != '+')
+                fputc(' ', out);
+            print_knob(k, value, out);
+            any = true;
+        }
+    if (out && !any)
+        fputc('-', out);
+    if (out)
+        fclose(out);
+    return text;
+}
+
+void strategy_report(const struct strategy *shared, const struct strategy_stage *own,
+                     struct json_writer *w)
+{
+    for (int i = 0; i < STRATEGY_KNOBS; i++) {
+        const struct strategy_knob *k = &strategy_knobs[i];
+        double value = value_of(k, shared, own);
+        if (k->always || !(k->reported || value > k->usual))
+            continue;
+        if (k->special == STRATEGY_MODULES)
+            plan_put_modules(w, (uint32_t)value);
+        else if (k->word)
+            json_put_string(w, k->name, k->word[(size_t)value]);
+        else if (k->kind == FIELD_BOOL)
+            json_put_bool(w, k->name, value > 0);
+        else if (k->kind == FIELD_DOUBLE)
+            json_put_real(w, k->name, value);
+        else
+            json_put_integer(w, k->name, (int64_t)value);
+    }
 }

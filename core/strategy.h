@@ -90,17 +90,23 @@ struct strategy_knob {
     const char *name;   /* key in files */
     const char *option; /* without dashes; NULL: only files say it */
     const char *alias;  /* what users of frameworks type instead, blank-separated; NULL: nothing */
-    const char *what;   /* in messages about stages that differ */
+    const char *what;   /* of stages: in messages about those that differ */
     enum strategy_scope scope;
     enum field_kind kind; /* of the member */
     size_t offset;        /* in struct strategy or struct strategy_stage */
     double least, most;
     uint32_t usual;          /* unless it is said */
     bool always;             /* files say it even so */
+    bool degree;             /* devices are divided by it */
     const char *const *word; /* [words] that its values are called; NULL: numbers */
     size_t words;
     /* How files say what is neither a number nor a word. */
     enum strategy_special { STRATEGY_PLAIN, STRATEGY_RECOMPUTE, STRATEGY_MODULES } special;
+    /* In the short text of a plan: printed with its value (%g) or word (%s), or the k-th of "|a|b";
+     * "+": without a blank before it; NULL: nothing. Texts are in the order of columns. */
+    const char *notation;
+    int column;
+    bool reported; /* JSON of rankings says it even where it is usual */
     /* One of these: which values `auto` tries, or why none but the one that is given. */
     const char *searched, *fixed;
 };
@@ -113,11 +119,22 @@ void strategy_put(const struct strategy_knob *k, double value, void *into);
 /* The same stage with what is usual where a knob is 0 that begins with 1; of {0} what every knob
  * of a stage is unless it is said. Those of plans are 0 then. */
 struct strategy_stage strategy_at_least_usual(const struct strategy_stage *s);
+/* What says nothing beside the others is as if it had not been said: an imbalance of 1, parts where there is
+ * one shard, an exchange of undivided sequences, modules unless recomputation is selective. */
+void strategy_settle(struct strategy *shared, struct strategy_stage *own);
 /* The first knob of `scope` that is not the same in both, and one of the set; NULL: none. */
 const struct strategy_knob *strategy_differs(enum strategy_scope scope, uint64_t set, const void *a,
                                              const void *b);
 /* The knob that an option or alias stands for, without dashes; NULL: none. */
 const struct strategy_knob *strategy_find(const char *option);
+
+/* "full:6 z1k sp": the knobs that are not usual, or "-". Returns `text`. */
+const char *strategy_print(const struct strategy *shared, const struct strategy_stage *own,
+                           char *text, size_t size);
+/* Fields of the object that is open: the knobs that are not usual, and those of any ranking, but for the
+ * sizes of the plan's shape. */
+void strategy_report(const struct strategy *shared, const struct strategy_stage *own,
+                     struct json_writer *w);
 
 /* Rows of a JSON object for all knobs of the scope, {0} behind the last one. */
 void strategy_rows(enum strategy_scope scope, struct json_row rows[STRATEGY_KNOBS + 1]);

@@ -245,9 +245,8 @@ static enum status fill_stages(struct conversion *c, struct plan *p, size_t *rou
         *stage =
             (struct plan_stage){.replicas = part->replicas,
                                 .tensor_parallel = part->tensor_parallel,
-                                .expert_parallel = 1,
-                                .context_parallel = 1,
                                 .recompute = part->recompute ? RECOMPUTE_FULL : RECOMPUTE_NONE};
+        stage->own = strategy_at_least_usual(&stage->own);
         stage->devices = (size_t)part->replicas * part->tensor_parallel;
         *rounded += part->recompute && !part->recompute_all;
         PASS(ARRAY_NEW(stage->device, stage->devices));

@@ -98,28 +98,41 @@ static double at_least_1(size_t n)
     return n > 0 ? (double)n : 1;
 }
 
+struct constraint {
+    const char *name;
+    size_t value, most;
+};
+enum { CONSTRAINTS = STRATEGY_KNOBS + 5 };
+
+/* Numbers that may be given: stages, degrees of which there are no more than devices, and sizes. */
+static size_t list_constraints(const struct arguments *a, const struct model *m,
+                               const struct topology *t, struct constraint all[CONSTRAINTS])
+{
+    const struct partition_request r = plan_request(a);
+    size_t n = 0;
+    all[n++] = (struct constraint){"stages", a->stages,
+                                   partition_most_stages(m, a->tensor_parallel, r.layers)};
+    for (const struct strategy_knob *k = strategy_knobs; k < strategy_knobs + STRATEGY_KNOBS; k++) {
+        const void *of = k->scope == STRATEGY_PLAN ? (const void *)&a->shared : &a->own;
+        if (k->degree)
+            all[n++] = (struct constraint){k->option, (size_t)strategy_get(k, of), t->n};
+    }
+    all[n++] = (struct constraint){"chunks", a->chunks, SIZE_MAX};
+    all[n++] = (struct constraint){"microbatches", a->microbatches, SIZE_MAX};
+    all[n++] = (struct constraint){"microbatch-size", a->microbatch_size, SIZE_MAX};
+    all[n++] = (struct constraint){"batch", a->batch, SIZE_MAX};
+    return n;
+}
+
 /* Why the search has found no shape at all: a constraint that is impossible by itself, else all that
  * are given, and what was said of a plan that cannot be run. */
 static enum status name_constraints(const struct arguments *a, const struct model *m,
                                     const struct topology *t, size_t samples, const char *refused)
 {
-    bool layers = plan_request(a).layers;
-    const struct {
-        const char *name;
-        size_t value, most;
-    } all[] = {
-        {"stages", a->stages, partition_most_stages(m, (uint32_t)a->tensor_parallel, layers)},
-        {"replicas", a->replicas, t->n},
-        {"tensor-parallel", a->tensor_parallel, t->n},
-        {"expert-parallel", a->expert_parallel, t->n},
-        {"context-parallel", a->context_parallel, t->n},
-        {"zero-group", a->zero_group, t->n},
-        {"chunks", a->chunks, SIZE_MAX},
-        {"microbatches", a->microbatches, SIZE_MAX},
-        {"microbatch-size", a->microbatch_size, SIZE_MAX},
-        {"batch", a->batch, SIZE_MAX}};
+    struct constraint all[CONSTRAINTS];
     char given[256] = "";
-    for (size_t k = 0, n = 0; k < sizeof all / sizeof *all && n < sizeof given; k++) {
+    size_t constraints = list_constraints(a, m, t, all);
+    for (size_t k = 0, n = 0; k < constraints && n < sizeof given; k++) {
         if (all[k].value > all[k].most)
             return error_set(STATUS_INFEASIBLE,
                              "--%s %zu: at most %zu for %s on the %zu devices of %s", all[k].name,
