@@ -104,7 +104,8 @@ enum status plan_references(const struct json_document *d, char **model,
  * are STATUS_PARSE with the place in the file. */
 enum status plan_read(const struct json_document *d, const struct model *m,
                       const struct topology *t, struct plan *out) MUST_CHECK;
-/* Knobs of a plan that was read from `d` and change nothing: a line each, "warning: FILE:LINE:COLUMN: ...". */
+/* Knobs of a plan that was read from `d` and change nothing: a line each, "warning:
+ * FILE:LINE:COLUMN: ...". */
 enum status plan_warn(const struct json_document *d, const struct plan *p, const struct model *m,
                       FILE *out) MUST_CHECK;
 /* Model and platform are paths from the current directory, or names; the file refers to them from

@@ -156,8 +156,8 @@ static enum status index_names(const struct model *m, const struct topology *t, 
     return STATUS_OK;
 }
 
-/* STATUS_PARSE where the knob stands that the rule is about: at the key of the plan or the stage, or at
- * the object that lacks it. */
+/* STATUS_PARSE where the knob stands that the rule is about: at the key of the plan or the
+ * stage, or at the object that lacks it. */
 static enum status complain(const struct rule *r, const struct rule_view *v,
                             const struct json_at *root, size_t stage, const char *behind)
 {

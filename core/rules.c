@@ -10,12 +10,14 @@
 #include "core/plan.h"
 #include "core/schedule.h"
 
-#define READS1(a)                       KNOB_BIT(a)
-#define READS2(a, b)                    (READS1(a) | READS1(b))
-#define READS3(a, b, c)                 (READS2(a, b) | READS1(c))
-#define READS4(a, b, c, d)              (READS3(a, b, c) | READS1(d))
+#define READS1(a)          KNOB_BIT(a)
+#define READS2(a, b)       (READS1(a) | READS1(b))
+#define READS3(a, b, c)    (READS2(a, b) | READS1(c))
+#define READS4(a, b, c, d) (READS3(a, b, c) | READS1(d))
+
 #define READS_OF(a, b, c, d, with, ...) with
-#define READS(...)                      READS_OF(__VA_ARGS__, READS4, READS3, READS2, READS1, )(__VA_ARGS__)
+/* Of one to four names. */
+#define READS(...) READS_OF(__VA_ARGS__, READS4, READS3, READS2, READS1, )(__VA_ARGS__)
 
 const struct rule rule_table[RULES] = {
 #define RULE(id, sort, bits, broken, text)                                                         \
@@ -158,9 +160,9 @@ static void print_name(const char *name, const struct rule_view *v, bool options
 const char *rule_print(const struct rule *r, const struct rule_view *v, bool options,
                        char text[RULE_TEXT])
 {
-    FILE *out = fmemopen(text, RULE_TEXT, "w");
+    FILE *out = fmemopen(text, RULE_TEXT - 1, "w");
     char name[32];
-    text[0] = '\0';
+    text[0] = text[RULE_TEXT - 1] = '\0';
     for (const char *at = r->message; out && *at;) {
         size_t n = strcspn(at, "{");
         fprintf(out, "%.*s", (int)n, at);

@@ -1,5 +1,5 @@
-/* rules.h - what may go together in a plan: one row of rules.def per rule, and one way of asking for
- * options, plan files, the search, lowering and runs alike. */
+/* rules.h - what may go together in a plan: one row of rules.def per rule, and one way of
+ * asking for options, plan files, the search, lowering and runs alike. */
 #ifndef CORE_RULES_H
 #define CORE_RULES_H
 
@@ -70,8 +70,8 @@ struct rule_view {
     } facts;
 };
 
-/* The first rule of these kinds, RULE_IMPOSSIBLE | ..., that is broken; of no effect by all stages, else by
- * one, *stage (NULL: not asked). NULL: none. O(rules * stages). */
+/* The first rule of these kinds, RULE_IMPOSSIBLE | ..., that is broken; of no effect by all
+ * stages, else by one, *stage (NULL: not asked). NULL: none. O(rules * stages). */
 const struct rule *rules_broken(const struct rule_view *v, unsigned kinds, size_t *stage);
 /* Is this one? */
 bool rule_is_broken(const struct rule_view *v, enum rule_id rule);

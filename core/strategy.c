@@ -236,9 +236,9 @@ const char *strategy_print(const struct strategy *shared, const struct strategy_
                            char *text, size_t size)
 {
     enum { COLUMNS = 9 };
-    FILE *out = fmemopen(text, size, "w");
+    FILE *out = fmemopen(text, size - 1, "w");
     bool any = false;
-    text[0] = '\0';
+    text[0] = text[size - 1] = '\0';
     for (int column = 1; out && column < COLUMNS; column++)
         for (int i = 0; i < STRATEGY_KNOBS; i++) {
             const struct strategy_knob *k = &strategy_knobs[i];

@@ -119,8 +119,9 @@ void strategy_put(const struct strategy_knob *k, double value, void *into);
 /* The same stage with what is usual where a knob is 0 that begins with 1; of {0} what every knob
  * of a stage is unless it is said. Those of plans are 0 then. */
 struct strategy_stage strategy_at_least_usual(const struct strategy_stage *s);
-/* What says nothing beside the others is as if it had not been said: an imbalance of 1, parts where there is
- * one shard, an exchange of undivided sequences, modules unless recomputation is selective. */
+/* What says nothing beside the others is as if it had not been said: an imbalance of 1, parts
+ * where there is one shard, an exchange of undivided sequences, modules unless recomputation is
+ * selective. */
 void strategy_settle(struct strategy *shared, struct strategy_stage *own);
 /* The first knob of `scope` that is not the same in both, and one of the set; NULL: none. */
 const struct strategy_knob *strategy_differs(enum strategy_scope scope, uint64_t set, const void *a,
@@ -131,8 +132,8 @@ const struct strategy_knob *strategy_find(const char *option);
 /* "full:6 z1k sp": the knobs that are not usual, or "-". Returns `text`. */
 const char *strategy_print(const struct strategy *shared, const struct strategy_stage *own,
                            char *text, size_t size);
-/* Fields of the object that is open: the knobs that are not usual, and those of any ranking, but for the
- * sizes of the plan's shape. */
+/* Fields of the object that is open: the knobs that are not usual, and those of any ranking,
+ * but for the sizes of the plan's shape. */
 void strategy_report(const struct strategy *shared, const struct strategy_stage *own,
                      struct json_writer *w);
 

@@ -49,8 +49,8 @@ struct evaluator {
                             struct evaluation *out);
 };
 
-/* 0 or NULL: searched, unless it is a knob that `fixed.chosen` says. `samples` per iteration is what
- * every candidate trains. */
+/* 0 or NULL: searched, unless it is a knob that `fixed.chosen` says. `samples` per iteration is
+ * what every candidate trains. */
 struct auto_request {
     struct partition_request
         fixed; /* stages, replicas, microbatches, ..., schedule may be 0 or NULL */

@@ -19,7 +19,8 @@ static enum status check_imbalance(double imbalance, const struct model *m)
                            m->name);
 }
 
-/* The rules that read the model, about what was given for all stages; `layers` as of the largest. */
+/* The rules that read the model, about what was given for all stages; `layers` as of the
+ * largest. */
 static enum status check_rules(const struct arguments *a, const struct model *m, uint32_t layers)
 {
     static const uint64_t model_and_layers = KNOB_BIT(model) | KNOB_BIT(layers);

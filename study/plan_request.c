@@ -122,9 +122,9 @@ static enum status check_rules(const struct arguments *a, const struct partition
                   : STATUS_OK;
 }
 
-/* Options that say something only beside others, whatever model and platform are. These are no rules
- * of plan_settle(): a grid of points may well have a corner in which one of its settings means
- * nothing. */
+/* Options that say something only beside others, whatever model and platform are. These are no
+ * rules of plan_settle(): a grid of points may well have a corner in which one of its settings
+ * means nothing. */
 static enum status check_together(const struct arguments *a, const struct partition_algorithm *al)
 {
     bool cut_by_hand = al == &partition_manual;
@@ -300,8 +300,8 @@ static const struct strategy_knob *knob_breaks(const struct plan *p,
     return broken;
 }
 
-/* Compares what was asked for with what the plan says, so that neither an algorithm nor a later change
- * to one can break a constraint silently. */
+/* Compares what was asked for with what the plan says, so that neither an algorithm nor a later
+ * change to one can break a constraint silently. */
 const char *plan_breaks(const struct plan *p, const struct arguments *a)
 {
     const struct partition_request r = plan_request(a);

@@ -154,8 +154,8 @@ struct setting {
 extern const struct setting settings_table[];
 extern const size_t settings_table_n;
 
-/* The row of that name that one of the takers takes, or NULL. Knobs also have the names that users of
- * frameworks know (core/strategy.def). */
+/* The row of that name that one of the takers takes, or NULL. Knobs also have the names that
+ * users of frameworks know (core/strategy.def). */
 const struct setting *setting_find(const char *name, taker_set takers);
 /* Is the setting of this name about a file or folder that is read? */
 bool setting_names_file(const char *key);

@@ -65,8 +65,8 @@ const struct setting settings_table[] = {
     {"score", TEXT(score), SCORED, "SPLIT", NULL, .help = "print the objective of this split file"},
 
     /* ---- constraints on plans: kept by every algorithm that takes them, or refused
-     * (plan_check_given(), plan_breaks()). 0 stands for "not given", so counts begin with 1. Most of
-     * them are knobs, whose rows come from core/strategy.def. */
+     * (plan_check_given(), plan_breaks()). 0 stands for "not given", so counts begin with 1.
+     * Most of them are knobs, whose rows come from core/strategy.def. */
     {"stages", COUNT(stages), PLAN_KEYS | T(PLAN_PIPPY) | T(PLAN_SCORE), "N", NULL,
      .help = "pipeline stages (auto: searched; else all devices)", .least = 1, .most = MOST},
     {"split-at", TEXT(split_at), T(PLAN_CUT) | T(PLAN_IMPORT) | T(KEY_PLAN), "OP,OP", NULL,

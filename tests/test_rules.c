@@ -1,5 +1,6 @@
-/* rules: each refuses a plan and lets one beside it pass, alike as options, as a plan file, which says
- * the line, and where a run asks; what has no effect leaves the predicted time as it is. */
+/* rules: each refuses a plan and lets one beside it pass, alike as options, as a plan file,
+ * which says the line, and where a run asks; what has no effect leaves the predicted time as it
+ * is. */
 #include "core/rules.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* strategy: every row of strategy.def says what a search does about it, and every value of every knob is
- * the same again after it was written as an option or into a file. */
+/* strategy: every row of strategy.def says what a search does about it, and every value of
+ * every knob is the same again after it was written as an option or into a file. */
 #include "core/strategy.h"
 
 #include <math.h>
