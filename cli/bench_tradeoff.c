@@ -34,13 +34,15 @@ static struct arguments arguments_of(const struct row *r, const struct arguments
     a.algorithm = "balanced";
     a.microbatch_size = 1;
     a.optimizer = "adam";
-    a.replicas = r->replicas ? n : 1;
-    a.tensor_parallel = r->shards ? n : 1;
+    a.replicas = r->replicas ? (uint32_t)n : 1;
+    a.tensor_parallel = r->shards ? (uint32_t)n : 1;
     a.stages = r->stages ? n : 1;
-    a.zero = r->zero;
+    a.zero = (uint32_t)r->zero;
     a.sequence_parallel = r->sequence;
     a.bucket_bytes = r->buckets ? 25 << 20 : 0;
-    a.recompute = r->recompute ? "full" : NULL;
+    a.recompute = r->recompute ? RECOMPUTE_FULL : RECOMPUTE_NONE;
+    a.chosen = KNOB_BIT(replicas) | KNOB_BIT(tensor_parallel) | KNOB_BIT(zero) |
+               KNOB_BIT(sequence_parallel) | KNOB_BIT(bucket_bytes) | KNOB_BIT(recompute);
     return a;
 }
 

@@ -211,7 +211,7 @@ static enum status import_profile(struct invocation *in, const char *const *path
     const struct run_profile_options o = {.warmup = a->warmup,
                                           .samples = (double)a->microbatch_size,
                                           .microbatches = (double)a->microbatches,
-                                          .tensor_parallel = (uint32_t)a->tensor_parallel,
+                                          .tensor_parallel = (uint32_t)a->profile_shards,
                                           .device = a->device};
     if (!a->output)
         return error_set(STATUS_USAGE, "measurement import --profile needs -o FILE for the model");

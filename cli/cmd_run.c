@@ -188,7 +188,7 @@ static enum status run_plan(struct invocation *in, const char *path)
     enum status st;
     const struct arguments *a = &in->a;
     bool paced = false, member = false, begun = false;
-    char engine[16];
+    char engine[16], refused[EVALUATION_REFUSED];
     struct loaded_plan p = {0};
     struct measurement m = {0};
     struct timeline t = {0};
@@ -202,6 +202,8 @@ static enum status run_plan(struct invocation *in, const char *path)
         TRY(choose_timeout(&p, &o.timeout_s));
     TRY(launch_is_member(&o, &member));
     begun = true;
+    if (!paced && !strcmp(a->device, "cpu")) /* what a worker would refuse after its start */
+        TRY(point_runs(a->device, &p.model, &p.plan, &p.program, refused));
     if (member) {
         TRY(launch_member(&p.program, &p.model, &o));
         goto out;

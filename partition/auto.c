@@ -309,11 +309,9 @@ static void find_experts(struct auto_state *s)
         if (n > 0 && (s->experts == 0 || n < s->experts))
             s->experts = (uint32_t)n;
         s->exchanged += (double)op->exchange_bytes;
-        int64_t slots = model_attribute(op, "slots", 0);
-        s->drops = s->drops || (slots > 0 && slots != model_attribute(op, "tokens", 0) *
-                                                          model_attribute(op, "top_k", 0));
     }
     s->experts = s->experts > 0 ? s->experts : 1;
+    s->rules = rule_model_of(s->m);
 }
 
 static enum status prepare(struct auto_state *s)
@@ -354,7 +352,8 @@ static enum status search_classes(struct auto_state *s, bool baselines)
 static enum status search_offloaded(struct auto_state *s)
 {
     const struct auto_request *given = s->r;
-    if (given->given.offload || given->executable || s->result.interrupted || isfinite(s->best_s))
+    if (auto_given(s, KNOB_BIT(offload)) || given->executable || s->result.interrupted ||
+        isfinite(s->best_s))
         return STATUS_OK;
     s->offloads = *given;
     s->offloads.fixed.offload = OFFLOAD_OPTIMIZER;
@@ -406,6 +405,7 @@ enum status auto_search(const struct model *m, const struct topology *t,
                            .effort = r->effort};
     TRY(prepare(&s));
     TRY(search(&s));
+    out->not_run = s.result.not_run;
     if (!found_any(&s.result))
         FAIL(STATUS_INFEASIBLE,
              "no plan trains %zu samples per iteration with the given stages, replicas and "

@@ -20,6 +20,7 @@
 #ifndef PARTITION_AUTO_H
 #define PARTITION_AUTO_H
 
+#include "core/data/rules.h"
 #include "partition/partition.h"
 
 enum { AUTO_REASON = 160, AUTO_MOST_FILTERS = 16 };
@@ -48,30 +49,23 @@ struct evaluator {
                             struct evaluation *out);
 };
 
-/* Which values of `fixed` are wanted though they are 0 or false. */
-struct auto_given {
-    bool recompute, zero, bucket, sequence_parallel, offload;
-};
-
-/* 0 or NULL: searched. `samples` per iteration is what every candidate trains. */
+/* 0 or NULL: searched, unless it is a knob that `fixed.chosen` says. `samples` per iteration is
+ * what every candidate trains. */
 struct auto_request {
     struct partition_request
         fixed; /* stages, replicas, microbatches, ..., schedule may be 0 or NULL */
-    struct auto_given given;
     size_t samples;
     size_t finalists;             /* evaluated thoroughly at a time, baselines apart; >= 1 */
     double effort;                /* that all finalists may have together, but for the first of a
                                    * class; 0: any */
     const int64_t *reserve_bytes; /* [t->types] a plan fits with so much headroom; NULL: 0 */
-    bool executable;              /* only what exec/ can run: no recomputation with split backwards,
-                                   * no ZeRO with chunks when weights are tied, no sequence
-                                   * parallelism with experts or split backwards, no sequences
-                                   * shared by replicas with experts. These are not tried; what else it
-                                   * refuses is for the evaluator to say: quick() is STATUS_UNSUPPORTED */
-    double time_limit_s;          /* wall clock for the quick part; 0: none */
-    const volatile int *stop;     /* non-zero: rank what there is; may be NULL */
-    bool even;                    /* every stage has the same replicas */
-    uint32_t without;             /* filters that are switched off, bits 1 << row of auto_filters */
+    bool executable;     /* only what exec/ can run: what its rules refuse (core/data/rules.def)
+                                   * is not tried; what else it refuses is for the evaluator to
+                                   * say: quick() is STATUS_UNSUPPORTED */
+    double time_limit_s; /* wall clock for the quick part; 0: none */
+    const volatile int *stop; /* non-zero: rank what there is; may be NULL */
+    bool even;                /* every stage has the same replicas */
+    uint32_t without;         /* filters that are switched off, bits 1 << row of auto_filters */
 };
 
 /* What a filter is asked about, coarse to fine: it is asked as soon as that much is chosen. */
@@ -130,6 +124,7 @@ struct auto_result {
     size_t uneven_stuck; /* more such plans, which cannot run; */
     size_t uneven_left;  /* shapes of such that the work for them did not suffice for */
     size_t left_out[AUTO_MOST_FILTERS]; /* [auto_filters_n] of the filter's level */
+    const struct rule *not_run; /* executable: the last rule that left out a plan; NULL: none */
     bool interrupted;
     size_t n;
     struct auto_candidate *candidate; /* [n] finalists, best first; those that fit before others */

@@ -38,9 +38,9 @@ static enum status try_size(struct auto_state *s, struct auto_trial *t, bool *ma
     struct plan cut = {0};
     const struct auto_baseline *b = t->shape.baseline;
     struct partition_request request = auto_request_for(s, &t->shape);
-    bool searched = !s->r->given.recompute;
+    bool searched = !auto_given(s, KNOB_BIT(recompute));
     *fits = false;
-    if (b->buckets && !s->r->given.bucket)
+    if (b->buckets && !auto_given(s, KNOB_BIT(bucket_bytes)))
         request.bucket_bytes = BUCKET;
     TRY(schedule_find(request.schedule, &t->schedule));
     st = partition_run(&partition_uniform, s->m, s->t, &request, &cut);
@@ -52,7 +52,8 @@ static enum status try_size(struct auto_state *s, struct auto_trial *t, bool *ma
     t->cut = &cut;
     for (uint32_t r = searched ? 0 : s->r->fixed.recompute; r < RECOMPUTE_KINDS && !*fits; r++) {
         struct auto_saving saving = {.recompute = (enum plan_recompute)r,
-                                     .zero = s->r->given.zero ? s->r->fixed.zero : b->zero};
+                                     .zero = auto_given(s, KNOB_BIT(zero)) ? s->r->fixed.zero
+                                                                           : b->zero};
         TRY(auto_try_plan(s, t, &saving, fits));
         *made = true;
         if (!searched)
@@ -133,7 +134,7 @@ static enum status try_baseline(struct auto_state *s, const struct auto_baseline
                   .baseline = b}};
     bool fits = false;
     t.kept = SIZE_MAX;
-    bool other = b->zero > 0 && s->r->given.zero && s->r->fixed.zero != b->zero;
+    bool other = b->zero > 0 && auto_given(s, KNOB_BIT(zero)) && s->r->fixed.zero != b->zero;
     if (slots == 0 || (b->all_shards && shards == 1) || (b->experts && s->experts == 1) || other)
         return STATUS_OK;
     if (!b->stages)

@@ -39,7 +39,7 @@ static enum status weights(const struct auto_state *s, const struct auto_trial *
 {
     const struct auto_shape *shape = &t->shape;
     struct cost_memory factor = on_device(s);
-    uint32_t zero = s->r->given.zero ? s->r->fixed.zero : AUTO_ZEROS - 1;
+    uint32_t zero = auto_given(s, KNOB_BIT(zero)) ? s->r->fixed.zero : AUTO_ZEROS - 1;
     double bytes = 0, room = 0, e = shape->experts > 1 ? shape->experts : 1;
     double dense = held_times(&factor, zero, shape->replicas),
            experts = held_times(&factor, zero, shape->replicas / e) / e;
@@ -77,7 +77,8 @@ static enum status deeper(const struct auto_state *s, const struct auto_trial *t
 {
     for (size_t i = s->ranked; i < s->result.n && s->t->n > AUTO_SMALL && !*out; i++) {
         const struct auto_candidate *c = &s->result.candidate[i];
-        *out = c->fits && !s->r->given.recompute && c->plan.stage[0].recompute == RECOMPUTE_NONE &&
+        *out = c->fits && !auto_given(s, KNOB_BIT(recompute)) &&
+               c->plan.stage[0].recompute == RECOMPUTE_NONE &&
                c->plan.stage[0].tensor_parallel == t->shape.shards &&
                c->plan.microbatch_size == t->shape.microbatch_size &&
                t->shape.depth / DEEPER > c->depth;

@@ -88,14 +88,15 @@ static enum status try_buckets(struct auto_state *s, struct auto_candidate *c)
     struct auto_trial t = {.shape = {.depth = (uint32_t)c->depth,
                                      .shards = c->plan.stage[0].tensor_parallel,
                                      .replicas = c->plan.stage[0].replicas}};
-    bool all = !s->r->given.zero && s->t->n <= AUTO_SMALL; /* levels: which is best depends on it */
+    bool all = !auto_given(s, KNOB_BIT(zero)) &&
+               s->t->n <= AUTO_SMALL; /* levels: which is best depends on it */
     uint32_t first = all ? 0 : c->plan.zero, last = all ? AUTO_ZEROS - 1 : c->plan.zero;
     if (auto_is_uneven(&c->plan)) {
         t.shape.replicas = 2; /* of a stage at least */
         last = last > 1 ? 1 : last;
     }
     PASS(schedule_find(c->plan.schedule, &t.schedule));
-    if (s->r->given.bucket || c->baseline || !c->fits || t.shape.replicas == 1 ||
+    if (auto_given(s, KNOB_BIT(bucket_bytes)) || c->baseline || !c->fits || t.shape.replicas == 1 ||
         t.schedule->split || t.schedule->asynchronous)
         return STATUS_OK;
     int64_t usual = auto_usual_bucket(s, &t.shape);
@@ -135,7 +136,8 @@ static enum status try_groups(struct auto_state *s, struct auto_candidate *c)
                                .experts = first->expert_parallel,
                                .placement = c->placement};
     /* which level is best depends on what is kept, and exec/ cannot do all of them */
-    bool small = s->t->n <= AUTO_SMALL, all = small && !s->r->given.zero && !s->r->executable;
+    bool small = s->t->n <= AUTO_SMALL,
+         all = small && !auto_given(s, KNOB_BIT(zero)) && !s->r->executable;
     uint32_t lowest = all ? 2 : c->plan.zero, highest = all ? AUTO_ZEROS - 1 : c->plan.zero;
     uint32_t group = auto_may_group(s, &shape) ? auto_group(s, &shape) : 0;
     if (small && fixed->zero_group == 0 && first->expert_parallel == 1)
@@ -174,7 +176,7 @@ static enum status try_layers(struct auto_state *s, struct auto_candidate *c)
         uint32_t n = plan_stage_layers(&c->plan.stage[k], s->m);
         most = n > most ? n : most;
     }
-    if (s->r->given.recompute || c->baseline || !c->fits ||
+    if (auto_given(s, KNOB_BIT(recompute)) || c->baseline || !c->fits ||
         c->plan.stage[0].recompute != RECOMPUTE_FULL)
         return STATUS_OK;
     while (most - too_few > 1 && !auto_must_stop(s)) {

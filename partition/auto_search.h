@@ -104,11 +104,11 @@ struct auto_state {
         uint32_t *unit; /* plan_units() of layers; 0: some plan may not */
         bool *kept;     /* the output of an op in a unit stays */
     } again[RECOMPUTE_KINDS];
-    size_t node;        /* devices of a node */
-    uint32_t experts;   /* of the layer that has the fewest, 1: no layer has any */
-    double exchanged;   /* bytes per sample that go to experts */
-    bool drops;         /* experts have room for some of their tokens only */
-    size_t most, least; /* devices of the class that is tried: least < n <= most */
+    size_t node;             /* devices of a node */
+    uint32_t experts;        /* of the layer that has the fewest, 1: no layer has any */
+    double exchanged;        /* bytes per sample that go to experts */
+    struct rule_model rules; /* what rules ask of the model */
+    size_t most, least;      /* devices of the class that is tried: least < n <= most */
     double begin_s;
     double best_s;      /* of what fits, INFINITY at first */
     double effort;      /* left */
@@ -120,6 +120,11 @@ struct auto_state {
 
 bool auto_must_stop(const struct auto_state *s);
 
+/* Is the knob given, KNOB_BIT()? */
+static inline bool auto_given(const struct auto_state *s, uint64_t knob)
+{
+    return (s->r->fixed.chosen & knob) != 0;
+}
 /* What a command line leaves open, 0, is any value. */
 static inline bool auto_wanted(size_t fixed, size_t value)
 {

@@ -200,7 +200,7 @@ static bool may_divide(const struct auto_state *s, uint32_t context)
 {
     const struct partition_request *fixed = &s->r->fixed;
     double tokens = s->m->tokens_per_sample;
-    if (s->r->executable && context > 1 && s->drops)
+    if (s->r->executable && context > 1 && s->rules.drops)
         return false;
     if (fixed->context_parallel || context == 1)
         return auto_wanted(fixed->context_parallel, context);
@@ -233,7 +233,7 @@ static enum status add_shards(const struct auto_state *s, uint32_t shards, uint3
     };
     bool runs = !s->r->executable || runs_by_tokens(s, shards, context);
     for (int sequence = 0; sequence <= 1; sequence++) {
-        bool given = fixed->sequence_parallel || s->r->given.sequence_parallel;
+        bool given = fixed->sequence_parallel || auto_given(s, KNOB_BIT(sequence_parallel));
         shape.sequence_parallel = sequence;
         if ((given ? fixed->sequence_parallel != sequence : sequence && shards == 1) ||
             (sequence && shards > 1 && !runs))

@@ -40,10 +40,10 @@ int64_t auto_usual_bucket(const struct auto_state *s, const struct auto_shape *s
 
 static bool given(const struct auto_state *s, const struct auto_saving *saving)
 {
-    const struct auto_given *g = &s->r->given;
     const struct partition_request *fixed = &s->r->fixed;
-    return (!g->recompute || saving->recompute == fixed->recompute) &&
-           (!g->zero || saving->zero == fixed->zero) && !(g->bucket && saving->buckets);
+    return (!auto_given(s, KNOB_BIT(recompute)) || saving->recompute == fixed->recompute) &&
+           (!auto_given(s, KNOB_BIT(zero)) || saving->zero == fixed->zero) &&
+           !(auto_given(s, KNOB_BIT(bucket_bytes)) && saving->buckets);
 }
 
 /* The least number of replicas that divides them, 0: none. */
@@ -94,16 +94,15 @@ enum status auto_make_plan(const struct auto_state *s, const struct auto_trial *
 bool auto_keeps_given(const struct auto_state *s, const struct plan *p)
 {
     const struct partition_request *fixed = &s->r->fixed;
-    const struct auto_given *g = &s->r->given;
     return auto_wanted(fixed->stages, p->stages) &&
            auto_wanted(fixed->replicas, p->stage[0].replicas) &&
            auto_wanted(fixed->tensor_parallel, p->stage[0].tensor_parallel) && fixed->chunks <= 1 &&
            auto_wanted(fixed->expert_parallel, p->stage[0].expert_parallel) &&
            auto_wanted(fixed->context_parallel, p->stage[0].context_parallel) &&
            fixed->sequence_parallel <= p->sequence_parallel &&
-           (!g->recompute || p->stage[0].recompute == fixed->recompute) &&
-           (!g->zero || p->zero == fixed->zero) &&
-           (!g->bucket || p->bucket_bytes == fixed->bucket_bytes);
+           (!auto_given(s, KNOB_BIT(recompute)) || p->stage[0].recompute == fixed->recompute) &&
+           (!auto_given(s, KNOB_BIT(zero)) || p->zero == fixed->zero) &&
+           (!auto_given(s, KNOB_BIT(bucket_bytes)) || p->bucket_bytes == fixed->bucket_bytes);
 }
 
 enum status auto_score(struct auto_state *s, struct auto_candidate *c)
@@ -161,39 +160,48 @@ out:
 
 /* ---- one schedule */
 
-static bool has_ties(const struct model *m)
+/* The rule that keeps foreline run from executing the saving in the trial; NULL: it can. */
+static const struct rule *not_run(const struct auto_state *s, const struct auto_trial *t,
+                                  const struct auto_saving *saving)
 {
-    for (size_t i = 0; i < m->n; i++)
-        if (m->op[i].shares != MODEL_NO_OP)
-            return true;
-    return false;
+    struct strategy shared = s->r->fixed.shared;
+    struct strategy_stage own = strategy_at_least_usual(&s->r->fixed.own);
+    shared.zero = saving->zero;
+    shared.zero_keep = saving->zero % 2 == 1 && (saving->keep || shared.zero_keep);
+    shared.sequence_parallel = t->shape.sequence_parallel;
+    own.replicas = t->shape.replicas;
+    own.recompute = saving->recompute;
+    if (t->shape.experts > 0)
+        own.expert_parallel = t->shape.experts;
+    own.context_parallel = auto_context(&t->shape);
+    const struct rule_view v = {
+        .open = KNOB_BIT(stages) | KNOB_BIT(layers),
+        .shared = &shared,
+        .n = 1,
+        .own = (const char *)&own,
+        .facts = {.schedule = t->schedule, .chunks = t->shape.chunks, .model = &s->rules}};
+    return rules_broken(&v, RULE_NOT_RUN | RULE_NOT_COMPUTED, NULL);
 }
 
 /* Is the saving one for the trial: what is given, executable, and not without effect? */
-static bool saving_wanted(const struct auto_state *s, const struct auto_trial *t,
+static bool saving_wanted(struct auto_state *s, const struct auto_trial *t,
                           const struct auto_saving *saving)
 {
     bool replicas = t->shape.replicas > 1, whole = !t->schedule->split;
     bool zero = saving->zero == 0 || (replicas && !t->schedule->asynchronous);
-    if (s->r->given.zero && s->r->fixed.zero > 0)
+    if (auto_given(s, KNOB_BIT(zero)) && s->r->fixed.zero > 0)
         zero = true; /* is kept even where there is nobody to share with */
-    if (s->r->executable && saving->recompute != RECOMPUTE_NONE && !whole)
-        return false;
-    if (s->r->executable && saving->zero == 3 && saving->recompute == RECOMPUTE_SELECTIVE &&
-        (s->r->fixed.recompute_modules & 1u << MODULE_LAYERNORM))
-        return false;
-    if (s->r->executable && saving->zero > 0 && t->shape.chunks > 1 && has_ties(s->m))
-        return false; /* copies on one device are summed when ZeRO has divided them */
-    bool alone = t->schedule->asynchronous || (t->shape.sequence_parallel && s->drops);
-    if (s->r->executable && alone && t->shape.experts > 1)
-        return false;
     if ((saving->keep && s->r->fixed.zero_keep) ||
         (saving->hybrid && !auto_may_group(s, &t->shape)))
         return false;
     if (t->shape.uneven && saving->zero > 1)
         return false; /* sums in the middle of the iteration need replicas that are in step */
-    return given(s, saving) && zero &&
-           (!saving->buckets || (replicas && whole && !t->schedule->asynchronous));
+    if (!given(s, saving) || !zero ||
+        (saving->buckets && (!replicas || !whole || t->schedule->asynchronous)))
+        return false;
+    const struct rule *broken = s->r->executable ? not_run(s, t, saving) : NULL;
+    s->result.not_run = broken ? broken : s->result.not_run;
+    return !broken;
 }
 
 static void learn(struct auto_trial *t, const struct auto_saving *saving, bool usual, bool fits)

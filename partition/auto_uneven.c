@@ -153,7 +153,7 @@ static bool is_wanted(const struct auto_state *s)
     const struct partition_request *fixed = &s->r->fixed;
     return !s->r->even && fixed->replicas == 0 && fixed->chunks <= 1 &&
            fixed->expert_parallel <= 1 && fixed->context_parallel <= 1 && fixed->zero_group == 0 &&
-           !(s->r->given.zero && fixed->zero > 1) && !s->usual->chunked;
+           !(auto_given(s, KNOB_BIT(zero)) && fixed->zero > 1) && !s->usual->chunked;
 }
 
 static enum status list(const struct auto_state *s, struct choices *all)
@@ -277,14 +277,18 @@ out:
     return st;
 }
 
-/* With ZeRO 1 and without it. */
+/* With ZeRO 1 and without it, where the schedule lets that be. */
 static enum status try_position(struct climb *c, const struct position *at, bool *better)
 {
     uint32_t zero = c->best->plan.zero;
+    const struct schedule *schedule;
+    PASS(schedule_find(c->best->plan.schedule, &schedule));
     if (!ties_agree(c->s->m, c->stages, at->replicas, at->first))
         return STATUS_OK;
     PASS(try_plan(c, at, zero, better));
-    return c->s->r->given.zero ? STATUS_OK : try_plan(c, at, !zero, better);
+    return auto_given(c->s, KNOB_BIT(zero)) || schedule->asynchronous
+               ? STATUS_OK
+               : try_plan(c, at, !zero, better);
 }
 
 /* Stage k begins at the next place before or behind where it does. */

@@ -52,14 +52,8 @@ static uint32_t at_least_1(uint32_t count)
 
 struct cost_split partition_spread(const struct partition_request *r)
 {
-    uint32_t streams = at_least_1(r->replicas) / at_least_1(r->context_parallel);
-    return (struct cost_split){at_least_1(r->tensor_parallel),
-                               at_least_1(r->expert_parallel),
-                               r->sequence_parallel && r->tensor_parallel > 1,
-                               at_least_1(r->context_parallel),
-                               r->expert_imbalance,
-                               r->issue.by_kernel ? &r->issue : NULL,
-                               r->microbatches / at_least_1(streams)};
+    const struct strategy_stage own = strategy_at_least_usual(&r->own);
+    return cost_split_by(&r->shared, &own, r->issue.by_kernel ? &r->issue : NULL, r->microbatches);
 }
 
 struct cost_memory partition_memory(const struct partition_request *r, const struct model *m)
@@ -225,17 +219,6 @@ static enum status fill_head(const struct partition_request *r, const char *algo
     p->microbatches = r->microbatches;
     p->microbatch_size = r->microbatch_size;
     p->seed = r->seed;
-    p->zero = r->zero;
-    p->zero_keep = r->zero_keep;
-    p->zero_group = r->zero_group;
-    p->bucket_bytes = r->bucket_bytes;
-    p->reduce_dtype = r->reduce_dtype;
-    p->offload = r->offload;
-    p->tensor_overlap = r->tensor_overlap;
-    p->sequence_parallel = r->sequence_parallel;
-    p->expert_imbalance = r->expert_imbalance > 1 ? r->expert_imbalance : 0;
-    p->p2p_scatter = r->p2p_scatter && at_least_1(r->tensor_parallel) > 1;
-    p->context_exchange = r->context_parallel > 1 ? r->context_exchange : EXCHANGE_RING;
     PASS(plan_set_framework(p, r->framework));
     PASS(text_copy(r->model, &p->model));
     PASS(text_copy(r->platform, &p->platform));
@@ -286,25 +269,21 @@ static enum status fill_stages(const struct partition_request *r, size_t ops, co
                                const uint32_t *order, struct plan *p)
 {
     uint32_t shards = at_least_1(r->tensor_parallel);
+    struct strategy_stage own = strategy_at_least_usual(&r->own);
+    p->shared = r->shared;
+    strategy_settle(&p->shared, &own);
     PASS(ARRAY_NEW(p->stage, r->stages));
     p->stages = r->stages;
     for (size_t s = 0; s < r->stages; s++) {
         struct plan_stage *stage = &p->stage[s];
         stage->ops = (s + 1 < r->stages ? first[s + 1] : ops) - first[s];
+        stage->own = own;
         stage->replicas = partition_replicas(r, s);
         stage->devices = (size_t)stage->replicas * shards;
         PASS(ARRAY_NEW(stage->op, stage->ops));
         PASS(ARRAY_NEW(stage->device, stage->devices));
         for (size_t k = 0; k < stage->ops; k++)
             stage->op[k] = (uint32_t)(first[s] + k);
-        stage->tensor_parallel = shards;
-        stage->expert_parallel = at_least_1(r->expert_parallel);
-        stage->context_parallel = at_least_1(r->context_parallel);
-        stage->recompute = r->recompute;
-        stage->recompute_layers = r->recompute_layers;
-        stage->recompute_unit = at_least_1(r->recompute_unit);
-        if (r->recompute == RECOMPUTE_SELECTIVE)
-            stage->recompute_modules = r->recompute_modules;
         for (uint32_t k = 0; k < stage->devices; k++)
             stage->device[k] = device_of(r, order, s, k / shards, k % shards);
     }

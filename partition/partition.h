@@ -34,28 +34,16 @@ struct partition_uneven {
 };
 
 struct partition_request {
-    size_t stages;                         /* 1 <= stages <= model->n; a multiple of chunks */
-    uint32_t replicas;                     /* of every stage, >= 1 */
+    size_t stages; /* 1 <= stages <= model->n; a multiple of chunks */
+    /* Of every stage, and what was asked for. Devices needed: stages / chunks * replicas *
+     * tensor_parallel. 0 of a degree is as good as 1; of replicas it is not. */
+#include "core/strategy/strategy_plan.def"
+#include "core/strategy/strategy_stage.def"
+    uint64_t chosen;
     const struct partition_uneven *uneven; /* instead, without chunks; NULL: every stage has them */
-    /* Devices needed: stages / chunks * replicas * tensor_parallel. 0 is as good as 1: */
-    uint32_t tensor_parallel, expert_parallel, context_parallel;
-    enum plan_exchange context_exchange;
-    double expert_imbalance; /* as in struct plan */
-    bool p2p_scatter;
-    const char *framework;  /* as plan_set_framework() takes it; NULL: foreline */
-    struct framework issue; /* and what it says: framework_of() */
-    uint32_t chunks;        /* stages on each set of devices: virtual stages */
-    uint32_t zero;          /* as in struct plan, and so on: */
-    bool zero_keep;
-    uint32_t zero_group;
-    int64_t bucket_bytes;
-    enum data_type reduce_dtype;
-    bool sequence_parallel;
-    bool tensor_overlap;
-    enum plan_offload offload;
-    enum plan_recompute recompute;
-    uint32_t recompute_layers, recompute_unit; /* 0 of the latter is as good as 1 */
-    uint32_t recompute_modules;                /* where it is selective */
+    const char *framework;                 /* as plan_set_framework() takes it; NULL: foreline */
+    struct framework issue;                /* and what it says: framework_of() */
+    uint32_t chunks;                       /* stages on each set of devices: virtual stages */
     uint32_t microbatches, microbatch_size;
     const char *schedule, *optimizer;
     const char *model, *platform; /* names for the plan file */

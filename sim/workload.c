@@ -88,10 +88,8 @@ static enum status make_stage(uint32_t s, uint32_t replicas, struct plan_stage *
                                .op = malloc(sizeof *out->op),
                                .devices = replicas,
                                .device = malloc(replicas * sizeof *out->device),
-                               .replicas = replicas,
-                               .tensor_parallel = 1,
-                               .expert_parallel = 1,
-                               .context_parallel = 1};
+                               .replicas = replicas};
+    out->own = strategy_at_least_usual(&out->own);
     if (!out->op || !out->device)
         return error_set(STATUS_NOMEM, "a plan of %u replicas", replicas);
     out->op[0] = s;

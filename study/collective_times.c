@@ -39,13 +39,9 @@ static enum status make_plan(size_t devices, size_t n, const uint8_t *kind, cons
     TRY(text_copy("sgd", &p.optimizer));
     TRY(ARRAY_NEW(p.stage, 1));
     p.stages = 1;
-    p.stage[0] = (struct plan_stage){.ops = 1,
-                                     .devices = devices,
-                                     .replicas = 1,
-                                     .tensor_parallel = (uint32_t)devices,
-                                     .expert_parallel = 1,
-                                     .context_parallel = 1,
-                                     .recompute_unit = 1};
+    p.stage[0] =
+        (struct plan_stage){.ops = 1, .devices = devices, .tensor_parallel = (uint32_t)devices};
+    p.stage[0].own = strategy_at_least_usual(&p.stage[0].own);
     TRY(ARRAY_NEW(p.stage[0].op, 1));
     TRY(ARRAY_NEW(p.stage[0].device, devices));
     for (uint32_t k = 0; k < devices; k++)

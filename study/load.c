@@ -193,6 +193,7 @@ enum status load_plan_only(const char *path, struct loaded_plan *out)
     TRY(load_of_plan(load_model(model, &p.model), "model", path));
     TRY(load_of_plan(load_topology(platform, &p.topology, &p.platform), "platform", path));
     TRY(plan_read(&d, &p.model, &p.topology, &p.plan));
+    TRY(plan_warn(&d, &p.plan, &p.model, stderr));
     MOVE(out, p);
 out:
     st = st == STATUS_USAGE ? STATUS_INVALID : st; /* the file's mistake */

@@ -245,9 +245,8 @@ static enum status fill_stages(struct conversion *c, struct plan *p, size_t *rou
         *stage =
             (struct plan_stage){.replicas = part->replicas,
                                 .tensor_parallel = part->tensor_parallel,
-                                .expert_parallel = 1,
-                                .context_parallel = 1,
                                 .recompute = part->recompute ? RECOMPUTE_FULL : RECOMPUTE_NONE};
+        stage->own = strategy_at_least_usual(&stage->own);
         stage->devices = (size_t)part->replicas * part->tensor_parallel;
         *rounded += part->recompute && !part->recompute_all;
         PASS(ARRAY_NEW(stage->device, stage->devices));
@@ -257,6 +256,8 @@ static enum status fill_stages(struct conversion *c, struct plan *p, size_t *rou
     for (size_t s = 0; s < p->stages; s++) {
         PASS(ARRAY_NEW(p->stage[s].op, p->stage[s].ops));
         p->stage[s].ops = 0;
+        if (p->stage[s].recompute != RECOMPUTE_FULL)
+            p->stage[s].recompute_unit = 1;
     }
     for (uint32_t i = 0; i < m->n; i++) {
         struct plan_stage *stage = &p->stage[c->stage_of[i]];

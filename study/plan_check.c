@@ -3,25 +3,8 @@
 
 #include "core/base/array.h"
 #include "core/cost/cost.h"
+#include "core/data/rules.h"
 #include "study/planning.h"
-
-/* Experts are spread evenly, and there are some. */
-static enum status check_experts(size_t spread, const struct model *m)
-{
-    bool experts = spread <= 1;
-    for (size_t i = 0; i < m->n && spread > 1; i++) {
-        const struct model_op *o = &m->op[i];
-        int64_t n = o->exchange_bytes > 0 ? model_attribute(o, "experts", (int64_t)spread) : 0;
-        experts = experts || o->exchange_bytes > 0;
-        if (n % (int64_t)spread != 0)
-            return error_set(STATUS_INFEASIBLE,
-                             "--expert-parallel %zu does not divide the %lld experts of %s", spread,
-                             (long long)n, m->name);
-    }
-    return experts ? STATUS_OK
-                   : error_set(STATUS_INFEASIBLE, "--expert-parallel %zu: %s has no experts",
-                               spread, m->name);
-}
 
 /* Is there an op whose experts get as many tokens as routers send them? Others have a capacity. */
 static enum status check_imbalance(double imbalance, const struct model *m)
@@ -36,6 +19,25 @@ static enum status check_imbalance(double imbalance, const struct model *m)
                            m->name);
 }
 
+/* The rules that read the model, about what was given for all stages; `layers` as of the
+ * largest. */
+static enum status check_rules(const struct arguments *a, const struct model *m, uint32_t layers)
+{
+    static const uint64_t model_and_layers = KNOB_BIT(model) | KNOB_BIT(layers);
+    const struct rule_model model = rule_model_of(m);
+    const struct strategy_stage own = strategy_at_least_usual(&a->own);
+    const struct rule_view v = {
+        .open = ~(KNOB_BIT(expert_parallel) | KNOB_BIT(recompute_layers) | model_and_layers),
+        .shared = &a->shared,
+        .n = 1,
+        .own = (const char *)&own,
+        .facts = {.said = a->chosen, .layers = layers, .model = &model}};
+    char text[RULE_TEXT];
+    const struct rule *broken = rules_broken(&v, RULES_OF_OPTIONS, NULL);
+    return broken ? error_set(STATUS_INFEASIBLE, "%s", rule_print(broken, &v, true, text))
+                  : STATUS_OK;
+}
+
 enum status plan_check_layers(const struct arguments *a, const struct model *m,
                               const struct plan_stage *stage, size_t stages)
 {
@@ -44,10 +46,7 @@ enum status plan_check_layers(const struct arguments *a, const struct model *m,
         uint32_t n = plan_stage_layers(&stage[s], m);
         most = n > most ? n : most;
     }
-    return a->recompute_layers <= most
-               ? STATUS_OK
-               : error_set(STATUS_INFEASIBLE, "--recompute-layers %zu: no stage has more than %u",
-                           a->recompute_layers, most);
+    return check_rules(a, m, most);
 }
 
 enum status plan_check_model(const struct arguments *a, const struct model *m)
@@ -57,7 +56,6 @@ enum status plan_check_model(const struct arguments *a, const struct model *m)
     TRY(ARRAY_NEW(whole.op, whole.ops));
     for (uint32_t i = 0; i < m->n; i++)
         whole.op[i] = i;
-    TRY(check_experts(a->expert_parallel, m));
     TRY(check_imbalance(a->expert_imbalance, m));
     TRY(plan_check_layers(a, m, &whole, 1));
 out:

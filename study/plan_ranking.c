@@ -7,6 +7,7 @@
 
 #include "core/base/text.h"
 #include "core/base/units.h"
+#include "core/data/rules.h"
 #include "study/planning.h"
 
 enum { CELL = 64, ROWS = 10 }; /* of the table, baselines apart, unless it is wide */
@@ -36,57 +37,13 @@ static const char *placement_of(const struct auto_candidate *c)
                                              : "replicas";
 }
 
-/* "full:8 ": of the first eight layers of each stage. */
-static void print_recompute(const struct plan *p, char *text, size_t room)
-{
-    static const char *const recompute[RECOMPUTE_KINDS] = {"", "sel", "full"};
-    const struct plan_stage *s = &p->stage[0];
-    bool some = s->recompute == RECOMPUTE_FULL && s->recompute_layers > 0;
-    size_t n = (size_t)snprintf(text, room, "%s", recompute[s->recompute]);
-    if (some && n < room)
-        n += (size_t)snprintf(text + n, room - n, ":%u", s->recompute_layers);
-    if (n > 0 && n < room)
-        snprintf(text + n, room - n, " ");
-}
-
-/* "z3k/8 ": kept, over groups of eight replicas. */
-static void print_zero(const struct plan *p, char *text, size_t room)
-{
-    size_t n = 0;
-    if (p->zero)
-        n = (size_t)snprintf(text, room, "z%u%s", p->zero, p->zero_keep ? "k" : "");
-    if (p->zero_group && n < room)
-        n += (size_t)snprintf(text + n, room - n, "/%u", p->zero_group);
-    if (n > 0 && n < room)
-        snprintf(text + n, room - n, " ");
-}
-
-/* "sel z1 sp b32M": what a plan does besides its shape; sp/o: products in parts beside exchanges; host: where
- * the optimizer's state is. */
+/* "sel z1 sp b32M": what a plan does besides its shape. */
 static const char *extras_of(const struct plan *p, char text[CELL])
 {
-    char recompute[24] = "", zero[24] = "", bucket[32] = "", context[16] = "", experts[16] = "";
-    int64_t b = p->bucket_bytes, unit = b < 1 << 10 ? 1 : b < 1 << 20 ? 1 << 10 : 1 << 20;
-    print_recompute(p, recompute, sizeof recompute);
-    print_zero(p, zero, sizeof zero);
-    if (b > 0)
-        snprintf(bucket, sizeof bucket, "b%.4g%s", (double)b / (double)unit,
-                 unit == 1         ? "B"
-                 : unit == 1 << 10 ? "K"
-                                   : "M");
-    if (p->stage[0].context_parallel > 1)
-        snprintf(context, sizeof context, "cp%u ", p->stage[0].context_parallel);
-    if (p->stage[0].expert_parallel > 1)
-        snprintf(experts, sizeof experts, "ep%u ", p->stage[0].expert_parallel);
-    bool rows = p->sequence_parallel && p->stage[0].tensor_parallel > 1;
-    int n = snprintf(text, CELL, "%s%s%s%s%s%s%s", recompute, zero, experts, context,
-                     !rows               ? ""
-                     : p->tensor_overlap ? "sp/o "
-                                         : "sp ",
-                     p->offload & OFFLOAD_OPTIMIZER ? "host " : "", bucket);
-    while (n > 0 && text[n - 1] == ' ')
-        text[--n] = '\0';
-    return n > 0 ? text : "-";
+    struct strategy shared;
+    struct strategy_stage own;
+    rules_settle(p, &shared, &own);
+    return strategy_print(&shared, &own, text, CELL);
 }
 
 /* "4 x 2 x 1", or "4 x 1-5 x 1" where stages have different replicas. */
@@ -273,6 +230,8 @@ static void put_candidate(struct json_writer *w, const struct auto_candidate *c,
 {
     const struct plan *p = &c->plan;
     const struct evaluation *e = auto_evaluation(c);
+    struct strategy shared;
+    struct strategy_stage own;
     json_open_object(w, NULL, false);
     json_put_integer(w, "stages", (int64_t)p->stages);
     if (auto_is_uneven(p))
@@ -284,30 +243,13 @@ static void put_candidate(struct json_writer *w, const struct auto_candidate *c,
         json_put_integer(w, NULL, p->stage[k].replicas);
     json_close(w);
     json_put_integer(w, "shards", p->stage[0].tensor_parallel);
-    if (p->stage[0].expert_parallel > 1)
-        json_put_integer(w, "expert_parallel", p->stage[0].expert_parallel);
-    if (p->stage[0].context_parallel > 1)
-        json_put_integer(w, "context_parallel", p->stage[0].context_parallel);
     json_put_integer(w, "devices", (int64_t)c->devices);
     json_put_string(w, "schedule", p->schedule);
     json_put_integer(w, "chunks", (int64_t)chunks_of(c));
     json_put_integer(w, "microbatches", p->microbatches);
     json_put_integer(w, "microbatch_size", p->microbatch_size);
-    json_put_integer(w, "zero", p->zero);
-    if (p->zero_keep)
-        json_put_bool(w, "zero_keep", true);
-    if (p->zero_group)
-        json_put_integer(w, "zero_group", p->zero_group);
-    if (p->stage[0].recompute_layers)
-        json_put_integer(w, "recompute_layers", p->stage[0].recompute_layers);
-    json_put_string(w, "recompute", plan_recompute_names[p->stage[0].recompute]);
-    plan_put_modules(w, p->stage[0].recompute_modules);
-    if (p->tensor_overlap)
-        json_put_bool(w, "tensor_overlap", true);
-    if (p->offload)
-        json_put_string(w, "offload", plan_offload_names[p->offload]);
-    json_put_bool(w, "sequence_parallel", p->sequence_parallel && p->stage[0].tensor_parallel > 1);
-    json_put_integer(w, "bucket_bytes", p->bucket_bytes);
+    rules_settle(p, &shared, &own);
+    strategy_report(&shared, &own, w);
     json_put_string(w, "placement", placement_of(c));
     json_put_real(w, "quick_s", c->quick.iteration_s);
     json_put_real(w, "iteration_s", e->iteration_s);

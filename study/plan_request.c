@@ -5,6 +5,7 @@
 
 #include "core/base/array.h"
 #include "core/base/error.h"
+#include "core/data/rules.h"
 #include "core/schedule/schedule.h"
 #include "partition/partition.h"
 #include "study/planning.h"
@@ -72,122 +73,75 @@ static enum status check_unwritten(const struct arguments *a, taker_set way)
     return STATUS_OK;
 }
 
-/* The settings table knows the words, so a text is one of them; none says the first. */
-static size_t word_of(const char *text, const char *const *words, size_t n)
-{
-    while (--n > 0 && (!text || strcmp(text, words[n]) != 0))
-        ;
-    return n;
-}
+/* The search decides these by itself where they are not given; what refines another choice, as
+ * --zero-keep does --zero, wants that to be given. */
+static const uint64_t searched = KNOB_BIT(replicas) | KNOB_BIT(tensor_parallel) |
+                                 KNOB_BIT(expert_parallel) | KNOB_BIT(sequence_parallel) |
+                                 KNOB_BIT(bucket_bytes);
 
-static enum plan_recompute recompute_of(const struct arguments *a)
+/* What is asked of all stages, `own`, as rules look at it; model and layers are not known yet. */
+static enum status view_of(const struct arguments *a, const struct partition_algorithm *al,
+                           struct strategy_stage *own, struct rule_view *v)
 {
-    return (enum plan_recompute)word_of(a->recompute, plan_recompute_names, RECOMPUTE_KINDS);
-}
-
-static enum plan_offload offload_of(const struct arguments *a)
-{
-    return (enum plan_offload)word_of(a->offload, plan_offload_names, OFFLOAD_KINDS);
-}
-
-/* Names that nobody knows were refused by check_together(). */
-static uint32_t modules_of(const struct arguments *a)
-{
-    uint32_t modules = 0;
-    bool known = a->recompute_modules && recompute_of(a) == RECOMPUTE_SELECTIVE &&
-                 plan_read_modules(a->recompute_modules, &modules) == STATUS_OK;
-    return known ? modules : 0;
-}
-
-struct rule {
-    bool wrong;
-    const char *message;
-};
-
-static enum status first_wrong(const struct rule *rule, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (rule[i].wrong)
-            return error_set(STATUS_USAGE, "%s", rule[i].message);
+    bool search = !al->cut;
+    *own = strategy_at_least_usual(&a->own);
+    *v = (struct rule_view){.open = KNOB_BIT(model) | KNOB_BIT(layers),
+                            .shared = &a->shared,
+                            .n = 1,
+                            .own = (const char *)own,
+                            .facts = {.said = a->chosen, .stages = a->stages, .chunks = a->chunks}};
+    if (search)
+        v->open |= searched & ~a->chosen;
+    if (!a->stages)
+        v->open |= KNOB_BIT(stages);
+    if (!a->chunks)
+        v->open |= KNOB_BIT(chunks);
+    if (a->schedule)
+        PASS(schedule_find(a->schedule, &v->facts.schedule));
+    else if (search)
+        v->open |= KNOB_BIT(schedule);
+    else
+        PASS(schedule_find(schedule_usual(a->chunks > 1), &v->facts.schedule));
+    if (v->facts.schedule && v->facts.schedule->crossed && !a->replicas)
+        v->open |= KNOB_BIT(replicas);
     return STATUS_OK;
 }
 
-/* What is given about stages, the tensors between them and the executor. */
-static enum status check_stages_together(const struct arguments *a,
-                                         const struct partition_algorithm *al,
-                                         const struct schedule *schedule)
+static enum status check_rules(const struct arguments *a, const struct partition_algorithm *al)
 {
-    bool vee = schedule && schedule->vee,
-         whole = a->tensor_parallel == 1 || (!a->tensor_parallel && al->cut);
+    struct rule_view v;
+    struct strategy_stage own;
+    char text[RULE_TEXT];
+    PASS(view_of(a, al, &own, &v));
+    const struct rule *broken = rules_broken(&v, RULES_OF_OPTIONS, NULL);
+    if (broken)
+        return error_set(STATUS_USAGE, "%s", rule_print(broken, &v, true, text));
+    if (a->executable)
+        broken = rules_broken(&v, RULE_NOT_RUN | RULE_NOT_COMPUTED, NULL);
+    return broken ? error_set(STATUS_USAGE, "--executable: %s", rule_print(broken, &v, true, text))
+                  : STATUS_OK;
+}
+
+/* Options that say something only beside others, whatever model and platform are. These are no
+ * rules of plan_settle(): a grid of points may well have a corner in which one of its settings
+ * means nothing. */
+static enum status check_together(const struct arguments *a, const struct partition_algorithm *al)
+{
+    bool cut_by_hand = al == &partition_manual;
+    struct framework issue = framework_of(NULL);
+    if (a->framework && framework_parse(a->framework, &issue) != STATUS_OK)
+        return error_context(STATUS_USAGE, "--framework");
     if (a->chunks > 1 && a->stages % a->chunks != 0)
         return error_set(
             STATUS_USAGE,
             "--stages %zu is no multiple of --chunks %zu: --stages counts the chunks of all "
             "pipeline ranks; %zu ranks of %zu chunks each are --stages %zu",
-            (size_t)a->stages, (size_t)a->chunks, (size_t)a->stages, (size_t)a->chunks,
-            (size_t)a->stages * (size_t)a->chunks);
-    const struct rule rules[] = {
-        {a->stages % 2 != 0 && vee,
-         "--stages and --schedule: this one has two stages on each device"},
-        {a->p2p_scatter && a->sequence_parallel,
-         "--p2p-scatter means nothing with --sequence-parallel, whose tensors are in parts "
-         "already"},
-        {a->tensor_overlap && (!a->sequence_parallel || a->tensor_parallel == 1),
-         "--tensor-overlap needs --sequence-parallel"},
-        {a->p2p_scatter && whole, "--p2p-scatter needs --tensor-parallel of 2 or more"},
-        {a->p2p_scatter && a->stages == 1, "--p2p-scatter needs --stages of 2 or more"},
-        {a->executable && a->tensor_overlap, "--executable: foreline run has no --tensor-overlap"},
-        {a->executable && offload_of(a) != OFFLOAD_NONE,
-         "--executable: foreline run has no --offload"},
-        {a->executable && (modules_of(a) & 1u << MODULE_MOE_ACT),
-         "--executable: foreline run has no --recompute-modules moe_act"},
-    };
-    return first_wrong(rules, sizeof rules / sizeof *rules);
-}
-
-/* Options that say something only beside others, whatever model and platform are. Where the search
- * chooses the others it finds what suits. These are no rules of plan_settle(): a grid of points may
- * well have a corner in which one of its settings means nothing. */
-static enum status check_together(const struct arguments *a, const struct partition_algorithm *al)
-{
-    const struct schedule *schedule = NULL;
-    bool alone = a->replicas == 1 || (!a->replicas && al->cut),
-         cut_by_hand = al == &partition_manual;
-    uint32_t modules;
-    struct framework issue = framework_of(NULL);
-    if (a->schedule)
-        PASS(schedule_find(a->schedule, &schedule));
-    if (a->recompute_modules && plan_read_modules(a->recompute_modules, &modules) != STATUS_OK)
-        return error_context(STATUS_USAGE, "--recompute-modules");
-    if (a->framework && framework_parse(a->framework, &issue) != STATUS_OK)
-        return error_context(STATUS_USAGE, "--framework");
-    const struct rule rules[] = {
+            a->stages, a->chunks, a->stages, a->chunks, a->stages * a->chunks);
+    const struct {
+        bool wrong;
+        const char *message;
+    } all[] = {
         {a->executable && issue.by_kernel, "--executable: foreline run is a framework by itself"},
-        {a->zero > 0 && alone, "--zero needs --replicas of 2 or more, over which it shards"},
-        {a->zero_keep && a->zero != 1 && a->zero != 3, "--zero-keep needs --zero 1 or 3"},
-        {a->zero_group > 0 && (a->zero == 0 || (a->replicas && a->replicas % a->zero_group != 0)),
-         "--zero-group needs --zero of 1 or more and a multiple of it as --replicas"},
-        {a->bucket_bytes > 0 && alone, "--bucket needs --replicas of 2 or more, whose gradients "
-                                       "are summed"},
-        {a->expert_parallel > 1 && (alone || a->replicas % a->expert_parallel != 0),
-         "--expert-parallel needs a multiple of it as --replicas"},
-        {a->expert_imbalance > 0 && (a->expert_parallel == 1 || (!a->expert_parallel && al->cut)),
-         "--expert-imbalance needs --expert-parallel of 2 or more"},
-        {a->context_parallel > 1 && al->cut &&
-             (a->replicas ? a->replicas : 1) % a->context_parallel != 0,
-         "--context-parallel needs a multiple of it as --replicas"},
-        {a->context_exchange && a->context_parallel < 2,
-         "--context-exchange needs --context-parallel of 2 or more"},
-        {(a->recompute_layers || a->recompute_unit) && recompute_of(a) != RECOMPUTE_FULL,
-         "--recompute-layers and --recompute-unit need --recompute full"},
-        {a->recompute_modules && recompute_of(a) != RECOMPUTE_SELECTIVE,
-         "--recompute-modules needs --recompute selective"},
-        {a->chunks > 1 && schedule && !schedule->chunked,
-         "--chunks and --schedule: this one gives every stage devices of its own"},
-        {a->chunks > 0 && schedule && schedule->vee && a->chunks != 2,
-         "--chunks and --schedule: this one has two stages on each device"},
-        {a->replicas > 0 && schedule && schedule->crossed && a->replicas % 2 != 0,
-         "--replicas and --schedule: this one needs pairs of replicas"},
         {arguments_given(a, "seed") && !a->output && !a->json && !arguments_given(a, "jitter"),
          "--seed is of the plan that -o writes, or of --jitter"},
         {(arguments_given(a, "samples") || arguments_given(a, "rank-by")) &&
@@ -198,8 +152,11 @@ static enum status check_together(const struct arguments *a, const struct partit
         {a->split_at && a->layers_per_stage > 0,
          "--split-at says where stages begin, not --layers-per-stage"},
     };
-    PASS(check_stages_together(a, al, schedule));
-    return first_wrong(rules, sizeof rules / sizeof *rules);
+    PASS(check_rules(a, al));
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].wrong)
+            return error_set(STATUS_USAGE, "%s", all[i].message);
+    return STATUS_OK;
 }
 
 enum status plan_check_given(const struct arguments *a)
@@ -259,6 +216,21 @@ static enum status settle_batch(struct arguments *a)
     return STATUS_OK;
 }
 
+/* Every plan of a grid would break it silently. */
+static enum status check_sequence(const struct arguments *a)
+{
+    const struct partition_algorithm *algorithm;
+    struct strategy_stage own;
+    struct rule_view v;
+    char text[RULE_TEXT];
+    PASS(algorithm_of(a, &algorithm));
+    PASS(view_of(a, algorithm, &own, &v));
+    return rule_is_broken(&v, RULE_sequence_needs_shards)
+               ? error_set(STATUS_USAGE, "%s",
+                           rule_print(&rule_table[RULE_sequence_needs_shards], &v, true, text))
+               : STATUS_OK;
+}
+
 /* What is refused here could not be kept by any algorithm, whatever model and platform are. */
 enum status plan_settle(struct arguments *a)
 {
@@ -268,14 +240,7 @@ enum status plan_settle(struct arguments *a)
     if (a->microbatches && streams > a->microbatches)
         return error_set(STATUS_USAGE, "%zu replicas need at least as many microbatches, not %zu",
                          streams, a->microbatches);
-    if (a->sequence_parallel && a->tensor_parallel < 2 && (a->tensor_parallel || !is_auto(a)))
-        return error_set(STATUS_USAGE, "--sequence-parallel needs --tensor-parallel of 2 or more");
-    return STATUS_OK;
-}
-
-static enum data_type reduce_dtype_of(const struct arguments *a)
-{
-    return (enum data_type)word_of(a->reduce_dtype, data_type_names, DATA_TYPES);
+    return check_sequence(a);
 }
 
 /* What is given, or what the schedule that is given cannot do without. */
@@ -286,98 +251,68 @@ static uint32_t chunks_of(const struct arguments *a)
     return a->chunks || !vee ? (uint32_t)a->chunks : 2;
 }
 
-static enum plan_exchange exchange_of(const struct arguments *a)
-{
-    return (enum plan_exchange)word_of(a->context_exchange, plan_exchange_names, EXCHANGE_KINDS);
-}
-
 struct partition_request plan_request(const struct arguments *a)
 {
     struct framework issue = framework_of(a->framework);
-    return (struct partition_request){.stages = a->stages,
-                                      .replicas = (uint32_t)a->replicas,
-                                      .tensor_parallel = (uint32_t)a->tensor_parallel,
-                                      .expert_parallel = (uint32_t)a->expert_parallel,
-                                      .context_parallel = (uint32_t)a->context_parallel,
-                                      .context_exchange = exchange_of(a),
-                                      .expert_imbalance = a->expert_imbalance,
-                                      .p2p_scatter = a->p2p_scatter,
-                                      .chunks = chunks_of(a),
-                                      .zero = (uint32_t)a->zero,
-                                      .zero_keep = a->zero_keep && a->zero > 0,
-                                      .zero_group = a->zero ? (uint32_t)a->zero_group : 0,
-                                      .bucket_bytes = (int64_t)a->bucket_bytes,
-                                      .reduce_dtype = reduce_dtype_of(a),
-                                      .sequence_parallel = a->sequence_parallel,
-                                      .tensor_overlap = a->tensor_overlap,
-                                      .offload = offload_of(a),
-                                      .recompute = recompute_of(a),
-                                      .recompute_layers = (uint32_t)a->recompute_layers,
-                                      .recompute_unit = (uint32_t)a->recompute_unit,
-                                      .recompute_modules = modules_of(a),
-                                      .microbatches = (uint32_t)a->microbatches,
-                                      .microbatch_size = (uint32_t)a->microbatch_size,
-                                      .schedule = a->schedule,
-                                      .optimizer = a->optimizer,
-                                      .model = a->model,
-                                      .platform = a->platform,
-                                      .seed = a->seed,
-                                      .layers = a->granularity ? !strcmp(a->granularity, "layer")
-                                                               : is_auto(a),
-                                      .framework = issue.by_kernel ? a->framework : NULL,
-                                      .issue = issue,
-                                      .split_at = a->split_at,
-                                      .layers_per_stage = a->layers_per_stage};
+    struct partition_request r = {.stages = a->stages,
+                                  .shared = a->shared,
+                                  .own = a->own,
+                                  .chosen = a->chosen,
+                                  .chunks = chunks_of(a),
+                                  .microbatches = (uint32_t)a->microbatches,
+                                  .microbatch_size = (uint32_t)a->microbatch_size,
+                                  .schedule = a->schedule,
+                                  .optimizer = a->optimizer,
+                                  .model = a->model,
+                                  .platform = a->platform,
+                                  .seed = a->seed,
+                                  .layers = a->granularity ? !strcmp(a->granularity, "layer")
+                                                           : is_auto(a),
+                                  .framework = issue.by_kernel ? a->framework : NULL,
+                                  .issue = issue,
+                                  .split_at = a->split_at,
+                                  .layers_per_stage = a->layers_per_stage};
+    /* a grid of points may have corners where these say nothing */
+    r.zero_keep = r.zero_keep && r.zero > 0;
+    r.zero_group = r.zero > 0 ? r.zero_group : 0;
+    if (r.tensor_overlap && is_auto(a) && !(r.chosen & KNOB_BIT(sequence_parallel))) {
+        r.sequence_parallel = true; /* which it needs */
+        r.chosen |= KNOB_BIT(sequence_parallel);
+    }
+    r.expert_imbalance = r.expert_imbalance > 1 ? r.expert_imbalance : 0;
+    r.recompute_modules = r.recompute == RECOMPUTE_SELECTIVE ? r.recompute_modules : 0;
+    return r;
 }
 
 /* ---- is it kept? */
 
-/* Algorithms of today give all stages the same replicas and shards; a plan that does not keeps the
- * constraint only if every stage does. */
-static const char *stage_breaks(const struct plan_stage *s, const struct arguments *a)
+/* A knob that was chosen, and is something else in the plan. Sequence parallelism is none on one
+ * shard. */
+static const struct strategy_knob *knob_breaks(const struct plan *p,
+                                               const struct partition_request *r)
 {
-    if (a->replicas && s->replicas != a->replicas)
-        return "replicas";
-    if (a->tensor_parallel && s->tensor_parallel != a->tensor_parallel)
-        return "tensor-parallel";
-    if (a->expert_parallel && s->expert_parallel != a->expert_parallel)
-        return "expert-parallel";
-    if (a->context_parallel && s->context_parallel != a->context_parallel)
-        return "context-parallel";
-    if (a->recompute && s->recompute != recompute_of(a))
-        return "recompute";
-    if (a->recompute_layers && s->recompute_layers != a->recompute_layers)
-        return "recompute-layers";
-    if (a->recompute_unit && s->recompute_unit != a->recompute_unit)
-        return "recompute-unit";
-    if (a->recompute_modules && s->recompute_modules != modules_of(a))
-        return "recompute-modules";
-    return NULL;
+    struct strategy has = p->shared;
+    has.sequence_parallel = has.sequence_parallel && p->stage[0].tensor_parallel > 1;
+    const struct strategy_knob *broken =
+        strategy_differs(STRATEGY_PLAN, r->chosen, &r->shared, &has);
+    for (size_t s = 0; s < p->stages && !broken; s++)
+        broken = strategy_differs(STRATEGY_STAGE, r->chosen, &r->own, &p->stage[s].own);
+    return broken;
 }
 
-/* Compares what was asked for with what the plan says, field by field, so that neither an algorithm
- * nor a later change to one can break a constraint silently. */
+/* Compares what was asked for with what the plan says, so that neither an algorithm nor a later
+ * change to one can break a constraint silently. */
 const char *plan_breaks(const struct plan *p, const struct arguments *a)
 {
+    const struct partition_request r = plan_request(a);
+    const struct strategy_knob *broken = knob_breaks(p, &r);
     const struct {
         const char *name;
         bool broken;
     } all[] = {
         {"stages", a->stages && p->stages != a->stages},
         {"chunks", a->chunks && plan_chunks(p) != a->chunks},
-        {"zero", (a->zero || arguments_given(a, "zero")) && p->zero != a->zero},
-        {"zero-keep", a->zero_keep && a->zero > 0 && !p->zero_keep},
-        {"zero-group", a->zero_group && a->zero && p->zero_group != a->zero_group},
-        {"bucket", (a->bucket_bytes > 0 || arguments_given(a, "bucket")) &&
-                       p->bucket_bytes != (int64_t)a->bucket_bytes},
-        {"reduce-dtype", a->reduce_dtype && p->reduce_dtype != reduce_dtype_of(a)},
-        {"sequence-parallel",
-         a->sequence_parallel && !(p->sequence_parallel && p->stage[0].tensor_parallel > 1)},
-        {"expert-imbalance", a->expert_imbalance > 1 && !(p->expert_imbalance > 1)},
-        {"p2p-scatter", a->p2p_scatter && !p->p2p_scatter},
-        {"tensor-overlap", a->tensor_overlap && !p->tensor_overlap},
-        {"offload", a->offload && p->offload != offload_of(a)},
-        {"context-exchange", a->context_exchange && p->context_exchange != exchange_of(a)},
+        {broken ? broken->option : NULL, broken},
         {"microbatches", a->microbatches && p->microbatches != a->microbatches},
         {"microbatch-size", a->microbatch_size && p->microbatch_size != a->microbatch_size},
         {"batch", a->batch && (size_t)p->microbatches * p->microbatch_size != a->batch},
@@ -389,10 +324,7 @@ const char *plan_breaks(const struct plan *p, const struct arguments *a)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].broken)
             return all[i].name;
-    const char *broken = NULL;
-    for (size_t s = 0; s < p->stages && !broken; s++)
-        broken = stage_breaks(&p->stage[s], a);
-    return broken;
+    return NULL;
 }
 
 /* ---- one algorithm */
@@ -407,15 +339,19 @@ static uint32_t usual_microbatches(const struct partition_request *r)
 
 enum status plan_check_sums(const struct arguments *a, const struct model *m)
 {
-    bool search = is_auto(a), tied = false;
-    for (size_t i = 0; i < m->n && !tied; i++)
-        tied = m->op[i].shares != MODEL_NO_OP;
-    bool alone = a->replicas == 1 || (!a->replicas && !search),
-         whole = a->tensor_parallel == 1 || (!a->tensor_parallel && !search);
-    if (a->reduce_dtype && alone && whole && !tied)
-        return error_set(STATUS_USAGE, "--reduce-dtype: nothing is summed without --replicas or "
-                                       "--tensor-parallel of 2 or more");
-    return STATUS_OK;
+    const struct partition_algorithm *algorithm;
+    const struct rule_model model = rule_model_of(m);
+    struct strategy_stage own;
+    struct rule_view v;
+    char text[RULE_TEXT];
+    PASS(algorithm_of(a, &algorithm));
+    PASS(view_of(a, algorithm, &own, &v));
+    v.open &= ~KNOB_BIT(model);
+    v.facts.model = &model;
+    return rule_is_broken(&v, RULE_sums_need_somebody)
+               ? error_set(STATUS_USAGE, "%s",
+                           rule_print(&rule_table[RULE_sums_need_somebody], &v, true, text))
+               : STATUS_OK;
 }
 
 /* Defaults: all devices as one pipeline (a stage for each set of shards, times the chunks, but no

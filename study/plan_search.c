@@ -46,10 +46,20 @@ size_t plan_samples(const struct arguments *a, const struct topology *t)
     return usual - usual % unit;
 }
 
+/* Which plans foreline run refuses, where that is known by a rule and not from one of them. */
+static void name_rule(const struct auto_result *r, char refused[EVALUATION_REFUSED])
+{
+    const struct rule_view none = {0};
+    char text[RULE_TEXT];
+    if (r->not_run && !*refused)
+        snprintf(refused, EVALUATION_REFUSED, "%s", rule_print(r->not_run, &none, true, text));
+}
+
 /* Leave out of the ranking what breaks a constraint. The search keeps constraints on shapes by
  * itself; the baselines, which it tries for comparison, need not, and a plan that breaks what the
  * user asked for is no alternative however fast it is. */
-static enum status keep_constraints(const struct arguments *a, struct auto_result *r)
+static enum status keep_constraints(const struct arguments *a, struct auto_result *r,
+                                    const char *refused)
 {
     size_t kept = 0;
     const char *broken = NULL, *first = NULL;
@@ -63,21 +73,17 @@ static enum status keep_constraints(const struct arguments *a, struct auto_resul
     }
     r->n = kept;
     if (kept == 0)
-        return error_set(STATUS_INFEASIBLE, "no plan was found that keeps --%s", first);
+        return error_set(STATUS_INFEASIBLE, "no plan was found that keeps --%s%s%s", first,
+                         *refused ? "; run refuses: " : "", refused);
     return STATUS_OK;
 }
 
-/* What the arguments leave open is searched; a zero that was asked for is kept. */
+/* What the arguments leave open is searched. */
 static struct auto_request request_of(const struct arguments *a, const struct topology *t,
                                       const volatile int *stop)
 {
     return (struct auto_request){
         .fixed = plan_request(a),
-        .given = {.recompute = a->recompute != NULL,
-                  .zero = a->zero || arguments_given(a, "zero"),
-                  .bucket = a->bucket_bytes > 0 || arguments_given(a, "bucket"),
-                  .sequence_parallel = a->sequence_parallel,
-                  .offload = a->offload != NULL},
         .samples = plan_samples(a, t),
         .finalists = a->finalists ? a->finalists : 1,
         .time_limit_s = a->time_limit_s > 0 ? a->time_limit_s : TIME_LIMIT_S,
@@ -92,28 +98,41 @@ static double at_least_1(size_t n)
     return n > 0 ? (double)n : 1;
 }
 
+struct constraint {
+    const char *name;
+    size_t value, most;
+};
+enum { CONSTRAINTS = STRATEGY_KNOBS + 5 };
+
+/* Numbers that may be given: stages, degrees of which there are no more than devices, and sizes. */
+static size_t list_constraints(const struct arguments *a, const struct model *m,
+                               const struct topology *t, struct constraint all[CONSTRAINTS])
+{
+    const struct partition_request r = plan_request(a);
+    size_t n = 0;
+    all[n++] = (struct constraint){"stages", a->stages,
+                                   partition_most_stages(m, a->tensor_parallel, r.layers)};
+    for (const struct strategy_knob *k = strategy_knobs; k < strategy_knobs + STRATEGY_KNOBS; k++) {
+        const void *of = k->scope == STRATEGY_PLAN ? (const void *)&a->shared : &a->own;
+        if (k->degree)
+            all[n++] = (struct constraint){k->option, (size_t)strategy_get(k, of), t->n};
+    }
+    all[n++] = (struct constraint){"chunks", a->chunks, SIZE_MAX};
+    all[n++] = (struct constraint){"microbatches", a->microbatches, SIZE_MAX};
+    all[n++] = (struct constraint){"microbatch-size", a->microbatch_size, SIZE_MAX};
+    all[n++] = (struct constraint){"batch", a->batch, SIZE_MAX};
+    return n;
+}
+
 /* Why the search has found no shape at all: a constraint that is impossible by itself, else all that
  * are given, and what was said of a plan that cannot be run. */
 static enum status name_constraints(const struct arguments *a, const struct model *m,
                                     const struct topology *t, size_t samples, const char *refused)
 {
-    bool layers = plan_request(a).layers;
-    const struct {
-        const char *name;
-        size_t value, most;
-    } all[] = {
-        {"stages", a->stages, partition_most_stages(m, (uint32_t)a->tensor_parallel, layers)},
-        {"replicas", a->replicas, t->n},
-        {"tensor-parallel", a->tensor_parallel, t->n},
-        {"expert-parallel", a->expert_parallel, t->n},
-        {"context-parallel", a->context_parallel, t->n},
-        {"zero-group", a->zero_group, t->n},
-        {"chunks", a->chunks, SIZE_MAX},
-        {"microbatches", a->microbatches, SIZE_MAX},
-        {"microbatch-size", a->microbatch_size, SIZE_MAX},
-        {"batch", a->batch, SIZE_MAX}};
+    struct constraint all[CONSTRAINTS];
     char given[256] = "";
-    for (size_t k = 0, n = 0; k < sizeof all / sizeof *all && n < sizeof given; k++) {
+    size_t constraints = list_constraints(a, m, t, all);
+    for (size_t k = 0, n = 0; k < constraints && n < sizeof given; k++) {
         if (all[k].value > all[k].most)
             return error_set(STATUS_INFEASIBLE,
                              "--%s %zu: at most %zu for %s on the %zu devices of %s", all[k].name,
@@ -160,12 +179,13 @@ enum status plan_search(const struct arguments *a, struct evaluation_context *co
     if (t->n > MOST_DEVICES)
         context->engine = &engine_analytic;
     st = auto_search(context->model, t, &request, &evaluator, &result);
+    name_rule(&result, refused);
     if (st == STATUS_INFEASIBLE && result.n == 0 && stop && *stop)
         st = error_set(STATUS_INFEASIBLE, "stopped by Ctrl-C before a plan was found");
     else if (st == STATUS_INFEASIBLE && result.n == 0)
         st = name_constraints(a, context->model, t, request.samples, refused);
     TRY(st);
-    TRY(keep_constraints(a, &result));
+    TRY(keep_constraints(a, &result, refused));
     MOVE(out, result);
 out:
     context->reserve_bytes = NULL;

@@ -85,7 +85,8 @@ static void fill(const struct topology *t, struct arguments *a)
     size_t chunks = plan_request(a).chunks, stages = a->stages ? a->stages : 1;
     size_t replicas = t->n * (chunks ? chunks : 1) / (stages * shards);
     a->stages = stages;
-    a->replicas = replicas ? replicas : 1;
+    a->replicas = replicas ? (uint32_t)replicas : 1;
+    a->chosen |= KNOB_BIT(replicas);
 }
 
 /* Plan with the engine that measures, so that a search optimises what is reported; what runs for real
@@ -104,8 +105,10 @@ static enum status make_plan(const struct point *p, const struct model *m, const
                                          .options = {.collective = p->collective}};
     if (p->fill)
         fill(t, &a);
-    if (p->fill_experts)
+    if (p->fill_experts) {
         a.expert_parallel = a.replicas;
+        a.chosen |= KNOB_BIT(expert_parallel);
+    }
     if (p->engine || p->run.engine) /* predictions and runs of an experiment are of the same plan */
         a.framework = plan_choose_framework(&a, m, t).name;
     if (!p->engine) /* it is going to run */

@@ -116,7 +116,7 @@ static enum status run_workers(const struct point_job *j)
     const struct model_op *op = point_without_numerics(&j->p.model, &j->p.plan);
     bool paced = r->compute ? !strcmp(r->compute, "paced") : op != NULL;
     struct measurement m = {0};
-    char engine[16];
+    char engine[16], refused[EVALUATION_REFUSED];
     const struct launch_options o = {.transport = r->engine,
                                      .device = paced ? launch_paced(r->device) : r->device,
                                      .steps = r->steps,
@@ -127,6 +127,8 @@ static enum status run_workers(const struct point_job *j)
         return error_set(STATUS_UNSUPPORTED,
                          "op '%s' of kind '%s' has no numerics on the CPU: --compute paced",
                          op->name, op->kind);
+    if (!paced && !strcmp(r->device, "cpu"))
+        TRY(point_runs(r->device, &j->p.model, &j->p.plan, &j->p.program, refused));
     TRY(launch_run(&j->p.program, &j->p.model, &o, &m, NULL));
     if (!paced && !strcmp(r->device, "cpu"))
         machine_measure_cpu(&j->p.model, &j->p.program, &j->p.topology, false, &m);

@@ -56,8 +56,12 @@ taker_set settings_taker(const char *command, const char *words)
 /* Names repeat in the table, but no taker has two rows of one name (tests/test_settings.c). */
 const struct setting *setting_find(const char *name, taker_set takers)
 {
+    const struct strategy_knob *knob = strategy_find(name);
     for (size_t i = 0; i < settings_table_n; i++)
         if ((settings_table[i].takers & takers) && !strcmp(settings_table[i].name, name))
+            return &settings_table[i];
+    for (size_t i = 0; knob && i < settings_table_n; i++)
+        if ((settings_table[i].takers & takers) && settings_table[i].knob == knob)
             return &settings_table[i];
     return NULL;
 }
@@ -246,11 +250,41 @@ static enum status set_value(const struct setting *s, const char *text, void *fi
     return STATUS_OK;
 }
 
+/* A knob's member has its own type: the text is read as any setting of the row's type. */
+static enum status set_knob(const struct setting *s, const char *text, struct arguments *a)
+{
+    const struct strategy_knob *k = s->knob;
+    union {
+        bool flag;
+        size_t count;
+        double real;
+        const char *word;
+    } read = {0};
+    double value;
+    size_t word = 0;
+    uint32_t modules = 0;
+    PASS(set_value(s, text, &read));
+    while (k->word && word + 1 < k->words && (!k->word[word] || strcmp(text, k->word[word]) != 0))
+        word++;
+    if (k->special == STRATEGY_MODULES)
+        PASS(plan_read_modules(text, &modules));
+    value = s->type == SETTING_FLAG                                 ? read.flag
+            : s->type == SETTING_REAL || s->type == SETTING_BYTES   ? read.real
+            : s->type == SETTING_COUNT || s->type == SETTING_NUMBER ? (double)read.count
+            : k->word                                               ? (double)word
+                                                                    : modules;
+    if (k->most > 0 && value > k->most)
+        return error_set(STATUS_USAGE, "%g, expected at most %.0f", value, k->most);
+    strategy_put(k, value, (char *)a + s->offset - k->offset);
+    a->chosen |= UINT64_C(1) << (k - strategy_knobs);
+    return STATUS_OK;
+}
+
 /* The only place that knows where fields are: offsets are into struct arguments alone. */
 enum status setting_set(const struct setting *s, const char *text, struct arguments *a)
 {
     size_t i = (size_t)(s - settings_table);
-    if (set_value(s, text, (char *)a + s->offset) != STATUS_OK)
+    if ((s->knob ? set_knob(s, text, a) : set_value(s, text, (char *)a + s->offset)) != STATUS_OK)
         return STATUS_USAGE;
     a->given[i / 64] |= UINT64_C(1) << i % 64;
     return STATUS_OK;
@@ -266,7 +300,7 @@ struct arguments arguments_defaults(taker_set takers)
     for (size_t i = 0; i < settings_table_n; i++) {
         const struct setting *s = &settings_table[i];
         if (!(s->takers & takers) || !s->standard)
-            continue;
+            continue; /* knobs have none: 0 is what is not said */
         enum status st = set_value(s, s->standard, (char *)&a + s->offset);
         (void)st; /* tests set every row's default */
     }
@@ -329,6 +363,12 @@ static const struct setting *find_option(const char *argument, taker_set takers,
         s = setting_find(is_long ? name + 2 : "output", takers);
     if (s)
         return s;
+    if (!strncmp(name, "--no-", 5) && !*value) {
+        s = setting_find(name + 5, takers);
+        *value = "false";
+        if (s && s->knob && s->type == SETTING_FLAG)
+            return s;
+    }
     const char *near = option_meant(name + strspn(name, "-"), takers);
     if (!strcmp(name, "--platform") && (takers & TAKES(SIMULATE))) {
         enum status told = error_set(
@@ -364,11 +404,12 @@ enum status arguments_parse(struct arguments *a, taker_set takers, int *argc, ch
         bool flag = s->type == SETTING_FLAG;
         if (is_given(a, (size_t)(s - settings_table)) && s->type != SETTING_LIST)
             return error_set(STATUS_USAGE, "--%s is given twice", s->name);
-        if (flag && value)
+        bool negated = flag && s->knob && !strncmp(name, "--no-", 5);
+        if (flag && value && !negated)
             return error_set(STATUS_USAGE, "--%s takes no value", s->name);
         if (!flag && !value && ++i == *argc)
             return error_set(STATUS_USAGE, "%s needs a value (%s)", name, s->unit);
-        if (setting_set(s, flag ? "true" : value ? value : argv[i], a) != STATUS_OK)
+        if (setting_set(s, flag && !negated ? "true" : value ? value : argv[i], a) != STATUS_OK)
             return error_context(STATUS_USAGE, "--%s", s->name);
     }
     for (; i < *argc; i++)

@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "core/base/error.h"
+#include "core/strategy/strategy.h"
 
 /* ---- who takes a setting */
 
@@ -57,17 +58,15 @@ struct arguments {
     size_t seed;
 
     /* plans: constraints that algorithms keep or refuse; 0 or NULL leaves the choice to them */
-    const char *algorithm, *schedule, *optimizer, *explain, *split_at, *recompute, *reduce_dtype;
-    const char *context_exchange, *recompute_modules, *offload, *framework;
-    double expert_imbalance;
-    bool p2p_scatter, no_input_pipelining;
-    size_t tensor_parallel, expert_parallel, context_parallel, chunks, zero;
-    size_t recompute_layers, recompute_unit, zero_group;
-    bool zero_keep, tensor_overlap;
-    size_t stages, layers_per_stage, replicas, microbatches, microbatch_size, batch, finalists,
+#include "core/strategy/strategy_plan.def"
+#include "core/strategy/strategy_stage.def"
+    uint64_t chosen; /* knobs that were given, KNOB_BIT() */
+    const char *algorithm, *schedule, *optimizer, *explain, *split_at, *framework;
+    bool no_input_pipelining;
+    size_t stages, chunks, layers_per_stage, microbatches, microbatch_size, batch, finalists,
         tokens;
-    double time_limit_s, bucket_bytes;
-    bool sequence_parallel, executable, launchable, allow_oom, wide;
+    double time_limit_s;
+    bool executable, launchable, allow_oom, wide;
     size_t samples;                    /* of jitter, in the ranking of plans */
     const char *rank_by;               /* what of them counts */
     const char *granularity, *reserve; /* bytes, or a share */
@@ -103,7 +102,7 @@ struct arguments {
 
     /* emulation, calibration, models and platforms */
     const char *dilate, *shell, *graph, *matrix, *kernels, *gpu, *nic, *node, *fabric;
-    size_t nodes;
+    size_t nodes, profile_shards;
     size_t layers;          /* validate: runs of a set that are fitted to; 0: none */
     const char *from, *fit; /* calibrate: measured iterations, constants */
     size_t pid;
@@ -149,12 +148,14 @@ struct setting {
     double least, most;   /* of counts and reals; most 0: any */
     const char *(*word)(size_t i);          /* known words, NULL behind the last one */
     enum status (*check)(const char *text); /* of texts: may it be this one? NULL: any */
+    const struct strategy_knob *knob;       /* whose member the field is, of its type; NULL: none */
 };
 
 extern const struct setting settings_table[];
 extern const size_t settings_table_n;
 
-/* The row of that name that one of the takers takes, or NULL. */
+/* The row of that name that one of the takers takes, or NULL. Knobs also have the names that
+ * users of frameworks know (core/strategy/strategy.def). */
 const struct setting *setting_find(const char *name, taker_set takers);
 /* Is the setting of this name about a file or folder that is read? */
 bool setting_names_file(const char *key);

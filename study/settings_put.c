@@ -7,6 +7,7 @@
 #include "core/base/json.h"
 #include "core/base/path.h"
 #include "core/base/text.h"
+#include "core/data/plan.h"
 #include "study/settings.h"
 
 /* Quoted for a shell; a file or folder that is there by its absolute path. */
@@ -50,6 +51,25 @@ static enum status put_value(const struct setting *s, const void *field, FILE *o
     return STATUS_OK;
 }
 
+/* As setting_set() reads it. */
+static void put_knob(const struct strategy_knob *k, const void *member, FILE *out)
+{
+    struct json_writer number = {.stream = out};
+    char text[PLAN_MODULES_TEXT];
+    double value = strategy_get(k, (const char *)member - k->offset);
+    if (k->kind == FIELD_BOOL) {
+        fprintf(out, " --%s%s", value != 0 ? "" : "no-", k->option);
+        return;
+    }
+    fprintf(out, " --%s=", k->option);
+    if (k->special == STRATEGY_MODULES)
+        fputs(plan_print_modules((uint32_t)value, text), out);
+    else if (k->word)
+        fputs(k->word[(size_t)value], out);
+    else
+        json_put_real(&number, NULL, value);
+}
+
 static bool is_empty(const struct setting *s, const void *field)
 {
     return (s->type == SETTING_TEXT || s->type == SETTING_WORD) && !*(const char *const *)field;
@@ -59,7 +79,9 @@ static enum status put_setting(const struct setting *s, const struct arguments *
 {
     const void *field = (const char *)a + s->offset;
     const struct setting_list *list = field;
-    if (s->type == SETTING_FLAG && *(const bool *)field)
+    if (s->knob)
+        put_knob(s->knob, field, out);
+    else if (s->type == SETTING_FLAG && *(const bool *)field)
         fprintf(out, " --%s", s->name);
     else if (s->type != SETTING_FLAG && s->type != SETTING_LIST && !is_empty(s, field))
         return put_value(s, field, out);

@@ -22,6 +22,23 @@
 
 enum { MOST = 10000000 };
 
+/* Rows of the knobs of plans: core/strategy/strategy.def. */
+#define TAKERS_OF_IMPORT T(PLAN_IMPORT)
+#define NO_OPTION(...)
+#define OPTION(field, name, type, also, unit, from, to, text, ...)                                 \
+    {name,                                                                                         \
+     SETTING_##type,                                                                               \
+     offsetof(struct arguments, field),                                                            \
+     PLAN_KEYS | (also),                                                                           \
+     unit,                                                                                         \
+     NULL,                                                                                         \
+     .help = text,                                                                                 \
+     .least = from,                                                                                \
+     .most = (double)(to),                                                                         \
+     .knob = &strategy_knobs[KNOB_##field]},
+#define PLAN_KNOB(type, name, has, ...)  has(name, __VA_ARGS__)
+#define STAGE_KNOB(type, name, has, ...) has(name, __VA_ARGS__)
+
 const struct setting settings_table[] = {
     /* ---- what is planned. A model and a platform are names or files everywhere; validation takes
      * several platforms, objectives of published tools mostly none. */
@@ -48,7 +65,8 @@ const struct setting settings_table[] = {
     {"score", TEXT(score), SCORED, "SPLIT", NULL, .help = "print the objective of this split file"},
 
     /* ---- constraints on plans: kept by every algorithm that takes them, or refused
-     * (plan_check_given(), plan_breaks()). 0 stands for "not given", so counts begin with 1. */
+     * (plan_check_given(), plan_breaks()). 0 stands for "not given", so counts begin with 1.
+     * Most of them are knobs, whose rows come from core/strategy/strategy.def. */
     {"stages", COUNT(stages), PLAN_KEYS | T(PLAN_PIPPY) | T(PLAN_SCORE), "N", NULL,
      .help = "pipeline stages (auto: searched; else all devices)", .least = 1, .most = MOST},
     {"split-at", TEXT(split_at), T(PLAN_CUT) | T(PLAN_IMPORT) | T(KEY_PLAN), "OP,OP", NULL,
@@ -60,69 +78,11 @@ const struct setting settings_table[] = {
      .help = "cut by hand: a stage begins at every N-th transformer layer, the last has the rest "
              "(else as many as layers / stages)",
      .least = 1, .most = MOST},
-    {"replicas", COUNT(replicas), PLAN_KEYS, "N", NULL,
-     .help = "data-parallel replicas of every stage (auto: searched; else 1)", .least = 1,
-     .most = MOST},
-    {"tensor-parallel", COUNT(tensor_parallel), PLAN_KEYS, "N", NULL,
-     .help = "devices that share each op of a stage (auto: searched; else 1)", .least = 1,
-     .most = MOST},
-    {"sequence-parallel", FLAG(sequence_parallel), PLAN_KEYS, NULL, NULL,
-     .help = "with --tensor-parallel: the ops it leaves whole work on parts of the tokens (auto: "
-             "searched; else off)"},
-    {"tensor-overlap", FLAG(tensor_overlap), PLAN_KEYS, NULL, NULL,
-     .help = "with --sequence-parallel: products are split, so that what shards gather and scatter "
-             "goes on beside them (else before and behind them)"},
-    {"expert-parallel", COUNT(expert_parallel), PLAN_KEYS, "N", NULL,
-     .help = "replicas that share experts (auto: searched; else 1)", .least = 1, .most = MOST},
-    {"expert-imbalance", REAL(expert_imbalance), PLAN_KEYS, "X", NULL,
-     .help = "where experts are spread: times its share of the tokens that the busiest rank gets, "
-             "for which the others wait (else 1)",
-     .least = 1, .most = MOST},
-    {"context-parallel", COUNT(context_parallel), PLAN_KEYS, "N", NULL,
-     .help = "replicas that share every sequence, each with a part of its tokens (auto: searched "
-             "where sequences are long; else 1)",
-     .least = 1, .most = MOST},
-    {"context-exchange", WORD(context_exchange), PLAN_KEYS, "ring|allgather|alltoall", NULL,
-     .help = "how they bring keys and values together (else ring)"},
-    {"p2p-scatter", FLAG(p2p_scatter), PLAN_KEYS, NULL, NULL,
-     .help =
-         "with --tensor-parallel: stages send whole tensors in parts, a shard each (else whole)"},
     {"chunks", COUNT(chunks), PLAN_KEYS, "N", NULL,
      .help = "stages on each device, for --schedule interleaved and breadth-first; in a V (zb-v, "
              "dualpipe-v, dualpipe) always 2 (auto: searched; else 1)",
      .least = 1, .most = MOST},
-    {"recompute", WORD(recompute), PLAN_KEYS | T(PLAN_IMPORT), "none|selective|full", NULL,
-     .help = "activations that the backward recomputes (auto: as memory needs; else none)"},
-    {"recompute-layers", COUNT(recompute_layers), PLAN_KEYS, "N", NULL,
-     .help = "with --recompute full: only the first N layers of each stage (else all)", .least = 1,
-     .most = MOST},
-    {"recompute-unit", COUNT(recompute_unit), PLAN_KEYS, "N", NULL,
-     .help =
-         "with --recompute full: layers that are recomputed together, from their input (else 1)",
-     .least = 1, .most = MOST},
-    {"recompute-modules", TEXT(recompute_modules), PLAN_KEYS, "NAME,NAME", NULL,
-     .help = "with --recompute selective: these modules of layers, of core_attn, layernorm, "
-             "mla_up_proj, mlp, moe, moe_act, shared_experts (else what remembers much besides its "
-             "output)"},
-    {"offload", WORD(offload), PLAN_KEYS, "none|optimizer|activations|both", NULL,
-     .help = "what is in the host's memory: the optimizer's state, updated there, and activations "
-             "between forward and backward (else none)"},
-    {"zero", NUMBER(zero), PLAN_KEYS, "0|1|2|3", NULL,
-     .help = "shard optimizer state, gradients, parameters over replicas (auto: searched; else 0)"},
-    {"zero-keep", FLAG(zero_keep), PLAN_KEYS, NULL, NULL,
-     .help =
-         "with --zero 3: gathered parameters stay until the last backward (FSDP without "
-         "resharding after the forward); with --zero 1: what was updated is gathered beside the "
-         "next iteration's first forwards (Megatron's overlap-param-gather)"},
-    {"zero-group", COUNT(zero_group), PLAN_KEYS, "N", NULL,
-     .help = "with --zero: shard over N neighbouring replicas, whose groups sum their parts "
-             "(hybrid; else over all)",
-     .least = 2, .most = MOST},
-    {"bucket", BYTES(bucket_bytes), PLAN_KEYS, "SIZE", NULL,
-     .help = "sum gradients in buckets of this size during the last backward; 0: after it (auto: "
-             "searched; else 0)"},
-    {"reduce-dtype", WORD(reduce_dtype), PLAN_KEYS, "fp32|bf16", NULL,
-     .help = "numbers in sums of gradients and of tensor parallelism (else the model's)"},
+#include "core/strategy/strategy.def"
     {"granularity", WORD(granularity), PLAN_KEYS, "layer|op", NULL,
      .help = "stages begin at layers (names that share their block, such as h3.) or at any op "
              "(auto: layer; else op)"},
@@ -348,7 +308,7 @@ const struct setting settings_table[] = {
      .help = "that a step of the run has", .least = 1, .most = MOST},
     {"microbatch-size", COUNT(microbatch_size), T(MEASUREMENT_PROFILE), "N", "1",
      .help = "samples of each", .least = 1, .most = MOST},
-    {"tensor-parallel", COUNT(tensor_parallel), T(MEASUREMENT_PROFILE), "N", "1",
+    {"tensor-parallel", COUNT(profile_shards), T(MEASUREMENT_PROFILE), "N", "1",
      .help = "devices that shared each op of the run", .least = 1, .most = 65536},
     {"device", TEXT(device), T(MEASUREMENT_PROFILE), "NAME", NULL,
      .help = "type of the run's devices (default: any)"},

@@ -54,9 +54,6 @@ const char *settings_export_word(size_t i)
 const char *settings_alias(const char *alias)
 {
     static const char *const of[][2] = {
-        {"tp", "tensor-parallel"},
-        {"tensor-model-parallel-size", "tensor-parallel"},
-        {"tensor-parallel-size", "tensor-parallel"},
         {"pp", "stages"},
         {"pipeline-parallel", "stages"},
         {"pipeline-parallel-size", "stages"},
@@ -64,14 +61,6 @@ const char *settings_alias(const char *alias)
         {"vpp", "chunks"},
         {"virtual-stages", "chunks"},
         {"num-model-chunks", "chunks"},
-        {"dp", "replicas"},
-        {"data-parallel", "replicas"},
-        {"data-parallel-size", "replicas"},
-        {"ep", "expert-parallel"},
-        {"expert-model-parallel-size", "expert-parallel"},
-        {"cp", "context-parallel"},
-        {"context-parallel-size", "context-parallel"},
-        {"sp", "sequence-parallel"},
         {"mbs", "microbatch-size"},
         {"micro-batch-size", "microbatch-size"},
         {"gbs", "batch"},
@@ -85,8 +74,6 @@ const char *settings_alias(const char *alias)
         {"seq-len", "tokens"},
         {"sequence-length", "tokens"},
         {"lr", "learning-rate"},
-        {"zero-stage", "zero"},
-        {"activation-checkpointing", "recompute"},
     };
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)
         if (!strcmp(of[i][0], alias))

@@ -1,5 +1,7 @@
 # Every option of every command: read, obeyed or refused.
 unit_test(settings LIBS study)
+unit_test(strategy LIBS study)
+unit_test(rules LIBS study)
 unit_test(run_config LIBS study)
 unit_test(framework_choice LIBS study random_plan)
 unit_test(launchable LIBS study)

@@ -107,7 +107,7 @@ static void the_baselines_stand_in_the_ranking(void **state)
     for (size_t i = 0; i < result.n; i++)
         assert_true(result.candidate[i].verified);
     auto_result_free(&result);
-    r.given.zero = true; /* one that is asked for with another level is none */
+    r.fixed.chosen |= KNOB_BIT(zero); /* one that is asked for with another level is none */
     r.fixed.zero = 1;
     result = search(&a, &r, 8, 4);
     assert_int_equal(count_baselines(&result), 2);
@@ -213,7 +213,7 @@ static void what_is_given_is_kept(void **state)
     r.fixed.replicas = 3;
     r.fixed.microbatch_size = 4;
     r.fixed.schedule = "gpipe";
-    r.given.recompute = r.given.zero = r.given.bucket = true;
+    r.fixed.chosen |= KNOB_BIT(recompute) | KNOB_BIT(zero) | KNOB_BIT(bucket_bytes);
     struct auto_result result = search(&a, &r, 8, 8);
     size_t candidates = 0;
     for (size_t i = 0; i < result.n; i++) {

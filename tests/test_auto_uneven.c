@@ -292,7 +292,7 @@ static void constraints_leave_them_out_or_are_kept(void **state)
         x.request.fixed.chunks = k == 1 ? 2 : 0;
         x.request.fixed.schedule = k == 2 ? "interleaved" : NULL;
         x.request.fixed.zero = k == 3 ? 2 : 0;
-        x.request.given.zero = k == 3;
+        x.request.fixed.chosen = k == 3 ? KNOB_BIT(zero) : 0;
         found = search(&x, false, true);
         assert_int_equal(found.uneven, 0);
         auto_result_free(&found);

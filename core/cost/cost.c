@@ -31,15 +31,22 @@ struct cost_memory cost_memory(const char *optimizer, int64_t element_bytes, int
                                 (moments + copy) * (element_bytes < 4 ? 4 / element_bytes : 1)};
 }
 
+struct cost_split cost_split_by(const struct strategy *shared, const struct strategy_stage *own,
+                                const struct framework *f, uint32_t microbatches)
+{
+    uint32_t streams = own->replicas / own->context_parallel;
+    return (struct cost_split){own->tensor_parallel,
+                               own->expert_parallel,
+                               shared->sequence_parallel && own->tensor_parallel > 1,
+                               own->context_parallel,
+                               shared->expert_imbalance,
+                               f,
+                               microbatches / (streams > 0 ? streams : 1)};
+}
+
 struct cost_split cost_split_of(const struct plan *p, const struct plan_stage *s)
 {
-    return (struct cost_split){s->tensor_parallel,
-                               s->expert_parallel,
-                               p->sequence_parallel && s->tensor_parallel > 1,
-                               s->context_parallel,
-                               p->expert_imbalance,
-                               plan_framework(p),
-                               p->microbatches / plan_streams(s)};
+    return cost_split_by(&p->shared, &s->own, plan_framework(p), p->microbatches);
 }
 
 /* Dropout: a byte of mask for each number of a residual; where scores of attention are kept, mask and

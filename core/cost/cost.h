@@ -23,6 +23,8 @@ struct framework;
 struct plan;
 struct plan_part;
 struct plan_stage;
+struct strategy;
+struct strategy_stage;
 
 struct op_cost {
     double forward_s, backward_s;           /* per microbatch, of the device */
@@ -57,7 +59,9 @@ struct cost_split {
                             * as good as 1 */
 };
 
-/* How the ops of a stage are; borrows the plan's framework. */
+/* How the ops of a stage are spread over its ranks, and issued; borrows the framework. */
+struct cost_split cost_split_by(const struct strategy *shared, const struct strategy_stage *own,
+                                const struct framework *f, uint32_t microbatches);
 struct cost_split cost_split_of(const struct plan *p, const struct plan_stage *s);
 
 /* Part of the op's work, activations and parameters that one rank has; `split` may be NULL. */

@@ -8,20 +8,9 @@
 #include "core/base/divisor.h"
 #include "core/base/text.h"
 #include "core/data/model.h"
+#include "core/data/rules.h"
 #include "core/data/topology.h"
 #include "core/schedule/schedule.h"
-
-const char *const plan_offload_names[OFFLOAD_KINDS] = {
-    [OFFLOAD_NONE] = "none",
-    [OFFLOAD_OPTIMIZER] = "optimizer",
-    [OFFLOAD_ACTIVATIONS] = "activations",
-    [OFFLOAD_BOTH] = "both",
-};
-const char *const plan_recompute_names[RECOMPUTE_KINDS] = {
-    [RECOMPUTE_NONE] = "none",
-    [RECOMPUTE_SELECTIVE] = "selective",
-    [RECOMPUTE_FULL] = "full",
-};
 
 void plan_free(struct plan *p)
 {
@@ -161,31 +150,40 @@ static enum status check_counts(const struct plan *p)
             stage->devices != (size_t)stage->replicas * stage->tensor_parallel)
             return error_set(STATUS_INVALID, "stage %u: %zu devices for %u replicas x %u", s,
                              stage->devices, stage->replicas, stage->tensor_parallel);
-        if (stage->context_parallel < 1 || stage->replicas % stage->context_parallel != 0)
-            return error_set(STATUS_INVALID, "stage %u: sequences over %u of %u replicas", s,
-                             stage->context_parallel, stage->replicas);
+        if (stage->context_parallel < 1 || stage->expert_parallel < 1)
+            return error_set(STATUS_INVALID,
+                             "stage %u: sequences over %u, experts over %u replicas", s,
+                             stage->context_parallel, stage->expert_parallel);
         if (plan_streams(stage) > p->microbatches)
             return error_set(
                 STATUS_INVALID,
                 "stage %u: %u replicas but only %u microbatches; each replica needs one", s,
                 plan_streams(stage), p->microbatches);
-        if (stage->expert_parallel < 1 || stage->replicas % stage->expert_parallel != 0)
-            return error_set(STATUS_INVALID, "stage %u: experts over %u of %u replicas", s,
-                             stage->expert_parallel, stage->replicas);
-        if (p->zero_group > 0 && stage->replicas > 1 && stage->replicas % p->zero_group != 0)
-            return error_set(STATUS_INVALID, "stage %u: %u replicas in groups of %u", s,
-                             stage->replicas, p->zero_group);
     }
-    if ((p->zero_group > 0 && p->zero == 0) || p->zero_group == 1)
-        return error_set(STATUS_INVALID, "groups of %u replicas that share what ZeRO %u divides",
-                         p->zero_group, p->zero);
+    if (p->zero_group == 1)
+        return error_set(STATUS_INVALID, "ZeRO over groups of one replica");
     if (p->expert_imbalance != 0 && !(p->expert_imbalance >= 1))
         return error_set(STATUS_INVALID, "the busiest rank gets %g times the mean share of rows",
                          p->expert_imbalance);
-    if (p->zero_keep && p->zero != 1 && p->zero != 3)
-        return error_set(STATUS_INVALID, "gathered parameters are kept, but ZeRO is %u, not 1 or 3",
-                         p->zero);
     return STATUS_OK;
+}
+
+/* Rules that make a plan impossible; only those of experts read the model. */
+static enum status check_rules(const struct plan *p, const struct model *m)
+{
+    struct rule_model model;
+    char text[RULE_TEXT];
+    size_t stage;
+    bool spread = false;
+    for (size_t s = 0; s < p->stages; s++)
+        spread = spread || p->stage[s].expert_parallel > 1;
+    if (spread)
+        model = rule_model_of(m);
+    const struct rule_view v = rule_view_of_plan(p, spread ? &model : NULL);
+    const struct rule *broken = rules_broken(&v, RULE_IMPOSSIBLE, &stage);
+    return broken ? error_set(STATUS_INVALID, "stage %zu: %s", stage,
+                              rule_print(broken, &v, false, text))
+                  : STATUS_OK;
 }
 
 /* The same devices in the same roles. */
@@ -239,12 +237,6 @@ static enum status check_schedule(const struct plan *p, const struct schedule *s
                          "schedule %s wants two stages on each set of devices, the s-th and the "
                          "s-th from the end; %zu stages are on %u sets",
                          p->schedule, p->stages, teams);
-    if (schedule->crossed && plan_streams(&p->stage[0]) % 2 != 0)
-        return error_set(STATUS_INVALID,
-                         "schedule %s sends microbatches both ways between pairs of replicas; "
-                         "there are %u%s",
-                         p->schedule, plan_streams(&p->stage[0]),
-                         plan_has_context(p) ? " with sequences of their own" : "");
     if (teams < p->stages && !schedule->chunked)
         return error_set(STATUS_INVALID,
                          "schedule %s wants devices of its own for every stage; %zu stages share "
@@ -253,12 +245,6 @@ static enum status check_schedule(const struct plan *p, const struct schedule *s
     if (p->stages % teams != 0)
         return error_set(STATUS_INVALID, "%zu stages do not take turns on %u sets of devices",
                          p->stages, teams);
-    for (uint32_t s = 0; s < p->stages; s++)
-        if (p->stage[s].depth > 0 && !schedule->asynchronous)
-            return error_set(STATUS_INVALID,
-                             "stage %u: a depth of %u microbatches is for schedules without flush, "
-                             "not %s",
-                             s, p->stage[s].depth, p->schedule);
     for (uint32_t s = 0; schedule->asynchronous && s < p->stages; s++)
         if (p->microbatches % plan_streams(&p->stage[s]) != 0)
             return error_set(STATUS_UNSUPPORTED,
@@ -311,6 +297,7 @@ enum status plan_check(const struct plan *p, const struct model *m, const struct
     TRY(ARRAY_NEW(used, t->n));
     TRY(check_ops(p, m, stage_of));
     TRY(check_counts(p));
+    TRY(check_rules(p, m));
     TRY(plan_check_context(p, m));
     teams = plan_teams(p, team_of);
     TRY(schedule_find(p->schedule, &schedule));

@@ -21,81 +21,19 @@
 #include "core/base/json.h"
 #include "core/data/operators.h"
 #include "core/strategy/framework.h"
+#include "core/strategy/strategy.h"
 
 struct model;
 struct model_op;
 struct topology;
 struct provenance;
 
-/* What a stage keeps from forward to backward. */
-enum plan_recompute {
-    RECOMPUTE_NONE,
-    RECOMPUTE_SELECTIVE, /* only outputs: what an op remembers besides is made again (attention's
-                          * probabilities), or the modules that the stage names. Korthikanti et al.,
-                          * MLSys 2023 */
-    RECOMPUTE_FULL,      /* only inputs of layers: a unit of them at a time is made again. Chen et
-                          * al., 2016 */
-    RECOMPUTE_KINDS
-};
-extern const char *const plan_recompute_names[RECOMPUTE_KINDS];
-
-/* Modules of layers (plan_modules.c). What is read of norms, activations of experts and projections
- * out of latents is made again as well; of the others what they were given and what they give stays. */
-enum plan_module {
-    MODULE_CORE_ATTN,   /* scores, softmax, weighted values */
-    MODULE_LAYERNORM,   /* norms of the stream */
-    MODULE_MLA_UP_PROJ, /* queries, keys and values out of latents */
-    MODULE_MLP,         /* both products and the activation of a dense layer */
-    MODULE_MOE,         /* router, experts and shared experts */
-    MODULE_MOE_ACT,     /* the activation inside of experts */
-    MODULE_SHARED_EXPERTS,
-    PLAN_MODULES
-};
-
-/* How the replicas that share a sequence bring keys and values to the tokens that look at them. */
-enum plan_exchange {
-    EXCHANGE_RING,      /* from neighbour to neighbour, while attention computes with what is there
-                         * already. Liu et al., Ring Attention, 2023 */
-    EXCHANGE_ALLGATHER, /* all of them before attention. Dubey et al., Llama 3, 2024, section 3.3 */
-    EXCHANGE_ALLTOALL, /* all tokens of a part of the heads instead. Jacobs et al., Ulysses, 2023 */
-    EXCHANGE_KINDS
-};
-extern const char *const plan_exchange_names[EXCHANGE_KINDS];
-
-/* What is in the host's memory while devices do not work at it; bits. */
-enum plan_offload {
-    OFFLOAD_NONE,
-    OFFLOAD_OPTIMIZER = 1, /* the optimizer's state, which the host updates: gradients go there, and
-                              * parameters come back. Ren et al., ZeRO-Offload, USENIX ATC 2021 */
-    OFFLOAD_ACTIVATIONS = 2, /* what a microbatch keeps from forward to backward */
-    OFFLOAD_BOTH = 3,
-    OFFLOAD_KINDS
-};
-extern const char *const plan_offload_names[OFFLOAD_KINDS];
-
 struct plan_stage {
     size_t ops;
     uint32_t *op; /* [ops] ascending */
     size_t devices;
     uint32_t *device; /* [devices] replica-major: replicas x tensor_parallel */
-    uint32_t replicas, tensor_parallel;
-    uint32_t expert_parallel;  /* experts are spread over so many neighbouring replicas; divides
-                               * them; 1: every replica has all */
-    uint32_t context_parallel; /* so many neighbouring replicas share every sequence, each with as
-                                * many of its tokens; divides replicas; 1: none does */
-    enum plan_recompute recompute;
-    /* Full. Only the stage's first so many layers (plan_stage_layers()) are made again, the others and
-     * what is outside of blocks keep everything (Megatron's "block"); 0: all are. And how many layers
-     * (model_begins_layer()) are made again together, from their input; 0 is as good as 1
-     * ("uniform"). */
-    uint32_t recompute_layers, recompute_unit;
-    /* Selective. These modules, bits 1 << enum plan_module; 0: every op that remembers at least as much
-     * besides its output as that is. */
-    uint32_t recompute_modules;
-    /* Schedules without flush. So many microbatches of a replica are between forward and backward at
-     * most: one more than the warm-up of PipeDream's runtime, and as many versions of the weights. 0: as
-     * many as keep all later stages busy (lowering_depth()). */
-    uint32_t depth;
+#include "core/strategy/strategy_stage.def" /* replicas, tensor_parallel, ...; as a whole: own */
 };
 
 /* A tensor changes the form in which devices hold it: what is communicated for it in the forward, and
@@ -129,32 +67,8 @@ struct plan {
     char *algorithm;        /* what made the plan; owned, may be NULL */
     uint64_t seed;
     uint32_t microbatches, microbatch_size;
-    uint32_t zero; /* 0: none; 1, 2, 3: optimizer state, + gradients, + parameters are sharded
-                    * over the replicas (ZeRO, FSDP) */
-    bool
-        zero_keep; /* Parameters are gathered once, for the first forward of an iteration, and stay until
-                     * its last backward. ZeRO 3: FSDP without resharding after the forward. ZeRO 1: what
-                     * the update before has left, a bucket after the other from the iteration's begin
-                     * on (Megatron's overlap-param-gather), instead of all of it behind the update */
-    uint32_t
-        zero_group; /* ZeRO: parts are spread over so many neighbouring replicas, each such group has
-                           * all of them, and the groups sum their parts (hybrid sharding); 0: all */
-    int64_t bucket_bytes; /* gradients are summed in buckets of about this size while the last
-                             * backward runs; 0: in one piece after it */
-    enum data_type reduce_dtype; /* of numbers in sums of gradients and of tensor parallelism: fp32
-                                  * or bf16; DATA_ANY: as in the model */
-    bool sequence_parallel;      /* with tensor parallelism: Korthikanti et al., MLSys 2023 */
-    /* With sequence parallelism: products of layers are split in as many parts as there are shards, and
-     * what is gathered and scattered around them goes on beside them (Transformer Engine's userbuffers). */
-    bool tensor_overlap;
+#include "core/strategy/strategy_plan.def" /* zero, sequence_parallel, ...; as a whole: shared */
     double objective_s; /* the algorithm's own objective, seconds per microbatch; NAN if none */
-    enum plan_exchange context_exchange; /* where context_parallel > 1 */
-    /* Where expert_parallel > 1: times the mean share of rows that the busiest rank of a group gets, for
-     * which the others wait; 0 is as good as 1. */
-    double expert_imbalance;
-    bool p2p_scatter; /* shards send their parts of what is whole on all of them, and the receiving
-                       * ones gather it. Narayanan et al., SC 2021, section 4.1 */
-    enum plan_offload offload;
     /* Who issues the kernels, as plan_set_framework() was given it, and what that says; NULL: foreline. */
     char *framework; /* owned */
     struct framework issue;
@@ -191,6 +105,10 @@ enum status plan_references(const struct json_document *d, char **model,
  * are STATUS_PARSE with the place in the file. */
 enum status plan_read(const struct json_document *d, const struct model *m,
                       const struct topology *t, struct plan *out) MUST_CHECK;
+/* Knobs of a plan that was read from `d` and change nothing: a line each, "warning:
+ * FILE:LINE:COLUMN: ...". */
+enum status plan_warn(const struct json_document *d, const struct plan *p, const struct model *m,
+                      FILE *out) MUST_CHECK;
 /* Model and platform are paths from the current directory, or names; the file refers to them from
  * its own folder (core/base/path.h), with their SHA-256. */
 enum status plan_write(const struct plan *p, const struct model *m, const struct topology *t,
@@ -234,17 +152,10 @@ struct plan_part {
     double flop, traffic;
 };
 struct plan_part plan_part_again(const struct plan_stage *s, const struct model *m, uint32_t op);
-/* "core_attn,mlp", or the same with blanks. STATUS_INVALID with the names. */
-enum status plan_read_modules(const char *text, uint32_t *modules) MUST_CHECK;
-enum { PLAN_MODULES_TEXT = 96 };
-const char *plan_print_modules(uint32_t modules, char text[PLAN_MODULES_TEXT]);
 /* Those that the model has ops of. O(ops). */
 uint32_t plan_modules_of(const struct model *m);
 /* Has the model ops of each of the stage's modules? STATUS_INVALID. O(ops). */
 enum status plan_check_modules(const struct plan_stage *s, const struct model *m) MUST_CHECK;
-/* The field "recompute_modules" of an object, a list of names; absent: none. */
-enum status plan_get_modules(const struct json_at *stage, uint32_t *modules) MUST_CHECK;
-void plan_put_modules(struct json_writer *w, uint32_t modules);
 
 /* The layers that `recompute_layers` counts: those in blocks, or all of a stage without blocks. Only
  * ops and op of *s are read. O(ops). */

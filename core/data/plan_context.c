@@ -4,12 +4,6 @@
 #include "core/data/model.h"
 #include "core/data/plan.h"
 
-const char *const plan_exchange_names[EXCHANGE_KINDS] = {
-    [EXCHANGE_RING] = "ring",
-    [EXCHANGE_ALLGATHER] = "allgather",
-    [EXCHANGE_ALLTOALL] = "alltoall",
-};
-
 bool plan_has_context(const struct plan *p)
 {
     bool any = false;

@@ -10,11 +10,12 @@
 #include "core/base/order.h"
 #include "core/base/path.h"
 #include "core/data/model.h"
+#include "core/data/rules.h"
 #include "core/data/topology.h"
 #include "core/strategy/optimizer.h"
 
 const char plan_format[] = "foreline-plan";
-enum { MAX_REPLICAS = 1000000, HASH_KEY = 32 };
+enum { HASH_KEY = 32 };
 
 /* Both or neither: *model is set last. */
 enum status plan_references(const struct json_document *d, char **model, char **platform)
@@ -76,75 +77,19 @@ struct names {
     struct json_name *op, *device; /* sorted */
 };
 
-/* false, true (full) or a name. */
-static enum status read_recompute(const struct json_at *stage, void *into)
-{
-    struct plan_stage *s = into;
-    struct json_at at;
-    bool full = false;
-    size_t kind = RECOMPUTE_NONE;
-    PASS(json_optional(stage, "recompute", &at));
-    if (json_kind(&at) == JSON_IS_TEXT) {
-        PASS(json_may_choice(stage, "recompute", plan_recompute_names, RECOMPUTE_KINDS, &kind));
-    } else if (at.value) {
-        PASS(json_get_bool(&at, &full));
-        kind = full ? RECOMPUTE_FULL : RECOMPUTE_NONE;
-    }
-    s->recompute = (enum plan_recompute)kind;
-    return STATUS_OK;
-}
-
-/* Selective by its name; the other two as a truth value, as files had it before there were
- * three. */
-static void write_recompute(struct json_writer *w, const void *from)
-{
-    const struct plan_stage *s = from;
-    if (s->recompute == RECOMPUTE_SELECTIVE)
-        json_put_string(w, "recompute", plan_recompute_names[s->recompute]);
-    else
-        json_put_bool(w, "recompute", s->recompute == RECOMPUTE_FULL);
-}
-
-static enum status read_modules(const struct json_at *stage, void *into)
-{
-    return plan_get_modules(stage, &((struct plan_stage *)into)->recompute_modules);
-}
-
-static void write_modules(struct json_writer *w, const void *from)
-{
-    plan_put_modules(w, ((const struct plan_stage *)from)->recompute_modules);
-}
-
-#define STAGE(member) JSON_MEMBER(struct plan_stage, member), .min = 1, .max = MAX_REPLICAS
-#define STAGE_LAYERS(member)                                                                       \
-    JSON_MEMBER(struct plan_stage, member), .presence = FIELD_SPARE, .max = UINT32_MAX
-static const struct json_row stage_rows[] = {
-    {"replicas", STAGE(replicas)},
-    {"tensor_parallel", STAGE(tensor_parallel)},
-    {"expert_parallel", STAGE(expert_parallel), .usual = 1, .presence = FIELD_SPARE},
-    {"context_parallel", STAGE(context_parallel), .usual = 1, .presence = FIELD_SPARE},
-    {"recompute", .read = read_recompute, .write = write_recompute},
-    {"recompute_layers", STAGE_LAYERS(recompute_layers), .usual = 0},
-    {"recompute_unit", STAGE_LAYERS(recompute_unit), .usual = 1, .min = 1},
-    {"recompute_modules", .read = read_modules, .write = write_modules},
-    {"depth", STAGE(depth), .usual = 0, .presence = FIELD_SPARE},
-    {0},
-};
-#undef STAGE
-#undef STAGE_LAYERS
-
 /* Ops of a stage may stand in any order in the file; devices keep theirs. */
 static enum status read_stage(const struct json_at *at, const struct names *names,
                               struct plan_stage *s)
 {
-    s->replicas = s->tensor_parallel = s->expert_parallel = s->context_parallel = 1;
-    s->recompute_unit = 1;
-    PASS(json_check_keys(at, "ops devices", JSON_TABLES(stage_rows)));
+    struct json_row rows[STRATEGY_KNOBS + 1];
+    strategy_rows(STRATEGY_STAGE, rows);
+    PASS(json_check_keys(at, "ops devices", JSON_TABLES(rows)));
+    s->own = strategy_at_least_usual(&s->own);
     PASS(read_names(at, "ops", "op", names->op, names->ops, &s->op, &s->ops));
     qsort(s->op, s->ops, sizeof *s->op, order_by_id);
     PASS(read_names(at, "devices", "device", names->device, names->devices, &s->device,
                     &s->devices));
-    return json_rows_read(at, stage_rows, s);
+    return json_rows_read(at, rows, &s->own);
 }
 
 static enum status check_optimizer(const struct json_at *root, void *into)
@@ -184,20 +129,10 @@ static const struct json_row head_rows[] = {
     {"microbatch_size", PLAN(microbatch_size), FIELD_NEED, .min = 1, .max = PLAN_MICROBATCHES},
     {"optimizer", PLAN(optimizer), FIELD_NEED},
     {"optimizer", .read = check_optimizer},
-    {"zero", PLAN(zero), FIELD_SPARE, .max = 3},
-    {"zero_keep", PLAN(zero_keep), FIELD_SPARE},
-    {"zero_group", PLAN(zero_group), FIELD_SPARE, .max = MAX_REPLICAS},
-    {"bucket_bytes", PLAN(bucket_bytes), FIELD_SPARE, .max = INT64_MAX / 65536},
-    {"reduce_dtype", FIELD_CHOICE, offsetof(struct plan, reduce_dtype), FIELD_SPARE,
-     .name = data_type_names, .names = DATA_TYPES},
-    {"sequence_parallel", PLAN(sequence_parallel), FIELD_SPARE},
-    {"tensor_overlap", PLAN(tensor_overlap), FIELD_SPARE},
-    {"p2p_scatter", PLAN(p2p_scatter), FIELD_SPARE},
-    {"expert_imbalance", PLAN(expert_imbalance), FIELD_SPARE, .min = 1, .max = MAX_REPLICAS},
-    {"context_exchange", FIELD_CHOICE, offsetof(struct plan, context_exchange), FIELD_SPARE,
-     .name = plan_exchange_names, .names = EXCHANGE_KINDS},
-    {"offload", FIELD_CHOICE, offsetof(struct plan, offload), FIELD_SPARE,
-     .name = plan_offload_names, .names = OFFLOAD_KINDS},
+    {0},
+};
+/* Behind the knobs. */
+static const struct json_row tail_rows[] = {
     {"framework", .read = read_framework, .write = write_framework},
     {"seed", PLAN(seed)},
     {"algorithm", PLAN(algorithm)},
@@ -222,6 +157,57 @@ static enum status index_names(const struct model *m, const struct topology *t, 
     return STATUS_OK;
 }
 
+/* STATUS_PARSE where the knob stands that the rule is about: at the key of the plan or the
+ * stage, or at the object that lacks it. */
+static enum status complain(const struct rule *r, const struct rule_view *v,
+                            const struct json_at *root, size_t stage, const char *behind)
+{
+    const struct strategy_knob *k = rule_subject(r);
+    struct json_at stages, at = {0};
+    char text[RULE_TEXT];
+    PASS(json_field(root, "stages", &stages));
+    const struct json_at item = json_item(&stages, stage),
+                         *object = k && k->scope == STRATEGY_PLAN ? root : &item;
+    if (k)
+        PASS(json_optional(object, k->name, &at));
+    return json_error(at.value ? &at : object, "%s%s", rule_print(r, v, false, text), behind);
+}
+
+/* Before plan_check(), which knows no places in the file. */
+static enum status check_rules(const struct json_at *root, const struct model *m,
+                               const struct plan *p)
+{
+    const struct rule_model model = rule_model_of(m);
+    const struct rule_view v = rule_view_of_plan(p, &model);
+    size_t stage;
+    const struct rule *broken = rules_broken(&v, RULE_IMPOSSIBLE, &stage);
+    return broken ? complain(broken, &v, root, stage, "") : STATUS_OK;
+}
+
+enum status plan_warn(const struct json_document *d, const struct plan *p, const struct model *m,
+                      FILE *out)
+{
+    struct json_at root = json_root(d);
+    const struct rule_model model = rule_model_of(m);
+    struct rule_view v = rule_view_of_plan(p, &model);
+    v.open &= ~KNOB_BIT(layers);
+    for (size_t s = 0; s < p->stages; s++) {
+        uint32_t n = plan_stage_layers(&p->stage[s], m);
+        v.facts.layers = n > v.facts.layers ? n : v.facts.layers;
+    }
+    for (int i = 0; i < RULES; i++)
+        if ((rule_table[i].kind & (RULE_NO_EFFECT | RULE_CLAMPED)) &&
+            rule_is_broken(&v, (enum rule_id)i)) {
+            bool none = rule_table[i].kind == RULE_NO_EFFECT;
+            enum status st =
+                complain(&rule_table[i], &v, &root, 0, none ? ": it has no effect" : "");
+            if (st != STATUS_PARSE)
+                return st;
+            fprintf(out, "warning: %s\n", error_message());
+        }
+    return STATUS_OK;
+}
+
 /* Steps: (1) names of ops and devices, sorted; (2) the head; (3) stages; (4) the contract of plans,
  * whose messages are given the place of the stages in the file. */
 enum status plan_read(const struct json_document *d, const struct model *m,
@@ -231,13 +217,17 @@ enum status plan_read(const struct json_document *d, const struct model *m,
     struct plan p = {.objective_s = NAN};
     struct names names = {0};
     struct json_at root = json_root(d), stages;
+    struct json_row rows[STRATEGY_KNOBS + 1];
     size_t n;
 
+    strategy_rows(STRATEGY_PLAN, rows);
     TRY(json_check_keys(&root, "model model_sha256 platform platform_sha256 stages steps operators",
-                        JSON_TABLES(head_rows)));
+                        JSON_TABLES(head_rows, rows, tail_rows)));
     TRY(index_names(m, t, &names));
     TRY(plan_references(d, &p.model, &p.platform));
     TRY(json_rows_read(&root, head_rows, &p));
+    TRY(json_rows_read(&root, rows, &p.shared));
+    TRY(json_rows_read(&root, tail_rows, &p));
     TRY(json_field(&root, "stages", &stages));
     TRY(json_get_array(&stages, m->n, &n));
     TRY(ARRAY_NEW(p.stage, n));
@@ -247,6 +237,7 @@ enum status plan_read(const struct json_document *d, const struct model *m,
         TRY(read_stage(&item, &names, &p.stage[s]));
     }
     TRY(plan_get_steps(&root, m, &p));
+    TRY(check_rules(&root, m, &p));
     st = plan_check(&p, m, t);
     if (st == STATUS_INVALID)
         st = json_error(&stages, "%s", error_message());
@@ -263,6 +254,8 @@ out:
 static void put_stage(struct json_writer *w, const struct plan_stage *s, const struct model *m,
                       const struct topology *t)
 {
+    struct json_row rows[STRATEGY_KNOBS + 1];
+    strategy_rows(STRATEGY_STAGE, rows);
     json_open_object(w, NULL, false);
     json_open_array(w, "ops", true);
     for (size_t k = 0; k < s->ops; k++)
@@ -272,7 +265,7 @@ static void put_stage(struct json_writer *w, const struct plan_stage *s, const s
     for (size_t k = 0; k < s->devices; k++)
         json_put_string(w, NULL, t->device[s->device[k]]);
     json_close(w);
-    json_rows_write(w, stage_rows, s);
+    json_rows_write(w, rows, &s->own);
     json_close(w);
 }
 
@@ -298,12 +291,16 @@ enum status plan_write(const struct plan *p, const struct model *m, const struct
 {
     enum status st;
     struct file_out f = {0};
+    struct json_row rows[STRATEGY_KNOBS + 1];
     TRY(file_create(path, &f));
     struct json_writer w = {.stream = f.stream};
     json_put_header(&w, plan_format, PLAN_VERSION, by);
     TRY(put_reference(&w, "model", p->model, path));
     TRY(put_reference(&w, "platform", p->platform, path));
     json_rows_write(&w, head_rows, p);
+    strategy_rows(STRATEGY_PLAN, rows);
+    json_rows_write(&w, rows, &p->shared);
+    json_rows_write(&w, tail_rows, p);
     json_open_array(&w, "stages", false);
     for (size_t s = 0; s < p->stages; s++)
         put_stage(&w, &p->stage[s], m, t);

@@ -65,17 +65,16 @@ static bool in_experts(const struct model *m, uint32_t op)
 /* discards: what others read of it is made again too, when the first of them needs it; else it stays.
  * within: a part of an op alone is made again, plan_part_again(). */
 static const struct module {
-    const char *name;
     bool (*has)(const struct model *m, uint32_t op);
     bool discards, within;
 } modules[PLAN_MODULES] = {
-    [MODULE_CORE_ATTN] = {"core_attn", in_attention, false, false},
-    [MODULE_LAYERNORM] = {"layernorm", in_norm, true, false},
-    [MODULE_MLA_UP_PROJ] = {"mla_up_proj", in_up_projection, true, false},
-    [MODULE_MLP] = {"mlp", in_mlp, false, false},
-    [MODULE_MOE] = {"moe", in_moe, false, false},
-    [MODULE_MOE_ACT] = {"moe_act", in_experts, true, true},
-    [MODULE_SHARED_EXPERTS] = {"shared_experts", in_shared, false, false},
+    [MODULE_CORE_ATTN] = {in_attention, false, false},
+    [MODULE_LAYERNORM] = {in_norm, true, false},
+    [MODULE_MLA_UP_PROJ] = {in_up_projection, true, false},
+    [MODULE_MLP] = {in_mlp, false, false},
+    [MODULE_MOE] = {in_moe, false, false},
+    [MODULE_MOE_ACT] = {in_experts, true, true},
+    [MODULE_SHARED_EXPERTS] = {in_shared, false, false},
 };
 
 bool plan_module_has(uint32_t chosen, const struct model *m, uint32_t op, bool *discards)
@@ -108,47 +107,6 @@ struct plan_part plan_part_again(const struct plan_stage *s, const struct model 
     return part;
 }
 
-/* ---- names */
-
-const char *plan_print_modules(uint32_t chosen, char text[PLAN_MODULES_TEXT])
-{
-    size_t n = 0;
-    text[0] = '\0';
-    for (int k = 0; k < PLAN_MODULES; k++)
-        if (chosen & 1u << k)
-            n += (size_t)snprintf(text + n, PLAN_MODULES_TEXT - n, "%s%s", n > 0 ? "," : "",
-                                  modules[k].name);
-    return text;
-}
-
-static enum status add_module(const char *name, size_t length, uint32_t *chosen)
-{
-    char all[PLAN_MODULES_TEXT];
-    for (int k = 0; k < PLAN_MODULES; k++)
-        if (strlen(modules[k].name) == length && !strncmp(name, modules[k].name, length)) {
-            *chosen |= 1u << k;
-            return STATUS_OK;
-        }
-    return error_set(STATUS_INVALID, "no module of layers is called '%.*s'; there are %s",
-                     (int)(length < 60 ? length : 60), name,
-                     plan_print_modules((1u << PLAN_MODULES) - 1, all));
-}
-
-enum status plan_read_modules(const char *text, uint32_t *chosen)
-{
-    uint32_t found = 0;
-    const char *const between = ", \t\"'[]";
-    for (text += strspn(text, between); *text; text += strspn(text, between)) {
-        size_t length = strcspn(text, between);
-        PASS(add_module(text, length, &found));
-        text += length;
-    }
-    if (found == 0)
-        return error_set(STATUS_INVALID, "no module of layers is named");
-    *chosen = found;
-    return STATUS_OK;
-}
-
 uint32_t plan_modules_of(const struct model *m)
 {
     uint32_t found = 0;
@@ -162,43 +120,7 @@ enum status plan_check_modules(const struct plan_stage *s, const struct model *m
 {
     char text[PLAN_MODULES_TEXT];
     uint32_t absent = s->recompute_modules ? s->recompute_modules & ~plan_modules_of(m) : 0;
-    if (s->recompute_modules > 0 && s->recompute != RECOMPUTE_SELECTIVE)
-        return error_set(STATUS_INVALID, "modules are made again where recomputation is %s",
-                         plan_recompute_names[s->recompute]);
     return absent ? error_set(STATUS_INVALID, "recomputed modules: %s has no op of %s", m->name,
                               plan_print_modules(absent, text))
                   : STATUS_OK;
-}
-
-/* ---- files */
-
-void plan_put_modules(struct json_writer *w, uint32_t chosen)
-{
-    if (chosen == 0)
-        return;
-    json_open_array(w, "recompute_modules", true);
-    for (int k = 0; k < PLAN_MODULES; k++)
-        if (chosen & 1u << k)
-            json_put_string(w, NULL, modules[k].name);
-    json_close(w);
-}
-
-enum status plan_get_modules(const struct json_at *stage, uint32_t *chosen)
-{
-    struct json_at at;
-    size_t n;
-    uint32_t found = 0;
-    PASS(json_optional(stage, "recompute_modules", &at));
-    if (!at.value)
-        return STATUS_OK;
-    PASS(json_get_array(&at, PLAN_MODULES, &n));
-    for (size_t i = 0; i < n; i++) {
-        struct json_at item = json_item(&at, i);
-        const char *name;
-        PASS(json_get_string(&item, &name));
-        if (add_module(name, strlen(name), &found) != STATUS_OK)
-            return json_error(&item, "%s", error_message());
-    }
-    *chosen = found;
-    return STATUS_OK;
 }

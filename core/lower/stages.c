@@ -226,10 +226,6 @@ enum status lowering_check(const struct lowering *l)
             return error_set(STATUS_UNSUPPORTED,
                              "stage %u: experts over %u replicas, and ZeRO over groups of %u", s,
                              p->stage[s].expert_parallel, p->zero_group);
-    if (l->schedule->asynchronous && p->offload != OFFLOAD_NONE)
-        return error_set(STATUS_UNSUPPORTED, "schedule %s with what is offloaded", p->schedule);
-    if (l->schedule->asynchronous && p->zero > 0)
-        return error_set(STATUS_UNSUPPORTED, "schedule %s with ZeRO", p->schedule);
     return STATUS_OK;
 }
 

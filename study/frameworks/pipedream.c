@@ -272,12 +272,8 @@ static enum status make_stages(const struct conf *c, const struct model *m,
         const struct conf_stage *from = &c->stage[s];
         struct plan_stage *to =
             &p->stage[p->stages++]; /* counts as it is begun: it may hold some */
-        *to = (struct plan_stage){.replicas = (uint32_t)from->ranks,
-                                  .tensor_parallel = 1,
-                                  .expert_parallel = 1,
-                                  .context_parallel = 1,
-                                  .recompute_unit = 1,
-                                  .depth = from->depth};
+        *to = (struct plan_stage){.replicas = (uint32_t)from->ranks, .depth = from->depth};
+        to->own = strategy_at_least_usual(&to->own);
         PASS(ARRAY_COPY(to->device, from->rank, from->ranks));
         to->devices = from->ranks;
         PASS(ARRAY_NEW(to->op, m->n));
@@ -314,9 +310,7 @@ static enum status to_plan(struct setup *s, const struct arguments *a, const str
                                   : schedule_pipedream.name,
                   &p.schedule));
     for (size_t k = 0; k < p.stages; k++)
-        for (size_t i = 0; a->recompute && i < RECOMPUTE_KINDS; i++)
-            if (!strcmp(a->recompute, plan_recompute_names[i]))
-                p.stage[k].recompute = (enum plan_recompute)i;
+        p.stage[k].recompute = a->recompute;
     TRY(text_copy(a->optimizer, &p.optimizer));
     TRY(text_copy("import", &p.algorithm));
     st = plan_check(&p, m, t);
@@ -341,10 +335,10 @@ static enum status check_expressible(const struct plan *p)
         return error_set(STATUS_UNSUPPORTED, "buckets or another type of sums");
     for (size_t s = 0; s < p->stages; s++) {
         const struct plan_stage *stage = &p->stage[s];
-        const char *what = stage->tensor_parallel > 1           ? "tensor parallelism"
-                           : stage->expert_parallel > 1         ? "expert parallelism"
-                           : stage->context_parallel > 1        ? "context parallelism"
-                           : stage->recompute != RECOMPUTE_NONE ? "recomputation"
+        const struct strategy_stage usual = strategy_at_least_usual(&(struct strategy_stage){0});
+        const struct strategy_knob *other = strategy_differs(
+            STRATEGY_STAGE, ~(KNOB_BIT(replicas) | KNOB_BIT(depth)), &usual, &stage->own);
+        const char *what = other ? other->what
                            : (stage->depth > 0) != (p->stage[0].depth > 0)
                                ? "a depth of some stages only"
                                : NULL;

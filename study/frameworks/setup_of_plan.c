@@ -12,22 +12,12 @@
 
 static enum status check_alike(const struct plan *p)
 {
-    const struct plan_stage *a = &p->stage[0];
     for (size_t k = 1; k < p->stages; k++) {
-        const struct plan_stage *b = &p->stage[k];
-        const char *what = a->replicas != b->replicas                   ? "replicas"
-                           : a->tensor_parallel != b->tensor_parallel   ? "tensor parallelism"
-                           : a->expert_parallel != b->expert_parallel   ? "expert parallelism"
-                           : a->context_parallel != b->context_parallel ? "context parallelism"
-                           : a->recompute != b->recompute ||
-                                   a->recompute_layers != b->recompute_layers ||
-                                   a->recompute_unit != b->recompute_unit ||
-                                   a->recompute_modules != b->recompute_modules
-                               ? "recomputation"
-                               : NULL;
-        if (what)
-            return error_set(STATUS_UNSUPPORTED, "%s that differs between stages 0 and %zu", what,
-                             k);
+        const struct strategy_knob *other =
+            strategy_differs(STRATEGY_STAGE, ~KNOB_BIT(depth), &p->stage[0].own, &p->stage[k].own);
+        if (other)
+            return error_set(STATUS_UNSUPPORTED, "%s that differs between stages 0 and %zu",
+                             other->what, k);
     }
     return STATUS_OK;
 }

@@ -245,13 +245,9 @@ enum status spmd_to_plan(const struct spmd_graph *g, const struct spmd_strategy 
     struct plan p = {0};
     TRY(ARRAY_NEW(p.stage, 1));
     p.stages = 1;
-    p.stage[0] = (struct plan_stage){.ops = on->model->n,
-                                     .devices = on->devices,
-                                     .replicas = 1,
-                                     .tensor_parallel = (uint32_t)on->devices,
-                                     .expert_parallel = 1,
-                                     .context_parallel = 1,
-                                     .recompute_unit = 1};
+    p.stage[0] = (struct plan_stage){
+        .ops = on->model->n, .devices = on->devices, .tensor_parallel = (uint32_t)on->devices};
+    p.stage[0].own = strategy_at_least_usual(&p.stage[0].own);
     TRY(ARRAY_NEW(p.stage[0].op, on->model->n));
     TRY(ARRAY_NEW(p.stage[0].device, on->devices));
     for (uint32_t i = 0; i < on->model->n; i++)

@@ -1,0 +1,277 @@
+/* The rows of strategy.def, and what follows from them for all structs that have knobs. */
+#include "core/strategy/strategy.h"
+
+#include <string.h>
+
+const char *const plan_recompute_names[RECOMPUTE_KINDS] = {
+    [RECOMPUTE_NONE] = "none",
+    [RECOMPUTE_SELECTIVE] = "selective",
+    [RECOMPUTE_FULL] = "full",
+};
+const char *const plan_exchange_names[EXCHANGE_KINDS] = {
+    [EXCHANGE_RING] = "ring",
+    [EXCHANGE_ALLGATHER] = "allgather",
+    [EXCHANGE_ALLTOALL] = "alltoall",
+};
+const char *const plan_offload_names[OFFLOAD_KINDS] = {
+    [OFFLOAD_NONE] = "none",
+    [OFFLOAD_OPTIMIZER] = "optimizer",
+    [OFFLOAD_ACTIVATIONS] = "activations",
+    [OFFLOAD_BOTH] = "both",
+};
+
+#define MEMBER_KIND(of, name)                                                                      \
+    _Generic(((of *)0)->name, bool                                                                 \
+             : FIELD_BOOL, uint32_t                                                                \
+             : FIELD_UINT32, int64_t                                                               \
+             : FIELD_INT64, double                                                                 \
+             : FIELD_DOUBLE)
+#define OPTION_ROW(of, scope_, name_, option_, type, also, unit, least_, most_, help, ...)         \
+    [KNOB_##name_] = {.name = #name_,                                                              \
+                      .option = (option_),                                                         \
+                      .scope = (scope_),                                                           \
+                      .kind = MEMBER_KIND(of, name_),                                              \
+                      .offset = offsetof(of, name_),                                               \
+                      .least = (least_),                                                           \
+                      .most = (double)(most_),                                                     \
+                      __VA_ARGS__},
+#define NO_OPTION_ROW(of, scope_, name_, least_, most_, ...)                                       \
+    OPTION_ROW(of, scope_, name_, NULL, , , , least_, most_, , __VA_ARGS__)
+#define PLAN_KNOB(type, name, has, ...) has##_ROW(struct strategy, STRATEGY_PLAN, name, __VA_ARGS__)
+#define STAGE_KNOB(type, name, has, ...)                                                           \
+    has##_ROW(struct strategy_stage, STRATEGY_STAGE, name, __VA_ARGS__)
+const struct strategy_knob strategy_knobs[STRATEGY_KNOBS] = {
+#include "core/strategy/strategy.def"
+};
+
+double strategy_get(const struct strategy_knob *k, const void *from)
+{
+    const void *at = (const char *)from + k->offset;
+    return k->kind == FIELD_BOOL     ? (double)*(const bool *)at
+           : k->kind == FIELD_UINT32 ? (double)*(const uint32_t *)at
+           : k->kind == FIELD_INT64  ? (double)*(const int64_t *)at
+                                     : *(const double *)at;
+}
+
+void strategy_put(const struct strategy_knob *k, double value, void *into)
+{
+    void *at = (char *)into + k->offset;
+    if (k->kind == FIELD_BOOL)
+        *(bool *)at = value != 0;
+    else if (k->kind == FIELD_UINT32)
+        *(uint32_t *)at = (uint32_t)value;
+    else if (k->kind == FIELD_INT64)
+        *(int64_t *)at = (int64_t)value;
+    else
+        *(double *)at = value;
+}
+
+struct strategy_stage strategy_at_least_usual(const struct strategy_stage *s)
+{
+    struct strategy_stage out = *s;
+    for (int i = 0; i < STRATEGY_KNOBS; i++) {
+        const struct strategy_knob *k = &strategy_knobs[i];
+        if (k->scope == STRATEGY_STAGE && strategy_get(k, s) < k->usual)
+            strategy_put(k, k->usual, &out);
+    }
+    return out;
+}
+
+void strategy_settle(struct strategy *shared, struct strategy_stage *own)
+{
+    if (!(shared->expert_imbalance > 1))
+        shared->expert_imbalance = 0;
+    if (own->tensor_parallel < 2)
+        shared->p2p_scatter = false;
+    if (own->context_parallel < 2)
+        shared->context_exchange = EXCHANGE_RING;
+    if (own->recompute != RECOMPUTE_SELECTIVE)
+        own->recompute_modules = 0;
+}
+
+const struct strategy_knob *strategy_differs(enum strategy_scope scope, uint64_t set, const void *a,
+                                             const void *b)
+{
+    for (int i = 0; i < STRATEGY_KNOBS; i++) {
+        const struct strategy_knob *k = &strategy_knobs[i];
+        double x = k->scope == scope ? strategy_get(k, a) : 0,
+               y = k->scope == scope ? strategy_get(k, b) : 0;
+        if ((set >> i & 1) && (x < y || x > y))
+            return k;
+    }
+    return NULL;
+}
+
+/* Is it one of the blank-separated words? */
+static bool is_among(const char *word, const char *words)
+{
+    for (size_t n; words && *words; words += n + (words[n] == ' ')) {
+        n = strcspn(words, " ");
+        if (strlen(word) == n && !strncmp(word, words, n))
+            return true;
+    }
+    return false;
+}
+
+const struct strategy_knob *strategy_find(const char *option)
+{
+    for (const struct strategy_knob *k = strategy_knobs; k < strategy_knobs + STRATEGY_KNOBS; k++)
+        if (k->option && (!strcmp(k->option, option) || is_among(option, k->alias)))
+            return k;
+    return NULL;
+}
+
+/* ---- files */
+
+/* false, true (full) or a name. */
+static enum status read_recompute(const struct json_at *stage, void *into)
+{
+    struct strategy_stage *s = into;
+    struct json_at at;
+    bool full = false;
+    size_t kind = RECOMPUTE_NONE;
+    PASS(json_optional(stage, "recompute", &at));
+    if (json_kind(&at) == JSON_IS_TEXT) {
+        PASS(json_may_choice(stage, "recompute", plan_recompute_names, RECOMPUTE_KINDS, &kind));
+    } else if (at.value) {
+        PASS(json_get_bool(&at, &full));
+        kind = full ? RECOMPUTE_FULL : RECOMPUTE_NONE;
+    }
+    s->recompute = (enum plan_recompute)kind;
+    return STATUS_OK;
+}
+
+/* Selective by its name; the other two as a truth value, as files had it before there were
+ * three. */
+static void write_recompute(struct json_writer *w, const void *from)
+{
+    const struct strategy_stage *s = from;
+    if (s->recompute == RECOMPUTE_SELECTIVE)
+        json_put_string(w, "recompute", plan_recompute_names[s->recompute]);
+    else
+        json_put_bool(w, "recompute", s->recompute == RECOMPUTE_FULL);
+}
+
+static enum status read_modules(const struct json_at *stage, void *into)
+{
+    return plan_get_modules(stage, &((struct strategy_stage *)into)->recompute_modules);
+}
+
+static void write_modules(struct json_writer *w, const void *from)
+{
+    plan_put_modules(w, ((const struct strategy_stage *)from)->recompute_modules);
+}
+
+void strategy_rows(enum strategy_scope scope, struct json_row rows[STRATEGY_KNOBS + 1])
+{
+    static const struct {
+        enum status (*read)(const struct json_at *object, void *into);
+        void (*write)(struct json_writer *w, const void *from);
+    } special[] = {[STRATEGY_RECOMPUTE] = {read_recompute, write_recompute},
+                   [STRATEGY_MODULES] = {read_modules, write_modules}};
+    for (const struct strategy_knob *k = strategy_knobs; k < strategy_knobs + STRATEGY_KNOBS; k++) {
+        if (k->scope != scope)
+            continue;
+        *rows = (struct json_row){.key = k->name,
+                                  .kind = k->word ? FIELD_CHOICE : k->kind,
+                                  .offset = k->offset,
+                                  .presence = k->always ? FIELD_MAY : FIELD_SPARE,
+                                  .min = k->least,
+                                  .max = k->most,
+                                  .usual = k->usual,
+                                  .name = k->word,
+                                  .names = k->words};
+        if (k->special)
+            *rows = (struct json_row){.key = k->name,
+                                      .kind = FIELD_SPECIAL,
+                                      .read = special[k->special].read,
+                                      .write = special[k->special].write};
+        rows++;
+    }
+    *rows = (struct json_row){0};
+}
+
+/* ---- texts */
+
+static double value_of(const struct strategy_knob *k, const struct strategy *shared,
+                       const struct strategy_stage *own)
+{
+    return strategy_get(k, k->scope == STRATEGY_PLAN ? (const void *)shared : own);
+}
+
+/* "b1.5M" */
+static void print_bytes(double bytes, FILE *out)
+{
+    double unit = bytes < 1 << 10 ? 1 : bytes < 1 << 20 ? 1 << 10 : 1 << 20;
+    fprintf(out, "b%.4g%s", bytes / unit, unit < 2 ? "B" : unit < 1 << 20 ? "K" : "M");
+}
+
+/* Its notation, with the value or what that is called. */
+static void print_knob(const struct strategy_knob *k, double value, FILE *out)
+{
+    char modules[PLAN_MODULES_TEXT];
+    const char *text = k->notation + (*k->notation == '+'), *with = strchr(text, '%');
+    if (k->kind == FIELD_INT64) {
+        print_bytes(value, out);
+    } else if (*text == '|') {
+        for (int skip = (int)value; skip > 0; skip--)
+            text = strchr(text, '|') + 1;
+        fprintf(out, "%.*s", (int)strcspn(text, "|"), text);
+    } else if (!with) {
+        fputs(text, out);
+    } else {
+        fprintf(out, "%.*s", (int)(with - text), text);
+        if (with[1] == 'g')
+            fprintf(out, "%g", value);
+        else
+            fputs(k->word ? k->word[(size_t)value] : plan_print_modules((uint32_t)value, modules),
+                  out);
+        fputs(with + 2, out);
+    }
+}
+
+const char *strategy_print(const struct strategy *shared, const struct strategy_stage *own,
+                           char *text, size_t size)
+{
+    enum { COLUMNS = 9 };
+    FILE *out = fmemopen(text, size - 1, "w");
+    bool any = false;
+    text[0] = text[size - 1] = '\0';
+    for (int column = 1; out && column < COLUMNS; column++)
+        for (int i = 0; i < STRATEGY_KNOBS; i++) {
+            const struct strategy_knob *k = &strategy_knobs[i];
+            double value = value_of(k, shared, own);
+            if (!k->notation || k->column != column || !(value > k->usual))
+                continue;
+            if (any && *k->notation != '+')
+                fputc(' ', out);
+            print_knob(k, value, out);
+            any = true;
+        }
+    if (out && !any)
+        fputc('-', out);
+    if (out)
+        fclose(out);
+    return text;
+}
+
+void strategy_report(const struct strategy *shared, const struct strategy_stage *own,
+                     struct json_writer *w)
+{
+    for (int i = 0; i < STRATEGY_KNOBS; i++) {
+        const struct strategy_knob *k = &strategy_knobs[i];
+        double value = value_of(k, shared, own);
+        if (k->always || !(k->reported || value > k->usual))
+            continue;
+        if (k->special == STRATEGY_MODULES)
+            plan_put_modules(w, (uint32_t)value);
+        else if (k->word)
+            json_put_string(w, k->name, k->word[(size_t)value]);
+        else if (k->kind == FIELD_BOOL)
+            json_put_bool(w, k->name, value > 0);
+        else if (k->kind == FIELD_DOUBLE)
+            json_put_real(w, k->name, value);
+        else
+            json_put_integer(w, k->name, (int64_t)value);
+    }
+}
