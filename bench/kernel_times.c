@@ -1,6 +1,8 @@
-/* kernel_times - seconds of kernels by the kernel model (core/cost/kernel.h), for bench/roofline.py.
+/* kernel_times - seconds of kernels by the kernel model (core/cost/kernel.h), for
+ * bench/roofline.py.
  *
- *     kernel_times PLATFORM < lines       PLATFORM as everywhere: node:gpus=1,type=H100; its first device
+ *     kernel_times PLATFORM < lines       PLATFORM as everywhere: node:gpus=1,type=H100; its first
+ *                                         device
  *
  * A line in, seconds out:  product DTYPE LAUNCHES BATCH M N K BYTES
  *                          attention DTYPE LAUNCHES FLOP BYTES TOKENS CHANNELS BACKWARD

@@ -5,8 +5,8 @@
  * both, speed-up. Usage: partition [WORKLOADS [PEER]]
  *
  * partition WORKLOADS|- random WORK [EXACT_S [LIMIT_S [FIRST [LAST]]]]: placement on problems that
- * are not published, 50 by default, in the folder WORK; EXACT_S > 0 asks CBC (coinor-cbc; without it
- * GLPK), too, and remembers in WORK what it said. */
+ * are not published, 50 by default, in the folder WORK; EXACT_S > 0 asks CBC (coinor-cbc; without
+ * it GLPK), too, and remembers in WORK what it said. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* scale - what folding costs as pods grow: GPT-3 175B on nodes of 8 H100, contention included.
  *
- * 16 stages x GPUs / 128 replicas x 8 shards, 1F1B, 32 microbatches of one sequence for each replica;
- * stages side by side, shards in a node. Everything counts: writing and reading the
- * platform, lowering, the proof of symmetry, the simulation. A process for each line, so that memory
- * is its own. Prints TSV. FAMILY: "rail", or with more of its parameters than nodes, gpus and type
- * "rail:oversubscription=2". Usage: scale analytic|simgrid whole|folded FAMILY ZERO COLLECTIVE
- * GPUS...; ZERO 0 to 3, COLLECTIVE as simulate's --collective. */
+ * 16 stages x GPUs / 128 replicas x 8 shards, 1F1B, 32 microbatches of one sequence for each
+ * replica; stages side by side, shards in a node. Everything counts: writing and reading the
+ * platform, lowering, the proof of symmetry, the simulation. A process for each line, so that
+ * memory is its own. Prints TSV. FAMILY: "rail", or with more of its parameters than nodes, gpus
+ * and type "rail:oversubscription=2". Usage: scale analytic|simgrid whole|folded FAMILY ZERO
+ * COLLECTIVE GPUS...; ZERO 0 to 3, COLLECTIVE as simulate's --collective. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

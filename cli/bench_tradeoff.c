@@ -1,5 +1,5 @@
-/* bench tradeoff - memory against communication: the ways to spread a model over some devices, each a
- * plan that is simulated. */
+/* bench tradeoff - memory against communication: the ways to spread a model over some devices, each
+ * a plan that is simulated. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Constants of kernels and collectives from a table of measured ones: what was fitted, how far off it is, and
- * a platform that has it. */
+/* Constants of kernels and collectives from a table of measured ones: what was fitted, how far off
+ * it is, and a platform that has it. */
 #include "cli/calibrate_kernels.h"
 
 #include <math.h>

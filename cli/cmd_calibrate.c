@@ -109,8 +109,8 @@ static enum status judge(struct calibration *c, bool force)
     return text_copy(name, &c->topology.name);
 }
 
-/* Ranks that are too many for the cores are refused before they have measured for a minute. mpirun may know
- * other machines. */
+/* Ranks that are too many for the cores are refused before they have measured for a minute. mpirun
+ * may know other machines. */
 static enum status check_cores(const struct arguments *a, bool gpu, size_t ranks)
 {
     char doubt[CALIBRATE_DOUBT];
@@ -124,8 +124,9 @@ static enum status check_cores(const struct arguments *a, bool gpu, size_t ranks
                      ranks, cores, cores == 1 ? "" : "s", cores);
 }
 
-/* What was measured takes the names of a platform's devices, and what ranks cannot measure of them: memory,
- * peaks, the way to the host, watts and price. Their type is the one that profiles of models are of. */
+/* What was measured takes the names of a platform's devices, and what ranks cannot measure of them:
+ * memory, peaks, the way to the host, watts and price. Their type is the one that profiles of
+ * models are of. */
 static void complete(struct topology *t, struct topology *from)
 {
     struct device_type *to = t->type;

@@ -1,9 +1,10 @@
 /* completion - what shells complete, from the tables that parse the command line.
  *
- * Every place of a command line has a key: "" (the command), "plan" (its first operand), "plan export"
- * (operands behind that word), "plan --" (an option) and "plan --model" (its value). What may stand there
- * is a list of words; @files and @folders stand for names of those, @flag for no value at all, @text for
- * what nobody can guess. bash and zsh look the key up in a function, fish is told place by place. */
+ * Every place of a command line has a key: "" (the command), "plan" (its first operand), "plan
+ * export" (operands behind that word), "plan --" (an option) and "plan --model" (its value). What
+ * may stand there is a list of words; @files and @folders stand for names of those, @flag for no
+ * value at all, @text for what nobody can guess. bash and zsh look the key up in a function, fish
+ * is told place by place. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,7 +103,8 @@ static void put_options(const struct command *c, put_place *put, FILE *out)
     put(&(struct place){c->name, "--", NULL, all}, out);
 }
 
-/* Operands: alternatives of the synopsis begin with a word ("show MODEL"), or with what is given. */
+/* Operands: alternatives of the synopsis begin with a word ("show MODEL"), or with what is
+ * given. */
 static void put_operands(const struct command *c, put_place *put, FILE *out)
 {
     char first[WORDS] = "", synopsis[512], *way[16], *word[8];

@@ -38,8 +38,8 @@ static void print_prediction(const struct plan *p, const struct evaluation *e, F
             e->samples_per_s, 100 * e->bubble_fraction);
 }
 
-/* What the framework that issues the kernels has no argument for, whatever was planned: its launcher would
- * not run this. */
+/* What the framework that issues the kernels has no argument for, whatever was planned: its
+ * launcher would not run this. */
 static void warn_of_launcher(const struct arguments *a, struct loaded_plan *l)
 {
     const struct framework *f = plan_framework(&l->plan);
@@ -83,7 +83,8 @@ static enum status warn_of_shape(const struct plan *p)
     return STATUS_OK;
 }
 
-/* Shards that divide nothing, and times that somebody measured and that no device of the platform takes. */
+/* Shards that divide nothing, and times that somebody measured and that no device of the platform
+ * takes. */
 static enum status warn_of_plan(const struct plan *p, const struct model *m,
                                 const struct topology *t)
 {

@@ -76,7 +76,8 @@ out:
     return st;
 }
 
-/* Scores, and where asked for those of constants that do not know the rows; their tables in a folder. */
+/* Scores, and where asked for those of constants that do not know the rows; their tables in a
+ * folder. */
 static enum status print_published(const struct arguments *a, const struct published *p,
                                    const struct published_prediction *prediction,
                                    const struct published_table *t, const struct provenance *by)

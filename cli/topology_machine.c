@@ -1,5 +1,5 @@
-/* topology import of machines and clusters, topology discover: what was found, what was assumed, and the
- * platform. */
+/* topology import of machines and clusters, topology discover: what was found, what was assumed,
+ * and the platform. */
 #include "cli/topology_machine.h"
 
 #include <stdio.h>

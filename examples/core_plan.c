@@ -1,7 +1,8 @@
-/* core_plan.c - plans a model and predicts its iteration with foreline-core alone: no platform file, no
- * SimGrid, no other process. Usage: core_plan MODEL.json STAGES
+/* core_plan.c - plans a model and predicts its iteration with foreline-core alone: no platform
+ * file, no SimGrid, no other process. Usage: core_plan MODEL.json STAGES
  *
- * The machine is made here: 8 devices of 100 TFLOP/s and 80 GB; 50 GB/s and 5 us between any two. */
+ * The machine is made here: 8 devices of 100 TFLOP/s and 80 GB; 50 GB/s and 5 us between any
+ * two. */
 #include <stdio.h>
 #include <stdlib.h>
 

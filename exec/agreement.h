@@ -34,10 +34,12 @@ struct agreement {
 };
 
 /* Lines "name<TAB>value", NUL-terminated; the rest of text[] is zeros. STATUS_IO, STATUS_PARSE of
- * the files and of `resume`; STATUS_INVALID of a policy or a value that is too long; STATUS_NOMEM. */
+ * the files and of `resume`; STATUS_INVALID of a policy or a value that is too long;
+ * STATUS_NOMEM. */
 enum status agreement_write(const struct agreement *a, char text[AGREEMENT]) MUST_CHECK;
 
-/* A row more: why the rank has failed before it could join; after the others, or alone in a text. */
+/* A row more: why the rank has failed before it could join; after the others, or alone in a
+ * text. */
 void agreement_add_failure(const char *message, char text[AGREEMENT]);
 
 /* Compare what `name` says (any bytes, as they came) with what `other` says (by agreement_write()).

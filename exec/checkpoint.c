@@ -227,8 +227,8 @@ static bool is_rank_name(const char *name, bool *part)
     return !*part || (*rest == '.' && strlen(rest) == sizeof ".XXXXXX" - 1);
 }
 
-/* Is it a file that a run wrote there, by its name and by how it begins? A rank's file gets its head
- * last, so that one that was not finished may begin with zeros. */
+/* Is it a file that a run wrote there, by its name and by how it begins? A rank's file gets its
+ * head last, so that one that was not finished may begin with zeros. */
 static bool is_ours(int folder, const char *name)
 {
     static const char zeros[sizeof checkpoint_magic];
@@ -399,7 +399,8 @@ out:
     return st;
 }
 
-/* `dir` may be a run's directory or that of one step, or a link to either: it is what the user names. */
+/* `dir` may be a run's directory or that of one step, or a link to either: it is what the user
+ * names. */
 enum status checkpoint_find(const char *dir, struct checkpoint *out)
 {
     uint64_t step;

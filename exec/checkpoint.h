@@ -3,9 +3,9 @@
  *   DIR/step-00000010/rank-0003.ckpt  after 10 steps, written by rank 3
  *   DIR/step-00000010/manifest.json   written last, by the launcher: now the step counts
  *
- * Every file appears complete or not at all (core/base/file.h). A step without manifest is never read.
- * Directories of steps and files of ranks that are symbolic links are not followed, and only what a run
- * wrote, by name and contents, is removed.
+ * Every file appears complete or not at all (core/base/file.h). A step without manifest is never
+ * read. Directories of steps and files of ranks that are symbolic links are not followed, and only
+ * what a run wrote, by name and contents, is removed.
  *
  * A rank's file is a struct checkpoint_head, a table of struct checkpoint_array, the SHA-256 of
  * these two, and the arrays one after the other; numbers in the byte order of the machine. */

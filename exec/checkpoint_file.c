@@ -11,8 +11,8 @@
 
 enum { FILE_VERSION = 1, CHECKPOINT_ORDER = 0x01020304 };
 
-/* The file of a rank. Whoever may write to the directory could have put a link to somebody else's file or
- * directory in its place: neither is followed. */
+/* The file of a rank. Whoever may write to the directory could have put a link to somebody else's
+ * file or directory in its place: neither is followed. */
 static enum status path_of(const struct checkpoint_part *part, char path[CHECKPOINT_PATH])
 {
     struct stat s;
@@ -177,8 +177,8 @@ static enum status write_all(const struct checkpoint_part *part, FILE *f, const 
     return put(f, path, digest, DIGEST);
 }
 
-/* Written under another name and renamed when complete (core/base/file.h): head and table last, since
- * they hold the digests of the arrays. */
+/* Written under another name and renamed when complete (core/base/file.h): head and table last,
+ * since they hold the digests of the arrays. */
 enum status checkpoint_save(struct checkpoint_part *part)
 {
     enum status st;

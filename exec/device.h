@@ -59,20 +59,22 @@ struct device {
     /* What computes programs whose stage is `stepped` in this one's place; NULL: it does so itself,
      * unless it `computes` only some ops: then nothing does. */
     const struct device *stepped;
-    /* Does this device have numerics for op `op` of the model? If not, error_message() says why. NULL: for
-     * every op. */
+    /* Does this device have numerics for op `op` of the model? If not, error_message() says why.
+     * NULL: for every op. */
     bool (*computes)(const struct model *m, uint32_t op);
-    /* What the rank will compute on (exec/hardware.h), before anything is opened: the launcher shows
-     * it, and refuses two ranks on one GPU. STATUS_UNSUPPORTED, in one line, when it cannot be used.
-     * NULL: nothing to say. */
+    /* What the rank will compute on (exec/hardware.h), before anything is opened: the launcher
+     * shows it, and refuses two ranks on one GPU. STATUS_UNSUPPORTED, in one line, when it cannot
+     * be used. NULL: nothing to say. */
     enum status (*describe)(uint32_t rank, struct hardware *out);
-    /* Would open() take the rank, if it had the memory? It says why not, as open() does. NULL: not known. */
+    /* Would open() take the rank, if it had the memory? It says why not, as open() does. NULL: not
+     * known. */
     enum status (*check)(const struct model *m, const struct program *p, uint32_t rank);
     /* Model and program stay alive until close(). The rank's list says which stages it has. */
     enum status (*open)(const struct model *m, const struct program *p, uint32_t rank,
                         const struct device_options *o, void **self);
     void (*close)(void *self); /* accepts NULL */
-    /* What became of what was asked for, in a line, once it is open; "": nothing to say. NULL: never. */
+    /* What became of what was asked for, in a line, once it is open; "": nothing to say. NULL:
+     * never. */
     const char *(*remark)(void *self);
 
     /* A compute op; step: 0, 1, ... (selects the data). Inputs from other stages must have been
@@ -92,8 +94,8 @@ struct device {
     enum status (*finish)(void *self);
     void (*times)(void *self, const struct program_op *op, double *start_s, double *end_s,
                   double *sums_s);
-    /* How many of these were of rows that shards have gathered or scattered so (enum layer_move). NULL:
-     * none. */
+    /* How many of these were of rows that shards have gathered or scattered so (enum layer_move).
+     * NULL: none. */
     double (*moved)(void *self, const struct program_op *op, int how);
     /* What those times count from, for a transport whose times are the device's (struct rendezvous:
      * clock). NULL: CLOCK_MONOTONIC itself. */
@@ -120,14 +122,14 @@ struct device {
     /* Sum of the losses of this step's microbatches on this rank, already weighted so that the sum
      * over all ranks is the mean loss of the step; 0 where there is no loss op. Resets. */
     double (*take_loss)(void *self);
-    /* Likewise what part of the targets has the largest logit of its row, and is among the five largest;
-     * NAN: not known. Resets. NULL: never known. */
+    /* Likewise what part of the targets has the largest logit of its row, and is among the five
+     * largest; NAN: not known. Resets. NULL: never known. */
     void (*take_hits)(void *self, double out[2]);
     /* SHA-256 of the parameters of one op of the rank's stages (zeros for ops without). */
     enum status (*digest)(void *self, uint32_t op, uint8_t digest[DIGEST]);
     int64_t (*peak_bytes)(void *self); /* allocated at most so far */
-    /* Where the tokens of experts' op `op` of the model have gone since open(); NULL: it is not one of
-     * the rank's, or this device has no experts. Borrowed; *experts: how many there are. */
+    /* Where the tokens of experts' op `op` of the model have gone since open(); NULL: it is not one
+     * of the rank's, or this device has no experts. Borrowed; *experts: how many there are. */
     const struct layer_routing *(*routing)(void *self, uint32_t op, size_t *experts);
 
     /* What a checkpoint keeps between two steps: arrays 0, 1, ... of this rank, the same ones in

@@ -2,10 +2,11 @@
  *
  * Who belongs to the run says its token first, and then the rest of a hello of fixed size, at once.
  * All who have connected are heard together, without waiting for any of them: a stranger that says
- * nothing costs a descriptor for LIMIT_stranger (core/base/limit.h), one that says anything else is dropped at its first
- * TOKEN bytes, which are compared in constant time. Where there is a refusal, one that says a whole hello of our
- * protocol with another token is told so before it is dropped. At most DOOR_CALLERS are heard; who comes then
- * takes the place of the one that has been silent longest. */
+ * nothing costs a descriptor for LIMIT_stranger (core/base/limit.h), one that says anything else is
+ * dropped at its first TOKEN bytes, which are compared in constant time. Where there is a refusal,
+ * one that says a whole hello of our protocol with another token is told so before it is dropped.
+ * At most DOOR_CALLERS are heard; who comes then takes the place of the one that has been silent
+ * longest. */
 #ifndef EXEC_DOOR_H
 #define EXEC_DOOR_H
 

@@ -43,8 +43,8 @@ static inline uint16_t element_narrow(float f)
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/* IEEE 754's binary16: 5 bits of exponent, 10 of fraction; exact, and to the nearest, ties to even, numbers
- * below 2^-14 in steps of 2^-24, from 65520 on infinite. */
+/* IEEE 754's binary16: 5 bits of exponent, 10 of fraction; exact, and to the nearest, ties to even,
+ * numbers below 2^-14 in steps of 2^-24, from 65520 on infinite. */
 float element_widen_fp16(uint16_t x);
 uint16_t element_narrow_fp16(float f);
 
@@ -56,9 +56,9 @@ void element_put(enum element e, void *data, size_t i, float x);
  * even, as a GPU rounds it. */
 void element_add(enum element e, void *y, const void *x, size_t n);
 
-/* One step of a reduction: y = y + x (sums and averages), min(y, x) or max(y, x), n numbers; what is
- * compared with a NaN is a NaN. And its end over so many members: averages are divided, the rest stays
- * as it is. */
+/* One step of a reduction: y = y + x (sums and averages), min(y, x) or max(y, x), n numbers; what
+ * is compared with a NaN is a NaN. And its end over so many members: averages are divided, the rest
+ * stays as it is. */
 void element_reduce(enum element e, enum op_reduction how, void *y, const void *x, size_t n);
 void element_end(enum element e, enum op_reduction how, void *y, size_t n, size_t members);
 

@@ -8,7 +8,8 @@
  *   - tensor parallelism, and experts on other ranks: reductions and exchanges happen inside a pass
  *     and are reported as the program's op after it.
  * Where the transport can (follow()), to complete means that the device's queue waits, not this
- * thread, which goes through the whole list ahead of the device and waits at the end of the step. */
+ * thread, which goes through the whole list ahead of the device and waits at the end of the
+ * step. */
 #include "exec/executor_running.h"
 
 #include <math.h>
@@ -138,8 +139,8 @@ static bool is_conversion(const struct program *p, const struct program_op *o)
     return op_is_collective(o) && executor_is_stepped(p, o->stage);
 }
 
-/* Sums of gradients run one after the other anyway: one need not be waited for by the next. Nor need
- * conversions, which are of other tensors or another half. */
+/* Sums of gradients run one after the other anyway: one need not be waited for by the next. Nor
+ * need conversions, which are of other tensors or another half. */
 static bool follows_anyway(const struct program *p, const struct program_op *before,
                            const struct program_op *o)
 {
@@ -259,7 +260,8 @@ static enum status check_pace(const struct running *r)
                      r->late_s, step_s);
 }
 
-/* A compute op, with the reductions inside it, whose time executor_book_sums() takes off the op's. */
+/* A compute op, with the reductions inside it, whose time executor_book_sums() takes off the
+ * op's. */
 static enum status compute(struct running *r, uint32_t op)
 {
     enum status st;
@@ -310,7 +312,8 @@ static enum status locate(const struct running *r, uint32_t op, enum status st)
 
 /* ---- the end of a step */
 
-/* Of a pass whose device says only now how long shards moved rows in it: as executor_move() does. */
+/* Of a pass whose device says only now how long shards moved rows in it: as executor_move()
+ * does. */
 static void book_moves(const struct running *r, uint32_t op)
 {
     const struct executor *e = r->e;
@@ -430,8 +433,8 @@ static enum status gather_again(const struct running *r, uint32_t op)
                                : STATUS_OK;
 }
 
-/* With ZeRO 3, or kept parameters, nobody has all after the last update: gather them once more, stage by
- * stage and bucket by bucket, by one more call of the first op of each that does. */
+/* With ZeRO 3, or kept parameters, nobody has all after the last update: gather them once more,
+ * stage by stage and bucket by bucket, by one more call of the first op of each that does. */
 static enum status gather_parameters(const struct executor *e)
 {
     const struct program *p = e->program;

@@ -70,8 +70,8 @@ enum status executor_step_init(struct executor_step *s, const struct program *p,
 enum status executor_supports(const struct program *p) MUST_CHECK;
 void executor_step_free(struct executor_step *s); /* accepts {0}; leaves {0} */
 
-/* Does the stage come step by step, so that nothing is exchanged inside its passes? A program by hand may
- * have no stages. */
+/* Does the stage come step by step, so that nothing is exchanged inside its passes? A program by
+ * hand may have no stages. */
 static inline bool executor_is_stepped(const struct program *p, uint32_t stage)
 {
     return p->stages > 0 && p->stage[stage].stepped;
@@ -82,23 +82,24 @@ static inline bool executor_is_stepped(const struct program *p, uint32_t stage)
 /* The program's op of the reductions inside compute op `op`: the next ALLREDUCE FOR_TENSOR of the
  * stage, before another pass begins. PROGRAM_NONE: there is none. */
 uint32_t executor_sum_after(const struct program *p, uint32_t rank, uint32_t op);
-/* Sequence parallelism: the program's op of what shards do inside pass `op`; PROGRAM_NONE: there is none. */
+/* Sequence parallelism: the program's op of what shards do inside pass `op`; PROGRAM_NONE: there is
+ * none. */
 uint32_t executor_move_of(const struct program *p, uint32_t rank, uint32_t op, enum layer_move how);
-/* Where the stage has nothing that shards divide but parameters of which they have seen other rows: an op
- * of another stage of the rank, whose shards are the same. */
+/* Where the stage has nothing that shards divide but parameters of which they have seen other rows:
+ * an op of another stage of the rank, whose shards are the same. */
 uint32_t executor_move_elsewhere(const struct program *p, uint32_t rank, enum layer_move how);
 /* Likewise of its exchanges: the next ALLTOALL FOR_EXPERTS. */
 uint32_t executor_exchange_after(const struct program *p, uint32_t rank, uint32_t op);
-/* The program's op of the exchanges inside pass `op`: ALLGATHER, REDUCESCATTER or ALLTOALL FOR_CONTEXT.
- * PROGRAM_NONE: there is none. */
+/* The program's op of the exchanges inside pass `op`: ALLGATHER, REDUCESCATTER or ALLTOALL
+ * FOR_CONTEXT. PROGRAM_NONE: there is none. */
 uint32_t executor_context_before(const struct program *p, uint32_t rank, uint32_t op,
                                  enum op_kind kind);
-/* Seconds of exchanges inside passes (sums_s of the exchange) are taken off the passes' and reported
- * as the program has them, before the pass. */
+/* Seconds of exchanges inside passes (sums_s of the exchange) are taken off the passes' and
+ * reported as the program has them, before the pass. */
 void executor_book_context(const struct program *p, uint32_t rank, struct executor_step *s);
-/* Seconds of sums inside passes (sums_s), and of exchanges, are taken off the passes' and reported as
- * the program has them, as one op after the pass. Of a pass in parts they add up to that one, so that later parts
- * seem to have begun earlier by the sums of those before. */
+/* Seconds of sums inside passes (sums_s), and of exchanges, are taken off the passes' and reported
+ * as the program has them, as one op after the pass. Of a pass in parts they add up to that one, so
+ * that later parts seem to have begun earlier by the sums of those before. */
 void executor_book_sums(const struct program *p, uint32_t rank, struct executor_step *s);
 
 #endif

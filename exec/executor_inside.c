@@ -1,6 +1,7 @@
-/* Collectives in the middle of an op, which devices call for: sums of tensor parallelism, rows of sequence
- * parallelism, exchanges of experts and of shared sequences. The program has them as one op of several
- * calls behind the pass, or before it; they are reported as that op (executor_book_sums()). */
+/* Collectives in the middle of an op, which devices call for: sums of tensor parallelism, rows of
+ * sequence parallelism, exchanges of experts and of shared sequences. The program has them as one
+ * op of several calls behind the pass, or before it; they are reported as that op
+ * (executor_book_sums()). */
 #include "core/base/clock.h"
 #include "exec/executor_running.h"
 
@@ -22,8 +23,8 @@ static void call_inside(struct running *r, uint32_t op, enum element of, void *d
     executor_report(r, r->now, WORKER_COMPUTES);
 }
 
-/* What devices call inside an op (struct layer_reduction); failures are kept for compute(). What comes
- * before the pass in the program is booked there. */
+/* What devices call inside an op (struct layer_reduction); failures are kept for compute(). What
+ * comes before the pass in the program is booked there. */
 void executor_move(void *self, enum layer_move how, enum element of, void *data, size_t n)
 {
     struct running *r = self;
@@ -54,7 +55,8 @@ void executor_sum(void *self, enum element of, void *data, size_t n)
     executor_move(r, MOVE_GATHER, of, data, n);
 }
 
-/* Those of experts come after the pass, as sums, those between replicas that share sequences before it. */
+/* Those of experts come after the pass, as sums, those between replicas that share sequences before
+ * it. */
 void executor_exchange(void *self, enum op_purpose purpose, enum op_kind kind, void *data, size_t n)
 {
     struct running *r = self;

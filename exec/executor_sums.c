@@ -1,5 +1,5 @@
-/* Sums of tensor parallelism and exchanges of experts, which devices make in the middle of passes, as
- * the program has them. */
+/* Sums of tensor parallelism and exchanges of experts, which devices make in the middle of passes,
+ * as the program has them. */
 #include "exec/executor.h"
 
 /* The next op of this kind and purpose of the stage, before another pass begins. */
@@ -35,7 +35,8 @@ static bool has_rows(const struct program *p, uint32_t op)
     return p->stages > 0 && p->stage[p->op[op].stage].sequence;
 }
 
-/* The op of this kind and purpose before pass `op`, with what computes beside it at most in between. */
+/* The op of this kind and purpose before pass `op`, with what computes beside it at most in
+ * between. */
 static uint32_t inside_before(const struct program *p, uint32_t rank, uint32_t op,
                               enum op_kind kind, enum op_purpose purpose)
 {
@@ -64,8 +65,8 @@ static uint32_t last_after(const struct program *p, uint32_t rank, uint32_t op, 
     return found;
 }
 
-/* Inputs are gathered again before the backward, or behind all else where it is one of a pair of passes;
- * what else is gathered, behind the pass, and with inputs where nothing else is. */
+/* Inputs are gathered again before the backward, or behind all else where it is one of a pair of
+ * passes; what else is gathered, behind the pass, and with inputs where nothing else is. */
 uint32_t executor_move_of(const struct program *p, uint32_t rank, uint32_t op, enum layer_move how)
 {
     uint32_t found = PROGRAM_NONE;
@@ -98,8 +99,8 @@ static bool is_last_part(const struct program *p, uint32_t op, uint32_t sum)
     return true;
 }
 
-/* The op of the sums of a pass; where they are scattered, *gather is that of what is gathered, unless that
- * is all there is. */
+/* The op of the sums of a pass; where they are scattered, *gather is that of what is gathered,
+ * unless that is all there is. */
 static uint32_t sums_after(const struct program *p, uint32_t rank, uint32_t op, uint32_t *gather)
 {
     uint32_t sum = executor_sum_after(p, rank, op);

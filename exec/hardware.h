@@ -1,6 +1,6 @@
-/* hardware.h - what a rank computes on, as its worker says when it joins: which GPU, and the versions
- * of what drives it, or the library of the CPU. Plain data of fixed size, for it travels in struct frame_hello; every text ends
- * in NUL, "" is not known. */
+/* hardware.h - what a rank computes on, as its worker says when it joins: which GPU, and the
+ * versions of what drives it, or the library of the CPU. Plain data of fixed size, for it travels
+ * in struct frame_hello; every text ends in NUL, "" is not known. */
 #ifndef EXEC_HARDWARE_H
 #define EXEC_HARDWARE_H
 

@@ -5,9 +5,9 @@
  *     "exponential:epoch=1000,factor=0.97"       factor^(epoch / epochs), epochs 1 if not given
  *     "constant:warmup=5,epoch=1000"             1
  *
- * times the learning rate; in all of them `epoch` is how many steps an epoch has (1 if not given), and in
- * the first `warmup` epochs the factor is (step + 1) / steps of the warm-up instead. As PipeDream's runtime
- * has them for one step per minibatch. */
+ * times the learning rate; in all of them `epoch` is how many steps an epoch has (1 if not given),
+ * and in the first `warmup` epochs the factor is (step + 1) / steps of the warm-up instead. As
+ * PipeDream's runtime has them for one step per minibatch. */
 #ifndef EXEC_LEARNING_RATE_H
 #define EXEC_LEARNING_RATE_H
 

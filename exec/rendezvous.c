@@ -208,7 +208,8 @@ static enum status take_refusal(int fd, uint64_t bytes, double deadline_s)
     return error_set(STATUS_IO, "%s", said.text);
 }
 
-/* The launcher says why, or closes the connection, instead when the run has failed before it began. */
+/* The launcher says why, or closes the connection, instead when the run has failed before it
+ * began. */
 static enum status receive_peers(struct rendezvous *r, double deadline_s)
 {
     enum status st = STATUS_OK;

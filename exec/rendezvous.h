@@ -2,11 +2,11 @@
  *
  * The launcher listens; every worker connects, proves with the run's random token that it belongs
  * here, says what it has been told (agreement.h), so that all are about to run the same thing, and
- * tells the port on which it accepts data connections. When all ranks are there, the launcher answers
- * each with everybody's ports. The connection then carries the worker's reports until the run ends,
- * and back the word that a checkpoint counts: a worker begins none before the last but one does, so
- * that a launcher that is slow or stopped holds the ranks up instead of filling the disk. A worker
- * whose launcher hangs up exits at once.
+ * tells the port on which it accepts data connections. When all ranks are there, the launcher
+ * answers each with everybody's ports. The connection then carries the worker's reports until the
+ * run ends, and back the word that a checkpoint counts: a worker begins none before the last but
+ * one does, so that a launcher that is slow or stopped holds the ranks up instead of filling the
+ * disk. A worker whose launcher hangs up exits at once.
  *
  * Wire format: a frame is `struct frame_head` and `bytes` bytes of payload, one of the structs
  * below, in the byte order of the sender (the magic number shows a foreign one). */
@@ -178,9 +178,10 @@ enum { RENDEZVOUS_HOST = 16 };
 /* The dotted address of a machine, by that or its name. STATUS_IO, "what 'name': ...". */
 enum status rendezvous_look_up(const char *what, const char *name,
                                char host[RENDEZVOUS_HOST]) MUST_CHECK;
-/* Where ranks on other machines meet rank 0: MASTER_ADDR (127.0.0.1), a name or dotted, and MASTER_PORT
- * (29500); the port after it where torchrun's own agent listens there
- * (TORCHELASTIC_USE_AGENT_STORE=True). *given: is MASTER_ADDR set? STATUS_USAGE: the port; STATUS_IO: nobody knows the name. */
+/* Where ranks on other machines meet rank 0: MASTER_ADDR (127.0.0.1), a name or dotted, and
+ * MASTER_PORT (29500); the port after it where torchrun's own agent listens there
+ * (TORCHELASTIC_USE_AGENT_STORE=True). *given: is MASTER_ADDR set? STATUS_USAGE: the port;
+ * STATUS_IO: nobody knows the name. */
 enum status rendezvous_master(char host[RENDEZVOUS_HOST], uint16_t *port, bool *given) MUST_CHECK;
 /* The address of a rank, as r->host says; "" when it says none. Returns `text`. */
 const char *rendezvous_host(const struct rendezvous *r, uint32_t rank, char text[RENDEZVOUS_HOST]);
@@ -190,9 +191,9 @@ const char *rendezvous_host(const struct rendezvous *r, uint32_t rank, char text
 enum status rendezvous_delays(const char *text, uint32_t ranks, struct delay **out) MUST_CHECK;
 /* Worker: connect to the launcher at "address:port", listen for data on the interface that leads
  * there ($FORELINE_PEERS: the addresses of all ranks, with commas, instead), say hello and wait
- * until all ranks are there; at most timeout_s. `early`: the launcher may not listen yet; else one that
- * does not is gone. Returns STATUS_INVALID for a malformed address, STATUS_IO, STATUS_EXTERNAL,
- * STATUS_NOMEM. */
+ * until all ranks are there; at most timeout_s. `early`: the launcher may not listen yet; else one
+ * that does not is gone. Returns STATUS_INVALID for a malformed address, STATUS_IO,
+ * STATUS_EXTERNAL, STATUS_NOMEM. */
 enum status rendezvous_join(const char *launcher, const struct frame_hello *hello, bool early,
                             double timeout_s, struct rendezvous *out) MUST_CHECK;
 /* A rank that cannot take part says why, in the settings of its hello, to a launcher that listens

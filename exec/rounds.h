@@ -4,9 +4,9 @@
  * Every transport executes these rounds and adds what arrives in their order. So the sums have the
  * same bits on all transports, and a new algorithm, a file exec/rounds/NAME.c that defines
  * rounds_NAME and a line of rounds/algorithms.def, is for all of them at once. A row's name is that
- * of core/collective/collective.h's algorithm that it executes. Rounds have global numbers: what a member gives
- * in round k is taken in round k, and depends on earlier rounds only. Between two members they are in
- * order. */
+ * of core/collective/collective.h's algorithm that it executes. Rounds have global numbers: what a
+ * member gives in round k is taken in round k, and depends on earlier rounds only. Between two
+ * members they are in order. */
 #ifndef EXEC_ROUNDS_H
 #define EXEC_ROUNDS_H
 
@@ -66,8 +66,8 @@ static inline bool rounds_do(enum op_kind kind)
     return kind >= OP_ALLREDUCE && kind < OP_COPY;
 }
 
-/* Elements of the array of a collective of so many bytes, as programs count them: what an all-to-all
- * brings has a half of its own. */
+/* Elements of the array of a collective of so many bytes, as programs count them: what an
+ * all-to-all brings has a half of its own. */
 static inline size_t rounds_numbers(const struct program_op *op, enum element e)
 {
     return (op->kind == OP_ALLTOALL ? 2 : 1) * ((size_t)op->bytes / element_bytes(e));

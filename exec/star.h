@@ -43,8 +43,8 @@ struct star {
     bool one_clock; /* all ranks run under one kernel: they read the same CLOCK_MONOTONIC */
 };
 
-/* Meet the others at rank 0's port of the rendezvous. STATUS_IO, STATUS_EXTERNAL after the deadline,
- * STATUS_NOMEM. */
+/* Meet the others at rank 0's port of the rendezvous. STATUS_IO, STATUS_EXTERNAL after the
+ * deadline, STATUS_NOMEM. */
 enum status star_open(const struct rendezvous *r, double deadline_s, struct star *out) MUST_CHECK;
 void star_close(struct star *s); /* accepts {0} */
 

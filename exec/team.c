@@ -60,7 +60,8 @@ static enum status share(struct team *t, size_t numbers)
     return STATUS_OK;
 }
 
-/* In the child; does not return. A member dies with its parent: one that has just lost it ends at once. */
+/* In the child; does not return. A member dies with its parent: one that has just lost it ends at
+ * once. */
 static void be_member(struct team *t, uint32_t rank, pid_t parent,
                       enum status (*body)(struct team_member *, void *), void *context)
 {
@@ -129,8 +130,8 @@ static void look(struct team *t, size_t r, int status, bool *certain)
         t->cause = f;
 }
 
-/* Until all have ended, or it is clear why one failed: between a symptom and the news of its cause the
- * member that failed has only to exit. */
+/* Until all have ended, or it is clear why one failed: between a symptom and the news of its cause
+ * the member that failed has only to exit. */
 static enum status watch(struct team *t, double limit_s)
 {
     bool certain = false;

@@ -50,14 +50,13 @@ struct transport {
      *   GATHER         every member's own part to member 0;
      *   SCATTER        every member's own part of member 0's array to that member.
      * op.reduction says what is made in place of sums: averages (the sum, then divided by the
-     * members), minima, maxima.
-     * REDUCESCATTER and then ALLGATHER give bit for bit what ALLREDUCE gives, where sums are made in
-     * rounds. Sums of 16 bits are rounded to these with each addition.
-     * op.bytes and op.count are the program's idea of a call and of how many there are in a step;
-     * the device knows better, and an op may be called as often as all members do, each time after
-     * waiting for the call before. Calls run one after the other; members of several groups make
-     * them in an order that all share, as that of the list is. STATUS_INVALID: kind, or a call too
-     * soon. */
+     * members), minima, maxima. REDUCESCATTER and then ALLGATHER give bit for bit what ALLREDUCE
+     * gives, where sums are made in rounds. Sums of 16 bits are rounded to these with each
+     * addition. op.bytes and op.count are the program's idea of a call and of how many there are in
+     * a step; the device knows better, and an op may be called as often as all members do, each
+     * time after waiting for the call before. Calls run one after the other; members of several
+     * groups make them in an order that all share, as that of the list is. STATUS_INVALID: kind, or
+     * a call too soon. */
     enum status (*collective)(void *self, uint32_t op, enum element e, void *data, size_t n);
 
     /* collective() and wait() in one, for sums in the middle of an op: nothing goes on beside them,

@@ -19,7 +19,8 @@ struct channel_order {
  * (the end of the step when none does). The window is the smallest that cannot block for ever,
  *   - whatever the receiver waits for next can arrive although earlier messages of the channel,
  *     needed later, still hold theirs, and
- *   - every RECV that the receiver's list has reached has a slot, as in core/data/program_check.h's replay,
+ *   - every RECV that the receiver's list has reached has a slot, as in core/data/program_check.h's
+ *     replay,
  * plus two, so that the sender seldom waits; never more than the messages of a step. Sender and
  * receiver compute the same number from the program.
  *

@@ -1,6 +1,7 @@
 /* foreline-worker-cuda - one rank of a run on a GPU. An executable of its own, because the CUDA
- * libraries are large and not everywhere. With --self-test [layers | attention | mixture | kinds | cudnn | cudnn-speed] it checks the GPU
- * instead, and `foreline calibrate` and `model profile` ask it for figures. */
+ * libraries are large and not everywhere. With --self-test [layers | attention | mixture | kinds |
+ * cudnn | cudnn-speed] it checks the GPU instead, and `foreline calibrate` and `model profile` ask
+ * it for figures. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -17,12 +17,12 @@
 
 enum { PATH = 64, TEXT = 4096 };
 static const double glance_s = 0.25, away_s = 1.5;
-/* Who looks whether something has come sleeps at least so often between two glances, also where the machine
- * is busy; who works sleeps less often. */
+/* Who looks whether something has come sleeps at least so often between two glances, also where the
+ * machine is busy; who works sleeps less often. */
 static const uint64_t naps_least = 4;
 
-/* The text of a file of a process, NUL-terminated and perhaps cut; "" when it is gone, or when /proc
- * shows another PID namespace, where the number is somebody else's. */
+/* The text of a file of a process, NUL-terminated and perhaps cut; "" when it is gone, or when
+ * /proc shows another PID namespace, where the number is somebody else's. */
 static void read_about(pid_t pid, const char *file, char text[TEXT])
 {
     char path[PATH];

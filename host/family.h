@@ -23,15 +23,16 @@ struct family_watch {
     uint64_t seen;   /* 0: nothing worth waiting for */
     uint64_t sleeps; /* so often had its first thread gone to sleep */
 };
-/* Ask again and again, at least every second: has one been stopped for LIMIT_stopped (core/base/limit.h)? Looks into
- * /proc at most four times a second. Time in which nobody asked does not count. */
+/* Ask again and again, at least every second: has one been stopped for LIMIT_stopped
+ * (core/base/limit.h)? Looks into /proc at most four times a second. Time in which nobody asked
+ * does not count. */
 bool family_stopped_long(struct family_watch *w, pid_t pid, int below);
-/* To be asked like that: have all that the process has started, whoever's children they are by now if it
- * is the first of its namespace, been asleep for so long, with no CPU time used and none begun or ended?
- * *n: how many there are. */
+/* To be asked like that: have all that the process has started, whoever's children they are by now
+ * if it is the first of its namespace, been asleep for so long, with no CPU time used and none
+ * begun or ended? *n: how many there are. */
 bool family_rests_long(struct family_watch *w, pid_t pid, int below, size_t *n);
-/* To be asked like that: what has the first thread of the process done for so long, while its parent, which
- * is to answer it, was idle? FAMILY_WORKS also where the kernel does not say. */
+/* To be asked like that: what has the first thread of the process done for so long, while its
+ * parent, which is to answer it, was idle? FAMILY_WORKS also where the kernel does not say. */
 enum family_wait {
     FAMILY_WORKS,  /* neither of these */
     FAMILY_SLEEPS, /* slept, */
@@ -39,21 +40,21 @@ enum family_wait {
     FAMILY_WAITS
 };
 enum family_wait family_waits_long(struct family_watch *w, pid_t pid);
-/* And this: has the first thread of the process slept for so long, and no other one been seen awake or used
- * CPU time? */
+/* And this: has the first thread of the process slept for so long, and no other one been seen awake
+ * or used CPU time? */
 bool family_idle_long(struct family_watch *w, pid_t pid);
 
-/* A variable of the environment that it was started with, cut to value[n]; false: it has none, or is
- * somebody else's. */
+/* A variable of the environment that it was started with, cut to value[n]; false: it has none, or
+ * is somebody else's. */
 bool family_variable(pid_t pid, const char *name, char *value, size_t n);
 
 /* Is a child of ours, which nobody has waited for, at work? To be asked like that. STATUS_EXTERNAL
  * "`what`, process N, has ended", or "has been stopped for 3 s". pid 0: it is. */
 enum status family_check(struct family_watch *w, pid_t pid, const char *what) MUST_CHECK;
 
-/* What a process has started, `below` generations of it, held so that it can be ended when the process
- * itself is gone and nobody knows whose it was. At most so many, and none where the kernel (before 5.3)
- * cannot hold any or /proc shows another PID namespace. */
+/* What a process has started, `below` generations of it, held so that it can be ended when the
+ * process itself is gone and nobody knows whose it was. At most so many, and none where the kernel
+ * (before 5.3) cannot hold any or /proc shows another PID namespace. */
 enum { FAMILY_HELD = 1024 };
 struct family {
     size_t n;

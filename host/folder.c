@@ -94,10 +94,10 @@ static bool read_mark(int folder, struct mark *m)
     return end > 0 && !strcmp(text, again) && m->uid == (unsigned long)geteuid();
 }
 
-/* Made under this boot of this kernel by a process that is gone: it does not hold its lock any more,
- * and where there are no locks, /proc says that it has ended. Folders of other machines on a shared
- * file system, of an earlier boot, and what nobody can judge from here stay. Leaves the lock with
- * whoever opened `fd`. */
+/* Made under this boot of this kernel by a process that is gone: it does not hold its lock any
+ * more, and where there are no locks, /proc says that it has ended. Folders of other machines on a
+ * shared file system, of an earlier boot, and what nobody can judge from here stay. Leaves the lock
+ * with whoever opened `fd`. */
 static bool is_left(int fd)
 {
     struct stat s;

@@ -24,8 +24,9 @@ static struct {
 
 static const int fatal[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
 
-/* The files of a folder, and the folder; only what may be called in a signal handler. The marker goes
- * last, and stays where there are folders in it: so the next process of ours sees whose it was. */
+/* The files of a folder, and the folder; only what may be called in a signal handler. The marker
+ * goes last, and stays where there are folders in it: so the next process of ours sees whose it
+ * was. */
 static void remove_folder(const char *path)
 {
     char entries[4096];

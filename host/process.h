@@ -10,7 +10,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Plain data of fixed size: it travels in messages and is written to files. 0 stands for unknown. */
+/* Plain data of fixed size: it travels in messages and is written to files. 0 stands for
+ * unknown. */
 struct process_id {
     uint64_t boot;  /* of the kernel: the same number means the same kernel since the same boot */
     uint64_t space; /* inode of its PID namespace */
@@ -40,7 +41,8 @@ int process_hold(const struct process_id *p);
 int process_hold_own(pid_t child);
 /* A child of another process, if /proc says so. -1 when it is not its child (any more). */
 int process_hold_child(pid_t parent, pid_t child);
-/* SIGKILL if it is provably this process; kernels before 5.3 are asked by number right after the proof. */
+/* SIGKILL if it is provably this process; kernels before 5.3 are asked by number right after the
+ * proof. */
 void process_end(const struct process_id *p);
 /* Send a signal to a held process; -1 and a process that has ended are accepted. */
 void process_signal(int held, int number);

@@ -1,5 +1,5 @@
-/* Plan a model over a cluster and say how fast it would be: cc example.c $(pkg-config --cflags --libs
- * foreline), then ./a.out gpt2-small rail:nodes=2,gpus=4 64 */
+/* Plan a model over a cluster and say how fast it would be: cc example.c $(pkg-config --cflags
+ * --libs foreline), then ./a.out gpt2-small rail:nodes=2,gpus=4 64 */
 #include <foreline.h>
 #include <stdio.h>
 

@@ -1,4 +1,5 @@
-/* libforeline: study/ behind a stable header. Errors are read off core/base/error.h and handed over. */
+/* libforeline: study/ behind a stable header. Errors are read off core/base/error.h and handed
+ * over. */
 #include "library/foreline.h"
 
 #include <dlfcn.h>
@@ -43,8 +44,8 @@ struct foreline_plan {
 
 /* ---- around every call
  *
- * Calls run one after another, in the "C" locale of this thread: files have decimal points, and names are
- * compared as ASCII, whatever the program around us has set. */
+ * Calls run one after another, in the "C" locale of this thread: files have decimal points, and
+ * names are compared as ASCII, whatever the program around us has set. */
 
 static pthread_mutex_t calls = PTHREAD_MUTEX_INITIALIZER;
 static locale_t plain; /* made by the first call, under the lock; stays */
@@ -75,7 +76,8 @@ const char *foreline_library_version(void)
     return foreline_version;
 }
 
-/* Modules are looked for from where the command would be, which is not this program; the environment says limits. */
+/* Modules are looked for from where the command would be, which is not this program; the
+ * environment says limits. */
 static enum status begin(void)
 {
     Dl_info self;

@@ -1,16 +1,19 @@
 /* foreline.h - libforeline: load a model and a platform, plan, predict.
  *
- * The functions behind `foreline plan` and `foreline simulate`: the same inputs give the same plan files
- * and the same figures (test library.example). Link with `pkg-config --cflags --libs foreline`.
+ * The functions behind `foreline plan` and `foreline simulate`: the same inputs give the same plan
+ * files and the same figures (test library.example). Link with `pkg-config --cflags --libs
+ * foreline`.
  *
- * Errors are values: what can fail returns a status and, where `error` is not NULL, fills in the line that
- * the command would print. Objects are opaque; release each with its _free(), which takes NULL. Nothing is
- * printed. FORELINE_LIMITS says what is waited for and taken in at most, as of the command. From the first file that is
- * written, or folder that a simulation needs, on, SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGPIPE remove what is half done
- * and then end the program as they would have; one that the program catches or ignores by then stays its own.
- * Any thread may call at any time; calls run one after another. An object may be used by several threads, but is
- * released once and by nobody who still uses it. The program's locale does not matter and is not changed. Simulations
- * run in child processes (fork): in programs with other threads, know what fork() does to them.
+ * Errors are values: what can fail returns a status and, where `error` is not NULL, fills in the
+ * line that the command would print. Objects are opaque; release each with its _free(), which takes
+ * NULL. Nothing is printed. FORELINE_LIMITS says what is waited for and taken in at most, as of the
+ * command. From the first file that is written, or folder that a simulation needs, on, SIGINT,
+ * SIGTERM, SIGHUP, SIGQUIT and SIGPIPE remove what is half done and then end the program as they
+ * would have; one that the program catches or ignores by then stays its own. Any thread may call at
+ * any time; calls run one after another. An object may be used by several threads, but is released
+ * once and by nobody who still uses it. The program's locale does not matter and is not changed.
+ * Simulations run in child processes (fork): in programs with other threads, know what fork() does
+ * to them.
  *
  * Version 0: functions may change with the second number of the version, as the soname does. */
 #ifndef FORELINE_H
@@ -59,7 +62,8 @@ struct foreline_model_facts {
 };
 struct foreline_model_facts foreline_model_describe(const foreline_model *m);
 
-/* ---- platforms: a shipped or generated name ("rail:nodes=8,gpus=8,type=H100"), or a SimGrid file */
+/* ---- platforms: a shipped or generated name ("rail:nodes=8,gpus=8,type=H100"), or a SimGrid
+ * file */
 
 typedef struct foreline_platform foreline_platform;
 enum foreline_status foreline_platform_load(const char *name, foreline_platform **out,
@@ -71,8 +75,8 @@ const char *foreline_platform_device(const foreline_platform *p, size_t i);
 
 /* ---- plans */
 
-/* An option of `foreline plan` without its dashes: {"batch", "512"}, {"algorithm", "balanced"}, flags are
- * {"sequence-parallel", "true"}. */
+/* An option of `foreline plan` without its dashes: {"batch", "512"}, {"algorithm", "balanced"},
+ * flags are {"sequence-parallel", "true"}. */
 struct foreline_setting {
     const char *name, *value;
 };
@@ -84,7 +88,8 @@ typedef struct foreline_plan foreline_plan;
  *
  *   setting  [settings], may be NULL where there are none
  *
- * FORELINE_INFEASIBLE: nothing fits; FORELINE_USAGE: no such setting, or they contradict each other. */
+ * FORELINE_INFEASIBLE: nothing fits; FORELINE_USAGE: no such setting, or they contradict each
+ * other. */
 enum foreline_status foreline_plan_make(const foreline_model *m, const foreline_platform *p,
                                         const struct foreline_setting *setting, size_t settings,
                                         foreline_plan **out, struct foreline_error *error);
@@ -107,7 +112,8 @@ struct foreline_prediction {
     int fits;                         /* is there room on every rank whose memory is known? */
 };
 
-/* What `foreline simulate --engine ENGINE` says of the plan: "simgrid" or "analytic"; NULL: simgrid. */
+/* What `foreline simulate --engine ENGINE` says of the plan: "simgrid" or "analytic"; NULL:
+ * simgrid. */
 enum foreline_status foreline_predict(const foreline_plan *plan, const char *engine,
                                       struct foreline_prediction *out,
                                       struct foreline_error *error);

@@ -32,7 +32,8 @@ static const struct {
     {"samples", COLUMN_SAMPLES},
 };
 
-/* "iteration_s", "step_time (ms)", "elapsed_us", "seconds": a time, and how many seconds its unit has. */
+/* "iteration_s", "step_time (ms)", "elapsed_us", "seconds": a time, and how many seconds its unit
+ * has. */
 static bool is_time(const char *name, double *scale)
 {
     static const char *const what[] = {"iteration",      "step",      "iter",
@@ -67,9 +68,9 @@ static bool is_among(const char *word, size_t n, const char *const *list, size_t
     return false;
 }
 
-/* Does a column say what was run, not how it went? All words of its header are such: "# GPUs", "tensor
- * parallelism", "tp", "hidden_size", but not "dp_comm_ms" or "global_step". Batches as training logs have them
- * may grow during a run. */
+/* Does a column say what was run, not how it went? All words of its header are such: "# GPUs",
+ * "tensor parallelism", "tp", "hidden_size", but not "dp_comm_ms" or "global_step". Batches as
+ * training logs have them may grow during a run. */
 static bool is_configuration(const char *name)
 {
     static const char *const what[] = {

@@ -1,8 +1,10 @@
-/* Traces of PyTorch's profiler (Kineto; on GPUs of NVIDIA and AMD): Chrome's trace events, of one process.
+/* Traces of PyTorch's profiler (Kineto; on GPUs of NVIDIA and AMD): Chrome's trace events, of one
+ * process.
  *
- * Taken are complete events ("ph": "X") of the categories kernel, gpu_memcpy and gpu_memset, in older traces Kernel,
- * Memcpy and Memset; the annotations ProfilerStep#N of the host; and launches, with what they are launched
- * from (launches.h). The rest is passed over. Also the traces that foreline writes itself (core/data/trace.h). */
+ * Taken are complete events ("ph": "X") of the categories kernel, gpu_memcpy and gpu_memset, in
+ * older traces Kernel, Memcpy and Memset; the annotations ProfilerStep#N of the host; and launches,
+ * with what they are launched from (launches.h). The rest is passed over. Also the traces that
+ * foreline writes itself (core/data/trace.h). */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

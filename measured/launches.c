@@ -69,8 +69,8 @@ static int has_begun(const void *part, const void *key)
     return by_place(part, key) <= 0 ? -1 : 1;
 }
 
-/* The last part of the thread that has begun decides, if it has not ended: parts follow each other, or the outer
- * one means the same. */
+/* The last part of the thread that has begun decides, if it has not ended: parts follow each other,
+ * or the outer one means the same. */
 static uint32_t meaning_at(const struct launch_parts *p, const struct launch *at,
                            uint32_t otherwise)
 {
@@ -82,8 +82,8 @@ static uint32_t meaning_at(const struct launch_parts *p, const struct launch *at
     return one->thread == at->thread && at->start_ns <= one->end_ns ? one->meaning : otherwise;
 }
 
-/* Of parts within parts only the outermost stay. One that begins before another ends and ends behind it, as rounded
- * times may make of neighbours, is none within it. */
+/* Of parts within parts only the outermost stay. One that begins before another ends and ends
+ * behind it, as rounded times may make of neighbours, is none within it. */
 static void keep_outermost(struct launch_parts *p)
 {
     size_t kept = 0;

@@ -1,8 +1,9 @@
 /* From a kernel to the layer that it is of.
  *
- * Ranges and autograd's nodes of a thread are a stack. What is launched within a range is of it; within a node that
- * began later, of the range in which the forward op began that made the node: it has the node's sequence
- * number. A range that began within a node is a forward that the backward makes again. */
+ * Ranges and autograd's nodes of a thread are a stack. What is launched within a range is of it;
+ * within a node that began later, of the range in which the forward op began that made the node: it
+ * has the node's sequence number. A range that began within a node is a forward that the backward
+ * makes again. */
 #include "measured/layers.h"
 
 #include <stdio.h>
@@ -60,8 +61,8 @@ void layers_free(struct layers *l)
 
 /* ---- order */
 
-/* What a stack is made of, the outer of two that begin together first; and what is asked, behind what begins
- * then. */
+/* What a stack is made of, the outer of two that begin together first; and what is asked, behind
+ * what begins then. */
 struct mark {
     int64_t thread, start_ns, end_ns;
     enum { IS_RANGE, IS_NODE, IS_QUESTION } is;
@@ -126,8 +127,8 @@ static enum status path_within(struct stack *s, uint32_t outer, uint32_t name, u
     return run_add_name(s->run, s->file, text, out);
 }
 
-/* What has ended goes, from the top; ranges that end before those within them stay below them. What is deeper than
- * a stack counts as what it is in. */
+/* What has ended goes, from the top; ranges that end before those within them stay below them. What
+ * is deeper than a stack counts as what it is in. */
 static enum status push(struct stack *s, const struct mark *m)
 {
     while (s->depth > 0 && s->frame[s->depth - 1].mark->end_ns <= m->start_ns)
@@ -197,8 +198,8 @@ static int has_begun(const void *step, const void *part)
     return s->start_ns <= p->start_ns ? -1 : 1;
 }
 
-/* Ops of the host as ranges: the k-th of a name in its step is called NAME.K. The parts are sorted by
- * thread and time, and none lies within another; nodes of autograd are no layers. */
+/* Ops of the host as ranges: the k-th of a name in its step is called NAME.K. The parts are sorted
+ * by thread and time, and none lies within another; nodes of autograd are no layers. */
 static enum status number_ops(struct layers *l, const struct launch_parts *ops,
                               struct measured_run *run, const char *file,
                               const struct run_step *step, size_t steps)
@@ -236,7 +237,8 @@ static const struct layer_op *maker(const struct layer_ops *forward, const struc
     return n > 0 && node->number >= 0 && op[n - 1].number == node->number ? &op[n - 1] : NULL;
 }
 
-/* The layer of each node; those whose maker is not known, which add up gradients, are of the one before. */
+/* The layer of each node; those whose maker is not known, which add up gradients, are of the one
+ * before. */
 static void place_nodes(struct layers *l)
 {
     for (size_t i = 0; i < l->node.n; i++) {

@@ -37,7 +37,8 @@ static enum status take_line(const char *text, const struct log_keys *k, struct 
     return run_add_line(run, &l);
 }
 
-/* ---- Megatron-LM, Megatron-DeepSpeed, GPT-NeoX: the mean of the iterations since the line before. */
+/* ---- Megatron-LM, Megatron-DeepSpeed, GPT-NeoX: the mean of the iterations since the line
+ * before. */
 
 static const struct log_keys megatron = {.mark = "elapsed time per iteration (ms)",
                                          .number = "iteration ",
@@ -83,8 +84,8 @@ const struct reader reader_nemo = {.name = "nemo",
                                    .recognises_line = is_nemo,
                                    .take = take_nemo};
 
-/* ---- DeepSpeed: the pipeline engine's time of an iteration; else samples per second, whose number in a step
- * stands among the settings that it prints at the beginning. */
+/* ---- DeepSpeed: the pipeline engine's time of an iteration; else samples per second, whose number
+ * in a step stands among the settings that it prints at the beginning. */
 
 static const struct log_keys deepspeed_pipeline = {.mark = "iter time (s):",
                                                    .number = "steps:",

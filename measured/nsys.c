@@ -1,8 +1,8 @@
 /* Nsight Systems: the SQLite database that `nsys export --type sqlite` writes.
  *
- * A rank is a GPU as a process used it. Steps are the ranges of NVTX whose names are a word for a step and a number,
- * of the rank's process. Where layers are wanted, other ranges are those of a model; those that emit_nvtx() makes
- * ("aten::mm, seq = 12, op_id = 3") are ops of the host. */
+ * A rank is a GPU as a process used it. Steps are the ranges of NVTX whose names are a word for a
+ * step and a number, of the rank's process. Where layers are wanted, other ranges are those of a
+ * model; those that emit_nvtx() makes ("aten::mm, seq = 12, op_id = 3") are ops of the host. */
 #include <ctype.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -16,8 +16,8 @@
 #include "measured/layers.h"
 #include "measured/reader.h"
 
-/* What a hostile file may make SQLite do: so many instructions for each event of LIMIT_events, looked at
- * every so many; and the bytes of a value. */
+/* What a hostile file may make SQLite do: so many instructions for each event of LIMIT_events,
+ * looked at every so many; and the bytes of a value. */
 enum { OF_EVENT = 64, PATIENCE = 100000, LONGEST = 1 << 20, GPUS = 1024 };
 
 struct step {

@@ -1,5 +1,5 @@
-/* What `nsys stats --report cuda_gpu_trace --format csv` prints: when each kernel and copy ran. Lines before the
- * header are nsys's own prose. */
+/* What `nsys stats --report cuda_gpu_trace --format csv` prints: when each kernel and copy ran.
+ * Lines before the header are nsys's own prose. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* The times of a run's layers as a profile of a model: of one that is given, whose ops are found by name, or of the chain of
- * the layers themselves. */
+/* The times of a run's layers as a profile of a model: of one that is given, whose ops are found by
+ * name, or of the chain of the layers themselves. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +40,8 @@ static int by_first(const void *a, const void *b)
     return by_path(a, b);
 }
 
-/* Does it take time of the GPU's compute? Copies within a GPU and fills, which layers launch, do. */
+/* Does it take time of the GPU's compute? Copies within a GPU and fills, which layers launch,
+ * do. */
 static bool counts(const struct span *s)
 {
     return s->what == SPAN_COMPUTE || s->kind == SPAN_DEVICE_TO_DEVICE || s->kind == SPAN_FILL;
@@ -102,7 +103,8 @@ static enum status sum_rank(const struct run_rank *rank, const struct run_profil
     return STATUS_OK;
 }
 
-/* Of layers that several ranks have the mean of those; what is of no layer, and the update, of all. */
+/* Of layers that several ranks have the mean of those; what is of no layer, and the update, of
+ * all. */
 static enum status sum_ranks(const struct measured_run *run, const struct run_profile_options *o,
                              struct sums *out)
 {

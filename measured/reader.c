@@ -59,9 +59,9 @@ bool reader_ns(const char *text, int64_t per_unit, int64_t *out)
     return true;
 }
 
-/* A text of decimal digits with at most one point. Whole numbers below 2^53 and powers of ten to 10^22 are exact, so
- * that one division rounds as strtod() does, at a tenth of its time. False: not of that kind.
- * Source: Clinger, PLDI 1990, section 4. */
+/* A text of decimal digits with at most one point. Whole numbers below 2^53 and powers of ten to
+ * 10^22 are exact, so that one division rounds as strtod() does, at a tenth of its time. False: not
+ * of that kind. Source: Clinger, PLDI 1990, section 4. */
 static bool short_number(const char *text, double *out)
 {
     static const double power[] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
@@ -169,7 +169,8 @@ static int by_rank(const void *a, const void *b)
     return (x->device > y->device) - (x->device < y->device);
 }
 
-/* Ranks that no file numbers get the next numbers, in the order of the files; then all are named. */
+/* Ranks that no file numbers get the next numbers, in the order of the files; then all are
+ * named. */
 static enum status name_ranks(struct measured_run *run)
 {
     int64_t next = 0;

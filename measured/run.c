@@ -142,7 +142,8 @@ struct word {
     uint8_t meaning;
 };
 
-/* The first word that is in the text decides: longer ones stand before those that are part of them. */
+/* The first word that is in the text decides: longer ones stand before those that are part of
+ * them. */
 static uint8_t meaning_of(const char *name, const struct word *word, size_t n, uint8_t otherwise)
 {
     char text[256];

@@ -1,7 +1,8 @@
 /* run.h - a run that another program recorded: what each GPU did when, or how long each step took.
  *
- * Times of traces are whole nanoseconds of the file's own clock, so that sums are exact. A rank is a GPU of
- * a file. What readers drop or repair they count, and measured_run_measure() says how much it was. */
+ * Times of traces are whole nanoseconds of the file's own clock, so that sums are exact. A rank is
+ * a GPU of a file. What readers drop or repair they count, and measured_run_measure() says how much
+ * it was. */
 #ifndef MEASURED_RUN_H
 #define MEASURED_RUN_H
 
@@ -20,7 +21,8 @@ enum span_what {
     SPAN_WHATS
 };
 
-/* What communication does, as kernels' names and frameworks say; and copies, from where to where. */
+/* What communication does, as kernels' names and frameworks say; and copies, from where to
+ * where. */
 enum span_kind {
     SPAN_ALLREDUCE,
     SPAN_ALLGATHER,
@@ -46,8 +48,8 @@ enum span_phase { PHASE_UNKNOWN, PHASE_FORWARD, PHASE_BACKWARD, PHASE_UPDATE, PH
 
 struct span {
     int64_t start_ns, end_ns;
-    int64_t
-        bytes; /* as nccl-tests count them (core/collective/collective.h); of copies; 0: not known */
+    /* as nccl-tests count them (core/collective/collective.h); of copies; 0: not known */
+    int64_t bytes;
     int64_t launch; /* correlation number of what launched it; -1: not known */
     uint32_t name;  /* of struct measured_run: names */
     uint32_t op; /* the outermost op of the host that launched it, likewise; RUN_NO_OP: not known */
@@ -110,10 +112,12 @@ struct measured_run {
 enum { RUN_NO_OP = UINT32_MAX, RUN_WITHIN = '\x1f' };
 enum { RUN_RANKS = 65536, RUN_NAMES = 1 << 23 };
 
-/* Another event of the file. STATUS_INVALID: more than LIMIT_events thousands, which bounds the lists that they go to. */
+/* Another event of the file. STATUS_INVALID: more than LIMIT_events thousands, which bounds the
+ * lists that they go to. */
 enum status run_count(struct measured_run *run, const char *path) MUST_CHECK;
 /* Add a rank, a span (whose name is `name`), a step or a line; `path` for messages. A step is an
- * event of each rank that has it. STATUS_INVALID: more than there may be; STATUS_NOMEM. Spans that end before they start are counted and dropped. */
+ * event of each rank that has it. STATUS_INVALID: more than there may be; STATUS_NOMEM. Spans that
+ * end before they start are counted and dropped. */
 enum status run_add_rank(struct measured_run *run, const char *path, int64_t rank, int64_t device,
                          size_t *index) MUST_CHECK;
 enum status run_add_span(struct measured_run *run, const char *path, size_t rank, const char *name,
@@ -135,8 +139,8 @@ enum span_kind span_kind_of(const char *name);
 enum span_kind span_copy_of(const char *name);
 /* What communication is for: what its group says, else what its kind is mostly used for. */
 uint8_t span_purpose(const struct span *s);
-/* What a group of ranks is for, by its description: "TENSOR_MODEL_PARALLEL_GROUP", "mesh_dp_shard"; OP_PURPOSES:
- * it says nothing. */
+/* What a group of ranks is for, by its description: "TENSOR_MODEL_PARALLEL_GROUP", "mesh_dp_shard";
+ * OP_PURPOSES: it says nothing. */
 uint8_t span_purpose_of(const char *group);
 /* Bytes of a type by PyTorch's name, "BFloat16", "Float"; 0: not known. */
 int64_t span_type_bytes(const char *type);
@@ -154,13 +158,15 @@ struct run_op {
 enum status measured_run_ops(const struct measured_run *run, size_t warmup, struct run_op **op,
                              size_t *ops) MUST_CHECK;
 
-/* ---- what follows from it. Windows of a rank are its steps, or all that it did where none is marked. */
+/* ---- what follows from it. Windows of a rank are its steps, or all that it did where none is
+ * marked. */
 
 struct run_interval {
     int64_t start_ns, end_ns;
 };
 
-/* All times in seconds per iteration: the mean over the rank's steps. busy + exposed + idle = window. */
+/* All times in seconds per iteration: the mean over the rank's steps. busy + exposed + idle =
+ * window. */
 struct run_times {
     size_t steps;
     bool marked;                      /* by the file; else the whole is one */
@@ -190,8 +196,9 @@ struct run_options {
     size_t devices;         /* of the plan; 0: not known */
 };
 
-/* The run as a measurement; what was dropped, repaired and assumed is in its warnings. times[run->ranks] may be
- * NULL. STATUS_INVALID with `path`, the first file: there is nothing that says how long an iteration takes. */
+/* The run as a measurement; what was dropped, repaired and assumed is in its warnings.
+ * times[run->ranks] may be NULL. STATUS_INVALID with `path`, the first file: there is nothing that
+ * says how long an iteration takes. */
 enum status measured_run_measure(const struct measured_run *run, const char *path,
                                  const struct run_options *o, struct measurement *out,
                                  struct run_times *times) MUST_CHECK;
@@ -215,19 +222,20 @@ struct run_profile_told {
     bool updates; /* the profile has the update's times */
 };
 
-/* The times of the run's layers, the sums of their kernels' times, as a profile: of *m, if it has ops, by the
- * innermost ranges that are called as its ops are, in place of one of the same device, samples and degree; else *m becomes the
- * chain of the layers in the order of their forwards, with an op "(rest)" for what is of none. The run was read
- * with layers. A step's time is divided by its microbatches, layers that several ranks have count by their
- * mean, the update by parameters. Several spans of time are added, also where kernels run at the
- * same time. O(spans log spans + length of names).
- * STATUS_INVALID with `path`, the first file: nothing computes, or nothing is called like an op. */
+/* The times of the run's layers, the sums of their kernels' times, as a profile: of *m, if it has
+ * ops, by the innermost ranges that are called as its ops are, in place of one of the same device,
+ * samples and degree; else *m becomes the chain of the layers in the order of their forwards, with
+ * an op "(rest)" for what is of none. The run was read with layers. A step's time is divided by its
+ * microbatches, layers that several ranks have count by their mean, the update by parameters.
+ * Several spans of time are added, also where kernels run at the same time. O(spans log spans +
+ * length of names). STATUS_INVALID with `path`, the first file: nothing computes, or nothing is
+ * called like an op. */
 enum status measured_run_profile(const struct measured_run *run, const char *path,
                                  const struct run_profile_options *o, struct model *m,
                                  struct run_profile_told *told) MUST_CHECK;
 
-/* Its timeline as foreline writes those of its own runs (core/data/trace.h): a process for each rank, the steps'
- * first at 0. */
+/* Its timeline as foreline writes those of its own runs (core/data/trace.h): a process for each
+ * rank, the steps' first at 0. */
 enum status measured_run_trace(const struct measured_run *run, size_t warmup, const char *path,
                                const struct provenance *by) MUST_CHECK;
 

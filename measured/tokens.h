@@ -38,8 +38,8 @@ struct tokens {
                                  stand as they are but for \" \\ and \/ */
 };
 
-/* The next token. STATUS_PARSE with path:line: what is no JSON, nested deeper than TOKEN_DEPTH, more than
- * TOKEN_MOST or `most` tokens, a number of more letters than a text has; STATUS_IO. */
+/* The next token. STATUS_PARSE with path:line: what is no JSON, nested deeper than TOKEN_DEPTH,
+ * more than TOKEN_MOST or `most` tokens, a number of more letters than a text has; STATUS_IO. */
 enum status tokens_next(struct tokens *s, enum token *out) MUST_CHECK;
 /* Pass over a value whose first token was just read. */
 enum status tokens_skip(struct tokens *s, enum token first) MUST_CHECK;

@@ -1,8 +1,8 @@
 /* Builds the model of a transformer from its hyper-parameters: one place for all families.
  *
- * Ops: embedding, layers "h0.", "h1.", ..., last norm, head, loss; then modules that predict further
- * tokens. Layers are in architecture_layers.c. graph_keep_needed() goes over the finished graph:
- * outputs that no backward reads are not kept.
+ * Ops: embedding, layers "h0.", "h1.", ..., last norm, head, loss; then modules that predict
+ * further tokens. Layers are in architecture_layers.c. graph_keep_needed() goes over the finished
+ * graph: outputs that no backward reads are not kept.
  */
 #include "model/architecture.h"
 
@@ -35,8 +35,8 @@ static uint32_t embed(struct build *b, const char *name)
                                   .scaled = part_has(b, TRAIT_SCALED)});
 }
 
-/* Tables narrower than the stream are widened; positions are as wide as the stream. In families with
- * narrow embeddings those and the norm are as wide as the tables. */
+/* Tables narrower than the stream are widened; positions are as wide as the stream. In families
+ * with narrow embeddings those and the norm are as wide as the tables. */
 static uint32_t begin(struct build *b)
 {
     const struct architecture *a = &b->a;
@@ -284,7 +284,8 @@ static enum status check_sizes(const struct architecture *a)
                : error_set(STATUS_INVALID, "a vocabulary of %" PRId64, a->vocabulary);
 }
 
-/* Sums of bytes over the model have to fit: far beyond all models, and what a hostile file asks for. */
+/* Sums of bytes over the model have to fit: far beyond all models, and what a hostile file asks
+ * for. */
 static enum status check_bytes(const struct model *m)
 {
     double bytes = 0;

@@ -26,7 +26,8 @@ enum architecture_trait {
 /* What a layer is that not all are. */
 enum architecture_layer { LAYER_WINDOWED = 1 << 0, LAYER_PLAIN = 1 << 1 /* no experts */ };
 
-/* All int64_t, so that one table has the keys of all (config_keys.def). 0: not there, or by rule. */
+/* All int64_t, so that one table has the keys of all (config_keys.def). 0: not there, or by
+ * rule. */
 struct architecture {
     int64_t layers, hidden, inner, heads, vocabulary;
     int64_t kv_heads, head; /* 0: as many as heads; hidden / heads */
@@ -57,8 +58,8 @@ struct architecture {
     int64_t decoder_only;                                 /* there is no encoder */
     int64_t layout; /* rows of each table of places on a page: x, y, height, width */
     int64_t buckets;
-    /* Scores of contents with distances (DeBERTa). max_distance, position_buckets: half the rows of the
-     * table of distances, the latter before the former, 0: context. */
+    /* Scores of contents with distances (DeBERTa). max_distance, position_buckets: half the rows of
+     * the table of distances, the latter before the former, 0: context. */
     int64_t relative, max_distance, position_buckets;
     int64_t c2p, p2c;      /* of a query's content with a distance, of a distance with a key's */
     int64_t share_key;     /* distances go through the weights of queries and keys */
@@ -66,9 +67,11 @@ struct architecture {
     int64_t qv_bias;       /* queries and values have biases, keys have none */
     /* Attention makes scores with sinusoids of distances (Transformer-XL, XLNet). */
     int64_t sinusoids;
-    /* ConvBERT: there are so many times fewer heads, and beside them kernels over so many tokens; 0: none. */
+    /* ConvBERT: there are so many times fewer heads, and beside them kernels over so many tokens;
+     * 0: none. */
     int64_t head_ratio, kernel;
-    /* MobileBERT: layers are so wide inside, with so many feed-forward networks each; 0: no such layers. */
+    /* MobileBERT: layers are so wide inside, with so many feed-forward networks each; 0: no such
+     * layers. */
     int64_t bottleneck, stacked;
     int64_t image, patch, colours;
     int64_t classes; /* of images, or of a head behind the pooler; 0: there is none */

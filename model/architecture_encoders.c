@@ -16,9 +16,9 @@ static struct attention_shape heads_of(const struct build *b, int64_t heads, int
                                     .flash = b->flash};
 }
 
-/* Scores of contents and of distances, which sinusoids stand for; biases of queries for both, and for
- * segments, with two rows of those. Yang et al., XLNet, NeurIPS 2019, with the stream of contents alone;
- * the first layer has the row of the other stream too. Nothing is fused. */
+/* Scores of contents and of distances, which sinusoids stand for; biases of queries for both, and
+ * for segments, with two rows of those. Yang et al., XLNet, NeurIPS 2019, with the stream of
+ * contents alone; the first layer has the row of the other stream too. Nothing is fused. */
 uint32_t part_sinusoid_attention(struct build *b, uint32_t x, int64_t i)
 {
     enum { BIASES = 3, SEGMENTS = 2 };
@@ -37,8 +37,8 @@ uint32_t part_sinusoid_attention(struct build *b, uint32_t x, int64_t i)
     return part_linear(b, "attn.proj", x, a->hidden, a->hidden, a->out_bias, TENSOR_ROW);
 }
 
-/* Half of a row comes from attention of fewer heads, half from kernels over neighbouring tokens that spans
- * of these make. Jiang et al., ConvBERT, NeurIPS 2020, figure 3. */
+/* Half of a row comes from attention of fewer heads, half from kernels over neighbouring tokens
+ * that spans of these make. Jiang et al., ConvBERT, NeurIPS 2020, figure 3. */
 uint32_t part_mixed_attention(struct build *b, uint32_t x)
 {
     const struct architecture *a = &b->a;
@@ -87,8 +87,8 @@ static uint32_t feed_forward(struct build *b, uint32_t x, int64_t i)
     return dense(b, out, y, x, b->a.inner, b->a.bottleneck);
 }
 
-/* Queries and keys are made of one bottleneck, values of the stream itself, and what is added to them is
- * another bottleneck. */
+/* Queries and keys are made of one bottleneck, values of the stream itself, and what is added to
+ * them is another bottleneck. */
 uint32_t part_layer_mobile(struct build *b, uint32_t x)
 {
     const struct architecture *a = &b->a;
@@ -116,8 +116,8 @@ uint32_t part_begin_mobile(struct build *b, uint32_t x)
     return layer_affine(&b->g, "embedding.ln", x, b->tokens, a->hidden);
 }
 
-/* The head of masked tokens is the table of tokens and, as that is narrower than the stream, weights of its
- * own. */
+/* The head of masked tokens is the table of tokens and, as that is narrower than the stream,
+ * weights of its own. */
 void part_end_mobile(struct build *b, uint32_t x)
 {
     const struct architecture *a = &b->a;

@@ -234,7 +234,8 @@ static uint32_t join(struct build *b, const char *branch, const char *sum, const
     return part_has(b, TRAIT_POST_NORM) ? part_norm(b, post, x) : x;
 }
 
-/* Tokens see each other through a transform, not by attention. Lee-Thorp et al., FNet, NAACL 2022. */
+/* Tokens see each other through a transform, not by attention. Lee-Thorp et al., FNet, NAACL
+ * 2022. */
 static uint32_t mix(struct build *b, uint32_t x, int64_t i)
 {
     return part_has(b, TRAIT_FOURIER) ? layer_fourier(&b->g, "fourier", x, b->tokens, b->a.hidden)

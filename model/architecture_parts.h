@@ -1,5 +1,6 @@
-/* architecture_parts.h - a transformer under construction: what architecture.c and its layers share.
- * Each function appends ops to b->g and returns the last one; a failure stays in b->g.status. */
+/* architecture_parts.h - a transformer under construction: what architecture.c and its layers
+ * share. Each function appends ops to b->g and returns the last one; a failure stays in
+ * b->g.status. */
 #ifndef MODEL_ARCHITECTURE_PARTS_H
 #define MODEL_ARCHITECTURE_PARTS_H
 
@@ -33,8 +34,8 @@ uint32_t part_add(struct build *b, const char *name, uint32_t stream, uint32_t b
 uint32_t part_layer(struct build *b, uint32_t x, int64_t i);
 uint32_t part_decoder_layer(struct build *b, uint32_t x, uint32_t encoded, int64_t i);
 
-/* architecture_encoders.c: attention of XLNet and ConvBERT, with its projections; MobileBERT's layer, and
- * its ends: from the table of tokens to the stream, from the stream to the loss. */
+/* architecture_encoders.c: attention of XLNet and ConvBERT, with its projections; MobileBERT's
+ * layer, and its ends: from the table of tokens to the stream, from the stream to the loss. */
 uint32_t part_sinusoid_attention(struct build *b, uint32_t x, int64_t i);
 uint32_t part_mixed_attention(struct build *b, uint32_t x);
 uint32_t part_layer_mobile(struct build *b, uint32_t x);

@@ -1,5 +1,6 @@
-/* The importer of Chakra's execution traces (.et), as feeders and foreline's own export write them, and what those
- * in other forms become: protocol-buffer messages after their lengths, GlobalMetadata first, then nodes.
+/* The importer of Chakra's execution traces (.et), as feeders and foreline's own export write them,
+ * and what those in other forms become: protocol-buffer messages after their lengths,
+ * GlobalMetadata first, then nodes.
  *
  * Field numbers: mlcommons/chakra, schema/protobuf/et_def.proto at 6dc63e1, schema 0.0.4. */
 #include <math.h>
@@ -185,8 +186,8 @@ static enum status list_edges(struct chakra *w)
     return STATUS_OK;
 }
 
-/* Edges between ops. What a node of communication waits for, those behind it wait for; of several the last in order,
- * so that there are no more edges than dependencies. */
+/* Edges between ops. What a node of communication waits for, those behind it wait for; of several
+ * the last in order, so that there are no more edges than dependencies. */
 static enum status join_ops(struct chakra *w)
 {
     enum status st;

@@ -1,17 +1,20 @@
-/* The importer of Chakra's execution traces in JSON. As Chakra's feeder reads them besides the protocol buffers:
+/* The importer of Chakra's execution traces in JSON. As Chakra's feeder reads them besides the
+ * protocol buffers:
  *
- *     {"workload_graph": [{"Id": 216, "Name": "aten::mm", "NodeType": 4, "data_deps": [215], "runtime": 28}, ...]}
+ *     {"workload_graph": [{"Id": 216, "Name": "aten::mm", "NodeType": 4, "data_deps": [215],
+ *     "runtime": 28}, ...]}
  *
- * where runtime is in microseconds and nodes may have num_ops and comm_size; and as chakra_jsonizer prints an .et,
- * the metadata and then one object after the other, whose zeroes are left out:
+ * where runtime is in microseconds and nodes may have num_ops and comm_size; and as chakra_jsonizer
+ * prints an .et, the metadata and then one object after the other, whose zeroes are left out:
  *
- *     {"version": "0.0.4"}{"id": "216", "name": "aten::mm", "type": "COMP_NODE", "dataDeps": ["215"], "durationMicros": "28",
+ *     {"version": "0.0.4"}{"id": "216", "name": "aten::mm", "type": "COMP_NODE", "dataDeps":
+ *     ["215"], "durationMicros": "28",
  *      "attr": [{"name": "num_ops", "int64Val": "4096"}]}
  *
  * What depends on what by control is not read.
  *
- * Source: mlcommons/chakra, src/feeder/json_node.cpp at 3a65751, src/jsonizer/jsonizer.py at 11d2d3f; numbers of 64 bits
- * are texts in the JSON of protocol buffers (ProtoJSON). */
+ * Source: mlcommons/chakra, src/feeder/json_node.cpp at 3a65751, src/jsonizer/jsonizer.py at
+ * 11d2d3f; numbers of 64 bits are texts in the JSON of protocol buffers (ProtoJSON). */
 #include <stdlib.h>
 #include <string.h>
 

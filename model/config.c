@@ -125,8 +125,8 @@ static enum status unknown_family(const struct json_at *root, const char *type, 
                      root->document->path, type ? type : class, known);
 }
 
-/* A model of Calculon's: the blocks of a GPT, of which it names no family. Two of its names are enough, so
- * that one that is missing is named. */
+/* A model of Calculon's: the blocks of a GPT, of which it names no family. Two of its names are
+ * enough, so that one that is missing is named. */
 static const char *const calculon_keys[] = {"hidden",     "feedforward", "seq_size",
                                             "attn_heads", "attn_size",   "num_blocks"};
 

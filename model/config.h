@@ -31,8 +31,8 @@ struct config_trait {
 };
 extern const struct config_trait config_traits[]; /* [config_traits_n] */
 extern const size_t config_traits_n;
-/* Write a configuration of the family "transformer", which says all of the architecture by itself, so
- * that config_read() gives it back. */
+/* Write a configuration of the family "transformer", which says all of the architecture by itself,
+ * so that config_read() gives it back. */
 void config_write(const struct architecture *a, FILE *out);
 
 /* The architecture behind a name of the zoo or a configuration file with choices, as load_model()
@@ -40,8 +40,8 @@ void config_write(const struct architecture *a, FILE *out);
 enum status config_find(const char *spec, struct architecture *a,
                         struct architecture_choice *c) MUST_CHECK;
 
-/* For config.c: a key that is no plain number, into *a; *special: it was one. And a number, or yes and no
- * as 1 and 0. STATUS_PARSE. */
+/* For config.c: a key that is no plain number, into *a; *special: it was one. And a number, or yes
+ * and no as 1 and 0. STATUS_PARSE. */
 enum status config_read_special(const struct json_at *at, struct architecture *a,
                                 bool *special) MUST_CHECK;
 enum status config_get_number(const struct json_at *at, int64_t max, int64_t *out) MUST_CHECK;

@@ -300,8 +300,9 @@ static enum status read_kernel(const struct json_at *at, struct architecture *a)
                            at->document->path);
 }
 
-/* What all published models of XLNet, ConvBERT and MobileBERT have but the smallest: other models of
- * these families are not there. Other families have keys of these names that mean something else. */
+/* What all published models of XLNet, ConvBERT and MobileBERT have but the smallest: other models
+ * of these families are not there. Other families have keys of these names that mean something
+ * else. */
 static enum status read_fixed(const struct json_at *at, struct architecture *a)
 {
     static const struct {

@@ -1,5 +1,5 @@
-/* Architectures as configurations that config_read() reads back, and the architecture behind the name of
- * a model. */
+/* Architectures as configurations that config_read() reads back, and the architecture behind the
+ * name of a model. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,13 +1,15 @@
-/* The importer of PyTorch's execution traces (ExecutionTraceObserver; also those that Chakra's tools read): the
- * operators of a forward that are called by no other become ops.
+/* The importer of PyTorch's execution traces (ExecutionTraceObserver; also those that Chakra's
+ * tools read): the operators of a forward that are called by no other become ops.
  *
- * Work is counted by the shapes of their arguments (execution_flop.c), traffic is the tensors that they read and
- * write. An op reads what the last one before it wrote to the same memory, so views cost nothing; weights and
- * biases, by the operators' schemas, that nothing wrote are parameters of their first reader. The backward of an op is what runs below
- * autograd's node of the same sequence number. Of several iterations, which end with Optimizer.step, the second counts.
- * All is divided by minibatch_size. Not in such a file: times, and what moves over which links. O(n log n).
+ * Work is counted by the shapes of their arguments (execution_flop.c), traffic is the tensors that
+ * they read and write. An op reads what the last one before it wrote to the same memory, so views
+ * cost nothing; weights and biases, by the operators' schemas, that nothing wrote are parameters of
+ * their first reader. The backward of an op is what runs below autograd's node of the same sequence
+ * number. Of several iterations, which end with Optimizer.step, the second counts. All is divided
+ * by minibatch_size. Not in such a file: times, and what moves over which links. O(n log n).
  *
- * Format: pytorch/pytorch torch/csrc/profiler/standalone/execution_trace_observer.cpp, schemas 1.0.1 to 1.1. */
+ * Format: pytorch/pytorch torch/csrc/profiler/standalone/execution_trace_observer.cpp, schemas
+ * 1.0.1 to 1.1. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,8 +94,8 @@ static bool in_iteration(const struct import *w, const struct execution_node *n)
     return n->id >= w->first && n->id < w->last;
 }
 
-/* Between the first end of an iteration and the second, so that what is made once is left out; a file with fewer ends is
- * one iteration. */
+/* Between the first end of an iteration and the second, so that what is made once is left out; a
+ * file with fewer ends is one iteration. */
 static void find_iteration(struct import *w)
 {
     static const char step[] = "Optimizer.step";

@@ -1,5 +1,5 @@
-/* execution.h - the nodes of an execution trace of PyTorch: what was called within what, on which tensors. Private to the
- * importer. */
+/* execution.h - the nodes of an execution trace of PyTorch: what was called within what, on which
+ * tensors. Private to the importer. */
 #ifndef MODEL_EXECUTION_H
 #define MODEL_EXECUTION_H
 
@@ -38,8 +38,8 @@ struct execution {
     struct arena memory;
 };
 
-/* Read the "nodes" of a document, whose root must outlive *out. STATUS_PARSE with path:line:column, STATUS_NOMEM.
- * O(n log n). */
+/* Read the "nodes" of a document, whose root must outlive *out. STATUS_PARSE with path:line:column,
+ * STATUS_NOMEM. O(n log n). */
 enum status execution_read(const struct json_at *root, struct execution *out) MUST_CHECK;
 void execution_free(struct execution *e); /* accepts {0}; leaves {0} */
 

@@ -1,5 +1,5 @@
-/* Nodes of execution traces, of schemas 1.0.1 (flat) to 1.1 (values, shapes and types in an object, the rest in
- * attrs). */
+/* Nodes of execution traces, of schemas 1.0.1 (flat) to 1.1 (values, shapes and types in an object,
+ * the rest in attrs). */
 #include "model/execution.h"
 
 #include <ctype.h>
@@ -250,8 +250,8 @@ size_t execution_shape(const struct execution_node *n, size_t argument,
     return k;
 }
 
-/* "aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor": a name is the last word of its argument,
- * before what it is by default. */
+/* "aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor": a name is the last word
+ * of its argument, before what it is by default. */
 const char *execution_argument(const struct execution_node *n, size_t argument, char *name,
                                size_t size)
 {

@@ -27,7 +27,8 @@ struct import_options {
     const char *device;    /* device type that was measured, NULL: any */
     bool nodes_apart; /* placement: every node is an op, backward ones too, whatever its colour; its
                          whole size counts as parameters of one byte each */
-    /* config: ":tokens=8192,layers=4", onnx: ":batch=8,seq=128"; NULL: none. Other formats refuse them. */
+    /* config: ":tokens=8192,layers=4", onnx: ":batch=8,seq=128"; NULL: none. Other formats refuse
+     * them. */
     const char *choices;
     struct import_members *members; /* placement, piper: filled in; NULL: not wanted */
 };
@@ -41,8 +42,8 @@ struct importer {
     /* `path` is for messages only. Returns STATUS_PARSE with path:line. */
     enum status (*parse)(const char *path, const char *text, size_t length,
                          const struct import_options *o, struct model *out);
-    /* The same of a regular file that is open, whose weights may be larger than memory; NULL: files are
-     * read as a whole, up to 256 MiB. */
+    /* The same of a regular file that is open, whose weights may be larger than memory; NULL: files
+     * are read as a whole, up to 256 MiB. */
     enum status (*parse_file)(const char *path, int fd, uint64_t length,
                               const struct import_options *o, struct model *out);
     /* The same for a JSON object, which is parsed once for all formats. */
@@ -68,8 +69,8 @@ enum status import_tell_members(const struct import_options *o, const struct nod
                                 char *const *name, const uint32_t *named_by) MUST_CHECK;
 void import_members_free(struct import_members *m); /* accepts {0}; leaves {0} */
 
-/* "FILE:key=value,...": the file, and the choices from the last colon on, within `spec`; NULL: there are
- * none, or a file is called so. *path is the caller's to free. STATUS_NOMEM. */
+/* "FILE:key=value,...": the file, and the choices from the last colon on, within `spec`; NULL:
+ * there are none, or a file is called so. *path is the caller's to free. STATUS_NOMEM. */
 enum status import_split_choices(const char *spec, char **path, const char **choices) MUST_CHECK;
 
 /* Read a model in any known format: foreline's own JSON or one of the importers. `path` "-" is

@@ -11,8 +11,9 @@
  *   - element-wise layers: operations per element, counted off the formula; their time is set by
  *     the memory traffic.
  * Traffic counts each tensor once per matrix product or element-wise pass that touches it,
- * parameters apart (core/cost/cost.h adds them). Stash: the op's own output and what it must remember;
- * its inputs are the outputs of its producers and counted there. docs/models.md has the table. */
+ * parameters apart (core/cost/cost.h adds them). Stash: the op's own output and what it must
+ * remember; its inputs are the outputs of its producers and counted there. docs/models.md has the
+ * table. */
 #ifndef MODEL_LAYERS_H
 #define MODEL_LAYERS_H
 
@@ -47,17 +48,17 @@ uint32_t layer_embedding(struct graph *g, const char *name, const struct embeddi
 /* Rows of a table that op `table`, an embedding of as many channels, owns. */
 uint32_t layer_lookup(struct graph *g, const char *name, uint32_t table, int64_t tokens,
                       int64_t channels, int64_t vocabulary);
-/* A learned row of `rows` ones, by the token's position, is added, and the first of those of `types`
- * segments, if there are any. */
+/* A learned row of `rows` ones, by the token's position, is added, and the first of those of
+ * `types` segments, if there are any. */
 uint32_t layer_positions(struct graph *g, const char *name, uint32_t in, int64_t tokens,
                          int64_t channels, int64_t rows, int64_t types);
 /* Where a token stands on a page: rows of x and y of two corners, of height and width are added, of
  * four tables of `rows` rows each. Xu et al., LayoutLM, KDD 2020. */
 uint32_t layer_layout(struct graph *g, const char *name, uint32_t in, int64_t tokens,
                       int64_t channels, int64_t rows);
-/* The real part of a Fourier transform over tokens and channels, which is its own backward. Its work is
- * that of fast transforms: 5 N log2 N of N complex numbers, of real ones half (Frigo and Johnson,
- * Proc. IEEE 93, 2005). */
+/* The real part of a Fourier transform over tokens and channels, which is its own backward. Its
+ * work is that of fast transforms: 5 N log2 N of N complex numbers, of real ones half (Frigo and
+ * Johnson, Proc. IEEE 93, 2005). */
 uint32_t layer_fourier(struct graph *g, const char *name, uint32_t in, int64_t tokens,
                        int64_t channels);
 /* Rows of two ops side by side, and a product that makes one such row of both. */
@@ -70,7 +71,8 @@ uint32_t layer_linear(struct graph *g, const char *name, uint32_t in, const stru
 uint32_t layer_linear_passing(struct graph *g, const char *name, uint32_t in,
                               const struct linear_shape *s, int64_t passes);
 
-/* The same with a tied weight of the first channels only; the last `own` of s->in have weights of this op. */
+/* The same with a tied weight of the first channels only; the last `own` of s->in have weights of
+ * this op. */
 uint32_t layer_linear_joined(struct graph *g, const char *name, uint32_t in,
                              const struct linear_shape *s, int64_t own);
 
@@ -90,8 +92,9 @@ struct attention_shape {
     bool relative; /* distances of Transformer-XL; else of DeBERTa */
     bool sinks; /* `learned` is a score for each head that goes nowhere: Xiao et al., ICLR 2024 */
 };
-/* A table of distances between tokens, and its rows through a product: into keys, or queries, of all
- * heads. `s`: tokens are the distances, `tied` the op whose weights these are; `biases` numbers. */
+/* A table of distances between tokens, and its rows through a product: into keys, or queries, of
+ * all heads. `s`: tokens are the distances, `tied` the op whose weights these are; `biases`
+ * numbers. */
 uint32_t layer_distances(struct graph *g, const char *name, int64_t rows, int64_t channels);
 uint32_t layer_distance_keys(struct graph *g, const char *name, uint32_t in,
                              const struct linear_shape *s, int64_t biases);
@@ -109,16 +112,16 @@ uint32_t layer_rope(struct graph *g, const char *name, uint32_t qkv,
  * rows of queries, keys and values. DeepSeek-V2, 2024, section 2.1. */
 uint32_t layer_rope_latent(struct graph *g, const char *name, uint32_t queries, uint32_t keys,
                            const struct attention_shape *s);
-/* RMSNorm: no mean, no bias. Zhang and Sennrich, NeurIPS 2019. The first `channels` of rows of `width`
- * are normalised: as one, or (queries > 0) the first `queries` of them and the others, each as one or
- * in heads of `head` channels that share weights. */
+/* RMSNorm: no mean, no bias. Zhang and Sennrich, NeurIPS 2019. The first `channels` of rows of
+ * `width` are normalised: as one, or (queries > 0) the first `queries` of them and the others, each
+ * as one or in heads of `head` channels that share weights. */
 struct rms_shape {
     int64_t tokens, width, channels, queries, head;
     bool offset; /* weights are 1 + parameter */
 };
 uint32_t layer_rmsnorm(struct graph *g, const char *name, uint32_t in, const struct rms_shape *s);
-/* act(a) * b of rows of a and b side by side, `channels` each; act is silu, or gelu in its tanh form.
- * Shazeer, 2020. */
+/* act(a) * b of rows of a and b side by side, `channels` each; act is silu, or gelu in its tanh
+ * form. Shazeer, 2020. */
 uint32_t layer_gated(struct graph *g, const char *name, uint32_t in, int64_t tokens,
                      int64_t channels, bool tanh, enum model_tensor tensor);
 uint32_t layer_gelu(struct graph *g, const char *name, uint32_t in, int64_t tokens,
@@ -173,7 +176,8 @@ static inline int64_t windows_along(const struct window_shape *w, int64_t size)
     return (size + 2 * w->padding - w->kernel) / w->stride + 1;
 }
 
-/* Products of windows of an input of `in` channels, in `groups` that do not see each other, with weights. */
+/* Products of windows of an input of `in` channels, in `groups` that do not see each other, with
+ * weights. */
 struct convolution_shape {
     int64_t in, out, groups; /* channels */
     int64_t window;          /* numbers of a kernel for a pair of channels */
@@ -219,10 +223,12 @@ uint32_t layer_loss(struct graph *g, const char *name, uint32_t logits, int64_t 
 /* tanh of a product with a bias, of the first token alone. Devlin et al., BERT, 2019. */
 uint32_t layer_pooler(struct graph *g, const char *name, uint32_t in, int64_t tokens,
                       int64_t channels);
-/* A weight and a bias for each channel: a norm without moments. Sun et al., MobileBERT, ACL 2020. */
+/* A weight and a bias for each channel: a norm without moments. Sun et al., MobileBERT, ACL
+ * 2020. */
 uint32_t layer_affine(struct graph *g, const char *name, uint32_t in, int64_t tokens,
                       int64_t channels);
-/* Rows of the next token, of the token itself and of the one before, side by side; zeros at the ends. */
+/* Rows of the next token, of the token itself and of the one before, side by side; zeros at the
+ * ends. */
 uint32_t layer_neighbours(struct graph *g, const char *name, uint32_t in, int64_t tokens,
                           int64_t channels);
 /* A kernel over neighbouring tokens for every channel; `kernel` is odd. */
@@ -231,8 +237,8 @@ uint32_t layer_depthwise(struct graph *g, const char *name, uint32_t in, int64_t
 /* Number by number: the first `channels` of rows of `width`, times rows of as many. */
 uint32_t layer_multiply(struct graph *g, const char *name, uint32_t wide, uint32_t in,
                         int64_t tokens, int64_t width, int64_t channels);
-/* Every token's own kernel, one for all channels of a head: a softmax of rows of heads * kernel. Wu et
- * al., ICLR 2019; Jiang et al., ConvBERT, NeurIPS 2020. */
+/* Every token's own kernel, one for all channels of a head: a softmax of rows of heads * kernel. Wu
+ * et al., ICLR 2019; Jiang et al., ConvBERT, NeurIPS 2020. */
 struct dynamic_shape {
     int64_t tokens, channels, heads, kernel;
 };

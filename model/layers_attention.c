@@ -100,7 +100,8 @@ uint32_t layer_attention(struct graph *g, const char *name, uint32_t qkv, uint32
         .stash_bytes = (out + square) * e + sums,
         .output_bytes = out * e,
     };
-    /* those are written, and a part of them is gathered for every pair; backward the same of gradients */
+    /* those are written, and a part of them is gathered for every pair; backward the same of
+     * gradients */
     op.forward_bytes += 2.0 * (double)s->tokens * (double)distant * (double)e;
     op.backward_bytes += 4.0 * (double)s->tokens * (double)distant * (double)e;
     struct graph_attribute *a = op.attribute + 4;

@@ -1,5 +1,5 @@
-/* Layers that few encoders have: poolers, norms without moments, bottlenecks, convolutions over tokens,
- * sinusoids; formulas of layers.h. */
+/* Layers that few encoders have: poolers, norms without moments, bottlenecks, convolutions over
+ * tokens, sinusoids; formulas of layers.h. */
 #include "model/layers.h"
 
 /* tanh: exponential, sum, difference, quotient. */

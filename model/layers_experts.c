@@ -5,8 +5,8 @@
  * comparisons; backward of the softmax: product, sum, difference, product. */
 enum { GATE_FORWARD = 5, GATE_BACKWARD = 4 };
 
-/* Operations per number of a row times the sigmoid of a product: product and sum, scaling; backward:
- * the scaling, and products for the gradients of the sigmoid, the row and the weights. */
+/* Operations per number of a row times the sigmoid of a product: product and sum, scaling;
+ * backward: the scaling, and products for the gradients of the sigmoid, the row and the weights. */
 enum { TOKEN_GATE_FORWARD = 3, TOKEN_GATE_BACKWARD = 7 };
 
 int64_t layer_slots(const struct experts_shape *s)

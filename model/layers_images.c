@@ -1,4 +1,5 @@
-/* Layers of networks for images, and layers of imported models of whatever kind; formulas of layers.h. */
+/* Layers of networks for images, and layers of imported models of whatever kind; formulas of
+ * layers.h. */
 #include "model/layers.h"
 
 /* What follows from where the windows are. */

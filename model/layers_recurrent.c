@@ -1,13 +1,14 @@
 /* Layers of recurrent networks; formulas of layers.h. */
 #include "model/layers.h"
 
-/* Operations per cell and token besides the products. Forward: three sigmoids of 4, two tangents of 6, four
- * biases, 3 for the cell, 1 for its output. Backward: a tangent again, 6; 1 + 5 for the gradients of output
- * and cell, 4 for those of gates and of the cell before, 3 + 3 + 3 + 4 through the activations. */
+/* Operations per cell and token besides the products. Forward: three sigmoids of 4, two tangents of
+ * 6, four biases, 3 for the cell, 1 for its output. Backward: a tangent again, 6; 1 + 5 for the
+ * gradients of output and cell, 4 for those of gates and of the cell before, 3 + 3 + 3 + 4 through
+ * the activations. */
 enum { GATES = 4, FORWARD = 32, BACKWARD = 29 };
 
-/* Kept besides the output: gates, cell, and room for a gradient. Numbers of the products are written and
- * read once more than gates, of which the backward reads and writes the gradients. */
+/* Kept besides the output: gates, cell, and room for a gradient. Numbers of the products are
+ * written and read once more than gates, of which the backward reads and writes the gradients. */
 static struct graph_op lstm(int64_t e, uint32_t in, int64_t tokens, int64_t channels, int64_t out)
 {
     enum { KEPT = GATES + 2 };

@@ -1,10 +1,11 @@
 /* The importer of ONNX files.
  *
- * ONNX (github.com/onnx/onnx, Apache-2.0) is a graph of operators as a protocol buffer. Steps: (1) nodes,
- * shapes and small tensors of the file (file.c), of which weights are skipped; (2) shapes of all values
- * and what they depend on (shape.c); (3) groups of nodes that are one layer (pattern.c); (4) ops with the
- * formulas of the zoo's layers (build.c). Backward work follows from forward work by those formulas: the
- * file is a forward pass. What a batch has is divided by its samples. docs/models.md has the rules.
+ * ONNX (github.com/onnx/onnx, Apache-2.0) is a graph of operators as a protocol buffer. Steps: (1)
+ * nodes, shapes and small tensors of the file (file.c), of which weights are skipped; (2) shapes of
+ * all values and what they depend on (shape.c); (3) groups of nodes that are one layer (pattern.c);
+ * (4) ops with the formulas of the zoo's layers (build.c). Backward work follows from forward work
+ * by those formulas: the file is a forward pass. What a batch has is divided by its samples.
+ * docs/models.md has the rules.
  *
  * Choices: a size for each dimension that has a name, "batch=8,seq=128"; inputs=N. */
 #include "model/import.h"

@@ -1,7 +1,8 @@
-/* GNMT: a stack of LSTMs reads a text, another one writes, and attends to what the first has made. Wu et al.,
- * 2016, arXiv:1609.08144, with what a text without translation asks for: both read the same tokens, nobody
- * reads ahead of the token that is to be predicted (attention is causal; the reader's first layer reads both
- * ways, as theirs, only with bidirectional=1), and scores are products of vectors. */
+/* GNMT: a stack of LSTMs reads a text, another one writes, and attends to what the first has made.
+ * Wu et al., 2016, arXiv:1609.08144, with what a text without translation asks for: both read the
+ * same tokens, nobody reads ahead of the token that is to be predicted (attention is causal; the
+ * reader's first layer reads both ways, as theirs, only with bidirectional=1), and scores are
+ * products of vectors. */
 #include "model/zoo.h"
 
 #include <stdio.h>
@@ -34,8 +35,8 @@ static uint32_t add_product(struct graph *g, const char *name, uint32_t in, cons
                                                true, MODEL_NO_OP, TENSOR_WHOLE});
 }
 
-/* Layers first .. last - 1, each of what the one before made and (context) of what was attended to beside it,
- * added to that from layer 2 on. */
+/* Layers first .. last - 1, each of what the one before made and (context) of what was attended to
+ * beside it, added to that from layer 2 on. */
 static uint32_t add_stack(struct graph *g, const char *block, uint32_t x, uint32_t context,
                           int64_t first, const int64_t *value)
 {

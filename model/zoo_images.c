@@ -1,6 +1,7 @@
-/* Networks for images: AlexNet, VGG and ResNet, of any width, the latter of any depth. An image is `side` x `side` bytes of text, each
- * embedded as a pixel of three channels, and its class is the byte that follows: there is something to learn
- * without a data set. Real images have no table of 768 numbers and are otherwise the same. */
+/* Networks for images: AlexNet, VGG and ResNet, of any width, the latter of any depth. An image is
+ * `side` x `side` bytes of text, each embedded as a pixel of three channels, and its class is the
+ * byte that follows: there is something to learn without a data set. Real images have no table of
+ * 768 numbers and are otherwise the same. */
 #include "model/zoo.h"
 
 #include <stdio.h>
@@ -168,8 +169,8 @@ static enum status build_vgg(const int64_t *value, struct model *out)
 const struct zoo_entry zoo_vgg = {
     "vgg", "VGG 11 to 19, images from a text", VGG_PARAMETERS, vgg, build_vgg, NULL};
 
-/* ---- ResNet: He et al., CVPR 2016, table 1; the stride of a bottleneck is in its middle convolution, as
- * in torchvision */
+/* ---- ResNet: He et al., CVPR 2016, table 1; the stride of a bottleneck is in its middle
+ * convolution, as in torchvision */
 
 static const char *const resnet_depths[] = {"18", "34", "50", "101", "152"};
 

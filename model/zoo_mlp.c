@@ -1,8 +1,9 @@
 /* Multi-layer perceptron: next-token prediction from a window of `tokens` embedded tokens:
  * [linear, gelu] x layers, linear. A sample is one window; one token is predicted.
  *
- * Over tensor shards hidden layers go in pairs: the first is divided by its outputs, the second by its inputs, and their
- * sum is whole again; one that is left over is whole. The head is divided by the vocabulary. */
+ * Over tensor shards hidden layers go in pairs: the first is divided by its outputs, the second by
+ * its inputs, and their sum is whole again; one that is left over is whole. The head is divided by
+ * the vocabulary. */
 #include "model/zoo.h"
 
 #include <stdio.h>

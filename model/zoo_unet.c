@@ -1,10 +1,11 @@
-/* U-Net of denoising diffusion, Ho et al., NeurIPS 2020: down through six sizes of an image and up again, with
- * what was made on the way down put beside what is made on the way up, and a row for the time step that every block
- * adds. It is the one of PiPPy's example, diffusers' UNet2DModel of google/ddpm-cat-256; the parent of its
- * shape, Ronneberger et al., MICCAI 2015, has neither attention nor time steps.
+/* U-Net of denoising diffusion, Ho et al., NeurIPS 2020: down through six sizes of an image and up
+ * again, with what was made on the way down put beside what is made on the way up, and a row for
+ * the time step that every block adds. It is the one of PiPPy's example, diffusers' UNet2DModel of
+ * google/ddpm-cat-256; the parent of its shape, Ronneberger et al., MICCAI 2015, has neither
+ * attention nor time steps.
  *
- * Pixels are bytes of text, as in zoo_images.c. In place of the squared error of the noise the last layer's
- * numbers of a pixel are scores of `classes`: the byte that follows it. */
+ * Pixels are bytes of text, as in zoo_images.c. In place of the squared error of the noise the last
+ * layer's numbers of a pixel are scores of `classes`: the byte that follows it. */
 #include "model/zoo.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Isomorphism by igraph. What an op is and what is around it, as far as that goes, is its colour: most ops
- * of a model have one of their own, and the search has nothing left to try. */
+/* Isomorphism by igraph. What an op is and what is around it, as far as that goes, is its colour:
+ * most ops of a model have one of their own, and the search has nothing left to try. */
 #include "partition/alike.h"
 
 #include <igraph/igraph.h>
@@ -11,7 +11,8 @@
 
 enum { ROUNDS = 64 };
 
-/* A graph for igraph. Colours are hashes: equal ones may be of ops that differ, which only costs time. */
+/* A graph for igraph. Colours are hashes: equal ones may be of ops that differ, which only costs
+ * time. */
 struct coloured {
     const struct model *m;
     uint64_t *colour, *next; /* [n] */
@@ -96,7 +97,8 @@ static void release(struct coloured *c)
     free(c->next);
 }
 
-/* The ranks of an op's colour among all of the first graph's; false: the two have not the same colours. */
+/* The ranks of an op's colour among all of the first graph's; false: the two have not the same
+ * colours. */
 static bool show_colours(struct coloured *a, struct coloured *b)
 {
     size_t n = a->m->n;

@@ -101,8 +101,8 @@ static bool same_shape(const struct auto_candidate *a, const struct auto_candida
     return same;
 }
 
-/* Is there another candidate of the same stages and placement, and as good, among those from `first`
- * on? */
+/* Is there another candidate of the same stages and placement, and as good, among those from
+ * `first` on? */
 static bool shape_is_kept(const struct auto_result *r, size_t first, size_t kept,
                           const struct auto_candidate *c)
 {
@@ -125,9 +125,9 @@ static void take(struct auto_state *s, size_t i, size_t kept)
 static const double near = 1.1;
 
 /* Take to candidate[first ..] what is evaluated next, of those that follow: the best of each shape
- * first, for what the quick evaluator does not see hits the plans of one shape alike. Those that the
- * best verified one beats without contention are not worth it, nor those that do not fit when others
- * do. Returns how many; the first one costs what it costs. */
+ * first, for what the quick evaluator does not see hits the plans of one shape alike. Those that
+ * the best verified one beats without contention are not worth it, nor those that do not fit when
+ * others do. Returns how many; the first one costs what it costs. */
 static size_t select_wave(struct auto_state *s, size_t first, double best_s, bool must)
 {
     struct auto_result *out = &s->result;
@@ -275,8 +275,8 @@ static size_t node_size(const struct topology *t)
     return n;
 }
 
-/* Cuts divide units and keep more outputs; larger units keep fewer, and have more ops than single layers.
- * Which layers are the first ones of their stages, nobody knows before. */
+/* Cuts divide units and keep more outputs; larger units keep fewer, and have more ops than single
+ * layers. Which layers are the first ones of their stages, nobody knows before. */
 static enum status find_again(struct auto_state *s)
 {
     enum status st = STATUS_OK;

@@ -1,7 +1,7 @@
 /* auto.h - search over plans: pipeline depth x replicas x tensor-parallel degree (with and without
  * sequence parallelism) x placement x microbatch size x schedule (with chunks) x recomputation x
- * ZeRO 0 to 3 x gradient buckets, on all devices or on fewer; then with replicas that differ between
- * stages (auto_uneven.c).
+ * ZeRO 0 to 3 x gradient buckets, on all devices or on fewer; then with replicas that differ
+ * between stages (auto_uneven.c).
  *
  * Candidates are cut by `balanced`, scored by the caller's quick evaluator, and the best few, with
  * the baselines beside them, by its thorough one; partition never simulates by itself.
@@ -42,7 +42,8 @@ struct evaluation {
 
 struct evaluator {
     void *context;
-    /* Milliseconds. STATUS_UNSUPPORTED, STATUS_INVALID: the plan is left out, as it cannot be executed. */
+    /* Milliseconds. STATUS_UNSUPPORTED, STATUS_INVALID: the plan is left out, as it cannot be
+     * executed. */
     enum status (*quick)(void *context, const struct plan *p, struct evaluation *out);
     /* As good as it gets, for all n at once, out[n] in the same order: may run in parallel. */
     enum status (*thorough)(void *context, const struct plan *const *p, size_t n,

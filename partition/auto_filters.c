@@ -1,5 +1,5 @@
-/* What `auto` does not try, and why: one function and one row for each reason. Filters only read the
- * state of the search; what they leave out is counted by auto_leaves_out(). */
+/* What `auto` does not try, and why: one function and one row for each reason. Filters only read
+ * the state of the search; what they leave out is counted by auto_leaves_out(). */
 #include <math.h>
 
 #include "core/cost/cost.h"
@@ -16,8 +16,8 @@ const char *const auto_level_names[AUTO_LEVELS] = {
 
 /* ---- shapes */
 
-/* Bytes per parameter byte of weights, gradients and state, spread over so many ranks by ZeRO; 2 is 3
- * that keeps parameters, too. */
+/* Bytes per parameter byte of weights, gradients and state, spread over so many ranks by ZeRO; 2 is
+ * 3 that keeps parameters, too. */
 static double held_times(const struct cost_memory *f, uint32_t zero, double ranks)
 {
     return (double)f->weights / (zero > 2 ? ranks : 1) +
@@ -86,8 +86,8 @@ static enum status deeper(const struct auto_state *s, const struct auto_trial *t
     return STATUS_OK;
 }
 
-/* Sequences are divided for want of memory, or of samples to fill pipelines with: what has enough of both
- * would only exchange more. */
+/* Sequences are divided for want of memory, or of samples to fill pipelines with: what has enough
+ * of both would only exchange more. */
 static enum status divided(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
     uint32_t context = auto_context(&t->shape);
@@ -117,8 +117,8 @@ static enum status fill(const struct auto_state *s, const struct auto_trial *t, 
     return STATUS_OK;
 }
 
-/* DualPipe is DualPipe-V with a message for every microbatch at the turn, both ways: at best as fast,
- * with as much memory (unit.schedule_orders). */
+/* DualPipe is DualPipe-V with a message for every microbatch at the turn, both ways: at best as
+ * fast, with as much memory (unit.schedule_orders). */
 static enum status crossed(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
     *out = t->schedule->crossed && !s->r->fixed.schedule;
@@ -127,8 +127,8 @@ static enum status crossed(const struct auto_state *s, const struct auto_trial *
 
 /* ---- ways to save memory and to hide sums of gradients */
 
-/* Others keep more activations than the usual schedule, kept parameters are more than gathered ones,
- * and parts of a group's more than of all replicas'. */
+/* Others keep more activations than the usual schedule, kept parameters are more than gathered
+ * ones, and parts of a group's more than of all replicas'. */
 static enum status lighter(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
     (void)s;
@@ -141,10 +141,10 @@ static enum status lighter(const struct auto_state *s, const struct auto_trial *
     return STATUS_OK;
 }
 
-/* What is made again takes time, which pays only if less is sent for it: a bit for each auto_spread()
- * that sends no more. ZeRO 1 costs nothing, but what is sent inside of nodes only, or before the first
- * pass of an iteration, which hides it, may cost less; gradients of backwards in halves are more in
- * memory with ZeRO 2 and 3 than without. */
+/* What is made again takes time, which pays only if less is sent for it: a bit for each
+ * auto_spread() that sends no more. ZeRO 1 costs nothing, but what is sent inside of nodes only, or
+ * before the first pass of an iteration, which hides it, may cost less; gradients of backwards in
+ * halves are more in memory with ZeRO 2 and 3 than without. */
 static const uint32_t no_slower[AUTO_SPREADS] = {0x03, 0x03, 0x04, 0x0f, 0x10, 0x30, 0x54, 0xff};
 
 static enum status enough(const struct auto_state *s, const struct auto_trial *t, bool *out)
@@ -188,13 +188,14 @@ static double in_flight(const struct auto_state *s, const struct auto_trial *t, 
     return t->shape.chunks > 1 || !ordered ? 1 : fmin(filled, most);
 }
 
-/* Bytes of a stage: of its parameters, of activations that are kept, of the unit that is made again. */
+/* Bytes of a stage: of its parameters, of activations that are kept, of the unit that is made
+ * again. */
 struct least {
     double own, kept, unit;
 };
 
-/* What a stage needs at least: its parameters with all that belongs to them, the activations of so many
- * microbatches, and of the largest unit what is made again. */
+/* What a stage needs at least: its parameters with all that belongs to them, the activations of so
+ * many microbatches, and of the largest unit what is made again. */
 static struct least stage_bytes(const struct auto_state *s, const struct auto_trial *t,
                                 const struct plan_stage *stage, double holds)
 {
@@ -269,9 +270,9 @@ static bool overflows(const struct auto_state *s, const struct program *p)
     return false;
 }
 
-/* The same iteration with fewer microbatches, enough to fill the pipeline twice, has at most as many
- * activations at its peak; it is lowered for that, and not simulated. Small platforms' plans are
- * simulated about as quickly. */
+/* The same iteration with fewer microbatches, enough to fill the pipeline twice, has at most as
+ * many activations at its peak; it is lowered for that, and not simulated. Small platforms' plans
+ * are simulated about as quickly. */
 static enum status memory(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
     enum status st;

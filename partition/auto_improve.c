@@ -1,6 +1,6 @@
-/* What becomes of `auto`'s finalists: as few layers made again as fit, sums of gradients in buckets of
- * other sizes, parameters kept or not, and shared over groups of other sizes; on small platforms the
- * same with other microbatches. */
+/* What becomes of `auto`'s finalists: as few layers made again as fit, sums of gradients in buckets
+ * of other sizes, parameters kept or not, and shared over groups of other sizes; on small platforms
+ * the same with other microbatches. */
 #include "core/base/array.h"
 #include "partition/auto_search.h"
 
@@ -110,8 +110,9 @@ static enum status try_buckets(struct auto_state *s, struct auto_candidate *c)
     return try_between(s, c);
 }
 
-/* Groups from the smallest on: of replicas that are on a node, doubled, until one fits, for the smaller
- * they are, the less is sent; on small platforms all that divide them, as some lie better on a torus. */
+/* Groups from the smallest on: of replicas that are on a node, doubled, until one fits, for the
+ * smaller they are, the less is sent; on small platforms all that divide them, as some lie better
+ * on a torus. */
 static enum status try_sizes(struct auto_state *s, struct auto_candidate *c, struct sums how,
                              uint32_t first)
 {
@@ -167,8 +168,8 @@ static enum status try_first(struct auto_state *s, struct auto_candidate *best, 
     return take_better(s, &c, best, fits);
 }
 
-/* The fewer layers are made again, the faster and the larger a plan is: the least number that fits, by
- * bisection. */
+/* The fewer layers are made again, the faster and the larger a plan is: the least number that fits,
+ * by bisection. */
 static enum status try_layers(struct auto_state *s, struct auto_candidate *c)
 {
     uint32_t most = 0, too_few = 0;
@@ -199,8 +200,8 @@ static enum status improve(struct auto_state *s, struct auto_candidate *c)
     return try_groups(s, c); /* which buckets change */
 }
 
-/* The candidate with microbatches of another size, improved in its own way: which size is best hangs
- * on what hides behind the passes. *better: it took the candidate's place. */
+/* The candidate with microbatches of another size, improved in its own way: which size is best
+ * hangs on what hides behind the passes. *better: it took the candidate's place. */
 static enum status try_size(struct auto_state *s, struct auto_candidate *best, size_t size,
                             bool *better)
 {
@@ -224,8 +225,8 @@ out:
     return st;
 }
 
-/* The next larger (step 1) or smaller (-1) size that divides the samples over the candidate's streams,
- * 0: there is none. */
+/* The next larger (step 1) or smaller (-1) size that divides the samples over the candidate's
+ * streams, 0: there is none. */
 static size_t next_size(const struct auto_state *s, const struct plan *p, int step)
 {
     size_t streams = plan_streams(&p->stage[0]), size = p->microbatch_size;

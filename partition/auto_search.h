@@ -1,7 +1,7 @@
 /* auto_search.h - what the parts of `auto` share: auto_shapes.c lists the shapes of plans by their
  * lower bounds, auto_try.c makes plans of them, auto_improve.c better ones of the best,
- * auto_filters.c says which are not worth it, auto_baselines.c what everybody would try, auto.c keeps
- * and ranks what comes out. Private. */
+ * auto_filters.c says which are not worth it, auto_baselines.c what everybody would try, auto.c
+ * keeps and ranks what comes out. Private. */
 #ifndef PARTITION_AUTO_SEARCH_H
 #define PARTITION_AUTO_SEARCH_H
 
@@ -58,7 +58,8 @@ enum { AUTO_SAVINGS = 36 };
 extern const struct auto_saving auto_savings[AUTO_SAVINGS];
 
 /* How much of the memory is spread over replicas: the more, the more is sent. Nothing, ZeRO 1, 2
- * inside of nodes, 2, 3 that keeps parameters inside of nodes, and over all, 3 inside of nodes, 3. */
+ * inside of nodes, 2, 3 that keeps parameters inside of nodes, and over all, 3 inside of nodes,
+ * 3. */
 enum { AUTO_SPREADS = 8 };
 static inline uint32_t auto_spread(const struct auto_saving *saving)
 {
@@ -153,16 +154,16 @@ struct partition_request auto_request_for(const struct auto_state *s,
 /* Is `shards` given, or may it be searched: can the model be divided into so many? */
 bool auto_may_shard(const struct auto_state *s, uint32_t shards);
 
-/* All shapes of the class, the shortest unhidden time first, very deep pipelines last, each with its first
- * placement. *out is to be freed. */
+/* All shapes of the class, the shortest unhidden time first, very deep pipelines last, each with
+ * its first placement. *out is to be freed. */
 enum status auto_list_shapes(const struct auto_state *s, struct auto_shapes *out) MUST_CHECK;
 
-/* The families of shapes: each number of shards, kind of sharding and microbatch size; the rest of a
- * shape is 0. *out is to be freed. */
+/* The families of shapes: each number of shards, kind of sharding and microbatch size; the rest of
+ * a shape is 0. *out is to be freed. */
 enum status auto_list_families(const struct auto_state *s, struct auto_shapes *out) MUST_CHECK;
 
-/* Neighbouring replicas of a stage that are on one node, where there are more nodes of them; else, on
- * small platforms, as few as divide them. 0: none. */
+/* Neighbouring replicas of a stage that are on one node, where there are more nodes of them; else,
+ * on small platforms, as few as divide them. 0: none. */
 uint32_t auto_group(const struct auto_state *s, const struct auto_shape *shape);
 /* Are there such groups, none that are given, and no experts that are spread over others? */
 bool auto_may_group(const struct auto_state *s, const struct auto_shape *shape);
@@ -179,10 +180,10 @@ enum status auto_leaves_out(struct auto_state *s, enum auto_level level, const s
 /* Does a baseline keep what is given? Then nothing slower can win. */
 bool auto_keeps_given(const struct auto_state *s, const struct plan *p);
 /* Score a candidate by the quick evaluator, and note what the search learns from it. One whose
- * stages have different replicas may be found to wait for itself in a circle: with buckets, whose sums
- * stand among the messages of the last backwards, which replicas come to at different times. It, and
- * what cannot be lowered (pairs of passes that share sequences, groups of replicas with spread
- * experts), gets an infinite iteration. */
+ * stages have different replicas may be found to wait for itself in a circle: with buckets, whose
+ * sums stand among the messages of the last backwards, which replicas come to at different times.
+ * It, and what cannot be lowered (pairs of passes that share sequences, groups of replicas with
+ * spread experts), gets an infinite iteration. */
 enum status auto_score(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
 /* Score the trial's cut with its schedule and a saving, and keep it if it is the best of t->kept so
  * far. *fits: it does. */
@@ -196,15 +197,16 @@ enum status auto_try_uneven(struct auto_state *s) MUST_CHECK;
 /* Every shape of the class in every schedule. Sets result.interrupted when told to stop. */
 enum status auto_try_class(struct auto_state *s) MUST_CHECK;
 /* The candidate with what shares by ZeRO 2 or 3 (on small platforms: all levels) over groups of
- * replicas of other sizes, with parameters kept or not; fewer layers made again, if that fits; buckets
- * of other sizes; and on small platforms microbatches of other sizes: the best takes its place. */
+ * replicas of other sizes, with parameters kept or not; fewer layers made again, if that fits;
+ * buckets of other sizes; and on small platforms microbatches of other sizes: the best takes its
+ * place. */
 enum status auto_improve(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
 /* When nothing fits: what saves most of every shape, to say by how much. */
 enum status auto_try_nearest(struct auto_state *s) MUST_CHECK;
 enum status auto_try_baselines(struct auto_state *s) MUST_CHECK;
 
-/* Order of candidates, for qsort(): what fits, then the shorter iteration, then fewer devices, fewer
- * stages, ...; of those that do not fit, what lacks least. */
+/* Order of candidates, for qsort(): what fits, then the shorter iteration, then fewer devices,
+ * fewer stages, ...; of those that do not fit, what lacks least. */
 int auto_by_merit(const void *a, const void *b);
 
 #endif

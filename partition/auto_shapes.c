@@ -42,8 +42,8 @@ bool auto_divides(const struct auto_state *s, size_t size, size_t streams)
 }
 
 /* What the shapes of one number of shards, kind of sharding and microbatch size have in common: for
- * one microbatch on one device of the fastest type, seconds of all ops, of them without what a device
- * waits for its host, of the shards' reductions, and of the ops that are made again. */
+ * one microbatch on one device of the fastest type, seconds of all ops, of them without what a
+ * device waits for its host, of the shards' reductions, and of the ops that are made again. */
 struct family {
     struct auto_shape shape;
     double work_s, device_s, sums_s, again_s[RECOMPUTE_KINDS];
@@ -107,8 +107,8 @@ static double reductions_s(const struct auto_state *s, const struct auto_shape *
     return t > 1 ? times * bytes * shape->microbatch_size / fastest_Bps(s->t) : 0;
 }
 
-/* The same of what goes to experts on e replicas and back, in both passes: (e - 1) / e of it, but for what
- * a framework hides. */
+/* The same of what goes to experts on e replicas and back, in both passes: (e - 1) / e of it, but
+ * for what a framework hides. */
 static double exchanges_s(const struct auto_state *s, const struct auto_shape *shape)
 {
     double e = shape->experts, bytes = s->exchanged * shape->microbatch_size / shape->shards;
@@ -116,13 +116,13 @@ static double exchanges_s(const struct auto_state *s, const struct auto_shape *s
     return e > 1 ? seen * 4 * (e - 1) / e * bytes / fastest_Bps(s->t) : 0;
 }
 
-/* Its lower bound: m microbatches of d ranks take m + d - 1 times the time of one on one rank, and of
- * the fill, d - 1, the best schedules save all but a part. With W the work of a microbatch and R its
- * reductions, on the fastest devices and links, spread evenly,
+/* Its lower bound: m microbatches of d ranks take m + d - 1 times the time of one on one rank, and
+ * of the fill, d - 1, the best schedules save all but a part. With W the work of a microbatch and R
+ * its reductions, on the fastest devices and links, spread evenly,
  *     bound = (m + (d - 1) / AUTO_FILL) (W + R) / d,
  * R with the exchanges of experts that are spread, where schedules hide the one behind the other:
- * max(W, R) instead of the sum. While a device waits for its host, reductions go on: W + R is no less
- * than W, nor than R and what the device does. */
+ * max(W, R) instead of the sum. While a device waits for its host, reductions go on: W + R is no
+ * less than W, nor than R and what the device does. */
 static enum status add_shape(const struct auto_state *s, const struct family *f, size_t depth,
                              size_t replicas, uint32_t experts, struct auto_shapes *all)
 {
@@ -144,7 +144,8 @@ static enum status add_shape(const struct auto_state *s, const struct family *f,
     return STATUS_OK;
 }
 
-/* With experts spread as is given, or over each power of two that divides both them and the replicas. */
+/* With experts spread as is given, or over each power of two that divides both them and the
+ * replicas. */
 static enum status add_spreads(const struct auto_state *s, const struct family *f, size_t depth,
                                size_t replicas, struct auto_shapes *all)
 {
@@ -218,7 +219,8 @@ static bool runs_by_tokens(const struct auto_state *s, uint32_t shards, uint32_t
     return tokens % ((uint64_t)shards * context) == 0;
 }
 
-/* Shapes of `shards`, with sequence parallelism and without it, of sequences that are divided or not. */
+/* Shapes of `shards`, with sequence parallelism and without it, of sequences that are divided or
+ * not. */
 static enum status add_shards(const struct auto_state *s, uint32_t shards, uint32_t context,
                               struct auto_shapes *all)
 {

@@ -1,5 +1,5 @@
-/* The plans that `auto` makes of its shapes: each schedule, with what saves memory and what hides the
- * sums of gradients. What is left out is for the filters to say (auto_filters.c). */
+/* The plans that `auto` makes of its shapes: each schedule, with what saves memory and what hides
+ * the sums of gradients. What is left out is for the filters to say (auto_filters.c). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +64,8 @@ uint32_t auto_group(const struct auto_state *s, const struct auto_shape *shape)
     return s->t->n <= AUTO_SMALL ? least_group(shape->replicas) : 0;
 }
 
-/* Are there groups to share over, which are not given, and no experts that are spread over others? */
+/* Are there groups to share over, which are not given, and no experts that are spread over
+ * others? */
 bool auto_may_group(const struct auto_state *s, const struct auto_shape *shape)
 {
     return s->r->fixed.zero_group == 0 && s->r->fixed.expert_parallel <= 1 && shape->experts <= 1 &&
@@ -299,8 +300,8 @@ out:
     return st;
 }
 
-/* Groups of microbatches as long as the pipeline fill it best; on small platforms, where few plans are
- * without a rest, the last group may be longer. */
+/* Groups of microbatches as long as the pipeline fill it best; on small platforms, where few plans
+ * are without a rest, the last group may be longer. */
 static bool chunks_wanted(const struct auto_state *s, const struct auto_shape *shape,
                           uint32_t chunks)
 {

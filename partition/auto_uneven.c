@@ -2,9 +2,9 @@
  * many devices, those with many parameters, whose gradients would take long to sum, on few.
  *
  * On small platforms all replicas are listed, on others those that dynamic programs find
- * (uneven_cost.h). The most promising are cut and scored, until the work for them is spent; the best
- * of these are improved by moving cuts and replicas between stages. All this comes after the search
- * of equal replicas, and can only beat it. */
+ * (uneven_cost.h). The most promising are cut and scored, until the work for them is spent; the
+ * best of these are improved by moving cuts and replicas between stages. All this comes after the
+ * search of equal replicas, and can only beat it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +45,8 @@ static bool all_equal(const uint32_t *replicas, size_t stages)
     return true;
 }
 
-/* Do stages that share weights have equally many replicas? These are summed from replica to replica.
+/* Do stages that share weights have equally many replicas? These are summed from replica to
+ * replica.
  */
 static bool ties_agree(const struct model *m, size_t stages, const uint32_t *replicas,
                        const size_t *first)
@@ -245,8 +246,8 @@ struct climb {
     const size_t *begins; /* of partition_begins() */
 };
 
-/* The plan of a position in the schedule, and with the savings, of the best one so far; it takes its
- * place if it is better. */
+/* The plan of a position in the schedule, and with the savings, of the best one so far; it takes
+ * its place if it is better. */
 static enum status try_plan(struct climb *c, const struct position *at, uint32_t zero, bool *better)
 {
     enum status st;

@@ -1,6 +1,6 @@
-/* Maximum flows over the links of a platform. A link is an arc between two vertices of its own, from
- * which the points lead on that routes join by it; one that only a single edge of the graph uses is
- * an arc between the ends of that edge. */
+/* Maximum flows over the links of a platform. A link is an arc between two vertices of its own,
+ * from which the points lead on that routes join by it; one that only a single edge of the graph
+ * uses is an arc between the ends of that edge. */
 #include "partition/capacity.h"
 
 #include <igraph/igraph.h>
@@ -182,7 +182,8 @@ static enum status flow(struct plumbing *p, double *out)
     return STATUS_OK;
 }
 
-/* Half of every block of so many devices, in their order or, without, in the file's, against the rest. */
+/* Half of every block of so many devices, in their order or, without, in the file's, against the
+ * rest. */
 static enum status halve(struct plumbing *p, const uint32_t *order, size_t block, double *least)
 {
     double one;
@@ -193,8 +194,8 @@ static enum status halve(struct plumbing *p, const uint32_t *order, size_t block
     return STATUS_OK;
 }
 
-/* The halves between which least can flow, of those that are looked at. Blocks in the file's order are cuts
- * along each axis of a torus; those of less than a node only cut nodes apart. */
+/* The halves between which least can flow, of those that are looked at. Blocks in the file's order
+ * are cuts along each axis of a torus; those of less than a node only cut nodes apart. */
 static enum status bisect(struct plumbing *p, double *out)
 {
     enum status st;

@@ -11,8 +11,8 @@ static const double reference_bytes = 1048576;
 
 /* The walk is a branch and bound at each step: the map of pairs is a tree of squares of 16 x 16
  * entries, whose entries are squares of the level below, or tiers at level 0, and shortest_s[] is a
- * lower bound of all pairs in a square. Blocks of 16, 256, ... devices are passed over when all of them were visited, or when
- * none can be nearer than what is found already. */
+ * lower bound of all pairs in a square. Blocks of 16, 256, ... devices are passed over when all of
+ * them were visited, or when none can be nearer than what is found already. */
 struct walk {
     const struct topology_map *map;
     size_t n;

@@ -8,8 +8,8 @@
 #include "core/data/topology.h"
 
 /* Walk from device 0 to the nearest device not visited yet, and so on: nodes are filled before
- * racks, racks before the next. Where the topology has numbered its nodes, a node is taken whole, in
- * the order of its devices.
+ * racks, racks before the next. Where the topology has numbered its nodes, a node is taken whole,
+ * in the order of its devices.
  *   order  [t->n] out: a permutation of the devices
  * Near is the time of a 1 MiB transfer there and back; ties go to the lower index. O(n^2) at worst;
  * n times a few dozen steps when near devices are near in number, as the map of pairs

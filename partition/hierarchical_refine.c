@@ -205,8 +205,8 @@ static bool windows_search(struct cuts *c, struct windows *w)
     return c->value_s < before;
 }
 
-/* Rounds with windows of a radius until they bring nothing; then the next radius, as large as memory
- * allows. */
+/* Rounds with windows of a radius until they bring nothing; then the next radius, as large as
+ * memory allows. */
 enum status cuts_refine(struct cuts *c)
 {
     enum status st = STATUS_OK;

@@ -8,8 +8,8 @@
 #include "partition/alike.h"
 #include "partition/tiers.h"
 
-/* What it exports, as "igraph_module": capacity_find(), tiers_estimate(), model_alike(), and error_message() of
- * these. */
+/* What it exports, as "igraph_module": capacity_find(), tiers_estimate(), model_alike(), and
+ * error_message() of these. */
 struct igraph_module {
     struct module module;
     enum status (*capacity_find)(struct topology *t);

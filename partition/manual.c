@@ -63,8 +63,8 @@ static enum status find_cuts(const struct model *m, const struct partition_reque
     return STATUS_OK;
 }
 
-/* Stage s begins with transformer layer s * k; k by default as in PiPPy's examples, layers / stages.
- * What is before the first layer and behind the last one is of the first and last stage. */
+/* Stage s begins with transformer layer s * k; k by default as in PiPPy's examples, layers /
+ * stages. What is before the first layer and behind the last one is of the first and last stage. */
 static enum status count_layers(const struct model *m, const struct partition_request *r,
                                 size_t *first)
 {

@@ -121,8 +121,8 @@ static size_t separate(const struct work *w, uint32_t *vertex, size_t n, uint32_
     return zeros;
 }
 
-/* 1. Cut the subgraph out. 2. METIS gives each vertex a side; the sides have weights in proportion to
- * the parts that they get, left of them and parts - left. 3. Vertices of side 0 come first in
+/* 1. Cut the subgraph out. 2. METIS gives each vertex a side; the sides have weights in proportion
+ * to the parts that they get, left of them and parts - left. 3. Vertices of side 0 come first in
  * vertex[n]; each side is bisected in turn.
  *
  * Bisect until every part is one, or has as many vertices as parts are left. METIS's own recursion

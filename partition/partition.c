@@ -227,8 +227,8 @@ static enum status fill_head(const struct partition_request *r, const char *algo
     return text_copy(algorithm, &p->algorithm);
 }
 
-/* Of as many pipelines as divide the replicas of every stage, q has those replicas whose number is q
- * modulo so many: a microbatch stays in it. */
+/* Of as many pipelines as divide the replicas of every stage, q has those replicas whose number is
+ * q modulo so many: a microbatch stays in it. */
 static size_t uneven_slot(const struct partition_request *r, size_t stage, size_t replica)
 {
     size_t pipelines = 0, all = 0,

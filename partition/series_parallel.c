@@ -1,11 +1,13 @@
-/* Takes a graph apart: an op with one producer and one reader becomes an edge, and equal edges one. */
+/* Takes a graph apart: an op with one producer and one reader becomes an edge, and equal edges
+ * one. */
 #include <stdlib.h>
 
 #include "core/base/array.h"
 #include "core/base/intern.h"
 #include "partition/alike.h"
 
-/* How many neighbours a vertex has on a side, and all their numbers in one exclusive or: of a single one its own. */
+/* How many neighbours a vertex has on a side, and all their numbers in one exclusive or: of a
+ * single one its own. */
 struct around {
     size_t n;
     uint32_t all;
@@ -68,7 +70,8 @@ static enum status fill(struct reduction *r, const struct model *m)
     return STATUS_OK;
 }
 
-/* A vertex between two others goes, and an edge joins these; where one does already, it stays the only one. */
+/* A vertex between two others goes, and an edge joins these; where one does already, it stays the
+ * only one. */
 static enum status take_out(struct reduction *r, uint32_t vertex)
 {
     uint32_t from = r->in[vertex].all, to = r->out[vertex].all;

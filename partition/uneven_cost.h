@@ -2,8 +2,8 @@
  * chooses replicas and cuts by it (auto_uneven.c) before any plan is made. Private to partition/.
  *
  * Of m microbatches a replica of a stage with r replicas works on n = ceil(m / r). With T(i, j)
- * seconds of a microbatch on the layers i .. j - 1, x(i) of a crossing before layer i and S(i, j, r)
- * of the sum of their gradients, the iteration lasts until the last of the stages is done,
+ * seconds of a microbatch on the layers i .. j - 1, x(i) of a crossing before layer i and S(i, j,
+ * r) of the sum of their gradients, the iteration lasts until the last of the stages is done,
  *     max over stages of  T(0, i) + n load(i, j) + max(0, S(i, j, r) - 2/3 T(i, j)),
  * the first term being the way to and from the stage of one microbatch, the last what the last
  * backward does not hide. load() is T(i, j) and the crossings, side by side or one after the other.
@@ -46,8 +46,8 @@ void uneven_free(struct uneven_family *f);
 double uneven_cut(const struct uneven_family *f, enum uneven_load load, size_t stages,
                   const uint32_t *replicas, size_t *first);
 
-/* Replicas of 2 stages, 3, ..., `stages` <= UNEVEN_STAGES that are estimated to take least, with all
- * links like the slowest one: of at most f->slots slots, in multiples of slots / UNEVEN_UNITS.
+/* Replicas of 2 stages, 3, ..., `stages` <= UNEVEN_STAGES that are estimated to take least, with
+ * all links like the slowest one: of at most f->slots slots, in multiples of slots / UNEVEN_UNITS.
  *   replicas  [s] out: of s stages, as it was (0) where there is no cut
  * O(stages * layers^2 * UNEVEN_UNITS^2). STATUS_NOMEM. */
 enum status uneven_replicas(const struct uneven_family *f, enum uneven_load load, size_t stages,

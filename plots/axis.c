@@ -261,8 +261,8 @@ static void tic_text(const struct table *t, size_t column, const struct axis *a,
         snprintf(text, TIC_ROOM, is_whole(a->value[i]) ? "%.0f" : "%.4g", a->value[i]);
 }
 
-/* The values that have room, in letters of so many pixels, with their texts; returns how many have not.
- * `script` NULL: they are only counted. */
+/* The values that have room, in letters of so many pixels, with their texts; returns how many have
+ * not. `script` NULL: they are only counted. */
 static size_t put_values(FILE *script, const struct table *t, size_t column, const struct axis *a,
                          bool by_index, int pixels, int character)
 {

@@ -1,5 +1,5 @@
-/* Iteration time as bars, a group for each plan and a colour for each engine: predictions first, each
- * with its errors against the runs of the same plan. */
+/* Iteration time as bars, a group for each plan and a colour for each engine: predictions first,
+ * each with its errors against the runs of the same plan. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

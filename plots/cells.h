@@ -1,9 +1,10 @@
-/* cells.h - one value for each place of a picture out of all rows of a table that are for it. Private.
+/* cells.h - one value for each place of a picture out of all rows of a table that are for it.
+ * Private.
  *
  * Rows of one place that agree in all settings are repeats: their median counts. Where settings
  * differ that the picture does not show, the median of them is nobody's value: the best counts, and
- * the picture names these settings. Settings are the columns before `status`, as sweeps export them,
- * but for `plan` (their names in one) and seeds; other tables have repeats only. */
+ * the picture names these settings. Settings are the columns before `status`, as sweeps export
+ * them, but for `plan` (their names in one) and seeds; other tables have repeats only. */
 #ifndef PLOTS_CELLS_H
 #define PLOTS_CELLS_H
 
@@ -20,12 +21,12 @@ struct cells {
     double (*spread)[2]; /* [n] out: ends of an error bar, NAN for none; NULL: not wanted */
 };
 
-/*   at     [n] out: NAN where there is no row
- *   note   "highest over plan.stages, plan.microbatches; medians of up to 3 rows", "" where no place
- *          has several rows; and what error bars are, where there are some
- * Error bars reach from the lowest to the highest of repeats; of a single row one standard deviation to
- * each side, where a column has it: iteration_stddev_s or iteration_s_stddev for iteration_s.
- * STATUS_NOMEM. O(rows log rows * settings). */
+/* at     [n] out: NAN where there is no row
+ *   note   "highest over plan.stages, plan.microbatches; medians of up to 3 rows", "" where no
+ *          place has several rows; and what error bars are, where there are some
+ * Error bars reach from the lowest to the highest of repeats; of a single row one standard
+ * deviation to each side, where a column has it: iteration_stddev_s or iteration_s_stddev for
+ * iteration_s. STATUS_NOMEM. O(rows log rows * settings). */
 enum status cells_gather(const struct cells *c, double *at, char note[CELLS_NOTE]) MUST_CHECK;
 
 #endif

@@ -49,8 +49,8 @@ void figure_put_field(FILE *stream, const char *text)
 
 enum { NOTE_LINES = 4, NOTE_ROOM = 512, NOTE_CHARACTER = 6 };
 
-/* The next line of a note, as many words as fit; the rest is cut from the last one. Returns where the
- * line after it begins. */
+/* The next line of a note, as many words as fit; the rest is cut from the last one. Returns where
+ * the line after it begins. */
 static const char *note_line(const struct figure_geometry *g, const char *note, bool last,
                              char line[NOTE_ROOM])
 {
@@ -362,9 +362,9 @@ static void read_complaint(FILE *errors, char *text, int room)
     }
 }
 
-/* Where no font has a letter, pictures of pixels get a stand-in of any size, at worst over the whole page.
- * The letters that common fonts lack, the wide ones and those beyond the first plane, become □; an SVG
- * leaves them to its reader. */
+/* Where no font has a letter, pictures of pixels get a stand-in of any size, at worst over the
+ * whole page. The letters that common fonts lack, the wide ones and those beyond the first plane,
+ * become □; an SVG leaves them to its reader. */
 static enum status replace_letters(struct figure *f)
 {
     FILE *plain = tmpfile();

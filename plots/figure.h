@@ -55,9 +55,11 @@ enum status figure_open(const char *output, const struct figure_geometry *g,
 enum status figure_finish(struct figure *f) MUST_CHECK;
 void figure_discard(struct figure *f); /* accepts {0}; leaves {0} */
 
-/* Write `text` as a quoted gnuplot string: letters as text_letter() shows them, apostrophes become ’. */
+/* Write `text` as a quoted gnuplot string: letters as text_letter() shows them, apostrophes become
+ * ’. */
 void figure_put_string(FILE *script, const char *text);
-/* Height of the note, 0 without one: what it adds to the bottom margin. At most four lines; more is cut. */
+/* Height of the note, 0 without one: what it adds to the bottom margin. At most four lines; more is
+ * cut. */
 int figure_note_height(const struct figure_geometry *g);
 /* Write `text` centred under the x axis, where all terminals agree on the place, and the note. */
 void figure_put_xlabel(FILE *script, const struct figure_geometry *g, const char *text);
@@ -67,7 +69,8 @@ struct figure_key {
     int point; /* 0: a box */
     int dash;  /* gnuplot's number of the line; 0: a point alone */
 };
-/* Height of the title, 0 without one: what it adds to the top margin (figure_key_height() has it). */
+/* Height of the title, 0 without one: what it adds to the top margin (figure_key_height() has
+ * it). */
 int figure_title_height(const struct figure_geometry *g);
 /* Height of a legend of n entries between the margins of `g`; its rows break where they must. */
 int figure_key_height(const struct figure_geometry *g, const struct figure_key *key, size_t n);

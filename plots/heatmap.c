@@ -222,8 +222,8 @@ static void put_cells(FILE *script, const struct grid *g, double cell_width, dou
     }
 }
 
-/* The lowest round value from v on: 1, 2 or 5 times a power of ten, or a multiple of one that leaves
- * numbers room. */
+/* The lowest round value from v on: 1, 2 or 5 times a power of ten, or a multiple of one that
+ * leaves numbers room. */
 static double round_up(const struct grid *g, double v, double height)
 {
     if (g->logarithmic)
@@ -311,8 +311,8 @@ static int names_width(const struct table *t, size_t column, const struct axis *
     return (int)(most > AXIS_TIC ? AXIS_TIC : most) * LETTER / 2;
 }
 
-/* How wide and high the cells are, so that each name has room, up to MOST_NAMES of them; names of columns
- * are turned where they have no room beside each other. */
+/* How wide and high the cells are, so that each name has room, up to MOST_NAMES of them; names of
+ * columns are turned where they have no room beside each other. */
 static enum status arrange(const struct plot_source *s, struct grid *g, struct figure_geometry *p,
                            int *width, int *height)
 {

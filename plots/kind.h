@@ -34,8 +34,9 @@ struct plot_source {
 enum { PLOT_NOTE = 512 };
 const char *plot_note(const struct plot_source *source, const char *values, char text[PLOT_NOTE]);
 
-/* Times of ranks and links of a run are of one of its steps, the middle one, or of an even number the
- * faster of the middle two: the how manyth that is, from 1. 0 of predictions and of a single step. */
+/* Times of ranks and links of a run are of one of its steps, the middle one, or of an even number
+ * the faster of the middle two: the how manyth that is, from 1. 0 of predictions and of a single
+ * step. */
 size_t plot_step(const struct measurement *m);
 /* In words: "step 3 of 4: 290.4 ms; their median is 362.6 ms", "" where plot_step() is 0. */
 const char *plot_step_note(const struct measurement *m, char text[PLOT_NOTE]);

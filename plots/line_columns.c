@@ -16,8 +16,8 @@ static bool is_given(const struct table *t, size_t column, const char *const *na
 static const char *const rates[] = {"samples_per_s", "tokens_per_s", "iteration_s",
                                     "measured_s",    "predicted_s",  NULL};
 
-/* The first that varies and is no result. Settings stand before results, the first of which is "status"
- * or what is drawn. */
+/* The first that varies and is no result. Settings stand before results, the first of which is
+ * "status" or what is drawn. */
 static enum status choose_x(const struct table *t, struct line_columns *l)
 {
     size_t n = 0;

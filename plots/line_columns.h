@@ -10,8 +10,9 @@ struct line_columns {
     char others[LINE_OTHERS]; /* names of settings that could be x, too */
 };
 
-/* As the source says, else the first rate, the first of plot_line_columns that groups rows, and the first other
- * setting that varies; of a table in which only plans vary, these. STATUS_INVALID when a column is missing or nothing varies. O(columns rows). */
+/* As the source says, else the first rate, the first of plot_line_columns that groups rows, and the
+ * first other setting that varies; of a table in which only plans vary, these. STATUS_INVALID when
+ * a column is missing or nothing varies. O(columns rows). */
 enum status line_columns_choose(const struct plot_source *s, struct line_columns *out) MUST_CHECK;
 
 #endif

@@ -1,5 +1,5 @@
-/* A rate over a varied parameter, itself, as speed-up, or as regret: lines over numbers, bars for words,
- * as nothing lies between these. */
+/* A rate over a varied parameter, itself, as speed-up, or as regret: lines over numbers, bars for
+ * words, as nothing lies between these. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>

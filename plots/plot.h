@@ -21,12 +21,12 @@ struct plot_style {
     bool log_x, log_y; /* also where values do not span orders */
 };
 
-/* Gantt chart of n traces (core/data/trace.h), one below the other on one time axis: a row per rank, compute above, communication below, grey
- * where a rank computes nothing; a box shows its microbatch where there is room. Rows are means over
- * neighbouring ranks, and ops become shares of a column's time, where there are too many (timeline.h);
- * the picture says so. STATUS_PARSE with path:line:column when a trace is malformed, STATUS_INVALID
- * when nothing is left to draw, STATUS_USAGE for a window that ends before it begins or ranks that are no
- * list of numbers. */
+/* Gantt chart of n traces (core/data/trace.h), one below the other on one time axis: a row per
+ * rank, compute above, communication below, grey where a rank computes nothing; a box shows its
+ * microbatch where there is room. Rows are means over neighbouring ranks, and ops become shares of
+ * a column's time, where there are too many (timeline.h); the picture says so. STATUS_PARSE with
+ * path:line:column when a trace is malformed, STATUS_INVALID when nothing is left to draw,
+ * STATUS_USAGE for a window that ends before it begins or ranks that are no list of numbers. */
 struct timeline_window {
     double from_s, to_s;            /* to_s 0: the end of the longest trace */
     const char *ranks;              /* "0,8-15"; NULL: all */
@@ -35,9 +35,9 @@ struct timeline_window {
 enum status plot_timeline(const char *const *trace, size_t n, const struct timeline_window *window,
                           const char *output, const struct provenance *by) MUST_CHECK;
 
-/* Predicted against measured iteration time, a point per plan and pair of engines, with the line
- * of equality and bands of 5 and 10 %. Pairing and errors as in core/data/compare.h; `name` [n] are the
- * files of m[n]. */
+/* Predicted against measured iteration time, a point per plan and pair of engines, with the line of
+ * equality and bands of 5 and 10 %. Pairing and errors as in core/data/compare.h; `name` [n] are
+ * the files of m[n]. */
 enum status plot_scatter(const struct measurement *m, const char *const *name, size_t n,
                          const char *output, const struct provenance *by) MUST_CHECK;
 
@@ -46,15 +46,14 @@ enum status plot_scatter(const struct measurement *m, const char *const *name, s
 enum status plot_bars(const struct measurement *m, const char *const *name, size_t n,
                       const char *output, const struct provenance *by) MUST_CHECK;
 
-/* Seconds of an iteration by what it waits for, a bar each: b[n], name[n]; m[n], or NULL, says by which
- * engine, and which step of a run it is.
- * STATUS_INVALID also when one sums up to nothing. */
+/* Seconds of an iteration by what it waits for, a bar each: b[n], name[n]; m[n], or NULL, says by
+ * which engine, and which step of a run it is. STATUS_INVALID also when one sums up to nothing. */
 enum status plot_breakdown(const struct breakdown *b, const char *const *name,
                            const struct measurement *m, size_t n, const char *output,
                            const struct provenance *by) MUST_CHECK;
 
-/* What fills the memory of a rank, a bar each, with a mark at what its device has; bars that would hardly be
- * seen beside it have a note instead. */
+/* What fills the memory of a rank, a bar each, with a mark at what its device has; bars that would
+ * hardly be seen beside it have a note instead. */
 struct plot_memory_bar {
     const char *name, *rank; /* of the bar; of the rank, or "" */
     int64_t weight_bytes, gradient_bytes, state_bytes, stash_bytes, scratch_bytes;

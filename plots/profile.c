@@ -1,5 +1,5 @@
-/* A model's profile: the distribution of its layers' times, outputs and parameters, and bars of each layer
- * in the model's order. */
+/* A model's profile: the distribution of its layers' times, outputs and parameters, and bars of
+ * each layer in the model's order. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +64,8 @@ static void put_table(FILE *to, const struct table *t)
         }
 }
 
-/* Both data blocks of a column: the distribution of what is not 0 as steps, and the layers in order. */
+/* Both data blocks of a column: the distribution of what is not 0 as steps, and the layers in
+ * order. */
 static void put_blocks(FILE *script, struct profile *p, size_t c)
 {
     size_t n = 0;

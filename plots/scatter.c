@@ -1,5 +1,5 @@
-/* Predicted against measured iteration times with the line of equality and bands. Plans are named at
- * their points; many of them by letters, which a key below the axes explains. */
+/* Predicted against measured iteration times with the line of equality and bands. Plans are named
+ * at their points; many of them by letters, which a key below the axes explains. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,7 +201,8 @@ static void write_note(struct drawing *d, size_t without)
     d->note[n > 2 ? n - 2 : 0] = '\0';
 }
 
-/* The plans, each once; their names at the points when there are few and all find room, else letters. */
+/* The plans, each once; their names at the points when there are few and all find room, else
+ * letters. */
 static enum status name_points(struct drawing *d)
 {
     enum status st = STATUS_OK;

@@ -224,8 +224,9 @@ static bool is_column(const struct table *t, const char *name, size_t length)
     return false;
 }
 
-/* The comma that ends a condition: behind it stands the name of a column and "=". Others are part of the
- * value, as in platform=rail:nodes=4,gpus=8; so is one behind a backslash, which is taken out. */
+/* The comma that ends a condition: behind it stands the name of a column and "=". Others are part
+ * of the value, as in platform=rail:nodes=4,gpus=8; so is one behind a backslash, which is taken
+ * out. */
 static char *end_of_condition(const struct table *t, char *at)
 {
     for (char *comma = strchr(at, ','); comma; comma = strchr(comma + 1, ',')) {

@@ -1,4 +1,5 @@
-/* table.h - tables separated by tabs, or by commas where the line of names has no tab, as sweeps, `foreline compare` and the pictures' data have them.
+/* table.h - tables separated by tabs, or by commas where the line of names has no tab, as sweeps,
+ * `foreline compare` and the pictures' data have them.
  *
  * The first line with a tab names the columns, with or without "# " before it; other lines that
  * begin with # and empty lines are comments. Cells are text, quoted only between commas. */
@@ -38,9 +39,9 @@ enum status table_groups(const struct table *t, size_t column, bool *groups) MUS
 /* Are there two values in a column? */
 bool table_varies(const struct table *t, size_t column);
 
-/* Keep only rows with these values: "column=value,column=value". A comma that no name of a column and "="
- * follow belongs to the value, and so does one behind a backslash. STATUS_INVALID when a column does
- * not exist or no row is left. */
+/* Keep only rows with these values: "column=value,column=value". A comma that no name of a column
+ * and "=" follow belongs to the value, and so does one behind a backslash. STATUS_INVALID when a
+ * column does not exist or no row is left. */
 enum status table_filter(struct table *t, const char *where) MUST_CHECK;
 
 #endif

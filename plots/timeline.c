@@ -302,7 +302,8 @@ static void name_detail(struct drawing *d, const struct timeline_window *w)
     d->note[n > 2 ? n - 2 : 0] = '\0';
 }
 
-/* Rows decide how high the picture is, their names how wide its axes are, these how fine it can be. */
+/* Rows decide how high the picture is, their names how wide its axes are, these how fine it can
+ * be. */
 static enum status arrange(struct drawing *d, const struct timeline_window *w)
 {
     size_t longest = 0;

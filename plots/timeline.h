@@ -1,9 +1,9 @@
 /* timeline.h - what of traces a timeline shows, and how finely. Private.
  *
- * A row of the picture stands for one rank, or for the mean of neighbours where there are more ranks than
- * rows that can be read. Ops are boxes where most of them are wide enough to be told apart; else each
- * column of pixels says which share of its time was spent on what, so that nothing is drawn that is
- * not there. */
+ * A row of the picture stands for one rank, or for the mean of neighbours where there are more
+ * ranks than rows that can be read. Ops are boxes where most of them are wide enough to be told
+ * apart; else each column of pixels says which share of its time was spent on what, so that nothing
+ * is drawn that is not there. */
 #ifndef PLOTS_TIMELINE_H
 #define PLOTS_TIMELINE_H
 
@@ -57,8 +57,9 @@ static inline bool timeline_is_wire(int category)
     return category <= TRACE_COMMUNICATION;
 }
 
-/* share[(row * columns + column) * TRACE_CATEGORIES + category], 0 to 1: of its time, mean over the row's
- * ranks. What overlaps within a category counts once; categories of compute together are at most 1. */
+/* share[(row * columns + column) * TRACE_CATEGORIES + category], 0 to 1: of its time, mean over the
+ * row's ranks. What overlaps within a category counts once; categories of compute together are at
+ * most 1. */
 struct timeline_shares {
     size_t columns;
     double *share;

@@ -1,5 +1,5 @@
-/* Timelines of more ops than there are pixels: which share of each column's time a row spends on what,
- * as areas. */
+/* Timelines of more ops than there are pixels: which share of each column's time a row spends on
+ * what, as areas. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -41,7 +41,8 @@ static int lane_first(int category)
     return timeline_is_wire(category) ? TRACE_COPY : TRACE_COMPUTE;
 }
 
-/* A lane has at most the whole of the time: rounding may leave a bit more, and copies go on beside messages. */
+/* A lane has at most the whole of the time: rounding may leave a bit more, and copies go on beside
+ * messages. */
 static void bound(const struct timeline_view *v, struct timeline_shares *s)
 {
     for (size_t i = 0; i < v->rows * s->columns; i++) {
@@ -53,7 +54,8 @@ static void bound(const struct timeline_view *v, struct timeline_shares *s)
     }
 }
 
-/* Each column becomes the mean of itself and those beside it, as far as there are any. `sum` [columns + 1]. */
+/* Each column becomes the mean of itself and those beside it, as far as there are any. `sum`
+ * [columns + 1]. */
 static void smooth(const struct timeline_view *v, struct timeline_shares *s, double *sum)
 {
     for (size_t i = 0; v->beside > 0 && i < v->rows * TRACE_CATEGORIES; i++) {

@@ -71,8 +71,9 @@ static int by_start(const void *a, const void *b)
     return x->start_s < y->start_s ? -1 : x->start_s > y->start_s;
 }
 
-/* Does b go on where a ended: the same kind, on the same rank, with a gap that nobody misses? Of boxes only
- * narrow ones of one microbatch, as the layers of a pass are, which look like the pass. */
+/* Does b go on where a ended: the same kind, on the same rank, with a gap that nobody misses? Of
+ * boxes only narrow ones of one microbatch, as the layers of a pass are, which look like the
+ * pass. */
 static bool goes_on(const struct timeline_box *a, const struct timeline_box *b, double narrow_s)
 {
     static const double missed = 0.05; /* of the op behind the gap */
@@ -122,8 +123,8 @@ static bool are_narrow(const struct timeline_view *v, double narrow_s)
     return narrow * 4 > v->boxes;
 }
 
-/* Columns of about the time from one kind of compute to another would show beats that are not there: as
- * many are summed up as hold a few. */
+/* Columns of about the time from one kind of compute to another would show beats that are not
+ * there: as many are summed up as hold a few. */
 static enum status choose_smoothing(struct timeline_view *v)
 {
     struct timeline_box *s;

@@ -1,4 +1,5 @@
-/* trace_events.h - the ops in a Chrome trace (core/data/trace.h): what ran when on which rank. Private.
+/* trace_events.h - the ops in a Chrome trace (core/data/trace.h): what ran when on which rank.
+ * Private.
  */
 #ifndef PLOTS_TRACE_EVENTS_H
 #define PLOTS_TRACE_EVENTS_H
@@ -55,16 +56,16 @@ struct trace_filter {
     double from_s, to_s; /* ops that overlap this time; to_s 0: to the end */
 };
 
-/* Read the complete events ("ph": "X") of known categories that `filter` keeps (NULL: all); others are not
- * ours and skipped. The file is read once, as a stream, plain or gzip: memory is that of the ops and ranks
- * that are kept, time O(bytes). STATUS_PARSE with path:line, also when no such event is there;
- * STATUS_INVALID: more than LIMIT_events are kept, or more than LIMIT_trace MiB are in the file;
- * STATUS_IO, STATUS_NOMEM. */
+/* Read the complete events ("ph": "X") of known categories that `filter` keeps (NULL: all); others
+ * are not ours and skipped. The file is read once, as a stream, plain or gzip: memory is that of
+ * the ops and ranks that are kept, time O(bytes). STATUS_PARSE with path:line, also when no such
+ * event is there; STATUS_INVALID: more than LIMIT_events are kept, or more than LIMIT_trace MiB are
+ * in the file; STATUS_IO, STATUS_NOMEM. */
 enum status trace_events_read(const char *path, const struct trace_filter *filter,
                               struct trace_events *out) MUST_CHECK;
-/* The traces of several files one below the other, on one time axis that begins with each: before the rows of
- * each stands one with process id -1 that is called after the file, without its folder and ending.
- * STATUS_INVALID when no trace has any of the ranks. */
+/* The traces of several files one below the other, on one time axis that begins with each: before
+ * the rows of each stands one with process id -1 that is called after the file, without its folder
+ * and ending. STATUS_INVALID when no trace has any of the ranks. */
 enum status trace_events_read_all(const char *const *path, size_t n,
                                   const struct trace_filter *filter,
                                   struct trace_events *out) MUST_CHECK;

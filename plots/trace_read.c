@@ -1,5 +1,5 @@
-/* Reads a Chrome trace as a stream of tokens and keeps what is asked for: the memory is that of the ops
- * that are kept, however long the file is. */
+/* Reads a Chrome trace as a stream of tokens and keeps what is asked for: the memory is that of the
+ * ops that are kept, however long the file is. */
 #include <stdlib.h>
 #include <string.h>
 

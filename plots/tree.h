@@ -25,9 +25,9 @@ struct plot_tree {
     const struct plot_tree_level *level; /* [levels] innermost first; the last has one group */
 };
 
-/* A box per group with the bandwidth inside it, lines to its parts with their oversubscription (orange: above
- * 1), devices at the bottom; where
- * there are many parts alike, the first stand for all ("126 more"). Contract as in plot.h. */
+/* A box per group with the bandwidth inside it, lines to its parts with their oversubscription
+ * (orange: above 1), devices at the bottom; where there are many parts alike, the first stand for
+ * all ("126 more"). Contract as in plot.h. */
 enum status plot_tree(const struct plot_tree *tree, const char *output,
                       const struct provenance *by) MUST_CHECK;
 

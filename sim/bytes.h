@@ -28,7 +28,8 @@ struct bytes {
     const char *what; /* is passed, for messages: "topology" */
 };
 
-/* Send what `pass` says of the object to a descriptor, which stays open. STATUS_IO, STATUS_NOMEM. */
+/* Send what `pass` says of the object to a descriptor, which stays open. STATUS_IO,
+ * STATUS_NOMEM. */
 enum status bytes_send(const char *what, enum status (*pass)(struct bytes *b, void *object),
                        void *object, int fd) MUST_CHECK;
 /* Receive all of data[length] into the object, which is {0}, and the caller's to release whatever

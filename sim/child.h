@@ -36,9 +36,9 @@ struct child_watch {
  * printed, else the signal or exit status. STATUS_NOMEM, STATUS_IO (no process or pipe to be had,
  * more than 1 GiB of output). STATUS_EXTERNAL "stopped" when `watch` said so.
  *
- * Blocks until the child has ended; no deadline, but STATUS_EXTERNAL when it, or what it has started,
- * is stopped (host/family.h). In the child SIGINT, SIGTERM and the fatal signals
- * have their default actions, and it is killed when the calling thread ends. The caller must be
+ * Blocks until the child has ended; no deadline, but STATUS_EXTERNAL when it, or what it has
+ * started, is stopped (host/family.h). In the child SIGINT, SIGTERM and the fatal signals have
+ * their default actions, and it is killed when the calling thread ends. The caller must be
  * single-threaded at that moment, as SimGrid needs more than fork() promises to threads. */
 enum status child_run(enum status (*fn)(void *argument, int write_fd), void *argument,
                       struct child_output *out) MUST_CHECK;

@@ -76,7 +76,8 @@ static enum status write_bounds(const struct sharing_network *n, uint32_t *bound
     return STATUS_OK;
 }
 
-/* A link stands as many times on a route as the flow takes units of it: SimGrid counts each time. */
+/* A link stands as many times on a route as the flow takes units of it: SimGrid counts each
+ * time. */
 static void write_route(const struct sharing_network *n, uint32_t flow, const uint64_t *unit,
                         uint32_t bound_link, FILE *to)
 {

@@ -1,8 +1,8 @@
 /* simgrid_module.h - the shared object that has SimGrid in it, and what is asked of it.
  *
- * libsimgrid takes with it ns-3, boost and more: 20 ms and 30 MB at every start, whatever for. So all
- * that calls SimGrid is in sim/simgrid/, a module with copies of what it needs of core and sim, which
- * is loaded when something is asked of it. */
+ * libsimgrid takes with it ns-3, boost and more: 20 ms and 30 MB at every start, whatever for. So
+ * all that calls SimGrid is in sim/simgrid/, a module with copies of what it needs of core and sim,
+ * which is loaded when something is asked of it. */
 #ifndef SIM_SIMGRID_MODULE_H
 #define SIM_SIMGRID_MODULE_H
 

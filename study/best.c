@@ -64,8 +64,8 @@ static enum status find_mixed(struct best *b)
 }
 
 /* A row: the group, its best choice, scores by both engines, margin, and in words where the time
- * goes, or why there is no best. A change is another choice than that of the last row above that differs
- * only along the axis that changes are sought along. */
+ * goes, or why there is no best. A change is another choice than that of the last row above that
+ * differs only along the axis that changes are sought along. */
 static enum status fill_row(struct best *b, size_t group, struct best_table *t, size_t row)
 {
     const struct experiment *e = &b->s->e;

@@ -1,5 +1,5 @@
-/* collective_times.h - how long collectives take by themselves on a platform, as the analytic engine
- * has it: contention of their own flows included, which closed forms leave out. */
+/* collective_times.h - how long collectives take by themselves on a platform, as the analytic
+ * engine has it: contention of their own flows included, which closed forms leave out. */
 #ifndef STUDY_COLLECTIVE_TIMES_H
 #define STUDY_COLLECTIVE_TIMES_H
 

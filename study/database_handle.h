@@ -27,11 +27,11 @@ struct database {
     char host[DATABASE_HOST];
 };
 
-/* To be called when the file is open: no trigger, view or function in its schema is run, and a step that takes
- * longer than LIMIT_query is ended. */
+/* To be called when the file is open: no trigger, view or function in its schema is run, and a step
+ * that takes longer than LIMIT_query is ended. */
 enum status database_protect(struct database *db) MUST_CHECK;
-/* STATUS_IO when a table of ours is anything but a plain table, or there are triggers. What else the user
- * has added is not looked at. */
+/* STATUS_IO when a table of ours is anything but a plain table, or there are triggers. What else
+ * the user has added is not looked at. */
 enum status database_check_schema(struct database *db) MUST_CHECK;
 /* What SQLite's last error means, with the path. */
 enum status database_failed(const struct database *db);

@@ -1,4 +1,5 @@
-/* Translates driver files of PipeDream's runtime, key by key. A machine of theirs is "host:gpu", a rank each. */
+/* Translates driver files of PipeDream's runtime, key by key. A machine of theirs is "host:gpu", a
+ * rank each. */
 #include "study/driver.h"
 
 #include <stdio.h>
@@ -153,7 +154,8 @@ struct machines {
     size_t hosts, gpus; /* gpus: of every host, 0: not all have as many, side by side */
 };
 
-/* Ranks of a host take its GPUs one after the other, so that is what every "host:gpu" has to say. *n: hosts. */
+/* Ranks of a host take its GPUs one after the other, so that is what every "host:gpu" has to say.
+ * *n: hosts. */
 static enum status check_gpus(const struct driver *d, const struct yaml_value *v, size_t *n)
 {
     enum status st = STATUS_OK;

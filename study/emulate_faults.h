@@ -19,8 +19,8 @@ struct fault_clock {
     FILE *log;      /* a line when a fault cannot be made */
 };
 
-/* Is every link that a fault names in the network, and every rank in the program? STATUS_USAGE. To be
- * asked before anything is built. */
+/* Is every link that a fault names in the network, and every rank in the program? STATUS_USAGE. To
+ * be asked before anything is built. */
 enum status fault_check(const struct faults *faults, const struct program *p,
                         const struct network *net) MUST_CHECK;
 

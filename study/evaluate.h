@@ -20,9 +20,9 @@ struct evaluation_context {
     /* What is to be different in the lowered program, for copies of a rank alike; NULL: nothing */
     void (*change)(const void *how, struct program *p);
     const void *change_how;
-    bool
-        forward_only; /* inference: forwards alone, without gradients and optimizer (program_keep_forwards());
-                          * all is simulated */
+    /* inference: forwards alone, without gradients and optimizer (program_keep_forwards()); all
+     * is simulated */
+    bool forward_only;
     bool detailed;       /* measurements get their calls too */
     bool whole;          /* no short runs that the rest follows from */
     bool simulated_only; /* measurements keep the ranks that were simulated, others are like them */
@@ -30,8 +30,8 @@ struct evaluation_context {
     bool only_alike;  /* STATUS_UNSUPPORTED where ranks are not alike, rather than simulating all */
     bool no_links;    /* what links carry is not asked for where it takes another run */
     /* [EVALUATION_REFUSED] quick evaluations refuse what `foreline run` would, or instead, where
-     * `launches` is there, what that refuses of the model of that name or file (port_launches()), and
-     * say here why the last such plan is refused; NULL: they evaluate all */
+     * `launches` is there, what that refuses of the model of that name or file (port_launches()),
+     * and say here why the last such plan is refused; NULL: they evaluate all */
     char *refused;
     const char *launched;
     enum status (*launches)(const struct plan *p, const struct model *m, const struct topology *t,
@@ -47,8 +47,8 @@ struct evaluator evaluator_make(struct evaluation_context *context); /* borrows 
 enum status evaluate_once(const struct evaluation_context *context, const struct plan *plan,
                           struct evaluation *out) MUST_CHECK;
 
-/* Messages of a simulation: ops, a collective counting for those that one of its members sends around
- * a ring. O(ops). */
+/* Messages of a simulation: ops, a collective counting for those that one of its members sends
+ * around a ring. O(ops). */
 double evaluate_effort(const struct program *p);
 
 /* That of thorough evaluations. */
@@ -60,15 +60,17 @@ enum status evaluate_program(const struct program *p, const struct evaluation_co
                              const struct engine *engine, struct measurement *m,
                              struct timeline *timeline) MUST_CHECK;
 
-/* What an engine says about a plan: the figure that plan, simulate, sweep, report and validate show.
+/* What an engine says about a plan: the figure that plan, simulate, sweep, report and validate
+ * show.
  *
  * The plan is lowered, perturbed and simulated. One of many microbatches may be simulated with
- * fewer, when the events of the shorter iteration prove that its middle recurs (core/data/steady.h): the
- * rest follows from it, out->simulated says how many microbatches it had. Otherwise the whole
- * iteration is simulated, and out->not_folded says why when it was long.
- * Of plans on many devices one replica and shard of every stage is simulated when the engine proves
- * that the others get the same share of the network (core/engine/folding.h): the measurement is that of all
- * ranks, out->ranks_simulated says how many there were, or out->ranks_not_folded why it was all.
+ * fewer, when the events of the shorter iteration prove that its middle recurs
+ * (core/data/steady.h): the rest follows from it, out->simulated says how many microbatches it had.
+ * Otherwise the whole iteration is simulated, and out->not_folded says why when it was long. Of
+ * plans on many devices one replica and shard of every stage is simulated when the engine proves
+ * that the others get the same share of the network (core/engine/folding.h): the measurement is
+ * that of all ranks, out->ranks_simulated says how many there were, or out->ranks_not_folded why it
+ * was all.
  *
  *   program   what was simulated, may be folded, with fewer ranks than *out; may be NULL
  *   timeline  when each op of it ran; NULL: not asked for, else all is simulated */

@@ -67,7 +67,8 @@ static const char *issued_by(const struct plan *p)
     return f && f->by_kernel ? f->name : NULL;
 }
 
-/* Has the model times that were measured on this type? Then the roofline's runs say nothing about it. */
+/* Has the model times that were measured on this type? Then the roofline's runs say nothing about
+ * it. */
 static bool is_measured(const struct plan *p, const struct model *m, const struct topology *t)
 {
     const char *type = topology_type(t, p->stage[0].device[0])->name;

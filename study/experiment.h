@@ -6,7 +6,8 @@
  *     plan: {algorithm: balanced, stages: [1, 2, 4, 8]}    # plan.algorithm, plan.stages
  *     cases:                                               # an axis: what is set together
  *       - {name: cheap, devices: 8, jitter: 5%}
- *       - {name: dear, devices: 64}                      # {size: [...], way: [...]}: axes of these names
+ *       - {name: dear, devices: 64}                      # {size: [...], way: [...]}: axes of these
+ *                                                        names
  *     repeats: 3                                           # an axis: seed 1, 2, 3
  *     finalists: 2
  *     best: {of: [plan.stages], by: samples_per_s}

@@ -1,4 +1,5 @@
-/* Constants become a varied platform and changed plans, these become predictions, and the constants are found whose predictions are nearest to what was measured. */
+/* Constants become a varied platform and changed plans, these become predictions, and the constants
+ * are found whose predictions are nearest to what was measured. */
 #include "study/fit.h"
 
 #include <math.h>
@@ -219,8 +220,8 @@ struct problem {
     double *seconds;      /* [rows] scratch */
 };
 
-/* A constant that ends beyond `far` has run away. On its way it may be there, where something pulls it
- * back; beyond the square of that all is as at the end. */
+/* A constant that ends beyond `far` has run away. On its way it may be there, where something pulls
+ * it back; beyond the square of that all is as at the end. */
 static void values_of(const struct fit *f, const double *x, double *value)
 {
     for (size_t k = 0; k < f->constants; k++) {

@@ -1,10 +1,12 @@
-/* fit.h - a few constants of a platform, or of the framework of plans, fitted to measured iterations.
+/* fit.h - a few constants of a platform, or of the framework of plans, fitted to measured
+ * iterations.
  *
- * Constants are changes as behind "@" of a platform (sim/platform/variant.h), "uplink.bandwidth=25Gbps",
- * or numbers of the plans' framework (core/strategy/framework.h), "framework.host=1"; the value is where the fit
- * begins. What is least is the sum of squares of log(predicted / measured), by the analytic engine, over
- * the logarithms of the constants: GSL's trust region (Levenberg-Marquardt), whose derivatives are
- * differences. All plans are on one platform.
+ * Constants are changes as behind "@" of a platform (sim/platform/variant.h),
+ * "uplink.bandwidth=25Gbps", or numbers of the plans' framework (core/strategy/framework.h),
+ * "framework.host=1"; the value is where the fit begins. What is least is the sum of squares of
+ * log(predicted / measured), by the analytic engine, over the logarithms of the constants: GSL's
+ * trust region (Levenberg-Marquardt), whose derivatives are differences. All plans are on one
+ * platform.
  *
  *     fit.c          constants, predictions, and what the library is asked for
  *     fit_rows.c     the table of measured iterations */
@@ -51,8 +53,8 @@ struct fit {
     double begin_error, error, apart_error;
 };
 
-/* Rows of a text: a plan file, as the table calls it (core/base/path.h), a comma or tab, seconds. Empty lines,
- * lines that begin with '#' and the first line if it has no number are passed over.
+/* Rows of a text: a plan file, as the table calls it (core/base/path.h), a comma or tab, seconds.
+ * Empty lines, lines that begin with '#' and the first line if it has no number are passed over.
  * STATUS_PARSE "path:line: what", STATUS_IO, STATUS_NOMEM; *f is to be freed in any case. */
 enum status fit_read_rows(const char *path, struct fit *f) MUST_CHECK;
 

@@ -1,4 +1,5 @@
-/* How far off curves of collectives are at sizes that were not measured: every other size makes the curve. */
+/* How far off curves of collectives are at sizes that were not measured: every other size makes the
+ * curve. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -25,7 +26,8 @@ static bool same_group(const struct kernel_row *x, const struct kernel_row *y)
     return x->gpu == y->gpu && x->shape == y->shape && x->where.switched == y->where.switched;
 }
 
-/* A group's rows, ascending; several of a size: the first one. Errors of the odd ones go to error[*n]. */
+/* A group's rows, ascending; several of a size: the first one. Errors of the odd ones go to
+ * error[*n]. */
 static enum status test_group(const struct kernel_row *row, size_t rows, double least,
                               double *error, size_t *n)
 {

@@ -15,7 +15,8 @@
 
 /* Beyond this error a residual counts by its size, not by its square. */
 static const double huber = 0.05;
-/* Constants that no row says anything about stay near what was guessed: a tenth of a residual per e-fold. */
+/* Constants that no row says anything about stay near what was guessed: a tenth of a residual per
+ * e-fold. */
 static const double prior = 0.1;
 
 /* ---- prediction */
@@ -225,8 +226,8 @@ static struct kernel_constants constants_of(const struct kernel_rows *rows)
 
 /* ---- errors */
 
-/* Which rows are fitted, and which are tested with that: of one GPU or of all (NO_GPU), but for those of a GPU
- * or of a fifth of the shapes, which are tested; or of nothing, and all are. */
+/* Which rows are fitted, and which are tested with that: of one GPU or of all (NO_GPU), but for
+ * those of a GPU or of a fifth of the shapes, which are tested; or of nothing, and all are. */
 struct choice {
     uint32_t only, without;
     int part; /* -1: none */

@@ -208,8 +208,8 @@ static enum status product(struct reader *r, struct kernel_row *row)
     return STATUS_OK;
 }
 
-/* Numbers read and written per number of a row: binary ops of two tensors and additions read two; positions
- * and gates as the tables count them. */
+/* Numbers read and written per number of a row: binary ops of two tensors and additions read two;
+ * positions and gates as the tables count them. */
 static double moved(const char *op)
 {
     static const char *const three[] = {"add", "mul", "div", "pow"};

@@ -1,7 +1,8 @@
-/* kernel_rows.h - tables of measured kernels and collectives (CSV), as rows of what core/cost/kernel.h and
- * core/cost/fabric.h predict.
+/* kernel_rows.h - tables of measured kernels and collectives (CSV), as rows of what
+ * core/cost/kernel.h and core/cost/fabric.h predict.
  *
- * The first line names the columns; others are ignored. Which of three kinds a table has follows from them:
+ * The first line names the columns; others are ignored. Which of three kinds a table has follows
+ * from them:
  *
  *   products     gpu, M (or M_tokens), N, K; perhaps B, dtype
  *   passes       gpu, op, rows (or tokens), width; perhaps dtype
@@ -34,11 +35,12 @@ struct kernel_rows {
     size_t n;
     struct kernel_row *row; /* [n] in the file's order */
     size_t untyped,         /* rows of kernels whose type of numbers is the caller's */
-        unknown; /* rows left out: of GPUs that the catalogue lacks, of times of 0, of collectives unknown */
+        /* rows left out: of GPUs that the catalogue lacks, of times of 0, of collectives unknown */
+        unknown;
 };
 
-/* What is in memory; `path` is for messages. `dtype`: where no column says. STATUS_PARSE "path:line: ..."
- * STATUS_NOMEM. O(length). */
+/* What is in memory; `path` is for messages. `dtype`: where no column says. STATUS_PARSE
+ * "path:line: ..." STATUS_NOMEM. O(length). */
 enum status kernel_rows_parse(const char *path, const char *text, enum data_type dtype,
                               struct kernel_rows *out) MUST_CHECK;
 enum status kernel_rows_read(const char *path, enum data_type dtype,

@@ -11,7 +11,8 @@
 
 struct least_squares {
     size_t rows, constants; /* rows >= constants >= 1 */
-    /* x [constants] -> out [rows]; anything but STATUS_OK, with its message set, ends the search. */
+    /* x [constants] -> out [rows]; anything but STATUS_OK, with its message set, ends the
+     * search. */
     enum status (*residuals)(void *self, const double *x, double *out);
     void *self;
     double step;       /* of differences, as a part of x; 0: the square root of the precision */
@@ -19,8 +20,8 @@ struct least_squares {
     size_t iterations; /* at most */
 };
 
-/* x [constants]: where the search begins, then where it ended. What residuals() said; STATUS_EXTERNAL
- * with GSL's reason; STATUS_IO without the module; STATUS_NOMEM. */
+/* x [constants]: where the search begins, then where it ended. What residuals() said;
+ * STATUS_EXTERNAL with GSL's reason; STATUS_IO without the module; STATUS_NOMEM. */
 enum status least_squares(const struct least_squares *p, double *x) MUST_CHECK;
 
 /* What the module exports, as "gsl_module": *st is what residuals() said; NULL, or GSL's reason. */

@@ -228,8 +228,8 @@ void loaded_plan_free(struct loaded_plan *p)
     *p = (struct loaded_plan){0};
 }
 
-/* Measurements are compared by plan_sha256 first (core/data/compare.h); names are for people, so they
- * are as seen from the current directory. */
+/* Measurements are compared by plan_sha256 first (core/data/compare.h); names are for people, so
+ * they are as seen from the current directory. */
 enum status load_label(const struct loaded_plan *p, const char *path, const char *engine,
                        struct measurement *m)
 {
@@ -245,8 +245,8 @@ enum status load_label(const struct loaded_plan *p, const char *path, const char
     return STATUS_OK;
 }
 
-/* "--slow" is about compute (core/data/perturb.h) and about links (core/data/faults.h): the latter are taken
- * out first, the rest are names of ranks, devices and stages. */
+/* "--slow" is about compute (core/data/perturb.h) and about links (core/data/faults.h): the latter
+ * are taken out first, the rest are names of ranks, devices and stages. */
 enum status load_faults(const char *slow, const char *fail, const char *kill,
                         struct perturbation *slower, struct faults *faults)
 {

@@ -68,8 +68,8 @@ void loaded_plan_free(struct loaded_plan *p); /* accepts {0}; leaves {0} */
 enum status load_faults(const char *slow, const char *fail, const char *kill,
                         struct perturbation *slower, struct faults *faults) MUST_CHECK;
 
-/* Set plan, plan_sha256, model, platform and engine of a measurement (copies); and framework, the plan's, but
- * of a real run, whose ops foreline computes whatever they were planned for. */
+/* Set plan, plan_sha256, model, platform and engine of a measurement (copies); and framework, the
+ * plan's, but of a real run, whose ops foreline computes whatever they were planned for. */
 enum status load_label(const struct loaded_plan *p, const char *path, const char *engine,
                        struct measurement *m) MUST_CHECK;
 

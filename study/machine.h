@@ -49,8 +49,8 @@ double machine_nominal(const struct machine *m);
 /* "4.5e+05 tokens/s, 1.4e+04 per device; 724 Tflop/s per device, MFU 73.2 % of the nominal peak":
  * nothing for models without tokens or devices without a known peak. */
 void machine_print_speed(const struct machine *m, FILE *out);
-/* "training    36.6 days for 1e+12 tokens, 1758 device-hours, 2242 kWh, a price of 4396"; nothing for
- * no tokens or an unknown speed. Energy and money only where the platform says them. */
+/* "training    36.6 days for 1e+12 tokens, 1758 device-hours, 2242 kWh, a price of 4396"; nothing
+ * for no tokens or an unknown speed. Energy and money only where the platform says them. */
 void machine_print_training(const struct machine *m, double tokens, FILE *out);
 
 #endif

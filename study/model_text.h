@@ -16,8 +16,9 @@ void model_print(const struct model *m, FILE *out);
 enum { MODEL_GROUPED = 32 };
 const char *model_grouped(int64_t value, char text[MODEL_GROUPED]);
 
-/* Each op's seconds of a microbatch by the first profile, bytes of its output for that microbatch and of its
- * parameters, as a table that plots/table.h reads; *text is malloc'd. STATUS_INVALID without a profile. */
+/* Each op's seconds of a microbatch by the first profile, bytes of its output for that microbatch
+ * and of its parameters, as a table that plots/table.h reads; *text is malloc'd. STATUS_INVALID
+ * without a profile. */
 enum status model_profile_table(const struct model *m, const char *path, char **text,
                                 size_t *length) MUST_CHECK;
 

@@ -1,5 +1,5 @@
-/* objective_target.h - what the plans of a published objective are made for, and what they are worth
- * there. */
+/* objective_target.h - what the plans of a published objective are made for, and what they are
+ * worth there. */
 #ifndef STUDY_OBJECTIVE_TARGET_H
 #define STUDY_OBJECTIVE_TARGET_H
 
@@ -14,8 +14,8 @@ struct objective_target {
     struct objective_plan_request q; /* of these; the result is still to be put there */
 };
 
-/* Load what the arguments say; `platform` instead of theirs, which may be NULL. *x borrows all that it
- * is given, and is to be closed after a failure, too. What loading returns. */
+/* Load what the arguments say; `platform` instead of theirs, which may be NULL. *x borrows all that
+ * it is given, and is to be closed after a failure, too. What loading returns. */
 enum status objective_target_open(const struct arguments *a, const struct objective *o,
                                   const struct objective_request *r, const char *platform,
                                   struct objective_target *x) MUST_CHECK;

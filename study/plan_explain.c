@@ -65,8 +65,8 @@ static uint32_t slowest_stage(const struct program *p)
     return slowest;
 }
 
-/* What is made twice as good: compute, of the slowest stage or of all, or what is communicated for a purpose. Bytes
- * are halved: the same as twice the bandwidth without latency. */
+/* What is made twice as good: compute, of the slowest stage or of all, or what is communicated for
+ * a purpose. Bytes are halved: the same as twice the bandwidth without latency. */
 enum change {
     FASTER_STAGE,
     FASTER_COMPUTE,
@@ -197,7 +197,8 @@ static enum status choose_extent(struct explanation *e)
     return STATUS_OK;
 }
 
-/* The iteration as it is: of a large plan folded where its ranks are alike, else without contention. */
+/* The iteration as it is: of a large plan folded where its ranks are alike, else without
+ * contention. */
 static enum status simulate_plan(struct explanation *e, struct measurement *m)
 {
     PASS(choose_extent(e));

@@ -1,5 +1,5 @@
-/* Plans as CSV, DOT and GraphML: a row, or a node, for each op. In DOT stages are boxes, ops that read nothing have a
- * green border and those that nobody reads a red one. */
+/* Plans as CSV, DOT and GraphML: a row, or a node, for each op. In DOT stages are boxes, ops that
+ * read nothing have a green border and those that nobody reads a red one. */
 #include "study/plan_graph.h"
 
 #include <inttypes.h>

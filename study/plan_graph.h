@@ -1,5 +1,5 @@
-/* plan_graph.h - a plan as a table, and drawn as the graph of its model with a colour for each stage, for programs that
- * lay graphs out. */
+/* plan_graph.h - a plan as a table, and drawn as the graph of its model with a colour for each
+ * stage, for programs that lay graphs out. */
 #ifndef STUDY_PLAN_GRAPH_H
 #define STUDY_PLAN_GRAPH_H
 
@@ -16,7 +16,8 @@ extern const size_t plan_graphs_n;
 
 /* The format of that name; NULL: it is none of these. */
 const struct plan_graph *plan_graph_find(const char *name);
-/* Write the plan of a file so; `output` NULL: standard output. Errors as of load_plan(); STATUS_IO. */
+/* Write the plan of a file so; `output` NULL: standard output. Errors as of load_plan();
+ * STATUS_IO. */
 enum status plan_graph_export(const char *plan, const struct plan_graph *format,
                               const char *output) MUST_CHECK;
 

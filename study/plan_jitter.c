@@ -1,5 +1,5 @@
-/* The ranking of a search in noise: every finalist and baseline is simulated with the same samples of
- * jitter, and what counts is the mean or the worst of its iterations. */
+/* The ranking of a search in noise: every finalist and baseline is simulated with the same samples
+ * of jitter, and what counts is the mean or the worst of its iterations. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,9 +46,9 @@ static enum status sample(void *context, size_t i, void *slot)
     return STATUS_OK;
 }
 
-/* out[a->samples], all 0 at first: seconds that `simulate --jitter` says with the seeds from a->seed
- * on. Samples of one seed are of the same noise whatever the plan is, for an op's factor follows from
- * what the op is (core/data/perturb.h). */
+/* out[a->samples], all 0 at first: seconds that `simulate --jitter` says with the seeds from
+ * a->seed on. Samples of one seed are of the same noise whatever the plan is, for an op's factor
+ * follows from what the op is (core/data/perturb.h). */
 static enum status take_samples(const struct evaluation_context *context, const struct plan *plan,
                                 const struct arguments *a, double *out)
 {

@@ -435,8 +435,8 @@ static enum status read_measured(const struct arguments *a, const struct objecti
     return STATUS_OK;
 }
 
-/* The platform of the arguments, or, where an algorithm needs one and none is said, the default one,
- * whose name the arguments then get; *t stays {0} where there is neither. */
+/* The platform of the arguments, or, where an algorithm needs one and none is said, the default
+ * one, whose name the arguments then get; *t stays {0} where there is neither. */
 static enum status read_platform(struct arguments *a, const struct objective_request *r,
                                  char name[PLATFORM_NAME], struct topology *t)
 {

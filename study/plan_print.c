@@ -11,8 +11,8 @@
 #include "study/planning.h"
 
 /* The published objectives (plan_objective.c) print the same document with the value that they
- * minimise, a bound and a proof. Of a pipeline the value is the iteration, as the engine that is named
- * predicts it; the slowest stage is what the algorithm that cut it minimised. */
+ * minimise, a bound and a proof. Of a pipeline the value is the iteration, as the engine that is
+ * named predicts it; the slowest stage is what the algorithm that cut it minimised. */
 void plan_print_json(const struct plan *p, const struct model *m, const struct topology *t,
                      const struct plan_outcome *outcome, const struct provenance *by, FILE *out)
 {
@@ -78,7 +78,8 @@ static const char *devices_of(const struct plan_stage *stage, const struct topol
     return text;
 }
 
-/* A cell that is cut in its middle to `columns`, and padded; the padding counts columns, not bytes. */
+/* A cell that is cut in its middle to `columns`, and padded; the padding counts columns, not
+ * bytes. */
 static void put_cell(const char *name, size_t columns, FILE *out)
 {
     char text[STAGE_CELL];
@@ -100,7 +101,8 @@ static size_t widest_name(const struct plan *p, const struct model *m)
     return most;
 }
 
-/* How much longer passes may take than alone, as a share: beside collectives, by the framework (core/lower/messages.c). */
+/* How much longer passes may take than alone, as a share: beside collectives, by the framework
+ * (core/lower/messages.c). */
 static double most_interference(const struct plan *p)
 {
     bool beside = p->bucket_bytes > 0 || p->zero == 3 || p->zero_keep || p->tensor_overlap,

@@ -1,5 +1,5 @@
-/* The ranking of a search, as a table of at most 100 columns (or of what it takes), as JSON with the
- * same figures, and as the one line that says why nothing fits. */
+/* The ranking of a search, as a table of at most 100 columns (or of what it takes), as JSON with
+ * the same figures, and as the one line that says why nothing fits. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -43,7 +43,8 @@ taker_set plan_takers(const struct arguments *a)
     return settings_taker("plan", words) | (a->score ? TAKES(PLAN_SCORE) : 0);
 }
 
-/* Whom the arguments ask: options of the algorithm `manual` are for it, also where it is not named. */
+/* Whom the arguments ask: options of the algorithm `manual` are for it, also where it is not
+ * named. */
 static enum status algorithm_of(const struct arguments *a, const struct partition_algorithm **out)
 {
     const char *name = !is_auto(a) ? a->algorithm : by_hand(a) ? "manual" : "auto";
@@ -52,8 +53,9 @@ static enum status algorithm_of(const struct arguments *a, const struct partitio
     return STATUS_OK;
 }
 
-/* What only says something about the plan that an objective's solution becomes (-o), and the ways in
- * which it means something besides; all but a seed where the objective's algorithm simulates plans. */
+/* What only says something about the plan that an objective's solution becomes (-o), and the ways
+ * in which it means something besides; all but a seed where the objective's algorithm simulates
+ * plans. */
 static enum status check_unwritten(const struct arguments *a, taker_set way)
 {
     static const struct {

@@ -124,8 +124,8 @@ static size_t list_constraints(const struct arguments *a, const struct model *m,
     return n;
 }
 
-/* Why the search has found no shape at all: a constraint that is impossible by itself, else all that
- * are given, and what was said of a plan that cannot be run. */
+/* Why the search has found no shape at all: a constraint that is impossible by itself, else all
+ * that are given, and what was said of a plan that cannot be run. */
 static enum status name_constraints(const struct arguments *a, const struct model *m,
                                     const struct topology *t, size_t samples, const char *refused)
 {

@@ -36,9 +36,10 @@ enum status plan_check_given(const struct arguments *a) MUST_CHECK;
  * split_at, microbatches from the batch. STATUS_USAGE. */
 enum status plan_settle(struct arguments *a) MUST_CHECK;
 
-/* The framework of a plan (core/strategy/framework.h) and, where that is not what was given but a choice on GPUs
- * of the catalogue, why: "compiled", unless the plan must be executable, times of ops are measured, or
- * the model's kernels are not known. Otherwise, and on cores of CPUs, NULL: foreline. */
+/* The framework of a plan (core/strategy/framework.h) and, where that is not what was given but a
+ * choice on GPUs of the catalogue, why: "compiled", unless the plan must be executable, times of
+ * ops are measured, or the model's kernels are not known. Otherwise, and on cores of CPUs, NULL:
+ * foreline. */
 struct framework_choice {
     const char *name, *why; /* of the arguments, or constant; each may be NULL */
 };
@@ -46,7 +47,8 @@ struct framework_choice plan_choose_framework(const struct arguments *a, const s
                                               const struct topology *t);
 /* "framework   compiled: none is named, ..."; nothing where there was no choice. */
 void framework_choice_print(const struct framework_choice *f, FILE *out);
-/* Why times of this model on these devices are not by a framework's kernels: constant; NULL: they are. */
+/* Why times of this model on these devices are not by a framework's kernels: constant; NULL: they
+ * are. */
 const char *framework_unknown(const struct model *m, const struct topology *t);
 
 /* The request to an algorithm, for partition_run() or, as `fixed`, for auto_search(); zeros where
@@ -56,15 +58,15 @@ struct partition_request plan_request(const struct arguments *a);
 /* Name of a constraint that the plan breaks, NULL if it keeps all. */
 const char *plan_breaks(const struct plan *p, const struct arguments *a);
 
-/* Can the model do what is given? STATUS_INFEASIBLE: it has no experts to spread, or not a multiple of
- * so many, or not so many layers to make again. STATUS_NOMEM. */
+/* Can the model do what is given? STATUS_INFEASIBLE: it has no experts to spread, or not a multiple
+ * of so many, or not so many layers to make again. STATUS_NOMEM. */
 enum status plan_check_model(const struct arguments *a, const struct model *m) MUST_CHECK;
-/* Do these stages have as many layers as are to be made again? More than the longest has would be as
- * good as all of them, and is not what was meant. STATUS_INFEASIBLE. */
+/* Do these stages have as many layers as are to be made again? More than the longest has would be
+ * as good as all of them, and is not what was meant. STATUS_INFEASIBLE. */
 enum status plan_check_layers(const struct arguments *a, const struct model *m,
                               const struct plan_stage *stage, size_t stages) MUST_CHECK;
-/* Is anything of the model summed in numbers of --reduce-dtype, if that is given: over replicas, shards
- * or tied weights? STATUS_USAGE. For commands; a grid of points may have corners without. */
+/* Is anything of the model summed in numbers of --reduce-dtype, if that is given: over replicas,
+ * shards or tied weights? STATUS_USAGE. For commands; a grid of points may have corners without. */
 enum status plan_check_sums(const struct arguments *a, const struct model *m) MUST_CHECK;
 /* One algorithm of partition/partition.h, with defaults for what `a` does not say. STATUS_USAGE
  * for an unknown algorithm or schedule, else as partition_run(). */
@@ -83,9 +85,9 @@ struct plan_jitter {
 };
 /* Of a candidate with samples, c->sampled_s[a->samples]. */
 struct plan_jitter plan_jitter_of(const struct auto_candidate *c, const struct arguments *a);
-/* Have the plans of plan_search() simulated with a->samples samples of a->jitter each, whole, by the
- * engine of their ranking, and rank them by a->rank_by. In the order of the quiet ranking, for as
- * long as a fixed number of ops lasts; those behind it keep their order, after the others.
+/* Have the plans of plan_search() simulated with a->samples samples of a->jitter each, whole, by
+ * the engine of their ranking, and rank them by a->rank_by. In the order of the quiet ranking, for
+ * as long as a fixed number of ops lasts; those behind it keep their order, after the others.
  * STATUS_UNSUPPORTED when not even the first one can be sampled. */
 enum status plan_rank_in_jitter(const struct arguments *a, const struct evaluation_context *context,
                                 const volatile int *stop, struct auto_result *r) MUST_CHECK;
@@ -93,7 +95,8 @@ enum status plan_rank_in_jitter(const struct arguments *a, const struct evaluati
  * to whole microbatches of what is given about these. */
 size_t plan_samples(const struct arguments *a, const struct topology *t);
 /* Bytes that a plan must leave free on a device of the type: what is given, else the platform's
- * framework_memory, else 5 % of the memory. STATUS_USAGE: --reserve is neither a size nor a share. */
+ * framework_memory, else 5 % of the memory. STATUS_USAGE: --reserve is neither a size nor a
+ * share. */
 enum status plan_reserve(const struct arguments *a, const struct device_type *type,
                          int64_t *out) MUST_CHECK;
 void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
@@ -111,9 +114,9 @@ enum status plan_fails_to_fit(const struct auto_result *r, const struct argument
 enum status plan_make(const struct arguments *a, struct evaluation_context *context,
                       struct plan *out) MUST_CHECK;
 
-/* What a plan is limited by, and what would change if that were different; names as below. Large plans
- * are simulated folded, or where that cannot be without contention, which the text says. `watch`
- * (NULL: none) is told how many simulations are done; it cannot stop them. */
+/* What a plan is limited by, and what would change if that were different; names as below. Large
+ * plans are simulated folded, or where that cannot be without contention, which the text says.
+ * `watch` (NULL: none) is told how many simulations are done; it cannot stop them. */
 enum status plan_explain(const char *path, bool wide, const struct simulation_watch *watch,
                          FILE *out) MUST_CHECK;
 
@@ -121,7 +124,8 @@ enum status plan_explain(const char *path, bool wide, const struct simulation_wa
 void plan_settle_objective(struct arguments *a);
 /* Does the algorithm belong to a published objective whose plans say all by themselves (spmd)? */
 bool plan_is_published(const struct arguments *a);
-/* Does a->objective's algorithm decide by times on the devices of a platform, of plans that it simulates? */
+/* Does a->objective's algorithm decide by times on the devices of a platform, of plans that it
+ * simulates? */
 bool plan_is_on_devices(const struct arguments *a);
 /* Its plan, of a model that a specification names, which `m` is, perhaps measured wrongly, on `t`.
  * STATUS_USAGE: something else is given that means nothing to it. */
@@ -131,8 +135,8 @@ enum status plan_of_objective(const struct arguments *a, const struct model *m,
 enum status plan_by_objective(const struct arguments *a, const struct provenance *by,
                               const volatile int *stop) MUST_CHECK;
 
-/* One line per stage: ops, seconds per microbatch of one shard, bytes of parameters, devices. At most 100
- * columns, for which names lose their middle; wide ones keep it. */
+/* One line per stage: ops, seconds per microbatch of one shard, bytes of parameters, devices. At
+ * most 100 columns, for which names lose their middle; wide ones keep it. */
 void plan_print_stages(const struct plan *p, const struct model *m, const struct topology *t,
                        bool wide, FILE *out);
 /* What plan_print_json() says besides the plan. */

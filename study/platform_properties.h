@@ -4,8 +4,8 @@
 
 #include "sim/platform/properties.h"
 
-/* Write the platform `name` (load_platform()) to `output` with these properties of its first zone; what is
- * written must be readable. STATUS_PARSE, STATUS_USAGE, STATUS_IO, STATUS_NOMEM. */
+/* Write the platform `name` (load_platform()) to `output` with these properties of its first zone;
+ * what is written must be readable. STATUS_PARSE, STATUS_USAGE, STATUS_IO, STATUS_NOMEM. */
 enum status platform_write_properties(const char *name,
                                       const struct platform_property_text *property, size_t n,
                                       const char *output) MUST_CHECK;

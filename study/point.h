@@ -94,8 +94,8 @@ enum status point_write_plan(const struct point *p, const char *path,
 enum status point_plan(const struct arguments *a, const char *path,
                        const struct provenance *by) MUST_CHECK;
 
-/* A strategy of shards of a model of HiDup on one device, in one piece, of so many samples; 0: as the model
- * says. */
+/* A strategy of shards of a model of HiDup on one device, in one piece, of so many samples; 0: as
+ * the model says. */
 enum status point_plan_alone(const char *model, size_t samples, const char *path,
                              const struct provenance *by) MUST_CHECK;
 
@@ -106,14 +106,14 @@ enum status point_plan_alone(const char *model, size_t samples, const char *path
 enum status point_predict(const struct loaded_plan *p, const char *path,
                           const struct engine *engine, struct measurement *out) MUST_CHECK;
 
-/* Would run take a program of the plan on `device` (NULL: "cpu"), memory apart? Models of ops or numbers that
- * the CPU does not compute are paced.
- * STATUS_UNSUPPORTED, STATUS_INVALID; then refused [EVALUATION_REFUSED] says why not, too.
- * O(ops of the program, stages x ops of the model). */
+/* Would run take a program of the plan on `device` (NULL: "cpu"), memory apart? Models of ops or
+ * numbers that the CPU does not compute are paced. STATUS_UNSUPPORTED, STATUS_INVALID; then refused
+ * [EVALUATION_REFUSED] says why not, too. O(ops of the program, stages x ops of the model). */
 enum status point_runs(const char *device, const struct model *m, const struct plan *plan,
                        const struct program *p, char *refused) MUST_CHECK;
 
-/* The first op that the CPU has no numerics for (error_message() says why), NULL if there is none. */
+/* The first op that the CPU has no numerics for (error_message() says why), NULL if there is
+ * none. */
 const struct model_op *point_without_numerics(const struct model *m, const struct plan *p);
 
 /* What runs plans: on this machine, in namespaces of it, or on SimGrid's MPI. */

@@ -89,9 +89,9 @@ static void fill(const struct topology *t, struct arguments *a)
     a->chosen |= KNOB_BIT(replicas);
 }
 
-/* Plan with the engine that measures, so that a search optimises what is reported; what runs for real
- * is planned so that it can. Where noise is studied, all searches are analytic, those without noise
- * too: SimGrid would read the true platform from its file. */
+/* Plan with the engine that measures, so that a search optimises what is reported; what runs for
+ * real is planned so that it can. Where noise is studied, all searches are analytic, those without
+ * noise too: SimGrid would read the true platform from its file. */
 static enum status make_plan(const struct point *p, const struct model *m, const struct topology *t,
                              const char *path, struct plan *out)
 {
@@ -275,8 +275,8 @@ static enum status measure(const struct point *p, struct point_cache *c, const s
                      : run(p, c, plan, out);
 }
 
-/* What a plan that was made in noise costs: its time over that of the best plan known, which is what
- * the same search makes without noise, or the plan itself if that search was beaten. */
+/* What a plan that was made in noise costs: its time over that of the best plan known, which is
+ * what the same search makes without noise, or the plan itself if that search was beaten. */
 static enum status cost_of_noise(const struct point *p, struct point_cache *c,
                                  struct point_result *r)
 {

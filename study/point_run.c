@@ -106,9 +106,9 @@ static enum status finish(const struct point_job *j, const char *engine, struct 
     return measurement_write(m, j->output, j->run->by);
 }
 
-/* Workers of this machine over tcp, mpi, threads or nccl. With paced compute ops take their predicted
- * time while messages are real, so that the error is that of communication alone; the engine is
- * then called "tcp-paced". */
+/* Workers of this machine over tcp, mpi, threads or nccl. With paced compute ops take their
+ * predicted time while messages are real, so that the error is that of communication alone; the
+ * engine is then called "tcp-paced". */
 static enum status run_workers(const struct point_job *j)
 {
     enum status st;

@@ -1,5 +1,6 @@
-/* A pool of forked workers, each at the end of a socket: a number of an item goes to it, an answer
- * of fixed size comes back. A worker that ends instead of answering is noticed as its socket ends. */
+/* A pool of forked workers, each at the end of a socket: a number of an item goes to it, an
+ * answer of fixed size comes back. A worker that ends instead of answering is noticed as its
+ * socket ends. */
 #include "study/pool.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* Predicts published rows: configuration -> platform, model, plan -> the analytic engine, as plan and
- * simulate have it; row by row on all cores. */
+/* Predicts published rows: configuration -> platform, model, plan -> the analytic engine, as plan
+ * and simulate have it; row by row on all cores. */
 #include "study/published.h"
 
 #include <math.h>
@@ -119,9 +119,9 @@ static void put_memory(const struct published_prediction *from, struct published
     to->assumed = from->assumed;
 }
 
-/* A run that happened had room: what its row leaves unsaid is the least with which it has. Nothing is
- * concluded about its time: these runs are as fast as if they computed nothing again, so that what they
- * saved with is not known. What was predicted first stays where nothing helps. */
+/* A run that happened had room: what its row leaves unsaid is the least with which it has. Nothing
+ * is concluded about its time: these runs are as fast as if they computed nothing again, so that
+ * what they saved with is not known. What was predicted first stays where nothing helps. */
 static enum status assume(struct predictor *w, const struct published_row *row, struct setup *s,
                           const struct model *m, struct published_prediction *out)
 {
@@ -238,7 +238,8 @@ static void set_pace(const double times[PUBLISHED_PACES], struct framework *f)
     f->step_s *= times[PACE_STEP];
 }
 
-/* Seconds of a row with a group of constants, which reach it as the first one does or have their own. */
+/* Seconds of a row with a group of constants, which reach it as the first one does or have their
+ * own. */
 static enum status vary_group(struct predictor *w, size_t i, size_t group, struct prepared *x,
                               double *out)
 {

@@ -1,4 +1,5 @@
-/* published.h - runs that others measured and published, predicted and compared: how far off we are.
+/* published.h - runs that others measured and published, predicted and compared: how far off we
+ * are.
  *
  * A row is a configuration and what was measured of it. What is predicted is a function of the
  * configuration alone: published_predict() is not given the other part.
@@ -168,8 +169,9 @@ void published_framework(const struct published_config *c, const struct constant
  * cannot be. */
 enum status published_model(const struct published_config *c, struct setup *s,
                             struct model *m) MUST_CHECK;
-/* Give the model the times that a profile of p has for the row's layers, GPU, microbatch and shards;
- * none: nothing changes. STATUS_UNSUPPORTED where the model has other layers than its profile. */
+/* Give the model the times that a profile of p has for the row's layers, GPU, microbatch and
+ * shards; none: nothing changes. STATUS_UNSUPPORTED where the model has other layers than its
+ * profile. */
 enum status published_attach(const struct published *p, const struct published_config *c,
                              const char *device, struct model *m) MUST_CHECK;
 enum status published_plan(const struct published_config *c, struct setup *s, const struct model *m,
@@ -198,7 +200,8 @@ struct published_prediction {
 enum status published_predict(const struct published *p, const char *framework,
                               struct published_prediction *out) MUST_CHECK;
 
-/* What parts of a row take, times what is expected: `layers` and `head` of its framework, and `step_s`. */
+/* What parts of a row take, times what is expected: `layers` and `head` of its framework, and
+ * `step_s`. */
 enum { PACE_LAYERS, PACE_HEAD, PACE_STEP, PUBLISHED_PACES };
 struct published_pace {
     double times[PUBLISHED_PACES];

@@ -1,5 +1,5 @@
-/* What the texts of a published row mean: who trained, on which GPU and network, with which numbers,
- * what was sharded and what was computed again. Everything is a table of words. */
+/* What the texts of a published row mean: who trained, on which GPU and network, with which
+ * numbers, what was sharded and what was computed again. Everything is a table of words. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -25,18 +25,19 @@ static bool says(const char *text, const char *word)
 
 /* ---- who trained */
 
-/* The first row whose word is in the source counts; the last one is for all others. What is here was
- * read off the repositories and papers:
+/* The first row whose word is in the source counts; the last one is for all others. What is here
+ * was read off the repositories and papers:
  *   sc21, calculon  Megatron-LM of 2021 and 2022: no fused attention, sums of gradients in 16 bits,
  *                   scatter and gather between stages
- *   ci              tests of Megatron-LM: sums in 32 bits, which is its default for bf16, and dropout,
- *                   which is one, too
- *   Bridge, NeMo    recipes overlap tensor parallelism and sums of gradients, which have 16 bits, and
- *                   gather updated parameters beside the next forwards
+ *   ci              tests of Megatron-LM: sums in 32 bits, which is its default for bf16, and
+ *                   dropout, which is one, too
+ *   Bridge, NeMo    recipes overlap tensor parallelism and sums of gradients, which have 16 bits,
+ *                   and gather updated parameters beside the next forwards
  *   torchtitan      FSDP2 sums in 32 bits; tensor parallelism is always of sequences
- *   vTrain, Sailor  Megatron-DeepSpeed without fused attention; Sailor's OPT makes more of its scores and
- *                   issues more kernels, by its own profile of one layer on GH200 and A100 (of slopes over
- *                   microbatches, and of the smallest). docs/results/fidelity.md says what was known when
+ *   vTrain, Sailor  Megatron-DeepSpeed without fused attention; Sailor's OPT makes more of its
+ *                   scores and issues more kernels, by its own profile of one layer on GH200 and
+ *                   A100 (of slopes over microbatches, and of the smallest).
+ *                   docs/results/fidelity.md says what was known when
  *   NeuSight        Hugging Face's models in eager PyTorch */
 static const struct published_source sources[] = {
     {.word = "neusight", .framework = "eager", .plain = true},
@@ -99,9 +100,9 @@ static bool by_sigmoid(const struct published_config *c)
     return is;
 }
 
-/* CUDA graphs of layers or of the whole iteration spare the host most of its work. Blocks that share a
- * scale (mxfp8, nvfp4) are written twice, along rows and columns; torchao's scales of rows were known to
- * be slow. Factors: docs/models.md. */
+/* CUDA graphs of layers or of the whole iteration spare the host most of its work. Blocks that
+ * share a scale (mxfp8, nvfp4) are written twice, along rows and columns; torchao's scales of rows
+ * were known to be slow. Factors: docs/models.md. */
 void published_framework(const struct published_config *c, const struct constants *constants,
                          char text[PUBLISHED_PLATFORM])
 {
@@ -126,8 +127,8 @@ void published_framework(const struct published_config *c, const struct constant
         {says(c->name, "cross_entropy_loss_fusion"), "logit=6"},
         /* sums of plans over shards have 16 bits, those of gradients in Megatron may have 32 */
         {strncmp(name, "megatron", 8) == 0 && published_source(c)->reduce_bits == 32, "gradient=4"},
-        /* torchtitan keeps whole ones in pipelines; its loss is compiled from 2025 on; of a loss over
-         * shards torch makes two copies more (docs/models.md) */
+        /* torchtitan keeps whole ones in pipelines; its loss is compiled from 2025 on; of a loss
+         * over shards torch makes two copies more (docs/models.md) */
         {titan && c->pp > 1, "gradient=4"},
         {titan && says(c->table, "2025"), "logit=0"},
         {titan && !says(c->table, "2025") && c->tp > 1, "logit=14"}};
@@ -146,8 +147,8 @@ void published_framework(const struct published_config *c, const struct constant
 
 /* ---- GPUs */
 
-/* MiB that the driver says a GPU has (nvidia-smi), which is not what its name does: 80 GB of an H100 are
- * 85.5e9 bytes. Nominal where it is not known. */
+/* MiB that the driver says a GPU has (nvidia-smi), which is not what its name does: 80 GB of an
+ * H100 are 85.5e9 bytes. Nominal where it is not known. */
 int64_t published_memory(const struct published_config *c, int64_t nominal)
 {
     static const struct {
@@ -224,8 +225,9 @@ enum status published_zero(const struct published_config *c, int64_t *out)
 
 /* ---- what is computed again */
 
-/* torch's selective checkpointing of single ops makes every second product again, which is here: half
- * of the layers. What is not stated is taken to be nothing, as in recipes without memory trouble. */
+/* torch's selective checkpointing of single ops makes every second product again, which is here:
+ * half of the layers. What is not stated is taken to be nothing, as in recipes without memory
+ * trouble. */
 enum status published_recompute(const struct published_config *c, struct setup *s)
 {
     const char *text = c->recompute;
@@ -280,7 +282,8 @@ double published_away(const struct published_config *c)
     return c->layers > 0 && layers < (double)c->layers ? layers / (double)c->layers : 0;
 }
 
-/* For rows that do not say what is made again, in the order in which it costs more time. NULL: no more. */
+/* For rows that do not say what is made again, in the order in which it costs more time. NULL: no
+ * more. */
 const char *published_assume(const struct published_config *c, size_t k, struct setup *s)
 {
     static const char *const names[] = {"recompute layernorm,mlp,moe_act",

@@ -1,5 +1,6 @@
-/* Constants fitted to published rows, with all of them and without each set and generation: times are
- * looked up by other constants (published_vary()), and what is linear in between is solved by GSL. */
+/* Constants fitted to published rows, with all of them and without each set and generation: times
+ * are looked up by other constants (published_vary()), and what is linear in between is solved by
+ * GSL. */
 #include "study/published_fit.h"
 
 #include <math.h>
@@ -135,8 +136,8 @@ static double step_of(const struct work *w, size_t fit, size_t k)
     return w->at[fit][k] + r->width <= log(r->most) ? r->width : -r->width;
 }
 
-/* Seconds of the rows that are wanted where each of the groups is, and, behind that, with each constant
- * a width away. */
+/* Seconds of the rows that are wanted where each of the groups is, and, behind that, with each
+ * constant a width away. */
 static enum status look_up(const struct work *w, size_t groups, bool slopes, const bool *want,
                            double *seconds)
 {
@@ -196,8 +197,8 @@ out:
     return st;
 }
 
-/* A row took others seconds than its derivatives say: the smallest change of them that would have said so
- * (Broyden 1965), of constants in widths. */
+/* A row took others seconds than its derivatives say: the smallest change of them that would have
+ * said so (Broyden 1965), of constants in widths. */
 static void learn(const struct work *w, size_t row, size_t fit, double seconds)
 {
     size_t at = row * w->f->fits + fit;

@@ -1,14 +1,16 @@
-/* published_fit.h - the constants of core/strategy/constants.def fitted to published runs, and how far predictions
- * of runs are off that were not fitted to: those of a whole set, or of a whole generation of GPUs.
+/* published_fit.h - the constants of core/strategy/constants.def fitted to published runs, and how
+ * far predictions of runs are off that were not fitted to: those of a whole set, or of a whole
+ * generation of GPUs.
  *
- * What is least is the sum over rows of Huber's function of log(predicted / measured) / 0.1, where a set
- * of n rows counts as sqrt(n) of them, and of ((log constant - log a priori) / width)^2: a constant that
- * no row knows of stays what it is a priori. Rows of more than 1024 GPUs are predicted, not fitted to; of
- * a set with more than PUBLISHED_FITTED others every k-th is. Fits begin at the values a priori, so that
- * nothing of a row reaches a fit that it is left out of. Logarithms of times are taken to be linear in
- * those of constants, with differences at the values a priori, which all fits share; where a fit went,
- * rows of few GPUs are looked up again, three times, and their derivatives corrected (Broyden). The
- * catalogue has figures of its own that follow `power` and `gb300` (topologies/catalogue.c).
+ * What is least is the sum over rows of Huber's function of log(predicted / measured) / 0.1, where
+ * a set of n rows counts as sqrt(n) of them, and of ((log constant - log a priori) / width)^2: a
+ * constant that no row knows of stays what it is a priori. Rows of more than 1024 GPUs are
+ * predicted, not fitted to; of a set with more than PUBLISHED_FITTED others every k-th is. Fits
+ * begin at the values a priori, so that nothing of a row reaches a fit that it is left out of.
+ * Logarithms of times are taken to be linear in those of constants, with differences at the values
+ * a priori, which all fits share; where a fit went, rows of few GPUs are looked up again, three
+ * times, and their derivatives corrected (Broyden). The catalogue has figures of its own that
+ * follow `power` and `gb300` (topologies/catalogue.c).
  */
 #ifndef STUDY_PUBLISHED_FIT_H
 #define STUDY_PUBLISHED_FIT_H
@@ -38,8 +40,8 @@ struct published_fits {
     bool *fitted; /* [rows] has a time, and is one of the rows that are fitted to */
     size_t fits;
     struct published_fit fit[PUBLISHED_FITS]; /* the first one knows all rows */
-    /* [rows] seconds, 0 where there are none: by constants a priori and shipped, and of the two fits
-     * that do not know the row's set, and its generation */
+    /* [rows] seconds, 0 where there are none: by constants a priori and shipped, and of the two
+     * fits that do not know the row's set, and its generation */
     double *prior_s, *shipped_s, *set_s, *generation_s;
     /* rows fitted to that a constant changes, of so many sets, and the first of these */
     size_t on[CONSTANTS], sets_on[CONSTANTS];

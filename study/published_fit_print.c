@@ -1,5 +1,5 @@
-/* What fits to published rows came to: the table of constants, and errors of rows by constants that do
- * not know them, for people and for programs. */
+/* What fits to published rows came to: the table of constants, and errors of rows by constants that
+ * do not know them, for people and for programs. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

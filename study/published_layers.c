@@ -1,5 +1,5 @@
-/* Factors of layers, heads and steps, fitted to some runs of a set: Gauss and Newton by way of GSL, as
- * logarithms of times are nearly linear in those of factors. */
+/* Factors of layers, heads and steps, fitted to some runs of a set: Gauss and Newton by way of GSL,
+ * as logarithms of times are nearly linear in those of factors. */
 #include "study/published_layers.h"
 
 #include <math.h>
@@ -91,8 +91,8 @@ static void draw(struct work *w, size_t n, uint64_t seed)
 
 /* ---- times */
 
-/* Seconds of the rows that are wanted, seconds[rows * ways]: by the factors, and in the ways after the
- * first one with the factor of one kind times e^nudge. */
+/* Seconds of the rows that are wanted, seconds[rows * ways]: by the factors, and in the ways after
+ * the first one with the factor of one kind times e^nudge. */
 static enum status look_up(struct work *w, const bool *wanted, size_t ways, double *seconds)
 {
     enum status st;

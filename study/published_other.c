@@ -1,6 +1,6 @@
-/* Reads measured runs in the formats of two papers: the table of vTrain (Bang et al., MICRO 2024) and
- * the plans of Sailor (Strati et al., SOSP 2025). What the files leave unsaid is the same for all of
- * their rows, and stands here. */
+/* Reads measured runs in the formats of two papers: the table of vTrain (Bang et al., MICRO 2024)
+ * and the plans of Sailor (Strati et al., SOSP 2025). What the files leave unsaid is the same for
+ * all of their rows, and stands here. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,9 +49,10 @@ static bool read_line(const char *line, double value[VTRAIN_COLUMNS])
     return true;
 }
 
-/* The file does not say what was computed again. Had it been everything, its widest layers alone (2048, 8
- * samples, one shard: 16 ms, out of iterations of all depths) would take 4 times 0.9 Tflop of products and
- * 6 ms of passes over memory: products of 350 Tflop/s on a GPU whose peak is 312. */
+/* The file does not say what was computed again. Had it been everything, its widest layers alone
+ * (2048, 8 samples, one shard: 16 ms, out of iterations of all depths) would take 4 times 0.9
+ * Tflop of products and 6 ms of passes over memory: products of 350 Tflop/s on a GPU whose peak is
+ * 312. */
 static enum status add_vtrain(struct published *p, size_t line, const double *v)
 {
     char id[64];

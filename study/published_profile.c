@@ -1,7 +1,7 @@
-/* Times of layers that others measured, and the rows whose models have such layers: Sailor's profiles
- * (Strati et al., SOSP 2025), {model: {GPU: {microbatch: {shards: {layer: [forward, backward, update]}}}}}
- * in seconds, where layer 0 is the embedding and the last one the head, and what shards sum over each other
- * is in the times. */
+/* Times of layers that others measured, and the rows whose models have such layers: Sailor's
+ * profiles (Strati et al., SOSP 2025), {model: {GPU: {microbatch: {shards: {layer: [forward,
+ * backward, update]}}}}} in seconds, where layer 0 is the embedding and the last one the head, and
+ * what shards sum over each other is in the times. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,8 +101,8 @@ enum status published_add_profile(const struct json_at *root, struct published *
     return STATUS_OK;
 }
 
-/* The part of a profile's layers that an op is in: embeddings are all before the first block, the head
- * what is behind the last one. */
+/* The part of a profile's layers that an op is in: embeddings are all before the first block, the
+ * head what is behind the last one. */
 static size_t layer_of(const struct model *m, size_t i, size_t layer, size_t layers)
 {
     return model_in_block(m, i) ? layer : layer == 0 ? 0 : layers - 1;

@@ -87,8 +87,8 @@ struct scoring {
     double *value, *x, *y; /* [rows] */
 };
 
-/* The rows of the choice that row i is of, into x and y. Rows of one prediction are one plan that was
- * measured several times, which counts by its mean. */
+/* The rows of the choice that row i is of, into x and y. Rows of one prediction are one plan that
+ * was measured several times, which counts by its mean. */
 static size_t take_choice(const struct scoring *g, size_t i)
 {
     size_t n = 0;

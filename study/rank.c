@@ -47,8 +47,8 @@ static enum status read_scores(const struct sweep *s, const struct sweep_points 
     return STATUS_OK;
 }
 
-/* The median over seeds, as in pictures, at the point with the first. A plan that fails with one seed
- * is not ranked by the others. */
+/* The median over seeds, as in pictures, at the point with the first. A plan that fails with one
+ * seed is not ranked by the others. */
 static enum status join_seeds(const struct experiment *e, double *score)
 {
     size_t seeds, axis = seed_axis(e, &seeds);

@@ -28,11 +28,11 @@ enum status rank_finalists(const struct ranking *r, size_t **number, size_t *n) 
 
 /* Does an axis vary, and is it one of those chosen over, or of the rest? */
 bool rank_is_column(const struct experiment *e, size_t axis, bool chosen);
-/* The last axis that varies and is not chosen over, engines only where nothing else does: changes are sought
- * along it. e->axes: none. */
+/* The last axis that varies and is not chosen over, engines only where nothing else does: changes
+ * are sought along it. e->axes: none. */
 size_t rank_along(const struct experiment *e);
-/* Of rows 1 .. with these points (SIZE_MAX: none), the last one before `row` that differs only along that axis;
- * 0: none. */
+/* Of rows 1 .. with these points (SIZE_MAX: none), the last one before `row` that differs only
+ * along that axis; 0: none. */
 size_t rank_before(const struct experiment *e, const size_t *best, size_t row);
 /* Are two points alike in all axes that are chosen over, or in all of the rest but one (`along`;
  * e->axes: in all)? */

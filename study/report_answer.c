@@ -1,5 +1,5 @@
-/* What a page about a sweep begins with: the best point of all, how far its plan holds, and where its
- * time goes. */
+/* What a page about a sweep begins with: the best point of all, how far its plan holds, and where
+ * its time goes. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -32,8 +32,8 @@ static bool changes_nothing(const struct subject *about, size_t row)
            fabs(t->score[row] / t->score[before] - 1) < 1e-9;
 }
 
-/* Rows of best plans, without those that repeat another: how many there are, in how many the plan is that
- * of row `like`, how many repeat, and how often the plan changes. */
+/* Rows of best plans, without those that repeat another: how many there are, in how many the plan
+ * is that of row `like`, how many repeat, and how often the plan changes. */
 struct counts {
     size_t rows, alike, repeated, changes;
 };
@@ -53,8 +53,8 @@ static struct counts count(const struct subject *about, size_t like)
     return n;
 }
 
-/* The row whose best plan is the best in most rows, the row with the highest score, and that with the
- * lowest; 0: none has a best plan. */
+/* The row whose best plan is the best in most rows, the row with the highest score, and that with
+ * the lowest; 0: none has a best plan. */
 static size_t find_rows(const struct subject *about, size_t *highest, size_t *lowest)
 {
     size_t most = 0, row = 0;

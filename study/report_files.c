@@ -1,4 +1,5 @@
-/* Looks into the files of a directory, and puts measurements and traces in the order of their plans. */
+/* Looks into the files of a directory, and puts measurements and traces in the order of their
+ * plans. */
 #include "study/report_files.h"
 
 #include <dirent.h>

@@ -1,4 +1,5 @@
-/* report_files.h - what a page about a directory is made from: its files, and which come first. Private. */
+/* report_files.h - what a page about a directory is made from: its files, and which come first.
+ * Private. */
 #ifndef STUDY_REPORT_FILES_H
 #define STUDY_REPORT_FILES_H
 
@@ -23,14 +24,14 @@ struct contents {
     const char **name;     /* [measurements] paths */
     const char **command;  /* [measurements] borrowed; NULL: not known */
     double *samples_per_s; /* [measurements] median of the files alike; 0: not known */
-    size_t *order; /* [measurements] one of each plan, then the rest; in both runs come before
-                             * predictions, and the fastest first. The first `representatives` are of
-                             * different plans. */
+    /* [measurements] one of each plan, then the rest; in both runs come before predictions, and
+     * the fastest first. The first `representatives` are of different plans. */
+    size_t *order;
     size_t *trace; /* [traces] files, those of measurements in the order of these */
 };
 
-/* The files of a directory and of those directly below it. STATUS_INVALID when none is of use, STATUS_IO,
- * STATUS_NOMEM. */
+/* The files of a directory and of those directly below it. STATUS_INVALID when none is of use,
+ * STATUS_IO, STATUS_NOMEM. */
 enum status contents_read(const char *directory, struct contents *out) MUST_CHECK;
 void contents_free(struct contents *c); /* accepts {0} */
 

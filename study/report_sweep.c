@@ -1,4 +1,5 @@
-/* A page about a sweep: answer, question, setup, best plans, where they change and why, all rows. */
+/* A page about a sweep: answer, question, setup, best plans, where they change and why, all
+ * rows. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -247,7 +247,8 @@ static enum status put_machines(const struct run_config *c, const char *hosts)
     return put_text(c, "machines", text);
 }
 
-/* Ends this process, of which all workers are, if it is still the one of this number: by its start. */
+/* Ends this process, of which all workers are, if it is still the one of this number: by its
+ * start. */
 static enum status put_terminate(const struct run_config *c)
 {
     char path[RUN_PATH], start[32] = "", stat[1024] = "";

@@ -1,5 +1,5 @@
-/* run_config.h - `foreline run --config`: a run as a YAML file, or a driver file of PipeDream's runtime
- * (driver.h), and the folder of what it leaves.
+/* run_config.h - `foreline run --config`: a run as a YAML file, or a driver file of PipeDream's
+ * runtime (driver.h), and the folder of what it leaves.
  *
  *     name: two-stages              # of the folder; default: the file's name
  *     plan: plan.json               # or model, platform and plan.OPTION, as in experiments; or
@@ -40,9 +40,9 @@ enum status run_config_read(const char *path, struct arguments *run,
                             struct run_config *out) MUST_CHECK;
 void run_config_free(struct run_config *c); /* accepts {0} */
 
-/* Make the folder, with all that is known before the run, and the plan; hosts: a hostfile or list, NULL:
- * this machine; what an import has to tell goes to `notes`. *plan is the path of the plan to run (one that was given, not its copy), RUN_PATH
- * bytes. */
+/* Make the folder, with all that is known before the run, and the plan; hosts: a hostfile or list,
+ * NULL: this machine; what an import has to tell goes to `notes`. *plan is the path of the plan to
+ * run (one that was given, not its copy), RUN_PATH bytes. */
 enum status run_config_begin(struct run_config *c, const char *hosts, const struct provenance *by,
                              FILE *notes, char *plan) MUST_CHECK;
 /* "DIRECTORY/NAME" */
@@ -50,8 +50,8 @@ const char *run_config_path(const struct run_config *c, const char *name, char p
 /* Write how it ended: `st`, with the error message. */
 enum status run_config_end(const struct run_config *c, enum status st) MUST_CHECK;
 /* What a run of the file does, for --dry-run: a shell script of foreline's commands, with `run` as
- * run_config_read() left it. It can be run in any folder, and leaves plan.json, measurement.json and
- * trace.json there. STATUS_NOMEM. */
+ * run_config_read() left it. It can be run in any folder, and leaves plan.json, measurement.json
+ * and trace.json there. STATUS_NOMEM. */
 enum status run_config_tell(const struct run_config *c, const struct arguments *run,
                             FILE *out) MUST_CHECK;
 

@@ -513,8 +513,8 @@ static bool is_log_of(const char *read, const char *prefix)
            file_same(read, path);
 }
 
-/* One file that is read, perhaps with overrides behind its name: is it written, too? `plan` names it,
- * NULL: the command line. */
+/* One file that is read, perhaps with overrides behind its name: is it written, too? `plan` names
+ * it, NULL: the command line. */
 static enum status keep_one(const struct arguments *a, const char *reference, const char *plan)
 {
     const char *file[FILES], *by = NULL, *where = plan ? " by " : "";

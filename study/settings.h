@@ -159,8 +159,8 @@ extern const size_t settings_table_n;
 const struct setting *setting_find(const char *name, taker_set takers);
 /* Is the setting of this name about a file or folder that is read? */
 bool setting_names_file(const char *key);
-/* What the key of a file says, as seen from the current directory: where a key is about a file that is
- * read, path_find() looks beside `file` first. *out is `value`, or in `texts`. STATUS_NOMEM. */
+/* What the key of a file says, as seen from the current directory: where a key is about a file that
+ * is read, path_find() looks beside `file` first. *out is `value`, or in `texts`. STATUS_NOMEM. */
 struct arena;
 enum status setting_seen(const char *key, const char *value, const char *file, struct arena *texts,
                          const char **out) MUST_CHECK;
@@ -169,8 +169,8 @@ const char *setting_nearest(const char *word, taker_set takers);
 /* "a, b, c": the names of all rows that the takers take. Returns `text`. */
 const char *setting_names(taker_set takers, char *text, size_t size);
 
-/* Word i that the value may be: of "real|paced", or what the row's own function says; NULL behind the last
- * one. Only of rows that have words; the result lives as long as `text`. */
+/* Word i that the value may be: of "real|paced", or what the row's own function says; NULL behind
+ * the last one. Only of rows that have words; the result lives as long as `text`. */
 enum { SETTING_WORD_SIZE = 64 };
 const char *setting_word(const struct setting *row, size_t i, char text[SETTING_WORD_SIZE]);
 
@@ -188,9 +188,10 @@ struct arguments arguments_defaults(taker_set takers);
  * has set by itself. */
 bool arguments_given(const struct arguments *a, const char *name);
 
-/* What was given of what the takers take, each as " --name=value" quoted for a shell, in the table's
- * order; a flag without its value, and not when it is false; no text that is NULL. Files that exist (settings that
- * setting_seen() knows) are absolute, so that the words mean the same from any folder. */
+/* What was given of what the takers take, each as " --name=value" quoted for a shell, in the
+ * table's order; a flag without its value, and not when it is false; no text that is NULL. Files
+ * that exist (settings that setting_seen() knows) are absolute, so that the words mean the same
+ * from any folder. */
 enum status arguments_put(const struct arguments *a, taker_set takers, FILE *out) MUST_CHECK;
 
 /* Set by name: "no setting is called 'stagse'; did you mean 'stages'?" or "stages: ...", both
@@ -215,13 +216,13 @@ void settings_print(taker_set takers, FILE *out);
 /* Where a command prints what people read: standard output, or standard error when a file that was
  * asked for ("-o -", "--trace -") goes to standard output. */
 FILE *arguments_prose(const struct arguments *a);
-/* Is no file that an option or operand says is read one that an option says is written, and no file written by
- * two of them? STATUS_USAGE. Operands that are plan files are opened: their
- * models and platforms are read, too. */
+/* Is no file that an option or operand says is read one that an option says is written, and no file
+ * written by two of them? STATUS_USAGE. Operands that are plan files are opened: their models and
+ * platforms are read, too. */
 enum status arguments_keep_inputs(const struct arguments *a, char *const *operand,
                                   int operands) MUST_CHECK;
-/* Can the files be written that options name, where they name files? Better known before an hour's work.
- * Leaves nothing. STATUS_IO, STATUS_NOMEM. */
+/* Can the files be written that options name, where they name files? Better known before an hour's
+ * work. Leaves nothing. STATUS_IO, STATUS_NOMEM. */
 enum status arguments_try_files(const struct arguments *a) MUST_CHECK;
 
 #endif

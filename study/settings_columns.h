@@ -1,5 +1,5 @@
-/* settings_columns.h - short names for the columns of settings_table.c, and sets of takers that many
- * rows share. Included there only. */
+/* settings_columns.h - short names for the columns of settings_table.c, and sets of takers that
+ * many rows share. Included there only. */
 #ifndef STUDY_SETTINGS_COLUMNS_H
 #define STUDY_SETTINGS_COLUMNS_H
 
@@ -24,8 +24,8 @@
 #define WORD(field)    SETTING_WORD, FIELD(const char *, field)
 #define LIST(field)    SETTING_LIST, FIELD(struct setting_list, field)
 
-/* Sets of takers that many rows share: OBJECTIVES are those whose parts become stages. Read `PLANS |
- * OBJECTIVES` as: means something with every algorithm and with every such objective. */
+/* Sets of takers that many rows share: OBJECTIVES are those whose parts become stages. Read `PLANS
+ * | OBJECTIVES` as: means something with every algorithm and with every such objective. */
 #define T(name)   TAKES(name)
 #define KEYS      (T(KEY_POINT) | T(KEY_RUN))
 #define PLANS     (T(PLAN_AUTO) | T(PLAN_CUT))

@@ -1,9 +1,10 @@
 /* The table of settings: one row per thing that can be set, grouped by what it is about.
  *
- * To add an option --patience of `foreline run`, which is to be a key of `run --config` too: a field
- * `double patience_s` in struct arguments, and the row
+ * To add an option --patience of `foreline run`, which is to be a key of `run --config` too: a
+ * field `double patience_s` in struct arguments, and the row
  *
- *     {"patience", SECONDS(patience_s), RUN_KEYS, "TIME", "3s", .help = "before a worker is asked"},
+ *     {"patience", SECONDS(patience_s), RUN_KEYS, "TIME", "3s", .help = "before a worker is
+ *     asked"},
  *
  * The command reads in->a.patience_s; help, man page, default, key, the nearest-name hint and the
  * refusal in every other command follow from the row. An option that means something in one way of

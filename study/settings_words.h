@@ -1,4 +1,5 @@
-/* settings_words.h - words of settings_table.c that other tables know: word i, NULL behind the last. */
+/* settings_words.h - words of settings_table.c that other tables know: word i, NULL behind the
+ * last. */
 #ifndef STUDY_SETTINGS_WORDS_H
 #define STUDY_SETTINGS_WORDS_H
 

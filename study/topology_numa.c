@@ -1,4 +1,5 @@
-/* NUMA nodes of a platform's devices, which its hosts have as properties: neither engine routes by them. */
+/* NUMA nodes of a platform's devices, which its hosts have as properties: neither engine routes by
+ * them. */
 #include <stdlib.h>
 #include <string.h>
 

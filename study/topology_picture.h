@@ -14,8 +14,8 @@
 enum status topology_print(const struct topology *t, const char *name, const char *summary,
                            FILE *out) MUST_CHECK;
 
-/* Which NUMA nodes the platform's devices are on, of hosts with the property "numa" (imported machines), in runs of
- * devices; nothing where there is none. STATUS_IO, STATUS_NOMEM. */
+/* Which NUMA nodes the platform's devices are on, of hosts with the property "numa" (imported
+ * machines), in runs of devices; nothing where there is none. STATUS_IO, STATUS_NOMEM. */
 enum status topology_print_numa(const char *path, FILE *out) MUST_CHECK;
 
 /* The tree of what joins its devices (partition/tiers.h) as .svg, .png or .pdf, and its table. */

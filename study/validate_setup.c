@@ -260,8 +260,8 @@ out:
 static const char runs_heading[] = "# began_utc\trun\tplan\trepeat\tload_1min\tresult\n";
 
 /* A line at the end of runs.tsv, in one write: a log that grows while runs last is not replaced as
- * other files are (core/base/file.h), and a line that a crash has cut is not read (read_runs()). Control
- * characters of messages become blanks, or lines would not be lines. */
+ * other files are (core/base/file.h), and a line that a crash has cut is not read (read_runs()).
+ * Control characters of messages become blanks, or lines would not be lines. */
 enum status validate_log(const char *directory, const char *fmt, ...)
 {
     char path[VALIDATE_PATH], line[VALIDATE_PATH];

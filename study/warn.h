@@ -17,19 +17,20 @@ enum status warn_simulation(const struct plan *plan, const struct program *p,
                             const struct evaluation_context *context,
                             struct measurement *m) MUST_CHECK;
 
-/* Why the times of a model on a type of devices are others than they seem: measured ones are of another type, or a
- * GPU of the catalogue has no products in the model's numbers. Into text; false: nothing. O(profiles). */
+/* Why the times of a model on a type of devices are others than they seem: measured ones are of
+ * another type, or a GPU of the catalogue has no products in the model's numbers. Into text; false:
+ * nothing. O(profiles). */
 enum { WARN_TYPE = 256 };
 bool warn_of_type(const struct model *m, const struct device_type *type, char text[WARN_TYPE]);
 /* A line of it, "warning: ...", for each type of devices of a platform. */
 void warn_of_platform(const struct model *m, const struct topology *t, FILE *to);
 
-/* Stages of shards none of whose ops tensor parallelism divides: every shard computes everything; of
- * strategies, whose steps say what is divided, none. O(ops). */
+/* Stages of shards none of whose ops tensor parallelism divides: every shard computes everything;
+ * of strategies, whose steps say what is divided, none. O(ops). */
 size_t warn_of_shards(const struct plan *p, const struct model *m);
 
-/* Does the plan clip gradients where foreline run cannot? Says so to `out`, for no search avoids it: the
- * optimizer is given. O(ops) where gradients are clipped. Errors of lowering. */
+/* Does the plan clip gradients where foreline run cannot? Says so to `out`, for no search avoids
+ * it: the optimizer is given. O(ops) where gradients are clipped. Errors of lowering. */
 enum status warn_of_clip(const struct plan *p, const struct model *m, const struct topology *t,
                          FILE *out) MUST_CHECK;
 

@@ -1,4 +1,5 @@
-/* cmocka.h - cmocka's header, behind those that it needs and does not include, and how much to test. */
+/* cmocka.h - cmocka's header, behind those that it needs and does not include, and how much to
+ * test. */
 #ifndef TESTS_CMOCKA_H
 #define TESTS_CMOCKA_H
 
@@ -11,8 +12,8 @@
 
 #include <cmocka.h>
 
-/* Is there time for everything? `./check --all` sets FORELINE_EVERYTHING; without it a test that takes long
- * leaves out what others of its cases come close to. */
+/* Is there time for everything? `./check --all` sets FORELINE_EVERYTHING; without it a test that
+ * takes long leaves out what others of its cases come close to. */
 static inline bool test_everything(void)
 {
     return getenv("FORELINE_EVERYTHING") != NULL;

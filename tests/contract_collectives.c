@@ -223,7 +223,8 @@ void collectives_of_64_mib_are_their_serial_reference(void **state)
                          (kind < (test_everything() ? 3 : 1) ? 16 : 2) * MIB);
 }
 
-/* Numbers of a draw: whole and small, so that every order of adding gives the same, also in bf16. */
+/* Numbers of a draw: whole and small, so that every order of adding gives the same, also in
+ * bf16. */
 static float drawn(uint32_t seed, uint32_t rank, size_t i)
 {
     uint32_t x = (seed * 2246822519u) ^ (rank * 2654435761u) ^ ((uint32_t)i * 3266489917u);

@@ -1,5 +1,6 @@
-/* kind_case.h - a layer kind of a seeded random shape, as the model's graph makes it: forward against the
- * formula written down naively, backward against central differences. `real` is double. */
+/* kind_case.h - a layer kind of a seeded random shape, as the model's graph makes it: forward
+ * against the formula written down naively, backward against central differences. `real` is
+ * double. */
 #ifndef TESTS_KIND_CASE_H
 #define TESTS_KIND_CASE_H
 

@@ -19,8 +19,8 @@ double error_of(double found, double expected)
     return fabs(found - expected) / fmax(size, 1e-3);
 }
 
-/* What a router makes: different experts for a token, and weights. The numbers of experts are cut off
- * by the layer, so a small step changes nothing. */
+/* What a router makes: different experts for a token, and weights. The numbers of experts are cut
+ * off by the layer, so a small step changes nothing. */
 static void route(struct call *c, uint64_t key)
 {
     const struct layer *l = &c->layer;

@@ -25,7 +25,8 @@ double error_of(double found, double expected);
 struct call *new_call(const struct model *m, uint32_t op);
 /* Forward. */
 double call_loss(struct call *c);
-/* Worst error of backward() by parameters, what is borrowed and inputs, at most 200 numbers of each. */
+/* Worst error of backward() by parameters, what is borrowed and inputs, at most 200 numbers of
+ * each. */
 double worst_of_call(struct call *c);
 
 #endif

@@ -1,5 +1,6 @@
-/* What library/example.c does not call, on the plan that it wrote: library_use PLAN DEVICES prints the
- * time by the analytic engine. Exit status 1 with a line: something is not as library/foreline.h says. */
+/* What library/example.c does not call, on the plan that it wrote: library_use PLAN DEVICES prints
+ * the time by the analytic engine. Exit status 1 with a line: something is not as
+ * library/foreline.h says. */
 #include <foreline.h>
 #include <locale.h>
 #include <pthread.h>

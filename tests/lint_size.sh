@@ -1,13 +1,15 @@
 #!/bin/sh
-# Fail when a function is longer than 60 lines, from its brace to its brace, or a file longer than 900.
+# Fail when a function is longer than 60 lines, from its brace to its brace, a file longer than 900, or a line
+# longer than 100 columns.
 # Usage: lint_size.sh SOURCE_DIR
 cd "$1" || exit 2
 # shellcheck disable=SC2046 # words
-find $(awk '/^[a-z]/ { print $1 }' folders.txt) bench -name '*.[ch]' -o -name '*.cu' |
+find $(awk '/^[a-z]/ { print $1 }' folders.txt) bench -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.def' |
     sort | xargs awk '
 FNR == 1 && file { if (lines > 900) long_file(file, lines) }
 FNR == 1 { file = FILENAME; begin = 0 }
 { lines = FNR }
+length($0) > 100 { print FILENAME ":" FNR ": " length($0) " columns, at most 100"; bad = 1 }
 /^\{/ { begin = FNR }
 /^\}/ && begin {
     if (FNR - begin + 1 > 60) {

@@ -1,5 +1,5 @@
-/* Prints the options of all commands, out of the table of settings, for walk_options.sh: a line each of
- * command, name, type, default ("-": none), and the words or the unit of the value. */
+/* Prints the options of all commands, out of the table of settings, for walk_options.sh: a line
+ * each of command, name, type, default ("-": none), and the words or the unit of the value. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* lowered.h - a model, a topology and a plan with the program that it becomes, and what engines say. */
+/* lowered.h - a model, a topology and a plan with the program that it becomes, and what engines
+ * say. */
 #ifndef TESTS_LOWERED_H
 #define TESTS_LOWERED_H
 

@@ -1,5 +1,6 @@
-/* A profiler as NVTX sees it: the library that NVTX_INJECTION64_PATH names. It writes what it is told to
- * $RANGES_LOG.RANK, a line each: "domain NAME", "begin NAME", "end", with the time in seconds. */
+/* A profiler as NVTX sees it: the library that NVTX_INJECTION64_PATH names. It writes what it is
+ * told to $RANGES_LOG.RANK, a line each: "domain NAME", "begin NAME", "end", with the time in
+ * seconds. */
 #include <nvtx3/nvToolsExt.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -51,8 +51,8 @@ struct promise_folding {
 };
 struct promise_folding promise_fold(const struct promise_case *c, const struct engine *engine);
 
-/* A prediction against the floors (core/engine/floor.h) of its program: iteration / floor, which is never
- * below 1; INFINITY where there is none (no flush). */
+/* A prediction against the floors (core/engine/floor.h) of its program: iteration / floor, which is
+ * never below 1; INFINITY where there is none (no flush). */
 double promise_floor(const struct promise_case *c, double iteration_s, char cause[32]);
 
 /* As `simulate` of the file that `plan -o` writes says; perturbation NULL: none. */

@@ -102,8 +102,9 @@ struct grid {
 /* The analytic engine is this near to SimGrid, at most: tests/test_promise.c, which asserts it. */
 static const double quick_error = 0.01;
 
-/* Nothing is simulated whose floor, which is below every prediction (asserted beside this), is too late
- * already, and SimGrid, which takes a process, only where the plan may be better by the analytic engine. */
+/* Nothing is simulated whose floor, which is below every prediction (asserted beside this), is too
+ * late already, and SimGrid, which takes a process, only where the plan may be better by the
+ * analytic engine. */
 static void try_plan(struct grid *g, const struct partition_request *q)
 {
     const struct partition_algorithm *a;

@@ -28,8 +28,8 @@ static uint8_t made(const struct drawn *d, uint32_t tensor)
     return d->s.chosen[node].made[tensor - d->g.node[node].made];
 }
 
-/* Would a signature read something in a form, of a form that it was made in, for the first time, or make
- * something in one that its readers have not had in all of theirs? */
+/* Would a signature read something in a form, of a form that it was made in, for the first time, or
+ * make something in one that its readers have not had in all of theirs? */
 static bool is_new(const struct drawn *d, uint32_t node, const struct spmd_signature *s)
 {
     const struct spmd_node *n = &d->g.node[node];
@@ -60,8 +60,8 @@ static bool is_against(const struct drawn *d, uint32_t node, const struct spmd_s
            (node == e->node && s->read[e->read] != e->to);
 }
 
-/* One of the node's signatures that suit what has been drawn, in the last stage, something new first;
- * false: none. */
+/* One of the node's signatures that suit what has been drawn, in the last stage, something new
+ * first; false: none. */
 static bool draw_node(struct drawn *d, uint32_t node, uint64_t *dice)
 {
     const struct spmd_node *n = &d->g.node[node];
@@ -128,7 +128,8 @@ struct signatures {
     bool (*gone)[MOST_SIGNATURES]; /* [nodes] */
 };
 
-/* Node i's k-th tensor, in a form that its maker gives it, as node i reads it: is it so, or converted? */
+/* Node i's k-th tensor, in a form that its maker gives it, as node i reads it: is it so, or
+ * converted? */
 static bool is_edge(const struct spmd_node *n, uint8_t from, uint8_t to)
 {
     struct form_conversion any;

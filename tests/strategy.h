@@ -6,8 +6,8 @@
 #include "core/data/topology.h"
 #include "partition/published/hidup/lowered.h"
 
-/* A tensor as a node reads it: the form that it was made in, and the one that it is read in, which is the same
- * or what a conversion makes of it. */
+/* A tensor as a node reads it: the form that it was made in, and the one that it is read in, which
+ * is the same or what a conversion makes of it. */
 struct strategy_edge {
     uint32_t node;
     size_t read; /* of the node's tensors */
@@ -37,10 +37,10 @@ struct drawn {
     struct strategy_edges *edges; /* the caller's, or NULL */
 };
 
-/* A model as spmd_model() reads it, on so many devices, in halves (`two`) or in one piece. Nodes and
- * stages are drawn one after the other among what the forms that are there allow, from the beginning
- * again where nothing does; what leads to an edge that `edges` has left (NULL: none) goes first, and
- * what the strategy has is left no longer. Ends the test on failure. */
+/* A model as spmd_model() reads it, on so many devices, in halves (`two`) or in one piece. Nodes
+ * and stages are drawn one after the other among what the forms that are there allow, from the
+ * beginning again where nothing does; what leads to an edge that `edges` has left (NULL: none) goes
+ * first, and what the strategy has is left no longer. Ends the test on failure. */
 void strategy_draw(const char *model, size_t devices, bool two, struct strategy_edges *edges,
                    uint64_t *dice, struct drawn *d);
 void strategy_free(struct drawn *d);

@@ -1,4 +1,5 @@
-/* strategy_run.h - drawn strategies executed: ranks that are threads, on a real device over a real transport. */
+/* strategy_run.h - drawn strategies executed: ranks that are threads, on a real device over a real
+ * transport. */
 #ifndef TESTS_STRATEGY_RUN_H
 #define TESTS_STRATEGY_RUN_H
 

@@ -1,4 +1,5 @@
-/* Graphs of models compared, against all permutations; series-parallel ones against the definition, by recursion. */
+/* Graphs of models compared, against all permutations; series-parallel ones against the definition,
+ * by recursion. */
 #include "partition/alike.h"
 
 #include <stdbool.h>
@@ -40,8 +41,8 @@ static struct drawn draw(uint64_t seed, uint64_t *at)
     return d;
 }
 
-/* The same ops in another order, `order` [n]: where op i of d goes; edges still lead from some to later ones as the
- * builder sorts them. */
+/* The same ops in another order, `order` [n]: where op i of d goes; edges still lead from some to
+ * later ones as the builder sorts them. */
 static struct model build(const struct drawn *d, const size_t *order)
 {
     struct model m = {0};
@@ -128,7 +129,8 @@ static void check_pair(const struct drawn *a, const struct drawn *b, const size_
     model_free(&y);
 }
 
-/* A graph against itself in another order, and against one with an edge, a kind or a size changed. */
+/* A graph against itself in another order, and against one with an edge, a kind or a size
+ * changed. */
 static void graphs_are_alike_as_permutations_say(void **state)
 {
     size_t seen[ALIKE_LEVELS] = {0};
@@ -240,7 +242,8 @@ static void series_parallel_graphs_are_those_of_the_definition(void **state)
     assert_true(seen[0] > 100 && seen[1] > 100);
 }
 
-/* Residuals are edges beside blocks; a writer that attends reads what the reader made in every layer. */
+/* Residuals are edges beside blocks; a writer that attends reads what the reader made in every
+ * layer. */
 static void models_of_the_zoo_are_what_they_are(void **state)
 {
     static const struct {

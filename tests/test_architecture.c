@@ -72,7 +72,8 @@ static void parameters_are_the_published_ones(void **state)
     }
 }
 
-/* All work of the model within 0.5 % of products and scores: what is element-wise is that little. */
+/* All work of the model within 0.5 % of products and scores: what is element-wise is that
+ * little. */
 static void work_is_that_of_the_formulas(void **state)
 {
     for (size_t i = 0; i < PUBLISHED; i++) {
@@ -357,8 +358,8 @@ static void gpt2_is_the_zoo_s(void **state)
     model_free(&m);
 }
 
-/* What config_write() writes is read as it was: each trait and each number by itself, and the families
- * as they are. */
+/* What config_write() writes is read as it was: each trait and each number by itself, and the
+ * families as they are. */
 static void is_read_as_written(const struct architecture *a)
 {
     char *text = NULL;

@@ -100,9 +100,9 @@ static void compare(const struct input *x, const char *framework,
 
 static void no_filter_leaves_out_the_best_plan(void **state)
 {
-    /* a layer more evenly over 4 stages than over 2; what fits in chunks only; more devices than all
-     * replicas and shards are tried on, and more than deep pipelines have, with memory and without:
-     * few samples keep the space small that is searched without any filter */
+    /* a layer more evenly over 4 stages than over 2; what fits in chunks only; more devices than
+     * all replicas and shards are tried on, and more than deep pipelines have, with memory and
+     * without: few samples keep the space small that is searched without any filter */
     static const struct input fixed[] = {
         {"gpt-tiny:layers=2,hidden=256,tokens=64,tied=1", "laptop", 24, 0},
         {"gpt-tiny:layers=4,hidden=256", "laptop", 12, 16 << 20},
@@ -134,7 +134,8 @@ static void no_filter_leaves_out_the_best_plan(void **state)
     }
 }
 
-/* Where the host is slow, sums of shards hide behind it; some frameworks hide exchanges of experts. */
+/* Where the host is slow, sums of shards hide behind it; some frameworks hide exchanges of
+ * experts. */
 static void nor_under_a_framework(void **state)
 {
     static const char *const framework[] = {"megatron:step_s=0", "eager:step_s=0",

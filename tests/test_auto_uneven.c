@@ -1,6 +1,6 @@
 /* Stages with different replicas in auto: never worse than without them, never more than 1 % behind
- * brute force over replicas and cuts, and only where they may be. Arguments: how many inputs, the first
- * one's seed. */
+ * brute force over replicas and cuts, and only where they may be. Arguments: how many inputs, the
+ * first one's seed. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

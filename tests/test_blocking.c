@@ -1,5 +1,5 @@
-/* Messages that block the loop that computes: closed forms of 1F1B and GPipe on both engines, a slow
- * walk over random stages, and random plans, which never become faster and never deadlock. */
+/* Messages that block the loop that computes: closed forms of 1F1B and GPipe on both engines, a
+ * slow walk over random stages, and random plans, which never become faster and never deadlock. */
 #include <math.h>
 
 #include "core/lower/lower.h"
@@ -44,9 +44,9 @@ static double seconds(struct lowered *s, const char *framework)
     return lowered_seconds(s, NULL); /* both engines agree to 1e-6 */
 }
 
-/* Every pass but the last stage's forwards and the first one's backwards is followed by a transfer in its
- * rank: a pipeline of passes of f + c and b + c, without the c behind the last of both directions; and of
- * 1F1B, whose last stage turns around at once, without one more. */
+/* Every pass but the last stage's forwards and the first one's backwards is followed by a transfer
+ * in its rank: a pipeline of passes of f + c and b + c, without the c behind the last of both
+ * directions; and of 1F1B, whose last stage turns around at once, without one more. */
 static void closed_forms_of_gpipe_and_1f1b(void **state)
 {
     static const char *const schedule[] = {"gpipe", "1f1b"};
@@ -125,8 +125,8 @@ static void random_stages_agree_with_a_slow_walk(void **state)
     }
 }
 
-/* plan_lower() checks what it made: a circle would be refused. Without links that are shared, more to wait
- * for is never faster. */
+/* plan_lower() checks what it made: a circle would be refused. Without links that are shared, more
+ * to wait for is never faster. */
 static void random_plans_lower_and_are_never_faster(void **state)
 {
     uint64_t seed = 20261122;
@@ -158,9 +158,9 @@ static void random_plans_lower_and_are_never_faster(void **state)
     topology_free(&s.topology);
 }
 
-/* Collectives beside compute: every part of a backward that sums go beside becomes longer by a share of the
- * shorter of both. Two replicas of one stage of two ops in two buckets: the first bucket's sum goes
- * beside the second op's backward. */
+/* Collectives beside compute: every part of a backward that sums go beside becomes longer by a
+ * share of the shorter of both. Two replicas of one stage of two ops in two buckets: the first
+ * bucket's sum goes beside the second op's backward. */
 static void compute_beside_collectives_takes_a_share_more(void **state)
 {
     for (int64_t bytes = 1000000; bytes <= 16000000; bytes *= 4) {

@@ -312,8 +312,8 @@ static enum status examine(struct setup *s)
     return st;
 }
 
-/* Ranks of a real run count from their own start of the step: shift each one's times by as much as the
- * network takes, either way. */
+/* Ranks of a real run count from their own start of the step: shift each one's times by as much as
+ * the network takes, either way. */
 static void no_op_of_ranks_that_start_apart_takes_less_than_nothing(void **state)
 {
     static const double late_s[] = {0, 3e-3, -2e-3, 1e-3};

@@ -18,7 +18,8 @@
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 
-/* Kinds of today's models: half as many heads of keys and values as of queries, two experts a token. */
+/* Kinds of today's models: half as many heads of keys and values as of queries, two experts a
+ * token. */
 static void build_today(const struct probe *p, struct graph *g)
 {
     const char *kind = p->kind;
@@ -285,7 +286,8 @@ static void sizes_end_where_they_are_told(void **state)
     assert_int_equal(bench_task_up_to((1 << 30) + 1, &task), STATUS_INVALID);
 }
 
-/* As many as cuda.calibrate expects (exec/device/cuda/CMakeLists.txt), which no machine without a GPU counts. */
+/* As many as cuda.calibrate expects (exec/device/cuda/CMakeLists.txt), which no machine without a
+ * GPU counts. */
 static void one_gpu_has_81_figures(void **state)
 {
     struct bench_shapes shapes;
@@ -332,8 +334,8 @@ static void the_fit_of_an_exact_link_is_that_link(void **state)
     calibration_free(&c);
 }
 
-/* What is costed by the topology's curves is what was measured, of sizes that were and, a straight line in
- * logarithms, between them; without curves it is what the tier says. */
+/* What is costed by the topology's curves is what was measured, of sizes that were and, a straight
+ * line in logarithms, between them; without curves it is what the tier says. */
 static void curves_are_what_was_measured(void **state)
 {
     double number[256];
@@ -362,7 +364,8 @@ static void curves_are_what_was_measured(void **state)
     }
 }
 
-/* Of four GPUs: groups of two and of four, each kind a curve of its own, whose points are what was measured. */
+/* Of four GPUs: groups of two and of four, each kind a curve of its own, whose points are what was
+ * measured. */
 static void collectives_of_gpus_become_curves_and_what_they_slow_down_is_kept(void **state)
 {
     const double latency_s = 1e-5, Bps = 2e11;
@@ -433,7 +436,8 @@ static void a_fit_that_would_be_negative_is_all_bandwidth(void **state)
     calibration_free(&c);
 }
 
-/* Samples of an idle machine, then with one thing wrong at a time, up to each bound and beyond it. */
+/* Samples of an idle machine, then with one thing wrong at a time, up to each bound and beyond
+ * it. */
 static void a_machine_that_is_not_idle_is_doubted_then_refused(void **state)
 {
     static const struct {

@@ -133,9 +133,9 @@ static void pairs_by_hash_and_summarises(void **state)
     comparisons_free(&c);
 }
 
-/* Batches of 8, 16 and 32: by sample predicted 1 0.9 0.5, measured 1 0.8 1.5, of whole iterations 8 14.4 16
- * and 8 12.8 48. c is chosen, b is the fastest; pairs ab alike, ac and bc not. Where the samples of one plan
- * are unknown iterations count: all pairs alike, a is chosen. */
+/* Batches of 8, 16 and 32: by sample predicted 1 0.9 0.5, measured 1 0.8 1.5, of whole iterations 8
+ * 14.4 16 and 8 12.8 48. c is chosen, b is the fastest; pairs ab alike, ac and bc not. Where the
+ * samples of one plan are unknown iterations count: all pairs alike, a is chosen. */
 static void ranks_plans_of_different_batches_by_the_sample(void **state)
 {
     struct measurement m[] = {

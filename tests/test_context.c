@@ -153,8 +153,8 @@ static void inputs_are_gathered_again_beside_their_gradients(void **state)
     lowered_free(&s);
 }
 
-/* Two stages of two shards, a boundary of 1 MB: in parts 0.5 ms on the way and as long to gather, on
- * links that are all alike; half of the bytes leave each shard. */
+/* Two stages of two shards, a boundary of 1 MB: in parts 0.5 ms on the way and as long to gather,
+ * on links that are all alike; half of the bytes leave each shard. */
 static void boundaries_are_sent_in_parts_and_gathered(void **state)
 {
     double exposed_s[OP_PURPOSES], whole_s = 0;

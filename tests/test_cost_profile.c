@@ -1,5 +1,5 @@
-/* What measured profiles of models say of costs and programs: updates, forwards made again, times of
- * layers, and times that have the sums of shards inside. */
+/* What measured profiles of models say of costs and programs: updates, forwards made again, times
+ * of layers, and times that have the sums of shards inside. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,8 +105,8 @@ static void times_are_linear_between_sizes(void **state)
     }
 }
 
-/* Two shards whose sums were measured with the passes: no op of the program sums, and nothing is added
- * to the times; what runs plans cannot do that. */
+/* Two shards whose sums were measured with the passes: no op of the program sums, and nothing is
+ * added to the times; what runs plans cannot do that. */
 static void measured_sums_are_not_counted_again(void **state)
 {
     struct lowered s = set_up(1, 2, 2);

@@ -1,5 +1,5 @@
-/* Parts of the objective cpsc526 by themselves: counts of partitions, labels given greedily, matrices of
- * measured speeds. */
+/* Parts of the objective cpsc526 by themselves: counts of partitions, labels given greedily,
+ * matrices of measured speeds. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,8 +36,8 @@ static void partitions_are_counted_exactly(void **state)
 
 static void greedy_labels_are_those_found_by_hand(void **state)
 {
-    /* Part 0 has 5 edges to part 1 and 1 to part 2: parts in the order 0, 1, 2. Label 0 is free for part
-     * 0; part 1 wants the label nearest to 0, which is 2; part 2 has what is left. */
+    /* Part 0 has 5 edges to part 1 and 1 to part 2: parts in the order 0, 1, 2. Label 0 is free for
+     * part 0; part 1 wants the label nearest to 0, which is 2; part 2 has what is left. */
     double cost[] = {0, 3, 1, 3, 0, 2, 1, 2, 0}, edges[] = {0, 5, 1, 5, 0, 0, 1, 0, 0}, out[3];
     struct cpsc526_problem p = {.k = 3, .cost = cost};
     uint32_t label[3], order[3];

@@ -1,5 +1,5 @@
-/* The layer kinds that few encoders have, and those of networks that make images: forward and backward
- * (kind_case.h). */
+/* The layer kinds that few encoders have, and those of networks that make images: forward and
+ * backward (kind_case.h). */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

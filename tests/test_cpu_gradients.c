@@ -97,7 +97,8 @@ static void gradient_of_a_whole_mlp_is_its_derivative(void **state)
     check_whole_model(&m);
 }
 
-/* With thousands of rectifiers and largest numbers, steps of 1e-5 cross a kink of one now and then. */
+/* With thousands of rectifiers and largest numbers, steps of 1e-5 cross a kink of one now and
+ * then. */
 static void check_zoo(const char *spec)
 {
     struct model m;
@@ -143,8 +144,8 @@ static void loss_of_an_untrained_model_is_that_of_guessing(void **state)
 
 static const double rate = 0.125;
 
-/* A parameter of a list [n], and what is kept of it: what an update does by the definition. `norm` is that
- * of all gradients. */
+/* A parameter of a list [n], and what is kept of it: what an update does by the definition. `norm`
+ * is that of all gradients. */
 struct one {
     double p, g, norm, moment[2];
     uint32_t t; /* from 1 */

@@ -1,4 +1,5 @@
-/* The layer kinds of networks for images and of recurrent ones: forward and backward (kind_case.h). */
+/* The layer kinds of networks for images and of recurrent ones: forward and backward
+ * (kind_case.h). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,8 +114,8 @@ static void batchnorm_over_all_positions_of_a_batch(void **state)
     }
 }
 
-/* Three microbatches of (2, 3, 2), then one that is evaluated: as torch.nn.BatchNorm1d(2) of torch 1.13.0 prints
- * them for the same numbers. What is made again moves nothing. */
+/* Three microbatches of (2, 3, 2), then one that is evaluated: as torch.nn.BatchNorm1d(2) of torch
+ * 1.13.0 prints them for the same numbers. What is made again moves nothing. */
 static void running_means_move_as_in_torch(void **state)
 {
     static const double moved[] = {0.04215368255972862, 0.3424421548843384, 0.8844847679138184,
@@ -180,7 +181,8 @@ static void concat_puts_rows_side_by_side(void **state)
     }
 }
 
-/* Cell i of a sample after token t, by the equations, from the first token on, or from the last: every cell at once. */
+/* Cell i of a sample after token t, by the equations, from the first token on, or from the last:
+ * every cell at once. */
 static double naive_lstm(const struct call *c, size_t row, size_t i)
 {
     enum { CELLS = 16 };
@@ -232,7 +234,8 @@ static size_t larger(const struct call *c, size_t row)
     return n;
 }
 
-/* Rows predict by turns the largest logit, the one behind four larger ones, that behind five, any, nothing. */
+/* Rows predict by turns the largest logit, the one behind four larger ones, that behind five, any,
+ * nothing. */
 static void losses_count_what_is_likeliest(void **state)
 {
     struct graph g = begin();

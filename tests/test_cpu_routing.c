@@ -1,4 +1,5 @@
-/* Routers, experts and gates of shared experts of today's models: forward and backward (kind_case.h). */
+/* Routers, experts and gates of shared experts of today's models: forward and backward
+ * (kind_case.h). */
 #include <math.h>
 
 #include "tests/cmocka.h"
@@ -88,7 +89,8 @@ static struct experts_shape draw_experts(struct draw *d)
     return s;
 }
 
-/* Mixtral's, Qwen's, gpt-oss's, DeepSeek-V2's and DeepSeek-V3's routers, and what is between them. */
+/* Mixtral's, Qwen's, gpt-oss's, DeepSeek-V2's and DeepSeek-V3's routers, and what is between
+ * them. */
 static void draw_router(struct draw *d, struct experts_shape *s)
 {
     s->sigmoid = from_to(d, 0, 1);
@@ -117,8 +119,8 @@ static void routers_choose_and_weigh(void **state)
     }
 }
 
-/* Is choice k of token t of the sample among those that its expert has room for? First choices of all
- * tokens come first. */
+/* Is choice k of token t of the sample among those that its expert has room for? First choices of
+ * all tokens come first. */
 static bool is_taken(const struct layer *l, const real *chosen, size_t t, size_t k)
 {
     size_t e = (size_t)chosen[t * 2 * l->top_k + k], before = 0;

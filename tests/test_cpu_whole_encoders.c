@@ -1,5 +1,5 @@
-/* Whole encoders, from tokens to loss, against central differences: layers that share their parameters,
- * poolers and classes, and those that are put together otherwise. */
+/* Whole encoders, from tokens to loss, against central differences: layers that share their
+ * parameters, poolers and classes, and those that are put together otherwise. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

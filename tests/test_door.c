@@ -157,7 +157,8 @@ static void a_hello_may_come_in_pieces_but_not_stop(void **state)
     socket_close(&listener);
 }
 
-/* One of ours with another token is told so when its hello is whole; a stranger is dropped as before. */
+/* One of ours with another token is told so when its hello is whole; a stranger is dropped as
+ * before. */
 static void another_token_is_told_so(void **state)
 {
     struct door d;

@@ -55,7 +55,8 @@ static double half(uint16_t x)
     return x & 0x8000 ? -size : size;
 }
 
-/* Of all numbers, by what they are said to be; the next one after the largest is as if it were there. */
+/* Of all numbers, by what they are said to be; the next one after the largest is as if it were
+ * there. */
 static void fp16_is_rounded_to_the_nearest(void **state)
 {
     uint64_t seed = 9;

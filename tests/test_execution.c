@@ -1,4 +1,5 @@
-/* Execution traces as models: one of PyTorch by hand, one of Chakra by hand, and one that foreline wrote. */
+/* Execution traces as models: one of PyTorch by hand, one of Chakra by hand, and one that foreline
+ * wrote. */
 
 #include <math.h>
 #include <stdio.h>
@@ -15,8 +16,9 @@ static const char *const chakra = SOURCE_DIR "/tests/fuzz/corpus/import/chakra.e
 static const char file[] = "test_execution.in";
 static struct import_options options = {.minibatch_size = 4, .device = "H100"};
 
-/* x (4, 6) -> linear to 10 with a bias -> relu in place -> view -> linear to 10 by a weight that both use, which the
- * optimizer steps; flat (schema 1.0.1) or nested (1.1). The first linear's backward has two products. */
+/* x (4, 6) -> linear to 10 with a bias -> relu in place -> view -> linear to 10 by a weight that
+ * both use, which the optimizer steps; flat (schema 1.0.1) or nested (1.1). The first linear's
+ * backward has two products. */
 static void counts_a_trace_of_pytorch(void **state)
 {
     struct model m = {0};

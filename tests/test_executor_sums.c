@@ -1,5 +1,5 @@
-/* Sums inside passes are booked as the program's collectives: the passes' time is what they computed,
- * the collective's what all parts of the pass spent in sums. */
+/* Sums inside passes are booked as the program's collectives: the passes' time is what they
+ * computed, the collective's what all parts of the pass spent in sums. */
 
 #include "exec/executor.h"
 #include "tests/cmocka.h"

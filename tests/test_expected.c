@@ -93,7 +93,8 @@ static void the_most_alike_runs_are_found(void **state)
     tear_down(&f);
 }
 
-/* foreline's own executor is what no framework is: plans that name none are told how far that is off. */
+/* foreline's own executor is what no framework is: plans that name none are told how far that is
+ * off. */
 static void plans_that_name_no_framework_are_told(void **state)
 {
     char *text = NULL;

@@ -1,5 +1,5 @@
-/* Curves of collectives and the model of what they attain: by hand, against slow direct forms on seeded
- * random input, through platform files, and on both engines. */
+/* Curves of collectives and the model of what they attain: by hand, against slow direct forms on
+ * seeded random input, through platform files, and on both engines. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,7 +56,8 @@ static void interpolates_in_the_logarithm_of_bytes(void **state)
     assert_near(fabric_curve_seconds(&c, 1), 10e-6, 1e-15);
     assert_near(fabric_curve_seconds(&c, 2e3), sqrt(200) * 1e-6, 1e-15);
     assert_near(fabric_curve_seconds(&c, 8e3), 40e-6, 1e-15);
-    /* beyond: 80 us, and 60 us for every 12 kB, no point being within the last doubling but the end */
+    /* beyond: 80 us, and 60 us for every 12 kB, no point being within the last doubling but the
+     * end */
     assert_near(fabric_curve_seconds(&c, 28e3), 140e-6, 1e-15);
     fabric_curve_free(&c);
     c = parsed("send:2x1:rail", "1MB@1ms 1.5MB@0.9ms"); /* noise: on the whole */
@@ -246,9 +247,9 @@ static void the_model_is_its_closed_form(void **state)
     topology_free(&t);
 }
 
-/* Four of eight H100, 400 MiB: measured 272 to 278 GiB/s (CS336, spring 2025: one run of each size by
- * torch.distributed, 2 (n - 1) / n bytes / time); not among what the constants were fitted to. On the links
- * alone it would be 341. */
+/* Four of eight H100, 400 MiB: measured 272 to 278 GiB/s (CS336, spring 2025: one run of each size
+ * by torch.distributed, 2 (n - 1) / n bytes / time); not among what the constants were fitted to.
+ * On the links alone it would be 341. */
 static void four_h100_are_as_fast_as_measured_but_for_a_twelfth(void **state)
 {
     char path[] = BINARY_DIR "/fabric_h100.xml";

@@ -93,7 +93,8 @@ static void children_that_do_nothing_rest_and_one_that_works_does_not(void **sta
     assert_int_equal(n, 1);
 }
 
-/* Who sleeps or looks in vain below one that rests; not who computes, or whose parent does anything. */
+/* Who sleeps or looks in vain below one that rests; not who computes, or whose parent does
+ * anything. */
 static void one_that_waits_for_a_parent_that_rests_is_stuck(void **state)
 {
     static const struct {

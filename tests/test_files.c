@@ -136,7 +136,8 @@ static int takes_memory(void *unused)
     return right;
 }
 
-/* The memory of values is counted while a document is read, in its thread; libforeline's programs have threads. */
+/* The memory of values is counted while a document is read, in its thread; libforeline's programs
+ * have threads. */
 static void jansson_is_as_before_for_others(void **state)
 {
     struct json_document d = {0};
@@ -248,7 +249,8 @@ static void a_file_cut_at_any_byte_is_a_clean_error(void **state)
     }
 }
 
-/* The end of the object that begins behind one of these keys: notes for people, and names that are free. */
+/* The end of the object that begins behind one of these keys: notes for people, and names that are
+ * free. */
 static const char *behind_free(const char *at)
 {
     static const char *const keys[] = {"\"provenance\"", "\"breakdown\"", "\"attributes\""};

@@ -1,5 +1,5 @@
-/* Constants fitted to measured iterations: what made them is found again, rows that are left out tell
- * the truth, and what cannot be fitted is refused. */
+/* Constants fitted to measured iterations: what made them is found again, rows that are left out
+ * tell the truth, and what cannot be fitted is refused. */
 #include "study/fit.h"
 
 #include <stdio.h>
@@ -41,7 +41,8 @@ static void path_of(size_t k, char path[256])
     snprintf(path, 256, "%s/fit-plan-%zu.json", BINARY_DIR, k);
 }
 
-/* Write the plans, and a table of what a platform that nobody was told of says, times 1 +- noise. */
+/* Write the plans, and a table of what a platform that nobody was told of says, times 1 +-
+ * noise. */
 static void make(size_t rows, double noise, uint64_t seed)
 {
     struct model m = {0};

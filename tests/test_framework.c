@@ -1,5 +1,5 @@
-/* Frameworks: names with overrides, plans that say one, and what passes take under each: at least the
- * time of the device and at least that of the host, and what the kernels of their ops take. */
+/* Frameworks: names with overrides, plans that say one, and what passes take under each: at least
+ * the time of the device and at least that of the host, and what the kernels of their ops take. */
 #include "core/strategy/framework.h"
 
 #include <math.h>
@@ -217,8 +217,8 @@ static double nominal_s(const struct device_type *t, const struct model *m, uint
     return flop / t->peak[dtype != DATA_ANY ? dtype : DATA_bf16];
 }
 
-/* An op's seconds are the sum of its kernels', each of which has sizes above zero; products do the work
- * that the model counts: within the operations of activations, which are no products'. */
+/* An op's seconds are the sum of its kernels', each of which has sizes above zero; products do the
+ * work that the model counts: within the operations of activations, which are no products'. */
 static void check_op(const struct device_type *t, const struct model *m, uint32_t op,
                      double samples, const struct cost_split *split)
 {
@@ -287,8 +287,9 @@ static void a_linear_layer_is_three_products(void **state)
     model_free(&m);
 }
 
-/* Four shards of a layer of 256 tokens in fp8: a rank casts its part of the tokens, which are gathered
- * then, and its part of the weights in one of 8 microbatches; gradients of its outputs, all of them. */
+/* Four shards of a layer of 256 tokens in fp8: a rank casts its part of the tokens, which are
+ * gathered then, and its part of the weights in one of 8 microbatches; gradients of its outputs,
+ * all of them. */
 static void casts_are_of_what_a_rank_has(void **state)
 {
     struct model m = build(specs[2]);
@@ -426,8 +427,8 @@ static void every_framework_simulates(void **state)
         }
 }
 
-/* However a pass is cut into parts, they are the pass: with ZeRO 3 on links that take no time to speak
- * of, and with recomputation, host-bound and not. */
+/* However a pass is cut into parts, they are the pass: with ZeRO 3 on links that take no time to
+ * speak of, and with recomputation, host-bound and not. */
 static void parts_of_passes_are_the_passes(void **state)
 {
     static const char *const names[] = {"eager:step_s=0,interference=0",
@@ -450,8 +451,9 @@ static void parts_of_passes_are_the_passes(void **state)
         }
 }
 
-/* Where the device waits for the host, sums of shards are over by the time that the host has issued the
- * pass: they cost nothing as long as they are shorter than what it waits; else they follow the pass. */
+/* Where the device waits for the host, sums of shards are over by the time that the host has issued
+ * the pass: they cost nothing as long as they are shorter than what it waits; else they follow the
+ * pass. */
 static void sums_of_shards_hide_behind_the_host(void **state)
 {
     double seconds[2][2];

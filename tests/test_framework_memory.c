@@ -1,5 +1,5 @@
-/* Memory of plans under a framework: closed forms of what each field adds over random plans, a slow truth
- * of what a backward gives back, and the executor's memory as a bound. */
+/* Memory of plans under a framework: closed forms of what each field adds over random plans, a slow
+ * truth of what a backward gives back, and the executor's memory as a bound. */
 #include "core/strategy/framework.h"
 
 #include <string.h>
@@ -201,8 +201,8 @@ static uint32_t last_reader(const struct model *m, uint32_t t)
     return last;
 }
 
-/* At the backward of op k there are the stashes of ops up to k, gradients of outputs that a later op or k
- * reads, and one more of k's largest input that another op has begun. */
+/* At the backward of op k there are the stashes of ops up to k, gradients of outputs that a later
+ * op or k reads, and one more of k's largest input that another op has begun. */
 static int64_t slow_peak(const struct model *m, int64_t samples)
 {
     int64_t most = 0;

@@ -1,5 +1,5 @@
-/* Arguments of other frameworks: plans that are written and read again are equal, over seeded random
- * plans; scripts are followed as a shell would; what cannot be said is said. */
+/* Arguments of other frameworks: plans that are written and read again are equal, over seeded
+ * random plans; scripts are followed as a shell would; what cannot be said is said. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,7 +112,8 @@ struct round {
     char *text;
 };
 
-/* What DeepSpeed's JSON hardly ever has names for, most of what is drawn: an eighth of it is tried. */
+/* What DeepSpeed's JSON hardly ever has names for, most of what is drawn: an eighth of it is
+ * tried. */
 static bool is_beyond_json(const struct setup *s)
 {
     return s->stages > 1 || s->expert > 1 || s->context > 1 || s->recompute != RECOMPUTE_NONE;

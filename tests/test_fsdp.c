@@ -1,5 +1,6 @@
-/* FSDP as people use it, by hand on both engines: ZeRO 3 in units, resharded or kept after the forward,
- * over groups of replicas, with layers made again; and its memory against the formulas of FSDP2. */
+/* FSDP as people use it, by hand on both engines: ZeRO 3 in units, resharded or kept after the
+ * forward, over groups of replicas, with layers made again; and its memory against the formulas of
+ * FSDP2. */
 #include <stdlib.h>
 
 #include "core/data/program_check.h"
@@ -13,8 +14,8 @@
 
 enum { MEGA = 1000000 };
 
-/* One stage of four ops on four replicas, a microbatch each: 1 ms forward and 2 ms backward, 8 MB of
- * parameters, outputs of 1 MB, stashes of 2 MB. Links of 1 GB/s: over n ranks a gather or a
+/* One stage of four ops on four replicas, a microbatch each: 1 ms forward and 2 ms backward, 8 MB
+ * of parameters, outputs of 1 MB, stashes of 2 MB. Links of 1 GB/s: over n ranks a gather or a
  * reduce-scatter of a bucket takes (n - 1) / n 8 ms, and they go one after the other. */
 static struct lowered set_up(void)
 {
@@ -59,8 +60,8 @@ static size_t count(const struct lowered *s, enum op_kind kind)
     return n;
 }
 
-/* Twelve collectives of 6 ms, and compute hides behind them: in a forward the gather of the next unit,
- * in a backward that of the one before and the sum of the one behind. */
+/* Twelve collectives of 6 ms, and compute hides behind them: in a forward the gather of the next
+ * unit, in a backward that of the one before and the sum of the one behind. */
 static void units_are_gathered_ahead(void **state)
 {
     struct lowered s = set_up();
@@ -74,8 +75,8 @@ static void units_are_gathered_ahead(void **state)
     lowered_free(&s);
 }
 
-/* Four gathers, the last forward and the first backward, then four sums; further microbatches sum only,
- * behind a forward of 4 ms, which the sum of the last bucket before hides, and 2 ms. */
+/* Four gathers, the last forward and the first backward, then four sums; further microbatches sum
+ * only, behind a forward of 4 ms, which the sum of the last bucket before hides, and 2 ms. */
 static void what_is_kept_is_gathered_once(void **state)
 {
     struct lowered s = set_up();
@@ -95,8 +96,8 @@ static void what_is_kept_is_gathered_once(void **state)
     lowered_free(&s);
 }
 
-/* ZeRO 1: four gathers behind the update; or at the begin of the next iteration, where they hide three of
- * four forwards. Sums are of the last backward alone. */
+/* ZeRO 1: four gathers behind the update; or at the begin of the next iteration, where they hide
+ * three of four forwards. Sums are of the last backward alone. */
 static void what_was_updated_is_gathered_late(void **state)
 {
     struct lowered s = set_up();
@@ -119,8 +120,8 @@ static void what_was_updated_is_gathered_late(void **state)
     lowered_free(&s);
 }
 
-/* A layer is made again while its parameters are there for its backward; units of several layers gather
- * all but the last one of them once more. */
+/* A layer is made again while its parameters are there for its backward; units of several layers
+ * gather all but the last one of them once more. */
 static void layers_are_made_again_in_their_unit(void **state)
 {
     struct lowered s = set_up();
@@ -144,9 +145,9 @@ static void layers_are_made_again_in_their_unit(void **state)
 
 /* Two groups of two: eight gathers and four reduce-scatters of 4 ms; and what each keeps, 4 MB of a
  * bucket, is summed with one of the other group, 2 x 1/2 x 4 MB: 4 ms. That goes on beside the next
- * collective of the group: over the same ports, which are never idle, or, as the analytic engine has it
- * on a clique, over links of its own, all but the last one. ZeRO 1: 12 ms of compute, then the scatter,
- * the sum and the gather of everything. */
+ * collective of the group: over the same ports, which are never idle, or, as the analytic engine
+ * has it on a clique, over links of its own, all but the last one. ZeRO 1: 12 ms of compute, then
+ * the scatter, the sum and the gather of everything. */
 static void groups_of_replicas_share_and_sum(void **state)
 {
     struct lowered s = set_up();
@@ -168,9 +169,9 @@ static void groups_of_replicas_share_and_sum(void **state)
     lowered_free(&s);
 }
 
-/* A sum over groups waits for the one before and for its own scatter, which waits for the scatter before:
- * from the last one on there are more ways back than anybody could count. All of an iteration that is no
- * compute is waiting. */
+/* A sum over groups waits for the one before and for its own scatter, which waits for the scatter
+ * before: from the last one on there are more ways back than anybody could count. All of an
+ * iteration that is no compute is waiting. */
 static void waits_of_many_buckets_are_counted_once(void **state)
 {
     struct lowered s = {.model = sample_chain(100, 1e-4, 2e-4, 8 * MEGA, MEGA),
@@ -210,19 +211,20 @@ static void groups_that_make_no_sense_are_refused(void **state)
 
 /* ---- memory */
 
-/* A llama and how it is trained: hidden d, heads a, width of keys and values k, intermediate f, vocabulary
- * v, and layers; tokens of a sample; replicas. */
+/* A llama and how it is trained: hidden d, heads a, width of keys and values k, intermediate f,
+ * vocabulary v, and layers; tokens of a sample; replicas. */
 struct llama {
     const char *spec;
     double d, a, k, f, v, layers, tokens, replicas;
 };
 
-/* Bytes of a rank at the peak, in a late layer's backward, bf16 with fp32 state and gradients summed in
- * bf16: its part of 16 bytes for each parameter; the inputs of all layers; the layer that is made again,
- * s (8d + 4q + 4k + 4a + 6f); two units of parameters and two of their gradients, of which the head is the
- * largest; its logits and their gradient. Source: torch/distributed/fsdp/_fully_shard (FSDP2): a unit
- * at work and one gathered ahead; a unit's gradients and one that is reduced; units that are not blocks,
- * embedding and head, are units of their own. */
+/* Bytes of a rank at the peak, in a late layer's backward, bf16 with fp32 state and gradients
+ * summed in bf16: its part of 16 bytes for each parameter; the inputs of all layers; the layer that
+ * is made again, s (8d + 4q + 4k + 4a + 6f); two units of parameters and two of their gradients, of
+ * which the head is the largest; its logits and their gradient. Source:
+ * torch/distributed/fsdp/_fully_shard (FSDP2): a unit at work and one gathered ahead; a unit's
+ * gradients and one that is reduced; units that are not blocks, embedding and head, are units of
+ * their own. */
 static double formula(const struct llama *m)
 {
     double layer = 2 * m->d * m->d + 2 * m->d * m->k + 3 * m->d * m->f + 2 * m->d,

@@ -16,8 +16,8 @@
 
 enum { MOST = 80 };
 
-/* A graph of n ops: each reads the one before it, mostly, and up to `more` others, some of them near.
- * Every third op has no parameters, one has most of them. */
+/* A graph of n ops: each reads the one before it, mostly, and up to `more` others, some of them
+ * near. Every third op has no parameters, one has most of them. */
 static struct model random_graph(uint64_t *state, size_t n, uint32_t more)
 {
     struct model m = sample_chain(n, 0, 0, 0, 0);

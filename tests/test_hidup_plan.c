@@ -1,5 +1,5 @@
-/* HiDup's strategies on a platform: what the search says they take is what the program of their plan
- * takes on the analytic engine. */
+/* HiDup's strategies on a platform: what the search says they take is what the program of their
+ * plan takes on the analytic engine. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,7 +128,8 @@ static void a_plan_takes_what_the_search_says(void **state)
     }
 }
 
-/* Where messages take something from the compute beside which they go, as on machines that calibrate measured. */
+/* Where messages take something from the compute beside which they go, as on machines that
+ * calibrate measured. */
 static void it_knows_what_messages_take(void **state)
 {
     uint64_t dice = 11;
@@ -162,8 +163,8 @@ static void it_does_so_on_machines_in_racks(void **state)
     }
 }
 
-/* S1-09 of the seeds: the four collectives of shards, 4 to 256 MiB, as the engine has them, and in closed
- * form. */
+/* S1-09 of the seeds: the four collectives of shards, 4 to 256 MiB, as the engine has them, and in
+ * closed form. */
 static void simulated_collectives_are_the_closed_forms(void **state)
 {
     enum { KINDS = 4, SIZES = 4, N = KINDS * SIZES };
@@ -227,7 +228,8 @@ static void no_strategy_by_hand_is_simulated_to_be_faster(void **state)
         }
 }
 
-/* What plans hold of a strategy is enough for every device to have all that it needs, and no more. */
+/* What plans hold of a strategy is enough for every device to have all that it needs, and no
+ * more. */
 static void a_plan_divides_what_its_strategy_divides(void **state)
 {
     for (size_t i = 0; i < MODELS; i++) {

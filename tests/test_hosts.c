@@ -20,7 +20,8 @@ static void write_file(const char *text)
     assert_int_equal(file_commit(&f), STATUS_OK);
 }
 
-/* The rank's host is the rank's in a list with a line for each slot; its number there is how often its host stood before. */
+/* The rank's host is the rank's in a list with a line for each slot; its number there is how often
+ * its host stood before. */
 static void check(const char *spec, char name[][8], size_t ranks)
 {
     struct hosts h = {0};

@@ -1,5 +1,5 @@
-/* Seconds of kernels: closed forms against direct evaluations, over seeded random sizes and devices;
- * limits, floors, and the line of words that says what is known of a device. */
+/* Seconds of kernels: closed forms against direct evaluations, over seeded random sizes and
+ * devices; limits, floors, and the line of words that says what is known of a device. */
 #include "core/cost/kernel.h"
 
 #include <math.h>
@@ -87,7 +87,8 @@ static void products_are_the_formula(void **state)
     }
 }
 
-/* Flash 2 on devices with fp4, fp8 or neither, of `head` channels: 4 s^2 head / 2 FLOP a head, forward. */
+/* Flash 2 on devices with fp4, fp8 or neither, of `head` channels: 4 s^2 head / 2 FLOP a head,
+ * forward. */
 static void attention_is_the_formula(void **state)
 {
     uint64_t seed = 2;

@@ -1,4 +1,5 @@
-/* Tables of measured kernels, and constants fitted to them: what was put into made-up rows comes out. */
+/* Tables of measured kernels, and constants fitted to them: what was put into made-up rows comes
+ * out. */
 #include "study/kernel_fit.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
-/* Scores of large plans, 257 to 2,048 devices: what a search's quick evaluator says of a plan is what
- * the simulation of all its ranks says, contention included, wherever it claims to be exact; and the
- * few plans of a platform that it likes best have the best one among them. Random models and plans. */
+/* Scores of large plans, 257 to 2,048 devices: what a search's quick evaluator says of a plan is
+ * what the simulation of all its ranks says, contention included, wherever it claims to be exact;
+ * and the few plans of a platform that it likes best have the best one among them. Random models
+ * and plans. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
-/* Launch files of other people: Megatron-LM, NeMo, torchtitan, DeepSpeed, GPT-NeoX, LLM Foundry. Each
- * imports to the degrees that a reader finds in it, or says why it does not. Skipped, with a message,
- * where the files are not at hand. */
+/* Launch files of other people: Megatron-LM, NeMo, torchtitan, DeepSpeed, GPT-NeoX, LLM Foundry.
+ * Each imports to the degrees that a reader finds in it, or says why it does not. Skipped, with a
+ * message, where the files are not at hand. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +14,8 @@
 #define FOLDER WORKLOADS_DIR "/real/launch/"
 enum { SETS = 8 };
 
-/* What is given beside the file, and what must come out: the numbers as they stand in the file, or a
- * part of the message. */
+/* What is given beside the file, and what must come out: the numbers as they stand in the file, or
+ * a part of the message. */
 struct launch {
     const char *file, *second;
     int64_t gpus;
@@ -27,7 +27,8 @@ struct launch {
 
 #define GIVEN(...) .set = {__VA_ARGS__}
 #define MEGATRON   "megatron_academic_paper_scripts__sc21__"
-/* tensor, pipeline, chunks, context, replicas, experts; microbatches of so many, ZeRO, recomputation */
+/* tensor, pipeline, chunks, context, replicas, experts; microbatches of so many, ZeRO,
+ * recomputation */
 #define IS(t, p, v, c, r, e, m, s, z, re)                                                          \
     .tensor = (t), .pipeline = (p), .chunks = (v), .context = (c), .replicas = (r),                \
     .experts = (e), .microbatches = (m), .size = (s), .zero = (z), .recompute = (re)

@@ -25,7 +25,8 @@ static void draw(uint64_t *seed, struct arguments *a)
             assert_int_equal(arguments_set(a, TAKES(PLAN_AUTO), all[i][0], all[i][1]), STATUS_OK);
 }
 
-/* The plans of a ranking that the launcher cannot be told; all that were found are added to *found. */
+/* The plans of a ranking that the launcher cannot be told; all that were found are added to
+ * *found. */
 static size_t unsaid(struct arguments a, const struct model *m, struct topology *t, size_t *found)
 {
     struct evaluation_context context = {.model = m,

@@ -1,5 +1,5 @@
-/* What other programs say of machines becomes one graph: formats by hand, random matrices against the matrix,
- * lists of hosts against a slow reading. */
+/* What other programs say of machines becomes one graph: formats by hand, random matrices against
+ * the matrix, lists of hosts against a slow reading. */
 
 #include <math.h>
 #include <stdio.h>
@@ -265,8 +265,8 @@ static void noise_is_refused_or_read(void **state)
     }
 }
 
-/* A random table of nccl-tests with any of its forms gives its times back, to 1e-6, through the text of a
- * platform's property too. */
+/* A random table of nccl-tests with any of its forms gives its times back, to 1e-6, through the
+ * text of a platform's property too. */
 static void curves_reproduce_their_table(void **state)
 {
     uint64_t r = 5;
@@ -312,7 +312,8 @@ static void curves_reproduce_their_table(void **state)
     }
 }
 
-/* Memory ends anywhere in a file of any format, also of those that are refused: these say so first. */
+/* Memory ends anywhere in a file of any format, also of those that are refused: these say so
+ * first. */
 static void survives_every_failing_allocation(void **state)
 {
     static const char *const files[] = {

@@ -1,4 +1,5 @@
-/* What files say of machines beyond their form: GPUs by ids, adapters by hosts, which ports count, and NUMA. */
+/* What files say of machines beyond their form: GPUs by ids, adapters by hosts, which ports count,
+ * and NUMA. */
 
 #include <math.h>
 #include <stdio.h>
@@ -167,7 +168,8 @@ static void all_ports_of_a_node_are_used(void **state)
     free(text);
     machine_free(&m);
 
-    /* Leaf i has port i of both nodes, a spine above four leaves each: 8 leaves are 4, 2 spines are 1. */
+    /* Leaf i has port i of both nodes, a spine above four leaves each: 8 leaves are 4, 2 spines are
+     * 1. */
     for (int leaf = 0; leaf < 8; leaf++) {
         k += (size_t)snprintf(fabric + k, sizeof fabric - k, "Switch 40 \"S-%d\"\n", leaf);
         for (int host = 0; host < 2; host++)

@@ -1,5 +1,5 @@
-/* Runs that others recorded: traces by hand and random ones against a slow count, logs line by line, and what is
- * refused. */
+/* Runs that others recorded: traces by hand and random ones against a slow count, logs line by
+ * line, and what is refused. */
 
 #include <math.h>
 #include <stdio.h>
@@ -29,8 +29,9 @@
     "{\"ph\":\"X\",\"cat\":\"" category "\",\"name\":\"" name "\",\"tid\":1,\"ts\":" ts            \
     ",\"dur\":" dur ",\"args\":{" args "}}"
 
-/* Steps 100 to 200 and 200 to 300 us. Compute 110-140 and 130-150: 40; all-gather 145-165 of which 15 are exposed; an
- * all-to-all by launch 210-230, exposed; a copy 160-170, of which 5 are alone; the kernel from 290 on is cut off. */
+/* Steps 100 to 200 and 200 to 300 us. Compute 110-140 and 130-150: 40; all-gather 145-165 of which
+ * 15 are exposed; an all-to-all by launch 210-230, exposed; a copy 160-170, of which 5 are alone;
+ * the kernel from 290 on is cut off. */
 /* clang-format off */
 static const char by_hand[] =
     "{\"schemaVersion\":1,\"traceEvents\":["

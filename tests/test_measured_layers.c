@@ -19,9 +19,10 @@
     EVENT("kernel", name, "7", ts, dur, "\"device\":0,\"correlation\":" launch)
 #define SEQUENCE(n) "\"Sequence number\":" n
 
-/* Two steps of 1000 us. In the first: block a [10, 100] with its part fc [20, 60], block b [100, 200]; a kernel
- * between them is of none. Backward on thread 2: the node of b's op; the checkpoint's of a, which makes fc
- * again; an AccumulateGrad behind it; then the update. The second step has b's forward alone. */
+/* Two steps of 1000 us. In the first: block a [10, 100] with its part fc [20, 60], block b [100,
+ * 200]; a kernel between them is of none. Backward on thread 2: the node of b's op; the
+ * checkpoint's of a, which makes fc again; an AccumulateGrad behind it; then the update. The second
+ * step has b's forward alone. */
 static const char by_hand[] = SOURCE_DIR "/tests/fuzz/corpus/runs/layers.json";
 
 static struct run_profile_options options = {
@@ -187,7 +188,8 @@ static enum status profile_of_database(const char *sql, enum run_layers layers, 
     "CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, globalTid INTEGER, text TEXT, textId "  \
     "INTEGER); INSERT INTO NVTX_EVENTS VALUES " rows ";"
 
-/* Two processes, whose launches have the same numbers; layer a of the first took 200 ns, of the second 50. */
+/* Two processes, whose launches have the same numbers; layer a of the first took 200 ns, of the
+ * second 50. */
 static void takes_ranges_of_nvtx(void **state)
 {
     struct model m = {0};

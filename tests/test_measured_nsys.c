@@ -97,7 +97,8 @@ static void reads_databases_of_nsys(void **state)
         STATUS_INVALID);
 }
 
-/* The first row is of GPU 1, of the later process: rank 0 is the first process on GPU 0 nevertheless. */
+/* The first row is of GPU 1, of the later process: rank 0 is the first process on GPU 0
+ * nevertheless. */
 static void ranks_of_databases_follow_devices(void **state)
 {
     struct measurement m = {0};

@@ -1,5 +1,5 @@
-/* Selective recomputation by module: what a layer keeps against formulas, what the backward makes again
- * and when, by hand on both engines, and names in files. */
+/* Selective recomputation by module: what a layer keeps against formulas, what the backward makes
+ * again and when, by hand on both engines, and names in files. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +14,8 @@ enum { TOKENS = 512, SAMPLES = 2, MEGA = 1000000 };
 
 /* ---- bytes of a layer */
 
-/* What a rank keeps of a microbatch of so many layers, over t shards with sequence parallelism and c
- * replicas that share sequences. */
+/* What a rank keeps of a microbatch of so many layers, over t shards with sequence parallelism and
+ * c replicas that share sequences. */
 static int64_t kept(const char *name, int layers, const char *modules, uint32_t t, uint32_t c)
 {
     char spec[96];
@@ -47,7 +47,8 @@ static int64_t layer(const char *name, int from, const char *modules, uint32_t t
     return kept(name, from + 1, modules, t, c) - kept(name, from, modules, t, c);
 }
 
-/* A layer with modules made again has so many bytes less than without, per token and without shards. */
+/* A layer with modules made again has so many bytes less than without, per token and without
+ * shards. */
 static void saves(const char *name, int from, const char *modules, int64_t per_token)
 {
     for (uint32_t t = 1; t <= 4; t *= 2)
@@ -69,8 +70,8 @@ static void dense_layers_keep_what_the_formula_says(void **state)
     saves("llama3-8b", 1, "mlp,core_attn layernorm", 4 * a + 4 * d + roots + 6 * f);
 }
 
-/* Unfused attention without dropout, GPT: 34sbd of Korthikanti et al. less masks and what no backward
- * reads; the scores are b a s^2 numbers. */
+/* Unfused attention without dropout, GPT: 34sbd of Korthikanti et al. less masks and what no
+ * backward reads; the scores are b a s^2 numbers. */
 static void unfused_attention_keeps_its_scores(void **state)
 {
     const int64_t heads = 16, d = 1024, e = 4;

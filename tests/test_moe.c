@@ -132,9 +132,9 @@ static struct load load_of(const struct engine *e, const char *spec, struct topo
 
 /* Everybody waits for the rank whose experts get F times their share: exchanges carry F times the
  * bytes, experts compute F times as long (launches apart, of which there are none here), and keep F
- * times what comes to them and is inside of them: 3 samples of S = 4 * 2 rows of 64 before and 2 * 256
- * inside; what comes back is as much as was sent. With a capacity every expert works on its slots
- * whoever gets tokens. */
+ * times what comes to them and is inside of them: 3 samples of S = 4 * 2 rows of 64 before and 2 *
+ * 256 inside; what comes back is as much as was sent. With a capacity every expert works on its
+ * slots whoever gets tokens. */
 static void all_wait_for_the_busiest_rank(void **state)
 {
     const char *options = "rmoe:layers=2,hidden=64,heads=4,tokens=4,vocabulary=100,experts=8";
@@ -243,8 +243,8 @@ static void tensor_parallelism_splits_each_expert(void **state)
     lowered_free(&s);
 }
 
-/* What a shard keeps of a microbatch, op by op: of experts the rows that it is given and gives, whole,
- * and its part of what is inside of them; all of it for its part of the tokens. */
+/* What a shard keeps of a microbatch, op by op: of experts the rows that it is given and gives,
+ * whole, and its part of what is inside of them; all of it for its part of the tokens. */
 static void shards_keep_the_rows_of_experts_whole(void **state)
 {
     static const char *const spec[] = {"mixtral-8x7b:layers=2,tokens=1024",

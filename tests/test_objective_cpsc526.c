@@ -73,7 +73,8 @@ static void exhaustive_finds_the_optima_of_small_toys(void **state)
     }
 }
 
-/* The project's own heuristic: never better than what is proved, never worse than the first split. */
+/* The project's own heuristic: never better than what is proved, never worse than the first
+ * split. */
 static void greedy_is_the_projects_own(void **state)
 {
     struct model m = toy(61);
@@ -86,7 +87,8 @@ static void greedy_is_the_projects_own(void **state)
     model_free(&m);
 }
 
-/* SEEDS.md S0-01: the identity costs 1 off the diagonal, so the toy is what --devices 3 makes of it. */
+/* SEEDS.md S0-01: the identity costs 1 off the diagonal, so the toy is what --devices 3 makes of
+ * it. */
 static void identical_speeds_cost_the_same_everywhere(void **state)
 {
     put_text(path, "1 0 0\n0 1 0\n0 0 1\n");
@@ -142,8 +144,9 @@ static void exhaustive_improves_in_the_sequence_of_the_project(void **state)
     model_free(&m);
 }
 
-/* A plain enumeration in the project's order: op `at` opens the first part and the rest of them are made of
- * the later ops, or the later ops make all parts and it joins each in turn. No bounds, nothing left out. */
+/* A plain enumeration in the project's order: op `at` opens the first part and the rest of them are
+ * made of the later ops, or the later ops make all parts and it joins each in turn. No bounds,
+ * nothing left out. */
 struct plainly {
     const struct cpsc526_problem *p;
     struct sequence s;
@@ -165,8 +168,8 @@ static void each_labeling_improves(struct plainly *e)
     }
 }
 
-/* Parts of the ops from `at` on, in so many parts, as a list of restricted choices: those of the joiners
- * before are made last, so that the first one's choice varies fastest. */
+/* Parts of the ops from `at` on, in so many parts, as a list of restricted choices: those of the
+ * joiners before are made last, so that the first one's choice varies fastest. */
 static void enumerate_plainly(struct plainly *e, uint32_t at, uint32_t opened, uint32_t *joiner,
                               uint32_t *lowest, size_t joiners)
 {

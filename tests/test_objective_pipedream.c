@@ -220,8 +220,8 @@ static void agrees_with_the_definition_on_random_graphs(void **state)
         check_against_slow(2, 5, 3);
 }
 
-/* The same two ops on 4 machines: replicas of 1 GB over 1 GB/s cost more than they save, so that two machines
- * do what four could not do better. */
+/* The same two ops on 4 machines: replicas of 1 GB over 1 GB/s cost more than they save, so that
+ * two machines do what four could not do better. */
 static void machines_stay_idle_where_that_is_quicker(void **state)
 {
     struct model m = sample_chain(2, 0.25, 0.75, 4000000000, 0);

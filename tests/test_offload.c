@@ -1,5 +1,5 @@
-/* What is offloaded to the hosts' memory, by hand on both engines: bytes and seconds of the optimizer's
- * state, and of activations. */
+/* What is offloaded to the hosts' memory, by hand on both engines: bytes and seconds of the
+ * optimizer's state, and of activations. */
 #include <stdlib.h>
 
 #include "core/data/program_check.h"
@@ -11,9 +11,9 @@
 
 enum { MEGA = 1000000, OPS = 4 };
 
-/* Four ops of 8 MB of parameters, 1 ms forward and 2 ms backward, outputs of 1 MB; hosts are reached at
- * 2 GB/s and update at 16 GB/s. Adam of fp32 numbers: 8 bytes for each 4 of a parameter, and 8 times
- * the bytes of parameters are moved. */
+/* Four ops of 8 MB of parameters, 1 ms forward and 2 ms backward, outputs of 1 MB; hosts are
+ * reached at 2 GB/s and update at 16 GB/s. Adam of fp32 numbers: 8 bytes for each 4 of a parameter,
+ * and 8 times the bytes of parameters are moved. */
 static struct lowered set_up(size_t stages, uint32_t replicas, uint32_t microbatches)
 {
     struct lowered s = {.model = sample_chain(OPS, 1e-3, 2e-3, 8 * MEGA, MEGA),
@@ -68,9 +68,9 @@ static void replicas_update_their_parts(void **state)
     }
 }
 
-/* Stages of a device: gradients of the second go down while the first is updated, and parameters of the
- * first come back while the second is. Copies of 8 ms, updates of 8 ms: down, down beside nothing,
- * update, update beside up, up. */
+/* Stages of a device: gradients of the second go down while the first is updated, and parameters of
+ * the first come back while the second is. Copies of 8 ms, updates of 8 ms: down, down beside
+ * nothing, update, update beside up, up. */
 static void copies_of_stages_overlap_updates(void **state)
 {
     struct lowered s = set_up(2, 1, 2);
@@ -84,9 +84,9 @@ static void copies_of_stages_overlap_updates(void **state)
     lowered_free(&s);
 }
 
-/* Passes of 4 and 8 ms that keep 4 MB. Copies of 2 ms hide behind them. Of 10 ms: the third forward waits
- * for the first copy (14 ms), which comes back at 24 ms, and so on each 10 ms: 24, 34 and 44 ms begin
- * the backwards, the last of which takes 8. */
+/* Passes of 4 and 8 ms that keep 4 MB. Copies of 2 ms hide behind them. Of 10 ms: the third forward
+ * waits for the first copy (14 ms), which comes back at 24 ms, and so on each 10 ms: 24, 34 and 44
+ * ms begin the backwards, the last of which takes 8. */
 static void activations_come_and_go_beside_passes(void **state)
 {
     struct lowered s = set_up(1, 1, 3);
@@ -102,8 +102,8 @@ static void activations_come_and_go_beside_passes(void **state)
     lowered_free(&s);
 }
 
-/* On the device: one at work, one on its way back, two on their way there; on the host all the others
- * at most. A backward behind its forward leaves nothing to copy. */
+/* On the device: one at work, one on its way back, two on their way there; on the host all the
+ * others at most. A backward behind its forward leaves nothing to copy. */
 static void few_activations_are_on_the_device(void **state)
 {
     struct lowered s = set_up(1, 1, 8);
@@ -124,8 +124,8 @@ static void few_activations_are_on_the_device(void **state)
     lowered_free(&s);
 }
 
-/* In every schedule that takes it: both engines agree, as lowered_seconds() asserts, and what is on the
- * device is no more than without, nor is an iteration faster. */
+/* In every schedule that takes it: both engines agree, as lowered_seconds() asserts, and what is on
+ * the device is no more than without, nor is an iteration faster. */
 static void schedules_agree(void **state)
 {
     for (size_t k = 0; k < schedules_n; k++) {

@@ -1,4 +1,5 @@
-/* The importer of ONNX files: costs by hand, what is refused, and files that are cut off or wrong. */
+/* The importer of ONNX files: costs by hand, what is refused, and files that are cut off or
+ * wrong. */
 #include "model/import.h"
 
 #include <stdlib.h>
@@ -69,7 +70,8 @@ static void images_cost_what_their_formulas_say(void **state)
     model_free(&m);
 }
 
-/* 2 heads of 4, of 5 tokens; the mask is an input, and no op. A larger batch changes nothing of a sample. */
+/* 2 heads of 4, of 5 tokens; the mask is an input, and no op. A larger batch changes nothing of a
+ * sample. */
 static void attention_is_found_and_open_dimensions_are_chosen(void **state)
 {
     static const char *const choices[] = {":seq=5", ":batch=3,seq=5"};

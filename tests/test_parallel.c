@@ -63,8 +63,8 @@ static void tensor_parallelism_divides_the_work_and_sums_activations(void **stat
                      (2 * MEGA / 4) * 2 + 2 * MEGA * 2 + MEGA + MEGA / 4);
     s.plan.sequence_parallel = true; /* the fourth op too works on a quarter of the tokens */
     assert_near(lowered_seconds(&s, NULL), 2 * (1e-3 + 1.5e-3 + 2e-3) + update(14 * MEGA), 1e-9);
-    /* all rows of row's output, for which gradients of the 8 MB that all shards have need more room: of
-     * every shard, since no op gathers its input whose gradient would be scattered */
+    /* all rows of row's output, for which gradients of the 8 MB that all shards have need more
+     * room: of every shard, since no op gathers its input whose gradient would be scattered */
     assert_int_equal(program_peak(&s.program, 0, NULL) - program_static_bytes(&s.program.rank[0]),
                      2 * MEGA + 2 * MEGA / 4 + 4 * 8 * MEGA);
     lowered_free(&s);
@@ -166,10 +166,11 @@ static void buckets_are_summed_while_the_backward_runs(void **state)
     lowered_free(&s);
 }
 
-/* A message of 1 MB takes 0.1 + 1 ms of the compute beside it: F1 of the first stage sends F0's output and
- * receives B0's gradient, B0 sends F1's and receives B1's; B0 of the second receives F1's input, F1 sends
- * B0's gradient. Times in ms: first F0 0-2, F1 2-6.2, B0 11.1-17.3, B1 18.2-22.2; second F0 3-5, B0
- * 5-10.1, F1 10.1-13.2, B1 13.2-17.2. A bucket of 16 MB goes round two ranks in 4 messages of 8 MB. */
+/* A message of 1 MB takes 0.1 + 1 ms of the compute beside it: F1 of the first stage sends F0's
+ * output and receives B0's gradient, B0 sends F1's and receives B1's; B0 of the second receives
+ * F1's input, F1 sends B0's gradient. Times in ms: first F0 0-2, F1 2-6.2, B0 11.1-17.3, B1
+ * 18.2-22.2; second F0 3-5, B0 5-10.1, F1 10.1-13.2, B1 13.2-17.2. A bucket of 16 MB goes round two
+ * ranks in 4 messages of 8 MB. */
 static void messages_take_time_from_the_compute_beside_them(void **state)
 {
     struct lowered s = set_up(2, 1, 1, 2);

@@ -1,5 +1,5 @@
-/* What a program says that collectives move is what runs hand to them, byte for byte: random ways to
- * spread a model. */
+/* What a program says that collectives move is what runs hand to them, byte for byte: random ways
+ * to spread a model. */
 #include <math.h>
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
-/* Encoders that share layers, pool their first token or are put together otherwise, and a network that makes
- * images, trained to the parameters of one process however they are cut. */
+/* Encoders that share layers, pool their first token or are put together otherwise, and a network
+ * that makes images, trained to the parameters of one process however they are cut. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,8 +15,8 @@
 
 static const char unet[] = "unet:side=32,width=4,groups=2,classes=256";
 
-/* Every stage has a copy of the layer, and gradients are summed over all its uses: stage by stage, which
- * regroups the sum. */
+/* Every stage has a copy of the layer, and gradients are summed over all its uses: stage by stage,
+ * which regroups the sum. */
 static void shared_layers_train_as_one_process(void **state)
 {
     (void)state;
@@ -27,8 +27,8 @@ static void shared_layers_train_as_one_process(void **state)
     COMPARE("albert_groups.json:tokens=16", how, 1e-5);
 }
 
-/* Stages of as many ops each, so that cuts go through the shared layers: what all stages that have a use
- * of an owner's parameters sum, and the parameters of one process. */
+/* Stages of as many ops each, so that cuts go through the shared layers: what all stages that have
+ * a use of an owner's parameters sum, and the parameters of one process. */
 static void stages_sum_what_they_share(const struct model *m, const struct trained *one,
                                        size_t stages, const char *how, uint32_t replicas)
 {

@@ -1,11 +1,12 @@
-/* Networks for images and recurrent ones, trained to the parameters of one process however they are spread. */
+/* Networks for images and recurrent ones, trained to the parameters of one process however they are
+ * spread. */
 
 #include "tests/cmocka.h"
 #include "tests/trained.h"
 
 static const char vgg[] = "vgg:depth=11,side=32,width=4,hidden=32,classes=256";
-/* The last blocks have 2 x 2 positions: normalised over two numbers, as those of smaller images would be, gradients
- * are nothing but rounding, of which Adam makes steps. */
+/* The last blocks have 2 x 2 positions: normalised over two numbers, as those of smaller images
+ * would be, gradients are nothing but rounding, of which Adam makes steps. */
 static const char resnet[] = "resnet:depth=18,side=64,width=4,classes=256";
 static const char gnmt[] = "gnmt:layers=3,hidden=16,tokens=8,vocabulary=256";
 static const char *const models[] = {vgg, resnet, gnmt};
@@ -29,7 +30,8 @@ static void replicas_train_as_one_process(void **state)
         COMPARE(models[k], how, 1e-5);
 }
 
-/* Products of VGG's classifier, and every head, are divided; convolutions and LSTMs are computed by each. */
+/* Products of VGG's classifier, and every head, are divided; convolutions and LSTMs are computed by
+ * each. */
 static void shards_train_as_one_process(void **state)
 {
     static const char *const how[] = {"tp=2", "tp=4", "pp=2 dp=2 tp=2"};

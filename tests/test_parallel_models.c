@@ -1,5 +1,5 @@
-/* Models of today, experts on other ranks and sequences that replicas share: trained to the parameters
- * of one process, however they are spread. */
+/* Models of today, experts on other ranks and sequences that replicas share: trained to the
+ * parameters of one process, however they are spread. */
 #include <string.h>
 
 #include "tests/cmocka.h"

@@ -102,8 +102,8 @@ static int ascending(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* Whatever the seed, device, stage, kind, microbatch and step: nothing that differs shares a factor. Seeds
- * and devices are small numbers, of which a careless mixture makes the same. */
+/* Whatever the seed, device, stage, kind, microbatch and step: nothing that differs shares a
+ * factor. Seeds and devices are small numbers, of which a careless mixture makes the same. */
 static void no_two_ops_of_any_seed_share_a_factor(void **state)
 {
     enum { SEEDS = 8, STEPS = 3, RANKS = 4, MICROBATCHES = 4, TIMED = 2 * RANKS * MICROBATCHES };

@@ -1,5 +1,6 @@
-/* Plain platforms read from their text are what SimGrid says of them: to the byte, and to the word of a message
- * where they are faulty. `test_plain N` changes a platform N times at random instead of 40. */
+/* Plain platforms read from their text are what SimGrid says of them: to the byte, and to the word
+ * of a message where they are faulty. `test_plain N` changes a platform N times at random instead
+ * of 40. */
 #include "sim/platform/plain.h"
 
 #include <fcntl.h>

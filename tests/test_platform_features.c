@@ -13,8 +13,8 @@
 
 static const char scratch[] = BINARY_DIR "/test_platform_features.xml";
 
-/* Elements and attributes of simgrid.dtd as SimGrid 3.32 and 4.1 have it, and one letter for each of
- * the attributes: u used, n no effect, r refused. In capitals: all of the element. */
+/* Elements and attributes of simgrid.dtd as SimGrid 3.32 and 4.1 have it, and one letter for each
+ * of the attributes: u used, n no effect, r refused. In capitals: all of the element. */
 static const struct {
     const char *element, *attributes;
     char whole;

@@ -1,5 +1,5 @@
-/* Pictures of much: windows and shares of timelines, names that are long or strange, many plans, large
- * platforms. */
+/* Pictures of much: windows and shares of timelines, names that are long or strange, many plans,
+ * large platforms. */
 #include "plots/kind.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* What pictures say beside their data, and how they mark it: notes, legends, numbers on axes, inks. */
+/* What pictures say beside their data, and how they mark it: notes, legends, numbers on axes,
+ * inks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +78,8 @@ static struct measured_rank half_busy(double step_s)
 
 /* ---- runs */
 
-/* Of four steps the faster of the middle two, 0.3 s, is what ranks and links are of; 0.35 s is the median. */
+/* Of four steps the faster of the middle two, 0.3 s, is what ranks and links are of; 0.35 s is the
+ * median. */
 static void pictures_of_a_run_say_which_step_they_show(void **state)
 {
     (void)state;
@@ -153,8 +155,8 @@ static void marks_of_engines_do_not_depend_on_the_order_of_files(void **state)
 
 /* ---- timelines */
 
-/* Three passes of 400 layers each, narrower than a pixel, are three boxes, with their numbers; digits on the
- * yellow of weight gradients are black. */
+/* Three passes of 400 layers each, narrower than a pixel, are three boxes, with their numbers;
+ * digits on the yellow of weight gradients are black. */
 static void layers_of_a_pass_are_one_box_and_numbers_can_be_read(void **state)
 {
     (void)state;
@@ -289,7 +291,8 @@ static void styles_that_a_kind_has_not_are_refused(void **state)
     }
 }
 
-/* Of repeats from the lowest to the highest; of one row its standard deviation, in the unit of y. */
+/* Of repeats from the lowest to the highest; of one row its standard deviation, in the unit of
+ * y. */
 static void repeats_and_deviations_are_error_bars(void **state)
 {
     (void)state;
@@ -342,7 +345,8 @@ static void the_best_is_in_the_legend_of_regret(void **state)
     free(text);
 }
 
-/* Each plan has one number of stages: over them nothing is sought. Of two engines lines of cases show one. */
+/* Each plan has one number of stages: over them nothing is sought. Of two engines lines of cases
+ * show one. */
 static void notes_name_what_differs_and_lines_are_cases_rather_than_engines(void **state)
 {
     (void)state;

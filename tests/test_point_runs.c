@@ -61,7 +61,8 @@ static enum status open_all(const struct model *m, const struct program *p)
     return st;
 }
 
-/* Whether the folded program of the plan runs, as searches have it, is whether the whole one opens. */
+/* Whether the folded program of the plan runs, as searches have it, is whether the whole one
+ * opens. */
 static void compare(const struct model *m, const char *spec, const struct partition_request *r,
                     size_t count[2])
 {

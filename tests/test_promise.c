@@ -11,7 +11,8 @@
 #include "tests/promise.h"
 
 enum { FOLDED = 40, COMPARED = 11, PLANS = 6 };
-/* Searches, each on another family of platforms; unit.promise_more: all, and both that were once found. */
+/* Searches, each on another family of platforms; unit.promise_more: all, and both that were once
+ * found. */
 enum { FEW = 1 };
 static uint32_t searched = FEW, seed = 7000;
 
@@ -65,7 +66,8 @@ static void a_transient_of_many_periods_is_waited_for(void **state)
     promise_case_free(&c);
 }
 
-/* Three pairs of replicas once waited for each other: gathers of parameters were not in one order. */
+/* Three pairs of replicas once waited for each other: gathers of parameters were not in one
+ * order. */
 static void pairs_of_replicas_that_cross_gather_in_one_order(void **state)
 {
     struct promise_case c = {.model_name = "gpt-tiny:layers=8",

@@ -1,5 +1,5 @@
-/* Runs that others published: what is read of files, how little stops it, what is made of a row, and
- * the figures, against ones computed by hand. */
+/* Runs that others published: what is read of files, how little stops it, what is made of a row,
+ * and the figures, against ones computed by hand. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
-/* Constants fitted to published runs: those that made the runs are found again, what is left out is left
- * out to the bit, and the shipped ones are what the table, the catalogue and the predictions say. */
+/* Constants fitted to published runs: those that made the runs are found again, what is left out is
+ * left out to the bit, and the shipped ones are what the table, the catalogue and the predictions
+ * say. */
 #include "study/published_fit.h"
 
 #include <math.h>
@@ -252,8 +253,8 @@ static void constants_that_made_the_runs_are_found_again(void **state)
     }
 }
 
-/* Times of a set, and of a generation, are changed as much as one likes: what is predicted for them by
- * fits that do not know them is the same to the bit, and others' predictions are not. */
+/* Times of a set, and of a generation, are changed as much as one likes: what is predicted for them
+ * by fits that do not know them is the same to the bit, and others' predictions are not. */
 static void what_is_left_out_is_left_out(void **state)
 {
     uint64_t stream = 5;
@@ -283,8 +284,9 @@ static void what_is_left_out_is_left_out(void **state)
     published_free(&p);
 }
 
-/* Runs whose layers and heads take up to 1.6 times as long as expected, or as short, by width, shards and
- * microbatch: a part of them says so for the others. What was measured of these does not count. */
+/* Runs whose layers and heads take up to 1.6 times as long as expected, or as short, by width,
+ * shards and microbatch: a part of them says so for the others. What was measured of these does not
+ * count. */
 static void a_few_runs_say_what_the_layers_of_others_take(void **state)
 {
     for (uint64_t seed = 1; seed <= (test_everything() ? 2 : 1); seed++) {

@@ -1,5 +1,5 @@
-/* What the launcher keeps of the steps that ranks report: all of short runs, a part of long ones, in time
- * and memory that grow with the steps only. Reports are made up; no process is started. */
+/* What the launcher keeps of the steps that ranks report: all of short runs, a part of long ones,
+ * in time and memory that grow with the steps only. Reports are made up; no process is started. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* Files of runs and PipeDream's driver files, where memory ends anywhere; tests/run_config.sh has what they mean. */
+/* Files of runs and PipeDream's driver files, where memory ends anywhere; tests/run_config.sh has
+ * what they mean. */
 #include "study/run_config.h"
 
 #include <stdio.h>

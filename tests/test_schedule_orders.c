@@ -1,5 +1,6 @@
-/* Orders of schedules against the published ones, which are replayed here in their own words: slowly,
- * with a queue and a list of actions; and the times that these replays take against the engine's. */
+/* Orders of schedules against the published ones, which are replayed here in their own words:
+ * slowly, with a queue and a list of actions; and the times that these replays take against the
+ * engine's. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -374,8 +375,9 @@ static void times_are_those_of_the_published_actions(void **state)
 
 /* ---- pairs */
 
-/* The pair at compute op `i` of a rank: its collectives begin with it, it takes as long as the compute
- * or the collectives of both, and what it sends leaves at its end. Returns its second compute op. */
+/* The pair at compute op `i` of a rank: its collectives begin with it, it takes as long as the
+ * compute or the collectives of both, and what it sends leaves at its end. Returns its second
+ * compute op. */
 static size_t check_pair(const struct program *p, const struct timeline *t, size_t i)
 {
     size_t end = i + 1, k = i, pass[2] = {i, i};
@@ -402,8 +404,8 @@ static size_t check_pair(const struct program *p, const struct timeline *t, size
     return pass[1];
 }
 
-/* Experts over two replicas, and two shards: all-to-alls and sums of either pass under the compute of
- * both. Others follow their pass. */
+/* Experts over two replicas, and two shards: all-to-alls and sums of either pass under the compute
+ * of both. Others follow their pass. */
 static void a_pair_hides_the_collectives_of_the_one_under_the_compute_of_the_other(void **state)
 {
     srand(16);

@@ -204,8 +204,9 @@ static void pipedream_pays_for_the_sum_of_every_microbatch(void **state)
         }
 }
 
-/* Halves of 2 P (zb-v) and 2 P + 1 stages at once (Qi et al. 2024, DeepSeek 2024). A rank keeps room
- * for the most of either chunk, which zb-v needs at different times: program_peak() has one more. */
+/* Halves of 2 P (zb-v) and 2 P + 1 stages at once (Qi et al. 2024, DeepSeek 2024). A rank keeps
+ * room for the most of either chunk, which zb-v needs at different times: program_peak() has one
+ * more. */
 static void schedules_in_a_v_hold_what_is_published(void **state)
 {
     static const char *const name[] = {"zb-v", "dualpipe-v", "dualpipe"};

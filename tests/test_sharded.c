@@ -1,5 +1,5 @@
-/* Strategies executed: ranks that are threads, on the real device over real transports, make the losses
- * and the parameters of one process, whatever forms their tensors have. */
+/* Strategies executed: ranks that are threads, on the real device over real transports, make the
+ * losses and the parameters of one process, whatever forms their tensors have. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,9 +55,9 @@ static void begin(struct against *c, size_t model, size_t steps)
     strategy_free(&d);
 }
 
-/* One more strategy, which has an edge that `edges` has left (NULL: any). Adam's first steps do not see how
- * large a gradient is, so that parameters whose gradient is 0 but for rounding (sums of normalised rows have
- * such) may move by it: those are looked at for tmlp only. */
+/* One more strategy, which has an edge that `edges` has left (NULL: any). Adam's first steps do not
+ * see how large a gradient is, so that parameters whose gradient is 0 but for rounding (sums of
+ * normalised rows have such) may move by it: those are looked at for tmlp only. */
 static void compare(struct against *c, size_t ranks, struct strategy_edges *edges)
 {
     static struct trained t;
@@ -86,8 +86,8 @@ static void end(struct against *c)
     forget(&c->alone);
 }
 
-/* Strategies until every form of every tensor has been read in every form in which a legal strategy can
- * read it, by every reader: all that an operator and a conversion can be asked for. */
+/* Strategies until every form of every tensor has been read in every form in which a legal strategy
+ * can read it, by every reader: all that an operator and a conversion can be asked for. */
 static void compare_every_edge(size_t model, size_t ranks, size_t other_ranks)
 {
     static struct against c;
@@ -133,7 +133,8 @@ static void they_learn_the_same_for_300_steps(void **state)
 
 /* ---- what is planned can be run */
 
-/* Of a family with random shapes, whose heads, channels, experts and devices fit together or do not. */
+/* Of a family with random shapes, whose heads, channels, experts and devices fit together or do
+ * not. */
 static void draw_model(uint64_t *dice, char text[160])
 {
     size_t family = random_next(dice) % spmd_families_n, side = 1 + random_next(dice) % 3;

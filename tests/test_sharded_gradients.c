@@ -1,5 +1,5 @@
-/* Every collective with its conjugate, and every operator, against finite differences: strategies drawn
- * at random, on four ranks that go through their lists side by side, in double. */
+/* Every collective with its conjugate, and every operator, against finite differences: strategies
+ * drawn at random, on four ranks that go through their lists side by side, in double. */
 #include <math.h>
 #include <string.h>
 
@@ -196,8 +196,8 @@ static void train(const char *model, size_t ranks, bool two, uint64_t *dice,
     strategy_free(&d);
 }
 
-/* In fp32 a token whose experts are equally probable but for rounding takes another one under another
- * strategy, and a curve leaves the others; here no curve does. */
+/* In fp32 a token whose experts are equally probable but for rounding takes another one under
+ * another strategy, and a curve leaves the others; here no curve does. */
 static void but_for_rounding_every_strategy_is_one_training(void **state)
 {
     (void)state;
@@ -248,8 +248,8 @@ static void spoil(struct operators *o, uint64_t *dice)
     }
 }
 
-/* Files are not trusted: what cannot be computed is refused when it is opened. (What is wrong without
- * being out of bounds is for sanitizers to see.) */
+/* Files are not trusted: what cannot be computed is refused when it is opened. (What is wrong
+ * without being out of bounds is for sanitizers to see.) */
 static void what_opens_can_be_computed(void **state)
 {
     uint64_t dice = 5;

@@ -115,9 +115,10 @@ static void ways_out_of_a_node_are_counted(void **state)
     }
 }
 
-/* 8 GPUs behind links of 24 GB/s share the port of their node: what leaves it is the port's, and where that is
- * wide enough their own, without a step where the one becomes narrower than the other. Where the links are
- * not known the closed form says it, which is compared with the flows. */
+/* 8 GPUs behind links of 24 GB/s share the port of their node: what leaves it is the port's, and
+ * where that is wide enough their own, without a step where the one becomes narrower than the
+ * other. Where the links are not known the closed form says it, which is compared with the
+ * flows. */
 static void what_leaves_a_node_grows_with_its_port(void **state)
 {
     static const double port_GBps[] = {12.5, 24, 24.0625, 25, 37.5, 48, 60, 187, 192, 200};

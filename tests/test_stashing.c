@@ -1,9 +1,9 @@
-/* Updates without flush over stages of different replicas: what a run trains is what one process does that
- * goes through the microbatches in order and takes the versions of the weights that weight stashing
- * says: for microbatch m of a stage with r replicas and warm-up w those after max(0, m div r - w)
- * updates. (Narayanan et al., PipeDream, SOSP 2019, section 3.3; warm-up as its runtime has it.) Macrobatches: an
- * update is by the mean of w + 1 microbatches of each replica, or of those that are left, and there is
- * one where else there were w + 1. */
+/* Updates without flush over stages of different replicas: what a run trains is what one process
+ * does that goes through the microbatches in order and takes the versions of the weights that
+ * weight stashing says: for microbatch m of a stage with r replicas and warm-up w those after
+ * max(0, m div r - w) updates. (Narayanan et al., PipeDream, SOSP 2019, section 3.3; warm-up as its
+ * runtime has it.) Macrobatches: an update is by the mean of w + 1 microbatches of each replica, or
+ * of those that are left, and there is one where else there were w + 1. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,7 +171,8 @@ static void assert_routed(const struct program *p, const uint32_t *replicas, uin
         assert_int_equal(seen[s], microbatches);
 }
 
-/* A run over these replicas and one process: *losses and the return value are how far they are apart. */
+/* A run over these replicas and one process: *losses and the return value are how far they are
+ * apart. */
 static double compared(const struct model *m, const char *schedule, const uint32_t *replicas,
                        size_t stages, uint32_t microbatches, uint32_t later, double *losses)
 {
@@ -247,8 +248,8 @@ static void macrobatches_train_as_one_process_with_two_versions(void **state)
 
 enum { COMPARED = 3, COMPARED_OF = 6 };
 
-/* Gradients of the first microbatches of a stage that has `depth` of them between forward and backward,
- * gradient[COMPARED], each of *n numbers. Every sample of the corpus is the same. */
+/* Gradients of the first microbatches of a stage that has `depth` of them between forward and
+ * backward, gradient[COMPARED], each of *n numbers. Every sample of the corpus is the same. */
 static void first_gradients(const struct model *m, uint32_t depth, float **gradient, size_t *n)
 {
     static const uint8_t text[64] = {0};
@@ -292,7 +293,8 @@ static void first_gradients(const struct model *m, uint32_t depth, float **gradi
     topology_free(&t);
 }
 
-/* With v versions the first v gradients of one input are those of the first weights, and no others. */
+/* With v versions the first v gradients of one input are those of the first weights, and no
+ * others. */
 static void gradients_are_those_of_the_stashed_version(void **state)
 {
     static const bool equal[COMPARED][COMPARED - 1] = {{false, false}, {true, false}, {true, true}};

@@ -125,8 +125,8 @@ static bool are_equal(const struct instance *x, const struct symmetry *s, const 
     return true;
 }
 
-/* Flows of some colours fly, and are divided until all of a cell are equally fast. Returns how often
- * cells were divided. */
+/* Flows of some colours fly, and are divided until all of a cell are equally fast. Returns how
+ * often cells were divided. */
 static size_t divide(struct instance *x, const bool *flies, struct symmetry *s)
 {
     for (size_t round = 0;; round++) {
@@ -150,8 +150,9 @@ static size_t divide(struct instance *x, const bool *flies, struct symmetry *s)
     }
 }
 
-/* On random networks, whichever colours fly: the rates of the quotient are those of the whole if and
- * only if no kind would be faster; dividing by kinds comes to an end, with fewer cells than flows. */
+/* On random networks, whichever colours fly: the rates of the quotient are those of the whole if
+ * and only if no kind would be faster; dividing by kinds comes to an end, with fewer cells than
+ * flows. */
 static void flows_of_a_cell_have_the_rate_of_the_quotient_or_are_divided(void **state)
 {
     uint64_t seed = 1;

@@ -41,8 +41,8 @@ static enum status note_cores(struct team_member *me, void *context)
     return STATUS_OK;
 }
 
-/* As many members as there are cores, and fewer: no core is two members', none is nobody's, and everybody has
- * one. More members: all have all. */
+/* As many members as there are cores, and fewer: no core is two members', none is nobody's, and
+ * everybody has one. More members: all have all. */
 static void members_have_cores_of_their_own(void **state)
 {
     cpu_set_t all;

@@ -1,5 +1,5 @@
-/* Split products of tensor parallelism, by hand on both engines: what shards gather and scatter goes on
- * beside them but for one part. */
+/* Split products of tensor parallelism, by hand on both engines: what shards gather and scatter
+ * goes on beside them but for one part. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -10,9 +10,9 @@
 
 enum { MEGA = 1000000 };
 
-/* One stage of an input, a layer (column-parallel product, row-parallel product, both of g seconds on
- * each shard and twice that backward) and a head that is not divided, on t shards; tensors of `bytes`
- * over links of 1 GB/s. */
+/* One stage of an input, a layer (column-parallel product, row-parallel product, both of g seconds
+ * on each shard and twice that backward) and a head that is not divided, on t shards; tensors of
+ * `bytes` over links of 1 GB/s. */
 static struct lowered set_up(uint32_t t, double g, int64_t bytes)
 {
     static const char *const name[] = {"input", "h.0.fc", "h.0.proj", "head"};
@@ -32,10 +32,10 @@ static struct lowered set_up(uint32_t t, double g, int64_t bytes)
     return s;
 }
 
-/* Forward: 4 g; a scatter and a gather of c = (t - 1) / t bytes each. The (t - 1) / t of products go
- * beside as much of both, so max((t - 1) / t 2c, (t - 1) / t 2g) instead of the sum. Backward: 8 g; the
- * second gather of the column-parallel input beside half its product, g, then a scatter and a gather
- * beside the half of each product, 2g. */
+/* Forward: 4 g; a scatter and a gather of c = (t - 1) / t bytes each. The (t - 1) / t of products
+ * go beside as much of both, so max((t - 1) / t 2c, (t - 1) / t 2g) instead of the sum. Backward: 8
+ * g; the second gather of the column-parallel input beside half its product, g, then a scatter and
+ * a gather beside the half of each product, 2g. */
 static double expected(uint32_t t, double g, double c)
 {
     double part = (double)(t - 1) / t;

@@ -56,7 +56,8 @@ static size_t valid(const unsigned char *b)
     return n;
 }
 
-/* What comes out is UTF-8 without control characters, fits, and is the text itself where that does. */
+/* What comes out is UTF-8 without control characters, fits, and is the text itself where that
+ * does. */
 static void random_bytes_are_shown_within_their_columns(void **state)
 {
     static const char *const part[] = {"a", "é", "計", "\xcc\x81", "\xff", "\xe2\x80", "\n", "🚀"};

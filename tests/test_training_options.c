@@ -56,8 +56,8 @@ static double factor(const char *text, uint32_t step)
     return learning_rate_factor(&r, step);
 }
 
-/* PipeDream's runtime: 0.1 every 30 epochs, (1 - epoch / epochs)^2, 0.97^(epoch / epochs), and in the first
- * 5 epochs (1 + step + epoch * length) / (5 length), step counted within the epoch. */
+/* PipeDream's runtime: 0.1 every 30 epochs, (1 - epoch / epochs)^2, 0.97^(epoch / epochs), and in
+ * the first 5 epochs (1 + step + epoch * length) / (5 length), step counted within the epoch. */
 static void rates_follow_their_policies(void **state)
 {
     enum { LENGTH = 7, EPOCHS = 90 };

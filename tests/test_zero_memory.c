@@ -1,6 +1,6 @@
-/* What is promised of memory, and what runs hold: the largest peak of any rank within a tenth of the
- * program's, whose bytes the plan's table shows, of replicas with ZeRO 0 to 3 and of pipelines; and
- * parameters that no level of ZeRO changes. */
+/* What is promised of memory, and what runs hold: the largest peak of any rank within a tenth of
+ * the program's, whose bytes the plan's table shows, of replicas with ZeRO 0 to 3 and of pipelines;
+ * and parameters that no level of ZeRO changes. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,8 @@ enum {
     BOOKKEEPING = 32 << 10 /* B of a rank */
 };
 
-/* Of each kind; unit.zero_memory_more: EVERYTHING, and all pairs of ways and levels, not half of them. */
+/* Of each kind; unit.zero_memory_more: EVERYTHING, and all pairs of ways and levels, not half of
+ * them. */
 enum { EVERYTHING = 120 };
 static int drawn = 8;
 
@@ -190,7 +191,8 @@ static const char *const specs[] = {
     "bert-base:layers=2,hidden=64,heads=4,tokens=32,vocabulary=1024",
 };
 
-/* Do sums of gradients have the same order? Of two numbers any; else that of the chunks of buckets. */
+/* Do sums of gradients have the same order? Of two numbers any; else that of the chunks of
+ * buckets. */
 static bool sum_alike(const struct trained *a, const struct trained *b, const struct spread *how)
 {
     if (how->group > 0 && how->zero == 1)
@@ -287,7 +289,8 @@ static uint32_t draw(uint32_t n)
     return (uint32_t)rand() % n;
 }
 
-/* A pipeline in any schedule that runs, of anything the executor has; four ranks a replica at most. */
+/* A pipeline in any schedule that runs, of anything the executor has; four ranks a replica at
+ * most. */
 static struct spread any_pipeline(char spec[96])
 {
     static const char *const schedule[] = {"1f1b", "gpipe",      "interleaved", "zb-h1",

@@ -35,8 +35,8 @@ static void parameter_counts_equal_the_published_ones(void **state)
     }
 }
 
-/* torchvision's, and of the U-Net diffusers' (a port to Keras that the original's authors' weights go into
- * prints the same), besides the table of 256 pixels of three channels. */
+/* torchvision's, and of the U-Net diffusers' (a port to Keras that the original's authors' weights
+ * go into prints the same), besides the table of 256 pixels of three channels. */
 static void networks_for_images_have_the_published_parameters(void **state)
 {
     static const struct {
@@ -55,8 +55,9 @@ static void networks_for_images_have_the_published_parameters(void **state)
     }
 }
 
-/* V = 300, H = 8, 3 layers: two tables V H, layers 4 H (2 H + 1), the writer's behind its first 4 H (3 H + 1),
- * products of queries and of keys and values H (H + 1) and 2 H (H + 1), head V (H + 1). */
+/* V = 300, H = 8, 3 layers: two tables V H, layers 4 H (2 H + 1), the writer's behind its first 4
+ * H (3 H + 1), products of queries and of keys and values H (H + 1) and 2 H (H + 1), head V (H +
+ * 1). */
 static void gnmt_has_the_parameters_of_its_formula(void **state)
 {
     struct model m = build("gnmt:layers=3,hidden=8,tokens=5,vocabulary=300");

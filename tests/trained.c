@@ -101,8 +101,8 @@ size_t parameters_of(const struct trained *t, uint32_t op)
     return (size_t)t->model->op[op].parameter_bytes / sizeof(float);
 }
 
-/* Put what a rank has of an op in its place, or of what it borrows; replicas and copies must agree to the
- * bit. */
+/* Put what a rank has of an op in its place, or of what it borrows; replicas and copies must agree
+ * to the bit. */
 static enum status show(struct trained *t, const struct stage *s, const struct stage_op *o)
 {
     bool borrows = o->layer.borrows;

@@ -1,5 +1,6 @@
-/* trained.h - a model trained for a few steps by real devices over a real transport, the ranks being
- * threads, however it is spread over them: what is left of its parameters, and what was moved. */
+/* trained.h - a model trained for a few steps by real devices over a real transport, the ranks
+ * being threads, however it is spread over them: what is left of its parameters, and what was
+ * moved. */
 #ifndef TESTS_TRAINED_H
 #define TESTS_TRAINED_H
 
@@ -26,18 +27,19 @@ struct trained {
     uint32_t *step_of; /* [ops] sums inside passes: which step that is */
 };
 
-/* "pp=2 dp=4 zero=3 kept full zb-h1": a request from NAME=NUMBER of pp (stages), dp (replicas), tp, cp
- * and ep (shards, replicas that share sequences, that experts are spread over), chunks, zero, group,
- * bucket (bytes), layers and unit (of full recomputation); of kept, scatter (messages in parts), sequence
- * (parallelism), a recomputation, an exchange of context parallelism and a schedule, whose names are
- * their own. Without: one rank, 1f1b. */
+/* "pp=2 dp=4 zero=3 kept full zb-h1": a request from NAME=NUMBER of pp (stages), dp (replicas), tp,
+ * cp and ep (shards, replicas that share sequences, that experts are spread over), chunks, zero,
+ * group, bucket (bytes), layers and unit (of full recomputation); of kept, scatter (messages in
+ * parts), sequence (parallelism), a recomputation, an exchange of context parallelism and a
+ * schedule, whose names are their own. Without: one rank, 1f1b. */
 struct partition_request request_of(const char *how);
 
-/* Trains for `steps` and checks that every parameter was seen, the same to the bit on all ranks that
- * have it; `name` is for messages. Ends the test on failure; trained_free() afterwards. */
+/* Trains for `steps` and checks that every parameter was seen, the same to the bit on all ranks
+ * that have it; `name` is for messages. Ends the test on failure; trained_free() afterwards. */
 void train(const struct model *m, const char *name, const struct partition_request *how,
            size_t steps, struct trained *t);
-/* The same at another rate than 1e-3. Adam, MICROBATCHES and equal replicas where the request says nothing. */
+/* The same at another rate than 1e-3. Adam, MICROBATCHES and equal replicas where the request says
+ * nothing. */
 void train_at(double learning_rate, const struct model *m, const char *name,
               const struct partition_request *how, size_t steps, struct trained *t);
 void trained_free(struct trained *t);
@@ -47,8 +49,8 @@ double distance(const struct trained *a, const struct trained *b);
 size_t parameters_of(const struct trained *t, uint32_t op);
 
 /* Each of how[n] (request_of()) trains the model to what one process does: parameters and losses
- * are at most `tolerance` apart, 0: the same bits. (A step of Adam moves a parameter by up to 1e-3.)
- * `spec`: a model of the zoo, or one of the configurations beside the tests: "NAME.json" or
+ * are at most `tolerance` apart, 0: the same bits. (A step of Adam moves a parameter by up to
+ * 1e-3.) `spec`: a model of the zoo, or one of the configurations beside the tests: "NAME.json" or
  * "NAME.json:choices". */
 void compare(const char *spec, const char *const *how, size_t n, double tolerance);
 #define COMPARE(spec, how, tolerance) compare(spec, how, sizeof(how) / sizeof *(how), tolerance)

@@ -90,8 +90,8 @@ void check_whole_model_by(double step, struct model *m)
     model_free(m);
 }
 
-/* Move the parameters of every ops-th op from `first` on along a drawn direction, `by` of it; returns the
- * derivative in that direction by the gradient. */
+/* Move the parameters of every ops-th op from `first` on along a drawn direction, `by` of it;
+ * returns the derivative in that direction by the gradient. */
 static double move(struct stage *s, size_t first, size_t ops, double by, const real *gradient)
 {
     double along = 0;

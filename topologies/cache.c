@@ -1,10 +1,10 @@
 #define _GNU_SOURCE /* flock, futimens */
-/* A private folder of generated platforms in the user's cache, or, where there is none, in a temporary
- * folder of this process.
+/* A private folder of generated platforms in the user's cache, or, where there is none, in a
+ * temporary folder of this process.
  *
- * A file is named by a hash of its text, so that it is the same for all who generate it, and whether a
- * file there is ours can be proved. It is locked while a process may still open it by its path; the
- * ones that were used longest ago are removed when all together exceed LIMIT_cache. */
+ * A file is named by a hash of its text, so that it is the same for all who generate it, and
+ * whether a file there is ours can be proved. It is locked while a process may still open it by its
+ * path; the ones that were used longest ago are removed when all together exceed LIMIT_cache. */
 #include "topologies/cache.h"
 
 #include <dirent.h>
@@ -27,7 +27,8 @@
 #include "core/base/text.h"
 #include "host/folder.h"
 
-/* NAME-HASH.xml: the beginning of a name, and the beginning of the text's SHA-256 in hexadecimal. */
+/* NAME-HASH.xml: the beginning of a name, and the beginning of the text's SHA-256 in
+ * hexadecimal. */
 enum { PATH = 4096, NAME = 100, HASH = 16, FILE_NAME = NAME + HASH + 8 };
 static const char suffix[] = ".xml";
 
@@ -66,8 +67,8 @@ static bool find_directory(char directory[PATH])
 
 /* ---- files that are in use */
 
-/* Held by their locks, so that no other process removes them: those that this process used last. They
- * are closed when others take their places, and at its end. */
+/* Held by their locks, so that no other process removes them: those that this process used last.
+ * They are closed when others take their places, and at its end. */
 enum { IN_USE = 8 };
 static atomic_int in_use[IN_USE]; /* descriptors + 1; 0: none */
 static atomic_uint turn;
@@ -222,8 +223,8 @@ static bool keep(const char *name, const char *text, size_t length, char path[PA
     return true;
 }
 
-/* The folder of this process for what is not kept, made when it is first needed. Children that it forks
- * use it too. */
+/* The folder of this process for what is not kept, made when it is first needed. Children that it
+ * forks use it too. */
 static char own[FOLDER_TEMPORARY];
 static pid_t owner;
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;

@@ -9,28 +9,29 @@
 /* Sources, by column ([...] as in docs/topology.md):
  *   peak    data sheets: matrix products with 32-bit sums, without sparsity: fp32, tf32, 16 bits,
  *           fp8. HGX B200 and GB200 NVL72: the sheet's system figures by GPU, half of those with
- *           sparsity; HGX B300 and GB300 NVL72 likewise. 16 bits of V100 and MI100 are fp16 (MI100: half
- *           of it in bf16); fp32 of MI: its matrix cores'. MI250: one of its two dies, which is what
- *           frameworks see as a device
- *   flops   [MAMF] A100 267.9, H100 (and H800) 792.1, and in its edition of 2026 B200 1745, GB200 1822, GH200
- *           828.6, MI300X 668.4, MI325X 784.9, MI355X 1565; [Markidis] V100 83, V100-FP32 12. No measurement of a kind for the
- *           others: H200 has the H100's chip; for RTX 3090 and 4090 the H100's 80 % of the peak is
- *           assumed, as for H100-PCIE, A40, A30, A10, L40S, L4, T4 and other MI; [MAMF] A100-PCIE 252.9, B300 1769; GB300:
- *           GB200's 1822 and 14 % more, set from published training runs (Megatron Bridge), not by a product; P100 and P4
- *           V100's 0.89 of fp32; H100-HBM2E is an H100 at 500 W instead of 700: (500 / 700)^0.5 = 0.85
- *           of its speed (docs/models.md). CPU as in the platform laptop
+ *           sparsity; HGX B300 and GB300 NVL72 likewise. 16 bits of V100 and MI100 are fp16 (MI100:
+ *           half of it in bf16); fp32 of MI: its matrix cores'. MI250: one of its two dies, which
+ *           is what frameworks see as a device
+ *   flops   [MAMF] A100 267.9, H100 (and H800) 792.1, and in its edition of 2026 B200 1745, GB200
+ *           1822, GH200 828.6, MI300X 668.4, MI325X 784.9, MI355X 1565; [Markidis] V100 83,
+ *           V100-FP32 12. No measurement of a kind for the others: H200 has the H100's chip; for
+ *           RTX 3090 and 4090 the H100's 80 % of the peak is assumed, as for H100-PCIE, A40, A30,
+ *           A10, L40S, L4, T4 and other MI; [MAMF] A100-PCIE 252.9, B300 1769; GB300: GB200's 1822
+ *           and 14 % more, set from published training runs (Megatron Bridge), not by a product;
+ *           P100 and P4 V100's 0.89 of fp32; H100-HBM2E is an H100 at 500 W instead of 700: (500 /
+ *           700)^0.5 = 0.85 of its speed (docs/models.md). CPU as in the platform laptop
  *   memory  data sheets; V100, A100, H100, GH200 and RTX in GiB, the others in the sheet's own GB
  *   nvlink  [NCCL-bw] links x GB/s: V100 6 x 20, A100 12 x 20, H100 and H200 18 x 20.6, B200 and
  *           GB200 18 x 40.1 (nominal 150, 300, 450, 450, 900). GH200: nominal 3 x 150 GB/s to the
  *           three others of a node. MI300X: nominal 7 x 64 GB/s of Infinity Fabric to the seven
- *           others, MI325X the same, MI355X 7 x 76.8. RTX, A10, A30 and L40S: none, PCIe counts; CPU: loopback, measured for the platform laptop
- *           H800: 8 links of the H100's 18; 160 GB/s are attained, DeepSeek-V3 (2024), section
- *           3.2.2
+ *           others, MI325X the same, MI355X 7 x 76.8. RTX, A10, A30 and L40S: none, PCIe counts;
+ *           CPU: loopback, measured for the platform laptop H800: 8 links of the H100's 18; 160
+ *           GB/s are attained, DeepSeek-V3 (2024), section 3.2.2
  *   nic     one port a GPU: DGX A100 200 Gb/s, DGX H100, H200, B200, GB200 NVL72 and MI300X servers
  *           400 Gb/s, GH200 in Alps 200 Gb/s; V100: 100 Gb/s, as DGX-2 has for each two; RTX and
  *           CPU 25 Gb/s, assumed
- *   pcie    [NCCL-bw] 12 GB/s for 3.0 x16, doubled with each generation since; GH200 and GB200: of the
- *           port, as 5.0
+ *   pcie    [NCCL-bw] 12 GB/s for 3.0 x16, doubled with each generation since; GH200 and GB200: of
+ *           the port, as 5.0
  *   host    GH200, GB200: data sheets, NVLink-C2C of 900 GB/s both ways together, which two GPUs of
  *           a GB200 share; the others' PCIe
  *   host memory: channels x data rate of the CPUs in the vendor's server, by its GPUs. DGX-2
@@ -38,7 +39,8 @@
  *           DGX H100, H200 (and H800) 2 x 8 x DDR5-4800; DGX B200 2 x 8 x DDR5-5600; servers of 8
  *           MI300X 2 x 12 x DDR5-4800; Grace: 512 GB/s of LPDDR5X, for one and for two; RTX: two
  *           channels of DDR4-3200 and DDR5-5600, assumed; the rows behind V100-FP32 as their kin
- *   kernels [MAMF] in fp8; fp4 assumed, about 0.7 of the peak; fp32: the fastest products of the measured sets of kernels that NeuSight
+ *   kernels [MAMF] in fp8; fp4 assumed, about 0.7 of the peak; fp32: the fastest products of the
+ *   measured sets of kernels that NeuSight
  *           (ASPLOS 2025) published, MI set by hand; flash as docs/models.md says for Blackwell */
 enum { GIB_SHIFT = 30 };
 

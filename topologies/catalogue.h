@@ -30,19 +30,20 @@ struct gpu {
 extern const struct gpu gpus[];
 extern const size_t gpus_n;
 
-/* Times what the table says of the products of a type (and of its attention, *all) with these constants
- * instead of the shipped ones: of the few whose figures are no measured products. Type as in
- * gpu.type. */
+/* Times what the table says of the products of a type (and of its attention, *all) with these
+ * constants instead of the shipped ones: of the few whose figures are no measured products. Type as
+ * in gpu.type. */
 double gpu_varied(const char *type, const struct constants *c, bool *all);
 
 /* The GPU of that device type; NULL: none, such as a CPU's core. */
 const struct gpu *gpu_of_type(const char *type);
-/* Has it matrix products in bf16? A platform's peak does not say: it is one for both kinds of 16 bits. */
+/* Has it matrix products in bf16? A platform's peak does not say: it is one for both kinds of 16
+ * bits. */
 bool gpu_has_bf16(const struct gpu *g);
 
-/* The row that a text means: of those whose words, letters and digits between other signs, all stand in
- * it, whatever their case, the one with the most, then the longest. "NVIDIA A100-PCIE-40GB" is A100-PCIE,
- * "A100-SXM-40GB" A100-40, "8xH200" H200; NULL: none. */
+/* The row that a text means: of those whose words, letters and digits between other signs, all
+ * stand in it, whatever their case, the one with the most, then the longest. "NVIDIA
+ * A100-PCIE-40GB" is A100-PCIE, "A100-SXM-40GB" A100-40, "8xH200" H200; NULL: none. */
 const struct gpu *gpu_named(const char *text);
 
 #endif

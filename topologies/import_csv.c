@@ -1,5 +1,5 @@
-/* Tables as CSV with a header that names size(B) and time(us) or time(ns), as vTrain's. Of columns that stand
- * twice the first counts; who took part is not in the file. */
+/* Tables as CSV with a header that names size(B) and time(us) or time(ns), as vTrain's. Of columns
+ * that stand twice the first counts; who took part is not in the file. */
 #include "topologies/measured.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
-/* What nccl-tests (all_reduce_perf, ...) prints: lines of size, count, type, redop, root and times, older
- * versions without redop or root. Members are the lines "#  Rank  0 ... on HOST device", their nodes the
- * distinct hosts. The kind is that of "# Collective test starting: all_reduce_perf" where a newer version says
- * it, else what busbw / algbw tells. Out-of-place times count. */
+/* What nccl-tests (all_reduce_perf, ...) prints: lines of size, count, type, redop, root and times,
+ * older versions without redop or root. Members are the lines "#  Rank  0 ... on HOST device",
+ * their nodes the distinct hosts. The kind is that of "# Collective test starting: all_reduce_perf"
+ * where a newer version says it, else what busbw / algbw tells. Out-of-place times count. */
 #include "topologies/measured.h"
 
 #include <ctype.h>
@@ -72,8 +72,8 @@ static enum status read_comment(struct table *t, char **cell, size_t n)
     return STATUS_OK;
 }
 
-/* Where the time stands: after words and perhaps a root, before algbw = bytes / time, by which it is told:
- * newer versions print long times without a point, as roots are. 0: nowhere. */
+/* Where the time stands: after words and perhaps a root, before algbw = bytes / time, by which it
+ * is told: newer versions print long times without a point, as roots are. 0: nowhere. */
 static size_t find_time(char **cell, size_t n, double bytes)
 {
     for (size_t at = 3; at < 6 && at + 2 < n; at++) {
@@ -155,7 +155,8 @@ static char *unlabelled(char *line)
     return *next == '#' || (isdigit((unsigned char)*next) && colon[1] == ' ') ? colon + 1 : line;
 }
 
-/* all-reduce alone has 2 (n - 1) / n; others need their names. With two members that is 1, as of broadcasts. */
+/* all-reduce alone has 2 (n - 1) / n; others need their names. With two members that is 1, as of
+ * broadcasts. */
 static bool guess_kind(const struct table *t, double n, enum fabric_kind *out)
 {
     bool sums = fabs(t->ratio - 2 * (n - 1) / n) < 0.02 * t->ratio;

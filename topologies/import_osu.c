@@ -1,7 +1,8 @@
-/* What the OSU micro-benchmarks print: "# OSU MPI Allreduce Latency Test", a line of units, sizes and times in us or
- * rates in MB/s, perhaps a column of validation. A file may hold many runs: the first table of each kind counts.
- * Members come from the launcher's line before the table (srun -N2 -n8, jsrun -n 128 -a 1 -r 1), messages having
- * two. Sizes of all-gather and all-to-all are a member's; a curve's are of all members. */
+/* What the OSU micro-benchmarks print: "# OSU MPI Allreduce Latency Test", a line of units, sizes
+ * and times in us or rates in MB/s, perhaps a column of validation. A file may hold many runs: the
+ * first table of each kind counts. Members come from the launcher's line before the table (srun -N2
+ * -n8, jsrun -n 128 -a 1 -r 1), messages having two. Sizes of all-gather and all-to-all are a
+ * member's; a curve's are of all members. */
 #include "topologies/measured.h"
 
 #include <ctype.h>

@@ -62,7 +62,8 @@ enum status measured_hint(const char *operand, struct measured_hint *hint, const
     return STATUS_OK;
 }
 
-/* busbw / algbw of n ranks (nccl-tests, PERFORMANCE.md) is share * (n - 1) / n; 0: it does not depend on n. */
+/* busbw / algbw of n ranks (nccl-tests, PERFORMANCE.md) is share * (n - 1) / n; 0: it does not
+ * depend on n. */
 static double share_of(enum fabric_kind kind)
 {
     return kind == FABRIC_ALLREDUCE ? 2

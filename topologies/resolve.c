@@ -33,8 +33,8 @@ static bool is_directory(const char *path)
     return path && stat(path, &s) == 0 && S_ISDIR(s.st_mode);
 }
 
-/* The directory of the shipped platforms, seen from our own executable, so that an installation can be
- * moved. False: there is none, and it is where they were looked for. */
+/* The directory of the shipped platforms, seen from our own executable, so that an installation can
+ * be moved. False: there is none, and it is where they were looked for. */
 static bool data_directory(char directory[PATH_MAX])
 {
     const char *given = getenv("FORELINE_DATA");

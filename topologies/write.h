@@ -28,7 +28,8 @@ enum status topology_summary(const char *path, char **summary) MUST_CHECK;
 /* A text inside of a comment of XML, where "--" would end it too early. */
 void write_comment(FILE *f, const char *text);
 
-/* For the comment of a platform: with which settings SimGrid itself, and SMPI, share its links as the engines do. */
+/* For the comment of a platform: with which settings SimGrid itself, and SMPI, share its links as
+ * the engines do. */
 extern const char write_settings[];
 
 #endif

@@ -6,7 +6,8 @@
 
 #include <expat.h>
 
-/* TAG: bytes of the longest tag or comment; the parser keeps it whole and compares its attributes with each other. */
+/* TAG: bytes of the longest tag or comment; the parser keeps it whole and compares its attributes
+ * with each other. */
 enum { BLOCK = 1 << 20, TAG = 4 << 20 };
 
 struct reader {

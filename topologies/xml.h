@@ -1,7 +1,7 @@
 /* xml.h - an XML text as a tree of elements, each with its line, through expat.
  *
- * Entities of a document type are refused, as a few lines could stand for very much; nothing outside the
- * text is ever read. */
+ * Entities of a document type are refused, as a few lines could stand for very much; nothing
+ * outside the text is ever read. */
 #ifndef TOPOLOGIES_XML_H
 #define TOPOLOGIES_XML_H
 

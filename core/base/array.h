@@ -28,9 +28,9 @@
 #define ARRAY_ROOM(array, n)                                                                       \
     (array_is_full(n) ? array_grow((array), (n), sizeof *(array), (void *)&(array)) : STATUS_OK)
 
-/* Room for n elements in all, in an array that has its capacity beside it in `room`, which doubles at
- * least: for arrays that also shrink, or grow by many at once. What is new is not zeroed, nothing is
- * touched on failure.
+/* Room for n elements in all, in an array that has its capacity beside it in `room`, which doubles
+ * at least: for arrays that also shrink, or grow by many at once. What is new is not zeroed,
+ * nothing is touched on failure.
  *
  *     PASS(ARRAY_RESERVE(b->data, b->n + more, b->room));
  */
@@ -53,8 +53,8 @@ enum status array_grow(void *array, size_t n, size_t size, void *address) MUST_C
 enum status array_reserve(void *array, size_t n, size_t size, size_t *room,
                           void *address) MUST_CHECK;
 
-/* How many of the n elements, which are sorted by `compare`, come before the key: where it stands, or would.
- * O(log n). */
+/* How many of the n elements, which are sorted by `compare`, come before the key: where it stands,
+ * or would. O(log n). */
 size_t array_before(const void *key, const void *array, size_t n, size_t size,
                     int (*compare)(const void *element, const void *key)) MUST_CHECK;
 

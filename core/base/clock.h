@@ -8,8 +8,8 @@ double clock_now(void);
 double clock_unix_offset(void);
 /* CPU seconds of this process, all threads together. */
 double clock_cpu(void);
-/* CPU seconds of this thread; of all children waited for, and theirs; and of the whole machine since
- * it started, with what its host took from it; 0 where it does not say. */
+/* CPU seconds of this thread; of all children waited for, and theirs; and of the whole machine
+ * since it started, with what its host took from it; 0 where it does not say. */
 double clock_thread_cpu(void);
 double clock_children_cpu(void);
 double clock_machine_cpu(void);

@@ -1,10 +1,11 @@
 /* data_type.h - the types of numbers that models are trained in: a line of data_types.def each.
  *
  * A model keeps its parameters and activations in numbers of `bytes`; its matrix products run at
- * the speed that a device has for the type (core/data/topology.h). fp8 and fp4 are types of products only:
- * what it does not touch - attention's core, routers, embeddings, heads, norms - is bf16, and so
- * are the parameters and activations that are kept, but for operands that only such products read
- * again. Source: Micikevicius et al., FP8 Formats for Deep Learning, 2022 (arXiv:2209.05433). */
+ * the speed that a device has for the type (core/data/topology.h). fp8 and fp4 are types of
+ * products only: what it does not touch - attention's core, routers, embeddings, heads, norms - is
+ * bf16, and so are the parameters and activations that are kept, but for operands that only such
+ * products read again. Source: Micikevicius et al., FP8 Formats for Deep Learning, 2022
+ * (arXiv:2209.05433). */
 #ifndef CORE_BASE_DATA_TYPE_H
 #define CORE_BASE_DATA_TYPE_H
 

@@ -50,7 +50,8 @@ enum status error_context(enum status code, const char *fmt, ...) PRINTF_LIKE(2,
         goto out;                                                                                  \
     } while (0)
 
-/* Hand a finished object over: *to becomes it, and {0} stays behind for what is released at `out:`. */
+/* Hand a finished object over: *to becomes it, and {0} stays behind for what is released at
+ * `out:`. */
 #define MOVE(to, from)                                                                             \
     do {                                                                                           \
         *(to) = (from);                                                                            \

@@ -30,8 +30,8 @@ enum status file_check_size(const char *path, size_t length, enum limit most)
                      units_of(UNIT_BYTES, (double)limit_bytes(most)).text, limit_more(most, more));
 }
 
-/* Read to the end of a stream into a buffer of `room` bytes to begin with, which doubles and is then as large as
- * it may get; the size of a pipe is not known before. */
+/* Read to the end of a stream into a buffer of `room` bytes to begin with, which doubles and is
+ * then as large as it may get; the size of a pipe is not known before. */
 static enum status read_all(const char *path, FILE *f, size_t room, enum limit which, char **text,
                             size_t *length)
 {
@@ -327,8 +327,9 @@ enum status file_create_beside(const char *path, const char *mark, struct file_o
     return file_create(path, out);
 }
 
-/* Of a write that failed in between stdio keeps that it did, but not why, and errno is by now that
- * of something else: what refused then is asked once more, with a byte behind what is lost anyway. */
+/* Of a write that failed in between stdio keeps that it did, but not why, and errno is by now
+ * that of something else: what refused then is asked once more, with a byte behind what is lost
+ * anyway. */
 int file_flush(FILE *stream)
 {
     bool failed = ferror(stream);

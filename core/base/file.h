@@ -2,13 +2,13 @@
  *
  * The one way in which this program writes files. What the name stands for decides how:
  *
- *   a regular file, or nothing yet   a temporary file beside it, fsync, rename: it appears only when
- *                                    complete, with the permissions that it had
+ *   a regular file, or nothing yet   a temporary file beside it, fsync, rename: it appears only
+ *                                    when complete, with the permissions that it had
  *   a symbolic link                  stays; the file at its end is written so, there or not
  *   a character device, a pipe       written straight into
  *   "-", /dev/stdout, /dev/stderr    our own stream, in order with what is printed
  *   a directory, a socket, a disk,   refused in one line
- *   a file without write permission  */
+ *   a file without write permission */
 #ifndef CORE_BASE_FILE_H
 #define CORE_BASE_FILE_H
 

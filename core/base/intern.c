@@ -9,8 +9,8 @@
 
 enum { FIRST_SLOTS = 64 }; /* a power of two */
 
-/* A key of this process, which no file can know: names that were chosen to collide would take the square of their
- * number. The kernel puts it there for every program that it starts. */
+/* A key of this process, which no file can know: names that were chosen to collide would take the
+ * square of their number. The kernel puts it there for every program that it starts. */
 static void read_key(uint64_t key[2])
 {
     const void *random = (const void *)getauxval(AT_RANDOM);
@@ -31,7 +31,8 @@ static inline void mix(uint64_t v[4])
     v[2] += v[1], v[1] = rotate(v[1], 17) ^ v[2], v[2] = rotate(v[2], 32);
 }
 
-/* SipHash-1-3. Source: Aumasson & Bernstein, INDOCRYPT 2012, with one round a word and three at the end. */
+/* SipHash-1-3. Source: Aumasson & Bernstein, INDOCRYPT 2012, with one round a word and three at the
+ * end. */
 static size_t hash(const uint64_t key[2], const void *record, size_t bytes)
 {
     uint64_t word = 0,

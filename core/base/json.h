@@ -58,12 +58,13 @@ enum status json_get_array(const struct json_at *at, size_t limit, size_t *n) MU
 struct json_at json_item(const struct json_at *array, size_t i);
 /* How many members an object has; 0 of what is none. */
 size_t json_members(const struct json_at *object);
-/* They in the file's order, O(1) each: for (at = json_first(&object); at.key; at = json_next(&at)). */
+/* They in the file's order, O(1) each: for (at = json_first(&object); at.key; at =
+ * json_next(&at)). */
 struct json_at json_first(const struct json_at *object);
 struct json_at json_next(const struct json_at *member);
 
-/* An array of numbers; *out is malloc'd. With nulls, null is NaN, as which all that is not finite is
- * written. */
+/* An array of numbers; *out is malloc'd. With nulls, null is NaN, as which all that is not finite
+ * is written. */
 enum status json_get_reals(const struct json_at *at, double min, double max, bool nulls,
                            double **out, size_t *n) MUST_CHECK;
 /* Names and what they stand for. */
@@ -199,9 +200,10 @@ struct json_row {
     .offset = offsetof(type, member)
 
 /* Refuse a misspelt member: STATUS_PARSE names the first one that no table and not `others`
- * (blank-separated, may be "") has, and the nearest key. `tables`: JSON_TABLES(rows, more_rows), or JSON_TABLES(NULL). The root has
- * "format", "version" and "provenance" besides. Members of a FIELD_OBJECT and of the items of a
- * FIELD_LIST are checked by json_rows_read(). O(members * rows). */
+ * (blank-separated, may be "") has, and the nearest key. `tables`: JSON_TABLES(rows, more_rows),
+ * or JSON_TABLES(NULL). The root has "format", "version" and "provenance" besides. Members of a
+ * FIELD_OBJECT and of the items of a FIELD_LIST are checked by json_rows_read(). O(members *
+ * rows). */
 enum status json_check_keys(const struct json_at *object, const char *others,
                             const struct json_row *const *tables) MUST_CHECK;
 #define JSON_TABLES(...) ((const struct json_row *const[]){__VA_ARGS__, NULL})

@@ -92,8 +92,9 @@ enum {
     VALUES = 5
 }; /* bytes that values may take for each of the file: of three letters jansson makes 200 */
 
-/* What the values of the document that this thread reads may take yet, bytes; SIZE_MAX while it reads none. jansson is
- * the whole process's: a program that uses it besides libforeline is not counted, and keeps allocators of its own. */
+/* What the values of the document that this thread reads may take yet, bytes; SIZE_MAX while it
+ * reads none. jansson is the whole process's: a program that uses it besides libforeline is not
+ * counted, and keeps allocators of its own. */
 static _Thread_local size_t budget = SIZE_MAX;
 static _Thread_local bool failed; /* an allocation; jansson does not always say so */
 static once_flag counted = ONCE_FLAG_INIT;

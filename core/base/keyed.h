@@ -22,8 +22,8 @@ struct keyed_field {
 /* Find the name among names[n] and put the numbers that are given into `into`, whose others stay.
  *   what     of messages: "optimizer"
  *   *which   out: the name's number
- * STATUS_INVALID in one line: another name, key or number, or a key twice; outputs are untouched but
- * for `into`. O(length * fields). */
+ * STATUS_INVALID in one line: another name, key or number, or a key twice; outputs are untouched
+ * but for `into`. O(length * fields). */
 enum status keyed_read(const char *what, const char *text, const struct keyed_name *const *names,
                        size_t n, const struct keyed_field *field, size_t fields, size_t *which,
                        void *into) MUST_CHECK;

@@ -15,8 +15,8 @@ struct module {
  *
  *   symbol  name of the exported struct, which *out points to
  *
- * It stays loaded, and is found at once the next time. STATUS_IO when it or a library that it needs is
- * not there, STATUS_INVALID when it is of another build. */
+ * It stays loaded, and is found at once the next time. STATUS_IO when it or a library that it needs
+ * is not there, STATUS_INVALID when it is of another build. */
 enum status module_load(const char *path, const char *symbol, const void **out) MUST_CHECK;
 
 #endif

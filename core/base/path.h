@@ -40,8 +40,8 @@ enum status path_seen(const char *reference, const char *file, char **out) MUST_
  * characters, at most 200 bytes? */
 bool path_is_name(const char *name);
 
-/* The file that a reference begins with ("p.xml" of "p.xml:nic=10Gbps"), cut to `size`; false: it is
- * a name, or no file is there. */
+/* The file that a reference begins with ("p.xml" of "p.xml:nic=10Gbps"), cut to `size`; false: it
+ * is a name, or no file is there. */
 bool path_file(const char *reference, char *out, size_t size);
 
 /* SHA-256 of the file behind a reference, hexadecimal; "" when it is a name or cannot be read. */

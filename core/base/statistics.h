@@ -15,8 +15,8 @@ double quantile_sorted(const double *ascending, size_t n, double q);
  * larger than it, nothing behind smaller. O(n) on average, O(n log n) at worst. No NANs. */
 double select_nth(double *value, size_t n, size_t k);
 
-/* The quantile of value[n] in any order, and the median; NAN when n == 0 or when memory runs out, since
- * values are selected in a copy: as of sorted ones, to the last bit. O(n) on average. */
+/* The quantile of value[n] in any order, and the median; NAN when n == 0 or when memory runs out,
+ * since values are selected in a copy: as of sorted ones, to the last bit. O(n) on average. */
 double quantile(const double *value, size_t n, double q);
 double median(const double *value, size_t n);
 

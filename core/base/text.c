@@ -127,8 +127,8 @@ enum status text_find(const char *what, const char *name, const void *rows, size
                      *text_hint(nearest, hint) ? hint : ";", text_list(rows, n, known));
 }
 
-/* The letter that begins with this byte: how many bytes it has, 0 when no letter does, and the bits of
- * the first that count. */
+/* The letter that begins with this byte: how many bytes it has, 0 when no letter does, and the bits
+ * of the first that count. */
 static size_t letter_bytes(unsigned char first, uint32_t *code)
 {
     size_t n = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
@@ -136,8 +136,8 @@ static size_t letter_bytes(unsigned char first, uint32_t *code)
     return first < 0xf5 ? n : 0;
 }
 
-/* Unicode Standard Annex 11, "East Asian Width": blocks whose letters are wide, and the common marks that
- * stand over the letter before. */
+/* Unicode Standard Annex 11, "East Asian Width": blocks whose letters are wide, and the common
+ * marks that stand over the letter before. */
 static size_t columns_of(uint32_t code)
 {
     static const struct {

@@ -13,8 +13,8 @@
 /* *out becomes a malloc'd copy; what it was before is not freed. STATUS_NOMEM. */
 enum status text_copy(const char *text, char **out) MUST_CHECK;
 
-/* The names of a table's n rows as messages and help texts show them, "A, B, C". Rows are pointers to
- * structs that begin with their name. Returns text[TEXT_LIST]; what does not fit is cut off. */
+/* The names of a table's n rows as messages and help texts show them, "A, B, C". Rows are pointers
+ * to structs that begin with their name. Returns text[TEXT_LIST]; what does not fit is cut off. */
 enum { TEXT_LIST = 512 };
 const char *text_list(const void *rows, size_t n, char text[TEXT_LIST]);
 
@@ -33,8 +33,8 @@ size_t text_reach(const char *word);
 enum { TEXT_HINT = 96 };
 const char *text_hint(const char *name, char text[TEXT_HINT]);
 
-/* Set the pointer at `row` to the row called `name` among n of such a table. STATUS_INVALID "no WHAT is
- * called 'NAME'; did you mean 'B'? there are A, B, C". */
+/* Set the pointer at `row` to the row called `name` among n of such a table. STATUS_INVALID "no
+ * WHAT is called 'NAME'; did you mean 'B'? there are A, B, C". */
 enum status text_find(const char *what, const char *name, const void *rows, size_t n,
                       void *row) MUST_CHECK;
 
@@ -42,26 +42,27 @@ enum status text_find(const char *what, const char *name, const void *rows, size
 bool text_count(const char *text, uint64_t most, uint64_t *out);
 /* A finite number with nothing behind it; false, and *out as it was: it is none. */
 bool text_real(const char *text, double *out);
-/* The words between separators (any of these characters), at most `most`: word[] points into `text`, which
- * is cut up. How many; what is behind the last is left out. */
+/* The words between separators (any of these characters), at most `most`: word[] points into
+ * `text`, which is cut up. How many; what is behind the last is left out. */
 size_t text_split(char *text, const char *separators, char **word, size_t most);
 /* The first line of `text`, as far as it fits into line[size]; where the next one begins. */
 const char *text_line(const char *text, char *line, size_t size);
 
-/* The first letter of UTF-8 text as it is shown: a blank for a control character, "?" for a byte that is
- * no UTF-8. *columns: how many places it takes, 2 for wide letters of East Asia, 0 for marks over the
- * letter before. Returns how many bytes of `text` it is, 0 at the end. */
+/* The first letter of UTF-8 text as it is shown: a blank for a control character, "?" for a byte
+ * that is no UTF-8. *columns: how many places it takes, 2 for wide letters of East Asia, 0 for
+ * marks over the letter before. Returns how many bytes of `text` it is, 0 at the end. */
 enum { TEXT_LETTER = 5 };
 size_t text_letter(const char *text, char letter[TEXT_LETTER], size_t *columns);
 /* How many columns a text takes where letters have one width. */
 size_t text_columns(const char *text);
-/* The text as it is shown, in at most so many columns: of a longer one the middle becomes "…", for
- * names begin and end with what tells them apart. Cut, between letters, also where out[size] ends.
- * Returns `out`. */
+/* The text as it is shown, in at most so many columns: of a longer one the middle becomes "…",
+ * for names begin and end with what tells them apart. Cut, between letters, also where out[size]
+ * ends. Returns `out`. */
 const char *text_shorten(const char *text, size_t columns, char *out, size_t size);
 
-/* A cell of a table of text: "'" before one that a spreadsheet would take for a formula, that is a text, no
- * number, that begins with =, +, - or @ and is more than that sign; a number is left as it is. */
+/* A cell of a table of text: "'" before one that a spreadsheet would take for a formula, that is a
+ * text, no number, that begins with =, +, - or @ and is more than that sign; a number is left as it
+ * is. */
 void text_put_guard(FILE *to, const char *text);
 /* "'" where text_put_guard() puts it, else "". */
 const char *text_guard(const char *text);

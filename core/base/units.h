@@ -27,11 +27,12 @@ enum status units_parse(enum unit unit, const char *text, double *out) MUST_CHEC
  * bytes; rates in bytes per second): "50 GB/s", "1.5 us". Returns `text`. */
 const char *units_print(enum unit unit, double value, char text[UNITS_TEXT]);
 
-/* The same with as many digits, four to fifteen, as tell the value from others: "23.531 Gflop/s". */
+/* The same with as many digits, four to fifteen, as tell the value from others: "23.531
+ * Gflop/s". */
 const char *units_print_exact(enum unit unit, double value, char text[UNITS_TEXT]);
 
-/* The same as units_print() by value, for several quantities in one printf: units_of(UNIT_SECONDS, s).text, which
- * lives until the end of the statement. */
+/* The same as units_print() by value, for several quantities in one printf: units_of(UNIT_SECONDS,
+ * s).text, which lives until the end of the statement. */
 struct units_text {
     char text[UNITS_TEXT];
 };

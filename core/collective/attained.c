@@ -1,7 +1,7 @@
 /* What a collective attains on its members' devices: by their measured curves, else by the model of
- * core/cost/fabric.h. The shape is the ring's (all-to-all: every pair; sums in the switch: the switch's) with
- * bytes longer by what is lost on the way, so that contention lengthens what it meets and a
- * collective alone takes what the curve or the model says. */
+ * core/cost/fabric.h. The shape is the ring's (all-to-all: every pair; sums in the switch: the
+ * switch's) with bytes longer by what is lost on the way, so that contention lengthens what it
+ * meets and a collective alone takes what the curve or the model says. */
 #include <assert.h>
 #include <math.h>
 
@@ -92,8 +92,8 @@ bool collective_attain(const struct collective_group *g, enum collective_kind ki
     a.inside = lost / m.share;
     a.across = 1 / m.nic;
     if (kind == COLLECTIVE_ALLREDUCE && g->nodes == 1 && m.reduce > 0 && g->n > 2) {
-        /* Around a ring 2 (n - 1) / n of the buffer leave every member; to the switch all of it, and of what
-         * it has summed every member's n-th, which the switch spreads. */
+        /* Around a ring 2 (n - 1) / n of the buffer leave every member; to the switch all of it,
+         * and of what it has summed every member's n-th, which the switch spreads. */
         double n = (double)g->n, ring = 2 * (n - 1) / n / m.share, summed = (n + 1) / n / m.reduce;
         a.switched = summed < ring;
         a.inside = a.switched ? lost * summed : a.inside;

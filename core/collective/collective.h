@@ -1,11 +1,11 @@
 /* collective.h - collective operations as data: which algorithm moves which bytes between which
  * members, for engines that let the bytes contend and for engines that take the closed form.
  *
- * `bytes` is nccl-tests' size: all-reduce, broadcast, reduce: the buffer of each member; all-gather,
- * gather: the gathered result; reduce-scatter, all-to-all: the input buffer of each member (in an
- * all-to-all each ordered pair exchanges bytes / n); scatter: what is scattered. Broadcasts and
- * scatters start at member 0, reduces and gathers end there. Members are positions in
- * the list of devices a group was made of. A group is made once, shapes of it as often as sizes
+ * `bytes` is nccl-tests' size: all-reduce, broadcast, reduce: the buffer of each member;
+ * all-gather, gather: the gathered result; reduce-scatter, all-to-all: the input buffer of each
+ * member (in an all-to-all each ordered pair exchanges bytes / n); scatter: what is scattered.
+ * Broadcasts and scatters start at member 0, reduces and gathers end there. Members are positions
+ * in the list of devices a group was made of. A group is made once, shapes of it as often as sizes
  * differ; both are deterministic. Equations, sources and limits: docs/simulation.md. */
 #ifndef CORE_COLLECTIVE_COLLECTIVE_H
 #define CORE_COLLECTIVE_COLLECTIVE_H
@@ -42,8 +42,9 @@ enum status collective_group_make(const struct topology *t, const uint32_t *devi
                                   struct collective_group *out) MUST_CHECK;
 void collective_group_free(struct collective_group *g); /* accepts {0}; leaves {0} */
 
-/* Ways out of a node that the members share, not a whole number where a port is no multiple of what leads to
- * it: as many as the platform has, but not more than the smallest node has members; 1 on one node. O(n). */
+/* Ways out of a node that the members share, not a whole number where a port is no multiple of what
+ * leads to it: as many as the platform has, but not more than the smallest node has members; 1 on
+ * one node. O(n). */
 double collective_nics(const struct collective_group *g);
 
 struct collective_flow {
@@ -121,15 +122,14 @@ bool collective_applies(const struct collective_algorithm *a, const struct colle
 
 /* Flows and closed form of one collective; options NULL: defaults. An algorithm that does not serve
  * the kind, or cannot here (hierarchical with nodes of different sizes), is replaced by the chosen
- * one: see out->algorithm.
- * transfer_s of a phase is the largest of bytes / bandwidth over its flows, and, for each device
- * and direction, of the bytes over tiers of one bandwidth / that bandwidth (they share a port).
- * With measured curves or constants of collectives on the members' devices (core/cost/fabric.h), and no
- * algorithm asked for, flows and latencies are lengthened to what these say of one alone.
- * With nics the same is counted for each node of several, over nics times the bandwidth.
- * O(flows) time and memory: n to 4 n for rings and trees, times nics; all-to-all
- * n (n - 1) flows up to COLLECTIVE_PAIRS_MAX members, at most 8 n above.
- * STATUS_INVALID: unknown algorithm, bytes < 0; STATUS_NOMEM. */
+ * one: see out->algorithm. transfer_s of a phase is the largest of bytes / bandwidth over its
+ * flows, and, for each device and direction, of the bytes over tiers of one bandwidth / that
+ * bandwidth (they share a port). With measured curves or constants of collectives on the members'
+ * devices (core/cost/fabric.h), and no algorithm asked for, flows and latencies are lengthened to
+ * what these say of one alone. With nics the same is counted for each node of several, over nics
+ * times the bandwidth. O(flows) time and memory: n to 4 n for rings and trees, times nics;
+ * all-to-all n (n - 1) flows up to COLLECTIVE_PAIRS_MAX members, at most 8 n above. STATUS_INVALID:
+ * unknown algorithm, bytes < 0; STATUS_NOMEM. */
 enum status collective_shape_make(const struct collective_group *g, enum collective_kind kind,
                                   int64_t bytes, const struct collective_options *options,
                                   struct collective_shape *out) MUST_CHECK;
@@ -142,8 +142,8 @@ struct collective_choice {
     double latency_s, transfer_s;      /* the table's estimate; 0 when it has none */
 };
 /* The algorithm of the options when it serves the kind here, else the cheapest by NCCL's public
- * cost table (all-to-all, gather, scatter: direct). Options NULL: defaults. O(n). STATUS_INVALID: unknown algorithm,
- * bytes < 0. */
+ * cost table (all-to-all, gather, scatter: direct). Options NULL: defaults. O(n). STATUS_INVALID:
+ * unknown algorithm, bytes < 0. */
 enum status collective_choose(const struct collective_group *g, enum collective_kind kind,
                               int64_t bytes, const struct collective_options *options,
                               struct collective_choice *out) MUST_CHECK;

@@ -20,9 +20,9 @@ static double edge_share(enum collective_kind kind, size_t n)
 }
 
 /* The ring of one channel: each node begins at another of its members. With an even number of
- * channels every other node is passed backwards, so that the ring enters a node on the rail on which
- * it left the one before; NCCL exchanges pairs of rings on odd nodes to the same end. Member 0 is
- * where it is. */
+ * channels every other node is passed backwards, so that the ring enters a node on the rail on
+ * which it left the one before; NCCL exchanges pairs of rings on odd nodes to the same end. Member
+ * 0 is where it is. */
 static void order_ring(const struct collective_group *g, size_t channel, bool alternate,
                        uint32_t *ring)
 {

@@ -1,4 +1,5 @@
-/* What the algorithms share: room for flows, phases, sizes of nodes, and the worst path of a ring. */
+/* What the algorithms share: room for flows, phases, sizes of nodes, and the worst path of a
+ * ring. */
 #include "core/collective/shapes.h"
 
 #include "core/base/array.h"

@@ -11,8 +11,8 @@
 #include "core/strategy/framework.h"
 #include "core/strategy/optimizer.h"
 
-/* FLOP per parameter of one optimizer step, as calibration counts them; momentum is one more product and
- * sum. */
+/* FLOP per parameter of one optimizer step, as calibration counts them; momentum is one more
+ * product and sum. */
 static double update_flop(const char *optimizer)
 {
     static const double flop[] = {2, 4, 12};
@@ -49,10 +49,10 @@ struct cost_split cost_split_of(const struct plan *p, const struct plan_stage *s
     return cost_split_by(&p->shared, &s->own, plan_framework(p), p->microbatches);
 }
 
-/* Dropout: a byte of mask for each number of a residual; where scores of attention are kept, mask and
- * what is left of them, besides. Korthikanti et al. 2023, section 4.1: 2 sbh and 3 as^2b.
- * Weights of experts (Megatron-Core since 2025): where they are factors of what is inside of an expert, no
- * backward needs what it gives back. */
+/* Dropout: a byte of mask for each number of a residual; where scores of attention are kept, mask
+ * and what is left of them, besides. Korthikanti et al. 2023, section 4.1: 2 sbh and 3 as^2b.
+ * Weights of experts (Megatron-Core since 2025): where they are factors of what is inside of an
+ * expert, no backward needs what it gives back. */
 int64_t cost_stash(const struct model *m, const struct model_op *op,
                    const struct framework *framework)
 {

@@ -34,8 +34,8 @@ struct op_cost {
     bool extrapolated;                      /* a measured table was used outside its range */
 };
 
-/* What partitioners add up per op: the device's time, or the host's where that is longer; at least the
- * op's part of what the passes of a stage take (cost_pass_forward()). */
+/* What partitioners add up per op: the device's time, or the host's where that is longer; at least
+ * the op's part of what the passes of a stage take (cost_pass_forward()). */
 static inline double op_cost_forward(const struct op_cost *c)
 {
     return c->forward_s > c->forward_host_s ? c->forward_s : c->forward_host_s;
@@ -50,8 +50,8 @@ struct cost_split {
     uint32_t tensor_parallel, expert_parallel;
     bool sequence_parallel; /* ops that tensor parallelism leaves whole work on 1/t of the tokens */
     uint32_t context_parallel; /* every op works on 1/c of the tokens; 0 is as good as 1 */
-    /* times its share of the rows the busiest rank of a group gets over which experts are spread; 0 is
-     * as good as 1 */
+    /* times its share of the rows the busiest rank of a group gets over which experts are spread; 0
+     * is as good as 1 */
     double expert_imbalance;
     const struct framework *framework; /* who issues kernels; NULL: foreline */
     uint32_t
@@ -80,8 +80,9 @@ struct cost_part cost_part(const struct model_op *op, const struct cost_split *s
 struct op_cost cost_op(const struct model *m, const struct device_type *type, uint32_t op,
                        double samples, const char *optimizer, const struct cost_split *split);
 
-/* Seconds of a pass over ops that the host issues one by one while the device works at those before:
- * a kernel begins when it is issued and the one before has ended. Add ops in the order of the model. */
+/* Seconds of a pass over ops that the host issues one by one while the device works at those
+ * before: a kernel begins when it is issued and the one before has ended. Add ops in the order of
+ * the model. */
 struct cost_pass {
     double device_s, host_s; /* of all ops so far */
     double pass_s;           /* of them all, together */
@@ -96,24 +97,24 @@ double cost_pass_stretch(const struct cost_pass *p);
 double cost_again(const struct model *m, const struct device_type *type, uint32_t op,
                   const struct plan_part *part, double samples, const struct cost_split *split);
 
-/* Seconds of the update of so many bytes of parameters in the host's memory: the traffic of gradients,
- * state and parameters at what the host's memory has for the device. */
+/* Seconds of the update of so many bytes of parameters in the host's memory: the traffic of
+ * gradients, state and parameters at what the host's memory has for the device. */
 double cost_host_update(const struct model *m, const struct device_type *type,
                         const char *optimizer, double bytes);
 
 /* Bytes per parameter byte. Gradients are kept like the weights; the optimizer's state is fp32, and
  * with 2-byte weights it has an fp32 copy of them: Adam 2 x 4 bytes per fp32 parameter, 12 per
  * 16-bit one. Source: Rajbhandari et al., ZeRO, SC 2020, section 3.1. A framework may keep wider
- * gradients, or some as wide as the numbers in which they are summed (reduce_bytes: plan_reduce_bytes());
- * NULL: foreline. */
+ * gradients, or some as wide as the numbers in which they are summed (reduce_bytes:
+ * plan_reduce_bytes()); NULL: foreline. */
 struct cost_memory {
     int64_t weights, gradients, state;
 };
 struct cost_memory cost_memory(const char *optimizer, int64_t element_bytes, int64_t reduce_bytes,
                                const struct framework *framework);
 
-/* Bytes that the op and its consumers keep of it for a backward, of a sample: those of the model, and
- * what a framework makes of them; NULL: foreline. */
+/* Bytes that the op and its consumers keep of it for a backward, of a sample: those of the model,
+ * and what a framework makes of them; NULL: foreline. */
 int64_t cost_stash(const struct model *m, const struct model_op *op,
                    const struct framework *framework);
 

@@ -1,4 +1,5 @@
-/* Measured profiles: which of them are near, and what they say between and outside of their sizes. */
+/* Measured profiles: which of them are near, and what they say between and outside of their
+ * sizes. */
 #include "core/cost/cost_profile.h"
 
 #include <string.h>

@@ -8,8 +8,8 @@
 
 /* ---- curves */
 
-/* Above the last point: seconds per byte over the last doubling, or on the whole where noise makes that
- * one negative or leaves one point. */
+/* Above the last point: seconds per byte over the last doubling, or on the whole where noise makes
+ * that one negative or leaves one point. */
 static double last_slope(const struct fabric_curve *c)
 {
     size_t last = c->n - 1, from = last;
@@ -84,8 +84,8 @@ bool fabric_seconds(const struct device_type *type, enum fabric_kind kind, uint3
 
 /* ---- the model */
 
-/* Two digits of `foreline calibrate --kernels` for 106 all-reduces of nccl-tests on nodes of 8 A100, H200, B200
- * and MI300X and on four nodes of B200 (docs/simulation.md). */
+/* Two digits of `foreline calibrate --kernels` for 106 all-reduces of nccl-tests on nodes of 8
+ * A100, H200, B200 and MI300X and on four nodes of B200 (docs/simulation.md). */
 struct fabric_model fabric_derive(const struct device_type *type)
 {
     if (type->peak[DATA_bf16] <= 0)

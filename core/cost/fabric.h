@@ -1,15 +1,15 @@
-/* fabric.h - what collectives attain between devices of a type: measured curves of time over bytes, and
- * a model of NCCL's attained bandwidth for what has not been measured.
+/* fabric.h - what collectives attain between devices of a type: measured curves of time over bytes,
+ * and a model of NCCL's attained bandwidth for what has not been measured.
  *
  *   curve   of one kind, between so many members of which so many share a node; log(seconds) is
- *           linear in log(bytes) between the points, below the first one as long as there, above the
- *           last one with the slope of the last doubling
+ *           linear in log(bytes) between the points, below the first one as long as there, above
+ *           the last one with the slope of the last doubling
  *   model   T = latency + (seconds at the links' bandwidth) * lost
  *           inside a node  latency = start, lost = (1 + (half / bytes)^exponent) / share; an
  *                          all-reduce that the switch sums (NVLS): bytes * (n + 1) / n /
  *                          (reduce * bandwidth) instead, where that is faster
- *           across nodes   lost = 1 / share inside and 1 / nic across, latency = 1.5 start + hop * (n - 1),
- *                          of an all-reduce 1.5 start + 8 hop * log2(nodes)
+ *           across nodes   lost = 1 / share inside and 1 / nic across, latency = 1.5 start + hop *
+ *                          (n - 1), of an all-reduce 1.5 start + 8 hop * log2(nodes)
  *
  * "bytes" is nccl-tests' size. Constants' sources and errors: docs/simulation.md. */
 #ifndef CORE_COST_FABRIC_H
@@ -25,20 +25,22 @@ struct device_type;
 
 /* Seconds of so many bytes by a curve; increasing where its points are. O(log n). */
 double fabric_curve_seconds(const struct fabric_curve *c, double bytes);
-/* Seconds of a collective by the type's curves: that of as many members on as many nodes, else the two
- * of the next fewer and next more members on nodes as full, log(seconds) linear in log(members). False: no
- * curve of the kind, or none on both sides and none exact. `tier` is that of the slowest link; *latency_s:
- * what of it small buffers take as well. */
+/* Seconds of a collective by the type's curves: that of as many members on as many nodes, else the
+ * two of the next fewer and next more members on nodes as full, log(seconds) linear in
+ * log(members). False: no curve of the kind, or none on both sides and none exact. `tier` is that
+ * of the slowest link; *latency_s: what of it small buffers take as well. */
 bool fabric_seconds(const struct device_type *type, enum fabric_kind kind, uint32_t members,
                     uint32_t per_node, const char *tier, double bytes, double *seconds,
                     double *latency_s);
 
 /* What to take for types whose platform says nothing, fitted to A100, H100, H200 and B200 systems
- * (docs/simulation.md); sums in the switch from Hopper on. Nothing for types without a 16-bit peak. */
+ * (docs/simulation.md); sums in the switch from Hopper on. Nothing for types without a 16-bit
+ * peak. */
 struct fabric_model fabric_derive(const struct device_type *type);
 
-/* The model's closed form on nodes of equal links and as many ways out as members: what a collective alone
- * takes on a generated platform. `switched`: may an all-reduce be summed in the switch? */
+/* The model's closed form on nodes of equal links and as many ways out as members: what a
+ * collective alone takes on a generated platform. `switched`: may an all-reduce be summed in the
+ * switch? */
 struct fabric_where {
     uint32_t members, per_node;
     double link_Bps, nic_Bps; /* of a member: inside its node, and out of it */

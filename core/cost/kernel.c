@@ -13,8 +13,8 @@ static const double head_penalty = 0.8; /* attention with heads of fewer than 12
 static const double pass_launch =
     0.6; /* of the shortest kernel: passes follow one another closely */
 
-/* Where no product has been measured, and of the types beside the measured one: share of the peak. H100:
- * 0.71 of fp8, 0.81 of fp32; B200 0.76, 0.72 of fp4; A100 0.96 of fp32 (docs/models.md). */
+/* Where no product has been measured, and of the types beside the measured one: share of the peak.
+ * H100: 0.71 of fp8, 0.81 of fp32; B200 0.76, 0.72 of fp4; A100 0.96 of fp32 (docs/models.md). */
 static const double derived_4 = 0.68, derived_8 = 0.72, derived_32 = 0.85;
 
 /* Attention: by what tensor cores the device has. */
@@ -50,8 +50,8 @@ struct device_kernels kernels_derive(const struct device_type *type)
     return k;
 }
 
-/* Of the best product measured, what products inside of a training step get: the clock is lower under
- * load, and operands come out of the memory instead of the cache. */
+/* Of the best product measured, what products inside of a training step get: the clock is lower
+ * under load, and operands come out of the memory instead of the cache. */
 static enum constant share_of(enum data_type dtype)
 {
     return dtype == DATA_fp32  ? CONSTANT_share_32

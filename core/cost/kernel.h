@@ -8,8 +8,8 @@
  *              size = 1 / (1 + tokens/n), times 0.8 where heads have fewer than 128 channels
  *   pass       0.6 t0 per launch + max(flop / (peak e), bytes / (bandwidth share))
  *
- * An op of a model is a short list of kernels (core/cost/op_kernels.h). The constants' sources, and what
- * they were fitted on: docs/models.md. */
+ * An op of a model is a short list of kernels (core/cost/op_kernels.h). The constants' sources, and
+ * what they were fitted on: docs/models.md. */
 #ifndef CORE_COST_KERNEL_H
 #define CORE_COST_KERNEL_H
 
@@ -35,16 +35,17 @@ struct kernel {
     bool backward;    /* attention: what is counted twice there is in flop already */
 };
 
-/* What data sheets let one guess, of a type whose nominal 16-bit or fp32 peak is known; else nothing:
- * `flops` is the best product of 16 bits, of the other types a usual share of their peaks is attained;
- * attention by whether the device has fp8 (Hopper and later) or not. */
+/* What data sheets let one guess, of a type whose nominal 16-bit or fp32 peak is known; else
+ * nothing: `flops` is the best product of 16 bits, of the other types a usual share of their peaks
+ * is attained; attention by whether the device has fp8 (Hopper and later) or not. */
 struct device_kernels kernels_derive(const struct device_type *type);
 /* What is known of the type, as if the constants were these instead of the shipped ones: shares of
  * attention, and products of a model whose numbers are `dtype`, in their place of the shares that
  * kernel_seconds() has. */
 struct device_kernels kernels_vary(const struct device_type *type, enum data_type dtype,
                                    const struct constants *c);
-/* Seconds of a kernel on a device whose kernels are known; increasing in every size. About 10 ns. */
+/* Seconds of a kernel on a device whose kernels are known; increasing in every size. About 10
+ * ns. */
 double kernel_seconds(const struct device_type *type, const struct kernel *kernel);
 /* Bytes that a product of these operands moves at least. */
 double kernel_product_bytes(const struct kernel *kernel);

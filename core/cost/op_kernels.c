@@ -1,5 +1,5 @@
-/* The kernels of an op, kind by kind: one function each, and a table of them. Formulas and what their
- * constants were fitted on: docs/models.md. */
+/* The kernels of an op, kind by kind: one function each, and a table of them. Formulas and what
+ * their constants were fitted on: docs/models.md. */
 #include "core/cost/op_kernels.h"
 
 #include <math.h>
@@ -71,8 +71,8 @@ static void add_layer(struct issue *i, double batch, double m, double n, double 
     add_product(i, batch, n, k, m);
 }
 
-/* What becomes fp8 or fp4 of `in` numbers forward and `out` gradients backward, and once per iteration the
- * weights. */
+/* What becomes fp8 or fp4 of `in` numbers forward and `out` gradients backward, and once per
+ * iteration the weights. */
 static void add_casts(struct issue *i, double in, double out, double weights)
 {
     double bytes = i->f->cast * (i->backward ? out : in), shared = i->split.microbatches;
@@ -209,8 +209,8 @@ static void issue_gate(struct issue *i)
     i->out->issued += i->f->route_kernels * (i->backward ? route_kernels_backward : 1);
 }
 
-/* Products of all experts that the rank has, each of the rows that come to it; a batch of them is one
- * launch. Rows are put in the order of experts and back. */
+/* Products of all experts that the rank has, each of the rows that come to it; a batch of them is
+ * one launch. Rows are put in the order of experts and back. */
 static void issue_experts(struct issue *i)
 {
     double tokens = attribute(i, "tokens", 1), channels = attribute(i, "channels", 1);

@@ -1,9 +1,9 @@
 /* op_kernels.h - which kernels an op of a model launches under a framework, forward or backward.
  *
- * By kind of the op: products of linear layers (two in the backward: gradients of the input and of the
- * weights), attention fused or not, passes of element-wise layers, experts, routers, losses; ops of
- * other kinds are one pass over what they move, or what their FLOP take. Shapes are those of a rank:
- * struct cost_split divides rows, columns, heads and experts as core/cost/cost.h says. */
+ * By kind of the op: products of linear layers (two in the backward: gradients of the input and of
+ * the weights), attention fused or not, passes of element-wise layers, experts, routers, losses;
+ * ops of other kinds are one pass over what they move, or what their FLOP take. Shapes are those of
+ * a rank: struct cost_split divides rows, columns, heads and experts as core/cost/cost.h says. */
 #ifndef CORE_COST_OP_KERNELS_H
 #define CORE_COST_OP_KERNELS_H
 
@@ -25,7 +25,8 @@ struct op_kernels {
     double issued;                         /* by the host: more than are listed, small ones too */
 };
 
-/* Of op `op` for microbatches of `samples`; the split says the framework, which must go by kernels. */
+/* Of op `op` for microbatches of `samples`; the split says the framework, which must go by
+ * kernels. */
 void op_kernels(const struct model *m, uint32_t op, double samples, const struct cost_split *split,
                 bool backward, struct op_kernels *out);
 

@@ -18,8 +18,8 @@ enum collective_kind {
 };
 extern const char *const collective_kind_name[COLLECTIVE_KINDS]; /* "all-reduce", ... */
 
-/* `bytes` of the collective on a tensor of so many bytes, which n members have a part of each or all of them
- * whole: of an all-to-all a part, of at least a byte where there is any. */
+/* `bytes` of the collective on a tensor of so many bytes, which n members have a part of each or
+ * all of them whole: of an all-to-all a part, of at least a byte where there is any. */
 static inline int64_t collective_bytes(enum collective_kind kind, int64_t tensor, int64_t n)
 {
     if (kind != COLLECTIVE_ALLTOALL || tensor == 0)

@@ -1,8 +1,8 @@
 /* compare.h - how good predictions were: errors per plan, rank correlation, regret.
  *
- * error = predicted / measured - 1, signed; figures over plans use its absolute value. Plans are ranked by
- * time per sample, so that their batches may differ; by time per iteration when the samples of one are
- * unknown. */
+ * error = predicted / measured - 1, signed; figures over plans use its absolute value. Plans are
+ * ranked by time per sample, so that their batches may differ; by time per iteration when the
+ * samples of one are unknown. */
 #ifndef CORE_DATA_COMPARE_H
 #define CORE_DATA_COMPARE_H
 
@@ -33,9 +33,9 @@ struct compared_plan {
 /* One predicting engine against one kind of run. */
 struct comparison {
     char *predicted_by, *measured_by; /* engines */
-    char *
-        measured_on; /* measurement_hardware() of the runs that have GPUs, with " | " between different
-                        * ones; owned, NULL: none has */
+    /* measurement_hardware() of the runs that have GPUs, with " | " between different ones;
+     * owned, NULL: none has */
+    char *measured_on;
     size_t plans;
     struct compared_plan *plan; /* [plans] in order of first appearance */
     double mean_abs_error, median_abs_error, p95_abs_error;
@@ -57,15 +57,15 @@ enum status compare_measurements(const struct measurement *m, const char *const 
                                  struct comparisons *out) MUST_CHECK;
 void comparisons_free(struct comparisons *c); /* accepts {0}; leaves {0} */
 
-/* Kendall's tau-b, which corrects for ties: (concordant - discordant) pairs over the geometric
- * mean of the pairs not tied in x and not tied in y. Values within 1e-9 of each other, relatively,
- * are tied. In [-1, 1]; NAN when x or y has only one value. O(n^2). Source: Kendall, "The treatment of ties in ranking problems", Biometrika 33
- * (1945). */
+/* Kendall's tau-b, which corrects for ties: (concordant - discordant) pairs over the geometric mean
+ * of the pairs not tied in x and not tied in y. Values within 1e-9 of each other, relatively, are
+ * tied. In [-1, 1]; NAN when x or y has only one value. O(n^2). Source: Kendall, "The treatment of
+ * ties in ranking problems", Biometrika 33 (1945). */
 double kendall_tau(const double *x, const double *y, size_t n);
 
-/* The plan by which a choice is judged: the one predicted to be fastest; of several whose predictions
- * are equal (to 1e-9) the slowest, since any of them may be chosen, whatever their order. n >= 1,
- * predicted > 0. O(n). */
+/* The plan by which a choice is judged: the one predicted to be fastest; of several whose
+ * predictions are equal (to 1e-9) the slowest, since any of them may be chosen, whatever their
+ * order. n >= 1, predicted > 0. O(n). */
 size_t regret_chosen(const double *predicted, const double *measured, size_t n);
 /* What choosing it costs: measured[chosen] / min measured - 1. measured > 0. O(n). */
 double regret(const double *predicted, const double *measured, size_t n);

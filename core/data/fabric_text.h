@@ -1,5 +1,6 @@
-/* fabric_text.h - what is known of collectives between devices of a type, curves and a model's constants, and
- * the same as properties of a platform file (docs/topology.md). core/cost/fabric.h says what they mean. */
+/* fabric_text.h - what is known of collectives between devices of a type, curves and a model's
+ * constants, and the same as properties of a platform file (docs/topology.md). core/cost/fabric.h
+ * says what they mean. */
 #ifndef CORE_DATA_FABRIC_TEXT_H
 #define CORE_DATA_FABRIC_TEXT_H
 
@@ -44,10 +45,10 @@ struct fabric_model {
 };
 
 /* ---- as properties of a platform
-
- * A curve is <prop id="curve:all-reduce:8x8" value="1MiB@30us 4MiB@52us"/>, kind, members x members of
- * a node and perhaps ":tier"; the model <prop id="collectives" value="start=25us share=0.98 ..."/>.
- * STATUS_PARSE: one line. */
+ *
+ * A curve is <prop id="curve:all-reduce:8x8" value="1MiB@30us 4MiB@52us"/>, kind, members x members
+ * of a node and perhaps ":tier"; the model <prop id="collectives" value="start=25us share=0.98
+ * ..."/>. STATUS_PARSE: one line. */
 enum status fabric_curve_parse(const char *id, const char *value,
                                struct fabric_curve *out) MUST_CHECK;
 enum status fabric_model_parse(const char *text, struct fabric_model *out) MUST_CHECK;

@@ -47,7 +47,8 @@ bool form_convert(uint8_t from, uint8_t to, struct form_conversion *out);
 /* What the backward does in the place of a step. */
 enum form_step form_conjugate(enum form_step step);
 
-/* 'F', 'R', 'P', or the digit of a gathered dimension, as signatures are written; FORM_NONE: none. */
+/* 'F', 'R', 'P', or the digit of a gathered dimension, as signatures are written; FORM_NONE:
+ * none. */
 char form_letter(uint8_t form);
 uint8_t form_of_letter(char letter);
 /* "full", "gather 1", ...; borrowed, of a table. */

@@ -9,8 +9,8 @@
 #include "core/base/data_type.h"
 #include "core/base/error.h"
 
-/* Libraries of fused attention: Dao et al. 2022, Dao 2023, and the newest that the device's vendor has
- * (cuDNN, FlashAttention-3). */
+/* Libraries of fused attention: Dao et al. 2022, Dao 2023, and the newest that the device's vendor
+ * has (cuDNN, FlashAttention-3). */
 enum flash { FLASH_1, FLASH_2, FLASH_VENDOR, FLASH_KINDS };
 
 /* What is known of a device type's kernels; all zero: nothing. */
@@ -26,9 +26,8 @@ struct device_kernels {
 
 /* Does the device say anything of its kernels? */
 bool kernels_known(const struct device_kernels *k);
-/* What such a line of words says, instead of what *k has.
- * STATUS_INVALID or STATUS_PARSE, and *k as it was: an unknown word, no value within bounds, or shares
- * that are neither said nor there. */
+/* What such a line of words says, instead of what *k has. STATUS_INVALID or STATUS_PARSE, and *k as
+ * it was: an unknown word, no value within bounds, or shares that are neither said nor there. */
 enum status kernels_read(const char *text, struct device_kernels *k) MUST_CHECK;
 /* The same words of everything, for kernels_read(). */
 void kernels_put(const struct device_kernels *k, FILE *to);

@@ -26,8 +26,8 @@ struct topology;
 struct timeline {
     size_t n;
     double *start_s, *end_s; /* [n] */
-    /* Of a real run on this machine: which step this was, and when it started by CLOCK_MONOTONIC and
-     * by CLOCK_REALTIME (Unix time); 0: not known. */
+    /* Of a real run on this machine: which step this was, and when it started by CLOCK_MONOTONIC
+     * and by CLOCK_REALTIME (Unix time); 0: not known. */
     uint32_t step;
     double monotonic_s, unix_s;
 };
@@ -44,8 +44,8 @@ struct measured_rank {
     int64_t weight_bytes, gradient_bytes, state_bytes, stash_bytes, scratch_bytes;
     int64_t host_bytes;   /* in the host's memory, besides */
     int64_t memory_bytes; /* of its device; 0: not known */
-    int64_t
-        reserve_bytes; /* device_reserve() of it, where a prediction has just been made; 0: nothing is said */
+    /* device_reserve() of it, where a prediction has just been made; 0: nothing is said */
+    int64_t reserve_bytes;
     size_t losses;
     double *loss; /* [losses] mean loss of each step over the samples that this rank has seen; empty
                    * where it has no loss, and of predictions */
@@ -67,9 +67,9 @@ struct measured_experts {
     double imbalance; /* rows of the busiest expert over the mean */
     size_t experts, spreads;
     double *rows; /* [experts] choices that it has taken */
-    double
-        *busiest; /* [spreads] [k]: were they spread over 2 << k ranks, rows of the busiest of these
-                      * over the mean, on average over all exchanges: what --expert-imbalance says */
+    /* [spreads] [k]: were they spread over 2 << k ranks, rows of the busiest of these over the
+     * mean, on average over all exchanges: what --expert-imbalance says */
+    double *busiest;
 };
 
 struct measured_link {
@@ -127,8 +127,9 @@ struct measurement {
     double *loss; /* [losses] mean loss of each step; real runs only */
     size_t precisions_1, precisions_5;
     double *precision_1,
-        *precision_5;        /* [precisions] of a step's targets the part that the model thought
-                                        * likeliest, and among the five likeliest; not always known */
+        /* [precisions] of a step's targets the part that the model thought likeliest, and among
+         * the five likeliest; not always known */
+        *precision_5;
     bool forward_only;       /* nothing was trained */
     char *parameters_sha256; /* NULL unless a real run */
     size_t gpus;
@@ -141,9 +142,9 @@ struct measurement {
 enum status timeline_init(struct timeline *t, size_t ops) MUST_CHECK;
 void timeline_free(struct timeline *t);
 
-/* Of a real run, where t has each rank's own times: a RECV begins with its SEND and a collective with
- * its last member. Ranks count from their own start of the step, a little apart, so what ended before
- * that moment takes no time; nothing takes a negative one. */
+/* Of a real run, where t has each rank's own times: a RECV begins with its SEND and a collective
+ * with its last member. Ranks count from their own start of the step, a little apart, so what ended
+ * before that moment takes no time; nothing takes a negative one. */
 void timeline_join(const struct program *p, struct timeline *t);
 
 /* Seconds of one iteration: the end of the last op; without flush, the steady pace. *settled: the
@@ -204,8 +205,9 @@ void measurement_sort_links(struct measurement *m);
 enum status measurement_warn(struct measurement *m, const char *fmt, ...)
     PRINTF_LIKE(2, 3) MUST_CHECK;
 
-/* "8 x NVIDIA H100 80GB HBM3; driver 580.82.07, CUDA 13.0, cuBLAS 13.0.2, NCCL 2.28.9; NCCL_ALGO=Ring":
- * what the run was made on, "" without GPUs. Returns `text`; what does not fit is cut off. */
+/* "8 x NVIDIA H100 80GB HBM3; driver 580.82.07, CUDA 13.0, cuBLAS 13.0.2, NCCL 2.28.9;
+ * NCCL_ALGO=Ring": what the run was made on, "" without GPUs. Returns `text`; what does not fit is
+ * cut off. */
 enum { MEASURED_HARDWARE = 2048 };
 const char *measurement_hardware(const struct measurement *m, char text[MEASURED_HARDWARE]);
 

@@ -63,8 +63,8 @@ struct model_profile {
     double samples;                 /* microbatch size, > 0 */
     uint32_t tensor_parallel;       /* degree, >= 1 */
     double *forward_s, *backward_s; /* [n] per microbatch */
-    double *
-        again_s; /* [n] per microbatch, of a forward that a backward makes again; NULL: as forward_s */
+    /* [n] per microbatch, of a forward that a backward makes again; NULL: as forward_s */
+    double *again_s;
     double *update_s; /* [n] per iteration, of all parameters of the op; NULL: not measured */
     bool sums;        /* tensor_parallel > 1: what shards sum over each other is in these times */
 };
@@ -105,8 +105,8 @@ enum status model_write(const struct model *m, const char *path,
                         const struct provenance *p) MUST_CHECK;
 void model_free(struct model *m);                 /* accepts {0}; leaves {0} */
 void model_profile_free(struct model_profile *p); /* likewise */
-/* Take over *p, whose arrays are as long as m->op, in place of a profile of the same device, samples and degree of
- * tensor parallelism; leaves *p {0}. STATUS_NOMEM. */
+/* Take over *p, whose arrays are as long as m->op, in place of a profile of the same device,
+ * samples and degree of tensor parallelism; leaves *p {0}. STATUS_NOMEM. */
 enum status model_put_profile(struct model *m, struct model_profile *p) MUST_CHECK;
 
 /* Index of the op called `name`, MODEL_NO_OP if there is none; O(n). */
@@ -127,15 +127,15 @@ int64_t model_active_parameters(const struct model *m);
 
 /* Layers, by the names of the ops. The block of a name is what stands before '.' or '/' up to the
  * first part that is a number ("h.3" of "h.3.attn.proj"), or else that ends in a digit ("h3" of
- * "h3.ln1"). Ops in a row that share their block are a layer, and an op of no block is one by itself:
- * a model whose names have no blocks has a layer for each op. O(length of the names). */
+ * "h3.ln1"). Ops in a row that share their block are a layer, and an op of no block is one by
+ * itself: a model whose names have no blocks has a layer for each op. O(length of the names). */
 bool model_in_block(const struct model *m, size_t i);
 bool model_same_layer(const struct model *m, size_t a, size_t b); /* of a block */
 bool model_begins_layer(const struct model *m, size_t i);
 /* What the name says behind the block, "attn.proj"; "" without one. Borrowed. */
 const char *model_in_layer(const struct model *m, size_t i);
-/* The part of op i in what ops [begin, end) take together, by their FLOP, and where these have none by
- * their bytes. O(end - begin). */
+/* The part of op i in what ops [begin, end) take together, by their FLOP, and where these have none
+ * by their bytes. O(end - begin). */
 double model_layer_share(const struct model *m, size_t begin, size_t end, size_t i);
 
 #endif

@@ -3,8 +3,8 @@
  *
  * Nodes stand in the order in which they are computed; each reads tensors of earlier ones and makes
  * tensors, which are numbered in that order. Inputs and parameters are nodes that read nothing, the
- * output is one that makes nothing. A tensor has one form (core/data/form.h), and from the beginning of
- * step `step` on perhaps another one. Sizes are of whole tensors, of one microbatch.
+ * output is one that makes nothing. A tensor has one form (core/data/form.h), and from the
+ * beginning of step `step` on perhaps another one. Sizes are of whole tensors, of one microbatch.
  * Source: Zhang et al., HiDup, SoCC 2022. */
 #ifndef CORE_DATA_OPERATORS_H
 #define CORE_DATA_OPERATORS_H
@@ -51,8 +51,8 @@ static inline bool operators_converted(const struct operators *o, const struct o
     return n->form[k] != o->tensor[n->read[k]].form;
 }
 
-/* The field "operators" of a plan's or program's object, absent: *out stays empty. STATUS_PARSE also
- * for what operators_check() refuses. */
+/* The field "operators" of a plan's or program's object, absent: *out stays empty. STATUS_PARSE
+ * also for what operators_check() refuses. */
 enum status operators_get(const struct json_at *root, struct operators *out) MUST_CHECK;
 void operators_put(struct json_writer *w, const struct operators *o); /* nothing where empty */
 /* Are numbers in range, forms and conversions possible, nodes and steps in order? Devices look at

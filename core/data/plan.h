@@ -36,8 +36,8 @@ struct plan_stage {
 #include "core/strategy/strategy_stage.def" /* replicas, tensor_parallel, ...; as a whole: own */
 };
 
-/* A tensor changes the form in which devices hold it: what is communicated for it in the forward, and
- * in the place of that in the backward. */
+/* A tensor changes the form in which devices hold it: what is communicated for it in the forward,
+ * and in the place of that in the backward. */
 struct plan_conversion {
     uint8_t forward, backward; /* enum collective_kind, COLLECTIVE_KINDS: nothing */
     bool shared;               /* a parameter: once for all microbatches of an iteration */
@@ -69,7 +69,8 @@ struct plan {
     uint32_t microbatches, microbatch_size;
 #include "core/strategy/strategy_plan.def" /* zero, sequence_parallel, ...; as a whole: shared */
     double objective_s; /* the algorithm's own objective, seconds per microbatch; NAN if none */
-    /* Who issues the kernels, as plan_set_framework() was given it, and what that says; NULL: foreline. */
+    /* Who issues the kernels, as plan_set_framework() was given it, and what that says; NULL:
+     * foreline. */
     char *framework; /* owned */
     struct framework issue;
     size_t stages;
@@ -84,8 +85,9 @@ struct plan {
         operators; /* what is executed in these steps; empty: it can only be simulated */
 };
 
-/* The fields "steps" and "operators" of a plan's object, absent: none; and for plans that have some: what a plan must
- * be, STATUS_INVALID; a copy of them into one that has none; and releasing them. */
+/* The fields "steps" and "operators" of a plan's object, absent: none; and for plans that have
+ * some: what a plan must be, STATUS_INVALID; a copy of them into one that has none; and releasing
+ * them. */
 enum status plan_get_steps(const struct json_at *root, const struct model *m,
                            struct plan *p) MUST_CHECK;
 void plan_put_steps(struct json_writer *w, const struct plan *p, const struct model *m);
@@ -93,8 +95,9 @@ enum status plan_check_steps(const struct plan *p, const struct model *m) MUST_C
 enum status plan_copy_steps(const struct plan *p, struct plan *out) MUST_CHECK;
 void plan_free_steps(struct plan *p);
 
-/* Is `found` the file that the plan was made with, as "model" or "platform" (`key`)? What is no file,
- * or was written without a hash, is taken as it is. STATUS_PARSE when it has changed since. */
+/* Is `found` the file that the plan was made with, as "model" or "platform" (`key`)? What is no
+ * file, or was written without a hash, is taken as it is. STATUS_PARSE when it has changed
+ * since. */
 enum status plan_check_file(const struct json_document *d, const char *key,
                             const char *found) MUST_CHECK;
 /* Which model and platform a plan file is about; both malloc'd; path_find() says where the
@@ -129,13 +132,14 @@ enum status plan_check(const struct plan *p, const struct model *m,
  *   kept  [s->ops] out: the output of the op stays from forward to backward: it is not made again,
  *         or read outside of its unit, by this stage or another
  *
- * Selective: every op that remembers at least as much besides its output as that is, by itself, or the
- * neighbours that are of the stage's modules together. Full:
- * `recompute_unit` layers together; layers in blocks apart from ops outside of blocks, and of these
- * one by itself only if it remembers more than its output: heads and embeddings are not made again.
- * Only recompute, its members, ops and op of *s are read. O(ops log ops). */
+ * Selective: every op that remembers at least as much besides its output as that is, by itself, or
+ * the neighbours that are of the stage's modules together. Full: `recompute_unit` layers together;
+ * layers in blocks apart from ops outside of blocks, and of these one by itself only if it
+ * remembers more than its output: heads and embeddings are not made again. Only recompute, its
+ * members, ops and op of *s are read. O(ops log ops). */
 void plan_units(const struct plan_stage *s, const struct model *m, uint32_t *unit, bool *kept);
-/* When: needed[k], of ops with unit[k] > 0, is the position whose backward op k is made again before.
+/* When: needed[k], of ops with unit[k] > 0, is the position whose backward op k is made again
+ * before.
  *
  *   needed [s->ops] out
  *
@@ -145,8 +149,8 @@ void plan_needs(const struct plan_stage *s, const struct model *m, const uint32_
 
 /* Is the op in one of the modules, as a whole? *discards: in none whose output stays. */
 bool plan_module_has(uint32_t modules, const struct model *m, uint32_t op, bool *discards);
-/* What a stage that selects modules makes again of an op that it does not make again as a whole: bytes
- * that are not kept, work and traffic of making them; per sample of the whole op. */
+/* What a stage that selects modules makes again of an op that it does not make again as a whole:
+ * bytes that are not kept, work and traffic of making them; per sample of the whole op. */
 struct plan_part {
     int64_t bytes;
     double flop, traffic;
@@ -157,13 +161,14 @@ uint32_t plan_modules_of(const struct model *m);
 /* Has the model ops of each of the stage's modules? STATUS_INVALID. O(ops). */
 enum status plan_check_modules(const struct plan_stage *s, const struct model *m) MUST_CHECK;
 
-/* The layers that `recompute_layers` counts: those in blocks, or all of a stage without blocks. Only
- * ops and op of *s are read. O(ops). */
+/* The layers that `recompute_layers` counts: those in blocks, or all of a stage without blocks.
+ * Only ops and op of *s are read. O(ops). */
 uint32_t plan_stage_layers(const struct plan_stage *s, const struct model *m);
 enum status plan_copy(const struct plan *p, struct plan *out) MUST_CHECK;
 void plan_free(struct plan *p); /* accepts {0}; leaves {0} */
 
-/* "megatron:host=0.5", or NULL (core/strategy/framework.h). STATUS_INVALID with the names; STATUS_NOMEM. */
+/* "megatron:host=0.5", or NULL (core/strategy/framework.h). STATUS_INVALID with the names;
+ * STATUS_NOMEM. */
 enum status plan_set_framework(struct plan *p, const char *text) MUST_CHECK;
 /* NULL: foreline. Borrowed of the plan. */
 static inline const struct framework *plan_framework(const struct plan *p)
@@ -182,8 +187,8 @@ static inline uint32_t plan_streams(const struct plan_stage *s)
 {
     return s->replicas / s->context_parallel;
 }
-/* At least so many microbatches, and equally many for all streams of every stage, as schedules without flush
- * want; PLAN_MICROBATCHES where that would be more. O(stages). */
+/* At least so many microbatches, and equally many for all streams of every stage, as schedules
+ * without flush want; PLAN_MICROBATCHES where that would be more. O(stages). */
 uint32_t plan_even_microbatches(const struct plan *p, uint32_t least);
 /* Does any stage divide its sequences? */
 bool plan_has_context(const struct plan *p);

@@ -13,7 +13,8 @@ static bool is_kind(const struct model_op *o, const char *kind)
     return strcmp(o->kind, kind) == 0;
 }
 
-/* Is the op in a part of its layer of this name? Sums with the stream and norms behind them are outside. */
+/* Is the op in a part of its layer of this name? Sums with the stream and norms behind them are
+ * outside. */
 static bool is_in(const struct model *m, uint32_t op, const char *part)
 {
     const char *rest = model_in_layer(m, op), *last = strrchr(rest, '.');
@@ -62,8 +63,8 @@ static bool in_experts(const struct model *m, uint32_t op)
     return is_kind(&m->op[op], "experts");
 }
 
-/* discards: what others read of it is made again too, when the first of them needs it; else it stays.
- * within: a part of an op alone is made again, plan_part_again(). */
+/* discards: what others read of it is made again too, when the first of them needs it; else it
+ * stays. within: a part of an op alone is made again, plan_part_again(). */
 static const struct module {
     bool (*has)(const struct model *m, uint32_t op);
     bool discards, within;

@@ -44,12 +44,12 @@ enum { PROGRAM_NONE = UINT32_MAX };
 
 struct program_op {
     uint8_t kind; /* enum op_kind */
-    uint8_t
-        purpose; /* enum op_purpose; of communication. FORWARD, BACKWARD: FOR_PIPELINE, else that
-                      * of the collectives just before it which it computes beside (op_is_beside()) */
-    bool
-        backward; /* SEND, RECV: carries gradients; collective before a pass: of a backward; COPY: to
-                     * the device, else to the host */
+    /* enum op_purpose; of communication. FORWARD, BACKWARD: FOR_PIPELINE, else that of the
+     * collectives just before it which it computes beside (op_is_beside()) */
+    uint8_t purpose;
+    /* SEND, RECV: carries gradients; collective before a pass: of a backward; COPY: to the
+     * device, else to the host */
+    bool backward;
     uint8_t part;      /* 0: all of it; 1, 2, ...: a pass in so many parts (program_part_bucket());
                           * collective of ZeRO 2, 3: that of bucket part - 1 */
     uint8_t reduction; /* enum op_reduction, of collectives that reduce */
@@ -65,8 +65,9 @@ struct program_op {
     uint32_t count;      /* collective: calls in a row, each of `bytes`; >= 1 */
     uint32_t dep_start;  /* dependencies: dep[dep_start .. next op's dep_start) */
     double seconds;      /* compute: predicted duration on the rank's device */
-    int64_t bytes;       /* SEND, RECV: payload; collective: buffer of one call, as nccl-tests
-                          * count it (core/collective/collective.h); FORWARD: stash taken, BACKWARD: freed */
+    /* SEND, RECV: payload; collective: buffer of one call, as nccl-tests count it
+     * (core/collective/collective.h); FORWARD: stash taken, BACKWARD: freed */
+    int64_t bytes;
 };
 
 struct program_channel {
@@ -105,23 +106,25 @@ struct program_rank {
  * (the bucket before)'s low - 1, in the order in which a backward completes them. The last bucket
  * has low 0 and, besides, the copies of tied weights that other stages own. */
 struct program_bucket {
-    uint32_t low;  /* position of its first op among the stage's */
-    bool again;    /* ZeRO 3: its forward is made again in a part of its own, before the backward of
+    uint32_t low; /* position of its first op among the stage's */
+    bool again;   /* ZeRO 3: its forward is made again in a part of its own, before the backward of
                     * the bucket that has the last op of its unit (plan_units()) */
-    int64_t bytes; /* what a shard has of its parameters, as numbers of the model: every collective
-                    * FOR_DATA of dense gradients has a bucket's (program_reduced_bytes()), or, between
-                    * groups, a part's; every ALLGATHER FOR_SHARDS a call for each bucket or, with ZeRO
-                    * 3, has those of its part's and of the buckets whose weights ops of that one borrow */
+    /* what a shard has of its parameters, as numbers of the model: every collective FOR_DATA of
+     * dense gradients has a bucket's (program_reduced_bytes()), or, between groups, a part's;
+     * every ALLGATHER FOR_SHARDS a call for each bucket or, with ZeRO 3, has those of its part's
+     * and of the buckets whose weights ops of that one borrow */
+    int64_t bytes;
 };
 
 /* How the ranks that hold a stage divide it, so that a device need not work it out from the ops. */
 struct program_stage {
     uint32_t replicas, shards; /* shards: of tensor parallelism; both >= 1 */
-    bool sequence; /* shards: ops that they do not divide work on parts of the tokens. What shards
-                    * exchange in a pass is then REDUCESCATTER and ALLGATHER FOR_TENSOR behind it, and
-                    * (`backward`) the ALLGATHER before it of inputs, for gradients of weights */
-    bool
-        inside; /* shards: what they sum is in the seconds of passes, and no op (model_profile.sums) */
+    /* shards: ops that they do not divide work on parts of the tokens. What shards exchange in a
+     * pass is then REDUCESCATTER and ALLGATHER FOR_TENSOR behind it, and (`backward`) the
+     * ALLGATHER before it of inputs, for gradients of weights */
+    bool sequence;
+    /* shards: what they sum is in the seconds of passes, and no op (model_profile.sums) */
+    bool inside;
     uint32_t experts;  /* spread over so many neighbouring replicas; 0 is as good as 1 */
     uint32_t context;  /* neighbouring replicas that share every sequence, chunks i and 2c - 1 - i
                          * of 2c on the i-th of c; >= 1 */
@@ -179,8 +182,8 @@ struct program {
     bool attained;     /* collectives take what NCCL attains (collective_options.attained) */
     bool forward_only; /* there are no backwards: nothing is trained (program_keep_forwards()) */
     bool asynchronous; /* no flush: the microbatches are a window of an endless stream */
-    bool
-        folded; /* only one replica of each class and its shard 0 have ranks: lower.h; cannot be written */
+    /* only one replica of each class and its shard 0 have ranks: lower.h; cannot be written */
+    bool folded;
     struct program_copies copies;
 };
 
@@ -196,18 +199,18 @@ enum status program_link(struct program *p) MUST_CHECK;
  * shard and one bucket without bytes. */
 enum status program_plain_stages(struct program *p) MUST_CHECK;
 
-/* JSON, format "foreline-program" version 2; reading matches and checks (core/data/program_check.h) as well.
- * STATUS_PARSE also for version 1, which did not say how stages are divided. */
+/* JSON, format "foreline-program" version 2; reading matches and checks (core/data/program_check.h)
+ * as well. STATUS_PARSE also for version 1, which did not say how stages are divided. */
 enum status program_read(const char *path, struct program *out) MUST_CHECK;
 enum status program_write(const struct program *p, const char *path,
                           const struct provenance *by) MUST_CHECK;
 void program_free(struct program *p); /* accepts {0}; leaves {0} */
 
 struct model;
-/* Leave forwards and what they send to each other, to look at a model without training it. Of each stage
- * one microbatch's activations are there at a time. STATUS_UNSUPPORTED where shards, replicas that share
- * sequences, spread experts or parameters that are gathered (ZeRO 3) take part in forwards; *p is
- * then what it was. O(ops log ops). */
+/* Leave forwards and what they send to each other, to look at a model without training it. Of each
+ * stage one microbatch's activations are there at a time. STATUS_UNSUPPORTED where shards, replicas
+ * that share sequences, spread experts or parameters that are gathered (ZeRO 3) take part in
+ * forwards; *p is then what it was. O(ops log ops). */
 enum status program_keep_forwards(struct program *p, const struct model *m) MUST_CHECK;
 /* The same, and no memory for gradients and optimizer states, as a server of the model has it. */
 enum status program_infer(struct program *p, const struct model *m) MUST_CHECK;
@@ -228,9 +231,9 @@ static inline bool program_reshards(const struct program_stage *s)
     return s->zero == 3 && !s->keep;
 }
 /* In how many parts a pass of the stage may come: with ZeRO 3 a FORWARD in one per bucket, from the
- * first op on; a BACKWARD in one per bucket, from the last op down, and one for the forward of every
- * bucket that is made again by itself: those of a unit, from its first op on, before the backward of
- * its last one. */
+ * first op on; a BACKWARD in one per bucket, from the last op down, and one for the forward of
+ * every bucket that is made again by itself: those of a unit, from its first op on, before the
+ * backward of its last one. */
 uint32_t program_parts(const struct program_stage *s, enum op_kind pass);
 /* Bucket whose ops a part (>= 1) of a pass computes; *completes, unless NULL: its gradients are
  * complete then. O(buckets) where there are any to be made again. */

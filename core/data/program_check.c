@@ -213,8 +213,8 @@ static enum status check_stashes(const struct program *p, uint32_t rank)
     return STATUS_OK;
 }
 
-/* Most bytes of stashes of one stage at once, the first op at which it has them, and the stage of the
- * rank that comes next, PROGRAM_NONE: there is none. */
+/* Most bytes of stashes of one stage at once, the first op at which it has them, and the stage of
+ * the rank that comes next, PROGRAM_NONE: there is none. */
 struct pool {
     int64_t most;
     uint32_t at, next;
@@ -272,8 +272,8 @@ static struct pool pool_of(const struct program *p, uint32_t rank, uint32_t stag
     return pool;
 }
 
-/* Does a framework allocate for this rank? Then all of its stages share one pool. What is copied to the
- * host is followed by stages. */
+/* Does a framework allocate for this rank? Then all of its stages share one pool. What is copied to
+ * the host is followed by stages. */
 static bool is_shared(const struct program *p, uint32_t rank)
 {
     bool copies = false;

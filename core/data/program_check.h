@@ -1,4 +1,5 @@
-/* program_check.h - proves that a program can run: everything matches, nothing deadlocks, memory per rank.
+/* program_check.h - proves that a program can run: everything matches, nothing deadlocks, memory
+ * per rank.
  *
  * Replays the lists with zero-buffer semantics: SEND, RECV and collectives block their rank in list
  * order until the other side has arrived too. Stricter than any engine, so what passes here runs on
@@ -15,9 +16,9 @@
  * O(ops). Returns STATUS_INVALID, STATUS_NOMEM. */
 enum status program_check(const struct program *p) MUST_CHECK;
 
-/* Most memory that a rank of a checked program holds at once: static bytes, the most stashes of each
- * of its stages in list order, and scratch during compute ops. *op (may be NULL): the first op at
- * which it does, PROGRAM_NONE when the rank has none. O(ops of the rank x its stages). */
+/* Most memory that a rank of a checked program holds at once: static bytes, the most stashes of
+ * each of its stages in list order, and scratch during compute ops. *op (may be NULL): the first op
+ * at which it does, PROGRAM_NONE when the rank has none. O(ops of the rank x its stages). */
 int64_t program_peak(const struct program *p, uint32_t rank, uint32_t *op);
 
 #endif

@@ -29,8 +29,8 @@ static bool stays(const struct program_op *o)
     return o->kind == OP_FORWARD || (op_is_message(o) && !o->backward);
 }
 
-/* Every op that stays moves to its place, at most as far up as it is; to [ops]: where each has gone, or
- * PROGRAM_NONE. Dependencies on what does not stay are only of backwards. */
+/* Every op that stays moves to its place, at most as far up as it is; to [ops]: where each has
+ * gone, or PROGRAM_NONE. Dependencies on what does not stay are only of backwards. */
 static void move_ops(struct program *p, uint32_t *to)
 {
     size_t ops = 0, deps = 0, from = 0;

@@ -43,7 +43,8 @@ static inline uint32_t route_graph_block(const struct route_graph *g, uint32_t f
     return below ? g->block[to] : g->block[from];
 }
 
-/* The first edge out of a vertex in that block or a later one; start[vertex + 1] if there is none. */
+/* The first edge out of a vertex in that block or a later one; start[vertex + 1] if there is
+ * none. */
 uint32_t route_graph_first(const struct route_graph *g, uint32_t vertex, uint32_t block);
 
 /* Whether all numbers are inside their arrays: for graphs that come from outside. */

@@ -59,8 +59,8 @@ struct device_type {
     struct device_kernels kernels; /* where a framework says which an op launches */
 };
 
-/* Where a platform does not say: PCIe 4.0 x16 as attained (topologies/catalogue.c), and a channel of
- * DDR4-3200, 25.6 GB/s, for each device. */
+/* Where a platform does not say: PCIe 4.0 x16 as attained (topologies/catalogue.c), and a channel
+ * of DDR4-3200, 25.6 GB/s, for each device. */
 static inline double device_host_Bps(const struct device_type *t)
 {
     return t->host_Bps > 0 ? t->host_Bps : 24e9;
@@ -69,8 +69,9 @@ static inline double device_host_memory_Bps(const struct device_type *t)
 {
     return t->host_memory_Bps > 0 ? t->host_memory_Bps : 25.6e9;
 }
-/* What a plan is to leave free: what the framework takes, else 5 %. Of an 80 GB GPU these are 4 GB, for the
- * driver's context (about 0.5 GB), NCCL's buffers (1 to 2 GB) and what the allocator cannot use. */
+/* What a plan is to leave free: what the framework takes, else 5 %. Of an 80 GB GPU these are 4 GB,
+ * for the driver's context (about 0.5 GB), NCCL's buffers (1 to 2 GB) and what the allocator cannot
+ * use. */
 static inline int64_t device_reserve(const struct device_type *t)
 {
     return t->framework_bytes > 0 ? t->framework_bytes : t->memory_bytes / 20;
@@ -140,7 +141,8 @@ enum status topology_find_nodes(struct topology *t) MUST_CHECK;
 /* Index of a device, UINT32_MAX if there is none; O(n). */
 uint32_t topology_find(const struct topology *t, const char *device);
 /* n devices of one type, any two one tier apart: "d0", "d1", ...; type and tier are copied (a type
- * without rates). For tests and measurements. STATUS_INVALID unless 1 <= n <= 1,048,576; STATUS_NOMEM.
+ * without rates). For tests and measurements. STATUS_INVALID unless 1 <= n <= 1,048,576;
+ * STATUS_NOMEM.
  */
 enum status topology_uniform(size_t n, const struct device_type *type,
                              const struct topology_tier *tier, struct topology *out) MUST_CHECK;

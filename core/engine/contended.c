@@ -143,8 +143,8 @@ static double through(const struct topology *t, const uint32_t *kept, uint32_t l
     return vouches(t, kept, link, neighbour) ? fmin(Bps, t->link[neighbour].bandwidth_Bps) : Bps;
 }
 
-/* Leave out all links that cannot be full, given those that were left out before; true if there were
- * any. */
+/* Leave out all links that cannot be full, given those that were left out before; true if there
+ * were any. */
 static bool leave_out(struct examination *x, uint32_t *kept)
 {
     const struct topology *t = x->t;
@@ -171,8 +171,8 @@ static bool leave_out(struct examination *x, uint32_t *kept)
     return any;
 }
 
-/* Leave out what cannot be full, again and again, as each link that goes may vouch for others; those
- * that stay get numbers in the order of the platform. */
+/* Leave out what cannot be full, again and again, as each link that goes may vouch for others;
+ * those that stay get numbers in the order of the platform. */
 static void number_links(struct examination *x, uint32_t *kept)
 {
     uint32_t n = 0;

@@ -160,8 +160,8 @@ static enum status list_pairs(struct building *b, struct device_pair **pair, siz
     return st;
 }
 
-/* The links of every slot, each pair of devices searched once, and the narrowest of them: no flow of
- * the slot is ever faster. */
+/* The links of every slot, each pair of devices searched once, and the narrowest of them: no flow
+ * of the slot is ever faster. */
 static enum status find_routes(struct building *b)
 {
     enum status st = STATUS_OK;

@@ -5,11 +5,12 @@
  * here that all that may use them at once could fill; the others never slow anything down but by
  * being narrow, which the slot's bound says.
  *
- * In a folded program (core/lower/lower.h) the slots of all copies are looked at, and those that may have
- * equal rates (symmetry.h) become one slot: all copies of a channel, and carriers of a group that
- * bring equally many bytes. The links are then classes of links; a slot's weight says how many flows
- * that it stands for cross each link of a class. That rates are equal is proved while the program
- * runs on them (fluid.h), which divides slots whose flows differ until none do. */
+ * In a folded program (core/lower/lower.h) the slots of all copies are looked at, and those that
+ * may have equal rates (symmetry.h) become one slot: all copies of a channel, and carriers of a
+ * group that bring equally many bytes. The links are then classes of links; a slot's weight says
+ * how many flows that it stands for cross each link of a class. That rates are equal is proved
+ * while the program runs on them (fluid.h), which divides slots whose flows differ until none
+ * do. */
 #ifndef CORE_ENGINE_FLOWS_H
 #define CORE_ENGINE_FLOWS_H
 
@@ -38,11 +39,10 @@ struct flows {
     double *link_bytes;         /* [links of the topology] per iteration, of all copies */
 };
 
-/* Find routes and what can share them. A topology without links has nothing to share: bounds are its
- * tiers' bandwidths.
- * O(slots * links of a route), and the routes' search. STATUS_UNSUPPORTED: a folded program whose
- * copies do not share the network alike, "not symmetric: ..."; then *finer (unless it is NULL) gets
- * classes of its replicas that may do, or stays as it is; STATUS_NOMEM. */
+/* Find routes and what can share them. A topology without links has nothing to share: bounds are
+ * its tiers' bandwidths. O(slots * links of a route), and the routes' search. STATUS_UNSUPPORTED: a
+ * folded program whose copies do not share the network alike, "not symmetric: ..."; then *finer
+ * (unless it is NULL) gets classes of its replicas that may do, or stays as it is; STATUS_NOMEM. */
 enum status flows_make(const struct program *p, const struct topology *t,
                        const struct shapes *shapes, struct plan_classes *finer,
                        struct flows *out) MUST_CHECK;

@@ -82,8 +82,8 @@ static uint64_t colour_of_cells(const uint32_t *cell, size_t n, uint32_t *sorted
     return colour;
 }
 
-/* Copies of one group follow one another: their cells and shapes. `copy`: number among all copies of
- * all groups of this one's first. */
+/* Copies of one group follow one another: their cells and shapes. `copy`: number among all copies
+ * of all groups of this one's first. */
 static enum status look_at_group(struct examination *x, uint32_t g, size_t copy, uint32_t *sorted)
 {
     const struct program *p = x->p;
@@ -191,8 +191,8 @@ struct use {
     double bytes;
 };
 
-/* The first flow of each cell in a phase stands for all of them, which colours have made equal; that
- * is looked at once more, since colours are hashes. */
+/* The first flow of each cell in a phase stands for all of them, which colours have made equal;
+ * that is looked at once more, since colours are hashes. */
 static enum status share_slots(const struct shapes *shapes, const struct folding *x,
                                struct use *use, struct flows *f)
 {

@@ -23,13 +23,13 @@ struct folding {
 /* A colour for three things. */
 uint64_t folding_colour(uint64_t a, uint64_t b, double c);
 
-/* Make the slots and links of *f cells and classes of f->folding's. Folding is right when, as long as
- * copies start together, they end together:
+/* Make the slots and links of *f cells and classes of f->folding's. Folding is right when, as long
+ * as copies start together, they end together:
  *   - all copies of a channel have one latency, and are in one cell: of equal rates;
  *   - all copies of a group get the same shapes, and their flows are of the same cells;
  *   - all flows of a cell bring equally many bytes in the same phases (their colour says so).
- * Else STATUS_UNSUPPORTED, "not symmetric: ..."; if more classes of replicas would do, which ones goes
- * to *finer (unless NULL). O(incidences + copies' shapes). STATUS_NOMEM. */
+ * Else STATUS_UNSUPPORTED, "not symmetric: ..."; if more classes of replicas would do, which ones
+ * goes to *finer (unless NULL). O(incidences + copies' shapes). STATUS_NOMEM. */
 enum status folding_divide(const struct program *p, const struct topology *t,
                            const struct shapes *shapes, struct flows *f,
                            struct plan_classes *finer) MUST_CHECK;

@@ -1,5 +1,5 @@
-/* shapes.h - the collectives of a program: each distinct one shaped once, with one flow at most from
- * one member to another in a phase. */
+/* shapes.h - the collectives of a program: each distinct one shaped once, with one flow at most
+ * from one member to another in a phase. */
 #ifndef CORE_ENGINE_SHAPES_H
 #define CORE_ENGINE_SHAPES_H
 
@@ -35,7 +35,8 @@ static inline const struct collective_shape *shapes_of(const struct shapes *s,
 {
     return &s->shaped[shapes_number(s, o)].shape;
 }
-/* The shape with the bytes that are moved, where its flows are lengthened; O(flows). STATUS_NOMEM. */
+/* The shape with the bytes that are moved, where its flows are lengthened; O(flows).
+ * STATUS_NOMEM. */
 enum status shapes_moved(const struct shapes *s, const struct shaped *shaped,
                          struct collective_shape *out) MUST_CHECK;
 /* Would these devices, as many as group g has, get the same flows and latencies for all its

@@ -1,6 +1,6 @@
 /* Max-min fair shares, resolved lazily: starts and ends only note which flows and links changed,
- * and rates are found when somebody asks what ends next. Ends wait in a binary heap that knows where
- * each flow stands in it. */
+ * and rates are found when somebody asks what ends next. Ends wait in a binary heap that knows
+ * where each flow stands in it. */
 #include "core/engine/sharing.h"
 
 #include <math.h>
@@ -138,7 +138,8 @@ static void settle(struct sharing *s, size_t place)
     put(s, place, flow);
 }
 
-/* Take the earliest end out: the last of the heap moves to the top and sinks to where it belongs. */
+/* Take the earliest end out: the last of the heap moves to the top and sinks to where it
+ * belongs. */
 static void remove_first(struct sharing *s)
 {
     uint32_t first = s->heap[0], last = s->heap[--s->flying];
@@ -323,9 +324,9 @@ static bool is_stopped(struct sharing *s, uint32_t flow, double level)
     return true;
 }
 
-/* One step of the filling: at the level at which the next link is full, flows with lower bounds have
- * reached these; when there are none, the flows on full links stay at the level. The members that
- * are left stand first afterwards. */
+/* One step of the filling: at the level at which the next link is full, flows with lower bounds
+ * have reached these; when there are none, the flows on full links stay at the level. The members
+ * that are left stand first afterwards. */
 static size_t fill(struct sharing *s, size_t members)
 {
     double level = INFINITY;

@@ -31,8 +31,8 @@ struct sharing;
 enum status sharing_open(const struct sharing_network *n, struct sharing **out) MUST_CHECK;
 /* Flows of the network stand for several each, of one or more kinds, which cross some of the flow's
  * links (symmetry.h); from now on it is looked at that these would be as fast as their flow. A kind
- * whose links are not among those that stop the flow would be faster: its entry of `faster` changes,
- * to a number that two kinds of a flow share if both were faster at the same moments. */
+ * whose links are not among those that stop the flow would be faster: its entry of `faster`
+ * changes, to a number that two kinds of a flow share if both were faster at the same moments. */
 struct sharing_kinds {
     const size_t *kind_start; /* [flows + 1] */
     const size_t *link_start; /* [kinds + 1] */
@@ -42,8 +42,8 @@ struct sharing_kinds {
 void sharing_watch(struct sharing *s, const struct sharing_kinds *kinds); /* borrows the arrays */
 /* How many flows had kinds that would have been faster, each time that rates were found. */
 size_t sharing_unequal(const struct sharing *s);
-/* A flow that does not fly begins; `now` is not before anything that happened, unless nothing flies.
- * O(its links). */
+/* A flow that does not fly begins; `now` is not before anything that happened, unless nothing
+ * flies. O(its links). */
 void sharing_start(struct sharing *s, uint32_t flow, double bytes, double now);
 /* When the next flow ends; INFINITY: none flies. */
 double sharing_next(struct sharing *s);

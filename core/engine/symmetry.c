@@ -1,5 +1,5 @@
-/* Cells by colour, classes of links by the cells that cross them, kinds of flows by the classes that
- * they cross; their exact check, and the quotient. */
+/* Cells by colour, classes of links by the cells that cross them, kinds of flows by the classes
+ * that they cross; their exact check, and the quotient. */
 #include "core/engine/symmetry.h"
 
 #include <stdlib.h>

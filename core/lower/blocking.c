@@ -1,10 +1,10 @@
-/* A framework that sends and receives in the loop that computes (Megatron-LM, DeepSpeed): what comes
- * behind a message in a rank's list waits for it.
+/* A framework that sends and receives in the loop that computes (Megatron-LM, DeepSpeed): what
+ * comes behind a message in a rank's list waits for it.
  *
- * A compute op waits for every message that was sent since the one before it, besides those received that
- * it needs, which the loop asks for just before it. It waits only for what stands earlier in lists that
- * were made in one global order (turns.c), a message's two ends in the same instant, and no message waits
- * for its receiver: the new waits cannot close a circle. */
+ * A compute op waits for every message that was sent since the one before it, besides those
+ * received that it needs, which the loop asks for just before it. It waits only for what stands
+ * earlier in lists that were made in one global order (turns.c), a message's two ends in the same
+ * instant, and no message waits for its receiver: the new waits cannot close a circle. */
 #include <stdlib.h>
 
 #include "core/base/array.h"

@@ -97,10 +97,11 @@ static void add_inputs(const struct sum *u, uint32_t op, const struct op_cost *c
     sum_add_call(&to->gather, 1, bytes, bytes);
 }
 
-/* Tensor overlap: what is scattered behind row-parallel products and gathered before column-parallel ones
- * goes on beside the whole forward of both. In the backward gradients are gathered beside the first
- * half of row-parallel products (that of their input), and scattered beside the second half of
- * column-parallel ones, unless that is another pass. Embedding, head and experts are not split. */
+/* Tensor overlap: what is scattered behind row-parallel products and gathered before
+ * column-parallel ones goes on beside the whole forward of both. In the backward gradients are
+ * gathered beside the first half of row-parallel products (that of their input), and scattered
+ * beside the second half of column-parallel ones, unless that is another pass. Embedding, head and
+ * experts are not split. */
 void sum_add_products(struct sum *u, uint32_t op, const struct op_cost *cost, bool again,
                       struct lowering_context *to)
 {

@@ -48,10 +48,11 @@ struct sum_bytes sum_of_shards(const struct sum *u, uint32_t op)
  *   experts           tokens to their experts and back, each twice when the forward is recomputed;
  *                     parts are as long as those of the busiest rank; of what a framework hides
  *                     behind other microbatches only the rest is sent
- * With sequence parallelism what is reduced is scattered over the shards, and what it is the gradient of,
- * or has as gradient, is gathered in the other pass: inputs of column-parallel ops forward, gradients of
- * outputs of row-parallel ones backward (Korthikanti et al., MLSys 2023, section 4.2.2).
- * */
+ * With sequence parallelism what is reduced is scattered over the shards, and what it is the
+ * gradient of, or has as gradient, is gathered in the other pass: inputs of column-parallel ops
+ * forward, gradients of outputs of row-parallel ones backward (Korthikanti et al., MLSys 2023,
+ * section 4.2.2).
+ */
 static void add_calls(struct sum *u, uint32_t op, const struct cost_part *part)
 {
     const struct model *m = u->l->model;

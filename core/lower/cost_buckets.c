@@ -76,8 +76,8 @@ static uint32_t unit_at(const struct sum *u, size_t k)
     return u->l->shape.unit[u->s->op[k]];
 }
 
-/* Bytes of the unit whose last op is at position k; too many where it has an op that must be a bucket
- * of its own. */
+/* Bytes of the unit whose last op is at position k; too many where it has an op that must be a
+ * bucket of its own. */
 static int64_t unit_bytes(const struct sum *u, const struct cutting *how, size_t k)
 {
     int64_t bytes = 0;
@@ -102,8 +102,8 @@ static bool joins(const struct sum *u, const struct cutting *how,
            (outside && held_by(open) + bytes <= how->size + how->size / 64);
 }
 
-/* Does the open bucket end behind op k, of so many bytes? One without bytes may go on, but not with a
- * part of a unit. */
+/* Does the open bucket end behind op k, of so many bytes? One without bytes may go on, but not with
+ * a part of a unit. */
 static bool ends_before(const struct sum *u, const struct cutting *how,
                         const struct lowering_bucket *open, size_t k, int64_t bytes)
 {
@@ -156,9 +156,9 @@ static void cut(struct sum *u, struct cutting *how, struct lowering_bucket *open
     }
 }
 
-/* Without a size given, a bucket of ZeRO 2 is as large as the stage's largest op: whatever is gathered
- * and reduced, that op must be. One of ZeRO 3 is a layer; ops outside of blocks are as large as the
- * largest of them. */
+/* Without a size given, a bucket of ZeRO 2 is as large as the stage's largest op: whatever is
+ * gathered and reduced, that op must be. One of ZeRO 3 is a layer; ops outside of blocks are as
+ * large as the largest of them. */
 static int64_t bucket_size(const struct sum *u, const struct cutting *how)
 {
     const struct lowering_cost *c = &u->c;
@@ -173,8 +173,8 @@ static int64_t bucket_size(const struct sum *u, const struct cutting *how)
     return size > least || c->units ? size : least + 1;
 }
 
-/* Ops low .. high - 1 of each bucket: seconds of its passes; with ZeRO 3 a part of a unit is made again
- * by itself, else all of a unit where its last op is. */
+/* Ops low .. high - 1 of each bucket: seconds of its passes; with ZeRO 3 a part of a unit is made
+ * again by itself, else all of a unit where its last op is. */
 static void add_seconds(struct sum *u, const struct cutting *how)
 {
     struct lowering_cost *c = &u->c;
@@ -218,8 +218,8 @@ static size_t parts(const struct sum *u)
     return n;
 }
 
-/* With larger buckets, if need be, until a pass has no more parts than it may have. The last bucket has,
- * besides its own, the copies of tied weights. */
+/* With larger buckets, if need be, until a pass has no more parts than it may have. The last bucket
+ * has, besides its own, the copies of tied weights. */
 static enum status make_buckets(struct sum *u, struct cutting *how)
 {
     struct lowering_cost *c = &u->c;

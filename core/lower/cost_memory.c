@@ -15,8 +15,8 @@ static bool is_sent(const struct lowering *l, uint32_t op)
     return false;
 }
 
-/* Is it a product with weights, and no vector of them? Then each number of its output is a sum of many
- * terms: layernorm takes 7 FLOP for each, a product of 8 columns 16. */
+/* Is it a product with weights, and no vector of them? Then each number of its output is a sum of
+ * many terms: layernorm takes 7 FLOP for each, a product of 8 columns 16. */
 static bool is_product(const struct model *m, const struct model_op *o)
 {
     enum { LEAST = 16 };
@@ -30,10 +30,10 @@ static int64_t excess(int64_t bytes, const struct cost_part *part)
     return bytes > 0 ? (int64_t)((part->load - 1) * (double)bytes) : 0;
 }
 
-/* Bytes that a shard keeps of op, of one sample. Experts over shards keep whole rows, as they are given
- * and give them, and divide what is inside of them; an output that is read again counts as divided.
- * Of experts on several replicas tokens and what has come back are those of the replica itself; what
- * experts are given, and what is inside of them, is more on the busiest one. */
+/* Bytes that a shard keeps of op, of one sample. Experts over shards keep whole rows, as they are
+ * given and give them, and divide what is inside of them; an output that is read again counts as
+ * divided. Of experts on several replicas tokens and what has come back are those of the replica
+ * itself; what experts are given, and what is inside of them, is more on the busiest one. */
 static int64_t kept_of(const struct sum *u, const struct model_op *o, const struct cost_part *part)
 {
     const struct model *m = u->l->model;
@@ -60,8 +60,8 @@ static int64_t stash_of(const struct sum *u, uint32_t op, const struct cost_part
            sum_swapped(u, op);
 }
 
-/* and what of it stays from the forward on, the rest being made again. Units of layers keep what the
- * next layer's forward needs, modules what a backward does. */
+/* and what of it stays from the forward on, the rest being made again. Units of layers keep what
+ * the next layer's forward needs, modules what a backward does. */
 static int64_t stays_of(const struct sum *u, uint32_t op, const struct cost_part *part)
 {
     const struct lowering *l = u->l;
@@ -90,9 +90,9 @@ static int64_t input_bytes(const struct sum *u, uint32_t op, size_t from)
     return bytes / u->split.context_parallel;
 }
 
-/* Halves of backwards: what a product with weights has as gradient of its output waits for the second
- * half. With sequence parallelism that, and the input, as they have been gathered; of what every shard
- * has, nothing waits. */
+/* Halves of backwards: what a product with weights has as gradient of its output waits for the
+ * second half. With sequence parallelism that, and the input, as they have been gathered; of what
+ * every shard has, nothing waits. */
 static int64_t waiting_of(const struct sum *u, uint32_t op, const struct cost_part *part)
 {
     const struct model_op *o = &u->l->model->op[op];
@@ -116,8 +116,8 @@ static void add_stash(struct sum *u, uint32_t op, const struct cost_part *part)
     u->c.stash_bytes += u->l->plan->microbatch_size * bytes + stays_of(u, op, part);
 }
 
-/* What a backward makes again (plan_needs()) of each op of the stage, and what begins to be needed with
- * each. */
+/* What a backward makes again (plan_needs()) of each op of the stage, and what begins to be needed
+ * with each. */
 struct again {
     int64_t *bytes, *begins; /* [ops] */
 };
@@ -167,8 +167,8 @@ static bool borrows_first(const struct sum *u, uint32_t op)
     return first;
 }
 
-/* What op adds to the stage's memory: its parameters, with a copy of what it is the first to borrow from
- * another team. */
+/* What op adds to the stage's memory: its parameters, with a copy of what it is the first to borrow
+ * from another team. */
 static void add_parameters(struct sum *u, uint32_t op, const struct cost_part *part)
 {
     struct lowering_cost *c = &u->c;
@@ -280,8 +280,8 @@ static int64_t tensor_bytes(const struct sum *u, uint32_t op)
     return u->l->plan->microbatch_size * sum_scaled(o->output_bytes, cost_part(o, &u->split).stash);
 }
 
-/* What the backward of op `op` takes: room for a gradient from its first share on; further ones, and
- * those that follow what another stage sends, are made apart. begun [model->n] */
+/* What the backward of op `op` takes: room for a gradient from its first share on; further ones,
+ * and those that follow what another stage sends, are made apart. begun [model->n] */
 static void begin_gradients(const struct sum *u, uint32_t op, bool *begun, int64_t *held,
                             int64_t *apart)
 {
@@ -300,8 +300,8 @@ static void begin_gradients(const struct sum *u, uint32_t op, bool *begun, int64
 }
 
 /* Most bytes of gradients of outputs at once in a backward of one microbatch: each lives from its
- * last reader's backward to its own op's. What is made apart has two places of one size, for as many
- * inputs as ops have. */
+ * last reader's backward to its own op's. What is made apart has two places of one size, for as
+ * many inputs as ops have. */
 static enum status gradients_of_outputs(const struct sum *u, int64_t *most)
 {
     enum { INPUTS = 2 };
@@ -332,9 +332,10 @@ static int64_t beside_logits(const struct sum *u, uint32_t op, const struct cost
     return (int64_t)(own * part->stash * (double)logits);
 }
 
-/* A framework has no places of its own for what is made again and for gradients of outputs: it takes
- * memory when a tensor is made and gives it back with the last reader, so that a backward gives back what
- * is kept of one op after another. The most that it has beyond the stash of its microbatch. */
+/* A framework has no places of its own for what is made again and for gradients of outputs: it
+ * takes memory when a tensor is made and gives it back with the last reader, so that a backward
+ * gives back what is kept of one op after another. The most that it has beyond the stash of its
+ * microbatch. */
 static enum status freed_meanwhile(const struct sum *u, const struct again *again, int64_t *most)
 {
     const struct model *m = u->l->model;
@@ -376,8 +377,8 @@ out:
 }
 
 /* Tensors from other stages stay until the backward, beside room for their gradients and for those
- * of what was sent, which a slot of the executor has from the forward on; frameworks keep the tensors
- * and nothing of what they have sent. */
+ * of what was sent, which a slot of the executor has from the forward on; frameworks keep the
+ * tensors and nothing of what they have sent. */
 static void add_received(struct sum *u)
 {
     const struct lowering_shape *shape = &u->l->shape;
@@ -391,9 +392,9 @@ static void add_received(struct sum *u)
     u->c.stash_bytes += bytes;
 }
 
-/* Sequence parallelism: tensors that shards make whole for a product have one place, in which gradients of
- * the parameters that all of them have are summed, too, a bucket's at a time: or, in a stage whose
- * backward has not both halves of a sum, gathered. */
+/* Sequence parallelism: tensors that shards make whole for a product have one place, in which
+ * gradients of the parameters that all of them have are summed, too, a bucket's at a time: or, in a
+ * stage whose backward has not both halves of a sum, gathered. */
 static int64_t whole_rows(const struct sum *u)
 {
     const struct model *m = u->l->model;

@@ -6,8 +6,8 @@
  *   4. gradients that are clipped: ALLREDUCE of what their norm is made of, over all ranks
  *   5. UPDATE of every stage; on the host if its state is there, between COPYs of gradients and of
  *      parameters
- *   6. ZeRO 1, 2: ALLGATHER of the parameters that the replicas have updated, unless that is for the
- *      next iteration to do
+ *   6. ZeRO 1, 2: ALLGATHER of the parameters that the replicas have updated, unless that is for
+ *      the next iteration to do
  * Without flush every backward has had its reduction and its update: nothing is left. */
 #include "core/lower/lowering.h"
 
@@ -74,8 +74,8 @@ enum status lowering_sum_groups(struct lowering *l, uint32_t rank, uint32_t stag
     return STATUS_OK;
 }
 
-/* The update waits for the newest reductions of its list, and so for all of them: each waits for the
- * one before. */
+/* The update waits for the newest reductions of its list, and so for all of them: each waits for
+ * the one before. */
 enum status lowering_update(struct lowering *l, uint32_t rank, uint32_t stage, uint32_t microbatch,
                             const struct lowering_cost *cost)
 {
@@ -126,8 +126,8 @@ static enum status raise_parameters(struct lowering *l, uint32_t rank, uint32_t 
     return STATUS_OK;
 }
 
-/* ZeRO 1 and 2: every replica has updated its part of the parameters; now all need all, a call for each
- * bucket that has any. */
+/* ZeRO 1 and 2: every replica has updated its part of the parameters; now all need all, a call for
+ * each bucket that has any. */
 static enum status spread_parameters(struct lowering *l, uint32_t rank, uint32_t stage,
                                      const struct lowering_cost *cost)
 {

@@ -32,7 +32,8 @@ static enum status add(struct lowering *l, uint32_t team, uint32_t replica, uint
     return STATUS_OK;
 }
 
-/* Folded: the devices from `first` on, of one replica or several, are a copy of the newest group. */
+/* Folded: the devices from `first` on, of one replica or several, are a copy of the newest
+ * group. */
 static enum status add_copy(struct lowering_grouping *g, uint32_t replica, size_t first)
 {
     PASS(ARRAY_ROOM(g->copy_replica, g->copies));
@@ -161,7 +162,8 @@ static enum status context_groups(struct lowering *l, uint32_t team)
     return STATUS_OK;
 }
 
-/* Hybrid sharding: neighbouring replicas that have the parts of a bucket; then those with the same ones. */
+/* Hybrid sharding: neighbouring replicas that have the parts of a bucket; then those with the same
+ * ones. */
 static enum status hybrid_groups(struct lowering *l, uint32_t team)
 {
     uint32_t shards = lowering_team(l, team)->tensor_parallel;
@@ -259,8 +261,8 @@ out:
     return st;
 }
 
-/* One norm of all gradients: where each rank has all of them it needs nobody. Without flush there are no
- * gradients of one time. */
+/* One norm of all gradients: where each rank has all of them it needs nobody. Without flush there
+ * are no gradients of one time. */
 static bool needs_norm(const struct lowering *l)
 {
     const struct plan *p = l->plan;

@@ -82,9 +82,9 @@ static void at_least(int64_t *most, int64_t bytes)
 }
 
 /* What the rank keeps all the time: with asynchronous updates one set of weights for each
- * microbatch between forward and backward. Each of its stages has its own scratch, as in the executor,
- * unless a framework issues its kernels, which allocates what one pass needs; they share the buckets of
- * ZeRO 2 and 3. */
+ * microbatch between forward and backward. Each of its stages has its own scratch, as in the
+ * executor, unless a framework issues its kernels, which allocates what one pass needs; they share
+ * the buckets of ZeRO 2 and 3. */
 static enum status memory_of(struct lowering *l, uint32_t team, uint32_t device,
                              struct program_rank *out)
 {

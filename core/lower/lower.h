@@ -14,8 +14,8 @@
  *     sequence parallelism or p2p_scatter its part;
  *   - experts spread over replicas: an ALLTOALL of two calls per op with experts likewise;
  *   - replicas that share sequences: before a pass an ALLGATHER of keys and values (backward also a
- *     REDUCESCATTER of their gradients) or an ALLTOALL, which the pass waits for; with the ring, the
- *     part of the attention that computes meanwhile is an op of its own (op_is_beside());
+ *     REDUCESCATTER of their gradients) or an ALLTOALL, which the pass waits for; with the ring,
+ *     the part of the attention that computes meanwhile is an op of its own (op_is_beside());
  *   - replicas: ALLREDUCE of the gradients after the last backward, or in buckets while it runs;
  *     ZeRO 1: REDUCESCATTER, UPDATE of one part, ALLGATHER of the parameters; ZeRO 2: a
  *     REDUCESCATTER after every backward; ZeRO 3: also an ALLGATHER before every pass, one pass
@@ -46,13 +46,13 @@ struct plan_classes {
 /* The same, but only the first replica of each class and its shard 0 get ranks in every stage;
  * groups keep all their devices, so that collectives cost what they do, and out->copies says what
  * each channel and group stands for. classes / (replicas * shards) of the work; `classes` NULL: all
- * replicas are one. With experts that are spread over replicas, and with
- * plan.zero_group, there must be one class. In the whole program all copies carry the same messages
- * and collectives in the same order, and compute takes equally long on all ranks of a stage; so
- * times are the same too if the copies get equal shares of the network, which is for who simulates
- * to prove (core/engine/flows.h). Where ranks of a stage would differ by themselves - stages with different
- * numbers of replicas, microbatches that these cannot share evenly, devices of two types in a
- * stage - it is plan_lower(). */
+ * replicas are one. With experts that are spread over replicas, and with plan.zero_group, there
+ * must be one class. In the whole program all copies carry the same messages and collectives in the
+ * same order, and compute takes equally long on all ranks of a stage; so times are the same too if
+ * the copies get equal shares of the network, which is for who simulates to prove
+ * (core/engine/flows.h). Where ranks of a stage would differ by themselves - stages with different
+ * numbers of replicas, microbatches that these cannot share evenly, devices of two types in a stage
+ * - it is plan_lower(). */
 enum status plan_lower_folded(const struct plan *p, const struct model *m, const struct topology *t,
                               const struct plan_classes *classes, struct program *out) MUST_CHECK;
 

@@ -1,4 +1,5 @@
-/* lowering.h - the parts of plan_lower() (core/lower/lower.h): what they share while it runs. Private.
+/* lowering.h - the parts of plan_lower() (core/lower/lower.h): what they share while it runs.
+ * Private.
  *
  *   1. stages.c   what crosses between stages, who the ranks are
  *   2. groups.c   who communicates: replicas, shards, experts, ties
@@ -327,8 +328,8 @@ bool lowering_is_even(const struct lowering *l);
 /* What a team's list of steps is made for: those of one replica when replicas and
  * microbatches are even, else of all of them together. */
 struct schedule_place lowering_place(const struct plan *p, uint32_t teams, uint32_t team);
-/* Microbatches of a replica between forward and backward at most, without flush: its versions of the
- * weights. O(teams). */
+/* Microbatches of a replica between forward and backward at most, without flush: its versions of
+ * the weights. O(teams). */
 uint32_t lowering_depth(const struct plan *p, uint32_t teams, uint32_t team);
 
 /* groups.c: groups of ranks. */
@@ -394,8 +395,9 @@ enum status pass_depend_on_inputs(const struct pass *a) MUST_CHECK;
 enum status pass_exchange(const struct pass *a, const struct lowering_context *c, bool forward,
                           uint8_t part, double slower, double *seconds) MUST_CHECK;
 
-/* offload.c: what passes keep goes to the host's memory and comes back, if activations are offloaded.
- * Before the compute ops of a step, and behind those of a forward, the newest of which is at `computed`.
+/* offload.c: what passes keep goes to the host's memory and comes back, if activations are
+ * offloaded. Before the compute ops of a step, and behind those of a forward, the newest of which
+ * is at `computed`.
  */
 enum status pass_raise(const struct pass *a) MUST_CHECK;
 enum status pass_lower(const struct pass *a, uint32_t computed) MUST_CHECK;
@@ -421,7 +423,8 @@ enum status lowering_steps(struct lowering *l) MUST_CHECK;
  * gradients and updates at the end of the iteration. */
 enum status lowering_begin(struct lowering *l) MUST_CHECK;
 enum status lowering_finish(struct lowering *l) MUST_CHECK;
-/* messages.c: lengthen compute ops by what messages and collectives beside them take of the CPU. O(ops) */
+/* messages.c: lengthen compute ops by what messages and collectives beside them take of the CPU.
+ * O(ops) */
 enum status lowering_charge(struct lowering *l) MUST_CHECK;
 /* Sum or scatter the gradients of `stage` over the replicas of `rank`; nothing without replicas.
  * PROGRAM_NONE for `microbatch` unless it is that one's own.

@@ -1,10 +1,11 @@
 /* What messages and collectives take from the compute beside which they go.
  *
- * Where a framework says so, compute and collectives side by side take the longer of both and a share of
- * the shorter (docs/simulation.md): collectives keep SMs and memory of the device busy. Where the device
- * waits for the host, which goes on issuing kernels while shards sum, passes are shorter by as much. And bytes are
- * moved by the CPU that computes, where none is spare (struct device_type, LogGOPS' o and O: Hoefler, Schneider, Lumsdaine,
- * HPDC 2010). What a rank waits for takes nothing more than its time on the links. */
+ * Where a framework says so, compute and collectives side by side take the longer of both and a
+ * share of the shorter (docs/simulation.md): collectives keep SMs and memory of the device busy.
+ * Where the device waits for the host, which goes on issuing kernels while shards sum, passes are
+ * shorter by as much. And bytes are moved by the CPU that computes, where none is spare (struct
+ * device_type, LogGOPS' o and O: Hoefler, Schneider, Lumsdaine, HPDC 2010). What a rank waits for
+ * takes nothing more than its time on the links. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,8 @@
 #include "core/collective/collective.h"
 #include "core/lower/lowering.h"
 
-/* Messages that a rank sends or receives beside one of its compute ops, and seconds of collectives. */
+/* Messages that a rank sends or receives beside one of its compute ops, and seconds of
+ * collectives. */
 struct taken {
     double messages, bytes, collective_s;
     double context_s; /* of collectives that are parts of the attention beside which they go */
@@ -34,7 +36,8 @@ struct known {
     struct alone alone[KNOWN];
 };
 
-/* A message, of a folded program all that the first shard sends: every one of the next stage has one. */
+/* A message, of a folded program all that the first shard sends: every one of the next stage has
+ * one. */
 static struct taken of_message(const struct lowering *l, const struct program_op *op)
 {
     const struct plan_stage *from = &l->plan->stage[op->stage],

@@ -1,7 +1,8 @@
-/* What a microbatch keeps from forward to backward is in the host's memory meanwhile: a COPY leaves behind
- * the forward, while the next ops compute, and one comes back while the op before the backward does. At
- * most two forwards' stashes are on their way at once: the third waits for the first. What the backward
- * wants next stays. (As vDNN does it layer by layer: Rhu et al., MICRO 2016.) */
+/* What a microbatch keeps from forward to backward is in the host's memory meanwhile: a COPY leaves
+ * behind the forward, while the next ops compute, and one comes back while the op before the
+ * backward does. At most two forwards' stashes are on their way at once: the third waits for the
+ * first. What the backward wants next stays. (As vDNN does it layer by layer: Rhu et al., MICRO
+ * 2016.) */
 #include "core/lower/lowering.h"
 
 static bool is_offloaded(const struct lowering *l)

@@ -1,5 +1,6 @@
-/* Passes in parts, a bucket each (program_part_bucket()): with ZeRO 3 behind the gather of the bucket's
- * parameters, which is one part ahead; backwards are followed by the sum of what they completed. */
+/* Passes in parts, a bucket each (program_part_bucket()): with ZeRO 3 behind the gather of the
+ * bucket's parameters, which is one part ahead; backwards are followed by the sum of what they
+ * completed. */
 #include "core/lower/lowering.h"
 
 /* ZeRO 3: parameters of the stage or of a bucket, while the op before still computes. */
@@ -24,8 +25,8 @@ static enum status gather_over(const struct pass *a, uint32_t group, uint8_t par
     return STATUS_OK;
 }
 
-/* ZeRO 1: the next compute op needs what has been gathered for it since the iteration began: experts,
- * then buckets from the first op on (lowering_begin()). */
+/* ZeRO 1: the next compute op needs what has been gathered for it since the iteration began:
+ * experts, then buckets from the first op on (lowering_begin()). */
 static void need_spread(const struct pass *a, size_t part)
 {
     const struct lowering *l = a->l;
@@ -88,21 +89,23 @@ enum status pass_forward(const struct pass *a, uint32_t *position)
     return STATUS_OK;
 }
 
-/* ZeRO 2, 3: the gradients of a bucket grow where those of the bucket before the last one were, until
- * their sum is complete. */
+/* ZeRO 2, 3: the gradients of a bucket grow where those of the bucket before the last one were,
+ * until their sum is complete. */
 static enum status depend_on_memory(struct lowering_list *list)
 {
     return list->reduced[1] ? list_depend(list, list->reduced[1] - 1) : STATUS_OK;
 }
 
-/* A part of a backward: a forward that is made again, or what completes the gradients of `bucket`. */
+/* A part of a backward: a forward that is made again, or what completes the gradients of
+ * `bucket`. */
 struct part {
     size_t bucket;
     bool again;
 };
 
-/* The part behind `now`; of a unit over several buckets all but the first are made again, from the
- * stage's first op on, before the backward of that one. Behind the last part: .bucket == buckets. */
+/* The part behind `now`; of a unit over several buckets all but the first are made again, from
+ * the stage's first op on, before the backward of that one. Behind the last part: .bucket ==
+ * buckets. */
 static struct part next_part(const struct lowering_cost *c, const struct part *now)
 {
     size_t first = now->bucket + 1, end;
@@ -123,8 +126,8 @@ struct owed {
     uint32_t after;
 };
 
-/* What completes the gradients of a bucket, and their sum. Groups of replicas sum theirs one part later,
- * so that no part waits for what was scattered behind the one before it. */
+/* What completes the gradients of a bucket, and their sum. Groups of replicas sum theirs one part
+ * later, so that no part waits for what was scattered behind the one before it. */
 static enum status complete_bucket(const struct pass *a, size_t b, uint8_t part, struct owed *owed,
                                    uint32_t *position)
 {

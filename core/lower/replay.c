@@ -4,8 +4,8 @@
  *   2. lowering_run(): for each shard ALLGATHER (ZeRO 3), the compute op, collectives inside the
  *      stage
  *   3. lowering_send(): SEND in this list and RECV in the receiver's in the same instant
- *   4. lowering_reduce_team(), when gradients are reduced after every backward: once all replicas of
- *      the team stand there, so that the collective has one place in all of their lists */
+ *   4. lowering_reduce_team(), when gradients are reduced after every backward: once all replicas
+ *      of the team stand there, so that the collective has one place in all of their lists */
 #include "core/base/array.h"
 #include "core/lower/lowering.h"
 
@@ -18,8 +18,8 @@ void lowering_wake(struct lowering *l, uint32_t replica)
     l->replay.queue[(l->replay.head + l->replay.length++) % l->shape.replicas] = replica;
 }
 
-/* Who has microbatch m of a stage: stream m mod so many, or the one beside it behind a crossed turn, and
- * of it the replica in this position. */
+/* Who has microbatch m of a stage: stream m mod so many, or the one beside it behind a crossed
+ * turn, and of it the replica in this position. */
 static uint32_t replica_for(const struct lowering *l, uint32_t stage, uint32_t microbatch,
                             uint32_t position)
 {
@@ -213,8 +213,8 @@ enum status pass_append(const struct pass *a, uint8_t part, double seconds, int6
     return STATUS_OK;
 }
 
-/* A collective inside the stage, which the next op waits for; *position moves on to it. The first one
- * of a pair runs beside its compute ops. */
+/* A collective inside the stage, which the next op waits for; *position moves on to it. The first
+ * one of a pair runs beside its compute ops. */
 static enum status call(const struct pass *a, enum op_kind kind, enum op_purpose purpose,
                         uint32_t group, const struct lowering_calls *calls, uint32_t *position)
 {
@@ -346,9 +346,10 @@ static bool has_calls(const struct pass *a)
 }
 
 /* Two passes side by side, as fine as can be: together they take as long as the compute of both or
- * as the collectives of both, whichever is longer, and what they make is there at the end. (DeepSeek-V3,
- * arXiv:2412.19437, section 3.2.1: attention and experts of the one by turns with all-to-alls of the
- * other.) Collectives stand behind the compute op that they are of and begin with the first one. */
+ * as the collectives of both, whichever is longer, and what they make is there at the end.
+ * (DeepSeek-V3, arXiv:2412.19437, section 3.2.1: attention and experts of the one by turns with
+ * all-to-alls of the other.) Collectives stand behind the compute op that they are of and begin
+ * with the first one. */
 static enum status run_beside(struct pass *a /* [2] */, uint32_t *position)
 {
     struct lowering_list *list = a->list;

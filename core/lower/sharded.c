@@ -1,6 +1,6 @@
-/* Plans that say step by step what every device does (plan.steps): one list for all ranks. Every step
- * converts tensors, then computes. One microbatch does one after the other. Of two, A and B, one
- * computes while the other communicates, in slots that begin when the slot before has ended:
+/* Plans that say step by step what every device does (plan.steps): one list for all ranks. Every
+ * step converts tensors, then computes. One microbatch does one after the other. Of two, A and B,
+ * one computes while the other communicates, in slots that begin when the slot before has ended:
  *
  *     convert k (A)   beside   compute k - 1 (B)
  *     compute k (A)   beside   convert k (B)

@@ -21,8 +21,8 @@ bool lowering_is_even(const struct lowering *l)
     return is_even(l->plan, l->shape.teams);
 }
 
-/* PipeDream's warm-up is floor((all ranks of this stage and later ones - 1) / its own), where a plan
- * does not say another. */
+/* PipeDream's warm-up is floor((all ranks of this stage and later ones - 1) / its own), where a
+ * plan does not say another. */
 uint32_t lowering_depth(const struct plan *p, uint32_t teams, uint32_t team)
 {
     uint32_t ahead = 0;

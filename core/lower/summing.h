@@ -34,11 +34,12 @@ void sum_add_memory(struct sum *u, uint32_t op, const struct cost_part *part);
 enum status sum_finish_memory(struct sum *u) MUST_CHECK;
 
 /* context.c: what op exchanges for attention and gathers again, added to *to: sums, until
- * sum_mean_context(). `again`: where its forward goes that the backward makes again; NULL: nowhere. */
+ * sum_mean_context(). `again`: where its forward goes that the backward makes again; NULL:
+ * nowhere. */
 void sum_add_context(struct sum *u, uint32_t op, const struct op_cost *cost,
                      struct lowering_exchange *again, struct lowering_context *to);
-/* With tensor overlap, likewise: the op's product and its sums; `again`: and those of its forward in the
- * backward. */
+/* With tensor overlap, likewise: the op's product and its sums; `again`: and those of its forward
+ * in the backward. */
 void sum_add_products(struct sum *u, uint32_t op, const struct op_cost *cost, bool again,
                       struct lowering_context *to);
 /* Of all-to-alls: what has come, which attention keeps from forward to backward. */
@@ -52,8 +53,8 @@ void sum_mean(struct lowering_calls *calls);
 void sum_add_call(struct lowering_calls *calls, uint32_t count, int64_t bytes,
                   int64_t reduced_bytes);
 
-/* Bytes of what shards sum behind an op's forward (its output) and backward (gradients of its inputs),
- * of a microbatch and of this replica's tokens; 0: nothing. */
+/* Bytes of what shards sum behind an op's forward (its output) and backward (gradients of its
+ * inputs), of a microbatch and of this replica's tokens; 0: nothing. */
 struct sum_bytes {
     int64_t forward, backward;
 };

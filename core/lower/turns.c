@@ -1,9 +1,9 @@
 /* A global replay of the schedules: who takes a step when.
  *
  * Every replica of a team has its steps (schedule_replica()). A queue holds the replicas that may
- * be able to go on; one takes a turn, if everything is there that its next step needs; else it waits
- * until a message wakes it. Since each list is a part of one global order, the lists cannot deadlock
- * (core/lower/lower.h). */
+ * be able to go on; one takes a turn, if everything is there that its next step needs; else it
+ * waits until a message wakes it. Since each list is a part of one global order, the lists cannot
+ * deadlock (core/lower/lower.h). */
 #include <stdlib.h>
 
 #include "core/base/array.h"
@@ -80,9 +80,10 @@ static enum status end_step(struct lowering *l, struct lowering_replica *replica
     return STATUS_OK;
 }
 
-/* Replicas that take their steps together, from *first on. Those between which microbatches cross: what one
- * makes is sent when collectives of both are in the lists. With gathers in passes the whole team: nobody has
- * what it gathers before all have come to it, and another pair may come by another way. */
+/* Replicas that take their steps together, from *first on. Those between which microbatches cross:
+ * what one makes is sent when collectives of both are in the lists. With gathers in passes the
+ * whole team: nobody has what it gathers before all have come to it, and another pair may come by
+ * another way. */
 static uint32_t companions(const struct lowering *l, uint32_t c, uint32_t *first)
 {
     uint32_t team = l->replay.replica[c].team, all = l->shape.first_replica[team];

@@ -1,8 +1,7 @@
-/* DualPipe-V: stages in a V; in the middle a forward of the one chunk and a backward of the other run
- * as a pair, so that the all-to-alls of the one are hidden by the compute of the other; weight
- * gradients are split off where there would be bubbles.
- * Source: DeepSeek-AI, DeepSeek-V3, arXiv:2412.19437, section 3.2.1; steps 1 to 8 of
- * deepseek-ai/DualPipe, dualpipe/dualpipev.py. */
+/* DualPipe-V: stages in a V; in the middle a forward of the one chunk and a backward of the other
+ * run as a pair, so that the all-to-alls of the one are hidden by the compute of the other; weight
+ * gradients are split off where there would be bubbles. Source: DeepSeek-AI, DeepSeek-V3,
+ * arXiv:2412.19437, section 3.2.1; steps 1 to 8 of deepseek-ai/DualPipe, dualpipe/dualpipev.py. */
 #include "core/schedule/steps.h"
 
 /* Steps 1 to 3: nF0, n(F0 F1), n(Bi1 W1 F1). */
@@ -37,9 +36,9 @@ static void middle(struct step_writer *w, uint32_t ranks, uint32_t rank, uint32_
     }
 }
 
-/* Steps 6 to 8: n(B1 B0), n(W Bi0), nW. From its middle on step 6 puts off the weight gradients, first
- * of chunk 0 on even ranks and of chunk 1 on odd ones, by turns; they follow in the same order, and
- * those that step 7 puts off, all of chunk 0, behind them. */
+/* Steps 6 to 8: n(B1 B0), n(W Bi0), nW. From its middle on step 6 puts off the weight gradients,
+ * first of chunk 0 on even ranks and of chunk 1 on odd ones, by turns; they follow in the same
+ * order, and those that step 7 puts off, all of chunk 0, behind them. */
 static void drain(struct step_writer *w, uint32_t ranks, uint32_t rank)
 {
     uint32_t after = ranks - rank - 1, put_off = 0;

@@ -2,9 +2,9 @@
  * file core/schedule/NAME.c that defines schedule_NAME, and a line of core/schedule/schedules.def.
  *
  * A pipeline has `teams`: the ranks that share a list of stages. Most schedules give each team one
- * stage; with `chunks` > 1 ("virtual stages") each has several, which one list orders together: in a
- * loop team i has the stages i, i + teams, i + 2 teams, ..., in a V i and 2 teams - 1 - i, so that
- * the first and the last stage meet on one team and the turn needs no message. */
+ * stage; with `chunks` > 1 ("virtual stages") each has several, which one list orders together: in
+ * a loop team i has the stages i, i + teams, i + 2 teams, ..., in a V i and 2 teams - 1 - i, so
+ * that the first and the last stage meet on one team and the turn needs no message. */
 #ifndef CORE_SCHEDULE_SCHEDULE_H
 #define CORE_SCHEDULE_SCHEDULE_H
 
@@ -47,8 +47,8 @@ struct schedule {
     bool hides;        /* collectives inside stages: `auto` tries it where experts are spread */
     bool usual;        /* of plans that name no schedule, with or without chunks */
     /* Fill steps[schedule_steps()], or fewer, and return how many: every (chunk, microbatch) once
-     * forward and once backward (or once in each half); the backwards of a chunk in ascending order,
-     * so that gradients add up in the same order whatever the schedule. */
+     * forward and once backward (or once in each half); the backwards of a chunk in ascending
+     * order, so that gradients add up in the same order whatever the schedule. */
     size_t (*order)(const struct schedule_place *at, struct schedule_step *steps);
 };
 

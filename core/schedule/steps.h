@@ -23,8 +23,8 @@ static inline struct schedule_step step(enum op_kind kind, uint32_t chunk, uint3
 }
 
 /* A list over two chunks while it is written: what comes next of each. A list of more microbatches
- * than there are is written without those that there are not, which leaves an order that was possible
- * possible. */
+ * than there are is written without those that there are not, which leaves an order that was
+ * possible possible. */
 struct step_writer {
     struct schedule_step *step; /* [n] */
     size_t n;
@@ -44,7 +44,8 @@ static inline bool step_next(struct step_writer *w, enum op_kind kind, uint32_t 
     return m < w->microbatches;
 }
 
-/* A forward of a chunk and a whole backward of the other one, side by side or one after the other. */
+/* A forward of a chunk and a whole backward of the other one, side by side or one after the
+ * other. */
 static inline void step_pair(struct step_writer *w, uint32_t chunk, bool paired)
 {
     bool forward = step_next(w, OP_FORWARD, chunk), backward = step_next(w, OP_BACKWARD, 1 - chunk);

@@ -1,5 +1,6 @@
-/* constants.h - the numbers of kernels and frameworks that nobody publishes: what they are a priori, by
- * tables of kernels, data sheets and papers, and what they are after a fit to published training runs.
+/* constants.h - the numbers of kernels and frameworks that nobody publishes: what they are a
+ * priori, by tables of kernels, data sheets and papers, and what they are after a fit to published
+ * training runs.
  *
  * constants.def is the table, and the only place of both; `foreline validate --published ... --fit`
  * writes it anew (study/published_fit.h). Rows of frameworks.def name theirs by FITTED(id). */
@@ -35,7 +36,8 @@ extern const struct constant_row constant_rows[CONSTANTS];
 
 struct constants constants_shipped(void);
 struct constants constants_prior(void);
-/* The table with other values, in two or three digits, and words for `fitted`: what constants.def is. */
+/* The table with other values, in two or three digits, and words for `fitted`: what constants.def
+ * is. */
 void constants_write(const struct constants *c, const char *const fitted[CONSTANTS], FILE *to);
 
 #endif

@@ -1,8 +1,9 @@
-/* framework.h - who issues the kernels of a model, and what that costs: a line of frameworks.def each.
+/* framework.h - who issues the kernels of a model, and what that costs: a line of frameworks.def
+ * each.
  *
  * A framework is named with what differs from its row, "megatron:host=0.1,flash=2". The one of
- * foreline run, "foreline", is what plans have that say nothing: ops cost what core/cost/cost.h says
- * without kernels. */
+ * foreline run, "foreline", is what plans have that say nothing: ops cost what core/cost/cost.h
+ * says without kernels. */
 #ifndef CORE_STRATEGY_FRAMEWORK_H
 #define CORE_STRATEGY_FRAMEWORK_H
 
@@ -22,8 +23,8 @@ struct framework {
 #undef FRAMEWORK_FIELD
 };
 
-/* Rows of the table, for their names: what is negative there is a constant (constants.h), whose value
- * framework_parse() fills in. */
+/* Rows of the table, for their names: what is negative there is a constant (constants.h), whose
+ * value framework_parse() fills in. */
 extern const struct framework *const frameworks[];
 extern const size_t frameworks_n;
 extern const char framework_usual[];  /* of plans for GPUs of which nothing is said */

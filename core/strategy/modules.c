@@ -6,9 +6,12 @@
 #include "core/strategy/strategy.h"
 
 static const char *const module_names[PLAN_MODULES] = {
-    [MODULE_CORE_ATTN] = "core_attn",     [MODULE_LAYERNORM] = "layernorm",
-    [MODULE_MLA_UP_PROJ] = "mla_up_proj", [MODULE_MLP] = "mlp",
-    [MODULE_MOE] = "moe",                 [MODULE_MOE_ACT] = "moe_act",
+    [MODULE_CORE_ATTN] = "core_attn",
+    [MODULE_LAYERNORM] = "layernorm",
+    [MODULE_MLA_UP_PROJ] = "mla_up_proj",
+    [MODULE_MLP] = "mlp",
+    [MODULE_MOE] = "moe",
+    [MODULE_MOE_ACT] = "moe_act",
     [MODULE_SHARED_EXPERTS] = "shared_experts",
 };
 

@@ -3,8 +3,9 @@
  *     "adam", "adam:decay=0.01"                          Adam; with decay AdamW
  *     "sgd", "sgd:momentum=0.9,nesterov=1,decay=1e-4"    gradient descent
  *
- * clip=X scales gradients down to the norm X of all of them together; loss-scale=X multiplies the loss by
- * X before the backward and divides gradients by it after. exec/device/backend.h has the equations. */
+ * clip=X scales gradients down to the norm X of all of them together; loss-scale=X multiplies the
+ * loss by X before the backward and divides gradients by it after. exec/device/backend.h has the
+ * equations. */
 #ifndef CORE_STRATEGY_OPTIMIZER_H
 #define CORE_STRATEGY_OPTIMIZER_H
 
@@ -25,8 +26,8 @@ enum { OPTIMIZERS = 2 };
 /* STATUS_INVALID says what is wrong. */
 enum status optimizer_of(const char *text, struct optimizer *out) MUST_CHECK;
 enum status optimizer_check(const char *text) MUST_CHECK; /* the same alone */
-/* Of a text that optimizer_of() has taken: its name without numbers, and how many numbers it keeps for
- * each parameter. Searches ask for every op: no parsing where nothing follows the name. */
+/* Of a text that optimizer_of() has taken: its name without numbers, and how many numbers it keeps
+ * for each parameter. Searches ask for every op: no parsing where nothing follows the name. */
 const char *optimizer_name_of(const char *text);
 int optimizer_moments(const char *text);
 /* Numbers besides the name? */

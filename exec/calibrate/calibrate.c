@@ -65,8 +65,8 @@ size_t calibrate_cores(void)
     return (size_t)fmax(1, (double)sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-/* Above so much the machine is doubted, or nothing is left to believe. The spread of an idle machine
- * is 5 to 10 %, most of it that of small messages. */
+/* Above so much the machine is doubted, or nothing is left to believe. The spread of an idle
+ * machine is 5 to 10 %, most of it that of small messages. */
 static const double spread_doubt = 0.2, spread_useless = 1;
 static const double share_doubt = 0.95, share_useless = 0.75, others_doubt = 0.25;
 

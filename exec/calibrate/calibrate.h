@@ -24,8 +24,8 @@ struct calibrate_options {
     const struct model
         *model;   /* whose ops are measured, in its own numbers; NULL: the usual ones */
     size_t batch; /* samples of a microbatch of it */
-    /* Bytes of messages and collectives, each size four times the one before: on CPUs from 4 KiB on, up to
-     * 16 KiB to 1 GiB, 0: 64 MiB; on GPUs from 1 KiB on. */
+    /* Bytes of messages and collectives, each size four times the one before: on CPUs from 4 KiB
+     * on, up to 16 KiB to 1 GiB, 0: 64 MiB; on GPUs from 1 KiB on. */
     int64_t largest;
     bool curves; /* CPUs: the topology has what each collective of all ranks took as a curve
                   * (core/cost/fabric.h), by which they are predicted then, as with GPUs */
@@ -78,15 +78,15 @@ struct calibration {
 /* Some 10 s for 2 ranks with 5 repeats. STATUS_INVALID, STATUS_NOMEM; STATUS_EXTERNAL when a rank
  * dies; STATUS_IO: no mpirun or no worker. *out is untouched on failure. */
 enum status calibrate_cpu(const struct calibrate_options *o, struct calibration *out) MUST_CHECK;
-/* The GPUs of this machine, one for each rank, device type "cuda", by foreline-worker-cuda: times are CUDA
- * events around each of many calls in a queue, messages and collectives NCCL's. `transport` is not looked
- * at. Collectives of groups of 2 .. ranks become curves of the type, their effect on ops beside them its
- * slowdown, what NVML says its watts.
- * STATUS_IO: no worker; STATUS_EXTERNAL: what the worker says, there is no GPU for instance. */
+/* The GPUs of this machine, one for each rank, device type "cuda", by foreline-worker-cuda: times
+ * are CUDA events around each of many calls in a queue, messages and collectives NCCL's.
+ * `transport` is not looked at. Collectives of groups of 2 .. ranks become curves of the type,
+ * their effect on ops beside them its slowdown, what NVML says its watts. STATUS_IO: no worker;
+ * STATUS_EXTERNAL: what the worker says, there is no GPU for instance. */
 enum status calibrate_cuda(const struct calibrate_options *o, struct calibration *out) MUST_CHECK;
 
-/* Are the figures those of an idle machine? In doubt one of these is beyond its first bound, useless
- * are they when one is beyond its second:
+/* Are the figures those of an idle machine? In doubt one of these is beyond its first bound,
+ * useless are they when one is beyond its second:
  *
  *   spread of repetitions, median figure   above 20 %, above 100 %
  *   CPU seconds per second, worst rank     below 0.95, below 0.75
@@ -98,8 +98,9 @@ enum status calibrate_cuda(const struct calibrate_options *o, struct calibration
 enum calibrate_verdict { CALIBRATE_IDLE, CALIBRATE_DOUBTFUL, CALIBRATE_USELESS };
 enum { CALIBRATE_DOUBT = 256 };
 enum calibrate_verdict calibrate_judge(const struct calibrate_noise *n, char text[CALIBRATE_DOUBT]);
-/* What that says at best of ranks >= 1 on so many cores >= 1, before anything is measured: ranks begin a
- * layer together, and the sum of their times is least when each core takes one after the other. */
+/* What that says at best of ranks >= 1 on so many cores >= 1, before anything is measured: ranks
+ * begin a layer together, and the sum of their times is least when each core takes one after the
+ * other. */
 enum calibrate_verdict calibrate_foresee(size_t ranks, size_t cores, char text[CALIBRATE_DOUBT]);
 size_t calibrate_cores(void);                 /* of this machine, >= 1 */
 void calibration_free(struct calibration *c); /* accepts {0}; leaves {0} */

@@ -147,8 +147,8 @@ struct fitted {
     double weight; /* against other points */
 };
 
-/* Latency and bandwidth: least squares of the relative error over all points. When noise makes one of
- * them negative, or there is one size, all is bandwidth. */
+/* Latency and bandwidth: least squares of the relative error over all points. When noise makes one
+ * of them negative, or there is one size, all is bandwidth. */
 static void fit(const struct fitted *point, size_t n, double *latency_s, double *Bps)
 {
     double s = 0, sx = 0, sxx = 0, sy = 0, sxy = 0;
@@ -249,8 +249,8 @@ static void add_collectives(const struct bench *b, struct spreads *spread, struc
             add_series(b, l, k, spread, out);
 }
 
-/* What collectives took as curves of the ranks' type: of GPUs groups within a node, as a calibration is of
- * one; of CPUs, if asked for, all ranks, each of which is a host of its own. */
+/* What collectives took as curves of the ranks' type: of GPUs groups within a node, as a
+ * calibration is of one; of CPUs, if asked for, all ranks, each of which is a host of its own. */
 static enum status make_curves(const struct bench *b, const struct calibration *c,
                                struct device_type *type)
 {
@@ -278,9 +278,10 @@ static enum status make_curves(const struct bench *b, const struct calibration *
     return STATUS_OK;
 }
 
-/* One tier between all ranks, of messages and rings of collectives, which weigh as much as all messages
- * do: collectives of small buffers are faster than a message after the other, as both ways overlap. (In
- * an all-to-all every rank sends to all at once: no link's time. They are behind the rings.) */
+/* One tier between all ranks, of messages and rings of collectives, which weigh as much as all
+ * messages do: collectives of small buffers are faster than a message after the other, as both ways
+ * overlap. (In an all-to-all every rank sends to all at once: no link's time. They are behind the
+ * rings.) */
 static enum status make_tier(const struct bench *b, struct spreads *spread, struct calibration *out)
 {
     struct topology *t = &out->topology;
@@ -306,7 +307,8 @@ static enum status make_tier(const struct bench *b, struct spreads *spread, stru
 
 /* ---- what the fitted platform says of what was measured */
 
-/* The collectives of CPUs are rings, all-to-alls direct (exec/rounds.h), unless there are curves. */
+/* The collectives of CPUs are rings, all-to-alls direct (exec/rounds.h), unless there are
+ * curves. */
 static enum status add_model(const struct topology *topology, struct calibrate_timing *t)
 {
     enum status st;

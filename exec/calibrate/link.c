@@ -199,8 +199,8 @@ static enum status pass(const struct table *t, uint32_t op)
     return STATUS_OK;
 }
 
-/* Ops first .. last are over; *seconds from the beginning of the first to the end of the last, as the
- * transport has it. */
+/* Ops first .. last are over; *seconds from the beginning of the first to the end of the last, as
+ * the transport has it. */
 static enum status finish(const struct table *t, uint32_t first, uint32_t last, double *seconds)
 {
     double start_s, end_s, ignored_s;
@@ -230,8 +230,8 @@ static double taken(const struct bench *b)
     return spare ? clock_thread_cpu() : clock_cpu();
 }
 
-/* All sizes; halves of round trips, over the rounds: repetition k of way_s, taken_s [size][repeats];
- * both may be NULL. */
+/* All sizes; halves of round trips, over the rounds: repetition k of way_s, taken_s
+ * [size][repeats]; both may be NULL. */
 static enum status play(const struct bench *b, const struct table *t, double *way_s,
                         double *taken_s)
 {
@@ -363,8 +363,8 @@ static enum status some_passes(struct bench *b, const struct bed *bed, double *s
     return STATUS_OK;
 }
 
-/* Passes over a layer that take a seconds alone take s beside all-reduces. While both go on, o seconds, a pass
- * is 1 + x times as long, so that s = o + a - o / (1 + x). */
+/* Passes over a layer that take a seconds alone take s beside all-reduces. While both go on, o
+ * seconds, a pass is 1 + x times as long, so that s = o + a - o / (1 + x). */
 static enum status beside_once(struct bench *b, const struct table *t, const struct bed *bed,
                                double *slower)
 {

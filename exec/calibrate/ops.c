@@ -82,7 +82,8 @@ static void bed_free(struct bed *b)
             b->bench->on.backend->release(b->bench->on.self, all[k]);
 }
 
-/* n reals in the place's memory that hold numbers of moderate size, of 16 bits if `half`; or NULL. */
+/* n reals in the place's memory that hold numbers of moderate size, of 16 bits if `half`; or
+ * NULL. */
 static real *numbers(const struct bench *b, size_t n, bool half)
 {
     const struct memory *on = &b->on;

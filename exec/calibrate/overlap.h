@@ -1,5 +1,5 @@
-/* overlap.h - what halves that take turns and slices cost: a matrix product beside a copy of memory, products
- * beside collectives, products of ever smaller slices. */
+/* overlap.h - what halves that take turns and slices cost: a matrix product beside a copy of
+ * memory, products beside collectives, products of ever smaller slices. */
 #ifndef EXEC_CALIBRATE_OVERLAP_H
 #define EXEC_CALIBRATE_OVERLAP_H
 
@@ -8,8 +8,8 @@
 #include "core/base/error.h"
 #include "exec/calibrate/trial.h"
 
-/* Seconds, each the mean of `trials` after one warm-up. The copy is repeated until it takes about as
- * long as the product, so that perfect overlap halves the sum. */
+/* Seconds, each the mean of `trials` after one warm-up. The copy is repeated until it takes about
+ * as long as the product, so that perfect overlap halves the sum. */
 struct overlap {
     size_t rows, copy_bytes, copies; /* of a square product; of an array; how often */
     double product_s, copy_s;        /* each alone */

@@ -101,9 +101,9 @@ static void attach(struct model_attribute *a, size_t *n, const char *name, int64
     a[(*n)++] = (struct model_attribute){(char *)(uintptr_t)name, value};
 }
 
-/* Kinds of today's models; formulas of model/layers_attention.c and layers_experts.c. Half as many heads
- * of keys and values as of queries, so that a fused row is twice as wide as the output; two experts
- * of each token, gated. False: it is none of them. */
+/* Kinds of today's models; formulas of model/layers_attention.c and layers_experts.c. Half as many
+ * heads of keys and values as of queries, so that a fused row is twice as wide as the output; two
+ * experts of each token, gated. False: it is none of them. */
 static bool describe_today(const struct probe *p, struct model_attribute *a, struct model_op *op)
 {
     double t = (double)p->tokens, size = t * (double)p->channels;

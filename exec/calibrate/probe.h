@@ -59,8 +59,8 @@ struct bench_task {
     bool gpus;                 /* ranks have GPUs: more collectives, of parts of the ranks too, and
                                 * what they do to ops beside them */
 };
-/* The task for GPUs with the ops of a model in the place of the usual ones: each different one, whole and as
- * 2, 4 and 8 shards have it where it can be divided; and sizes up to `largest` bytes.
+/* The task for GPUs with the ops of a model in the place of the usual ones: each different one,
+ * whole and as 2, 4 and 8 shards have it where it can be divided; and sizes up to `largest` bytes.
  *   m        NULL: the usual ops. Stays alive as long as the task.
  *   batch    samples of a microbatch of it, >= 1
  *   largest  >= 1 KiB; also of arrays that are copied
@@ -89,8 +89,8 @@ enum {
 extern const struct bench_task bench_task;     /* what calibrate_cpu() measures */
 extern const struct bench_task bench_task_gpu; /* calibrate_cuda() */
 
-/* The first with messages and collectives of up to `largest` bytes. STATUS_INVALID: not 16 KiB, as a
- * line needs two, to 1 GiB. */
+/* The first with messages and collectives of up to `largest` bytes. STATUS_INVALID: not 16 KiB, as
+ * a line needs two, to 1 GiB. */
 enum status bench_task_up_to(int64_t largest, struct bench_task *out) MUST_CHECK;
 
 /* Collectives that every transport has; with GPUs one more. Those that are rings come first. */
@@ -161,8 +161,8 @@ static inline size_t bench_messages(const struct bench_task *task)
         n++;
     return n;
 }
-/* How many ranks a group has: of GPUs the sizes from 2 on that divide the ranks, ascending, in as many groups
- * at a time as there are then; else all ranks. 0: there is no such layout. */
+/* How many ranks a group has: of GPUs the sizes from 2 on that divide the ranks, ascending, in as
+ * many groups at a time as there are then; else all ranks. 0: there is no such layout. */
 static inline size_t bench_members(const struct bench *b, size_t layout)
 {
     if (!b->task->gpus)
@@ -228,14 +228,16 @@ enum status bench_layer(struct bench *b, const struct layer *l, size_t batch, do
 /* Fills b->number by ranks that mpirun starts. */
 void calibrate_together(void *barrier); /* of ranks forked here: a bench's `together` */
 enum status calibrate_mpirun(struct bench *b, const struct calibrate_options *o) MUST_CHECK;
-/* What mpirun's ranks are called with ("--calibrate", then the repeats and the largest size), what the figures of all
- * begin with on rank 0's output (how many; one a line follows), and a complaint on stderr. */
+/* What mpirun's ranks are called with ("--calibrate", then the repeats and the largest size), what
+ * the figures of all begin with on rank 0's output (how many; one a line follows), and a complaint
+ * on stderr. */
 extern const char calibrate_flag[], calibrate_mark[];
 #define CALIBRATE_HEAD "foreline calibration, figures: %zu\n"
 int calibrate_rank(int argc, char **argv); /* in exec_mpi only; MPI is initialised. Exit status */
 /* Read them: number [n] out. STATUS_EXTERNAL when that is not what the text says. */
 enum status calibrate_parse(const char *text, size_t n, double *number) MUST_CHECK;
-/* Seconds after which something must be wrong: of n things so often, with a warm-up; of all of a bench. */
+/* Seconds after which something must be wrong: of n things so often, with a warm-up; of all of a
+ * bench. */
 double calibrate_within(size_t repeats, size_t n);
 double calibrate_limit(const struct bench *b);
 /* The figures of another task on the same ranks. */
@@ -247,8 +249,9 @@ enum status calibrate_fit(struct bench *b, struct calibration *out) MUST_CHECK;
 /* Median of value[n], which it sorts; *spread is their interquartile range / median. */
 double sorted_middle(double *value, size_t n, double *spread);
 
-/* How foreline-worker-cuda is called for `calibrate`: "--calibrate", repeats, fp32, bf16 or fp16, ranks, bytes of the
- * largest collective, a model's file or "-", samples of a microbatch of it, calibrate_cudnn(). */
+/* How foreline-worker-cuda is called for `calibrate`: "--calibrate", repeats, fp32, bf16 or fp16,
+ * ranks, bytes of the largest collective, a model's file or "-", samples of a microbatch of it,
+ * calibrate_cudnn(). */
 enum { CALIBRATE_WORDS = 8 };
 /* Is attention cuDNN's? */
 static inline const char *calibrate_cudnn(bool is)
@@ -260,8 +263,9 @@ enum status calibrate_gpu_worker(const char *worker, const char *const *argument
                                  double limit_s, double *number) MUST_CHECK;
 /* Complaints of foreline-worker-cuda begin with this. */
 extern const char calibrate_gpu_mark[];
-/* The same for `model profile`: "--profile", then a model's file, samples, repeats and calibrate_cudnn(). Measures and
- * prints the figures of all its different ops: [op][forward, backward][repeat]. */
+/* The same for `model profile`: "--profile", then a model's file, samples, repeats and
+ * calibrate_cudnn(). Measures and prints the figures of all its different ops: [op][forward,
+ * backward][repeat]. */
 extern const char profile_flag[];
 enum status profile_measure(struct bench *b, const struct model *m, size_t batch) MUST_CHECK;
 /* As printed by a rank: CALIBRATE_HEAD, then a number a line. */

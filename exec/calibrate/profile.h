@@ -18,8 +18,9 @@ struct profile_options {
     bool gpu;           /* device type "cuda", by foreline-worker-cuda; one rank */
     bool cudnn;         /* GPU: attention by cuDNN where that can; STATUS_UNSUPPORTED: nowhere */
     const char *worker; /* its path, NULL: found as in launch.h */
-    /* A model whose ops are computed by strategies only (struct device: stepped): that of one device,
-     * with `batch` samples; its iterations are measured op by op. NULL: layers of the device. */
+    /* A model whose ops are computed by strategies only (struct device: stepped): that of one
+     * device, with `batch` samples; its iterations are measured op by op. NULL: layers of the
+     * device. */
     const struct program *strategy;
 };
 

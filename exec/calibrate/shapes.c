@@ -1,5 +1,5 @@
-/* What is measured on GPUs: sizes up to those of today's buckets, and the ops of a model, whole and as
- * shards have them, where one is named. */
+/* What is measured on GPUs: sizes up to those of today's buckets, and the ops of a model, whole and
+ * as shards have them, where one is named. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -28,8 +28,8 @@ const enum op_kind trial_kinds[TRIAL_KINDS] = {OP_ALLREDUCE, OP_REDUCESCATTER, O
                                                OP_GATHER,    OP_SCATTER};
 const size_t trial_sizes[TRIAL_SIZES] = {4 << 10, 64 << 10, 1 << 20, 4 << 20};
 
-/* Ops of each rank: the values' cases, the timed ones, and a sum of one number before each of these,
- * so that all begin together. */
+/* Ops of each rank: the values' cases, the timed ones, and a sum of one number before each of
+ * these, so that all begin together. */
 enum { OPS = TRIAL_VALUES + TRIAL_TIMES + 1 };
 
 static struct trial_case case_of(size_t op)
@@ -48,7 +48,8 @@ static bool is_tried(const struct trial_options *o, size_t op)
            (op - TRIAL_VALUES) / TRIAL_SIZES < TRIAL_SHARDS;
 }
 
-/* Which op of a rank's it is: those that are not tried are not in the program, whose ops all have to be done. */
+/* Which op of a rank's it is: those that are not tried are not in the program, whose ops all have
+ * to be done. */
 static uint32_t position(const struct trial_options *o, size_t op)
 {
     uint32_t n = 0;

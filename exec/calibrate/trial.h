@@ -18,8 +18,9 @@ struct trial_options {
     size_t ranks;   /* 1 .. TRIAL_RANKS */
     size_t repeats; /* timed calls of a run, after one that warms up */
     size_t runs;    /* whose median counts; 0: one */
-    /* [TRIAL_SIZES] bytes of the whole tensor, so that a member of an all-to-all has its part of them,
-     * and only collectives of shards; NULL: trial_sizes, all collectives. At least 4 * TRIAL_RANKS. */
+    /* [TRIAL_SIZES] bytes of the whole tensor, so that a member of an all-to-all has its part of
+     * them, and only collectives of shards; NULL: trial_sizes, all collectives. At least 4 *
+     * TRIAL_RANKS. */
     const size_t *whole;
     const char *transport; /* "tcp": processes forked here; "local": threads of this one */
 };
@@ -49,7 +50,8 @@ struct trial {
  * of no use. O(ranks). */
 double trial_expected(const struct trial_case *c, size_t ranks, size_t me, size_t owner, size_t i);
 
-/* STATUS_UNSUPPORTED: no such transport; STATUS_INVALID, STATUS_NOMEM, STATUS_IO, STATUS_EXTERNAL. */
+/* STATUS_UNSUPPORTED: no such transport; STATUS_INVALID, STATUS_NOMEM, STATUS_IO,
+ * STATUS_EXTERNAL. */
 enum status trial_run(const struct trial_options *o, struct trial *out) MUST_CHECK;
 void trial_free(struct trial *t); /* accepts {0}; leaves {0} */
 

@@ -54,7 +54,8 @@ struct backend {
     /* A stage is about to allocate so many bytes in at most `pieces` pieces, all that it ever
      * needs. NULL: it allocates slots when it takes them. */
     enum status (*reserve)(void *self, size_t bytes, size_t pieces);
-    /* Zeros; NULL if there is no memory. No such function: a stage finds its places and takes none. */
+    /* Zeros; NULL if there is no memory. No such function: a stage finds its places and takes
+     * none. */
     void *(*allocate)(void *self, size_t bytes);
     void (*release)(void *self, void *data); /* accepts NULL */
     /* Memory of the host that copies are made from without waiting. NULL: any is. */
@@ -67,8 +68,8 @@ struct backend {
     void (*add)(void *self, real *y, const real *x, size_t n); /* y += x */
     void (*update)(void *self, const struct optimizer_step *o);
     bool update_finishes; /* knows optimizer_step.half and .clears */
-    /* Where it leaves 1, or what n gradients are to be multiplied by, so that the norm of scale times them is at
-     * most `most`. NULL: the stage reads them itself. */
+    /* Where it leaves 1, or what n gradients are to be multiplied by, so that the norm of scale
+     * times them is at most `most`. NULL: the stage reads them itself. */
     const real *(*clip)(void *self, const real *gradient, size_t n, double scale, double most);
     /* To 16 bits, to the nearest, and back; n numbers. */
     void (*narrow)(void *self, enum element e, void *y, const real *x, size_t n);

@@ -14,8 +14,9 @@
  *   linear      tokens n, in n, out n, bias, passes >= 0
  *   rope        tokens n, heads n, kv_heads n, head n (even), base n (absent: 10000); or besides
  *               turned n (even), value n: of latents, in two inputs
- *   attention   tokens n, channels n, heads n (divides channels), causal, kv_heads n (divides heads;
- *               absent: heads), head n (of keys; absent: as values), window >= 0, flash, sinks
+ *   attention   tokens n, channels n, heads n (divides channels), causal, kv_heads n (divides
+ *               heads; absent: heads), head n (of keys; absent: as values), window >= 0, flash,
+ *               sinks
  *   gelu        tokens n, channels n
  *   gated       tokens n, channels n, tanh
  *   gate        tokens n, channels n, experts n, top_k 1 .. experts, over_all, sigmoid, bias,
@@ -78,7 +79,8 @@ struct layer_part {
     size_t fan; /* FILL_FAN: how many numbers a weight's output is the sum of */
 };
 
-/* Windows of kernel x kernel positions of an image, `stride` apart, that begin `padding` before it. */
+/* Windows of kernel x kernel positions of an image, `stride` apart, that begin `padding` before
+ * it. */
 struct layer_window {
     size_t height, width, kernel, stride, padding;
     size_t down, across; /* how many windows there are */
@@ -115,14 +117,15 @@ static inline enum op_kind layer_move_kind(enum layer_move how)
 /* Communication inside an op, which keeps its errors to itself (exec/device.h). */
 struct layer_reduction {
     void *self;
-    /* Tensor parallelism: reduce `n` numbers over the shards, in place, everywhere to the same bits. */
+    /* Tensor parallelism: reduce `n` numbers over the shards, in place, everywhere to the same
+     * bits. */
     void (*sum)(void *self, enum element e, void *data, size_t n);
-    /* FOR_EXPERTS, on other ranks, and FOR_CONTEXT, replicas that share sequences: data [n] of fp32, in
-     * place, over the members of that group. ALLTOALL: two halves of as many equal parts as there
-     * are members; part m of the first half goes to member m, where it becomes part (this member) of
-     * the second half; the own part stays as it is. Of FOR_CONTEXT also ALLGATHER: every one's part
-     * of n numbers (exec/ring.h) to all; REDUCESCATTER: the sum of everybody's numbers to where each
-     * has its part. */
+    /* FOR_EXPERTS, on other ranks, and FOR_CONTEXT, replicas that share sequences: data [n] of
+     * fp32, in place, over the members of that group. ALLTOALL: two halves of as many equal parts
+     * as there are members; part m of the first half goes to member m, where it becomes part (this
+     * member) of the second half; the own part stays as it is. Of FOR_CONTEXT also ALLGATHER: every
+     * one's part of n numbers (exec/ring.h) to all; REDUCESCATTER: the sum of everybody's numbers
+     * to where each has its part. */
     void (*exchange)(void *self, enum op_purpose purpose, enum op_kind kind, void *data, size_t n);
     /* Sequence parallelism: data [n], of which each shard's part is as in the exchanges. */
     void (*move)(void *self, enum layer_move how, enum element e, void *data, size_t n);
@@ -135,9 +138,9 @@ struct layer_array {
     size_t n;
 };
 
-/* Where tokens went, over all forwards: rows of each expert that came from here, [experts]; and of every
- * call of the group, were its experts spread over 2, 4, 8, ... ranks: rows of the busiest of these over
- * their mean, summed. */
+/* Where tokens went, over all forwards: rows of each expert that came from here, [experts]; and of
+ * every call of the group, were its experts spread over 2, 4, 8, ... ranks: rows of the busiest of
+ * these over their mean, summed. */
 enum { LAYER_SPREADS = 10 };
 struct layer_routing {
     uint64_t *rows;
@@ -186,9 +189,11 @@ struct layer {
     struct layer_window window_of; /* convolution, pool: of an image of `in` channels */
     /* numbers from one row of the output (the loss: of the input) to the next; 0: it has as many */
     size_t row;
-    /* what x, y, dy and dx are, of 16 bits two in the place of a real, as the model's numbers are; fp32: reals */
+    /* what x, y, dy and dx are, of 16 bits two in the place of a real, as the model's numbers are;
+     * fp32: reals */
     enum element half;
-    /* ... and who rounds to them what its kind computes in fp32 (exec/device/cpu/half.h); NULL: the kind */
+    /* ... and who rounds to them what its kind computes in fp32 (exec/device/cpu/half.h); NULL: the
+     * kind */
     const struct backend *rounds;
     bool tied;    /* its weight is another op's */
     bool borrows; /* all of its parameters are; its kind need not know: layer_borrow() */
@@ -243,26 +248,28 @@ struct layer_kind {
     enum status (*shape)(const struct model_op *op, struct layer *l);
     void (*forward)(const struct layer *l, struct layer_io *io);
     void (*backward)(const struct layer *l, struct layer_io *io);
-    /* The forward together with that of the op that reads its output next, both outputs included; false: not
-     * with this one, and nothing has been done. NULL: never. A kind that has it does not forget. */
+    /* The forward together with that of the op that reads its output next, both outputs included;
+     * false: not with this one, and nothing has been done. NULL: never. A kind that has it does not
+     * forget. */
     bool (*forward_with)(const struct layer *l, struct layer_io *io, const struct layer *next,
                          struct layer_io *of_next);
-    /* The backward, of an op of one input, together with that of the op `before` it, whose output it alone
-     * reads: of_before->dx is made instead of dx. False, NULL: as of forward_with(). */
+    /* The backward, of an op of one input, together with that of the op `before` it, whose output
+     * it alone reads: of_before->dx is made instead of dx. False, NULL: as of forward_with(). */
     bool (*backward_with)(const struct layer *l, struct layer_io *io, const struct layer *before,
                           struct layer_io *of_before);
-    /* Where the gradients of the parameters can be made apart: from x, y, saved (as backward() leaves
-     * it) and dy, later; what backward() then leaves out. NULL: backward() makes them too. */
+    /* Where the gradients of the parameters can be made apart: from x, y, saved (as backward()
+     * leaves it) and dy, later; what backward() then leaves out. NULL: backward() makes them
+     * too. */
     void (*backward_weight)(const struct layer *l, struct layer_io *io);
     /* Make *l, of the whole op, that of one shard; op->tensor is not TENSOR_WHOLE, `part` is
      * complete. STATUS_UNSUPPORTED when it cannot be divided so. NULL: never. */
     enum status (*divide)(const struct model_op *op, const struct layer_shard *s, size_t batch,
                           struct layer *l);
-    /* May the forward leave the gradient of the input in the place of the input, which `before` has made?
-     * layer_io.dx then is x in both passes, and the backward makes nothing. NULL: never. */
+    /* May the forward leave the gradient of the input in the place of the input, which `before` has
+     * made? layer_io.dx then is x in both passes, and the backward makes nothing. NULL: never. */
     bool (*overwrites)(const struct layer *l, const struct layer *before);
-    /* How far the rows of its input are better apart, if `before` has made them and nobody else sees them;
-     * 0: as it has them. NULL: always. */
+    /* How far the rows of its input are better apart, if `before` has made them and nobody else
+     * sees them; 0: as it has them. NULL: always. */
     size_t (*row)(const struct layer *l, const struct layer *before);
     bool forgets; /* the backward reads no input again */
     bool passes;  /* both inputs have the gradient of the output: dx may be dy, and then stays so */
@@ -271,8 +278,8 @@ struct layer_kind {
                    * a part of the rows. Attention knows how it does */
 };
 
-/* Is op `op` of the model of its owner's kind, and without parameters of its own? Then it has all of the
- * owner's. */
+/* Is op `op` of the model of its owner's kind, and without parameters of its own? Then it has all
+ * of the owner's. */
 bool layer_borrows(const struct model *m, uint32_t op);
 /* What is borrowed takes the place of own parameters. */
 static inline void layer_borrow(const struct layer *l, struct layer_io *io)

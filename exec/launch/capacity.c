@@ -34,8 +34,8 @@ static double number_in(const char *path, const char *key)
     return found;
 }
 
-/* What a control group of this process (version 2), or one above it, leaves; INFINITY: no limit. Its
- * cache of files can be had. */
+/* What a control group of this process (version 2), or one above it, leaves; INFINITY: no limit.
+ * Its cache of files can be had. */
 static double left_in_groups(void)
 {
     char line[LINE], path[LINE + 64], group[LINE] = "";

@@ -164,8 +164,9 @@ uint32_t launch_absent(const struct run *run)
     return r;
 }
 
-/* The starter of the workers has ended: with a reason, or too early. Of a rank that dies before it has
- * met mpirun that does not always say how; those that have joined hang up because it ends them. */
+/* The starter of the workers has ended: with a reason, or too early. Of a rank that dies before it
+ * has met mpirun that does not always say how; those that have joined hang up because it ends
+ * them. */
 static void explain_starter(struct run *run)
 {
     const struct starter *s = &run->starter;
@@ -222,9 +223,9 @@ static bool may_explain(const struct run *run, uint32_t r)
            (c->rank == CAUSE_SYMPTOM && w->heard_s < c->since_s + limit(LIMIT_grace));
 }
 
-/* Is the cause so far the cause? Time decides only where nobody is known to have a better one than "my
- * peer is gone". mpirun ends and says why, within about a second; when a rank has left it in the middle
- * of its start it never does. */
+/* Is the cause so far the cause? Time decides only where nobody is known to have a better one than
+ * "my peer is gone". mpirun ends and says why, within about a second; when a rank has left it in
+ * the middle of its start it never does. */
 bool launch_is_settled(const struct run *run, double now_s)
 {
     const struct cause *c = &run->cause;

@@ -117,8 +117,8 @@ static enum status begin(struct run *run, uint64_t step)
     return checkpoint_directory(k->checkpoint, step, c->directory);
 }
 
-/* Ranks may begin the next but one; one has room for many more words than it can wait for. Who cannot be
- * told has hung up, which is noticed elsewhere. */
+/* Ranks may begin the next but one; one has room for many more words than it can wait for. Who
+ * cannot be told has hung up, which is noticed elsewhere. */
 static void tell_kept(const struct run *run, uint64_t step)
 {
     const struct frame_kept kept = {.step = step};

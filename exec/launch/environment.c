@@ -1,5 +1,5 @@
-/* Every rank, or every few of them, is a process that runs the same command, started by torchrun, srun,
- * mpirun or by hand. That of rank 0 is the launcher, and all start their own workers. */
+/* Every rank, or every few of them, is a process that runs the same command, started by torchrun,
+ * srun, mpirun or by hand. That of rank 0 is the launcher, and all start their own workers. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* The GPUs of a run, as the workers said when they joined: no two ranks may have one, people and the
- * measurement are told which each has, and what drives them. */
+/* The GPUs of a run, as the workers said when they joined: no two ranks may have one, people and
+ * the measurement are told which each has, and what drives them. */
 #include "exec/hardware.h"
 
 #include <string.h>
@@ -25,8 +25,8 @@ bool launch_hardware_ends(const struct hardware *h)
     return true;
 }
 
-/* GPUs are told apart by their UUIDs, which also see through CUDA_VISIBLE_DEVICES and containers that
- * number the same GPUs anew. O(ranks^2). */
+/* GPUs are told apart by their UUIDs, which also see through CUDA_VISIBLE_DEVICES and containers
+ * that number the same GPUs anew. O(ranks^2). */
 enum status launch_check_hardware(const struct run *run)
 {
     char first[RANK_NAME], second[RANK_NAME];

@@ -21,8 +21,8 @@ static enum status check_hello(const struct run *run, const struct frame_hello *
     return STATUS_OK;
 }
 
-/* Of all ranks that were told otherwise, or have failed, the lowest is named, whoever comes first, and it
- * is said how many others have said the same. */
+/* Of all ranks that were told otherwise, or have failed, the lowest is named, whoever comes first,
+ * and it is said how many others have said the same. */
 static void compare_settings(struct run *run, const struct frame_hello *h)
 {
     char name[RANK_NAME];

@@ -111,8 +111,8 @@ enum status launch_interruption(struct run *run)
     return run->cause.signal ? error_interrupted(run->cause.signal) : STATUS_OK;
 }
 
-/* Processes first: files and connections are still theirs until they have ended. Files last: to remove
- * a folder takes descriptors, and a run that had too few of them has used them all. */
+/* Processes first: files and connections are still theirs until they have ended. Files last: to
+ * remove a folder takes descriptors, and a run that had too few of them has used them all. */
 void launch_tear_down(struct run *run)
 {
     launch_kill(run);

@@ -35,8 +35,8 @@ struct launch_options {
     const char *collective; /* algorithm of exec/rounds.h for collectives; NULL: "auto" */
     bool cuda_graphs;       /* of device "cuda" (exec/device/cuda/graphs.h) */
     bool cudnn;             /* likewise (exec/device/cuda/attention_cudnn.h) */
-    bool
-        unbound; /* ranks that compute on CPUs and are started here share all cores; else exec/cores.h */
+    /* ranks that compute on CPUs and are started here share all cores; else exec/cores.h */
+    bool unbound;
     bool paced;           /* numerics last as long as predicted (exec/executor.h) */
     const char *text;     /* file of training text, NULL: the shipped one */
     size_t steps, warmup; /* measured steps >= 1, after warm-up steps */
@@ -45,8 +45,8 @@ struct launch_options {
     double dilation; /* seconds here per second reported, for emulated networks; 0: 1 */
     /* [from * ranks + to] what the transport (tcp only) adds to messages; NULL: nothing. */
     const struct delay *delay;
-    double
-        latency_s; /* of the longest link between the ranks' nodes, dilated, where they are emulated */
+    /* of the longest link between the ranks' nodes, dilated, where they are emulated */
+    double latency_s;
     pid_t network; /* child of the caller without which messages do not come; 0: none */
     /* Once, when the last warm-up step is over on all ranks: the first measured one begins.
      *   held  [ranks] the process of each (host/process.h), -1 where it cannot be proved; the
@@ -82,8 +82,8 @@ bool launch_is_paced(const char *device);
 /* Fills engine (the transport), iterations_s, loss, parameters_sha256, ranks, cpu_s of *out, and
  * with `timeline` not NULL the op times of the step with the median iteration time, or the nearest
  * to it of those of which op times are kept (REPORT_STEPS, REPORT_TIMES in run.h). Where a signal
- * asks to end (error_signal()), both are filled, too, if a measured step was complete: of those that were,
- * without parameters_sha256. O(steps) time; memory for a few numbers per step. */
+ * asks to end (error_signal()), both are filled, too, if a measured step was complete: of those
+ * that were, without parameters_sha256. O(steps) time; memory for a few numbers per step. */
 enum status launch_run(const struct program *p, const struct model *m,
                        const struct launch_options *o, struct measurement *out,
                        struct timeline *timeline) MUST_CHECK;

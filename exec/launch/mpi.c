@@ -41,8 +41,9 @@ static int64_t eager_limit(const struct program *p)
 }
 
 /* Eager messages, large socket buffers, no spinning; on one machine nothing leaves the loopback
- * interface. Between machines the network is Open MPI's choice. It forwards no signals: one that is stopped
- * and continued before it has started anything would have nobody to forward SIGCONT to, and end for it. */
+ * interface. Between machines the network is Open MPI's choice. It forwards no signals: one that is
+ * stopped and continued before it has started anything would have nobody to forward SIGCONT to, and
+ * end for it. */
 static void write_mpirun(const struct run *run, char line[LINE])
 {
     int n = snprintf(line, LINE,

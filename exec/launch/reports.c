@@ -131,8 +131,8 @@ static void copy_times(const struct run *run, const struct run_step *s, double *
         }
 }
 
-/* Seconds of an iteration: until the last rank was done; without flush the pace of its middle, as of
- * simulations. */
+/* Seconds of an iteration: until the last rank was done; without flush the pace of its middle, as
+ * of simulations. */
 static double iteration_of(struct run *run, const struct run_step *s)
 {
     bool settled;

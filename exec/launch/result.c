@@ -83,8 +83,8 @@ static size_t measured_steps(const struct run *run)
     return run->reports.complete > warmup ? run->reports.complete - warmup : 0;
 }
 
-/* Of the steps whose op times are kept, the one whose duration is the (lower) median of all n; where
- * only some are kept, the first of those that are nearest to it. O(n). */
+/* Of the steps whose op times are kept, the one whose duration is the (lower) median of all n;
+ * where only some are kept, the first of those that are nearest to it. O(n). */
 static enum status median_step(const struct run_reports *r, size_t n, size_t *out)
 {
     size_t below = 0, best = 0;
@@ -153,7 +153,8 @@ static enum status fill_links(const struct program *p, const struct timeline *t,
     return STATUS_OK;
 }
 
-/* Ranks report parts of the step's mean loss: over its part of the forwards that is a rank's own. */
+/* Ranks report parts of the step's mean loss: over its part of the forwards that is a rank's
+ * own. */
 static enum status fill_rank_losses(const struct run *run, struct measurement *out)
 {
     for (uint32_t r = 0; r < run->program->ranks; r++) {

@@ -1,5 +1,5 @@
-/* Where tokens went in ops of experts: what ranks report of it before they are done, and what of it is in
- * the measurement. */
+/* Where tokens went in ops of experts: what ranks report of it before they are done, and what of it
+ * is in the measurement. */
 #include <math.h>
 #include <string.h>
 

@@ -72,8 +72,8 @@ struct launched {
     int64_t peak_bytes;
 };
 
-/* The process that starts all workers: mpirun, srun; or is all ranks. Of mpirun come remote shells, what
- * enters a namespace, daemons, and then ranks. */
+/* The process that starts all workers: mpirun, srun; or is all ranks. Of mpirun come remote shells,
+ * what enters a namespace, daemons, and then ranks. */
 enum { STARTER_GENERATIONS = 8 };
 struct starter {
     struct child child;
@@ -173,7 +173,8 @@ struct run_step {
     double *op_start_s, *op_end_s;  /* [ops] */
 };
 
-/* Of a rank: how much of the forwards through the stage with the loss are its own; loss NULL: none. */
+/* Of a rank: how much of the forwards through the stage with the loss are its own; loss NULL:
+ * none. */
 struct run_loss {
     double share;
     double *loss; /* [steps] as reported, a part of the mean */
@@ -236,8 +237,8 @@ struct run launch_new(const struct program *p, const struct model *m,
 enum status launch_allocate(struct run *run) MUST_CHECK;
 /* Ctrl-C and dead children become events on run->signals.fd instead of interrupting. */
 enum status launch_take_signals(struct run *run) MUST_CHECK;
-/* Has a signal asked us to end, while many ranks are started or the results are made? It would end the
- * process, unseen, when signals are as they were. */
+/* Has a signal asked us to end, while many ranks are started or the results are made? It would end
+ * the process, unseen, when signals are as they were. */
 enum status launch_interruption(struct run *run) MUST_CHECK;
 /* Whatever was begun: no process, no file, no memory stays. */
 void launch_tear_down(struct run *run);
@@ -248,8 +249,9 @@ enum status launch_spawn(struct run *run) MUST_CHECK;
  * them, has ended; again: nothing. */
 void launch_remove_files(struct run *run);
 
-/* Before the first rank is started, once the files are written: STATUS_INFEASIBLE, with what is needed, what
- * there is and the remedy, where memory, open files or processes of this machine are too few. */
+/* Before the first rank is started, once the files are written: STATUS_INFEASIBLE, with what is
+ * needed, what there is and the remedy, where memory, open files or processes of this machine are
+ * too few. */
 enum status launch_check_capacity(const struct run *run) MUST_CHECK;
 
 const char *launch_transport(const struct run *run); /* as told, else the device's default */
@@ -272,8 +274,8 @@ extern const char launch_no_mpi[]; /* such a hint */
 /* Words to put before the worker's command line, from --launcher or for mpirun. The strings and the
  * NULL-terminated array are one block, free(). STATUS_IO when the program is not there. */
 enum status launch_words(const struct run *run, char ***words) MUST_CHECK;
-/* Read run->hosts. Without an address only this machine can be reached: STATUS_USAGE when another one is
- * among them; STATUS_INVALID when ssh has too few slots; STATUS_PARSE, STATUS_IO. */
+/* Read run->hosts. Without an address only this machine can be reached: STATUS_USAGE when another
+ * one is among them; STATUS_INVALID when ssh has too few slots; STATUS_PARSE, STATUS_IO. */
 enum status launch_check_hosts(struct run *run) MUST_CHECK;
 /* Where a program is, as the shell would find it; false: nowhere. */
 bool launch_find_program(const char *name, char *path, size_t n);
@@ -285,9 +287,9 @@ struct remote {
     char ssh[4096], script[FOLDER_FILE];
     char *line[REMOTE_WORDS]; /* what is executed here */
 };
-/* A script in the run's directory, which both machines see, that goes to this working directory, sets
- * the environment [settings] "NAME=VALUE" and becomes the worker; secrets are on no command line.
- * STATUS_IO. */
+/* A script in the run's directory, which both machines see, that goes to this working directory,
+ * sets the environment [settings] "NAME=VALUE" and becomes the worker; secrets are on no command
+ * line. STATUS_IO. */
 enum status launch_make_remote(const struct run *run, uint32_t rank, char *const *environment,
                                size_t settings, char *const *argument,
                                struct remote *out) MUST_CHECK;
@@ -329,11 +331,11 @@ void launch_check_silence(struct run *run, double now_s);
 /* Is the cause so far the cause? Time decides only where nobody is known to have a better one. */
 bool launch_is_settled(const struct run *run, double now_s);
 
-/* Connections to the control port, without waiting: workers say who they are, strangers are dropped.
- * When the last one is there, all are told where everybody is. */
+/* Connections to the control port, without waiting: workers say who they are, strangers are
+ * dropped. When the last one is there, all are told where everybody is. */
 void launch_answer(struct run *run);
-/* The run does not begin: tell the ranks that other processes have started why, as `why` says. Ranks
- * that are children, and their terminals, are this process's. */
+/* The run does not begin: tell the ranks that other processes have started why, as `why` says.
+ * Ranks that are children, and their terminals, are this process's. */
 void launch_refuse(const struct run *run, const char *why);
 /* What makes the token of --launcher env. */
 extern const char launch_token_names[];

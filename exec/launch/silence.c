@@ -49,9 +49,9 @@ static void check_stopped(struct run *run, double now_s)
 
 /* A rank that is stopped sends no heartbeats: the one that has been silent longest, since a busy
  * machine makes others late. Nobody sends any before all have joined. Who has hung up has something
- * else to be explained by. When all send heartbeats but none gets anywhere, the one that computes is
- * stuck, and the others wait for it. When one has just fallen silent, it is given the time to prove
- * that it is the culprit. */
+ * else to be explained by. When all send heartbeats but none gets anywhere, the one that computes
+ * is stuck, and the others wait for it. When one has just fallen silent, it is given the time to
+ * prove that it is the culprit. */
 static void check_silence(struct run *run, double now_s)
 {
     char name[RANK_NAME], place[RANK_NAME];
@@ -89,8 +89,8 @@ static void check_silence(struct run *run, double now_s)
                      run->options->timeout_hint ? run->options->timeout_hint : "");
 }
 
-/* The rank whose process that is, as it has said itself, or as Open MPI's daemon has told it; the number
- * of ranks: it is none. */
+/* The rank whose process that is, as it has said itself, or as Open MPI's daemon has told it; the
+ * number of ranks: it is none. */
 static uint32_t rank_of(const struct run *run, pid_t pid)
 {
     char text[16];
@@ -104,7 +104,8 @@ static uint32_t rank_of(const struct run *run, pid_t pid)
     return r < ranks ? r : ranks;
 }
 
-/* One of the processes between this one and the ranks, or a rank that is not heard of any other way. */
+/* One of the processes between this one and the ranks, or a rank that is not heard of any other
+ * way. */
 static void blame_stopped(struct run *run, pid_t pid)
 {
     char name[RANK_NAME], place[RANK_NAME];
@@ -128,9 +129,9 @@ static bool is_starting(const struct run *run)
     return false;
 }
 
-/* Ranks go on without mpirun, but it does not end; without their network they do not go on. Those that
- * are at work are heard of; until then they need all that mpirun has started, of which what has lost its
- * parent is ours where we are the first of a namespace. */
+/* Ranks go on without mpirun, but it does not end; without their network they do not go on. Those
+ * that are at work are heard of; until then they need all that mpirun has started, of which what
+ * has lost its parent is ours where we are the first of a namespace. */
 static void check_others(struct run *run)
 {
     const struct child *c = &run->starter.child;
@@ -143,8 +144,8 @@ static void check_others(struct run *run)
         blame_stopped(run, family_stopped(root, below));
 }
 
-/* Do all ranks that connect wait for an answer of mpirun, which does nothing? One that sleeps where others
- * look whether something has come is the one that gets none. */
+/* Do all ranks that connect wait for an answer of mpirun, which does nothing? One that sleeps where
+ * others look whether something has come is the one that gets none. */
 static void check_answers(struct run *run)
 {
     struct starter *s = &run->starter;
@@ -171,10 +172,11 @@ static void check_answers(struct run *run)
                      ranks, limit(LIMIT_stopped));
 }
 
-/* Open MPI does not notice that a process is gone which it has forked and not yet begun to watch, nor
- * that its connection to a rank is: it waits for ever, and so do ranks. All of it that is on this machine
- * can be seen to do nothing; where a part is elsewhere, or a message far from its end, that may be what it
- * waits for; and before it has started anything, it may look for names of machines. */
+/* Open MPI does not notice that a process is gone which it has forked and not yet begun to watch,
+ * nor that its connection to a rank is: it waits for ever, and so do ranks. All of it that is on
+ * this machine can be seen to do nothing; where a part is elsewhere, or a message far from its end,
+ * that may be what it waits for; and before it has started anything, it may look for names of
+ * machines. */
 static void check_starter(struct run *run)
 {
     struct starter *s = &run->starter;

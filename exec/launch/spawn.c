@@ -197,8 +197,8 @@ static char *borrowed(const char *text)
     return (char *)(uintptr_t)text; /* execve() does not change it */
 }
 
-/* Launchers and other machines have rules of their own, and a GPU's rank a place near it; ops that are paced
- * need no core. */
+/* Launchers and other machines have rules of their own, and a GPU's rank a place near it; ops that
+ * are paced need no core. */
 static bool binds(const struct run *run)
 {
     const struct launch_options *o = run->options;
@@ -358,7 +358,8 @@ static void become(const struct run *run, const struct call *c, pid_t launcher, 
     _exit(127);
 }
 
-/* Until a child has become what it is to be, or said why not; one that is stopped before does neither. */
+/* Until a child has become what it is to be, or said why not; one that is stopped before does
+ * neither. */
 static enum status await_exec(pid_t pid, int told)
 {
     struct family_watch seen = {0};
@@ -414,7 +415,8 @@ static enum status place(const struct run *run, struct call *c, uint32_t rank, c
     return STATUS_OK;
 }
 
-/* One process for each rank; under a launcher that starts all processes alike, just our own ones. */
+/* One process for each rank; under a launcher that starts all processes alike, just our own
+ * ones. */
 static enum status spawn_ranks(struct run *run, struct call *c)
 {
     enum status st = STATUS_OK;

@@ -1,5 +1,5 @@
-/* Workers on other machines, a session of ssh for each. A worker whose launcher is gone ends by itself, so
- * that nothing stays there when a session is cut. */
+/* Workers on other machines, a session of ssh for each. A worker whose launcher is gone ends by
+ * itself, so that nothing stays there when a session is cut. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -40,8 +40,8 @@ static void reap(struct run *run)
         reap_one(run, &run->worker[r].child);
 }
 
-/* Its ranks have sessions of their own and die when it is asked to end. One that is stopped does not,
- * and is killed itself. */
+/* Its ranks have sessions of their own and die when it is asked to end. One that is stopped does
+ * not, and is killed itself. */
 static void kill_started(struct run *run)
 {
     struct child *c = &run->starter.child;

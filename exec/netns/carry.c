@@ -45,7 +45,8 @@ static bool be_patient(int fd)
     return setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most) == 0;
 }
 
-/* Calls that a pause interrupts: of sockets with a timeout it does (signal(7)), without any handler. */
+/* Calls that a pause interrupts: of sockets with a timeout it does (signal(7)), without any
+ * handler. */
 static int answer(int listener)
 {
     int fd;

@@ -287,8 +287,8 @@ static enum status set_way(struct wiring *w, uint32_t space, uint32_t node, uint
     return STATUS_OK;
 }
 
-/* The same as keep_way() where the network says which way, from rank `from` at vertex v. A way comes
- * to no space twice: in a node of several devices it could, and would not go on. */
+/* The same as keep_way() where the network says which way, from rank `from` at vertex v. A way
+ * comes to no space twice: in a node of several devices it could, and would not go on. */
 static enum status follow(struct search *s, uint32_t v, uint32_t from, uint32_t rank,
                           double *narrowest)
 {

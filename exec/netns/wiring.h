@@ -60,18 +60,17 @@ static inline uint32_t wiring_way(const struct wiring *w, uint32_t space, uint32
     return w->way[space * w->ranks + to];
 }
 
-/*   ranks   number of processes, one per device
+/* ranks   number of processes, one per device
  *   device  [ranks] different indices in the topology; NULL: rank r is device r
  *
- * Devices joined by tiers that are called nv... or pci... share a node, whose
- * own links are left out: inside it is this machine's memory. A way has fewest links, depends on
- * the receiver only and leads through no third node where there is one such (in a torus there is
- * none); among several equal ones out of a node, the one with the receiver's number within its
- * node. Where the network says itself where ways lead (n->next), they lead there, out of a node from
- * its device with the receiver's number. Links and routers on no way are left out.
- * STATUS_INVALID when ranks is not 1 to the number of devices or a device has two,
- * STATUS_UNSUPPORTED when there are more than WIRING_RANKS or no way, STATUS_NOMEM. O(ranks *
- * (links + vertices^2 worst)). */
+ * Devices joined by tiers that are called nv... or pci... share a node, whose own links are left
+ * out: inside it is this machine's memory. A way has fewest links, depends on the receiver only and
+ * leads through no third node where there is one such (in a torus there is none); among several
+ * equal ones out of a node, the one with the receiver's number within its node. Where the network
+ * says itself where ways lead (n->next), they lead there, out of a node from its device with the
+ * receiver's number. Links and routers on no way are left out. STATUS_INVALID when ranks is not 1
+ * to the number of devices or a device has two, STATUS_UNSUPPORTED when there are more than
+ * WIRING_RANKS or no way, STATUS_NOMEM. O(ranks * (links + vertices^2 worst)). */
 enum status wiring_plan(const struct topology *t, const struct network *n, size_t ranks,
                         const uint32_t *device, struct wiring *out) MUST_CHECK;
 /* Two nodes with a rank each and one link that is not shaped. STATUS_NOMEM. */

@@ -1,8 +1,9 @@
-/* Rounds between pairs. Of an all-to-all: in round k a member gives to the one k + 1 places on and takes from the one
- * as many places back, so that every pair meets once in each direction.
+/* Rounds between pairs. Of an all-to-all: in round k a member gives to the one k + 1 places on and
+ * takes from the one as many places back, so that every pair meets once in each direction.
  *
- * The array is two halves of as many equal parts as there are members: part m of the first half goes
- * to member m, what comes from it is part m of the second half. The own part stays where it is.
+ * The array is two halves of as many equal parts as there are members: part m of the first half
+ * goes to member m, what comes from it is part m of the second half. The own part stays where it
+ * is.
  *
  * Of a gather: in round k member k + 1 gives its own part, that of ring_own(), to member 0; of a
  * scatter it takes that part from there. */

@@ -12,12 +12,12 @@
  *   2       gives b, takes a    gives c, takes b    gives a, takes c
  *   3       gives a, takes c    gives b, takes a    gives c, takes b
  *
- * After round 1 member 0 has the sum of b, member 1 that of c, member 2 that of a: ring_owned().
- * A broadcast goes along the ring without its last edge, from member 0 on, in as many chunks as there
+ * After round 1 member 0 has the sum of b, member 1 that of c, member 2 that of a: ring_owned(). A
+ * broadcast goes along the ring without its last edge, from member 0 on, in as many chunks as there
  * are members: member m gives chunk c in round m + c. A reduce is the same backwards, from the last
- * member to member 0, each adding what it takes to its own.
- * Source: Patarasuk & Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations",
- * J. Parallel and Distributed Computing 69 (2009). */
+ * member to member 0, each adding what it takes to its own. Source: Patarasuk & Yuan, "Bandwidth
+ * optimal all-reduce algorithms for clusters of workstations", J. Parallel and Distributed
+ * Computing 69 (2009). */
 #include "exec/rounds.h"
 
 static bool serves(enum op_kind kind)

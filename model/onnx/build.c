@@ -18,7 +18,8 @@ static enum status take_name(struct build *b, const char *text, bool *fresh)
     return *text ? intern(&b->names, text, strlen(text), &number, fresh) : STATUS_OK;
 }
 
-/* "/h.0/attn/MatMul_2" is "h.0/attn" if nobody else is, else "h.0/attn/MatMul_2", or that and a number. */
+/* "/h.0/attn/MatMul_2" is "h.0/attn" if nobody else is, else "h.0/attn/MatMul_2", or that and a
+ * number. */
 static enum status name_op(struct build *b, const struct onnx_node *n, char name[NAME])
 {
     const char *whole = *n->name ? n->name : b->g->value[n->output[0]].name;

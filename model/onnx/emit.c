@@ -161,7 +161,8 @@ static enum status add_attention(struct build *b, const struct onnx_node *n, con
 
 /* ---- tables, sums, the rest */
 
-/* Rows of a table of parameters; what is picked out of what is made by a constant is a view of it. */
+/* Rows of a table of parameters; what is picked out of what is made by a constant is a view of
+ * it. */
 static void add_gather(struct build *b, const struct onnx_node *n, const char *name)
 {
     const struct onnx_value *x = onnx_in(b, n, 0), *y = onnx_at(b, n->output[0]);

@@ -1,5 +1,5 @@
-/* file.h - what foreline reads of an ONNX file: nodes, values and their stated shapes, and the small
- * tensors from which shapes are computed. Weights are never read, only their sizes.
+/* file.h - what foreline reads of an ONNX file: nodes, values and their stated shapes, and the
+ * small tensors from which shapes are computed. Weights are never read, only their sizes.
  *
  * Source: the messages of onnx.proto (github.com/onnx/onnx, docs/IR.md), by their field numbers. */
 #ifndef MODEL_ONNX_FILE_H

@@ -1,4 +1,5 @@
-/* Shapes of the outputs of ONNX operators that move windows over space: convolutions, pools, resizing. */
+/* Shapes of the outputs of ONNX operators that move windows over space: convolutions, pools,
+ * resizing. */
 #include "model/onnx/rules.h"
 
 #include <string.h>

@@ -44,8 +44,8 @@ static void link_value(struct build *b, uint32_t op, uint32_t v)
     graph_connect(&b->out, from, op);
 }
 
-/* Op has a parameter, or borrows it if another has it already; what is no parameter by itself but is
- * used as one becomes so. */
+/* Op has a parameter, or borrows it if another has it already; what is no parameter by itself but
+ * is used as one becomes so. */
 static void claim(struct build *b, uint32_t op, uint32_t v)
 {
     const struct onnx_value *x = onnx_at(b, v);

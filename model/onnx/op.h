@@ -28,8 +28,9 @@ bool onnx_is_active(const struct onnx_value *v);
 /* Numbers of the last dimension, at least 1. */
 int64_t onnx_last(const struct onnx_value *v);
 
-/* An op has been added for node n: its outputs, its edges from read[], its parameters own[]. Where nothing
- * learned is before it, no gradient of its input is wanted; where nothing is in it either, none at all. */
+/* An op has been added for node n: its outputs, its edges from read[], its parameters own[]. Where
+ * nothing learned is before it, no gradient of its input is wanted; where nothing is in it either,
+ * none at all. */
 void onnx_finish_op(struct build *b, const struct onnx_node *n, uint32_t op, const uint32_t *read,
                     size_t reads, const uint32_t *own, size_t owns);
 /* The same with all of the node's inputs: those that are made are read, parameters are its own. */

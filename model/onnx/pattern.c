@@ -78,8 +78,8 @@ static size_t reads(const struct finder *f, const uint32_t *node, size_t n, uint
     return count;
 }
 
-/* Is every node of a group still free, and what all but the last make read by the group alone? Then they
- * are inside. */
+/* Is every node of a group still free, and what all but the last make read by the group alone? Then
+ * they are inside. */
 static bool claim(struct finder *f, const uint32_t *node, size_t n, const struct onnx_match *m)
 {
     for (size_t i = 0; i < n; i++) {

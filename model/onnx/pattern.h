@@ -2,13 +2,14 @@
  *
  *   layernorm   ReduceMean, Sub, Pow 2, ReduceMean, Add, Sqrt, Div [, Mul weight [, Add bias]]
  *   rmsnorm     Pow 2, ReduceMean, Add, Sqrt, Reciprocal, Mul | Div [, Mul weight]
- *   gelu        x (1 + Erf(x / c)) / 2, or x (1 + Tanh(c (x + c x^3))) / 2, in any order of the products
+ *   gelu        x (1 + Erf(x / c)) / 2, or x (1 + Tanh(c (x + c x^3))) / 2, in any order of the
+ *               products
  *   linear      MatMul by a parameter, Add of a parameter row
  *   batchnorm   BatchNormalization, Mul by a parameter, Add of a parameter (Caffe's Scale)
  *   attention   MatMul, scaling, mask, Softmax, MatMul of what other ops made
  *
- * A group is emitted where its last node stands; the others are inside. Numbers between the nodes of a
- * group are read by nobody else. */
+ * A group is emitted where its last node stands; the others are inside. Numbers between the nodes
+ * of a group are read by nobody else. */
 #ifndef MODEL_ONNX_PATTERN_H
 #define MODEL_ONNX_PATTERN_H
 

@@ -1,6 +1,6 @@
-/* rules.h - how the shapes of outputs follow from those of inputs, one function for each way (rules.def
- * says which operator has which). Each gives the outputs of a step their shapes; false: what it needs is
- * not known, or does not fit.
+/* rules.h - how the shapes of outputs follow from those of inputs, one function for each way
+ * (rules.def says which operator has which). Each gives the outputs of a step their shapes; false:
+ * what it needs is not known, or does not fit.
  *
  * Source: github.com/onnx/onnx, docs/Operators.md. */
 #ifndef MODEL_ONNX_RULES_H

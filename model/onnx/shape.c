@@ -188,9 +188,9 @@ static enum onnx_type type_of(const struct onnx_step *s)
     return x ? x->type : ONNX_ANY;
 }
 
-/* Views of a parameter are the parameter, but for copies that exporters make of initialisers that are
- * equal: those were parameters of their own. Initialisers that hold a shape, filled, are parameters
- * whose numbers somebody left out. */
+/* Views of a parameter are the parameter, but for copies that exporters make of initialisers that
+ * are equal: those were parameters of their own. Initialisers that hold a shape, filled, are
+ * parameters whose numbers somebody left out. */
 static void role_of(const struct onnx_step *s, const struct onnx_rule *r, struct onnx_value *to,
                     uint32_t self)
 {

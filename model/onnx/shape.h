@@ -1,9 +1,9 @@
 /* shape.h - shapes of all values of an ONNX graph, and what each depends on.
  *
- * Nodes are taken in the order of the file, which is topological. Integers from which shapes are computed
- * are computed too (fold.c), so that a graph with dynamic dimensions has static shapes once those of its
- * inputs are chosen. What the file states of a value is compared with what is inferred, and taken where
- * nothing can be. */
+ * Nodes are taken in the order of the file, which is topological. Integers from which shapes are
+ * computed are computed too (fold.c), so that a graph with dynamic dimensions has static shapes
+ * once those of its inputs are chosen. What the file states of a value is compared with what is
+ * inferred, and taken where nothing can be. */
 #ifndef MODEL_ONNX_SHAPE_H
 #define MODEL_ONNX_SHAPE_H
 
@@ -62,9 +62,9 @@ struct onnx_value *onnx_input(const struct onnx_step *s, size_t i);
 /* Give output `k` its shape; false: more than 1e15 numbers, or no memory. */
 bool onnx_shape(struct onnx_step *s, size_t k, size_t rank, const int64_t *dim);
 
-/* Shapes and roles of all values; *batch is what the first dimension of the first input is. Dimensions of
- * inputs that have a name or nothing are `choices`; the first one is 1 if nobody chose.
- * STATUS_INVALID, STATUS_PARSE, STATUS_UNSUPPORTED (unknown operators), STATUS_NOMEM. */
+/* Shapes and roles of all values; *batch is what the first dimension of the first input is.
+ * Dimensions of inputs that have a name or nothing are `choices`; the first one is 1 if nobody
+ * chose. STATUS_INVALID, STATUS_PARSE, STATUS_UNSUPPORTED (unknown operators), STATUS_NOMEM. */
 enum status onnx_infer(struct onnx_graph *g, struct onnx_choices *choices,
                        int64_t *batch) MUST_CHECK;
 

@@ -1,9 +1,10 @@
-/* wire.h - reads the wire format of Protocol Buffers out of memory or a file, without knowing what the
- * messages are.
+/* wire.h - reads the wire format of Protocol Buffers out of memory or a file, without knowing what
+ * the messages are.
  *
- * A message is a range of bytes; its fields come one after the other, and a field of bytes is a range
- * itself: a message within, a text, packed numbers. Nothing is copied but what is asked for, so that a
- * file of weights costs a window of 64 KiB. Every length is checked against the range that it is in.
+ * A message is a range of bytes; its fields come one after the other, and a field of bytes is a
+ * range itself: a message within, a text, packed numbers. Nothing is copied but what is asked for,
+ * so that a file of weights costs a window of 64 KiB. Every length is checked against the range
+ * that it is in.
  *
  *     for (struct wire_field f;;) {
  *         PASS(wire_next(&w, &f));
@@ -61,8 +62,8 @@ enum status wire_next(struct wire *w, struct wire_field *f) MUST_CHECK;
 /* The next varint, or little-endian number of 1, 2, 4 or 8 bytes, of a range of such. */
 enum status wire_varint(struct wire *w, uint64_t *out) MUST_CHECK;
 enum status wire_fixed(struct wire *w, size_t bytes, uint64_t *out) MUST_CHECK;
-/* Numbers of a repeated field, packed or not, as they come: up to `most` are kept in value[], and all are
- * counted. `bytes` is the width of fixed ones, 0: varints. */
+/* Numbers of a repeated field, packed or not, as they come: up to `most` are kept in value[], and
+ * all are counted. `bytes` is the width of fixed ones, 0: varints. */
 enum status wire_numbers(const struct wire_field *f, size_t bytes, size_t most, int64_t *value,
                          uint64_t *n) MUST_CHECK;
 /* A text of at most `most` bytes on one line, without control characters. */

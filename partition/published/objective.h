@@ -136,8 +136,8 @@ enum status objective_find_algorithm(const struct objective *o, const char *name
                                      const struct objective_algorithm **out) MUST_CHECK;
 /* The objective that has an algorithm of this name, if just one has; else NULL. */
 const struct objective *objective_of(const char *algorithm);
-/* How far the value is above its proved bound, per cent; 0 where they differ by rounding alone, or the
- * bound seems to be above. */
+/* How far the value is above its proved bound, per cent; 0 where they differ by rounding alone, or
+ * the bound seems to be above. */
 double objective_gap(const struct objective_result *r);
 enum status objective_solve(const struct objective *o, const char *algorithm,
                             const struct objective_request *r,

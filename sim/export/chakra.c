@@ -146,8 +146,8 @@ static void put_deps(struct chakra *c, size_t i, uint64_t also)
         put_bytes(&c->message, NODE_DATA_DEPS, c->part.data, c->part.n);
 }
 
-/* What readers count as a collective's size: the input of one member, which of an all-gather is a part of the result
- * that nccl-tests count. */
+/* What readers count as a collective's size: the input of one member, which of an all-gather is a
+ * part of the result that nccl-tests count. */
 static uint64_t size_of(const struct chakra *c, const struct program_op *o)
 {
     uint64_t n = 1, bytes = (uint64_t)o->bytes;

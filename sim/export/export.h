@@ -1,5 +1,5 @@
-/* export.h - a program as the input of another simulator: one file and one line of exporters.def per format.
- * What the formats cannot say, and how collectives are taken apart: docs/formats.md. */
+/* export.h - a program as the input of another simulator: one file and one line of exporters.def
+ * per format. What the formats cannot say, and how collectives are taken apart: docs/formats.md. */
 #ifndef SIM_EXPORT_EXPORT_H
 #define SIM_EXPORT_EXPORT_H
 
@@ -38,8 +38,8 @@ extern const size_t exporters_n;
 enum status export_find(const char *name, const struct exporter **out) MUST_CHECK;
 /* STATUS_UNSUPPORTED: the program copies to the hosts' memory, which no format here has. */
 enum status export_check(const struct program *p) MUST_CHECK;
-/* "goal=FILE" or, with a unit of time, "goal:0.02ns=FILE"; *path points into `text`, *unit_s is 0 where none is
- * said. STATUS_INVALID. */
+/* "goal=FILE" or, with a unit of time, "goal:0.02ns=FILE"; *path points into `text`, *unit_s is 0
+ * where none is said. STATUS_INVALID. */
 enum status export_parse(const char *text, const struct exporter **out, const char **path,
                          double *unit_s) MUST_CHECK;
 

@@ -48,8 +48,8 @@ static bool is_ring(const struct collective_shape *shape, uint8_t kind)
            kind != OP_REDUCE;
 }
 
-/* Two members know a message by its tag alone: of each step of each ring of each call it is another, so that
- * receives may be posted in any order; elsewhere of each flow. */
+/* Two members know a message by its tag alone: of each step of each ring of each call it is
+ * another, so that receives may be posted in any order; elsewhere of each flow. */
 static uint64_t tags_of(const struct goal *g, const struct program_op *o)
 {
     const struct collective_shape *shape = shapes_of(&g->shapes, o);
@@ -142,9 +142,10 @@ struct part {
     uint32_t after; /* what the next phase waits for */
 };
 
-/* This member's part of a ring: the send of a step requires the receive of the step before. Under ATLAHS receives
- * are posted from the beginning, as a rank's are: one that is posted late costs the message its way. The one cpu
- * of LogGOPSim would be held by them. Returns the label that ends it. */
+/* This member's part of a ring: the send of a step requires the receive of the step before. Under
+ * ATLAHS receives are posted from the beginning, as a rank's are: one that is posted late costs
+ * the message its way. The one cpu of LogGOPSim would be held by them. Returns the label that ends
+ * it. */
 static uint32_t put_ring(struct goal *g, const struct part *a, size_t ring, size_t steps)
 {
     const struct collective_flow *in = NULL, *out = NULL;
@@ -296,8 +297,8 @@ static enum status prepare(struct goal *g, const struct collective_options *opti
     return number_tags(g);
 }
 
-/* How to run it: GOAL has no network, so that all pairs get the slowest tier that ranks meet on. LogGOPSim takes a whole
- * number of units for a byte. */
+/* How to run it: GOAL has no network, so that all pairs get the slowest tier that ranks meet on.
+ * LogGOPSim takes a whole number of units for a byte. */
 static void put_parameters(const struct goal *g)
 {
     const struct topology_tier *slowest = NULL;

@@ -1,5 +1,5 @@
-/* block_shapes.h - what lies between the vertices of each block of a flat zone. Blocks that look alike
- * share a table: a pod has one for all its racks. */
+/* block_shapes.h - what lies between the vertices of each block of a flat zone. Blocks that look
+ * alike share a table: a pod has one for all its racks. */
 #ifndef SIM_PLATFORM_BLOCK_SHAPES_H
 #define SIM_PLATFORM_BLOCK_SHAPES_H
 

@@ -178,8 +178,8 @@ static bool has_link(const char *text, const char *id)
     return false;
 }
 
-/* SimGrid names neither the element nor the attribute whose quantity it cannot read. It stops at the
- * first, so the first in the file that ends with `rest` is the one: an empty `rest` is an empty
+/* SimGrid names neither the element nor the attribute whose quantity it cannot read. It stops at
+ * the first, so the first in the file that ends with `rest` is the one: an empty `rest` is an empty
  * attribute, or a latency that is not there. */
 static bool explain_quantity(const char *text, const char *problem, const char *rest,
                              char out[REASON])

@@ -1,7 +1,7 @@
-/* Reads the links and routes of a flat platform as wires with two fixed ends each, as the
- * emulator needs them: a link must lie between the same two points on every route. Points inside
- * a route get routers ("joints") of their own. Where the text has anything else, the network is made
- * of the topology's routes instead (network_routes.h). */
+/* Reads the links and routes of a flat platform as wires with two fixed ends each, as the emulator
+ * needs them: a link must lie between the same two points on every route. Points inside a route get
+ * routers ("joints") of their own. Where the text has anything else, the network is made of the
+ * topology's routes instead (network_routes.h). */
 #include "sim/platform/network.h"
 
 #include <stdbool.h>

@@ -3,8 +3,8 @@
  * A link has a tail, where messages come in, and a head. A route from i to j is i, tail and head of
  * each of its links, j. First all that follow each other on a route are put into one point, but for
  * links that both directions share: what comes from either side passes them in the same direction,
- * so both their ends stay alone. Where the routes then do not depend on the receiver only, nothing is
- * put together: links without a limit lead from each point to the next, and where routes to one
+ * so both their ends stay alone. Where the routes then do not depend on the receiver only, nothing
+ * is put together: links without a limit lead from each point to the next, and where routes to one
  * receiver part, the sender decides as well. */
 #include "sim/platform/network_routes.h"
 
@@ -63,7 +63,8 @@ static uint32_t root(const struct builder *b, uint32_t point)
 
 /* ---- points */
 
-/* SimGrid's names of the directions of a link: "id_UP" and "id_DOWN". Returns the length of the id. */
+/* SimGrid's names of the directions of a link: "id_UP" and "id_DOWN". Returns the length of the
+ * id. */
 static size_t id_length(const char *name, bool *directed)
 {
     static const char *const directions[] = {"_UP", "_DOWN"};

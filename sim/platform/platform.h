@@ -19,7 +19,8 @@
  *   collectives, curve:KIND:MEMBERSxPER_NODE  what collectives attain (core/cost/fabric.h)
  *   message_overhead, message_bandwidth  seconds and bytes per second that messages take from
  *                   compute, e.g. "20us" and "4GBps" (default: nothing)
- *   peak            nominal FLOP/s of dense products of 16-bit numbers, which MFU is counted against
+ *   peak            nominal FLOP/s of dense products of 16-bit numbers, which MFU is counted
+ *                   against
  *   watts, price_per_hour  of a device at work, bare numbers: what training takes (--train-tokens)
  *   rate:KIND       attainable FLOP/s at increasing work, e.g. "1Mflop@5Gf 100Mflop@40Gf"
  * The host's speed is the attainable FLOP/s of dense work.

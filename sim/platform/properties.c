@@ -1,5 +1,5 @@
-/* Copies a platform text and puts properties behind the start of its first zone, where SimGrid's DTD wants
- * them. */
+/* Copies a platform text and puts properties behind the start of its first zone, where SimGrid's
+ * DTD wants them. */
 #include "sim/platform/properties.h"
 
 #include <stdbool.h>

@@ -1,9 +1,10 @@
 /* Fills the map of a flat zone by the tree of its blocks and cut vertices.
  *
  * A range of devices (one, 16, 256, ...) has a meeting point: the lowest vertex or block of the
- * tree that all its ways to the rest pass. Ranges with the same values to theirs are alike, whatever
- * they are made of. The square between two ranges that meet nobody of each other below the place
- * where they meet is decided by what each is like and by the value between their meeting points. */
+ * tree that all its ways to the rest pass. Ranges with the same values to theirs are alike,
+ * whatever they are made of. The square between two ranges that meet nobody of each other below the
+ * place where they meet is decided by what each is like and by the value between their meeting
+ * points. */
 #include "sim/platform/regular.h"
 
 #include <stdlib.h>

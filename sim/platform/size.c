@@ -1,5 +1,6 @@
-/* Counts what SimGrid would make of a text before it does: hosts, its <host> tags and the numbers of
- * radical="0-99,200"; links, routes, properties; and what each zone has to find routes between. */
+/* Counts what SimGrid would make of a text before it does: hosts, its <host> tags and the numbers
+ * of radical="0-99,200"; links, routes, properties; and what each zone has to find routes
+ * between. */
 #include "sim/platform/size.h"
 
 #include <ctype.h>
@@ -20,7 +21,8 @@ enum {
     NESTED = 64,   /* of elements */
     TAG = 4 << 20  /* bytes; a radical that names 65,536 hosts one by one has a tenth of it */
 };
-/* What SimGrid makes of tags: LIMIT_lines of each kind, times `share`, for which it takes some seconds. */
+/* What SimGrid makes of tags: LIMIT_lines of each kind, times `share`, for which it takes some
+ * seconds. */
 enum { POINTS, OTHERS = 5 };
 static const struct kind {
     const char *names, *tag[6];
@@ -114,7 +116,8 @@ static enum status count_points(struct zones *z, const struct xml_tag *tag)
     return STATUS_OK;
 }
 
-/* Links of a fat tree "2;4,4;1,2;1,2": levels, then children, parents and cables to a parent of a node of each. */
+/* Links of a fat tree "2;4,4;1,2;1,2": levels, then children, parents and cables to a parent of a
+ * node of each. */
 static double count_tree(struct xml_span text)
 {
     double value[3][LEVELS] = {{0}}, links = 0;
@@ -148,7 +151,8 @@ static bool has_routers_for_groups(struct xml_span text)
     return value[0] < 2 || value[0] <= value[4];
 }
 
-/* Hosts of a <cluster> or <cabinet>, and of those before it; each name has the prefix and the suffix. */
+/* Hosts of a <cluster> or <cabinet>, and of those before it; each name has the prefix and the
+ * suffix. */
 static enum status count_clustered(const struct platform_text *p, const struct xml_tag *tag,
                                    uint64_t *hosts)
 {

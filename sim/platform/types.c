@@ -1,7 +1,6 @@
 /* Device types from the properties of hosts (docs/topology.md): type, memory, memory_bandwidth,
- * launch_overhead,
- * slowdown, framework_memory, kernels, collectives, rate:KIND and curve:KIND:MEMBERSxPER_NODE. Devices of
- * one type must agree in all of them. */
+ * launch_overhead, slowdown, framework_memory, kernels, collectives, rate:KIND and
+ * curve:KIND:MEMBERSxPER_NODE. Devices of one type must agree in all of them. */
 #include "sim/platform/types.h"
 
 #include <float.h>
@@ -343,8 +342,8 @@ static size_t find_type(const struct topology *t, const char *name)
     return k;
 }
 
-/* Hosts without a "type" are called by their speed; those of one speed that differ in something else
- * get names of their own, "1 Gflop/s-2". */
+/* Hosts without a "type" are called by their speed; those of one speed that differ in something
+ * else get names of their own, "1 Gflop/s-2". */
 static enum status name_apart(const struct topology *t, struct device_type *type, size_t *known)
 {
     char *name = NULL;

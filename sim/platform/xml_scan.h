@@ -42,7 +42,8 @@ struct xml_span xml_attribute(const struct xml_tag *tag, const char *name);
 size_t xml_decode(struct xml_span span, char *out, size_t size);
 /* Whether a value says `text`, entities replaced; false for an absent one. */
 bool xml_equal(struct xml_span span, const char *text);
-/* The same whatever the case, as SimGrid takes the names of routings; `text` is below 64 letters. */
+/* The same whatever the case, as SimGrid takes the names of routings; `text` is below 64
+ * letters. */
 bool xml_equal_any_case(struct xml_span span, const char *text);
 /* Order of two spans as they stand, as strcmp(). */
 int xml_compare(struct xml_span a, struct xml_span b);

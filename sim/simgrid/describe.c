@@ -1,5 +1,5 @@
-/* Describes a platform: SimGrid loads it, the hosts are ordered, types, tiers and ports are found, and
- * the topology goes up the pipe. */
+/* Describes a platform: SimGrid loads it, the hosts are ordered, types, tiers and ports are found,
+ * and the topology goes up the pipe. */
 #include "sim/simgrid/tasks.h"
 
 #include <ctype.h>

@@ -1,10 +1,10 @@
 /* The task of the engine "simgrid": actors on SimGrid's flow-level network.
  *
  * The replay (replay.h) knows what starts when; SimGrid is its clock and its network. One actor
- * sleeps until the next message or phase of a collective starts; a flow is carried by any actor that
- * has nothing else to carry, since SimGrid's C interface has no transfers but those that block, and
- * who carried it goes on with what its end makes possible. Collectives are flows too: one flow for all
- * steps of a pipelined phase, their latencies after it (docs/decisions/0002).
+ * sleeps until the next message or phase of a collective starts; a flow is carried by any actor
+ * that has nothing else to carry, since SimGrid's C interface has no transfers but those that
+ * block, and who carried it goes on with what its end makes possible. Collectives are flows too:
+ * one flow for all steps of a pipelined phase, their latencies after it (docs/decisions/0002).
  *
  * CM02 shares a link in inverse proportion to the flows' latencies, so all link latencies are set
  * to zero after the routes' have been read, and charged on arrival instead: shares are exactly
@@ -103,8 +103,8 @@ static bool fly(void *context, const struct replay_flow *f)
 
 static void carrier_actor(int argc, char **argv);
 
-/* Give the flows that have started to `me` (NULL: not an actor that carries), to idle actors, and to
- * new ones. Others may run in between: every flow is out of the list before it is given. */
+/* Give the flows that have started to `me` (NULL: not an actor that carries), to idle actors, and
+ * to new ones. Others may run in between: every flow is out of the list before it is given. */
 static void hand_out(struct world *w, struct carrier *me)
 {
     while (w->jobs > 0 && w->out_of_memory == STATUS_OK) {

@@ -1,5 +1,6 @@
-/* Calculon (Isaev et al., SC 2023): the execution among its three JSON files, imported only. The model is another file
- * (model/config.c), which --model names. Names: calculon-ai/calculon, examples/ and calculon/llm/llm.py. */
+/* Calculon (Isaev et al., SC 2023): the execution among its three JSON files, imported only. The
+ * model is another file (model/config.c), which --model names. Names: calculon-ai/calculon,
+ * examples/ and calculon/llm/llm.py. */
 #include <string.h>
 
 #include "study/frameworks/words.h"
@@ -26,8 +27,8 @@ static bool recognises(const struct keys *k)
     return k->format == KEYS_TREE && keys_has(k, "tensor_par") && keys_has(k, "pipeline_par");
 }
 
-/* Words of whether a thing is made again, and of how tensor parallelism sums: rs_ag in whatever form divides the
- * tokens between. */
+/* Words of whether a thing is made again, and of how tensor parallelism sums: rs_ag in whatever
+ * form divides the tokens between. */
 static enum status after(struct setup *s)
 {
     s->plain_attention =

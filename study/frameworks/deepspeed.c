@@ -1,5 +1,5 @@
-/* DeepSpeed: its JSON, of which templates have placeholders for numbers. It does not say the model, nor
- * pipelines, experts and context parallelism, which are in the program. Names and defaults:
+/* DeepSpeed: its JSON, of which templates have placeholders for numbers. It does not say the model,
+ * nor pipelines, experts and context parallelism, which are in the program. Names and defaults:
  * deepspeed/runtime/config.py and deepspeed/runtime/zero/config.py. */
 #include <inttypes.h>
 #include <string.h>
@@ -37,9 +37,9 @@ static bool recognises(const struct keys *k)
             keys_has(k, "train_batch_size"));
 }
 
-/* What is not in the JSON has degree one. With the batch, the microbatch and the accumulation all said,
- * the number of replicas follows, and so do the devices. Buckets overlap the backward only where
- * overlap_comm is on, which it is by default with ZeRO 3 alone; there units are layers. */
+/* What is not in the JSON has degree one. With the batch, the microbatch and the accumulation all
+ * said, the number of replicas follows, and so do the devices. Buckets overlap the backward only
+ * where overlap_comm is on, which it is by default with ZeRO 3 alone; there units are layers. */
 static enum status after(struct setup *s)
 {
     s->pipeline = s->chunks = s->context = s->expert = 1;

@@ -59,8 +59,8 @@ static enum status read_sharding(struct setup *s)
                      s->keys->path, s->sharding);
 }
 
-/* FSDP only: every device is a replica. Microbatches may be left to the program ("auto"), which tries
- * what fits; one sample is the smallest that it can end with. */
+/* FSDP only: every device is a replica. Microbatches may be left to the program ("auto"), which
+ * tries what fits; one sample is the smallest that it can end with. */
 static enum status after(struct setup *s)
 {
     s->tensor = s->pipeline = s->chunks = s->context = s->expert = 1;

@@ -133,8 +133,8 @@ bool keys_has(const struct keys *k, const char *name)
 
 /* ---- references between values, as OmegaConf has them */
 
-/* What "NAME" or ".NAME" of a value of `key` stands for: of the same map, the whole path, or the end
- * of one, as files are mounted below other names. */
+/* What "NAME" or ".NAME" of a value of `key` stands for: of the same map, the whole path, or the
+ * end of one, as files are mounted below other names. */
 static struct key *referred(struct keys *k, const struct key *key, const char *name)
 {
     char path[512];

@@ -1,12 +1,13 @@
-/* keys.h - what a file of a training framework says, as a flat list of keys and values, whatever its
- * format: arguments in a shell script, YAML, JSON, TOML, keyword arguments of Python.
+/* keys.h - what a file of a training framework says, as a flat list of keys and values, whatever
+ * its format: arguments in a shell script, YAML, JSON, TOML, keyword arguments of Python.
  *
  *     --num-layers 32                      ->  "num_layers" = "32"
  *     model: {optim: {name: adam}}         ->  "model.optim.name" = "adam"
  *
- * Nothing of a file is executed. What a file does not say itself (variables of the environment, output
- * of commands) stays in a value as a gap, KEYS_GAP NAME KEYS_GAP_END, which is an error only where the
- * value is needed. Values for gaps, and values instead of the file's, come from --set NAME=VALUE. */
+ * Nothing of a file is executed. What a file does not say itself (variables of the environment,
+ * output of commands) stays in a value as a gap, KEYS_GAP NAME KEYS_GAP_END, which is an error only
+ * where the value is needed. Values for gaps, and values instead of the file's, come from --set
+ * NAME=VALUE. */
 #ifndef STUDY_FRAMEWORKS_KEYS_H
 #define STUDY_FRAMEWORKS_KEYS_H
 
@@ -74,8 +75,8 @@ enum status keys_keep(struct keys *k, struct file_text *text, const char **out) 
 /* Count so many bytes of values; STATUS_PARSE when they are too many. */
 enum status keys_charge(struct keys *k, size_t bytes) MUST_CHECK;
 
-/* The last key whose path ends with `name`; NULL: none, or its value is null. It and all of the same
- * path count as used. */
+/* The last key whose path ends with `name`; NULL: none, or its value is null. It and all of the
+ * same path count as used. */
 struct key *keys_find(struct keys *k, const char *name);
 /* Its text as it stands in the file; "": none. */
 const char *keys_said(struct keys *k, const char *name);

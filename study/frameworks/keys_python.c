@@ -3,8 +3,9 @@
  *     def llama3_8b() -> Trainer.Config:
  *         spec = model_registry("8B")
  *         return Trainer.Config(model_spec=spec, training=TrainingConfig(steps=1000))
- * becomes "model_spec" = "8B", "training.steps" = "1000". A function may begin with what another one
- * of the file returns and assign to parts of it. Everything else is passed over; nothing is run. */
+ * becomes "model_spec" = "8B", "training.steps" = "1000". A function may begin with what another
+ * one of the file returns and assign to parts of it. Everything else is passed over; nothing is
+ * run. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -210,8 +211,8 @@ static enum status emit(struct python *p, struct span value, const char *path, i
 
 /* ---- functions */
 
-/* The next "def NAME" at the beginning of a line from `at` on; *body: behind its colon. What is in front of the colon
- * ends where another one begins. */
+/* The next "def NAME" at the beginning of a line from `at` on; *body: behind its colon. What is in
+ * front of the colon ends where another one begins. */
 static const char *next_function(const char *at, const char *all, struct span *name,
                                  struct span *body)
 {

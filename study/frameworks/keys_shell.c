@@ -1,7 +1,8 @@
-/* Arguments in shell scripts: statements are followed, not run. Branches are taken as their tests say,
- * loops once, of functions the body where it stands; what a command prints is not known. Arguments are
- * those of the last command with a Python program and an option of training; where there is none (it
- * stands in a variable, or in a script that this one writes) those in all variables. */
+/* Arguments in shell scripts: statements are followed, not run. Branches are taken as their tests
+ * say, loops once, of functions the body where it stands; what a command prints is not known.
+ * Arguments are those of the last command with a Python program and an option of training; where
+ * there is none (it stands in a variable, or in a script that this one writes) those in all
+ * variables. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -73,7 +74,8 @@ static bool is_training(const char *word)
     return false;
 }
 
-/* Remember the command if it trains. Words with blanks are texts for another shell: bash -c, eval. */
+/* Remember the command if it trains. Words with blanks are texts for another shell: bash -c,
+ * eval. */
 static enum status consider(struct shell_script *x, const struct shell_raw *word, size_t n)
 {
     struct shell_words words = {0}, again = {0}, flat = {0};
@@ -346,7 +348,8 @@ static enum status emit_variables(struct shell_script *x)
     return STATUS_OK;
 }
 
-/* Variables that say how many GPUs there are, for scripts whose launcher is elsewhere: "env.NNODES". */
+/* Variables that say how many GPUs there are, for scripts whose launcher is elsewhere:
+ * "env.NNODES". */
 static enum status emit_sizes(struct shell_script *x)
 {
     static const char *const names[] = {"NNODES",          "NUM_NODES",     "GPUS_PER_NODE",

@@ -1,5 +1,6 @@
 /* The part of TOML that configurations use: tables, dotted keys, strings, numbers, truth values,
- * arrays and inline tables. Dates and strings of three quotes are refused or passed over as text. */
+ * arrays and inline tables. Dates and strings of three quotes are refused or passed over as
+ * text. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* YAML and JSON as flat lists of keys. JSON is YAML, and templates whose numbers are placeholders, such
- * as DeepSpeed's, are YAML only. */
+/* YAML and JSON as flat lists of keys. JSON is YAML, and templates whose numbers are placeholders,
+ * such as DeepSpeed's, are YAML only. */
 #include <stdio.h>
 #include <string.h>
 

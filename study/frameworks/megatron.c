@@ -1,5 +1,5 @@
-/* Megatron-LM: arguments in a shell script, or the same names in YAML (its own, Megatron Bridge's and
- * NeMo 2's). Names and defaults: megatron/training/arguments.py and megatron/core. */
+/* Megatron-LM: arguments in a shell script, or the same names in YAML (its own, Megatron Bridge's
+ * and NeMo 2's). Names and defaults: megatron/training/arguments.py and megatron/core. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -202,8 +202,8 @@ static enum status write_modules(struct setup *s)
     return kept ? STATUS_OK : STATUS_NOMEM;
 }
 
-/* Buckets are of max(40M, 1M x replicas) parameters unless told otherwise; FSDP's are layers. Source:
- * megatron/core/distributed/distributed_data_parallel.py. */
+/* Buckets are of max(40M, 1M x replicas) parameters unless told otherwise; FSDP's are layers.
+ * Source: megatron/core/distributed/distributed_data_parallel.py. */
 static enum status read_buckets(struct setup *s)
 {
     int64_t replicas = s->devices / (s->tensor > 0 ? s->tensor : 1);
@@ -219,8 +219,8 @@ static enum status read_buckets(struct setup *s)
     return STATUS_OK;
 }
 
-/* The distributed optimizer is ZeRO 1; Megatron-FSDP says by its strategy what is sharded, the FSDP of
- * PyTorch shards everything. Source: megatron/core/distributed. */
+/* The distributed optimizer is ZeRO 1; Megatron-FSDP says by its strategy what is sharded, the FSDP
+ * of PyTorch shards everything. Source: megatron/core/distributed. */
 static void read_zero(struct setup *s)
 {
     if (s->fsdp)
@@ -240,8 +240,8 @@ static void read_steps(struct setup *s)
         s->batch = strtol(last + 1, NULL, 10);
 }
 
-/* Megatron-DeepSpeed's experts: one for a token, in every second layer, unless told otherwise. Source:
- * its megatron/arguments.py. */
+/* Megatron-DeepSpeed's experts: one for a token, in every second layer, unless told otherwise.
+ * Source: its megatron/arguments.py. */
 static enum status read_deepspeed_experts(struct setup *s)
 {
     struct key *topk = keys_find(s->keys, "topk"), *step = keys_find(s->keys, "expert_interval");
@@ -291,8 +291,8 @@ static enum status after(struct setup *s)
 
 /* ---- writing */
 
-/* From neutral members to options. Rows whose value is the usual one are not written, so members that
- * mean nothing here (latents of a model without them) are set to what is usual. */
+/* From neutral members to options. Rows whose value is the usual one are not written, so members
+ * that mean nothing here (latents of a model without them) are set to what is usual. */
 static enum status before(struct setup *s)
 {
     PASS(words_check_schedule(s));

@@ -137,8 +137,8 @@ static enum status after(struct setup *s)
     return STATUS_OK;
 }
 
-/* Names of NeMo 1 end where those of Megatron go on: even stages, ranks in one order, models without
- * latent attention and shared experts. */
+/* Names of NeMo 1 end where those of Megatron go on: even stages, ranks in one order, models
+ * without latent attention and shared experts. */
 static enum status before(struct setup *s)
 {
     PASS(words_check_schedule(s));

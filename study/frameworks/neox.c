@@ -59,8 +59,8 @@ static bool recognises(const struct keys *k)
             keys_has(k, "gpt_j_residual"));
 }
 
-/* Gated MLPs keep the parameters of plain ones: 2/3 of the width, half of it for each product, rounded
- * up. Source: megatron/model/transformer.py, ParallelMLP. */
+/* Gated MLPs keep the parameters of plain ones: 2/3 of the width, half of it for each product,
+ * rounded up. Source: megatron/model/transformer.py, ParallelMLP. */
 static enum status find_inner(struct setup *s)
 {
     int64_t width = s->a.inner > 0 ? s->a.inner : 4 * s->a.hidden,
@@ -75,8 +75,8 @@ static enum status find_inner(struct setup *s)
                     : STATUS_OK;
 }
 
-/* Biases are of attention and MLP apart; gated MLPs have none. A file that says no precision trains in
- * fp32, which is said, as mostly a second file has it. */
+/* Biases are of attention and MLP apart; gated MLPs have none. A file that says no precision trains
+ * in fp32, which is said, as mostly a second file has it. */
 static enum status after(struct setup *s)
 {
     s->chunks = 1;

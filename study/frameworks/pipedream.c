@@ -1,12 +1,14 @@
-/* PipeDream's runtime: JSON that says for every module of a model its stage, for every stage its ranks,
- * and maybe how many forwards come before its first backward. Names: msr-fiddle/pipedream runtime.
+/* PipeDream's runtime: JSON that says for every module of a model its stage, for every stage its
+ * ranks, and maybe how many forwards come before its first backward. Names: msr-fiddle/pipedream
+ * runtime.
  *
  *     {"module_to_stage_map": [0, 1, 1], "stage_to_rank_map": {"0": [0, 1, 2], "1": [3]},
  *      "stage_to_depth_map": {"0": 1, "1": 0}, "macrobatch": true}
  *
- * The last key is foreline's, for PipeDream says that on the command line, and ignores keys it does not know.
- * The last module is the criterion, which is the model's op of kind "loss" if it has one. Modules are
- * what --split-at says, else what the ops' attribute "stage" does (stage_id of a graph.txt), else ops. */
+ * The last key is foreline's, for PipeDream says that on the command line, and ignores keys it does
+ * not know. The last module is the criterion, which is the model's op of kind "loss" if it has one.
+ * Modules are what --split-at says, else what the ops' attribute "stage" does (stage_id of a
+ * graph.txt), else ops. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -157,7 +159,8 @@ static void use_keys(struct keys *k)
         }
 }
 
-/* The file is JSON, which says more about itself than a list of keys: it is read once more, strictly. */
+/* The file is JSON, which says more about itself than a list of keys: it is read once more,
+ * strictly. */
 static enum status after(struct setup *s)
 {
     enum status st;

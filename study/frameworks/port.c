@@ -225,7 +225,8 @@ static void print_summary(const struct setup *s, const struct dialect *from, con
             plan_recompute_names[stage->recompute], (double)model_parameters(m) / 1e9);
 }
 
-/* How many devices: what the user says, else what the file says, else those of the named platform. */
+/* How many devices: what the user says, else what the file says, else those of the named
+ * platform. */
 static enum status settle(const struct arguments *a, struct setup *s)
 {
     enum status st;
@@ -244,7 +245,8 @@ out:
     return st;
 }
 
-/* What is asked for where the file says it already, or what only a file without sizes leaves open. */
+/* What is asked for where the file says it already, or what only a file without sizes leaves
+ * open. */
 static enum status check_asked(const struct arguments *a, const struct setup *s,
                                const struct dialect *from)
 {
@@ -271,8 +273,8 @@ static const struct framework *launched_by(const struct dialect *from)
     return NULL;
 }
 
-/* Who issues the kernels is in no file: what they launch, where plans have a framework by themselves.
- * Files that have plans of their own name none. */
+/* Who issues the kernels is in no file: what they launch, where plans have a framework by
+ * themselves. Files that have plans of their own name none. */
 static enum status take_framework(const struct arguments *a, const struct dialect *from,
                                   const struct model *m, const struct topology *t, struct plan *p,
                                   FILE *notes)

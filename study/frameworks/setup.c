@@ -1,4 +1,5 @@
-/* Rows of names: reading setups from keys, writing them, and notes about what was made of a file. */
+/* Rows of names: reading setups from keys, writing them, and notes about what was made of a
+ * file. */
 #include "study/frameworks/setup.h"
 
 #include <ctype.h>

@@ -1,7 +1,8 @@
-/* setup.h - how a training framework is told what to run: degrees, batch, sharding, and sizes of the
- * model, neutral between the frameworks and a plan.
+/* setup.h - how a training framework is told what to run: degrees, batch, sharding, and sizes of
+ * the model, neutral between the frameworks and a plan.
  *
- *     file -> keys (keys.h) -> rows of a framework -> setup -> plan     setup_of_keys, setup_to_plan
+ *     file -> keys (keys.h) -> rows of a framework -> setup -> plan     setup_of_keys,
+ *                                                                       setup_to_plan
  *     plan -> setup -> rows of a framework -> file                      setup_of_plan
  *
  * A framework's names are a table of rows, which reads and writes; what no single row can say, its
@@ -136,18 +137,20 @@ struct setup_row {
 /* Where a row's key and value go: NULL is a flag that is on. `text`: it is no number. */
 typedef void setup_put(void *to, const struct setup_row *row, const char *value, bool text);
 
-/* Set every member that a row has to what is usual, then to what the keys say; later keys of one name
- * win, and names that are no aliases. STATUS_PARSE, STATUS_INVALID, STATUS_UNSUPPORTED. */
+/* Set every member that a row has to what is usual, then to what the keys say; later keys of one
+ * name win, and names that are no aliases. STATUS_PARSE, STATUS_INVALID, STATUS_UNSUPPORTED. */
 enum status setup_read(struct setup *s, const struct setup_row *rows, size_t n) MUST_CHECK;
 /* Every row whose value is not the usual one, in the order of the table. */
 void setup_write(const struct setup *s, const struct setup_row *rows, size_t n, setup_put *put,
                  void *to);
 enum status setup_add_note(struct setup *s, enum setup_note_kind kind, const char *fmt, ...)
     PRINTF_LIKE(3, 4);
-/* Lines on `out`: what was assumed, what a plan cannot say, and keys that were not used, in groups. */
+/* Lines on `out`: what was assumed, what a plan cannot say, and keys that were not used, in
+ * groups. */
 void setup_print_notes(const struct setup *s, FILE *out);
 
-/* ---- frameworks, whose arguments are dialects of one language (core/strategy/framework.h: what they do) */
+/* ---- frameworks, whose arguments are dialects of one language (core/strategy/framework.h: what
+ * they do) */
 
 struct dialect {
     const char *name, *summary;
@@ -162,9 +165,10 @@ struct dialect {
      * framework's name. NULL: plans are only imported. */
     enum status (*before)(struct setup *s);
     void (*write)(const struct setup *s, const char *title, FILE *out);
-    /* Instead of all these but after(): files without degrees, which say themselves which modules a stage
-     * has and which ranks. to_plan: without the names of model and platform; `m` NULL: only a line about
-     * the file. of_plan: what it cannot express is STATUS_UNSUPPORTED, before anything is written. */
+    /* Instead of all these but after(): files without degrees, which say themselves which modules a
+     * stage has and which ranks. to_plan: without the names of model and platform; `m` NULL: only a
+     * line about the file. of_plan: what it cannot express is STATUS_UNSUPPORTED, before anything
+     * is written. */
     enum status (*to_plan)(struct setup *s, const struct arguments *a, const struct model *m,
                            const struct topology *t, struct plan *out);
     void (*print)(const struct setup *s, FILE *out);
@@ -182,8 +186,8 @@ const char *dialect_name(size_t i); /* of those that plans are exported to; NULL
 
 /* ---- between setups and plans */
 
-/* What follows from what was said: devices, batch, microbatches. `devices`: as many as the user says,
- * 0: the file's. STATUS_INVALID. */
+/* What follows from what was said: devices, batch, microbatches. `devices`: as many as the user
+ * says, 0: the file's. STATUS_INVALID. */
 enum status setup_settle(struct setup *s, int64_t devices) MUST_CHECK;
 /* The model's sizes as an architecture. STATUS_INVALID: the file has no sizes. */
 enum status setup_architecture(struct setup *s, struct architecture *out) MUST_CHECK;
@@ -207,8 +211,8 @@ struct setup_layers {
     size_t *first; /* [n + 1] their first ops, and the op behind the last one; malloc'd */
 };
 enum status setup_layers(const struct model *m, struct setup_layers *out) MUST_CHECK;
-/* Layers per stage of a model of so many, from what was said about it; pipeline >= 1, and chunks >= 1
- * unless they follow. STATUS_INVALID. */
+/* Layers per stage of a model of so many, from what was said about it; pipeline >= 1, and chunks >=
+ * 1 unless they follow. STATUS_INVALID. */
 enum status setup_cut(struct setup *s, int64_t layers) MUST_CHECK;
 /* Megatron's "Et*3|(tt|)*2,t*4L" as layers per stage, and back ("" for what is divided evenly). */
 enum status setup_read_layout(struct setup *s, const char *text) MUST_CHECK;
@@ -218,10 +222,12 @@ bool setup_is_even(const struct setup *s);
 
 /* The type of numbers, and how many bits they have. */
 void setup_set_dtype(struct setup *s, enum data_type dtype);
-/* The type by the flags fp8, fp16 and bf16, the text `precision`, or, which is noted, what is usual. */
+/* The type by the flags fp8, fp16 and bf16, the text `precision`, or, which is noted, what is
+ * usual. */
 enum status setup_read_dtype(struct setup *s, enum data_type usual) MUST_CHECK;
-/* Sums of gradients have 32 bits where they are `wide`. A plan's sums all have one width, and those of
- * tensor parallelism are as wide as numbers, so only plans without these can say so: else a note. */
+/* Sums of gradients have 32 bits where they are `wide`. A plan's sums all have one width, and those
+ * of tensor parallelism are as wide as numbers, so only plans without these can say so: else a
+ * note. */
 enum status setup_read_sums(struct setup *s, bool wide) MUST_CHECK;
 /* Which of its layers have experts: Megatron's "[0]*3+[1]*58" or a step. */
 enum status setup_read_frequency(struct setup *s, const char *text) MUST_CHECK;

@@ -17,7 +17,8 @@ bool setup_is_even(const struct setup *s)
     return true;
 }
 
-/* ---- "Et*3|(tt|)*29m|L": E embedding, t layer, m prediction of a further token, L head and loss */
+/* ---- "Et*3|(tt|)*29m|L": E embedding, t layer, m prediction of a further token, L head and
+ * loss */
 
 struct layout {
     struct setup *s;

@@ -1,5 +1,5 @@
-/* Sizes of models between arguments of frameworks and struct architecture, and models by the names that
- * other programs have for them. */
+/* Sizes of models between arguments of frameworks and struct architecture, and models by the names
+ * that other programs have for them. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
@@ -41,7 +41,8 @@ static int64_t *flag_of(struct setup *s, size_t i)
     return (void *)((char *)s + flags[i].offset);
 }
 
-/* What families.def has for the families that arguments can say: GPT, Llama and their mixtures, BERT, T5. */
+/* What families.def has for the families that arguments can say: GPT, Llama and their mixtures,
+ * BERT, T5. */
 static uint32_t traits_of(struct setup *s)
 {
     uint32_t traits = TRAIT_PRE_NORM;
@@ -69,8 +70,8 @@ static int64_t vocabulary_of_tokenizer(struct setup *s)
     return 0;
 }
 
-/* Where the file does not say the vocabulary: the tokenizer's, or that of the first model of the kind,
- * BERT, Llama or GPT-2. */
+/* Where the file does not say the vocabulary: the tokenizer's, or that of the first model of the
+ * kind, BERT, Llama or GPT-2. */
 static enum status assume_vocabulary(struct setup *s)
 {
     if (s->a.vocabulary == 0)
@@ -97,8 +98,9 @@ static enum status check_sizes(const struct setup *s, const struct architecture 
                : error_set(STATUS_INVALID, "%s: %" PRId64 " tokens", s->keys->path, s->tokens);
 }
 
-/* Sizes that are 0 follow from others, as each framework has it by default: width of the MLP, positions.
- * Sizes of parts that the model does not have are cleared, as rows set them to what is usual. */
+/* Sizes that are 0 follow from others, as each framework has it by default: width of the MLP,
+ * positions. Sizes of parts that the model does not have are cleared, as rows set them to what is
+ * usual. */
 enum status setup_architecture(struct setup *s, struct architecture *out)
 {
     if (s->a.layers < 1 && s->unknown)
@@ -167,8 +169,8 @@ static bool write_capacity(struct setup *s, int64_t percent)
     return s->capacity != NULL;
 }
 
-/* Experts that are padded to their capacity work on all of it; otherwise tokens beyond it are dropped,
- * and what experts do is about what they are sent. */
+/* Experts that are padded to their capacity work on all of it; otherwise tokens beyond it are
+ * dropped, and what experts do is about what they are sent. */
 enum status setup_read_capacity(struct setup *s)
 {
     double factor = s->capacity ? strtod(s->capacity, NULL) : 0;

@@ -1,5 +1,5 @@
-/* Plans as setups: degrees that all stages share, cuts at layers, devices in the order of ranks. What
- * no framework's arguments can say is refused here, with the stage that it is about. */
+/* Plans as setups: degrees that all stages share, cuts at layers, devices in the order of ranks.
+ * What no framework's arguments can say is refused here, with the stage that it is about. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,7 +97,8 @@ static enum status find_nodes(const uint32_t *device, size_t n, const struct top
     return STATUS_OK;
 }
 
-/* Launchers number ranks by hosts: the devices must ascend in one of the two orders that there are. */
+/* Launchers number ranks by hosts: the devices must ascend in one of the two orders that there
+ * are. */
 static enum status find_devices(const struct plan *p, const struct topology *t, struct setup *s)
 {
     enum status st;
@@ -142,7 +143,8 @@ static enum status find_batch(const struct plan *p, struct setup *s)
     return STATUS_OK;
 }
 
-/* Members of plans that all stages share; each is mapped in one place, here and in set_choices(). */
+/* Members of plans that all stages share; each is mapped in one place, here and in
+ * set_choices(). */
 static enum status find_choices(const struct plan *p, const struct model *m, struct setup *s)
 {
     const struct schedule *schedule;

@@ -105,7 +105,8 @@ enum status setup_settle(struct setup *s, int64_t devices)
 
 /* ---- layers of a model */
 
-/* "h12.attn": 3, the letters of its layer; modules that predict further tokens are part of the end. */
+/* "h12.attn": 3, the letters of its layer; modules that predict further tokens are part of the
+ * end. */
 static size_t layer_letters(const char *name)
 {
     size_t n = strcspn(name, ".");
@@ -204,8 +205,8 @@ static size_t begin_of(const struct setup_layers *l, int64_t layer)
     return l->first[(size_t)layer < l->n ? (size_t)layer : l->n];
 }
 
-/* Embedding and what stands before the first layer are of the first stage, norm, head and loss of the
- * last one. */
+/* Embedding and what stands before the first layer are of the first stage, norm, head and loss of
+ * the last one. */
 static enum status make_stages(struct setup *s, const struct model *m, struct plan *p)
 {
     enum status st;

@@ -1,6 +1,6 @@
 /* shell.h - the part of a shell that launch scripts need, inside the reader of scripts: variables,
- * arrays, quotes, ${NAME:-default}, $((A * B)), tests. No command is run and no file is read: output
- * of commands, and variables that a script does not set, are gaps (keys.h).
+ * arrays, quotes, ${NAME:-default}, $((A * B)), tests. No command is run and no file is read:
+ * output of commands, and variables that a script does not set, are gaps (keys.h).
  *
  *     shell_words.c    words: where they end, and what they expand to
  *     shell_test.c     [ ... ] and [[ ... ]]
@@ -39,11 +39,11 @@ struct shell_variable *shell_find(struct shell *s, const char *name, size_t leng
 enum status shell_assign(struct shell *s, const char *name, size_t length,
                          const struct shell_words *value, bool array, bool append) MUST_CHECK;
 
-/* The end of the raw word at `text`: an unquoted blank or one of ;&|()<>, or the end. STATUS_PARSE: a
- * quote or a brace is not closed. */
+/* The end of the raw word at `text`: an unquoted blank or one of ;&|()<>, or the end. STATUS_PARSE:
+ * a quote or a brace is not closed. */
 enum status shell_word_end(const struct shell *s, const char *text, const char **end) MUST_CHECK;
-/* Append what a raw word of `length` characters expands to: several words when something unquoted has
- * blanks in it, none when it is empty and unquoted. */
+/* Append what a raw word of `length` characters expands to: several words when something unquoted
+ * has blanks in it, none when it is empty and unquoted. */
 enum status shell_expand(struct shell *s, const char *raw, size_t length,
                          struct shell_words *out) MUST_CHECK;
 /* The same as one word. */
@@ -56,7 +56,8 @@ enum status shell_append(struct shell *s, struct shell_words *words, const char 
  * answer is unknown. */
 enum shell_truth { SHELL_FALSE, SHELL_UNKNOWN, SHELL_TRUE };
 
-/* Kleene's logic: && (sign '&') is the smaller one, || the larger one; other signs forget `before`. */
+/* Kleene's logic: && (sign '&') is the smaller one, || the larger one; other signs forget
+ * `before`. */
 static inline enum shell_truth shell_with(enum shell_truth before, char sign, enum shell_truth t)
 {
     return (sign == '&' && before < t) || (sign == '|' && before > t) ? before : t;
@@ -100,8 +101,8 @@ struct shell_script {
 bool shell_live(const struct shell_script *x);
 enum status shell_wrong(const struct shell_script *x, const char *what) MUST_CHECK;
 
-/* Reading, in shell_read.c: each moves x->at. Blanks, continued lines and comments; not the end of a
- * line. */
+/* Reading, in shell_read.c: each moves x->at. Blanks, continued lines and comments; not the end of
+ * a line. */
 enum status shell_skip_blanks(struct shell_script *x) MUST_CHECK;
 enum status shell_read_word(struct shell_script *x, struct shell_raw *out) MUST_CHECK;
 /* < > >> 2>&1 &> << with what follows; of << the word that ends it. */

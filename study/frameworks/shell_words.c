@@ -125,7 +125,8 @@ enum status shell_assign(struct shell *s, const char *name, size_t length,
     return STATUS_OK;
 }
 
-/* ---- arithmetic, by recursive descent: + and -, then * / and %, then a sign, brackets or a number */
+/* ---- arithmetic, by recursive descent: + and -, then * / and %, then a sign, brackets or a
+ * number */
 
 struct sum {
     const char *at;

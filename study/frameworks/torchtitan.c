@@ -1,6 +1,7 @@
-/* torchtitan: TOML, and the keyword arguments of its newer registries in Python. Names and defaults:
- * torchtitan/config/job_config.py and torchtitan/distributed; stages: torchtitan/distributed/
- * pipeline_parallel.py. Ranks: pipeline slowest, then replicas, shards, context, tensor parallelism. */
+/* torchtitan: TOML, and the keyword arguments of its newer registries in Python. Names and
+ * defaults: torchtitan/config/job_config.py and torchtitan/distributed; stages:
+ * torchtitan/distributed/ pipeline_parallel.py. Ranks: pipeline slowest, then replicas, shards,
+ * context, tensor parallelism. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -148,8 +149,8 @@ static enum status read_parts(struct setup *s)
     return keys_keep(s->keys, &f, &s->layout);
 }
 
-/* A local batch is of one rank and one step: with a pipeline it is divided into microbatches, without
- * one it is a microbatch. The newer registries say tokens of a microbatch. */
+/* A local batch is of one rank and one step: with a pipeline it is divided into microbatches,
+ * without one it is a microbatch. The newer registries say tokens of a microbatch. */
 static enum status read_batch(struct setup *s)
 {
     if (s->microbatch_tokens > 0 && s->tokens > 0)

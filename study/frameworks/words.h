@@ -21,14 +21,14 @@ void words_write_recompute(struct setup *s);
 /* Buckets in elements, and the flags of the type of numbers. STATUS_UNSUPPORTED: a part of one. */
 enum status words_write_types(struct setup *s) MUST_CHECK;
 
-/* STATUS_UNSUPPORTED: the schedule is not the one that follows from the chunks, or interleaved stages
- * have microbatches that are no multiple of the pipeline. */
+/* STATUS_UNSUPPORTED: the schedule is not the one that follows from the chunks, or interleaved
+ * stages have microbatches that are no multiple of the pipeline. */
 enum status words_check_schedule(const struct setup *s) MUST_CHECK;
-/* STATUS_UNSUPPORTED: sums of another width than that of numbers, other than sums of gradients of 32
- * bits beside numbers of 16. */
+/* STATUS_UNSUPPORTED: sums of another width than that of numbers, other than sums of gradients of
+ * 32 bits beside numbers of 16. */
 enum status words_check_sums(const struct setup *s) MUST_CHECK;
-/* STATUS_UNSUPPORTED: something else on the host than what `can` (enum plan_offload) has, or that without
- * ZeRO. */
+/* STATUS_UNSUPPORTED: something else on the host than what `can` (enum plan_offload) has, or that
+ * without ZeRO. */
 enum status words_check_offload(const struct setup *s, int64_t can) MUST_CHECK;
 /* STATUS_UNSUPPORTED: modules of layers that are recomputed by name. */
 enum status words_check_modules(const struct setup *s) MUST_CHECK;

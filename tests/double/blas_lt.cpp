@@ -1,5 +1,6 @@
-/* cuBLASLt: products whose results go on before they are stored, in 16 bits alone. It refuses what the real one
- * says that it does not have, and everything where $DOUBLE_FAULTS has `no-epilogues`. */
+/* cuBLASLt: products whose results go on before they are stored, in 16 bits alone. It refuses
+ * what the real one says that it does not have, and everything where $DOUBLE_FAULTS has
+ * `no-epilogues`. */
 #include "tests/double/blas.h"
 #include "tests/double/double.h"
 

@@ -1,5 +1,5 @@
-/* cases.h - tests of the double itself. Each case runs in a process of its own, because what the double
- * finds ends one. */
+/* cases.h - tests of the double itself. Each case runs in a process of its own, because what the
+ * double finds ends one. */
 #ifndef DOUBLE_CASES_H
 #define DOUBLE_CASES_H
 

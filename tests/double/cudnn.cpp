@@ -1,8 +1,9 @@
-/* libcudnn.so.9 where $DOUBLE_CUDNN is its version (91900: 9.19.0): descriptors whose attributes are checked as
- * cudnn_graph_v9.h documents them, and graphs that are computed an operation at a time (cudnn_graph.cpp). What a
- * program may not do, and what the double does not know, is complained of. dlopen() and dlsym() are wrapped by
- * the linker. $DOUBLE_FAULTS: `no-cudnn-engines`: it has none for any graph; `no-cudnn-backward`: none for a
- * backward; `cudnn-error:N`: the N-th execution fails. */
+/* libcudnn.so.9 where $DOUBLE_CUDNN is its version (91900: 9.19.0): descriptors whose attributes
+ * are checked as cudnn_graph_v9.h documents them, and graphs that are computed an operation at a
+ * time (cudnn_graph.cpp). What a program may not do, and what the double does not know, is
+ * complained of. dlopen() and dlsym() are wrapped by the linker. $DOUBLE_FAULTS:
+ * `no-cudnn-engines`: it has none for any graph; `no-cudnn-backward`: none for a backward;
+ * `cudnn-error:N`: the N-th execution fails. */
 #include "tests/double/cudnn.h"
 #include "tests/double/double.h"
 #include "tests/double/log.h"
@@ -36,7 +37,8 @@ int refused(int status, const char *why)
     return status;
 }
 
-/* Attributes of each kind of descriptor: their type, and how many values of it at least and at most. */
+/* Attributes of each kind of descriptor: their type, and how many values of it at least and at
+ * most. */
 const struct rule {
     int kind, attribute, type;
     int64_t least, most;
@@ -147,8 +149,8 @@ std::string fault_of_tensor(const described *t)
     return "";
 }
 
-/* Choices of an engine by mode: best first one that is not deterministic, one whose plan cannot be made, one
- * that will do; of the others one. */
+/* Choices of an engine by mode: best first one that is not deterministic, one whose plan cannot be
+ * made, one that will do; of the others one. */
 enum { RANDOM = 0, FRAGILE = 1, GOOD = 2, CHOICES = 3 };
 
 std::string fault_of(const described *d)

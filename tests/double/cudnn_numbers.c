@@ -1,4 +1,5 @@
-/* exec/device/cuda/cudnn.h against the real header: numbers and prototypes. Compiled by headers.sh alone. */
+/* exec/device/cuda/cudnn.h against the real header: numbers and prototypes. Compiled by headers.sh
+ * alone. */
 #include <assert.h>
 #include <cudnn_graph.h>
 

@@ -9,8 +9,8 @@
  *   nccl*.cpp    NCCL between processes and threads
  *   faults.cpp   the environment: seeds, delays, errors; log.cpp: what happened, for tests
  *
- * What the double holds against the program (`complain`) is one line that begins with "double:", and
- * ends the process. */
+ * What the double holds against the program (`complain`) is one line that begins with "double:",
+ * and ends the process. */
 #ifndef DOUBLE_DOUBLE_H
 #define DOUBLE_DOUBLE_H
 
@@ -34,8 +34,8 @@ int rank_here();     /* $RANK, or -1 */
 bool is_seeded();    /* $DOUBLE_SEED is set */
 uint32_t random32(); /* of it and the rank */
 bool has_fault(const char *name);
-/* One more event of a kind; true for the one that $DOUBLE_FAULTS names as `kind:N` or `kind:N@RANK`,
- * counted from 1. */
+/* One more event of a kind; true for the one that $DOUBLE_FAULTS names as `kind:N` or
+ * `kind:N@RANK`, counted from 1. */
 bool strikes(const char *kind);
 [[noreturn]] void kill_here(); /* as `kill -9` does */
 bool computes_nothing();       /* kernels and products are queued and counted, and do nothing */
@@ -73,8 +73,8 @@ char *engine_view(const void *data); /* of pinned memory; of other memory: itsel
 /* The op that `s` has been given last copies from or (writes) to pinned memory. */
 void pinned_guard(const void *data, size_t bytes, const stream *s, const char *what, bool writes);
 void pinned_learns(); /* host_seen has grown */
-/* The host touches what it may not: true for pinned memory, and the copy that forbids it (NULL: none,
- * the host may go on). */
+/* The host touches what it may not: true for pinned memory, and the copy that forbids it (NULL:
+ * none, the host may go on). */
 bool pinned_fault(const void *at, const char **what);
 
 /* ---- engine.cpp */
@@ -153,8 +153,8 @@ cudaError_t note_error(cudaError_t e); /* of a call: kept for cudaGetLastError()
 
 /* An op is about to be queued on the stream: what it would say if that cannot be. */
 cudaError_t check_capture(const stream *s);
-/* The calling thread is about to wait, or to take or give back memory: the error, where a capture forbids
- * that; the capture is lost. NULL: any of its streams. */
+/* The calling thread is about to wait, or to take or give back memory: the error, where a capture
+ * forbids that; the capture is lost. NULL: any of its streams. */
 cudaError_t forbid_in_capture(const stream *s);
 
 /* ---- clocks and races: races.cpp */

@@ -1,5 +1,6 @@
-/* libcuda.so.1 of a machine without GPUs that says yes to everything: as much as cuDNN asks of a driver when it makes
- * plans for GPUs that are not there (test_cudnn_real.c). Nothing can be run with it. */
+/* libcuda.so.1 of a machine without GPUs that says yes to everything: as much as cuDNN asks of a
+ * driver when it makes plans for GPUs that are not there (test_cudnn_real.c). Nothing can be run
+ * with it. */
 #include <stddef.h>
 
 /* CUDA_ERROR_NO_DEVICE */

@@ -1,5 +1,5 @@
-/* Graphs: a stream writes down what it is given, and does it whenever the graph is launched, with the
- * arguments of then. One stream at a time: a graph here is a list. */
+/* Graphs: a stream writes down what it is given, and does it whenever the graph is launched, with
+ * the arguments of then. One stream at a time: a graph here is a list. */
 #include <algorithm>
 
 #include "tests/double/double.h"

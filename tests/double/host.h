@@ -84,7 +84,8 @@ static inline cudaError_t launch_on(const char *name, cudaStream_t stream, dim3 
 #define LAUNCH_NOW(stream, kernel, blocks, ...)                                                    \
     launch_on(#kernel, (stream), dim3(blocks), BLOCK, kernel, __VA_ARGS__)
 
-/* Shared memory is as large as an H100's block may have, and is not looked at before it is written. */
+/* Shared memory is as large as an H100's block may have, and is not looked at before it is
+ * written. */
 enum { DOUBLE_SHARED = 227 << 10 };
 #define REGISTERS_ONLY       __attribute__((no_sanitize("thread")))
 #define DYNAMIC_SHARED(name) alignas(16) static unsigned char name[DOUBLE_SHARED]
@@ -100,7 +101,8 @@ template <typename T> void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b
 void load_matrices(uint32_t (&r)[4], const void *row);
 void load_turned(uint32_t (&r)[4], const void *row);
 
-/* At once: what is copied ahead may be seen before copies_wait(), which the double does not find. */
+/* At once: what is copied ahead may be seen before copies_wait(), which the double does not
+ * find. */
 static inline void copy_begin(void *to, const void *from, bool is_there)
 {
     if (is_there)

@@ -1,18 +1,20 @@
-/* log.h - what $DOUBLE_LOG asks for, in files $DOUBLE_LOG.RANK (or .PID without $RANK), fields apart
- * by tabs. A line per NCCL call, when it is queued:
+/* log.h - what $DOUBLE_LOG asks for, in files $DOUBLE_LOG.RANK (or .PID without $RANK), fields
+ * apart by tabs. A line per NCCL call, when it is queued:
  *   rank  step (-1: none)  global ranks of the members, with commas  call  global rank of peer or
  *   root (-1: none)  count  type  stream, and its priority after a slash
  * and lines that begin with '#':
  *   #comm   rank  members  blocks (1, 0)  most CTAs (0: not said)  made by: init, split
  *   #id     rank                       ncclGetUniqueId()
  *   #step   rank  step  kernels  products  copies and memsets  host waits with launches behind them
- *           copies from pageable memory  FLOP of products  bytes of products' operands and of copies
+ *           copies from pageable memory  FLOP of products  bytes of products' operands and of
+ *                                        copies
  *           kernels and shapes of products that the thread had not queued before: loaded now
  *           events that times were counted from (cudaEventElapsedTime)
  *           launches of graphs, whose kernels, products and copies are not among the others
  *   #kernel rank  step  launches  name, with the type of its numbers
- *   #bytes  rank  step  bytes read  bytes written  name: of device memory, by one launch of a kernel, a
- *           product ("(product)") or a copy, each byte once; of kernels with DOUBLE_RACES alone
+ *   #bytes  rank  step  bytes read  bytes written  name: of device memory, by one launch of a
+ *           kernel, a product ("(product)") or a copy, each byte once; of kernels with DOUBLE_RACES
+ *           alone
  *   #product rank step  times  FLOP  bytes  shape and types as cuBLAS was asked: m, n, k, ...
  *   #gpu    rank  GPU    first allocation on it */
 #ifndef DOUBLE_LOG_H

@@ -1,6 +1,6 @@
 /* What communicators do: a call is a kernel that waits on its stream until all that take part are
- * at theirs. Sums are made chunk by chunk in the order of NCCL's ring, every addition rounded to the
- * type: other bits than foreline's ring beyond two members, and the same ones on all. */
+ * at theirs. Sums are made chunk by chunk in the order of NCCL's ring, every addition rounded to
+ * the type: other bits than foreline's ring beyond two members, and the same ones on all. */
 #include "tests/double/log.h"
 #include "tests/double/nccl.h"
 

@@ -1,6 +1,6 @@
-/* Pinned memory of the host. While a copy to it is queued that the host has not waited for, the host
- * may not look at it; while a copy from it is, the host may not write to it. Its pages are taken
- * away meanwhile (with $DOUBLE_RACES): the engine has another view of them. */
+/* Pinned memory of the host. While a copy to it is queued that the host has not waited for, the
+ * host may not look at it; while a copy from it is, the host may not write to it. Its pages are
+ * taken away meanwhile (with $DOUBLE_RACES): the engine has another view of them. */
 #include "tests/double/double.h"
 
 #include <map>
@@ -125,8 +125,8 @@ void pinned_learns()
     }
 }
 
-/* No lock: either the process ends here, or it looks at other bytes of a page that is taken away: it
- * may, and the page stays until the next copy. */
+/* No lock: either the process ends here, or it looks at other bytes of a page that is taken away:
+ * it may, and the page stays until the next copy. */
 bool pinned_fault(const void *at, const char **what)
 {
     *what = NULL;

@@ -240,8 +240,8 @@ static void wait_for_stream(stream *s, const char *who)
     host_learns(s->seen);
 }
 
-/* Pageable memory is staged before the call returns; what goes to it is waited for. A graph's copies look
- * at it when they run. */
+/* Pageable memory is staged before the call returns; what goes to it is waited for. A graph's
+ * copies look at it when they run. */
 extern "C" cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes,
                                        enum cudaMemcpyKind, cudaStream_t handle)
 {

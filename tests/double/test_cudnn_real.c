@@ -1,6 +1,7 @@
-/* The real cuDNN, where it is installed, without a GPU: it takes our descriptors, refuses wrong ones, and makes
- * plans of both graphs for GPUs that are only described to it (deviceless ahead-of-time compilation, since 9.8),
- * on a driver that says yes (driver.c). Nothing is run. `all`: four shapes instead of one. 77: there is no cuDNN, or it does not know such GPUs. */
+/* The real cuDNN, where it is installed, without a GPU: it takes our descriptors, refuses wrong
+ * ones, and makes plans of both graphs for GPUs that are only described to it (deviceless
+ * ahead-of-time compilation, since 9.8), on a driver that says yes (driver.c). Nothing is run.
+ * `all`: four shapes instead of one. 77: there is no cuDNN, or it does not know such GPUs. */
 #include <stdio.h>
 #include <string.h>
 

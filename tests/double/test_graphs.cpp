@@ -118,7 +118,8 @@ cuda_prints print_of(cuda_queueing how, float *y, const float *x, size_t n, int 
     return cuda_queue_end();
 }
 
-/* What is skipped is noted as what is launched is; other numbers, addresses and kernels are told apart. */
+/* What is skipped is noted as what is launched is; other numbers, addresses and kernels are told
+ * apart. */
 void notes()
 {
     float *x = device_floats(2), *y = device_floats(2);

@@ -1,5 +1,5 @@
-/* What is noted of launches (exec/device/cuda/queue.h) tells one pass from another: any name, number, address
- * or order that is another makes another print. */
+/* What is noted of launches (exec/device/cuda/queue.h) tells one pass from another: any name,
+ * number, address or order that is another makes another print. */
 #include "exec/device/cuda/context.h"
 #include "exec/device/cuda/queue.h"
 #include "tests/cmocka.h"

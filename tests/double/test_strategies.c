@@ -1,5 +1,5 @@
-/* Strategies drawn at random, executed on the double by threads over the transports that a GPU has: the losses of
- * one process on the CPU. */
+/* Strategies drawn at random, executed on the double by threads over the transports that a GPU has:
+ * the losses of one process on the CPU. */
 #include <stdlib.h>
 
 #include "exec/transport.h"

@@ -1,4 +1,5 @@
-/* Experiment files of foreline sweep, and driver files of PipeDream that become such; lists of hosts. */
+/* Experiment files of foreline sweep, and driver files of PipeDream that become such; lists of
+ * hosts. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Arguments of other frameworks: a script, YAML, TOML or Python by the first byte, read as whichever
- * framework recognises it, up to a setup of which all follows. */
+/* Arguments of other frameworks: a script, YAML, TOML or Python by the first byte, read as
+ * whichever framework recognises it, up to a setup of which all follows. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Machines of other programs, of every format: read, completed, put into nodes and written; whatever is refused
- * has one line. */
+/* Machines of other programs, of every format: read, completed, put into nodes and written;
+ * whatever is refused has one line. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

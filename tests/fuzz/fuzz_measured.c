@@ -1,5 +1,5 @@
-/* What was measured elsewhere: tables of kernels, what nccl-tests prints, and curves as properties, which are
- * written as they are read. */
+/* What was measured elsewhere: tables of kernels, what nccl-tests prints, and curves as properties,
+ * which are written as they are read. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

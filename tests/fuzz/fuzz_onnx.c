@@ -1,4 +1,5 @@
-/* ONNX files from memory; the last byte says what is chosen beside. Whatever is refused has one line. */
+/* ONNX files from memory; the last byte says what is chosen beside. Whatever is refused has one
+ * line. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

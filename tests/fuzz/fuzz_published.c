@@ -1,5 +1,5 @@
-/* Published runs of any format, and of every row that is not left out its platform, its setup and its
- * model, if that is small. */
+/* Published runs of any format, and of every row that is not left out its platform, its setup and
+ * its model, if that is small. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Runs that others recorded, in every format: read, taken apart and written as a timeline; times of a rank add up, and
- * whatever is refused has one line. */
+/* Runs that others recorded, in every format: read, taken apart and written as a timeline; times of
+ * a rank add up, and whatever is refused has one line. */
 #define _GNU_SOURCE /* memfd_create() */
 #include <math.h>
 #include <stdint.h>

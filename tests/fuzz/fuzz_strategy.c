@@ -1,4 +1,5 @@
-/* Strategy files: whatever is accepted is a strategy of the model, which is written as it was read. */
+/* Strategy files: whatever is accepted is a strategy of the model, which is written as it was
+ * read. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

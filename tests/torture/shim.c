@@ -1,13 +1,17 @@
-/* What goes wrong at the n-th call of a kind, in one process of a run: loaded before it (LD_PRELOAD).
+/* What goes wrong at the n-th call of a kind, in one process of a run: loaded before it
+ * (LD_PRELOAD).
  *
  *   TORTURE_AT   WHO:CALL:N:ACTION:ARGUMENT
- *     WHO        command, worker, starter (mpirun, orted), child (of the command, before exec), rankR
+ *     WHO        command, worker, starter (mpirun, orted), child (of the command, before exec),
+ *                rankR
  *     CALL       a row of names[]; any: all of them together
  *     N          the first call is 1; 0: every call
- *     ACTION     kill: signal ARGUMENT to the process; error: errno ARGUMENT, nothing is done; short: the
- *                call gets half of its buffer; hangup: both ways of the socket end before the call;
- *                sleep: ARGUMENT ms before the call; clock: the time of day is ARGUMENT s off from then on
- *   TORTURE_LOG  file that gets a line "MONOTONIC_S PID WHO RANK CALL" when it happens the first time
+ *     ACTION     kill: signal ARGUMENT to the process; error: errno ARGUMENT, nothing is done;
+ *                short: the call gets half of its buffer; hangup: both ways of the socket end
+ *                before the call; sleep: ARGUMENT ms before the call; clock: the time of day is
+ *                ARGUMENT s off from then on
+ *   TORTURE_LOG  file that gets a line "MONOTONIC_S PID WHO RANK CALL" when it happens the first
+ *                time
  *
  * Calls that libc makes inside itself (what stdio writes) are not seen. */
 #define _GNU_SOURCE
@@ -138,8 +142,8 @@ static enum action at(enum call call)
     return plan.action;
 }
 
-/* Only files and streams hand over less than they were asked for; what is written to a file of the kernel
- * (/proc/sys) is a value, which it takes as a whole or refuses. */
+/* Only files and streams hand over less than they were asked for; what is written to a file of the
+ * kernel (/proc/sys) is a value, which it takes as a whole or refuses. */
 static bool may_be_short(int fd)
 {
     struct stat s;

@@ -1,6 +1,6 @@
-/* ASTRA-sim's analytical networks: dimensions of rings, of all joined to all, and of switches, with a
- * bandwidth and a latency each. The first dimension is what a node has inside. ASTRA-sim's other files are
- * recognised to say what they are. */
+/* ASTRA-sim's analytical networks: dimensions of rings, of all joined to all, and of switches, with
+ * a bandwidth and a latency each. The first dimension is what a node has inside. ASTRA-sim's other
+ * files are recognised to say what they are. */
 #include <string.h>
 
 #include "core/base/text.h"

@@ -1,11 +1,12 @@
-/* Calculon's systems (Isaev et al., SC 2023): what a processor computes, its memory, and networks within each other,
- * of which the first is a node's NVLink and the second what nodes are joined by.
+/* Calculon's systems (Isaev et al., SC 2023): what a processor computes, its memory, and networks
+ * within each other, of which the first is a node's NVLink and the second what nodes are joined by.
  *
  *     {"matrix": {"float16": {"tflops": 312, ...}}, "mem1": {"GiB": 80, ...},
  *      "networks": [{"bandwidth": 300, "efficiency": 0.65, "size": 8, "latency": 0.00001}, {...}]}
  *
- * Bandwidths are GB/s of a processor, of which it attains `efficiency`. Older and newer files differ in where tflops
- * stand. The processor becomes the GPU of the catalogue that is nearest to it.
+ * Bandwidths are GB/s of a processor, of which it attains `efficiency`. Older and newer files
+ * differ in where tflops stand. The processor becomes the GPU of the catalogue that is nearest to
+ * it.
  *
  * Source: calculon-ai/calculon, systems/ and calculon/network.py at 71f6435. */
 #include <math.h>

@@ -1,5 +1,5 @@
-/* Nodes of a network that only have names get insides: those of a file about one node, or of the vendor's
- * server of a GPU type. Copies of one node get a switch. */
+/* Nodes of a network that only have names get insides: those of a file about one node, or of the
+ * vendor's server of a GPU type. Copies of one node get a switch. */
 #include <stdlib.h>
 #include <string.h>
 

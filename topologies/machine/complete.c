@@ -1,5 +1,5 @@
-/* What a file does not say of a machine, from options and the catalogue, each with a note: GPU types, NVLink's
- * lanes, PCIe, ports, cables. */
+/* What a file does not say of a machine, from options and the catalogue, each with a note: GPU
+ * types, NVLink's lanes, PCIe, ports, cables. */
 #include "topologies/machine/complete.h"
 
 #include <math.h>
@@ -8,8 +8,9 @@
 
 #include "core/base/units.h"
 
-/* How many lanes of NVLink a GPU has, by the catalogue's name; what it attains over one of them follows.
- * Types that stand for a card without a switch: the rate of a lane is that of the same chip elsewhere. */
+/* How many lanes of NVLink a GPU has, by the catalogue's name; what it attains over one of them
+ * follows. Types that stand for a card without a switch: the rate of a lane is that of the same
+ * chip elsewhere. */
 static const struct {
     const char *name, *rate_of;
     unsigned lanes;
@@ -129,8 +130,8 @@ static enum status find_types(struct machine *m, const struct machine_options *o
 
 /* ---- NVLink */
 
-/* A matrix shows what an NVSwitch joins as pairs: all with as many lanes as one GPU has, which cannot be
- * cables. Then the pairs become links to a switch. */
+/* A matrix shows what an NVSwitch joins as pairs: all with as many lanes as one GPU has, which
+ * cannot be cables. Then the pairs become links to a switch. */
 static enum status find_switch(struct machine *m)
 {
     size_t n = 0, direct = 0;
@@ -295,8 +296,8 @@ static enum status port_rates(struct machine *m, const struct machine_options *o
     return STATUS_OK;
 }
 
-/* Cables of trees run from the switch above, a, to what is below, b. Where nothing is said they carry all
- * that is below. */
+/* Cables of trees run from the switch above, a, to what is below, b. Where nothing is said they
+ * carry all that is below. */
 struct below {
     struct machine *m;
     size_t *first; /* [parts + 1] links by their upper end */

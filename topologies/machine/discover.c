@@ -1,5 +1,5 @@
-/* This machine: PCI and CPUs from hwloc, GPUs' names and NVLinks from NVML where there is one, rates of ports
- * from /sys. */
+/* This machine: PCI and CPUs from hwloc, GPUs' names and NVLinks from NVML where there is one,
+ * rates of ports from /sys. */
 #include "topologies/machine/discover.h"
 
 #include <dlfcn.h>
@@ -166,8 +166,8 @@ static void ask_ports(struct machine *m)
     }
 }
 
-/* Cores through their memory, at what the catalogue says of a core's loopback; nothing else of the machine
- * joins them. */
+/* Cores through their memory, at what the catalogue says of a core's loopback; nothing else of the
+ * machine joins them. */
 static enum status use_cores(struct machine *m, size_t cores)
 {
     char name[32];

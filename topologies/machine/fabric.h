@@ -16,8 +16,8 @@ struct fabric {
 /* The part of a name, added when it is new. */
 enum status fabric_part(struct fabric *f, enum machine_kind kind, const char *name,
                         uint32_t *part) MUST_CHECK;
-/* Each name of a list such as "leaf[1-4],x" goes below f->above (MACHINE_NONE: is only added), as f->kind.
- * STATUS_PARSE "path:line: what". */
+/* Each name of a list such as "leaf[1-4],x" goes below f->above (MACHINE_NONE: is only added), as
+ * f->kind. STATUS_PARSE "path:line: what". */
 enum status fabric_list(struct fabric *f, size_t line, const char *list) MUST_CHECK;
 /* Warn of switches that are below others without a line of their own. */
 enum status fabric_check(struct fabric *f) MUST_CHECK;

@@ -1,9 +1,10 @@
-/* Which ports of a node are of its fabric. Files list all: of management, of storage, too. By --nic, else by a
- * rule that looks at each node alone and leaves out, as long as others stay:
+/* Which ports of a node are of its fabric. Files list all: of management, of storage, too. By
+ * --nic, else by a rule that looks at each node alone and leaves out, as long as others stay:
  *
- *   slow   less than an eighth of the fastest port's rate; where a file has no rate, of its PCIe lanes'
- *   far    no PCIe switch in common with any GPU, where each GPU has one with another port: servers put the
- *          fabric's ports beside the GPUs, storage's below a CPU
+ *   slow   less than an eighth of the fastest port's rate; where a file has no rate, of its PCIe
+ *          lanes'
+ *   far    no PCIe switch in common with any GPU, where each GPU has one with another port: servers
+ *          put the fabric's ports beside the GPUs, storage's below a CPU
  *   plain  no RDMA device, where other ports have one (files that tell them apart) */
 #include <fnmatch.h>
 #include <stdlib.h>
@@ -18,8 +19,8 @@ static double rate_of(const struct machine_part *p)
     return p->Bps > 0 ? p->Bps : p->up_Bps;
 }
 
-/* Which GPUs and ports of a node, `member`, [n], are below a switch that one of the other kind is below, too;
- * `above` is [parts], zeros for the node's. True: every GPU is. */
+/* Which GPUs and ports of a node, `member`, [n], are below a switch that one of the other kind is
+ * below, too; `above` is [parts], zeros for the node's. True: every GPU is. */
 static bool find_near(const struct machine *m, const uint32_t *member, size_t n,
                       unsigned char *above, bool *near)
 {

@@ -1,6 +1,6 @@
-/* hwloc's XML (lstopo --of xml, versions 1 to 3): packages, PCI bridges and devices. A GPU has an OS device
- * for each of CUDA, NVML and OpenCL below its one PCI device, which is what counts. NVLink is the matrix
- * "NVLinkBandwidth" of MB/s, of objects of one or of several types. */
+/* hwloc's XML (lstopo --of xml, versions 1 to 3): packages, PCI bridges and devices. A GPU has an
+ * OS device for each of CUDA, NVML and OpenCL below its one PCI device, which is what counts.
+ * NVLink is the matrix "NVLinkBandwidth" of MB/s, of objects of one or of several types. */
 #include "topologies/machine/machine.h"
 
 #include <math.h>
@@ -18,8 +18,8 @@ struct reader {
     const char *path;
     uint32_t gpus, silent;
     char numa[16]; /* of the object under way; "": none, or several */
-    bool
-        computing; /* some device has an interface that computes: those without one are not in use */
+    /* some device has an interface that computes: those without one are not in use */
+    bool computing;
 };
 
 static bool recognises(const struct machine_source *s)
@@ -77,8 +77,8 @@ static enum status remember(struct reader *r, const struct xml_element *e, uint3
     return machine_name_put(r->m, NAMES_PARTS, name, part);
 }
 
-/* Is an OS device one of a GPU's computing interfaces, or a network port? RDMA ports count, plain Ethernet
- * and IPoIB interfaces of the same device do not count again. */
+/* Is an OS device one of a GPU's computing interfaces, or a network port? RDMA ports count, plain
+ * Ethernet and IPoIB interfaces of the same device do not count again. */
 static bool computes(const struct xml_element *os)
 {
     const char *name = xml_value(os, "name"), *sub = xml_value(os, "subtype");
@@ -171,7 +171,8 @@ static enum status add_device(struct reader *r, const struct xml_element *pci, u
     return class == 0x02 && find_os(pci, is_network) ? add_nic(r, pci, up) : STATUS_OK;
 }
 
-/* The one NUMA node of a set "0x00000002" or "0x1,,0x0", 32 bits a word; sets of several are none. */
+/* The one NUMA node of a set "0x00000002" or "0x1,,0x0", 32 bits a word; sets of several are
+ * none. */
 static void read_nodeset(struct reader *r, const char *set)
 {
     unsigned nodes = 0, number = 0, words = 0;

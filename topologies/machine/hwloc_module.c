@@ -1,4 +1,5 @@
-/* All that calls hwloc, as a module: this machine with its PCI devices, as XML, which hwloc.c reads. */
+/* All that calls hwloc, as a module: this machine with its PCI devices, as XML, which hwloc.c
+ * reads. */
 #include "topologies/machine/hwloc_module.h"
 
 #include <stdlib.h>

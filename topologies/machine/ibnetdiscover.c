@@ -1,8 +1,9 @@
-/* What ibnetdiscover prints of an InfiniBand network, and ibsim's files in that form: records of switches and
- * adapters, then a line per port that is connected. A cable may stand at one of its ends or at both. Adapters
- * of one host are told by their description, "HOST mlx5_0"; without one each is a node. So is each where the
- * description names no host: "localhost", or one device of the same host in several adapters, as the
- * manufacturer's "MT4123 ConnectX6 Mellanox Technologies" is. */
+/* What ibnetdiscover prints of an InfiniBand network, and ibsim's files in that form: records of
+ * switches and adapters, then a line per port that is connected. A cable may stand at one of its
+ * ends or at both. Adapters of one host are told by their description, "HOST mlx5_0"; without one
+ * each is a node. So is each where the description names no host: "localhost", or one device of
+ * the same host in several adapters, as the manufacturer's "MT4123 ConnectX6 Mellanox
+ * Technologies" is. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +69,8 @@ static bool names_no_host(const char *host)
     return !strncmp(host, "localhost", 9) || !strcmp(host, "(none)");
 }
 
-/* Second pass: which hosts' names stand for several. Two adapters of a host have different devices. */
+/* Second pass: which hosts' names stand for several. Two adapters of a host have different
+ * devices. */
 static enum status read_adapter(struct reader *r, const char *line)
 {
     char id[96], description[DESCRIPTION];

@@ -1,6 +1,6 @@
-/* InfraGraph: devices with components and "a.0.link.b.1" connections, instances of devices and connections
- * between those. A file of one device is a machine; one of instances a network, whose switches are the devices
- * of ports that reach several others. */
+/* InfraGraph: devices with components and "a.0.link.b.1" connections, instances of devices and
+ * connections between those. A file of one device is a machine; one of instances a network, whose
+ * switches are the devices of ports that reach several others. */
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
@@ -55,7 +55,8 @@ static size_t split(struct reader *r, const char *text, char **word)
     return n;
 }
 
-/* Bytes per second of a link: gigabytes, gigabits or transfers (of 16 lanes of PCIe) a second; 0: not said. */
+/* Bytes per second of a link: gigabytes, gigabits or transfers (of 16 lanes of PCIe) a second; 0:
+ * not said. */
 static double bandwidth_of(const struct yaml_value *links, const char *name)
 {
     for (size_t i = 0; links && i < links->items; i++) {
@@ -130,7 +131,8 @@ static const struct yaml_value *component(const struct yaml_value *list, const c
     return NULL;
 }
 
-/* The part "xpu.3", made when the components give no count; MACHINE_NONE: of something without parts. */
+/* The part "xpu.3", made when the components give no count; MACHINE_NONE: of something without
+ * parts. */
 static enum status end_of(struct reader *r, const struct yaml_value *components, const char *name,
                           const char *index, size_t line, uint32_t *part)
 {
@@ -245,7 +247,8 @@ static bool has_xpu(const struct yaml_value *device)
     return false;
 }
 
-/* An end "leaf.0": a node when its device has GPUs, or nothing is known of it and a "nic" is what is joined. */
+/* An end "leaf.0": a node when its device has GPUs, or nothing is known of it and a "nic" is what
+ * is joined. */
 static enum status instance_of(struct reader *r, const char *instance, const char *index,
                                const char *through, uint32_t *part)
 {

@@ -1,11 +1,13 @@
 /* machine.h - what a file of another program says of a machine or a cluster, as one small graph.
  *
- *   part   a GPU, CPU, PCIe switch, NVSwitch, network port, switch, or a node of which only the name is
- *          known. PCIe is a forest: `up` is the part nearer to the CPU, none for a CPU itself
+ *   part   a GPU, CPU, PCIe switch, NVSwitch, network port, switch, or a node of which only the
+ *          name is known. PCIe is a forest: `up` is the part nearer to the CPU, none for a CPU
+ *          itself
  *   link   NVLink (xGMI) between GPUs or from a GPU to an NVSwitch, or a cable of the network
  *
- * Importers fill in what their file says and leave 0 or NULL where it says nothing; machine_complete()
- * takes that from options and the catalogue, and notes it. Texts and notes are in the machine's arena. */
+ * Importers fill in what their file says and leave 0 or NULL where it says nothing;
+ * machine_complete() takes that from options and the catalogue, and notes it. Texts and notes are
+ * in the machine's arena. */
 #ifndef TOPOLOGIES_MACHINE_MACHINE_H
 #define TOPOLOGIES_MACHINE_MACHINE_H
 
@@ -111,9 +113,11 @@ struct machine_source {
 
 struct machine_format {
     const char *name, *summary;
-    /* Is it this format, whole or damaged, or a relative that is refused by name? Looks at the text only. */
+    /* Is it this format, whole or damaged, or a relative that is refused by name? Looks at the text
+     * only. */
     bool (*recognises)(const struct machine_source *s);
-    /* Into an empty machine that has its format and path already. STATUS_PARSE "path:line: what". */
+    /* Into an empty machine that has its format and path already. STATUS_PARSE "path:line:
+     * what". */
     enum status (*parse)(const struct machine_source *s, struct machine *m);
 };
 
@@ -125,7 +129,8 @@ struct machine_format {
 extern const struct machine_format *const machine_formats[]; /* [machine_formats_n] */
 extern const size_t machine_formats_n;
 
-/* Read a file by the first format that recognises it. STATUS_IO, STATUS_PARSE (one line), STATUS_NOMEM. */
+/* Read a file by the first format that recognises it. STATUS_IO, STATUS_PARSE (one line),
+ * STATUS_NOMEM. */
 enum status machine_read(const char *path, struct machine *out) MUST_CHECK;
 enum status machine_parse(const char *path, const char *text, size_t length,
                           struct machine *out) MUST_CHECK;
@@ -145,13 +150,15 @@ enum status machine_line(struct machine *m, const char **text, size_t *line, cha
 /* "path:line" for messages, "path" for line 0; returns `out`. */
 enum { MACHINE_AT = 300 };
 const char *machine_at(const struct machine *m, size_t line, char out[MACHINE_AT]);
-/* The NUMA node of a part, as a file writes it: numbers, lists and ranges; anything else ("N/A", NULL) is none. */
+/* The NUMA node of a part, as a file writes it: numbers, lists and ranges; anything else ("N/A",
+ * NULL) is none. */
 enum status machine_set_numa(struct machine *m, uint32_t part, const char *text) MUST_CHECK;
 /* Does one of the first `lines` lines begin with this, blanks skipped? */
 bool machine_begins(const struct machine_source *s, const char *word, size_t lines);
 /* What a name stands for in one of the tables; MACHINE_NONE: it is not there. */
 uint32_t machine_name_find(const struct machine *m, enum machine_names in, const char *name);
-/* From now on this; a name that is there stands for something else. STATUS_PARSE beyond MACHINE_NAMES. */
+/* From now on this; a name that is there stands for something else. STATUS_PARSE beyond
+ * MACHINE_NAMES. */
 enum status machine_name_put(struct machine *m, enum machine_names in, const char *name,
                              uint32_t value) MUST_CHECK;
 /* "node[01-04,7],x3": each name in turn to `each`. STATUS_PARSE "what". At most MACHINE_NAMES. */
@@ -163,14 +170,14 @@ enum status machine_hostlist(const char *text, enum status (*each)(void *to, con
 struct machine_options {
     const struct gpu *gpu; /* NULL: as the file says, or a guess */
     double nic_Bps;        /* 0: as the file says, or the catalogue's */
-    const char *
-        nics; /* the ports of the fabric, up to an @: "all" or globs "mlx5_[0-3],ib0"; NULL: a rule */
+    /* the ports of the fabric, up to an @: "all" or globs "mlx5_[0-3],ib0"; NULL: a rule */
+    const char *nics;
     size_t nodes; /* 0: as many as there are */
     size_t gpus;  /* of a node that only has a name; 0: as the vendor's server */
 };
 
-/* Nodes of a fabric get what `node` has inside (NULL: the vendor's server of the GPU type), and --nodes
- * copies of a node one switch. *m is replaced. STATUS_INVALID. */
+/* Nodes of a fabric get what `node` has inside (NULL: the vendor's server of the GPU type), and
+ * --nodes copies of a node one switch. *m is replaced. STATUS_INVALID. */
 enum status machine_combine(struct machine *m, struct machine *node,
                             const struct machine_options *o) MUST_CHECK;
 /* GPU types, speeds and ports that are not said. STATUS_INVALID: no GPU at all. */
@@ -180,11 +187,12 @@ size_t machine_count(const struct machine *m, enum machine_kind kind);
 /* NVLinks between two GPUs, directly or through NVSwitches; 0: none. */
 uint32_t machine_nvlinks(const struct machine *m, uint32_t a, uint32_t b);
 
-/* Steps between two parts; those of different CPUs are 1000 further. *a and *b: steps of each to where they
- * meet. */
+/* Steps between two parts; those of different CPUs are 1000 further. *a and *b: steps of each to
+ * where they meet. */
 size_t machine_distance(const struct machine *m, uint32_t x, uint32_t y, size_t *a, size_t *b);
 
-/* The machine as a platform of SimGrid. STATUS_INVALID: too many devices, a network in several pieces. */
+/* The machine as a platform of SimGrid. STATUS_INVALID: too many devices, a network in several
+ * pieces. */
 enum status machine_write(const struct machine *m, const struct provenance *by,
                           const char *path) MUST_CHECK;
 

@@ -1,5 +1,6 @@
-/* What NCCL and RCCL know of a machine: NCCL_TOPO_DUMP_FILE, and files for NCCL_TOPO_FILE, which clouds ship
- * and which say less: neither <gpu> nor <net>, PCIe switches that do not exist, speeds that are hints. */
+/* What NCCL and RCCL know of a machine: NCCL_TOPO_DUMP_FILE, and files for NCCL_TOPO_FILE, which
+ * clouds ship and which say less: neither <gpu> nor <net>, PCIe switches that do not exist, speeds
+ * that are hints. */
 #include "topologies/machine/machine.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* NetQ's topologyGraph JSON: devices in tiers, switches and what LLDP found below them, and bundles of links. */
+/* NetQ's topologyGraph JSON: devices in tiers, switches and what LLDP found below them, and bundles
+ * of links. */
 #include <string.h>
 
 #include "core/base/json.h"

@@ -1,5 +1,6 @@
-/* Networks of ns-3 as ASTRA-sim and SimAI have them: a line "nodes switches links", of SimAI "nodes GPUs-a-server
- * NVSwitches switches links GPU", a line of the switches' numbers, then "A B 400Gbps 0.0005ms LOSS" a cable. */
+/* Networks of ns-3 as ASTRA-sim and SimAI have them: a line "nodes switches links", of SimAI "nodes
+ * GPUs-a-server NVSwitches switches links GPU", a line of the switches' numbers, then "A B 400Gbps
+ * 0.0005ms LOSS" a cable. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

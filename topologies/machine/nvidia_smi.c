@@ -1,7 +1,7 @@
-/* The matrix of "nvidia-smi topo -m": who reaches whom over what. Columns are split at any blanks, for what
- * copies it mixes them with tabs; "#" before lines, a prompt and prose around it are skipped. A row that was
- * cut off is taken from the column of its name. "topo -mp" is the same without NVLink, "topo -p2p" is another
- * table. */
+/* The matrix of "nvidia-smi topo -m": who reaches whom over what. Columns are split at any blanks,
+ * for what copies it mixes them with tabs; "#" before lines, a prompt and prose around it are
+ * skipped. A row that was cut off is taken from the column of its name. "topo -mp" is the same
+ * without NVLink, "topo -p2p" is another table. */
 #include "topologies/machine/machine.h"
 
 #include <ctype.h>
@@ -14,7 +14,8 @@ enum { COLUMNS = 1024, LINE_WORDS = COLUMNS + 8 };
 /* NVLinks of a GPU: 18 since Hopper (NVML_NVLINK_MAX_LINKS), 36 of Rubin. */
 enum { MOST_LINKS = 36 };
 
-/* What stands in a cell: nothing yet, then how far two devices are from each other; NVLink from NV on. */
+/* What stands in a cell: nothing yet, then how far two devices are from each other; NVLink from NV
+ * on. */
 enum { UNKNOWN, PIX, PXB, PHB, NODE, SYS, SELF, NV };
 
 static const struct {
@@ -184,8 +185,8 @@ static enum status check_rows(const struct matrix *t)
     return STATUS_OK;
 }
 
-/* Two ports without rows: no further from each other than over the GPU that is nearest to both, and as far where
- * they are not as far from one. UNKNOWN: no GPU says anything of both. */
+/* Two ports without rows: no further from each other than over the GPU that is nearest to both, and
+ * as far where they are not as far from one. UNKNOWN: no GPU says anything of both. */
 static uint16_t between_ports(const struct matrix *t, size_t i, size_t j)
 {
     uint16_t least = UNKNOWN;
@@ -233,8 +234,8 @@ static enum status settle(struct matrix *t)
     return STATUS_OK;
 }
 
-/* Groups of what is at most `level` apart, by the lowest member. Where NVLink hides how far GPUs are, those
- * of the same CPUs are near. */
+/* Groups of what is at most `level` apart, by the lowest member. Where NVLink hides how far GPUs
+ * are, those of the same CPUs are near. */
 static void group(const struct matrix *t, unsigned level, uint32_t *of)
 {
     for (uint32_t i = 0; i < t->n; i++)

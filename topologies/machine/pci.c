@@ -8,10 +8,10 @@
 
 enum { NVIDIA = 0x10de, AMD = 0x1002 };
 
-/* The PCI ID Repository, pci.ids of 2026-08-22 (https://pci-ids.ucw.cz). Products that the catalogue has
- * no row for, and none of the same chip with as many units, have NULL: they are refused by name. Those
- * whose row has another size of memory are told so when they are completed. A virtual function (VF) is its
- * GPU. MI250 and MI250X show a device for each die. */
+/* The PCI ID Repository, pci.ids of 2026-08-22 (https://pci-ids.ucw.cz). Products that the
+ * catalogue has no row for, and none of the same chip with as many units, have NULL: they are
+ * refused by name. Those whose row has another size of memory are told so when they are completed.
+ * A virtual function (VF) is its GPU. MI250 and MI250X show a device for each die. */
 static const struct pci_gpu known[] = {
     {NVIDIA, 0x102d, "Tesla K80", NULL},
     {NVIDIA, 0x15f7, "P100-PCIE-12GB", "P100"},
@@ -87,8 +87,9 @@ static const struct pci_gpu known[] = {
     {AMD, 0x75a3, "MI355X", "MI355X"},
 };
 
-/* What NCCL (sm) and RCCL (gcn) say where the file has no PCI ids: several products share each. CUDA's list of
- * compute capabilities, LLVM's of AMDGPU processors; 906 to 942 is how old versions of RCCL write them. */
+/* What NCCL (sm) and RCCL (gcn) say where the file has no PCI ids: several products share each.
+ * CUDA's list of compute capabilities, LLVM's of AMDGPU processors; 906 to 942 is how old versions
+ * of RCCL write them. */
 static const struct {
     const char *attribute, *value, *type, *others; /* type NULL: no row, `others` alone */
 } families[] = {

@@ -1,6 +1,7 @@
-/* Switches side by side become one: those that the same ports lead to (planes, rails of GPUs with several
- * ports), then those between the same switches (spines). Networks spread messages over them, a route of SimGrid
- * takes one; so one switch has the cables of all, which merge_cables() adds up. */
+/* Switches side by side become one: those that the same ports lead to (planes, rails of GPUs with
+ * several ports), then those between the same switches (spines). Networks spread messages over
+ * them, a route of SimGrid takes one; so one switch has the cables of all, which merge_cables()
+ * adds up. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +45,8 @@ static bool is_switch(const struct planes *p, uint32_t part)
     return p->m->part[part].kind == MACHINE_SWITCH;
 }
 
-/* Who is joined to each switch: ports where there are any, as switches count by them, else switches. */
+/* Who is joined to each switch: ports where there are any, as switches count by them, else
+ * switches. */
 static void find_neighbours(struct planes *p)
 {
     struct machine *m = p->m;

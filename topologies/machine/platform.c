@@ -1,10 +1,10 @@
-/* A machine as a platform of SimGrid: one zone whose routing takes the fewest links, as generated platforms
- * have it.
+/* A machine as a platform of SimGrid: one zone whose routing takes the fewest links, as generated
+ * platforms have it.
  *
  *   NVLink     a link of the pair, or one to the router of the node's NVSwitches
- *   PCIe       GPUs that NVLink does not join: lanes up, the narrowest shared lanes above, what joins both, and
- *              down; with at least three links it never ties with two of NVLink, and with up to five it is
- *              shorter than out of the node and back in
+ *   PCIe       GPUs that NVLink does not join: lanes up, the narrowest shared lanes above, what
+ *              joins both, and down; with at least three links it never ties with two of NVLink,
+ *              and with up to five it is shorter than out of the node and back in
  *   network    lanes of the GPU and of its port, then the port: three links and more
  *
  * Each GPU sends through the port that machine_choose_ports() gives it. */
@@ -19,8 +19,8 @@
 #include "topologies/machine/complete.h"
 #include "topologies/write.h"
 
-/* PCIe's latency of one ring step of large messages is 5.7 us (NCCL's src/graph/tuning.cc). Between CPUs:
- * assumed, between NCCL's 10 GB/s of UPI and 22 of later ones. */
+/* PCIe's latency of one ring step of large messages is 5.7 us (NCCL's src/graph/tuning.cc). Between
+ * CPUs: assumed, between NCCL's 10 GB/s of UPI and 22 of later ones. */
 static const double pcie_latency_s = 5.7e-6, smp_Bps = 16e9;
 
 struct writer {
@@ -91,8 +91,8 @@ static enum status make_lists(struct writer *w)
     return STATUS_OK;
 }
 
-/* Numbers of GPUs in their nodes, and the NVSwitch plane that each is on: one of a node's switches stands for
- * them all. */
+/* Numbers of GPUs in their nodes, and the NVSwitch plane that each is on: one of a node's switches
+ * stands for them all. */
 static enum status number_hosts(struct writer *w)
 {
     const struct machine *m = w->m;
@@ -128,8 +128,8 @@ out:
 
 /* ---- PCIe */
 
-/* Below a part's meeting point: its lanes, the bridges that only it uses included, and the narrowest bridge
- * that it shares; MACHINE_NONE: none. */
+/* Below a part's meeting point: its lanes, the bridges that only it uses included, and the
+ * narrowest bridge that it shares; MACHINE_NONE: none. */
 static uint32_t shared_bridge(const struct writer *w, uint32_t part, size_t steps)
 {
     const struct machine *m = w->m;

@@ -1,5 +1,6 @@
-/* Which port a GPU sends through. Each takes the nearest one, and ports as near are shared out evenly. Ports that
- * no GPU takes stand beside the port of the GPU that is nearest to them: what they can carry is added to it. */
+/* Which port a GPU sends through. Each takes the nearest one, and ports as near are shared out
+ * evenly. Ports that no GPU takes stand beside the port of the GPU that is nearest to them: what
+ * they can carry is added to it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,7 +42,8 @@ static enum status make_ports(const struct machine *m, struct ports *p)
     return STATUS_OK;
 }
 
-/* The nearest member of a node to `from` of those that may be: how far it is; SIZE_MAX: there is none. */
+/* The nearest member of a node to `from` of those that may be: how far it is; SIZE_MAX: there is
+ * none. */
 static size_t nearest(const struct ports *p, uint32_t from, enum machine_kind kind, uint32_t *out)
 {
     const struct machine *m = p->m;

@@ -1,5 +1,5 @@
-/* Slurm's topology.conf: SwitchName lines are a tree (or several), BlockName lines groups of nodes that are
- * near each other. LinkSpeed has no unit in Slurm, so it says nothing here. */
+/* Slurm's topology.conf: SwitchName lines are a tree (or several), BlockName lines groups of nodes
+ * that are near each other. LinkSpeed has no unit in Slurm, so it says nothing here. */
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>

@@ -1,4 +1,5 @@
-/* Slurm's topology.yaml (25.05 and later): a list of topologies, of which the cluster's default counts. */
+/* Slurm's topology.yaml (25.05 and later): a list of topologies, of which the cluster's default
+ * counts. */
 #include <string.h>
 
 #include "topologies/machine/fabric.h"

@@ -1,5 +1,5 @@
-/* NVIDIA topograph's models of clusters: switches with those below them, and blocks of nodes below a switch,
- * perhaps in one domain of NVLink. */
+/* NVIDIA topograph's models of clusters: switches with those below them, and blocks of nodes below
+ * a switch, perhaps in one domain of NVLink. */
 #include <string.h>
 
 #include "topologies/machine/fabric.h"

@@ -1,5 +1,5 @@
-/* Affine: y = x * weight + bias, channel by channel: MobileBERT's norm, which has no moments. Sun et al.,
- * ACL 2020, section 3.3. */
+/* Affine: y = x * weight + bias, channel by channel: MobileBERT's norm, which has no moments. Sun
+ * et al., ACL 2020, section 3.3. */
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cpu/vector.h"
 

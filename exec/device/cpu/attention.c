@@ -4,8 +4,9 @@
  * 2023); y (B, T, H D). Per sample and head
  *     P = softmax(q k^T / sqrt(D)), row t over columns <= t if causal and > t - window;  y = P v.
  * Vaswani et al., NIPS 2017, arXiv:1706.03762. Values may have another width V than keys (latent
- * attention): G D + G V channels, y (B, T, H V). With `sinks` every head has one more score, learned,
- * whose part of the softmax goes nowhere (gpt-oss; Xiao et al., ICLR 2024, arXiv:2309.17453).
+ * attention): G D + G V channels, y (B, T, H V). With `sinks` every head has one more score,
+ * learned, whose part of the softmax goes nowhere (gpt-oss; Xiao et al., ICLR 2024,
+ * arXiv:2309.17453).
  *
  * P is made in tiles of rows. Plain: one tile, and P (B, H, T, T) is saved. `flash`: tiles of
  * FLASH_ROWS rows over the columns that any of them sees; the logarithm of each row's sum of
@@ -116,7 +117,8 @@ static struct tile tile_at(const struct layer *l, size_t row)
     return (struct tile){row, rows, column, end - column, NULL};
 }
 
-/* Rows of the sample as a matrix: `from` is x or its gradient, at the channel where a part begins. */
+/* Rows of the sample as a matrix: `from` is x or its gradient, at the channel where a part
+ * begins. */
 static struct matrix part(const struct layer *l, const real *from, size_t row, size_t rows)
 {
     return matrix(from + row * l->in, rows, l->depth, l->in);
@@ -145,8 +147,9 @@ static void scores(const struct head *a, const struct tile *t)
     gemm(&g);
 }
 
-/* Softmax of numbers from .. to - 1 and of the sink, zeros elsewhere; Milakov & Gimelshein 2018 call
- * it the safe one: the largest is subtracted first. Returns the logarithm of the sum of exponentials. */
+/* Softmax of numbers from .. to - 1 and of the sink, zeros elsewhere; Milakov & Gimelshein 2018
+ * call it the safe one: the largest is subtracted first. Returns the logarithm of the sum of
+ * exponentials. */
 static real softmax(real *p, size_t from, size_t to, size_t columns, const real *sink)
 {
     real largest = vector_max(p + from, to - from);
@@ -196,8 +199,8 @@ static void tile_again(const struct head *a, const struct tile *t, const real *s
 
 /* The gradient of y = p v, and then that of the softmax, whose Jacobian is diag(p) - p p^T:
  *     dv = p^T dy,  dp = dy v^T,  ds = p (dp - sum over the row of dp p).
- * dy (T, V) with rows H V apart, dv (T, V) with rows as of x, to which flash and later heads add; ds
- * (rows, columns), dp before it. The sink has what is left of the row, and dp = 0. */
+ * dy (T, V) with rows H V apart, dv (T, V) with rows as of x, to which flash and later heads add;
+ * ds (rows, columns), dp before it. The sink has what is left of the row, and dp = 0. */
 static void tile_backward_softmax(const struct head *a, const struct tile *t, const real *dy,
                                   real *dv, real *ds)
 {

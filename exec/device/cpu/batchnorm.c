@@ -1,7 +1,8 @@
-/* Batch normalisation: y = (x - mean) rstd * weight + bias, where mean and rstd = 1 / sqrt(variance + 1e-5)
- * are those of a channel over all positions of all samples of the microbatch. Ioffe & Szegedy, ICML 2015.
- * Running means of these move by `momentum` in each forward of a training, as torch.nn.BatchNorm2d's do (the
- * variance by the unbiased one), and take their place where nothing is trained. */
+/* Batch normalisation: y = (x - mean) rstd * weight + bias, where mean and rstd = 1 / sqrt(variance
+ * + 1e-5) are those of a channel over all positions of all samples of the microbatch. Ioffe &
+ * Szegedy, ICML 2015. Running means of these move by `momentum` in each forward of a training, as
+ * torch.nn.BatchNorm2d's do (the variance by the unbiased one), and take their place where nothing
+ * is trained. */
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cpu/vector.h"
 
@@ -10,8 +11,8 @@ static const double momentum = 0.1, epsilon = 1e-5;
 /* What there is room for in `work`, [C] each. */
 enum { MEAN, RSTD, SUM, PRODUCT, PART, VECTORS };
 
-/* x, y (B, P, C); weight [C] from 1, bias [C] from 0; work [VECTORS C]. Means and deviations are made again
- * in the backward, which costs two passes over x and saves their memory. */
+/* x, y (B, P, C); weight [C] from 1, bias [C] from 0; work [VECTORS C]. Means and deviations are
+ * made again in the backward, which costs two passes over x and saves their memory. */
 static enum status shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_attribute(op, "positions", -1, 1, &l->tokens));
@@ -30,8 +31,9 @@ static real *vector_of(const struct layer *l, const struct layer_io *io, int whi
     return io->work + (size_t)which * l->in;
 }
 
-/* sum [C] = column sums of (a - less)(b - mean), without `less` of a (b - mean), without b of a alone; a, b
- * (B P, C), less, mean [C]. First over the rows of each sample: rounding errors grow with P + B. */
+/* sum [C] = column sums of (a - less)(b - mean), without `less` of a (b - mean), without b of a
+ * alone; a, b (B P, C), less, mean [C]. First over the rows of each sample: rounding errors grow
+ * with P + B. */
 static void column_sums(const struct layer *l, const struct layer_io *io, const real *a,
                         const real *less, const real *b, const real *mean, real *sum)
 {
@@ -49,8 +51,8 @@ static void column_sums(const struct layer *l, const struct layer_io *io, const 
     }
 }
 
-/* The variance is the biased one, around the mean, as in PyTorch; the running one moves by the unbiased one.
- * running [2 C]: NULL: they do not move. */
+/* The variance is the biased one, around the mean, as in PyTorch; the running one moves by the
+ * unbiased one. running [2 C]: NULL: they do not move. */
 static void find_moments(const struct layer *l, const struct layer_io *io, real *running)
 {
     real *mean = vector_of(l, io, MEAN), *rstd = vector_of(l, io, RSTD);
@@ -95,7 +97,8 @@ static void forward(const struct layer *l, struct layer_io *io)
 }
 
 /* With n = (x - mean) rstd, means over the N = B P rows:
- *     dx = weight rstd (dy - mean(dy) - n mean(dy n)),  d_weight = sum of dy n,  d_bias = sum of dy. */
+ *     dx = weight rstd (dy - mean(dy) - n mean(dy n)),  d_weight = sum of dy n,  d_bias = sum of
+ *                                                       dy. */
 static void backward(const struct layer *l, struct layer_io *io)
 {
     const real *mean = vector_of(l, io, MEAN), *rstd = vector_of(l, io, RSTD);

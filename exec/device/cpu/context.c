@@ -31,8 +31,8 @@ static size_t gathered(const struct layer *l, size_t batch)
     return size_times(size_times(batch, l->sequence), width_of(l));
 }
 
-/* work: keys and values as they are gathered; in the order of the sequence, (B, T, G (D + V)); their
- * gradients likewise; the gradient of a tile of P; flash: the tile. */
+/* work: keys and values as they are gathered; in the order of the sequence, (B, T, G (D + V));
+ * their gradients likewise; the gradient of a tile of P; flash: the tile. */
 void context_size(size_t batch, struct layer *l)
 {
     size_t tile = size_times(rows_of(l), l->sequence);

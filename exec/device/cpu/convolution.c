@@ -1,9 +1,9 @@
-/* Convolution of images: y(b,i,j,:) = weight (out, K K in) window(b,i,j) + bias, where the window is K x K
- * positions of x with all their channels, zeros outside of the image. LeCun et al., Neural Computation 1
- * (1989) 541.
+/* Convolution of images: y(b,i,j,:) = weight (out, K K in) window(b,i,j) + bias, where the window
+ * is K x K positions of x with all their channels, zeros outside of the image. LeCun et al., Neural
+ * Computation 1 (1989) 541.
  *
- * As matrix products of windows that are written out row by row (Chellapilla et al., IWFHR 2006), a band
- * of output rows at a time, so that the room for them does not grow with the image. */
+ * As matrix products of windows that are written out row by row (Chellapilla et al., IWFHR 2006), a
+ * band of output rows at a time, so that the room for them does not grow with the image. */
 #include "exec/device/cpu/gemm.h"
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cpu/vector.h"
@@ -35,7 +35,8 @@ static bool is_pointwise(const struct layer *l)
     return l->window_of.kernel == 1 && l->window_of.stride == 1 && l->window_of.padding == 0;
 }
 
-/* x (B, height, width, in), y (B, down, across, out). Parts: weight (out, K, K, in); bias [out] from 0. */
+/* x (B, height, width, in), y (B, down, across, out). Parts: weight (out, K, K, in); bias [out]
+ * from 0. */
 static enum status shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_is_told(op, "kernel"));

@@ -1,9 +1,11 @@
-/* Depthwise convolution over tokens: y_{t,c} = sum over k of w_{c,k} x_{t + k - K/2, c}, with zeros at the
- * ends; K is odd. The first half of a separable convolution (Chollet, CVPR 2017), as in ConvBERT. */
+/* Depthwise convolution over tokens: y_{t,c} = sum over k of w_{c,k} x_{t + k - K/2, c}, with zeros
+ * at the ends; K is odd. The first half of a separable convolution (Chollet, CVPR 2017), as in
+ * ConvBERT. */
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cpu/vector.h"
 
-/* x, y (B, T, C); weight (C, K), of which K numbers make one: normal(0, 2 / K). K is in l->inner. */
+/* x, y (B, T, C); weight (C, K), of which K numbers make one: normal(0, 2 / K). K is in
+ * l->inner. */
 static enum status shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_rowwise(op, l));

@@ -111,8 +111,8 @@ static enum status check(const struct model *m, const struct program *p, uint32_
     return cpu_check_on(&backend_cpu, m, p, rank);
 }
 
-/* What goes between stage s and those that it reads from on the same device, for which the program has
- * no messages: their activations to it, gradients back to them. */
+/* What goes between stage s and those that it reads from on the same device, for which the program
+ * has no messages: their activations to it, gradients back to them. */
 static enum status hand_over(const struct cpu *c, struct stage *s, uint32_t microbatch,
                              bool backward)
 {
@@ -142,9 +142,9 @@ static enum status backward(const struct cpu *c, struct stage *s, const struct p
     return s->pass.parts == 0 ? hand_over(c, s, op->microbatch, true) : STATUS_OK;
 }
 
-/* Inputs from stages of the same rank are handed over when the forward that needs them begins, their
- * gradients when the backward has made them; for those of other ranks the executor calls put() and
- * get(). */
+/* Inputs from stages of the same rank are handed over when the forward that needs them begins,
+ * their gradients when the backward has made them; for those of other ranks the executor calls
+ * put() and get(). */
 static enum status compute(void *self, uint32_t step, const struct program_op *op,
                            const struct layer_reduction *reduction)
 {

@@ -1,7 +1,7 @@
 /* Dynamic convolution: every token has its own kernel of K numbers for each head,
  *     y_{t,h,d} = sum over k of softmax(x0_{t,h})_k x1_{t + k - K/2, h, d},
- * with zeros at the ends; K is odd. Wu et al., ICLR 2019; with kernels made of spans of tokens: Jiang et al.,
- * ConvBERT, NeurIPS 2020, section 3.2. */
+ * with zeros at the ends; K is odd. Wu et al., ICLR 2019; with kernels made of spans of tokens:
+ * Jiang et al., ConvBERT, NeurIPS 2020, section 3.2. */
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cpu/vector.h"
 

@@ -1,9 +1,9 @@
-/* Experts of a mixture: x (B, T, C) and the router's y (B, T, 2 K) (gate.c); every token goes to its
- * K experts, y = sum of weight times what they make of it. An expert is a feed-forward layer
+/* Experts of a mixture: x (B, T, C) and the router's y (B, T, 2 K) (gate.c); every token goes to
+ * its K experts, y = sum of weight times what they make of it. An expert is a feed-forward layer
  *     act(x W1^T) W2^T,  W1 (H, C), W2 (C, H), act a gelu in its tanh form,
- * or, `gated`, (act(x Wa^T) (x Wb^T)) W2^T with W1 = Wa over Wb (2 H, C) and act silu, or as gpt-oss
- * has it (`clamped`, act.h); both products may have a bias. Lepikhin et al., GShard, ICLR 2021; Jiang
- * et al., Mixtral, 2024, arXiv:2401.04088.
+ * or, `gated`, (act(x Wa^T) (x Wb^T)) W2^T with W1 = Wa over Wb (2 H, C) and act silu, or as
+ * gpt-oss has it (`clamped`, act.h); both products may have a bias. Lepikhin et al., GShard, ICLR
+ * 2021; Jiang et al., Mixtral, 2024, arXiv:2401.04088.
  *
  * Tokens are sorted by expert, so that each expert does products over the rows that it has been
  * given, however many (dropless); with fewer slots than choices an expert takes slots / experts of
@@ -422,8 +422,8 @@ static void backward(const struct layer *l, struct layer_io *io)
         alone_backward(l, io);
 }
 
-/* Each expert by its inner width: rows of W1, of both halves where it is gated, and columns of W2. The
- * output and both gradients of inputs are sums over the shards, as of a column-parallel product
+/* Each expert by its inner width: rows of W1, of both halves where it is gated, and columns of W2.
+ * The output and both gradients of inputs are sums over the shards, as of a column-parallel product
  * and a row-parallel one behind it. Or whole experts, spread over ranks. */
 static enum status divide(const struct model_op *op, const struct layer_shard *s, size_t batch,
                           struct layer *l)

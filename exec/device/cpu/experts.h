@@ -1,5 +1,5 @@
-/* experts.h - what the sources of the experts' layer call of each other: experts.c, the layer on one
- * rank, and experts_exchange.c, the layer whose experts are spread over ranks. */
+/* experts.h - what the sources of the experts' layer call of each other: experts.c, the layer on
+ * one rank, and experts_exchange.c, the layer whose experts are spread over ranks. */
 #ifndef EXEC_DEVICE_CPU_EXPERTS_H
 #define EXEC_DEVICE_CPU_EXPERTS_H
 
@@ -12,8 +12,9 @@ static inline size_t experts_wide(const struct layer *l)
 }
 
 /* Sizes of what the layer has, from its tokens, slots, experts and spread. Weights of the experts
- * here: W1 of all, then W2 of all, then biases of both. saved, for the whole batch: see experts_kept().
- * work: a chunk of rows before and after experts and their activation, then a number for each expert. */
+ * here: W1 of all, then W2 of all, then biases of both. saved, for the whole batch: see
+ * experts_kept(). work: a chunk of rows before and after experts and their activation, then a
+ * number for each expert. */
 void experts_size(struct layer *l);
 
 /* Rows that experts work on: before (C numbers each), inside (before the activation), after it. */
@@ -30,10 +31,10 @@ struct experts_kept {
     int32_t *place; /* [B T K] of every choice: its row among those sorted by expert, -1: dropped */
     int32_t *choice; /* [n] of every such row: the choice */
     real *counts;    /* [E] rows of every expert; spread: [members][E] of all members, own first */
-    real *
-        all_counts; /* [row_shards] of such, each shard's where it has it in a gather (exec/ring.h) */
-    real *y;        /* [n] (C): what experts have made of these rows */
-    size_t n;       /* rows */
+    /* [row_shards] of such, each shard's where it has it in a gather (exec/ring.h) */
+    real *all_counts;
+    real *y;                 /* [n] (C): what experts have made of these rows */
+    size_t n;                /* rows */
     struct expert_rows rows; /* not spread: what they had been given */
 };
 struct experts_kept experts_kept(const struct layer *l, const struct layer_io *io);

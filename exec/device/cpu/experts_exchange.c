@@ -5,9 +5,9 @@
  * is as long as the longest that any member sends, so that all members know its length. Rows that
  * have come are kept by sender and then by expert, in memory that grows with them.
  *
- * With sequence parallelism a shard sends the rows of its own tokens, and the shards of an expert, each
- * of which has a part of its inner channels, gather what has come to them all and scatter the sums of
- * what they make of it: rows are kept by shard first. */
+ * With sequence parallelism a shard sends the rows of its own tokens, and the shards of an expert,
+ * each of which has a part of its inner channels, gather what has come to them all and scatter the
+ * sums of what they make of it: rows are kept by shard first. */
 #include <string.h>
 
 #include "exec/device/cpu/experts.h"
@@ -68,8 +68,8 @@ static struct met meet(const struct layer *l, const real *counts)
     return m;
 }
 
-/* Parts of `n` numbers for all members and from all, and `more` behind them; NULL: there is no memory,
- * which is noted. */
+/* Parts of `n` numbers for all members and from all, and `more` behind them; NULL: there is no
+ * memory, which is noted. */
 static real *parts(const struct layer *l, struct layer_io *io, size_t n, size_t more)
 {
     return layer_grow(io, io->parts, 2 * l->spread * n + more);
@@ -94,7 +94,8 @@ static void exchange(const struct layer *l, struct layer_io *io, real *parts, si
                                 2 * l->spread * n);
 }
 
-/* counts [member][expert] from the own ones, which are in the first row; and those of all shards. */
+/* counts [member][expert] from the own ones, which are in the first row; and those of all
+ * shards. */
 static bool tell_counts(const struct layer *l, struct layer_io *io, const struct experts_kept *kept)
 {
     real *p = parts(l, io, l->experts, 0);
@@ -125,7 +126,8 @@ static void move_own(const struct routes *r, struct layer_io *io, real *p, const
 
 /* ---- rows that have come */
 
-/* Where they are: `p` the parts of exchanges; behind them the rows of all shards, if there are several. */
+/* Where they are: `p` the parts of exchanges; behind them the rows of all shards, if there are
+ * several. */
 struct place {
     const struct layer *l;
     const struct met *met;
@@ -180,8 +182,8 @@ static void scatter(const struct place *at, struct layer_io *io)
     }
 }
 
-/* One expert of those here and the rows that one sender of one shard has for it, in the order in which
- * rows are kept. */
+/* One expert of those here and the rows that one sender of one shard has for it, in the order in
+ * which rows are kept. */
 struct block {
     struct expert_rows rows;
     size_t expert;

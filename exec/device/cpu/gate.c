@@ -3,12 +3,12 @@
  * as one over all experts, made to add up to 1 again), or, with `over_all`, those of a softmax over
  * all experts (Switch, Qwen2-MoE). Shazeer et al., ICLR 2017; Fedus et al., JMLR 23 (2022).
  *
- * With `sigmoid` (DeepSeek-V3, 2024, arXiv:2412.19437, section 2.1.2) the weights are sigmoids of the
- * scores, made to add up to 1 unless `over_all`. `bias`: one is added to each score; `correction`: to
- * what experts are chosen by, but not to the weights, and without a gradient (what makes it balance
- * the load is not done here: it stays what it was). Of `groups` of experts only the group_top best
- * are open to a token: by their best expert (DeepSeek-V2), with `sigmoid` by the sum of their two
- * best. Weights count `scale` thousandths.
+ * With `sigmoid` (DeepSeek-V3, 2024, arXiv:2412.19437, section 2.1.2) the weights are sigmoids of
+ * the scores, made to add up to 1 unless `over_all`. `bias`: one is added to each score;
+ * `correction`: to what experts are chosen by, but not to the weights, and without a gradient (what
+ * makes it balance the load is not done here: it stays what it was). Of `groups` of experts only
+ * the group_top best are open to a token: by their best expert (DeepSeek-V2), with `sigmoid` by the
+ * sum of their two best. Weights count `scale` thousandths.
  *
  * There is no capacity here, no noise, and no loss that balances the load. */
 #include "exec/device/cpu/gemm.h"
@@ -37,8 +37,8 @@ static enum status read_choices(const struct model_op *op, struct layer *l)
 }
 
 /* x (B, T, C), weight (E, C), bias or correction [E]; y (B, T, 2 K): numbers of the K experts, best
- * first, then their weights; saved (B, T, E): the softmax, 0 where an expert has no part in it, or the
- * sigmoids; work (T, E), of the forward [2 E]: what experts are chosen by, and groups. */
+ * first, then their weights; saved (B, T, E): the softmax, 0 where an expert has no part in it, or
+ * the sigmoids; work (T, E), of the forward [2 E]: what experts are chosen by, and groups. */
 static enum status shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_attribute(op, "tokens", -1, 1, &l->tokens));
@@ -168,8 +168,8 @@ static void forward(const struct layer *l, struct layer_io *io)
         route(l, io->parameter + n * l->in, io->saved + row * n, io->y + row * l->out, io->work);
 }
 
-/* The gradient of a row's scores, from g, those of the weights w at the experts taken and 0 elsewhere.
- * Of a softmax
+/* The gradient of a row's scores, from g, those of the weights w at the experts taken and 0
+ * elsewhere. Of a softmax
  *     ds = p (g scale - sum over the row of g w),
  * of sigmoids that add up to S, where the chosen ones are
  *     ds = p (1 - p) (g scale - sum of g w) / S;  not made to: the same without the sum and S. */
@@ -189,8 +189,8 @@ static void scores_backward(const struct layer *l, const real *p, const real *y,
     }
 }
 
-/* dx = ds weight,  d_weight += ds^T x. The choice itself has no derivative. Sample by sample, so that
- * the scratch is one sample's. */
+/* dx = ds weight,  d_weight += ds^T x. The choice itself has no derivative. Sample by sample, so
+ * that the scratch is one sample's. */
 static void backward(const struct layer *l, struct layer_io *io)
 {
     size_t n = l->experts;

@@ -54,7 +54,8 @@ static inline struct gemm product_added(struct matrix a, struct matrix b, real *
 /* Rank-sized BLAS: one thread, so that ranks do not fight for cores and results do not depend on
  * how many there are. STATUS_IO when OpenBLAS cannot be loaded (gemm_loaded.c). */
 enum status gemm_single_thread(void) MUST_CHECK;
-/* What multiplies: "OpenBLAS 0.3.21, SkylakeX kernels"; "" where it is not loaded. Returns `text`. */
+/* What multiplies: "OpenBLAS 0.3.21, SkylakeX kernels"; "" where it is not loaded. Returns
+ * `text`. */
 enum { GEMM_LIBRARY = 96 };
 const char *gemm_library(char text[GEMM_LIBRARY]);
 

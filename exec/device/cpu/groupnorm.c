@@ -1,5 +1,5 @@
-/* Group normalisation: (x - mean) rstd * weight + bias, of a group of channels over all positions of a
- * sample, with rstd = 1 / sqrt(variance + 1e-5). Wu & He, ECCV 2018. */
+/* Group normalisation: (x - mean) rstd * weight + bias, of a group of channels over all positions
+ * of a sample, with rstd = 1 / sqrt(variance + 1e-5). Wu & He, ECCV 2018. */
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cpu/vector.h"
 

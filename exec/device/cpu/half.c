@@ -5,7 +5,8 @@
 
 #include "exec/device/backend.h"
 
-/* Is part k of its parameters an operand of products? All others begin at zero or one, or are looked up. */
+/* Is part k of its parameters an operand of products? All others begin at zero or one, or are
+ * looked up. */
 static bool multiplies(const struct layer *l, size_t k)
 {
     static const char *const others[] = {"embedding", "token_gate", "attention"};
@@ -15,8 +16,8 @@ static bool multiplies(const struct layer *l, size_t k)
     return !other;
 }
 
-/* Everything that a call has in fp32, one after the other behind the kind's own scratch: its inputs and
- * their gradients, its output and that one's, its parameters and those it borrows. */
+/* Everything that a call has in fp32, one after the other behind the kind's own scratch: its inputs
+ * and their gradients, its output and that one's, its parameters and those it borrows. */
 size_t half_work(const struct layer *l, size_t batch)
 {
     size_t passed = l->output;

@@ -1,11 +1,12 @@
-/* A product whose weight is partly another op's: y (BT, out) = a tied^T + b weight^T + bias of rows x = a | b.
- * MobileBERT's head: its table of tokens is narrower than its stream. Sun et al., ACL 2020. */
+/* A product whose weight is partly another op's: y (BT, out) = a tied^T + b weight^T + bias of rows
+ * x = a | b. MobileBERT's head: its table of tokens is narrower than its stream. Sun et al., ACL
+ * 2020. */
 #include "exec/device/cpu/gemm.h"
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cpu/vector.h"
 
-/* x (B, T, in), y (B, T, out); weight (out, own) normal(0, 0.02), bias [out] from 0; the borrowed one is
- * (out, in - own). `own` is in l->passed. */
+/* x (B, T, in), y (B, T, out); weight (out, own) normal(0, 0.02), bias [out] from 0; the borrowed
+ * one is (out, in - own). `own` is in l->passed. */
 static enum status shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_attribute(op, "tokens", -1, 1, &l->tokens));

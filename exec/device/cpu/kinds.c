@@ -221,8 +221,8 @@ enum status layer_shape(const struct model *m, uint32_t index, size_t batch, str
     return STATUS_OK;
 }
 
-/* The op that reads, maybe through others that work on the same rows, what op makes, if it is of this
- * kind; MODEL_NO_OP: none. */
+/* The op that reads, maybe through others that work on the same rows, what op makes, if it is of
+ * this kind; MODEL_NO_OP: none. */
 static uint32_t read_by(const struct model *m, uint32_t op, const char *kind)
 {
     for (size_t e = m->out_start[op]; e < m->out_start[op + 1]; e++) {
@@ -257,8 +257,8 @@ static void find_groups(const struct model *m, uint32_t op, struct layer_shard *
 }
 
 /* From the whole op to one shard's: the kind divides, and which side is reduced over the shards
- * follows from how the model says that the op is divided (core/data/model.h: enum model_tensor). Experts
- * are both: their first products are column-parallel. */
+ * follows from how the model says that the op is divided (core/data/model.h: enum model_tensor).
+ * Experts are both: their first products are column-parallel. */
 enum status layer_divide(const struct model *m, uint32_t index, const struct layer_shard *s,
                          size_t batch, struct layer *l)
 {
@@ -294,7 +294,8 @@ void layer_divide_tokens(struct layer *l, size_t n)
         experts_size(l);
 }
 
-/* Every kind but attention (context.c) does the same with fewer tokens, experts that drop none too. */
+/* Every kind but attention (context.c) does the same with fewer tokens, experts that drop none
+ * too. */
 enum status layer_share(const struct model_op *op, size_t context, size_t position, bool swaps,
                         size_t batch, struct layer *l)
 {

@@ -11,17 +11,18 @@
 /* shape() of what maps rows (tokens) of `channels` to rows of as many: x, y (B, T, C). */
 enum status layer_rowwise(const struct model_op *op, struct layer *l) MUST_CHECK;
 
-/* Importers have ops of the same kinds whose shape nobody has told them: STATUS_UNSUPPORTED without the
- * attribute. */
+/* Importers have ops of the same kinds whose shape nobody has told them: STATUS_UNSUPPORTED without
+ * the attribute. */
 enum status layer_is_told(const struct model_op *op, const char *attribute) MUST_CHECK;
-/* shape() of what looks at windows of an image: attributes height, width, kernel, stride and padding;
- * x (B, height, width, in), y (B, down, across, out), sizes for l->in and l->out. */
+/* shape() of what looks at windows of an image: attributes height, width, kernel, stride and
+ * padding; x (B, height, width, in), y (B, down, across, out), sizes for l->in and l->out. */
 enum status layer_windows(const struct model_op *op, struct layer *l) MUST_CHECK;
 
 /* Attribute `kernel`: tokens, with as many on both sides. STATUS_INVALID. */
 enum status layer_odd_kernel(const struct model_op *op, size_t *out) MUST_CHECK;
 
-/* context.c: attention of a replica's tokens to the whole sequence; `batch` is of the layer's calls. */
+/* context.c: attention of a replica's tokens to the whole sequence; `batch` is of the layer's
+ * calls. */
 void context_size(size_t batch, struct layer *l);
 void attention_size(struct layer *l); /* attention.c: from tokens, heads and depth */
 /* swap.c: the same where tokens change places with heads (l->swaps). STATUS_UNSUPPORTED. */

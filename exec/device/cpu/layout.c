@@ -1,7 +1,8 @@
 /* Where everything is. Memory is planned before any is taken, so that a stage that does not fit
  * says so at once and a GPU can take all of it in one piece:
  *   1. place_parameters   copies of tied weights, then own parameters op by op; buckets
- *   2. stage_place_slot   (layout_slot.c) what a microbatch keeps from forward to backward, messages included
+ *   2. stage_place_slot   (layout_slot.c) what a microbatch keeps from forward to backward,
+ *                         messages included
  *   3. stage_place_gradients (layout_gradient.c) outputs' gradients share `work`
  *   4. check, reserve and allocate; start values
  * and given back by stage_close(). */
@@ -16,8 +17,8 @@
 
 /* ---- parameters */
 
-/* All borrowers of an owner borrow the same, so that the gradients that the stages sum are one array of
- * one size. */
+/* All borrowers of an owner borrow the same, so that the gradients that the stages sum are one
+ * array of one size. */
 static enum status check_ties(const struct stage *s, const struct stage_op *o)
 {
     const struct model *m = s->model;
@@ -48,8 +49,8 @@ static enum status check_shards(const struct stage *s, const struct stage_op *o)
     return STATUS_OK;
 }
 
-/* Who op k borrows from within the stage: the owner, or the first borrower, which has a copy; NOWHERE:
- * it is that itself. */
+/* Who op k borrows from within the stage: the owner, or the first borrower, which has a copy;
+ * NOWHERE: it is that itself. */
 static uint32_t find_lender(const struct stage *s, size_t k)
 {
     const struct model *m = s->model;
@@ -219,8 +220,8 @@ static bool is_shared(const struct stage *s)
     return any;
 }
 
-/* Room for what is made again, and for outputs that only the forward reads: these are where gradients
- * are in the backward, which makes none of them unless it makes something again. */
+/* Room for what is made again, and for outputs that only the forward reads: these are where
+ * gradients are in the backward, which makes none of them unless it makes something again. */
 static size_t remade_size(const struct stage *s)
 {
     bool again = s->layout.recomputed_size > s->layout.other;

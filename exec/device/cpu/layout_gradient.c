@@ -1,13 +1,13 @@
-/* Where gradients of outputs are: each lives from its last reader's backward to its own op's, and a place
- * is free again after that. */
+/* Where gradients of outputs are: each lives from its last reader's backward to its own op's, and a
+ * place is free again after that. */
 #include <stdlib.h>
 
 #include "core/base/array.h"
 #include "exec/device/cpu/half.h"
 #include "exec/device/cpu/stage_parts.h"
 
-/* Rows of what one op reads, this device's own, no message and no sum of shards, are as far apart as it wants
- * them. */
+/* Rows of what one op reads, this device's own, no message and no sum of shards, are as far apart
+ * as it wants them. */
 void stage_part_rows(struct stage *s)
 {
     for (size_t k = 0; k < s->layout.n; k++) {
@@ -41,10 +41,11 @@ struct lives {
 
 /* ---- gradients that are others': sums pass theirs on to what they add (layer_kind.passes)
  *
- * Where x is read by op k last, and nobody else has a share of its gradient yet, that begins as the gradient
- * of k's output, which nobody needs any longer: it has the same place, and nothing is copied. Both of what
- * k adds may have it, if whatever is added to the one later comes after the other was needed last. The gradient of
- * a transformer's residual stream so has one place from the loss to the embedding. */
+ * Where x is read by op k last, and nobody else has a share of its gradient yet, that begins as the
+ * gradient of k's output, which nobody needs any longer: it has the same place, and nothing is
+ * copied. Both of what k adds may have it, if whatever is added to the one later comes after the
+ * other was needed last. The gradient of a transformer's residual stream so has one place from the
+ * loss to the embedding. */
 
 /* May tensor t have the place of the output of op k, which reads it? */
 static bool is_first_share(const struct stage *s, const struct lives *l, uint32_t t, size_t k)
@@ -94,8 +95,8 @@ static void pass_on(const struct stage *s, struct lives *l)
     }
 }
 
-/* ---- backwards of two ops at once: the gradient of the first one's input is made with the second one's,
- * unless something before them is made again between the two */
+/* ---- backwards of two ops at once: the gradient of the first one's input is made with the second
+ * one's, unless something before them is made again between the two */
 
 static void join_backwards(struct stage *s, struct lives *l)
 {
@@ -112,8 +113,8 @@ static void join_backwards(struct stage *s, struct lives *l)
     }
 }
 
-/* ---- gradients in the place of their tensors, which only their readers have read: not where the backward
- * makes the tensor again, even one that was kept */
+/* ---- gradients in the place of their tensors, which only their readers have read: not where the
+ * backward makes the tensor again, even one that was kept */
 
 static void overwrite(struct stage *s, struct lives *l)
 {
@@ -131,8 +132,8 @@ static void overwrite(struct stage *s, struct lives *l)
 
 /* ---- places */
 
-/* Tensor t's gradient is there from the backward of op from[t] down to that of to[t]. The lowest offset
- * at which none of those placed before is in its way. */
+/* Tensor t's gradient is there from the backward of op from[t] down to that of to[t]. The lowest
+ * offset at which none of those placed before is in its way. */
 static size_t lowest_offset(const struct stage *s, const struct lives *l, const uint32_t *before,
                             size_t n, uint32_t t)
 {

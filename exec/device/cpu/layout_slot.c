@@ -1,5 +1,5 @@
-/* What a microbatch keeps from forward to backward, its slot, and what backwards make again, a unit at a
- * time (plan_units()), which all microbatches have one place for. */
+/* What a microbatch keeps from forward to backward, its slot, and what backwards make again, a unit
+ * at a time (plan_units()), which all microbatches have one place for. */
 #include <stdlib.h>
 
 #include "core/base/array.h"
@@ -69,8 +69,8 @@ static size_t place_again(struct stage *s, size_t size, size_t *end)
     return offset;
 }
 
-/* The unit of every op, as positions of its first and its last one, what stays of it, and when it is
- * made again. */
+/* The unit of every op, as positions of its first and its last one, what stays of it, and when it
+ * is made again. */
 static enum status find_units(struct stage *s, uint32_t *unit, bool *kept, size_t *needed)
 {
     const struct program *p = s->program;
@@ -110,8 +110,8 @@ static enum status find_units(struct stage *s, uint32_t *unit, bool *kept, size_
 /* ---- what only the forward reads
  *
  * An output that no backward reads again, neither another stage nor another unit's forward, is in
- * memory that is the next op's when its last reader has read it, if the model does not count it among
- * what is kept (model/graph.h: graph_keep_needed()). */
+ * memory that is the next op's when its last reader has read it, if the model does not count it
+ * among what is kept (model/graph.h: graph_keep_needed()). */
 
 /* Does the model keep less of the op than its output and what it saves? */
 static bool is_counted(const struct stage *s, const struct stage_op *o, bool *counted)

@@ -1,9 +1,9 @@
 /* Linear: y (BT, out) = x (BT, in) weight^T + bias, weight (out, in). A tied weight is the first
  * out * in parameters of its owner (the token table of the embedding: Press & Wolf, EACL 2017).
  *
- * Rows may have channels behind those of the product that are passed on as they are (`passes`): what
- * the heads of latent attention share takes the way of what is made for each of them, so that shards
- * sum both gradients at once. */
+ * Rows may have channels behind those of the product that are passed on as they are (`passes`):
+ * what the heads of latent attention share takes the way of what is made for each of them, so that
+ * shards sum both gradients at once. */
 #include "exec/device/cpu/gemm.h"
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cpu/vector.h"

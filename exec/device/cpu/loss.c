@@ -52,8 +52,8 @@ static struct row join(const struct row *part, size_t shards)
     return all;
 }
 
-/* Does the target of a row have the largest of its logits, and is it among the five largest? Of equal ones
- * the first counts: who tells nothing apart hits by chance. */
+/* Does the target of a row have the largest of its logits, and is it among the five largest? Of
+ * equal ones the first counts: who tells nothing apart hits by chance. */
 static void count_hits(const struct layer *l, const real *x, size_t target, double hits[LOSS_HITS])
 {
     enum { FIVE = 5 };

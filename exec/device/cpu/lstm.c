@@ -1,5 +1,5 @@
-/* Long short-term memory over the tokens of a sample, from the first one on or, `reverse`, from the last, from a
- * state of zeros:
+/* Long short-term memory over the tokens of a sample, from the first one on or, `reverse`, from the
+ * last, from a state of zeros:
  *     a = x_t W^T + h_{t-1} U^T + bias,   i, f, g, o = s(a_i), s(a_f), tanh(a_g), s(a_o),
  *     c_t = f c_{t-1} + i g,   h_t = o tanh(c_t),   s(u) = 1 / (1 + exp(-u)).
  * Hochreiter & Schmidhuber, Neural Computation 9 (1997) 1735; the forget gate: Gers et al., Neural
@@ -8,12 +8,13 @@
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cpu/vector.h"
 
-/* Where a row of what is saved has the cell c_t and room for the gradient of h_{t-1}, [H] each behind the
- * 4 H gates. The backward turns gates into their gradients, and c_t into that of c_{t-1}. */
+/* Where a row of what is saved has the cell c_t and room for the gradient of h_{t-1}, [H] each
+ * behind the 4 H gates. The backward turns gates into their gradients, and c_t into that of
+ * c_{t-1}. */
 enum { GATES = 4, CELL = 4, HIDDEN = 5, SAVED = 6 };
 
-/* x (B, T, in), y (B, T, H) = h, saved (B, T, SAVED H). Parts: W (4 H, in), U (4 H, H), bias [4 H] from 0,
- * each with its gates in the order i, f, g, o. */
+/* x (B, T, in), y (B, T, H) = h, saved (B, T, SAVED H). Parts: W (4 H, in), U (4 H, H), bias [4 H]
+ * from 0, each with its gates in the order i, f, g, o. */
 static enum status shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_is_told(op, "tokens"));
@@ -104,8 +105,8 @@ static void forward(const struct layer *l, struct layer_io *io)
     }
 }
 
-/* dh, dc [H]: gradients of h_t, in two parts, and of c_t by what comes later, NULL: nothing does. Gates become
- * the gradients of their sums, c_t that of c_{t-1}. */
+/* dh, dc [H]: gradients of h_t, in two parts, and of c_t by what comes later, NULL: nothing does.
+ * Gates become the gradients of their sums, c_t that of c_{t-1}. */
 static void step_back(size_t n, const real *dy, const real *dh, const real *dc, const real *before,
                       real *gate)
 {

@@ -1,4 +1,5 @@
-/* Product, number by number: y (B, T, C) = the first C channels of x0 (B, T, W) times x1 (B, T, C). */
+/* Product, number by number: y (B, T, C) = the first C channels of x0 (B, T, W) times x1 (B, T,
+ * C). */
 #include "exec/device/cpu/kinds.h"
 
 #include <string.h>

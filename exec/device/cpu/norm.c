@@ -1,9 +1,9 @@
 /* The norm of all gradients of the model, for clipping where several ranks have them.
  *
- * Every rank adds up the squares of the gradients that it is the one to count (double, in the order of the
- * parameters), and puts the sum into its own two numbers of an array that has two for each rank. All others
- * are zero, so the all-reduce changes no bit, in whatever order it adds; then everybody adds the ranks' sums
- * in the order of ranks. A parameter counts once:
+ * Every rank adds up the squares of the gradients that it is the one to count (double, in the order
+ * of the parameters), and puts the sum into its own two numbers of an array that has two for each
+ * rank. All others are zero, so the all-reduce changes no bit, in whatever order it adds; then
+ * everybody adds the ranks' sums in the order of ranks. A parameter counts once:
  *   - of replicas that all keep the whole the first one counts; of parts (ZeRO) each its own;
  *   - of a weight that stages share the owner's copy counts, and borrowed ones do not;
  *   - of what tensor shards hold alike (norms, biases) the first shard that has it counts. */
@@ -91,8 +91,8 @@ static double bucket_squares(const struct stage *s, const struct stage_bucket *p
     return sum + (at < end ? squares(gradient + (at - first), end - at) : 0);
 }
 
-/* Is this replica the one to count the bucket, or its part of it? The last buckets may be of spread experts,
- * of which neighbouring replicas have different ones. */
+/* Is this replica the one to count the bucket, or its part of it? The last buckets may be of spread
+ * experts, of which neighbouring replicas have different ones. */
 static bool counts(const struct stage *s, size_t bucket)
 {
     bool experts = bucket >= s->share.buckets;

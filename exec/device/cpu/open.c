@@ -21,7 +21,8 @@ static uint32_t find_kind(const struct model *m, const char *kind)
 }
 
 /* What a sample is follows from the whole model, so that all stages agree on the data: the first
- * embedding says how many tokens, `concat` and the loss's `tokens` and `masked` what is predicted. */
+ * embedding says how many tokens, `concat` and the loss's `tokens` and `masked` what is
+ * predicted. */
 enum status stage_find_data(struct stage *s)
 {
     const struct model *m = s->model;
@@ -314,10 +315,10 @@ static enum status open_remotes(struct stage *s, const uint32_t *stage_of)
     return STATUS_OK;
 }
 
-/* Without flush an update is of one microbatch of each replica. The loss has weighted its gradients as a
- * mean over the replicas of its own stage, which becomes that over those of this one; stages of more
- * replicas, which update less often, take longer steps, as in PipeDream's runtime: by r / r of the first
- * stage. */
+/* Without flush an update is of one microbatch of each replica. The loss has weighted its gradients
+ * as a mean over the replicas of its own stage, which becomes that over those of this one; stages
+ * of more replicas, which update less often, take longer steps, as in PipeDream's runtime: by r / r
+ * of the first stage. */
 static void scale_updates(struct stage *s, const uint32_t *stage_of)
 {
     const struct program *p = s->program;

@@ -1,11 +1,11 @@
-/* Pooling: the largest number, or the mean, of each channel in windows of an image. What is outside of
- * the image is no candidate for the largest and counts as zero in the mean, as in PyTorch. */
+/* Pooling: the largest number, or the mean, of each channel in windows of an image. What is outside
+ * of the image is no candidate for the largest and counts as zero in the mean, as in PyTorch. */
 #include "exec/device/cpu/kinds.h"
 
 #include <string.h>
 
-/* x (B, height, width, C), y (B, down, across, C). Nothing is saved: the backward looks again. Every
- * window has a position of the image, since less than half of it is outside. */
+/* x (B, height, width, C), y (B, down, across, C). Nothing is saved: the backward looks again.
+ * Every window has a position of the image, since less than half of it is outside. */
 static enum status shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_is_told(op, "height"));

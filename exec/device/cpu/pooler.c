@@ -1,5 +1,5 @@
-/* Pooler: y (B, C) = tanh(W x_0 + bias), of the first of the T rows of each sample. Devlin et al., BERT,
- * NAACL 2019. */
+/* Pooler: y (B, C) = tanh(W x_0 + bias), of the first of the T rows of each sample. Devlin et al.,
+ * BERT, NAACL 2019. */
 #include "exec/device/cpu/gemm.h"
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cpu/vector.h"

@@ -1,9 +1,9 @@
-/* Attention by contents and distances: with queries q, keys k, values v of a head of D channels and a row r_p
- * for each distance p = i - j,
+/* Attention by contents and distances: with queries q, keys k, values v of a head of D channels and
+ * a row r_p for each distance p = i - j,
  *     y_i = sum over j of softmax_j(((q_i + u) k_j + (q_i + w) r_{i-j}) / sqrt(D)) v_j.
- * Dai et al., Transformer-XL, ACL 2019, section 3.3; to both sides and with one stream of contents, as
- * XLNet has it (Yang et al., NeurIPS 2019) where no segments are given: its parameters of those are there
- * and have no gradient. */
+ * Dai et al., Transformer-XL, ACL 2019, section 3.3; to both sides and with one stream of contents,
+ * as XLNet has it (Yang et al., NeurIPS 2019) where no segments are given: its parameters of those
+ * are there and have no gradient. */
 #include "exec/device/cpu/gemm.h"
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cpu/vector.h"

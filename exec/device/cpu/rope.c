@@ -2,10 +2,10 @@
  * coordinates of a point that is turned by t base^(-2 i / D) at token t; values pass. Su et al.,
  * RoFormer, 2021, arXiv:2104.09864, with the pairs of channels as GPT-NeoX and Llama have them.
  *
- * Of latent attention (DeepSeek-V2, 2024, arXiv:2405.04434, section 2.1.3) only the last channels of a
- * head are turned (`turned`), and those of keys are one for all heads: rows of queries, H (N + R)
- * channels, and of keys and values, H (N + V) and then R, become one of queries, keys and values as
- * attention reads it, in which every head has its own copy. */
+ * Of latent attention (DeepSeek-V2, 2024, arXiv:2405.04434, section 2.1.3) only the last channels
+ * of a head are turned (`turned`), and those of keys are one for all heads: rows of queries, H (N +
+ * R) channels, and of keys and values, H (N + V) and then R, become one of queries, keys and values
+ * as attention reads it, in which every head has its own copy. */
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cpu/vector.h"
 
@@ -56,8 +56,8 @@ static enum status shape(const struct model_op *op, struct layer *l)
     return STATUS_OK;
 }
 
-/* Cosine and sine of every token of the sequence and pair of channels, each turned on from the token
- * before: the error grows by one rounding of a double per token. */
+/* Cosine and sine of every token of the sequence and pair of channels, each turned on from the
+ * token before: the error grows by one rounding of a double per token. */
 static void find_angles(const struct layer *l, real *table)
 {
     size_t pairs = turned_of(l) / 2, tokens = l->context > 1 ? l->sequence : l->tokens;
@@ -74,7 +74,8 @@ static void find_angles(const struct layer *l, real *table)
     }
 }
 
-/* y [2 pairs] = x turned by the angles of a token, forward (sign 1) or back (sign -1); y may be x. */
+/* y [2 pairs] = x turned by the angles of a token, forward (sign 1) or back (sign -1); y may be
+ * x. */
 static void turn_head(const real *table, size_t pairs, real sign, const real *x, real *y)
 {
     for (size_t i = 0; i < pairs; i++) {
@@ -107,7 +108,8 @@ struct latent_row {
     size_t plain;      /* channels of a head that are not turned */
 };
 
-/* Queries' rows behind those of earlier heads, keys' behind all queries, values' behind all keys. */
+/* Queries' rows behind those of earlier heads, keys' behind all queries, values' behind all
+ * keys. */
 static void latent_forward(const struct latent_row *r, const real *q, const real *kv, real *y)
 {
     const struct layer *l = r->layer;

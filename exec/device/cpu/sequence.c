@@ -1,18 +1,19 @@
-/* What shards exchange in a pass: sums of tensors, or, with sequence parallelism, parts of them. What
- * tensor parallelism leaves whole (norms, sums, what crosses between stages) shards then divide by rows. Korthikanti et al., Reducing activation recomputation in large transformer
+/* What shards exchange in a pass: sums of tensors, or, with sequence parallelism, parts of them.
+ * What tensor parallelism leaves whole (norms, sums, what crosses between stages) shards then
+ * divide by rows. Korthikanti et al., Reducing activation recomputation in large transformer
  * models, MLSys 2023, section 4.2.2.
  *
- * The B T rows of a microbatch are cut into as many chunks as there are shards, and each has the one
- * that an all-gather takes from it (exec/ring.h), so that tensors are gathered and scattered where they
- * are, without moving rows: who works on rows by themselves does not care which they are. A
- * column-parallel op gathers its input, and once more for the gradient of its weight; a row-parallel
- * one has its output summed and scattered. Backward the same of the gradients, with both changed over.
- * Parameters that every shard has get a sum of gradients over the rows of all.
+ * The B T rows of a microbatch are cut into as many chunks as there are shards, and each has the
+ * one that an all-gather takes from it (exec/ring.h), so that tensors are gathered and scattered
+ * where they are, without moving rows: who works on rows by themselves does not care which they
+ * are. A column-parallel op gathers its input, and once more for the gradient of its weight; a
+ * row-parallel one has its output summed and scattered. Backward the same of the gradients, with
+ * both changed over. Parameters that every shard has get a sum of gradients over the rows of all.
  *
- * Experts are both: they gather rows and the router's choices, which they keep, and scatter the sum of
- * what the shards' parts of each expert make. Where backwards come in halves, what has been gathered
- * for the gradients of parameters is kept for the second one, in which nothing travels; gradients of
- * what every shard has come with the first. */
+ * Experts are both: they gather rows and the router's choices, which they keep, and scatter the sum
+ * of what the shards' parts of each expert make. Where backwards come in halves, what has been
+ * gathered for the gradients of parameters is kept for the second one, in which nothing travels;
+ * gradients of what every shard has come with the first. */
 #include "exec/device/cpu/experts.h"
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cpu/stage_parts.h"
@@ -52,7 +53,8 @@ static enum status divide_spread(const struct stage *s, const struct model_op *o
     return STATUS_OK;
 }
 
-/* Layers see all rows of what is gathered for them; those that every shard computes a part of them. */
+/* Layers see all rows of what is gathered for them; those that every shard computes a part of
+ * them. */
 enum status stage_divide_rows(const struct stage *s, struct stage_op *o)
 {
     const struct model_op *op = &s->model->op[o->index];
@@ -80,7 +82,8 @@ enum status stage_divide_rows(const struct stage *s, struct stage_op *o)
     return STATUS_OK;
 }
 
-/* Is tensor t divided by rows, rather than by channels or heads? What comes from other stages is. */
+/* Is tensor t divided by rows, rather than by channels or heads? What comes from other stages
+ * is. */
 static bool has_rows(const struct stage *s, size_t t)
 {
     if (t >= s->layout.n)
@@ -89,8 +92,8 @@ static bool has_rows(const struct stage *s, size_t t)
     return kind == TENSOR_WHOLE || kind == TENSOR_ROW;
 }
 
-/* Gradients of what every shard has are summed in the collectives of a backward, or in those of another
- * stage of the rank. */
+/* Gradients of what every shard has are summed in the collectives of a backward, or in those of
+ * another stage of the rank. */
 static enum status check_sums(const struct stage *s)
 {
     const struct program *p = s->program;
@@ -132,8 +135,8 @@ static size_t whole_parameters(const struct stage *s, size_t k)
     return s->model->op[o->index].tensor == TENSOR_WHOLE ? o->layer.parameters : 0;
 }
 
-/* Has the backward both halves of a sum? Where no op of the stage gathers, or none scatters, gradients of
- * parameters are gathered, of every shard. */
+/* Has the backward both halves of a sum? Where no op of the stage gathers, or none scatters,
+ * gradients of parameters are gathered, of every shard. */
 static bool sums(const struct stage *s)
 {
     bool gathers = false, scatters = false;

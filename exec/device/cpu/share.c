@@ -2,18 +2,19 @@
  *
  *   ZeRO 0   gradients are summed everywhere, everyone updates everything
  *   ZeRO 1   every replica gets the sums of its part, updates it, and all gather the parameters
- *   ZeRO 2   the same after every bucket's part of every backward: the sums of its part are all that
- *            a replica keeps
- *   ZeRO 3   nobody keeps all parameters: those of a bucket are gathered before every part of a pass;
- *            or (program_stage.keep) all do from the first forward of an iteration to its update
- * Groups of neighbouring replicas may each have all parts (program_stage.group); then the replicas that
- * have the same part sum it, once in an iteration.
- * Source: Rajbhandari et al., ZeRO: memory optimizations toward training trillion parameter models,
- * SC 2020, section 5. Which level, how many replicas and where buckets end is in the program
- * (struct program_stage); the parts of the replicas are those of program_zero_part(). While one
- * bucket computes, the gradients of the one before are summed and the parameters of the next
- * gathered: hence two arrays of each, as large as the largest bucket (struct stage_flight). The
- * program counts the same (core/lower/cost_memory.c). */
+ *   ZeRO 2   the same after every bucket's part of every backward: the sums of its part are all
+ *            that a replica keeps
+ *   ZeRO 3   nobody keeps all parameters: those of a bucket are gathered before every part of a
+ *            pass; or (program_stage.keep) all do from the first forward of an iteration to its
+ *            update
+ * Groups of neighbouring replicas may each have all parts (program_stage.group); then the replicas
+ * that have the same part sum it, once in an iteration. Source: Rajbhandari et al., ZeRO: memory
+ * optimizations toward training trillion parameter models, SC 2020, section 5. Which level, how
+ * many replicas and where buckets end is in the program (struct program_stage); the parts of the
+ * replicas are those of program_zero_part(). While one bucket computes, the gradients of the one
+ * before are summed and the parameters of the next gathered: hence two arrays of each, as large as
+ * the largest bucket (struct stage_flight). The program counts the same
+ * (core/lower/cost_memory.c). */
 #include <math.h>
 #include <string.h>
 
@@ -337,8 +338,8 @@ void stage_end_pass(struct stage *s, struct slot *slot)
     s->state.since++;
 }
 
-/* Without flush an update is by the mean of the microbatches that it comes after; the weight of one is that
- * of an update after each. */
+/* Without flush an update is by the mean of the microbatches that it comes after; the weight of one
+ * is that of an update after each. */
 static void take_mean(struct stage *s, double *scale)
 {
     uint32_t microbatches = s->program->asynchronous ? s->state.since : 1;
@@ -378,8 +379,8 @@ static void update_bucket(struct stage *s, const struct stage_bucket *p, struct 
     s->on.backend->update(s->on.self, &o);
 }
 
-/* Gradients are scaled down, so that the norm of all is at most optimizer.clip: this stage has them all,
- * or norm.c has asked all ranks. The sum is in double, in the order of the parameters. */
+/* Gradients are scaled down, so that the norm of all is at most optimizer.clip: this stage has them
+ * all, or norm.c has asked all ranks. The sum is in double, in the order of the parameters. */
 static double clipped(const struct stage *s, double scale)
 {
     double squares = 0, most = s->state.optimizer.clip;

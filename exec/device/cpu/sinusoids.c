@@ -1,5 +1,6 @@
-/* Sinusoids: row m stands for p = first - m, and has sin(p 10000^(-2 i / C)) in channel i of the first half
- * and the cosine in that of the second, whatever the sample. Vaswani et al., 2017, section 3.5. */
+/* Sinusoids: row m stands for p = first - m, and has sin(p 10000^(-2 i / C)) in channel i of the
+ * first half and the cosine in that of the second, whatever the sample. Vaswani et al., 2017,
+ * section 3.5. */
 #include "exec/device/cpu/kinds.h"
 
 #include <math.h>

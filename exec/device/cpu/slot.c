@@ -6,7 +6,8 @@
  *   FORWARDED  stage_get() of outputs, stage_put() of their gradients, backward
  *   DONE       stage_get() of the inputs' gradients, weight gradients that are owed; then EMPTY
  *
- * Without backwards a slot is EMPTY when its forward and the stage_get() of its outputs are over. */
+ * Without backwards a slot is EMPTY when its forward and the stage_get() of its outputs are
+ * over. */
 #include "exec/device/cpu/stage_parts.h"
 
 #include <string.h>
@@ -135,8 +136,8 @@ static struct overlap overlap_of(const struct ring_part *part, size_t first, siz
                      : (struct overlap){0};
 }
 
-/* Shards gather what has come, once every one's part of the link's message is there: in the slot, where
- * it lies in one piece. */
+/* Shards gather what has come, once every one's part of the link's message is there: in the slot,
+ * where it lies in one piece. */
 void stage_received(struct stage *s, const struct program_op *op, uint32_t k, void **data,
                     size_t *n)
 {

@@ -113,7 +113,8 @@ static void read_data(const struct stage *s, const struct slot *slot, uint32_t s
     s->on.backend->copy(s->on.self, slot->target, target, n * sizeof *target);
 }
 
-/* Is op k + 1 one that may be computed with op k, whose output it reads? Nothing comes between them. */
+/* Is op k + 1 one that may be computed with op k, whose output it reads? Nothing comes between
+ * them. */
 static bool is_followed(const struct stage *s, size_t k, size_t high)
 {
     const struct stage_op *o = &s->layout.op[k], *next = o + 1;
@@ -223,7 +224,8 @@ static void settle(struct stage *s, const struct slot *slot, size_t t, uint32_t 
     }
 }
 
-/* The gradient of the input of the op before k, made with that of its output, which is k's input. */
+/* The gradient of the input of the op before k, made with that of its output, which is k's
+ * input. */
 static bool joins(struct stage *s, const struct slot *slot, size_t k, struct layer_io *io)
 {
     const struct stage_op *o = &s->layout.op[k], *before = o - 1;
@@ -239,15 +241,15 @@ static bool joins(struct stage *s, const struct slot *slot, size_t k, struct lay
 
 /* One op's backward:
  *   1. its output's gradient is complete: add what stages behind have sent for later readers
- *   2. gradients of the inputs, straight into their places where they are the first share or the layer
- *      can add, else into scratch
+ *   2. gradients of the inputs, straight into their places where they are the first share or the
+ *      layer can add, else into scratch
  *   3. tensor parallelism: reduce them over the shards, or scatter them; what shards have parts of
  *      the rows of is gathered before it is used
- *   4. gradients of the weights; with `halves` dy, and what has been gathered of the input, are kept
- *      for stage_backward_weight() instead
+ *   4. gradients of the weights; with `halves` dy, and what has been gathered of the input, are
+ *      kept for stage_backward_weight() instead
  *   5. add the shares in scratch
- * Or, where the layout allows for it, the op before is computed with it: of 2, the gradient of that one's input
- * alone. Returns the number of ops, up to 2, none before `low`. */
+ * Or, where the layout allows for it, the op before is computed with it: of 2, the gradient of that
+ * one's input alone. Returns the number of ops, up to 2, none before `low`. */
 static size_t backward_op(struct stage *s, const struct slot *slot, size_t k, size_t low,
                           bool halves)
 {
@@ -313,8 +315,8 @@ static bool completes(const struct stage *s, const struct slot *slot)
     return s->share.zero >= 2 || p->asynchronous || slot->microbatch + streams >= p->microbatches;
 }
 
-/* Ops high - 1 .. low; those of a unit are made again when the backward first needs them, with ZeRO 3 as
- * far as they are in the bucket: the others have been. */
+/* Ops high - 1 .. low; those of a unit are made again when the backward first needs them, with ZeRO
+ * 3 as far as they are in the bucket: the others have been. */
 static void backwards(struct stage *s, struct slot *slot, size_t high, size_t low, bool halves)
 {
     size_t there = s->share.reshards ? low : 0;
@@ -464,8 +466,8 @@ static void clear_gradients(struct stage *s)
         s->on.backend->zero(s->on.self, s->state.sum, s->layout.owned_n * sizeof(real));
 }
 
-/* A forward and a backward of whatever is in the slot, which makes again what it does in steps (numbers of rows
- * and experts would be any others'), and an update by gradients of zero: the
+/* A forward and a backward of whatever is in the slot, which makes again what it does in steps
+ * (numbers of rows and experts would be any others'), and an update by gradients of zero: the
  * optimizer's moments stay zero and the parameters what they are. */
 enum status stage_rehearse(struct stage *s)
 {

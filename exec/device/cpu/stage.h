@@ -19,9 +19,9 @@
  *
  * A rank may hold only a shard of the ops (tensor parallelism: layer.h), only a part of optimizer
  * state, gradients and parameters (ZeRO 1, 2, 3: share.c; then gradients and parameters of two
- * buckets are there as a whole, in memory that the stages of the rank share), and forget activations that it
- * recomputes in the backward (they are in `pass.recomputed`, not in slots). Without flush
- * (PipeDream) a microbatch's backward uses the parameters that its forward has used.
+ * buckets are there as a whole, in memory that the stages of the rank share), and forget
+ * activations that it recomputes in the backward (they are in `pass.recomputed`, not in slots).
+ * Without flush (PipeDream) a microbatch's backward uses the parameters that its forward has used.
  *
  * Bit for bit the same parameters, however the model is cut into stages:
  *   - start values depend on (seed, op), data on (seed, step, microbatch), not on the rank;
@@ -30,8 +30,9 @@
  *   - the gradient of a tensor is the sum over its consumers, last one first, each computed on its
  *     own and then added; another stage's share counts where the last consumer in it comes. A
  *     different cut regroups this sum only when there are three or more consumers;
- *   - tied weights: gradient of the owner plus gradient of the borrower, in one stage or two; of several
- *     borrowers these are summed first, stage by stage, so that there cuts regroup the sum. */
+ *   - tied weights: gradient of the owner plus gradient of the borrower, in one stage or two; of
+ *     several borrowers these are summed first, stage by stage, so that there cuts regroup the sum.
+ *     */
 #ifndef EXEC_DEVICE_CPU_STAGE_H
 #define EXEC_DEVICE_CPU_STAGE_H
 
@@ -74,8 +75,8 @@ struct stage_op {
     size_t parameter; /* offset of its own among the stage's parameters */
     size_t shared;    /* offset of what it borrows there */
     size_t running;   /* offset in state.running */
-    /* ZeRO 2, 3: no replica has the same experts; they are used and updated where they are kept, and their
-     * gradients grow where others' sums do. */
+    /* ZeRO 2, 3: no replica has the same experts; they are used and updated where they are kept,
+     * and their gradients grow where others' sums do. */
     bool alone;
     size_t at, shared_at;   /* the same in the array that passes use: with ZeRO 3 a bucket's */
     size_t d_at;            /* offset of its gradient: with ZeRO 2 and 3 in its bucket's */
@@ -288,8 +289,8 @@ struct stage *cpu_stage(const struct cpu *c, uint32_t index);
  * that cannot be summed here; sums the others, once between the passes and the updates. */
 enum status cpu_check_ties(const struct model *m, const struct cpu *c) MUST_CHECK;
 enum status cpu_sum_ties(struct cpu *c, const struct model *m) MUST_CHECK;
-/* norm.c: what all ranks are to sum before they clip: data [*n], the device's; and what follows from the
- * sum for the next updates. STATUS_NOMEM. */
+/* norm.c: what all ranks are to sum before they clip: data [*n], the device's; and what follows
+ * from the sum for the next updates. STATUS_NOMEM. */
 enum status cpu_norm_begin(struct cpu *c, real **data, size_t *n) MUST_CHECK;
 void cpu_norm_end(struct cpu *c);
 /* device_cpu.open() on another memory; the other functions of device_cpu then work there. */

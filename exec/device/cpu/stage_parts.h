@@ -46,25 +46,26 @@ void stage_sum_shards(const struct stage *s, real *data, size_t size);
 enum status stage_divide_rows(const struct stage *s, struct stage_op *o) MUST_CHECK;
 /* Are all tensors that ops read divided as they read them? Sizes do not tell rows from channels. */
 enum status stage_check_rows(const struct stage *s) MUST_CHECK;
-/* Room for what shards make whole, in reals: a tensor, or the gradients of the parameters that all of
- * them have, of every shard. */
+/* Room for what shards make whole, in reals: a tensor, or the gradients of the parameters that all
+ * of them have, of every shard. */
 size_t stage_whole_rows(const struct stage *s);
-/* Operands of op k, of which others have rows: of a forward, what is gathered and where its output is
- * made; of a backward, the gradients of both, and what is gathered again for that of its parameters.
- * Without rows of others nothing. */
+/* Operands of op k, of which others have rows: of a forward, what is gathered and where its output
+ * is made; of a backward, the gradients of both, and what is gathered again for that of its
+ * parameters. Without rows of others nothing. */
 void stage_rows_forward(const struct stage *s, const struct slot *slot, size_t k,
                         struct layer_io *io);
 void stage_rows_backward(const struct stage *s, const struct slot *slot, size_t k,
                          struct layer_io *io);
-/* Behind the layer: outputs, or gradients of inputs, to where the shards' parts are: own[]; then the
- * input once more for gradients of parameters, `halves`: to be kept. */
+/* Behind the layer: outputs, or gradients of inputs, to where the shards' parts are: own[]; then
+ * the input once more for gradients of parameters, `halves`: to be kept. */
 void stage_rows_made(const struct stage *s, size_t k, const struct layer_io *io, real *own);
 void stage_rows_returned(const struct stage *s, const struct slot *slot, size_t k, bool halves,
                          struct layer_io *io, real *const own[LAYER_INPUTS]);
 /* Numbers of a slot for what is gathered of the inputs of op k and kept. */
 size_t stage_rows_kept(const struct stage *s, size_t k);
-/* Shards have seen different rows: gradients of the parameters of ops low .. high - 1 that all of them
- * have are summed. Where they may have some of earlier microbatches, those are apart meanwhile. */
+/* Shards have seen different rows: gradients of the parameters of ops low .. high - 1 that all of
+ * them have are summed. Where they may have some of earlier microbatches, those are apart
+ * meanwhile. */
 void stage_set_apart(const struct stage *s);
 void stage_sum_whole(const struct stage *s, size_t low, size_t high);
 /* Numbers of them: room for pass.whole. */
@@ -91,8 +92,8 @@ enum status stage_allocate_slot(struct stage *s, struct slot *slot) MUST_CHECK;
 void stage_release_slot(struct stage *s, struct slot *slot);
 /* Without backwards: the same behind a forward whose outputs all consumers have. */
 void stage_forget(struct stage *s, struct slot *slot);
-/* The k-th message of a pass that came in parts, which its ALLGATHER FOR_PIPELINE makes whole; nothing
- * behind the last one. */
+/* The k-th message of a pass that came in parts, which its ALLGATHER FOR_PIPELINE makes whole;
+ * nothing behind the last one. */
 void stage_received(struct stage *s, const struct program_op *op, uint32_t k, void **data,
                     size_t *n);
 /* ---- layout_slot.c */
@@ -100,7 +101,8 @@ void stage_received(struct stage *s, const struct program_op *op, uint32_t k, vo
 bool stage_sends(const struct stage *s, size_t t);
 /* Numbers that are kept of the gradient of the output of op k between the halves of a backward. */
 size_t stage_kept(const struct stage *s, size_t k);
-/* Offsets of what a slot has, and of what is made again. STATUS_INVALID: buckets and units cross. */
+/* Offsets of what a slot has, and of what is made again. STATUS_INVALID: buckets and units
+ * cross. */
 enum status stage_place_slot(struct stage *s) MUST_CHECK;
 /* Room for a tensor. Products on a GPU may choose their kernel, and so their bits, by the alignment
  * of the operands: there all tensors begin at multiples of as much as any of them looks at. */

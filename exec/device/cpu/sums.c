@@ -1,5 +1,5 @@
-/* The arrays that collectives of a stage work on: gradients and parameters as they are, or copies of
- * them in 16 bits where the program's sums and gathers are of such numbers. */
+/* The arrays that collectives of a stage work on: gradients and parameters as they are, or copies
+ * of them in 16 bits where the program's sums and gathers are of such numbers. */
 #include "exec/device/cpu/stage_parts.h"
 
 /* ZeRO 2, 3 */
@@ -8,8 +8,8 @@ static struct stage_pair *gradient_pair(struct stage *s)
     return s->share.split ? &s->state.halved : &s->flight->gradients;
 }
 
-/* Gradients of what is borrowed within the stage join their lender's, if those are in the bucket (copies
- * are in the last one); zero afterwards, so that doing it again changes nothing. */
+/* Gradients of what is borrowed within the stage join their lender's, if those are in the bucket
+ * (copies are in the last one); zero afterwards, so that doing it again changes nothing. */
 static void fold(struct stage *s, size_t bucket)
 {
     for (size_t k = 0; k < s->layout.n; k++) {
@@ -116,8 +116,8 @@ static size_t behind(const struct stage *s, const struct program_op *op, bool pa
     return !is_of_experts(s, op) ? 0 : parameters ? p->gathered : p->n;
 }
 
-/* ZeRO 2, 3: gradients of a bucket. The other array takes over, so that the next part need not wait; of
- * experts it has, if the bucket has something else. */
+/* ZeRO 2, 3: gradients of a bucket. The other array takes over, so that the next part need not
+ * wait; of experts it has, if the bucket has something else. */
 static void next_flying(struct stage *s, const struct program_op *op, void **data, size_t *n)
 {
     struct stage_pair *pair = gradient_pair(s);
@@ -197,8 +197,8 @@ static void next_kept(struct stage *s, const struct program_op *op, void **data,
     *data = gathered_half(s);
 }
 
-/* The own part of a bucket, reduced: what is summed over the groups of replicas, and where its copy in
- * 16 bits is. */
+/* The own part of a bucket, reduced: what is summed over the groups of replicas, and where its copy
+ * in 16 bits is. */
 static real *own_sum(const struct stage *s, const struct stage_bucket *p, void **half)
 {
     bool summed = s->share.zero >= 2;
@@ -297,8 +297,8 @@ enum status stage_array(struct stage *s, const struct program_op *op, uint32_t k
     return STATUS_OK;
 }
 
-/* Sums that were made in 16 bits are gradients again: ZeRO 0, 1 of the bucket that the op was called
- * for, as far as this replica has them. */
+/* Sums that were made in 16 bits are gradients again: ZeRO 0, 1 of the bucket that the op was
+ * called for, as far as this replica has them. */
 static void widen_sums(struct stage *s, const struct program_op *op)
 {
     const struct stage_bucket *p = s->share.bucket;

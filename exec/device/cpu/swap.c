@@ -4,7 +4,8 @@
  * replicas go to several of them, whose gradients are added. Jacobs et al., DeepSpeed Ulysses,
  * 2023.
  *
- * What a replica attends to, (B, T, (H' + G') D + G' V), is kept from the forward to the backward. */
+ * What a replica attends to, (B, T, (H' + G') D + G' V), is kept from the forward to the
+ * backward. */
 #include <string.h>
 
 #include "exec/device/cpu/kinds.h"

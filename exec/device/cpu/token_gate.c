@@ -1,5 +1,5 @@
-/* A gate of one number per token: y = sigmoid(x w) times branch, row by row; Qwen2-MoE weighs with it
- * what the shared experts give. Yang et al., Qwen2, 2024, arXiv:2407.10671, section 2.2.3. */
+/* A gate of one number per token: y = sigmoid(x w) times branch, row by row; Qwen2-MoE weighs with
+ * it what the shared experts give. Yang et al., Qwen2, 2024, arXiv:2407.10671, section 2.2.3. */
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cpu/vector.h"
 

@@ -1,4 +1,5 @@
-/* Upsampling by 2: every position of an image in four places. x (B, H, W, C), y (B, 2 H, 2 W, C). */
+/* Upsampling by 2: every position of an image in four places. x (B, H, W, C), y (B, 2 H, 2 W,
+ * C). */
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cpu/vector.h"
 

@@ -1,10 +1,12 @@
-/* Attention (exec/device/cpu/attention.c): one kernel forward, two backward; or cuDNN's (attention_cudnn.h). */
+/* Attention (exec/device/cpu/attention.c): one kernel forward, two backward; or cuDNN's
+ * (attention_cudnn.h). */
 #include <math.h>
 
 #include "exec/device/cuda/attention_cudnn.h"
 #include "exec/device/cuda/layers.h"
 
-/* Per row of a head the logarithm of its sum of exponentials, and in the backward one number more. */
+/* Per row of a head the logarithm of its sum of exponentials, and in the backward one number
+ * more. */
 void cuda_attention_sizes(struct layer *l)
 {
     if (l->context > 1) {

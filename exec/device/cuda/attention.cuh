@@ -1,4 +1,5 @@
-/* attention.cuh - what the kernels of attention share: where a head's rows are, and who sees whom. */
+/* attention.cuh - what the kernels of attention share: where a head's rows are, and who sees
+ * whom. */
 #ifndef EXEC_DEVICE_CUDA_ATTENTION_CUH
 #define EXEC_DEVICE_CUDA_ATTENTION_CUH
 
@@ -39,8 +40,8 @@ static __device__ bool sees(const struct kernel_attention &a, size_t t, size_t c
 {
     return t < a.tokens && column >= sees_from(a, t) && column < sees_to(a, t);
 }
-/* Rows behind the last one that sees any of the columns before `end`; the first one is `column` where
- * attention is causal. */
+/* Rows behind the last one that sees any of the columns before `end`; the first one is `column`
+ * where attention is causal. */
 static __device__ size_t seen_to(const struct kernel_attention &a, size_t end)
 {
     return a.window > 0 && end - 1 + a.window < a.tokens ? end - 1 + a.window : a.tokens;

@@ -1,9 +1,10 @@
-/* Attention where replicas share sequences, exec/device/cpu/context.c, in fp32. A replica makes a sequence as long as all
- * of them have together, of which it has the queries of its own tokens and zeros for others, and the keys and values of
- * all, which it gathers. Rows of others cost time and change nothing: their gradients are zeros.
+/* Attention where replicas share sequences, exec/device/cpu/context.c, in fp32. A replica makes a
+ * sequence as long as all of them have together, of which it has the queries of its own tokens and
+ * zeros for others, and the keys and values of all, which it gathers. Rows of others cost time and
+ * change nothing: their gradients are zeros.
  *
- * What is kept of a sample is what attention keeps of the whole sequence, and room for one call: what is exchanged, and
- * x, dx, y, dy of the whole sequence. */
+ * What is kept of a sample is what attention keeps of the whole sequence, and room for one call:
+ * what is exchanged, and x, dx, y, dy of the whole sequence. */
 #include "exec/device/cuda/layers.h"
 
 static size_t width_of(const struct layer *l)

@@ -24,7 +24,8 @@ struct cuda_cudnn {
     struct answer *answer; /* [answers] */
     void *workspace;       /* of all plans, and what is between theirs: one is run at a time */
     int64_t bytes;
-    /* Of the first shape that it has refused, and of the first that it was not asked for; "": there is none. */
+    /* Of the first shape that it has refused, and of the first that it was not asked for; "": there
+     * is none. */
     char refusal[CUDNN_REASON];
     const char *hindrance;
     char remark[CUDNN_REASON + 128];
@@ -127,7 +128,8 @@ static struct cudnn_sdpa shape_of(const struct kernel_attention *a)
                                .causal = a->causal != 0};
 }
 
-/* Room for what a plan wants beside its operands. Where there is none, plans made before keep theirs. */
+/* Room for what a plan wants beside its operands. Where there is none, plans made before keep
+ * theirs. */
 static bool make_room(struct cuda_context *c, int64_t bytes)
 {
     struct cuda_cudnn *n = c->cudnn;

@@ -1,8 +1,9 @@
-/* Attention where replicas change tokens for heads (exec/device/cpu/swap.c), in fp32: each attends to all tokens of a
- * part of the heads, by the kernels that are there, between two exchanges.
+/* Attention where replicas change tokens for heads (exec/device/cpu/swap.c), in fp32: each attends
+ * to all tokens of a part of the heads, by the kernels that are there, between two exchanges.
  *
- * Of a batch is kept what is attended to and what comes of it, and what attention keeps. work: parts to send and
- * parts that have come; the inner output's gradient, and that of what is attended to. */
+ * Of a batch is kept what is attended to and what comes of it, and what attention keeps. work:
+ * parts to send and parts that have come; the inner output's gradient, and that of what is attended
+ * to. */
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cuda/layers.h"
 

@@ -127,7 +127,8 @@ static void alone(void *context)
     (void)context;
 }
 
-/* What all ranks are to measure: the caller (exec/calibrate/calibrate.c) has made the same of it. */
+/* What all ranks are to measure: the caller (exec/calibrate/calibrate.c) has made the same of
+ * it. */
 struct order {
     struct bench_shapes shapes;
     struct model model;

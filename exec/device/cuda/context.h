@@ -17,8 +17,8 @@
 #include "exec/ring.h"
 
 enum { CUDA_REASON = 512 };
-/* Of cuBLAS, in bytes: what NVIDIA recommends for its largest GPUs; a fixed one keeps results the same from
- * run to run. */
+/* Of cuBLAS, in bytes: what NVIDIA recommends for its largest GPUs; a fixed one keeps results the
+ * same from run to run. */
 enum { CUDA_WORKSPACE = 32 << 20 };
 
 struct cuda_cudnn;
@@ -70,8 +70,8 @@ void cuda_context_close(struct cuda_context *c); /* accepts {0}; leaves {0} */
 
 /* The first failure so far. */
 enum status cuda_status(const struct cuda_context *c) MUST_CHECK;
-/* What the process has of the GPU's memory besides CUDA's own context: of this context, of cuBLAS, of
- * kernels, of transports and NCCL. Where ranks share a GPU: of this context alone. */
+/* What the process has of the GPU's memory besides CUDA's own context: of this context, of cuBLAS,
+ * of kernels, of transports and NCCL. Where ranks share a GPU: of this context alone. */
 int64_t cuda_held_bytes(const struct cuda_context *c);
 /* Wait until everything queued has happened; then cuda_status(). */
 enum status cuda_finish(struct cuda_context *c) MUST_CHECK;

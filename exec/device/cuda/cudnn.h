@@ -1,10 +1,12 @@
-/* cudnn.h - NVIDIA's cuDNN, where there is one: its backend's descriptors, and graphs of operations made of them.
+/* cudnn.h - NVIDIA's cuDNN, where there is one: its backend's descriptors, and graphs of operations
+ * made of them.
  *
- * The library is opened when it is first asked for, so that no executable needs it, and it is declared here as far
- * as it is used, so that no build needs its headers (cudnn_graph_v9.h; tests/double/headers.sh compares).
+ * The library is opened when it is first asked for, so that no executable needs it, and it is
+ * declared here as far as it is used, so that no build needs its headers (cudnn_graph_v9.h;
+ * tests/double/headers.sh compares).
  *
- * A graph is made like this: tensors, operations on them, cudnn_graph_plan(). The first call that cuDNN refuses
- * is kept in `why`, and those behind it do nothing. */
+ * A graph is made like this: tensors, operations on them, cudnn_graph_plan(). The first call that
+ * cuDNN refuses is kept in `why`, and those behind it do nothing. */
 #ifndef EXEC_DEVICE_CUDA_CUDNN_H
 #define EXEC_DEVICE_CUDA_CUDNN_H
 
@@ -113,7 +115,8 @@ enum cudnn_number {
     CUDNN_NUMERICAL_NOTES = 10
 };
 
-/* Its functions; 0 is success. Attributes: descriptor, enum cudnn_attribute, enum cudnn_type, how many, which. */
+/* Its functions; 0 is success. Attributes: descriptor, enum cudnn_attribute, enum cudnn_type, how
+ * many, which. */
 struct cudnn {
     size_t (*version)(void); /* 91900: 9.19.0 */
     const char *(*error_string)(int status);
@@ -129,9 +132,9 @@ struct cudnn {
     int (*execute)(void *handle, void *plan, void *pack);
 };
 
-/* libcudnn.so.9, as dlopen() finds it from this executable: where its own libraries are looked for (docs/cuda.md).
- * It stays until the process ends. STATUS_UNSUPPORTED: there is none, it lacks a function, or it is older than
- * CUDNN_OLDEST. Any thread. */
+/* libcudnn.so.9, as dlopen() finds it from this executable: where its own libraries are looked for
+ * (docs/cuda.md). It stays until the process ends. STATUS_UNSUPPORTED: there is none, it lacks a
+ * function, or it is older than CUDNN_OLDEST. Any thread. */
 enum status cudnn_library(const struct cudnn **out) MUST_CHECK;
 
 enum { CUDNN_MOST_DESCRIPTORS = 256, CUDNN_MOST_OPERATIONS = 32, CUDNN_REASON = 256 };
@@ -146,14 +149,15 @@ struct cudnn_graph {
     char why[CUDNN_REASON];                   /* "": nothing has been refused */
 };
 
-/* Dimensions and strides in numbers, innermost last. id 0: it is nowhere in memory; id < 0: one number of the
- * host's; else what cudnn_pack() calls it. */
+/* Dimensions and strides in numbers, innermost last. id 0: it is nowhere in memory; id < 0: one
+ * number of the host's; else what cudnn_pack() calls it. */
 struct cudnn_shape {
     int64_t size[4], stride[4];
 };
 void *cudnn_tensor(struct cudnn_graph *g, int64_t id, enum cudnn_data data,
                    const struct cudnn_shape *shape);
-/* y = x mode b where b, t are not NULL (CUDNN_SELECT: x where t, else b). CUDNN_INDEX: places of y along `axis`. */
+/* y = x mode b where b, t are not NULL (CUDNN_SELECT: x where t, else b). CUDNN_INDEX: places of y
+ * along `axis`. */
 struct cudnn_pointwise {
     enum cudnn_mode mode;
     enum cudnn_data precision;

@@ -1,6 +1,6 @@
-/* The operations in the order in which NVIDIA's open cudnn-frontend has them (MIT licence, its class
- * CompositeSDPANode and CompositeSDPABackwardNode), as engines look for that pattern; the mathematics are
- * those of Dao, FlashAttention-2, arXiv:2307.08691. */
+/* The operations in the order in which NVIDIA's open cudnn-frontend has them (MIT licence, its
+ * class CompositeSDPANode and CompositeSDPABackwardNode), as engines look for that pattern; the
+ * mathematics are those of Dao, FlashAttention-2, arXiv:2307.08691. */
 #include "exec/device/cuda/cudnn_sdpa.h"
 
 /* ---- tensors */
@@ -157,8 +157,8 @@ void cudnn_sdpa_forward(struct cudnn_graph *g, const struct cudnn_sdpa *a)
     cudnn_matmul(g, p, v, y);
 }
 
-/* Gradient of keys or of values: x^T rows, where heads share them summed over these: in fp32, where cudnn-frontend
- * has bf16, as the sum is rounded anyway. */
+/* Gradient of keys or of values: x^T rows, where heads share them summed over these: in fp32, where
+ * cudnn-frontend has bf16, as the sum is rounded anyway. */
 static void gradient(struct cudnn_graph *g, const struct cudnn_sdpa *a, void *x, void *rows,
                      void *out, int64_t width)
 {

@@ -134,7 +134,8 @@ static void take_back(struct cuda *c, const struct program_op *op)
     }
 }
 
-/* The mirror of an op in flight (NULL: a free one), with room for so many bytes; NULL: no memory. */
+/* The mirror of an op in flight (NULL: a free one), with room for so many bytes; NULL: no
+ * memory. */
 static struct mirror *mirror_of(struct cuda *c, const struct program_op *op, size_t bytes)
 {
     size_t k = 0;
@@ -154,8 +155,8 @@ static struct mirror *mirror_of(struct cuda *c, const struct program_op *op, siz
     return bytes > m->room ? NULL : m;
 }
 
-/* Sums of tensor parallelism, rows that shards gather and scatter, and what replicas that share sequences
- * exchange: what is told to do them, and what surrounds them with events. */
+/* Sums of tensor parallelism, rows that shards gather and scatter, and what replicas that share
+ * sequences exchange: what is told to do them, and what surrounds them with events. */
 struct sums {
     struct cuda *c;
     const struct layer_reduction *transport;

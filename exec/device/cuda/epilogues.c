@@ -1,9 +1,10 @@
-/* Products whose results go on before they are stored, by cuBLASLt: biases and GELU cost no pass over memory.
+/* Products whose results go on before they are stored, by cuBLASLt: biases and GELU cost no pass
+ * over memory.
  *
- * Only 16 bits: fp32 is computed in pedantic mode, which has no epilogues. What cuBLASLt has no algorithm for, by
- * shape, alignment or GPU, is refused once, for good, and computed by cuda_gemm() and kernels. Its first
- * choice is taken, among those that add parts in fp32 and need no more than the workspace; it depends on the
- * question alone, so that the same call gives the same bits. */
+ * Only 16 bits: fp32 is computed in pedantic mode, which has no epilogues. What cuBLASLt has no
+ * algorithm for, by shape, alignment or GPU, is refused once, for good, and computed by cuda_gemm()
+ * and kernels. Its first choice is taken, among those that add parts in fp32 and need no more than
+ * the workspace; it depends on the question alone, so that the same call gives the same bits. */
 #include "exec/device/cuda/context.h"
 
 #include <cublasLt.h>

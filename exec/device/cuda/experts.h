@@ -1,12 +1,13 @@
-/* experts.h - what the sources of experts on a GPU call of each other: layers_mixture.c, all of them here, and
- * layers_spread.c, those that are spread over ranks. */
+/* experts.h - what the sources of experts on a GPU call of each other: layers_mixture.c, all of
+ * them here, and layers_spread.c, those that are spread over ranks. */
 #ifndef EXEC_DEVICE_CUDA_EXPERTS_H
 #define EXEC_DEVICE_CUDA_EXPERTS_H
 
 #include "exec/device/cuda/context.h"
 #include "exec/device/cuda/mixture.h"
 
-/* Rows of the experts here, sorted by expert: r.experts, r.begin, r.tile and r.weight say which. y is fp32. */
+/* Rows of the experts here, sorted by expert: r.experts, r.begin, r.tile and r.weight say which. y
+ * is fp32. */
 struct experts_rows {
     struct kernel_routes r;
     size_t most; /* rows */

@@ -1,5 +1,5 @@
-/* flash.cuh - what the passes of attention on tensor cores share: tiles in shared memory, products of them, who sees
- * whom, and the range of fp16. */
+/* flash.cuh - what the passes of attention on tensor cores share: tiles in shared memory, products
+ * of them, who sees whom, and the range of fp16. */
 #ifndef EXEC_DEVICE_CUDA_FLASH_CUH
 #define EXEC_DEVICE_CUDA_FLASH_CUH
 
@@ -7,7 +7,8 @@
 #include "exec/device/cuda/mma.cuh"
 
 enum { ROWS = 64, THREADS = 128 };
-/* Rows of shared memory are 16 bytes longer than they need be: eight of them lie in different banks. */
+/* Rows of shared memory are 16 bytes longer than they need be: eight of them lie in different
+ * banks. */
 template <unsigned D> struct tile {
     static const unsigned width = D + 8;
     static const unsigned other = D > 80 ? 32 : 64; /* rows of the other side, in the backward */
@@ -133,7 +134,8 @@ static __device__ float row_max(float value)
     return fmaxf(value, __shfl_xor_sync(0xffffffffu, value, 2));
 }
 
-/* Scores (16, N) of rows from `row` to powers of two: score * scale, or nothing where it is not seen. */
+/* Scores (16, N) of rows from `row` to powers of two: score * scale, or nothing where it is not
+ * seen. */
 template <unsigned N>
 static __device__ REGISTERS_ONLY void mask(float (&s)[N / 8][4], const struct kernel_attention &a,
                                            unsigned row, unsigned c0)
@@ -154,10 +156,10 @@ static __device__ REGISTERS_ONLY void mask(float (&s)[N / 8][4], const struct ke
 
 /* ---- range */
 
-/* fp16 has 5 bits of exponent. So gradients of scores s (16, N), whose products are added to sum (16, D), are
- * packed times a power of two, which makes the largest that a row has had so far at least 2^13 and less than
- * 2^14; `factor` is that of the thread's two rows, and sum is so many times what it should be. bf16, which has
- * fp32's exponents, needs none. */
+/* fp16 has 5 bits of exponent. So gradients of scores s (16, N), whose products are added to sum
+ * (16, D), are packed times a power of two, which makes the largest that a row has had so far at
+ * least 2^13 and less than 2^14; `factor` is that of the thread's two rows, and sum is so many
+ * times what it should be. bf16, which has fp32's exponents, needs none. */
 template <typename T, unsigned N, unsigned D>
 static __device__ REGISTERS_ONLY void fit(float (&s)[N / 8][4], float (&sum)[D / 8][4],
                                           float (&factor)[2])

@@ -31,7 +31,8 @@ static bool is_pass(const struct program_op *op)
            !op_is_beside(op);
 }
 
-/* Weights in 16 bits are made at the first pass after parameters have changed, whichever that is: not in its graph. */
+/* Weights in 16 bits are made at the first pass after parameters have changed, whichever that is:
+ * not in its graph. */
 static enum status narrow_weights(struct stage *s, const struct program_op *op)
 {
     const struct slot newest = {.version = (uint32_t)s->state.newest};

@@ -1,5 +1,5 @@
-/* Asks CUDA, cuBLAS and NCCL what they are and what they run on, before anything is opened: what does
- * not fit together is told here in one line, not later in theirs. */
+/* Asks CUDA, cuBLAS and NCCL what they are and what they run on, before anything is opened: what
+ * does not fit together is told here in one line, not later in theirs. */
 #include "exec/device/cuda/hardware.h"
 
 #include <cublas_v2.h>
@@ -74,8 +74,8 @@ static void read_driver_release(char version[HARDWARE_VERSION])
 
 /* ---- checks */
 
-/* Drivers run what was built for their own CUDA or an older one, and for later minor versions of their
- * own major one (NVIDIA, "CUDA Compatibility"). The first drivers of each: */
+/* Drivers run what was built for their own CUDA or an older one, and for later minor versions of
+ * their own major one (NVIDIA, "CUDA Compatibility"). The first drivers of each: */
 static const char *first_driver(int cuda)
 {
     return cuda >= 13000 ? "580" : cuda >= 12000 ? "525" : "450";
@@ -173,7 +173,8 @@ static void write_peers(uint32_t gpu, uint32_t gpus, char text[HARDWARE_PEERS])
                               way((int)gpu, (int)k));
 }
 
-/* Does this variable change how NCCL and CUDA work? (/etc/nccl.conf and ~/.nccl.conf may set more.) */
+/* Does this variable change how NCCL and CUDA work? (/etc/nccl.conf and ~/.nccl.conf may set
+ * more.) */
 static bool is_setting(const char *variable)
 {
     static const char *const prefix[] = {"NCCL_", "CUDA_VISIBLE_DEVICES=", "CUDA_MODULE_LOADING=",

@@ -1,13 +1,14 @@
-/* join.cuh - sums that the blocks of a grid make together: each leaves a part in memory, and who comes last
- * adds them. Who that is depends on timing, the order in which parts are added does not: the same bits every time.
- * Tickets count who has come; they are zeros before a launch and after it. */
+/* join.cuh - sums that the blocks of a grid make together: each leaves a part in memory, and who
+ * comes last adds them. Who that is depends on timing, the order in which parts are added does not:
+ * the same bits every time. Tickets count who has come; they are zeros before a launch and after
+ * it. */
 #ifndef EXEC_DEVICE_CUDA_JOIN_CUH
 #define EXEC_DEVICE_CUDA_JOIN_CUH
 
 #include "exec/device/cuda/launch.cuh"
 
-/* Called by all threads of a block: is it the last of `blocks` to have written what it has? Then it sees
- * what the others have. */
+/* Called by all threads of a block: is it the last of `blocks` to have written what it has? Then it
+ * sees what the others have. */
 static __device__ bool is_last(unsigned *ticket, unsigned blocks)
 {
     __shared__ bool last;
@@ -24,7 +25,8 @@ static __device__ bool is_last(unsigned *ticket, unsigned blocks)
     return last;
 }
 
-/* In how many parts rows are summed: what is left of each is to be little beside what has been read. */
+/* In how many parts rows are summed: what is left of each is to be little beside what has been
+ * read. */
 static inline size_t parts_of(size_t rows, size_t most)
 {
     enum { ROWS = 32 };
@@ -32,8 +34,8 @@ static inline size_t parts_of(size_t rows, size_t most)
     return parts < most ? parts : most;
 }
 
-/* The sum over `parts` rows of work [...][stride], from the first on, at column c. From beyond the first
- * cache, which may have what was there before. */
+/* The sum over `parts` rows of work [...][stride], from the first on, at column c. From beyond the
+ * first cache, which may have what was there before. */
 static __device__ float sum_of_parts(const float *work, size_t stride, unsigned parts, size_t c)
 {
     float value = 0;
@@ -49,8 +51,9 @@ static __device__ size_t part_row(size_t rows, unsigned part)
     return rows * part / gridDim.y;
 }
 
-/* what a thread has of column c, and for the last block of the column: out [n] += the sum of all of them, work
- * [gridDim.y][n]. All threads of a block come here, also those behind the last column. */
+/* what a thread has of column c, and for the last block of the column: out [n] += the sum of all
+ * of them, work [gridDim.y][n]. All threads of a block come here, also those behind the last
+ * column. */
 static __device__ void join_column(float *out, float *work, size_t n, size_t c, float value,
                                    unsigned *ticket)
 {
@@ -67,8 +70,8 @@ static inline dim3 grid_for(size_t columns, size_t rows)
                 rows < MOST_BLOCKS ? (unsigned)rows : MOST_BLOCKS);
 }
 
-/* out [n] += the sum of all blocks' parts, work [gridDim.x][n]: first JOIN_GROUP neighbours, then their
- * sums. ticket [1 + groups]. */
+/* out [n] += the sum of all blocks' parts, work [gridDim.x][n]: first JOIN_GROUP neighbours, then
+ * their sums. ticket [1 + groups]. */
 enum { JOIN_GROUP = 16 };
 static __device__ void join_parts(float *out, float *work, size_t n, unsigned *ticket)
 {

@@ -1,9 +1,10 @@
 /* kernels.h - everything that the GPU computes except matrix products. For C and CUDA.
  *
  * Every function queues kernels on CUDA_STREAM and returns what the launch said. All arrays are
- * device memory. No number is summed with atomics and no order depends on timing: the same call gives
- * the same bits. Sums over rows are made in COLUMN_PARTS or NORM_PARTS parts, whose order is fixed, and
- * the parts then added in order, by the block that draws the last ticket; sums over a row by a fixed tree. */
+ * device memory. No number is summed with atomics and no order depends on timing: the same call
+ * gives the same bits. Sums over rows are made in COLUMN_PARTS or NORM_PARTS parts, whose order is
+ * fixed, and the parts then added in order, by the block that draws the last ticket; sums over a
+ * row by a fixed tree. */
 #ifndef EXEC_DEVICE_CUDA_KERNELS_H
 #define EXEC_DEVICE_CUDA_KERNELS_H
 
@@ -22,7 +23,8 @@ enum { COLUMN_PARTS = 64, NORM_PARTS = 256 };
 enum { TICKETS = 1024 };
 
 /* What activations and their gradients (`void *` below) are stored as; parameters, their gradients,
- * sums and what is saved per row are fp32, and so is all arithmetic. In the order of exec/element.h. */
+ * sums and what is saved per row are fp32, and so is all arithmetic. In the order of
+ * exec/element.h. */
 enum kernel_type { KERNEL_FP32, KERNEL_BF16, KERNEL_FP16 };
 
 #ifdef __cplusplus
@@ -38,8 +40,8 @@ cudaError_t kernel_sum(enum kernel_type t, void *y, const void *a, const void *b
 /* fp32 to 16 bits, and back. */
 cudaError_t kernel_narrow(enum kernel_type t, void *y, const float *x, size_t n);
 cudaError_t kernel_widen(enum kernel_type t, float *y, const void *x, size_t n);
-/* The first columns of y (rows, width) += bias [columns]; out [columns] += sums of the first columns of x
- * (rows, width), work [COLUMN_PARTS * columns]: kernels_columns.cu. */
+/* The first columns of y (rows, width) += bias [columns]; out [columns] += sums of the first
+ * columns of x (rows, width), work [COLUMN_PARTS * columns]: kernels_columns.cu. */
 cudaError_t kernel_bias(enum kernel_type t, void *y, const float *bias, size_t rows, size_t columns,
                         size_t width);
 cudaError_t kernel_columns(enum kernel_type t, float *out, const void *x, size_t rows,
@@ -50,7 +52,8 @@ cudaError_t kernel_gelu_backward(enum kernel_type t, void *dx, const void *x, co
                                  size_t n);
 
 /* x (rows, channels); saved [2 * rows] mean and 1 / deviation; weight, then bias: kernels_norm.cu.
- * root: RMSNorm of whole rows, whose mean counts as 0 and which has no bias; offset: weights are 1 + parameter. */
+ * root: RMSNorm of whole rows, whose mean counts as 0 and which has no bias; offset: weights are 1
+ * + parameter. */
 struct kernel_norm {
     enum kernel_type type;
     size_t rows, channels;
@@ -67,8 +70,8 @@ cudaError_t kernel_norm(const struct kernel_norm *l, void *y);
 cudaError_t kernel_norm_backward(const struct kernel_norm *l, const void *dy, void *dx,
                                  float *d_parameter, float *work, unsigned *ticket);
 
-/* x (rows, channels); units of the first `normal` channels, saved [rows * units]: exec/device/cpu/rmsnorm.c
- * says which. offset: weights are 1 + parameter. */
+/* x (rows, channels); units of the first `normal` channels, saved [rows * units]:
+ * exec/device/cpu/rmsnorm.c says which. offset: weights are 1 + parameter. */
 struct kernel_rms {
     enum kernel_type type;
     size_t rows, channels, normal, queries, head;
@@ -88,8 +91,9 @@ cudaError_t kernel_rms_weight(const struct kernel_rms *l, const void *dy, size_t
 struct kernel_place {
     size_t tokens, context, position;
 };
-/* Channels `at` .. at + n - 1 of rows of `whole` (samples, context tokens, whole_width), those of the place's
- * tokens, from `part` (samples, tokens, part_width), channels part_at .. ; out: to there. fp32. */
+/* Channels `at` .. at + n - 1 of rows of `whole` (samples, context tokens, whole_width), those of
+ * the place's tokens, from `part` (samples, tokens, part_width), channels part_at .. ; out: to
+ * there. fp32. */
 struct kernel_rows_of {
     struct kernel_place place;
     size_t samples, n, whole_width, at, part_width, part_at;
@@ -97,10 +101,10 @@ struct kernel_rows_of {
 cudaError_t kernel_rows_in(const struct kernel_rows_of *r, float *whole, const float *part);
 cudaError_t kernel_rows_out(const struct kernel_rows_of *r, const float *whole, float *part);
 
-/* Replicas that change tokens for heads. A row of own tokens is q | k | v, or, kv_heads 0, as many heads of
- * `depth`; a row of part k is what of it replica k attends with: 1 / context of its heads, of keys and values at
- * least one. parts (context, samples, tokens, width of a part); `out`: to them, else from them, where heads that
- * several replicas have had are added up. fp32. */
+/* Replicas that change tokens for heads. A row of own tokens is q | k | v, or, kv_heads 0, as many
+ * heads of `depth`; a row of part k is what of it replica k attends with: 1 / context of its heads,
+ * of keys and values at least one. parts (context, samples, tokens, width of a part); `out`: to
+ * them, else from them, where heads that several replicas have had are added up. fp32. */
 struct kernel_swap {
     struct kernel_place place; /* whose position is of no use */
     size_t samples, heads, kv_heads, depth, value;
@@ -109,16 +113,17 @@ cudaError_t kernel_swap_heads(const struct kernel_swap *s, float *rows, float *p
 /* all (samples, context tokens, width of a part): what replica k has of all tokens is in part k. */
 cudaError_t kernel_swap_tokens(const struct kernel_swap *s, float *all, float *parts, int out);
 
-/* Rotary positions of rows as attention reads them, channels i and i + pairs of the last 2 pairs of a
- * head; or of latents, from rows of q and of k and v: exec/device/cpu/rope.c. back: of gradients. */
+/* Rotary positions of rows as attention reads them, channels i and i + pairs of the last 2 pairs
+ * of a head; or of latents, from rows of q and of k and v: exec/device/cpu/rope.c. back: of
+ * gradients. */
 struct kernel_rope {
     enum kernel_type type;
     struct kernel_place place;
     size_t rows, heads, kv_heads, depth, value, pairs;
     double base;
     int back;
-    float *
-        table; /* (tokens, pairs, 2): cosine and sine, which kernel_rope() leaves there; NULL: nowhere */
+    /* (tokens, pairs, 2): cosine and sine, which kernel_rope() leaves there; NULL: nowhere */
+    float *table;
 };
 cudaError_t kernel_rope(const struct kernel_rope *r, const void *x, void *y);
 cudaError_t kernel_latent(const struct kernel_rope *r, const void *q, const void *kv, void *y);
@@ -153,9 +158,9 @@ cudaError_t kernel_embedding_backward(const struct kernel_embedding *e, const vo
                                       float *d_parameter, float *work, unsigned *ticket);
 
 /* Attention as in exec/device/cpu/attention.c: x (samples, tokens, heads depth + kv_heads (depth +
- * value)) = q | k | v, y (samples, tokens, heads value); row t sees columns <= t if causal and > t -
- * window. sink [heads], NULL: none. saved (samples, heads, tokens, 2): the logarithm of a row's sum of
- * exponentials, and in the backward the sum over the row of dy y. */
+ * value)) = q | k | v, y (samples, tokens, heads value); row t sees columns <= t if causal and > t
+ * - window. sink [heads], NULL: none. saved (samples, heads, tokens, 2): the logarithm of a row's
+ * sum of exponentials, and in the backward the sum over the row of dy y. */
 struct kernel_attention {
     enum kernel_type type;
     size_t samples, tokens, heads, kv_heads, depth, value, window;
@@ -164,12 +169,12 @@ struct kernel_attention {
     const void *x;
     const float *sink;
     float *saved;
-    /* Backward, where kernel_attention_turns(): the gradients of queries and keys are turned back by these
-     * angles (kernel_rope: table) before they are rounded; NULL: not. */
+    /* Backward, where kernel_attention_turns(): the gradients of queries and keys are turned back
+     * by these angles (kernel_rope: table) before they are rounded; NULL: not. */
     const float *angles;
 };
-/* Heads of 64, 80 and 128 channels in 16 bits, and arrays at multiples of 16 bytes: on tensor cores, where p
- * and the gradient of scores are rounded to these. */
+/* Heads of 64, 80 and 128 channels in 16 bits, and arrays at multiples of 16 bytes: on tensor
+ * cores, where p and the gradient of scores are rounded to these. */
 cudaError_t kernel_attention(const struct kernel_attention *a, void *y);
 /* dx, from what the forward has left in y and saved; d_sink [heads] is added to. */
 cudaError_t kernel_attention_backward(const struct kernel_attention *a, const void *y,
@@ -201,7 +206,8 @@ cudaError_t kernel_loss_backward(const struct kernel_loss *l, void *dx);
 /* Nothing, for so long by the GPU's clock; its resolution is up to 1 us. */
 cudaError_t kernel_spin(uint64_t ns);
 
-/* An update of n parameters, Adam's if `square` is not NULL, by exec/device/backend.h: kernels_update.cu. */
+/* An update of n parameters, Adam's if `square` is not NULL, by exec/device/backend.h:
+ * kernels_update.cu. */
 struct kernel_update {
     size_t n;
     float *parameter, *gradient, *moment, *square;

@@ -1,8 +1,9 @@
 /* Attention (exec/device/cpu/attention.c) of any form, without tensor cores: tiles of queries by
  * tiles of keys in shared memory, the softmax along the way (Milakov & Gimelshein 2018,
  * arXiv:1805.02867; Dao et al. 2022, arXiv:2205.14135). Only the logarithm of a row's sum of
- * exponentials is kept; the backward makes the tiles again, rows first (the gradient of queries), then
- * columns (those of keys and values, over all heads that share them): nothing is added by two blocks. */
+ * exponentials is kept; the backward makes the tiles again, rows first (the gradient of queries),
+ * then columns (those of keys and values, over all heads that share them): nothing is added by two
+ * blocks. */
 #include "exec/device/cuda/attention.cuh"
 
 /* A tile's rows of q, k, v or their gradients, as floats; zeros behind the last token. */
@@ -26,8 +27,8 @@ static __device__ REGISTERS_ONLY float dot(const float *a, const float *b, size_
     return value;
 }
 
-/* Rows from `first` in global memory, and their tile, which has as many of their channels as it is wide.
- * Those that stay have been loaded, if the tile has all of them. */
+/* Rows from `first` in global memory, and their tile, which has as many of their channels as it is
+ * wide. Those that stay have been loaded, if the tile has all of them. */
 template <typename T, unsigned CHANNELS> struct tile_rows {
     float (*tile)[CHANNELS + 1];
     const T *from;
@@ -41,8 +42,9 @@ template <unsigned CHANNELS> static __device__ size_t channels_of(size_t width, 
     return width - at < CHANNELS ? width - at : CHANNELS;
 }
 
-/* sum[r][c] = row r of a times row c of b, each element its own thread's: those of ALONG(e, TILE * TILE).
- * Heads wider than a tile pass through it, and the tiles are left with their last channels. */
+/* sum[r][c] = row r of a times row c of b, each element its own thread's: those of ALONG(e, TILE
+ * * TILE). Heads wider than a tile pass through it, and the tiles are left with their last
+ * channels. */
 template <typename T, unsigned CHANNELS, unsigned TILE>
 static __device__ void products(float (*sum)[TILE + 1], const tile_rows<T, CHANNELS> &a,
                                 const tile_rows<T, CHANNELS> &b, size_t tokens, size_t width)
@@ -70,8 +72,8 @@ static __device__ void products(float (*sum)[TILE + 1], const tile_rows<T, CHANN
              k++, e += BLOCK, r = e / (unsigned)(width), i = e % (unsigned)(width))                \
             if (r < TILE)
 
-/* One row of a tile of scores: numbers become exp(score - largest so far), the sum and the factor of
- * what there was follow. */
+/* One row of a tile of scores: numbers become exp(score - largest so far), the sum and the factor
+ * of what there was follow. */
 template <unsigned TILE>
 static __device__ REGISTERS_ONLY void online(float *score, float *largest, float *sum,
                                              float *factor)
@@ -146,8 +148,8 @@ static __device__ float again(const struct kernel_attention &a, const struct att
     return sees(a, row, column) ? expf(a.scale * product - a.saved[h.saved + 2 * row]) : 0;
 }
 
-/* dq = scale ds k for a tile of rows; delta = sum over the row of dy y, which is that of dp p, is saved
- * for the other kernel. */
+/* dq = scale ds k for a tile of rows; delta = sum over the row of dy y, which is that of dp p, is
+ * saved for the other kernel. */
 template <typename T, unsigned CHANNELS, unsigned TILE>
 static __global__ void attention_rows(struct kernel_attention a, const void *y_, const void *dy_,
                                       void *dx)
@@ -258,8 +260,8 @@ static __global__ void attention_columns(struct kernel_attention a, const void *
     }
 }
 
-/* d_sink [heads] -= sum over samples and rows of the part of the softmax that a sink has, times delta:
- * a block per head. */
+/* d_sink [heads] -= sum over samples and rows of the part of the softmax that a sink has, times
+ * delta: a block per head. */
 static __global__ void attention_sinks(struct kernel_attention a, float *d_sink)
 {
     size_t head = blockIdx.x;

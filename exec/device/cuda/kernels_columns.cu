@@ -2,8 +2,9 @@
 #include "exec/device/cuda/join.cuh"
 #include "exec/device/cuda/wide.cuh"
 
-/* out [columns] += sums of the first columns of x (rows, width). A block has as many columns as a warp reads at once, and of
- * their rows part blockIdx.y, which its warps take in turn: work [gridDim.y][columns], a ticket for each gridDim.x. */
+/* out [columns] += sums of the first columns of x (rows, width). A block has as many columns as a
+ * warp reads at once, and of their rows part blockIdx.y, which its warps take in turn: work
+ * [gridDim.y][columns], a ticket for each gridDim.x. */
 template <typename T>
 static __global__ void column_sums(float *out, const void *x_, size_t rows, size_t columns,
                                    size_t width, size_t first, float *work, unsigned *ticket)

@@ -120,7 +120,8 @@ static __device__ void find_delta(float *delta, const struct kernel_attention &a
         a.saved[h.saved + 2 * (size_t)(first + r) + 1] = value;
 }
 
-/* s (16, N): scores to p = exp(score - saved), then ds = p (dp - delta), for the thread's two rows. */
+/* s (16, N): scores to p = exp(score - saved), then ds = p (dp - delta), for the thread's two
+ * rows. */
 template <unsigned N>
 static __device__ REGISTERS_ONLY void
 gradient_of_scores(float (&s)[N / 8][4], const float (&dp)[N / 8][4], float scale,
@@ -133,8 +134,8 @@ gradient_of_scores(float (&s)[N / 8][4], const float (&dp)[N / 8][4], float scal
             s[n][i] = exp2f(s[n][i] * scale - log_sum[i / 2]) * (dp[n][i] - delta[i / 2]);
 }
 
-/* Gradients of rows from `row`, as fragments d have them, turned back: channels i and i + D / 2 of a row are
- * one thread's. */
+/* Gradients of rows from `row`, as fragments d have them, turned back: channels i and i + D / 2 of
+ * a row are one thread's. */
 template <unsigned D>
 static __device__ void turn_back(float (&value)[D / 8][4], const struct kernel_attention &a,
                                  unsigned row)
@@ -222,8 +223,8 @@ static __global__ void __launch_bounds__(THREADS)
     store_tile<D>((T *)dx + h.q, h.row, first, tokens, keys);
 }
 
-/* Of the columns' side: s (16 keys, N queries), transposed; log_sum and delta are of queries. p stays in
- * s, dp becomes ds. */
+/* Of the columns' side: s (16 keys, N queries), transposed; log_sum and delta are of queries. p
+ * stays in s, dp becomes ds. */
 template <unsigned N>
 static __device__ REGISTERS_ONLY void
 gradient_of_columns(float (&s)[N / 8][4], float (&dp)[N / 8][4], const struct kernel_attention &a,
@@ -311,7 +312,8 @@ static __global__ void __launch_bounds__(THREADS)
 
 /* ---- launches */
 
-/* 16 bytes at a time: all offsets are multiples of 8 numbers where heads are, if arrays are aligned. */
+/* 16 bytes at a time: all offsets are multiples of 8 numbers where heads are, if arrays are
+ * aligned. */
 bool kernel_flash_fits(const struct kernel_attention *a, const void *y)
 {
     return a->tensor_cores && a->type != KERNEL_FP32 && a->depth == a->value &&

@@ -1,5 +1,5 @@
-/* What models after GPT-2 have: RMSNorm, rotary positions, gated activations, channels that pass by a
- * product. Formulas and sources are in exec/device/cpu/{rmsnorm,rope,gated,linear}.c. */
+/* What models after GPT-2 have: RMSNorm, rotary positions, gated activations, channels that pass by
+ * a product. Formulas and sources are in exec/device/cpu/{rmsnorm,rope,gated,linear}.c. */
 #include "exec/device/cuda/act.cuh"
 #include "exec/device/cuda/join.cuh"
 #include "exec/device/cuda/wide.cuh"
@@ -98,7 +98,8 @@ template <typename T> static __device__ void turn(const T *x, T *y, size_t pairs
     y[pairs] = T(b * c + a * s);
 }
 
-/* Cosine and sine of token t's angle for pair i, in double as the CPU has them; back: the other way. */
+/* Cosine and sine of token t's angle for pair i, in double as the CPU has them; back: the other
+ * way. */
 static __device__ void angle_of(const struct kernel_rope &r, size_t row, size_t i, float *c,
                                 float *s)
 {
@@ -131,7 +132,8 @@ template <typename T> static __global__ void rope(struct kernel_rope r, const vo
     }
 }
 
-/* ---- of latents: rows of q, of k and v, and of y = q | k | v; forward from the first two to the third */
+/* ---- of latents: rows of q, of k and v, and of y = q | k | v; forward from the first two to the
+ * third */
 
 template <typename T>
 static __global__ void latent(struct kernel_rope r, const void *q_, const void *kv_, void *y_)

@@ -1,6 +1,6 @@
-/* Products of all experts in one launch (mixture.h): a block per tile of the result, which finds its expert
- * itself. One kernel of fp32 sums for any numbers, and one on tensor cores: tiles of 64 x 128 over steps of
- * 32, which come through shared memory, the next one while one is computed. */
+/* Products of all experts in one launch (mixture.h): a block per tile of the result, which finds
+ * its expert itself. One kernel of fp32 sums for any numbers, and one on tensor cores: tiles of 64
+ * x 128 over steps of 32, which come through shared memory, the next one while one is computed. */
 #include "exec/device/cuda/mixture.cuh"
 #include "exec/device/cuda/mma.cuh"
 
@@ -11,8 +11,8 @@ struct grouped_block {
     size_t from, to;            /* of the sum */
 };
 
-/* Result: rows of experts by weights, or the weights of each expert. COLUMNS: of a tile. False: there is
- * nothing to do. All threads come to the barriers. */
+/* Result: rows of experts by weights, or the weights of each expert. COLUMNS: of a tile. False:
+ * there is nothing to do. All threads come to the barriers. */
 template <unsigned COLUMNS>
 static __device__ bool find_block(const struct kernel_grouped &g, struct grouped_block *b)
 {
@@ -44,15 +44,15 @@ static __device__ bool find_block(const struct kernel_grouped &g, struct grouped
     return true;
 }
 
-/* Gated: columns of a half of what is inside; one thread makes a number and its fellow in the other half. 0: columns
- * are as they lie. */
+/* Gated: columns of a half of what is inside; one thread makes a number and its fellow in the other
+ * half. 0: columns are as they lie. */
 static __device__ size_t half_of(const struct kernel_grouped &g)
 {
     return g.form == GROUPED_FORWARD && g.act != ACT_NONE && g.act != ACT_GELU ? g.n / 2 : 0;
 }
 
-/* The column at place `i` of a tile from `first` on: in halves, every other GROUP of places are of the second one.
- * `end` where there is none. */
+/* The column at place `i` of a tile from `first` on: in halves, every other GROUP of places are of
+ * the second one. `end` where there is none. */
 template <unsigned GROUP>
 static __device__ size_t column_of(size_t half, size_t end, size_t first, size_t i)
 {
@@ -99,8 +99,8 @@ static __device__ void store(const struct kernel_grouped &g, const struct groupe
         c[at + b.columns] = T(sum * y.db);
 }
 
-/* What is inside, and behind the activation: from sums that have not been rounded. Gated: column of a half, and
- * the sums of both. */
+/* What is inside, and behind the activation: from sums that have not been rounded. Gated: column of
+ * a half, and the sums of both. */
 template <typename T>
 static __device__ void store_inside(const struct kernel_grouped &g, const struct grouped_block &b,
                                     size_t row, size_t column, float one, float other)
@@ -191,8 +191,8 @@ template <bool TURNED, unsigned ROWS> struct grouped_tile {
     static const unsigned size = rows * width;
 };
 
-/* Rows or columns first .. of an operand, in halves or not, places from .. of the sum; zeros where there is
- * nothing. */
+/* Rows or columns first .. of an operand, in halves or not, places from .. of the sum; zeros where
+ * there is nothing. */
 template <bool TURNED, unsigned ROWS, typename T>
 static __device__ void load_step(T *to, const T *data, const struct grouped_operand &o, size_t half,
                                  size_t first, size_t end, size_t from, size_t last)

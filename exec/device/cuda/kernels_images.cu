@@ -1,5 +1,5 @@
-/* Windows of images, written out for products; the largest or the mean of them; and images of twice the size:
- * exec/device/cpu/{convolution,pool,upsample}.c. */
+/* Windows of images, written out for products; the largest or the mean of them; and images of twice
+ * the size: exec/device/cpu/{convolution,pool,upsample}.c. */
 #include "exec/device/cuda/images.h"
 #include "exec/device/cuda/launch.cuh"
 

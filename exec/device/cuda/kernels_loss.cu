@@ -3,8 +3,8 @@
 
 /* ---- loss: a block per row */
 
-/* Largest of x [n] and the sum of exp(x - largest), in one pass: every thread corrects its sum when it meets a
- * larger number. */
+/* Largest of x [n] and the sum of exp(x - largest), in one pass: every thread corrects its sum when
+ * it meets a larger number. */
 template <typename T>
 static __device__ void look(const T *x, size_t n, float *largest_of, float *sum_of)
 {
@@ -44,7 +44,8 @@ template <typename T> static __global__ void loss_look(struct kernel_loss l)
     part[2] = target < l.columns ? (float)x[target] : 0;
 }
 
-/* dx = scale (exp(x - largest) / sum - one at the target), from 1 / sum; zeros without a target. dx may be x. */
+/* dx = scale (exp(x - largest) / sum - one at the target), from 1 / sum; zeros without a target. dx
+ * may be x. */
 template <typename T>
 static __device__ void gradient(const struct kernel_loss &l, size_t row, float largest,
                                 float inverse, T *dx)
@@ -64,7 +65,8 @@ static __device__ void gradient(const struct kernel_loss &l, size_t row, float l
     });
 }
 
-/* All of a row where it is not divided: `saved`, and, if wanted, the gradient in the logits' place. */
+/* All of a row where it is not divided: `saved`, and, if wanted, the gradient in the logits'
+ * place. */
 template <typename T> static __global__ void loss_row(struct kernel_loss l, bool in_place)
 {
     size_t row = blockIdx.x;

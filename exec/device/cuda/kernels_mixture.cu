@@ -1,4 +1,5 @@
-/* The gates of mixtures: a block per row. Formulas and sources are in exec/device/cpu/{gate,token_gate}.c. */
+/* The gates of mixtures: a block per row. Formulas and sources are in
+ * exec/device/cpu/{gate,token_gate}.c. */
 #include "exec/device/cuda/join.cuh"
 #include "exec/device/cuda/mixture.cuh"
 
@@ -13,7 +14,8 @@ static __device__ float chosen_by(const struct kernel_gate &g, const float *p, c
     return p[e] + (g.corrects ? g.added[e] : 0);
 }
 
-/* score [groups] from the experts of each, then open [groups]: 1 for the best, of equal ones the first. */
+/* score [groups] from the experts of each, then open [groups]: 1 for the best, of equal ones the
+ * first. */
 static __device__ void open_groups(const struct kernel_gate &g, const float *p, float *score,
                                    float *open)
 {
@@ -39,8 +41,8 @@ static __device__ void open_groups(const struct kernel_gate &g, const float *p, 
     __syncthreads();
 }
 
-/* The top_k best, one after the other: the largest that comes after the one before, of equal ones the first.
- * Without any (they are not numbers) expert 0. */
+/* The top_k best, one after the other: the largest that comes after the one before, of equal ones
+ * the first. Without any (they are not numbers) expert 0. */
 template <typename T>
 static __device__ void choose(const struct kernel_gate &g, const float *p, const float *open, T *y)
 {
@@ -128,7 +130,8 @@ template <typename T> static __global__ void gate(struct kernel_gate g, void *y_
     y[g.top_k + k] = T(scale * p[expert_of(y[k], g.experts)]);
 }
 
-/* scores_backward() of the CPU: every thread has some experts, and looks for them among the choices. */
+/* scores_backward() of the CPU: every thread has some experts, and looks for them among the
+ * choices. */
 template <typename T>
 static __global__ void gate_backward(struct kernel_gate g, const void *y_, const void *dy_,
                                      void *ds_)

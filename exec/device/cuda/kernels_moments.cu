@@ -1,4 +1,5 @@
-/* Norms over the positions of images, and without moments at all: exec/device/cpu/{groupnorm,batchnorm,affine}.c. */
+/* Norms over the positions of images, and without moments at all:
+ * exec/device/cpu/{groupnorm,batchnorm,affine}.c. */
 #include "exec/device/cuda/images.h"
 #include "exec/device/cuda/join.cuh"
 
@@ -102,7 +103,8 @@ static __global__ void moments_backward(struct kernel_moments m, const void *dy,
     }
 }
 
-/* d_weight += sums over rows of dy n, d_bias of dy: columns 0 .. channels - 1, and those behind them. */
+/* d_weight += sums over rows of dy n, d_bias of dy: columns 0 .. channels - 1, and those behind
+ * them. */
 template <typename T>
 static __global__ void moments_weight(struct kernel_moments m, const void *dy_, float *d_parameter,
                                       float *work, unsigned *ticket)

@@ -1,6 +1,7 @@
-/* Layer normalisation and RMSNorm of whole rows, with the sum before it, and backwards with the gradient of its
- * weights: each number of a tensor is read and written once. exec/device/cpu/{layernorm,rmsnorm}.c have the
- * formulas; RMSNorm's are layernorm's with means of 0. */
+/* Layer normalisation and RMSNorm of whole rows, with the sum before it, and backwards with the
+ * gradient of its weights: each number of a tensor is read and written once.
+ * exec/device/cpu/{layernorm,rmsnorm}.c have the formulas; RMSNorm's are layernorm's with means of
+ * 0. */
 #include "exec/device/cuda/join.cuh"
 #include "exec/device/cuda/wide.cuh"
 
@@ -20,8 +21,8 @@ static __device__ void load_biases(const struct kernel_norm &l, size_t i, float 
         load(bias, l.parameter + l.channels + i);
 }
 
-/* A warp for each row: y = (x - mean) rstd weight + bias, of x or of x + l.other, which is then kept in l.sum;
- * mean and rstd go to `saved`. What has been read once comes from the cache. */
+/* A warp for each row: y = (x - mean) rstd weight + bias, of x or of x + l.other, which is then
+ * kept in l.sum; mean and rstd go to `saved`. What has been read once comes from the cache. */
 template <typename T> static __global__ void norm(struct kernel_norm l, void *y_)
 {
     size_t row = (size_t)blockIdx.x * (BLOCK / WARP) + threadIdx.x / WARP,
@@ -103,8 +104,9 @@ static __device__ struct norm_row norm_means(const struct kernel_norm &l, const 
     return r;
 }
 
-/* Rows as many as warps, from `row` on: dx of each, added to what is there if l.adds, and their shares of the
- * gradients of weight and bias to sum [2][channels], or of the weight alone. A thread has the same channels of all rows. */
+/* Rows as many as warps, from `row` on: dx of each, added to what is there if l.adds, and their
+ * shares of the gradients of weight and bias to sum [2][channels], or of the weight alone. A thread
+ * has the same channels of all rows. */
 template <typename T>
 static __device__ void norm_rows(const struct kernel_norm &l, const struct norm_row *means,
                                  size_t row, size_t rows, const void *dy_, void *dx_, float *sum)
@@ -139,8 +141,8 @@ static __device__ void norm_rows(const struct kernel_norm &l, const struct norm_
     });
 }
 
-/* The rows of a part, as many at once as the block has warps. is_small: the sums fit into shared memory,
- * else they grow where the part is to be. */
+/* The rows of a part, as many at once as the block has warps. is_small: the sums fit into shared
+ * memory, else they grow where the part is to be. */
 template <typename T>
 static __global__ void norm_backward(struct kernel_norm l, const void *dy, void *dx,
                                      float *d_parameter, float *work, unsigned *ticket,

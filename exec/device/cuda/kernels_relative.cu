@@ -1,5 +1,5 @@
-/* Attention by contents and distances, a block per row, column or distance of a head, in fp32 arithmetic:
- * exec/device/cpu/relative.c. Scores are kept. */
+/* Attention by contents and distances, a block per row, column or distance of a head, in fp32
+ * arithmetic: exec/device/cpu/relative.c. Scores are kept. */
 #include "exec/device/cuda/launch.cuh"
 #include "exec/device/cuda/words.h"
 

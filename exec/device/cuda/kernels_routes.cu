@@ -1,5 +1,6 @@
-/* Rows to experts and back: choices are numbered by expert in the order of exec/device/cpu/experts.c, first
- * choices of a sample first, and rows are gathered by those numbers; nothing is added by two blocks. */
+/* Rows to experts and back: choices are numbered by expert in the order of
+ * exec/device/cpu/experts.c, first choices of a sample first, and rows are gathered by those
+ * numbers; nothing is added by two blocks. */
 #include "exec/device/cuda/join.cuh"
 #include "exec/device/cuda/mixture.cuh"
 
@@ -27,7 +28,8 @@ static __device__ size_t choice_at(const struct kernel_routes &r, size_t sample,
     return (sample * r.tokens + i % r.tokens) * r.top_k + i / r.tokens;
 }
 
-/* Every thread has choices one after the other: it counts its own, then knows how many were before. */
+/* Every thread has choices one after the other: it counts its own, then knows how many were
+ * before. */
 template <typename T> static __global__ void number_choices(struct kernel_routes r)
 {
     __shared__ unsigned found[BLOCK];

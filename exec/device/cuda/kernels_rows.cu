@@ -1,5 +1,6 @@
-/* Rows and numbers that are put side by side, added, multiplied or bent: what models beside GPT-2 and Llama have
- * (xlnet, convbert, mobilebert, unet, VGG, ResNet). exec/device/cpu/NAME.c has the formulas. */
+/* Rows and numbers that are put side by side, added, multiplied or bent: what models beside GPT-2
+ * and Llama have (xlnet, convbert, mobilebert, unet, VGG, ResNet). exec/device/cpu/NAME.c has the
+ * formulas. */
 #include "exec/device/cuda/act.cuh"
 #include "exec/device/cuda/rows.h"
 #include "exec/device/cuda/wide.cuh"

@@ -1,5 +1,5 @@
-/* Strategies by operator: numbers by strides, rows, places in a batch. exec/device/sharded/arithmetic.c has the same
- * on the host. */
+/* Strategies by operator: numbers by strides, rows, places in a batch.
+ * exec/device/sharded/arithmetic.c has the same on the host. */
 #include "core/base/random.h"
 #include "exec/device/cuda/join.cuh"
 #include "exec/device/cuda/strategies.h"
@@ -46,8 +46,8 @@ static __global__ void strided_sums(struct kernel_row_sums s, const float *x, fl
         out[c] += value;
 }
 
-/* The sum of what all threads have of a grid, in double, by who comes last; *all is right for thread 0 of the last
- * block, for which this is true. */
+/* The sum of what all threads have of a grid, in double, by who comes last; *all is right for
+ * thread 0 of the last block, for which this is true. */
 static __device__ bool join_doubles(double value, double *part, unsigned *ticket, double *all)
 {
     __shared__ double of_thread[BLOCK];
@@ -217,7 +217,8 @@ static __device__ void take_slots(const struct kernel_slots &r, size_t sample, s
     *taken = (float)slot;
 }
 
-/* A block for each sample: all first choices, then the slots of all experts, then all second ones. */
+/* A block for each sample: all first choices, then the slots of all experts, then all second
+ * ones. */
 static __global__ void slots(struct kernel_slots r)
 {
     EACH_ROW(sample, r.samples)

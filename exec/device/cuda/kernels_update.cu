@@ -16,7 +16,8 @@ static __device__ void finish(const struct kernel_update &u, size_t i, const flo
         store(u.gradient + i, zeros);
 }
 
-/* Packs of as many numbers as 16 bytes have of 16 bits, from parameters at a multiple of 32 bytes on. */
+/* Packs of as many numbers as 16 bytes have of 16 bits, from parameters at a multiple of 32 bytes
+ * on. */
 static __device__ const __nv_bfloat16 *packs_of(const struct kernel_update &u)
 {
     return (const __nv_bfloat16 *)((uintptr_t)u.parameter / 2);

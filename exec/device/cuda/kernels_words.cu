@@ -1,4 +1,5 @@
-/* Convolutions over tokens, and the steps of an LSTM: exec/device/cpu/{depthwise,dynamic,lstm}.c. */
+/* Convolutions over tokens, and the steps of an LSTM:
+ * exec/device/cpu/{depthwise,dynamic,lstm}.c. */
 #include "exec/device/cuda/join.cuh"
 #include "exec/device/cuda/words.h"
 
@@ -65,7 +66,8 @@ static __global__ void dynamic_softmax(struct kernel_taps t, const void *x_, flo
     }
 }
 
-/* y, or, back, the gradient of the values from dy: whose kernels are then those of the rows that it comes from. */
+/* y, or, back, the gradient of the values from dy: whose kernels are then those of the rows that it
+ * comes from. */
 template <typename T>
 static __global__ void dynamic(struct kernel_taps t, const float *p, const void *value, void *y,
                                bool back)
@@ -154,7 +156,8 @@ static __global__ void lstm_step(struct kernel_lstm l, const float *bias, void *
     }
 }
 
-/* Gates become the gradients of their sums, or these go behind them; c_t becomes the gradient of c_{t-1}. */
+/* Gates become the gradients of their sums, or these go behind them; c_t becomes the gradient of
+ * c_{t-1}. */
 template <typename T> static __global__ void lstm_step_back(struct kernel_lstm l, const void *dy)
 {
     FOR_EACH(e, l.samples * l.hidden)

@@ -15,7 +15,8 @@
 static const unsigned BLOCK = 256, WARP = 32;
 #define LAUNCH_NOW(stream, kernel, blocks, ...)                                                    \
     (kernel<<<(blocks), BLOCK, 0, (stream)>>>(__VA_ARGS__), cudaGetLastError())
-/* Blocks of so many threads with so much shared memory, DYNAMIC_SHARED; more than 48 KiB is asked for. */
+/* Blocks of so many threads with so much shared memory, DYNAMIC_SHARED; more than 48 KiB is asked
+ * for. */
 template <typename... P, typename... A>
 static cudaError_t launch_shaped(void (*kernel)(P...), size_t blocks, unsigned threads,
                                  size_t bytes, A... a)
@@ -30,7 +31,8 @@ static cudaError_t launch_shaped(void (*kernel)(P...), size_t blocks, unsigned t
 }
 #define LAUNCH_SHAPED_NOW(kernel, blocks, threads, bytes, ...)                                     \
     launch_shaped(kernel, blocks, threads, bytes, __VA_ARGS__)
-/* A function that accesses registers and shared memory alone: tests need not look at what it does. */
+/* A function that accesses registers and shared memory alone: tests need not look at what it
+ * does. */
 #define REGISTERS_ONLY
 #define DYNAMIC_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
 #endif

@@ -45,8 +45,8 @@ static inline unsigned *cuda_tickets(const struct layer_io *io)
     return ((const struct cuda_context *)io->on)->tickets;
 }
 
-/* KIND_forward and KIND_backward of layers whose every number is made of one of the input's, by kernel_KIND and
- * kernel_KIND_backward. */
+/* KIND_forward and KIND_backward of layers whose every number is made of one of the input's, by
+ * kernel_KIND and kernel_KIND_backward. */
 #define CUDA_POINTWISE(KIND)                                                                       \
     static void KIND##_forward(const struct layer *l, struct layer_io *io)                         \
     {                                                                                              \

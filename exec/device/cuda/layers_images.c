@@ -4,7 +4,8 @@
 
 /* ---- convolution: windows are written out a band at a time, and multiplied */
 
-/* Numbers of windows that are written out at once, unless one row of them is more; and of how many samples at most. */
+/* Numbers of windows that are written out at once, unless one row of them is more; and of how many
+ * samples at most. */
 enum { BAND = 1 << 22, BAND_SAMPLES = 16 };
 
 static size_t columns_of(const struct layer *l)
@@ -103,8 +104,8 @@ static void convolution_forward(const struct layer *l, struct layer_io *io)
                               io->batch * l->tokens, l->out, l->out));
 }
 
-/* d_windows = dy weight in fp32; a number that several windows have gets their sum, which is rounded once a
- * band. */
+/* d_windows = dy weight in fp32; a number that several windows have gets their sum, which is
+ * rounded once a band. */
 static void convolution_backward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_windows all = windows_of(l, io);
@@ -191,8 +192,8 @@ static size_t wide_of(const struct layer *l)
     return l->groups > 0 ? l->in / l->groups : 1;
 }
 
-/* Two numbers of a set from the forward, two from the backward. Batchnorm has so many sets for the whole microbatch,
- * and room for those of every sample. */
+/* Two numbers of a set from the forward, two from the backward. Batchnorm has so many sets for the
+ * whole microbatch, and room for those of every sample. */
 void cuda_moments_sizes(struct layer *l)
 {
     l->saved = 4 * (l->in / wide_of(l));

@@ -257,8 +257,8 @@ static void experts_forward(const struct layer *l, struct layer_io *io)
     CUDA_NOTE(io->on, "rows from experts", kernel_route_back(&k.r, l->in, k.y, true, io->y));
 }
 
-/* The weights of rows are in the second operand of the gradient of second weights, which is made again from what was
- * inside: it is rounded once, as dy is not. */
+/* The weights of rows are in the second operand of the gradient of second weights, which is made
+ * again from what was inside: it is rounded once, as dy is not. */
 void cuda_experts_products_backward(const struct layer *l, struct layer_io *io,
                                     const struct experts_rows *k)
 {

@@ -1,16 +1,19 @@
-/* Experts that are spread over ranks (exec/device/cpu/experts_exchange.c) on a GPU, in fp32. Rows go in parts to the ranks
- * of their experts, and what these make of them comes back; likewise gradients, with the gate's weights.
+/* Experts that are spread over ranks (exec/device/cpu/experts_exchange.c) on a GPU, in fp32. Rows
+ * go in parts to the ranks of their experts, and what these make of them comes back; likewise
+ * gradients, with the gate's weights.
  *
- * Where an expert takes a number of rows of a sample at most, a part has room for them, and what is not taken is zeros,
- * of which an expert's gradients are zeros: nobody needs to know how many there are. Else members tell each other, the
- * host waits for that, and a part is as long as the longest. The host keeps how long for the backward.
+ * Where an expert takes a number of rows of a sample at most, a part has room for them, and what is
+ * not taken is zeros, of which an expert's gradients are zeros: nobody needs to know how many there
+ * are. Else members tell each other, the host waits for that, and a part is as long as the longest.
+ * The host keeps how long for the backward.
  *
- * With sequence parallelism a shard sends the rows of its own tokens, and the shards of an expert gather all parts that
- * have come to them, and scatter the sums of what they make of them: senders are the members as each shard has them.
+ * With sequence parallelism a shard sends the rows of its own tokens, and the shards of an expert
+ * gather all parts that have come to them, and scatter the sums of what they make of them: senders
+ * are the members as each shard has them.
  *
- * saved: as alone the choices; what has come for them; counts, sent and come, and of several shards all that have come;
- * begin, tile, from and weights of what has come, and its rows; parts to send, and come, and of several shards those of
- * all. There is room for everything to go to one rank. */
+ * saved: as alone the choices; what has come for them; counts, sent and come, and of several shards
+ * all that have come; begin, tile, from and weights of what has come, and its rows; parts to send,
+ * and come, and of several shards those of all. There is room for everything to go to one rank. */
 #include <string.h>
 
 #include "exec/device/cpu/experts.h"
@@ -96,8 +99,8 @@ static void set_most(struct spread *k, size_t most)
                                       .weight = k->s.weight};
 }
 
-/* What is for member m is at m's place in the first half of `data`, what comes from it in the second. Parts for
- * oneself stay here. */
+/* What is for member m is at m's place in the first half of `data`, what comes from it in the
+ * second. Parts for oneself stay here. */
 static real *exchange(const struct layer *l, struct layer_io *io, real *data, size_t n)
 {
     real *come = data + l->spread * n;
@@ -122,7 +125,8 @@ static real *gather(const struct layer *l, struct layer_io *io, real *come, real
     return all;
 }
 
-/* The longest of the parts that are so many rows of each expert [senders][experts]; 0: nobody can have that many. */
+/* The longest of the parts that are so many rows of each expert [senders][experts]; 0: nobody can
+ * have that many. */
 static size_t longest_of(const struct layer *l, size_t limit, const int32_t *told)
 {
     size_t most = 0, here = l->experts / l->spread, rows = 0;

@@ -111,7 +111,8 @@ static struct matrix state_weight(const struct layer *l, const struct layer_io *
     return matrix(cuda_at(l, all, l->part[0].n), GATES * l->out, l->out, l->out);
 }
 
-/* Gradients of the gates' sums of `rows` rows that begin at row `first` and are `apart` rows apart. */
+/* Gradients of the gates' sums of `rows` rows that begin at row `first` and are `apart` rows
+ * apart. */
 static struct matrix sums_of(const struct layer *l, const struct layer_io *io, size_t first,
                              size_t rows, size_t apart)
 {

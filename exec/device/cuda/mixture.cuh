@@ -1,4 +1,5 @@
-/* mixture.cuh - numbers of experts as activations, and what experts do inside, for the kernels of mixture.h. */
+/* mixture.cuh - numbers of experts as activations, and what experts do inside, for the kernels of
+ * mixture.h. */
 #ifndef EXEC_DEVICE_CUDA_MIXTURE_CUH
 #define EXEC_DEVICE_CUDA_MIXTURE_CUH
 

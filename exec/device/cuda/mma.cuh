@@ -1,6 +1,7 @@
-/* mma.cuh - tensor cores: products of 16 x 16 by 16 x 8 numbers of 16 bits, which the 32 threads of a warp
- * hold between them, and how such fragments come out of shared memory. PTX ISA 8.0, "Matrix fragments
- * for mma.m16n8k16" and "ldmatrix"; sm_80 and later. Everything here is called by whole warps.
+/* mma.cuh - tensor cores: products of 16 x 16 by 16 x 8 numbers of 16 bits, which the 32 threads of
+ * a warp hold between them, and how such fragments come out of shared memory. PTX ISA 8.0, "Matrix
+ * fragments for mma.m16n8k16" and "ldmatrix"; sm_80 and later. Everything here is called by whole
+ * warps.
  *
  * Of a product a b, thread g 4 + t of a warp holds (rows and columns counted from 0)
  *     a[4]  rows g, g + 8, g, g + 8 of columns 2 t, 2 t, 2 t + 8, 2 t + 8 and the next each
@@ -32,8 +33,8 @@ static __device__ void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, u
 #endif
 }
 
-/* Four matrices of 8 x 8: thread i says where row i % 8 of matrix i / 8 is, in shared memory, 16 bytes;
- * it gets of each matrix the numbers 2 t and 2 t + 1 of row g, */
+/* Four matrices of 8 x 8: thread i says where row i % 8 of matrix i / 8 is, in shared memory, 16
+ * bytes; it gets of each matrix the numbers 2 t and 2 t + 1 of row g, */
 static __device__ void load_matrices(uint32_t (&r)[4], const void *row)
 {
 #if __CUDA_ARCH__ >= 800
@@ -55,8 +56,8 @@ static __device__ void load_turned(uint32_t (&r)[4], const void *row)
 #endif
 }
 
-/* Begin to copy 16 bytes to shared memory, or zeros; what has been begun since the last copies_close()
- * is a group; wait until at most `most` groups are under way. */
+/* Begin to copy 16 bytes to shared memory, or zeros; what has been begun since the last
+ * copies_close() is a group; wait until at most `most` groups are under way. */
 static __device__ void copy_begin(void *to, const void *from, bool is_there)
 {
 #if __CUDA_ARCH__ >= 800

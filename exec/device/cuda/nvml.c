@@ -24,8 +24,8 @@ static union entry entry(void *handle, const char *name)
     return (union entry){.object = dlsym(handle, name)};
 }
 
-/* The library, started; NULL: there is none. It stays until the process ends: starting it may take as long as
- * the second that a figure is of, in which the GPU would do nothing. */
+/* The library, started; NULL: there is none. It stays until the process ends: starting it may take
+ * as long as the second that a figure is of, in which the GPU would do nothing. */
 static void *library;
 
 static void start(void)

@@ -1,7 +1,7 @@
-/* queue.h - whether what a thread computes is launched. Everything that goes to CUDA_STREAM in a pass
- * (kernels, products, copies) asks here first, so that a pass whose launches are in a graph (graphs.h) can be
- * gone through again without them: the stage's logic runs as ever, and what it would have launched is
- * compared with what the graph has. For C and CUDA. */
+/* queue.h - whether what a thread computes is launched. Everything that goes to CUDA_STREAM in a
+ * pass (kernels, products, copies) asks here first, so that a pass whose launches are in a graph
+ * (graphs.h) can be gone through again without them: the stage's logic runs as ever, and what it
+ * would have launched is compared with what the graph has. For C and CUDA. */
 #ifndef EXEC_DEVICE_CUDA_QUEUE_H
 #define EXEC_DEVICE_CUDA_QUEUE_H
 
@@ -19,8 +19,8 @@ enum cuda_queueing {
     QUEUE_SKIPPED, /* noted only */
 };
 
-/* What a pass launches, told from other passes by names, grids, and arguments that are numbers or addresses
- * (of structures, not their insides). */
+/* What a pass launches, told from other passes by names, grids, and arguments that are numbers or
+ * addresses (of structures, not their insides). */
 struct cuda_prints {
     size_t launches;
     uint64_t print; /* FNV-1a over all of them, in order */

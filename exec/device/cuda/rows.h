@@ -1,6 +1,6 @@
-/* rows.h - kernels on rows and numbers of kinds that have no product of their own (kernels_rows.cu); rules as in
- * kernels.h. Formulas are in exec/device/cpu: relu.c, silu.c, pooler.c, multiply.c, concat.c, add_row.c,
- * neighbours.c, positions.c, sinusoids.c. */
+/* rows.h - kernels on rows and numbers of kinds that have no product of their own
+ * (kernels_rows.cu); rules as in kernels.h. Formulas are in exec/device/cpu: relu.c, silu.c,
+ * pooler.c, multiply.c, concat.c, add_row.c, neighbours.c, positions.c, sinusoids.c. */
 #ifndef EXEC_DEVICE_CUDA_ROWS_H
 #define EXEC_DEVICE_CUDA_ROWS_H
 

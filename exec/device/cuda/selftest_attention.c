@@ -1,9 +1,9 @@
 #include "exec/device/cuda/selftest.h"
 
 enum { SHAPES = 200 };
-/* The gradient of a sink is one sum over all rows, of either sign. In fp32 the CPU takes a sink's part of
- * the softmax as what is left of 1, to some units of its last place; in 16 bits the GPU's sums of dy y are
- * of a rounded y. */
+/* The gradient of a sink is one sum over all rows, of either sign. In fp32 the CPU takes a sink's
+ * part of the softmax as what is left of 1, to some units of its last place; in 16 bits the GPU's
+ * sums of dy y are of a rounded y. */
 static const struct selftest_limit limits[] = {
     {"attention, random shapes", {1e-6, 6e-3, 1e-3}},
     {"attention, random shapes, sinks", {1e-5, 2e-2, 3e-3}}};
@@ -41,8 +41,8 @@ static size_t row_of(const struct selftest_division *d)
     return (d->k.attribute[d->k.attributes - 1].value != 0);
 }
 
-/* Gradients of scores are beyond fp16 then, though those of q, k and v are not. Not of sinks', which nearly cancel,
- * and are added to numbers of 1 or less. */
+/* Gradients of scores are beyond fp16 then, though those of q, k and v are not. Not of sinks',
+ * which nearly cancel, and are added to numbers of 1 or less. */
 static bool is_large(const struct selftest_division *d, size_t shape)
 {
     return row_of(d) == 0 && shape / 2 % 2 > 0;

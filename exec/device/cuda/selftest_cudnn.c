@@ -1,4 +1,5 @@
-/* Attention by cuDNN: as that of our kernels against the CPU's; and both beside each other, in milliseconds. */
+/* Attention by cuDNN: as that of our kernels against the CPU's; and both beside each other, in
+ * milliseconds. */
 #include "exec/device/cuda/selftest.h"
 
 #include <stdlib.h>

@@ -8,8 +8,8 @@
 #include "exec/device/cuda/mixture.h"
 
 enum { SHAPES = 100 };
-/* What experts make is rounded twice on its way to 16 bits, bf16 by up to 3.9e-3 each and fp16 by an eighth of it:
- * behind the activation, and as a sum. */
+/* What experts make is rounded twice on its way to 16 bits, bf16 by up to 3.9e-3 each and fp16 by
+ * an eighth of it: behind the activation, and as a sum. */
 static const struct selftest_limit limits[] = {{"gates, random shapes", {1e-6, 6e-3, 1e-3}},
                                                {"experts, random shapes", {1e-6, 6e-3, 1e-3}}};
 
@@ -49,8 +49,9 @@ static struct selftest_division gate_of(size_t shape)
     return d;
 }
 
-/* Gated or not, with biases, with room for all or with less; widths that tensor cores take, and others. What is
- * clamped is compared in fp32: its gradient jumps, and a number of 16 bits may be at the other side. */
+/* Gated or not, with biases, with room for all or with less; widths that tensor cores take, and
+ * others. What is clamped is compared in fp32: its gradient jumps, and a number of 16 bits may be
+ * at the other side. */
 static struct selftest_division experts_of(size_t shape)
 {
     struct selftest_division d = whole("experts", 1 + (size_t)draw(shape, 0, 3));

@@ -59,8 +59,8 @@ static void fill_choices(struct operands *o, const struct layer *l)
             y[i] = floorf(fabsf(y[i]) * 0.999F * (float)l->experts);
 }
 
-/* How wide number i of the parameters is spread: those that begin by how many they are summed with, so; what
- * comes back again and again, as in an LSTM, would grow. */
+/* How wide number i of the parameters is spread: those that begin by how many they are summed with,
+ * so; what comes back again and again, as in an LSTM, would grow. */
 static double width_of(const struct layer *l, size_t i)
 {
     const struct layer_part *p = l->part;
@@ -69,8 +69,8 @@ static double width_of(const struct layer *l, size_t i)
     return p->fill == FILL_FAN ? sqrt(2.0 / (double)p->fan) : 1;
 }
 
-/* How much larger number i of an array is in the test of ranges: attention's values, behind queries and keys, and
- * the gradient of its output. */
+/* How much larger number i of an array is in the test of ranges: attention's values, behind queries
+ * and keys, and the gradient of its output. */
 static double large_of(enum array k, const struct layer *l, size_t i)
 {
     size_t row = l->heads * l->depth + l->kv_heads * (l->depth + l->value);

@@ -34,9 +34,9 @@ struct operands {
     void *host[ARRAYS], *gpu[ARRAYS];
 };
 
-/* For forward and backward of a layer on the CPU and on the GPU, whose activations may have 16 bits: all
- * numbers are then some that these have. Shards have the same tokens and targets, and other numbers.
- * To be closed even after a failure. */
+/* For forward and backward of a layer on the CPU and on the GPU, whose activations may have 16
+ * bits: all numbers are then some that these have. Shards have the same tokens and targets, and
+ * other numbers. To be closed even after a failure. */
 enum status operands_open(struct cuda_context *c, const struct layer *cpu, const struct layer *gpu,
                           size_t batch, struct operands *o) MUST_CHECK;
 void operands_close(struct operands *o); /* accepts {0}; leaves {0} */

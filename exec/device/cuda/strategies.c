@@ -17,7 +17,8 @@ static void products(void *self, const struct gemm *g, const struct product_step
     cuda_gemms(self, "product", &one, s);
 }
 
-/* Dimensions of one number are left out, and those that go on from one to the next in both arrays joined. */
+/* Dimensions of one number are left out, and those that go on from one to the next in both arrays
+ * joined. */
 static struct kernel_strides joined(const struct spread *s)
 {
     struct kernel_strides k = {.total = 1};
@@ -95,7 +96,8 @@ static void drop(void *self, const struct drop *d)
     CUDA_NOTE(self, "dropout", kernel_drop(&k, d->x, d->saved, d->y));
 }
 
-/* The kernels want weight and bias, and their gradients, one after the other: both are in the scratch. */
+/* The kernels want weight and bias, and their gradients, one after the other: both are in the
+ * scratch. */
 static struct kernel_norm norm_of(void *self, const struct row_norm *r)
 {
     size_t bytes = r->n * sizeof(real);

@@ -1,5 +1,5 @@
-/* strategies.h - kernels of strategies by operator (exec/device/sharded/arithmetic.h has what they do), all in
- * fp32; rules as in kernels.h. */
+/* strategies.h - kernels of strategies by operator (exec/device/sharded/arithmetic.h has what they
+ * do), all in fp32; rules as in kernels.h. */
 #ifndef EXEC_DEVICE_CUDA_STRATEGIES_H
 #define EXEC_DEVICE_CUDA_STRATEGIES_H
 

@@ -1,9 +1,9 @@
 /* wide.cuh - numbers of activations and of parameters, 16 bytes at a time wherever they lie so.
  *
- * along() goes over a run of numbers in packs of 16 bytes, and number by number before the first and behind
- * the last of them; load() and store() take N numbers in accesses of 16 bytes if they are aligned and one by
- * one if not. So kernels are right for every width and address, and fast where rows are multiples of
- * 16 bytes. Arithmetic is on floats. */
+ * along() goes over a run of numbers in packs of 16 bytes, and number by number before the first
+ * and behind the last of them; load() and store() take N numbers in accesses of 16 bytes if they
+ * are aligned and one by one if not. So kernels are right for every width and address, and fast
+ * where rows are multiples of 16 bytes. Arithmetic is on floats. */
 #ifndef EXEC_DEVICE_CUDA_WIDE_CUH
 #define EXEC_DEVICE_CUDA_WIDE_CUH
 
@@ -64,8 +64,8 @@ template <int N, typename T> static __device__ void store(T *y, const float (&fr
         y[i] = T(from[i]);
 }
 
-/* f(count_of<N>, i) for all numbers i .. i + N - 1 of `at` [n], of which thread `me` of `threads` has its
- * share: always the same for the same address modulo 16. */
+/* f(count_of<N>, i) for all numbers i .. i + N - 1 of `at` [n], of which thread `me` of `threads`
+ * has its share: always the same for the same address modulo 16. */
 template <typename T, typename F>
 static __device__ void along(const T *at, size_t n, size_t me, size_t threads, F f)
 {

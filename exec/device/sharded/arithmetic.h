@@ -1,8 +1,8 @@
 /* arithmetic.h - what operators are made of: on the host (arithmetic.c) and on a GPU
  * (exec/device/cuda/strategies.c), so that an operator is written once (kind.h).
  *
- * Operations are queued in the order of the calls, as backend.h says; `self` is the memory's. Arrays are
- * in that memory and do not overlap unless it is said. Any size may be 0. */
+ * Operations are queued in the order of the calls, as backend.h says; `self` is the memory's.
+ * Arrays are in that memory and do not overlap unless it is said. Any size may be 0. */
 #ifndef EXEC_DEVICE_SHARDED_ARITHMETIC_H
 #define EXEC_DEVICE_SHARDED_ARITHMETIC_H
 
@@ -15,16 +15,16 @@ struct product_steps {
     size_t n, a, b, c;
 };
 
-/* Numbers (i_0, i_1, ...) of `rank` dimensions of n[d] each, of an array where they are from[d] apart to one
- * where they are to[d] apart. */
+/* Numbers (i_0, i_1, ...) of `rank` dimensions of n[d] each, of an array where they are from[d]
+ * apart to one where they are to[d] apart. */
 enum { SPREAD_RANK = 6 };
 struct spread {
     size_t rank;
     size_t n[SPREAD_RANK], from[SPREAD_RANK], to[SPREAD_RANK];
 };
 
-/* out [columns] += factor times the sums over rows of what is `row` from one row to the next and `column` from
- * one column to the next. */
+/* out [columns] += factor times the sums over rows of what is `row` from one row to the next and
+ * `column` from one column to the next. */
 struct row_sums {
     size_t rows, row, columns, column;
     real factor;
@@ -32,8 +32,8 @@ struct row_sums {
 
 enum bend { BEND_SIGMOID, BEND_RELU };
 
-/* y = saved x, where a number of the view is 0 with the chance, drawn by its place in the whole tensor, and else
- * 1 / (1 - chance). */
+/* y = saved x, where a number of the view is 0 with the chance, drawn by its place in the whole
+ * tensor, and else 1 / (1 - chance). */
 struct drop {
     uint64_t key;
     double chance;
@@ -42,8 +42,8 @@ struct drop {
     real *saved, *y;
 };
 
-/* y = (x - mean) / sqrt(variance + epsilon) w + b over rows of n numbers; saved (rows, 2): mean and 1 / deviation.
- * Backward: dx, dw, db += ... */
+/* y = (x - mean) / sqrt(variance + epsilon) w + b over rows of n numbers; saved (rows, 2): mean and
+ * 1 / deviation. Backward: dx, dw, db += ... */
 #define NORM_EPSILON 1e-5
 struct row_norm {
     size_t rows, n;
@@ -52,8 +52,9 @@ struct row_norm {
     real *y, *dx, *dw, *db;
 };
 
-/* Where tokens go (gate.c): chance (samples, tokens, experts), dispatch and combine (samples, tokens, experts,
- * slots), zeros before it; chosen: as chance, picked (samples, tokens), taken (samples, experts): scratch. */
+/* Where tokens go (gate.c): chance (samples, tokens, experts), dispatch and combine (samples,
+ * tokens, experts, slots), zeros before it; chosen: as chance, picked (samples, tokens), taken
+ * (samples, experts): scratch. */
 struct routes {
     size_t samples, tokens, experts, slots, top;
     const real *chance;
@@ -61,13 +62,15 @@ struct routes {
     real *dispatch, *combine;
 };
 
-/* y (n, channels) = the rows of a table (rows, channels) that x counts, zeros where it counts none. */
+/* y (n, channels) = the rows of a table (rows, channels) that x counts, zeros where it counts
+ * none. */
 struct lookups {
     size_t n, rows, channels;
     const real *x;
 };
 
-/* Of x (samples, classes, places) the number that y (samples, places) counts in each place, if any. */
+/* Of x (samples, classes, places) the number that y (samples, places) counts in each place, if
+ * any. */
 struct picks {
     size_t samples, classes, places;
     const real *y;
@@ -89,7 +92,8 @@ struct arithmetic {
     void (*drop)(void *self, const struct drop *d);
     void (*norm)(void *self, const struct row_norm *r);
     void (*norm_back)(void *self, const struct row_norm *r);
-    /* x (rows, n) becomes the softmax of itself and row (row mod period) of the mask; NULL: none. */
+    /* x (rows, n) becomes the softmax of itself and row (row mod period) of the mask; NULL:
+     * none. */
     void (*softmax)(void *self, size_t rows, size_t n, const real *mask, size_t period, real *x);
     /* dp = p (dp - the row's sum of p dp) */
     void (*softmax_back)(void *self, size_t rows, size_t n, const real *p, real *dp);
@@ -98,15 +102,16 @@ struct arithmetic {
     void (*log_softmax_back)(void *self, size_t rows, size_t n, const real *y, const real *dy,
                              real *dx);
     void (*route)(void *self, const struct routes *r);
-    /* d (samples, tokens, experts) = the sums over slots of d_combine, as far as the token has them. */
+    /* d (samples, tokens, experts) = the sums over slots of d_combine, as far as the token has
+     * them. */
     void (*route_back)(void *self, const struct routes *r, const real *d_combine, real *d);
     void (*look_up)(void *self, const struct lookups *l, const real *table, real *y);
     void (*look_up_back)(void *self, const struct lookups *l, const real *dy, real *d_table);
     /* loss [1] = - share times the sum of what is picked, and dx -= share d_loss [1] there. */
     void (*pick)(void *self, const struct picks *p, const real *x, real *loss);
     void (*pick_back)(void *self, const struct picks *p, const real *d_loss, real *dx);
-    /* The loss of the iteration, of which value [1] is so many samples': added to *loss or to what the owner of
-     * the memory keeps; gradient [1] = 1 / samples. */
+    /* The loss of the iteration, of which value [1] is so many samples': added to *loss or to what
+     * the owner of the memory keeps; gradient [1] = 1 / samples. */
     void (*end)(void *self, const real *value, double samples, real *gradient, double *loss);
 };
 

@@ -1,7 +1,7 @@
-/* Self-attention of x (S, N, C): tokens, samples, channels (Vaswani et al., NeurIPS 2017), with a mask
- * (S, S), if any, that is added to the scores. The projection in has for every head the rows of its queries,
- * keys and values one after the other, so that slices of it are whole heads. Shards over heads make
- * summands, and each adds its share of the bias. */
+/* Self-attention of x (S, N, C): tokens, samples, channels (Vaswani et al., NeurIPS 2017), with a
+ * mask (S, S), if any, that is added to the scores. The projection in has for every head the rows
+ * of its queries, keys and values one after the other, so that slices of it are whole heads. Shards
+ * over heads make summands, and each adds its share of the bias. */
 #include <math.h>
 
 #include "core/data/form.h"
@@ -75,8 +75,8 @@ static size_t work(const struct call *c)
     return a.rows * (a.wide + a.inner) + a.samples * a.heads * a.tokens * a.tokens;
 }
 
-/* Queries (0), keys (1) or values (2) of the first head of the first sample, (S, depth); those of others
- * follow 3 depth numbers apart. */
+/* Queries (0), keys (1) or values (2) of the first head of the first sample, (S, depth); those of
+ * others follow 3 depth numbers apart. */
 static struct matrix part_of(const struct attention *a, const real *qkv, size_t which)
 {
     return matrix(qkv + which * a->depth, a->tokens, a->depth, a->stride);

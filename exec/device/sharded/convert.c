@@ -5,11 +5,12 @@
  *   reduce-scatter  a slice of everybody's summand       all-gather
  *   all-reduce      the summands                         all-reduce
  *   all-to-all      my slice's part of every new slice   all-to-all, the other way
- *   slice           nothing                              nothing: the gradient of what is full is a sum
+ *   slice           nothing                              nothing: the gradient of what is full is a
+ *                   sum
  *   replicate       nothing                              all-reduce
  *
- * Which chunk of what is gathered or scattered is member m's, the transport says (exec/device.h: part); all
- * chunks are as long as the longest. */
+ * Which chunk of what is gathered or scattered is member m's, the transport says (exec/device.h:
+ * part); all chunks are as long as the longest. */
 #include "exec/device/sharded/sharded.h"
 
 /* A conversion in one direction: from an array in one form to one in another. */

@@ -1,5 +1,5 @@
-/* Inputs of an iteration, drawn by their place in the batch. Words are those of a text, with the words
- * that follow; an image is its class's, drawn once, and noise. */
+/* Inputs of an iteration, drawn by their place in the batch. Words are those of a text, with the
+ * words that follow; an image is its class's, drawn once, and noise. */
 #include <stdlib.h>
 #include <string.h>
 

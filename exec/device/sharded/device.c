@@ -48,8 +48,8 @@ static enum status compute(void *self, uint32_t step, const struct program_op *o
     return STATUS_OK;
 }
 
-/* What is carried is packed when it is asked for: by then all that makes it has been computed, but for
- * what steps do that have no ops. */
+/* What is carried is packed when it is asked for: by then all that makes it has been computed, but
+ * for what steps do that have no ops. */
 static enum status array(void *self, const struct program_op *op, uint32_t k, enum element *e,
                          void **data, size_t *n)
 {

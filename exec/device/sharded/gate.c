@@ -1,7 +1,8 @@
 /* The router of experts: x (N, S, C) by w (C, E) to masks (N, S, E, slots) of dispatch and of
- * combination. A token goes to its one or two most probable experts, as long as these have slots left
- * for the sample: all first choices before all second ones, in the order of the tokens (Lepikhin et
- * al., GShard, ICLR 2021). It comes back times its probability; what has no slot is dropped. */
+ * combination. A token goes to its one or two most probable experts, as long as these have slots
+ * left for the sample: all first choices before all second ones, in the order of the tokens
+ * (Lepikhin et al., GShard, ICLR 2021). It comes back times its probability; what has no slot is
+ * dropped. */
 #include <math.h>
 
 #include "exec/device/sharded/kind.h"
@@ -42,8 +43,8 @@ static size_t saved(const struct call *c)
     return g.rows * g.experts;
 }
 
-/* Which experts each token has chosen (in a backward: the gradient of the logits), its latest choice, and
- * the slots taken of each expert. */
+/* Which experts each token has chosen (in a backward: the gradient of the logits), its latest
+ * choice, and the slots taken of each expert. */
 static size_t work(const struct call *c)
 {
     struct gate g = gate_of(c);

@@ -3,8 +3,8 @@
 
 #include "exec/device/sharded/kind.h"
 
-/* ---- conv2d: y (N, O, H / p, W / q) of patches of x (N, C, H, W), w (O, C, p, q), b (O). Patches do not
- * overlap, so that a sample's are a matrix (patches, C p q) with the same numbers. */
+/* ---- conv2d: y (N, O, H / p, W / q) of patches of x (N, C, H, W), w (O, C, p, q), b (O). Patches
+ * do not overlap, so that a sample's are a matrix (patches, C p q) with the same numbers. */
 
 static enum status conv_check(const struct call *c)
 {
@@ -36,8 +36,8 @@ static size_t conv_work(const struct call *c)
     return v.patches * v.inner;
 }
 
-/* A sample to its matrix, or (`back`) what the matrix has added to the sample: by channels, rows of patches,
- * rows inside of them, patches, numbers. */
+/* A sample to its matrix, or (`back`) what the matrix has added to the sample: by channels, rows of
+ * patches, rows inside of them, patches, numbers. */
 static void move_patches(const struct call *c, const real *from, real *to, bool back)
 {
     const struct view *x = &c->read[0].view, *w = &c->read[1].view, *y = &c->made[0].view;
@@ -132,7 +132,8 @@ const struct kind sharded_flatten = {.name = "flatten",
                                      .forward = kind_same,
                                      .backward = kind_same_back};
 
-/* ---- append_cls: a row (1, 1, C) before the tokens of x (N, S, C); get_cls: that row of each sample */
+/* ---- append_cls: a row (1, 1, C) before the tokens of x (N, S, C); get_cls: that row of each
+ * sample */
 
 /* Tokens (N, S, C), and (1, 1, C) or (N, C). */
 static bool fit_rows(const struct view *x, const struct view *row)

@@ -2,8 +2,8 @@
  *
  * The same function computes on whole tensors and on shards: which forms fit together is the
  * strategy's to know, that the shapes do is checked. A gradient has the form that is conjugate to
- * its tensor's: of a full one every rank has a summand, of a summand (reduce) all of it. So backwards,
- * being linear in the gradients of what was made, need nothing of other ranks either. */
+ * its tensor's: of a full one every rank has a summand, of a summand (reduce) all of it. So
+ * backwards, being linear in the gradients of what was made, need nothing of other ranks either. */
 #ifndef EXEC_DEVICE_SHARDED_KIND_H
 #define EXEC_DEVICE_SHARDED_KIND_H
 
@@ -28,10 +28,12 @@ struct call {
     real *work;  /* [kind->work()] shared by all */
 };
 
-/* What an input is: numbers drawn, a text's words and those that follow, classes, images of them. */
+/* What an input is: numbers drawn, a text's words and those that follow, classes, images of
+ * them. */
 enum source { SOURCE_NUMBERS, SOURCE_TOKENS, SOURCE_TARGETS, SOURCE_LABELS, SOURCE_IMAGES };
 
-/* Start values: base +- up to spread; of an input that is no numbers, one of `of` words or classes. */
+/* Start values: base +- up to spread; of an input that is no numbers, one of `of` words or
+ * classes. */
 struct start {
     double base, spread;
     enum source source;
@@ -45,8 +47,8 @@ static inline struct start kind_numbers(double base, double spread)
 struct kind {
     const char *name;
     size_t reads, least, makes, arguments; /* least: reads that there must be */
-    /* Do the shapes fit together? STATUS_INVALID, STATUS_UNSUPPORTED. NULL: all that is read has the
-     * shape of what is made. */
+    /* Do the shapes fit together? STATUS_INVALID, STATUS_UNSUPPORTED. NULL: all that is read has
+     * the shape of what is made. */
     enum status (*check)(const struct call *c);
     size_t (*saved)(const struct call *c); /* NULL: none */
     size_t (*work)(const struct call *c);  /* NULL: none */
@@ -66,8 +68,8 @@ extern const struct kind sharded_linear, sharded_dispatch, sharded_combine, shar
 
 /* "'h0.linear' (linear): shapes do not fit together". */
 enum status kind_misfit(const struct call *c);
-/* So many products of one shape, operands and results so many numbers apart: to = alpha a b, or, `adds`,
- * to += alpha a b. For sizes of 0, too. */
+/* So many products of one shape, operands and results so many numbers apart: to = alpha a b, or,
+ * `adds`, to += alpha a b. For sizes of 0, too. */
 struct kind_product {
     struct matrix a, b;
     real alpha; /* 0: 1 */

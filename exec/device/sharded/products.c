@@ -92,7 +92,8 @@ static enum status masked_check(const struct call *c, const struct view *tokens,
     return fits ? STATUS_OK : kind_misfit(c);
 }
 
-/* Sizes of those, and every sample's product with its mask, as a table (tokens, places), turned or not. */
+/* Sizes of those, and every sample's product with its mask, as a table (tokens, places), turned or
+ * not. */
 struct masked {
     size_t samples, tokens, places, channels;
     struct matrix mask;

@@ -110,7 +110,8 @@ static real *some(real **next, size_t n)
     return data;
 }
 
-/* Where memory is given out: of numbers and of their gradients, and how many parameters have theirs. */
+/* Where memory is given out: of numbers and of their gradients, and how many parameters have
+ * theirs. */
 struct places {
     real *next, *gradient;
     size_t parameter;
@@ -184,7 +185,8 @@ static enum status measure(struct sharded *s)
     return STATUS_OK;
 }
 
-/* What a rank has of its engine's memory: numbers, scratch, and of parameters four or two arrays. */
+/* What a rank has of its engine's memory: numbers, scratch, and of parameters four or two
+ * arrays. */
 static enum status allocate(struct sharded *s)
 {
     const struct memory *m = &s->on->memory;

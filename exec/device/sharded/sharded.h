@@ -1,10 +1,10 @@
 /* sharded.h - a rank of a plan whose steps say what every device does, executed: its shards of all
  * tensors, what its nodes make of them, and what collectives carry between their forms.
  *
- * Every tensor has an operand in its form and, where it is converted, one in its other form, of each
- * half of the batch; parameters are shared by both. Between the collectives of the program the rank
- * needs nobody: what has no collective (slices, copies of what is there) is converted when the step's
- * nodes are computed. In terms of `real`, so that tests check gradients in double.
+ * Every tensor has an operand in its form and, where it is converted, one in its other form, of
+ * each half of the batch; parameters are shared by both. Between the collectives of the program the
+ * rank needs nobody: what has no collective (slices, copies of what is there) is converted when the
+ * step's nodes are computed. In terms of `real`, so that tests check gradients in double.
  *
  * The loss is the mean over samples of what the output reads, its gradient 1 / samples. */
 #ifndef EXEC_DEVICE_SHARDED_SHARDED_H
@@ -51,8 +51,8 @@ struct sharded {
     uint32_t step_in[HALVES]; /* steps whose tensors have been converted as far as this rank can */
     uint32_t step_out[HALVES];
     double loss;
-    double *
-        seconds; /* [nodes][forward, backward] that what a node computes has taken is added to; NULL */
+    /* [nodes][forward, backward] that what a node computes has taken is added to; NULL */
+    double *seconds;
     double begin_s; /* likewise what iterations begin with, where there are seconds */
     const struct corpus *corpus;
     struct batch_shape words; /* of a batch; 0 samples: it has none */
@@ -62,8 +62,9 @@ struct sharded {
 
 struct device_options;
 /* Of the options those of learning, of the corpus and of what is scattered count. STATUS_INVALID,
- * STATUS_UNSUPPORTED (a kind, heads, too few words for a text), STATUS_NOMEM also where it would be more than
- * the machine or the card has. Engine, program and corpus stay alive. O(nodes + numbers). */
+ * STATUS_UNSUPPORTED (a kind, heads, too few words for a text), STATUS_NOMEM also where it would
+ * be more than the machine or the card has. Engine, program and corpus stay alive. O(nodes +
+ * numbers). */
 enum status sharded_open(const struct engine *on, const struct program *p, uint32_t rank,
                          const struct device_options *o, struct sharded **out) MUST_CHECK;
 void sharded_close(struct sharded *s); /* accepts NULL */

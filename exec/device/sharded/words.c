@@ -1,5 +1,5 @@
-/* Words in and out: rows of a table, and what the right word's probability says. A number that counts no
- * row or class is nothing: it reads zeros, and it is not predicted. */
+/* Words in and out: rows of a table, and what the right word's probability says. A number that
+ * counts no row or class is nothing: it reads zeros, and it is not predicted. */
 #include <math.h>
 
 #include "exec/device/sharded/kind.h"
@@ -50,8 +50,8 @@ const struct kind sharded_embedding = {.name = "embedding",
                                        .backward = embedding_backward,
                                        .start = embedding_start};
 
-/* ---- mul: by the root of the argument, as embeddings are by that of their channels (Vaswani et al.,
- * NeurIPS 2017, 3.4) */
+/* ---- mul: by the root of the argument, as embeddings are by that of their channels (Vaswani et
+ * al., NeurIPS 2017, 3.4) */
 
 static void scale(const struct call *c, bool adds, const real *from, real *to)
 {
@@ -111,8 +111,8 @@ const struct kind sharded_log_softmax = {.name = "log_softmax",
                                          .forward = log_softmax_forward,
                                          .backward = log_softmax_backward};
 
-/* ---- nll_loss: of logarithms of probabilities x (N, C, ...) and what was right y (N, ...), the mean
- * over a sample's places, summed over samples */
+/* ---- nll_loss: of logarithms of probabilities x (N, C, ...) and what was right y (N, ...), the
+ * mean over a sample's places, summed over samples */
 
 static enum status nll_check(const struct call *c)
 {

@@ -92,8 +92,8 @@ static enum status open_device(const struct program *p, uint32_t rank, void **se
 
 /* ---- the run */
 
-/* All ranks write into one file, each at its place, in a folder that nobody else reads: core/base/file.h
- * replaces whole files. */
+/* All ranks write into one file, each at its place, in a folder that nobody else reads:
+ * core/base/file.h replaces whole files. */
 static enum status write_times(const struct program *p, uint32_t rank,
                                const struct executor_step *s, const char *path)
 {

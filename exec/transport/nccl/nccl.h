@@ -10,8 +10,8 @@
  * send follows what was computed before it. A receive that nobody serves yet is a kernel that spins
  * on the GPU: it is queued when the rank's list has come to it, and starts when the computation
  * before the last one is over. All lists run to their ends when messages are passed at once
- * (core/data/program_check.c), so a few send buffers and the window of receive buffers are enough. Nothing is
- * allocated during steps, and nothing synchronises the device.
+ * (core/data/program_check.c), so a few send buffers and the window of receive buffers are enough.
+ * Nothing is allocated during steps, and nothing synchronises the device.
  *
  * Communicators block: calls are made between nccl_begin() and nccl_end(), and a thread (watch.c)
  * looks after them: it aborts all communicators when a call takes too long, NCCL reports an error

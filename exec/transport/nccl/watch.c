@@ -68,7 +68,8 @@ static void set_deadline(struct nccl *t, bool calling)
     pthread_mutex_unlock(&t->state);
 }
 
-/* That a rank waits says nothing of who is to blame; in a step the op says so (endpoints_locate()). */
+/* That a rank waits says nothing of who is to blame; in a step the op says so
+ * (endpoints_locate()). */
 static enum status blame_others(struct nccl *t, enum status st)
 {
     return atomic_load(&t->connected) ? st

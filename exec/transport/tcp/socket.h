@@ -21,10 +21,12 @@ enum status socket_listen_on(const char *host, uint16_t port, int *fd) MUST_CHEC
 enum { SOCKET_HOST = 16 };
 enum status socket_own(int fd, char host[SOCKET_HOST]) MUST_CHECK;
 enum status socket_peer(int fd, char host[SOCKET_HOST]) MUST_CHECK;
-/* Connect to `port` of the dotted address `host`, retrying while nobody listens there: peers start at
- * different times. STATUS_INVALID: it is no address; STATUS_IO, STATUS_EXTERNAL: the deadline. */
+/* Connect to `port` of the dotted address `host`, retrying while nobody listens there: peers
+ * start at different times. STATUS_INVALID: it is no address; STATUS_IO, STATUS_EXTERNAL: the
+ * deadline. */
 enum status socket_connect(const char *host, uint16_t port, double deadline_s, int *fd) MUST_CHECK;
-/* The same where somebody listens before we are started, so that nobody does is STATUS_IO at once. */
+/* The same where somebody listens before we are started, so that nobody does is STATUS_IO at
+ * once. */
 enum status socket_connect_once(const char *host, uint16_t port, double deadline_s,
                                 int *fd) MUST_CHECK;
 /* Without waiting: *fd is -1 when nobody is there, or no descriptor is left for them. */

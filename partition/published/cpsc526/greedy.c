@@ -1,5 +1,6 @@
-/* The project's own heuristic: random splits, improved by moves of one op each as long as one gains, where
- * every split is judged with labels given greedily. What `local` and `hierarchical` are compared with. */
+/* The project's own heuristic: random splits, improved by moves of one op each as long as one
+ * gains, where every split is judged with labels given greedily. What `local` and `hierarchical`
+ * are compared with. */
 #include "partition/published/cpsc526/greedy.h"
 
 #include <math.h>

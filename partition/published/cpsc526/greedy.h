@@ -1,4 +1,5 @@
-/* greedy.h - labels for parts, one after the other. Private to partition/published/cpsc526/ and its tests. */
+/* greedy.h - labels for parts, one after the other. Private to partition/published/cpsc526/ and its
+ * tests. */
 #ifndef PARTITION_PUBLISHED_CPSC526_GREEDY_H
 #define PARTITION_PUBLISHED_CPSC526_GREEDY_H
 
@@ -10,8 +11,8 @@ struct cpsc526_greedy_room { /* scratch, [k] each */
     bool *used;
 };
 
-/* Parts in the order of the edges that leave them, most first, each get the free label that costs least to
- * the parts that have one; the least label where several do.
+/* Parts in the order of the edges that leave them, most first, each get the free label that costs
+ * least to the parts that have one; the least label where several do.
  *
  *   edges     [k * k] between parts, both directions
  *   label_of  [k] out: a permutation

@@ -5,8 +5,8 @@
  *     metric = sum_c (W_c - mean W)^2 + sum over edges (u, v) of cost[part of u][part of v]
  * and infinite when a part is empty. cost is symmetric with a zero diagonal: every level adds its
  * `step` to the cost of two labels that it puts into different classes. On a platform it is 1 minus
- * the bandwidth of the pair (of the slower direction) over the highest bandwidth of any pair; of measured
- * speeds the highest one minus that of the pair. */
+ * the bandwidth of the pair (of the slower direction) over the highest bandwidth of any pair; of
+ * measured speeds the highest one minus that of the pair. */
 #ifndef PARTITION_PUBLISHED_CPSC526_PROBLEM_H
 #define PARTITION_PUBLISHED_CPSC526_PROBLEM_H
 

@@ -1,5 +1,6 @@
-/* A matrix of speeds between devices, as the project's benchmark leaves one: NumPy's .npy (format 1 to 3, of
- * float32, float64, int32 or int64), lines of numbers, or the pairs of `calibrate --matrix`. */
+/* A matrix of speeds between devices, as the project's benchmark leaves one: NumPy's .npy (format 1
+ * to 3, of float32, float64, int32 or int64), lines of numbers, or the pairs of `calibrate
+ * --matrix`. */
 #include "partition/published/cpsc526/speeds.h"
 
 #include <math.h>
@@ -111,7 +112,8 @@ static enum status read_row(const char *path, char *const *word, size_t words, s
     return STATUS_OK;
 }
 
-/* "rank0 rank1 latency bandwidth normalised": names in the order in which they come, k * k lines. */
+/* "rank0 rank1 latency bandwidth normalised": names in the order in which they come, k * k
+ * lines. */
 static enum status read_pairs(const char *path, const char *text, struct cpsc526_speeds *out)
 {
     enum status st = STATUS_OK;

@@ -1,5 +1,5 @@
-/* speeds.h - a measured matrix of speeds between devices. Private to partition/published/cpsc526/ and its
- * tests. */
+/* speeds.h - a measured matrix of speeds between devices. Private to partition/published/cpsc526/
+ * and its tests. */
 #ifndef PARTITION_PUBLISHED_CPSC526_SPEEDS_H
 #define PARTITION_PUBLISHED_CPSC526_SPEEDS_H
 
@@ -12,9 +12,10 @@ struct cpsc526_speeds {
     double *speed; /* [k * k] from row to column, any unit; malloc'd */
 };
 
-/* NumPy's .npy (square, float32 or float64), lines of numbers (blanks, tabs or commas between), or what
- * `calibrate --matrix` writes, of which the bandwidth counts. *out must be {0}; free out->speed.
- * STATUS_PARSE: no square, more than CPSC526_MAX_PARTS rows, or a speed that is negative or not finite. */
+/* NumPy's .npy (square, float32 or float64), lines of numbers (blanks, tabs or commas between), or
+ * what `calibrate --matrix` writes, of which the bandwidth counts. *out must be {0}; free
+ * out->speed. STATUS_PARSE: no square, more than CPSC526_MAX_PARTS rows, or a speed that is
+ * negative or not finite. */
 enum status cpsc526_speeds_read(const char *path, struct cpsc526_speeds *out) MUST_CHECK;
 /* The same for bytes in memory, which end with a NUL. */
 enum status cpsc526_speeds_parse(const char *path, const char *text, size_t length,

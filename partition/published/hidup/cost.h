@@ -6,8 +6,9 @@
  *     communicate k (A)  beside  compute k - 1 (B)
  *     compute k (A)      beside  communicate k (B)
  *
- * and at the end B computes the last stage alone, its `debt`. The backward is the same from behind.
- * The published model (`compat`) counts a half as a whole, and leaves the last backward of B out. */
+ * and at the end B computes the last stage alone, its `debt`. The backward is the same from
+ * behind. The published model (`compat`) counts a half as a whole, and leaves the last backward of
+ * B out. */
 #ifndef PARTITION_PUBLISHED_HIDUP_COST_H
 #define PARTITION_PUBLISHED_HIDUP_COST_H
 
@@ -60,8 +61,8 @@ static inline bool spmd_is_plain(const struct spmd_costs *c)
     return !c->compat && c->overlap == OVERLAP_NONE;
 }
 
-/* Seconds of what stands in a stage; sums of nodes and conversions, in their order. Communication of
- * the first half has the parameters, which both share. */
+/* Seconds of what stands in a stage; sums of nodes and conversions, in their order. Communication
+ * of the first half has the parameters, which both share. */
 struct spmd_load {
     double compute_s, compute_back_s;
     double first_s, second_s, first_back_s, second_back_s;

@@ -1,10 +1,9 @@
 /* graph.h - a model as fine-grained operators, and in which forms each can take and make tensors.
  *
  * Nodes stand in the order in which they are traced; a node reads tensors of earlier ones. Inputs
- * and parameters are nodes that read nothing, the output is one that makes nothing. A signature of a
- * node is a form for each tensor that it reads and makes, in which the same program runs on every
- * device. Sizes are of whole tensors of the whole batch, numbers are of
- * type `dtype`. */
+ * and parameters are nodes that read nothing, the output is one that makes nothing. A signature of
+ * a node is a form for each tensor that it reads and makes, in which the same program runs on every
+ * device. Sizes are of whole tensors of the whole batch, numbers are of type `dtype`. */
 #ifndef PARTITION_PUBLISHED_HIDUP_GRAPH_H
 #define PARTITION_PUBLISHED_HIDUP_GRAPH_H
 
@@ -64,7 +63,8 @@ struct spmd_graph {
     struct arena memory;
 };
 
-/* Append a node; `read` may be NULL for n 0. `op` is borrowed, the name copied behind the prefix. */
+/* Append a node; `read` may be NULL for n 0. `op` is borrowed, the name copied behind the
+ * prefix. */
 void spmd_add(struct spmd_graph *g, enum spmd_kind kind, const char *op, const char *name,
               const uint32_t *read, size_t n);
 /* One more tensor that the last node makes; its index. */
@@ -108,10 +108,11 @@ bool spmd_is_whole(const struct spmd_node *n, const struct spmd_signature *s);
  * STATUS_INFEASIBLE: the node makes none of them; both name the node. */
 enum status spmd_restrict(struct spmd_graph *g, const char *hint) MUST_CHECK;
 
-/* Keep only what so many devices can execute: heads of attention are whole on a device, so that it is
- * not divided over heads where these do not divide over the devices. O(signatures). Nodes are named by
- * STATUS_INVALID: channels that are not a multiple of the heads, tokens that go to more experts than
- * there are; and by STATUS_INFEASIBLE: hints leave nothing else than to divide heads. */
+/* Keep only what so many devices can execute: heads of attention are whole on a device, so that
+ * it is not divided over heads where these do not divide over the devices. O(signatures). Nodes
+ * are named by STATUS_INVALID: channels that are not a multiple of the heads, tokens that go to
+ * more experts than there are; and by STATUS_INFEASIBLE: hints leave nothing else than to divide
+ * heads. */
 enum status spmd_divide(struct spmd_graph *g, size_t devices) MUST_CHECK;
 
 #endif

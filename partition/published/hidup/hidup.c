@@ -51,7 +51,8 @@ out:
     return st;
 }
 
-/* The work that a request says its ops have, who may have measured wrongly, and the times that it has. */
+/* The work that a request says its ops have, who may have measured wrongly, and the times that it
+ * has. */
 static enum status believe(const struct model *measured, struct model *m)
 {
     if (measured && measured->n != m->n)
@@ -185,8 +186,8 @@ out:
     return st;
 }
 
-/* On a platform halves that take turns, or the batch in one piece, whichever is faster; a batch that
- * has no halves in one piece. */
+/* On a platform halves that take turns, or the batch in one piece, whichever is faster; a batch
+ * that has no halves in one piece. */
 static enum status solve(const struct objective_request *r, struct objective_result *out)
 {
     struct objective_request as = *r;

@@ -41,18 +41,19 @@ struct spmd_platform {
     const struct spmd_graph *part;
 };
 
-/* Seconds of every node, by core/cost/cost.h, of a parameter those of its update, and of every step of every tensor, by the closed forms of
- * core/collective/collective.h, out of *memory. O(tensors * devices). STATUS_INFEASIBLE: more devices than there
- * are; STATUS_NOMEM. */
+/* Seconds of every node, by core/cost/cost.h, of a parameter those of its update, and of every step
+ * of every tensor, by the closed forms of core/collective/collective.h, out of *memory. O(tensors *
+ * devices). STATUS_INFEASIBLE: more devices than there are; STATUS_NOMEM. */
 enum status spmd_tabulate(const struct spmd_graph *g, const struct spmd_platform *on,
                           struct arena *memory, struct spmd_table *out) MUST_CHECK;
 
-/* The stage, the steps and the operators of a plan, which is otherwise empty: one microbatch, or two halves. */
+/* The stage, the steps and the operators of a plan, which is otherwise empty: one microbatch, or
+ * two halves. */
 enum status spmd_to_plan(const struct spmd_graph *g, const struct spmd_strategy *s,
                          const struct spmd_platform *on, struct plan *out) MUST_CHECK;
 
-/* The operators of a plan: the nodes of on->part, which has those of g, in the forms and stages of s.
- * STATUS_NOMEM. O(nodes). */
+/* The operators of a plan: the nodes of on->part, which has those of g, in the forms and stages of
+ * s. STATUS_NOMEM. O(nodes). */
 enum status spmd_to_operators(const struct spmd_graph *part, const struct spmd_strategy *s,
                               struct operators *out) MUST_CHECK;
 

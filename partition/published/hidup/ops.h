@@ -69,8 +69,8 @@ struct op_attention_weights {
  * adding all of the bias ("very wrong", say its authors). */
 uint32_t op_attention(struct spmd_graph *g, const char *name, uint32_t x,
                       const struct op_attention_weights *w);
-/* Routing of x (N, S, C) by w (C, E) into `slots` of each expert: masks (N, S, E, slots) of dispatch
- * and of combination. */
+/* Routing of x (N, S, C) by w (C, E) into `slots` of each expert: masks (N, S, E, slots) of
+ * dispatch and of combination. */
 uint32_t op_gate(struct spmd_graph *g, const char *name, uint32_t x, uint32_t w, int64_t slots);
 
 #endif

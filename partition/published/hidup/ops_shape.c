@@ -58,8 +58,8 @@ uint32_t op_item(struct spmd_graph *g, const char *name, uint32_t x)
     return y;
 }
 
-/* Besides summands, which is all that the published code knows: dimensions with the same size and as
- * many numbers before them in both shapes stay what they are. */
+/* Besides summands, which is all that the published code knows: dimensions with the same size and
+ * as many numbers before them in both shapes stay what they are. */
 uint32_t op_view(struct spmd_graph *g, const char *name, uint32_t x, size_t rank,
                  const int64_t *size)
 {

@@ -1,5 +1,5 @@
-/* The search for the cheapest strategy: states by cut, partial strategies by state, and a walk of all
- * stages from each. */
+/* The search for the cheapest strategy: states by cut, partial strategies by state, and a walk of
+ * all stages from each. */
 #include "partition/published/hidup/search.h"
 
 #include <math.h>

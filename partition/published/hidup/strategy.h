@@ -1,8 +1,8 @@
 /* strategy.h - a choice of signatures and stages: what it costs, and as a file, a text, a drawing.
  *
- * Which conversions a stage needs follows from the signatures: a tensor that is not in the form that
- * a node reads is converted at the beginning of the node's stage. So it must be there by then, and
- * has at most two forms at any time. */
+ * Which conversions a stage needs follows from the signatures: a tensor that is not in the form
+ * that a node reads is converted at the beginning of the node's stage. So it must be there by then,
+ * and has at most two forms at any time. */
 #ifndef PARTITION_PUBLISHED_HIDUP_STRATEGY_H
 #define PARTITION_PUBLISHED_HIDUP_STRATEGY_H
 

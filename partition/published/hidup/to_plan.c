@@ -146,8 +146,8 @@ static enum status collect(const struct spmd_graph *g, const struct spmd_platfor
                                                               c->kind, c->bytes, c->seconds);
 }
 
-/* What a member of a collective takes from the compute beside it, as lowering_charge() says, on the type of
- * device that loses most. */
+/* What a member of a collective takes from the compute beside it, as lowering_charge() says, on the
+ * type of device that loses most. */
 static double taken_s(const struct spmd_platform *on, uint8_t kind, int64_t bytes)
 {
     double n = (double)on->devices, most_s = 0;

@@ -35,8 +35,8 @@ struct pipedream_graph {
     struct arena memory; /* of the arrays */
 };
 
-/* Build *g, {0} before, from the first profile of `m`. Sources of a kind that starts with "Input" and sinks of a
- * kind that starts with "__getitem__" are left out, as PipeDream does.
+/* Build *g, {0} before, from the first profile of `m`. Sources of a kind that starts with "Input"
+ * and sinks of a kind that starts with "__getitem__" are left out, as PipeDream does.
  *   rooted  put a node without cost before all sources, so that all of them are reached from node 0
  * O(n * edges / 64). Returns STATUS_INVALID (no profile, nothing left to plan), STATUS_UNSUPPORTED
  * (more than PIPEDREAM_MAX_NODES ops), STATUS_NOMEM. */

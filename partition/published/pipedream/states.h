@@ -26,7 +26,8 @@ struct pipedream_states {
 };
 
 /* Walk from node 0. When there are more than `limit` states, *too_many becomes true, the status is
- * STATUS_OK and *s, {0} before, has no states. O(n * (nodes + edges * nodes / 64)). Returns STATUS_NOMEM. */
+ * STATUS_OK and *s, {0} before, has no states. O(n * (nodes + edges * nodes / 64)). Returns
+ * STATUS_NOMEM. */
 enum status pipedream_states_build(const struct pipedream_graph *g, size_t limit,
                                    struct pipedream_states *s, bool *too_many) MUST_CHECK;
 void pipedream_states_free(struct pipedream_states *s); /* after a failure, too; leaves {0} */

@@ -196,8 +196,8 @@ static void add_columns(struct program *g)
 
 /* ---- solving */
 
-/* Which clusters come before and after each: edges go from lower to higher numbers or not, so paths are
- * followed until nothing changes. O(paths' length x edges x nodes / 64). */
+/* Which clusters come before and after each: edges go from lower to higher numbers or not, so paths
+ * are followed until nothing changes. O(paths' length x edges x nodes / 64). */
 static void find_order(struct program *g)
 {
     const struct pippy_problem *p = g->p;
@@ -224,8 +224,9 @@ static size_t count_open(const struct program *g, const uint64_t *set)
     return n;
 }
 
-/* Branch on the cluster in the middle of what is open: in a stage or before, so are all before it; else all
- * behind it are not. The relaxation mixes "all" and "nothing", which only such a branch takes apart. */
+/* Branch on the cluster in the middle of what is open: in a stage or before, so are all before it;
+ * else all behind it are not. The relaxation mixes "all" and "nothing", which only such a branch
+ * takes apart. */
 static void choose(glp_tree *tree, struct program *g)
 {
     const struct pippy_problem *p = g->p;
@@ -268,7 +269,8 @@ static bool is_infeasible(glp_prob *lp)
     return state == GLP_NOFEAS || state == GLP_INFEAS;
 }
 
-/* The relaxation, with GLPK's presolve, then the tree without it: look() needs the columns as they are. */
+/* The relaxation, with GLPK's presolve, then the tree without it: look() needs the columns as they
+ * are. */
 static enum status solve(struct program *g, enum pippy_verdict *verdict)
 {
     glp_smcp relaxed;

@@ -37,8 +37,8 @@ static inline struct front *fronts_of(const struct fronts *f, size_t ideal, size
 /* Keep the state unless another one dominates it; drop those that it dominates. STATUS_NOMEM. */
 enum status fronts_add(struct front *f, struct front_state fresh) MUST_CHECK;
 
-/* The stages, stage_of[nodes], of the whole graph's way with the least sum + factor * most, with any
- * number of stages; false: there is none. */
+/* The stages, stage_of[nodes], of the whole graph's way with the least sum + factor * most, with
+ * any number of stages; false: there is none. */
 bool fronts_best(const struct fronts *f, double factor, uint32_t *stage_of);
 
 #endif

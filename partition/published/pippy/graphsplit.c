@@ -1,13 +1,13 @@
 /* The graph split that PiPPy's program stands for, with times in place of numbers of parameters and
  * elements: stages along the edges of the graph with the least
  *     sum over stages of (work + in)  +  (microbatches - 1) * largest of all work and in,
- * which is what a pipeline takes that fills, works at the pace of its slowest part, and drains. Work
- * is the forward and backward seconds of the stage's ops on its device, in those of the tensors that
- * enter it and of their gradients, each tensor once per stage that reads it.
+ * which is what a pipeline takes that fills, works at the pace of its slowest part, and drains.
+ * Work is the forward and backward seconds of the stage's ops on its device, in those of the
+ * tensors that enter it and of their gradients, each tensor once per stage that reads it.
  *
- * Exact over all such splits where the graph has few ideals, else over those along the model's order:
- * the dynamic program of ideals.c, whose states are dropped when what is left of the work, shared
- * evenly, cannot make them better than the best split so far. */
+ * Exact over all such splits where the graph has few ideals, else over those along the model's
+ * order: the dynamic program of ideals.c, whose states are dropped when what is left of the work,
+ * shared evenly, cannot make them better than the best split so far. */
 #include <math.h>
 #include <string.h>
 
@@ -252,7 +252,8 @@ static enum status append_stage(struct search *s, uint32_t top, uint32_t below)
     return STATUS_OK;
 }
 
-/* Can so many stages be filled up to here, and the others with the rest, none with too much work? */
+/* Can so many stages be filled up to here, and the others with the rest, none with too much
+ * work? */
 static bool is_reachable(const struct search *s, uint32_t top, double most)
 {
     double done = at_least(s)[top] * LESS, left = (s->least_s - at_least(s)[top]) * LESS;

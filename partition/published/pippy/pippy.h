@@ -86,8 +86,9 @@ struct pippy_limits pippy_limits(const struct pippy_problem *p);
  *   (cut, z) of each; *ideals is their number, 0 (and PIPPY_UNKNOWN) when there are more than
  * limit. branch: mixed integer program on GLPK. x[i, j] is written as u[i, j] - u[i, j - 1], where
  * u[i, j] says that cluster i is in stage j or before: u grows with j and falls along edges, which
- * is PiPPy's order constraint with a much tighter relaxation. It branches on the cluster in the middle of
- * those whose place is open, and stops within PIPPY_GAP. STATUS_EXTERNAL when GLPK fails. */
+ * is PiPPy's order constraint with a much tighter relaxation. It branches on the cluster in the
+ * middle of those whose place is open, and stops within PIPPY_GAP. STATUS_EXTERNAL when GLPK
+ * fails. */
 enum status pippy_ideals(const struct pippy_problem *p, const struct objective_request *r,
                          size_t limit, uint32_t *stage_of, enum pippy_verdict *verdict,
                          size_t *ideals) MUST_CHECK;
@@ -99,8 +100,8 @@ enum status pippy_branch(const struct pippy_problem *p, const struct objective_r
 enum status pippy_balance(const struct pippy_graph *g, const struct pippy_problem *p,
                           uint32_t *stage_of, size_t *used) MUST_CHECK;
 
-/* The graph split by times instead (graphsplit.c): the least seconds of an iteration of a pipeline of
- * r->stages on the first devices of r->topology, as estimated. No limits of memory. */
+/* The graph split by times instead (graphsplit.c): the least seconds of an iteration of a pipeline
+ * of r->stages on the first devices of r->topology, as estimated. No limits of memory. */
 enum { PIPPY_MICROBATCHES = 8, PIPPY_TRIED = 4 }; /* where r->microbatches is 0 */
 struct pippy_timed {
     double by_size_s;            /* of pippy_evenly() */
@@ -125,8 +126,9 @@ void pippy_explain(const struct pippy_problem *p, char *text, size_t size);
 enum status pippy_by_threshold(const struct model *m, double threshold, size_t most,
                                uint32_t *stage_of, size_t *used) MUST_CHECK;
 
-/* Exactly so many stages by the rule above with an even share as its *threshold; where that makes
- * fewer, *used, the largest are cut again. STATUS_INFEASIBLE: more stages than ops; STATUS_NOMEM. */
+/* Exactly so many stages by the rule above with an even share as its *threshold; where that
+ * makes fewer, *used, the largest are cut again. STATUS_INFEASIBLE: more stages than ops;
+ * STATUS_NOMEM. */
 enum status pippy_evenly(const struct model *m, size_t stages, double *threshold,
                          uint32_t *stage_of, size_t *used) MUST_CHECK;
 

@@ -19,8 +19,8 @@ struct walk {
     size_t limit;
     uint32_t *missing; /* [units] predecessors that are not in the current ideal */
     /* An ideal is told by how many units it holds, and its front, the units that may be added next:
-     * an antichain. k units in the front make 2^k ideals, so fronts are short wherever the family is
-     * within its limit. */
+     * an antichain. k units in the front make 2^k ideals, so fronts are short wherever the family
+     * is within its limit. */
     struct interner ideals; /* numbers: units, then the front, ascending */
     uint32_t *child;        /* beside each number of a front: the ideal with that unit added */
     size_t room;            /* of child */
