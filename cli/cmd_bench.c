@@ -151,7 +151,7 @@ static enum status bench(struct invocation *in)
         st = st == STATUS_INVALID ? error_context(STATUS_USAGE, "--ranks") : st;
         goto out;
     }
-    if (!a->platform && engine == &engine_simgrid)
+    if (!a->platform && engine->file)
         TRY(write_platform(a->ranks, &file, temporary));
     TRY(measure(in, engine, &w, a->platform ? path : temporary, &r));
     if (a->json)

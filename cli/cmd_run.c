@@ -9,6 +9,7 @@
 #include "exec/launch/hosts.h"
 #include "exec/launch/launch.h"
 #include "exec/rounds.h"
+#include "sim/engines.h"
 #include "study/evaluate.h"
 #include "study/load.h"
 #include "study/machine.h"
@@ -131,7 +132,7 @@ static enum status choose_timeout(const struct loaded_plan *p, double *out)
     const struct evaluation_context context = {
         .model = &p->model, .topology = &p->topology, .platform = p->platform};
     struct measurement m = {0};
-    TRY(evaluate_program(&p->program, &context, &engine_analytic, &m, NULL));
+    TRY(evaluate_program(&p->program, &context, engine_quick(), &m, NULL));
     *out = fmax(least_s, iterations * m.iteration_s);
 out:
     measurement_free(&m);

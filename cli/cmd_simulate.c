@@ -64,15 +64,15 @@ static enum status evaluate_instead(struct simulate *s, const struct progress *p
     s->interrupted = true;
     measurement_free(&s->m);
     program_free(&s->program);
-    PASS(evaluate(s, &engine_analytic));
+    PASS(evaluate(s, engine_quick()));
     PASS(measurement_warn(&s->m,
                           "interrupted: %s had completed %.0f %% of %zu ops; this is what the "
-                          "analytic engine predicts",
+                          "%s engine predicts",
                           s->engine->name,
                           100 * (double)progress->completed /
                               (double)(progress->ops + !progress->ops),
-                          progress->ops));
-    s->engine = &engine_analytic;
+                          progress->ops, engine_quick()->name));
+    s->engine = engine_quick();
     return STATUS_OK;
 }
 

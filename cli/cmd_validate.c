@@ -14,14 +14,15 @@
 #include "study/published_layers.h"
 #include "study/validate.h"
 
-/* Is a prediction by SimGrid further off than allowed? */
+/* Is a prediction by the engine that judges further off than allowed? */
 static enum status judge(const struct validate_table *t, double limit)
 {
     for (size_t i = 0; i < t->summaries; i++) {
         const struct validate_summary *s = &t->summary[i];
-        if (!strcmp(s->predicted_by, engine_simgrid.name) && s->worst_error > limit)
-            return error_set(STATUS_INFEASIBLE, "%s: simgrid is off by %.2f %%, allowed are %g %%",
-                             t->row[s->worst].plan, 100 * s->worst_error, 100 * limit);
+        if (!strcmp(s->predicted_by, engine_judge()->name) && s->worst_error > limit)
+            return error_set(STATUS_INFEASIBLE, "%s: %s is off by %.2f %%, allowed are %g %%",
+                             t->row[s->worst].plan, s->predicted_by, 100 * s->worst_error,
+                             100 * limit);
     }
     return STATUS_OK;
 }

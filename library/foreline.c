@@ -15,6 +15,7 @@
 #include "core/base/text.h"
 #include "core/data/breakdown.h"
 #include "host/leftover.h"
+#include "sim/engines.h"
 #include "study/load.h"
 #include "study/machine.h"
 #include "study/planning.h"
@@ -294,7 +295,7 @@ static enum status predict(const foreline_plan *plan, const char *engine,
     struct measurement m = {0};
     const struct evaluation_context context = {
         .model = plan->model, .topology = plan->topology, .platform = plan->platform};
-    PASS(engine_find(engine ? engine : engine_simgrid.name, &by));
+    PASS(engine_find(engine ? engine : engine_judge()->name, &by));
     enum status st = evaluate_plan(&plan->plan, &context, by, &m, NULL, NULL);
     if (st == STATUS_OK)
         take(&m, out);

@@ -10,6 +10,22 @@ const struct engine *const engines[] = {
 };
 const size_t engines_n = sizeof engines / sizeof *engines;
 
+const struct engine *engine_quick(void)
+{
+    size_t k = 0;
+    while (!engines[k]->quick)
+        k++;
+    return engines[k];
+}
+
+const struct engine *engine_judge(void)
+{
+    size_t k = 0;
+    while (!engines[k]->judge)
+        k++;
+    return engines[k];
+}
+
 enum status engine_find(const char *name, const struct engine **out)
 {
     return text_find("engine", name, engines, engines_n, out);

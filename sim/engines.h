@@ -10,6 +10,11 @@
 extern const struct engine *const engines[]; /* [engines_n] */
 extern const size_t engines_n;
 
+/* The first of the table that is quick, and the first that judges. What needs one asks for what it
+ * can, not for a name. */
+const struct engine *engine_quick(void);
+const struct engine *engine_judge(void);
+
 /* STATUS_INVALID lists the known names. */
 enum status engine_find(const char *name, const struct engine **out) MUST_CHECK;
 

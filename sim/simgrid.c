@@ -106,6 +106,8 @@ out:
 const struct engine engine_simgrid = {
     .name = "simgrid",
     .summary = "flow-level contention on the platform file; 1e5 messages per CPU second",
+    .judge = true,
+    .file = true,
     .folds = true,
     .resolution_s = 1e-9,
     .run = run,

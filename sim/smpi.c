@@ -196,4 +196,8 @@ out:
 }
 
 const struct engine engine_smpi = {
-    .name = "smpi", .summary = "the MPI worker itself on SimGrid's MPI", .run = run};
+    .name = "smpi",
+    .summary = "the MPI worker itself on SimGrid's MPI",
+    .file = true,
+    .run = run,
+};

@@ -5,6 +5,7 @@
 
 #include "core/base/array.h"
 #include "core/strategy/framework.h"
+#include "sim/engines.h"
 #include "study/rank.h"
 
 /* What the table is made from. */
@@ -121,7 +122,7 @@ static size_t fill_heading(const struct best *b, char (*cell)[BEST_CELL], bool *
     size_t texts = c;
     snprintf(cell[c++], BEST_CELL, "%s", e->fewest_seconds ? "iteration_s" : "samples/s");
     if (s->has_finalists)
-        snprintf(cell[c++], BEST_CELL, "simgrid");
+        snprintf(cell[c++], BEST_CELL, "%s", engine_judge()->name);
     snprintf(cell[c++], BEST_CELL, "ahead by");
     for (size_t i = 0; i < c; i++)
         right[i] = i >= texts;

@@ -414,7 +414,7 @@ static enum status evaluate(const struct evaluation_context *context, const stru
     struct program program = {0};
     struct measurement m = {0};
     c.simulated_only = true;
-    c.fold_from = engine == &engine_analytic ? 1 : 0; /* on SimGrid as `simulate` does */
+    c.fold_from = engine->quick ? 1 : 0; /* else as `simulate` does */
     TRY(evaluate_plan(plan, &c, engine, &m, &program, NULL));
     if (c.refused && !c.launches)
         TRY(point_runs(c.device, c.model, plan, &program, c.refused));
@@ -446,7 +446,7 @@ static enum status score_unshared(const struct evaluation_context *context, cons
     unlinked.links = 0;
     c.topology = &unlinked;
     c.options.unproved = true;
-    PASS(evaluate(&c, &engine_analytic, p, out));
+    PASS(evaluate(&c, engine_quick(), p, out));
     out->exact = false;
     return STATUS_OK;
 }
@@ -456,7 +456,7 @@ enum status evaluate_once(const struct evaluation_context *context, const struct
 {
     struct evaluation_context c = *context;
     c.only_alike = devices_of(plan) >= LARGE;
-    enum status st = evaluate(&c, &engine_analytic, plan, out);
+    enum status st = evaluate(&c, engine_quick(), plan, out);
     return st == STATUS_UNSUPPORTED && c.only_alike ? score_unshared(context, plan, out) : st;
 }
 
@@ -477,7 +477,7 @@ struct finalists {
 
 const struct engine *evaluate_thorough_engine(const struct evaluation_context *context)
 {
-    return context->engine ? context->engine : &engine_simgrid;
+    return context->engine ? context->engine : engine_judge();
 }
 
 static enum status evaluate_finalist(void *context, size_t i, void *slot)

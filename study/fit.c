@@ -12,6 +12,7 @@
 #include "core/base/provenance.h"
 #include "core/base/text.h"
 #include "host/folder.h"
+#include "sim/engines.h"
 #include "sim/platform/platform.h"
 #include "sim/platform/variant.h"
 #include "study/evaluate.h"
@@ -188,7 +189,7 @@ static enum status predict_row(const struct fit *f, const double *value, const s
         FAIL(STATUS_INVALID, "%s names no framework, and framework.* is to be fitted", row->path);
     if (any)
         TRY(vary_framework(f, value, row->plan.plan.framework, &p));
-    TRY(evaluate_plan(&p, &context, &engine_analytic, &m, NULL, NULL));
+    TRY(evaluate_plan(&p, &context, engine_quick(), &m, NULL, NULL));
     *seconds = m.iteration_s;
 out:
     if (st != STATUS_OK)

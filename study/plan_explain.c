@@ -148,7 +148,7 @@ static enum status simulate_once(struct explanation *e, const struct better *how
     if (e->extent == FOLDED) {
         context.change = how ? make_better : NULL;
         context.change_how = how;
-        return evaluate_plan(&e->p.plan, &context, &engine_simgrid, m, NULL, NULL);
+        return evaluate_plan(&e->p.plan, &context, engine_judge(), m, NULL, NULL);
     }
     memcpy(e->changed.op, p->op, (p->ops + 1) * sizeof *p->op);
     if (how)
@@ -156,7 +156,7 @@ static enum status simulate_once(struct explanation *e, const struct better *how
     if (e->extent == UNCONTENDED)
         context.topology = &e->unlinked;
     return evaluate_program(&e->changed, &context,
-                            e->extent == WHOLE ? &engine_simgrid : &engine_analytic, m, NULL);
+                            e->extent == WHOLE ? engine_judge() : engine_quick(), m, NULL);
 }
 
 /* The change in iteration time says how much the plan is limited by something, as no sum of busy
@@ -227,7 +227,7 @@ static enum status print_iteration(struct explanation *e, double *iteration_s)
     }
     const struct evaluation_context uncontended = {
         .model = &e->p.model, .topology = &e->unlinked, .platform = e->p.platform};
-    TRY(evaluate_program(&e->p.program, &uncontended, &engine_analytic, &quick, NULL));
+    TRY(evaluate_program(&e->p.program, &uncontended, engine_quick(), &quick, NULL));
     fprintf(e->out, " on SimGrid (%s without contention): %s\n",
             units_of(UNIT_SECONDS, quick.iteration_s).text, text);
 out:

@@ -5,6 +5,7 @@
 
 #include "core/base/array.h"
 #include "core/base/units.h"
+#include "sim/engines.h"
 #include "study/evaluate.h"
 #include "study/planning.h"
 
@@ -177,7 +178,7 @@ enum status plan_search(const struct arguments *a, struct evaluation_context *co
     context->refused = a->executable || a->launchable ? refused : NULL;
     context->device = a->device;
     if (t->n > MOST_DEVICES)
-        context->engine = &engine_analytic;
+        context->engine = engine_quick();
     st = auto_search(context->model, t, &request, &evaluator, &result);
     name_rule(&result, refused);
     if (st == STATUS_INFEASIBLE && result.n == 0 && stop && *stop)

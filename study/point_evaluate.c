@@ -9,6 +9,7 @@
 #include "core/base/random.h"
 #include "core/base/text.h"
 #include "host/folder.h"
+#include "sim/engines.h"
 #include "study/point.h"
 #include "study/summary.h"
 
@@ -96,13 +97,12 @@ static enum status make_plan(const struct point *p, const struct model *m, const
                              const char *path, struct plan *out)
 {
     struct arguments a = p->a;
-    struct evaluation_context context = {.model = m,
-                                         .topology = t,
-                                         .platform = path,
-                                         .engine = arguments_given(&p->a, "noise")
-                                                       ? &engine_analytic
-                                                       : p->engine, /* NULL: SimGrid */
-                                         .options = {.collective = p->collective}};
+    struct evaluation_context context = {
+        .model = m,
+        .topology = t,
+        .platform = path,
+        .engine = arguments_given(&p->a, "noise") ? engine_quick() : p->engine, /* NULL: SimGrid */
+        .options = {.collective = p->collective}};
     if (p->fill)
         fill(t, &a);
     if (p->fill_experts) {

@@ -10,6 +10,7 @@
 #include "core/base/text.h"
 #include "core/cost/kernel.h"
 #include "core/strategy/constants.h"
+#include "sim/engines.h"
 #include "study/evaluate.h"
 #include "study/load.h"
 #include "study/pool.h"
@@ -100,7 +101,7 @@ static enum status evaluate(struct predictor *w, const struct published_row *row
                                                .simulated_only = true,
                                                .fold_from = 2,
                                                .no_links = true};
-    enum status st = evaluate_plan(plan, &context, &engine_analytic, &m, NULL, NULL);
+    enum status st = evaluate_plan(plan, &context, engine_quick(), &m, NULL, NULL);
     if (st == STATUS_OK)
         take(row, &m, out);
     measurement_free(&m);

@@ -7,6 +7,7 @@
 #include "core/base/digest.h"
 #include "plots/kind.h"
 #include "plots/page.h"
+#include "sim/engines.h"
 #include "study/rank.h"
 #include "study/report.h"
 
@@ -219,7 +220,8 @@ static enum status put_line(struct report_page *p, const struct sweep *s, const 
     rank_group_label(l->e, l->like, l->along, true, name);
     TRY(sweep_table(s, keep, l, &t));
     TRY(table_column(&t, "engine", &engine));
-    snprintf(where, sizeof where, "engine=%.50s", second ? "simgrid" : table_cell(&t, 0, engine));
+    snprintf(where, sizeof where, "engine=%.50s",
+             second ? engine_judge()->name : table_cell(&t, 0, engine));
     TRY(report_plot(p, kind, &request,
                     report_text(p, "%s by %s%s%s%s%s", what, where + strlen("engine="),
                                 second ? ", the finalists" : "", *name ? ": " : "", name,

@@ -321,11 +321,11 @@ static enum status compute_finalists(struct sweep *s, const struct sweep_run *ru
     size_t *number = NULL, n = 0;
     TRY(rank_points(s, false, &ranking));
     TRY(rank_finalists(&ranking, &number, &n));
-    TRY(identify_points(&s->e, number, n, &engine_simgrid, &s->finalists));
+    TRY(identify_points(&s->e, number, n, engine_judge(), &s->finalists));
     s->has_finalists = true;
     TRY(database_add_members(s->db, s->id, true, n, number,
                              (const char(*)[DIGEST_HEX])s->finalists.hash));
-    TRY(compute(s, &s->finalists, &engine_simgrid, run, count));
+    TRY(compute(s, &s->finalists, engine_judge(), run, count));
 out:
     free(number);
     ranking_free(&ranking);

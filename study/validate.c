@@ -149,8 +149,8 @@ static enum status predict_point(struct validation *v, size_t point, const struc
     struct measurement m = {0};
     char path[VALIDATE_PATH], suffix[32];
     for (size_t k = 0; k < VALIDATE_ENGINES; k++) {
-        TRY(point_predict(p, v->point[point].plan, validate_engines[k], &m));
-        snprintf(suffix, sizeof suffix, ".%s.json", validate_engines[k]->name);
+        TRY(point_predict(p, v->point[point].plan, validate_engine(k), &m));
+        snprintf(suffix, sizeof suffix, ".%s.json", validate_engine(k)->name);
         TRY(validate_path(directory ? directory : ".", "predicted", v->point[point].name, suffix,
                           path));
         if (directory)

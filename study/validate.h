@@ -39,7 +39,7 @@ struct validation {
 
 /* The engines that predict, and how many. */
 enum { VALIDATE_ENGINES = 2 };
-extern const struct engine *const validate_engines[VALIDATE_ENGINES];
+const struct engine *validate_engine(size_t k); /* k < VALIDATE_ENGINES */
 
 enum status validate_add_point(struct validation *v, const char *name, const char *plan) MUST_CHECK;
 /* Takes *m over, leaving {0}. */

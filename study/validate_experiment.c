@@ -96,7 +96,8 @@ static enum status put_experiment(FILE *to, const struct arguments *a, const cha
         if (arguments_given(a, "optimizer"))
             put_many(to, "plan.optimizer", &a->optimizer, 1);
     }
-    fprintf(to, "engine: [%s, %s, %s]\n", engine_analytic.name, engine_simgrid.name, a->engine);
+    fprintf(to, "engine: [%s, %s, %s]\n", validate_engine(0)->name, validate_engine(1)->name,
+            a->engine);
     put_many(to, "device", &a->device, 1);
     if (a->compute)
         put_many(to, "compute", &a->compute, 1);

@@ -140,7 +140,7 @@ static void put_table(FILE *out, const struct validate_table *t)
     char a[UNITS_TEXT], b[UNITS_TEXT], c[UNITS_TEXT];
     fputs("\n## Result\n\n| plan | run by | runs | samples | measured | quartiles |", out);
     for (size_t k = 0; k < VALIDATE_ENGINES; k++)
-        fprintf(out, " %s | error |", validate_engines[k]->name);
+        fprintf(out, " %s | error |", validate_engine(k)->name);
     fputs("\n|---|---|--:|--:|--:|---|", out);
     for (size_t k = 0; k < VALIDATE_ENGINES; k++)
         fputs("--:|--:|", out);

@@ -24,7 +24,7 @@ static enum status file_path(const struct validate_job *job, const struct valida
 {
     char suffix[32];
     if (k < VALIDATE_ENGINES)
-        snprintf(suffix, sizeof suffix, ".%s.json", validate_engines[k]->name);
+        snprintf(suffix, sizeof suffix, ".%s.json", validate_engine(k)->name);
     else
         snprintf(suffix, sizeof suffix, ".%zu.json", k - VALIDATE_ENGINES + 1);
     return validate_path(job->directory, k < VALIDATE_ENGINES ? "predicted" : "measured", p->name,
@@ -37,7 +37,7 @@ static bool is_asked(const struct validate_job *job, size_t engine)
     const struct experiment *e = &job->e;
     const struct experiment_axis *axis = &e->axis[experiment_find(e, "engine")];
     for (size_t i = 0; i < axis->n; i++)
-        if (!strcmp(axis->choice[i].label, validate_engines[engine]->name))
+        if (!strcmp(axis->choice[i].label, validate_engine(engine)->name))
             return true;
     return false;
 }
@@ -71,7 +71,7 @@ static enum status predict_point(const struct validate_job *job, const struct va
         TRY(file_path(job, p, k, path));
         if (!is_asked(job, k) || validate_exists(path))
             continue;
-        TRY(point_predict(&plan, p->plan, validate_engines[k], &m));
+        TRY(point_predict(&plan, p->plan, validate_engine(k), &m));
         TRY(measurement_write(&m, path, job->by));
         measurement_free(&m);
     }
@@ -165,7 +165,7 @@ enum status validate_predict(const struct validate_job *job, struct validation *
     char path[VALIDATE_PATH], (*failure)[FAILURE] = NULL;
     TRY(ARRAY_NEW(failure, v->points));
     for (size_t e = 0; e < VALIDATE_ENGINES; e++)
-        TRY(engine_load(validate_engines[e]));
+        TRY(engine_load(validate_engine(e)));
     TRY(pool_for(v->points, sizeof *failure, failure, predict_one, &p));
     for (size_t i = 0; i < v->points; i++)
         if (*failure[i])

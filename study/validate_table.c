@@ -12,7 +12,10 @@
 #include "core/data/compare.h"
 #include "sim/engines.h"
 
-const struct engine *const validate_engines[VALIDATE_ENGINES] = {&engine_analytic, &engine_simgrid};
+const struct engine *validate_engine(size_t k)
+{
+    return k == 0 ? engine_quick() : engine_judge();
+}
 
 /* ---- rows */
 
@@ -65,7 +68,7 @@ static struct validate_row make_row(const struct validation *v, size_t first, do
     for (size_t k = 0; k < VALIDATE_ENGINES; k++) {
         row.predicted_s[k] = row.error[k] = NAN;
         for (size_t i = 0; i < v->files; i++) {
-            if (strcmp(v->m[i].engine, validate_engines[k]->name) != 0 ||
+            if (strcmp(v->m[i].engine, validate_engine(k)->name) != 0 ||
                 !measurement_same_plan(&v->m[i], m))
                 continue;
             row.predicted_s[k] = v->m[i].iteration_s;
@@ -148,7 +151,7 @@ static bool has_platforms(const struct validate_table *t, const char *engine)
 static void add_summary(struct validate_table *t, size_t row, size_t k, bool all, double *room)
 {
     bool several = has_platforms(t, t->row[row].engine);
-    struct validate_summary s = {.predicted_by = validate_engines[k]->name,
+    struct validate_summary s = {.predicted_by = validate_engine(k)->name,
                                  .measured_by = t->row[row].engine,
                                  .platform = all ? NULL : t->row[row].platform};
     summarise(t, k, !all || !several, room, &s);
@@ -237,7 +240,7 @@ void validate_print(const struct validation *v, const struct validate_table *t, 
     }
     fprintf(out, "%-*s\tengine\truns\tsamples\tmeasured_s\tq1_s\tq3_s", width, "# plan");
     for (size_t k = 0; k < VALIDATE_ENGINES; k++)
-        fprintf(out, "\t%s_s\terror_%%", validate_engines[k]->name);
+        fprintf(out, "\t%s_s\terror_%%", validate_engine(k)->name);
     putc('\n', out);
     for (size_t i = 0; i < t->rows; i++) {
         const struct validate_row *r = &t->row[i];

@@ -13,6 +13,7 @@
 #include "core/lower/lower.h"
 #include "core/strategy/optimizer.h"
 #include "exec/executor.h"
+#include "sim/engines.h"
 #include "sim/traffic.h"
 #include "topologies/catalogue.h"
 
@@ -115,11 +116,11 @@ static enum status warn_of_costs(const struct plan *plan, const struct program *
     for (size_t i = 0; i < p->ops; i++)
         busy_s += op_computes(&p->op[i]) ? p->op[i].seconds : 0;
     if (c->topology->links == 0 && c->topology->n > ROUTE_TABLE_DEVICES && c->engine &&
-        strcmp(c->engine->name, "analytic") == 0)
+        !c->engine->file)
         PASS(measurement_warn(m,
-                              "the analytic engine knows no links of more than %d devices in "
-                              "several zones: messages share nothing; --engine simgrid shares them",
-                              ROUTE_TABLE_DEVICES));
+                              "the %s engine knows no links of more than %d devices in "
+                              "several zones: messages share nothing; --engine %s shares them",
+                              c->engine->name, ROUTE_TABLE_DEVICES, engine_judge()->name));
     if (busy_s <= 0)
         PASS(measurement_warn(m, "the model has neither FLOP nor measured times: nothing that is "
                                  "computed takes time"));

@@ -1,13 +1,10 @@
 #!/bin/sh
 # Files of real machines and programs beside the project import to what tests/real_PART.tsv says of them.
-# Usage: real_files.sh FORELINE machines|programs; FORELINE_REAL names their folder (default: ../shared/workloads/real of the source)
+# Usage: real_files.sh FORELINE FOLDER machines|programs
 here=$(dirname "$0")
-for folder in "${FORELINE_REAL:-}" "$here/../../shared/workloads/real" "$here/../../../shared/workloads/real"; do
-    [ -n "$folder" ] && [ -d "$folder/smi_topo" ] && break
-    folder=
-done
-if [ -z "$folder" ]; then
-    echo "skipped: no files of real machines; FORELINE_REAL=FOLDER says where some are"
+folder=$2
+if [ ! -d "$folder/smi_topo" ]; then
+    echo "skipped: no files of real machines in $folder; cmake -DFORELINE_WORKLOADS=FOLDER says where real/ is"
     exit 77
 fi
-"$here/../bench/real_files.sh" "$1" "$folder" "$2" | diff "$here/real_$2.tsv" -
+"$here/../bench/real_files.sh" "$1" "$folder" "$3" | diff "$here/real_$3.tsv" -

@@ -1,14 +1,10 @@
 #!/bin/sh
 # Traces of other people's runs beside the project, imported, equal a count of their own to the nanosecond.
-# Usage: real_traces.sh FORELINE; FORELINE_REAL names their folder (default: ../shared/workloads/real of the source)
+# Usage: real_traces.sh FORELINE FOLDER
 set -u
-foreline=$1 here=$(cd "$(dirname "$0")" && pwd)
-for folder in "${FORELINE_REAL:-}" "$here/../../shared/workloads/real" "$here/../../../shared/workloads/real"; do
-    [ -n "$folder" ] && [ -d "$folder/traces" ] && break
-    folder=
-done
-if [ -z "$folder" ] || ! command -v python3 >/dev/null; then
-    echo "skipped: no traces of real runs, or no python3; FORELINE_REAL=FOLDER says where some are"
+foreline=$1 folder=$2 here=$(cd "$(dirname "$0")" && pwd)
+if [ ! -d "$folder/traces" ] || ! command -v python3 >/dev/null; then
+    echo "skipped: no traces of real runs in $folder, or no python3"
     exit 77
 fi
 dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT
@@ -49,9 +45,12 @@ tar xzf "$folder/traces/param_dlrm_kineto_ranks0-3.tar.gz" -C "$dir/dlrm"
 # shellcheck disable=SC2046 # no blanks in these names
 compare $(find "$dir/dlrm" -name '*.json')
 compare "$folder"/traces/hta_trace_filter__sampled_rank-[01].json.gz
-for trace in hta_nccl_parser_config__nccl_data hta_trace_diff__control__control tracelens_b200__eager_trace \
-    hta_amd_trace__mi250_minitoy_train_ROCm6_2_kineto hta_negative_queue_length_values_check__rank0 \
-    hta_ns_resolution_trace__rank-0.Apr_03_18_51_38.1102.pt.trace tracelens_mi210__gpu_only_trace__gpu_only_trace \
+# The large ones with ./check --all.
+[ -z "${FORELINE_EVERYTHING:-}" ] || large="hta_trace_diff__control__control hta_negative_queue_length_values_check__rank0
+    hta_ns_resolution_trace__rank-0.Apr_03_18_51_38.1102.pt.trace"
+for trace in ${large:-} hta_nccl_parser_config__nccl_data tracelens_b200__eager_trace \
+    hta_amd_trace__mi250_minitoy_train_ROCm6_2_kineto \
+    tracelens_mi210__gpu_only_trace__gpu_only_trace \
     tracelens_h100__Qwen_Qwen1.5-0.5B-Chat__1016005 param_resnet_kineto; do
     compare "$folder/traces/$trace.json.gz"
 done

@@ -152,7 +152,7 @@ static void updates_without_flush_are_refused(void **state)
     free(s.plan.schedule);
     s.plan.schedule = sample_text("pipedream");
     s.plan.offload = OFFLOAD_OPTIMIZER;
-    assert_int_equal(plan_lower(&s.plan, &s.model, &s.topology, &s.program), STATUS_UNSUPPORTED);
+    assert_int_equal(plan_lower(&s.plan, &s.model, &s.topology, &s.program), STATUS_INVALID);
     lowered_free(&s);
 }
 

@@ -30,7 +30,8 @@ set_tests_properties(simgrid.examples PROPERTIES LABELS long TIMEOUT 1200 SKIP_R
 # Files of other people's machines and programs, where there are some beside the project.
 foreach(part machines programs)
     add_test(NAME real_files.${part}
-        COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/real_files.sh $<TARGET_FILE:foreline> ${part})
+        COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/real_files.sh $<TARGET_FILE:foreline>
+        ${FORELINE_WORKLOADS}/real ${part})
     set_tests_properties(real_files.${part} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
 endforeach()
 set_tests_properties(real_files.programs PROPERTIES LABELS long)

@@ -102,6 +102,7 @@ out:
 const struct engine engine_analytic = {
     .name = "analytic",
     .summary = "longest path, with fair shares of links that are contended; microseconds",
+    .quick = true,
     .folds = true,
     .run = run,
 };

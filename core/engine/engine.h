@@ -36,6 +36,9 @@ struct simulation_options {
 
 struct engine {
     const char *name, *summary;
+    bool quick; /* milliseconds: for scores, fits, and answers that cannot wait */
+    bool judge; /* what finalists are judged by, and predictions that say no engine are made by */
+    bool file;  /* reads the platform's file, not the topology alone */
     bool folds; /* runs folded programs; STATUS_UNSUPPORTED: replicas or shards are not alike */
     double resolution_s; /* times nearer to each other than this are not told apart */
     /*   program   matched and checked

@@ -1,7 +1,7 @@
 """Published ONNX files, where there are some beside the project: parameters and products are those published,
 and those that the onnx package's own shape inference gives.
 
-Usage: onnx_real.py FORELINE; FORELINE_REAL names the folder that has a folder onnx. Exit status 77, with the reason, where the package or the files are missing.
+Usage: onnx_real.py FORELINE FOLDER, which has a folder onnx. Exit status 77, with the reason, where the package or the files are missing.
 """
 import json
 import os
@@ -58,13 +58,10 @@ def count(path):
 
 
 def main():
-    foreline, here = sys.argv[1], os.path.dirname(os.path.abspath(__file__))
-    places = [os.environ.get("FORELINE_REAL", "")] + [
-        os.path.join(here, up, "shared", "workloads", "real") for up in ("../../..", "../../../..")]
-    folder = next((p for p in (os.path.join(p, "onnx") for p in places) if os.path.isdir(p)), None)
-    files = sorted(f for f in os.listdir(folder) if f.endswith(".onnx")) if folder else []
+    foreline, folder = sys.argv[1], os.path.join(sys.argv[2], "onnx")
+    files = sorted(f for f in os.listdir(folder) if f.endswith(".onnx")) if os.path.isdir(folder) else []
     if not files:
-        print("skipped: no ONNX files; FORELINE_REAL=FOLDER says where some are")
+        print("skipped: no ONNX files in " + folder)
         sys.exit(77)
     for name in files:
         path = os.path.join(folder, name)
