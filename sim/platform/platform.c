@@ -54,19 +54,6 @@ static enum status check_root(const struct platform_text *p)
     return STATUS_OK;
 }
 
-/* In a child: the topology of a plain platform, or nothing. */
-static enum status describe_plain(void *argument, int fd)
-{
-    const struct platform_text *p = argument;
-    struct topology t = {0};
-    bool fits = false;
-    enum status st = plain_describe(p, &fits, &t);
-    if (st == STATUS_OK && fits)
-        st = topology_send(&t, fd);
-    topology_free(&t);
-    return st;
-}
-
 /* Who describes a platform: the text where it is plain, or always SimGrid, or SimGrid asked for
  * every route, the slow references that tests compare with. */
 enum by { BY_TEXT, BY_SIMGRID, BY_EVERY_ROUTE };
@@ -76,6 +63,7 @@ static enum status read_with(const char *path, enum by by, struct topology *out)
     enum status st;
     char *text = NULL, *name = NULL, more[LIMIT_MORE];
     size_t length;
+    bool plain = false;
     struct child_output output = {0};
     struct topology t = {0};
     struct simgrid_platform load = {.asked = MAP_FAILED};
@@ -94,11 +82,11 @@ static enum status read_with(const char *path, enum by by, struct topology *out)
         FAIL(STATUS_NOMEM, "%s: no shared memory", path);
     TRY(text_copy(path, &name));
     load.asked->exhaustive = by == BY_EVERY_ROUTE;
-    st = by == BY_TEXT ? child_run_watched(describe_plain, &load.file, &watch, &output) : STATUS_OK;
-    if (st == STATUS_OK && output.length == 0) {
-        child_output_free(&output);
-        st = simgrid_child(SIMGRID_DESCRIBE, &load, &watch, &output);
-    }
+    /* Here, not in a child: programs with threads load platforms, and a fork of theirs has the locks
+     * of threads that it has not. */
+    if (by == BY_TEXT)
+        TRY(plain_describe(&load.file, &plain, &t));
+    st = plain ? STATUS_OK : simgrid_child(SIMGRID_DESCRIBE, &load, &watch, &output);
     if (st == STATUS_EXTERNAL && !is_in_time(&deadline_s))
         FAIL(st, "%s: SimGrid finds no routes within %g s%s", path, limit(LIMIT_routes),
              limit_more(LIMIT_routes, more));
@@ -106,7 +94,8 @@ static enum status read_with(const char *path, enum by by, struct topology *out)
         st = explain(&load);
     if (st != STATUS_OK)
         goto out;
-    TRY(topology_receive(output.data, output.length, &t));
+    if (!plain)
+        TRY(topology_receive(output.data, output.length, &t));
     TRY(topology_find_nodes(&t));
     MOVE(&t.name, name);
     MOVE(out, t);
