@@ -69,9 +69,9 @@ static bool pass_word(const char **c, const char *word)
 static bool pass_attribute(const char **c)
 {
     *c += strspn(*c, "abcdefghijklmnopqrstuvwxyz_");
-    if (*(*c)++ != '=')
+    if (**c != '=')
         return false;
-    char quote = **c;
+    char quote = *++*c;
     if (quote != '"' && quote != '\'')
         return false;
     while (*++*c != quote)

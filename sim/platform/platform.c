@@ -82,8 +82,8 @@ static enum status read_with(const char *path, enum by by, struct topology *out)
         FAIL(STATUS_NOMEM, "%s: no shared memory", path);
     TRY(text_copy(path, &name));
     load.asked->exhaustive = by == BY_EVERY_ROUTE;
-    /* Here, not in a child: programs with threads load platforms, and a fork of theirs has the locks
-     * of threads that it has not. */
+    /* Not in a child: programs with threads load platforms, and a fork of theirs would have the
+     * locks of other threads. */
     if (by == BY_TEXT)
         TRY(plain_describe(&load.file, &plain, &t));
     st = plain ? STATUS_OK : simgrid_child(SIMGRID_DESCRIBE, &load, &watch, &output);
