@@ -109,18 +109,24 @@ static enum status take_worker(struct run *run, const struct frame_hello *h, int
     return STATUS_OK;
 }
 
-void launch_refuse(const struct run *run, const char *why)
+void launch_refuse(const struct run *run)
 {
     int32_t code = STATUS_INVALID;
-    size_t n = strlen(why) < ERROR_TEXT ? strlen(why) : ERROR_TEXT;
-    bool elsewhere = launch_by_hand(run) || launch_by_environment(run);
+    int signal = error_signal();
+    char why[ERROR_TEXT]; /* each call below may replace the message */
+    snprintf(why, sizeof why, "%s", error_message());
+    bool elsewhere = launch_by_hand(run) || launch_by_environment(run), gone = false;
     double deadline_s = clock_now() + limit(LIMIT_send);
     for (size_t r = 0; elsewhere && run->meeting.door.caller && r < run->program->ranks; r++) {
         const struct launched *w = &run->worker[r];
-        if (w->fd >= 0 && !w->child.pid &&
-            frame_write(w->fd, FRAME_ERROR, &code, sizeof code, why, n, deadline_s) != STATUS_OK)
-            continue; /* it has hung up */
+        if (w->fd >= 0 && !w->child.pid)
+            gone |= frame_write(w->fd, FRAME_ERROR, &code, sizeof code, why, strlen(why),
+                                deadline_s) != STATUS_OK;
     }
+    if (gone && signal == 0) /* who has hung up needs no reason; the run's own stays what it was */
+        error_set(STATUS_INVALID, "%s", why);
+    else if (gone && error_interrupted(signal) != STATUS_OK)
+        return;
 }
 
 const char *launch_other_tokens(const struct run *run, char text[TOKENS_TEXT])

@@ -161,7 +161,7 @@ enum status launch_run(const struct program *p, const struct model *m,
     TRY(launch_spawn(&run));
     st = launch_watch(&run);
     if (st != STATUS_OK)
-        launch_refuse(&run, error_message());
+        launch_refuse(&run);
     if (st != STATUS_OK && (run.cause.signal == 0 || run.reports.complete <= o->warmup)) {
         char kept[KEPT_TEXT];
         if (run.cause.signal && *launch_kept(&run, kept))

@@ -334,9 +334,10 @@ bool launch_is_settled(const struct run *run, double now_s);
 /* Connections to the control port, without waiting: workers say who they are, strangers are
  * dropped. When the last one is there, all are told where everybody is. */
 void launch_answer(struct run *run);
-/* The run does not begin: tell the ranks that other processes have started why, as `why` says.
- * Ranks that are children, and their terminals, are this process's. */
-void launch_refuse(const struct run *run, const char *why);
+/* The run does not begin: tell the ranks that other processes have started why, as error_message()
+ * says, which stays what it was. Ranks that are children, and their terminals, are this
+ * process's. */
+void launch_refuse(const struct run *run);
 /* What makes the token of --launcher env. */
 extern const char launch_token_names[];
 /* How many have come with another token, for a message; "": none. */

@@ -17,6 +17,9 @@
 #include "sim/platform/xml_scan.h"
 
 enum { VALUE = 64, MOST_CORES = 1 << 16, MOST_PROPERTIES = 256 }; /* of a host */
+/* Devices times links of what is searched here; more is for SimGrid's child, which has a
+ * deadline. */
+static const double MOST_STEPS = 1e8;
 
 struct property {
     const char *id, *value;
@@ -479,6 +482,7 @@ static enum status find_tiers(const struct platform_text *p, struct topology *t,
     struct ways ways = {0};
     struct tier_search s = {.ask = ask, .link = read_link_numbers, .context = &ways};
     TRY(tier_search_open(p, &s));
+    *fits = *fits && (double)t->n * (double)s.links.n <= MOST_STEPS;
     for (size_t k = 1; k < s.links.n; k++)
         *fits = *fits && xml_compare(s.links.link[k - 1].id, s.links.link[k].id) != 0;
     if (*fits)

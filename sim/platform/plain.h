@@ -15,6 +15,8 @@
  * foreline generates or comes with are so.
  *   fits  out: false, and nothing else is set, for all that is different or faulty: SimGrid reads
  *         it, or says what is wrong
+ * More than 1e8 devices times links do not fit, so that this takes seconds at most: it has no
+ * deadline.
  * O(text log text + devices * links). STATUS_NOMEM. */
 enum status plain_describe(const struct platform_text *p, bool *fits,
                            struct topology *out) MUST_CHECK;
