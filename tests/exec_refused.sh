@@ -57,5 +57,11 @@ if [ -x "$(dirname "$tool")/foreline-worker-mpi" ]; then
     rank 0 p.json --transport mpi && fail "runs over MPI without mpirun"
     grep -q 'MPI has 1 process here, the plan has 2 ranks: start all by one mpirun -np 2' 0.err ||
         fail "MPI without mpirun: $(cat 0.err)"
+    # A rank that has hung up by itself does not hide from rank 0 why the run is refused.
+    rank 0 p.json &
+    pid=$!
+    rank 1 p.json --transport mpi && fail "runs over two transports"
+    wait $pid && fail "rank 0 runs over another transport"
+    grep -q 'rank 1 .* has --transport mpi, rank 0 has tcp$' 0.err || fail "transports: $(cat 0.err)"
 fi
 echo done
