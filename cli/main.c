@@ -3,6 +3,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
@@ -110,11 +112,21 @@ static int run(const struct command *c, int argc, char **argv)
     return code;
 }
 
+/* Where both streams are one file (2>&1), lines stand in the order in which they are printed. */
+static void keep_order(void)
+{
+    struct stat out, err;
+    if (fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 &&
+        out.st_dev == err.st_dev && out.st_ino == err.st_ino)
+        setvbuf(stdout, NULL, _IOLBF, 0);
+}
+
 int main(int argc, char **argv)
 {
     mallopt(M_MMAP_THRESHOLD, 256 << 20); /* searches take and give back the same large blocks */
     mallopt(M_TRIM_THRESHOLD, 512 << 20);
     screen_protect();
+    keep_order();
     leftover_watch_files();
     core_type_set();          /* before a thread, and for all that is started */
     signal(SIGXFSZ, SIG_IGN); /* a file of the greatest allowed size is an error like any other */
