@@ -28,6 +28,11 @@ bool auto_must_stop(const struct auto_state *s)
            (s->r->time_limit_s > 0 && clock_now() - s->begin_s > s->r->time_limit_s);
 }
 
+bool auto_is_spent(const struct auto_state *s)
+{
+    return (s->r->lowered > 0 && *s->lowered > s->r->lowered) || auto_must_stop(s);
+}
+
 int64_t auto_spare_bytes(const struct topology *t, const struct auto_request *r,
                          const struct evaluation *e)
 {
@@ -396,13 +401,15 @@ enum status auto_search(const struct model *m, const struct topology *t,
                         struct auto_result *out)
 {
     enum status st;
+    double lowered = 0;
     struct auto_state s = {.m = m,
                            .t = t,
                            .r = r,
                            .e = e,
                            .begin_s = clock_now(),
                            .best_s = INFINITY,
-                           .effort = r->effort};
+                           .effort = r->effort,
+                           .lowered = &lowered};
     TRY(prepare(&s));
     TRY(search(&s));
     out->not_run = s.result.not_run;

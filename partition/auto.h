@@ -35,6 +35,7 @@ struct evaluation {
     uint32_t device;        /* of that rank */
     char reason[AUTO_REASON]; /* what limits it, in words */
     double effort;            /* of evaluating it thoroughly, in any unit; 0: not known */
+    double lowered;           /* ops that were lowered for it; 0: not known */
     double ops;               /* of the whole iteration and every rank; 0: not known */
     const char *engine;       /* that said so; NULL: not known */
     bool exact;               /* all of the iteration was simulated, or what was not is known */
@@ -45,6 +46,9 @@ struct evaluator {
     /* Milliseconds. STATUS_UNSUPPORTED, STATUS_INVALID: the plan is left out, as it cannot be
      * executed. */
     enum status (*quick)(void *context, const struct plan *p, struct evaluation *out);
+    /* The same as if nobody shared a link, in hardly more time than making the plan: no slower
+     * than quick(). NULL: there is nothing quicker. */
+    enum status (*rough)(void *context, const struct plan *p, struct evaluation *out);
     /* As good as it gets, for all n at once, out[n] in the same order: may run in parallel. */
     enum status (*thorough)(void *context, const struct plan *const *p, size_t n,
                             struct evaluation *out);
@@ -63,6 +67,8 @@ struct auto_request {
     bool executable;     /* only what exec/ can run: what its rules refuse (core/data/rules.def)
                                    * is not tried; what else it refuses is for the evaluator to
                                    * say: quick() is STATUS_UNSUPPORTED */
+    double lowered;      /* ops, for the quick part: what counts is the same on every machine;
+                          * 0: any number */
     double time_limit_s; /* wall clock for the quick part; 0: none */
     const volatile int *stop; /* non-zero: rank what there is; may be NULL */
     bool even;                /* every stage has the same replicas */

@@ -1,7 +1,10 @@
 /* What `auto` does not try, and why: one function and one row for each reason. Filters only read
  * the state of the search; what they leave out is counted by auto_leaves_out(). */
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "core/base/array.h"
 #include "core/cost/cost.h"
 #include "core/data/program_check.h"
 #include "core/lower/lower.h"
@@ -77,7 +80,7 @@ static enum status deeper(const struct auto_state *s, const struct auto_trial *t
 {
     for (size_t i = s->ranked; i < s->result.n && s->t->n > AUTO_SMALL && !*out; i++) {
         const struct auto_candidate *c = &s->result.candidate[i];
-        *out = c->fits && !auto_given(s, KNOB_BIT(recompute)) &&
+        *out = c->fits && c->plan.zero <= 1 && !auto_given(s, KNOB_BIT(recompute)) &&
                c->plan.stage[0].recompute == RECOMPUTE_NONE &&
                c->plan.stage[0].tensor_parallel == t->shape.shards &&
                c->plan.microbatch_size == t->shape.microbatch_size &&
@@ -173,16 +176,76 @@ static enum status again(const struct auto_state *s, const struct auto_trial *t,
     return STATUS_OK;
 }
 
-/* Microbatches whose activations a rank keeps at the peak, at least. */
-static double in_flight(const struct auto_state *s, const struct auto_trial *t, size_t rank)
+/* Microbatches of a stream that fill a pipeline of the shape, so that ranks keep as many as ever:
+ * the first one is back when as many are behind it as there are ranks, with chunks twice as many,
+ * and at the latest when all stages have had two. */
+static uint32_t filling(const struct auto_state *s, const struct auto_trial *t)
+{
+    uint32_t ranks = t->shape.depth, n = 2 * ranks * t->shape.chunks;
+    if (t->schedule == &schedule_one_f_one_b || t->schedule == &schedule_zb_h1)
+        n = ranks + 1;
+    if (t->schedule == &schedule_interleaved)
+        n = 2 * ranks;
+    double most = auto_microbatches(s, &t->shape);
+    return n < most && t->schedule != &schedule_gpipe ? n : (uint32_t)most;
+}
+
+/* How many microbatches of each chunk a rank has between forward and backward when it has most. */
+static void count_flight(const struct schedule_step *step, size_t n, uint32_t chunks,
+                         uint16_t *flight)
+{
+    uint16_t now[AUTO_CHUNKS] = {0};
+    size_t all = 0, most = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (step[i].kind == OP_FORWARD) {
+            now[step[i].chunk]++;
+            all++;
+        } else if (step[i].kind != OP_BACKWARD_WEIGHT) {
+            now[step[i].chunk]--;
+            all--;
+        }
+        if (all > most) {
+            most = all;
+            memcpy(flight, now, chunks * sizeof *now);
+        }
+    }
+}
+
+enum status auto_count_flight(const struct auto_state *s, struct auto_trial *t)
+{
+    const struct auto_shape *shape = &t->shape;
+    const struct schedule *schedule = t->schedule;
+    struct schedule_step *step = NULL;
+    uint32_t filled = filling(s, t);
+    t->counted = shape->chunks <= AUTO_CHUNKS && !shape->uneven && !schedule->asynchronous &&
+                 (size_t)shape->depth * shape->chunks <= AUTO_STAGES && filled < UINT16_MAX &&
+                 !(s->r->fixed.offload & OFFLOAD_ACTIVATIONS);
+    if (!t->counted)
+        return STATUS_OK;
+    struct schedule_place at = {
+        .teams = shape->depth, .chunks = shape->chunks, .microbatches = filled};
+    PASS(ARRAY_NEW(step, schedule_steps(schedule, &at)));
+    for (at.team = 0; at.team < at.teams; at.team++) {
+        at.depth = at.teams - at.team;
+        count_flight(step, schedule->order(&at, step), at.chunks, &t->flight[at.team * at.chunks]);
+    }
+    free(step);
+    return STATUS_OK;
+}
+
+/* Microbatches whose activations of a chunk a rank keeps at the peak, at least. */
+static double in_flight(const struct auto_state *s, const struct auto_trial *t, size_t rank,
+                        uint32_t chunk)
 {
     double most = auto_microbatches(s, &t->shape), filled = 0;
+    if (t->counted)
+        return t->flight[rank * t->shape.chunks + chunk];
     for (size_t k = rank; k < t->shape.depth; k++)
         filled += t->cut->stage[k].replicas;
     filled = floor(filled / t->cut->stage[rank].replicas);
+    bool ordered = t->schedule == &schedule_one_f_one_b || t->schedule == &schedule_zb_h1;
     if (s->r->fixed.offload & OFFLOAD_ACTIVATIONS)
         return 1;
-    bool ordered = t->schedule == &schedule_one_f_one_b || t->schedule == &schedule_zb_h1;
     if (t->schedule == &schedule_gpipe)
         return most;
     return t->shape.chunks > 1 || !ordered ? 1 : fmin(filled, most);
@@ -244,10 +307,10 @@ static enum status hopeless(const struct auto_state *s, const struct auto_trial 
     const struct plan *p = t->cut;
     for (size_t rank = 0; rank < t->shape.depth && !*out; rank++) {
         uint32_t type = s->t->type_of[p->stage[rank].device[0]];
-        double bytes = 0, most = 0, holds = in_flight(s, t, rank);
+        double bytes = 0, most = 0;
         for (uint32_t k = 0; k < t->shape.chunks; k++) {
             uint32_t at = schedule_stage(t->schedule, t->shape.depth, (uint32_t)rank, k);
-            struct least least = stage_bytes(s, t, &p->stage[at], holds);
+            struct least least = stage_bytes(s, t, &p->stage[at], in_flight(s, t, rank, k));
             bytes += least.own + least.kept;
             most = fmax(most, least.unit);
         }
@@ -278,14 +341,14 @@ static enum status memory(const struct auto_state *s, const struct auto_trial *t
     enum status st;
     struct plan plan = {0};
     struct program program = {0};
-    size_t stages = (size_t)t->shape.depth * t->shape.chunks;
     if (t->shape.uneven || s->t->n <= AUTO_SMALL)
         return STATUS_OK;
     TRY(auto_make_plan(s, t, &auto_savings[t->saving], &plan));
     uint32_t streams = plan_streams(&plan.stage[0]);
-    if (plan.microbatches / streams > 2 * stages)
-        plan.microbatches = streams * 2 * (uint32_t)stages;
+    if (plan.microbatches / streams > filling(s, t))
+        plan.microbatches = streams * filling(s, t);
     st = plan_lower_folded(&plan, s->m, s->t, NULL, &program);
+    *s->lowered += (double)program.ops;
     *out = st == STATUS_OK && overflows(s, &program);
     st = st == STATUS_NOMEM ? st : STATUS_OK; /* what cannot be lowered is not for this to say */
 out:
@@ -297,13 +360,13 @@ out:
 const struct auto_filter auto_filters[] = {
     {"weights", "their weights, gradients and optimizer state alone do not fit", AUTO_SHAPE,
      weights},
-    {"bound", "compute and a sixth of the fill alone take longer than the best plan", AUTO_SHAPE,
+    {"bound", "compute and a part of the fill alone take longer than the best plan", AUTO_SHAPE,
      bound},
     {"uneven", "replicas that differ: compute alone takes longer than the best plan", AUTO_SHAPE,
      uneven},
     {"deep", "pipelines of more than 64 ranks, and shallower ones fit", AUTO_SHAPE, deep},
-    {"deeper", "more than four times as deep as one that fits without recomputation", AUTO_SHAPE,
-     deeper},
+    {"deeper", "more than four times as deep as one that fits without recomputation and ZeRO 2",
+     AUTO_SHAPE, deeper},
     {"divided", "sequences divided further than where as many ranks fit and are kept busy",
      AUTO_SHAPE, divided},
     {"fill", "slower than the best plan even without the fill of the first schedule", AUTO_SCHEDULE,

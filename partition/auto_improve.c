@@ -192,10 +192,57 @@ static enum status try_layers(struct auto_state *s, struct auto_candidate *c)
     return STATUS_OK;
 }
 
+/* Modules that are made again for less than a layer, the cheapest first; of what a model has. */
+static const enum plan_module cheap_modules[] = {MODULE_LAYERNORM, MODULE_MOE_ACT,
+                                                 MODULE_MLA_UP_PROJ, MODULE_CORE_ATTN};
+
+/* These modules again instead of what the candidate makes again or shares: with the lowest level of
+ * ZeRO that fits. */
+static enum status try_module_set(struct auto_state *s, struct auto_candidate *best, uint32_t set,
+                                  const struct sums *how)
+{
+    bool given = auto_given(s, KNOB_BIT(zero)), fits = false;
+    uint32_t lowest = given ? how->zero : how->zero > 1 ? 1 : 0;
+    for (uint32_t zero = lowest; zero <= how->zero && !fits && !auto_must_stop(s); zero++) {
+        struct auto_candidate c;
+        PASS(copy_of(best, &c));
+        c.plan.zero = zero;
+        c.plan.zero_keep = zero % 2 == 1 && how->keep;
+        c.plan.zero_group = zero > 0 ? how->group : 0;
+        for (size_t k = 0; k < c.plan.stages; k++) {
+            c.plan.stage[k].recompute = RECOMPUTE_SELECTIVE;
+            c.plan.stage[k].recompute_modules = set;
+            c.plan.stage[k].recompute_layers = c.plan.stage[k].recompute_unit = 0;
+        }
+        PASS(take_better(s, &c, best, &fits));
+    }
+    return STATUS_OK;
+}
+
+static enum status try_modules(struct auto_state *s, struct auto_candidate *c)
+{
+    const struct partition_request *fixed = &s->r->fixed;
+    const struct sums how = sums_of(&c->plan);
+    bool open = !auto_given(s, KNOB_BIT(recompute)) ||
+                (fixed->recompute == RECOMPUTE_SELECTIVE && fixed->recompute_modules == 0);
+    uint32_t has = plan_modules_of(s->m), set = 0;
+    if (!open || c->baseline || !c->fits || s->r->executable ||
+        (how.zero < 2 && c->plan.stage[0].recompute == RECOMPUTE_NONE))
+        return STATUS_OK;
+    for (size_t k = 0; k < sizeof cheap_modules / sizeof *cheap_modules; k++) {
+        if (!(has & 1u << cheap_modules[k]))
+            continue;
+        set |= 1u << cheap_modules[k];
+        PASS(try_module_set(s, c, set, &how));
+    }
+    return STATUS_OK;
+}
+
 static enum status improve(struct auto_state *s, struct auto_candidate *c)
 {
     PASS(try_groups(s, c));
     PASS(try_layers(s, c));
+    PASS(try_modules(s, c));
     PASS(try_buckets(s, c));
     return try_groups(s, c); /* which buckets change */
 }

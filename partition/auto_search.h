@@ -9,16 +9,17 @@
 #include "partition/auto.h"
 
 enum {
-    AUTO_DEEP = 64,    /* ranks of a pipeline that is tried unless nothing else fits */
-    AUTO_CHUNKS = 4,   /* stages on a device at most, unless asked for more */
-    AUTO_FILL = 6,     /* part of the fill that no schedule saves */
-    AUTO_SMALL = 16,   /* devices of a platform on which all replicas and shards are tried */
-    AUTO_ZEROS = 4,    /* ZeRO 0 to 3 */
-    AUTO_LONG = 32768, /* tokens of a sequence that may be divided unless that is given, */
-    AUTO_PART = 8192,  /* and of a part of it, at least */
-    AUTO_CONTEXT = 64, /* replicas that share a sequence, at most */
-    AUTO_FULL = 32,    /* times the ranks of a pipeline whose fill matters little: microbatches */
-    AUTO_BUCKETS = 8,  /* buckets of a stage's gradients, of the size that is tried first */
+    AUTO_DEEP = 64,     /* ranks of a pipeline that is tried unless nothing else fits */
+    AUTO_CHUNKS = 8,    /* stages on a device at most, unless asked for more */
+    AUTO_FILL = 6,      /* part of the fill that no schedule saves without more chunks */
+    AUTO_SMALL = 16,    /* devices of a platform on which all replicas and shards are tried */
+    AUTO_ZEROS = 4,     /* ZeRO 0 to 3 */
+    AUTO_LONG = 32768,  /* tokens of a sequence that may be divided unless that is given, */
+    AUTO_PART = 8192,   /* and of a part of it, at least */
+    AUTO_CONTEXT = 64,  /* replicas that share a sequence, at most */
+    AUTO_FULL = 32,     /* times the ranks of a pipeline whose fill matters little: microbatches */
+    AUTO_STAGES = 1024, /* of a plan whose activations are counted before it is made */
+    AUTO_BUCKETS = 8,   /* buckets of a stage's gradients, of the size that is tried first */
 };
 
 /* What a plan is made from, but for schedule and memory. */
@@ -29,7 +30,7 @@ struct auto_shape {
     uint32_t replicas; /* of every stage, or the most of one: */
     uint32_t context;  /* of them that share every sequence; 0 is as good as 1 */
     const struct partition_uneven *uneven; /* NULL: all stages have as many */
-    bool sequence_parallel;
+    bool sequence_parallel, tensor_overlap;
     enum partition_placement placement;
     const struct partition_algorithm *algorithm;
     const struct auto_baseline *baseline; /* that it is made for, or NULL */
@@ -89,6 +90,10 @@ struct auto_trial {
      * without the sums of gradients, 0: not known. */
     uint32_t fits[RECOMPUTE_KINDS];
     double bare_s[RECOMPUTE_KINDS];
+    /* Of this schedule, [depth][chunks]: microbatches of a chunk that a rank has between forward
+     * and backward when it has most of all chunks; counted: they are known. */
+    bool counted;
+    uint16_t flight[AUTO_STAGES];
 };
 
 struct auto_state {
@@ -113,13 +118,17 @@ struct auto_state {
     double begin_s;
     double best_s;      /* of what fits, INFINITY at first */
     double effort;      /* left */
+    double *lowered;    /* ops so far; filters count too */
     double uneven_work; /* ops of plans with different replicas that were scored */
     size_t ranked;      /* candidates of earlier classes, verified: the first ones of the result */
     struct auto_request offloads; /* the request, with the optimizer's state on the host */
     struct auto_result result;
 };
 
+/* Told to, or out of time. */
 bool auto_must_stop(const struct auto_state *s);
+/* The same, or more ops lowered than are wanted: no more shapes are tried. */
+bool auto_is_spent(const struct auto_state *s);
 
 /* Is the knob given, KNOB_BIT()? */
 static inline bool auto_given(const struct auto_state *s, uint64_t knob)
@@ -133,6 +142,9 @@ static inline bool auto_wanted(size_t fixed, size_t value)
 }
 /* Can the samples be trained in microbatches of this size by so many streams of replicas? */
 bool auto_divides(const struct auto_state *s, size_t size, size_t streams);
+/* May a device of the shape have so many stages? */
+bool auto_chunks_wanted(const struct auto_state *s, const struct auto_shape *shape,
+                        uint32_t chunks);
 /* Replicas of the shape that share every sequence. */
 static inline uint32_t auto_context(const struct auto_shape *shape)
 {
@@ -173,6 +185,8 @@ int64_t auto_usual_bucket(const struct auto_state *s, const struct auto_shape *s
 enum status auto_make_plan(const struct auto_state *s, const struct auto_trial *t,
                            const struct auto_saving *saving, struct plan *out) MUST_CHECK;
 
+/* Fill t->flight for the schedule. STATUS_NOMEM. */
+enum status auto_count_flight(const struct auto_state *s, struct auto_trial *t) MUST_CHECK;
 /* Does a filter of that level leave the trial out? It is counted if so. */
 enum status auto_leaves_out(struct auto_state *s, enum auto_level level, const struct auto_trial *t,
                             bool *out) MUST_CHECK;

@@ -21,6 +21,7 @@ struct partition_request auto_request_for(const struct auto_state *s,
     if (shape->experts > 0)
         request.expert_parallel = shape->experts;
     request.sequence_parallel = shape->sequence_parallel;
+    request.tensor_overlap = shape->tensor_overlap;
     request.layers = s->layers;
     request.order = auto_devices(shape) < s->t->n ? s->fast_order : s->order;
     if (!s->r->fixed.schedule || !schedule_allows(s->usual, shape->chunks))
@@ -116,10 +117,19 @@ static double exchanges_s(const struct auto_state *s, const struct auto_shape *s
     return e > 1 ? seen * 4 * (e - 1) / e * bytes / fastest_Bps(s->t) : 0;
 }
 
+/* Into how many parts the best schedules divide the fill: as many as a device has stages. */
+static double most_parts(const struct auto_state *s, const struct auto_shape *shape)
+{
+    uint32_t chunks = s->r->fixed.chunks > AUTO_CHUNKS ? s->r->fixed.chunks : AUTO_CHUNKS;
+    while (chunks > AUTO_FILL && !auto_chunks_wanted(s, shape, chunks))
+        chunks--;
+    return fmax(chunks, AUTO_FILL);
+}
+
 /* Its lower bound: m microbatches of d ranks take m + d - 1 times the time of one on one rank, and
- * of the fill, d - 1, the best schedules save all but a part. With W the work of a microbatch and R
+ * of the fill, d - 1, the best schedules save all but 1 / F. With W the work of a microbatch, R
  * its reductions, on the fastest devices and links, spread evenly,
- *     bound = (m + (d - 1) / AUTO_FILL) (W + R) / d,
+ *     bound = (m + (d - 1) / F) (W + R) / d,
  * R with the exchanges of experts that are spread, where schedules hide the one behind the other:
  * max(W, R) instead of the sum. While a device waits for its host, reductions go on: W + R is no
  * less than W, nor than R and what the device does. */
@@ -131,7 +141,7 @@ static enum status add_shape(const struct auto_state *s, const struct family *f,
     shape.depth = (uint32_t)depth;
     shape.replicas = (uint32_t)replicas;
     /* the least fill: zb-v's forwards of half stages, or that of the most chunks */
-    double fill = (double)(depth - 1) / AUTO_FILL;
+    double fill = (double)(depth - 1) / most_parts(s, &shape);
     double times = (auto_microbatches(s, &shape) + fill) / (double)depth;
     double moved_s = f->sums_s + exchanges_s(s, &shape);
     const struct family *least = experts > 1 && f->spread ? f->spread : f;
@@ -219,6 +229,16 @@ static bool runs_by_tokens(const struct auto_state *s, uint32_t shards, uint32_t
     return tokens % ((uint64_t)shards * context) == 0;
 }
 
+/* A framework that can hide sums of shards behind parts of products does: it takes no longer. */
+static bool overlaps(const struct auto_state *s, const struct auto_shape *shape)
+{
+    const struct partition_request *fixed = &s->r->fixed;
+    if (auto_given(s, KNOB_BIT(tensor_overlap)))
+        return fixed->tensor_overlap;
+    return shape->sequence_parallel && shape->shards > 1 && fixed->issue.splits_products &&
+           !s->r->executable;
+}
+
 /* Shapes of `shards`, with sequence parallelism and without it, of sequences that are divided or
  * not. */
 static enum status add_shards(const struct auto_state *s, uint32_t shards, uint32_t context,
@@ -237,8 +257,8 @@ static enum status add_shards(const struct auto_state *s, uint32_t shards, uint3
     for (int sequence = 0; sequence <= 1; sequence++) {
         bool given = fixed->sequence_parallel || auto_given(s, KNOB_BIT(sequence_parallel));
         shape.sequence_parallel = sequence;
-        if ((given ? fixed->sequence_parallel != sequence : sequence && shards == 1) ||
-            (sequence && shards > 1 && !runs))
+        shape.tensor_overlap = overlaps(s, &shape);
+        if ((given && fixed->sequence_parallel != sequence) || (sequence && (shards == 1 || !runs)))
             continue;
         PASS(add_sizes(s, shape, all));
     }
@@ -310,7 +330,7 @@ enum status auto_list_shapes(const struct auto_state *s, struct auto_shapes *out
             find_work(s, &spread);
             f.spread = &spread;
         }
-        f.sums_s = s->r->fixed.tensor_overlap ? 0 : reductions_s(s, &f.shape); /* else hidden */
+        f.sums_s = f.shape.tensor_overlap ? 0 : reductions_s(s, &f.shape); /* else hidden */
         TRY(add_depths(s, &f, &all));
     }
     if (all.n > 0)

@@ -25,6 +25,9 @@
 const struct auto_saving auto_savings[AUTO_SAVINGS] = {
     SAVINGS(RECOMPUTE_NONE), SAVINGS(RECOMPUTE_SELECTIVE), SAVINGS(RECOMPUTE_FULL)};
 
+/* What is so near to the best plan may be a finalist. */
+static const double rough_slack = 1.05;
+
 /* ---- one plan */
 
 /* Buckets of about an eighth of a stage's gradients: small enough to hide most of them behind the
@@ -106,9 +109,21 @@ bool auto_keeps_given(const struct auto_state *s, const struct plan *p)
            (!auto_given(s, KNOB_BIT(bucket_bytes)) || p->bucket_bytes == fixed->bucket_bytes);
 }
 
+/* What is slower than the best plan even without sharing links need not be looked at again. */
+static enum status score(const struct auto_state *s, struct auto_candidate *c)
+{
+    if (s->e->rough && isfinite(s->best_s) && s->t->n > AUTO_SMALL && !c->baseline) {
+        PASS(s->e->rough(s->e->context, &c->plan, &c->quick));
+        if (c->quick.iteration_s > rough_slack * s->best_s)
+            return STATUS_OK;
+    }
+    return s->e->quick(s->e->context, &c->plan, &c->quick);
+}
+
 enum status auto_score(struct auto_state *s, struct auto_candidate *c)
 {
-    enum status st = s->e->quick(s->e->context, &c->plan, &c->quick);
+    enum status st = score(s, c);
+    *s->lowered += c->quick.lowered;
     if (st == STATUS_INVALID || st == STATUS_UNSUPPORTED) {
         s->result.uneven_stuck += auto_is_uneven(&c->plan);
         c->fits = false;
@@ -170,6 +185,7 @@ static const struct rule *not_run(const struct auto_state *s, const struct auto_
     shared.zero = saving->zero;
     shared.zero_keep = saving->zero % 2 == 1 && (saving->keep || shared.zero_keep);
     shared.sequence_parallel = t->shape.sequence_parallel;
+    shared.tensor_overlap = t->shape.tensor_overlap;
     own.replicas = t->shape.replicas;
     own.recompute = saving->recompute;
     if (t->shape.experts > 0)
@@ -220,6 +236,7 @@ static enum status try_schedule(struct auto_state *s, struct auto_trial *t)
     bool fits = false, left_out = false;
     t->kept = SIZE_MAX;
     t->begun = true;
+    PASS(auto_count_flight(s, t));
     for (size_t k = 0; k < RECOMPUTE_KINDS; k++) {
         t->fits[k] = 0;
         t->bare_s[k] = 0;
@@ -290,7 +307,7 @@ enum status auto_try_cut(struct auto_state *s, struct auto_trial *t)
             continue;
         TRY(cut_for(s, t, &cut));
         TRY(auto_leaves_out(s, AUTO_SCHEDULE, t, &left_out));
-        s->result.interrupted = auto_must_stop(s);
+        s->result.interrupted = auto_is_spent(s);
         if (left_out || s->result.interrupted)
             continue;
         TRY(try_schedule(s, t));
@@ -302,8 +319,7 @@ out:
 
 /* Groups of microbatches as long as the pipeline fill it best; on small platforms, where few plans
  * are without a rest, the last group may be longer. */
-static bool chunks_wanted(const struct auto_state *s, const struct auto_shape *shape,
-                          uint32_t chunks)
+bool auto_chunks_wanted(const struct auto_state *s, const struct auto_shape *shape, uint32_t chunks)
 {
     size_t stages = (size_t)shape->depth * chunks;
     uint64_t mine = (uint64_t)auto_microbatches(s, shape);
@@ -328,7 +344,7 @@ static enum status try_shape(struct auto_state *s, const struct auto_shape *shap
         PASS(auto_leaves_out(s, AUTO_SHAPE, &t, &left_out));
         for (uint32_t chunks = 1; chunks <= most && !left_out; chunks++) {
             t.shape.chunks = chunks;
-            if (chunks_wanted(s, shape, chunks))
+            if (auto_chunks_wanted(s, shape, chunks))
                 PASS(auto_try_cut(s, &t));
         }
     }
@@ -342,7 +358,7 @@ enum status auto_try_class(struct auto_state *s)
     struct auto_shapes all = {0};
     TRY(auto_list_shapes(s, &all));
     for (size_t i = 0; i < all.n && !s->result.interrupted; i++) {
-        s->result.interrupted = auto_must_stop(s);
+        s->result.interrupted = auto_is_spent(s);
         if (!s->result.interrupted)
             TRY(try_shape(s, &all.shape[i]));
     }
@@ -363,7 +379,7 @@ enum status auto_try_nearest(struct auto_state *s)
         struct auto_trial t = {.shape = all.shape[i], .cut = &cut, .schedule = s->usual};
         t.kept = SIZE_MAX;
         t.shape.chunks = s->r->fixed.chunks ? s->r->fixed.chunks : 1;
-        if (!chunks_wanted(s, &t.shape, t.shape.chunks))
+        if (!auto_chunks_wanted(s, &t.shape, t.shape.chunks))
             continue;
         t.saving = AUTO_SAVINGS - 1;
         while (t.saving > 0 && (auto_savings[t.saving].keep || auto_savings[t.saving].hybrid ||

@@ -14,14 +14,17 @@
 
 enum {
     ALL_SLOTS = 8,       /* sets of shards up to which all replicas are listed */
-    MOST_WORK = 2000000, /* ops of all quick evaluations: some seconds, */
+    MOST_WORK = 4000000, /* ops of all quick evaluations: some seconds, */
     LARGE_WORK = 300000, /* ... on platforms of more devices than these: */
-    LARGE = 256,         /* ranks of such plans are never folded */
+    LARGE = 64,          /* ranks of such plans are never folded */
     MOST_STARTS = 4,     /* plans of equal replicas to start from */
     MOST_CLIMBS = 5,     /* plans that are improved by moves, */
     MOST_MOVES = 60,     /* ... with so many evaluations each */
     OPS_OF_A_STEP = 6,   /* forward, backward and their messages */
 };
+
+/* On large platforms moves do not gain more. */
+static const double near = 1.1;
 
 /* ---- what is worth a look */
 
@@ -202,7 +205,8 @@ static bool have_divisor(const uint32_t *replicas, size_t stages)
 
 static double work_of(const struct auto_state *s, const struct auto_shape *shape)
 {
-    return (double)(s->r->samples / shape->microbatch_size) * shape->depth * OPS_OF_A_STEP;
+    return (double)(s->r->samples / shape->microbatch_size) * shape->depth * shape->shards *
+           OPS_OF_A_STEP;
 }
 
 static bool is_spent(const struct auto_state *s)
@@ -373,6 +377,7 @@ static enum status climb(struct auto_state *s, struct auto_candidate *best)
                                   .replicas = 1,
                                   .microbatch_size = p->microbatch_size,
                                   .sequence_parallel = p->sequence_parallel,
+                                  .tensor_overlap = p->tensor_overlap,
                                   .placement = best->placement};
     TRY(ARRAY_NEW(begins, s->m->n + 1));
     partition_begins(s->m, c.shape.shards, s->layers, begins);
@@ -426,7 +431,8 @@ static enum status improve(struct auto_state *s)
         qsort(all->candidate + s->ranked, all->n - s->ranked, sizeof *all->candidate,
               auto_by_merit);
     for (size_t i = s->ranked; i < all->n && i < s->ranked + MOST_CLIMBS; i++)
-        PASS(climb(s, &all->candidate[i]));
+        if (s->t->n <= LARGE || all->candidate[i].quick.iteration_s < near * s->best_s)
+            PASS(climb(s, &all->candidate[i]));
     for (size_t i = s->ranked; i < all->n; i++) {
         struct auto_candidate *c = &all->candidate[i];
         /* what is equal is verified, or was worse than one that is */

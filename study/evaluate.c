@@ -427,6 +427,7 @@ static enum status evaluate(const struct evaluation_context *context, const stru
     evaluate_reason(&m, e.reason);
     double shards = (double)plan->stage[0].replicas * plan->stage[0].tensor_parallel;
     double copies = program.folded ? shards / program.copies.classes : 1;
+    e.lowered = (double)program.ops;
     e.effort = evaluate_effort(&program) * copies;
     e.ops = (double)program.ops * copies * plan->microbatches / program.microbatches;
     *out = e;
@@ -470,6 +471,16 @@ static enum status quick(void *context, const struct plan *p, struct evaluation 
     return devices_of(p) > LARGEST ? score_unshared(&c, p, out) : evaluate_once(&c, p, out);
 }
 
+/* The same without contention, where quick() has it. */
+static enum status rough(void *context, const struct plan *p, struct evaluation *out)
+{
+    struct evaluation_context c = *(const struct evaluation_context *)context;
+    c.no_links = true;
+    if (c.refused && c.launches)
+        PASS(c.launches(p, c.model, c.topology, c.launched, c.refused));
+    return score_unshared(&c, p, out);
+}
+
 struct finalists {
     const struct evaluation_context *context;
     const struct plan *const *plan;
@@ -498,5 +509,7 @@ static enum status thorough(void *context, const struct plan *const *p, size_t n
 
 struct evaluator evaluator_make(struct evaluation_context *context)
 {
-    return (struct evaluator){.context = context, .quick = quick, .thorough = thorough};
+    bool shared = context->topology->n <= LARGEST && context->topology->links > 0;
+    return (struct evaluator){
+        .context = context, .quick = quick, .rough = shared ? rough : NULL, .thorough = thorough};
 }

@@ -171,7 +171,7 @@ void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
             "%zu plans of %zu samples per iteration tried, %zu of them too big for memory; %zu "
             "shapes left out%s\n",
             r->tried, plan_samples(a, context->topology), r->too_big, auto_shapes_left_out(r),
-            r->interrupted ? "; stopped by Ctrl-C or the time limit, so not all" : "");
+            r->interrupted ? "; stopped by Ctrl-C, a limit of time or of work, so not all" : "");
     if (r->uneven + r->uneven_stuck + r->uneven_left > 0) {
         fprintf(out, "  of them %zu plans whose stages have different replicas", r->uneven);
         if (r->uneven_stuck > 0)

@@ -10,10 +10,10 @@
 #include "study/planning.h"
 
 enum {
-    SAMPLES_PER_DEVICE = 8, /* of an iteration, when nothing is said about it */
-    TIME_LIMIT_S = 40,      /* for trying plans; the ranking of finalists comes on top */
-    MOST_DEVICES = 2048,    /* for SimGrid: its routes take long to find on larger platforms */
-    MOST_EFFORT = 1000000   /* ops and messages of all finalists: a few seconds of SimGrid */
+    SAMPLES_PER_DEVICE = 8,  /* of an iteration, when nothing is said about it */
+    MOST_LOWERED = 50000000, /* ops of all plans tried, some 25 s of CPU time; finalists on top */
+    MOST_DEVICES = 2048,     /* for SimGrid: its routes take long to find on larger platforms */
+    MOST_EFFORT = 1000000    /* ops and messages of all finalists: a few seconds of SimGrid */
 };
 
 enum status plan_reserve(const struct arguments *a, const struct device_type *type, int64_t *out)
@@ -87,7 +87,8 @@ static struct auto_request request_of(const struct arguments *a, const struct to
         .fixed = plan_request(a),
         .samples = plan_samples(a, t),
         .finalists = a->finalists ? a->finalists : 1,
-        .time_limit_s = a->time_limit_s > 0 ? a->time_limit_s : TIME_LIMIT_S,
+        .lowered = MOST_LOWERED,
+        .time_limit_s = a->time_limit_s,
         .effort = MOST_EFFORT,
         .executable = a->executable,
         .stop = stop,

@@ -123,7 +123,7 @@ const struct setting settings_table[] = {
     {"finalists", COUNT(finalists), PLAN_KEYS, "N", "12",
      .help = "auto: plans that SimGrid looks at, at a time", .least = 1, .most = MOST},
     {"time-limit", SECONDS(time_limit_s), PLAN_KEYS | SOLVED, "TIME", NULL,
-     .help = "0: the algorithm's own (auto: 40 s for trying plans)"},
+     .help = "0: the algorithm's own (auto: none, its work is limited)"},
     {"seed", COUNT(seed), PLANS | SOLVED | T(KEY_POINT), "N", "1",
      .help = "seed of parameters and data; with --jitter of its first sample, too"},
     {"seed", COUNT(seed), VALIDATE_ON | T(VALIDATE_PUBLISHED), "N", "1",

@@ -52,7 +52,6 @@ sim/simgrid.c:1 how often it looks
 sim/simgrid/simulate.c:1 the resolution of SimGrid
 sim/workload.c:1 the latency of a port of a machine
 study/machine.c:1 hours and days
-study/plan_search.c:1 what --time-limit is unless it is given
 study/point.c:1 no --time-limit
 study/pool.c:3 how often it looks; a nap
 study/published_profile.c:1 the longest op

@@ -65,7 +65,7 @@ static struct auto_result search(struct asked *a, const struct auto_request *r, 
 {
     struct model m = sample_chain(ops, 1e-3, 2e-3, 100, 1000);
     struct topology t = sample_clique(devices, 1e-6, 1e9);
-    struct evaluator e = {a, quick, thorough};
+    struct evaluator e = {.context = a, .quick = quick, .thorough = thorough};
     struct auto_result result = {0};
     if (auto_search(&m, &t, r, &e, &result) != STATUS_OK)
         fail_msg("%s", error_message());
@@ -251,7 +251,7 @@ static void impossible_requests_are_infeasible(void **state)
     struct model m = sample_chain(4, 1e-3, 2e-3, 100, 1000);
     struct topology t = sample_clique(4, 1e-6, 1e9);
     struct asked a = {0};
-    struct evaluator e = {&a, quick, thorough};
+    struct evaluator e = {.context = &a, .quick = quick, .thorough = thorough};
     struct auto_result result = {0};
     struct auto_request r = request(6, 1);
     r.fixed.microbatch_size = 4; /* does not divide 6 */
@@ -270,7 +270,7 @@ static void a_stop_leaves_what_has_been_tried(void **state)
     struct model m = sample_chain(4, 1e-3, 2e-3, 100, 1000);
     struct topology t = sample_clique(4, 1e-6, 1e9);
     struct asked a = {0};
-    struct evaluator e = {&a, quick, thorough};
+    struct evaluator e = {.context = &a, .quick = quick, .thorough = thorough};
     struct auto_result result = {0};
     struct auto_request r = request(8, 1);
     r.stop = &stop;
@@ -285,7 +285,7 @@ static void releases_everything_when_memory_runs_out(void **state)
     struct model m = sample_chain(3, 1e-3, 2e-3, 100, 1000);
     struct topology t = sample_clique(2, 1e-6, 1e9);
     struct asked a = {0};
-    struct evaluator e = {&a, quick, thorough};
+    struct evaluator e = {.context = &a, .quick = quick, .thorough = thorough};
     struct auto_result result = {0};
     struct auto_request r = request(2, 1);
     FOR_EACH_ALLOC_FAILURE((auto_result_free(&result), auto_search(&m, &t, &r, &e, &result)));

@@ -115,13 +115,16 @@ enum status text_find(const char *what, const char *name, const void *rows, size
 {
     char known[TEXT_LIST], hint[TEXT_HINT];
     const char *nearest = NULL;
-    for (size_t i = 0, best = text_reach(name); i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         const struct named *one = row_at(rows, i);
         if (!strcmp(one->name, name)) {
             memcpy(row, &one, sizeof one);
             return STATUS_OK;
         }
-        nearest = text_is_nearer(name, one->name, &best) ? one->name : nearest;
+    }
+    for (size_t i = 0, best = text_reach(name); i < n; i++) {
+        const char *one = row_at(rows, i)->name;
+        nearest = text_is_nearer(name, one, &best) ? one : nearest;
     }
     return error_set(STATUS_INVALID, "no %s is called '%.60s'%s there are %s", what, name,
                      *text_hint(nearest, hint) ? hint : ";", text_list(rows, n, known));

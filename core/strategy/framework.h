@@ -17,6 +17,7 @@ struct framework {
     const char *name; /* of the row, static */
     const char *summary;
     const char *launcher; /* that `plan export --to` writes for; NULL: none */
+    bool splits_products; /* sums of shards behind parts of products (tensor_overlap) */
     bool by_kernel;       /* ops are lists of kernels (core/cost/op_kernels.h); false: foreline */
 #define FRAMEWORK_FIELD(field, most, help) double field;
 #include "core/strategy/framework_fields.def"
