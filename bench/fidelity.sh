@@ -112,7 +112,7 @@ cat <<'TEXT'
 * **Memory** ([models.md](../models.md#memory)): what a framework keeps was written down after the errors of these rows were seen, from recalled code of the frameworks; `logit=6` of fused
   losses was set on two of Megatron's tests, sizes of memory that drivers report were typed from memory. No set was held out. Eleven rows get an assumption on what they recomputed or
   sharded (column `assumed` of `rows.tsv`), the least that fits: for those, not being called out of memory is no prediction.
-* **Frameworks** of rows (`study/published_facts.c`): read off the repositories, not chosen by errors. Sailor's alone was read off its own profile of a layer (numbers moved per score:
+* **Frameworks** of rows (`lab/scoreboard/published_facts.c`): read off the repositories, not chosen by errors. Sailor's alone was read off its own profile of a layer (numbers moved per score:
   slopes over microbatches; kernels: the smallest microbatch), on GPUs that the runs were and were not on. The values are the profile's; that they were taken
   was decided with the errors of its 15 iterations in sight. That is no zero knowledge, in no column of this page; without it: 32.8 %, with the numbers alone: 15.0 %.
 

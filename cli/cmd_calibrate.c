@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/calibrate_kernels.h"
 #include "cli/command.h"
 #include "core/base/json.h"
 #include "core/base/text.h"
@@ -14,6 +13,7 @@
 #include "core/data/topology.h"
 #include "exec/calibrate/calibrate.h"
 #include "host/screen.h"
+#include "lab/command/calibrate_kernels.h"
 #include "study/fit.h"
 #include "study/load.h"
 #include "topologies/write.h"

@@ -9,9 +9,9 @@
 #include "cli/interrupt.h"
 #include "core/base/file.h"
 #include "exec/launch/launch.h"
+#include "lab/scoreboard/published_fit.h"
+#include "lab/scoreboard/published_layers.h"
 #include "sim/engines.h"
-#include "study/published_fit.h"
-#include "study/published_layers.h"
 #include "study/validate.h"
 
 /* Is a prediction by the engine that judges further off than allowed? */

@@ -3,7 +3,8 @@
  * training runs.
  *
  * constants.def is the table, and the only place of both; `foreline validate --published ... --fit`
- * writes it anew (study/published_fit.h). Rows of frameworks.def name theirs by FITTED(id). */
+ * writes it anew (lab/scoreboard/published_fit.h). Rows of frameworks.def name theirs by
+ * FITTED(id). */
 #ifndef CORE_STRATEGY_CONSTANTS_H
 #define CORE_STRATEGY_CONSTANTS_H
 

@@ -8,7 +8,7 @@
 #include "core/base/json.h"
 #include "core/base/statistics.h"
 #include "core/strategy/constants.h"
-#include "study/published_fit.h"
+#include "lab/scoreboard/published_fit.h"
 
 /* ---- the table of constants */
 

@@ -6,7 +6,7 @@
 
 #include "core/base/text.h"
 #include "core/strategy/constants.h"
-#include "study/published.h"
+#include "lab/scoreboard/published.h"
 
 static int64_t one_of(int64_t said, int64_t otherwise)
 {

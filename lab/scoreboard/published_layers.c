@@ -1,6 +1,6 @@
 /* Factors of layers, heads and steps, fitted to some runs of a set: Gauss and Newton by way of GSL,
  * as logarithms of times are nearly linear in those of factors. */
-#include "study/published_layers.h"
+#include "lab/scoreboard/published_layers.h"
 
 #include <math.h>
 #include <stdlib.h>

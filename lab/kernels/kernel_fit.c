@@ -1,6 +1,6 @@
 /* Fits constants of kernels and collectives to measured ones, and says how far off they are on
  * rows that were not fitted. */
-#include "study/kernel_fit.h"
+#include "lab/kernels/kernel_fit.h"
 
 #include <math.h>
 #include <stdlib.h>

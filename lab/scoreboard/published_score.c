@@ -7,7 +7,7 @@
 #include "core/base/order.h"
 #include "core/base/statistics.h"
 #include "core/data/compare.h"
-#include "study/published.h"
+#include "lab/scoreboard/published.h"
 #include "topologies/catalogue.h"
 
 double published_step_s(const struct published_row *row)

@@ -14,8 +14,8 @@
  *     published_fit.c    constants fitted to rows, and without some (published_fit.h)
  *     published_layers.c what layers take, out of a few runs (published_layers.h)
  *     published_print.c  all of that as text, JSON, tables and a picture */
-#ifndef STUDY_PUBLISHED_H
-#define STUDY_PUBLISHED_H
+#ifndef LAB_SCOREBOARD_PUBLISHED_H
+#define LAB_SCOREBOARD_PUBLISHED_H
 
 #include <stdint.h>
 #include <stdio.h>

@@ -10,8 +10,8 @@
  *
  * and one time: seconds, time_s, time_us, time_ms, time_ms_median, latency_ms, t_median_ms, or of
  * collectives busbw_GBps. Cells may stand in double quotes. */
-#ifndef STUDY_KERNEL_ROWS_H
-#define STUDY_KERNEL_ROWS_H
+#ifndef LAB_KERNELS_KERNEL_ROWS_H
+#define LAB_KERNELS_KERNEL_ROWS_H
 
 #include "core/cost/fabric.h"
 #include "core/cost/kernel.h"

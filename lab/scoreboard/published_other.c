@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/json.h"
-#include "study/published.h"
+#include "lab/scoreboard/published.h"
 
 /* ---- vTrain: a GPT trained by Megatron-DeepSpeed on one node of A100 */
 

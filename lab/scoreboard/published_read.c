@@ -2,7 +2,7 @@
  *
  * One table says where each member of a configuration stands. Keys that are absent or null leave it
  * at 0; keys that are not in the table are ignored. */
-#include "study/published.h"
+#include "lab/scoreboard/published.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* Constants fitted to published rows, with all of them and without each set and generation: times
  * are looked up by other constants (published_vary()), and what is linear in between is solved by
  * GSL. */
-#include "study/published_fit.h"
+#include "lab/scoreboard/published_fit.h"
 
 #include <math.h>
 #include <stdlib.h>

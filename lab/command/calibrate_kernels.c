@@ -1,6 +1,6 @@
 /* Constants of kernels and collectives from a table of measured ones: what was fitted, how far off
  * it is, and a platform that has it. */
-#include "cli/calibrate_kernels.h"
+#include "lab/command/calibrate_kernels.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include "core/base/array.h"
 #include "core/base/units.h"
-#include "study/kernel_fit.h"
+#include "lab/kernels/kernel_fit.h"
 #include "study/platform_properties.h"
 #include "topologies/catalogue.h"
 

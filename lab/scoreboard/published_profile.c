@@ -8,7 +8,7 @@
 
 #include "core/base/json.h"
 #include "core/base/text.h"
-#include "study/published.h"
+#include "lab/scoreboard/published.h"
 #include "topologies/catalogue.h"
 
 enum { DEPTH = 4, KINDS = 1000, DEGREE = 65536, LAYERS = 10000 };

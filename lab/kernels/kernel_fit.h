@@ -1,11 +1,11 @@
 /* kernel_fit.h - constants of core/cost/kernel.h and core/cost/fabric.h fitted to measured
  * kernels. */
-#ifndef STUDY_KERNEL_FIT_H
-#define STUDY_KERNEL_FIT_H
+#ifndef LAB_KERNELS_KERNEL_FIT_H
+#define LAB_KERNELS_KERNEL_FIT_H
 
 #include <stdio.h>
 
-#include "study/kernel_rows.h"
+#include "lab/kernels/kernel_rows.h"
 
 enum { KERNEL_FIT_CONSTANTS = 8, KERNEL_FIT_ROWS_PER_CONSTANT = 5, KERNEL_FIT_FOLDS = 5 };
 

@@ -1,6 +1,6 @@
 /* Predicts published rows: configuration -> platform, model, plan -> the analytic engine, as plan
  * and simulate have it; row by row on all cores. */
-#include "study/published.h"
+#include "lab/scoreboard/published.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* calibrate_kernels.h - `foreline calibrate --kernels`: cmd_calibrate.c hands over. */
-#ifndef CLI_CALIBRATE_KERNELS_H
-#define CLI_CALIBRATE_KERNELS_H
+#ifndef LAB_COMMAND_CALIBRATE_KERNELS_H
+#define LAB_COMMAND_CALIBRATE_KERNELS_H
 
 #include "cli/command.h"
 

@@ -6,7 +6,7 @@
 #include "core/base/array.h"
 #include "core/base/statistics.h"
 #include "core/cost/fabric.h"
-#include "study/kernel_fit.h"
+#include "lab/kernels/kernel_fit.h"
 
 /* By group, then by size. */
 static int by_group(const void *a, const void *b)

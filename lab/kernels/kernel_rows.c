@@ -1,5 +1,5 @@
 /* Tables of measured kernels: columns found by their names, cells checked, rows made. */
-#include "study/kernel_rows.h"
+#include "lab/kernels/kernel_rows.h"
 
 #include <ctype.h>
 #include <math.h>

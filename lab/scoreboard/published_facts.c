@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/strategy/constants.h"
-#include "study/published.h"
+#include "lab/scoreboard/published.h"
 #include "topologies/catalogue.h"
 
 /* Is the word in the text, whatever the case? */

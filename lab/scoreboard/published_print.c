@@ -7,8 +7,8 @@
 #include "core/base/json.h"
 #include "core/base/text.h"
 #include "core/strategy/constants.h"
+#include "lab/scoreboard/published_fit.h"
 #include "plots/plot.h"
-#include "study/published_fit.h"
 #include "topologies/catalogue.h"
 
 static const char *text_of(const char *text)

@@ -12,13 +12,13 @@
  * times, and their derivatives corrected (Broyden). The catalogue has figures of its own that
  * follow `power` and `gb300` (topologies/catalogue.c).
  */
-#ifndef STUDY_PUBLISHED_FIT_H
-#define STUDY_PUBLISHED_FIT_H
+#ifndef LAB_SCOREBOARD_PUBLISHED_FIT_H
+#define LAB_SCOREBOARD_PUBLISHED_FIT_H
 
 #include <stdio.h>
 
 #include "core/strategy/constants.h"
-#include "study/published.h"
+#include "lab/scoreboard/published.h"
 
 struct json_writer;
 

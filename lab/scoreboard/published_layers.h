@@ -6,10 +6,10 @@
  * microbatch in common one of what their layers take (`head` and `layers` of
  * core/strategy/framework.h); a set has one of what comes besides (`step_s`). The sum of squares of
  * log(predicted / measured) is least, of factors near 1 where rows do not say. */
-#ifndef STUDY_PUBLISHED_LAYERS_H
-#define STUDY_PUBLISHED_LAYERS_H
+#ifndef LAB_SCOREBOARD_PUBLISHED_LAYERS_H
+#define LAB_SCOREBOARD_PUBLISHED_LAYERS_H
 
-#include "study/published.h"
+#include "lab/scoreboard/published.h"
 
 /* Fit to n random runs of each set with a time; prediction [p->rows] gets the others' seconds.
  * These runs are left out of *p, and those of whose layers none was among them: with the reason. */
