@@ -1,12 +1,11 @@
-/* Constants of kernels and collectives from a table of measured ones: what was fitted, how far off
- * it is, and a platform that has it. */
-#include "lab/command/calibrate_kernels.h"
-
+/* kernels - constants of kernels and collectives from a table of measured ones: what was fitted,
+ * how far off it is, and a platform that has it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/command.h"
 #include "core/base/array.h"
 #include "core/base/units.h"
 #include "lab/kernels/kernel_fit.h"
@@ -107,7 +106,7 @@ out:
     return st;
 }
 
-enum status calibrate_kernels(struct invocation *in)
+static enum status kernels(struct invocation *in)
 {
     enum status st;
     const struct arguments *a = &in->a;
@@ -115,21 +114,22 @@ enum status calibrate_kernels(struct invocation *in)
     struct kernel_fit fit = {0};
     const struct gpu *gpu = NULL;
     FILE *out = arguments_prose(a);
-    PASS(arguments_check(a, TAKES(CALIBRATE_KERNELS)));
+    PASS(command_expect(in, 1, "a table of measured kernels or collectives"));
+    PASS(arguments_check(a, TAKES(LAB_KERNELS)));
     if (a->gpu && !(gpu = gpu_named(a->gpu)))
         return error_set(STATUS_USAGE, "--gpu: the catalogue has no GPU '%.40s'", a->gpu);
     if (a->output && !gpu)
         return error_set(STATUS_USAGE, "--output wants --gpu: a platform has constants of one GPU");
     if (a->platform && !a->output)
         return error_set(STATUS_USAGE, "--platform means nothing without --output");
-    TRY(kernel_rows_read(a->kernels, !strcmp(a->dtype, "bf16") ? DATA_bf16 : DATA_fp32, &rows));
+    TRY(kernel_rows_read(in->operand[0], !strcmp(a->dtype, "bf16") ? DATA_bf16 : DATA_fp32, &rows));
     if (gpu)
         kernel_rows_keep(&rows, gpu);
     if (rows.n == 0)
-        FAIL(STATUS_INVALID, "%s: no row of %s", a->kernels,
+        FAIL(STATUS_INVALID, "%s: no row of %s", in->operand[0],
              gpu ? gpu->name : "a GPU of the catalogue");
     st = kernel_fit(&rows, !gpu, &fit);
-    TRY(st == STATUS_INVALID ? error_context(STATUS_INVALID, "%s", a->kernels) : st);
+    TRY(st == STATUS_INVALID ? error_context(STATUS_INVALID, "%s", in->operand[0]) : st);
     TRY(print(a, &rows, &fit));
     if (gpu)
         TRY(put_constants(a, &rows, &fit, gpu, out));
@@ -138,3 +138,16 @@ out:
     kernel_fit_free(&fit);
     return st;
 }
+
+const struct command command_kernels = {
+    .name = "kernels",
+    .synopsis = "FILE",
+    .summary = "fit constants to a table of measured kernels or collectives (CSV)",
+    .details =
+        "Nothing is measured here: a table of measured kernels or collectives gives the constants\n"
+        "with which their times are predicted, and the errors on rows that were not fitted. With\n"
+        "--gpu and -o a platform gets the constants: by default a node of 8 of the GPU.\n"
+        "docs/believe.md",
+    .examples = "foreline lab kernels products.csv --dtype bf16\n",
+    .run = kernels,
+};
